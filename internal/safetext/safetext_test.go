@@ -1,0 +1,125 @@
+package safetext_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+func TestLine(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ in, want string }{
+		"plain":          {"order 7 café ✓", "order 7 café ✓"},
+		"escape":         {"\x1b[31mred", "^[[31mred"},
+		"C1 CSI":         {"a\u009b31mb", "a<U+009B>31mb"},
+		"bidi override":  {"abc\u202Edef", "abc<U+202E>def"},
+		"isolate":        {"\u2066x\u2069", "<U+2066>x<U+2069>"},
+		"zero width":     {"pass\u200Bword", "pass<U+200B>word"},
+		"line feed":      {"one\ntwo\r", "one^Jtwo^M"},
+		"delete":         {"a\x7fb", "a<U+007F>b"},
+		"broken UTF-8":   {"a\xffb", "a\uFFFDb"},
+		"raw C1 byte":    {"a\x9bb", "a\uFFFDb"},
+		"line separator": {"a\u2028b", "a<U+2028>b"},
+		"tag characters": {"a\U000E0041b", "a<U+E0041>b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, safetext.Line(tc.in))
+		})
+	}
+}
+
+func TestBlockKeepsLinesAndTabs(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "one\n\ttwo^[c", safetext.Block("one\n\ttwo\x1bc"))
+}
+
+func TestJSONKeepsItsMeaning(t *testing.T) {
+	t.Parallel()
+	in := map[string]string{"a": "x\u009b31m\u202Ey\n\x7f"}
+	doc, err := json.MarshalIndent(in, "", "  ")
+	require.NoError(t, err)
+	out := safetext.JSON(doc)
+	require.NotContains(t, string(out), "\u009b")
+	require.NotContains(t, string(out), "\u202E")
+	require.NotContains(t, string(out), "\x7f")
+	var back map[string]string
+	require.NoError(t, json.Unmarshal(out, &back))
+	require.Equal(t, in, back)
+}
+
+func TestCSVCell(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"=HYPERLINK(1)": "'=HYPERLINK(1)", "+1": "'+1", "-1": "'-1", "@x": "'@x", "plain": "plain", "": "",
+		"\t=1": "^I=1",
+	} {
+		require.Equal(t, want, safetext.CSVCell(in), "cell %q", in)
+	}
+}
+
+func TestCutStaysOnARuneBoundary(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("é", 1000)
+	for limit := range 40 {
+		got := safetext.Cut(long, limit)
+		require.LessOrEqual(t, len(got), limit)
+		require.True(t, utf8.ValidString(got), "limit %d gives %q", limit, got)
+	}
+	require.Equal(t, "short", safetext.Cut("short", 5))
+	require.Equal(t, "sho…", safetext.Cut("shorter", 6))
+}
+
+func TestRedact(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ in, want string }{
+		"url":              {"dial postgres://app:s3cret@db:5432/x: refused", "dial postgres://app:****@db:5432/x: refused"},
+		"url, no user":     {"redis://:s3cret@cache:6379/0", "redis://:****@cache:6379/0"},
+		"unescaped @":      {"postgres://app:s3@cret@db/x", "postgres://app:****@db/x"},
+		"keyword":          {"host=db password=s3cret user=app", "host=db password=**** user=app"},
+		"keyword, quoted":  {"password = 's3 \\' cret' host=db", "password = **** host=db"},
+		"query parameter":  {"postgres://db/x?password=s3cret&sslmode=require", "postgres://db/x?password=****&sslmode=require"},
+		"bearer":           {"authorization: Bearer ya29.s3cret-token", "authorization: Bearer ****"},
+		"nothing to hide":  {"connect to db:5432 as app: refused", "connect to db:5432 as app: refused"},
+		"time is no login": {"at 12:30:01 user@example.com wrote", "at 12:30:01 user@example.com wrote"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, safetext.Redact(tc.in))
+		})
+	}
+}
+
+func TestURL(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"postgres://app:s3cret@db/x?sslmode=require": "postgres://app:****@db/x?sslmode=require",
+		"postgres://db/x?password=s3cret&user=app":   "postgres://db/x?password=****&user=app",
+		"host=db password=s3cret":                    "host=db password=****",
+		"rediss://:s3cret@cache:6380/1":              "rediss://:****@cache:6380/1",
+		"postgres://db/x":                            "postgres://db/x",
+	} {
+		require.Equal(t, want, safetext.URL(in))
+	}
+}
+
+func FuzzShow(f *testing.F) {
+	for _, seed := range []string{"", "\x1b]0;x\a", "\u009b31m", "\xff\xfe", "a\u202Eb", "=1+1"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, got := range []string{safetext.Line(s), safetext.CSVCell(s), safetext.Stored(s)} {
+			require.True(t, utf8.ValidString(got))
+		}
+		require.NotContains(t, safetext.Line(s), "\x1b")
+		require.NotContains(t, safetext.Line(s), "\n")
+		require.NotContains(t, safetext.Line(s), "\u009b")
+		require.LessOrEqual(t, len(safetext.Stored(s)), safetext.MaxStored)
+		require.NotContains(t, safetext.Stored(s), "\x00")
+	})
+}

@@ -1,0 +1,77 @@
+package safetext
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxStored is the length in bytes to which error texts are cut before they are stored.
+const MaxStored = 1024
+
+// Hidden stands where a secret was.
+const Hidden = "****"
+
+// Stored prepares an error text for a database column: secrets removed, no NUL (PostgreSQL refuses it), valid UTF-8,
+// at most MaxStored bytes.
+func Stored(s string) string {
+	s = strings.ToValidUTF8(s, string(utf8.RuneError))
+	s = strings.ReplaceAll(s, "\x00", "")
+	return Cut(Redact(s), MaxStored)
+}
+
+// Cut shortens s to at most limit bytes without splitting a rune: half a rune makes PostgreSQL refuse the whole
+// update.
+func Cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	const ellipsis = "…"
+	end := max(limit-len(ellipsis), 0)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	if limit < len(ellipsis) {
+		return s[:end]
+	}
+	return s[:end] + ellipsis
+}
+
+// The patterns of secrets that appear inside other people's error messages.
+var (
+	// userinfo of any URL. The password may itself hold an @ when nobody escaped it, so the match runs to the last @
+	// before the next blank, quote or slash.
+	urlPassword = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/?#:@"'` + "`" + `]*):[^\s/"'` + "`" + `]*@`)
+	// password=… of a keyword connection string or a query parameter, the value quoted or not.
+	keywordSecret = regexp.MustCompile(`(?i)\b((?:ssl)?password|passwd|pwd|secret|token|api[_-]?key)(\s*=\s*)('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s&;,'"]+)`)
+	// Authorization: Bearer …
+	bearer = regexp.MustCompile(`(?i)\b(bearer\s+)[a-z0-9._~+/=-]{8,}`)
+)
+
+// Redact hides passwords and tokens inside a text of any kind.
+func Redact(s string) string {
+	s = urlPassword.ReplaceAllString(s, "$1:"+Hidden+"@")
+	s = keywordSecret.ReplaceAllString(s, "$1$2"+Hidden)
+	return bearer.ReplaceAllString(s, "$1"+Hidden)
+}
+
+// URL returns a connection string, in URL or in keyword form, with its secrets hidden.
+func URL(s string) string {
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" {
+		return Redact(s)
+	}
+	if _, has := u.User.Password(); has {
+		u.User = url.UserPassword(u.User.Username(), Hidden)
+	}
+	q := u.Query()
+	for name := range q {
+		if keywordSecret.MatchString(name + "=x") {
+			q.Set(name, Hidden)
+		}
+	}
+	u.RawQuery = q.Encode()
+	// The stars need no escaping to be read; url.URL would write %2A.
+	return strings.ReplaceAll(u.String(), "%2A%2A%2A%2A", Hidden)
+}
