@@ -1,0 +1,143 @@
+package outbox
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Lease is the fence around the rows of one claim. A row belongs to the claim
+// exactly as long as it carries this pair: the same publisher claiming the
+// row again gets another Until, so it cannot settle for its former self.
+type Lease struct {
+	Owner string
+	// Until is the database's clock, never this machine's.
+	Until time.Time
+}
+
+// Claimed is a row under lease, with what publishing it needs.
+type Claimed struct {
+	ID            string
+	Seq           int64
+	EventType     string
+	AggregateType string
+	AggregateID   string
+	// Payload is the row's payload_json as PostgreSQL prints it.
+	Payload   []byte
+	Headers   json.RawMessage
+	CreatedAt time.Time
+	// AttemptCount counts failed attempts, including the one this claim
+	// charged when it took over an expired lease.
+	AttemptCount int
+	// MaxAttempts overrides the configured maximum for this row; 0 does not.
+	MaxAttempts int
+}
+
+// Scope narrows a publisher to a part of the outbox. Zero values do not
+// narrow anything.
+type Scope struct {
+	Namespace  string
+	TenantID   string
+	EventTypes []string
+}
+
+// ClaimParams asks for the oldest due rows.
+type ClaimParams struct {
+	// AfterSeq skips rows the caller has no reason to look at again. It is an
+	// optimisation only; 0 sweeps the whole backlog.
+	AfterSeq int64
+	// Limit is never exceeded, whatever the plan.
+	Limit int
+	// MaxBytes bounds the payload bytes of the claim; one row is always taken.
+	MaxBytes int64
+	Lease    time.Duration
+	// Only, when not empty, names the event types to take.
+	Only []string
+	// Except names event types to leave alone: their topic is paused, its
+	// breaker is open, or it has enough in flight.
+	Except []string
+}
+
+// ClaimResult holds the rows of one claim in seq order.
+type ClaimResult struct {
+	Lease Lease
+	Rows  []Claimed
+}
+
+// Delivered is a row the broker has acknowledged.
+type Delivered struct {
+	ID        string
+	MessageID string
+}
+
+// Failed is a row that is to be tried again after Delay.
+type Failed struct {
+	ID    string
+	Error string
+	// Delay counts from the database's now.
+	Delay time.Duration
+	// Free leaves attempt_count alone: the failure was not the row's.
+	Free bool
+}
+
+// Dead is a row that will not be tried again.
+type Dead struct {
+	ID          string
+	Reason      DeadReason
+	Error       string
+	Topic       string
+	Fingerprint string
+	// Attempted says whether the row was offered to the broker (and lost an
+	// attempt) before it died.
+	Attempted bool
+}
+
+// DeadReason is a value of the enum outbox_dlq_reason.
+type DeadReason string
+
+// The reasons a row can die for.
+const (
+	ReasonMaxAttempts       DeadReason = "max_attempts"
+	ReasonUnknownEventType  DeadReason = "unknown_event_type"
+	ReasonInvalidPayload    DeadReason = "invalid_payload"
+	ReasonAggregateMismatch DeadReason = "aggregate_mismatch"
+	ReasonMessageTooLarge   DeadReason = "message_too_large"
+	ReasonRejectedByBroker  DeadReason = "rejected_by_broker"
+)
+
+// Verdicts is what became of the rows of one lease.
+type Verdicts struct {
+	Delivered []Delivered
+	Failed    []Failed
+	Dead      []Dead
+	// Released rows were never handed to the broker, or their topic would not
+	// take anything. They become due again at once and lose no attempt.
+	Released []string
+}
+
+// Len is the number of rows with a verdict.
+func (v Verdicts) Len() int {
+	return len(v.Delivered) + len(v.Failed) + len(v.Dead) + len(v.Released)
+}
+
+// SettleResult counts the rows each verdict changed. Fewer than asked for
+// means that the lease was lost: somebody else owns those rows now.
+type SettleResult struct {
+	Delivered, Failed, Dead, Released int
+}
+
+// Len is the number of rows that were settled.
+func (r SettleResult) Len() int { return r.Delivered + r.Failed + r.Dead + r.Released }
+
+// Store is the outbox table as the dispatcher uses it.
+type Store interface {
+	// Claim leases the oldest due rows and commits before it returns, so that
+	// no transaction is open while anything is published.
+	Claim(ctx context.Context, p ClaimParams) (ClaimResult, error)
+	// Due says, without locking anything, whether Claim would find a row.
+	Due(ctx context.Context, p ClaimParams) (bool, error)
+	// Settle records verdicts, all in one transaction, on the rows that still
+	// carry the lease, and touches no others. Repeating it after an error is
+	// safe: a row settled by the first try does not carry the lease any more.
+	Settle(ctx context.Context, lease Lease, v Verdicts) (SettleResult, error)
+}
