@@ -1,0 +1,136 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/common/model"
+)
+
+// parseDuration reads what people write: 30d, 2w, 12h, 1h30m, 500ms, 1.5s.
+func parseDuration(raw string) (time.Duration, error) {
+	if d, err := model.ParseDuration(raw); err == nil {
+		return time.Duration(d), nil
+	}
+	d, err := time.ParseDuration(raw)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a duration such as 500ms, 30s, 12h, 30d or 2w", raw)
+	}
+	return d, nil
+}
+
+func setString(field func(*Config) *string) func(*Config, string) error {
+	return func(c *Config, raw string) error {
+		*field(c) = raw
+		return nil
+	}
+}
+
+func setOneOf(field func(*Config) *string, allowed ...string) func(*Config, string) error {
+	return func(c *Config, raw string) error {
+		if !slices.Contains(allowed, raw) {
+			return fmt.Errorf("%q is none of %s", raw, strings.Join(allowed, ", "))
+		}
+		*field(c) = raw
+		return nil
+	}
+}
+
+func setInt(field func(*Config) *int, least, most int) func(*Config, string) error {
+	return func(c *Config, raw string) error {
+		n, err := strconv.Atoi(raw)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%q is not a whole number", raw)
+		case n < least || n > most:
+			return fmt.Errorf("%d is not between %d and %d", n, least, most)
+		}
+		*field(c) = n
+		return nil
+	}
+}
+
+// setDuration reads a duration of at least least and, unless most is zero, at most most.
+func setDuration(field func(*Config) *time.Duration, least, most time.Duration) func(*Config, string) error {
+	return func(c *Config, raw string) error {
+		d, err := parseDuration(raw)
+		switch {
+		case err != nil:
+			return err
+		case d < least:
+			return fmt.Errorf("%s is less than %s", raw, least)
+		case most > 0 && d > most:
+			return fmt.Errorf("%s is more than %s", raw, most)
+		}
+		*field(c) = d
+		return nil
+	}
+}
+
+func setHostPort(field func(*Config) *string) func(*Config, string) error {
+	return func(c *Config, raw string) error {
+		if _, port, err := net.SplitHostPort(raw); err != nil || port == "" {
+			return fmt.Errorf("%q is not host:port", raw)
+		}
+		*field(c) = raw
+		return nil
+	}
+}
+
+// setListenAddr is setHostPort where empty means "do not listen".
+func setListenAddr(field func(*Config) *string) func(*Config, string) error {
+	set := setHostPort(field)
+	return func(c *Config, raw string) error {
+		if raw == "" {
+			*field(c) = ""
+			return nil
+		}
+		return set(c, raw)
+	}
+}
+
+// resourceName is what Google Cloud accepts as the short name of a topic or subscription.
+var resourceName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._~+%-]{2,254}$`)
+
+func checkResourceName(raw string) error {
+	if !resourceName.MatchString(raw) || strings.HasPrefix(raw, "goog") {
+		return fmt.Errorf("%q is not a Pub/Sub name (a letter, then 2 to 254 letters, digits or -._~+%%, not starting with goog)", raw)
+	}
+	return nil
+}
+
+func setResourceName(field func(*Config) *string) func(*Config, string) error {
+	return func(c *Config, raw string) error {
+		if err := checkResourceName(raw); err != nil {
+			return err
+		}
+		*field(c) = raw
+		return nil
+	}
+}
+
+// setDatabaseURL checks the form only. The driver's own message is not passed on: it may quote the password.
+func setDatabaseURL(c *Config, raw string) error {
+	if _, err := pgxpool.ParseConfig(raw); err != nil {
+		return errors.New("is not a PostgreSQL connection string (postgres://user@host:5432/database)")
+	}
+	c.Database.URL = raw
+	return nil
+}
+
+func setRedisURL(c *Config, raw string) error {
+	u, err := url.Parse(raw)
+	if err != nil || !slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme) {
+		return errors.New("is not a Redis connection string (redis://host:6379/0 or rediss://…)")
+	}
+	c.Redis.URL = raw
+	return nil
+}

@@ -1,0 +1,60 @@
+package cmd
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// addYesFlag gives a destructive command its --yes.
+func addYesFlag(cmd *cobra.Command, yes *bool) {
+	cmd.Flags().BoolVarP(yes, "yes", "y", false, "do it without asking")
+}
+
+// confirm lets a destructive command go on only when somebody said so: --yes, or an answer at the terminal. The caller
+// has already said on Err what will be touched. Without a terminal there is nobody to ask, so it refuses.
+func (a *App) confirm(ctx context.Context, yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	if !a.InTTY || !a.ErrTTY {
+		return withHint(refusedErrorf("%s: not confirmed", question), "add --yes to do it, or --dry-run to see what it would touch")
+	}
+	fmt.Fprintf(a.Err, "%s [y/N] ", question)
+	answer, err := a.readLine(ctx)
+	if err != nil {
+		return err
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return refusedErrorf("nothing was changed")
+}
+
+// readLine reads one line and gives up when the context ends: a read from a terminal cannot be interrupted, so it is
+// left behind for the end of the process.
+func (a *App) readLine(ctx context.Context) (string, error) {
+	type result struct {
+		line string
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		line, err := bufio.NewReader(a.In).ReadString('\n')
+		done <- result{line, err}
+	}()
+	select {
+	case r := <-done:
+		if r.line != "" {
+			return r.line, nil
+		}
+		return "", r.err
+	case <-ctx.Done():
+		fmt.Fprintln(a.Err)
+		return "", ctx.Err()
+	}
+}

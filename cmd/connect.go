@@ -1,0 +1,140 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+const connectTimeout = 5 * time.Second
+
+// poolParams is what differs between the pools of one process.
+type poolParams struct {
+	name     string // application_name
+	maxConns int32
+}
+
+// openPool opens a pool and tries it once, so that a wrong address is an error now and not in the middle of the work.
+func openPool(ctx context.Context, cfg *Config, p poolParams) (*pgxpool.Pool, error) {
+	pc, err := poolConfig(cfg, p)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, pc)
+	if err != nil {
+		return nil, databaseError(cfg, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, databaseError(cfg, err)
+	}
+	return pool, nil
+}
+
+func poolConfig(cfg *Config, p poolParams) (*pgxpool.Config, error) {
+	pc, err := pgxpool.ParseConfig(secureURL(cfg.Database.URL))
+	if err != nil {
+		return nil, databaseError(cfg, err)
+	}
+	if cfg.origin("database.exec_mode") != originDefault || !strings.Contains(cfg.Database.URL, "default_query_exec_mode") {
+		pc.ConnConfig.DefaultQueryExecMode = execMode(cfg.Database.ExecMode)
+	}
+	if !strings.Contains(cfg.Database.URL, "pool_max_conns") {
+		pc.MaxConns = p.maxConns
+	}
+	pc.ConnConfig.ConnectTimeout = connectTimeout
+	if pc.ConnConfig.RuntimeParams["application_name"] == "" {
+		pc.ConnConfig.RuntimeParams["application_name"] = p.name
+	}
+	return pc, nil
+}
+
+func execMode(name string) pgx.QueryExecMode {
+	switch name {
+	case "cache_describe":
+		return pgx.QueryExecModeCacheDescribe
+	case "describe_exec":
+		return pgx.QueryExecModeDescribeExec
+	case "exec":
+		return pgx.QueryExecModeExec
+	case "simple_protocol":
+		return pgx.QueryExecModeSimpleProtocol
+	default:
+		return pgx.QueryExecModeCacheStatement
+	}
+}
+
+// secureURL asks for a verified TLS connection when the server is not on this machine and nobody chose a mode: the
+// driver's own default, prefer, falls back to plain text without a word.
+func secureURL(raw string) string {
+	if strings.Contains(raw, "sslmode") || os.Getenv("PGSSLMODE") != "" {
+		return raw
+	}
+	pc, err := pgxpool.ParseConfig(raw)
+	if err != nil || isLocal(pc.ConnConfig.Host) {
+		return raw
+	}
+	switch {
+	case !strings.Contains(raw, "://"):
+		return raw + " sslmode=verify-full"
+	case strings.Contains(raw, "?"):
+		return raw + "&sslmode=verify-full"
+	default:
+		return raw + "?sslmode=verify-full"
+	}
+}
+
+func isLocal(host string) bool {
+	if host == "" || host == "localhost" || strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// databaseError says which server did not answer, without its password, and what to try.
+func databaseError(cfg *Config, err error) error {
+	wrapped := preconditionErrorf("connect to the database %s: %w", safetext.URL(cfg.Database.URL), err)
+	if strings.Contains(err.Error(), "x509") || strings.Contains(err.Error(), "tls") {
+		return withHint(wrapped, "the server's certificate could not be verified; add sslmode=require to the connection string to accept it unverified")
+	}
+	if errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "refused") {
+		return withHint(wrapped, "outboxctl config view shows where database.url comes from; outboxctl dev starts a local stack")
+	}
+	return wrapped
+}
+
+// openRedis builds a client that fails fast and keeps quiet: callers have their own time-outs and their own words.
+func openRedis(cfg *Config) (*redis.Client, error) {
+	opts, err := redis.ParseURL(cfg.Redis.URL)
+	if err != nil {
+		// The library's message may quote the URL and with it the password.
+		return nil, &configError{[]string{fmt.Sprintf("redis.url (%s): is not a Redis connection string", cfg.origin("redis.url"))}}
+	}
+	opts.ContextTimeoutEnabled = true
+	opts.DialTimeout = time.Second
+	opts.DialerRetries = 1
+	opts.ReadTimeout = 2 * time.Second
+	opts.WriteTimeout = 2 * time.Second
+	opts.ClientName = "outboxctl"
+	redis.SetLogger(silentRedisLog{io.Discard})
+	return redis.NewClient(opts), nil
+}
+
+// silentRedisLog drops what the library would write to standard error on its own.
+type silentRedisLog struct{ io.Writer }
+
+func (silentRedisLog) Printf(context.Context, string, ...any) {}

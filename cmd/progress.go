@@ -1,0 +1,78 @@
+package cmd
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/schollz/progressbar/v3"
+)
+
+// progressEvery is how often long work says something where there is no terminal to draw on.
+const progressEvery = 10 * time.Second
+
+// A progress tells on Err how far long work has come: a bar on a terminal, a line every ten seconds elsewhere.
+type progress struct {
+	app   *App
+	label string
+	total int64 // -1: not known
+
+	mu    sync.Mutex
+	bar   *progressbar.ProgressBar
+	done  int64
+	start time.Time
+	last  time.Time
+}
+
+// newProgress starts to report on work of total steps; -1 when nobody knows.
+func (a *App) newProgress(label string, total int64) *progress {
+	now := a.Now()
+	p := &progress{app: a, label: label, total: total, start: now, last: now}
+	if a.ErrTTY {
+		p.bar = progressbar.NewOptions64(total,
+			progressbar.OptionSetWriter(a.Err),
+			progressbar.OptionSetDescription(label),
+			progressbar.OptionShowCount(),
+			progressbar.OptionShowIts(),
+			progressbar.OptionSetWidth(24),
+			progressbar.OptionThrottle(100*time.Millisecond),
+			progressbar.OptionClearOnFinish(),
+			progressbar.OptionEnableColorCodes(false),
+		)
+	}
+	return p
+}
+
+// Add reports n more steps.
+func (p *progress) Add(n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done += n
+	if p.bar != nil {
+		_ = p.bar.Add64(n) // a bar that cannot be drawn is no reason to stop the work
+		return
+	}
+	if now := p.app.Now(); now.Sub(p.last) >= progressEvery {
+		p.last = now
+		fmt.Fprintln(p.app.Err, p.line(now))
+	}
+}
+
+func (p *progress) line(now time.Time) string {
+	of := ""
+	if p.total >= 0 {
+		of = " of " + humanize.Comma(p.total)
+	}
+	rate := float64(p.done) / max(now.Sub(p.start).Seconds(), 0.001)
+	return fmt.Sprintf("%s: %s%s, %s/s", p.label, humanize.Comma(p.done), of, humanize.Comma(int64(rate)))
+}
+
+// Done takes the bar away, so that the summary stands alone.
+func (p *progress) Done() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bar != nil {
+		_ = p.bar.Clear()
+	}
+}

@@ -1,0 +1,105 @@
+package cmd
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// The groups in which help lists the commands.
+const (
+	groupRun     = "run"
+	groupOperate = "operate"
+	groupSetUp   = "setup"
+)
+
+// newRootCmd builds the whole command tree.
+func newRootCmd(app *App) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "outboxctl",
+		Short: "Move committed events from a PostgreSQL outbox to Pub/Sub, and mend what is stuck",
+		Long: `outboxctl runs and operates a transactional outbox on PostgreSQL: it creates the tables, publishes committed
+events to Google Cloud Pub/Sub, keeps a dead-letter table, and shows what is stuck and why.
+
+Settings come from flags, then environment, then a file, then defaults; see outboxctl config view.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       buildVersion().String(),
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+			app.bindFlags(cmd)
+		},
+	}
+	root.SetVersionTemplate("outboxctl {{.Version}}\n")
+	addConfigFlags(root, groupGlobal)
+	root.AddGroup(
+		&cobra.Group{ID: groupRun, Title: "Run:"},
+		&cobra.Group{ID: groupOperate, Title: "Operate:"},
+		&cobra.Group{ID: groupSetUp, Title: "Set up:"},
+	)
+	root.SetHelpCommandGroupID(groupSetUp)
+	root.SetCompletionCommandGroupID(groupSetUp)
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+
+	addTo(root, groupSetUp,
+		newConfigCmd(app),
+		newVersionCmd(app),
+	)
+	prepare(root)
+	return root
+}
+
+func addTo(root *cobra.Command, group string, commands ...*cobra.Command) {
+	for _, c := range commands {
+		c.GroupID = group
+		root.AddCommand(c)
+	}
+}
+
+// prepare gives every command of the tree the same manners: a group without a subcommand is a usage error (cobra
+// would print help and succeed), and so are wrong flags and wrong arguments.
+func prepare(cmd *cobra.Command) {
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return withHint(withCode(exitUsage, err), "%s --help lists the flags", c.CommandPath())
+	})
+	if args := cmd.Args; args != nil {
+		cmd.Args = func(c *cobra.Command, given []string) error {
+			if err := args(c, given); err != nil {
+				return withHint(withCode(exitUsage, err), "usage: %s", c.UseLine())
+			}
+			return nil
+		}
+	}
+	if !cmd.Runnable() && cmd.HasSubCommands() {
+		cmd.Args = cobra.ArbitraryArgs
+		cmd.RunE = missingSubcommand
+	}
+	for _, sub := range cmd.Commands() {
+		prepare(sub)
+	}
+}
+
+func missingSubcommand(cmd *cobra.Command, args []string) error {
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	hint := fmt.Sprintf("%s --help lists the commands: %s", cmd.CommandPath(), strings.Join(names, ", "))
+	if len(args) == 0 {
+		return withHint(usageErrorf("%s needs a command", cmd.CommandPath()), "%s", hint)
+	}
+	err := usageErrorf("%s has no command %q", cmd.CommandPath(), args[0])
+	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
+		return withHint(err, "did you mean %s?", strings.Join(similar, " or "))
+	}
+	return withHint(err, "%s", hint)
+}
+
+// must is for errors that only a mistake in this package can cause.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

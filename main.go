@@ -1,0 +1,13 @@
+// Command outboxctl moves committed events from a PostgreSQL outbox table to Google Cloud Pub/Sub and gives
+// operators the commands to see and mend what is stuck.
+package main
+
+import (
+	"os"
+
+	"github.com/outboxctl/outboxctl/cmd"
+)
+
+func main() {
+	os.Exit(cmd.Main(os.Args[1:], cmd.OSStreams(), os.Environ()))
+}
