@@ -38,10 +38,10 @@ func newApp(streams Streams, environ []string) *App {
 		}
 	}
 	return &App{
-		Streams:  streams,
-		Now:      time.Now,
-		env:      env,
-		flag:     func(string) (string, bool) { return "", false },
+		Streams: streams,
+		Now:     time.Now,
+		env:     env,
+		flag:    func(string) (string, bool) { return "", false },
 	}
 }
 

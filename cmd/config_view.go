@@ -85,8 +85,8 @@ func configView() view[configEntry] {
 		id: func(e configEntry) string { return e.Key },
 		columns: []column[configEntry]{
 			{head: "key", cell: func(e configEntry, s *cellStyle) string { return e.Key }},
-			{head: "value", cell: func(e configEntry, s *cellStyle) string { return s.text(e.Value) }},
-			{head: "origin", cell: func(e configEntry, s *cellStyle) string { return s.text(e.Origin) }},
+			{head: "value", cell: func(e configEntry, s *cellStyle) string { return e.Value }},
+			{head: "origin", cell: func(e configEntry, s *cellStyle) string { return e.Origin }},
 			{head: "flag", wide: true, cell: func(e configEntry, s *cellStyle) string { return e.Flag }},
 			{head: "env", wide: true, cell: func(e configEntry, s *cellStyle) string { return strings.Join(e.Env, " ") }},
 		},

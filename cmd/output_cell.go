@@ -5,11 +5,9 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-
-	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-// cellStyle turns values into cells: relative times and colours for a person at a terminal, RFC 3339 and plain numbers
+// cellStyle turns values into cells: relative times and grouped digits for a person at a terminal, RFC 3339 and plain numbers
 // for a pipe.
 type cellStyle struct {
 	app   *App
@@ -17,9 +15,6 @@ type cellStyle struct {
 }
 
 func (a *App) renderer() *cellStyle { return &cellStyle{app: a, human: a.OutTTY} }
-
-// text shows untrusted text.
-func (s *cellStyle) text(text string) string { return safetext.Line(text) }
 
 // time shows an instant; the zero time is empty.
 func (s *cellStyle) time(t time.Time) string {
@@ -47,9 +42,4 @@ func (s *cellStyle) count(n int64) string {
 		return humanize.Comma(n)
 	}
 	return strconv.FormatInt(n, 10)
-}
-
-// paint colours a cell for a person.
-func (s *cellStyle) paint(st style, text string) string {
-	return s.app.paint(s.human, st, safetext.Line(text))
 }

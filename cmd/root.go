@@ -70,6 +70,7 @@ func prepare(cmd *cobra.Command) {
 			return nil
 		}
 	}
+	cmd.SuggestionsMinimumDistance = 2
 	if !cmd.Runnable() && cmd.HasSubCommands() {
 		cmd.Args = cobra.ArbitraryArgs
 		cmd.RunE = missingSubcommand

@@ -51,7 +51,7 @@ const (
 
 // paint wraps text in a style when the stream is a terminal that wants colour.
 func (a *App) paint(tty bool, s style, text string) string {
-	if !tty || a.noColor() {
+	if !tty || s == "" || a.noColor() {
 		return text
 	}
 	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"

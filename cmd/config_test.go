@@ -1,0 +1,223 @@
+package cmd
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// source builds a configSource from maps.
+func source(flags, env map[string]string) configSource {
+	return configSource{
+		env: env,
+		flag: func(name string) (string, bool) {
+			text, ok := flags[name]
+			return text, ok
+		},
+	}
+}
+
+func TestConfigDefaults(t *testing.T) {
+	t.Parallel()
+	cfg, problems := loadConfig(source(nil, nil))
+	require.Empty(t, problems)
+	cfg.values = nil
+
+	want := &Config{}
+	want.Database.ExecMode = "cache_statement"
+	want.Redis.URL = "redis://127.0.0.1:6379/0"
+	want.PubSub.Topics = map[string]string{
+		"domain": "pf-domain-events", "analytics": "pf-analytics-events",
+		"notifications": "pf-notification-events", "billing": "pf-billing-events",
+	}
+	want.PubSub.Subscription = "pf-domain-events-sub"
+	want.Publish.BatchSize = 50
+	want.Publish.PollInterval = 500 * time.Millisecond
+	want.Publish.MaxAttempts = 10
+	want.Publish.Lease = 30 * time.Second
+	want.Publish.PublishTimeout = 10 * time.Second
+	want.Publish.BackoffBase = time.Second
+	want.Publish.BackoffMax = 5 * time.Minute
+	want.Publish.Workers = 2
+	want.Publish.ShutdownTimeout = 20 * time.Second
+	want.Publish.Wake = "auto"
+	want.Publish.HTTPAddr = "127.0.0.1:9464"
+	want.Consume.HTTPAddr = "127.0.0.1:9464"
+	want.Idempotency.TTL = 720 * time.Hour
+	want.Log.Level = "info"
+	want.Log.Format = "json"
+	require.Equal(t, want, cfg)
+}
+
+// Every environment variable, ours and other people's, reaches its field.
+func TestConfigEnvironment(t *testing.T) {
+	t.Parallel()
+	text := func(f func(*Config) string) func(*Config) any { return func(c *Config) any { return f(c) } }
+	for name, tc := range map[string]struct {
+		value string
+		field func(*Config) any
+		want  any
+	}{
+		"OUTBOXCTL_DATABASE_URL":                   {"postgres://a/b", text(func(c *Config) string { return c.Database.URL }), "postgres://a/b"},
+		"DATABASE_URL":                             {"postgres://a/b", text(func(c *Config) string { return c.Database.URL }), "postgres://a/b"},
+		"OUTBOXCTL_DATABASE_EXEC_MODE":             {"exec", text(func(c *Config) string { return c.Database.ExecMode }), "exec"},
+		"OUTBOXCTL_REDIS_URL":                      {"rediss://r:1/2", text(func(c *Config) string { return c.Redis.URL }), "rediss://r:1/2"},
+		"REDIS_URL":                                {"redis://r:1/2", text(func(c *Config) string { return c.Redis.URL }), "redis://r:1/2"},
+		"OUTBOXCTL_PUBSUB_PROJECT":                 {"p", text(func(c *Config) string { return c.PubSub.Project }), "p"},
+		"GOOGLE_CLOUD_PROJECT":                     {"p", text(func(c *Config) string { return c.PubSub.Project }), "p"},
+		"OUTBOXCTL_PUBSUB_EMULATOR":                {"h:1", text(func(c *Config) string { return c.PubSub.Emulator }), "h:1"},
+		"PUBSUB_EMULATOR_HOST":                     {"h:1", text(func(c *Config) string { return c.PubSub.Emulator }), "h:1"},
+		"OUTBOXCTL_PUBSUB_TOPICS_DOMAIN":           {"top", text(func(c *Config) string { return c.PubSub.Topics["domain"] }), "top"},
+		"PACKFINDERZ_PUBSUB_DOMAIN_TOPIC":          {"top", text(func(c *Config) string { return c.PubSub.Topics["domain"] }), "top"},
+		"OUTBOXCTL_PUBSUB_TOPICS_ANALYTICS":        {"top", text(func(c *Config) string { return c.PubSub.Topics["analytics"] }), "top"},
+		"PACKFINDERZ_PUBSUB_ANALYTICS_TOPIC":       {"top", text(func(c *Config) string { return c.PubSub.Topics["analytics"] }), "top"},
+		"OUTBOXCTL_PUBSUB_TOPICS_NOTIFICATIONS":    {"top", text(func(c *Config) string { return c.PubSub.Topics["notifications"] }), "top"},
+		"PACKFINDERZ_PUBSUB_NOTIFICATION_TOPIC":    {"top", text(func(c *Config) string { return c.PubSub.Topics["notifications"] }), "top"},
+		"OUTBOXCTL_PUBSUB_TOPICS_BILLING":          {"top", text(func(c *Config) string { return c.PubSub.Topics["billing"] }), "top"},
+		"PACKFINDERZ_PUBSUB_BILLING_TOPIC":         {"top", text(func(c *Config) string { return c.PubSub.Topics["billing"] }), "top"},
+		"OUTBOXCTL_PUBSUB_SUBSCRIPTION":            {"sub", text(func(c *Config) string { return c.PubSub.Subscription }), "sub"},
+		"PACKFINDERZ_PUBSUB_DOMAIN_SUBSCRIPTION":   {"sub", text(func(c *Config) string { return c.PubSub.Subscription }), "sub"},
+		"OUTBOXCTL_PUBLISH_BATCH_SIZE":             {"77", func(c *Config) any { return c.Publish.BatchSize }, 77},
+		"PACKFINDERZ_OUTBOX_PUBLISH_BATCH_SIZE":    {"77", func(c *Config) any { return c.Publish.BatchSize }, 77},
+		"OUTBOXCTL_PUBLISH_POLL_INTERVAL":          {"2s", func(c *Config) any { return c.Publish.PollInterval }, 2 * time.Second},
+		"PACKFINDERZ_OUTBOX_PUBLISH_POLL_MS":       {"250", func(c *Config) any { return c.Publish.PollInterval }, 250 * time.Millisecond},
+		"OUTBOXCTL_PUBLISH_MAX_ATTEMPTS":           {"25", func(c *Config) any { return c.Publish.MaxAttempts }, 25},
+		"PACKFINDERZ_OUTBOX_MAX_ATTEMPTS":          {"25", func(c *Config) any { return c.Publish.MaxAttempts }, 25},
+		"OUTBOXCTL_PUBLISH_LEASE":                  {"1m", func(c *Config) any { return c.Publish.Lease }, time.Minute},
+		"OUTBOXCTL_PUBLISH_PUBLISH_TIMEOUT":        {"3s", func(c *Config) any { return c.Publish.PublishTimeout }, 3 * time.Second},
+		"OUTBOXCTL_PUBLISH_BACKOFF_BASE":           {"3s", func(c *Config) any { return c.Publish.BackoffBase }, 3 * time.Second},
+		"OUTBOXCTL_PUBLISH_BACKOFF_MAX":            {"1d", func(c *Config) any { return c.Publish.BackoffMax }, 24 * time.Hour},
+		"OUTBOXCTL_PUBLISH_WORKERS":                {"5", func(c *Config) any { return c.Publish.Workers }, 5},
+		"OUTBOXCTL_PUBLISH_SHUTDOWN_TIMEOUT":       {"5s", func(c *Config) any { return c.Publish.ShutdownTimeout }, 5 * time.Second},
+		"OUTBOXCTL_PUBLISH_WAKE":                   {"off", text(func(c *Config) string { return c.Publish.Wake }), "off"},
+		"OUTBOXCTL_PUBLISH_HTTP_ADDR":              {"", text(func(c *Config) string { return c.Publish.HTTPAddr }), ""},
+		"OUTBOXCTL_CONSUME_HTTP_ADDR":              {":0", text(func(c *Config) string { return c.Consume.HTTPAddr }), ":0"},
+		"OUTBOXCTL_IDEMPOTENCY_TTL":                {"2w", func(c *Config) any { return c.Idempotency.TTL }, 14 * 24 * time.Hour},
+		"PACKFINDERZ_EVENTING_IDEMPOTENCY_TTL":     {"168h", func(c *Config) any { return c.Idempotency.TTL }, 168 * time.Hour},
+		"PACKFINDERZ_OUTBOX_IDEMPOTENCY_TTL_HOURS": {"168", func(c *Config) any { return c.Idempotency.TTL }, 168 * time.Hour},
+		"OUTBOXCTL_LOG_LEVEL":                      {"debug", text(func(c *Config) string { return c.Log.Level }), "debug"},
+		"OUTBOXCTL_LOG_FORMAT":                     {"console", text(func(c *Config) string { return c.Log.Format }), "console"},
+		"OUTBOXCTL_DEV_STATE_DIR":                  {"/x", text(func(c *Config) string { return c.Dev.StateDir }), "/x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg, problems := loadConfig(source(nil, map[string]string{name: tc.value}))
+			require.Empty(t, problems)
+			require.Equal(t, tc.want, tc.field(cfg))
+		})
+	}
+}
+
+// The table above is complete: a new variable needs a line there.
+func TestConfigEnvironmentIsExhaustive(t *testing.T) {
+	t.Parallel()
+	n := 0
+	for _, k := range configKeys() {
+		n += len(k.envNames())
+	}
+	require.Equal(t, 40, n, "a variable was added or removed: change TestConfigEnvironment too")
+}
+
+func TestConfigPrecedence(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "outboxctl.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("publish:\n  batch_size: 11\n"), 0o600))
+	flags := map[string]string{"config": path}
+	env := map[string]string{}
+	batch := func() (int, string) {
+		cfg, problems := loadConfig(source(flags, env))
+		require.Empty(t, problems)
+		return cfg.Publish.BatchSize, cfg.origin("publish.batch_size")
+	}
+	n, origin := batch()
+	require.Equal(t, 11, n)
+	require.Equal(t, "file "+path, origin)
+
+	env["PACKFINDERZ_OUTBOX_PUBLISH_BATCH_SIZE"] = "22"
+	n, _ = batch()
+	require.Equal(t, 22, n)
+
+	env["OUTBOXCTL_PUBLISH_BATCH_SIZE"] = "33"
+	n, origin = batch()
+	require.Equal(t, 33, n)
+	require.Equal(t, "env OUTBOXCTL_PUBLISH_BATCH_SIZE", origin)
+
+	flags["batch-size"] = "44"
+	n, origin = batch()
+	require.Equal(t, 44, n)
+	require.Equal(t, "flag --batch-size", origin)
+}
+
+func TestConfigProblemsComeTogether(t *testing.T) {
+	t.Parallel()
+	_, problems := loadConfig(source(
+		map[string]string{"database-url": "postgres://app:canary@host:notaport/x", "redis-url": "http://x", "emulator": "nowhere"},
+		map[string]string{
+			"OUTBOXCTL_PUBLISH_MAX_ATTEMPTS": "0", "OUTBOXCTL_PUBLISH_LEASE": "soon", "OUTBOXCTL_PUBLISH_BATCH_SIZE": "1001",
+			"OUTBOXCTL_PUBSUB_TOPICS_BILLING": "goog-x", "OUTBOXCTL_PUBLISH_HTTP_ADDR": "9464", "OUTBOXCTL_CONFIG": "/nowhere.yaml",
+		}))
+	require.Len(t, problems, 9)
+	for _, p := range problems {
+		require.NotContains(t, p, "canary")
+	}
+}
+
+func TestConfigValuesThatContradictEachOther(t *testing.T) {
+	t.Parallel()
+	_, problems := loadConfig(source(nil, map[string]string{
+		"OUTBOXCTL_PUBLISH_LEASE": "10s", "OUTBOXCTL_PUBLISH_BACKOFF_BASE": "10m",
+	}))
+	require.Len(t, problems, 2)
+	require.Contains(t, problems[0], "publish.lease (10s) must be longer than publish.publish_timeout (10s)")
+	require.Contains(t, problems[1], "publish.backoff_base (10m0s)")
+}
+
+func TestDevStackNeverCompletesHalfAConfiguration(t *testing.T) {
+	t.Parallel()
+	src := source(nil, nil)
+	src.discover = func(string) (map[string]string, bool) {
+		return map[string]string{"database.url": "postgres://127.0.0.1/dev", "pubsub.project": "dev"}, true
+	}
+	cfg, _ := loadConfig(src)
+	require.Equal(t, "postgres://127.0.0.1/dev", cfg.Database.URL)
+	require.Equal(t, originDev, cfg.origin("database.url"))
+
+	src.env = map[string]string{"GOOGLE_CLOUD_PROJECT": "production"}
+	cfg, _ = loadConfig(src)
+	require.Empty(t, cfg.Database.URL)
+	require.Equal(t, "production", cfg.PubSub.Project)
+}
+
+func TestParseDuration(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Duration{
+		"30d": 720 * time.Hour, "2w": 336 * time.Hour, "12h": 12 * time.Hour, "1h30m": 90 * time.Minute,
+		"500ms": 500 * time.Millisecond, "1.5s": 1500 * time.Millisecond, "0s": 0,
+	} {
+		got, err := parseDuration(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+	for _, text := range []string{"", "30", "d30", "a week", "1d1"} {
+		_, err := parseDuration(text)
+		require.Error(t, err, text)
+	}
+}
+
+func TestSecureURL(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{
+		"postgres://127.0.0.1/x":                      "postgres://127.0.0.1/x",
+		"postgres://localhost/x":                      "postgres://localhost/x",
+		"postgres:///x?host=/var/run/postgresql":      "postgres:///x?host=/var/run/postgresql",
+		"postgres://db.example.com/x":                 "postgres://db.example.com/x?sslmode=verify-full",
+		"postgres://db.example.com/x?a=b":             "postgres://db.example.com/x?a=b&sslmode=verify-full",
+		"postgres://db.example.com/x?sslmode=require": "postgres://db.example.com/x?sslmode=require",
+		"host=db.example.com dbname=x":                "host=db.example.com dbname=x sslmode=verify-full",
+	} {
+		require.Equal(t, want, secureURL(raw), raw)
+	}
+}

@@ -1,0 +1,142 @@
+package cmd
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+// encodeJSON writes one value as JSON that no terminal acts on.
+func encodeJSON(w io.Writer, value any, indent string) error {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	if err := enc.Encode(value); err != nil {
+		return fmt.Errorf("encode output: %w", err)
+	}
+	_, err := w.Write(safetext.JSON([]byte(b.String())))
+	return err
+}
+
+func encodeYAML(w io.Writer, value any) error {
+	var b strings.Builder
+	if err := encodeJSON(&b, value, ""); err != nil {
+		return err
+	}
+	doc, err := yaml.JSONToYAML([]byte(b.String()))
+	if err != nil {
+		return fmt.Errorf("encode output: %w", err)
+	}
+	// YAML has no escape outside quotes, so what a terminal would act on is shown instead.
+	_, err = io.WriteString(w, safetext.Block(string(doc)))
+	return err
+}
+
+type jsonList[T any] struct {
+	out  io.Writer
+	some bool
+}
+
+func (l *jsonList[T]) Write(row T) error {
+	open := ",\n"
+	if !l.some {
+		open = "[\n"
+	}
+	l.some = true
+	var b strings.Builder
+	if err := encodeJSON(&b, row, "  "); err != nil {
+		return err
+	}
+	body := strings.ReplaceAll(strings.TrimRight(b.String(), "\n"), "\n", "\n  ")
+	_, err := io.WriteString(l.out, open+"  "+body)
+	return err
+}
+
+func (l *jsonList[T]) Close() error {
+	end := "\n]\n"
+	if !l.some {
+		end = "[]\n"
+	}
+	_, err := io.WriteString(l.out, end)
+	return err
+}
+
+type jsonLines[T any] struct{ out io.Writer }
+
+func (l *jsonLines[T]) Write(row T) error { return encodeJSON(l.out, row, "") }
+func (l *jsonLines[T]) Close() error      { return nil }
+
+type yamlList[T any] struct {
+	out  io.Writer
+	rows []T
+}
+
+func (l *yamlList[T]) Write(row T) error { l.rows = append(l.rows, row); return nil }
+func (l *yamlList[T]) Close() error {
+	if l.rows == nil {
+		l.rows = []T{}
+	}
+	return encodeYAML(l.out, l.rows)
+}
+
+type idList[T any] struct {
+	out  io.Writer
+	view view[T]
+}
+
+func (l *idList[T]) Write(row T) error {
+	_, err := fmt.Fprintln(l.out, safetext.Line(l.view.id(row)))
+	return err
+}
+func (l *idList[T]) Close() error { return nil }
+
+// separated is CSV, and on a pipe the table with tabs instead of blanks.
+type separated[T any] struct {
+	w     *csv.Writer
+	view  view[T]
+	r     *cellStyle
+	clean func(string) string
+	some  bool
+}
+
+func (s *separated[T]) head() error {
+	if s.some {
+		return nil
+	}
+	s.some = true
+	heads := make([]string, len(s.view.columns))
+	for i, c := range s.view.columns {
+		heads[i] = c.head
+	}
+	return s.w.Write(heads)
+}
+
+func (s *separated[T]) Write(row T) error {
+	if err := s.head(); err != nil {
+		return err
+	}
+	cells := make([]string, len(s.view.columns))
+	for i, c := range s.view.columns {
+		cells[i] = s.clean(c.cell(row, s.r))
+	}
+	if err := s.w.Write(cells); err != nil {
+		return err
+	}
+	s.w.Flush()
+	return s.w.Error()
+}
+
+func (s *separated[T]) Close() error {
+	if err := s.head(); err != nil {
+		return err
+	}
+	s.w.Flush()
+	return s.w.Error()
+}

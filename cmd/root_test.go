@@ -1,0 +1,137 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+)
+
+// runCLI runs one command line with captured streams.
+func runCLI(t *testing.T, environ []string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	code = Run(t.Context(), args, Streams{In: strings.NewReader(""), Out: &out, Err: &errOut}, environ)
+	return code, out.String(), errOut.String()
+}
+
+// walk visits every command of the tree.
+func walk(cmd *cobra.Command, visit func(*cobra.Command)) {
+	visit(cmd)
+	for _, sub := range cmd.Commands() {
+		walk(sub, visit)
+	}
+}
+
+// A group without a subcommand, a command nobody knows and a flag nobody knows are usage errors, on every level.
+func TestEveryCommandRefusesNonsense(t *testing.T) {
+	t.Parallel()
+	walk(newRootCmd(newApp(Streams{}, nil)), func(c *cobra.Command) {
+		path := strings.Fields(c.CommandPath())[1:]
+		t.Run(strings.Join(path, "_"), func(t *testing.T) {
+			t.Parallel()
+			code, out, stderr := runCLI(t, nil, append(path, "--no-such-flag")...)
+			require.Equal(t, exitUsage, code, stderr)
+			require.Empty(t, out)
+			require.Contains(t, stderr, "error: ")
+			if c.HasAvailableSubCommands() && c.Name() != "migrate" {
+				code, out, stderr = runCLI(t, nil, path...)
+				require.Equal(t, exitUsage, code, stderr)
+				require.Empty(t, out)
+				code, _, stderr = runCLI(t, nil, append(path, "no-such-command")...)
+				require.Equal(t, exitUsage, code, stderr)
+			}
+		})
+	})
+}
+
+// Every command explains itself, and the ones that do something show an example.
+func TestEveryCommandHasHelp(t *testing.T) {
+	t.Parallel()
+	walk(newRootCmd(newApp(Streams{}, nil)), func(c *cobra.Command) {
+		require.NotEmpty(t, c.Short, c.CommandPath())
+		if c.Runnable() && !c.HasSubCommands() && c.Name() != "help" {
+			require.NotEmpty(t, c.Example, c.CommandPath())
+		}
+	})
+}
+
+func TestSuggestion(t *testing.T) {
+	t.Parallel()
+	_, _, stderr := runCLI(t, nil, "confg")
+	require.Equal(t, "error: outboxctl has no command \"confg\"\nhint: did you mean config?\n", stderr)
+}
+
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	for want, err := range map[int]error{
+		exitFailed:       errors.New("x"),
+		exitUsage:        usageErrorf("x"),
+		exitNotFound:     notFoundErrorf("x"),
+		exitPrecondition: preconditionErrorf("x"),
+		exitPartial:      partialErrorf("x"),
+		exitRefused:      refusedErrorf("x"),
+		42:               silentError{42},
+	} {
+		require.Equal(t, want, exitCode(err))
+		require.Equal(t, want, exitCode(fmt.Errorf("around: %w", withHint(err, "h"))), "wrapping keeps the code")
+	}
+	require.Equal(t, exitUsage, exitCode(&configError{[]string{"x"}}))
+}
+
+func TestUnreachableDatabaseIsAPrecondition(t *testing.T) {
+	t.Parallel()
+	app := newApp(Streams{Err: &bytes.Buffer{}}, []string{"DATABASE_URL=postgres://app:canary@127.0.0.1:1/x"})
+	_, err := app.Pool(context.Background())
+	require.Equal(t, exitPrecondition, exitCode(err))
+	require.NotContains(t, err.Error(), "canary")
+}
+
+func TestMissingSettingsAreReportedTogether(t *testing.T) {
+	t.Parallel()
+	app := newApp(Streams{Err: &bytes.Buffer{}}, []string{"OUTBOXCTL_LOG_LEVEL=loud", "HOME=" + t.TempDir()})
+	_, err := app.Config("database.url", "pubsub.project")
+	require.Equal(t, exitUsage, exitCode(err))
+	require.ErrorContains(t, err, "3 problems")
+	require.ErrorContains(t, err, "database.url is not set (--database-url or OUTBOXCTL_DATABASE_URL, DATABASE_URL)")
+}
+
+func TestReportShowsHintAndHidesSecrets(t *testing.T) {
+	t.Parallel()
+	var stderr bytes.Buffer
+	app := newApp(Streams{Err: &stderr}, nil)
+	app.report(withHint(errors.New("dial postgres://app:canary@db/x: \x1b[2Jgone"), "run outboxctl doctor"))
+	require.Equal(t, "error: dial postgres://app:****@db/x: ^[[2Jgone\nhint: run outboxctl doctor\n", stderr.String())
+}
+
+func TestConfirm(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		tty    bool
+		yes    bool
+		answer string
+		want   int
+	}{
+		"yes flag":         {yes: true, want: exitOK},
+		"no terminal":      {want: exitRefused},
+		"terminal, yes":    {tty: true, answer: "y\n", want: exitOK},
+		"terminal, no":     {tty: true, answer: "n\n", want: exitRefused},
+		"terminal, return": {tty: true, answer: "\n", want: exitRefused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			app := newApp(Streams{In: strings.NewReader(tc.answer), Err: &bytes.Buffer{}, InTTY: tc.tty, ErrTTY: tc.tty}, nil)
+			err := app.confirm(t.Context(), tc.yes, "drop everything?")
+			if tc.want == exitOK {
+				require.NoError(t, err)
+				return
+			}
+			require.Equal(t, tc.want, exitCode(err))
+		})
+	}
+}
