@@ -1,0 +1,73 @@
+package migrate
+
+import (
+	"io/fs"
+	"math/rand/v2"
+	"time"
+
+	"github.com/outboxctl/outboxctl/migrations"
+)
+
+// Table is the name of the table that records applied migrations.
+const Table = "outbox_schema_version"
+
+// Defaults of Options.
+const (
+	// DefaultLockTimeout bounds how long production can be queued behind one of our statements.
+	DefaultLockTimeout = 500 * time.Millisecond
+	// DefaultRetryFor bounds how long one migration is tried again while others hold its locks.
+	DefaultRetryFor = 5 * time.Minute
+	// DefaultWait bounds how long a run waits for another run to finish.
+	DefaultWait = 10 * time.Minute
+)
+
+// Options of a run. The zero value is usable.
+type Options struct {
+	// Migrations replaces the embedded files; nil means migrations.FS.
+	Migrations fs.FS
+	// LockTimeout is PostgreSQL's lock_timeout for every statement; 0 means DefaultLockTimeout.
+	LockTimeout time.Duration
+	// RetryFor bounds the retries of one migration after lock timeouts and deadlocks;
+	// 0 means DefaultRetryFor, negative means not at all.
+	RetryFor time.Duration
+	// Wait bounds the wait for another run; 0 means DefaultWait, negative means not at all.
+	Wait time.Duration
+	// To is the version to stop at: the last one applied by Up (0 means all), the one
+	// that remains after Down (AllSteps means none).
+	To int64
+	// Steps is the number of migrations Down reverts when To is not given; 0 means one.
+	Steps int
+	// Progress is told what happens, in words for a human; nil means nobody listens.
+	Progress func(message string)
+
+	// jitter in [0,1) is replaced by tests; nil means math/rand.
+	jitter func() float64
+}
+
+// AllSteps as Options.To lets Down revert everything.
+const AllSteps = -1
+
+func (o Options) withDefaults() Options {
+	if o.Migrations == nil {
+		o.Migrations = migrations.FS
+	}
+	if o.LockTimeout == 0 {
+		o.LockTimeout = DefaultLockTimeout
+	}
+	if o.RetryFor == 0 {
+		o.RetryFor = DefaultRetryFor
+	}
+	if o.Wait == 0 {
+		o.Wait = DefaultWait
+	}
+	if o.Steps == 0 {
+		o.Steps = 1
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	if o.jitter == nil {
+		o.jitter = rand.Float64
+	}
+	return o
+}

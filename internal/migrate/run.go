@@ -1,0 +1,166 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/pressly/goose/v3"
+)
+
+// Ran is a migration that was executed.
+type Ran struct {
+	Step
+	Took time.Duration
+}
+
+// Result of a run.
+type Result struct {
+	Ran    []Ran         // in order; empty when there was nothing to do
+	From   int64         // version before
+	To     int64         // version after
+	Waited time.Duration // for another run
+	// MissingRoles are the roles that grants were skipped for, because this database
+	// user may not create them.
+	MissingRoles []string
+}
+
+// Up applies what is pending, up to opts.To.
+func Up(ctx context.Context, pool *pgxpool.Pool, opts Options) (Result, error) {
+	return run(ctx, pool, opts.withDefaults(), false)
+}
+
+// Down reverts opts.Steps migrations, or everything above opts.To. When
+// nothing remains, the version table goes too.
+func Down(ctx context.Context, pool *pgxpool.Pool, opts Options) (Result, error) {
+	return run(ctx, pool, opts.withDefaults(), true)
+}
+
+func run(ctx context.Context, pool *pgxpool.Pool, opts Options, down bool) (res Result, err error) {
+	known, err := steps(opts.Migrations)
+	if err != nil {
+		return Result{}, err
+	}
+	// Nothing to do needs no lock, and no right to change the schema.
+	res, todo, err := survey(ctx, pool, known, opts, down)
+	if err != nil || len(todo) == 0 {
+		return res, err
+	}
+	s, err := openSession(ctx, pool, opts)
+	if err != nil {
+		return Result{}, err
+	}
+	defer s.close(ctx)
+	waited, err := s.lock(ctx, opts)
+	if err != nil {
+		return Result{Waited: waited}, err
+	}
+	// Another run may have done it meanwhile.
+	err = s.raw(ctx, func(conn *pgx.Conn) (err error) {
+		res, todo, err = survey(ctx, conn, known, opts, down)
+		return err
+	})
+	res.Waited = waited
+	if err != nil || len(todo) == 0 {
+		return res, err
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, s.db, opts.Migrations,
+		goose.WithTableName(Table),
+		goose.WithDisableGlobalRegistry(true),
+		goose.WithSlog(slog.New(slog.NewTextHandler(io.Discard, nil))))
+	if err != nil {
+		return res, fmt.Errorf("read migrations: %w", err)
+	}
+	for _, step := range todo {
+		start := time.Now()
+		if err := s.apply(ctx, provider, step, opts, down); err != nil {
+			return res, &PartialError{Applied: res.steps(), Failed: step, Err: err}
+		}
+		res.Ran = append(res.Ran, Ran{Step: step, Took: time.Since(start)})
+		opts.Progress(fmt.Sprintf("%s %s (%s)", verb(down), step, time.Since(start).Round(time.Millisecond)))
+	}
+	return res, s.finish(ctx, known, opts, down, &res)
+}
+
+// survey says where the database stands and what is to do.
+func survey(ctx context.Context, db querier, known []Step, opts Options, down bool) (Result, []Step, error) {
+	applied, err := readApplied(ctx, db)
+	if err != nil {
+		return Result{}, nil, err
+	}
+	list := merge(known, applied)
+	v := versions(list)
+	todo, err := choose(list, opts, down)
+	return Result{From: v.Database, To: v.Database}, todo, err
+}
+
+// apply runs one migration, again and again while others hold the locks it
+// needs. Between tries production has the table to itself.
+func (s *session) apply(ctx context.Context, provider *goose.Provider, step Step, opts Options, down bool) error {
+	deadline := time.Now().Add(opts.RetryFor)
+	backoff := 200 * time.Millisecond
+	for try := 1; ; try++ {
+		if err := s.prepare(ctx, opts); err != nil {
+			return err
+		}
+		_, err := provider.ApplyVersion(ctx, step.Version, !down)
+		var partial *goose.PartialError
+		if errors.As(err, &partial) {
+			err = partial.Err
+		}
+		if err == nil || !retryable(err) || time.Now().Add(backoff).After(deadline) {
+			return err
+		}
+		delay := time.Duration(float64(backoff) * (0.5 + opts.jitter()/2))
+		opts.Progress(fmt.Sprintf("%s: somebody holds a lock it needs (try %d), again in %s", step, try, delay.Round(time.Millisecond)))
+		if err := pause(ctx, delay); err != nil {
+			return err
+		}
+		backoff = min(2*backoff, 5*time.Second)
+	}
+}
+
+// finish completes the result and, after the last Down, removes the empty version table.
+func (s *session) finish(ctx context.Context, known []Step, opts Options, down bool, res *Result) error {
+	return s.raw(ctx, func(conn *pgx.Conn) error {
+		after, _, err := survey(ctx, conn, known, opts, down)
+		if err != nil {
+			return err
+		}
+		res.To = after.To
+		if down && after.To == 0 {
+			if _, err := conn.Exec(ctx, "DROP TABLE IF EXISTS "+Table); err != nil {
+				return fmt.Errorf("drop version table: %w", err)
+			}
+			return nil
+		}
+		rows, err := conn.Query(ctx, `SELECT r FROM unnest($1::text[]) AS r WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = r)`, Roles())
+		if err != nil {
+			return fmt.Errorf("look for roles: %w", err)
+		}
+		if res.MissingRoles, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+			return fmt.Errorf("look for roles: %w", err)
+		}
+		return nil
+	})
+}
+
+func (r Result) steps() []Step {
+	out := make([]Step, len(r.Ran))
+	for i, ran := range r.Ran {
+		out[i] = ran.Step
+	}
+	return out
+}
+
+func verb(down bool) string {
+	if down {
+		return "reverted"
+	}
+	return "applied"
+}

@@ -1,0 +1,144 @@
+-- +goose NO TRANSACTION
+-- seq is the order of events: created_at is the start of a transaction and
+-- repeats. A GENERATED column added in one go would rewrite the table under
+-- ACCESS EXCLUSIVE, so it comes in steps, each repeatable after a kill: a
+-- nullable column with a default for new rows, a backfill in short
+-- transactions, a validated check, and only then NOT NULL and the identity.
+
+-- +goose Up
+
+-- Old rows take 1..n, new rows start above them. n is bounded by what the
+-- table's pages can physically hold (291 rows each), which needs no count
+-- under the lock.
+-- +goose StatementBegin
+DO $$
+DECLARE
+    pages bigint;
+BEGIN
+    IF EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'outbox_events'::regclass AND attname = 'seq' AND NOT attisdropped) THEN
+        RETURN;
+    END IF;
+    LOCK TABLE outbox_events IN ACCESS EXCLUSIVE MODE;
+    pages := pg_relation_size('outbox_events') / current_setting('block_size')::bigint;
+    EXECUTE format('CREATE SEQUENCE outbox_events_new_seq START %s', pages * 291 + 1);
+    -- A default is evaluated as the inserting role, which until now needed no right on any sequence.
+    GRANT USAGE ON SEQUENCE outbox_events_new_seq TO PUBLIC;
+    CREATE SEQUENCE outbox_events_old_seq;
+    ALTER TABLE outbox_events ADD COLUMN seq bigint;
+    ALTER TABLE outbox_events ALTER COLUMN seq SET DEFAULT nextval('outbox_events_new_seq');
+END
+$$;
+-- +goose StatementEnd
+
+-- An invalid index is what a killed build leaves behind.
+-- +goose StatementBegin
+DO $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass('outbox_events_backfill_idx') AND NOT indisvalid) THEN
+        DROP INDEX outbox_events_backfill_idx;
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- Building an index concurrently blocks no reader and no writer while it
+-- waits, so a long transaction may delay it as long as it likes.
+SELECT set_config('outboxctl.lock_timeout', current_setting('lock_timeout'), false);
+SET lock_timeout = 0;
+CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_events_backfill_idx ON outbox_events (created_at, id) WHERE seq IS NULL;
+
+-- SKIP LOCKED: a publisher may hold rows in a long transaction; they are taken
+-- on a later pass instead of stopping the whole backfill.
+-- +goose StatementBegin
+DO $$
+DECLARE
+    from_created timestamptz := '-infinity';
+    from_id      uuid := '00000000-0000-0000-0000-000000000000';
+    touched      bigint;
+BEGIN
+    IF to_regclass('outbox_events_old_seq') IS NULL THEN
+        RETURN;
+    END IF;
+    LOOP
+        WITH batch AS MATERIALIZED (
+            SELECT id, created_at
+              FROM outbox_events
+             WHERE seq IS NULL AND (created_at, id) > (from_created, from_id)
+             ORDER BY created_at, id
+             LIMIT 2000
+               FOR UPDATE SKIP LOCKED
+        ), numbered AS MATERIALIZED (
+            SELECT id, created_at, nextval('outbox_events_old_seq') AS seq FROM batch
+        ), filled AS (
+            UPDATE outbox_events e SET seq = n.seq FROM numbered n WHERE e.id = n.id
+            RETURNING n.created_at, n.id, n.seq
+        ), last AS (
+            SELECT created_at, id FROM filled ORDER BY seq DESC LIMIT 1
+        )
+        SELECT (SELECT count(*) FROM filled), last.created_at, last.id
+          INTO touched, from_created, from_id
+          FROM (SELECT 1) AS one LEFT JOIN last ON true;
+        COMMIT;
+        IF touched = 0 THEN
+            EXIT WHEN NOT EXISTS (SELECT FROM outbox_events WHERE seq IS NULL);
+            PERFORM pg_sleep(0.1);
+            from_created := '-infinity';
+            from_id := '00000000-0000-0000-0000-000000000000';
+        END IF;
+    END LOOP;
+END
+$$;
+-- +goose StatementEnd
+
+DROP INDEX CONCURRENTLY IF EXISTS outbox_events_backfill_idx;
+SELECT set_config('lock_timeout', current_setting('outboxctl.lock_timeout'), false);
+
+-- +goose StatementBegin
+DO $$
+BEGIN
+    IF to_regclass('outbox_events_old_seq') IS NOT NULL
+       AND NOT EXISTS (SELECT FROM pg_constraint WHERE conrelid = 'outbox_events'::regclass AND conname = 'outbox_events_seq_check') THEN
+        ALTER TABLE outbox_events ADD CONSTRAINT outbox_events_seq_check CHECK (seq IS NOT NULL) NOT VALID;
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- Validating reads the whole table under a lock that lets writers pass; the
+-- step after it then needs no scan of its own.
+-- +goose StatementBegin
+DO $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_constraint WHERE conrelid = 'outbox_events'::regclass AND conname = 'outbox_events_seq_check') THEN
+        ALTER TABLE outbox_events VALIDATE CONSTRAINT outbox_events_seq_check;
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- The identity's own sequence continues where the default's stopped: the lock
+-- keeps anybody from drawing a number in between.
+-- +goose StatementBegin
+DO $$
+DECLARE
+    next_seq bigint;
+BEGIN
+    IF to_regclass('outbox_events_new_seq') IS NULL THEN
+        RETURN;
+    END IF;
+    LOCK TABLE outbox_events IN ACCESS EXCLUSIVE MODE;
+    next_seq := nextval('outbox_events_new_seq');
+    ALTER TABLE outbox_events ALTER COLUMN seq SET NOT NULL;
+    ALTER TABLE outbox_events ALTER COLUMN seq DROP DEFAULT;
+    EXECUTE format('ALTER TABLE outbox_events ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (START WITH %s)', next_seq);
+    ALTER TABLE outbox_events DROP CONSTRAINT outbox_events_seq_check;
+    DROP SEQUENCE outbox_events_new_seq;
+    DROP SEQUENCE outbox_events_old_seq;
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose Down
+ALTER TABLE outbox_events DROP COLUMN IF EXISTS seq;
+DROP SEQUENCE IF EXISTS outbox_events_new_seq;
+DROP SEQUENCE IF EXISTS outbox_events_old_seq;

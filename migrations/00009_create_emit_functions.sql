@@ -1,0 +1,311 @@
+-- Emitting from any language, by the rules the Go package follows. Refusals
+-- have SQLSTATEs of their own class (OX) and name the field as COLUMN:
+--   OX001 unknown event type      OX002 wrong aggregate       OX003 data is null
+--   OX004 malformed field         OX005 key without tenant    OX006 too large
+--   OX007 the id belongs to another event
+-- The functions that write run as their owner, so that an emitter needs no
+-- right to read the table; their search_path is pinned below for that reason.
+
+-- +goose Up
+
+-- +goose StatementBegin
+CREATE FUNCTION outbox_expected_aggregate(event_type event_type_enum) RETURNS aggregate_type_enum
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    AS $$
+BEGIN
+    RETURN CASE event_type
+        WHEN 'order_created' THEN 'checkout_group'
+        WHEN 'order_state_changed' THEN 'vendor_order'
+        WHEN 'line_item_state_changed' THEN 'vendor_order'
+        WHEN 'license_status_changed' THEN 'license'
+        WHEN 'media_uploaded' THEN 'media'
+        WHEN 'payment_settled' THEN 'ledger_event'
+        WHEN 'cash_collected' THEN 'vendor_order'
+        WHEN 'vendor_payout_recorded' THEN 'ledger_event'
+        WHEN 'notification_requested' THEN 'notification'
+        WHEN 'order_expired' THEN 'vendor_order'
+        WHEN 'order_canceled' THEN 'vendor_order'
+        WHEN 'reservation_released' THEN 'vendor_order'
+        WHEN 'ad_created' THEN 'ad'
+        WHEN 'ad_updated' THEN 'ad'
+        WHEN 'ad_paused' THEN 'ad'
+        WHEN 'ad_activated' THEN 'ad'
+        WHEN 'ad_expired' THEN 'ad'
+        WHEN 'ad_daily_rollup_ready' THEN 'ad'
+    END::aggregate_type_enum;
+END
+$$;
+-- +goose StatementEnd
+
+-- The rules in one place. Raises, or returns true so that it can stand in a
+-- WHERE clause. label says which event of a batch is meant; NULL for a single one.
+-- The limits are the broker's: 10 MB per message with its attributes, 100
+-- attributes of which five are ours, 256 bytes per name and 1,024 per value.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_check_event(
+    label text, id uuid, event_type text, aggregate_type text, aggregate_id uuid, payload jsonb,
+    dedupe_key text, tenant_id uuid, namespace text, headers jsonb, max_attempts int
+) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    state   text;
+    field   text;
+    message text;
+    expected text;
+    h       record;
+    names   int := 0;
+    bytes   bigint;
+BEGIN
+    bytes := octet_length(payload::text);
+    IF event_type IS NULL OR event_type <> ALL (enum_range(NULL::event_type_enum)::text[])
+       OR outbox_expected_aggregate(event_type::event_type_enum) IS NULL THEN
+        state := 'OX001'; field := 'event_type';
+        message := format('unknown event type %L', event_type);
+    ELSIF aggregate_type <> outbox_expected_aggregate(event_type::event_type_enum)::text THEN
+        expected := outbox_expected_aggregate(event_type::event_type_enum);
+        state := 'OX002'; field := 'aggregate_type';
+        message := format('%s belongs to aggregate %s, not to %L', event_type, expected, aggregate_type);
+    ELSIF id IS NULL THEN
+        state := 'OX004'; field := 'id'; message := 'must not be null';
+    ELSIF aggregate_id IS NULL THEN
+        state := 'OX004'; field := 'aggregate_id'; message := 'must not be null';
+    ELSIF payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
+        state := 'OX004'; field := 'payload'; message := 'must be the envelope, a JSON object';
+    ELSIF jsonb_typeof(payload -> 'data') IS NOT DISTINCT FROM 'null' OR NOT payload ? 'data' THEN
+        state := 'OX003'; field := 'data'; message := 'must not be null ({} is allowed)';
+    ELSIF payload -> 'version' IS DISTINCT FROM '1' THEN
+        state := 'OX004'; field := 'payload'; message := 'envelope version must be 1';
+    ELSIF payload ->> 'eventId' IS DISTINCT FROM id::text THEN
+        state := 'OX004'; field := 'payload'; message := format('envelope eventId must be %s, the event''s id', id);
+    ELSIF payload ->> 'occurredAt' IS NULL THEN
+        state := 'OX004'; field := 'payload'; message := 'envelope occurredAt must be set';
+    ELSIF payload ? 'actor' AND (jsonb_typeof(payload -> 'actor') <> 'object'
+          OR coalesce(payload -> 'actor' ->> 'userId', '') = ''
+          OR (payload -> 'actor') - '{userId,storeId,role}'::text[] <> '{}') THEN
+        state := 'OX004'; field := 'actor'; message := 'must be an object of userId and, if known, storeId and role';
+    ELSIF namespace = '' OR octet_length(namespace) > 255 THEN
+        state := 'OX004'; field := 'namespace'; message := 'must have 1 to 255 bytes';
+    ELSIF dedupe_key = '' OR octet_length(dedupe_key) > 1024 THEN
+        state := 'OX004'; field := 'dedupe_key'; message := 'must have 1 to 1024 bytes';
+    ELSIF NOT starts_with(dedupe_key, tenant_id::text || '/') THEN
+        state := 'OX005'; field := 'dedupe_key'; message := format('must start with the tenant: %s/', tenant_id);
+    ELSIF max_attempts < 1 THEN
+        state := 'OX004'; field := 'max_attempts'; message := 'must be at least 1';
+    ELSIF jsonb_typeof(headers) <> 'object' THEN
+        state := 'OX004'; field := 'headers'; message := 'must be an object of strings';
+    ELSIF headers IS NOT NULL THEN
+        FOR h IN SELECT e.key, e.value, jsonb_typeof(e.value) AS kind FROM jsonb_each(headers) AS e LOOP
+            names := names + 1;
+            bytes := bytes + octet_length(h.key) + octet_length(h.value #>> '{}');
+            CONTINUE WHEN state IS NOT NULL;
+            field := 'headers';
+            IF h.kind <> 'string' THEN
+                state := 'OX004'; message := format('value of %L must be a string', h.key);
+            ELSIF h.key = '' OR octet_length(h.key) > 256 THEN
+                state := 'OX004'; message := format('name %L must have 1 to 256 bytes', left(h.key, 40));
+            ELSIF octet_length(h.value #>> '{}') > 1024 THEN
+                state := 'OX004'; message := format('value of %L must have at most 1024 bytes', h.key);
+            ELSIF starts_with(lower(h.key), 'goog') THEN
+                state := 'OX004'; message := format('name %L: names that start with "goog" are reserved', h.key);
+            ELSIF h.key IN ('event_id', 'event_type', 'aggregate_type', 'aggregate_id', 'created_at') THEN
+                state := 'OX004'; message := format('name %L is set by the publisher', h.key);
+            END IF;
+        END LOOP;
+        IF state IS NULL AND names > 95 THEN
+            state := 'OX004'; message := format('%s entries, at most 95 are allowed', names);
+        END IF;
+    END IF;
+    -- 400 bytes cover the five attributes the publisher adds.
+    IF state IS NULL AND bytes + 400 > 10000000 THEN
+        state := 'OX006'; field := 'data';
+        message := format('event of %s bytes with its headers is too large for the broker (10000000)', bytes);
+    END IF;
+    IF state IS NOT NULL THEN
+        RAISE EXCEPTION '%', coalesce(label || ': ', '') || field || ': ' || message
+            USING ERRCODE = state, COLUMN = field;
+    END IF;
+    RETURN true;
+END
+$$;
+-- +goose StatementEnd
+
+-- One event. aggregate_type NULL means the type's own; id NULL makes one. A
+-- dedupe key that is already taken is no error: the answer is the id of the
+-- event that has it.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_emit(
+    event_type     text,
+    aggregate_type text,
+    aggregate_id   uuid,
+    data           jsonb,
+    dedupe_key     text        DEFAULT NULL,
+    tenant_id      uuid        DEFAULT NULL,
+    namespace      text        DEFAULT 'default',
+    headers        jsonb       DEFAULT NULL,
+    occurred_at    timestamptz DEFAULT NULL,
+    actor          jsonb       DEFAULT NULL,
+    max_attempts   int         DEFAULT NULL,
+    INOUT id       uuid        DEFAULT NULL,
+    OUT already_enqueued boolean
+)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    AS $$
+DECLARE
+    envelope jsonb;
+BEGIN
+    id := coalesce(id, outbox_uuid_v7());
+    envelope := jsonb_build_object(
+        'version', 1,
+        'eventId', id,
+        'occurredAt', to_char(coalesce(occurred_at, clock_timestamp()) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+        'data', data);
+    IF jsonb_typeof(actor) <> 'null' THEN
+        envelope := envelope || jsonb_build_object('actor', actor);
+    END IF;
+    SELECT m.id, m.already_enqueued
+      INTO id, already_enqueued
+      FROM outbox_emit_rows(jsonb_build_array(jsonb_build_object(
+               'id', id, 'event_type', event_type, 'aggregate_type', aggregate_type, 'aggregate_id', aggregate_id,
+               'payload', envelope, 'dedupe_key', dedupe_key, 'tenant_id', tenant_id, 'namespace', namespace,
+               'headers', headers, 'max_attempts', max_attempts)), false) AS m;
+END
+$$;
+-- +goose StatementEnd
+
+-- Many events in one round trip: a JSON array of objects with id, event_type,
+-- aggregate_type, aggregate_id, payload (the finished envelope), dedupe_key,
+-- tenant_id, namespace, headers, max_attempts. All or none are written.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_emit_many(events jsonb)
+    RETURNS TABLE (ord int, id uuid, already_enqueued boolean)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    AS $$
+BEGIN
+    IF events IS NULL OR jsonb_typeof(events) <> 'array' THEN
+        RAISE EXCEPTION 'events: must be a JSON array' USING ERRCODE = 'OX004', COLUMN = 'events';
+    END IF;
+    RETURN QUERY SELECT m.ord, m.id, m.already_enqueued FROM outbox_emit_rows(events, true) AS m;
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION outbox_event_rows(events jsonb)
+    RETURNS TABLE (id uuid, event_type text, aggregate_type text, aggregate_id uuid, payload jsonb,
+                   dedupe_key text, tenant_id uuid, namespace text, headers jsonb, max_attempts int, ord bigint)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT *
+      FROM ROWS FROM (jsonb_to_recordset(events) AS (
+               id uuid, event_type text, aggregate_type text, aggregate_id uuid, payload jsonb,
+               dedupe_key text, tenant_id uuid, namespace text, headers jsonb, max_attempts int)) WITH ORDINALITY
+$$;
+-- +goose StatementEnd
+
+-- The work behind both. ON CONFLICT without a target waits for a transaction
+-- that is inserting the same key; the look-up is a statement of its own, hence
+-- sees what that one committed. An event that cleanup removes between the two
+-- leaves a gap: then everything is tried again, which rows already written survive.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_emit_rows(events jsonb, batch boolean)
+    RETURNS TABLE (ord int, id uuid, already_enqueued boolean)
+    LANGUAGE plpgsql VOLATILE
+    AS $$
+#variable_conflict use_column
+DECLARE
+    written uuid[] := '{}';
+    fresh   uuid[];
+    answers jsonb;
+    clash   text;
+BEGIN
+    LOOP
+        WITH ins AS (
+            INSERT INTO outbox_events AS o (id, event_type, aggregate_type, aggregate_id, payload_json,
+                                            dedupe_key, tenant_id, namespace, headers, max_attempts)
+            SELECT r.id, r.event_type::event_type_enum,
+                   coalesce(r.aggregate_type::aggregate_type_enum, outbox_expected_aggregate(r.event_type::event_type_enum)),
+                   r.aggregate_id, r.payload, r.dedupe_key, r.tenant_id, coalesce(r.namespace, 'default'), r.headers, r.max_attempts
+              FROM outbox_event_rows(events) AS r
+             WHERE outbox_check_event(CASE WHEN batch THEN 'event ' || r.ord END, r.id, r.event_type, r.aggregate_type,
+                       r.aggregate_id, r.payload, r.dedupe_key, r.tenant_id, r.namespace, r.headers, r.max_attempts)
+                ON CONFLICT DO NOTHING
+            RETURNING o.id
+        )
+        SELECT coalesce(array_agg(i.id), '{}') INTO fresh FROM ins AS i;
+        written := written || fresh;
+
+        IF cardinality(written) = jsonb_array_length(events) THEN
+            RETURN QUERY
+                SELECT e.n::int, (e.event ->> 'id')::uuid, false
+                  FROM jsonb_array_elements(events) WITH ORDINALITY AS e(event, n)
+                 ORDER BY e.n;
+            RETURN;
+        END IF;
+
+        -- The first row with an id that was written is new; any other is answered by
+        -- the event that holds its dedupe key or, failing that, its id.
+        SELECT jsonb_agg(jsonb_build_object('ord', r.ord, 'id', CASE WHEN r.new THEN r.id ELSE held.id END, 'already', NOT r.new)
+                         ORDER BY r.ord),
+               min(CASE WHEN held.other THEN r.id::text END)
+          INTO answers, clash
+          FROM (SELECT i.*, i.id = ANY (written) AND row_number() OVER (PARTITION BY i.id ORDER BY i.ord) = 1 AS new
+                  FROM outbox_event_rows(events) AS i) AS r
+          LEFT JOIN LATERAL (
+                SELECT o.id, false AS other
+                  FROM outbox_events AS o
+                 WHERE o.dedupe_key = r.dedupe_key AND o.dedupe_key IS NOT NULL
+                   AND o.event_type = r.event_type::event_type_enum AND o.namespace = coalesce(r.namespace, 'default')
+                 UNION ALL
+                SELECT o.id, (o.event_type::text, o.aggregate_id, o.namespace, o.dedupe_key)
+                             IS DISTINCT FROM (r.event_type, r.aggregate_id, coalesce(r.namespace, 'default'), r.dedupe_key)
+                  FROM outbox_events AS o
+                 WHERE o.id = r.id
+                 LIMIT 1) AS held ON NOT r.new;
+
+        IF clash IS NOT NULL THEN
+            RAISE EXCEPTION 'id: % belongs to another event', clash USING ERRCODE = 'OX007', COLUMN = 'id';
+        END IF;
+        IF NOT answers @> '[{"id": null}]' THEN
+            RETURN QUERY
+                SELECT a.ord, a.id, a.already
+                  FROM jsonb_to_recordset(answers) AS a(ord int, id uuid, already boolean)
+                 ORDER BY a.ord;
+            RETURN;
+        END IF;
+    END LOOP;
+END
+$$;
+-- +goose StatementEnd
+
+-- Without this, a function that runs as its owner would look names up in the
+-- caller's schemas first.
+-- +goose StatementBegin
+DO $$
+DECLARE
+    f regprocedure;
+BEGIN
+    FOR f IN
+        SELECT oid::regprocedure FROM pg_proc
+         WHERE pronamespace = current_schema()::regnamespace
+           AND proname IN ('outbox_emit', 'outbox_emit_many', 'outbox_emit_rows', 'outbox_event_rows', 'outbox_check_event')
+    LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f);
+    END LOOP;
+    FOR f IN
+        SELECT oid::regprocedure FROM pg_proc
+         WHERE pronamespace = current_schema()::regnamespace AND proname IN ('outbox_emit', 'outbox_emit_many')
+    LOOP
+        EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', f, current_schema());
+    END LOOP;
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose Down
+DROP FUNCTION IF EXISTS outbox_emit_many(jsonb);
+DROP FUNCTION IF EXISTS outbox_emit(text, text, uuid, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid);
+DROP FUNCTION IF EXISTS outbox_emit_rows(jsonb, boolean);
+DROP FUNCTION IF EXISTS outbox_event_rows(jsonb);
+DROP FUNCTION IF EXISTS outbox_check_event(text, uuid, text, text, uuid, jsonb, text, uuid, text, jsonb, int);
+DROP FUNCTION IF EXISTS outbox_expected_aggregate(event_type_enum);
