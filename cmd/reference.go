@@ -1,0 +1,159 @@
+package cmd
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+// WriteReference writes everything that is generated from the command tree below dir: shell completions, man pages
+// and the configuration reference. The same code writes the same bytes, so a comparison shows what is stale.
+func WriteReference(dir string) error {
+	app := newApp(Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, nil)
+	root := newRootCmd(app)
+	root.DisableAutoGenTag = true
+	// Cobra adds these two only when it runs; they have man pages as well.
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	files := map[string]func(io.Writer) error{
+		"completions/outboxctl.bash": func(w io.Writer) error { return root.GenBashCompletionV2(w, true) },
+		"completions/_outboxctl":     root.GenZshCompletion,
+		"completions/outboxctl.fish": func(w io.Writer) error { return root.GenFishCompletion(w, true) },
+		"docs/configuration.md":      writeConfigReference,
+	}
+	addManPages(files, root)
+	for name, write := range files {
+		var content bytes.Buffer
+		if err := write(&content); err != nil {
+			return fmt.Errorf("generate %s: %w", name, err)
+		}
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return fmt.Errorf("generate %s: %w", name, err)
+		}
+		if err := os.WriteFile(path, content.Bytes(), 0o644); err != nil {
+			return fmt.Errorf("generate %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// addManPages adds one page per command that help shows.
+func addManPages(files map[string]func(io.Writer) error, cmd *cobra.Command) {
+	if cmd.HasParent() && !cmd.IsAvailableCommand() && !cmd.IsAdditionalHelpTopicCommand() {
+		return
+	}
+	name := strings.ReplaceAll(cmd.CommandPath(), " ", "-")
+	files["docs/man/"+name+".1"] = func(w io.Writer) error { return writeManPage(w, cmd, name) }
+	for _, sub := range cmd.Commands() {
+		addManPages(files, sub)
+	}
+}
+
+var manDate = regexp.MustCompile(`(?m)^(\.TH "[^"]*" "1") "[^"]*"`)
+
+// writeManPage leaves the date out: a page that changes every month by itself could not be compared.
+func writeManPage(w io.Writer, cmd *cobra.Command, name string) error {
+	epoch := time.Unix(0, 0).UTC()
+	header := &doc.GenManHeader{Title: strings.ToUpper(name), Section: "1", Date: &epoch, Source: "outboxctl", Manual: "outboxctl"}
+	var page bytes.Buffer
+	if err := doc.GenMan(cmd, header, &page); err != nil {
+		return err
+	}
+	_, err := w.Write(manDate.ReplaceAll(page.Bytes(), []byte(`$1 ""`)))
+	return err
+}
+
+const configReferenceHead = `# Configuration
+
+This page is generated from the code.
+
+A value comes from the first of these that has one: a flag, an environment variable, the configuration file, a running
+` + "`outboxctl dev`" + ` stack (only when no server is configured at all), the default. ` + "`outboxctl config view`" + ` shows every value with its
+origin.
+
+The file is the one that ` + "`--config`" + ` or ` + "`OUTBOXCTL_CONFIG`" + ` names, otherwise ` + "`outboxctl.yaml`" + ` in the working directory, otherwise
+` + "`outboxctl/config.yaml`" + ` in the user's configuration folder. A key that does not exist is an error. All problems are reported together,
+with exit code 2.
+
+Durations take ` + "`500ms`, `30s`, `12h`, `30d`, `2w`" + `. Where an environment variable has other names, the first one set wins.
+
+| key | flag | environment | default | meaning |
+|---|---|---|---|---|
+`
+
+const configReferenceTail = `
+## As a file
+
+Every key with its default; a key without one is a comment.
+
+` + "```yaml\n"
+
+func writeConfigReference(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString(configReferenceHead)
+	for _, k := range configKeys() {
+		var env []string
+		for _, name := range k.envNames() {
+			env = append(env, "`"+name+"`")
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n",
+			k.name, code(k.flag, "--"), strings.Join(env, "<br>"), code(k.def, ""), strings.ReplaceAll(k.help, "|", `\|`))
+	}
+	b.WriteString(configReferenceTail)
+	writeConfigExample(&b)
+	b.WriteString("```\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func code(text, prefix string) string {
+	if text == "" {
+		return ""
+	}
+	return "`" + prefix + text + "`"
+}
+
+// writeConfigExample prints the keys as nested YAML. Keys that share a parent stand together in the table of keys, so
+// a parent is opened when it differs from the one before. A parent whose keys all lack a default is a comment too:
+// alone it would read as a key with no value, which is refused.
+func writeConfigExample(b *strings.Builder) {
+	var open []string
+	for _, k := range configKeys() {
+		path := strings.Split(k.name, ".")
+		parents, leaf := path[:len(path)-1], path[len(path)-1]
+		common := 0
+		for common < len(open) && common < len(parents) && open[common] == parents[common] {
+			common++
+		}
+		for depth := common; depth < len(parents); depth++ {
+			mark := ""
+			if !hasDefaultBelow(strings.Join(parents[:depth+1], ".") + ".") {
+				mark = "# "
+			}
+			fmt.Fprintf(b, "%s%s%s:\n", mark, strings.Repeat("  ", depth), parents[depth])
+		}
+		open = parents
+		indent := strings.Repeat("  ", len(parents))
+		if k.def == "" {
+			fmt.Fprintf(b, "# %s%s: %s\n", indent, leaf, k.kind)
+			continue
+		}
+		fmt.Fprintf(b, "%s%s: %s\n", indent, leaf, k.def)
+	}
+}
+
+func hasDefaultBelow(prefix string) bool {
+	return slices.ContainsFunc(configKeys(), func(k configKey) bool {
+		return k.def != "" && strings.HasPrefix(k.name, prefix)
+	})
+}

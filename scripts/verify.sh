@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Fails when something that is derived from the code is not what the code gives now: completions, man pages, the
+# configuration reference, go.mod and go.sum, the formatting. It changes nothing and does not need git.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+fresh=$(mktemp -d)
+trap 'rm -rf "$fresh"' EXIT
+stale=0
+complain() {
+	printf 'verify: %s\n' "$1" >&2
+	stale=1
+}
+
+"${GO:-go}" run ./tools/generate "$fresh"
+for path in completions docs/man docs/configuration.md; do
+	diff -ru "$path" "$fresh/$path" >&2 || complain "$path is not current: run make generate"
+done
+
+"${GO:-go}" mod tidy -diff >&2 || complain "go.mod or go.sum is not tidy: run go mod tidy"
+
+unformatted=$(gofmt -s -l .)
+[ -z "$unformatted" ] || complain "not formatted, run make fmt: ${unformatted//$'\n'/ }"
+
+[ "$stale" -eq 0 ] || exit 1
+echo 'verify: generated files, go.mod and formatting are current'
