@@ -70,7 +70,7 @@ hold_services() {
 release_services() { as_root rm -f "$policy"; }
 
 install_with_apt() {
-	local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -y -o DPkg::Lock::Timeout=300)
+	local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0)
 	say "not on this machine: $wanted. Installing from the system's packages (apt-get)"
 	hold_services
 	# One unreachable third-party source makes update fail although the packages are to be had.

@@ -118,8 +118,8 @@ func TestSetupInstallsOnlyWhatIsMissing(t *testing.T) {
 	require.Contains(t, output, "not on this machine: redis-server. Installing")
 	require.Contains(t, output, "installed: redis-server")
 	require.Equal(t, []string{
-		"held -y -o DPkg::Lock::Timeout=300 update",
-		"held -y -o DPkg::Lock::Timeout=300 install --no-install-recommends redis-server",
+		"held -q -y -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 update",
+		"held -q -y -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 install --no-install-recommends redis-server",
 	}, m.aptCalls())
 	require.NoFileExists(t, filepath.Join(m.root, "usr/sbin/policy-rc.d"), "services are allowed to start again")
 
