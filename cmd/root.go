@@ -42,6 +42,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 
 	addTo(root, groupSetUp,
+		newMigrateCmd(app),
 		newConfigCmd(app),
 		newVersionCmd(app),
 	)

@@ -77,15 +77,15 @@ func (e *PartialError) Hint() string {
 	switch {
 	case errors.As(e.Err, &pg) && pg.Hint != "":
 		return pg.Hint
-	case retryable(e.Err):
+	case IsLockTimeout(e.Err):
 		return "long transactions hold the table: look at pg_stat_activity, then run the command again"
 	default:
 		return "run the command again once the cause is gone; it continues where it stopped"
 	}
 }
 
-// retryable reports whether the statement lost a race for locks: trying again later is all it takes.
-func retryable(err error) bool {
+// IsLockTimeout reports whether a statement lost a race for locks: trying again later is all it takes.
+func IsLockTimeout(err error) bool {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
 		return false

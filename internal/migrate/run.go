@@ -113,7 +113,7 @@ func (s *session) apply(ctx context.Context, provider *goose.Provider, step Step
 		if errors.As(err, &partial) {
 			err = partial.Err
 		}
-		if err == nil || !retryable(err) || time.Now().Add(backoff).After(deadline) {
+		if err == nil || !IsLockTimeout(err) || time.Now().Add(backoff).After(deadline) {
 			return err
 		}
 		delay := time.Duration(float64(backoff) * (0.5 + opts.jitter()/2))

@@ -1,0 +1,158 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/migrate"
+)
+
+type migrateUpOptions struct {
+	app *App
+
+	limits migrateLimits
+	to     int64
+	dryRun bool
+	output outputFlag
+}
+
+func newMigrateCmd(app *App) *cobra.Command {
+	cmd := newMigrateUpCmd(app, nil)
+	cmd.Use = "migrate"
+	cmd.Short = "Create or update the outbox tables; without a command the same as migrate up"
+	cmd.AddCommand(
+		newMigrateUpCmd(app, nil),
+		newMigrateDownCmd(app, nil),
+		newMigrateStatusCmd(app, nil),
+		newMigrateVersionCmd(app, nil),
+		newMigrateGrantsCmd(app, nil),
+	)
+	return cmd
+}
+
+func newMigrateUpCmd(app *App, runF func(context.Context, *migrateUpOptions) error) *cobra.Command {
+	opts := &migrateUpOptions{app: app}
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Apply the migrations this database lacks",
+		Long: `Apply the migrations this database lacks, safely beside running producers and publishers.
+
+An advisory lock lets one migration run per database at a time; a second one waits and finds nothing to do. No
+statement waits for a table lock longer than --lock-timeout, so a long reader delays the migration, never the
+writers behind it. A migration that was killed is finished by running it again.`,
+		Example: "  outboxctl migrate\n  outboxctl migrate up --dry-run\n  outboxctl migrate up --to 4 --lock-timeout 200ms",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if runF != nil {
+				return runF(cmd.Context(), opts)
+			}
+			return runMigrateUp(cmd.Context(), opts)
+		},
+	}
+	opts.limits.addFlags(cmd)
+	cmd.Flags().Int64Var(&opts.to, "to", 0, "last version to apply (0: all)")
+	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "print the SQL that would run, and change nothing")
+	addOutputFlag(cmd, &opts.output, objectFormats()...)
+	return cmd
+}
+
+func runMigrateUp(ctx context.Context, opts *migrateUpOptions) error {
+	if opts.to < 0 {
+		return usageErrorf("--to %d: a version is not negative", opts.to)
+	}
+	pool, err := opts.app.Pool(ctx)
+	if err != nil {
+		return err
+	}
+	o := opts.limits.options(opts.app)
+	o.To = opts.to
+	if opts.dryRun {
+		plan, err := migrate.Plan(ctx, pool, o, false)
+		if err != nil {
+			return migrateError(err)
+		}
+		return writePlan(opts.app, plan)
+	}
+	res, err := migrate.Up(ctx, pool, o)
+	if err != nil {
+		return migrateError(err)
+	}
+	if len(res.MissingRoles) > 0 && len(res.Ran) > 0 {
+		fmt.Fprintf(opts.app.Err, "roles not created, this database user may not: %s; outboxctl migrate grants prints the statements\n",
+			strings.Join(res.MissingRoles, ", "))
+	}
+	return writeMigrateResult(opts.app, opts.output.format, res, false)
+}
+
+// migrateResult is what a run did, as JSON.
+type migrateResult struct {
+	From     int64         `json:"from"`
+	To       int64         `json:"to"`
+	Applied  []migrateStep `json:"applied"`
+	Reverted []migrateStep `json:"reverted,omitempty"`
+}
+
+type migrateStep struct {
+	Version     int64   `json:"version"`
+	Name        string  `json:"name"`
+	TookSeconds float64 `json:"tookSeconds"`
+}
+
+func writeMigrateResult(app *App, format string, res migrate.Result, down bool) error {
+	steps := make([]migrateStep, 0, len(res.Ran))
+	for _, r := range res.Ran {
+		steps = append(steps, migrateStep{r.Version, r.Name, r.Took.Seconds()})
+	}
+	out := migrateResult{From: res.From, To: res.To, Applied: steps}
+	word := "applied"
+	if down {
+		out.Applied, out.Reverted = []migrateStep{}, steps
+		word = "reverted"
+	}
+	return writeObject(app, format, out, func(w io.Writer) error {
+		var err error
+		if len(steps) == 0 {
+			_, err = fmt.Fprintf(w, "nothing to do: schema version %d\n", res.To)
+		} else {
+			_, err = fmt.Fprintf(w, "schema version %d (was %d): %d %s\n", res.To, res.From, len(steps), word)
+		}
+		return err
+	})
+}
+
+// writePlan prints SQL that could be run by hand, in order.
+func writePlan(app *App, plan []migrate.Planned) error {
+	if len(plan) == 0 {
+		fmt.Fprintln(app.Err, "nothing to do")
+		return nil
+	}
+	for _, p := range plan {
+		if _, err := fmt.Fprintf(app.Out, "-- %s\n%s\n", p.Name, p.SQL); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// migrateError gives the runner's errors their exit codes; their hints they bring along.
+func migrateError(err error) error {
+	var (
+		newer   *migrate.NewerError
+		busy    *migrate.BusyError
+		lost    *migrate.SessionLostError
+		partial *migrate.PartialError
+	)
+	switch {
+	case errors.As(err, &partial) && len(partial.Applied) > 0:
+		return withCode(exitPartial, err)
+	case errors.As(err, &newer), errors.As(err, &busy), errors.As(err, &lost), migrate.IsLockTimeout(err):
+		return withCode(exitPrecondition, err)
+	default:
+		return err
+	}
+}

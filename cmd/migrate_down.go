@@ -1,0 +1,112 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+type migrateDownOptions struct {
+	app *App
+
+	limits migrateLimits
+	to     int64
+	toSet  bool
+	all    bool
+	dryRun bool
+	yes    bool
+	output outputFlag
+}
+
+func newMigrateDownCmd(app *App, runF func(context.Context, *migrateDownOptions) error) *cobra.Command {
+	opts := &migrateDownOptions{app: app}
+	cmd := &cobra.Command{
+		Use:   "down",
+		Short: "Revert the last migration, or all above a version; drops what they created",
+		Long: `Revert the last migration, or with --to every one above a version, or --all. This drops tables and columns
+together with their rows: it says which, and asks. Off a terminal it needs --yes.`,
+		Example: "  outboxctl migrate down --dry-run\n  outboxctl migrate down --to 8 --yes\n  outboxctl migrate down --all",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			opts.toSet = cmd.Flags().Changed("to")
+			if runF != nil {
+				return runF(cmd.Context(), opts)
+			}
+			return runMigrateDown(cmd.Context(), opts)
+		},
+	}
+	opts.limits.addFlags(cmd)
+	cmd.Flags().Int64Var(&opts.to, "to", 0, "version that remains (0: none)")
+	cmd.Flags().BoolVar(&opts.all, "all", false, "revert every migration")
+	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "print the SQL that would run, and change nothing")
+	cmd.MarkFlagsMutuallyExclusive("to", "all")
+	addYesFlag(cmd, &opts.yes)
+	addOutputFlag(cmd, &opts.output, objectFormats()...)
+	return cmd
+}
+
+func runMigrateDown(ctx context.Context, opts *migrateDownOptions) error {
+	if opts.to < 0 {
+		return usageErrorf("--to %d: a version is not negative", opts.to)
+	}
+	o := opts.limits.options(opts.app)
+	o.To = opts.to
+	if opts.all || (opts.toSet && opts.to == 0) {
+		o.To = migrate.AllSteps
+	}
+	pool, err := opts.app.Pool(ctx)
+	if err != nil {
+		return err
+	}
+	plan, err := migrate.Plan(ctx, pool, o, true)
+	if err != nil {
+		return migrateError(err)
+	}
+	if len(plan) > 0 {
+		losses, err := migrate.Losses(ctx, pool, plan)
+		if err != nil {
+			return err
+		}
+		sayLosses(opts.app, plan, losses)
+	}
+	if opts.dryRun {
+		return writePlan(opts.app, plan)
+	}
+	if len(plan) > 0 {
+		question := fmt.Sprintf("revert %d migrations", len(plan))
+		if err := opts.app.confirm(ctx, opts.yes, question); err != nil {
+			return err
+		}
+	}
+	res, err := migrate.Down(ctx, pool, o)
+	if err != nil {
+		return migrateError(err)
+	}
+	return writeMigrateResult(opts.app, opts.output.format, res, true)
+}
+
+// sayLosses tells on Err what will be gone: data by name, the rest by number.
+func sayLosses(app *App, plan []migrate.Planned, losses []migrate.Loss) {
+	fmt.Fprintf(app.Err, "this reverts %s", plan[0].Name)
+	if len(plan) > 1 {
+		fmt.Fprintf(app.Err, " to %s", plan[len(plan)-1].Name)
+	}
+	fmt.Fprintln(app.Err, " and drops:")
+	others := map[string]int{}
+	for _, l := range losses {
+		if l.Kind == "table" || l.Kind == "column" {
+			fmt.Fprintln(app.Err, "  "+safetext.Line(l.String()))
+		} else {
+			others[l.Kind]++
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(others)) {
+		fmt.Fprintf(app.Err, "  %d of kind %s\n", others[kind], kind)
+	}
+}

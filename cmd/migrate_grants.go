@@ -1,0 +1,62 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/migrations"
+)
+
+type migrateGrantsOptions struct {
+	app *App
+
+	names map[string]*string // by role of ours
+}
+
+func newMigrateGrantsCmd(app *App, runF func(context.Context, *migrateGrantsOptions) error) *cobra.Command {
+	opts := &migrateGrantsOptions{app: app, names: map[string]*string{}}
+	cmd := &cobra.Command{
+		Use:   "grants",
+		Short: "Print the GRANT statements of the roles",
+		Long: `Print the statements that give emitter, dispatcher, operator and viewer their rights, and nothing else. The
+migrations run them by themselves where they may create the roles; elsewhere the flags put the names of your
+own roles in, and you run the statements as the owner of the tables. No database is needed.`,
+		Example: "  outboxctl migrate grants\n  outboxctl migrate grants --emitter shop_api --viewer grafana | psql \"$DATABASE_URL\"",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if runF != nil {
+				return runF(cmd.Context(), opts)
+			}
+			return runMigrateGrants(cmd.Context(), opts)
+		},
+	}
+	for _, role := range migrate.Roles() {
+		flag := strings.TrimPrefix(role, "outbox_")
+		opts.names[role] = cmd.Flags().String(flag, role, "role that gets the rights of the "+flag)
+	}
+	return cmd
+}
+
+func runMigrateGrants(_ context.Context, opts *migrateGrantsOptions) error {
+	names := map[string]string{}
+	for role, name := range opts.names {
+		if *name == "" {
+			return usageErrorf("--%s: a role name is not empty", strings.TrimPrefix(role, "outbox_"))
+		}
+		names[role] = *name
+	}
+	statements, err := migrate.Grants(migrations.FS, names)
+	if err != nil {
+		return err
+	}
+	for _, s := range statements {
+		if _, err := fmt.Fprintln(opts.app.Out, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
