@@ -1,0 +1,69 @@
+package outbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The attributes every message carries. Headers may not use these names.
+const (
+	AttrEventID       = "event_id"
+	AttrEventType     = "event_type"
+	AttrAggregateType = "aggregate_type"
+	AttrAggregateID   = "aggregate_id"
+	AttrCreatedAt     = "created_at"
+)
+
+// ownAttributes is how many of the broker's attributes are ours.
+const ownAttributes = 5
+
+// Attributes builds the attributes of a message: the five every message carries,
+// then the row's headers. A header never replaces one of the five: a consumer
+// trusts event_id to be the row's.
+func Attributes(id, eventType, aggregateType, aggregateID string, createdAt time.Time, headers map[string]string) map[string]string {
+	attrs := make(map[string]string, len(headers)+ownAttributes)
+	for name, value := range headers {
+		attrs[name] = value
+	}
+	attrs[AttrEventID] = id
+	attrs[AttrEventType] = eventType
+	attrs[AttrAggregateType] = aggregateType
+	attrs[AttrAggregateID] = aggregateID
+	attrs[AttrCreatedAt] = createdAt.UTC().Format(time.RFC3339Nano)
+	return attrs
+}
+
+// isOwnAttribute says whether a name is one of the five.
+func isOwnAttribute(name string) bool {
+	switch name {
+	case AttrEventID, AttrEventType, AttrAggregateType, AttrAggregateID, AttrCreatedAt:
+		return true
+	}
+	return false
+}
+
+// ParseHeaders reads a row's headers column: NULL, or an object of strings. Rows
+// written without the emit function may hold anything.
+func ParseHeaders(raw json.RawMessage) (map[string]string, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil {
+		return nil, errors.New("headers are not a JSON object")
+	}
+	headers := make(map[string]string, len(members))
+	for name, value := range members {
+		var s string
+		if value[0] != '"' || json.Unmarshal(value, &s) != nil {
+			return nil, fmt.Errorf("header %q is not a string", shortText(name))
+		}
+		if isOwnAttribute(name) {
+			return nil, fmt.Errorf("header %q is an attribute the publisher sets", name)
+		}
+		headers[name] = s
+	}
+	return headers, nil
+}

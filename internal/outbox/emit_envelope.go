@@ -1,0 +1,125 @@
+package outbox
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	"github.com/google/uuid"
+)
+
+// envelope builds payload_json and counts the bytes PostgreSQL will print for it.
+func (e *Emitter) envelope(p EmitParams, id uuid.UUID, known bool, bad *InvalidError) (json.RawMessage, int) {
+	data, size := e.data(p, known, bad)
+	occurred := p.OccurredAt
+	if occurred.IsZero() {
+		occurred = e.now()
+	}
+	at, err := occurred.UTC().MarshalJSON()
+	if err != nil {
+		bad.add("occurredAt", "is outside the years 0 to 9999")
+	}
+	actor := checkActor(p.Actor, bad)
+	if len(bad.Problems) > 0 {
+		return nil, 0
+	}
+
+	text := make([]byte, 0, len(data)+len(actor)+160)
+	text = append(text, `{"version":`...)
+	text = strconv.AppendInt(text, EnvelopeVersion, 10)
+	text = append(text, `,"eventId":"`...)
+	text = append(text, id.String()...)
+	text = append(text, `","occurredAt":`...)
+	text = append(text, at...)
+	members := 4
+	if actor != nil {
+		text = append(append(text, `,"actor":`...), actor...)
+		n, err := jsonbBytes(actor, "actor")
+		if err != nil {
+			bad.add("actor", "%s", err)
+		}
+		size += n - len(actor)
+		members++
+	}
+	text = append(text, `,"data":`...)
+	// What is there so far is ours and compact: jsonb adds a space per colon and
+	// per comma of the outer object.
+	size += len(text) + len(`}`) + members + members - 1
+	return append(append(text, data...), '}'), size
+}
+
+// data turns the payload into JSON that both the catalogue and jsonb accept.
+func (e *Emitter) data(p EmitParams, known bool, bad *InvalidError) (json.RawMessage, int) {
+	var data json.RawMessage
+	switch d := p.Data.(type) {
+	case json.RawMessage:
+		data = d
+	case []byte:
+		data = d
+	case nil:
+	default:
+		text, err := json.Marshal(d)
+		if err != nil {
+			bad.add("data", "cannot be marshalled: %s", err)
+			return nil, 0
+		}
+		data = text
+	}
+	if len(data) == 0 {
+		bad.add("data", "is required; an event without data carries {}")
+		return nil, 0
+	}
+	size, err := jsonbBytes(data, "data")
+	if err != nil {
+		var p *jsonError
+		if errors.As(err, &p) {
+			bad.add(p.path, "%s", p.problem)
+		}
+		return nil, 0
+	}
+	if !known {
+		return data, size
+	}
+	if err := e.catalogue.Validate(p.Type, data); err != nil {
+		var fields interface{ FieldProblems() [][2]string }
+		if !errors.As(err, &fields) {
+			bad.add("data", "is refused: %s", err)
+			return nil, 0
+		}
+		for _, f := range fields.FieldProblems() {
+			bad.add(f[0], "%s", f[1])
+		}
+	}
+	return data, size
+}
+
+func checkActor(a *Actor, bad *InvalidError) json.RawMessage {
+	if a == nil {
+		return nil
+	}
+	if a.UserID == "" {
+		bad.add("actor.userId", "is required")
+	}
+	checkText("actor.userId", a.UserID, MaxAttributeValueBytes, bad)
+	checkText("actor.storeId", a.StoreID, MaxAttributeValueBytes, bad)
+	checkText("actor.role", a.Role, MaxAttributeValueBytes, bad)
+	text, err := json.Marshal(a)
+	if err != nil {
+		bad.add("actor", "cannot be marshalled: %s", err)
+	}
+	return text
+}
+
+// emitRow is one element of the array that the SQL function outbox_emit_many takes.
+type emitRow struct {
+	ID            uuid.UUID         `json:"id"`
+	EventType     string            `json:"event_type"`
+	AggregateType string            `json:"aggregate_type"`
+	AggregateID   uuid.UUID         `json:"aggregate_id"`
+	Payload       json.RawMessage   `json:"payload"`
+	DedupeKey     string            `json:"dedupe_key,omitempty"`
+	TenantID      uuid.UUID         `json:"tenant_id,omitzero"`
+	Namespace     string            `json:"namespace"`
+	Headers       map[string]string `json:"headers,omitempty"`
+	MaxAttempts   int               `json:"max_attempts,omitempty"`
+}

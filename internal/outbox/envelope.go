@@ -1,0 +1,128 @@
+package outbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// EnvelopeVersion is the only version of the envelope there is.
+const EnvelopeVersion = 1
+
+// Envelope is what payload_json holds and what a message's body is. Its shape is
+// locked: consumers in other languages rely on it.
+type Envelope struct {
+	Version    int             `json:"version"`
+	EventID    string          `json:"eventId"`
+	OccurredAt time.Time       `json:"occurredAt"`
+	Actor      *Actor          `json:"actor,omitempty"`
+	Data       json.RawMessage `json:"data"`
+}
+
+// Actor says on whose behalf the event happened.
+type Actor struct {
+	UserID  string `json:"userId"`
+	StoreID string `json:"storeId,omitempty"`
+	Role    string `json:"role,omitempty"`
+}
+
+// EnvelopeError says what is wrong with an envelope; it names the field and never
+// shows a value.
+type EnvelopeError struct {
+	Field   string
+	Problem string
+}
+
+func (e *EnvelopeError) Error() string {
+	return "invalid envelope: " + e.Field + " " + e.Problem
+}
+
+// ParseEnvelope reads an envelope strictly: every field but actor is required, no
+// other field is allowed and names are compared exactly, which encoding/json alone
+// does not do. The data inside is the catalogue's business.
+func ParseEnvelope(text []byte) (Envelope, error) {
+	var e Envelope
+	members, err := members(text, "payload_json")
+	if err != nil {
+		return e, err
+	}
+	seen := map[string]bool{}
+	for _, m := range members {
+		var err error
+		switch m.name {
+		case "version":
+			err = json.Unmarshal(m.value, &e.Version)
+			if err != nil || e.Version != EnvelopeVersion {
+				return e, &EnvelopeError{"version", fmt.Sprintf("must be %d", EnvelopeVersion)}
+			}
+		case "eventId":
+			err = json.Unmarshal(m.value, &e.EventID)
+			if err != nil || e.EventID == "" {
+				return e, &EnvelopeError{"eventId", "must be the event's id"}
+			}
+		case "occurredAt":
+			err = e.OccurredAt.UnmarshalJSON(m.value)
+			if err != nil || m.value[0] != '"' {
+				return e, &EnvelopeError{"occurredAt", "must be an RFC 3339 timestamp"}
+			}
+		case "actor":
+			e.Actor, err = parseActor(m.value)
+			if err != nil {
+				return e, err
+			}
+		case "data":
+			e.Data = bytes.Clone(m.value)
+		default:
+			return e, &EnvelopeError{shortText(m.name), "is not a field of the envelope"}
+		}
+		seen[m.name] = true
+	}
+	for _, name := range []string{"version", "eventId", "occurredAt", "data"} {
+		if !seen[name] {
+			return e, &EnvelopeError{name, "is required"}
+		}
+	}
+	return e, nil
+}
+
+func parseActor(text []byte) (*Actor, error) {
+	members, err := members(text, "actor")
+	if err != nil {
+		return nil, err
+	}
+	var a Actor
+	for _, m := range members {
+		var into *string
+		switch m.name {
+		case "userId":
+			into = &a.UserID
+		case "storeId":
+			into = &a.StoreID
+		case "role":
+			into = &a.Role
+		default:
+			return nil, &EnvelopeError{"actor." + shortText(m.name), "is not a field of the actor"}
+		}
+		if json.Unmarshal(m.value, into) != nil {
+			return nil, &EnvelopeError{"actor." + m.name, "must be a string"}
+		}
+	}
+	if a.UserID == "" {
+		return nil, &EnvelopeError{"actor.userId", "is required"}
+	}
+	return &a, nil
+}
+
+func members(text []byte, field string) ([]jsonMember, error) {
+	found, err := jsonMembers(text, field)
+	if err != nil {
+		var p *jsonError
+		if errors.As(err, &p) {
+			return nil, &EnvelopeError{p.path, p.problem}
+		}
+		return nil, err
+	}
+	return found, nil
+}
