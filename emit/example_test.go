@@ -1,0 +1,73 @@
+package emit_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/emit"
+)
+
+// verifyLicense changes a license and says so, both or neither.
+func verifyLicense(ctx context.Context, conn *pgx.Conn, licenseID, storeID uuid.UUID) error {
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `UPDATE licenses SET status = 'verified' WHERE id = $1`, licenseID); err != nil {
+			return err
+		}
+		_, err := emit.Emit(ctx, tx, emit.Event{
+			Type:        emit.TypeLicenseStatusChanged,
+			AggregateID: licenseID,
+			Data:        emit.LicenseStatusChanged{LicenseID: licenseID, StoreID: storeID, Status: emit.LicenseVerified},
+			Actor:       &emit.Actor{UserID: "reviewer-7", Role: "admin"},
+			// A second verification of the same license emits nothing.
+			DedupeKey: "license-verified/" + licenseID.String(),
+		})
+		return err
+	})
+}
+
+func ExampleEmit() {
+	// See verifyLicense above: the license row and its event commit together.
+	_ = verifyLicense
+}
+
+// An ORM that can hand out its *sql.Tx uses EmitSQL. With GORM:
+//
+//	db.Transaction(func(g *gorm.DB) error {
+//		tx := g.Statement.ConnPool.(*sql.Tx)
+//		…
+//	})
+func ExampleEmitSQL() {
+	pauseAd := func(ctx context.Context, tx *sql.Tx, adID uuid.UUID, data json.RawMessage) error {
+		result, err := emit.EmitSQL(ctx, tx, emit.Event{Type: emit.TypeAdPaused, AggregateID: adID, Data: data})
+		if err == nil && result.AlreadyEnqueued {
+			fmt.Println("told before as", result.ID)
+		}
+		return err
+	}
+	_ = pauseAd
+}
+
+// A refused event names every field and its problem; the transaction is unharmed.
+func ExampleValidate() {
+	err := emit.Validate(emit.Event{
+		Type: emit.TypeLicenseStatusChanged,
+		Data: json.RawMessage(`{"licenseId":"42","status":"approved"}`),
+	})
+	var invalid *emit.InvalidError
+	if errors.Is(err, emit.ErrInvalid) && errors.As(err, &invalid) {
+		for _, p := range invalid.Problems {
+			fmt.Printf("%s %s\n", p.Field, p.Problem)
+		}
+	}
+	// Output:
+	// aggregateId is required and must not be the nil uuid
+	// data.licenseId must be a uuid
+	// data.storeId is required
+	// data.status must be one of pending, verified, rejected
+}
