@@ -95,7 +95,7 @@ func configView() view[configEntry] {
 
 // unknownVariables finds OUTBOXCTL_ variables that set nothing: mostly typing errors.
 func unknownVariables(env map[string]string) []string {
-	known := []string{"OUTBOXCTL_CONFIG"}
+	known := []string{"OUTBOXCTL_CONFIG", "OUTBOXCTL_ACTOR"}
 	for _, k := range configKeys() {
 		known = append(known, k.envNames()...)
 	}

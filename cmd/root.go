@@ -41,6 +41,9 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 	root.SetCompletionCommandGroupID(groupSetUp)
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 
+	addTo(root, groupOperate,
+		newCleanupCmd(app),
+	)
 	addTo(root, groupSetUp,
 		newMigrateCmd(app),
 		newConfigCmd(app),

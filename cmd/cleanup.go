@@ -1,0 +1,135 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/cleanup"
+)
+
+type cleanupOptions struct {
+	app *App
+
+	olderThan     durationFlag
+	dlqOlderThan  durationFlag
+	pause         time.Duration
+	maxReplicaLag time.Duration
+	maxRows       int64
+	dryRun        bool
+	yes           bool
+	audit         auditFlags
+	output        outputFlag
+}
+
+func newCleanupCmd(app *App) *cobra.Command {
+	opts := &cleanupOptions{app: app}
+	cmd := &cobra.Command{
+		Use:   "cleanup --older-than 30d",
+		Short: "Remove events published long ago, and dead letters that were handled",
+		Long: `Remove events that were published longer ago than --older-than, and with --dlq-older-than dead letters that were
+replayed or discarded longer ago than that. An event that is not published and a dead letter that is open are never
+removed.
+
+It works in short transactions, one cleaner at a time, and may be stopped and started again. --older-than is the
+consent: it never asks, so that a plain cron line works. It says nothing when there is nothing to do.`,
+		Example: `  outboxctl cleanup --older-than 30d
+  outboxctl cleanup --older-than 30d --dlq-older-than 90d --dry-run
+  outboxctl cleanup --older-than 2w --pause 200ms --max-rows 100000`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runCleanup(cmd.Context(), opts) },
+	}
+	flags := cmd.Flags()
+	flags.Var(&opts.olderThan, "older-than", "remove events published longer ago than this")
+	flags.Var(&opts.dlqOlderThan, "dlq-older-than", "remove dead letters handled longer ago than this")
+	flags.DurationVar(&opts.pause, "pause", 0, "rest between two batches")
+	flags.DurationVar(&opts.maxReplicaLag, "max-replica-lag", 10*time.Second, "wait while a replica is further behind; 0 does not look")
+	flags.Int64Var(&opts.maxRows, "max-rows", 0, "stop after this many rows (0: no limit)")
+	flags.BoolVar(&opts.dryRun, "dry-run", false, "count what would be removed, and remove nothing")
+	flags.BoolVarP(&opts.yes, "yes", "y", false, "accepted for symmetry: cleanup never asks")
+	addAuditFlags(cmd, &opts.audit)
+	addOutputFlag(cmd, &opts.output, objectFormats()...)
+	return cmd
+}
+
+func runCleanup(ctx context.Context, opts *cleanupOptions) error {
+	if opts.olderThan.value == nil && opts.dlqOlderThan.value == nil {
+		return withHint(usageErrorf("say what to remove: --older-than, --dlq-older-than or both"), "outboxctl cleanup --older-than 30d --dry-run counts first")
+	}
+	if opts.maxRows < 0 || opts.pause < 0 || opts.maxReplicaLag < 0 {
+		return usageErrorf("--max-rows, --pause and --max-replica-lag must not be negative")
+	}
+	pool, err := opts.app.Pool(ctx)
+	if err != nil {
+		return err
+	}
+	cleaner := cleanup.New(pool)
+	params := cleanup.Params{
+		OlderThan: opts.olderThan.value, DLQOlderThan: opts.dlqOlderThan.value, MaxRows: opts.maxRows,
+		Pause: opts.pause, MaxReplicaLag: opts.maxReplicaLag, Actor: opts.app.actor(opts.audit), Reason: opts.audit.reason,
+	}
+	if opts.dryRun {
+		plan, err := cleaner.Plan(ctx, params)
+		if err != nil {
+			return err
+		}
+		return writeObject(opts.app, opts.output.format, plan, func(w io.Writer) error { return sayCleanupPlan(w, plan) })
+	}
+	bar := opts.app.newProgress("removed", -1)
+	params.OnBatch = func(b cleanup.Batch) { bar.Add(b.Deleted) }
+	result, err := cleaner.Run(ctx, params)
+	bar.Done()
+	if sayErr := writeObject(opts.app, opts.output.format, result, func(w io.Writer) error { return sayCleanup(w, result) }); sayErr != nil {
+		return sayErr
+	}
+	return cleanupError(result, err)
+}
+
+// cleanupError tells what a run that did not finish has done already.
+func cleanupError(result cleanup.Result, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, cleanup.ErrBusy):
+		return withHint(withCode(exitPrecondition, err), "one cleaner works at a time; this one removed nothing more")
+	case result.Events+result.DLQ > 0 && !errors.Is(err, context.Canceled):
+		return withHint(withCode(exitPartial, err), "what was removed stays removed; run the same command again to go on")
+	default:
+		return err
+	}
+}
+
+func sayCleanup(w io.Writer, r cleanup.Result) error {
+	if r.Events == 0 && r.DLQ == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "removed %s published events and %s handled dead letters (%s dead events with them) in %s batches\n",
+		humanize.Comma(r.Events), humanize.Comma(r.DLQ), humanize.Comma(r.DeadEvents), humanize.Comma(int64(r.Batches)))
+	return err
+}
+
+func sayCleanupPlan(w io.Writer, plan cleanup.Plan) error {
+	for _, part := range []struct {
+		name   string
+		counts []cleanup.TypeCount
+	}{{"published events", plan.Events}, {"handled dead letters", plan.DLQ}} {
+		var total int64
+		for _, c := range part.counts {
+			total += c.Count
+		}
+		if _, err := fmt.Fprintf(w, "would remove %s %s\n", humanize.Comma(total), part.name); err != nil {
+			return err
+		}
+		for _, c := range part.counts {
+			if _, err := fmt.Fprintf(w, "  %s\t%s\n", c.EventType, humanize.Comma(c.Count)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+package cleanup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// ErrBusy says that another cleaner is at work on the same database.
+var ErrBusy = errors.New("another cleanup is running")
+
+// Params says what to remove and how gently.
+type Params struct {
+	// OlderThan is the age, since publication, from which events go. Nil: no events.
+	OlderThan *time.Duration
+	// DLQOlderThan is the age, since they were replayed or discarded, from which dead letters go. Nil: none.
+	DLQOlderThan *time.Duration
+	// MaxRows ends the run early. Zero: no limit.
+	MaxRows int64
+	// Pause is the rest between two batches.
+	Pause time.Duration
+	// MaxReplicaLag is how far a replica may fall behind before the run waits for it.
+	MaxReplicaLag time.Duration
+	// Actor and Reason go into the audit rows.
+	Actor, Reason string
+	// OnBatch, where set, is told about every batch.
+	OnBatch func(Batch)
+}
+
+// A Batch is one transaction's work.
+type Batch struct {
+	Deleted int64
+	Took    time.Duration
+}
+
+// Result is what a run removed.
+type Result struct {
+	Events     int64         `json:"events"`
+	DLQ        int64         `json:"dlq"`
+	DeadEvents int64         `json:"deadEvents"`
+	Batches    int           `json:"batches"`
+	Longest    time.Duration `json:"-"`
+}
+
+// Cleaner removes old rows.
+type Cleaner struct{ pool *pgxpool.Pool }
+
+// New makes a Cleaner.
+func New(pool *pgxpool.Pool) *Cleaner { return &Cleaner{pool} }
+
+// Run removes batch by batch until nothing old is left. What it returns was removed, also when it returns an error.
+func (c *Cleaner) Run(ctx context.Context, p Params) (Result, error) {
+	run := &run{Cleaner: c, Params: p, id: uuid.NewString(), size: firstBatch}
+	if p.OlderThan != nil {
+		if err := run.events(ctx); err != nil {
+			return run.result, fmt.Errorf("clean up published events: %w", err)
+		}
+	}
+	if p.DLQOlderThan != nil {
+		if err := run.deadLetters(ctx); err != nil {
+			return run.result, fmt.Errorf("clean up dead letters: %w", err)
+		}
+	}
+	return run.result, nil
+}
+
+// run is the state of one Run.
+type run struct {
+	*Cleaner
+	Params
+	id     string
+	size   int
+	result Result
+}
+
+func (r *run) events(ctx context.Context) error {
+	cutoff, err := r.cutoff(ctx, *r.OlderThan)
+	if err != nil {
+		return err
+	}
+	var from *time.Time
+	return r.batches(ctx, func(ctx context.Context, limit int) (int64, error) {
+		var deleted int64
+		var last *time.Time
+		var busy bool
+		err := r.pool.QueryRow(ctx, cleanupEvents, cutoff, from, limit, r.Actor, r.Reason, r.detail()).Scan(&deleted, &last, &busy)
+		if busy {
+			return 0, ErrBusy
+		}
+		if last != nil {
+			from = last
+		}
+		r.result.Events += deleted
+		return deleted, err
+	})
+}
+
+func (r *run) deadLetters(ctx context.Context) error {
+	cutoff, err := r.cutoff(ctx, *r.DLQOlderThan)
+	if err != nil {
+		return err
+	}
+	r.size = firstBatch
+	return r.batches(ctx, func(ctx context.Context, limit int) (int64, error) {
+		var deleted, events int64
+		var busy bool
+		err := r.pool.QueryRow(ctx, cleanupDLQ, cutoff, limit, r.Actor, r.Reason, r.detail()).Scan(&deleted, &events, &busy)
+		if busy {
+			return 0, ErrBusy
+		}
+		r.result.DLQ += deleted
+		r.result.DeadEvents += events
+		return deleted, err
+	})
+}
+
+// batches calls one batch after the other until one comes back less than full.
+func (r *run) batches(ctx context.Context, batch func(ctx context.Context, limit int) (int64, error)) error {
+	for {
+		limit := r.limit()
+		if limit == 0 {
+			return nil
+		}
+		start := time.Now()
+		deleted, err := batch(ctx, limit)
+		if err != nil {
+			return err
+		}
+		r.note(Batch{Deleted: deleted, Took: time.Since(start)}, limit)
+		if deleted < int64(limit) {
+			return nil
+		}
+		if err := r.rest(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// limit is the size of the next batch; zero when MaxRows is reached.
+func (r *run) limit() int {
+	if r.MaxRows == 0 {
+		return r.size
+	}
+	return int(min(int64(r.size), r.MaxRows-r.result.Events-r.result.DLQ))
+}
+
+// cutoff is taken once from the database's clock, so that a run has an end and nobody's wrong clock deletes too much.
+func (r *run) cutoff(ctx context.Context, age time.Duration) (time.Time, error) {
+	var at time.Time
+	err := r.pool.QueryRow(ctx, cutoff, age).Scan(&at)
+	return at, err
+}
+
+func (r *run) detail() json.RawMessage {
+	detail, _ := json.Marshal(map[string]string{"run": r.id})
+	return detail
+}
+
+// A Plan is what a run would remove.
+type Plan struct {
+	Events []TypeCount `json:"events"`
+	DLQ    []TypeCount `json:"dlq"`
+}
+
+// A TypeCount counts rows of one event type.
+type TypeCount struct {
+	EventType string `json:"eventType"`
+	Count     int64  `json:"count"`
+}
+
+// Plan counts what Run would remove now; it changes nothing.
+func (c *Cleaner) Plan(ctx context.Context, p Params) (Plan, error) {
+	plan := Plan{Events: []TypeCount{}, DLQ: []TypeCount{}}
+	var err error
+	if p.OlderThan != nil {
+		if plan.Events, err = c.count(ctx, countEvents, *p.OlderThan); err != nil {
+			return plan, fmt.Errorf("count published events: %w", err)
+		}
+	}
+	if p.DLQOlderThan != nil {
+		if plan.DLQ, err = c.count(ctx, countDLQ, *p.DLQOlderThan); err != nil {
+			return plan, fmt.Errorf("count handled dead letters: %w", err)
+		}
+	}
+	return plan, nil
+}
+
+func (c *Cleaner) count(ctx context.Context, query string, age time.Duration) ([]TypeCount, error) {
+	rows, err := c.pool.Query(ctx, query, age)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[TypeCount])
+}

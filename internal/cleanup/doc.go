@@ -1,0 +1,7 @@
+// Package cleanup removes what nobody needs any more: events published longer ago than a retention time, and dead
+// letters that were handled.
+//
+// It holds whatever it is asked for: an event that is not published is never deleted (nor a dead letter that is open);
+// each transaction is short, so replication and other writers are not held up; one cleaner works at a time; a run that
+// is killed loses nothing, and the next one goes on where it ended; every batch leaves its audit row.
+package cleanup

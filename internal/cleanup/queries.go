@@ -1,0 +1,26 @@
+package cleanup
+
+const (
+	// The cutoff by the database's clock.
+	cutoff = `SELECT now() - $1::interval`
+
+	// One batch each; the functions delete and write the audit row in one transaction.
+	cleanupEvents = `SELECT deleted, last_published, busy FROM outbox_cleanup_events($1, $2, $3, $4, $5, $6)`
+	cleanupDLQ    = `SELECT deleted, deleted_events, busy FROM outbox_cleanup_dlq($1, $2, $3, $4, $5)`
+
+	// Walks outbox_events_published_at_idx up to the cutoff.
+	countEvents = `
+SELECT event_type::text, count(*)
+  FROM outbox_events
+ WHERE published_at IS NOT NULL AND published_at < now() - $1::interval
+ GROUP BY event_type ORDER BY event_type`
+
+	countDLQ = `
+SELECT event_type::text, count(*)
+  FROM outbox_dlq
+ WHERE state IN ('replayed', 'discarded') AND state_changed_at < now() - $1::interval
+ GROUP BY event_type ORDER BY event_type`
+
+	// The slowest replica that says how far behind it is. Empty without replicas or without the right to look.
+	replicaLag = `SELECT coalesce(max(replay_lag), interval '0') FROM pg_stat_replication`
+)
