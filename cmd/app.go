@@ -11,6 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 // App is what the commands share: the streams, the configuration and the connections. Connections are opened when a
@@ -18,7 +20,8 @@ import (
 type App struct {
 	Streams
 
-	Now func() time.Time
+	Registry *registry.Registry
+	Now      func() time.Time
 
 	env    map[string]string
 	flag   func(name string) (string, bool)
@@ -38,10 +41,11 @@ func newApp(streams Streams, environ []string) *App {
 		}
 	}
 	return &App{
-		Streams: streams,
-		Now:     time.Now,
-		env:     env,
-		flag:    func(string) (string, bool) { return "", false },
+		Streams:  streams,
+		Registry: registry.New(),
+		Now:      time.Now,
+		env:      env,
+		flag:     func(string) (string, bool) { return "", false },
 	}
 }
 

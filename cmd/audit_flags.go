@@ -3,6 +3,7 @@ package cmd
 import (
 	"cmp"
 	"os"
+	"os/user"
 
 	"github.com/spf13/cobra"
 )
@@ -18,9 +19,22 @@ func addAuditFlags(cmd *cobra.Command, f *auditFlags) {
 
 // actor names the person or job behind the command.
 func (a *App) actor(f auditFlags) string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown-host"
+	return cmp.Or(f.actor, a.env["OUTBOXCTL_ACTOR"], loginName(a.env)+"@"+hostName())
+}
+
+func loginName(env map[string]string) string {
+	if name := cmp.Or(env["USER"], env["LOGNAME"]); name != "" {
+		return name
 	}
-	return cmp.Or(f.actor, a.env["OUTBOXCTL_ACTOR"], cmp.Or(a.env["USER"], a.env["LOGNAME"], "unknown")+"@"+host)
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return "unknown"
+}
+
+func hostName() string {
+	if host, err := os.Hostname(); err == nil {
+		return host
+	}
+	return "unknown-host"
 }

@@ -42,6 +42,8 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 
 	addTo(root, groupOperate,
+		newStatsCmd(app),
+		newCheckCmd(app),
 		newCleanupCmd(app),
 	)
 	addTo(root, groupSetUp,
@@ -63,13 +65,17 @@ func addTo(root *cobra.Command, group string, commands ...*cobra.Command) {
 // prepare gives every command of the tree the same manners: a group without a subcommand is a usage error (cobra
 // would print help and succeed), and so are wrong flags and wrong arguments.
 func prepare(cmd *cobra.Command) {
+	usage := exitUsage
+	if cmd.Name() == "check" {
+		usage = checkUnknown // to a monitoring system, 2 would be an alarm
+	}
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return withHint(withCode(exitUsage, err), "%s --help lists the flags", c.CommandPath())
+		return withHint(withCode(usage, err), "%s --help lists the flags", c.CommandPath())
 	})
 	if args := cmd.Args; args != nil {
 		cmd.Args = func(c *cobra.Command, given []string) error {
 			if err := args(c, given); err != nil {
-				return withHint(withCode(exitUsage, err), "usage: %s", c.UseLine())
+				return withHint(withCode(usage, err), "usage: %s", c.UseLine())
 			}
 			return nil
 		}

@@ -1,0 +1,97 @@
+package stats
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Dimensions are the values of By.
+func Dimensions() []string { return []string{"type", "topic", "tenant", "namespace", "aggregate"} }
+
+// groupColumn is the column behind a dimension. A topic is no column: its event types are added up.
+func groupColumn(by string) (string, bool) {
+	column, ok := map[string]string{
+		"type": "event_type", "topic": "event_type", "tenant": "tenant_id", "namespace": "namespace", "aggregate": "aggregate_type",
+	}[by]
+	return column, ok
+}
+
+func (c *Collector) groups(ctx context.Context, tx pgx.Tx, p Params) ([]Group, error) {
+	column, ok := groupColumn(p.By)
+	if !ok {
+		return nil, fmt.Errorf("group by %q: no such dimension", p.By)
+	}
+	found := map[string]*Group{}
+	at := func(key string) *Group {
+		if p.By == "topic" {
+			key = c.topicOf(key)
+		}
+		if found[key] == nil {
+			found[key] = &Group{Key: key}
+		}
+		return found[key]
+	}
+	rows, err := tx.Query(ctx, fmt.Sprintf(groupQuery, column), p.MaxAttempts)
+	if err != nil {
+		return nil, err
+	}
+	var g Group
+	_, err = pgx.ForEachRow(rows, []any{&g.Key, &g.Backlog, &g.Due, &g.BackingOff, &g.InFlight, &g.AtMaxAttempts, &g.OldestUnpublishedAt}, func() error {
+		at(g.Key).add(g)
+		g.OldestUnpublishedAt = nil
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	rows, err = tx.Query(ctx, fmt.Sprintf(dlqGroupQuery, column))
+	if err != nil {
+		return nil, err
+	}
+	var key string
+	var open int64
+	_, err = pgx.ForEachRow(rows, []any{&key, &open}, func() error {
+		at(key).DLQOpen += open
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	groups := make([]Group, 0, len(found))
+	for g := range maps.Values(found) {
+		groups = append(groups, *g)
+	}
+	slices.SortFunc(groups, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(b.Backlog, a.Backlog), cmp.Compare(b.DLQOpen, a.DLQOpen), cmp.Compare(a.Key, b.Key))
+	})
+	return groups, nil
+}
+
+func (c *Collector) topicOf(eventType string) string {
+	if _, topic, ok := c.catalogue.Resolve(eventType); ok {
+		return topic
+	}
+	return "unknown"
+}
+
+func (g *Group) add(part Group) {
+	g.Backlog += part.Backlog
+	g.Due += part.Due
+	g.BackingOff += part.BackingOff
+	g.InFlight += part.InFlight
+	g.AtMaxAttempts += part.AtMaxAttempts
+	g.OldestUnpublishedAt = earlier(g.OldestUnpublishedAt, part.OldestUnpublishedAt)
+}
+
+func earlier(a, b *time.Time) *time.Time {
+	if a == nil || (b != nil && b.Before(*a)) {
+		return b
+	}
+	return a
+}

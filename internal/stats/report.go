@@ -1,0 +1,84 @@
+package stats
+
+import "time"
+
+// Report is the state of the outbox at one moment.
+type Report struct {
+	At time.Time `json:"at"`
+
+	// Backlog counts the events that are neither published nor dead; it is the sum of Due, BackingOff and InFlight.
+	Backlog    int64 `json:"backlog"`
+	Due        int64 `json:"due"`
+	BackingOff int64 `json:"backingOff"`
+	InFlight   int64 `json:"inFlight"`
+	// Dead counts the dead events that wait for an operator.
+	Dead int64 `json:"dead"`
+	// AtMaxAttempts counts the unpublished events, living or dead, that used up their attempts.
+	AtMaxAttempts int64 `json:"atMaxAttempts"`
+
+	OldestUnpublishedAt *time.Time `json:"oldestUnpublishedAt"`
+	OldestAgeSeconds    float64    `json:"oldestAgeSeconds"`
+
+	Published Published `json:"published"`
+	Flow      Flow      `json:"flow"`
+	DLQ       DLQ       `json:"dlq"`
+
+	Publishers []Publisher  `json:"publishers"`
+	Topics     []TopicState `json:"topics"`
+	Groups     []Group      `json:"groups,omitempty"`
+
+	// Dependencies says which of the other servers answered; the figures above need none of them.
+	Dependencies map[string]string `json:"dependencies,omitempty"`
+}
+
+// Published counts what was published lately.
+type Published struct {
+	Last1m int64 `json:"last1m"`
+	Last5m int64 `json:"last5m"`
+	Last1h int64 `json:"last1h"`
+}
+
+// Flow compares what came in with what went out during the last minute.
+type Flow struct {
+	ArrivalPerSecond float64 `json:"arrivalPerSecond"`
+	DrainPerSecond   float64 `json:"drainPerSecond"`
+	// ETASeconds is the time until the backlog is gone at this pace; nil when it does not shrink.
+	ETASeconds *float64 `json:"etaSeconds"`
+}
+
+// DLQ counts the open dead letters.
+type DLQ struct {
+	Open     int64            `json:"open"`
+	ByReason map[string]int64 `json:"byReason"`
+}
+
+// Publisher is a publisher that was seen lately.
+type Publisher struct {
+	ID         string    `json:"id"`
+	Host       string    `json:"host"`
+	PID        int       `json:"pid"`
+	Version    string    `json:"version"`
+	StartedAt  time.Time `json:"startedAt"`
+	LastSeenAt time.Time `json:"lastSeenAt"`
+	InFlight   int64     `json:"inFlight"`
+}
+
+// TopicState is a topic that a live publisher does not publish to at the moment.
+type TopicState struct {
+	Topic     string `json:"topic"`
+	State     string `json:"state"`
+	Publisher string `json:"publisher"`
+	Error     string `json:"error,omitempty"`
+}
+
+// Group is the part of the backlog that shares one value of the chosen dimension.
+type Group struct {
+	Key                 string     `json:"key"`
+	Backlog             int64      `json:"backlog"`
+	Due                 int64      `json:"due"`
+	BackingOff          int64      `json:"backingOff"`
+	InFlight            int64      `json:"inFlight"`
+	AtMaxAttempts       int64      `json:"atMaxAttempts"`
+	DLQOpen             int64      `json:"dlqOpen"`
+	OldestUnpublishedAt *time.Time `json:"oldestUnpublishedAt"`
+}
