@@ -3,21 +3,23 @@ package outbox
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 )
 
-// Lease is the fence around the rows of one claim. A row belongs to the claim
-// exactly as long as it carries this pair: the same publisher claiming the
-// row again gets another Until, so it cannot settle for its former self.
-type Lease struct {
-	Owner string
-	// Until is the database's clock, never this machine's.
+// Key names a row as one claim got it. Together with the publisher's id it is
+// the fence: the same publisher claiming the row again gets another Until, so
+// it cannot settle for its former self.
+type Key struct {
+	ID string
+	// Until is the end of the lease by the database's clock, never this
+	// machine's.
 	Until time.Time
 }
 
 // Claimed is a row under lease, with what publishing it needs.
 type Claimed struct {
-	ID            string
+	Key
 	Seq           int64
 	EventType     string
 	AggregateType string
@@ -58,21 +60,15 @@ type ClaimParams struct {
 	Except []string
 }
 
-// ClaimResult holds the rows of one claim in seq order.
-type ClaimResult struct {
-	Lease Lease
-	Rows  []Claimed
-}
-
 // Delivered is a row the broker has acknowledged.
 type Delivered struct {
-	ID        string
+	Key
 	MessageID string
 }
 
 // Failed is a row that is to be tried again after Delay.
 type Failed struct {
-	ID    string
+	Key
 	Error string
 	// Delay counts from the database's now.
 	Delay time.Duration
@@ -82,13 +78,13 @@ type Failed struct {
 
 // Dead is a row that will not be tried again.
 type Dead struct {
-	ID          string
+	Key
 	Reason      DeadReason
 	Error       string
 	Topic       string
 	Fingerprint string
-	// Attempted says whether the row was offered to the broker (and lost an
-	// attempt) before it died.
+	// Attempted says whether the row was offered to the broker, and lost an
+	// attempt, before it died.
 	Attempted bool
 }
 
@@ -105,14 +101,14 @@ const (
 	ReasonRejectedByBroker  DeadReason = "rejected_by_broker"
 )
 
-// Verdicts is what became of the rows of one lease.
+// Verdicts is what became of claimed rows.
 type Verdicts struct {
 	Delivered []Delivered
 	Failed    []Failed
 	Dead      []Dead
-	// Released rows were never handed to the broker, or their topic would not
-	// take anything. They become due again at once and lose no attempt.
-	Released []string
+	// Released rows were never handed to the broker. They become due again at
+	// once and lose no attempt.
+	Released []Key
 }
 
 // Len is the number of rows with a verdict.
@@ -120,24 +116,36 @@ func (v Verdicts) Len() int {
 	return len(v.Delivered) + len(v.Failed) + len(v.Dead) + len(v.Released)
 }
 
-// SettleResult counts the rows each verdict changed. Fewer than asked for
-// means that the lease was lost: somebody else owns those rows now.
-type SettleResult struct {
+func (v *Verdicts) add(w Verdicts) {
+	v.Delivered = append(v.Delivered, w.Delivered...)
+	v.Failed = append(v.Failed, w.Failed...)
+	v.Dead = append(v.Dead, w.Dead...)
+	v.Released = append(v.Released, w.Released...)
+}
+
+// Settled counts the rows each verdict changed. Fewer than asked for means
+// that a lease was lost: somebody else owns those rows now.
+type Settled struct {
 	Delivered, Failed, Dead, Released int
 }
 
 // Len is the number of rows that were settled.
-func (r SettleResult) Len() int { return r.Delivered + r.Failed + r.Dead + r.Released }
+func (s Settled) Len() int { return s.Delivered + s.Failed + s.Dead + s.Released }
 
-// Store is the outbox table as the dispatcher uses it.
+// ErrRefused marks a settle the database understood and refused, so that
+// repeating it unchanged is pointless.
+var ErrRefused = errors.New("refused by the database")
+
+// Store is the outbox table as one dispatcher uses it.
 type Store interface {
-	// Claim leases the oldest due rows and commits before it returns, so that
-	// no transaction is open while anything is published.
-	Claim(ctx context.Context, p ClaimParams) (ClaimResult, error)
+	// Claim leases the oldest due rows, in seq order, and commits before it
+	// returns, so that no transaction is open while anything is published.
+	Claim(ctx context.Context, p ClaimParams) ([]Claimed, error)
 	// Due says, without locking anything, whether Claim would find a row.
 	Due(ctx context.Context, p ClaimParams) (bool, error)
 	// Settle records verdicts, all in one transaction, on the rows that still
-	// carry the lease, and touches no others. Repeating it after an error is
-	// safe: a row settled by the first try does not carry the lease any more.
-	Settle(ctx context.Context, lease Lease, v Verdicts) (SettleResult, error)
+	// carry the lease they were claimed with, and touches no others.
+	// Repeating it after an error is safe: a row the first try settled does
+	// not carry that lease any more.
+	Settle(ctx context.Context, v Verdicts) (Settled, error)
 }

@@ -1,0 +1,89 @@
+package outbox
+
+import (
+	"context"
+	"time"
+)
+
+// runResult is what one turn of the loop did.
+type runResult struct {
+	rows int
+	// more says that the claim was cut short by its limits.
+	more  bool
+	swept bool
+	err   error
+}
+
+// runOnce waits for room, claims once and sends what it got on its way.
+func (d *Dispatcher) runOnce(ctx context.Context, sweep bool) runResult {
+	got, err := d.flight.reserve(ctx, d.sizer.limit())
+	if err != nil {
+		return runResult{} // only the end of ctx does this
+	}
+	after, sweep := d.cursor.next(time.Now(), sweep)
+	p := ClaimParams{
+		AfterSeq: after, Limit: got.rows, MaxBytes: got.bytes, Lease: d.cfg.Lease,
+		Except: d.board.except(d.flight.crowded),
+	}
+	rows, err := d.claim(p, sweep)
+	d.flight.land(got, rows)
+	if err != nil {
+		return runResult{err: err}
+	}
+	d.sizer.done(got.rows, len(rows))
+	d.launch(ctx, rows)
+	return runResult{rows: len(rows), more: p.cutShort(rows), swept: sweep}
+}
+
+// claim leases rows. It is not cancelled with the loop: a claim that commits
+// while nobody listens any more would strand its rows until the lease ends.
+func (d *Dispatcher) claim(p ClaimParams, sweep bool) ([]Claimed, error) {
+	ctx, cancel := context.WithTimeout(d.abandon, d.cfg.SettleTimeout)
+	defer cancel()
+	started := time.Now()
+	rows, err := d.store.Claim(ctx, p)
+	now := time.Now()
+	d.observe.Claimed(ClaimReport{Rows: len(rows), Sweep: sweep, Took: now.Sub(started), Err: err})
+	if err == nil && p.Only == nil {
+		d.cursor.done(now, sweep, p.cutShort(rows), rows, now.Sub(started))
+	}
+	return rows, err
+}
+
+// launch sends claimed rows on their way, or, when the dispatcher is stopping,
+// gives them back untouched.
+func (d *Dispatcher) launch(ctx context.Context, rows []Claimed) {
+	if len(rows) == 0 {
+		return
+	}
+	if ctx.Err() != nil {
+		g := &group{bytes: payloadBytes(rows)}
+		var v Verdicts
+		for i := range rows {
+			g.rows = append(g.rows, &rows[i])
+			v.Released = append(v.Released, rows[i].Key)
+		}
+		d.flight.start(g)
+		d.groups.Add(1)
+		d.settleGroup(g, v)
+		return
+	}
+	for _, g := range split(d.catalogue, d.cfg.MaxAttempts, rows) {
+		d.flight.start(g)
+		d.groups.Add(1)
+		go func() { _ = d.send(d.abandon, g) }() // the breaker has seen the error
+	}
+}
+
+// cutShort says whether the claim ended at one of its limits, so that there
+// may be more.
+func (p ClaimParams) cutShort(rows []Claimed) bool {
+	return len(rows) >= p.Limit || payloadBytes(rows) >= p.MaxBytes
+}
+
+func payloadBytes(rows []Claimed) (n int64) {
+	for i := range rows {
+		n += int64(len(rows[i].Payload))
+	}
+	return n
+}

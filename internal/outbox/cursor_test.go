@@ -1,0 +1,104 @@
+package outbox
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestExpensiveSweepsGetATenthOfTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, nil)
+		for _, r := range b.store.add(20_000, "red") {
+			r.next = time.Now().Add(time.Hour)
+		}
+		b.store.sweepCost = func(walked int) time.Duration { return time.Duration(walked) * time.Microsecond }
+		start(t, b.Dispatcher)
+		time.Sleep(time.Second)
+		var sweeping time.Duration
+		began := time.Now()
+		b.observer.claims = nil
+		for range 200 {
+			b.store.add(5, "blue")
+			time.Sleep(50 * time.Millisecond)
+		}
+		for _, c := range b.observer.claims {
+			if c.Sweep {
+				sweeping += c.Took
+			}
+		}
+		require.Equal(t, 1000, b.store.count(isPublished))
+		require.Positive(t, sweeping)
+		require.Less(t, sweeping, time.Since(began)/8)
+	})
+}
+
+func TestFullSweepRewindsTheHint(t *testing.T) {
+	t.Parallel()
+	var c cursor
+	now := time.Now()
+	c.done(now, false, false, []Claimed{{Seq: 900}}, 0)
+	c.done(now, true, true, []Claimed{{Seq: 10}, {Seq: 20}}, time.Second)
+	after, sweep := c.next(now, false)
+	require.False(t, sweep, "the sweep was expensive")
+	require.Equal(t, int64(20), after)
+
+	c.done(now, true, false, []Claimed{{Seq: 5}}, time.Second)
+	after, _ = c.next(now, false)
+	require.Equal(t, int64(20), after, "a sweep that found everything leaves the hint alone")
+
+	after, sweep = c.next(now.Add(11*time.Second), false)
+	require.True(t, sweep)
+	require.Zero(t, after)
+}
+
+func TestCheapSweepsAreRepeatedAtOnce(t *testing.T) {
+	t.Parallel()
+	var c cursor
+	now := time.Now()
+	c.done(now, true, false, make([]Claimed, 100), time.Millisecond)
+	_, sweep := c.next(now, false)
+	require.True(t, sweep)
+}
+
+func TestBackoffIsUniformInTheUpperHalf(t *testing.T) {
+	t.Parallel()
+	b := Backoff{Base: time.Second, Max: 5 * time.Minute}
+	for attempts, want := range map[int]time.Duration{
+		1: time.Second, 2: 2 * time.Second, 3: 4 * time.Second, 9: 256 * time.Second, 10: 5 * time.Minute, 1000: 5 * time.Minute,
+	} {
+		require.Equal(t, want/2, b.Delay(attempts, 0))
+		require.Equal(t, want*3/4, b.Delay(attempts, 0.5))
+		require.Less(t, b.Delay(attempts, 0.999999), want)
+	}
+	require.Equal(t, time.Duration(1<<62), Backoff{Base: 1 << 61, Max: 1 << 62}.Delay(1000, 1))
+}
+
+func TestSizerGrowsWhileFullAndFallsBack(t *testing.T) {
+	t.Parallel()
+	s := newSizer(50)
+	for _, want := range []int{100, 200, 400, 800, 1000, 1000} {
+		s.done(s.limit(), s.limit())
+		require.Equal(t, want, s.limit())
+	}
+	s.done(1000, 700)
+	require.Equal(t, 1000, s.limit())
+	s.done(1000, 3)
+	require.Equal(t, 50, s.limit())
+	require.Equal(t, 5000, newSizer(5000).limit())
+}
+
+func TestFingerprintIgnoresWhatDiffers(t *testing.T) {
+	t.Parallel()
+	same := []string{
+		`rpc error: code = Internal desc = cannot store "a b" (id 018f3a5c-7e1b-7c3d-9a4e-5f6071829304) after 250 ms at 2026-01-02T03:04:05.678Z from 10.0.0.7:8085`,
+		`rpc error: code = Internal desc = cannot store "c"   (id 018f3a5c-7e1b-7c3d-9a4e-000000000000) after 9 ms at 2025-11-30 23:59:59+02:00 from 10.1.22.3:443`,
+	}
+	require.Equal(t, Fingerprint(ReasonMaxAttempts, same[0]), Fingerprint(ReasonMaxAttempts, same[1]))
+	require.NotEqual(t, Fingerprint(ReasonMaxAttempts, same[0]), Fingerprint(ReasonInvalidPayload, same[0]))
+	require.NotEqual(t, Fingerprint(ReasonMaxAttempts, "topic missing"), Fingerprint(ReasonMaxAttempts, "topic forbidden"))
+	require.Equal(t, `cannot store <value> (id <id>) after <n> ms at <time> from <address>`,
+		NormalizeError(same[0][len("rpc error: code = Internal desc = "):]))
+}

@@ -1,0 +1,120 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+)
+
+// errAttemptsSpent is the error of a row whose last attempts ended without a
+// verdict: publisher after publisher took it and was not heard of again.
+var errAttemptsSpent = errors.New("no attempts left: the last publisher that held this row ended without a verdict")
+
+// Dispatcher moves rows from a Store to a Publisher.
+//
+// Everything below is either fixed at construction or guards itself.
+type Dispatcher struct {
+	cfg       Config
+	store     Store
+	publisher Publisher
+	catalogue Catalogue
+	observe   Observer
+	waker     Waker
+
+	cursor  cursor
+	flight  *flight
+	sizer   *sizer
+	board   *board
+	settler *settler
+	probes  *rate.Limiter
+	pulse   pulse
+
+	// groups counts groups between claim and settle; revivals the goroutines
+	// that bring topics back. Run waits for both.
+	groups   sync.WaitGroup
+	revivals sync.WaitGroup
+	// helpers is signalled when a claim came back full and more hands help.
+	helpers chan struct{}
+
+	// running is the first stage's context, abandon the second's; both are set
+	// by Run before anything starts.
+	running context.Context
+	abandon context.Context
+}
+
+// New builds a dispatcher. The configuration's problems are reported together.
+func New(cfg Config, store Store, publisher Publisher, catalogue Catalogue, observe Observer, waker Waker) (*Dispatcher, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if waker == nil {
+		waker = noWaker{}
+	}
+	d := &Dispatcher{
+		cfg: cfg, store: store, publisher: publisher, catalogue: catalogue, observe: observe, waker: waker,
+		flight:  newFlight(cfg.MaxInFlight, cfg.MaxInFlightBytes),
+		sizer:   newSizer(cfg.BatchSize),
+		board:   newBoard(catalogue, cfg.EventTypes),
+		settler: newSettler(store, observe, cfg.SettleTimeout, cfg.Lease),
+		probes:  rate.NewLimiter(probesPerSecond, 1),
+		helpers: make(chan struct{}, cfg.Workers),
+	}
+	d.pulse.beat(time.Now())
+	return d, nil
+}
+
+// Run publishes until ctx ends, or, with Once, until nothing is left to claim.
+//
+// When ctx ends it stops claiming, releases rows it has not sent, waits for
+// publishes in flight and settles them. After ShutdownTimeout it gives up on
+// what the broker has not answered: those rows keep their lease until it
+// expires, because the broker may still store them.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	abandon, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	d.running, d.abandon = running, abandon
+
+	quit := make(chan struct{})
+	var settling sync.WaitGroup
+	for range d.cfg.Settlers {
+		settling.Go(func() { d.settler.run(abandon, quit) })
+	}
+
+	work, workCtx := errgroup.WithContext(running)
+	work.Go(func() error {
+		defer stop() // a drained leader ends its helpers too
+		return d.lead(workCtx)
+	})
+	for range d.cfg.Workers - 1 {
+		work.Go(func() error { return d.help(workCtx) })
+	}
+	err := work.Wait()
+	stop()
+
+	// Second stage: nothing is claimed any more.
+	timer := time.AfterFunc(d.cfg.ShutdownTimeout, giveUp)
+	d.revivals.Wait()
+	d.groups.Wait()
+	timer.Stop()
+	close(quit)
+	settling.Wait()
+	return err
+}
+
+// Topics lists the state of every topic.
+func (d *Dispatcher) Topics() []TopicStatus { return d.board.status() }
+
+// InFlight is the number of rows and payload bytes between claim and settle.
+func (d *Dispatcher) InFlight() (rows int, bytes int64) { return d.flight.load() }
+
+// LastPulse is when the loop last moved. It moves even while the database is
+// away: an outage must not look like a hung process, or whoever watches
+// restarts every publisher in the middle of it.
+func (d *Dispatcher) LastPulse() time.Time { return d.pulse.last() }

@@ -1,0 +1,39 @@
+package outbox
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"strings"
+)
+
+// What differs between two occurrences of the same error, most specific
+// first: a timestamp must go before its digits do.
+var fingerprintNoise = []struct {
+	pattern *regexp.Regexp
+	with    string
+}{
+	{regexp.MustCompile(`(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "<id>"},
+	{regexp.MustCompile(`\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?`), "<time>"},
+	{regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|` + "`[^`]*`"), "<value>"},
+	{regexp.MustCompile(`\d+(\.\d+){3}(:\d+)?|\[[0-9a-fA-F:]+\](:\d+)?`), "<address>"},
+	{regexp.MustCompile(`(?i)\b0x[0-9a-f]+\b|\b[0-9a-f]*\d[0-9a-f]{7,}\b`), "<hex>"},
+	{regexp.MustCompile(`\d+(\.\d+)?`), "<n>"},
+	{regexp.MustCompile(`\s+`), " "},
+}
+
+// NormalizeError replaces what differs between two occurrences of the same
+// error (ids, times, quoted values, addresses, numbers) by placeholders.
+func NormalizeError(message string) string {
+	for _, noise := range fingerprintNoise {
+		message = noise.pattern.ReplaceAllString(message, noise.with)
+	}
+	return strings.TrimSpace(message)
+}
+
+// Fingerprint names the kind of a failure: equal for two rows that died of
+// the same thing, whatever their ids and values.
+func Fingerprint(reason DeadReason, message string) string {
+	sum := sha256.Sum256([]byte(string(reason) + "\n" + NormalizeError(message)))
+	return hex.EncodeToString(sum[:6])
+}

@@ -1,0 +1,107 @@
+package outbox
+
+import (
+	"context"
+	"sync"
+)
+
+// flight counts rows and payload bytes between claim and settle, in total and
+// per topic, and makes claims wait while there are too many.
+type flight struct {
+	maxRows  int
+	maxBytes int64
+
+	mu      sync.Mutex
+	rows    int
+	bytes   int64
+	byTopic map[string]room
+	freed   chan struct{}
+}
+
+// room is a part of the flight.
+type room struct {
+	rows  int
+	bytes int64
+}
+
+func newFlight(maxRows int, maxBytes int64) *flight {
+	return &flight{
+		maxRows: maxRows, maxBytes: maxBytes,
+		byTopic: map[string]room{},
+		freed:   make(chan struct{}),
+	}
+}
+
+// share is the most one claim may take of the flight: an eighth. A topic is
+// crowded at a half, so claims that were already running when it became so
+// still leave room for the others.
+func share[N int | int64](whole N) N { return max(whole/8, 1) }
+
+// reserve waits for room and takes up to want rows, and bytes to go with them.
+func (f *flight) reserve(ctx context.Context, want int) (room, error) {
+	for {
+		f.mu.Lock()
+		r := room{min(want, f.maxRows-f.rows, share(f.maxRows)), min(f.maxBytes-f.bytes, share(f.maxBytes))}
+		if r.rows > 0 && r.bytes > 0 {
+			f.rows += r.rows
+			f.bytes += r.bytes
+			f.mu.Unlock()
+			return r, nil
+		}
+		freed := f.freed
+		f.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return room{}, ctx.Err()
+		case <-freed:
+		}
+	}
+}
+
+// land exchanges what a claim reserved for what it got.
+func (f *flight) land(r room, rows []Claimed) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.addLocked(room{len(rows) - r.rows, payloadBytes(rows) - r.bytes})
+}
+
+// start counts a group, which has landed, under its topic.
+func (f *flight) start(g *group) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.byTopic[g.topic]
+	f.byTopic[g.topic] = room{t.rows + len(g.rows), t.bytes + g.bytes}
+}
+
+// end forgets a group that was settled.
+func (f *flight) end(g *group) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.byTopic[g.topic]
+	f.byTopic[g.topic] = room{t.rows - len(g.rows), t.bytes - g.bytes}
+	f.addLocked(room{-len(g.rows), -g.bytes})
+}
+
+func (f *flight) addLocked(r room) {
+	f.rows += r.rows
+	f.bytes += r.bytes
+	if r.rows < 0 || r.bytes < 0 {
+		close(f.freed)
+		f.freed = make(chan struct{})
+	}
+}
+
+// crowded says whether topic holds so much of the flight that claiming more
+// of it would leave no room for the others.
+func (f *flight) crowded(topic string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.byTopic[topic]
+	return t.rows > f.maxRows/2 || t.bytes > f.maxBytes/2
+}
+
+func (f *flight) load() (rows int, bytes int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.rows, f.bytes
+}

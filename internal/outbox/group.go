@@ -1,0 +1,238 @@
+package outbox
+
+import (
+	"context"
+	"time"
+)
+
+// group is the rows of one claim that go to one topic: the unit that is
+// published and settled together, so that a slow topic holds up only itself.
+type group struct {
+	topic string
+	rows  []*Claimed
+	msgs  []Message
+	bytes int64
+	// died holds rows that are not offered to the broker at all.
+	died []Dead
+}
+
+// split sorts claimed rows into groups by topic. Rows that cannot be sent form
+// a group of their own, under no topic.
+func split(catalogue Catalogue, maxAttempts int, rows []Claimed) []*group {
+	byTopic := map[string]*group{}
+	var groups []*group
+	at := func(topic string) *group {
+		g := byTopic[topic]
+		if g == nil {
+			g = &group{topic: topic}
+			byTopic[topic] = g
+			groups = append(groups, g)
+		}
+		return g
+	}
+	for i := range rows {
+		row := &rows[i]
+		topic, msg, bad := prepare(catalogue, row)
+		if bad == nil && row.AttemptCount >= attemptLimit(row, maxAttempts) {
+			bad = &unfit{ReasonMaxAttempts, errAttemptsSpent}
+		}
+		var g *group
+		if bad == nil {
+			g = at(topic)
+			g.msgs = append(g.msgs, msg)
+		} else {
+			g = at("")
+			g.died = append(g.died, bury(row, topic, bad.reason, bad, false))
+		}
+		g.rows = append(g.rows, row)
+		g.bytes += int64(len(row.Payload))
+	}
+	return groups
+}
+
+func attemptLimit(row *Claimed, configured int) int {
+	if row.MaxAttempts > 0 {
+		return row.MaxAttempts
+	}
+	return configured
+}
+
+func bury(row *Claimed, topic string, reason DeadReason, err error, attempted bool) Dead {
+	text := storedError(err)
+	return Dead{
+		Key: row.Key, Reason: reason, Error: text, Topic: topic,
+		Fingerprint: Fingerprint(reason, text), Attempted: attempted,
+	}
+}
+
+// judgement is what a group's results mean for its rows and its topic.
+type judgement struct {
+	verdicts Verdicts
+	attempts []Attempt
+	// outage is set when nothing of the group was accepted and the broker or
+	// the topic is to blame: the error that says so.
+	outage error
+	// chargedTo is the largest seq that lost an attempt.
+	chargedTo int64
+}
+
+// judge turns the broker's results into verdicts.
+func (d *Dispatcher) judge(g *group, results []Result) judgement {
+	j := judgement{attempts: make([]Attempt, 0, len(g.rows))}
+	j.verdicts.Delivered = make([]Delivered, 0, len(g.rows))
+	accepted := false
+	for i, row := range g.rows {
+		err := results[i].Err
+		if err == nil {
+			accepted = true
+			j.verdicts.Delivered = append(j.verdicts.Delivered, Delivered{row.Key, results[i].MessageID})
+			j.attempts = append(j.attempts, Attempt{Row: row, Topic: g.topic, Outcome: OutcomeDelivered, Number: row.AttemptCount})
+			continue
+		}
+		a := d.judgeFailure(g.topic, row, err, &j.verdicts)
+		switch {
+		case a.Outcome == OutcomeDead && a.Reason == ReasonRejectedByBroker:
+			accepted = true // the broker is there and reads what it is sent
+		case a.Outcome == OutcomeReleased:
+			j.outage = err
+		default:
+			j.chargedTo = max(j.chargedTo, row.Seq)
+			if j.outage == nil {
+				j.outage = err
+			}
+		}
+		j.attempts = append(j.attempts, a)
+	}
+	if accepted && ClassOf(j.outage) != Misconfigured {
+		j.outage = nil
+	}
+	return j
+}
+
+func (d *Dispatcher) judgeFailure(topic string, row *Claimed, err error, v *Verdicts) Attempt {
+	a := Attempt{Row: row, Topic: topic, Outcome: OutcomeFailed, Number: row.AttemptCount + 1, Err: err}
+	switch ClassOf(err) {
+	case Misconfigured:
+		a.Outcome, a.Number = OutcomeReleased, row.AttemptCount
+		v.Failed = append(v.Failed, Failed{Key: row.Key, Error: storedError(err), Free: true})
+	case Rejected:
+		a.Outcome, a.Reason = OutcomeDead, ReasonRejectedByBroker
+		v.Dead = append(v.Dead, bury(row, topic, a.Reason, err, true))
+	default:
+		if a.Number >= attemptLimit(row, d.cfg.MaxAttempts) {
+			a.Outcome, a.Reason = OutcomeDead, ReasonMaxAttempts
+			v.Dead = append(v.Dead, bury(row, topic, a.Reason, err, true))
+			break
+		}
+		a.Delay = d.cfg.Backoff.Delay(a.Number, d.cfg.Random())
+		v.Failed = append(v.Failed, Failed{Key: row.Key, Error: storedError(err), Delay: a.Delay})
+	}
+	return a
+}
+
+// send publishes one group and queues its settlement. It runs to its end
+// whatever happens to the dispatcher's context: what was handed to the broker
+// is waited for. The error is an outage's; rows' own failures are not errors.
+func (d *Dispatcher) send(abandon context.Context, g *group) error {
+	if g.topic == "" {
+		d.observe.Published("", 0, buried(g))
+		d.settleGroup(g, Verdicts{Dead: g.died})
+		return nil
+	}
+	br := d.board.at(g.topic)
+	generation := br.begin()
+	if err := d.askFirst(abandon, br, g); err != nil {
+		d.tripped(br, br.trip(generation, time.Now(), 0, err))
+		d.settleGroup(g, d.heldBack(g, err))
+		return err
+	}
+	ctx, cancel := context.WithTimeout(abandon, d.cfg.PublishTimeout)
+	started := time.Now()
+	results := d.publisher.Publish(ctx, g.topic, g.msgs)
+	cancel()
+	if abandon.Err() != nil {
+		d.leave(g, results)
+		return abandon.Err()
+	}
+	j := d.judge(g, results)
+	now := time.Now()
+	d.observe.Published(g.topic, now.Sub(started), j.attempts)
+	if j.outage != nil {
+		// Before the rows are settled, so that no claim can pick them up
+		// while the topic still looks healthy.
+		d.tripped(br, br.trip(generation, now, j.chargedTo, j.outage))
+	} else {
+		br.ok(now)
+	}
+	d.settleGroup(g, j.verdicts)
+	return j.outage
+}
+
+// leave settles only what was acknowledged. The rest was cut off by the end of
+// the shutdown's patience and may still be stored by the broker: its lease
+// stays, or somebody would send it again while it lands.
+func (d *Dispatcher) leave(g *group, results []Result) {
+	var v Verdicts
+	for i, r := range results {
+		if r.Err == nil {
+			v.Delivered = append(v.Delivered, Delivered{g.rows[i].Key, r.MessageID})
+		}
+	}
+	d.settleGroup(g, v)
+}
+
+// askFirst keeps rows that have failed before from losing another attempt to
+// an outage which this publisher has not noticed yet, because another one
+// tried them first: when nothing was accepted lately the broker is asked
+// whether it is there.
+func (d *Dispatcher) askFirst(ctx context.Context, br *breaker, g *group) error {
+	if !br.quiet(time.Now()) || !anyFailedBefore(g.rows) {
+		return nil
+	}
+	return d.ask(ctx, br)
+}
+
+// heldBack is the verdict on rows that were not offered: they wait, uncharged.
+func (d *Dispatcher) heldBack(g *group, err error) Verdicts {
+	var v Verdicts
+	text := storedError(err)
+	for _, row := range g.rows {
+		v.Failed = append(v.Failed, Failed{
+			Key: row.Key, Error: text, Free: true,
+			Delay: d.cfg.Backoff.Delay(row.AttemptCount, d.cfg.Random()),
+		})
+	}
+	return v
+}
+
+func anyFailedBefore(rows []*Claimed) bool {
+	for _, row := range rows {
+		if row.AttemptCount > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func buried(g *group) []Attempt {
+	attempts := make([]Attempt, len(g.rows))
+	for i, row := range g.rows {
+		dead := g.died[i]
+		attempts[i] = Attempt{
+			Row: row, Topic: dead.Topic, Outcome: OutcomeDead, Number: row.AttemptCount,
+			Reason: dead.Reason, Err: textError(dead.Error),
+		}
+	}
+	return attempts
+}
+
+func (d *Dispatcher) settleGroup(g *group, v Verdicts) {
+	d.settler.submit(settlement{verdicts: v, done: func() {
+		d.flight.end(g)
+		d.groups.Done()
+	}})
+}
+
+type textError string
+
+func (e textError) Error() string { return string(e) }

@@ -1,0 +1,194 @@
+package outbox
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var errAway = NewFailure("Unavailable", errors.New("connection refused"))
+
+// outage makes the broker unreachable for one topic, or for all.
+func (b *memBroker) outage(topic string) {
+	b.set(func() {
+		b.verdict = func(t string, _ Message) error { return awayFor(topic, t) }
+		b.ready = func(t string) error { return awayFor(topic, t) }
+	})
+}
+
+func awayFor(topic, asked string) error {
+	if topic == "" || topic == asked {
+		return errAway
+	}
+	return nil
+}
+
+func (b *memBroker) back() { b.set(func() { b.verdict, b.ready = nil, nil }) }
+
+func (b *memBroker) requests() (n int) {
+	b.set(func() {
+		for _, k := range b.calls {
+			n += k
+		}
+		for _, k := range b.readies {
+			n += k
+		}
+	})
+	return n
+}
+
+func TestTenMinutesWithoutBrokerCostAtMostOneAttemptEach(t *testing.T) {
+	for name, publishers := range map[string]int{"one publisher": 1, "three publishers": 3} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBundle(t, func(c *Config) { c.MaxAttempts = 3 })
+				b.broker.outage("")
+				b.store.add(1500, "red")
+				b.store.add(1, "blue")
+				for i := range publishers {
+					if i == 0 {
+						start(t, b.Dispatcher)
+					} else {
+						start(t, b.another(t, func(c *Config) { c.MaxAttempts = 3 }))
+					}
+				}
+				for range 600 {
+					time.Sleep(time.Second)
+					if b.store.count(func(memRow) bool { return true }) < 2000 {
+						b.store.add(1, "red")
+					}
+				}
+				for _, r := range b.store.all() {
+					require.Empty(t, r.dead)
+					require.LessOrEqual(t, r.AttemptCount, 1)
+				}
+				require.LessOrEqual(t, b.broker.requests(), publishers*5*600)
+				b.broker.back()
+				time.Sleep(10 * time.Second)
+				require.Equal(t, 2000, b.store.count(isPublished))
+				for _, s := range b.Topics() {
+					require.Equal(t, TopicClosed, s.State)
+				}
+			})
+		})
+	}
+}
+
+func TestOutageInWhichOnlyPublishingFailsSpreadsItsCost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, nil)
+		b.broker.set(func() { b.broker.verdict = func(string, Message) error { return errAway } })
+		b.store.add(2000, "red")
+		start(t, b.Dispatcher)
+		time.Sleep(10 * time.Minute)
+		for _, r := range b.store.all() {
+			require.Empty(t, r.dead)
+			require.LessOrEqual(t, r.AttemptCount, 2)
+		}
+		b.broker.back()
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 2000, b.store.count(isPublished))
+	})
+}
+
+func TestOutageOfOneTopicLeavesTheOtherAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, nil)
+		b.broker.outage("reds")
+		b.store.add(3000, "red")
+		b.store.add(3000, "blue")
+		start(t, b.Dispatcher)
+		time.Sleep(5 * time.Second)
+		require.Equal(t, 3000, b.store.count(isPublished))
+		require.Equal(t, []TopicState{TopicOpen}, b.observer.states("reds"))
+		require.Empty(t, b.observer.states("blues"))
+		b.broker.back()
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 6000, b.store.count(isPublished))
+		require.Equal(t, []TopicState{TopicOpen, TopicHalfOpen, TopicClosed}, b.observer.states("reds"))
+	})
+}
+
+func TestLoneRowTheBrokerNeverTakesStillDies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, func(c *Config) { c.MaxAttempts = 4 })
+		b.store.add(1, "red")
+		b.broker.verdict = func(string, Message) error { return errAway }
+		start(t, b.Dispatcher)
+		time.Sleep(time.Minute)
+		got := b.store.all()[0]
+		require.Equal(t, ReasonMaxAttempts, got.dead, "the broker says it is ready and refuses this row")
+		require.Equal(t, 4, got.AttemptCount)
+	})
+}
+
+func TestMisconfiguredTopicPausesWithoutChargingAnybody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, nil)
+		missing := NewFailure("NotFound", errors.New("topic does not exist"))
+		check := func(topic string) error {
+			if topic == "reds" {
+				return missing
+			}
+			return nil
+		}
+		b.broker.verdict = func(topic string, _ Message) error { return check(topic) }
+		b.broker.ready = check
+		b.store.add(500, "red")
+		b.store.add(500, "blue")
+		start(t, b.Dispatcher)
+		time.Sleep(10 * time.Minute)
+		for _, r := range b.store.all() {
+			require.Zero(t, r.AttemptCount)
+			require.Empty(t, r.dead)
+			require.False(t, r.locked)
+			require.Equal(t, r.EventType == "blue", isPublished(r))
+		}
+		status := b.Topics()[1]
+		require.Equal(t, TopicMisconfigured, status.State)
+		require.Equal(t, "NotFound", status.Code)
+		require.Equal(t, "topic does not exist", status.Error)
+		b.broker.back()
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 1000, b.store.count(isPublished))
+	})
+}
+
+func TestSlowTopicDoesNotHoldUpTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, func(c *Config) { c.MaxInFlight = 1000 })
+		b.broker.latency = func(topic string) time.Duration {
+			if topic == "reds" {
+				return 9 * time.Second
+			}
+			return time.Millisecond
+		}
+		b.store.add(5000, "red")
+		b.store.add(5000, "blue")
+		start(t, b.Dispatcher)
+		time.Sleep(8 * time.Second)
+		require.Equal(t, 5000, b.store.count(isPublished), "all of the fast topic, none of the slow one yet")
+	})
+}
+
+func TestOneFailedRequestCostsAHealthyTopicLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, nil)
+		b.store.add(200, "red")
+		failed := false
+		b.broker.verdict = func(string, Message) error {
+			if b.broker.calls["reds"] == 1 {
+				failed = true
+				return errAway
+			}
+			return nil
+		}
+		start(t, b.Dispatcher)
+		time.Sleep(3 * time.Second)
+		require.True(t, failed)
+		require.Equal(t, 200, b.store.count(isPublished))
+	})
+}
