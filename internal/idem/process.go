@@ -1,0 +1,144 @@
+package idem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Outcome of Process, and with it what to tell the broker.
+type Outcome string
+
+const (
+	// Processed: the handler ran and the event is marked. Acknowledge.
+	Processed Outcome = "processed"
+	// ProcessedUnmarked: the handler ran, but the mark could not be written.
+	// Acknowledge: a nack would repeat the effect for certain, an ack only if
+	// the event is delivered again for another reason.
+	ProcessedUnmarked Outcome = "processed_unmarked"
+	// Duplicate: the event was processed before. Acknowledge.
+	Duplicate Outcome = "duplicate"
+	// InProgress: another delivery is at work. Nack, and not at once.
+	InProgress Outcome = "in_progress"
+	// Failed: the handler returned an error and the lease was given back. Nack.
+	Failed Outcome = "failed"
+	// Unavailable: Redis gave no answer, so the handler did not run. Nack, and
+	// back off.
+	Unavailable Outcome = "unavailable"
+	// Invalid: consumer name or event id cannot form a key. No retry helps.
+	Invalid Outcome = "invalid"
+)
+
+// Ack says whether the message is finished with.
+func (o Outcome) Ack() bool {
+	return o == Processed || o == ProcessedUnmarked || o == Duplicate
+}
+
+// PanicError is a handler's panic, turned into an error so that one poisonous
+// event does not take the worker with it.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("handler panicked: %v", e.Value) }
+
+// doneTries bounds how often Process asks Redis to take the done mark: a blip
+// should not cost the mark, an outage should not hold the message for long.
+const doneTries = 3
+
+// Process runs handler under the event's lease: begin, run, then done or abort.
+// The lease is extended while the handler runs; when it is lost, the handler's
+// context is cancelled with ErrLeaseLost as its cause.
+//
+// The error explains every outcome that is not Processed or Duplicate.
+func (k *Keeper) Process(ctx context.Context, consumer string, eventID uuid.UUID, handler func(context.Context) error) (Outcome, error) {
+	claim, state, err := k.Begin(ctx, consumer, eventID)
+	switch {
+	case errors.Is(err, ErrUnavailable):
+		return Unavailable, err
+	case err != nil:
+		return Invalid, err
+	case state == StateProcessed:
+		return Duplicate, nil
+	case state == StateProcessing:
+		return InProgress, ErrInProgress
+	}
+
+	err = k.runHeld(ctx, claim, handler)
+
+	// What follows states a fact about something that already happened, so it
+	// must not die with the caller's context.
+	settle := context.WithoutCancel(ctx)
+	if err != nil {
+		if _, abortErr := claim.Abort(settle); abortErr != nil {
+			err = errors.Join(err, abortErr)
+		}
+		return Failed, err
+	}
+	for try := 1; ; try++ {
+		if _, err = claim.Done(settle); err == nil {
+			return Processed, nil
+		}
+		if try == doneTries {
+			return ProcessedUnmarked, err
+		}
+	}
+}
+
+// runHeld runs the handler while another goroutine keeps the lease alive.
+func (k *Keeper) runHeld(ctx context.Context, claim *Claim, handler func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+
+	ended := make(chan struct{})
+	var extender sync.WaitGroup
+	extender.Go(func() { k.extend(ctx, claim, ended, cancel) })
+	// An extension still under way could take the key back after an abort.
+	defer extender.Wait()
+	defer close(ended)
+
+	return guarded(ctx, handler)
+}
+
+func guarded(ctx context.Context, handler func(context.Context) error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return handler(ctx)
+}
+
+// extend renews the lease three times per lease length until the handler ends.
+func (k *Keeper) extend(ctx context.Context, claim *Claim, ended <-chan struct{}, cancel context.CancelCauseFunc) {
+	ticker := time.NewTicker(k.cfg.Lease / 3)
+	defer ticker.Stop()
+	heldUntil := time.Now().Add(k.cfg.Lease)
+	for {
+		select {
+		case <-ended:
+			return
+		case <-ticker.C:
+		}
+		asked := time.Now()
+		// The handler may outlive a cancelled caller; its lease must too.
+		held, err := claim.Extend(context.WithoutCancel(ctx))
+		switch {
+		case err == nil && held:
+			heldUntil = asked.Add(k.cfg.Lease)
+		case err == nil:
+			cancel(ErrLeaseLost)
+			return
+		case !time.Now().Before(heldUntil):
+			// Unheard for a whole lease: Redis may have given it to another.
+			cancel(fmt.Errorf("%w: %w", ErrLeaseLost, err))
+			return
+		}
+	}
+}
