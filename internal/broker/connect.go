@@ -1,0 +1,185 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2"
+	vkit "cloud.google.com/go/pubsub/v2/apiv1"
+	"github.com/googleapis/gax-go/v2"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+)
+
+// Defaults of Config.
+const (
+	// DefaultPublishTimeout bounds one Publish call.
+	DefaultPublishTimeout = 10 * time.Second
+	// DefaultProbeTimeout bounds one readiness probe.
+	DefaultProbeTimeout = 5 * time.Second
+	// DefaultMaxOutstandingBytes is how much may wait for the broker's answer at once.
+	DefaultMaxOutstandingBytes = 64 << 20
+	// DefaultConcurrency is how many publish requests may be under way at once.
+	DefaultConcurrency = 4
+)
+
+// emulatorEnv is read by the client library itself, behind our back.
+const emulatorEnv = "PUBSUB_EMULATOR_HOST"
+
+// ErrNoProject says that neither flag, environment nor file names a project.
+var ErrNoProject = errors.New("no Pub/Sub project configured")
+
+// Config says where Pub/Sub is and how much may be in flight.
+type Config struct {
+	// Project is the Google Cloud project, or any name when an emulator is used.
+	Project string
+	// Emulator is host:port of an emulator: no TLS, no credentials. Empty means
+	// the real service with application default credentials.
+	Emulator string
+	// PublishTimeout bounds one Publish call as a whole, isolation of a rejected
+	// message included. The dispatcher's lease must outlast it.
+	PublishTimeout time.Duration
+	// ProbeTimeout bounds one Ready call.
+	ProbeTimeout time.Duration
+	// MaxOutstandingBytes blocks further requests while this much is unanswered.
+	MaxOutstandingBytes int64
+	// Concurrency is the number of requests under way at once.
+	Concurrency int
+	// UserAgent is sent with every call.
+	UserAgent string
+}
+
+func (c Config) withDefaults() Config {
+	if c.PublishTimeout == 0 {
+		c.PublishTimeout = DefaultPublishTimeout
+	}
+	if c.ProbeTimeout == 0 {
+		c.ProbeTimeout = DefaultProbeTimeout
+	}
+	if c.MaxOutstandingBytes == 0 {
+		c.MaxOutstandingBytes = DefaultMaxOutstandingBytes
+	}
+	if c.Concurrency == 0 {
+		c.Concurrency = DefaultConcurrency
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	var errs []error
+	if c.Project == "" {
+		errs = append(errs, ErrNoProject)
+	}
+	if c.PublishTimeout < 0 || c.ProbeTimeout < 0 {
+		errs = append(errs, errors.New("pub/sub timeouts must be positive"))
+	}
+	if c.MaxOutstandingBytes < 0 || c.Concurrency < 0 {
+		errs = append(errs, errors.New("pub/sub flow limits must be positive"))
+	}
+	// The library follows this variable on its own. Publishing production events
+	// to somebody's emulator because of a stray variable would lose them.
+	if c.Emulator == "" && os.Getenv(emulatorEnv) != "" {
+		errs = append(errs, fmt.Errorf("%s is set but no emulator is configured: unset it, or configure the emulator", emulatorEnv))
+	}
+	return errors.Join(errs...)
+}
+
+// Client is one connection to Pub/Sub. It is safe for concurrent use.
+type Client struct {
+	cfg    Config
+	pubsub *pubsub.Client
+	flow   *flow
+}
+
+// Connect prepares a client. It opens no connection: the first call does, so an
+// unreachable broker is reported by that call and never stops a start.
+func Connect(ctx context.Context, cfg Config) (*Client, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	client, err := pubsub.NewClientWithConfig(ctx, cfg.Project, clientConfig(), dialOptions(cfg)...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to pub/sub project %s: %w", cfg.Project, err)
+	}
+	return &Client{
+		cfg:    cfg,
+		pubsub: client,
+		flow:   newFlow(cfg.Concurrency, cfg.MaxOutstandingBytes),
+	}, nil
+}
+
+// Project is the project the client works in.
+func (c *Client) Project() string { return c.cfg.Project }
+
+// Emulated says whether the client talks to an emulator.
+func (c *Client) Emulated() bool { return c.cfg.Emulator != "" }
+
+// PubSub gives the library's client to whoever receives messages.
+func (c *Client) PubSub() *pubsub.Client { return c.pubsub }
+
+// Close ends the connection. Publish calls under way fail; end them first.
+func (c *Client) Close() error {
+	if err := c.pubsub.Close(); err != nil {
+		return fmt.Errorf("close pub/sub client: %w", err)
+	}
+	return nil
+}
+
+// clientConfig switches off every retry that would hide the server's answer.
+// The library retries Unavailable and its like until the deadline and then
+// reports the deadline; the dispatcher would never learn the code it must act on.
+func clientConfig() *pubsub.ClientConfig {
+	once := []gax.CallOption{gax.WithRetry(neverRetry)}
+	return &pubsub.ClientConfig{
+		TopicAdminCallOptions: &vkit.TopicAdminCallOptions{
+			Publish:                once,
+			GetTopic:               once,
+			CreateTopic:            once,
+			ListTopics:             once,
+			ListTopicSubscriptions: once,
+			TestIamPermissions:     once,
+		},
+		SubscriptionAdminCallOptions: &vkit.SubscriptionAdminCallOptions{
+			CreateSubscription: once,
+			GetSubscription:    once,
+		},
+	}
+}
+
+func neverRetry() gax.Retryer { return gax.OnCodes(nil, gax.Backoff{}) }
+
+func dialOptions(cfg Config) []option.ClientOption {
+	opts := []option.ClientOption{
+		// Without a cap gRPC waits up to two minutes before it dials a broker that
+		// came back; the dispatcher's own probe already spaces the attempts.
+		option.WithGRPCDialOption(grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		})),
+		// The timeout also limits how long the kernel keeps unacknowledged data, so
+		// a connection into a black hole dies instead of swallowing every request.
+		option.WithGRPCDialOption(grpc.WithKeepaliveParams(keepalive.ClientParameters{
+			Time: 5 * time.Minute, Timeout: 15 * time.Second,
+		})),
+		// Tracing of every RPC costs more than building the request.
+		option.WithTelemetryDisabled(),
+	}
+	if cfg.UserAgent != "" {
+		opts = append(opts, option.WithUserAgent(cfg.UserAgent))
+	}
+	if cfg.Emulator != "" {
+		opts = append(opts,
+			option.WithEndpoint(cfg.Emulator),
+			option.WithoutAuthentication(),
+			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())),
+		)
+	}
+	return opts
+}

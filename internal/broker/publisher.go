@@ -1,0 +1,123 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/grpc/codes"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// Publisher sends the dispatcher's batches to Pub/Sub, one RPC per request of up
+// to MaxRequestMessages. The library's own publisher collects messages in the
+// background behind a timer; the dispatcher has whole batches already, so going
+// straight to the RPC is twice as fast and leaves nothing running behind it.
+type Publisher struct {
+	client *Client
+	topics map[string]string
+}
+
+var _ outbox.Publisher = (*Publisher)(nil)
+
+// NewPublisher publishes to the physical topics that stand for the logical ones.
+func (c *Client) NewPublisher(topics map[string]string) *Publisher {
+	return &Publisher{client: c, topics: maps.Clone(topics)}
+}
+
+// Publish implements [outbox.Publisher]. It returns at the latest when the
+// configured publish timeout has passed, counted over all its requests.
+//
+// A request that was cut off by ctx or by the timeout may still be stored: the
+// cancellation races with the server. Its messages come back as Canceled or
+// DeadlineExceeded and must be treated as perhaps published.
+func (p *Publisher) Publish(ctx context.Context, topic string, msgs []outbox.Message) []outbox.Result {
+	results := make([]outbox.Result, len(msgs))
+	path, err := p.path(topic)
+	if err != nil {
+		return fill(results, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.client.cfg.PublishTimeout)
+	defer cancel()
+
+	var wg sync.WaitGroup
+	for part := range requests(path, msgs) {
+		wg.Go(func() {
+			copy(results[part.from:part.to], p.request(ctx, path, msgs[part.from:part.to], part.bytes))
+		})
+	}
+	wg.Wait()
+	return results
+}
+
+// request publishes what fits one request, in several where the broker refused
+// it because of one message.
+func (p *Publisher) request(ctx context.Context, path string, msgs []outbox.Message, size int) []outbox.Result {
+	if size > MaxRequestBytes {
+		return fill(make([]outbox.Result, len(msgs)), outbox.NewFailure(codes.InvalidArgument.String(),
+			fmt.Errorf("publish request of %d bytes exceeds %d", size, MaxRequestBytes)))
+	}
+	return outbox.Isolate(ctx, msgs, func(ctx context.Context, msgs []outbox.Message) []outbox.Result {
+		return p.send(ctx, path, msgs, int64(size))
+	})
+}
+
+// send is one RPC.
+func (p *Publisher) send(ctx context.Context, path string, msgs []outbox.Message, size int64) []outbox.Result {
+	results := make([]outbox.Result, len(msgs))
+	release, err := p.client.flow.acquire(ctx, size)
+	if err != nil {
+		return fill(results, failure(err))
+	}
+	defer release()
+	resp, err := p.client.pubsub.TopicAdminClient.Publish(ctx, publishRequest(path, msgs))
+	if err != nil {
+		return fill(results, failure(err))
+	}
+	ids := resp.GetMessageIds()
+	if len(ids) != len(msgs) {
+		// Which message an id belongs to is anybody's guess now. All of them are
+		// sent again rather than one be marked published that is not.
+		return fill(results, outbox.NewFailure(codes.Internal.String(),
+			fmt.Errorf("broker acknowledged %d of %d messages", len(ids), len(msgs))))
+	}
+	for i, id := range ids {
+		results[i].MessageID = id
+	}
+	return results
+}
+
+// path resolves a logical topic. A name the broker would call an invalid argument
+// is the topic's fault, not the messages'.
+func (p *Publisher) path(topic string) (string, error) {
+	physical, ok := p.topics[topic]
+	if !ok {
+		return "", misconfigured(codes.NotFound, fmt.Errorf("no Pub/Sub topic configured for %q", topic))
+	}
+	if err := ValidateName(physical); err != nil {
+		return "", misconfigured(codes.FailedPrecondition, err)
+	}
+	return p.client.topicPath(physical), nil
+}
+
+func fill(results []outbox.Result, err error) []outbox.Result {
+	for i := range results {
+		results[i] = outbox.Result{Err: err}
+	}
+	return results
+}
+
+func publishRequest(path string, msgs []outbox.Message) *pubsubpb.PublishRequest {
+	// One allocation for all messages: at a thousand per request it shows.
+	backing := make([]pubsubpb.PubsubMessage, len(msgs))
+	list := make([]*pubsubpb.PubsubMessage, len(msgs))
+	for i := range msgs {
+		backing[i].Data = msgs[i].Data
+		backing[i].Attributes = msgs[i].Attributes
+		list[i] = &backing[i]
+	}
+	return &pubsubpb.PublishRequest{Topic: path, Messages: list}
+}

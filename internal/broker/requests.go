@@ -1,0 +1,67 @@
+package broker
+
+import (
+	"iter"
+	"math/bits"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// What one publish request may hold.
+const (
+	// MaxRequestMessages is Pub/Sub's limit.
+	MaxRequestMessages = 1000
+	// MaxRequestBytes is Pub/Sub's limit for the encoded request, the topic's
+	// name and all framing included.
+	MaxRequestBytes = 10_000_000
+	// preferredRequestBytes is where a request with several messages ends: a
+	// lost connection repeats less, and several requests overlap. A larger
+	// message travels alone.
+	preferredRequestBytes = 3 << 20
+)
+
+// span is msgs[from:to] of one request, and its encoded size.
+type span struct {
+	from, to int
+	bytes    int
+}
+
+// requests cuts msgs into as few requests as the limits allow, in order.
+func requests(path string, msgs []outbox.Message) iter.Seq[span] {
+	return func(yield func(span) bool) {
+		base := fieldSize(len(path))
+		part := span{bytes: base}
+		for i, m := range msgs {
+			size := fieldSize(messageSize(m))
+			full := part.to-part.from == MaxRequestMessages || part.bytes+size > preferredRequestBytes
+			if full && part.to > part.from {
+				if !yield(part) {
+					return
+				}
+				part = span{from: i, bytes: base}
+			}
+			part.to = i + 1
+			part.bytes += size
+		}
+		if part.to > part.from {
+			yield(part)
+		}
+	}
+}
+
+// messageSize is the encoded size of one message, computed without encoding it.
+func messageSize(m outbox.Message) int {
+	n := 0
+	if len(m.Data) > 0 {
+		n = fieldSize(len(m.Data))
+	}
+	for k, v := range m.Attributes {
+		n += fieldSize(fieldSize(len(k)) + fieldSize(len(v)))
+	}
+	return n
+}
+
+// fieldSize is a length-delimited field: one byte of tag, the length, the content.
+func fieldSize(n int) int {
+	return 1 + (bits.Len(uint(n)|1)+6)/7 + n
+}
