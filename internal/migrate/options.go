@@ -14,7 +14,7 @@ const Table = "outbox_schema_version"
 // Defaults of Options.
 const (
 	// DefaultLockTimeout bounds how long production can be queued behind one of our statements.
-	DefaultLockTimeout = 500 * time.Millisecond
+	DefaultLockTimeout = 250 * time.Millisecond
 	// DefaultRetryFor bounds how long one migration is tried again while others hold its locks.
 	DefaultRetryFor = 5 * time.Minute
 	// DefaultWait bounds how long a run waits for another run to finish.

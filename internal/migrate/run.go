@@ -103,7 +103,7 @@ func survey(ctx context.Context, db querier, known []Step, opts Options, down bo
 // needs. Between tries production has the table to itself.
 func (s *session) apply(ctx context.Context, provider *goose.Provider, step Step, opts Options, down bool) error {
 	deadline := time.Now().Add(opts.RetryFor)
-	backoff := 200 * time.Millisecond
+	backoff := 500 * time.Millisecond
 	for try := 1; ; try++ {
 		if err := s.prepare(ctx, opts); err != nil {
 			return err
