@@ -11,19 +11,20 @@ import (
 func TestExpensiveSweepsGetATenthOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBundle(t, nil)
-		for _, r := range b.store.add(20_000, "red") {
+		for _, r := range b.store.add(8_000, "red") {
 			r.next = time.Now().Add(time.Hour)
 		}
-		b.store.sweepCost = func(walked int) time.Duration { return time.Duration(walked) * time.Microsecond }
-		start(t, b.Dispatcher)
+		b.store.sweepCost = func(walked int) time.Duration { return time.Duration(walked) * 2 * time.Microsecond }
+		stop := start(t, b.Dispatcher)
 		time.Sleep(time.Second)
 		var sweeping time.Duration
 		began := time.Now()
-		b.observer.claims = nil
+		b.observer.forget()
 		for range 200 {
 			b.store.add(5, "blue")
 			time.Sleep(50 * time.Millisecond)
 		}
+		stop()
 		for _, c := range b.observer.claims {
 			if c.Sweep {
 				sweeping += c.Took

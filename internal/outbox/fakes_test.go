@@ -27,6 +27,7 @@ type memRow struct {
 type memStore struct {
 	mu     sync.Mutex
 	rows   []*memRow
+	byID   map[string]*memRow
 	lost   int
 	claims int
 	looks  int
@@ -51,6 +52,10 @@ func (s *memStore) add(n int, eventType string) []*memRow {
 			CreatedAt:   time.Now(),
 		}, next: time.Now()}
 		s.rows = append(s.rows, row)
+		if s.byID == nil {
+			s.byID = map[string]*memRow{}
+		}
+		s.byID[id] = row
 		added = append(added, row)
 	}
 	return added
@@ -121,11 +126,9 @@ func (s *memStore) Due(_ context.Context, p ClaimParams) (bool, error) {
 
 // held returns the row if it still carries the key's lease.
 func (s *memStore) held(k Key) *memRow {
-	for _, r := range s.rows {
-		if r.ID == k.ID && r.locked && r.Until.Equal(k.Until) && r.published.IsZero() && r.dead == "" {
-			r.locked = false
-			return r
-		}
+	if r := s.byID[k.ID]; r.locked && r.Until.Equal(k.Until) && r.published.IsZero() && r.dead == "" {
+		r.locked = false
+		return r
 	}
 	s.lost++
 	return nil
@@ -170,7 +173,13 @@ func (s *memStore) Settle(_ context.Context, v Verdicts) (n Settled, _ error) {
 	return n, nil
 }
 
-// memRows returns copies, in seq order.
+func (s *memStore) calls() (claims, looks int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.claims, s.looks
+}
+
+// all returns copies, in seq order.
 func (s *memStore) all() []memRow {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -321,6 +330,12 @@ func (o *memObserver) Trouble(doing string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.troubles = append(o.troubles, doing+": "+err.Error())
+}
+
+func (o *memObserver) forget() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.claims = nil
 }
 
 func (o *memObserver) states(topic string) (out []TopicState) {

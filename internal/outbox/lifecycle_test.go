@@ -139,12 +139,11 @@ func TestIdleOutboxIsLookedAtNotClaimed(t *testing.T) {
 		b := newBundle(t, nil)
 		start(t, b.Dispatcher)
 		time.Sleep(10 * time.Second)
-		b.store.mu.Lock()
-		claims, looks := b.store.claims, b.store.looks
-		b.store.mu.Unlock()
+		claims, looks := b.store.calls()
 		time.Sleep(60 * time.Second)
-		require.Equal(t, claims, b.store.claims)
-		require.InDelta(t, 120, b.store.looks-looks, 20, "two queries a second")
+		claimsNow, looksNow := b.store.calls()
+		require.Equal(t, claims, claimsNow)
+		require.InDelta(t, 120, looksNow-looks, 20, "two queries a second")
 	})
 }
 
@@ -172,7 +171,7 @@ func TestBytesInFlightAreBounded(t *testing.T) {
 		most := int64(0)
 		b.broker.latency = func(string) time.Duration {
 			_, bytes := b.InFlight()
-			most = max(most, bytes)
+			b.broker.set(func() { most = max(most, bytes) })
 			return 10 * time.Millisecond
 		}
 		b.store.add(200, "red")

@@ -1,0 +1,136 @@
+package outbox
+
+// Every statement below reads the database's clock and none reads ours: a
+// publisher whose clock is wrong neither steals leases nor loses its own.
+//
+// Parameters are of types that encode alike in every exec mode of the driver
+// (text arrays with a cast, never []uuid.UUID), so that a transaction-mode
+// pooler can stand in between.
+
+// beginReadCommitted opens the transaction of a claim or a settle. The level
+// is spelled out because a role may default to another: under REPEATABLE READ
+// two publishers meeting on a row raise 40001 instead of skipping it.
+const beginReadCommitted = `BEGIN ISOLATION LEVEL READ COMMITTED`
+
+// dueRows is the predicate of a claimable row: living, due, not leased, in
+// scope, and not of a topic that takes nothing at the moment. Its first line
+// is that of the partial index outbox_events_seq_claim_idx.
+//
+//	$1 after seq, $2 namespace, $3 tenant, $4 only these types, $5 not these
+const dueRows = `
+       published_at IS NULL AND dead_at IS NULL
+   AND seq > $1
+   AND next_attempt_at <= now()
+   AND (locked_until IS NULL OR locked_until <= now())
+   AND ($2::text = '' OR namespace = $2::text)
+   AND ($3::text = '' OR tenant_id = nullif($3::text, '')::uuid)
+   AND (cardinality($4::text[]) = 0 OR event_type::text = ANY ($4::text[]))
+   AND (cardinality($5::text[]) = 0 OR event_type::text <> ALL ($5::text[]))`
+
+// claimSQL leases the oldest due rows.
+//
+// The candidates are MATERIALIZED: inlined into an IN or a join, LIMIT is
+// evaluated per probe and the statement can lease more rows than it was asked
+// for. SKIP LOCKED walks around rows another publisher is leasing right now.
+// The running sum ends the claim at its byte budget; a row that is larger than
+// the whole budget is still taken, alone. Sizes come from the stored datum
+// where it is not compressed and from the text where it is, because a
+// compressed row can be a hundred times its stored size.
+//
+// A row that still names an owner is one whose lease ran out without a
+// verdict: that is charged as an attempt here, so a row that kills its
+// publishers is bounded like any other.
+//
+// The update touches no indexed column and fits into the page's free half, so
+// it is a HOT update and writes no index.
+//
+//	$6 limit, $7 bytes, $8 owner, $9 lease in milliseconds
+const claimSQL = `
+WITH candidates AS MATERIALIZED (
+    SELECT id, seq,
+           CASE WHEN pg_column_compression(payload_json) IS NULL
+                THEN pg_column_size(payload_json)
+                ELSE octet_length(payload_json::text)
+           END AS bytes
+      FROM outbox_events
+     WHERE ` + dueRows + `
+     ORDER BY seq
+     LIMIT $6
+       FOR UPDATE SKIP LOCKED
+), picked AS (
+    SELECT id
+      FROM (SELECT id, sum(bytes) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) - bytes AS before FROM candidates) AS running
+     WHERE before < $7::bigint
+)
+UPDATE outbox_events AS e
+   SET locked_by     = $8::text::uuid,
+       locked_until  = now() + $9::bigint * interval '1 millisecond',
+       attempt_count = e.attempt_count + (e.locked_by IS NOT NULL)::int,
+       last_error    = CASE WHEN e.locked_by IS NULL THEN e.last_error
+                            ELSE 'lease of publisher ' || e.locked_by || ' expired without a verdict' END,
+       updated_at    = now()
+  FROM picked
+ WHERE e.id = picked.id
+RETURNING e.id::text, e.locked_until, e.seq, e.event_type::text, e.aggregate_type::text, e.aggregate_id::text,
+          e.payload_json::text, e.headers::text, e.created_at, e.attempt_count, coalesce(e.max_attempts, 0)`
+
+// dueSQL asks whether a claim would find anything. It locks nothing.
+const dueSQL = `SELECT EXISTS (SELECT FROM outbox_events WHERE ` + dueRows + `)`
+
+// The settling statements share their fence: the row must still carry the
+// owner and the very end of lease it was claimed with. A publisher that was
+// stopped for longer than its lease changes nothing when it wakes up.
+const fence = `e.id = v.id AND e.locked_by = $1::text::uuid AND e.locked_until = v.until
+   AND e.published_at IS NULL AND e.dead_at IS NULL`
+
+// deliveredSQL is the only statement that sets published_at.
+//
+//	$1 owner, $2 ids, $3 lease ends, $4 the broker's message ids
+const deliveredSQL = `
+UPDATE outbox_events AS e
+   SET published_at = now(), broker_message_id = v.message_id,
+       locked_by = NULL, locked_until = NULL, updated_at = now()
+  FROM unnest($2::text[]::uuid[], $3::timestamptz[], $4::text[]) AS v (id, until, message_id)
+ WHERE ` + fence
+
+// failedSQL puts rows back with a delay of their own.
+//
+//	$1 owner, $2 ids, $3 lease ends, $4 errors, $5 delays in microseconds, $6 charge
+const failedSQL = `
+UPDATE outbox_events AS e
+   SET attempt_count = e.attempt_count + v.charge, last_error = v.error,
+       next_attempt_at = now() + v.delay * interval '1 microsecond',
+       locked_by = NULL, locked_until = NULL, updated_at = now()
+  FROM unnest($2::text[]::uuid[], $3::timestamptz[], $4::text[], $5::bigint[], $6::int[]) AS v (id, until, error, delay, charge)
+ WHERE ` + fence
+
+// deadSQL marks rows dead and writes their dead letters in one statement, so
+// that neither can be there without the other. The letter is copied from the
+// row itself.
+//
+//	$1 owner, $2 ids, $3 lease ends, $4 reasons, $5 errors, $6 topics, $7 fingerprints, $8 charge
+const deadSQL = `
+WITH dead AS (
+    UPDATE outbox_events AS e
+       SET dead_at = now(), attempt_count = e.attempt_count + v.charge, last_error = v.error,
+           locked_by = NULL, locked_until = NULL, updated_at = now()
+      FROM unnest($2::text[]::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int[])
+           AS v (id, until, reason, error, topic, fingerprint, charge)
+     WHERE ` + fence + `
+    RETURNING e.id, e.event_type, e.aggregate_type, e.aggregate_id, e.payload_json, e.headers, v.reason, v.error,
+              e.attempt_count, e.namespace, e.tenant_id, v.topic, v.fingerprint, e.created_at
+)
+INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, headers, error_reason,
+                        error_message, attempt_count, namespace, tenant_id, topic, fingerprint, event_created_at)
+SELECT id, event_type, aggregate_type, aggregate_id, payload_json, headers, reason::outbox_dlq_reason,
+       error, attempt_count, namespace, tenant_id, nullif(topic, ''), fingerprint, created_at
+  FROM dead`
+
+// releasedSQL gives back rows that were never handed to the broker.
+//
+//	$1 owner, $2 ids, $3 lease ends
+const releasedSQL = `
+UPDATE outbox_events AS e
+   SET locked_by = NULL, locked_until = NULL, updated_at = now()
+  FROM unnest($2::text[]::uuid[], $3::timestamptz[]) AS v (id, until)
+ WHERE ` + fence
