@@ -1,0 +1,85 @@
+package dlq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// DB is the database: a pool, or one connection.
+type DB interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error)
+}
+
+// Store reads and changes dead letters and events.
+type Store struct {
+	db DB
+}
+
+// NewStore returns a Store on db.
+func NewStore(db DB) *Store { return &Store{db: db} }
+
+// ErrNotFound means that no row has the id asked for.
+var ErrNotFound = errors.New("not found")
+
+// Now is the database's clock. Limits in time are taken from it, because the
+// operator's machine may be minutes off.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	var now time.Time
+	if err := s.db.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
+		return time.Time{}, fmt.Errorf("read the database's clock: %w", err)
+	}
+	return now, nil
+}
+
+// Identity tells databases apart: a copy made by dump and restore is another
+// database, a renamed one is the same.
+type Identity struct {
+	SystemIdentifier string `json:"systemIdentifier"`
+	OID              uint32 `json:"oid"`
+	Name             string `json:"name"`
+}
+
+// Same reports whether both name one database.
+func (i Identity) Same(other Identity) bool {
+	return i.SystemIdentifier == other.SystemIdentifier && i.OID == other.OID
+}
+
+// Identity reads which database this is.
+func (s *Store) Identity(ctx context.Context) (Identity, error) {
+	var id Identity
+	err := s.db.QueryRow(ctx, selectIdentity).Scan(&id.SystemIdentifier, &id.OID, &id.Name)
+	if err != nil {
+		return Identity{}, fmt.Errorf("identify the database: %w", err)
+	}
+	return id, nil
+}
+
+// IsMissingSchema reports whether err says that a table or function of the
+// outbox is not there: the database was never migrated, or not far enough.
+func IsMissingSchema(err error) bool {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return false
+	}
+	switch pg.Code {
+	case "42P01", "42883", "42704", "3F000": // undefined table, function, object, schema
+		return true
+	}
+	return false
+}
+
+// collect reads all rows of a query with scan.
+func collect[T any](ctx context.Context, db DB, scan func(pgx.CollectableRow) (T, error), sql string, args ...any) ([]T, error) {
+	rows, err := db.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scan)
+}

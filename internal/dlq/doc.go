@@ -1,0 +1,18 @@
+// Package dlq is what an operator does with events that were not delivered:
+// find them, understand them, replay, discard or restore them, and publish
+// published events once more.
+//
+// What the package guarantees:
+//
+//   - Every change goes through a function of the database that writes the
+//     audit row in the same transaction. Nothing is changed without one.
+//   - Rows are locked before they are judged: two operators working on the same
+//     set change each row once, and the second is told so.
+//   - Long work runs in chunks of one short transaction each. Killed anywhere,
+//     it leaves whole chunks behind, and running it again does only the rest.
+//   - Memory does not grow with the number of rows.
+//   - No filter value becomes part of a statement; columns and operators come
+//     from a list in this package.
+//   - A list never makes the server work for long: a statement looks at one
+//     index in order, and at no more than scanWindow rows of it.
+package dlq

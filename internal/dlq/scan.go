@@ -1,0 +1,194 @@
+package dlq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// scanWindow bounds the rows one statement of a scan looks at when a condition
+// has no index, so that no statement keeps the server busy: whatever the
+// filter, a scan of a million rows is a row of short statements, and stops
+// between any two of them.
+const scanWindow = 10_000
+
+// Order is the direction of a scan.
+type Order bool
+
+// A list shows the newest first; work is done oldest first, in the order in
+// which events happened.
+const (
+	NewestFirst Order = false
+	OldestFirst Order = true
+)
+
+// Scan walks the dead letters of a filter in order of time.
+type Scan struct {
+	store  *Store
+	filter compiled
+	order  Order
+	at     time.Time // position: nothing up to here is returned again
+	id     string
+	done   bool
+}
+
+// NewScan starts a scan.
+func (s *Store) NewScan(f Filter, order Order) (*Scan, error) {
+	c, err := f.compile()
+	if err != nil {
+		return nil, err
+	}
+	return &Scan{store: s, filter: c, order: order}, nil
+}
+
+// After moves the scan behind one dead letter.
+func (s *Scan) After(ctx context.Context, id string) error {
+	err := s.store.db.QueryRow(ctx, selectEntryTime, id).Scan(&s.at)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("find the cursor: %w", err)
+	}
+	s.id = id
+	return nil
+}
+
+// Next returns up to n more dead letters; none means the end.
+func (s *Scan) Next(ctx context.Context, n int) ([]Target, error) {
+	for !s.done && n > 0 {
+		sql, args := s.statement(n)
+		var targets []Target
+		var err error
+		if s.filter.rest == "" {
+			targets, err = s.page(ctx, n, sql, args)
+		} else {
+			targets, err = s.window(ctx, n, sql, args)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("scan dead letters: %w", err)
+		}
+		if len(targets) > 0 {
+			return targets, nil
+		}
+	}
+	return nil, nil
+}
+
+// statement is the query for the next page, or for the next window.
+func (s *Scan) statement(n int) (string, []any) {
+	direction, beyond := "DESC", "<"
+	if s.order == OldestFirst {
+		direction, beyond = "ASC", ">"
+	}
+	args := append([]any(nil), s.filter.args...)
+	walk := s.filter.walk
+	if s.id != "" {
+		args = append(args, s.at, s.id)
+		after := fmt.Sprintf("(failed_at, id) %s ($%d::timestamptz, $%d::uuid)", beyond, len(args)-1, len(args))
+		walk = strings.TrimPrefix(walk+" AND "+after, " AND ")
+	}
+	if walk == "" {
+		walk = "true"
+	}
+	limit := n
+	hit := ""
+	if s.filter.rest != "" {
+		limit, hit = scanWindow, ", "+s.filter.rest+" AS hit"
+	}
+	inner := fmt.Sprintf("SELECT id, event_id, failed_at%s FROM outbox_dlq WHERE %s ORDER BY failed_at %s, id %s LIMIT %d",
+		hit, walk, direction, direction, limit)
+	if s.filter.rest == "" {
+		return "SELECT id::text, event_id::text, failed_at FROM (" + inner + ") AS page", args
+	}
+	// One more row than asked for closes the answer: where the window ended.
+	return fmt.Sprintf(`WITH seen AS MATERIALIZED (%[1]s),
+hits AS (SELECT id, event_id, failed_at FROM seen WHERE hit ORDER BY failed_at %[2]s, id %[2]s LIMIT %[3]d),
+ends AS (SELECT id, event_id, failed_at FROM seen ORDER BY failed_at %[4]s, id %[4]s LIMIT 1)
+SELECT id::text, event_id::text, failed_at, false, 0 FROM hits
+UNION ALL
+SELECT id::text, event_id::text, failed_at, true, (SELECT count(*) FROM seen) FROM ends`,
+		inner, direction, n, opposite(direction)), args
+}
+
+func opposite(direction string) string {
+	if direction == "ASC" {
+		return "DESC"
+	}
+	return "ASC"
+}
+
+func (s *Scan) page(ctx context.Context, n int, sql string, args []any) ([]Target, error) {
+	targets, err := collect(ctx, s.store.db, func(row pgx.CollectableRow) (t Target, err error) {
+		return t, row.Scan(&t.ID, &t.EventID, &t.At)
+	}, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	s.done = len(targets) < n
+	if len(targets) > 0 {
+		s.moveTo(targets[len(targets)-1])
+	}
+	return targets, nil
+}
+
+func (s *Scan) window(ctx context.Context, n int, sql string, args []any) ([]Target, error) {
+	var end Target
+	var seen int
+	rows, err := s.store.db.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var targets []Target
+	for rows.Next() {
+		var t Target
+		var isEnd bool
+		var count int
+		if err := rows.Scan(&t.ID, &t.EventID, &t.At, &isEnd, &count); err != nil {
+			return nil, err
+		}
+		if isEnd {
+			end, seen = t, count
+		} else {
+			targets = append(targets, t)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(targets) == n: // the window may hold more
+		s.moveTo(targets[n-1])
+	case seen < scanWindow:
+		s.done = true
+	default:
+		s.moveTo(end)
+	}
+	return targets, nil
+}
+
+func (s *Scan) moveTo(t Target) { s.at, s.id = t.At, t.ID }
+
+// List returns the next n entries of a scan, newest first. It looks at as many
+// windows as it takes to fill the page.
+func (s *Scan) List(ctx context.Context, n int) ([]Entry, error) {
+	var ids []string
+	for len(ids) < n {
+		targets, err := s.Next(ctx, n-len(ids))
+		if err != nil {
+			return nil, err
+		}
+		if len(targets) == 0 {
+			break
+		}
+		for _, t := range targets {
+			ids = append(ids, t.ID)
+		}
+	}
+	return s.store.Entries(ctx, ids)
+}

@@ -1,0 +1,254 @@
+-- What an operator may change, each with its audit row in the same
+-- transaction. The functions run as their owner, so that the operator's role
+-- needs no right to write to any table; their search_path is pinned below.
+-- Every one takes a set of ids and answers, per id, what became of it. Rows are
+-- locked in the order of their ids, so that two operators with overlapping sets
+-- wait for each other instead of deadlocking, and the second one finds the
+-- first one's work done.
+
+-- +goose Up
+
+-- The audit row of one change; returns its id. eventIds makes the history of
+-- one event searchable.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_audit_change(action text, actor text, reason text, detail jsonb, events uuid[], affected bigint) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    audit bigint;
+BEGIN
+    IF coalesce(btrim(actor), '') = '' THEN
+        RAISE EXCEPTION 'actor: must not be empty' USING ERRCODE = 'OX300', COLUMN = 'actor';
+    END IF;
+    IF jsonb_typeof(detail) <> 'object' THEN
+        RAISE EXCEPTION 'detail: must be a JSON object' USING ERRCODE = 'OX300', COLUMN = 'detail';
+    END IF;
+    INSERT INTO outbox_audit (actor, action, reason, detail, affected)
+    VALUES (actor, action, nullif(btrim(reason), ''),
+            coalesce(detail, '{}') || jsonb_build_object('eventIds', to_jsonb(events)), affected)
+    RETURNING id INTO audit;
+    RETURN audit;
+END
+$$;
+-- +goose StatementEnd
+
+-- Re-queues the event behind each dead letter: attempts 0, no error, due now.
+-- Every open dead letter of such an event is closed with it, named or not: an
+-- event on its way must not be listed as dead.
+--   replayed          it is on its way again
+--   already_replayed  somebody did that before
+--   discarded         restore it first
+--   event_live        its event is on its way through another dead letter
+--   event_published   its event has been published meanwhile
+--   event_gone        its event was removed by cleanup
+--   not_found         there is no such dead letter
+-- +goose StatementBegin
+CREATE FUNCTION outbox_replay(dlq_ids uuid[], actor text, reason text DEFAULT NULL, detail jsonb DEFAULT NULL)
+    RETURNS TABLE (dlq_id uuid, event_id uuid, outcome text)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    AS $$
+#variable_conflict use_column
+DECLARE
+    ids     uuid[];
+    events  uuid[];
+    states  text[];
+    revived uuid[];
+    audit   bigint;
+BEGIN
+    -- What the lock returns is each row's newest version, however long it waited.
+    SELECT array_agg(l.id), array_agg(l.event_id), array_agg(l.state) INTO ids, events, states
+      FROM (SELECT d.id, d.event_id, d.state
+              FROM outbox_dlq AS d
+             WHERE d.event_id = ANY (ARRAY(SELECT n.event_id FROM outbox_dlq AS n WHERE n.id = ANY (dlq_ids)))
+               AND (d.state = 'open' OR d.id = ANY (dlq_ids))
+             ORDER BY d.id
+               FOR UPDATE) AS l;
+
+    -- dead_at goes together with the lease and the attempts: a row that kept any of them would be
+    -- skipped by the publisher, or die at its first failure.
+    WITH up AS (
+        UPDATE outbox_events AS e
+           SET dead_at = NULL, attempt_count = 0, last_error = NULL, locked_by = NULL, locked_until = NULL,
+               next_attempt_at = now(), updated_at = now()
+         WHERE e.id = ANY (ARRAY(SELECT l.event_id FROM unnest(ids, events, states) AS l(id, event_id, state)
+                                  WHERE l.state = 'open' AND l.id = ANY (dlq_ids)))
+           AND e.dead_at IS NOT NULL AND e.published_at IS NULL
+        RETURNING e.id
+    )
+    SELECT array_agg(up.id) INTO revived FROM up;
+
+    IF revived IS NOT NULL THEN
+        audit := outbox_audit_change('dlq.replay', actor, reason, detail, revived, cardinality(revived));
+        UPDATE outbox_dlq AS d
+           SET state = 'replayed', state_changed_at = now(), audit_id = audit
+         WHERE d.id = ANY (ARRAY(SELECT l.id FROM unnest(ids, events, states) AS l(id, event_id, state)
+                                   JOIN unnest(revived) AS r(id) ON r.id = l.event_id
+                                  WHERE l.state = 'open'));
+    END IF;
+
+    RETURN QUERY
+        SELECT w.id, l.event_id,
+               CASE WHEN l.id IS NULL THEN 'not_found'
+                    WHEN r.id IS NOT NULL AND l.state = 'open' THEN 'replayed'
+                    WHEN l.state = 'replayed' THEN 'already_replayed'
+                    WHEN l.state = 'discarded' THEN 'discarded'
+                    ELSE coalesce((SELECT CASE WHEN e.published_at IS NOT NULL THEN 'event_published' ELSE 'event_live' END
+                                     FROM outbox_events AS e WHERE e.id = l.event_id), 'event_gone')
+               END
+          FROM unnest(dlq_ids) WITH ORDINALITY AS w(id, ord)
+          LEFT JOIN unnest(ids, events, states) AS l(id, event_id, state) ON l.id = w.id
+          LEFT JOIN unnest(revived) AS r(id) ON r.id = l.event_id
+         ORDER BY w.ord;
+END
+$$;
+-- +goose StatementEnd
+
+-- Marks dead letters as not worth replaying. Their events stay dead.
+--   discarded · already_discarded · already_replayed · not_found
+-- +goose StatementBegin
+CREATE FUNCTION outbox_discard(dlq_ids uuid[], actor text, reason text DEFAULT NULL, detail jsonb DEFAULT NULL)
+    RETURNS TABLE (dlq_id uuid, event_id uuid, outcome text)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    AS $$
+#variable_conflict use_column
+DECLARE
+    hit    uuid[];
+    events uuid[];
+    audit  bigint;
+BEGIN
+    PERFORM FROM (SELECT d.id FROM outbox_dlq AS d WHERE d.id = ANY (dlq_ids) ORDER BY d.id FOR UPDATE) AS locked;
+    SELECT array_agg(d.id), array_agg(DISTINCT d.event_id) INTO hit, events
+      FROM outbox_dlq AS d WHERE d.id = ANY (dlq_ids) AND d.state = 'open';
+    IF hit IS NOT NULL THEN
+        audit := outbox_audit_change('dlq.discard', actor, reason, detail, events, cardinality(hit));
+        UPDATE outbox_dlq AS d SET state = 'discarded', state_changed_at = now(), audit_id = audit WHERE d.id = ANY (hit);
+    END IF;
+    RETURN QUERY
+        SELECT w.id, d.event_id,
+               CASE WHEN d.id IS NULL THEN 'not_found'
+                    WHEN d.audit_id = audit THEN 'discarded'
+                    WHEN d.state = 'discarded' THEN 'already_discarded'
+                    ELSE 'already_replayed'
+               END
+          FROM unnest(dlq_ids) WITH ORDINALITY AS w(id, ord)
+          LEFT JOIN outbox_dlq AS d ON d.id = w.id
+         ORDER BY w.ord;
+END
+$$;
+-- +goose StatementEnd
+
+-- Takes a discard back. A dead letter whose event is alive or published is left
+-- alone: opening it would report a death that is over.
+--   restored · already_open · already_replayed · event_live · event_published · not_found
+-- +goose StatementBegin
+CREATE FUNCTION outbox_restore(dlq_ids uuid[], actor text, reason text DEFAULT NULL, detail jsonb DEFAULT NULL)
+    RETURNS TABLE (dlq_id uuid, event_id uuid, outcome text)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    AS $$
+#variable_conflict use_column
+DECLARE
+    hit    uuid[];
+    events uuid[];
+    audit  bigint;
+BEGIN
+    PERFORM FROM (SELECT d.id FROM outbox_dlq AS d WHERE d.id = ANY (dlq_ids) ORDER BY d.id FOR UPDATE) AS locked;
+    SELECT array_agg(d.id), array_agg(DISTINCT d.event_id) INTO hit, events
+      FROM outbox_dlq AS d
+      LEFT JOIN outbox_events AS e ON e.id = d.event_id
+     WHERE d.id = ANY (dlq_ids) AND d.state = 'discarded'
+       AND (e.id IS NULL OR (e.dead_at IS NOT NULL AND e.published_at IS NULL));
+    IF hit IS NOT NULL THEN
+        audit := outbox_audit_change('dlq.restore', actor, reason, detail, events, cardinality(hit));
+        UPDATE outbox_dlq AS d SET state = 'open', state_changed_at = now(), audit_id = audit WHERE d.id = ANY (hit);
+    END IF;
+    RETURN QUERY
+        SELECT w.id, d.event_id,
+               CASE WHEN d.id IS NULL THEN 'not_found'
+                    WHEN d.audit_id = audit THEN 'restored'
+                    WHEN d.state = 'open' THEN 'already_open'
+                    WHEN d.state = 'replayed' THEN 'already_replayed'
+                    WHEN e.published_at IS NOT NULL THEN 'event_published'
+                    ELSE 'event_live'
+               END
+          FROM unnest(dlq_ids) WITH ORDINALITY AS w(id, ord)
+          LEFT JOIN outbox_dlq AS d ON d.id = w.id
+          LEFT JOIN outbox_events AS e ON e.id = d.event_id
+         ORDER BY w.ord;
+END
+$$;
+-- +goose StatementEnd
+
+-- Publishes published events once more. seen is the published_at the operator
+-- saw for each event (NULL: whatever it is): an event published again since
+-- then is left alone, so a set is republished once however often it is tried.
+--   republished · changed · not_published · dead · not_found
+-- +goose StatementBegin
+CREATE FUNCTION outbox_republish(event_ids uuid[], seen timestamptz[], actor text, reason text DEFAULT NULL, detail jsonb DEFAULT NULL)
+    RETURNS TABLE (event_id uuid, outcome text)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    AS $$
+#variable_conflict use_column
+DECLARE
+    hit    uuid[];
+    oldest timestamptz;
+    newest timestamptz;
+BEGIN
+    PERFORM FROM (SELECT e.id FROM outbox_events AS e
+                   WHERE e.id = ANY (event_ids) AND e.published_at IS NOT NULL
+                   ORDER BY e.id
+                     FOR UPDATE) AS locked;
+    SELECT array_agg(DISTINCT e.id), min(e.published_at), max(e.published_at) INTO hit, oldest, newest
+      FROM unnest(event_ids, seen) AS w(id, at)
+      JOIN outbox_events AS e ON e.id = w.id AND e.published_at = coalesce(w.at, e.published_at);
+    IF hit IS NOT NULL THEN
+        PERFORM outbox_audit_change('event.republish', actor, reason,
+            coalesce(detail, '{}') || jsonb_build_object('publishedFrom', oldest, 'publishedTo', newest), hit, cardinality(hit));
+        UPDATE outbox_events AS e
+           SET published_at = NULL, broker_message_id = NULL, dead_at = NULL, attempt_count = 0, last_error = NULL,
+               locked_by = NULL, locked_until = NULL, next_attempt_at = now(), updated_at = now()
+         WHERE e.id = ANY (hit);
+    END IF;
+    RETURN QUERY
+        SELECT w.id,
+               CASE WHEN e.id IS NULL THEN 'not_found'
+                    WHEN e.id = ANY (hit) THEN 'republished'
+                    WHEN e.published_at IS NOT NULL THEN 'changed'
+                    WHEN e.dead_at IS NOT NULL THEN 'dead'
+                    ELSE 'not_published'
+               END
+          FROM unnest(event_ids) WITH ORDINALITY AS w(id, ord)
+          LEFT JOIN outbox_events AS e ON e.id = w.id
+         ORDER BY w.ord;
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+DO $$
+DECLARE
+    f regprocedure;
+BEGIN
+    FOR f IN
+        SELECT oid::regprocedure FROM pg_proc
+         WHERE pronamespace = current_schema()::regnamespace
+           AND proname IN ('outbox_audit_change', 'outbox_replay', 'outbox_discard', 'outbox_restore', 'outbox_republish')
+    LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f);
+        EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', f, current_schema());
+    END LOOP;
+END
+$$;
+-- +goose StatementEnd
+
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_replay(uuid[], text, text, jsonb) TO outbox_operator');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_discard(uuid[], text, text, jsonb) TO outbox_operator');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_restore(uuid[], text, text, jsonb) TO outbox_operator');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_republish(uuid[], timestamptz[], text, text, jsonb) TO outbox_operator');
+
+-- +goose Down
+DROP FUNCTION IF EXISTS outbox_republish(uuid[], timestamptz[], text, text, jsonb);
+DROP FUNCTION IF EXISTS outbox_restore(uuid[], text, text, jsonb);
+DROP FUNCTION IF EXISTS outbox_discard(uuid[], text, text, jsonb);
+DROP FUNCTION IF EXISTS outbox_replay(uuid[], text, text, jsonb);
+DROP FUNCTION IF EXISTS outbox_audit_change(text, text, text, jsonb, uuid[], bigint);
