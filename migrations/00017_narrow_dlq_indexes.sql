@@ -24,7 +24,7 @@ BEGIN
                to_regclass('outbox_dlq_open_reason_idx'), to_regclass('outbox_dlq_open_type_idx'),
                to_regclass('outbox_dlq_open_topic_idx'), to_regclass('outbox_dlq_open_fingerprint_idx'),
                to_regclass('outbox_dlq_open_namespace_idx'), to_regclass('outbox_dlq_open_tenant_idx'),
-               to_regclass('outbox_events_dead_at_idx'), to_regclass('outbox_audit_events_idx'))
+               to_regclass('outbox_dlq_handled_idx'), to_regclass('outbox_audit_events_idx'))
     LOOP
         EXECUTE format('DROP INDEX %s', leftover);
     END LOOP;
@@ -65,9 +65,9 @@ DROP INDEX CONCURRENTLY IF EXISTS outbox_dlq_fingerprint_idx;
 DROP INDEX CONCURRENTLY IF EXISTS outbox_dlq_namespace_idx;
 DROP INDEX CONCURRENTLY IF EXISTS outbox_dlq_tenant_idx;
 
--- Dead events, newest death first; only dying and replaying touch it.
-CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_events_dead_at_idx
-    ON outbox_events (dead_at DESC, id DESC) WHERE dead_at IS NOT NULL AND published_at IS NULL;
+-- Cleanup removes what was handled long ago.
+CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_dlq_handled_idx
+    ON outbox_dlq (state_changed_at) WHERE state <> 'open';
 
 -- The history of one event.
 CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_audit_events_idx
@@ -87,7 +87,7 @@ CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_dlq_fingerprint_idx ON outbox_dlq
 CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_dlq_namespace_idx ON outbox_dlq (namespace, failed_at DESC, id DESC);
 CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_dlq_tenant_idx ON outbox_dlq (tenant_id, failed_at DESC, id DESC) WHERE tenant_id IS NOT NULL;
 DROP INDEX CONCURRENTLY IF EXISTS outbox_audit_events_idx;
-DROP INDEX CONCURRENTLY IF EXISTS outbox_events_dead_at_idx;
+DROP INDEX CONCURRENTLY IF EXISTS outbox_dlq_handled_idx;
 DROP INDEX CONCURRENTLY IF EXISTS outbox_dlq_open_tenant_idx;
 DROP INDEX CONCURRENTLY IF EXISTS outbox_dlq_open_namespace_idx;
 DROP INDEX CONCURRENTLY IF EXISTS outbox_dlq_open_fingerprint_idx;
