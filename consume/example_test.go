@@ -1,0 +1,97 @@
+package consume_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/outboxctl/outboxctl/consume"
+)
+
+// delivery stands for a broker's message.
+type delivery struct{ eventID, body string }
+
+func (d delivery) Ack()  { fmt.Println("ack", d.body) }
+func (d delivery) Nack() { fmt.Println("nack", d.body) }
+
+// A worker settles every delivery through the guard. With Pub/Sub, the loop is
+// the subscriber's:
+//
+//	sub.Receive(ctx, func(ctx context.Context, m *pubsub.Message) {
+//		guard.Handle(ctx, m, m.Attributes[consume.AttrEventID], func(ctx context.Context) error {
+//			return sendMail(ctx, m.Data)
+//		})
+//	})
+func Example() {
+	server, err := miniredis.Run() // in production: your Redis
+	if err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	rdb, err := consume.NewClient("redis://" + server.Addr())
+	if err != nil {
+		panic(err)
+	}
+	defer rdb.Close()
+
+	guard, err := consume.New(rdb, "mailer", consume.Options{})
+	if err != nil {
+		panic(err)
+	}
+	ctx := context.Background()
+	if _, err := guard.Check(ctx); err != nil {
+		panic(err)
+	}
+
+	const first, second = "019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d", "019a8b5e-3c1b-7e01-8a52-6d1c2b3a4f5e"
+	for _, d := range []delivery{{first, "welcome"}, {first, "welcome"}, {second, "receipt"}} {
+		outcome, err := guard.Handle(ctx, d, d.eventID, func(context.Context) error {
+			fmt.Println("send", d.body)
+			return nil
+		})
+		fmt.Println(outcome, err)
+	}
+	// Output:
+	// send welcome
+	// ack welcome
+	// processed <nil>
+	// ack welcome
+	// duplicate <nil>
+	// send receipt
+	// ack receipt
+	// processed <nil>
+}
+
+// A handler that fails gives the event back: its next delivery runs at once.
+func ExampleGuard_Process() {
+	server, err := miniredis.Run()
+	if err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	rdb, err := consume.NewClient("redis://" + server.Addr())
+	if err != nil {
+		panic(err)
+	}
+	defer rdb.Close()
+	guard, err := consume.New(rdb, "mailer", consume.Options{})
+	if err != nil {
+		panic(err)
+	}
+
+	const eventID = "019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d"
+	mailServer := errors.New("mail server is away")
+	for range 3 {
+		outcome, err := guard.Process(context.Background(), eventID, func(context.Context) error {
+			defer func() { mailServer = nil }()
+			return mailServer
+		})
+		fmt.Println(outcome, outcome.Ack(), err)
+	}
+	// Output:
+	// failed false mail server is away
+	// processed true <nil>
+	// duplicate true <nil>
+}
