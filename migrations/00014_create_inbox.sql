@@ -1,0 +1,64 @@
+-- What a consumer has done, written in the transaction that does it: the
+-- effect happens once even when Redis has forgotten the event.
+
+-- +goose Up
+CREATE TABLE inbox_events (
+    consumer     text        NOT NULL,
+    event_id     uuid        NOT NULL,
+    processed_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (consumer, event_id)
+);
+-- For deleting old rows. A btree would cost every effect an insert.
+CREATE INDEX inbox_events_processed_at_idx ON inbox_events USING brin (processed_at);
+
+-- Leaves the audit row of an operator's wish to have an event processed again,
+-- and on request removes the inbox row with it. The key in Redis is deleted by
+-- the caller after this is committed: a crash in between leaves a wish that can
+-- be repeated, never a deletion that nobody can explain.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_forget_event(
+    consumer text, event_id uuid, with_inbox boolean, actor text, reason text, detail jsonb,
+    OUT audit_id bigint, OUT inbox_removed boolean)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT
+    AS $$
+BEGIN
+    inbox_removed := false;
+    IF with_inbox THEN
+        DELETE FROM inbox_events AS i
+         WHERE i.consumer = outbox_forget_event.consumer AND i.event_id = outbox_forget_event.event_id;
+        inbox_removed := FOUND;
+    END IF;
+    INSERT INTO outbox_audit AS a (actor, action, reason, detail, affected)
+    VALUES (outbox_forget_event.actor, 'idem_forget', outbox_forget_event.reason,
+            coalesce(outbox_forget_event.detail, '{}') || jsonb_build_object(
+                'consumer', outbox_forget_event.consumer,
+                'eventId', outbox_forget_event.event_id,
+                'inboxRemoved', inbox_removed),
+            1)
+    RETURNING a.id INTO audit_id;
+END
+$$;
+-- +goose StatementEnd
+
+-- Redis refused, or the key had changed since the operator saw it: say so next to the wish.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_forget_event_undone(audit_id bigint, actor text, reason text, detail jsonb) RETURNS bigint
+    LANGUAGE sql SECURITY DEFINER SET search_path FROM CURRENT
+    AS $$
+    INSERT INTO outbox_audit (actor, action, reason, detail, affected)
+    VALUES (actor, 'idem_forget_undone', reason, coalesce(detail, '{}') || jsonb_build_object('auditId', audit_id), 0)
+    RETURNING id
+$$;
+-- +goose StatementEnd
+
+REVOKE ALL ON FUNCTION outbox_forget_event(text, uuid, boolean, text, text, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_forget_event_undone(bigint, text, text, jsonb) FROM PUBLIC;
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_forget_event(text, uuid, boolean, text, text, jsonb) TO outbox_operator');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_forget_event_undone(bigint, text, text, jsonb) TO outbox_operator');
+SELECT outbox_grant('GRANT SELECT ON inbox_events TO outbox_operator');
+SELECT outbox_grant('GRANT SELECT ON inbox_events TO outbox_viewer');
+
+-- +goose Down
+DROP FUNCTION IF EXISTS outbox_forget_event_undone(bigint, text, text, jsonb);
+DROP FUNCTION IF EXISTS outbox_forget_event(text, uuid, boolean, text, text, jsonb);
+DROP TABLE IF EXISTS inbox_events;
