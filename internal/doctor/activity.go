@@ -1,0 +1,116 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jackc/pgx/v5"
+)
+
+// Thresholds beyond which a figure is worth a remark.
+const (
+	manyUpdates  = 10_000
+	lowHotShare  = 0.35 // every claim should be HOT, no settle can be: half of all updates is healthy
+	manyDead     = 50_000
+	longHeldXmin = 5 * time.Minute
+)
+
+func (d Database) vacuum(ctx context.Context) ([]Finding, error) {
+	var live, dead int64
+	var last *time.Time
+	var options []string
+	err := d.Pool.QueryRow(ctx, `
+SELECT s.n_live_tup, s.n_dead_tup, greatest(s.last_vacuum, s.last_autovacuum), coalesce(c.reloptions, '{}')
+  FROM pg_stat_user_tables s JOIN pg_class c ON c.oid = s.relid
+ WHERE s.relid = to_regclass('outbox_events')`).Scan(&live, &dead, &last, &options)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range options {
+		if o == "autovacuum_enabled=false" {
+			return fail("ALTER TABLE outbox_events RESET (autovacuum_enabled)", "autovacuum is switched off for outbox_events"), nil
+		}
+	}
+	when := "never"
+	if last != nil {
+		when = humanize.RelTime(*last, d.Now(), "ago", "from now")
+	}
+	if dead > manyDead && dead > live/2 {
+		return warn("look for a pinned xmin below; otherwise VACUUM outbox_events, and lower autovacuum_vacuum_scale_factor for it",
+			"%s dead rows against %s living, vacuumed %s", humanize.Comma(dead), humanize.Comma(live), when), nil
+	}
+	return ok("%s dead rows against %s living, vacuumed %s", humanize.Comma(dead), humanize.Comma(live), when), nil
+}
+
+func (d Database) hot(ctx context.Context) ([]Finding, error) {
+	var updates, hot int64
+	err := d.Pool.QueryRow(ctx, `SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relid = to_regclass('outbox_events')`).
+		Scan(&updates, &hot)
+	if err != nil {
+		return nil, err
+	}
+	if updates < manyUpdates {
+		return ok("%s updates so far, too few to judge", humanize.Comma(updates)), nil
+	}
+	share := float64(hot) / float64(updates)
+	if share < lowHotShare {
+		return warn("drop indexes on outbox_events that mention locked_by, locked_until, next_attempt_at, attempt_count, last_error or updated_at; keep fillfactor at 50",
+			"only %.0f %% of updates are HOT: claims pay for every index", share*100), nil
+	}
+	return ok("%.0f %% of updates are HOT", share*100), nil
+}
+
+// xmin finds whoever keeps vacuum from removing dead rows: a pinned horizon makes every claim walk them.
+func (d Database) xmin(ctx context.Context) ([]Finding, error) {
+	rows, err := d.Pool.Query(ctx, `
+SELECT 'session ' || pid || ' (' || coalesce(nullif(application_name, ''), usename, '?') || ', ' || coalesce(state, '?') || ')',
+       now() - least(xact_start, query_start), coalesce(query_start, xact_start)
+  FROM pg_stat_activity
+ WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid() AND now() - least(xact_start, query_start) > $1::interval
+UNION ALL
+SELECT 'prepared transaction ' || gid, now() - prepared, prepared FROM pg_prepared_xacts WHERE now() - prepared > $1::interval
+UNION ALL
+SELECT 'replication slot ' || slot_name || CASE WHEN active THEN '' ELSE ' (inactive)' END, NULL, NULL
+  FROM pg_replication_slots WHERE (xmin IS NOT NULL OR catalog_xmin IS NOT NULL) AND NOT active
+ ORDER BY 2 DESC NULLS LAST`, longHeldXmin)
+	if err != nil {
+		return nil, err
+	}
+	var found []Finding
+	var who string
+	var age *time.Duration
+	var since *time.Time
+	_, err = pgx.ForEachRow(rows, []any{&who, &age, &since}, func() error {
+		text := who + " pins xmin"
+		if age != nil && since != nil {
+			text = fmt.Sprintf("%s has pinned xmin for %s (query began %s)", who, age.Round(time.Second), since.UTC().Format(time.RFC3339))
+		}
+		found = append(found, warn("end it (pg_terminate_backend, COMMIT or ROLLBACK PREPARED, pg_drop_replication_slot): claims slow down while it stands", "%s", text)...)
+		return nil
+	})
+	if err == nil && found == nil {
+		found = ok("nobody has pinned it for more than %s", longHeldXmin)
+	}
+	return found, err
+}
+
+// leases finds rows whose publisher will not come back for them. They are not lost: the next claim takes them over.
+func (d Database) leases(ctx context.Context) ([]Finding, error) {
+	var expired, far int64
+	err := d.Pool.QueryRow(ctx, `
+SELECT count(*) FILTER (WHERE locked_until < now()), count(*) FILTER (WHERE locked_until > now() + interval '1 hour')
+  FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL AND locked_until IS NOT NULL`).Scan(&expired, &far)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case far > 0:
+		return warn("lower publish.lease, or wait: another publisher cannot have these rows earlier", "%s rows are leased for more than an hour", humanize.Comma(far)), nil
+	case expired > 0:
+		return warn("start a publisher: it takes them over by itself", "%s rows have an expired lease and wait to be taken over", humanize.Comma(expired)), nil
+	default:
+		return ok("none is expired or far away"), nil
+	}
+}

@@ -1,0 +1,169 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Database is what the checks of PostgreSQL need to know.
+type Database struct {
+	Pool *pgxpool.Pool
+	// EventTypes are the types this binary knows.
+	EventTypes []string
+	// Indexes are the names of the indexes outbox_events must have.
+	Indexes []string
+	// ExecMode is how statements are sent.
+	ExecMode string
+	Now      func() time.Time
+}
+
+// Checks are the checks of the server and of the outbox's tables.
+func (d Database) Checks() []Check {
+	const area = "database"
+	reach := "check database.url with outboxctl config view"
+	return []Check{
+		{area, "version", reach, d.version},
+		{area, "durability", reach, d.durability},
+		{area, "clock", reach, d.clock},
+		{area, "pooler", reach, d.pooler},
+		{area, "enums", "outboxctl migrate", d.enums},
+		{area, "indexes", "outboxctl migrate", d.indexes},
+		{area, "vacuum", "", d.vacuum},
+		{area, "hot updates", "", d.hot},
+		{area, "xmin", "", d.xmin},
+		{area, "leases", "", d.leases},
+	}
+}
+
+func (d Database) version(ctx context.Context) ([]Finding, error) {
+	var number int
+	var name string
+	err := d.Pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version')`).Scan(&number, &name)
+	if err != nil {
+		return nil, err
+	}
+	if number < 130000 {
+		return fail("upgrade to PostgreSQL 13 or newer", "PostgreSQL %s is too old", name), nil
+	}
+	return ok("PostgreSQL %s", name), nil
+}
+
+// durability looks at settings that let a server forget what it has acknowledged.
+func (d Database) durability(ctx context.Context) ([]Finding, error) {
+	var fsync, commit, pages, vacuum string
+	err := d.Pool.QueryRow(ctx, `
+SELECT current_setting('fsync'), current_setting('synchronous_commit'), current_setting('full_page_writes'), current_setting('autovacuum')`).
+		Scan(&fsync, &commit, &pages, &vacuum)
+	if err != nil {
+		return nil, err
+	}
+	var found []Finding
+	if fsync == "off" || pages == "off" {
+		found = append(found, warn("set fsync and full_page_writes to on", "fsync is %s, full_page_writes %s: a crash of the server can corrupt the outbox", fsync, pages)...)
+	}
+	if commit == "off" {
+		found = append(found, warn("set synchronous_commit to on for the emitters", "synchronous_commit is off: a crash can lose events whose commit was acknowledged")...)
+	}
+	if vacuum == "off" {
+		found = append(found, fail("set autovacuum to on", "autovacuum is off: the outbox will bloat until claims crawl")...)
+	}
+	if found == nil {
+		found = ok("commits are durable, autovacuum is on")
+	}
+	return found, nil
+}
+
+func (d Database) clock(ctx context.Context) ([]Finding, error) {
+	before := d.Now()
+	var there time.Time
+	if err := d.Pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&there); err != nil {
+		return nil, err
+	}
+	here := before.Add(d.Now().Sub(before) / 2)
+	apart := there.Sub(here).Round(time.Millisecond)
+	if math.Abs(apart.Seconds()) > 5 {
+		return warn("set the clocks by NTP", "this machine and the server are %s apart; leases use the server's clock, but ages shown here will be off", apart), nil
+	}
+	return ok("this machine and the server are %s apart", apart), nil
+}
+
+// pooler finds out whether each statement may get another backend, which is what a transaction-mode pooler does.
+func (d Database) pooler(ctx context.Context) ([]Finding, error) {
+	conn, err := d.Pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
+	backends := map[int]bool{}
+	var attached string
+	for range 5 {
+		var pid int
+		err := conn.QueryRow(ctx, `SELECT pg_backend_pid(), coalesce(inet_server_port()::text, 'socket')`).Scan(&pid, &attached)
+		if err != nil {
+			return nil, err
+		}
+		backends[pid] = true
+	}
+	port := fmt.Sprint(conn.Conn().Config().Port)
+	switch {
+	case slices.Contains([]string{"exec", "simple_protocol"}, d.ExecMode):
+		return ok("database.exec_mode %s works with and without a transaction pooler", d.ExecMode), nil
+	case len(backends) > 1:
+		return warn("set database.exec_mode to exec",
+			"a transaction-mode pooler stands in between and database.exec_mode is %s: prepared statements get lost; migrate needs a direct connection", d.ExecMode), nil
+	case attached != "socket" && attached != port:
+		return ok("a proxy or pooler stands in between (port %s here, %s there); in transaction mode it needs database.exec_mode exec", port, attached), nil
+	default:
+		return ok("connected to the server itself"), nil
+	}
+}
+
+func (d Database) enums(ctx context.Context) ([]Finding, error) {
+	rows, err := d.Pool.Query(ctx, `SELECT enumlabel FROM pg_enum WHERE enumtypid = to_regtype('event_type_enum') ORDER BY enumsortorder`)
+	if err != nil {
+		return nil, err
+	}
+	there, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, err
+	}
+	missing := without(d.EventTypes, there)
+	strange := without(there, d.EventTypes)
+	switch {
+	case len(missing) > 0:
+		return fail("outboxctl migrate", "the database does not know %s: emitting them fails", strings.Join(missing, ", ")), nil
+	case len(strange) > 0:
+		return warn("upgrade outboxctl: events of these types end in the dead-letter table", "this binary does not know %s", strings.Join(strange, ", ")), nil
+	default:
+		return ok("%d event types, here and there", len(there)), nil
+	}
+}
+
+func without(list, other []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })
+}
+
+func (d Database) indexes(ctx context.Context) ([]Finding, error) {
+	rows, err := d.Pool.Query(ctx, `
+SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+ WHERE i.indrelid = to_regclass('outbox_events') AND i.indisvalid AND i.indisready`)
+	if err != nil {
+		return nil, err
+	}
+	usable, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, err
+	}
+	if missing := without(d.Indexes, usable); len(missing) > 0 {
+		return fail("outboxctl migrate builds missing indexes; an invalid one must be dropped first (DROP INDEX CONCURRENTLY)",
+			"missing or invalid: %s", strings.Join(missing, ", ")), nil
+	}
+	return ok("all %d are there and valid", len(d.Indexes)), nil
+}
