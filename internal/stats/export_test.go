@@ -1,0 +1,11 @@
+package stats
+
+import "fmt"
+
+// Queries are the statements a report makes on outbox_events.
+func Queries() map[string]string {
+	return map[string]string{
+		"backlog": backlogQuery, "dead": deadQuery, "published": publishedQuery, "arrived": arrivedQuery,
+		"group": fmt.Sprintf(groupQuery, "event_type"),
+	}
+}

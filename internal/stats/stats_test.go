@@ -1,0 +1,158 @@
+package stats_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/stats"
+)
+
+func TestMain(m *testing.M) { outboxtest.Main(m) }
+
+const maxAttempts = 10
+
+// world writes some events of every state, different numbers of each so that no two figures can be confused.
+const world = `
+INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, created_at, published_at, attempt_count,
+                           next_attempt_at, locked_by, locked_until, dead_at, tenant_id, namespace, max_attempts)
+SELECT gen_random_uuid(), w.event_type::event_type_enum, w.aggregate::aggregate_type_enum, gen_random_uuid(), '{}',
+       now() - w.age, now() - w.published, w.attempts, now() + w.wait,
+       CASE WHEN w.lease IS NOT NULL THEN gen_random_uuid() END, now() + w.lease, now() - w.dead, w.tenant, w.namespace, w.most
+  FROM (VALUES
+    -- n, type, aggregate, age, published, attempts, wait, lease, dead, tenant, namespace, max_attempts
+    (3, 'order_canceled', 'vendor_order', interval '10s', NULL::interval, 0, interval '-1s', NULL::interval, NULL::interval, NULL::uuid, 'default', NULL::int),
+    (4, 'ad_created', 'ad', '20s', NULL, 2, '60s', NULL, NULL, NULL, 'default', NULL),
+    (5, 'ad_created', 'ad', '30s', NULL, 0, '-1s', '20s', NULL, '11111111-1111-1111-1111-111111111111', 'default', NULL),
+    (2, 'payment_settled', 'ledger_event', '2 hours', NULL, 1, '-1s', '-5s', NULL, NULL, 'other', NULL),
+    (6, 'media_uploaded', 'media', '40s', NULL, 10, '-1s', NULL, '1s', NULL, 'default', NULL),
+    (1, 'media_uploaded', 'media', '40s', NULL, 3, '-1s', NULL, '1s', NULL, 'default', 3),
+    (7, 'license_status_changed', 'license', '50s', '30s', 0, '-1s', NULL, NULL, NULL, 'default', NULL),
+    (8, 'license_status_changed', 'license', '3 minutes', '2 minutes', 0, '-1s', NULL, NULL, NULL, 'default', NULL),
+    (9, 'license_status_changed', 'license', '3 hours', '30 minutes', 0, '-1s', NULL, NULL, NULL, 'default', NULL),
+    (11, 'license_status_changed', 'license', '3 hours', '2 hours', 0, '-1s', NULL, NULL, NULL, 'default', NULL)
+  ) AS w (n, event_type, aggregate, age, published, attempts, wait, lease, dead, tenant, namespace, most),
+  LATERAL generate_series(1, w.n);
+
+INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count)
+SELECT id, event_type, aggregate_type, aggregate_id, payload_json,
+       (CASE WHEN max_attempts IS NULL THEN 'max_attempts' ELSE 'invalid_payload' END)::outbox_dlq_reason, 'x', attempt_count
+  FROM outbox_events WHERE dead_at IS NOT NULL;
+INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, state)
+SELECT id, event_type, aggregate_type, aggregate_id, payload_json, 'max_attempts', 'x', 1, 'replayed' FROM outbox_events LIMIT 5;
+`
+
+func build(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	pool := outboxtest.DB(t).Pool
+	_, err := pool.Exec(t.Context(), world)
+	require.NoError(t, err)
+	return pool
+}
+
+func collect(t *testing.T, pool *pgxpool.Pool, by string) *stats.Report {
+	t.Helper()
+	report, err := stats.New(pool, registry.New()).Collect(t.Context(), stats.Params{MaxAttempts: maxAttempts, By: by})
+	require.NoError(t, err)
+	return report
+}
+
+func TestQuietOutbox(t *testing.T) {
+	t.Parallel()
+	r := collect(t, outboxtest.DB(t).Pool, "")
+	zero := 0.0
+	require.Equal(t, &stats.Report{
+		At: r.At, Flow: stats.Flow{ETASeconds: &zero}, DLQ: stats.DLQ{ByReason: map[string]int64{}},
+		Publishers: []stats.Publisher{}, Topics: []stats.TopicState{},
+	}, r)
+}
+
+func TestEveryStateIsCounted(t *testing.T) {
+	t.Parallel()
+	r := collect(t, build(t), "")
+	require.EqualValues(t, 14, r.Backlog)
+	require.EqualValues(t, 3+2, r.Due, "an expired lease is due again")
+	require.EqualValues(t, 4, r.BackingOff)
+	require.EqualValues(t, 5, r.InFlight)
+	require.EqualValues(t, 7, r.Dead)
+	require.EqualValues(t, 7, r.AtMaxAttempts, "a row's own maximum counts")
+	require.InDelta(t, (2 * time.Hour).Seconds(), r.OldestAgeSeconds, 60)
+	require.Equal(t, stats.Published{Last1m: 7, Last5m: 15, Last1h: 24}, r.Published)
+	require.Equal(t, stats.DLQ{Open: 7, ByReason: map[string]int64{"max_attempts": 6, "invalid_payload": 1}}, r.DLQ)
+	require.InDelta(t, (3.0+4+5+7+7)/60, r.Flow.ArrivalPerSecond, 0.001)
+	require.InDelta(t, 7.0/60, r.Flow.DrainPerSecond, 0.001)
+	require.Nil(t, r.Flow.ETASeconds, "more comes in than goes out")
+}
+
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	pool := build(t)
+	figures := func(by string) map[string][]int64 {
+		got := map[string][]int64{}
+		for _, g := range collect(t, pool, by).Groups {
+			got[g.Key] = []int64{g.Backlog, g.Due, g.BackingOff, g.InFlight, g.DLQOpen}
+		}
+		return got
+	}
+	require.Equal(t, map[string][]int64{
+		"order_canceled": {3, 3, 0, 0, 0}, "ad_created": {9, 0, 4, 5, 0}, "payment_settled": {2, 2, 0, 0, 0}, "media_uploaded": {0, 0, 0, 0, 7},
+	}, figures("type"))
+	require.Equal(t, map[string][]int64{
+		"domain": {3, 3, 0, 0, 7}, "analytics": {9, 0, 4, 5, 0}, "billing": {2, 2, 0, 0, 0},
+	}, figures("topic"))
+	require.Equal(t, map[string][]int64{
+		"": {9, 5, 4, 0, 7}, "11111111-1111-1111-1111-111111111111": {5, 0, 0, 5, 0},
+	}, figures("tenant"))
+	require.Equal(t, map[string][]int64{"default": {12, 3, 4, 5, 7}, "other": {2, 2, 0, 0, 0}}, figures("namespace"))
+	require.Equal(t, map[string][]int64{
+		"vendor_order": {3, 3, 0, 0, 0}, "ad": {9, 0, 4, 5, 0}, "ledger_event": {2, 2, 0, 0, 0}, "media": {0, 0, 0, 0, 7},
+	}, figures("aggregate"))
+}
+
+// The figures agree with what anybody can count by hand.
+func TestFiguresEqualPlainCounts(t *testing.T) {
+	t.Parallel()
+	pool := build(t)
+	r := collect(t, pool, "")
+	for query, want := range map[string]int64{
+		`SELECT count(*) FROM outbox_event_status WHERE status IN ('pending', 'processing')`:                            r.Backlog,
+		`SELECT count(*) FROM outbox_event_status WHERE status = 'processing'`:                                          r.InFlight,
+		`SELECT count(*) FROM outbox_event_status WHERE status = 'dead'`:                                                r.Dead,
+		`SELECT count(*) FROM outbox_events WHERE published_at IS NULL AND attempt_count >= coalesce(max_attempts, 10)`: r.AtMaxAttempts,
+		`SELECT count(*) FROM outbox_events WHERE published_at > now() - interval '1 hour'`:                             r.Published.Last1h,
+		`SELECT count(*) FROM outbox_dlq WHERE state = 'open'`:                                                          r.DLQ.Open,
+		`SELECT count(*) FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL AND next_attempt_at > now()`: r.BackingOff,
+	} {
+		var got int64
+		require.NoError(t, pool.QueryRow(t.Context(), query).Scan(&got), query)
+		require.Equal(t, want, got, query)
+	}
+}
+
+// With many published rows behind it, no figure reads the table from end to end.
+func TestNoSequentialScan(t *testing.T) {
+	t.Parallel()
+	pool := build(t)
+	_, err := pool.Exec(t.Context(), `
+INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, published_at)
+SELECT gen_random_uuid(), 'ad_created', 'ad', gen_random_uuid(), '{}', now() - i * interval '1 minute' FROM generate_series(1, 20000) AS i;
+ANALYZE outbox_events`)
+	require.NoError(t, err)
+	for name, query := range stats.Queries() {
+		rows, err := pool.Query(t.Context(), "EXPLAIN "+strings.ReplaceAll(query, "$1::int", "10"))
+		require.NoError(t, err, name)
+		var plan []string
+		for rows.Next() {
+			var line string
+			require.NoError(t, rows.Scan(&line))
+			plan = append(plan, line)
+		}
+		require.NoError(t, rows.Err())
+		require.NotContains(t, strings.Join(plan, "\n"), "Seq Scan on outbox_events", "%s", name)
+	}
+}
