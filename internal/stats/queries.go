@@ -37,6 +37,12 @@ SELECT count(*)
 
 	dlqQuery = `SELECT error_reason::text, count(*) FROM outbox_dlq WHERE state = 'open' GROUP BY 1`
 
+	publishersQuery = `
+SELECT id::text, host, pid, version, started_at, last_seen_at, state
+  FROM outbox_publishers
+ WHERE last_seen_at > now() - $1::interval
+ ORDER BY started_at, id`
+
 	// %s is a column of the allow-list in groupColumns.
 	groupQuery = `
 SELECT coalesce(%s::text, ''),

@@ -114,6 +114,23 @@ func TestGroups(t *testing.T) {
 	}, figures("aggregate"))
 }
 
+func TestLivePublishersAndTheTopicsTheyCannotReach(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	_, err := pool.Exec(t.Context(), `
+INSERT INTO outbox_publishers (id, host, pid, version, last_seen_at, state) VALUES
+ ('00000000-0000-0000-0000-000000000001', 'one', 11, 'v1', now(),
+  '{"inFlight": 7, "topics": [{"topic": "domain", "state": "closed"}, {"topic": "billing", "state": "open", "error": "away"}]}'),
+ ('00000000-0000-0000-0000-000000000002', 'two', 22, 'v1', now() - interval '5 minutes',
+  '{"topics": [{"topic": "domain", "state": "misconfigured"}]}')`)
+	require.NoError(t, err)
+	r := collect(t, pool, "")
+	require.Len(t, r.Publishers, 1, "one that was not heard of lately is not alive")
+	require.Equal(t, "one", r.Publishers[0].Host)
+	require.EqualValues(t, 7, r.Publishers[0].InFlight)
+	require.Equal(t, []stats.TopicState{{Topic: "billing", State: "open", Publisher: "one/11", Error: "away"}}, r.Topics)
+}
+
 // The figures agree with what anybody can count by hand.
 func TestFiguresEqualPlainCounts(t *testing.T) {
 	t.Parallel()
