@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
 // App is what the commands share: the streams, the configuration and the connections. Connections are opened when a
@@ -64,7 +65,7 @@ func (a *App) bindFlags(cmd *cobra.Command) {
 // work without, so that a missing one is reported together with everything else that is wrong.
 func (a *App) Config(required ...string) (*Config, error) {
 	if a.cfg == nil {
-		a.cfg, a.issues = loadConfig(configSource{flag: a.flag, env: a.env, discover: nil})
+		a.cfg, a.issues = loadConfig(configSource{flag: a.flag, env: a.env, discover: a.discover})
 	}
 	problems := append([]string(nil), a.issues...)
 	for _, v := range a.cfg.values {
@@ -85,6 +86,23 @@ func (a *App) Config(required ...string) (*Config, error) {
 		err = withHint(err, "outboxctl config view shows where each value comes from")
 	}
 	return nil, err
+}
+
+// discover finds the servers of a running embedded stack.
+func (a *App) discover(stateDir string) (map[string]string, bool) {
+	if stateDir == "" {
+		stateDir = stack.DefaultDir(func(name string) string { return a.env[name] })
+	}
+	info, err := stack.Discover(stateDir)
+	if err != nil {
+		return nil, false // a stack that cannot be read is as good as none; dev itself reports it
+	}
+	return map[string]string{
+		"database.url":    info.DatabaseURL,
+		"redis.url":       info.RedisURL,
+		"pubsub.project":  info.PubSubProject,
+		"pubsub.emulator": info.PubSubEmulator,
+	}, true
 }
 
 // sayDevStack tells once that the servers are those of the embedded stack: nobody should take a laptop for production,

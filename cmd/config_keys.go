@@ -176,7 +176,8 @@ func configKeys() []configKey {
 			set:  setOneOf(func(c *Config) *string { return &c.Log.Format }, "json", "console"),
 		},
 		{
-			name: "dev.state_dir", flag: "state-dir", groups: []flagGroup{groupDev}, kind: "dir",
+			name: "dev.state_dir", flag: "state-dir", groups: []flagGroup{groupDev}, aliases: []envAlias{{name: "OUTBOXCTL_STATE_DIR"}},
+			kind: "dir",
 			help: "folder in which the embedded stack keeps its state, and where it is looked for",
 			set:  setString(func(c *Config) *string { return &c.Dev.StateDir }),
 		},
