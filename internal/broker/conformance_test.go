@@ -1,0 +1,85 @@
+package broker_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/outboxctl/outboxctl/internal/broker"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/outbox/publishertest"
+	"github.com/outboxctl/outboxctl/internal/stack"
+)
+
+func TestPublisherConformance(t *testing.T) {
+	t.Parallel()
+	publishertest.Run(t, func(t *testing.T) publishertest.Broker {
+		fake, publisher := start(t, broker.Config{})
+		var mu sync.Mutex
+		rejected := map[string]bool{}
+		fake.RejectMessages(func(_ string, m *pubsubpb.PubsubMessage) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return rejected[m.GetAttributes()["event_id"]]
+		})
+		return publishertest.Broker{
+			Publisher:    publisher,
+			Topic:        logical,
+			MissingTopic: "missing",
+			Stored: func() []outbox.Message {
+				var msgs []outbox.Message
+				for _, m := range fake.Stored() {
+					require.Equal(t, topicPath, m.Topic)
+					msgs = append(msgs, outbox.Message{EventID: m.Attributes["event_id"], Data: m.Data, Attributes: m.Attributes})
+				}
+				return msgs
+			},
+			Fail: func(code string) { failAll(fake, code) },
+			Reject: func(id string) {
+				mu.Lock()
+				defer mu.Unlock()
+				rejected[id] = true
+			},
+			Hold: func() (<-chan struct{}, func()) { return hold(fake) },
+		}
+	})
+}
+
+// failAll answers every Publish with a code, by name.
+func failAll(fake *stack.PubSub, name string) {
+	if name == "" {
+		fake.OnPublish(nil)
+		return
+	}
+	for code := codes.OK; code <= codes.Unauthenticated; code++ {
+		if code.String() == name {
+			fake.OnPublish(func(context.Context, stack.PublishCall) stack.PublishFault {
+				return stack.PublishFault{Err: status.Error(code, "injected")}
+			})
+			return
+		}
+	}
+	panic("no such code: " + name)
+}
+
+// hold keeps every Publish unanswered until released or given up.
+func hold(fake *stack.PubSub) (arrived <-chan struct{}, release func()) {
+	signal, gate := make(chan struct{}, 1), make(chan struct{})
+	fake.OnPublish(func(ctx context.Context, _ stack.PublishCall) stack.PublishFault {
+		select {
+		case signal <- struct{}{}:
+		default:
+		}
+		select {
+		case <-gate:
+		case <-ctx.Done():
+		}
+		return stack.PublishFault{}
+	})
+	return signal, sync.OnceFunc(func() { close(gate) })
+}

@@ -1,0 +1,68 @@
+package broker_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/broker"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/stack"
+)
+
+const (
+	testProject = "test-project"
+	logical     = "domain"
+	physical    = "pf-domain-events"
+	topicPath   = "projects/" + testProject + "/topics/" + physical
+)
+
+var testTopics = map[string]string{logical: physical, "missing": "pf-nowhere"}
+
+// startFake starts the Pub/Sub fake without any topic.
+func startFake(t *testing.T) *stack.PubSub {
+	t.Helper()
+	fake, err := stack.StartPubSub(t.Context(), stack.PubSubParams{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		require.NoError(t, fake.Stop(ctx))
+	})
+	return fake
+}
+
+// connect opens a client on the fake.
+func connect(t *testing.T, fake *stack.PubSub, cfg broker.Config) *broker.Client {
+	t.Helper()
+	cfg.Project, cfg.Emulator = testProject, fake.Addr()
+	client, err := broker.Connect(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	return client
+}
+
+// start gives a fake with the topic and its subscriptions, and a publisher on it.
+func start(t *testing.T, cfg broker.Config) (*stack.PubSub, *broker.Publisher) {
+	t.Helper()
+	fake := startFake(t)
+	client := connect(t, fake, cfg)
+	_, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: broker.Plan(map[string]string{logical: physical}, nil)})
+	require.NoError(t, err)
+	return fake, client.NewPublisher(testTopics)
+}
+
+func message(id, data string) outbox.Message {
+	return outbox.Message{EventID: id, Data: []byte(data), Attributes: map[string]string{"event_id": id}}
+}
+
+// storedIDs is the event ids the fake holds, in order.
+func storedIDs(fake *stack.PubSub) []string {
+	var ids []string
+	for _, m := range fake.Stored() {
+		ids = append(ids, m.Attributes["event_id"])
+	}
+	return ids
+}

@@ -1,0 +1,203 @@
+package broker_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/outboxctl/outboxctl/internal/broker"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/stack"
+)
+
+// One request must be one answer: a retry inside the client would hide the code
+// and could store the message twice behind the dispatcher's back.
+func TestPublishAsksOnce(t *testing.T) {
+	t.Parallel()
+	for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.Aborted, codes.Internal, codes.Unknown, codes.ResourceExhausted, codes.Canceled} {
+		t.Run(code.String(), func(t *testing.T) {
+			t.Parallel()
+			fake, publisher := start(t, broker.Config{})
+			failAll(fake, code.String())
+			results := publisher.Publish(t.Context(), logical, []outbox.Message{message("e1", "{}")})
+			require.Equal(t, code.String(), outbox.CodeOf(results[0].Err))
+			require.Equal(t, 1, fake.Calls()["Publish"])
+		})
+	}
+}
+
+func TestPublishReplyLost(t *testing.T) {
+	t.Parallel()
+	fake, publisher := start(t, broker.Config{})
+	fake.OnPublish(func(_ context.Context, call stack.PublishCall) stack.PublishFault {
+		if call.Number == 1 {
+			return stack.PublishFault{LostReply: status.Error(codes.Unavailable, "connection reset")}
+		}
+		return stack.PublishFault{}
+	})
+	msgs := []outbox.Message{message("e1", "{}"), message("e2", "{}")}
+	for _, r := range publisher.Publish(t.Context(), logical, msgs) {
+		require.Equal(t, outbox.Retryable, outbox.ClassOf(r.Err))
+	}
+	// The error did not mean "not stored". Sending again doubles, and says so.
+	for _, r := range publisher.Publish(t.Context(), logical, msgs) {
+		require.NoError(t, r.Err)
+	}
+	require.Equal(t, []string{"e1", "e2", "e1", "e2"}, storedIDs(fake))
+}
+
+// A publish that was given up may land all the same.
+func TestPublishCancelledMayStillLand(t *testing.T) {
+	t.Parallel()
+	fake, publisher := start(t, broker.Config{})
+	arrived, release := hold(fake)
+	defer release()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan []outbox.Result, 1)
+	go func() { done <- publisher.Publish(ctx, logical, []outbox.Message{message("e1", "{}")}) }()
+	<-arrived
+	cancel()
+	require.Equal(t, "Canceled", outbox.CodeOf((<-done)[0].Err))
+	require.Eventually(t, func() bool { return slices.Equal(storedIDs(fake), []string{"e1"}) }, 10*time.Second, time.Millisecond)
+}
+
+func TestPublishTimeout(t *testing.T) {
+	t.Parallel()
+	fake, publisher := start(t, broker.Config{PublishTimeout: 50 * time.Millisecond})
+	_, release := hold(fake)
+	defer release()
+	results := publisher.Publish(t.Context(), logical, []outbox.Message{message("e1", "{}")})
+	require.Equal(t, "DeadlineExceeded", outbox.CodeOf(results[0].Err))
+	require.Equal(t, outbox.Retryable, outbox.ClassOf(results[0].Err))
+}
+
+// The largest request the broker takes passes; one byte more is refused here,
+// without asking the broker, and without hurting its neighbours.
+func TestPublishAtTheSizeLimit(t *testing.T) {
+	t.Parallel()
+	sized := func(size int) outbox.Message {
+		m := message("big", "")
+		req := &pubsubpb.PublishRequest{Topic: topicPath, Messages: []*pubsubpb.PubsubMessage{{Data: make([]byte, size), Attributes: m.Attributes}}}
+		m.Data = make([]byte, size-(proto.Size(req)-size))
+		return m
+	}
+	for _, tc := range []struct {
+		name string
+		size int
+		ok   bool
+	}{
+		{"one below", broker.MaxRequestBytes - 1, true},
+		{"at the limit", broker.MaxRequestBytes, true},
+		{"one above", broker.MaxRequestBytes + 1, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			fake, publisher := start(t, broker.Config{})
+			results := publisher.Publish(t.Context(), logical, []outbox.Message{message("before", "{}"), sized(tc.size), message("after", "{}")})
+			require.NoError(t, results[0].Err)
+			require.NoError(t, results[2].Err)
+			ids := storedIDs(fake)
+			slices.Sort(ids)
+			if tc.ok {
+				require.NoError(t, results[1].Err)
+				require.Equal(t, []string{"after", "before", "big"}, ids)
+				require.Equal(t, 3, fake.Calls()["Publish"])
+				return
+			}
+			require.Equal(t, outbox.Rejected, outbox.ClassOf(results[1].Err))
+			require.Equal(t, []string{"after", "before"}, ids)
+			require.Equal(t, 2, fake.Calls()["Publish"], "no request for what cannot be sent")
+		})
+	}
+}
+
+// Requests wait for room rather than pile up in memory.
+func TestPublishBoundsWhatIsInFlight(t *testing.T) {
+	t.Parallel()
+	fake, publisher := start(t, broker.Config{Concurrency: 2})
+	var mu sync.Mutex
+	under, most, full := 0, 0, make(chan struct{})
+	fake.OnPublish(func(ctx context.Context, _ stack.PublishCall) stack.PublishFault {
+		mu.Lock()
+		under++
+		most = max(most, under)
+		if under == 2 && most == 2 {
+			select {
+			case <-full:
+			default:
+				close(full)
+			}
+		}
+		mu.Unlock()
+		// Nobody leaves before two are here: were more let in, they would be counted.
+		select {
+		case <-full:
+		case <-ctx.Done():
+		}
+		mu.Lock()
+		under--
+		mu.Unlock()
+		return stack.PublishFault{}
+	})
+	msgs := make([]outbox.Message, 12)
+	for i := range msgs {
+		msgs[i] = message("m", string(make([]byte, 2<<20)))
+	}
+	for _, r := range publisher.Publish(t.Context(), logical, msgs) {
+		require.NoError(t, r.Err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(t, 2, most)
+}
+
+func TestPublishWaitingForRoomEndsWithTheContext(t *testing.T) {
+	t.Parallel()
+	fake, publisher := start(t, broker.Config{Concurrency: 1})
+	arrived, release := hold(fake)
+	first := make(chan []outbox.Result, 1)
+	go func() { first <- publisher.Publish(t.Context(), logical, []outbox.Message{message("e1", "{}")}) }()
+	<-arrived
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	results := publisher.Publish(ctx, logical, []outbox.Message{message("e2", "{}")})
+	require.Equal(t, "Canceled", outbox.CodeOf(results[0].Err))
+	release()
+	require.NoError(t, (<-first)[0].Err)
+	require.Equal(t, []string{"e1"}, storedIDs(fake))
+}
+
+func TestPublishAcrossAnOutage(t *testing.T) {
+	t.Parallel()
+	fake, publisher := start(t, broker.Config{})
+	msgs := []outbox.Message{message("e1", "{}")}
+	require.NoError(t, publisher.Publish(t.Context(), logical, msgs)[0].Err)
+	fake.Disconnect()
+	err := publisher.Publish(t.Context(), logical, msgs)[0].Err
+	require.Equal(t, "Unavailable", outbox.CodeOf(err))
+	require.Equal(t, outbox.Retryable, outbox.ClassOf(publisher.Ready(t.Context(), logical)))
+	require.NoError(t, fake.Reconnect())
+	require.Eventually(t, func() bool {
+		return publisher.Publish(t.Context(), logical, msgs)[0].Err == nil
+	}, 20*time.Second, 10*time.Millisecond)
+}
+
+// A typing error in a topic's name is answered with the code of a bad message.
+// It must pause the topic, not kill its events.
+func TestPublishToAnImpossibleName(t *testing.T) {
+	t.Parallel()
+	fake := startFake(t)
+	publisher := connect(t, fake, broker.Config{}).NewPublisher(map[string]string{logical: "no blanks allowed"})
+	require.Equal(t, outbox.Misconfigured, outbox.ClassOf(publisher.Publish(t.Context(), logical, []outbox.Message{message("e1", "{}")})[0].Err))
+	require.Equal(t, outbox.Misconfigured, outbox.ClassOf(publisher.Ready(t.Context(), logical)))
+	require.Equal(t, outbox.Misconfigured, outbox.ClassOf(publisher.Ready(t.Context(), "unheard-of")))
+	require.Empty(t, fake.Calls())
+}
