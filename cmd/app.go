@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/stack"
 )
@@ -31,6 +32,7 @@ type App struct {
 	said   bool
 	pool   *pgxpool.Pool
 	redis  *redis.Client
+	broker *broker.Client
 	close  []func() error
 }
 

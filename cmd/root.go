@@ -48,6 +48,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 	)
 	addTo(root, groupSetUp,
 		newMigrateCmd(app),
+		newTopicCmd(app),
 		newConfigCmd(app),
 		newVersionCmd(app),
 	)

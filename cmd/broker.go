@@ -1,0 +1,49 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/outboxctl/outboxctl/internal/broker"
+)
+
+// Broker is the command's Pub/Sub client. No connection is made yet: callers decide what an unreachable broker means to
+// them.
+func (a *App) Broker(ctx context.Context) (*broker.Client, error) {
+	if a.broker != nil {
+		return a.broker, nil
+	}
+	cfg, err := a.Config("pubsub.project")
+	if err != nil {
+		return nil, err
+	}
+	client, err := broker.Connect(ctx, broker.Config{
+		Project:        cfg.PubSub.Project,
+		Emulator:       cfg.PubSub.Emulator,
+		PublishTimeout: cfg.Publish.PublishTimeout,
+		UserAgent:      "outboxctl/" + buildVersion().Version,
+	})
+	if err != nil {
+		return nil, withHint(withCode(exitPrecondition, err),
+			"gcloud auth application-default login gives credentials; --emulator uses an emulator instead")
+	}
+	a.broker = client
+	a.onClose(client.Close)
+	return client, nil
+}
+
+// brokerPlan is the topics and subscriptions that the configuration names.
+func brokerPlan(cfg *Config) []broker.PlannedTopic {
+	return broker.Plan(cfg.PubSub.Topics, map[string]string{"domain": cfg.PubSub.Subscription})
+}
+
+// brokerError says which broker did not answer, and what to try.
+func brokerError(cfg *Config, err error) error {
+	where := "project " + cfg.PubSub.Project
+	hint := "outboxctl config view shows where pubsub.project and pubsub.emulator come from"
+	if cfg.PubSub.Emulator != "" {
+		where = fmt.Sprintf("%s on the emulator at %s", where, cfg.PubSub.Emulator)
+		hint += "; outboxctl dev starts a local stack"
+	}
+	return withHint(preconditionErrorf("ask Pub/Sub (%s): %w", where, err), "%s", hint)
+}
