@@ -53,7 +53,7 @@ func Discover(dir string) (*Info, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for a running stack: %w", err)
 	}
-	held, err := lockHeld(dir)
+	held, err := InUse(dir)
 	if err != nil {
 		return nil, fmt.Errorf("look for a running stack: %w", err)
 	}

@@ -90,8 +90,8 @@ func (l *Lock) Release() error {
 	return nil
 }
 
-// lockHeld looks without keeping anything.
-func lockHeld(dir string) (bool, error) {
+// InUse reports whether a process holds the folder's lock.
+func InUse(dir string) (bool, error) {
 	file, err := os.Open(filepath.Join(dir, lockFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil

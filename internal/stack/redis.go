@@ -24,6 +24,8 @@ type RedisParams struct {
 	Port int
 	// InProcess takes the in-process server even where redis-server is installed.
 	InProcess bool
+	// Settings are added to redis-server's command line; the in-process server has none.
+	Settings map[string]string
 	// Log receives a line for each surprising step. May be nil.
 	Log io.Writer
 }
@@ -66,7 +68,7 @@ func StartRedis(ctx context.Context, params RedisParams) (*Redis, error) {
 	if err != nil {
 		return nil, fmt.Errorf("resolve state folder: %w", err)
 	}
-	server := &processRedis{path: path, stateDir: dir, log: params.Log, boundPort: params.Port}
+	server := &processRedis{path: path, stateDir: dir, log: params.Log, settings: params.Settings, boundPort: params.Port}
 	if err := server.prepare(ctx); err != nil {
 		return nil, err
 	}

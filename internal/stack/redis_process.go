@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,6 +22,7 @@ type processRedis struct {
 	path     string
 	stateDir string
 	log      io.Writer
+	settings map[string]string
 
 	owner     *owner
 	dir       string
@@ -77,11 +80,8 @@ func (r *processRedis) run(ctx context.Context, port int) error {
 	defer func() { _ = log.Close() }() // the server has its own descriptor
 
 	c, err := startChild(childSpec{
-		path: r.path,
-		args: []string{
-			"--bind", loopback, "--port", strconv.Itoa(port), "--dir", r.dir, "--pidfile", r.pidFile(),
-			"--save", "", "--appendonly", "no", "--daemonize", "no",
-		},
+		path:         r.path,
+		args:         r.arguments(port),
 		dir:          r.dir,
 		owner:        r.owner,
 		output:       log,
@@ -96,6 +96,17 @@ func (r *processRedis) run(ctx context.Context, port int) error {
 	}
 	r.child = c
 	return nil
+}
+
+func (r *processRedis) arguments(port int) []string {
+	args := []string{
+		"--bind", loopback, "--port", strconv.Itoa(port), "--dir", r.dir, "--pidfile", r.pidFile(),
+		"--save", "", "--appendonly", "no", "--daemonize", "no",
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.settings)) {
+		args = append(args, "--"+name, r.settings[name])
+	}
+	return args
 }
 
 // waitReady returns once our server, and not another one that happens to have the port, answers.

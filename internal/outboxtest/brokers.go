@@ -1,0 +1,66 @@
+package outboxtest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/stack"
+)
+
+// RedisDB is one test's own logical database.
+type RedisDB struct {
+	URL    string
+	Client *redis.Client
+}
+
+// Redis returns an empty Redis database: of redis-server where it is installed, otherwise of the in-process server.
+func Redis(t testing.TB) *RedisDB {
+	t.Helper()
+	require.NoError(t, shared.useRedis())
+	number := <-shared.redisDBs
+	url := fmt.Sprintf("redis://127.0.0.1:%d/%d", shared.redis.Port(), number)
+	client := redisClient(t, url)
+	t.Cleanup(func() {
+		// Runs before the client's own cleanup. The next test must find nothing.
+		require.NoError(t, client.FlushDB(context.Background()).Err())
+		shared.redisDBs <- number
+	})
+	return &RedisDB{URL: url, Client: client}
+}
+
+// RedisServer starts a server of the test's own, for tests that kill, restart or pause it.
+func RedisServer(t testing.TB) (*stack.Redis, *RedisDB) {
+	t.Helper()
+	dir, err := shared.serverDir()
+	require.NoError(t, err)
+	server, err := stack.StartRedis(context.Background(), stack.RedisParams{Dir: dir})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Kill()) })
+	return server, &RedisDB{URL: server.URL(), Client: redisClient(t, server.URL())}
+}
+
+func redisClient(t testing.TB, url string) *redis.Client {
+	t.Helper()
+	options, err := redis.ParseURL(url)
+	require.NoError(t, err)
+	client := redis.NewClient(options)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	return client
+}
+
+// PubSub returns a Pub/Sub fake of the test's own, stopped when the test ends.
+func PubSub(t testing.TB) *stack.PubSub {
+	t.Helper()
+	fake, err := stack.StartPubSub(context.Background(), stack.PubSubParams{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+		defer cancel()
+		require.NoError(t, fake.Stop(ctx))
+	})
+	return fake
+}

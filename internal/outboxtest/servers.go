@@ -1,0 +1,207 @@
+package outboxtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/stack"
+)
+
+const (
+	template = "outbox_template"
+	// redisDatabases is how many tests of one process can use Redis at the same time.
+	redisDatabases = 512
+	// setUpTimeout bounds what is done once for all tests, stopTimeout what is done after them.
+	setUpTimeout = 2 * time.Minute
+	stopTimeout  = 30 * time.Second
+	dirPattern   = "outboxctl-test-*"
+)
+
+// shared is what the tests of one process have in common. It is package state because TestMain and the tests meet nowhere else.
+var shared servers
+
+type servers struct {
+	mu       sync.Mutex
+	usable   bool // between Main's start and its end
+	dir      string
+	lock     *stack.Lock
+	postgres *stack.Postgres
+	admin    *pgxpool.Pool // on the maintenance database
+	redis    *stack.Redis
+	redisDBs chan int
+	names    int
+	failed   error // a set-up that failed once fails for everybody, at once
+}
+
+func (s *servers) open() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.usable = true
+}
+
+// stateDir returns a folder that the servers' unprivileged user can enter, and sweeps up after test processes that were killed.
+func (s *servers) stateDir() (string, error) {
+	if !s.usable {
+		return "", errors.New(`outboxtest: the package needs func TestMain(m *testing.M) { outboxtest.Main(m) }`)
+	}
+	if s.dir != "" {
+		return s.dir, nil
+	}
+	old, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPattern)) // fails only on a malformed pattern
+	for _, dir := range old {
+		if _, err := os.Stat(filepath.Join(dir, "ready")); err != nil {
+			continue // another process is about to lock it
+		}
+		if used, err := stack.InUse(dir); err == nil && !used {
+			_ = os.RemoveAll(dir)
+		}
+	}
+	dir, err := os.MkdirTemp("", dirPattern)
+	if err != nil {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return "", err
+	}
+	if s.lock, err = stack.AcquireLock(dir); err != nil {
+		return "", err
+	}
+	s.dir = dir
+	return dir, os.WriteFile(filepath.Join(dir, "ready"), nil, 0o600)
+}
+
+// once runs a set-up step under the lock and remembers its failure.
+func (s *servers) once(step func(ctx context.Context) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed != nil {
+		return s.failed
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), setUpTimeout)
+	defer cancel()
+	s.failed = step(ctx)
+	return s.failed
+}
+
+// usePostgres starts the server and prepares the template. It does not hang on a test's context: the server outlives the test.
+func (s *servers) usePostgres() error {
+	return s.once(func(ctx context.Context) error {
+		if s.admin != nil {
+			return nil
+		}
+		dir, err := s.stateDir()
+		if err != nil {
+			return err
+		}
+		if s.postgres, err = stack.StartPostgres(ctx, stack.PostgresParams{Dir: dir}); err != nil {
+			return err
+		}
+		admin, err := pgxpool.New(ctx, s.postgres.URL("postgres"))
+		if err != nil {
+			return err
+		}
+		if _, err := admin.Exec(ctx, "CREATE DATABASE "+template); err != nil {
+			admin.Close()
+			return err
+		}
+		if err := migrateDatabase(ctx, s.postgres.URL(template)); err != nil {
+			admin.Close()
+			return err
+		}
+		s.admin = admin
+		return nil
+	})
+}
+
+// migrateDatabase closes its connections before it returns: a database in use cannot be copied.
+func migrateDatabase(ctx context.Context, url string) error {
+	pool, err := pgxpool.New(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if _, err := migrate.Up(ctx, pool, migrate.Options{}); err != nil {
+		return fmt.Errorf("migrate the template database: %w", err)
+	}
+	return nil
+}
+
+func (s *servers) useRedis() error {
+	return s.once(func(ctx context.Context) error {
+		if s.redis != nil {
+			return nil
+		}
+		dir, err := s.stateDir()
+		if err != nil {
+			return err
+		}
+		s.redis, err = stack.StartRedis(ctx, stack.RedisParams{
+			Dir:      dir,
+			Settings: map[string]string{"databases": strconv.Itoa(redisDatabases)},
+		})
+		if err != nil {
+			return err
+		}
+		s.redisDBs = make(chan int, redisDatabases)
+		for db := range redisDatabases {
+			s.redisDBs <- db
+		}
+		return nil
+	})
+}
+
+// serverDir makes a folder for a server of one test's own.
+func (s *servers) serverDir() (string, error) {
+	var dir string
+	err := s.once(func(context.Context) error {
+		state, err := s.stateDir()
+		if err != nil {
+			return err
+		}
+		if dir, err = os.MkdirTemp(state, "own-*"); err != nil {
+			return err
+		}
+		return os.Chmod(dir, 0o755)
+	})
+	return dir, err
+}
+
+func (s *servers) nextName() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.names++
+	return "test_" + strconv.Itoa(s.names)
+}
+
+func (s *servers) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.usable = false
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+
+	var errs []error
+	if s.admin != nil {
+		s.admin.Close()
+	}
+	if s.postgres != nil {
+		// Nobody needs the data: skip the checkpoint.
+		errs = append(errs, s.postgres.Kill())
+	}
+	if s.redis != nil {
+		errs = append(errs, s.redis.Stop(ctx))
+	}
+	if s.dir != "" {
+		errs = append(errs, os.RemoveAll(s.dir), s.lock.Release())
+	}
+	return errors.Join(errs...)
+}
