@@ -25,20 +25,21 @@ func (d *Dispatcher) runOnce(ctx context.Context, sweep bool) runResult {
 		AfterSeq: after, Limit: got.rows, MaxBytes: got.bytes, Lease: d.cfg.Lease,
 		Except: d.board.except(d.flight.crowded),
 	}
+	started := time.Now()
 	rows, err := d.claim(p, sweep)
 	d.flight.land(got, rows)
 	if err != nil {
 		return runResult{err: err}
 	}
 	d.sizer.done(got.rows, len(rows))
-	d.launch(ctx, rows)
+	d.launch(ctx, started, rows)
 	return runResult{rows: len(rows), more: p.cutShort(rows), swept: sweep}
 }
 
 // claim leases rows. It is not cancelled with the loop: a claim that commits
 // while nobody listens any more would strand its rows until the lease ends.
 func (d *Dispatcher) claim(p ClaimParams, sweep bool) ([]Claimed, error) {
-	ctx, cancel := context.WithTimeout(d.abandon, d.cfg.SettleTimeout)
+	ctx, cancel := context.WithTimeout(d.abandon, claimTimeout)
 	defer cancel()
 	started := time.Now()
 	rows, err := d.store.Claim(ctx, p)
@@ -50,29 +51,31 @@ func (d *Dispatcher) claim(p ClaimParams, sweep bool) ([]Claimed, error) {
 	return rows, err
 }
 
-// launch sends claimed rows on their way, or, when the dispatcher is stopping,
-// gives them back untouched.
-func (d *Dispatcher) launch(ctx context.Context, rows []Claimed) {
+// launch sends rows claimed at started on their way, or, when the dispatcher is
+// stopping, gives them back untouched.
+func (d *Dispatcher) launch(ctx context.Context, started time.Time, rows []Claimed) {
 	if len(rows) == 0 {
 		return
 	}
-	if ctx.Err() != nil {
-		g := &group{bytes: payloadBytes(rows)}
-		var v Verdicts
-		for i := range rows {
-			g.rows = append(g.rows, &rows[i])
-			v.Released = append(v.Released, rows[i].Key)
-		}
+	groups := split(d.catalogue, d.cfg.MaxAttempts, rows)
+	for _, g := range groups {
+		g.claimed = started
 		d.flight.start(g)
 		d.groups.Add(1)
-		d.settleGroup(g, v)
-		return
 	}
-	for _, g := range split(d.catalogue, d.cfg.MaxAttempts, rows) {
-		d.flight.start(g)
-		d.groups.Add(1)
+	for _, g := range groups {
+		if ctx.Err() != nil {
+			d.release(g)
+			continue
+		}
 		go func() { _ = d.send(d.abandon, g) }() // the breaker has seen the error
 	}
+}
+
+// release gives back rows that were never handed to the broker.
+func (d *Dispatcher) release(g *group) {
+	d.cursor.rewind() // they are behind the hint now
+	d.settleGroup(g, Verdicts{Released: column(g.rows, func(r *Claimed) Key { return r.Key })})
 }
 
 // cutShort says whether the claim ended at one of its limits, so that there

@@ -9,11 +9,12 @@ import (
 
 // Defaults of Config.
 const (
-	DefaultBatchSize        = 50
-	DefaultPollInterval     = 500 * time.Millisecond
-	DefaultMaxAttempts      = 10
-	DefaultLease            = 30 * time.Second
-	DefaultPublishTimeout   = 10 * time.Second
+	DefaultBatchSize      = 50
+	DefaultPollInterval   = 500 * time.Millisecond
+	DefaultMaxAttempts    = 10
+	DefaultLease          = 30 * time.Second
+	DefaultPublishTimeout = 10 * time.Second
+	// DefaultSettleTimeout is shorter where the lease leaves less.
 	DefaultSettleTimeout    = 5 * time.Second
 	DefaultBackoffBase      = time.Second
 	DefaultBackoffMax       = 5 * time.Minute
@@ -22,6 +23,12 @@ const (
 	DefaultSettlers         = 2
 	DefaultMaxInFlight      = 8000
 	DefaultMaxInFlightBytes = 32 << 20
+)
+
+const (
+	settleTimeoutMin = 100 * time.Millisecond
+	// claimTimeout bounds one claim and one look.
+	claimTimeout = 10 * time.Second
 )
 
 // Config tunes a Dispatcher. Zero values mean the default.
@@ -39,7 +46,8 @@ type Config struct {
 	Lease time.Duration
 	// PublishTimeout bounds the wait for the broker's answer.
 	PublishTimeout time.Duration
-	// SettleTimeout bounds one settle transaction.
+	// SettleTimeout bounds one settle transaction. By default it is half of
+	// what the lease leaves after PublishTimeout, at most 5 s.
 	SettleTimeout time.Duration
 	Backoff       Backoff
 	// Workers is the number of claims that run side by side under load.
@@ -82,7 +90,7 @@ func (c Config) withDefaults() Config {
 	dur(&c.PollInterval, DefaultPollInterval)
 	dur(&c.Lease, DefaultLease)
 	dur(&c.PublishTimeout, DefaultPublishTimeout)
-	dur(&c.SettleTimeout, DefaultSettleTimeout)
+	dur(&c.SettleTimeout, min(max((c.Lease-c.PublishTimeout)/2, settleTimeoutMin), DefaultSettleTimeout))
 	dur(&c.Backoff.Base, DefaultBackoffBase)
 	dur(&c.Backoff.Max, DefaultBackoffMax)
 	dur(&c.ShutdownTimeout, DefaultShutdownTimeout)
@@ -95,6 +103,10 @@ func (c Config) withDefaults() Config {
 // Validate reports every problem of the configuration at once, defaults
 // applied.
 func (c Config) Validate() error { return c.withDefaults().validate() }
+
+// sendBy is how old a claim may be when its rows are sent. Later the lease
+// could end before the broker's answer is settled.
+func (c Config) sendBy() time.Duration { return c.Lease - c.PublishTimeout - c.SettleTimeout }
 
 func (c Config) validate() error {
 	var problems []error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -13,6 +14,9 @@ import (
 // errAttemptsSpent is the error of a row whose last attempts ended without a
 // verdict: publisher after publisher took it and was not heard of again.
 var errAttemptsSpent = errors.New("no attempts left: the last publisher that held this row ended without a verdict")
+
+// errTooLate is why claimed rows were given back unsent.
+var errTooLate = errors.New("rows came too late to be sent within their lease")
 
 // Dispatcher moves rows from a Store to a Publisher.
 //
@@ -32,6 +36,9 @@ type Dispatcher struct {
 	settler *settler
 	probes  *rate.Limiter
 	pulse   pulse
+
+	// published counts acknowledged rows since the start.
+	published atomic.Int64
 
 	// groups counts groups between claim and settle; revivals the goroutines
 	// that bring topics back. Run waits for both.

@@ -234,6 +234,7 @@ func TestConfigurationProblemsAreReportedTogether(t *testing.T) {
 	err := Config{Lease: 10 * time.Second, BatchSize: -1, MaxAttempts: -1}.Validate()
 	require.ErrorContains(t, err, "batch size must be at least 1")
 	require.ErrorContains(t, err, "max attempts must be at least 1")
-	require.ErrorContains(t, err, "lease 10s must be longer than publish timeout 10s plus 5s")
+	require.ErrorContains(t, err, "lease 10s must be longer than publish timeout 10s plus 100ms")
+	require.NoError(t, Config{Lease: 2 * time.Second, PublishTimeout: time.Second}.Validate())
 	require.NoError(t, Config{}.Validate())
 }

@@ -12,6 +12,9 @@ type group struct {
 	rows  []*Claimed
 	msgs  []Message
 	bytes int64
+	// claimed is when the claim was sent, by this machine's clock: the lease
+	// ends no earlier than that plus its length.
+	claimed time.Time
 	// died holds rows that are not offered to the broker at all.
 	died []Dead
 }
@@ -146,8 +149,15 @@ func (d *Dispatcher) send(abandon context.Context, g *group) error {
 		d.settleGroup(g, d.heldBack(g, err))
 		return err
 	}
-	ctx, cancel := context.WithTimeout(abandon, d.cfg.PublishTimeout)
 	started := time.Now()
+	if started.Sub(g.claimed) > d.cfg.sendBy() {
+		// The claim answered late, or the process stood still. Sending now
+		// could outlive the lease, and a second publisher would send it too.
+		d.observe.Trouble("send", errTooLate)
+		d.release(g)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(abandon, d.cfg.PublishTimeout)
 	results := d.publisher.Publish(ctx, g.topic, g.msgs)
 	cancel()
 	if abandon.Err() != nil {
@@ -155,6 +165,7 @@ func (d *Dispatcher) send(abandon context.Context, g *group) error {
 		return abandon.Err()
 	}
 	j := d.judge(g, results)
+	d.published.Add(int64(len(j.verdicts.Delivered)))
 	now := time.Now()
 	d.observe.Published(g.topic, now.Sub(started), j.attempts)
 	if j.outage != nil {

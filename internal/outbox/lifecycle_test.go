@@ -183,3 +183,25 @@ func TestBytesInFlightAreBounded(t *testing.T) {
 		require.Greater(t, most, int64(500))
 	})
 }
+
+func TestRowsOfALateClaimAreGivenBackUnsent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, func(c *Config) { c.Lease, c.PublishTimeout = 4*time.Second, time.Second })
+		b.store.add(3, "red")
+		slow := true
+		b.store.sweepCost = func(int) time.Duration {
+			if slow {
+				slow = false
+				return 3 * time.Second
+			}
+			return 0
+		}
+		start(t, b.Dispatcher)
+		time.Sleep(10 * time.Second)
+		require.Equal(t, []string{"send: " + errTooLate.Error()}, b.observer.troubles)
+		for _, r := range b.store.all() {
+			require.Equal(t, 1, b.broker.times(r.ID))
+			require.Zero(t, r.AttemptCount)
+		}
+	})
+}

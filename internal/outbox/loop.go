@@ -38,7 +38,7 @@ func (d *Dispatcher) turn(ctx context.Context, idle bool) runResult {
 }
 
 func (d *Dispatcher) look() (bool, error) {
-	ctx, cancel := context.WithTimeout(d.abandon, d.cfg.SettleTimeout)
+	ctx, cancel := context.WithTimeout(d.abandon, claimTimeout)
 	defer cancel()
 	started := time.Now()
 	after, sweep := d.cursor.next(started, false)

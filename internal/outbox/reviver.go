@@ -78,6 +78,7 @@ func (d *Dispatcher) trial(ctx context.Context, br *breaker) (tried bool, _ erro
 		return true, nil // no claim can single out this topic's rows
 	}
 	for _, after := range []int64{br.trialStart(), 0} {
+		started := time.Now()
 		rows, err := d.claimTrial(ctx, br, after)
 		if err != nil {
 			return false, nil // already observed, and not the topic's fault
@@ -87,10 +88,11 @@ func (d *Dispatcher) trial(ctx context.Context, br *breaker) (tried bool, _ erro
 		}
 		br.tried(rows[0].Seq)
 		if ctx.Err() != nil {
-			d.launch(ctx, rows)
+			d.launch(ctx, started, rows)
 			return false, nil
 		}
 		g := split(d.catalogue, d.cfg.MaxAttempts, rows)[0]
+		g.claimed = started
 		d.flight.start(g)
 		d.groups.Add(1)
 		return true, d.send(d.abandon, g)
