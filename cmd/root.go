@@ -42,6 +42,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 
 	addTo(root, groupOperate,
+		newEmitCmd(app, nil),
 		newStatsCmd(app),
 		newCheckCmd(app),
 		newCleanupCmd(app),
@@ -49,6 +50,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 	addTo(root, groupSetUp,
 		newMigrateCmd(app),
 		newTopicCmd(app),
+		newRegistryCmd(app),
 		newConfigCmd(app),
 		newVersionCmd(app),
 	)

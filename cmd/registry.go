@@ -1,0 +1,97 @@
+package cmd
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/registry"
+)
+
+func newRegistryCmd(app *App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "registry",
+		Short: "Show the catalogue of event types",
+	}
+	cmd.AddCommand(newRegistryListCmd(app, nil))
+	return cmd
+}
+
+type registryListOptions struct {
+	app *App
+
+	output outputFlag
+}
+
+// registryEntry is one event type as registry list shows it.
+type registryEntry struct {
+	Type          string          `json:"type"`
+	AggregateType string          `json:"aggregateType"`
+	Topic         string          `json:"topic"`
+	Description   string          `json:"description"`
+	Fields        []registryField `json:"fields"`
+}
+
+type registryField struct {
+	Name     string `json:"name"`
+	Type     string `json:"type"`
+	Required bool   `json:"required"`
+}
+
+func newRegistryListCmd(app *App, runF func(context.Context, *registryListOptions) error) *cobra.Command {
+	opts := &registryListOptions{app: app}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the event types with aggregate, topic and payload",
+		Long: `List every event type this binary knows: the aggregate it belongs to, the logical topic it is published on and, with
+-o wide or -o json, the fields of its payload (a question mark means optional). Needs no database.`,
+		Example: "  outboxctl registry list\n  outboxctl registry list -o wide\n  outboxctl registry list -o json | jq '.[] | select(.topic == \"billing\")'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if runF != nil {
+				return runF(cmd.Context(), opts)
+			}
+			return runRegistryList(opts)
+		},
+	}
+	addOutputFlag(cmd, &opts.output, listFormats()...)
+	return cmd
+}
+
+func runRegistryList(opts *registryListOptions) error {
+	all := registry.New().Entries()
+	rows := make([]registryEntry, len(all))
+	for i, e := range all {
+		rows[i] = registryEntry{e.EventType, e.AggregateType, e.Topic, e.Description, make([]registryField, len(e.Fields))}
+		for j, f := range e.Fields {
+			rows[i].Fields[j] = registryField(f)
+		}
+	}
+	return writeList(opts.app, opts.output.format, registryView(), rows)
+}
+
+func registryView() view[registryEntry] {
+	return view[registryEntry]{
+		id: func(e registryEntry) string { return e.Type },
+		columns: []column[registryEntry]{
+			{head: "type", cell: func(e registryEntry, _ *cellStyle) string { return e.Type }},
+			{head: "aggregate", cell: func(e registryEntry, _ *cellStyle) string { return e.AggregateType }},
+			{head: "topic", cell: func(e registryEntry, _ *cellStyle) string { return e.Topic }},
+			{head: "description", cell: func(e registryEntry, _ *cellStyle) string { return e.Description }},
+			{head: "payload", wide: true, cell: func(e registryEntry, _ *cellStyle) string { return payloadCell(e.Fields) }},
+		},
+	}
+}
+
+// payloadCell names the fields of a payload, the optional ones with a question mark.
+func payloadCell(fields []registryField) string {
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = f.Name
+		if !f.Required {
+			names[i] += "?"
+		}
+	}
+	return strings.Join(names, ", ")
+}
