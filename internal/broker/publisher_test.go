@@ -3,7 +3,6 @@ package broker_test
 import (
 	"context"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -119,60 +118,19 @@ func TestPublishAtTheSizeLimit(t *testing.T) {
 	}
 }
 
-// Requests wait for room rather than pile up in memory.
-func TestPublishBoundsWhatIsInFlight(t *testing.T) {
+// Requests wait for room rather than pile up in memory, and give up waiting in time.
+func TestPublishWaitsForRoom(t *testing.T) {
 	t.Parallel()
-	fake, publisher := start(t, broker.Config{Concurrency: 2})
-	var mu sync.Mutex
-	under, most, full := 0, 0, make(chan struct{})
-	fake.OnPublish(func(ctx context.Context, _ stack.PublishCall) stack.PublishFault {
-		mu.Lock()
-		under++
-		most = max(most, under)
-		if under == 2 && most == 2 {
-			select {
-			case <-full:
-			default:
-				close(full)
-			}
-		}
-		mu.Unlock()
-		// Nobody leaves before two are here: were more let in, they would be counted.
-		select {
-		case <-full:
-		case <-ctx.Done():
-		}
-		mu.Lock()
-		under--
-		mu.Unlock()
-		return stack.PublishFault{}
-	})
-	msgs := make([]outbox.Message, 12)
-	for i := range msgs {
-		msgs[i] = message("m", string(make([]byte, 2<<20)))
-	}
-	for _, r := range publisher.Publish(t.Context(), logical, msgs) {
-		require.NoError(t, r.Err)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	require.Equal(t, 2, most)
-}
-
-func TestPublishWaitingForRoomEndsWithTheContext(t *testing.T) {
-	t.Parallel()
-	fake, publisher := start(t, broker.Config{Concurrency: 1})
+	fake, publisher := start(t, broker.Config{Concurrency: 1, PublishTimeout: 300 * time.Millisecond})
 	arrived, release := hold(fake)
 	first := make(chan []outbox.Result, 1)
 	go func() { first <- publisher.Publish(t.Context(), logical, []outbox.Message{message("e1", "{}")}) }()
 	<-arrived
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	results := publisher.Publish(ctx, logical, []outbox.Message{message("e2", "{}")})
-	require.Equal(t, "Canceled", outbox.CodeOf(results[0].Err))
+	results := publisher.Publish(t.Context(), logical, []outbox.Message{message("e2", "{}")})
+	require.Equal(t, "DeadlineExceeded", outbox.CodeOf(results[0].Err))
+	require.Equal(t, "DeadlineExceeded", outbox.CodeOf((<-first)[0].Err))
+	require.Equal(t, 1, fake.Calls()["Publish"], "the second request was sent without room")
 	release()
-	require.NoError(t, (<-first)[0].Err)
-	require.Equal(t, []string{"e1"}, storedIDs(fake))
 }
 
 func TestPublishAcrossAnOutage(t *testing.T) {

@@ -13,7 +13,7 @@ const (
 	MaxRequestMessages = 1000
 	// MaxRequestBytes is Pub/Sub's limit for the encoded request, the topic's
 	// name and all framing included.
-	MaxRequestBytes = 10_000_000
+	MaxRequestBytes = outbox.MaxRequestBytes
 	// preferredRequestBytes is where a request with several messages ends: a
 	// lost connection repeats less, and several requests overlap. A larger
 	// message travels alone.
@@ -32,7 +32,7 @@ func requests(path string, msgs []outbox.Message) iter.Seq[span] {
 		base := fieldSize(len(path))
 		part := span{bytes: base}
 		for i, m := range msgs {
-			size := fieldSize(messageSize(m))
+			size := fieldSize(outbox.MessageBytes(len(m.Data), m.Attributes))
 			full := part.to-part.from == MaxRequestMessages || part.bytes+size > preferredRequestBytes
 			if full && part.to > part.from {
 				if !yield(part) {
@@ -47,18 +47,6 @@ func requests(path string, msgs []outbox.Message) iter.Seq[span] {
 			yield(part)
 		}
 	}
-}
-
-// messageSize is the encoded size of one message, computed without encoding it.
-func messageSize(m outbox.Message) int {
-	n := 0
-	if len(m.Data) > 0 {
-		n = fieldSize(len(m.Data))
-	}
-	for k, v := range m.Attributes {
-		n += fieldSize(fieldSize(len(k)) + fieldSize(len(v)))
-	}
-	return n
 }
 
 // fieldSize is a length-delimited field: one byte of tag, the length, the content.
