@@ -311,8 +311,7 @@ BEGIN
     FOR f IN
         SELECT oid::regprocedure FROM pg_proc
          WHERE pronamespace = current_schema()::regnamespace
-           AND proname IN ('outbox_emit', 'outbox_emit_many', 'outbox_emit_rows', 'outbox_event_rows',
-               'outbox_check_event', 'outbox_field_bytes', 'outbox_expected_aggregate_name')
+           AND proname IN ('outbox_emit', 'outbox_emit_many', 'outbox_emit_rows', 'outbox_event_rows', 'outbox_check_event')
     LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f);
     END LOOP;

@@ -1,0 +1,96 @@
+package migrate_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	refusedUpdate   = "OX100"
+	refusedDelete   = "OX101"
+	refusedTruncate = "OX102"
+)
+
+func TestGuards(t *testing.T) {
+	t.Parallel()
+	pool := migrated(t)
+	exec(t, pool, insert)
+	exec(t, pool, `INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count)
+		SELECT id, event_type, aggregate_type, aggregate_id, payload_json, 'max_attempts', 'x', 10 FROM outbox_events`)
+	exec(t, pool, `INSERT INTO outbox_audit (actor, action) VALUES ('me', 'test')`)
+
+	immutable := map[string][]string{
+		"outbox_events": {"id", "event_type", "aggregate_type", "aggregate_id", "payload_json", "created_at",
+			"namespace", "tenant_id", "dedupe_key", "max_attempts", "headers"},
+		"outbox_dlq": {"id", "event_id", "event_type", "aggregate_type", "aggregate_id", "payload_json", "headers", "error_reason",
+			"error_message", "attempt_count", "failed_at", "namespace", "tenant_id", "topic", "fingerprint", "event_created_at"},
+		"outbox_audit": {"at", "actor", "db_user", "action", "reason", "detail", "affected"},
+	}
+	mutable := map[string][]string{
+		"outbox_events": {"published_at", "attempt_count", "last_error", "next_attempt_at", "locked_by", "locked_until", "dead_at",
+			"broker_message_id", "updated_at"},
+		"outbox_dlq": {"state", "state_changed_at", "audit_id"},
+	}
+	for table, names := range immutable {
+		for _, name := range names {
+			_, err := pool.Exec(t.Context(), "UPDATE "+table+" SET "+name+" = "+name)
+			require.Equal(t, refusedUpdate, state(t, err), "%s.%s", table, name)
+		}
+	}
+	for table, names := range mutable {
+		for _, name := range names {
+			exec(t, pool, "UPDATE "+table+" SET "+name+" = "+name)
+		}
+	}
+	// Every column is in one of the lists, so a new one cannot be forgotten.
+	for _, table := range []string{"outbox_events", "outbox_dlq", "outbox_audit"} {
+		listed := append(append([]string{}, immutable[table]...), mutable[table]...)
+		require.ElementsMatch(t, queryAll(t, pool, `
+			SELECT column_name::text FROM information_schema.columns
+			 WHERE table_name = $1 AND table_schema = current_schema() AND is_identity = 'NO'`, table), listed)
+	}
+	_, err := pool.Exec(t.Context(), "UPDATE outbox_events SET seq = DEFAULT")
+	require.Equal(t, refusedUpdate, state(t, err), "a new seq would reorder events")
+
+	for _, table := range []string{"outbox_events", "outbox_dlq", "outbox_audit"} {
+		_, err := pool.Exec(t.Context(), "DELETE FROM "+table)
+		require.Equal(t, refusedDelete, state(t, err), table)
+		_, err = pool.Exec(t.Context(), "TRUNCATE "+table)
+		require.Equal(t, refusedTruncate, state(t, err), table)
+	}
+	for _, finished := range []string{"published_at = now()", "dead_at = now()"} {
+		exec(t, pool, insert)
+		exec(t, pool, "UPDATE outbox_events SET "+finished)
+		exec(t, pool, "DELETE FROM outbox_events")
+	}
+	exec(t, pool, "UPDATE outbox_dlq SET state = 'discarded'")
+	exec(t, pool, "DELETE FROM outbox_dlq")
+	_, err = pool.Exec(t.Context(), "UPDATE outbox_dlq SET state = 'gone'")
+	require.NoError(t, err, "no row, no check")
+}
+
+func TestTenantRuleIsACheck(t *testing.T) {
+	t.Parallel()
+	pool := migrated(t)
+	const sql = `INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, tenant_id, dedupe_key)
+		VALUES (gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), '{}', $1::text::uuid, $2)`
+	const tenant = "0192d3a0-0000-7000-8000-000000000001"
+	for _, tc := range []struct {
+		tenant, key *string
+		want        string
+	}{
+		{nil, nil, ""},
+		{ptr(tenant), nil, ""},
+		{nil, ptr("k"), ""},
+		{ptr(tenant), ptr(tenant + "/k"), ""},
+		{ptr(tenant), ptr("k"), "23514"},
+		{ptr(tenant), ptr(tenant), "23514"},
+		{ptr(tenant), ptr("x" + tenant + "/k"), "23514"},
+	} {
+		_, err := pool.Exec(t.Context(), sql, tc.tenant, tc.key)
+		require.Equal(t, tc.want, state(t, err), "%v %v", tc.tenant, tc.key)
+	}
+}
+
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,272 @@
+package migrate_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/migrate"
+)
+
+func latest(t *testing.T, pool *pgxpool.Pool) int64 {
+	t.Helper()
+	v, err := migrate.Version(t.Context(), pool, migrate.Options{})
+	require.NoError(t, err)
+	return v.Binary
+}
+
+func TestUpDownUpLeavesTheSameSchema(t *testing.T) {
+	t.Parallel()
+	pool := migrated(t)
+	once := catalogue(t, pool)
+	require.NotEmpty(t, once)
+	_, err := migrate.Down(t.Context(), pool, migrate.Options{To: migrate.AllSteps})
+	require.NoError(t, err)
+	require.Empty(t, catalogue(t, pool), "down to nothing leaves nothing, not even the version table")
+	_, err = migrate.Up(t.Context(), pool, migrate.Options{})
+	require.NoError(t, err)
+	require.Empty(t, differ(once, catalogue(t, pool)))
+}
+
+func TestEveryDownUndoesItsUp(t *testing.T) {
+	t.Parallel()
+	pool := emptyDB(t)
+	list, err := migrate.Status(t.Context(), pool, migrate.Options{})
+	require.NoError(t, err)
+	_, err = migrate.Up(t.Context(), pool, migrate.Options{To: 1})
+	require.NoError(t, err)
+	for _, s := range list[1:] {
+		before := catalogue(t, pool)
+		_, err := migrate.Up(t.Context(), pool, migrate.Options{To: s.Version})
+		require.NoError(t, err)
+		after := catalogue(t, pool)
+		require.NotEmpty(t, differ(before, after), s.Name)
+		res, err := migrate.Down(t.Context(), pool, migrate.Options{})
+		require.NoError(t, err)
+		require.Len(t, res.Ran, 1, "one step is the default")
+		require.Empty(t, differ(before, catalogue(t, pool)), "%s leaves something behind", s.Name)
+		_, err = migrate.Up(t.Context(), pool, migrate.Options{To: s.Version})
+		require.NoError(t, err)
+		require.Empty(t, differ(after, catalogue(t, pool)), "%s is different the second time", s.Name)
+	}
+}
+
+func TestTwoAtOnceOneApplies(t *testing.T) {
+	t.Parallel()
+	pool := emptyDB(t)
+	var (
+		second  migrate.Result
+		err2    error
+		done    sync.WaitGroup
+		started sync.Once
+		waits   = make(chan struct{})
+		told    sync.Once
+	)
+	first, err := migrate.Up(t.Context(), pool, migrate.Options{Progress: func(string) {
+		started.Do(func() {
+			done.Go(func() {
+				second, err2 = migrate.Up(t.Context(), pool, migrate.Options{Progress: func(line string) {
+					if strings.Contains(line, "waiting for another migration") {
+						told.Do(func() { close(waits) })
+					}
+				}})
+			})
+			<-waits
+		})
+	}})
+	done.Wait()
+	require.NoError(t, err)
+	require.NoError(t, err2)
+	require.Len(t, first.Ran, int(latestCount(t, pool)))
+	require.Empty(t, second.Ran, "nothing was left for the second")
+	require.Positive(t, second.Waited)
+	require.Equal(t, first.To, second.To)
+	require.Equal(t, latestCount(t, pool), queryOne[int64](t, pool, `SELECT count(*) FROM outbox_schema_version WHERE version_id > 0`))
+}
+
+func latestCount(t *testing.T, pool *pgxpool.Pool) int64 {
+	t.Helper()
+	list, err := migrate.Status(t.Context(), pool, migrate.Options{})
+	require.NoError(t, err)
+	return int64(len(list))
+}
+
+func TestWaitForAnotherRunIsBounded(t *testing.T) {
+	t.Parallel()
+	pool := emptyDB(t)
+	holder, err := pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer holder.Release()
+	_, err = holder.Exec(t.Context(), "SELECT pg_advisory_lock($1)", migrate.LockKey)
+	require.NoError(t, err)
+
+	_, err = migrate.Up(t.Context(), pool, migrate.Options{Wait: -1})
+	var busy *migrate.BusyError
+	require.ErrorAs(t, err, &busy)
+	require.Equal(t, int32(holder.Conn().PgConn().PID()), busy.PID, "the error names the backend to look at")
+	require.Empty(t, catalogue(t, pool))
+}
+
+// A reader that never ends delays the migration; producers pass between its tries.
+func TestLongReaderDelaysTheMigrationOnly(t *testing.T) {
+	t.Parallel()
+	pool := emptyDB(t)
+	_, err := migrate.Up(t.Context(), pool, migrate.Options{To: 1})
+	require.NoError(t, err)
+	reader, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = reader.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = reader.Exec(t.Context(), "SELECT FROM outbox_events")
+	require.NoError(t, err)
+
+	tries := 0
+	res, err := migrate.Up(t.Context(), pool, migrate.Options{LockTimeout: 20e6, Progress: func(line string) {
+		if !strings.Contains(line, "somebody holds a lock") {
+			return
+		}
+		tries++
+		_, err := pool.Exec(t.Context(), insert)
+		require.NoError(t, err, "the waiting migration must not hold producers up")
+		if tries == 2 {
+			require.NoError(t, reader.Rollback(t.Context()))
+		}
+	}})
+	require.NoError(t, err)
+	require.Equal(t, 2, tries)
+	require.Equal(t, latest(t, pool), res.To)
+	require.Equal(t, int64(2), queryOne[int64](t, pool, "SELECT count(*) FROM outbox_events WHERE seq IS NOT NULL"))
+}
+
+func TestRetriesAreBounded(t *testing.T) {
+	t.Parallel()
+	pool := emptyDB(t)
+	_, err := migrate.Up(t.Context(), pool, migrate.Options{To: 1})
+	require.NoError(t, err)
+	reader, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = reader.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = reader.Exec(t.Context(), "SELECT FROM outbox_events")
+	require.NoError(t, err)
+
+	_, err = migrate.Up(t.Context(), pool, migrate.Options{LockTimeout: 20e6, RetryFor: -1})
+	var partial *migrate.PartialError
+	require.ErrorAs(t, err, &partial)
+	require.True(t, migrate.IsLockTimeout(err))
+	require.Equal(t, int64(2), partial.Failed.Version)
+	require.Contains(t, partial.Hint(), "pg_stat_activity")
+}
+
+func TestReadingChangesNothing(t *testing.T) {
+	t.Parallel()
+	for name, pool := range map[string]*pgxpool.Pool{"empty": emptyDB(t), "migrated": migrated(t)} {
+		// A connection that may not write: any attempt to is an error here.
+		cfg := pool.Config()
+		cfg.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+		reader, err := pgxpool.NewWithConfig(t.Context(), cfg)
+		require.NoError(t, err)
+		defer reader.Close()
+		// Held by somebody else, the lock must not matter to readers.
+		exec(t, pool, "SELECT pg_advisory_lock($1)", migrate.LockKey)
+
+		before := catalogue(t, pool)
+		list, err := migrate.Status(t.Context(), reader, migrate.Options{})
+		require.NoError(t, err)
+		v, err := migrate.Version(t.Context(), reader, migrate.Options{})
+		require.NoError(t, err)
+		up, err := migrate.Plan(t.Context(), reader, migrate.Options{}, false)
+		require.NoError(t, err)
+		down, err := migrate.Plan(t.Context(), reader, migrate.Options{To: migrate.AllSteps}, true)
+		require.NoError(t, err)
+		_, err = migrate.Losses(t.Context(), reader, down)
+		require.NoError(t, err)
+		require.Empty(t, differ(before, catalogue(t, pool)))
+
+		if name == "empty" {
+			require.Empty(t, before)
+			require.Equal(t, migrate.Versions{Database: 0, Binary: v.Binary, Pending: len(list)}, v)
+			require.Len(t, up, len(list))
+			require.Empty(t, down)
+			require.Contains(t, up[0].SQL, "CREATE TABLE outbox_events")
+			require.NotContains(t, up[0].SQL, "DROP TABLE")
+		} else {
+			require.Equal(t, migrate.Versions{Database: v.Binary, Binary: v.Binary}, v)
+			require.Empty(t, up)
+			require.Len(t, down, len(list))
+			require.Contains(t, down[len(down)-1].SQL, "DROP TABLE IF EXISTS outbox_events")
+			require.False(t, list[0].AppliedAt.IsZero())
+		}
+	}
+}
+
+func TestNewerDatabaseIsRefused(t *testing.T) {
+	t.Parallel()
+	pool := migrated(t)
+	exec(t, pool, "INSERT INTO outbox_schema_version (version_id, is_applied) VALUES (99999, true)")
+	before := catalogue(t, pool)
+	var newer *migrate.NewerError
+	_, err := migrate.Up(t.Context(), pool, migrate.Options{})
+	require.ErrorAs(t, err, &newer)
+	require.Equal(t, &migrate.NewerError{Database: 99999, Binary: newer.Binary, Unknown: []int64{99999}}, newer)
+	_, err = migrate.Down(t.Context(), pool, migrate.Options{})
+	require.ErrorAs(t, err, &newer)
+	require.Empty(t, differ(before, catalogue(t, pool)))
+	list, err := migrate.Status(t.Context(), pool, migrate.Options{})
+	require.NoError(t, err, "looking is always possible")
+	require.True(t, list[len(list)-1].Unknown)
+}
+
+// A pool of one connection must do: the run may not ask for a second one while it holds the first.
+func TestPoolOfOne(t *testing.T) {
+	t.Parallel()
+	cfg := emptyDB(t).Config()
+	cfg.MaxConns = 1
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	defer pool.Close()
+	_, err = migrate.Up(t.Context(), pool, migrate.Options{})
+	require.NoError(t, err)
+	require.Equal(t, "0", queryOne[string](t, pool, "SHOW lock_timeout"), "the run's settings do not stay in the pool")
+}
+
+func TestEveryExecMode(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol, pgx.QueryExecModeDescribeExec} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			cfg := emptyDB(t).Config()
+			cfg.ConnConfig.DefaultQueryExecMode = mode
+			pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+			require.NoError(t, err)
+			defer pool.Close()
+			_, err = migrate.Up(t.Context(), pool, migrate.Options{})
+			require.NoError(t, err)
+			_, err = migrate.Down(t.Context(), pool, migrate.Options{To: migrate.AllSteps})
+			require.NoError(t, err)
+		})
+	}
+}
+
+func TestFailureNamesTheStepAndKeepsTheOnesBefore(t *testing.T) {
+	t.Parallel()
+	pool := emptyDB(t)
+	files := fstest.MapFS{
+		"00001_good.sql": {Data: []byte("-- +goose Up\nCREATE TABLE good ();\n-- +goose Down\nDROP TABLE good;\n")},
+		"00002_bad.sql":  {Data: []byte("-- +goose Up\nCREATE TABLE half ();\nSELECT 1/0;\n-- +goose Down\nDROP TABLE half;\n")},
+	}
+	res, err := migrate.Up(t.Context(), pool, migrate.Options{Migrations: files})
+	var partial *migrate.PartialError
+	require.ErrorAs(t, err, &partial)
+	require.Equal(t, []migrate.Step{{Version: 1, Name: "00001_good.sql"}}, partial.Applied)
+	require.Equal(t, migrate.Step{Version: 2, Name: "00002_bad.sql"}, partial.Failed)
+	require.Equal(t, "22012", state(t, errors.Unwrap(partial)))
+	require.Len(t, res.Ran, 1)
+	require.Equal(t, []string{"good", "outbox_schema_version"}, queryAll(t, pool,
+		"SELECT relname::text FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace ORDER BY 1"))
+}

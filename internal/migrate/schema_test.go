@@ -1,0 +1,161 @@
+package migrate_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/registry"
+)
+
+func TestFirstMigrationIsTheLockedTable(t *testing.T) {
+	t.Parallel()
+	pool := emptyDB(t)
+	_, err := migrate.Up(t.Context(), pool, migrate.Options{To: 1})
+	require.NoError(t, err)
+	require.Equal(t, []string{
+		"id uuid NO ",
+		"event_type event_type_enum NO ",
+		"aggregate_type aggregate_type_enum NO ",
+		"aggregate_id uuid NO ",
+		"payload_json jsonb NO ",
+		"created_at timestamptz NO now()",
+		"published_at timestamptz YES ",
+		"attempt_count int4 NO 0",
+		"last_error text YES ",
+	}, columns(t, pool))
+	require.Equal(t, []string{
+		"CREATE INDEX idx_outbox_events_event_type ON outbox_events USING btree (event_type)",
+		"CREATE INDEX idx_outbox_events_published_at ON outbox_events USING btree (published_at)",
+		"CREATE INDEX outbox_events_aggregate_idx ON outbox_events USING btree (aggregate_type, aggregate_id)",
+		"CREATE UNIQUE INDEX outbox_events_pkey ON outbox_events USING btree (id)",
+	}, indexes(t, pool))
+}
+
+func TestLaterMigrationsKeepTheLockedColumns(t *testing.T) {
+	t.Parallel()
+	pool := migrated(t)
+	require.Equal(t, []string{
+		"id uuid NO ",
+		"event_type event_type_enum NO ",
+		"aggregate_type aggregate_type_enum NO ",
+		"aggregate_id uuid NO ",
+		"payload_json jsonb NO ",
+		"created_at timestamptz NO now()",
+		"published_at timestamptz YES ",
+		"attempt_count int4 NO 0",
+		"last_error text YES ",
+		"namespace text NO 'default'::text",
+		"tenant_id uuid YES ",
+		"dedupe_key text YES ",
+		"max_attempts int4 YES ",
+		"headers jsonb YES ",
+		"next_attempt_at timestamptz NO now()",
+		"locked_by uuid YES ",
+		"locked_until timestamptz YES ",
+		"dead_at timestamptz YES ",
+		"broker_message_id text YES ",
+		"updated_at timestamptz NO now()",
+		"seq int8 NO ",
+	}, columns(t, pool))
+	require.Equal(t, "ALWAYS", queryOne[string](t, pool,
+		`SELECT identity_generation FROM information_schema.columns WHERE table_name = 'outbox_events' AND column_name = 'seq'`))
+	require.Equal(t, []string{"fillfactor=50"}, queryOne[[]string](t, pool,
+		`SELECT reloptions FROM pg_class WHERE oid = 'outbox_events'::regclass`))
+}
+
+func TestEnumValues(t *testing.T) {
+	t.Parallel()
+	pool := migrated(t)
+	require.Equal(t, []string{
+		"order_created", "order_state_changed", "line_item_state_changed", "license_status_changed", "media_uploaded",
+		"payment_settled", "cash_collected", "vendor_payout_recorded", "notification_requested", "order_expired",
+		"order_canceled", "reservation_released", "ad_created", "ad_updated", "ad_paused", "ad_activated", "ad_expired",
+		"ad_daily_rollup_ready",
+	}, queryAll(t, pool, `SELECT unnest(enum_range(NULL::event_type_enum))::text`))
+	require.Equal(t, []string{
+		"vendor_order", "checkout_group", "license", "store", "media", "ledger_event", "notification", "ad",
+	}, queryAll(t, pool, `SELECT unnest(enum_range(NULL::aggregate_type_enum))::text`))
+	require.Equal(t, []string{
+		"max_attempts", "unknown_event_type", "invalid_payload", "aggregate_mismatch", "message_too_large", "rejected_by_broker",
+	}, queryAll(t, pool, `SELECT unnest(enum_range(NULL::outbox_dlq_reason))::text`))
+}
+
+// One such index would end HOT updates: every claim would write every index.
+func TestNoIndexMentionsALeaseColumn(t *testing.T) {
+	t.Parallel()
+	pool := migrated(t)
+	const mentions = `
+SELECT i.indexrelid::regclass || ' ' || a.attname
+  FROM pg_index i
+  JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid AND d.refobjid = i.indrelid AND d.refobjsubid > 0
+  JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = d.refobjsubid
+ WHERE i.indrelid = 'outbox_events'::regclass
+   AND a.attname IN ('locked_by', 'locked_until', 'next_attempt_at', 'attempt_count', 'last_error', 'updated_at')
+ ORDER BY 1`
+	require.Empty(t, queryAll(t, pool, mentions))
+
+	// The query sees a column in the key, in an expression and in a predicate alike.
+	exec(t, pool, `CREATE INDEX a ON outbox_events (attempt_count)`)
+	exec(t, pool, `CREATE INDEX b ON outbox_events ((locked_by IS NULL))`)
+	exec(t, pool, `CREATE INDEX c ON outbox_events (seq) WHERE next_attempt_at IS NOT NULL`)
+	require.Equal(t, []string{"a attempt_count", "b locked_by", "c next_attempt_at"}, queryAll(t, pool, mentions))
+}
+
+func TestIndexesOfTheFinishedSchema(t *testing.T) {
+	t.Parallel()
+	require.Subset(t, indexes(t, migrated(t)), []string{
+		"CREATE INDEX outbox_events_aggregate_idx ON outbox_events USING btree (aggregate_type, aggregate_id)",
+		"CREATE INDEX outbox_events_event_type_idx ON outbox_events USING btree (event_type) WHERE (published_at IS NULL)",
+		"CREATE INDEX outbox_events_published_at_idx ON outbox_events USING btree (published_at) WHERE (published_at IS NOT NULL)",
+		"CREATE INDEX outbox_events_seq_claim_idx ON outbox_events USING btree (seq) WHERE ((published_at IS NULL) AND (dead_at IS NULL))",
+		"CREATE UNIQUE INDEX outbox_events_dedupe_idx ON outbox_events USING btree (namespace, event_type, dedupe_key) WHERE (dedupe_key IS NOT NULL)",
+		"CREATE UNIQUE INDEX outbox_events_pkey ON outbox_events USING btree (id)",
+	})
+}
+
+// The claim must stay a HOT update: this is what fillfactor and narrow indexes are for.
+func TestClaimIsHOT(t *testing.T) {
+	t.Parallel()
+	pool := migrated(t)
+	exec(t, pool, `INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json)
+		SELECT gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), jsonb_build_object('pad', repeat('x', 100 + n % 500))
+		  FROM generate_series(1, 1000) AS n`)
+	exec(t, pool, `UPDATE outbox_events SET locked_by = gen_random_uuid(), locked_until = now(), updated_at = now()`)
+	eventually(t, pool, `SELECT n_tup_upd = 1000 FROM pg_stat_user_tables WHERE relname = 'outbox_events'`)
+	require.GreaterOrEqual(t, queryOne[int64](t, pool, `SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'outbox_events'`), int64(950))
+}
+
+// Registry, enum and SQL function must name the same aggregates.
+func TestExpectedAggregateAgreesWithTheRegistry(t *testing.T) {
+	t.Parallel()
+	pool := migrated(t)
+	reg := registry.New()
+	for _, eventType := range queryAll(t, pool, `SELECT unnest(enum_range(NULL::event_type_enum))::text`) {
+		want, _, ok := reg.Resolve(eventType)
+		require.True(t, ok, eventType)
+		require.Equal(t, want, queryOne[string](t, pool, `SELECT outbox_expected_aggregate($1::text::event_type_enum)::text`, eventType))
+	}
+}
+
+func TestStatusView(t *testing.T) {
+	t.Parallel()
+	pool := migrated(t)
+	for status, columns := range map[string]string{
+		"pending":    "locked_until = NULL",
+		"processing": "locked_until = now() + interval '1 minute'",
+		"delivered":  "published_at = now()",
+		"dead":       "dead_at = now()",
+	} {
+		var id string
+		require.NoError(t, pool.QueryRow(t.Context(), insert+" RETURNING id").Scan(&id))
+		exec(t, pool, fmt.Sprintf("UPDATE outbox_events SET %s WHERE id = $1::text::uuid", columns), id)
+		require.Equal(t, status, queryOne[string](t, pool, `SELECT status FROM outbox_event_status WHERE id = $1::text::uuid`, id))
+	}
+	exec(t, pool, insert)
+	exec(t, pool, `UPDATE outbox_events SET locked_until = now() - interval '1 second' WHERE locked_until IS NULL AND published_at IS NULL AND dead_at IS NULL`)
+	require.Equal(t, int64(2), queryOne[int64](t, pool, `SELECT count(*) FROM outbox_event_status WHERE status = 'pending'`),
+		"an expired lease is pending again")
+}
