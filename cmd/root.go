@@ -46,6 +46,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 		newStatsCmd(app),
 		newCheckCmd(app),
 		newCleanupCmd(app),
+		newDoctorCmd(app),
 	)
 	addTo(root, groupSetUp,
 		newMigrateCmd(app),

@@ -11,10 +11,9 @@ import (
 
 // Thresholds beyond which a figure is worth a remark.
 const (
-	manyUpdates  = 10_000
-	lowHotShare  = 0.35 // every claim should be HOT, no settle can be: half of all updates is healthy
-	manyDead     = 50_000
-	longHeldXmin = 5 * time.Minute
+	manyUpdates = 10_000
+	lowHotShare = 0.35 // every claim should be HOT, no settle can be: half of all updates is healthy
+	manyDead    = 50_000
 )
 
 func (d Database) vacuum(ctx context.Context) ([]Finding, error) {
@@ -74,7 +73,7 @@ SELECT 'prepared transaction ' || gid, now() - prepared, prepared FROM pg_prepar
 UNION ALL
 SELECT 'replication slot ' || slot_name || CASE WHEN active THEN '' ELSE ' (inactive)' END, NULL, NULL
   FROM pg_replication_slots WHERE (xmin IS NOT NULL OR catalog_xmin IS NOT NULL) AND NOT active
- ORDER BY 2 DESC NULLS LAST`, longHeldXmin)
+ ORDER BY 2 DESC NULLS LAST`, d.XminHeldFor)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +90,7 @@ SELECT 'replication slot ' || slot_name || CASE WHEN active THEN '' ELSE ' (inac
 		return nil
 	})
 	if err == nil && found == nil {
-		found = ok("nobody has pinned it for more than %s", longHeldXmin)
+		found = ok("nobody has pinned it for more than %s", d.XminHeldFor)
 	}
 	return found, err
 }

@@ -21,8 +21,13 @@ type Database struct {
 	Indexes []string
 	// ExecMode is how statements are sent.
 	ExecMode string
-	Now      func() time.Time
+	// XminHeldFor is how long somebody may keep vacuum from its work before it is worth a remark.
+	XminHeldFor time.Duration
+	Now         func() time.Time
 }
+
+// DefaultXminHeldFor is longer than honest transactions and shorter than the trouble they would cause.
+const DefaultXminHeldFor = 5 * time.Minute
 
 // Checks are the checks of the server and of the outbox's tables.
 func (d Database) Checks() []Check {

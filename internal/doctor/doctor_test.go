@@ -1,0 +1,124 @@
+package doctor_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/doctor"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/registry"
+)
+
+func TestMain(m *testing.M) { outboxtest.Main(m) }
+
+// examine returns the findings of one check of the database.
+func examine(t *testing.T, pool *pgxpool.Pool, check string, change func(*doctor.Database)) []doctor.Finding {
+	t.Helper()
+	d := doctor.Database{
+		Pool: pool, EventTypes: registry.New().EventTypes(), Indexes: []string{"outbox_events_seq_claim_idx", "outbox_events_pkey"},
+		ExecMode: "cache_statement", XminHeldFor: doctor.DefaultXminHeldFor, Now: time.Now,
+	}
+	if change != nil {
+		change(&d)
+	}
+	var found []doctor.Finding
+	for _, f := range doctor.Examine(t.Context(), d.Checks()) {
+		if f.Check == check {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+func run(t *testing.T, pool *pgxpool.Pool, sql string) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), sql)
+	require.NoError(t, err)
+}
+
+func TestHealthyDatabase(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	for _, check := range []string{"version", "clock", "pooler", "enums", "indexes", "vacuum", "hot updates", "xmin", "leases"} {
+		found := examine(t, pool, check, nil)
+		require.Len(t, found, 1, check)
+		require.Equal(t, doctor.OK, found[0].Level, "%+v", found[0])
+		require.Equal(t, "database", found[0].Area)
+	}
+}
+
+func TestAilments(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		make  string
+		check string
+		level doctor.Level
+		says  string
+	}{
+		"missing index":      {`DROP INDEX outbox_events_seq_claim_idx`, "indexes", doctor.Fail, "outbox_events_seq_claim_idx"},
+		"autovacuum off":     {`ALTER TABLE outbox_events SET (autovacuum_enabled = false)`, "vacuum", doctor.Fail, "switched off"},
+		"strange enum value": {`ALTER TYPE event_type_enum ADD VALUE 'order_teleported'`, "enums", doctor.Warn, "order_teleported"},
+		"abandoned lease": {`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, locked_by, locked_until)
+			VALUES (gen_random_uuid(), 'ad_created', 'ad', gen_random_uuid(), '{}', gen_random_uuid(), now() - interval '1 minute')`,
+			"leases", doctor.Warn, "1 rows have an expired lease"},
+		"lease without end": {`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, locked_by, locked_until)
+			VALUES (gen_random_uuid(), 'ad_created', 'ad', gen_random_uuid(), '{}', gen_random_uuid(), now() + interval '1 day')`,
+			"leases", doctor.Warn, "leased for more than an hour"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := outboxtest.DB(t).Pool
+			run(t, pool, tc.make)
+			found := examine(t, pool, tc.check, nil)
+			require.Len(t, found, 1)
+			require.Equal(t, tc.level, found[0].Level)
+			require.Contains(t, found[0].Message, tc.says)
+			require.NotEmpty(t, found[0].Remedy)
+		})
+	}
+}
+
+func TestEnumValueThatTheDatabaseLacks(t *testing.T) {
+	t.Parallel()
+	found := examine(t, outboxtest.DB(t).Pool, "enums", func(d *doctor.Database) { d.EventTypes = append(d.EventTypes, "order_teleported") })
+	require.Equal(t, doctor.Fail, found[0].Level)
+	require.Contains(t, found[0].Message, "order_teleported")
+}
+
+func TestWhoeverPinsXminIsNamed(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
+	var pid string
+	require.NoError(t, tx.QueryRow(t.Context(), `SELECT pg_backend_pid()::text FROM outbox_events RIGHT JOIN (SELECT 1) AS one ON true`).Scan(&pid))
+	found := examine(t, pool, "xmin", func(d *doctor.Database) { d.XminHeldFor = 0 })
+	var said string
+	for _, f := range found {
+		require.Equal(t, doctor.Warn, f.Level)
+		said += f.Message + "\n"
+	}
+	require.Contains(t, said, "session "+pid+" ")
+}
+
+// A check that cannot be made is a finding, and the others are made all the same.
+func TestAFailingCheckStopsNobody(t *testing.T) {
+	t.Parallel()
+	found := doctor.Examine(t.Context(), []doctor.Check{
+		{Area: "a", Name: "broken", Remedy: "mend it", Run: func(context.Context) ([]doctor.Finding, error) { return nil, errors.New("no way") }},
+		{Area: "a", Name: "fine", Run: func(context.Context) ([]doctor.Finding, error) { return []doctor.Finding{{Level: doctor.OK}}, nil }},
+	})
+	require.Equal(t, []doctor.Finding{
+		{Area: "a", Check: "broken", Level: doctor.Fail, Message: "could not look: no way", Remedy: "mend it"},
+		{Area: "a", Check: "fine", Level: doctor.OK},
+	}, found)
+	require.Equal(t, doctor.Fail, doctor.Worst(found))
+	require.Equal(t, doctor.OK, doctor.Worst(found[1:]))
+}
