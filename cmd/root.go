@@ -79,6 +79,9 @@ func prepare(cmd *cobra.Command) {
 	if args := cmd.Args; args != nil {
 		cmd.Args = func(c *cobra.Command, given []string) error {
 			if err := args(c, given); err != nil {
+				if !c.HasSubCommands() && strings.HasPrefix(err.Error(), "unknown command") {
+					err = fmt.Errorf("unexpected argument %q", given[0]) // cobra takes it for a misspelt command
+				}
 				return withHint(withCode(usage, err), "usage: %s", c.UseLine())
 			}
 			return nil
