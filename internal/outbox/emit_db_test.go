@@ -1,0 +1,260 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/registry"
+)
+
+func dbEmitter() *Emitter { return NewEmitter(registry.New(), nil) }
+
+func emitCommitted(t *testing.T, db *outboxtest.Database, p EmitParams) EmitResult {
+	t.Helper()
+	emitter := testEmitter()
+	emitter.newID = uuid.NewV7
+	var result EmitResult
+	require.NoError(t, pgx.BeginFunc(t.Context(), db.Pool, func(tx pgx.Tx) error {
+		var err error
+		result, err = emitter.Emit(t.Context(), tx, p)
+		return err
+	}))
+	return result
+}
+
+func count(t *testing.T, db *outboxtest.Database) int {
+	t.Helper()
+	var n int
+	require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT count(*) FROM outbox_events`).Scan(&n))
+	return n
+}
+
+// turns counts how often a connection stops sending and waits for the server.
+type turns struct {
+	net.Conn
+	wrote atomic.Bool
+	n     *atomic.Int64
+}
+
+func (c *turns) Write(b []byte) (int, error) {
+	c.wrote.Store(true)
+	return c.Conn.Write(b)
+}
+
+func (c *turns) Read(b []byte) (int, error) {
+	if c.wrote.Swap(false) {
+		c.n.Add(1)
+	}
+	return c.Conn.Read(b)
+}
+
+func countingPool(t *testing.T, db *outboxtest.Database, mode pgx.QueryExecMode) (*pgxpool.Pool, *atomic.Int64) {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(db.URL)
+	require.NoError(t, err)
+	config.ConnConfig.DefaultQueryExecMode = mode
+	n := &atomic.Int64{}
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return &turns{Conn: conn, n: n}, err
+	}
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return pool, n
+}
+
+func TestEmitTakesOneRoundTripInEveryMode(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []pgx.QueryExecMode{
+		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
+		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+	} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			db := outboxtest.DB(t)
+			pool, n := countingPool(t, db, mode)
+			require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+				for range 2 {
+					before := n.Load()
+					result, err := dbEmitter().Emit(t.Context(), tx, goodEvent())
+					require.NoError(t, err)
+					require.Equal(t, int64(1), n.Load()-before, "round trips of one event")
+					require.NotEqual(t, uuid.Nil, result.ID)
+
+					before = n.Load()
+					event := goodEvent()
+					event.DedupeKey = ""
+					_, err = dbEmitter().EmitAll(t.Context(), tx, []EmitParams{event, event, event})
+					require.NoError(t, err)
+					require.Equal(t, int64(1), n.Load()-before, "round trips of three events")
+				}
+				return nil
+			}))
+			require.Equal(t, 7, count(t, db), "one deduplicated, six not")
+		})
+	}
+}
+
+func TestEmitSQLWithDatabaseSQL(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			db := outboxtest.DB(t)
+			config, err := pgx.ParseConfig(db.URL)
+			require.NoError(t, err)
+			config.DefaultQueryExecMode = mode
+			conn := stdlib.OpenDB(*config)
+			defer conn.Close()
+
+			tx, err := conn.BeginTx(t.Context(), nil)
+			require.NoError(t, err)
+			fresh, err := dbEmitter().EmitSQL(t.Context(), tx, goodEvent())
+			require.NoError(t, err)
+			require.False(t, fresh.AlreadyEnqueued)
+			again, err := dbEmitter().EmitAllSQL(t.Context(), tx, []EmitParams{goodEvent(), goodEvent()})
+			require.NoError(t, err)
+			require.Equal(t, []EmitResult{{fresh.ID, true}, {fresh.ID, true}}, again)
+
+			bad := goodEvent()
+			bad.Data = nil
+			_, err = dbEmitter().EmitSQL(t.Context(), tx, bad)
+			require.ErrorIs(t, err, ErrInvalid)
+			require.NoError(t, tx.Commit(), "a refused event leaves the transaction alone")
+			require.Equal(t, 1, count(t, db))
+		})
+	}
+}
+
+func TestNothingIsEmittedThatDoesNotCommit(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	ctx := t.Context()
+	tx, err := db.Pool.Begin(ctx)
+	require.NoError(t, err)
+	_, err = dbEmitter().Emit(ctx, tx, goodEvent())
+	require.NoError(t, err)
+	require.NoError(t, tx.Rollback(ctx))
+	require.Zero(t, count(t, db))
+
+	event := goodEvent()
+	event.DedupeKey = ""
+	require.NoError(t, pgx.BeginFunc(ctx, db.Pool, func(tx pgx.Tx) error {
+		savepoint, err := tx.Begin(ctx)
+		require.NoError(t, err)
+		_, err = dbEmitter().Emit(ctx, savepoint, event)
+		require.NoError(t, err)
+		require.NoError(t, savepoint.Rollback(ctx))
+		_, err = dbEmitter().Emit(ctx, tx, event)
+		return err
+	}))
+	require.Equal(t, 1, count(t, db))
+}
+
+func TestARefusedEventDoesNotHarmTheTransaction(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	require.NoError(t, pgx.BeginFunc(t.Context(), db.Pool, func(tx pgx.Tx) error {
+		bad := goodEvent()
+		bad.Data = []byte(`{"orderId":"\ud800"}`)
+		_, err := dbEmitter().EmitAll(t.Context(), tx, []EmitParams{goodEvent(), bad})
+		var invalid *InvalidError
+		require.ErrorAs(t, err, &invalid)
+		require.Equal(t, 1, invalid.Index)
+		require.ErrorContains(t, err, "event 2: invalid event: data.orderId holds half of a surrogate pair")
+		_, err = dbEmitter().Emit(t.Context(), tx, goodEvent())
+		return err
+	}))
+	require.Equal(t, 1, count(t, db), "of the refused call nothing was written")
+}
+
+func TestEventsKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	events := make([]EmitParams, 2*maxEventsPerStatement+7)
+	for i := range events {
+		events[i] = goodEvent()
+		events[i].DedupeKey = fmt.Sprintf("%s/%d", testTenant, i)
+	}
+	var results []EmitResult
+	require.NoError(t, pgx.BeginFunc(t.Context(), db.Pool, func(tx pgx.Tx) error {
+		var err error
+		results, err = dbEmitter().EmitAll(t.Context(), tx, events)
+		return err
+	}))
+	rows, err := db.Pool.Query(t.Context(), `SELECT id, dedupe_key FROM outbox_events ORDER BY seq`)
+	require.NoError(t, err)
+	type row struct {
+		ID  uuid.UUID
+		Key string
+	}
+	stored, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
+	require.NoError(t, err)
+	require.Len(t, stored, len(events))
+	for i := range events {
+		require.Equal(t, row{results[i].ID, events[i].DedupeKey}, stored[i])
+	}
+}
+
+func TestEmittingNothing(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	require.NoError(t, pgx.BeginFunc(t.Context(), db.Pool, func(tx pgx.Tx) error {
+		results, err := dbEmitter().EmitAll(t.Context(), tx, nil)
+		require.Empty(t, results)
+		return err
+	}))
+}
+
+func TestEmitWithoutAnOutboxSaysSo(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.EmptyDB(t)
+	err := pgx.BeginFunc(t.Context(), db.Pool, func(tx pgx.Tx) error {
+		_, err := dbEmitter().Emit(t.Context(), tx, goodEvent())
+		return err
+	})
+	require.ErrorIs(t, err, ErrNotMigrated)
+
+	conn := stdlib.OpenDBFromPool(db.Pool)
+	defer conn.Close()
+	tx, err := conn.BeginTx(t.Context(), &sql.TxOptions{})
+	require.NoError(t, err)
+	_, err = dbEmitter().EmitSQL(t.Context(), tx, goodEvent())
+	require.ErrorIs(t, err, ErrNotMigrated)
+	require.NoError(t, tx.Rollback())
+}
+
+// The emitter's role can do this and nothing else, whatever isolation its
+// transactions have.
+func TestTheEmitterRoleIsEnough(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	ctx := t.Context()
+	for _, level := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
+		tx, err := db.Pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: level})
+		require.NoError(t, err)
+		_, err = tx.Exec(ctx, `SET LOCAL ROLE outbox_emitter`)
+		require.NoError(t, err)
+		event := goodEvent()
+		event.DedupeKey = testTenant + "/" + string(level)
+		fresh, err := dbEmitter().Emit(ctx, tx, event)
+		require.NoError(t, err)
+		again, err := dbEmitter().Emit(ctx, tx, event)
+		require.NoError(t, err)
+		require.Equal(t, EmitResult{fresh.ID, true}, again)
+		require.NoError(t, tx.Commit(ctx))
+	}
+	require.Equal(t, 3, count(t, db))
+}

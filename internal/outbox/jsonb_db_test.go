@@ -1,0 +1,113 @@
+package outbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/registry"
+)
+
+// PostgreSQL is asked what the walker claims to know.
+func TestJSONBAgreesWithPostgreSQL(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	for _, c := range printedAs {
+		var out string
+		require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT $1::text::jsonb::text`, c.in).Scan(&out), c.in)
+		require.Equal(t, c.out, out, c.in)
+	}
+	for _, c := range refused {
+		var out string
+		require.Error(t, db.Pool.QueryRow(t.Context(), `SELECT $1::text::jsonb::text`, c.in).Scan(&out), c.in)
+	}
+	for _, edge := range []string{`1e131071`, `-1e131071`, `1e-16383`, `0.1e-16382`, `0.5e131072`} {
+		requireSameSize(t, db, edge)
+	}
+	for _, beyond := range []string{`1e131072`, `1e-16384`, `0.1e-16383`, `10e131071`} {
+		var out string
+		require.Error(t, db.Pool.QueryRow(t.Context(), `SELECT $1::text::jsonb::text`, beyond).Scan(&out), beyond)
+		_, err := jsonbBytes([]byte(beyond), "data")
+		require.Error(t, err, beyond)
+	}
+	requireSameSize(t, db, strings.Repeat("[", maxJSONDepth)+strings.Repeat("]", maxJSONDepth))
+}
+
+func requireSameSize(t require.TestingT, db *outboxtest.Database, text string) {
+	want := 0
+	require.NoError(t, db.Pool.QueryRow(context.Background(), `SELECT octet_length($1::text::jsonb::text)`, text).Scan(&want), text)
+	got, err := jsonbBytes([]byte(text), "data")
+	require.NoError(t, err, text)
+	require.Equal(t, want, got, text)
+}
+
+func TestJSONBSizeOfAnyDocument(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	number := rapid.Custom(func(t *rapid.T) string {
+		n := rapid.StringMatching(`-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,12})?([eE][+-]?[0-9]{1,2})?`).Draw(t, "number")
+		return n
+	})
+	text := rapid.Custom(func(t *rapid.T) string {
+		parts := rapid.SliceOfN(rapid.OneOf(
+			rapid.StringMatching(`[ -!#-\[\]-~éß😀]{0,8}`),
+			rapid.SampledFrom([]string{`\n`, `\"`, `\\`, `\/`, `\t`, `\b`, `\f`, `\r`, `\u00e9`, `\u0001`, `\u0041`, `\ud83d\ude00`, `\u007f`}),
+		), 0, 5).Draw(t, "parts")
+		return `"` + strings.Join(parts, "") + `"`
+	})
+	var value func(depth int) *rapid.Generator[string]
+	value = func(depth int) *rapid.Generator[string] {
+		flat := []*rapid.Generator[string]{number, text, rapid.SampledFrom([]string{"true", "false", "null", "{}", "[ ]"})}
+		if depth == 0 {
+			return rapid.OneOf(flat...)
+		}
+		return rapid.OneOf(append(flat,
+			rapid.Custom(func(t *rapid.T) string {
+				return "[" + strings.Join(rapid.SliceOfN(value(depth-1), 1, 4).Draw(t, "array"), " , ") + "]"
+			}),
+			rapid.Custom(func(t *rapid.T) string {
+				members := make([]string, rapid.IntRange(1, 4).Draw(t, "members"))
+				for i := range members {
+					members[i] = fmt.Sprintf(`"k%d":%s`, i, value(depth-1).Draw(t, "member"))
+				}
+				return "{ " + strings.Join(members, ",\n") + "}"
+			}))...)
+	}
+	rapid.Check(t, func(t *rapid.T) { requireSameSize(t, db, value(3).Draw(t, "document")) })
+}
+
+// The largest event the emitter takes is taken by the database, comes back within
+// the broker's limits, and one byte more never reaches the database.
+func TestTheLargestEventIsStoredWhole(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	event := goodEvent()
+	event.Type, event.AggregateType = registry.TypeAdPaused, ""
+	data := func(filler int) json.RawMessage {
+		return json.RawMessage(`{"adId":"` + testTenant + `","storeId":"` + testTenant +
+			`","at":"2026-03-04T05:06:07Z","changes":["` + strings.Repeat("x", filler) + `"]}`)
+	}
+	most := sizeOfLargest(t, event, data)
+	event.Data = data(most)
+	result := emitCommitted(t, db, event)
+
+	rows, err := db.Pool.Query(t.Context(), `SELECT * FROM outbox_events WHERE id = $1`, result.ID)
+	require.NoError(t, err)
+	row, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Event])
+	require.NoError(t, err)
+	headers, err := ParseHeaders(row.Headers)
+	require.NoError(t, err)
+	attrs := Attributes(row.ID.String(), row.EventType, row.AggregateType, row.AggregateID.String(), row.CreatedAt, headers)
+	require.NoError(t, CheckLimits(row.PayloadJSON, attrs))
+	// created_at may be printed shorter than the longest form that was assumed.
+	spare := MaxMessageBytes - MessageBytes(len(row.PayloadJSON), attrs)
+	require.GreaterOrEqual(t, spare, 0)
+	require.Less(t, spare, len(".999999"))
+}
