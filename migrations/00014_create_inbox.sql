@@ -19,7 +19,7 @@ CREATE INDEX inbox_events_processed_at_idx ON inbox_events USING brin (processed
 CREATE FUNCTION outbox_forget_event(
     consumer text, event_id uuid, with_inbox boolean, actor text, reason text, detail jsonb,
     OUT audit_id bigint, OUT inbox_removed boolean)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT
+    LANGUAGE plpgsql SECURITY DEFINER
     AS $$
 BEGIN
     inbox_removed := false;
@@ -43,11 +43,28 @@ $$;
 -- Redis refused, or the key had changed since the operator saw it: say so next to the wish.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_forget_event_undone(audit_id bigint, actor text, reason text, detail jsonb) RETURNS bigint
-    LANGUAGE sql SECURITY DEFINER SET search_path FROM CURRENT
+    LANGUAGE sql SECURITY DEFINER
     AS $$
     INSERT INTO outbox_audit (actor, action, reason, detail, affected)
     VALUES (actor, 'idem_forget_undone', reason, coalesce(detail, '{}') || jsonb_build_object('auditId', audit_id), 0)
     RETURNING id
+$$;
+-- +goose StatementEnd
+
+-- A function that runs as its owner must not look names up in the caller's
+-- schemas, of which the temporary one would come first.
+-- +goose StatementBegin
+DO $$
+DECLARE
+    f regprocedure;
+BEGIN
+    FOR f IN
+        SELECT oid::regprocedure FROM pg_proc
+         WHERE pronamespace = current_schema()::regnamespace AND proname IN ('outbox_forget_event', 'outbox_forget_event_undone')
+    LOOP
+        EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', f, current_schema());
+    END LOOP;
+END
 $$;
 -- +goose StatementEnd
 

@@ -11,7 +11,7 @@
 CREATE FUNCTION outbox_cleanup_events(
     older_than timestamptz, from_published timestamptz, max_rows int, actor text, reason text, detail jsonb,
     OUT deleted bigint, OUT last_published timestamptz, OUT busy boolean)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT
+    LANGUAGE plpgsql SECURITY DEFINER
     AS $$
 BEGIN
     deleted := 0;
@@ -48,7 +48,7 @@ $$;
 CREATE FUNCTION outbox_cleanup_dlq(
     older_than timestamptz, max_rows int, actor text, reason text, detail jsonb,
     OUT deleted bigint, OUT deleted_events bigint, OUT busy boolean)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT
+    LANGUAGE plpgsql SECURITY DEFINER
     AS $$
 DECLARE
     discarded uuid[];
@@ -81,6 +81,23 @@ BEGIN
         VALUES (actor, 'cleanup_dlq', reason,
                 detail || jsonb_build_object('olderThan', older_than, 'events', deleted_events), deleted);
     END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- A function that runs as its owner must not look names up in the caller's
+-- schemas, of which the temporary one would come first.
+-- +goose StatementBegin
+DO $$
+DECLARE
+    f regprocedure;
+BEGIN
+    FOR f IN
+        SELECT oid::regprocedure FROM pg_proc
+         WHERE pronamespace = current_schema()::regnamespace AND proname IN ('outbox_cleanup_events', 'outbox_cleanup_dlq')
+    LOOP
+        EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', f, current_schema());
+    END LOOP;
 END
 $$;
 -- +goose StatementEnd

@@ -129,3 +129,12 @@ func pgIdent(t *testing.T, word string) string {
 	t.Helper()
 	return word + "_" + strings.ReplaceAll(uuid.NewString(), "-", "")
 }
+
+// openPool opens a second pool, closed when the test ends.
+func openPool(t *testing.T, cfg *pgxpool.Config) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}

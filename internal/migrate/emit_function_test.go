@@ -1,0 +1,275 @@
+package migrate_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+)
+
+const aggregate = "0192d3a0-0000-7000-8000-00000000000a"
+
+type emitted struct {
+	ID      string
+	Already bool
+}
+
+func emit(t *testing.T, db interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}, arguments string, args ...any) (emitted, error) {
+	t.Helper()
+	rows, err := db.Query(t.Context(), "SELECT id::text, already_enqueued FROM outbox_emit("+arguments+")", args...)
+	require.NoError(t, err)
+	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[emitted])
+}
+
+func TestEmitFunctionBuildsTheEnvelope(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	e, err := emit(t, pool, `'license_status_changed', NULL, $1::text::uuid, '{"licenseId": 1}', dedupe_key => 'k', namespace => 'shop',
+		headers => '{"traceparent": "00-x"}', occurred_at => '2026-01-02 03:04:05.000678+02', actor => '{"userId": "u", "role": "admin"}',
+		max_attempts => 3`, aggregate)
+	require.NoError(t, err)
+	require.False(t, e.Already)
+	require.Equal(t, uuid.Version(7), uuid.MustParse(e.ID).Version())
+
+	rows, err := pool.Query(t.Context(), `SELECT * FROM outbox_events`)
+	require.NoError(t, err)
+	row, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[outbox.Event])
+	require.NoError(t, err)
+	require.JSONEq(t, `{"version": 1, "eventId": "`+e.ID+`", "occurredAt": "2026-01-02T01:04:05.000678Z",
+		"actor": {"userId": "u", "role": "admin"}, "data": {"licenseId": 1}}`, string(row.PayloadJSON))
+	envelope, err := outbox.ParseEnvelope(row.PayloadJSON)
+	require.NoError(t, err, "the dispatcher must be able to read it")
+	require.Equal(t, e.ID, envelope.EventID)
+	require.Equal(t, outbox.Event{
+		ID: uuid.MustParse(e.ID), EventType: "license_status_changed", AggregateType: "license", AggregateID: uuid.MustParse(aggregate),
+		PayloadJSON: row.PayloadJSON, CreatedAt: row.CreatedAt, Namespace: "shop", DedupeKey: ptr("k"), MaxAttempts: ptr(3),
+		Headers: json.RawMessage(`{"traceparent": "00-x"}`), NextAttemptAt: row.NextAttemptAt, UpdatedAt: row.UpdatedAt, Seq: row.Seq,
+	}, row)
+}
+
+func TestEmitFunctionRefuses(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	const ok = `'order_created', NULL, gen_random_uuid(), '{}'`
+	for name, tc := range map[string]struct{ arguments, state, field string }{
+		"unknown type":         {`'order_eaten', NULL, gen_random_uuid(), '{}'`, "OX001", "event_type"},
+		"no type":              {`NULL, NULL, gen_random_uuid(), '{}'`, "OX001", "event_type"},
+		"wrong aggregate":      {`'order_created', 'ad', gen_random_uuid(), '{}'`, "OX002", "aggregate_type"},
+		"nonsense aggregate":   {`'order_created', 'nonsense', gen_random_uuid(), '{}'`, "OX002", "aggregate_type"},
+		"SQL null data":        {`'order_created', NULL, gen_random_uuid(), NULL`, "OX003", "data"},
+		"JSON null data":       {`'order_created', NULL, gen_random_uuid(), 'null'`, "OX003", "data"},
+		"no aggregate id":      {`'order_created', NULL, NULL, '{}'`, "OX004", "aggregate_id"},
+		"nil aggregate id":     {`'order_created', NULL, '00000000-0000-0000-0000-000000000000', '{}'`, "OX004", "aggregate_id"},
+		"headers no object":    {ok + `, headers => '["a"]'`, "OX004", "headers"},
+		"header no string":     {ok + `, headers => '{"a": 1}'`, "OX004", "headers"},
+		"header is ours":       {ok + `, headers => '{"event_id": "x"}'`, "OX004", "headers"},
+		"header is the broker": {ok + `, headers => '{"Googclient": "x"}'`, "OX004", "headers"},
+		"header without name":  {ok + `, headers => '{"": "x"}'`, "OX004", "headers"},
+		"empty namespace":      {ok + `, namespace => ''`, "OX004", "namespace"},
+		"long namespace":       {ok + `, namespace => repeat('x', 256)`, "OX004", "namespace"},
+		"empty key":            {ok + `, dedupe_key => ''`, "OX004", "dedupe_key"},
+		"long key":             {ok + `, dedupe_key => repeat('x', 1025)`, "OX004", "dedupe_key"},
+		"no attempts":          {ok + `, max_attempts => 0`, "OX004", "max_attempts"},
+		"actor without user":   {ok + `, actor => '{"role": "x"}'`, "OX004", "actor"},
+		"actor with more":      {ok + `, actor => '{"userId": "x", "shoe": 43}'`, "OX004", "actor"},
+		"key without tenant":   {ok + `, tenant_id => gen_random_uuid(), dedupe_key => 'k'`, "OX005", "dedupe_key"},
+		"long header name":     {ok + `, headers => jsonb_build_object(repeat('x', 257), 'x')`, "OX006", "headers"},
+		"long header value":    {ok + `, headers => jsonb_build_object('x', repeat('x', 1025))`, "OX006", "headers"},
+		"many headers": {ok + `, headers => (SELECT jsonb_object_agg('h' || n, 'x') FROM generate_series(1, 96) AS n)`,
+			"OX006", "headers"},
+		"too large": {`'order_created', NULL, gen_random_uuid(), to_jsonb(repeat('x', 10000000))`, "OX006", "data"},
+	} {
+		_, err := emit(t, pool, tc.arguments)
+		var pg *pgconn.PgError
+		require.ErrorAs(t, err, &pg, name)
+		require.Equal(t, []string{tc.state, tc.field}, []string{pg.Code, pg.ColumnName}, name)
+		require.Contains(t, pg.Message, tc.field+": ", name)
+	}
+	require.Equal(t, int64(0), queryOne[int64](t, pool, `SELECT count(*) FROM outbox_events`))
+	for name, arguments := range map[string]string{
+		"most headers": ok + `, headers => (SELECT jsonb_object_agg('h' || n, repeat('x', 1024)) FROM generate_series(1, 95) AS n)`,
+		"longest name": ok + `, headers => jsonb_build_object(repeat('x', 256), '')`,
+		"longest key":  ok + `, namespace => repeat('n', 255), dedupe_key => repeat('x', 1024)`,
+		"any data":     `'order_created', 'checkout_group', gen_random_uuid(), '[1, "two"]'`,
+	} {
+		_, err := emit(t, pool, arguments)
+		require.NoError(t, err, name)
+	}
+}
+
+// At the limit and one byte beyond, SQL and Go must say the same.
+func TestEmitFunctionWeighsLikeTheGoPackage(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	const arguments = `'ad_daily_rollup_ready', NULL, $1::text::uuid, to_jsonb(repeat('x', $2)), occurred_at => '2026-01-02',
+		headers => '{"traceparent": "00-x"}'`
+	small, err := emit(t, pool, arguments, aggregate, 1)
+	require.NoError(t, err)
+	body := queryOne[int](t, pool, `SELECT octet_length(payload_json::text) - 1 FROM outbox_events`)
+	longest := time.Date(2026, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
+	attrs := outbox.Attributes(small.ID, "ad_daily_rollup_ready", "ad", aggregate, longest, map[string]string{"traceparent": "00-x"})
+	n := outbox.MaxMessageBytes - body
+	for outbox.MessageBytes(body+n, attrs) > outbox.MaxMessageBytes {
+		n--
+	}
+	require.Equal(t, outbox.MaxMessageBytes, outbox.MessageBytes(body+n, attrs))
+
+	_, err = emit(t, pool, arguments, aggregate, n)
+	require.NoError(t, err)
+	_, err = emit(t, pool, arguments, aggregate, n+1)
+	require.Equal(t, "OX006", state(t, err))
+}
+
+func TestDedupe(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	const arguments = `'order_created', NULL, gen_random_uuid(), '{}', dedupe_key => 'k'`
+	first, err := emit(t, pool, arguments)
+	require.NoError(t, err)
+	again, err := emit(t, pool, arguments)
+	require.NoError(t, err)
+	require.Equal(t, emitted{first.ID, true}, again)
+	for name, other := range map[string]string{
+		"namespace": arguments + `, namespace => 'other'`,
+		"type":      `'media_uploaded', NULL, gen_random_uuid(), '{}', dedupe_key => 'k'`,
+		"no key":    `'order_created', NULL, gen_random_uuid(), '{}'`,
+	} {
+		e, err := emit(t, pool, other)
+		require.NoError(t, err)
+		require.False(t, e.Already, name)
+	}
+	same, err := emit(t, pool, `'order_created', NULL, $1::text::uuid, '{}', id => $2::text::uuid`, aggregate, uuid.NewString())
+	require.NoError(t, err)
+	repeated, err := emit(t, pool, `'order_created', NULL, $1::text::uuid, '{}', id => $2::text::uuid`, aggregate, same.ID)
+	require.NoError(t, err)
+	require.Equal(t, emitted{same.ID, true}, repeated, "the same event, sent twice")
+	_, err = emit(t, pool, `'media_uploaded', NULL, $1::text::uuid, '{}', id => $2::text::uuid`, aggregate, same.ID)
+	require.Equal(t, "OX007", state(t, err), "another event may not hide behind a known id")
+}
+
+// The second emitter waits for the first one's transaction and takes its answer from the outcome.
+func TestDedupeWaitsForTheOtherTransaction(t *testing.T) {
+	t.Parallel()
+	const arguments = `'order_created', NULL, gen_random_uuid(), '{}', dedupe_key => 'k'`
+	for _, commit := range []bool{true, false} {
+		t.Run(fmt.Sprintf("commit %v", commit), func(t *testing.T) {
+			t.Parallel()
+			pool := outboxtest.DB(t).Pool
+			tx, err := pool.Begin(t.Context())
+			require.NoError(t, err)
+			first, err := emit(t, tx, arguments)
+			require.NoError(t, err)
+
+			type answer struct {
+				emitted
+				err error
+			}
+			done := make(chan answer, 1)
+			go func() {
+				rows, err := pool.Query(t.Context(), "SELECT id::text, already_enqueued FROM outbox_emit("+arguments+")")
+				if err != nil {
+					done <- answer{err: err}
+					return
+				}
+				e, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[emitted])
+				done <- answer{e, err}
+			}()
+			eventually(t, pool, `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted
+				AND transactionid = (SELECT transactionid FROM pg_locks WHERE pid = $1 AND locktype = 'transactionid' AND granted))`,
+				int32(tx.Conn().PgConn().PID()))
+			if commit {
+				require.NoError(t, tx.Commit(t.Context()))
+			} else {
+				require.NoError(t, tx.Rollback(t.Context()))
+			}
+			second := <-done
+			require.NoError(t, second.err)
+			require.Equal(t, commit, second.Already)
+			require.Equal(t, commit, second.ID == first.ID)
+			require.Equal(t, int64(1), queryOne[int64](t, pool, `SELECT count(*) FROM outbox_events`))
+		})
+	}
+}
+
+func TestEmitManyAnswersEachInOrder(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	held, err := emit(t, pool, `'order_created', NULL, gen_random_uuid(), '{}', dedupe_key => 'held'`)
+	require.NoError(t, err)
+	a, b, c, d := uuid.NewString(), uuid.NewString(), uuid.NewString(), uuid.NewString()
+	events := "[" + row(a, "") + "," + row(b, "held") + "," + row(c, "new") + "," + row(d, "new") + "," + row(a, "") + "]"
+	got := emitMany(t, pool, events)
+	require.Equal(t, []emitted{{a, false}, {held.ID, true}, {c, false}, {c, true}, {a, true}}, got)
+	require.Equal(t, int64(3), queryOne[int64](t, pool, `SELECT count(*) FROM outbox_events`))
+	require.Equal(t, []emitted{{a, true}, {held.ID, true}, {c, true}, {c, true}, {a, true}}, emitMany(t, pool, events))
+	require.Empty(t, emitMany(t, pool, "[]"))
+
+	_, err = pool.Exec(t.Context(), `SELECT outbox_emit_many($1::text::jsonb)`,
+		"["+row(uuid.NewString(), "")+`,{"id":"`+uuid.NewString()+`","event_type":"nonsense"}]`)
+	var pg *pgconn.PgError
+	require.True(t, errors.As(err, &pg))
+	require.Equal(t, "event 2: event_type: unknown event type 'nonsense'", pg.Message)
+	require.Equal(t, int64(3), queryOne[int64](t, pool, `SELECT count(*) FROM outbox_events`), "all or none")
+	for _, bad := range []string{`{}`, `null`, `1`} {
+		_, err = pool.Exec(t.Context(), `SELECT outbox_emit_many($1::text::jsonb)`, bad)
+		require.Equal(t, "OX004", state(t, err), bad)
+	}
+}
+
+// Only what the publisher can read back is an envelope.
+func TestEmitManyRefusesOtherEnvelopes(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	id := uuid.NewString()
+	for name, payload := range map[string]string{
+		"none":          `null`,
+		"no object":     `[]`,
+		"no version":    `{"eventId":"` + id + `","occurredAt":"2026-01-02T03:04:05Z","data":{}}`,
+		"version 2":     `{"version":2,"eventId":"` + id + `","occurredAt":"2026-01-02T03:04:05Z","data":{}}`,
+		"another id":    `{"version":1,"eventId":"` + uuid.NewString() + `","occurredAt":"2026-01-02T03:04:05Z","data":{}}`,
+		"no time":       `{"version":1,"eventId":"` + id + `","data":{}}`,
+		"bad time":      `{"version":1,"eventId":"` + id + `","occurredAt":"yesterday","data":{}}`,
+		"unknown field": `{"version":1,"eventId":"` + id + `","occurredAt":"2026-01-02T03:04:05Z","data":{},"more":1}`,
+	} {
+		event := fmt.Sprintf(`[{"id":%q,"event_type":"order_created","aggregate_id":%q,"payload":%s}]`, id, aggregate, payload)
+		_, err := pool.Exec(t.Context(), `SELECT outbox_emit_many($1::text::jsonb)`, event)
+		require.Equal(t, "OX004", state(t, err), name)
+	}
+}
+
+func row(id, key string) string {
+	event := map[string]any{
+		"id": id, "event_type": "order_created", "aggregate_type": "checkout_group", "aggregate_id": aggregate, "namespace": "default",
+		"payload": map[string]any{"version": 1, "eventId": id, "occurredAt": "2026-01-02T03:04:05Z", "data": map[string]any{}},
+	}
+	if key != "" {
+		event["dedupe_key"] = key
+	}
+	text, err := json.Marshal(event)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+func emitMany(t *testing.T, pool *pgxpool.Pool, events string) []emitted {
+	t.Helper()
+	rows, err := pool.Query(t.Context(), `SELECT id::text, already_enqueued FROM outbox_emit_many($1::text::jsonb) ORDER BY ord`, events)
+	require.NoError(t, err)
+	got, err := pgx.CollectRows(rows, pgx.RowToStructByPos[emitted])
+	require.NoError(t, err)
+	return got
+}

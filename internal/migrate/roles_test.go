@@ -1,0 +1,156 @@
+package migrate_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/migrations"
+)
+
+const (
+	allowed = ""
+	denied  = "42501"
+)
+
+// Role × statement × SQLSTATE: what each role is for works, and nothing else does.
+func TestRoleMatrix(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	exec(t, pool, insert)
+	const plainInsert = `INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, namespace, tenant_id, dedupe_key, max_attempts, headers)
+		VALUES (gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), '{}', 'default', NULL, 'k', NULL, NULL)`
+	const deadLetter = `INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, headers, error_reason,
+		error_message, attempt_count, namespace, tenant_id, topic, fingerprint, event_created_at)
+		SELECT id, event_type, aggregate_type, aggregate_id, payload_json, headers, 'max_attempts', 'x', 10, namespace, tenant_id, 'domain', 'f', created_at
+		  FROM outbox_events LIMIT 1`
+	roles := []string{"outbox_emitter", "outbox_dispatcher", "outbox_operator", "outbox_viewer"}
+	for _, tc := range []struct {
+		statement string
+		want      [4]string
+	}{
+		{plainInsert, [4]string{allowed, denied, denied, denied}},
+		{plainInsert + " ON CONFLICT DO NOTHING", [4]string{allowed, denied, denied, denied}},
+		{plainInsert + " RETURNING id", [4]string{denied, denied, denied, denied}},
+		{plainInsert + " ON CONFLICT (namespace, event_type, dedupe_key) WHERE dedupe_key IS NOT NULL DO NOTHING", [4]string{denied, denied, denied, denied}},
+		{strings.Replace(plainInsert, "payload_json,", "payload_json, created_at,", 1), [4]string{"42601", "42601", "42601", "42601"}},
+		{`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, published_at)
+			VALUES (gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), '{}', now())`, [4]string{denied, denied, denied, denied}},
+		{`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, created_at)
+			VALUES (gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), '{}', now())`, [4]string{denied, denied, denied, denied}},
+		{`SELECT outbox_emit('order_created', NULL, gen_random_uuid(), '{}')`, [4]string{allowed, denied, denied, denied}},
+		{`SELECT outbox_emit_many('[]')`, [4]string{allowed, denied, denied, denied}},
+		{`SELECT outbox_emit_rows('[]', false)`, [4]string{denied, denied, denied, denied}},
+		{`SELECT outbox_grant('GRANT SELECT ON outbox_events TO outbox_viewer')`, [4]string{denied, denied, denied, denied}},
+
+		{`SELECT * FROM outbox_events`, [4]string{denied, allowed, allowed, denied}},
+		{`SELECT payload_json FROM outbox_events`, [4]string{denied, allowed, allowed, denied}},
+		{`SELECT headers FROM outbox_events`, [4]string{denied, allowed, allowed, denied}},
+		{`SELECT id, seq, event_type, last_error FROM outbox_events`, [4]string{denied, allowed, allowed, allowed}},
+		{`SELECT * FROM outbox_event_status`, [4]string{denied, allowed, allowed, allowed}},
+		{`SELECT version_id FROM outbox_schema_version`, [4]string{denied, allowed, allowed, allowed}},
+		{`SELECT id FROM outbox_events FOR UPDATE SKIP LOCKED`, [4]string{denied, allowed, denied, denied}},
+		{`UPDATE outbox_events SET published_at = now(), attempt_count = 1, last_error = '', next_attempt_at = now(), locked_by = NULL,
+			locked_until = NULL, dead_at = NULL, broker_message_id = '', updated_at = now()`, [4]string{denied, allowed, denied, denied}},
+		{`UPDATE outbox_events SET payload_json = '{}'`, [4]string{denied, denied, denied, denied}},
+		{`UPDATE outbox_events SET max_attempts = 1`, [4]string{denied, denied, denied, denied}},
+		{`DELETE FROM outbox_events`, [4]string{denied, denied, denied, denied}},
+		{`TRUNCATE outbox_events`, [4]string{denied, denied, denied, denied}},
+
+		{deadLetter, [4]string{denied, allowed, denied, denied}},
+		{`SELECT payload_json FROM outbox_dlq`, [4]string{denied, allowed, allowed, denied}},
+		{`SELECT headers FROM outbox_dlq`, [4]string{denied, allowed, allowed, denied}},
+		{`SELECT id, error_reason, error_message, state FROM outbox_dlq`, [4]string{denied, allowed, allowed, allowed}},
+		{`UPDATE outbox_dlq SET state = 'replayed'`, [4]string{denied, denied, denied, denied}},
+		{`DELETE FROM outbox_dlq`, [4]string{denied, denied, denied, denied}},
+		{`SELECT * FROM outbox_audit`, [4]string{denied, denied, allowed, allowed}},
+		{`INSERT INTO outbox_audit (actor, action) VALUES ('me', 'forged')`, [4]string{denied, denied, denied, denied}},
+
+		{`SELECT outbox_replay(ARRAY[gen_random_uuid()], 'me')`, [4]string{denied, denied, allowed, denied}},
+		{`SELECT outbox_discard(ARRAY[gen_random_uuid()], 'me')`, [4]string{denied, denied, allowed, denied}},
+		{`SELECT outbox_restore(ARRAY[gen_random_uuid()], 'me')`, [4]string{denied, denied, allowed, denied}},
+		{`INSERT INTO outbox_schema_version (version_id, is_applied) VALUES (1, true)`, [4]string{denied, denied, denied, denied}},
+		{`DROP TABLE outbox_events`, [4]string{denied, denied, denied, denied}},
+		{`ALTER TABLE outbox_events DISABLE TRIGGER ALL`, [4]string{denied, denied, denied, denied}},
+	} {
+		for i, role := range roles {
+			err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+				if _, err := tx.Exec(t.Context(), "SET LOCAL ROLE "+role); err != nil {
+					return err
+				}
+				if _, err := tx.Exec(t.Context(), tc.statement); err != nil {
+					return err
+				}
+				return errUndo
+			})
+			got := allowed
+			if err != errUndo {
+				got = state(t, err)
+			}
+			require.Equal(t, tc.want[i], got, "%s: %s", role, tc.statement)
+		}
+	}
+}
+
+type undo struct{}
+
+func (undo) Error() string { return "undo" }
+
+var errUndo error = undo{}
+
+// A function that runs as its owner must not look names up where its caller can put them, nor be everybody's to call.
+func TestFunctionsThatRunAsTheirOwner(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	const definers = ` FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace AND p.prosecdef `
+	require.Positive(t, queryOne[int64](t, pool, `SELECT count(*)`+definers))
+	require.Empty(t, queryAll(t, pool, `SELECT p.oid::regprocedure::text`+definers+`
+		AND NOT EXISTS (SELECT FROM unnest(p.proconfig) AS c WHERE c = 'search_path=pg_catalog, public, pg_temp')`), "search_path not pinned")
+	require.Empty(t, queryAll(t, pool, `SELECT p.oid::regprocedure::text`+definers+`
+		AND EXISTS (SELECT FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) AS a WHERE a.grantee = 0)`), "everybody may call it")
+}
+
+// What migrate grants prints gives other roles exactly what ours have.
+func TestPrintedGrantsAreTheGrants(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	names := map[string]string{}
+	for _, role := range migrate.Roles() {
+		names[role] = pgIdent(t, "Other "+role)
+		quoted := pgx.Identifier{names[role]}.Sanitize()
+		exec(t, pool, "CREATE ROLE "+quoted)
+		t.Cleanup(func() {
+			for _, sql := range []string{"DROP OWNED BY " + quoted, "DROP ROLE " + quoted} {
+				_, err := pool.Exec(context.WithoutCancel(t.Context()), sql)
+				require.NoError(t, err)
+			}
+		})
+	}
+	statements, err := migrate.Grants(migrations.FS, names)
+	require.NoError(t, err)
+	for _, s := range statements {
+		exec(t, pool, s)
+	}
+	for ours, theirs := range names {
+		rights := func(role string) []string {
+			return queryAll(t, pool, `
+SELECT line FROM (
+    SELECT format('%s %s', c.oid::regclass, a.privilege_type) AS line, a.grantee
+      FROM pg_class c, aclexplode(c.relacl) AS a WHERE c.relnamespace = current_schema()::regnamespace
+    UNION ALL
+    SELECT format('%s.%s %s', t.attrelid::regclass, t.attname, a.privilege_type), a.grantee
+      FROM pg_attribute t, aclexplode(t.attacl) AS a
+    UNION ALL
+    SELECT format('%s %s', p.oid::regprocedure, a.privilege_type), a.grantee
+      FROM pg_proc p, aclexplode(p.proacl) AS a WHERE p.pronamespace = current_schema()::regnamespace
+) AS r WHERE grantee = (SELECT oid FROM pg_roles WHERE rolname = $1) ORDER BY line`, role)
+		}
+		require.NotEmpty(t, rights(ours))
+		require.Equal(t, rights(ours), rights(theirs), ours)
+	}
+}
