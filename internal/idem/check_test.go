@@ -43,7 +43,7 @@ func TestCheckRefusesAReplica(t *testing.T) {
 	srv := startRedis(t)
 	rdb := srv.client(t)
 	k := newKeeper(t, rdb, idem.Config{})
-	require.NoError(t, rdb.SlaveOf(t.Context(), "127.0.0.1", "1").Err())
+	require.NoError(t, rdb.ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
 	_, err := k.Check(t.Context())
 	require.ErrorIs(t, err, idem.ErrUnsupportedServer)
 	require.ErrorContains(t, err, "READONLY")

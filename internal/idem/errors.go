@@ -14,9 +14,11 @@ var (
 	// ErrUnavailable wraps every failure to get an answer out of Redis.
 	ErrUnavailable = errors.New("redis gives no answer")
 
-	// ErrConsumerName and ErrEventID refuse arguments that cannot form a key.
+	// ErrConsumerName refuses a name that cannot be part of a key.
 	ErrConsumerName = errors.New("invalid consumer name")
-	ErrEventID      = errors.New("event id is the nil uuid")
+
+	// ErrEventID refuses the nil id: every event without one would share a key.
+	ErrEventID = errors.New("event id is the nil uuid")
 
 	// ErrTTL refuses a time to live that would make marks vanish at once.
 	ErrTTL = errors.New("time to live must be at least one millisecond")

@@ -176,7 +176,7 @@ func checkHeaders(headers map[string]string, bad *InvalidError) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		field, value := "headers."+shortText(name), headers[name]
-		switch err := checkAttribute(name, value).(type) {
+		switch err := checkAttribute(name, value).(type) { //nolint:errorlint // made here, never wrapped
 		case *TooLargeError:
 			bad.TooLarge = err
 			bad.add(field, "is too large: %s", err)
@@ -194,7 +194,7 @@ func checkHeaders(headers map[string]string, bad *InvalidError) {
 }
 
 func checkSize(bodyBytes int, attrs map[string]string, bad *InvalidError) {
-	switch err := checkLimits(bodyBytes, attrs).(type) {
+	switch err := checkLimits(bodyBytes, attrs).(type) { //nolint:errorlint // made here, never wrapped
 	case nil:
 	case *TooLargeError:
 		bad.TooLarge = err

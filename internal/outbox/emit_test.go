@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -177,7 +176,7 @@ func TestPrepareMeasuresTheMessage(t *testing.T) {
 
 	event.Data = json.RawMessage(strings.Replace(string(data(0)), `[""]`, `[`+strings.Repeat("1e131071,", 80)+`0]`, 1))
 	_, err = testEmitter().Prepare(event)
-	require.True(t, errors.As(err, &tooLarge), "a short text can be a large message: %v", err)
+	require.ErrorAs(t, err, &tooLarge, "a short text can be a large message: %v", err)
 }
 
 // sizeOfLargest finds how much filler makes the message exactly the maximum.

@@ -75,7 +75,8 @@ func TestRedisIsPrivateAndReturnedEmpty(t *testing.T) {
 
 func TestPubSubIsPrivate(t *testing.T) {
 	t.Parallel()
-	require.NotEqual(t, outboxtest.PubSub(t).Addr(), outboxtest.PubSub(t).Addr())
+	first, second := outboxtest.PubSub(t), outboxtest.PubSub(t)
+	require.NotEqual(t, first.Addr(), second.Addr())
 }
 
 func BenchmarkDB(b *testing.B) {

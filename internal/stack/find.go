@@ -19,14 +19,16 @@ import (
 var ErrNoPostgres = errors.New("find PostgreSQL: no postgres and initdb programs on this machine")
 
 // postgresGlobs are where packages put the server programs, which most of them keep out of PATH.
-var postgresGlobs = []string{
-	"/usr/lib/postgresql/*/bin",         // Debian, Ubuntu
-	"/usr/pgsql-*/bin",                  // PGDG on Red Hat and kin
-	"/usr/libexec/postgresql*",          // Alpine
-	"/opt/homebrew/opt/postgresql*/bin", // Homebrew on Apple silicon
-	"/usr/local/opt/postgresql*/bin",    // Homebrew on Intel
-	"/Applications/Postgres.app/Contents/Versions/*/bin",
-	"/usr/local/pgsql/bin",
+func postgresGlobs() []string {
+	return []string{
+		"/usr/lib/postgresql/*/bin",         // Debian, Ubuntu
+		"/usr/pgsql-*/bin",                  // PGDG on Red Hat and kin
+		"/usr/libexec/postgresql*",          // Alpine
+		"/opt/homebrew/opt/postgresql*/bin", // Homebrew on Apple silicon
+		"/usr/local/opt/postgresql*/bin",    // Homebrew on Intel
+		"/Applications/Postgres.app/Contents/Versions/*/bin",
+		"/usr/local/pgsql/bin",
+	}
 }
 
 // postgresBin is one installation.
@@ -67,12 +69,12 @@ func postgresDirs(ctx context.Context) []string {
 			continue
 		}
 		// A link in PATH points into the folder that also holds initdb.
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			path = real
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			path = target
 		}
 		dirs = append(dirs, filepath.Dir(path))
 	}
-	for _, pattern := range postgresGlobs {
+	for _, pattern := range postgresGlobs() {
 		matches, _ := filepath.Glob(pattern) // fails only on a malformed pattern
 		dirs = append(dirs, matches...)
 	}

@@ -13,7 +13,7 @@ import (
 
 // unprivilegedUsers are tried in this order when we run as root. PostgreSQL refuses to run as root, and a Redis that does would
 // let anybody on the machine write files as root through CONFIG SET dir.
-var unprivilegedUsers = []string{"postgres", "nobody"}
+func unprivilegedUsers() []string { return []string{"postgres", "nobody"} }
 
 // owner is the unprivileged user the servers run as. A nil owner means ourselves.
 type owner struct {
@@ -26,7 +26,7 @@ func serverOwner() (*owner, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
-	for _, name := range unprivilegedUsers {
+	for _, name := range unprivilegedUsers() {
 		u, err := user.Lookup(name)
 		if err != nil {
 			continue
