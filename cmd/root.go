@@ -47,6 +47,9 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 		newCheckCmd(app),
 		newCleanupCmd(app),
 		newDoctorCmd(app),
+		newDLQCmd(app),
+		newEventCmd(app),
+		newWhyCmd(app, runWhy),
 	)
 	addTo(root, groupSetUp,
 		newMigrateCmd(app),

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // DB is the database: a pool, or one connection.
@@ -59,20 +58,6 @@ func (s *Store) Identity(ctx context.Context) (Identity, error) {
 		return Identity{}, fmt.Errorf("identify the database: %w", err)
 	}
 	return id, nil
-}
-
-// IsMissingSchema reports whether err says that a table or function of the
-// outbox is not there: the database was never migrated, or not far enough.
-func IsMissingSchema(err error) bool {
-	var pg *pgconn.PgError
-	if !errors.As(err, &pg) {
-		return false
-	}
-	switch pg.Code {
-	case "42P01", "42883", "42704", "3F000": // undefined table, function, object, schema
-		return true
-	}
-	return false
 }
 
 // collect reads all rows of a query with scan.

@@ -45,3 +45,104 @@ SELECT w.id::text, coalesce(d.id, n.id)::text, coalesce(d.event_id, n.event_id):
         ORDER BY e.state = $2 DESC, e.failed_at DESC, e.id DESC
         LIMIT 1) AS n ON true
  ORDER BY w.ord`
+
+// The functions lock, judge, change and write the audit row.
+const (
+	callReplay = `
+SELECT dlq_id::text, coalesce(event_id::text, ''), outcome FROM outbox_replay($1::uuid[], $2, nullif($3, ''), $4::jsonb)`
+	callDiscard = `
+SELECT dlq_id::text, coalesce(event_id::text, ''), outcome FROM outbox_discard($1::uuid[], $2, nullif($3, ''), $4::jsonb)`
+	callRestore = `
+SELECT dlq_id::text, coalesce(event_id::text, ''), outcome FROM outbox_restore($1::uuid[], $2, nullif($3, ''), $4::jsonb)`
+	callRepublish = `
+SELECT event_id::text, event_id::text, outcome FROM outbox_republish($1::uuid[], $5::timestamptz[], $2, nullif($3, ''), $4::jsonb)`
+)
+
+// What an action would answer now, without locking anything.
+const previewReplay = `
+SELECT w.id::text, coalesce(d.event_id::text, ''),
+       CASE WHEN d.id IS NULL THEN 'not_found'
+            WHEN d.state = 'replayed' THEN 'already_replayed'
+            WHEN d.state = 'discarded' THEN 'discarded'
+            WHEN e.id IS NULL THEN 'event_gone'
+            WHEN e.published_at IS NOT NULL THEN 'event_published'
+            WHEN e.dead_at IS NULL THEN 'event_live'
+            ELSE 'replayed'
+       END
+  FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
+  LEFT JOIN outbox_dlq AS d ON d.id = w.id
+  LEFT JOIN outbox_events AS e ON e.id = d.event_id
+ ORDER BY w.ord`
+
+const previewDiscard = `
+SELECT w.id::text, coalesce(d.event_id::text, ''),
+       CASE WHEN d.id IS NULL THEN 'not_found'
+            WHEN d.state = 'replayed' THEN 'already_replayed'
+            WHEN d.state = 'discarded' THEN 'already_discarded'
+            ELSE 'discarded'
+       END
+  FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
+  LEFT JOIN outbox_dlq AS d ON d.id = w.id
+ ORDER BY w.ord`
+
+const previewRestore = `
+SELECT w.id::text, coalesce(d.event_id::text, ''),
+       CASE WHEN d.id IS NULL THEN 'not_found'
+            WHEN d.state = 'open' THEN 'already_open'
+            WHEN d.state = 'replayed' THEN 'already_replayed'
+            WHEN e.published_at IS NOT NULL THEN 'event_published'
+            WHEN e.id IS NOT NULL AND e.dead_at IS NULL THEN 'event_live'
+            ELSE 'restored'
+       END
+  FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
+  LEFT JOIN outbox_dlq AS d ON d.id = w.id
+  LEFT JOIN outbox_events AS e ON e.id = d.event_id
+ ORDER BY w.ord`
+
+const previewRepublish = `
+SELECT w.id::text, w.id::text,
+       CASE WHEN e.id IS NULL THEN 'not_found'
+            WHEN e.published_at IS NOT NULL AND e.published_at = coalesce(w.at, e.published_at) THEN 'republished'
+            WHEN e.published_at IS NOT NULL THEN 'changed'
+            WHEN e.dead_at IS NOT NULL THEN 'dead'
+            ELSE 'not_published'
+       END
+  FROM ROWS FROM (unnest($1::uuid[]), unnest($2::timestamptz[])) WITH ORDINALITY AS w(id, at, ord)
+  LEFT JOIN outbox_events AS e ON e.id = w.id
+ ORDER BY w.ord`
+
+// What becomes of replayed events.
+const selectProgress = `
+SELECT w.id::text, e.id IS NULL OR e.published_at IS NOT NULL, coalesce(e.dead_at IS NOT NULL, false), coalesce(e.attempt_count, 0)
+  FROM unnest($1::uuid[]) AS w(id)
+  LEFT JOIN outbox_events AS e ON e.id = w.id`
+
+// The payload's digest, of the event's row where it still exists: that is what
+// a replay would publish.
+const selectHashes = `
+SELECT w.id::text, encode(sha256(convert_to(coalesce(e.payload_json, d.payload_json)::text, 'UTF8')), 'hex')
+  FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
+  JOIN outbox_dlq AS d ON d.id = w.id
+  LEFT JOIN outbox_events AS e ON e.id = d.event_id
+ ORDER BY w.ord`
+
+const selectEventHashes = `
+SELECT e.id::text, encode(sha256(convert_to(e.payload_json::text, 'UTF8')), 'hex')
+  FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
+  JOIN outbox_events AS e ON e.id = w.id
+ ORDER BY w.ord`
+
+// Which of these events an earlier run of a plan has handled.
+const selectDoneByPlan = `
+SELECT DISTINCT x.id
+  FROM outbox_audit AS a, jsonb_array_elements_text(a.detail -> 'eventIds') AS x(id)
+ WHERE a.action = $1 AND a.at >= $2::timestamptz AND a.detail ->> 'planId' = $3
+   AND a.detail -> 'eventIds' ?| $4::text[] AND x.id = ANY ($4::text[])`
+
+// Reads what the events carried.
+const selectExport = `
+SELECT d.id::text, d.event_id::text, d.event_type::text, d.aggregate_type::text, d.aggregate_id::text, d.payload_json::text,
+       d.headers::text, d.namespace, d.tenant_id::text
+  FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
+  JOIN outbox_dlq AS d ON d.id = w.id
+ ORDER BY w.ord`

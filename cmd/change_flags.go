@@ -1,0 +1,136 @@
+package cmd
+
+import (
+	"bufio"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+)
+
+// rateFlag is a number of rows per second: 200, 200/s, 30/m.
+type rateFlag float64
+
+func (f *rateFlag) Type() string { return "rate" }
+func (f *rateFlag) String() string {
+	if *f == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(float64(*f), 'g', -1, 64) + "/s"
+}
+
+func (f *rateFlag) Set(text string) error {
+	number, unit, _ := strings.Cut(text, "/")
+	n, err := strconv.ParseFloat(number, 64)
+	seconds := map[string]float64{"": 1, "s": 1, "m": 60, "h": 3600}[unit]
+	if err != nil || seconds == 0 || !(n > 0) || n > 1e9 {
+		return fmt.Errorf("%q is not a rate such as 200/s, 200 or 30/m", text)
+	}
+	*f = rateFlag(n / seconds)
+	return nil
+}
+
+// percentFlag is a share: 5% or 0.05.
+type percentFlag struct {
+	share float64
+	set   bool
+}
+
+// defaultAbortShare is how many replayed events may die again before a watched run stops.
+const defaultAbortShare = 0.05
+
+func (f *percentFlag) Type() string { return "percent" }
+func (f *percentFlag) String() string {
+	return strconv.FormatFloat(f.share*100, 'g', -1, 64) + "%"
+}
+
+func (f *percentFlag) Set(text string) error {
+	number, percent := strings.CutSuffix(text, "%")
+	n, err := strconv.ParseFloat(number, 64)
+	if percent {
+		n /= 100
+	}
+	if err != nil || !(n >= 0 && n <= 1) {
+		return fmt.Errorf("%q is not a share such as 5%% or 0.05", text)
+	}
+	f.share, f.set = n, true
+	return nil
+}
+
+// addChangeFlags gives a command what every change has.
+func addChangeFlags(cmd *cobra.Command, o *changeOptions) {
+	o.abortIfDead.share, o.watchFor = defaultAbortShare, 30*time.Second
+	flags := cmd.Flags()
+	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would happen to each row, and change nothing")
+	addYesFlag(cmd, &o.yes)
+	flags.Var(&o.rate, "rate", "change at most so many rows per second, such as 200/s")
+	addAuditFlags(cmd, &o.audit)
+	addOutputFlag(cmd, &o.output, formatTable, formatJSON, formatJSONL, formatCSV, formatID)
+	o.again = func(set map[string]string) string {
+		return commandLine(cmd, cmd.Flags().Args(), set)
+	}
+}
+
+// addReplayFlags gives a command what goes with sending events again.
+func addReplayFlags(cmd *cobra.Command, o *changeOptions) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.plan, "plan", "", "write the set to this `file` instead of changing anything")
+	flags.StringVar(&o.apply, "apply", "", "do it to exactly the set in this plan `file`")
+	flags.BoolVar(&o.ramp, "ramp", false, "go in growing steps (1, 2, 5, 20, …) and wait for the outcome of each")
+	flags.Var(&o.abortIfDead, "abort-if-dead", "with --ramp, which it implies: stop when more than this share dies again")
+	flags.DurationVar(&o.watchFor, "watch-for", o.watchFor, "how long --ramp waits for the outcome of a step")
+	flags.StringSliceVar(&o.checkConsumers, "check-consumers", nil, "first show how many of the set these `consumers` have processed already")
+}
+
+// readIDs checks ids given as arguments, or with - as lines on standard input, all of them before anything is done.
+func (a *App) readIDs(args []string) ([]string, error) {
+	if !slices.Contains(args, "-") {
+		return checkIDs(args, "")
+	}
+	if len(args) > 1 {
+		return nil, usageErrorf("- reads the ids from standard input; give no others")
+	}
+	var lines []string
+	in := bufio.NewScanner(a.In)
+	for in.Scan() {
+		lines = append(lines, strings.TrimSpace(in.Text()))
+	}
+	if err := in.Err(); err != nil {
+		return nil, fmt.Errorf("read ids: %w", err)
+	}
+	return checkIDs(lines, "line")
+}
+
+func checkIDs(texts []string, where string) ([]string, error) {
+	ids := make([]string, 0, len(texts))
+	for i, text := range texts {
+		if text == "" && where != "" {
+			continue
+		}
+		id, err := checkID(text)
+		if err != nil && where != "" {
+			return nil, withCode(exitUsage, fmt.Errorf("%s %d: %w", where, i+1, err))
+		}
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+func outcomeView() view[dlq.Outcome] {
+	return view[dlq.Outcome]{
+		id: func(o dlq.Outcome) string { return o.ID },
+		columns: []column[dlq.Outcome]{
+			{head: "id", cell: func(o dlq.Outcome, s *cellStyle) string { return o.ID }},
+			{head: "event", cell: func(o dlq.Outcome, s *cellStyle) string { return o.EventID }},
+			{head: "outcome", cell: func(o dlq.Outcome, s *cellStyle) string { return o.Outcome }},
+		},
+	}
+}

@@ -1,0 +1,96 @@
+package cmd
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+// completeWithin bounds what pressing Tab may cost. A database that does not answer in time gives no suggestions.
+const completeWithin = 800 * time.Millisecond
+
+// completion is what cobra calls when Tab is pressed.
+type completion = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective)
+
+// completeLive suggests what read finds in the database, or else the fallback. It never fails and never talks: the
+// shell would show both in the middle of the line that is being typed.
+func completeLive(app *App, fallback []string, read func(ctx context.Context, s *dlq.Store, prefix string) ([]string, error)) completion {
+	return func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
+		defer cancel()
+		app.bindFlags(cmd) // the hook that does it for a command does not run for a completion
+		app.said = true
+		found := fallback
+		if store, err := app.store(ctx); err == nil {
+			if live, err := read(ctx, store, toComplete); err == nil && len(live) > 0 {
+				found = live
+			}
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeDLQIDs suggests the newest dead letters in a state (empty: any).
+func completeDLQIDs(app *App, state string) completion {
+	return completeLive(app, nil, func(ctx context.Context, s *dlq.Store, prefix string) ([]string, error) {
+		return described(s.SuggestEntries(ctx, state, prefix))
+	})
+}
+
+// completeEventIDs suggests the newest events in a status (empty: any).
+func completeEventIDs(app *App, status string) completion {
+	return completeLive(app, nil, func(ctx context.Context, s *dlq.Store, prefix string) ([]string, error) {
+		return described(s.SuggestEvents(ctx, status, prefix))
+	})
+}
+
+func completeReasons(app *App) completion {
+	return completeLive(app, deadReasons(), func(ctx context.Context, s *dlq.Store, _ string) ([]string, error) {
+		return s.EnumValues(ctx, "outbox_dlq_reason")
+	})
+}
+
+func completeTypes(app *App) completion {
+	return completeLive(app, registry.New().EventTypes(), func(ctx context.Context, s *dlq.Store, _ string) ([]string, error) {
+		return s.EnumValues(ctx, "event_type_enum")
+	})
+}
+
+func completeTopics(app *App) completion {
+	return completeLive(app, registryTopics(), func(ctx context.Context, s *dlq.Store, _ string) ([]string, error) {
+		return described(s.SuggestGroups(ctx, "topic"))
+	})
+}
+
+func completeFingerprints(app *App) completion {
+	return completeLive(app, nil, func(ctx context.Context, s *dlq.Store, _ string) ([]string, error) {
+		return described(s.SuggestGroups(ctx, "fingerprint"))
+	})
+}
+
+// described joins values and what the shell shows beside them.
+func described(found []dlq.Suggestion, err error) ([]string, error) {
+	out := make([]string, len(found))
+	for i, f := range found {
+		// The tab separates the two for cobra, so the texts themselves are cleaned first.
+		out[i] = safetext.Line(f.Value) + "\t" + safetext.Cut(safetext.Line(f.About), 80)
+	}
+	return out, err
+}
+
+func registryTopics() []string {
+	var topics []string
+	seen := map[string]bool{}
+	for _, e := range registry.New().Entries() {
+		if !seen[e.Topic] {
+			seen[e.Topic] = true
+			topics = append(topics, e.Topic)
+		}
+	}
+	return topics
+}

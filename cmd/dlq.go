@@ -1,0 +1,60 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgerrcode"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+)
+
+func newDLQCmd(app *App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dlq",
+		Short: "Find, understand and mend events that could not be delivered",
+		Long: `Work with dead letters: events the publisher gave up on. Each death is one dead letter; an event that is replayed and
+dies again has two. Wherever an id is asked for, it may be the dead letter's or the event's.`,
+	}
+	cmd.AddCommand(
+		newDLQListCmd(app, runDLQList),
+		newDLQShowCmd(app, runDLQShow),
+		newDLQReplayCmd(app, runChange),
+		newDLQDiscardCmd(app, runChange),
+		newDLQRestoreCmd(app, runChange),
+		newDLQExportCmd(app, runDLQExport),
+		newDLQAuditCmd(app, runDLQAudit),
+	)
+	return cmd
+}
+
+// store opens the database for work with dead letters and events.
+func (a *App) store(ctx context.Context) (*dlq.Store, error) {
+	pool, err := a.Pool(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return dlq.NewStore(pool), nil
+}
+
+// checkID accepts what PostgreSQL would, in the form everybody writes.
+func checkID(text string) (string, error) {
+	id, err := uuid.Parse(text)
+	if err != nil || len(text) != 36 {
+		return "", usageErrorf("%q is not an id: an id looks like 01890a5d-ac96-774b-bcce-b302099a8057", text)
+	}
+	return id.String(), nil
+}
+
+// dlqError gives the errors of the database their exit code: a value no enum
+// has is the caller's mistake, a missing schema is the world's.
+func dlqError(err error) error {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == pgerrcode.InvalidTextRepresentation {
+		return withHint(withCode(exitUsage, errors.New(pg.Message)), "outboxctl registry list shows the event types and aggregates")
+	}
+	return schemaError(err)
+}

@@ -1,0 +1,133 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+func newDLQReplayCmd(app *App, run func(context.Context, *changeOptions) error) *cobra.Command {
+	opts := &changeOptions{app: app, action: dlq.Replay}
+	cmd := &cobra.Command{
+		Use:   "replay [ID... | -]",
+		Short: "Send dead events again",
+		Long: `Send the events of dead letters again: the original row is queued anew, with no attempts counted and no error. The
+dead letter is marked as replayed, with who did it and why, in the same transaction.
+
+Say which: ids (a dead letter's or an event's; - reads them from standard input), filters, or --apply with a plan. A set
+chosen by filters is frozen when the command starts: what dies later is not replayed by it. --plan writes the set to a
+file, with a digest of each payload; --apply replays exactly that set and reports what is no longer as it was.
+
+--ramp replays 1, 2, 5, 20, … events, waits for the outcome of each step and stops when more than --abort-if-dead of
+them die again. An event that failed but is still being retried when --watch-for is over counts with the dead.
+
+A consumer that has already processed an event will skip it when it comes again. --check-consumers shows how many of the
+set each has processed:
+
+  not processed, replayed            the consumer processes it
+  processed, replayed                the consumer skips it: nothing happens twice
+  not processed, forgotten, replayed the same as without forgetting
+  processed, forgotten, replayed     the consumer processes it a second time; outboxctl idem forget is how to want that`,
+		Example: `  outboxctl dlq replay 01890a5d-ac96-774b-bcce-b302099a8057 --reason 'topic was missing'
+  outboxctl dlq replay --fingerprint 3f2a9c11d0be --dry-run
+  outboxctl dlq replay --error-reason max_attempts --since 2h --abort-if-dead 5% --rate 200/s --yes --reason 'broker is back'
+  outboxctl dlq replay --type payment_settled --plan replay.json
+  outboxctl dlq replay --apply replay.json --yes`,
+	}
+	finishDLQChange(app, cmd, opts, dlq.StateOpen, run)
+	addReplayFlags(cmd, opts)
+	return cmd
+}
+
+func newDLQDiscardCmd(app *App, run func(context.Context, *changeOptions) error) *cobra.Command {
+	opts := &changeOptions{app: app, action: dlq.Discard}
+	cmd := &cobra.Command{
+		Use:   "discard [ID... | -]",
+		Short: "Mark dead letters as not worth replaying",
+		Long: `Mark dead letters as handled without sending their events. The mark can be taken back with outboxctl dlq restore until
+cleanup removes the row. Say which: ids (a dead letter's or an event's; - reads them from standard input) or filters.`,
+		Example: `  outboxctl dlq discard 01890a5d-ac96-774b-bcce-b302099a8057 --reason 'test order'
+  outboxctl dlq discard --error-reason invalid_payload --until 30d --yes --reason 'nobody needs these any more'`,
+	}
+	finishDLQChange(app, cmd, opts, dlq.StateOpen, run)
+	return cmd
+}
+
+func newDLQRestoreCmd(app *App, run func(context.Context, *changeOptions) error) *cobra.Command {
+	opts := &changeOptions{app: app, action: dlq.Restore}
+	cmd := &cobra.Command{
+		Use:   "restore [ID... | -]",
+		Short: "Take a discard back",
+		Long: `Make discarded dead letters open again. Say which: ids (a dead letter's or an event's; - reads them from standard
+input) or filters.`,
+		Example: "  outboxctl dlq restore 01890a5d-ac96-774b-bcce-b302099a8057 --reason 'discarded by mistake'",
+	}
+	finishDLQChange(app, cmd, opts, dlq.StateDiscarded, run)
+	return cmd
+}
+
+// finishDLQChange gives a command that changes dead letters its flags and its run function.
+func finishDLQChange(app *App, cmd *cobra.Command, opts *changeOptions, state string, run func(context.Context, *changeOptions) error) {
+	filter := &dlqFilterFlags{state: state}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		opts.ids = args
+		return run(cmd.Context(), opts)
+	}
+	cmd.ValidArgsFunction = completeDLQIDs(app, state)
+	opts.choose = func(now time.Time) (changeFilter, error) {
+		f, err := filter.filter(now)
+		return dlqChangeFilter{f}, err
+	}
+	addDLQFilterFlags(app, cmd, filter, false)
+	addChangeFlags(cmd, opts)
+}
+
+// dlqChangeFilter is a filter of dead letters to change.
+type dlqChangeFilter struct{ dlq.Filter }
+
+func (f dlqChangeFilter) narrows() bool { return f.Narrows() }
+func (f dlqChangeFilter) record() any   { return f.Filter }
+
+// frozen ends the set at now: events that die again meanwhile are not replayed a second time by the same run.
+func (f dlqChangeFilter) frozen(now time.Time) (changeFilter, map[string]string) {
+	if f.Until.IsZero() || f.Until.After(now) {
+		f.Until = now
+	}
+	set := map[string]string{"until": f.Until.UTC().Format(time.RFC3339Nano)}
+	if !f.Since.IsZero() {
+		set["since"] = f.Since.UTC().Format(time.RFC3339Nano)
+	}
+	return f, set
+}
+
+func (f dlqChangeFilter) source(store *dlq.Store) (dlq.Source, error) {
+	return store.NewScan(f.Filter, dlq.OldestFirst)
+}
+
+func (f dlqChangeFilter) describe(ctx context.Context, app *App, store *dlq.Store) (int64, error) {
+	groups, err := store.Groups(ctx, f.Filter, "reason", listPage)
+	if err != nil {
+		return 0, err
+	}
+	var total int64
+	for _, g := range groups {
+		total += g.Count
+		fmt.Fprintf(app.Err, "  %s: %s, last %s, for example %s: %s\n", g.Value, counted(g.Count, "dead letter"),
+			g.LastSeen.UTC().Format(time.RFC3339), g.SampleID, safetext.Cut(safetext.Line(g.SampleError), 160))
+	}
+	if app.InTTY && total > 0 {
+		causes, err := store.Groups(ctx, f.Filter, "fingerprint", 5)
+		if err != nil {
+			return 0, err
+		}
+		for _, g := range causes {
+			fmt.Fprintf(app.Err, "  cause %s: %s\n", safetext.Line(g.Value), counted(g.Count, "dead letter"))
+		}
+	}
+	return total, nil
+}

@@ -1,0 +1,106 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+)
+
+type dlqExportOptions struct {
+	app *App
+
+	ids    []string
+	filter dlqFilterFlags
+}
+
+func newDLQExportCmd(app *App, run func(context.Context, *dlqExportOptions) error) *cobra.Command {
+	opts := &dlqExportOptions{app: app}
+	cmd := &cobra.Command{
+		Use:   "export [ID... | -]",
+		Short: "Write dead letters as JSON lines that emit can read back after editing",
+		Long: `Write dead letters as JSON lines, one event each, in the form outboxctl emit --stdin reads. Correct the lines and emit
+them: the corrected event is a new event that names the old one in its header corrects_event_id. Emitting a file twice
+makes no second event. Then discard the old dead letters.
+
+Without ids or filters every open dead letter is exported, oldest first.`,
+		Example: `  outboxctl dlq export --reason invalid_payload > events.jsonl
+  outboxctl emit --stdin < events.jsonl
+  outboxctl dlq discard --error-reason invalid_payload --reason 'corrected and emitted anew'`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.ids = args
+			return run(cmd.Context(), opts)
+		},
+		ValidArgsFunction: completeDLQIDs(app, dlq.StateOpen),
+	}
+	addDLQFilterFlags(app, cmd, &opts.filter, true)
+	addStateFlag(cmd, &opts.filter)
+	return cmd
+}
+
+func runDLQExport(ctx context.Context, opts *dlqExportOptions) error {
+	ids, err := opts.app.readIDs(opts.ids)
+	if err != nil {
+		return err
+	}
+	filter, err := opts.filter.filter(opts.app.Now())
+	if err != nil {
+		return err
+	}
+	if len(opts.ids) > 0 && filter.Narrows() {
+		return usageErrorf("give ids or filters, not both")
+	}
+	store, err := opts.app.store(ctx)
+	if err != nil {
+		return err
+	}
+	var source dlq.Source = store.NamedEntries(ids, dlq.StateOpen)
+	if len(opts.ids) == 0 {
+		now, err := store.Now(ctx)
+		if err != nil {
+			return dlqError(err)
+		}
+		if filter, err = opts.filter.filter(now); err != nil {
+			return err
+		}
+		if source, err = store.NewScan(filter, dlq.OldestFirst); err != nil {
+			return err
+		}
+	}
+	written, missing := 0, 0
+	for {
+		targets, err := source.Next(ctx, exportPage)
+		if err != nil {
+			return dlqError(err)
+		}
+		if len(targets) == 0 {
+			break
+		}
+		lines, err := store.Export(ctx, targets)
+		if err != nil {
+			return dlqError(err)
+		}
+		for _, line := range lines {
+			if err := encodeJSON(opts.app.Out, line, ""); err != nil {
+				return err
+			}
+		}
+		written += len(lines)
+		missing += len(targets) - len(lines)
+	}
+	fmt.Fprintf(opts.app.Err, "exported %s dead letters\n", humanize.Comma(int64(written)))
+	switch {
+	case missing > 0 && written > 0:
+		return partialErrorf("%s of the ids have no dead letter", humanize.Comma(int64(missing)))
+	case missing > 0:
+		return notFoundErrorf("no dead letter has that id")
+	default:
+		return nil
+	}
+}
+
+// exportPage bounds how many payloads are in memory.
+const exportPage = 100

@@ -1,0 +1,151 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// dlqFilterFlags choose dead letters.
+type dlqFilterFlags struct {
+	reasons      []string
+	types        []string
+	topics       []string
+	fingerprints []string
+	aggregate    string
+	tenants      []string
+	namespaces   []string
+	since        string
+	until        string
+	errorLike    string
+	state        string
+}
+
+func deadReasons() []string {
+	return []string{
+		string(outbox.ReasonMaxAttempts), string(outbox.ReasonUnknownEventType), string(outbox.ReasonInvalidPayload),
+		string(outbox.ReasonAggregateMismatch), string(outbox.ReasonMessageTooLarge), string(outbox.ReasonRejectedByBroker),
+	}
+}
+
+// addDLQFilterFlags gives a command the filters. Commands that only look also filter by --reason; where something is
+// changed, that name is taken by the operator's own reason, and the filter is --error-reason everywhere.
+func addDLQFilterFlags(app *App, cmd *cobra.Command, f *dlqFilterFlags, looksOnly bool) {
+	flags := cmd.Flags()
+	reasons := "of events that died for this `reason`: " + strings.Join(deadReasons(), ", ")
+	flags.StringSliceVar(&f.reasons, "error-reason", nil, reasons)
+	if looksOnly {
+		flags.StringSliceVar(&f.reasons, "reason", nil, "the same as --error-reason")
+		must(cmd.RegisterFlagCompletionFunc("reason", completeReasons(app)))
+	}
+	flags.StringSliceVar(&f.types, "type", nil, "of this event `type`")
+	flags.StringSliceVar(&f.topics, "topic", nil, "of events for this `topic`")
+	flags.StringSliceVar(&f.fingerprints, "fingerprint", nil, "with this `fingerprint` (see dlq list --group-by fingerprint)")
+	flags.StringVar(&f.aggregate, "aggregate", "", "of one aggregate: its id, its type, or `type/id`")
+	flags.StringSliceVar(&f.tenants, "tenant", nil, "of this tenant's `id`")
+	flags.StringSliceVar(&f.namespaces, "namespace", nil, "of this `namespace`")
+	flags.StringVar(&f.since, "since", "", "that died at this `time` or later: 2026-03-01T12:00:00Z, 2026-03-01 (UTC), or how long ago: 2h, 30d")
+	flags.StringVar(&f.until, "until", "", "that died before this `time`")
+	flags.StringVar(&f.errorLike, "error-like", "", "whose error contains this `text` in any case; * stands for anything")
+	must(cmd.RegisterFlagCompletionFunc("error-reason", completeReasons(app)))
+	must(cmd.RegisterFlagCompletionFunc("type", completeTypes(app)))
+	must(cmd.RegisterFlagCompletionFunc("topic", completeTopics(app)))
+	must(cmd.RegisterFlagCompletionFunc("fingerprint", completeFingerprints(app)))
+}
+
+func addStateFlag(cmd *cobra.Command, f *dlqFilterFlags) {
+	states := []string{dlq.StateOpen, dlq.StateReplayed, dlq.StateDiscarded, "all"}
+	cmd.Flags().StringVar(&f.state, "state", dlq.StateOpen, "in this `state`: "+strings.Join(states, ", "))
+	must(cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp)))
+}
+
+// filter checks the flags and reports everything that is wrong with them. now is the database's clock.
+func (f *dlqFilterFlags) filter(now time.Time) (dlq.Filter, error) {
+	out := dlq.Filter{
+		State: f.state, Reasons: f.reasons, Types: f.types, Topics: f.topics, Fingerprints: f.fingerprints,
+		Namespaces: f.namespaces, ErrorLike: f.errorLike,
+	}
+	var problems []error
+	switch f.state {
+	case dlq.StateOpen, dlq.StateReplayed, dlq.StateDiscarded:
+	case "all":
+		out.State = ""
+	default:
+		problems = append(problems, fmt.Errorf("--state: %q is none of open, replayed, discarded, all", f.state))
+	}
+	for _, r := range f.reasons {
+		if !slices.Contains(deadReasons(), r) {
+			problems = append(problems, fmt.Errorf("--error-reason: %q is none of %s", r, strings.Join(deadReasons(), ", ")))
+		}
+	}
+	var err error
+	if out.AggregateType, out.AggregateIDs, err = parseAggregate(f.aggregate); err != nil {
+		problems = append(problems, err)
+	}
+	if out.Tenants, err = parseTenants(f.tenants); err != nil {
+		problems = append(problems, err)
+	}
+	if out.Since, out.Until, err = parseSpan(f.since, f.until, now); err != nil {
+		problems = append(problems, err)
+	}
+	if len(problems) > 0 {
+		return dlq.Filter{}, withCode(exitUsage, errors.Join(problems...))
+	}
+	return out, nil
+}
+
+// parseAggregate reads an id, a type, or type/id.
+func parseAggregate(raw string) (aggregateType string, ids []string, err error) {
+	if raw == "" {
+		return "", nil, nil
+	}
+	aggregateType, id, both := strings.Cut(raw, "/")
+	if !both {
+		if parsed, err := uuid.Parse(raw); err == nil {
+			return "", []string{parsed.String()}, nil
+		}
+		return raw, nil, nil
+	}
+	parsed, err := uuid.Parse(id)
+	if err != nil || aggregateType == "" {
+		return "", nil, fmt.Errorf("--aggregate: %q is neither an id, a type nor type/id", raw)
+	}
+	return aggregateType, []string{parsed.String()}, nil
+}
+
+func parseTenants(raw []string) ([]string, error) {
+	var ids []string
+	for _, text := range raw {
+		id, err := uuid.Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("--tenant: %q is not an id", text)
+		}
+		ids = append(ids, id.String())
+	}
+	return ids, nil
+}
+
+func parseSpan(since, until string, now time.Time) (from, to time.Time, err error) {
+	if since != "" {
+		if from, err = parseInstant(since, now); err != nil {
+			return from, to, fmt.Errorf("--since: %w", err)
+		}
+	}
+	if until != "" {
+		if to, err = parseInstant(until, now); err != nil {
+			return from, to, fmt.Errorf("--until: %w", err)
+		}
+	}
+	if !from.IsZero() && !to.IsZero() && !from.Before(to) {
+		return from, to, errors.New("--since must be before --until")
+	}
+	return from, to, nil
+}

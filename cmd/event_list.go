@@ -1,0 +1,171 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+)
+
+// eventFilterFlags choose events.
+type eventFilterFlags struct {
+	status     string
+	types      []string
+	aggregate  string
+	tenants    []string
+	namespaces []string
+	since      string
+	until      string
+}
+
+func eventStatuses() []string {
+	return []string{dlq.StatusPending, dlq.StatusProcessing, dlq.StatusDelivered, dlq.StatusDead}
+}
+
+func addEventFilterFlags(app *App, cmd *cobra.Command, f *eventFilterFlags, what string) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.types, "type", nil, "of this event `type`")
+	flags.StringVar(&f.aggregate, "aggregate", "", "of one aggregate: its id, its type, or `type/id`")
+	flags.StringSliceVar(&f.tenants, "tenant", nil, "of this tenant's `id`")
+	flags.StringSliceVar(&f.namespaces, "namespace", nil, "of this `namespace`")
+	flags.StringVar(&f.since, "since", "", what+" at this `time` or later: 2026-03-01T12:00:00Z, 2026-03-01 (UTC), or how long ago: 2h, 30d")
+	flags.StringVar(&f.until, "until", "", what+" before this `time`")
+	must(cmd.RegisterFlagCompletionFunc("type", completeTypes(app)))
+}
+
+// filter checks the flags and reports everything that is wrong with them.
+func (f *eventFilterFlags) filter(now time.Time) (dlq.EventFilter, error) {
+	out := dlq.EventFilter{Status: f.status, Types: f.types, Namespaces: f.namespaces}
+	var problems []error
+	switch f.status {
+	case "all":
+		out.Status = ""
+	case dlq.StatusPending, dlq.StatusProcessing, dlq.StatusDelivered, dlq.StatusDead:
+	default:
+		problems = append(problems, fmt.Errorf("--status: %q is none of %s, all", f.status, strings.Join(eventStatuses(), ", ")))
+	}
+	var err error
+	if out.AggregateType, out.AggregateIDs, err = parseAggregate(f.aggregate); err != nil {
+		problems = append(problems, err)
+	}
+	if out.Tenants, err = parseTenants(f.tenants); err != nil {
+		problems = append(problems, err)
+	}
+	if out.Since, out.Until, err = parseSpan(f.since, f.until, now); err != nil {
+		problems = append(problems, err)
+	}
+	if len(problems) > 0 {
+		return dlq.EventFilter{}, withCode(exitUsage, errors.Join(problems...))
+	}
+	return out, nil
+}
+
+type eventListOptions struct {
+	app *App
+
+	filter eventFilterFlags
+	limit  int
+	cursor string
+	output outputFlag
+	next   func(cursor string) string
+}
+
+func newEventListCmd(app *App, run func(context.Context, *eventListOptions) error) *cobra.Command {
+	opts := &eventListOptions{app: app}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List events, newest first",
+		Long: `List events, newest first: all of them by the time they were made, delivered ones by the time they were published,
+dead ones by the time they died, waiting ones by their turn (the last in the queue first).
+
+What has no index is looked for in short steps of ten thousand rows: pressing Ctrl-C is always safe.`,
+		Example: `  outboxctl event list --status pending
+  outboxctl event list --aggregate vendor_order/01890a5d-ac96-774b-bcce-b302099a8057
+  outboxctl event list --type order_created --since 1h -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			opts.next = func(cursor string) string { return commandLine(cmd, nil, map[string]string{"cursor": cursor}) }
+			return run(cmd.Context(), opts)
+		},
+	}
+	statuses := append(eventStatuses(), "all")
+	cmd.Flags().StringVar(&opts.filter.status, "status", "all", "in this `status`: "+strings.Join(statuses, ", "))
+	must(cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp)))
+	addEventFilterFlags(app, cmd, &opts.filter, "emitted")
+	cmd.Flags().IntVar(&opts.limit, "limit", defaultListLimit, "how many rows to show; 0 shows all")
+	cmd.Flags().StringVar(&opts.cursor, "cursor", "", "start after the event with this `id`")
+	must(cmd.RegisterFlagCompletionFunc("cursor", completeEventIDs(app, "")))
+	addOutputFlag(cmd, &opts.output, listFormats()...)
+	return cmd
+}
+
+func runEventList(ctx context.Context, opts *eventListOptions) error {
+	if opts.limit < 0 {
+		return usageErrorf("--limit must not be negative")
+	}
+	if _, err := opts.filter.filter(opts.app.Now()); err != nil {
+		return err
+	}
+	cursor := opts.cursor
+	if cursor != "" {
+		var err error
+		if cursor, err = checkID(cursor); err != nil {
+			return err
+		}
+	}
+	store, err := opts.app.store(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := store.Now(ctx)
+	if err != nil {
+		return dlqError(err)
+	}
+	filter, err := opts.filter.filter(now)
+	if err != nil {
+		return err
+	}
+	scan, err := store.NewEventScan(filter, dlq.NewestFirst, false)
+	if err != nil {
+		return err
+	}
+	if cursor != "" {
+		if err := scan.After(ctx, cursor); err != nil {
+			return cursorError(err, cursor)
+		}
+	}
+	last, err := writePages(opts.app, opts.output.format, opts.limit, eventView(),
+		func(n int) ([]dlq.Event, error) { return scan.List(ctx, n) })
+	if err != nil {
+		return dlqError(err)
+	}
+	if last != nil {
+		fmt.Fprintf(opts.app.Err, "more rows: %s\n", opts.next(last.ID))
+	}
+	return nil
+}
+
+func eventView() view[dlq.Event] {
+	return view[dlq.Event]{
+		id: func(e dlq.Event) string { return e.ID },
+		columns: []column[dlq.Event]{
+			{head: "id", cell: func(e dlq.Event, s *cellStyle) string { return e.ID }},
+			{head: "emitted", cell: func(e dlq.Event, s *cellStyle) string { return s.time(e.CreatedAt) }},
+			{head: "type", cell: func(e dlq.Event, s *cellStyle) string { return e.EventType }},
+			{head: "aggregate", cell: func(e dlq.Event, s *cellStyle) string { return e.AggregateType + "/" + e.AggregateID }},
+			{head: "status", cell: func(e dlq.Event, s *cellStyle) string { return e.Status }},
+			{head: "attempts", cell: func(e dlq.Event, s *cellStyle) string { return s.count(int64(e.AttemptCount)) }},
+			{head: "published", cell: func(e dlq.Event, s *cellStyle) string { return s.timePtr(e.PublishedAt) }},
+			{head: "last error", wide: true, cell: func(e dlq.Event, s *cellStyle) string { return deref(e.LastError) }},
+			{head: "namespace", wide: true, cell: func(e dlq.Event, s *cellStyle) string { return e.Namespace }},
+			{head: "tenant", wide: true, cell: func(e dlq.Event, s *cellStyle) string { return deref(e.TenantID) }},
+			{head: "dedupe key", wide: true, cell: func(e dlq.Event, s *cellStyle) string { return deref(e.DedupeKey) }},
+			{head: "message id", wide: true, cell: func(e dlq.Event, s *cellStyle) string { return deref(e.BrokerMessageID) }},
+		},
+	}
+}

@@ -1,0 +1,91 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+type whyOptions struct {
+	app *App
+
+	id     string
+	output outputFlag
+}
+
+func newWhyCmd(app *App, run func(context.Context, *whyOptions) error) *cobra.Command {
+	opts := &whyOptions{app: app}
+	cmd := &cobra.Command{
+		Use:   "why EVENT_ID",
+		Short: "Say in plain words where an event is, what it waits for and what to do",
+		Long: `Say in one paragraph where an event is: waiting for its turn, backing off, being published, held by a paused topic,
+dead, published, cleaned up or not here at all; and which command acts on it. EVENT_ID may also be a dead letter's id.
+An event nobody has heard of exits with 3.`,
+		Example: "  outboxctl why 01890a5d-ac96-774b-bcce-b302099a8057",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.id = args[0]
+			return run(cmd.Context(), opts)
+		},
+		ValidArgsFunction: onlyFirst(completeEventIDs(app, "")),
+	}
+	addOutputFlag(cmd, &opts.output, objectFormats()...)
+	return cmd
+}
+
+func runWhy(ctx context.Context, opts *whyOptions) error {
+	id, err := checkID(opts.id)
+	if err != nil {
+		return err
+	}
+	store, err := opts.app.store(ctx)
+	if err != nil {
+		return err
+	}
+	cfg, err := opts.app.Config("database.url")
+	if err != nil {
+		return err
+	}
+	catalogue := registry.New()
+	facts, err := store.Facts(ctx, id, func(eventType string) string {
+		_, topic, _ := catalogue.Resolve(eventType)
+		return topic
+	})
+	if err != nil {
+		return dlqError(err)
+	}
+	facts.MaxAttempts = cfg.Publish.MaxAttempts
+	answer := dlq.Why(facts)
+	err = writeObject(opts.app, opts.output.format, answer, func(w io.Writer) error { return sayWhy(opts.app, w, answer) })
+	if err == nil && answer.State == dlq.WhyNotFound {
+		return silentError{exitNotFound}
+	}
+	return err
+}
+
+func sayWhy(a *App, w io.Writer, answer dlq.Answer) error {
+	text := safetext.Line(answer.Explanation)
+	if a.Width > 0 {
+		text = ansi.Wordwrap(text, min(a.Width, 100), "")
+	}
+	if _, err := fmt.Fprintln(w, text); err != nil {
+		return err
+	}
+	for i, command := range answer.Commands {
+		lead := ""
+		if i == 0 {
+			lead = "\n"
+		}
+		if _, err := fmt.Fprintf(w, "%s  %s\n", lead, safetext.Line(command)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package dlq
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Action is a change an operator can make. Its name is the one in the audit.
+type Action string
+
+// The actions.
+const (
+	Replay    Action = "dlq.replay"
+	Discard   Action = "dlq.discard"
+	Restore   Action = "dlq.restore"
+	Republish Action = "event.republish"
+)
+
+// What became of one target. The first group is success.
+const (
+	Replayed    = "replayed"
+	Discarded   = "discarded"
+	Restored    = "restored"
+	Republished = "republished"
+
+	AlreadyReplayed  = "already_replayed"
+	AlreadyDiscarded = "already_discarded"
+	AlreadyOpen      = "already_open"
+	EventLive        = "event_live"
+	EventPublished   = "event_published"
+	EventGone        = "event_gone"
+	Changed          = "changed"
+	NotPublished     = "not_published"
+	Dead             = "dead"
+	NotFound         = "not_found"
+	// DoneByPlan: an earlier run of the same plan did it.
+	DoneByPlan = "done_by_plan"
+)
+
+// Success is the outcome of an action that did what was asked.
+func (a Action) Success() string {
+	switch a {
+	case Discard:
+		return Discarded
+	case Restore:
+		return Restored
+	case Republish:
+		return Republished
+	default:
+		return Replayed
+	}
+}
+
+// Explain says an outcome in words.
+func Explain(outcome string) string {
+	switch outcome {
+	case AlreadyReplayed:
+		return "already replayed"
+	case AlreadyDiscarded:
+		return "already discarded"
+	case AlreadyOpen:
+		return "not discarded"
+	case Discarded:
+		return "discarded"
+	case EventLive:
+		return "its event is on its way already"
+	case EventPublished:
+		return "its event has been published"
+	case EventGone:
+		return "its event was removed by cleanup"
+	case Changed:
+		return "changed since the set was frozen"
+	case NotPublished:
+		return "not published"
+	case Dead:
+		return "dead, not published"
+	case NotFound:
+		return "not found"
+	case DoneByPlan:
+		return "done by an earlier run of this plan"
+	default:
+		return outcome
+	}
+}
+
+// Outcome is what became of one target.
+type Outcome struct {
+	ID      string `json:"id"`
+	EventID string `json:"eventId"`
+	Outcome string `json:"outcome"`
+}
+
+// Who is behind a change, and why.
+type Who struct {
+	Actor  string
+	Reason string
+}
+
+// chunkTimeout bounds one transaction of a change.
+const chunkTimeout = 30 * time.Second
+
+// Act performs one action on a set of targets in one transaction and returns
+// what became of each, in their order. detail goes to the audit row.
+//
+// It does not stop when ctx is cancelled: a change that was sent is waited for,
+// so that the caller can say what happened.
+func (s *Store) Act(ctx context.Context, action Action, targets []Target, who Who, detail map[string]any) ([]Outcome, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), chunkTimeout)
+	defer cancel()
+	doc, err := json.Marshal(detail)
+	if err != nil {
+		return nil, fmt.Errorf("encode audit detail: %w", err)
+	}
+	ids := make([]string, len(targets))
+	args := []any{ids, who.Actor, who.Reason, string(doc)}
+	for i, t := range targets {
+		ids[i] = t.ID
+	}
+	if action == Republish {
+		args = append(args, seenTimes(targets))
+	}
+	// A role may default to REPEATABLE READ, where waiting for another operator ends in an error.
+	tx, err := s.db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
+	if err != nil {
+		return nil, fmt.Errorf("begin %s: %w", action, err)
+	}
+	defer func() { _ = tx.Rollback(ctx) }() // does nothing after a commit
+	rows, err := tx.Query(ctx, actStatement(action), args...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", action, err)
+	}
+	outcomes, err := pgx.CollectRows(rows, scanOutcome)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", action, err)
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return nil, fmt.Errorf("commit %s: %w", action, err)
+	}
+	return outcomes, nil
+}
+
+func scanOutcome(row pgx.CollectableRow) (o Outcome, err error) {
+	return o, row.Scan(&o.ID, &o.EventID, &o.Outcome)
+}
+
+// seenTimes are the times at which events were seen to be published, as text: in the simple
+// protocol the driver cannot write an array of times.
+func seenTimes(targets []Target) []*string {
+	seen := make([]*string, len(targets))
+	for i, t := range targets {
+		if !t.At.IsZero() {
+			at := t.At.UTC().Format(time.RFC3339Nano)
+			seen[i] = &at
+		}
+	}
+	return seen
+}
+
+func actStatement(action Action) string {
+	switch action {
+	case Discard:
+		return callDiscard
+	case Restore:
+		return callRestore
+	case Republish:
+		return callRepublish
+	default:
+		return callReplay
+	}
+}

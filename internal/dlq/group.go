@@ -1,0 +1,84 @@
+package dlq
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Group is the dead letters that share a value.
+type Group struct {
+	Value       string    `json:"value"`
+	Count       int64     `json:"count"`
+	FirstSeen   time.Time `json:"firstSeen"`
+	LastSeen    time.Time `json:"lastSeen"`
+	SampleID    string    `json:"sampleId"`
+	SampleError string    `json:"sampleError"`
+}
+
+// groupColumns are what dead letters can be grouped by.
+func groupColumns() map[string]string {
+	return map[string]string{
+		"fingerprint": "fingerprint",
+		"reason":      "error_reason",
+		"type":        "event_type",
+		"topic":       "topic",
+	}
+}
+
+// GroupBy lists the names Groups accepts.
+func GroupBy() []string { return []string{"fingerprint", "reason", "type", "topic"} }
+
+// Groups counts the dead letters of a filter by one column, the largest group
+// first, at most limit groups. The sample is the newest of its group.
+func (s *Store) Groups(ctx context.Context, f Filter, by string, limit int) ([]Group, error) {
+	column, ok := groupColumns()[by]
+	if !ok {
+		return nil, fmt.Errorf("cannot group by %q", by)
+	}
+	c, err := f.compile()
+	if err != nil {
+		return nil, err
+	}
+	// The sample is looked up per group that is shown, by the time of its newest row.
+	sql := fmt.Sprintf(`
+WITH groups AS MATERIALIZED (
+    SELECT %[1]s AS value, count(*) AS n, min(failed_at) AS first_seen, max(failed_at) AS last_seen
+      FROM outbox_dlq
+     WHERE %[2]s
+     GROUP BY 1
+     ORDER BY 2 DESC, 4 DESC, 1
+     LIMIT %[3]d
+)
+SELECT coalesce(g.value::text, ''), g.n, g.first_seen, g.last_seen, coalesce(s.id::text, ''), coalesce(s.error_message, '')
+  FROM groups AS g
+  LEFT JOIN LATERAL (
+       SELECT id, error_message
+         FROM outbox_dlq
+        WHERE failed_at = g.last_seen AND %[1]s IS NOT DISTINCT FROM g.value AND %[2]s
+        ORDER BY id DESC
+        LIMIT 1) AS s ON true
+ ORDER BY g.n DESC, g.last_seen DESC, 1`, column, c.where(), limit)
+	groups, err := collect(ctx, s.db, func(row pgx.CollectableRow) (g Group, err error) {
+		return g, row.Scan(&g.Value, &g.Count, &g.FirstSeen, &g.LastSeen, &g.SampleID, &g.SampleError)
+	}, sql, c.args...)
+	if err != nil {
+		return nil, fmt.Errorf("group dead letters: %w", err)
+	}
+	return groups, nil
+}
+
+// Count counts the dead letters of a filter.
+func (s *Store) Count(ctx context.Context, f Filter) (int64, error) {
+	c, err := f.compile()
+	if err != nil {
+		return 0, err
+	}
+	var n int64
+	if err := s.db.QueryRow(ctx, "SELECT count(*) FROM outbox_dlq WHERE "+c.where(), c.args...).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count dead letters: %w", err)
+	}
+	return n, nil
+}

@@ -1,0 +1,84 @@
+package dlq
+
+const eventColumns = `e.id::text, e.seq, e.event_type::text, e.aggregate_type::text, e.aggregate_id::text, e.status, e.namespace,
+       e.tenant_id::text, e.dedupe_key, e.attempt_count, e.max_attempts, e.last_error, e.created_at, e.next_attempt_at,
+       e.locked_by::text, e.locked_until, e.published_at, e.dead_at, e.broker_message_id, e.updated_at`
+
+const selectEvent = `SELECT ` + eventColumns + ` FROM outbox_event_status AS e WHERE e.id = $1::uuid`
+
+const selectEvents = `
+SELECT ` + eventColumns + `
+  FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
+  JOIN outbox_event_status AS e ON e.id = w.id
+ ORDER BY w.ord`
+
+// Reads what the event carries.
+const selectEventContent = `SELECT payload_json::text, headers::text FROM outbox_events WHERE id = $1::uuid`
+
+// A dead letter's id leads to its event; any other id stands for itself.
+const selectEventID = `SELECT coalesce((SELECT event_id FROM outbox_dlq WHERE id = $1::uuid), $1::uuid)::text`
+
+const resolveEvents = `
+SELECT w.id::text, e.id::text, e.published_at
+  FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
+  LEFT JOIN outbox_dlq AS d ON d.id = w.id
+  LEFT JOIN outbox_events AS e ON e.id = coalesce(d.event_id, w.id)
+ ORDER BY w.ord`
+
+// By outbox_events_aggregate_idx. Events of one transaction share created_at;
+// seq orders those.
+const selectNeighbours = `
+WITH pivot AS (
+    SELECT coalesce((SELECT p.created_at FROM outbox_events AS p WHERE p.id = $3::uuid), $4::timestamptz) AS created_at,
+           coalesce((SELECT p.seq FROM outbox_events AS p WHERE p.id = $3::uuid), 0) AS seq
+), near AS (
+    (SELECT e.id, e.created_at, e.seq
+       FROM outbox_events AS e, pivot AS p
+      WHERE e.aggregate_type = $1::aggregate_type_enum AND e.aggregate_id = $2::uuid AND e.id <> $3::uuid
+        AND (e.created_at, e.seq) < (p.created_at, p.seq)
+      ORDER BY e.created_at DESC, e.seq DESC LIMIT $5)
+    UNION ALL
+    (SELECT e.id, e.created_at, e.seq
+       FROM outbox_events AS e, pivot AS p
+      WHERE e.aggregate_type = $1::aggregate_type_enum AND e.aggregate_id = $2::uuid AND e.id <> $3::uuid
+        AND (e.created_at, e.seq) > (p.created_at, p.seq)
+      ORDER BY e.created_at, e.seq LIMIT $5)
+)
+SELECT ` + eventColumns + `
+  FROM near AS n
+  JOIN outbox_event_status AS e ON e.id = n.id
+ ORDER BY e.created_at, e.seq`
+
+// What waits before an event: due, unleased rows with a lower seq, counted up
+// to a bound. Reads outbox_events_seq_claim_idx.
+const countAhead = `
+SELECT count(*)
+  FROM (SELECT 1 FROM outbox_events
+         WHERE published_at IS NULL AND dead_at IS NULL AND seq < $1 AND next_attempt_at <= now()
+           AND (locked_until IS NULL OR locked_until <= now())
+         LIMIT $2) AS ahead`
+
+const selectPublishers = `
+SELECT id::text, host, pid, last_seen_at > now() - interval '30 seconds', last_seen_at, state::text
+  FROM outbox_publishers
+ ORDER BY last_seen_at DESC
+ LIMIT 100`
+
+const hasPublishers = `SELECT to_regclass('outbox_publishers') IS NOT NULL`
+
+const auditColumns = `a.id, a.at, a.actor, a.db_user, a.action, coalesce(a.reason, ''), coalesce((a.detail - 'eventIds')::text, '{}'), a.affected`
+
+// By outbox_audit_events_idx.
+const selectEventAudit = `
+SELECT ` + auditColumns + `
+  FROM outbox_audit AS a
+ WHERE a.detail -> 'eventIds' @> jsonb_build_array($1::text)
+ ORDER BY a.at, a.id`
+
+// The newest cleanup that removed published events, for an event that is not there.
+const selectLastCleanup = `
+SELECT a.at, (a.detail ->> 'olderThan')::timestamptz
+  FROM outbox_audit AS a
+ WHERE a.action = 'cleanup_events'
+ ORDER BY a.at DESC, a.id DESC
+ LIMIT 1`

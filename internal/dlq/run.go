@@ -1,0 +1,204 @@
+package dlq
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"golang.org/x/time/rate"
+)
+
+// ChunkSize is how many targets one transaction of a run changes.
+const ChunkSize = 1000
+
+// A Source hands out targets, at most n at a time; none means the end.
+type Source interface {
+	Next(ctx context.Context, n int) ([]Target, error)
+}
+
+// RunParams describes a run: an action on every target of a source.
+type RunParams struct {
+	Action Action
+	Source Source
+	Who    Who
+	// Detail goes to each audit row of the run, with runId in it the rows can be told to belong together.
+	Detail map[string]any
+	// DryRun asks what would happen and changes nothing.
+	DryRun bool
+	// Rate limits the run to so many targets per second; 0 does not.
+	Rate float64
+	// Watch makes the run go in growing steps and stop when replayed events die again; nil does not.
+	Watch *Watch
+	// Plan, when set, is checked against: payloads that changed are left alone.
+	Plan *PlanHeader
+	// OnOutcomes is told what became of each chunk.
+	OnOutcomes func([]Outcome) error
+}
+
+// RunResult is what a run did.
+type RunResult struct {
+	// Counts by outcome.
+	Counts map[string]int64
+	// Chunks is the number of transactions.
+	Chunks int
+	// Interrupted: the context ended before the source did.
+	Interrupted bool
+	// Stopped says why the run stopped by itself; empty when it did not.
+	Stopped string
+	// Watched is what became of the replayed events, as far as it was watched.
+	Watched Watched
+}
+
+// Total is the number of targets handled.
+func (r RunResult) Total() (n int64) {
+	for _, c := range r.Counts {
+		n += c
+	}
+	return n
+}
+
+// Run performs an action on every target of a source, chunk by chunk. An error
+// leaves whole chunks behind; the result says what was done until then.
+func (s *Store) Run(ctx context.Context, p RunParams) (RunResult, error) {
+	res := RunResult{Counts: map[string]int64{}}
+	size := func(int) int { return ChunkSize }
+	var limiter *rate.Limiter
+	if p.Rate > 0 {
+		// A quarter of a second's worth at a time keeps the flow even.
+		burst := min(ChunkSize, max(1, int(p.Rate/4)))
+		limiter = rate.NewLimiter(rate.Limit(p.Rate), burst)
+		size = func(int) int { return burst }
+	}
+	if p.Watch != nil {
+		base := size
+		size = func(step int) int { return min(base(step), p.Watch.step(step)) }
+	}
+	for step := 0; ; step++ {
+		n := size(step)
+		if limiter != nil {
+			if err := limiter.WaitN(ctx, n); err != nil && ctx.Err() == nil {
+				return res, fmt.Errorf("pace the run: %w", err)
+			}
+		}
+		if ctx.Err() != nil {
+			res.Interrupted = true
+			return res, nil
+		}
+		targets, err := p.Source.Next(ctx, n)
+		if ctx.Err() != nil {
+			res.Interrupted = true
+			return res, nil
+		}
+		if err != nil || len(targets) == 0 {
+			return res, err
+		}
+		outcomes, err := s.chunk(ctx, p, step, targets)
+		if err != nil {
+			return res, err
+		}
+		res.Chunks++
+		for _, o := range outcomes {
+			res.Counts[o.Outcome]++
+		}
+		if err := p.OnOutcomes(outcomes); err != nil {
+			return res, err
+		}
+		if p.Watch != nil && !p.DryRun {
+			stop, err := s.watch(ctx, p, outcomes, &res)
+			if err != nil || stop {
+				return res, err
+			}
+		}
+	}
+}
+
+func (s *Store) watch(ctx context.Context, p RunParams, outcomes []Outcome, res *RunResult) (stop bool, err error) {
+	var events []string
+	for _, o := range outcomes {
+		if o.Outcome == p.Action.Success() {
+			events = append(events, o.EventID)
+		}
+	}
+	if len(events) == 0 {
+		return false, nil
+	}
+	if err := p.Watch.follow(ctx, s, events, &res.Watched); err != nil {
+		if ctx.Err() != nil {
+			res.Interrupted = true
+			return true, nil
+		}
+		return true, err
+	}
+	res.Stopped = p.Watch.verdict(res.Watched)
+	return res.Stopped != "", nil
+}
+
+// chunk handles one chunk: what a plan says has changed is set aside, the rest
+// is acted on, and the outcomes come back in the order of the targets.
+func (s *Store) chunk(ctx context.Context, p RunParams, step int, targets []Target) ([]Outcome, error) {
+	outcomes := make([]Outcome, len(targets))
+	judged, err := s.drift(ctx, p, targets)
+	if err != nil {
+		return nil, err
+	}
+	var todo []Target
+	var place []int
+	for i, t := range targets {
+		id := t.ID
+		if id == "" {
+			id = t.Given
+		}
+		switch verdict, ok := judged[t.ID]; {
+		case t.ID == "":
+			outcomes[i] = Outcome{ID: id, Outcome: NotFound}
+		case ok:
+			outcomes[i] = Outcome{ID: id, EventID: t.EventID, Outcome: verdict}
+		default:
+			todo, place = append(todo, t), append(place, i)
+		}
+	}
+	if len(todo) == 0 {
+		return outcomes, nil
+	}
+	var done []Outcome
+	if p.DryRun {
+		done, err = s.Preview(ctx, p.Action, todo)
+	} else {
+		detail := maps.Clone(p.Detail)
+		detail["chunk"] = step + 1
+		done, err = s.Act(ctx, p.Action, todo, p.Who, detail)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, o := range done {
+		if o.EventID == "" {
+			o.EventID = todo[i].EventID
+		}
+		outcomes[place[i]] = o
+	}
+	return outcomes, s.creditPlan(ctx, p, outcomes)
+}
+
+// Preview says what an action would do to targets, without doing it.
+func (s *Store) Preview(ctx context.Context, action Action, targets []Target) ([]Outcome, error) {
+	ids := make([]string, len(targets))
+	for i, t := range targets {
+		ids[i] = t.ID
+	}
+	args := []any{ids}
+	sql := previewReplay
+	switch action {
+	case Discard:
+		sql = previewDiscard
+	case Restore:
+		sql = previewRestore
+	case Republish:
+		sql, args = previewRepublish, append(args, seenTimes(targets))
+	}
+	outcomes, err := collect(ctx, s.db, scanOutcome, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("preview %s: %w", action, err)
+	}
+	return outcomes, nil
+}

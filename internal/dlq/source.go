@@ -1,0 +1,53 @@
+package dlq
+
+import "context"
+
+// IDSource hands out the targets behind ids that an operator named.
+type IDSource struct {
+	resolve func(ctx context.Context, ids []string) ([]Target, error)
+	ids     []string
+	seen    map[string]bool
+}
+
+// NamedEntries is the source of the dead letters behind ids, which may be dead
+// letters' or events'. Two ids of one dead letter count once.
+func (s *Store) NamedEntries(ids []string, prefer string) *IDSource {
+	return &IDSource{
+		resolve: func(ctx context.Context, ids []string) ([]Target, error) { return s.Resolve(ctx, ids, prefer) },
+		ids:     ids,
+		seen:    make(map[string]bool, len(ids)),
+	}
+}
+
+// NamedEvents is the source of the events behind ids, which may be events' or
+// dead letters'.
+func (s *Store) NamedEvents(ids []string) *IDSource {
+	return &IDSource{resolve: s.ResolveEvents, ids: ids, seen: make(map[string]bool, len(ids))}
+}
+
+// Next returns up to n more targets.
+func (s *IDSource) Next(ctx context.Context, n int) ([]Target, error) {
+	for len(s.ids) > 0 {
+		part := s.ids[:min(n, len(s.ids))]
+		targets, err := s.resolve(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		s.ids = s.ids[len(part):]
+		fresh := targets[:0]
+		for _, t := range targets {
+			key := t.ID
+			if key == "" {
+				key = t.Given
+			}
+			if !s.seen[key] {
+				s.seen[key] = true
+				fresh = append(fresh, t)
+			}
+		}
+		if len(fresh) > 0 {
+			return fresh, nil
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,106 @@
+package dlq
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// rampSteps are the sizes of the first steps of a watched run: a cause that is
+// not mended costs one event, not a thousand.
+func rampSteps() []int { return []int{1, 2, 5, 20, 50, 200, 500} }
+
+// Watch stops a run when the events it replays die again.
+type Watch struct {
+	// MaxDead is the share of replayed events that may die again, 0 to 1.
+	MaxDead float64
+	// For is how long one step is waited for.
+	For time.Duration
+	// Every is how often the database is asked.
+	Every time.Duration
+}
+
+// Watched counts what became of replayed events.
+type Watched struct {
+	Delivered int64 `json:"delivered"`
+	// Dead died again.
+	Dead int64 `json:"dead"`
+	// Failing failed at least once and were not delivered while they were watched:
+	// they are on the way to die again.
+	Failing int64 `json:"failing"`
+	// Waiting had not been tried when the watch over them ended.
+	Waiting int64 `json:"waiting"`
+}
+
+func (w *Watch) step(n int) int {
+	if steps := rampSteps(); n < len(steps) {
+		return steps[n]
+	}
+	return ChunkSize
+}
+
+// follow waits until every event is delivered or dead, but no longer than the
+// watch says, and adds up what it saw.
+func (w *Watch) follow(ctx context.Context, s *Store, events []string, sum *Watched) error {
+	deadline := time.NewTimer(w.For)
+	defer deadline.Stop()
+	tick := time.NewTicker(w.Every)
+	defer tick.Stop()
+	open := events
+	for {
+		failing := int64(0)
+		rows, err := s.db.Query(ctx, selectProgress, open)
+		if err != nil {
+			return fmt.Errorf("watch replayed events: %w", err)
+		}
+		left := make([]string, 0, len(open))
+		var id string
+		var delivered, dead bool
+		var attempts int
+		_, err = pgx.ForEachRow(rows, []any{&id, &delivered, &dead, &attempts}, func() error {
+			switch {
+			case delivered:
+				sum.Delivered++
+			case dead:
+				sum.Dead++
+			default:
+				left = append(left, id)
+				if attempts > 0 {
+					failing++
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("watch replayed events: %w", err)
+		}
+		if open = left; len(open) == 0 {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			sum.Failing += failing
+			sum.Waiting += int64(len(open)) - failing
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// verdict says why a run must stop, or nothing.
+func (w *Watch) verdict(sum Watched) string {
+	bad := sum.Dead + sum.Failing
+	judged := bad + sum.Delivered
+	if judged == 0 {
+		return fmt.Sprintf("none of the %d replayed events was tried within %s", sum.Waiting, w.For)
+	}
+	if share := float64(bad) / float64(judged); share > w.MaxDead {
+		return fmt.Sprintf("%d of %d replayed events died again or keep failing (%.0f%%, allowed are %.4g%%)",
+			bad, judged, share*100, w.MaxDead*100)
+	}
+	return ""
+}
