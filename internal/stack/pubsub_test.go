@@ -99,9 +99,9 @@ func TestPubSubFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := startPubSub(t)
-			var seen []string
+			seen := make(chan string, 1)
 			b.OnPublish(func(_ context.Context, call stack.PublishCall) stack.PublishFault {
-				seen = append(seen, fmt.Sprintf("%d %s %d", call.Number, call.Topic, len(call.Messages)))
+				seen <- fmt.Sprintf("%d %s %d", call.Number, call.Topic, len(call.Messages))
 				return tc.fault
 			})
 			ctx := t.Context()
@@ -112,7 +112,7 @@ func TestPubSubFaults(t *testing.T) {
 			}
 			require.Equal(t, tc.code, status.Code(b.publish(ctx, "a")))
 			require.Equal(t, tc.stored, b.bodies())
-			require.Equal(t, []string{"1 " + b.topic + " 1"}, seen)
+			require.Equal(t, "1 "+b.topic+" 1", <-seen)
 
 			b.OnPublish(nil)
 			require.NoError(t, b.publish(t.Context(), "b"))
