@@ -41,6 +41,9 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 	root.SetCompletionCommandGroupID(groupSetUp)
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 
+	addTo(root, groupRun,
+		newDevCmd(app, nil),
+	)
 	addTo(root, groupOperate,
 		newEmitCmd(app, nil),
 		newStatsCmd(app),

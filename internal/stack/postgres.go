@@ -113,6 +113,18 @@ func (p *Postgres) PID() int {
 // Version is the server's version, as in "15.18".
 func (p *Postgres) Version() string { return p.bin.version }
 
+// Done is closed when the server's present process has ended, for whatever reason.
+func (p *Postgres) Done() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.child.done
+}
+
+// ended explains an end that nobody asked for.
+func (p *Postgres) ended() error {
+	return fmt.Errorf("keep PostgreSQL running: %w", explainPostgres(errors.New("it has ended by itself"), p.logPath))
+}
+
 // Stop ends the server: connections are closed and a checkpoint is written; when that takes too long the server is stopped at once
 // and recovers at its next start.
 func (p *Postgres) Stop(ctx context.Context) error {

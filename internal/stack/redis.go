@@ -49,6 +49,7 @@ type redisServer interface {
 	pause() error
 	resume() error
 	port() int
+	done() <-chan struct{}
 }
 
 // StartRedis starts a server and returns when it answers.
@@ -83,6 +84,14 @@ func (r *Redis) URL() string { return "redis://" + address(r.server.port()) + "/
 
 // Port is the port the server listens on; it stays the same over restarts.
 func (r *Redis) Port() int { return r.server.port() }
+
+// Done is closed when the server's present process has ended, for whatever reason. The in-process server has none: its channel is
+// nil and never ready.
+func (r *Redis) Done() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.server.done()
+}
 
 // Stop ends the server.
 func (r *Redis) Stop(ctx context.Context) error {

@@ -43,3 +43,5 @@ func (m *memoryRedis) stop(context.Context) error {
 func (m *memoryRedis) pause() error  { return errNoPause }
 func (m *memoryRedis) resume() error { return errNoPause }
 func (m *memoryRedis) port() int     { return m.boundPort }
+
+func (m *memoryRedis) done() <-chan struct{} { return nil }

@@ -180,3 +180,5 @@ func (r *processRedis) stop(ctx context.Context) error {
 
 func (r *processRedis) pause() error  { return r.child.signal(syscall.SIGSTOP) }
 func (r *processRedis) resume() error { return r.child.signal(syscall.SIGCONT) }
+
+func (r *processRedis) done() <-chan struct{} { return r.child.done }

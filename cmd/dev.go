@@ -1,0 +1,187 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/stack"
+)
+
+const (
+	defaultDemoRate = 20
+	defaultDemoSeed = 1
+)
+
+type devOptions struct {
+	app *App
+
+	duration durationFlag
+	demo     bool
+	demoRate float64
+	demoSeed uint64
+	reset    bool
+	yes      bool
+	output   outputFlag
+}
+
+func newDevCmd(app *App, runF func(context.Context, *devOptions) error) *cobra.Command {
+	opts := &devOptions{app: app}
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run PostgreSQL, Redis and a Pub/Sub fake on this machine, ready to use",
+		Long: `Start a private PostgreSQL (from the installed programs), Redis (redis-server, or one inside this process) and a
+Pub/Sub fake, migrate the database, create topics and subscriptions, and run the publisher and the example consumer
+against them. Every other outboxctl command on this machine finds the stack by itself while it runs.
+
+The connection settings go to standard output as lines for a shell, or as JSON or YAML with -o. Ctrl-C stops everything;
+the database keeps its rows for the next start, unless that one says --reset.`,
+		Example: "  outboxctl dev\n  outboxctl dev --demo --demo-rate 100\n  outboxctl dev --demo --for 30s --state-dir /tmp/try --reset --yes",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if runF != nil {
+				return runF(cmd.Context(), opts)
+			}
+			return runDev(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().Var(&opts.duration, "for", "stop by itself after this time")
+	cmd.Flags().BoolVar(&opts.demo, "demo", false, "produce traffic: events of every type, some of which fail")
+	cmd.Flags().Float64Var(&opts.demoRate, "demo-rate", defaultDemoRate, "events per second of --demo")
+	cmd.Flags().Uint64Var(&opts.demoSeed, "seed", defaultDemoSeed, "same seed, same demo traffic")
+	cmd.Flags().BoolVar(&opts.reset, "reset", false, "delete what earlier runs left in the state folder first")
+	addYesFlag(cmd, &opts.yes)
+	addConfigFlags(cmd, groupDev)
+	addOutputFlag(cmd, &opts.output, formatEnv, formatJSON, formatYAML)
+	return cmd
+}
+
+// formatEnv prints settings as lines a shell can take.
+const formatEnv = "env"
+
+func (o *devOptions) validate() error {
+	if o.demoRate <= 0 || o.demoRate > 100_000 {
+		return usageErrorf("--demo-rate %g: must be above 0 and at most 100000", o.demoRate)
+	}
+	for _, name := range []string{"database-url", "redis-url", "project", "emulator"} {
+		if _, given := o.app.flag(name); given {
+			return usageErrorf("--%s: dev starts servers of its own", name)
+		}
+	}
+	return nil
+}
+
+func runDev(ctx context.Context, opts *devOptions) (err error) {
+	app := opts.app
+	if err := opts.validate(); err != nil {
+		return err
+	}
+	app.said = true // a stack that runs already is not what dev uses
+	cfg, err := app.Config()
+	if err != nil {
+		return err
+	}
+	dir := cfg.Dev.StateDir
+	if dir == "" {
+		dir = stack.DefaultDir(func(name string) string { return app.env[name] })
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return fmt.Errorf("resolve the state folder: %w", err)
+	}
+	lock, err := stack.AcquireLock(dir)
+	if err != nil {
+		return devStartError(err)
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	if opts.reset {
+		if err := resetState(ctx, opts, dir); err != nil {
+			return err
+		}
+	}
+	return serveDev(ctx, opts, dir)
+}
+
+// serveDev runs with the state folder locked.
+func serveDev(ctx context.Context, opts *devOptions, dir string) (err error) {
+	app, started := opts.app, opts.app.Now()
+	servers, err := stack.Start(ctx, stack.Params{
+		Dir: dir, PostgresPort: devPostgresPort, RedisPort: devRedisPort, PubSubPort: devPubSubPort, Durable: true, Log: app.Err,
+	})
+	if err != nil {
+		return devStartError(err)
+	}
+	// The servers end after everything that uses them, and also when the context is over.
+	defer func() {
+		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), devStopTimeout)
+		defer cancel()
+		err = errors.Join(err, servers.Stop(stopCtx))
+		if err == nil {
+			fmt.Fprintln(app.Err, "stopped")
+		}
+	}()
+	info := stack.Info{
+		PID:            os.Getpid(),
+		StartedAt:      started.UTC().Truncate(time.Second),
+		DatabaseURL:    servers.Postgres.URL(devDatabase),
+		RedisURL:       servers.Redis.URL(),
+		PubSubEmulator: servers.PubSub.Addr(),
+		PubSubProject:  servers.PubSub.Project,
+	}
+	if err := prepareDev(ctx, app, servers, info); err != nil {
+		return err
+	}
+	if err := stack.WriteInfo(dir, info); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stack.RemoveInfo(dir)) }()
+
+	fmt.Fprintf(app.Err, "PostgreSQL %s, Redis (%s) and the Pub/Sub fake are ready after %s; state in %s\n",
+		servers.Postgres.Version(), servers.Redis.Kind, app.Now().Sub(started).Round(100*time.Millisecond), dir)
+	warnShadowed(app)
+	if err := writeObject(app, opts.output.format, info, func(w io.Writer) error { return writeExports(w, info) }); err != nil {
+		return err
+	}
+	fmt.Fprintln(app.Err, devFarewell(opts))
+	return runComponents(ctx, opts, info, servers)
+}
+
+func devFarewell(opts *devOptions) string {
+	if opts.duration.value != nil {
+		return fmt.Sprintf("running for %s; Ctrl-C stops everything before", *opts.duration.value)
+	}
+	return "running; Ctrl-C stops everything"
+}
+
+func writeExports(w io.Writer, info stack.Info) error {
+	_, err := fmt.Fprintf(w, "export DATABASE_URL='%s'\nexport REDIS_URL='%s'\nexport PUBSUB_EMULATOR_HOST='%s'\nexport GOOGLE_CLOUD_PROJECT='%s'\n",
+		info.DatabaseURL, info.RedisURL, info.PubSubEmulator, info.PubSubProject)
+	return err
+}
+
+// resetState deletes the servers' folders. The caller holds the lock, so nobody is using them.
+func resetState(ctx context.Context, opts *devOptions, dir string) error {
+	kept := stack.StateOf(dir)
+	if len(kept) == 0 {
+		return nil
+	}
+	fmt.Fprintf(opts.app.Err, "this deletes the dev database and everything else in %s\n", dir)
+	if err := opts.app.confirm(ctx, opts.yes, "reset the state folder"); err != nil {
+		return err
+	}
+	return stack.RemoveState(ctx, dir, opts.app.Err)
+}
+
+// devStartError gives the errors of the stack their exit code and advice.
+func devStartError(err error) error {
+	coded := withCode(exitPrecondition, err)
+	if errors.Is(err, stack.ErrNoPostgres) {
+		return withHint(coded, "%s", stack.InstallHint())
+	}
+	return coded
+}

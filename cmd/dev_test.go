@@ -1,0 +1,237 @@
+package cmd_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/stack"
+)
+
+// devTimeout is how long a start or an end may take on a busy machine.
+const devTimeout = 60 * time.Second
+
+// devStateDir is a folder that the servers' unprivileged user can enter, which t.TempDir is not when the tests run as root.
+func devStateDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "outboxctl-dev-test-")
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(dir, 0o755))
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
+}
+
+// devEnv is an environment without the settings of whoever runs the tests.
+func devEnv(dir string) []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "OUTBOXCTL_STATE_DIR=" + dir, "TMPDIR=" + os.TempDir()}
+}
+
+// outboxctl runs a command to its end.
+func outboxctl(t *testing.T, dir string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "outboxctl", args...)
+	var out, talk bytes.Buffer
+	command.Env, command.Stdout, command.Stderr = devEnv(dir), &out, &talk
+	if err := command.Run(); err != nil {
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit)
+	}
+	return command.ProcessState.ExitCode(), out.String(), talk.String()
+}
+
+// devProcess is a running outboxctl dev.
+type devProcess struct {
+	*exec.Cmd
+	info   stack.Info
+	talk   *bytes.Buffer
+	exited chan error
+}
+
+func startDev(t *testing.T, dir string, args ...string) *devProcess {
+	t.Helper()
+	p := &devProcess{
+		Cmd:    exec.Command("outboxctl", append([]string{"dev", "-o", "json"}, args...)...),
+		talk:   &bytes.Buffer{},
+		exited: make(chan error, 1),
+	}
+	p.Env, p.Stderr = devEnv(dir), p.talk
+	stdout, err := p.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, p.Start())
+	t.Cleanup(func() { _ = p.Process.Kill() })
+	decodeErr := json.NewDecoder(stdout).Decode(&p.info)
+	go func() { p.exited <- p.Wait() }()
+	if decodeErr != nil {
+		<-p.exited
+		require.NoError(t, decodeErr, p.talk.String())
+	}
+	return p
+}
+
+// end sends a signal and returns the exit code.
+func (p *devProcess) end(t *testing.T, signal syscall.Signal) int {
+	t.Helper()
+	require.NoError(t, p.Process.Signal(signal))
+	select {
+	case <-p.exited:
+		return p.ProcessState.ExitCode()
+	case <-time.After(devTimeout):
+		require.Fail(t, "outboxctl dev does not end")
+		return 0
+	}
+}
+
+// requireServersGone waits until nothing listens where the stack's servers did.
+func (p *devProcess) requireServersGone(t *testing.T) {
+	t.Helper()
+	for _, raw := range []string{p.info.DatabaseURL, p.info.RedisURL, "tcp://" + p.info.PubSubEmulator} {
+		u, err := url.Parse(raw)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			conn, err := net.Dial("tcp", u.Host)
+			if err == nil {
+				_ = conn.Close()
+			}
+			return err != nil
+		}, devTimeout, 10*time.Millisecond, raw)
+	}
+}
+
+func devQuery(t *testing.T, p *devProcess, sql string) string {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), p.info.DatabaseURL)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(t.Context())) }()
+	var value string
+	require.NoError(t, conn.QueryRow(t.Context(), sql).Scan(&value))
+	return value
+}
+
+func TestDevLivesThroughItsDays(t *testing.T) {
+	t.Parallel()
+	dir := devStateDir(t)
+
+	first := startDev(t, dir)
+	require.Equal(t, first.Process.Pid, first.info.PID)
+	found, err := stack.Discover(dir)
+	require.NoError(t, err)
+	require.Equal(t, &first.info, found)
+
+	// Other commands find it and say so.
+	code, out, talk := outboxctl(t, dir, "migrate", "status", "-o", "json")
+	require.Zero(t, code, talk)
+	require.NotContains(t, out, `"pending"`)
+	require.Contains(t, talk, "using the running dev stack")
+	code, out, talk = outboxctl(t, dir, "topic", "list", "-o", "id")
+	require.Zero(t, code, talk)
+	require.Contains(t, out, "pf-domain-events")
+
+	// A second one on the same folder is refused, by name.
+	code, _, talk = outboxctl(t, dir, "dev")
+	require.Equal(t, 4, code)
+	require.Contains(t, talk, fmt.Sprintf("process %d is using it", first.Process.Pid))
+
+	// Killed, it leaves nothing running, and the next one starts with the rows of the first.
+	require.Equal(t, "1", devQuery(t, first, "WITH made AS (SELECT 1) SELECT count(*)::text FROM made"))
+	mark(t, first)
+	require.Equal(t, -1, first.end(t, syscall.SIGKILL))
+	if runtime.GOOS == "linux" { // elsewhere the next start ends what was left
+		first.requireServersGone(t)
+	}
+	_, err = stack.Discover(dir)
+	require.ErrorIs(t, err, stack.ErrNotRunning)
+	second := startDev(t, dir)
+	require.Equal(t, "kept", devQuery(t, second, "SELECT word FROM mark"))
+
+	// Ctrl-C leaves nothing behind but the state.
+	require.Equal(t, 128+int(syscall.SIGINT), second.end(t, syscall.SIGINT), second.talk.String())
+	second.requireServersGone(t)
+	require.NoFileExists(t, filepath.Join(dir, "stack.json"))
+	require.NoFileExists(t, filepath.Join(dir, "postgres", "postmaster.pid"))
+
+	// A reset is asked for twice, and then takes the rows with it.
+	code, _, talk = outboxctl(t, dir, "dev", "--reset")
+	require.Equal(t, 6, code, talk)
+	third := startDev(t, dir, "--reset", "--yes")
+	require.Equal(t, "0", devQuery(t, third, "SELECT count(*)::text FROM pg_class WHERE relname = 'mark'"))
+	require.Equal(t, 128+int(syscall.SIGTERM), third.end(t, syscall.SIGTERM), third.talk.String())
+}
+
+func mark(t *testing.T, p *devProcess) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), p.info.DatabaseURL)
+	require.NoError(t, err)
+	_, err = conn.Exec(t.Context(), "CREATE TABLE mark AS SELECT 'kept' AS word")
+	require.NoError(t, err)
+	require.NoError(t, conn.Close(t.Context()))
+}
+
+func TestDevEndsByItselfAfterTheDemo(t *testing.T) {
+	t.Parallel()
+	code, out, talk := outboxctl(t, devStateDir(t), "dev", "--demo", "--demo-rate", "500", "--for", "2s")
+	require.Zero(t, code, talk)
+	require.Contains(t, talk, "stopped\n")
+	require.Regexp(t, `(?m)^export DATABASE_URL='postgres://`, out)
+
+	reports := regexp.MustCompile(`demo: (\d+) events emitted, (\d+) of them meant to fail`).FindAllStringSubmatch(talk, -1)
+	require.NotEmpty(t, reports, talk)
+	emitted, err := strconv.Atoi(reports[len(reports)-1][1])
+	require.NoError(t, err)
+	require.Positive(t, emitted)
+}
+
+// A server that dies under it must not leave a dev that looks alive.
+func TestDevEndsWhenAServerDies(t *testing.T) {
+	t.Parallel()
+	dir := devStateDir(t)
+	p := startDev(t, dir)
+	content, err := os.ReadFile(filepath.Join(dir, "postgres", "postmaster.pid"))
+	require.NoError(t, err)
+	postmaster, err := strconv.Atoi(strings.SplitN(string(content), "\n", 2)[0])
+	require.NoError(t, err)
+
+	require.NoError(t, syscall.Kill(postmaster, syscall.SIGQUIT))
+	select {
+	case <-p.exited:
+	case <-time.After(devTimeout):
+		require.Fail(t, "outboxctl dev goes on without its database")
+	}
+	require.Equal(t, 1, p.ProcessState.ExitCode())
+	require.Contains(t, p.talk.String(), "keep PostgreSQL running: it has ended by itself")
+}
+
+func TestDevRefusesBadInput(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		args []string
+		says string
+	}{
+		"servers of somebody else": {[]string{"--database-url", "postgres://db/x"}, "dev starts servers of its own"},
+		"no rate":                  {[]string{"--demo", "--demo-rate", "0"}, "--demo-rate 0: must be above 0"},
+		"negative time":            {[]string{"--for", "-3s"}, "must not be negative"},
+		"table":                    {[]string{"-o", "table"}, "none of env, json, yaml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, out, talk := outboxctl(t, t.TempDir(), append([]string{"dev"}, tc.args...)...)
+			require.Equal(t, 2, code)
+			require.Empty(t, out)
+			require.Contains(t, talk, tc.says)
+		})
+	}
+}

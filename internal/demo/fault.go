@@ -1,0 +1,109 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/registry"
+)
+
+// insertEvent is what a program does that writes to the table by itself: nothing checks the event before the publisher does.
+const insertEvent = `
+INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, headers)
+VALUES ($1, $2, $3, $4, $5, $6)`
+
+// fault is an event the publisher will refuse.
+type fault struct {
+	eventType     string
+	aggregateType string
+	aggregateID   uuid.UUID
+	data          string
+	headers       map[string]string
+	occurredAt    time.Time
+}
+
+func (f fault) insert(ctx context.Context, tx pgx.Tx) error {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return fmt.Errorf("make an event id: %w", err)
+	}
+	envelope, err := json.Marshal(map[string]any{
+		"version": 1, "eventId": id, "occurredAt": f.occurredAt.UTC(), "data": json.RawMessage(f.data),
+	})
+	if err != nil {
+		return fmt.Errorf("encode an envelope: %w", err)
+	}
+	headers, err := json.Marshal(f.headers)
+	if err != nil {
+		return fmt.Errorf("encode headers: %w", err)
+	}
+	_, err = tx.Exec(ctx, insertEvent, id, f.eventType, f.aggregateType, f.aggregateID,
+		json.RawMessage(envelope), json.RawMessage(headers))
+	return err
+}
+
+// faults takes turns, so that a short run shows every kind.
+type faults struct {
+	random *rand.Rand
+	now    func() time.Time
+	made   int
+}
+
+func (f *faults) next() fault {
+	kinds := []func() fault{f.missingField, f.wrongAggregate, f.tooLarge, f.unknownField, f.wrongType}
+	made := kinds[f.made%len(kinds)]()
+	f.made++
+	made.occurredAt = f.now()
+	return made
+}
+
+func (f *faults) missingField() fault {
+	id := newID(f.random)
+	return fault{
+		eventType: registry.TypeLicenseStatusChanged, aggregateType: registry.AggregateLicense, aggregateID: id,
+		data: fmt.Sprintf(`{"licenseId":%q,"status":"verified"}`, id),
+	}
+}
+
+func (f *faults) wrongAggregate() fault {
+	id := newID(f.random)
+	return fault{
+		eventType: registry.TypeOrderCanceled, aggregateType: registry.AggregateStore, aggregateID: id,
+		data: fmt.Sprintf(`{"orderId":%q,"checkoutGroupId":%q,"canceledAt":%q}`, id, newID(f.random), f.now().UTC().Format(time.RFC3339)),
+	}
+}
+
+// tooLarge has an attribute beyond the broker's limit: as dead as a message of ten megabytes, and cheaper to store.
+func (f *faults) tooLarge() fault {
+	id := newID(f.random)
+	return fault{
+		eventType: registry.TypeMediaUploaded, aggregateType: registry.AggregateMedia, aggregateID: id,
+		data:    fmt.Sprintf(`{"mediaId":%q,"storeId":%q,"kind":"photo"}`, id, newID(f.random)),
+		headers: map[string]string{"caption": strings.Repeat("very ", outbox.MaxAttributeValueBytes/5+1) + "long"},
+	}
+}
+
+func (f *faults) unknownField() fault {
+	id := newID(f.random)
+	return fault{
+		eventType: registry.TypeReservationReleased, aggregateType: registry.AggregateVendorOrder, aggregateID: id,
+		data: fmt.Sprintf(`{"orderId":%q,"qty":%d}`, id, 1+f.random.IntN(9)),
+	}
+}
+
+func (f *faults) wrongType() fault {
+	id := newID(f.random)
+	return fault{
+		eventType: registry.TypeCashCollected, aggregateType: registry.AggregateVendorOrder, aggregateID: id,
+		data: fmt.Sprintf(`{"orderId":%q,"buyerStoreId":%q,"vendorStoreId":%q,"amountCents":"%d.50","cashCollectedAt":%q}`,
+			id, newID(f.random), newID(f.random), 10+f.random.IntN(90), f.now().UTC().Format(time.RFC3339)),
+	}
+}

@@ -1,0 +1,124 @@
+package demo
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/registry"
+)
+
+func (s *shop) checkout() []outbox.EmitParams {
+	group, buyer := newID(s.random), s.store()
+	created := registry.OrderCreated{CheckoutGroupID: group}
+	var notices []outbox.EmitParams
+	for range 1 + s.random.IntN(3) {
+		o := &order{
+			id: newID(s.random), group: group, vendor: s.store(), buyer: buyer, lineItem: newID(s.random),
+			cents: 500 + s.random.Int64N(20_000), cash: s.random.IntN(2) == 0,
+		}
+		s.orders = append(s.orders, o)
+		created.VendorOrderIDs = append(created.VendorOrderIDs, o.id)
+		notices = append(notices, s.notice(o, o.vendor, "new_order"))
+	}
+	return append([]outbox.EmitParams{s.event(registry.TypeOrderCreated, group, buyer, created)}, notices...)
+}
+
+func (s *shop) notice(o *order, recipient uuid.UUID, kind string) outbox.EmitParams {
+	return s.event(registry.TypeNotificationRequested, newID(s.random), recipient,
+		registry.NotificationRequested{OrderID: o.id, RecipientStoreID: recipient, Type: kind})
+}
+
+// any returns an open order, after a checkout when there is none.
+func (s *shop) any() (o *order, before []outbox.EmitParams) {
+	if len(s.orders) == 0 {
+		before = s.checkout()
+	}
+	return s.orders[s.random.IntN(len(s.orders))], before
+}
+
+func (s *shop) close(o *order) {
+	s.orders = slices.DeleteFunc(s.orders, func(other *order) bool { return other == o })
+}
+
+// advance moves an order one step; the last step is followed by the money.
+func (s *shop) advance() []outbox.EmitParams {
+	o, events := s.any()
+	return append(events, s.step(o)...)
+}
+
+func (s *shop) deliverForCash() []outbox.EmitParams { return s.deliver(true) }
+func (s *shop) deliverByCard() []outbox.EmitParams  { return s.deliver(false) }
+
+// deliver takes an order from where it is straight to its last step.
+func (s *shop) deliver(cash bool) []outbox.EmitParams {
+	o, events := s.any()
+	o.state, o.cash = len(orderStates)-2, cash
+	return append(events, s.step(o)...)
+}
+
+func (s *shop) step(o *order) []outbox.EmitParams {
+	from, to := orderStates[o.state], orderStates[o.state+1]
+	o.state++
+	events := []outbox.EmitParams{
+		s.event(registry.TypeOrderStateChanged, o.id, o.vendor,
+			registry.OrderStateChanged{OrderID: o.id, CheckoutGroupID: o.group, From: from, To: to}),
+		s.event(registry.TypeLineItemStateChanged, o.id, o.vendor,
+			registry.LineItemStateChanged{OrderID: o.id, LineItemID: o.lineItem, From: from, To: to}),
+	}
+	if o.state < len(orderStates)-1 {
+		return events
+	}
+	s.close(o)
+	return append(events, s.settle(o)...)
+}
+
+func (s *shop) settle(o *order) []outbox.EmitParams {
+	now, entry := s.now().UTC(), newID(s.random)
+	var paid outbox.EmitParams
+	if o.cash {
+		paid = s.event(registry.TypeCashCollected, o.id, o.vendor, registry.CashCollected{
+			OrderID: o.id, BuyerStoreID: o.buyer, VendorStoreID: o.vendor, AmountCents: o.cents, CashCollectedAt: now,
+		})
+	} else {
+		intent := "pi_" + strings.ReplaceAll(entry.String(), "-", "")[:24]
+		paid = s.event(registry.TypePaymentSettled, entry, o.vendor, registry.PaymentSettled{
+			OrderID: o.id, PaymentIntentID: intent, AmountCents: o.cents, SettledAt: now,
+		})
+		// A payment provider repeats itself; the key makes a second call a no-op.
+		paid.DedupeKey = o.vendor.String() + "/" + intent
+	}
+	payout := s.event(registry.TypeVendorPayoutRecorded, newID(s.random), o.vendor, registry.VendorPayoutRecorded{
+		OrderID: o.id, VendorStoreID: o.vendor, AmountCents: o.cents * 9 / 10, PaidAt: now,
+	})
+	return []outbox.EmitParams{paid, payout}
+}
+
+func (s *shop) cancel() []outbox.EmitParams {
+	o, events := s.any()
+	s.close(o)
+	return append(events,
+		s.event(registry.TypeOrderCanceled, o.id, o.buyer, registry.OrderCanceled{
+			OrderID: o.id, CheckoutGroupID: o.group, CanceledAt: s.now().UTC(), Reason: s.pick("changed my mind", "ordered twice", "too slow"),
+		}),
+		s.release(o), s.notice(o, o.vendor, "order_canceled"))
+}
+
+func (s *shop) expire() []outbox.EmitParams {
+	o, events := s.any()
+	s.close(o)
+	days := int64(7)
+	return append(events,
+		s.event(registry.TypeOrderExpired, o.id, o.vendor, registry.OrderExpired{
+			OrderID: o.id, CheckoutGroupID: o.group, ExpiredAt: s.now().UTC(), TTLDays: &days,
+		}),
+		s.release(o))
+}
+
+func (s *shop) release(o *order) outbox.EmitParams {
+	quantity := 1 + s.random.Int64N(12)
+	return s.event(registry.TypeReservationReleased, o.id, o.vendor,
+		registry.ReservationReleased{OrderID: o.id, LineItemID: o.lineItem, Quantity: &quantity})
+}

@@ -1,0 +1,128 @@
+package demo
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/registry"
+)
+
+const (
+	storeCount = 8
+	// openOrders and openAds bound what is under way; beyond that, something has to end before anything begins.
+	openOrders = 200
+	openAds    = 50
+	// longestScene is the largest number of events one scene has.
+	longestScene = 8
+)
+
+// shop is a small market place that goes on living. Each scene is what one request of an application would commit.
+type shop struct {
+	random *rand.Rand
+	now    func() time.Time
+	stores []uuid.UUID
+	orders []*order
+	ads    []*ad
+	played int
+}
+
+type order struct {
+	id, group, vendor, buyer, lineItem uuid.UUID
+	state                              int
+	cents                              int64
+	cash                               bool
+}
+
+// orderStates is an order's way when nothing comes in between.
+var orderStates = []string{"created", "accepted", "packed", "shipped", "delivered"}
+
+func newShop(random *rand.Rand, now func() time.Time) *shop {
+	s := &shop{random: random, now: now}
+	for range storeCount {
+		s.stores = append(s.stores, newID(random))
+	}
+	return s
+}
+
+// newID makes a random id from the seed; event ids come from the emitter.
+func newID(random *rand.Rand) uuid.UUID {
+	var id uuid.UUID
+	for i := range id {
+		id[i] = byte(random.UintN(256))
+	}
+	id[6] = id[6]&0x0f | 0x40
+	id[8] = id[8]&0x3f | 0x80
+	return id
+}
+
+// overture makes sure that even a short run shows every event type; afterwards chance decides.
+func (s *shop) overture() []func() []outbox.EmitParams {
+	return []func() []outbox.EmitParams{
+		s.checkout, s.license, s.createAd, s.checkout, s.upload, s.advance, s.changeAd, s.cancel, s.expire, s.checkout,
+		s.deliverForCash, s.changeAd, s.deliverByCard, s.changeAd, s.rollup, s.changeAd,
+	}
+}
+
+func (s *shop) scene() []outbox.EmitParams {
+	opening := s.overture()
+	s.played++
+	if s.played <= len(opening) {
+		return opening[s.played-1]()
+	}
+	switch chance := s.random.IntN(100); {
+	case len(s.orders) >= openOrders, chance < 40:
+		return s.advance()
+	case chance < 60:
+		return s.checkout()
+	case chance < 64:
+		return s.cancel()
+	case chance < 67:
+		return s.expire()
+	case chance < 77:
+		return s.license()
+	case chance < 84:
+		return s.upload()
+	case chance < 88:
+		return s.createAd()
+	case chance < 96:
+		return s.changeAd()
+	default:
+		return s.rollup()
+	}
+}
+
+// event fills in what all events have in common.
+func (s *shop) event(eventType string, aggregate, store uuid.UUID, data registry.Payload) outbox.EmitParams {
+	return outbox.EmitParams{
+		Type: eventType, AggregateID: aggregate, Data: data, TenantID: store,
+		Actor: &outbox.Actor{UserID: newID(s.random).String(), StoreID: store.String(), Role: s.pick("owner", "manager", "agent")},
+		Headers: map[string]string{"traceparent": fmt.Sprintf("00-%016x%016x-%016x-01",
+			s.random.Uint64()|1, s.random.Uint64(), s.random.Uint64()|1)},
+	}
+}
+
+func (s *shop) pick(words ...string) string { return words[s.random.IntN(len(words))] }
+
+func (s *shop) store() uuid.UUID { return s.stores[s.random.IntN(len(s.stores))] }
+
+func (s *shop) license() []outbox.EmitParams {
+	id, store := newID(s.random), s.store()
+	change := registry.LicenseStatusChanged{LicenseID: id, StoreID: store, Status: registry.LicensePending}
+	events := []outbox.EmitParams{s.event(registry.TypeLicenseStatusChanged, id, store, change)}
+	change.Status = registry.LicenseVerified
+	if s.random.IntN(3) == 0 {
+		change.Status, change.Reason = registry.LicenseRejected, s.pick("the picture is not readable", "the license has expired", "the names differ")
+	}
+	return append(events, s.event(registry.TypeLicenseStatusChanged, id, store, change))
+}
+
+func (s *shop) upload() []outbox.EmitParams {
+	id, store, size := newID(s.random), s.store(), s.random.Int64N(4<<20)
+	return []outbox.EmitParams{s.event(registry.TypeMediaUploaded, id, store, registry.MediaUploaded{
+		MediaID: id, StoreID: store, Kind: s.pick("photo", "license_scan", "menu"), SizeBytes: &size,
+	})}
+}

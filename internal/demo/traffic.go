@@ -1,0 +1,142 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/time/rate"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+const (
+	// faultEvery is how many good events stand between two faulty ones; the first comes early enough to be seen in a short run.
+	faultEvery = 25
+	firstFault = 5
+	// commitsPerSecond bounds the transactions at high rates: events are then committed several at a time.
+	commitsPerSecond = 100
+)
+
+// Params says what traffic to produce.
+type Params struct {
+	Seed uint64
+	// Rate is in events per second.
+	Rate float64
+	// Report is the time between two reports.
+	Report time.Duration
+	Now    func() time.Time
+}
+
+// Report is what has been produced so far.
+type Report struct {
+	Total  int
+	Faulty int
+	ByType map[string]int
+}
+
+// DB is what traffic needs of a connection pool.
+type DB interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+}
+
+// Traffic writes events until it is stopped.
+type Traffic struct {
+	params  Params
+	db      DB
+	emitter *outbox.Emitter
+	report  func(Report)
+
+	// Owned by Run.
+	shop      *shop
+	faults    *faults
+	toFault   int
+	done      Report
+	lastShown time.Time
+}
+
+// New returns traffic that tells report about itself every now and then and once at its end.
+func New(params Params, db DB, emitter *outbox.Emitter, report func(Report)) *Traffic {
+	random := rand.New(rand.NewPCG(params.Seed, params.Seed))
+	return &Traffic{
+		params: params, db: db, emitter: emitter, report: report,
+		shop:    newShop(random, params.Now),
+		faults:  &faults{random: random, now: params.Now},
+		toFault: firstFault,
+		done:    Report{ByType: map[string]int{}},
+	}
+}
+
+// Run produces traffic until the context ends, which is no error.
+func (t *Traffic) Run(ctx context.Context) error {
+	batch := max(1, int(t.params.Rate/commitsPerSecond))
+	limiter := rate.NewLimiter(rate.Limit(t.params.Rate), batch+longestScene)
+	t.lastShown = t.params.Now()
+	defer func() { t.show() }()
+
+	for {
+		events := t.next(batch)
+		if err := limiter.WaitN(ctx, len(events)); err != nil {
+			return nil // the context is over, or would be before the next event is due
+		}
+		if err := t.commit(ctx, events); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		if t.params.Now().Sub(t.lastShown) >= t.params.Report {
+			t.show()
+		}
+	}
+}
+
+// next returns at least as many events as asked for: a scene is committed as a whole.
+func (t *Traffic) next(atLeast int) []outbox.EmitParams {
+	var events []outbox.EmitParams
+	for len(events) < atLeast {
+		events = append(events, t.shop.scene()...)
+	}
+	return events
+}
+
+// commit writes good events the way an application does, and a faulty one when it is due.
+func (t *Traffic) commit(ctx context.Context, events []outbox.EmitParams) error {
+	var faulty []fault
+	for t.toFault -= len(events); t.toFault <= 0; t.toFault += faultEvery {
+		faulty = append(faulty, t.faults.next())
+	}
+	err := pgx.BeginFunc(ctx, t.db, func(tx pgx.Tx) error {
+		if _, err := t.emitter.EmitAll(ctx, tx, events); err != nil {
+			return err
+		}
+		for _, f := range faulty {
+			if err := f.insert(ctx, tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("write demo events: %w", err)
+	}
+	for _, e := range events {
+		t.done.ByType[e.Type]++
+	}
+	for _, f := range faulty {
+		t.done.ByType[f.eventType]++
+	}
+	t.done.Faulty += len(faulty)
+	t.done.Total += len(events) + len(faulty)
+	return nil
+}
+
+func (t *Traffic) show() {
+	t.lastShown = t.params.Now()
+	shown := t.done
+	shown.ByType = maps.Clone(t.done.ByType)
+	t.report(shown)
+}
