@@ -24,8 +24,9 @@ const (
 type PostgresParams struct {
 	// Dir is the state folder. The cluster lives in its subfolder "postgres" and is created when missing.
 	Dir string
-	// Port to listen on; 0 picks a free one.
-	Port int
+	// Port to listen on; 0 picks a free one. With AnyPort a free one also does when Port is taken.
+	Port    int
+	AnyPort bool
 	// Durable keeps the defaults that survive a power cut. Without it the server is several times faster and the data is only as
 	// safe as the machine: right for tests.
 	Durable bool
@@ -44,7 +45,7 @@ type Postgres struct {
 	logPath string
 
 	mu    sync.Mutex // serialises Stop, Kill and Restart
-	port  int        // fixed after the first start
+	port  portChoice
 	child *child
 }
 
@@ -62,7 +63,7 @@ func StartPostgres(ctx context.Context, params PostgresParams) (*Postgres, error
 		params:  params,
 		dataDir: filepath.Join(dir, "postgres"),
 		logPath: filepath.Join(dir, "postgres.log"),
-		port:    params.Port,
+		port:    portChoice{wanted: params.Port, any: params.AnyPort},
 	}
 	if p.owner, err = serverOwner(); err != nil {
 		return nil, err
@@ -93,7 +94,7 @@ func (p *Postgres) URL(database string) string {
 	u := url.URL{
 		Scheme:   "postgres",
 		User:     url.User(superuser),
-		Host:     address(p.port),
+		Host:     address(p.port.bound),
 		Path:     "/" + database,
 		RawQuery: "sslmode=disable",
 	}
@@ -101,7 +102,7 @@ func (p *Postgres) URL(database string) string {
 }
 
 // Port is the port the server listens on; it stays the same over restarts.
-func (p *Postgres) Port() int { return p.port }
+func (p *Postgres) Port() int { return p.port.bound }
 
 // PID is the postmaster's process id.
 func (p *Postgres) PID() int {
@@ -163,21 +164,16 @@ func (p *Postgres) start(ctx context.Context) error {
 	defer cancel()
 
 	for attempt := 1; ; attempt++ {
-		port := p.port
-		if port == 0 {
-			var err error
-			if port, err = freePort(); err != nil {
-				return err
-			}
+		port, err := p.port.next(attempt)
+		if err != nil {
+			return err
 		}
-		err := p.run(ctx, port)
+		err = p.run(ctx, port)
 		switch {
 		case err == nil:
-			if p.port == 0 {
-				p.port = port // written once, before anybody else can read it
-			}
+			p.port.keep(port)
 			return nil
-		case errors.Is(err, errPortTaken) && p.port == 0 && attempt < portAttempts:
+		case errors.Is(err, errPortTaken) && p.port.again(attempt):
 		// The backends of a crashed server hold its shared memory for some milliseconds longer than the postmaster lives.
 		case errors.Is(err, errStillDying) && sleep(ctx, 50*time.Millisecond):
 		default:

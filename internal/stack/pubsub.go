@@ -26,8 +26,9 @@ const (
 
 // PubSubParams says how to start the Pub/Sub fake.
 type PubSubParams struct {
-	// Port to listen on; 0 picks a free one.
-	Port int
+	// Port to listen on; 0 picks a free one. With AnyPort a free one also does when Port is taken.
+	Port    int
+	AnyPort bool
 }
 
 // PubSub is Google's in-memory Pub/Sub fake behind a gRPC server of ours, which lets tests make it fail.
@@ -54,9 +55,12 @@ func StartPubSub(ctx context.Context, params PubSubParams) (*PubSub, error) {
 		return nil, err
 	}
 	p := &PubSub{Project: DefaultProject, fake: fake}
-	if err := p.listen(address(params.Port)); err != nil {
-		_ = fake.Close()
-		return nil, err
+	err = p.listen(address(params.Port))
+	if err != nil && params.AnyPort {
+		err = p.listen(address(0))
+	}
+	if err != nil {
+		return nil, errors.Join(err, fake.Close())
 	}
 	return p, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"testing"
 	"time"
 
@@ -163,4 +164,19 @@ func TestPubSubGoesAwayAndComesBack(t *testing.T) {
 	require.NoError(t, b.Stop(t.Context()))
 	require.Error(t, b.Reconnect())
 	require.NoError(t, errors.Join(b.Stop(t.Context())), "stopping twice is fine")
+}
+
+func TestPubSubReportsTakenPort(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, listener.Close()) }()
+	port := listener.Addr().(*net.TCPAddr).Port
+
+	_, err = stack.StartPubSub(t.Context(), stack.PubSubParams{Port: port})
+	require.ErrorContains(t, err, "address already in use")
+	server, err := stack.StartPubSub(t.Context(), stack.PubSubParams{Port: port, AnyPort: true})
+	require.NoError(t, err)
+	require.NotEqual(t, listener.Addr().String(), server.Addr())
+	require.NoError(t, server.Stop(t.Context()))
 }

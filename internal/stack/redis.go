@@ -20,8 +20,9 @@ const (
 type RedisParams struct {
 	// Dir is the state folder; the server works in its subfolder "redis". Nothing is kept over a restart.
 	Dir string
-	// Port to listen on; 0 picks a free one.
-	Port int
+	// Port to listen on; 0 picks a free one. With AnyPort a free one also does when Port is taken.
+	Port    int
+	AnyPort bool
 	// InProcess takes the in-process server even where redis-server is installed.
 	InProcess bool
 	// Settings are added to redis-server's command line; the in-process server has none.
@@ -57,9 +58,10 @@ func StartRedis(ctx context.Context, params RedisParams) (*Redis, error) {
 	if params.Log == nil {
 		params.Log = io.Discard
 	}
+	choice := portChoice{wanted: params.Port, any: params.AnyPort}
 	path, err := exec.LookPath("redis-server")
 	if params.InProcess || err != nil {
-		server := &memoryRedis{wantedPort: params.Port}
+		server := &memoryRedis{choice: choice}
 		if err := server.start(ctx); err != nil {
 			return nil, err
 		}
@@ -69,7 +71,7 @@ func StartRedis(ctx context.Context, params RedisParams) (*Redis, error) {
 	if err != nil {
 		return nil, fmt.Errorf("resolve state folder: %w", err)
 	}
-	server := &processRedis{path: path, stateDir: dir, log: params.Log, settings: params.Settings, boundPort: params.Port}
+	server := &processRedis{path: path, stateDir: dir, log: params.Log, settings: params.Settings, choice: choice}
 	if err := server.prepare(ctx); err != nil {
 		return nil, err
 	}

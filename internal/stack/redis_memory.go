@@ -9,27 +9,28 @@ import (
 
 // memoryRedis runs in this process.
 type memoryRedis struct {
-	wantedPort int
-	boundPort  int
-	server     *miniredis.Miniredis // nil while stopped
+	choice portChoice
+	server *miniredis.Miniredis // nil while stopped
 }
 
 func (m *memoryRedis) start(context.Context) error {
-	port := m.boundPort
-	if port == 0 {
-		port = m.wantedPort
+	for attempt := 1; ; attempt++ {
+		port, err := m.choice.next(attempt)
+		if err != nil {
+			return err
+		}
+		server := miniredis.NewMiniRedis()
+		// Without it a TTL never runs out.
+		server.ClockTTL(true)
+		if err = server.StartAddr(address(port)); err == nil {
+			m.server = server
+			m.choice.keep(port)
+			return nil
+		}
+		if !m.choice.again(attempt) {
+			return fmt.Errorf("start the in-process Redis: %w", err)
+		}
 	}
-	server := miniredis.NewMiniRedis()
-	// Without it a TTL never runs out.
-	server.ClockTTL(true)
-	if err := server.StartAddr(address(port)); err != nil {
-		return fmt.Errorf("start the in-process Redis: %w", err)
-	}
-	m.server = server
-	if m.boundPort == 0 {
-		m.boundPort = server.Server().Addr().Port
-	}
-	return nil
 }
 
 func (m *memoryRedis) stop(context.Context) error {
@@ -42,6 +43,6 @@ func (m *memoryRedis) stop(context.Context) error {
 
 func (m *memoryRedis) pause() error  { return errNoPause }
 func (m *memoryRedis) resume() error { return errNoPause }
-func (m *memoryRedis) port() int     { return m.boundPort }
+func (m *memoryRedis) port() int     { return m.choice.bound }
 
 func (m *memoryRedis) done() <-chan struct{} { return nil }

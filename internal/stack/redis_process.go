@@ -24,11 +24,11 @@ type processRedis struct {
 	log      io.Writer
 	settings map[string]string
 
-	owner     *owner
-	dir       string
-	version   string
-	boundPort int
-	child     *child
+	owner   *owner
+	dir     string
+	version string
+	choice  portChoice
+	child   *child
 }
 
 // prepare makes the server's folder and ends a server left there by an earlier run.
@@ -45,28 +45,22 @@ func (r *processRedis) prepare(ctx context.Context) error {
 
 func (r *processRedis) pidFile() string { return filepath.Join(r.dir, "redis.pid") }
 func (r *processRedis) logPath() string { return filepath.Join(r.stateDir, "redis.log") }
-func (r *processRedis) port() int       { return r.boundPort }
+func (r *processRedis) port() int       { return r.choice.bound }
 
 func (r *processRedis) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, redisStartTimeout)
 	defer cancel()
 
 	for attempt := 1; ; attempt++ {
-		port := r.boundPort
-		if port == 0 {
-			var err error
-			if port, err = freePort(); err != nil {
-				return err
-			}
+		port, err := r.choice.next(attempt)
+		if err != nil {
+			return err
 		}
-		err := r.run(ctx, port)
-		if err == nil {
-			if r.boundPort == 0 {
-				r.boundPort = port // written once, before anybody else can read it
-			}
+		if err = r.run(ctx, port); err == nil {
+			r.choice.keep(port)
 			return nil
 		}
-		if !errors.Is(err, errPortTaken) || r.boundPort != 0 || attempt == portAttempts {
+		if !errors.Is(err, errPortTaken) || !r.choice.again(attempt) {
 			return fmt.Errorf("start redis-server: %w", err)
 		}
 	}

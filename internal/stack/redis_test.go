@@ -84,8 +84,12 @@ func TestRedisReportsTakenPort(t *testing.T) {
 	defer func() { require.NoError(t, listener.Close()) }()
 	port := listener.Addr().(*net.TCPAddr).Port
 
-	_, err = stack.StartRedis(t.Context(), stack.RedisParams{Dir: stateDir(t), Port: port})
-	require.Error(t, err)
-	_, err = stack.StartRedis(t.Context(), stack.RedisParams{Dir: stateDir(t), Port: port, InProcess: true})
-	require.Error(t, err)
+	for _, inProcess := range []bool{false, true} {
+		params := stack.RedisParams{Dir: stateDir(t), Port: port, InProcess: inProcess}
+		_, err = stack.StartRedis(t.Context(), params)
+		require.Error(t, err)
+		params.AnyPort = true
+		server, _ := startRedis(t, params)
+		require.NotEqual(t, port, server.Port())
+	}
 }

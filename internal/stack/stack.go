@@ -33,16 +33,16 @@ func Start(ctx context.Context, params Params) (*Stack, error) {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
 		s.Postgres, err = StartPostgres(groupCtx, PostgresParams{
-			Dir: params.Dir, Port: FreeOr(params.PostgresPort), Durable: params.Durable, Log: params.Log,
+			Dir: params.Dir, Port: params.PostgresPort, AnyPort: true, Durable: params.Durable, Log: params.Log,
 		})
 		return err
 	})
 	group.Go(func() (err error) {
-		s.Redis, err = StartRedis(groupCtx, RedisParams{Dir: params.Dir, Port: FreeOr(params.RedisPort), Log: params.Log})
+		s.Redis, err = StartRedis(groupCtx, RedisParams{Dir: params.Dir, Port: params.RedisPort, AnyPort: true, Log: params.Log})
 		return err
 	})
 	group.Go(func() (err error) {
-		s.PubSub, err = StartPubSub(groupCtx, PubSubParams{Port: FreeOr(params.PubSubPort)})
+		s.PubSub, err = StartPubSub(groupCtx, PubSubParams{Port: params.PubSubPort, AnyPort: true})
 		return err
 	})
 	if err := group.Wait(); err != nil {
