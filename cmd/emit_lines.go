@@ -123,6 +123,9 @@ func (r *lineReader) next() ([]byte, error) {
 				return nil, io.EOF
 			}
 			r.number++
+			if len(r.long)+len(part) > maxEmitLine {
+				return nil, r.tooLong(r.number)
+			}
 			if len(r.long) > 0 {
 				part = append(r.long, part...)
 				r.long = part
@@ -133,10 +136,14 @@ func (r *lineReader) next() ([]byte, error) {
 			return part, nil
 		case errors.Is(err, bufio.ErrBufferFull):
 			if r.long = append(r.long, part...); len(r.long) > maxEmitLine {
-				return nil, &lineError{r.number + 1, fmt.Errorf("longer than %d bytes", maxEmitLine)}
+				return nil, r.tooLong(r.number + 1)
 			}
 		default:
 			return nil, fmt.Errorf("read standard input after line %d: %w", r.number, err)
 		}
 	}
+}
+
+func (r *lineReader) tooLong(number int) error {
+	return &lineError{number, usageErrorf("longer than %d bytes", maxEmitLine)}
 }

@@ -39,10 +39,11 @@ func emittedView() view[emittedEvent] {
 
 // emitWriter writes events in transactions and prints them once they are committed.
 type emitWriter struct {
-	opts    *emitOptions
-	emitter *outbox.Emitter
-	pool    *pgxpool.Pool
-	out     listWriter[emittedEvent]
+	opts     *emitOptions
+	emitter  *outbox.Emitter
+	pool     *pgxpool.Pool
+	out      listWriter[emittedEvent]
+	patience time.Duration
 
 	// The open transaction, nil between two of them.
 	tx      pgx.Tx
@@ -56,7 +57,7 @@ type emitWriter struct {
 
 func newEmitWriter(opts *emitOptions, emitter *outbox.Emitter, pool *pgxpool.Pool) *emitWriter {
 	return &emitWriter{
-		opts: opts, emitter: emitter, pool: pool,
+		opts: opts, emitter: emitter, pool: pool, patience: commitTimeout,
 		out: newListWriter(opts.app, opts.output.format, emittedView()),
 	}
 }
@@ -111,7 +112,7 @@ func (w *emitWriter) commit(ctx context.Context) error {
 	if w.tx == nil {
 		return nil
 	}
-	settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.patience)
 	defer cancel()
 	err := w.tx.Commit(settle)
 	w.tx = nil
@@ -184,7 +185,7 @@ func (w *emitWriter) rollback(ctx context.Context) {
 	if w.tx == nil {
 		return
 	}
-	settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.patience)
 	defer cancel()
 	// A rollback that does not arrive is done by the server when the connection ends.
 	_ = w.tx.Rollback(settle)

@@ -1,27 +1,75 @@
 package cmd_test
 
 import (
+	"context"
+	"fmt"
 	"os"
+	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
 
 	"github.com/outboxctl/outboxctl/cmd"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
-// TestMain lets the stories run this binary as outboxctl.
+// TestMain lets the stories run this binary as outboxctl, and the tests use real servers.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(withServers{m}, map[string]func(){
 		"outboxctl": func() { os.Exit(cmd.Main(os.Args[1:], cmd.OSStreams(), os.Environ())) },
 	})
 }
 
-// TestScripts runs the whole-CLI stories.
+type withServers struct{ m *testing.M }
+
+func (w withServers) Run() int {
+	// The Pub/Sub client's dependency starts this one when it is loaded and never stops it.
+	return outboxtest.Run(w.m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+}
+
+// TestScripts runs the whole-CLI stories. Beside testscript's own commands they have
+//
+//	database [empty]   a fresh migrated (or empty) database, found through DATABASE_URL
+//	sql QUERY          runs a query and prints its rows to stdout, cells separated by |
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "../testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"database": func(ts *testscript.TestScript, _ bool, args []string) {
+				make := outboxtest.DB
+				if len(args) > 0 && args[0] == "empty" {
+					make = outboxtest.EmptyDB
+				}
+				ts.Setenv("DATABASE_URL", make(t).URL)
+			},
+			"sql": scriptSQL,
+		},
 	})
+}
+
+func scriptSQL(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 || neg {
+		ts.Fatalf("usage: sql QUERY")
+	}
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, ts.Getenv("DATABASE_URL"))
+	ts.Check(err)
+	defer conn.Close(ctx)
+	rows, err := conn.Query(ctx, args[0], pgx.QueryExecModeSimpleProtocol)
+	ts.Check(err)
+	defer rows.Close()
+	for rows.Next() {
+		cells := make([]string, len(rows.FieldDescriptions()))
+		for i, raw := range rows.RawValues() {
+			cells[i] = string(raw)
+		}
+		_, err := fmt.Fprintln(ts.Stdout(), strings.Join(cells, "|"))
+		ts.Check(err)
+	}
+	ts.Check(rows.Err())
 }

@@ -9,9 +9,10 @@ import (
 )
 
 // Main runs the tests, stops the servers they used and checks that no goroutine was left behind. It ends the process.
-func Main(m *testing.M, options ...goleak.Option) { os.Exit(run(m, options)) }
+func Main(m *testing.M, options ...goleak.Option) { os.Exit(Run(m, options...)) }
 
-func run(m *testing.M, options []goleak.Option) int {
+// Run is Main for a package whose TestMain has more to do: it returns the exit code.
+func Run(m interface{ Run() int }, options ...goleak.Option) int {
 	shared.open()
 	code := m.Run()
 	if err := shared.close(); err != nil {
