@@ -76,7 +76,7 @@ verify: ## fail when a generated file, go.mod or the formatting is not current
 
 .PHONY: smoke
 smoke: setup build ## a run of the embedded stack that ends by itself and must have moved events
-	$(BIN)/outboxctl dev --demo --for 15s
+	scripts/smoke.sh
 
 .PHONY: clean
 clean: ## remove what the build made

@@ -3,7 +3,6 @@ package migrate_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -220,7 +219,7 @@ func TestEmitManyAnswersEachInOrder(t *testing.T) {
 	_, err = pool.Exec(t.Context(), `SELECT outbox_emit_many($1::text::jsonb)`,
 		"["+row(uuid.NewString(), "")+`,{"id":"`+uuid.NewString()+`","event_type":"nonsense"}]`)
 	var pg *pgconn.PgError
-	require.True(t, errors.As(err, &pg))
+	require.ErrorAs(t, err, &pg)
 	require.Equal(t, "event 2: event_type: unknown event type 'nonsense'", pg.Message)
 	require.Equal(t, int64(3), queryOne[int64](t, pool, `SELECT count(*) FROM outbox_events`), "all or none")
 	for _, bad := range []string{`{}`, `null`, `1`} {

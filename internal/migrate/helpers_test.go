@@ -2,7 +2,6 @@ package migrate_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -67,7 +66,7 @@ func state(t *testing.T, err error) string {
 		return ""
 	}
 	var pg *pgconn.PgError
-	require.True(t, errors.As(err, &pg), "not an error of the database: %v", err)
+	require.ErrorAs(t, err, &pg, "not an error of the database: %v", err)
 	return pg.Code
 }
 

@@ -2,6 +2,7 @@ package migrate_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -89,7 +90,7 @@ func TestRoleMatrix(t *testing.T) {
 				return errUndo
 			})
 			got := allowed
-			if err != errUndo {
+			if !errors.Is(err, errUndo) {
 				got = state(t, err)
 			}
 			require.Equal(t, tc.want[i], got, "%s: %s", role, tc.statement)

@@ -10,7 +10,7 @@ import (
 
 // printedAs pairs JSON with what jsonb prints for it. A test against PostgreSQL
 // holds the same table, so the expectations are not opinions.
-var printedAs = []struct{ in, out string }{ //nolint:gochecknoglobals // shared by two tests
+var printedAs = []struct{ in, out string }{
 	{`{}`, `{}`}, {`[]`, `[]`}, {` { } `, `{}`}, {`[ ]`, `[]`},
 	{`{"a":1,"b":[1,2,{"c":null}]}`, `{"a": 1, "b": [1, 2, {"c": null}]}`},
 	{`[true,false,null]`, `[true, false, null]`},
@@ -39,7 +39,7 @@ func TestJSONBBytesCountsWhatJSONBPrints(t *testing.T) {
 }
 
 // refused holds what jsonb does not take, with the problem and where it is.
-var refused = []struct{ in, problem string }{ //nolint:gochecknoglobals // shared by two tests
+var refused = []struct{ in, problem string }{
 	{``, "data is not valid JSON"}, {`{`, "data is not valid JSON"}, {`{"a"}`, "data is not valid JSON"},
 	{`{"a":1,}`, "data is not valid JSON"}, {`[1,]`, "data[1] is not valid JSON"}, {`[1 2]`, "data is not valid JSON"},
 	{`01`, "data is not valid JSON"}, {`-`, "data is not valid JSON"}, {`1.`, "data is not valid JSON"},
