@@ -23,6 +23,7 @@ const connectTimeout = 5 * time.Second
 type poolParams struct {
 	name     string // application_name
 	maxConns int32
+	writable bool // refuse a server that is read-only
 }
 
 // openPool opens a pool and tries it once, so that a wrong address is an error now and not in the middle of the work.
@@ -58,6 +59,9 @@ func poolConfig(cfg *Config, p poolParams) (*pgxpool.Config, error) {
 	pc.ConnConfig.ConnectTimeout = connectTimeout
 	if pc.ConnConfig.RuntimeParams["application_name"] == "" {
 		pc.ConnConfig.RuntimeParams["application_name"] = p.name
+	}
+	if p.writable {
+		onlyWritable(pc)
 	}
 	return pc, nil
 }

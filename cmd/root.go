@@ -43,6 +43,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 
 	addTo(root, groupRun,
 		newDevCmd(app, nil),
+		newPublishCmd(app, nil),
 	)
 	addTo(root, groupOperate,
 		newEmitCmd(app, nil),

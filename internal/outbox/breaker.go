@@ -80,12 +80,11 @@ func (b *breaker) begin() int {
 	return b.generation
 }
 
-// quiet says whether the broker has accepted nothing lately, so that a row
-// which failed before should not be offered again without asking first.
-func (b *breaker) quiet(now time.Time) bool {
+// quiet says whether the broker has accepted nothing for a while.
+func (b *breaker) quiet(now time.Time, while time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return now.Sub(b.lastOK) > time.Second
+	return now.Sub(b.lastOK) > while
 }
 
 // ok records that the broker accepted something, or said it would.

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -117,6 +118,25 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 
 // Topics lists the state of every topic.
 func (d *Dispatcher) Topics() []TopicStatus { return d.board.status() }
+
+// TopicNames lists the topics of the event types in scope.
+func (d *Dispatcher) TopicNames() []string {
+	return column(d.Topics(), func(s TopicStatus) string { return s.Topic })
+}
+
+// TopicReady says why a topic cannot be published to. A breaker that is not
+// closed knows already, and so does a broker that has just accepted something;
+// only otherwise it is asked.
+func (d *Dispatcher) TopicReady(ctx context.Context, topic string) error {
+	br := d.board.at(topic)
+	if s := br.snapshot(); s.State != TopicClosed {
+		return fmt.Errorf("%s: %s", s.State, s.Error)
+	}
+	if !br.quiet(time.Now(), readyFresh) {
+		return nil
+	}
+	return d.ask(ctx, br)
+}
 
 // InFlight is the number of rows and payload bytes between claim and settle.
 func (d *Dispatcher) InFlight() (rows int, bytes int64) { return d.flight.load() }

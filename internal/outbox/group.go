@@ -197,7 +197,7 @@ func (d *Dispatcher) leave(g *group, results []Result) {
 // tried them first: when nothing was accepted lately the broker is asked
 // whether it is there.
 func (d *Dispatcher) askFirst(ctx context.Context, br *breaker, g *group) error {
-	if !br.quiet(time.Now()) || !anyFailedBefore(g.rows) {
+	if !br.quiet(time.Now(), retryFresh) || !anyFailedBefore(g.rows) {
 		return nil
 	}
 	return d.ask(ctx, br)

@@ -11,6 +11,12 @@ const (
 	probeMin        = 250 * time.Millisecond
 	probeMax        = 5 * time.Second
 	probeTimeout    = 5 * time.Second
+
+	// retryFresh is how recently a topic must have accepted something for a
+	// row that failed before to be offered without asking first; readyFresh
+	// the same for an answer to a readiness check.
+	retryFresh = time.Second
+	readyFresh = 5 * time.Second
 )
 
 // tripped reports a topic that has just been opened and starts its reviver.

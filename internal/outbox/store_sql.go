@@ -48,7 +48,7 @@ func (s *SQLStore) Claim(ctx context.Context, p ClaimParams) ([]Claimed, error) 
 		err = closed
 	}
 	if err != nil {
-		return nil, fmt.Errorf("claim events: %w", err)
+		return nil, fmt.Errorf("claim events: %w", reconnect(s.claims, err))
 	}
 	slices.SortFunc(rows, func(a, b Claimed) int { return cmp.Compare(a.Seq, b.Seq) })
 	return rows, nil
@@ -133,7 +133,7 @@ func (s *SQLStore) Settle(ctx context.Context, v Verdicts) (Settled, error) {
 		err = closed
 	}
 	if err != nil {
-		return Settled{}, fmt.Errorf("settle events: %w", settleError(err))
+		return Settled{}, fmt.Errorf("settle events: %w", settleError(reconnect(s.settles, err)))
 	}
 	return n, nil
 }
@@ -196,6 +196,17 @@ func settleError(err error) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && (pgerrcode.IsDataException(pg.Code) || pgerrcode.IsIntegrityConstraintViolation(pg.Code)) {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return err
+}
+
+// reconnect drops the pool's connections when the server has become read-only:
+// it is a standby now, and its address leads to the new primary, but only for
+// connections opened from here on.
+func reconnect(b Batcher, err error) error {
+	var pg *pgconn.PgError
+	if pool, ok := b.(interface{ Reset() }); ok && errors.As(err, &pg) && pg.Code == pgerrcode.ReadOnlySQLTransaction {
+		pool.Reset()
 	}
 	return err
 }

@@ -1,0 +1,88 @@
+package cmd
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+type publishOptions struct {
+	app *App
+
+	once       bool
+	namespace  string
+	tenant     string
+	eventTypes []string
+}
+
+func newPublishCmd(app *App, runF func(context.Context, *publishOptions) error) *cobra.Command {
+	opts := &publishOptions{app: app}
+	if runF == nil {
+		runF = runPublish
+	}
+	cmd := &cobra.Command{
+		Use:   "publish",
+		Short: "Move committed events to Pub/Sub, until stopped",
+		Long: `Claim committed events, publish them and mark them published, until stopped by a signal. Any number of publishers may
+run at once: each row is leased to one of them. Only the broker's acknowledgement marks an event as published; an
+event whose publisher dies is taken over when its lease ends, so duplicates are possible and consumers must be idempotent.
+
+SIGTERM or Ctrl-C stops claiming, waits for what is in flight, settles it and gives back what was not sent; a second
+signal ends the process at once.
+
+With --once it ends when nothing is left to claim. Events that wait for their next attempt, or whose topic takes nothing
+at the moment, are not waited for; in the latter case the exit code is 5.`,
+		Example: `  outboxctl publish
+  outboxctl publish --once
+  outboxctl publish --event-type payment_settled --event-type cash_collected
+  outboxctl publish --http-addr 127.0.0.1:0 --log-level debug`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runF(cmd.Context(), opts) },
+	}
+	cmd.Flags().BoolVar(&opts.once, "once", false, "publish what is due and exit")
+	cmd.Flags().StringVar(&opts.namespace, "namespace", "", "publish only this namespace")
+	cmd.Flags().StringVar(&opts.tenant, "tenant", "", "publish only this tenant (a UUID)")
+	cmd.Flags().StringSliceVar(&opts.eventTypes, "event-type", nil, "publish only these event types (repeatable)")
+	addConfigFlags(cmd, groupPublish)
+	must(cmd.RegisterFlagCompletionFunc("event-type", cobra.FixedCompletions(app.Registry.EventTypes(), cobra.ShellCompDirectiveNoFileComp)))
+	return cmd
+}
+
+// scope checks the flags that narrow a publisher.
+func (opts *publishOptions) scope() (outbox.Scope, error) {
+	if opts.tenant != "" {
+		id, err := uuid.Parse(opts.tenant)
+		if err != nil {
+			return outbox.Scope{}, usageErrorf("--tenant: %q is not a UUID", opts.tenant)
+		}
+		opts.tenant = id.String()
+	}
+	known := opts.app.Registry.EventTypes()
+	for _, t := range opts.eventTypes {
+		if !slices.Contains(known, t) {
+			return outbox.Scope{}, withHint(usageErrorf("--event-type: %q is not in the registry", t), "known types: %s", strings.Join(known, ", "))
+		}
+	}
+	return outbox.Scope{Namespace: opts.namespace, TenantID: opts.tenant, EventTypes: opts.eventTypes}, nil
+}
+
+func runPublish(ctx context.Context, opts *publishOptions) error {
+	scope, err := opts.scope()
+	if err != nil {
+		return err
+	}
+	cfg, err := opts.app.Config("database.url", "pubsub.project")
+	if err != nil {
+		return err
+	}
+	service, err := newPublishService(ctx, opts.app, cfg, scope, opts.once)
+	if err != nil {
+		return err
+	}
+	return service.Run(ctx)
+}

@@ -1,0 +1,119 @@
+package telemetry
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	sampleEvery   = 10 * time.Second
+	sampleTimeout = 30 * time.Second
+	// sampleShare bounds what counting the backlog may cost: 1 in 50.
+	sampleShare = 50
+)
+
+// Sample is the outbox as the database sees it.
+type Sample struct {
+	Backlog          int64
+	OldestAgeSeconds float64
+	AtMaxAttempts    int64
+}
+
+// Backlog shows the figures that only a query can tell. The query runs apart
+// from scrapes, so that many scrapers cost no more than one, and the longer it
+// takes the rarer it gets.
+type Backlog struct {
+	take     func(context.Context) (Sample, error)
+	inFlight func() (rows int, bytes int64)
+	trouble  func(doing string, err error)
+
+	mu     sync.Mutex
+	last   Sample
+	at     time.Time
+	descs  [3]*prometheus.Desc
+	flight [2]*prometheus.Desc
+}
+
+// NewBacklog registers the figures.
+func NewBacklog(r prometheus.Registerer, take func(context.Context) (Sample, error), inFlight func() (int, int64), trouble func(string, error)) *Backlog {
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc(namespace+"_"+name, help, nil, nil)
+	}
+	b := &Backlog{take: take, inFlight: inFlight, trouble: trouble,
+		descs: [3]*prometheus.Desc{
+			desc("backlog_events", "Events neither published nor dead."),
+			desc("oldest_unpublished_age_seconds", "Age of the oldest event neither published nor dead."),
+			desc("max_attempts_events", "Unpublished events, living or dead, that have used up their attempts."),
+		},
+		flight: [2]*prometheus.Desc{
+			desc("in_flight_events", "Events of this publisher between claim and settle."),
+			desc("in_flight_bytes", "Payload bytes of this publisher between claim and settle."),
+		},
+	}
+	r.MustRegister(b)
+	return b
+}
+
+// Run samples until ctx ends.
+func (b *Backlog) Run(ctx context.Context) {
+	for {
+		wait := b.sample(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (b *Backlog) sample(ctx context.Context) (wait time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
+	defer cancel()
+	began := time.Now()
+	s, err := b.take(ctx)
+	took := time.Since(began)
+	switch {
+	case err == nil:
+		b.mu.Lock()
+		b.last, b.at = s, began
+		b.mu.Unlock()
+	case context.Cause(ctx) != context.Canceled:
+		b.trouble("sample the backlog", err)
+	}
+	return max(sampleEvery, sampleShare*took)
+}
+
+// Describe implements prometheus.Collector.
+func (b *Backlog) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range b.descs {
+		ch <- d
+	}
+	for _, d := range b.flight {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector. Figures that were never taken are
+// absent: zero would be a lie that looks like health.
+func (b *Backlog) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64) { ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
+	rows, bytes := b.inFlight()
+	gauge(b.flight[0], float64(rows))
+	gauge(b.flight[1], float64(bytes))
+	b.mu.Lock()
+	s, at := b.last, b.at
+	b.mu.Unlock()
+	if at.IsZero() {
+		return
+	}
+	age := s.OldestAgeSeconds
+	if s.Backlog > 0 {
+		age += time.Since(at).Seconds()
+	}
+	gauge(b.descs[0], float64(s.Backlog))
+	gauge(b.descs[1], age)
+	gauge(b.descs[2], float64(s.AtMaxAttempts))
+}

@@ -1,0 +1,129 @@
+package telemetry
+
+import (
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+// repeatAfter is how long the same trouble is not repeated in the log: a
+// database that is away for an hour is one story, not ten thousand lines.
+const repeatAfter = 10 * time.Second
+
+// Log writes what a dispatcher does as log lines: deliveries at debug, failed
+// attempts at warn, deaths at error. It never writes a payload.
+type Log struct {
+	log zerolog.Logger
+
+	mu   sync.Mutex
+	said map[string]time.Time
+}
+
+// NewLog makes a Log.
+func NewLog(log zerolog.Logger) *Log { return &Log{log: log, said: map[string]time.Time{}} }
+
+// Claimed implements outbox.Observer.
+func (l *Log) Claimed(r outbox.ClaimReport) {
+	if r.Err != nil {
+		l.Trouble("claim", r.Err)
+		return
+	}
+	l.log.Debug().Int("rows", r.Rows).Bool("sweep", r.Sweep).Dur("took", r.Took).Msg("claimed")
+}
+
+// Published implements outbox.Observer.
+func (l *Log) Published(_ string, took time.Duration, attempts []outbox.Attempt) {
+	for i := range attempts {
+		a := &attempts[i]
+		event := l.log.WithLevel(level(a.Outcome))
+		if !l.enabled(level(a.Outcome)) {
+			continue
+		}
+		event = event.Str("event_id", a.Row.ID).Str("event_type", a.Row.EventType).
+			Str("aggregate_type", a.Row.AggregateType).Str("aggregate_id", a.Row.AggregateID).
+			Str("topic", a.Topic).Int("attempt", a.Number)
+		if a.Err != nil {
+			event = event.Str("error", clean(a.Err)).Str("code", outbox.CodeOf(a.Err))
+		}
+		switch a.Outcome {
+		case outbox.OutcomeDelivered:
+			event.Dur("took", took).Msg("delivered")
+		case outbox.OutcomeFailed:
+			event.Dur("retry_in", a.Delay).Msg("delivery failed")
+		case outbox.OutcomeDead:
+			event.Str("reason", string(a.Reason)).Msg("event is dead")
+		case outbox.OutcomeReleased:
+			event.Msg("released: its topic takes nothing")
+		}
+	}
+}
+
+func level(o outbox.Outcome) zerolog.Level {
+	switch o {
+	case outbox.OutcomeFailed:
+		return zerolog.WarnLevel
+	case outbox.OutcomeDead:
+		return zerolog.ErrorLevel
+	default:
+		return zerolog.DebugLevel
+	}
+}
+
+func (l *Log) enabled(level zerolog.Level) bool { return level >= l.log.GetLevel() }
+
+// Settled implements outbox.Observer.
+func (l *Log) Settled(r outbox.SettleReport) {
+	switch {
+	case r.Err != nil:
+		l.Trouble("settle", r.Err)
+	case r.Lost > 0:
+		l.log.Warn().Int("rows", r.Rows).Int("lost", r.Lost).
+			Msg("lease lost: another publisher owns these events now, nothing was changed")
+	default:
+		l.log.Debug().Int("rows", r.Rows).Dur("took", r.Took).Msg("settled")
+	}
+}
+
+// TopicChanged implements outbox.Observer.
+func (l *Log) TopicChanged(s outbox.TopicStatus) {
+	event := l.log.Warn()
+	message := "topic is open: the broker does not answer, claims of this topic stop"
+	switch s.State {
+	case outbox.TopicMisconfigured:
+		event = l.log.Error()
+		message = "topic is paused: the broker refuses it, its events keep their attempts"
+	case outbox.TopicHalfOpen:
+		event, message = l.log.Info(), "topic answers again: one event is on trial"
+	case outbox.TopicClosed:
+		event, message = l.log.Info(), "topic is closed: events flow again"
+	}
+	event = event.Str("topic", s.Topic).Str("state", string(s.State))
+	if s.Error != "" && s.State != outbox.TopicHalfOpen {
+		event = event.Str("code", s.Code).Str("error", safetext.Line(s.Error))
+	}
+	event.Msg(message)
+}
+
+// Trouble implements outbox.Observer.
+func (l *Log) Trouble(doing string, err error) {
+	text := clean(err)
+	l.mu.Lock()
+	now := time.Now()
+	repeated := now.Sub(l.said[doing]) < repeatAfter
+	if !repeated {
+		l.said[doing] = now
+	}
+	l.mu.Unlock()
+	if repeated {
+		l.log.Debug().Str("error", text).Msg("cannot " + doing)
+		return
+	}
+	l.log.Warn().Str("error", text).Msg("cannot " + doing)
+}
+
+// clean is an error's text without secrets and control characters.
+func clean(err error) string { return safetext.Line(safetext.Stored(err.Error())) }

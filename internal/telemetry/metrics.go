@@ -1,0 +1,154 @@
+// Package telemetry shows what a dispatcher does: as Prometheus metrics and as
+// log lines. It is told through outbox.Observer and changes nothing.
+package telemetry
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+const namespace = "outbox"
+
+// Metrics counts what a dispatcher does.
+type Metrics struct {
+	published *prometheus.CounterVec
+	failed    *prometheus.CounterVec
+	dead      *prometheus.CounterVec
+	released  *prometheus.CounterVec
+	leaseLost prometheus.Counter
+	troubles  *prometheus.CounterVec
+	claimRows prometheus.Counter
+	sweeps    prometheus.Counter
+	claim     *prometheus.HistogramVec
+	publish   *prometheus.HistogramVec
+	settle    *prometheus.HistogramVec
+	latency   *prometheus.HistogramVec
+	breaker   *prometheus.GaugeVec
+}
+
+// durations reach from a cheap claim to the publish time-out.
+func durations() []float64 {
+	return []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+}
+
+// NewMetrics registers the dispatcher's metrics, and those of the process.
+// Every topic and reason is there from the start, at zero: an alert on a
+// series that does not exist yet never fires.
+func NewMetrics(r prometheus.Registerer, topics []string) *Metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+	}
+	histogram := func(name, help string, labels ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: durations()}, labels)
+	}
+	m := &Metrics{
+		published: counter("published_total", "Events the broker has acknowledged.", "topic"),
+		failed:    counter("failed_total", "Delivery attempts that failed and will be repeated.", "topic", "code"),
+		dead:      counter("dead_total", "Events moved to the dead-letter table.", "reason"),
+		released:  counter("released_total", "Claimed events given back without losing an attempt.", "topic"),
+		leaseLost: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "lease_lost_total",
+			Help: "Events whose verdict was refused because their lease had passed to another publisher."}),
+		troubles: counter("errors_total", "Errors that no event and no topic is to blame for.", "doing"),
+		claimRows: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "claimed_total",
+			Help: "Events claimed."}),
+		sweeps: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "sweeps_total",
+			Help: "Claims that walked the backlog from its head."}),
+		claim:   histogram("claim_duration_seconds", "Time of one claim.", "result"),
+		publish: histogram("publish_duration_seconds", "Time until the broker answered one request.", "topic"),
+		settle:  histogram("settle_duration_seconds", "Time of one settle transaction.", "result"),
+		latency: histogram("delivery_latency_seconds", "Time from the start of the emitting transaction to the broker's acknowledgement, by both clocks.", "topic"),
+		breaker: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "breaker_state",
+			Help: "1 for the state a topic is in: closed, half-open, open or misconfigured."}, []string{"topic", "state"}),
+	}
+	r.MustRegister(m.published, m.failed, m.dead, m.released, m.leaseLost, m.troubles, m.claimRows, m.sweeps,
+		m.claim, m.publish, m.settle, m.latency, m.breaker,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, topic := range topics {
+		m.published.WithLabelValues(topic)
+		m.released.WithLabelValues(topic)
+		m.publish.WithLabelValues(topic)
+		m.latency.WithLabelValues(topic)
+		m.TopicChanged(outbox.TopicStatus{Topic: topic, State: outbox.TopicClosed})
+	}
+	for _, reason := range reasons() {
+		m.dead.WithLabelValues(string(reason))
+	}
+	return m
+}
+
+func reasons() []outbox.DeadReason {
+	return []outbox.DeadReason{
+		outbox.ReasonMaxAttempts, outbox.ReasonUnknownEventType, outbox.ReasonInvalidPayload,
+		outbox.ReasonAggregateMismatch, outbox.ReasonMessageTooLarge, outbox.ReasonRejectedByBroker,
+	}
+}
+
+func states() []outbox.TopicState {
+	return []outbox.TopicState{outbox.TopicClosed, outbox.TopicHalfOpen, outbox.TopicOpen, outbox.TopicMisconfigured}
+}
+
+// Claimed implements outbox.Observer.
+func (m *Metrics) Claimed(r outbox.ClaimReport) {
+	m.claim.WithLabelValues(result(r.Err)).Observe(r.Took.Seconds())
+	m.claimRows.Add(float64(r.Rows))
+	if r.Sweep {
+		m.sweeps.Inc()
+	}
+}
+
+// Published implements outbox.Observer.
+func (m *Metrics) Published(topic string, took time.Duration, attempts []outbox.Attempt) {
+	if topic != "" {
+		m.publish.WithLabelValues(topic).Observe(took.Seconds())
+	}
+	now, delivered := time.Now(), 0
+	latency := m.latency.WithLabelValues(topic)
+	for i := range attempts {
+		a := &attempts[i]
+		switch a.Outcome {
+		case outbox.OutcomeDelivered:
+			delivered++
+			latency.Observe(max(now.Sub(a.Row.CreatedAt), 0).Seconds())
+		case outbox.OutcomeFailed:
+			m.failed.WithLabelValues(topic, outbox.CodeOf(a.Err)).Inc()
+		case outbox.OutcomeDead:
+			m.dead.WithLabelValues(string(a.Reason)).Inc()
+		case outbox.OutcomeReleased:
+			m.released.WithLabelValues(topic).Inc()
+		}
+	}
+	if delivered > 0 {
+		m.published.WithLabelValues(topic).Add(float64(delivered))
+	}
+}
+
+// Settled implements outbox.Observer.
+func (m *Metrics) Settled(r outbox.SettleReport) {
+	m.settle.WithLabelValues(result(r.Err)).Observe(r.Took.Seconds())
+	m.leaseLost.Add(float64(r.Lost))
+}
+
+// TopicChanged implements outbox.Observer.
+func (m *Metrics) TopicChanged(s outbox.TopicStatus) {
+	for _, state := range states() {
+		value := 0.0
+		if state == s.State {
+			value = 1
+		}
+		m.breaker.WithLabelValues(s.Topic, string(state)).Set(value)
+	}
+}
+
+// Trouble implements outbox.Observer.
+func (m *Metrics) Trouble(doing string, _ error) { m.troubles.WithLabelValues(doing).Inc() }
+
+func result(err error) string {
+	if err != nil {
+		return "error"
+	}
+	return "ok"
+}
