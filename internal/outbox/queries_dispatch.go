@@ -12,6 +12,17 @@ package outbox
 // two publishers meeting on a row raise 40001 instead of skipping it.
 const beginReadCommitted = `BEGIN ISOLATION LEVEL READ COMMITTED`
 
+// steerPlanner keeps the planner on the two indexes these statements are made
+// for. Its statistics are always those of another moment: taken while nothing
+// waited, they say that "unpublished" is one row, and a settle is planned as a
+// walk over the whole backlog for every row it has; taken in the middle of a
+// backlog, they make a scan of all published rows look cheap. Compiling a
+// statement of a millisecond takes a second, so that is off too. The settings
+// end with the transaction.
+const steerPlanner = `SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+       set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
+       set_config('enable_sort', 'off', true), set_config('jit', 'off', true)`
+
 // dueRows is the predicate of a claimable row: living, due, not leased, in
 // scope, and not of a topic that takes nothing at the moment. Its first line
 // is that of the partial index outbox_events_seq_claim_idx.
@@ -33,7 +44,8 @@ const dueRows = `
 // evaluated per probe and the statement can lease more rows than it was asked
 // for. SKIP LOCKED walks around rows another publisher is leasing right now.
 // The running sum ends the claim at its byte budget; a row that is larger than
-// the whole budget is still taken, alone. Sizes come from the stored datum
+// the whole budget is still taken, alone. It runs in the order in which the
+// candidates were stored, which is that of seq. Sizes come from the stored datum
 // where it is not compressed and from the text where it is, because a
 // compressed row can be a hundred times its stored size.
 //
@@ -59,7 +71,7 @@ WITH candidates AS MATERIALIZED (
        FOR UPDATE SKIP LOCKED
 ), picked AS (
     SELECT id
-      FROM (SELECT id, sum(bytes) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) - bytes AS before FROM candidates) AS running
+      FROM (SELECT id, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM candidates) AS running
      WHERE before < $7::bigint
 )
 UPDATE outbox_events AS e
@@ -74,14 +86,18 @@ UPDATE outbox_events AS e
 RETURNING e.id::text, e.locked_until, e.seq, e.event_type::text, e.aggregate_type::text, e.aggregate_id::text,
           e.payload_json::text, e.headers::text, e.created_at, e.attempt_count, coalesce(e.max_attempts, 0)`
 
-// dueSQL asks whether a claim would find anything. It locks nothing.
-const dueSQL = `SELECT EXISTS (SELECT FROM outbox_events WHERE ` + dueRows + `)`
+// dueSQL asks whether a claim would find anything. It locks nothing. The order
+// and the limit are what keeps it on the claim index: EXISTS would drop them
+// and might read every published row in search of one that is not.
+const dueSQL = `SELECT count(*) > 0 FROM (SELECT 1 FROM outbox_events WHERE ` + dueRows + ` ORDER BY seq LIMIT 1) AS first`
 
 // The settling statements share their fence: the row must still carry the
 // owner and the very end of lease it was claimed with. A publisher that was
-// stopped for longer than its lease changes nothing when it wakes up.
+// stopped for longer than its lease changes nothing when it wakes up. The last
+// condition is spelled so that no partial index fits it: the primary key is
+// the way to these rows.
 const fence = `e.id = v.id AND e.locked_by = $1::text::uuid AND e.locked_until = v.until
-   AND e.published_at IS NULL AND e.dead_at IS NULL`
+   AND coalesce(e.published_at, e.dead_at) IS NULL`
 
 // deliveredSQL is the only statement that sets published_at.
 //

@@ -34,12 +34,11 @@ func NewSQLStore(claims, settles Batcher, owner string, scope Scope) *SQLStore {
 	return &SQLStore{claims: claims, settles: settles, owner: owner, scope: scope}
 }
 
-// Claim implements Store. The three statements travel together, so a claim is
+// Claim implements Store. The statements travel together, so a claim is
 // one round trip.
 func (s *SQLStore) Claim(ctx context.Context, p ClaimParams) ([]Claimed, error) {
 	args := append(s.dueArgs(p), p.Limit, p.MaxBytes, s.owner, p.Lease.Milliseconds())
-	b := &pgx.Batch{}
-	b.Queue(beginReadCommitted)
+	b := newBatch()
 	b.Queue(claimSQL, args...)
 	b.Queue(`COMMIT`)
 	br := s.claims.SendBatch(ctx, b)
@@ -54,8 +53,25 @@ func (s *SQLStore) Claim(ctx context.Context, p ClaimParams) ([]Claimed, error) 
 	return rows, nil
 }
 
-func readClaim(br pgx.BatchResults, limit int) ([]Claimed, error) {
+// newBatch opens a transaction that travels in one round trip with what is
+// queued behind it.
+func newBatch() *pgx.Batch {
+	b := &pgx.Batch{}
+	b.Queue(beginReadCommitted)
+	b.Queue(steerPlanner)
+	return b
+}
+
+func readBegin(br pgx.BatchResults) error {
 	if _, err := br.Exec(); err != nil {
+		return err
+	}
+	_, err := br.Exec()
+	return err
+}
+
+func readClaim(br pgx.BatchResults, limit int) ([]Claimed, error) {
+	if err := readBegin(br); err != nil {
 		return nil, err
 	}
 	found, err := br.Query()
@@ -122,8 +138,7 @@ func (s *SQLStore) Settle(ctx context.Context, v Verdicts) (Settled, error) {
 	if v.Len() == 0 {
 		return Settled{}, nil
 	}
-	b := &pgx.Batch{}
-	b.Queue(beginReadCommitted)
+	b := newBatch()
 	var n Settled
 	counts := s.queue(b, v, &n)
 	b.Queue(`COMMIT`)
@@ -173,7 +188,7 @@ func (s *SQLStore) queue(b *pgx.Batch, v Verdicts, n *Settled) (counts []*int) {
 }
 
 func readSettle(br pgx.BatchResults, counts []*int) error {
-	if _, err := br.Exec(); err != nil {
+	if err := readBegin(br); err != nil {
 		return err
 	}
 	for _, count := range counts {
