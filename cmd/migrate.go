@@ -145,9 +145,12 @@ func migrateError(err error) error {
 		newer   *migrate.NewerError
 		busy    *migrate.BusyError
 		lost    *migrate.SessionLostError
+		none    *migrate.NoVersionError
 		partial *migrate.PartialError
 	)
 	switch {
+	case errors.As(err, &none):
+		return withCode(exitNotFound, err)
 	case errors.As(err, &partial) && len(partial.Applied) > 0:
 		return withCode(exitPartial, err)
 	case errors.As(err, &newer), errors.As(err, &busy), errors.As(err, &lost), migrate.IsLockTimeout(err):

@@ -11,18 +11,19 @@ DECLARE
     role text;
 BEGIN
     FOREACH role IN ARRAY ARRAY['outbox_emitter', 'outbox_dispatcher', 'outbox_operator', 'outbox_viewer'] LOOP
-        CONTINUE WHEN EXISTS (SELECT FROM pg_roles WHERE rolname = role);
-        BEGIN
-            EXECUTE format('CREATE ROLE %I NOLOGIN', role);
-        EXCEPTION
-            WHEN duplicate_object OR unique_violation THEN
-                NULL;
-            WHEN insufficient_privilege THEN
-                RAISE NOTICE 'role % not created: % may not create roles', role, current_user;
-        END;
+        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
+            BEGIN
+                EXECUTE format('CREATE ROLE %I NOLOGIN', role);
+            EXCEPTION
+                WHEN duplicate_object OR unique_violation THEN
+                    NULL;
+                WHEN insufficient_privilege THEN
+                    RAISE NOTICE 'role % not created: % may not create roles', role, current_user;
+                    CONTINUE;
+            END;
+        END IF;
         -- In public everybody has it; a schema of one's own needs it said.
-        IF EXISTS (SELECT FROM pg_roles WHERE rolname = role)
-           AND NOT has_schema_privilege(role, current_schema(), 'USAGE') THEN
+        IF NOT has_schema_privilege(role, current_schema(), 'USAGE') THEN
             EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', current_schema(), role);
         END IF;
     END LOOP;

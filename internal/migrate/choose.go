@@ -36,6 +36,9 @@ func choose(list []StepStatus, opts Options, down bool) ([]Step, error) {
 	if len(unknown) > 0 {
 		return nil, &NewerError{Database: v.Database, Binary: v.Binary, Unknown: unknown}
 	}
+	if opts.To > 0 && !slices.ContainsFunc(list, func(s StepStatus) bool { return s.Version == opts.To }) {
+		return nil, &NoVersionError{opts.To}
+	}
 	var todo []Step
 	for _, s := range list {
 		switch {

@@ -26,6 +26,14 @@ func (e *NewerError) Hint() string {
 	return "use the outboxctl version that migrated this database, or a newer one"
 }
 
+// NoVersionError says that Options.To names no migration of this binary. Nothing was changed.
+type NoVersionError struct{ Version int64 }
+
+func (e *NoVersionError) Error() string { return fmt.Sprintf("no migration has version %d", e.Version) }
+
+// Hint is advice for the operator.
+func (e *NoVersionError) Hint() string { return "outboxctl migrate status lists the versions" }
+
 // BusyError says that another run held the migration lock for the whole wait.
 type BusyError struct {
 	Waited time.Duration

@@ -37,11 +37,12 @@ type Options struct {
 	To int64
 	// Steps is the number of migrations Down reverts when To is not given; 0 means one.
 	Steps int
-	// Progress is told what happens, in words for a human; nil means nobody listens.
+	// Progress is told what happens, in words for a human, one call at a time; nil means nobody listens.
 	Progress func(message string)
 
-	// jitter in [0,1) is replaced by tests; nil means math/rand.
-	jitter func() float64
+	// What tests replace: jitter in [0,1), and how often a run that waits says so.
+	jitter      func() float64
+	reportEvery time.Duration
 }
 
 // AllSteps as Options.To lets Down revert everything.
@@ -65,6 +66,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Progress == nil {
 		o.Progress = func(string) {}
+	}
+	if o.reportEvery == 0 {
+		o.reportEvery = 10 * time.Second
 	}
 	if o.jitter == nil {
 		o.jitter = rand.Float64

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -108,7 +109,9 @@ func (s *session) apply(ctx context.Context, provider *goose.Provider, step Step
 		if err := s.prepare(ctx, opts); err != nil {
 			return err
 		}
+		quiet := heartbeat(step, opts)
 		_, err := provider.ApplyVersion(ctx, step.Version, !down)
+		quiet()
 		var partial *goose.PartialError
 		if errors.As(err, &partial) {
 			err = partial.Err
@@ -122,6 +125,31 @@ func (s *session) apply(ctx context.Context, provider *goose.Provider, step Step
 			return err
 		}
 		backoff = min(2*backoff, 5*time.Second)
+	}
+}
+
+// heartbeat says now and then that a step is still at work: a backfill or an index build takes as long as the table is
+// big, or as the oldest transaction is open. The function it returns ends it and waits for its end.
+func heartbeat(step Step, opts Options) (stop func()) {
+	start := time.Now()
+	ticker := time.NewTicker(opts.reportEvery)
+	ended := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			select {
+			case <-ended:
+				return
+			case <-ticker.C:
+				opts.Progress(fmt.Sprintf("%s is still running (%s); it may be waiting for older transactions, see pg_stat_activity",
+					step, time.Since(start).Round(time.Second)))
+			}
+		}
+	})
+	return func() {
+		ticker.Stop()
+		close(ended)
+		done.Wait()
 	}
 }
 

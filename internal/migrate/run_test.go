@@ -222,6 +222,51 @@ func TestNewerDatabaseIsRefused(t *testing.T) {
 	require.True(t, list[len(list)-1].Unknown)
 }
 
+func TestUnknownVersionIsRefused(t *testing.T) {
+	t.Parallel()
+	pool := emptyDB(t)
+	var none *migrate.NoVersionError
+	_, err := migrate.Up(t.Context(), pool, migrate.Options{To: 99999})
+	require.ErrorAs(t, err, &none)
+	_, err = migrate.Plan(t.Context(), pool, migrate.Options{To: 99999}, true)
+	require.ErrorAs(t, err, &none)
+	require.Empty(t, catalogue(t, pool))
+}
+
+func TestStepThatTakesLongSaysSo(t *testing.T) {
+	t.Parallel()
+	pool := adopted(t, 1)
+	goOn := stallIndexBuilds(t, pool)
+	told := false
+	_, err := migrate.Up(t.Context(), pool, migrate.Options{Progress: func(line string) {
+		if strings.HasPrefix(line, "00003_add_event_seq.sql is still running") {
+			told = true
+			goOn()
+		}
+	}}.ReportEvery(1e6))
+	require.NoError(t, err)
+	require.True(t, told)
+}
+
+func TestSchemaOfItsOwn(t *testing.T) {
+	t.Parallel()
+	cfg := emptyDB(t).Config()
+	cfg.ConnConfig.RuntimeParams["search_path"] = "shop"
+	pool := openPool(t, cfg)
+	exec(t, pool, "CREATE SCHEMA shop")
+	_, err := migrate.Up(t.Context(), pool, migrate.Options{})
+	require.NoError(t, err)
+	require.Equal(t, "shop", queryOne[string](t, pool, "SELECT relnamespace::regnamespace::text FROM pg_class WHERE relname = 'outbox_dlq'"))
+	// The pinned search_path of the function is that schema, whatever the caller's.
+	_, err = pool.Exec(t.Context(), `SET ROLE outbox_emitter; SET search_path = pg_catalog;
+		SELECT shop.outbox_emit('order_created', NULL, gen_random_uuid(), '{}'); RESET ROLE; RESET search_path`)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), queryOne[int64](t, pool, "SELECT count(*) FROM shop.outbox_events"))
+	_, err = migrate.Down(t.Context(), pool, migrate.Options{To: migrate.AllSteps})
+	require.NoError(t, err)
+	require.Empty(t, catalogue(t, pool))
+}
+
 // A pool of one connection must do: the run may not ask for a second one while it holds the first.
 func TestPoolOfOne(t *testing.T) {
 	t.Parallel()

@@ -20,9 +20,6 @@ const lockKey int64 = 0x6f7574626f780001 // "outbox", 1
 // build the other run is waiting for.
 const pollLock = 250 * time.Millisecond
 
-// reportEvery is how often a waiting run says that it still waits.
-const reportEvery = 10 * time.Second
-
 // session is the one connection a run works on. The lock and the work share
 // it, so whoever loses the lock has lost the connection that was working.
 type session struct {
@@ -77,7 +74,7 @@ SELECT set_config(v.name, v.value, false)
 // lock waits for the migration lock, at most opts.Wait.
 func (s *session) lock(ctx context.Context, opts Options) (waited time.Duration, err error) {
 	start := time.Now()
-	told := start.Add(-reportEvery)
+	told := start.Add(-opts.reportEvery)
 	for {
 		var got bool
 		var holder int32
@@ -99,7 +96,7 @@ SELECT pg_try_advisory_lock($1),
 		case waited > opts.Wait:
 			return waited, &BusyError{Waited: waited, PID: holder}
 		}
-		if time.Since(told) >= reportEvery {
+		if time.Since(told) >= opts.reportEvery {
 			opts.Progress(fmt.Sprintf("waiting for another migration (backend %d) to finish", holder))
 			told = time.Now()
 		}
