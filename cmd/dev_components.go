@@ -39,7 +39,7 @@ type devComponent struct {
 
 // devComponents is what dev runs besides the servers.
 func devComponents(opts *devOptions) []devComponent {
-	var components []devComponent
+	components := []devComponent{{"publisher", runDevPublisher}}
 	if opts.demo {
 		components = append(components, devComponent{"demo", opts.runDemo})
 	}
@@ -79,7 +79,7 @@ func (a *App) onStack(info stack.Info) *App {
 	env["OUTBOXCTL_REDIS_URL"] = info.RedisURL
 	env["OUTBOXCTL_PUBSUB_EMULATOR"] = info.PubSubEmulator
 	env["OUTBOXCTL_PUBSUB_PROJECT"] = info.PubSubProject
-	return &App{Streams: a.Streams, Now: a.Now, env: env, flag: a.flag}
+	return &App{Streams: a.Streams, Registry: a.Registry, Now: a.Now, env: env, flag: a.flag}
 }
 
 // serverVariables are the environment variables that name a server.

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -39,15 +40,18 @@ func (l *Log) Claimed(r outbox.ClaimReport) {
 func (l *Log) Published(_ string, took time.Duration, attempts []outbox.Attempt) {
 	for i := range attempts {
 		a := &attempts[i]
-		event := l.log.WithLevel(level(a.Outcome))
 		if !l.enabled(level(a.Outcome)) {
 			continue
 		}
-		event = event.Str("event_id", a.Row.ID).Str("event_type", a.Row.EventType).
+		event := l.log.WithLevel(level(a.Outcome)).Str("event_id", a.Row.ID).Str("event_type", a.Row.EventType).
 			Str("aggregate_type", a.Row.AggregateType).Str("aggregate_id", a.Row.AggregateID).
 			Str("topic", a.Topic).Int("attempt", a.Number)
 		if a.Err != nil {
-			event = event.Str("error", clean(a.Err)).Str("code", outbox.CodeOf(a.Err))
+			event = event.Str("error", clean(a.Err))
+		}
+		var answer *outbox.Failure
+		if errors.As(a.Err, &answer) {
+			event = event.Str("code", answer.Code)
 		}
 		switch a.Outcome {
 		case outbox.OutcomeDelivered:
