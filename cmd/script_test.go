@@ -41,11 +41,11 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"database": func(ts *testscript.TestScript, _ bool, args []string) {
-				make := outboxtest.DB
+				create := outboxtest.DB
 				if len(args) > 0 && args[0] == "empty" {
-					make = outboxtest.EmptyDB
+					create = outboxtest.EmptyDB
 				}
-				ts.Setenv("DATABASE_URL", make(t).URL)
+				ts.Setenv("DATABASE_URL", create(t).URL)
 			},
 			"sql": scriptSQL,
 		},
