@@ -56,11 +56,24 @@ type emitWriter struct {
 }
 
 func newEmitWriter(opts *emitOptions, emitter *outbox.Emitter, pool *pgxpool.Pool) *emitWriter {
-	return &emitWriter{
+	w := &emitWriter{
 		opts: opts, emitter: emitter, pool: pool, patience: commitTimeout,
 		out: newListWriter(opts.app, opts.output.format, emittedView()),
 	}
+	if f := opts.output.format; !opts.stdin && (f == formatJSON || f == formatYAML) {
+		w.out = oneEvent{opts.app, f}
+	}
+	return w
 }
+
+// oneEvent prints an event given by flags: one thing is an object, not a list of one.
+type oneEvent struct {
+	app    *App
+	format string
+}
+
+func (o oneEvent) Write(e emittedEvent) error { return writeObject(o.app, o.format, e, nil) }
+func (o oneEvent) Close() error               { return nil }
 
 // write adds lines to the open transaction, or to a new one.
 func (w *emitWriter) write(ctx context.Context, lines []emitLine) error {

@@ -3,6 +3,8 @@ package emit_test
 import (
 	"context"
 	"encoding/json"
+	"os"
+	"regexp"
 	"testing"
 
 	"github.com/google/uuid"
@@ -98,4 +100,19 @@ func TestErrors(t *testing.T) {
 	event.Data = nil
 	_, err = emit.Emit(context.Background(), nil, event)
 	require.ErrorIs(t, err, emit.ErrInvalid)
+}
+
+// The statements of the documentation are run as they are printed there.
+func TestTheDocumentedSQLWorks(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	text, err := os.ReadFile("../docs/emit.md")
+	require.NoError(t, err)
+	blocks := regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	require.Len(t, blocks, 2)
+	for _, block := range blocks {
+		_, err := db.Pool.Exec(t.Context(), block[1])
+		require.NoError(t, err, block[1])
+	}
+	require.Equal(t, len(blocks), events(t, db))
 }
