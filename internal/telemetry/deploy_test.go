@@ -1,0 +1,93 @@
+package telemetry_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"regexp"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+
+	"github.com/outboxctl/outboxctl/internal/telemetry"
+)
+
+// exposed is every series name a publisher can expose.
+func exposed(t *testing.T) map[string]bool {
+	t.Helper()
+	r := prometheus.NewPedanticRegistry()
+	telemetry.NewMetrics(r, []string{"domain"})
+	telemetry.NewBacklog(r, func(context.Context) (telemetry.Sample, error) { return telemetry.Sample{}, nil },
+		func() (int, int64) { return 0, 0 }, func(string, error) {})
+	ch := make(chan *prometheus.Desc, 1000)
+	r.Describe(ch)
+	close(ch)
+	names := map[string]bool{}
+	fqName := regexp.MustCompile(`fqName: "([^"]+)"`)
+	for d := range ch {
+		name := fqName.FindStringSubmatch(d.String())[1]
+		for _, suffix := range []string{"", "_bucket", "_sum", "_count"} {
+			names[name+suffix] = true
+		}
+	}
+	return names
+}
+
+// requireKnown holds every series that a query names against those that exist.
+func requireKnown(t *testing.T, query string, names map[string]bool) {
+	t.Helper()
+	found := regexp.MustCompile(`\b(?:outbox|process|go)_[a-z_]+`).FindAllString(query, -1)
+	require.NotEmpty(t, found, "no series in %q", query)
+	for _, name := range found {
+		require.True(t, names[name], "%s in %q is exposed by nobody", name, query)
+	}
+}
+
+func TestAlertsAskForSeriesThatExist(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../../deploy/prometheus/alerts.yaml")
+	require.NoError(t, err)
+	var file struct {
+		Groups []struct {
+			Rules []struct {
+				Alert       string            `json:"alert"`
+				Expr        string            `json:"expr"`
+				Annotations map[string]string `json:"annotations"`
+			} `json:"rules"`
+		} `json:"groups"`
+	}
+	require.NoError(t, yaml.Unmarshal(raw, &file))
+	names := exposed(t)
+	require.Len(t, file.Groups, 1)
+	require.Len(t, file.Groups[0].Rules, 8)
+	for _, rule := range file.Groups[0].Rules {
+		requireKnown(t, rule.Expr, names)
+		require.NotEmpty(t, rule.Annotations["summary"], rule.Alert)
+		require.NotEmpty(t, rule.Annotations["description"], rule.Alert)
+	}
+}
+
+func TestDashboardAsksForSeriesThatExist(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../../deploy/grafana/outboxctl.json")
+	require.NoError(t, err)
+	var dashboard struct {
+		Panels []struct {
+			Title   string `json:"title"`
+			Targets []struct {
+				Expr string `json:"expr"`
+			} `json:"targets"`
+		} `json:"panels"`
+	}
+	require.NoError(t, json.Unmarshal(raw, &dashboard))
+	require.NotEmpty(t, dashboard.Panels)
+	names := exposed(t)
+	for _, panel := range dashboard.Panels {
+		require.NotEmpty(t, panel.Targets, panel.Title)
+		for _, target := range panel.Targets {
+			requireKnown(t, target.Expr, names)
+		}
+	}
+}
