@@ -45,7 +45,6 @@ together with their rows: it says which, and asks. Off a terminal it needs --yes
 	cmd.Flags().Int64Var(&opts.to, "to", 0, "version that remains (0: none)")
 	cmd.Flags().BoolVar(&opts.all, "all", false, "revert every migration")
 	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "print the SQL that would run, and change nothing")
-	cmd.MarkFlagsMutuallyExclusive("to", "all")
 	addYesFlag(cmd, &opts.yes)
 	addOutputFlag(cmd, &opts.output, objectFormats()...)
 	return cmd
@@ -54,6 +53,9 @@ together with their rows: it says which, and asks. Off a terminal it needs --yes
 func runMigrateDown(ctx context.Context, opts *migrateDownOptions) error {
 	if opts.to < 0 {
 		return usageErrorf("--to %d: a version is not negative", opts.to)
+	}
+	if opts.all && opts.toSet {
+		return usageErrorf("--to and --all exclude each other")
 	}
 	o := opts.limits.options(opts.app)
 	o.To = opts.to
