@@ -1,0 +1,231 @@
+package cmd_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/broker"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/stack"
+)
+
+// rigTimeout is how long anything may take on a busy machine.
+const rigTimeout = 90 * time.Second
+
+// publishRig is a database, a broker with topics, and publishers as real processes.
+type publishRig struct {
+	t      *testing.T
+	db     *outboxtest.Database
+	pubsub *stack.PubSub
+}
+
+func newPublishRig(t *testing.T) *publishRig {
+	t.Helper()
+	return publishRigOn(t, outboxtest.DB(t))
+}
+
+func publishRigOn(t *testing.T, db *outboxtest.Database) *publishRig {
+	t.Helper()
+	r := &publishRig{t: t, db: db, pubsub: outboxtest.PubSub(t)}
+	r.ensure("domain", "analytics", "notifications", "billing")
+	return r
+}
+
+// ensure creates topics, each named after its logical one.
+func (r *publishRig) ensure(topics ...string) {
+	r.t.Helper()
+	client, err := broker.Connect(r.t.Context(), broker.Config{Project: r.pubsub.Project, Emulator: r.pubsub.Addr()})
+	require.NoError(r.t, err)
+	defer client.Close()
+	names := map[string]string{}
+	for _, t := range topics {
+		names[t] = "the-" + t
+	}
+	_, err = client.Ensure(r.t.Context(), broker.EnsureParams{Plan: broker.Plan(names, nil), TopicsOnly: true})
+	require.NoError(r.t, err)
+}
+
+func (r *publishRig) env() []string {
+	return []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + r.t.TempDir(), "OUTBOXCTL_DATABASE_URL=" + r.db.URL,
+		"OUTBOXCTL_PUBSUB_PROJECT=" + r.pubsub.Project, "OUTBOXCTL_PUBSUB_EMULATOR=" + r.pubsub.Addr(),
+		"OUTBOXCTL_PUBSUB_TOPICS_DOMAIN=the-domain", "OUTBOXCTL_PUBSUB_TOPICS_ANALYTICS=the-analytics",
+		"OUTBOXCTL_PUBSUB_TOPICS_NOTIFICATIONS=the-notifications", "OUTBOXCTL_PUBSUB_TOPICS_BILLING=the-billing",
+		"OUTBOXCTL_PUBLISH_HTTP_ADDR=127.0.0.1:0",
+	}
+}
+
+// publisher is a running outboxctl publish.
+type publisher struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	done chan struct{}
+
+	mu   sync.Mutex
+	log  []map[string]any
+	text strings.Builder
+}
+
+// start runs a publisher and ends it, however it may be, when the test does.
+func (r *publishRig) start(args ...string) *publisher {
+	r.t.Helper()
+	p := &publisher{t: r.t, cmd: exec.Command("outboxctl", append([]string{"publish"}, args...)...), done: make(chan struct{})}
+	p.cmd.Env = r.env()
+	stderr, err := p.cmd.StderrPipe()
+	require.NoError(r.t, err)
+	require.NoError(r.t, p.cmd.Start())
+	go func() {
+		defer close(p.done)
+		p.read(stderr)
+		_ = p.cmd.Wait() // its exit code is asked for below
+	}()
+	r.t.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // usually gone already
+		<-p.done
+		if r.t.Failed() {
+			r.t.Logf("publisher %d:\n%s", p.cmd.Process.Pid, p.text.String())
+		}
+	})
+	return p
+}
+
+func (p *publisher) read(r io.Reader) {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		var entry map[string]any
+		_ = json.Unmarshal(lines.Bytes(), &entry) // an error message is no entry
+		p.mu.Lock()
+		p.log = append(p.log, entry)
+		p.text.WriteString(lines.Text() + "\n")
+		p.mu.Unlock()
+	}
+}
+
+// wait returns the exit code.
+func (p *publisher) wait() int {
+	p.t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(rigTimeout):
+		require.FailNow(p.t, "the publisher does not end")
+	}
+	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+func (p *publisher) signal(s syscall.Signal) {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(s))
+}
+
+// said returns the entries of the log with this message.
+func (p *publisher) said(message string) (found []map[string]any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.log {
+		if e["message"] == message {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// get asks the publisher's HTTP server.
+func (p *publisher) get(path string) (code int, body string) {
+	p.t.Helper()
+	const serving = "serving /healthz, /readyz and /metrics"
+	eventually(p.t, "the publisher serves", func() bool { return len(p.said(serving)) == 1 })
+	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, "http://"+p.said(serving)[0]["addr"].(string)+path, http.NoBody)
+	require.NoError(p.t, err)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	require.NoError(p.t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(p.t, err)
+	return resp.StatusCode, string(text)
+}
+
+// emit commits n events of a type; nil data makes valid ones.
+func (r *publishRig) emit(n int, eventType string) []string {
+	r.t.Helper()
+	data := map[string]any{"checkoutGroupId": uuid.New(), "vendorOrderIds": []uuid.UUID{uuid.New()}}
+	if eventType == "payment_settled" {
+		data = map[string]any{"orderId": uuid.New(), "paymentIntentId": uuid.New(), "amountCents": 5, "settledAt": time.Now()}
+	}
+	events := make([]outbox.EmitParams, n)
+	for i := range events {
+		events[i] = outbox.EmitParams{Type: eventType, AggregateID: uuid.New(), Data: data, Headers: map[string]string{"traceparent": "00-1"}}
+	}
+	emitter := outbox.NewEmitter(registry.New(), time.Now)
+	var ids []string
+	require.NoError(r.t, pgx.BeginFunc(r.t.Context(), r.db.Pool, func(tx pgx.Tx) error {
+		results, err := emitter.EmitAll(r.t.Context(), tx, events)
+		for _, e := range results {
+			ids = append(ids, e.ID.String())
+		}
+		return err
+	}))
+	return ids
+}
+
+// count runs a query that counts.
+func (r *publishRig) count(query string, args ...any) (n int) {
+	r.t.Helper()
+	require.NoError(r.t, r.db.Pool.QueryRow(r.t.Context(), query, args...).Scan(&n))
+	return n
+}
+
+func (r *publishRig) published() int {
+	r.t.Helper()
+	return r.count(`SELECT count(*) FROM outbox_events WHERE published_at IS NOT NULL`)
+}
+
+// stored counts the messages of each event.
+func (r *publishRig) stored() map[string]int {
+	n := map[string]int{}
+	for _, m := range r.pubsub.Stored() {
+		n[m.Attributes["event_id"]]++
+	}
+	return n
+}
+
+// eventually waits for something that must happen, however busy the machine is.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), rigTimeout)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			require.FailNow(t, "does not come true: "+what)
+		}
+	}
+}
+
+// settled waits until nothing is left to do for n events.
+func (r *publishRig) settled(n int) {
+	r.t.Helper()
+	eventually(r.t, "all events are published", func() bool { return r.published() == n })
+}

@@ -1,0 +1,277 @@
+package cmd_test
+
+import (
+	"context"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/stack"
+)
+
+func TestPublishSendsTheStoredBytesAndAttributes(t *testing.T) {
+	t.Parallel()
+	r := newPublishRig(t)
+	ids := append(r.emit(120, "order_created"), r.emit(30, "payment_settled")...)
+	require.Zero(t, r.start("--once").wait())
+	require.Equal(t, 150, r.published())
+	require.Len(t, r.stored(), len(ids))
+	for _, m := range r.pubsub.Stored() {
+		var body, messageID string
+		var row outbox.Event
+		require.NoError(t, r.db.Pool.QueryRow(t.Context(), `
+SELECT payload_json::text, broker_message_id, event_type::text, aggregate_type::text, aggregate_id, created_at
+  FROM outbox_events WHERE id = $1::text::uuid`, m.Attributes["event_id"]).Scan(
+			&body, &messageID, &row.EventType, &row.AggregateType, &row.AggregateID, &row.CreatedAt))
+		require.Equal(t, body, string(m.Data))
+		require.Equal(t, messageID, m.ID)
+		require.Equal(t, outbox.Attributes(m.Attributes["event_id"], row.EventType, row.AggregateType, row.AggregateID.String(),
+			row.CreatedAt, map[string]string{"traceparent": "00-1"}), m.Attributes)
+		topic := "projects/" + r.pubsub.Project + "/topics/the-domain"
+		if row.EventType == "payment_settled" {
+			topic = "projects/" + r.pubsub.Project + "/topics/the-billing"
+		}
+		require.Equal(t, topic, m.Topic)
+	}
+}
+
+func TestThreePublishersLoseAndDuplicateNothing(t *testing.T) {
+	t.Parallel()
+	r := newPublishRig(t)
+	var publishers []*publisher
+	for range 3 {
+		publishers = append(publishers, r.start("--lease", "120s"))
+	}
+	for range 10 {
+		r.emit(300, "order_created")
+	}
+	r.settled(3000)
+	for id, n := range r.stored() {
+		require.Equal(t, 1, n, id)
+	}
+	require.Equal(t, 3, r.count(`SELECT count(*) FROM outbox_publishers WHERE last_seen_at > now() - interval '1 minute'`))
+	for _, p := range publishers {
+		p.signal(syscall.SIGTERM)
+		require.Equal(t, 143, p.wait())
+	}
+	require.Zero(t, r.count(`SELECT count(*) FROM outbox_publishers`), "a clean exit removes the row")
+}
+
+func TestRejectedMessageIsIsolated(t *testing.T) {
+	t.Parallel()
+	r := newPublishRig(t)
+	ids := r.emit(60, "order_created")
+	r.pubsub.RejectMessages(func(_ string, m *pubsubpb.PubsubMessage) bool { return m.Attributes["event_id"] == ids[17] })
+	require.Zero(t, r.start("--once").wait())
+	require.Equal(t, 59, r.published())
+	require.Equal(t, 1, r.count(`SELECT count(*) FROM outbox_dlq WHERE event_id = $1::text::uuid AND error_reason = 'rejected_by_broker' AND topic = 'domain'`, ids[17]))
+	require.Equal(t, 1, r.count(`SELECT count(*) FROM outbox_dlq`))
+	for id, n := range r.stored() {
+		require.Equal(t, 1, n, id)
+	}
+}
+
+func TestOutageCostsAtMostOneAttempt(t *testing.T) {
+	t.Parallel()
+	r := newPublishRig(t)
+	p := r.start("--max-attempts", "2")
+	r.emit(50, "order_created")
+	r.settled(50)
+	r.pubsub.Disconnect()
+	r.emit(300, "order_created")
+	r.emit(20, "payment_settled")
+	eventually(t, "both topics open", func() bool {
+		return len(p.said("topic is open: the broker does not answer, claims of this topic stop")) >= 2
+	})
+	code, body := p.get("/readyz")
+	require.Equal(t, 503, code)
+	require.Contains(t, body, "topic domain")
+	require.Contains(t, body, "topic billing")
+	code, _ = p.get("/healthz")
+	require.Equal(t, 200, code)
+	eventually(t, "the heartbeat shows the open topic", func() bool {
+		return r.count(`SELECT count(*) FROM outbox_publishers WHERE state @> '{"topics":[{"topic":"domain","state":"open"}]}'`) == 1
+	})
+	require.NoError(t, r.pubsub.Reconnect())
+	r.settled(370)
+	require.Zero(t, r.count(`SELECT count(*) FROM outbox_dlq`))
+	require.Zero(t, r.count(`SELECT count(*) FROM outbox_events WHERE attempt_count > 1`))
+	eventually(t, "ready again", func() bool { code, _ := p.get("/readyz"); return code == 200 })
+}
+
+func TestMissingTopicPausesUntilItIsThere(t *testing.T) {
+	t.Parallel()
+	r := &publishRig{t: t, db: outboxtest.DB(t), pubsub: outboxtest.PubSub(t)}
+	r.ensure("domain", "analytics", "notifications")
+	r.emit(40, "payment_settled")
+	r.emit(40, "order_created")
+	p := r.start()
+	r.settled(40)
+	eventually(t, "the topic is paused", func() bool {
+		return len(p.said("topic is paused: the broker refuses it, its events keep their attempts")) == 1
+	})
+	_, body := p.get("/readyz")
+	require.Contains(t, body, "topic billing")
+	_, metrics := p.get("/metrics")
+	require.Contains(t, metrics, `outbox_breaker_state{state="misconfigured",topic="billing"} 1`)
+	require.Contains(t, metrics, `outbox_published_total{topic="domain"} 40`)
+	require.Zero(t, r.count(`SELECT count(*) FROM outbox_events WHERE attempt_count > 0`))
+	r.ensure("billing")
+	r.settled(80)
+	require.Zero(t, r.count(`SELECT count(*) FROM outbox_events WHERE attempt_count > 0`))
+}
+
+func TestOnceSaysWhichTopicItLeftAlone(t *testing.T) {
+	t.Parallel()
+	r := &publishRig{t: t, db: outboxtest.DB(t), pubsub: outboxtest.PubSub(t)}
+	r.ensure("domain")
+	r.emit(5, "payment_settled")
+	r.emit(5, "order_created")
+	p := r.start("--once")
+	require.Equal(t, 5, p.wait())
+	require.Equal(t, 5, r.published())
+	require.Contains(t, p.text.String(), "topic billing is misconfigured")
+}
+
+func TestTermWaitsForTheBrokerAndLeavesNoLease(t *testing.T) {
+	t.Parallel()
+	r := newPublishRig(t)
+	reached := make(chan struct{}, 100)
+	r.pubsub.OnPublish(func(context.Context, stack.PublishCall) stack.PublishFault {
+		reached <- struct{}{}
+		return stack.PublishFault{Delay: 2 * time.Second}
+	})
+	r.emit(500, "order_created")
+	p := r.start()
+	<-reached
+	p.signal(syscall.SIGTERM)
+	require.Equal(t, 143, p.wait())
+	require.Zero(t, r.count(`SELECT count(*) FROM outbox_events WHERE locked_by IS NOT NULL`))
+	require.Zero(t, r.count(`SELECT count(*) FROM outbox_events WHERE attempt_count > 0`))
+	require.Positive(t, r.published())
+	require.Len(t, r.stored(), r.published(), "what was sent is settled, what was not is released")
+}
+
+func TestKilledPublishersRowsAreTakenOver(t *testing.T) {
+	t.Parallel()
+	r := newPublishRig(t)
+	var block atomic.Bool
+	block.Store(true)
+	reached := make(chan struct{}, 100)
+	r.pubsub.OnPublish(func(context.Context, stack.PublishCall) stack.PublishFault {
+		if block.Load() {
+			reached <- struct{}{}
+			return stack.PublishFault{Delay: time.Minute}
+		}
+		return stack.PublishFault{}
+	})
+	r.emit(200, "order_created")
+	lease := []string{"--lease", "4s", "--publish-timeout", "2s"}
+	victim := r.start(lease...)
+	<-reached
+	victim.signal(syscall.SIGKILL)
+	require.Equal(t, 137, victim.wait())
+	block.Store(false)
+	held := r.count(`SELECT count(*) FROM outbox_events WHERE locked_by IS NOT NULL`)
+	require.Positive(t, held)
+	r.start(lease...)
+	r.settled(200)
+	require.Equal(t, held, r.count(`SELECT count(*) FROM outbox_events WHERE attempt_count = 1 AND last_error LIKE 'lease of publisher % expired without a verdict'`))
+}
+
+func TestZombieSettlesNothing(t *testing.T) {
+	t.Parallel()
+	r := newPublishRig(t)
+	var first atomic.Bool
+	reached, carryOn := make(chan struct{}), make(chan struct{})
+	r.pubsub.OnPublish(func(ctx context.Context, _ stack.PublishCall) stack.PublishFault {
+		if first.CompareAndSwap(false, true) {
+			close(reached)
+			<-carryOn
+		}
+		return stack.PublishFault{}
+	})
+	r.emit(1, "order_created")
+	zombie := r.start("--lease", "30s", "--publish-timeout", "20s")
+	<-reached
+	zombie.signal(syscall.SIGSTOP)
+	close(carryOn)
+	// The lease ends, as time would end it, while the zombie stands still with the broker's answer in its socket.
+	_, err := r.db.Pool.Exec(t.Context(), `UPDATE outbox_events SET locked_until = now() - interval '1 second'`)
+	require.NoError(t, err)
+	r.start()
+	r.settled(1)
+	var heir string
+	require.NoError(t, r.db.Pool.QueryRow(t.Context(), `SELECT broker_message_id FROM outbox_events`).Scan(&heir))
+	zombie.signal(syscall.SIGCONT)
+	const lost = "lease lost: another publisher owns these events now, nothing was changed"
+	eventually(t, "the zombie notices", func() bool { return len(zombie.said(lost)) == 1 })
+	require.Equal(t, 1, r.count(`SELECT count(*) FROM outbox_events WHERE broker_message_id = $1 AND attempt_count = 1`, heir))
+	_, metrics := zombie.get("/metrics")
+	require.Contains(t, metrics, "outbox_lease_lost_total 1")
+}
+
+func TestDatabaseRestartIsSurvived(t *testing.T) {
+	t.Parallel()
+	server, db := outboxtest.Postgres(t, stack.PostgresParams{})
+	r := publishRigOn(t, db)
+	p := r.start()
+	r.emit(100, "order_created")
+	r.settled(100)
+	require.NoError(t, server.Restart(t.Context()))
+	db.Pool.Reset()
+	r.emit(100, "order_created")
+	r.settled(200)
+	code, _ := p.get("/healthz")
+	require.Equal(t, 200, code)
+	p.signal(syscall.SIGTERM)
+	require.Equal(t, 143, p.wait(), "the same process, to its end")
+}
+
+func TestRetryableFailuresEndInTheDeadLetters(t *testing.T) {
+	t.Parallel()
+	r := newPublishRig(t)
+	ids := r.emit(10, "order_created")
+	r.pubsub.OnPublish(func(_ context.Context, call stack.PublishCall) stack.PublishFault {
+		for _, m := range call.Messages {
+			if m.Attributes["event_id"] == ids[3] {
+				return stack.PublishFault{Err: status.Error(codes.Internal, "cannot store password=hunter2")}
+			}
+		}
+		return stack.PublishFault{}
+	})
+	p := r.start("--max-attempts", "2", "--backoff-base", "10ms", "--backoff-max", "20ms", "--batch-size", "1")
+	eventually(t, "the event dies", func() bool {
+		return r.count(`SELECT count(*) FROM outbox_dlq WHERE event_id = $1::text::uuid AND error_reason = 'max_attempts' AND attempt_count = 2`, ids[3]) == 1
+	})
+	require.Zero(t, r.count(`SELECT count(*) FROM outbox_dlq WHERE error_message LIKE '%hunter2%'`))
+	require.NotContains(t, p.text.String(), "hunter2")
+}
+
+func TestPublishRefusesALeaseThatIsTooShort(t *testing.T) {
+	t.Parallel()
+	r := newPublishRig(t)
+	p := r.start("--lease", "5s", "--publish-timeout", "10s")
+	require.Equal(t, 2, p.wait())
+	require.Contains(t, p.text.String(), "publish.lease (5s) must be longer than publish.publish_timeout (10s)")
+	p = r.start("--event-type", "nonsense")
+	require.Equal(t, 2, p.wait())
+	p = r.start("--tenant", "nonsense")
+	require.Equal(t, 2, p.wait())
+}
+
+func TestPublishNamesAnUnmigratedDatabase(t *testing.T) {
+	t.Parallel()
+	r := publishRigOn(t, outboxtest.EmptyDB(t))
+	p := r.start()
+	require.Equal(t, 4, p.wait())
+	require.Contains(t, p.text.String(), "outboxctl migrate")
+}
