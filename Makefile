@@ -68,7 +68,7 @@ fmt: ## format the Go sources
 .PHONY: generate
 generate: ## write the generated files anew (completions, man pages, configuration reference)
 	@rm -rf completions docs/man
-	$(GO) run ./tools/generate .
+	$(GO) run -trimpath ./tools/generate .
 
 .PHONY: verify
 verify: ## fail when a generated file, go.mod or the formatting is not current

@@ -12,7 +12,7 @@ complain() {
 	stale=1
 }
 
-"${GO:-go}" run ./tools/generate "$fresh"
+"${GO:-go}" run -trimpath ./tools/generate "$fresh"
 for path in completions docs/man docs/configuration.md; do
 	diff -ru "$path" "$fresh/$path" >&2 || complain "$path is not current: run make generate"
 done
