@@ -41,20 +41,23 @@ CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_dlq_open_idx
     ON outbox_dlq (failed_at DESC, id DESC) WHERE state = 'open';
 CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_dlq_discarded_idx
     ON outbox_dlq (failed_at DESC, id DESC) WHERE state = 'discarded';
+-- These run in one direction, so that a page can be asked for by comparing whole
+-- rows of the index, (column, time, id), which no other index can answer: the
+-- planner is left no choice that looks cheaper and walks the whole table.
 CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_dlq_open_reason_idx
-    ON outbox_dlq (error_reason, failed_at DESC, id DESC) WHERE state = 'open';
+    ON outbox_dlq (error_reason, failed_at, id) WHERE state = 'open';
 CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_dlq_open_type_idx
-    ON outbox_dlq (event_type, failed_at DESC, id DESC) WHERE state = 'open';
+    ON outbox_dlq (event_type, failed_at, id) WHERE state = 'open';
 CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_dlq_open_topic_idx
-    ON outbox_dlq (topic, failed_at DESC, id DESC) WHERE state = 'open';
+    ON outbox_dlq (topic, failed_at, id) WHERE state = 'open';
 CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_dlq_open_fingerprint_idx
-    ON outbox_dlq (fingerprint, failed_at DESC, id DESC) WHERE state = 'open';
+    ON outbox_dlq (fingerprint, failed_at, id) WHERE state = 'open';
 CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_dlq_open_namespace_idx
-    ON outbox_dlq (namespace, failed_at DESC, id DESC) WHERE state = 'open';
+    ON outbox_dlq (namespace, failed_at, id) WHERE state = 'open';
 CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_dlq_open_tenant_idx
-    ON outbox_dlq (tenant_id, failed_at DESC, id DESC) WHERE state = 'open' AND tenant_id IS NOT NULL;
+    ON outbox_dlq (tenant_id, failed_at, id) WHERE state = 'open' AND tenant_id IS NOT NULL;
 CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_dlq_open_aggregate_idx
-    ON outbox_dlq (aggregate_id, failed_at DESC, id DESC) WHERE state = 'open';
+    ON outbox_dlq (aggregate_id, failed_at, id) WHERE state = 'open';
 
 DROP INDEX CONCURRENTLY IF EXISTS outbox_dlq_state_idx;
 DROP INDEX CONCURRENTLY IF EXISTS outbox_dlq_aggregate_idx;

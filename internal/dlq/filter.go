@@ -66,62 +66,137 @@ func (f Filter) conditions() []condition {
 // compiled is a filter as SQL, in two parts: what the index that is walked can
 // decide, and what has to be looked at row by row.
 type compiled struct {
-	walk string
-	rest string
-	args []any
+	// state is a condition on the state alone; empty: any.
+	state string
+	// lead is the first column of the index that is walked, before time and id; empty: it has none.
+	lead     string
+	leadCast string
+	leadArg  int
+	since    time.Time
+	until    time.Time
+	rest     string
+	args     []any
 }
 
 // compile turns the filter into `column op $n` conditions. The state is
 // written out, from a list: PostgreSQL matches a partial index only to a
-// constant.
+// constant. At most one condition leads an index; the others are compared.
 func (f Filter) compile() (compiled, error) {
-	var c compiled
-	var walk, rest []string
-	bind := func(v any) string {
-		c.args = append(c.args, v)
-		return fmt.Sprintf("$%d", len(c.args))
-	}
+	c := compiled{since: f.Since, until: f.Until}
+	var rest []string
 	switch f.State {
 	case "":
 	case StateOpen, StateDiscarded, StateReplayed:
-		walk = append(walk, "state = '"+f.State+"'")
+		c.state = "state = '" + f.State + "'"
 	default:
 		return compiled{}, fmt.Errorf("unknown state %q", f.State)
 	}
-	indexed := f.State == StateOpen
 	for _, cond := range f.conditions() {
 		switch {
 		case len(cond.values) == 0:
-		case len(cond.values) == 1 && cond.openIndex && indexed:
-			walk = append(walk, fmt.Sprintf("%s = %s::%s", cond.column, bind(cond.values[0]), cond.cast))
-			indexed = false // one index is walked, the others only compared
+		case len(cond.values) == 1 && cond.openIndex && f.State == StateOpen && c.lead == "":
+			c.lead, c.leadCast, c.leadArg = cond.column, cond.cast, c.bind(cond.values[0])
 		case len(cond.values) == 1:
-			rest = append(rest, fmt.Sprintf("%s = %s::%s", cond.column, bind(cond.values[0]), cond.cast))
+			rest = append(rest, fmt.Sprintf("%s = $%d::%s", cond.column, c.bind(cond.values[0]), cond.cast))
 		default:
-			rest = append(rest, fmt.Sprintf("%s = ANY (%s::%s[])", cond.column, bind(cond.values), cond.cast))
+			rest = append(rest, fmt.Sprintf("%s = ANY ($%d::%s[])", cond.column, c.bind(cond.values), cond.cast))
 		}
 	}
-	if !f.Since.IsZero() {
-		walk = append(walk, fmt.Sprintf("failed_at >= %s::timestamptz", bind(f.Since)))
-	}
-	if !f.Until.IsZero() {
-		walk = append(walk, fmt.Sprintf("failed_at < %s::timestamptz", bind(f.Until)))
-	}
 	if f.ErrorLike != "" {
-		rest = append(rest, fmt.Sprintf("error_message ILIKE %s", bind(likePattern(f.ErrorLike))))
+		rest = append(rest, fmt.Sprintf("error_message ILIKE $%d", c.bind(likePattern(f.ErrorLike))))
 	}
-	c.walk, c.rest = strings.Join(walk, " AND "), strings.Join(rest, " AND ")
+	c.rest = strings.Join(rest, " AND ")
 	return c, nil
 }
 
-// where is the whole filter as one condition.
-func (c compiled) where() string {
-	parts := slices.DeleteFunc([]string{c.walk, c.rest}, func(s string) bool { return s == "" })
-	if len(parts) == 0 {
-		return "true"
-	}
-	return strings.Join(parts, " AND ")
+func (c *compiled) bind(v any) int {
+	c.args = append(c.args, v)
+	return len(c.args)
 }
+
+// where is the whole filter as one condition, and its arguments.
+func (c compiled) where() (string, []any) {
+	c.args = slices.Clone(c.args)
+	var parts []string
+	if c.state != "" {
+		parts = append(parts, c.state)
+	}
+	if c.lead != "" {
+		parts = append(parts, fmt.Sprintf("%s = $%d::%s", c.lead, c.leadArg, c.leadCast))
+	}
+	if !c.since.IsZero() {
+		parts = append(parts, fmt.Sprintf("failed_at >= $%d::timestamptz", c.bind(c.since)))
+	}
+	if !c.until.IsZero() {
+		parts = append(parts, fmt.Sprintf("failed_at < $%d::timestamptz", c.bind(c.until)))
+	}
+	if c.rest != "" {
+		parts = append(parts, c.rest)
+	}
+	if len(parts) == 0 {
+		return "true", c.args
+	}
+	return strings.Join(parts, " AND "), c.args
+}
+
+// position is a place in the order of dead letters: a time and an id.
+type position struct{ at, id string }
+
+// The ends of the order, and of the ids at one time.
+const (
+	lowestID  = "00000000-0000-0000-0000-000000000000"
+	highestID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+)
+
+// walk is the part of the filter that one index decides, from one position to
+// another, and the order of that index. after is where a page starts; nil: at
+// the end the order starts from.
+//
+// With a leading column it compares whole rows of the index, and does not say
+// that the column equals a constant: PostgreSQL would then also consider
+// walking all open rows in order of time, which looks cheaper whenever the
+// value is common, and takes for ever when it is not to be found among the
+// newest.
+func (c *compiled) walk(order Order, after *position) (condition, orderBy string) {
+	low, high := position{"-infinity", lowestID}, position{"infinity", highestID}
+	if !c.since.IsZero() {
+		low.at = instant(c.since)
+	}
+	if !c.until.IsZero() {
+		high = position{instant(c.until), lowestID}
+	}
+	above, below := ">=", "<"
+	direction := "DESC"
+	if order == OldestFirst {
+		direction = "ASC"
+		if after != nil {
+			low, above = *after, ">"
+		}
+	} else if after != nil {
+		high = *after
+	}
+	row, value := "failed_at, id", ""
+	orderBy = fmt.Sprintf("failed_at %[1]s, id %[1]s", direction)
+	if c.lead != "" {
+		row, value = c.lead+", "+row, fmt.Sprintf("$%d::%s, ", c.leadArg, c.leadCast)
+		orderBy = fmt.Sprintf("%s %s, %s", c.lead, direction, orderBy)
+	}
+	bound := func(op string, p position) string {
+		return fmt.Sprintf("(%s) %s (%s$%d::text::timestamptz, $%d::uuid)", row, op, value, c.bind(p.at), c.bind(p.id))
+	}
+	condition = bound(above, low) + " AND " + bound(below, high)
+	if c.lead != "" {
+		// Follows from the above, but PostgreSQL wants to read it before it takes an index without NULLs.
+		condition = c.lead + " IS NOT NULL AND " + condition
+	}
+	if c.state != "" {
+		condition = c.state + " AND " + condition
+	}
+	return condition, orderBy
+}
+
+// instant is a time as text that every PostgreSQL reads the same way.
+func instant(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // likePattern finds text anywhere in a message. What ILIKE would take for a
 // wildcard is meant literally; an asterisk stands for anything.

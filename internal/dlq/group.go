@@ -42,6 +42,7 @@ func (s *Store) Groups(ctx context.Context, f Filter, by string, limit int) ([]G
 	if err != nil {
 		return nil, err
 	}
+	where, args := c.where()
 	// The sample is looked up per group that is shown, by the time of its newest row.
 	sql := fmt.Sprintf(`
 WITH groups AS MATERIALIZED (
@@ -60,10 +61,10 @@ SELECT coalesce(g.value::text, ''), g.n, g.first_seen, g.last_seen, coalesce(s.i
         WHERE failed_at = g.last_seen AND %[1]s IS NOT DISTINCT FROM g.value AND %[2]s
         ORDER BY id DESC
         LIMIT 1) AS s ON true
- ORDER BY g.n DESC, g.last_seen DESC, 1`, column, c.where(), limit)
+ ORDER BY g.n DESC, g.last_seen DESC, 1`, column, where, limit)
 	groups, err := collect(ctx, s.db, func(row pgx.CollectableRow) (g Group, err error) {
 		return g, row.Scan(&g.Value, &g.Count, &g.FirstSeen, &g.LastSeen, &g.SampleID, &g.SampleError)
-	}, sql, c.args...)
+	}, sql, args...)
 	if err != nil {
 		return nil, fmt.Errorf("group dead letters: %w", err)
 	}
@@ -76,8 +77,9 @@ func (s *Store) Count(ctx context.Context, f Filter) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	where, args := c.where()
 	var n int64
-	if err := s.db.QueryRow(ctx, "SELECT count(*) FROM outbox_dlq WHERE "+c.where(), c.args...).Scan(&n); err != nil {
+	if err := s.db.QueryRow(ctx, "SELECT count(*) FROM outbox_dlq WHERE "+where, args...).Scan(&n); err != nil {
 		return 0, fmt.Errorf("count dead letters: %w", err)
 	}
 	return n, nil

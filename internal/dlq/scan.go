@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -31,8 +31,7 @@ type Scan struct {
 	store  *Store
 	filter compiled
 	order  Order
-	at     time.Time // position: nothing up to here is returned again
-	id     string
+	after  *position // nothing up to here is returned again
 	done   bool
 }
 
@@ -47,14 +46,15 @@ func (s *Store) NewScan(f Filter, order Order) (*Scan, error) {
 
 // After moves the scan behind one dead letter.
 func (s *Scan) After(ctx context.Context, id string) error {
-	err := s.store.db.QueryRow(ctx, selectEntryTime, id).Scan(&s.at)
+	var at time.Time
+	err := s.store.db.QueryRow(ctx, selectEntryTime, id).Scan(&at)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return ErrNotFound
 	}
 	if err != nil {
 		return fmt.Errorf("find the cursor: %w", err)
 	}
-	s.id = id
+	s.moveTo(Target{ID: id, At: at})
 	return nil
 }
 
@@ -81,29 +81,20 @@ func (s *Scan) Next(ctx context.Context, n int) ([]Target, error) {
 
 // statement is the query for the next page, or for the next window.
 func (s *Scan) statement(n int) (string, []any) {
-	direction, beyond := "DESC", "<"
+	c := s.filter
+	c.args = slices.Clone(c.args)
+	walk, orderBy := c.walk(s.order, s.after)
+	limit, hit := n, ""
+	if c.rest != "" {
+		limit, hit = scanWindow, ", "+c.rest+" AS hit"
+	}
+	inner := fmt.Sprintf("SELECT id, event_id, failed_at%s FROM outbox_dlq WHERE %s ORDER BY %s LIMIT %d", hit, walk, orderBy, limit)
+	if c.rest == "" {
+		return "SELECT id::text, event_id::text, failed_at FROM (" + inner + ") AS page", c.args
+	}
+	direction := "DESC"
 	if s.order == OldestFirst {
-		direction, beyond = "ASC", ">"
-	}
-	args := append([]any(nil), s.filter.args...)
-	walk := s.filter.walk
-	if s.id != "" {
-		args = append(args, s.at, s.id)
-		after := fmt.Sprintf("(failed_at, id) %s ($%d::timestamptz, $%d::uuid)", beyond, len(args)-1, len(args))
-		walk = strings.TrimPrefix(walk+" AND "+after, " AND ")
-	}
-	if walk == "" {
-		walk = "true"
-	}
-	limit := n
-	hit := ""
-	if s.filter.rest != "" {
-		limit, hit = scanWindow, ", "+s.filter.rest+" AS hit"
-	}
-	inner := fmt.Sprintf("SELECT id, event_id, failed_at%s FROM outbox_dlq WHERE %s ORDER BY failed_at %s, id %s LIMIT %d",
-		hit, walk, direction, direction, limit)
-	if s.filter.rest == "" {
-		return "SELECT id::text, event_id::text, failed_at FROM (" + inner + ") AS page", args
+		direction = "ASC"
 	}
 	// One more row than asked for closes the answer: where the window ended.
 	return fmt.Sprintf(`WITH seen AS MATERIALIZED (%[1]s),
@@ -112,7 +103,7 @@ ends AS (SELECT id, event_id, failed_at FROM seen ORDER BY failed_at %[4]s, id %
 SELECT id::text, event_id::text, failed_at, false, 0 FROM hits
 UNION ALL
 SELECT id::text, event_id::text, failed_at, true, (SELECT count(*) FROM seen) FROM ends`,
-		inner, direction, n, opposite(direction)), args
+		inner, direction, n, opposite(direction)), c.args
 }
 
 func opposite(direction string) string {
@@ -172,7 +163,7 @@ func (s *Scan) window(ctx context.Context, n int, sql string, args []any) ([]Tar
 	return targets, nil
 }
 
-func (s *Scan) moveTo(t Target) { s.at, s.id = t.At, t.ID }
+func (s *Scan) moveTo(t Target) { s.after = &position{instant(t.At), t.ID} }
 
 // List returns the next n entries of a scan, newest first. It looks at as many
 // windows as it takes to fill the page.

@@ -32,12 +32,13 @@ func (s *Store) SuggestEntries(ctx context.Context, state, prefix string) ([]Sug
 	if err != nil || !idPrefix.MatchString(prefix) {
 		return nil, err
 	}
+	where, _ := c.where() // a state alone has no arguments
 	return collect(ctx, s.db, scanSuggestion, fmt.Sprintf(`
 SELECT id::text, event_type::text || ' ' || error_reason::text || ': ' || left(error_message, 60)
   FROM (SELECT id, event_type, error_reason, error_message, failed_at FROM outbox_dlq WHERE %s ORDER BY failed_at DESC, id DESC LIMIT 1000) AS d
  WHERE starts_with(id::text, $1)
  ORDER BY failed_at DESC, id DESC
- LIMIT %d`, c.where(), suggestLimit), prefix)
+ LIMIT %d`, where, suggestLimit), prefix)
 }
 
 // SuggestEvents lists the newest events in a status (empty: any) whose id begins with prefix.

@@ -1,0 +1,269 @@
+package dlq_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+)
+
+func TestReplayQueuesTheOriginalRowAnew(t *testing.T) {
+	b := setup(t)
+	id, event := b.die(death{})
+	b.exec("UPDATE outbox_events SET locked_by = gen_random_uuid(), locked_until = now() + interval '1 hour', next_attempt_at = now() + interval '1 hour'")
+	before, err := b.store.Event(b.ctx, event)
+	require.NoError(t, err)
+
+	require.Equal(t, []string{dlq.Replayed}, b.act(dlq.Replay, id))
+
+	after, err := b.store.Event(b.ctx, event)
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now(), after.NextAttemptAt, time.Minute)
+	want := before
+	want.Status, want.AttemptCount, want.LastError, want.DeadAt, want.LockedBy, want.LockedUntil = dlq.StatusPending, 0, nil, nil, nil, nil
+	want.NextAttemptAt, want.UpdatedAt = after.NextAttemptAt, after.UpdatedAt
+	require.Equal(t, want, after)
+
+	entries, err := b.store.Entries(b.ctx, []string{id})
+	require.NoError(t, err)
+	require.Equal(t, dlq.StateReplayed, entries[0].State)
+	require.NotNil(t, entries[0].StateChangedAt)
+	audit, err := b.store.Audit(b.ctx, dlq.AuditFilter{}, 10)
+	require.NoError(t, err)
+	require.Len(t, audit, 1)
+	require.Equal(t, []any{"tester", "dlq.replay", "because", int64(1)}, []any{audit[0].Actor, audit[0].Action, audit[0].Reason, audit[0].Affected})
+	require.EqualValues(t, 1, b.count("SELECT count(*) FROM outbox_dlq WHERE audit_id = $1", audit[0].ID))
+}
+
+func TestReplayTellsWhatItCouldNotDo(t *testing.T) {
+	b := setup(t)
+	replayed, _ := b.die(death{State: "replayed"})
+	discarded, _ := b.die(death{State: "discarded"})
+	live, liveEvent := b.die(death{})
+	b.exec("UPDATE outbox_events SET dead_at = NULL WHERE id = $1::text::uuid", liveEvent)
+	published, publishedEvent := b.die(death{})
+	b.exec("UPDATE outbox_events SET dead_at = NULL, published_at = now() WHERE id = $1::text::uuid", publishedEvent)
+	gone, goneEvent := b.die(death{})
+	b.exec("DELETE FROM outbox_events WHERE id = $1::text::uuid", goneEvent)
+	good, _ := b.die(death{})
+	ids := []string{replayed, discarded, live, published, gone, uuid.NewString(), good}
+	want := []string{dlq.AlreadyReplayed, dlq.Discarded, dlq.EventLive, dlq.EventPublished, dlq.EventGone, dlq.NotFound, dlq.Replayed}
+
+	targets := make([]dlq.Target, len(ids))
+	for i, id := range ids {
+		targets[i].ID = id
+	}
+	preview, err := b.store.Preview(b.ctx, dlq.Replay, targets)
+	require.NoError(t, err)
+	var previewed []string
+	for _, o := range preview {
+		previewed = append(previewed, o.Outcome)
+	}
+	require.Equal(t, want, previewed, "a preview tells the same")
+	require.EqualValues(t, 0, b.count("SELECT count(*) FROM outbox_audit"), "and changes nothing")
+
+	require.Equal(t, want, b.act(dlq.Replay, ids...))
+	require.EqualValues(t, 1, b.count("SELECT affected FROM outbox_audit"))
+	want[6] = dlq.AlreadyReplayed
+	require.Equal(t, want, b.act(dlq.Replay, ids...))
+	require.EqualValues(t, 1, b.count("SELECT count(*) FROM outbox_audit"), "nothing changed, nothing to audit")
+}
+
+func TestReplayClosesEveryOpenDeathOfTheEvent(t *testing.T) {
+	b := setup(t)
+	first, event := b.die(death{})
+	second := b.bury(event, death{At: base().Add(time.Hour)})
+	require.Equal(t, []string{dlq.Replayed}, b.act(dlq.Replay, second))
+	require.Equal(t, []string{dlq.AlreadyReplayed}, b.act(dlq.Replay, first))
+	require.Empty(t, b.all(b.scan(dlq.Filter{State: "open"}, dlq.NewestFirst), 10))
+	require.EqualValues(t, 1, b.count("SELECT sum(affected)::bigint FROM outbox_audit"), "one event was sent")
+}
+
+func TestDiscardCanBeUndone(t *testing.T) {
+	b := setup(t)
+	id, event := b.die(death{})
+	require.Equal(t, []string{dlq.AlreadyOpen}, b.act(dlq.Restore, id))
+	require.Equal(t, []string{dlq.Discarded}, b.act(dlq.Discard, id))
+	require.Equal(t, []string{dlq.AlreadyDiscarded}, b.act(dlq.Discard, id))
+	require.Equal(t, []string{dlq.Restored}, b.act(dlq.Restore, id))
+	require.Equal(t, []string{dlq.Replayed}, b.act(dlq.Replay, id))
+	require.Equal(t, []string{dlq.AlreadyReplayed, dlq.NotFound}, b.act(dlq.Discard, id, uuid.NewString()))
+	require.Equal(t, []string{dlq.AlreadyReplayed}, b.act(dlq.Restore, id))
+
+	row, err := b.store.Event(b.ctx, event)
+	require.NoError(t, err)
+	deaths, err := b.store.Deaths(b.ctx, event)
+	require.NoError(t, err)
+	audit, err := b.store.EventAudit(b.ctx, event)
+	require.NoError(t, err)
+	var story []string
+	for _, step := range dlq.History(&row, deaths, audit) {
+		story = append(story, step.What)
+	}
+	require.Equal(t, []string{"emitted", "died of max_attempts after 10 attempts", "discarded", "restored", "replayed"}, story)
+}
+
+func TestARestoreDoesNotReopenADeathThatIsOver(t *testing.T) {
+	b := setup(t)
+	discarded, event := b.die(death{State: "discarded"})
+	b.exec("UPDATE outbox_events SET dead_at = NULL, published_at = now() WHERE id = $1::text::uuid", event)
+	gone, goneEvent := b.die(death{State: "discarded"})
+	b.exec("DELETE FROM outbox_events WHERE id = $1::text::uuid", goneEvent)
+	require.Equal(t, []string{dlq.EventPublished, dlq.Restored}, b.act(dlq.Restore, discarded, gone))
+}
+
+func TestRepublishSendsAPublicationOnce(t *testing.T) {
+	b := setup(t)
+	_, event := b.die(death{})
+	_, dead := b.die(death{})
+	b.exec("UPDATE outbox_events SET dead_at = NULL, published_at = now() - interval '1 hour', broker_message_id = 'm1' WHERE id = $1::text::uuid", event)
+	targets, err := b.store.ResolveEvents(b.ctx, []string{event, dead})
+	require.NoError(t, err)
+	act := func() []string {
+		outcomes, err := b.store.Act(b.ctx, dlq.Republish, targets, dlq.Who{Actor: "tester"}, map[string]any{})
+		require.NoError(t, err)
+		return []string{outcomes[0].Outcome, outcomes[1].Outcome}
+	}
+	require.Equal(t, []string{dlq.Republished, dlq.Dead}, act())
+	row, err := b.store.Event(b.ctx, event)
+	require.NoError(t, err)
+	require.Equal(t, dlq.StatusPending, row.Status)
+	require.Nil(t, row.BrokerMessageID)
+	require.Equal(t, []string{dlq.NotPublished, dlq.Dead}, act())
+	b.exec("UPDATE outbox_events SET published_at = now() WHERE id = $1::text::uuid", event)
+	require.Equal(t, []string{dlq.Changed, dlq.Dead}, act(), "published again since it was seen")
+}
+
+func TestTwoOperatorsReplayEachRowOnce(t *testing.T) {
+	b := setup(t)
+	const rows = 1000
+	b.many(rows)
+	var wg sync.WaitGroup
+	results := make([]dlq.RunResult, 2)
+	for i := range results {
+		// In opposite orders, so that they meet in the middle and would deadlock if the order of ids did not rule.
+		source := b.scan(dlq.Filter{State: "open"}, dlq.Order(i == 0))
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			results[i], _ = b.run(b.ctx, dlq.RunParams{Action: dlq.Replay, Source: small{source, 37}})
+		}()
+	}
+	wg.Wait()
+	require.EqualValues(t, rows, results[0].Counts[dlq.Replayed]+results[1].Counts[dlq.Replayed])
+	require.EqualValues(t, rows, b.count("SELECT sum(affected)::bigint FROM outbox_audit"))
+	require.EqualValues(t, rows, b.count("SELECT count(*) FROM outbox_event_status WHERE status = 'pending' AND attempt_count = 0"))
+	require.EqualValues(t, rows, b.count("SELECT count(DISTINCT x) FROM outbox_audit, jsonb_array_elements_text(detail -> 'eventIds') AS x"))
+}
+
+// small hands out a source in smaller pieces.
+type small struct {
+	dlq.Source
+	n int
+}
+
+func (s small) Next(ctx context.Context, n int) ([]dlq.Target, error) {
+	return s.Source.Next(ctx, min(n, s.n))
+}
+
+// Where a role's default would turn waiting for another operator into an error, and in the driver's modes for poolers.
+func TestActWorksInEveryModeAndIsolation(t *testing.T) {
+	b := setup(t)
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol, pgx.QueryExecModeDescribeExec} {
+		config, err := pgxpool.ParseConfig(b.url)
+		require.NoError(t, err)
+		config.ConnConfig.DefaultQueryExecMode = mode
+		config.ConnConfig.RuntimeParams["default_transaction_isolation"] = "repeatable read"
+		config.ConnConfig.RuntimeParams["TimeZone"] = "America/New_York"
+		pool, err := pgxpool.NewWithConfig(b.ctx, config)
+		require.NoError(t, err)
+		other := &bundle{t: t, ctx: b.ctx, pool: pool, url: b.url, store: dlq.NewStore(pool)}
+
+		id, event := b.die(death{Error: "mode"})
+		filter := dlq.Filter{State: "open", Reasons: []string{"max_attempts"}, Types: []string{"order_canceled", "order_expired"}, ErrorLike: "mode", Since: base()}
+		require.Equal(t, []string{id}, other.all(other.scan(filter, dlq.NewestFirst), 1))
+		require.Equal(t, []string{dlq.Replayed}, other.act(dlq.Replay, id))
+		b.exec("UPDATE outbox_events SET published_at = now() WHERE id = $1::text::uuid", event)
+		scan, err := other.store.NewEventScan(dlq.EventFilter{Status: dlq.StatusDelivered, Types: []string{"order_canceled"}, Until: time.Now().Add(time.Hour)}, dlq.OldestFirst, true)
+		require.NoError(t, err)
+		res, _ := other.run(b.ctx, dlq.RunParams{Action: dlq.Republish, Source: scan})
+		require.Equal(t, map[string]int64{dlq.Republished: 1}, res.Counts)
+		_, err = other.store.Facts(b.ctx, event, func(string) string { return "" })
+		require.NoError(t, err)
+		_, err = other.store.Identity(b.ctx)
+		require.NoError(t, err)
+		pool.Close()
+	}
+}
+
+func TestOperatorsChangeOnlyThroughTheFunctions(t *testing.T) {
+	b := setup(t)
+	id, event := b.die(death{})
+	as := func(role, sql string, args ...any) string {
+		tx, err := b.pool.Begin(b.ctx)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, tx.Rollback(b.ctx)) }()
+		_, err = tx.Exec(b.ctx, "SET LOCAL ROLE "+role)
+		require.NoError(t, err)
+		_, err = tx.Exec(b.ctx, sql, args...)
+		var pg *pgconn.PgError
+		if err == nil {
+			return "ok"
+		}
+		require.ErrorAs(t, err, &pg)
+		return pg.Code
+	}
+	const denied = "42501"
+	for _, f := range []string{"outbox_replay", "outbox_discard", "outbox_restore"} {
+		call := "SELECT * FROM " + f + "(ARRAY[$1::text::uuid], 'op')"
+		require.Equal(t, "ok", as("outbox_operator", call, id), f)
+		for _, role := range []string{"outbox_viewer", "outbox_emitter", "outbox_dispatcher"} {
+			require.Equal(t, denied, as(role, call, id), "%s as %s", f, role)
+		}
+	}
+	republish := "SELECT * FROM outbox_republish(ARRAY[$1::text::uuid], ARRAY[NULL::timestamptz], 'op')"
+	require.Equal(t, "ok", as("outbox_operator", republish, event))
+	require.Equal(t, denied, as("outbox_viewer", republish, event))
+	require.Equal(t, denied, as("outbox_operator", "UPDATE outbox_dlq SET state = 'replayed'"))
+	require.Equal(t, denied, as("outbox_operator", "UPDATE outbox_events SET dead_at = NULL"))
+	require.Equal(t, denied, as("outbox_operator", "INSERT INTO outbox_audit (actor, action) VALUES ('x', 'y')"))
+	require.Equal(t, denied, as("outbox_operator", "SELECT outbox_audit_change('a', 'b', 'c', '{}', '{}', 1)"))
+	require.Equal(t, "OX300", as("outbox_operator", "SELECT * FROM outbox_replay(ARRAY[$1::text::uuid], '  ')", id))
+}
+
+// A viewer may list and explain, but not read what events carry.
+func TestAViewerSeesEverythingButPayloads(t *testing.T) {
+	b := setup(t)
+	id, event := b.die(death{})
+	config, err := pgxpool.ParseConfig(b.url)
+	require.NoError(t, err)
+	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		_, err := c.Exec(ctx, "SET ROLE outbox_viewer")
+		return err
+	}
+	pool, err := pgxpool.NewWithConfig(b.ctx, config)
+	require.NoError(t, err)
+	defer pool.Close()
+	viewer := dlq.NewStore(pool)
+	scan, err := viewer.NewScan(dlq.Filter{State: "open", ErrorLike: "no"}, dlq.NewestFirst)
+	require.NoError(t, err)
+	entries, err := scan.List(b.ctx, 10)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	_, err = viewer.Groups(b.ctx, dlq.Filter{}, "type", 5)
+	require.NoError(t, err)
+	_, err = viewer.Facts(b.ctx, event, func(string) string { return "domain" })
+	require.NoError(t, err)
+	_, err = viewer.Neighbours(b.ctx, entries[0].AggregateType, entries[0].AggregateID, event, base(), 5)
+	require.NoError(t, err)
+	_, err = viewer.Content(b.ctx, id)
+	require.ErrorContains(t, err, "permission denied")
+}

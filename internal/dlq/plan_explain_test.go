@@ -1,0 +1,89 @@
+package dlq_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+)
+
+// explaining is a database that keeps the plan of every query instead of its answer.
+type explaining struct {
+	dlq.DB
+	plan string
+}
+
+func (e *explaining) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	rows, err := e.DB.Query(ctx, "EXPLAIN "+sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	e.plan = strings.Join(lines, "\n")
+	if err != nil {
+		return nil, err
+	}
+	return e.DB.Query(ctx, "SELECT NULL WHERE false")
+}
+
+// A page of any filter is read from its own index, never by a walk over the table or over all open rows.
+func TestEveryFilterReadsItsIndex(t *testing.T) {
+	b := setup(t)
+	// Enough rows, unevenly spread, for the planner to prefer what it would prefer in production.
+	b.exec(`INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, failed_at,
+                        namespace, tenant_id, topic, fingerprint, state, state_changed_at)
+SELECT gen_random_uuid(), (enum_range(NULL::event_type_enum))[1 + i % 18], 'vendor_order', gen_random_uuid(),
+       jsonb_build_object('data', repeat(md5(i::text), 8)), (enum_range(NULL::outbox_dlq_reason))[1 + i % 6], 'error number ' || i, 10,
+       now() - i * interval '1 minute', 'n' || i % 5, CASE WHEN i % 3 = 0 THEN gen_random_uuid() END, 't' || i % 4, 'f' || i % 40, s.state,
+       CASE WHEN s.state <> 'open' THEN now() END
+  FROM generate_series(1, 24000) AS i, LATERAL (SELECT (ARRAY['open', 'replayed', 'replayed', 'discarded'])[1 + i % 4] AS state) AS s`)
+	b.exec("ANALYZE outbox_dlq")
+	id := "0d2f4b1e-0000-4000-8000-000000000001"
+	for name, tc := range map[string]struct {
+		filter dlq.Filter
+		index  string
+	}{
+		"open":               {dlq.Filter{State: "open"}, "outbox_dlq_open_idx"},
+		"all":                {dlq.Filter{}, "outbox_dlq_recent_idx"},
+		"discarded":          {dlq.Filter{State: "discarded"}, "outbox_dlq_discarded_idx"},
+		"replayed":           {dlq.Filter{State: "replayed"}, "outbox_dlq_recent_idx"},
+		"reason":             {dlq.Filter{State: "open", Reasons: []string{"max_attempts"}}, "outbox_dlq_open_reason_idx"},
+		"type":               {dlq.Filter{State: "open", Types: []string{"order_canceled"}}, "outbox_dlq_open_type_idx"},
+		"topic":              {dlq.Filter{State: "open", Topics: []string{"t0"}}, "outbox_dlq_open_topic_idx"},
+		"fingerprint":        {dlq.Filter{State: "open", Fingerprints: []string{"f4"}}, "outbox_dlq_open_fingerprint_idx"},
+		"namespace":          {dlq.Filter{State: "open", Namespaces: []string{"n1"}}, "outbox_dlq_open_namespace_idx"},
+		"tenant":             {dlq.Filter{State: "open", Tenants: []string{id}}, "outbox_dlq_open_tenant_idx"},
+		"aggregate":          {dlq.Filter{State: "open", AggregateIDs: []string{id}}, "outbox_dlq_open_aggregate_idx"},
+		"since":              {dlq.Filter{State: "open", Since: base()}, "outbox_dlq_open_idx"},
+		"until":              {dlq.Filter{State: "open", Until: base()}, "outbox_dlq_open_idx"},
+		"error":              {dlq.Filter{State: "open", ErrorLike: "x"}, "outbox_dlq_open_idx"},
+		"error, fingerprint": {dlq.Filter{State: "open", ErrorLike: "x", Fingerprints: []string{"f4"}}, "outbox_dlq_open_fingerprint_idx"},
+		"reason, all":        {dlq.Filter{Reasons: []string{"max_attempts"}}, "outbox_dlq_recent_idx"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := &explaining{DB: b.pool}
+			scan, err := dlq.NewStore(db).NewScan(tc.filter, dlq.NewestFirst)
+			require.NoError(t, err)
+			_, err = scan.Next(b.ctx, 50)
+			require.NoError(t, err)
+			require.Contains(t, db.plan, tc.index)
+			require.NotContains(t, db.plan, "Seq Scan on outbox_dlq")
+			require.Equal(t, 1, strings.Count(db.plan, "_idx"), "one index:\n%s", db.plan)
+		})
+	}
+}
+
+// What has no index is found all the same, however many windows lie before it.
+func TestARareErrorIsFoundBehindManyWindows(t *testing.T) {
+	b := setup(t)
+	b.many(25_000)
+	rare, _ := b.die(death{Error: "the needle", At: base().Add(-1)})
+	require.Equal(t, []string{rare}, b.all(b.scan(dlq.Filter{State: "open", ErrorLike: "NEEDLE"}, dlq.NewestFirst), 50))
+	entries, err := b.scan(dlq.Filter{State: "open", ErrorLike: "no"}, dlq.NewestFirst).List(b.ctx, 11_000)
+	require.NoError(t, err)
+	require.Len(t, entries, 11_000)
+}
