@@ -1,0 +1,169 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/telemetry"
+)
+
+func row() *outbox.Claimed {
+	return &outbox.Claimed{
+		Key: outbox.Key{ID: "e1"}, EventType: "order_created", AggregateType: "checkout_group", AggregateID: "a1",
+		Payload: []byte(`{"secret":"payload"}`), CreatedAt: time.Now().Add(-time.Second),
+	}
+}
+
+// attempts is one of each outcome.
+func attempts() []outbox.Attempt {
+	away := outbox.NewFailure("Unavailable", errors.New("dial postgres://u:hunter2@h/db: \x1b[31mrefused"))
+	return []outbox.Attempt{
+		{Row: row(), Topic: "domain", Outcome: outbox.OutcomeDelivered},
+		{Row: row(), Topic: "domain", Outcome: outbox.OutcomeFailed, Number: 2, Delay: time.Second, Err: away},
+		{Row: row(), Topic: "domain", Outcome: outbox.OutcomeDead, Number: 10, Reason: outbox.ReasonMaxAttempts, Err: away},
+		{Row: row(), Topic: "domain", Outcome: outbox.OutcomeReleased, Err: outbox.NewFailure("NotFound", errors.New("no topic"))},
+	}
+}
+
+func TestMetricsCountEveryOutcome(t *testing.T) {
+	t.Parallel()
+	r := prometheus.NewRegistry()
+	m := telemetry.NewMetrics(r, []string{"domain", "billing"})
+	m.Claimed(outbox.ClaimReport{Rows: 4, Sweep: true, Took: time.Millisecond})
+	m.Published("domain", time.Millisecond, attempts())
+	m.Settled(outbox.SettleReport{Rows: 4, Lost: 3})
+	m.TopicChanged(outbox.TopicStatus{Topic: "domain", State: outbox.TopicOpen})
+	m.Trouble("listen", errors.New("no"))
+	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(`
+# HELP outbox_breaker_state 1 for the state a topic is in: closed, half-open, open or misconfigured.
+# TYPE outbox_breaker_state gauge
+outbox_breaker_state{state="closed",topic="billing"} 1
+outbox_breaker_state{state="closed",topic="domain"} 0
+outbox_breaker_state{state="half-open",topic="billing"} 0
+outbox_breaker_state{state="half-open",topic="domain"} 0
+outbox_breaker_state{state="misconfigured",topic="billing"} 0
+outbox_breaker_state{state="misconfigured",topic="domain"} 0
+outbox_breaker_state{state="open",topic="billing"} 0
+outbox_breaker_state{state="open",topic="domain"} 1
+# HELP outbox_claimed_total Events claimed.
+# TYPE outbox_claimed_total counter
+outbox_claimed_total 4
+# HELP outbox_dead_total Events moved to the dead-letter table.
+# TYPE outbox_dead_total counter
+outbox_dead_total{reason="aggregate_mismatch"} 0
+outbox_dead_total{reason="invalid_payload"} 0
+outbox_dead_total{reason="max_attempts"} 1
+outbox_dead_total{reason="message_too_large"} 0
+outbox_dead_total{reason="rejected_by_broker"} 0
+outbox_dead_total{reason="unknown_event_type"} 0
+# HELP outbox_errors_total Errors that no event and no topic is to blame for.
+# TYPE outbox_errors_total counter
+outbox_errors_total{doing="listen"} 1
+# HELP outbox_failed_total Delivery attempts that failed and will be repeated.
+# TYPE outbox_failed_total counter
+outbox_failed_total{code="Unavailable",topic="domain"} 1
+# HELP outbox_lease_lost_total Events whose verdict was refused because their lease had passed to another publisher.
+# TYPE outbox_lease_lost_total counter
+outbox_lease_lost_total 3
+# HELP outbox_published_total Events the broker has acknowledged.
+# TYPE outbox_published_total counter
+outbox_published_total{topic="billing"} 0
+outbox_published_total{topic="domain"} 1
+# HELP outbox_released_total Claimed events given back without losing an attempt.
+# TYPE outbox_released_total counter
+outbox_released_total{topic="billing"} 0
+outbox_released_total{topic="domain"} 1
+`), "outbox_breaker_state", "outbox_claimed_total", "outbox_dead_total", "outbox_errors_total", "outbox_failed_total",
+		"outbox_lease_lost_total", "outbox_published_total", "outbox_released_total"))
+	problems, err := testutil.GatherAndLint(r)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+}
+
+func TestLogNamesTheEventAndKeepsSecrets(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	l := telemetry.NewLog(zerolog.New(&out).Level(zerolog.DebugLevel))
+	l.Published("domain", time.Millisecond, attempts())
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	require.Len(t, lines, 4)
+	for _, line := range lines {
+		for _, field := range []string{`"event_id":"e1"`, `"event_type":"order_created"`, `"aggregate_type":"checkout_group"`, `"aggregate_id":"a1"`, `"topic":"domain"`, `"attempt":`} {
+			require.Contains(t, line, field)
+		}
+	}
+	require.Contains(t, lines[0], `"level":"debug"`)
+	require.Contains(t, lines[1], `"level":"warn"`)
+	require.Contains(t, lines[2], `"level":"error"`)
+	for _, secret := range []string{"hunter2", "payload", "\x1b", `\u001b`} {
+		require.NotContains(t, out.String(), secret)
+	}
+
+	out.Reset()
+	telemetry.NewLog(zerolog.New(&out).Level(zerolog.InfoLevel)).Published("domain", 0, attempts()[:1])
+	require.Empty(t, out.String(), "a delivery is not worth a line in production")
+}
+
+func TestLogTellsTheSameTroubleOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		l := telemetry.NewLog(zerolog.New(&out).Level(zerolog.InfoLevel))
+		for range 100 {
+			l.Claimed(outbox.ClaimReport{Err: errors.New("connection refused")})
+			time.Sleep(300 * time.Millisecond)
+		}
+		require.Equal(t, 3, strings.Count(out.String(), "cannot claim"), "thirty seconds, three lines")
+	})
+}
+
+func TestBacklogShowsNothingItHasNotSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := prometheus.NewRegistry()
+		var troubles int
+		fail := true
+		b := telemetry.NewBacklog(r, func(context.Context) (telemetry.Sample, error) {
+			if fail {
+				return telemetry.Sample{}, errors.New("away")
+			}
+			return telemetry.Sample{Backlog: 12, OldestAgeSeconds: 30, AtMaxAttempts: 2}, nil
+		}, func() (int, int64) { return 5, 500 }, func(string, error) { troubles++ })
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); b.Run(ctx) }()
+		synctest.Wait()
+		require.Equal(t, 2, testutil.CollectAndCount(b), "rows and bytes in flight are known without a query")
+		require.Equal(t, 1, troubles)
+		fail = false
+		time.Sleep(15 * time.Second)
+		require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(`
+# HELP outbox_backlog_events Events neither published nor dead.
+# TYPE outbox_backlog_events gauge
+outbox_backlog_events 12
+# HELP outbox_in_flight_bytes Payload bytes of this publisher between claim and settle.
+# TYPE outbox_in_flight_bytes gauge
+outbox_in_flight_bytes 500
+# HELP outbox_in_flight_events Events of this publisher between claim and settle.
+# TYPE outbox_in_flight_events gauge
+outbox_in_flight_events 5
+# HELP outbox_max_attempts_events Unpublished events, living or dead, that have used up their attempts.
+# TYPE outbox_max_attempts_events gauge
+outbox_max_attempts_events 2
+# HELP outbox_oldest_unpublished_age_seconds Age of the oldest event neither published nor dead.
+# TYPE outbox_oldest_unpublished_age_seconds gauge
+outbox_oldest_unpublished_age_seconds 35
+`)))
+		cancel()
+		<-done
+	})
+}
