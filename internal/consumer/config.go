@@ -1,0 +1,123 @@
+package consumer
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/outboxctl/outboxctl/internal/idem"
+)
+
+// Defaults of Config.
+const (
+	// DefaultName is the consumer's name in Redis keys and inbox rows.
+	DefaultName = "compliance"
+
+	// DefaultConcurrency is how many events are handled at once. Each waits for
+	// Redis and PostgreSQL most of the time, so it is far above the cores.
+	DefaultConcurrency = 64
+
+	// DefaultStreams is how many streams receive from the service: one stream
+	// carries 10 MB/s, a few more survive the loss of one.
+	DefaultStreams = 4
+
+	// EmulatorStreams is the same for Google's fake, which hands each stream at
+	// most one message per 10 ms.
+	EmulatorStreams = 64
+
+	// DefaultHandlerTimeout bounds one event's handler.
+	DefaultHandlerTimeout = 30 * time.Second
+
+	// DefaultShutdownTimeout bounds how long a stopping worker waits for the
+	// handlers under way.
+	DefaultShutdownTimeout = 20 * time.Second
+
+	maxConcurrency = 10_000
+	maxStreams     = 1_000
+)
+
+// Config of a Worker.
+type Config struct {
+	// Name of the consumer (default DefaultName).
+	Name string
+	// Concurrency is the number of events handled at once.
+	Concurrency int
+	// HandlerTimeout and ShutdownTimeout: see their defaults.
+	HandlerTimeout, ShutdownTimeout time.Duration
+
+	// Count ends Run after that many acknowledged messages; 0 means never.
+	Count int64
+	// IdleExit ends Run when no message arrived for that long; 0 means never.
+	IdleExit time.Duration
+	// FailRate in [0,1] makes that share of the handlers fail after their
+	// effect and before its commit, to watch redelivery.
+	FailRate float64
+
+	// Handlers by event type.
+	Handlers map[string]Handler
+	// Log may be the zero logger.
+	Log zerolog.Logger
+	// Hooks are called on the way of every event; tests crash in them.
+	Hooks Hooks
+	// Random returns a number in [0,1) (default math/rand).
+	Random func() float64
+}
+
+// Hooks mark the windows in which a crash is interesting.
+type Hooks struct {
+	// AfterBegin: Redis holds the lease, nothing has happened yet.
+	AfterBegin func(eventID uuid.UUID)
+	// AfterEffect: effect and inbox row are committed, Redis says "processing".
+	AfterEffect func(eventID uuid.UUID)
+	// AfterDone: Redis says "done", the message is not acknowledged.
+	AfterDone func(eventID uuid.UUID)
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Name == "" {
+		c.Name = DefaultName
+	}
+	if c.Concurrency == 0 {
+		c.Concurrency = DefaultConcurrency
+	}
+	if c.HandlerTimeout == 0 {
+		c.HandlerTimeout = DefaultHandlerTimeout
+	}
+	if c.ShutdownTimeout == 0 {
+		c.ShutdownTimeout = DefaultShutdownTimeout
+	}
+	if c.Random == nil {
+		c.Random = rand.Float64
+	}
+	nop := func(uuid.UUID) {}
+	for _, hook := range []*func(uuid.UUID){&c.Hooks.AfterBegin, &c.Hooks.AfterEffect, &c.Hooks.AfterDone} {
+		if *hook == nil {
+			*hook = nop
+		}
+	}
+	errs := []error{idem.ValidateConsumer(c.Name)}
+	if c.Concurrency < 1 || c.Concurrency > maxConcurrency {
+		errs = append(errs, fmt.Errorf("concurrency %d is not between 1 and %d", c.Concurrency, maxConcurrency))
+	}
+	if c.FailRate < 0 || c.FailRate > 1 {
+		errs = append(errs, fmt.Errorf("fail rate %g is not between 0 and 1", c.FailRate))
+	}
+	if c.Count < 0 {
+		errs = append(errs, fmt.Errorf("count %d is negative", c.Count))
+	}
+	for name, d := range map[string]time.Duration{
+		"handler timeout": c.HandlerTimeout, "shutdown timeout": c.ShutdownTimeout, "idle exit": c.IdleExit,
+	} {
+		if d < 0 {
+			errs = append(errs, fmt.Errorf("%s %s is negative", name, d))
+		}
+	}
+	if len(c.Handlers) == 0 {
+		errs = append(errs, errors.New("no handlers"))
+	}
+	return c, errors.Join(errs...)
+}

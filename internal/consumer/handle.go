@@ -1,0 +1,162 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2"
+
+	"github.com/outboxctl/outboxctl/internal/idem"
+)
+
+// Pauses before a nack. A subscription with a retry policy adds its own.
+const (
+	failedPauseBase    = 100 * time.Millisecond
+	failedPauseMax     = 10 * time.Second
+	malformedPauseBase = 100 * time.Millisecond
+	malformedPauseMax  = 10 * time.Second
+	inProgressPause    = time.Second
+	returnedPause      = 50 * time.Millisecond
+
+	// uncountedPause is for malformed messages of a subscription without a
+	// dead-letter policy: they stay until it gets one or they expire, so they
+	// are looked at rarely.
+	uncountedPause = 30 * time.Second
+)
+
+// handle settles one message. ctx ends with the session, work with the
+// worker's patience; pause ends the session.
+func (w *Worker) handle(ctx, work context.Context, pause context.CancelCauseFunc, msg *pubsub.Message) {
+	done := w.enter(msg)
+	defer done()
+	if ctx.Err() != nil || !w.reserve() {
+		w.metrics.messages.WithLabelValues(outcomeReturned).Inc()
+		w.parking.nack(ctx, msg, returnedPause)
+		return
+	}
+	outcome, err := w.process(work, msg)
+	if ack := w.count(outcome); ack {
+		msg.Ack()
+		w.acknowledged(outcome, msg, err)
+		return
+	}
+	w.tally.reserved.Add(-1)
+	w.giveBack(ctx, pause, msg, outcome, err)
+}
+
+// process decides what becomes of the message.
+func (w *Worker) process(work context.Context, msg *pubsub.Message) (string, error) {
+	event, err := parseAttributes(msg.Attributes)
+	if err != nil {
+		return outcomeMalformed, err
+	}
+	handler, handled := w.cfg.Handlers[event.Type]
+	if !handled {
+		return outcomeIgnored, nil
+	}
+	if err := event.parseBody(msg.Data); err != nil {
+		return outcomeMalformed, err
+	}
+	work, cancel := context.WithTimeout(work, w.cfg.HandlerTimeout)
+	defer cancel()
+	inInbox := false
+	outcome, err := w.keeper.Process(work, w.cfg.Name, event.ID, func(ctx context.Context) error {
+		w.cfg.Hooks.AfterBegin(event.ID)
+		err := w.apply(ctx, event, handler)
+		if inInbox = errors.Is(err, errApplied); inInbox {
+			return nil // Redis had forgotten; the mark is written again
+		}
+		if err == nil {
+			w.metrics.applied(event, time.Now())
+			w.cfg.Hooks.AfterEffect(event.ID)
+		}
+		return err
+	})
+	if outcome == idem.Processed {
+		w.cfg.Hooks.AfterDone(event.ID)
+	}
+	return w.label(outcome, inInbox, err), err
+}
+
+// label turns the keeper's outcome into the worker's.
+func (w *Worker) label(outcome idem.Outcome, inInbox bool, err error) string {
+	var malformed *MalformedError
+	switch {
+	case inInbox && outcome.Ack():
+		return outcomeInbox
+	case errors.As(err, &malformed), outcome == idem.Invalid:
+		return outcomeMalformed
+	case errors.Is(err, errDatabaseAway), outcome == idem.Unavailable:
+		return outcomeAway
+	default:
+		return string(outcome)
+	}
+}
+
+// count keeps the books and says whether the outcome finishes the message.
+func (w *Worker) count(outcome string) (ack bool) {
+	w.metrics.messages.WithLabelValues(outcome).Inc()
+	t := &w.tally
+	switch outcome {
+	case outcomeProcessed, outcomeUnmarked:
+		t.processed.Add(1)
+	case outcomeDuplicate, outcomeInbox:
+		t.duplicates.Add(1)
+	case outcomeIgnored:
+		t.ignored.Add(1)
+	case outcomeMalformed:
+		t.malformed.Add(1)
+		return false
+	case outcomeFailed:
+		t.failed.Add(1)
+		return false
+	default:
+		return false
+	}
+	return true
+}
+
+// acknowledged logs and, at the last message of Count, ends Run.
+func (w *Worker) acknowledged(outcome string, msg *pubsub.Message, err error) {
+	event := w.cfg.Log.Debug()
+	if outcome == outcomeUnmarked {
+		event = w.cfg.Log.Warn().Err(err)
+	}
+	fields(event, msg).Str("outcome", outcome).Msg("event settled")
+	if n := w.tally.acked.Add(1); w.cfg.Count > 0 && n == w.cfg.Count {
+		w.finish(errFinished)
+	}
+}
+
+// giveBack nacks a message that is not finished, at a pace that suits why.
+func (w *Worker) giveBack(ctx context.Context, pause context.CancelCauseFunc, msg *pubsub.Message, outcome string, err error) {
+	attempt := 0
+	if msg.DeliveryAttempt != nil {
+		attempt = *msg.DeliveryAttempt
+	}
+	switch outcome {
+	case outcomeAway:
+		msg.Nack()
+		pause(&awayError{dependency: awayDependency(err), err: err})
+	case outcomeInProgress:
+		fields(w.cfg.Log.Debug(), msg).Str("outcome", outcome).Msg("event given back")
+		w.parking.nack(ctx, msg, inProgressPause)
+	case outcomeMalformed:
+		delay := uncountedPause
+		if attempt > 0 {
+			delay = pauseFor(malformedPauseBase, malformedPauseMax, attempt)
+		}
+		fields(w.cfg.Log.Error().Err(err), msg).Int("delivery_attempt", attempt).Msg("malformed message given back for the dead-letter policy")
+		w.parking.nack(ctx, msg, delay)
+	default:
+		delay := pauseFor(failedPauseBase, failedPauseMax, attempt)
+		entry := fields(w.cfg.Log.Warn().Err(err), msg)
+		var panicked *idem.PanicError
+		if errors.As(err, &panicked) {
+			entry = entry.Bytes("stack", panicked.Stack)
+		}
+		entry.Int("delivery_attempt", attempt).Dur("retry_in", delay).Msg("handler failed")
+		w.parking.nack(ctx, msg, delay)
+	}
+}

@@ -1,0 +1,49 @@
+package consumer
+
+import (
+	"context"
+	"fmt"
+
+	"cloud.google.com/go/pubsub/v2"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+)
+
+// Subscription is what the worker needs to know about its subscription.
+type Subscription struct {
+	Name string
+	// DeadLetterTopic takes malformed messages; empty means they stay.
+	DeadLetterTopic string
+	// MaxDeliveryAttempts before a message goes there.
+	MaxDeliveryAttempts int
+}
+
+// Inspect asks Pub/Sub for the subscription.
+func Inspect(ctx context.Context, client *pubsub.Client, project, subscription string) (Subscription, error) {
+	name := fmt.Sprintf("projects/%s/subscriptions/%s", project, subscription)
+	sub, err := client.SubscriptionAdminClient.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: name})
+	if err != nil {
+		return Subscription{}, fmt.Errorf("look up subscription %s: %w", subscription, err)
+	}
+	return Subscription{
+		Name:                subscription,
+		DeadLetterTopic:     sub.GetDeadLetterPolicy().GetDeadLetterTopic(),
+		MaxDeliveryAttempts: int(sub.GetDeadLetterPolicy().GetMaxDeliveryAttempts()),
+	}, nil
+}
+
+// NewSource prepares a subscriber for a worker of that concurrency. Streams 0
+// means DefaultStreams.
+func NewSource(client *pubsub.Client, subscription string, concurrency, streams int) *pubsub.Subscriber {
+	if streams == 0 {
+		streams = DefaultStreams
+	}
+	if concurrency == 0 {
+		concurrency = DefaultConcurrency
+	}
+	sub := client.Subscriber(subscription)
+	// The callback's slot is the concurrency limit: one more message than can be
+	// handled would only let its ack deadline run.
+	sub.ReceiveSettings.MaxOutstandingMessages = concurrency
+	sub.ReceiveSettings.NumGoroutines = min(streams, maxStreams)
+	return sub
+}

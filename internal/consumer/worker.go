@@ -1,0 +1,161 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/outboxctl/outboxctl/internal/idem"
+)
+
+// Source hands out messages until its context ends and every message is
+// settled. *pubsub.Subscriber is one.
+type Source interface {
+	Receive(ctx context.Context, f func(context.Context, *pubsub.Message)) error
+}
+
+// Dependencies of a Worker. They stay the caller's to close.
+type Dependencies struct {
+	Source  Source
+	Keeper  *idem.Keeper
+	Pool    *pgxpool.Pool
+	Metrics prometheus.Registerer // may be nil
+}
+
+// Worker receives, guards and applies events. Create it with New, run it once.
+type Worker struct {
+	cfg     Config
+	source  Source
+	keeper  *idem.Keeper
+	pool    *pgxpool.Pool
+	metrics *metrics
+	tally   tally
+	parking parking
+
+	finish context.CancelCauseFunc // ends Run early; set by Run before it receives
+
+	mu        sync.Mutex
+	inFlight  map[*pubsub.Message]time.Time // since when; guarded by mu
+	lastEvent time.Time                     // guarded by mu
+	trouble   error                         // why nothing is received right now; guarded by mu
+}
+
+// tally counts what the limits and the report need.
+type tally struct {
+	reserved, acked                                       atomic.Int64
+	processed, duplicates, ignored, failed, malformed, in atomic.Int64
+}
+
+// Report is what a finished Run did.
+type Report struct {
+	Received   int64
+	Processed  int64
+	Duplicates int64
+	Ignored    int64
+	Failed     int64
+	Malformed  int64
+}
+
+// errFinished is the cause with which Run ends itself.
+var errFinished = errors.New("finished")
+
+// New checks the configuration. It opens nothing.
+func New(deps Dependencies, cfg Config) (*Worker, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if deps.Source == nil || deps.Keeper == nil || deps.Pool == nil {
+		return nil, errors.New("consumer needs a source, a keeper and a pool")
+	}
+	return &Worker{
+		cfg: cfg, source: deps.Source, keeper: deps.Keeper, pool: deps.Pool,
+		metrics:  newMetrics(cfg.Name, deps.Metrics),
+		inFlight: map[*pubsub.Message]time.Time{},
+	}, nil
+}
+
+// Run receives until ctx ends, Count is reached or IdleExit has passed. It
+// returns when every message in hand is settled, at most ShutdownTimeout after
+// ctx ended. Dependencies that go away are waited for, at start as well.
+func (w *Worker) Run(ctx context.Context) (Report, error) {
+	ctx, w.finish = context.WithCancelCause(ctx)
+	defer w.finish(errFinished)
+
+	// Handlers outlive the order to stop, within bounds.
+	work, kill := context.WithCancel(context.WithoutCancel(ctx))
+	defer kill()
+	stopTimer := context.AfterFunc(ctx, func() { time.AfterFunc(w.cfg.ShutdownTimeout, kill) })
+	defer stopTimer()
+
+	var idle sync.WaitGroup
+	defer idle.Wait()
+	defer w.finish(errFinished)
+	if w.cfg.IdleExit > 0 {
+		w.touch()
+		idle.Go(func() { w.watchIdle(ctx) })
+	}
+
+	backoff := retryBase
+	for ctx.Err() == nil {
+		if w.awaitDependencies(ctx) != nil {
+			break
+		}
+		started := time.Now()
+		err := w.session(ctx, work)
+		if err == nil {
+			continue // paused for a dependency, or told to stop
+		}
+		if Permanent(err) && w.tally.in.Load() == 0 {
+			return w.report(), fmt.Errorf("receive: %w", err)
+		}
+		w.setTrouble(err)
+		w.cfg.Log.Error().Err(err).Dur("retry_in", backoff).Msg("receiving ended")
+		if time.Since(started) > retryMax {
+			backoff = retryBase
+		}
+		if !sleep(ctx, backoff) {
+			break
+		}
+		backoff = min(2*backoff, retryMax)
+	}
+	return w.report(), nil
+}
+
+// session receives until ctx ends or a dependency goes away. Nil means that
+// this was on purpose.
+func (w *Worker) session(ctx, work context.Context) error {
+	ctx, pause := context.WithCancelCause(ctx)
+	defer pause(nil)
+	w.setTrouble(nil)
+	if err := w.keeper.Announce(ctx, w.cfg.Name); err != nil {
+		w.cfg.Log.Warn().Err(err).Msg("consumer not announced: idem show will not list it")
+	}
+	err := w.source.Receive(ctx, func(_ context.Context, msg *pubsub.Message) {
+		w.handle(ctx, work, pause, msg)
+	})
+	w.parking.wait()
+	if cause := context.Cause(ctx); cause != nil {
+		if away := (*awayError)(nil); errors.As(cause, &away) {
+			w.setTrouble(cause)
+			w.cfg.Log.Warn().Err(cause).Msg("paused receiving")
+		}
+		return nil
+	}
+	return err
+}
+
+func (w *Worker) report() Report {
+	t := &w.tally
+	return Report{
+		Received: t.in.Load(), Processed: t.processed.Load(), Duplicates: t.duplicates.Load(),
+		Ignored: t.ignored.Load(), Failed: t.failed.Load(), Malformed: t.malformed.Load(),
+	}
+}
