@@ -15,7 +15,7 @@ const (
 	failedPauseBase    = 100 * time.Millisecond
 	failedPauseMax     = 10 * time.Second
 	malformedPauseBase = 100 * time.Millisecond
-	malformedPauseMax  = 10 * time.Second
+	malformedPauseMax  = time.Second
 	inProgressPause    = time.Second
 	returnedPause      = 50 * time.Millisecond
 

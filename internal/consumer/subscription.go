@@ -3,10 +3,14 @@ package consumer
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"cloud.google.com/go/pubsub/v2"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 )
+
+// ackExtension is how far the client pushes a message's ack deadline at a time.
+const ackExtension = 30 * time.Second
 
 // Subscription is what the worker needs to know about its subscription.
 type Subscription struct {
@@ -45,5 +49,8 @@ func NewSource(client *pubsub.Client, subscription string, concurrency, streams 
 	// handled would only let its ack deadline run.
 	sub.ReceiveSettings.MaxOutstandingMessages = concurrency
 	sub.ReceiveSettings.NumGoroutines = min(streams, maxStreams)
+	// What a killed worker held comes back within this time. Handlers may take
+	// longer: the deadline is extended while they run.
+	sub.ReceiveSettings.MaxDurationPerAckExtension = ackExtension
 	return sub
 }

@@ -1,0 +1,43 @@
+package consumer_test
+
+import (
+	"fmt"
+	"testing"
+
+	"cloud.google.com/go/pubsub/v2"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/consumer"
+	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+)
+
+// BenchmarkWorker drains a waiting subscription through the whole consumer:
+// Pub/Sub fake, Redis, handler, inbox, acknowledgement.
+//
+//	go test -run '^$' -bench Worker -benchtime 20000x ./internal/consumer
+func BenchmarkWorker(b *testing.B) {
+	for _, streams := range []int{16, consumer.EmulatorStreams, 128} {
+		b.Run(fmt.Sprintf("streams=%d", streams), func(b *testing.B) {
+			w := newWorld(b)
+			pool := outboxtest.Pool(b, w.dbURL)
+			msgs := make([]*pubsub.Message, b.N)
+			for i := range msgs {
+				msgs[i] = license(uuid.Must(uuid.NewV7()), "verified", "")
+			}
+			w.publish(msgs...)
+			worker, err := consumer.New(consumer.Dependencies{
+				Source: consumer.NewSource(w.client.PubSub(), subscription, consumer.DefaultConcurrency, streams),
+				Keeper: w.keeper(idem.Config{}), Pool: pool,
+			}, consumer.Config{Handlers: consumer.ComplianceHandlers(), Count: int64(b.N)})
+			require.NoError(b, err)
+			b.ResetTimer()
+			report, err := worker.Run(b.Context())
+			b.StopTimer()
+			require.NoError(b, err)
+			require.EqualValues(b, b.N, report.Processed)
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+		})
+	}
+}

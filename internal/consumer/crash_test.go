@@ -1,0 +1,111 @@
+package consumer_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/broker"
+	"github.com/outboxctl/outboxctl/internal/consumer"
+	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/stack"
+)
+
+// The environment of a worker that is to die.
+const (
+	envWindow   = "OUTBOXCTL_TEST_CRASH_WINDOW"
+	envDatabase = "OUTBOXCTL_TEST_CRASH_DATABASE"
+	envRedis    = "OUTBOXCTL_TEST_CRASH_REDIS"
+	envPubSub   = "OUTBOXCTL_TEST_CRASH_PUBSUB"
+)
+
+// minAckDeadline is the shortest that Pub/Sub offers.
+const minAckDeadline = 10 * time.Second
+
+// shortSource gives messages of a dead worker back as early as Pub/Sub can.
+func shortSource(client *broker.Client, concurrency int) *pubsub.Subscriber {
+	source := consumer.NewSource(client.PubSub(), subscription, concurrency, concurrency)
+	source.ReceiveSettings.MaxDurationPerAckExtension = minAckDeadline
+	return source
+}
+
+// crashAt is the main function of a worker that kills itself in the window: a
+// SIGKILL, so that no deferred call, flush or farewell helps it.
+func crashAt(window string) {
+	die := func(uuid.UUID) {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {} // the signal is on its way
+	}
+	hooks := map[string]consumer.Hooks{
+		"begin": {AfterBegin: die}, "effect": {AfterEffect: die}, "done": {AfterDone: die},
+	}[window]
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, os.Getenv(envDatabase))
+	rdb, err2 := idem.NewClient(os.Getenv(envRedis))
+	client, err3 := broker.Connect(ctx, broker.Config{Project: stack.DefaultProject, Emulator: os.Getenv(envPubSub)})
+	if err := errors.Join(err, err2, err3); err != nil {
+		panic(err)
+	}
+	keeper, err := idem.New(rdb, idem.Config{Lease: time.Second})
+	if err != nil {
+		panic(err)
+	}
+	worker, err := consumer.New(consumer.Dependencies{Source: shortSource(client, 1), Keeper: keeper, Pool: pool},
+		consumer.Config{Handlers: consumer.ComplianceHandlers(), Concurrency: 1, Hooks: hooks})
+	if err != nil {
+		panic(err)
+	}
+	report, err := worker.Run(ctx)
+	panic(errors.Join(err, errors.New("the worker survived"), errors.New(string(rune('0'+report.Processed)))))
+}
+
+// A worker is killed once for every event, always in the same window. The
+// messages come back by themselves when their ack deadline has passed.
+func TestKilledWorkers(t *testing.T) {
+	t.Parallel()
+	for _, window := range []string{"begin", "effect", "done"} {
+		t.Run("after "+window, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			ids := newIDs(scaled(5, 100))
+			for _, id := range ids {
+				w.publish(license(id, "rejected", "killed after "+window))
+				killed := exec.Command(os.Args[0])
+				killed.Env = append(os.Environ(), envWindow+"="+window,
+					envDatabase+"="+w.dbURL, envRedis+"="+w.rdbURL, envPubSub+"="+w.fake.Addr())
+				out, err := killed.CombinedOutput()
+				var exit *exec.ExitError
+				require.ErrorAs(t, err, &exit, "%s", out)
+				require.Equal(t, syscall.SIGKILL, exit.Sys().(syscall.WaitStatus).Signal(), "%s", out)
+			}
+			effects := w.effects()
+			if window == "begin" {
+				require.Empty(t, effects, "killed before any effect")
+			} else {
+				require.Equal(t, once(ids), effects, "killed after the effect")
+			}
+
+			source := shortSource(w.client, 16)
+			worker, err := consumer.New(consumer.Dependencies{Source: source, Keeper: w.keeper(idem.Config{}), Pool: w.pool},
+				consumer.Config{Handlers: consumer.ComplianceHandlers(), Concurrency: 16, Count: int64(len(ids))})
+			require.NoError(t, err)
+			report, err := worker.Run(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, once(ids), w.effects())
+			if window == "begin" {
+				require.EqualValues(t, len(ids), report.Processed)
+			} else {
+				require.EqualValues(t, len(ids), report.Duplicates)
+			}
+		})
+	}
+}

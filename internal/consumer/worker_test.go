@@ -1,0 +1,286 @@
+package consumer_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/consumer"
+	"github.com/outboxctl/outboxctl/internal/idem"
+)
+
+func TestLicenseEventsBecomeNotices(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ids := newIDs(4)
+	w.publish(
+		license(ids[0], "pending", ""),
+		license(ids[1], "verified", ""),
+		license(ids[2], "rejected", "the scan is unreadable"),
+		message(ids[3], "order_created", `{}`),
+	)
+	report, err := w.worker(consumer.Config{Count: 4}).Run(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, consumer.Report{Received: 4, Processed: 3, Ignored: 1}, report)
+
+	type row struct{ Audience, Status, Reason, Type string }
+	rows, err := w.pool.Query(t.Context(), `SELECT audience, status, coalesce(reason, ''), type FROM notifications ORDER BY status`)
+	require.NoError(t, err)
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
+	require.NoError(t, err)
+	require.Equal(t, []row{
+		{"admin", "pending", "", "compliance"},
+		{"store", "rejected", "the scan is unreadable", "compliance"},
+		{"store", "verified", "", "compliance"},
+	}, found)
+
+	entry, err := w.keeper(idem.Config{}).Lookup(t.Context(), "compliance", ids[2])
+	require.NoError(t, err)
+	require.Equal(t, idem.StateProcessed, entry.State)
+	consumers, err := w.keeper(idem.Config{}).Consumers(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"compliance"}, consumers)
+}
+
+func TestFiftyDeliveriesOfOneEventRunOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := uuid.Must(uuid.NewV7())
+	msgs := make([]*pubsub.Message, 50)
+	for i := range msgs {
+		msgs[i] = license(id, "pending", "")
+	}
+	w.publish(msgs...)
+	var runs atomic.Int64
+	worker := w.worker(consumer.Config{Count: 50, Concurrency: 50, Hooks: consumer.Hooks{
+		AfterBegin: func(uuid.UUID) { runs.Add(1) },
+	}})
+	report, err := worker.Run(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, runs.Load())
+	require.EqualValues(t, 49, report.Duplicates)
+	require.Equal(t, once([]uuid.UUID{id}), w.effects())
+}
+
+func TestDuplicatesLeaveOneEffectEach(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	events := scaled(1_000, 10_000)
+	ids := newIDs(events)
+	msgs := make([]*pubsub.Message, 0, events+events/5)
+	for i, id := range ids {
+		msgs = append(msgs, license(id, "verified", ""))
+		if i%5 == 0 {
+			msgs = append(msgs, license(id, "verified", ""))
+		}
+	}
+	w.publish(msgs...)
+	report, err := w.worker(consumer.Config{Count: int64(len(msgs)), Concurrency: 64}).Run(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, once(ids), w.effects())
+	require.EqualValues(t, events, report.Processed)
+	require.EqualValues(t, events/5, report.Duplicates)
+}
+
+func TestTheInboxHoldsWhenRedisForgets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ids := newIDs(200)
+	var handled atomic.Int64
+	worker := w.worker(consumer.Config{Count: 400, Hooks: consumer.Hooks{
+		AfterEffect: func(uuid.UUID) {
+			if n := handled.Add(1); n == 50 || n == 120 { // twice, in the middle of everything
+				rdb, err := idem.NewClient(w.rdbURL)
+				if err == nil {
+					err = errors.Join(rdb.FlushDB(context.Background()).Err(), rdb.Close())
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		},
+	}})
+	for range 2 {
+		msgs := make([]*pubsub.Message, len(ids))
+		for i, id := range ids {
+			msgs[i] = license(id, "pending", "")
+		}
+		w.publish(msgs...)
+	}
+	_, err := worker.Run(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, once(ids), w.effects())
+
+	rdb, err := idem.NewClient(w.rdbURL)
+	require.NoError(t, err)
+	defer rdb.Close()
+	require.NoError(t, rdb.FlushDB(t.Context()).Err())
+	w.publish(license(ids[0], "pending", ""))
+	report, err := w.worker(consumer.Config{Count: 1}).Run(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, report.Duplicates, "known to the inbox alone")
+	require.Equal(t, once(ids), w.effects())
+	entry, err := w.keeper(idem.Config{}).Lookup(t.Context(), "compliance", ids[0])
+	require.NoError(t, err)
+	require.Equal(t, idem.StateProcessed, entry.State, "Redis is told again")
+}
+
+func TestFailuresAreRetriedUntilTheySucceed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ids := newIDs(100)
+	msgs := make([]*pubsub.Message, len(ids))
+	for i, id := range ids {
+		msgs[i] = license(id, "pending", "")
+	}
+	w.publish(msgs...)
+	var draws atomic.Int64
+	worker := w.worker(consumer.Config{Count: 100, FailRate: 0.5, Random: func() float64 {
+		if draws.Add(1)%3 == 0 {
+			return 0
+		}
+		return 0.9
+	}})
+	report, err := worker.Run(t.Context())
+	require.NoError(t, err)
+	require.Positive(t, report.Failed)
+	require.EqualValues(t, 100, report.Processed)
+	require.Equal(t, once(ids), w.effects(), "a failed handler leaves no effect behind")
+}
+
+func TestAPanickingHandlerIsAFailedOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := uuid.Must(uuid.NewV7())
+	w.publish(license(id, "pending", ""))
+	var tries atomic.Int64
+	handlers := consumer.ComplianceHandlers()
+	real := handlers[consumer.LicenseStatusChanged]
+	handlers[consumer.LicenseStatusChanged] = func(ctx context.Context, tx pgx.Tx, e consumer.Event) error {
+		if tries.Add(1) == 1 {
+			panic("poison")
+		}
+		return real(ctx, tx, e)
+	}
+	report, err := w.worker(consumer.Config{Count: 1, Handlers: handlers}).Run(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, report.Failed)
+	require.Equal(t, once([]uuid.UUID{id}), w.effects())
+}
+
+func TestStopWaitsForTheHandlerUnderWay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := uuid.Must(uuid.NewV7())
+	w.publish(license(id, "pending", ""))
+	entered, proceed := make(chan struct{}), make(chan struct{})
+	stop := w.running(w.worker(consumer.Config{Hooks: consumer.Hooks{AfterBegin: func(uuid.UUID) {
+		close(entered)
+		<-proceed
+	}}}))
+	<-entered
+	stopped := make(chan consumer.Report, 1)
+	go func() { stopped <- stop() }()
+	close(proceed)
+	report := <-stopped
+	require.EqualValues(t, 1, report.Processed)
+	require.Equal(t, once([]uuid.UUID{id}), w.effects())
+	entry, err := w.keeper(idem.Config{}).Lookup(t.Context(), "compliance", id)
+	require.NoError(t, err)
+	require.Equal(t, idem.StateProcessed, entry.State, "no lease is left behind")
+}
+
+func TestStopEndsAHandlerThatWillNot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := uuid.Must(uuid.NewV7())
+	w.publish(license(id, "pending", ""))
+	entered := make(chan struct{})
+	handlers := map[string]consumer.Handler{
+		consumer.LicenseStatusChanged: func(ctx context.Context, _ pgx.Tx, _ consumer.Event) error {
+			close(entered)
+			<-ctx.Done()
+			return ctx.Err()
+		},
+	}
+	stop := w.running(w.worker(consumer.Config{Handlers: handlers, ShutdownTimeout: 50 * time.Millisecond}))
+	<-entered
+	report := stop()
+	require.EqualValues(t, 1, report.Failed)
+	entry, err := w.keeper(idem.Config{}).Lookup(t.Context(), "compliance", id)
+	require.NoError(t, err)
+	require.Equal(t, idem.StateUnknown, entry.State, "the next delivery may run at once")
+}
+
+func TestIdleExit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ids := newIDs(20)
+	for _, id := range ids {
+		w.publish(license(id, "pending", ""))
+	}
+	report, err := w.worker(consumer.Config{IdleExit: time.Second}).Run(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 20, report.Processed)
+}
+
+func TestCountIsExact(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ids := newIDs(60)
+	msgs := make([]*pubsub.Message, len(ids))
+	for i, id := range ids {
+		msgs[i] = license(id, "pending", "")
+	}
+	w.publish(msgs...)
+	report, err := w.worker(consumer.Config{Count: 25, Concurrency: 32}).Run(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 25, report.Processed)
+	require.Len(t, w.effects(), 25)
+}
+
+func TestAMissingSubscriptionIsAnError(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	worker, err := consumer.New(consumer.Dependencies{
+		Source: consumer.NewSource(w.client.PubSub(), "no-such-sub", 1, 1), Keeper: w.keeper(idem.Config{}), Pool: w.pool,
+	}, consumer.Config{Handlers: consumer.ComplianceHandlers()})
+	require.NoError(t, err)
+	_, err = worker.Run(t.Context())
+	require.Error(t, err)
+	require.True(t, consumer.Permanent(err), "%v", err)
+	_, err = consumer.Inspect(t.Context(), w.client.PubSub(), w.client.Project(), "no-such-sub")
+	require.True(t, consumer.Permanent(err), "%v", err)
+
+	sub, err := consumer.Inspect(t.Context(), w.client.PubSub(), w.client.Project(), subscription)
+	require.NoError(t, err)
+	require.Contains(t, sub.DeadLetterTopic, "dead-letter")
+	require.Positive(t, sub.MaxDeliveryAttempts)
+}
+
+func TestBadConfigurationsAreRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	good := consumer.Dependencies{Source: consumer.NewSource(w.client.PubSub(), subscription, 1, 1), Keeper: w.keeper(idem.Config{}), Pool: w.pool}
+	handlers := consumer.ComplianceHandlers()
+	for _, cfg := range []consumer.Config{
+		{},
+		{Handlers: handlers, Name: "a:b"},
+		{Handlers: handlers, Concurrency: -1},
+		{Handlers: handlers, FailRate: 1.1},
+		{Handlers: handlers, Count: -1},
+		{Handlers: handlers, IdleExit: -1},
+	} {
+		_, err := consumer.New(good, cfg)
+		require.Error(t, err, "%+v", cfg)
+	}
+	_, err := consumer.New(consumer.Dependencies{}, consumer.Config{Handlers: handlers})
+	require.Error(t, err)
+}
