@@ -42,6 +42,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 
 	addTo(root, groupRun,
+		newConsumeCmd(app, nil),
 		newDevCmd(app, nil),
 		newPublishCmd(app, nil),
 	)
@@ -51,6 +52,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 		newCheckCmd(app),
 		newCleanupCmd(app),
 		newDoctorCmd(app),
+		newIdemCmd(app),
 		newDLQCmd(app),
 		newEventCmd(app),
 		newWhyCmd(app, runWhy),

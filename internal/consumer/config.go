@@ -77,7 +77,35 @@ type Hooks struct {
 	AfterDone func(eventID uuid.UUID)
 }
 
-func (c Config) withDefaults() (Config, error) {
+// Validate reports everything that is wrong with the configuration.
+func (c Config) Validate() error {
+	c = c.WithDefaults()
+	errs := []error{idem.ValidateConsumer(c.Name)}
+	if c.Concurrency < 1 || c.Concurrency > maxConcurrency {
+		errs = append(errs, fmt.Errorf("concurrency %d is not between 1 and %d", c.Concurrency, maxConcurrency))
+	}
+	if c.FailRate < 0 || c.FailRate > 1 {
+		errs = append(errs, fmt.Errorf("fail rate %g is not between 0 and 1", c.FailRate))
+	}
+	if c.Count < 0 {
+		errs = append(errs, fmt.Errorf("count %d is negative", c.Count))
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{{"handler timeout", c.HandlerTimeout}, {"shutdown timeout", c.ShutdownTimeout}, {"idle exit", c.IdleExit}} {
+		if d.value < 0 {
+			errs = append(errs, fmt.Errorf("%s %s is negative", d.name, d.value))
+		}
+	}
+	if len(c.Handlers) == 0 {
+		errs = append(errs, errors.New("no handlers"))
+	}
+	return errors.Join(errs...)
+}
+
+// WithDefaults fills in what was left out.
+func (c Config) WithDefaults() Config {
 	if c.Name == "" {
 		c.Name = DefaultName
 	}
@@ -99,25 +127,5 @@ func (c Config) withDefaults() (Config, error) {
 			*hook = nop
 		}
 	}
-	errs := []error{idem.ValidateConsumer(c.Name)}
-	if c.Concurrency < 1 || c.Concurrency > maxConcurrency {
-		errs = append(errs, fmt.Errorf("concurrency %d is not between 1 and %d", c.Concurrency, maxConcurrency))
-	}
-	if c.FailRate < 0 || c.FailRate > 1 {
-		errs = append(errs, fmt.Errorf("fail rate %g is not between 0 and 1", c.FailRate))
-	}
-	if c.Count < 0 {
-		errs = append(errs, fmt.Errorf("count %d is negative", c.Count))
-	}
-	for name, d := range map[string]time.Duration{
-		"handler timeout": c.HandlerTimeout, "shutdown timeout": c.ShutdownTimeout, "idle exit": c.IdleExit,
-	} {
-		if d < 0 {
-			errs = append(errs, fmt.Errorf("%s %s is negative", name, d))
-		}
-	}
-	if len(c.Handlers) == 0 {
-		errs = append(errs, errors.New("no handlers"))
-	}
-	return c, errors.Join(errs...)
+	return c
 }

@@ -68,10 +68,10 @@ var errFinished = errors.New("finished")
 
 // New checks the configuration. It opens nothing.
 func New(deps Dependencies, cfg Config) (*Worker, error) {
-	cfg, err := cfg.withDefaults()
-	if err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	cfg = cfg.WithDefaults()
 	if deps.Source == nil || deps.Keeper == nil || deps.Pool == nil {
 		return nil, errors.New("consumer needs a source, a keeper and a pool")
 	}

@@ -1,0 +1,175 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/outboxctl/outboxctl/internal/consumer"
+	"github.com/outboxctl/outboxctl/internal/httpd"
+	"github.com/outboxctl/outboxctl/internal/idem"
+)
+
+// consumeMaxConns is enough connections for any concurrency: handlers spend most of their time elsewhere.
+const consumeMaxConns = 16
+
+// consumeService is a worker with everything around it.
+type consumeService struct {
+	cfg      *Config
+	log      zerolog.Logger
+	worker   *consumer.Worker
+	registry *prometheus.Registry
+	noHTTP   bool
+}
+
+func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *Config) (*consumeService, error) {
+	app := opts.app
+	s := &consumeService{cfg: cfg, registry: prometheus.NewRegistry(), noHTTP: opts.noHTTP}
+	settings := consumer.Config{
+		Name: opts.name, Concurrency: opts.concurrency, Count: opts.count, IdleExit: opts.idleExit, FailRate: opts.failRate,
+		Handlers: consumer.ComplianceHandlers(),
+	}
+	problem := settings.Validate()
+	if opts.streams < 0 {
+		problem = errors.Join(problem, fmt.Errorf("streams %d is negative", opts.streams))
+	}
+	if problem != nil {
+		return nil, withCode(exitUsage, errors.New(strings.ReplaceAll(problem.Error(), "\n", "; ")))
+	}
+	s.log = app.Log().With().Str("consumer", settings.WithDefaults().Name).Logger()
+	settings.Log = s.log
+
+	pool, err := openPool(ctx, cfg, poolParams{name: "outboxctl consume", maxConns: consumeMaxConns})
+	if err != nil {
+		return nil, err
+	}
+	app.onClose(func() error { pool.Close(); return nil })
+	if err := consumer.CheckTables(ctx, pool); err != nil {
+		return nil, schemaError(err)
+	}
+	keeper, err := s.openKeeper(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	client, err := app.Broker(ctx)
+	if err != nil {
+		return nil, err
+	}
+	streams := opts.streams
+	if streams == 0 && client.Emulated() {
+		streams = consumer.EmulatorStreams
+	}
+	lookUp, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	sub, err := consumer.Inspect(lookUp, client.PubSub(), client.Project(), cfg.PubSub.Subscription)
+	if err != nil {
+		return nil, subscriptionError(cfg, err)
+	}
+	if sub.DeadLetterTopic == "" {
+		s.log.Warn().Str("subscription", sub.Name).Msg("subscription has no dead-letter policy: malformed messages stay until they expire")
+	}
+	s.worker, err = consumer.New(consumer.Dependencies{
+		Source: consumer.NewSource(client.PubSub(), sub.Name, settings.Concurrency, streams),
+		Keeper: keeper, Pool: pool, Metrics: s.registry,
+	}, settings)
+	return s, err
+}
+
+// openKeeper builds the keeper and looks at its server. One that is away is waited for later; one that cannot be used
+// is an error now.
+func (s *consumeService) openKeeper(ctx context.Context, app *App) (*idem.Keeper, error) {
+	rdb, err := idem.NewClient(s.cfg.Redis.URL)
+	if err != nil {
+		return nil, &configError{[]string{"redis.url: " + err.Error()}}
+	}
+	app.onClose(rdb.Close)
+	keeper, err := idem.New(rdb, idem.Config{TTL: s.cfg.Idempotency.TTL})
+	if err != nil {
+		return nil, &configError{[]string{"idempotency.ttl: " + err.Error()}}
+	}
+	report, err := keeper.Check(ctx)
+	switch {
+	case errors.Is(err, idem.ErrUnavailable):
+		s.log.Warn().Err(err).Msg("redis is away; nothing is received until it answers")
+	case err != nil:
+		return nil, withHint(withCode(exitPrecondition, err), "outboxctl needs a writable Redis %s or later that runs scripts", idem.MinServerVersion)
+	}
+	for _, warning := range report.Warnings {
+		s.log.Warn().Msg(warning)
+	}
+	return keeper, nil
+}
+
+// subscriptionError tells a missing subscription from a broker that is away.
+func subscriptionError(cfg *Config, err error) error {
+	if status.Code(err) == codes.NotFound {
+		return withHint(notFoundErrorf("subscription %s does not exist in project %s", cfg.PubSub.Subscription, cfg.PubSub.Project),
+			"outboxctl topic ensure creates it")
+	}
+	return brokerError(cfg, err)
+}
+
+// Run consumes until ctx ends or the worker has had enough.
+func (s *consumeService) Run(ctx context.Context) error {
+	around, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	services, around := errgroup.WithContext(around)
+	if err := s.serveHTTP(around, services); err != nil {
+		return err
+	}
+	s.log.Info().Str("subscription", s.cfg.PubSub.Subscription).Msg("consuming")
+	began := time.Now()
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(around, cancel)()
+	report, err := s.worker.Run(running)
+	stop()
+	err = errors.Join(err, services.Wait())
+	s.log.Info().Int64("received", report.Received).Int64("processed", report.Processed).Int64("duplicates", report.Duplicates).
+		Int64("ignored", report.Ignored).Int64("failed", report.Failed).Int64("malformed", report.Malformed).
+		Dur("ran", time.Since(began)).Msg("stopped")
+	if consumer.Permanent(err) {
+		return subscriptionError(s.cfg, err)
+	}
+	return err
+}
+
+func (s *consumeService) serveHTTP(ctx context.Context, services *errgroup.Group) error {
+	addr := s.cfg.Consume.HTTPAddr
+	if addr == "" || s.noHTTP {
+		return nil
+	}
+	params := httpd.Params{
+		Addr:   addr,
+		Health: []httpd.Check{{Name: "handlers", Run: s.worker.Healthy}},
+		Ready: []httpd.Check{
+			{Name: "redis", Run: s.worker.ReadyRedis},
+			{Name: "database", Run: s.worker.ReadyDatabase},
+			{Name: "receiving", Run: s.worker.Receiving},
+		},
+		Metrics: s.registry,
+	}
+	server, err := httpd.Listen(ctx, params)
+	if errors.Is(err, syscall.EADDRINUSE) && s.cfg.origin("consume.http_addr") == originDefault {
+		// A publisher on the same machine has the same default; neither should have to be told.
+		host, _, _ := net.SplitHostPort(addr)
+		params.Addr = net.JoinHostPort(host, "0")
+		server, err = httpd.Listen(ctx, params)
+	}
+	if err != nil {
+		return withHint(withCode(exitPrecondition, err), "--http-addr 127.0.0.1:0 picks a free port, an empty one serves nothing")
+	}
+	s.log.Info().Str("addr", server.Addr()).Msg("serving /healthz, /readyz and /metrics")
+	services.Go(func() error { return server.Run(ctx) })
+	return nil
+}

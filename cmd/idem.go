@@ -1,0 +1,85 @@
+package cmd
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/idem"
+)
+
+func newIdemCmd(app *App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "idem",
+		Short: "Show and forget which events consumers have processed",
+	}
+	cmd.AddCommand(
+		newIdemShowCmd(app, runIdemShow),
+		newIdemForgetCmd(app, runIdemForget),
+	)
+	return cmd
+}
+
+// keeper is the command's view of the idempotency keys.
+func (a *App) keeper() (*idem.Keeper, error) {
+	cfg, err := a.Config("redis.url")
+	if err != nil {
+		return nil, err
+	}
+	rdb, err := a.Redis()
+	if err != nil {
+		return nil, err
+	}
+	return idem.New(rdb, idem.Config{TTL: cfg.Idempotency.TTL})
+}
+
+// keeperError says what an unreachable Redis means here.
+func keeperError(err error) error {
+	return withHint(withCode(exitPrecondition, err), "outboxctl config view shows where redis.url comes from; outboxctl dev starts a local stack")
+}
+
+func parseEventID(text string) (uuid.UUID, error) {
+	id, err := uuid.Parse(strings.TrimSpace(text))
+	if err != nil || id == uuid.Nil {
+		return uuid.Nil, withHint(usageErrorf("%q is not an event id", text), "an event id is a UUID; outboxctl event list shows them")
+	}
+	return id, nil
+}
+
+// inboxSQL is what the database knows about an event, by consumer.
+const inboxSQL = `SELECT consumer, processed_at FROM inbox_events WHERE event_id = $1::uuid AND consumer = ANY ($2::text[])`
+
+// consumersSQL walks the distinct consumers of the inbox by its primary key, one index probe each.
+const consumersSQL = `
+WITH RECURSIVE c AS (
+    (SELECT consumer FROM inbox_events ORDER BY consumer LIMIT 1)
+    UNION ALL
+    SELECT (SELECT i.consumer FROM inbox_events AS i WHERE i.consumer > c.consumer ORDER BY i.consumer LIMIT 1)
+      FROM c WHERE c.consumer IS NOT NULL)
+SELECT consumer FROM c WHERE consumer IS NOT NULL`
+
+// knownConsumers are the names in Redis and in the inbox. Without a database the inbox has none to add.
+func knownConsumers(ctx context.Context, keeper *idem.Keeper, pool *pgxpool.Pool) ([]string, error) {
+	names, err := keeper.Consumers(ctx)
+	if err != nil {
+		return nil, keeperError(err)
+	}
+	if pool != nil {
+		rows, err := pool.Query(ctx, consumersSQL)
+		if err != nil {
+			return nil, schemaError(err)
+		}
+		inbox, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return nil, schemaError(err)
+		}
+		names = append(names, inbox...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}

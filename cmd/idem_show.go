@@ -1,0 +1,171 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/consumer"
+	"github.com/outboxctl/outboxctl/internal/idem"
+)
+
+type idemShowOptions struct {
+	app *App
+
+	eventID   string
+	consumers []string
+	output    outputFlag
+}
+
+// idemRow is what is known about one consumer and event.
+type idemRow struct {
+	EventID  string `json:"eventId"`
+	Consumer string `json:"consumer"`
+	// State in Redis: unknown, processing or processed.
+	State     string     `json:"state"`
+	Since     *time.Time `json:"since,omitempty"`
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	Owner     string     `json:"owner,omitempty"`
+	// InboxAt is when the effect was committed, if the consumer keeps an inbox.
+	InboxAt *time.Time `json:"inboxAt,omitempty"`
+	Key     string     `json:"key"`
+}
+
+func newIdemShowCmd(app *App, runF func(context.Context, *idemShowOptions) error) *cobra.Command {
+	opts := &idemShowOptions{app: app}
+	cmd := &cobra.Command{
+		Use:   "show EVENT_ID",
+		Short: "Show which consumers have processed an event",
+		Long: `Show, for each consumer, what Redis knows about an event (unknown, processing or processed) and, where the database is
+configured, when its effect was committed. Without --consumer, all consumers are shown that have announced themselves in
+Redis or written an inbox row.`,
+		Example: `  outboxctl idem show 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d
+  outboxctl idem show 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --consumer compliance -o json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.eventID = args[0]
+			return runF(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().StringSliceVar(&opts.consumers, "consumer", nil, "show only these consumers (repeatable)")
+	addOutputFlag(cmd, &opts.output, listFormats()...)
+	return cmd
+}
+
+func runIdemShow(ctx context.Context, opts *idemShowOptions) error {
+	app := opts.app
+	id, err := parseEventID(opts.eventID)
+	if err != nil {
+		return err
+	}
+	for _, name := range opts.consumers {
+		if err := idem.ValidateConsumer(name); err != nil {
+			return withCode(exitUsage, err)
+		}
+	}
+	keeper, err := app.keeper()
+	if err != nil {
+		return err
+	}
+	pool := app.optionalPool(ctx)
+	names := opts.consumers
+	if len(names) == 0 {
+		if names, err = knownConsumers(ctx, keeper, pool); err != nil {
+			return err
+		}
+	}
+	if len(names) == 0 {
+		names = []string{consumer.DefaultName}
+	}
+	rows, err := idemRows(ctx, app, keeper, pool, id, names)
+	if err != nil {
+		return err
+	}
+	return writeList(app, opts.output.format, idemView(), rows)
+}
+
+// optionalPool is the database where one is configured and answers. Redis alone is worth showing.
+func (a *App) optionalPool(ctx context.Context) *pgxpool.Pool {
+	cfg, err := a.Config()
+	if err != nil || cfg.Database.URL == "" {
+		return nil
+	}
+	pool, err := a.Pool(ctx)
+	if err != nil {
+		fmt.Fprintln(a.Err, "note: the database does not answer, so the inbox is not shown")
+		return nil
+	}
+	return pool
+}
+
+func idemRows(ctx context.Context, app *App, keeper *idem.Keeper, pool *pgxpool.Pool, id uuid.UUID, names []string) ([]idemRow, error) {
+	entries, err := keeper.LookupMany(ctx, names, []uuid.UUID{id})
+	if err != nil {
+		return nil, keeperError(err)
+	}
+	inbox, err := inboxTimes(ctx, pool, id, names)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]idemRow, len(entries))
+	for i, e := range entries {
+		rows[i] = idemRow{
+			EventID: id.String(), Consumer: e.Consumer, State: string(e.State), Owner: e.Owner, Key: idem.Key(e.Consumer, id),
+		}
+		if !e.Since.IsZero() {
+			rows[i].Since = &e.Since
+		}
+		if e.State != idem.StateUnknown && e.ExpiresIn > 0 {
+			at := app.Now().Add(e.ExpiresIn).UTC().Truncate(time.Millisecond)
+			rows[i].ExpiresAt = &at
+		}
+		if at, found := inbox[e.Consumer]; found {
+			rows[i].InboxAt = &at
+		}
+	}
+	return rows, nil
+}
+
+func inboxTimes(ctx context.Context, pool *pgxpool.Pool, id uuid.UUID, names []string) (map[string]time.Time, error) {
+	found := map[string]time.Time{}
+	if pool == nil {
+		return found, nil
+	}
+	rows, err := pool.Query(ctx, inboxSQL, id.String(), names)
+	if err != nil {
+		return nil, schemaError(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		var at time.Time
+		if err := rows.Scan(&name, &at); err != nil {
+			return nil, err
+		}
+		found[name] = at.UTC()
+	}
+	return found, schemaError(rows.Err())
+}
+
+func idemView() view[idemRow] {
+	colours := map[string]style{"processed": styleGood, "processing": styleWarn, "unknown": styleFaint}
+	return view[idemRow]{
+		id: func(r idemRow) string { return r.Consumer },
+		columns: []column[idemRow]{
+			{head: "consumer", cell: func(r idemRow, _ *cellStyle) string { return r.Consumer }},
+			{
+				head: "state", cell: func(r idemRow, _ *cellStyle) string { return r.State },
+				style: func(r idemRow) style { return colours[r.State] },
+			},
+			{head: "since", cell: func(r idemRow, s *cellStyle) string { return s.timePtr(r.Since) }},
+			{head: "expires", cell: func(r idemRow, s *cellStyle) string { return s.timePtr(r.ExpiresAt) }},
+			{head: "inbox", cell: func(r idemRow, s *cellStyle) string { return s.timePtr(r.InboxAt) }},
+			{head: "owner", wide: true, cell: func(r idemRow, _ *cellStyle) string { return r.Owner }},
+			{head: "key", wide: true, cell: func(r idemRow, _ *cellStyle) string { return r.Key }},
+		},
+	}
+}
