@@ -96,12 +96,15 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 
 	work, workCtx := errgroup.WithContext(running)
+	// A drained leader ends its helpers too, but not by their context: a helper
+	// that is claiming at this moment would give its rows back unsent.
+	drained := make(chan struct{})
 	work.Go(func() error {
-		defer stop() // a drained leader ends its helpers too
+		defer close(drained)
 		return d.lead(workCtx)
 	})
 	for range d.cfg.Workers - 1 {
-		work.Go(func() error { return d.help(workCtx) })
+		work.Go(func() error { return d.help(workCtx, drained) })
 	}
 	err := work.Wait()
 	stop()

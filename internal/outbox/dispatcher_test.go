@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,6 +108,22 @@ func TestOnceDrainsAndReturns(t *testing.T) {
 		require.NoError(t, b.Run(t.Context()))
 		require.Equal(t, 2500, b.store.count(isPublished), "a row that waits for its next attempt is not waited for")
 	})
+}
+
+// A helper may still be claiming when the leader finds nothing more: what it got is
+// published, not given back.
+func TestOnceWaitsForEveryHelper(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(50) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBundle(t, func(c *Config) { c.Once, c.Workers = true, 4 })
+			random := rand.New(rand.NewPCG(seed, 0))
+			b.store.sweepCost = func(int) time.Duration { return time.Duration(random.IntN(100)) * time.Millisecond }
+			b.store.add(300, "red")
+			require.NoError(t, b.Run(t.Context()))
+			require.Equal(t, 300, b.store.count(isPublished), "seed %d", seed)
+		})
+	}
 }
 
 func TestOnceReportsADatabaseThatStaysAway(t *testing.T) {

@@ -73,11 +73,14 @@ func (d *Dispatcher) drained(ctx context.Context, r runResult, pace *pacer) (boo
 	return again.err == nil && again.rows == 0, nil
 }
 
-// help is a loop that joins in while claims come back full.
-func (d *Dispatcher) help(ctx context.Context) error {
+// help is a loop that joins in while claims come back full, until the leader is
+// done.
+func (d *Dispatcher) help(ctx context.Context, drained <-chan struct{}) error {
 	for {
 		select {
 		case <-ctx.Done():
+			return nil
+		case <-drained:
 			return nil
 		case <-d.helpers:
 		}
