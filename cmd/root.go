@@ -61,6 +61,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 		newMigrateCmd(app),
 		newTopicCmd(app),
 		newRegistryCmd(app),
+		newBenchCmd(app, nil),
 		newConfigCmd(app),
 		newVersionCmd(app),
 	)

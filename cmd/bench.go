@@ -1,0 +1,125 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/bench"
+)
+
+type benchOptions struct {
+	app *App
+
+	params   bench.Params
+	mode     string
+	duration durationFlag
+	output   outputFlag
+}
+
+func newBenchCmd(app *App, runF func(context.Context, *benchOptions) error) *cobra.Command {
+	opts := &benchOptions{app: app}
+	if runF == nil {
+		runF = runBench
+	}
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure publishing on this machine, on a database of its own",
+		Long: `Emit events into a scratch database, publish them with the real dispatcher to the Pub/Sub fake, and print what that
+cost. Each run compares what the broker received with what the table holds: every event once, with the stored bytes and
+attributes. A run that is not exact fails, however fast it was.
+
+A private PostgreSQL with its default settings is started for it. With --database-url, and only with the flag, a scratch
+database is created on that server instead, and dropped afterwards.
+
+Modes:
+  drain         empty a backlog; --check compares with row-by-row and db-only
+  db-only       the same without a broker: the floor
+  row-by-row    publish, wait, mark, one row at a time
+  steady        a steady --rate for --duration; commit to acknowledgement
+  publishers    several publishers share a backlog
+  pinned-xmin   steady while an open transaction keeps every dead row
+  backing-off   drain behind --head rows that wait for their next attempt
+  paused-topic  drain behind --head rows of a topic the broker lacks
+  backlog       drain --head rows; --check compares with 10,000
+  history       drain with --head published rows lying behind
+  idle          what a publisher with nothing to do costs
+
+With --check the mode's criteria decide the exit code: 1 when one fails.`,
+		Example: `  outboxctl bench
+  outboxctl bench --mode drain --check
+  outboxctl bench --mode steady --rate 200 --duration 30s -o json
+  outboxctl bench --mode publishers --publishers 3 --processes`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runF(cmd.Context(), opts) },
+	}
+	flags, p := cmd.Flags(), &opts.params
+	flags.StringVar(&opts.mode, "mode", string(bench.ModeDrain), "what to measure: "+strings.Join(benchModes(), ", "))
+	flags.IntVar(&p.Events, "events", 0, "events to publish (default 50000, row-by-row 2000, publishers 100000)")
+	flags.IntVar(&p.PayloadBytes, "payload", 0, "about how many bytes each event's payload has (default 400)")
+	flags.IntVar(&p.Publishers, "publishers", 0, "publishers that share the work (default 1, mode publishers 3)")
+	flags.BoolVar(&p.Processes, "processes", false, "run each publisher as a process of its own and measure its memory")
+	flags.IntVar(&p.Rate, "rate", 0, "events per second of the steady modes (default 200, pinned-xmin 800)")
+	flags.Var(&opts.duration, "duration", "how long the steady modes last (default 20s, pinned-xmin 60s)")
+	flags.IntVar(&p.Head, "head", 0, "rows in the way (default 100000 backing off, 1000000 paused or backlog, 5000000 history)")
+	flags.IntVar(&p.Workers, "workers", 0, "claim-publish-settle pipelines of each publisher")
+	flags.IntVar(&p.BatchSize, "batch-size", 0, "rows per claim to begin with")
+	flags.BoolVar(&p.NoWake, "no-wake", false, "leave publishers to polling in the steady modes")
+	flags.BoolVar(&p.Check, "check", false, "judge the result and fail when a criterion is not met")
+	addOutputFlag(cmd, &opts.output, objectFormats()...)
+	must(cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions(benchModes(), cobra.ShellCompDirectiveNoFileComp)))
+	return cmd
+}
+
+func benchModes() []string {
+	var names []string
+	for _, m := range bench.Modes() {
+		names = append(names, string(m))
+	}
+	return names
+}
+
+func runBench(ctx context.Context, opts *benchOptions) error {
+	app, p := opts.app, opts.params
+	if !slices.Contains(benchModes(), opts.mode) {
+		return usageErrorf("--mode: %q is none of %s", opts.mode, strings.Join(benchModes(), ", "))
+	}
+	p.Mode = bench.Mode(opts.mode)
+	if opts.duration.value != nil {
+		p.Duration = *opts.duration.value
+	}
+	// Only the flag counts: a variable that points at production must not make a load test of it.
+	p.DatabaseURL, _ = app.flag("database-url")
+	if p.Processes {
+		exe, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("find this program: %w", err)
+		}
+		p.Executable = exe
+	}
+	p.Progress = func(format string, args ...any) {
+		fmt.Fprintf(app.Err, "%s %s\n", app.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
+	}
+	report, err := bench.Run(ctx, p)
+	if invalid := (*bench.ParamError)(nil); errors.As(err, &invalid) {
+		return withCode(exitUsage, err)
+	}
+	if report != nil {
+		if printErr := writeObject(app, opts.output.format, report, benchText(report)); printErr != nil {
+			return printErr
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case !report.Passed():
+		return errors.New("a criterion is not met")
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/outboxctl/outboxctl/internal/bench"
+)
+
+// benchText prints a report for a person.
+func benchText(r *bench.Report) func(io.Writer) error {
+	return func(out io.Writer) error {
+		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+		printBench(w, r)
+		for _, other := range r.Compared {
+			fmt.Fprintf(w, "\ncompared with %s\n", other.Mode)
+			printBench(w, other)
+		}
+		if len(r.Checks) > 0 {
+			fmt.Fprintln(w, "\nchecks")
+		}
+		for _, c := range r.Checks {
+			verdict := "ok"
+			if !c.OK {
+				verdict = "FAILED"
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", verdict, c.Name, humanize.FormatFloat("#,###.###", c.Got), c.Want)
+		}
+		return w.Flush()
+	}
+}
+
+func printBench(w io.Writer, r *bench.Report) {
+	line := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	line("mode", "%s", r.Mode)
+	who := "in the bench's process"
+	if r.Processes {
+		who = "in processes of their own"
+	}
+	line("events", "%s of about %d bytes, %d publishers %s", humanize.Comma(int64(r.Events)), r.PayloadBytes, r.Publishers, who)
+	if r.Head > 0 {
+		line("head", "%s rows", humanize.Comma(int64(r.Head)))
+	}
+	if r.Events > 0 {
+		line("rate", "%s events/s in %.2f s", humanize.Comma(int64(r.EventsPerSecond)), r.Seconds)
+	}
+	if r.Latency != nil {
+		line("commit to ack", "%s", percentileText(*r.Latency))
+	}
+	if r.Claim != nil && r.Claim.Rows > 0 {
+		line("claim", "%.1f µs/row; %d statements, %s", r.Claim.MicrosPerRow, r.Claim.Statements, percentileText(r.Claim.Duration))
+	}
+	if r.Settle != nil && r.Settle.Rows > 0 {
+		line("settle", "%.1f µs/row; %d statements, %s", r.Settle.MicrosPerRow, r.Settle.Statements, percentileText(r.Settle.Duration))
+	}
+	if r.WALBytesPerEvent > 0 {
+		line("WAL", "%s bytes/event", humanize.Comma(int64(r.WALBytesPerEvent)))
+	}
+	if r.Claim != nil || r.HOTShare > 0 {
+		line("HOT", "%.1f %% of claims", 100*r.HOTShare)
+	}
+	if r.QueriesPerSecond > 0 {
+		line("queries", "%.1f/s, %.2f %% of a processor", r.QueriesPerSecond, 100*r.CPUShare)
+	}
+	if r.MemoryBytes > 0 {
+		line("memory", "%s at most", humanize.IBytes(uint64(r.MemoryBytes)))
+	}
+	if r.LeasesLost > 0 || r.Troubles > 0 {
+		line("mishaps", "%d leases lost, %d errors got over: the machine does not keep up", r.LeasesLost, r.Troubles)
+	}
+	if d := r.Delivery; d.Expected > 0 {
+		line("delivery", "%s", deliveryText(d))
+	}
+	if r.Server != "" {
+		line("server", "PostgreSQL %s", r.Server)
+	}
+}
+
+func percentileText(p bench.Percentiles) string {
+	return fmt.Sprintf("p50 %.1f, p90 %.1f, p99 %.1f, max %.1f ms", p.P50, p.P90, p.P99, p.Max)
+}
+
+func deliveryText(d bench.Delivery) string {
+	if d.Exact() {
+		return fmt.Sprintf("all %s arrived once, unchanged, and are marked", humanize.Comma(d.Expected))
+	}
+	var faults []string
+	for _, f := range []struct {
+		n    int64
+		what string
+	}{
+		{d.Missing, "missing"}, {d.Duplicates, "doubled"}, {d.Changed, "changed"}, {d.Unknown, "unknown"}, {d.Unsettled, "not marked"},
+	} {
+		if f.n > 0 {
+			faults = append(faults, fmt.Sprintf("%d %s", f.n, f.what))
+		}
+	}
+	return fmt.Sprintf("WRONG: of %d events %s", d.Expected, strings.Join(faults, ", "))
+}

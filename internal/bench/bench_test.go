@@ -1,0 +1,107 @@
+package bench
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/stack"
+)
+
+func TestMain(m *testing.M) {
+	// Started by an import, for ever, by a library under the Google client.
+	outboxtest.Main(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+}
+
+// Every mode runs to its end, delivers exactly, and leaves no database behind. What
+// it costs here says nothing: the figures are the command's business.
+func TestEveryModeMeasures(t *testing.T) {
+	t.Parallel()
+	for _, mode := range Modes() {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			db := outboxtest.DB(t)
+			report, err := Run(t.Context(), Params{
+				Mode: mode, Events: 300, Head: 700, Rate: 50, Duration: time.Second, Check: true, DatabaseURL: db.URL,
+			})
+			require.NoError(t, err)
+			require.Equal(t, mode, report.Mode)
+			require.NotEmpty(t, report.Server)
+			require.True(t, report.Delivery.Exact(), "%+v", report.Delivery)
+			switch mode {
+			case ModeIdle:
+				require.Zero(t, report.Events)
+				require.Positive(t, report.QueriesPerSecond)
+			case ModeSteady, ModePinnedXmin:
+				require.NotNil(t, report.Latency)
+				require.Positive(t, report.Latency.Count)
+			case ModeBacklog:
+				require.EqualValues(t, 700, report.Delivery.Expected)
+			default:
+				require.EqualValues(t, 300, report.Delivery.Expected)
+			}
+			if mode != ModeFloor && mode != ModeRowByRow {
+				require.NotEmpty(t, report.Checks)
+			}
+			if mode != ModeIdle {
+				require.Positive(t, report.EventsPerSecond)
+				require.Positive(t, report.WALBytesPerEvent)
+			}
+			for _, other := range report.Compared {
+				require.Positive(t, other.EventsPerSecond)
+			}
+		})
+	}
+}
+
+func TestRunDropsItsDatabase(t *testing.T) {
+	t.Parallel()
+	_, db := outboxtest.Postgres(t, stack.PostgresParams{})
+	_, err := Run(t.Context(), Params{Mode: ModeFloor, Events: 10, DatabaseURL: db.URL})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err = Run(ctx, Params{Mode: ModeFloor, Events: 10, DatabaseURL: db.URL, Progress: func(format string, _ ...any) {
+		if format == "%s: draining" {
+			cancel()
+		}
+	}})
+	require.ErrorIs(t, err, context.Canceled)
+	var left int
+	require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_database WHERE datname LIKE 'outboxctl_bench%'`).Scan(&left))
+	require.Zero(t, left)
+}
+
+func TestRunRefusesNonsense(t *testing.T) {
+	t.Parallel()
+	for name, p := range map[string]Params{
+		"no such mode":    {Mode: "sprint"},
+		"events must":     {Events: -1},
+		"payload must":    {PayloadBytes: maxPayloadBytes + 1},
+		"publishers must": {Publishers: 65},
+		"rate must":       {Mode: ModeSteady, Rate: -1},
+		"duration must":   {Mode: ModeSteady, Duration: time.Millisecond},
+		"head, workers":   {Head: -1},
+		"an executable":   {Processes: true},
+		"cannot use proc": {Mode: ModeFloor, Processes: true, Executable: "x"},
+	} {
+		_, err := Run(t.Context(), p)
+		var invalid *ParamError
+		require.ErrorAs(t, err, &invalid, name)
+		require.ErrorContains(t, err, name)
+	}
+	_, err := Run(t.Context(), Params{DatabaseURL: "postgres://nobody@127.0.0.1:1/none"})
+	require.Error(t, err)
+}
+
+func TestWithDatabase(t *testing.T) {
+	t.Parallel()
+	got, err := withDatabase("postgres://u:p@h:5/app?sslmode=disable", "scratch")
+	require.NoError(t, err)
+	require.Equal(t, "postgres://u:p@h:5/scratch?sslmode=disable", got)
+	_, err = withDatabase("host=h dbname=app", "scratch")
+	require.Error(t, err)
+}

@@ -1,0 +1,124 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/registry"
+)
+
+const (
+	emitBatch   = 500
+	emitWriters = 2
+	fillBatch   = 100_000
+	// envelopeBytes is payload_json around an empty list of orders, orderBytes
+	// what each order adds.
+	envelopeBytes = 190
+	orderBytes    = 40
+)
+
+// measured is the namespace of the events that must arrive. Those in the way have
+// the default one.
+const measured = "bench"
+
+// event makes one whose payload_json weighs about payloadBytes.
+func event(payloadBytes int) outbox.EmitParams {
+	group := uuid.New()
+	orders := make([]uuid.UUID, max(1, (payloadBytes-envelopeBytes)/orderBytes))
+	for i := range orders {
+		orders[i] = uuid.New()
+	}
+	return outbox.EmitParams{
+		Type:        registry.TypeOrderCreated,
+		Namespace:   measured,
+		AggregateID: group,
+		Data:        registry.OrderCreated{CheckoutGroupID: group, VendorOrderIDs: orders},
+	}
+}
+
+// emit writes a backlog the way applications do, through the emitter.
+func (r *run) emit(ctx context.Context, n int) error {
+	emitter := outbox.NewEmitter(r.registry, nil)
+	var left atomic.Int64
+	left.Store(int64(n))
+	writers, ctx := errgroup.WithContext(ctx)
+	for range emitWriters {
+		writers.Go(func() error {
+			for {
+				size := min(emitBatch, left.Add(-emitBatch)+emitBatch)
+				if size <= 0 {
+					return nil
+				}
+				events := make([]outbox.EmitParams, size)
+				for i := range events {
+					events[i] = event(r.params.PayloadBytes)
+				}
+				err := pgx.BeginFunc(ctx, r.db.pool, func(tx pgx.Tx) error {
+					_, err := emitter.EmitAll(ctx, tx, events)
+					return err
+				})
+				if err != nil {
+					return err
+				}
+			}
+		})
+	}
+	return writers.Wait()
+}
+
+// fillSQL writes rows without a round trip each. They are valid events: a
+// publisher that claims one publishes it.
+const fillSQL = `
+INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, published_at, attempt_count, next_attempt_at, namespace)
+SELECT id, $2::text::event_type_enum, $3::text::aggregate_type_enum, id,
+       jsonb_build_object('version', 1, 'eventId', id, 'occurredAt', '2026-01-01T00:00:00Z', 'data', $4::text::jsonb),
+       CASE WHEN $5::bool THEN now() END, $6::int, now() + $7::bigint * interval '1 second', $8::text
+  FROM (SELECT outbox_uuid_v7() AS id FROM generate_series(1, $1::int)) AS ids`
+
+// filling is what many rows have in common.
+type filling struct {
+	eventType string
+	published bool
+	attempts  int
+	dueIn     time.Duration
+	namespace string
+}
+
+func (r *run) fill(ctx context.Context, n int, f filling) error {
+	aggregate, _, ok := r.registry.Resolve(f.eventType)
+	if !ok {
+		return fmt.Errorf("fill with unknown type %s", f.eventType)
+	}
+	data := `{"orderId":"0190a000-0000-7000-8000-000000000001","paymentIntentId":"0190a000-0000-7000-8000-000000000002","amountCents":4200,"settledAt":"2026-01-01T00:00:00Z"}`
+	if f.eventType == registry.TypeOrderCreated {
+		data = `{"checkoutGroupId":"0190a000-0000-7000-8000-000000000001","vendorOrderIds":["0190a000-0000-7000-8000-000000000002","0190a000-0000-7000-8000-000000000003","0190a000-0000-7000-8000-000000000004","0190a000-0000-7000-8000-000000000005","0190a000-0000-7000-8000-000000000006"]}`
+	}
+	for done := 0; done < n; {
+		size := min(fillBatch, n-done)
+		_, err := r.db.pool.Exec(ctx, fillSQL, size, f.eventType, aggregate, data, f.published, f.attempts, int64(f.dueIn.Seconds()), f.namespace)
+		if err != nil {
+			return fmt.Errorf("fill the outbox: %w", err)
+		}
+		done += size
+		if done < n {
+			r.params.Progress("filled %d of %d rows", done, n)
+		}
+	}
+	return nil
+}
+
+// settleDown gives the planner figures of the table as it is now. An outbox in
+// use has been analysed; one filled a moment ago has not.
+func (r *run) settleDown(ctx context.Context) error {
+	if _, err := r.db.pool.Exec(ctx, `ANALYZE outbox_events`); err != nil {
+		return fmt.Errorf("analyse the outbox: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+const (
+	naiveBatch = 50
+	// naiveDelay is how long the client library waits for a second message. Its
+	// own default is ten times longer and would make the loop slower still.
+	naiveDelay = time.Millisecond
+)
+
+const (
+	naiveSelectSQL = `
+SELECT id::text, event_type::text, aggregate_type::text, aggregate_id::text, payload_json::text, created_at
+  FROM outbox_events
+ WHERE published_at IS NULL
+ ORDER BY created_at
+ LIMIT $1
+   FOR UPDATE SKIP LOCKED`
+
+	naiveMarkSQL = `UPDATE outbox_events SET published_at = now() WHERE id = $1::text::uuid`
+)
+
+// rowByRow is the loop the dispatcher is compared with: one transaction per batch,
+// and inside it publish a row, wait for the broker, mark it, take the next.
+func (r *run) rowByRow(ctx context.Context) (time.Duration, error) {
+	topic := r.client.PubSub().Publisher(topics()[domainTopic])
+	topic.PublishSettings.DelayThreshold = naiveDelay
+	defer topic.Stop()
+	began := time.Now()
+	for {
+		n := 0
+		err := pgx.BeginFunc(ctx, r.db.pool, func(tx pgx.Tx) (err error) {
+			n, err = naiveTurn(ctx, tx, topic)
+			return err
+		})
+		if err != nil {
+			return 0, fmt.Errorf("publish row by row: %w", err)
+		}
+		if n == 0 {
+			return time.Since(began), nil
+		}
+	}
+}
+
+type naiveRow struct {
+	id, eventType, aggregateType, aggregateID string
+	payload                                   []byte
+	createdAt                                 time.Time
+}
+
+func naiveTurn(ctx context.Context, tx pgx.Tx, topic *pubsub.Publisher) (int, error) {
+	found, err := tx.Query(ctx, naiveSelectSQL, naiveBatch)
+	if err != nil {
+		return 0, err
+	}
+	rows, err := pgx.CollectRows(found, func(row pgx.CollectableRow) (n naiveRow, err error) {
+		err = row.Scan(&n.id, &n.eventType, &n.aggregateType, &n.aggregateID, &n.payload, &n.createdAt)
+		return n, err
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, row := range rows {
+		_, err := topic.Publish(ctx, &pubsub.Message{
+			Data:       row.payload,
+			Attributes: outbox.Attributes(row.id, row.eventType, row.aggregateType, row.aggregateID, row.createdAt, nil),
+		}).Get(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if _, err := tx.Exec(ctx, naiveMarkSQL, row.id); err != nil {
+			return 0, err
+		}
+	}
+	return len(rows), nil
+}

@@ -1,0 +1,93 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// memoryEvery is how often a publisher process is asked for its size.
+const memoryEvery = 50 * time.Millisecond
+
+// drainOutside empties the outbox with processes of their own and returns the time
+// from the first start to the last exit, and the largest resident size.
+func (r *run) drainOutside(ctx context.Context) (took time.Duration, memory int64, err error) {
+	var largest atomic.Int64
+	began := time.Now()
+	running, ctx := errgroup.WithContext(ctx)
+	for range r.params.Publishers {
+		running.Go(func() error { return r.process(ctx, &largest) })
+	}
+	err = running.Wait()
+	return time.Since(began), largest.Load(), err
+}
+
+// process runs one outboxctl publish --once.
+func (r *run) process(ctx context.Context, largest *atomic.Int64) error {
+	args := []string{"publish", "--once"}
+	if r.params.Workers > 0 {
+		args = append(args, "--workers", fmt.Sprint(r.params.Workers))
+	}
+	if r.params.BatchSize > 0 {
+		args = append(args, "--batch-size", fmt.Sprint(r.params.BatchSize))
+	}
+	cmd := exec.CommandContext(ctx, r.params.Executable, args...)
+	// Nothing of the caller's own configuration, and nothing secret in the arguments.
+	cmd.Env = []string{
+		"OUTBOXCTL_DATABASE_URL=" + r.db.url,
+		"OUTBOXCTL_PUBSUB_EMULATOR=" + r.fake.Addr(),
+		"OUTBOXCTL_PUBSUB_PROJECT=" + r.fake.Project,
+		"OUTBOXCTL_PUBSUB_TOPICS_DOMAIN=" + topics()[domainTopic],
+		"OUTBOXCTL_PUBSUB_TOPICS_BILLING=" + topics()[billingTopic],
+		"OUTBOXCTL_LOG_LEVEL=error",
+	}
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start publisher process: %w", err)
+	}
+	done := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		watchMemory(cmd.Process.Pid, done, largest)
+	}()
+	err := cmd.Wait()
+	close(done)
+	<-watched
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == exitPartly && r.params.Mode == ModePausedTopic {
+		return nil // it says that a topic takes nothing, which is the point
+	}
+	if err != nil {
+		return fmt.Errorf("publisher process: %w: %s", err, bytes.TrimSpace(output.Bytes()))
+	}
+	return nil
+}
+
+// exitPartly is how outboxctl publish --once ends when a topic is paused.
+const exitPartly = 5
+
+func watchMemory(pid int, done <-chan struct{}, largest *atomic.Int64) {
+	tick := time.NewTicker(memoryEvery)
+	defer tick.Stop()
+	for {
+		size := residentPeak(pid)
+		for {
+			seen := largest.Load()
+			if size <= seen || largest.CompareAndSwap(seen, size) {
+				break
+			}
+		}
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+		}
+	}
+}

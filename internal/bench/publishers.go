@@ -1,0 +1,111 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// settleConns is what a publisher's settling pool holds.
+const settleConns = outbox.DefaultSettlers + 1
+
+// publisher is one dispatcher with the connections of a real one.
+type publisher struct {
+	claims, settles *pgxpool.Pool
+	dispatcher      *outbox.Dispatcher
+	listener        *outbox.Listener
+}
+
+// newPublisher wires a dispatcher as outboxctl publish does.
+func (r *run) newPublisher(ctx context.Context, to outbox.Publisher, once bool) (_ *publisher, err error) {
+	p := &publisher{}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	workers := r.params.Workers
+	if workers == 0 {
+		workers = outbox.DefaultWorkers
+	}
+	if p.claims, err = r.db.open(ctx, "outboxctl bench claim", int32(workers)+2); err != nil {
+		return nil, err
+	}
+	if p.settles, err = r.db.open(ctx, "outboxctl bench settle", settleConns); err != nil {
+		return nil, err
+	}
+	// Connecting is not what is measured.
+	if err := errors.Join(p.claims.Ping(ctx), p.settles.Ping(ctx)); err != nil {
+		return nil, err
+	}
+	var waker outbox.Waker
+	if !once && !r.params.NoWake {
+		p.listener = outbox.NewListener(func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, r.db.url) }, r.meter)
+		waker = p.listener
+	}
+	config := outbox.Config{
+		BatchSize: r.params.BatchSize, Workers: workers, Once: once, EventTypes: r.registry.EventTypes(),
+	}
+	store := outbox.NewSQLStore(p.claims, p.settles, uuid.NewString(), outbox.Scope{})
+	p.dispatcher, err = outbox.New(config, store, to, r.registry, r.meter, waker)
+	return p, err
+}
+
+// close gives the connections back; only then has the server counted all they did.
+func (p *publisher) close() {
+	for _, pool := range []*pgxpool.Pool{p.claims, p.settles} {
+		if pool != nil {
+			pool.Close()
+		}
+	}
+}
+
+// run publishes until ctx ends or, with once, nothing is left.
+func (p *publisher) run(ctx context.Context) error {
+	around, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var services errgroup.Group
+	if p.listener != nil {
+		services.Go(func() error { p.listener.Run(around); return nil })
+	}
+	err := p.dispatcher.Run(ctx)
+	stop()
+	return errors.Join(err, services.Wait())
+}
+
+// drainInside empties the outbox with publishers inside this process and returns
+// the time from their start to the last settle.
+func (r *run) drainInside(ctx context.Context, to outbox.Publisher) (time.Duration, error) {
+	publishers := make([]*publisher, r.params.Publishers)
+	defer func() {
+		for _, p := range publishers {
+			if p != nil {
+				p.close()
+			}
+		}
+	}()
+	for i := range publishers {
+		var err error
+		if publishers[i], err = r.newPublisher(ctx, to, true); err != nil {
+			return 0, fmt.Errorf("start publisher: %w", err)
+		}
+	}
+	began := time.Now()
+	running, ctx := errgroup.WithContext(ctx)
+	for _, p := range publishers {
+		running.Go(func() error { return p.run(ctx) })
+	}
+	if err := running.Wait(); err != nil {
+		return 0, fmt.Errorf("drain: %w", err)
+	}
+	r.meter.mu.Lock()
+	defer r.meter.mu.Unlock()
+	return r.meter.lastSettle.Sub(began), nil
+}

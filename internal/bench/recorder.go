@@ -1,0 +1,162 @@
+package bench
+
+import (
+	"context"
+	"hash/maphash"
+	"path"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/stack"
+)
+
+// forgetEvery is after how many messages the fake is told to forget what it
+// holds: it would keep a million in memory.
+const forgetEvery = 20_000
+
+// recorder keeps a fingerprint of every message the broker received.
+type recorder struct {
+	seed maphash.Seed
+
+	mu       sync.Mutex
+	arrivals map[uuid.UUID]arrival
+	strays   int64 // without an event id
+	total    int64
+}
+
+type arrival struct {
+	print uint64
+	count uint32
+	mixed bool // came again with another fingerprint
+}
+
+func newRecorder(expect int) *recorder {
+	return &recorder{seed: maphash.MakeSeed(), arrivals: make(map[uuid.UUID]arrival, expect)}
+}
+
+// fingerprint covers the body and all attributes.
+func (r *recorder) fingerprint(data []byte, attrs map[string]string) uint64 {
+	var h maphash.Hash
+	h.SetSeed(r.seed)
+	_, _ = h.Write(data) // never fails
+	for _, name := range []string{outbox.AttrEventID, outbox.AttrEventType, outbox.AttrAggregateType, outbox.AttrAggregateID, outbox.AttrCreatedAt} {
+		_ = h.WriteByte(0)
+		_, _ = h.WriteString(attrs[name])
+	}
+	_ = h.WriteByte(byte(len(attrs)))
+	return h.Sum64()
+}
+
+// record notes one request's messages and says how many have come so far.
+func (r *recorder) record(n int, message func(i int) (data []byte, attrs map[string]string)) (total int64) {
+	type mark struct {
+		id    uuid.UUID
+		print uint64
+	}
+	marks := make([]mark, 0, n)
+	strays := int64(0)
+	for i := range n {
+		data, attrs := message(i)
+		id, err := uuid.Parse(attrs[outbox.AttrEventID])
+		if err != nil {
+			strays++
+			continue
+		}
+		marks = append(marks, mark{id, r.fingerprint(data, attrs)})
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.strays += strays
+	for _, m := range marks {
+		a := r.arrivals[m.id]
+		a.mixed = a.mixed || (a.count > 0 && a.print != m.print)
+		a.print = m.print
+		a.count++
+		r.arrivals[m.id] = a
+	}
+	r.total += int64(n)
+	return r.total
+}
+
+// watch records everything the fake receives on a topic. What is sent to one it does
+// not have never arrives.
+func (r *recorder) watch(fake *stack.PubSub, topic string) {
+	fake.OnPublish(func(_ context.Context, call stack.PublishCall) stack.PublishFault {
+		if path.Base(call.Topic) != topic {
+			return stack.PublishFault{}
+		}
+		before := r.record(len(call.Messages), func(i int) ([]byte, map[string]string) {
+			return call.Messages[i].GetData(), call.Messages[i].GetAttributes()
+		}) - int64(len(call.Messages))
+		if before/forgetEvery != (before+int64(len(call.Messages)))/forgetEvery {
+			fake.Forget()
+		}
+		return stack.PublishFault{}
+	})
+}
+
+// floorPublisher acknowledges at once: what remains is the database's cost.
+type floorPublisher struct{ recorder *recorder }
+
+func (p floorPublisher) Publish(_ context.Context, _ string, msgs []outbox.Message) []outbox.Result {
+	p.recorder.record(len(msgs), func(i int) ([]byte, map[string]string) { return msgs[i].Data, msgs[i].Attributes })
+	results := make([]outbox.Result, len(msgs))
+	for i := range results {
+		results[i].MessageID = "0"
+	}
+	return results
+}
+
+func (floorPublisher) Ready(context.Context, string) error { return nil }
+
+// verifySQL reads the events that must have arrived, with what they consist of.
+const verifySQL = `
+SELECT id::text, event_type::text, aggregate_type::text, aggregate_id::text, payload_json::text, created_at, published_at IS NOT NULL
+  FROM outbox_events
+ WHERE namespace = $1`
+
+// verify compares the broker with the table.
+func (r *recorder) verify(ctx context.Context, db *database) (Delivery, error) {
+	rows, err := db.pool.Query(ctx, verifySQL, measured)
+	if err != nil {
+		return Delivery{}, err
+	}
+	defer rows.Close()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := Delivery{Unknown: r.strays}
+	known := 0
+	for rows.Next() {
+		var id, eventType, aggregateType, aggregateID string
+		var payload []byte
+		var createdAt time.Time
+		var published bool
+		if err := rows.Scan(&id, &eventType, &aggregateType, &aggregateID, &payload, &createdAt, &published); err != nil {
+			return Delivery{}, err
+		}
+		d.Expected++
+		a, ok := r.arrivals[uuid.MustParse(id)]
+		if !ok {
+			d.Missing++
+			continue
+		}
+		known++
+		d.Arrived++
+		d.Duplicates += int64(a.count) - 1
+		if !published {
+			d.Unsettled++
+		}
+		want := r.fingerprint(payload, map[string]string{
+			outbox.AttrEventID: id, outbox.AttrEventType: eventType, outbox.AttrAggregateType: aggregateType,
+			outbox.AttrAggregateID: aggregateID, outbox.AttrCreatedAt: createdAt.UTC().Format(time.RFC3339Nano),
+		})
+		if a.mixed || a.print != want {
+			d.Changed++
+		}
+	}
+	d.Unknown += int64(len(r.arrivals) - known)
+	return d, rows.Err()
+}
