@@ -72,6 +72,7 @@ func TestTwoAtOnceOneApplies(t *testing.T) {
 	first, err := migrate.Up(t.Context(), pool, migrate.Options{Progress: func(string) {
 		started.Do(func() {
 			done.Go(func() {
+				defer told.Do(func() { close(waits) }) // without a lock it never waits, and the figures below tell
 				second, err2 = migrate.Up(t.Context(), pool, migrate.Options{Progress: func(line string) {
 					if strings.Contains(line, "waiting for another migration") {
 						told.Do(func() { close(waits) })
