@@ -73,6 +73,10 @@ func exitCode(err error) int {
 	if errors.As(err, &coded) {
 		return coded.ExitCode()
 	}
+	var ran *commandError
+	if err != nil && !errors.As(err, &ran) {
+		return exitUsage
+	}
 	return exitFailed
 }
 

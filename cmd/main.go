@@ -31,8 +31,8 @@ func Run(ctx context.Context, args []string, streams Streams, environ []string) 
 	root.SetErr(streams.Err)
 
 	err := root.ExecuteContext(ctx)
-	if closeErr := app.Close(); err == nil {
-		err = closeErr
+	if closeErr := app.Close(); err == nil && closeErr != nil {
+		err = &commandError{closeErr}
 	}
 	if err == nil || (errors.Is(err, context.Canceled) && ctx.Err() != nil) {
 		return exitOK

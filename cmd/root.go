@@ -97,6 +97,14 @@ func prepare(cmd *cobra.Command) {
 			return nil
 		}
 	}
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(c *cobra.Command, given []string) error {
+			if err := run(c, given); err != nil {
+				return &commandError{err}
+			}
+			return nil
+		}
+	}
 	cmd.SuggestionsMinimumDistance = 2
 	if !cmd.Runnable() && cmd.HasSubCommands() {
 		cmd.Args = cobra.ArbitraryArgs
@@ -124,6 +132,12 @@ func missingSubcommand(cmd *cobra.Command, args []string) error {
 	}
 	return withHint(err, "%s", hint)
 }
+
+// commandError marks what a command itself returned. Whatever cobra returns without it (flags that exclude each other,
+// say) happened before the command ran and is a usage error.
+type commandError struct{ error }
+
+func (e *commandError) Unwrap() error { return e.error }
 
 // must is for errors that only a mistake in this package can cause.
 func must(err error) {

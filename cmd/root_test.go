@@ -74,7 +74,7 @@ func TestSuggestion(t *testing.T) {
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[int]error{
-		exitFailed:       errors.New("x"),
+		exitFailed:       &commandError{errors.New("x")},
 		exitUsage:        usageErrorf("x"),
 		exitNotFound:     notFoundErrorf("x"),
 		exitPrecondition: preconditionErrorf("x"),
@@ -86,6 +86,12 @@ func TestExitCodes(t *testing.T) {
 		require.Equal(t, want, exitCode(fmt.Errorf("around: %w", withHint(err, "h"))), "wrapping keeps the code")
 	}
 	require.Equal(t, exitUsage, exitCode(&configError{[]string{"x"}}))
+}
+
+// What cobra finds wrong before a command runs is the caller's mistake, whatever form cobra gives it.
+func TestErrorsBeforeTheCommandRunsAreUsageErrors(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, exitUsage, exitCode(errors.New("if any flags in the group [a b] are set none of the others can be")))
 }
 
 func TestUnreachableDatabaseIsAPrecondition(t *testing.T) {
