@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,13 +26,24 @@ func completeLive(app *App, fallback []string, read func(ctx context.Context, s 
 		defer cancel()
 		app.bindFlags(cmd) // the hook that does it for a command does not run for a completion
 		app.said = true
+		// Of a list of values the last one is being typed.
+		done, typing := "", toComplete
+		if comma := strings.LastIndex(toComplete, ","); comma >= 0 {
+			done, typing = toComplete[:comma+1], toComplete[comma+1:]
+		}
 		found := fallback
 		if store, err := app.store(ctx); err == nil {
-			if live, err := read(ctx, store, toComplete); err == nil && len(live) > 0 {
+			if live, err := read(ctx, store, typing); err == nil && len(live) > 0 {
 				found = live
 			}
 		}
-		return found, cobra.ShellCompDirectiveNoFileComp
+		var fitting []string
+		for _, value := range found {
+			if strings.HasPrefix(value, typing) {
+				fitting = append(fitting, done+value)
+			}
+		}
+		return fitting, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 

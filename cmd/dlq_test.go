@@ -1,0 +1,300 @@
+package cmd_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/cmd"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+)
+
+// dlqRig runs commands against a database with dead letters in it.
+type dlqRig struct {
+	t   *testing.T
+	db  *outboxtest.Database
+	env []string
+}
+
+func newDLQRig(t *testing.T) *dlqRig {
+	t.Helper()
+	db := outboxtest.DB(t)
+	return &dlqRig{t: t, db: db, env: []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "OUTBOXCTL_DATABASE_URL=" + db.URL,
+		"OUTBOXCTL_REDIS_URL=redis://127.0.0.1:1/0", "OUTBOXCTL_ACTOR=ann",
+	}}
+}
+
+func (r *dlqRig) exec(sql string, args ...any) {
+	r.t.Helper()
+	_, err := r.db.Pool.Exec(context.Background(), sql, args...)
+	require.NoError(r.t, err)
+}
+
+func (r *dlqRig) count(sql string) (n int) {
+	r.t.Helper()
+	require.NoError(r.t, r.db.Pool.QueryRow(context.Background(), sql).Scan(&n))
+	return n
+}
+
+// die makes n dead events with their dead letters, all with one error and payload.
+func (r *dlqRig) die(n int, message, payload string) {
+	r.t.Helper()
+	r.exec(`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, created_at, dead_at, attempt_count, last_error)
+SELECT outbox_uuid_v7(), 'order_canceled', 'vendor_order', gen_random_uuid(), $2::text::jsonb, now() - interval '2 hours', now() - interval '1 hour', 10, $3
+  FROM generate_series(1, $1::int)`, n, payload, message)
+	r.exec(`INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, failed_at, topic, fingerprint, event_created_at)
+SELECT id, event_type, aggregate_type, aggregate_id, payload_json, 'max_attempts', last_error, 10, dead_at, 'domain', last_error, created_at FROM outbox_events WHERE dead_at IS NOT NULL`)
+}
+
+func (r *dlqRig) id() (id string) {
+	r.t.Helper()
+	require.NoError(r.t, r.db.Pool.QueryRow(context.Background(), "SELECT id::text FROM outbox_dlq ORDER BY failed_at DESC, id DESC LIMIT 1").Scan(&id))
+	return id
+}
+
+// run runs one command line; tty makes all three streams terminals.
+func (r *dlqRig) run(tty bool, stdin string, args ...string) (code int, stdout, stderr string) {
+	r.t.Helper()
+	var out, err bytes.Buffer
+	streams := cmd.Streams{In: strings.NewReader(stdin), Out: &out, Err: &err, InTTY: tty, OutTTY: tty, ErrTTY: tty}
+	if tty {
+		streams.Width = 200
+	}
+	code = cmd.Run(context.Background(), args, streams, r.env)
+	return code, out.String(), err.String()
+}
+
+func TestDLQExitCodes(t *testing.T) {
+	t.Parallel()
+	r := newDLQRig(t)
+	r.die(2, "no", `{"data": {}}`)
+	id, unknown := r.id(), uuid.NewString()
+	broken := filepath.Join(t.TempDir(), "broken.json")
+	require.NoError(t, os.WriteFile(broken, []byte("{"), 0o600))
+	plan := filepath.Join(t.TempDir(), "plan.json")
+	for _, step := range []struct {
+		code int
+		args []string
+	}{
+		{0, []string{"dlq", "list"}},
+		{2, []string{"dlq"}},
+		{2, []string{"dlq", "nonsense"}},
+		{2, []string{"dlq", "list", "--state", "odd"}},
+		{2, []string{"dlq", "list", "--type", "odd"}},
+		{3, []string{"dlq", "list", "--cursor", unknown}},
+		{2, []string{"dlq", "show", "odd"}},
+		{2, []string{"dlq", "show"}},
+		{2, []string{"dlq", "show", id, "--payload", "odd"}},
+		{3, []string{"dlq", "show", unknown}},
+		{0, []string{"dlq", "show", id}},
+		{2, []string{"dlq", "replay"}},
+		{2, []string{"dlq", "replay", "--yes"}},
+		{6, []string{"dlq", "replay", id}},
+		{6, []string{"dlq", "replay", "--type", "order_canceled"}},
+		{0, []string{"dlq", "replay", id, "--dry-run"}},
+		{3, []string{"dlq", "replay", unknown, "--dry-run"}},
+		{3, []string{"dlq", "replay", unknown, "--yes"}},
+		{2, []string{"dlq", "replay", "--apply", broken, "--yes"}},
+		{2, []string{"dlq", "replay", "--apply", broken + ".missing", "--yes"}},
+		{0, []string{"dlq", "replay", "--type", "order_canceled", "--plan", plan}},
+		{4, []string{"dlq", "replay", "--type", "order_canceled", "--plan", plan}},
+		{6, []string{"dlq", "discard", id}},
+		{0, []string{"dlq", "discard", id, "--yes"}},
+		{4, []string{"dlq", "discard", id, "--yes"}},
+		{5, []string{"dlq", "replay", "--apply", plan, "--yes"}},
+		{4, []string{"dlq", "replay", id, "--yes"}},
+		{0, []string{"dlq", "restore", id, "--yes"}},
+		{5, []string{"dlq", "replay", id, unknown, "--yes"}},
+		{4, []string{"dlq", "replay", id, "--yes"}},
+		{0, []string{"dlq", "replay", "--type", "order_canceled", "--yes"}},
+		{0, []string{"dlq", "export"}},
+		{3, []string{"dlq", "export", unknown}},
+		{0, []string{"dlq", "audit"}},
+		{2, []string{"dlq", "audit", "--event", "odd"}},
+		{0, []string{"event", "list"}},
+		{2, []string{"event", "list", "--status", "odd"}},
+		{3, []string{"event", "show", unknown}},
+		{2, []string{"event", "republish"}},
+		{3, []string{"event", "republish", unknown, "--yes"}},
+		{0, []string{"why", id}},
+		{3, []string{"why", unknown}},
+		{2, []string{"why", "odd"}},
+	} {
+		code, _, stderr := r.run(false, "", step.args...)
+		require.Equal(t, step.code, code, "%v: %s", step.args, stderr)
+		if code != 0 && code != 3 {
+			require.Contains(t, stderr, "error: ", "%v", step.args)
+		}
+	}
+	r.env[2] = "OUTBOXCTL_DATABASE_URL=postgres://nobody:canary@127.0.0.1:1/x"
+	code, _, stderr := r.run(false, "", "dlq", "list")
+	require.Equal(t, 4, code)
+	require.NotContains(t, stderr, "canary")
+}
+
+// What events and brokers say is shown, never obeyed: not in any form, on a terminal or on a pipe.
+func TestHostileTextNeverReachesTheTerminal(t *testing.T) {
+	t.Parallel()
+	r := newDLQRig(t)
+	hostile := "=cmd()|\x1b]0;owned\x07\x1b[2J\u009b31m\u202Eevil\u2066\n\r\tline two\u2028\u200bend"
+	payload := `{"version": 1, "data": {"note": "\u001b[31m` + "\u009b\u202E" + `"}}`
+	r.die(1, hostile, payload)
+	r.exec("UPDATE outbox_events SET last_error = $1, broker_message_id = $1", hostile)
+	id := r.id()
+	code, _, _ := r.run(false, "", "dlq", "discard", id, "--yes", "--actor", "ann\x1b[31m", "--reason", hostile)
+	require.Equal(t, 0, code)
+	var commands [][]string
+	for _, format := range []string{"table", "wide", "json", "jsonl", "yaml", "csv", "id"} {
+		commands = append(commands, []string{"dlq", "list", "--state", "all", "-o", format}, []string{"dlq", "audit", "-o", format},
+			[]string{"dlq", "list", "--state", "all", "--group-by", "fingerprint", "-o", format}, []string{"event", "list", "-o", format})
+	}
+	for _, format := range []string{"table", "json", "yaml"} {
+		commands = append(commands, []string{"dlq", "show", id, "--payload", "pretty", "-o", format}, []string{"dlq", "show", id, "--payload", "raw", "-o", format},
+			[]string{"event", "show", id, "--payload", "raw", "-o", format}, []string{"why", id, "-o", format})
+	}
+	commands = append(commands, []string{"dlq", "export", "--state", "all"}, []string{"dlq", "restore", id, "--dry-run"},
+		[]string{"dlq", "restore", "--since", "1d", "--dry-run"}, []string{"__complete", "dlq", "show", ""}, []string{"__complete", "dlq", "list", "--fingerprint", ""})
+	for _, args := range commands {
+		for _, tty := range []bool{false, true} {
+			code, stdout, stderr := r.run(tty, "", args...)
+			require.Equal(t, 0, code, "%v: %s", args, stderr)
+			clean := stripPaint(stdout + stderr)
+			for _, bad := range clean {
+				plain := bad == '\n' || bad == '\t' || !unicode.IsControl(bad) && !unicode.Is(unicode.Bidi_Control, bad) && bad != 0x2028 && bad != 0x200b
+				require.True(t, plain, "%v (tty %v) prints %U:\n%q", args, tty, bad, clean)
+			}
+			if args[len(args)-1] == "csv" {
+				require.NotContains(t, stdout, "\n=cmd", "a formula at the start of a cell")
+				require.NotContains(t, stdout, ",=cmd", "a formula at the start of a cell")
+			}
+		}
+	}
+}
+
+// stripPaint removes the colours this program itself writes.
+func stripPaint(text string) string {
+	for _, style := range []string{"1", "2", "1;31", "31", "32", "33", "36", "0"} {
+		text = strings.ReplaceAll(text, "\x1b["+style+"m", "")
+	}
+	// What a progress bar writes to draw and to clear itself.
+	return strings.NewReplacer("\r", "", "\x1b[K", "").Replace(text)
+}
+
+func TestReplayAsksAtATerminal(t *testing.T) {
+	t.Parallel()
+	r := newDLQRig(t)
+	r.die(3, "no route to broker", `{"data": {}}`)
+	code, _, stderr := r.run(true, "n\n", "dlq", "replay", "--type", "order_canceled")
+	require.Equal(t, 6, code)
+	for _, text := range []string{"max_attempts: 3 dead letters", "no route to broker", "cause no route to broker: 3 dead letters", "replay 3 dead letters [y/N]"} {
+		require.Contains(t, stderr, text)
+	}
+	require.Equal(t, 3, r.count("SELECT count(*) FROM outbox_dlq WHERE state = 'open'"))
+	code, _, _ = r.run(true, "y\n", "dlq", "replay", "--type", "order_canceled")
+	require.Equal(t, 0, code)
+	require.Equal(t, 0, r.count("SELECT count(*) FROM outbox_dlq WHERE state = 'open'"))
+}
+
+// Killed in the middle and run again: every row is replayed once.
+func TestReplayKilledInTheMiddle(t *testing.T) {
+	t.Parallel()
+	r := newDLQRig(t)
+	const rows = 4000
+	r.die(rows, "no", `{"data": {}}`)
+	replay := exec.Command("outboxctl", "dlq", "replay", "--type", "order_canceled", "--yes", "--rate", "2000/s", "-o", "id")
+	replay.Env = r.env
+	require.NoError(t, replay.Start())
+	require.Eventually(t, func() bool { return r.count("SELECT count(*) FROM outbox_audit") > 1 }, time.Minute, 5*time.Millisecond)
+	require.NoError(t, replay.Process.Kill())
+	require.ErrorContains(t, replay.Wait(), "killed")
+	left := r.count("SELECT count(*) FROM outbox_dlq WHERE state = 'open'")
+	require.Positive(t, left, "killed too late to prove anything")
+	require.Less(t, left, rows)
+
+	code, stdout, stderr := r.run(false, "", "dlq", "replay", "--type", "order_canceled", "--yes", "-o", "id")
+	require.Equal(t, 0, code, stderr)
+	require.Equal(t, left, strings.Count(stdout, "\n"))
+	require.Equal(t, rows, r.count("SELECT sum(affected) FROM outbox_audit"))
+	require.Equal(t, rows, r.count("SELECT count(DISTINCT x) FROM outbox_audit, jsonb_array_elements_text(detail -> 'eventIds') AS x"))
+	require.Equal(t, rows, r.count("SELECT count(*) FROM outbox_event_status WHERE status = 'pending'"))
+}
+
+func TestCompletionAsksTheDatabase(t *testing.T) {
+	t.Parallel()
+	r := newDLQRig(t)
+	r.die(1, "no route", `{"data": {}}`)
+	id := r.id()
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"dlq", "show", ""}, id + "\torder_canceled max_attempts: no route\n"},
+		{[]string{"dlq", "replay", id[:4]}, id + "\t"},
+		{[]string{"dlq", "restore", ""}, ":4\n"},
+		{[]string{"dlq", "list", "--reason", "m"}, "max_attempts\nmessage_too_large\n"},
+		{[]string{"dlq", "replay", "--type", "order_c"}, "order_created\norder_canceled\n"},
+		{[]string{"dlq", "replay", "--type", "ad_paused,order_e"}, "ad_paused,order_expired\n"},
+		{[]string{"dlq", "list", "--topic", ""}, "domain\tno route\n"},
+		{[]string{"dlq", "list", "--state", ""}, "open\nreplayed\ndiscarded\nall\n"},
+		{[]string{"dlq", "list", "--group-by", ""}, "fingerprint\nreason\ntype\ntopic\n"},
+		{[]string{"event", "list", "--status", ""}, "pending\nprocessing\ndelivered\ndead\nall\n"},
+		{[]string{"why", ""}, "\tdead order_canceled\n"},
+	} {
+		code, stdout, _ := r.run(false, "", append([]string{"__complete"}, tc.args...)...)
+		require.Equal(t, 0, code)
+		require.Contains(t, stdout, tc.want, "%v", tc.args)
+	}
+	// Without a database there is still what the program itself knows, and no noise.
+	r.env[2] = "OUTBOXCTL_DATABASE_URL=postgres://nobody@127.0.0.1:1/x"
+	_, stdout, stderr := r.run(false, "", "__complete", "dlq", "list", "--reason", "max")
+	require.Contains(t, stdout, "max_attempts\n")
+	_, stdout, _ = r.run(false, "", "__complete", "dlq", "show", "")
+	require.Equal(t, ":4\n", stdout)
+	require.NotContains(t, stderr, "error")
+}
+
+// Replayed events are published, or die again as a second dead letter; the list of open ones says which.
+func TestReplayedEventsLiveOrDieAgain(t *testing.T) {
+	t.Parallel()
+	p := newPublishRig(t)
+	r := &dlqRig{t: t, db: p.db, env: append(p.env(), "OUTBOXCTL_REDIS_URL=redis://127.0.0.1:1/0", "OUTBOXCTL_ACTOR=ann")}
+	good, bad := uuid.Must(uuid.NewV7()).String(), uuid.Must(uuid.NewV7()).String()
+	for id, data := range map[string]string{good: `{}`, bad: `{"nonsense": true}`} {
+		r.exec(`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json)
+VALUES ($1::text::uuid, 'order_canceled', 'vendor_order', gen_random_uuid(),
+        jsonb_build_object('version', 1, 'eventId', $1::text, 'occurredAt', '2026-03-01T12:00:00Z', 'data', $2::text::jsonb))`, id, data)
+	}
+	publish := func() {
+		t.Helper()
+		code, _, stderr := r.run(false, "", "publish", "--once")
+		require.Equal(t, 0, code, stderr)
+	}
+	// The good one died too, of something that is mended now.
+	r.exec("UPDATE outbox_events SET dead_at = now() WHERE id = $1::text::uuid", good)
+	r.exec(`INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, topic, fingerprint)
+SELECT id, event_type, aggregate_type, aggregate_id, payload_json, 'max_attempts', 'no', 10, 'domain', 'f' FROM outbox_events WHERE id = $1::text::uuid`, good)
+	publish()
+	require.Equal(t, 2, r.count("SELECT count(*) FROM outbox_dlq WHERE state = 'open'"))
+	code, _, stderr := r.run(false, "", "dlq", "replay", good, bad, "--yes")
+	require.Equal(t, 0, code, stderr)
+	publish()
+	_, stdout, _ := r.run(false, "", "dlq", "list", "-o", "jsonl")
+	require.Equal(t, 1, strings.Count(stdout, "\n"))
+	require.Contains(t, stdout, fmt.Sprintf(`"eventId":%q`, bad))
+	_, stdout, _ = r.run(false, "", "dlq", "show", bad)
+	require.Equal(t, 2, strings.Count(stdout, "died of invalid_payload"), stdout)
+	require.Equal(t, 1, strings.Count(stdout, "replayed by ann"), stdout)
+	_, stdout, _ = r.run(false, "", "why", good)
+	require.Contains(t, stdout, "was published")
+}
