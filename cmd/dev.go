@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,6 +30,8 @@ type devOptions struct {
 	reset    bool
 	yes      bool
 	output   outputFlag
+
+	info stack.Info // known once the servers run
 }
 
 func newDevCmd(app *App, runF func(context.Context, *devOptions) error) *cobra.Command {
@@ -36,7 +39,7 @@ func newDevCmd(app *App, runF func(context.Context, *devOptions) error) *cobra.C
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run PostgreSQL, Redis and a Pub/Sub fake on this machine, ready to use",
-		Long: `Start a private PostgreSQL (from the installed programs), Redis (redis-server, or one inside this process) and a
+		Long: `Start a private PostgreSQL (from the installed programs, or downloaded where there are none), Redis (redis-server, or one inside this process) and a
 Pub/Sub fake, migrate the database, create topics and subscriptions, and run the publisher and the example consumer
 against them. Every other outboxctl command on this machine finds the stack by itself while it runs.
 
@@ -83,6 +86,7 @@ func runDev(ctx context.Context, opts *devOptions) (err error) {
 		return err
 	}
 	app.said = true // a stack that runs already is not what dev uses
+	app.Err = &lockedWriter{w: app.Err}
 	cfg, err := app.Config()
 	if err != nil {
 		return err
@@ -111,7 +115,8 @@ func runDev(ctx context.Context, opts *devOptions) (err error) {
 func serveDev(ctx context.Context, opts *devOptions, dir string) (err error) {
 	app, started := opts.app, opts.app.Now()
 	servers, err := stack.Start(ctx, stack.Params{
-		Dir: dir, PostgresPort: devPostgresPort, RedisPort: devRedisPort, PubSubPort: devPubSubPort, Durable: true, Log: app.Err,
+		Dir: dir, PostgresPort: devPostgresPort, RedisPort: devRedisPort, PubSubPort: devPubSubPort,
+		Durable: true, Download: true, Log: app.Err,
 	})
 	if err != nil {
 		return devStartError(err)
@@ -125,7 +130,7 @@ func serveDev(ctx context.Context, opts *devOptions, dir string) (err error) {
 			fmt.Fprintln(app.Err, "stopped")
 		}
 	}()
-	info := stack.Info{
+	opts.info = stack.Info{
 		PID:            os.Getpid(),
 		StartedAt:      started.UTC().Truncate(time.Second),
 		DatabaseURL:    servers.Postgres.URL(devDatabase),
@@ -133,6 +138,7 @@ func serveDev(ctx context.Context, opts *devOptions, dir string) (err error) {
 		PubSubEmulator: servers.PubSub.Addr(),
 		PubSubProject:  servers.PubSub.Project,
 	}
+	info := opts.info
 	if err := prepareDev(ctx, app, servers, info); err != nil {
 		return err
 	}
@@ -184,4 +190,16 @@ func devStartError(err error) error {
 		return withHint(coded, "%s", stack.InstallHint())
 	}
 	return coded
+}
+
+// lockedWriter keeps the lines of components that talk at the same time apart.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
 }

@@ -30,6 +30,8 @@ type PostgresParams struct {
 	// Durable keeps the defaults that survive a power cut. Without it the server is several times faster and the data is only as
 	// safe as the machine: right for tests.
 	Durable bool
+	// Download fetches the server programs when none are installed and PG_BIN does not name them.
+	Download bool
 	// Settings are added to the server's command line and win over ours.
 	Settings map[string]string
 	// Log receives a line for each slow or surprising step. May be nil.
@@ -72,7 +74,14 @@ func StartPostgres(ctx context.Context, params PostgresParams) (*Postgres, error
 	if err != nil {
 		return nil, err
 	}
-	if p.bin, err = findPostgres(ctx, major); err != nil {
+	p.bin, err = findPostgres(ctx, major)
+	if errors.Is(err, ErrNoPostgres) && params.Download && os.Getenv("PG_BIN") == "" {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, fmt.Errorf("create state folder: %w", err)
+		}
+		p.bin, err = downloadPostgres(ctx, dir, "", params.Log)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if major == 0 {
@@ -119,6 +128,13 @@ func (p *Postgres) Done() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.child.done
+}
+
+// Running reports whether the server's process lives.
+func (p *Postgres) Running() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.child.exited()
 }
 
 // ended explains an end that nobody asked for.

@@ -14,8 +14,8 @@ type Params struct {
 	Dir string
 	// PostgresPort, RedisPort and PubSubPort are taken when they are free; otherwise, and when 0, any free port is.
 	PostgresPort, RedisPort, PubSubPort int
-	// Durable is PostgresParams.Durable.
-	Durable bool
+	// Durable and Download are PostgresParams' own.
+	Durable, Download bool
 	// Log receives a line for each slow or surprising step. May be nil.
 	Log io.Writer
 }
@@ -33,7 +33,8 @@ func Start(ctx context.Context, params Params) (*Stack, error) {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
 		s.Postgres, err = StartPostgres(groupCtx, PostgresParams{
-			Dir: params.Dir, Port: params.PostgresPort, AnyPort: true, Durable: params.Durable, Log: params.Log,
+			Dir: params.Dir, Port: params.PostgresPort, AnyPort: true, Durable: params.Durable, Download: params.Download,
+			Log: params.Log,
 		})
 		return err
 	})

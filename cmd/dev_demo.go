@@ -1,0 +1,75 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/internal/demo"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/stack"
+)
+
+const (
+	demoReport        = 5 * time.Second
+	sayOutboxPatience = 3 * time.Second
+)
+
+func (o *devOptions) runDemo(ctx context.Context, app *App) error {
+	pool, err := app.Pool(ctx)
+	if err != nil {
+		return err
+	}
+	traffic := demo.New(demo.Params{Seed: o.demoSeed, Rate: o.demoRate, Report: demoReport, Now: app.Now},
+		pool, outbox.NewEmitter(app.Registry, app.Now), func(r demo.Report) {
+			fmt.Fprintln(app.Err, describeDemo(r))
+			if ctx.Err() == nil { // the last word comes when the publisher has finished, too
+				sayOutbox(ctx, app, o.info)
+			}
+		})
+	return traffic.Run(ctx)
+}
+
+func describeDemo(r demo.Report) string {
+	line := fmt.Sprintf("demo: %d events emitted, %d of them meant to fail", r.Total, r.Faulty)
+	types := slices.Sorted(maps.Keys(r.ByType))
+	slices.SortStableFunc(types, func(a, b string) int { return r.ByType[b] - r.ByType[a] })
+	for i, name := range types {
+		if i == 3 {
+			line += fmt.Sprintf(", %d more types", len(types)-i)
+			break
+		}
+		separator := ", "
+		if i == 0 {
+			separator = "; mostly "
+		}
+		line += fmt.Sprintf("%s%s %d", separator, name, r.ByType[name])
+	}
+	return line
+}
+
+// countOutbox asks three partial indexes; the published ones since the start only, so that an old stack costs no more.
+const countOutbox = `
+SELECT (SELECT count(*) FROM outbox_events WHERE published_at >= $1),
+       (SELECT count(*) FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL),
+       (SELECT count(*) FROM outbox_dlq WHERE state = 'open')`
+
+// sayOutbox tells how the events are doing. It is talk: when the database does not answer, there is nothing to say.
+func sayOutbox(ctx context.Context, app *App, info stack.Info) {
+	ctx, cancel := context.WithTimeout(ctx, sayOutboxPatience)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, info.DatabaseURL)
+	if err != nil {
+		return
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	var published, waiting, dead int64
+	if err := conn.QueryRow(ctx, countOutbox, info.StartedAt).Scan(&published, &waiting, &dead); err != nil {
+		return
+	}
+	fmt.Fprintf(app.Err, "outbox: %d published since the start, %d waiting, %d dead letters open\n", published, waiting, dead)
+}

@@ -1,0 +1,66 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/internal/broker"
+	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/stack"
+)
+
+const (
+	devDatabase = "outbox"
+	// The usual ports plus ten thousand: what listens on the usual ones is somebody's real server.
+	devPostgresPort = 15432
+	devRedisPort    = 16379
+	devPubSubPort   = 18085
+)
+
+// prepareDev makes the servers usable: a migrated database, topics and subscriptions.
+func prepareDev(ctx context.Context, parent *App, servers *stack.Stack, info stack.Info) (err error) {
+	if err := createDatabase(ctx, servers.Postgres.URL("postgres")); err != nil {
+		return err
+	}
+	app := parent.onStack(info)
+	defer func() { err = errors.Join(err, app.Close()) }()
+	pool, err := app.Pool(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := migrate.Up(ctx, pool, migrate.Options{}); err != nil {
+		return migrateError(err)
+	}
+	cfg, err := app.Config()
+	if err != nil {
+		return err
+	}
+	client, err := app.Broker(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := client.Ensure(ctx, broker.EnsureParams{Plan: brokerPlan(cfg)}); err != nil {
+		return brokerError(cfg, err)
+	}
+	return nil
+}
+
+func createDatabase(ctx context.Context, url string) (err error) {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return fmt.Errorf("create the dev database: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	var exists bool
+	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", devDatabase).Scan(&exists)
+	if err == nil && !exists {
+		_, err = conn.Exec(ctx, "CREATE DATABASE "+devDatabase)
+	}
+	if err != nil {
+		return fmt.Errorf("create the dev database: %w", err)
+	}
+	return nil
+}
