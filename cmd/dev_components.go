@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -12,8 +13,12 @@ import (
 	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
-// devStopTimeout bounds how long the servers may take to stop.
-const devStopTimeout = 20 * time.Second
+const (
+	// devStopTimeout bounds how long the servers may take to stop.
+	devStopTimeout = 20 * time.Second
+	// devServerGrace is how long a dying server's process may outlive its connections.
+	devServerGrace = time.Second
+)
 
 // A devComponent runs beside the servers until its context ends. It has an App of its own, whose configuration points at the
 // stack.
@@ -24,7 +29,10 @@ type devComponent struct {
 
 // devComponents is what dev runs besides the servers.
 func devComponents(opts *devOptions) []devComponent {
-	components := []devComponent{{"publisher", runDevPublisher}}
+	components := []devComponent{
+		{"publisher", func(ctx context.Context, app *App) error { return runPublish(ctx, &publishOptions{app: app}) }},
+		{"consumer", consumeExample},
+	}
 	if opts.demo {
 		components = append(components, devComponent{"demo", opts.runDemo})
 	}
@@ -52,9 +60,15 @@ func runComponents(ctx context.Context, opts *devOptions, info stack.Info, serve
 		})
 	}
 	err := group.Wait()
-	if servers.Postgres.Running() {
-		sayOutbox(context.WithoutCancel(ctx), opts.app, info)
+	if err != nil {
+		// A component that loses its server fails before the server's process has ended: name the cause, not the symptom.
+		settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), devServerGrace)
+		defer cancel()
+		if ended := servers.Watch(settling); ended != nil {
+			return ended
+		}
 	}
+	sayOutbox(context.WithoutCancel(ctx), opts.app, info)
 	return err
 }
 
@@ -71,6 +85,10 @@ func (a *App) onStack(info stack.Info) *App {
 	// A line for every event would bury everything else; who wants them asks with --log-level info.
 	if a.cfg.origin("log.level") == originDefault {
 		env["OUTBOXCTL_LOG_LEVEL"] = "warn"
+	}
+	// The usual port stays free for a publisher that somebody starts beside the stack.
+	if a.cfg.origin("publish.http_addr") == originDefault {
+		env["OUTBOXCTL_PUBLISH_HTTP_ADDR"] = devHTTPAddr()
 	}
 	environ := make([]string, 0, len(env))
 	for name, value := range env {
@@ -100,4 +118,14 @@ func warnShadowed(app *App) {
 			fmt.Fprintf(app.Err, "note: %s is set, so other commands in this environment use it and not this stack\n", name)
 		}
 	}
+}
+
+// devHTTPAddr is where the stack's publisher answers: always the same place unless that is taken.
+func devHTTPAddr() string {
+	listener, err := net.Listen("tcp", devPublisherAddr)
+	if err != nil {
+		return "127.0.0.1:0"
+	}
+	_ = listener.Close()
+	return devPublisherAddr
 }

@@ -18,6 +18,8 @@ const (
 	devPostgresPort = 15432
 	devRedisPort    = 16379
 	devPubSubPort   = 18085
+
+	devPublisherAddr = "127.0.0.1:19464"
 )
 
 // prepareDev makes the servers usable: a migrated database, topics and subscriptions.

@@ -130,13 +130,6 @@ func (p *Postgres) Done() <-chan struct{} {
 	return p.child.done
 }
 
-// Running reports whether the server's process lives.
-func (p *Postgres) Running() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return !p.child.exited()
-}
-
 // ended explains an end that nobody asked for.
 func (p *Postgres) ended() error {
 	return fmt.Errorf("keep PostgreSQL running: %w", explainPostgres(errors.New("it has ended by itself"), p.logPath))
