@@ -25,15 +25,15 @@ func TestPlansSurviveStaleStatistics(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(t *testing.T, conn *pgx.Conn){
 		"never analyzed": func(t *testing.T, conn *pgx.Conn) {
-			exec(t, conn, fill, 3000, false)
+			exec(t, conn, fill, 10_000, false)
 		},
 		"analyzed while nothing waited": func(t *testing.T, conn *pgx.Conn) {
-			exec(t, conn, fill, 3000, true)
+			exec(t, conn, fill, 10_000, true)
 			exec(t, conn, `ANALYZE outbox_events`)
-			exec(t, conn, fill, 3000, false)
+			exec(t, conn, fill, 10_000, false)
 		},
 		"analyzed in the middle of a backlog": func(t *testing.T, conn *pgx.Conn) {
-			exec(t, conn, fill, 3000, false)
+			exec(t, conn, fill, 10_000, false)
 			exec(t, conn, `ANALYZE outbox_events`)
 			exec(t, conn, `UPDATE outbox_events SET published_at = now()`)
 		},
@@ -46,7 +46,15 @@ func TestPlansSurviveStaleStatistics(t *testing.T) {
 			defer func() { require.NoError(t, conn.Close(context.WithoutCancel(t.Context()))) }()
 			exec(t, conn, `ALTER TABLE outbox_events SET (autovacuum_enabled = off)`)
 			prepare(t, conn)
-			owner, ids, until := uuid.NewString(), []string{uuid.NewString()}, []time.Time{time.Now()}
+			owner := uuid.NewString()
+			var ids []string
+			var until []time.Time
+			var numbers []int64
+			var charges []int32
+			for range 1000 {
+				ids, until = append(ids, uuid.NewString()), append(until, time.Now())
+				numbers, charges = append(numbers, 0), append(charges, 0)
+			}
 
 			claim := explain(t, conn, claimSQL, int64(0), "", "", []string{}, []string{}, 1000, int64(1<<20), owner, int64(30_000))
 			require.Contains(t, claim, "Index Scan using outbox_events_seq_claim_idx")
@@ -54,8 +62,8 @@ func TestPlansSurviveStaleStatistics(t *testing.T) {
 			require.NotContains(t, claim, "Sort")
 			for _, settle := range []string{
 				explain(t, conn, deliveredSQL, owner, ids, until, ids),
-				explain(t, conn, failedSQL, owner, ids, until, ids, []int64{0}, []int32{0}),
-				explain(t, conn, deadSQL, owner, ids, until, ids, ids, ids, ids, []int32{0}),
+				explain(t, conn, failedSQL, owner, ids, until, ids, numbers, charges),
+				explain(t, conn, deadSQL, owner, ids, until, ids, ids, ids, ids, charges),
 				explain(t, conn, releasedSQL, owner, ids, until),
 			} {
 				require.Contains(t, settle, "Function Scan on v")
