@@ -7,7 +7,7 @@ import (
 )
 
 // What became of a message, as the label "outcome" of
-// outboxctl_consumer_messages_total. The keeper's outcomes keep their names.
+// outbox_consumer_messages_total. The keeper's outcomes keep their names.
 const (
 	outcomeProcessed  = "processed"
 	outcomeUnmarked   = "processed_unmarked"
@@ -41,26 +41,26 @@ func newMetrics(consumer string, reg prometheus.Registerer) *metrics {
 	labels := prometheus.Labels{"consumer": consumer}
 	m := &metrics{
 		messages: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "outboxctl_consumer_messages_total", Help: "Messages settled, by outcome.", ConstLabels: labels,
+			Name: "outbox_consumer_messages_total", Help: "Messages settled, by outcome.", ConstLabels: labels,
 		}, []string{"outcome"}),
 		redelivered: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "outboxctl_consumer_redelivered_total", Help: "Messages that Pub/Sub delivered more than once, as far as it counts.", ConstLabels: labels,
+			Name: "outbox_consumer_redelivered_total", Help: "Messages that Pub/Sub delivered more than once, as far as it counts.", ConstLabels: labels,
 		}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "outboxctl_consumer_in_flight", Help: "Messages being handled.", ConstLabels: labels,
+			Name: "outbox_consumer_in_flight", Help: "Messages being handled.", ConstLabels: labels,
 		}),
 		parked: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "outboxctl_consumer_parked", Help: "Messages waiting to be nacked.", ConstLabels: labels,
+			Name: "outbox_consumer_parked", Help: "Messages waiting to be nacked.", ConstLabels: labels,
 		}),
 		away: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "outboxctl_consumer_dependency_away", Help: "1 while receiving is paused because the dependency gives no answer.", ConstLabels: labels,
+			Name: "outbox_consumer_dependency_away", Help: "1 while receiving is paused because the dependency gives no answer.", ConstLabels: labels,
 		}, []string{"dependency"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "outboxctl_consumer_handle_seconds", Help: "Time from receiving an event to its outcome.", ConstLabels: labels,
+			Name: "outbox_consumer_handle_seconds", Help: "Time from receiving an event to its outcome.", ConstLabels: labels,
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}),
 		lag: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "outboxctl_consumer_lag_seconds", Help: "Age of an event, since its row was created, when its effect was committed.", ConstLabels: labels,
+			Name: "outbox_consumer_lag_seconds", Help: "Age of an event, since its row was created, when its effect was committed.", ConstLabels: labels,
 			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600},
 		}),
 	}
