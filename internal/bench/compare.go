@@ -10,14 +10,14 @@ import (
 
 // The criteria of the modes that drain.
 const (
-	minSpeedUp        = 40.0 // over row by row
-	minOfFloor        = 0.7
-	minHOTShare       = 0.95
-	minBehindHead     = 0.5 // of the rate without
-	maxBacklogCost    = 1.3
-	maxHistoryCost    = 1.2
-	maxPublisherBytes = 120 << 20
-	smallBacklog      = 10_000
+	minSpeedUp      = 40.0 // over row by row
+	minOfFloor      = 0.7
+	minHOTShare     = 0.95
+	minBehindHead   = 0.5 // of the rate without
+	maxBacklogCost  = 1.3
+	maxHistoryCost  = 1.2
+	maxPublisherMiB = 120.0
+	smallBacklog    = 10_000
 	// rounds is how often compared drains are repeated, in turn; the best of each
 	// counts, since whatever disturbs a run only makes it slower.
 	rounds = 2
@@ -66,7 +66,7 @@ func (s *session) better(ctx context.Context, p Params, so *Report) (*Report, er
 func (r *Report) checkShape() {
 	r.atLeast("HOT share of claims", r.HOTShare, minHOTShare)
 	if r.Processes && r.MemoryBytes > 0 {
-		r.atMost("publisher memory in bytes", float64(r.MemoryBytes), maxPublisherBytes)
+		r.atMost("publisher memory in MiB", float64(r.MemoryBytes)/(1<<20), maxPublisherMiB)
 	}
 }
 

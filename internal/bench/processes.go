@@ -16,7 +16,7 @@ import (
 const memoryEvery = 50 * time.Millisecond
 
 // drainOutside empties the outbox with processes of their own and returns the time
-// from the first start to the last exit, and the largest resident size.
+// from their start to the last arrival, and the largest resident size.
 func (r *run) drainOutside(ctx context.Context) (took time.Duration, memory int64, err error) {
 	var largest atomic.Int64
 	began := time.Now()
@@ -25,7 +25,7 @@ func (r *run) drainOutside(ctx context.Context) (took time.Duration, memory int6
 		running.Go(func() error { return r.process(ctx, &largest) })
 	}
 	err = running.Wait()
-	return time.Since(began), largest.Load(), err
+	return r.recorder.lastArrival().Sub(began), largest.Load(), err
 }
 
 // process runs one outboxctl publish --once.

@@ -25,6 +25,7 @@ type recorder struct {
 	arrivals map[uuid.UUID]arrival
 	strays   int64 // without an event id
 	total    int64
+	last     time.Time
 }
 
 type arrival struct {
@@ -78,7 +79,15 @@ func (r *recorder) record(n int, message func(i int) (data []byte, attrs map[str
 		r.arrivals[m.id] = a
 	}
 	r.total += int64(n)
+	r.last = time.Now()
 	return r.total
+}
+
+// lastArrival is when the broker last received something.
+func (r *recorder) lastArrival() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
 }
 
 // watch records everything the fake receives on a topic. What is sent to one it does
