@@ -1,0 +1,155 @@
+package cmd
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+)
+
+// eventWorld is a stack of real servers with topics, and the environment that points at it.
+type eventWorld struct {
+	t   *testing.T
+	db  *outboxtest.Database
+	rdb *outboxtest.RedisDB
+	env []string
+}
+
+func newEventWorld(t *testing.T) *eventWorld {
+	t.Helper()
+	fake := outboxtest.PubSub(t)
+	w := &eventWorld{t: t, db: outboxtest.DB(t), rdb: outboxtest.Redis(t)}
+	w.env = []string{
+		"DATABASE_URL=" + w.db.URL, "REDIS_URL=" + w.rdb.URL, "PUBSUB_EMULATOR_HOST=" + fake.Addr(),
+		"GOOGLE_CLOUD_PROJECT=" + fake.Project, "OUTBOXCTL_ACTOR=tester",
+	}
+	return w
+}
+
+// ok runs a command that must succeed and returns its output.
+func (w *eventWorld) ok(args ...string) string {
+	w.t.Helper()
+	code, out, stderr := runCLI(w.t, w.env, args...)
+	require.Equal(w.t, exitOK, code, "%v: %s", args, stderr)
+	return out
+}
+
+// fails runs a command that must end with code and returns what it said.
+func (w *eventWorld) fails(code int, args ...string) string {
+	w.t.Helper()
+	got, out, stderr := runCLI(w.t, w.env, args...)
+	require.Equal(w.t, code, got, "%v: %s%s", args, out, stderr)
+	return stderr
+}
+
+func (w *eventWorld) count(query string, args ...any) (n int) {
+	w.t.Helper()
+	require.NoError(w.t, w.db.Pool.QueryRow(w.t.Context(), query, args...).Scan(&n))
+	return n
+}
+
+func (w *eventWorld) show(id string) (row idemRow) {
+	w.t.Helper()
+	var rows []idemRow
+	require.NoError(w.t, json.Unmarshal([]byte(w.ok("idem", "show", id, "-o", "json")), &rows))
+	require.Len(w.t, rows, 1)
+	return rows[0]
+}
+
+// An event goes from emit to notification, is known to Redis and inbox, and is forgotten on request.
+func TestAnEventIsConsumedShownAndForgotten(t *testing.T) {
+	t.Parallel()
+	w := newEventWorld(t)
+	require.Contains(t, w.fails(exitNotFound, "consume", "--example"), "outboxctl topic ensure")
+	w.ok("topic", "ensure")
+	id := strings.TrimSpace(w.ok("emit", "--type", "license_status_changed", "--aggregate-id", uuid.NewString(),
+		"--data", `{"licenseId":"`+uuid.NewString()+`","storeId":"`+uuid.NewString()+`","status":"rejected","reason":"expired"}`))
+	w.ok("publish", "--once")
+	w.ok("consume", "--example", "--count", "1", "--http-addr", "127.0.0.1:0")
+	require.Equal(t, 1, w.count(`SELECT count(*) FROM notifications WHERE event_id = $1 AND audience = 'store' AND reason = 'expired'`, id))
+
+	row := w.show(id)
+	require.Equal(t, "compliance", row.Consumer)
+	require.Equal(t, "processed", row.State)
+	require.Equal(t, "pf:evt:processed:compliance:"+id, row.Key)
+	require.NotNil(t, row.InboxAt)
+	require.NotNil(t, row.ExpiresAt)
+
+	forget := []string{"idem", "forget", id, "--consumer", "compliance"}
+	require.Contains(t, w.fails(exitUsage, forget...), "--reason")
+	require.Contains(t, w.fails(exitUsage, "idem", "forget", id, "--reason", "x"), "--consumer")
+	require.Contains(t, w.fails(exitRefused, append(forget, "--reason", "TICKET-7")...), "--yes")
+	w.ok(append(forget, "--dry-run")...)
+	require.Equal(t, "processed", w.show(id).State, "neither a refusal nor a dry run forgets")
+	require.Zero(t, w.count(`SELECT count(*) FROM outbox_audit WHERE action LIKE 'idem%'`))
+
+	w.ok(append(forget, "--reason", "TICKET-7", "--yes")...)
+	require.Equal(t, "unknown", w.show(id).State)
+	require.NotNil(t, w.show(id).InboxAt, "the inbox row stays unless asked for")
+	require.Equal(t, 1, w.count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget' AND actor = 'tester' AND reason = 'TICKET-7'
+		AND detail->>'eventId' = $1 AND detail->>'consumer' = 'compliance' AND detail->>'state' = 'processed'`, id))
+
+	require.Contains(t, w.fails(exitNotFound, append(forget, "--reason", "again", "--yes")...), "--inbox")
+	w.ok(append(forget, "--reason", "again", "--inbox", "--yes")...)
+	require.Nil(t, w.show(id).InboxAt)
+	w.fails(exitNotFound, append(forget, "--reason", "once more", "--inbox", "--yes")...)
+}
+
+func TestForgetLeavesARunningHandlerAlone(t *testing.T) {
+	t.Parallel()
+	w := newEventWorld(t)
+	id := uuid.Must(uuid.NewV7())
+	keeper, err := idem.New(w.rdb.Client, idem.Config{Owner: "worker/7"})
+	require.NoError(t, err)
+	_, _, err = keeper.Begin(t.Context(), "compliance", id)
+	require.NoError(t, err)
+
+	forget := []string{"idem", "forget", id.String(), "--consumer", "compliance", "--reason", "x", "--yes"}
+	require.Contains(t, w.fails(exitPrecondition, forget...), "worker/7")
+	require.Zero(t, w.count(`SELECT count(*) FROM outbox_audit`))
+	w.ok(append(forget, "--force")...)
+	entry, err := keeper.Lookup(t.Context(), "compliance", id)
+	require.NoError(t, err)
+	require.Equal(t, idem.StateUnknown, entry.State)
+}
+
+// A key that changes between the look and the deletion stays, and the audit trail says so.
+func TestForgetRecordsWhatItCouldNotDo(t *testing.T) {
+	t.Parallel()
+	w := newEventWorld(t)
+	id := uuid.Must(uuid.NewV7())
+	keeper, err := idem.New(w.rdb.Client, idem.Config{})
+	require.NoError(t, err)
+	_, err = keeper.CheckAndMarkProcessed(t.Context(), "compliance", id, idem.DefaultTTL)
+	require.NoError(t, err)
+	stale, err := keeper.Lookup(t.Context(), "compliance", id)
+	require.NoError(t, err)
+	require.NoError(t, keeper.Delete(t.Context(), "compliance", id))
+
+	opts := &idemForgetOptions{app: newApp(Streams{}, w.env), consumer: "compliance", audit: auditFlags{actor: "tester", reason: "x"}}
+	var result forgetResult
+	err = opts.forget(t.Context(), keeper, w.db.Pool, stale, &result)
+	require.Equal(t, exitPrecondition, exitCode(err))
+	require.False(t, result.Forgotten)
+	require.Equal(t, 1, w.count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget' AND id = $1`, result.AuditID))
+	require.Equal(t, 1, w.count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget_undone' AND (detail->>'auditId')::bigint = $1`, result.AuditID))
+}
+
+func TestConsumeRefusals(t *testing.T) {
+	t.Parallel()
+	w := newEventWorld(t)
+	require.Contains(t, w.fails(exitUsage, "consume"), "hint: outboxctl consume --example")
+	said := w.fails(exitUsage, "consume", "--example", "--fail-rate", "2", "--concurrency", "-1", "--consumer", "a:b", "--streams", "-1")
+	for _, problem := range []string{"fail rate", "concurrency", "consumer name", "streams"} {
+		require.Contains(t, said, problem)
+	}
+	w.fails(exitUsage, "idem", "show", "not-a-uuid")
+	w.fails(exitUsage, "idem", "show", uuid.NewString(), "--consumer", "a:b")
+	w.env = append(w.env, "REDIS_URL=redis://127.0.0.1:1/0")
+	w.fails(exitPrecondition, "idem", "show", uuid.NewString())
+}
