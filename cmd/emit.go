@@ -122,7 +122,7 @@ func runEmit(ctx context.Context, opts *emitOptions) error {
 	if w.already > 0 {
 		fmt.Fprintln(opts.app.Err, "already enqueued: an event with this dedupe key is there, nothing written")
 	}
-	return w.out.Close()
+	return w.close()
 }
 
 // check finds flags that contradict each other.

@@ -39,7 +39,7 @@ func runEmitStream(ctx context.Context, opts *emitOptions, emitter *outbox.Emitt
 		return err
 	}
 	opts.saySummary(w, opts.app.Now().Sub(start))
-	return w.out.Close()
+	return w.close()
 }
 
 // writeStream moves batches into transactions until the stream ends.

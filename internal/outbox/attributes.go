@@ -50,20 +50,29 @@ func ParseHeaders(raw json.RawMessage) (map[string]string, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
 	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &members); err != nil {
+	members, err := jsonMembers(raw, "headers")
+	if err != nil {
 		return nil, errors.New("headers are not a JSON object")
 	}
 	headers := make(map[string]string, len(members))
-	for name, value := range members {
-		var s string
-		if value[0] != '"' || json.Unmarshal(value, &s) != nil {
-			return nil, fmt.Errorf("header %q is not a string", shortText(name))
+	for _, m := range members {
+		value, ok := jsonString(m.value)
+		if !ok {
+			return nil, fmt.Errorf("header %q is not a string", shortText(m.name))
 		}
-		if isOwnAttribute(name) {
-			return nil, fmt.Errorf("header %q is an attribute the publisher sets", name)
+		if isOwnAttribute(m.name) {
+			return nil, fmt.Errorf("header %q is an attribute the publisher sets", m.name)
 		}
-		headers[name] = s
+		headers[m.name] = value
 	}
 	return headers, nil
+}
+
+// ownAttributeBytes is what the five weigh in a message. created_at is the
+// database's to set; the longest form it can be printed in is assumed.
+func ownAttributeBytes(eventType, aggregateType string) int {
+	const id, longestTime = len("00000000-0000-0000-0000-000000000000"), len("2006-01-02T15:04:05.999999Z")
+	return attributeBytes(len(AttrEventID), id) + attributeBytes(len(AttrEventType), len(eventType)) +
+		attributeBytes(len(AttrAggregateType), len(aggregateType)) + attributeBytes(len(AttrAggregateID), id) +
+		attributeBytes(len(AttrCreatedAt), longestTime)
 }

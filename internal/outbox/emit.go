@@ -108,18 +108,12 @@ func (e *Emitter) Prepare(p EmitParams) (Prepared, error) {
 	}
 	envelope, size := e.envelope(p, id, topic != "", bad)
 	if len(bad.Problems) == 0 {
-		// created_at is the database's; the longest it can be printed is assumed.
-		longest := time.Date(2026, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
-		attrs := Attributes(id.String(), p.Type, aggregate, p.AggregateID.String(), longest, p.Headers)
-		checkSize(size, attrs, bad)
+		checkSize(MessageBytes(size, p.Headers)+ownAttributeBytes(p.Type, aggregate), bad)
 	}
 	if len(bad.Problems) > 0 {
 		return Prepared{}, bad
 	}
-	row, err := json.Marshal(emitRow{
-		ID: id, EventType: p.Type, AggregateType: aggregate, AggregateID: p.AggregateID, Payload: envelope,
-		DedupeKey: p.DedupeKey, TenantID: p.TenantID, Namespace: p.namespace(), Headers: p.Headers, MaxAttempts: p.MaxAttempts,
-	})
+	row, err := p.row(id, aggregate, envelope)
 	if err != nil {
 		return Prepared{}, fmt.Errorf("encode event: %w", err)
 	}
@@ -193,13 +187,9 @@ func checkHeaders(headers map[string]string, bad *InvalidError) {
 	}
 }
 
-func checkSize(bodyBytes int, attrs map[string]string, bad *InvalidError) {
-	switch err := checkLimits(bodyBytes, attrs).(type) { //nolint:errorlint // made here, never wrapped
-	case nil:
-	case *TooLargeError:
-		bad.TooLarge = err
-		bad.add("data", "is too large: a message of %d bytes with its attributes, at most %d are allowed", err.Size, err.Max)
-	default:
-		bad.add("headers", "%s", err)
+func checkSize(size int, bad *InvalidError) {
+	if size > MaxMessageBytes {
+		bad.TooLarge = &TooLargeError{What: "message", Size: size, Max: MaxMessageBytes, unit: "bytes with its attributes"}
+		bad.add("data", "is too large: a message of %d bytes with its attributes, at most %d are allowed", size, MaxMessageBytes)
 	}
 }

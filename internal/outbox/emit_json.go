@@ -89,8 +89,8 @@ func decodeEventField(p *EmitParams, m jsonMember, bad *InvalidError) {
 // decodeText reads a string that is not empty: an empty dedupe key or namespace is
 // a variable that was not set, not a choice.
 func decodeText(m jsonMember, bad *InvalidError) string {
-	var s string
-	if m.value[0] != '"' || json.Unmarshal(m.value, &s) != nil {
+	s, ok := jsonString(m.value)
+	if !ok {
 		bad.add(m.name, "must be a string")
 		return ""
 	}

@@ -47,8 +47,8 @@ func TestPrepareBuildsTheRow(t *testing.T) {
 	require.Equal(t, `{"id":"018f3f6e-0000-7000-8000-00000000000e","event_type":"reservation_released","aggregate_type":"vendor_order",`+
 		`"aggregate_id":"018f3f6e-0000-7000-8000-00000000000a","payload":{"version":1,"eventId":"018f3f6e-0000-7000-8000-00000000000e",`+
 		`"occurredAt":"2026-03-04T05:06:07Z","actor":{"userId":"u-1","role":"admin"},"data":{"orderId":"018f3f6e-0000-7000-8000-00000000000a"}},`+
-		`"dedupe_key":"018f3f6e-0000-7000-8000-0000000000aa/release-1","tenant_id":"018f3f6e-0000-7000-8000-0000000000aa",`+
-		`"namespace":"shop","headers":{"traceparent":"00-ab"},"max_attempts":3}`, string(got.row))
+		`"tenant_id":"018f3f6e-0000-7000-8000-0000000000aa","namespace":"shop",`+
+		`"dedupe_key":"018f3f6e-0000-7000-8000-0000000000aa/release-1","headers":{"traceparent":"00-ab"},"max_attempts":3}`, string(got.row))
 
 	least, err := testEmitter().Prepare(EmitParams{
 		Type: registry.TypeMediaUploaded, AggregateID: uuid.MustParse(testTenant), Data: struct{}{},

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"bytes"
+	"encoding/json"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -60,6 +61,19 @@ func jsonMembers(text []byte, field string) ([]jsonMember, error) {
 		return nil, &jsonError{field, "must be an object"}
 	}
 	return s.members, nil
+}
+
+// jsonString reads a value that jsonMembers returned, if it is a string.
+func jsonString(value []byte) (string, bool) {
+	if value[0] != '"' {
+		return "", false
+	}
+	if bytes.IndexByte(value, '\\') < 0 {
+		return string(value[1 : len(value)-1]), true
+	}
+	var s string
+	err := json.Unmarshal(value, &s)
+	return s, err == nil
 }
 
 // jsonScan is one walk over a text.

@@ -51,10 +51,6 @@ func (e *AttributeError) Error() string {
 // CheckLimits says whether the broker could take a message. The error is a
 // *TooLargeError or an *AttributeError.
 func CheckLimits(body []byte, attrs map[string]string) error {
-	return checkLimits(len(body), attrs)
-}
-
-func checkLimits(bodyBytes int, attrs map[string]string) error {
 	if len(attrs) > MaxAttributes {
 		return &TooLargeError{What: "attributes", Size: len(attrs), Max: MaxAttributes, unit: "attributes"}
 	}
@@ -63,7 +59,7 @@ func checkLimits(bodyBytes int, attrs map[string]string) error {
 			return err
 		}
 	}
-	if size := MessageBytes(bodyBytes, attrs); size > MaxMessageBytes {
+	if size := MessageBytes(len(body), attrs); size > MaxMessageBytes {
 		return &TooLargeError{What: "message", Size: size, Max: MaxMessageBytes, unit: "bytes with its attributes"}
 	}
 	return nil
@@ -97,9 +93,13 @@ func MessageBytes(bodyBytes int, attrs map[string]string) int {
 		size = fieldBytes(bodyBytes)
 	}
 	for name, value := range attrs {
-		size += fieldBytes(fieldBytes(len(name)) + fieldBytes(len(value)))
+		size += attributeBytes(len(name), len(value))
 	}
 	return size
+}
+
+func attributeBytes(name, value int) int {
+	return fieldBytes(fieldBytes(name) + fieldBytes(value))
 }
 
 // fieldBytes is the size of a length-delimited protobuf field with a one-byte tag.
