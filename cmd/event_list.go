@@ -95,6 +95,8 @@ What has no index is looked for in short steps of ten thousand rows: pressing Ct
 	}
 	statuses := append(eventStatuses(), "all")
 	cmd.Flags().StringVar(&opts.filter.status, "status", "all", "in this `status`: "+strings.Join(statuses, ", "))
+	cmd.Flags().StringVar(&opts.filter.status, "state", "all", "the same as --status")
+	must(cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp)))
 	must(cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp)))
 	addEventFilterFlags(app, cmd, &opts.filter, "emitted")
 	cmd.Flags().IntVar(&opts.limit, "limit", defaultListLimit, "how many rows to show; 0 shows all")

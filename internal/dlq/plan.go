@@ -71,10 +71,11 @@ func (s *Store) WritePlan(ctx context.Context, w io.Writer, h PlanHeader, source
 			if err != nil {
 				return n, skipped, fmt.Errorf("encode plan: %w", err)
 			}
+			separator := ""
 			if n > 0 {
-				out.WriteByte(',')
+				separator = ","
 			}
-			fmt.Fprintf(out, "\n    %s", doc)
+			fmt.Fprintf(out, "%s\n    %s", separator, doc)
 			n++
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -135,7 +136,7 @@ func (p *PlanReader) expect(want json.Token) error {
 
 // noEOF keeps a plan that was cut off from looking like the regular end of something.
 func noEOF(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
