@@ -35,6 +35,10 @@ func (w withServers) Run() int {
 //
 //	database [empty]   a fresh migrated (or empty) database, found through DATABASE_URL
 //	sql QUERY          runs a query and prints its rows to stdout, cells separated by |
+//	statedir           a state folder for a dev stack of the story's own
+//	until PATTERN CMD  runs CMD until it succeeds and its standard output matches
+//	keep VARIABLE      puts the first line of the last output into a variable
+//	shell LINE         runs a line as a person would type it into a shell
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -49,7 +53,11 @@ func TestScripts(t *testing.T) {
 				}
 				ts.Setenv("DATABASE_URL", create(t).URL)
 			},
-			"sql": scriptSQL,
+			"sql":      scriptSQL,
+			"statedir": scriptStateDir(t),
+			"until":    scriptUntil,
+			"keep":     scriptKeep,
+			"shell":    scriptShell,
 		},
 	})
 }
