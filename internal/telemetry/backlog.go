@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -80,7 +81,7 @@ func (b *Backlog) sample(ctx context.Context) (wait time.Duration) {
 		b.mu.Lock()
 		b.last, b.at = s, began
 		b.mu.Unlock()
-	case context.Cause(ctx) != context.Canceled:
+	case !errors.Is(ctx.Err(), context.Canceled):
 		b.trouble("sample the backlog", err)
 	}
 	return max(sampleEvery, sampleShare*took)

@@ -121,7 +121,7 @@ func TestLogTellsTheSameTroubleOnce(t *testing.T) {
 		l := telemetry.NewLog(zerolog.New(&out).Level(zerolog.InfoLevel))
 		for range 100 {
 			l.Claimed(outbox.ClaimReport{Err: errors.New("connection refused")})
-			time.Sleep(300 * time.Millisecond)
+			<-time.After(300 * time.Millisecond)
 		}
 		require.Equal(t, 3, strings.Count(out.String(), "cannot claim"), "thirty seconds, three lines")
 	})
@@ -145,7 +145,7 @@ func TestBacklogShowsNothingItHasNotSeen(t *testing.T) {
 		require.Equal(t, 2, testutil.CollectAndCount(b), "rows and bytes in flight are known without a query")
 		require.Equal(t, 1, troubles)
 		fail = false
-		time.Sleep(15 * time.Second)
+		<-time.After(15 * time.Second)
 		require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(`
 # HELP outbox_backlog_events Events neither published nor dead.
 # TYPE outbox_backlog_events gauge
