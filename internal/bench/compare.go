@@ -17,7 +17,9 @@ const (
 	maxBacklogCost  = 1.3
 	maxHistoryCost  = 1.2
 	maxPublisherMiB = 120.0
-	smallBacklog    = 10_000
+	// backingOffAttempts is how often the rows of backing-off have failed.
+	backingOffAttempts = 3
+	smallBacklog       = 10_000
 	// rounds is how often compared drains are repeated, in turn; the best of each
 	// counts, since whatever disturbs a run only makes it slower.
 	rounds = 2
@@ -83,7 +85,7 @@ func (s *session) publishers(ctx context.Context) (*Report, error) {
 
 // behindHead drains behind rows that cannot be claimed.
 func (s *session) behindHead(ctx context.Context) (*Report, error) {
-	head := filling{eventType: registry.TypeOrderCreated, attempts: 3, dueIn: time.Hour, namespace: "default"}
+	head := filling{eventType: registry.TypeOrderCreated, attempts: backingOffAttempts, dueIn: time.Hour, namespace: "default"}
 	if s.params.Mode == ModePausedTopic {
 		head = filling{eventType: registry.TypePaymentSettled, namespace: "default"}
 	}

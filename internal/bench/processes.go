@@ -38,6 +38,7 @@ func (r *run) process(ctx context.Context, largest *atomic.Int64) error {
 		args = append(args, "--batch-size", fmt.Sprint(r.params.BatchSize))
 	}
 	cmd := exec.CommandContext(ctx, r.params.Executable, args...)
+	cmd.Args[0] = "outboxctl" // whatever the file is called
 	// Nothing of the caller's own configuration, and nothing secret in the arguments.
 	cmd.Env = []string{
 		"OUTBOXCTL_DATABASE_URL=" + r.db.url,

@@ -30,6 +30,8 @@ type Report struct {
 	CPUShare         float64 `json:"cpuShare,omitempty"`
 	QueriesPerSecond float64 `json:"queriesPerSecond,omitempty"`
 
+	// HeadDisturbed counts rows in the way that a publisher charged or changed.
+	HeadDisturbed int64 `json:"headDisturbed"`
 	// LeasesLost counts rows whose settle came too late, Troubles the errors the
 	// publishers got over. On a machine that keeps up both are zero.
 	LeasesLost int64    `json:"leasesLost"`

@@ -213,7 +213,30 @@ func (r *run) finish(ctx context.Context, report *Report, before counters) error
 	if !report.Delivery.Exact() {
 		return fmt.Errorf("%w: %+v", ErrWrong, report.Delivery)
 	}
-	return nil
+	if report.HeadDisturbed, err = r.disturbed(ctx); err != nil || report.HeadDisturbed == 0 {
+		return err
+	}
+	return fmt.Errorf("%d of %d rows that had to be left alone were changed", report.HeadDisturbed, r.params.Head)
+}
+
+// disturbed counts rows in the way that do not look as they were put there.
+func (r *run) disturbed(ctx context.Context) (n int64, err error) {
+	attempts := 0
+	switch r.params.Mode {
+	case ModeBackingOff:
+		attempts = backingOffAttempts
+	case ModePausedTopic:
+	default:
+		return 0, nil
+	}
+	err = r.db.pool.QueryRow(ctx, `
+SELECT count(*) FROM outbox_events
+ WHERE namespace <> $1 AND (attempt_count <> $2 OR published_at IS NOT NULL OR dead_at IS NOT NULL OR locked_by IS NOT NULL)`,
+		measured, attempts).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("look at the rows in the way: %w", err)
+	}
+	return n, nil
 }
 
 // number prints a bound without needless digits.
