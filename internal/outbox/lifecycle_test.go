@@ -113,8 +113,9 @@ func TestRefusedVerdictDoesNotTakeTheOthersDown(t *testing.T) {
 		poison := &refusingStore{Store: b.store, id: b.store.all()[41].ID}
 		d, err := New(Config{EventTypes: []string{"red"}}, poison, b.broker, memCatalogue{}, b.observer, nil)
 		require.NoError(t, err)
-		start(t, d)
+		stop := start(t, d)
 		time.Sleep(time.Second)
+		stop()
 		require.Equal(t, 99, b.store.count(isPublished))
 		require.Len(t, b.observer.troubles, 1)
 	})
@@ -196,8 +197,9 @@ func TestRowsOfALateClaimAreGivenBackUnsent(t *testing.T) {
 			}
 			return 0
 		}
-		start(t, b.Dispatcher)
+		stop := start(t, b.Dispatcher)
 		time.Sleep(10 * time.Second)
+		stop()
 		require.Equal(t, []string{"send: " + errTooLate.Error()}, b.observer.troubles)
 		for _, r := range b.store.all() {
 			require.Equal(t, 1, b.broker.times(r.ID))

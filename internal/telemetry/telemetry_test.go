@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,21 +131,22 @@ func TestLogTellsTheSameTroubleOnce(t *testing.T) {
 func TestBacklogShowsNothingItHasNotSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := prometheus.NewRegistry()
-		var troubles int
-		fail := true
+		var troubles atomic.Int64
+		var fail atomic.Bool
+		fail.Store(true)
 		b := telemetry.NewBacklog(r, func(context.Context) (telemetry.Sample, error) {
-			if fail {
+			if fail.Load() {
 				return telemetry.Sample{}, errors.New("away")
 			}
 			return telemetry.Sample{Backlog: 12, OldestAgeSeconds: 30, AtMaxAttempts: 2}, nil
-		}, func() (int, int64) { return 5, 500 }, func(string, error) { troubles++ })
+		}, func() (int, int64) { return 5, 500 }, func(string, error) { troubles.Add(1) })
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); b.Run(ctx) }()
 		synctest.Wait()
 		require.Equal(t, 2, testutil.CollectAndCount(b), "rows and bytes in flight are known without a query")
-		require.Equal(t, 1, troubles)
-		fail = false
+		require.Equal(t, int64(1), troubles.Load())
+		fail.Store(false)
 		<-time.After(15 * time.Second)
 		require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(`
 # HELP outbox_backlog_events Events neither published nor dead.
