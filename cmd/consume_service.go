@@ -20,9 +20,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/idem"
 )
 
-// consumeMaxConns is enough connections for any concurrency: handlers spend most of their time elsewhere.
-const consumeMaxConns = 16
-
 // consumeService is a worker with everything around it.
 type consumeService struct {
 	cfg      *Config
@@ -49,7 +46,7 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *Config) (
 	s.log = app.Log().With().Str("consumer", settings.WithDefaults().Name).Logger()
 	settings.Log = s.log
 
-	pool, err := openPool(ctx, cfg, poolParams{name: "outboxctl consume", maxConns: consumeMaxConns})
+	pool, err := openPool(ctx, cfg, poolParams{name: "outboxctl consume", maxConns: consumer.DefaultConnections})
 	if err != nil {
 		return nil, err
 	}

@@ -6,12 +6,25 @@ import (
 
 	"cloud.google.com/go/pubsub/v2"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/idem"
-	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
+
+// widePool has as many connections as the command gives the worker: a commit
+// waits for the disk, and commits that wait together share one flush.
+func widePool(b *testing.B, url string) *pgxpool.Pool {
+	b.Helper()
+	config, err := pgxpool.ParseConfig(url)
+	require.NoError(b, err)
+	config.MaxConns = consumer.DefaultConnections
+	pool, err := pgxpool.NewWithConfig(b.Context(), config)
+	require.NoError(b, err)
+	b.Cleanup(pool.Close)
+	return pool
+}
 
 // BenchmarkWorker drains a waiting subscription through the whole consumer:
 // Pub/Sub fake, Redis, handler, inbox, acknowledgement.
@@ -21,7 +34,7 @@ func BenchmarkWorker(b *testing.B) {
 	for _, streams := range []int{16, consumer.EmulatorStreams, 128} {
 		b.Run(fmt.Sprintf("streams=%d", streams), func(b *testing.B) {
 			w := newWorld(b)
-			pool := outboxtest.Pool(b, w.dbURL)
+			pool := widePool(b, w.dbURL)
 			msgs := make([]*pubsub.Message, b.N)
 			for i := range msgs {
 				msgs[i] = license(uuid.Must(uuid.NewV7()), "verified", "")

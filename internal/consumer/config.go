@@ -21,6 +21,11 @@ const (
 	// Redis and PostgreSQL most of the time, so it is far above the cores.
 	DefaultConcurrency = 64
 
+	// DefaultConnections to PostgreSQL. A commit waits for the disk, and commits
+	// that wait together share one flush: fewer connections than this leave
+	// throughput to the disk's latency.
+	DefaultConnections = 32
+
 	// DefaultStreams is how many streams receive from the service: one stream
 	// carries 10 MB/s, a few more survive the loss of one.
 	DefaultStreams = 4

@@ -117,7 +117,7 @@ func (w *world) deadLettered() []string {
 		r, err := w.client.PubSub().SubscriptionAdminClient.Pull(context.Background(), &pubsubpb.PullRequest{
 			Subscription:      "projects/" + w.client.Project() + "/subscriptions/" + deadLetters,
 			MaxMessages:       100,
-			ReturnImmediately: true, //nolint:staticcheck // waiting is what the caller does
+			ReturnImmediately: true,
 		})
 		require.NoError(w.t, err)
 		for _, m := range r.GetReceivedMessages() {

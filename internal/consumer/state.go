@@ -100,7 +100,7 @@ func (w *Worker) Healthy(context.Context) error {
 	return nil
 }
 
-// ReadyRedis, ReadyDatabase and Receiving are the readiness questions.
+// ReadyRedis asks Redis; with ReadyDatabase and Receiving it is the readiness question.
 func (w *Worker) ReadyRedis(ctx context.Context) error { return w.keeper.Ping(ctx) }
 
 // ReadyDatabase asks PostgreSQL.

@@ -162,12 +162,12 @@ func TestAPanickingHandlerIsAFailedOne(t *testing.T) {
 	w.publish(license(id, "pending", ""))
 	var tries atomic.Int64
 	handlers := consumer.ComplianceHandlers()
-	real := handlers[consumer.LicenseStatusChanged]
+	actual := handlers[consumer.LicenseStatusChanged]
 	handlers[consumer.LicenseStatusChanged] = func(ctx context.Context, tx pgx.Tx, e consumer.Event) error {
 		if tries.Add(1) == 1 {
 			panic("poison")
 		}
-		return real(ctx, tx, e)
+		return actual(ctx, tx, e)
 	}
 	report, err := w.worker(consumer.Config{Count: 1, Handlers: handlers}).Run(t.Context())
 	require.NoError(t, err)
