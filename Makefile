@@ -53,7 +53,7 @@ test: setup ## run the whole suite against real PostgreSQL and Redis (TEST_PKGS=
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## run the linter, dependency rule included
-	$(BIN)/golangci-lint run
+	GOLANGCI_LINT_CACHE=$(CURDIR)/$(BIN)/lint-cache $(BIN)/golangci-lint run
 
 # Pinned in a module of its own, so that its two hundred dependencies stay out of ours.
 $(BIN)/golangci-lint: tools/lint/go.mod tools/lint/go.sum
