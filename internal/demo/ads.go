@@ -18,7 +18,9 @@ type ad struct {
 }
 
 // adLife is what happens to an ad after its creation.
-var adLife = []string{registry.TypeAdActivated, registry.TypeAdUpdated, registry.TypeAdPaused, registry.TypeAdExpired}
+func adLife() []string {
+	return []string{registry.TypeAdActivated, registry.TypeAdUpdated, registry.TypeAdPaused, registry.TypeAdExpired}
+}
 
 func (s *shop) createAd() []outbox.EmitParams {
 	if len(s.ads) >= openAds {
@@ -39,12 +41,12 @@ func (s *shop) anyAd() (a *ad, before []outbox.EmitParams) {
 
 func (s *shop) changeAd() []outbox.EmitParams {
 	a, events := s.anyAd()
-	happening := adLife[a.next]
+	happening := adLife()[a.next]
 	var changes json.RawMessage
 	if happening == registry.TypeAdUpdated {
 		changes = json.RawMessage(fmt.Sprintf(`{"dailyBudgetCents":%d}`, 100*(1+s.random.IntN(50))))
 	}
-	if a.next++; a.next == len(adLife) {
+	if a.next++; a.next == len(adLife()) {
 		s.ads = slices.DeleteFunc(s.ads, func(other *ad) bool { return other == a })
 	}
 	return append(events, s.adEvent(happening, a, changes))

@@ -55,12 +55,12 @@ func (s *shop) deliverByCard() []outbox.EmitParams  { return s.deliver(false) }
 // deliver takes an order from where it is straight to its last step.
 func (s *shop) deliver(cash bool) []outbox.EmitParams {
 	o, events := s.any()
-	o.state, o.cash = len(orderStates)-2, cash
+	o.state, o.cash = len(orderStates())-2, cash
 	return append(events, s.step(o)...)
 }
 
 func (s *shop) step(o *order) []outbox.EmitParams {
-	from, to := orderStates[o.state], orderStates[o.state+1]
+	from, to := orderStates()[o.state], orderStates()[o.state+1]
 	o.state++
 	events := []outbox.EmitParams{
 		s.event(registry.TypeOrderStateChanged, o.id, o.vendor,
@@ -68,7 +68,7 @@ func (s *shop) step(o *order) []outbox.EmitParams {
 		s.event(registry.TypeLineItemStateChanged, o.id, o.vendor,
 			registry.LineItemStateChanged{OrderID: o.id, LineItemID: o.lineItem, From: from, To: to}),
 	}
-	if o.state < len(orderStates)-1 {
+	if o.state < len(orderStates())-1 {
 		return events
 	}
 	s.close(o)

@@ -38,7 +38,7 @@ type order struct {
 }
 
 // orderStates is an order's way when nothing comes in between.
-var orderStates = []string{"created", "accepted", "packed", "shipped", "delivered"}
+func orderStates() []string { return []string{"created", "accepted", "packed", "shipped", "delivered"} }
 
 func newShop(random *rand.Rand, now func() time.Time) *shop {
 	s := &shop{random: random, now: now}

@@ -9,12 +9,14 @@ import (
 )
 
 // stateNames are the entries of a state folder that belong to its servers; "lock" belongs to whoever holds it.
-var stateNames = []string{"postgres", "postgres.new", "postgres.log", "redis", "redis.log", infoFile}
+func stateNames() []string {
+	return []string{"postgres", "postgres.new", "postgres.log", "redis", "redis.log", infoFile}
+}
 
 // StateOf lists what earlier runs left in a state folder.
 func StateOf(dir string) []string {
 	var paths []string
-	for _, name := range stateNames {
+	for _, name := range stateNames() {
 		path := filepath.Join(dir, name)
 		if _, err := os.Lstat(path); err == nil {
 			paths = append(paths, path)
