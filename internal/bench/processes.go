@@ -16,16 +16,16 @@ import (
 const memoryEvery = 50 * time.Millisecond
 
 // drainOutside empties the outbox with processes of their own and returns the time
-// from their start to the last arrival, and the largest resident size.
+// from the first arrival to the last, and the largest resident size. Starting a
+// process is not publishing.
 func (r *run) drainOutside(ctx context.Context) (took time.Duration, memory int64, err error) {
 	var largest atomic.Int64
-	began := time.Now()
 	running, ctx := errgroup.WithContext(ctx)
 	for range r.params.Publishers {
 		running.Go(func() error { return r.process(ctx, &largest) })
 	}
 	err = running.Wait()
-	return r.recorder.lastArrival().Sub(began), largest.Load(), err
+	return r.recorder.span(), largest.Load(), err
 }
 
 // process runs one outboxctl publish --once.

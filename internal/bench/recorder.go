@@ -25,6 +25,7 @@ type recorder struct {
 	arrivals map[uuid.UUID]arrival
 	strays   int64 // without an event id
 	total    int64
+	first    time.Time
 	last     time.Time
 }
 
@@ -80,14 +81,17 @@ func (r *recorder) record(n int, message func(i int) (data []byte, attrs map[str
 	}
 	r.total += int64(n)
 	r.last = time.Now()
+	if r.first.IsZero() {
+		r.first = r.last
+	}
 	return r.total
 }
 
-// lastArrival is when the broker last received something.
-func (r *recorder) lastArrival() time.Time {
+// span is the time between the first and the last arrival.
+func (r *recorder) span() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.last
+	return r.last.Sub(r.first)
 }
 
 // watch records everything the fake receives on a topic. What is sent to one it does

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -24,7 +23,7 @@ type server struct {
 	admin    *pgxpool.Pool
 	version  string
 	postgres *stack.Postgres // nil when somebody else's
-	dir      string
+	dir      *scratchDir
 }
 
 // openServer starts a private server, with the settings PostgreSQL ships with, or
@@ -37,14 +36,10 @@ func openServer(ctx context.Context, databaseURL string) (_ *server, err error) 
 		}
 	}()
 	if databaseURL == "" {
-		if s.dir, err = os.MkdirTemp("", "outboxctl-bench-*"); err != nil {
-			return nil, fmt.Errorf("create scratch folder: %w", err)
+		if s.dir, err = newScratchDir(); err != nil {
+			return nil, err
 		}
-		// The server drops its privileges and must be able to enter.
-		if err = os.Chmod(s.dir, 0o755); err != nil {
-			return nil, fmt.Errorf("open scratch folder: %w", err)
-		}
-		if s.postgres, err = stack.StartPostgres(ctx, stack.PostgresParams{Dir: s.dir, Durable: true}); err != nil {
+		if s.postgres, err = stack.StartPostgres(ctx, stack.PostgresParams{Dir: s.dir.path, Durable: true}); err != nil {
 			return nil, err
 		}
 		s.url = s.postgres.URL("postgres")
@@ -68,8 +63,8 @@ func (s *server) close() error {
 		defer cancel()
 		errs = append(errs, s.postgres.Stop(ctx))
 	}
-	if s.dir != "" {
-		errs = append(errs, os.RemoveAll(s.dir))
+	if s.dir != nil {
+		errs = append(errs, s.dir.remove())
 	}
 	return errors.Join(errs...)
 }
