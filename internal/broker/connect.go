@@ -47,9 +47,9 @@ type Config struct {
 	PublishTimeout time.Duration
 	// ProbeTimeout bounds one Ready call.
 	ProbeTimeout time.Duration
-	// MaxOutstandingBytes blocks further requests while this much is unanswered.
+	// MaxOutstandingBytes blocks further requests to a topic while this much is unanswered.
 	MaxOutstandingBytes int64
-	// Concurrency is the number of requests under way at once.
+	// Concurrency is the number of requests to one topic under way at once.
 	Concurrency int
 	// UserAgent is sent with every call.
 	UserAgent string
@@ -94,7 +94,6 @@ func (c Config) validate() error {
 type Client struct {
 	cfg    Config
 	pubsub *pubsub.Client
-	flow   *flow
 }
 
 // Connect prepares a client. It opens no connection: the first call does, so an
@@ -111,7 +110,6 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	return &Client{
 		cfg:    cfg,
 		pubsub: client,
-		flow:   newFlow(cfg.Concurrency, cfg.MaxOutstandingBytes),
 	}, nil
 }
 

@@ -19,13 +19,20 @@ import (
 type Publisher struct {
 	client *Client
 	topics map[string]string
+	// flows bounds each topic for itself: a topic that does not answer must not
+	// take the room of the others, which would then time out with it.
+	flows map[string]*flow
 }
 
 var _ outbox.Publisher = (*Publisher)(nil)
 
 // NewPublisher publishes to the physical topics that stand for the logical ones.
 func (c *Client) NewPublisher(topics map[string]string) *Publisher {
-	return &Publisher{client: c, topics: maps.Clone(topics)}
+	p := &Publisher{client: c, topics: maps.Clone(topics), flows: make(map[string]*flow, len(topics))}
+	for _, physical := range topics {
+		p.flows[c.topicPath(physical)] = newFlow(c.cfg.Concurrency, c.cfg.MaxOutstandingBytes)
+	}
+	return p
 }
 
 // Publish implements [outbox.Publisher]. It returns at the latest when the
@@ -68,7 +75,7 @@ func (p *Publisher) request(ctx context.Context, path string, msgs []outbox.Mess
 // send is one RPC.
 func (p *Publisher) send(ctx context.Context, path string, msgs []outbox.Message, size int64) []outbox.Result {
 	results := make([]outbox.Result, len(msgs))
-	release, err := p.client.flow.acquire(ctx, size)
+	release, err := p.flows[path].acquire(ctx, size)
 	if err != nil {
 		return fill(results, failure(err))
 	}

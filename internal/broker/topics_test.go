@@ -1,0 +1,43 @@
+package broker_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/broker"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/stack"
+)
+
+// A topic that does not answer must not take the room of the others: they would time out with it.
+func TestATopicThatHangsLeavesRoomForTheOthers(t *testing.T) {
+	t.Parallel()
+	topics := map[string]string{"domain": "pf-domain-events", "billing": "pf-billing-events"}
+	fake := startFake(t)
+	client := connect(t, fake, broker.Config{Concurrency: 1, PublishTimeout: time.Minute})
+	_, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: broker.Plan(topics, nil), TopicsOnly: true})
+	require.NoError(t, err)
+
+	hanging := make(chan struct{})
+	fake.OnPublish(func(ctx context.Context, call stack.PublishCall) stack.PublishFault {
+		if call.Topic == "projects/"+testProject+"/topics/pf-domain-events" {
+			close(hanging)
+			return stack.PublishFault{Delay: time.Hour}
+		}
+		return stack.PublishFault{}
+	})
+	publisher := client.NewPublisher(topics)
+	ctx, giveUp := context.WithCancel(t.Context())
+	stuck := make(chan []outbox.Result, 1)
+	go func() { stuck <- publisher.Publish(ctx, "domain", []outbox.Message{message("1", "{}")}) }()
+	<-hanging
+
+	results := publisher.Publish(t.Context(), "billing", []outbox.Message{message("2", "{}")})
+	require.Len(t, results, 1)
+	require.NoError(t, results[0].Err)
+	giveUp()
+	require.Error(t, (<-stuck)[0].Err)
+}
