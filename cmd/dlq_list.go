@@ -40,8 +40,8 @@ func newDLQListCmd(app *App, run func(context.Context, *dlqListOptions) error) *
 and quoted values taken out of it.
 
 The list is given in pages of --limit rows; the command for the next page is printed on standard error. Every filter but
---error-like is answered from an index of the open dead letters. A search for text in errors looks at ten thousand rows
-at a time, so it never keeps the database busy for long.`,
+--error-like is answered from an index of the open dead letters. A search for text in errors looks at five thousand rows
+at most at a time, so it never keeps the database busy for long.`,
 		Example: `  outboxctl dlq list
   outboxctl dlq list --group-by fingerprint
   outboxctl dlq list --reason max_attempts --since 2h --error-like 'deadline*exceeded'

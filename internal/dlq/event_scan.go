@@ -60,6 +60,7 @@ type EventScan struct {
 	order Order
 	key   string
 	id    string
+	look  int // size of the next window
 	done  bool
 }
 
@@ -70,7 +71,7 @@ func (s *Store) NewEventScan(f EventFilter, order Order, byPublication bool) (*E
 	if err != nil {
 		return nil, err
 	}
-	scan := &EventScan{store: s, walk: w, order: order}
+	scan := &EventScan{store: s, walk: w, order: order, look: firstWindow}
 	bind := func(v any) string {
 		scan.args = append(scan.args, v)
 		return fmt.Sprintf("$%d", len(scan.args))
@@ -173,7 +174,7 @@ func (s *EventScan) window(ctx context.Context, n int) ([]Target, error) {
 	if where == "" {
 		where = "true"
 	}
-	limit, hit := scanWindow, s.rest
+	limit, hit := s.look, s.rest
 	if hit == "" {
 		limit, hit = n, "true"
 	}
@@ -212,6 +213,7 @@ SELECT id::text, published_at, to_json(key) #>> '{}', true, (SELECT count(*) FRO
 	if len(targets) < n {
 		s.done = seen < limit
 		s.id, s.key = endID, endKey
+		s.look = nextWindow(s.look)
 	}
 	return targets, nil
 }

@@ -86,8 +86,10 @@ func (f Filter) compile() (compiled, error) {
 	var rest []string
 	switch f.State {
 	case "":
-	case StateOpen, StateDiscarded, StateReplayed:
+	case StateOpen, StateDiscarded: // these have indexes of their own
 		c.state = "state = '" + f.State + "'"
+	case StateReplayed:
+		rest = append(rest, "state = '"+f.State+"'")
 	default:
 		return compiled{}, fmt.Errorf("unknown state %q", f.State)
 	}

@@ -1,10 +1,13 @@
 package dlq
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"sync"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 )
 
@@ -57,12 +60,73 @@ func (r RunResult) Total() (n int64) {
 	return n
 }
 
+// runWorkers is how many transactions of an unpaced run are under way at a time:
+// while one waits for the disk, another computes.
+const runWorkers = 2
+
 // Run performs an action on every target of a source, chunk by chunk. An error
 // leaves whole chunks behind; the result says what was done until then.
 func (s *Store) Run(ctx context.Context, p RunParams) (RunResult, error) {
-	res := RunResult{Counts: map[string]int64{}}
+	r := &run{store: s, params: p, res: RunResult{Counts: map[string]int64{}}}
+	var err error
+	if p.Rate > 0 || p.Watch != nil || p.DryRun {
+		err = r.paced(ctx)
+	} else {
+		err = r.unpaced(ctx)
+	}
+	if ctx.Err() != nil {
+		r.res.Interrupted = true
+		return r.res, nil
+	}
+	return r.res, err
+}
+
+// run is a run under way.
+type run struct {
+	store  *Store
+	params RunParams
+
+	mu  sync.Mutex // guards res, and OnOutcomes from being called by two
+	res RunResult
+}
+
+// unpaced keeps several chunks under way. They hold different rows, so they do not wait for each other.
+func (r *run) unpaced(ctx context.Context) error {
+	var g errgroup.Group
+	g.SetLimit(runWorkers)
+	failed := make(chan struct{})
+	var once sync.Once
+	var err error
+	for step := 0; ctx.Err() == nil && !closed(failed); step++ {
+		var targets []Target
+		if targets, err = r.params.Source.Next(ctx, ChunkSize); err != nil || len(targets) == 0 {
+			break
+		}
+		g.Go(func() error {
+			_, err := r.handle(ctx, step, targets)
+			if err != nil {
+				once.Do(func() { close(failed) })
+			}
+			return err
+		})
+	}
+	return cmp.Or(g.Wait(), err)
+}
+
+func closed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// paced handles one chunk after the other, as fast as it is allowed to.
+func (r *run) paced(ctx context.Context) error {
+	p := r.params
 	size := func(int) int { return ChunkSize }
-	var limiter *rate.Limiter
+	limiter := rate.NewLimiter(rate.Inf, ChunkSize)
 	if p.Rate > 0 {
 		// A quarter of a second's worth at a time keeps the flow even.
 		burst := min(ChunkSize, max(1, int(p.Rate/4)))
@@ -75,62 +139,56 @@ func (s *Store) Run(ctx context.Context, p RunParams) (RunResult, error) {
 	}
 	for step := 0; ; step++ {
 		n := size(step)
-		if limiter != nil {
-			if err := limiter.WaitN(ctx, n); err != nil && ctx.Err() == nil {
-				return res, fmt.Errorf("pace the run: %w", err)
-			}
-		}
-		if ctx.Err() != nil {
-			res.Interrupted = true
-			return res, nil
+		if err := limiter.WaitN(ctx, n); err != nil {
+			return fmt.Errorf("pace the run: %w", err)
 		}
 		targets, err := p.Source.Next(ctx, n)
-		if ctx.Err() != nil {
-			res.Interrupted = true
-			return res, nil
-		}
 		if err != nil || len(targets) == 0 {
-			return res, err
+			return err
 		}
-		outcomes, err := s.chunk(ctx, p, step, targets)
+		outcomes, err := r.handle(ctx, step, targets)
 		if err != nil {
-			return res, err
-		}
-		res.Chunks++
-		for _, o := range outcomes {
-			res.Counts[o.Outcome]++
-		}
-		if err := p.OnOutcomes(outcomes); err != nil {
-			return res, err
+			return err
 		}
 		if p.Watch != nil && !p.DryRun {
-			stop, err := s.watch(ctx, p, outcomes, &res)
-			if err != nil || stop {
-				return res, err
+			if stop, err := r.watch(ctx, outcomes); err != nil || stop {
+				return err
 			}
 		}
 	}
 }
 
-func (s *Store) watch(ctx context.Context, p RunParams, outcomes []Outcome, res *RunResult) (stop bool, err error) {
+// handle does one chunk and reports it. A chunk that is begun is finished: what was changed must also be told.
+func (r *run) handle(ctx context.Context, step int, targets []Target) ([]Outcome, error) {
+	outcomes, err := r.store.chunk(context.WithoutCancel(ctx), r.params, step, targets)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.res.Chunks++
+	for _, o := range outcomes {
+		r.res.Counts[o.Outcome]++
+	}
+	return outcomes, r.params.OnOutcomes(outcomes)
+}
+
+// watch waits for what becomes of the events of one step.
+func (r *run) watch(ctx context.Context, outcomes []Outcome) (stop bool, err error) {
 	var events []string
 	for _, o := range outcomes {
-		if o.Outcome == p.Action.Success() {
+		if o.Outcome == r.params.Action.Success() {
 			events = append(events, o.EventID)
 		}
 	}
 	if len(events) == 0 {
 		return false, nil
 	}
-	if err := p.Watch.follow(ctx, s, events, &res.Watched); err != nil {
-		if ctx.Err() != nil {
-			res.Interrupted = true
-			return true, nil
-		}
+	if err := r.params.Watch.follow(ctx, r.store, events, &r.res.Watched); err != nil {
 		return true, err
 	}
-	res.Stopped = p.Watch.verdict(res.Watched)
-	return res.Stopped != "", nil
+	r.res.Stopped = r.params.Watch.verdict(r.res.Watched)
+	return r.res.Stopped != "", nil
 }
 
 // chunk handles one chunk: what a plan says has changed is set aside, the rest

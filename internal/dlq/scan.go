@@ -10,11 +10,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// scanWindow bounds the rows one statement of a scan looks at when a condition
-// has no index, so that no statement keeps the server busy: whatever the
-// filter, a scan of a million rows is a row of short statements, and stops
-// between any two of them.
-const scanWindow = 10_000
+// A statement looks at a window of rows when a condition has no index, so that
+// none keeps the server busy: whatever the filter, a scan of a million rows is
+// a row of short statements, and stops between any two of them. The first
+// window is small, because what is common is found at once; the next ones grow.
+const (
+	firstWindow = 500
+	scanWindow  = 5_000
+)
+
+// nextWindow is the window after one in which too little was found.
+func nextWindow(n int) int { return min(4*n, scanWindow) }
 
 // Order is the direction of a scan.
 type Order bool
@@ -32,6 +38,7 @@ type Scan struct {
 	filter compiled
 	order  Order
 	after  *position // nothing up to here is returned again
+	look   int       // size of the next window
 	done   bool
 }
 
@@ -41,7 +48,7 @@ func (s *Store) NewScan(f Filter, order Order) (*Scan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Scan{store: s, filter: c, order: order}, nil
+	return &Scan{store: s, filter: c, order: order, look: firstWindow}, nil
 }
 
 // After moves the scan behind one dead letter.
@@ -86,7 +93,7 @@ func (s *Scan) statement(n int) (string, []any) {
 	walk, orderBy := c.walk(s.order, s.after)
 	limit, hit := n, ""
 	if c.rest != "" {
-		limit, hit = scanWindow, ", "+c.rest+" AS hit"
+		limit, hit = s.look, ", "+c.rest+" AS hit"
 	}
 	inner := fmt.Sprintf("SELECT id, event_id, failed_at%s FROM outbox_dlq WHERE %s ORDER BY %s LIMIT %d", hit, walk, orderBy, limit)
 	if c.rest == "" {
@@ -155,10 +162,11 @@ func (s *Scan) window(ctx context.Context, n int, sql string, args []any) ([]Tar
 	switch {
 	case len(targets) == n: // the window may hold more
 		s.moveTo(targets[n-1])
-	case seen < scanWindow:
+	case seen < s.look:
 		s.done = true
 	default:
 		s.moveTo(end)
+		s.look = nextWindow(s.look)
 	}
 	return targets, nil
 }
