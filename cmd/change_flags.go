@@ -128,8 +128,8 @@ func outcomeView() view[dlq.Outcome] {
 	return view[dlq.Outcome]{
 		id: func(o dlq.Outcome) string { return o.ID },
 		columns: []column[dlq.Outcome]{
-			{head: "id", cell: func(o dlq.Outcome, s *cellStyle) string { return o.ID }},
-			{head: "event", cell: func(o dlq.Outcome, s *cellStyle) string { return o.EventID }},
+			{head: "id", whole: true, cell: func(o dlq.Outcome, s *cellStyle) string { return o.ID }},
+			{head: "event", whole: true, cell: func(o dlq.Outcome, s *cellStyle) string { return o.EventID }},
 			{head: "outcome", cell: func(o dlq.Outcome, s *cellStyle) string { return o.Outcome }},
 		},
 	}

@@ -171,14 +171,14 @@ func dlqView() view[dlq.Entry] {
 	return view[dlq.Entry]{
 		id: func(e dlq.Entry) string { return e.ID },
 		columns: []column[dlq.Entry]{
-			{head: "id", cell: func(e dlq.Entry, s *cellStyle) string { return e.ID }},
+			{head: "id", whole: true, cell: func(e dlq.Entry, s *cellStyle) string { return e.ID }},
 			{head: "failed", cell: func(e dlq.Entry, s *cellStyle) string { return s.time(e.FailedAt) }},
 			{head: "type", cell: func(e dlq.Entry, s *cellStyle) string { return e.EventType }},
 			{head: "reason", cell: func(e dlq.Entry, s *cellStyle) string { return e.Reason }},
 			{head: "attempts", cell: func(e dlq.Entry, s *cellStyle) string { return s.count(int64(e.AttemptCount)) }},
 			{head: "state", cell: func(e dlq.Entry, s *cellStyle) string { return e.State }},
 			{head: "error", cell: func(e dlq.Entry, s *cellStyle) string { return e.ErrorMessage }},
-			{head: "event", wide: true, cell: func(e dlq.Entry, s *cellStyle) string { return e.EventID }},
+			{head: "event", wide: true, whole: true, cell: func(e dlq.Entry, s *cellStyle) string { return e.EventID }},
 			{head: "aggregate", wide: true, cell: func(e dlq.Entry, s *cellStyle) string { return e.AggregateType + "/" + e.AggregateID }},
 			{head: "topic", wide: true, cell: func(e dlq.Entry, s *cellStyle) string { return deref(e.Topic) }},
 			{head: "namespace", wide: true, cell: func(e dlq.Entry, s *cellStyle) string { return e.Namespace }},
@@ -198,7 +198,7 @@ func dlqGroupView(by string) view[dlq.Group] {
 			{head: "count", cell: func(g dlq.Group, s *cellStyle) string { return s.count(g.Count) }},
 			{head: "first", cell: func(g dlq.Group, s *cellStyle) string { return s.time(g.FirstSeen) }},
 			{head: "last", cell: func(g dlq.Group, s *cellStyle) string { return s.time(g.LastSeen) }},
-			{head: "sample", cell: func(g dlq.Group, s *cellStyle) string { return g.SampleID }},
+			{head: "sample", whole: true, cell: func(g dlq.Group, s *cellStyle) string { return g.SampleID }},
 			{head: "error", cell: func(g dlq.Group, s *cellStyle) string { return g.SampleError }},
 		},
 	}

@@ -298,3 +298,15 @@ SELECT id, event_type, aggregate_type, aggregate_id, payload_json, 'max_attempts
 	_, stdout, _ = r.run(false, "", "why", good)
 	require.Contains(t, stdout, "was published")
 }
+
+// Ids are there to be copied, however narrow the terminal is.
+func TestIDsAreNotCut(t *testing.T) {
+	t.Parallel()
+	r := newDLQRig(t)
+	r.die(1, strings.Repeat("a long error ", 30), `{"data": {}}`)
+	var out bytes.Buffer
+	streams := cmd.Streams{In: strings.NewReader(""), Out: &out, Err: &bytes.Buffer{}, OutTTY: true, Width: 80}
+	require.Equal(t, 0, cmd.Run(context.Background(), []string{"dlq", "list"}, streams, r.env))
+	require.Contains(t, out.String(), r.id())
+	require.NotContains(t, out.String(), "a long error a long error a long error")
+}

@@ -156,7 +156,7 @@ func eventView() view[dlq.Event] {
 	return view[dlq.Event]{
 		id: func(e dlq.Event) string { return e.ID },
 		columns: []column[dlq.Event]{
-			{head: "id", cell: func(e dlq.Event, s *cellStyle) string { return e.ID }},
+			{head: "id", whole: true, cell: func(e dlq.Event, s *cellStyle) string { return e.ID }},
 			{head: "emitted", cell: func(e dlq.Event, s *cellStyle) string { return s.time(e.CreatedAt) }},
 			{head: "type", cell: func(e dlq.Event, s *cellStyle) string { return e.EventType }},
 			{head: "aggregate", cell: func(e dlq.Event, s *cellStyle) string { return e.AggregateType + "/" + e.AggregateID }},

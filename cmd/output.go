@@ -56,6 +56,8 @@ func addOutputFlag(cmd *cobra.Command, f *outputFlag, formats ...string) {
 type column[T any] struct {
 	head string
 	wide bool // only in wide and csv
+	// whole keeps the cell from being cut to the terminal's width: half an id is no use to anybody.
+	whole bool
 	// cell returns the plain value; making it safe to show is the output layer's business.
 	cell func(row T, r *cellStyle) string
 	// style, where set, chooses the colour of the cell on a terminal.

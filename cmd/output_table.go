@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -36,10 +35,11 @@ func (t *table[T]) Write(row T) error {
 
 func (t *table[T]) Close() error {
 	heads := make([]string, len(t.view.columns))
+	whole := make([]bool, len(t.view.columns))
 	for i, c := range t.view.columns {
-		heads[i] = strings.ToUpper(c.head)
+		heads[i], whole[i] = strings.ToUpper(c.head), c.whole
 	}
-	fitWidth(heads, t.rows, t.width)
+	fitWidth(heads, whole, t.rows, t.width)
 	grid := tablewriter.NewTable(t.out,
 		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
 			Borders:  tw.BorderNone,
@@ -59,8 +59,9 @@ func (t *table[T]) Close() error {
 	return grid.Render()
 }
 
-// fitWidth cuts the widest cells until every row fits the terminal; nothing shorter than 12 cells is cut.
-func fitWidth(heads []string, rows [][]string, width int) {
+// fitWidth cuts the widest cells until every row fits the terminal; nothing shorter than 12 cells is cut, nor what must
+// stay whole.
+func fitWidth(heads []string, whole []bool, rows [][]string, width int) {
 	const least, gap = 12, 2
 	if width <= 0 {
 		return
@@ -79,9 +80,14 @@ func fitWidth(heads []string, rows [][]string, width int) {
 		total += w
 	}
 	for total > width {
-		widest := slices.Index(widths, slices.Max(widths))
-		if widths[widest] <= least {
-			return
+		widest := -1
+		for i, w := range widths {
+			if !whole[i] && w > least && (widest < 0 || w > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break
 		}
 		widths[widest]--
 		total--
