@@ -95,7 +95,12 @@ func runBench(ctx context.Context, opts *benchOptions) error {
 		p.Duration = *opts.duration.value
 	}
 	// Only the flag counts: a variable that points at production must not make a load test of it.
-	p.DatabaseURL, _ = app.flag("database-url")
+	if text, given := app.flag("database-url"); given {
+		if err := setDatabaseURL(&Config{}, text); err != nil {
+			return usageErrorf("--database-url: %w", err)
+		}
+		p.DatabaseURL = text
+	}
 	if p.Processes {
 		exe, err := os.Executable()
 		if err != nil {

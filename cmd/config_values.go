@@ -13,6 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/common/model"
+
+	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 // parseDuration reads what people write: 30d, 2w, 12h, 1h30m, 500ms, 1.5s.
@@ -118,9 +120,14 @@ func setResourceName(field func(*Config) *string) func(*Config, string) error {
 }
 
 // setDatabaseURL checks the form only. The driver's own message is not passed on: it may quote the password.
+var errUnescaped = errors.New("has an @ behind the host: write the special characters of a password as %2F, %3F, %23, %40")
+
 func setDatabaseURL(c *Config, raw string) error {
 	if _, err := pgxpool.ParseConfig(raw); err != nil {
 		return errors.New("is not a PostgreSQL connection string (postgres://user@host:5432/database)")
+	}
+	if safetext.Ambiguous(raw) {
+		return errUnescaped
 	}
 	c.Database.URL = raw
 	return nil
@@ -130,6 +137,9 @@ func setRedisURL(c *Config, raw string) error {
 	u, err := url.Parse(raw)
 	if err != nil || !slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme) {
 		return errors.New("is not a Redis connection string (redis://host:6379/0 or rediss://…)")
+	}
+	if safetext.Ambiguous(raw) {
+		return errUnescaped
 	}
 	c.Redis.URL = raw
 	return nil

@@ -83,6 +83,8 @@ func TestRedact(t *testing.T) {
 		"unescaped @":      {"postgres://app:s3@cret@db/x", "postgres://app:****@db/x"},
 		"keyword":          {"host=db password=s3cret user=app", "host=db password=**** user=app"},
 		"keyword, quoted":  {"password = 's3 \\' cret' host=db", "password = **** host=db"},
+		"url, slash":       {"dial postgres://app:a/s3cret@db/x: refused", "dial postgres://app:****@db/x: refused"},
+		"keyword, open":    {"host=db password='s3cret", "host=db password=****"},
 		"query parameter":  {"postgres://db/x?password=s3cret&sslmode=require", "postgres://db/x?password=****&sslmode=require"},
 		"bearer":           {"authorization: Bearer ya29.s3cret-token", "authorization: Bearer ****"},
 		"nothing to hide":  {"connect to db:5432 as app: refused", "connect to db:5432 as app: refused"},
@@ -103,6 +105,18 @@ func TestURL(t *testing.T) {
 		"host=db password=s3cret":                    "host=db password=****",
 		"rediss://:s3cret@cache:6380/1":              "rediss://:****@cache:6380/1",
 		"postgres://db/x":                            "postgres://db/x",
+		// Passwords that nobody escaped.
+		"postgres://app:12/s3cret@db:5432/x": "postgres://****@db:5432/x",
+		"postgres://app:12#s3cret@db/x":      "postgres://****@db/x",
+		"postgres://app:12?s3cret@db/x":      "postgres://****@db/x",
+		"postgres://app:a/s3cret@db:5432/x":  "postgres://****@db:5432/x",
+		"postgres://app:%zzs3cret@db/x":      "postgres://****@db/x",
+		"mysql://app:a/s3cret@db/x":          "mysql://****@db/x",
+		"app:s3=cret@db/x":                   "****@db/x",
+		"host=db password='s3cret":           "host=db password=****",
+		"host=db password=a;s3cret user=app": "host=db password=**** user=app",
+		`password=a\ s3cret host=db`:         "password=**** host=db",
+		"not a connection string":            "not a connection string",
 	} {
 		require.Equal(t, want, safetext.URL(in))
 	}

@@ -43,25 +43,44 @@ var (
 	// userinfo of any URL. The password may itself hold an @ when nobody escaped it, so the match runs to the last @
 	// before the next blank, quote or slash.
 	urlPassword = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/?#:@"'` + "`" + `]*):[^\s/"'` + "`" + `]*@`)
+	// The same for the servers' own schemes, where an unescaped slash belongs to the password rather than to a path.
+	serverPassword = regexp.MustCompile(`(?i)((?:postgres(?:ql)?|rediss?)://[^\s/?#:@"'` + "`" + `]*):[^\s"'` + "`" + `]*@`)
 	// password=… of a keyword connection string or a query parameter, the value quoted or not.
-	keywordSecret = regexp.MustCompile(`(?i)\b((?:ssl)?password|passwd|pwd|secret|token|api[_-]?key)(\s*=\s*)('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s&;,'"]+)`)
+	keywordSecret = regexp.MustCompile(`(?i)\b((?:ssl)?password|passwd|pwd|secret|token|api[_-]?key)(\s*=\s*)('(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|[^\s&;,'"]+)`)
+	// The same where the whole text is a keyword connection string: only a blank ends a value there.
+	keywordValue = regexp.MustCompile(`(?i)\b((?:ssl)?password)(\s*=\s*)('(?:[^'\\]|\\.)*'?|(?:\\.|[^\s\\])+)`)
 	// Authorization: Bearer …
 	bearer = regexp.MustCompile(`(?i)\b(bearer\s+)[a-z0-9._~+/=-]{8,}`)
 )
 
 // Redact hides passwords and tokens inside a text of any kind.
 func Redact(s string) string {
+	s = serverPassword.ReplaceAllString(s, "$1:"+Hidden+"@")
 	s = urlPassword.ReplaceAllString(s, "$1:"+Hidden+"@")
 	s = keywordSecret.ReplaceAllString(s, "$1$2"+Hidden)
 	return bearer.ReplaceAllString(s, "$1"+Hidden)
 }
 
-// URL returns a connection string, in URL or in keyword form, with its secrets hidden.
+// keywordForm is how a keyword connection string begins.
+var keywordForm = regexp.MustCompile(`^\s*[a-zA-Z_]+\s*=`)
+
+// URL returns a connection string, in URL or in keyword form, with its secrets hidden. A malformed one is hidden up to its
+// last @, since a password that nobody escaped may be what makes it malformed.
 func URL(s string) string {
 	u, err := url.Parse(s)
-	if err != nil || u.Host == "" {
-		return Redact(s)
+	if err == nil && u.Host != "" && !strayAt(u) {
+		return hideParts(u)
 	}
+	if scheme, rest, found := strings.Cut(s, "://"); found {
+		return Redact(scheme + "://" + hideToLastAt(rest))
+	}
+	if keywordForm.MatchString(s) {
+		return Redact(keywordValue.ReplaceAllString(s, "$1$2"+Hidden))
+	}
+	return hideToLastAt(s)
+}
+
+func hideParts(u *url.URL) string {
 	if _, has := u.User.Password(); has {
 		u.User = url.UserPassword(u.User.Username(), Hidden)
 	}
@@ -74,4 +93,33 @@ func URL(s string) string {
 	u.RawQuery = q.Encode()
 	// The stars need no escaping to be read; url.URL would write %2A.
 	return strings.ReplaceAll(u.String(), "%2A%2A%2A%2A", Hidden)
+}
+
+// strayAt tells that an @ stands behind the host: then what was taken for the host is the beginning of a password with
+// an unescaped slash, question mark or hash in it.
+func strayAt(u *url.URL) bool {
+	if strings.Contains(u.EscapedPath(), "@") || strings.Contains(u.EscapedFragment(), "@") {
+		return true
+	}
+	for name := range u.Query() {
+		if strings.Contains(name, "@") {
+			return true
+		}
+	}
+	return false
+}
+
+// Ambiguous tells that a connection string has an @ behind its host: a driver would take a piece of the password for the
+// name of a database, and say it in its errors.
+func Ambiguous(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.Host != "" && strayAt(u)
+}
+
+func hideToLastAt(s string) string {
+	at := strings.LastIndex(s, "@")
+	if at < 0 {
+		return s
+	}
+	return Hidden + s[at:]
 }

@@ -1,0 +1,197 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+)
+
+// canary is the secret that must never come out again.
+const canary = "canary7Zq"
+
+// lockedBuffer takes what several goroutines of a command write.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// canaryArgs makes every command do its work: what it needs besides its name. A command that is missing here fails the
+// test, so that no new one is forgotten. Those that serve until they are stopped are stopped by their context.
+func canaryArgs() map[string][]string {
+	id := uuid.Must(uuid.NewV7()).String()
+	change := []string{id, "--yes", "--reason", "canary"}
+	return map[string][]string{
+		"":                      {"--version"},
+		"bench":                 {"--events", "1", "--mode", "db-only"},
+		"check":                 {"--max-backlog", "1"},
+		"cleanup":               {"--older-than", "1d", "--dlq-older-than", "1d"},
+		"completion bash":       nil,
+		"completion fish":       nil,
+		"completion powershell": nil,
+		"completion zsh":        nil,
+		"config view":           {"-o", "json"},
+		"consume":               {"--example", "--http-addr", "127.0.0.1:0"},
+		"dev":                   {"--state-dir", os.DevNull},
+		"dlq audit":             nil,
+		"dlq discard":           change,
+		"dlq export":            nil,
+		"dlq list":              {"--limit", "1"},
+		"dlq replay":            change,
+		"dlq restore":           change,
+		"dlq show":              {id},
+		"doctor":                nil,
+		"emit":                  {"--type", "media_uploaded", "--aggregate-id", id, "--data", "{}"},
+		"event list":            {"--limit", "1"},
+		"event republish":       change,
+		"event show":            {id},
+		"help":                  nil,
+		"idem forget":           {id, "--consumer", "c", "--yes", "--reason", "canary"},
+		"idem show":             {id, "--consumer", "c"},
+		"migrate":               nil,
+		"migrate down":          {"--dry-run"},
+		"migrate grants":        nil,
+		"migrate status":        nil,
+		"migrate up":            {"--dry-run"},
+		"migrate version":       nil,
+		"publish":               {"--once", "--http-addr", "127.0.0.1:0"},
+		"registry list":         nil,
+		"stats":                 {"--by", "type"},
+		"topic ensure":          nil,
+		"topic list":            nil,
+		"version":               nil,
+		"why":                   {id},
+	}
+}
+
+// canaryServers is one way of configuring servers, with the secret in it.
+type canaryServers struct {
+	database, redis string
+	asFlags         bool
+	answer          bool
+}
+
+func (s canaryServers) commandLine(words []string) (args, environ []string) {
+	common := []string{"PUBSUB_EMULATOR_HOST=127.0.0.1:1", "GOOGLE_CLOUD_PROJECT=p", "OUTBOXCTL_ACTOR=canary test"}
+	if s.asFlags {
+		return append(words, "--database-url", s.database, "--redis-url", s.redis), common
+	}
+	return words, append(common, "DATABASE_URL="+s.database, "REDIS_URL="+s.redis)
+}
+
+func withPassword(t *testing.T, raw, user string) string {
+	t.Helper()
+	u, err := url.Parse(raw)
+	require.NoError(t, err)
+	u.User = url.UserPassword(user, canary)
+	return u.String()
+}
+
+// Nothing that any command prints or logs, whatever goes wrong, holds the password of a server.
+func TestNoCommandShowsASecret(t *testing.T) {
+	t.Parallel()
+	refused := "redis://:" + canary + "@127.0.0.1:1/0"
+	broken := func(format string) string { return fmt.Sprintf(format, canary) }
+	for name, servers := range map[string]canaryServers{
+		"unreachable":               {broken("postgres://app:%s@127.0.0.1:1/x"), refused, false, false},
+		"unreachable, as flags":     {broken("postgres://app:%s@127.0.0.1:1/x"), refused, true, false},
+		"unreachable, keywords":     {broken("host=127.0.0.1 port=1 user=app password=%s"), refused, true, false},
+		"unreachable, quoted":       {broken(`host=127.0.0.1 port=1 password = 'a \' %s'`), refused, false, false},
+		"unreachable, parameter":    {broken("postgres://127.0.0.1:1/x?user=app&password=%s"), refused, true, false},
+		"unreachable, key file":     {broken("postgres://127.0.0.1:1/x?sslmode=require&sslpassword=%s"), refused, false, false},
+		"unreachable, odd password": {broken("postgres://app:a%%40%s%%2Fb@127.0.0.1:1/x"), broken("redis://u:a%%40%s%%2Fb@127.0.0.1:1"), true, false},
+		"malformed port":            {broken("postgres://app:%s@127.0.0.1:port/x"), broken("redis://:%s@127.0.0.1:port/0"), false, false},
+		"malformed, as flags":       {broken("postgres://app:%s@127.0.0.1:port/x"), broken("redis://:%s@127.0.0.1:port/0"), true, false},
+		"malformed keywords":        {broken("host=127.0.0.1 port=x password=%s"), broken("host=x password=%s"), true, false},
+		"malformed quotes":          {broken("host=127.0.0.1 password='%s"), broken("redis://:%s@127.0.0.1/zero"), false, false},
+		"slash in the password":     {broken("postgres://app:a/%s@127.0.0.1:1/x"), broken("redis://:a/%s@127.0.0.1:1/0"), true, false},
+		"slash after digits":        {broken("postgres://app:1/%s@127.0.0.1:1/x"), broken("redis://:1/%s@127.0.0.1:1/0"), true, false},
+		"comma in the password":     {broken("host=127.0.0.1 port=1 password=a;b,%s"), refused, false, false},
+		"hash in the password":      {broken("postgres://app:a#%s@127.0.0.1:1/x"), broken("redis://:a#%s@127.0.0.1:1/0"), false, false},
+		"mark in the password":      {broken("postgres://app:a?%s@127.0.0.1:1/x"), broken("redis://:a?%s@127.0.0.1:1/0"), true, false},
+		"escape in the password":    {broken("postgres://app:%%zz%s@127.0.0.1:1/x"), broken("redis://:%%zz%s@127.0.0.1:1/0"), false, false},
+		"password without a scheme": {broken("app:%s@127.0.0.1:1/x"), broken(":%s@127.0.0.1:1"), true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runWithCanary(t, servers)
+		})
+	}
+	t.Run("servers that answer", func(t *testing.T) {
+		t.Parallel()
+		runWithCanary(t, canaryServers{withPassword(t, outboxtest.DB(t).URL, "postgres"), withPassword(t, outboxtest.Redis(t).URL, ""), true, true})
+	})
+	t.Run("a database without an outbox", func(t *testing.T) {
+		t.Parallel()
+		runWithCanary(t, canaryServers{withPassword(t, outboxtest.EmptyDB(t).URL, "postgres"), refused, false, true})
+	})
+	t.Run("a role that does not exist", func(t *testing.T) {
+		t.Parallel()
+		runWithCanary(t, canaryServers{withPassword(t, outboxtest.EmptyDB(t).URL, "nobody_like_that"), refused, true, false})
+	})
+}
+
+// runWithCanary runs every command of the tree, and what a shell asks when Tab is pressed.
+func runWithCanary(t *testing.T, servers canaryServers) {
+	t.Helper()
+	more := canaryArgs()
+	walk(newRootCmd(newApp(Streams{}, nil)), func(c *cobra.Command) {
+		path := strings.TrimPrefix(strings.TrimPrefix(c.CommandPath(), "outboxctl"), " ")
+		if c.HasSubCommands() && c.Name() != "migrate" && c.HasParent() {
+			return // refuses to do anything without a subcommand
+		}
+		args, known := more[path]
+		require.True(t, known, "give %q its arguments, so that it is tried", path)
+		// Only the flag makes bench use a server that somebody else runs; without it, it starts one, which is no failure.
+		if path == "bench" && !servers.asFlags {
+			return
+		}
+		requireNoCanary(t, servers, append(strings.Fields(path), args...))
+	})
+	requireNoCanary(t, servers, []string{"__complete", "dlq", "show", ""})
+	requireNoCanary(t, servers, []string{"no-such-command"})
+}
+
+func requireNoCanary(t *testing.T, servers canaryServers, words []string) {
+	t.Helper()
+	if words[0] != "__complete" && words[0] != "no-such-command" {
+		words = append(words, "--log-level", "trace")
+	}
+	args, environ := servers.commandLine(words)
+	// Services that could start are stopped; how long they ran does not matter here.
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	var out, talk lockedBuffer
+	code := Run(ctx, args, Streams{In: strings.NewReader(""), Out: &out, Err: &talk}, append(environ, "HOME="+t.TempDir()))
+	// Otherwise nothing would have been tried.
+	if servers.answer && words[0] != "no-such-command" {
+		require.NotContains(t, talk.String(), "--help lists", "%v", words)
+		require.NotContains(t, talk.String(), "usage: outboxctl", "%v", words)
+	}
+	for _, text := range []string{out.String(), talk.String()} {
+		require.NotContains(t, text, canary, "%v (exit code %d)", words, code)
+	}
+}
