@@ -33,7 +33,7 @@ const minAckDeadline = 10 * time.Second
 
 // shortSource gives messages of a dead worker back as early as Pub/Sub can.
 func shortSource(client *broker.Client, concurrency int) *pubsub.Subscriber {
-	source := consumer.NewSource(client.PubSub(), subscription, concurrency, concurrency)
+	source := consumer.NewSource(client.PubSub(), subscription, concurrency, min(concurrency, 16))
 	source.ReceiveSettings.MaxDurationPerAckExtension = minAckDeadline
 	return source
 }

@@ -103,7 +103,7 @@ func (w *world) worker(cfg consumer.Config) *consumer.Worker {
 		cfg.Concurrency = 16
 	}
 	worker, err := consumer.New(consumer.Dependencies{
-		Source: consumer.NewSource(w.client.PubSub(), subscription, cfg.Concurrency, 16),
+		Source: shortSource(w.client, cfg.Concurrency),
 		Keeper: w.keeper(idem.Config{Lease: 2 * time.Second}),
 		Pool:   w.pool,
 	}, cfg)
