@@ -34,7 +34,7 @@ func TestWriteReferenceIsRepeatable(t *testing.T) {
 
 	files := readTree(t, first)
 	require.Equal(t, files, readTree(t, second))
-	for _, name := range []string{"completions/outboxctl.bash", "completions/_outboxctl", "completions/outboxctl.fish"} {
+	for _, name := range []string{"completions/outboxctl.bash", "completions/_outboxctl", "completions/outboxctl.fish", "completions/outboxctl.ps1"} {
 		require.Contains(t, files[name], "__complete", name)
 	}
 	require.NotContains(t, files["docs/man/outboxctl.1"], "1970")
@@ -49,7 +49,7 @@ func TestWriteReferenceHasAPageForEveryCommand(t *testing.T) {
 	pages := 0
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
-		if c.HasParent() && !c.IsAvailableCommand() {
+		if c.HasParent() && !c.IsAvailableCommand() && !c.IsAdditionalHelpTopicCommand() {
 			return
 		}
 		name := "docs/man/" + strings.ReplaceAll(c.CommandPath(), " ", "-") + ".1"

@@ -65,6 +65,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 		newConfigCmd(app),
 		newVersionCmd(app),
 	)
+	root.AddCommand(newHelpTopics()...)
 	prepare(root)
 	return root
 }

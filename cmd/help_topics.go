@@ -1,0 +1,84 @@
+package cmd
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+)
+
+// newHelpTopics are pages of help that belong to no command: outboxctl help environment, outboxctl help exit-codes.
+func newHelpTopics() []*cobra.Command {
+	return []*cobra.Command{
+		{
+			Use:   "environment",
+			Short: "Environment variables, with the setting each one sets",
+			Long:  environmentHelp(),
+		},
+		{
+			Use:   "exit-codes",
+			Short: "What the exit codes mean",
+			Long:  exitCodesHelp(),
+		},
+	}
+}
+
+// environmentHelp lists the variables of every setting, from the same table that the configuration is read by.
+func environmentHelp() string {
+	var b strings.Builder
+	b.WriteString(`A setting comes from a flag, otherwise from the environment, otherwise from the configuration file, otherwise from a
+running outboxctl dev stack (only when no server is configured at all), otherwise from its default. Where a setting has
+several variables, the first one that is set wins. outboxctl config view shows every value with its origin.
+
+`)
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, k := range configKeys() {
+		names := k.envNames()
+		meaning := k.help
+		if k.def != "" {
+			meaning += " (default " + k.def + ")"
+		}
+		fmt.Fprintf(w, "  %s\t%s\n", names[0], meaning)
+		for _, alias := range names[1:] {
+			fmt.Fprintf(w, "  %s\tthe same, after %s\n", alias, names[0])
+		}
+	}
+	for _, other := range [][2]string{
+		{"OUTBOXCTL_CONFIG", "configuration file, as --config"},
+		{"OUTBOXCTL_ACTOR", "who the audit says did it (default user@host)"},
+		{"NO_COLOR", "no colour on a terminal when set to anything"},
+	} {
+		fmt.Fprintf(w, "  %s\t%s\n", other[0], other[1])
+	}
+	must(w.Flush())
+	return strings.TrimRight(b.String(), "\n")
+}
+
+func exitCodesHelp() string {
+	var b strings.Builder
+	for _, c := range []struct {
+		code    int
+		meaning string
+	}{
+		{exitOK, "done"},
+		{exitFailed, "failed"},
+		{exitUsage, "usage or configuration: nothing was tried"},
+		{exitNotFound, "what was asked for does not exist"},
+		{exitPrecondition, "precondition: a server does not answer, the schema is old, somebody else is at it"},
+		{exitPartial, "partly done; the output tells which part"},
+		{exitRefused, "refused: it would change something and nobody said --yes"},
+		{exitSignalBase + 2, "stopped by SIGINT (Ctrl-C)"},
+		{exitSignalBase + 15, "stopped by SIGTERM"},
+	} {
+		fmt.Fprintf(&b, "  %-4d %s\n", c.code, c.meaning)
+	}
+	fmt.Fprintf(&b, `
+outboxctl check has the codes of a Nagios plugin instead:
+
+  %-4d ok
+  %-4d warning
+  %-4d critical
+  %-4d unknown: the probe itself failed`, checkOK, checkWarning, checkCritical, checkUnknown)
+	return b.String()
+}

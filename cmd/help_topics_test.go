@@ -1,0 +1,49 @@
+package cmd
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestHelpListsTheTopics(t *testing.T) {
+	t.Parallel()
+	code, out, _ := runCLI(t, nil, "--help")
+	require.Equal(t, exitOK, code)
+	require.Contains(t, out, "Additional help topics:")
+	require.Contains(t, out, "outboxctl environment")
+	require.Contains(t, out, "outboxctl exit-codes")
+}
+
+func TestHelpEnvironmentNamesEveryVariable(t *testing.T) {
+	t.Parallel()
+	code, out, stderr := runCLI(t, nil, "help", "environment")
+	require.Equal(t, exitOK, code, stderr)
+	for _, k := range configKeys() {
+		for _, name := range k.envNames() {
+			require.Regexp(t, `(?m)^  `+name+` +\S`, out)
+		}
+	}
+}
+
+// The page and the documented contract say the same.
+func TestHelpExitCodesIsTheDocumentedContract(t *testing.T) {
+	t.Parallel()
+	code, out, stderr := runCLI(t, nil, "help", "exit-codes")
+	require.Equal(t, exitOK, code, stderr)
+	contract, err := os.ReadFile("../docs/json-output.md")
+	require.NoError(t, err)
+	for n, word := range map[int]string{
+		exitOK: "done", exitFailed: "failed", exitUsage: "usage or configuration", exitNotFound: "not", exitPrecondition: "precondition",
+		exitPartial: "partly done", exitRefused: "refused",
+	} {
+		require.Regexp(t, fmt.Sprintf(`(?m)^  %d +.*%s`, n, word), out)
+		require.Regexp(t, fmt.Sprintf(`(?m)^\| %d \| .*%s`, n, word), string(contract))
+	}
+	_, nagios, found := strings.Cut(out, "Nagios")
+	require.True(t, found)
+	require.Regexp(t, `(?m)^  3 +unknown`, nagios)
+}
