@@ -2,6 +2,7 @@ package dlq_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -146,18 +147,24 @@ func TestTwoOperatorsReplayEachRowOnce(t *testing.T) {
 	b := setup(t)
 	const rows = 1000
 	b.many(rows)
+	ids := b.all(b.scan(dlq.Filter{State: "open"}, dlq.OldestFirst), rows)
+	reversed := slices.Clone(ids)
+	slices.Reverse(reversed)
 	var wg sync.WaitGroup
 	results := make([]dlq.RunResult, 2)
-	for i := range results {
-		// In opposite orders, so that they meet in the middle and would deadlock if the order of ids did not rule.
-		source := b.scan(dlq.Filter{State: "open"}, dlq.Order(i == 0))
+	// In opposite orders: they meet in the middle, and would deadlock if the order of ids did not rule.
+	for i, order := range [][]string{ids, reversed} {
+		source := b.store.NamedEntries(order, dlq.StateOpen)
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			results[i], _ = b.run(b.ctx, dlq.RunParams{Action: dlq.Replay, Source: small{source, 37}})
+			results[i], _ = b.run(b.ctx, dlq.RunParams{Action: dlq.Replay, Source: small{source, 150}})
 		}()
 	}
 	wg.Wait()
+	for _, r := range results {
+		require.EqualValues(t, rows, r.Counts[dlq.Replayed]+r.Counts[dlq.AlreadyReplayed], "each is told the truth: %v", r.Counts)
+	}
 	require.EqualValues(t, rows, results[0].Counts[dlq.Replayed]+results[1].Counts[dlq.Replayed])
 	require.EqualValues(t, rows, b.count("SELECT sum(affected)::bigint FROM outbox_audit"))
 	require.EqualValues(t, rows, b.count("SELECT count(*) FROM outbox_event_status WHERE status = 'pending' AND attempt_count = 0"))

@@ -61,8 +61,8 @@ func (r RunResult) Total() (n int64) {
 }
 
 // runWorkers is how many transactions of an unpaced run are under way at a time:
-// while one waits for the disk, another computes.
-const runWorkers = 2
+// while one waits for the disk, another computes. A pool of four has one left to read ahead with.
+const runWorkers = 3
 
 // Run performs an action on every target of a source, chunk by chunk. An error
 // leaves whole chunks behind; the result says what was done until then.
