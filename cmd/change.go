@@ -215,7 +215,7 @@ func (o *changeOptions) verdict(ctx context.Context, set chosen, r dlq.RunResult
 	switch {
 	case r.Interrupted:
 		fmt.Fprintf(o.app.Err, "interrupted after %s; go on with: %s\n", counted(r.Total(), "row"), o.again(set.resume))
-		return context.Cause(ctx)
+		return ctx.Err() // the process ends with the signal's code; everything else was said
 	case err != nil && r.Chunks > 0:
 		return withHint(withCode(exitPartial, fmt.Errorf("stopped after %s: %w", counted(r.Total(), "row"), dlqError(err))),
 			"every row listed is settled; go on with: %s", o.again(set.resume))

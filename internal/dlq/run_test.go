@@ -93,7 +93,7 @@ func TestARampStopsWithoutAPublisher(t *testing.T) {
 	b.many(10)
 	watch := &dlq.Watch{MaxDead: 1, For: 5 * time.Millisecond, Every: time.Millisecond}
 	res, _ := b.run(b.ctx, dlq.RunParams{Action: dlq.Replay, Watch: watch, Source: b.scan(dlq.Filter{State: "open"}, dlq.OldestFirst)})
-	require.Equal(t, "none of the 1 replayed events was tried within 5ms", res.Stopped)
+	require.Equal(t, "none of the 1 replayed events was tried within 5ms: is a publisher running?", res.Stopped)
 	require.EqualValues(t, 9, b.count("SELECT count(*) FROM outbox_dlq WHERE state = 'open'"))
 }
 

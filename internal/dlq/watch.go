@@ -96,7 +96,7 @@ func (w *Watch) verdict(sum Watched) string {
 	bad := sum.Dead + sum.Failing
 	judged := bad + sum.Delivered
 	if judged == 0 {
-		return fmt.Sprintf("none of the %d replayed events was tried within %s", sum.Waiting, w.For)
+		return fmt.Sprintf("none of the %d replayed events was tried within %s: is a publisher running?", sum.Waiting, w.For)
 	}
 	if share := float64(bad) / float64(judged); share > w.MaxDead {
 		return fmt.Sprintf("%d of %d replayed events died again or keep failing (%.0f%%, allowed are %.4g%%)",
