@@ -99,7 +99,7 @@ func (r *publishRig) start(args ...string) *publisher {
 		_ = p.cmd.Process.Kill() // usually gone already
 		<-p.done
 		if r.t.Failed() {
-			r.t.Logf("publisher %d:\n%s", p.cmd.Process.Pid, p.text.String())
+			r.t.Logf("publisher %d:\n%s", p.cmd.Process.Pid, p.output())
 		}
 	})
 	return p
@@ -115,6 +115,13 @@ func (p *publisher) read(r io.Reader) {
 		p.text.WriteString(lines.Text() + "\n")
 		p.mu.Unlock()
 	}
+}
+
+// output is everything the publisher has said so far.
+func (p *publisher) output() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.String()
 }
 
 // wait returns the exit code.

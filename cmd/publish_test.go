@@ -138,7 +138,7 @@ func TestOnceSaysWhichTopicItLeftAlone(t *testing.T) {
 	p := r.start("--once")
 	require.Equal(t, 5, p.wait())
 	require.Equal(t, 5, r.published())
-	require.Contains(t, p.text.String(), "topic billing is misconfigured")
+	require.Contains(t, p.output(), "topic billing is misconfigured")
 }
 
 func TestTermWaitsForTheBrokerAndLeavesNoLease(t *testing.T) {
@@ -253,7 +253,7 @@ func TestRetryableFailuresEndInTheDeadLetters(t *testing.T) {
 		return r.count(`SELECT count(*) FROM outbox_dlq WHERE event_id = $1::text::uuid AND error_reason = 'max_attempts' AND attempt_count = 2`, ids[3]) == 1
 	})
 	require.Zero(t, r.count(`SELECT count(*) FROM outbox_dlq WHERE error_message LIKE '%hunter2%'`))
-	require.NotContains(t, p.text.String(), "hunter2")
+	require.NotContains(t, p.output(), "hunter2")
 }
 
 func TestPublishRefusesALeaseThatIsTooShort(t *testing.T) {
@@ -261,7 +261,7 @@ func TestPublishRefusesALeaseThatIsTooShort(t *testing.T) {
 	r := newPublishRig(t)
 	p := r.start("--lease", "5s", "--publish-timeout", "10s")
 	require.Equal(t, 2, p.wait())
-	require.Contains(t, p.text.String(), "publish.lease (5s) must be longer than publish.publish_timeout (10s)")
+	require.Contains(t, p.output(), "publish.lease (5s) must be longer than publish.publish_timeout (10s)")
 	p = r.start("--event-type", "nonsense")
 	require.Equal(t, 2, p.wait())
 	p = r.start("--tenant", "nonsense")
@@ -273,5 +273,5 @@ func TestPublishNamesAnUnmigratedDatabase(t *testing.T) {
 	r := publishRigOn(t, outboxtest.EmptyDB(t))
 	p := r.start()
 	require.Equal(t, 4, p.wait())
-	require.Contains(t, p.text.String(), "outboxctl migrate")
+	require.Contains(t, p.output(), "outboxctl migrate")
 }

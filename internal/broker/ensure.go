@@ -143,7 +143,7 @@ func (e *ensurer) makeSubscription(ctx context.Context, id, topic, deadLetterTop
 
 // call bounds one administrative call.
 func (e *ensurer) call(ctx context.Context, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, e.client.cfg.PublishTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.client.cfg.ProbeTimeout)
 	defer cancel()
 	return f(ctx)
 }
