@@ -217,17 +217,17 @@ func sayDeadLetter(a *App, w io.Writer, d dlqDetail, payload string) error {
 	p.field("attempts", fmt.Sprint(d.AttemptCount))
 	p.field("error", d.ErrorMessage)
 	p.field("fingerprint", deref(d.Fingerprint))
-	sayEventDetail(p, d.eventDetail)
-	return p.payload(payload, d.Payload, d.Headers)
-}
-
-func sayEventDetail(p *page, d eventDetail) {
 	p.title("event")
 	if d.Event == nil {
 		p.line("its row is gone: removed by cleanup. It cannot be replayed; outboxctl dlq export makes a new event of it.")
 	} else {
 		sayEvent(p, *d.Event)
 	}
+	sayEventDetail(p, d.eventDetail)
+	return p.payload(payload, d.Payload, d.Headers)
+}
+
+func sayEventDetail(p *page, d eventDetail) {
 	p.title("history")
 	for _, step := range d.History {
 		text := p.time(&step.At) + "  " + step.What
