@@ -61,7 +61,7 @@ func (d *Dispatcher) launch(ctx context.Context, started time.Time, rows []Claim
 	for _, g := range groups {
 		g.claimed = started
 		d.flight.start(g)
-		d.groups.Add(1)
+		d.groups.begin()
 	}
 	for _, g := range groups {
 		if ctx.Err() != nil {

@@ -43,8 +43,8 @@ type Dispatcher struct {
 
 	// groups counts groups between claim and settle; revivals the goroutines
 	// that bring topics back. Run waits for both.
-	groups   sync.WaitGroup
-	revivals sync.WaitGroup
+	groups   tally
+	revivals tally
 	// helpers is signalled when a claim came back full and more hands help.
 	helpers chan struct{}
 
@@ -111,8 +111,12 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 
 	// Second stage: nothing is claimed any more.
 	timer := time.AfterFunc(d.cfg.ShutdownTimeout, giveUp)
-	d.revivals.Wait()
-	d.groups.Wait()
+	// A group that fails now may still start a revival, and that, before it
+	// notices the end, a group.
+	for d.groups.busy() || d.revivals.busy() {
+		d.groups.wait()
+		d.revivals.wait()
+	}
 	timer.Stop()
 	close(quit)
 	settling.Wait()

@@ -240,7 +240,7 @@ func buried(g *group) []Attempt {
 func (d *Dispatcher) settleGroup(g *group, v Verdicts) {
 	d.settler.submit(settlement{verdicts: v, done: func() {
 		d.flight.end(g)
-		d.groups.Done()
+		d.groups.end()
 	}})
 }
 

@@ -65,7 +65,7 @@ func (d *Dispatcher) drained(ctx context.Context, r runResult, pace *pacer) (boo
 	if r.rows > 0 || ctx.Err() != nil {
 		return false, nil
 	}
-	d.groups.Wait()
+	d.groups.wait()
 	for wait := probeMin; !d.board.closed() && wait <= 8*probeMin && ctx.Err() == nil; wait *= 2 {
 		d.rest(ctx, wait, false)
 	}

@@ -26,7 +26,11 @@ func (d *Dispatcher) tripped(br *breaker, opened bool) {
 	}
 	d.sizer.shrink()
 	d.observe.TopicChanged(br.snapshot())
-	d.revivals.Go(func() { d.revive(d.running, br) })
+	d.revivals.begin()
+	go func() {
+		defer d.revivals.end()
+		d.revive(d.running, br)
+	}()
 }
 
 // revive brings an open topic back: it asks the broker, with growing pauses,
@@ -100,7 +104,7 @@ func (d *Dispatcher) trial(ctx context.Context, br *breaker) (tried bool, _ erro
 		g := split(d.catalogue, d.cfg.MaxAttempts, rows)[0]
 		g.claimed = started
 		d.flight.start(g)
-		d.groups.Add(1)
+		d.groups.begin()
 		return true, d.send(d.abandon, g)
 	}
 	return true, nil
