@@ -61,6 +61,17 @@ $(BIN)/golangci-lint: tools/lint/go.mod tools/lint/go.sum
 	cd tools/lint && $(GO) build -trimpath -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@touch $@
 
+.PHONY: release-check
+release-check: $(BIN)/goreleaser ## check the release configuration and build this machine's release binary into dist/
+	$(BIN)/goreleaser check
+	$(BIN)/goreleaser build --snapshot --single-target --clean
+
+# Pinned in a module of its own, as the linter is.
+$(BIN)/goreleaser: tools/release/go.mod tools/release/go.sum
+	@echo "building goreleaser from its module download (minutes, once)"
+	cd tools/release && $(GO) build -trimpath -o ../../$@ github.com/goreleaser/goreleaser/v2
+	@touch $@
+
 .PHONY: fmt
 fmt: ## format the Go sources
 	gofmt -s -w .
