@@ -63,7 +63,7 @@ func runCheck(ctx context.Context, opts *checkOptions) error {
 	if err != nil {
 		return checkFailed(err)
 	}
-	report, err := stats.New(pool, opts.app.Registry).Collect(ctx, stats.Params{MaxAttempts: cfg.Publish.MaxAttempts})
+	report, err := stats.New(pool, opts.app.Registry).Collect(ctx, stats.Params{MaxAttempts: cfg.Publish.MaxAttempts, StateOnly: true})
 	if err != nil {
 		return checkFailed(schemaError(err))
 	}

@@ -20,6 +20,8 @@ type Params struct {
 	MaxAttempts int
 	// By splits the backlog by one of Dimensions; empty does not.
 	By string
+	// StateOnly leaves Published and Flow out: a probe every minute need not count an hour of publishing.
+	StateOnly bool
 }
 
 // Collector reads reports from the database.
@@ -52,17 +54,19 @@ func (c *Collector) fill(ctx context.Context, tx pgx.Tx, p Params, r *Report) er
 	if err := tx.QueryRow(ctx, deadQuery, p.MaxAttempts).Scan(&r.Dead, &deadAtMax, &dead); err != nil {
 		return err
 	}
-	if err := tx.QueryRow(ctx, publishedQuery).Scan(&r.Published.Last1m, &r.Published.Last5m, &r.Published.Last1h); err != nil {
-		return err
-	}
-	if err := tx.QueryRow(ctx, arrivedQuery).Scan(&gone); err != nil {
-		return err
+	if !p.StateOnly {
+		if err := tx.QueryRow(ctx, publishedQuery).Scan(&r.Published.Last1m, &r.Published.Last5m, &r.Published.Last1h); err != nil {
+			return err
+		}
+		if err := tx.QueryRow(ctx, arrivedQuery).Scan(&gone); err != nil {
+			return err
+		}
+		r.Flow = flow(r.Backlog, waiting+dead+gone, r.Published.Last1m)
 	}
 	r.AtMaxAttempts += deadAtMax
 	if r.OldestUnpublishedAt != nil {
 		r.OldestAgeSeconds = max(r.At.Sub(*r.OldestUnpublishedAt).Seconds(), 0)
 	}
-	r.Flow = flow(r.Backlog, waiting+dead+gone, r.Published.Last1m)
 	if err := c.deadLetters(ctx, tx, r); err != nil {
 		return err
 	}

@@ -89,6 +89,20 @@ func TestEveryStateIsCounted(t *testing.T) {
 	require.Nil(t, r.Flow.ETASeconds, "more comes in than goes out")
 }
 
+// A probe gets the same state as an operator, without what costs most at a high rate.
+func TestStateOnly(t *testing.T) {
+	t.Parallel()
+	pool := build(t)
+	full := collect(t, pool, "")
+	brief, err := stats.New(pool, registry.New()).Collect(t.Context(), stats.Params{MaxAttempts: maxAttempts, StateOnly: true})
+	require.NoError(t, err)
+	require.NotZero(t, full.Published)
+	require.Zero(t, brief.Published)
+	require.Zero(t, brief.Flow)
+	brief.At, brief.OldestAgeSeconds, brief.Published, brief.Flow = full.At, full.OldestAgeSeconds, full.Published, full.Flow
+	require.Equal(t, full, brief)
+}
+
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	pool := build(t)
