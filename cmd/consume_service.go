@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/outboxctl/outboxctl/internal/consumer"
+	"github.com/outboxctl/outboxctl/internal/failpoint"
 	"github.com/outboxctl/outboxctl/internal/httpd"
 	"github.com/outboxctl/outboxctl/internal/idem"
 )
@@ -35,6 +37,7 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *Config) (
 	settings := consumer.Config{
 		Name: opts.name, Concurrency: opts.concurrency, Count: opts.count, IdleExit: opts.idleExit, FailRate: opts.failRate,
 		Handlers: consumer.ComplianceHandlers(),
+		Hooks:    consumer.Hooks{AfterBegin: hit(failpoint.Begun), AfterEffect: hit(failpoint.Applied), AfterDone: hit(failpoint.Done)},
 	}
 	problem := settings.Validate()
 	if opts.streams < 0 {
@@ -80,6 +83,11 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *Config) (
 		Keeper: keeper, Pool: pool, Metrics: s.registry,
 	}, settings)
 	return s, err
+}
+
+// hit makes a failpoint of one of the worker's hooks.
+func hit(point string) func(uuid.UUID) {
+	return func(uuid.UUID) { failpoint.Hit(point) }
 }
 
 // openKeeper builds the keeper and looks at its server. One that is away is waited for later; one that cannot be used

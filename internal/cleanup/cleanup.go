@@ -10,6 +10,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outboxctl/outboxctl/internal/failpoint"
 )
 
 // ErrBusy says that another cleaner is at work on the same database.
@@ -132,6 +134,7 @@ func (r *run) batches(ctx context.Context, batch func(ctx context.Context, limit
 		if err != nil {
 			return err
 		}
+		failpoint.Hit(failpoint.Cleaning)
 		r.note(Batch{Deleted: deleted, Took: time.Since(start)}, limit)
 		if deleted < int64(limit) {
 			return nil

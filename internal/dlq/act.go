@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/internal/failpoint"
 )
 
 // Action is a change an operator can make. Its name is the one in the audit.
@@ -137,6 +139,7 @@ func (s *Store) Act(ctx context.Context, action Action, targets []Target, who Wh
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", action, err)
 	}
+	failpoint.Hit(failpoint.Replaying)
 	if err := tx.Commit(ctx); err != nil {
 		return nil, fmt.Errorf("commit %s: %w", action, err)
 	}

@@ -3,6 +3,8 @@ package outbox
 import (
 	"context"
 	"time"
+
+	"github.com/outboxctl/outboxctl/internal/failpoint"
 )
 
 // runResult is what one turn of the loop did.
@@ -45,6 +47,9 @@ func (d *Dispatcher) claim(p ClaimParams, sweep bool) ([]Claimed, error) {
 	rows, err := d.store.Claim(ctx, p)
 	now := time.Now()
 	d.observe.Claimed(ClaimReport{Rows: len(rows), Sweep: sweep, Took: now.Sub(started), Err: err})
+	if len(rows) > 0 {
+		failpoint.Hit(failpoint.Claimed)
+	}
 	if err == nil && p.Only == nil {
 		d.cursor.done(now, sweep, p.cutShort(rows), rows, now.Sub(started))
 	}

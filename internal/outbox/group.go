@@ -3,6 +3,8 @@ package outbox
 import (
 	"context"
 	"time"
+
+	"github.com/outboxctl/outboxctl/internal/failpoint"
 )
 
 // group is the rows of one claim that go to one topic: the unit that is
@@ -157,9 +159,11 @@ func (d *Dispatcher) send(abandon context.Context, g *group) error {
 		d.release(g)
 		return nil
 	}
+	failpoint.Hit(failpoint.Sending)
 	ctx, cancel := context.WithTimeout(abandon, d.cfg.PublishTimeout)
 	results := d.publisher.Publish(ctx, g.topic, g.msgs)
 	cancel()
+	failpoint.Hit(failpoint.Acknowledged)
 	if abandon.Err() != nil {
 		d.leave(g, results)
 		return abandon.Err()

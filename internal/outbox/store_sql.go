@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outboxctl/outboxctl/internal/failpoint"
 )
 
 // Batcher is what the SQL store needs of a connection pool.
@@ -143,6 +145,10 @@ func (s *SQLStore) Settle(ctx context.Context, v Verdicts) (Settled, error) {
 	counts := s.queue(b, v, &n)
 	b.Queue(`COMMIT`)
 	br := s.settles.SendBatch(ctx, b)
+	failpoint.Hit(failpoint.Settling)
+	if len(v.Dead) > 0 {
+		failpoint.Hit(failpoint.Burying)
+	}
 	err := readSettle(br, counts)
 	if closed := br.Close(); err == nil {
 		err = closed
@@ -150,6 +156,7 @@ func (s *SQLStore) Settle(ctx context.Context, v Verdicts) (Settled, error) {
 	if err != nil {
 		return Settled{}, fmt.Errorf("settle events: %w", settleError(reconnect(s.settles, err)))
 	}
+	failpoint.Hit(failpoint.Settled)
 	return n, nil
 }
 

@@ -16,7 +16,8 @@ type childSpec struct {
 	path   string
 	args   []string
 	dir    string
-	owner  *owner // nil: run as ourselves
+	env    []string // beside what every server gets
+	owner  *owner   // nil: run as ourselves
 	output *os.File
 	// orphanSignal is what the process gets when we die without stopping it. Linux only.
 	orphanSignal syscall.Signal
@@ -42,7 +43,7 @@ func startChild(spec childSpec) (*child, error) {
 
 		cmd := exec.Command(spec.path, spec.args...)
 		cmd.Dir = spec.dir
-		cmd.Env = childEnv()
+		cmd.Env = append(childEnv(), spec.env...)
 		cmd.Stdout, cmd.Stderr = spec.output, spec.output
 		cmd.SysProcAttr = childAttr(spec)
 		if err := cmd.Start(); err != nil {

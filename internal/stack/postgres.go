@@ -34,6 +34,8 @@ type PostgresParams struct {
 	Download bool
 	// Settings are added to the server's command line and win over ours.
 	Settings map[string]string
+	// Env is added to the server's environment, which is otherwise almost empty.
+	Env []string
 	// Log receives a line for each slow or surprising step. May be nil.
 	Log io.Writer
 }
@@ -203,6 +205,7 @@ func (p *Postgres) run(ctx context.Context, port int) error {
 		args:         p.arguments(port),
 		dir:          p.dataDir,
 		owner:        p.owner,
+		env:          p.params.Env,
 		output:       log,
 		orphanSignal: syscall.SIGQUIT,
 	})

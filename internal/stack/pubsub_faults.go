@@ -38,7 +38,18 @@ type faults struct {
 	calls     map[string]int
 	onCall    func(ctx context.Context, method string) error
 	onPublish func(ctx context.Context, call PublishCall) PublishFault
+	onAnswer  func(answer PublishAnswer)
 	reject    func(topic string, message *pubsubpb.PubsubMessage) bool
+}
+
+// PublishAnswer is what became of a Publish request.
+type PublishAnswer struct {
+	PublishCall
+	// Stored are the ids of the messages that were stored, also when the reply said otherwise.
+	Stored []string
+	// Err is the reply; ReplyLost says that it denies what was stored.
+	Err       error
+	ReplyLost bool
 }
 
 // OnCall installs a function that is asked before every request and stream; its error is the answer. Methods are named without
@@ -55,6 +66,14 @@ func (f *faults) OnPublish(hook func(ctx context.Context, call PublishCall) Publ
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.onPublish = hook
+}
+
+// OnAnswer installs a function that is told about every Publish request before its reply is sent. It runs in the goroutines of the
+// requests. Nil removes it.
+func (f *faults) OnAnswer(hook func(answer PublishAnswer)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.onAnswer = hook
 }
 
 // RejectMessages installs a predicate for messages the broker does not accept. As with the real one, a single such message fails
@@ -81,12 +100,13 @@ func (f *faults) arrive(fullMethod string) (method string, number int, hooks fau
 		f.calls = make(map[string]int)
 	}
 	f.calls[method]++
-	return method, f.calls[method], faultHooks{call: f.onCall, publish: f.onPublish, reject: f.reject}
+	return method, f.calls[method], faultHooks{call: f.onCall, publish: f.onPublish, answer: f.onAnswer, reject: f.reject}
 }
 
 type faultHooks struct {
 	call    func(ctx context.Context, method string) error
 	publish func(ctx context.Context, call PublishCall) PublishFault
+	answer  func(answer PublishAnswer)
 	reject  func(topic string, message *pubsubpb.PubsubMessage) bool
 }
 
@@ -101,28 +121,52 @@ func (f *faults) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if !ok {
 		return handler(ctx, req)
 	}
+	call := PublishCall{Number: number, Topic: publish.GetTopic(), Messages: publish.GetMessages()}
+	answer := hooks.decide(ctx, call, func() (*pubsubpb.PublishResponse, error) {
+		reply, err := handler(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		return reply.(*pubsubpb.PublishResponse), nil
+	})
+	if hooks.answer != nil {
+		hooks.answer(answer)
+	}
+	if answer.Err != nil {
+		return nil, answer.Err
+	}
+	return &pubsubpb.PublishResponse{MessageIds: answer.Stored}, nil
+}
+
+// decide lets a Publish request through to the fake, or not.
+func (h faultHooks) decide(ctx context.Context, call PublishCall, store func() (*pubsubpb.PublishResponse, error)) PublishAnswer {
+	answer := PublishAnswer{PublishCall: call}
 	var fault PublishFault
-	if hooks.publish != nil {
-		fault = hooks.publish(ctx, PublishCall{Number: number, Topic: publish.GetTopic(), Messages: publish.GetMessages()})
+	if h.publish != nil {
+		fault = h.publish(ctx, call)
 	}
 	if fault.Delay > 0 && !sleep(ctx, fault.Delay) {
-		return nil, status.FromContextError(ctx.Err()).Err()
+		answer.Err = status.FromContextError(ctx.Err()).Err()
+		return answer
 	}
 	if fault.Err != nil {
-		return nil, fault.Err
+		answer.Err = fault.Err
+		return answer
 	}
-	if hooks.reject != nil {
-		for _, message := range publish.GetMessages() {
-			if hooks.reject(publish.GetTopic(), message) {
-				return nil, status.Error(codes.InvalidArgument, "the request holds a message that is not acceptable")
+	if h.reject != nil {
+		for _, message := range call.Messages {
+			if h.reject(call.Topic, message) {
+				answer.Err = status.Error(codes.InvalidArgument, "the request holds a message that is not acceptable")
+				return answer
 			}
 		}
 	}
-	reply, err := handler(ctx, req)
+	reply, err := store()
+	answer.Stored, answer.Err = reply.GetMessageIds(), err
 	if err == nil && fault.LostReply != nil {
-		return nil, fault.LostReply
+		answer.Err, answer.ReplyLost = fault.LostReply, true
 	}
-	return reply, err
+	return answer
 }
 
 func (f *faults) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
