@@ -111,7 +111,7 @@ func Read(r io.Reader) (*History, error) {
 	dec := json.NewDecoder(bufio.NewReaderSize(r, 1<<16))
 	for n := 1; ; n++ {
 		var l line
-		if err := dec.Decode(&l); err == io.EOF { //nolint:errorlint // the decoder returns io.EOF itself
+		if err := dec.Decode(&l); err == io.EOF {
 			return h, nil
 		} else if err != nil {
 			return nil, fmt.Errorf("read history, line %d: %w", n, err)

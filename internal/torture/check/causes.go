@@ -1,0 +1,93 @@
+package check
+
+import (
+	"strings"
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/torture/history"
+)
+
+const (
+	// afterFault is how long beyond a lease a fault may still show: rows it stranded are taken up by the next sweep.
+	afterFault = 5 * time.Second
+	// consumerLease is how long a consumer that vanished keeps an event for itself.
+	consumerLease = 60 * time.Second
+)
+
+// cause is something that was done to the system, over the time it may be felt.
+type cause struct {
+	kind, target string
+	from, to     time.Time
+}
+
+// causes are the injected faults, and the crashes in failpoints that no fault announces.
+func causes(h *history.History) []cause {
+	var all []cause
+	for i := range h.Faults {
+		f := &h.Faults[i]
+		if f.Failed == "" {
+			to := f.To
+			if to.Before(f.From) {
+				to = f.From // over at once
+			}
+			all = append(all, cause{f.Kind, f.Target, f.From, to})
+		}
+	}
+	injected := len(all)
+	for i := range h.Processes {
+		p := &h.Processes[i]
+		if p.Event != "exited" || p.Failpoint == "" || !killed(p.Exit) {
+			continue
+		}
+		announced := false
+		for _, f := range all[:injected] {
+			announced = announced || f.target == p.Name && within(f.from, f.to, p.At, p.At)
+		}
+		if !announced {
+			all = append(all, cause{"crash " + p.Failpoint, p.Name, p.At, p.At})
+		}
+	}
+	return all
+}
+
+func killed(exit string) bool {
+	switch exit {
+	case "killed", "signal: killed", "SIGKILL":
+		return true
+	}
+	return false
+}
+
+// about says whether a fault concerns something, by its kind or target.
+func (f cause) about(words ...string) bool {
+	for _, word := range words {
+		if strings.Contains(f.kind, word) || strings.Contains(f.target, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// onPublishing says that a fault can make an event arrive twice: it hit a publisher, its networks, the database or the
+// broker.
+func (x *index) onPublishing(f cause) bool {
+	for _, consumer := range x.h.Run.Consumers {
+		if f.target == consumer {
+			return false
+		}
+	}
+	return !f.about("redis", "consumer", "producer", "operator")
+}
+
+// onConsumer says that a fault can make a consumer run its handler again.
+func (x *index) onConsumer(f cause, consumer string) bool {
+	if f.target == consumer {
+		return true
+	}
+	for _, another := range x.h.Run.Consumers {
+		if f.target == another {
+			return false
+		}
+	}
+	return f.about("redis", "consumer")
+}

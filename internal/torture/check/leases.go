@@ -1,0 +1,69 @@
+package check
+
+import (
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/torture/history"
+)
+
+// clockError is what the conversion from the database's clock may be off by.
+const clockError = time.Millisecond
+
+// owners is I10 for the owners themselves: two publishers under one owner would pass each other's fences.
+func (c *checker) owners() {
+	told := map[string]bool{}
+	for i := range c.h.Changes {
+		ch := &c.h.Changes[i]
+		by := ch.After.Lease.By
+		if kindOf(ch) == claim && c.owner[by] != ch.By && !told[by] {
+			told[by] = true
+			c.violate("I10", ch.EventID, "both %s and %s claim as owner %s", c.owner[by], ch.By, by)
+		}
+	}
+}
+
+// leases is I10: who may change a row, and when.
+func (c *checker) leases(e *event) {
+	for _, ch := range e.changes {
+		c.checked("I10")
+		if text := c.trespass(ch); text != "" {
+			c.violate("I10", e.id, "%s of %s by %s", text, clock(ch.At), ch.By)
+			return // what follows is the consequence
+		}
+	}
+}
+
+func (c *checker) trespass(ch *history.Change) string {
+	kind := kindOf(ch)
+	switch before := &ch.Before; {
+	case kind == deleted: // I15 says which rows may be
+		return ""
+	case !before.Published.IsZero():
+		return "a published row was changed: a " + kind.String()
+	case isOperator(ch.By):
+		if before.Dead.IsZero() {
+			return "a row that is not dead was changed"
+		}
+		return ""
+	case !before.Dead.IsZero():
+		return "a dead row was changed: a " + kind.String()
+	case kind == claim && before.Lease.By != "" && before.Lease.Until.After(ch.At.Add(clockError)):
+		return "a row was claimed while " + c.holder(before) + " held it until " + clock(before.Lease.Until) + ": the claim"
+	case kind == claim:
+		return ""
+	case before.Lease.By == "":
+		return "a row was settled that nobody held: the " + kind.String()
+	case c.owner[before.Lease.By] != ch.By:
+		return "a row was settled that " + c.holder(before) + " held: the " + kind.String()
+	case !kind.settles():
+		return "a row was changed in a way no statement does, the change"
+	}
+	return ""
+}
+
+func (c *checker) holder(s *history.State) string {
+	if name := c.owner[s.Lease.By]; name != "" {
+		return name + " (" + s.Lease.By + ")"
+	}
+	return s.Lease.By
+}
