@@ -38,20 +38,25 @@ Redis has forgotten. Handlers that fail release the event and are tried again; e
 malformed messages are given back for the subscription's dead-letter policy. While Redis or the database is away nothing
 is received.
 
+A subscription hands each message to one of its workers. Workers that share the load share --consumer and --subscription;
+a consumer that shall see every event needs a name and a subscription of its own, which outboxctl topic ensure
+--subscription creates. --count and --idle-exit end the process with 0, whichever comes first.
+
 SIGTERM or Ctrl-C waits for the handlers under way; a second signal ends the process at once. A worker of your own
 imports the package consume.`,
 		Example: `  outboxctl consume --example
   outboxctl consume --example --count 100 --idle-exit 10s
+  outboxctl topic ensure --subscription audit-sub && outboxctl consume --example --consumer audit --subscription audit-sub
   outboxctl consume --example --fail-rate 0.2 --log-level debug`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runF(cmd.Context(), opts) },
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&opts.example, "example", false, "run the example worker (the only one there is)")
-	flags.StringVar(&opts.name, "consumer", consumer.DefaultName, "name in Redis keys and inbox rows; another name sees every event anew")
+	flags.StringVar(&opts.name, "consumer", consumer.DefaultName, "name in Redis keys and inbox rows; what another name has processed does not count")
 	flags.IntVar(&opts.concurrency, "concurrency", consumer.DefaultConcurrency, "events handled at once")
 	flags.IntVar(&opts.streams, "streams", 0, "streams to receive on (0: 4, or 64 from an emulator)")
-	flags.Int64Var(&opts.count, "count", 0, "exit after acknowledging this many messages (0: never)")
+	flags.Int64Var(&opts.count, "count", 0, "exit after acknowledging this many messages, of types it does not handle too (0: never)")
 	flags.DurationVar(&opts.idleExit, "idle-exit", 0, "exit when no message arrived for this long (0: never)")
 	flags.Float64Var(&opts.failRate, "fail-rate", 0, "let this share of the handlers fail before their commit, to watch redelivery")
 	addConfigFlags(cmd, groupConsume)

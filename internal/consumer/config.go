@@ -41,6 +41,10 @@ const (
 	// handlers under way.
 	DefaultShutdownTimeout = 20 * time.Second
 
+	// DefaultQuietAfter is how long a worker waits for its first message before
+	// it says what may be the matter.
+	DefaultQuietAfter = 30 * time.Second
+
 	maxConcurrency = 10_000
 	maxStreams     = 1_000
 )
@@ -54,10 +58,13 @@ type Config struct {
 	// HandlerTimeout and ShutdownTimeout: see their defaults.
 	HandlerTimeout, ShutdownTimeout time.Duration
 
-	// Count ends Run after that many acknowledged messages; 0 means never.
+	// Count ends Run after that many acknowledged messages, those of types nobody
+	// handles included; 0 means never.
 	Count int64
 	// IdleExit ends Run when no message arrived for that long; 0 means never.
 	IdleExit time.Duration
+	// QuietAfter: see its default.
+	QuietAfter time.Duration
 	// FailRate in [0,1] makes that share of the handlers fail after their
 	// effect and before its commit, to watch redelivery.
 	FailRate float64
@@ -98,7 +105,7 @@ func (c Config) Validate() error {
 	for _, d := range []struct {
 		name  string
 		value time.Duration
-	}{{"handler timeout", c.HandlerTimeout}, {"shutdown timeout", c.ShutdownTimeout}, {"idle exit", c.IdleExit}} {
+	}{{"handler timeout", c.HandlerTimeout}, {"shutdown timeout", c.ShutdownTimeout}, {"idle exit", c.IdleExit}, {"quiet after", c.QuietAfter}} {
 		if d.value < 0 {
 			errs = append(errs, fmt.Errorf("%s %s is negative", d.name, d.value))
 		}
@@ -122,6 +129,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.ShutdownTimeout == 0 {
 		c.ShutdownTimeout = DefaultShutdownTimeout
+	}
+	if c.QuietAfter == 0 {
+		c.QuietAfter = DefaultQuietAfter
 	}
 	if c.Random == nil {
 		c.Random = rand.Float64

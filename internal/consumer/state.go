@@ -178,6 +178,16 @@ func (w *Worker) watchIdle(ctx context.Context) {
 	}
 }
 
+// watchQuiet explains a silence that a person may be waiting in. It looks once:
+// a subscription that has delivered something is the right one.
+func (w *Worker) watchQuiet(ctx context.Context) {
+	if !sleep(ctx, w.cfg.QuietAfter) || w.tally.in.Load() > 0 || w.Receiving(ctx) != nil {
+		return
+	}
+	w.cfg.Log.Info().Dur("waited", w.cfg.QuietAfter).
+		Msg("no message yet: a subscription hands each message to one of its workers only, and has none from before it was made")
+}
+
 // Permanent says whether a receive error needs a person: a subscription that
 // does not exist, or may not be read.
 func Permanent(err error) bool {

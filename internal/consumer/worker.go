@@ -95,12 +95,13 @@ func (w *Worker) Run(ctx context.Context) (Report, error) {
 	stopTimer := context.AfterFunc(ctx, func() { time.AfterFunc(w.cfg.ShutdownTimeout, kill) })
 	defer stopTimer()
 
-	var idle sync.WaitGroup
-	defer idle.Wait()
+	var watches sync.WaitGroup
+	defer watches.Wait()
 	defer w.finish(errFinished)
+	watches.Go(func() { w.watchQuiet(ctx) })
 	if w.cfg.IdleExit > 0 {
 		w.touch()
-		idle.Go(func() { w.watchIdle(ctx) })
+		watches.Go(func() { w.watchIdle(ctx) })
 	}
 
 	backoff := retryBase

@@ -10,6 +10,7 @@ import (
 	"cloud.google.com/go/pubsub/v2"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/consumer"
@@ -283,4 +284,32 @@ func TestBadConfigurationsAreRefused(t *testing.T) {
 	}
 	_, err := consumer.New(consumer.Dependencies{}, consumer.Config{Handlers: handlers})
 	require.Error(t, err)
+}
+
+// silence is a subscription whose messages go to somebody else.
+type silence struct{}
+
+func (silence) Receive(ctx context.Context, _ func(context.Context, *pubsub.Message)) error {
+	<-ctx.Done()
+	return nil
+}
+
+// lines hands on what is logged.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
+func TestASilentSubscriptionIsExplained(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	logged := make(lines, 10)
+	worker, err := consumer.New(consumer.Dependencies{Source: silence{}, Keeper: w.keeper(idem.Config{}), Pool: w.pool},
+		consumer.Config{Handlers: consumer.ComplianceHandlers(), Count: 5, QuietAfter: time.Millisecond, Log: zerolog.New(logged)})
+	require.NoError(t, err)
+	stop := w.running(worker)
+	require.Contains(t, <-logged, "no message yet")
+	require.Zero(t, stop())
 }

@@ -31,7 +31,8 @@ type PubSubParams struct {
 	AnyPort bool
 }
 
-// PubSub is Google's in-memory Pub/Sub fake behind a gRPC server of ours, which lets tests make it fail.
+// PubSub is Google's in-memory Pub/Sub fake behind a gRPC server of ours, which lets tests make it fail and the streams of a
+// subscription take turns.
 //
 // The fake forgets messages nobody received after ten minutes, and keeps every message ever published in memory.
 type PubSub struct {
@@ -39,8 +40,9 @@ type PubSub struct {
 	Project string
 
 	faults
-	fake *pstest.Server
-	addr string
+	turns turns
+	fake  *pstest.Server
+	addr  string
 
 	mu     sync.Mutex
 	server *grpc.Server // nil while disconnected or stopped
@@ -134,7 +136,7 @@ func (p *PubSub) listen(addr string) error {
 	server := grpc.NewServer(
 		grpc.MaxRecvMsgSize(pubSubMaxRequest),
 		grpc.UnaryInterceptor(p.unary),
-		grpc.StreamInterceptor(p.stream),
+		grpc.ChainStreamInterceptor(p.stream, p.turns.intercept),
 	)
 	pubsubpb.RegisterPublisherServer(server, &p.fake.GServer)
 	pubsubpb.RegisterSubscriberServer(server, &p.fake.GServer)
@@ -160,7 +162,7 @@ func (p *PubSub) Stop(ctx context.Context) error {
 	}
 	p.closed = true
 	p.disconnect()
-	// The fake can lock itself up when a stream breaks while it answers a keep-alive: do not wait for it for ever.
+	// The fake is somebody else's: do not wait for it for ever.
 	done := make(chan error, 1)
 	go func() {
 		err := p.fake.Close()

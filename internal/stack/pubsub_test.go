@@ -21,6 +21,7 @@ import (
 // broker is the fake with a topic and a client that retries nothing, so that the true code is seen.
 type broker struct {
 	*stack.PubSub
+	conn   *grpc.ClientConn
 	client pubsubpb.PublisherClient
 	topic  string
 }
@@ -34,7 +35,7 @@ func startPubSub(t *testing.T) broker {
 	conn, err := grpc.NewClient(server.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close()) })
-	b := broker{PubSub: server, client: pubsubpb.NewPublisherClient(conn), topic: "projects/" + server.Project + "/topics/t"}
+	b := broker{PubSub: server, conn: conn, client: pubsubpb.NewPublisherClient(conn), topic: "projects/" + server.Project + "/topics/t"}
 	_, err = b.client.CreateTopic(t.Context(), &pubsubpb.Topic{Name: b.topic})
 	require.NoError(t, err)
 	return b
