@@ -1,0 +1,66 @@
+package stack_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// Receivers that vanish right after a keep-alive must not take the whole server with them.
+func TestPubSubSurvivesReceiversThatVanish(t *testing.T) {
+	t.Parallel()
+	b := startPubSub(t)
+	conn, err := grpc.NewClient(b.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	subscriber := pubsubpb.NewSubscriberClient(conn)
+	name := "projects/" + b.Project + "/subscriptions/s"
+	_, err = subscriber.CreateSubscription(t.Context(), &pubsubpb.Subscription{Name: name, Topic: b.topic})
+	require.NoError(t, err)
+
+	var wg sync.WaitGroup
+	for range 300 {
+		wg.Go(func() {
+			ctx, vanish := context.WithCancel(t.Context())
+			defer vanish()
+			stream, err := subscriber.StreamingPull(ctx)
+			if err != nil {
+				return
+			}
+			_ = stream.Send(&pubsubpb.StreamingPullRequest{Subscription: name, StreamAckDeadlineSeconds: 10, ProtocolVersion: 1})
+			for range 20 {
+				_ = stream.Send(&pubsubpb.StreamingPullRequest{}) // the stream may be gone; that is the point
+			}
+		})
+	}
+	wg.Wait()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, b.publish(ctx, "still here"))
+}
+
+func TestPubSubAnswersKeepAlives(t *testing.T) {
+	t.Parallel()
+	b := startPubSub(t)
+	conn, err := grpc.NewClient(b.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	subscriber := pubsubpb.NewSubscriberClient(conn)
+	name := "projects/" + b.Project + "/subscriptions/s"
+	_, err = subscriber.CreateSubscription(t.Context(), &pubsubpb.Subscription{Name: name, Topic: b.topic})
+	require.NoError(t, err)
+	stream, err := subscriber.StreamingPull(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, stream.Send(&pubsubpb.StreamingPullRequest{Subscription: name, StreamAckDeadlineSeconds: 10, ProtocolVersion: 1}))
+	require.NoError(t, stream.Send(&pubsubpb.StreamingPullRequest{}))
+	answer, err := stream.Recv()
+	require.NoError(t, err)
+	require.Empty(t, answer.GetReceivedMessages())
+	require.NoError(t, stream.CloseSend())
+}
