@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/broker"
+	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/stack"
 )
@@ -144,9 +145,10 @@ func (a *App) Redis() (*redis.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := openRedis(cfg)
+	client, err := idem.NewClient(cfg.Redis.URL)
 	if err != nil {
-		return nil, err
+		// The library's message may quote a part of the URL, and with it the password.
+		return nil, &configError{[]string{fmt.Sprintf("redis.url (%s): is not a Redis connection string", cfg.origin("redis.url"))}}
 	}
 	a.redis = client
 	a.onClose(client.Close)

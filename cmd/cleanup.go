@@ -11,20 +11,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cleanup"
+	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 type cleanupOptions struct {
 	app *App
 
-	olderThan     durationFlag
-	dlqOlderThan  durationFlag
-	pause         time.Duration
-	maxReplicaLag time.Duration
-	maxRows       int64
-	dryRun        bool
-	yes           bool
-	audit         auditFlags
-	output        outputFlag
+	olderThan      durationFlag
+	dlqOlderThan   durationFlag
+	inboxOlderThan durationFlag
+	pause          time.Duration
+	maxReplicaLag  time.Duration
+	maxRows        int64
+	dryRun         bool
+	yes            bool
+	audit          auditFlags
+	output         outputFlag
 }
 
 func newCleanupCmd(app *App) *cobra.Command {
@@ -36,10 +38,14 @@ func newCleanupCmd(app *App) *cobra.Command {
 replayed or discarded longer ago than that. An event that is not published and a dead letter that is open are never
 removed.
 
+--inbox-older-than removes the inbox rows that consumers wrote beside their effects. Such a row keeps an effect single
+when Redis has forgotten the event, so it must not go before Redis may forget: less than idempotency.ttl is refused.
+
 It works in short transactions, one cleaner at a time, and may be stopped and started again. --older-than is the
 consent: it never asks, so that a plain cron line works. It says nothing when there is nothing to do.`,
 		Example: `  outboxctl cleanup --older-than 30d
   outboxctl cleanup --older-than 30d --dlq-older-than 90d --dry-run
+  outboxctl cleanup --older-than 30d --inbox-older-than 60d
   outboxctl cleanup --older-than 2w --pause 200ms --max-rows 100000`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runCleanup(cmd.Context(), opts) },
@@ -47,6 +53,7 @@ consent: it never asks, so that a plain cron line works. It says nothing when th
 	flags := cmd.Flags()
 	flags.Var(&opts.olderThan, "older-than", "remove events published longer ago than this")
 	flags.Var(&opts.dlqOlderThan, "dlq-older-than", "remove dead letters handled longer ago than this")
+	flags.Var(&opts.inboxOlderThan, "inbox-older-than", "remove consumers' inbox rows older than this, at least idempotency.ttl")
 	flags.DurationVar(&opts.pause, "pause", 0, "rest between two batches")
 	flags.DurationVar(&opts.maxReplicaLag, "max-replica-lag", 10*time.Second, "wait while a replica is further behind; 0 does not look")
 	flags.Int64Var(&opts.maxRows, "max-rows", 0, "stop after this many rows (0: no limit)")
@@ -58,11 +65,14 @@ consent: it never asks, so that a plain cron line works. It says nothing when th
 }
 
 func runCleanup(ctx context.Context, opts *cleanupOptions) error {
-	if opts.olderThan.value == nil && opts.dlqOlderThan.value == nil {
-		return withHint(usageErrorf("say what to remove: --older-than, --dlq-older-than or both"), "outboxctl cleanup --older-than 30d --dry-run counts first")
+	if opts.olderThan.value == nil && opts.dlqOlderThan.value == nil && opts.inboxOlderThan.value == nil {
+		return withHint(usageErrorf("say what to remove: --older-than, --dlq-older-than, --inbox-older-than"), "outboxctl cleanup --older-than 30d --dry-run counts first")
 	}
 	if opts.maxRows < 0 || opts.pause < 0 || opts.maxReplicaLag < 0 {
 		return usageErrorf("--max-rows, --pause and --max-replica-lag must not be negative")
+	}
+	if err := opts.checkInbox(); err != nil {
+		return err
 	}
 	pool, err := opts.app.Pool(ctx)
 	if err != nil {
@@ -70,8 +80,8 @@ func runCleanup(ctx context.Context, opts *cleanupOptions) error {
 	}
 	cleaner := cleanup.New(pool)
 	params := cleanup.Params{
-		OlderThan: opts.olderThan.value, DLQOlderThan: opts.dlqOlderThan.value, MaxRows: opts.maxRows,
-		Pause: opts.pause, MaxReplicaLag: opts.maxReplicaLag, Actor: opts.app.actor(opts.audit), Reason: opts.audit.reason,
+		OlderThan: opts.olderThan.value, DLQOlderThan: opts.dlqOlderThan.value, InboxOlderThan: opts.inboxOlderThan.value,
+		MaxRows: opts.maxRows, Pause: opts.pause, MaxReplicaLag: opts.maxReplicaLag, Actor: opts.app.actor(opts.audit), Reason: opts.audit.reason,
 	}
 	if opts.dryRun {
 		plan, err := cleaner.Plan(ctx, params)
@@ -90,6 +100,22 @@ func runCleanup(ctx context.Context, opts *cleanupOptions) error {
 	return cleanupError(result, err)
 }
 
+// checkInbox refuses to forget effects that Redis still remembers: a flushed Redis would then let them happen again.
+func (opts *cleanupOptions) checkInbox() error {
+	if opts.inboxOlderThan.value == nil {
+		return nil
+	}
+	cfg, err := opts.app.Config("database.url")
+	if err != nil {
+		return err
+	}
+	if age, ttl := *opts.inboxOlderThan.value, cfg.Idempotency.TTL; age < ttl {
+		return withHint(usageErrorf("--inbox-older-than %s is less than idempotency.ttl (%s)", age, ttl),
+			"the inbox keeps an effect single when Redis has lost the event's key, so it has to remember for at least as long")
+	}
+	return nil
+}
+
 // cleanupError tells what a run that did not finish has done already.
 func cleanupError(result cleanup.Result, err error) error {
 	switch {
@@ -97,7 +123,7 @@ func cleanupError(result cleanup.Result, err error) error {
 		return nil
 	case errors.Is(err, cleanup.ErrBusy):
 		return withHint(withCode(exitPrecondition, err), "one cleaner works at a time; this one removed nothing more")
-	case result.Events+result.DLQ > 0 && !errors.Is(err, context.Canceled):
+	case result.Rows() > 0 && !errors.Is(err, context.Canceled):
 		return withHint(withCode(exitPartial, err), "what was removed stays removed; run the same command again to go on")
 	default:
 		return err
@@ -105,19 +131,23 @@ func cleanupError(result cleanup.Result, err error) error {
 }
 
 func sayCleanup(w io.Writer, r cleanup.Result) error {
-	if r.Events == 0 && r.DLQ == 0 {
+	if r.Rows() == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "removed %s published events and %s handled dead letters (%s dead events with them) in %s batches\n",
-		humanize.Comma(r.Events), humanize.Comma(r.DLQ), humanize.Comma(r.DeadEvents), humanize.Comma(int64(r.Batches)))
+	_, err := fmt.Fprintf(w, "removed %s published events, %s handled dead letters (%s dead events with them) and %s inbox rows in %s batches\n",
+		humanize.Comma(r.Events), humanize.Comma(r.DLQ), humanize.Comma(r.DeadEvents), humanize.Comma(r.Inbox), humanize.Comma(int64(r.Batches)))
 	return err
 }
 
 func sayCleanupPlan(w io.Writer, plan cleanup.Plan) error {
+	consumers := make([]cleanup.TypeCount, len(plan.Inbox))
+	for i, c := range plan.Inbox {
+		consumers[i] = cleanup.TypeCount{EventType: safetext.Line(c.Consumer), Count: c.Count}
+	}
 	for _, part := range []struct {
 		name   string
 		counts []cleanup.TypeCount
-	}{{"published events", plan.Events}, {"handled dead letters", plan.DLQ}} {
+	}{{"published events", plan.Events}, {"handled dead letters", plan.DLQ}, {"inbox rows", consumers}} {
 		var total int64
 		for _, c := range part.counts {
 			total += c.Count

@@ -3,8 +3,6 @@ package cmd
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"os"
 	"strings"
@@ -12,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
@@ -120,25 +117,3 @@ func databaseError(cfg *Config, err error) error {
 	}
 	return wrapped
 }
-
-// openRedis builds a client that fails fast and keeps quiet: callers have their own time-outs and their own words.
-func openRedis(cfg *Config) (*redis.Client, error) {
-	opts, err := redis.ParseURL(cfg.Redis.URL)
-	if err != nil {
-		// The library's message may quote the URL and with it the password.
-		return nil, &configError{[]string{fmt.Sprintf("redis.url (%s): is not a Redis connection string", cfg.origin("redis.url"))}}
-	}
-	opts.ContextTimeoutEnabled = true
-	opts.DialTimeout = time.Second
-	opts.DialerRetries = 1
-	opts.ReadTimeout = 2 * time.Second
-	opts.WriteTimeout = 2 * time.Second
-	opts.ClientName = "outboxctl"
-	redis.SetLogger(silentRedisLog{io.Discard})
-	return redis.NewClient(opts), nil
-}
-
-// silentRedisLog drops what the library would write to standard error on its own.
-type silentRedisLog struct{ io.Writer }
-
-func (silentRedisLog) Printf(context.Context, string, ...any) {}

@@ -93,11 +93,10 @@ func hit(point string) func(uuid.UUID) {
 // openKeeper builds the keeper and looks at its server. One that is away is waited for later; one that cannot be used
 // is an error now.
 func (s *consumeService) openKeeper(ctx context.Context, app *App) (*idem.Keeper, error) {
-	rdb, err := idem.NewClient(s.cfg.Redis.URL)
+	rdb, err := app.Redis()
 	if err != nil {
-		return nil, &configError{[]string{"redis.url: " + err.Error()}}
+		return nil, err
 	}
-	app.onClose(rdb.Close)
 	keeper, err := idem.New(rdb, idem.Config{TTL: s.cfg.Idempotency.TTL})
 	if err != nil {
 		return nil, &configError{[]string{"idempotency.ttl: " + err.Error()}}

@@ -44,7 +44,7 @@ func (w *eventWorld) fails(code int, args ...string) string {
 	w.t.Helper()
 	got, out, stderr := runCLI(w.t, w.env, args...)
 	require.Equal(w.t, code, got, "%v: %s%s", args, out, stderr)
-	return stderr
+	return out + stderr
 }
 
 func (w *eventWorld) count(query string, args ...any) (n int) {
@@ -92,11 +92,15 @@ func TestAnEventIsConsumedShownAndForgotten(t *testing.T) {
 	require.Equal(t, "unknown", w.show(id).State)
 	require.NotNil(t, w.show(id).InboxAt, "the inbox row stays unless asked for")
 	require.Equal(t, 1, w.count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget' AND actor = 'tester' AND reason = 'TICKET-7'
-		AND detail->>'eventId' = $1 AND detail->>'consumer' = 'compliance' AND detail->>'state' = 'processed'`, id))
+		AND detail->'eventIds' = jsonb_build_array($1::text) AND detail->>'consumer' = 'compliance' AND detail->>'state' = 'processed'`, id))
 
 	require.Contains(t, w.fails(exitNotFound, append(forget, "--reason", "again", "--yes")...), "--inbox")
 	w.ok(append(forget, "--reason", "again", "--inbox", "--yes")...)
 	require.Nil(t, w.show(id).InboxAt)
+	story := w.ok("event", "show", id)
+	require.Contains(t, story, "forgotten by compliance by tester: TICKET-7")
+	require.Contains(t, story, "forgotten by compliance, inbox row included by tester: again")
+	require.Contains(t, w.ok("dlq", "audit", "--event", id), "idem_forget")
 	w.fails(exitNotFound, append(forget, "--reason", "once more", "--inbox", "--yes")...)
 }
 
@@ -138,6 +142,9 @@ func TestForgetRecordsWhatItCouldNotDo(t *testing.T) {
 	require.False(t, result.Forgotten)
 	require.Equal(t, 1, w.count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget' AND id = $1`, result.AuditID))
 	require.Equal(t, 1, w.count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget_undone' AND (detail->>'auditId')::bigint = $1`, result.AuditID))
+	require.Equal(t, 2, w.count(`SELECT count(*) FROM outbox_audit WHERE detail->'eventIds' = jsonb_build_array($1::text) AND detail->>'consumer' = 'compliance'`, id))
+	require.Contains(t, w.fails(exitNotFound, "why", id.String()), "No event "+id.String()+" is in this database",
+		"that a consumer forgot it does not make it this database's event")
 }
 
 func TestConsumeRefusals(t *testing.T) {

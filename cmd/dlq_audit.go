@@ -48,7 +48,10 @@ transaction; the rows of one run share its runId.`,
 	flags.StringVar(&opts.until, "until", "", "only before this `time`")
 	flags.IntVar(&opts.limit, "limit", defaultListLimit, "how many rows to show; 0 shows all")
 	flags.Int64Var(&opts.cursor, "cursor", 0, "start after the audit row with this `number`")
-	actions := []string{string(dlq.Replay), string(dlq.Discard), string(dlq.Restore), string(dlq.Republish), "cleanup_events", "cleanup_dlq"}
+	actions := []string{
+		string(dlq.Replay), string(dlq.Discard), string(dlq.Restore), string(dlq.Republish),
+		"cleanup_events", "cleanup_dlq", "cleanup_inbox", "idem_forget", "idem_forget_undone",
+	}
 	must(cmd.RegisterFlagCompletionFunc("action", cobra.FixedCompletions(actions, cobra.ShellCompDirectiveNoFileComp)))
 	must(cmd.RegisterFlagCompletionFunc("event", completeEventIDs(app, "")))
 	addOutputFlag(cmd, &opts.output, listFormats()...)

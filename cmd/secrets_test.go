@@ -48,7 +48,7 @@ func canaryArgs() map[string][]string {
 		"":                      {"--version"},
 		"bench":                 {"--events", "1", "--mode", "db-only"},
 		"check":                 {"--max-backlog", "1"},
-		"cleanup":               {"--older-than", "1d", "--dlq-older-than", "1d"},
+		"cleanup":               {"--older-than", "1d", "--dlq-older-than", "1d", "--inbox-older-than", "30d"},
 		"completion bash":       nil,
 		"completion fish":       nil,
 		"completion powershell": nil,

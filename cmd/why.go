@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
@@ -70,10 +71,31 @@ func runWhy(ctx context.Context, opts *whyOptions) error {
 	return err
 }
 
+// wrapWords breaks lines between words only. An id broken at a hyphen can be neither selected nor searched for.
+func wrapWords(text string, width int) string {
+	var b strings.Builder
+	used := 0
+	for _, word := range strings.Fields(text) {
+		n := ansi.StringWidth(word)
+		switch {
+		case used == 0:
+		case used+1+n > width:
+			b.WriteByte('\n')
+			used = 0
+		default:
+			b.WriteByte(' ')
+			used++
+		}
+		b.WriteString(word)
+		used += n
+	}
+	return b.String()
+}
+
 func sayWhy(a *App, w io.Writer, answer dlq.Answer) error {
 	text := safetext.Line(answer.Explanation)
 	if a.Width > 0 {
-		text = ansi.Wordwrap(text, min(a.Width, 100), "")
+		text = wrapWords(text, min(a.Width, 100))
 	}
 	if _, err := fmt.Fprintln(w, text); err != nil {
 		return err

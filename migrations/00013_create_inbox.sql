@@ -8,8 +8,9 @@ CREATE TABLE inbox_events (
     processed_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (consumer, event_id)
 );
--- For deleting old rows. A btree would cost every effect an insert.
-CREATE INDEX inbox_events_processed_at_idx ON inbox_events USING brin (processed_at);
+-- For deleting old rows in order. A BRIN index would be cheaper to keep, but
+-- new rows reuse the space of deleted ones and soon no range would be old.
+CREATE INDEX inbox_events_processed_at_idx ON inbox_events (processed_at);
 
 -- Leaves the audit row of an operator's wish to have an event processed again,
 -- and on request removes the inbox row with it. The key in Redis is deleted by
@@ -32,7 +33,7 @@ BEGIN
     VALUES (outbox_forget_event.actor, 'idem_forget', outbox_forget_event.reason,
             coalesce(outbox_forget_event.detail, '{}') || jsonb_build_object(
                 'consumer', outbox_forget_event.consumer,
-                'eventId', outbox_forget_event.event_id,
+                'eventIds', jsonb_build_array(outbox_forget_event.event_id),
                 'inboxRemoved', inbox_removed),
             1)
     RETURNING a.id INTO audit_id;
@@ -40,13 +41,18 @@ END
 $$;
 -- +goose StatementEnd
 
--- Redis refused, or the key had changed since the operator saw it: say so next to the wish.
+-- Redis refused, or the key had changed since the operator saw it: say so next
+-- to the wish, about the same event.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_forget_event_undone(audit_id bigint, actor text, reason text, detail jsonb) RETURNS bigint
     LANGUAGE sql SECURITY DEFINER
     AS $$
     INSERT INTO outbox_audit (actor, action, reason, detail, affected)
-    VALUES (actor, 'idem_forget_undone', reason, coalesce(detail, '{}') || jsonb_build_object('auditId', audit_id), 0)
+    VALUES (actor, 'idem_forget_undone', reason, coalesce(detail, '{}') || jsonb_build_object(
+                'auditId', audit_id,
+                'consumer', (SELECT a.detail -> 'consumer' FROM outbox_audit AS a WHERE a.id = audit_id),
+                'eventIds', (SELECT a.detail -> 'eventIds' FROM outbox_audit AS a WHERE a.id = audit_id)),
+            0)
     RETURNING id
 $$;
 -- +goose StatementEnd

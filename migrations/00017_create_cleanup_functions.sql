@@ -42,6 +42,42 @@ END
 $$;
 -- +goose StatementEnd
 
+-- What consumers remember. The caller sees to it that the rows are older than
+-- anything that may still be delivered again.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_cleanup_inbox(
+    older_than timestamptz, from_processed timestamptz, max_rows int, actor text, reason text, detail jsonb,
+    OUT deleted bigint, OUT last_processed timestamptz, OUT busy boolean)
+    LANGUAGE plpgsql SECURITY DEFINER
+    AS $$
+BEGIN
+    deleted := 0;
+    busy := NOT pg_try_advisory_xact_lock(hashtextextended('outbox_cleanup', 0));
+    IF busy THEN
+        RETURN;
+    END IF;
+    WITH gone AS MATERIALIZED (
+        SELECT i.consumer, i.event_id
+          FROM inbox_events AS i
+         WHERE i.processed_at < older_than
+           AND i.processed_at >= coalesce(from_processed, '-infinity')
+         ORDER BY i.processed_at
+         LIMIT max_rows
+           FOR UPDATE SKIP LOCKED
+    ), removed AS (
+        DELETE FROM inbox_events AS i USING gone
+         WHERE i.consumer = gone.consumer AND i.event_id = gone.event_id
+        RETURNING i.processed_at
+    )
+    SELECT count(*), max(removed.processed_at) INTO deleted, last_processed FROM removed;
+    IF deleted > 0 THEN
+        INSERT INTO outbox_audit (actor, action, reason, detail, affected)
+        VALUES (actor, 'cleanup_inbox', reason, detail || jsonb_build_object('olderThan', older_than), deleted);
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
 -- A discarded dead letter takes its dead event along, unless another death of
 -- the same event is still open.
 -- +goose StatementBegin
@@ -94,7 +130,7 @@ DECLARE
 BEGIN
     FOR f IN
         SELECT oid::regprocedure FROM pg_proc
-         WHERE pronamespace = current_schema()::regnamespace AND proname IN ('outbox_cleanup_events', 'outbox_cleanup_dlq')
+         WHERE pronamespace = current_schema()::regnamespace AND proname IN ('outbox_cleanup_events', 'outbox_cleanup_inbox', 'outbox_cleanup_dlq')
     LOOP
         EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', f, current_schema());
     END LOOP;
@@ -103,10 +139,13 @@ $$;
 -- +goose StatementEnd
 
 REVOKE ALL ON FUNCTION outbox_cleanup_events(timestamptz, timestamptz, int, text, text, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_cleanup_inbox(timestamptz, timestamptz, int, text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_cleanup_dlq(timestamptz, int, text, text, jsonb) FROM PUBLIC;
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_cleanup_events(timestamptz, timestamptz, int, text, text, jsonb) TO outbox_operator');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_cleanup_inbox(timestamptz, timestamptz, int, text, text, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_cleanup_dlq(timestamptz, int, text, text, jsonb) TO outbox_operator');
 
 -- +goose Down
 DROP FUNCTION IF EXISTS outbox_cleanup_events(timestamptz, timestamptz, int, text, text, jsonb);
+DROP FUNCTION IF EXISTS outbox_cleanup_inbox(timestamptz, timestamptz, int, text, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_cleanup_dlq(timestamptz, int, text, text, jsonb);

@@ -23,6 +23,9 @@ type Params struct {
 	OlderThan *time.Duration
 	// DLQOlderThan is the age, since they were replayed or discarded, from which dead letters go. Nil: none.
 	DLQOlderThan *time.Duration
+	// InboxOlderThan is the age, since the effect, from which inbox rows go. Nil: none. It must be longer than any event
+	// may still be delivered again: the row is what keeps the effect single when Redis has forgotten.
+	InboxOlderThan *time.Duration
 	// MaxRows ends the run early. Zero: no limit.
 	MaxRows int64
 	// Pause is the rest between two batches.
@@ -46,6 +49,7 @@ type Result struct {
 	Events     int64         `json:"events"`
 	DLQ        int64         `json:"dlq"`
 	DeadEvents int64         `json:"deadEvents"`
+	Inbox      int64         `json:"inbox"`
 	Batches    int           `json:"batches"`
 	Longest    time.Duration `json:"-"`
 }
@@ -58,9 +62,9 @@ func New(pool *pgxpool.Pool) *Cleaner { return &Cleaner{pool} }
 
 // Run removes batch by batch until nothing old is left. What it returns was removed, also when it returns an error.
 func (c *Cleaner) Run(ctx context.Context, p Params) (Result, error) {
-	run := &run{Cleaner: c, Params: p, id: uuid.NewString(), size: firstBatch}
+	run := &run{Cleaner: c, Params: p, id: uuid.NewString()}
 	if p.OlderThan != nil {
-		if err := run.events(ctx); err != nil {
+		if err := run.inOrder(ctx, cleanupEvents, *p.OlderThan, &run.result.Events); err != nil {
 			return run.result, fmt.Errorf("clean up published events: %w", err)
 		}
 	}
@@ -69,8 +73,16 @@ func (c *Cleaner) Run(ctx context.Context, p Params) (Result, error) {
 			return run.result, fmt.Errorf("clean up dead letters: %w", err)
 		}
 	}
+	if p.InboxOlderThan != nil {
+		if err := run.inOrder(ctx, cleanupInbox, *p.InboxOlderThan, &run.result.Inbox); err != nil {
+			return run.result, fmt.Errorf("clean up the inbox: %w", err)
+		}
+	}
 	return run.result, nil
 }
+
+// Rows is how many a run removed on its own account: dead events go with their dead letters.
+func (r Result) Rows() int64 { return r.Events + r.DLQ + r.Inbox }
 
 // run is the state of one Run.
 type run struct {
@@ -81,24 +93,26 @@ type run struct {
 	result Result
 }
 
-func (r *run) events(ctx context.Context) error {
-	cutoff, err := r.cutoff(ctx, *r.OlderThan)
+// inOrder removes the oldest first and starts each batch where the last one ended.
+func (r *run) inOrder(ctx context.Context, query string, age time.Duration, total *int64) error {
+	cutoff, err := r.cutoff(ctx, age)
 	if err != nil {
 		return err
 	}
+	r.size = firstBatch
 	var from *time.Time
 	return r.batches(ctx, func(ctx context.Context, limit int) (int64, error) {
 		var deleted int64
 		var last *time.Time
 		var busy bool
-		err := r.pool.QueryRow(ctx, cleanupEvents, cutoff, from, limit, r.Actor, r.Reason, r.detail()).Scan(&deleted, &last, &busy)
+		err := r.pool.QueryRow(ctx, query, cutoff, from, limit, r.Actor, r.Reason, r.detail()).Scan(&deleted, &last, &busy)
 		if busy {
 			return 0, ErrBusy
 		}
 		if last != nil {
 			from = last
 		}
-		r.result.Events += deleted
+		*total += deleted
 		return deleted, err
 	})
 }
@@ -150,7 +164,7 @@ func (r *run) limit() int {
 	if r.MaxRows == 0 {
 		return r.size
 	}
-	return int(min(int64(r.size), r.MaxRows-r.result.Events-r.result.DLQ))
+	return int(min(int64(r.size), r.MaxRows-r.result.Rows()))
 }
 
 // cutoff is taken once from the database's clock, so that a run has an end and nobody's wrong clock deletes too much.
@@ -167,8 +181,15 @@ func (r *run) detail() json.RawMessage {
 
 // A Plan is what a run would remove.
 type Plan struct {
-	Events []TypeCount `json:"events"`
-	DLQ    []TypeCount `json:"dlq"`
+	Events []TypeCount     `json:"events"`
+	DLQ    []TypeCount     `json:"dlq"`
+	Inbox  []ConsumerCount `json:"inbox"`
+}
+
+// A ConsumerCount counts the inbox rows of one consumer.
+type ConsumerCount struct {
+	Consumer string `json:"consumer"`
+	Count    int64  `json:"count"`
 }
 
 // A TypeCount counts rows of one event type.
@@ -179,25 +200,30 @@ type TypeCount struct {
 
 // Plan counts what Run would remove now; it changes nothing.
 func (c *Cleaner) Plan(ctx context.Context, p Params) (Plan, error) {
-	plan := Plan{Events: []TypeCount{}, DLQ: []TypeCount{}}
+	plan := Plan{Events: []TypeCount{}, DLQ: []TypeCount{}, Inbox: []ConsumerCount{}}
 	var err error
 	if p.OlderThan != nil {
-		if plan.Events, err = c.count(ctx, countEvents, *p.OlderThan); err != nil {
+		if plan.Events, err = count[TypeCount](ctx, c.pool, countEvents, *p.OlderThan); err != nil {
 			return plan, fmt.Errorf("count published events: %w", err)
 		}
 	}
 	if p.DLQOlderThan != nil {
-		if plan.DLQ, err = c.count(ctx, countDLQ, *p.DLQOlderThan); err != nil {
+		if plan.DLQ, err = count[TypeCount](ctx, c.pool, countDLQ, *p.DLQOlderThan); err != nil {
 			return plan, fmt.Errorf("count handled dead letters: %w", err)
+		}
+	}
+	if p.InboxOlderThan != nil {
+		if plan.Inbox, err = count[ConsumerCount](ctx, c.pool, countInbox, *p.InboxOlderThan); err != nil {
+			return plan, fmt.Errorf("count inbox rows: %w", err)
 		}
 	}
 	return plan, nil
 }
 
-func (c *Cleaner) count(ctx context.Context, query string, age time.Duration) ([]TypeCount, error) {
-	rows, err := c.pool.Query(ctx, query, age)
+func count[T any](ctx context.Context, pool *pgxpool.Pool, query string, age time.Duration) ([]T, error) {
+	rows, err := pool.Query(ctx, query, age)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[TypeCount])
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[T])
 }

@@ -49,7 +49,7 @@ func TestOnlyOldPublishedEventsGo(t *testing.T) {
 	params := cleanup.Params{OlderThan: ptr(30 * day), Actor: "tester", Reason: "retention"}
 	plan, err := cleaner.Plan(t.Context(), params)
 	require.NoError(t, err)
-	require.Equal(t, cleanup.Plan{Events: []cleanup.TypeCount{{EventType: "order_canceled", Count: 2500}}, DLQ: []cleanup.TypeCount{}}, plan)
+	require.Equal(t, cleanup.Plan{Events: []cleanup.TypeCount{{EventType: "order_canceled", Count: 2500}}, DLQ: []cleanup.TypeCount{}, Inbox: []cleanup.ConsumerCount{}}, plan)
 	require.Equal(t, 2515, count(t, pool, "outbox_events"), "a plan removes nothing")
 
 	result, err := cleaner.Run(t.Context(), params)
@@ -163,4 +163,72 @@ func TestLockedRowsAreSkipped(t *testing.T) {
 	result, err := cleanup.New(pool).Run(t.Context(), cleanup.Params{OlderThan: ptr(30 * day), Actor: "tester"})
 	require.NoError(t, err)
 	require.EqualValues(t, 2, result.Events)
+}
+
+// remember writes n inbox rows of a consumer, each a second older than the one before.
+func remember(t *testing.T, pool *pgxpool.Pool, n int, consumer string, age time.Duration) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), `
+INSERT INTO inbox_events (consumer, event_id, processed_at)
+SELECT $2, gen_random_uuid(), now() - $3::interval - i * interval '1 second' FROM generate_series(1, $1) AS i`, n, consumer, age)
+	require.NoError(t, err)
+}
+
+func TestOnlyOldInboxRowsGo(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	remember(t, pool, 2400, "billing", 60*day)
+	remember(t, pool, 100, "compliance", 60*day)
+	remember(t, pool, 7, "billing", 59*day)
+	fill(t, pool, 5, "published", 90*day)
+
+	cleaner := cleanup.New(pool)
+	params := cleanup.Params{InboxOlderThan: ptr(60 * day), Actor: "tester", Reason: "retention"}
+	plan, err := cleaner.Plan(t.Context(), params)
+	require.NoError(t, err)
+	require.Equal(t, []cleanup.ConsumerCount{{Consumer: "billing", Count: 2400}, {Consumer: "compliance", Count: 100}}, plan.Inbox)
+	require.Equal(t, 2507, count(t, pool, "inbox_events"), "a plan removes nothing")
+
+	result, err := cleaner.Run(t.Context(), params)
+	require.NoError(t, err)
+	require.EqualValues(t, 2500, result.Inbox)
+	require.EqualValues(t, 2500, result.Rows())
+	require.Greater(t, result.Batches, 1)
+	require.Equal(t, 7, count(t, pool, "inbox_events"))
+	require.Equal(t, 5, count(t, pool, "outbox_events"), "events are not asked for")
+	var affected int
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT sum(affected) FROM outbox_audit
+ WHERE actor = 'tester' AND action = 'cleanup_inbox' AND reason = 'retention' AND detail ? 'olderThan' AND detail ? 'run'`).Scan(&affected))
+	require.Equal(t, 2500, affected)
+}
+
+func TestMaxRowsBoundsTheWholeRun(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	fill(t, pool, 10, "published", 90*day)
+	bury(t, pool, "discarded", 91*day)
+	remember(t, pool, 50, "compliance", 60*day)
+	result, err := cleanup.New(pool).Run(t.Context(), cleanup.Params{
+		OlderThan: ptr(30 * day), DLQOlderThan: ptr(90 * day), InboxOlderThan: ptr(60 * day), MaxRows: 31, Actor: "tester",
+	})
+	require.NoError(t, err)
+	require.EqualValues(t, 10, result.Events)
+	require.EqualValues(t, 1, result.DLQ)
+	require.EqualValues(t, 20, result.Inbox)
+}
+
+func TestOneCleanerOfTheInboxAtATime(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	remember(t, pool, 10, "compliance", 60*day)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
+	var busy bool
+	err = tx.QueryRow(t.Context(), `SELECT busy FROM outbox_cleanup_events(now(), NULL, 1, 'other', NULL, '{}')`).Scan(&busy)
+	require.NoError(t, err)
+	require.False(t, busy)
+	_, err = cleanup.New(pool).Run(t.Context(), cleanup.Params{InboxOlderThan: ptr(30 * day), Actor: "tester"})
+	require.ErrorIs(t, err, cleanup.ErrBusy)
+	require.Equal(t, 10, count(t, pool, "inbox_events"))
 }

@@ -1,5 +1,5 @@
-// Package cleanup removes what nobody needs any more: events published longer ago than a retention time, and dead
-// letters that were handled.
+// Package cleanup removes what nobody needs any more: events published longer ago than a retention time, dead letters
+// that were handled, and inbox rows older than anything that may still be delivered again.
 //
 // It holds whatever it is asked for: an event that is not published is never deleted (nor a dead letter that is open);
 // each transaction is short, so replication and other writers are not held up; one cleaner works at a time; a run that

@@ -6,6 +6,7 @@ const (
 
 	// One batch each; the functions delete and write the audit row in one transaction.
 	cleanupEvents = `SELECT deleted, last_published, busy FROM outbox_cleanup_events($1, $2, $3, $4, $5, $6)`
+	cleanupInbox  = `SELECT deleted, last_processed, busy FROM outbox_cleanup_inbox($1, $2, $3, $4, $5, $6)`
 	cleanupDLQ    = `SELECT deleted, deleted_events, busy FROM outbox_cleanup_dlq($1, $2, $3, $4, $5)`
 
 	// Walks outbox_events_published_at_idx up to the cutoff.
@@ -14,6 +15,13 @@ SELECT event_type::text, count(*)
   FROM outbox_events
  WHERE published_at IS NOT NULL AND published_at < now() - $1::interval
  GROUP BY event_type ORDER BY event_type`
+
+	// Walks inbox_events_processed_at_idx up to the cutoff.
+	countInbox = `
+SELECT consumer, count(*)
+  FROM inbox_events
+ WHERE processed_at < now() - $1::interval
+ GROUP BY consumer ORDER BY consumer`
 
 	countDLQ = `
 SELECT event_type::text, count(*)

@@ -2,6 +2,7 @@ package dlq
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -52,7 +53,7 @@ func History(event *Event, deaths []Entry, audit []AuditRow) []Step {
 		steps = append(steps, Step{At: d.FailedAt, What: what, Detail: d.ErrorMessage, ID: d.ID})
 	}
 	for _, a := range audit {
-		steps = append(steps, Step{At: a.At, What: actionWord(a.Action), Actor: a.Actor, Reason: a.Reason})
+		steps = append(steps, Step{At: a.At, What: actionWord(a), Actor: a.Actor, Reason: a.Reason})
 	}
 	if event != nil && event.PublishedAt != nil {
 		step := Step{At: *event.PublishedAt, What: "published"}
@@ -65,8 +66,14 @@ func History(event *Event, deaths []Entry, audit []AuditRow) []Step {
 	return steps
 }
 
-func actionWord(action string) string {
-	switch Action(action) {
+// What consumers were made to forget, as idem forget records it.
+const (
+	forgetAction       = "idem_forget"
+	forgetUndoneAction = "idem_forget_undone"
+)
+
+func actionWord(a AuditRow) string {
+	switch Action(a.Action) {
 	case Replay:
 		return "replayed"
 	case Discard:
@@ -75,7 +82,25 @@ func actionWord(action string) string {
 		return "restored"
 	case Republish:
 		return "sent to be published again"
+	case forgetAction, forgetUndoneAction:
+		return forgetWord(a)
 	default:
-		return action
+		return a.Action
+	}
+}
+
+func forgetWord(a AuditRow) string {
+	var detail struct {
+		Consumer     string `json:"consumer"`
+		InboxRemoved bool   `json:"inboxRemoved"`
+	}
+	_ = json.Unmarshal(a.Detail, &detail) // written by the database; without it the name is missing, no more
+	switch {
+	case a.Action == forgetUndoneAction:
+		return fmt.Sprintf("not forgotten by %s after all", detail.Consumer)
+	case detail.InboxRemoved:
+		return fmt.Sprintf("forgotten by %s, inbox row included", detail.Consumer)
+	default:
+		return "forgotten by " + detail.Consumer
 	}
 }

@@ -2,6 +2,7 @@ package dlq
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,11 +80,15 @@ func (f Facts) absent(a *Answer) {
 		a.do("outboxctl dlq export %s > event.jsonl   # edit, then: outboxctl emit --stdin < event.jsonl", last.ID)
 		return
 	}
-	if len(f.Audit) > 0 {
-		last := f.Audit[len(f.Audit)-1]
+	// What a consumer forgot may be another database's event.
+	audit := slices.DeleteFunc(slices.Clone(f.Audit), func(a AuditRow) bool {
+		return a.Action == forgetAction || a.Action == forgetUndoneAction
+	})
+	if len(audit) > 0 {
+		last := audit[len(audit)-1]
 		a.State = WhyCleanedUp
 		a.say("Event %s is no longer in the outbox, but it was: %s %s by %s. Events are removed only after they were published, so it has been delivered to the broker and cleaned up since.",
-			f.EventID, actionWord(last.Action), f.when(last.At), last.Actor)
+			f.EventID, actionWord(last), f.when(last.At), last.Actor)
 		a.do("outboxctl dlq audit --event %s", f.EventID)
 		return
 	}

@@ -1,0 +1,26 @@
+package cmd
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The inbox must not forget what Redis may still lose.
+func TestCleanupOfTheInboxKeepsToTheTTL(t *testing.T) {
+	t.Parallel()
+	w := newEventWorld(t)
+	_, err := w.db.Pool.Exec(t.Context(), `INSERT INTO inbox_events (consumer, event_id, processed_at)
+		VALUES ('compliance', gen_random_uuid(), now() - interval '31 days'), ('compliance', gen_random_uuid(), now() - interval '3 days')`)
+	require.NoError(t, err)
+	require.Contains(t, w.fails(exitUsage, "cleanup"), "--inbox-older-than")
+	require.Contains(t, w.fails(exitUsage, "cleanup", "--inbox-older-than", "29d"), "idempotency.ttl")
+	require.Contains(t, w.ok("cleanup", "--inbox-older-than", "30d", "--dry-run"), "would remove 1 inbox rows")
+	require.Contains(t, w.ok("cleanup", "--inbox-older-than", "30d"), "1 inbox rows")
+	require.Equal(t, 1, w.count(`SELECT count(*) FROM inbox_events`))
+	require.Empty(t, w.ok("cleanup", "--inbox-older-than", "30d"), "nothing to do, nothing to say")
+
+	w.env = append(w.env, "OUTBOXCTL_IDEMPOTENCY_TTL=24h")
+	w.ok("cleanup", "--inbox-older-than", "1d")
+	require.Zero(t, w.count(`SELECT count(*) FROM inbox_events`))
+}
