@@ -40,9 +40,28 @@ func TestAllowedOddities(t *testing.T) {
 			h.Faults[0].Target = "publisher-3"
 			h.Faults[0].From, h.Faults[0].To = start().Add(40*time.Second), start().Add(41*time.Second)
 		}},
+		{"duplicate by a fault that failed half way", func(h *history.History) {
+			h.Faults[0].Failed = "the failpoint was not reached"
+			h.Faults = append(h.Faults, history.Fault{Kind: "sigkill", Target: "publisher-1", From: start().Add(59 * time.Second), To: start().Add(59 * time.Second)})
+			drop(&h.Processes, func(p *history.Process) bool { return p.Failpoint != "" })
+			drop(&h.Run.NeedCrashes, func(name *string) bool { return *name == "after_publish" })
+		}},
+		{"duplicate by a process that ended", func(h *history.History) {
+			h.Faults[0].Target = "publisher-3"
+			h.Faults[0].From, h.Faults[0].To = start().Add(40*time.Second), start().Add(41*time.Second)
+			find(h.Processes, func(p *history.Process) bool { return p.Exit == "killed" }).Failpoint = ""
+			drop(&h.Run.NeedCrashes, func(name *string) bool { return *name == "after_publish" })
+		}},
+		{"a line in the ledger with its id", func(h *history.History) {
+			find(h.Ledger, func(l *history.LedgerRow) bool { return l.Line == "line-1" }).EventID = fromLine
+		}},
+		{"a producer's command that was cut", func(h *history.History) {
+			h.Commands = append(h.Commands, history.Command{At: start(), Ended: start(), Verb: "emit", Exit: 1, Stderr: "error: commit: unexpected EOF"})
+		}},
 		{"failure that charges nothing", func(h *history.History) {
 			charge(h, failing, 1, -1)
 		}},
+		{"death by an attempt", func(h *history.History) { charge(h, written, 1, 1) }},
 		{"claim of the very moment the lease ends", func(h *history.History) {
 			ch := changeOf(h, twice, 1)
 			ch.At = ch.Before.Lease.Until

@@ -20,34 +20,41 @@ type cause struct {
 	from, to     time.Time
 }
 
-// causes are the injected faults, and the crashes in failpoints that no fault announces.
+// causes are the injected faults, and the ends of processes that no fault announces. A fault that failed is among them: it
+// may have done half of its work, and who was to die in a failpoint was killed once before.
 func causes(h *history.History) []cause {
 	var all []cause
 	for i := range h.Faults {
 		f := &h.Faults[i]
-		if f.Failed == "" {
-			to := f.To
-			if to.Before(f.From) {
-				to = f.From // over at once
-			}
-			all = append(all, cause{f.Kind, f.Target, f.From, to})
+		to := f.To
+		if to.Before(f.From) {
+			to = f.From // over at once
 		}
+		all = append(all, cause{f.Kind, f.Target, f.From, to})
 	}
-	injected := len(all)
+	injected := all
 	for i := range h.Processes {
 		p := &h.Processes[i]
-		if p.Event != "exited" || p.Failpoint == "" || !killed(p.Exit) {
-			continue
+		if p.Event != "exited" || p.At.After(h.Run.LastFault) || announced(injected, p) {
+			continue // after the last fault they are told to go home
 		}
-		announced := false
-		for _, f := range all[:injected] {
-			announced = announced || f.target == p.Name && within(f.from, f.to, p.At, p.At)
+		kind := "exit"
+		if p.Failpoint != "" {
+			kind = "crash in " + p.Failpoint
 		}
-		if !announced {
-			all = append(all, cause{"crash " + p.Failpoint, p.Name, p.At, p.At})
-		}
+		all = append(all, cause{kind, p.Name, p.At, p.At})
 	}
 	return all
+}
+
+// announced says that a process ended during a fault on it, or right after: who is told to end takes a moment.
+func announced(injected []cause, p *history.Process) bool {
+	for _, f := range injected {
+		if f.target == p.Name && within(f.from, f.to.Add(time.Second), p.At, p.At) {
+			return true
+		}
+	}
+	return false
 }
 
 func killed(exit string) bool {

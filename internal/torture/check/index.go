@@ -128,7 +128,11 @@ func (x *index) addLines() {
 func (x *index) addLedger() {
 	for i := range x.h.Ledger {
 		row := &x.h.Ledger[i]
-		x.event(row.EventID, row.Line).ledger = row
+		e := x.event(row.EventID, row.Line)
+		e.ledger = row
+		if row.Line != "" && x.byLine[row.Line] == nil {
+			x.byLine[row.Line] = e // its row is gone, but its producer knows it by the line only
+		}
 	}
 }
 

@@ -101,6 +101,15 @@ func truthCorruptions() []corruption {
 			tx := find(h.Transactions, func(tx *history.Transaction) bool { return tx.ID == "lines" })
 			tx.Events = append(tx.Events, history.Intent{Line: "line-3", Expect: history.Deliver})
 		}},
+		{"a line in the ledger, with its id, without a row", "I4", "vanished", func(h *history.History) {
+			h.Ledger = append(h.Ledger, history.LedgerRow{TxID: "lines", EventID: "vanished", Line: "line-3"})
+			tx := find(h.Transactions, func(tx *history.Transaction) bool { return tx.ID == "lines" })
+			tx.Events = append(tx.Events, history.Intent{Line: "line-3", Expect: history.Deliver})
+		}},
+		{"an acknowledged line that is nowhere", "I3", "line-3", func(h *history.History) {
+			tx := find(h.Transactions, func(tx *history.Transaction) bool { return tx.ID == "lines" })
+			tx.Events = append(tx.Events, history.Intent{Line: "line-3", Expect: history.Deliver})
+		}},
 		{"a row of a line that is not in the ledger", "I4", "third", func(h *history.History) {
 			row := *rowOf(h, fromLine)
 			row.EventID, row.Headers = "third", map[string]string{"torture-line": "line-9"}
@@ -157,6 +166,22 @@ func contentCorruptions() []corruption {
 		{"dead letter of another payload", "I7", poison, func(h *history.History) { letterOf(h, poison, "open").Payload = "{}" }},
 		{"dead letter but published", "I7", poison, func(h *history.History) {
 			row := rowOf(h, poison)
+			row.State.Dead, row.State.Published = time.Time{}, start()
+		}},
+		{"deliverable but its row is dead", "I7", plain, func(h *history.History) {
+			row := rowOf(h, plain)
+			row.State.Dead, row.State.Published = start(), time.Time{}
+			h.Letters = append(h.Letters, history.Letter{ID: "l", EventID: plain, Reason: "rejected_by_broker", State: "open", Payload: row.Payload})
+		}},
+		{"replayed, and published though it cannot be", "I7", poison, func(h *history.History) {
+			letterOf(h, poison, "open").State = "replayed"
+			row := rowOf(h, poison)
+			row.State.Dead, row.State.Published = time.Time{}, start()
+		}},
+		{"never died though it cannot be published", "I7", written, func(h *history.History) {
+			drop(&h.Letters, func(l *history.Letter) bool { return l.EventID == written })
+			drop(&h.Audits, func(a *history.Audit) bool { return a.Action == "dlq.discard" })
+			row := rowOf(h, written)
 			row.State.Dead, row.State.Published = time.Time{}, start()
 		}},
 		{"dead row without a letter", "I7", plain, func(h *history.History) { rowOf(h, plain).State.Dead = start() }},
