@@ -8,7 +8,7 @@
 //	handled before           acknowledged, the handler does not run
 //	handled now              acknowledged
 //	handler failed           nacked, and the next delivery may run at once
-//	at work elsewhere        nacked after a pause
+//	at work elsewhere        waited for, at most a lease; then nacked
 //	Redis gives no answer    nacked after a pause; the handler does not run
 //	no usable event id       nacked, for the dead-letter policy to take
 //

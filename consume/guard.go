@@ -120,10 +120,16 @@ func (g *Guard) Process(ctx context.Context, eventID string, handler func(contex
 	return g.keeper.Process(ctx, g.consumer, id, handler)
 }
 
-// Handle is Process followed by the message's Ack or Nack. A nack that should
-// not come back at once waits a little first; cancelling ctx ends the wait.
+// Handle is Process followed by the message's Ack or Nack. While another
+// delivery of the event is at work it waits and asks again, for a lease at most:
+// when that one's worker was killed, a message nacked again and again would be
+// dead-lettered before the lease is over. A nack that should not come back at
+// once waits a little, too; cancelling ctx ends every wait.
 func (g *Guard) Handle(ctx context.Context, msg Message, eventID string, handler func(context.Context) error) (Outcome, error) {
 	outcome, err := g.Process(ctx, eventID, handler)
+	for held := g.heldUntil(); outcome == InProgress && g.await(ctx, held); {
+		outcome, err = g.Process(ctx, eventID, handler)
+	}
 	if outcome.Ack() {
 		g.outage.Store(0)
 		msg.Ack()

@@ -9,6 +9,7 @@ import (
 
 	"cloud.google.com/go/pubsub/v2"
 	"github.com/alicebob/miniredis/v2"
+	serverpkg "github.com/alicebob/miniredis/v2/server"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
@@ -32,7 +33,7 @@ func newGuard(t *testing.T) (*consume.Guard, *miniredis.Miniredis) {
 	rdb, err := consume.NewClient("redis://" + server.Addr())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = rdb.Close() })
-	guard, err := consume.New(rdb, "mailer", consume.Options{})
+	guard, err := consume.New(rdb, "mailer", consume.Options{Lease: 300 * time.Millisecond})
 	require.NoError(t, err)
 	return guard, server
 }
@@ -100,6 +101,30 @@ func TestHandleSettles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The first delivery of the event was killed. The second waits for its lease to
+// end and handles the event: given back instead, it would use up its deliveries.
+func TestHandleOutlastsAKilledWorker(t *testing.T) {
+	t.Parallel()
+	guard, server := newGuard(t)
+	id := uuid.Must(uuid.NewV7())
+	key := "pf:evt:processed:mailer:" + id.String()
+	require.NoError(t, server.Set(key, "processing:x:1:killed"))
+	asked := make(chan struct{}, 100)
+	server.Server().SetPreHook(func(*serverpkg.Peer, string, ...string) bool {
+		asked <- struct{}{}
+		return false
+	})
+	go func() {
+		<-asked
+		server.Del(key) // the lease ends
+	}()
+	msg := &recorder{}
+	outcome, err := guard.Handle(t.Context(), msg, id.String(), func(context.Context) error { return nil })
+	require.NoError(t, err)
+	require.Equal(t, consume.Processed, outcome)
+	require.Equal(t, &recorder{acks: 1}, msg)
 }
 
 func TestNamesThatCannotBeKeysAreRefused(t *testing.T) {

@@ -141,7 +141,7 @@ func (w *Worker) giveBack(ctx context.Context, pause context.CancelCauseFunc, ms
 		pause(&awayError{dependency: awayDependency(err), err: err})
 	case outcomeInProgress:
 		fields(w.cfg.Log.Debug(), msg).Str("outcome", outcome).Msg("event given back")
-		w.parking.nack(ctx, msg, inProgressPause)
+		w.parking.nack(ctx, msg, pauseWhileHeld(attempt, w.keeper.Lease()))
 	case outcomeMalformed:
 		delay := uncountedPause
 		if attempt > 0 {

@@ -43,6 +43,18 @@ func nackAfter(ctx context.Context, msg interface{ Nack() }, d time.Duration) {
 	msg.Nack()
 }
 
+// pauseWhileHeld is for a message whose event another delivery holds. That one
+// is usually about to finish. But when its worker was killed, the event stays
+// taken for the rest of the lease, and every delivery in the meantime counts
+// towards the dead-letter policy: so only the first comes back soon, and the
+// next outlasts the lease.
+func pauseWhileHeld(attempt int, lease time.Duration) time.Duration {
+	if attempt <= 1 {
+		return inProgressPause
+	}
+	return lease
+}
+
 // pauseFor doubles from base with each delivery the broker has counted.
 func pauseFor(base, limit time.Duration, attempt int) time.Duration {
 	d := base

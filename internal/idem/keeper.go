@@ -100,6 +100,9 @@ func New(rdb redis.UniversalClient, cfg Config) (*Keeper, error) {
 	return &Keeper{rdb: rdb, cfg: cfg, scripts: newScripts()}, nil
 }
 
+// Lease is how long an event stays taken after its worker died.
+func (k *Keeper) Lease() time.Duration { return k.cfg.Lease }
+
 // TTL is how long the keeper's done marks live.
 func (k *Keeper) TTL() time.Duration { return k.cfg.TTL }
 

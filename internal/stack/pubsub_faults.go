@@ -176,5 +176,5 @@ func (f *faults) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 			return err
 		}
 	}
-	return handler(srv, &pullStream{ServerStream: stream})
+	return handler(srv, stream)
 }

@@ -44,23 +44,3 @@ func TestPubSubSurvivesReceiversThatVanish(t *testing.T) {
 	defer cancel()
 	require.NoError(t, b.publish(ctx, "still here"))
 }
-
-func TestPubSubAnswersKeepAlives(t *testing.T) {
-	t.Parallel()
-	b := startPubSub(t)
-	conn, err := grpc.NewClient(b.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
-	defer func() { require.NoError(t, conn.Close()) }()
-	subscriber := pubsubpb.NewSubscriberClient(conn)
-	name := "projects/" + b.Project + "/subscriptions/s"
-	_, err = subscriber.CreateSubscription(t.Context(), &pubsubpb.Subscription{Name: name, Topic: b.topic})
-	require.NoError(t, err)
-	stream, err := subscriber.StreamingPull(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, stream.Send(&pubsubpb.StreamingPullRequest{Subscription: name, StreamAckDeadlineSeconds: 10, ProtocolVersion: 1}))
-	require.NoError(t, stream.Send(&pubsubpb.StreamingPullRequest{}))
-	answer, err := stream.Recv()
-	require.NoError(t, err)
-	require.Empty(t, answer.GetReceivedMessages())
-	require.NoError(t, stream.CloseSend())
-}
