@@ -65,7 +65,9 @@ func TestAllowedOddities(t *testing.T) {
 		{"claim of the very moment the lease ends", func(h *history.History) {
 			ch := changeOf(h, twice, 1)
 			ch.At = ch.Before.Lease.Until
+			ch.After.Lease.Until = ch.At.Add(lease)
 		}},
+		{"claim that waited for a lock", func(h *history.History) { relet(h, plain, -5*time.Second) }},
 		{"a transaction of unknown end that is all there", func(h *history.History) {
 			find(h.Transactions, func(tx *history.Transaction) bool { return tx.ID == "t2" }).Outcome = history.Unknown
 		}},

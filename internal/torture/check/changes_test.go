@@ -28,6 +28,8 @@ func changeCorruptions() []corruption {
 				ch.After.Lease = history.Lease{By: "owner-of-publisher-3", Until: ch.At.Add(lease)}
 			})
 		}},
+		{"leased by a clock that is ahead", "I10", plain, func(h *history.History) { relet(h, plain, 2*time.Millisecond) }},
+		{"leased by a clock that is behind", "I10", plain, func(h *history.History) { relet(h, plain, -10*time.Minute) }},
 		{"one owner, two publishers", "I10", "id-of-line-2", func(h *history.History) {
 			changeOf(h, "id-of-line-2", 0).By = "publisher-9"
 		}},
@@ -80,6 +82,12 @@ func changeCorruptions() []corruption {
 			first.At, first.Stored = changeOf(h, givenBack, 1).At.Add(500*time.Millisecond), false
 		}},
 	}
+}
+
+// relet moves the end of an event's first lease.
+func relet(h *history.History, id string, by time.Duration) {
+	until := changeOf(h, id, 0).After.Lease.Until.Add(by)
+	changeOf(h, id, 0).After.Lease.Until, changeOf(h, id, 1).Before.Lease.Until = until, until
 }
 
 // charge adds attempts in the nth change of an event, and to all that follows.

@@ -39,6 +39,22 @@ func TestFigures(t *testing.T) {
 	require.Positive(t, f.Wait.Max)
 }
 
+// A pause that the next fault prolongs says nothing about recovering from the first.
+func TestRecoveryLeavesOutWhatTheNextFaultHoldsUp(t *testing.T) {
+	t.Parallel()
+	h := cleanRun()
+	report := check.Check(h)
+	require.Equal(t, "sigkill", report.Figures.Recovered)
+	longest := report.Figures.Recovery
+	require.Positive(t, longest)
+
+	ended := h.Faults[0].To
+	h.Faults = append(h.Faults, history.Fault{Kind: "latency", Target: "publisher-2", From: ended.Add(time.Millisecond), To: ended.Add(longest / 2)})
+	report = check.Check(h)
+	require.Equal(t, "latency", report.Figures.Recovered)
+	require.Equal(t, longest-longest/2, report.Figures.Recovery)
+}
+
 // What makes a run prove nothing is no violation.
 func TestInvalidRuns(t *testing.T) {
 	t.Parallel()

@@ -165,7 +165,8 @@ func (f *Figures) wait(events []*event) {
 	f.Wait.P50, f.Wait.P99, f.Wait.Events = waits[len(waits)/2], waits[len(waits)*99/100], len(waits)
 }
 
-// recovery finds the fault after whose end it took longest until the broker stored something again.
+// recovery finds the fault after whose end it took longest until the broker stored something again. What the next fault
+// holds up is not counted.
 func (f *Figures) recovery(c *checker) {
 	var stored []time.Time
 	for i := range c.h.Arrivals {
@@ -180,10 +181,23 @@ func (f *Figures) recovery(c *checker) {
 			continue
 		}
 		i, _ := slices.BinarySearchFunc(stored, cause.to, time.Time.Compare)
-		if i < len(stored) && stored[i].Sub(cause.to) > f.Recovery {
+		if i == len(stored) || stored[i].Sub(cause.to) <= f.Recovery {
+			continue
+		}
+		if !c.overlapped(cause.to, stored[i]) {
 			f.Recovery, f.Recovered = stored[i].Sub(cause.to), cause.kind
 		}
 	}
+}
+
+// overlapped says that another fault was on in a span of time that begins with the end of one.
+func (c *checker) overlapped(from, to time.Time) bool {
+	for _, f := range c.causes {
+		if c.onPublishing(f) && f.to.After(from) && f.from.Before(to) {
+			return true
+		}
+	}
+	return false
 }
 
 func keys(m map[string]int) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/torture/history"
@@ -8,6 +9,9 @@ import (
 
 // clockError is what the conversion from the database's clock may be off by.
 const clockError = time.Millisecond
+
+// longestClaim is how long a claim may wait for locks: its lease counts from its beginning.
+const longestClaim = 30 * time.Second
 
 // owners is I10 for the owners themselves: two publishers under one owner would pass each other's fences.
 func (c *checker) owners() {
@@ -50,13 +54,23 @@ func (c *checker) trespass(ch *history.Change) string {
 	case kind == claim && before.Lease.By != "" && before.Lease.Until.After(ch.At.Add(clockError)):
 		return "a row was claimed while " + c.holder(before) + " held it until " + clock(before.Lease.Until) + ": the claim"
 	case kind == claim:
-		return ""
+		return c.leaseLength(ch)
 	case before.Lease.By == "":
 		return "a row was settled that nobody held: the " + kind.String()
 	case c.owner[before.Lease.By] != ch.By:
 		return "a row was settled that " + c.holder(before) + " held: the " + kind.String()
 	case !kind.settles():
 		return "a row was changed in a way no statement does, the change"
+	}
+	return ""
+}
+
+// leaseLength says what is wrong with the end of a new lease. One that was taken from another clock than the database's
+// ends when nobody expects it.
+func (c *checker) leaseLength(ch *history.Change) string {
+	length := ch.After.Lease.Until.Sub(ch.At)
+	if length > c.h.Run.Lease+clockError || length < c.h.Run.Lease-longestClaim {
+		return fmt.Sprintf("a row was leased for %s instead of %s: the claim", length, c.h.Run.Lease)
 	}
 	return ""
 }
