@@ -71,7 +71,7 @@ func (r *publishRig) env() []string {
 	}
 }
 
-// publisher is a running outboxctl publish.
+// publisher is a running outboxctl publish, or another service.
 type publisher struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -85,21 +85,26 @@ type publisher struct {
 // start runs a publisher and ends it, however it may be, when the test does.
 func (r *publishRig) start(args ...string) *publisher {
 	r.t.Helper()
-	p := &publisher{t: r.t, cmd: exec.Command("outboxctl", append([]string{"publish"}, args...)...), done: make(chan struct{})}
-	p.cmd.Env = r.env()
+	return startService(r.t, r.env(), append([]string{"publish"}, args...)...)
+}
+
+func startService(t *testing.T, env []string, args ...string) *publisher {
+	t.Helper()
+	p := &publisher{t: t, cmd: exec.Command("outboxctl", args...), done: make(chan struct{})}
+	p.cmd.Env = env
 	stderr, err := p.cmd.StderrPipe()
-	require.NoError(r.t, err)
-	require.NoError(r.t, p.cmd.Start())
+	require.NoError(t, err)
+	require.NoError(t, p.cmd.Start())
 	go func() {
 		defer close(p.done)
 		p.read(stderr)
 		_ = p.cmd.Wait() // its exit code is asked for below
 	}()
-	r.t.Cleanup(func() {
+	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill() // usually gone already
 		<-p.done
-		if r.t.Failed() {
-			r.t.Logf("publisher %d:\n%s", p.cmd.Process.Pid, p.output())
+		if t.Failed() {
+			t.Logf("%s %d:\n%s", args[0], p.cmd.Process.Pid, p.output())
 		}
 	})
 	return p
@@ -130,7 +135,7 @@ func (p *publisher) wait() int {
 	select {
 	case <-p.done:
 	case <-time.After(rigTimeout):
-		require.FailNow(p.t, "the publisher does not end")
+		require.FailNow(p.t, "the process does not end")
 	}
 	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())
@@ -159,7 +164,7 @@ func (p *publisher) said(message string) (found []map[string]any) {
 func (p *publisher) get(path string) (code int, body string) {
 	p.t.Helper()
 	const serving = "serving /healthz, /readyz and /metrics"
-	eventually(p.t, "the publisher serves", func() bool { return len(p.said(serving)) == 1 })
+	eventually(p.t, "the process serves", func() bool { return len(p.said(serving)) == 1 })
 	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, "http://"+p.said(serving)[0]["addr"].(string)+path, http.NoBody)
 	require.NoError(p.t, err)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -142,6 +142,13 @@ func (w *Worker) enter(msg *pubsub.Message) func() {
 	}
 }
 
+// busy is how many messages are being handled.
+func (w *Worker) busy() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.inFlight)
+}
+
 // reserve takes a place under Count, so that not one message too many is
 // acknowledged. Whoever does not acknowledge gives the place back.
 func (w *Worker) reserve() bool {

@@ -92,7 +92,12 @@ func (w *Worker) Run(ctx context.Context) (Report, error) {
 	// Handlers outlive the order to stop, within bounds.
 	work, kill := context.WithCancel(context.WithoutCancel(ctx))
 	defer kill()
-	stopTimer := context.AfterFunc(ctx, func() { time.AfterFunc(w.cfg.ShutdownTimeout, kill) })
+	stopTimer := context.AfterFunc(ctx, func() {
+		time.AfterFunc(w.cfg.ShutdownTimeout, kill)
+		if n := w.busy(); n > 0 {
+			w.cfg.Log.Info().Int("handlers", n).Dur("at_most", w.cfg.ShutdownTimeout).Msg("waiting for the handlers under way")
+		}
+	})
 	defer stopTimer()
 
 	var watches sync.WaitGroup
