@@ -129,3 +129,45 @@ func (w *world) deadLettered() []string {
 		}
 	}
 }
+
+// A Redis without memory and a database that is read-only answer every ping. The
+// worker must wait all the same: receiving would nack each message until its
+// dead-letter policy takes it.
+func TestDependenciesThatAnswerButTakeNothing(t *testing.T) {
+	t.Parallel()
+	_, rdb := outboxtest.RedisServer(t)
+	_, db := outboxtest.Postgres(t, stack.PostgresParams{})
+	w := worldOn(t, db, rdb.URL)
+	readOnly := func(setting string) {
+		_, err := w.pool.Exec(t.Context(), "ALTER SYSTEM "+setting)
+		require.NoError(t, err)
+		_, err = w.pool.Exec(t.Context(), "SELECT pg_reload_conf()")
+		require.NoError(t, err)
+	}
+	limit := func(bytes string) { require.NoError(t, rdb.Client.ConfigSet(t.Context(), "maxmemory", bytes).Err()) }
+
+	var done atomic.Int64
+	worker := w.worker(consumer.Config{Hooks: consumer.Hooks{AfterDone: func(uuid.UUID) { done.Add(1) }}})
+	stop := w.running(worker)
+	loading, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ids := w.trickle(loading)
+	for _, outage := range []struct{ begin, end func() }{
+		{func() { limit("1") }, func() { limit("0") }},
+		{func() { readOnly("SET default_transaction_read_only = on") }, func() { readOnly("RESET default_transaction_read_only") }},
+	} {
+		resumed := done.Load()
+		w.eventually(func() bool { return done.Load() > resumed+50 }, "work goes on")
+		outage.begin()
+		w.eventually(func() bool { return worker.Receiving(t.Context()) != nil }, "the outage is noticed")
+		lasts := time.NewTimer(3 * time.Second)
+		<-lasts.C
+		outage.end()
+	}
+	cancel()
+	sent := ids()
+	w.eventually(func() bool { return len(w.effects()) == len(sent) }, "nothing is lost")
+	stop()
+	require.Equal(t, once(sent), w.effects())
+	require.Empty(t, w.deadLettered(), "an outage costs no message its life")
+}

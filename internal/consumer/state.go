@@ -37,9 +37,12 @@ func awayDependency(err error) string {
 	return dependencyRedis
 }
 
-// awaitDependencies returns when Redis and PostgreSQL answer. Receiving without
-// them would only nack, and every nack brings a message closer to its dead
-// letter topic.
+var errReadOnly = errors.New("the database is read-only")
+
+// awaitDependencies returns when Redis and PostgreSQL take writes. Receiving
+// without them would only nack, and every nack brings a message closer to its
+// dead letter topic. An answer alone proves nothing: a Redis without memory and
+// a standby answer all day.
 func (w *Worker) awaitDependencies(ctx context.Context) error {
 	delay, waited := retryBase, false
 	for {
@@ -68,7 +71,7 @@ func (w *Worker) awaitDependencies(ctx context.Context) error {
 }
 
 func (w *Worker) pingAll(ctx context.Context) *awayError {
-	if err := w.keeper.Ping(ctx); err != nil {
+	if err := w.keeper.Announce(ctx, w.cfg.Name); err != nil {
 		return &awayError{dependencyRedis, err}
 	}
 	if err := w.pingDatabase(ctx); err != nil {
@@ -80,8 +83,12 @@ func (w *Worker) pingAll(ctx context.Context) *awayError {
 func (w *Worker) pingDatabase(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	if err := w.pool.Ping(ctx); err != nil {
+	var readOnly bool
+	if err := w.pool.QueryRow(ctx, `SELECT current_setting('transaction_read_only')::bool`).Scan(&readOnly); err != nil {
 		return fmt.Errorf("ping the database: %w", err)
+	}
+	if readOnly {
+		return errReadOnly
 	}
 	return nil
 }

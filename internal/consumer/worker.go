@@ -141,9 +141,6 @@ func (w *Worker) session(ctx, work context.Context) error {
 	ctx, pause := context.WithCancelCause(ctx)
 	defer pause(nil)
 	w.setTrouble(nil)
-	if err := w.keeper.Announce(ctx, w.cfg.Name); err != nil {
-		w.cfg.Log.Warn().Err(err).Msg("consumer not announced: idem show will not list it")
-	}
 	err := w.source.Receive(ctx, func(_ context.Context, msg *pubsub.Message) {
 		w.handle(ctx, work, pause, msg)
 	})
