@@ -51,6 +51,24 @@ test: setup ## run the whole suite against real PostgreSQL and Redis (TEST_PKGS=
 	@echo "running the whole suite against real PostgreSQL and Redis $(if $(RACE),with,WITHOUT) the race detector$(if $(RACE),, (no C compiler found))"
 	$(GO) test $(RACE) -timeout 12m $(TEST_ARGS) $(TEST_PKGS)
 
+# What the proof runs on: the program with its failpoints, and the tools around it. See docs/torture.md.
+SEED ?= 1
+DURATION ?= 3m
+TORTURE_ARGS ?=
+MUTANTS ?=
+
+.PHONY: torture
+torture: ## run everything under faults and check the invariants (SEED=…, DURATION=…)
+	@scripts/setup.sh torture
+	$(GO) build -trimpath -tags failpoints -o $(BIN)/outboxctl-failpoints .
+	$(GO) build -trimpath -tags failpoints -o $(BIN)/torture ./tools/torture
+	$(BIN)/torture -program $(BIN)/outboxctl-failpoints -seed $(SEED) -duration $(DURATION) $(TORTURE_ARGS)
+
+.PHONY: mutants
+mutants: ## plant known bugs one by one; each must be found (MUTANTS="name …")
+	@scripts/setup.sh torture
+	$(GO) run -trimpath ./tools/mutants $(MUTANTS)
+
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## run the linter, dependency rule included
 	GOLANGCI_LINT_CACHE=$(CURDIR)/$(BIN)/lint-cache $(BIN)/golangci-lint run

@@ -1,0 +1,70 @@
+package torture
+
+import (
+	"errors"
+	"io"
+	"time"
+)
+
+// What every run has in common. The times are short so that a run of minutes sees every lease end and every backoff
+// grow; the relations between them are those of the defaults.
+const (
+	publishers = 3
+	producers  = 24
+	aggregates = 200
+
+	lease           = 8 * time.Second
+	publishTimeout  = 4 * time.Second
+	shutdownTimeout = 3 * time.Second
+	backoffBase     = 100 * time.Millisecond
+	backoffMax      = 2 * time.Second
+	pollInterval    = 200 * time.Millisecond
+	maxInFlight     = 4000
+
+	cleanupAge = 20 * time.Second
+
+	// quiet is how long the system has, beyond one lease, to finish after the last fault.
+	quiet = 10 * time.Second
+	// DefaultPatience is how long consumers may take after that: a message in the hands of a killed one comes back
+	// when the broker's deadline has passed, and waits for the dead one's lease in Redis.
+	DefaultPatience = 2 * time.Minute
+)
+
+// Config of a run.
+type Config struct {
+	// Seed fixes the workload and the faults.
+	Seed uint64
+	// Duration is how long producers and faults go on.
+	Duration time.Duration
+	// Rate is the number of events per second that are to be committed.
+	Rate int
+	// Program is outboxctl, built with the tag failpoints.
+	Program string
+	// Worker is the command line of the consumer that Redis alone guards.
+	Worker []string
+	// Dir takes the servers' state, the processes' logs and the history.
+	Dir string
+	// FakeTime is the path of libfaketime. Empty: the database's clock is right, and that is one fault less.
+	FakeTime string
+	// Only, when not empty, narrows the faults to these kinds, or to kinds with a detail as in
+	// "publisher.crash:settle.sent".
+	Only []string
+	// Patience with the consumers at the end (default DefaultPatience).
+	Patience time.Duration
+	// Log gets a line now and then.
+	Log io.Writer
+}
+
+func (c Config) validate() error {
+	var errs []error
+	if c.Duration < 10*time.Second {
+		errs = append(errs, errors.New("duration must be at least 10s"))
+	}
+	if c.Rate < 1 {
+		errs = append(errs, errors.New("rate must be at least 1"))
+	}
+	if c.Program == "" || len(c.Worker) == 0 || c.Dir == "" {
+		errs = append(errs, errors.New("program, worker and folder must be given"))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,225 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/failpoint"
+	"github.com/outboxctl/outboxctl/internal/torture/history"
+)
+
+// matured is how long a process must have lived for its end to be its own fault: one that starts while its database is
+// away may say so and end, as its platform starts it again.
+const matured = 10 * time.Second
+
+// restartPause is the platform's pause before it starts a process again.
+const restartPause = 200 * time.Millisecond
+
+// process is a program that is started again whenever it ends, until it is told to stay down.
+type process struct {
+	name string
+	args []string
+	env  []string
+	log  *os.File
+	rec  *history.Recorder
+
+	mu      sync.Mutex
+	cmd     *exec.Cmd
+	done    chan struct{} // closed when the present instance has ended
+	arm     string        // failpoint of the next instance
+	asked   bool          // the present instance was told to end
+	down    bool
+	stopped chan struct{} // closed when it stays down
+}
+
+// startProcess starts a supervised process that writes to a log of its own.
+func startProcess(rec *history.Recorder, dir, name string, env []string, args ...string) (*process, error) {
+	log, err := os.Create(dir + "/" + name + ".log")
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	p := &process{name: name, args: args, env: env, log: log, rec: rec, stopped: make(chan struct{})}
+	started := make(chan error)
+	go p.supervise(started)
+	return p, <-started
+}
+
+func (p *process) start() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	cmd := exec.Command(p.args[0], p.args[1:]...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = p.env, p.log, p.log
+	if p.arm != "" {
+		cmd.Env = append(append([]string{}, p.env...), failpoint.Env+"="+p.arm)
+	}
+	// Should the harness be killed, nothing stays behind.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	dieWithParent(cmd.SysProcAttr)
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	p.cmd, p.done, p.asked = cmd, make(chan struct{}), false
+	p.rec.Add(history.Process{At: time.Now(), Name: p.name, PID: cmd.Process.Pid, Event: "started", Failpoint: pointOf(p.arm)})
+	return nil
+}
+
+// supervise starts an instance, waits for it and starts the next. It keeps its thread: the kernel ties a child's death
+// signal to the thread that forked it.
+func (p *process) supervise(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer close(p.stopped)
+	err := p.start()
+	started <- err
+	if err != nil {
+		return
+	}
+	for {
+		began := time.Now()
+		p.mu.Lock()
+		cmd, done, armed := p.cmd, p.done, p.arm
+		p.mu.Unlock()
+		_ = cmd.Wait() // how it ended is in its state
+		p.mu.Lock()
+		crashed := armed != "" && killed(cmd)
+		p.rec.Add(history.Process{
+			At: time.Now(), Name: p.name, PID: cmd.Process.Pid, Event: "exited", Exit: exitText(cmd), Failpoint: pointOf(armed),
+			Unexpected: !p.asked && !crashed && time.Since(began) > matured,
+		})
+		p.arm = ""
+		down := p.down
+		close(done)
+		p.mu.Unlock()
+		if down {
+			return
+		}
+		time.Sleep(restartPause) //nolint:forbidigo // a platform's pause before a restart is a pause
+		if err := p.start(); err != nil {
+			p.rec.Add(history.Process{At: time.Now(), Name: p.name, Event: "exited", Exit: err.Error(), Unexpected: true})
+			return
+		}
+	}
+}
+
+// signal sends a signal that may end the process; wait waits for that end.
+func (p *process) signal(sig syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if sig == syscall.SIGKILL || sig == syscall.SIGTERM {
+		p.asked = true
+	}
+	_ = p.cmd.Process.Signal(sig) // it may have ended meanwhile
+}
+
+// armNext kills the present instance and has the next one meet a failpoint. The channel it returns is closed when that
+// instance has ended.
+func (p *process) armNext(ctx context.Context, spec string) (<-chan struct{}, error) {
+	p.mu.Lock()
+	done, pid := p.done, p.cmd.Process.Pid
+	p.mu.Unlock()
+	p.signal(syscall.SIGKILL)
+	if err := within(ctx, done, 10*time.Second); err != nil {
+		return nil, fmt.Errorf("end %s (%d): %w", p.name, pid, err)
+	}
+	// The supervisor is in its pause, or has just begun it.
+	p.mu.Lock()
+	p.arm = spec
+	p.mu.Unlock()
+	for {
+		p.mu.Lock()
+		next, fresh := p.done, p.cmd.Process.Pid != pid
+		p.mu.Unlock()
+		if fresh {
+			return next, nil
+		}
+		if !pause(ctx, 10*time.Millisecond) {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// kill ends the present instance and waits for its end.
+func (p *process) kill(ctx context.Context) error {
+	p.mu.Lock()
+	done := p.done
+	p.mu.Unlock()
+	p.signal(syscall.SIGKILL)
+	return within(ctx, done, 10*time.Second)
+}
+
+// stop ends the process for good. Within patience it may end by itself.
+func (p *process) stop(ctx context.Context, patience time.Duration) error {
+	p.mu.Lock()
+	p.down = true
+	p.mu.Unlock()
+	p.signal(syscall.SIGCONT)
+	p.signal(syscall.SIGTERM)
+	defer func() { _ = p.log.Close() }()
+	if within(ctx, p.stopped, patience) == nil {
+		return nil
+	}
+	p.signal(syscall.SIGKILL)
+	<-p.stopped
+	return fmt.Errorf("%s had to be killed", p.name)
+}
+
+// standsStill says whether the present instance is stopped by a signal.
+func (p *process) standsStill() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return processStopped(p.cmd.Process.Pid)
+}
+
+// pointOf is the name in a failpoint's specification.
+func pointOf(spec string) string {
+	name, _, _ := strings.Cut(spec, ":")
+	return name
+}
+
+func killed(cmd *exec.Cmd) bool {
+	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
+func exitText(cmd *exec.Cmd) string {
+	if killed(cmd) {
+		return "killed"
+	}
+	return cmd.ProcessState.String()
+}
+
+var errTimedOut = errors.New("timed out")
+
+// within waits for a channel to close, for a while.
+func within(ctx context.Context, done <-chan struct{}, limit time.Duration) error {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return errTimedOut
+	}
+}
+
+// pause waits, and says whether it did so to the end.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,21 @@
+package torture
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"syscall"
+)
+
+// dieWithParent ends the process with the harness.
+func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
+
+// processStopped reads the state letter behind the command's name, which may itself hold brackets and blanks.
+func processStopped(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	after := stat[bytes.LastIndexByte(stat, ')')+1:]
+	return bytes.HasPrefix(after, []byte(" T"))
+}

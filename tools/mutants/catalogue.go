@@ -1,0 +1,204 @@
+package main
+
+// mutant is a bug somebody could write, planted to see whether it is found.
+type mutant struct {
+	name string
+	// edits plant it. Each text must be found exactly once.
+	edits []edit
+	// faults that bring it out; none means that the workload alone does.
+	faults string
+	// breaks are the invariants of which at least one must be found broken.
+	breaks []string
+}
+
+type edit struct{ file, old, new string }
+
+// catalogue lists the planted bugs.
+func catalogue() []mutant {
+	return []mutant{
+		{
+			name: "settle-before-publish",
+			edits: []edit{{"internal/outbox/group.go", `	failpoint.Hit(failpoint.Sending)
+	ctx, cancel := context.WithTimeout(abandon, d.cfg.PublishTimeout)
+`, `	ctx, cancel := context.WithTimeout(abandon, d.cfg.PublishTimeout)
+	early := Verdicts{Delivered: column(g.rows, func(r *Claimed) Delivered { return Delivered{r.Key, "early"} })}
+	_, _ = d.store.Settle(ctx, early)
+	failpoint.Hit(failpoint.Sending)
+`}},
+			faults: "publisher.crash:publish.sending", breaks: []string{"I1"},
+		},
+		{
+			name: "settle-without-fence",
+			edits: []edit{{"internal/outbox/queries_dispatch.go", `   AND CASE WHEN e.locked_by = $1::text::uuid AND e.locked_until = v.until
+             AND e.published_at IS NULL AND e.dead_at IS NULL THEN true ELSE false END`,
+				`   AND ($1::text IS NOT NULL OR v.until IS NOT NULL)`}},
+			faults: "publisher.stop", breaks: []string{"I10"},
+		},
+		{
+			name: "expired-lease-never-reclaimed",
+			edits: []edit{{"internal/outbox/queries_dispatch.go", `   AND (locked_until IS NULL OR locked_until <= now())`,
+				`   AND locked_until IS NULL`}},
+			faults: "publisher.kill,publisher.crash:publish.claimed", breaks: []string{"I9"},
+		},
+		{
+			name: "lease-by-the-applications-clock",
+			edits: []edit{
+				{"internal/outbox/queries_dispatch.go", `locked_until  = now() + $9::bigint * interval '1 millisecond'`,
+					`locked_until  = to_timestamp($9::bigint / 1000.0)`},
+				{"internal/outbox/store_sql.go", `p.Lease.Milliseconds())`, `time.Now().Add(p.Lease).UnixMilli())`},
+			},
+			// The seed's database lives ten minutes in the past: a lease outlives its publisher by that much.
+			faults: "publisher.kill,publisher.crash:publish.claimed", breaks: []string{"I9", "I10", "I12"},
+		},
+		{
+			name: "last-id-cursor",
+			edits: []edit{{"internal/outbox/cursor.go", `	if force || c.low == 0 || !now.Before(c.nextSweep) {`,
+				`	if c.low == 0 {`}},
+			breaks: []string{"I9"},
+		},
+		{
+			name: "mark-first-and-never-release",
+			edits: []edit{{"internal/idem/process.go", `	claim, state, err := k.Begin(ctx, consumer, eventID)
+	switch {
+`, `	seen, err := k.CheckAndMarkProcessed(ctx, consumer, eventID, k.cfg.TTL)
+	if err == nil && seen {
+		return Duplicate, nil
+	}
+	if err == nil {
+		if err := guarded(ctx, handler); err != nil {
+			return Failed, err
+		}
+		return Processed, nil
+	}
+	claim, state, err := k.Begin(ctx, consumer, eventID)
+	switch {
+`}},
+			faults: "consumer.crash:consume.begun", breaks: []string{"I6"},
+		},
+		{
+			name: "emit-on-another-connection",
+			edits: []edit{{"internal/outbox/emit_write.go", `		return tx.Query(ctx, emitManySQL, pgx.QueryExecModeExec, text)
+`, `		conn, err := pgx.ConnectConfig(ctx, tx.Conn().Config())
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = conn.Close(ctx) }()
+		if _, err := conn.Exec(ctx, emitManySQL, pgx.QueryExecModeExec, text); err != nil {
+			return nil, err
+		}
+		return tx.Query(ctx, emitManySQL, pgx.QueryExecModeExec, text)
+`}},
+			breaks: []string{"I2", "I4"},
+		},
+		{
+			name: "dead-letter-in-a-transaction-of-its-own",
+			edits: []edit{
+				{"internal/outbox/store_sql.go", `	b := newBatch()
+	var n Settled
+`, `	if len(v.Dead) > 0 {
+		ids, until := keys(v.Dead, func(d Dead) Key { return d.Key })
+		var marked int
+		err := s.settles.QueryRow(ctx, markDeadSQL, s.owner, ids, until).Scan(&marked)
+		if err != nil {
+			return Settled{}, err
+		}
+		failpoint.Hit(failpoint.Burying)
+	}
+	b := newBatch()
+	var n Settled
+`},
+				{"internal/outbox/queries_dispatch.go", `// releasedSQL gives back`, `const markDeadSQL = ` + "`" + `
+WITH marked AS (
+    UPDATE outbox_events AS e SET dead_at = now(), last_error = 'dead'
+      FROM unnest($2::text[]::uuid[], $3::timestamptz[]) AS v (id, until) WHERE ` + "` + fence + `" + ` RETURNING e.id)
+SELECT count(*) FROM marked` + "`" + `
+
+// releasedSQL gives back`},
+				{"internal/outbox/queries_dispatch.go", `             AND e.published_at IS NULL AND e.dead_at IS NULL THEN true ELSE false END`,
+					`             AND e.published_at IS NULL THEN true ELSE false END`},
+			},
+			faults: "publisher.crash:settle.burying", breaks: []string{"I7"},
+		},
+		{
+			name: "payload-marshalled-again",
+			edits: []edit{{"internal/outbox/validate.go", `		EventID: row.ID, Data: row.Payload,
+`, `		EventID: row.ID, Data: again(row.Payload),
+`}, {"internal/outbox/validate.go", `// storedError is an error's text`, `func again(payload []byte) []byte {
+	var v any
+	_ = json.Unmarshal(payload, &v)
+	text, _ := json.Marshal(v)
+	return text
+}
+
+// storedError is an error's text`}, {"internal/outbox/validate.go", `import (
+	"errors"
+`, `import (
+	"encoding/json"
+	"errors"
+`}},
+			breaks: []string{"I8"},
+		},
+		{
+			name: "cleanup-by-age-only",
+			edits: []edit{
+				{"migrations/00017_create_cleanup_functions.sql", `         WHERE e.published_at IS NOT NULL
+           AND e.published_at < older_than
+           AND e.published_at >= coalesce(from_published, '-infinity')
+         ORDER BY e.published_at
+`, `         WHERE e.created_at < older_than
+         ORDER BY e.created_at
+`},
+				{"migrations/00017_create_cleanup_functions.sql", `         WHERE e.id = gone.id AND e.published_at IS NOT NULL
+`, `         WHERE e.id = gone.id
+`},
+			},
+			faults: "broker.away", breaks: []string{"I15"},
+		},
+		{
+			name: "outage-burns-attempts",
+			edits: []edit{
+				{"internal/outbox/group.go", `		d.tripped(br, br.trip(generation, now, j.chargedTo, j.outage))
+	} else {`, `	} else {`},
+				{"internal/outbox/group.go", `	if !br.quiet(time.Now(), retryFresh) || !anyFailedBefore(g.rows) {
+		return nil
+	}
+	return d.ask(ctx, br)`, `	return nil`},
+			},
+			faults: "broker.away", breaks: []string{"I7"},
+		},
+		{
+			name: "safe-to-retry-believed",
+			edits: []edit{{"cmd/emit_writer.go", `	var refused *pgconn.PgError
+	if errors.As(cause, &refused) && refused.Code[:2] != "57" {
+`, `	var refused *pgconn.PgError
+	if pgconn.SafeToRetry(cause) || errors.As(cause, &refused) && refused.Code[:2] != "57" {
+`}},
+			breaks: []string{"I3"},
+		},
+		{
+			name: "lease-released-while-the-publish-may-land",
+			edits: []edit{{"internal/outbox/group.go", `			v.Delivered = append(v.Delivered, Delivered{g.rows[i].Key, r.MessageID})
+		}
+	}
+	d.settleGroup(g, v)
+}`, `			v.Delivered = append(v.Delivered, Delivered{g.rows[i].Key, r.MessageID})
+		} else {
+			v.Released = append(v.Released, g.rows[i].Key)
+		}
+	}
+	d.settleGroup(g, v)
+}`}},
+			faults: "publisher.term", breaks: []string{"I12"},
+		},
+		{
+			name: "replay-leaves-the-dead-mark",
+			edits: []edit{{"migrations/00015_create_operator_functions.sql", `           SET dead_at = NULL, attempt_count = 0, last_error = NULL, locked_by = NULL, locked_until = NULL,
+               next_attempt_at = now(), updated_at = now()
+         WHERE e.id = ANY (ARRAY(SELECT l.event_id FROM unnest(ids, events, states)`,
+				`           SET attempt_count = 0, last_error = NULL, locked_by = NULL, locked_until = NULL,
+               next_attempt_at = now(), updated_at = now()
+         WHERE e.id = ANY (ARRAY(SELECT l.event_id FROM unnest(ids, events, states)`}},
+			breaks: []string{"I7", "I1", "I9"},
+		},
+	}
+}

@@ -1,0 +1,137 @@
+// Torture runs outboxctl under faults and checks what it left behind.
+//
+//	torture -program bin/outboxctl-failpoints -seed 7 -duration 3m    run, then check
+//	torture check FILE                                                check a recorded run again
+//	torture worker                                                    the consumer a run starts for itself
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/torture"
+	"github.com/outboxctl/outboxctl/internal/torture/check"
+	"github.com/outboxctl/outboxctl/internal/torture/history"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out, talk io.Writer) error {
+	switch {
+	case len(args) == 1 && args[0] == "worker":
+		return torture.Work(ctx)
+	case len(args) == 2 && args[0] == "check":
+		return judge(args[1], out)
+	default:
+		return inflict(ctx, args, out, talk)
+	}
+}
+
+// inflict runs and checks. A run that failed or proved nothing keeps its folder.
+func inflict(ctx context.Context, args []string, out, talk io.Writer) error {
+	flags := flag.NewFlagSet("torture", flag.ContinueOnError)
+	flags.SetOutput(talk)
+	cfg := torture.Config{Log: talk}
+	flags.Uint64Var(&cfg.Seed, "seed", uint64(time.Now().UnixNano()%1_000_000), "fixes workload and faults")
+	flags.DurationVar(&cfg.Duration, "duration", 3*time.Minute, "how long producers and faults go on")
+	flags.IntVar(&cfg.Rate, "rate", 300, "events per second")
+	flags.StringVar(&cfg.Program, "program", "bin/outboxctl-failpoints", "outboxctl built with the tag failpoints")
+	flags.StringVar(&cfg.Dir, "dir", "", "folder for state, logs and history (default a temporary one)")
+	flags.StringVar(&cfg.FakeTime, "faketime", "", "path of libfaketime, which makes the database's clock wrong (default where Debian puts it)")
+	only := flags.String("only", "", "narrow the faults to these kinds, separated by commas")
+	flags.DurationVar(&cfg.Patience, "patience", torture.DefaultPatience, "how long consumers may take at the end")
+	keep := flags.Bool("keep", false, "keep the folder also when nothing was found")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *only != "" {
+		cfg.Only = strings.Split(*only, ",")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cfg.Worker = []string{self, "worker"}
+	if cfg.Program, err = filepath.Abs(cfg.Program); err != nil {
+		return err
+	}
+	if cfg.Dir, err = stateDir(cfg.Dir); err != nil {
+		return err
+	}
+	if cfg.FakeTime == "" {
+		cfg.FakeTime = findFakeTime()
+	}
+	if cfg.FakeTime == "" {
+		fmt.Fprintln(talk, "libfaketime is not installed: the database's clock will be right, which proves less")
+	}
+	path, err := torture.Run(ctx, cfg)
+	if err == nil {
+		err = judge(path, out)
+	}
+	if err != nil || *keep {
+		fmt.Fprintln(talk, "kept:", cfg.Dir)
+		return err
+	}
+	return os.RemoveAll(cfg.Dir)
+}
+
+// stateDir makes a folder that the servers' unprivileged user can enter.
+func stateDir(dir string) (string, error) {
+	var err error
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "outboxctl-torture-*"); err != nil {
+			return "", err
+		}
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return "", err
+	}
+	return dir, errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755))
+}
+
+func findFakeTime() string {
+	found, _ := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1") // fails only on a malformed pattern
+	if len(found) == 0 {
+		return ""
+	}
+	return found[0]
+}
+
+// judge checks a recorded run and prints the report.
+func judge(path string, out io.Writer) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	h, err := history.Read(file)
+	if err != nil {
+		return err
+	}
+	report := check.Check(h)
+	fmt.Fprintln(out, report)
+	switch {
+	case len(report.Violations) > 0:
+		return fmt.Errorf("seed %d: %d violations", h.Run.Seed, len(report.Violations))
+	case !report.Valid:
+		return fmt.Errorf("seed %d: the run proves nothing", h.Run.Seed)
+	}
+	return nil
+}
