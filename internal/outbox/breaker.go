@@ -45,7 +45,8 @@ type breaker struct {
 	// generation changes with every opening: the verdict of a request that
 	// was sent before cannot close or reopen what came after.
 	generation int
-	// lastOK is when the broker last accepted something on this topic.
+	// lastOK is when the last thing that the broker accepted on this topic was
+	// sent.
 	lastOK time.Time
 	// trialAfter is the seq behind which the next trial looks first. It starts
 	// at the largest seq that lost an attempt and moves on with every trial, so
@@ -87,11 +88,14 @@ func (b *breaker) quiet(now time.Time, while time.Duration) bool {
 	return now.Sub(b.lastOK) > while
 }
 
-// ok records that the broker accepted something, or said it would.
-func (b *breaker) ok(now time.Time) {
+// ok records that the broker accepted something, or said it would, that was
+// sent then.
+func (b *breaker) ok(sent time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lastOK = now
+	if sent.After(b.lastOK) {
+		b.lastOK = sent
+	}
 }
 
 // trip records that everything asked of the topic failed with err. It says
@@ -143,7 +147,6 @@ func (b *breaker) setLocked(state TopicState, now time.Time, err error) {
 	}
 	if state == TopicClosed {
 		b.status = TopicStatus{Topic: b.topic, State: TopicClosed, Since: b.status.Since}
-		b.lastOK = now
 	}
 }
 

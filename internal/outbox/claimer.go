@@ -73,13 +73,16 @@ func (d *Dispatcher) launch(ctx context.Context, started time.Time, rows []Claim
 			d.release(g)
 			continue
 		}
-		go func() { _ = d.send(d.abandon, g) }() // the breaker has seen the error
+		go func() {
+			d.cfg.turn("send " + g.topic)
+			_ = d.send(d.abandon, g) // the breaker has seen the error
+		}()
 	}
 }
 
 // release gives back rows that were never handed to the broker.
 func (d *Dispatcher) release(g *group) {
-	d.cursor.rewind() // they are behind the hint now
+	d.cursor.rewind(time.Now()) // they are behind the hint now
 	d.settleGroup(g, Verdicts{Released: column(g.rows, func(r *Claimed) Key { return r.Key })})
 }
 

@@ -66,6 +66,10 @@ type Config struct {
 	EventTypes []string
 	// Random draws from [0, 1) and must be safe for concurrent use.
 	Random func() float64
+
+	// turn holds a goroutine that races others until it may go on. A simulation
+	// sets it, to decide by its seed who comes first; nobody else does.
+	turn func(who string)
 }
 
 func (c Config) withDefaults() Config {
@@ -97,6 +101,9 @@ func (c Config) withDefaults() Config {
 	if c.Random == nil {
 		c.Random = rand.Float64
 	}
+	if c.turn == nil {
+		c.turn = func(string) {}
+	}
 	return c
 }
 
@@ -107,6 +114,9 @@ func (c Config) Validate() error { return c.withDefaults().validate() }
 // sendBy is how old a claim may be when its rows are sent. Later the lease
 // could end before the broker's answer is settled.
 func (c Config) sendBy() time.Duration { return c.Lease - c.PublishTimeout - c.SettleTimeout }
+
+// lastSettle is the end of ShutdownTimeout that is kept for settling.
+func (c Config) lastSettle() time.Duration { return min(c.SettleTimeout, c.ShutdownTimeout/4) }
 
 func (c Config) validate() error {
 	var problems []error

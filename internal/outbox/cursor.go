@@ -14,6 +14,10 @@ const (
 	sweepPerRow = 60 * time.Microsecond
 	// sweepShare bounds the time spent on expensive sweeps: 1 in 10.
 	sweepShare = 10
+	// sweepPause is the longest pause between two sweeps. What took long may
+	// have been the database and not the walk, and rows below the hint must not
+	// wait a hundred seconds for one answer that took ten.
+	sweepPause = 5 * time.Second
 )
 
 // cursor decides where the next claim starts to look.
@@ -30,13 +34,16 @@ type cursor struct {
 	mu        sync.Mutex
 	low       int64
 	nextSweep time.Time
+	// rewound is when rows below the hint became claimable, until a sweep that
+	// was started later has looked at them.
+	rewound time.Time
 }
 
 // next returns where to start, and whether that is a sweep.
 func (c *cursor) next(now time.Time, force bool) (afterSeq int64, sweep bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if force || c.low == 0 || !now.Before(c.nextSweep) {
+	if force || c.low == 0 || !c.rewound.IsZero() || !now.Before(c.nextSweep) {
 		return 0, true
 	}
 	return c.low, false
@@ -60,14 +67,18 @@ func (c *cursor) done(now time.Time, sweep, more bool, rows []Claimed, took time
 	}
 	c.nextSweep = now
 	if took > sweepCheap+time.Duration(len(rows))*sweepPerRow {
-		c.nextSweep = now.Add(sweepShare * took)
+		c.nextSweep = now.Add(min(sweepShare*took, sweepPause))
+	}
+	if now.Add(-took).After(c.rewound) {
+		c.rewound = time.Time{}
 	}
 }
 
 // rewind makes the next claim a sweep: rows below the hint may have become
-// claimable.
-func (c *cursor) rewind() {
+// claimable. A claim that is under way has not seen them, and does not undo
+// this.
+func (c *cursor) rewind(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.low = 0
+	c.rewound = now
 }

@@ -55,6 +55,33 @@ func TestFullSweepRewindsTheHint(t *testing.T) {
 	require.Zero(t, after)
 }
 
+// Rows that were given back lie below the hint of the claims that run meanwhile.
+func TestClaimUnderWayDoesNotUndoARewind(t *testing.T) {
+	t.Parallel()
+	var c cursor
+	now := time.Now()
+	c.done(now, true, false, []Claimed{{Seq: 100}}, time.Second)
+	c.rewind(now)
+	for _, sweep := range []bool{false, true} {
+		c.done(now.Add(time.Second), sweep, false, []Claimed{{Seq: 200}}, 2*time.Second)
+		after, again := c.next(now.Add(time.Second), false)
+		require.True(t, again, "what was under way had not seen them")
+		require.Zero(t, after)
+	}
+	c.done(now.Add(2*time.Second), true, false, nil, time.Second/2)
+	_, again := c.next(now.Add(2*time.Second), false)
+	require.False(t, again, "a sweep that began later has")
+}
+
+func TestOneSlowAnswerDoesNotHoldSweepsBack(t *testing.T) {
+	t.Parallel()
+	var c cursor
+	now := time.Now()
+	c.done(now, true, false, []Claimed{{Seq: 100}}, claimTimeout)
+	_, sweep := c.next(now.Add(sweepPause), false)
+	require.True(t, sweep)
+}
+
 func TestCheapSweepsAreRepeatedAtOnce(t *testing.T) {
 	t.Parallel()
 	var c cursor

@@ -68,7 +68,7 @@ func New(cfg Config, store Store, publisher Publisher, catalogue Catalogue, obse
 		flight:  newFlight(cfg.MaxInFlight, cfg.MaxInFlightBytes),
 		sizer:   newSizer(cfg.BatchSize),
 		board:   newBoard(catalogue, cfg.EventTypes),
-		settler: newSettler(store, observe, cfg.SettleTimeout, cfg.Lease),
+		settler: newSettler(cfg, store, observe),
 		probes:  rate.NewLimiter(probesPerSecond, 1),
 		helpers: make(chan struct{}, cfg.Workers),
 	}
@@ -79,20 +79,24 @@ func New(cfg Config, store Store, publisher Publisher, catalogue Catalogue, obse
 // Run publishes until ctx ends, or, with Once, until nothing is left to claim.
 //
 // When ctx ends it stops claiming, releases rows it has not sent, waits for
-// publishes in flight and settles them. After ShutdownTimeout it gives up on
-// what the broker has not answered: those rows keep their lease until it
-// expires, because the broker may still store them.
+// publishes in flight and settles them. Shortly before ShutdownTimeout is over
+// it gives up on what the broker has not answered: those rows keep their lease
+// until it expires, because the broker may still store them. The rest of the
+// time is for settling what it has.
 func (d *Dispatcher) Run(ctx context.Context) error {
-	abandon, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	last, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	abandon, giveUp := context.WithCancel(last)
 	defer giveUp()
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	d.running, d.abandon = running, abandon
 
 	quit := make(chan struct{})
-	var settling sync.WaitGroup
+	var around sync.WaitGroup
+	around.Go(func() { d.limitShutdown(running, quit, giveUp, end) })
 	for range d.cfg.Settlers {
-		settling.Go(func() { d.settler.run(abandon, quit) })
+		around.Go(func() { d.settler.run(abandon, last, quit) })
 	}
 
 	work, workCtx := errgroup.WithContext(running)
@@ -110,17 +114,38 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	stop()
 
 	// Second stage: nothing is claimed any more.
-	timer := time.AfterFunc(d.cfg.ShutdownTimeout, giveUp)
 	// A group that fails now may still start a revival, and that, before it
 	// notices the end, a group.
 	for d.groups.busy() || d.revivals.busy() {
 		d.groups.wait()
 		d.revivals.wait()
 	}
-	timer.Stop()
 	close(quit)
-	settling.Wait()
+	around.Wait()
 	return err
+}
+
+// limitShutdown counts from the moment the dispatcher is told to stop, whatever
+// it is doing: a claim that the database does not answer takes part of the
+// shutdown's time, and adds none.
+func (d *Dispatcher) limitShutdown(running context.Context, quit <-chan struct{}, giveUp, end context.CancelFunc) {
+	select {
+	case <-running.Done():
+	case <-quit:
+		return
+	}
+	settling := d.cfg.lastSettle()
+	for _, stage := range []struct {
+		wait time.Duration
+		over context.CancelFunc
+	}{{d.cfg.ShutdownTimeout - settling, giveUp}, {settling, end}} {
+		select {
+		case <-time.After(stage.wait):
+			stage.over()
+		case <-quit:
+			return
+		}
+	}
 }
 
 // Topics lists the state of every topic.

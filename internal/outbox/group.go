@@ -177,7 +177,7 @@ func (d *Dispatcher) send(abandon context.Context, g *group) error {
 		// while the topic still looks healthy.
 		d.tripped(br, br.trip(generation, now, j.chargedTo, j.outage))
 	} else {
-		br.ok(now)
+		br.ok(started)
 	}
 	d.settleGroup(g, j.verdicts)
 	return j.outage
@@ -198,10 +198,11 @@ func (d *Dispatcher) leave(g *group, results []Result) {
 
 // askFirst keeps rows that have failed before from losing another attempt to
 // an outage which this publisher has not noticed yet, because another one
-// tried them first: when nothing was accepted lately the broker is asked
-// whether it is there.
+// tried them first: when nothing was accepted since then the broker is asked
+// whether it is there. A row waits for half the base at least, so what was
+// accepted more recently was sent after the row failed.
 func (d *Dispatcher) askFirst(ctx context.Context, br *breaker, g *group) error {
-	if !br.quiet(time.Now(), retryFresh) || !anyFailedBefore(g.rows) {
+	if !br.quiet(time.Now(), d.cfg.Backoff.Base/2) || !anyFailedBefore(g.rows) {
 		return nil
 	}
 	return d.ask(ctx, br)

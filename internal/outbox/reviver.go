@@ -12,10 +12,8 @@ const (
 	probeMax        = 5 * time.Second
 	probeTimeout    = 5 * time.Second
 
-	// retryFresh is how recently a topic must have accepted something for a
-	// row that failed before to be offered without asking first; readyFresh
-	// the same for an answer to a readiness check.
-	retryFresh = time.Second
+	// readyFresh is how recently a topic must have accepted something to be
+	// called ready without asking.
 	readyFresh = 5 * time.Second
 )
 
@@ -49,7 +47,7 @@ func (d *Dispatcher) revive(ctx context.Context, br *breaker) {
 			var tried bool
 			if tried, err = d.trial(ctx, br); tried && err == nil {
 				d.change(br, TopicClosed, nil)
-				d.cursor.rewind() // its rows were passed over
+				d.cursor.rewind(time.Now()) // its rows were passed over
 				return
 			}
 		}
@@ -72,9 +70,10 @@ func (d *Dispatcher) ask(ctx context.Context, br *breaker) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	br.probed()
+	asked := time.Now()
 	err := d.publisher.Ready(ctx, br.topic)
 	if err == nil {
-		br.ok(time.Now())
+		br.ok(asked)
 	}
 	return err
 }

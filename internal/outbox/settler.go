@@ -34,14 +34,18 @@ type settler struct {
 	// patience is how long a verdict is worth repeating; after the lease the
 	// row is somebody else's anyway.
 	patience time.Duration
+	turn     func(who string)
 
 	mu     sync.Mutex
 	queue  []settlement
 	queued chan struct{}
 }
 
-func newSettler(store Store, observe Observer, timeout, patience time.Duration) *settler {
-	return &settler{store: store, observe: observe, timeout: timeout, patience: patience, queued: make(chan struct{}, 1)}
+func newSettler(cfg Config, store Store, observe Observer) *settler {
+	return &settler{
+		store: store, observe: observe, timeout: cfg.SettleTimeout, patience: cfg.Lease, turn: cfg.turn,
+		queued: make(chan struct{}, 1),
+	}
 }
 
 // submit queues a settlement. It never blocks: the flight bounds the queue.
@@ -60,14 +64,16 @@ func (s *settler) signal() {
 }
 
 // run settles until quit is closed. Several may run at once. abandon ends
-// retries; it is not cancelled by the first stage of a shutdown.
-func (s *settler) run(abandon context.Context, quit <-chan struct{}) {
+// retries; it is not cancelled by the first stage of a shutdown. last ends
+// everything.
+func (s *settler) run(abandon, last context.Context, quit <-chan struct{}) {
 	for {
 		select {
 		case <-quit:
 			return
 		case <-s.queued:
 		}
+		s.turn("settle")
 		for {
 			batch := s.take()
 			if len(batch) == 0 {
@@ -77,7 +83,7 @@ func (s *settler) run(abandon context.Context, quit <-chan struct{}) {
 			for _, st := range batch {
 				all.add(st.verdicts)
 			}
-			s.settle(abandon, all)
+			s.settle(abandon, last, all)
 			for _, st := range batch {
 				st.done()
 			}
@@ -105,11 +111,11 @@ func (s *settler) take() []settlement {
 
 // settle records v, repeating it while the database is away. A verdict the
 // database refuses is isolated, so that it does not take the others' down.
-func (s *settler) settle(abandon context.Context, v Verdicts) {
+func (s *settler) settle(abandon, last context.Context, v Verdicts) {
 	started := time.Now()
 	repeated := false
 	for wait := settleRetryMin; ; wait = min(2*wait, settleRetryMax) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(abandon), s.timeout)
+		ctx, cancel := context.WithTimeout(last, s.timeout)
 		begun := time.Now()
 		settled, err := s.store.Settle(ctx, v)
 		cancel()
@@ -126,8 +132,8 @@ func (s *settler) settle(abandon context.Context, v Verdicts) {
 		s.observe.Settled(report)
 		if errors.Is(err, ErrRefused) && v.Len() > 1 {
 			left, right := v.halves()
-			s.settle(abandon, left)
-			s.settle(abandon, right)
+			s.settle(abandon, last, left)
+			s.settle(abandon, last, right)
 			return
 		}
 		if errors.Is(err, ErrRefused) || time.Since(started) > s.patience {
