@@ -69,6 +69,11 @@ mutants: ## plant known bugs one by one; each must be found (MUTANTS="name …")
 	@scripts/setup.sh torture
 	$(GO) run -trimpath ./tools/mutants $(MUTANTS)
 
+.PHONY: simulate
+simulate: ## run the dispatcher's simulation on SEEDS=1000 new seeds, or from SEED=… on (TRACE=file keeps the last one's)
+	SIMULATE_SEED=$(if $(filter file,$(origin SEED)),$$(date +%s)000,$(SEED)) SIMULATE_SEEDS=$(or $(SEEDS),1000) SIMULATE_TRACE=$(abspath $(TRACE)) \
+		$(GO) test -count=1 -timeout 60m -v -run 'TestSimulation$$' ./internal/outbox
+
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## run the linter, dependency rule included
 	GOLANGCI_LINT_CACHE=$(CURDIR)/$(BIN)/lint-cache $(BIN)/golangci-lint run
