@@ -52,7 +52,7 @@ func catalogue() []mutant {
 		},
 		{
 			name: "last-id-cursor",
-			edits: []edit{{"internal/outbox/cursor.go", `	if force || c.low == 0 || !now.Before(c.nextSweep) {`,
+			edits: []edit{{"internal/outbox/cursor.go", `	if force || c.low == 0 || !c.rewound.IsZero() || !now.Before(c.nextSweep) {`,
 				`	if c.low == 0 {`}},
 			breaks: []string{"I9"},
 		},
@@ -159,7 +159,7 @@ SELECT count(*) FROM marked` + "`" + `
 			edits: []edit{
 				{"internal/outbox/group.go", `		d.tripped(br, br.trip(generation, now, j.chargedTo, j.outage))
 	} else {`, `	} else {`},
-				{"internal/outbox/group.go", `	if !br.quiet(time.Now(), retryFresh) || !anyFailedBefore(g.rows) {
+				{"internal/outbox/group.go", `	if !br.quiet(time.Now(), d.cfg.Backoff.Base/2) || !anyFailedBefore(g.rows) {
 		return nil
 	}
 	return d.ask(ctx, br)`, `	return nil`},
