@@ -65,6 +65,12 @@ func changeCorruptions() []corruption {
 			second.At = first.At.Add(time.Second)
 			rowOf(h, silent).State.MessageID = "again"
 		}},
+		{"stored twice around a fault of Redis", "I12", silent, func(h *history.History) {
+			first, fault := arrivalOf(h, silent), find(h.Faults, func(f *history.Fault) bool { return f.Target == "redis" })
+			second := again(h, silent, "again")
+			first.At, second.At = fault.From, fault.From.Add(time.Second)
+			rowOf(h, silent).State.MessageID = "again"
+		}},
 		{"more duplicates than faults allow", "I12", "", func(h *history.History) {
 			for range 4 { // two faults, two in flight, and one duplicate is there already
 				copied := again(h, twice, "again")

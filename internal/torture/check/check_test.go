@@ -71,6 +71,9 @@ func TestInvalidRuns(t *testing.T) {
 		{"a failpoint survived", func(h *history.History) {
 			find(h.Processes, func(p *history.Process) bool { return p.Exit == "killed" }).Exit = "0"
 		}, "no process died in failpoint after_publish"},
+		{"a command survived its failpoint", func(h *history.History) {
+			find(h.Commands, func(c *history.Command) bool { return c.Failpoint == "replay" }).Exit = 0
+		}, "no process died in failpoint replay"},
 		{"ended too early", func(h *history.History) { h.Run.Ended = h.Run.LastFault.Add(lease + 9*time.Second) },
 			"the final state was read at 12:01:19.000, a lease and 10s after the last fault is 12:01:20.000"},
 		{"a change missing", func(h *history.History) {

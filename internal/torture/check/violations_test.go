@@ -173,6 +173,12 @@ func contentCorruptions() []corruption {
 			row.State.Dead, row.State.Published = start(), time.Time{}
 			h.Letters = append(h.Letters, history.Letter{ID: "l", EventID: plain, Reason: "rejected_by_broker", State: "open", Payload: row.Payload})
 		}},
+		{"deliverable, dead and never stored", "I7", silent, func(h *history.History) {
+			drop(&h.Arrivals, func(a *history.Arrival) bool { return a.EventID == silent })
+			row := rowOf(h, silent)
+			row.State.Dead, row.State.Published = start(), time.Time{}
+			h.Letters = append(h.Letters, history.Letter{ID: "l", EventID: silent, Reason: "rejected_by_broker", State: "open", Payload: row.Payload})
+		}},
 		{"replayed, and published though it cannot be", "I7", poison, func(h *history.History) {
 			letterOf(h, poison, "open").State = "replayed"
 			row := rowOf(h, poison)
