@@ -17,7 +17,11 @@ const (
 	malformedPauseBase = 100 * time.Millisecond
 	malformedPauseMax  = time.Second
 	inProgressPause    = time.Second
-	returnedPause      = 50 * time.Millisecond
+
+	// returnedPause is for messages that come while receiving ends. Given back at
+	// once they would come again and again until the last stream is closed, and
+	// each time counts towards the dead-letter policy.
+	returnedPause = 500 * time.Millisecond
 
 	// uncountedPause is for malformed messages of a subscription without a
 	// dead-letter policy: they stay until it gets one or they expire, so they
@@ -32,7 +36,7 @@ func (w *Worker) handle(ctx, work context.Context, pause context.CancelCauseFunc
 	defer done()
 	if ctx.Err() != nil || !w.reserve() {
 		w.metrics.messages.WithLabelValues(outcomeReturned).Inc()
-		w.parking.nack(ctx, msg, returnedPause)
+		w.parking.nack(work, msg, returnedPause)
 		return
 	}
 	outcome, err := w.process(work, msg)
@@ -42,7 +46,7 @@ func (w *Worker) handle(ctx, work context.Context, pause context.CancelCauseFunc
 		return
 	}
 	w.tally.reserved.Add(-1)
-	w.giveBack(ctx, pause, msg, outcome, err)
+	w.giveBack(ctx, work, pause, msg, outcome, err)
 }
 
 // process decides what becomes of the message.
@@ -130,14 +134,14 @@ func (w *Worker) acknowledged(outcome string, msg *pubsub.Message, err error) {
 }
 
 // giveBack nacks a message that is not finished, at a pace that suits why.
-func (w *Worker) giveBack(ctx context.Context, pause context.CancelCauseFunc, msg *pubsub.Message, outcome string, err error) {
+func (w *Worker) giveBack(ctx, work context.Context, pause context.CancelCauseFunc, msg *pubsub.Message, outcome string, err error) {
 	attempt := 0
 	if msg.DeliveryAttempt != nil {
 		attempt = *msg.DeliveryAttempt
 	}
 	switch outcome {
 	case outcomeAway:
-		msg.Nack()
+		w.parking.nack(work, msg, returnedPause)
 		pause(&awayError{dependency: awayDependency(err), err: err})
 	case outcomeInProgress:
 		fields(w.cfg.Log.Debug(), msg).Str("outcome", outcome).Msg("event given back")
