@@ -64,6 +64,10 @@ torture: ## run everything under faults and check the invariants (SEED=…, DURA
 	$(GO) build -trimpath -tags failpoints -o $(BIN)/torture ./tools/torture
 	$(BIN)/torture -program $(BIN)/outboxctl-failpoints -seed $(SEED) -duration $(DURATION) $(TORTURE_ARGS)
 
+.PHONY: torture-short
+torture-short: ## the torture run of the pipeline: three minutes, once more should the machine have been too busy
+	@$(MAKE) --no-print-directory torture DURATION=3m TORTURE_ARGS="-tries 2"
+
 .PHONY: mutants
 mutants: ## plant known bugs one by one; each must be found (MUTANTS="name …")
 	@scripts/setup.sh torture

@@ -178,9 +178,12 @@ func (p *process) standsStill() bool {
 	return processStopped(p.cmd.Process.Pid)
 }
 
-// pointOf is the name in a failpoint's specification.
+// pointOf is the failpoint a process is to die in, if any: one that it only stops in is not.
 func pointOf(spec string) string {
-	name, _, _ := strings.Cut(spec, ":")
+	name, rest, _ := strings.Cut(spec, ":")
+	if !strings.HasPrefix(rest, "crash:") {
+		return ""
+	}
 	return name
 }
 

@@ -108,7 +108,7 @@ func (h hunt) hunt(ctx context.Context, m mutant) (verdict string, killed bool, 
 		"-duration", h.duration.String(), "-patience", "60s", "-only", or(m.faults, "none")}
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, "torture"), args...)
 	said, runErr := cmd.CombinedOutput() // it fails when it finds something, which is what is hoped for
-	report, err := judge(filepath.Join(dir, "run", torture.HistoryFile))
+	report, err := judge(filepath.Join(dir, "run", "1", torture.HistoryFile))
 	if err != nil {
 		return "", false, fmt.Errorf("%w: %w: %s", err, runErr, said)
 	}

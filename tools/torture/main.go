@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -44,6 +45,9 @@ func run(ctx context.Context, args []string, out, talk io.Writer) error {
 	}
 }
 
+// errInvalid is a run that had too little load or too few faults to prove anything.
+var errInvalid = errors.New("the run proves nothing")
+
 // inflict runs and checks. A run that failed or proved nothing keeps its folder.
 func inflict(ctx context.Context, args []string, out, talk io.Writer) error {
 	flags := flag.NewFlagSet("torture", flag.ContinueOnError)
@@ -57,6 +61,7 @@ func inflict(ctx context.Context, args []string, out, talk io.Writer) error {
 	flags.StringVar(&cfg.FakeTime, "faketime", "", "path of libfaketime, which makes the database's clock wrong (default where Debian puts it)")
 	only := flags.String("only", "", "narrow the faults to these kinds, separated by commas")
 	flags.DurationVar(&cfg.Patience, "patience", torture.DefaultPatience, "how long consumers may take at the end")
+	tries := flags.Int("tries", 1, "how often to run while the runs prove nothing, as on a machine that is busy with something else")
 	keep := flags.Bool("keep", false, "keep the folder also when nothing was found")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -81,15 +86,21 @@ func inflict(ctx context.Context, args []string, out, talk io.Writer) error {
 	if cfg.FakeTime == "" {
 		fmt.Fprintln(talk, "libfaketime is not installed: the database's clock will be right, which proves less")
 	}
-	path, err := torture.Run(ctx, cfg)
-	if err == nil {
-		err = judge(path, out)
+	err = errInvalid
+	for root, try := cfg.Dir, 1; try <= *tries && errors.Is(err, errInvalid); try++ {
+		if cfg.Dir, err = stateDir(filepath.Join(root, strconv.Itoa(try))); err != nil {
+			return err
+		}
+		var path string
+		if path, err = torture.Run(ctx, cfg); err == nil {
+			err = judge(path, out)
+		}
 	}
 	if err != nil || *keep {
 		fmt.Fprintln(talk, "kept:", cfg.Dir)
 		return err
 	}
-	return os.RemoveAll(cfg.Dir)
+	return os.RemoveAll(filepath.Dir(cfg.Dir))
 }
 
 // stateDir makes a folder that the servers' unprivileged user can enter.
@@ -131,7 +142,7 @@ func judge(path string, out io.Writer) error {
 	case len(report.Violations) > 0:
 		return fmt.Errorf("seed %d: %d violations", h.Run.Seed, len(report.Violations))
 	case !report.Valid:
-		return fmt.Errorf("seed %d: the run proves nothing", h.Run.Seed)
+		return fmt.Errorf("seed %d: %w", h.Run.Seed, errInvalid)
 	}
 	return nil
 }
