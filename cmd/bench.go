@@ -30,7 +30,7 @@ func newBenchCmd(app *App, runF func(context.Context, *benchOptions) error) *cob
 	}
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure publishing on this machine, on a database of its own",
+		Short: "Measure publishing and consuming on this machine, on a database of its own",
 		Long: `Emit events into a scratch database, publish them with the real dispatcher to the Pub/Sub fake, and print what that
 cost. Each run compares what the broker received with what the table holds: every event once, with the stored bytes and
 attributes. A run that is not exact fails, however fast it was.
@@ -50,18 +50,21 @@ Modes:
   backlog       drain --head rows; --check compares with 10,000
   history       drain with --head published rows lying behind
   idle          what a publisher with nothing to do costs
+  consume       the example consumer on a waiting subscription: Redis, handler,
+                inbox and acknowledgement; effects must equal events
 
 With --check the mode's criteria decide the exit code: 1 when one fails.`,
 		Example: `  outboxctl bench
   outboxctl bench --mode drain --check
   outboxctl bench --mode steady --rate 200 --duration 30s -o json
-  outboxctl bench --mode publishers --publishers 3 --processes`,
+  outboxctl bench --mode publishers --publishers 3 --processes
+  outboxctl bench --mode consume --check`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runF(cmd.Context(), opts) },
 	}
 	flags, p := cmd.Flags(), &opts.params
 	flags.StringVar(&opts.mode, "mode", string(bench.ModeDrain), "what to measure: "+strings.Join(benchModes(), ", "))
-	flags.IntVar(&p.Events, "events", 0, "events to publish (default 50000, row-by-row 2000, publishers 100000)")
+	flags.IntVar(&p.Events, "events", 0, "events to publish (default 50000, row-by-row 2000, publishers 100000, consume 10000)")
 	flags.IntVar(&p.PayloadBytes, "payload", 0, "about how many bytes each event's payload has (default 400)")
 	flags.IntVar(&p.Publishers, "publishers", 0, "publishers that share the work (default 1, mode publishers 3)")
 	flags.BoolVar(&p.Processes, "processes", false, "run each publisher as a process of its own and measure its memory")

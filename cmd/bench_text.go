@@ -37,11 +37,14 @@ func benchText(r *bench.Report) func(io.Writer) error {
 func printBench(w io.Writer, r *bench.Report) {
 	line := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	line("mode", "%s", r.Mode)
-	who := "in the bench's process"
-	if r.Processes {
-		who = "in processes of their own"
+	who := fmt.Sprintf("%d publishers in the bench's process", r.Publishers)
+	switch {
+	case r.Processes:
+		who = fmt.Sprintf("%d publishers in processes of their own", r.Publishers)
+	case r.Consume != nil:
+		who = fmt.Sprintf("one consumer, %d at once on %d streams", r.Consume.Concurrency, r.Consume.Streams)
 	}
-	line("events", "%s of about %d bytes, %d publishers %s", humanize.Comma(int64(r.Events)), r.PayloadBytes, r.Publishers, who)
+	line("events", "%s of about %d bytes, %s", humanize.Comma(int64(r.Events)), r.PayloadBytes, who)
 	if r.Head > 0 {
 		line("head", "%s rows", humanize.Comma(int64(r.Head)))
 	}
@@ -56,6 +59,12 @@ func printBench(w io.Writer, r *bench.Report) {
 	}
 	if r.Settle != nil && r.Settle.Rows > 0 {
 		line("settle", "%.1f µs/row; %d statements, %s", r.Settle.MicrosPerRow, r.Settle.Statements, percentileText(r.Settle.Duration))
+	}
+	if c := r.Consume; c != nil {
+		line("lease to mark", "%s", percentileText(c.Handle))
+		line("Redis", "%.2f round trips/event on %s", c.RedisRoundTrips, c.Redis)
+		line("effects", "%s events, %s inbox rows, %s done marks, %d repeated; %d redeliveries turned away, %d failures", humanize.Comma(c.Effects),
+			humanize.Comma(c.Inbox), humanize.Comma(c.Marks), c.Repeated, c.Redeliveries, c.Failures)
 	}
 	if r.WALBytesPerEvent > 0 {
 		line("WAL", "%s bytes/event", humanize.Comma(int64(r.WALBytesPerEvent)))

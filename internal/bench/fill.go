@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -43,6 +44,24 @@ func event(payloadBytes int) outbox.EmitParams {
 	}
 }
 
+// licenseBytes is payload_json of a license event without a reason.
+const licenseBytes = 290
+
+// newEvent makes one that suits the mode: the example consumer handles licenses only.
+func (r *run) newEvent() outbox.EmitParams {
+	if r.params.Mode != ModeConsume {
+		return event(r.params.PayloadBytes)
+	}
+	license := uuid.New()
+	return outbox.EmitParams{
+		Type: registry.TypeLicenseStatusChanged, Namespace: measured, AggregateID: license,
+		Data: registry.LicenseStatusChanged{
+			LicenseID: license, StoreID: uuid.New(), Status: registry.LicenseRejected,
+			Reason: strings.Repeat("x", max(1, r.params.PayloadBytes-licenseBytes)),
+		},
+	}
+}
+
 // emit writes a backlog the way applications do, through the emitter.
 func (r *run) emit(ctx context.Context, n int) error {
 	emitter := outbox.NewEmitter(r.registry, nil)
@@ -58,7 +77,7 @@ func (r *run) emit(ctx context.Context, n int) error {
 				}
 				events := make([]outbox.EmitParams, size)
 				for i := range events {
-					events[i] = event(r.params.PayloadBytes)
+					events[i] = r.newEvent()
 				}
 				err := pgx.BeginFunc(ctx, r.db.pool, func(tx pgx.Tx) error {
 					_, err := emitter.EmitAll(ctx, tx, events)

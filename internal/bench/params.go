@@ -35,13 +35,15 @@ const (
 	ModeHistory Mode = "history"
 	// ModeIdle measures a publisher that has nothing to do.
 	ModeIdle Mode = "idle"
+	// ModeConsume lets the example consumer handle a waiting subscription.
+	ModeConsume Mode = "consume"
 )
 
 // Modes lists every mode.
 func Modes() []Mode {
 	return []Mode{
 		ModeDrain, ModeFloor, ModeRowByRow, ModeSteady, ModePublishers, ModePinnedXmin,
-		ModeBackingOff, ModePausedTopic, ModeBacklog, ModeHistory, ModeIdle,
+		ModeBackingOff, ModePausedTopic, ModeBacklog, ModeHistory, ModeIdle, ModeConsume,
 	}
 }
 
@@ -105,6 +107,9 @@ func (p Params) withDefaults() Params {
 		set(&p.Publishers, 3)
 	case ModeRowByRow:
 		set(&p.Events, 2_000)
+	case ModeConsume:
+		// The fake walks over everything that waits in it, a hundred times a second.
+		set(&p.Events, 10_000)
 	case ModePausedTopic, ModeBacklog:
 		set(&p.Events, 50_000)
 		set(&p.Head, 1_000_000)
@@ -152,8 +157,8 @@ func (p Params) validate() error {
 	refuse(p.Duration < time.Second, "duration must be at least 1s")
 	refuse(p.Head < 0 || p.Workers < 0 || p.BatchSize < 0, "head, workers and batch size must not be negative")
 	refuse(p.Processes && p.Executable == "", "processes need an executable")
-	refuse(p.Processes && slices.Contains([]Mode{ModeFloor, ModeRowByRow, ModeSteady, ModePinnedXmin, ModeIdle}, p.Mode),
-		"mode %s measures inside the publisher and cannot use processes", p.Mode)
+	refuse(p.Processes && slices.Contains([]Mode{ModeFloor, ModeRowByRow, ModeSteady, ModePinnedXmin, ModeIdle, ModeConsume}, p.Mode),
+		"mode %s measures from inside and cannot use processes", p.Mode)
 	if len(problems) == 0 {
 		return nil
 	}

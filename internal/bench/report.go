@@ -30,6 +30,9 @@ type Report struct {
 	CPUShare         float64 `json:"cpuShare,omitempty"`
 	QueriesPerSecond float64 `json:"queriesPerSecond,omitempty"`
 
+	// Consume is what mode consume has instead of publishers' figures.
+	Consume *Consumption `json:"consume,omitempty"`
+
 	// HeadDisturbed counts rows in the way that a publisher charged or changed.
 	HeadDisturbed int64 `json:"headDisturbed"`
 	// LeasesLost counts rows whose settle came too late, Troubles the errors the

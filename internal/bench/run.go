@@ -71,6 +71,8 @@ func (s *session) measure(ctx context.Context) (*Report, error) {
 		return s.drain(ctx)
 	case ModePublishers:
 		return s.publishers(ctx)
+	case ModeConsume:
+		return s.consume(ctx)
 	default:
 		return s.one(ctx, s.params)
 	}
@@ -109,6 +111,7 @@ func (s *session) with(ctx context.Context, p Params, f func(*run) (*Report, err
 	if _, err = r.client.Ensure(ctx, broker.EnsureParams{Plan: plan, TopicsOnly: true}); err != nil {
 		return nil, err
 	}
+	r.recorder.keep = p.Mode == ModeConsume
 	r.recorder.watch(r.fake, topics()[domainTopic])
 	return f(r)
 }

@@ -1,0 +1,198 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/internal/broker"
+	"github.com/outboxctl/outboxctl/internal/consumer"
+	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/stack"
+)
+
+// The criteria of a consumer.
+const (
+	minConsumeRate     = 2_000.0 // events per second
+	maxRedisRoundTrips = 2.0     // per event: begin and done
+)
+
+// ErrEffects says that a consumer's figures mean nothing.
+var ErrEffects = errors.New("not every event took effect exactly once")
+
+// Consumption is what a consumer did with the events.
+type Consumption struct {
+	// Redis is the server the keys were kept on.
+	Redis       string `json:"redis"`
+	Concurrency int    `json:"concurrency"`
+	Streams     int    `json:"streams"`
+	// RedisRoundTrips is how often Redis was asked, per event.
+	RedisRoundTrips float64 `json:"redisRoundTripsPerEvent"`
+	// Handle is the time from an event's lease to its done mark.
+	Handle Percentiles `json:"handle"`
+	// Redeliveries are messages that came again and were turned away, Failures
+	// handlers that had to be run again.
+	Redeliveries int64 `json:"redeliveries"`
+	Failures     int64 `json:"failures"`
+	// Effects, Inbox and Marks are what is there afterwards: notices, inbox rows
+	// and done keys of events that were emitted. Each must equal the events.
+	Effects int64 `json:"effects"`
+	Inbox   int64 `json:"inboxRows"`
+	Marks   int64 `json:"doneMarks"`
+	// Repeated counts events with more than one notice.
+	Repeated int64 `json:"repeated"`
+}
+
+// exact says that every event took effect once, and is remembered.
+func (c *Consumption) exact(events int64) bool {
+	return c.Effects == events && c.Inbox == events && c.Marks == events && c.Repeated == 0
+}
+
+// consume emits and publishes events, unmeasured, and measures the example
+// consumer as outboxctl consume runs it.
+func (s *session) consume(ctx context.Context) (*Report, error) {
+	p := s.params
+	dir, err := newScratchDir()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = dir.remove() }() // the next bench sweeps it
+	redis, err := stack.StartRedis(ctx, stack.RedisParams{Dir: dir.path})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		stopping, cancel := context.WithTimeout(context.Background(), stopTimeout)
+		defer cancel()
+		_ = redis.Stop(stopping) // nothing in it is kept
+	}()
+	return s.with(ctx, p, func(r *run) (*Report, error) {
+		plan := broker.Plan(map[string]string{domainTopic: topics()[domainTopic]}, nil)
+		if _, err := r.client.Ensure(ctx, broker.EnsureParams{Plan: plan}); err != nil {
+			return nil, err
+		}
+		p.Progress("consume: emitting and publishing %d events", p.Events)
+		if err := r.emit(ctx, p.Events); err != nil {
+			return nil, err
+		}
+		if _, err := r.drainInside(ctx, r.publisherTo()); err != nil {
+			return nil, err
+		}
+		p.Progress("consume: consuming, keys on %s", redis.Kind)
+		report, ids, err := r.measureConsume(ctx, redis, plan[0].Subscription)
+		if err != nil {
+			return nil, err
+		}
+		if report.Delivery, err = r.recorder.verify(ctx, r.db); err != nil {
+			return nil, fmt.Errorf("compare broker and table: %w", err)
+		}
+		if !report.Delivery.Exact() {
+			return report, fmt.Errorf("%w: %+v", ErrWrong, report.Delivery)
+		}
+		if !report.Consume.exact(int64(len(ids))) {
+			return report, fmt.Errorf("%w: of %d events %+v", ErrEffects, len(ids), *report.Consume)
+		}
+		if p.Check {
+			report.atLeast("events per second", report.EventsPerSecond, minConsumeRate)
+			report.atMost("Redis round trips per event", report.Consume.RedisRoundTrips, maxRedisRoundTrips)
+		}
+		return report, nil
+	})
+}
+
+// measureConsume drains the subscription and looks at what came of it.
+func (r *run) measureConsume(ctx context.Context, redis *stack.Redis, subscription string) (*Report, []uuid.UUID, error) {
+	rdb, err := idem.NewClient(redis.URL())
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = rdb.Close() }()
+	keeper, err := idem.New(rdb, idem.Config{})
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := keeper.Check(ctx); err != nil { // as the command does at start
+		return nil, nil, err
+	}
+	pool, err := r.db.open(ctx, "outboxctl bench consume", consumer.DefaultConnections)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer pool.Close()
+	trips, handled := &roundTrips{}, newHandling()
+	rdb.AddHook(trips)
+	worker, err := consumer.New(consumer.Dependencies{
+		Source: consumer.NewSource(r.client.PubSub(), subscription, consumer.DefaultConcurrency, consumer.EmulatorStreams),
+		Keeper: keeper, Pool: pool,
+	}, consumer.Config{
+		Handlers: consumer.ComplianceHandlers(), Count: int64(r.params.Events), IdleExit: drainPatience,
+		Hooks: consumer.Hooks{AfterBegin: handled.begin, AfterDone: handled.done},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	before, err := r.db.counters(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	began := time.Now()
+	done, err := worker.Run(ctx)
+	if err = errors.Join(err, ctx.Err()); err != nil {
+		return nil, nil, fmt.Errorf("consume: %w", err)
+	}
+	report := r.newReport()
+	// A worker that waited in vain is not slow but wrong, and will be called so.
+	report.took(handled.last.Sub(began))
+	report.MemoryBytes = residentPeak(os.Getpid())
+	after, err := r.db.counters(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	report.WALBytesPerEvent = float64(after.wal-before.wal) / float64(report.Events)
+	report.Consume = &Consumption{
+		Redis: redis.Kind, Concurrency: consumer.DefaultConcurrency, Streams: consumer.EmulatorStreams,
+		RedisRoundTrips: float64(trips.count.Load()) / float64(report.Events),
+		Handle:          percentiles(handled.hist), Redeliveries: done.Duplicates, Failures: done.Failed,
+	}
+	ids, err := r.effects(ctx, keeper, report.Consume)
+	return report, ids, err
+}
+
+// effectsSQL counts, over the events emitted, what consuming left behind.
+const effectsSQL = `
+SELECT count(*) FILTER (WHERE n.notices >= 1), count(*) FILTER (WHERE n.notices > 1), count(i.event_id)
+  FROM outbox_events AS e
+  LEFT JOIN (SELECT event_id, count(*) AS notices FROM notifications GROUP BY event_id) AS n ON n.event_id = e.id
+  LEFT JOIN inbox_events AS i ON i.event_id = e.id AND i.consumer = $1
+ WHERE e.namespace = $2`
+
+// effects compares events, notices, inbox and keys.
+func (r *run) effects(ctx context.Context, keeper *idem.Keeper, c *Consumption) ([]uuid.UUID, error) {
+	err := r.db.pool.QueryRow(ctx, effectsSQL, consumer.DefaultName, measured).Scan(&c.Effects, &c.Repeated, &c.Inbox)
+	if err != nil {
+		return nil, fmt.Errorf("count effects: %w", err)
+	}
+	rows, err := r.db.pool.Query(ctx, `SELECT id FROM outbox_events WHERE namespace = $1`, measured)
+	if err != nil {
+		return nil, fmt.Errorf("list events: %w", err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return nil, fmt.Errorf("list events: %w", err)
+	}
+	entries, err := keeper.LookupMany(ctx, []string{consumer.DefaultName}, ids)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if e.State == idem.StateProcessed {
+			c.Marks++
+		}
+	}
+	return ids, nil
+}
