@@ -135,7 +135,7 @@ func (p *PubSub) listen(addr string) error {
 	}
 	server := grpc.NewServer(
 		grpc.MaxRecvMsgSize(pubSubMaxRequest),
-		grpc.UnaryInterceptor(p.unary),
+		grpc.ChainUnaryInterceptor(p.unary, p.spaceNacks),
 		grpc.ChainStreamInterceptor(p.stream, p.turns.intercept),
 	)
 	pubsubpb.RegisterPublisherServer(server, &p.fake.GServer)
