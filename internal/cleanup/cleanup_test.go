@@ -232,3 +232,17 @@ func TestOneCleanerOfTheInboxAtATime(t *testing.T) {
 	require.ErrorIs(t, err, cleanup.ErrBusy)
 	require.Equal(t, 10, count(t, pool, "inbox_events"))
 }
+
+// What counts is when an event was published, not when it was emitted: one that waited for weeks is new to its consumers.
+func TestAgeCountsFromPublication(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	_, err := pool.Exec(t.Context(), `
+INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, created_at, published_at)
+VALUES (gen_random_uuid(), 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', now() - interval '90 days', now() - interval '1 day')`)
+	require.NoError(t, err)
+	result, err := cleanup.New(pool).Run(t.Context(), cleanup.Params{OlderThan: ptr(30 * day), Actor: "tester"})
+	require.NoError(t, err)
+	require.Zero(t, result.Events)
+	require.Equal(t, 1, count(t, pool, "outbox_events"))
+}

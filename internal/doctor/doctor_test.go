@@ -61,7 +61,10 @@ func TestAilments(t *testing.T) {
 		level doctor.Level
 		says  string
 	}{
-		"missing index":      {`DROP INDEX outbox_events_seq_claim_idx`, "indexes", doctor.Fail, "outbox_events_seq_claim_idx"},
+		"missing index": {`DROP INDEX outbox_events_seq_claim_idx`, "indexes", doctor.Fail, "outbox_events_seq_claim_idx"},
+		// As an interrupted CREATE INDEX CONCURRENTLY leaves it.
+		"invalid index": {`UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'outbox_events_seq_claim_idx'::regclass`,
+			"indexes", doctor.Fail, "outbox_events_seq_claim_idx"},
 		"autovacuum off":     {`ALTER TABLE outbox_events SET (autovacuum_enabled = false)`, "vacuum", doctor.Fail, "switched off"},
 		"strange enum value": {`ALTER TYPE event_type_enum ADD VALUE 'order_teleported'`, "enums", doctor.Warn, "order_teleported"},
 		"abandoned lease": {`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, locked_by, locked_until)
@@ -89,6 +92,16 @@ func TestEnumValueThatTheDatabaseLacks(t *testing.T) {
 	found := examine(t, outboxtest.DB(t).Pool, "enums", func(d *doctor.Database) { d.EventTypes = append(d.EventTypes, "order_teleported") })
 	require.Equal(t, doctor.Fail, found[0].Level)
 	require.Contains(t, found[0].Message, "order_teleported")
+}
+
+func TestClocksThatDisagree(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	for _, wrong := range []time.Duration{-time.Hour, time.Hour} {
+		found := examine(t, pool, "clock", func(d *doctor.Database) { d.Now = func() time.Time { return time.Now().Add(wrong) } })
+		require.Equal(t, doctor.Warn, found[0].Level)
+		require.Contains(t, found[0].Message, "apart")
+	}
 }
 
 func TestWhoeverPinsXminIsNamed(t *testing.T) {

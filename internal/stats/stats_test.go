@@ -89,6 +89,20 @@ func TestEveryStateIsCounted(t *testing.T) {
 	require.Nil(t, r.Flow.ETASeconds, "more comes in than goes out")
 }
 
+// A living row can be at its own maximum long before the general one.
+func TestALivingRowsOwnMaximumCounts(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	_, err := pool.Exec(t.Context(), `
+INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, max_attempts, attempt_count)
+SELECT gen_random_uuid(), 'ad_created', 'ad', gen_random_uuid(), '{}', 3, attempts FROM unnest(ARRAY[2, 3]) AS attempts`)
+	require.NoError(t, err)
+	r := collect(t, pool, "type")
+	require.EqualValues(t, 2, r.Backlog)
+	require.EqualValues(t, 1, r.AtMaxAttempts)
+	require.EqualValues(t, 1, r.Groups[0].AtMaxAttempts)
+}
+
 // A probe gets the same state as an operator, without what costs most at a high rate.
 func TestStateOnly(t *testing.T) {
 	t.Parallel()
