@@ -160,8 +160,10 @@ func TestDependenciesThatAnswerButTakeNothing(t *testing.T) {
 		w.eventually(func() bool { return done.Load() > resumed+50 }, "work goes on")
 		outage.begin()
 		w.eventually(func() bool { return worker.Receiving(t.Context()) != nil }, "the outage is noticed")
-		lasts := time.NewTimer(3 * time.Second)
+		streams := w.fake.Calls()["StreamingPull"]
+		lasts := time.NewTimer(2 * time.Second)
 		<-lasts.C
+		require.Equal(t, streams, w.fake.Calls()["StreamingPull"], "it receives although it can handle nothing")
 		outage.end()
 	}
 	cancel()
