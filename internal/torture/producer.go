@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"golang.org/x/time/rate"
 
 	"github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/internal/registry"
@@ -26,11 +26,28 @@ const (
 	howCLI       = "cli"
 )
 
+// quota is how many events the producers owe together by now. What a fault held up, or rolled back, is made up for.
+type quota struct {
+	since time.Time
+	rate  int
+	done  atomic.Int64
+}
+
+// wait returns when the next transaction is due, and says whether ctx let it.
+func (q *quota) wait(ctx context.Context) bool {
+	for float64(q.done.Load()) >= time.Since(q.since).Seconds()*float64(q.rate) {
+		if !pause(ctx, 5*time.Millisecond) {
+			return false
+		}
+	}
+	return ctx.Err() == nil
+}
+
 // producer writes business rows with events beside them, until told to stop.
 type producer struct {
 	name    string
 	url     string // through the cutter
-	pace    *rate.Limiter
+	quota   *quota
 	rec     *history.Recorder
 	source  *source
 	catalog *registry.Registry
@@ -90,13 +107,16 @@ func (p *producer) transaction(ctx, work context.Context, conn *pgx.Conn) {
 		t.Events = append(t.Events, drafts[i].intent())
 	}
 	if t.How == howPlain || t.How == howLate || t.How == howSavepoint {
-		if p.pace.WaitN(ctx, len(drafts)) != nil {
+		if !p.quota.wait(ctx) {
 			return // told to stop
 		}
 	}
 	t.At = time.Now()
 	outcome, retracted := p.perform(ctx, work, conn, &t, drafts)
 	t.Outcome, t.Ended = outcome, time.Now()
+	if outcome == history.Committed {
+		p.quota.done.Add(int64(len(drafts)))
+	}
 	if retracted != nil {
 		t.Events = append(t.Events, *retracted)
 	}

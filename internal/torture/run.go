@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/outboxctl/outboxctl/internal/failpoint"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/torture/history"
@@ -109,13 +107,10 @@ func (t *torture) startOperator(ctx context.Context) *operator {
 
 func (t *torture) startProducers(ctx context.Context) {
 	url := withParams(withHost(t.postgres.URL(outboxDatabase), t.cutter.addr()), "application_name", "producer")
-	// What a fault held up is made up for afterwards.
-	arrears := 30 * t.cfg.Rate
-	pace := rate.NewLimiter(rate.Limit(t.cfg.Rate), arrears)
-	pace.AllowN(time.Now(), arrears) // there are none yet
+	quota := &quota{since: time.Now(), rate: t.cfg.Rate}
 	for i := range producers {
 		p := &producer{
-			name: fmt.Sprintf("producer-%d", i+1), url: url, pace: pace, rec: t.rec,
+			name: fmt.Sprintf("producer-%d", i+1), url: url, quota: quota, rec: t.rec,
 			source: &source{t.random(uint64(100 + i))}, catalog: registry.New(),
 		}
 		t.producing.Go(func() { p.run(ctx) })
