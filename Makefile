@@ -56,6 +56,8 @@ SEED ?= 1
 DURATION ?= 3m
 TORTURE_ARGS ?=
 MUTANTS ?=
+SCORES ?=
+SCORE_ARGS ?=
 
 .PHONY: torture
 torture: ## run everything under faults and check the invariants (SEED=…, DURATION=…)
@@ -73,21 +75,17 @@ mutants: ## plant known bugs one by one; each must be found (MUTANTS="name …")
 	@scripts/setup.sh torture
 	$(GO) run -trimpath ./tools/mutants $(MUTANTS)
 
+.PHONY: scoreboard
+scoreboard: ## measure what docs/scoreboard.md says and write it there (SCORES="R6 R7", SCORE_ARGS=-full)
+	@scripts/setup.sh scoreboard
+	$(GO) build -trimpath -tags failpoints -o $(BIN)/outboxctl-failpoints .
+	$(GO) build -trimpath -o $(BIN)/scoreboard ./tools/scoreboard
+	$(BIN)/scoreboard -program $(BIN)/outboxctl-failpoints -seed $(SEED) $(SCORE_ARGS) $(SCORES)
+
 .PHONY: simulate
 simulate: ## run the dispatcher's simulation on SEEDS=1000 new seeds, or from SEED=… on (TRACE=file keeps the last one's)
 	SIMULATE_SEED=$(if $(filter file,$(origin SEED)),$$(date +%s)000,$(SEED)) SIMULATE_SEEDS=$(or $(SEEDS),1000) SIMULATE_TRACE=$(abspath $(TRACE)) \
 		$(GO) test -count=1 -timeout 60m -v -run 'TestSimulation$$' ./internal/outbox
-
-FUZZTIME ?= 1m
-
-.PHONY: fuzz
-fuzz: ## fuzz every target for FUZZTIME=1m; what it finds goes to testdata/fuzz and is run by every test from then on
-	@grep -rlE --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r dir; do \
-		for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9]+' "$$dir"/*_test.go | cut -c6- | sort); do \
-			echo "==> $$dir $$target"; \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$dir"; \
-		done; \
-	done
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## run the linter, dependency rule included

@@ -3,7 +3,8 @@
 # programs and redis-server. It installs the two servers from the distribution's packages where it can
 # (Debian and Ubuntu) and says so; elsewhere it names the line to type and stops. Nothing is installed,
 # asked or printed when everything is there, so every target may depend on it. With the argument "torture"
-# it also installs libfaketime, which makes a database's clock wrong, where packages are to be had.
+# it also installs libfaketime, which makes a database's clock wrong, where packages are to be had; with
+# "scoreboard" pgbouncer, too.
 set -euo pipefail
 
 min_redis=7 # the idempotency key needs SET with NX and GET together
@@ -40,15 +41,17 @@ has_redis() { command -v redis-server >/dev/null; }
 
 redis_major() { redis-server --version 2>/dev/null | sed -n 's/.*v=\([0-9][0-9]*\)\..*/\1/p'; }
 
+has_pgbouncer() { command -v pgbouncer >/dev/null || [ -x "$root/usr/sbin/pgbouncer" ]; }
+
 has_faketime() { compgen -G "$root/usr/lib/*/faketime/libfaketime.so.1" >/dev/null; }
 
 purpose=${1:-}
 missing_packages() {
 	has_postgres || echo postgresql
 	has_redis || echo redis-server
-	if [ "$purpose" = torture ] && command -v apt-get >/dev/null; then
-		has_faketime || echo libfaketime
-	fi
+	[ -n "$purpose" ] && command -v apt-get >/dev/null || return 0
+	has_faketime || echo libfaketime
+	[ "$purpose" != scoreboard ] || has_pgbouncer || echo pgbouncer
 }
 
 # as_root runs its arguments with the rights to install packages, or explains what is in the way.

@@ -1,7 +1,9 @@
 package dlq
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -44,30 +46,44 @@ type PlanItem struct {
 // now is not frozen, and counted in skipped.
 func (s *Store) WritePlan(ctx context.Context, w io.Writer, h PlanHeader, source Source) (n int64, skipped map[string]int64, err error) {
 	h.Format, h.Version, h.ID = planFormat, planVersion, uuid.NewString()
-	out, err := newPlanWriter(w, h)
+	out := bufio.NewWriterSize(w, 1<<16)
+	head, err := json.MarshalIndent(h, "", "  ")
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, fmt.Errorf("encode plan: %w", err)
 	}
+	// The header's closing brace gives way to the items.
+	fmt.Fprintf(out, "%s,\n  \"items\": [", head[:len(head)-2])
 	skipped = map[string]int64{}
 	for {
 		targets, err := source.Next(ctx, ChunkSize)
 		if err != nil {
-			return out.n, skipped, err
+			return n, skipped, err
 		}
 		if len(targets) == 0 {
 			break
 		}
 		items, err := s.freeze(ctx, h.Action, targets, skipped)
 		if err != nil {
-			return out.n, skipped, err
+			return n, skipped, err
 		}
 		for _, item := range items {
-			if err := out.add(item); err != nil {
-				return out.n, skipped, err
+			doc, err := json.Marshal(item)
+			if err != nil {
+				return n, skipped, fmt.Errorf("encode plan: %w", err)
 			}
+			separator := ""
+			if n > 0 {
+				separator = ","
+			}
+			fmt.Fprintf(out, "%s\n    %s", separator, doc)
+			n++
 		}
 	}
-	return out.n, skipped, out.finish()
+	fmt.Fprintf(out, "\n  ],\n  \"count\": %d\n}\n", n)
+	if err := out.Flush(); err != nil {
+		return n, skipped, fmt.Errorf("write plan: %w", err)
+	}
+	return n, skipped, nil
 }
 
 func (s *Store) freeze(ctx context.Context, action Action, targets []Target, skipped map[string]int64) ([]PlanItem, error) {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // Enabled says whether this build has failpoints.
@@ -63,4 +64,7 @@ func Hit(name string) {
 	if !p.stop {
 		select {} // the signal is on its way; go no further
 	}
+	// It reaches the other threads, and perhaps this one, only in a moment. Who went on until then would not stand here,
+	// but somewhere behind.
+	time.Sleep(200 * time.Millisecond) //nolint:forbidigo // nothing tells a process that it is about to stop
 }

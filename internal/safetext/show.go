@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -29,10 +28,7 @@ func JSON(doc []byte) []byte {
 	b.Grow(len(doc) + 16)
 	for _, r := range string(doc) {
 		if r >= ' ' && dangerous(r) {
-			// Beyond the first plane an escape is a pair, or it means another character.
-			for _, unit := range utf16.AppendRune(nil, r) {
-				fmt.Fprintf(&b, `\u%04x`, unit)
-			}
+			fmt.Fprintf(&b, `\u%04x`, r)
 			continue
 		}
 		b.WriteRune(r)

@@ -104,6 +104,12 @@ func inspectPostgres(ctx context.Context, dir string) (postgresBin, bool) {
 	return postgresBin{dir: dir, version: string(match[1]), major: major}, true
 }
 
+// PostgresVersion is the version of the server that StartPostgres would run on a new folder.
+func PostgresVersion(ctx context.Context) (string, error) {
+	bin, err := findPostgres(ctx, 0)
+	return bin.version, err
+}
+
 func (b postgresBin) program(name string) string { return filepath.Join(b.dir, name) }
 
 // InstallHint is the line that installs the missing server programs.

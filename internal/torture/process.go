@@ -14,6 +14,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/failpoint"
 	"github.com/outboxctl/outboxctl/internal/torture/history"
+	"github.com/outboxctl/outboxctl/internal/torture/rig"
 )
 
 // matured is how long a process must have lived for its end to be its own fault: one that starts while its database is
@@ -62,7 +63,7 @@ func (p *process) start() error {
 	}
 	// Should the harness be killed, nothing stays behind.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	dieWithParent(cmd.SysProcAttr)
+	rig.DieWithParent(cmd.SysProcAttr)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
@@ -175,7 +176,7 @@ func (p *process) stop(ctx context.Context, patience time.Duration) error {
 func (p *process) standsStill() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return processStopped(p.cmd.Process.Pid)
+	return rig.StandsStill(p.cmd.Process.Pid)
 }
 
 // pointOf is the failpoint a process is to die in, if any: one that it only stops in is not.

@@ -106,7 +106,7 @@ func (t *torture) startOperator(ctx context.Context) *operator {
 }
 
 func (t *torture) startProducers(ctx context.Context) {
-	url := withParams(withHost(t.postgres.URL(outboxDatabase), t.cutter.addr()), "application_name", "producer")
+	url := withParams(withHost(t.postgres.URL(outboxDatabase), t.cutter.Addr()), "application_name", "producer")
 	quota := &quota{since: time.Now(), rate: t.cfg.Rate}
 	for i := range producers {
 		p := &producer{
@@ -115,7 +115,7 @@ func (t *torture) startProducers(ctx context.Context) {
 		}
 		t.producing.Go(func() { p.run(ctx) })
 	}
-	cli := shell{program: t.cfg.Program, env: t.env(withHost(url, t.scriptCutter.addr())), rec: t.rec}
+	cli := shell{program: t.cfg.Program, env: t.env(withHost(url, t.scriptCutter.Addr())), rec: t.rec}
 	t.producing.Go(func() { cli.script(ctx, &source{t.random(99)}) })
 }
 

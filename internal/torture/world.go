@@ -17,6 +17,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/stack"
 	"github.com/outboxctl/outboxctl/internal/torture/history"
+	"github.com/outboxctl/outboxctl/internal/torture/rig"
 )
 
 const (
@@ -38,9 +39,9 @@ type world struct {
 	effects  *stack.Postgres // the consumers': never touched
 	redis    *stack.Redis
 	broker   *brokerRig
-	cutter   *cutter
+	cutter   *rig.Cutter
 	// scriptCutter is for the few and slow transactions of the command line: it cuts more of them.
-	scriptCutter *cutter
+	scriptCutter *rig.Cutter
 
 	truth   *pgxpool.Pool // on the outbox's database, for the harness
 	outcome *pgxpool.Pool // on the consumers' database
@@ -214,14 +215,14 @@ func (w *world) openNetworks(context.Context) error {
 		return err
 	}
 	var err error
-	if w.cutter, err = newCutter(hostOf(w.postgres.URL("")), 0.03, w.random(2)); err != nil {
+	if w.cutter, err = rig.NewCutter(hostOf(w.postgres.URL("")), 0.03, w.random(2)); err != nil {
 		return err
 	}
-	w.onClose(func() error { w.cutter.close(); return nil })
-	if w.scriptCutter, err = newCutter(hostOf(w.postgres.URL("")), 0.3, w.random(5)); err != nil {
+	w.onClose(func() error { w.cutter.Close(); return nil })
+	if w.scriptCutter, err = rig.NewCutter(hostOf(w.postgres.URL("")), 0.3, w.random(5)); err != nil {
 		return err
 	}
-	w.onClose(func() error { w.scriptCutter.close(); return nil })
+	w.onClose(func() error { w.scriptCutter.Close(); return nil })
 	return nil
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/torture"
 	"github.com/outboxctl/outboxctl/internal/torture/check"
 	"github.com/outboxctl/outboxctl/internal/torture/history"
+	"github.com/outboxctl/outboxctl/internal/torture/score"
 )
 
 func main() {
@@ -53,6 +54,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	// Odd: the database's clock is ten minutes behind.
 	flags.Uint64Var(&h.seed, "seed", 1, "fixes workload and faults")
 	flags.DurationVar(&h.duration, "duration", 30*time.Second, "how long each of them is tortured")
+	board := flags.String("score", "", "scoreboard to write the result to, such as docs/scoreboard.json")
 	flags.BoolVar(&h.verbose, "v", false, "show each run's report")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -78,6 +80,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		fmt.Fprintf(out, "%-45s %s (%s)\n", m.name, verdict, time.Since(began).Round(time.Second))
 	}
+	if *board != "" && !*list && flags.NArg() == 0 {
+		if err := record(ctx, *board, h.seed, found, survived); err != nil {
+			return err
+		}
+	}
 	switch {
 	case *list:
 		return nil
@@ -88,6 +95,19 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "all %d killed\n", found)
 	return nil
+}
+
+// record puts a hunt for all of them on the scoreboard.
+func record(ctx context.Context, board string, seed uint64, planted int, survived []string) error {
+	stamp, err := score.NewStamp(ctx, seed)
+	if err != nil {
+		return err
+	}
+	row, err := stamp.Mutants(planted, survived)
+	if err != nil {
+		return err
+	}
+	return score.Record(board, row)
 }
 
 // hunt builds a mutant, tortures it and looks for what it should break.

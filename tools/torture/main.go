@@ -22,6 +22,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/torture"
 	"github.com/outboxctl/outboxctl/internal/torture/check"
 	"github.com/outboxctl/outboxctl/internal/torture/history"
+	"github.com/outboxctl/outboxctl/internal/torture/score"
 )
 
 func main() {
@@ -39,7 +40,8 @@ func run(ctx context.Context, args []string, out, talk io.Writer) error {
 	case len(args) == 1 && args[0] == "worker":
 		return torture.Work(ctx)
 	case len(args) == 2 && args[0] == "check":
-		return judge(args[1], out)
+		_, err := judge(args[1], out)
+		return err
 	default:
 		return inflict(ctx, args, out, talk)
 	}
@@ -62,6 +64,8 @@ func inflict(ctx context.Context, args []string, out, talk io.Writer) error {
 	only := flags.String("only", "", "narrow the faults to these kinds, separated by commas")
 	flags.DurationVar(&cfg.Patience, "patience", torture.DefaultPatience, "how long consumers may take at the end")
 	tries := flags.Int("tries", 1, "how often to run while the runs prove nothing, as on a machine that is busy with something else")
+	board := flags.String("score", "", "scoreboard to write the result to, such as docs/scoreboard.json")
+	row := flags.String("row", "R1", "its row: R1, or R2 for a long run")
 	keep := flags.Bool("keep", false, "keep the folder also when nothing was found")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -93,7 +97,11 @@ func inflict(ctx context.Context, args []string, out, talk io.Writer) error {
 		}
 		var path string
 		if path, err = torture.Run(ctx, cfg); err == nil {
-			err = judge(path, out)
+			var report check.Report
+			report, err = judge(path, out)
+			if *board != "" && report.Valid {
+				err = errors.Join(err, record(ctx, *board, *row, report))
+			}
 		}
 	}
 	if err != nil || *keep {
@@ -125,24 +133,37 @@ func findFakeTime() string {
 	return found[0]
 }
 
-// judge checks a recorded run and prints the report.
-func judge(path string, out io.Writer) error {
-	file, err := os.Open(path)
+// record puts the run on the scoreboard.
+func record(ctx context.Context, board, name string, report check.Report) error {
+	stamp, err := score.NewStamp(ctx, report.Figures.Seed)
 	if err != nil {
 		return err
+	}
+	row, err := stamp.Torture(name, report)
+	if err != nil {
+		return err
+	}
+	return score.Record(board, row)
+}
+
+// judge checks a recorded run and prints the report.
+func judge(path string, out io.Writer) (report check.Report, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return report, err
 	}
 	defer func() { _ = file.Close() }()
 	h, err := history.Read(file)
 	if err != nil {
-		return err
+		return report, err
 	}
-	report := check.Check(h)
+	report = check.Check(h)
 	fmt.Fprintln(out, report)
 	switch {
 	case len(report.Violations) > 0:
-		return fmt.Errorf("seed %d: %d violations", h.Run.Seed, len(report.Violations))
+		return report, fmt.Errorf("seed %d: %d violations", h.Run.Seed, len(report.Violations))
 	case !report.Valid:
-		return fmt.Errorf("seed %d: %w", h.Run.Seed, errInvalid)
+		return report, fmt.Errorf("seed %d: %w", h.Run.Seed, errInvalid)
 	}
-	return nil
+	return report, nil
 }

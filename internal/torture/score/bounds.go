@@ -1,0 +1,125 @@
+package score
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// ownAttributes is how many attributes every message has.
+const ownAttributes = 5
+
+// bounds is R16: rows inserted past every check of the emitter, one at each limit and one beyond.
+func (s *Session) bounds(ctx context.Context) (result, error) {
+	return s.in(ctx, surroundings{}, func(w *world) (result, error) {
+		accept, refuse := map[string]string{}, map[string]string{}
+		for extra, ids := range map[int]map[string]string{0: accept, 1: refuse} {
+			for name, headers := range atBounds() {
+				id := uuid.Must(uuid.NewV7()).String()
+				ids[id] = name
+				if err := w.insert(ctx, id, headers(extra), 0); err != nil {
+					return result{}, err
+				}
+			}
+			id := uuid.Must(uuid.NewV7()).String()
+			ids[id] = "message"
+			if err := w.insertOfSize(ctx, id, outbox.MaxMessageBytes+extra); err != nil {
+				return result{}, err
+			}
+		}
+		if _, err := w.publish("publisher"); err != nil {
+			return result{}, err
+		}
+		if err := w.settled(ctx, time.Minute); err != nil {
+			return result{}, err
+		}
+		wrong, sent := 0, 0
+		for id, name := range accept {
+			if _, ok := w.broker.firstAt(id); !ok {
+				s.say("  at the bound of %s: refused", name)
+				wrong++
+			}
+		}
+		for id, name := range refuse {
+			n, err := w.count(ctx, `SELECT count(*) FROM outbox_dlq WHERE event_id = $1::text::uuid AND error_reason = 'message_too_large'`, id)
+			if err != nil {
+				return result{}, err
+			}
+			if n != 1 {
+				s.say("  beyond the bound of %s: not refused", name)
+				wrong++
+			}
+			w.broker.mu.Lock()
+			if w.broker.reached[id] {
+				sent++
+			}
+			w.broker.mu.Unlock()
+		}
+		return judge(wrong == 0 && sent == 0, true, "%d messages at a bound, %d one beyond: %d wrong verdicts, %d rejects sent",
+			len(accept), len(refuse), wrong, sent), nil
+	})
+}
+
+// atBounds are headers at each bound of the broker, or some beyond.
+func atBounds() map[string]func(extra int) map[string]string {
+	return map[string]func(int) map[string]string{
+		"attribute name": func(extra int) map[string]string {
+			return map[string]string{strings.Repeat("n", outbox.MaxAttributeKeyBytes+extra): "v"}
+		},
+		"attribute value": func(extra int) map[string]string {
+			return map[string]string{"n": strings.Repeat("v", outbox.MaxAttributeValueBytes+extra)}
+		},
+		"attribute value of several bytes each": func(extra int) map[string]string {
+			return map[string]string{"n": strings.Repeat("é", outbox.MaxAttributeValueBytes/2) + strings.Repeat("v", extra)}
+		},
+		"number of attributes": func(extra int) map[string]string {
+			headers := map[string]string{}
+			for i := range outbox.MaxAttributes - ownAttributes + extra {
+				headers[fmt.Sprintf("n%d", i)] = "v"
+			}
+			return headers
+		},
+	}
+}
+
+// createdAt is what the rows say, so that the length of its text is known.
+const createdAt = "2026-01-01T00:00:00.123456Z"
+
+// body is the payload of a row with so much padding; $1 is its id.
+const body = `jsonb_build_object('version', 1, 'eventId', $1::text, 'occurredAt', '2026-01-01T00:00:00Z', 'data',
+	jsonb_build_object('licenseId', $1::text, 'storeId', $1::text, 'status', 'verified', 'reason', repeat('x', $2::int)))`
+
+// insert writes a row as any program in any language may.
+func (w *world) insert(ctx context.Context, id string, headers map[string]string, padding int) error {
+	text, err := json.Marshal(headers)
+	if err != nil {
+		return err
+	}
+	_, err = w.pool.Exec(ctx, `INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, created_at, payload_json, headers)
+VALUES ($1::text::uuid, 'license_status_changed', 'license', $1::text::uuid, $3::text::timestamptz, `+body+`, nullif($4::text, 'null')::jsonb)`,
+		id, padding, createdAt, string(text))
+	if err != nil {
+		return fmt.Errorf("insert a row: %w", err)
+	}
+	return nil
+}
+
+// insertOfSize writes a row whose message weighs exactly so much.
+func (w *world) insertOfSize(ctx context.Context, id string, size int) error {
+	padding := size / 2
+	length, err := w.count(ctx, `SELECT octet_length(`+body+`::text)`, id, padding)
+	if err != nil {
+		return err
+	}
+	weight := outbox.MessageBytes(length, map[string]string{
+		outbox.AttrEventID: id, outbox.AttrEventType: "license_status_changed", outbox.AttrAggregateType: "license",
+		outbox.AttrAggregateID: id, outbox.AttrCreatedAt: createdAt,
+	})
+	return w.insert(ctx, id, nil, padding+size-weight)
+}

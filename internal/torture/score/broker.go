@@ -1,0 +1,108 @@
+package score
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+
+	"github.com/outboxctl/outboxctl/internal/stack"
+)
+
+// headerReject marks the messages the broker does not take.
+const headerReject = "score-reject"
+
+// forgetEvery is after how many messages the fake is told to forget what it holds.
+const forgetEvery = 20_000
+
+// broker is the Pub/Sub fake and the record of what reached it.
+type broker struct {
+	*stack.PubSub
+
+	mu       sync.Mutex
+	stored   map[string][]time.Time // when the broker acknowledged each event, as often as it did
+	reached  map[string]bool        // events that were in any request, stored or not
+	arrivals chan struct{}          // gets a value when a request comes, as long as there is room
+	delay    time.Duration
+	lenient  bool // takes what is marked for rejection
+	total    int
+	keep     bool // messages, for consumers
+}
+
+func newBroker(fake *stack.PubSub) *broker {
+	b := &broker{PubSub: fake, stored: map[string][]time.Time{}, reached: map[string]bool{}, arrivals: make(chan struct{}, 1)}
+	fake.OnPublish(b.publish)
+	fake.OnAnswer(b.answer)
+	fake.RejectMessages(b.rejects)
+	return b
+}
+
+// set changes how long the broker takes for each request.
+func (b *broker) set(delay time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.delay = delay
+}
+
+// heal makes the broker take everything.
+func (b *broker) heal() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lenient = true
+}
+
+func (b *broker) publish(_ context.Context, call stack.PublishCall) stack.PublishFault {
+	select {
+	case b.arrivals <- struct{}{}:
+	default:
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range call.Messages {
+		b.reached[m.GetAttributes()["event_id"]] = true
+	}
+	return stack.PublishFault{Delay: b.delay}
+}
+
+func (b *broker) rejects(_ string, m *pubsubpb.PubsubMessage) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return m.GetAttributes()[headerReject] != "" && !b.lenient
+}
+
+func (b *broker) answer(a stack.PublishAnswer) {
+	now := time.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range a.Stored {
+		id := a.Messages[i].GetAttributes()["event_id"]
+		b.stored[id] = append(b.stored[id], now)
+	}
+	before := b.total
+	b.total += len(a.Stored)
+	if !b.keep && before/forgetEvery != b.total/forgetEvery {
+		b.Forget()
+	}
+}
+
+// firstAt is when the broker first acknowledged an event.
+func (b *broker) firstAt(id string) (time.Time, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	times := b.stored[id]
+	if len(times) == 0 {
+		return time.Time{}, false
+	}
+	return times[0], true
+}
+
+// duplicates counts messages beyond each event's first.
+func (b *broker) duplicates() (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, times := range b.stored {
+		n += len(times) - 1
+	}
+	return n
+}

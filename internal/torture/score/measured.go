@@ -1,0 +1,68 @@
+package score
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/bench"
+)
+
+// measure runs outboxctl bench's own measurement.
+func (s *Session) measure(ctx context.Context, p bench.Params) (_ *bench.Report, exact bool, err error) {
+	p.Check = true
+	p.Progress = func(format string, args ...any) { s.say("  "+format, args...) }
+	report, err := bench.Run(ctx, p)
+	if errors.Is(err, bench.ErrWrong) {
+		return report, false, nil
+	}
+	return report, err == nil, err
+}
+
+// publishersShare is R5.
+func (s *Session) publishersShare(ctx context.Context) (result, error) {
+	r, _, err := s.measure(ctx, bench.Params{
+		Mode: bench.ModePublishers, Events: s.size(100_000, 100_000), Publishers: 3, Processes: true, Executable: s.Program,
+	})
+	if err != nil {
+		return result{}, err
+	}
+	return judge(r.Delivery.Exact(), true, "%d events: %d lost, %d duplicates, %d changed; %.0f events/s",
+		r.Events, r.Delivery.Missing, r.Delivery.Duplicates, r.Delivery.Changed, r.EventsPerSecond), nil
+}
+
+// pinnedXmin is R12.
+func (s *Session) pinnedXmin(ctx context.Context) (result, error) {
+	lasts := s.lasts(time.Minute, 3*time.Minute)
+	r, exact, err := s.measure(ctx, bench.Params{Mode: bench.ModePinnedXmin, Rate: 800, Duration: lasts})
+	if err != nil {
+		return result{}, err
+	}
+	if !exact {
+		return judge(false, true, "%s: %+v", lasts, r.Delivery), nil
+	}
+	base := r.Compared[0].Claim.Duration
+	share, times := r.EventsPerSecond/800, r.Claim.Duration.P99/base.P99
+	return judge(true, share >= 0.95 && times <= 3, "%s: claim p99 %.1f ms, %.1f × the undisturbed %.1f ms; %.0f %% of the rate; 0 lost, 0 duplicates",
+		lasts, r.Claim.Duration.P99, times, base.P99, 100*share), nil
+}
+
+// steady is R22.
+func (s *Session) steady(ctx context.Context) (result, error) {
+	params := bench.Params{Mode: bench.ModeSteady, Rate: 200, Duration: s.lasts(20*time.Second, time.Minute)}
+	hint, exact, err := s.measure(ctx, params)
+	if err != nil {
+		return result{}, err
+	}
+	params.NoWake = true
+	poll, exactToo, err := s.measure(ctx, params)
+	if err != nil {
+		return result{}, err
+	}
+	if !exact || !exactToo {
+		return judge(false, true, "%+v, %+v", hint.Delivery, poll.Delivery), nil
+	}
+	return judge(true, hint.Latency.P50 <= 10 && hint.Latency.P99 <= 50 && poll.Latency.P50 <= 500,
+		"%s: with the hint p50 %.1f ms, p99 %.1f ms; polling only p50 %.1f ms, p99 %.1f ms",
+		params.Duration, hint.Latency.P50, hint.Latency.P99, poll.Latency.P50, poll.Latency.P99), nil
+}

@@ -1,0 +1,69 @@
+package score
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+const intro = `# Scoreboard
+
+What outboxctl was put through, the target, and the figure. [torture.md](torture.md) says how to run it yourself.
+
+A row is **short** when its figure misses the target: it stays here until the figure or the target changes. It is
+**violated** when an event was lost, doubled without a cause, or deleted wrongly. **Not run** is what the machine lacked
+the means for. PostgreSQL, Redis, the broker's fake, producers and publishers share one machine.
+
+`
+
+// page is the board for readers. It is written by the tools; nobody edits it.
+func (b *Board) page() string {
+	var s strings.Builder
+	s.WriteString(intro)
+	s.WriteString("| # | scenario | target | figure | verdict |\n|---|---|---|---|---|\n")
+	for _, r := range b.Rows {
+		fmt.Fprintf(&s, "| %s | %s | %s | %s | %s |\n", r.Name, cell(r.Scenario), cell(r.Target), cell(r.Figure), r.Verdict)
+	}
+	s.WriteString("\n## When and where\n\n| # | date | commit | seed | machine |\n|---|---|---|---|---|\n")
+	var machines []string
+	for _, r := range b.Rows {
+		i := slices.Index(machines, r.Machine)
+		if i < 0 {
+			i = len(machines)
+			machines = append(machines, r.Machine)
+		}
+		fmt.Fprintf(&s, "| %s | %s | %s | %d | %s |\n", r.Name, r.Date, r.Commit, r.Seed, letter(i))
+	}
+	s.WriteString("\n")
+	for i, m := range machines {
+		fmt.Fprintf(&s, "Machine %s: %s.\n", letter(i), m)
+	}
+	return s.String()
+}
+
+func letter(i int) string { return string(rune('A' + i%26)) }
+
+func cell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
+
+// Table is the rows for a terminal.
+func Table(rows []Row) string {
+	lines := [][]string{{"#", "scenario", "target", "figure", "verdict"}}
+	for _, r := range rows {
+		lines = append(lines, []string{r.Name, r.Scenario, r.Target, r.Figure, string(r.Verdict)})
+	}
+	widths := make([]int, len(lines[0]))
+	for _, line := range lines {
+		for i, text := range line {
+			widths[i] = max(widths[i], utf8.RuneCountInString(text))
+		}
+	}
+	var s strings.Builder
+	for _, line := range lines {
+		for i, text := range line {
+			s.WriteString(text + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)+2))
+		}
+		s.WriteString("\n")
+	}
+	return s.String()
+}
