@@ -179,7 +179,9 @@ func (a *audit) answered(c *publishCall) {
 	if c.abandoned {
 		return // it did not wait for the answer
 	}
-	if at := a.w.broker.windowByID(c.outage); at != nil && at.known[c.proc].IsZero() && at.topic == c.topic {
+	// What was sent before the outage may have been overtaken by a success: its
+	// answer then says nothing about now.
+	if at := a.w.broker.windowByID(c.outage); at != nil && c.sent.After(at.from) && at.known[c.proc].IsZero() && at.topic == c.topic {
 		at.known[c.proc] = time.Now()
 	}
 	for i, l := range c.leases {

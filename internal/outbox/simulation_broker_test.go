@@ -29,6 +29,7 @@ type window struct {
 	code  string
 	// outage: the broker cannot be reached, and nobody may die of it.
 	outage bool
+	from   time.Time
 	// known is when a publisher heard of it.
 	known map[*process]time.Time
 }
@@ -37,6 +38,7 @@ type window struct {
 type publishCall struct {
 	call
 	topic   string
+	sent    time.Time
 	msgs    []Message
 	leases  []*lease
 	results []Result
@@ -49,7 +51,7 @@ type publishCall struct {
 
 // Publish implements Publisher.
 func (p *process) Publish(ctx context.Context, topic string, msgs []Message) []Result {
-	c := &publishCall{topic: topic, msgs: msgs, call: call{proc: p, ctx: ctx, kind: "publish"}}
+	c := &publishCall{topic: topic, sent: time.Now(), msgs: msgs, call: call{proc: p, ctx: ctx, kind: "publish"}}
 	c.detail = topic + " " + shortIDs(column(msgs, func(m Message) string { return m.EventID }))
 	c.admit = func() { p.w.broker.admit(c) }
 	c.fail = func(err error) {
@@ -199,7 +201,7 @@ func (b *simBroker) judge(c *publishCall) []Result {
 // close takes a topic away for a while.
 func (b *simBroker) close(at *window, d time.Duration) {
 	b.w.say("topic %q answers %s for %v", at.topic, at.code, d)
-	b.windows = append(b.windows, at)
+	at.from, b.windows = time.Now(), append(b.windows, at)
 	b.w.after(d, func() { b.reopen(at) })
 }
 
