@@ -1,5 +1,7 @@
 package main
 
+import "time"
+
 // mutant is a bug somebody could write, planted to see whether it is found.
 type mutant struct {
 	name string
@@ -7,6 +9,8 @@ type mutant struct {
 	edits []edit
 	// faults that bring it out; none means that the workload alone does.
 	faults string
+	// patience with the consumers, for a bug that shows in what they never do.
+	patience time.Duration
 	// breaks are the invariants of which at least one must be found broken.
 	breaks []string
 }
@@ -73,7 +77,7 @@ func catalogue() []mutant {
 	claim, state, err := k.Begin(ctx, consumer, eventID)
 	switch {
 `}},
-			faults: "consumer.crash:consume.begun", breaks: []string{"I6"},
+			faults: "consumer.crash:consume.begun", breaks: []string{"I6"}, patience: time.Minute,
 		},
 		{
 			name: "emit-on-another-connection",

@@ -20,8 +20,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/outboxctl/outboxctl/internal/torture"
 	"github.com/outboxctl/outboxctl/internal/torture/check"
@@ -53,48 +56,65 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	list := flags.Bool("list", false, "list the planted bugs")
 	// Odd: the database's clock is ten minutes behind.
 	flags.Uint64Var(&h.seed, "seed", 1, "fixes workload and faults")
-	flags.DurationVar(&h.duration, "duration", 30*time.Second, "how long each of them is tortured")
+	flags.DurationVar(&h.duration, "duration", 25*time.Second, "how long each of them is tortured")
+	parallel := flags.Int("parallel", 2, "how many are hunted at a time")
 	board := flags.String("score", "", "scoreboard to write the result to, such as docs/scoreboard.json")
 	flags.BoolVar(&h.verbose, "v", false, "show each run's report")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	var survived []string
-	found := 0
+	var hunted []mutant
 	for _, m := range catalogue() {
 		if *list {
 			fmt.Fprintln(out, m.name)
-			continue
-		}
-		if flags.NArg() > 0 && !slices.Contains(flags.Args(), m.name) {
-			continue
-		}
-		found++
-		began := time.Now()
-		verdict, killed, err := h.hunt(ctx, m)
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
-		}
-		if !killed {
-			survived = append(survived, m.name)
-		}
-		fmt.Fprintf(out, "%-45s %s (%s)\n", m.name, verdict, time.Since(began).Round(time.Second))
-	}
-	if *board != "" && !*list && flags.NArg() == 0 {
-		if err := record(ctx, *board, h.seed, found, survived); err != nil {
-			return err
+		} else if flags.NArg() == 0 || slices.Contains(flags.Args(), m.name) {
+			hunted = append(hunted, m)
 		}
 	}
 	switch {
 	case *list:
 		return nil
-	case found < flags.NArg():
+	case len(hunted) < flags.NArg():
 		return errors.New("no such mutant; -list names them")
-	case len(survived) > 0:
-		return fmt.Errorf("%d of %d survived: %s", len(survived), found, strings.Join(survived, ", "))
 	}
-	fmt.Fprintf(out, "all %d killed\n", found)
+	survived, err := h.all(ctx, hunted, *parallel)
+	if err != nil {
+		return err
+	}
+	if *board != "" && flags.NArg() == 0 {
+		if err := record(ctx, *board, h.seed, len(hunted), survived); err != nil {
+			return err
+		}
+	}
+	if len(survived) > 0 {
+		return fmt.Errorf("%d of %d survived: %s", len(survived), len(hunted), strings.Join(survived, ", "))
+	}
+	fmt.Fprintf(out, "all %d killed\n", len(hunted))
 	return nil
+}
+
+// all hunts several at a time, reports each as it is done with, and returns those that survived.
+func (h hunt) all(ctx context.Context, mutants []mutant, parallel int) (survived []string, err error) {
+	var mu sync.Mutex
+	hunts, ctx := errgroup.WithContext(ctx)
+	hunts.SetLimit(parallel)
+	for _, m := range mutants {
+		hunts.Go(func() error {
+			began := time.Now()
+			verdict, killed, err := h.hunt(ctx, m)
+			if err != nil {
+				return fmt.Errorf("%s: %w", m.name, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if !killed {
+				survived = append(survived, m.name)
+			}
+			fmt.Fprintf(h.out, "%-45s %s (%s)\n", m.name, verdict, time.Since(began).Round(time.Second))
+			return nil
+		})
+	}
+	return survived, hunts.Wait()
 }
 
 // record puts a hunt for all of them on the scoreboard.
@@ -125,7 +145,7 @@ func (h hunt) hunt(ctx context.Context, m mutant) (verdict string, killed bool, 
 	}
 	// A seed without faults would be a plan without a kind: then the workload is all there is.
 	args := []string{"-program", filepath.Join(dir, "outboxctl"), "-dir", filepath.Join(dir, "run"), "-seed", strconv.FormatUint(h.seed, 10),
-		"-duration", h.duration.String(), "-patience", "60s", "-only", or(m.faults, "none")}
+		"-duration", h.duration.String(), "-patience", max(m.patience, time.Second).String(), "-only", or(m.faults, "none")}
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, "torture"), args...)
 	said, runErr := cmd.CombinedOutput() // it fails when it finds something, which is what is hoped for
 	report, err := judge(filepath.Join(dir, "run", "1", torture.HistoryFile))
