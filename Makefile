@@ -87,6 +87,17 @@ simulate: ## run the dispatcher's simulation on SEEDS=1000 new seeds, or from SE
 	SIMULATE_SEED=$(if $(filter file,$(origin SEED)),$$(date +%s)000,$(SEED)) SIMULATE_SEEDS=$(or $(SEEDS),1000) SIMULATE_TRACE=$(abspath $(TRACE)) \
 		$(GO) test -count=1 -timeout 60m -v -run 'TestSimulation$$' ./internal/outbox
 
+FUZZTIME ?= 1m
+
+.PHONY: fuzz
+fuzz: ## fuzz every target for FUZZTIME=1m; what it finds goes to testdata/fuzz and is run by every test from then on
+	@grep -rlE --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r dir; do \
+		for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9]+' "$$dir"/*_test.go | cut -c6- | sort); do \
+			echo "==> $$dir $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$dir"; \
+		done; \
+	done
+
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## run the linter, dependency rule included
 	GOLANGCI_LINT_CACHE=$(CURDIR)/$(BIN)/lint-cache $(BIN)/golangci-lint run

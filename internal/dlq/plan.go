@@ -1,9 +1,7 @@
 package dlq
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -46,44 +44,30 @@ type PlanItem struct {
 // now is not frozen, and counted in skipped.
 func (s *Store) WritePlan(ctx context.Context, w io.Writer, h PlanHeader, source Source) (n int64, skipped map[string]int64, err error) {
 	h.Format, h.Version, h.ID = planFormat, planVersion, uuid.NewString()
-	out := bufio.NewWriterSize(w, 1<<16)
-	head, err := json.MarshalIndent(h, "", "  ")
+	out, err := newPlanWriter(w, h)
 	if err != nil {
-		return 0, nil, fmt.Errorf("encode plan: %w", err)
+		return 0, nil, err
 	}
-	// The header's closing brace gives way to the items.
-	fmt.Fprintf(out, "%s,\n  \"items\": [", head[:len(head)-2])
 	skipped = map[string]int64{}
 	for {
 		targets, err := source.Next(ctx, ChunkSize)
 		if err != nil {
-			return n, skipped, err
+			return out.n, skipped, err
 		}
 		if len(targets) == 0 {
 			break
 		}
 		items, err := s.freeze(ctx, h.Action, targets, skipped)
 		if err != nil {
-			return n, skipped, err
+			return out.n, skipped, err
 		}
 		for _, item := range items {
-			doc, err := json.Marshal(item)
-			if err != nil {
-				return n, skipped, fmt.Errorf("encode plan: %w", err)
+			if err := out.add(item); err != nil {
+				return out.n, skipped, err
 			}
-			separator := ""
-			if n > 0 {
-				separator = ","
-			}
-			fmt.Fprintf(out, "%s\n    %s", separator, doc)
-			n++
 		}
 	}
-	fmt.Fprintf(out, "\n  ],\n  \"count\": %d\n}\n", n)
-	if err := out.Flush(); err != nil {
-		return n, skipped, fmt.Errorf("write plan: %w", err)
-	}
-	return n, skipped, nil
+	return out.n, skipped, out.finish()
 }
 
 func (s *Store) freeze(ctx context.Context, action Action, targets []Target, skipped map[string]int64) ([]PlanItem, error) {

@@ -2,6 +2,7 @@ package dlq
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 type PlanReader struct {
 	Header PlanHeader
 	dec    *json.Decoder
+	digest *planDigest
 	count  int64
 	done   bool
 }
@@ -36,7 +38,8 @@ func CheckPlan(r io.Reader) (PlanHeader, int64, error) {
 
 // OpenPlan reads a plan's header and stops before its items.
 func OpenPlan(r io.Reader) (*PlanReader, error) {
-	p := &PlanReader{dec: json.NewDecoder(r)}
+	digest := &planDigest{r: r, sum: sha256.New()}
+	p := &PlanReader{dec: json.NewDecoder(digest), digest: digest}
 	if err := p.expect(json.Delim('{')); err != nil {
 		return nil, err
 	}
@@ -102,6 +105,7 @@ func (p *PlanReader) Next(_ context.Context, n int) ([]Target, error) {
 		}
 		targets = append(targets, t)
 	}
+	p.digest.upTo(p.dec.InputOffset())
 	return targets, nil
 }
 
@@ -120,7 +124,24 @@ func (p *PlanReader) finish() error {
 	if count != p.count {
 		return fmt.Errorf("%w: it says %d items and has %d", ErrPlan, count, p.count)
 	}
-	return p.expect(json.Delim('}'))
+	p.digest.upTo(p.dec.InputOffset())
+	if err := p.expect("sha256"); err != nil {
+		return err
+	}
+	var digest string
+	if err := p.dec.Decode(&digest); err != nil {
+		return fmt.Errorf("%w: %w", ErrPlan, noEOF(err))
+	}
+	if digest != hex.EncodeToString(p.digest.sum.Sum(nil)) {
+		return fmt.Errorf("%w: it was changed after it was written", ErrPlan)
+	}
+	if err := p.expect(json.Delim('}')); err != nil {
+		return err
+	}
+	if _, err := p.dec.Token(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: something follows its end", ErrPlan)
+	}
+	return nil
 }
 
 func (p *PlanReader) expect(want json.Token) error {

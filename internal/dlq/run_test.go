@@ -183,6 +183,8 @@ func TestADamagedPlanIsRefused(t *testing.T) {
 		"cut off":         plan[:len(plan)*2/3],
 		"cut off at end":  strings.TrimRight(plan, "}\n"),
 		"an item lost":    head + last,
+		"another author":  strings.Replace(plan, "tester", "nobody", 1),
+		"something after": plan + "{}",
 		"bad id":          strings.Replace(plan, `{"id":"`, `{"id":"x`, 1),
 		"no database":     strings.Replace(plan, "systemIdentifier", "systemName", 1),
 		"no items":        `{"format": "outboxctl/plan", "version": 1}`,

@@ -121,19 +121,3 @@ func TestURL(t *testing.T) {
 		require.Equal(t, want, safetext.URL(in))
 	}
 }
-
-func FuzzShow(f *testing.F) {
-	for _, seed := range []string{"", "\x1b]0;x\a", "\u009b31m", "\xff\xfe", "a\u202Eb", "=1+1"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		for _, got := range []string{safetext.Line(s), safetext.CSVCell(s), safetext.Stored(s)} {
-			require.True(t, utf8.ValidString(got))
-		}
-		require.NotContains(t, safetext.Line(s), "\x1b")
-		require.NotContains(t, safetext.Line(s), "\n")
-		require.NotContains(t, safetext.Line(s), "\u009b")
-		require.LessOrEqual(t, len(safetext.Stored(s)), safetext.MaxStored)
-		require.NotContains(t, safetext.Stored(s), "\x00")
-	})
-}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -28,7 +29,10 @@ func JSON(doc []byte) []byte {
 	b.Grow(len(doc) + 16)
 	for _, r := range string(doc) {
 		if r >= ' ' && dangerous(r) {
-			fmt.Fprintf(&b, `\u%04x`, r)
+			// Beyond the first plane an escape is a pair, or it means another character.
+			for _, unit := range utf16.AppendRune(nil, r) {
+				fmt.Fprintf(&b, `\u%04x`, unit)
+			}
 			continue
 		}
 		b.WriteRune(r)

@@ -34,7 +34,8 @@ type PubSubParams struct {
 // PubSub is Google's in-memory Pub/Sub fake behind a gRPC server of ours, which lets tests make it fail and the streams of a
 // subscription take turns.
 //
-// The fake forgets messages nobody received after ten minutes, and keeps every message ever published in memory.
+// The fake forgets messages nobody received after ten minutes, keeps every message ever published in memory, and counts deliveries
+// over all subscriptions of a topic together: one that gives its messages back can have another's dead-lettered.
 type PubSub struct {
 	// Project is a project id to use; the fake accepts any.
 	Project string

@@ -44,8 +44,7 @@ func Work(ctx context.Context) error {
 	sub.ReceiveSettings.NumGoroutines = workerStreams
 	for ctx.Err() == nil {
 		err = sub.Receive(ctx, func(_ context.Context, m *pubsub.Message) {
-			// Not the receiver's context: a handler under way outlives the order to stop.
-			handle(context.WithoutCancel(ctx), guard, pool, m)
+			handle(ctx, guard, pool, m)
 		})
 		if err != nil {
 			pause(ctx, 200*time.Millisecond) // the broker is away
@@ -57,15 +56,30 @@ func Work(ctx context.Context) error {
 	return err
 }
 
+// handle keeps a message until its event is handled: the fake counts deliveries over all subscriptions of a topic, so that
+// giving it back again and again would dead-letter the other consumer's copy.
 func handle(ctx context.Context, guard *consume.Guard, pool *pgxpool.Pool, m *pubsub.Message) {
 	if m.Attributes[consume.AttrEventType] != handledType {
 		m.Ack()
 		return
 	}
-	id := m.Attributes[consume.AttrEventID]
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	for {
+		if apply(ctx, guard, pool, m.Attributes[consume.AttrEventID]).Ack() {
+			m.Ack()
+			return
+		}
+		if !pause(ctx, 300*time.Millisecond) {
+			m.Nack()
+			return
+		}
+	}
+}
+
+// apply outlives the order to stop: a handler under way is let finish. Done is between mark and acknowledgement, so
+// Handle, which does both, is taken apart here.
+func apply(ctx context.Context, guard *consume.Guard, pool *pgxpool.Pool, id string) consume.Outcome {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
-	// Handle acknowledges; Done is between mark and acknowledgement, so it is taken apart here.
 	outcome, _ := guard.Process(ctx, id, func(ctx context.Context) error {
 		failpoint.Hit(failpoint.Begun)
 		if _, err := pool.Exec(ctx, recordRun, workerConsumer, id); err != nil {
@@ -80,10 +94,5 @@ func handle(ctx context.Context, guard *consume.Guard, pool *pgxpool.Pool, m *pu
 	if outcome == consume.Processed {
 		failpoint.Hit(failpoint.Done)
 	}
-	if outcome.Ack() {
-		m.Ack()
-		return
-	}
-	pause(ctx, 200*time.Millisecond)
-	m.Nack()
+	return outcome
 }
