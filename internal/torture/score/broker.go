@@ -2,6 +2,7 @@ package score
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -105,4 +106,16 @@ func (b *broker) duplicates() (n int) {
 		n += len(times) - 1
 	}
 	return n
+}
+
+// await waits for the next request.
+func (b *broker) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	select {
+	case <-b.arrivals:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for a publisher's request: %w", ctx.Err())
+	}
 }

@@ -32,7 +32,9 @@ func (s *Session) killedConsumers(ctx context.Context) (result, error) {
 				return result{}, err
 			}
 			// In the middle of them.
-			<-w.broker.arrivals
+			if err := w.broker.await(ctx); err != nil {
+				return result{}, err
+			}
 			pause(ctx, time.Duration(w.random.IntN(120))*time.Millisecond)
 			victim := k % workers
 			if err := consumers[victim].end(ctx, syscall.SIGKILL); err != nil {

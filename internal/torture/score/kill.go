@@ -176,7 +176,9 @@ func (s *Session) terms(ctx context.Context) (result, error) {
 			if _, err := emitMany(ctx, w.pool, 500, 0); err != nil {
 				return result{}, err
 			}
-			<-w.broker.arrivals
+			if err := w.broker.await(ctx); err != nil {
+				return result{}, err
+			}
 			pause(ctx, time.Duration(w.random.IntN(200))*time.Millisecond)
 			began := time.Now()
 			if err := p.end(ctx, syscall.SIGTERM); err != nil {

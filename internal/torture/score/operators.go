@@ -145,20 +145,26 @@ func (w *world) trickle(ctx context.Context, perSecond int) (n int, err error) {
 func (w *world) cleanUntilDone(ctx context.Context) (kills int, err error) {
 	logged := "OUTBOXCTL_DATABASE_URL=" + w.databaseURL + "&options=-c%20log_min_duration_statement%3D0"
 	args := []string{"cleanup", "--older-than", "30d", "--reason", "scoreboard"}
-	for kills < 5 {
-		arm := fmt.Sprintf("%s=%s:crash:%d", failpoint.Env, failpoint.Cleaning, 1+w.random.IntN(3))
-		p, err := w.start("cleanup", []string{logged, arm}, args...)
+	for try := 0; kills < 5; try++ {
+		env := []string{logged}
+		if try%2 == 0 { // between two batches
+			env = append(env, fmt.Sprintf("%s=%s:crash:%d", failpoint.Env, failpoint.Cleaning, 1+w.random.IntN(3)))
+		}
+		p, err := w.start("cleanup", env, args...)
 		if err != nil {
 			return kills, err
+		}
+		if try%2 == 1 { // anywhere
+			pause(ctx, time.Duration(100+w.random.IntN(400))*time.Millisecond)
+			p.signal(syscall.SIGKILL)
 		}
 		if err := p.wait(ctx, time.Minute); err != nil {
 			return kills, err
 		}
-		if !p.cmd.ProcessState.Success() {
-			kills++
-		} else {
+		if p.cmd.ProcessState.Success() {
 			return kills, nil // nothing left to do for the others
 		}
+		kills++
 	}
 	p, err := w.start("cleanup", []string{logged}, args...)
 	if err != nil {

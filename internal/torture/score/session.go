@@ -2,6 +2,7 @@ package score
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -67,13 +68,14 @@ func (s *Session) say(format string, args ...any) {
 }
 
 // Run measures the named rows, or all that have a scenario, and hands each to put as soon as it is there. A scenario
-// that could not be carried through is an error; a figure, however bad, is not.
+// that could not be carried through is an error, and the others are run all the same; a figure, however bad, is none.
 func (s *Session) Run(ctx context.Context, names []string, put func(Row) error) error {
 	for _, name := range names {
 		if i := slices.IndexFunc(entries(), func(e entry) bool { return e.name == name }); i < 0 || entries()[i].run == nil {
 			return fmt.Errorf("no scenario for %q", name)
 		}
 	}
+	var errs []error
 	for _, e := range entries() {
 		if e.run == nil || len(names) > 0 && !slices.Contains(names, e.name) {
 			continue
@@ -81,13 +83,18 @@ func (s *Session) Run(ctx context.Context, names []string, put func(Row) error) 
 		began := time.Now()
 		s.say("%s: %s", e.name, e.scenario)
 		got, err := e.run(s, ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", e.name, err)
+			s.say("%s: %v", e.name, err)
+			errs = append(errs, fmt.Errorf("%s: %w", e.name, err))
+			continue
 		}
 		s.say("%s: %s: %s (%s)", e.name, got.verdict, got.figure, time.Since(began).Round(time.Second))
 		if err := put(s.Stamp.row(e, got.figure, got.verdict)); err != nil {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }

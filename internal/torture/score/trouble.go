@@ -22,6 +22,13 @@ func (s *Session) poison(ctx context.Context) (result, error) {
 			if err := ready(ctx, all...); err != nil {
 				return result{}, err
 			}
+			// The first events meet cold caches.
+			if _, err := emitMany(ctx, w.pool, 500, 0); err != nil {
+				return result{}, err
+			}
+			if err := w.settled(ctx, time.Minute); err != nil {
+				return result{}, err
+			}
 			events, err := w.offer(ctx, load)
 			if err != nil {
 				return result{}, err
@@ -83,7 +90,9 @@ func (s *Session) outage(ctx context.Context) (result, error) {
 		if _, err := w.publish("publisher"); err != nil {
 			return result{}, err
 		}
-		<-w.broker.arrivals
+		if err := w.broker.await(ctx); err != nil {
+			return result{}, err
+		}
 		began := time.Now()
 		err := w.settled(ctx, 5*time.Minute)
 		ideal = time.Since(began)
