@@ -10,8 +10,8 @@ import (
 // grow; the relations between them are those of the defaults.
 const (
 	publishers = 3
-	producers  = 24
-	aggregates = 200
+	producers  = 64
+	aggregates = 1000
 
 	lease           = 8 * time.Second
 	publishTimeout  = 4 * time.Second

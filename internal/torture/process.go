@@ -37,6 +37,7 @@ type process struct {
 	done    chan struct{} // closed when the present instance has ended
 	arm     string        // failpoint of the next instance
 	asked   bool          // the present instance was told to end
+	crashes int           // how many instances died in their failpoint
 	down    bool
 	stopped chan struct{} // closed when it stays down
 }
@@ -90,12 +91,18 @@ func (p *process) supervise(started chan<- error) {
 		p.mu.Unlock()
 		_ = cmd.Wait() // how it ended is in its state
 		p.mu.Lock()
+		if p.asked {
+			armed = "" // we were quicker than the failpoint
+		}
 		crashed := armed != "" && killed(cmd)
 		p.rec.Add(history.Process{
 			At: time.Now(), Name: p.name, PID: cmd.Process.Pid, Event: "exited", Exit: exitText(cmd), Failpoint: pointOf(armed),
 			Unexpected: !p.asked && !crashed && time.Since(began) > matured,
 		})
 		p.arm = ""
+		if crashed {
+			p.crashes++
+		}
 		down := p.down
 		close(done)
 		p.mu.Unlock()
@@ -145,6 +152,13 @@ func (p *process) armNext(ctx context.Context, spec string) (<-chan struct{}, er
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// crashed is how many instances died in their failpoint so far.
+func (p *process) crashed() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.crashes
 }
 
 // kill ends the present instance and waits for its end.

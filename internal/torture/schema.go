@@ -5,7 +5,7 @@ package torture
 // that it cannot say anything that did not happen.
 const truthSchema = `
 CREATE TABLE torture_aggregates (id int PRIMARY KEY, version bigint NOT NULL DEFAULT 0);
-INSERT INTO torture_aggregates SELECT generate_series(0, 199);
+INSERT INTO torture_aggregates SELECT generate_series(0, 999);
 
 CREATE TABLE torture_ledger (tx text NOT NULL, event_id uuid, line text, data text);
 
