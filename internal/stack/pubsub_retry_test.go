@@ -6,8 +6,6 @@ import (
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
@@ -20,13 +18,7 @@ func TestPubSubKeepsARetryPolicy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := startPubSub(t)
-			conn, err := grpc.NewClient(b.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-			require.NoError(t, err)
-			defer func() { require.NoError(t, conn.Close()) }()
-			subscriber := pubsubpb.NewSubscriberClient(conn)
-			sub := "projects/" + b.Project + "/subscriptions/s"
-			_, err = subscriber.CreateSubscription(t.Context(), &pubsubpb.Subscription{Name: sub, Topic: b.topic, AckDeadlineSeconds: 600, RetryPolicy: policy})
-			require.NoError(t, err)
+			subscriber, sub := b.subscribe(t, &pubsubpb.Subscription{AckDeadlineSeconds: 600, RetryPolicy: policy})
 			require.NoError(t, b.publish(t.Context(), "again"))
 			pull := func() []*pubsubpb.ReceivedMessage {
 				got, err := subscriber.Pull(t.Context(), &pubsubpb.PullRequest{Subscription: sub, MaxMessages: 1})
@@ -36,7 +28,7 @@ func TestPubSubKeepsARetryPolicy(t *testing.T) {
 			first := pull()
 			require.Len(t, first, 1)
 			given := time.Now()
-			_, err = subscriber.ModifyAckDeadline(t.Context(), &pubsubpb.ModifyAckDeadlineRequest{Subscription: sub, AckIds: []string{first[0].GetAckId()}})
+			_, err := subscriber.ModifyAckDeadline(t.Context(), &pubsubpb.ModifyAckDeadlineRequest{Subscription: sub, AckIds: []string{first[0].GetAckId()}})
 			require.NoError(t, err)
 			var second []*pubsubpb.ReceivedMessage
 			require.Eventually(t, func() bool { second = pull(); return len(second) == 1 }, 30*time.Second, time.Millisecond)

@@ -41,6 +41,16 @@ func startPubSub(t *testing.T) broker {
 	return b
 }
 
+// subscribe creates a subscription on the topic and returns a client for it, and its name.
+func (b broker) subscribe(t *testing.T, sub *pubsubpb.Subscription) (client pubsubpb.SubscriberClient, name string) {
+	t.Helper()
+	sub.Name, sub.Topic = "projects/"+b.Project+"/subscriptions/s", b.topic
+	client = pubsubpb.NewSubscriberClient(b.conn)
+	_, err := client.CreateSubscription(t.Context(), sub)
+	require.NoError(t, err)
+	return client, sub.GetName()
+}
+
 func (b broker) publish(ctx context.Context, bodies ...string) error {
 	request := &pubsubpb.PublishRequest{Topic: b.topic}
 	for _, body := range bodies {

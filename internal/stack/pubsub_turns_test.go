@@ -17,15 +17,6 @@ type puller struct {
 	cancel context.CancelFunc
 }
 
-func (b broker) subscribe(t *testing.T) (client pubsubpb.SubscriberClient, subscription string) {
-	t.Helper()
-	client = pubsubpb.NewSubscriberClient(b.conn)
-	subscription = "projects/" + b.Project + "/subscriptions/s"
-	_, err := client.CreateSubscription(t.Context(), &pubsubpb.Subscription{Name: subscription, Topic: b.topic, AckDeadlineSeconds: 600})
-	require.NoError(t, err)
-	return client, subscription
-}
-
 // open returns when the stream takes messages.
 func open(t *testing.T, client pubsubpb.SubscriberClient, subscription string) puller {
 	t.Helper()
@@ -69,7 +60,7 @@ func (p puller) read(name string, arrived chan<- string) {
 func TestStreamsTakeTurns(t *testing.T) {
 	t.Parallel()
 	b := startPubSub(t)
-	client, subscription := b.subscribe(t)
+	client, subscription := b.subscribe(t, &pubsubpb.Subscription{AckDeadlineSeconds: 600})
 	arrived := make(chan string, 100)
 	pullers := map[string]puller{}
 	for i := range 4 {
@@ -98,7 +89,7 @@ func TestStreamsTakeTurns(t *testing.T) {
 func TestARestingStreamAnswersPings(t *testing.T) {
 	t.Parallel()
 	b := startPubSub(t)
-	client, subscription := b.subscribe(t)
+	client, subscription := b.subscribe(t, &pubsubpb.Subscription{AckDeadlineSeconds: 600})
 	first, second := open(t, client, subscription), open(t, client, subscription)
 	require.NoError(t, b.publish(t.Context(), "x"))
 	_, err := first.Recv()
@@ -114,7 +105,7 @@ func TestARestingStreamAnswersPings(t *testing.T) {
 func TestAStuckReaderHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	b := startPubSub(t)
-	client, subscription := b.subscribe(t)
+	client, subscription := b.subscribe(t, &pubsubpb.Subscription{AckDeadlineSeconds: 600})
 	open(t, client, subscription)
 	reader, arrived := open(t, client, subscription), make(chan string, 100)
 	go reader.read("reader", arrived)

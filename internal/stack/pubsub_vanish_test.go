@@ -8,21 +8,13 @@ import (
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 )
 
 // Receivers that vanish right after a keep-alive must not take the whole server with them.
 func TestPubSubSurvivesReceiversThatVanish(t *testing.T) {
 	t.Parallel()
 	b := startPubSub(t)
-	conn, err := grpc.NewClient(b.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
-	defer func() { require.NoError(t, conn.Close()) }()
-	subscriber := pubsubpb.NewSubscriberClient(conn)
-	name := "projects/" + b.Project + "/subscriptions/s"
-	_, err = subscriber.CreateSubscription(t.Context(), &pubsubpb.Subscription{Name: name, Topic: b.topic})
-	require.NoError(t, err)
+	subscriber, name := b.subscribe(t, &pubsubpb.Subscription{})
 
 	var wg sync.WaitGroup
 	for range 300 {
