@@ -54,21 +54,22 @@ test: setup ## run the whole suite against real PostgreSQL and Redis (TEST_PKGS=
 # What the proof runs on: the program with its failpoints, and the tools around it. See docs/torture.md.
 SEED ?= 1
 DURATION ?= 3m
+RATE ?= 300
 TORTURE_ARGS ?=
 MUTANTS ?=
 SCORES ?=
 SCORE_ARGS ?=
 
 .PHONY: torture
-torture: ## run everything under faults and check the invariants (SEED=…, DURATION=…)
+torture: ## run everything under faults and check the invariants (SEED=…, DURATION=…, RATE=…)
 	@scripts/setup.sh torture
 	$(GO) build -trimpath -tags failpoints -o $(BIN)/outboxctl-failpoints .
 	$(GO) build -trimpath -tags failpoints -o $(BIN)/torture ./tools/torture
-	$(BIN)/torture -program $(BIN)/outboxctl-failpoints -seed $(SEED) -duration $(DURATION) $(TORTURE_ARGS)
+	$(BIN)/torture -program $(BIN)/outboxctl-failpoints -seed $(SEED) -duration $(DURATION) -rate $(RATE) $(TORTURE_ARGS)
 
 .PHONY: torture-short
 torture-short: ## the torture run of the pipeline: three minutes, once more should the machine have been too busy
-	@$(MAKE) --no-print-directory torture DURATION=3m TORTURE_ARGS="-tries 2"
+	@$(MAKE) --no-print-directory torture DURATION=3m RATE=100 TORTURE_ARGS="-tries 2"
 
 .PHONY: mutants
 mutants: ## plant known bugs one by one; each must be found (MUTANTS="name …")

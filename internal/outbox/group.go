@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/failpoint"
@@ -116,6 +117,14 @@ func (d *Dispatcher) judge(g *group, results []Result) judgement {
 
 func (d *Dispatcher) judgeFailure(topic string, row *Claimed, err error, v *Verdicts) Attempt {
 	a := Attempt{Row: row, Topic: topic, Outcome: OutcomeFailed, Number: row.AttemptCount + 1, Err: err}
+	if errors.Is(err, errUnjudged) {
+		// Its neighbours' fault. Some of them have their verdict now, so the next
+		// round is shorter.
+		a.Outcome, a.Number = OutcomeReleased, row.AttemptCount
+		a.Delay = d.cfg.Backoff.Delay(1, d.cfg.Random())
+		v.Failed = append(v.Failed, Failed{Key: row.Key, Error: storedError(err), Free: true, Delay: a.Delay})
+		return a
+	}
 	switch ClassOf(err) {
 	case Misconfigured:
 		a.Outcome, a.Number = OutcomeReleased, row.AttemptCount

@@ -1,6 +1,14 @@
 package outbox
 
-import "context"
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// errUnjudged is the error of a message whose request was refused because of
+// another one, and for which no time was left to ask again.
+var errUnjudged = errors.New("refused together with another message, and no time was left to tell whose fault it was")
 
 // Isolate sends msgs and, where the broker refuses the request as a whole,
 // halves it until the message to blame stands alone. send performs one
@@ -8,9 +16,11 @@ import "context"
 // with several messages proves nothing about any one of them; one with a
 // single message does.
 //
-// The culprit of n messages costs about 2·log2(n) further requests, one after
-// the other. When ctx ends first, what has no verdict of its own comes back
-// as retryable: nobody is blamed for running out of time.
+// The culprit of n messages costs about 2·log2(n) further requests. Both halves
+// are asked at the same time: with a dozen culprits in a thousand messages, one
+// after the other, all of them would run out of time because of the few. When
+// ctx ends first, what has no verdict of its own comes back as retryable, with
+// errUnjudged: nobody is blamed for running out of time.
 func Isolate(ctx context.Context, msgs []Message, send func(context.Context, []Message) []Result) []Result {
 	results := send(ctx, msgs)
 	if len(msgs) < 2 || !anyRejected(results) {
@@ -29,10 +39,11 @@ func Isolate(ctx context.Context, msgs []Message, send func(context.Context, []M
 		mid := len(suspects) / 2
 		halves = [][]int{suspects[:mid], suspects[mid:]}
 	}
+	var wg sync.WaitGroup
 	for _, half := range halves {
 		if err := ctx.Err(); err != nil {
 			for _, i := range half {
-				results[i] = Result{Err: NewFailure(codeDeadlineExceeded, err)}
+				results[i] = Result{Err: NewFailure(codeDeadlineExceeded, errors.Join(errUnjudged, err))}
 			}
 			continue
 		}
@@ -40,10 +51,13 @@ func Isolate(ctx context.Context, msgs []Message, send func(context.Context, []M
 		for j, i := range half {
 			part[j] = msgs[i]
 		}
-		for j, r := range Isolate(ctx, part, send) {
-			results[half[j]] = r
-		}
+		wg.Go(func() {
+			for j, r := range Isolate(ctx, part, send) {
+				results[half[j]] = r
+			}
+		})
 	}
+	wg.Wait()
 	return results
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -34,8 +36,11 @@ func TestIsolateBlamesOnlyTheCulprits(t *testing.T) {
 			for i := range msgs {
 				msgs[i].EventID = fmt.Sprint(i)
 			}
+			var mu sync.Mutex
 			calls, stored := 0, map[string]int{}
 			results := Isolate(t.Context(), msgs, func(_ context.Context, part []Message) []Result {
+				mu.Lock()
+				defer mu.Unlock()
 				calls++
 				out := make([]Result, len(part))
 				for _, m := range part {
@@ -68,6 +73,42 @@ func TestIsolateBlamesOnlyTheCulprits(t *testing.T) {
 			require.LessOrEqual(t, calls, tc.most)
 		})
 	}
+}
+
+// A request of each half waits for one of the other: asked one after the other
+// they would never come back.
+func TestIsolateAsksBothHalvesAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		meet := make(chan struct{})
+		refused := Result{Err: NewFailure(codeInvalidArgument, errors.New("bad message"))}
+		results := Isolate(t.Context(), []Message{{EventID: "a"}, {EventID: "b"}}, func(_ context.Context, part []Message) []Result {
+			if len(part) == 2 {
+				return []Result{refused, refused}
+			}
+			select {
+			case meet <- struct{}{}:
+			case <-meet:
+			}
+			return []Result{{MessageID: part[0].EventID}}
+		})
+		require.Equal(t, []Result{{MessageID: "a"}, {MessageID: "b"}}, results)
+	})
+}
+
+// Who was refused for a neighbour's fault, and not asked again in time, loses
+// nothing by it.
+func TestTheUnjudgedAreNotCharged(t *testing.T) {
+	t.Parallel()
+	d := &Dispatcher{cfg: Config{}.withDefaults()}
+	row := &Claimed{Key: Key{ID: "a"}, AttemptCount: d.cfg.MaxAttempts - 1}
+	var v Verdicts
+	a := d.judgeFailure("domain", row, NewFailure(codeDeadlineExceeded, errUnjudged), &v)
+	require.Equal(t, OutcomeReleased, a.Outcome)
+	require.Empty(t, v.Dead)
+	require.Len(t, v.Failed, 1)
+	require.True(t, v.Failed[0].Free)
+	require.Positive(t, v.Failed[0].Delay)
 }
 
 func TestIsolateOutOfTimeBlamesNobody(t *testing.T) {
