@@ -50,10 +50,24 @@ func (d *Dispatcher) claim(p ClaimParams, sweep bool) ([]Claimed, error) {
 	if len(rows) > 0 {
 		failpoint.Hit(failpoint.Claimed)
 	}
+	if n := deaths(rows); n > 0 {
+		d.flight.narrow(n, now.Add(d.cfg.Lease))
+	}
 	if err == nil && p.Only == nil {
 		d.cursor.done(now, sweep, p.cutShort(rows), rows, now.Sub(started))
 	}
 	return rows, err
+}
+
+// deaths is how many holders the unluckiest row has outlived, at most: some of
+// its attempts may have failed in another way.
+func deaths(rows []Claimed) (most int) {
+	for i := range rows {
+		if rows[i].Expired {
+			most = max(most, rows[i].AttemptCount)
+		}
+	}
+	return most
 }
 
 // launch sends rows claimed at started on their way, or, when the dispatcher is

@@ -65,7 +65,7 @@ func New(cfg Config, store Store, publisher Publisher, catalogue Catalogue, obse
 	}
 	d := &Dispatcher{
 		cfg: cfg, store: store, publisher: publisher, catalogue: catalogue, observe: observe, waker: waker,
-		flight:  newFlight(cfg.MaxInFlight, cfg.MaxInFlightBytes),
+		flight:  newFlight(cfg.MaxInFlight, cfg.MaxInFlightBytes, cfg.BatchSize),
 		sizer:   newSizer(cfg.BatchSize),
 		board:   newBoard(catalogue, cfg.EventTypes),
 		settler: newSettler(cfg, store, observe),

@@ -158,7 +158,8 @@ func (s *memTable) beginClaim(owner string, p ClaimParams) (tx *memTx, got *leas
 	}
 	tx.commit = func() {
 		for _, r := range tx.locked {
-			if r.locked {
+			r.Expired = r.locked
+			if r.Expired {
 				r.AttemptCount++
 				r.lastError = "lease expired"
 				got.charged[r.ID] = true

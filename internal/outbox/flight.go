@@ -3,19 +3,29 @@ package outbox
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // flight counts rows and payload bytes between claim and settle, in total and
 // per topic, and makes claims wait while there are too many.
+//
+// It is narrowed while publishers keep dying. Whoever dies costs every row it
+// holds an attempt, so a publisher that holds thousands and is killed again and
+// again, by its platform or by one of those rows, would bury them all.
 type flight struct {
 	maxRows  int
 	maxBytes int64
+	// narrowest is how few rows in flight caution comes down to.
+	narrowest int
 
 	mu      sync.Mutex
 	rows    int
 	bytes   int64
 	byTopic map[string]room
 	freed   chan struct{}
+	// narrowed is the bound in place of maxRows until wide.
+	narrowed int
+	wide     time.Time
 }
 
 // room is a part of the flight.
@@ -24,9 +34,9 @@ type room struct {
 	bytes int64
 }
 
-func newFlight(maxRows int, maxBytes int64) *flight {
+func newFlight(maxRows int, maxBytes int64, narrowest int) *flight {
 	return &flight{
-		maxRows: maxRows, maxBytes: maxBytes,
+		maxRows: maxRows, maxBytes: maxBytes, narrowest: min(narrowest, maxRows),
 		byTopic: map[string]room{},
 		freed:   make(chan struct{}),
 	}
@@ -41,7 +51,8 @@ func share[N int | int64](whole N) N { return max(whole/8, 1) }
 func (f *flight) reserve(ctx context.Context, want int) (room, error) {
 	for {
 		f.mu.Lock()
-		r := room{min(want, f.maxRows-f.rows, share(f.maxRows)), min(f.maxBytes-f.bytes, share(f.maxBytes))}
+		bound := f.boundLocked(time.Now())
+		r := room{min(want, bound-f.rows, share(bound)), min(f.maxBytes-f.bytes, share(f.maxBytes))}
 		if r.rows > 0 && r.bytes > 0 {
 			f.rows += r.rows
 			f.bytes += r.bytes
@@ -97,7 +108,27 @@ func (f *flight) crowded(topic string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.byTopic[topic]
-	return t.rows > f.maxRows/2 || t.bytes > f.maxBytes/2
+	return t.rows > f.boundLocked(time.Now())/2 || t.bytes > f.maxBytes/2
+}
+
+// narrow halves the bound once for every holder a row has outlived, for the
+// time given: a first death changes little, and rows that have outlived many
+// are almost alone, so that the next death costs few others an attempt.
+func (f *flight) narrow(deaths int, until time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	bound := max(f.maxRows>>min(deaths, 30), f.narrowest)
+	if time.Now().Before(f.wide) {
+		bound = min(bound, f.narrowed)
+	}
+	f.narrowed, f.wide = bound, until
+}
+
+func (f *flight) boundLocked(now time.Time) int {
+	if now.Before(f.wide) {
+		return f.narrowed
+	}
+	return f.maxRows
 }
 
 func (f *flight) load() (rows int, bytes int64) {

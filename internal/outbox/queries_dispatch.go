@@ -59,7 +59,7 @@ const dueRows = `
 //	$6 limit, $7 bytes, $8 owner, $9 lease in milliseconds
 const claimSQL = `
 WITH candidates AS MATERIALIZED (
-    SELECT id, seq,
+    SELECT id, locked_by,
            CASE WHEN pg_column_compression(payload_json) IS NULL
                 THEN pg_column_size(payload_json)
                 ELSE octet_length(payload_json::text)
@@ -70,21 +70,22 @@ WITH candidates AS MATERIALIZED (
      LIMIT $6
        FOR UPDATE SKIP LOCKED
 ), picked AS (
-    SELECT id
-      FROM (SELECT id, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM candidates) AS running
+    SELECT id, locked_by AS last_owner
+      FROM (SELECT id, locked_by, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM candidates) AS running
      WHERE before < $7::bigint
 )
 UPDATE outbox_events AS e
    SET locked_by     = $8::text::uuid,
        locked_until  = now() + $9::bigint * interval '1 millisecond',
-       attempt_count = e.attempt_count + (e.locked_by IS NOT NULL)::int,
-       last_error    = CASE WHEN e.locked_by IS NULL THEN e.last_error
-                            ELSE 'lease of publisher ' || e.locked_by || ' expired without a verdict' END,
+       attempt_count = e.attempt_count + (last_owner IS NOT NULL)::int,
+       last_error    = CASE WHEN last_owner IS NULL THEN e.last_error
+                            ELSE 'lease of publisher ' || last_owner || ' expired without a verdict' END,
        updated_at    = now()
   FROM picked
  WHERE e.id = picked.id
 RETURNING e.id::text, e.locked_until, e.seq, e.event_type::text, e.aggregate_type::text, e.aggregate_id::text,
-          e.payload_json::text, e.headers::text, e.created_at, e.attempt_count, coalesce(e.max_attempts, 0)`
+          e.payload_json::text, e.headers::text, e.created_at, e.attempt_count, coalesce(e.max_attempts, 0),
+          last_owner IS NOT NULL`
 
 // dueSQL asks whether a claim would find anything. It locks nothing. The order
 // and the limit are what keeps it on the claim index: EXISTS would drop them

@@ -31,6 +31,8 @@ type Claimed struct {
 	// AttemptCount counts failed attempts, including the one this claim
 	// charged when it took over an expired lease.
 	AttemptCount int
+	// Expired says that this claim took over an expired lease.
+	Expired bool
 	// MaxAttempts overrides the configured maximum for this row; 0 does not.
 	MaxAttempts int
 }

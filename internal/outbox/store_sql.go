@@ -99,7 +99,7 @@ func collectClaimed(found pgx.Rows, limit int) ([]Claimed, error) {
 		var r Claimed
 		var headers *string
 		if err := found.Scan(&r.ID, &r.Until, &r.Seq, &r.EventType, &r.AggregateType, &r.AggregateID,
-			&r.Payload, &headers, &r.CreatedAt, &r.AttemptCount, &r.MaxAttempts); err != nil {
+			&r.Payload, &headers, &r.CreatedAt, &r.AttemptCount, &r.MaxAttempts, &r.Expired); err != nil {
 			return nil, err
 		}
 		if headers != nil {

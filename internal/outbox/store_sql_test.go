@@ -205,6 +205,8 @@ func TestSettleIsFencedByTheLease(t *testing.T) {
 	// The same publisher takes it again: its former self must not settle either.
 	again := mustClaim(t, zombie, claimAll(1))[0]
 	require.Equal(t, 1, again.AttemptCount, "an expired lease is a failed attempt")
+	require.False(t, old.Expired)
+	require.True(t, again.Expired)
 	for _, v := range everyVerdict(old) {
 		got, err := zombie.Settle(t.Context(), v)
 		require.NoError(t, err)
