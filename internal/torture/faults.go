@@ -15,6 +15,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/failpoint"
 	"github.com/outboxctl/outboxctl/internal/torture/history"
+	"github.com/outboxctl/outboxctl/internal/torture/rig"
 )
 
 // reach is how long an armed process has to get to its failpoint.
@@ -36,7 +37,7 @@ type injector struct {
 func (in *injector) run(ctx context.Context, faults []planned) {
 	start := time.Now()
 	for _, f := range faults {
-		if !pause(ctx, time.Until(start.Add(f.at))) {
+		if !rig.Pause(ctx, time.Until(start.Add(f.at))) {
 			break
 		}
 		in.wait.Go(func() { in.inject(ctx, f) })
@@ -118,9 +119,9 @@ func (in *injector) harmProcess(ctx context.Context, p *process, f planned) erro
 		// Slower than the publisher's patience: what it leaves behind may still be stored.
 		in.broker.set(trouble{delay: shutdownTimeout + 500*time.Millisecond, share: 1})
 		defer in.broker.set(trouble{})
-		pause(ctx, time.Second)
+		rig.Pause(ctx, time.Second)
 		p.signal(syscall.SIGTERM)
-		pause(ctx, f.lasts)
+		rig.Pause(ctx, f.lasts)
 		return nil
 	case stopPublisher:
 		return in.freeze(ctx, p, f.lasts)
@@ -162,11 +163,11 @@ func (in *injector) freeze(ctx context.Context, p *process, lasts time.Duration)
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%s was not reached", failpoint.Acknowledged)
 		}
-		if !pause(ctx, 20*time.Millisecond) {
+		if !rig.Pause(ctx, 20*time.Millisecond) {
 			break
 		}
 	}
-	pause(ctx, lasts)
+	rig.Pause(ctx, lasts)
 	p.signal(syscall.SIGCONT) // and it lives on
 	return nil
 }
@@ -191,7 +192,7 @@ func (in *injector) harmPostgres(ctx context.Context, f planned) error {
 			return err
 		}
 		_, err := in.truth.Exec(ctx, `SELECT pg_reload_conf()`)
-		pause(ctx, f.lasts)
+		rig.Pause(ctx, f.lasts)
 		ctx := context.WithoutCancel(ctx)
 		if _, reset := in.truth.Exec(ctx, `ALTER SYSTEM RESET default_transaction_read_only`); reset != nil {
 			return reset
@@ -220,7 +221,7 @@ func (in *injector) hold(ctx context.Context, lasts time.Duration, statements ..
 			return err
 		}
 	}
-	pause(ctx, lasts)
+	rig.Pause(ctx, lasts)
 	_, err = conn.Exec(context.WithoutCancel(ctx), `ROLLBACK`)
 	return err
 }
@@ -240,7 +241,7 @@ func (in *injector) harmNetwork(ctx context.Context, f planned) error {
 		d.Type, d.Attributes = "limit_data", map[string]any{"bytes": 1 + in.drawn(5000)}
 	}
 	err := n.add(d)
-	pause(ctx, f.lasts)
+	rig.Pause(ctx, f.lasts)
 	n.clear(context.WithoutCancel(ctx))
 	return err
 }
@@ -250,7 +251,7 @@ func (in *injector) harmRedis(ctx context.Context, f planned) error {
 		if err := in.redis.Kill(); err != nil {
 			return err
 		}
-		pause(ctx, f.lasts)
+		rig.Pause(ctx, f.lasts)
 		return in.redis.Restart(context.WithoutCancel(ctx))
 	}
 	opts, err := redis.ParseURL(in.redis.URL())
@@ -265,7 +266,7 @@ func (in *injector) harmRedis(ctx context.Context, f planned) error {
 	if err := client.ConfigSet(ctx, "maxmemory", "1").Err(); err != nil {
 		return err
 	}
-	pause(ctx, f.lasts)
+	rig.Pause(ctx, f.lasts)
 	return client.ConfigSet(context.WithoutCancel(ctx), "maxmemory", "0").Err()
 }
 
@@ -273,7 +274,7 @@ func (in *injector) harmBroker(ctx context.Context, f planned) error {
 	switch f.kind {
 	case awayBroker:
 		in.broker.Disconnect()
-		pause(ctx, f.lasts)
+		rig.Pause(ctx, f.lasts)
 		return in.broker.Reconnect()
 	case lostBroker:
 		in.broker.set(trouble{lost: true, share: 0.5})
@@ -282,7 +283,7 @@ func (in *injector) harmBroker(ctx context.Context, f planned) error {
 	default:
 		in.broker.set(trouble{code: codeNamed(f.detail), share: 1})
 	}
-	pause(ctx, f.lasts)
+	rig.Pause(ctx, f.lasts)
 	in.broker.set(trouble{})
 	return nil
 }

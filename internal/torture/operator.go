@@ -9,6 +9,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/failpoint"
 	"github.com/outboxctl/outboxctl/internal/torture/history"
+	"github.com/outboxctl/outboxctl/internal/torture/rig"
 )
 
 // operator is somebody who cannot keep their hands off while everything burns.
@@ -27,7 +28,7 @@ type crash struct {
 
 // run works until ctx ends.
 func (o *operator) run(ctx context.Context) {
-	for pause(ctx, time.Duration(400+o.random.IntN(1200))*time.Millisecond) {
+	for rig.Pause(ctx, time.Duration(400+o.random.IntN(1200))*time.Millisecond) {
 		select {
 		case c := <-o.crashes:
 			c.done <- o.die(ctx, c.point)
@@ -94,7 +95,7 @@ func (o *operator) die(ctx context.Context, point string) error {
 		if c.Exit == -1 {
 			return nil
 		}
-		pause(ctx, 500*time.Millisecond)
+		rig.Pause(ctx, 500*time.Millisecond)
 	}
 	return fmt.Errorf("no command reached %s", point)
 }

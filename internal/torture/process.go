@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -33,8 +32,8 @@ type process struct {
 	rec  *history.Recorder
 
 	mu      sync.Mutex
-	cmd     *exec.Cmd
-	done    chan struct{} // closed when the present instance has ended
+	now     *rig.Child    // the present instance
+	done    chan struct{} // closed when its end was noted
 	arm     string        // failpoint of the next instance
 	asked   bool          // the present instance was told to end
 	crashes int           // how many instances died in their failpoint
@@ -49,9 +48,11 @@ func startProcess(rec *history.Recorder, dir, name string, env []string, args ..
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	p := &process{name: name, args: args, env: env, log: log, rec: rec, stopped: make(chan struct{})}
-	started := make(chan error)
-	go p.supervise(started)
-	return p, <-started
+	if err := p.start(); err != nil {
+		return nil, err
+	}
+	go p.supervise()
+	return p, nil
 }
 
 func (p *process) start() error {
@@ -62,41 +63,31 @@ func (p *process) start() error {
 	if p.arm != "" {
 		cmd.Env = append(append([]string{}, p.env...), failpoint.Env+"="+p.arm)
 	}
-	// Should the harness be killed, nothing stays behind.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	rig.DieWithParent(cmd.SysProcAttr)
-	if err := cmd.Start(); err != nil {
+	child, err := rig.Start(cmd)
+	if err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
-	p.cmd, p.done, p.asked = cmd, make(chan struct{}), false
-	p.rec.Add(history.Process{At: time.Now(), Name: p.name, PID: cmd.Process.Pid, Event: "started", Failpoint: pointOf(p.arm)})
+	p.now, p.done, p.asked = child, make(chan struct{}), false
+	p.rec.Add(history.Process{At: time.Now(), Name: p.name, PID: child.PID(), Event: "started", Failpoint: pointOf(p.arm)})
 	return nil
 }
 
-// supervise starts an instance, waits for it and starts the next. It keeps its thread: the kernel ties a child's death
-// signal to the thread that forked it.
-func (p *process) supervise(started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+// supervise waits for an instance and starts the next.
+func (p *process) supervise() {
 	defer close(p.stopped)
-	err := p.start()
-	started <- err
-	if err != nil {
-		return
-	}
 	for {
 		began := time.Now()
 		p.mu.Lock()
-		cmd, done, armed := p.cmd, p.done, p.arm
+		child, done, armed := p.now, p.done, p.arm
 		p.mu.Unlock()
-		_ = cmd.Wait() // how it ended is in its state
+		<-child.Done
 		p.mu.Lock()
 		if p.asked {
 			armed = "" // we were quicker than the failpoint
 		}
-		crashed := armed != "" && killed(cmd)
+		crashed := armed != "" && child.Killed()
 		p.rec.Add(history.Process{
-			At: time.Now(), Name: p.name, PID: cmd.Process.Pid, Event: "exited", Exit: exitText(cmd), Failpoint: pointOf(armed),
+			At: time.Now(), Name: p.name, PID: child.PID(), Event: "exited", Exit: child.Exit(), Failpoint: pointOf(armed),
 			Unexpected: !p.asked && !crashed && time.Since(began) > matured,
 		})
 		p.arm = ""
@@ -124,18 +115,18 @@ func (p *process) signal(sig syscall.Signal) {
 	if sig == syscall.SIGKILL || sig == syscall.SIGTERM {
 		p.asked = true
 	}
-	_ = p.cmd.Process.Signal(sig) // it may have ended meanwhile
+	p.now.Signal(sig)
 }
 
 // armNext kills the present instance and has the next one meet a failpoint. The channel it returns is closed when that
 // instance has ended.
 func (p *process) armNext(ctx context.Context, spec string) (<-chan struct{}, error) {
 	p.mu.Lock()
-	done, pid := p.done, p.cmd.Process.Pid
+	last, done := p.now, p.done
 	p.mu.Unlock()
 	p.signal(syscall.SIGKILL)
 	if err := within(ctx, done, 10*time.Second); err != nil {
-		return nil, fmt.Errorf("end %s (%d): %w", p.name, pid, err)
+		return nil, fmt.Errorf("end %s (%d): %w", p.name, last.PID(), err)
 	}
 	// The supervisor is in its pause, or has just begun it.
 	p.mu.Lock()
@@ -143,12 +134,12 @@ func (p *process) armNext(ctx context.Context, spec string) (<-chan struct{}, er
 	p.mu.Unlock()
 	for {
 		p.mu.Lock()
-		next, fresh := p.done, p.cmd.Process.Pid != pid
+		next, done := p.now, p.done
 		p.mu.Unlock()
-		if fresh {
-			return next, nil
+		if next != last {
+			return done, nil
 		}
-		if !pause(ctx, 10*time.Millisecond) {
+		if !rig.Pause(ctx, 10*time.Millisecond) {
 			return nil, ctx.Err()
 		}
 	}
@@ -190,7 +181,7 @@ func (p *process) stop(ctx context.Context, patience time.Duration) error {
 func (p *process) standsStill() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return rig.StandsStill(p.cmd.Process.Pid)
+	return p.now.StandsStill()
 }
 
 // pointOf is the failpoint a process is to die in, if any: one that it only stops in is not.
@@ -200,18 +191,6 @@ func pointOf(spec string) string {
 		return ""
 	}
 	return name
-}
-
-func killed(cmd *exec.Cmd) bool {
-	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
-}
-
-func exitText(cmd *exec.Cmd) string {
-	if killed(cmd) {
-		return "killed"
-	}
-	return cmd.ProcessState.String()
 }
 
 var errTimedOut = errors.New("timed out")
@@ -227,17 +206,5 @@ func within(ctx context.Context, done <-chan struct{}, limit time.Duration) erro
 		return ctx.Err()
 	case <-timer.C:
 		return errTimedOut
-	}
-}
-
-// pause waits, and says whether it did so to the end.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }

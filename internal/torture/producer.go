@@ -14,6 +14,7 @@ import (
 	"github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/torture/history"
+	"github.com/outboxctl/outboxctl/internal/torture/rig"
 )
 
 // The ways of a producer's transaction.
@@ -36,7 +37,7 @@ type quota struct {
 // wait returns when the next transaction is due, and says whether ctx let it.
 func (q *quota) wait(ctx context.Context) bool {
 	for float64(q.done.Load()) >= time.Since(q.since).Seconds()*float64(q.rate) {
-		if !pause(ctx, 5*time.Millisecond) {
+		if !rig.Pause(ctx, 5*time.Millisecond) {
 			return false
 		}
 	}
@@ -64,7 +65,7 @@ func (p *producer) run(ctx context.Context) {
 			if conn, err = p.connect(work); err != nil {
 				cancel()
 				conn = nil
-				pause(ctx, 100*time.Millisecond)
+				rig.Pause(ctx, 100*time.Millisecond)
 				continue
 			}
 		}
@@ -151,7 +152,7 @@ func (p *producer) perform(ctx, work context.Context, conn *pgx.Conn, t *history
 		return history.RolledBack, nil
 	case howLate:
 		// Locked aggregates wait with it, as they do in life.
-		pause(ctx, time.Duration(1+p.source.random.IntN(4))*time.Second)
+		rig.Pause(ctx, time.Duration(1+p.source.random.IntN(4))*time.Second)
 	}
 	return committed(tx.Commit(work)), retracted
 }

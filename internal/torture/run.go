@@ -13,6 +13,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/failpoint"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/torture/history"
+	"github.com/outboxctl/outboxctl/internal/torture/rig"
 )
 
 // HistoryFile is the name of the history in Config.Dir.
@@ -83,12 +84,12 @@ func (t *torture) perform(ctx context.Context) error {
 	operator := t.startOperator(producing)
 	t.startProducers(producing)
 	_, _ = fmt.Fprintf(t.cfg.Log, "seed %d: %s at %d events/s, the database's clock is off by %s\n", t.cfg.Seed, t.cfg.Duration, t.cfg.Rate, t.skew.Round(time.Millisecond))
-	pause(ctx, 3*time.Second) // under load, before the first fault
+	rig.Pause(ctx, 3*time.Second) // under load, before the first fault
 	first := t.measure(ctx)
 
 	in := &injector{world: t.world, random: t.random(4), operator: operator, busy: map[string]*sync.Mutex{}}
 	in.run(ctx, plan(t.cfg))
-	pause(ctx, time.Until(t.run.Started.Add(t.cfg.Duration)))
+	rig.Pause(ctx, time.Until(t.run.Started.Add(t.cfg.Duration)))
 	endProducing()
 	t.producing.Wait()
 	t.operating.Wait()
@@ -126,7 +127,7 @@ func (t *torture) settle(ctx context.Context, sh shell, first map[string]int) er
 	}
 	t.run.LastFault = time.Now()
 	_, _ = fmt.Fprintf(t.cfg.Log, "faults and producers are done; %s until the outbox must be empty\n", lease+quiet)
-	pause(ctx, lease+quiet)
+	rig.Pause(ctx, lease+quiet)
 	if err := t.compareStats(ctx, sh); err != nil {
 		return err
 	}
@@ -174,7 +175,7 @@ func (t *torture) replayHealed(ctx context.Context, sh shell) error {
 			sh.run(ctx, "", "", "dlq restore", append(slices.Clone(chunk), "--yes", "--reason", "healed")...)
 			sh.run(ctx, "", "", "dlq replay", append(slices.Clone(chunk), "--yes", "--reason", "healed")...)
 		}
-		pause(ctx, 500*time.Millisecond)
+		rig.Pause(ctx, 500*time.Millisecond)
 	}
 	return errors.New("healed events keep dying")
 }
@@ -194,7 +195,7 @@ func (t *torture) awaitConsumers(ctx context.Context) error {
 		if example >= want && worker >= want {
 			return nil
 		}
-		if !pause(ctx, time.Second) {
+		if !rig.Pause(ctx, time.Second) {
 			return ctx.Err()
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/failpoint"
 	"github.com/outboxctl/outboxctl/internal/torture/history"
+	"github.com/outboxctl/outboxctl/internal/torture/rig"
 )
 
 // shell runs outboxctl as a person at a prompt would.
@@ -100,6 +101,6 @@ func (s *shell) script(ctx context.Context, source *source) {
 		t.Ended = c.Ended
 		t.Outcome = said(c)
 		s.rec.Add(t)
-		pause(ctx, time.Duration(500+source.random.IntN(1500))*time.Millisecond)
+		rig.Pause(ctx, time.Duration(500+source.random.IntN(1500))*time.Millisecond)
 	}
 }

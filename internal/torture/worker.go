@@ -13,6 +13,7 @@ import (
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/failpoint"
+	"github.com/outboxctl/outboxctl/internal/torture/rig"
 )
 
 // workerStreams is what it takes to receive faster than the fake's one message per stream and 10 ms.
@@ -47,7 +48,7 @@ func Work(ctx context.Context) error {
 			handle(ctx, guard, pool, m)
 		})
 		if err != nil {
-			pause(ctx, 200*time.Millisecond) // the broker is away
+			rig.Pause(ctx, 200*time.Millisecond) // the broker is away
 		}
 	}
 	if errors.Is(err, context.Canceled) {
@@ -68,7 +69,7 @@ func handle(ctx context.Context, guard *consume.Guard, pool *pgxpool.Pool, m *pu
 			m.Ack()
 			return
 		}
-		if !pause(ctx, 300*time.Millisecond) {
+		if !rig.Pause(ctx, 300*time.Millisecond) {
 			m.Nack()
 			return
 		}

@@ -28,7 +28,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/torture"
 	"github.com/outboxctl/outboxctl/internal/torture/check"
-	"github.com/outboxctl/outboxctl/internal/torture/history"
+	"github.com/outboxctl/outboxctl/internal/torture/rig"
 	"github.com/outboxctl/outboxctl/internal/torture/score"
 )
 
@@ -132,14 +132,11 @@ func record(ctx context.Context, board string, seed uint64, planted int, survive
 
 // hunt builds a mutant, tortures it and looks for what it should break.
 func (h hunt) hunt(ctx context.Context, m mutant) (verdict string, killed bool, err error) {
-	dir, err := os.MkdirTemp("", "outboxctl-mutant-*")
+	dir, err := rig.StateDir("")
 	if err != nil {
 		return "", false, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // the servers' unprivileged user has to enter it
-		return "", false, err
-	}
 	if err := build(ctx, dir, m); err != nil {
 		return "", false, err
 	}
@@ -148,7 +145,7 @@ func (h hunt) hunt(ctx context.Context, m mutant) (verdict string, killed bool, 
 		"-duration", h.duration.String(), "-patience", max(m.patience, time.Second).String(), "-only", or(m.faults, "none")}
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, "torture"), args...)
 	said, runErr := cmd.CombinedOutput() // it fails when it finds something, which is what is hoped for
-	report, err := judge(filepath.Join(dir, "run", "1", torture.HistoryFile))
+	report, err := check.File(filepath.Join(dir, "run", "1", torture.HistoryFile))
 	if err != nil {
 		return "", false, fmt.Errorf("%w: %w: %s", err, runErr, said)
 	}
@@ -172,22 +169,6 @@ func or(text, otherwise string) string {
 		return otherwise
 	}
 	return text
-}
-
-func judge(path string) (check.Report, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return check.Report{}, err
-	}
-	defer func() { _ = file.Close() }()
-	h, err := history.Read(file)
-	if err != nil {
-		return check.Report{}, err
-	}
-	if h.Run.Ended.IsZero() {
-		return check.Report{}, errors.New("the run did not come to its end")
-	}
-	return check.Check(h), nil
 }
 
 // build builds the program and its tormentor with the bug in them, from sources that are replaced for the compiler only.

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/outboxctl/outboxctl/internal/torture/rig"
 	"github.com/outboxctl/outboxctl/internal/torture/score"
 )
 
@@ -50,13 +51,9 @@ func run(ctx context.Context, args []string, out, talk io.Writer) (err error) {
 		return err
 	}
 	if s.FakeTime == "" {
-		found, _ := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1") // fails only on a malformed pattern
-		s.FakeTime = strings.Join(found[:min(1, len(found))], "")
+		s.FakeTime = rig.FakeTime()
 	}
-	if s.Dir, err = os.MkdirTemp("", "outboxctl-score-*"); err != nil {
-		return err
-	}
-	if err := os.Chmod(s.Dir, 0o755); err != nil { //nolint:gosec // the servers' unprivileged user has to enter it
+	if s.Dir, err = rig.StateDir(""); err != nil {
 		return err
 	}
 	if s.Keep {

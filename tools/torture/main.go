@@ -21,7 +21,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/torture"
 	"github.com/outboxctl/outboxctl/internal/torture/check"
-	"github.com/outboxctl/outboxctl/internal/torture/history"
+	"github.com/outboxctl/outboxctl/internal/torture/rig"
 	"github.com/outboxctl/outboxctl/internal/torture/score"
 )
 
@@ -81,18 +81,18 @@ func inflict(ctx context.Context, args []string, out, talk io.Writer) error {
 	if cfg.Program, err = filepath.Abs(cfg.Program); err != nil {
 		return err
 	}
-	if cfg.Dir, err = stateDir(cfg.Dir); err != nil {
+	if cfg.Dir, err = rig.StateDir(cfg.Dir); err != nil {
 		return err
 	}
 	if cfg.FakeTime == "" {
-		cfg.FakeTime = findFakeTime()
+		cfg.FakeTime = rig.FakeTime()
 	}
 	if cfg.FakeTime == "" {
 		fmt.Fprintln(talk, "libfaketime is not installed: the database's clock will be right, which proves less")
 	}
 	err = errInvalid
 	for root, try := cfg.Dir, 1; try <= *tries && errors.Is(err, errInvalid); try++ {
-		if cfg.Dir, err = stateDir(filepath.Join(root, strconv.Itoa(try))); err != nil {
+		if cfg.Dir, err = rig.StateDir(filepath.Join(root, strconv.Itoa(try))); err != nil {
 			return err
 		}
 		var path string
@@ -111,28 +111,6 @@ func inflict(ctx context.Context, args []string, out, talk io.Writer) error {
 	return os.RemoveAll(filepath.Dir(cfg.Dir))
 }
 
-// stateDir makes a folder that the servers' unprivileged user can enter.
-func stateDir(dir string) (string, error) {
-	var err error
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "outboxctl-torture-*"); err != nil {
-			return "", err
-		}
-	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return "", err
-	}
-	return dir, errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755))
-}
-
-func findFakeTime() string {
-	found, _ := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1") // fails only on a malformed pattern
-	if len(found) == 0 {
-		return ""
-	}
-	return found[0]
-}
-
 // record puts the run on the scoreboard.
 func record(ctx context.Context, board, name string, report check.Report) error {
 	stamp, err := score.NewStamp(ctx, report.Figures.Seed)
@@ -148,22 +126,15 @@ func record(ctx context.Context, board, name string, report check.Report) error 
 
 // judge checks a recorded run and prints the report.
 func judge(path string, out io.Writer) (report check.Report, err error) {
-	file, err := os.Open(path)
-	if err != nil {
+	if report, err = check.File(path); err != nil {
 		return report, err
 	}
-	defer func() { _ = file.Close() }()
-	h, err := history.Read(file)
-	if err != nil {
-		return report, err
-	}
-	report = check.Check(h)
 	fmt.Fprintln(out, report)
 	switch {
 	case len(report.Violations) > 0:
-		return report, fmt.Errorf("seed %d: %d violations", h.Run.Seed, len(report.Violations))
+		return report, fmt.Errorf("seed %d: %d violations", report.Figures.Seed, len(report.Violations))
 	case !report.Valid:
-		return report, fmt.Errorf("seed %d: %w", h.Run.Seed, errInvalid)
+		return report, fmt.Errorf("seed %d: %w", report.Figures.Seed, errInvalid)
 	}
 	return report, nil
 }

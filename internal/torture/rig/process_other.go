@@ -4,8 +4,8 @@ package rig
 
 import "syscall"
 
-// DieWithParent needs Linux; elsewhere a killed harness leaves its processes behind.
-func DieWithParent(*syscall.SysProcAttr) {}
+// dieWithParent needs Linux; elsewhere a killed harness leaves its processes behind.
+func dieWithParent(*syscall.SysProcAttr) {}
 
-// StandsStill needs Linux; elsewhere the fault that waits for it does not count.
-func StandsStill(int) bool { return false }
+// standsStill needs Linux; elsewhere the fault that waits for it does not count.
+func standsStill(int) bool { return false }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"syscall"
 	"time"
+
+	"github.com/outboxctl/outboxctl/internal/torture/rig"
 )
 
 // killedConsumers is R17.
@@ -35,7 +37,7 @@ func (s *Session) killedConsumers(ctx context.Context) (result, error) {
 			if err := w.broker.await(ctx); err != nil {
 				return result{}, err
 			}
-			pause(ctx, time.Duration(w.random.IntN(120))*time.Millisecond)
+			rig.Pause(ctx, time.Duration(w.random.IntN(120))*time.Millisecond)
 			victim := k % workers
 			if err := consumers[victim].end(ctx, syscall.SIGKILL); err != nil {
 				return result{}, err
@@ -70,7 +72,7 @@ func (w *world) judgeEffects(ctx context.Context, kills, restarts int) (result, 
 		return n == events, err
 	})
 	took := time.Since(began)
-	pause(ctx, 5*time.Second) // for what would come twice
+	rig.Pause(ctx, 5*time.Second) // for what would come twice
 	var once, most int
 	err = w.pool.QueryRow(ctx, `SELECT count(*) FILTER (WHERE n = 1), coalesce(max(n), 0) FROM (SELECT count(*) AS n FROM notifications GROUP BY event_id) AS e`).Scan(&once, &most)
 	if err != nil {

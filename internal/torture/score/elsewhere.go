@@ -13,6 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outboxctl/outboxctl/internal/torture/rig"
 )
 
 // place is one of the surroundings of R23.
@@ -127,7 +129,7 @@ func (w *world) life(ctx context.Context, args []string) (string, error) {
 	if err := all[0].end(ctx, syscall.SIGKILL); err != nil {
 		return "", err
 	}
-	pause(ctx, 100*time.Millisecond) // what its last statement did is committed within moments
+	rig.Pause(ctx, 100*time.Millisecond) // what its last statement did is committed within moments
 	inFlight, err := w.count(ctx, `SELECT count(*) FROM outbox_events WHERE locked_by = $1::text::uuid AND published_at IS NULL`, owner)
 	if err != nil {
 		return "", err

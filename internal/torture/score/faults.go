@@ -32,7 +32,7 @@ func (s *Session) restarts(ctx context.Context) (result, error) {
 		producing.Go(func() { w.insist(load) })
 		var took []time.Duration
 		for range s.size(20, 20) {
-			pause(ctx, time.Second)
+			rig.Pause(ctx, time.Second)
 			if err := w.postgres.Restart(ctx); err != nil {
 				return result{}, err
 			}
@@ -56,7 +56,7 @@ func (s *Session) restarts(ctx context.Context) (result, error) {
 		producing.Wait()
 		exited := 0
 		for _, p := range all {
-			if !p.alive() {
+			if !p.Alive() {
 				exited++
 			}
 		}
@@ -76,7 +76,7 @@ func (s *Session) restarts(ctx context.Context) (result, error) {
 
 // insist emits, whatever becomes of its connection.
 func (w *world) insist(ctx context.Context) {
-	for pause(ctx, 10*time.Millisecond) {
+	for rig.Pause(ctx, 10*time.Millisecond) {
 		_, _ = emitMany(ctx, w.pool, 1, 0) // the database may be away
 	}
 }

@@ -43,7 +43,7 @@ func (s *Session) killedPublisher(ctx context.Context) (result, error) {
 		}
 		died := time.Now()
 		// What its last statement did is committed within moments.
-		pause(ctx, 100*time.Millisecond)
+		rig.Pause(ctx, 100*time.Millisecond)
 		if _, err := w.pool.Exec(ctx, `CREATE TABLE score_held AS SELECT id FROM outbox_events WHERE locked_by = $1::text::uuid AND published_at IS NULL`, owner); err != nil {
 			return result{}, err
 		}
@@ -86,7 +86,7 @@ func (s *Session) zombies(ctx context.Context) (result, error) {
 			if err != nil {
 				return result{}, err
 			}
-			pause(ctx, 2*lease)
+			rig.Pause(ctx, 2*lease)
 			heir, err := w.publish("heir", args...)
 			if err != nil {
 				return result{}, err
@@ -99,7 +99,7 @@ func (s *Session) zombies(ctx context.Context) (result, error) {
 				return result{}, err
 			}
 			for _, z := range zombies {
-				z.signal(syscall.SIGCONT)
+				z.Signal(syscall.SIGCONT)
 			}
 			for _, z := range zombies {
 				// One that is not heard of has had its settle accepted, and is counted as such.
@@ -141,10 +141,10 @@ func (w *world) freeze(ctx context.Context, n int, args []string) (all []*proces
 	}
 	return all, eventually(ctx, 30*time.Second, func() (bool, error) {
 		for _, p := range all {
-			if !rig.StandsStill(p.cmd.Process.Pid) {
+			if !p.StandsStill() {
 				// Whoever takes it stands still; one at a time, so that one gets one.
 				_, err := emitMany(ctx, w.pool, 1, 0)
-				pause(ctx, 150*time.Millisecond)
+				rig.Pause(ctx, 150*time.Millisecond)
 				return false, err
 			}
 		}
@@ -179,7 +179,7 @@ func (s *Session) terms(ctx context.Context) (result, error) {
 			if err := w.broker.await(ctx); err != nil {
 				return result{}, err
 			}
-			pause(ctx, time.Duration(w.random.IntN(200))*time.Millisecond)
+			rig.Pause(ctx, time.Duration(w.random.IntN(200))*time.Millisecond)
 			began := time.Now()
 			if err := p.end(ctx, syscall.SIGTERM); err != nil {
 				return result{}, err

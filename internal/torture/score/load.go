@@ -14,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/internal/torture/rig"
 )
 
 // newEvent makes one that the example consumer acts on.
@@ -91,7 +92,7 @@ func (w *world) offer(ctx context.Context, o offer) ([]committed, error) {
 					return err
 				}
 				if c.late {
-					pause(ctx, o.hold)
+					rig.Pause(ctx, o.hold)
 				}
 				return ctx.Err()
 			})

@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
+
+	"github.com/outboxctl/outboxctl/internal/torture/rig"
 )
 
 // migration is R20: the oldest schema, with rows, brought up to date under producers that know nothing of it.
@@ -29,7 +31,7 @@ func (s *Session) migration(ctx context.Context) (result, error) {
 		if err := w.migrateAndDie(ctx, s.lasts(30*time.Second, 30*time.Second)); err != nil {
 			return result{}, err
 		}
-		pause(ctx, time.Second)
+		rig.Pause(ctx, time.Second)
 		stop()
 		producing.Wait()
 		took := spreadOf(inserts.took)
@@ -56,7 +58,7 @@ func (w *world) migrateAndDie(ctx context.Context, reading time.Duration) error 
 	opened := time.Now()
 	for i := range 5 {
 		if i == 3 {
-			pause(ctx, time.Until(opened.Add(reading)))
+			rig.Pause(ctx, time.Until(opened.Add(reading)))
 			if err := reader.Rollback(ctx); err != nil {
 				return err
 			}
@@ -69,7 +71,7 @@ func (w *world) migrateAndDie(ctx context.Context, reading time.Duration) error 
 		if i < 3 {
 			after = reading / 4
 		}
-		pause(ctx, after)
+		rig.Pause(ctx, after)
 		if err := p.end(ctx, syscall.SIGKILL); err != nil {
 			return err
 		}

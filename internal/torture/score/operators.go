@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/outboxctl/outboxctl/internal/failpoint"
+	"github.com/outboxctl/outboxctl/internal/torture/rig"
 )
 
 // twoOperators is R18.
@@ -155,13 +156,13 @@ func (w *world) cleanUntilDone(ctx context.Context) (kills int, err error) {
 			return kills, err
 		}
 		if try%2 == 1 { // anywhere
-			pause(ctx, time.Duration(100+w.random.IntN(400))*time.Millisecond)
-			p.signal(syscall.SIGKILL)
+			rig.Pause(ctx, time.Duration(100+w.random.IntN(400))*time.Millisecond)
+			p.Signal(syscall.SIGKILL)
 		}
 		if err := p.wait(ctx, time.Minute); err != nil {
 			return kills, err
 		}
-		if p.cmd.ProcessState.Success() {
+		if p.Succeeded() {
 			return kills, nil // nothing left to do for the others
 		}
 		kills++
@@ -173,8 +174,8 @@ func (w *world) cleanUntilDone(ctx context.Context) (kills int, err error) {
 	if err := p.wait(ctx, 10*time.Minute); err != nil {
 		return kills, err
 	}
-	if !p.cmd.ProcessState.Success() {
-		return kills, fmt.Errorf("cleanup: %s", p.cmd.ProcessState)
+	if !p.Succeeded() {
+		return kills, fmt.Errorf("cleanup: %s", p.Exit())
 	}
 	return kills, nil
 }

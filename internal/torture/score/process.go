@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -19,43 +18,28 @@ import (
 
 // process is one running outboxctl, with a log of its own.
 type process struct {
+	*rig.Child
 	name string
-	cmd  *exec.Cmd
 	log  string
-	done chan struct{}
 }
 
 // start runs outboxctl until it ends or the world does.
 func (w *world) start(name string, env []string, args ...string) (*process, error) {
 	w.started++
-	p := &process{name: name, log: filepath.Join(w.dir, fmt.Sprintf("%s-%d.log", name, w.started)), done: make(chan struct{})}
+	p := &process{name: name, log: filepath.Join(w.dir, fmt.Sprintf("%s-%d.log", name, w.started))}
 	log, err := os.Create(p.log)
 	if err != nil {
 		return nil, err
 	}
-	p.cmd = exec.Command(w.Program, args...)
-	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = w.env(env...), log, log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	rig.DieWithParent(p.cmd.SysProcAttr)
-	started := make(chan error)
-	go func() {
-		// The kernel ties a child's death signal to the thread that forked it.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer func() { _ = log.Close() }()
-		err := p.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = p.cmd.Wait() // how it ended is in its state
-			close(p.done)
-		}
-	}()
-	if err := <-started; err != nil {
+	defer func() { _ = log.Close() }() // the program has it
+	cmd := exec.Command(w.Program, args...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = w.env(env...), log, log
+	if p.Child, err = rig.Start(cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	w.onClose(func() error {
-		_ = p.cmd.Process.Kill() // it has usually ended
-		<-p.done
+		p.Signal(syscall.SIGKILL) // it has usually ended
+		<-p.Done
 		return nil
 	})
 	return p, nil
@@ -78,20 +62,9 @@ func (w *world) publishers(n int, args ...string) (all []*process, err error) {
 	return all, nil
 }
 
-func (p *process) signal(sig syscall.Signal) { _ = p.cmd.Process.Signal(sig) } // it may have ended
-
-func (p *process) alive() bool {
-	select {
-	case <-p.done:
-		return false
-	default:
-		return true
-	}
-}
-
 // end signals the process and waits for its end.
 func (p *process) end(ctx context.Context, sig syscall.Signal) error {
-	p.signal(sig)
+	p.Signal(sig)
 	return p.wait(ctx, time.Minute)
 }
 
@@ -99,7 +72,7 @@ func (p *process) wait(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	select {
-	case <-p.done:
+	case <-p.Done:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("%s does not end: %w", p.name, ctx.Err())
@@ -129,7 +102,7 @@ func (p *process) owner(ctx context.Context) (id string, err error) {
 func ready(ctx context.Context, all ...*process) error {
 	for _, p := range all {
 		err := eventually(ctx, 30*time.Second, func() (bool, error) {
-			if !p.alive() {
+			if !p.Alive() {
 				return false, fmt.Errorf("%s has ended", p.name)
 			}
 			return p.said(`"message":"publishing"`) > 0, nil
@@ -178,21 +151,10 @@ func eventually(ctx context.Context, patience time.Duration, holds func() (bool,
 		if time.Now().After(deadline) {
 			return errPatience
 		}
-		if !pause(ctx, 20*time.Millisecond) {
+		if !rig.Pause(ctx, 20*time.Millisecond) {
 			return ctx.Err()
 		}
 	}
 }
 
 var errPatience = errors.New("it does not come true in time")
-
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}

@@ -7,6 +7,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/outboxctl/outboxctl/internal/torture/rig"
 )
 
 // poison is R14.
@@ -177,7 +179,7 @@ func (s *Session) manyEvents(ctx context.Context) (result, error) {
 		if err := w.settled(ctx, time.Minute); err != nil {
 			return result{}, err
 		}
-		pause(ctx, time.Second) // backends report their counts when they end
+		rig.Pause(ctx, time.Second) // backends report their counts when they end
 		if err := w.pool.QueryRow(ctx, shape).Scan(&hot, &size); err != nil {
 			return result{}, err
 		}
