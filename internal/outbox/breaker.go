@@ -39,6 +39,8 @@ type TopicStatus struct {
 type breaker struct {
 	topic string
 	types []string
+	// asking is held by the one group that asks the broker for all of them.
+	asking chan struct{}
 
 	mu     sync.Mutex
 	status TopicStatus
@@ -57,7 +59,7 @@ type breaker struct {
 
 func newBreaker(topic string, types []string) *breaker {
 	return &breaker{
-		topic: topic, types: types,
+		topic: topic, types: types, asking: make(chan struct{}, 1),
 		status: TopicStatus{Topic: topic, State: TopicClosed, Since: time.Now()},
 	}
 }

@@ -155,8 +155,7 @@ func (d *Dispatcher) send(abandon context.Context, g *group) error {
 	}
 	br := d.board.at(g.topic)
 	generation := br.begin()
-	if err := d.askFirst(abandon, br, g); err != nil {
-		d.tripped(br, br.trip(generation, time.Now(), 0, err))
+	if err := d.askFirst(abandon, br, g, generation); err != nil {
 		d.settleGroup(g, d.heldBack(g, err))
 		return err
 	}
@@ -210,11 +209,31 @@ func (d *Dispatcher) leave(g *group, results []Result) {
 // tried them first: when nothing was accepted since then the broker is asked
 // whether it is there. A row waits for half the base at least, so what was
 // accepted more recently was sent after the row failed.
-func (d *Dispatcher) askFirst(ctx context.Context, br *breaker, g *group) error {
-	if !br.quiet(time.Now(), d.cfg.Backoff.Base/2) || !anyFailedBefore(g.rows) {
+//
+// One group asks for all that are waiting. Were each of them to ask, a backlog
+// of a dozen groups would spend its leases queueing for the few questions a
+// second that may be asked.
+func (d *Dispatcher) askFirst(ctx context.Context, br *breaker, g *group, generation int) error {
+	if !anyFailedBefore(g.rows) {
 		return nil
 	}
-	return d.ask(ctx, br)
+	select {
+	case br.asking <- struct{}{}:
+		defer func() { <-br.asking }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if !br.quiet(time.Now(), d.cfg.Backoff.Base/2) {
+		return nil
+	}
+	if s := br.snapshot(); s.State == TopicOpen || s.State == TopicMisconfigured {
+		return NewFailure(s.Code, textError(s.Error)) // somebody has heard no
+	}
+	err := d.ask(ctx, br)
+	if err != nil {
+		d.tripped(br, br.trip(generation, time.Now(), 0, err))
+	}
+	return err
 }
 
 // heldBack is the verdict on rows that were not offered: they wait, uncharged.

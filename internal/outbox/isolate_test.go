@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -22,9 +26,9 @@ func TestIsolateBlamesOnlyTheCulprits(t *testing.T) {
 		{n: 1, bad: []int{0}, most: 1},
 		{n: 2, bad: []int{1}, most: 3},
 		{n: 100, bad: nil, most: 1},
-		{n: 100, bad: []int{42}, most: 15},
-		{n: 100, bad: []int{0, 99}, most: 30},
-		{n: 4, bad: []int{0, 1, 2, 3}, most: 7},
+		{n: 100, bad: []int{42}, most: 18},
+		{n: 100, bad: []int{0, 99}, most: 31},
+		{n: 4, bad: []int{0, 1, 2, 3}, most: 5},
 	} {
 		t.Run(fmt.Sprintf("%d of which %v bad", tc.n, tc.bad), func(t *testing.T) {
 			t.Parallel()
@@ -75,9 +79,36 @@ func TestIsolateBlamesOnlyTheCulprits(t *testing.T) {
 	}
 }
 
-// A request of each half waits for one of the other: asked one after the other
+// Time runs out by rounds, and the broker's patience by messages.
+func TestIsolateIsDoneInFewRounds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const round = 100 * time.Millisecond
+		msgs := make([]Message, 1000)
+		for i := range msgs {
+			msgs[i].EventID = fmt.Sprint(i)
+		}
+		var sent atomic.Int64
+		began := time.Now()
+		Isolate(t.Context(), msgs, func(_ context.Context, part []Message) []Result {
+			time.Sleep(round)
+			sent.Add(int64(len(part)))
+			out := make([]Result, len(part))
+			if slices.ContainsFunc(part, func(m Message) bool { return strings.HasSuffix(m.EventID, "77") }) {
+				for i := range out {
+					out[i] = Result{Err: NewFailure(codeInvalidArgument, errors.New("bad message"))}
+				}
+			}
+			return out
+		})
+		require.Equal(t, 5*round, time.Since(began))
+		require.Less(t, sent.Load(), int64(3500))
+	})
+}
+
+// A request of each part waits for one of the other: asked one after the other
 // they would never come back.
-func TestIsolateAsksBothHalvesAtOnce(t *testing.T) {
+func TestIsolateAsksAllPartsAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		meet := make(chan struct{})

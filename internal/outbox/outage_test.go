@@ -1,7 +1,9 @@
 package outbox
 
 import (
+	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -192,4 +194,47 @@ func TestOneFailedRequestCostsAHealthyTopicLittle(t *testing.T) {
 		b.broker.set(func() { require.True(t, failed) })
 		require.Equal(t, 200, b.store.count(isPublished))
 	})
+}
+
+// hesitantBroker takes its time to say whether it is ready.
+type hesitantBroker struct {
+	*memBroker
+	answer error
+	asked  atomic.Int32
+}
+
+func (b *hesitantBroker) Ready(context.Context, string) error {
+	b.asked.Add(1)
+	time.Sleep(50 * time.Millisecond)
+	return b.answer
+}
+
+// A backlog of rows that have failed before, and a broker that has accepted
+// nothing lately: one question is enough for all groups.
+func TestOneGroupAsksForAll(t *testing.T) {
+	for name, answer := range map[string]error{"ready": nil, "away": errAway} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBundle(t, nil)
+				for _, r := range b.store.add(4000, "red") {
+					r.AttemptCount = 1
+				}
+				broker := &hesitantBroker{memBroker: b.broker, answer: answer}
+				d, err := New(b.cfg, b.store, broker, memCatalogue{}, b.observer, nil)
+				require.NoError(t, err)
+				start(t, d)
+				time.Sleep(200 * time.Millisecond)
+				if answer == nil {
+					require.EqualValues(t, 1, broker.asked.Load())
+					require.Equal(t, 4000, b.store.count(isPublished))
+					return
+				}
+				require.LessOrEqual(t, broker.asked.Load(), int32(2), "the group's question, and the first of who watches the topic")
+				for _, r := range b.store.all() {
+					require.False(t, r.locked, "nobody waits for an answer that is known")
+					require.Equal(t, 1, r.AttemptCount)
+				}
+			})
+		})
+	}
 }
