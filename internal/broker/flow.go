@@ -26,6 +26,9 @@ func newFlow(requests int, maxBytes int64) *flow {
 func (f *flow) acquire(ctx context.Context, size int64) (release func(), err error) {
 	// One request larger than the limit must still pass, alone.
 	size = min(size, f.maxBytes)
+	if err := ctx.Err(); err != nil {
+		return nil, err // there may be room, but it is too late
+	}
 	if err := f.requests.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 
@@ -43,4 +44,12 @@ func TestFlowBlocks(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestFlowIsClosedWhenTheTimeIsOver(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := newFlow(1, 100).acquire(ctx, 1)
+	require.ErrorIs(t, err, context.Canceled)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/grpc/codes"
@@ -36,7 +37,9 @@ func (c *Client) NewPublisher(topics map[string]string) *Publisher {
 }
 
 // Publish implements [outbox.Publisher]. It returns at the latest when the
-// configured publish timeout has passed, counted over all its requests.
+// configured publish timeout has passed, counted over all its requests. The last
+// quarter of the time is for answers: a request that begins so late is likely to
+// be cut off, and then nobody knows whether it was stored.
 //
 // A request that was cut off by ctx or by the timeout may still be stored: the
 // cancellation races with the server. Its messages come back as Canceled or
@@ -49,11 +52,14 @@ func (p *Publisher) Publish(ctx context.Context, topic string, msgs []outbox.Mes
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.client.cfg.PublishTimeout)
 	defer cancel()
+	end, _ := ctx.Deadline()
+	begin, stop := context.WithDeadline(ctx, end.Add(-time.Until(end)/4))
+	defer stop()
 
 	var wg sync.WaitGroup
 	for part := range requests(path, msgs) {
 		wg.Go(func() {
-			copy(results[part.from:part.to], p.request(ctx, path, msgs[part.from:part.to], part.bytes))
+			copy(results[part.from:part.to], p.request(ctx, begin, path, msgs[part.from:part.to], part.bytes))
 		})
 	}
 	wg.Wait()
@@ -61,23 +67,23 @@ func (p *Publisher) Publish(ctx context.Context, topic string, msgs []outbox.Mes
 }
 
 // request publishes what fits one request, in several where the broker refused
-// it because of one message.
-func (p *Publisher) request(ctx context.Context, path string, msgs []outbox.Message, size int) []outbox.Result {
+// it because of one message. Each begins before the end of begin.
+func (p *Publisher) request(ctx, begin context.Context, path string, msgs []outbox.Message, size int) []outbox.Result {
 	if size > MaxRequestBytes {
 		return fill(make([]outbox.Result, len(msgs)), outbox.NewFailure(codes.InvalidArgument.String(),
 			fmt.Errorf("publish request of %d bytes exceeds %d", size, MaxRequestBytes)))
 	}
 	return outbox.Isolate(ctx, msgs, func(ctx context.Context, msgs []outbox.Message) []outbox.Result {
-		return p.send(ctx, path, msgs, int64(size))
+		return p.send(ctx, begin, path, msgs)
 	})
 }
 
 // send is one RPC.
-func (p *Publisher) send(ctx context.Context, path string, msgs []outbox.Message, size int64) []outbox.Result {
+func (p *Publisher) send(ctx, begin context.Context, path string, msgs []outbox.Message) []outbox.Result {
 	results := make([]outbox.Result, len(msgs))
-	release, err := p.flows[path].acquire(ctx, size)
+	release, err := p.flows[path].acquire(begin, weight(msgs))
 	if err != nil {
-		return fill(results, failure(err))
+		return fill(results, outbox.Unsent(err))
 	}
 	defer release()
 	resp, err := p.client.pubsub.TopicAdminClient.Publish(ctx, publishRequest(path, msgs))
@@ -115,6 +121,13 @@ func fill(results []outbox.Result, err error) []outbox.Result {
 		results[i] = outbox.Result{Err: err}
 	}
 	return results
+}
+
+func weight(msgs []outbox.Message) (n int64) {
+	for _, m := range msgs {
+		n += int64(m.Size())
+	}
+	return n
 }
 
 func publishRequest(path string, msgs []outbox.Message) *pubsubpb.PublishRequest {

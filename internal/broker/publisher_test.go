@@ -132,6 +132,7 @@ func TestPublishWaitsForRoom(t *testing.T) {
 	defer cancel()
 	results := publisher.Publish(ctx, logical, []outbox.Message{message("e2", "{}")})
 	require.Equal(t, "DeadlineExceeded", outbox.CodeOf(results[0].Err))
+	require.ErrorIs(t, results[0].Err, outbox.ErrUnsent)
 	require.Equal(t, 1, fake.Calls()["Publish"], "the second request was sent without room")
 	release()
 	require.NoError(t, (<-first)[0].Err)

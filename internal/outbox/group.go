@@ -75,6 +75,8 @@ func bury(row *Claimed, topic string, reason DeadReason, err error, attempted bo
 type judgement struct {
 	verdicts Verdicts
 	attempts []Attempt
+	// accepted says that the broker is there and reads what it is sent.
+	accepted bool
 	// outage is set when nothing of the group was accepted and the broker or
 	// the topic is to blame: the error that says so.
 	outage error
@@ -86,11 +88,10 @@ type judgement struct {
 func (d *Dispatcher) judge(g *group, results []Result) judgement {
 	j := judgement{attempts: make([]Attempt, 0, len(g.rows))}
 	j.verdicts.Delivered = make([]Delivered, 0, len(g.rows))
-	accepted := false
 	for i, row := range g.rows {
 		err := results[i].Err
 		if err == nil {
-			accepted = true
+			j.accepted = true
 			j.verdicts.Delivered = append(j.verdicts.Delivered, Delivered{row.Key, results[i].MessageID})
 			j.attempts = append(j.attempts, Attempt{Row: row, Topic: g.topic, Outcome: OutcomeDelivered, Number: row.AttemptCount})
 			continue
@@ -98,7 +99,9 @@ func (d *Dispatcher) judge(g *group, results []Result) judgement {
 		a := d.judgeFailure(g.topic, row, err, &j.verdicts)
 		switch {
 		case a.Outcome == OutcomeDead && a.Reason == ReasonRejectedByBroker:
-			accepted = true // the broker is there and reads what it is sent
+			j.accepted = true
+		case errors.Is(err, ErrUnsent):
+			// It says nothing about the broker.
 		case a.Outcome == OutcomeReleased:
 			j.outage = err
 		default:
@@ -109,7 +112,7 @@ func (d *Dispatcher) judge(g *group, results []Result) judgement {
 		}
 		j.attempts = append(j.attempts, a)
 	}
-	if accepted && ClassOf(j.outage) != Misconfigured {
+	if j.accepted && ClassOf(j.outage) != Misconfigured {
 		j.outage = nil
 	}
 	return j
@@ -117,9 +120,9 @@ func (d *Dispatcher) judge(g *group, results []Result) judgement {
 
 func (d *Dispatcher) judgeFailure(topic string, row *Claimed, err error, v *Verdicts) Attempt {
 	a := Attempt{Row: row, Topic: topic, Outcome: OutcomeFailed, Number: row.AttemptCount + 1, Err: err}
-	if errors.Is(err, errUnjudged) {
-		// Its neighbours' fault. Some of them have their verdict now, so the next
-		// round is shorter.
+	if errors.Is(err, ErrUnsent) {
+		// Others took the time. They have their verdicts now, so it is sooner the
+		// next time.
 		a.Outcome, a.Number = OutcomeReleased, row.AttemptCount
 		a.Delay = d.cfg.Backoff.Delay(1, d.cfg.Random())
 		v.Failed = append(v.Failed, Failed{Key: row.Key, Error: storedError(err), Free: true, Delay: a.Delay})
@@ -184,21 +187,24 @@ func (d *Dispatcher) send(abandon context.Context, g *group) error {
 		// Before the rows are settled, so that no claim can pick them up
 		// while the topic still looks healthy.
 		d.tripped(br, br.trip(generation, now, j.chargedTo, j.outage))
-	} else {
+	} else if j.accepted {
 		br.ok(started)
 	}
 	d.settleGroup(g, j.verdicts)
 	return j.outage
 }
 
-// leave settles only what was acknowledged. The rest was cut off by the end of
-// the shutdown's patience and may still be stored by the broker: its lease
-// stays, or somebody would send it again while it lands.
+// leave settles what was acknowledged and gives back what was not sent. The rest
+// was cut off by the end of the shutdown's patience and may still be stored by
+// the broker: its lease stays, or somebody would send it again while it lands.
 func (d *Dispatcher) leave(g *group, results []Result) {
 	var v Verdicts
 	for i, r := range results {
-		if r.Err == nil {
+		switch {
+		case r.Err == nil:
 			v.Delivered = append(v.Delivered, Delivered{g.rows[i].Key, r.MessageID})
+		case errors.Is(r.Err, ErrUnsent):
+			v.Released = append(v.Released, g.rows[i].Key)
 		}
 	}
 	d.settleGroup(g, v)

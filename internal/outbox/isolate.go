@@ -7,9 +7,15 @@ import (
 	"sync"
 )
 
-// errUnjudged is the error of a message whose request was refused because of
-// another one, and for which no time was left to ask again.
-var errUnjudged = errors.New("refused together with another message, and no time was left to tell whose fault it was")
+// ErrUnsent is in the error of a message that was not stored for certain, and
+// for no fault of its own: the time was over before its turn to be sent came, or
+// to be sent again without the neighbour it was refused with.
+var ErrUnsent = errors.New("not sent: no time was left")
+
+// Unsent is the failure of such a message.
+func Unsent(err error) *Failure {
+	return NewFailure(codeDeadlineExceeded, errors.Join(ErrUnsent, err))
+}
 
 // isolateParts is how many parts a refused request is cut into. Halves find a
 // single culprit with the fewest requests; but a dozen culprits among a thousand
@@ -26,7 +32,7 @@ const isolateParts = 8
 //
 // The parts are asked at the same time: one after the other, all of them would
 // run out of time because of the few. When ctx ends first, what has no verdict
-// of its own comes back as retryable, with errUnjudged: nobody is blamed for
+// of its own comes back as retryable, with ErrUnsent: nobody is blamed for
 // running out of time.
 func Isolate(ctx context.Context, msgs []Message, send func(context.Context, []Message) []Result) []Result {
 	results := send(ctx, msgs)
@@ -45,7 +51,7 @@ func Isolate(ctx context.Context, msgs []Message, send func(context.Context, []M
 	for suspects := range slices.Chunk(suspects, (len(suspects)+isolateParts-1)/isolateParts) {
 		if err := ctx.Err(); err != nil {
 			for _, i := range suspects {
-				results[i] = Result{Err: NewFailure(codeDeadlineExceeded, errors.Join(errUnjudged, err))}
+				results[i] = Result{Err: Unsent(err)}
 			}
 			continue
 		}

@@ -129,12 +129,12 @@ func TestIsolateAsksAllPartsAtOnce(t *testing.T) {
 
 // Who was refused for a neighbour's fault, and not asked again in time, loses
 // nothing by it.
-func TestTheUnjudgedAreNotCharged(t *testing.T) {
+func TestTheUnsentAreNotCharged(t *testing.T) {
 	t.Parallel()
 	d := &Dispatcher{cfg: Config{}.withDefaults()}
 	row := &Claimed{Key: Key{ID: "a"}, AttemptCount: d.cfg.MaxAttempts - 1}
 	var v Verdicts
-	a := d.judgeFailure("domain", row, NewFailure(codeDeadlineExceeded, errUnjudged), &v)
+	a := d.judgeFailure("domain", row, Unsent(context.DeadlineExceeded), &v)
 	require.Equal(t, OutcomeReleased, a.Outcome)
 	require.Empty(t, v.Dead)
 	require.Len(t, v.Failed, 1)

@@ -47,6 +47,7 @@ type Publisher interface {
 	//
 	// A nil Err is an acknowledgement: the message is stored. Anything else,
 	// including "no answer before ctx ended", is an error of the right class.
+	// ErrUnsent in it promises that the message was not stored and will not be.
 	// A Rejected result blames this message alone: where the broker refuses a
 	// whole request because of one message, the implementation isolates the
 	// culprit before it answers (see Isolate).
