@@ -50,8 +50,9 @@ func (d *Dispatcher) claim(p ClaimParams, sweep bool) ([]Claimed, error) {
 	if len(rows) > 0 {
 		failpoint.Hit(failpoint.Claimed)
 	}
-	if n := deaths(rows); n > 0 {
-		d.flight.narrow(n, now.Add(d.cfg.Lease))
+	if n := endangered(rows, d.cfg.MaxAttempts); n > 0 {
+		// Should the row that kills be among them, it is back one lease from now.
+		d.flight.narrow(n, now.Add(2*d.cfg.Lease))
 	}
 	if err == nil && p.Only == nil {
 		d.cursor.done(now, sweep, p.cutShort(rows), rows, now.Sub(started))
@@ -59,15 +60,15 @@ func (d *Dispatcher) claim(p ClaimParams, sweep bool) ([]Claimed, error) {
 	return rows, err
 }
 
-// deaths is how many holders the unluckiest row has outlived, at most: some of
-// its attempts may have failed in another way.
-func deaths(rows []Claimed) (most int) {
+// endangered is how far beyond half of its attempts the worst off of those rows
+// is whose holder has just died.
+func endangered(rows []Claimed, maxAttempts int) (worst int) {
 	for i := range rows {
-		if rows[i].Expired {
-			most = max(most, rows[i].AttemptCount)
+		if r := &rows[i]; r.Expired {
+			worst = max(worst, r.AttemptCount-attemptLimit(r, maxAttempts)/2)
 		}
 	}
-	return most
+	return worst
 }
 
 // launch sends rows claimed at started on their way, or, when the dispatcher is

@@ -48,26 +48,27 @@ func TestRowThatKillsItsPublishersTakesFewWithIt(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		isDead := func(r memRow) bool { return r.dead == ReasonMaxAttempts }
 		require.True(t, isDead(b.store.all()[0]))
-		require.LessOrEqual(t, b.store.count(isDead), 2*DefaultBatchSize)
+		require.LessOrEqual(t, b.store.count(isDead), 500)
 		require.Equal(t, 3000, b.store.count(isDead)+b.store.count(isPublished))
 	})
 }
 
 func TestFlightIsNarrowWhilePublishersDie(t *testing.T) {
 	const room, batch = 800, 10
-	for name, c := range map[string]struct{ attempts, most int }{
-		"nobody died":       {0, room},
-		"a first death":     {1, room / 2},
-		"three deaths":      {3, room / 8},
-		"one batch is left": {9, batch},
-		"too many deaths":   {40, batch},
+	for name, c := range map[string]struct{ lost, of, most int }{
+		"nobody died":               {0, 20, room},
+		"half of the attempts left": {10, 20, room},
+		"less than half":            {11, 20, room / 2},
+		"of its own attempts":       {5, 6, room / 4},
+		"much less than half":       {13, 20, room / 8},
+		"one batch is left":         {19, 20, batch},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBundle(t, func(c *Config) { c.MaxInFlight, c.BatchSize, c.MaxAttempts = room, batch, 100 })
+				b := newBundle(t, func(c *Config) { c.MaxInFlight, c.BatchSize = room, batch })
 				for _, row := range b.store.add(1, "red") {
-					row.AttemptCount = max(c.attempts-1, 0)
-					row.locked, row.Until = c.attempts > 0, time.Now()
+					row.AttemptCount, row.MaxAttempts = max(c.lost-1, 0), c.of
+					row.locked, row.Until = c.lost > 0, time.Now()
 				}
 				latency := 5 * time.Second
 				b.broker.latency = func(string) time.Duration { return latency }
@@ -82,11 +83,11 @@ func TestFlightIsNarrowWhilePublishersDie(t *testing.T) {
 				require.InDelta(t, c.most, inFlight(), float64(c.most)/4)
 
 				latency = 0
-				time.Sleep(DefaultLease + 10*time.Second)
+				time.Sleep(2*DefaultLease + 10*time.Second)
 				require.Equal(t, 2*room+1, b.store.count(isPublished))
 
 				latency = 5 * time.Second
-				require.InDelta(t, room, inFlight(), room/4, "a lease after the last death")
+				require.InDelta(t, room, inFlight(), room/4, "two leases after the last death")
 			})
 		})
 	}

@@ -9,9 +9,10 @@ import (
 // flight counts rows and payload bytes between claim and settle, in total and
 // per topic, and makes claims wait while there are too many.
 //
-// It is narrowed while publishers keep dying. Whoever dies costs every row it
-// holds an attempt, so a publisher that holds thousands and is killed again and
-// again, by its platform or by one of those rows, would bury them all.
+// It is narrowed while publishers keep dying and rows have few attempts left.
+// Whoever dies costs every row it holds an attempt, so a publisher that holds
+// thousands and is killed again and again, by its platform or by one of those
+// rows, would bury them all.
 type flight struct {
 	maxRows  int
 	maxBytes int64
@@ -111,13 +112,12 @@ func (f *flight) crowded(topic string) bool {
 	return t.rows > f.boundLocked(time.Now())/2 || t.bytes > f.maxBytes/2
 }
 
-// narrow halves the bound once for every holder a row has outlived, for the
-// time given: a first death changes little, and rows that have outlived many
-// are almost alone, so that the next death costs few others an attempt.
-func (f *flight) narrow(deaths int, until time.Time) {
+// narrow halves the bound so many times, for the time given. The closer a row
+// whose holders die is to its end, the fewer others share its fate.
+func (f *flight) narrow(times int, until time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	bound := max(f.maxRows>>min(deaths, 30), f.narrowest)
+	bound := max(f.maxRows>>min(times, 30), f.narrowest)
 	if time.Now().Before(f.wide) {
 		bound = min(bound, f.narrowed)
 	}

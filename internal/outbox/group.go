@@ -149,7 +149,8 @@ func (d *Dispatcher) judgeFailure(topic string, row *Claimed, err error, v *Verd
 
 // send publishes one group and queues its settlement. It runs to its end
 // whatever happens to the dispatcher's context: what was handed to the broker
-// is waited for. The error is an outage's; rows' own failures are not errors.
+// is waited for. The error says why the broker has accepted nothing; rows' own
+// failures are not errors.
 func (d *Dispatcher) send(abandon context.Context, g *group) error {
 	if g.topic == "" {
 		d.observe.Published("", 0, buried(g))
@@ -157,18 +158,22 @@ func (d *Dispatcher) send(abandon context.Context, g *group) error {
 		return nil
 	}
 	br := d.board.at(g.topic)
-	generation := br.begin()
-	if err := d.askFirst(abandon, br, g, generation); err != nil {
+	if err := d.askFirst(abandon, br, g); err != nil {
+		if abandon.Err() != nil {
+			d.release(g)
+			return err
+		}
 		d.settleGroup(g, d.heldBack(g, err))
 		return err
 	}
+	generation := br.begin()
 	started := time.Now()
 	if started.Sub(g.claimed) > d.cfg.sendBy() {
 		// The claim answered late, or the process stood still. Sending now
 		// could outlive the lease, and a second publisher would send it too.
 		d.observe.Trouble("send", errTooLate)
 		d.release(g)
-		return nil
+		return errTooLate
 	}
 	failpoint.Hit(failpoint.Sending)
 	ctx, cancel := context.WithTimeout(abandon, d.cfg.PublishTimeout)
@@ -191,6 +196,9 @@ func (d *Dispatcher) send(abandon context.Context, g *group) error {
 		br.ok(started)
 	}
 	d.settleGroup(g, j.verdicts)
+	if j.outage == nil && !j.accepted {
+		return ErrUnsent
+	}
 	return j.outage
 }
 
@@ -219,24 +227,27 @@ func (d *Dispatcher) leave(g *group, results []Result) {
 // One group asks for all that are waiting. Were each of them to ask, a backlog
 // of a dozen groups would spend its leases queueing for the few questions a
 // second that may be asked.
-func (d *Dispatcher) askFirst(ctx context.Context, br *breaker, g *group, generation int) error {
+func (d *Dispatcher) askFirst(ctx context.Context, br *breaker, g *group) error {
 	if !anyFailedBefore(g.rows) {
 		return nil
 	}
+	entered := time.Now()
 	select {
 	case br.asking <- struct{}{}:
 		defer func() { <-br.asking }()
+		d.cfg.turn("ask " + br.topic)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if !br.quiet(time.Now(), d.cfg.Backoff.Base/2) {
+	if !br.quiet(entered, d.cfg.Backoff.Base/2) {
 		return nil
 	}
 	if s := br.snapshot(); s.State == TopicOpen || s.State == TopicMisconfigured {
 		return NewFailure(s.Code, textError(s.Error)) // somebody has heard no
 	}
+	generation := br.begin()
 	err := d.ask(ctx, br)
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		d.tripped(br, br.trip(generation, time.Now(), 0, err))
 	}
 	return err

@@ -10,8 +10,8 @@ const (
 	OutcomeDelivered Outcome = iota
 	OutcomeFailed
 	OutcomeDead
-	// OutcomeReleased: the row lost no attempt, its topic or the shutdown is
-	// to blame.
+	// OutcomeReleased: the row lost no attempt; its topic, the shutdown, or the
+	// lack of time is to blame.
 	OutcomeReleased
 )
 

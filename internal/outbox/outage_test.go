@@ -200,36 +200,45 @@ func TestOneFailedRequestCostsAHealthyTopicLittle(t *testing.T) {
 type hesitantBroker struct {
 	*memBroker
 	answer error
+	after  time.Duration
 	asked  atomic.Int32
 }
 
 func (b *hesitantBroker) Ready(context.Context, string) error {
 	b.asked.Add(1)
-	time.Sleep(50 * time.Millisecond)
+	time.Sleep(b.after)
 	return b.answer
 }
 
 // A backlog of rows that have failed before, and a broker that has accepted
-// nothing lately: one question is enough for all groups.
+// nothing lately: one question is enough for all groups, however long its answer
+// takes.
 func TestOneGroupAsksForAll(t *testing.T) {
-	for name, answer := range map[string]error{"ready": nil, "away": errAway} {
+	for name, broker := range map[string]*hesitantBroker{
+		"ready":        {after: 50 * time.Millisecond},
+		"ready, later": {after: 2 * time.Second},
+		"away":         {after: 50 * time.Millisecond, answer: errAway},
+		"away, later":  {after: 2 * time.Second, answer: errAway},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBundle(t, nil)
 				for _, r := range b.store.add(4000, "red") {
 					r.AttemptCount = 1
 				}
-				broker := &hesitantBroker{memBroker: b.broker, answer: answer}
+				b.broker.latency = func(string) time.Duration { return 100 * time.Millisecond }
+				broker.memBroker = b.broker
 				d, err := New(b.cfg, b.store, broker, memCatalogue{}, b.observer, nil)
 				require.NoError(t, err)
 				start(t, d)
-				time.Sleep(200 * time.Millisecond)
-				if answer == nil {
+				time.Sleep(broker.after + 200*time.Millisecond)
+				if broker.answer == nil {
 					require.EqualValues(t, 1, broker.asked.Load())
 					require.Equal(t, 4000, b.store.count(isPublished))
 					return
 				}
-				require.LessOrEqual(t, broker.asked.Load(), int32(2), "the group's question, and the first of who watches the topic")
+				// The group's question, and the first of who watches the topic.
+				require.LessOrEqual(t, broker.asked.Load(), int32(2))
 				for _, r := range b.store.all() {
 					require.False(t, r.locked, "nobody waits for an answer that is known")
 					require.Equal(t, 1, r.AttemptCount)
@@ -237,4 +246,26 @@ func TestOneGroupAsksForAll(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A trial whose turn to be sent did not come has tried nothing: closing the
+// topic would let the whole backlog into the outage.
+func TestUnsentTrialDoesNotCloseItsTopic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, nil)
+		b.broker.outage("")
+		b.store.add(1, "red")
+		start(t, b.Dispatcher)
+		time.Sleep(100 * time.Millisecond)
+		b.store.add(499, "red")
+		b.broker.set(func() {
+			b.broker.ready = nil
+			b.broker.verdict = func(string, Message) error { return Unsent(context.DeadlineExceeded) }
+		})
+		time.Sleep(time.Minute)
+		require.NotContains(t, b.observer.states("reds"), TopicClosed)
+		b.broker.set(func() { b.broker.verdict = nil })
+		time.Sleep(time.Minute)
+		require.Equal(t, 500, b.store.count(isPublished))
+	})
 }

@@ -131,6 +131,13 @@ func (b *simBroker) admit(c *publishCall) {
 	c.survives = w.chance(w.plan.rate[publishLandsLate])
 	travel := w.between(200*time.Microsecond, 20*time.Millisecond)
 	switch {
+	case w.suffers(publishUnsent):
+		for _, l := range c.leases {
+			l.offered = false
+		}
+		c.results = same(len(c.msgs), Unsent(context.DeadlineExceeded))
+		w.answer(&c.call, travel)
+		return
 	case w.suffers(publishHang):
 		c.lost = true
 		w.audit.excuseLeases(c.leases, "publish: no answer")

@@ -22,6 +22,7 @@ const (
 	publishSlow      fault = "publish: slow"
 	publishHang      fault = "publish: no answer"
 	publishLandsLate fault = "publish: lands after the client gave up"
+	publishUnsent    fault = "publish: its turn does not come"
 	probeError       fault = "probe: error of some class"
 	brokerAway       fault = "broker away"
 	topicForbidden   fault = "topic misconfigured"
@@ -45,6 +46,7 @@ var allFaults = []fault{
 	publishError, publishPartly, publishReplyLost, publishSlow, publishHang, publishLandsLate, probeError, brokerAway, topicForbidden,
 	processCrash, processFreeze, processStop,
 	rowRolledBack, rowLate, rowRepeated, rowUnfit, rowRejected, rowStubborn, operatorPlay, hintLost,
+	publishUnsent,
 }
 
 // usual is how often a fault happens when a seed has chosen it: per call, per

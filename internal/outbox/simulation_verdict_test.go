@@ -1,6 +1,9 @@
 package outbox
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // settled is a settle that has committed, and the rows it changed.
 func (a *audit) settled(p *process, v Verdicts, kept []change) {
@@ -63,7 +66,7 @@ func (a *audit) holdFailed(l *lease, x Failed) {
 		}
 		return
 	}
-	if !refused || ClassOf(l.answer) != Retryable {
+	if !refused || ClassOf(l.answer) != Retryable || errors.Is(l.answer, ErrUnsent) {
 		a.violate("I11", "row %d is charged after: %v", h.row.Seq, l.answer)
 	}
 	a.charge(l)
@@ -79,7 +82,7 @@ func (a *audit) holdDead(l *lease, x Dead) {
 	switch x.Reason {
 	case ReasonMaxAttempts:
 		right = h.charges >= a.w.plan.cfg.MaxAttempts &&
-			(!l.offered || (l.heard && l.answer != nil && ClassOf(l.answer) == Retryable))
+			!errors.Is(l.answer, ErrUnsent) && (!l.offered || (l.heard && l.answer != nil && ClassOf(l.answer) == Retryable))
 	case ReasonRejectedByBroker:
 		right = h.kind == kindRejected && l.heard && l.answer != nil && ClassOf(l.answer) == Rejected
 	default:

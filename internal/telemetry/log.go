@@ -61,7 +61,7 @@ func (l *Log) Published(_ string, took time.Duration, attempts []outbox.Attempt)
 		case outbox.OutcomeDead:
 			event.Str("reason", string(a.Reason)).Msg("event is dead")
 		case outbox.OutcomeReleased:
-			event.Msg("released: its topic takes nothing")
+			event.Msg("released, without losing an attempt")
 		}
 	}
 }
