@@ -49,7 +49,7 @@ run-outbox-publisher: build ## start the publisher against the configured or the
 .PHONY: test
 test: setup ## run the whole suite against real PostgreSQL and Redis (TEST_PKGS=…, TEST_ARGS=…)
 	@echo "running the whole suite against real PostgreSQL and Redis $(if $(RACE),with,WITHOUT) the race detector$(if $(RACE),, (no C compiler found))"
-	$(GO) test $(RACE) -timeout 12m $(TEST_ARGS) $(TEST_PKGS)
+	$(GO) test $(RACE) -shuffle=on -timeout 12m $(TEST_ARGS) $(TEST_PKGS)
 
 # What the proof runs on: the program with its failpoints, and the tools around it. See docs/torture.md.
 SEED ?= 1
@@ -68,8 +68,8 @@ torture: ## run everything under faults and check the invariants (SEED=…, DURA
 	$(BIN)/torture -program $(BIN)/outboxctl-failpoints -seed $(SEED) -duration $(DURATION) -rate $(RATE) $(TORTURE_ARGS)
 
 .PHONY: torture-short
-torture-short: ## the torture run of the pipeline: three minutes, once more should the machine have been too busy
-	@$(MAKE) --no-print-directory torture DURATION=3m RATE=100 TORTURE_ARGS="-tries 2"
+torture-short: ## the torture run of the pipeline: three minutes, once more at a third of the rate should the machine be too busy
+	@$(MAKE) --no-print-directory torture DURATION=3m TORTURE_ARGS="-tries 2"
 
 .PHONY: mutants
 mutants: ## plant known bugs one by one; each must be found (MUTANTS="name …")

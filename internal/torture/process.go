@@ -49,7 +49,7 @@ func startProcess(rec *history.Recorder, dir, name string, env []string, args ..
 	}
 	p := &process{name: name, args: args, env: env, log: log, rec: rec, stopped: make(chan struct{})}
 	if err := p.start(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, log.Close())
 	}
 	go p.supervise()
 	return p, nil
@@ -101,6 +101,9 @@ func (p *process) supervise() {
 			return
 		}
 		time.Sleep(restartPause) //nolint:forbidigo // a platform's pause before a restart is a pause
+		if p.isDown() {
+			return
+		}
 		if err := p.start(); err != nil {
 			p.rec.Add(history.Process{At: time.Now(), Name: p.name, Event: "exited", Exit: err.Error(), Unexpected: true})
 			return
@@ -108,7 +111,13 @@ func (p *process) supervise() {
 	}
 }
 
-// signal sends a signal that may end the process; wait waits for that end.
+func (p *process) isDown() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.down
+}
+
+// signal sends a signal that may end the process.
 func (p *process) signal(sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

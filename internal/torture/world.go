@@ -9,8 +9,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
+	vkit "cloud.google.com/go/pubsub/v2/apiv1"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -27,6 +30,7 @@ const (
 	exampleConsumer = "compliance"
 	workerConsumer  = "redis-guarded"
 	domainTopic     = "pf-domain-events"
+	exampleSub      = "pf-domain-events-sub"
 	workerSub       = "torture-redis-guarded"
 )
 
@@ -185,12 +189,34 @@ func (w *world) prepareTopics(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = client.PubSub().SubscriptionAdminClient.CreateSubscription(ctx, &pubsubpb.Subscription{
+	subscriptions := client.PubSub().SubscriptionAdminClient
+	_, err = subscriptions.CreateSubscription(ctx, &pubsubpb.Subscription{
 		Name:               fmt.Sprintf("projects/%s/subscriptions/%s", w.broker.Project, workerSub),
 		Topic:              fmt.Sprintf("projects/%s/topics/%s", w.broker.Project, domainTopic),
 		AckDeadlineSeconds: 10,
 	})
-	return errors.Join(err, client.Close())
+	return errors.Join(err, w.dropUnread(ctx, subscriptions), client.Close())
+}
+
+// dropUnread removes the subscriptions nobody reads. The fake walks over every message that waits, a hundred times a
+// second and with everybody else waiting: after ten minutes of them it would be what is measured.
+func (w *world) dropUnread(ctx context.Context, client *vkit.SubscriptionAdminClient) error {
+	project := "projects/" + w.broker.Project
+	var unread []string
+	for sub, err := range client.ListSubscriptions(ctx, &pubsubpb.ListSubscriptionsRequest{Project: project}).All() {
+		if err != nil {
+			return fmt.Errorf("list subscriptions: %w", err)
+		}
+		if !slices.Contains([]string{exampleSub, workerSub}, strings.TrimPrefix(sub.GetName(), project+"/subscriptions/")) {
+			unread = append(unread, sub.GetName())
+		}
+	}
+	for _, name := range unread {
+		if err := client.DeleteSubscription(ctx, &pubsubpb.DeleteSubscriptionRequest{Subscription: name}); err != nil {
+			return fmt.Errorf("delete %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 func (w *world) openNetworks(context.Context) error {

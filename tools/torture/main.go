@@ -63,7 +63,7 @@ func inflict(ctx context.Context, args []string, out, talk io.Writer) error {
 	flags.StringVar(&cfg.FakeTime, "faketime", "", "path of libfaketime, which makes the database's clock wrong (default where Debian puts it)")
 	only := flags.String("only", "", "narrow the faults to these kinds, separated by commas")
 	flags.DurationVar(&cfg.Patience, "patience", torture.DefaultPatience, "how long consumers may take at the end")
-	tries := flags.Int("tries", 1, "how often to run while the runs prove nothing, as on a machine that is busy with something else")
+	tries := flags.Int("tries", 1, "how often to run while the runs prove nothing, on a machine that cannot carry the load: each time at a third of the rate before")
 	board := flags.String("score", "", "scoreboard to write the result to, such as docs/scoreboard.json")
 	row := flags.String("row", "R1", "its row: R1, or R2 for a long run")
 	keep := flags.Bool("keep", false, "keep the folder also when nothing was found")
@@ -92,6 +92,10 @@ func inflict(ctx context.Context, args []string, out, talk io.Writer) error {
 	}
 	err = errInvalid
 	for root, try := cfg.Dir, 1; try <= *tries && errors.Is(err, errInvalid); try++ {
+		if try > 1 {
+			cfg.Rate = max(cfg.Rate/3, 1)
+			fmt.Fprintf(talk, "once more, at %d events/s\n", cfg.Rate)
+		}
 		if cfg.Dir, err = rig.StateDir(filepath.Join(root, strconv.Itoa(try))); err != nil {
 			return err
 		}

@@ -52,6 +52,10 @@ func TestAllowedOddities(t *testing.T) {
 			find(h.Processes, func(p *history.Process) bool { return p.Exit == "killed" }).Failpoint = ""
 			drop(&h.Run.NeedCrashes, func(name *string) bool { return *name == "after_publish" })
 		}},
+		{"given back after it was refused with a neighbour", func(h *history.History) {
+			first := again(h, givenBack, "early")
+			first.At, first.Stored, first.Code = changeOf(h, givenBack, 0).At.Add(time.Millisecond), false, "InvalidArgument"
+		}},
 		{"a line in the ledger with its id", func(h *history.History) {
 			find(h.Ledger, func(l *history.LedgerRow) bool { return l.Line == "line-1" }).EventID = fromLine
 		}},

@@ -11,6 +11,7 @@ import (
 // Figures are what a run did, to be published beside its verdict.
 type Figures struct {
 	Seed     uint64        `json:"seed"`
+	Rate     int           `json:"rate"`     // events per second asked for
 	Duration time.Duration `json:"duration"` // from the start to the last fault
 	// Events the producers meant to emit, by what the ledger says. Unknown are those of transactions whose end nobody saw;
 	// they are among the committed or the lost as well.
@@ -71,7 +72,7 @@ func (f *Figures) injected() (n int) {
 
 func (c *checker) figures() {
 	f := &c.report.Figures
-	f.Seed, f.Duration = c.h.Run.Seed, c.h.Run.LastFault.Sub(c.h.Run.Started)
+	f.Seed, f.Rate, f.Duration = c.h.Run.Seed, c.h.Run.Rate, c.h.Run.LastFault.Sub(c.h.Run.Started)
 	for _, e := range c.events {
 		f.event(e)
 	}

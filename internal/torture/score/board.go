@@ -19,6 +19,8 @@ type Verdict string
 // The verdicts.
 const (
 	Met Verdict = "met"
+	// MetSmaller: met, by a run that was smaller or shorter than the target's.
+	MetSmaller Verdict = "met, smaller"
 	// Short: correct, but slower or larger than the target.
 	Short Verdict = "short"
 	// Violated: something was lost, doubled, or deleted wrongly.

@@ -54,22 +54,25 @@ func TestUnknownRowsAndBrokenBoardsAreRefused(t *testing.T) {
 	require.Error(t, score.Record(path, row(t, "R6", "", score.Met)), "what cannot be read is not overwritten")
 }
 
-func TestATortureRunIsShortUntilItIsLongEnough(t *testing.T) {
+func TestATortureRunIsSmallerUntilItIsLongEnough(t *testing.T) {
 	t.Parallel()
 	long := check.Figures{
-		Seed: 42, Duration: time.Hour, Exits: map[string]int{"killed": 300},
+		Seed: 42, Rate: 300, Duration: time.Hour, Exits: map[string]int{"killed": 300},
 		Faults: map[string]int{"postgres.restart": 30, "network.reset": 100, "network.cut": 50},
 	}
 	short := long
 	short.Duration = 20 * time.Minute
+	slow := short
+	slow.Rate = 100
 	for name, c := range map[string]struct {
 		report check.Report
 		row    string
 		want   score.Verdict
 	}{
 		"an hour":              {check.Report{Valid: true, Figures: long}, "R2", score.Met},
-		"too short":            {check.Report{Valid: true, Figures: short}, "R2", score.Short},
+		"too short":            {check.Report{Valid: true, Figures: short}, "R2", score.MetSmaller},
 		"long enough for CI's": {check.Report{Valid: true, Figures: short}, "R1", score.Met},
+		"too few events":       {check.Report{Valid: true, Figures: slow}, "R1", score.MetSmaller},
 		"violated":             {check.Report{Valid: true, Figures: long, Violations: []check.Violation{{Invariant: "I1"}}}, "R2", score.Violated},
 	} {
 		got, err := score.Stamp{Seed: 1}.Torture(c.row, c.report)

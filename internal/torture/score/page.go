@@ -11,8 +11,8 @@ const intro = `# Scoreboard
 
 What outboxctl was put through, the target, and the figure. [torture.md](torture.md) says how to run it yourself.
 
-A row is **short** when its figure misses the target: it stays here until the figure or the target changes. It is
-**violated** when an event was lost, doubled without a cause, or deleted wrongly. **Not run** is what the machine lacked
+A row is **short** when its figure misses the target: it stays here until the figure or the target changes. It is **met,
+smaller** when the run was smaller or shorter than the scenario says; the figure tells how large it was. It is **violated** when an event was lost, doubled without a cause, or deleted wrongly. **Not run** is what the machine lacked
 the means for. PostgreSQL, Redis, the broker's fake, producers and publishers share one machine.
 
 `

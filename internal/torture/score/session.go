@@ -27,6 +27,8 @@ type Session struct {
 	Log   io.Writer
 
 	worlds int
+	// smaller: the present scenario is not of the target's size.
+	smaller bool
 }
 
 // result is a scenario's figure and the verdict on it.
@@ -49,18 +51,22 @@ func judge(correct, inTime bool, format string, args ...any) result {
 
 // size is how many of something a scenario uses: by default, and for the target's own size.
 func (s *Session) size(usual, full int) int {
-	if s.Full {
-		return full
+	n := full
+	if !s.Full {
+		n = max(1, int(float64(usual)*s.Scale))
 	}
-	return max(1, int(float64(usual)*s.Scale))
+	s.smaller = s.smaller || n < full
+	return n
 }
 
 // lasts is the same for times.
 func (s *Session) lasts(usual, full time.Duration) time.Duration {
-	if s.Full {
-		return full
+	d := full
+	if !s.Full {
+		d = max(2*time.Second, time.Duration(float64(usual)*s.Scale))
 	}
-	return max(2*time.Second, time.Duration(float64(usual)*s.Scale))
+	s.smaller = s.smaller || d < full
+	return d
 }
 
 func (s *Session) say(format string, args ...any) {
@@ -82,6 +88,7 @@ func (s *Session) Run(ctx context.Context, names []string, put func(Row) error) 
 		}
 		began := time.Now()
 		s.say("%s: %s", e.name, e.scenario)
+		s.smaller = false
 		got, err := e.run(s, ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -90,6 +97,9 @@ func (s *Session) Run(ctx context.Context, names []string, put func(Row) error) 
 			s.say("%s: %v", e.name, err)
 			errs = append(errs, fmt.Errorf("%s: %w", e.name, err))
 			continue
+		}
+		if got.verdict == Met && s.smaller {
+			got.verdict = MetSmaller
 		}
 		s.say("%s: %s: %s (%s)", e.name, got.verdict, got.figure, time.Since(began).Round(time.Second))
 		if err := put(s.Stamp.row(e, got.figure, got.verdict)); err != nil {
