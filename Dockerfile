@@ -16,6 +16,7 @@ COPY --from=build /outboxctl /outboxctl
 # Inside a container loopback reaches nobody; the platform decides who may reach the port.
 ENV OUTBOXCTL_PUBLISH_HTTP_ADDR=:9464 OUTBOXCTL_CONSUME_HTTP_ADDR=:9464
 EXPOSE 9464
-USER nonroot:nonroot
+# By number: Kubernetes cannot tell from a name that it is not root.
+USER 65532:65532
 ENTRYPOINT ["/outboxctl"]
 CMD ["publish"]

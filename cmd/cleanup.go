@@ -45,7 +45,7 @@ It works in short transactions, one cleaner at a time, and may be stopped and st
 consent: it never asks, so that a plain cron line works. It says nothing when there is nothing to do.`,
 		Example: `  outboxctl cleanup --older-than 30d
   outboxctl cleanup --older-than 30d --dlq-older-than 90d --dry-run
-  outboxctl cleanup --older-than 30d --inbox-older-than 60d
+  outboxctl cleanup --older-than 30d --inbox-older-than 100d
   outboxctl cleanup --older-than 2w --pause 200ms --max-rows 100000`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runCleanup(cmd.Context(), opts) },

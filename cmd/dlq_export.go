@@ -27,9 +27,9 @@ them: the corrected event is a new event that names the old one in its header co
 makes no second event. Then discard the old dead letters.
 
 Without ids or filters every open dead letter is exported, oldest first.`,
-		Example: `  outboxctl dlq export --reason invalid_payload > events.jsonl
+		Example: `  outboxctl dlq export --reason invalid_payload --until 2026-03-02T10:00:00Z > events.jsonl
   outboxctl emit --stdin < events.jsonl
-  outboxctl dlq discard --error-reason invalid_payload --reason 'corrected and emitted anew'`,
+  outboxctl dlq discard --error-reason invalid_payload --until 2026-03-02T10:00:00Z --reason 'corrected and emitted anew'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.ids = args
 			return run(cmd.Context(), opts)

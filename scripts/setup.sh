@@ -7,7 +7,7 @@
 # "scoreboard" pgbouncer, too.
 set -euo pipefail
 
-min_redis=7 # the idempotency key needs SET with NX and GET together
+min_redis=7 # the oldest the suite has been run on; consumers themselves work with much older ones
 
 # Where the system's files are looked for; the script's own test points it at a folder.
 root=${SETUP_ROOT:-}
