@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,17 +23,15 @@ func TestRowThatKillsItsPublishersTakesFewWithIt(t *testing.T) {
 			}
 			return time.Second
 		}
-		killed := false
+		var killed atomic.Bool
 		b.broker.verdict = func(_ string, m Message) error {
 			if m.EventID == killer.ID {
-				b.store.mu.Lock()
-				defer b.store.mu.Unlock()
-				killed = true
+				killed.Store(true)
 			}
 			return nil
 		}
 		b.store.fail = func(string) error {
-			if killed {
+			if killed.Load() {
 				return errors.New("the publisher is dead")
 			}
 			return nil
@@ -42,7 +41,7 @@ func TestRowThatKillsItsPublishersTakesFewWithIt(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			stop()
 			time.Sleep(DefaultLease)
-			killed = false
+			killed.Store(false)
 		}
 		start(t, b.another(t, nil))
 		time.Sleep(3 * time.Minute)
@@ -70,8 +69,9 @@ func TestFlightIsNarrowWhilePublishersDie(t *testing.T) {
 					row.AttemptCount, row.MaxAttempts = max(c.lost-1, 0), c.of
 					row.locked, row.Until = c.lost > 0, time.Now()
 				}
-				latency := 5 * time.Second
-				b.broker.latency = func(string) time.Duration { return latency }
+				var latency atomic.Int64
+				latency.Store(int64(5 * time.Second))
+				b.broker.latency = func(string) time.Duration { return time.Duration(latency.Load()) }
 				inFlight := func() int {
 					b.store.add(room, "red")
 					b.store.add(room, "blue")
@@ -82,11 +82,11 @@ func TestFlightIsNarrowWhilePublishersDie(t *testing.T) {
 				start(t, b.Dispatcher)
 				require.InDelta(t, c.most, inFlight(), float64(c.most)/4)
 
-				latency = 0
+				latency.Store(0)
 				time.Sleep(2*DefaultLease + 10*time.Second)
 				require.Equal(t, 2*room+1, b.store.count(isPublished))
 
-				latency = 5 * time.Second
+				latency.Store(int64(5 * time.Second))
 				require.InDelta(t, room, inFlight(), room/4, "two leases after the last death")
 			})
 		})

@@ -162,7 +162,8 @@ SELECT count(*) FROM marked` + "`" + `
 			name: "outage-burns-attempts",
 			edits: []edit{
 				{"internal/outbox/group.go", `		d.tripped(br, br.trip(generation, now, j.chargedTo, j.outage))
-	} else if`, `	} else if`},
+	} else if`, `		_ = generation
+	} else if`},
 				{"internal/outbox/group.go", `	if !anyFailedBefore(g.rows) {
 		return nil
 	}
