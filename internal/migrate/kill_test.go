@@ -131,7 +131,8 @@ func TestKilledInTheBackfill(t *testing.T) {
 			start, kill := kill(t, pool)
 			goOn := stallIndexBuilds(t, pool)
 			start()
-			eventually(t, pool, invalidIndex)
+			// Any earlier, and the build would wait for our lock's snapshot, too.
+			eventually(t, pool, buildWaits)
 			letGo := holdRow(t, pool)
 			goOn()
 			eventually(t, pool, halfFilled)
@@ -176,6 +177,7 @@ const (
 	halfFilled = `SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'outbox_events'::regclass AND attname = 'seq' AND NOT attisdropped)
 		AND to_regclass('outbox_events_old_seq') IS NOT NULL
 		AND (SELECT pg_sequence_last_value(to_regclass('outbox_events_old_seq')) >= 4999)`
+	buildWaits   = `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'virtualxid')`
 	invalidIndex = `SELECT EXISTS (SELECT FROM pg_index WHERE indrelid = 'outbox_events'::regclass AND NOT indisvalid)`
 	runners      = `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
