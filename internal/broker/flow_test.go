@@ -4,9 +4,12 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 func TestFlowBlocks(t *testing.T) {
@@ -52,4 +55,20 @@ func TestFlowIsClosedWhenTheTimeIsOver(t *testing.T) {
 	cancel()
 	_, err := newFlow(1, 100).acquire(ctx, 1)
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// The last quarter of the time is for answers: what has not begun by then is not sent.
+func TestNoRequestBeginsInTheLastQuarter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client := &Client{cfg: Config{Project: "p", PublishTimeout: 4 * time.Second, Concurrency: 1, MaxOutstandingBytes: 100}}
+		p := client.NewPublisher(map[string]string{"domain": "events"})
+		release, err := p.flows[client.topicPath("events")].acquire(t.Context(), 1)
+		require.NoError(t, err)
+		defer release()
+		began := time.Now()
+		results := p.Publish(t.Context(), "domain", []outbox.Message{{EventID: "e1"}})
+		require.ErrorIs(t, results[0].Err, outbox.ErrUnsent)
+		require.Equal(t, 3*time.Second, time.Since(began))
+	})
 }
