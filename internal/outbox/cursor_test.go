@@ -36,10 +36,19 @@ func TestExpensiveSweepsGetATenthOfTheTime(t *testing.T) {
 	})
 }
 
+// dearCursor has seen sweeps that took a second each.
+func dearCursor(now time.Time) *cursor {
+	c := &cursor{}
+	for range sweepsJudged {
+		c.done(now, true, false, nil, time.Second)
+	}
+	return c
+}
+
 func TestFullSweepRewindsTheHint(t *testing.T) {
 	t.Parallel()
-	var c cursor
 	now := time.Now()
+	c := dearCursor(now)
 	c.done(now, false, false, []Claimed{{Seq: 900}}, 0)
 	c.done(now, true, true, []Claimed{{Seq: 10}, {Seq: 20}}, time.Second)
 	after, sweep := c.next(now, false)
@@ -58,8 +67,8 @@ func TestFullSweepRewindsTheHint(t *testing.T) {
 // Rows that were given back lie below the hint of the claims that run meanwhile.
 func TestClaimUnderWayDoesNotUndoARewind(t *testing.T) {
 	t.Parallel()
-	var c cursor
 	now := time.Now()
+	c := dearCursor(now)
 	c.done(now, true, false, []Claimed{{Seq: 100}}, time.Second)
 	c.rewind(now)
 	for _, sweep := range []bool{false, true} {
@@ -73,13 +82,31 @@ func TestClaimUnderWayDoesNotUndoARewind(t *testing.T) {
 	require.False(t, again, "a sweep that began later has")
 }
 
-func TestOneSlowAnswerDoesNotHoldSweepsBack(t *testing.T) {
+// Late commits lie below the hint: nothing but a sweep finds them.
+func TestSlowAnswersDoNotHoldSweepsBack(t *testing.T) {
 	t.Parallel()
 	var c cursor
 	now := time.Now()
+	for range sweepsJudged - 1 {
+		c.done(now, true, false, []Claimed{{Seq: 100}}, claimTimeout)
+		_, sweep := c.next(now, false)
+		require.True(t, sweep, "not every sweep was slow")
+	}
 	c.done(now, true, false, []Claimed{{Seq: 100}}, claimTimeout)
-	_, sweep := c.next(now.Add(sweepPause), false)
+	_, sweep := c.next(now, false)
+	require.False(t, sweep, "every sweep was")
+	_, sweep = c.next(now.Add(sweepPause), false)
 	require.True(t, sweep)
+}
+
+func TestSweepsRestTheLongerTheDearerTheyAre(t *testing.T) {
+	t.Parallel()
+	for walk, want := range map[time.Duration]time.Duration{
+		-time.Millisecond: 0, sweepCheap: 0, 4 * time.Millisecond: 40 * time.Millisecond, sweepFelt: 100 * time.Millisecond,
+		11 * time.Millisecond: sweepRest, 100 * time.Millisecond: time.Second, claimTimeout: sweepPause,
+	} {
+		require.Equal(t, want, restAfter(walk), "after %s", walk)
+	}
 }
 
 func TestCheapSweepsAreRepeatedAtOnce(t *testing.T) {
