@@ -57,6 +57,9 @@ func poolConfig(cfg *Config, p poolParams) (*pgxpool.Config, error) {
 	if pc.ConnConfig.RuntimeParams["application_name"] == "" {
 		pc.ConnConfig.RuntimeParams["application_name"] = p.name
 	}
+	// A role or a database may have other defaults, and payloads and times are read as text. Poolers know these two.
+	pc.ConnConfig.RuntimeParams["client_encoding"] = "UTF8"
+	pc.ConnConfig.RuntimeParams["datestyle"] = "ISO"
 	if p.writable {
 		onlyWritable(pc)
 	}

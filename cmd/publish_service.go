@@ -194,7 +194,10 @@ func (s *publishService) health() []httpd.Check {
 }
 
 func (s *publishService) ready() []httpd.Check {
-	checks := []httpd.Check{{Name: "database", Run: s.claims.Ping}}
+	checks := []httpd.Check{
+		{Name: "database", Run: s.claims.Ping},
+		{Name: "claims", Run: func(context.Context) error { return s.dispatcher.ClaimsReady() }},
+	}
 	for _, topic := range s.dispatcher.TopicNames() {
 		checks = append(checks, httpd.Check{Name: "topic " + topic, Run: func(ctx context.Context) error {
 			return s.dispatcher.TopicReady(ctx, topic)

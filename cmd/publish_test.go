@@ -43,6 +43,32 @@ SELECT payload_json::text, broker_message_id, event_type::text, aggregate_type::
 	}
 }
 
+// Payloads and times travel as text where a pooler forbids prepared statements.
+func TestTheDatabasesOwnDefaultsChangeNothing(t *testing.T) {
+	t.Parallel()
+	r := newPublishRig(t)
+	for _, set := range []string{`datestyle = 'German'`, `client_encoding = 'LATIN1'`, `timezone = 'Asia/Kathmandu'`, `intervalstyle = 'sql_standard'`} {
+		_, err := r.db.Pool.Exec(t.Context(), `ALTER DATABASE `+r.db.Name+` SET `+set)
+		require.NoError(t, err)
+	}
+	for i, mode := range []string{"cache_statement", "exec", "simple_protocol"} {
+		r.emit(10, "order_created")
+		_, err := r.db.Pool.Exec(t.Context(), `
+SELECT outbox_emit('order_expired', 'vendor_order', gen_random_uuid(), headers => '{"price": "5 \u20ac"}', data => jsonb_build_object(
+           'orderId', gen_random_uuid(), 'checkoutGroupId', gen_random_uuid(), 'expiredAt', '2026-01-01T00:00:00Z'))`)
+		require.NoError(t, err)
+		require.Zero(t, r.start("--once", "--exec-mode", mode).wait())
+		require.Equal(t, 11*(i+1), r.published(), mode)
+	}
+	priced := 0
+	for _, m := range r.pubsub.Stored() {
+		if m.Attributes["price"] == "5 €" {
+			priced++
+		}
+	}
+	require.Equal(t, 3, priced)
+}
+
 func TestThreePublishersLoseAndDuplicateNothing(t *testing.T) {
 	t.Parallel()
 	r := newPublishRig(t)

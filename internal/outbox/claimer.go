@@ -46,6 +46,7 @@ func (d *Dispatcher) claim(p ClaimParams, sweep bool) ([]Claimed, error) {
 	started := time.Now()
 	rows, err := d.store.Claim(ctx, p)
 	now := time.Now()
+	d.lastClaim.Store(&err)
 	d.observe.Claimed(ClaimReport{Rows: len(rows), Sweep: sweep, Took: now.Sub(started), Err: err})
 	if len(rows) > 0 {
 		failpoint.Hit(failpoint.Claimed)
@@ -89,7 +90,7 @@ func (d *Dispatcher) launch(ctx context.Context, started time.Time, rows []Claim
 			continue
 		}
 		go func() {
-			d.cfg.turn("send " + g.topic)
+			d.cfg.turn("send " + g.name())
 			_ = d.send(d.abandon, g) // the breaker has seen the error
 		}()
 	}

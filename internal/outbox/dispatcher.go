@@ -37,6 +37,8 @@ type Dispatcher struct {
 	settler *settler
 	probes  *rate.Limiter
 	pulse   pulse
+	// lastClaim is how the latest claim ended.
+	lastClaim atomic.Pointer[error]
 
 	// published counts acknowledged rows since the start.
 	published atomic.Int64
@@ -168,6 +170,15 @@ func (d *Dispatcher) TopicReady(ctx context.Context, topic string) error {
 		return nil
 	}
 	return d.ask(ctx, br)
+}
+
+// ClaimsReady says why the latest claim failed, if it did. A database that
+// answers may still refuse what it is asked.
+func (d *Dispatcher) ClaimsReady() error {
+	if err := d.lastClaim.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // InFlight is the number of rows and payload bytes between claim and settle.

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/failpoint"
@@ -23,7 +24,9 @@ type group struct {
 }
 
 // split sorts claimed rows into groups by topic. Rows that cannot be sent form
-// a group of their own, under no topic.
+// a group of their own, under no topic, and each row that is running out of
+// attempts is one too: should a broker fail whole requests for what is wrong
+// with one message, nobody else dies of it.
 func split(catalogue Catalogue, maxAttempts int, rows []Claimed) []*group {
 	byTopic := map[string]*group{}
 	var groups []*group
@@ -39,22 +42,30 @@ func split(catalogue Catalogue, maxAttempts int, rows []Claimed) []*group {
 	for i := range rows {
 		row := &rows[i]
 		topic, msg, bad := prepare(catalogue, row)
-		if bad == nil && row.AttemptCount >= attemptLimit(row, maxAttempts) {
+		limit := attemptLimit(row, maxAttempts)
+		if bad == nil && row.AttemptCount >= limit {
 			bad = &unfit{ReasonMaxAttempts, errAttemptsSpent}
 		}
 		var g *group
-		if bad == nil {
-			g = at(topic)
-			g.msgs = append(g.msgs, msg)
-		} else {
+		switch {
+		case bad != nil:
 			g = at("")
 			g.died = append(g.died, bury(row, topic, bad.reason, bad, false))
+		case row.AttemptCount > 0 && 2*row.AttemptCount >= limit:
+			g = &group{topic: topic, msgs: []Message{msg}}
+			groups = append(groups, g)
+		default:
+			g = at(topic)
+			g.msgs = append(g.msgs, msg)
 		}
 		g.rows = append(g.rows, row)
 		g.bytes += int64(len(row.Payload))
 	}
 	return groups
 }
+
+// name tells the groups of a moment apart.
+func (g *group) name() string { return g.topic + " " + strconv.FormatInt(g.rows[0].Seq, 10) }
 
 func attemptLimit(row *Claimed, configured int) int {
 	if row.MaxAttempts > 0 {
@@ -235,7 +246,7 @@ func (d *Dispatcher) askFirst(ctx context.Context, br *breaker, g *group) error 
 	select {
 	case br.asking <- struct{}{}:
 		defer func() { <-br.asking }()
-		d.cfg.turn("ask " + br.topic)
+		d.cfg.turn("ask " + g.name())
 	case <-ctx.Done():
 		return ctx.Err()
 	}

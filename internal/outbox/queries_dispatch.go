@@ -73,7 +73,11 @@ WITH candidates AS MATERIALIZED (
     SELECT id, locked_by AS last_owner
       FROM (SELECT id, locked_by, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM candidates) AS running
      WHERE before < $7::bigint
-)
+)` + leasePicked + `, e.payload_json::text, e.headers::text`
+
+// leasePicked leases the rows of picked and returns all of them but their
+// contents.
+const leasePicked = `
 UPDATE outbox_events AS e
    SET locked_by     = $8::text::uuid,
        locked_until  = now() + $9::bigint * interval '1 millisecond',
@@ -84,8 +88,25 @@ UPDATE outbox_events AS e
   FROM picked
  WHERE e.id = picked.id
 RETURNING e.id::text, e.locked_until, e.seq, e.event_type::text, e.aggregate_type::text, e.aggregate_id::text,
-          e.payload_json::text, e.headers::text, e.created_at, e.attempt_count, coalesce(e.max_attempts, 0),
-          last_owner IS NOT NULL`
+          e.created_at, e.attempt_count, coalesce(e.max_attempts, 0), last_owner IS NOT NULL`
+
+// candidatesSQL locks the oldest due rows without looking into them.
+//
+//	$6 limit
+const candidatesSQL = `
+SELECT id::text FROM outbox_events WHERE ` + dueRows + ` ORDER BY seq LIMIT $6 FOR UPDATE SKIP LOCKED`
+
+// salvageSQL leases candidates that were locked in the same transaction.
+//
+//	$6 how many, $7 ids, $8 owner, $9 lease in milliseconds
+const salvageSQL = `
+WITH picked AS MATERIALIZED (
+    SELECT id, locked_by AS last_owner
+      FROM outbox_events
+     WHERE ` + dueRows + `
+       AND id = ANY ($7::text[]::uuid[])
+     LIMIT $6
+)` + leasePicked + `, NULL::text, NULL::text`
 
 // dueSQL asks whether a claim would find anything. It locks nothing. The order
 // and the limit are what keeps it on the claim index: EXISTS would drop them

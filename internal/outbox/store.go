@@ -35,6 +35,9 @@ type Claimed struct {
 	Expired bool
 	// MaxAttempts overrides the configured maximum for this row; 0 does not.
 	MaxAttempts int
+	// Unreadable says why the database cannot print this row; then it has
+	// neither payload nor headers, and only its death is left.
+	Unreadable error
 }
 
 // Scope narrows a publisher to a part of the outbox. Zero values do not

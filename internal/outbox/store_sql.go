@@ -3,14 +3,17 @@ package outbox
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/outboxctl/outboxctl/internal/failpoint"
 )
@@ -19,6 +22,7 @@ import (
 type Batcher interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
 }
 
 // SQLStore is the outbox in PostgreSQL, seen by one publisher.
@@ -27,6 +31,8 @@ type SQLStore struct {
 	settles Batcher
 	owner   string
 	scope   Scope
+	// damaged says that a claim has failed because of what some row holds.
+	damaged atomic.Bool
 }
 
 // NewSQLStore claims on one pool and settles on another: a pool that claims
@@ -36,9 +42,27 @@ func NewSQLStore(claims, settles Batcher, owner string, scope Scope) *SQLStore {
 	return &SQLStore{claims: claims, settles: settles, owner: owner, scope: scope}
 }
 
-// Claim implements Store. The statements travel together, so a claim is
-// one round trip.
-func (s *SQLStore) Claim(ctx context.Context, p ClaimParams) ([]Claimed, error) {
+// Claim implements Store. A claim that fails because of what some row holds is
+// an error; the next one finds the row. That is not done at once, because the
+// failure may have taken most of the caller's time.
+func (s *SQLStore) Claim(ctx context.Context, p ClaimParams) (rows []Claimed, err error) {
+	if s.damaged.Load() {
+		var met bool
+		rows, met, err = s.salvage(ctx, p)
+		s.damaged.Store(met || err != nil)
+	} else {
+		rows, err = s.claim(ctx, p)
+		s.damaged.Store(aboutTheData(err))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("claim events: %w", reconnect(s.claims, err))
+	}
+	slices.SortFunc(rows, func(a, b Claimed) int { return cmp.Compare(a.Seq, b.Seq) })
+	return rows, nil
+}
+
+// claim sends its statements together, so that it is one round trip.
+func (s *SQLStore) claim(ctx context.Context, p ClaimParams) ([]Claimed, error) {
 	args := append(s.dueArgs(p), p.Limit, p.MaxBytes, s.owner, p.Lease.Milliseconds())
 	b := newBatch()
 	b.Queue(claimSQL, args...)
@@ -48,11 +72,7 @@ func (s *SQLStore) Claim(ctx context.Context, p ClaimParams) ([]Claimed, error) 
 	if closed := br.Close(); err == nil {
 		err = closed
 	}
-	if err != nil {
-		return nil, fmt.Errorf("claim events: %w", reconnect(s.claims, err))
-	}
-	slices.SortFunc(rows, func(a, b Claimed) int { return cmp.Compare(a.Seq, b.Seq) })
-	return rows, nil
+	return rows, err
 }
 
 // newBatch opens a transaction that travels in one round trip with what is
@@ -98,16 +118,22 @@ func collectClaimed(found pgx.Rows, limit int) ([]Claimed, error) {
 	for found.Next() {
 		var r Claimed
 		var headers *string
+		var created pgtype.Timestamptz // infinity is a time to PostgreSQL, and none to Go
 		if err := found.Scan(&r.ID, &r.Until, &r.Seq, &r.EventType, &r.AggregateType, &r.AggregateID,
-			&r.Payload, &headers, &r.CreatedAt, &r.AttemptCount, &r.MaxAttempts, &r.Expired); err != nil {
+			&created, &r.AttemptCount, &r.MaxAttempts, &r.Expired, &r.Payload, &headers); err != nil {
 			return nil, err
 		}
-		if headers != nil {
-			r.Headers = []byte(*headers)
-		}
+		r.CreatedAt, r.Headers = created.Time, headersOf(headers)
 		rows = append(rows, r)
 	}
 	return rows, found.Err()
+}
+
+func headersOf(text *string) json.RawMessage {
+	if text == nil {
+		return nil
+	}
+	return json.RawMessage(*text)
 }
 
 // Due implements Store.

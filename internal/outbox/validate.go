@@ -52,6 +52,9 @@ func prepare(catalogue Catalogue, row *Claimed) (topic string, msg Message, bad 
 // checkPayload holds a row to what Emit would have accepted: rows can be
 // written by any program with the right to insert.
 func checkPayload(catalogue Catalogue, row *Claimed) error {
+	if row.Unreadable != nil {
+		return row.Unreadable
+	}
 	envelope, err := ParseEnvelope(row.Payload)
 	if err != nil {
 		return err

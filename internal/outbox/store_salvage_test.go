@@ -1,0 +1,92 @@
+package outbox_test
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+)
+
+// latin1 is a pool whose encoding lacks most characters: a cheap way to rows
+// that the database cannot print.
+func latin1(t *testing.T, pool *pgxpool.Pool) *pgxpool.Pool {
+	t.Helper()
+	cfg := pool.Config()
+	cfg.ConnConfig.RuntimeParams["client_encoding"] = "LATIN1"
+	narrow, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(narrow.Close)
+	return narrow
+}
+
+func TestOneUnreadableRowDoesNotStopTheOthers(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	ids := emitOrders(t, pool, 8, func(i int, p *outbox.EmitParams) {
+		if i == 2 || i == 5 {
+			p.Headers = map[string]string{"price": "5 €"}
+		}
+	})
+	s := newStore(latin1(t, pool), outbox.Scope{})
+
+	_, err := s.Claim(t.Context(), claimAll(100))
+	require.ErrorContains(t, err, "22P05")
+
+	var got []string
+	for _, want := range []struct {
+		rows int
+		bad  string
+	}{{3, ids[2]}, {3, ids[5]}, {2, ""}} {
+		rows := mustClaim(t, s, claimAll(100))
+		require.Len(t, rows, want.rows, "a salvage ends with the row that cannot be read")
+		for i, r := range rows {
+			got = append(got, r.ID)
+			if r.ID == want.bad {
+				require.ErrorContains(t, r.Unreadable, "cannot print this row")
+				require.Equal(t, len(rows)-1, i)
+				continue
+			}
+			require.NoError(t, r.Unreadable)
+			require.Contains(t, string(r.Payload), r.ID)
+		}
+	}
+	require.Equal(t, ids, got, "each once, in order")
+
+	more := emitOrders(t, pool, 150, nil)
+	require.Len(t, mustClaim(t, s, claimAll(200)), len(more), "back to claims without a bound")
+}
+
+func TestSalvageKeepsToItsLimits(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	ids := emitOrders(t, pool, 8, func(i int, p *outbox.EmitParams) {
+		if i == 7 {
+			p.Headers = map[string]string{"price": "5 €"}
+		}
+	})
+	s := newStore(latin1(t, pool), outbox.Scope{})
+	_, err := s.Claim(t.Context(), claimAll(100))
+	require.Error(t, err)
+
+	p := claimAll(100)
+	p.MaxBytes = 1
+	first := mustClaim(t, s, p)
+	require.Len(t, first, 1, "one row is always taken")
+	require.Equal(t, ids[0], first[0].ID)
+}
+
+func TestARowOfAllTimeIsClaimed(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	emitOrders(t, pool, 1, nil)
+	for _, when := range []string{"infinity", "-infinity"} {
+		_, err := pool.Exec(t.Context(), `
+INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, created_at)
+SELECT gen_random_uuid(), event_type, aggregate_type, aggregate_id, payload_json, $1::text::timestamptz FROM outbox_events LIMIT 1`, when)
+		require.NoError(t, err)
+	}
+	require.Len(t, mustClaim(t, newStore(pool, outbox.Scope{}), claimAll(10)), 3)
+}
