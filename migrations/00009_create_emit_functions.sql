@@ -310,14 +310,14 @@ DECLARE
 BEGIN
     FOR f IN
         SELECT oid::regprocedure FROM pg_proc
-         WHERE pronamespace = current_schema()::regnamespace
+         WHERE pronamespace = quote_ident(current_schema())::regnamespace
            AND proname IN ('outbox_emit', 'outbox_emit_many', 'outbox_emit_rows', 'outbox_event_rows', 'outbox_check_event')
     LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f);
     END LOOP;
     FOR f IN
         SELECT oid::regprocedure FROM pg_proc
-         WHERE pronamespace = current_schema()::regnamespace AND proname IN ('outbox_emit', 'outbox_emit_many')
+         WHERE pronamespace = quote_ident(current_schema())::regnamespace AND proname IN ('outbox_emit', 'outbox_emit_many')
     LOOP
         EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', f, current_schema());
     END LOOP;

@@ -66,7 +66,7 @@ DECLARE
 BEGIN
     FOR f IN
         SELECT oid::regprocedure FROM pg_proc
-         WHERE pronamespace = current_schema()::regnamespace AND proname IN ('outbox_forget_event', 'outbox_forget_event_undone')
+         WHERE pronamespace = quote_ident(current_schema())::regnamespace AND proname IN ('outbox_forget_event', 'outbox_forget_event_undone')
     LOOP
         EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', f, current_schema());
     END LOOP;

@@ -231,7 +231,7 @@ DECLARE
 BEGIN
     FOR f IN
         SELECT oid::regprocedure FROM pg_proc
-         WHERE pronamespace = current_schema()::regnamespace
+         WHERE pronamespace = quote_ident(current_schema())::regnamespace
            AND proname IN ('outbox_audit_change', 'outbox_replay', 'outbox_discard', 'outbox_restore', 'outbox_republish')
     LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f);

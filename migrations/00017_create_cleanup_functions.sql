@@ -130,7 +130,7 @@ DECLARE
 BEGIN
     FOR f IN
         SELECT oid::regprocedure FROM pg_proc
-         WHERE pronamespace = current_schema()::regnamespace AND proname IN ('outbox_cleanup_events', 'outbox_cleanup_inbox', 'outbox_cleanup_dlq')
+         WHERE pronamespace = quote_ident(current_schema())::regnamespace AND proname IN ('outbox_cleanup_events', 'outbox_cleanup_inbox', 'outbox_cleanup_dlq')
     LOOP
         EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', f, current_schema());
     END LOOP;

@@ -78,7 +78,7 @@ const insert = `INSERT INTO outbox_events (id, event_type, aggregate_type, aggre
 func catalogue(t *testing.T, pool *pgxpool.Pool) []string {
 	t.Helper()
 	return queryAll(t, pool, `
-WITH ns AS (SELECT current_schema()::regnamespace::oid AS oid),
+WITH ns AS (SELECT quote_ident(current_schema())::regnamespace::oid AS oid),
 rel AS (SELECT c.* FROM pg_class c, ns WHERE c.relnamespace = ns.oid)
 SELECT line FROM (
     SELECT format('relation %s %s options %s acl %s', relkind, relname, reloptions,

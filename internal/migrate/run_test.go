@@ -249,23 +249,33 @@ func TestStepThatTakesLongSaysSo(t *testing.T) {
 	require.True(t, told)
 }
 
+// A name that must be quoted is where a forgotten quote_ident shows.
 func TestSchemaOfItsOwn(t *testing.T) {
 	t.Parallel()
-	cfg := emptyDB(t).Config()
-	cfg.ConnConfig.RuntimeParams["search_path"] = "shop"
-	pool := openPool(t, cfg)
-	exec(t, pool, "CREATE SCHEMA shop")
-	_, err := migrate.Up(t.Context(), pool, migrate.Options{})
-	require.NoError(t, err)
-	require.Equal(t, "shop", queryOne[string](t, pool, "SELECT relnamespace::regnamespace::text FROM pg_class WHERE relname = 'outbox_dlq'"))
-	// The pinned search_path of the function is that schema, whatever the caller's.
-	_, err = pool.Exec(t.Context(), `SET ROLE outbox_emitter; SET search_path = pg_catalog;
-		SELECT shop.outbox_emit('order_created', NULL, gen_random_uuid(), '{}'); RESET ROLE; RESET search_path`)
-	require.NoError(t, err)
-	require.Equal(t, int64(1), queryOne[int64](t, pool, "SELECT count(*) FROM shop.outbox_events"))
-	_, err = migrate.Down(t.Context(), pool, migrate.Options{To: migrate.AllSteps})
-	require.NoError(t, err)
-	require.Empty(t, catalogue(t, pool))
+	for _, schema := range []string{"shop", "OutBox", "My Box", `a"b.c`} {
+		t.Run(schema, func(t *testing.T) {
+			t.Parallel()
+			quoted := pgx.Identifier{schema}.Sanitize()
+			cfg := emptyDB(t).Config()
+			cfg.ConnConfig.RuntimeParams["search_path"] = quoted
+			pool := openPool(t, cfg)
+			exec(t, pool, "CREATE SCHEMA "+quoted)
+			_, err := migrate.Up(t.Context(), pool, migrate.Options{})
+			require.NoError(t, err)
+			require.Equal(t, []string{schema}, queryAll(t, pool,
+				"SELECT n.nspname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE relname = 'outbox_dlq'"))
+			require.Empty(t, queryAll(t, pool, "SELECT proname::text FROM pg_proc WHERE pronamespace = quote_ident(current_schema())::regnamespace"+
+				" AND prosecdef AND proconfig IS NULL"), "search_path not pinned")
+			// The pinned search_path of the function is that schema, whatever the caller's.
+			_, err = pool.Exec(t.Context(), `SET ROLE outbox_emitter; SET search_path = pg_catalog;
+				SELECT `+quoted+`.outbox_emit('order_created', NULL, gen_random_uuid(), '{}'); RESET ROLE; RESET search_path`)
+			require.NoError(t, err)
+			require.Equal(t, int64(1), queryOne[int64](t, pool, "SELECT count(*) FROM "+quoted+".outbox_events"))
+			_, err = migrate.Down(t.Context(), pool, migrate.Options{To: migrate.AllSteps})
+			require.NoError(t, err)
+			require.Empty(t, catalogue(t, pool))
+		})
+	}
 }
 
 // A pool of one connection must do: the run may not ask for a second one while it holds the first.
