@@ -179,6 +179,32 @@ func TestPrepareMeasuresTheMessage(t *testing.T) {
 	require.ErrorAs(t, err, &tooLarge, "a short text can be a large message: %v", err)
 }
 
+// The envelope around data is a level too. An emitter that forgot it would write
+// what the publisher kills.
+func TestPrepareCountsLevelsLikeThePublisher(t *testing.T) {
+	t.Parallel()
+	for levels, fits := range map[int]bool{maxJSONDepth - 2: true, maxJSONDepth - 1: true, maxJSONDepth: false, maxJSONDepth + 1: false} {
+		t.Run(fmt.Sprint(levels), func(t *testing.T) {
+			t.Parallel()
+			data := `{"adId":"` + testTenant + `","storeId":"` + testTenant + `","at":"2026-03-04T05:06:07Z","changes":` +
+				strings.Repeat("[", levels-1) + strings.Repeat("]", levels-1) + `}`
+			event := goodEvent()
+			event.Type, event.AggregateType, event.Data = registry.TypeAdPaused, "", json.RawMessage(data)
+			_, byFlags := testEmitter().Prepare(event)
+			_, byLine := DecodeEvent([]byte(`{"type":"ad_paused","data":` + data + `}`))
+			_, byPublisher := ParseEnvelope([]byte(strings.Replace(wholeEnvelope, `{"a":1}`, data, 1)))
+			for who, err := range map[string]error{"Prepare": byFlags, "DecodeEvent": byLine, "ParseEnvelope": byPublisher} {
+				if fits {
+					require.NoError(t, err, who)
+					continue
+				}
+				require.ErrorContains(t, err, "nested more than 500 levels deep", who)
+				require.Contains(t, storedError(err), "nested more than 500 levels deep", "%s: the reason is cut off", who)
+			}
+		})
+	}
+}
+
 // sizeOfLargest finds how much filler makes the message exactly the maximum.
 func sizeOfLargest(t *testing.T, event EmitParams, data func(int) json.RawMessage) int {
 	t.Helper()

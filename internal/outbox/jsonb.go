@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -33,19 +34,32 @@ func (p *jsonError) under(parent string) *jsonError {
 	return p
 }
 
+// from completes the path at the field where the walk began. Its middle is left out
+// when it is long: an error's text is cut when it is stored, and what is wrong comes
+// after where.
+func (p *jsonError) from(field string) *jsonError {
+	const most, half = 128, 60
+	p.under(field)
+	if n := len(p.path); n > most {
+		p.path = strings.ToValidUTF8(p.path[:half], "") + "…" + strings.ToValidUTF8(p.path[n-half:], "")
+	}
+	return p
+}
+
 type jsonMember struct {
 	name  string
 	value []byte
 }
 
-// jsonbBytes walks a JSON text and returns how many bytes it takes when PostgreSQL
-// prints it as jsonb: with a space after each colon and comma, escapes resolved and
-// numbers written out (1e6 takes seven bytes, 1e100000 a hundred thousand). That is
-// the body the broker gets. The error is a *jsonError whose path starts at field.
+// jsonbBytes walks a member of the envelope and returns how many bytes it takes when
+// PostgreSQL prints it as jsonb: with a space after each colon and comma, escapes
+// resolved and numbers written out (1e6 takes seven bytes, 1e100000 a hundred
+// thousand). That is the body the broker gets. The error is a *jsonError whose path
+// starts at field.
 func jsonbBytes(text []byte, field string) (int, error) {
-	s := jsonScan{text: text}
+	s := jsonScan{text: text, depth: 1} // the envelope is the first level
 	if p := s.document(); p != nil {
-		return 0, p.under(field)
+		return 0, p.from(field)
 	}
 	return s.printed, nil
 }
@@ -55,7 +69,7 @@ func jsonbBytes(text []byte, field string) (int, error) {
 func jsonMembers(text []byte, field string) ([]jsonMember, error) {
 	s := jsonScan{text: text, keep: true}
 	if p := s.document(); p != nil {
-		return nil, p.under(field)
+		return nil, p.from(field)
 	}
 	if s.first != '{' {
 		return nil, &jsonError{field, "must be an object"}
@@ -127,7 +141,7 @@ func (s *jsonScan) value() *jsonError {
 
 func (s *jsonScan) nested(walk func() *jsonError) *jsonError {
 	if s.depth++; s.depth > maxJSONDepth {
-		return &jsonError{problem: "is nested more than " + strconv.Itoa(maxJSONDepth) + " levels deep"}
+		return &jsonError{problem: "is nested more than " + strconv.Itoa(maxJSONDepth) + " levels deep, the envelope counted"}
 	}
 	s.pos++
 	s.printed += 2

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -81,12 +82,30 @@ func TestJSONBBytesRefusesDuplicatesAndDepth(t *testing.T) {
 	require.EqualError(t, err, "data.last appears twice in its object")
 
 	deep := func(n int) []byte { return []byte(strings.Repeat("[", n) + strings.Repeat("]", n)) }
-	_, err = jsonbBytes(deep(maxJSONDepth), "data")
+	_, err = jsonbBytes(deep(maxJSONDepth-1), "data")
 	require.NoError(t, err)
-	_, err = jsonbBytes(deep(maxJSONDepth+1), "data")
+	_, err = jsonbBytes(deep(maxJSONDepth), "data")
 	require.ErrorContains(t, err, "nested more than 500 levels deep")
 	_, err = jsonbBytes(deep(1_000_000), "data")
 	require.ErrorContains(t, err, "nested more than 500 levels deep")
+}
+
+// However deep the problem is, the text says where it begins and ends, and why.
+func TestJSONBShortensALongPath(t *testing.T) {
+	t.Parallel()
+	in := func(levels int) []byte {
+		return []byte(strings.Repeat(`{"é":`, levels) + `{"last":"\u0000"}` + strings.Repeat(`}`, levels))
+	}
+	const problem = ` holds \u0000, which PostgreSQL cannot store`
+	_, err := jsonbBytes(in(3), "data")
+	require.EqualError(t, err, "data.é.é.é.last"+problem)
+	for levels := 30; levels < 60; levels++ { // cuts at every byte of é
+		_, err = jsonbBytes(in(levels), "data")
+		text := err.Error()
+		require.True(t, utf8.ValidString(text), text)
+		require.Regexp(t, `^data\.é\.é\.é.*\.é\.é\.é\.last holds `, text)
+		require.LessOrEqual(t, len(text), 128+len(problem), text)
+	}
 }
 
 // FuzzJSONB holds that the walker accepts nothing encoding/json calls invalid, and
