@@ -15,6 +15,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/rfc3339"
 )
 
 type emitOptions struct {
@@ -170,9 +171,11 @@ func (o *emitOptions) event() (outbox.EmitParams, error) {
 	}
 	p.AggregateID, p.TenantID = id("aggregate-id", o.aggregateID), id("tenant", o.tenant)
 	if o.occurredAt != "" {
-		if err := p.OccurredAt.UnmarshalText([]byte(o.occurredAt)); err != nil {
-			problems = append(problems, "--occurred-at must be an RFC 3339 timestamp, such as "+o.app.Now().UTC().Format(time.RFC3339))
+		at, err := rfc3339.Parse(o.occurredAt)
+		if err != nil {
+			problems = append(problems, fmt.Sprintf("--occurred-at %s, such as %s", err, o.app.Now().UTC().Format(time.RFC3339)))
 		}
+		p.OccurredAt = at
 	}
 	for _, header := range o.headers {
 		name, value, ok := strings.Cut(header, "=")

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/outboxctl/outboxctl/internal/rfc3339"
 )
 
 // DecodeEvent reads an event from its JSON form: type, aggregateId, aggregateType,
@@ -71,9 +73,11 @@ func decodeEventField(p *EmitParams, m jsonMember, bad *InvalidError) {
 		}
 		p.Headers = headers
 	case "occurredAt":
-		if err := p.OccurredAt.UnmarshalText([]byte(decodeText(m, bad))); err != nil {
-			bad.add(m.name, "must be an RFC 3339 timestamp")
+		at, err := rfc3339.Parse(decodeText(m, bad))
+		if err != nil {
+			bad.add(m.name, "%s", err)
 		}
+		p.OccurredAt = at
 	case "actor":
 		actor, err := parseActor(m.value)
 		var envelope *EnvelopeError

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strconv"
 	"time"
+
+	"github.com/outboxctl/outboxctl/internal/rfc3339"
 )
 
 // EnvelopeVersion is the only version of the envelope there is.
@@ -62,9 +64,10 @@ func ParseEnvelope(text []byte) (Envelope, error) {
 				return e, &EnvelopeError{"eventId", "must be the event's id"}
 			}
 		case "occurredAt":
-			err = e.OccurredAt.UnmarshalJSON(m.value)
-			if err != nil || m.value[0] != '"' {
-				return e, &EnvelopeError{"occurredAt", "must be an RFC 3339 timestamp"}
+			at, _ := jsonString(m.value)
+			e.OccurredAt, err = rfc3339.Parse(at)
+			if err != nil {
+				return e, &EnvelopeError{"occurredAt", err.Error()}
 			}
 		case "actor":
 			e.Actor, err = parseActor(m.value)

@@ -45,6 +45,7 @@ func TestParseEnvelopeIsStrict(t *testing.T) {
 		{`"occurredAt":"2026-03-04T05:06:07.8Z",`, ``, "occurredAt is required"},
 		{`"2026-03-04T05:06:07.8Z"`, `null`, "occurredAt must be an RFC 3339 timestamp"},
 		{`"2026-03-04T05:06:07.8Z"`, `"yesterday"`, "occurredAt must be an RFC 3339 timestamp"},
+		{`"2026-03-04T05:06:07.8Z"`, `"2026-01-01T1:00:00,5Z"`, "occurredAt must be an RFC 3339 timestamp"},
 		{`,"data":{"a":1}`, ``, "data is required"},
 		{`"data":`, `"extra":1,"data":`, "extra is not a field of the envelope"},
 		{`"userId":"u",`, ``, "actor.userId is required"},

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/outboxctl/outboxctl/internal/rfc3339"
 )
 
 const (
@@ -136,14 +138,16 @@ func (d *decoder) timestamp(name string, into *time.Time) {
 	if !ok {
 		return
 	}
-	switch err := into.UnmarshalText([]byte(s)); {
+	at, err := rfc3339.Parse(s)
+	switch {
 	case s == "":
 		d.fail(name, "must not be empty")
 	case err != nil:
-		d.fail(name, "must be an RFC 3339 timestamp")
-	case into.IsZero():
+		d.fail(name, err.Error())
+	case at.IsZero():
 		d.fail(name, "must not be the zero time")
 	}
+	*into = at
 }
 
 func (d *decoder) date(name string, into *string) {

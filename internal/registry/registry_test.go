@@ -185,6 +185,7 @@ func TestValuesAreChecked(t *testing.T) {
 		{"integer beyond 64 bits", TypeReservationReleased, `{"orderId":` + id + `,"quantity":9223372036854775808}`, "data.quantity", "must be an integer of at most 64 bits"},
 		{"quoted integer", TypeReservationReleased, `{"orderId":` + id + `,"quantity":"1"}`, "data.quantity", "must be an integer, not a string"},
 		{"time without a zone", TypeAdPaused, `{"adId":` + id + `,"storeId":` + id + `,"at":"2026-03-04T05:06:07"}`, "data.at", "must be an RFC 3339 timestamp"},
+		{"time as only Go reads it", TypeAdPaused, `{"adId":` + id + `,"storeId":` + id + `,"at":"2026-01-01T1:00:00,5Z"}`, "data.at", "must be an RFC 3339 timestamp"},
 		{"zero time", TypeAdPaused, `{"adId":` + id + `,"storeId":` + id + `,"at":"0001-01-01T00:00:00Z"}`, "data.at", "must not be the zero time"},
 		{"a day that does not exist", TypeAdDailyRollupReady, `{"adId":` + id + `,"date":"2026-02-30","impressions":0,"clicks":0,"spendCents":0}`, "data.date", "must be a date as YYYY-MM-DD"},
 		{"changes as text", TypeAdPaused, `{"adId":` + id + `,"storeId":` + id + `,"at":"2026-03-04T05:06:07Z","changes":"x"}`, "data.changes", "must be an object or an array, not a string"},
