@@ -177,6 +177,11 @@ CREATE FUNCTION outbox_emit(
 DECLARE
     envelope jsonb;
 BEGIN
+    -- to_char drops BC, and the publisher takes the very first moment for a time nobody set.
+    IF occurred_at <= timestamptz '0001-01-01 00:00:00+00' OR occurred_at >= timestamptz '10000-01-01 00:00:00+00' THEN
+        RAISE EXCEPTION 'occurred_at: must be within the years 1 to 9999, and not their first moment'
+            USING ERRCODE = 'OX004', COLUMN = 'occurred_at';
+    END IF;
     id := coalesce(id, outbox_uuid_v7());
     envelope := jsonb_build_object(
         'version', 1,

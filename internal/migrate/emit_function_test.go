@@ -82,6 +82,12 @@ func TestEmitFunctionRefuses(t *testing.T) {
 		"empty key":            {ok + `, dedupe_key => ''`, "OX004", "dedupe_key"},
 		"long key":             {ok + `, dedupe_key => repeat('x', 1025)`, "OX004", "dedupe_key"},
 		"no attempts":          {ok + `, max_attempts => 0`, "OX004", "max_attempts"},
+		"before year 1":        {ok + `, occurred_at => '0044-03-15 00:00:00+00 BC'`, "OX004", "occurred_at"},
+		"year 0":               {ok + `, occurred_at => '0001-12-31 23:59:59+00 BC'`, "OX004", "occurred_at"},
+		"the zero time":        {ok + `, occurred_at => '0001-01-01 00:00:00+00'`, "OX004", "occurred_at"},
+		"year 10000":           {ok + `, occurred_at => '10000-01-01 00:00:00+00'`, "OX004", "occurred_at"},
+		"infinity":             {ok + `, occurred_at => 'infinity'`, "OX004", "occurred_at"},
+		"minus infinity":       {ok + `, occurred_at => '-infinity'`, "OX004", "occurred_at"},
 		"actor without user":   {ok + `, actor => '{"role": "x"}'`, "OX004", "actor"},
 		"actor with more":      {ok + `, actor => '{"userId": "x", "shoe": 43}'`, "OX004", "actor"},
 		"key without tenant":   {ok + `, tenant_id => gen_random_uuid(), dedupe_key => 'k'`, "OX005", "dedupe_key"},
@@ -102,6 +108,8 @@ func TestEmitFunctionRefuses(t *testing.T) {
 		"most headers": ok + `, headers => (SELECT jsonb_object_agg('h' || n, repeat('x', 1024)) FROM generate_series(1, 95) AS n)`,
 		"longest name": ok + `, headers => jsonb_build_object(repeat('x', 256), '')`,
 		"longest key":  ok + `, namespace => repeat('n', 255), dedupe_key => repeat('x', 1024)`,
+		"first moment": ok + `, occurred_at => '0001-01-01 00:00:00.000001+00'`,
+		"last moment":  ok + `, occurred_at => '9999-12-31 23:59:59.999999+00'`,
 		"any data":     `'order_created', 'checkout_group', gen_random_uuid(), '[1, "two"]'`,
 	} {
 		_, err := emit(t, pool, arguments)

@@ -15,9 +15,10 @@ func (e *Emitter) envelope(p EmitParams, id uuid.UUID, known bool, bad *InvalidE
 	if occurred.IsZero() {
 		occurred = e.now()
 	}
-	at, err := occurred.UTC().MarshalJSON()
-	if err != nil {
-		bad.add("occurredAt", "is outside the years 0 to 9999")
+	occurred = occurred.UTC()
+	at, err := occurred.MarshalJSON()
+	if err != nil || occurred.Year() < 1 {
+		bad.add("occurredAt", "is outside the years 1 to 9999")
 	}
 	actor := checkActor(p.Actor, bad)
 	if len(bad.Problems) > 0 {

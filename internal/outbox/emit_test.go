@@ -101,6 +101,7 @@ func TestPrepareNamesTheFieldAndTheProblem(t *testing.T) {
 		{"data jsonb refuses", func(p *EmitParams) { p.Data = []byte(`{"orderId":"\u0000"}`) }, "data.orderId", "holds"},
 		{"data that breaks out", func(p *EmitParams) { p.Data = []byte(`{},"version":2`) }, "data", "text after its end"},
 		{"year 10000", func(p *EmitParams) { p.OccurredAt = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }, "occurredAt", "is outside the years"},
+		{"year 0", func(p *EmitParams) { p.OccurredAt = time.Date(1, 1, 1, 0, 0, 0, 0, time.FixedZone("", 3600)) }, "occurredAt", "is outside the years"},
 		{"actor without user", func(p *EmitParams) { p.Actor = &Actor{Role: "x"} }, "actor.userId", "is required"},
 		{"actor with NUL", func(p *EmitParams) { p.Actor.Role = "a\x00b" }, "actor.role", "NUL"},
 		{"long namespace", func(p *EmitParams) { p.Namespace = strings.Repeat("n", 256) }, "namespace", "has 256 bytes, at most 255 are allowed"},
