@@ -172,8 +172,11 @@ func (o *emitOptions) event() (outbox.EmitParams, error) {
 	p.AggregateID, p.TenantID = id("aggregate-id", o.aggregateID), id("tenant", o.tenant)
 	if o.occurredAt != "" {
 		at, err := rfc3339.Parse(o.occurredAt)
-		if err != nil {
+		switch {
+		case err != nil:
 			problems = append(problems, fmt.Sprintf("--occurred-at %s, such as %s", err, o.app.Now().UTC().Format(time.RFC3339)))
+		case at.IsZero(): // the emitter would take it for "not given"
+			problems = append(problems, "--occurred-at must not be the zero time")
 		}
 		p.OccurredAt = at
 	}

@@ -74,8 +74,11 @@ func decodeEventField(p *EmitParams, m jsonMember, bad *InvalidError) {
 		p.Headers = headers
 	case "occurredAt":
 		at, err := rfc3339.Parse(decodeText(m, bad))
-		if err != nil {
+		switch {
+		case err != nil:
 			bad.add(m.name, "%s", err)
+		case at.IsZero(): // the emitter would take it for "not given"
+			bad.add(m.name, "must not be the zero time")
 		}
 		p.OccurredAt = at
 	case "actor":

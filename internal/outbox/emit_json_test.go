@@ -48,6 +48,7 @@ func TestDecodeEventNamesTheField(t *testing.T) {
 		`{"tenantId":"00000000-0000-0000-0000-000000000000"}`: "tenantId must be a uuid, and not the nil uuid",
 		`{"occurredAt":"today"}`:                              "occurredAt must be an RFC 3339 timestamp",
 		`{"occurredAt":"2026-01-01T1:00:00,5Z"}`:              "occurredAt must be an RFC 3339 timestamp",
+		`{"occurredAt":"0001-01-01T01:00:00+01:00"}`:          "occurredAt must not be the zero time",
 		`{"headers":[]}`:                                      "headers is refused: headers are not a JSON object",
 		`{"headers":{"a":1}}`:                                 `headers is refused: header "a" is not a string`,
 		`{"actor":{}}`:                                        "actor.userId is required",
