@@ -93,7 +93,11 @@ func ParseEnvelope(text []byte) (Envelope, error) {
 	return e, nil
 }
 
+// parseActor takes null for no actor: many encoders write an absent value so.
 func parseActor(text []byte) (*Actor, error) {
+	if string(text) == "null" {
+		return nil, nil
+	}
 	members, err := members(text, "actor")
 	if err != nil {
 		return nil, err

@@ -63,6 +63,19 @@ func TestParseEnvelopeIsStrict(t *testing.T) {
 	}
 }
 
+// Many encoders write an absent value as null.
+func TestParseEnvelopeTakesNullForNoActor(t *testing.T) {
+	t.Parallel()
+	for actor, want := range map[string]*Actor{
+		`null`: nil,
+		`{"userId":"u","storeId":null,"role":null}`: {UserID: "u"},
+	} {
+		got, err := ParseEnvelope([]byte(strings.Replace(wholeEnvelope, `{"userId":"u","storeId":"s","role":"admin"}`, actor, 1)))
+		require.NoError(t, err, actor)
+		require.Equal(t, want, got.Actor, actor)
+	}
+}
+
 func TestHeadersOfARowBecomeAttributes(t *testing.T) {
 	t.Parallel()
 	for _, none := range []string{"", "null", "{}"} {
