@@ -105,13 +105,16 @@ BEGIN
         field := 'payload'; message := format('must be the envelope: version 1, eventId %s, occurredAt, actor, data, and no more', id);
     ELSIF coalesce(payload ->> 'occurredAt', '') !~ '^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$' THEN
         field := 'payload'; message := 'envelope occurredAt must be an RFC 3339 timestamp';
-    ELSIF payload ? 'actor' AND (jsonb_typeof(payload -> 'actor') <> 'object'
+    ELSIF coalesce(payload -> 'actor', 'null') <> 'null' AND (jsonb_typeof(payload -> 'actor') <> 'object'
           OR coalesce(payload -> 'actor' ->> 'userId', '') = ''
           OR jsonb_typeof(payload -> 'actor' -> 'userId') <> 'string'
-          OR jsonb_typeof(payload -> 'actor' -> 'storeId') <> 'string'
-          OR jsonb_typeof(payload -> 'actor' -> 'role') <> 'string'
+          OR jsonb_typeof(payload -> 'actor' -> 'storeId') NOT IN ('string', 'null')
+          OR jsonb_typeof(payload -> 'actor' -> 'role') NOT IN ('string', 'null')
+          OR octet_length(payload -> 'actor' ->> 'userId') > 1024
+          OR octet_length(payload -> 'actor' ->> 'storeId') > 1024
+          OR octet_length(payload -> 'actor' ->> 'role') > 1024
           OR (payload -> 'actor') - '{userId,storeId,role}'::text[] <> '{}') THEN
-        field := 'actor'; message := 'must be an object of strings: userId and, if known, storeId and role';
+        field := 'actor'; message := 'must be an object of strings of at most 1024 bytes: userId and, if known, storeId and role';
     ELSIF jsonb_typeof(headers) <> 'object' THEN
         field := 'headers'; message := 'must be an object of strings';
     ELSIF headers IS NOT NULL THEN
@@ -188,6 +191,13 @@ BEGIN
         'eventId', id,
         'occurredAt', to_char(coalesce(occurred_at, clock_timestamp()) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
         'data', data);
+    -- A null member is an absent one; any other name stays, to be refused.
+    IF actor -> 'storeId' = 'null' THEN
+        actor := actor - 'storeId';
+    END IF;
+    IF actor -> 'role' = 'null' THEN
+        actor := actor - 'role';
+    END IF;
     IF jsonb_typeof(actor) <> 'null' THEN
         envelope := envelope || jsonb_build_object('actor', actor);
     END IF;

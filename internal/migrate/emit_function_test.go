@@ -90,6 +90,13 @@ func TestEmitFunctionRefuses(t *testing.T) {
 		"minus infinity":       {ok + `, occurred_at => '-infinity'`, "OX004", "occurred_at"},
 		"actor without user":   {ok + `, actor => '{"role": "x"}'`, "OX004", "actor"},
 		"actor with more":      {ok + `, actor => '{"userId": "x", "shoe": 43}'`, "OX004", "actor"},
+		"actor with null more": {ok + `, actor => '{"userId": "x", "shoe": null}'`, "OX004", "actor"},
+		"actor of null user":   {ok + `, actor => '{"userId": null}'`, "OX004", "actor"},
+		"actor no object":      {ok + `, actor => '"u"'`, "OX004", "actor"},
+		"actor no string":      {ok + `, actor => '{"userId": "u", "role": 1}'`, "OX004", "actor"},
+		"long user":            {ok + `, actor => jsonb_build_object('userId', repeat('x', 1025))`, "OX004", "actor"},
+		"long store":           {ok + `, actor => jsonb_build_object('userId', 'u', 'storeId', repeat('x', 1025))`, "OX004", "actor"},
+		"long role":            {ok + `, actor => jsonb_build_object('userId', 'u', 'role', repeat('é', 513))`, "OX004", "actor"},
 		"key without tenant":   {ok + `, tenant_id => gen_random_uuid(), dedupe_key => 'k'`, "OX005", "dedupe_key"},
 		"long header name":     {ok + `, headers => jsonb_build_object(repeat('x', 257), 'x')`, "OX006", "headers"},
 		"long header value":    {ok + `, headers => jsonb_build_object('x', repeat('x', 1025))`, "OX006", "headers"},
@@ -105,15 +112,42 @@ func TestEmitFunctionRefuses(t *testing.T) {
 	}
 	require.Equal(t, int64(0), queryOne[int64](t, pool, `SELECT count(*) FROM outbox_events`))
 	for name, arguments := range map[string]string{
-		"most headers": ok + `, headers => (SELECT jsonb_object_agg('h' || n, repeat('x', 1024)) FROM generate_series(1, 95) AS n)`,
-		"longest name": ok + `, headers => jsonb_build_object(repeat('x', 256), '')`,
-		"longest key":  ok + `, namespace => repeat('n', 255), dedupe_key => repeat('x', 1024)`,
-		"first moment": ok + `, occurred_at => '0001-01-01 00:00:00.000001+00'`,
-		"last moment":  ok + `, occurred_at => '9999-12-31 23:59:59.999999+00'`,
-		"any data":     `'order_created', 'checkout_group', gen_random_uuid(), '[1, "two"]'`,
+		"most headers":  ok + `, headers => (SELECT jsonb_object_agg('h' || n, repeat('x', 1024)) FROM generate_series(1, 95) AS n)`,
+		"longest name":  ok + `, headers => jsonb_build_object(repeat('x', 256), '')`,
+		"longest key":   ok + `, namespace => repeat('n', 255), dedupe_key => repeat('x', 1024)`,
+		"longest actor": ok + `, actor => jsonb_build_object('userId', repeat('x', 1024), 'storeId', repeat('x', 1024), 'role', repeat('é', 512))`,
+		"first moment":  ok + `, occurred_at => '0001-01-01 00:00:00.000001+00'`,
+		"last moment":   ok + `, occurred_at => '9999-12-31 23:59:59.999999+00'`,
+		"any data":      `'order_created', 'checkout_group', gen_random_uuid(), '[1, "two"]'`,
 	} {
 		_, err := emit(t, pool, arguments)
 		require.NoError(t, err, name)
+	}
+}
+
+// A null is an absent value, and is stored as the Go package would store it.
+func TestEmitFunctionTakesNullForAbsent(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	for actor, want := range map[string]string{
+		`null`:                             ``,
+		`{"userId": "u", "storeId": null}`: `{"userId": "u"}`,
+		`{"userId": "u", "storeId": null, "role": null}`:  `{"userId": "u"}`,
+		`{"userId": "u", "storeId": "null", "role": "r"}`: `{"role": "r", "userId": "u", "storeId": "null"}`,
+	} {
+		e, err := emit(t, pool, `'order_created', NULL, gen_random_uuid(), '{}', actor => $1::text::jsonb`, actor)
+		require.NoError(t, err, actor)
+		require.Equal(t, want, queryOne[string](t, pool, `SELECT coalesce(payload_json ->> 'actor', '') FROM outbox_events WHERE id = $1::text::uuid`, e.ID))
+	}
+	// A finished envelope is stored as it is.
+	for _, actor := range []string{`null`, `{"role": null, "userId": "u"}`} {
+		id := uuid.NewString()
+		emitMany(t, pool, fmt.Sprintf(`[{"id":%q,"event_type":"order_created","aggregate_id":%q,
+			"payload":{"version":1,"eventId":%q,"occurredAt":"2026-01-02T03:04:05Z","actor":%s,"data":{}}}]`, id, aggregate, id, actor))
+		payload := queryOne[json.RawMessage](t, pool, `SELECT payload_json FROM outbox_events WHERE id = $1::text::uuid`, id)
+		require.Contains(t, string(payload), `"actor": `+actor)
+		_, err := outbox.ParseEnvelope(payload)
+		require.NoError(t, err, "the dispatcher must be able to read it")
 	}
 }
 
