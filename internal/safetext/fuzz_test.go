@@ -64,7 +64,8 @@ func FuzzJSON(f *testing.F) {
 // FuzzStored holds that PostgreSQL takes what comes out, and that it is stored
 // as it is when it is read back and stored again.
 func FuzzStored(f *testing.F) {
-	for _, seed := range []string{"", "a\x00b", "\xff", strings.Repeat("é", 700), "postgres://app:s3cret@db/x", "password='a b' x", "Bearer abcdefghij", "token=ab,cd"} {
+	for _, seed := range []string{"", "a\x00b", "\xff", strings.Repeat("é", 700), "postgres://app:s3cret@db/x", "password='a b' x", "Bearer abcdefghij", "token=ab,cd",
+		`{"access_token": "ab"}`, `{\"pwd\": \"ab\"}`, "Authorization: Basic ab", "private_key: -----BEGIN PRIVATE KEY-----ab", "postgres://token=a/b,c:d@e"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -97,6 +97,69 @@ func TestRedact(t *testing.T) {
 	}
 }
 
+// The names under which secrets come, and the forms.
+func TestRedactHidesNamedSecrets(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		`token: s3cret`:                                                                `token: ****`,
+		`access_token=ya29.s3cret`:                                                     `access_token=****`,
+		`accessToken=ya29.s3cret`:                                                      `accessToken=****`,
+		`client_secret=s3cret&grant_type=x`:                                            `client_secret=****&grant_type=x`,
+		`refresh_token: s3cret, id_token: s3cret`:                                      `refresh_token: ****, id_token: ****`,
+		`api_key=s3cret apikey=s3cret x-api-key:s3cret`:                                `api_key=**** apikey=**** x-api-key:****`,
+		`secret_key: s3cret passwd: s3cret pwd=s3cret`:                                 `secret_key: **** passwd: **** pwd=****`,
+		`GET /o?X-Goog-Signature=s3cret&x=1`:                                           `GET /o?X-Goog-Signature=****&x=1`,
+		`{"password": "s3cret", "user": "app"}`:                                        `{"password": ****, "user": "app"}`,
+		`{"access_token":"ya29.s3cret"}`:                                               `{"access_token":****}`,
+		`{"password": "a\"s3cret"} x`:                                                  `{"password": ****} x`,
+		`body "{\"password\": \"s3cret\"}" x`:                                          `body "{\"password\": ****}" x`,
+		`"{\"password\": \"a\\\"s3cret\"}" x`:                                          `"{\"password\": ****}" x`,
+		`"{\\\"password\\\": \\\"s3cret\\\"}" x`:                                       `"{\\\"password\\\": ****" x`,
+		`{'password': 's3cret'}`:                                                       `{'password': ****}`,
+		`token: Bearer ya29.s3cret`:                                                    `token: **** ****`,
+		`Authorization: Basic s3cret`:                                                  `Authorization: Basic ****`,
+		`Authorization: s3cret`:                                                        `Authorization: ****`,
+		`Proxy-Authorization=basic s3cret`:                                             `Proxy-Authorization=basic ****`,
+		`{"Authorization": "Basic s3cret"}`:                                            `{"Authorization": "Basic ****"}`,
+		`map[Authorization:[Basic s3cret] X:[y]]`:                                      `map[Authorization:[Basic ****] X:[y]]`,
+		"key -----BEGIN RSA PRIVATE KEY-----\ns3cret\n-----END RSA PRIVATE KEY----- x": "key **** x",
+		"-----BEGIN PRIVATE KEY-----\ns3cret":                                          "****",
+		`private_key: -----BEGIN PRIVATE KEY-----s3cret-----END PRIVATE KEY-----`:      `private_key: ****`,
+		`{"private_key": "-----BEGIN PRIVATE KEY-----\ns3cret\n-----END PRIVATE KEY-----\n", "x": "y"}`: `{"private_key": ****, "x": "y"}`,
+		`{"private_key": "-----BEGIN PRIVATE KEY-----\ns3cre`:                                           `{"private_key": ****`,
+		`postgres://token="a b":s3cret@db/x`:                                                            `postgres://token=****:****@db/x`,
+	} {
+		got := safetext.Redact(in)
+		require.Equal(t, want, got)
+		require.Equal(t, got, safetext.Redact(got), "hiding twice")
+	}
+}
+
+// What only speaks of secrets stays readable.
+func TestRedactKeepsOrdinaryErrors(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"token expired", "invalid token", "the secret is missing", `password authentication failed for user "app"`, "attempts=3",
+		"bucket: tokens exhausted", `"Invalid JWT Signature."`, "authorization failed: no rights", "tokens=3",
+		"-----BEGIN CERTIFICATE-----", "rpc error: code = Unauthenticated desc = no bearer token",
+	} {
+		require.Equal(t, text, safetext.Redact(text))
+	}
+}
+
+// A text that is stored, read and stored again stays the same, wherever the cut fell.
+func TestStoredTwiceIsStoredOnce(t *testing.T) {
+	t.Parallel()
+	for _, secret := range []string{"token: s3cret", "Authorization: Basic s3cret", "postgres://app:s3cret@db/x", "Bearer s3cret-s3cret"} {
+		for pad := safetext.MaxStored - 2*len(secret); pad <= safetext.MaxStored; pad++ {
+			once := safetext.Stored(strings.Repeat("x", pad) + " " + secret + " and so on")
+			require.LessOrEqual(t, len(once), safetext.MaxStored)
+			require.NotContains(t, once, "s3c")
+			require.Equal(t, once, safetext.Stored(once))
+		}
+	}
+}
+
 func TestURL(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{

@@ -18,6 +18,8 @@ const Hidden = "****"
 func Stored(s string) string {
 	s = strings.ToValidUTF8(s, string(utf8.RuneError))
 	s = strings.ReplaceAll(s, "\x00", "")
+	s = Cut(Redact(s), MaxStored)
+	// The cut may have left a piece of what stands for a secret, which would be taken for one the next time.
 	return Cut(Redact(s), MaxStored)
 }
 
@@ -45,20 +47,38 @@ var (
 	urlPassword = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/?#:@"'` + "`" + `]*):[^\s/"'` + "`" + `]*@`)
 	// The same for the servers' own schemes, where an unescaped slash belongs to the password rather than to a path.
 	serverPassword = regexp.MustCompile(`(?i)((?:postgres(?:ql)?|rediss?)://[^\s/?#:@"'` + "`" + `]*):[^\s"'` + "`" + `]*@`)
-	// password=… of a keyword connection string or a query parameter, the value quoted or not.
-	keywordSecret = regexp.MustCompile(`(?i)\b((?:ssl)?password|passwd|pwd|secret|token|api[_-]?key)(\s*=\s*)('(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|[^\s&;,'"]+)`)
+	// A private key in PEM form, to its end or, where the text was cut, to the text's.
+	privateKey = regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`)
+	// password=… of a keyword connection string or a query parameter, "password": … of a JSON document, access_token: … of
+	// a header: whatever stands before such a name, and the value quoted, quoted inside another quoted text, or bare. What is
+	// hidden already ends there, so that hiding twice takes no more away.
+	keywordSecret = regexp.MustCompile(`(?i)(` + secretName + `)([\\"']*\s*[=:]\s*)` +
+		`(?:\*{4}|'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|\\+"(?:[^"\\]|\\+[^"\\]|\\{3,}")*(?:\\+")?|[^\s&;,'"]+)`)
 	// The same where the whole text is a keyword connection string: only a blank ends a value there.
 	keywordValue = regexp.MustCompile(`(?i)\b((?:ssl)?password)(\s*=\s*)('(?:[^'\\]|\\.)*'?|(?:\\.|[^\s\\])+)`)
-	// Authorization: Bearer …
+	// Authorization: Basic …, also without a scheme, and as Go prints a header.
+	authorization = regexp.MustCompile(`(?i)(authorization[\\"']*\s*[=:][\s\\"'\[]*(?:(?:basic|bearer|digest|negotiate|token)\s+)?)(?:\*{4}|[^\s,;\\"'\]]+)`)
+	// Bearer … anywhere.
 	bearer = regexp.MustCompile(`(?i)\b(bearer\s+)[a-z0-9._~+/=-]{8,}`)
 )
 
-// Redact hides passwords and tokens inside a text of any kind.
+// secretName is how the name of a secret ends.
+const secretName = `pass(?:word|wd|phrase)|pwd|secret|token|(?:api|access|private|secret)[_-]?key|-signature`
+
+// Redact hides passwords, tokens and keys inside a text of any kind.
 func Redact(s string) string {
-	s = serverPassword.ReplaceAllString(s, "$1:"+Hidden+"@")
-	s = urlPassword.ReplaceAllString(s, "$1:"+Hidden+"@")
+	s = privateKey.ReplaceAllString(s, Hidden)
+	s = redactURLs(s)
+	s = bearer.ReplaceAllString(s, "$1"+Hidden)
 	s = keywordSecret.ReplaceAllString(s, "$1$2"+Hidden)
-	return bearer.ReplaceAllString(s, "$1"+Hidden)
+	s = authorization.ReplaceAllString(s, "$1"+Hidden)
+	// A value that is hidden now may have been what kept the parts of a URL from being seen as one.
+	return redactURLs(s)
+}
+
+func redactURLs(s string) string {
+	s = serverPassword.ReplaceAllString(s, "$1:"+Hidden+"@")
+	return urlPassword.ReplaceAllString(s, "$1:"+Hidden+"@")
 }
 
 // keywordForm is how a keyword connection string begins.
