@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/idem"
@@ -60,8 +61,26 @@ func (a *App) bindFlags(cmd *cobra.Command) {
 		if f == nil || !f.Changed {
 			return "", false
 		}
+		if list, ok := f.Value.(pflag.SliceValue); ok && len(list.GetSlice()) == 0 {
+			return "", true // it would print as []
+		}
 		return f.Value.String(), true
 	}
+}
+
+// refuseEmpty is for flags that narrow what a command publishes or changes: an empty value is a variable that was not
+// set, not a choice, and would widen it to everything.
+func (a *App) refuseEmpty(names ...string) error {
+	var problems []string
+	for _, name := range names {
+		if value, given := a.flag(name); given && value == "" {
+			problems = append(problems, "--"+name+" must not be empty")
+		}
+	}
+	if len(problems) > 0 {
+		return usageErrorf("%s", strings.Join(problems, "; "))
+	}
+	return nil
 }
 
 // Config returns the configuration, read once. The keys named must have a value: a command names those it cannot

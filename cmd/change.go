@@ -245,6 +245,9 @@ func (o *changeOptions) verdict(ctx context.Context, set chosen, r dlq.RunResult
 
 // check says what is wrong with the command line before anything is opened, and reads the ids.
 func (o *changeOptions) check() ([]string, error) {
+	if err := o.app.refuseEmpty(append(filterFlags(), "plan", "apply")...); err != nil {
+		return nil, err
+	}
 	filter, err := o.choose(o.app.Now())
 	if err != nil {
 		return nil, err

@@ -42,6 +42,10 @@ Without ids or filters every open dead letter is exported, oldest first.`,
 }
 
 func runDLQExport(ctx context.Context, opts *dlqExportOptions) error {
+	// What is exported is meant to be emitted.
+	if err := opts.app.refuseEmpty(append(filterFlags(), "reason")...); err != nil {
+		return err
+	}
 	ids, err := opts.app.readIDs(opts.ids)
 	if err != nil {
 		return err

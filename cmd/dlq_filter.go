@@ -36,6 +36,11 @@ func deadReasons() []string {
 	}
 }
 
+// filterFlags names the flags that choose dead letters or events.
+func filterFlags() []string {
+	return []string{"error-reason", "type", "topic", "fingerprint", "aggregate", "tenant", "namespace", "since", "until", "error-like"}
+}
+
 // addDLQFilterFlags gives a command the filters. Commands that only look also filter by --reason; where something is
 // changed, that name is taken by the operator's own reason, and the filter is --error-reason everywhere.
 func addDLQFilterFlags(app *App, cmd *cobra.Command, f *dlqFilterFlags, looksOnly bool) {

@@ -55,6 +55,9 @@ at the moment, are not waited for; in the latter case the exit code is 5.`,
 
 // scope checks the flags that narrow a publisher.
 func (opts *publishOptions) scope() (outbox.Scope, error) {
+	if err := opts.app.refuseEmpty("namespace", "tenant", "event-type"); err != nil {
+		return outbox.Scope{}, err
+	}
 	if opts.tenant != "" {
 		id, err := uuid.Parse(opts.tenant)
 		if err != nil {

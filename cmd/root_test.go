@@ -111,6 +111,28 @@ func TestMissingSettingsAreReportedTogether(t *testing.T) {
 	require.ErrorContains(t, err, "database.url is not set (--database-url or OUTBOXCTL_DATABASE_URL, DATABASE_URL)")
 }
 
+// A variable that was not set must not make a command publish or change everything.
+func TestEmptyFiltersAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		words string
+		flags []string
+	}{
+		{"publish --once", []string{"namespace", "tenant", "event-type"}},
+		{"dlq replay --since 1h --yes", append(filterFlags(), "plan", "apply")},
+		{"dlq discard --since 1h --yes", filterFlags()},
+		{"dlq restore --since 1h --yes", filterFlags()},
+		{"dlq export", append(filterFlags(), "reason")},
+		{"event republish --since 1h --yes", []string{"type", "aggregate", "tenant", "namespace", "since", "until", "plan", "apply"}},
+	} {
+		for _, flag := range tc.flags {
+			code, _, stderr := runCLI(t, nil, append(strings.Fields(tc.words), "--"+flag, "")...)
+			require.Equal(t, exitUsage, code)
+			require.Equal(t, "error: --"+flag+" must not be empty\n", stderr, tc.words)
+		}
+	}
+}
+
 func TestReportShowsHintAndHidesSecrets(t *testing.T) {
 	t.Parallel()
 	var stderr bytes.Buffer
