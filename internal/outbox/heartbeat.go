@@ -78,19 +78,22 @@ type Heartbeat struct {
 	Observe  Observer
 }
 
-// Run beats until ctx ends and then removes the row.
+// Run beats until ctx ends and then removes the row. The beat under way is
+// waited for: the server may execute one that was given up after the removal,
+// and the publisher would be listed as alive.
 func (h *Heartbeat) Run(ctx context.Context) {
+	lasting := context.WithoutCancel(ctx)
 	ticker := time.NewTicker(heartbeatEvery)
 	defer ticker.Stop()
 	for beats := 0; ; beats++ {
-		h.exec(ctx, beatSQL, h.Identity.ID, h.Identity.Host, h.Identity.PID, h.Identity.Version, h.state())
+		h.exec(lasting, beatSQL, h.Identity.ID, h.Identity.Host, h.Identity.PID, h.Identity.Version, h.state())
 		if beats%int(pruneAfter/heartbeatEvery) == 0 {
 			h.exec(ctx, pruneSQL, pruneAfter.Milliseconds())
 		}
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			h.exec(context.WithoutCancel(ctx), leaveSQL, h.Identity.ID)
+			h.exec(lasting, leaveSQL, h.Identity.ID)
 			return
 		}
 	}
