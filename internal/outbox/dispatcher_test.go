@@ -82,6 +82,36 @@ func TestRunPublishesEachRowOnceAndSettlesIt(t *testing.T) {
 	})
 }
 
+// The number in the log is the attempt's own, whatever came of it.
+func TestAttemptsAreNumberedFromOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, nil)
+		answers := []error{
+			NewFailure("Unavailable", errors.New("away")),
+			NewFailure("NotFound", errors.New("no topic")), // costs nothing, so the next has the same number
+			Unsent(context.DeadlineExceeded),               // was none
+			nil,
+		}
+		b.broker.verdict = func(string, Message) error {
+			answer := answers[0]
+			answers = answers[1:]
+			return answer
+		}
+		b.store.add(1, "red")
+		start(t, b.Dispatcher)
+		time.Sleep(10 * time.Minute)
+		type seen struct {
+			outcome Outcome
+			number  int
+		}
+		var got []seen
+		for _, a := range b.observer.attempts {
+			got = append(got, seen{a.Outcome, a.Number})
+		}
+		require.Equal(t, []seen{{OutcomeFailed, 1}, {OutcomeReleased, 2}, {OutcomeReleased, 1}, {OutcomeDelivered, 2}}, got)
+	})
+}
+
 func TestThreeDispatchersShareWithoutDuplicates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBundle(t, nil)

@@ -104,7 +104,7 @@ func (d *Dispatcher) judge(g *group, results []Result) judgement {
 		if err == nil {
 			j.accepted = true
 			j.verdicts.Delivered = append(j.verdicts.Delivered, Delivered{row.Key, results[i].MessageID})
-			j.attempts = append(j.attempts, Attempt{Row: row, Topic: g.topic, Outcome: OutcomeDelivered, Number: row.AttemptCount})
+			j.attempts = append(j.attempts, Attempt{Row: row, Topic: g.topic, Outcome: OutcomeDelivered, Number: row.AttemptCount + 1})
 			continue
 		}
 		a := d.judgeFailure(g.topic, row, err, &j.verdicts)
@@ -141,7 +141,7 @@ func (d *Dispatcher) judgeFailure(topic string, row *Claimed, err error, v *Verd
 	}
 	switch ClassOf(err) {
 	case Misconfigured:
-		a.Outcome, a.Number = OutcomeReleased, row.AttemptCount
+		a.Outcome = OutcomeReleased
 		v.Failed = append(v.Failed, Failed{Key: row.Key, Error: storedError(err), Free: true})
 	case Rejected:
 		a.Outcome, a.Reason = OutcomeDead, ReasonRejectedByBroker

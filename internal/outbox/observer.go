@@ -33,8 +33,9 @@ type Attempt struct {
 	Row     *Claimed
 	Topic   string
 	Outcome Outcome
-	// Number counts this row's failed attempts so far, plus this one if it
-	// was one.
+	// Number is this attempt's own, from 1: the attempts the row has lost, and
+	// this one. Of a row that was not offered to the broker it is only the
+	// former.
 	Number int
 	Reason DeadReason
 	// Delay is the wait before the next attempt.

@@ -30,10 +30,10 @@ func row() *outbox.Claimed {
 func attempts() []outbox.Attempt {
 	away := outbox.NewFailure("Unavailable", errors.New("dial postgres://u:hunter2@h/db: \x1b[31mrefused"))
 	return []outbox.Attempt{
-		{Row: row(), Topic: "domain", Outcome: outbox.OutcomeDelivered},
+		{Row: row(), Topic: "domain", Outcome: outbox.OutcomeDelivered, Number: 1},
 		{Row: row(), Topic: "domain", Outcome: outbox.OutcomeFailed, Number: 2, Delay: time.Second, Err: away},
 		{Row: row(), Topic: "domain", Outcome: outbox.OutcomeDead, Number: 10, Reason: outbox.ReasonMaxAttempts, Err: away},
-		{Row: row(), Topic: "domain", Outcome: outbox.OutcomeReleased, Err: outbox.NewFailure("NotFound", errors.New("no topic"))},
+		{Row: row(), Topic: "domain", Outcome: outbox.OutcomeReleased, Number: 1, Err: outbox.NewFailure("NotFound", errors.New("no topic"))},
 	}
 }
 
