@@ -7,9 +7,14 @@ import (
 	"github.com/outboxctl/outboxctl/internal/broker"
 )
 
+// receivingConnections carry the streams of a consumer.
+const receivingConnections = 4
+
 // Broker is the command's Pub/Sub client. No connection is made yet: callers decide what an unreachable broker means to
 // them.
-func (a *App) Broker(ctx context.Context) (*broker.Client, error) {
+func (a *App) Broker(ctx context.Context) (*broker.Client, error) { return a.brokerOver(ctx, 1) }
+
+func (a *App) brokerOver(ctx context.Context, connections int) (*broker.Client, error) {
 	if a.broker != nil {
 		return a.broker, nil
 	}
@@ -21,6 +26,7 @@ func (a *App) Broker(ctx context.Context) (*broker.Client, error) {
 		Project:        cfg.PubSub.Project,
 		Emulator:       cfg.PubSub.Emulator,
 		PublishTimeout: cfg.Publish.PublishTimeout,
+		Connections:    connections,
 		UserAgent:      "outboxctl/" + buildVersion().Version,
 	})
 	if err != nil {

@@ -61,7 +61,7 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *Config) (
 	if err != nil {
 		return nil, err
 	}
-	client, err := app.Broker(ctx)
+	client, err := app.brokerOver(ctx, receivingConnections)
 	if err != nil {
 		return nil, err
 	}

@@ -51,6 +51,10 @@ type Config struct {
 	MaxOutstandingBytes int64
 	// Concurrency is the number of requests to one topic under way at once.
 	Concurrency int
+	// Connections is how many to open; 0 is one. Whoever publishes wants one: each
+	// connection learns by itself that the broker is back, so what one of them has
+	// answered says nothing about the next request.
+	Connections int
 	// UserAgent is sent with every call.
 	UserAgent string
 }
@@ -68,6 +72,9 @@ func (c Config) withDefaults() Config {
 	if c.Concurrency == 0 {
 		c.Concurrency = DefaultConcurrency
 	}
+	if c.Connections == 0 {
+		c.Connections = 1
+	}
 	return c
 }
 
@@ -79,7 +86,7 @@ func (c Config) validate() error {
 	if c.PublishTimeout < 0 || c.ProbeTimeout < 0 {
 		errs = append(errs, errors.New("pub/sub timeouts must be positive"))
 	}
-	if c.MaxOutstandingBytes < 0 || c.Concurrency < 0 {
+	if c.MaxOutstandingBytes < 0 || c.Concurrency < 0 || c.Connections < 0 {
 		errs = append(errs, errors.New("pub/sub flow limits must be positive"))
 	}
 	// The library follows this variable on its own. Publishing production events
@@ -166,6 +173,7 @@ func dialOptions(cfg Config) []option.ClientOption {
 		option.WithGRPCDialOption(grpc.WithKeepaliveParams(keepalive.ClientParameters{
 			Time: 5 * time.Minute, Timeout: 15 * time.Second,
 		})),
+		option.WithGRPCConnectionPool(cfg.Connections),
 		// Tracing of every RPC costs more than building the request.
 		option.WithTelemetryDisabled(),
 	}

@@ -153,6 +153,24 @@ func TestPublishAcrossAnOutage(t *testing.T) {
 	}, 20*time.Second, 10*time.Millisecond)
 }
 
+// What is ready takes messages: a trial that fails after the broker has said yes
+// would cost a row a second attempt of the same outage.
+func TestReadyAfterAnOutageSpeaksForThePublishes(t *testing.T) {
+	t.Parallel()
+	fake, publisher := start(t, broker.Config{})
+	msgs := []outbox.Message{message("e1", "{}")}
+	fake.Disconnect()
+	for range 12 { // so that every connection has been refused, and waits
+		require.Error(t, publisher.Publish(t.Context(), logical, msgs)[0].Err)
+		time.Sleep(100 * time.Millisecond)
+	}
+	require.NoError(t, fake.Reconnect())
+	require.Eventually(t, func() bool { return publisher.Ready(t.Context(), logical) == nil }, 20*time.Second, time.Millisecond)
+	for range 8 {
+		require.NoError(t, publisher.Publish(t.Context(), logical, msgs)[0].Err)
+	}
+}
+
 // A typing error in a topic's name is answered with the code of a bad message.
 // It must pause the topic, not kill its events.
 func TestPublishToAnImpossibleName(t *testing.T) {
