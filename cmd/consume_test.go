@@ -104,6 +104,30 @@ func TestAnEventIsConsumedShownAndForgotten(t *testing.T) {
 	w.fails(exitNotFound, append(forget, "--reason", "once more", "--inbox", "--yes")...)
 }
 
+// An id may be a dead letter's: what consumers know is kept by the event's. Where only Redis can be asked, it is taken
+// for the event's.
+func TestADeadLettersIDLeadsToWhatConsumersKnow(t *testing.T) {
+	t.Parallel()
+	w := newEventWorld(t)
+	event, letter := uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
+	_, err := w.db.Pool.Exec(t.Context(), `INSERT INTO outbox_dlq (id, event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count)
+		VALUES ($1, $2, 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', 'max_attempts', 'no', 10)`, letter, event)
+	require.NoError(t, err)
+	keeper, err := idem.New(w.rdb.Client, idem.Config{})
+	require.NoError(t, err)
+	_, err = keeper.CheckAndMarkProcessed(t.Context(), "compliance", event, idem.DefaultTTL)
+	require.NoError(t, err)
+
+	require.Equal(t, event.String(), w.show(letter.String()).EventID)
+	require.Equal(t, "processed", w.show(letter.String()).State)
+	w.ok("idem", "forget", letter.String(), "--consumer", "compliance", "--reason", "x", "--yes")
+	require.Equal(t, "unknown", w.show(event.String()).State)
+	require.Equal(t, 1, w.count(`SELECT count(*) FROM outbox_audit WHERE detail->'eventIds' = jsonb_build_array($1::text)`, event))
+
+	w.env = append(w.env, "DATABASE_URL=postgres://nobody@127.0.0.1:1/x")
+	require.Equal(t, letter.String(), w.show(letter.String()).EventID)
+}
+
 func TestForgetLeavesARunningHandlerAlone(t *testing.T) {
 	t.Parallel()
 	w := newEventWorld(t)

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/idem"
 )
 
@@ -49,6 +50,19 @@ func parseEventID(text string) (uuid.UUID, error) {
 		return uuid.Nil, withHint(usageErrorf("%q is not an event id", text), "an event id is a UUID; outboxctl event list shows them")
 	}
 	return id, nil
+}
+
+// eventBehind is the event that an id means: a dead letter's id leads to its event, any other is the event's own. Without
+// a database nobody can tell, and it is taken for the event's.
+func eventBehind(ctx context.Context, pool *pgxpool.Pool, id uuid.UUID) (uuid.UUID, error) {
+	if pool == nil {
+		return id, nil
+	}
+	event, err := dlq.NewStore(pool).EventID(ctx, id.String())
+	if err != nil {
+		return uuid.Nil, dlqError(err)
+	}
+	return uuid.Parse(event)
 }
 
 // inboxSQL is what the database knows about an event, by consumer.

@@ -46,7 +46,8 @@ func newIdemForgetCmd(app *App, runF func(context.Context, *idemForgetOptions) e
 		Use:   "forget EVENT_ID --consumer NAME --reason TEXT",
 		Short: "Let a consumer process an event again",
 		Long: `Delete what Redis remembers about one event and consumer, so that the event's next delivery is processed again. A
-consumer that keeps an inbox, as the example does, still turns the event away: --inbox removes that row too.
+consumer that keeps an inbox, as the example does, still turns the event away: --inbox removes that row too. EVENT_ID may
+also be a dead letter's id.
 
 Nothing is delivered by this: outboxctl event republish sends the event again. The audit row is committed before the key
 is deleted, and a deletion that did not happen gets an audit row of its own.`,
@@ -100,6 +101,9 @@ func runIdemForget(ctx context.Context, opts *idemForgetOptions) error {
 	}
 	pool, err := opts.app.Pool(ctx)
 	if err != nil {
+		return err
+	}
+	if id, err = eventBehind(ctx, pool, id); err != nil {
 		return err
 	}
 	entry, err := keeper.Lookup(ctx, opts.consumer, id)

@@ -42,7 +42,7 @@ func newIdemShowCmd(app *App, runF func(context.Context, *idemShowOptions) error
 		Short: "Show which consumers have processed an event",
 		Long: `Show, for each consumer, what Redis knows about an event (unknown, processing or processed) and, where the database is
 configured, when its effect was committed. Without --consumer, all consumers are shown that have announced themselves in
-Redis or written an inbox row.`,
+Redis or written an inbox row. EVENT_ID may also be a dead letter's id, which only the database can tell.`,
 		Example: `  outboxctl idem show 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d
   outboxctl idem show 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --consumer compliance -o json`,
 		Args: cobra.ExactArgs(1),
@@ -72,6 +72,9 @@ func runIdemShow(ctx context.Context, opts *idemShowOptions) error {
 		return err
 	}
 	pool := app.optionalPool(ctx)
+	if id, err = eventBehind(ctx, pool, id); err != nil {
+		return err
+	}
 	names := opts.consumers
 	if len(names) == 0 {
 		if names, err = knownConsumers(ctx, keeper, pool); err != nil {
