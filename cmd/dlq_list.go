@@ -145,7 +145,7 @@ func writePages[T any](a *App, format string, limit int, v view[T], read func(n 
 	for {
 		want := listPage
 		if limit > 0 {
-			want = min(listPage, limit-written+1) // one more than shown tells whether there are more
+			want = min(listPage-1, limit-written) + 1 // one more than shown tells whether there are more
 		}
 		rows, err := read(want)
 		if err != nil {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -297,6 +299,23 @@ SELECT id, event_type, aggregate_type, aggregate_id, payload_json, 'max_attempts
 	require.Equal(t, 1, strings.Count(stdout, "replayed by ann"), stdout)
 	_, stdout, _ = r.run(false, "", "why", good)
 	require.Contains(t, stdout, "was published")
+}
+
+// However many rows are asked for, the list ends with the last one.
+func TestTheLargestLimitIsALimit(t *testing.T) {
+	t.Parallel()
+	r := newDLQRig(t)
+	r.die(2, "no", `{"data": {}}`)
+	code, _, stderr := r.run(false, "", "dlq", "discard", "--since", "1d", "--yes", "--rate", "1000/s")
+	require.Equal(t, 0, code, stderr)
+	for _, args := range [][]string{
+		{"dlq", "list", "--state", "all"}, {"dlq", "list", "--state", "all", "--group-by", "type"}, {"event", "list"}, {"dlq", "audit"},
+	} {
+		code, stdout, stderr := r.run(false, "", append(args, "--limit", strconv.Itoa(math.MaxInt), "-o", "jsonl")...)
+		require.Equal(t, 0, code, "%v: %s", args, stderr)
+		require.NotEmpty(t, stdout, "%v", args)
+		require.Empty(t, stderr, "%v", args)
+	}
 }
 
 // Ids are there to be copied, however narrow the terminal is.
