@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
@@ -51,24 +52,31 @@ printed and nothing is judged.`,
 	return cmd
 }
 
-// checkFailed turns any failure of the probe itself into "unknown".
-func checkFailed(err error) error { return withCode(checkUnknown, err) }
+// checkFailed turns any failure of the probe itself into "unknown". A monitoring system reads only the first line of
+// stdout, and takes what follows a | in it for perfdata.
+func checkFailed(out io.Writer, err error) error {
+	text := strings.Join(strings.Fields(safetext.Redact(err.Error())), " ")
+	fmt.Fprintf(out, "OUTBOX UNKNOWN - %s\n", strings.ReplaceAll(safetext.Line(text), "|", "/"))
+	return withCode(checkUnknown, err)
+}
 
 func runCheck(ctx context.Context, opts *checkOptions) error {
 	cfg, err := opts.app.Config("database.url")
 	if err != nil {
-		return checkFailed(err)
+		return checkFailed(opts.app.Out, err)
 	}
 	pool, err := opts.app.Pool(ctx)
 	if err != nil {
-		return checkFailed(err)
+		return checkFailed(opts.app.Out, err)
 	}
 	report, err := stats.New(pool, opts.app.Registry).Collect(ctx, stats.Params{MaxAttempts: cfg.Publish.MaxAttempts, StateOnly: true})
 	if err != nil {
-		return checkFailed(schemaError(err))
+		return checkFailed(opts.app.Out, schemaError(err))
 	}
 	code, line := opts.judge(report)
-	fmt.Fprintln(opts.app.Out, line)
+	if _, err := fmt.Fprintln(opts.app.Out, line); err != nil {
+		return withCode(checkUnknown, fmt.Errorf("print the verdict: %w", err)) // whoever reads it has not got it
+	}
 	if code != checkOK {
 		return silentError{code}
 	}

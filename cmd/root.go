@@ -80,12 +80,13 @@ func addTo(root *cobra.Command, group string, commands ...*cobra.Command) {
 // prepare gives every command of the tree the same manners: a group without a subcommand is a usage error (cobra
 // would print help and succeed), and so are wrong flags and wrong arguments.
 func prepare(cmd *cobra.Command) {
-	usage := exitUsage
+	usage := func(_ *cobra.Command, err error) error { return withCode(exitUsage, err) }
 	if cmd.Name() == "check" {
-		usage = checkUnknown // to a monitoring system, 2 would be an alarm
+		// To a monitoring system, 2 would be an alarm.
+		usage = func(c *cobra.Command, err error) error { return checkFailed(c.OutOrStdout(), err) }
 	}
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return withHint(withCode(usage, err), "%s --help lists the flags", c.CommandPath())
+		return withHint(usage(c, err), "%s --help lists the flags", c.CommandPath())
 	})
 	if args := cmd.Args; args != nil {
 		cmd.Args = func(c *cobra.Command, given []string) error {
@@ -93,7 +94,7 @@ func prepare(cmd *cobra.Command) {
 				if !c.HasSubCommands() && strings.HasPrefix(err.Error(), "unknown command") {
 					err = fmt.Errorf("unexpected argument %q", given[0]) // cobra takes it for a misspelt command
 				}
-				return withHint(withCode(usage, err), "usage: %s", c.UseLine())
+				return withHint(usage(c, err), "usage: %s", c.UseLine())
 			}
 			return nil
 		}
