@@ -86,7 +86,7 @@ func runCleanup(ctx context.Context, opts *cleanupOptions) error {
 	if opts.dryRun {
 		plan, err := cleaner.Plan(ctx, params)
 		if err != nil {
-			return err
+			return schemaError(err)
 		}
 		return writeObject(opts.app, opts.output.format, plan, func(w io.Writer) error { return sayCleanupPlan(w, plan) })
 	}
@@ -126,7 +126,7 @@ func cleanupError(result cleanup.Result, err error) error {
 	case result.Rows() > 0 && !errors.Is(err, context.Canceled):
 		return withHint(withCode(exitPartial, err), "what was removed stays removed; run the same command again to go on")
 	default:
-		return err
+		return schemaError(err)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
 // The inbox must not forget what Redis may still lose.
@@ -23,4 +25,16 @@ func TestCleanupOfTheInboxKeepsToTheTTL(t *testing.T) {
 	w.env = append(w.env, "OUTBOXCTL_IDEMPOTENCY_TTL=24h")
 	w.ok("cleanup", "--inbox-older-than", "1d")
 	require.Zero(t, w.count(`SELECT count(*) FROM inbox_events`))
+}
+
+func TestCleanupWithoutASchemaSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	env := []string{"DATABASE_URL=" + outboxtest.EmptyDB(t).URL}
+	for _, age := range []string{"--older-than", "--dlq-older-than", "--inbox-older-than"} {
+		for _, args := range [][]string{{"cleanup", age, "90d"}, {"cleanup", age, "90d", "--dry-run"}} {
+			code, _, stderr := runCLI(t, env, args...)
+			require.Equal(t, exitPrecondition, code, "%v: %s", args, stderr)
+			require.Contains(t, stderr, "hint: the database's schema is missing or old", "%v", args)
+		}
+	}
 }
