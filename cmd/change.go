@@ -174,7 +174,11 @@ func (o *changeOptions) perform(ctx context.Context, store *dlq.Store, set chose
 	list := newListWriter(o.app, o.output.format, outcomeView())
 	// A person wants to see what did not work; the thousands that did are a number.
 	brief := o.app.OutTTY && (o.output.format == formatTable || o.output.format == formatWide) && total > defaultListLimit
-	bar := o.app.newProgress(o.past(), total)
+	label := o.past()
+	if o.dryRun {
+		label = "looked at"
+	}
+	bar := o.app.newProgress(label, total)
 	if !o.dryRun {
 		fmt.Fprintf(o.app.Err, "run %s\n", runID)
 	}

@@ -26,7 +26,7 @@ type RunParams struct {
 	Who    Who
 	// Detail goes to each audit row of the run, with runId in it the rows can be told to belong together.
 	Detail map[string]any
-	// DryRun asks what would happen and changes nothing.
+	// DryRun asks what would happen and changes nothing, so neither Rate nor Watch slows it down.
 	DryRun bool
 	// Rate limits the run to so many targets per second; 0 does not.
 	Rate float64
@@ -67,6 +67,10 @@ const runWorkers = 3
 // Run performs an action on every target of a source, chunk by chunk. An error
 // leaves whole chunks behind; the result says what was done until then.
 func (s *Store) Run(ctx context.Context, p RunParams) (RunResult, error) {
+	if p.DryRun {
+		// A look sends nothing that would have to be held back or waited for.
+		p.Rate, p.Watch = 0, nil
+	}
 	r := &run{store: s, params: p, res: RunResult{Counts: map[string]int64{}}}
 	var err error
 	if p.Rate > 0 || p.Watch != nil || p.DryRun {
@@ -150,7 +154,7 @@ func (r *run) paced(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if p.Watch != nil && !p.DryRun {
+		if p.Watch != nil {
 			if stop, err := r.watch(ctx, outcomes); err != nil || stop {
 				return err
 			}

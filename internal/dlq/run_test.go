@@ -36,7 +36,11 @@ func TestAnInterruptedRunIsResumable(t *testing.T) {
 func TestADryRunChangesNothing(t *testing.T) {
 	b := setup(t)
 	b.many(3)
-	res, all := b.run(b.ctx, dlq.RunParams{Action: dlq.Replay, DryRun: true, Source: b.scan(dlq.Filter{State: "open"}, dlq.OldestFirst)})
+	res, all := b.run(b.ctx, dlq.RunParams{
+		Action: dlq.Replay, DryRun: true, Source: b.scan(dlq.Filter{State: "open"}, dlq.OldestFirst),
+		Rate: 2, Watch: &dlq.Watch{MaxDead: 1, For: time.Minute, Every: time.Minute},
+	})
+	require.Equal(t, 1, res.Chunks, "nothing is sent, so nothing is paced")
 	require.Equal(t, map[string]int64{dlq.Replayed: 3}, res.Counts)
 	require.Len(t, all, 3)
 	require.EqualValues(t, 3, b.count("SELECT count(*) FROM outbox_dlq WHERE state = 'open'"))
