@@ -85,7 +85,7 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 	}
 	if total == 0 {
 		fmt.Fprintf(opts.app.Err, "nothing to %s\n", opts.verb())
-		return nil
+		return writeList(opts.app, opts.output.format, outcomeView(), nil)
 	}
 	if err := opts.sayConsumers(ctx, set); err != nil {
 		return err
