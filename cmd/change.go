@@ -269,8 +269,6 @@ func (o *changeOptions) check() ([]string, error) {
 		return nil, usageErrorf("give ids, filters or --apply, only one of them")
 	case o.plan != "" && (o.apply != "" || o.dryRun):
 		return nil, usageErrorf("--plan changes nothing, so --apply and --dry-run do not go with it")
-	case o.watchFor <= 0:
-		return nil, usageErrorf("--watch-for must be positive")
 	}
 	ids, err := o.app.readIDs(o.ids)
 	if err != nil {

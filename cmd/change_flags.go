@@ -64,7 +64,7 @@ func (f *percentFlag) Set(text string) error {
 
 // addChangeFlags gives a command what every change has.
 func addChangeFlags(cmd *cobra.Command, o *changeOptions) {
-	o.abortIfDead.share, o.watchFor = defaultAbortShare, 30*time.Second
+	o.abortIfDead.share = defaultAbortShare
 	flags := cmd.Flags()
 	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would happen to each row, and change nothing")
 	addYesFlag(cmd, &o.yes)
@@ -83,7 +83,7 @@ func addReplayFlags(cmd *cobra.Command, o *changeOptions) {
 	flags.StringVar(&o.apply, "apply", "", "do it to exactly the set in this plan `file`")
 	flags.BoolVar(&o.ramp, "ramp", false, "go in growing steps (1, 2, 5, 20, …) and wait for the outcome of each")
 	flags.Var(&o.abortIfDead, "abort-if-dead", "with --ramp, which it implies: stop when more than this share dies again")
-	flags.DurationVar(&o.watchFor, "watch-for", o.watchFor, "how long --ramp waits for the outcome of a step")
+	addLimit(cmd, &o.watchFor, "watch-for", 30*time.Second, time.Millisecond, "how long --ramp waits for the outcome of a step")
 	flags.StringSliceVar(&o.checkConsumers, "check-consumers", nil, "first show how many of the set these `consumers` have processed already")
 }
 

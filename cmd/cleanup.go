@@ -54,8 +54,8 @@ consent: it never asks, so that a plain cron line works. It says nothing when th
 	flags.Var(&opts.olderThan, "older-than", "remove events published longer ago than this")
 	flags.Var(&opts.dlqOlderThan, "dlq-older-than", "remove dead letters handled longer ago than this")
 	flags.Var(&opts.inboxOlderThan, "inbox-older-than", "remove consumers' inbox rows older than this, at least idempotency.ttl")
-	flags.DurationVar(&opts.pause, "pause", 0, "rest between two batches")
-	flags.DurationVar(&opts.maxReplicaLag, "max-replica-lag", 10*time.Second, "wait while a replica is further behind; 0 does not look")
+	addLimit(cmd, &opts.pause, "pause", 0, 0, "rest between two batches")
+	addLimit(cmd, &opts.maxReplicaLag, "max-replica-lag", 10*time.Second, 0, "wait while a replica is further behind; 0 does not look")
 	flags.Int64Var(&opts.maxRows, "max-rows", 0, "stop after this many rows (0: no limit)")
 	flags.BoolVar(&opts.dryRun, "dry-run", false, "count what would be removed, and remove nothing")
 	flags.BoolVarP(&opts.yes, "yes", "y", false, "accepted for symmetry: cleanup never asks")
@@ -68,8 +68,8 @@ func runCleanup(ctx context.Context, opts *cleanupOptions) error {
 	if opts.olderThan.value == nil && opts.dlqOlderThan.value == nil && opts.inboxOlderThan.value == nil {
 		return withHint(usageErrorf("say what to remove: --older-than, --dlq-older-than, --inbox-older-than"), "outboxctl cleanup --older-than 30d --dry-run counts first")
 	}
-	if opts.maxRows < 0 || opts.pause < 0 || opts.maxReplicaLag < 0 {
-		return usageErrorf("--max-rows, --pause and --max-replica-lag must not be negative")
+	if opts.maxRows < 0 {
+		return usageErrorf("--max-rows must not be negative")
 	}
 	if err := opts.checkInbox(); err != nil {
 		return err

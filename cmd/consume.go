@@ -57,7 +57,7 @@ imports the package consume.`,
 	flags.IntVar(&opts.concurrency, "concurrency", consumer.DefaultConcurrency, "events handled at once")
 	flags.IntVar(&opts.streams, "streams", 0, "streams to receive on (0: 4, or 64 from an emulator)")
 	flags.Int64Var(&opts.count, "count", 0, "exit after acknowledging this many messages, of types it does not handle too (0: never)")
-	flags.DurationVar(&opts.idleExit, "idle-exit", 0, "exit when no message arrived for this long (0: never)")
+	addLimit(cmd, &opts.idleExit, "idle-exit", 0, 0, "exit when no message arrived for this long (0: never)")
 	flags.Float64Var(&opts.failRate, "fail-rate", 0, "let this share of the handlers fail before their commit, to watch redelivery")
 	addConfigFlags(cmd, groupConsume)
 	return cmd

@@ -2,7 +2,10 @@ package cmd
 
 import (
 	"errors"
+	"fmt"
 	"time"
+
+	"github.com/spf13/cobra"
 )
 
 // durationFlag is an optional duration in the units people use for retention: 30d, 2w, 12h.
@@ -26,5 +29,37 @@ func (f *durationFlag) Set(text string) error {
 		return errors.New("must not be negative")
 	}
 	f.value = &d
+	return nil
+}
+
+// limitFlag is a duration with a default and a lower bound.
+type limitFlag struct {
+	value *time.Duration
+	least time.Duration
+}
+
+func addLimit(cmd *cobra.Command, value *time.Duration, name string, def, least time.Duration, usage string) {
+	*value = def
+	cmd.Flags().Var(&limitFlag{value, least}, name, usage)
+}
+
+func (f *limitFlag) Type() string { return "duration" }
+
+func (f *limitFlag) String() string {
+	if *f.value == 0 {
+		return "0" // help shows no default that is 0, but would show 0s
+	}
+	return f.value.String()
+}
+
+func (f *limitFlag) Set(text string) error {
+	d, err := parseDuration(text)
+	if err != nil {
+		return err
+	}
+	if d < f.least {
+		return fmt.Errorf("%s is less than %s", text, f.least)
+	}
+	*f.value = d
 	return nil
 }

@@ -38,29 +38,3 @@ func (l *migrateLimits) options(app *App) migrate.Options {
 		Progress:    func(message string) { fmt.Fprintln(app.Err, message) },
 	}
 }
-
-// limitFlag is a duration with a default and a lower bound.
-type limitFlag struct {
-	value *time.Duration
-	least time.Duration
-}
-
-func addLimit(cmd *cobra.Command, value *time.Duration, name string, def, least time.Duration, usage string) {
-	*value = def
-	cmd.Flags().Var(&limitFlag{value, least}, name, usage)
-}
-
-func (f *limitFlag) String() string { return f.value.String() }
-func (f *limitFlag) Type() string   { return "duration" }
-
-func (f *limitFlag) Set(text string) error {
-	d, err := parseDuration(text)
-	if err != nil {
-		return err
-	}
-	if d < f.least {
-		return fmt.Errorf("%s is less than %s", text, f.least)
-	}
-	*f.value = d
-	return nil
-}

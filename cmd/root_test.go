@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 )
 
@@ -62,6 +63,21 @@ func TestEveryCommandHasHelp(t *testing.T) {
 		if c.Runnable() && !c.HasSubCommands() && c.Name() != "help" {
 			require.NotEmpty(t, c.Example, c.CommandPath())
 		}
+	})
+}
+
+// Whoever keeps events for 30d expects every duration to be written so.
+func TestEveryDurationTakesDaysAndWeeks(t *testing.T) {
+	t.Parallel()
+	walk(newRootCmd(newApp(Streams{}, nil)), func(c *cobra.Command) {
+		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Value.Type() != "duration" {
+				return
+			}
+			for _, text := range []string{"30d", "2w", "12h"} {
+				require.NoError(t, f.Value.Set(text), "%s --%s", c.CommandPath(), f.Name)
+			}
+		})
 	})
 }
 

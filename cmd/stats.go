@@ -44,7 +44,7 @@ With --by the backlog is split, and -o wide, csv and id list the groups.`,
 	}
 	cmd.Flags().StringVar(&opts.by, "by", "", "split the backlog by "+strings.Join(stats.Dimensions(), ", "))
 	cmd.Flags().BoolVar(&opts.watch, "watch", false, "show again and again until interrupted")
-	cmd.Flags().DurationVar(&opts.interval, "interval", 2*time.Second, "pause between two looks with --watch")
+	addLimit(cmd, &opts.interval, "interval", 2*time.Second, 100*time.Millisecond, "pause between two looks with --watch")
 	addOutputFlag(cmd, &opts.output, listFormats()...)
 	must(cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(stats.Dimensions(), cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
@@ -53,9 +53,6 @@ With --by the backlog is split, and -o wide, csv and id list the groups.`,
 func runStats(ctx context.Context, opts *statsOptions) error {
 	if opts.by != "" && !slices.Contains(stats.Dimensions(), opts.by) {
 		return usageErrorf("--by: %q is none of %s", opts.by, strings.Join(stats.Dimensions(), ", "))
-	}
-	if opts.interval < 100*time.Millisecond {
-		return usageErrorf("--interval must be at least 100ms")
 	}
 	pool, err := opts.app.Pool(ctx)
 	if err != nil {
