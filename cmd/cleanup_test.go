@@ -19,6 +19,9 @@ func TestCleanupOfTheInboxKeepsToTheTTL(t *testing.T) {
 	require.Contains(t, w.fails(exitUsage, "cleanup", "--inbox-older-than", "29d"), "idempotency.ttl")
 	require.Contains(t, w.ok("cleanup", "--inbox-older-than", "30d", "--dry-run"), "would remove 1 inbox rows")
 	require.Contains(t, w.ok("cleanup", "--inbox-older-than", "30d"), "1 inbox rows")
+	var run string
+	require.NoError(t, w.db.Pool.QueryRow(t.Context(), `SELECT detail ->> 'runId' FROM outbox_audit`).Scan(&run))
+	require.Contains(t, w.ok("dlq", "audit", "--run", run), "cleanup_inbox")
 	require.Equal(t, 1, w.count(`SELECT count(*) FROM inbox_events`))
 	require.Empty(t, w.ok("cleanup", "--inbox-older-than", "30d"), "nothing to do, nothing to say")
 

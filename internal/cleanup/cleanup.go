@@ -175,7 +175,7 @@ func (r *run) cutoff(ctx context.Context, age time.Duration) (time.Time, error) 
 }
 
 func (r *run) detail() json.RawMessage {
-	detail, _ := json.Marshal(map[string]string{"run": r.id})
+	detail, _ := json.Marshal(map[string]string{"runId": r.id})
 	return detail
 }
 

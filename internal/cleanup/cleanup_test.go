@@ -60,7 +60,7 @@ func TestOnlyOldPublishedEventsGo(t *testing.T) {
 	require.Equal(t, 3, count(t, pool, "outbox_events WHERE dead_at IS NOT NULL"))
 
 	var affected, runs int
-	err = pool.QueryRow(t.Context(), `SELECT sum(affected), count(DISTINCT detail ->> 'run')
+	err = pool.QueryRow(t.Context(), `SELECT sum(affected), count(DISTINCT detail ->> 'runId')
   FROM outbox_audit WHERE actor = 'tester' AND action = 'cleanup_events' AND reason = 'retention'`).Scan(&affected, &runs)
 	require.NoError(t, err)
 	require.Equal(t, 2500, affected)
@@ -198,7 +198,7 @@ func TestOnlyOldInboxRowsGo(t *testing.T) {
 	require.Equal(t, 5, count(t, pool, "outbox_events"), "events are not asked for")
 	var affected int
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT sum(affected) FROM outbox_audit
- WHERE actor = 'tester' AND action = 'cleanup_inbox' AND reason = 'retention' AND detail ? 'olderThan' AND detail ? 'run'`).Scan(&affected))
+ WHERE actor = 'tester' AND action = 'cleanup_inbox' AND reason = 'retention' AND detail ? 'olderThan' AND detail ? 'runId'`).Scan(&affected))
 	require.Equal(t, 2500, affected)
 }
 
