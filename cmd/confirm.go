@@ -3,7 +3,9 @@ package cmd
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,7 +27,9 @@ func (a *App) confirm(ctx context.Context, yes bool, question string) error {
 	}
 	fmt.Fprintf(a.Err, "%s [y/N] ", question)
 	answer, err := a.readLine(ctx)
-	if err != nil {
+	if errors.Is(err, io.EOF) {
+		fmt.Fprintln(a.Err) // Ctrl-D is a no that leaves the cursor behind the question
+	} else if err != nil {
 		return err
 	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {

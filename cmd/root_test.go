@@ -170,6 +170,7 @@ func TestConfirm(t *testing.T) {
 		"terminal, yes":    {tty: true, answer: "y\n", want: exitOK},
 		"terminal, no":     {tty: true, answer: "n\n", want: exitRefused},
 		"terminal, return": {tty: true, answer: "\n", want: exitRefused},
+		"terminal, Ctrl-D": {tty: true, answer: "", want: exitRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
