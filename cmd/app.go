@@ -29,6 +29,7 @@ type App struct {
 
 	env    map[string]string
 	flag   func(name string) (string, bool)
+	dryRun bool // the command that runs has a --dry-run
 	cfg    *Config
 	issues []string
 	said   bool
@@ -56,6 +57,7 @@ func newApp(streams Streams, environ []string) *App {
 
 // bindFlags remembers the flags of the command that runs; the configuration reads them when it is first needed.
 func (a *App) bindFlags(cmd *cobra.Command) {
+	a.dryRun = cmd.Flags().Lookup("dry-run") != nil
 	a.flag = func(name string) (string, bool) {
 		f := cmd.Flags().Lookup(name)
 		if f == nil || !f.Changed {

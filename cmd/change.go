@@ -264,9 +264,9 @@ func (o *changeOptions) check() ([]string, error) {
 	}
 	switch {
 	case sources == 0:
-		return nil, withHint(usageErrorf("say what to %s: ids, filters or --apply", o.verb()), "%s", o.noSetHint())
+		return nil, withHint(usageErrorf("say what to %s: %s", o.verb(), o.sources()), "%s", o.noSetHint())
 	case sources > 1:
-		return nil, usageErrorf("give ids, filters or --apply, only one of them")
+		return nil, usageErrorf("give %s, only one of them", o.sources())
 	case o.plan != "" && (o.apply != "" || o.dryRun):
 		return nil, usageErrorf("--plan changes nothing, so --apply and --dry-run do not go with it")
 	}

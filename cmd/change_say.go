@@ -35,6 +35,14 @@ func (o *changeOptions) would() string {
 	return "about to " + o.verb()
 }
 
+// sources names the ways to say what to change. Only what is sent again can be planned first.
+func (o *changeOptions) sources() string {
+	if o.action == dlq.Replay || o.action == dlq.Republish {
+		return "ids, filters or --apply"
+	}
+	return "ids or filters"
+}
+
 func (o *changeOptions) noSetHint() string {
 	if o.action == dlq.Republish {
 		return "outboxctl event republish --type order_created --since 2h --dry-run"

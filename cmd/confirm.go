@@ -23,7 +23,11 @@ func (a *App) confirm(ctx context.Context, yes bool, question string) error {
 		return nil
 	}
 	if !a.InTTY || !a.ErrTTY {
-		return withHint(refusedErrorf("%s: not confirmed", question), "add --yes to do it, or --dry-run to see what it would touch")
+		hint := "add --yes to do it"
+		if a.dryRun {
+			hint += ", or --dry-run to see what it would touch"
+		}
+		return withHint(refusedErrorf("%s: not confirmed", question), "%s", hint)
 	}
 	fmt.Fprintf(a.Err, "%s [y/N] ", question)
 	answer, err := a.readLine(ctx)

@@ -157,6 +157,21 @@ func TestReportShowsHintAndHidesSecrets(t *testing.T) {
 	require.Equal(t, "error: dial postgres://app:****@db/x: ^[[2Jgone\nhint: run outboxctl doctor\n", stderr.String())
 }
 
+// A refusal names --dry-run only where there is one.
+func TestARefusalNamesFlagsThatExist(t *testing.T) {
+	t.Parallel()
+	app := newApp(Streams{}, nil)
+	walk(newRootCmd(app), func(c *cobra.Command) {
+		if c.Flags().Lookup("yes") == nil {
+			return
+		}
+		app.bindFlags(c)
+		var hinted *hintedError
+		require.ErrorAs(t, app.confirm(t.Context(), false, "drop everything"), &hinted)
+		require.Equal(t, c.Flags().Lookup("dry-run") != nil, strings.Contains(hinted.hint, "--dry-run"), c.CommandPath())
+	})
+}
+
 func TestConfirm(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
