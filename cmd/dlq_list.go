@@ -27,6 +27,7 @@ type dlqListOptions struct {
 	cursor  string
 	output  outputFlag
 	next    func(cursor string) string
+	all     func() string
 }
 
 func newDLQListCmd(app *App, run func(context.Context, *dlqListOptions) error) *cobra.Command {
@@ -39,9 +40,9 @@ func newDLQListCmd(app *App, run func(context.Context, *dlqListOptions) error) *
 --group-by fingerprint shows the causes behind many dead letters: the fingerprint is the error with ids, numbers, times
 and quoted values taken out of it.
 
-The list is given in pages of --limit rows; the command for the next page is printed on standard error. Every filter but
---error-like is answered from an index of the open dead letters. A search for text in errors looks at five thousand rows
-at most at a time, so it never keeps the database busy for long.`,
+The list is given in pages of --limit rows; the command for the next page, or for all groups, is printed on standard
+error. Every filter but --error-like is answered from an index of the open dead letters. A search for text in errors
+looks at five thousand rows at most at a time, so it never keeps the database busy for long.`,
 		Example: `  outboxctl dlq list
   outboxctl dlq list --group-by fingerprint
   outboxctl dlq list --reason max_attempts --since 2h --error-like 'deadline*exceeded'
@@ -49,6 +50,7 @@ at most at a time, so it never keeps the database busy for long.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts.next = func(cursor string) string { return commandLine(cmd, nil, map[string]string{"cursor": cursor}) }
+			opts.all = func() string { return commandLine(cmd, nil, map[string]string{"limit": "0"}) }
 			return run(cmd.Context(), opts)
 		},
 	}
@@ -126,15 +128,23 @@ func cursorError(err error, cursor string) error {
 }
 
 func listGroups(ctx context.Context, opts *dlqListOptions, store *dlq.Store, filter dlq.Filter) error {
+	const most = listPage * listPage
 	limit := opts.limit
-	if limit == 0 {
-		limit = listPage * listPage
+	if limit == 0 || limit > most {
+		limit = most
 	}
-	groups, err := store.Groups(ctx, filter, opts.groupBy, limit)
+	groups, err := store.Groups(ctx, filter, opts.groupBy, limit+1) // one more than shown tells whether there are more
 	if err != nil {
 		return dlqError(err)
 	}
-	return writeList(opts.app, opts.output.format, dlqGroupView(opts.groupBy), groups)
+	shown := groups[:min(limit, len(groups))]
+	if err := writeList(opts.app, opts.output.format, dlqGroupView(opts.groupBy), shown); err != nil {
+		return err
+	}
+	if len(shown) < len(groups) {
+		fmt.Fprintf(opts.app.Err, "more groups: %s\n", opts.all())
+	}
+	return nil
 }
 
 // writePages prints a list page by page and returns its last row when there are more than limit (0: no limit).
