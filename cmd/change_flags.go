@@ -106,8 +106,10 @@ func (a *App) readIDs(args []string) ([]string, error) {
 	return checkIDs(lines, "line")
 }
 
+// checkIDs returns each id once, however often and in whatever case it was written: what is announced is counted by them.
 func checkIDs(texts []string, where string) ([]string, error) {
 	ids := make([]string, 0, len(texts))
+	seen := make(map[string]bool, len(texts))
 	for i, text := range texts {
 		if text == "" && where != "" {
 			continue
@@ -119,7 +121,10 @@ func checkIDs(texts []string, where string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		ids = append(ids, id)
+		if !seen[id] {
+			seen[id] = true
+			ids = append(ids, id)
+		}
 	}
 	return ids, nil
 }
