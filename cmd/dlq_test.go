@@ -126,6 +126,7 @@ func TestDLQExitCodes(t *testing.T) {
 		{2, []string{"dlq", "audit", "--event", "odd"}},
 		{0, []string{"event", "list"}},
 		{2, []string{"event", "list", "--status", "odd"}},
+		{2, []string{"event", "list", "--status", "pending", "--state", "dead"}},
 		{3, []string{"event", "show", unknown}},
 		{2, []string{"event", "republish"}},
 		{3, []string{"event", "republish", unknown, "--yes"}},

@@ -96,6 +96,7 @@ What has no index is looked for in short steps of at most five thousand rows: pr
 	statuses := append(eventStatuses(), "all")
 	cmd.Flags().StringVar(&opts.filter.status, "status", "all", "in this `status`: "+strings.Join(statuses, ", "))
 	cmd.Flags().StringVar(&opts.filter.status, "state", "all", "the same as --status")
+	cmd.MarkFlagsMutuallyExclusive("status", "state")
 	must(cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp)))
 	must(cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp)))
 	addEventFilterFlags(app, cmd, &opts.filter, "emitted")
