@@ -82,5 +82,7 @@ func runConsume(ctx context.Context, opts *consumeOptions) error {
 // consumeExample runs the example consumer with its defaults and without a server of its own: the form in which it
 // stands beside other services in one process.
 func consumeExample(ctx context.Context, app *App) error {
-	return runConsume(ctx, &consumeOptions{app: app, example: true, noHTTP: true})
+	return runConsume(ctx, &consumeOptions{
+		app: app, example: true, name: consumer.DefaultName, concurrency: consumer.DefaultConcurrency, noHTTP: true,
+	})
 }

@@ -40,6 +40,13 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *Config) (
 		Hooks:    consumer.Hooks{AfterBegin: hit(failpoint.Begun), AfterEffect: hit(failpoint.Applied), AfterDone: hit(failpoint.Done)},
 	}
 	problem := settings.Validate()
+	// To the worker a zero is its default; on a command line somebody wrote it, or a variable was empty.
+	if opts.name == "" {
+		problem = errors.Join(problem, errors.New("consumer name is empty"))
+	}
+	if opts.concurrency == 0 {
+		problem = errors.Join(problem, errors.New("concurrency 0 handles nothing"))
+	}
 	if opts.streams < 0 {
 		problem = errors.Join(problem, fmt.Errorf("streams %d is negative", opts.streams))
 	}

@@ -179,6 +179,8 @@ func TestConsumeRefusals(t *testing.T) {
 	for _, problem := range []string{"fail rate", "concurrency", "consumer name", "streams"} {
 		require.Contains(t, said, problem)
 	}
+	said = w.fails(exitUsage, "consume", "--example", "--consumer", "", "--concurrency", "0")
+	require.Contains(t, said, "consumer name is empty; concurrency 0")
 	w.fails(exitUsage, "idem", "show", "not-a-uuid")
 	w.fails(exitUsage, "idem", "show", uuid.NewString(), "--consumer", "a:b")
 	w.env = append(w.env, "REDIS_URL=redis://127.0.0.1:1/0")
