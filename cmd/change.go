@@ -238,8 +238,6 @@ func (o *changeOptions) verdict(ctx context.Context, set chosen, r dlq.RunResult
 		return nil
 	case r.Counts[dlq.NotFound] == r.Total():
 		return withHint(notFoundErrorf("not found: %s", counted(bad, "id")), "outboxctl why ID tells what became of an event")
-	case o.dryRun:
-		return nil
 	case done+r.Counts[dlq.DoneByPlan] > 0:
 		return partialErrorf("%s of %s could not be %s", humanize.Comma(bad), counted(r.Total(), o.noun()), o.past())
 	default:
