@@ -180,6 +180,7 @@ func (o *changeOptions) perform(ctx context.Context, store *dlq.Store, set chose
 	}
 	bar := o.app.newProgress(label, total)
 	if !o.dryRun {
+		defer surviveClosedPipe()()
 		fmt.Fprintf(o.app.Err, "run %s\n", runID)
 	}
 	result, err := store.Run(ctx, dlq.RunParams{

@@ -235,6 +235,30 @@ func TestReplayKilledInTheMiddle(t *testing.T) {
 	require.Equal(t, rows, r.count("SELECT count(*) FROM outbox_event_status WHERE status = 'pending'"))
 }
 
+// A reader that goes away ends the run as Ctrl-C does: what was done is said, and how to go on.
+func TestReplayIntoAClosedPipe(t *testing.T) {
+	t.Parallel()
+	r := newDLQRig(t)
+	r.die(50, "no", `{"data": {}}`)
+	replay := exec.Command("outboxctl", "dlq", "replay", "--since", "1d", "--yes", "--rate", "20/s", "-o", "jsonl")
+	replay.Env = r.env
+	var stderr bytes.Buffer
+	replay.Stderr = &stderr
+	reader, err := replay.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, replay.Start())
+	_, err = reader.Read(make([]byte, 1))
+	require.NoError(t, err)
+	require.NoError(t, reader.Close())
+	var exit *exec.ExitError
+	require.ErrorAs(t, replay.Wait(), &exit)
+	require.Equal(t, 5, exit.ExitCode(), "%s %s", exit, stderr.String())
+	require.Regexp(t, `(?m)^[0-9]+ replayed$`, stderr.String())
+	require.Contains(t, stderr.String(), "broken pipe")
+	require.Contains(t, stderr.String(), "go on with: outboxctl dlq replay --output jsonl --rate 20/s --since ")
+	require.Positive(t, r.count("SELECT count(*) FROM outbox_dlq WHERE state = 'open'"))
+}
+
 func TestCompletionAsksTheDatabase(t *testing.T) {
 	t.Parallel()
 	r := newDLQRig(t)

@@ -3,6 +3,8 @@ package cmd
 import (
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"golang.org/x/term"
 )
@@ -35,6 +37,13 @@ func OSStreams() Streams {
 		}
 	}
 	return s
+}
+
+// surviveClosedPipe lets a write to a pipe whose reader has gone (| head) fail, where it would kill the process unheard,
+// until the function it returns is called. A change half done has to say how far it came.
+func surviveClosedPipe() (restore func()) {
+	signal.Ignore(syscall.SIGPIPE)
+	return func() { signal.Reset(syscall.SIGPIPE) }
 }
 
 // The colours a terminal gets; a pipe and NO_COLOR get none.
