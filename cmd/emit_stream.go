@@ -30,6 +30,7 @@ func runEmitStream(ctx context.Context, opts *emitOptions, emitter *outbox.Emitt
 	if err != nil {
 		return err
 	}
+	defer surviveClosedPipe()()
 	start := opts.app.Now()
 	w := newEmitWriter(opts, emitter, pool)
 	err = writeStream(ctx, opts, w, readBatches(reading, opts.app.In, emitter))
