@@ -68,12 +68,6 @@ func runCleanup(ctx context.Context, opts *cleanupOptions) error {
 	if opts.olderThan.value == nil && opts.dlqOlderThan.value == nil && opts.inboxOlderThan.value == nil {
 		return withHint(usageErrorf("say what to remove: --older-than, --dlq-older-than, --inbox-older-than"), "outboxctl cleanup --older-than 30d --dry-run counts first")
 	}
-	for _, age := range []durationFlag{opts.olderThan, opts.dlqOlderThan} {
-		if age.value != nil && *age.value == 0 {
-			// Cleanup never asks, so a zero by mistake would take everything at once.
-			return usageErrorf("--older-than and --dlq-older-than must be more than 0")
-		}
-	}
 	if opts.maxRows < 0 {
 		return usageErrorf("--max-rows must not be negative")
 	}

@@ -41,16 +41,3 @@ func TestCleanupWithoutASchemaSaysWhatToDo(t *testing.T) {
 		}
 	}
 }
-
-// A zero would take every published event at once, and cleanup does not ask.
-func TestCleanupRefusesAnAgeOfNothing(t *testing.T) {
-	t.Parallel()
-	env := []string{"DATABASE_URL=" + outboxtest.DB(t).URL}
-	for _, age := range []string{"--older-than", "--dlq-older-than", "--inbox-older-than"} {
-		for _, text := range []string{"0", "0s", "-1h"} {
-			code, _, stderr := runCLI(t, env, "cleanup", age, text)
-			require.Equal(t, exitUsage, code, "%s %s: %s", age, text, stderr)
-			require.Contains(t, stderr, age)
-		}
-	}
-}
