@@ -41,8 +41,9 @@ removed.
 --inbox-older-than removes the inbox rows that consumers wrote beside their effects. Such a row keeps an effect single
 when Redis has forgotten the event, so it must not go before Redis may forget: less than idempotency.ttl is refused.
 
-It works in short transactions, one cleaner at a time, and may be stopped and started again. --older-than is the
-consent: it never asks, so that a plain cron line works. It says nothing when there is nothing to do.`,
+It works in short transactions and may be stopped and started again. One cleaner works at a time, its pauses included: a
+second one ends at once with exit code 4. --older-than is the consent: it never asks, so that a plain cron line works.
+It says nothing when there is nothing to do.`,
 		Example: `  outboxctl cleanup --older-than 30d
   outboxctl cleanup --older-than 30d --dlq-older-than 90d --dry-run
   outboxctl cleanup --older-than 30d --inbox-older-than 100d
@@ -121,10 +122,10 @@ func cleanupError(result cleanup.Result, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, cleanup.ErrBusy):
-		return withHint(withCode(exitPrecondition, err), "one cleaner works at a time; this one removed nothing more")
 	case result.Rows() > 0 && !errors.Is(err, context.Canceled):
 		return withHint(withCode(exitPartial, err), "what was removed stays removed; run the same command again to go on")
+	case errors.Is(err, cleanup.ErrBusy):
+		return withHint(withCode(exitPrecondition, err), "one cleaner works at a time; this one removed nothing")
 	default:
 		return schemaError(err)
 	}

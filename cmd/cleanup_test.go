@@ -1,10 +1,12 @@
 package cmd
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/cleanup"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -39,5 +41,24 @@ func TestCleanupWithoutASchemaSaysWhatToDo(t *testing.T) {
 			require.Equal(t, exitPrecondition, code, "%v: %s", args, stderr)
 			require.Contains(t, stderr, "hint: the database's schema is missing or old", "%v", args)
 		}
+	}
+}
+
+func TestCleanupExitCodes(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		removed int64
+		err     error
+		code    int
+	}{
+		"another cleaner from the start": {0, cleanup.ErrBusy, exitPrecondition},
+		"another cleaner in between":     {1000, cleanup.ErrBusy, exitPartial},
+		"a failure from the start":       {0, errors.New("no"), exitFailed},
+		"a failure in between":           {1000, errors.New("no"), exitPartial},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.code, exitCode(&commandError{cleanupError(cleanup.Result{Events: tc.removed}, tc.err)}))
+		})
 	}
 }

@@ -62,7 +62,12 @@ func New(pool *pgxpool.Pool) *Cleaner { return &Cleaner{pool} }
 
 // Run removes batch by batch until nothing old is left. What it returns was removed, also when it returns an error.
 func (c *Cleaner) Run(ctx context.Context, p Params) (Result, error) {
-	run := &run{Cleaner: c, Params: p, id: uuid.NewString()}
+	turn, err := c.takeTurn(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	defer turn.end(ctx)
+	run := &run{Cleaner: c, Params: p, turn: turn, id: uuid.NewString()}
 	if p.OlderThan != nil {
 		if err := run.inOrder(ctx, cleanupEvents, *p.OlderThan, &run.result.Events); err != nil {
 			return run.result, fmt.Errorf("clean up published events: %w", err)
@@ -88,6 +93,7 @@ func (r Result) Rows() int64 { return r.Events + r.DLQ + r.Inbox }
 type run struct {
 	*Cleaner
 	Params
+	turn   *turn
 	id     string
 	size   int
 	result Result
@@ -142,6 +148,9 @@ func (r *run) batches(ctx context.Context, batch func(ctx context.Context, limit
 		limit := r.limit()
 		if limit == 0 {
 			return nil
+		}
+		if err := r.turn.check(ctx); err != nil {
+			return err
 		}
 		start := time.Now()
 		deleted, err := batch(ctx, limit)

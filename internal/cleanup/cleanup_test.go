@@ -246,3 +246,67 @@ VALUES (gen_random_uuid(), 'order_canceled', 'vendor_order', gen_random_uuid(), 
 	require.Zero(t, result.Events)
 	require.Equal(t, 1, count(t, pool, "outbox_events"))
 }
+
+// holder is the backend that has the turn to clean in this database.
+const holder = `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'
+   AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted)`
+
+// A cleaner that rests still has its turn, and holds up nobody's vacuum meanwhile.
+func TestASecondCleanerDoesNotWorkInThePauses(t *testing.T) {
+	t.Parallel()
+	// The server's patience must not end the turn, and one connection for the batches has to do.
+	db := outboxtest.DB(t)
+	_, err := db.Pool.Exec(t.Context(), `ALTER DATABASE `+db.Name+` SET idle_in_transaction_session_timeout = '1s'`)
+	require.NoError(t, err)
+	fill(t, db.Pool, 2500, "published", 31*day)
+	config, err := pgxpool.ParseConfig(db.URL)
+	require.NoError(t, err)
+	config.MaxConns = 1
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	defer pool.Close()
+
+	params := cleanup.Params{OlderThan: ptr(30 * day), Actor: "first", Pause: time.Hour}
+	batch := make(chan cleanup.Batch, 1)
+	params.OnBatch = func(b cleanup.Batch) { batch <- b }
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { _, err := cleanup.New(pool).Run(ctx, params); ended <- err }()
+	select {
+	case b := <-batch:
+		require.EqualValues(t, 1000, b.Deleted)
+	case err := <-ended:
+		require.FailNow(t, "the first cleaner did not clean", "%v", err)
+	}
+	_, err = db.Pool.Exec(t.Context(), `SELECT pg_sleep(1.5)`)
+	require.NoError(t, err)
+
+	second := cleanup.Params{OlderThan: ptr(30 * day), Actor: "second"}
+	result, err := cleanup.New(db.Pool).Run(t.Context(), second)
+	require.ErrorIs(t, err, cleanup.ErrBusy)
+	require.Zero(t, result.Rows())
+	require.Equal(t, 1500, count(t, db.Pool, "outbox_events"))
+	require.Equal(t, 1, count(t, db.Pool, "("+holder+" AND backend_xmin IS NULL AND backend_xid IS NULL) AS quiet"))
+
+	stop()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	result, err = cleanup.New(db.Pool).Run(t.Context(), second)
+	require.NoError(t, err, "the turn is given back")
+	require.EqualValues(t, 1500, result.Events)
+}
+
+// Without the lock another cleaner may be at work, so the run ends.
+func TestALostTurnEndsTheRun(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	fill(t, pool, 2500, "published", 31*day)
+	params := cleanup.Params{OlderThan: ptr(30 * day), Actor: "tester", OnBatch: func(cleanup.Batch) {
+		_, err := pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM (`+holder+`) AS h`)
+		require.NoError(t, err)
+	}}
+	result, err := cleanup.New(pool).Run(t.Context(), params)
+	require.ErrorContains(t, err, "the lock that keeps other cleaners away is lost")
+	require.EqualValues(t, 1000, result.Events)
+	require.Equal(t, 1500, count(t, pool, "outbox_events"))
+}

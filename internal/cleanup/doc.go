@@ -2,6 +2,7 @@
 // that were handled, and inbox rows older than anything that may still be delivered again.
 //
 // It holds whatever it is asked for: an event that is not published is never deleted (nor a dead letter that is open);
-// each transaction is short, so replication and other writers are not held up; one cleaner works at a time; a run that
-// is killed loses nothing, and the next one goes on where it ended; every batch leaves its audit row.
+// each transaction that deletes is short, so replication and other writers are not held up; one cleaner works at a time,
+// from its first batch to its last; a run that is killed loses nothing, and the next one goes on where it ended; every
+// batch leaves its audit row.
 package cleanup

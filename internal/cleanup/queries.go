@@ -1,6 +1,16 @@
 package cleanup
 
 const (
+	// A key beside the one that each batch takes.
+	takeTurn = `SELECT pg_try_advisory_xact_lock(hashtextextended('outbox_cleanup_run', 0))`
+
+	// The transaction that holds the turn is idle on purpose, for as long as the run takes. transaction_timeout came
+	// with PostgreSQL 17.
+	waitForever = `
+SELECT set_config(name, '0', true)
+  FROM pg_settings
+ WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')`
+
 	// The cutoff by the database's clock.
 	cutoff = `SELECT now() - $1::interval`
 

@@ -1,0 +1,73 @@
+package cleanup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// turnTimeout bounds giving the turn back: the server takes it back by itself when the connection ends.
+const turnTimeout = 5 * time.Second
+
+// A turn is the right to clean, held from the first batch to the last. The lock of a batch is free while the run rests.
+//
+// It belongs to a transaction, not to a session, so that it holds behind a transaction pooler too. The transaction only
+// waits: it has neither a snapshot nor an id, and vacuum does not mind it.
+type turn struct {
+	conn *pgx.Conn
+	tx   pgx.Tx
+}
+
+// takeTurn returns ErrBusy when somebody else has it.
+func (c *Cleaner) takeTurn(ctx context.Context) (*turn, error) {
+	// A connection beside the pool: a pool of one would have none left for the batches.
+	conn, err := pgx.ConnectConfig(ctx, c.pool.Config().ConnConfig)
+	if err != nil {
+		return nil, fmt.Errorf("take the turn to clean: %w", err)
+	}
+	t := &turn{conn: conn}
+	if err := t.lock(ctx); err != nil {
+		t.end(ctx)
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *turn) lock(ctx context.Context) error {
+	var err error
+	if t.tx, err = t.conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}); err != nil {
+		return fmt.Errorf("take the turn to clean: %w", err)
+	}
+	if _, err := t.tx.Exec(ctx, waitForever); err != nil {
+		return fmt.Errorf("take the turn to clean: %w", err)
+	}
+	var got bool
+	if err := t.tx.QueryRow(ctx, takeTurn).Scan(&got); err != nil {
+		return fmt.Errorf("take the turn to clean: %w", err)
+	}
+	if !got {
+		return ErrBusy
+	}
+	return nil
+}
+
+// check tells whether the turn is still ours: with its connection, the lock is lost as well.
+func (t *turn) check(ctx context.Context) error {
+	// The extended protocol would keep the statement's snapshot, which holds up vacuum, until the next statement comes.
+	if _, err := t.tx.Exec(ctx, `SELECT`, pgx.QueryExecModeSimpleProtocol); err != nil {
+		return fmt.Errorf("the lock that keeps other cleaners away is lost: %w", err)
+	}
+	return nil
+}
+
+func (t *turn) end(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), turnTimeout)
+	defer cancel()
+	// Errors mean that the connection is gone, and the lock with it.
+	if t.tx != nil {
+		_ = t.tx.Rollback(ctx)
+	}
+	_ = t.conn.Close(ctx)
+}
