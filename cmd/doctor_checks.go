@@ -15,14 +15,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
-// eventIndexes are the indexes of outbox_events that claims, operators and cleanup rely on.
-func eventIndexes() []string {
-	return []string{
-		"outbox_events_pkey", "outbox_events_seq_claim_idx", "outbox_events_published_at_idx", "outbox_events_event_type_idx",
-		"outbox_events_aggregate_idx", "outbox_events_dedupe_idx", "outbox_events_dead_at_idx",
-	}
-}
-
 // doctorChecks are all checks this configuration allows. Without a database the ones behind it cannot be made.
 func (a *App) doctorChecks(ctx context.Context, cfg *Config) []doctor.Check {
 	checks := []doctor.Check{{Area: "configuration", Name: "environment", Run: func(context.Context) ([]doctor.Finding, error) {
@@ -36,7 +28,7 @@ func (a *App) doctorChecks(ctx context.Context, cfg *Config) []doctor.Check {
 		})
 	} else {
 		database := doctor.Database{
-			Pool: pool, EventTypes: a.Registry.EventTypes(), Indexes: eventIndexes(), ExecMode: cfg.Database.ExecMode,
+			Pool: pool, EventTypes: a.Registry.EventTypes(), ExecMode: cfg.Database.ExecMode,
 			XminHeldFor: doctor.DefaultXminHeldFor, Now: a.Now,
 		}
 		checks = append(checks, schemaCheck(pool))
@@ -81,9 +73,12 @@ func schemaCheck(pool *pgxpool.Pool) doctor.Check {
 				Level: doctor.Fail, Remedy: "outboxctl migrate",
 				Message: fmt.Sprintf("the schema is at version %d of %d: %d steps are missing", v.Database, v.Binary, v.Pending),
 			}}, nil
-		default:
-			return []doctor.Finding{{Level: doctor.OK, Message: fmt.Sprintf("version %d, as this binary expects", v.Database)}}, nil
 		}
+		found, err := doctor.Drift(ctx, pool)
+		if err == nil && found == nil {
+			found = []doctor.Finding{{Level: doctor.OK, Message: fmt.Sprintf("version %d, as this binary expects", v.Database)}}
+		}
+		return found, err
 	}}
 }
 

@@ -19,18 +19,17 @@ const (
 func (d Database) vacuum(ctx context.Context) ([]Finding, error) {
 	var live, dead int64
 	var last *time.Time
-	var options []string
+	var enabled bool
 	err := d.Pool.QueryRow(ctx, `
-SELECT s.n_live_tup, s.n_dead_tup, greatest(s.last_vacuum, s.last_autovacuum), coalesce(c.reloptions, '{}')
+SELECT s.n_live_tup, s.n_dead_tup, greatest(s.last_vacuum, s.last_autovacuum),
+       coalesce((SELECT option_value::boolean FROM pg_options_to_table(c.reloptions) WHERE option_name = 'autovacuum_enabled'), true)
   FROM pg_stat_user_tables s JOIN pg_class c ON c.oid = s.relid
- WHERE s.relid = to_regclass('outbox_events')`).Scan(&live, &dead, &last, &options)
+ WHERE s.relid = to_regclass('outbox_events')`).Scan(&live, &dead, &last, &enabled)
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range options {
-		if o == "autovacuum_enabled=false" {
-			return fail("ALTER TABLE outbox_events RESET (autovacuum_enabled)", "autovacuum is switched off for outbox_events"), nil
-		}
+	if !enabled {
+		return fail("ALTER TABLE outbox_events RESET (autovacuum_enabled)", "autovacuum is switched off for outbox_events"), nil
 	}
 	when := "never"
 	if last != nil {

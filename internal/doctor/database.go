@@ -17,8 +17,6 @@ type Database struct {
 	Pool *pgxpool.Pool
 	// EventTypes are the types this binary knows.
 	EventTypes []string
-	// Indexes are the names of the indexes outbox_events must have.
-	Indexes []string
 	// ExecMode is how statements are sent.
 	ExecMode string
 	// XminHeldFor is how long somebody may keep vacuum from its work before it is worth a remark.
@@ -156,19 +154,9 @@ func without(list, other []string) []string {
 }
 
 func (d Database) indexes(ctx context.Context) ([]Finding, error) {
-	rows, err := d.Pool.Query(ctx, `
-SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
- WHERE i.indrelid = to_regclass('outbox_events') AND i.indisvalid AND i.indisready`)
-	if err != nil {
-		return nil, err
+	found, compared, err := drift(ctx, d.Pool, func(o object) bool { return o.Kind == "index" })
+	if err == nil && found == nil {
+		found = ok("all %d are there and valid", compared)
 	}
-	usable, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, err
-	}
-	if missing := without(d.Indexes, usable); len(missing) > 0 {
-		return fail("outboxctl migrate builds missing indexes; an invalid one must be dropped first (DROP INDEX CONCURRENTLY)",
-			"missing or invalid: %s", strings.Join(missing, ", ")), nil
-	}
-	return ok("all %d are there and valid", len(d.Indexes)), nil
+	return found, err
 }

@@ -3,6 +3,7 @@ package doctor_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ func TestMain(m *testing.M) { outboxtest.Main(m) }
 func examine(t *testing.T, pool *pgxpool.Pool, check string, change func(*doctor.Database)) []doctor.Finding {
 	t.Helper()
 	d := doctor.Database{
-		Pool: pool, EventTypes: registry.New().EventTypes(), Indexes: []string{"outbox_events_seq_claim_idx", "outbox_events_pkey"},
+		Pool: pool, EventTypes: registry.New().EventTypes(),
 		ExecMode: "cache_statement", XminHeldFor: doctor.DefaultXminHeldFor, Now: time.Now,
 	}
 	if change != nil {
@@ -65,8 +66,12 @@ func TestAilments(t *testing.T) {
 		// As an interrupted CREATE INDEX CONCURRENTLY leaves it.
 		"invalid index": {`UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'outbox_events_seq_claim_idx'::regclass`,
 			"indexes", doctor.Fail, "outbox_events_seq_claim_idx"},
-		"autovacuum off":     {`ALTER TABLE outbox_events SET (autovacuum_enabled = false)`, "vacuum", doctor.Fail, "switched off"},
-		"strange enum value": {`ALTER TYPE event_type_enum ADD VALUE 'order_teleported'`, "enums", doctor.Warn, "order_teleported"},
+		"missing index of the dead letters": {`DROP INDEX outbox_dlq_open_idx`, "indexes", doctor.Fail, "outbox_dlq_open_idx"},
+		"index on something else": {`DROP INDEX outbox_audit_at_idx; CREATE INDEX outbox_audit_at_idx ON outbox_audit (actor)`,
+			"indexes", doctor.Fail, "(actor), expected is CREATE INDEX outbox_audit_at_idx ON outbox_audit USING btree (at DESC"},
+		"autovacuum off":                {`ALTER TABLE outbox_events SET (autovacuum_enabled = false)`, "vacuum", doctor.Fail, "switched off"},
+		"autovacuum off in other words": {`ALTER TABLE outbox_events SET (autovacuum_enabled = OFF)`, "vacuum", doctor.Fail, "switched off"},
+		"strange enum value":            {`ALTER TYPE event_type_enum ADD VALUE 'order_teleported'`, "enums", doctor.Warn, "order_teleported"},
 		"abandoned lease": {`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, locked_by, locked_until)
 			VALUES (gen_random_uuid(), 'ad_created', 'ad', gen_random_uuid(), '{}', gen_random_uuid(), now() - interval '1 minute')`,
 			"leases", doctor.Warn, "1 rows have an expired lease"},
@@ -83,6 +88,13 @@ func TestAilments(t *testing.T) {
 			require.Equal(t, tc.level, found[0].Level)
 			require.Contains(t, found[0].Message, tc.says)
 			require.NotEmpty(t, found[0].Remedy)
+			if tc.check != "indexes" && tc.check != "vacuum" {
+				return
+			}
+			for statement := range strings.SplitSeq(found[0].Remedy, "; ") {
+				run(t, pool, statement)
+			}
+			require.Equal(t, doctor.OK, examine(t, pool, tc.check, nil)[0].Level, "the remedy mends it")
 		})
 	}
 }

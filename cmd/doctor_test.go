@@ -1,0 +1,34 @@
+package cmd
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDoctorFindsSchemaDrift(t *testing.T) {
+	t.Parallel()
+	w := newEventWorld(t)
+	w.ok("topic", "ensure")
+	require.Contains(t, w.ok("doctor"), "ok\tdatabase\tschema\t")
+	_, err := w.db.Pool.Exec(t.Context(), `
+DROP VIEW outbox_event_status;
+ALTER TABLE outbox_events DISABLE TRIGGER USER;
+ALTER TABLE outbox_events ALTER COLUMN attempt_count DROP NOT NULL;
+DROP FUNCTION outbox_emit_many(jsonb);
+DROP INDEX outbox_dlq_open_idx;
+ALTER TABLE outbox_events SET (autovacuum_enabled = off)`)
+	require.NoError(t, err)
+	out := w.fails(exitFailed, "doctor")
+	for _, line := range []string{
+		"fail\tdatabase\tschema\tview outbox_event_status is missing\t",
+		"fail\tdatabase\tschema\ttrigger outbox_events.outbox_events_refuse_delete is disabled, expected is enabled\t",
+		"fail\tdatabase\tschema\tcolumn outbox_events.attempt_count is integer, expected is integer not null\t",
+		"fail\tdatabase\tschema\tfunction outbox_emit_many(jsonb) is missing\t",
+		"fail\tdatabase\tindexes\tindex outbox_dlq_open_idx is missing\tCREATE INDEX CONCURRENTLY outbox_dlq_open_idx ON outbox_dlq ",
+		"fail\tdatabase\tvacuum\tautovacuum is switched off for outbox_events\t",
+	} {
+		require.Contains(t, out, line)
+	}
+	require.NotContains(t, out, "ok\tdatabase\tschema")
+}

@@ -1,0 +1,124 @@
+package doctor
+
+import (
+	"flag"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+)
+
+var update = flag.Bool("update", false, "write schema.txt anew")
+
+func TestExpectedSchemaIsTheMigratedOne(t *testing.T) {
+	t.Parallel()
+	rows, err := outboxtest.DB(t).Pool.Query(t.Context(), readSchema)
+	require.NoError(t, err)
+	objects, err := pgx.CollectRows(rows, pgx.RowToStructByPos[object])
+	require.NoError(t, err)
+	var lines []string
+	for _, o := range objects {
+		lines = append(lines, strings.Join([]string{o.Kind, o.Table, o.Name, o.State, o.Make}, "\t")+"\n")
+	}
+	slices.Sort(lines)
+	if *update {
+		require.NoError(t, os.WriteFile("schema.txt", []byte(strings.Join(lines, "")), 0o644))
+		return
+	}
+	require.Equal(t, expectedSchema, strings.Join(lines, ""), "run go test ./internal/doctor -run ExpectedSchema -update")
+}
+
+// The schema may be any that search_path names.
+func TestNoDriftInASchemaOfItsOwn(t *testing.T) {
+	t.Parallel()
+	config, err := pgxpool.ParseConfig(outboxtest.EmptyDB(t).URL)
+	require.NoError(t, err)
+	config.ConnConfig.RuntimeParams["search_path"] = "shop"
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	defer pool.Close()
+	_, err = pool.Exec(t.Context(), `CREATE SCHEMA shop`)
+	require.NoError(t, err)
+	_, err = migrate.Up(t.Context(), pool, migrate.Options{})
+	require.NoError(t, err)
+	for _, index := range []bool{false, true} {
+		found, compared, err := drift(t.Context(), pool, func(o object) bool { return (o.Kind == "index") == index })
+		require.NoError(t, err)
+		require.Empty(t, found)
+		require.Greater(t, compared, 10)
+	}
+}
+
+func TestDrift(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		make   string
+		says   []string
+		remedy string // mends it when it is run, where it is a statement
+	}{
+		"view dropped": {`DROP VIEW outbox_event_status`, []string{"view outbox_event_status is missing"},
+			"create it as migrations/00007_create_status_view.sql of this version does, or restore the schema from a backup"},
+		"table dropped": {`DROP TABLE inbox_events`, []string{"table inbox_events is missing"},
+			"create it as migrations/00013_create_inbox.sql of this version does, or restore the schema from a backup"},
+		"function dropped": {`DROP FUNCTION outbox_emit_many(jsonb)`, []string{"function outbox_emit_many(jsonb) is missing"},
+			"create it as migrations/00009_create_emit_functions.sql of this version does, or restore the schema from a backup"},
+		"function changed": {`CREATE OR REPLACE FUNCTION outbox_field_bytes(n int) RETURNS int LANGUAGE sql AS 'SELECT 1'`,
+			[]string{"function outbox_field_bytes(integer) is not the one that migrate created"},
+			"create it as migrations/00009_create_emit_functions.sql of this version does, or restore the schema from a backup"},
+		"trigger disabled": {`ALTER TABLE outbox_events DISABLE TRIGGER outbox_events_refuse_delete`,
+			[]string{"trigger outbox_events.outbox_events_refuse_delete is disabled, expected is enabled"},
+			"ALTER TABLE outbox_events ENABLE TRIGGER outbox_events_refuse_delete"},
+		"trigger dropped": {`DROP TRIGGER outbox_audit_refuse_delete ON outbox_audit`, []string{"trigger outbox_audit.outbox_audit_refuse_delete is missing"}, ""},
+		"all triggers disabled": {`ALTER TABLE outbox_dlq DISABLE TRIGGER USER`, []string{
+			"trigger outbox_dlq.outbox_dlq_refuse_delete is disabled, expected is enabled",
+			"trigger outbox_dlq.outbox_dlq_refuse_truncate is disabled, expected is enabled",
+			"trigger outbox_dlq.outbox_dlq_refuse_update is disabled, expected is enabled",
+		}, ""},
+		"column nullable": {`ALTER TABLE outbox_events ALTER COLUMN attempt_count DROP NOT NULL`,
+			[]string{"column outbox_events.attempt_count is integer, expected is integer not null"},
+			"ALTER TABLE outbox_events ALTER COLUMN attempt_count SET NOT NULL"},
+		"column of another type": {`ALTER TABLE outbox_audit ALTER COLUMN affected TYPE numeric`,
+			[]string{"column outbox_audit.affected is numeric not null, expected is bigint not null"},
+			"ALTER TABLE outbox_audit ALTER COLUMN affected TYPE bigint"},
+		"primary key dropped": {`ALTER TABLE outbox_publishers DROP CONSTRAINT outbox_publishers_pkey`,
+			[]string{"constraint outbox_publishers.primary key is missing"}, "ALTER TABLE outbox_publishers ADD PRIMARY KEY (id)"},
+		"wake switched off, an index and a column more": {`ALTER TABLE outbox_events DISABLE TRIGGER outbox_events_wake;
+			ALTER TABLE outbox_dlq ADD COLUMN note text; CREATE INDEX ON outbox_dlq (note)`, nil, ""},
+		"primary key of another name": {`ALTER INDEX outbox_events_pkey RENAME TO pk`, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := outboxtest.DB(t).Pool
+			_, err := pool.Exec(t.Context(), tc.make)
+			require.NoError(t, err)
+			found, err := Drift(t.Context(), pool)
+			require.NoError(t, err)
+			var says []string
+			for _, f := range found {
+				require.Equal(t, Fail, f.Level)
+				says = append(says, f.Message)
+			}
+			require.Equal(t, tc.says, says)
+			if tc.remedy != "" {
+				require.Equal(t, tc.remedy, found[0].Remedy)
+			}
+			for _, f := range found {
+				if strings.HasPrefix(f.Remedy, "create it") {
+					return
+				}
+				_, err := pool.Exec(t.Context(), f.Remedy)
+				require.NoError(t, err, f.Remedy)
+			}
+			found, err = Drift(t.Context(), pool)
+			require.NoError(t, err)
+			require.Empty(t, found)
+		})
+	}
+}
