@@ -12,15 +12,21 @@ import (
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:,@%+=-]+$`)
 
 // commandLine writes the command that is running as it could be typed again, with some flags set anew (an empty value
-// leaves a flag out). Flags that belong to every command are not repeated: a connection string may hold a password.
+// leaves a flag out). The flags of every command are repeated, or it could act on another database; connection strings
+// are not, since they may hold a password.
 func commandLine(cmd *cobra.Command, args []string, set map[string]string) string {
 	words := []string{cmd.CommandPath()}
 	for _, arg := range args {
 		words = append(words, quoteWord(arg))
 	}
-	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+	secret := map[string]bool{}
+	for _, k := range configKeys() {
+		secret[k.flag] = secret[k.flag] || k.secret
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		value, changed := set[f.Name]
 		switch {
+		case secret[f.Name]:
 		case changed && value != "":
 			words = append(words, "--"+f.Name+" "+quoteWord(value))
 		case changed || !f.Changed:
