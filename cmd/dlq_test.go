@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
@@ -384,4 +385,30 @@ func TestIDsAreNotCut(t *testing.T) {
 	require.Equal(t, 0, cmd.Run(context.Background(), []string{"dlq", "list"}, streams, r.env))
 	require.Contains(t, out.String(), r.id())
 	require.NotContains(t, out.String(), "a long error a long error a long error")
+}
+
+// What does not fit goes column by column: the ids and the reasons stay whole, and no row is wider than the terminal.
+func TestDeadLettersFitANarrowTerminal(t *testing.T) {
+	t.Parallel()
+	for width, left := range map[int]string{
+		80:  "left out for want of room: state, attempts, failed, error (-o wide shows all)\n",
+		100: "left out for want of room: state, attempts (-o wide shows all)\n",
+		200: "",
+	} {
+		t.Run(strconv.Itoa(width), func(t *testing.T) {
+			t.Parallel()
+			r := newDLQRig(t)
+			r.die(1, strings.Repeat("a long error ", 30), `{"data": {}}`)
+			r.exec(`ALTER TABLE outbox_dlq DISABLE TRIGGER USER`)
+			r.exec(`UPDATE outbox_dlq SET error_reason = 'aggregate_mismatch'`)
+			var out, said bytes.Buffer
+			streams := cmd.Streams{In: strings.NewReader(""), Out: &out, Err: &said, OutTTY: true, Width: width}
+			require.Equal(t, 0, cmd.Run(context.Background(), []string{"dlq", "list"}, streams, r.env), said.String())
+			for line := range strings.Lines(out.String()) {
+				require.LessOrEqual(t, ansi.StringWidth(strings.TrimRight(line, "\n")), width, line)
+			}
+			require.Contains(t, out.String(), "aggregate_mismatch")
+			require.Equal(t, left, said.String())
+		})
+	}
 }

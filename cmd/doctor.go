@@ -67,8 +67,8 @@ func doctorView() view[doctor.Finding] {
 			},
 			{head: "area", cell: func(f doctor.Finding, _ *cellStyle) string { return f.Area }},
 			{head: "check", cell: func(f doctor.Finding, _ *cellStyle) string { return f.Check }},
-			{head: "finding", cell: func(f doctor.Finding, _ *cellStyle) string { return f.Message }},
-			{head: "remedy", cell: func(f doctor.Finding, _ *cellStyle) string { return f.Remedy }},
+			{head: "finding", wrap: true, cell: func(f doctor.Finding, _ *cellStyle) string { return f.Message }},
+			{head: "remedy", wrap: true, cell: func(f doctor.Finding, _ *cellStyle) string { return f.Remedy }},
 		},
 	}
 }

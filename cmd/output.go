@@ -58,6 +58,10 @@ type column[T any] struct {
 	wide bool // only in wide and csv
 	// whole keeps the cell from being cut to the terminal's width: half an id is no use to anybody.
 	whole bool
+	// wrap breaks a long cell into lines instead of cutting it.
+	wrap bool
+	// spare columns are left out of a table that would be wider than the terminal, the lowest number first; 0 always stays.
+	spare int
 	// cell returns the plain value; making it safe to show is the output layer's business.
 	cell func(row T, r *cellStyle) string
 	// style, where set, chooses the colour of the cell on a terminal.
@@ -96,6 +100,10 @@ func newListWriter[T any](a *App, format string, v view[T]) listWriter[T] {
 		columns := slices.Clone(v.columns)
 		if format == formatTable {
 			columns = slices.DeleteFunc(columns, func(c column[T]) bool { return c.wide })
+		} else {
+			for i := range columns {
+				columns[i].spare = 0 // whoever asks for everything gets it
+			}
 		}
 		v.columns = columns
 		if a.OutTTY {

@@ -1,7 +1,9 @@
 package cmd
 
 import (
+	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -34,12 +36,12 @@ func (t *table[T]) Write(row T) error {
 }
 
 func (t *table[T]) Close() error {
+	t.leaveOut()
 	heads := make([]string, len(t.view.columns))
-	whole := make([]bool, len(t.view.columns))
 	for i, c := range t.view.columns {
-		heads[i], whole[i] = strings.ToUpper(c.head), c.whole
+		heads[i] = strings.ToUpper(c.head)
 	}
-	fitWidth(heads, whole, t.rows, t.width)
+	t.fitWidth()
 	grid := tablewriter.NewTable(t.out,
 		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
 			Borders:  tw.BorderNone,
@@ -59,30 +61,70 @@ func (t *table[T]) Close() error {
 	return grid.Render()
 }
 
-// fitWidth cuts the widest cells until every row fits the terminal; nothing shorter than 12 cells is cut, nor what must
-// stay whole.
-func fitWidth(heads []string, whole []bool, rows [][]string, width int) {
-	const least, gap = 12, 2
-	if width <= 0 {
-		return
+const (
+	// tableGap is the room between two columns, leastCell what a cell that may be cut keeps where there is room at all.
+	tableGap  = 2
+	leastCell = 12
+)
+
+// leaveOut drops spare columns until the others fit the terminal, and says so.
+func (t *table[T]) leaveOut() {
+	var left []string
+	for t.width > 0 {
+		least, spare := 0, -1
+		for i, w := range t.widths() {
+			c := t.view.columns[i]
+			if !c.whole {
+				w = min(w, leastCell)
+			}
+			least += w + tableGap
+			if c.spare > 0 && (spare < 0 || c.spare < t.view.columns[spare].spare) {
+				spare = i
+			}
+		}
+		if least <= t.width || spare < 0 {
+			break
+		}
+		left = append(left, t.view.columns[spare].head)
+		t.view.columns = slices.Delete(t.view.columns, spare, spare+1)
+		for i, row := range t.rows {
+			t.rows[i] = slices.Delete(row, spare, spare+1)
+		}
 	}
-	widths := make([]int, len(heads))
-	for i, h := range heads {
-		widths[i] = ansi.StringWidth(h)
+	if left != nil {
+		fmt.Fprintf(t.r.app.Err, "left out for want of room: %s (-o wide shows all)\n", strings.Join(left, ", "))
 	}
-	for _, row := range rows {
+}
+
+// widths are the columns' natural widths.
+func (t *table[T]) widths() []int {
+	widths := make([]int, len(t.view.columns))
+	for i, c := range t.view.columns {
+		widths[i] = ansi.StringWidth(c.head)
+	}
+	for _, row := range t.rows {
 		for i, cell := range row {
 			widths[i] = max(widths[i], ansi.StringWidth(cell))
 		}
 	}
-	total := gap * len(heads)
-	for _, w := range widths {
-		total += w
+	return widths
+}
+
+// fitWidth makes the widest cells narrower until every row fits the terminal; nothing shorter than 12 cells is touched,
+// nor what must stay whole.
+func (t *table[T]) fitWidth() {
+	if t.width <= 0 {
+		return
 	}
-	for total > width {
+	widths := t.widths()
+	total := 0
+	for _, w := range widths {
+		total += w + tableGap
+	}
+	for total > t.width {
 		widest := -1
 		for i, w := range widths {
-			if !whole[i] && w > least && (widest < 0 || w > widths[widest]) {
+			if !t.view.columns[i].whole && w > leastCell && (widest < 0 || w > widths[widest]) {
 				widest = i
 			}
 		}
@@ -92,9 +134,13 @@ func fitWidth(heads []string, whole []bool, rows [][]string, width int) {
 		widths[widest]--
 		total--
 	}
-	for _, row := range rows {
+	for _, row := range t.rows {
 		for i := range row {
-			row[i] = ansi.Truncate(row[i], widths[i], "…")
+			if t.view.columns[i].wrap {
+				row[i] = ansi.Wrap(row[i], widths[i], "")
+			} else {
+				row[i] = ansi.Truncate(row[i], widths[i], "…")
+			}
 		}
 	}
 }

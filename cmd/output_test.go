@@ -9,6 +9,8 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/doctor"
 )
 
 type sampleRow struct {
@@ -90,6 +92,27 @@ func TestTableFitsTheTerminalAndAPipeIsNeverCut(t *testing.T) {
 		require.LessOrEqual(t, ansi.StringWidth(strings.TrimRight(line, " \n")), 60)
 	}
 	require.Contains(t, render(t, false, 60, formatTable, rows), long)
+}
+
+// A finding that is cut helps nobody.
+func TestFindingsAreBrokenIntoLinesNotCut(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	app := newApp(Streams{Out: &out, OutTTY: true, Width: 80}, []string{"NO_COLOR=1"})
+	finding := doctor.Finding{
+		Area: "database", Check: "indexes", Level: doctor.Fail, Message: "index outbox_dlq_open_idx is missing",
+		Remedy: "CREATE INDEX CONCURRENTLY outbox_dlq_open_idx ON outbox_dlq USING btree (failed_at DESC, id DESC) WHERE state = 'open'::text",
+	}
+	require.NoError(t, writeList(app, formatTable, doctorView(), []doctor.Finding{finding}))
+	require.NotContains(t, out.String(), "…")
+	var words []string
+	for line := range strings.Lines(out.String()) {
+		require.LessOrEqual(t, ansi.StringWidth(strings.TrimRight(line, "\n")), 80)
+		words = append(words, strings.Fields(line)...)
+	}
+	for _, word := range strings.Fields(finding.Message + " " + finding.Remedy) {
+		require.Contains(t, words, word)
+	}
 }
 
 func TestHostileTextReachesNoTerminal(t *testing.T) {
