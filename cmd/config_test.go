@@ -166,6 +166,18 @@ func TestConfigProblemsComeTogether(t *testing.T) {
 	}
 }
 
+// What only the client would refuse is refused with the rest, and not when Redis is first needed.
+func TestConfigRefusesABadRedisURL(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"redis://:canary@h:1/zz", "redis://:canary@h/0?nonsense=1", "http://:canary@h", "canary"} {
+		code, _, stderr := runCLI(t, []string{"OUTBOXCTL_REDIS_URL=" + bad, "OUTBOXCTL_PUBLISH_LEASE=soon"}, "config", "view")
+		require.Equal(t, exitUsage, code, bad)
+		require.Contains(t, stderr, "2 problems")
+		require.Contains(t, stderr, "redis.url (env OUTBOXCTL_REDIS_URL): is not a Redis connection string")
+		require.NotContains(t, stderr, "canary")
+	}
+}
+
 func TestConfigValuesThatContradictEachOther(t *testing.T) {
 	t.Parallel()
 	_, problems := loadConfig(source(nil, map[string]string{

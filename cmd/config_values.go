@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/common/model"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
@@ -134,12 +134,11 @@ func setDatabaseURL(c *Config, raw string) error {
 }
 
 func setRedisURL(c *Config, raw string) error {
-	u, err := url.Parse(raw)
-	if err != nil || !slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme) {
-		return errors.New("is not a Redis connection string (redis://host:6379/0 or rediss://…)")
-	}
 	if safetext.Ambiguous(raw) {
 		return errUnescaped
+	}
+	if _, err := redis.ParseURL(raw); err != nil {
+		return errors.New("is not a Redis connection string (redis://host:6379/0 or rediss://…)")
 	}
 	c.Redis.URL = raw
 	return nil
