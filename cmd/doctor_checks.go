@@ -180,6 +180,9 @@ func (a *App) redisCheck(cfg *Config) doctor.Check {
 				Message: fmt.Sprintf("idempotency.ttl is %s, but the broker may redeliver for %s", cfg.Idempotency.TTL, redelivery),
 			})
 		}
-		return append(found, doctor.Finding{Level: doctor.OK, Message: "Redis " + report.Version + " keeps the processed marks"}), nil
+		if found == nil {
+			found = append(found, doctor.Finding{Level: doctor.OK, Message: "Redis " + report.Version + " keeps the processed marks"})
+		}
+		return found, nil
 	}}
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
 func TestDoctorFindsSchemaDrift(t *testing.T) {
@@ -31,4 +33,17 @@ ALTER TABLE outbox_events SET (autovacuum_enabled = off)`)
 		require.Contains(t, out, line)
 	}
 	require.NotContains(t, out, "ok\tdatabase\tschema")
+}
+
+// A Redis that may forget is not one that keeps the marks.
+func TestDoctorWarnsOfEviction(t *testing.T) {
+	t.Parallel()
+	server, rdb := outboxtest.RedisServer(t)
+	w := newEventWorld(t)
+	w.env = append(w.env, "REDIS_URL="+server.URL())
+	require.Contains(t, w.fails(exitFailed, "doctor"), "ok\tredis\tkeeper\t")
+	require.NoError(t, rdb.Client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
+	out := w.fails(exitFailed, "doctor")
+	require.Contains(t, out, "warn\tredis\tkeeper\tredis maxmemory-policy is allkeys-lru")
+	require.NotContains(t, out, "ok\tredis")
 }
