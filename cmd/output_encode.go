@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -14,28 +15,40 @@ import (
 
 // encodeJSON writes one value as JSON that no terminal acts on.
 func encodeJSON(w io.Writer, value any, indent string) error {
-	var b strings.Builder
+	doc, err := marshalJSON(value, indent)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(safetext.JSON(doc))
+	return err
+}
+
+func marshalJSON(value any, indent string) ([]byte, error) {
+	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", indent)
 	if err := enc.Encode(value); err != nil {
-		return fmt.Errorf("encode output: %w", err)
+		return nil, fmt.Errorf("encode output: %w", err)
 	}
-	_, err := w.Write(safetext.JSON([]byte(b.String())))
-	return err
+	return b.Bytes(), nil
 }
 
 func encodeYAML(w io.Writer, value any) error {
-	var b strings.Builder
-	if err := encodeJSON(&b, value, ""); err != nil {
+	plain, err := marshalJSON(value, "  ")
+	if err != nil {
 		return err
 	}
-	doc, err := yaml.JSONToYAML([]byte(b.String()))
+	quoted := safetext.JSONForYAML(plain)
+	doc, err := yaml.JSONToYAML(quoted)
 	if err != nil {
 		return fmt.Errorf("encode output: %w", err)
 	}
-	// YAML has no escape outside quotes, so what a terminal would act on is shown instead.
-	_, err = io.WriteString(w, safetext.Block(string(doc)))
+	// YAML has no escape outside double quotes. JSON has nothing but double quotes, and is YAML too.
+	if safetext.Block(string(doc)) != string(doc) {
+		doc = quoted
+	}
+	_, err = w.Write(doc)
 	return err
 }
 

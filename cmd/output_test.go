@@ -9,6 +9,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 
 	"github.com/outboxctl/outboxctl/internal/doctor"
 )
@@ -117,7 +118,7 @@ func TestFindingsAreBrokenIntoLinesNotCut(t *testing.T) {
 
 func TestHostileTextReachesNoTerminal(t *testing.T) {
 	t.Parallel()
-	rows := []sampleRow{{ID: "\x1b[2J", Error: "\x1b]0;title\a \u009b31m \u202Egnp.exe \xff"}}
+	rows := []sampleRow{{ID: "\x1b[2J", Error: "\x1b]0;title\a \u009b31m \u202Egnp.exe \U000E0041 \xff"}}
 	for _, format := range listFormats() {
 		for _, tty := range []bool{true, false} {
 			got := render(t, tty, 120, format, rows)
@@ -126,4 +127,8 @@ func TestHostileTextReachesNoTerminal(t *testing.T) {
 			}
 		}
 	}
+	rows[0].Error = strings.ToValidUTF8(rows[0].Error, "\uFFFD") // as every encoder has it
+	var back []sampleRow
+	require.NoError(t, yaml.Unmarshal([]byte(render(t, true, 120, formatYAML, rows)), &back))
+	require.Equal(t, rows, back, "YAML keeps the value")
 }

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
@@ -50,6 +51,18 @@ func TestJSONKeepsItsMeaning(t *testing.T) {
 	require.NotContains(t, string(out), "\x7f")
 	var back map[string]string
 	require.NoError(t, json.Unmarshal(out, &back))
+	require.Equal(t, in, back)
+}
+
+func TestJSONForYAMLKeepsItsMeaning(t *testing.T) {
+	t.Parallel()
+	in := map[string]string{"a": "x\u009b31m\u202Ey\n\x7f\u0085\u2028\uFEFF\U000E0041"}
+	doc, err := json.MarshalIndent(in, "", "  ")
+	require.NoError(t, err)
+	out := safetext.JSONForYAML(doc)
+	require.Equal(t, safetext.Block(string(out)), string(out), "nothing is left to hide")
+	var back map[string]string
+	require.NoError(t, yaml.Unmarshal(out, &back))
 	require.Equal(t, in, back)
 }
 

@@ -22,6 +22,20 @@ func Block(s string) string {
 // JSON escapes in an encoded JSON document what encoding/json leaves as it is although a terminal acts on it. The
 // document keeps its meaning, because these characters can stand only inside strings.
 func JSON(doc []byte) []byte {
+	return escape(doc, func(b *strings.Builder, r rune) {
+		// Beyond the first plane an escape is a pair, or it means another character.
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(b, `\u%04x`, unit)
+		}
+	})
+}
+
+// JSONForYAML is JSON with the escapes of YAML, which knows no pairs.
+func JSONForYAML(doc []byte) []byte {
+	return escape(doc, func(b *strings.Builder, r rune) { fmt.Fprintf(b, `\U%08x`, r) })
+}
+
+func escape(doc []byte, write func(b *strings.Builder, r rune)) []byte {
 	if !strings.ContainsFunc(string(doc), dangerous) {
 		return doc
 	}
@@ -29,10 +43,7 @@ func JSON(doc []byte) []byte {
 	b.Grow(len(doc) + 16)
 	for _, r := range string(doc) {
 		if r >= ' ' && dangerous(r) {
-			// Beyond the first plane an escape is a pair, or it means another character.
-			for _, unit := range utf16.AppendRune(nil, r) {
-				fmt.Fprintf(&b, `\u%04x`, unit)
-			}
+			write(&b, r)
 			continue
 		}
 		b.WriteRune(r)
