@@ -41,7 +41,8 @@ func newDevCmd(app *App, runF func(context.Context, *devOptions) error) *cobra.C
 		Short: "Run PostgreSQL, Redis and a Pub/Sub fake on this machine, ready to use",
 		Long: `Start a private PostgreSQL (from the installed programs, or downloaded where there are none), Redis (redis-server, or one inside this process) and a
 Pub/Sub fake, migrate the database, create topics and subscriptions, and run the publisher and the example consumer
-against them. Every other outboxctl command on this machine finds the stack by itself while it runs.
+against them. Every other outboxctl command on this machine finds the stack by itself while it runs; with --state-dir only
+those do for which OUTBOXCTL_STATE_DIR names the same folder.
 
 The connection settings go to standard output as lines for a shell, or as JSON or YAML with -o. Ctrl-C stops everything;
 the database keeps its rows for the next start, unless that one says --reset.`,
@@ -152,6 +153,9 @@ func serveDev(ctx context.Context, opts *devOptions, dir string) (err error) {
 	warnShadowed(app)
 	if err := writeObject(app, opts.output.format, info, func(w io.Writer) error { return writeExports(w, info) }); err != nil {
 		return err
+	}
+	if _, given := app.flag("state-dir"); given {
+		fmt.Fprintf(app.Err, "other commands find this stack with: export OUTBOXCTL_STATE_DIR=%s\n", quoteWord(dir))
 	}
 	fmt.Fprintln(app.Err, devFarewell(opts))
 	return runComponents(ctx, opts, info, servers)

@@ -182,8 +182,10 @@ func mark(t *testing.T, p *devProcess) {
 
 func TestDevEndsByItselfAfterTheDemo(t *testing.T) {
 	t.Parallel()
-	code, out, talk := outboxctl(t, devStateDir(t), "dev", "--demo", "--demo-rate", "500", "--for", "2s")
+	dir := devStateDir(t)
+	code, out, talk := outboxctl(t, dir, "dev", "--demo", "--demo-rate", "500", "--for", "2s", "--state-dir", dir)
 	require.Zero(t, code, talk)
+	require.Contains(t, talk, "other commands find this stack with: export OUTBOXCTL_STATE_DIR="+dir+"\n")
 	require.Contains(t, talk, "stopped\n")
 	require.Regexp(t, `(?m)^export DATABASE_URL='postgres://`, out)
 
