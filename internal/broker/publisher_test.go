@@ -160,9 +160,11 @@ func TestReadyAfterAnOutageSpeaksForThePublishes(t *testing.T) {
 	fake, publisher := start(t, broker.Config{})
 	msgs := []outbox.Message{message("e1", "{}")}
 	fake.Disconnect()
-	for range 12 { // so that every connection has been refused, and waits
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for range 12 { // so that every connection has been refused more than once, and waits
 		require.Error(t, publisher.Publish(t.Context(), logical, msgs)[0].Err)
-		time.Sleep(100 * time.Millisecond)
+		<-tick.C
 	}
 	require.NoError(t, fake.Reconnect())
 	require.Eventually(t, func() bool { return publisher.Ready(t.Context(), logical) == nil }, 20*time.Second, time.Millisecond)

@@ -39,7 +39,7 @@ func (p *jsonError) under(parent string) *jsonError {
 // after where.
 func (p *jsonError) from(field string) *jsonError {
 	const most, half = 128, 60
-	p.under(field)
+	p = p.under(field)
 	if n := len(p.path); n > most {
 		p.path = strings.ToValidUTF8(p.path[:half], "") + "…" + strings.ToValidUTF8(p.path[n-half:], "")
 	}
