@@ -148,6 +148,22 @@ func (p *publisher) signal(s syscall.Signal) {
 	require.NoError(p.t, p.cmd.Process.Signal(s))
 }
 
+// freeze makes a publisher stand still, with no claim on its way to the database: executed only now it would take back
+// what the test does next.
+func (r *publishRig) freeze(p *publisher) {
+	r.t.Helper()
+	p.signal(syscall.SIGSTOP)
+	eventually(r.t, "it stands still", func() bool {
+		var status syscall.WaitStatus
+		_, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED|syscall.WNOHANG, nil)
+		return err == nil && status.Stopped()
+	})
+	const claiming = `FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'outboxctl publish'`
+	_, err := r.db.Pool.Exec(r.t.Context(), `SELECT pg_terminate_backend(pid) `+claiming)
+	require.NoError(r.t, err)
+	eventually(r.t, "it claims nothing", func() bool { return r.count(`SELECT count(*) `+claiming) == 0 })
+}
+
 // said returns the entries of the log with this message.
 func (p *publisher) said(message string) (found []map[string]any) {
 	p.mu.Lock()

@@ -228,7 +228,7 @@ func TestZombieSettlesNothing(t *testing.T) {
 	r.emit(1, "order_created")
 	zombie := r.start("--lease", "30s", "--publish-timeout", "20s")
 	<-reached
-	zombie.signal(syscall.SIGSTOP)
+	r.freeze(zombie)
 	close(carryOn)
 	// The lease ends, as time would end it, while the zombie stands still with the broker's answer in its socket.
 	_, err := r.db.Pool.Exec(t.Context(), `UPDATE outbox_events SET locked_until = now() - interval '1 second'`)

@@ -2,10 +2,12 @@ package cmd_test
 
 import (
 	"context"
-	"fmt"
+	"io"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -62,24 +64,44 @@ func TestScripts(t *testing.T) {
 	})
 }
 
+// scriptSQL prints what a query finds; with a pattern it asks until that matches, for what others on the same server
+// change as well.
 func scriptSQL(ts *testscript.TestScript, neg bool, args []string) {
-	if len(args) != 1 || neg {
-		ts.Fatalf("usage: sql QUERY")
+	if len(args) < 1 || len(args) > 2 || neg {
+		ts.Fatalf("usage: sql QUERY [PATTERN]")
 	}
+	found := query(ts, args[0])
+	if len(args) == 2 {
+		pattern, err := regexp.Compile("(?m)" + args[1])
+		ts.Check(err)
+		for end := time.Now().Add(untilTimeout); !pattern.MatchString(found) && time.Now().Before(end); {
+			<-time.After(200 * time.Millisecond)
+			found = query(ts, args[0])
+		}
+		if !pattern.MatchString(found) {
+			ts.Fatalf("%s did not find %q within %s, but\n%s", args[0], args[1], untilTimeout, found)
+		}
+	}
+	_, err := io.WriteString(ts.Stdout(), found)
+	ts.Check(err)
+}
+
+func query(ts *testscript.TestScript, text string) string {
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, ts.Getenv("DATABASE_URL"))
 	ts.Check(err)
 	defer conn.Close(ctx)
-	rows, err := conn.Query(ctx, args[0], pgx.QueryExecModeSimpleProtocol)
+	rows, err := conn.Query(ctx, text, pgx.QueryExecModeSimpleProtocol)
 	ts.Check(err)
 	defer rows.Close()
+	var found strings.Builder
 	for rows.Next() {
 		cells := make([]string, len(rows.FieldDescriptions()))
 		for i, raw := range rows.RawValues() {
 			cells[i] = string(raw)
 		}
-		_, err := fmt.Fprintln(ts.Stdout(), strings.Join(cells, "|"))
-		ts.Check(err)
+		found.WriteString(strings.Join(cells, "|") + "\n")
 	}
 	ts.Check(rows.Err())
+	return found.String()
 }

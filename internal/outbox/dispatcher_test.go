@@ -98,13 +98,14 @@ func TestAttemptsAreNumberedFromOne(t *testing.T) {
 			return answer
 		}
 		b.store.add(1, "red")
-		start(t, b.Dispatcher)
+		stop := start(t, b.Dispatcher)
 		time.Sleep(10 * time.Minute)
 		type seen struct {
 			outcome Outcome
 			number  int
 		}
 		var got []seen
+		stop()
 		for _, a := range b.observer.attempts {
 			got = append(got, seen{a.Outcome, a.Number})
 		}

@@ -86,6 +86,7 @@ func (r *processRedis) run(ctx context.Context, port int) error {
 	}
 	if err := r.waitReady(ctx, c, port); err != nil {
 		_ = c.end(context.Background())
+		_ = os.Remove(r.pidFile()) // killed, it could not do that itself
 		return r.explain(err)
 	}
 	r.child = c
