@@ -25,6 +25,8 @@ const (
 
 	// quiet is how long the system has, beyond one lease, to finish after the last fault.
 	quiet = 10 * time.Second
+	// noticeTime is how long PostgreSQL has to notice that a client has gone.
+	noticeTime = 5 * time.Second
 	// DefaultPatience is how long consumers may take after that: a message in the hands of a killed one comes back
 	// when the broker's deadline has passed, and waits for the dead one's lease in Redis.
 	DefaultPatience = 2 * time.Minute

@@ -120,6 +120,17 @@ func (t *torture) startProducers(ctx context.Context) {
 	t.producing.Go(func() { cli.script(ctx, &source{t.random(99)}) })
 }
 
+// connectionsLeft counts what is connected although everybody has gone. The server needs a moment to notice who went
+// last; what is still there after noticeTime stays.
+func (t *torture) connectionsLeft(ctx context.Context) (left int, err error) {
+	for deadline := time.Now().Add(noticeTime); ; {
+		err = t.truth.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> 'harness'`).Scan(&left)
+		if err != nil || left == 0 || time.Now().After(deadline) || !rig.Pause(ctx, 100*time.Millisecond) {
+			return left, err
+		}
+	}
+}
+
 // settle replays what the broker takes by now, gives everything its time and reads the state at the end of it.
 func (t *torture) settle(ctx context.Context, sh shell, first map[string]int) error {
 	if err := t.replayHealed(ctx, sh); err != nil {
@@ -148,8 +159,7 @@ func (t *torture) settle(ctx context.Context, sh shell, first map[string]int) er
 			t.rec.Add(history.Process{At: time.Now(), Name: p.name, Event: "exited", Exit: err.Error(), Unexpected: true})
 		}
 	}
-	var left int
-	err := t.truth.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> 'harness'`).Scan(&left)
+	left, err := t.connectionsLeft(ctx)
 	if err != nil {
 		return fmt.Errorf("count connections: %w", err)
 	}
