@@ -83,8 +83,11 @@ func writePID(file *os.File) error {
 }
 
 // Release gives the folder back. The file stays: removing it would let two processes lock two files of the same name.
+//
+// It is unlocked before it is closed: a child that is just being started has a copy of the descriptor, which would keep
+// the lock until the child runs its own program.
 func (l *Lock) Release() error {
-	if err := l.file.Close(); err != nil {
+	if err := errors.Join(syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN), l.file.Close()); err != nil {
 		return fmt.Errorf("unlock state folder: %w", err)
 	}
 	return nil
