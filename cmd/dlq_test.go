@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"os/exec"
@@ -235,58 +234,6 @@ func TestReplayKilledInTheMiddle(t *testing.T) {
 	require.Equal(t, rows, r.count("SELECT sum(affected) FROM outbox_audit"))
 	require.Equal(t, rows, r.count("SELECT count(DISTINCT x) FROM outbox_audit, jsonb_array_elements_text(detail -> 'eventIds') AS x"))
 	require.Equal(t, rows, r.count("SELECT count(*) FROM outbox_event_status WHERE status = 'pending'"))
-}
-
-// A reader that goes away ends the run as Ctrl-C does: what was done is said, and how to go on.
-func TestReplayIntoAClosedPipe(t *testing.T) {
-	t.Parallel()
-	r := newDLQRig(t)
-	r.die(50, "no", `{"data": {}}`)
-	replay := exec.Command("outboxctl", "dlq", "replay", "--since", "1d", "--yes", "--rate", "20/s", "-o", "jsonl")
-	replay.Env = r.env
-	var stderr bytes.Buffer
-	replay.Stderr = &stderr
-	reader, err := replay.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, replay.Start())
-	_, err = reader.Read(make([]byte, 1))
-	require.NoError(t, err)
-	require.NoError(t, reader.Close())
-	var exit *exec.ExitError
-	require.ErrorAs(t, replay.Wait(), &exit)
-	require.Equal(t, 5, exit.ExitCode(), "%s %s", exit, stderr.String())
-	require.Regexp(t, `(?m)^[0-9]+ replayed$`, stderr.String())
-	require.Contains(t, stderr.String(), "broken pipe")
-	require.Contains(t, stderr.String(), "go on with: outboxctl dlq replay --output jsonl --rate 20/s --since ")
-	require.Positive(t, r.count("SELECT count(*) FROM outbox_dlq WHERE state = 'open'"))
-}
-
-func TestEmitIntoAClosedPipe(t *testing.T) {
-	t.Parallel()
-	r := newDLQRig(t)
-	line := fmt.Sprintf(`{"type":"media_uploaded","aggregateId":%q,"data":{}}`+"\n", uuid.NewString())
-	emit := exec.Command("outboxctl", "emit", "--stdin", "--tx-size", "1")
-	emit.Env = r.env
-	var stderr bytes.Buffer
-	emit.Stderr = &stderr
-	lines, err := emit.StdinPipe()
-	require.NoError(t, err)
-	ids, err := emit.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, emit.Start())
-	_, err = io.WriteString(lines, line)
-	require.NoError(t, err)
-	_, err = ids.Read(make([]byte, 1))
-	require.NoError(t, err)
-	require.NoError(t, ids.Close())
-	_, err = io.WriteString(lines, line+line)
-	require.NoError(t, err)
-	require.NoError(t, lines.Close())
-	var exit *exec.ExitError
-	require.ErrorAs(t, emit.Wait(), &exit)
-	require.Equal(t, 5, exit.ExitCode(), "%s %s", exit, stderr.String())
-	require.Contains(t, stderr.String(), "stopped: 2 events of lines 1 to 2 are committed, nothing after line 2 is; to go on: tail -n +3")
-	require.Equal(t, 2, r.count("SELECT count(*) FROM outbox_events"))
 }
 
 func TestCompletionAsksTheDatabase(t *testing.T) {
