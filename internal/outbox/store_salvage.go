@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
@@ -30,9 +31,7 @@ type content struct {
 // every claim that it is part of, and with it all the others. So each row is
 // read on its own before it is leased. The one that cannot be ends the salvage
 // and comes back as unreadable.
-//
-// It says whether it has met one: then there may be more.
-func (s *SQLStore) salvage(ctx context.Context, p ClaimParams) (rows []Claimed, met bool, err error) {
+func (s *SQLStore) salvage(ctx context.Context, p ClaimParams) (rows []Claimed, err error) {
 	err = pgx.BeginTxFunc(ctx, s.claims, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, steerPlanner); err != nil {
 			return err
@@ -61,11 +60,25 @@ func (s *SQLStore) salvage(ctx context.Context, p ClaimParams) (rows []Claimed, 
 			c := read[rows[i].ID]
 			rows[i].Unreadable = c.err
 			rows[i].Payload, rows[i].Headers = c.payload, headersOf(c.headers)
-			met = met || c.err != nil
 		}
 		return nil
 	})
-	return rows, met, err
+	if err == nil {
+		s.cleared(p, rows)
+	}
+	return rows, err
+}
+
+// cleared counts suspects that could be read. Where one could not there may be
+// more, and only a look from the head says that there are none.
+func (s *SQLStore) cleared(p ClaimParams, rows []Claimed) {
+	switch met := slices.ContainsFunc(rows, func(r Claimed) bool { return r.Unreadable != nil }); {
+	case met:
+	case len(rows) == 0 && p.AfterSeq == 0 && len(p.Only) == 0:
+		s.suspects.Store(0)
+	default:
+		s.suspects.Add(-int64(len(rows)))
+	}
 }
 
 // readContents reads rows up to the byte budget, or to the first that cannot be

@@ -55,8 +55,33 @@ func TestOneUnreadableRowDoesNotStopTheOthers(t *testing.T) {
 	}
 	require.Equal(t, ids, got, "each once, in order")
 
+	require.Empty(t, mustClaim(t, s, claimAll(100)))
 	more := emitOrders(t, pool, 150, nil)
 	require.Len(t, mustClaim(t, s, claimAll(200)), len(more), "back to claims without a bound")
+}
+
+// Neither another claim that goes well nor a salvage that has not come so far
+// says that the row is gone.
+func TestASuspectIsLookedForUntilItIsFound(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	ids := emitOrders(t, pool, 130, func(i int, p *outbox.EmitParams) {
+		if i == 120 {
+			p.Headers = map[string]string{"price": "5 €"}
+		}
+	})
+	s := newStore(latin1(t, pool), outbox.Scope{})
+	_, err := s.Claim(t.Context(), claimAll(1000))
+	require.Error(t, err)
+
+	behind := claimAll(1000)
+	behind.AfterSeq = 1 << 40
+	require.Empty(t, mustClaim(t, s, behind))
+	require.Len(t, mustClaim(t, s, claimAll(1000)), 100)
+	rows := mustClaim(t, s, claimAll(1000))
+	require.Equal(t, ids[120], rows[len(rows)-1].ID)
+	require.Error(t, rows[len(rows)-1].Unreadable)
+	require.Len(t, mustClaim(t, s, claimAll(1000)), 9)
 }
 
 func TestSalvageKeepsToItsLimits(t *testing.T) {

@@ -31,8 +31,9 @@ type SQLStore struct {
 	settles Batcher
 	owner   string
 	scope   Scope
-	// damaged says that a claim has failed because of what some row holds.
-	damaged atomic.Bool
+	// suspects is how many rows a claim has looked at that failed because of what
+	// one of them holds. So many are read one by one.
+	suspects atomic.Int64
 }
 
 // NewSQLStore claims on one pool and settles on another: a pool that claims
@@ -46,13 +47,10 @@ func NewSQLStore(claims, settles Batcher, owner string, scope Scope) *SQLStore {
 // an error; the next one finds the row. That is not done at once, because the
 // failure may have taken most of the caller's time.
 func (s *SQLStore) Claim(ctx context.Context, p ClaimParams) (rows []Claimed, err error) {
-	if s.damaged.Load() {
-		var met bool
-		rows, met, err = s.salvage(ctx, p)
-		s.damaged.Store(met || err != nil)
-	} else {
-		rows, err = s.claim(ctx, p)
-		s.damaged.Store(aboutTheData(err))
+	if s.suspects.Load() > 0 {
+		rows, err = s.salvage(ctx, p)
+	} else if rows, err = s.claim(ctx, p); aboutTheData(err) {
+		s.suspects.Store(int64(p.Limit))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("claim events: %w", reconnect(s.claims, err))
