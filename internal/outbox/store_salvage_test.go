@@ -1,6 +1,7 @@
 package outbox_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -22,15 +23,21 @@ func latin1(t *testing.T, pool *pgxpool.Pool) *pgxpool.Pool {
 	return narrow
 }
 
-func TestOneUnreadableRowDoesNotStopTheOthers(t *testing.T) {
-	t.Parallel()
-	pool := outboxtest.DB(t).Pool
-	ids := emitOrders(t, pool, 8, func(i int, p *outbox.EmitParams) {
-		if i == 2 || i == 5 {
+// unreadable is a store that cannot read some of n rows, and the rows' ids.
+func unreadable(t *testing.T, pool *pgxpool.Pool, n int, bad ...int) (*outbox.SQLStore, []string) {
+	t.Helper()
+	ids := emitOrders(t, pool, n, func(i int, p *outbox.EmitParams) {
+		if slices.Contains(bad, i) {
 			p.Headers = map[string]string{"price": "5 €"}
 		}
 	})
-	s := newStore(latin1(t, pool), outbox.Scope{})
+	return newStore(latin1(t, pool), outbox.Scope{}), ids
+}
+
+func TestOneUnreadableRowDoesNotStopTheOthers(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	s, ids := unreadable(t, pool, 8, 2, 5)
 
 	_, err := s.Claim(t.Context(), claimAll(100))
 	require.ErrorContains(t, err, "22P05")
@@ -64,13 +71,7 @@ func TestOneUnreadableRowDoesNotStopTheOthers(t *testing.T) {
 // says that the row is gone.
 func TestASuspectIsLookedForUntilItIsFound(t *testing.T) {
 	t.Parallel()
-	pool := outboxtest.DB(t).Pool
-	ids := emitOrders(t, pool, 130, func(i int, p *outbox.EmitParams) {
-		if i == 120 {
-			p.Headers = map[string]string{"price": "5 €"}
-		}
-	})
-	s := newStore(latin1(t, pool), outbox.Scope{})
+	s, ids := unreadable(t, outboxtest.DB(t).Pool, 130, 120)
 	_, err := s.Claim(t.Context(), claimAll(1000))
 	require.Error(t, err)
 
@@ -86,13 +87,7 @@ func TestASuspectIsLookedForUntilItIsFound(t *testing.T) {
 
 func TestSalvageKeepsToItsLimits(t *testing.T) {
 	t.Parallel()
-	pool := outboxtest.DB(t).Pool
-	ids := emitOrders(t, pool, 8, func(i int, p *outbox.EmitParams) {
-		if i == 7 {
-			p.Headers = map[string]string{"price": "5 €"}
-		}
-	})
-	s := newStore(latin1(t, pool), outbox.Scope{})
+	s, ids := unreadable(t, outboxtest.DB(t).Pool, 8, 7)
 	_, err := s.Claim(t.Context(), claimAll(100))
 	require.Error(t, err)
 
