@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/stack"
 )
@@ -35,7 +35,7 @@ type App struct {
 	said   bool
 	pool   *pgxpool.Pool
 	redis  *redis.Client
-	broker *broker.Client
+	broker *pubsub.Client
 	close  []func() error
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/outboxctl/outboxctl/internal/broker"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 // receivingConnections carry the streams of a consumer.
@@ -12,9 +12,9 @@ const receivingConnections = 4
 
 // Broker is the command's Pub/Sub client. No connection is made yet: callers decide what an unreachable broker means to
 // them.
-func (a *App) Broker(ctx context.Context) (*broker.Client, error) { return a.brokerOver(ctx, 1) }
+func (a *App) Broker(ctx context.Context) (*pubsub.Client, error) { return a.brokerOver(ctx, 1) }
 
-func (a *App) brokerOver(ctx context.Context, connections int) (*broker.Client, error) {
+func (a *App) brokerOver(ctx context.Context, connections int) (*pubsub.Client, error) {
 	if a.broker != nil {
 		return a.broker, nil
 	}
@@ -22,7 +22,7 @@ func (a *App) brokerOver(ctx context.Context, connections int) (*broker.Client, 
 	if err != nil {
 		return nil, err
 	}
-	client, err := broker.Connect(ctx, broker.Config{
+	client, err := pubsub.Connect(ctx, pubsub.Config{
 		Project:        cfg.PubSub.Project,
 		Emulator:       cfg.PubSub.Emulator,
 		PublishTimeout: cfg.Publish.PublishTimeout,
@@ -39,8 +39,8 @@ func (a *App) brokerOver(ctx context.Context, connections int) (*broker.Client, 
 }
 
 // brokerPlan is the topics and subscriptions that the configuration names.
-func brokerPlan(cfg *Config) []broker.PlannedTopic {
-	return broker.Plan(cfg.PubSub.Topics, map[string]string{"domain": cfg.PubSub.Subscription})
+func brokerPlan(cfg *Config) []pubsub.PlannedTopic {
+	return pubsub.Plan(cfg.PubSub.Topics, map[string]string{"domain": cfg.PubSub.Subscription})
 }
 
 // brokerError says which broker did not answer, and what to try.

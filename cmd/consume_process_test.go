@@ -6,14 +6,14 @@ import (
 	"syscall"
 	"testing"
 
-	"cloud.google.com/go/pubsub/v2"
+	gcppubsub "cloud.google.com/go/pubsub/v2"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
@@ -32,14 +32,14 @@ func newConsumeRig(t *testing.T) *consumeRig {
 	r := &consumeRig{t: t, db: outboxtest.DB(t), redis: outboxtest.Redis(t), pubsub: outboxtest.PubSub(t)}
 	client := r.connect()
 	defer client.Close()
-	_, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: broker.Plan(map[string]string{"domain": consumeTopic}, nil)})
+	_, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: pubsub.Plan(map[string]string{"domain": consumeTopic}, nil)})
 	require.NoError(t, err)
 	return r
 }
 
-func (r *consumeRig) connect() *broker.Client {
+func (r *consumeRig) connect() *pubsub.Client {
 	r.t.Helper()
-	client, err := broker.Connect(r.t.Context(), broker.Config{Project: r.pubsub.Project, Emulator: r.pubsub.Addr()})
+	client, err := pubsub.Connect(r.t.Context(), pubsub.Config{Project: r.pubsub.Project, Emulator: r.pubsub.Addr()})
 	require.NoError(r.t, err)
 	return client
 }
@@ -64,7 +64,7 @@ func (r *consumeRig) publish(n int) []uuid.UUID {
 	ids := make([]uuid.UUID, n)
 	for i := range ids {
 		ids[i] = uuid.Must(uuid.NewV7())
-		result := publisher.Publish(r.t.Context(), &pubsub.Message{
+		result := publisher.Publish(r.t.Context(), &gcppubsub.Message{
 			Data: fmt.Appendf(nil, `{"version":1,"eventId":%q,"occurredAt":"2026-01-02T03:04:05Z","data":{"licenseId":%q,"storeId":%q,"status":"pending"}}`,
 				ids[i], uuid.New(), uuid.New()),
 			Attributes: map[string]string{"event_id": ids[i].String(), "event_type": "license_status_changed"},

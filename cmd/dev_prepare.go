@@ -7,8 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
@@ -44,7 +44,7 @@ func prepareDev(ctx context.Context, parent *App, servers *stack.Stack, info sta
 	if err != nil {
 		return err
 	}
-	if _, err := client.Ensure(ctx, broker.EnsureParams{Plan: brokerPlan(cfg)}); err != nil {
+	if _, err := client.Ensure(ctx, pubsub.EnsureParams{Plan: brokerPlan(cfg)}); err != nil {
 		return brokerError(cfg, err)
 	}
 	return nil

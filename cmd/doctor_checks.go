@@ -8,10 +8,10 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/doctor"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
@@ -118,33 +118,33 @@ func (a *App) brokerCheck(cfg *Config) doctor.Check {
 		if err != nil {
 			return nil, err
 		}
-		actions, err := client.Ensure(ctx, broker.EnsureParams{Plan: brokerPlan(cfg), DryRun: true})
-		if err != nil && !errors.Is(err, broker.ErrIncomplete) {
+		actions, err := client.Ensure(ctx, pubsub.EnsureParams{Plan: brokerPlan(cfg), DryRun: true})
+		if err != nil && !errors.Is(err, pubsub.ErrIncomplete) {
 			return nil, err
 		}
 		return brokerFindings(actions), nil
 	}}
 }
 
-func brokerFindings(actions []broker.Action) []doctor.Finding {
+func brokerFindings(actions []pubsub.Action) []doctor.Finding {
 	var found []doctor.Finding
 	fine := 0
 	for _, action := range actions {
 		f := doctor.Finding{Level: doctor.Warn, Remedy: "outboxctl topic ensure", Message: fmt.Sprintf("%s %s is missing", action.Kind, action.Name)}
 		switch action.Outcome {
-		case broker.OutcomeExists:
+		case pubsub.OutcomeExists:
 			fine++
 			if action.Detail == "" {
 				continue
 			}
 			f.Message, f.Remedy = fmt.Sprintf("%s %s: %s", action.Kind, action.Name, action.Detail), "change it in the broker if that is not meant"
-		case broker.OutcomeMissing:
-			if action.Kind == broker.KindTopic {
+		case pubsub.OutcomeMissing:
+			if action.Kind == pubsub.KindTopic {
 				f.Level = doctor.Fail
 			}
-		case broker.OutcomeDiffers:
+		case pubsub.OutcomeDiffers:
 			f.Message, f.Remedy = fmt.Sprintf("%s %s: %s", action.Kind, action.Name, action.Detail), "name another subscription (pubsub.subscription) or delete this one"
-		case broker.OutcomeFailed, broker.OutcomeCreated:
+		case pubsub.OutcomeFailed, pubsub.OutcomeCreated:
 			f.Level, f.Message, f.Remedy = doctor.Fail, fmt.Sprintf("%s %s: %s", action.Kind, action.Name, action.Detail), "check the service account's permissions"
 		}
 		found = append(found, f)
@@ -173,7 +173,7 @@ func (a *App) redisCheck(cfg *Config) doctor.Check {
 		for _, w := range report.Warnings {
 			found = append(found, doctor.Finding{Level: doctor.Warn, Message: w, Remedy: "CONFIG SET maxmemory-policy noeviction"})
 		}
-		redelivery := broker.Retention
+		redelivery := pubsub.Retention
 		if cfg.Idempotency.TTL < redelivery {
 			found = append(found, doctor.Finding{
 				Level: doctor.Warn, Remedy: "raise idempotency.ttl",

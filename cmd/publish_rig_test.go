@@ -18,9 +18,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/stack"
 )
@@ -50,14 +50,14 @@ func publishRigOn(t *testing.T, db *outboxtest.Database) *publishRig {
 // ensure creates topics, each named after its logical one.
 func (r *publishRig) ensure(topics ...string) {
 	r.t.Helper()
-	client, err := broker.Connect(r.t.Context(), broker.Config{Project: r.pubsub.Project, Emulator: r.pubsub.Addr()})
+	client, err := pubsub.Connect(r.t.Context(), pubsub.Config{Project: r.pubsub.Project, Emulator: r.pubsub.Addr()})
 	require.NoError(r.t, err)
 	defer client.Close()
 	names := map[string]string{}
 	for _, t := range topics {
 		names[t] = "the-" + t
 	}
-	_, err = client.Ensure(r.t.Context(), broker.EnsureParams{Plan: broker.Plan(names, nil), TopicsOnly: true})
+	_, err = client.Ensure(r.t.Context(), pubsub.EnsureParams{Plan: pubsub.Plan(names, nil), TopicsOnly: true})
 	require.NoError(r.t, err)
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/outboxctl/outboxctl/internal/broker"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 type topicEnsureOptions struct {
@@ -56,11 +56,11 @@ func runTopicEnsure(ctx context.Context, opts *topicEnsureOptions) error {
 	if err != nil {
 		return err
 	}
-	actions, problem := client.Ensure(ctx, broker.EnsureParams{
+	actions, problem := client.Ensure(ctx, pubsub.EnsureParams{
 		Plan: brokerPlan(cfg), DryRun: opts.dryRun, TopicsOnly: opts.topicsOnly,
 	})
 	rows := make([]ensureRow, len(actions))
-	counts := map[broker.Outcome]int{}
+	counts := map[pubsub.Outcome]int{}
 	for i, a := range actions {
 		rows[i] = ensureRow{Kind: a.Kind, Name: a.Name, Topic: a.Topic, Outcome: string(a.Outcome), Detail: a.Detail}
 		counts[a.Outcome]++
@@ -69,9 +69,9 @@ func runTopicEnsure(ctx context.Context, opts *topicEnsureOptions) error {
 		return err
 	}
 	if opts.dryRun && problem == nil {
-		fmt.Fprintf(app.Err, "%d would be created, %d exist\n", counts[broker.OutcomeMissing], counts[broker.OutcomeExists])
+		fmt.Fprintf(app.Err, "%d would be created, %d exist\n", counts[pubsub.OutcomeMissing], counts[pubsub.OutcomeExists])
 	}
-	if counts[broker.OutcomeCreated] > 0 && !opts.topicsOnly && !client.Emulated() {
+	if counts[pubsub.OutcomeCreated] > 0 && !opts.topicsOnly && !client.Emulated() {
 		fmt.Fprintf(app.Err, "note: dead letters move once Pub/Sub's service account of project %s may publish to the "+
 			"dead-letter topics (roles/pubsub.publisher) and acknowledge on the subscriptions (roles/pubsub.subscriber)\n", cfg.PubSub.Project)
 	}
@@ -79,16 +79,16 @@ func runTopicEnsure(ctx context.Context, opts *topicEnsureOptions) error {
 }
 
 // ensureError tells apart the broker that is away, the one that refused everything, and the half-done job.
-func ensureError(cfg *Config, problem error, counts map[broker.Outcome]int) error {
+func ensureError(cfg *Config, problem error, counts map[pubsub.Outcome]int) error {
 	if problem == nil {
 		return nil
 	}
-	if !errors.Is(problem, broker.ErrIncomplete) {
+	if !errors.Is(problem, pubsub.ErrIncomplete) {
 		return brokerError(cfg, problem)
 	}
-	bad := counts[broker.OutcomeFailed] + counts[broker.OutcomeDiffers]
+	bad := counts[pubsub.OutcomeFailed] + counts[pubsub.OutcomeDiffers]
 	code := exitPrecondition
-	if counts[broker.OutcomeCreated] > 0 {
+	if counts[pubsub.OutcomeCreated] > 0 {
 		code = exitPartial
 	}
 	return withHint(withCode(code, fmt.Errorf("%d topics or subscriptions are not as planned", bad)),

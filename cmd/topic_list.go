@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/outboxctl/outboxctl/internal/broker"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 type topicListOptions struct {
@@ -72,7 +72,7 @@ func runTopicList(ctx context.Context, opts *topicListOptions) error {
 	return nil
 }
 
-func topicRows(states []broker.TopicState) (rows []topicRow, missing int) {
+func topicRows(states []pubsub.TopicState) (rows []topicRow, missing int) {
 	for _, s := range states {
 		for _, logical := range s.Logical {
 			row := topicRow{Topic: logical, Name: s.Name, State: topicReady, Subscriptions: s.Subscriptions}

@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
@@ -72,8 +72,8 @@ func (s *session) consume(ctx context.Context) (*Report, error) {
 		_ = redis.Stop(stopping) // nothing in it is kept
 	}()
 	return s.with(ctx, p, func(r *run) (*Report, error) {
-		plan := broker.Plan(map[string]string{domainTopic: topics()[domainTopic]}, nil)
-		if _, err := r.client.Ensure(ctx, broker.EnsureParams{Plan: plan}); err != nil {
+		plan := pubsub.Plan(map[string]string{domainTopic: topics()[domainTopic]}, nil)
+		if _, err := r.client.Ensure(ctx, pubsub.EnsureParams{Plan: plan}); err != nil {
 			return nil, err
 		}
 		p.Progress("consume: emitting and publishing %d events", p.Events)

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/stack"
 )
@@ -84,7 +84,7 @@ type run struct {
 	registry *registry.Registry
 	db       *database
 	fake     *stack.PubSub
-	client   *broker.Client
+	client   *pubsub.Client
 	recorder *recorder
 	meter    *meter
 }
@@ -103,12 +103,12 @@ func (s *session) with(ctx context.Context, p Params, f func(*run) (*Report, err
 	if r.fake, err = stack.StartPubSub(ctx, stack.PubSubParams{}); err != nil {
 		return nil, err
 	}
-	r.client, err = broker.Connect(ctx, broker.Config{Project: r.fake.Project, Emulator: r.fake.Addr()})
+	r.client, err = pubsub.Connect(ctx, pubsub.Config{Project: r.fake.Project, Emulator: r.fake.Addr()})
 	if err != nil {
 		return nil, err
 	}
-	plan := broker.Plan(map[string]string{domainTopic: topics()[domainTopic]}, nil)
-	if _, err = r.client.Ensure(ctx, broker.EnsureParams{Plan: plan, TopicsOnly: true}); err != nil {
+	plan := pubsub.Plan(map[string]string{domainTopic: topics()[domainTopic]}, nil)
+	if _, err = r.client.Ensure(ctx, pubsub.EnsureParams{Plan: plan, TopicsOnly: true}); err != nil {
 		return nil, err
 	}
 	r.recorder.keep = p.Mode == ModeConsume

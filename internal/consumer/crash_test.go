@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"cloud.google.com/go/pubsub/v2"
+	gcppubsub "cloud.google.com/go/pubsub/v2"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
@@ -32,7 +32,7 @@ const (
 const minAckDeadline = 10 * time.Second
 
 // shortSource gives messages of a dead worker back as early as Pub/Sub can.
-func shortSource(client *broker.Client, concurrency int) *pubsub.Subscriber {
+func shortSource(client *pubsub.Client, concurrency int) *gcppubsub.Subscriber {
 	source := consumer.NewSource(client.PubSub(), subscription, concurrency, min(concurrency, 16))
 	source.ReceiveSettings.MaxDurationPerAckExtension = minAckDeadline
 	return source
@@ -51,7 +51,7 @@ func crashAt(window string) {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, os.Getenv(envDatabase))
 	rdb, err2 := idem.NewClient(os.Getenv(envRedis))
-	client, err3 := broker.Connect(ctx, broker.Config{Project: stack.DefaultProject, Emulator: os.Getenv(envPubSub)})
+	client, err3 := pubsub.Connect(ctx, pubsub.Config{Project: stack.DefaultProject, Emulator: os.Getenv(envPubSub)})
 	if err := errors.Join(err, err2, err3); err != nil {
 		panic(err)
 	}

@@ -8,16 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"cloud.google.com/go/pubsub/v2"
+	gcppubsub "cloud.google.com/go/pubsub/v2"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
@@ -47,7 +47,7 @@ type world struct {
 	dbURL  string
 	rdbURL string
 	fake   *stack.PubSub
-	client *broker.Client
+	client *pubsub.Client
 }
 
 // scaled returns the size of a run: small in the everyday suite, as large as
@@ -71,15 +71,15 @@ func worldOn(t testing.TB, db *outboxtest.Database, rdbURL string) *world {
 	w := &world{t: t, pool: db.Pool, dbURL: db.URL, rdbURL: rdbURL, fake: fake}
 	w.client = connect(t, fake.Addr())
 	t.Cleanup(func() { require.NoError(t, w.client.Close()) })
-	plan := broker.Plan(map[string]string{"domain": topic}, map[string]string{"domain": subscription})
-	_, err := w.client.Ensure(context.Background(), broker.EnsureParams{Plan: plan})
+	plan := pubsub.Plan(map[string]string{"domain": topic}, map[string]string{"domain": subscription})
+	_, err := w.client.Ensure(context.Background(), pubsub.EnsureParams{Plan: plan})
 	require.NoError(t, err)
 	return w
 }
 
-func connect(t testing.TB, addr string) *broker.Client {
+func connect(t testing.TB, addr string) *pubsub.Client {
 	t.Helper()
-	client, err := broker.Connect(context.Background(), broker.Config{Project: stack.DefaultProject, Emulator: addr})
+	client, err := pubsub.Connect(context.Background(), pubsub.Config{Project: stack.DefaultProject, Emulator: addr})
 	require.NoError(t, err)
 	return client
 }
@@ -142,8 +142,8 @@ func (w *world) running(worker *consumer.Worker) (stop func() consumer.Report) {
 }
 
 // message is one event as the publisher would send it.
-func message(id uuid.UUID, eventType, data string) *pubsub.Message {
-	return &pubsub.Message{
+func message(id uuid.UUID, eventType, data string) *gcppubsub.Message {
+	return &gcppubsub.Message{
 		Data: fmt.Appendf(nil, `{"version":1,"eventId":%q,"occurredAt":"2026-01-02T03:04:05Z","data":%s}`, id, data),
 		Attributes: map[string]string{
 			"event_id": id.String(), "event_type": eventType, "aggregate_type": "license",
@@ -152,7 +152,7 @@ func message(id uuid.UUID, eventType, data string) *pubsub.Message {
 	}
 }
 
-func license(id uuid.UUID, status, reason string) *pubsub.Message {
+func license(id uuid.UUID, status, reason string) *gcppubsub.Message {
 	data, _ := json.Marshal(map[string]string{
 		"licenseId": uuid.NewString(), "storeId": uuid.NewString(), "status": status, "reason": reason,
 	})
@@ -168,11 +168,11 @@ func newIDs(n int) []uuid.UUID {
 }
 
 // publish sends the messages and waits until the broker has them.
-func (w *world) publish(msgs ...*pubsub.Message) {
+func (w *world) publish(msgs ...*gcppubsub.Message) {
 	w.t.Helper()
 	p := w.client.PubSub().Publisher(topic)
 	defer p.Stop()
-	results := make([]*pubsub.PublishResult, len(msgs))
+	results := make([]*gcppubsub.PublishResult, len(msgs))
 	for i, m := range msgs {
 		results[i] = p.Publish(context.Background(), m)
 	}

@@ -6,28 +6,28 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"cloud.google.com/go/pubsub/v2"
+	gcppubsub "cloud.google.com/go/pubsub/v2"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/consumer"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
-func malformed() map[string]*pubsub.Message {
+func malformed() map[string]*gcppubsub.Message {
 	id := uuid.Must(uuid.NewV7())
-	withBody := func(body string) *pubsub.Message {
+	withBody := func(body string) *gcppubsub.Message {
 		m := license(id, "pending", "")
 		m.Data = []byte(body)
 		return m
 	}
-	withoutAttr := func(name string) *pubsub.Message {
+	withoutAttr := func(name string) *gcppubsub.Message {
 		m := license(id, "pending", "")
 		m.Attributes = maps.Clone(m.Attributes)
 		delete(m.Attributes, name)
 		return m
 	}
-	with := func(name string, value any) *pubsub.Message {
+	with := func(name string, value any) *gcppubsub.Message {
 		m := license(id, "pending", "")
 		var body map[string]any
 		_ = json.Unmarshal(m.Data, &body)
@@ -35,8 +35,8 @@ func malformed() map[string]*pubsub.Message {
 		m.Data, _ = json.Marshal(body)
 		return m
 	}
-	data := func(data string) *pubsub.Message { return message(id, consumer.LicenseStatusChanged, data) }
-	return map[string]*pubsub.Message{
+	data := func(data string) *gcppubsub.Message { return message(id, consumer.LicenseStatusChanged, data) }
+	return map[string]*gcppubsub.Message{
 		"no event id":     withoutAttr("event_id"),
 		"no event type":   withoutAttr("event_type"),
 		"no body":         withBody(""),
@@ -59,7 +59,7 @@ func TestMalformedMessagesAreDeadLettered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	bad := malformed()
-	msgs := make([]*pubsub.Message, 0, len(bad))
+	msgs := make([]*gcppubsub.Message, 0, len(bad))
 	for _, m := range bad {
 		msgs = append(msgs, m)
 	}
@@ -80,7 +80,7 @@ func TestMalformedMessagesAreDeadLettered(t *testing.T) {
 	}, "all are dead-lettered")
 	report := stop()
 	// The fake counts a delivery that its stream lost as well, hence "at most".
-	require.LessOrEqual(t, report.Malformed, int64(len(bad)*broker.MaxDeliveryAttempts), "none is tried more often than the policy says")
+	require.LessOrEqual(t, report.Malformed, int64(len(bad)*pubsub.MaxDeliveryAttempts), "none is tried more often than the policy says")
 	require.Greater(t, report.Malformed, int64(len(bad)), "each is given back, not dropped")
 	require.Equal(t, once(ids), w.effects())
 }

@@ -7,12 +7,12 @@ import (
 	"os"
 	"time"
 
-	"cloud.google.com/go/pubsub/v2"
+	gcppubsub "cloud.google.com/go/pubsub/v2"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outboxctl/outboxctl/consume"
-	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/failpoint"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/torture/rig"
 )
 
@@ -36,7 +36,7 @@ func Work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := broker.Connect(ctx, broker.Config{Project: os.Getenv("OUTBOXCTL_PUBSUB_PROJECT"), Emulator: os.Getenv("OUTBOXCTL_PUBSUB_EMULATOR")})
+	client, err := pubsub.Connect(ctx, pubsub.Config{Project: os.Getenv("OUTBOXCTL_PUBSUB_PROJECT"), Emulator: os.Getenv("OUTBOXCTL_PUBSUB_EMULATOR")})
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func Work(ctx context.Context) error {
 	sub := client.PubSub().Subscriber(os.Getenv("TORTURE_SUBSCRIPTION"))
 	sub.ReceiveSettings.NumGoroutines = workerStreams
 	for ctx.Err() == nil {
-		err = sub.Receive(ctx, func(_ context.Context, m *pubsub.Message) {
+		err = sub.Receive(ctx, func(_ context.Context, m *gcppubsub.Message) {
 			handle(ctx, guard, pool, m)
 		})
 		if err != nil {
@@ -59,7 +59,7 @@ func Work(ctx context.Context) error {
 
 // handle keeps a message until its event is handled: the fake counts deliveries over all subscriptions of a topic, so that
 // giving it back again and again would dead-letter the other consumer's copy.
-func handle(ctx context.Context, guard *consume.Guard, pool *pgxpool.Pool, m *pubsub.Message) {
+func handle(ctx context.Context, guard *consume.Guard, pool *pgxpool.Pool, m *gcppubsub.Message) {
 	if m.Attributes[consume.AttrEventType] != handledType {
 		m.Ack()
 		return

@@ -17,7 +17,7 @@ import (
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/outboxctl/outboxctl/internal/broker"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/stack"
 	"github.com/outboxctl/outboxctl/internal/torture/history"
 	"github.com/outboxctl/outboxctl/internal/torture/rig"
@@ -185,7 +185,7 @@ func (w *world) prepareTopics(ctx context.Context) error {
 	if c := ensure.run(ctx, "", "", "topic ensure"); c.Exit != 0 {
 		return fmt.Errorf("create topics: %s", c.Stderr)
 	}
-	client, err := broker.Connect(ctx, broker.Config{Project: w.broker.Project, Emulator: w.broker.Addr()})
+	client, err := pubsub.Connect(ctx, pubsub.Config{Project: w.broker.Project, Emulator: w.broker.Addr()})
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package broker_test
+package pubsub_test
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
@@ -24,7 +24,7 @@ func TestPublishAsksOnce(t *testing.T) {
 	for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.Aborted, codes.Internal, codes.Unknown, codes.ResourceExhausted, codes.Canceled} {
 		t.Run(code.String(), func(t *testing.T) {
 			t.Parallel()
-			fake, publisher := start(t, broker.Config{})
+			fake, publisher := start(t, pubsub.Config{})
 			failAll(fake, code.String())
 			results := publisher.Publish(t.Context(), logical, []outbox.Message{message("e1", "{}")})
 			require.Equal(t, code.String(), outbox.CodeOf(results[0].Err))
@@ -35,7 +35,7 @@ func TestPublishAsksOnce(t *testing.T) {
 
 func TestPublishReplyLost(t *testing.T) {
 	t.Parallel()
-	fake, publisher := start(t, broker.Config{})
+	fake, publisher := start(t, pubsub.Config{})
 	fake.OnPublish(func(_ context.Context, call stack.PublishCall) stack.PublishFault {
 		if call.Number == 1 {
 			return stack.PublishFault{LostReply: status.Error(codes.Unavailable, "connection reset")}
@@ -56,7 +56,7 @@ func TestPublishReplyLost(t *testing.T) {
 // A publish that was given up may land all the same.
 func TestPublishCancelledMayStillLand(t *testing.T) {
 	t.Parallel()
-	fake, publisher := start(t, broker.Config{})
+	fake, publisher := start(t, pubsub.Config{})
 	arrived, release := hold(fake)
 	defer release()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -71,7 +71,7 @@ func TestPublishCancelledMayStillLand(t *testing.T) {
 
 func TestPublishTimeout(t *testing.T) {
 	t.Parallel()
-	fake, publisher := start(t, broker.Config{PublishTimeout: 50 * time.Millisecond})
+	fake, publisher := start(t, pubsub.Config{PublishTimeout: 50 * time.Millisecond})
 	_, release := hold(fake)
 	defer release()
 	results := publisher.Publish(t.Context(), logical, []outbox.Message{message("e1", "{}")})
@@ -94,13 +94,13 @@ func TestPublishAtTheSizeLimit(t *testing.T) {
 		size int
 		ok   bool
 	}{
-		{"one below", broker.MaxRequestBytes - 1, true},
-		{"at the limit", broker.MaxRequestBytes, true},
-		{"one above", broker.MaxRequestBytes + 1, false},
+		{"one below", pubsub.MaxRequestBytes - 1, true},
+		{"at the limit", pubsub.MaxRequestBytes, true},
+		{"one above", pubsub.MaxRequestBytes + 1, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			fake, publisher := start(t, broker.Config{})
+			fake, publisher := start(t, pubsub.Config{})
 			results := publisher.Publish(t.Context(), logical, []outbox.Message{message("before", "{}"), sized(tc.size), message("after", "{}")})
 			require.NoError(t, results[0].Err)
 			require.NoError(t, results[2].Err)
@@ -122,7 +122,7 @@ func TestPublishAtTheSizeLimit(t *testing.T) {
 // Requests wait for room rather than pile up in memory, and give up waiting in time.
 func TestPublishWaitsForRoom(t *testing.T) {
 	t.Parallel()
-	fake, publisher := start(t, broker.Config{Concurrency: 1})
+	fake, publisher := start(t, pubsub.Config{Concurrency: 1})
 	arrived, release := hold(fake)
 	defer release()
 	first := make(chan []outbox.Result, 1)
@@ -140,7 +140,7 @@ func TestPublishWaitsForRoom(t *testing.T) {
 
 func TestPublishAcrossAnOutage(t *testing.T) {
 	t.Parallel()
-	fake, publisher := start(t, broker.Config{})
+	fake, publisher := start(t, pubsub.Config{})
 	msgs := []outbox.Message{message("e1", "{}")}
 	require.NoError(t, publisher.Publish(t.Context(), logical, msgs)[0].Err)
 	fake.Disconnect()
@@ -157,7 +157,7 @@ func TestPublishAcrossAnOutage(t *testing.T) {
 // would cost a row a second attempt of the same outage.
 func TestReadyAfterAnOutageSpeaksForThePublishes(t *testing.T) {
 	t.Parallel()
-	fake, publisher := start(t, broker.Config{})
+	fake, publisher := start(t, pubsub.Config{})
 	msgs := []outbox.Message{message("e1", "{}")}
 	fake.Disconnect()
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -178,7 +178,7 @@ func TestReadyAfterAnOutageSpeaksForThePublishes(t *testing.T) {
 func TestPublishToAnImpossibleName(t *testing.T) {
 	t.Parallel()
 	fake := startFake(t)
-	publisher := connect(t, fake, broker.Config{}).NewPublisher(map[string]string{logical: "no blanks allowed"})
+	publisher := connect(t, fake, pubsub.Config{}).NewPublisher(map[string]string{logical: "no blanks allowed"})
 	require.Equal(t, outbox.Misconfigured, outbox.ClassOf(publisher.Publish(t.Context(), logical, []outbox.Message{message("e1", "{}")})[0].Err))
 	require.Equal(t, outbox.Misconfigured, outbox.ClassOf(publisher.Ready(t.Context(), logical)))
 	require.Equal(t, outbox.Misconfigured, outbox.ClassOf(publisher.Ready(t.Context(), "unheard-of")))

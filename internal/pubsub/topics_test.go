@@ -1,4 +1,4 @@
-package broker_test
+package pubsub_test
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
@@ -17,8 +17,8 @@ func TestATopicThatHangsLeavesRoomForTheOthers(t *testing.T) {
 	t.Parallel()
 	topics := map[string]string{"domain": "pf-domain-events", "billing": "pf-billing-events"}
 	fake := startFake(t)
-	client := connect(t, fake, broker.Config{Concurrency: 1, PublishTimeout: time.Minute})
-	_, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: broker.Plan(topics, nil), TopicsOnly: true})
+	client := connect(t, fake, pubsub.Config{Concurrency: 1, PublishTimeout: time.Minute})
+	_, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: pubsub.Plan(topics, nil), TopicsOnly: true})
 	require.NoError(t, err)
 
 	hanging := make(chan struct{})

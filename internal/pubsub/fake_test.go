@@ -1,4 +1,4 @@
-package broker_test
+package pubsub_test
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
@@ -35,21 +35,21 @@ func startFake(t *testing.T) *stack.PubSub {
 }
 
 // connect opens a client on the fake.
-func connect(t *testing.T, fake *stack.PubSub, cfg broker.Config) *broker.Client {
+func connect(t *testing.T, fake *stack.PubSub, cfg pubsub.Config) *pubsub.Client {
 	t.Helper()
 	cfg.Project, cfg.Emulator = testProject, fake.Addr()
-	client, err := broker.Connect(t.Context(), cfg)
+	client, err := pubsub.Connect(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	return client
 }
 
 // start gives a fake with the topic and its subscriptions, and a publisher on it.
-func start(t *testing.T, cfg broker.Config) (*stack.PubSub, *broker.Publisher) {
+func start(t *testing.T, cfg pubsub.Config) (*stack.PubSub, *pubsub.Publisher) {
 	t.Helper()
 	fake := startFake(t)
 	client := connect(t, fake, cfg)
-	_, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: broker.Plan(map[string]string{logical: physical}, nil)})
+	_, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: pubsub.Plan(map[string]string{logical: physical}, nil)})
 	require.NoError(t, err)
 	return fake, client.NewPublisher(testTopics)
 }

@@ -1,4 +1,4 @@
-package broker_test
+package pubsub_test
 
 import (
 	"context"
@@ -10,16 +10,16 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outbox/publishertest"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
 func TestPublisherConformance(t *testing.T) {
 	t.Parallel()
 	publishertest.Run(t, func(t *testing.T) publishertest.Broker {
-		fake, publisher := start(t, broker.Config{})
+		fake, publisher := start(t, pubsub.Config{})
 		var mu sync.Mutex
 		rejected := map[string]bool{}
 		fake.RejectMessages(func(_ string, m *pubsubpb.PubsubMessage) bool {

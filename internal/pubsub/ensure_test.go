@@ -1,4 +1,4 @@
-package broker_test
+package pubsub_test
 
 import (
 	"context"
@@ -11,15 +11,15 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/outboxctl/outboxctl/internal/broker"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
-func twoTopics() []broker.PlannedTopic {
-	return broker.Plan(map[string]string{"domain": physical, "billing": "pf-billing-events"}, map[string]string{"domain": "reader"})
+func twoTopics() []pubsub.PlannedTopic {
+	return pubsub.Plan(map[string]string{"domain": physical, "billing": "pf-billing-events"}, map[string]string{"domain": "reader"})
 }
 
 // outcomes is the report in short: "topic pf-billing-events created".
-func outcomes(actions []broker.Action) []string {
+func outcomes(actions []pubsub.Action) []string {
 	var lines []string
 	for _, a := range actions {
 		lines = append(lines, strings.Join([]string{a.Kind, a.Name, string(a.Outcome)}, " "))
@@ -29,7 +29,7 @@ func outcomes(actions []broker.Action) []string {
 
 func TestEnsureCreatesWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	client := connect(t, startFake(t), broker.Config{})
+	client := connect(t, startFake(t), pubsub.Config{})
 	plan := twoTopics()
 	lines := func(outcome string) []string {
 		return []string{
@@ -47,7 +47,7 @@ func TestEnsureCreatesWhatIsMissing(t *testing.T) {
 		dryRun  bool
 		outcome string
 	}{{true, "missing"}, {false, "created"}, {false, "exists"}, {true, "exists"}} {
-		actions, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: plan, DryRun: step.dryRun})
+		actions, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: plan, DryRun: step.dryRun})
 		require.NoError(t, err)
 		require.Equal(t, lines(step.outcome), outcomes(actions))
 	}
@@ -57,29 +57,29 @@ func TestEnsureCreatesWhatIsMissing(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, topicPath, sub.GetTopic())
 	require.Equal(t, topicPath+"-dead-letter", sub.GetDeadLetterPolicy().GetDeadLetterTopic())
-	require.EqualValues(t, broker.MaxDeliveryAttempts, sub.GetDeadLetterPolicy().GetMaxDeliveryAttempts())
-	require.EqualValues(t, broker.AckDeadline.Seconds(), sub.GetAckDeadlineSeconds())
-	require.Equal(t, broker.RetryBackoffMax, sub.GetRetryPolicy().GetMaximumBackoff().AsDuration())
+	require.EqualValues(t, pubsub.MaxDeliveryAttempts, sub.GetDeadLetterPolicy().GetMaxDeliveryAttempts())
+	require.EqualValues(t, pubsub.AckDeadline.Seconds(), sub.GetAckDeadlineSeconds())
+	require.Equal(t, pubsub.RetryBackoffMax, sub.GetRetryPolicy().GetMaximumBackoff().AsDuration())
 	require.NotNil(t, sub.GetExpirationPolicy(), "a subscription nobody reads must not expire")
 	require.Zero(t, sub.GetExpirationPolicy().GetTtl().AsDuration())
 }
 
 func TestEnsureTopicsOnly(t *testing.T) {
 	t.Parallel()
-	client := connect(t, startFake(t), broker.Config{})
-	actions, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: twoTopics(), TopicsOnly: true})
+	client := connect(t, startFake(t), pubsub.Config{})
+	actions, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: twoTopics(), TopicsOnly: true})
 	require.NoError(t, err)
 	require.Equal(t, []string{"topic pf-billing-events created", "topic pf-domain-events created"}, outcomes(actions))
 }
 
 func TestEnsureTwoAtOnce(t *testing.T) {
 	t.Parallel()
-	client := connect(t, startFake(t), broker.Config{})
+	client := connect(t, startFake(t), pubsub.Config{})
 	var wg sync.WaitGroup
-	var reports [2][]broker.Action
+	var reports [2][]pubsub.Action
 	var errs [2]error
 	for i := range reports {
-		wg.Go(func() { reports[i], errs[i] = client.Ensure(t.Context(), broker.EnsureParams{Plan: twoTopics()}) })
+		wg.Go(func() { reports[i], errs[i] = client.Ensure(t.Context(), pubsub.EnsureParams{Plan: twoTopics()}) })
 	}
 	wg.Wait()
 	created := map[string]int{}
@@ -87,7 +87,7 @@ func TestEnsureTwoAtOnce(t *testing.T) {
 		require.NoError(t, errs[i])
 		require.Len(t, reports[i], 8)
 		for _, a := range reports[i] {
-			if a.Outcome == broker.OutcomeCreated {
+			if a.Outcome == pubsub.OutcomeCreated {
 				created[a.Kind+a.Name]++
 			}
 		}
@@ -100,38 +100,38 @@ func TestEnsureTwoAtOnce(t *testing.T) {
 
 func TestEnsureLeavesAForeignSubscriptionAlone(t *testing.T) {
 	t.Parallel()
-	client := connect(t, startFake(t), broker.Config{})
-	_, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: broker.Plan(map[string]string{"x": "other-topic"}, map[string]string{"x": "reader"})})
+	client := connect(t, startFake(t), pubsub.Config{})
+	_, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: pubsub.Plan(map[string]string{"x": "other-topic"}, map[string]string{"x": "reader"})})
 	require.NoError(t, err)
 	for _, dryRun := range []bool{true, false} {
-		actions, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: twoTopics(), DryRun: dryRun})
-		require.ErrorIs(t, err, broker.ErrIncomplete)
+		actions, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: twoTopics(), DryRun: dryRun})
+		require.ErrorIs(t, err, pubsub.ErrIncomplete)
 		last := actions[len(actions)-1]
-		require.Equal(t, broker.OutcomeDiffers, last.Outcome)
+		require.Equal(t, pubsub.OutcomeDiffers, last.Outcome)
 		require.Equal(t, "receives from other-topic, not from pf-domain-events", last.Detail)
 	}
 }
 
 func TestEnsureMentionsAMissingDeadLetterPolicy(t *testing.T) {
 	t.Parallel()
-	client := connect(t, startFake(t), broker.Config{})
-	_, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: twoTopics(), TopicsOnly: true})
+	client := connect(t, startFake(t), pubsub.Config{})
+	_, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: twoTopics(), TopicsOnly: true})
 	require.NoError(t, err)
 	_, err = client.PubSub().SubscriptionAdminClient.CreateSubscription(t.Context(), &pubsubpb.Subscription{
 		Name: "projects/" + testProject + "/subscriptions/reader", Topic: topicPath, AckDeadlineSeconds: 10,
 	})
 	require.NoError(t, err)
-	actions, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: twoTopics()})
+	actions, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: twoTopics()})
 	require.NoError(t, err)
 	last := actions[len(actions)-1]
-	require.Equal(t, broker.OutcomeExists, last.Outcome)
+	require.Equal(t, pubsub.OutcomeExists, last.Outcome)
 	require.Contains(t, last.Detail, "no dead-letter policy")
 }
 
 func TestEnsureGoesOnAfterARefusal(t *testing.T) {
 	t.Parallel()
 	fake := startFake(t)
-	client := connect(t, fake, broker.Config{})
+	client := connect(t, fake, pubsub.Config{})
 	refused := 0
 	fake.OnCall(func(_ context.Context, method string) error {
 		if method == "CreateTopic" && refused == 0 {
@@ -140,8 +140,8 @@ func TestEnsureGoesOnAfterARefusal(t *testing.T) {
 		}
 		return nil
 	})
-	actions, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: twoTopics()})
-	require.ErrorIs(t, err, broker.ErrIncomplete)
+	actions, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: twoTopics()})
+	require.ErrorIs(t, err, pubsub.ErrIncomplete)
 	require.Equal(t, []string{
 		"topic pf-billing-events failed",
 		"topic pf-domain-events created",
@@ -155,9 +155,9 @@ func TestEnsureGoesOnAfterARefusal(t *testing.T) {
 func TestEnsureAndListStopWhenTheBrokerIsAway(t *testing.T) {
 	t.Parallel()
 	fake := startFake(t)
-	client := connect(t, fake, broker.Config{})
+	client := connect(t, fake, pubsub.Config{})
 	fake.Disconnect()
-	actions, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: twoTopics()})
+	actions, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: twoTopics()})
 	require.ErrorContains(t, err, "ensure topic pf-billing-events")
 	require.Empty(t, actions)
 	_, err = client.List(t.Context(), twoTopics())
@@ -167,12 +167,12 @@ func TestEnsureAndListStopWhenTheBrokerIsAway(t *testing.T) {
 func TestList(t *testing.T) {
 	t.Parallel()
 	fake := startFake(t)
-	client := connect(t, fake, broker.Config{})
-	_, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: broker.Plan(map[string]string{"domain": physical}, nil)})
+	client := connect(t, fake, pubsub.Config{})
+	_, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: pubsub.Plan(map[string]string{"domain": physical}, nil)})
 	require.NoError(t, err)
 	states, err := client.List(t.Context(), twoTopics())
 	require.NoError(t, err)
-	require.Equal(t, []broker.TopicState{
+	require.Equal(t, []pubsub.TopicState{
 		{Logical: []string{"billing"}, Name: "pf-billing-events"},
 		{Logical: []string{"domain"}, Name: physical, Exists: true, Subscriptions: []string{physical + "-sub"}},
 	}, states)

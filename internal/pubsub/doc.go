@@ -15,4 +15,4 @@
 //   - An error never proves that nothing was stored. A reply can be lost and a
 //     cancelled request can still arrive: callers must treat every error except
 //     a rejection as "perhaps published", and consumers must be idempotent.
-package broker
+package pubsub

@@ -1,4 +1,4 @@
-package broker_test
+package pubsub_test
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package broker_test
+package pubsub_test
 
 import (
 	"context"
@@ -12,13 +12,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 func TestReadyTellsCodesApart(t *testing.T) {
 	t.Parallel()
-	fake, publisher := start(t, broker.Config{})
+	fake, publisher := start(t, pubsub.Config{})
 	require.NoError(t, publisher.Ready(t.Context(), logical))
 	for code, class := range map[codes.Code]outbox.Class{
 		codes.NotFound:         outbox.Misconfigured,
@@ -60,7 +60,7 @@ func TestReadyWithThePublisherRoleOnly(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			addr := serveGuarded(t, &guarded{allowed: tc.allowed, err: tc.err})
-			client, err := broker.Connect(t.Context(), broker.Config{Project: testProject, Emulator: addr})
+			client, err := pubsub.Connect(t.Context(), pubsub.Config{Project: testProject, Emulator: addr})
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, client.Close()) })
 			err = client.NewPublisher(testTopics).Ready(t.Context(), logical)
