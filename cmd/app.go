@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/registry"
-	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
 // App is what the commands share: the streams, the configuration and the connections. Connections are opened when a
@@ -115,9 +115,9 @@ func (a *App) Config(required ...string) (*Config, error) {
 // discover finds the servers of a running embedded stack.
 func (a *App) discover(stateDir string) (map[string]string, bool) {
 	if stateDir == "" {
-		stateDir = stack.DefaultDir(func(name string) string { return a.env[name] })
+		stateDir = devstack.DefaultDir(func(name string) string { return a.env[name] })
 	}
-	info, err := stack.Discover(stateDir)
+	info, err := devstack.Discover(stateDir)
 	if err != nil {
 		return nil, false // a stack that cannot be read is as good as none; dev itself reports it
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
-	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
 // consumeRig is everything a consumer needs, and consumers as real processes.
@@ -22,7 +22,7 @@ type consumeRig struct {
 	t      *testing.T
 	db     *outboxtest.Database
 	redis  *outboxtest.RedisDB
-	pubsub *stack.PubSub
+	pubsub *devstack.PubSub
 }
 
 const consumeTopic = "the-domain"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/outboxctl/outboxctl/internal/stack"
+	"github.com/outboxctl/outboxctl/internal/devstack"
 )
 
 const (
@@ -31,7 +31,7 @@ type devOptions struct {
 	yes      bool
 	output   outputFlag
 
-	info stack.Info // known once the servers run
+	info devstack.Info // known once the servers run
 }
 
 func newDevCmd(app *App, runF func(context.Context, *devOptions) error) *cobra.Command {
@@ -94,12 +94,12 @@ func runDev(ctx context.Context, opts *devOptions) (err error) {
 	}
 	dir := cfg.Dev.StateDir
 	if dir == "" {
-		dir = stack.DefaultDir(func(name string) string { return app.env[name] })
+		dir = devstack.DefaultDir(func(name string) string { return app.env[name] })
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
 		return fmt.Errorf("resolve the state folder: %w", err)
 	}
-	lock, err := stack.AcquireLock(dir)
+	lock, err := devstack.AcquireLock(dir)
 	if err != nil {
 		return devStartError(err)
 	}
@@ -115,7 +115,7 @@ func runDev(ctx context.Context, opts *devOptions) (err error) {
 // serveDev runs with the state folder locked.
 func serveDev(ctx context.Context, opts *devOptions, dir string) (err error) {
 	app, started := opts.app, opts.app.Now()
-	servers, err := stack.Start(ctx, stack.Params{
+	servers, err := devstack.Start(ctx, devstack.Params{
 		Dir: dir, PostgresPort: devPostgresPort, RedisPort: devRedisPort, PubSubPort: devPubSubPort,
 		Durable: true, Download: true, Log: app.Err,
 	})
@@ -131,7 +131,7 @@ func serveDev(ctx context.Context, opts *devOptions, dir string) (err error) {
 			fmt.Fprintln(app.Err, "stopped")
 		}
 	}()
-	opts.info = stack.Info{
+	opts.info = devstack.Info{
 		PID:            os.Getpid(),
 		StartedAt:      started.UTC().Truncate(time.Second),
 		DatabaseURL:    servers.Postgres.URL(devDatabase),
@@ -143,10 +143,10 @@ func serveDev(ctx context.Context, opts *devOptions, dir string) (err error) {
 	if err := prepareDev(ctx, app, servers, info); err != nil {
 		return err
 	}
-	if err := stack.WriteInfo(dir, info); err != nil {
+	if err := devstack.WriteInfo(dir, info); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stack.RemoveInfo(dir)) }()
+	defer func() { err = errors.Join(err, devstack.RemoveInfo(dir)) }()
 
 	fmt.Fprintf(app.Err, "PostgreSQL %s, Redis (%s) and the Pub/Sub fake are ready after %s; state in %s\n",
 		servers.Postgres.Version(), servers.Redis.Kind, app.Now().Sub(started).Round(100*time.Millisecond), dir)
@@ -168,7 +168,7 @@ func devFarewell(opts *devOptions) string {
 	return "running; Ctrl-C stops everything"
 }
 
-func writeExports(w io.Writer, info stack.Info) error {
+func writeExports(w io.Writer, info devstack.Info) error {
 	_, err := fmt.Fprintf(w, "export DATABASE_URL='%s'\nexport REDIS_URL='%s'\nexport PUBSUB_EMULATOR_HOST='%s'\nexport GOOGLE_CLOUD_PROJECT='%s'\n",
 		info.DatabaseURL, info.RedisURL, info.PubSubEmulator, info.PubSubProject)
 	return err
@@ -176,7 +176,7 @@ func writeExports(w io.Writer, info stack.Info) error {
 
 // resetState deletes the servers' folders. The caller holds the lock, so nobody is using them.
 func resetState(ctx context.Context, opts *devOptions, dir string) error {
-	kept := stack.StateOf(dir)
+	kept := devstack.StateOf(dir)
 	if len(kept) == 0 {
 		return nil
 	}
@@ -184,14 +184,14 @@ func resetState(ctx context.Context, opts *devOptions, dir string) error {
 	if err := opts.app.confirm(ctx, opts.yes, "reset the state folder"); err != nil {
 		return err
 	}
-	return stack.RemoveState(ctx, dir, opts.app.Err)
+	return devstack.RemoveState(ctx, dir, opts.app.Err)
 }
 
 // devStartError gives the errors of the stack their exit code and advice.
 func devStartError(err error) error {
 	coded := withCode(exitPrecondition, err)
-	if errors.Is(err, stack.ErrNoPostgres) {
-		return withHint(coded, "%s", stack.InstallHint())
+	if errors.Is(err, devstack.ErrNoPostgres) {
+		return withHint(coded, "%s", devstack.InstallHint())
 	}
 	return coded
 }

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/outboxctl/outboxctl/internal/stack"
+	"github.com/outboxctl/outboxctl/internal/devstack"
 )
 
 const (
@@ -40,7 +40,7 @@ func devComponents(opts *devOptions) []devComponent {
 }
 
 // runComponents runs until the context ends, the time given with --for is over, or something fails.
-func runComponents(ctx context.Context, opts *devOptions, info stack.Info, servers *stack.Stack) error {
+func runComponents(ctx context.Context, opts *devOptions, info devstack.Info, servers *devstack.Stack) error {
 	if limit := opts.duration.value; limit != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, *limit)
@@ -73,7 +73,7 @@ func runComponents(ctx context.Context, opts *devOptions, info stack.Info, serve
 }
 
 // onStack is the App that the same command line would have if the environment named the stack's servers.
-func (a *App) onStack(info stack.Info) *App {
+func (a *App) onStack(info devstack.Info) *App {
 	env := maps.Clone(a.env)
 	for _, name := range serverVariables() {
 		delete(env, name)

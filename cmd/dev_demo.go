@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/internal/demo"
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outbox"
-	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
 const (
@@ -59,7 +59,7 @@ SELECT (SELECT count(*) FROM outbox_events WHERE published_at >= $1),
        (SELECT count(*) FROM outbox_dlq WHERE state = 'open')`
 
 // sayOutbox tells how the events are doing. It is talk: when the database does not answer, there is nothing to say.
-func sayOutbox(ctx context.Context, app *App, info stack.Info) {
+func sayOutbox(ctx context.Context, app *App, info devstack.Info) {
 	ctx, cancel := context.WithTimeout(ctx, sayOutboxPatience)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, info.DatabaseURL)

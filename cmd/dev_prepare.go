@@ -7,9 +7,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
-	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 )
 
 // prepareDev makes the servers usable: a migrated database, topics and subscriptions.
-func prepareDev(ctx context.Context, parent *App, servers *stack.Stack, info stack.Info) (err error) {
+func prepareDev(ctx context.Context, parent *App, servers *devstack.Stack, info devstack.Info) (err error) {
 	if err := createDatabase(ctx, servers.Postgres.URL("postgres")); err != nil {
 		return err
 	}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/bench"
 	"github.com/outboxctl/outboxctl/internal/cleanup"
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/doctor"
-	"github.com/outboxctl/outboxctl/internal/stack"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
@@ -25,7 +25,7 @@ func jsonObjects() map[string][]any {
 		"bench":           {bench.Report{}},
 		"cleanup":         {cleanup.Result{}, cleanup.Plan{}},
 		"config view":     {configEntry{}},
-		"dev":             {stack.Info{}},
+		"dev":             {devstack.Info{}},
 		"dlq audit":       {dlq.AuditRow{}},
 		"dlq discard":     {dlq.Outcome{}},
 		"dlq export":      {dlq.Export{}},

@@ -18,11 +18,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/registry"
-	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
 // rigTimeout is how long anything may take on a busy machine.
@@ -32,7 +32,7 @@ const rigTimeout = 90 * time.Second
 type publishRig struct {
 	t      *testing.T
 	db     *outboxtest.Database
-	pubsub *stack.PubSub
+	pubsub *devstack.PubSub
 }
 
 func newPublishRig(t *testing.T) *publishRig {

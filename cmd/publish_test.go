@@ -12,9 +12,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
-	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
 func TestPublishSendsTheStoredBytesAndAttributes(t *testing.T) {
@@ -171,9 +171,9 @@ func TestTermWaitsForTheBrokerAndLeavesNoLease(t *testing.T) {
 	t.Parallel()
 	r := newPublishRig(t)
 	reached := make(chan struct{}, 100)
-	r.pubsub.OnPublish(func(context.Context, stack.PublishCall) stack.PublishFault {
+	r.pubsub.OnPublish(func(context.Context, devstack.PublishCall) devstack.PublishFault {
 		reached <- struct{}{}
-		return stack.PublishFault{Delay: 2 * time.Second}
+		return devstack.PublishFault{Delay: 2 * time.Second}
 	})
 	r.emit(500, "order_created")
 	p := r.start()
@@ -192,12 +192,12 @@ func TestKilledPublishersRowsAreTakenOver(t *testing.T) {
 	var block atomic.Bool
 	block.Store(true)
 	reached := make(chan struct{}, 100)
-	r.pubsub.OnPublish(func(context.Context, stack.PublishCall) stack.PublishFault {
+	r.pubsub.OnPublish(func(context.Context, devstack.PublishCall) devstack.PublishFault {
 		if block.Load() {
 			reached <- struct{}{}
-			return stack.PublishFault{Delay: time.Minute}
+			return devstack.PublishFault{Delay: time.Minute}
 		}
-		return stack.PublishFault{}
+		return devstack.PublishFault{}
 	})
 	r.emit(200, "order_created")
 	lease := []string{"--lease", "4s", "--publish-timeout", "2s"}
@@ -218,12 +218,12 @@ func TestZombieSettlesNothing(t *testing.T) {
 	r := newPublishRig(t)
 	var first atomic.Bool
 	reached, carryOn := make(chan struct{}), make(chan struct{})
-	r.pubsub.OnPublish(func(ctx context.Context, _ stack.PublishCall) stack.PublishFault {
+	r.pubsub.OnPublish(func(ctx context.Context, _ devstack.PublishCall) devstack.PublishFault {
 		if first.CompareAndSwap(false, true) {
 			close(reached)
 			<-carryOn
 		}
-		return stack.PublishFault{}
+		return devstack.PublishFault{}
 	})
 	r.emit(1, "order_created")
 	zombie := r.start("--lease", "30s", "--publish-timeout", "20s")
@@ -247,7 +247,7 @@ func TestZombieSettlesNothing(t *testing.T) {
 
 func TestDatabaseRestartIsSurvived(t *testing.T) {
 	t.Parallel()
-	server, db := outboxtest.Postgres(t, stack.PostgresParams{})
+	server, db := outboxtest.Postgres(t, devstack.PostgresParams{})
 	r := publishRigOn(t, db)
 	p := r.start()
 	r.emit(100, "order_created")
@@ -266,13 +266,13 @@ func TestRetryableFailuresEndInTheDeadLetters(t *testing.T) {
 	t.Parallel()
 	r := newPublishRig(t)
 	ids := r.emit(10, "order_created")
-	r.pubsub.OnPublish(func(_ context.Context, call stack.PublishCall) stack.PublishFault {
+	r.pubsub.OnPublish(func(_ context.Context, call devstack.PublishCall) devstack.PublishFault {
 		for _, m := range call.Messages {
 			if m.Attributes["event_id"] == ids[3] {
-				return stack.PublishFault{Err: status.Error(codes.Internal, "cannot store password=hunter2")}
+				return devstack.PublishFault{Err: status.Error(codes.Internal, "cannot store password=hunter2")}
 			}
 		}
-		return stack.PublishFault{}
+		return devstack.PublishFault{}
 	})
 	p := r.start("--max-attempts", "2", "--backoff-base", "10ms", "--backoff-max", "20ms", "--batch-size", "1")
 	eventually(t, "the event dies", func() bool {

@@ -10,13 +10,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/outboxctl/outboxctl/internal/stack"
+	"github.com/outboxctl/outboxctl/internal/devstack"
 )
 
 // startPubSub starts a fake without topics and the environment that names it.
-func startPubSub(t *testing.T) (*stack.PubSub, []string) {
+func startPubSub(t *testing.T) (*devstack.PubSub, []string) {
 	t.Helper()
-	fake, err := stack.StartPubSub(t.Context(), stack.PubSubParams{})
+	fake, err := devstack.StartPubSub(t.Context(), devstack.PubSubParams{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

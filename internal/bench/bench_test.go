@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
-	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
 func TestMain(m *testing.M) {
@@ -68,7 +68,7 @@ func TestEveryModeMeasures(t *testing.T) {
 
 func TestRunDropsItsDatabase(t *testing.T) {
 	t.Parallel()
-	_, db := outboxtest.Postgres(t, stack.PostgresParams{})
+	_, db := outboxtest.Postgres(t, devstack.PostgresParams{})
 	_, err := Run(t.Context(), Params{Mode: ModeFloor, Events: 10, DatabaseURL: db.URL})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())

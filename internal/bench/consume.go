@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/internal/consumer"
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
-	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
 // The criteria of a consumer.
@@ -62,7 +62,7 @@ func (s *session) consume(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	defer func() { _ = dir.remove() }() // the next bench sweeps it
-	redis, err := stack.StartRedis(ctx, stack.RedisParams{Dir: dir.path})
+	redis, err := devstack.StartRedis(ctx, devstack.RedisParams{Dir: dir.path})
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (s *session) consume(ctx context.Context) (*Report, error) {
 }
 
 // measureConsume drains the subscription and looks at what came of it.
-func (r *run) measureConsume(ctx context.Context, redis *stack.Redis, subscription string) (*Report, []uuid.UUID, error) {
+func (r *run) measureConsume(ctx context.Context, redis *devstack.Redis, subscription string) (*Report, []uuid.UUID, error) {
 	rdb, err := idem.NewClient(redis.URL())
 	if err != nil {
 		return nil, nil, err

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outbox"
-	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
 // forgetEvery is after how many messages the fake is told to forget what it
@@ -97,10 +97,10 @@ func (r *recorder) span() time.Duration {
 
 // watch records everything the fake receives on a topic. What is sent to one it does
 // not have never arrives.
-func (r *recorder) watch(fake *stack.PubSub, topic string) {
-	fake.OnPublish(func(_ context.Context, call stack.PublishCall) stack.PublishFault {
+func (r *recorder) watch(fake *devstack.PubSub, topic string) {
+	fake.OnPublish(func(_ context.Context, call devstack.PublishCall) devstack.PublishFault {
 		if path.Base(call.Topic) != topic {
-			return stack.PublishFault{}
+			return devstack.PublishFault{}
 		}
 		before := r.record(len(call.Messages), func(i int) ([]byte, map[string]string) {
 			return call.Messages[i].GetData(), call.Messages[i].GetAttributes()
@@ -108,7 +108,7 @@ func (r *recorder) watch(fake *stack.PubSub, topic string) {
 		if !r.keep && before/forgetEvery != (before+int64(len(call.Messages)))/forgetEvery {
 			fake.Forget()
 		}
-		return stack.PublishFault{}
+		return devstack.PublishFault{}
 	})
 }
 

@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/registry"
-	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
 // The logical topics the bench sends to.
@@ -83,7 +83,7 @@ type run struct {
 	params   Params
 	registry *registry.Registry
 	db       *database
-	fake     *stack.PubSub
+	fake     *devstack.PubSub
 	client   *pubsub.Client
 	recorder *recorder
 	meter    *meter
@@ -100,7 +100,7 @@ func (s *session) with(ctx context.Context, p Params, f func(*run) (*Report, err
 	if r.db, err = s.server.create(ctx); err != nil {
 		return nil, err
 	}
-	if r.fake, err = stack.StartPubSub(ctx, stack.PubSubParams{}); err != nil {
+	if r.fake, err = devstack.StartPubSub(ctx, devstack.PubSubParams{}); err != nil {
 		return nil, err
 	}
 	r.client, err = pubsub.Connect(ctx, pubsub.Config{Project: r.fake.Project, Emulator: r.fake.Addr()})

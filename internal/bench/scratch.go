@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/migrate"
-	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
 const stopTimeout = 30 * time.Second
@@ -22,7 +22,7 @@ type server struct {
 	url      string
 	admin    *pgxpool.Pool
 	version  string
-	postgres *stack.Postgres // nil when somebody else's
+	postgres *devstack.Postgres // nil when somebody else's
 	dir      *scratchDir
 }
 
@@ -39,7 +39,7 @@ func openServer(ctx context.Context, databaseURL string) (_ *server, err error) 
 		if s.dir, err = newScratchDir(); err != nil {
 			return nil, err
 		}
-		if s.postgres, err = stack.StartPostgres(ctx, stack.PostgresParams{Dir: s.dir.path, Durable: true}); err != nil {
+		if s.postgres, err = devstack.StartPostgres(ctx, devstack.PostgresParams{Dir: s.dir.path, Durable: true}); err != nil {
 			return nil, err
 		}
 		s.url = s.postgres.URL("postgres")

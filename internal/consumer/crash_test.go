@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/consumer"
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
-	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
 // The environment of a worker that is to die.
@@ -51,7 +51,7 @@ func crashAt(window string) {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, os.Getenv(envDatabase))
 	rdb, err2 := idem.NewClient(os.Getenv(envRedis))
-	client, err3 := pubsub.Connect(ctx, pubsub.Config{Project: stack.DefaultProject, Emulator: os.Getenv(envPubSub)})
+	client, err3 := pubsub.Connect(ctx, pubsub.Config{Project: devstack.DefaultProject, Emulator: os.Getenv(envPubSub)})
 	if err := errors.Join(err, err2, err3); err != nil {
 		panic(err)
 	}

@@ -15,10 +15,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/outboxctl/outboxctl/internal/consumer"
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
-	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
 const (
@@ -46,7 +46,7 @@ type world struct {
 	pool   *pgxpool.Pool
 	dbURL  string
 	rdbURL string
-	fake   *stack.PubSub
+	fake   *devstack.PubSub
 	client *pubsub.Client
 }
 
@@ -79,7 +79,7 @@ func worldOn(t testing.TB, db *outboxtest.Database, rdbURL string) *world {
 
 func connect(t testing.TB, addr string) *pubsub.Client {
 	t.Helper()
-	client, err := pubsub.Connect(context.Background(), pubsub.Config{Project: stack.DefaultProject, Emulator: addr})
+	client, err := pubsub.Connect(context.Background(), pubsub.Config{Project: devstack.DefaultProject, Emulator: addr})
 	require.NoError(t, err)
 	return client
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/consumer"
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
-	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
 // trickle publishes one event every few milliseconds until told to stop, and
@@ -82,7 +82,7 @@ func TestRedisAwayUnderLoad(t *testing.T) {
 
 func TestDatabaseAwayUnderLoad(t *testing.T) {
 	t.Parallel()
-	server, db := outboxtest.Postgres(t, stack.PostgresParams{})
+	server, db := outboxtest.Postgres(t, devstack.PostgresParams{})
 	w := worldOn(t, db, outboxtest.Redis(t).URL)
 	var done atomic.Int64
 	worker := w.worker(consumer.Config{Hooks: consumer.Hooks{AfterDone: func(uuid.UUID) { done.Add(1) }}})
@@ -136,7 +136,7 @@ func (w *world) deadLettered() []string {
 func TestDependenciesThatAnswerButTakeNothing(t *testing.T) {
 	t.Parallel()
 	_, rdb := outboxtest.RedisServer(t)
-	_, db := outboxtest.Postgres(t, stack.PostgresParams{})
+	_, db := outboxtest.Postgres(t, devstack.PostgresParams{})
 	w := worldOn(t, db, rdb.URL)
 	readOnly := func(setting string) {
 		_, err := w.pool.Exec(t.Context(), "ALTER SYSTEM "+setting)

@@ -9,15 +9,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
-	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
 // Roles belong to the cluster, so these stories need one of their own in which nobody has created them yet.
 func TestClusterWithoutTheRoles(t *testing.T) {
 	t.Parallel()
-	server, _ := outboxtest.Postgres(t, stack.PostgresParams{})
+	server, _ := outboxtest.Postgres(t, devstack.PostgresParams{})
 	admin := outboxtest.Pool(t, server.URL("postgres"))
 	exec(t, admin, "DROP DATABASE outbox WITH (FORCE)")
 	for _, role := range migrate.Roles() {

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/internal/stack"
+	"github.com/outboxctl/outboxctl/internal/devstack"
 )
 
 // RedisDB is one test's own logical database.
@@ -33,11 +33,11 @@ func Redis(t testing.TB) *RedisDB {
 }
 
 // RedisServer starts a server of the test's own, for tests that kill, restart or pause it.
-func RedisServer(t testing.TB) (*stack.Redis, *RedisDB) {
+func RedisServer(t testing.TB) (*devstack.Redis, *RedisDB) {
 	t.Helper()
 	dir, err := shared.serverDir()
 	require.NoError(t, err)
-	server, err := stack.StartRedis(context.Background(), stack.RedisParams{Dir: dir})
+	server, err := devstack.StartRedis(context.Background(), devstack.RedisParams{Dir: dir})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Kill()) })
 	return server, &RedisDB{URL: server.URL(), Client: redisClient(t, server.URL())}
@@ -53,9 +53,9 @@ func redisClient(t testing.TB, url string) *redis.Client {
 }
 
 // PubSub returns a Pub/Sub fake of the test's own, stopped when the test ends.
-func PubSub(t testing.TB) *stack.PubSub {
+func PubSub(t testing.TB) *devstack.PubSub {
 	t.Helper()
-	fake, err := stack.StartPubSub(context.Background(), stack.PubSubParams{})
+	fake, err := devstack.StartPubSub(context.Background(), devstack.PubSubParams{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/internal/stack"
+	"github.com/outboxctl/outboxctl/internal/devstack"
 )
 
 // poolSize leaves room for parallel tests below the server's limit of connections.
@@ -65,7 +65,7 @@ func Pool(t testing.TB, url string) *pgxpool.Pool {
 }
 
 // Postgres starts a server of the test's own, for tests that crash or restart it, with a migrated database named outbox.
-func Postgres(t testing.TB, params stack.PostgresParams) (*stack.Postgres, *Database) {
+func Postgres(t testing.TB, params devstack.PostgresParams) (*devstack.Postgres, *Database) {
 	t.Helper()
 	if params.Dir == "" {
 		dir, err := shared.serverDir()
@@ -73,7 +73,7 @@ func Postgres(t testing.TB, params stack.PostgresParams) (*stack.Postgres, *Data
 		params.Dir = dir
 	}
 	ctx := context.Background()
-	server, err := stack.StartPostgres(ctx, params)
+	server, err := devstack.StartPostgres(ctx, params)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Kill()) })
 

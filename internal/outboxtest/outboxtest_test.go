@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
-	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
 func TestMain(m *testing.M) { outboxtest.Main(m) }
@@ -48,7 +48,7 @@ func TestDBIsDroppedWithOpenSessions(t *testing.T) {
 
 func TestPostgresOfItsOwnSurvivesACrash(t *testing.T) {
 	t.Parallel()
-	server, db := outboxtest.Postgres(t, stack.PostgresParams{})
+	server, db := outboxtest.Postgres(t, devstack.PostgresParams{})
 	_, err := db.Pool.Exec(t.Context(), "CREATE TABLE kept AS SELECT 1")
 	require.NoError(t, err)
 	require.NoError(t, server.Restart(t.Context()))

@@ -12,8 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/migrate"
-	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
 const (
@@ -33,10 +33,10 @@ type servers struct {
 	mu       sync.Mutex
 	usable   bool // between Main's start and its end
 	dir      string
-	lock     *stack.Lock
-	postgres *stack.Postgres
+	lock     *devstack.Lock
+	postgres *devstack.Postgres
 	admin    *pgxpool.Pool // on the maintenance database
-	redis    *stack.Redis
+	redis    *devstack.Redis
 	redisDBs chan int
 	names    int
 	failed   error // a set-up that failed once fails for everybody, at once
@@ -61,7 +61,7 @@ func (s *servers) stateDir() (string, error) {
 		if _, err := os.Stat(filepath.Join(dir, "ready")); err != nil {
 			continue // another process is about to lock it
 		}
-		if used, err := stack.InUse(dir); err == nil && !used {
+		if used, err := devstack.InUse(dir); err == nil && !used {
 			_ = os.RemoveAll(dir)
 		}
 	}
@@ -72,7 +72,7 @@ func (s *servers) stateDir() (string, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return "", err
 	}
-	if s.lock, err = stack.AcquireLock(dir); err != nil {
+	if s.lock, err = devstack.AcquireLock(dir); err != nil {
 		return "", err
 	}
 	s.dir = dir
@@ -102,7 +102,7 @@ func (s *servers) usePostgres() error {
 		if err != nil {
 			return err
 		}
-		if s.postgres, err = stack.StartPostgres(ctx, stack.PostgresParams{Dir: dir}); err != nil {
+		if s.postgres, err = devstack.StartPostgres(ctx, devstack.PostgresParams{Dir: dir}); err != nil {
 			return err
 		}
 		admin, err := pgxpool.New(ctx, s.postgres.URL("postgres"))
@@ -144,7 +144,7 @@ func (s *servers) useRedis() error {
 		if err != nil {
 			return err
 		}
-		s.redis, err = stack.StartRedis(ctx, stack.RedisParams{
+		s.redis, err = devstack.StartRedis(ctx, devstack.RedisParams{
 			Dir:      dir,
 			Settings: map[string]string{"databases": strconv.Itoa(redisDatabases)},
 		})

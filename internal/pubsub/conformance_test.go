@@ -10,10 +10,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outbox/publishertest"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
-	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
 func TestPublisherConformance(t *testing.T) {
@@ -51,15 +51,15 @@ func TestPublisherConformance(t *testing.T) {
 }
 
 // failAll answers every Publish with a code, by name.
-func failAll(fake *stack.PubSub, name string) {
+func failAll(fake *devstack.PubSub, name string) {
 	if name == "" {
 		fake.OnPublish(nil)
 		return
 	}
 	for code := codes.OK; code <= codes.Unauthenticated; code++ {
 		if code.String() == name {
-			fake.OnPublish(func(context.Context, stack.PublishCall) stack.PublishFault {
-				return stack.PublishFault{Err: status.Error(code, "injected")}
+			fake.OnPublish(func(context.Context, devstack.PublishCall) devstack.PublishFault {
+				return devstack.PublishFault{Err: status.Error(code, "injected")}
 			})
 			return
 		}
@@ -69,15 +69,15 @@ func failAll(fake *stack.PubSub, name string) {
 
 // hold keeps every Publish unanswered until released. That the caller gave up
 // does not end it: an answer sent at that moment could overtake the caller's own timer.
-func hold(fake *stack.PubSub) (arrived <-chan struct{}, release func()) {
+func hold(fake *devstack.PubSub) (arrived <-chan struct{}, release func()) {
 	signal, gate := make(chan struct{}, 1), make(chan struct{})
-	fake.OnPublish(func(context.Context, stack.PublishCall) stack.PublishFault {
+	fake.OnPublish(func(context.Context, devstack.PublishCall) devstack.PublishFault {
 		select {
 		case signal <- struct{}{}:
 		default:
 		}
 		<-gate
-		return stack.PublishFault{}
+		return devstack.PublishFault{}
 	})
 	return signal, sync.OnceFunc(func() { close(gate) })
 }

@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
-	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
 const (
@@ -22,9 +22,9 @@ const (
 var testTopics = map[string]string{logical: physical, "missing": "pf-nowhere"}
 
 // startFake starts the Pub/Sub fake without any topic.
-func startFake(t *testing.T) *stack.PubSub {
+func startFake(t *testing.T) *devstack.PubSub {
 	t.Helper()
-	fake, err := stack.StartPubSub(t.Context(), stack.PubSubParams{})
+	fake, err := devstack.StartPubSub(t.Context(), devstack.PubSubParams{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -35,7 +35,7 @@ func startFake(t *testing.T) *stack.PubSub {
 }
 
 // connect opens a client on the fake.
-func connect(t *testing.T, fake *stack.PubSub, cfg pubsub.Config) *pubsub.Client {
+func connect(t *testing.T, fake *devstack.PubSub, cfg pubsub.Config) *pubsub.Client {
 	t.Helper()
 	cfg.Project, cfg.Emulator = testProject, fake.Addr()
 	client, err := pubsub.Connect(t.Context(), cfg)
@@ -45,7 +45,7 @@ func connect(t *testing.T, fake *stack.PubSub, cfg pubsub.Config) *pubsub.Client
 }
 
 // start gives a fake with the topic and its subscriptions, and a publisher on it.
-func start(t *testing.T, cfg pubsub.Config) (*stack.PubSub, *pubsub.Publisher) {
+func start(t *testing.T, cfg pubsub.Config) (*devstack.PubSub, *pubsub.Publisher) {
 	t.Helper()
 	fake := startFake(t)
 	client := connect(t, fake, cfg)
@@ -59,7 +59,7 @@ func message(id, data string) outbox.Message {
 }
 
 // storedIDs is the event ids the fake holds, in order.
-func storedIDs(fake *stack.PubSub) []string {
+func storedIDs(fake *devstack.PubSub) []string {
 	var ids []string
 	for _, m := range fake.Stored() {
 		ids = append(ids, m.Attributes["event_id"])

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
-	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
 // One request must be one answer: a retry inside the client would hide the code
@@ -36,11 +36,11 @@ func TestPublishAsksOnce(t *testing.T) {
 func TestPublishReplyLost(t *testing.T) {
 	t.Parallel()
 	fake, publisher := start(t, pubsub.Config{})
-	fake.OnPublish(func(_ context.Context, call stack.PublishCall) stack.PublishFault {
+	fake.OnPublish(func(_ context.Context, call devstack.PublishCall) devstack.PublishFault {
 		if call.Number == 1 {
-			return stack.PublishFault{LostReply: status.Error(codes.Unavailable, "connection reset")}
+			return devstack.PublishFault{LostReply: status.Error(codes.Unavailable, "connection reset")}
 		}
-		return stack.PublishFault{}
+		return devstack.PublishFault{}
 	})
 	msgs := []outbox.Message{message("e1", "{}"), message("e2", "{}")}
 	for _, r := range publisher.Publish(t.Context(), logical, msgs) {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
-	"github.com/outboxctl/outboxctl/internal/stack"
 )
 
 // A topic that does not answer must not take the room of the others: they would time out with it.
@@ -22,12 +22,12 @@ func TestATopicThatHangsLeavesRoomForTheOthers(t *testing.T) {
 	require.NoError(t, err)
 
 	hanging := make(chan struct{})
-	fake.OnPublish(func(ctx context.Context, call stack.PublishCall) stack.PublishFault {
+	fake.OnPublish(func(ctx context.Context, call devstack.PublishCall) devstack.PublishFault {
 		if call.Topic == "projects/"+testProject+"/topics/pf-domain-events" {
 			close(hanging)
-			return stack.PublishFault{Delay: time.Hour}
+			return devstack.PublishFault{Delay: time.Hour}
 		}
-		return stack.PublishFault{}
+		return devstack.PublishFault{}
 	})
 	publisher := client.NewPublisher(topics)
 	ctx, giveUp := context.WithCancel(t.Context())

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/outboxctl/outboxctl/internal/stack"
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/torture/history"
 )
 
@@ -23,7 +23,7 @@ const (
 
 // brokerRig is the Pub/Sub fake with its faults, and the record of what reached it.
 type brokerRig struct {
-	*stack.PubSub
+	*devstack.PubSub
 	rec *history.Recorder
 
 	mu      sync.Mutex
@@ -43,7 +43,7 @@ type trouble struct {
 	share float64 // of the requests
 }
 
-func newBroker(fake *stack.PubSub, rec *history.Recorder, random *rand.Rand) *brokerRig {
+func newBroker(fake *devstack.PubSub, rec *history.Recorder, random *rand.Rand) *brokerRig {
 	b := &brokerRig{PubSub: fake, rec: rec, random: random, arrived: map[int]time.Time{}, healing: map[string]bool{}}
 	fake.OnPublish(b.publish)
 	fake.OnAnswer(b.answer)
@@ -69,21 +69,21 @@ func (b *brokerRig) heal() (events []string) {
 	return events
 }
 
-func (b *brokerRig) publish(_ context.Context, call stack.PublishCall) stack.PublishFault {
+func (b *brokerRig) publish(_ context.Context, call devstack.PublishCall) devstack.PublishFault {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.arrived[call.Number] = time.Now()
 	t := b.trouble
 	if t == (trouble{}) || b.random.Float64() >= t.share {
-		return stack.PublishFault{}
+		return devstack.PublishFault{}
 	}
 	switch {
 	case t.lost:
-		return stack.PublishFault{LostReply: status.Error(codes.Unavailable, "the reply was lost")}
+		return devstack.PublishFault{LostReply: status.Error(codes.Unavailable, "the reply was lost")}
 	case t.code != codes.OK:
-		return stack.PublishFault{Delay: t.delay, Err: status.Error(t.code, "injected")}
+		return devstack.PublishFault{Delay: t.delay, Err: status.Error(t.code, "injected")}
 	default:
-		return stack.PublishFault{Delay: t.delay}
+		return devstack.PublishFault{Delay: t.delay}
 	}
 }
 
@@ -100,7 +100,7 @@ func (b *brokerRig) rejects(_ string, m *pubsubpb.PubsubMessage) bool {
 	return !b.healed
 }
 
-func (b *brokerRig) answer(a stack.PublishAnswer) {
+func (b *brokerRig) answer(a devstack.PublishAnswer) {
 	now := time.Now()
 	b.mu.Lock()
 	at := b.arrived[a.Number]

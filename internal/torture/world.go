@@ -17,8 +17,8 @@ import (
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
-	"github.com/outboxctl/outboxctl/internal/stack"
 	"github.com/outboxctl/outboxctl/internal/torture/history"
 	"github.com/outboxctl/outboxctl/internal/torture/rig"
 )
@@ -39,9 +39,9 @@ type world struct {
 	cfg Config
 	rec *history.Recorder
 
-	postgres *stack.Postgres // the outbox's: crashes, lies about the time
-	effects  *stack.Postgres // the consumers': never touched
-	redis    *stack.Redis
+	postgres *devstack.Postgres // the outbox's: crashes, lies about the time
+	effects  *devstack.Postgres // the consumers': never touched
+	redis    *devstack.Redis
 	broker   *brokerRig
 	cutter   *rig.Cutter
 	// scriptCutter is for the few and slow transactions of the command line: it cuts more of them.
@@ -96,7 +96,7 @@ func (w *world) startServers(ctx context.Context) (err error) {
 		}
 	}
 	settings := map[string]string{"shared_buffers": "256MB", "checkpoint_timeout": "30s", "log_min_messages": "fatal"}
-	params := stack.PostgresParams{Dir: filepath.Join(w.cfg.Dir, "outbox"), Durable: true, Settings: settings}
+	params := devstack.PostgresParams{Dir: filepath.Join(w.cfg.Dir, "outbox"), Durable: true, Settings: settings}
 	if w.cfg.FakeTime != "" {
 		// Ten minutes, as far as clocks of machines in one network have been seen apart; before or behind, as the seed says.
 		sign := "+"
@@ -105,19 +105,19 @@ func (w *world) startServers(ctx context.Context) (err error) {
 		}
 		params.Env = []string{"LD_PRELOAD=" + w.cfg.FakeTime, "FAKETIME=" + sign + "600s", "FAKETIME_DONT_FAKE_MONOTONIC=1"}
 	}
-	if w.postgres, err = stack.StartPostgres(ctx, params); err != nil {
+	if w.postgres, err = devstack.StartPostgres(ctx, params); err != nil {
 		return err
 	}
 	w.onClose(stop(w.postgres.Stop))
-	if w.effects, err = stack.StartPostgres(ctx, stack.PostgresParams{Dir: filepath.Join(w.cfg.Dir, "effects")}); err != nil {
+	if w.effects, err = devstack.StartPostgres(ctx, devstack.PostgresParams{Dir: filepath.Join(w.cfg.Dir, "effects")}); err != nil {
 		return err
 	}
 	w.onClose(stop(w.effects.Stop))
-	if w.redis, err = stack.StartRedis(ctx, stack.RedisParams{Dir: w.cfg.Dir}); err != nil {
+	if w.redis, err = devstack.StartRedis(ctx, devstack.RedisParams{Dir: w.cfg.Dir}); err != nil {
 		return err
 	}
 	w.onClose(stop(w.redis.Stop))
-	fake, err := stack.StartPubSub(ctx, stack.PubSubParams{})
+	fake, err := devstack.StartPubSub(ctx, devstack.PubSubParams{})
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (w *world) prepareDatabases(ctx context.Context) (err error) {
 	return err
 }
 
-func (w *world) database(ctx context.Context, server *stack.Postgres, name, schema string) (*pgxpool.Pool, error) {
+func (w *world) database(ctx context.Context, server *devstack.Postgres, name, schema string) (*pgxpool.Pool, error) {
 	admin, err := pgxpool.New(ctx, server.URL("postgres"))
 	if err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 
-	"github.com/outboxctl/outboxctl/internal/stack"
+	"github.com/outboxctl/outboxctl/internal/devstack"
 )
 
 // headerReject marks the messages the broker does not take.
@@ -19,7 +19,7 @@ const forgetEvery = 20_000
 
 // broker is the Pub/Sub fake and the record of what reached it.
 type broker struct {
-	*stack.PubSub
+	*devstack.PubSub
 
 	mu       sync.Mutex
 	stored   map[string][]time.Time // when the broker acknowledged each event, as often as it did
@@ -31,7 +31,7 @@ type broker struct {
 	keep     bool // messages, for consumers
 }
 
-func newBroker(fake *stack.PubSub) *broker {
+func newBroker(fake *devstack.PubSub) *broker {
 	b := &broker{PubSub: fake, stored: map[string][]time.Time{}, reached: map[string]bool{}, arrivals: make(chan struct{}, 1)}
 	fake.OnPublish(b.publish)
 	fake.OnAnswer(b.answer)
@@ -53,7 +53,7 @@ func (b *broker) heal() {
 	b.lenient = true
 }
 
-func (b *broker) publish(_ context.Context, call stack.PublishCall) stack.PublishFault {
+func (b *broker) publish(_ context.Context, call devstack.PublishCall) devstack.PublishFault {
 	select {
 	case b.arrivals <- struct{}{}:
 	default:
@@ -63,7 +63,7 @@ func (b *broker) publish(_ context.Context, call stack.PublishCall) stack.Publis
 	for _, m := range call.Messages {
 		b.reached[m.GetAttributes()["event_id"]] = true
 	}
-	return stack.PublishFault{Delay: b.delay}
+	return devstack.PublishFault{Delay: b.delay}
 }
 
 func (b *broker) rejects(_ string, m *pubsubpb.PubsubMessage) bool {
@@ -72,7 +72,7 @@ func (b *broker) rejects(_ string, m *pubsubpb.PubsubMessage) bool {
 	return m.GetAttributes()[headerReject] != "" && !b.lenient
 }
 
-func (b *broker) answer(a stack.PublishAnswer) {
+func (b *broker) answer(a devstack.PublishAnswer) {
 	now := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()

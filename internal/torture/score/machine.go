@@ -8,13 +8,13 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/outboxctl/outboxctl/internal/stack"
+	"github.com/outboxctl/outboxctl/internal/devstack"
 )
 
 // NewStamp describes this machine and these sources, without a name that leads to either.
 func NewStamp(ctx context.Context, seed uint64) (_ Stamp, err error) {
 	s := Stamp{Seed: seed, Commit: commit(ctx)}
-	postgres, err := stack.PostgresVersion(ctx)
+	postgres, err := devstack.PostgresVersion(ctx)
 	if err != nil {
 		return s, err
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/outboxctl/outboxctl/internal/stack"
+	"github.com/outboxctl/outboxctl/internal/devstack"
 )
 
 const database = "score"
@@ -22,8 +22,8 @@ const database = "score"
 type world struct {
 	*Session
 	dir      string
-	postgres *stack.Postgres
-	redis    *stack.Redis // nil unless asked for
+	postgres *devstack.Postgres
+	redis    *devstack.Redis // nil unless asked for
 	broker   *broker
 	pool     *pgxpool.Pool
 	random   *rand.Rand
@@ -81,18 +81,18 @@ func (w *world) open(ctx context.Context, around surroundings) (err error) {
 	if err := errors.Join(os.MkdirAll(w.dir, 0o755), os.Chmod(w.dir, 0o755)); err != nil {
 		return err
 	}
-	params := stack.PostgresParams{Dir: w.dir, Durable: true, Env: around.postgresEnv}
-	if w.postgres, err = stack.StartPostgres(ctx, params); err != nil {
+	params := devstack.PostgresParams{Dir: w.dir, Durable: true, Env: around.postgresEnv}
+	if w.postgres, err = devstack.StartPostgres(ctx, params); err != nil {
 		return err
 	}
 	w.stopping(w.postgres.Stop)
 	if around.redis {
-		if w.redis, err = stack.StartRedis(ctx, stack.RedisParams{Dir: w.dir}); err != nil {
+		if w.redis, err = devstack.StartRedis(ctx, devstack.RedisParams{Dir: w.dir}); err != nil {
 			return err
 		}
 		w.stopping(w.redis.Stop)
 	}
-	fake, err := stack.StartPubSub(ctx, stack.PubSubParams{})
+	fake, err := devstack.StartPubSub(ctx, devstack.PubSubParams{})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,11 @@
+package devstack
+
+import "syscall"
+
+func childAttr(spec childSpec) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{
+		Setpgid:    true,
+		Pdeathsig:  spec.orphanSignal,
+		Credential: spec.owner.credential(),
+	}
+}

@@ -1,0 +1,83 @@
+package devstack_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/devstack"
+)
+
+func TestDiscoverFindsOnlyALivingStack(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "state")
+	_, err := devstack.Discover(dir)
+	require.ErrorIs(t, err, devstack.ErrNotRunning)
+
+	lock, err := devstack.AcquireLock(dir)
+	require.NoError(t, err)
+	_, err = devstack.Discover(dir)
+	require.ErrorIs(t, err, devstack.ErrNotRunning, "starting is not running")
+
+	info := devstack.Info{
+		PID:            os.Getpid(),
+		StartedAt:      time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		DatabaseURL:    "postgres://postgres@127.0.0.1:1/db",
+		RedisURL:       "redis://127.0.0.1:2/0",
+		PubSubEmulator: "127.0.0.1:3",
+		PubSubProject:  "p",
+	}
+	require.NoError(t, devstack.WriteInfo(dir, info))
+	found, err := devstack.Discover(dir)
+	require.NoError(t, err)
+	require.Equal(t, &info, found)
+	stat, err := os.Stat(filepath.Join(dir, "stack.json"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), stat.Mode().Perm())
+
+	// What a killed stack leaves: its file, but not its lock.
+	require.NoError(t, lock.Release())
+	_, err = devstack.Discover(dir)
+	require.ErrorIs(t, err, devstack.ErrNotRunning)
+
+	require.NoError(t, devstack.RemoveInfo(dir))
+	require.NoError(t, devstack.RemoveInfo(dir))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "only the lock file stays")
+}
+
+func TestAcquireLockNamesTheHolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	lock, err := devstack.AcquireLock(dir)
+	require.NoError(t, err)
+
+	_, err = devstack.AcquireLock(dir)
+	var locked *devstack.LockedError
+	require.ErrorAs(t, err, &locked)
+	require.Equal(t, &devstack.LockedError{Dir: dir, PID: os.Getpid()}, locked)
+
+	require.NoError(t, lock.Release())
+	lock, err = devstack.AcquireLock(dir)
+	require.NoError(t, err)
+	require.NoError(t, lock.Release())
+}
+
+func TestDefaultDir(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"HOME": "/home/u"}
+	getenv := func(name string) string { return env[name] }
+	if os.Geteuid() == 0 {
+		require.Equal(t, "/var/lib/outboxctl/dev", devstack.DefaultDir(getenv))
+	} else {
+		require.Equal(t, "/home/u/.local/state/outboxctl/dev", devstack.DefaultDir(getenv))
+	}
+	env["XDG_STATE_HOME"] = "/xdg"
+	require.Equal(t, "/xdg/outboxctl/dev", devstack.DefaultDir(getenv))
+	env["OUTBOXCTL_STATE_DIR"] = "/own"
+	require.Equal(t, "/own", devstack.DefaultDir(getenv))
+}

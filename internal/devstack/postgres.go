@@ -1,0 +1,234 @@
+package devstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// How long PostgreSQL may take to become ready (recovery after a crash included) and to stop.
+const (
+	postgresStartTimeout     = 60 * time.Second
+	postgresFastPatience     = 10 * time.Second
+	postgresImmediateTimeout = 5 * time.Second
+)
+
+// PostgresParams says how to start a private PostgreSQL.
+type PostgresParams struct {
+	// Dir is the state folder. The cluster lives in its subfolder "postgres" and is created when missing.
+	Dir string
+	// Port to listen on; 0 picks a free one. With AnyPort a free one also does when Port is taken.
+	Port    int
+	AnyPort bool
+	// Durable keeps the defaults that survive a power cut. Without it the server is several times faster and the data is only as
+	// safe as the machine: right for tests.
+	Durable bool
+	// Download fetches the server programs when none are installed and PG_BIN does not name them.
+	Download bool
+	// Settings are added to the server's command line and win over ours.
+	Settings map[string]string
+	// Env is added to the server's environment, which is otherwise almost empty.
+	Env []string
+	// Log receives a line for each slow or surprising step. May be nil.
+	Log io.Writer
+}
+
+// Postgres is a running server.
+type Postgres struct {
+	params  PostgresParams
+	bin     postgresBin
+	owner   *owner
+	dataDir string
+	logPath string
+
+	mu    sync.Mutex // serialises Stop, Kill and Restart
+	port  portChoice
+	child *child
+}
+
+// StartPostgres starts a server on its folder, creating the cluster first when there is none, and returns when it answers queries.
+func StartPostgres(ctx context.Context, params PostgresParams) (*Postgres, error) {
+	dir, err := filepath.Abs(params.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("resolve state folder: %w", err)
+	}
+	params.Dir = dir
+	if params.Log == nil {
+		params.Log = io.Discard
+	}
+	p := &Postgres{
+		params:  params,
+		dataDir: filepath.Join(dir, "postgres"),
+		logPath: filepath.Join(dir, "postgres.log"),
+		port:    portChoice{wanted: params.Port, any: params.AnyPort},
+	}
+	if p.owner, err = serverOwner(); err != nil {
+		return nil, err
+	}
+	major, err := clusterVersion(p.dataDir)
+	if err != nil {
+		return nil, err
+	}
+	p.bin, err = findPostgres(ctx, major)
+	if errors.Is(err, ErrNoPostgres) && params.Download && os.Getenv("PG_BIN") == "" {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, fmt.Errorf("create state folder: %w", err)
+		}
+		p.bin, err = downloadPostgres(ctx, dir, "", params.Log)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if major == 0 {
+		if err := p.initCluster(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := endLeftover(ctx, filepath.Join(p.dataDir, "postmaster.pid"), p.dataDir, params.Log); err != nil {
+		return nil, err
+	}
+	if err := p.start(ctx); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// URL returns the connection string of one of the server's databases.
+func (p *Postgres) URL(database string) string {
+	u := url.URL{
+		Scheme:   "postgres",
+		User:     url.User(superuser),
+		Host:     address(p.port.bound),
+		Path:     "/" + database,
+		RawQuery: "sslmode=disable",
+	}
+	return u.String()
+}
+
+// Port is the port the server listens on; it stays the same over restarts.
+func (p *Postgres) Port() int { return p.port.bound }
+
+// PID is the postmaster's process id.
+func (p *Postgres) PID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.child.process.Pid
+}
+
+// Version is the server's version, as in "15.18".
+func (p *Postgres) Version() string { return p.bin.version }
+
+// Done is closed when the server's present process has ended, for whatever reason.
+func (p *Postgres) Done() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.child.done
+}
+
+// ended explains an end that nobody asked for.
+func (p *Postgres) ended() error {
+	return fmt.Errorf("keep PostgreSQL running: %w", explainPostgres(errors.New("it has ended by itself"), p.logPath))
+}
+
+// Stop ends the server: connections are closed and a checkpoint is written; when that takes too long the server is stopped at once
+// and recovers at its next start.
+func (p *Postgres) Stop(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.child.end(ctx,
+		endStep{syscall.SIGINT, postgresFastPatience},
+		endStep{syscall.SIGQUIT, postgresImmediateTimeout},
+	)
+}
+
+// Kill ends the server as a crash would: every connection breaks and the next start has to recover.
+func (p *Postgres) Kill() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.kill()
+}
+
+func (p *Postgres) kill() error {
+	return p.child.end(context.Background(), endStep{syscall.SIGQUIT, postgresImmediateTimeout})
+}
+
+// Restart crashes the server, unless it is down already, and starts it again on the same port.
+func (p *Postgres) Restart(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.kill(); err != nil {
+		return err
+	}
+	return p.start(ctx)
+}
+
+// start runs the server, again on another port when the free port it was given has been taken meanwhile.
+func (p *Postgres) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, postgresStartTimeout)
+	defer cancel()
+
+	for attempt := 1; ; attempt++ {
+		port, err := p.port.next(attempt)
+		if err != nil {
+			return err
+		}
+		err = p.run(ctx, port)
+		switch {
+		case err == nil:
+			p.port.keep(port)
+			return nil
+		case errors.Is(err, errPortTaken) && p.port.again(attempt):
+		// The backends of a crashed server hold its shared memory for some milliseconds longer than the postmaster lives.
+		case errors.Is(err, errStillDying) && sleep(ctx, 50*time.Millisecond):
+		default:
+			return fmt.Errorf("start PostgreSQL %s: %w", p.bin.version, err)
+		}
+	}
+}
+
+func (p *Postgres) run(ctx context.Context, port int) error {
+	log, err := os.OpenFile(p.logPath, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("open server log: %w", err)
+	}
+	defer func() { _ = log.Close() }() // the server has its own descriptor
+
+	c, err := startChild(childSpec{
+		path:         p.bin.program("postgres"),
+		args:         p.arguments(port),
+		dir:          p.dataDir,
+		owner:        p.owner,
+		env:          p.params.Env,
+		output:       log,
+		orphanSignal: syscall.SIGQUIT,
+	})
+	if err != nil {
+		return err
+	}
+	if err := waitPostgres(ctx, c, p.dataDir, port); err != nil {
+		if !c.exited() {
+			_ = c.end(context.Background(), endStep{syscall.SIGQUIT, postgresImmediateTimeout})
+		}
+		return explainPostgres(err, p.logPath)
+	}
+	p.child = c
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,180 @@
+package devstack
+
+import (
+	"context"
+	"maps"
+	"path"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// PublishCall is one Publish request as it arrived.
+type PublishCall struct {
+	// Number counts Publish requests from 1.
+	Number   int
+	Topic    string // full name, projects/P/topics/T
+	Messages []*pubsubpb.PubsubMessage
+}
+
+// PublishFault says what goes wrong with a Publish request. The zero value lets it through. Errors should be made with
+// status.Error, so that they carry a code.
+type PublishFault struct {
+	// Delay passes before anything else happens, or until the caller gives up: then nothing is stored.
+	Delay time.Duration
+	// Err is returned instead of storing anything.
+	Err error
+	// LostReply is returned after storing: the publisher believes in a failure that did not happen.
+	LostReply error
+}
+
+// faults decides over every request before the fake sees it. The zero value lets all of them through.
+type faults struct {
+	mu        sync.Mutex
+	calls     map[string]int
+	onCall    func(ctx context.Context, method string) error
+	onPublish func(ctx context.Context, call PublishCall) PublishFault
+	onAnswer  func(answer PublishAnswer)
+	reject    func(topic string, message *pubsubpb.PubsubMessage) bool
+}
+
+// PublishAnswer is what became of a Publish request.
+type PublishAnswer struct {
+	PublishCall
+	// Stored are the ids of the messages that were stored, also when the reply said otherwise.
+	Stored []string
+	// Err is the reply; ReplyLost says that it denies what was stored.
+	Err       error
+	ReplyLost bool
+}
+
+// OnCall installs a function that is asked before every request and stream; its error is the answer. Methods are named without
+// their service: "Publish", "GetTopic", "StreamingPull". Nil removes it.
+func (f *faults) OnCall(hook func(ctx context.Context, method string) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.onCall = hook
+}
+
+// OnPublish installs a function that decides over every Publish request. It runs in the goroutines of the requests. Nil removes
+// it.
+func (f *faults) OnPublish(hook func(ctx context.Context, call PublishCall) PublishFault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.onPublish = hook
+}
+
+// OnAnswer installs a function that is told about every Publish request before its reply is sent. It runs in the goroutines of the
+// requests. Nil removes it.
+func (f *faults) OnAnswer(hook func(answer PublishAnswer)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.onAnswer = hook
+}
+
+// RejectMessages installs a predicate for messages the broker does not accept. As with the real one, a single such message fails
+// its whole request with InvalidArgument and nothing of it is stored. Nil removes it.
+func (f *faults) RejectMessages(reject func(topic string, message *pubsubpb.PubsubMessage) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reject = reject
+}
+
+// Calls returns how many requests and streams each method has seen, failed ones included.
+func (f *faults) Calls() map[string]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.calls)
+}
+
+// arrive counts a call and returns its number and the hooks that decide over it.
+func (f *faults) arrive(fullMethod string) (method string, number int, hooks faultHooks) {
+	method = path.Base(fullMethod)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.calls == nil {
+		f.calls = make(map[string]int)
+	}
+	f.calls[method]++
+	return method, f.calls[method], faultHooks{call: f.onCall, publish: f.onPublish, answer: f.onAnswer, reject: f.reject}
+}
+
+type faultHooks struct {
+	call    func(ctx context.Context, method string) error
+	publish func(ctx context.Context, call PublishCall) PublishFault
+	answer  func(answer PublishAnswer)
+	reject  func(topic string, message *pubsubpb.PubsubMessage) bool
+}
+
+func (f *faults) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	method, number, hooks := f.arrive(info.FullMethod)
+	if hooks.call != nil {
+		if err := hooks.call(ctx, method); err != nil {
+			return nil, err
+		}
+	}
+	publish, ok := req.(*pubsubpb.PublishRequest)
+	if !ok {
+		return handler(ctx, req)
+	}
+	call := PublishCall{Number: number, Topic: publish.GetTopic(), Messages: publish.GetMessages()}
+	answer := hooks.decide(ctx, call, func() (*pubsubpb.PublishResponse, error) {
+		reply, err := handler(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		return reply.(*pubsubpb.PublishResponse), nil
+	})
+	if hooks.answer != nil {
+		hooks.answer(answer)
+	}
+	if answer.Err != nil {
+		return nil, answer.Err
+	}
+	return &pubsubpb.PublishResponse{MessageIds: answer.Stored}, nil
+}
+
+// decide lets a Publish request through to the fake, or not.
+func (h faultHooks) decide(ctx context.Context, call PublishCall, store func() (*pubsubpb.PublishResponse, error)) PublishAnswer {
+	answer := PublishAnswer{PublishCall: call}
+	var fault PublishFault
+	if h.publish != nil {
+		fault = h.publish(ctx, call)
+	}
+	if fault.Delay > 0 && !sleep(ctx, fault.Delay) {
+		answer.Err = status.FromContextError(ctx.Err()).Err()
+		return answer
+	}
+	if fault.Err != nil {
+		answer.Err = fault.Err
+		return answer
+	}
+	if h.reject != nil {
+		for _, message := range call.Messages {
+			if h.reject(call.Topic, message) {
+				answer.Err = status.Error(codes.InvalidArgument, "the request holds a message that is not acceptable")
+				return answer
+			}
+		}
+	}
+	reply, err := store()
+	answer.Stored, answer.Err = reply.GetMessageIds(), err
+	if err == nil && fault.LostReply != nil {
+		answer.Err, answer.ReplyLost = fault.LostReply, true
+	}
+	return answer
+}
+
+func (f *faults) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	method, _, hooks := f.arrive(info.FullMethod)
+	if hooks.call != nil {
+		if err := hooks.call(stream.Context(), method); err != nil {
+			return err
+		}
+	}
+	return handler(srv, stream)
+}

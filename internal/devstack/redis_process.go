@@ -1,0 +1,179 @@
+package devstack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// processRedis runs redis-server.
+type processRedis struct {
+	path     string
+	stateDir string
+	log      io.Writer
+	settings map[string]string
+
+	owner   *owner
+	dir     string
+	version string
+	choice  portChoice
+	child   *child
+}
+
+// prepare makes the server's folder and ends a server left there by an earlier run.
+func (r *processRedis) prepare(ctx context.Context) error {
+	var err error
+	if r.owner, err = serverOwner(); err != nil {
+		return err
+	}
+	if r.dir, err = r.owner.makeDir(r.stateDir, "redis"); err != nil {
+		return err
+	}
+	return endLeftover(ctx, r.pidFile(), r.dir, r.log)
+}
+
+func (r *processRedis) pidFile() string { return filepath.Join(r.dir, "redis.pid") }
+func (r *processRedis) logPath() string { return filepath.Join(r.stateDir, "redis.log") }
+func (r *processRedis) port() int       { return r.choice.bound }
+
+func (r *processRedis) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, redisStartTimeout)
+	defer cancel()
+
+	for attempt := 1; ; attempt++ {
+		port, err := r.choice.next(attempt)
+		if err != nil {
+			return err
+		}
+		if err = r.run(ctx, port); err == nil {
+			r.choice.keep(port)
+			return nil
+		}
+		if !errors.Is(err, errPortTaken) || !r.choice.again(attempt) {
+			return fmt.Errorf("start redis-server: %w", err)
+		}
+	}
+}
+
+func (r *processRedis) run(ctx context.Context, port int) error {
+	log, err := os.OpenFile(r.logPath(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("open server log: %w", err)
+	}
+	defer func() { _ = log.Close() }() // the server has its own descriptor
+
+	c, err := startChild(childSpec{
+		path:         r.path,
+		args:         r.arguments(port),
+		dir:          r.dir,
+		owner:        r.owner,
+		output:       log,
+		orphanSignal: syscall.SIGKILL,
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.waitReady(ctx, c, port); err != nil {
+		_ = c.end(context.Background())
+		_ = os.Remove(r.pidFile()) // killed, it could not do that itself
+		return r.explain(err)
+	}
+	r.child = c
+	return nil
+}
+
+func (r *processRedis) arguments(port int) []string {
+	args := []string{
+		"--bind", loopback, "--port", strconv.Itoa(port), "--dir", r.dir, "--pidfile", r.pidFile(),
+		"--save", "", "--appendonly", "no", "--daemonize", "no",
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.settings)) {
+		args = append(args, "--"+name, r.settings[name])
+	}
+	return args
+}
+
+// waitReady returns once our server, and not another one that happens to have the port, answers.
+func (r *processRedis) waitReady(ctx context.Context, c *child, port int) error {
+	ticker := time.NewTicker(readyPoll)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait until it is ready: %w", ctx.Err())
+		case <-c.done:
+			return errExited
+		case <-ticker.C:
+			info, err := redisInfo(port)
+			if err != nil || infoField(info, "process_id") != strconv.Itoa(c.process.Pid) {
+				continue
+			}
+			r.version = infoField(info, "redis_version")
+			return nil
+		}
+	}
+}
+
+// redisInfo speaks to the server directly: the client library would log every refused connection of a server that is starting.
+func redisInfo(port int) (string, error) {
+	conn, err := net.DialTimeout("tcp", address(port), time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		return "", err
+	}
+	// QUIT closes the connection, which ends the reply.
+	if _, err := io.WriteString(conn, "INFO server\r\nQUIT\r\n"); err != nil {
+		return "", err
+	}
+	reply, err := io.ReadAll(conn)
+	return string(reply), err
+}
+
+func infoField(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+func (r *processRedis) explain(err error) error {
+	content, readErr := os.ReadFile(r.logPath())
+	if readErr != nil {
+		return err
+	}
+	if bytes.Contains(content, []byte("Address already in use")) {
+		return errPortTaken
+	}
+	if len(content) > logTail {
+		content = content[len(content)-logTail:]
+	}
+	return fmt.Errorf("%w; its log says: %s", err, bytes.TrimSpace(content))
+}
+
+func (r *processRedis) stop(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return r.child.end(ctx)
+	}
+	return r.child.end(ctx, endStep{syscall.SIGTERM, redisStopPatience})
+}
+
+func (r *processRedis) pause() error  { return r.child.signal(syscall.SIGSTOP) }
+func (r *processRedis) resume() error { return r.child.signal(syscall.SIGCONT) }
+
+func (r *processRedis) done() <-chan struct{} { return r.child.done }
