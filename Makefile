@@ -86,7 +86,7 @@ scoreboard: ## measure what docs/scoreboard.md says and write it there (SCORES="
 .PHONY: simulate
 simulate: ## run the dispatcher's simulation on SEEDS=1000 new seeds, or from SEED=… on (TRACE=file keeps the last one's)
 	SIMULATE_SEED=$(if $(filter file,$(origin SEED)),$$(date +%s)000,$(SEED)) SIMULATE_SEEDS=$(or $(SEEDS),1000) SIMULATE_TRACE=$(abspath $(TRACE)) \
-		$(GO) test -count=1 -timeout 60m -v -run 'TestSimulation$$' ./internal/outbox
+		$(GO) test -count=1 -timeout 60m -v -run 'TestSimulation$$' ./internal/dispatch
 
 FUZZTIME ?= 1m
 

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
 type publishOptions struct {
@@ -54,24 +54,24 @@ at the moment, are not waited for; in the latter case the exit code is 5.`,
 }
 
 // scope checks the flags that narrow a publisher.
-func (opts *publishOptions) scope() (outbox.Scope, error) {
+func (opts *publishOptions) scope() (dispatch.Scope, error) {
 	if err := opts.app.refuseEmpty("namespace", "tenant", "event-type"); err != nil {
-		return outbox.Scope{}, err
+		return dispatch.Scope{}, err
 	}
 	if opts.tenant != "" {
 		id, err := uuid.Parse(opts.tenant)
 		if err != nil {
-			return outbox.Scope{}, usageErrorf("--tenant: %q is not a UUID", opts.tenant)
+			return dispatch.Scope{}, usageErrorf("--tenant: %q is not a UUID", opts.tenant)
 		}
 		opts.tenant = id.String()
 	}
 	known := opts.app.Registry.EventTypes()
 	for _, t := range opts.eventTypes {
 		if !slices.Contains(known, t) {
-			return outbox.Scope{}, withHint(usageErrorf("--event-type: %q is not in the registry", t), "known types: %s", strings.Join(known, ", "))
+			return dispatch.Scope{}, withHint(usageErrorf("--event-type: %q is not in the registry", t), "known types: %s", strings.Join(known, ", "))
 		}
 	}
-	return outbox.Scope{Namespace: opts.namespace, TenantID: opts.tenant, EventTypes: opts.eventTypes}, nil
+	return dispatch.Scope{Namespace: opts.namespace, TenantID: opts.tenant, EventTypes: opts.eventTypes}, nil
 }
 
 func runPublish(ctx context.Context, opts *publishOptions) error {

@@ -16,8 +16,8 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/httpd"
-	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/telemetry"
 )
 
@@ -26,33 +26,33 @@ type publishService struct {
 	cfg        *Config
 	once       bool
 	log        zerolog.Logger
-	identity   outbox.Identity
+	identity   dispatch.Identity
 	claims     *pgxpool.Pool
 	settles    *pgxpool.Pool
-	dispatcher *outbox.Dispatcher
-	listener   *outbox.Listener // nil: polling only
-	observers  outbox.Observers
+	dispatcher *dispatch.Dispatcher
+	listener   *dispatch.Listener // nil: polling only
+	observers  dispatch.Observers
 	registry   *prometheus.Registry
 }
 
 // newPublishService opens what a publisher needs. The pools belong to the app and are closed with it.
-func newPublishService(ctx context.Context, app *App, cfg *Config, scope outbox.Scope, once bool) (*publishService, error) {
+func newPublishService(ctx context.Context, app *App, cfg *Config, scope dispatch.Scope, once bool) (*publishService, error) {
 	types := scope.EventTypes
 	if len(types) == 0 {
 		types = app.Registry.EventTypes()
 	}
-	dispatch := outbox.Config{
+	tuning := dispatch.Config{
 		BatchSize: cfg.Publish.BatchSize, PollInterval: cfg.Publish.PollInterval, MaxAttempts: cfg.Publish.MaxAttempts,
 		Lease: cfg.Publish.Lease, PublishTimeout: cfg.Publish.PublishTimeout,
-		Backoff: outbox.Backoff{Base: cfg.Publish.BackoffBase, Max: cfg.Publish.BackoffMax},
+		Backoff: dispatch.Backoff{Base: cfg.Publish.BackoffBase, Max: cfg.Publish.BackoffMax},
 		Workers: cfg.Publish.Workers, ShutdownTimeout: cfg.Publish.ShutdownTimeout, Once: once, EventTypes: types,
 	}
-	if err := dispatch.Validate(); err != nil {
+	if err := tuning.Validate(); err != nil {
 		return nil, &configError{strings.Split(err.Error(), "\n")}
 	}
 	s := &publishService{cfg: cfg, once: once, registry: prometheus.NewRegistry()}
 	host, _ := os.Hostname() // a host without a name is still a host
-	s.identity = outbox.Identity{ID: uuid.NewString(), Host: host, PID: os.Getpid(), Version: buildVersion().Version}
+	s.identity = dispatch.Identity{ID: uuid.NewString(), Host: host, PID: os.Getpid(), Version: buildVersion().Version}
 	s.log = app.Log().With().Str("publisher", s.identity.ID).Logger()
 	if err := s.open(ctx, app); err != nil {
 		return nil, err
@@ -62,14 +62,14 @@ func newPublishService(ctx context.Context, app *App, cfg *Config, scope outbox.
 		return nil, err
 	}
 	metrics := telemetry.NewMetrics(s.registry, topicsOf(app, types))
-	s.observers = outbox.Observers{metrics, telemetry.NewLog(s.log)}
-	var waker outbox.Waker
+	s.observers = dispatch.Observers{metrics, telemetry.NewLog(s.log)}
+	var waker dispatch.Waker
 	if cfg.Publish.Wake == "auto" && !once {
-		s.listener = outbox.NewListener(s.dial, s.observers)
+		s.listener = dispatch.NewListener(s.dial, s.observers)
 		waker = s.listener
 	}
-	store := outbox.NewSQLStore(s.claims, s.settles, s.identity.ID, scope)
-	s.dispatcher, err = outbox.New(dispatch, store, client.NewPublisher(cfg.PubSub.Topics), app.Registry, s.observers, waker)
+	store := dispatch.NewSQLStore(s.claims, s.settles, s.identity.ID, scope)
+	s.dispatcher, err = dispatch.New(tuning, store, client.NewPublisher(cfg.PubSub.Topics), app.Registry, s.observers, waker)
 	return s, err
 }
 
@@ -95,7 +95,7 @@ func (s *publishService) open(ctx context.Context, app *App) error {
 		maxConns int32
 	}{
 		{&s.claims, "outboxctl publish", int32(s.cfg.Publish.Workers) + 2},
-		{&s.settles, "outboxctl publish settle", outbox.DefaultSettlers + 1},
+		{&s.settles, "outboxctl publish settle", dispatch.DefaultSettlers + 1},
 	} {
 		pool, err := openPool(ctx, s.cfg, poolParams{name: p.name, maxConns: p.maxConns, writable: true})
 		if err != nil {
@@ -127,7 +127,7 @@ func (s *publishService) Run(ctx context.Context) error {
 	if err := s.serveHTTP(around, services); err != nil {
 		return err
 	}
-	heartbeat := &outbox.Heartbeat{DB: s.claims, Identity: s.identity, State: s.dispatcher.State, Observe: s.observers}
+	heartbeat := &dispatch.Heartbeat{DB: s.claims, Identity: s.identity, State: s.dispatcher.State, Observe: s.observers}
 	services.Go(func() error { heartbeat.Run(around); return nil })
 	if s.listener != nil {
 		services.Go(func() error { s.listener.Run(around); return nil })
@@ -150,10 +150,10 @@ func (s *publishService) Run(ctx context.Context) error {
 }
 
 // unfinished says which topics a run with --once had to leave alone.
-func unfinished(state outbox.PublisherState) error {
+func unfinished(state dispatch.PublisherState) error {
 	var stuck []string
 	for _, t := range state.Topics {
-		if t.State != outbox.TopicClosed {
+		if t.State != dispatch.TopicClosed {
 			stuck = append(stuck, fmt.Sprintf("topic %s is %s: %s", t.Topic, t.State, t.Error))
 		}
 	}

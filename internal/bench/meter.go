@@ -7,7 +7,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/google/uuid"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
 // meter watches dispatchers from inside.
@@ -23,7 +23,7 @@ type meter struct {
 	troubles   int
 }
 
-var _ outbox.Observer = (*meter)(nil)
+var _ dispatch.Observer = (*meter)(nil)
 
 func newMeter(keepAcks bool) *meter {
 	m := &meter{keepAcks: keepAcks}
@@ -43,7 +43,7 @@ func (m *meter) reset() {
 
 // Claimed implements outbox.Observer. Claims that found nothing cost nothing per
 // row and are left out.
-func (m *meter) Claimed(r outbox.ClaimReport) {
+func (m *meter) Claimed(r dispatch.ClaimReport) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r.Err == nil && r.Rows > 0 {
@@ -52,7 +52,7 @@ func (m *meter) Claimed(r outbox.ClaimReport) {
 }
 
 // Published implements outbox.Observer.
-func (m *meter) Published(_ string, _ time.Duration, attempts []outbox.Attempt) {
+func (m *meter) Published(_ string, _ time.Duration, attempts []dispatch.Attempt) {
 	if !m.keepAcks {
 		return
 	}
@@ -60,7 +60,7 @@ func (m *meter) Published(_ string, _ time.Duration, attempts []outbox.Attempt) 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, a := range attempts {
-		if a.Outcome == outbox.OutcomeDelivered {
+		if a.Outcome == dispatch.OutcomeDelivered {
 			if id, err := uuid.Parse(a.Row.ID); err == nil {
 				m.acks[id] = now
 			}
@@ -69,7 +69,7 @@ func (m *meter) Published(_ string, _ time.Duration, attempts []outbox.Attempt) 
 }
 
 // Settled implements outbox.Observer.
-func (m *meter) Settled(r outbox.SettleReport) {
+func (m *meter) Settled(r dispatch.SettleReport) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lost += int64(r.Lost)
@@ -80,7 +80,7 @@ func (m *meter) Settled(r outbox.SettleReport) {
 }
 
 // TopicChanged implements outbox.Observer.
-func (m *meter) TopicChanged(outbox.TopicStatus) {}
+func (m *meter) TopicChanged(dispatch.TopicStatus) {}
 
 // Trouble implements outbox.Observer. The dispatcher gets over it; whoever reads the
 // figures should know.

@@ -11,21 +11,21 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
 // settleConns is what a publisher's settling pool holds.
-const settleConns = outbox.DefaultSettlers + 1
+const settleConns = dispatch.DefaultSettlers + 1
 
 // publisher is one dispatcher with the connections of a real one.
 type publisher struct {
 	claims, settles *pgxpool.Pool
-	dispatcher      *outbox.Dispatcher
-	listener        *outbox.Listener
+	dispatcher      *dispatch.Dispatcher
+	listener        *dispatch.Listener
 }
 
 // newPublisher wires a dispatcher as outboxctl publish does.
-func (r *run) newPublisher(ctx context.Context, to outbox.Publisher, once bool) (_ *publisher, err error) {
+func (r *run) newPublisher(ctx context.Context, to dispatch.Publisher, once bool) (_ *publisher, err error) {
 	p := &publisher{}
 	defer func() {
 		if err != nil {
@@ -34,7 +34,7 @@ func (r *run) newPublisher(ctx context.Context, to outbox.Publisher, once bool) 
 	}()
 	workers := r.params.Workers
 	if workers == 0 {
-		workers = outbox.DefaultWorkers
+		workers = dispatch.DefaultWorkers
 	}
 	if p.claims, err = r.db.open(ctx, "outboxctl bench claim", int32(workers)+2); err != nil {
 		return nil, err
@@ -46,16 +46,16 @@ func (r *run) newPublisher(ctx context.Context, to outbox.Publisher, once bool) 
 	if err := errors.Join(p.claims.Ping(ctx), p.settles.Ping(ctx)); err != nil {
 		return nil, err
 	}
-	var waker outbox.Waker
+	var waker dispatch.Waker
 	if !once && !r.params.NoWake {
-		p.listener = outbox.NewListener(func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, r.db.url) }, r.meter)
+		p.listener = dispatch.NewListener(func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, r.db.url) }, r.meter)
 		waker = p.listener
 	}
-	config := outbox.Config{
+	config := dispatch.Config{
 		BatchSize: r.params.BatchSize, Workers: workers, Once: once, EventTypes: r.registry.EventTypes(),
 	}
-	store := outbox.NewSQLStore(p.claims, p.settles, uuid.NewString(), outbox.Scope{})
-	p.dispatcher, err = outbox.New(config, store, to, r.registry, r.meter, waker)
+	store := dispatch.NewSQLStore(p.claims, p.settles, uuid.NewString(), dispatch.Scope{})
+	p.dispatcher, err = dispatch.New(config, store, to, r.registry, r.meter, waker)
 	return p, err
 }
 
@@ -82,7 +82,7 @@ func (p *publisher) run(ctx context.Context) error {
 
 // drainInside empties the outbox with publishers inside this process and returns
 // the time from their start to the last settle.
-func (r *run) drainInside(ctx context.Context, to outbox.Publisher) (time.Duration, error) {
+func (r *run) drainInside(ctx context.Context, to dispatch.Publisher) (time.Duration, error) {
 	publishers := make([]*publisher, r.params.Publishers)
 	defer func() {
 		for _, p := range publishers {

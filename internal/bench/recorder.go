@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -115,9 +116,9 @@ func (r *recorder) watch(fake *devstack.PubSub, topic string) {
 // floorPublisher acknowledges at once: what remains is the database's cost.
 type floorPublisher struct{ recorder *recorder }
 
-func (p floorPublisher) Publish(_ context.Context, _ string, msgs []outbox.Message) []outbox.Result {
+func (p floorPublisher) Publish(_ context.Context, _ string, msgs []dispatch.Message) []dispatch.Result {
 	p.recorder.record(len(msgs), func(i int) ([]byte, map[string]string) { return msgs[i].Data, msgs[i].Attributes })
-	results := make([]outbox.Result, len(msgs))
+	results := make([]dispatch.Result, len(msgs))
 	for i := range results {
 		results[i].MessageID = "0"
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/registry"
@@ -29,12 +30,12 @@ func TestVerifySeesEveryFault(t *testing.T) {
 		{"doubled, once changed", func(r *received) {
 			again := r.messages[0]
 			again.Data = []byte(`{}`)
-			r.messages = append([]outbox.Message{again}, r.messages...)
+			r.messages = append([]dispatch.Message{again}, r.messages...)
 		}, Delivery{Expected: 3, Arrived: 3, Duplicates: 1, Changed: 1}},
 		{"nobody's event", func(r *received) {
-			r.messages = append(r.messages, outbox.Message{Attributes: map[string]string{"event_id": uuid.NewString()}})
+			r.messages = append(r.messages, dispatch.Message{Attributes: map[string]string{"event_id": uuid.NewString()}})
 		}, Delivery{Expected: 3, Arrived: 3, Unknown: 1}},
-		{"no event id", func(r *received) { r.messages = append(r.messages, outbox.Message{}) }, Delivery{Expected: 3, Arrived: 3, Unknown: 1}},
+		{"no event id", func(r *received) { r.messages = append(r.messages, dispatch.Message{}) }, Delivery{Expected: 3, Arrived: 3, Unknown: 1}},
 		{"not marked", func(r *received) { r.unmarked = true }, Delivery{Expected: 3, Arrived: 3, Unsettled: 1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -48,7 +49,7 @@ func TestVerifySeesEveryFault(t *testing.T) {
 }
 
 type received struct {
-	messages []outbox.Message
+	messages []dispatch.Message
 	unmarked bool
 }
 
@@ -66,7 +67,7 @@ func receive(t *testing.T, db *outboxtest.Database, tamper func(*received)) Deli
 		var payload []byte
 		var createdAt time.Time
 		require.NoError(t, rows.Scan(&id, &eventType, &aggregateType, &aggregateID, &payload, &createdAt))
-		all.messages = append(all.messages, outbox.Message{Data: payload, Attributes: outbox.Attributes(id, eventType, aggregateType, aggregateID, createdAt, nil)})
+		all.messages = append(all.messages, dispatch.Message{Data: payload, Attributes: outbox.Attributes(id, eventType, aggregateType, aggregateID, createdAt, nil)})
 	}
 	require.NoError(t, rows.Err())
 	tamper(&all)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/devstack"
-	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
@@ -133,7 +133,7 @@ func (r *run) close() error {
 }
 
 // publisherTo is where the run's messages go.
-func (r *run) publisherTo() outbox.Publisher {
+func (r *run) publisherTo() dispatch.Publisher {
 	if r.params.Mode == ModeFloor {
 		return floorPublisher{r.recorder}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 const testTenant = "018f3f6e-0000-7000-8000-0000000000aa"
@@ -200,7 +201,7 @@ func TestPrepareCountsLevelsLikeThePublisher(t *testing.T) {
 					continue
 				}
 				require.ErrorContains(t, err, "nested more than 500 levels deep", who)
-				require.Contains(t, storedError(err), "nested more than 500 levels deep", "%s: the reason is cut off", who)
+				require.Contains(t, safetext.Stored(err.Error()), "nested more than 500 levels deep", "%s: the reason is cut off", who)
 			}
 		})
 	}

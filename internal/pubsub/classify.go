@@ -7,14 +7,14 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
 // failure gives an error of the client library the class the dispatcher acts on.
 // The table from code to class is outbox.ClassifyCode; here an error only gets
 // its code.
-func failure(err error) *outbox.Failure {
-	return outbox.NewFailure(codeOf(err).String(), err)
+func failure(err error) *dispatch.Failure {
+	return dispatch.NewFailure(codeOf(err).String(), err)
 }
 
 // codeOf reads the gRPC code. A context error without a status comes from our own
@@ -34,6 +34,6 @@ func codeOf(err error) codes.Code {
 }
 
 // misconfigured is a failure found here, before the broker could answer with it.
-func misconfigured(code codes.Code, err error) *outbox.Failure {
-	return &outbox.Failure{Class: outbox.Misconfigured, Code: code.String(), Err: err}
+func misconfigured(code codes.Code, err error) *dispatch.Failure {
+	return &dispatch.Failure{Class: dispatch.Misconfigured, Code: code.String(), Err: err}
 }

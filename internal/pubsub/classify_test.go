@@ -11,28 +11,28 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
 func TestFailureClassOfEveryCode(t *testing.T) {
 	t.Parallel()
-	want := map[codes.Code]outbox.Class{
-		codes.Canceled:           outbox.Retryable,
-		codes.Unknown:            outbox.Retryable,
-		codes.InvalidArgument:    outbox.Rejected,
-		codes.DeadlineExceeded:   outbox.Retryable,
-		codes.NotFound:           outbox.Misconfigured,
-		codes.AlreadyExists:      outbox.Retryable,
-		codes.PermissionDenied:   outbox.Misconfigured,
-		codes.ResourceExhausted:  outbox.Retryable,
-		codes.FailedPrecondition: outbox.Misconfigured,
-		codes.Aborted:            outbox.Retryable,
-		codes.OutOfRange:         outbox.Retryable,
-		codes.Unimplemented:      outbox.Retryable,
-		codes.Internal:           outbox.Retryable,
-		codes.Unavailable:        outbox.Retryable,
-		codes.DataLoss:           outbox.Retryable,
-		codes.Unauthenticated:    outbox.Misconfigured,
+	want := map[codes.Code]dispatch.Class{
+		codes.Canceled:           dispatch.Retryable,
+		codes.Unknown:            dispatch.Retryable,
+		codes.InvalidArgument:    dispatch.Rejected,
+		codes.DeadlineExceeded:   dispatch.Retryable,
+		codes.NotFound:           dispatch.Misconfigured,
+		codes.AlreadyExists:      dispatch.Retryable,
+		codes.PermissionDenied:   dispatch.Misconfigured,
+		codes.ResourceExhausted:  dispatch.Retryable,
+		codes.FailedPrecondition: dispatch.Misconfigured,
+		codes.Aborted:            dispatch.Retryable,
+		codes.OutOfRange:         dispatch.Retryable,
+		codes.Unimplemented:      dispatch.Retryable,
+		codes.Internal:           dispatch.Retryable,
+		codes.Unavailable:        dispatch.Retryable,
+		codes.DataLoss:           dispatch.Retryable,
+		codes.Unauthenticated:    dispatch.Misconfigured,
 	}
 	require.Len(t, want, int(codes.Unauthenticated), "a code is missing from the table")
 	for code, class := range want {
@@ -60,6 +60,6 @@ func TestFailureWithoutStatus(t *testing.T) {
 	} {
 		f := failure(tc.err)
 		require.Equal(t, tc.code.String(), f.Code)
-		require.Equal(t, outbox.Retryable, f.Class)
+		require.Equal(t, dispatch.Retryable, f.Class)
 	}
 }

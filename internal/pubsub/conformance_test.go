@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/outboxctl/outboxctl/internal/devstack"
-	"github.com/outboxctl/outboxctl/internal/outbox"
-	"github.com/outboxctl/outboxctl/internal/outbox/publishertest"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/dispatch/publishertest"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
@@ -31,11 +31,11 @@ func TestPublisherConformance(t *testing.T) {
 			Publisher:    publisher,
 			Topic:        logical,
 			MissingTopic: "missing",
-			Stored: func() []outbox.Message {
-				var msgs []outbox.Message
+			Stored: func() []dispatch.Message {
+				var msgs []dispatch.Message
 				for _, m := range fake.Stored() {
 					require.Equal(t, topicPath, m.Topic)
-					msgs = append(msgs, outbox.Message{EventID: m.Attributes["event_id"], Data: m.Data, Attributes: m.Attributes})
+					msgs = append(msgs, dispatch.Message{EventID: m.Attributes["event_id"], Data: m.Data, Attributes: m.Attributes})
 				}
 				return msgs
 			},

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/devstack"
-	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
@@ -54,8 +54,8 @@ func start(t *testing.T, cfg pubsub.Config) (*devstack.PubSub, *pubsub.Publisher
 	return fake, client.NewPublisher(testTopics)
 }
 
-func message(id, data string) outbox.Message {
-	return outbox.Message{EventID: id, Data: []byte(data), Attributes: map[string]string{"event_id": id}}
+func message(id, data string) dispatch.Message {
+	return dispatch.Message{EventID: id, Data: []byte(data), Attributes: map[string]string{"event_id": id}}
 }
 
 // storedIDs is the event ids the fake holds, in order.

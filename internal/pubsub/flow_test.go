@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
 func TestFlowBlocks(t *testing.T) {
@@ -67,8 +67,8 @@ func TestNoRequestBeginsInTheLastQuarter(t *testing.T) {
 		require.NoError(t, err)
 		defer release()
 		began := time.Now()
-		results := p.Publish(t.Context(), "domain", []outbox.Message{{EventID: "e1"}})
-		require.ErrorIs(t, results[0].Err, outbox.ErrUnsent)
+		results := p.Publish(t.Context(), "domain", []dispatch.Message{{EventID: "e1"}})
+		require.ErrorIs(t, results[0].Err, dispatch.ErrUnsent)
 		require.Equal(t, 3*time.Second, time.Since(began))
 	})
 }

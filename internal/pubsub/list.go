@@ -10,7 +10,7 @@ import (
 	"google.golang.org/api/iterator"
 	"google.golang.org/grpc/codes"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
 // TopicState is what the broker knows of one physical topic.
@@ -36,7 +36,7 @@ func (c *Client) List(ctx context.Context, plan []PlannedTopic) ([]TopicState, e
 		err := c.describe(ctx, &state)
 		switch {
 		case err == nil:
-		case outbox.ClassOf(err) == outbox.Misconfigured:
+		case dispatch.ClassOf(err) == dispatch.Misconfigured:
 			state.Err = err
 		default:
 			return nil, fmt.Errorf("look up topic %s: %w", t.Name, err)

@@ -10,7 +10,7 @@ import (
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/grpc/codes"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
 // Publisher sends the dispatcher's batches to Pub/Sub, one RPC per request of up
@@ -25,7 +25,7 @@ type Publisher struct {
 	flows map[string]*flow
 }
 
-var _ outbox.Publisher = (*Publisher)(nil)
+var _ dispatch.Publisher = (*Publisher)(nil)
 
 // NewPublisher publishes to the physical topics that stand for the logical ones.
 func (c *Client) NewPublisher(topics map[string]string) *Publisher {
@@ -44,8 +44,8 @@ func (c *Client) NewPublisher(topics map[string]string) *Publisher {
 // A request that was cut off by ctx or by the timeout may still be stored: the
 // cancellation races with the server. Its messages come back as Canceled or
 // DeadlineExceeded and must be treated as perhaps published.
-func (p *Publisher) Publish(ctx context.Context, topic string, msgs []outbox.Message) []outbox.Result {
-	results := make([]outbox.Result, len(msgs))
+func (p *Publisher) Publish(ctx context.Context, topic string, msgs []dispatch.Message) []dispatch.Result {
+	results := make([]dispatch.Result, len(msgs))
 	path, err := p.path(topic)
 	if err != nil {
 		return fill(results, err)
@@ -68,22 +68,22 @@ func (p *Publisher) Publish(ctx context.Context, topic string, msgs []outbox.Mes
 
 // request publishes what fits one request, in several where the broker refused
 // it because of one message. Each begins before the end of begin.
-func (p *Publisher) request(ctx, begin context.Context, path string, msgs []outbox.Message, size int) []outbox.Result {
+func (p *Publisher) request(ctx, begin context.Context, path string, msgs []dispatch.Message, size int) []dispatch.Result {
 	if size > MaxRequestBytes {
-		return fill(make([]outbox.Result, len(msgs)), outbox.NewFailure(codes.InvalidArgument.String(),
+		return fill(make([]dispatch.Result, len(msgs)), dispatch.NewFailure(codes.InvalidArgument.String(),
 			fmt.Errorf("publish request of %d bytes exceeds %d", size, MaxRequestBytes)))
 	}
-	return outbox.Isolate(ctx, msgs, func(ctx context.Context, msgs []outbox.Message) []outbox.Result {
+	return dispatch.Isolate(ctx, msgs, func(ctx context.Context, msgs []dispatch.Message) []dispatch.Result {
 		return p.send(ctx, begin, path, msgs)
 	})
 }
 
 // send is one RPC.
-func (p *Publisher) send(ctx, begin context.Context, path string, msgs []outbox.Message) []outbox.Result {
-	results := make([]outbox.Result, len(msgs))
+func (p *Publisher) send(ctx, begin context.Context, path string, msgs []dispatch.Message) []dispatch.Result {
+	results := make([]dispatch.Result, len(msgs))
 	release, err := p.flows[path].acquire(begin, weight(msgs))
 	if err != nil {
-		return fill(results, outbox.Unsent(err))
+		return fill(results, dispatch.Unsent(err))
 	}
 	defer release()
 	resp, err := p.client.pubsub.TopicAdminClient.Publish(ctx, publishRequest(path, msgs))
@@ -94,7 +94,7 @@ func (p *Publisher) send(ctx, begin context.Context, path string, msgs []outbox.
 	if len(ids) != len(msgs) {
 		// Which message an id belongs to is anybody's guess now. All of them are
 		// sent again rather than one be marked published that is not.
-		return fill(results, outbox.NewFailure(codes.Internal.String(),
+		return fill(results, dispatch.NewFailure(codes.Internal.String(),
 			fmt.Errorf("broker acknowledged %d of %d messages", len(ids), len(msgs))))
 	}
 	for i, id := range ids {
@@ -116,21 +116,21 @@ func (p *Publisher) path(topic string) (string, error) {
 	return p.client.topicPath(physical), nil
 }
 
-func fill(results []outbox.Result, err error) []outbox.Result {
+func fill(results []dispatch.Result, err error) []dispatch.Result {
 	for i := range results {
-		results[i] = outbox.Result{Err: err}
+		results[i] = dispatch.Result{Err: err}
 	}
 	return results
 }
 
-func weight(msgs []outbox.Message) (n int64) {
+func weight(msgs []dispatch.Message) (n int64) {
 	for _, m := range msgs {
 		n += int64(m.Size())
 	}
 	return n
 }
 
-func publishRequest(path string, msgs []outbox.Message) *pubsubpb.PublishRequest {
+func publishRequest(path string, msgs []dispatch.Message) *pubsubpb.PublishRequest {
 	// One allocation for all messages: at a thousand per request it shows.
 	backing := make([]pubsubpb.PubsubMessage, len(msgs))
 	list := make([]*pubsubpb.PubsubMessage, len(msgs))

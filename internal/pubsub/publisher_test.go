@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/outboxctl/outboxctl/internal/devstack"
-	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
@@ -26,8 +26,8 @@ func TestPublishAsksOnce(t *testing.T) {
 			t.Parallel()
 			fake, publisher := start(t, pubsub.Config{})
 			failAll(fake, code.String())
-			results := publisher.Publish(t.Context(), logical, []outbox.Message{message("e1", "{}")})
-			require.Equal(t, code.String(), outbox.CodeOf(results[0].Err))
+			results := publisher.Publish(t.Context(), logical, []dispatch.Message{message("e1", "{}")})
+			require.Equal(t, code.String(), dispatch.CodeOf(results[0].Err))
 			require.Equal(t, 1, fake.Calls()["Publish"])
 		})
 	}
@@ -42,9 +42,9 @@ func TestPublishReplyLost(t *testing.T) {
 		}
 		return devstack.PublishFault{}
 	})
-	msgs := []outbox.Message{message("e1", "{}"), message("e2", "{}")}
+	msgs := []dispatch.Message{message("e1", "{}"), message("e2", "{}")}
 	for _, r := range publisher.Publish(t.Context(), logical, msgs) {
-		require.Equal(t, outbox.Retryable, outbox.ClassOf(r.Err))
+		require.Equal(t, dispatch.Retryable, dispatch.ClassOf(r.Err))
 	}
 	// The error did not mean "not stored". Sending again doubles, and says so.
 	for _, r := range publisher.Publish(t.Context(), logical, msgs) {
@@ -60,11 +60,11 @@ func TestPublishCancelledMayStillLand(t *testing.T) {
 	arrived, release := hold(fake)
 	defer release()
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan []outbox.Result, 1)
-	go func() { done <- publisher.Publish(ctx, logical, []outbox.Message{message("e1", "{}")}) }()
+	done := make(chan []dispatch.Result, 1)
+	go func() { done <- publisher.Publish(ctx, logical, []dispatch.Message{message("e1", "{}")}) }()
 	<-arrived
 	cancel()
-	require.Equal(t, "Canceled", outbox.CodeOf((<-done)[0].Err))
+	require.Equal(t, "Canceled", dispatch.CodeOf((<-done)[0].Err))
 	release()
 	require.Eventually(t, func() bool { return slices.Equal(storedIDs(fake), []string{"e1"}) }, 10*time.Second, time.Millisecond)
 }
@@ -74,16 +74,16 @@ func TestPublishTimeout(t *testing.T) {
 	fake, publisher := start(t, pubsub.Config{PublishTimeout: 50 * time.Millisecond})
 	_, release := hold(fake)
 	defer release()
-	results := publisher.Publish(t.Context(), logical, []outbox.Message{message("e1", "{}")})
-	require.Equal(t, "DeadlineExceeded", outbox.CodeOf(results[0].Err))
-	require.Equal(t, outbox.Retryable, outbox.ClassOf(results[0].Err))
+	results := publisher.Publish(t.Context(), logical, []dispatch.Message{message("e1", "{}")})
+	require.Equal(t, "DeadlineExceeded", dispatch.CodeOf(results[0].Err))
+	require.Equal(t, dispatch.Retryable, dispatch.ClassOf(results[0].Err))
 }
 
 // The largest request the broker takes passes; one byte more is refused here,
 // without asking the broker, and without hurting its neighbours.
 func TestPublishAtTheSizeLimit(t *testing.T) {
 	t.Parallel()
-	sized := func(size int) outbox.Message {
+	sized := func(size int) dispatch.Message {
 		m := message("big", "")
 		req := &pubsubpb.PublishRequest{Topic: topicPath, Messages: []*pubsubpb.PubsubMessage{{Data: make([]byte, size), Attributes: m.Attributes}}}
 		m.Data = make([]byte, size-(proto.Size(req)-size))
@@ -101,7 +101,7 @@ func TestPublishAtTheSizeLimit(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			fake, publisher := start(t, pubsub.Config{})
-			results := publisher.Publish(t.Context(), logical, []outbox.Message{message("before", "{}"), sized(tc.size), message("after", "{}")})
+			results := publisher.Publish(t.Context(), logical, []dispatch.Message{message("before", "{}"), sized(tc.size), message("after", "{}")})
 			require.NoError(t, results[0].Err)
 			require.NoError(t, results[2].Err)
 			ids := storedIDs(fake)
@@ -112,7 +112,7 @@ func TestPublishAtTheSizeLimit(t *testing.T) {
 				require.Equal(t, 3, fake.Calls()["Publish"])
 				return
 			}
-			require.Equal(t, outbox.Rejected, outbox.ClassOf(results[1].Err))
+			require.Equal(t, dispatch.Rejected, dispatch.ClassOf(results[1].Err))
 			require.Equal(t, []string{"after", "before"}, ids)
 			require.Equal(t, 2, fake.Calls()["Publish"], "no request for what cannot be sent")
 		})
@@ -125,14 +125,14 @@ func TestPublishWaitsForRoom(t *testing.T) {
 	fake, publisher := start(t, pubsub.Config{Concurrency: 1})
 	arrived, release := hold(fake)
 	defer release()
-	first := make(chan []outbox.Result, 1)
-	go func() { first <- publisher.Publish(t.Context(), logical, []outbox.Message{message("e1", "{}")}) }()
+	first := make(chan []dispatch.Result, 1)
+	go func() { first <- publisher.Publish(t.Context(), logical, []dispatch.Message{message("e1", "{}")}) }()
 	<-arrived
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	results := publisher.Publish(ctx, logical, []outbox.Message{message("e2", "{}")})
-	require.Equal(t, "DeadlineExceeded", outbox.CodeOf(results[0].Err))
-	require.ErrorIs(t, results[0].Err, outbox.ErrUnsent)
+	results := publisher.Publish(ctx, logical, []dispatch.Message{message("e2", "{}")})
+	require.Equal(t, "DeadlineExceeded", dispatch.CodeOf(results[0].Err))
+	require.ErrorIs(t, results[0].Err, dispatch.ErrUnsent)
 	require.Equal(t, 1, fake.Calls()["Publish"], "the second request was sent without room")
 	release()
 	require.NoError(t, (<-first)[0].Err)
@@ -141,12 +141,12 @@ func TestPublishWaitsForRoom(t *testing.T) {
 func TestPublishAcrossAnOutage(t *testing.T) {
 	t.Parallel()
 	fake, publisher := start(t, pubsub.Config{})
-	msgs := []outbox.Message{message("e1", "{}")}
+	msgs := []dispatch.Message{message("e1", "{}")}
 	require.NoError(t, publisher.Publish(t.Context(), logical, msgs)[0].Err)
 	fake.Disconnect()
 	err := publisher.Publish(t.Context(), logical, msgs)[0].Err
-	require.Equal(t, "Unavailable", outbox.CodeOf(err))
-	require.Equal(t, outbox.Retryable, outbox.ClassOf(publisher.Ready(t.Context(), logical)))
+	require.Equal(t, "Unavailable", dispatch.CodeOf(err))
+	require.Equal(t, dispatch.Retryable, dispatch.ClassOf(publisher.Ready(t.Context(), logical)))
 	require.NoError(t, fake.Reconnect())
 	require.Eventually(t, func() bool {
 		return publisher.Publish(t.Context(), logical, msgs)[0].Err == nil
@@ -158,7 +158,7 @@ func TestPublishAcrossAnOutage(t *testing.T) {
 func TestReadyAfterAnOutageSpeaksForThePublishes(t *testing.T) {
 	t.Parallel()
 	fake, publisher := start(t, pubsub.Config{})
-	msgs := []outbox.Message{message("e1", "{}")}
+	msgs := []dispatch.Message{message("e1", "{}")}
 	fake.Disconnect()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -179,8 +179,8 @@ func TestPublishToAnImpossibleName(t *testing.T) {
 	t.Parallel()
 	fake := startFake(t)
 	publisher := connect(t, fake, pubsub.Config{}).NewPublisher(map[string]string{logical: "no blanks allowed"})
-	require.Equal(t, outbox.Misconfigured, outbox.ClassOf(publisher.Publish(t.Context(), logical, []outbox.Message{message("e1", "{}")})[0].Err))
-	require.Equal(t, outbox.Misconfigured, outbox.ClassOf(publisher.Ready(t.Context(), logical)))
-	require.Equal(t, outbox.Misconfigured, outbox.ClassOf(publisher.Ready(t.Context(), "unheard-of")))
+	require.Equal(t, dispatch.Misconfigured, dispatch.ClassOf(publisher.Publish(t.Context(), logical, []dispatch.Message{message("e1", "{}")})[0].Err))
+	require.Equal(t, dispatch.Misconfigured, dispatch.ClassOf(publisher.Ready(t.Context(), logical)))
+	require.Equal(t, dispatch.Misconfigured, dispatch.ClassOf(publisher.Ready(t.Context(), "unheard-of")))
 	require.Empty(t, fake.Calls())
 }

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
@@ -20,12 +20,12 @@ func TestReadyTellsCodesApart(t *testing.T) {
 	t.Parallel()
 	fake, publisher := start(t, pubsub.Config{})
 	require.NoError(t, publisher.Ready(t.Context(), logical))
-	for code, class := range map[codes.Code]outbox.Class{
-		codes.NotFound:         outbox.Misconfigured,
-		codes.PermissionDenied: outbox.Misconfigured,
-		codes.Unauthenticated:  outbox.Misconfigured,
-		codes.Unavailable:      outbox.Retryable,
-		codes.Internal:         outbox.Retryable,
+	for code, class := range map[codes.Code]dispatch.Class{
+		codes.NotFound:         dispatch.Misconfigured,
+		codes.PermissionDenied: dispatch.Misconfigured,
+		codes.Unauthenticated:  dispatch.Misconfigured,
+		codes.Unavailable:      dispatch.Retryable,
+		codes.Internal:         dispatch.Retryable,
 	} {
 		before := fake.Calls()["GetTopic"]
 		fake.OnCall(func(_ context.Context, method string) error {
@@ -36,8 +36,8 @@ func TestReadyTellsCodesApart(t *testing.T) {
 		})
 		err := publisher.Ready(t.Context(), logical)
 		require.Error(t, err, code)
-		require.Equal(t, class, outbox.ClassOf(err), code)
-		require.Equal(t, code.String(), outbox.CodeOf(err))
+		require.Equal(t, class, dispatch.ClassOf(err), code)
+		require.Equal(t, code.String(), dispatch.CodeOf(err))
 		require.Equal(t, before+1, fake.Calls()["GetTopic"], "a probe is one request")
 	}
 }
@@ -49,13 +49,13 @@ func TestReadyWithThePublisherRoleOnly(t *testing.T) {
 		name    string
 		allowed []string
 		err     error
-		class   outbox.Class
+		class   dispatch.Class
 		ready   bool
 	}{
 		{name: "may publish", allowed: []string{"pubsub.topics.publish"}, ready: true},
-		{name: "may not publish", class: outbox.Misconfigured},
-		{name: "no such topic", err: status.Error(codes.NotFound, "no topic"), class: outbox.Misconfigured},
-		{name: "away", err: status.Error(codes.Unavailable, "away"), class: outbox.Retryable},
+		{name: "may not publish", class: dispatch.Misconfigured},
+		{name: "no such topic", err: status.Error(codes.NotFound, "no topic"), class: dispatch.Misconfigured},
+		{name: "away", err: status.Error(codes.Unavailable, "away"), class: dispatch.Retryable},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -69,7 +69,7 @@ func TestReadyWithThePublisherRoleOnly(t *testing.T) {
 				return
 			}
 			require.Error(t, err)
-			require.Equal(t, tc.class, outbox.ClassOf(err))
+			require.Equal(t, tc.class, dispatch.ClassOf(err))
 		})
 	}
 }

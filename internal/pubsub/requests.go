@@ -4,6 +4,7 @@ import (
 	"iter"
 	"math/bits"
 
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -27,7 +28,7 @@ type span struct {
 }
 
 // requests cuts msgs into as few requests as the limits allow, in order.
-func requests(path string, msgs []outbox.Message) iter.Seq[span] {
+func requests(path string, msgs []dispatch.Message) iter.Seq[span] {
 	return func(yield func(span) bool) {
 		base := fieldSize(len(path))
 		part := span{bytes: base}

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
 const testPath = "projects/p/topics/pf-domain-events"
@@ -21,7 +21,7 @@ func TestRequestSizeIsTheEncodedSize(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		lengths := rapid.SampledFrom([]int{0, 1, 2, 126, 127, 128, 1024, 16383, 16384, 70000})
-		msgs := make([]outbox.Message, rapid.IntRange(1, 5).Draw(t, "messages"))
+		msgs := make([]dispatch.Message, rapid.IntRange(1, 5).Draw(t, "messages"))
 		for i := range msgs {
 			msgs[i].Data = make([]byte, lengths.Draw(t, "data"))
 			msgs[i].Attributes = map[string]string{}
@@ -40,7 +40,7 @@ func TestRequestsCoverEveryMessageOnce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		large := make([]byte, preferredRequestBytes+1)
-		msgs := make([]outbox.Message, rapid.IntRange(0, 2*MaxRequestMessages+1).Draw(t, "messages"))
+		msgs := make([]dispatch.Message, rapid.IntRange(0, 2*MaxRequestMessages+1).Draw(t, "messages"))
 		for range rapid.IntRange(0, 4).Draw(t, "large") {
 			if len(msgs) > 0 {
 				msgs[rapid.IntRange(0, len(msgs)-1).Draw(t, "at")].Data = large[:rapid.IntRange(0, len(large)).Draw(t, "size")]

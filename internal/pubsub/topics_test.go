@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/devstack"
-	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
@@ -31,11 +31,11 @@ func TestATopicThatHangsLeavesRoomForTheOthers(t *testing.T) {
 	})
 	publisher := client.NewPublisher(topics)
 	ctx, giveUp := context.WithCancel(t.Context())
-	stuck := make(chan []outbox.Result, 1)
-	go func() { stuck <- publisher.Publish(ctx, "domain", []outbox.Message{message("1", "{}")}) }()
+	stuck := make(chan []dispatch.Result, 1)
+	go func() { stuck <- publisher.Publish(ctx, "domain", []dispatch.Message{message("1", "{}")}) }()
 	<-hanging
 
-	results := publisher.Publish(t.Context(), "billing", []outbox.Message{message("2", "{}")})
+	results := publisher.Publish(t.Context(), "billing", []dispatch.Message{message("2", "{}")})
 	require.Len(t, results, 1)
 	require.NoError(t, results[0].Err)
 	giveUp()

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
@@ -28,7 +28,7 @@ type Log struct {
 func NewLog(log zerolog.Logger) *Log { return &Log{log: log, said: map[string]time.Time{}} }
 
 // Claimed implements outbox.Observer.
-func (l *Log) Claimed(r outbox.ClaimReport) {
+func (l *Log) Claimed(r dispatch.ClaimReport) {
 	if r.Err != nil {
 		l.Trouble("claim", r.Err)
 		return
@@ -37,7 +37,7 @@ func (l *Log) Claimed(r outbox.ClaimReport) {
 }
 
 // Published implements outbox.Observer.
-func (l *Log) Published(_ string, took time.Duration, attempts []outbox.Attempt) {
+func (l *Log) Published(_ string, took time.Duration, attempts []dispatch.Attempt) {
 	for i := range attempts {
 		a := &attempts[i]
 		if !l.enabled(level(a.Outcome)) {
@@ -49,28 +49,28 @@ func (l *Log) Published(_ string, took time.Duration, attempts []outbox.Attempt)
 		if a.Err != nil {
 			event = event.Str("error", clean(a.Err))
 		}
-		var answer *outbox.Failure
+		var answer *dispatch.Failure
 		if errors.As(a.Err, &answer) {
 			event = event.Str("code", answer.Code)
 		}
 		switch a.Outcome {
-		case outbox.OutcomeDelivered:
+		case dispatch.OutcomeDelivered:
 			event.Dur("took", took).Msg("delivered")
-		case outbox.OutcomeFailed:
+		case dispatch.OutcomeFailed:
 			event.Dur("retry_in", a.Delay).Msg("delivery failed")
-		case outbox.OutcomeDead:
+		case dispatch.OutcomeDead:
 			event.Str("reason", string(a.Reason)).Msg("event is dead")
-		case outbox.OutcomeReleased:
+		case dispatch.OutcomeReleased:
 			event.Msg("released, without losing an attempt")
 		}
 	}
 }
 
-func level(o outbox.Outcome) zerolog.Level {
+func level(o dispatch.Outcome) zerolog.Level {
 	switch o {
-	case outbox.OutcomeFailed:
+	case dispatch.OutcomeFailed:
 		return zerolog.WarnLevel
-	case outbox.OutcomeDead:
+	case dispatch.OutcomeDead:
 		return zerolog.ErrorLevel
 	default:
 		return zerolog.DebugLevel
@@ -80,7 +80,7 @@ func level(o outbox.Outcome) zerolog.Level {
 func (l *Log) enabled(level zerolog.Level) bool { return level >= l.log.GetLevel() }
 
 // Settled implements outbox.Observer.
-func (l *Log) Settled(r outbox.SettleReport) {
+func (l *Log) Settled(r dispatch.SettleReport) {
 	switch {
 	case r.Err != nil:
 		l.Trouble("settle", r.Err)
@@ -93,20 +93,20 @@ func (l *Log) Settled(r outbox.SettleReport) {
 }
 
 // TopicChanged implements outbox.Observer.
-func (l *Log) TopicChanged(s outbox.TopicStatus) {
+func (l *Log) TopicChanged(s dispatch.TopicStatus) {
 	event := l.log.Warn()
 	message := "topic is open: the broker does not answer, claims of this topic stop"
 	switch s.State {
-	case outbox.TopicMisconfigured:
+	case dispatch.TopicMisconfigured:
 		event = l.log.Error()
 		message = "topic is paused: the broker refuses it, its events keep their attempts"
-	case outbox.TopicHalfOpen:
+	case dispatch.TopicHalfOpen:
 		event, message = l.log.Info(), "topic answers again: one event is on trial"
-	case outbox.TopicClosed:
+	case dispatch.TopicClosed:
 		event, message = l.log.Info(), "topic is closed: events flow again"
 	}
 	event = event.Str("topic", s.Topic).Str("state", string(s.State))
-	if s.Error != "" && s.State != outbox.TopicHalfOpen {
+	if s.Error != "" && s.State != dispatch.TopicHalfOpen {
 		event = event.Str("code", s.Code).Str("error", safetext.Line(s.Error))
 	}
 	event.Msg(message)

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -72,7 +73,7 @@ func NewMetrics(r prometheus.Registerer, topics []string) *Metrics {
 		m.released.WithLabelValues(topic)
 		m.publish.WithLabelValues(topic)
 		m.latency.WithLabelValues(topic)
-		m.TopicChanged(outbox.TopicStatus{Topic: topic, State: outbox.TopicClosed})
+		m.TopicChanged(dispatch.TopicStatus{Topic: topic, State: dispatch.TopicClosed})
 	}
 	for _, reason := range reasons() {
 		m.dead.WithLabelValues(string(reason))
@@ -87,12 +88,12 @@ func reasons() []outbox.DeadReason {
 	}
 }
 
-func states() []outbox.TopicState {
-	return []outbox.TopicState{outbox.TopicClosed, outbox.TopicHalfOpen, outbox.TopicOpen, outbox.TopicMisconfigured}
+func states() []dispatch.TopicState {
+	return []dispatch.TopicState{dispatch.TopicClosed, dispatch.TopicHalfOpen, dispatch.TopicOpen, dispatch.TopicMisconfigured}
 }
 
 // Claimed implements outbox.Observer.
-func (m *Metrics) Claimed(r outbox.ClaimReport) {
+func (m *Metrics) Claimed(r dispatch.ClaimReport) {
 	m.claim.WithLabelValues(result(r.Err)).Observe(r.Took.Seconds())
 	m.claimRows.Add(float64(r.Rows))
 	if r.Sweep {
@@ -101,7 +102,7 @@ func (m *Metrics) Claimed(r outbox.ClaimReport) {
 }
 
 // Published implements outbox.Observer.
-func (m *Metrics) Published(topic string, took time.Duration, attempts []outbox.Attempt) {
+func (m *Metrics) Published(topic string, took time.Duration, attempts []dispatch.Attempt) {
 	if topic != "" {
 		m.publish.WithLabelValues(topic).Observe(took.Seconds())
 	}
@@ -110,14 +111,14 @@ func (m *Metrics) Published(topic string, took time.Duration, attempts []outbox.
 	for i := range attempts {
 		a := &attempts[i]
 		switch a.Outcome {
-		case outbox.OutcomeDelivered:
+		case dispatch.OutcomeDelivered:
 			delivered++
 			latency.Observe(max(now.Sub(a.Row.CreatedAt), 0).Seconds())
-		case outbox.OutcomeFailed:
-			m.failed.WithLabelValues(topic, outbox.CodeOf(a.Err)).Inc()
-		case outbox.OutcomeDead:
+		case dispatch.OutcomeFailed:
+			m.failed.WithLabelValues(topic, dispatch.CodeOf(a.Err)).Inc()
+		case dispatch.OutcomeDead:
 			m.dead.WithLabelValues(string(a.Reason)).Inc()
-		case outbox.OutcomeReleased:
+		case dispatch.OutcomeReleased:
 			m.released.WithLabelValues(topic).Inc()
 		}
 	}
@@ -127,13 +128,13 @@ func (m *Metrics) Published(topic string, took time.Duration, attempts []outbox.
 }
 
 // Settled implements outbox.Observer.
-func (m *Metrics) Settled(r outbox.SettleReport) {
+func (m *Metrics) Settled(r dispatch.SettleReport) {
 	m.settle.WithLabelValues(result(r.Err)).Observe(r.Took.Seconds())
 	m.leaseLost.Add(float64(r.Lost))
 }
 
 // TopicChanged implements outbox.Observer.
-func (m *Metrics) TopicChanged(s outbox.TopicStatus) {
+func (m *Metrics) TopicChanged(s dispatch.TopicStatus) {
 	for _, state := range states() {
 		value := 0.0
 		if state == s.State {

@@ -15,25 +15,26 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/telemetry"
 )
 
-func row() *outbox.Claimed {
-	return &outbox.Claimed{
-		Key: outbox.Key{ID: "e1"}, EventType: "order_created", AggregateType: "checkout_group", AggregateID: "a1",
+func row() *dispatch.Claimed {
+	return &dispatch.Claimed{
+		Key: dispatch.Key{ID: "e1"}, EventType: "order_created", AggregateType: "checkout_group", AggregateID: "a1",
 		Payload: []byte(`{"secret":"payload"}`), CreatedAt: time.Now().Add(-time.Second),
 	}
 }
 
 // attempts is one of each outcome.
-func attempts() []outbox.Attempt {
-	away := outbox.NewFailure("Unavailable", errors.New("dial postgres://u:hunter2@h/db: \x1b[31mrefused"))
-	return []outbox.Attempt{
-		{Row: row(), Topic: "domain", Outcome: outbox.OutcomeDelivered, Number: 1},
-		{Row: row(), Topic: "domain", Outcome: outbox.OutcomeFailed, Number: 2, Delay: time.Second, Err: away},
-		{Row: row(), Topic: "domain", Outcome: outbox.OutcomeDead, Number: 10, Reason: outbox.ReasonMaxAttempts, Err: away},
-		{Row: row(), Topic: "domain", Outcome: outbox.OutcomeReleased, Number: 1, Err: outbox.NewFailure("NotFound", errors.New("no topic"))},
+func attempts() []dispatch.Attempt {
+	away := dispatch.NewFailure("Unavailable", errors.New("dial postgres://u:hunter2@h/db: \x1b[31mrefused"))
+	return []dispatch.Attempt{
+		{Row: row(), Topic: "domain", Outcome: dispatch.OutcomeDelivered, Number: 1},
+		{Row: row(), Topic: "domain", Outcome: dispatch.OutcomeFailed, Number: 2, Delay: time.Second, Err: away},
+		{Row: row(), Topic: "domain", Outcome: dispatch.OutcomeDead, Number: 10, Reason: outbox.ReasonMaxAttempts, Err: away},
+		{Row: row(), Topic: "domain", Outcome: dispatch.OutcomeReleased, Number: 1, Err: dispatch.NewFailure("NotFound", errors.New("no topic"))},
 	}
 }
 
@@ -41,10 +42,10 @@ func TestMetricsCountEveryOutcome(t *testing.T) {
 	t.Parallel()
 	r := prometheus.NewRegistry()
 	m := telemetry.NewMetrics(r, []string{"domain", "billing"})
-	m.Claimed(outbox.ClaimReport{Rows: 4, Sweep: true, Took: time.Millisecond})
+	m.Claimed(dispatch.ClaimReport{Rows: 4, Sweep: true, Took: time.Millisecond})
 	m.Published("domain", time.Millisecond, attempts())
-	m.Settled(outbox.SettleReport{Rows: 4, Lost: 3})
-	m.TopicChanged(outbox.TopicStatus{Topic: "domain", State: outbox.TopicOpen})
+	m.Settled(dispatch.SettleReport{Rows: 4, Lost: 3})
+	m.TopicChanged(dispatch.TopicStatus{Topic: "domain", State: dispatch.TopicOpen})
 	m.Trouble("listen", errors.New("no"))
 	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(`
 # HELP outbox_breaker_state 1 for the state a topic is in: closed, half-open, open or misconfigured.
@@ -121,7 +122,7 @@ func TestLogTellsTheSameTroubleOnce(t *testing.T) {
 		var out bytes.Buffer
 		l := telemetry.NewLog(zerolog.New(&out).Level(zerolog.InfoLevel))
 		for range 100 {
-			l.Claimed(outbox.ClaimReport{Err: errors.New("connection refused")})
+			l.Claimed(dispatch.ClaimReport{Err: errors.New("connection refused")})
 			<-time.After(300 * time.Millisecond)
 		}
 		require.Equal(t, 3, strings.Count(out.String(), "cannot claim"), "thirty seconds, three lines")

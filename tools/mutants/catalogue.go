@@ -22,7 +22,7 @@ func catalogue() []mutant {
 	return []mutant{
 		{
 			name: "settle-before-publish",
-			edits: []edit{{"internal/outbox/group.go", `	failpoint.Hit(failpoint.Sending)
+			edits: []edit{{"internal/dispatch/group.go", `	failpoint.Hit(failpoint.Sending)
 	ctx, cancel := context.WithTimeout(abandon, d.cfg.PublishTimeout)
 `, `	ctx, cancel := context.WithTimeout(abandon, d.cfg.PublishTimeout)
 	early := Verdicts{Delivered: column(g.rows, func(r *Claimed) Delivered { return Delivered{r.Key, "early"} })}
@@ -33,30 +33,30 @@ func catalogue() []mutant {
 		},
 		{
 			name: "settle-without-fence",
-			edits: []edit{{"internal/outbox/queries_dispatch.go", `   AND CASE WHEN e.locked_by = $1::text::uuid AND e.locked_until = v.until
+			edits: []edit{{"internal/dispatch/queries_dispatch.go", `   AND CASE WHEN e.locked_by = $1::text::uuid AND e.locked_until = v.until
              AND e.published_at IS NULL AND e.dead_at IS NULL THEN true ELSE false END`,
 				`   AND ($1::text IS NOT NULL OR v.until IS NOT NULL)`}},
 			faults: "publisher.stop", breaks: []string{"I10"},
 		},
 		{
 			name: "expired-lease-never-reclaimed",
-			edits: []edit{{"internal/outbox/queries_dispatch.go", `   AND (locked_until IS NULL OR locked_until <= now())`,
+			edits: []edit{{"internal/dispatch/queries_dispatch.go", `   AND (locked_until IS NULL OR locked_until <= now())`,
 				`   AND locked_until IS NULL`}},
 			faults: "publisher.kill,publisher.crash:publish.claimed", breaks: []string{"I9"},
 		},
 		{
 			name: "lease-by-the-applications-clock",
 			edits: []edit{
-				{"internal/outbox/queries_dispatch.go", `locked_until  = now() + $9::bigint * interval '1 millisecond'`,
+				{"internal/dispatch/queries_dispatch.go", `locked_until  = now() + $9::bigint * interval '1 millisecond'`,
 					`locked_until  = to_timestamp($9::bigint / 1000.0)`},
-				{"internal/outbox/store_sql.go", `p.Lease.Milliseconds())`, `time.Now().Add(p.Lease).UnixMilli())`},
+				{"internal/dispatch/store_sql.go", `p.Lease.Milliseconds())`, `time.Now().Add(p.Lease).UnixMilli())`},
 			},
 			// The seed's database lives ten minutes in the past: a lease outlives its publisher by that much.
 			faults: "publisher.kill,publisher.crash:publish.claimed", breaks: []string{"I9", "I10", "I12"},
 		},
 		{
 			name: "last-id-cursor",
-			edits: []edit{{"internal/outbox/cursor.go", `	if force || c.low == 0 || !c.rewound.IsZero() || !now.Before(c.nextSweep) {`,
+			edits: []edit{{"internal/dispatch/cursor.go", `	if force || c.low == 0 || !c.rewound.IsZero() || !now.Before(c.nextSweep) {`,
 				`	if c.low == 0 {`}},
 			breaks: []string{"I9"},
 		},
@@ -97,7 +97,7 @@ func catalogue() []mutant {
 		{
 			name: "dead-letter-in-a-transaction-of-its-own",
 			edits: []edit{
-				{"internal/outbox/store_sql.go", `	b := newBatch()
+				{"internal/dispatch/store_sql.go", `	b := newBatch()
 	var n Settled
 `, `	if len(v.Dead) > 0 {
 		ids, until := keys(v.Dead, func(d Dead) Key { return d.Key })
@@ -111,30 +111,30 @@ func catalogue() []mutant {
 	b := newBatch()
 	var n Settled
 `},
-				{"internal/outbox/queries_dispatch.go", `// releasedSQL gives back`, `const markDeadSQL = ` + "`" + `
+				{"internal/dispatch/queries_dispatch.go", `// releasedSQL gives back`, `const markDeadSQL = ` + "`" + `
 WITH marked AS (
     UPDATE outbox_events AS e SET dead_at = now(), last_error = 'dead'
       FROM unnest($2::text[]::uuid[], $3::timestamptz[]) AS v (id, until) WHERE ` + "` + fence + `" + ` RETURNING e.id)
 SELECT count(*) FROM marked` + "`" + `
 
 // releasedSQL gives back`},
-				{"internal/outbox/queries_dispatch.go", `             AND e.published_at IS NULL AND e.dead_at IS NULL THEN true ELSE false END`,
+				{"internal/dispatch/queries_dispatch.go", `             AND e.published_at IS NULL AND e.dead_at IS NULL THEN true ELSE false END`,
 					`             AND e.published_at IS NULL THEN true ELSE false END`},
 			},
 			faults: "publisher.crash:settle.burying", breaks: []string{"I7"},
 		},
 		{
 			name: "payload-marshalled-again",
-			edits: []edit{{"internal/outbox/validate.go", `		EventID: row.ID, Data: row.Payload,
+			edits: []edit{{"internal/dispatch/validate.go", `		EventID: row.ID, Data: row.Payload,
 `, `		EventID: row.ID, Data: again(row.Payload),
-`}, {"internal/outbox/validate.go", `// storedError is an error's text`, `func again(payload []byte) []byte {
+`}, {"internal/dispatch/validate.go", `// storedError is an error's text`, `func again(payload []byte) []byte {
 	var v any
 	_ = json.Unmarshal(payload, &v)
 	text, _ := json.Marshal(v)
 	return text
 }
 
-// storedError is an error's text`}, {"internal/outbox/validate.go", `import (
+// storedError is an error's text`}, {"internal/dispatch/validate.go", `import (
 	"errors"
 `, `import (
 	"encoding/json"
@@ -161,10 +161,10 @@ SELECT count(*) FROM marked` + "`" + `
 		{
 			name: "outage-burns-attempts",
 			edits: []edit{
-				{"internal/outbox/group.go", `		d.tripped(br, br.trip(generation, now, j.chargedTo, j.outage))
+				{"internal/dispatch/group.go", `		d.tripped(br, br.trip(generation, now, j.chargedTo, j.outage))
 	} else if`, `		_ = generation
 	} else if`},
-				{"internal/outbox/group.go", `	if !anyFailedBefore(g.rows) {
+				{"internal/dispatch/group.go", `	if !anyFailedBefore(g.rows) {
 		return nil
 	}
 	entered`, `	if true {
@@ -185,7 +185,7 @@ SELECT count(*) FROM marked` + "`" + `
 		},
 		{
 			name: "lease-released-while-the-publish-may-land",
-			edits: []edit{{"internal/outbox/group.go", `		case errors.Is(r.Err, ErrUnsent):
+			edits: []edit{{"internal/dispatch/group.go", `		case errors.Is(r.Err, ErrUnsent):
 			v.Released`, `		default:
 			v.Released`}},
 			faults: "publisher.term", breaks: []string{"I12"},

@@ -1,0 +1,160 @@
+package dispatch
+
+import (
+	"sync"
+	"time"
+)
+
+// TopicState says whether a topic is published to.
+type TopicState string
+
+// The states of a topic.
+const (
+	// TopicClosed: rows flow. (A closed breaker conducts.)
+	TopicClosed TopicState = "closed"
+	// TopicHalfOpen: the broker answers again and one row is on trial.
+	TopicHalfOpen TopicState = "half-open"
+	// TopicOpen: the broker is away. Nothing of this topic is claimed.
+	TopicOpen TopicState = "open"
+	// TopicMisconfigured: the broker is there and refuses the topic: missing,
+	// forbidden, wrong state. Nothing of it is claimed until that is mended.
+	TopicMisconfigured TopicState = "misconfigured"
+)
+
+// TopicStatus is a topic's state, since when, and why.
+type TopicStatus struct {
+	Topic string
+	State TopicState
+	Since time.Time
+	// Code and Error are the last failure's; empty while the state is closed.
+	Code  string
+	Error string
+	// Probes counts readiness requests since the topic was last closed.
+	Probes int
+}
+
+// breaker keeps one topic's state. A failure of everything that was asked of
+// the topic opens it; from then on only reviver moves it, so that there is one
+// writer per episode.
+type breaker struct {
+	topic string
+	types []string
+	// asking is held by the one group that asks the broker for all of them.
+	asking chan struct{}
+
+	mu     sync.Mutex
+	status TopicStatus
+	// generation changes with every opening: the verdict of a request that
+	// was sent before cannot close or reopen what came after.
+	generation int
+	// lastOK is when the last thing that the broker accepted on this topic was
+	// sent.
+	lastOK time.Time
+	// trialAfter is the seq behind which the next trial looks first. It starts
+	// at the largest seq that lost an attempt and moves on with every trial, so
+	// that an outage in which the probe succeeds and publishing does not burns
+	// one attempt of many rows and not every attempt of one.
+	trialAfter int64
+}
+
+func newBreaker(topic string, types []string) *breaker {
+	return &breaker{
+		topic: topic, types: types, asking: make(chan struct{}, 1),
+		status: TopicStatus{Topic: topic, State: TopicClosed, Since: time.Now()},
+	}
+}
+
+func (b *breaker) snapshot() TopicStatus {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.status
+}
+
+func (b *breaker) closed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.status.State == TopicClosed
+}
+
+// begin returns the generation a request belongs to.
+func (b *breaker) begin() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.generation
+}
+
+// quiet says whether the broker has accepted nothing for a while.
+func (b *breaker) quiet(now time.Time, while time.Duration) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return now.Sub(b.lastOK) > while
+}
+
+// ok records that the broker accepted something, or said it would, that was
+// sent then.
+func (b *breaker) ok(sent time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if sent.After(b.lastOK) {
+		b.lastOK = sent
+	}
+}
+
+// trip records that everything asked of the topic failed with err. It says
+// whether this opened the topic, in which case the caller starts a reviver.
+func (b *breaker) trip(generation int, now time.Time, chargedTo int64, err error) (opened bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if generation != b.generation || b.status.State != TopicClosed {
+		return false
+	}
+	b.generation++
+	b.trialAfter = chargedTo
+	b.setLocked(stateFor(err), now, err)
+	return true
+}
+
+// move sets the state of a topic that is not closed.
+func (b *breaker) move(state TopicState, now time.Time, err error) TopicStatus {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.setLocked(state, now, err)
+	return b.status
+}
+
+func (b *breaker) probed() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.status.Probes++
+}
+
+func (b *breaker) trialStart() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.trialAfter
+}
+
+func (b *breaker) tried(seq int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.trialAfter = seq
+}
+
+func (b *breaker) setLocked(state TopicState, now time.Time, err error) {
+	if b.status.State != state {
+		b.status.State, b.status.Since = state, now
+	}
+	if err != nil {
+		b.status.Code, b.status.Error = CodeOf(err), storedError(err)
+	}
+	if state == TopicClosed {
+		b.status = TopicStatus{Topic: b.topic, State: TopicClosed, Since: b.status.Since}
+	}
+}
+
+func stateFor(err error) TopicState {
+	if ClassOf(err) == Misconfigured {
+		return TopicMisconfigured
+	}
+	return TopicOpen
+}

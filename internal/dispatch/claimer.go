@@ -1,0 +1,116 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/failpoint"
+)
+
+// runResult is what one turn of the loop did.
+type runResult struct {
+	rows int
+	// more says that the claim was cut short by its limits.
+	more  bool
+	swept bool
+	err   error
+}
+
+// runOnce waits for room, claims once and sends what it got on its way.
+func (d *Dispatcher) runOnce(ctx context.Context, sweep bool) runResult {
+	got, err := d.flight.reserve(ctx, d.sizer.limit())
+	if err != nil {
+		return runResult{} // only the end of ctx does this
+	}
+	after, sweep := d.cursor.next(time.Now(), sweep)
+	p := ClaimParams{
+		AfterSeq: after, Limit: got.rows, MaxBytes: got.bytes, Lease: d.cfg.Lease,
+		Except: d.board.except(d.flight.crowded),
+	}
+	started := time.Now()
+	rows, err := d.claim(p, sweep)
+	d.flight.land(got, rows)
+	if err != nil {
+		return runResult{err: err}
+	}
+	d.sizer.done(got.rows, len(rows))
+	d.launch(ctx, started, rows)
+	return runResult{rows: len(rows), more: p.cutShort(rows), swept: sweep}
+}
+
+// claim leases rows. It is not cancelled with the loop: a claim that commits
+// while nobody listens any more would strand its rows until the lease ends.
+func (d *Dispatcher) claim(p ClaimParams, sweep bool) ([]Claimed, error) {
+	ctx, cancel := context.WithTimeout(d.abandon, claimTimeout)
+	defer cancel()
+	started := time.Now()
+	rows, err := d.store.Claim(ctx, p)
+	now := time.Now()
+	d.lastClaim.Store(&err)
+	d.observe.Claimed(ClaimReport{Rows: len(rows), Sweep: sweep, Took: now.Sub(started), Err: err})
+	if len(rows) > 0 {
+		failpoint.Hit(failpoint.Claimed)
+	}
+	if n := endangered(rows, d.cfg.MaxAttempts); n > 0 {
+		// Should the row that kills be among them, it is back one lease from now.
+		d.flight.narrow(n, now.Add(2*d.cfg.Lease))
+	}
+	if err == nil && p.Only == nil {
+		d.cursor.done(now, sweep, p.cutShort(rows), rows, now.Sub(started))
+	}
+	return rows, err
+}
+
+// endangered is how far beyond half of its attempts the worst off of those rows
+// is whose holder has just died.
+func endangered(rows []Claimed, maxAttempts int) (worst int) {
+	for i := range rows {
+		if r := &rows[i]; r.Expired {
+			worst = max(worst, r.AttemptCount-attemptLimit(r, maxAttempts)/2)
+		}
+	}
+	return worst
+}
+
+// launch sends rows claimed at started on their way, or, when the dispatcher is
+// stopping, gives them back untouched.
+func (d *Dispatcher) launch(ctx context.Context, started time.Time, rows []Claimed) {
+	if len(rows) == 0 {
+		return
+	}
+	groups := split(d.catalogue, d.cfg.MaxAttempts, rows)
+	for _, g := range groups {
+		g.claimed = started
+		d.flight.start(g)
+		d.groups.begin()
+	}
+	for _, g := range groups {
+		if ctx.Err() != nil {
+			d.release(g)
+			continue
+		}
+		go func() {
+			d.cfg.turn("send " + g.name())
+			_ = d.send(d.abandon, g) // the breaker has seen the error
+		}()
+	}
+}
+
+// release gives back rows that were never handed to the broker.
+func (d *Dispatcher) release(g *group) {
+	d.cursor.rewind(time.Now()) // they are behind the hint now
+	d.settleGroup(g, Verdicts{Released: column(g.rows, func(r *Claimed) Key { return r.Key })})
+}
+
+// cutShort says whether the claim ended at one of its limits, so that there
+// may be more.
+func (p ClaimParams) cutShort(rows []Claimed) bool {
+	return len(rows) >= p.Limit || payloadBytes(rows) >= p.MaxBytes
+}
+
+func payloadBytes(rows []Claimed) (n int64) {
+	for i := range rows {
+		n += int64(len(rows[i].Payload))
+	}
+	return n
+}

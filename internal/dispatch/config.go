@@ -1,0 +1,144 @@
+package dispatch
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Defaults of Config.
+const (
+	DefaultBatchSize      = 50
+	DefaultPollInterval   = 500 * time.Millisecond
+	DefaultMaxAttempts    = 10
+	DefaultLease          = 30 * time.Second
+	DefaultPublishTimeout = 10 * time.Second
+	// DefaultSettleTimeout is shorter where the lease leaves less.
+	DefaultSettleTimeout    = 5 * time.Second
+	DefaultBackoffBase      = time.Second
+	DefaultBackoffMax       = 5 * time.Minute
+	DefaultShutdownTimeout  = 20 * time.Second
+	DefaultWorkers          = 2
+	DefaultSettlers         = 2
+	DefaultMaxInFlight      = 8000
+	DefaultMaxInFlightBytes = 32 << 20
+)
+
+const (
+	settleTimeoutMin = 100 * time.Millisecond
+	// claimTimeout bounds one claim and one look.
+	claimTimeout = 10 * time.Second
+)
+
+// Config tunes a Dispatcher. Zero values mean the default.
+type Config struct {
+	// BatchSize is where batches start and what they fall back to. They grow
+	// to 1000 rows by themselves while claims come back full.
+	BatchSize int
+	// PollInterval is the wait between looks at an idle outbox.
+	PollInterval time.Duration
+	// MaxAttempts is the number of failed attempts after which a row dies.
+	MaxAttempts int
+	// Lease is how long a claimed row belongs to this publisher. It must
+	// outlast a publish and its settling, or a second publisher takes rows
+	// that are still on their way.
+	Lease time.Duration
+	// PublishTimeout bounds the wait for the broker's answer.
+	PublishTimeout time.Duration
+	// SettleTimeout bounds one settle transaction. By default it is half of
+	// what the lease leaves after PublishTimeout, at most 5 s.
+	SettleTimeout time.Duration
+	Backoff       Backoff
+	// Workers is the number of claims that run side by side under load.
+	Workers int
+	// Settlers is the number of settle transactions that run side by side.
+	Settlers int
+	// MaxInFlight and MaxInFlightBytes bound what is between claim and settle.
+	MaxInFlight      int
+	MaxInFlightBytes int64
+	ShutdownTimeout  time.Duration
+	// Once ends Run when nothing is left to claim. Rows that wait for their
+	// next attempt, or whose topic is not taking anything, are not waited for.
+	Once bool
+	// EventTypes lists the catalogue's types that are in scope, so that the
+	// rows of one topic can be left alone.
+	EventTypes []string
+	// Random draws from [0, 1) and must be safe for concurrent use.
+	Random func() float64
+
+	// turn holds a goroutine that races others until it may go on. A simulation
+	// sets it, to decide by its seed who comes first; nobody else does.
+	turn func(who string)
+}
+
+func (c Config) withDefaults() Config {
+	set := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	dur := func(v *time.Duration, d time.Duration) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	set(&c.BatchSize, DefaultBatchSize)
+	set(&c.MaxAttempts, DefaultMaxAttempts)
+	set(&c.Workers, DefaultWorkers)
+	set(&c.Settlers, DefaultSettlers)
+	set(&c.MaxInFlight, max(DefaultMaxInFlight, 8*c.BatchSize))
+	if c.MaxInFlightBytes == 0 {
+		c.MaxInFlightBytes = DefaultMaxInFlightBytes
+	}
+	dur(&c.PollInterval, DefaultPollInterval)
+	dur(&c.Lease, DefaultLease)
+	dur(&c.PublishTimeout, DefaultPublishTimeout)
+	dur(&c.SettleTimeout, min(max((c.Lease-c.PublishTimeout)/2, settleTimeoutMin), DefaultSettleTimeout))
+	dur(&c.Backoff.Base, DefaultBackoffBase)
+	dur(&c.Backoff.Max, DefaultBackoffMax)
+	dur(&c.ShutdownTimeout, DefaultShutdownTimeout)
+	if c.Random == nil {
+		c.Random = rand.Float64
+	}
+	if c.turn == nil {
+		c.turn = func(string) {}
+	}
+	return c
+}
+
+// Validate reports every problem of the configuration at once, defaults
+// applied.
+func (c Config) Validate() error { return c.withDefaults().validate() }
+
+// sendBy is how old a claim may be when its rows are sent. Later the lease
+// could end before the broker's answer is settled.
+func (c Config) sendBy() time.Duration { return c.Lease - c.PublishTimeout - c.SettleTimeout }
+
+// lastSettle is the end of ShutdownTimeout that is kept for settling.
+func (c Config) lastSettle() time.Duration { return min(c.SettleTimeout, c.ShutdownTimeout/4) }
+
+func (c Config) validate() error {
+	var problems []error
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
+	}
+	refuse(c.BatchSize < 1, "batch size must be at least 1, got %d", c.BatchSize)
+	refuse(c.MaxAttempts < 1, "max attempts must be at least 1, got %d", c.MaxAttempts)
+	refuse(c.Workers < 1, "workers must be at least 1, got %d", c.Workers)
+	refuse(c.Settlers < 1, "settlers must be at least 1, got %d", c.Settlers)
+	refuse(c.MaxInFlight < 1, "rows in flight must be at least 1, got %d", c.MaxInFlight)
+	refuse(c.MaxInFlightBytes < 1, "bytes in flight must be at least 1, got %d", c.MaxInFlightBytes)
+	refuse(c.PollInterval < time.Millisecond, "poll interval must be at least 1ms, got %v", c.PollInterval)
+	refuse(c.PublishTimeout <= 0, "publish timeout must be positive, got %v", c.PublishTimeout)
+	refuse(c.SettleTimeout <= 0, "settle timeout must be positive, got %v", c.SettleTimeout)
+	refuse(c.ShutdownTimeout <= 0, "shutdown timeout must be positive, got %v", c.ShutdownTimeout)
+	refuse(c.Backoff.Base <= 0, "backoff base must be positive, got %v", c.Backoff.Base)
+	refuse(c.Backoff.Max < c.Backoff.Base, "backoff max %v is shorter than backoff base %v", c.Backoff.Max, c.Backoff.Base)
+	refuse(c.Lease <= c.PublishTimeout+c.SettleTimeout,
+		"lease %v must be longer than publish timeout %v plus %v for settling: a shorter one lets a second publisher send rows that are still on their way",
+		c.Lease, c.PublishTimeout, c.SettleTimeout)
+	return errors.Join(problems...)
+}

@@ -1,0 +1,192 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// errAttemptsSpent is the error of a row whose last attempts ended without a
+// verdict: publisher after publisher took it and was not heard of again.
+var errAttemptsSpent = errors.New("no attempts left: the last publisher that held this row ended without a verdict")
+
+// errTooLate is why claimed rows were given back unsent.
+var errTooLate = errors.New("rows came too late to be sent within their lease")
+
+// Dispatcher moves rows from a Store to a Publisher.
+//
+// Everything below is either fixed at construction or guards itself.
+type Dispatcher struct {
+	cfg       Config
+	store     Store
+	publisher Publisher
+	catalogue outbox.Catalogue
+	observe   Observer
+	waker     Waker
+
+	cursor  cursor
+	flight  *flight
+	sizer   *sizer
+	board   *board
+	settler *settler
+	probes  *rate.Limiter
+	pulse   pulse
+	// lastClaim is how the latest claim ended.
+	lastClaim atomic.Pointer[error]
+
+	// published counts acknowledged rows since the start.
+	published atomic.Int64
+
+	// groups counts groups between claim and settle; revivals the goroutines
+	// that bring topics back. Run waits for both.
+	groups   tally
+	revivals tally
+	// helpers is signalled when a claim came back full and more hands help.
+	helpers chan struct{}
+
+	// running is the first stage's context, abandon the second's; both are set
+	// by Run before anything starts.
+	running context.Context
+	abandon context.Context
+}
+
+// New builds a dispatcher. The configuration's problems are reported together.
+func New(cfg Config, store Store, publisher Publisher, catalogue outbox.Catalogue, observe Observer, waker Waker) (*Dispatcher, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if waker == nil {
+		waker = noWaker{}
+	}
+	d := &Dispatcher{
+		cfg: cfg, store: store, publisher: publisher, catalogue: catalogue, observe: observe, waker: waker,
+		flight:  newFlight(cfg.MaxInFlight, cfg.MaxInFlightBytes, cfg.BatchSize),
+		sizer:   newSizer(cfg.BatchSize),
+		board:   newBoard(catalogue, cfg.EventTypes),
+		settler: newSettler(cfg, store, observe),
+		probes:  rate.NewLimiter(probesPerSecond, 1),
+		helpers: make(chan struct{}, cfg.Workers),
+	}
+	d.pulse.beat(time.Now())
+	return d, nil
+}
+
+// Run publishes until ctx ends, or, with Once, until nothing is left to claim.
+//
+// When ctx ends it stops claiming, releases rows it has not sent, waits for
+// publishes in flight and settles them. Shortly before ShutdownTimeout is over
+// it gives up on what the broker has not answered: those rows keep their lease
+// until it expires, because the broker may still store them. The rest of the
+// time is for settling what it has.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	last, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	abandon, giveUp := context.WithCancel(last)
+	defer giveUp()
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	d.running, d.abandon = running, abandon
+
+	quit := make(chan struct{})
+	var around sync.WaitGroup
+	around.Go(func() { d.limitShutdown(running, quit, giveUp, end) })
+	for range d.cfg.Settlers {
+		around.Go(func() { d.settler.run(abandon, last, quit) })
+	}
+
+	work, workCtx := errgroup.WithContext(running)
+	// A drained leader ends its helpers too, but not by their context: a helper
+	// that is claiming at this moment would give its rows back unsent.
+	drained := make(chan struct{})
+	work.Go(func() error {
+		defer close(drained)
+		return d.lead(workCtx)
+	})
+	for range d.cfg.Workers - 1 {
+		work.Go(func() error { return d.help(workCtx, drained) })
+	}
+	err := work.Wait()
+	stop()
+
+	// Second stage: nothing is claimed any more.
+	// A group that fails now may still start a revival, and that, before it
+	// notices the end, a group.
+	for d.groups.busy() || d.revivals.busy() {
+		d.groups.wait()
+		d.revivals.wait()
+	}
+	close(quit)
+	around.Wait()
+	return err
+}
+
+// limitShutdown counts from the moment the dispatcher is told to stop, whatever
+// it is doing: a claim that the database does not answer takes part of the
+// shutdown's time, and adds none.
+func (d *Dispatcher) limitShutdown(running context.Context, quit <-chan struct{}, giveUp, end context.CancelFunc) {
+	select {
+	case <-running.Done():
+	case <-quit:
+		return
+	}
+	settling := d.cfg.lastSettle()
+	for _, stage := range []struct {
+		wait time.Duration
+		over context.CancelFunc
+	}{{d.cfg.ShutdownTimeout - settling, giveUp}, {settling, end}} {
+		select {
+		case <-time.After(stage.wait):
+			stage.over()
+		case <-quit:
+			return
+		}
+	}
+}
+
+// Topics lists the state of every topic.
+func (d *Dispatcher) Topics() []TopicStatus { return d.board.status() }
+
+// TopicNames lists the topics of the event types in scope.
+func (d *Dispatcher) TopicNames() []string {
+	return column(d.Topics(), func(s TopicStatus) string { return s.Topic })
+}
+
+// TopicReady says why a topic cannot be published to. A breaker that is not
+// closed knows already, and so does a broker that has just accepted something;
+// only otherwise it is asked.
+func (d *Dispatcher) TopicReady(ctx context.Context, topic string) error {
+	br := d.board.at(topic)
+	if s := br.snapshot(); s.State != TopicClosed {
+		return fmt.Errorf("%s: %s", s.State, s.Error)
+	}
+	if !br.quiet(time.Now(), readyFresh) {
+		return nil
+	}
+	return d.ask(ctx, br)
+}
+
+// ClaimsReady says why the latest claim failed, if it did. A database that
+// answers may still refuse what it is asked.
+func (d *Dispatcher) ClaimsReady() error {
+	if err := d.lastClaim.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// InFlight is the number of rows and payload bytes between claim and settle.
+func (d *Dispatcher) InFlight() (rows int, bytes int64) { return d.flight.load() }
+
+// LastPulse is when the loop last moved. It moves even while the database is
+// away: an outage must not look like a hung process, or whoever watches
+// restarts every publisher in the middle of it.
+func (d *Dispatcher) LastPulse() time.Time { return d.pulse.last() }

@@ -1,0 +1,108 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+)
+
+// Class says what a failed delivery means for the row and for its topic.
+type Class uint8
+
+const (
+	// Retryable: the broker may accept the same message later. The row loses
+	// an attempt and waits.
+	Retryable Class = iota
+	// Rejected: the broker will never accept this message. The row dies.
+	Rejected
+	// Misconfigured: nothing is wrong with the message, its topic is missing,
+	// forbidden or in the wrong state. The topic pauses, rows keep their
+	// attempts.
+	Misconfigured
+)
+
+func (c Class) String() string {
+	switch c {
+	case Rejected:
+		return "rejected"
+	case Misconfigured:
+		return "misconfigured"
+	default:
+		return "retryable"
+	}
+}
+
+// Canonical status codes, by the names gRPC gives them. Only the codes that
+// are not retryable need a name here.
+const (
+	codeInvalidArgument    = "InvalidArgument"
+	codeNotFound           = "NotFound"
+	codePermissionDenied   = "PermissionDenied"
+	codeUnauthenticated    = "Unauthenticated"
+	codeFailedPrecondition = "FailedPrecondition"
+	codeDeadlineExceeded   = "DeadlineExceeded"
+	codeCanceled           = "Canceled"
+	codeUnknown            = "Unknown"
+)
+
+// ClassifyCode is the one table from a canonical status code to its class. A
+// code nobody has thought of is retryable: waiting is safe, dead-lettering a
+// good event is not.
+func ClassifyCode(code string) Class {
+	switch code {
+	case codeInvalidArgument:
+		return Rejected
+	case codeNotFound, codePermissionDenied, codeUnauthenticated, codeFailedPrecondition:
+		return Misconfigured
+	default:
+		return Retryable
+	}
+}
+
+// Failure is a failed delivery together with its class.
+type Failure struct {
+	Class Class
+	// Code is the canonical status code, such as Unavailable. It is a metric
+	// label, so it must come from a small set.
+	Code string
+	// Err is the broker's own error.
+	Err error
+}
+
+// NewFailure classifies err by the canonical status code it carries.
+func NewFailure(code string, err error) *Failure {
+	return &Failure{Class: ClassifyCode(code), Code: code, Err: err}
+}
+
+func (f *Failure) Error() string {
+	if f.Err == nil {
+		return f.Code
+	}
+	return f.Err.Error()
+}
+
+func (f *Failure) Unwrap() error { return f.Err }
+
+// ClassOf reads the class of a failed delivery. An error without one is
+// retryable.
+func ClassOf(err error) Class {
+	var f *Failure
+	if errors.As(err, &f) {
+		return f.Class
+	}
+	return Retryable
+}
+
+// CodeOf reads the canonical status code of a failed delivery.
+func CodeOf(err error) string {
+	var f *Failure
+	switch {
+	case errors.As(err, &f) && f.Code != "":
+		return f.Code
+	case errors.Is(err, context.DeadlineExceeded):
+		return codeDeadlineExceeded
+	case errors.Is(err, context.Canceled):
+		return codeCanceled
+	default:
+		return codeUnknown
+	}
+}

@@ -1,0 +1,85 @@
+package dispatch
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// memBroker is a broker in memory. Verdicts come from a function so that a
+// test can make it fail.
+type memBroker struct {
+	mu       sync.Mutex
+	stored   map[string]int
+	messages map[string]Message
+	calls    map[string]int
+	readies  map[string]int
+	// verdict decides about one message; nil accepts it.
+	verdict func(topic string, m Message) error
+	ready   func(topic string) error
+	// latency is waited for inside Publish. Not when it is 0: timers of a synctest
+	// bubble that are over at once and run at once crash the race detector.
+	latency func(topic string) time.Duration
+}
+
+func newMemBroker() *memBroker {
+	return &memBroker{stored: map[string]int{}, messages: map[string]Message{}, calls: map[string]int{}, readies: map[string]int{}}
+}
+
+func (b *memBroker) Publish(ctx context.Context, topic string, msgs []Message) []Result {
+	if wait := b.takes(topic); wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			out := make([]Result, len(msgs))
+			for i := range out {
+				out[i].Err = NewFailure("DeadlineExceeded", ctx.Err())
+			}
+			return out
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.calls[topic]++
+	out := make([]Result, len(msgs))
+	for i, m := range msgs {
+		if b.verdict != nil {
+			if out[i].Err = b.verdict(topic, m); out[i].Err != nil {
+				continue
+			}
+		}
+		b.stored[m.EventID]++
+		b.messages[m.EventID] = m
+		out[i].MessageID = "m-" + m.EventID
+	}
+	return out
+}
+
+func (b *memBroker) takes(topic string) time.Duration {
+	if b.latency == nil {
+		return 0
+	}
+	return b.latency(topic)
+}
+
+func (b *memBroker) Ready(_ context.Context, topic string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.readies[topic]++
+	if b.ready != nil {
+		return b.ready(topic)
+	}
+	return nil
+}
+
+func (b *memBroker) times(id string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.stored[id]
+}
+
+func (b *memBroker) set(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f()
+}

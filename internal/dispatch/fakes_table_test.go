@@ -1,0 +1,192 @@
+package dispatch
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// memRow is a row of memTable.
+type memRow struct {
+	Claimed
+	next      time.Time
+	published time.Time
+	messageID string
+	dead      outbox.DeadReason
+	locked    bool
+	owner     string
+	lastError string
+	// pending is a row whose transaction has neither committed nor rolled back.
+	pending bool
+	// tx is the open transaction that has locked the row.
+	tx *memTx
+}
+
+// memLetter is a row of outbox_dlq.
+type memLetter struct {
+	eventID  string
+	reason   outbox.DeadReason
+	replayed bool
+}
+
+// memTable is the outbox in memory, with the semantics of the SQL one under
+// READ COMMITTED: a statement sees what is committed, a claim skips locked
+// rows, a settle waits for them, leases go by the table's own clock, and every
+// settle is fenced. Tests talk to it through memStore, the simulation through
+// the transactions below, between whose begin and commit others get their turn.
+type memTable struct {
+	mu      sync.Mutex
+	rows    []*memRow
+	byID    map[string]*memRow
+	letters []*memLetter
+	// skew is how far the table's clock is from its users'.
+	skew time.Duration
+	// bug is a mistake the table makes on purpose.
+	bug memBug
+}
+
+// memBug is a mistake in the SQL that the simulation must notice.
+type memBug string
+
+const (
+	bugNoFence       memBug = "a settle is not fenced"
+	bugNoReclaim     memBug = "an expired lease is never reclaimed"
+	bugClientClock   memBug = "leases go by the publisher's clock"
+	bugTwoStatements memBug = "the dead letter and the mark are two transactions"
+	bugDirtyRead     memBug = "a claim sees uncommitted rows"
+	bugTakesLocked   memBug = "a claim takes rows another claim has locked"
+)
+
+func (s *memTable) now() time.Time { return time.Now().Add(s.skew) }
+
+// insert adds a row, invisible until it is committed when pending. A second row
+// of the same id is refused, as the primary key does.
+func (s *memTable) insert(id, eventType string, pending bool) (*memRow, bool) {
+	seq := int64(len(s.rows) + 1)
+	if id == "" {
+		id = fmt.Sprintf("00000000-0000-7000-8000-%012d", seq)
+	}
+	if s.byID[id] != nil {
+		return s.byID[id], false
+	}
+	row := &memRow{Claimed: Claimed{
+		Key: Key{ID: id}, Seq: seq, EventType: eventType, AggregateType: "thing",
+		AggregateID: "00000000-0000-4000-8000-000000000001",
+		Payload:     fmt.Appendf(nil, `{"version":1,"eventId":%q,"occurredAt":"2026-01-01T00:00:00Z","data":{}}`, id),
+		CreatedAt:   s.now(),
+	}, next: s.now(), pending: pending}
+	if s.byID == nil {
+		s.byID = map[string]*memRow{}
+	}
+	s.rows, s.byID[id] = append(s.rows, row), row
+	return row, true
+}
+
+// rollBack removes a row that was never committed. Its seq stays used.
+func (s *memTable) rollBack(row *memRow) {
+	delete(s.byID, row.ID)
+	s.rows[row.Seq-1] = nil
+}
+
+func (s *memTable) claimable(r *memRow, p ClaimParams, now time.Time) bool {
+	return r != nil && (!r.pending || s.bug == bugDirtyRead) &&
+		r.published.IsZero() && r.dead == "" && r.Seq > p.AfterSeq && !r.next.After(now) &&
+		(!r.locked || (!r.Until.After(now) && s.bug != bugNoReclaim)) &&
+		(len(p.Only) == 0 || slices.Contains(p.Only, r.EventType)) && !slices.Contains(p.Except, r.EventType)
+}
+
+// due says whether a claim would find a row, without locking any.
+func (s *memTable) due(p ClaimParams) bool {
+	now := s.now()
+	return slices.ContainsFunc(s.rows, func(r *memRow) bool { return s.claimable(r, p, now) })
+}
+
+// memTx is an open transaction: it has locked rows and changes them when it
+// commits.
+type memTx struct {
+	locked []*memRow
+	commit func()
+}
+
+func (tx *memTx) lock(r *memRow) {
+	r.tx = tx
+	tx.locked = append(tx.locked, r)
+}
+
+// end commits or rolls back, and unlocks.
+func (tx *memTx) end(commit bool) {
+	if commit && tx.commit != nil {
+		tx.commit()
+	}
+	for _, r := range tx.locked {
+		if r.tx == tx {
+			r.tx = nil
+		}
+	}
+}
+
+// leased is what a committed claim did.
+type leased struct {
+	rows []Claimed
+	// charged are the rows whose former lease ended without a verdict.
+	charged map[string]bool
+	walked  int
+}
+
+// beginClaim locks the oldest due rows for owner. got is complete after the
+// commit.
+func (s *memTable) beginClaim(owner string, p ClaimParams) (tx *memTx, got *leased) {
+	tx, got = &memTx{}, &leased{charged: map[string]bool{}}
+	now := s.now()
+	if s.bug == bugClientClock {
+		now = time.Now()
+	}
+	var bytes int64
+	for _, r := range s.rows {
+		if len(tx.locked) >= p.Limit || (len(tx.locked) > 0 && bytes >= p.MaxBytes) {
+			break
+		}
+		if r != nil && r.Seq > p.AfterSeq && r.published.IsZero() && r.dead == "" {
+			got.walked++
+		}
+		if !s.claimable(r, p, now) || (r.tx != nil && s.bug != bugTakesLocked) {
+			continue
+		}
+		bytes += int64(len(r.Payload))
+		tx.lock(r)
+	}
+	tx.commit = func() {
+		for _, r := range tx.locked {
+			r.Expired = r.locked
+			if r.Expired {
+				r.AttemptCount++
+				r.lastError = "lease expired"
+				got.charged[r.ID] = true
+			}
+			r.locked, r.owner, r.Until = true, owner, now.Add(p.Lease)
+			row := r.Claimed
+			row.Payload = slices.Clone(r.Payload)
+			got.rows = append(got.rows, row)
+		}
+	}
+	return tx, got
+}
+
+// replay puts a dead row back, as an operator does, and says whether it was
+// dead.
+func (s *memTable) replay(id string) bool {
+	r := s.byID[id]
+	if r == nil || r.dead == "" || r.tx != nil {
+		return false
+	}
+	r.dead, r.AttemptCount, r.next = "", 0, s.now()
+	for _, l := range s.letters {
+		if l.eventID == id {
+			l.replayed = true
+		}
+	}
+	return true
+}

@@ -1,0 +1,85 @@
+package dispatch
+
+import (
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+)
+
+// memCatalogue knows two topics.
+type memCatalogue struct{}
+
+func (memCatalogue) Resolve(t string) (string, string, bool) {
+	switch t {
+	case "red":
+		return "thing", "reds", true
+	case "blue":
+		return "thing", "blues", true
+	}
+	return "", "", false
+}
+
+func (memCatalogue) Validate(_ string, data json.RawMessage) error {
+	if string(data) == `"poison"` {
+		return errors.New("data must be an object")
+	}
+	return nil
+}
+
+// memObserver remembers what it was told.
+type memObserver struct {
+	mu       sync.Mutex
+	lost     int
+	troubles []string
+	topics   []TopicStatus
+	attempts []Attempt
+	claims   []ClaimReport
+}
+
+func (o *memObserver) Claimed(r ClaimReport) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.claims = append(o.claims, r)
+}
+
+func (o *memObserver) Published(_ string, _ time.Duration, attempts []Attempt) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.attempts = append(o.attempts, attempts...)
+}
+
+func (o *memObserver) Settled(r SettleReport) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lost += r.Lost
+}
+
+func (o *memObserver) TopicChanged(s TopicStatus) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.topics = append(o.topics, s)
+}
+
+func (o *memObserver) Trouble(doing string, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.troubles = append(o.troubles, doing+": "+err.Error())
+}
+
+func (o *memObserver) forget() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.claims = nil
+}
+
+func (o *memObserver) states(topic string) (out []TopicState) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, s := range o.topics {
+		if s.Topic == topic && (len(out) == 0 || out[len(out)-1] != s.State) {
+			out = append(out, s.State)
+		}
+	}
+	return out
+}

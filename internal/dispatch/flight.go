@@ -1,0 +1,138 @@
+package dispatch
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// flight counts rows and payload bytes between claim and settle, in total and
+// per topic, and makes claims wait while there are too many.
+//
+// It is narrowed while publishers keep dying and rows have few attempts left.
+// Whoever dies costs every row it holds an attempt, so a publisher that holds
+// thousands and is killed again and again, by its platform or by one of those
+// rows, would bury them all.
+type flight struct {
+	maxRows  int
+	maxBytes int64
+	// narrowest is how few rows in flight caution comes down to.
+	narrowest int
+
+	mu      sync.Mutex
+	rows    int
+	bytes   int64
+	byTopic map[string]room
+	freed   chan struct{}
+	// narrowed is the bound in place of maxRows until wide.
+	narrowed int
+	wide     time.Time
+}
+
+// room is a part of the flight.
+type room struct {
+	rows  int
+	bytes int64
+}
+
+func newFlight(maxRows int, maxBytes int64, narrowest int) *flight {
+	return &flight{
+		maxRows: maxRows, maxBytes: maxBytes, narrowest: min(narrowest, maxRows),
+		byTopic: map[string]room{},
+		freed:   make(chan struct{}),
+	}
+}
+
+// share is the most one claim may take of the flight: an eighth. A topic is
+// crowded at a half, so claims that were already running when it became so
+// still leave room for the others.
+func share[N int | int64](whole N) N { return max(whole/8, 1) }
+
+// reserve waits for room and takes up to want rows, and bytes to go with them.
+func (f *flight) reserve(ctx context.Context, want int) (room, error) {
+	for {
+		f.mu.Lock()
+		bound := f.boundLocked(time.Now())
+		r := room{min(want, bound-f.rows, share(bound)), min(f.maxBytes-f.bytes, share(f.maxBytes))}
+		if r.rows > 0 && r.bytes > 0 {
+			f.rows += r.rows
+			f.bytes += r.bytes
+			f.mu.Unlock()
+			return r, nil
+		}
+		freed := f.freed
+		f.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return room{}, ctx.Err()
+		case <-freed:
+		}
+	}
+}
+
+// land exchanges what a claim reserved for what it got.
+func (f *flight) land(r room, rows []Claimed) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.addLocked(room{len(rows) - r.rows, payloadBytes(rows) - r.bytes})
+}
+
+// start counts a group, which has landed, under its topic.
+func (f *flight) start(g *group) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.byTopic[g.topic]
+	f.byTopic[g.topic] = room{t.rows + len(g.rows), t.bytes + g.bytes}
+}
+
+// end forgets a group that was settled.
+func (f *flight) end(g *group) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.byTopic[g.topic]
+	f.byTopic[g.topic] = room{t.rows - len(g.rows), t.bytes - g.bytes}
+	f.addLocked(room{-len(g.rows), -g.bytes})
+}
+
+func (f *flight) addLocked(r room) {
+	f.rows += r.rows
+	f.bytes += r.bytes
+	if r.rows < 0 || r.bytes < 0 {
+		close(f.freed)
+		f.freed = make(chan struct{})
+	}
+}
+
+// crowded says whether topic holds so much of the flight that claiming more
+// of it would leave no room for the others.
+func (f *flight) crowded(topic string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.byTopic[topic]
+	return t.rows > f.boundLocked(time.Now())/2 || t.bytes > f.maxBytes/2
+}
+
+// narrow halves the bound so many times, for the time given. The closer a row
+// whose holders die is to its end, the fewer others share its fate.
+func (f *flight) narrow(times int, until time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	bound := max(f.maxRows>>min(times, 30), f.narrowest)
+	if time.Now().Before(f.wide) {
+		bound = min(bound, f.narrowed)
+	}
+	f.narrowed, f.wide = bound, until
+}
+
+func (f *flight) boundLocked(now time.Time) int {
+	if now.Before(f.wide) {
+		return f.narrowed
+	}
+	return f.maxRows
+}
+
+func (f *flight) load() (rows int, bytes int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.rows, f.bytes
+}

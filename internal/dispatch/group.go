@@ -1,0 +1,311 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/failpoint"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// group is the rows of one claim that go to one topic: the unit that is
+// published and settled together, so that a slow topic holds up only itself.
+type group struct {
+	topic string
+	rows  []*Claimed
+	msgs  []Message
+	bytes int64
+	// claimed is when the claim was sent, by this machine's clock: the lease
+	// ends no earlier than that plus its length.
+	claimed time.Time
+	// died holds rows that are not offered to the broker at all.
+	died []Dead
+}
+
+// split sorts claimed rows into groups by topic. Rows that cannot be sent form
+// a group of their own, under no topic, and each row that is running out of
+// attempts is one too: should a broker fail whole requests for what is wrong
+// with one message, nobody else dies of it.
+func split(catalogue outbox.Catalogue, maxAttempts int, rows []Claimed) []*group {
+	byTopic := map[string]*group{}
+	var groups []*group
+	at := func(topic string) *group {
+		g := byTopic[topic]
+		if g == nil {
+			g = &group{topic: topic}
+			byTopic[topic] = g
+			groups = append(groups, g)
+		}
+		return g
+	}
+	for i := range rows {
+		row := &rows[i]
+		topic, msg, bad := prepare(catalogue, row)
+		limit := attemptLimit(row, maxAttempts)
+		if bad == nil && row.AttemptCount >= limit {
+			bad = &unfit{outbox.ReasonMaxAttempts, errAttemptsSpent}
+		}
+		var g *group
+		switch {
+		case bad != nil:
+			g = at("")
+			g.died = append(g.died, bury(row, topic, bad.reason, bad, false))
+		case row.AttemptCount > 0 && 2*row.AttemptCount >= limit:
+			g = &group{topic: topic, msgs: []Message{msg}}
+			groups = append(groups, g)
+		default:
+			g = at(topic)
+			g.msgs = append(g.msgs, msg)
+		}
+		g.rows = append(g.rows, row)
+		g.bytes += int64(len(row.Payload))
+	}
+	return groups
+}
+
+// name tells the groups of a moment apart.
+func (g *group) name() string { return g.topic + " " + strconv.FormatInt(g.rows[0].Seq, 10) }
+
+func attemptLimit(row *Claimed, configured int) int {
+	if row.MaxAttempts > 0 {
+		return row.MaxAttempts
+	}
+	return configured
+}
+
+func bury(row *Claimed, topic string, reason outbox.DeadReason, err error, attempted bool) Dead {
+	text := storedError(err)
+	return Dead{
+		Key: row.Key, Reason: reason, Error: text, Topic: topic,
+		Fingerprint: outbox.Fingerprint(reason, text), Attempted: attempted,
+	}
+}
+
+// judgement is what a group's results mean for its rows and its topic.
+type judgement struct {
+	verdicts Verdicts
+	attempts []Attempt
+	// accepted says that the broker is there and reads what it is sent.
+	accepted bool
+	// outage is set when nothing of the group was accepted and the broker or
+	// the topic is to blame: the error that says so.
+	outage error
+	// chargedTo is the largest seq that lost an attempt.
+	chargedTo int64
+}
+
+// judge turns the broker's results into verdicts.
+func (d *Dispatcher) judge(g *group, results []Result) judgement {
+	j := judgement{attempts: make([]Attempt, 0, len(g.rows))}
+	j.verdicts.Delivered = make([]Delivered, 0, len(g.rows))
+	for i, row := range g.rows {
+		err := results[i].Err
+		if err == nil {
+			j.accepted = true
+			j.verdicts.Delivered = append(j.verdicts.Delivered, Delivered{row.Key, results[i].MessageID})
+			j.attempts = append(j.attempts, Attempt{Row: row, Topic: g.topic, Outcome: OutcomeDelivered, Number: row.AttemptCount + 1})
+			continue
+		}
+		a := d.judgeFailure(g.topic, row, err, &j.verdicts)
+		switch {
+		case a.Outcome == OutcomeDead && a.Reason == outbox.ReasonRejectedByBroker:
+			j.accepted = true
+		case errors.Is(err, ErrUnsent):
+			// It says nothing about the broker.
+		case a.Outcome == OutcomeReleased:
+			j.outage = err
+		default:
+			j.chargedTo = max(j.chargedTo, row.Seq)
+			if j.outage == nil {
+				j.outage = err
+			}
+		}
+		j.attempts = append(j.attempts, a)
+	}
+	if j.accepted && ClassOf(j.outage) != Misconfigured {
+		j.outage = nil
+	}
+	return j
+}
+
+func (d *Dispatcher) judgeFailure(topic string, row *Claimed, err error, v *Verdicts) Attempt {
+	a := Attempt{Row: row, Topic: topic, Outcome: OutcomeFailed, Number: row.AttemptCount + 1, Err: err}
+	if errors.Is(err, ErrUnsent) {
+		// Others took the time. They have their verdicts now, so it is sooner the
+		// next time.
+		a.Outcome, a.Number = OutcomeReleased, row.AttemptCount
+		a.Delay = d.cfg.Backoff.Delay(1, d.cfg.Random())
+		v.Failed = append(v.Failed, Failed{Key: row.Key, Error: storedError(err), Free: true, Delay: a.Delay})
+		return a
+	}
+	switch ClassOf(err) {
+	case Misconfigured:
+		a.Outcome = OutcomeReleased
+		v.Failed = append(v.Failed, Failed{Key: row.Key, Error: storedError(err), Free: true})
+	case Rejected:
+		a.Outcome, a.Reason = OutcomeDead, outbox.ReasonRejectedByBroker
+		v.Dead = append(v.Dead, bury(row, topic, a.Reason, err, true))
+	default:
+		if a.Number >= attemptLimit(row, d.cfg.MaxAttempts) {
+			a.Outcome, a.Reason = OutcomeDead, outbox.ReasonMaxAttempts
+			v.Dead = append(v.Dead, bury(row, topic, a.Reason, err, true))
+			break
+		}
+		a.Delay = d.cfg.Backoff.Delay(a.Number, d.cfg.Random())
+		v.Failed = append(v.Failed, Failed{Key: row.Key, Error: storedError(err), Delay: a.Delay})
+	}
+	return a
+}
+
+// send publishes one group and queues its settlement. It runs to its end
+// whatever happens to the dispatcher's context: what was handed to the broker
+// is waited for. The error says why the broker has accepted nothing; rows' own
+// failures are not errors.
+func (d *Dispatcher) send(abandon context.Context, g *group) error {
+	if g.topic == "" {
+		d.observe.Published("", 0, buried(g))
+		d.settleGroup(g, Verdicts{Dead: g.died})
+		return nil
+	}
+	br := d.board.at(g.topic)
+	if err := d.askFirst(abandon, br, g); err != nil {
+		if abandon.Err() != nil {
+			d.release(g)
+			return err
+		}
+		d.settleGroup(g, d.heldBack(g, err))
+		return err
+	}
+	generation := br.begin()
+	started := time.Now()
+	if started.Sub(g.claimed) > d.cfg.sendBy() {
+		// The claim answered late, or the process stood still. Sending now
+		// could outlive the lease, and a second publisher would send it too.
+		d.observe.Trouble("send", errTooLate)
+		d.release(g)
+		return errTooLate
+	}
+	failpoint.Hit(failpoint.Sending)
+	ctx, cancel := context.WithTimeout(abandon, d.cfg.PublishTimeout)
+	results := d.publisher.Publish(ctx, g.topic, g.msgs)
+	cancel()
+	failpoint.Hit(failpoint.Acknowledged)
+	if abandon.Err() != nil {
+		d.leave(g, results)
+		return abandon.Err()
+	}
+	j := d.judge(g, results)
+	d.published.Add(int64(len(j.verdicts.Delivered)))
+	now := time.Now()
+	d.observe.Published(g.topic, now.Sub(started), j.attempts)
+	if j.outage != nil {
+		// Before the rows are settled, so that no claim can pick them up
+		// while the topic still looks healthy.
+		d.tripped(br, br.trip(generation, now, j.chargedTo, j.outage))
+	} else if j.accepted {
+		br.ok(started)
+	}
+	d.settleGroup(g, j.verdicts)
+	if j.outage == nil && !j.accepted {
+		return ErrUnsent
+	}
+	return j.outage
+}
+
+// leave settles what was acknowledged and gives back what was not sent. The rest
+// was cut off by the end of the shutdown's patience and may still be stored by
+// the broker: its lease stays, or somebody would send it again while it lands.
+func (d *Dispatcher) leave(g *group, results []Result) {
+	var v Verdicts
+	for i, r := range results {
+		switch {
+		case r.Err == nil:
+			v.Delivered = append(v.Delivered, Delivered{g.rows[i].Key, r.MessageID})
+		case errors.Is(r.Err, ErrUnsent):
+			v.Released = append(v.Released, g.rows[i].Key)
+		}
+	}
+	d.settleGroup(g, v)
+}
+
+// askFirst keeps rows that have failed before from losing another attempt to
+// an outage which this publisher has not noticed yet, because another one
+// tried them first: when nothing was accepted since then the broker is asked
+// whether it is there. A row waits for half the base at least, so what was
+// accepted more recently was sent after the row failed.
+//
+// One group asks for all that are waiting. Were each of them to ask, a backlog
+// of a dozen groups would spend its leases queueing for the few questions a
+// second that may be asked.
+func (d *Dispatcher) askFirst(ctx context.Context, br *breaker, g *group) error {
+	if !anyFailedBefore(g.rows) {
+		return nil
+	}
+	entered := time.Now()
+	select {
+	case br.asking <- struct{}{}:
+		defer func() { <-br.asking }()
+		d.cfg.turn("ask " + g.name())
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if !br.quiet(entered, d.cfg.Backoff.Base/2) {
+		return nil
+	}
+	if s := br.snapshot(); s.State == TopicOpen || s.State == TopicMisconfigured {
+		return NewFailure(s.Code, textError(s.Error)) // somebody has heard no
+	}
+	generation := br.begin()
+	err := d.ask(ctx, br)
+	if err != nil && ctx.Err() == nil {
+		d.tripped(br, br.trip(generation, time.Now(), 0, err))
+	}
+	return err
+}
+
+// heldBack is the verdict on rows that were not offered: they wait, uncharged.
+func (d *Dispatcher) heldBack(g *group, err error) Verdicts {
+	var v Verdicts
+	text := storedError(err)
+	for _, row := range g.rows {
+		v.Failed = append(v.Failed, Failed{
+			Key: row.Key, Error: text, Free: true,
+			Delay: d.cfg.Backoff.Delay(row.AttemptCount, d.cfg.Random()),
+		})
+	}
+	return v
+}
+
+func anyFailedBefore(rows []*Claimed) bool {
+	for _, row := range rows {
+		if row.AttemptCount > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func buried(g *group) []Attempt {
+	attempts := make([]Attempt, len(g.rows))
+	for i, row := range g.rows {
+		dead := g.died[i]
+		attempts[i] = Attempt{
+			Row: row, Topic: dead.Topic, Outcome: OutcomeDead, Number: row.AttemptCount,
+			Reason: dead.Reason, Err: textError(dead.Error),
+		}
+	}
+	return attempts
+}
+
+func (d *Dispatcher) settleGroup(g *group, v Verdicts) {
+	d.settler.submit(settlement{verdicts: v, done: func() {
+		d.flight.end(g)
+		d.groups.end()
+	}})
+}
+
+type textError string
+
+func (e textError) Error() string { return string(e) }

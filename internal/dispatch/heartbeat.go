@@ -1,0 +1,116 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+const (
+	heartbeatEvery   = 5 * time.Second
+	heartbeatTimeout = 3 * time.Second
+	// pruneAfter is when the row of a publisher that ended without removing it
+	// is removed by another.
+	pruneAfter = 10 * time.Minute
+)
+
+// Every beat rewrites the row whole, so one that an operator deleted, or that
+// another publisher pruned while this one stood still, comes back.
+const (
+	beatSQL = `
+INSERT INTO outbox_publishers (id, host, pid, version, started_at, last_seen_at, state)
+VALUES ($1::text::uuid, $2, $3, $4, now(), now(), $5::text::jsonb)
+ON CONFLICT (id) DO UPDATE SET last_seen_at = now(), state = excluded.state`
+
+	leaveSQL = `DELETE FROM outbox_publishers WHERE id = $1::text::uuid`
+
+	pruneSQL = `DELETE FROM outbox_publishers WHERE last_seen_at < now() - $1::bigint * interval '1 millisecond'`
+)
+
+// Execer runs one statement.
+type Execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// Identity says who publishes.
+type Identity struct {
+	ID      string
+	Host    string
+	PID     int
+	Version string
+}
+
+// PublisherState is the column outbox_publishers.state.
+type PublisherState struct {
+	InFlight      int           `json:"inFlight"`
+	InFlightBytes int64         `json:"inFlightBytes"`
+	Published     int64         `json:"published"`
+	Topics        []TopicReport `json:"topics"`
+}
+
+// TopicReport is one topic in PublisherState.
+type TopicReport struct {
+	Topic string     `json:"topic"`
+	State TopicState `json:"state"`
+	Since time.Time  `json:"since"`
+	Code  string     `json:"code,omitempty"`
+	Error string     `json:"error,omitempty"`
+}
+
+// State is what this dispatcher reports of itself.
+func (d *Dispatcher) State() PublisherState {
+	rows, bytes := d.InFlight()
+	s := PublisherState{InFlight: rows, InFlightBytes: bytes, Published: d.published.Load(), Topics: []TopicReport{}}
+	for _, t := range d.Topics() {
+		s.Topics = append(s.Topics, TopicReport{Topic: t.Topic, State: t.State, Since: t.Since.UTC(), Code: t.Code, Error: t.Error})
+	}
+	return s
+}
+
+// Heartbeat keeps the publisher's row in outbox_publishers. It is for people:
+// publishing goes on without it.
+type Heartbeat struct {
+	DB       Execer
+	Identity Identity
+	State    func() PublisherState
+	Observe  Observer
+}
+
+// Run beats until ctx ends and then removes the row. The beat under way is
+// waited for: the server may execute one that was given up after the removal,
+// and the publisher would be listed as alive.
+func (h *Heartbeat) Run(ctx context.Context) {
+	lasting := context.WithoutCancel(ctx)
+	ticker := time.NewTicker(heartbeatEvery)
+	defer ticker.Stop()
+	for beats := 0; ; beats++ {
+		h.exec(lasting, beatSQL, h.Identity.ID, h.Identity.Host, h.Identity.PID, h.Identity.Version, h.state())
+		if beats%int(pruneAfter/heartbeatEvery) == 0 {
+			h.exec(ctx, pruneSQL, pruneAfter.Milliseconds())
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			h.exec(lasting, leaveSQL, h.Identity.ID)
+			return
+		}
+	}
+}
+
+func (h *Heartbeat) state() string {
+	text, err := json.Marshal(h.State())
+	if err != nil {
+		return "{}" // a struct of strings and numbers always encodes
+	}
+	return string(text)
+}
+
+func (h *Heartbeat) exec(ctx context.Context, sql string, args ...any) {
+	ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
+	defer cancel()
+	if _, err := h.DB.Exec(ctx, sql, args...); err != nil && ctx.Err() != context.Canceled {
+		h.Observe.Trouble("heartbeat", err)
+	}
+}

@@ -1,0 +1,179 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestIsolateBlamesOnlyTheCulprits(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		n    int
+		bad  []int
+		most int
+	}{
+		{n: 1, bad: nil, most: 1},
+		{n: 1, bad: []int{0}, most: 1},
+		{n: 2, bad: []int{1}, most: 3},
+		{n: 100, bad: nil, most: 1},
+		{n: 100, bad: []int{42}, most: 18},
+		{n: 100, bad: []int{0, 99}, most: 31},
+		{n: 4, bad: []int{0, 1, 2, 3}, most: 5},
+	} {
+		t.Run(fmt.Sprintf("%d of which %v bad", tc.n, tc.bad), func(t *testing.T) {
+			t.Parallel()
+			bad := map[string]bool{}
+			for _, i := range tc.bad {
+				bad[fmt.Sprint(i)] = true
+			}
+			msgs := make([]Message, tc.n)
+			for i := range msgs {
+				msgs[i].EventID = fmt.Sprint(i)
+			}
+			var mu sync.Mutex
+			calls, stored := 0, map[string]int{}
+			results := Isolate(t.Context(), msgs, func(_ context.Context, part []Message) []Result {
+				mu.Lock()
+				defer mu.Unlock()
+				calls++
+				out := make([]Result, len(part))
+				for _, m := range part {
+					if !bad[m.EventID] {
+						continue
+					}
+					for i := range out {
+						out[i] = Result{Err: NewFailure(codeInvalidArgument, errors.New("bad message"))}
+					}
+					return out
+				}
+				for i, m := range part {
+					stored[m.EventID]++
+					out[i] = Result{MessageID: "m" + m.EventID}
+				}
+				return out
+			})
+			require.Len(t, results, tc.n)
+			for i, r := range results {
+				id := fmt.Sprint(i)
+				if bad[id] {
+					require.Equal(t, Rejected, ClassOf(r.Err), id)
+					require.Zero(t, stored[id])
+				} else {
+					require.NoError(t, r.Err, id)
+					require.Equal(t, "m"+id, r.MessageID)
+					require.Equal(t, 1, stored[id], "stored once")
+				}
+			}
+			require.LessOrEqual(t, calls, tc.most)
+		})
+	}
+}
+
+// Time runs out by rounds, and the broker's patience by messages.
+func TestIsolateIsDoneInFewRounds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const round = 100 * time.Millisecond
+		msgs := make([]Message, 1000)
+		for i := range msgs {
+			msgs[i].EventID = fmt.Sprint(i)
+		}
+		var sent atomic.Int64
+		began := time.Now()
+		Isolate(t.Context(), msgs, func(_ context.Context, part []Message) []Result {
+			time.Sleep(round)
+			sent.Add(int64(len(part)))
+			out := make([]Result, len(part))
+			if slices.ContainsFunc(part, func(m Message) bool { return strings.HasSuffix(m.EventID, "77") }) {
+				for i := range out {
+					out[i] = Result{Err: NewFailure(codeInvalidArgument, errors.New("bad message"))}
+				}
+			}
+			return out
+		})
+		require.Equal(t, 5*round, time.Since(began))
+		require.Less(t, sent.Load(), int64(3500))
+	})
+}
+
+// A request of each part waits for one of the other: asked one after the other
+// they would never come back.
+func TestIsolateAsksAllPartsAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		meet := make(chan struct{})
+		refused := Result{Err: NewFailure(codeInvalidArgument, errors.New("bad message"))}
+		results := Isolate(t.Context(), []Message{{EventID: "a"}, {EventID: "b"}}, func(_ context.Context, part []Message) []Result {
+			if len(part) == 2 {
+				return []Result{refused, refused}
+			}
+			select {
+			case meet <- struct{}{}:
+			case <-meet:
+			}
+			return []Result{{MessageID: part[0].EventID}}
+		})
+		require.Equal(t, []Result{{MessageID: "a"}, {MessageID: "b"}}, results)
+	})
+}
+
+// Who was refused for a neighbour's fault, and not asked again in time, loses
+// nothing by it.
+func TestTheUnsentAreNotCharged(t *testing.T) {
+	t.Parallel()
+	d := &Dispatcher{cfg: Config{}.withDefaults()}
+	row := &Claimed{Key: Key{ID: "a"}, AttemptCount: d.cfg.MaxAttempts - 1}
+	var v Verdicts
+	a := d.judgeFailure("domain", row, Unsent(context.DeadlineExceeded), &v)
+	require.Equal(t, OutcomeReleased, a.Outcome)
+	require.Empty(t, v.Dead)
+	require.Len(t, v.Failed, 1)
+	require.True(t, v.Failed[0].Free)
+	require.Positive(t, v.Failed[0].Delay)
+}
+
+func TestIsolateOutOfTimeBlamesNobody(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	results := Isolate(ctx, make([]Message, 3), func(_ context.Context, part []Message) []Result {
+		cancel()
+		out := make([]Result, len(part))
+		for i := range out {
+			out[i] = Result{Err: NewFailure(codeInvalidArgument, errors.New("bad request"))}
+		}
+		return out
+	})
+	for _, r := range results {
+		require.Equal(t, Retryable, ClassOf(r.Err))
+	}
+}
+
+func TestEveryCodeHasTheClassOfTheContract(t *testing.T) {
+	t.Parallel()
+	want := map[string]Class{
+		"Canceled": Retryable, "Unknown": Retryable, "InvalidArgument": Rejected,
+		"DeadlineExceeded": Retryable, "NotFound": Misconfigured, "AlreadyExists": Retryable,
+		"PermissionDenied": Misconfigured, "ResourceExhausted": Retryable,
+		"FailedPrecondition": Misconfigured, "Aborted": Retryable, "OutOfRange": Retryable,
+		"Unimplemented": Retryable, "Internal": Retryable, "Unavailable": Retryable,
+		"DataLoss": Retryable, "Unauthenticated": Misconfigured,
+	}
+	for code, class := range want {
+		err := fmt.Errorf("publish: %w", NewFailure(code, errors.New("no")))
+		require.Equal(t, class, ClassOf(err), code)
+		require.Equal(t, code, CodeOf(err))
+	}
+	require.Equal(t, Retryable, ClassOf(errors.New("anything")))
+	require.Equal(t, "Unknown", CodeOf(errors.New("anything")))
+	require.Equal(t, "DeadlineExceeded", CodeOf(context.DeadlineExceeded))
+}

@@ -1,0 +1,117 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// Outcome is what one delivery attempt came to.
+type Outcome uint8
+
+// The outcomes of an attempt.
+const (
+	OutcomeDelivered Outcome = iota
+	OutcomeFailed
+	OutcomeDead
+	// OutcomeReleased: the row lost no attempt; its topic, the shutdown, or the
+	// lack of time is to blame.
+	OutcomeReleased
+)
+
+func (o Outcome) String() string {
+	switch o {
+	case OutcomeDelivered:
+		return "delivered"
+	case OutcomeFailed:
+		return "failed"
+	case OutcomeDead:
+		return "dead"
+	default:
+		return "released"
+	}
+}
+
+// Attempt is one row's outcome, as logs and metrics see it.
+type Attempt struct {
+	Row     *Claimed
+	Topic   string
+	Outcome Outcome
+	// Number is this attempt's own, from 1: the attempts the row has lost, and
+	// this one. Of a row that was not offered to the broker it is only the
+	// former.
+	Number int
+	Reason outbox.DeadReason
+	// Delay is the wait before the next attempt.
+	Delay time.Duration
+	Err   error
+}
+
+// ClaimReport is one claim.
+type ClaimReport struct {
+	Rows  int
+	Sweep bool
+	Took  time.Duration
+	Err   error
+}
+
+// SettleReport is one settle.
+type SettleReport struct {
+	Rows    int
+	Settled Settled
+	// Lost rows carried another lease by the time they were settled.
+	Lost int
+	Took time.Duration
+	Err  error
+}
+
+// Observer is told what the dispatcher does. Its methods are called from many
+// goroutines and must not block.
+type Observer interface {
+	Claimed(ClaimReport)
+	// Published reports one request: how long the broker took and what became
+	// of each row.
+	Published(topic string, took time.Duration, attempts []Attempt)
+	Settled(SettleReport)
+	TopicChanged(TopicStatus)
+	// Trouble is an error that no row and no topic is to blame for.
+	Trouble(doing string, err error)
+}
+
+// Observers tells several observers, in order.
+type Observers []Observer
+
+// Claimed implements Observer.
+func (os Observers) Claimed(r ClaimReport) {
+	for _, o := range os {
+		o.Claimed(r)
+	}
+}
+
+// Published implements Observer.
+func (os Observers) Published(topic string, took time.Duration, attempts []Attempt) {
+	for _, o := range os {
+		o.Published(topic, took, attempts)
+	}
+}
+
+// Settled implements Observer.
+func (os Observers) Settled(r SettleReport) {
+	for _, o := range os {
+		o.Settled(r)
+	}
+}
+
+// TopicChanged implements Observer.
+func (os Observers) TopicChanged(s TopicStatus) {
+	for _, o := range os {
+		o.TopicChanged(s)
+	}
+}
+
+// Trouble implements Observer.
+func (os Observers) Trouble(doing string, err error) {
+	for _, o := range os {
+		o.Trouble(doing, err)
+	}
+}

@@ -1,0 +1,96 @@
+package dispatch
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+)
+
+// fill inserts n published or waiting rows.
+const fill = `
+INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, published_at)
+SELECT gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), '{}', CASE WHEN $2 THEN now() END
+  FROM generate_series(1, $1::int)`
+
+// Statistics are always those of another moment; whatever they say, a claim walks the claim index in order and a settle
+// goes to its rows by primary key.
+func TestPlansSurviveStaleStatistics(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(t *testing.T, conn *pgx.Conn){
+		"never analyzed": func(t *testing.T, conn *pgx.Conn) {
+			exec(t, conn, fill, 10_000, false)
+		},
+		"analyzed while nothing waited": func(t *testing.T, conn *pgx.Conn) {
+			exec(t, conn, fill, 10_000, true)
+			exec(t, conn, `ANALYZE outbox_events`)
+			exec(t, conn, fill, 10_000, false)
+		},
+		"analyzed in the middle of a backlog": func(t *testing.T, conn *pgx.Conn) {
+			exec(t, conn, fill, 10_000, false)
+			exec(t, conn, `ANALYZE outbox_events`)
+			exec(t, conn, `UPDATE outbox_events SET published_at = now()`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := outboxtest.DB(t)
+			conn, err := pgx.Connect(t.Context(), db.URL)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, conn.Close(context.WithoutCancel(t.Context()))) }()
+			exec(t, conn, `ALTER TABLE outbox_events SET (autovacuum_enabled = off)`)
+			prepare(t, conn)
+			owner := uuid.NewString()
+			var ids []string
+			var until []time.Time
+			var numbers []int64
+			var charges []int32
+			for range 1000 {
+				ids, until = append(ids, uuid.NewString()), append(until, time.Now())
+				numbers, charges = append(numbers, 0), append(charges, 0)
+			}
+
+			claim := explain(t, conn, claimSQL, int64(0), "", "", []string{}, []string{}, 1000, int64(1<<20), owner, int64(30_000))
+			require.Contains(t, claim, "Index Scan using outbox_events_seq_claim_idx")
+			require.Contains(t, claim, "Index Scan using outbox_events_pkey")
+			require.NotContains(t, claim, "Sort")
+			for _, settle := range []string{
+				explain(t, conn, deliveredSQL, owner, ids, until, ids),
+				explain(t, conn, failedSQL, owner, ids, until, ids, numbers, charges),
+				explain(t, conn, deadSQL, owner, ids, until, ids, ids, ids, ids, charges),
+				explain(t, conn, releasedSQL, owner, ids, until),
+			} {
+				require.Contains(t, settle, "Function Scan on v")
+				require.Contains(t, settle, "Index Scan using outbox_events_pkey")
+				require.Contains(t, settle, "Index Cond: (id = v.id)")
+			}
+		})
+	}
+}
+
+func exec(t *testing.T, conn *pgx.Conn, sql string, args ...any) {
+	t.Helper()
+	_, err := conn.Exec(t.Context(), sql, args...)
+	require.NoError(t, err)
+}
+
+// explain plans a statement as the store would run it.
+func explain(t *testing.T, conn *pgx.Conn, sql string, args ...any) string {
+	t.Helper()
+	tx, err := conn.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(t.Context())) }()
+	_, err = tx.Exec(t.Context(), steerPlanner)
+	require.NoError(t, err)
+	rows, err := tx.Query(t.Context(), "EXPLAIN "+sql, args...)
+	require.NoError(t, err)
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,63 @@
+package dispatch
+
+import "context"
+
+// Message is one event in the form a broker stores: the row's payload bytes,
+// unchanged, and its attributes.
+type Message struct {
+	// EventID is the row's id. It is also the attribute event_id; it stands
+	// here so that a Publisher can name a message without reading attributes.
+	EventID string
+	// Data is the message body. A Publisher must neither change nor keep it
+	// after Publish has returned.
+	Data []byte
+	// Attributes are sent as they are. A Publisher must not change the map.
+	Attributes map[string]string
+}
+
+// Size is what the message weighs in a request: body, attribute names and
+// attribute values.
+func (m Message) Size() int {
+	n := len(m.Data)
+	for k, v := range m.Attributes {
+		n += len(k) + len(v)
+	}
+	return n
+}
+
+// Result is the broker's verdict on one message.
+type Result struct {
+	// MessageID is the broker's own id of the stored message. It is set
+	// exactly when Err is nil.
+	MessageID string
+	// Err says why the message was not acknowledged. ClassOf reads its class;
+	// an error that is not a *Failure counts as Retryable.
+	Err error
+}
+
+// Publisher hands messages to a broker.
+//
+// A Publisher never retries by itself: retries, backoff and dead letters are
+// the dispatcher's, and it can only decide well when it sees the broker's
+// first answer.
+type Publisher interface {
+	// Publish sends msgs to a logical topic (domain, analytics, …) and waits
+	// for the broker's verdict on each. It returns exactly one Result per
+	// message, in the order of msgs.
+	//
+	// A nil Err is an acknowledgement: the message is stored. Anything else,
+	// including "no answer before ctx ended", is an error of the right class.
+	// ErrUnsent in it promises that the message was not stored and will not be.
+	// A Rejected result blames this message alone: where the broker refuses a
+	// whole request because of one message, the implementation isolates the
+	// culprit before it answers (see Isolate).
+	//
+	// Publish returns soon after ctx ends. The message may still be stored
+	// later; the caller keeps its lease long enough for that.
+	// Publish may be called concurrently, for the same and for other topics.
+	Publish(ctx context.Context, topic string, msgs []Message) []Result
+
+	// Ready asks, with one cheap request that stores nothing, whether topic
+	// can be published to. The error has the same classes as a Result's.
+	Ready(ctx context.Context, topic string) error
+}

@@ -1,0 +1,211 @@
+package publishertest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/dispatch"
+)
+
+// messages makes n distinct messages. Bodies carry what careless code changes:
+// key order, spaces, escapes, text beyond ASCII.
+func messages(prefix string, n int) []dispatch.Message {
+	msgs := make([]dispatch.Message, n)
+	for i := range msgs {
+		id := fmt.Sprintf("%s-%d", prefix, i)
+		msgs[i] = dispatch.Message{
+			EventID:    id,
+			Data:       fmt.Appendf(nil, `{"z": %d,  "a": "\u00e9é<&>", "n": 1.0}`, i),
+			Attributes: map[string]string{"event_id": id, "event_type": "order_created", "empty": "", "text": "naïve ✓"},
+		}
+	}
+	return msgs
+}
+
+func clone(msgs []dispatch.Message) []dispatch.Message {
+	out := make([]dispatch.Message, len(msgs))
+	for i, m := range msgs {
+		out[i] = dispatch.Message{EventID: m.EventID, Data: slices.Clone(m.Data), Attributes: maps.Clone(m.Attributes)}
+	}
+	return out
+}
+
+func byID(msgs []dispatch.Message) map[string]dispatch.Message {
+	out := make(map[string]dispatch.Message, len(msgs))
+	for _, m := range msgs {
+		out[m.EventID] = m
+	}
+	return out
+}
+
+// requireStored checks that the broker holds exactly these messages, each once.
+func requireStored(t *testing.T, b Broker, want []dispatch.Message) {
+	t.Helper()
+	stored := b.Stored()
+	require.Len(t, stored, len(want))
+	require.Equal(t, byID(want), byID(stored))
+}
+
+func requireAcknowledged(t *testing.T, results []dispatch.Result) {
+	t.Helper()
+	for i, r := range results {
+		require.NoError(t, r.Err, "message %d", i)
+		require.NotEmpty(t, r.MessageID, "message %d", i)
+	}
+}
+
+func requireClass(t *testing.T, want dispatch.Class, results []dispatch.Result) {
+	t.Helper()
+	for i, r := range results {
+		require.Error(t, r.Err, "message %d", i)
+		require.Equal(t, want, dispatch.ClassOf(r.Err), "message %d: %v", i, r.Err)
+		require.Empty(t, r.MessageID, "message %d", i)
+	}
+}
+
+func storesUnchanged(t *testing.T, b Broker) {
+	msgs := messages("same", 10)
+	before := clone(msgs)
+	requireAcknowledged(t, b.Publisher.Publish(t.Context(), b.Topic, msgs))
+	require.Equal(t, before, msgs, "the caller's messages were changed")
+	requireStored(t, b, before)
+}
+
+func answersInOrder(t *testing.T, b Broker) {
+	msgs := messages("order", 7)
+	b.Reject(msgs[3].EventID)
+	results := b.Publisher.Publish(t.Context(), b.Topic, msgs)
+	require.Len(t, results, len(msgs))
+	ids := map[string]bool{}
+	for i, r := range results {
+		require.Equal(t, i == 3, r.Err != nil, "message %d: %v", i, r.Err)
+		if r.Err == nil {
+			require.False(t, ids[r.MessageID], "id %s answered twice", r.MessageID)
+			ids[r.MessageID] = true
+		}
+	}
+}
+
+func acceptsNothing(t *testing.T, b Broker) {
+	require.Empty(t, b.Publisher.Publish(t.Context(), b.Topic, nil))
+	require.Empty(t, b.Stored())
+}
+
+func splitsLargeBatch(t *testing.T, b Broker) {
+	msgs := messages("many", 2501)
+	results := b.Publisher.Publish(t.Context(), b.Topic, msgs)
+	require.Len(t, results, len(msgs))
+	requireAcknowledged(t, results)
+	requireStored(t, b, msgs)
+}
+
+// tellsClasses repeats the contract by hand rather than asking the table it tests.
+func tellsClasses(t *testing.T, b Broker) {
+	for code, class := range map[string]dispatch.Class{
+		"Canceled": dispatch.Retryable, "Unknown": dispatch.Retryable, "DeadlineExceeded": dispatch.Retryable,
+		"AlreadyExists": dispatch.Retryable, "ResourceExhausted": dispatch.Retryable, "Aborted": dispatch.Retryable,
+		"OutOfRange": dispatch.Retryable, "Unimplemented": dispatch.Retryable, "Internal": dispatch.Retryable,
+		"Unavailable": dispatch.Retryable, "DataLoss": dispatch.Retryable,
+		"NotFound": dispatch.Misconfigured, "PermissionDenied": dispatch.Misconfigured,
+		"Unauthenticated": dispatch.Misconfigured, "FailedPrecondition": dispatch.Misconfigured,
+		"InvalidArgument": dispatch.Rejected,
+	} {
+		b.Fail(code)
+		results := b.Publisher.Publish(t.Context(), b.Topic, messages(code, 3))
+		require.Len(t, results, 3)
+		requireClass(t, class, results)
+		require.Equal(t, code, dispatch.CodeOf(results[0].Err), "the broker's own code is lost")
+	}
+	b.Fail("")
+	require.Empty(t, b.Stored())
+	requireAcknowledged(t, b.Publisher.Publish(t.Context(), b.Topic, messages("after", 3)))
+}
+
+func isolatesRejected(t *testing.T, b Broker) {
+	for _, n := range []int{1, 2, 50} {
+		msgs := messages(fmt.Sprintf("one-of-%d", n), n)
+		culprit := n / 2
+		b.Reject(msgs[culprit].EventID)
+		stored := len(b.Stored())
+		results := b.Publisher.Publish(t.Context(), b.Topic, msgs)
+		require.Len(t, results, n)
+		requireClass(t, dispatch.Rejected, results[culprit:culprit+1])
+		requireAcknowledged(t, slices.Delete(results, culprit, culprit+1))
+		require.Len(t, b.Stored(), stored+n-1, "the others are stored once")
+	}
+}
+
+func isolatesSeveral(t *testing.T, b Broker) {
+	msgs := messages("several", 40)
+	bad := map[int]bool{0: true, 1: true, 17: true, 39: true}
+	for i := range bad {
+		b.Reject(msgs[i].EventID)
+	}
+	var good []dispatch.Message
+	for i, r := range b.Publisher.Publish(t.Context(), b.Topic, msgs) {
+		if bad[i] {
+			requireClass(t, dispatch.Rejected, []dispatch.Result{r})
+			continue
+		}
+		requireAcknowledged(t, []dispatch.Result{r})
+		good = append(good, msgs[i])
+	}
+	requireStored(t, b, good)
+}
+
+func blamesMissingTopic(t *testing.T, b Broker) {
+	requireClass(t, dispatch.Misconfigured, b.Publisher.Publish(t.Context(), b.MissingTopic, messages("lost", 3)))
+	err := b.Publisher.Ready(t.Context(), b.MissingTopic)
+	require.Error(t, err)
+	require.Equal(t, dispatch.Misconfigured, dispatch.ClassOf(err))
+}
+
+func readyStoresNothing(t *testing.T, b Broker) {
+	require.NoError(t, b.Publisher.Ready(t.Context(), b.Topic))
+	require.Empty(t, b.Stored())
+}
+
+func endedBefore(t *testing.T, b Broker) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	results := b.Publisher.Publish(ctx, b.Topic, messages("late", 3))
+	require.Len(t, results, 3)
+	requireClass(t, dispatch.Retryable, results)
+}
+
+func endedDuring(t *testing.T, b Broker) {
+	arrived, release := b.Hold()
+	defer release()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan []dispatch.Result, 1)
+	go func() { done <- b.Publisher.Publish(ctx, b.Topic, messages("held", 3)) }()
+	<-arrived
+	cancel()
+	results := <-done
+	require.Len(t, results, 3)
+	requireClass(t, dispatch.Retryable, results)
+}
+
+func servesConcurrently(t *testing.T, b Broker) {
+	const callers = 8
+	var all []dispatch.Message
+	var wg sync.WaitGroup
+	results := make([][]dispatch.Result, callers)
+	for i := range callers {
+		msgs := messages(fmt.Sprintf("caller-%d", i), 20)
+		all = append(all, msgs...)
+		wg.Go(func() { results[i] = b.Publisher.Publish(t.Context(), b.Topic, msgs) })
+	}
+	wg.Wait()
+	for _, r := range results {
+		require.Len(t, r, 20)
+		requireAcknowledged(t, r)
+	}
+	requireStored(t, b, all)
+}

@@ -1,0 +1,59 @@
+// Package publishertest is what every outbox.Publisher must pass. An
+// implementation supplies a broker that can be told to misbehave; the suite
+// checks that the verdicts reach the dispatcher as the interface promises.
+package publishertest
+
+import (
+	"testing"
+
+	"github.com/outboxctl/outboxctl/internal/dispatch"
+)
+
+// Broker is one broker with a publisher connected to it. The suite asks for a
+// fresh one per test.
+type Broker struct {
+	Publisher dispatch.Publisher
+	// Topic is a logical topic that exists and holds nothing yet.
+	Topic string
+	// MissingTopic is a logical topic the broker knows nothing of.
+	MissingTopic string
+	// Stored lists what the broker holds for Topic, in the order of arrival.
+	Stored func() []dispatch.Message
+	// Fail makes the broker answer every publish request with this canonical
+	// code, storing nothing, until it is called with "".
+	Fail func(code string)
+	// Reject makes the broker refuse, with InvalidArgument and as a whole, each
+	// request that contains the event.
+	Reject func(eventID string)
+	// Hold makes the broker keep every publish request unanswered. It returns a
+	// channel that yields when a request has arrived, and the function that lets
+	// requests pass again.
+	Hold func() (arrived <-chan struct{}, release func())
+}
+
+// Run runs the suite. open starts a broker and registers its end with t.Cleanup.
+func Run(t *testing.T, open func(t *testing.T) Broker) {
+	t.Helper()
+	for _, tc := range []struct {
+		name string
+		run  func(t *testing.T, b Broker)
+	}{
+		{"stores what it was given, unchanged", storesUnchanged},
+		{"answers in order, once per message", answersInOrder},
+		{"accepts an empty batch", acceptsNothing},
+		{"splits a large batch", splitsLargeBatch},
+		{"tells every code's class", tellsClasses},
+		{"isolates a rejected message", isolatesRejected},
+		{"isolates several rejected messages", isolatesSeveral},
+		{"blames a missing topic, not the messages", blamesMissingTopic},
+		{"is ready without storing anything", readyStoresNothing},
+		{"never acknowledges after the context ended", endedBefore},
+		{"returns when the context ends", endedDuring},
+		{"serves callers side by side", servesConcurrently},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			tc.run(t, open(t))
+		})
+	}
+}

@@ -1,0 +1,177 @@
+package dispatch
+
+// Every statement below reads the database's clock and none reads ours: a
+// publisher whose clock is wrong neither steals leases nor loses its own.
+//
+// Parameters are of types that encode alike in every exec mode of the driver
+// (text arrays with a cast, never []uuid.UUID), so that a transaction-mode
+// pooler can stand in between.
+
+// beginReadCommitted opens the transaction of a claim or a settle. The level
+// is spelled out because a role may default to another: under REPEATABLE READ
+// two publishers meeting on a row raise 40001 instead of skipping it.
+const beginReadCommitted = `BEGIN ISOLATION LEVEL READ COMMITTED`
+
+// steerPlanner keeps the planner on the two indexes these statements are made
+// for. Its statistics are always those of another moment: taken while nothing
+// waited, they say that "unpublished" is one row, and a settle is planned as a
+// walk over the whole backlog for every row it has; taken in the middle of a
+// backlog, they make a scan of all published rows look cheap. Compiling a
+// statement of a millisecond takes a second, so that is off too. The settings
+// end with the transaction.
+const steerPlanner = `SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+       set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
+       set_config('enable_sort', 'off', true), set_config('jit', 'off', true)`
+
+// dueRows is the predicate of a claimable row: living, due, not leased, in
+// scope, and not of a topic that takes nothing at the moment. Its first line
+// is that of the partial index outbox_events_seq_claim_idx.
+//
+//	$1 after seq, $2 namespace, $3 tenant, $4 only these types, $5 not these
+const dueRows = `
+       published_at IS NULL AND dead_at IS NULL
+   AND seq > $1
+   AND next_attempt_at <= now()
+   AND (locked_until IS NULL OR locked_until <= now())
+   AND ($2::text = '' OR namespace = $2::text)
+   AND ($3::text = '' OR tenant_id = nullif($3::text, '')::uuid)
+   AND (cardinality($4::text[]) = 0 OR event_type::text = ANY ($4::text[]))
+   AND (cardinality($5::text[]) = 0 OR event_type::text <> ALL ($5::text[]))`
+
+// claimSQL leases the oldest due rows.
+//
+// The candidates are MATERIALIZED: inlined into an IN or a join, LIMIT is
+// evaluated per probe and the statement can lease more rows than it was asked
+// for. SKIP LOCKED walks around rows another publisher is leasing right now.
+// The running sum ends the claim at its byte budget; a row that is larger than
+// the whole budget is still taken, alone. It runs in the order in which the
+// candidates were stored, which is that of seq. Sizes come from the stored datum
+// where it is not compressed and from the text where it is, because a
+// compressed row can be a hundred times its stored size.
+//
+// A row that still names an owner is one whose lease ran out without a
+// verdict: that is charged as an attempt here, so a row that kills its
+// publishers is bounded like any other.
+//
+// The update touches no indexed column and fits into the page's free half, so
+// it is a HOT update and writes no index.
+//
+//	$6 limit, $7 bytes, $8 owner, $9 lease in milliseconds
+const claimSQL = `
+WITH candidates AS MATERIALIZED (
+    SELECT id, locked_by,
+           CASE WHEN pg_column_compression(payload_json) IS NULL
+                THEN pg_column_size(payload_json)
+                ELSE octet_length(payload_json::text)
+           END AS bytes
+      FROM outbox_events
+     WHERE ` + dueRows + `
+     ORDER BY seq
+     LIMIT $6
+       FOR UPDATE SKIP LOCKED
+), picked AS (
+    SELECT id, locked_by AS last_owner
+      FROM (SELECT id, locked_by, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM candidates) AS running
+     WHERE before < $7::bigint
+)` + leasePicked + `, e.payload_json::text, e.headers::text`
+
+// leasePicked leases the rows of picked and returns all of them but their
+// contents.
+const leasePicked = `
+UPDATE outbox_events AS e
+   SET locked_by     = $8::text::uuid,
+       locked_until  = now() + $9::bigint * interval '1 millisecond',
+       attempt_count = e.attempt_count + (last_owner IS NOT NULL)::int,
+       last_error    = CASE WHEN last_owner IS NULL THEN e.last_error
+                            ELSE 'lease of publisher ' || last_owner || ' expired without a verdict' END,
+       updated_at    = now()
+  FROM picked
+ WHERE e.id = picked.id
+RETURNING e.id::text, e.locked_until, e.seq, e.event_type::text, e.aggregate_type::text, e.aggregate_id::text,
+          e.created_at, e.attempt_count, coalesce(e.max_attempts, 0), last_owner IS NOT NULL`
+
+// candidatesSQL locks the oldest due rows without looking into them.
+//
+//	$6 limit
+const candidatesSQL = `
+SELECT id::text FROM outbox_events WHERE ` + dueRows + ` ORDER BY seq LIMIT $6 FOR UPDATE SKIP LOCKED`
+
+// salvageSQL leases candidates that were locked in the same transaction.
+//
+//	$6 how many, $7 ids, $8 owner, $9 lease in milliseconds
+const salvageSQL = `
+WITH picked AS MATERIALIZED (
+    SELECT id, locked_by AS last_owner
+      FROM outbox_events
+     WHERE ` + dueRows + `
+       AND id = ANY ($7::text[]::uuid[])
+     LIMIT $6
+)` + leasePicked + `, NULL::text, NULL::text`
+
+// dueSQL asks whether a claim would find anything. It locks nothing. The order
+// and the limit are what keeps it on the claim index: EXISTS would drop them
+// and might read every published row in search of one that is not.
+const dueSQL = `SELECT count(*) > 0 FROM (SELECT 1 FROM outbox_events WHERE ` + dueRows + ` ORDER BY seq LIMIT 1) AS first`
+
+// The settling statements share their fence: the row must still carry the
+// owner and the very end of lease it was claimed with. A publisher that was
+// stopped for longer than its lease changes nothing when it wakes up.
+//
+// The CASE hides the fence from the planner, which thinks that hardly any row
+// names an owner and would walk the whole table for those, once per settle.
+// What it sees is the primary key.
+const fence = `e.id = v.id
+   AND CASE WHEN e.locked_by = $1::text::uuid AND e.locked_until = v.until
+             AND e.published_at IS NULL AND e.dead_at IS NULL THEN true ELSE false END`
+
+// deliveredSQL is the only statement that sets published_at.
+//
+//	$1 owner, $2 ids, $3 lease ends, $4 the broker's message ids
+const deliveredSQL = `
+UPDATE outbox_events AS e
+   SET published_at = now(), broker_message_id = v.message_id,
+       locked_by = NULL, locked_until = NULL, updated_at = now()
+  FROM unnest($2::text[]::uuid[], $3::timestamptz[], $4::text[]) AS v (id, until, message_id)
+ WHERE ` + fence
+
+// failedSQL puts rows back with a delay of their own.
+//
+//	$1 owner, $2 ids, $3 lease ends, $4 errors, $5 delays in microseconds, $6 charge
+const failedSQL = `
+UPDATE outbox_events AS e
+   SET attempt_count = e.attempt_count + v.charge, last_error = v.error,
+       next_attempt_at = now() + v.delay * interval '1 microsecond',
+       locked_by = NULL, locked_until = NULL, updated_at = now()
+  FROM unnest($2::text[]::uuid[], $3::timestamptz[], $4::text[], $5::bigint[], $6::int[]) AS v (id, until, error, delay, charge)
+ WHERE ` + fence
+
+// deadSQL marks rows dead and writes their dead letters in one statement, so
+// that neither can be there without the other. The letter is copied from the
+// row itself.
+//
+//	$1 owner, $2 ids, $3 lease ends, $4 reasons, $5 errors, $6 topics, $7 fingerprints, $8 charge
+const deadSQL = `
+WITH dead AS (
+    UPDATE outbox_events AS e
+       SET dead_at = now(), attempt_count = e.attempt_count + v.charge, last_error = v.error,
+           locked_by = NULL, locked_until = NULL, updated_at = now()
+      FROM unnest($2::text[]::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int[])
+           AS v (id, until, reason, error, topic, fingerprint, charge)
+     WHERE ` + fence + `
+    RETURNING e.id, e.event_type, e.aggregate_type, e.aggregate_id, e.payload_json, e.headers, v.reason, v.error,
+              e.attempt_count, e.namespace, e.tenant_id, v.topic, v.fingerprint, e.created_at
+)
+INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, headers, error_reason,
+                        error_message, attempt_count, namespace, tenant_id, topic, fingerprint, event_created_at)
+SELECT id, event_type, aggregate_type, aggregate_id, payload_json, headers, reason::outbox_dlq_reason,
+       error, attempt_count, namespace, tenant_id, nullif(topic, ''), fingerprint, created_at
+  FROM dead`
+
+// releasedSQL gives back rows that were never handed to the broker.
+//
+//	$1 owner, $2 ids, $3 lease ends
+const releasedSQL = `
+UPDATE outbox_events AS e
+   SET locked_by = NULL, locked_until = NULL, updated_at = now()
+  FROM unnest($2::text[]::uuid[], $3::timestamptz[]) AS v (id, until)
+ WHERE ` + fence

@@ -1,0 +1,168 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+const (
+	settleRetryMin = 50 * time.Millisecond
+	settleRetryMax = time.Second
+	// settleRows bounds what one settle transaction carries.
+	settleRows = 2000
+)
+
+// settlement is the verdicts on one group, and whom to tell.
+type settlement struct {
+	verdicts Verdicts
+	done     func()
+}
+
+// settler records verdicts. What queues up while it is busy goes into the
+// next transaction together, so under load commits are shared and at rest
+// nothing waits.
+//
+// It runs apart from claiming and publishing, on connections of its own: a
+// slow broker or a long claim must never keep an acknowledged row from being
+// marked, or its lease runs out and it is sent twice.
+type settler struct {
+	store   Store
+	observe Observer
+	timeout time.Duration
+	// patience is how long a verdict is worth repeating; after the lease the
+	// row is somebody else's anyway.
+	patience time.Duration
+	turn     func(who string)
+
+	mu     sync.Mutex
+	queue  []settlement
+	queued chan struct{}
+}
+
+func newSettler(cfg Config, store Store, observe Observer) *settler {
+	return &settler{
+		store: store, observe: observe, timeout: cfg.SettleTimeout, patience: cfg.Lease, turn: cfg.turn,
+		queued: make(chan struct{}, 1),
+	}
+}
+
+// submit queues a settlement. It never blocks: the flight bounds the queue.
+func (s *settler) submit(st settlement) {
+	s.mu.Lock()
+	s.queue = append(s.queue, st)
+	s.mu.Unlock()
+	s.signal()
+}
+
+func (s *settler) signal() {
+	select {
+	case s.queued <- struct{}{}:
+	default:
+	}
+}
+
+// run settles until quit is closed. Several may run at once. abandon ends
+// retries; it is not cancelled by the first stage of a shutdown. last ends
+// everything.
+func (s *settler) run(abandon, last context.Context, quit <-chan struct{}) {
+	for {
+		select {
+		case <-quit:
+			return
+		case <-s.queued:
+		}
+		s.turn("settle")
+		for {
+			batch := s.take()
+			if len(batch) == 0 {
+				break
+			}
+			var all Verdicts
+			for _, st := range batch {
+				all.add(st.verdicts)
+			}
+			s.settle(abandon, last, all)
+			for _, st := range batch {
+				st.done()
+			}
+		}
+	}
+}
+
+// take removes what fits into one transaction, and wakes another settler when
+// it leaves something behind.
+func (s *settler) take() []settlement {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rows, n := 0, 0
+	for n < len(s.queue) && (n == 0 || rows+s.queue[n].verdicts.Len() <= settleRows) {
+		rows += s.queue[n].verdicts.Len()
+		n++
+	}
+	batch := s.queue[:n:n]
+	s.queue = s.queue[n:]
+	if len(s.queue) > 0 {
+		s.signal()
+	}
+	return batch
+}
+
+// settle records v, repeating it while the database is away. A verdict the
+// database refuses is isolated, so that it does not take the others' down.
+func (s *settler) settle(abandon, last context.Context, v Verdicts) {
+	started := time.Now()
+	repeated := false
+	for wait := settleRetryMin; ; wait = min(2*wait, settleRetryMax) {
+		ctx, cancel := context.WithTimeout(last, s.timeout)
+		begun := time.Now()
+		settled, err := s.store.Settle(ctx, v)
+		cancel()
+		report := SettleReport{Rows: v.Len(), Settled: settled, Took: time.Since(begun), Err: err}
+		if err == nil {
+			// After a lost reply the missing rows may be those the first try
+			// settled, so they prove nothing about the lease.
+			if !repeated {
+				report.Lost = v.Len() - settled.Len()
+			}
+			s.observe.Settled(report)
+			return
+		}
+		s.observe.Settled(report)
+		if errors.Is(err, ErrRefused) && v.Len() > 1 {
+			left, right := v.halves()
+			s.settle(abandon, last, left)
+			s.settle(abandon, last, right)
+			return
+		}
+		if errors.Is(err, ErrRefused) || time.Since(started) > s.patience {
+			s.observe.Trouble("settle", err)
+			return
+		}
+		select {
+		case <-abandon.Done():
+			s.observe.Trouble("settle", err)
+			return
+		case <-time.After(wait):
+			repeated = true
+		}
+	}
+}
+
+// halves splits v into two parts with about as many rows each.
+func (v Verdicts) halves() (left, right Verdicts) {
+	split := func(n int, room *int) int {
+		k := min(n, *room)
+		*room -= k
+		return k
+	}
+	room := v.Len() / 2
+	i := split(len(v.Delivered), &room)
+	j := split(len(v.Failed), &room)
+	k := split(len(v.Dead), &room)
+	l := split(len(v.Released), &room)
+	left = Verdicts{v.Delivered[:i], v.Failed[:j], v.Dead[:k], v.Released[:l]}
+	right = Verdicts{v.Delivered[i:], v.Failed[j:], v.Dead[k:], v.Released[l:]}
+	return left, right
+}

@@ -1,0 +1,235 @@
+package dispatch
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// rowKind is what the broker and the catalogue will make of a row.
+type rowKind string
+
+const (
+	kindGood     rowKind = "good"
+	kindRejected rowKind = "rejected"
+	kindStubborn rowKind = "stubborn"
+	// The kinds of a row that is not offered at all are the reasons it dies for.
+)
+
+// lease is one claim of one row, and what is known of it.
+type lease struct {
+	row   *history
+	proc  *process
+	until time.Time
+	// asked is when the publisher sent the claim.
+	asked time.Time
+	// offered: handed to the broker's client. answer: what the publisher heard.
+	offered   bool
+	heard     bool
+	answer    error
+	messageID string
+	outage    int
+	copies    int
+	// excuse is a fault that may cost the row another delivery.
+	excuse string
+	// over: settled, or taken over after it had expired.
+	over bool
+}
+
+// history is what happened to one row.
+type history struct {
+	row       *memRow
+	kind      rowKind
+	committed bool
+	current   *lease
+	leases    []*lease
+	// charges, and outages by their id, count failed attempts since the row
+	// was emitted or replayed.
+	charges int
+	outages map[int]int
+	copies  int
+	deaths  int
+}
+
+// audit watches from outside and holds what happens against the invariants. It
+// trusts neither the dispatcher nor the table.
+type audit struct {
+	w          *world
+	rows       map[string]*history
+	order      []*history
+	byPayload  map[*byte]*lease
+	violations []string
+	duplicates int
+	stale      int
+}
+
+func newAudit(w *world) *audit {
+	return &audit{w: w, rows: map[string]*history{}, byPayload: map[*byte]*lease{}}
+}
+
+func (a *audit) violate(invariant, format string, args ...any) {
+	text := invariant + ": " + fmt.Sprintf(format, args...)
+	a.w.say("VIOLATION %s", text)
+	a.violations = append(a.violations, text)
+}
+
+func (a *audit) emitted(row *memRow, kind rowKind) *history {
+	h := &history{row: row, kind: kind, outages: map[int]int{}}
+	a.rows[row.ID] = h
+	a.order = append(a.order, h)
+	return h
+}
+
+func (a *audit) kindOf(id string) rowKind { return a.rows[id].kind }
+
+// granted is a claim that has committed.
+func (a *audit) granted(p *process, row *Claimed, asked time.Time, charged bool, excuse string) {
+	h := a.rows[row.ID]
+	if !h.committed {
+		a.violate("I2", "row %d is leased before it is committed", row.Seq)
+	}
+	before := h.current
+	if open := before != nil && !before.over; open {
+		if before.until.After(a.w.table.now()) {
+			a.violate("I12", "row %d is leased to %s while the lease of %s runs", row.Seq, p.name, before.proc.name)
+		}
+		before.over = true
+		h.charges++
+		if !charged {
+			a.violate("I11", "row %d: a lease that ended without a verdict was not charged", row.Seq)
+		}
+	} else if charged {
+		a.violate("I11", "row %d was charged for a lease it did not have", row.Seq)
+	}
+	if row.AttemptCount != h.charges {
+		a.violate("I11", "row %d counts %d attempts, %d failed", row.Seq, row.AttemptCount, h.charges)
+	}
+	l := &lease{row: h, proc: p, until: row.Until, asked: asked, excuse: excuse}
+	if p.dead || p.frozen {
+		l.excuse = "claimed by a publisher that was gone"
+	}
+	h.current, h.leases = l, append(h.leases, l)
+	a.byPayload[&row.Payload[0]] = l
+}
+
+// offered is a request to publish, as the client gets it. The bytes are those
+// of one claim, so they tell which lease they were read under.
+func (a *audit) offered(p *process, topic string, msgs []Message) []*lease {
+	leases := make([]*lease, len(msgs))
+	at := a.w.broker.window(topic)
+	for i, m := range msgs {
+		l := a.byPayload[&m.Data[0]]
+		if l == nil {
+			a.violate("I8", "row %s is offered with bytes no claim returned", m.EventID)
+			l = a.rows[m.EventID].current
+		}
+		if late := time.Since(l.asked); late > a.w.plan.cfg.sendBy() {
+			a.violate("I12", "row %d is offered %v after its claim, too late for its lease", l.row.row.Seq, late)
+		}
+		if at != nil && at.outage && l.asked.After(at.known[p]) && !at.known[p].IsZero() {
+			a.violate("I7", "row %d is claimed and offered by %s, which knows that the broker is away", l.row.row.Seq, p.name)
+		}
+		if l.offered {
+			a.violate("I12", "row %d is offered twice under one lease", l.row.row.Seq)
+		}
+		if l.proc != p {
+			a.violate("I10", "row %d is offered by %s under the lease of %s", l.row.row.Seq, p.name, l.proc.name)
+		}
+		l.offered = true
+		leases[i] = l
+	}
+	return leases
+}
+
+// stored is a message the broker has stored.
+func (a *audit) stored(l *lease, m Message) {
+	h := l.row
+	if !h.committed {
+		a.violate("I2", "row %d is published before it is committed", h.row.Seq)
+	}
+	a.comparePayload(h.row, m)
+	l.copies++
+	h.copies++
+	if h.copies > 1 {
+		a.duplicates++
+	}
+	for _, other := range h.leases {
+		if other != l && other.copies > 0 && other.excuse == "" && l.excuse == "" {
+			a.violate("I12", "row %d is published by %s and by %s, and no fault explains it", h.row.Seq, other.proc.name, l.proc.name)
+		}
+	}
+}
+
+func (a *audit) comparePayload(row *memRow, m Message) {
+	if string(m.Data) != string(row.Payload) {
+		a.violate("I8", "row %d is published as %s", row.Seq, m.Data)
+	}
+	want := outbox.Attributes(row.ID, row.EventType, row.AggregateType, row.AggregateID, row.CreatedAt, nil)
+	for name, value := range want {
+		if m.Attributes[name] != value {
+			a.violate("I8", "row %d is published with %s = %q, not %q", row.Seq, name, m.Attributes[name], value)
+		}
+	}
+	if len(m.Attributes) != len(want) {
+		a.violate("I8", "row %d is published with %d attributes", row.Seq, len(m.Attributes))
+	}
+}
+
+// answered is a reply to publish, as the publisher hears it.
+func (a *audit) answered(c *publishCall) {
+	if c.abandoned {
+		return // it did not wait for the answer
+	}
+	// What was sent before the outage may have been overtaken by a success: its
+	// answer then says nothing about now.
+	if at := a.w.broker.windowByID(c.outage); at != nil && c.sent.After(at.from) && at.known[c.proc].IsZero() && at.topic == c.topic {
+		at.known[c.proc] = time.Now()
+	}
+	for i, l := range c.leases {
+		l.heard, l.answer, l.messageID, l.outage = true, c.results[i].Err, c.results[i].MessageID, c.outage
+	}
+}
+
+// replayed is an operator's doing.
+func (a *audit) replayed(id string) {
+	h := a.rows[id]
+	h.charges, h.outages = 0, map[int]int{}
+}
+
+// excuse notes, for every open lease of a publisher, a fault that may cost its
+// row another delivery.
+func (a *audit) excuse(p *process, why string) {
+	for _, h := range a.order {
+		for _, l := range h.leases {
+			if (p == nil || l.proc == p) && !l.over && l.excuse == "" {
+				l.excuse = why
+			}
+		}
+	}
+}
+
+func (a *audit) excuseAll(why string) { a.excuse(nil, why) }
+
+func (a *audit) excuseLeases(leases []*lease, why string) {
+	for _, l := range leases {
+		if l.excuse == "" {
+			l.excuse = why
+		}
+	}
+}
+
+func (a *audit) excuseLease(k Key, p *process, why string) {
+	if l := a.find(k, p); l != nil {
+		a.excuseLeases([]*lease{l}, why)
+	}
+}
+
+func (a *audit) find(k Key, p *process) *lease {
+	for _, l := range a.rows[k.ID].leases {
+		if l.proc == p && l.until.Equal(k.Until) {
+			return l
+		}
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package dispatch
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// fault is a kind of trouble the simulation makes.
+type fault string
+
+const (
+	storeError     fault = "store: error before the effect"
+	storeReplyLost fault = "store: committed, reply lost"
+	storeAborted   fault = "store: transaction aborted at its commit"
+	storeSlow      fault = "store: slow"
+	storeHang      fault = "store: no answer"
+	databaseAway   fault = "database away"
+
+	publishError     fault = "publish: error of some class"
+	publishPartly    fault = "publish: one message fails"
+	publishReplyLost fault = "publish: stored, reply lost"
+	publishSlow      fault = "publish: slow"
+	publishHang      fault = "publish: no answer"
+	publishLandsLate fault = "publish: lands after the client gave up"
+	publishUnsent    fault = "publish: its turn does not come"
+	probeError       fault = "probe: error of some class"
+	brokerAway       fault = "broker away"
+	topicForbidden   fault = "topic misconfigured"
+
+	processCrash  fault = "publisher crashes"
+	processFreeze fault = "publisher stands still"
+	processStop   fault = "publisher told to stop"
+
+	rowRolledBack fault = "producer rolls back"
+	rowLate       fault = "producer commits late"
+	rowRepeated   fault = "producer repeats a commit whose reply was lost"
+	rowUnfit      fault = "row that can never be sent"
+	rowRejected   fault = "row the broker rejects"
+	rowStubborn   fault = "row the broker cannot store for now"
+	operatorPlay  fault = "operator replays"
+	hintLost      fault = "hint lost"
+)
+
+var allFaults = []fault{
+	storeError, storeReplyLost, storeAborted, storeSlow, storeHang, databaseAway,
+	publishError, publishPartly, publishReplyLost, publishSlow, publishHang, publishLandsLate, probeError, brokerAway, topicForbidden,
+	processCrash, processFreeze, processStop,
+	rowRolledBack, rowLate, rowRepeated, rowUnfit, rowRejected, rowStubborn, operatorPlay, hintLost,
+	publishUnsent,
+}
+
+// usual is how often a fault happens when a seed has chosen it: per call, per
+// row, or, for what lasts a while, per second.
+var usual = map[fault]float64{
+	databaseAway: 0.05, brokerAway: 0.12, topicForbidden: 0.04,
+	processCrash: 0.1, processFreeze: 0.07, processStop: 0.15, operatorPlay: 0.3,
+	rowRolledBack: 0.2, rowLate: 0.15, rowRepeated: 0.1, rowUnfit: 0.05, rowRejected: 0.05, rowStubborn: 0.04,
+	publishError: 0.06, publishReplyLost: 0.06, publishSlow: 0.08, publishHang: 0.06, probeError: 0.1,
+	hintLost: 0.3, publishLandsLate: 0.5,
+}
+
+const usualPerCall = 0.03
+
+// simPlan is what a seed decides before the start.
+type simPlan struct {
+	publishers int
+	// chaos is how long there are faults. Afterwards everything must come to
+	// rest within the lease and rest.
+	chaos time.Duration
+	rows  int
+	cfg   Config
+	rate  map[fault]float64
+	// skew is how far the database's clock is from the publishers'.
+	skew time.Duration
+}
+
+// rest is what invariant I9 allows after the last fault, beyond the lease.
+const rest = 10 * time.Second
+
+func planFor(r *rand.Rand) simPlan {
+	between := func(lo, hi time.Duration) time.Duration { return lo + time.Duration(r.Int64N(int64(hi-lo))) }
+	p := simPlan{
+		publishers: 1 + r.IntN(4),
+		chaos:      between(10*time.Second, 40*time.Second),
+		rows:       30 + r.IntN(120),
+		rate:       map[fault]float64{},
+		skew:       between(-10*time.Minute, 10*time.Minute),
+	}
+	publish := between(500*time.Millisecond, 3*time.Second)
+	settle := between(200*time.Millisecond, 2*time.Second)
+	p.cfg = Config{
+		BatchSize: 1 + r.IntN(20), Workers: 1 + r.IntN(3), Settlers: 1 + r.IntN(2),
+		PollInterval:   between(50*time.Millisecond, 500*time.Millisecond),
+		MaxAttempts:    3 + r.IntN(8),
+		PublishTimeout: publish, SettleTimeout: settle,
+		Lease:           publish + settle + between(500*time.Millisecond, 5*time.Second),
+		ShutdownTimeout: between(300*time.Millisecond, 3*time.Second),
+		Backoff:         Backoff{Base: between(50*time.Millisecond, time.Second), Max: between(time.Second, 4*time.Second)},
+		EventTypes:      []string{"red", "blue"},
+	}
+	// Every seed leaves some faults out: what a fault hides, its absence shows.
+	for _, f := range allFaults {
+		often := usual[f]
+		if often == 0 {
+			often = usualPerCall
+		}
+		if r.IntN(100) < 60 {
+			p.rate[f] = often * (0.2 + 1.6*r.Float64())
+		}
+	}
+	return p
+}

@@ -1,0 +1,255 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+var (
+	errSimConnection = errors.New("connection reset by peer")
+	errSimAborted    = errors.New("terminating connection due to administrator command")
+)
+
+// openTx is a transaction between its first lock and its end.
+type openTx struct {
+	*memTx
+	c     *call
+	ended bool
+}
+
+// storeCall is a call to the table.
+type storeCall struct {
+	call
+	// begin starts the call's transaction; it says false when it has to wait
+	// for a lock. commit is told that the transaction committed.
+	begin  func() (tx *memTx, ok bool)
+	commit func()
+	// trouble is told that a fault hit the call.
+	trouble func(what string)
+	err     error
+}
+
+// Claim implements Store.
+func (p *process) Claim(ctx context.Context, params ClaimParams) ([]Claimed, error) {
+	var rows []Claimed
+	var got *leased
+	unheard, asked := "", time.Now()
+	c := p.storeCall(ctx, "claim", fmt.Sprintf("%s after=%d limit=%d only=%v except=%v",
+		callerRole(), params.AfterSeq, params.Limit, params.Only, params.Except))
+	c.begin = func() (tx *memTx, ok bool) {
+		tx, got = p.w.table.beginClaim(p.name, params)
+		return tx, true
+	}
+	c.commit = func() {
+		for i := range got.rows {
+			p.w.audit.granted(p, &got.rows[i], asked, got.charged[got.rows[i].ID], unheard)
+		}
+		if !c.gone {
+			rows = got.rows
+		}
+		p.w.say("%s leases %s #%d", p.name, shortIDs(column(got.rows, func(r Claimed) string { return r.ID })), c.n)
+	}
+	c.trouble = func(what string) {
+		unheard = what
+		if got != nil {
+			for _, r := range got.rows {
+				p.w.audit.excuseLease(r.Key, p, what)
+			}
+		}
+	}
+	p.w.park(&c.call)
+	if c.err != nil || p.dead {
+		return nil, c.err
+	}
+	return rows, nil
+}
+
+// Due implements Store.
+func (p *process) Due(ctx context.Context, params ClaimParams) (bool, error) {
+	due := false
+	c := p.storeCall(ctx, "due", fmt.Sprintf("after=%d except=%v", params.AfterSeq, params.Except))
+	c.begin = func() (*memTx, bool) {
+		due = p.w.table.due(params)
+		return &memTx{}, true
+	}
+	p.w.park(&c.call)
+	return due && c.err == nil, c.err
+}
+
+// Settle implements Store.
+func (p *process) Settle(ctx context.Context, v Verdicts) (Settled, error) {
+	n := &Settled{}
+	var kept []change
+	c := p.storeCall(ctx, "settle", describe(v))
+	c.begin = func() (tx *memTx, ok bool) {
+		var count *Settled
+		if tx, count, kept = p.w.table.beginSettle(p.name, v); tx == nil {
+			return nil, false
+		}
+		n = count
+		return tx, true
+	}
+	c.commit = func() { p.w.audit.settled(p, v, kept) }
+	c.trouble = func(what string) {
+		for _, k := range verdictKeys(v) {
+			p.w.audit.excuseLease(k, p, "settle: "+what)
+		}
+	}
+	p.w.park(&c.call)
+	if p.dead {
+		return Settled{Delivered: len(v.Delivered), Failed: len(v.Failed), Dead: len(v.Dead), Released: len(v.Released)}, nil
+	}
+	if c.err != nil {
+		return Settled{}, c.err
+	}
+	return *n, nil
+}
+
+func (p *process) storeCall(ctx context.Context, kind, detail string) *storeCall {
+	c := &storeCall{call: call{proc: p, ctx: ctx, kind: kind, detail: detail}}
+	c.commit, c.trouble = func() {}, func(string) {}
+	c.fail = func(err error) {
+		c.err = err
+		c.trouble("given up on")
+	}
+	c.admit = func() { p.w.admitStore(c) }
+	return c
+}
+
+// admitStore decides what becomes of a call to the table.
+func (w *world) admitStore(c *storeCall) {
+	c.survives = w.chance(0.5)
+	travel := w.between(20*time.Microsecond, 2*time.Millisecond)
+	outcome := storeOutcome{reply: true}
+	switch {
+	case w.suffers(storeError):
+		w.refuse(c, travel, errSimConnection)
+		return
+	case w.suffers(storeHang):
+		outcome.reply = false
+		c.trouble(string(storeHang))
+		if w.chance(0.5) {
+			return // the call never gets there
+		}
+	case w.suffers(storeReplyLost):
+		outcome.err = errSimConnection
+		c.trouble(string(storeReplyLost))
+	case w.suffers(storeAborted):
+		outcome.abort = true
+	case w.suffers(storeSlow):
+		travel = w.between(2*time.Millisecond, w.plan.cfg.Lease+2*time.Second)
+		c.trouble(string(storeSlow))
+	}
+	w.after(travel, func() { w.beginStore(c, outcome) })
+}
+
+// storeOutcome is the fate of a transaction.
+type storeOutcome struct {
+	abort, reply bool
+	err          error
+}
+
+func (w *world) refuse(c *storeCall, d time.Duration, err error) {
+	w.after(d, func() {
+		if !c.replied && !c.held {
+			c.fail(err)
+			w.letGo(&c.call, err)
+		}
+	})
+}
+
+func (w *world) beginStore(c *storeCall, outcome storeOutcome) {
+	switch {
+	case c.doomed:
+		return
+	case w.away:
+		w.refuse(c, w.between(time.Microsecond, time.Millisecond), errSimConnection)
+		return
+	}
+	mem, ok := c.begin()
+	if !ok { // waits for a lock
+		w.after(w.between(50*time.Microsecond, time.Millisecond), func() { w.beginStore(c, outcome) })
+		return
+	}
+	c.begun = true
+	tx := &openTx{memTx: mem, c: &c.call}
+	w.txs = append(w.txs, tx)
+	w.after(w.between(20*time.Microsecond, 2*time.Millisecond), func() { w.endStore(c, tx, outcome) })
+}
+
+func (w *world) endStore(c *storeCall, tx *openTx, outcome storeOutcome) {
+	if tx.ended { // the database went down meanwhile
+		w.refuse(c, w.between(time.Microsecond, time.Millisecond), errSimAborted)
+		return
+	}
+	w.closeTx(tx, !outcome.abort)
+	if outcome.abort {
+		w.say("#%d is aborted", c.n)
+		w.refuse(c, w.between(time.Microsecond, time.Millisecond), errSimAborted)
+		return
+	}
+	c.commit()
+	travel := w.between(20*time.Microsecond, 2*time.Millisecond)
+	switch {
+	case outcome.err != nil:
+		w.refuse(c, travel, outcome.err)
+	case outcome.reply:
+		w.answer(&c.call, travel)
+	}
+}
+
+func (w *world) closeTx(tx *openTx, commit bool) {
+	tx.ended = true
+	tx.end(commit)
+	w.txs = slices.DeleteFunc(w.txs, func(o *openTx) bool { return o == tx })
+}
+
+// databaseDown takes the database away for a while: what was open is rolled
+// back.
+func (w *world) databaseDown(d time.Duration) {
+	if w.away {
+		return
+	}
+	w.say("the database goes away for %v", d)
+	w.away = true
+	w.audit.excuseAll("the database went away")
+	for _, tx := range slices.Clone(w.txs) {
+		w.closeTx(tx, false)
+	}
+	w.after(d, w.databaseBack)
+}
+
+func (w *world) databaseBack() {
+	if w.away {
+		w.say("the database is back")
+		w.away = false
+		w.audit.excuseAll("the database was away")
+	}
+}
+
+func verdictKeys(v Verdicts) (out []Key) {
+	out = append(out, column(v.Delivered, func(x Delivered) Key { return x.Key })...)
+	out = append(out, column(v.Failed, func(x Failed) Key { return x.Key })...)
+	out = append(out, column(v.Dead, func(x Dead) Key { return x.Key })...)
+	return append(out, v.Released...)
+}
+
+func describe(v Verdicts) string {
+	ids := func(keys []Key) string { return shortIDs(column(keys, func(k Key) string { return k.ID })) }
+	return fmt.Sprintf("delivered=%s failed=%s dead=%s released=%s",
+		ids(column(v.Delivered, func(x Delivered) Key { return x.Key })),
+		ids(column(v.Failed, func(x Failed) Key { return x.Key })),
+		ids(column(v.Dead, func(x Dead) Key { return x.Key })), ids(v.Released))
+}
+
+// shortIDs names rows by their seq, in order: goroutines that ran at the same
+// moment may have queued their rows in any.
+func shortIDs(ids []string) string {
+	short := column(ids, func(id string) string { return id[len(id)-4:] })
+	slices.Sort(short)
+	return "[" + strings.Join(short, " ") + "]"
+}

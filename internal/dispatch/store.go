@@ -1,0 +1,145 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// Key names a row as one claim got it. Together with the publisher's id it is
+// the fence: the same publisher claiming the row again gets another Until, so
+// it cannot settle for its former self.
+type Key struct {
+	ID string
+	// Until is the end of the lease by the database's clock, never this
+	// machine's.
+	Until time.Time
+}
+
+// Claimed is a row under lease, with what publishing it needs.
+type Claimed struct {
+	Key
+	Seq           int64
+	EventType     string
+	AggregateType string
+	AggregateID   string
+	// Payload is the row's payload_json as PostgreSQL prints it.
+	Payload   []byte
+	Headers   json.RawMessage
+	CreatedAt time.Time
+	// AttemptCount counts failed attempts, including the one this claim
+	// charged when it took over an expired lease.
+	AttemptCount int
+	// Expired says that this claim took over an expired lease.
+	Expired bool
+	// MaxAttempts overrides the configured maximum for this row; 0 does not.
+	MaxAttempts int
+	// Unreadable says why the database cannot print this row; then it has
+	// neither payload nor headers, and only its death is left.
+	Unreadable error
+}
+
+// Scope narrows a publisher to a part of the outbox. Zero values do not
+// narrow anything.
+type Scope struct {
+	Namespace  string
+	TenantID   string
+	EventTypes []string
+}
+
+// ClaimParams asks for the oldest due rows.
+type ClaimParams struct {
+	// AfterSeq skips rows the caller has no reason to look at again. It is an
+	// optimisation only; 0 sweeps the whole backlog.
+	AfterSeq int64
+	// Limit is never exceeded, whatever the plan.
+	Limit int
+	// MaxBytes bounds the payload bytes of the claim; one row is always taken.
+	MaxBytes int64
+	Lease    time.Duration
+	// Only, when not empty, names the event types to take.
+	Only []string
+	// Except names event types to leave alone: their topic is paused, its
+	// breaker is open, or it has enough in flight.
+	Except []string
+}
+
+// Delivered is a row the broker has acknowledged.
+type Delivered struct {
+	Key
+	MessageID string
+}
+
+// Failed is a row that is to be tried again after Delay.
+type Failed struct {
+	Key
+	Error string
+	// Delay counts from the database's now.
+	Delay time.Duration
+	// Free leaves attempt_count alone: the failure was not the row's.
+	Free bool
+}
+
+// Dead is a row that will not be tried again.
+type Dead struct {
+	Key
+	Reason      outbox.DeadReason
+	Error       string
+	Topic       string
+	Fingerprint string
+	// Attempted says whether the row was offered to the broker, and lost an
+	// attempt, before it died.
+	Attempted bool
+}
+
+// Verdicts is what became of claimed rows.
+type Verdicts struct {
+	Delivered []Delivered
+	Failed    []Failed
+	Dead      []Dead
+	// Released rows were never handed to the broker. They become due again at
+	// once and lose no attempt.
+	Released []Key
+}
+
+// Len is the number of rows with a verdict.
+func (v Verdicts) Len() int {
+	return len(v.Delivered) + len(v.Failed) + len(v.Dead) + len(v.Released)
+}
+
+func (v *Verdicts) add(w Verdicts) {
+	v.Delivered = append(v.Delivered, w.Delivered...)
+	v.Failed = append(v.Failed, w.Failed...)
+	v.Dead = append(v.Dead, w.Dead...)
+	v.Released = append(v.Released, w.Released...)
+}
+
+// Settled counts the rows each verdict changed. Fewer than asked for means
+// that a lease was lost: somebody else owns those rows now.
+type Settled struct {
+	Delivered, Failed, Dead, Released int
+}
+
+// Len is the number of rows that were settled.
+func (s Settled) Len() int { return s.Delivered + s.Failed + s.Dead + s.Released }
+
+// ErrRefused marks a settle the database understood and refused, so that
+// repeating it unchanged is pointless.
+var ErrRefused = errors.New("refused by the database")
+
+// Store is the outbox table as one dispatcher uses it.
+type Store interface {
+	// Claim leases the oldest due rows, in seq order, and commits before it
+	// returns, so that no transaction is open while anything is published.
+	Claim(ctx context.Context, p ClaimParams) ([]Claimed, error)
+	// Due says, without locking anything, whether Claim would find a row.
+	Due(ctx context.Context, p ClaimParams) (bool, error)
+	// Settle records verdicts, all in one transaction, on the rows that still
+	// carry the lease they were claimed with, and touches no others.
+	// Repeating it after an error is safe: a row the first try settled does
+	// not carry that lease any more.
+	Settle(ctx context.Context, v Verdicts) (Settled, error)
+}

@@ -1,0 +1,114 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgerrcode"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// salvageRows bounds a salvage: each of its rows is a question of its own.
+const salvageRows = 100
+
+// contentSQL prints one row. Nothing else that the dispatcher does with a row
+// depends on what its writer put into it.
+const contentSQL = `SELECT payload_json::text, headers::text FROM outbox_events WHERE id = $1::text::uuid`
+
+// content is a row's payload and headers, or why they cannot be had.
+type content struct {
+	payload []byte
+	headers *string
+	err     error
+}
+
+// salvage claims while some row cannot be read: printed it would be larger than
+// a text can be (a number of 20 bytes may have 130,000 digits), its storage is
+// damaged, or it does not exist in the connection's encoding. Such a row fails
+// every claim that it is part of, and with it all the others. So each row is
+// read on its own before it is leased. The one that cannot be ends the salvage
+// and comes back as unreadable.
+func (s *SQLStore) salvage(ctx context.Context, p ClaimParams) (rows []Claimed, err error) {
+	err = pgx.BeginTxFunc(ctx, s.claims, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, steerPlanner); err != nil {
+			return err
+		}
+		found, err := tx.Query(ctx, candidatesSQL, append(s.dueArgs(p), min(p.Limit, salvageRows))...)
+		if err != nil {
+			return err
+		}
+		ids, err := pgx.CollectRows(found, pgx.RowTo[string])
+		if err != nil {
+			return err
+		}
+		read, err := readContents(ctx, tx, ids, p.MaxBytes)
+		if err != nil {
+			return err
+		}
+		ids = ids[:len(read)]
+		leased, err := tx.Query(ctx, salvageSQL, append(s.dueArgs(p), len(ids), ids, s.owner, p.Lease.Milliseconds())...)
+		if err != nil {
+			return err
+		}
+		if rows, err = collectClaimed(leased, len(ids)); err != nil {
+			return err
+		}
+		for i := range rows {
+			c := read[rows[i].ID]
+			rows[i].Unreadable = c.err
+			rows[i].Payload, rows[i].Headers = c.payload, headersOf(c.headers)
+		}
+		return nil
+	})
+	if err == nil {
+		s.cleared(p, rows)
+	}
+	return rows, err
+}
+
+// cleared counts suspects that could be read. Where one could not there may be
+// more, and only a look from the head says that there are none.
+func (s *SQLStore) cleared(p ClaimParams, rows []Claimed) {
+	switch met := slices.ContainsFunc(rows, func(r Claimed) bool { return r.Unreadable != nil }); {
+	case met:
+	case len(rows) == 0 && p.AfterSeq == 0 && len(p.Only) == 0:
+		s.suspects.Store(0)
+	default:
+		s.suspects.Add(-int64(len(rows)))
+	}
+}
+
+// readContents reads rows up to the byte budget, or to the first that cannot be
+// read: that one may have cost most of the time there is.
+func readContents(ctx context.Context, tx pgx.Tx, ids []string, budget int64) (map[string]content, error) {
+	read := make(map[string]content, len(ids))
+	for _, id := range ids {
+		if budget <= 0 {
+			break
+		}
+		var c content
+		err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
+			return tx.QueryRow(ctx, contentSQL, id).Scan(&c.payload, &c.headers)
+		})
+		switch {
+		case aboutTheData(err):
+			read[id] = content{err: fmt.Errorf("the database cannot print this row: %w", err)}
+			return read, nil
+		case err != nil:
+			return nil, err
+		}
+		read[id] = c
+		budget -= int64(len(c.payload))
+	}
+	return read, nil
+}
+
+// aboutTheData tells what a row holds from what the database suffers from.
+func aboutTheData(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && (pgerrcode.IsDataException(pg.Code) || pgerrcode.IsProgramLimitExceeded(pg.Code) ||
+		pgerrcode.IsInternalError(pg.Code))
+}

@@ -1,0 +1,277 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgerrcode"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/outboxctl/outboxctl/internal/failpoint"
+)
+
+// Batcher is what the SQL store needs of a connection pool.
+type Batcher interface {
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
+}
+
+// SQLStore is the outbox in PostgreSQL, seen by one publisher.
+type SQLStore struct {
+	claims  Batcher
+	settles Batcher
+	owner   string
+	scope   Scope
+	// suspects is how many rows a claim has looked at that failed because of what
+	// one of them holds. So many are read one by one.
+	suspects atomic.Int64
+}
+
+// NewSQLStore claims on one pool and settles on another: a pool that claims
+// have filled must never keep an acknowledged row from being marked. owner is
+// a UUID of this publisher alone; it goes into locked_by.
+func NewSQLStore(claims, settles Batcher, owner string, scope Scope) *SQLStore {
+	return &SQLStore{claims: claims, settles: settles, owner: owner, scope: scope}
+}
+
+// Claim implements Store. A claim that fails because of what some row holds is
+// an error; the next one finds the row. That is not done at once, because the
+// failure may have taken most of the caller's time.
+func (s *SQLStore) Claim(ctx context.Context, p ClaimParams) (rows []Claimed, err error) {
+	if s.suspects.Load() > 0 {
+		rows, err = s.salvage(ctx, p)
+	} else if rows, err = s.claim(ctx, p); aboutTheData(err) {
+		s.suspects.Store(int64(p.Limit))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("claim events: %w", reconnect(s.claims, err))
+	}
+	slices.SortFunc(rows, func(a, b Claimed) int { return cmp.Compare(a.Seq, b.Seq) })
+	return rows, nil
+}
+
+// claim sends its statements together, so that it is one round trip.
+func (s *SQLStore) claim(ctx context.Context, p ClaimParams) ([]Claimed, error) {
+	args := append(s.dueArgs(p), p.Limit, p.MaxBytes, s.owner, p.Lease.Milliseconds())
+	b := newBatch()
+	b.Queue(claimSQL, args...)
+	b.Queue(`COMMIT`)
+	br := s.claims.SendBatch(ctx, b)
+	rows, err := readClaim(br, p.Limit)
+	if closed := br.Close(); err == nil {
+		err = closed
+	}
+	return rows, err
+}
+
+// newBatch opens a transaction that travels in one round trip with what is
+// queued behind it.
+func newBatch() *pgx.Batch {
+	b := &pgx.Batch{}
+	b.Queue(beginReadCommitted)
+	b.Queue(steerPlanner)
+	return b
+}
+
+func readBegin(br pgx.BatchResults) error {
+	if _, err := br.Exec(); err != nil {
+		return err
+	}
+	_, err := br.Exec()
+	return err
+}
+
+func readClaim(br pgx.BatchResults, limit int) ([]Claimed, error) {
+	if err := readBegin(br); err != nil {
+		return nil, err
+	}
+	found, err := br.Query()
+	if err != nil {
+		return nil, err
+	}
+	rows, err := collectClaimed(found, limit)
+	if err != nil {
+		return nil, err
+	}
+	// A COMMIT that answers ROLLBACK has leased nothing.
+	tag, err := br.Exec()
+	if err == nil && tag.String() != "COMMIT" {
+		err = fmt.Errorf("commit answered %s", tag)
+	}
+	return rows, err
+}
+
+func collectClaimed(found pgx.Rows, limit int) ([]Claimed, error) {
+	defer found.Close()
+	rows := make([]Claimed, 0, min(limit, 64))
+	for found.Next() {
+		var r Claimed
+		var headers *string
+		var created pgtype.Timestamptz // infinity is a time to PostgreSQL, and none to Go
+		if err := found.Scan(&r.ID, &r.Until, &r.Seq, &r.EventType, &r.AggregateType, &r.AggregateID,
+			&created, &r.AttemptCount, &r.MaxAttempts, &r.Expired, &r.Payload, &headers); err != nil {
+			return nil, err
+		}
+		r.CreatedAt, r.Headers = created.Time, headersOf(headers)
+		rows = append(rows, r)
+	}
+	return rows, found.Err()
+}
+
+func headersOf(text *string) json.RawMessage {
+	if text == nil {
+		return nil
+	}
+	return json.RawMessage(*text)
+}
+
+// Due implements Store.
+func (s *SQLStore) Due(ctx context.Context, p ClaimParams) (due bool, err error) {
+	if err := s.claims.QueryRow(ctx, dueSQL, s.dueArgs(p)...).Scan(&due); err != nil {
+		return false, fmt.Errorf("look for due events: %w", err)
+	}
+	return due, nil
+}
+
+func (s *SQLStore) dueArgs(p ClaimParams) []any {
+	only := p.Only
+	if len(only) == 0 {
+		only = s.scope.EventTypes
+	}
+	return []any{p.AfterSeq, s.scope.Namespace, s.scope.TenantID, orEmpty(only), orEmpty(p.Except)}
+}
+
+// orEmpty keeps a nil slice from becoming NULL, which no array comparison
+// survives.
+func orEmpty(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// Settle implements Store.
+func (s *SQLStore) Settle(ctx context.Context, v Verdicts) (Settled, error) {
+	if v.Len() == 0 {
+		return Settled{}, nil
+	}
+	b := newBatch()
+	var n Settled
+	counts := s.queue(b, v, &n)
+	b.Queue(`COMMIT`)
+	br := s.settles.SendBatch(ctx, b)
+	failpoint.Hit(failpoint.Settling)
+	if len(v.Dead) > 0 {
+		failpoint.Hit(failpoint.Burying)
+	}
+	err := readSettle(br, counts)
+	if closed := br.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return Settled{}, fmt.Errorf("settle events: %w", settleError(reconnect(s.settles, err)))
+	}
+	failpoint.Hit(failpoint.Settled)
+	return n, nil
+}
+
+// queue adds one statement per kind of verdict and returns where each of them
+// counts the rows it changed.
+func (s *SQLStore) queue(b *pgx.Batch, v Verdicts, n *Settled) (counts []*int) {
+	if len(v.Delivered) > 0 {
+		ids, until := keys(v.Delivered, func(d Delivered) Key { return d.Key })
+		b.Queue(deliveredSQL, s.owner, ids, until, column(v.Delivered, func(d Delivered) string { return d.MessageID }))
+		counts = append(counts, &n.Delivered)
+	}
+	if len(v.Failed) > 0 {
+		ids, until := keys(v.Failed, func(f Failed) Key { return f.Key })
+		b.Queue(failedSQL, s.owner, ids, until,
+			column(v.Failed, func(f Failed) string { return f.Error }),
+			column(v.Failed, func(f Failed) int64 { return f.Delay.Microseconds() }),
+			column(v.Failed, func(f Failed) int32 { return charge(!f.Free) }))
+		counts = append(counts, &n.Failed)
+	}
+	if len(v.Dead) > 0 {
+		ids, until := keys(v.Dead, func(d Dead) Key { return d.Key })
+		b.Queue(deadSQL, s.owner, ids, until,
+			column(v.Dead, func(d Dead) string { return string(d.Reason) }),
+			column(v.Dead, func(d Dead) string { return d.Error }),
+			column(v.Dead, func(d Dead) string { return d.Topic }),
+			column(v.Dead, func(d Dead) string { return d.Fingerprint }),
+			column(v.Dead, func(d Dead) int32 { return charge(d.Attempted) }))
+		counts = append(counts, &n.Dead)
+	}
+	if len(v.Released) > 0 {
+		ids, until := keys(v.Released, func(k Key) Key { return k })
+		b.Queue(releasedSQL, s.owner, ids, until)
+		counts = append(counts, &n.Released)
+	}
+	return counts
+}
+
+func readSettle(br pgx.BatchResults, counts []*int) error {
+	if err := readBegin(br); err != nil {
+		return err
+	}
+	for _, count := range counts {
+		tag, err := br.Exec()
+		if err != nil {
+			return err
+		}
+		*count = int(tag.RowsAffected())
+	}
+	tag, err := br.Exec()
+	if err == nil && tag.String() != "COMMIT" {
+		err = fmt.Errorf("commit answered %s", tag)
+	}
+	return err
+}
+
+// settleError tells a verdict the database refuses from a database that does
+// not answer. Only what is plainly about the data counts as refused.
+func settleError(err error) error {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && (pgerrcode.IsDataException(pg.Code) || pgerrcode.IsIntegrityConstraintViolation(pg.Code)) {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return err
+}
+
+// reconnect drops the pool's connections when the server has become read-only:
+// it is a standby now, and its address leads to the new primary, but only for
+// connections opened from here on.
+func reconnect(b Batcher, err error) error {
+	var pg *pgconn.PgError
+	if pool, ok := b.(interface{ Reset() }); ok && errors.As(err, &pg) && pg.Code == pgerrcode.ReadOnlySQLTransaction {
+		pool.Reset()
+	}
+	return err
+}
+
+func column[T, C any](list []T, of func(T) C) []C {
+	out := make([]C, len(list))
+	for i, x := range list {
+		out[i] = of(x)
+	}
+	return out
+}
+
+func keys[T any](list []T, of func(T) Key) (ids []string, until []time.Time) {
+	return column(list, func(x T) string { return of(x).ID }), column(list, func(x T) time.Time { return of(x).Until })
+}
+
+func charge(yes bool) int32 {
+	if yes {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,370 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/registry"
+)
+
+// emitOrders inserts n events and returns their ids in seq order.
+func emitOrders(t testing.TB, pool *pgxpool.Pool, n int, change func(i int, p *outbox.EmitParams)) []string {
+	t.Helper()
+	emitter := outbox.NewEmitter(registry.New(), time.Now)
+	events := make([]outbox.EmitParams, n)
+	for i := range events {
+		events[i] = outbox.EmitParams{
+			Type: "order_created", AggregateID: uuid.New(),
+			Data: map[string]any{"checkoutGroupId": uuid.New(), "vendorOrderIds": []uuid.UUID{uuid.New()}},
+		}
+		if change != nil {
+			change(i, &events[i])
+		}
+	}
+	var ids []string
+	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		results, err := emitter.EmitAll(t.Context(), tx, events)
+		for _, r := range results {
+			ids = append(ids, r.ID.String())
+		}
+		return err
+	}))
+	return ids
+}
+
+func newStore(pool *pgxpool.Pool, scope dispatch.Scope) *dispatch.SQLStore {
+	return dispatch.NewSQLStore(pool, pool, uuid.NewString(), scope)
+}
+
+func claimAll(limit int) dispatch.ClaimParams {
+	return dispatch.ClaimParams{Limit: limit, MaxBytes: 1 << 30, Lease: 30 * time.Second}
+}
+
+func mustClaim(t testing.TB, s *dispatch.SQLStore, p dispatch.ClaimParams) []dispatch.Claimed {
+	t.Helper()
+	rows, err := s.Claim(t.Context(), p)
+	require.NoError(t, err)
+	return rows
+}
+
+func idsOf(rows []dispatch.Claimed) []string {
+	out := []string{}
+	for _, r := range rows {
+		out = append(out, r.ID)
+	}
+	return out
+}
+
+// rowState is what settling may change.
+type rowState struct {
+	Published, Dead, Locked bool
+	Attempts                int
+	LastError               string
+	MessageID               string
+	WaitSeconds             float64
+}
+
+func stateOf(t testing.TB, pool *pgxpool.Pool, id string) (s rowState) {
+	t.Helper()
+	require.NoError(t, pool.QueryRow(t.Context(), `
+SELECT published_at IS NOT NULL, dead_at IS NOT NULL, locked_by IS NOT NULL OR locked_until IS NOT NULL, attempt_count,
+       coalesce(last_error, ''), coalesce(broker_message_id, ''), extract(epoch FROM next_attempt_at - updated_at)::float8
+  FROM outbox_events WHERE id = $1::text::uuid`, id).Scan(
+		&s.Published, &s.Dead, &s.Locked, &s.Attempts, &s.LastError, &s.MessageID, &s.WaitSeconds))
+	return s
+}
+
+// expire ends the leases of rows as time would.
+func expire(t testing.TB, pool *pgxpool.Pool) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), `UPDATE outbox_events SET locked_until = now() - interval '1 second' WHERE locked_by IS NOT NULL`)
+	require.NoError(t, err)
+}
+
+// inEveryMode runs a test in every exec mode of the driver, under a role whose default isolation is REPEATABLE READ.
+func inEveryMode(t *testing.T, test func(t *testing.T, pool *pgxpool.Pool)) {
+	for _, mode := range []pgx.QueryExecMode{
+		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
+		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+	} {
+		t.Run(strings.ReplaceAll(mode.String(), " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			db := outboxtest.DB(t)
+			_, err := db.Pool.Exec(t.Context(), fmt.Sprintf(`ALTER DATABASE %s SET default_transaction_isolation = 'repeatable read'`, db.Name))
+			require.NoError(t, err)
+			cfg, err := pgxpool.ParseConfig(db.URL)
+			require.NoError(t, err)
+			cfg.ConnConfig.DefaultQueryExecMode = mode
+			pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+			require.NoError(t, err)
+			t.Cleanup(pool.Close)
+			test(t, pool)
+		})
+	}
+}
+
+func TestClaimAndSettleInEveryExecMode(t *testing.T) {
+	t.Parallel()
+	inEveryMode(t, func(t *testing.T, pool *pgxpool.Pool) {
+		tenant := uuid.New()
+		ids := emitOrders(t, pool, 6, func(i int, p *outbox.EmitParams) {
+			p.Headers = map[string]string{"traceparent": "00-1"}
+			if i == 5 {
+				p.TenantID = tenant
+			}
+		})
+		store := newStore(pool, dispatch.Scope{})
+		due, err := store.Due(t.Context(), dispatch.ClaimParams{})
+		require.NoError(t, err)
+		require.True(t, due)
+
+		rows := mustClaim(t, store, claimAll(10))
+		require.Equal(t, ids, idsOf(rows))
+		var payload string
+		require.NoError(t, pool.QueryRow(t.Context(), `SELECT payload_json::text FROM outbox_events WHERE id = $1::text::uuid`, ids[0]).Scan(&payload))
+		require.Equal(t, payload, string(rows[0].Payload), "the stored bytes")
+		require.JSONEq(t, `{"traceparent":"00-1"}`, string(rows[0].Headers))
+		require.Equal(t, "order_created", rows[0].EventType)
+		require.Equal(t, "checkout_group", rows[0].AggregateType)
+		require.Empty(t, mustClaim(t, store, claimAll(10)), "leased rows are not claimed again")
+		due, err = store.Due(t.Context(), dispatch.ClaimParams{})
+		require.NoError(t, err)
+		require.False(t, due)
+
+		got, err := store.Settle(t.Context(), dispatch.Verdicts{
+			Delivered: []dispatch.Delivered{{Key: rows[0].Key, MessageID: "m1"}, {Key: rows[1].Key, MessageID: "m2"}},
+			Failed: []dispatch.Failed{
+				{Key: rows[2].Key, Error: "unavailable", Delay: 90 * time.Second},
+				{Key: rows[3].Key, Error: "no such topic", Delay: 0, Free: true},
+			},
+			Dead:     []dispatch.Dead{{Key: rows[4].Key, Reason: outbox.ReasonRejectedByBroker, Error: "no «€»", Topic: "domain", Fingerprint: "f", Attempted: true}},
+			Released: []dispatch.Key{rows[5].Key},
+		})
+		require.NoError(t, err)
+		require.Equal(t, dispatch.Settled{Delivered: 2, Failed: 2, Dead: 1, Released: 1}, got)
+
+		require.Equal(t, rowState{Published: true, MessageID: "m1"}, withoutWait(stateOf(t, pool, ids[0])))
+		require.Equal(t, rowState{Attempts: 1, LastError: "unavailable", WaitSeconds: 90}, stateOf(t, pool, ids[2]))
+		require.Equal(t, rowState{LastError: "no such topic"}, stateOf(t, pool, ids[3]))
+		require.Equal(t, rowState{Dead: true, Attempts: 1, LastError: "no «€»"}, withoutWait(stateOf(t, pool, ids[4])))
+		require.Equal(t, rowState{}, withoutWait(stateOf(t, pool, ids[5])))
+		require.Equal(t, []string{ids[3], ids[5]}, idsOf(mustClaim(t, store, claimAll(10))), "released and free rows are due at once")
+	})
+}
+
+func withoutWait(s rowState) rowState {
+	s.WaitSeconds = 0
+	return s
+}
+
+func TestDeadLetterIsACopyOfItsRow(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	id := emitOrders(t, db.Pool, 1, func(_ int, p *outbox.EmitParams) { p.Namespace = "shop"; p.Headers = map[string]string{"h": "v"} })[0]
+	store := newStore(db.Pool, dispatch.Scope{})
+	for range 2 { // a replayed event can die again
+		row := mustClaim(t, store, claimAll(1))[0]
+		_, err := store.Settle(t.Context(), dispatch.Verdicts{Dead: []dispatch.Dead{{
+			Key: row.Key, Reason: outbox.ReasonMaxAttempts, Error: "gone", Topic: "domain", Fingerprint: "abc", Attempted: true}}})
+		require.NoError(t, err)
+		_, err = db.Pool.Exec(t.Context(), `UPDATE outbox_events SET dead_at = NULL`)
+		require.NoError(t, err)
+	}
+	var same, total int
+	require.NoError(t, db.Pool.QueryRow(t.Context(), `
+SELECT count(*) FILTER (WHERE d.event_type = e.event_type AND d.aggregate_type = e.aggregate_type AND d.aggregate_id = e.aggregate_id
+           AND d.payload_json = e.payload_json AND d.headers = e.headers AND d.namespace = e.namespace AND d.event_created_at = e.created_at
+           AND d.error_reason = 'max_attempts' AND d.error_message = 'gone' AND d.topic = 'domain' AND d.fingerprint = 'abc' AND d.state = 'open'),
+       count(*)
+  FROM outbox_dlq d JOIN outbox_events e ON e.id = d.event_id WHERE e.id = $1::text::uuid`, id).Scan(&same, &total))
+	require.Equal(t, 2, total)
+	require.Equal(t, 2, same)
+	var attempts []int32
+	require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT array_agg(attempt_count ORDER BY failed_at) FROM outbox_dlq`).Scan(&attempts))
+	require.Equal(t, []int32{1, 2}, attempts)
+}
+
+func TestSettleIsFencedByTheLease(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	id := emitOrders(t, db.Pool, 1, nil)[0]
+	zombie, heir := newStore(db.Pool, dispatch.Scope{}), newStore(db.Pool, dispatch.Scope{})
+	old := mustClaim(t, zombie, claimAll(1))[0]
+	expire(t, db.Pool)
+	// The same publisher takes it again: its former self must not settle either.
+	again := mustClaim(t, zombie, claimAll(1))[0]
+	require.Equal(t, 1, again.AttemptCount, "an expired lease is a failed attempt")
+	require.False(t, old.Expired)
+	require.True(t, again.Expired)
+	for _, v := range everyVerdict(old) {
+		got, err := zombie.Settle(t.Context(), v)
+		require.NoError(t, err)
+		require.Zero(t, got.Len())
+	}
+	expire(t, db.Pool)
+	taken := mustClaim(t, heir, claimAll(1))[0]
+	require.Equal(t, 2, taken.AttemptCount)
+	for _, v := range everyVerdict(again) {
+		got, err := zombie.Settle(t.Context(), v)
+		require.NoError(t, err)
+		require.Zero(t, got.Len())
+	}
+	require.Contains(t, stateOf(t, db.Pool, id).LastError, "expired without a verdict")
+	got, err := heir.Settle(t.Context(), dispatch.Verdicts{Delivered: []dispatch.Delivered{{Key: taken.Key, MessageID: "m"}}})
+	require.NoError(t, err)
+	require.Equal(t, 1, got.Delivered)
+	got, err = heir.Settle(t.Context(), dispatch.Verdicts{Failed: []dispatch.Failed{{Key: taken.Key, Error: "late"}}})
+	require.NoError(t, err)
+	require.Zero(t, got.Len(), "what is published stays published")
+	var letters int
+	require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT count(*) FROM outbox_dlq`).Scan(&letters))
+	require.Zero(t, letters)
+}
+
+func everyVerdict(row dispatch.Claimed) []dispatch.Verdicts {
+	return []dispatch.Verdicts{
+		{Delivered: []dispatch.Delivered{{Key: row.Key, MessageID: "m"}}},
+		{Failed: []dispatch.Failed{{Key: row.Key, Error: "late"}}},
+		{Dead: []dispatch.Dead{{Key: row.Key, Reason: outbox.ReasonMaxAttempts, Error: "late"}}},
+		{Released: []dispatch.Key{row.Key}},
+	}
+}
+
+func TestConcurrentClaimsAreDisjointAndExact(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	emitOrders(t, db.Pool, 400, nil)
+	var mu sync.Mutex
+	seen := map[string]int{}
+	var wg sync.WaitGroup
+	for range 6 {
+		store := newStore(db.Pool, dispatch.Scope{})
+		wg.Go(func() {
+			for {
+				rows, err := store.Claim(t.Context(), claimAll(7))
+				mu.Lock()
+				if err != nil || len(rows) > 7 {
+					t.Errorf("claimed %d rows: %v", len(rows), err)
+				}
+				for _, r := range rows {
+					seen[r.ID]++
+				}
+				mu.Unlock()
+				if len(rows) == 0 || err != nil {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	// A claim that runs while another's is under way skips its rows; what is left then is claimed now.
+	for _, r := range mustClaim(t, newStore(db.Pool, dispatch.Scope{}), claimAll(400)) {
+		seen[r.ID]++
+	}
+	require.Len(t, seen, 400)
+	for id, n := range seen {
+		require.Equal(t, 1, n, id)
+	}
+}
+
+func TestClaimHonoursItsLimits(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	tenant := uuid.New()
+	types := []string{"order_created", "payment_settled"}
+	ids := emitOrders(t, db.Pool, 10, func(i int, p *outbox.EmitParams) {
+		if i%2 == 1 {
+			p.Type, p.AggregateType = types[1], ""
+			p.Data = map[string]any{"orderId": uuid.New(), "paymentIntentId": uuid.New(), "amountCents": 5, "settledAt": time.Now()}
+		}
+		if i == 4 {
+			p.Namespace = "shop"
+		}
+		if i == 6 {
+			p.TenantID = tenant
+		}
+	})
+	_, err := db.Pool.Exec(t.Context(), `UPDATE outbox_events SET next_attempt_at = now() + interval '1 hour' WHERE id = $1::text::uuid`, ids[0])
+	require.NoError(t, err)
+	var seqs []int64
+	require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT array_agg(seq ORDER BY seq) FROM outbox_events`).Scan(&seqs))
+	pick := func(index ...int) []string {
+		out := []string{}
+		for _, i := range index {
+			out = append(out, ids[i])
+		}
+		return out
+	}
+	for name, tc := range map[string]struct {
+		scope  dispatch.Scope
+		change func(*dispatch.ClaimParams)
+		want   []string
+	}{
+		"oldest first, due only": {want: pick(1, 2, 3), change: func(p *dispatch.ClaimParams) { p.Limit = 3 }},
+		"after a seq":            {want: pick(8, 9), change: func(p *dispatch.ClaimParams) { p.AfterSeq = seqs[7] }},
+		"only some types":        {want: pick(2, 4, 6, 8), change: func(p *dispatch.ClaimParams) { p.Only = types[:1] }},
+		"except some types":      {want: pick(2, 4, 6, 8), change: func(p *dispatch.ClaimParams) { p.Except = types[1:] }},
+		"a budget of one byte":   {want: pick(1), change: func(p *dispatch.ClaimParams) { p.MaxBytes = 1 }},
+		"namespace":              {want: pick(4), scope: dispatch.Scope{Namespace: "shop"}},
+		"tenant":                 {want: pick(6), scope: dispatch.Scope{TenantID: tenant.String()}},
+		"types in scope":         {want: pick(1, 3, 5, 7, 9), scope: dispatch.Scope{EventTypes: types[1:]}},
+	} {
+		p := claimAll(10)
+		if tc.change != nil {
+			tc.change(&p)
+		}
+		store := newStore(db.Pool, tc.scope)
+		rows := mustClaim(t, store, p)
+		require.Equal(t, tc.want, idsOf(rows), name)
+		keys := []dispatch.Key{}
+		for _, r := range rows {
+			keys = append(keys, r.Key)
+		}
+		_, err := store.Settle(t.Context(), dispatch.Verdicts{Released: keys})
+		require.NoError(t, err)
+	}
+}
+
+func TestClaimCountsWhatACompressedPayloadBecomes(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	emitOrders(t, db.Pool, 4, func(_ int, p *outbox.EmitParams) {
+		p.Type = "order_canceled"
+		p.Data = map[string]any{"orderId": uuid.New(), "checkoutGroupId": uuid.New(), "canceledAt": time.Now(), "reason": strings.Repeat("a", 100_000)}
+	})
+	p := claimAll(10)
+	p.MaxBytes = 150_000
+	require.Len(t, mustClaim(t, newStore(db.Pool, dispatch.Scope{}), p), 2)
+}
+
+func TestSettleTellsARefusalFromAnAbsence(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	emitOrders(t, db.Pool, 1, nil)
+	store := newStore(db.Pool, dispatch.Scope{})
+	row := mustClaim(t, store, claimAll(1))[0]
+	_, err := store.Settle(t.Context(), dispatch.Verdicts{Dead: []dispatch.Dead{{Key: row.Key, Reason: "no such reason"}}})
+	require.ErrorIs(t, err, dispatch.ErrRefused)
+	_, err = store.Settle(t.Context(), dispatch.Verdicts{Failed: []dispatch.Failed{{Key: row.Key, Error: "half a rune \xe2\x82"}}})
+	require.ErrorIs(t, err, dispatch.ErrRefused)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = store.Settle(gone, dispatch.Verdicts{Released: []dispatch.Key{row.Key}})
+	require.Error(t, err)
+	require.NotErrorIs(t, err, dispatch.ErrRefused)
+	got, err := store.Settle(t.Context(), dispatch.Verdicts{Released: []dispatch.Key{row.Key}})
+	require.NoError(t, err)
+	require.Equal(t, 1, got.Released, "none of the failed settles changed anything")
+}

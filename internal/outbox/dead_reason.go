@@ -1,0 +1,14 @@
+package outbox
+
+// DeadReason is a value of the enum outbox_dlq_reason.
+type DeadReason string
+
+// The reasons a row can die for.
+const (
+	ReasonMaxAttempts       DeadReason = "max_attempts"
+	ReasonUnknownEventType  DeadReason = "unknown_event_type"
+	ReasonInvalidPayload    DeadReason = "invalid_payload"
+	ReasonAggregateMismatch DeadReason = "aggregate_mismatch"
+	ReasonMessageTooLarge   DeadReason = "message_too_large"
+	ReasonRejectedByBroker  DeadReason = "rejected_by_broker"
+)
