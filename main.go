@@ -6,8 +6,9 @@ import (
 	"os"
 
 	"github.com/outboxctl/outboxctl/cmd"
+	"github.com/outboxctl/outboxctl/internal/cli"
 )
 
 func main() {
-	os.Exit(cmd.Main(os.Args[1:], cmd.OSStreams(), os.Environ()))
+	os.Exit(cmd.Main(os.Args[1:], cli.OSStreams(), os.Environ()))
 }

@@ -12,18 +12,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/bench"
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
 type benchOptions struct {
-	app *App
+	app *cli.App
 
 	params   bench.Params
 	mode     string
-	duration durationFlag
-	output   outputFlag
+	duration cli.DurationFlag
+	output   cli.OutputFlag
 }
 
-func newBenchCmd(app *App, runF func(context.Context, *benchOptions) error) *cobra.Command {
+func newBenchCmd(app *cli.App, runF func(context.Context, *benchOptions) error) *cobra.Command {
 	opts := &benchOptions{app: app}
 	if runF == nil {
 		runF = runBench
@@ -75,8 +77,8 @@ With --check the mode's criteria decide the exit code: 1 when one fails.`,
 	flags.IntVar(&p.BatchSize, "batch-size", 0, "rows per claim to begin with")
 	flags.BoolVar(&p.NoWake, "no-wake", false, "leave publishers to polling in the steady modes")
 	flags.BoolVar(&p.Check, "check", false, "judge the result and fail when a criterion is not met")
-	addOutputFlag(cmd, &opts.output, objectFormats()...)
-	must(cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions(benchModes(), cobra.ShellCompDirectiveNoFileComp)))
+	cli.AddOutputFlag(cmd, &opts.output, cli.ObjectFormats()...)
+	cli.Must(cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions(benchModes(), cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }
 
@@ -91,16 +93,16 @@ func benchModes() []string {
 func runBench(ctx context.Context, opts *benchOptions) error {
 	app, p := opts.app, opts.params
 	if !slices.Contains(benchModes(), opts.mode) {
-		return usageErrorf("--mode: %q is none of %s", opts.mode, strings.Join(benchModes(), ", "))
+		return fault.Usagef("--mode: %q is none of %s", opts.mode, strings.Join(benchModes(), ", "))
 	}
 	p.Mode = bench.Mode(opts.mode)
-	if opts.duration.value != nil {
-		p.Duration = *opts.duration.value
+	if opts.duration.Value != nil {
+		p.Duration = *opts.duration.Value
 	}
 	// Only the flag counts: a variable that points at production must not make a load test of it.
-	if text, given := app.flag("database-url"); given {
-		if err := setDatabaseURL(&Config{}, text); err != nil {
-			return usageErrorf("--database-url: %w", err)
+	if text, given := app.Flag("database-url"); given {
+		if err := cli.SetDatabaseURL(&cli.Config{}, text); err != nil {
+			return fault.Usagef("--database-url: %w", err)
 		}
 		p.DatabaseURL = text
 	}
@@ -116,10 +118,10 @@ func runBench(ctx context.Context, opts *benchOptions) error {
 	}
 	report, err := bench.Run(ctx, p)
 	if invalid := (*bench.ParamError)(nil); errors.As(err, &invalid) {
-		return withCode(exitUsage, err)
+		return fault.As(fault.Usage, err)
 	}
 	if report != nil {
-		if printErr := writeObject(app, opts.output.format, report, benchText(report)); printErr != nil {
+		if printErr := cli.WriteObject(app, opts.output.Format, report, benchText(report)); printErr != nil {
 			return printErr
 		}
 	}

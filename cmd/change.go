@@ -8,12 +8,14 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/google/uuid"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
 // changeOptions is one change to many rows: replay, discard, restore or republish.
 type changeOptions struct {
-	app    *App
+	app    *cli.App
 	action dlq.Action
 	// choose builds, from the flags of the command, the filter that selects rows.
 	choose func(now time.Time) (changeFilter, error)
@@ -28,8 +30,8 @@ type changeOptions struct {
 	abortIfDead    percentFlag
 	watchFor       time.Duration
 	checkConsumers []string
-	audit          auditFlags
-	output         outputFlag
+	audit          cli.AuditFlags
+	output         cli.OutputFlag
 	again          func(set map[string]string) string
 }
 
@@ -41,7 +43,7 @@ type changeFilter interface {
 	frozen(now time.Time) (changeFilter, map[string]string)
 	source(store *dlq.Store) (dlq.Source, error)
 	// describe says on Err what the set consists of and returns its size.
-	describe(ctx context.Context, app *App, store *dlq.Store) (int64, error)
+	describe(ctx context.Context, app *cli.App, store *dlq.Store) (int64, error)
 	// record is what the plan and the audit row keep of it.
 	record() any
 }
@@ -68,7 +70,7 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 		}
 		defer plan.close()
 	}
-	store, err := opts.app.store(ctx)
+	store, err := opts.app.Store(ctx)
 	if err != nil {
 		return err
 	}
@@ -85,14 +87,14 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 	}
 	if total == 0 {
 		fmt.Fprintf(opts.app.Err, "nothing to %s\n", opts.verb())
-		return writeList(opts.app, opts.output.format, outcomeView(), nil)
+		return cli.WriteList(opts.app, opts.output.Format, outcomeView(), nil)
 	}
 	if err := opts.sayConsumers(ctx, set); err != nil {
 		return err
 	}
 	if !opts.dryRun {
 		question := fmt.Sprintf("%s %s", opts.verb(), counted(total, opts.noun()))
-		if err := opts.app.confirm(ctx, opts.yes, question); err != nil {
+		if err := opts.app.Confirm(ctx, opts.yes, question); err != nil {
 			return err
 		}
 	}
@@ -171,20 +173,20 @@ func (o *changeOptions) perform(ctx context.Context, store *dlq.Store, set chose
 	if set.plan != nil {
 		detail["planId"] = set.plan.ID
 	}
-	list := newListWriter(o.app, o.output.format, outcomeView())
+	list := cli.NewListWriter(o.app, o.output.Format, outcomeView())
 	// A person wants to see what did not work; the thousands that did are a number.
-	brief := o.app.OutTTY && (o.output.format == formatTable || o.output.format == formatWide) && total > defaultListLimit
+	brief := o.app.OutTTY && (o.output.Format == cli.FormatTable || o.output.Format == cli.FormatWide) && total > defaultListLimit
 	label := o.past()
 	if o.dryRun {
 		label = "looked at"
 	}
-	bar := o.app.newProgress(label, total)
+	bar := o.app.NewProgress(label, total)
 	if !o.dryRun {
-		defer surviveClosedPipe()()
+		defer cli.SurviveClosedPipe()()
 		fmt.Fprintf(o.app.Err, "run %s\n", runID)
 	}
 	result, err := store.Run(ctx, dlq.RunParams{
-		Action: o.action, Source: source, Who: dlq.Who{Actor: o.app.actor(o.audit), Reason: o.audit.reason},
+		Action: o.action, Source: source, Who: dlq.Who{Actor: o.app.Actor(o.audit), Reason: o.audit.Reason},
 		Detail: detail, DryRun: o.dryRun, Rate: float64(o.rate), Watch: o.watch(), Plan: set.plan,
 		OnOutcomes: func(outcomes []dlq.Outcome) error {
 			for _, outcome := range outcomes {
@@ -222,12 +224,12 @@ func (o *changeOptions) verdict(ctx context.Context, set chosen, r dlq.RunResult
 		fmt.Fprintf(o.app.Err, "interrupted after %s; go on with: %s\n", counted(r.Total(), "row"), o.again(set.resume))
 		return ctx.Err() // the process ends with the signal's code; everything else was said
 	case err != nil && r.Chunks > 0:
-		return withHint(withCode(exitPartial, fmt.Errorf("stopped after %s: %w", counted(r.Total(), "row"), dlqError(err))),
+		return fault.Hint(fault.As(fault.Partial, fmt.Errorf("stopped after %s: %w", counted(r.Total(), "row"), dlqError(err))),
 			"every row listed is settled; go on with: %s", o.again(set.resume))
 	case err != nil:
 		return dlqError(err)
 	case r.Stopped != "":
-		return withHint(partialErrorf("stopped by itself: %s", r.Stopped), "mend the cause, then go on with: %s", o.again(set.resume))
+		return fault.Hint(fault.Partialf("stopped by itself: %s", r.Stopped), "mend the cause, then go on with: %s", o.again(set.resume))
 	}
 	bad := r.Total() - done - r.Counts[dlq.DoneByPlan]
 	if set.byFilter {
@@ -238,17 +240,17 @@ func (o *changeOptions) verdict(ctx context.Context, set chosen, r dlq.RunResult
 	case bad == 0:
 		return nil
 	case r.Counts[dlq.NotFound] == r.Total():
-		return withHint(notFoundErrorf("not found: %s", counted(bad, "id")), "outboxctl why ID tells what became of an event")
+		return fault.Hint(fault.NotFoundf("not found: %s", counted(bad, "id")), "outboxctl why ID tells what became of an event")
 	case done+r.Counts[dlq.DoneByPlan] > 0:
-		return partialErrorf("%s of %s could not be %s", humanize.Comma(bad), counted(r.Total(), o.noun()), o.past())
+		return fault.Partialf("%s of %s could not be %s", humanize.Comma(bad), counted(r.Total(), o.noun()), o.past())
 	default:
-		return preconditionErrorf("none of %s could be %s", counted(r.Total(), o.noun()), o.past())
+		return fault.Preconditionf("none of %s could be %s", counted(r.Total(), o.noun()), o.past())
 	}
 }
 
 // check says what is wrong with the command line before anything is opened, and reads the ids.
 func (o *changeOptions) check() ([]string, error) {
-	if err := o.app.refuseEmpty(append(filterFlags(), "plan", "apply")...); err != nil {
+	if err := o.app.RefuseEmpty(append(filterFlags(), "plan", "apply")...); err != nil {
 		return nil, err
 	}
 	filter, err := o.choose(o.app.Now())
@@ -263,18 +265,18 @@ func (o *changeOptions) check() ([]string, error) {
 	}
 	switch {
 	case sources == 0:
-		return nil, withHint(usageErrorf("say what to %s: %s", o.verb(), o.sources()), "%s", o.noSetHint())
+		return nil, fault.Hint(fault.Usagef("say what to %s: %s", o.verb(), o.sources()), "%s", o.noSetHint())
 	case sources > 1:
-		return nil, usageErrorf("give %s, only one of them", o.sources())
+		return nil, fault.Usagef("give %s, only one of them", o.sources())
 	case o.plan != "" && (o.apply != "" || o.dryRun):
-		return nil, usageErrorf("--plan changes nothing, so --apply and --dry-run do not go with it")
+		return nil, fault.Usagef("--plan changes nothing, so --apply and --dry-run do not go with it")
 	}
-	ids, err := o.app.readIDs(o.ids)
+	ids, err := readIDs(o.app.In, o.ids)
 	if err != nil {
 		return nil, err
 	}
 	if len(o.ids) > 0 && len(ids) == 0 {
-		return nil, usageErrorf("standard input holds no ids")
+		return nil, fault.Usagef("standard input holds no ids")
 	}
 	return ids, nil
 }

@@ -3,6 +3,7 @@ package cmd
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
 // rateFlag is a number of rows per second: 200, 200/s, 30/m.
@@ -67,12 +70,12 @@ func addChangeFlags(cmd *cobra.Command, o *changeOptions) {
 	o.abortIfDead.share = defaultAbortShare
 	flags := cmd.Flags()
 	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would happen to each row, and change nothing")
-	addYesFlag(cmd, &o.yes)
+	cli.AddYesFlag(cmd, &o.yes)
 	flags.Var(&o.rate, "rate", "change at most so many rows per second, such as 200/s")
-	addAuditFlags(cmd, &o.audit)
-	addOutputFlag(cmd, &o.output, formatTable, formatJSON, formatJSONL, formatCSV, formatID)
+	cli.AddAuditFlags(cmd, &o.audit)
+	cli.AddOutputFlag(cmd, &o.output, cli.FormatTable, cli.FormatJSON, cli.FormatJSONL, cli.FormatCSV, cli.FormatID)
 	o.again = func(set map[string]string) string {
-		return commandLine(cmd, cmd.Flags().Args(), set)
+		return cli.CommandLine(cmd, cmd.Flags().Args(), set)
 	}
 }
 
@@ -83,24 +86,24 @@ func addReplayFlags(cmd *cobra.Command, o *changeOptions) {
 	flags.StringVar(&o.apply, "apply", "", "do it to exactly the set in this plan `file`")
 	flags.BoolVar(&o.ramp, "ramp", false, "go in growing steps (1, 2, 5, 20, …) and wait for the outcome of each")
 	flags.Var(&o.abortIfDead, "abort-if-dead", "with --ramp, which it implies: stop when more than this share dies again")
-	addLimit(cmd, &o.watchFor, "watch-for", 30*time.Second, time.Millisecond, "how long --ramp waits for the outcome of a step")
+	cli.AddLimit(cmd, &o.watchFor, "watch-for", 30*time.Second, time.Millisecond, "how long --ramp waits for the outcome of a step")
 	flags.StringSliceVar(&o.checkConsumers, "check-consumers", nil, "first show how many of the set these `consumers` have processed already")
 }
 
 // readIDs checks ids given as arguments, or with - as lines on standard input, all of them before anything is done.
-func (a *App) readIDs(args []string) ([]string, error) {
+func readIDs(in io.Reader, args []string) ([]string, error) {
 	if !slices.Contains(args, "-") {
 		return checkIDs(args, "")
 	}
 	if len(args) > 1 {
-		return nil, usageErrorf("- reads the ids from standard input; give no others")
+		return nil, fault.Usagef("- reads the ids from standard input; give no others")
 	}
 	var lines []string
-	in := bufio.NewScanner(a.In)
-	for in.Scan() {
-		lines = append(lines, strings.TrimSpace(in.Text()))
+	scan := bufio.NewScanner(in)
+	for scan.Scan() {
+		lines = append(lines, strings.TrimSpace(scan.Text()))
 	}
-	if err := in.Err(); err != nil {
+	if err := scan.Err(); err != nil {
 		return nil, fmt.Errorf("read ids: %w", err)
 	}
 	return checkIDs(lines, "line")
@@ -116,7 +119,7 @@ func checkIDs(texts []string, where string) ([]string, error) {
 		}
 		id, err := checkID(text)
 		if err != nil && where != "" {
-			return nil, withCode(exitUsage, fmt.Errorf("%s %d: %w", where, i+1, err))
+			return nil, fault.As(fault.Usage, fmt.Errorf("%s %d: %w", where, i+1, err))
 		}
 		if err != nil {
 			return nil, err
@@ -129,13 +132,13 @@ func checkIDs(texts []string, where string) ([]string, error) {
 	return ids, nil
 }
 
-func outcomeView() view[dlq.Outcome] {
-	return view[dlq.Outcome]{
-		id: func(o dlq.Outcome) string { return o.ID },
-		columns: []column[dlq.Outcome]{
-			{head: "id", whole: true, cell: func(o dlq.Outcome, s *cellStyle) string { return o.ID }},
-			{head: "event", whole: true, cell: func(o dlq.Outcome, s *cellStyle) string { return o.EventID }},
-			{head: "outcome", cell: func(o dlq.Outcome, s *cellStyle) string { return o.Outcome }},
+func outcomeView() cli.View[dlq.Outcome] {
+	return cli.View[dlq.Outcome]{
+		ID: func(o dlq.Outcome) string { return o.ID },
+		Columns: []cli.Column[dlq.Outcome]{
+			{Head: "id", Whole: true, Cell: func(o dlq.Outcome, s *cli.CellStyle) string { return o.ID }},
+			{Head: "event", Whole: true, Cell: func(o dlq.Outcome, s *cli.CellStyle) string { return o.EventID }},
+			{Head: "outcome", Cell: func(o dlq.Outcome, s *cli.CellStyle) string { return o.Outcome }},
 		},
 	}
 }

@@ -9,14 +9,16 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 // writePlan freezes the set to a file. The file appears only when it is whole, and never replaces another.
 func (o *changeOptions) writePlan(ctx context.Context, store *dlq.Store, set chosen) error {
 	if _, err := os.Lstat(o.plan); err == nil {
-		return preconditionErrorf("write plan: %s exists already", o.plan)
+		return fault.Preconditionf("write plan: %s exists already", o.plan)
 	}
 	here, err := store.Identity(ctx)
 	if err != nil {
@@ -28,7 +30,7 @@ func (o *changeOptions) writePlan(ctx context.Context, store *dlq.Store, set cho
 	}
 	file, err := os.CreateTemp(filepath.Dir(o.plan), ".outboxctl-plan-*")
 	if err != nil {
-		return preconditionErrorf("write plan: %w", err)
+		return fault.Preconditionf("write plan: %w", err)
 	}
 	defer func() { _ = os.Remove(file.Name()) }() // gone already when the plan was written
 	source, err := set.open()
@@ -36,7 +38,7 @@ func (o *changeOptions) writePlan(ctx context.Context, store *dlq.Store, set cho
 		return err
 	}
 	n, skipped, err := store.WritePlan(ctx, file, dlq.PlanHeader{
-		Action: o.action, CreatedAt: now.UTC(), Author: o.app.actor(o.audit), Reason: o.audit.reason, Database: here, Filter: set.filter,
+		Action: o.action, CreatedAt: now.UTC(), Author: o.app.Actor(o.audit), Reason: o.audit.Reason, Database: here, Filter: set.filter,
 	}, source)
 	if err == nil {
 		err = file.Sync()
@@ -52,13 +54,13 @@ func (o *changeOptions) writePlan(ctx context.Context, store *dlq.Store, set cho
 	}
 	if n == 0 {
 		if skipped[dlq.NotFound] > 0 {
-			return notFoundErrorf("write plan: none of the ids was found")
+			return fault.NotFoundf("write plan: none of the ids was found")
 		}
-		return preconditionErrorf("write plan: nothing to %s", o.verb())
+		return fault.Preconditionf("write plan: nothing to %s", o.verb())
 	}
 	// A link, unlike a rename, does not replace a file that has appeared meanwhile.
 	if err := os.Link(file.Name(), o.plan); err != nil {
-		return preconditionErrorf("write plan: %w", err)
+		return fault.Preconditionf("write plan: %w", err)
 	}
 	fmt.Fprintf(o.app.Err, "%s frozen in %s; nothing was changed\napply it with: %s\n", counted(n, o.noun()), safetext.Line(o.plan),
 		o.againWith(o.plan))
@@ -70,7 +72,7 @@ func (o *changeOptions) againWith(plan string) string {
 	if o.action == dlq.Republish {
 		group = "event"
 	}
-	return fmt.Sprintf("outboxctl %s %s --apply %s", group, o.verb(), quoteWord(plan))
+	return fmt.Sprintf("outboxctl %s %s --apply %s", group, o.verb(), cli.QuoteWord(plan))
 }
 
 // planFile is a plan that was read through once and found whole.
@@ -83,7 +85,7 @@ type planFile struct {
 func openPlanFile(path string, action dlq.Action) (*planFile, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, usageErrorf("read plan: %w", err)
+		return nil, fault.Usagef("read plan: %w", err)
 	}
 	p := &planFile{file: file}
 	p.header, p.count, err = dlq.CheckPlan(file)
@@ -91,7 +93,7 @@ func openPlanFile(path string, action dlq.Action) (*planFile, error) {
 		err = fmt.Errorf("%w: it is a plan for %s", dlq.ErrPlan, p.header.Action)
 	}
 	if err != nil {
-		return nil, errors.Join(usageErrorf("read plan %s: %w", path, err), file.Close())
+		return nil, errors.Join(fault.Usagef("read plan %s: %w", path, err), file.Close())
 	}
 	return p, nil
 }
@@ -103,7 +105,7 @@ func (p *planFile) belongs(here dlq.Identity) error {
 	if p.header.Database.Same(here) {
 		return nil
 	}
-	return withHint(preconditionErrorf("the plan is for another database: it was made on %s (system %s), this is %s (system %s)",
+	return fault.Hint(fault.Preconditionf("the plan is for another database: it was made on %s (system %s), this is %s (system %s)",
 		p.header.Database.Name, p.header.Database.SystemIdentifier, here.Name, here.SystemIdentifier),
 		"outboxctl config view shows which database this is")
 }
@@ -115,7 +117,7 @@ func (p *planFile) source() (dlq.Source, error) {
 	return dlq.OpenPlan(p.file)
 }
 
-func (p *planFile) describe(a *App) {
+func (p *planFile) describe(a *cli.App) {
 	why := ""
 	if p.header.Reason != "" {
 		why = ": " + p.header.Reason

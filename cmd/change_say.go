@@ -10,6 +10,8 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
@@ -48,7 +50,7 @@ func (o *changeOptions) noSetHint() string {
 		return "outboxctl event republish --type order_created --since 2h --dry-run"
 	}
 	hint := fmt.Sprintf("outboxctl dlq %s --error-reason max_attempts --dry-run", o.verb())
-	if slices.Contains(deadReasons(), o.audit.reason) {
+	if slices.Contains(outbox.DeadReasons(), o.audit.Reason) {
 		hint += "; --reason is what the audit trail records, --error-reason filters"
 	}
 	return hint
@@ -127,7 +129,7 @@ func (o *changeOptions) sayConsumers(ctx context.Context, set chosen) error {
 	if len(o.checkConsumers) == 0 {
 		return nil
 	}
-	marks, err := o.app.marks()
+	marks, err := o.app.Marks()
 	if err != nil {
 		return err
 	}
@@ -137,7 +139,7 @@ func (o *changeOptions) sayConsumers(ctx context.Context, set chosen) error {
 	}
 	counts, err := dlq.CountMarks(ctx, marks, o.checkConsumers, source)
 	if err != nil {
-		return withHint(preconditionErrorf("ask the consumers' store: %w", err), "leave --check-consumers out to go on without asking")
+		return fault.Hint(fault.Preconditionf("ask the consumers' store: %w", err), "leave --check-consumers out to go on without asking")
 	}
 	some := false
 	for _, c := range counts {

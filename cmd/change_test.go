@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -19,9 +20,9 @@ func TestTheProgressOfADryRunClaimsNothing(t *testing.T) {
 	require.NoError(t, err)
 	for _, tc := range [][2]string{{"--dry-run", "looked at: 1 of 1"}, {"--yes", "republished: 1 of 1"}} {
 		var stderr bytes.Buffer
-		app := newApp(Streams{Out: &bytes.Buffer{}, Err: &stderr}, []string{"DATABASE_URL=" + db.URL})
+		app := cli.NewApp(cli.Streams{Out: &bytes.Buffer{}, Err: &stderr}, []string{"DATABASE_URL=" + db.URL})
 		now := time.Now()
-		app.Now = func() time.Time { now = now.Add(progressEvery); return now }
+		app.Now = func() time.Time { now = now.Add(cli.ProgressEvery); return now }
 		root := newRootCmd(app)
 		root.SetArgs([]string{"event", "republish", "--type", "order_canceled", tc[0]})
 		require.NoError(t, root.ExecuteContext(t.Context()))

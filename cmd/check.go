@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
@@ -23,13 +24,13 @@ const (
 )
 
 type checkOptions struct {
-	app *App
+	app *cli.App
 
 	backlog, age, dead, attempts threshold
 	needPublisher                bool
 }
 
-func newCheckCmd(app *App) *cobra.Command {
+func newCheckCmd(app *cli.App) *cobra.Command {
 	opts := &checkOptions{app: app, age: threshold{unit: "s", parse: parseAge}}
 	cmd := &cobra.Command{
 		Use:   "check",
@@ -57,7 +58,7 @@ printed and nothing is judged.`,
 func checkFailed(out io.Writer, err error) error {
 	text := strings.Join(strings.Fields(safetext.Redact(err.Error())), " ")
 	fmt.Fprintf(out, "OUTBOX UNKNOWN - %s\n", strings.ReplaceAll(safetext.Line(text), "|", "/"))
-	return withCode(checkUnknown, err)
+	return cli.Exit(checkUnknown, err)
 }
 
 func runCheck(ctx context.Context, opts *checkOptions) error {
@@ -71,14 +72,14 @@ func runCheck(ctx context.Context, opts *checkOptions) error {
 	}
 	report, err := stats.New(pool, opts.app.Registry).Collect(ctx, stats.Params{MaxAttempts: cfg.Publish.MaxAttempts, StateOnly: true})
 	if err != nil {
-		return checkFailed(opts.app.Out, schemaError(err))
+		return checkFailed(opts.app.Out, cli.SchemaError(err))
 	}
 	code, line := opts.judge(report)
 	if _, err := fmt.Fprintln(opts.app.Out, line); err != nil {
-		return withCode(checkUnknown, fmt.Errorf("print the verdict: %w", err)) // whoever reads it has not got it
+		return cli.Exit(checkUnknown, fmt.Errorf("print the verdict: %w", err)) // whoever reads it has not got it
 	}
 	if code != checkOK {
-		return silentError{code}
+		return cli.Silent(code)
 	}
 	return nil
 }
@@ -159,7 +160,7 @@ func parseCount(text string) (float64, error) {
 }
 
 func parseAge(text string) (float64, error) {
-	d, err := parseDuration(strings.TrimSpace(text))
+	d, err := cli.ParseDuration(strings.TrimSpace(text))
 	if err == nil && d < 0 {
 		err = errors.New("must not be negative")
 	}

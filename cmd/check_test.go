@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -39,7 +40,7 @@ func TestCheckSaysUnknownOnStdout(t *testing.T) {
 func TestCheckThatCannotPrintIsUnknown(t *testing.T) {
 	t.Parallel()
 	var stderr bytes.Buffer
-	code := Run(t.Context(), []string{"check"}, Streams{Out: fullDisk{}, Err: &stderr}, []string{"DATABASE_URL=" + outboxtest.DB(t).URL})
+	code := Run(t.Context(), []string{"check"}, cli.Streams{Out: fullDisk{}, Err: &stderr}, []string{"DATABASE_URL=" + outboxtest.DB(t).URL})
 	require.Equal(t, checkUnknown, code)
 	require.Contains(t, stderr.String(), "no space left")
 }

@@ -11,25 +11,27 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cleanup"
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 type cleanupOptions struct {
-	app *App
+	app *cli.App
 
-	olderThan      durationFlag
-	dlqOlderThan   durationFlag
-	inboxOlderThan durationFlag
+	olderThan      cli.DurationFlag
+	dlqOlderThan   cli.DurationFlag
+	inboxOlderThan cli.DurationFlag
 	pause          time.Duration
 	maxReplicaLag  time.Duration
 	maxRows        int64
 	dryRun         bool
 	yes            bool
-	audit          auditFlags
-	output         outputFlag
+	audit          cli.AuditFlags
+	output         cli.OutputFlag
 }
 
-func newCleanupCmd(app *App) *cobra.Command {
+func newCleanupCmd(app *cli.App) *cobra.Command {
 	opts := &cleanupOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "cleanup --older-than 30d",
@@ -55,22 +57,22 @@ It says nothing when there is nothing to do.`,
 	flags.Var(&opts.olderThan, "older-than", "remove events published longer ago than this")
 	flags.Var(&opts.dlqOlderThan, "dlq-older-than", "remove dead letters handled longer ago than this")
 	flags.Var(&opts.inboxOlderThan, "inbox-older-than", "remove consumers' inbox rows older than this, at least idempotency.ttl")
-	addLimit(cmd, &opts.pause, "pause", 0, 0, "rest between two batches")
-	addLimit(cmd, &opts.maxReplicaLag, "max-replica-lag", 10*time.Second, 0, "wait while a replica is further behind; 0 does not look")
+	cli.AddLimit(cmd, &opts.pause, "pause", 0, 0, "rest between two batches")
+	cli.AddLimit(cmd, &opts.maxReplicaLag, "max-replica-lag", 10*time.Second, 0, "wait while a replica is further behind; 0 does not look")
 	flags.Int64Var(&opts.maxRows, "max-rows", 0, "stop after this many rows (0: no limit)")
 	flags.BoolVar(&opts.dryRun, "dry-run", false, "count what would be removed, and remove nothing")
 	flags.BoolVarP(&opts.yes, "yes", "y", false, "accepted for symmetry: cleanup never asks")
-	addAuditFlags(cmd, &opts.audit)
-	addOutputFlag(cmd, &opts.output, objectFormats()...)
+	cli.AddAuditFlags(cmd, &opts.audit)
+	cli.AddOutputFlag(cmd, &opts.output, cli.ObjectFormats()...)
 	return cmd
 }
 
 func runCleanup(ctx context.Context, opts *cleanupOptions) error {
-	if opts.olderThan.value == nil && opts.dlqOlderThan.value == nil && opts.inboxOlderThan.value == nil {
-		return withHint(usageErrorf("say what to remove: --older-than, --dlq-older-than, --inbox-older-than"), "outboxctl cleanup --older-than 30d --dry-run counts first")
+	if opts.olderThan.Value == nil && opts.dlqOlderThan.Value == nil && opts.inboxOlderThan.Value == nil {
+		return fault.Hint(fault.Usagef("say what to remove: --older-than, --dlq-older-than, --inbox-older-than"), "outboxctl cleanup --older-than 30d --dry-run counts first")
 	}
 	if opts.maxRows < 0 {
-		return usageErrorf("--max-rows must not be negative")
+		return fault.Usagef("--max-rows must not be negative")
 	}
 	if err := opts.checkInbox(); err != nil {
 		return err
@@ -81,21 +83,21 @@ func runCleanup(ctx context.Context, opts *cleanupOptions) error {
 	}
 	cleaner := cleanup.New(pool)
 	params := cleanup.Params{
-		OlderThan: opts.olderThan.value, DLQOlderThan: opts.dlqOlderThan.value, InboxOlderThan: opts.inboxOlderThan.value,
-		MaxRows: opts.maxRows, Pause: opts.pause, MaxReplicaLag: opts.maxReplicaLag, Actor: opts.app.actor(opts.audit), Reason: opts.audit.reason,
+		OlderThan: opts.olderThan.Value, DLQOlderThan: opts.dlqOlderThan.Value, InboxOlderThan: opts.inboxOlderThan.Value,
+		MaxRows: opts.maxRows, Pause: opts.pause, MaxReplicaLag: opts.maxReplicaLag, Actor: opts.app.Actor(opts.audit), Reason: opts.audit.Reason,
 	}
 	if opts.dryRun {
 		plan, err := cleaner.Plan(ctx, params)
 		if err != nil {
-			return schemaError(err)
+			return cli.SchemaError(err)
 		}
-		return writeObject(opts.app, opts.output.format, plan, func(w io.Writer) error { return sayCleanupPlan(w, plan) })
+		return cli.WriteObject(opts.app, opts.output.Format, plan, func(w io.Writer) error { return sayCleanupPlan(w, plan) })
 	}
-	bar := opts.app.newProgress("removed", -1)
+	bar := opts.app.NewProgress("removed", -1)
 	params.OnBatch = func(b cleanup.Batch) { bar.Add(b.Deleted) }
 	result, err := cleaner.Run(ctx, params)
 	bar.Done()
-	if sayErr := writeObject(opts.app, opts.output.format, result, func(w io.Writer) error { return sayCleanup(w, result) }); sayErr != nil {
+	if sayErr := cli.WriteObject(opts.app, opts.output.Format, result, func(w io.Writer) error { return sayCleanup(w, result) }); sayErr != nil {
 		return sayErr
 	}
 	return cleanupError(result, err)
@@ -103,15 +105,15 @@ func runCleanup(ctx context.Context, opts *cleanupOptions) error {
 
 // checkInbox refuses to forget effects that Redis still remembers: a flushed Redis would then let them happen again.
 func (opts *cleanupOptions) checkInbox() error {
-	if opts.inboxOlderThan.value == nil {
+	if opts.inboxOlderThan.Value == nil {
 		return nil
 	}
 	cfg, err := opts.app.Config("database.url")
 	if err != nil {
 		return err
 	}
-	if age, ttl := *opts.inboxOlderThan.value, cfg.Idempotency.TTL; age < ttl {
-		return withHint(usageErrorf("--inbox-older-than %s is less than idempotency.ttl (%s)", age, ttl),
+	if age, ttl := *opts.inboxOlderThan.Value, cfg.Idempotency.TTL; age < ttl {
+		return fault.Hint(fault.Usagef("--inbox-older-than %s is less than idempotency.ttl (%s)", age, ttl),
 			"the inbox keeps an effect single when Redis has lost the event's key, so it has to remember for at least as long")
 	}
 	return nil
@@ -123,11 +125,11 @@ func cleanupError(result cleanup.Result, err error) error {
 	case err == nil:
 		return nil
 	case result.Rows() > 0 && !errors.Is(err, context.Canceled):
-		return withHint(withCode(exitPartial, err), "what was removed stays removed; run the same command again to go on")
+		return fault.Hint(fault.As(fault.Partial, err), "what was removed stays removed; run the same command again to go on")
 	case errors.Is(err, cleanup.ErrBusy):
-		return withHint(withCode(exitPrecondition, err), "one cleaner works at a time; this one removed nothing")
+		return fault.Hint(fault.As(fault.Precondition, err), "one cleaner works at a time; this one removed nothing")
 	default:
-		return schemaError(err)
+		return cli.SchemaError(err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/cleanup"
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -17,19 +18,19 @@ func TestCleanupOfTheInboxKeepsToTheTTL(t *testing.T) {
 	_, err := w.db.Pool.Exec(t.Context(), `INSERT INTO inbox_events (consumer, event_id, processed_at)
 		VALUES ('compliance', gen_random_uuid(), now() - interval '31 days'), ('compliance', gen_random_uuid(), now() - interval '3 days')`)
 	require.NoError(t, err)
-	require.Contains(t, w.fails(exitUsage, "cleanup"), "--inbox-older-than")
-	require.Contains(t, w.fails(exitUsage, "cleanup", "--inbox-older-than", "29d"), "idempotency.ttl")
+	require.Contains(t, w.fails(cli.ExitUsage, "cleanup"), "--inbox-older-than")
+	require.Contains(t, w.fails(cli.ExitUsage, "cleanup", "--inbox-older-than", "29d"), "idempotency.ttl")
 	require.Contains(t, w.ok("cleanup", "--inbox-older-than", "30d", "--dry-run"), "would remove 1 inbox rows")
 	require.Contains(t, w.ok("cleanup", "--inbox-older-than", "30d"), "1 inbox rows")
 	var run string
 	require.NoError(t, w.db.Pool.QueryRow(t.Context(), `SELECT detail ->> 'runId' FROM outbox_audit`).Scan(&run))
 	require.Contains(t, w.ok("dlq", "audit", "--run", run), "cleanup_inbox")
-	require.Equal(t, 1, w.count(`SELECT count(*) FROM inbox_events`))
+	require.Equal(t, 1, w.Count(`SELECT count(*) FROM inbox_events`))
 	require.Empty(t, w.ok("cleanup", "--inbox-older-than", "30d"), "nothing to do, nothing to say")
 
 	w.env = append(w.env, "OUTBOXCTL_IDEMPOTENCY_TTL=24h")
 	w.ok("cleanup", "--inbox-older-than", "1d")
-	require.Zero(t, w.count(`SELECT count(*) FROM inbox_events`))
+	require.Zero(t, w.Count(`SELECT count(*) FROM inbox_events`))
 }
 
 func TestCleanupWithoutASchemaSaysWhatToDo(t *testing.T) {
@@ -38,7 +39,7 @@ func TestCleanupWithoutASchemaSaysWhatToDo(t *testing.T) {
 	for _, age := range []string{"--older-than", "--dlq-older-than", "--inbox-older-than"} {
 		for _, args := range [][]string{{"cleanup", age, "90d"}, {"cleanup", age, "90d", "--dry-run"}} {
 			code, _, stderr := runCLI(t, env, args...)
-			require.Equal(t, exitPrecondition, code, "%v: %s", args, stderr)
+			require.Equal(t, cli.ExitPrecondition, code, "%v: %s", args, stderr)
 			require.Contains(t, stderr, "hint: the database's schema is missing or old", "%v", args)
 		}
 	}
@@ -51,14 +52,14 @@ func TestCleanupExitCodes(t *testing.T) {
 		err     error
 		code    int
 	}{
-		"another cleaner from the start": {0, cleanup.ErrBusy, exitPrecondition},
-		"another cleaner in between":     {1000, cleanup.ErrBusy, exitPartial},
-		"a failure from the start":       {0, errors.New("no"), exitFailed},
-		"a failure in between":           {1000, errors.New("no"), exitPartial},
+		"another cleaner from the start": {0, cleanup.ErrBusy, cli.ExitPrecondition},
+		"another cleaner in between":     {1000, cleanup.ErrBusy, cli.ExitPartial},
+		"a failure from the start":       {0, errors.New("no"), cli.ExitFailed},
+		"a failure in between":           {1000, errors.New("no"), cli.ExitPartial},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.code, exitCode(&commandError{cleanupError(cleanup.Result{Events: tc.removed}, tc.err)}))
+			require.Equal(t, tc.code, cli.ExitCode(cli.Ran(cleanupError(cleanup.Result{Events: tc.removed}, tc.err))))
 		})
 	}
 }

@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
 )
 
 // A command that is printed to be pasted must act on the same servers, and must not show a password.
 func TestCommandLineKeepsTheServers(t *testing.T) {
 	t.Parallel()
-	app := newApp(Streams{Out: io.Discard, Err: io.Discard}, nil)
+	app := cli.NewApp(cli.Streams{Out: io.Discard, Err: io.Discard}, nil)
 	root := newRootCmd(app)
 	cmd, args, err := root.Find([]string{"dlq", "list"})
 	require.NoError(t, err)
@@ -19,5 +21,5 @@ func TestCommandLineKeepsTheServers(t *testing.T) {
 		"--database-url", "postgres://me:secret@db/outbox", "--redis-url", "redis://:secret@cache:6379/0")))
 	require.Equal(t,
 		`outboxctl dlq list --config 'prod env.yaml' --cursor x --emulator h:1 --exec-mode exec --limit 3 --log-level warn --project shop`,
-		commandLine(cmd, nil, map[string]string{"cursor": "x"}))
+		cli.CommandLine(cmd, nil, map[string]string{"cursor": "x"}))
 }

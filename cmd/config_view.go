@@ -3,15 +3,15 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-func newConfigCmd(app *App) *cobra.Command {
+func newConfigCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Show the configuration and where each value comes from",
@@ -21,9 +21,9 @@ func newConfigCmd(app *App) *cobra.Command {
 }
 
 type configViewOptions struct {
-	app *App
+	app *cli.App
 
-	output outputFlag
+	output cli.OutputFlag
 }
 
 // configEntry is one setting as config view shows it.
@@ -35,7 +35,7 @@ type configEntry struct {
 	Env    []string `json:"env"`
 }
 
-func newConfigViewCmd(app *App) *cobra.Command {
+func newConfigViewCmd(app *cli.App) *cobra.Command {
 	opts := &configViewOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "view",
@@ -49,62 +49,46 @@ Values that cannot be read are shown too; the command then lists every problem a
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runConfigView(cmd.Context(), opts) },
 	}
 	// The flags of the other commands are accepted here, so that a whole command line can be tried out.
-	for _, group := range []flagGroup{groupPublish, groupConsume, groupTopic, groupDev} {
-		addConfigFlags(cmd, group)
+	for _, group := range []cli.FlagGroup{cli.GroupPublish, cli.GroupConsume, cli.GroupTopic, cli.GroupDev} {
+		cli.AddConfigFlags(cmd, group)
 	}
-	addOutputFlag(cmd, &opts.output, listFormats()...)
+	cli.AddOutputFlag(cmd, &opts.output, cli.ListFormats()...)
 	return cmd
 }
 
 func runConfigView(_ context.Context, opts *configViewOptions) error {
 	app := opts.app
 	_, problem := app.Config()
-	entries := make([]configEntry, 0, len(app.cfg.values))
-	for _, v := range app.cfg.values {
-		e := configEntry{Key: v.key.name, Value: v.raw, Origin: v.origin, Env: v.key.envNames()}
-		if v.key.secret {
-			e.Value = safetext.URL(v.raw)
+	entries := make([]configEntry, 0, len(app.Settings()))
+	for _, v := range app.Settings() {
+		e := configEntry{Key: v.Key.Name, Value: v.Raw, Origin: v.Origin, Env: v.Key.EnvNames()}
+		if v.Key.Secret {
+			e.Value = safetext.URL(v.Raw)
 		}
-		if v.key.flag != "" {
-			e.Flag = "--" + v.key.flag
+		if v.Key.Flag != "" {
+			e.Flag = "--" + v.Key.Flag
 		}
 		entries = append(entries, e)
 	}
-	err := writeList(app, opts.output.format, configView(), entries)
+	err := cli.WriteList(app, opts.output.Format, configView(), entries)
 	if err != nil {
 		return err
 	}
-	for _, name := range unknownVariables(app.env) {
+	for _, name := range app.UnknownVariables() {
 		fmt.Fprintf(app.Err, "warning: the environment variable %s is not a setting\n", safetext.Line(name))
 	}
 	return problem
 }
 
-func configView() view[configEntry] {
-	return view[configEntry]{
-		id: func(e configEntry) string { return e.Key },
-		columns: []column[configEntry]{
-			{head: "key", cell: func(e configEntry, s *cellStyle) string { return e.Key }},
-			{head: "value", cell: func(e configEntry, s *cellStyle) string { return e.Value }},
-			{head: "origin", cell: func(e configEntry, s *cellStyle) string { return e.Origin }},
-			{head: "flag", wide: true, cell: func(e configEntry, s *cellStyle) string { return e.Flag }},
-			{head: "env", wide: true, cell: func(e configEntry, s *cellStyle) string { return strings.Join(e.Env, " ") }},
+func configView() cli.View[configEntry] {
+	return cli.View[configEntry]{
+		ID: func(e configEntry) string { return e.Key },
+		Columns: []cli.Column[configEntry]{
+			{Head: "key", Cell: func(e configEntry, s *cli.CellStyle) string { return e.Key }},
+			{Head: "value", Cell: func(e configEntry, s *cli.CellStyle) string { return e.Value }},
+			{Head: "origin", Cell: func(e configEntry, s *cli.CellStyle) string { return e.Origin }},
+			{Head: "flag", Wide: true, Cell: func(e configEntry, s *cli.CellStyle) string { return e.Flag }},
+			{Head: "env", Wide: true, Cell: func(e configEntry, s *cli.CellStyle) string { return strings.Join(e.Env, " ") }},
 		},
 	}
-}
-
-// unknownVariables finds OUTBOXCTL_ variables that set nothing: mostly typing errors.
-func unknownVariables(env map[string]string) []string {
-	known := []string{"OUTBOXCTL_CONFIG", "OUTBOXCTL_ACTOR"}
-	for _, k := range configKeys() {
-		known = append(known, k.envNames()...)
-	}
-	var unknown []string
-	for name := range env {
-		if strings.HasPrefix(name, "OUTBOXCTL_") && !slices.Contains(known, name) {
-			unknown = append(unknown, name)
-		}
-	}
-	slices.Sort(unknown)
-	return unknown
 }

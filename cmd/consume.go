@@ -6,11 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/consumer"
+	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
 type consumeOptions struct {
-	app *App
+	app *cli.App
 
 	example     bool
 	name        string
@@ -22,7 +24,7 @@ type consumeOptions struct {
 	noHTTP      bool // for callers inside this program that serve HTTP themselves, or not at all
 }
 
-func newConsumeCmd(app *App, runF func(context.Context, *consumeOptions) error) *cobra.Command {
+func newConsumeCmd(app *cli.App, runF func(context.Context, *consumeOptions) error) *cobra.Command {
 	opts := &consumeOptions{app: app}
 	if runF == nil {
 		runF = runConsume
@@ -57,15 +59,15 @@ imports the package consume.`,
 	flags.IntVar(&opts.concurrency, "concurrency", consumer.DefaultConcurrency, "events handled at once")
 	flags.IntVar(&opts.streams, "streams", 0, "streams to receive on (0: 4, or 64 from an emulator)")
 	flags.Int64Var(&opts.count, "count", 0, "exit after acknowledging this many messages, of types it does not handle too (0: never)")
-	addLimit(cmd, &opts.idleExit, "idle-exit", 0, 0, "exit when no message arrived for this long (0: never)")
+	cli.AddLimit(cmd, &opts.idleExit, "idle-exit", 0, 0, "exit when no message arrived for this long (0: never)")
 	flags.Float64Var(&opts.failRate, "fail-rate", 0, "let this share of the handlers fail before their commit, to watch redelivery")
-	addConfigFlags(cmd, groupConsume)
+	cli.AddConfigFlags(cmd, cli.GroupConsume)
 	return cmd
 }
 
 func runConsume(ctx context.Context, opts *consumeOptions) error {
 	if !opts.example {
-		return withHint(usageErrorf("consume needs --example: there is no other consumer in this program"),
+		return fault.Hint(fault.Usagef("consume needs --example: there is no other consumer in this program"),
 			"outboxctl consume --example runs it; a worker of your own imports github.com/outboxctl/outboxctl/consume")
 	}
 	cfg, err := opts.app.Config("database.url", "redis.url", "pubsub.project")
@@ -81,7 +83,7 @@ func runConsume(ctx context.Context, opts *consumeOptions) error {
 
 // consumeExample runs the example consumer with its defaults and without a server of its own: the form in which it
 // stands beside other services in one process.
-func consumeExample(ctx context.Context, app *App) error {
+func consumeExample(ctx context.Context, app *cli.App) error {
 	return runConsume(ctx, &consumeOptions{
 		app: app, example: true, name: consumer.DefaultName, concurrency: consumer.DefaultConcurrency, noHTTP: true,
 	})

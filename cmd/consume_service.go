@@ -16,22 +16,24 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/failpoint"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/httpd"
 	"github.com/outboxctl/outboxctl/internal/idem"
 )
 
 // consumeService is a worker with everything around it.
 type consumeService struct {
-	cfg      *Config
+	cfg      *cli.Config
 	log      zerolog.Logger
 	worker   *consumer.Worker
 	registry *prometheus.Registry
 	noHTTP   bool
 }
 
-func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *Config) (*consumeService, error) {
+func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Config) (*consumeService, error) {
 	app := opts.app
 	s := &consumeService{cfg: cfg, registry: prometheus.NewRegistry(), noHTTP: opts.noHTTP}
 	settings := consumer.Config{
@@ -51,24 +53,24 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *Config) (
 		problem = errors.Join(problem, fmt.Errorf("streams %d is negative", opts.streams))
 	}
 	if problem != nil {
-		return nil, withCode(exitUsage, errors.New(strings.ReplaceAll(problem.Error(), "\n", "; ")))
+		return nil, fault.As(fault.Usage, errors.New(strings.ReplaceAll(problem.Error(), "\n", "; ")))
 	}
 	s.log = app.Log().With().Str("consumer", settings.WithDefaults().Name).Logger()
 	settings.Log = s.log
 
-	pool, err := openPool(ctx, cfg, poolParams{name: "outboxctl consume", maxConns: consumer.DefaultConnections})
+	pool, err := cli.OpenPool(ctx, cfg, cli.PoolParams{Name: "outboxctl consume", MaxConns: consumer.DefaultConnections})
 	if err != nil {
 		return nil, err
 	}
-	app.onClose(func() error { pool.Close(); return nil })
+	app.OnClose(func() error { pool.Close(); return nil })
 	if err := consumer.CheckTables(ctx, pool); err != nil {
-		return nil, schemaError(err)
+		return nil, cli.SchemaError(err)
 	}
 	keeper, err := s.openKeeper(ctx, app)
 	if err != nil {
 		return nil, err
 	}
-	client, err := app.brokerOver(ctx, receivingConnections)
+	client, err := app.BrokerOver(ctx, cli.ReceivingConnections)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +78,7 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *Config) (
 	if streams == 0 && client.Emulated() {
 		streams = consumer.EmulatorStreams
 	}
-	lookUp, cancel := context.WithTimeout(ctx, connectTimeout)
+	lookUp, cancel := context.WithTimeout(ctx, cli.ConnectTimeout)
 	defer cancel()
 	sub, err := consumer.Inspect(lookUp, client.PubSub(), client.Project(), cfg.PubSub.Subscription)
 	if err != nil {
@@ -99,21 +101,21 @@ func hit(point string) func(uuid.UUID) {
 
 // openKeeper builds the keeper and looks at its server. One that is away is waited for later; one that cannot be used
 // is an error now.
-func (s *consumeService) openKeeper(ctx context.Context, app *App) (*idem.Keeper, error) {
+func (s *consumeService) openKeeper(ctx context.Context, app *cli.App) (*idem.Keeper, error) {
 	rdb, err := app.Redis()
 	if err != nil {
 		return nil, err
 	}
 	keeper, err := idem.New(rdb, idem.Config{TTL: s.cfg.Idempotency.TTL})
 	if err != nil {
-		return nil, &configError{[]string{"idempotency.ttl: " + err.Error()}}
+		return nil, cli.ConfigProblems("idempotency.ttl: " + err.Error())
 	}
 	report, err := keeper.Check(ctx)
 	switch {
 	case errors.Is(err, idem.ErrUnavailable):
 		s.log.Warn().Err(err).Msg("redis is away; nothing is received until it answers")
 	case err != nil:
-		return nil, withHint(withCode(exitPrecondition, err), "outboxctl needs a writable Redis %s or later that runs scripts", idem.MinServerVersion)
+		return nil, fault.Hint(fault.As(fault.Precondition, err), "outboxctl needs a writable Redis %s or later that runs scripts", idem.MinServerVersion)
 	}
 	for _, warning := range report.Warnings {
 		s.log.Warn().Msg(warning)
@@ -122,12 +124,12 @@ func (s *consumeService) openKeeper(ctx context.Context, app *App) (*idem.Keeper
 }
 
 // subscriptionError tells a missing subscription from a broker that is away.
-func subscriptionError(cfg *Config, err error) error {
+func subscriptionError(cfg *cli.Config, err error) error {
 	if status.Code(err) == codes.NotFound {
-		return withHint(notFoundErrorf("subscription %s does not exist in project %s", cfg.PubSub.Subscription, cfg.PubSub.Project),
+		return fault.Hint(fault.NotFoundf("subscription %s does not exist in project %s", cfg.PubSub.Subscription, cfg.PubSub.Project),
 			"outboxctl topic ensure creates it")
 	}
-	return brokerError(cfg, err)
+	return cli.BrokerError(cfg, err)
 }
 
 // Run consumes until ctx ends or the worker has had enough.
@@ -171,14 +173,14 @@ func (s *consumeService) serveHTTP(ctx context.Context, services *errgroup.Group
 		Metrics: s.registry,
 	}
 	server, err := httpd.Listen(ctx, params)
-	if errors.Is(err, syscall.EADDRINUSE) && s.cfg.origin("consume.http_addr") == originDefault {
+	if errors.Is(err, syscall.EADDRINUSE) && s.cfg.Origin("consume.http_addr") == cli.OriginDefault {
 		// A publisher on the same machine has the same default; neither should have to be told.
 		host, _, _ := net.SplitHostPort(addr)
 		params.Addr = net.JoinHostPort(host, "0")
 		server, err = httpd.Listen(ctx, params)
 	}
 	if err != nil {
-		return withHint(withCode(exitPrecondition, err), "--http-addr 127.0.0.1:0 picks a free port, an empty one serves nothing")
+		return fault.Hint(fault.As(fault.Precondition, err), "--http-addr 127.0.0.1:0 picks a free port, an empty one serves nothing")
 	}
 	s.log.Info().Str("addr", server.Addr()).Msg("serving /healthz, /readyz and /metrics")
 	services.Go(func() error { return server.Run(ctx) })

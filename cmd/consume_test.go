@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
@@ -35,7 +36,7 @@ func newEventWorld(t *testing.T) *eventWorld {
 func (w *eventWorld) ok(args ...string) string {
 	w.t.Helper()
 	code, out, stderr := runCLI(w.t, w.env, args...)
-	require.Equal(w.t, exitOK, code, "%v: %s", args, stderr)
+	require.Equal(w.t, cli.ExitOK, code, "%v: %s", args, stderr)
 	return out
 }
 
@@ -47,7 +48,7 @@ func (w *eventWorld) fails(code int, args ...string) string {
 	return out + stderr
 }
 
-func (w *eventWorld) count(query string, args ...any) (n int) {
+func (w *eventWorld) Count(query string, args ...any) (n int) {
 	w.t.Helper()
 	require.NoError(w.t, w.db.Pool.QueryRow(w.t.Context(), query, args...).Scan(&n))
 	return n
@@ -65,13 +66,13 @@ func (w *eventWorld) show(id string) (row idemRow) {
 func TestAnEventIsConsumedShownAndForgotten(t *testing.T) {
 	t.Parallel()
 	w := newEventWorld(t)
-	require.Contains(t, w.fails(exitNotFound, "consume", "--example"), "outboxctl topic ensure")
+	require.Contains(t, w.fails(cli.ExitNotFound, "consume", "--example"), "outboxctl topic ensure")
 	w.ok("topic", "ensure")
 	id := strings.TrimSpace(w.ok("emit", "--type", "license_status_changed", "--aggregate-id", uuid.NewString(),
 		"--data", `{"licenseId":"`+uuid.NewString()+`","storeId":"`+uuid.NewString()+`","status":"rejected","reason":"expired"}`))
 	w.ok("publish", "--once")
 	w.ok("consume", "--example", "--count", "1", "--http-addr", "127.0.0.1:0")
-	require.Equal(t, 1, w.count(`SELECT count(*) FROM notifications WHERE event_id = $1 AND audience = 'store' AND reason = 'expired'`, id))
+	require.Equal(t, 1, w.Count(`SELECT count(*) FROM notifications WHERE event_id = $1 AND audience = 'store' AND reason = 'expired'`, id))
 
 	row := w.show(id)
 	require.Equal(t, "compliance", row.Consumer)
@@ -81,27 +82,27 @@ func TestAnEventIsConsumedShownAndForgotten(t *testing.T) {
 	require.NotNil(t, row.ExpiresAt)
 
 	forget := []string{"idem", "forget", id, "--consumer", "compliance"}
-	require.Contains(t, w.fails(exitUsage, forget...), "--reason")
-	require.Contains(t, w.fails(exitUsage, "idem", "forget", id, "--reason", "x"), "--consumer")
-	require.Contains(t, w.fails(exitRefused, append(forget, "--reason", "TICKET-7")...), "--yes")
+	require.Contains(t, w.fails(cli.ExitUsage, forget...), "--reason")
+	require.Contains(t, w.fails(cli.ExitUsage, "idem", "forget", id, "--reason", "x"), "--consumer")
+	require.Contains(t, w.fails(cli.ExitRefused, append(forget, "--reason", "TICKET-7")...), "--yes")
 	w.ok(append(forget, "--dry-run")...)
 	require.Equal(t, "processed", w.show(id).State, "neither a refusal nor a dry run forgets")
-	require.Zero(t, w.count(`SELECT count(*) FROM outbox_audit WHERE action LIKE 'idem%'`))
+	require.Zero(t, w.Count(`SELECT count(*) FROM outbox_audit WHERE action LIKE 'idem%'`))
 
 	w.ok(append(forget, "--reason", "TICKET-7", "--yes")...)
 	require.Equal(t, "unknown", w.show(id).State)
 	require.NotNil(t, w.show(id).InboxAt, "the inbox row stays unless asked for")
-	require.Equal(t, 1, w.count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget' AND actor = 'tester' AND reason = 'TICKET-7'
+	require.Equal(t, 1, w.Count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget' AND actor = 'tester' AND reason = 'TICKET-7'
 		AND detail->'eventIds' = jsonb_build_array($1::text) AND detail->>'consumer' = 'compliance' AND detail->>'state' = 'processed'`, id))
 
-	require.Contains(t, w.fails(exitNotFound, append(forget, "--reason", "again", "--yes")...), "--inbox")
+	require.Contains(t, w.fails(cli.ExitNotFound, append(forget, "--reason", "again", "--yes")...), "--inbox")
 	w.ok(append(forget, "--reason", "again", "--inbox", "--yes")...)
 	require.Nil(t, w.show(id).InboxAt)
 	story := w.ok("event", "show", id)
 	require.Contains(t, story, "forgotten by compliance by tester: TICKET-7")
 	require.Contains(t, story, "forgotten by compliance, inbox row included by tester: again")
 	require.Contains(t, w.ok("dlq", "audit", "--event", id), "idem_forget")
-	w.fails(exitNotFound, append(forget, "--reason", "once more", "--inbox", "--yes")...)
+	w.fails(cli.ExitNotFound, append(forget, "--reason", "once more", "--inbox", "--yes")...)
 }
 
 // An id may be a dead letter's: what consumers know is kept by the event's. Where only Redis can be asked, it is taken
@@ -122,7 +123,7 @@ func TestADeadLettersIDLeadsToWhatConsumersKnow(t *testing.T) {
 	require.Equal(t, "processed", w.show(letter.String()).State)
 	w.ok("idem", "forget", letter.String(), "--consumer", "compliance", "--reason", "x", "--yes")
 	require.Equal(t, "unknown", w.show(event.String()).State)
-	require.Equal(t, 1, w.count(`SELECT count(*) FROM outbox_audit WHERE detail->'eventIds' = jsonb_build_array($1::text)`, event))
+	require.Equal(t, 1, w.Count(`SELECT count(*) FROM outbox_audit WHERE detail->'eventIds' = jsonb_build_array($1::text)`, event))
 
 	w.env = append(w.env, "DATABASE_URL=postgres://nobody@127.0.0.1:1/x")
 	require.Equal(t, letter.String(), w.show(letter.String()).EventID)
@@ -138,8 +139,8 @@ func TestForgetLeavesARunningHandlerAlone(t *testing.T) {
 	require.NoError(t, err)
 
 	forget := []string{"idem", "forget", id.String(), "--consumer", "compliance", "--reason", "x", "--yes"}
-	require.Contains(t, w.fails(exitPrecondition, forget...), "worker/7")
-	require.Zero(t, w.count(`SELECT count(*) FROM outbox_audit`))
+	require.Contains(t, w.fails(cli.ExitPrecondition, forget...), "worker/7")
+	require.Zero(t, w.Count(`SELECT count(*) FROM outbox_audit`))
 	w.ok(append(forget, "--force")...)
 	entry, err := keeper.Lookup(t.Context(), "compliance", id)
 	require.NoError(t, err)
@@ -159,30 +160,30 @@ func TestForgetRecordsWhatItCouldNotDo(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, keeper.Delete(t.Context(), "compliance", id))
 
-	opts := &idemForgetOptions{app: newApp(Streams{}, w.env), consumer: "compliance", audit: auditFlags{actor: "tester", reason: "x"}}
+	opts := &idemForgetOptions{app: cli.NewApp(cli.Streams{}, w.env), consumer: "compliance", audit: cli.AuditFlags{Actor: "tester", Reason: "x"}}
 	var result forgetResult
 	err = opts.forget(t.Context(), keeper, w.db.Pool, stale, &result)
-	require.Equal(t, exitPrecondition, exitCode(err))
+	require.Equal(t, cli.ExitPrecondition, cli.ExitCode(err))
 	require.False(t, result.Forgotten)
-	require.Equal(t, 1, w.count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget' AND id = $1`, result.AuditID))
-	require.Equal(t, 1, w.count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget_undone' AND (detail->>'auditId')::bigint = $1`, result.AuditID))
-	require.Equal(t, 2, w.count(`SELECT count(*) FROM outbox_audit WHERE detail->'eventIds' = jsonb_build_array($1::text) AND detail->>'consumer' = 'compliance'`, id))
-	require.Contains(t, w.fails(exitNotFound, "why", id.String()), "No event "+id.String()+" is in this database",
+	require.Equal(t, 1, w.Count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget' AND id = $1`, result.AuditID))
+	require.Equal(t, 1, w.Count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget_undone' AND (detail->>'auditId')::bigint = $1`, result.AuditID))
+	require.Equal(t, 2, w.Count(`SELECT count(*) FROM outbox_audit WHERE detail->'eventIds' = jsonb_build_array($1::text) AND detail->>'consumer' = 'compliance'`, id))
+	require.Contains(t, w.fails(cli.ExitNotFound, "why", id.String()), "No event "+id.String()+" is in this database",
 		"that a consumer forgot it does not make it this database's event")
 }
 
 func TestConsumeRefusals(t *testing.T) {
 	t.Parallel()
 	w := newEventWorld(t)
-	require.Contains(t, w.fails(exitUsage, "consume"), "hint: outboxctl consume --example")
-	said := w.fails(exitUsage, "consume", "--example", "--fail-rate", "2", "--concurrency", "-1", "--consumer", "a:b", "--streams", "-1")
+	require.Contains(t, w.fails(cli.ExitUsage, "consume"), "hint: outboxctl consume --example")
+	said := w.fails(cli.ExitUsage, "consume", "--example", "--fail-rate", "2", "--concurrency", "-1", "--consumer", "a:b", "--streams", "-1")
 	for _, problem := range []string{"fail rate", "concurrency", "consumer name", "streams"} {
 		require.Contains(t, said, problem)
 	}
-	said = w.fails(exitUsage, "consume", "--example", "--consumer", "", "--concurrency", "0")
+	said = w.fails(cli.ExitUsage, "consume", "--example", "--consumer", "", "--concurrency", "0")
 	require.Contains(t, said, "consumer name is empty; concurrency 0")
-	w.fails(exitUsage, "idem", "show", "not-a-uuid")
-	w.fails(exitUsage, "idem", "show", uuid.NewString(), "--consumer", "a:b")
+	w.fails(cli.ExitUsage, "idem", "show", "not-a-uuid")
+	w.fails(cli.ExitUsage, "idem", "show", uuid.NewString(), "--consumer", "a:b")
 	w.env = append(w.env, "REDIS_URL=redis://127.0.0.1:1/0")
-	w.fails(exitPrecondition, "idem", "show", uuid.NewString())
+	w.fails(cli.ExitPrecondition, "idem", "show", uuid.NewString())
 }

@@ -12,7 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
 const (
@@ -21,20 +23,20 @@ const (
 )
 
 type devOptions struct {
-	app *App
+	app *cli.App
 
-	duration durationFlag
+	duration cli.DurationFlag
 	demo     bool
 	demoRate float64
 	demoSeed uint64
 	reset    bool
 	yes      bool
-	output   outputFlag
+	output   cli.OutputFlag
 
 	info devstack.Info // known once the servers run
 }
 
-func newDevCmd(app *App, runF func(context.Context, *devOptions) error) *cobra.Command {
+func newDevCmd(app *cli.App, runF func(context.Context, *devOptions) error) *cobra.Command {
 	opts := &devOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "dev",
@@ -60,9 +62,9 @@ the database keeps its rows for the next start, unless that one says --reset.`,
 	cmd.Flags().Float64Var(&opts.demoRate, "demo-rate", defaultDemoRate, "events per second of --demo")
 	cmd.Flags().Uint64Var(&opts.demoSeed, "seed", defaultDemoSeed, "same seed, same demo traffic")
 	cmd.Flags().BoolVar(&opts.reset, "reset", false, "delete what earlier runs left in the state folder first")
-	addYesFlag(cmd, &opts.yes)
-	addConfigFlags(cmd, groupDev)
-	addOutputFlag(cmd, &opts.output, formatEnv, formatJSON, formatYAML)
+	cli.AddYesFlag(cmd, &opts.yes)
+	cli.AddConfigFlags(cmd, cli.GroupDev)
+	cli.AddOutputFlag(cmd, &opts.output, formatEnv, cli.FormatJSON, cli.FormatYAML)
 	return cmd
 }
 
@@ -71,11 +73,11 @@ const formatEnv = "env"
 
 func (o *devOptions) validate() error {
 	if o.demoRate <= 0 || o.demoRate > 100_000 {
-		return usageErrorf("--demo-rate %g: must be above 0 and at most 100000", o.demoRate)
+		return fault.Usagef("--demo-rate %g: must be above 0 and at most 100000", o.demoRate)
 	}
 	for _, name := range []string{"database-url", "redis-url", "project", "emulator"} {
-		if _, given := o.app.flag(name); given {
-			return usageErrorf("--%s: dev starts servers of its own", name)
+		if _, given := o.app.Flag(name); given {
+			return fault.Usagef("--%s: dev starts servers of its own", name)
 		}
 	}
 	return nil
@@ -86,7 +88,7 @@ func runDev(ctx context.Context, opts *devOptions) (err error) {
 	if err := opts.validate(); err != nil {
 		return err
 	}
-	app.said = true // a stack that runs already is not what dev uses
+	app.Quiet() // a stack that runs already is not what dev uses
 	app.Err = &lockedWriter{w: app.Err}
 	cfg, err := app.Config()
 	if err != nil {
@@ -94,7 +96,7 @@ func runDev(ctx context.Context, opts *devOptions) (err error) {
 	}
 	dir := cfg.Dev.StateDir
 	if dir == "" {
-		dir = devstack.DefaultDir(func(name string) string { return app.env[name] })
+		dir = devstack.DefaultDir(app.Env)
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
 		return fmt.Errorf("resolve the state folder: %w", err)
@@ -151,19 +153,19 @@ func serveDev(ctx context.Context, opts *devOptions, dir string) (err error) {
 	fmt.Fprintf(app.Err, "PostgreSQL %s, Redis (%s) and the Pub/Sub fake are ready after %s; state in %s\n",
 		servers.Postgres.Version(), servers.Redis.Kind, app.Now().Sub(started).Round(100*time.Millisecond), dir)
 	warnShadowed(app)
-	if err := writeObject(app, opts.output.format, info, func(w io.Writer) error { return writeExports(w, info) }); err != nil {
+	if err := cli.WriteObject(app, opts.output.Format, info, func(w io.Writer) error { return writeExports(w, info) }); err != nil {
 		return err
 	}
-	if _, given := app.flag("state-dir"); given {
-		fmt.Fprintf(app.Err, "other commands find this stack with: export OUTBOXCTL_STATE_DIR=%s\n", quoteWord(dir))
+	if _, given := app.Flag("state-dir"); given {
+		fmt.Fprintf(app.Err, "other commands find this stack with: export OUTBOXCTL_STATE_DIR=%s\n", cli.QuoteWord(dir))
 	}
 	fmt.Fprintln(app.Err, devFarewell(opts))
 	return runComponents(ctx, opts, info, servers)
 }
 
 func devFarewell(opts *devOptions) string {
-	if opts.duration.value != nil {
-		return fmt.Sprintf("running for %s; Ctrl-C stops everything before", *opts.duration.value)
+	if opts.duration.Value != nil {
+		return fmt.Sprintf("running for %s; Ctrl-C stops everything before", *opts.duration.Value)
 	}
 	return "running; Ctrl-C stops everything"
 }
@@ -181,7 +183,7 @@ func resetState(ctx context.Context, opts *devOptions, dir string) error {
 		return nil
 	}
 	fmt.Fprintf(opts.app.Err, "this deletes the dev database and everything else in %s\n", dir)
-	if err := opts.app.confirm(ctx, opts.yes, "reset the state folder"); err != nil {
+	if err := opts.app.Confirm(ctx, opts.yes, "reset the state folder"); err != nil {
 		return err
 	}
 	return devstack.RemoveState(ctx, dir, opts.app.Err)
@@ -189,9 +191,9 @@ func resetState(ctx context.Context, opts *devOptions, dir string) error {
 
 // devStartError gives the errors of the stack their exit code and advice.
 func devStartError(err error) error {
-	coded := withCode(exitPrecondition, err)
+	coded := fault.As(fault.Precondition, err)
 	if errors.Is(err, devstack.ErrNoPostgres) {
-		return withHint(coded, "%s", devstack.InstallHint())
+		return fault.Hint(coded, "%s", devstack.InstallHint())
 	}
 	return coded
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 )
 
@@ -24,13 +24,13 @@ const (
 // stack.
 type devComponent struct {
 	name string
-	run  func(ctx context.Context, app *App) error
+	run  func(ctx context.Context, app *cli.App) error
 }
 
 // devComponents is what dev runs besides the servers.
 func devComponents(opts *devOptions) []devComponent {
 	components := []devComponent{
-		{"publisher", func(ctx context.Context, app *App) error { return runPublish(ctx, &publishOptions{app: app}) }},
+		{"publisher", func(ctx context.Context, app *cli.App) error { return runPublish(ctx, &publishOptions{app: app}) }},
 		{"consumer", consumeExample},
 	}
 	if opts.demo {
@@ -41,7 +41,7 @@ func devComponents(opts *devOptions) []devComponent {
 
 // runComponents runs until the context ends, the time given with --for is over, or something fails.
 func runComponents(ctx context.Context, opts *devOptions, info devstack.Info, servers *devstack.Stack) error {
-	if limit := opts.duration.value; limit != nil {
+	if limit := opts.duration.Value; limit != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, *limit)
 		defer cancel()
@@ -49,7 +49,7 @@ func runComponents(ctx context.Context, opts *devOptions, info devstack.Info, se
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return servers.Watch(ctx) })
 	for _, component := range devComponents(opts) {
-		app := opts.app.onStack(info)
+		app := onStack(opts.app, info)
 		group.Go(func() error {
 			err := errors.Join(component.run(ctx, app), app.Close())
 			// What breaks because everything is being stopped is not worth a word.
@@ -73,48 +73,42 @@ func runComponents(ctx context.Context, opts *devOptions, info devstack.Info, se
 }
 
 // onStack is the App that the same command line would have if the environment named the stack's servers.
-func (a *App) onStack(info devstack.Info) *App {
-	env := maps.Clone(a.env)
+func onStack(a *cli.App, info devstack.Info) *cli.App {
+	env := map[string]string{}
 	for _, name := range serverVariables() {
-		delete(env, name)
+		env[name] = ""
 	}
 	env["OUTBOXCTL_DATABASE_URL"] = info.DatabaseURL
 	env["OUTBOXCTL_REDIS_URL"] = info.RedisURL
 	env["OUTBOXCTL_PUBSUB_EMULATOR"] = info.PubSubEmulator
 	env["OUTBOXCTL_PUBSUB_PROJECT"] = info.PubSubProject
 	// A line for every event would bury everything else; who wants them asks with --log-level info.
-	if a.cfg.origin("log.level") == originDefault {
+	if a.Origin("log.level") == cli.OriginDefault {
 		env["OUTBOXCTL_LOG_LEVEL"] = "warn"
 	}
 	// The usual port stays free for a publisher that somebody starts beside the stack.
-	if a.cfg.origin("publish.http_addr") == originDefault {
+	if a.Origin("publish.http_addr") == cli.OriginDefault {
 		env["OUTBOXCTL_PUBLISH_HTTP_ADDR"] = devHTTPAddr()
 	}
-	environ := make([]string, 0, len(env))
-	for name, value := range env {
-		environ = append(environ, name+"="+value)
-	}
-	app := newApp(a.Streams, environ)
-	app.Now, app.flag = a.Now, a.flag
-	return app
+	return a.Under(env)
 }
 
 // serverVariables are the environment variables that name a server.
 func serverVariables() []string {
 	var names []string
-	for _, key := range configKeys() {
-		switch key.name {
+	for _, key := range cli.ConfigKeys() {
+		switch key.Name {
 		case "database.url", "redis.url", "pubsub.project", "pubsub.emulator":
-			names = append(names, key.envNames()...)
+			names = append(names, key.EnvNames()...)
 		}
 	}
 	return names
 }
 
 // warnShadowed says when other commands will not use the stack: it stands behind everything that is configured.
-func warnShadowed(app *App) {
+func warnShadowed(app *cli.App) {
 	for _, name := range serverVariables() {
-		if app.env[name] != "" {
+		if app.Env(name) != "" {
 			fmt.Fprintf(app.Err, "note: %s is set, so other commands in this environment use it and not this stack\n", name)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
@@ -23,11 +24,11 @@ const (
 )
 
 // prepareDev makes the servers usable: a migrated database, topics and subscriptions.
-func prepareDev(ctx context.Context, parent *App, servers *devstack.Stack, info devstack.Info) (err error) {
+func prepareDev(ctx context.Context, parent *cli.App, servers *devstack.Stack, info devstack.Info) (err error) {
 	if err := createDatabase(ctx, servers.Postgres.URL("postgres")); err != nil {
 		return err
 	}
-	app := parent.onStack(info)
+	app := onStack(parent, info)
 	defer func() { err = errors.Join(err, app.Close()) }()
 	pool, err := app.Pool(ctx)
 	if err != nil {
@@ -44,8 +45,8 @@ func prepareDev(ctx context.Context, parent *App, servers *devstack.Stack, info 
 	if err != nil {
 		return err
 	}
-	if _, err := client.Ensure(ctx, pubsub.EnsureParams{Plan: brokerPlan(cfg)}); err != nil {
-		return brokerError(cfg, err)
+	if _, err := client.Ensure(ctx, pubsub.EnsureParams{Plan: cli.BrokerPlan(cfg)}); err != nil {
+		return cli.BrokerError(cfg, err)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"context"
 	"errors"
 
 	"github.com/google/uuid"
@@ -9,10 +8,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
-	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
-func newDLQCmd(app *App) *cobra.Command {
+func newDLQCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dlq",
 		Short: "Find, understand and mend events that could not be delivered",
@@ -31,20 +31,11 @@ dies again has two. Wherever an id is asked for, it may be the dead letter's or 
 	return cmd
 }
 
-// store opens the database for work with dead letters and events.
-func (a *App) store(ctx context.Context) (*dlq.Store, error) {
-	pool, err := a.Pool(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return dlq.NewStore(pool), nil
-}
-
 // checkID accepts what PostgreSQL would, in the form everybody writes.
 func checkID(text string) (string, error) {
 	id, err := uuid.Parse(text)
 	if err != nil || len(text) != 36 {
-		return "", usageErrorf("%q is not an id: an id looks like 01890a5d-ac96-774b-bcce-b302099a8057", text)
+		return "", fault.Usagef("%q is not an id: an id looks like 01890a5d-ac96-774b-bcce-b302099a8057", text)
 	}
 	return id.String(), nil
 }
@@ -54,7 +45,7 @@ func checkID(text string) (string, error) {
 func dlqError(err error) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == pgerrcode.InvalidTextRepresentation {
-		return withHint(withCode(exitUsage, errors.New(pg.Message)), "outboxctl registry list shows the event types and aggregates")
+		return fault.Hint(fault.As(fault.Usage, errors.New(pg.Message)), "outboxctl registry list shows the event types and aggregates")
 	}
-	return schemaError(err)
+	return cli.SchemaError(err)
 }

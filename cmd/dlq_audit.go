@@ -7,11 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
 type dlqAuditOptions struct {
-	app *App
+	app *cli.App
 
 	actor  string
 	action string
@@ -21,11 +23,11 @@ type dlqAuditOptions struct {
 	until  string
 	limit  int
 	cursor int64
-	output outputFlag
+	output cli.OutputFlag
 	next   func(cursor string) string
 }
 
-func newDLQAuditCmd(app *App, run func(context.Context, *dlqAuditOptions) error) *cobra.Command {
+func newDLQAuditCmd(app *cli.App, run func(context.Context, *dlqAuditOptions) error) *cobra.Command {
 	opts := &dlqAuditOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "audit",
@@ -35,7 +37,7 @@ transaction; the rows of one run share its runId.`,
 		Example: "  outboxctl dlq audit --since 7d\n  outboxctl dlq audit --event 01890a5d-ac96-774b-bcce-b302099a8057",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opts.next = func(cursor string) string { return commandLine(cmd, nil, map[string]string{"cursor": cursor}) }
+			opts.next = func(cursor string) string { return cli.CommandLine(cmd, nil, map[string]string{"cursor": cursor}) }
 			return run(cmd.Context(), opts)
 		},
 	}
@@ -52,15 +54,15 @@ transaction; the rows of one run share its runId.`,
 		string(dlq.Replay), string(dlq.Discard), string(dlq.Restore), string(dlq.Republish),
 		"cleanup_events", "cleanup_dlq", "cleanup_inbox", "idem_forget", "idem_forget_undone",
 	}
-	must(cmd.RegisterFlagCompletionFunc("action", cobra.FixedCompletions(actions, cobra.ShellCompDirectiveNoFileComp)))
-	must(cmd.RegisterFlagCompletionFunc("event", completeEventIDs(app, "")))
-	addOutputFlag(cmd, &opts.output, listFormats()...)
+	cli.Must(cmd.RegisterFlagCompletionFunc("action", cobra.FixedCompletions(actions, cobra.ShellCompDirectiveNoFileComp)))
+	cli.Must(cmd.RegisterFlagCompletionFunc("event", cli.CompleteEventIDs(app, "")))
+	cli.AddOutputFlag(cmd, &opts.output, cli.ListFormats()...)
 	return cmd
 }
 
 func runDLQAudit(ctx context.Context, opts *dlqAuditOptions) error {
 	if opts.limit < 0 || opts.cursor < 0 {
-		return usageErrorf("--limit and --cursor must not be negative")
+		return fault.Usagef("--limit and --cursor must not be negative")
 	}
 	filter := dlq.AuditFilter{Actor: opts.actor, Action: opts.action, RunID: opts.run, Before: opts.cursor}
 	if opts.event != "" {
@@ -71,9 +73,9 @@ func runDLQAudit(ctx context.Context, opts *dlqAuditOptions) error {
 		filter.EventID = id
 	}
 	if _, _, err := parseSpan(opts.since, opts.until, opts.app.Now()); err != nil {
-		return withCode(exitUsage, err)
+		return fault.As(fault.Usage, err)
 	}
-	store, err := opts.app.store(ctx)
+	store, err := opts.app.Store(ctx)
 	if err != nil {
 		return err
 	}
@@ -82,14 +84,14 @@ func runDLQAudit(ctx context.Context, opts *dlqAuditOptions) error {
 		return dlqError(err)
 	}
 	if filter.Since, filter.Until, err = parseSpan(opts.since, opts.until, now); err != nil {
-		return withCode(exitUsage, err)
+		return fault.As(fault.Usage, err)
 	}
 	if filter.EventID != "" {
 		if filter.EventID, err = store.EventID(ctx, filter.EventID); err != nil {
 			return dlqError(err)
 		}
 	}
-	last, err := writePages(opts.app, opts.output.format, opts.limit, auditView(), func(n int) ([]dlq.AuditRow, error) {
+	last, err := writePages(opts.app, opts.output.Format, opts.limit, auditView(), func(n int) ([]dlq.AuditRow, error) {
 		rows, err := store.Audit(ctx, filter, n)
 		if len(rows) > 0 {
 			filter.Before = rows[len(rows)-1].ID
@@ -105,18 +107,18 @@ func runDLQAudit(ctx context.Context, opts *dlqAuditOptions) error {
 	return nil
 }
 
-func auditView() view[dlq.AuditRow] {
-	return view[dlq.AuditRow]{
-		id: func(r dlq.AuditRow) string { return strconv.FormatInt(r.ID, 10) },
-		columns: []column[dlq.AuditRow]{
-			{head: "id", cell: func(r dlq.AuditRow, s *cellStyle) string { return strconv.FormatInt(r.ID, 10) }},
-			{head: "at", cell: func(r dlq.AuditRow, s *cellStyle) string { return s.time(r.At) }},
-			{head: "actor", cell: func(r dlq.AuditRow, s *cellStyle) string { return r.Actor }},
-			{head: "action", cell: func(r dlq.AuditRow, s *cellStyle) string { return r.Action }},
-			{head: "rows", cell: func(r dlq.AuditRow, s *cellStyle) string { return s.count(r.Affected) }},
-			{head: "reason", cell: func(r dlq.AuditRow, s *cellStyle) string { return r.Reason }},
-			{head: "db user", wide: true, cell: func(r dlq.AuditRow, s *cellStyle) string { return r.DBUser }},
-			{head: "detail", wide: true, cell: func(r dlq.AuditRow, s *cellStyle) string { return string(r.Detail) }},
+func auditView() cli.View[dlq.AuditRow] {
+	return cli.View[dlq.AuditRow]{
+		ID: func(r dlq.AuditRow) string { return strconv.FormatInt(r.ID, 10) },
+		Columns: []cli.Column[dlq.AuditRow]{
+			{Head: "id", Cell: func(r dlq.AuditRow, s *cli.CellStyle) string { return strconv.FormatInt(r.ID, 10) }},
+			{Head: "at", Cell: func(r dlq.AuditRow, s *cli.CellStyle) string { return s.Time(r.At) }},
+			{Head: "actor", Cell: func(r dlq.AuditRow, s *cli.CellStyle) string { return r.Actor }},
+			{Head: "action", Cell: func(r dlq.AuditRow, s *cli.CellStyle) string { return r.Action }},
+			{Head: "rows", Cell: func(r dlq.AuditRow, s *cli.CellStyle) string { return s.Count(r.Affected) }},
+			{Head: "reason", Cell: func(r dlq.AuditRow, s *cli.CellStyle) string { return r.Reason }},
+			{Head: "db user", Wide: true, Cell: func(r dlq.AuditRow, s *cli.CellStyle) string { return r.DBUser }},
+			{Head: "detail", Wide: true, Cell: func(r dlq.AuditRow, s *cli.CellStyle) string { return string(r.Detail) }},
 		},
 	}
 }

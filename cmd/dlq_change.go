@@ -7,11 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-func newDLQReplayCmd(app *App, run func(context.Context, *changeOptions) error) *cobra.Command {
+func newDLQReplayCmd(app *cli.App, run func(context.Context, *changeOptions) error) *cobra.Command {
 	opts := &changeOptions{app: app, action: dlq.Replay}
 	cmd := &cobra.Command{
 		Use:   "replay [ID... | -]",
@@ -44,7 +45,7 @@ set each has processed:
 	return cmd
 }
 
-func newDLQDiscardCmd(app *App, run func(context.Context, *changeOptions) error) *cobra.Command {
+func newDLQDiscardCmd(app *cli.App, run func(context.Context, *changeOptions) error) *cobra.Command {
 	opts := &changeOptions{app: app, action: dlq.Discard}
 	cmd := &cobra.Command{
 		Use:   "discard [ID... | -]",
@@ -58,7 +59,7 @@ cleanup removes the row. Say which: ids (a dead letter's or an event's; - reads 
 	return cmd
 }
 
-func newDLQRestoreCmd(app *App, run func(context.Context, *changeOptions) error) *cobra.Command {
+func newDLQRestoreCmd(app *cli.App, run func(context.Context, *changeOptions) error) *cobra.Command {
 	opts := &changeOptions{app: app, action: dlq.Restore}
 	cmd := &cobra.Command{
 		Use:   "restore [ID... | -]",
@@ -72,13 +73,13 @@ input) or filters.`,
 }
 
 // finishDLQChange gives a command that changes dead letters its flags and its run function.
-func finishDLQChange(app *App, cmd *cobra.Command, opts *changeOptions, state string, run func(context.Context, *changeOptions) error) {
+func finishDLQChange(app *cli.App, cmd *cobra.Command, opts *changeOptions, state string, run func(context.Context, *changeOptions) error) {
 	filter := &dlqFilterFlags{state: state}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		opts.ids = args
 		return run(cmd.Context(), opts)
 	}
-	cmd.ValidArgsFunction = completeDLQIDs(app, state)
+	cmd.ValidArgsFunction = cli.CompleteDLQIDs(app, state)
 	opts.choose = func(now time.Time) (changeFilter, error) {
 		f, err := filter.filter(now)
 		return dlqChangeFilter{f}, err
@@ -109,7 +110,7 @@ func (f dlqChangeFilter) source(store *dlq.Store) (dlq.Source, error) {
 	return store.NewScan(f.Filter, dlq.OldestFirst)
 }
 
-func (f dlqChangeFilter) describe(ctx context.Context, app *App, store *dlq.Store) (int64, error) {
+func (f dlqChangeFilter) describe(ctx context.Context, app *cli.App, store *dlq.Store) (int64, error) {
 	groups, err := store.Groups(ctx, f.Filter, "reason", listPage)
 	if err != nil {
 		return 0, err

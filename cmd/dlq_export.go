@@ -7,17 +7,19 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
 type dlqExportOptions struct {
-	app *App
+	app *cli.App
 
 	ids    []string
 	filter dlqFilterFlags
 }
 
-func newDLQExportCmd(app *App, run func(context.Context, *dlqExportOptions) error) *cobra.Command {
+func newDLQExportCmd(app *cli.App, run func(context.Context, *dlqExportOptions) error) *cobra.Command {
 	opts := &dlqExportOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "export [ID... | -]",
@@ -34,7 +36,7 @@ Without ids or filters every open dead letter is exported, oldest first.`,
 			opts.ids = args
 			return run(cmd.Context(), opts)
 		},
-		ValidArgsFunction: completeDLQIDs(app, dlq.StateOpen),
+		ValidArgsFunction: cli.CompleteDLQIDs(app, dlq.StateOpen),
 	}
 	addDLQFilterFlags(app, cmd, &opts.filter, true)
 	addStateFlag(cmd, &opts.filter)
@@ -43,10 +45,10 @@ Without ids or filters every open dead letter is exported, oldest first.`,
 
 func runDLQExport(ctx context.Context, opts *dlqExportOptions) error {
 	// What is exported is meant to be emitted.
-	if err := opts.app.refuseEmpty(append(filterFlags(), "reason")...); err != nil {
+	if err := opts.app.RefuseEmpty(append(filterFlags(), "reason")...); err != nil {
 		return err
 	}
-	ids, err := opts.app.readIDs(opts.ids)
+	ids, err := readIDs(opts.app.In, opts.ids)
 	if err != nil {
 		return err
 	}
@@ -55,9 +57,9 @@ func runDLQExport(ctx context.Context, opts *dlqExportOptions) error {
 		return err
 	}
 	if len(opts.ids) > 0 && filter.Narrows() {
-		return usageErrorf("give ids or filters, not both")
+		return fault.Usagef("give ids or filters, not both")
 	}
-	store, err := opts.app.store(ctx)
+	store, err := opts.app.Store(ctx)
 	if err != nil {
 		return err
 	}
@@ -88,7 +90,7 @@ func runDLQExport(ctx context.Context, opts *dlqExportOptions) error {
 			return dlqError(err)
 		}
 		for _, line := range lines {
-			if err := encodeJSON(opts.app.Out, line, ""); err != nil {
+			if err := cli.EncodeJSON(opts.app.Out, line, ""); err != nil {
 				return err
 			}
 		}
@@ -98,9 +100,9 @@ func runDLQExport(ctx context.Context, opts *dlqExportOptions) error {
 	fmt.Fprintf(opts.app.Err, "exported %s dead letters\n", humanize.Comma(int64(written)))
 	switch {
 	case missing > 0 && written > 0:
-		return partialErrorf("%s of the ids have no dead letter", humanize.Comma(int64(missing)))
+		return fault.Partialf("%s of the ids have no dead letter", humanize.Comma(int64(missing)))
 	case missing > 0:
-		return notFoundErrorf("no dead letter has that id")
+		return fault.NotFoundf("no dead letter has that id")
 	default:
 		return nil
 	}

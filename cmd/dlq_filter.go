@@ -10,7 +10,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -29,13 +31,6 @@ type dlqFilterFlags struct {
 	state        string
 }
 
-func deadReasons() []string {
-	return []string{
-		string(outbox.ReasonMaxAttempts), string(outbox.ReasonUnknownEventType), string(outbox.ReasonInvalidPayload),
-		string(outbox.ReasonAggregateMismatch), string(outbox.ReasonMessageTooLarge), string(outbox.ReasonRejectedByBroker),
-	}
-}
-
 // filterFlags names the flags that choose dead letters or events.
 func filterFlags() []string {
 	return []string{"error-reason", "type", "topic", "fingerprint", "aggregate", "tenant", "namespace", "since", "until", "error-like"}
@@ -43,13 +38,13 @@ func filterFlags() []string {
 
 // addDLQFilterFlags gives a command the filters. Commands that only look also filter by --reason; where something is
 // changed, that name is taken by the operator's own reason, and the filter is --error-reason everywhere.
-func addDLQFilterFlags(app *App, cmd *cobra.Command, f *dlqFilterFlags, looksOnly bool) {
+func addDLQFilterFlags(app *cli.App, cmd *cobra.Command, f *dlqFilterFlags, looksOnly bool) {
 	flags := cmd.Flags()
-	reasons := "of events that died for this `reason`: " + strings.Join(deadReasons(), ", ")
+	reasons := "of events that died for this `reason`: " + strings.Join(outbox.DeadReasons(), ", ")
 	flags.StringSliceVar(&f.reasons, "error-reason", nil, reasons)
 	if looksOnly {
 		flags.StringSliceVar(&f.reasons, "reason", nil, "the same as --error-reason")
-		must(cmd.RegisterFlagCompletionFunc("reason", completeReasons(app)))
+		cli.Must(cmd.RegisterFlagCompletionFunc("reason", cli.CompleteReasons(app)))
 	}
 	flags.StringSliceVar(&f.types, "type", nil, "of this event `type`")
 	flags.StringSliceVar(&f.topics, "topic", nil, "of events for this `topic`")
@@ -60,16 +55,16 @@ func addDLQFilterFlags(app *App, cmd *cobra.Command, f *dlqFilterFlags, looksOnl
 	flags.StringVar(&f.since, "since", "", "that died at this `time` or later: 2026-03-01T12:00:00Z, 2026-03-01 (UTC), or how long ago: 2h, 30d")
 	flags.StringVar(&f.until, "until", "", "that died before this `time`")
 	flags.StringVar(&f.errorLike, "error-like", "", "whose error contains this `text` in any case; * stands for anything")
-	must(cmd.RegisterFlagCompletionFunc("error-reason", completeReasons(app)))
-	must(cmd.RegisterFlagCompletionFunc("type", completeTypes(app)))
-	must(cmd.RegisterFlagCompletionFunc("topic", completeTopics(app)))
-	must(cmd.RegisterFlagCompletionFunc("fingerprint", completeFingerprints(app)))
+	cli.Must(cmd.RegisterFlagCompletionFunc("error-reason", cli.CompleteReasons(app)))
+	cli.Must(cmd.RegisterFlagCompletionFunc("type", cli.CompleteTypes(app)))
+	cli.Must(cmd.RegisterFlagCompletionFunc("topic", cli.CompleteTopics(app)))
+	cli.Must(cmd.RegisterFlagCompletionFunc("fingerprint", cli.CompleteFingerprints(app)))
 }
 
 func addStateFlag(cmd *cobra.Command, f *dlqFilterFlags) {
 	states := []string{dlq.StateOpen, dlq.StateReplayed, dlq.StateDiscarded, "all"}
 	cmd.Flags().StringVar(&f.state, "state", dlq.StateOpen, "in this `state`: "+strings.Join(states, ", "))
-	must(cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp)))
+	cli.Must(cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp)))
 }
 
 // filter checks the flags and reports everything that is wrong with them. now is the database's clock.
@@ -87,8 +82,8 @@ func (f *dlqFilterFlags) filter(now time.Time) (dlq.Filter, error) {
 		problems = append(problems, fmt.Errorf("--state: %q is none of open, replayed, discarded, all", f.state))
 	}
 	for _, r := range f.reasons {
-		if !slices.Contains(deadReasons(), r) {
-			problems = append(problems, fmt.Errorf("--error-reason: %q is none of %s", r, strings.Join(deadReasons(), ", ")))
+		if !slices.Contains(outbox.DeadReasons(), r) {
+			problems = append(problems, fmt.Errorf("--error-reason: %q is none of %s", r, strings.Join(outbox.DeadReasons(), ", ")))
 		}
 	}
 	var err error
@@ -102,7 +97,7 @@ func (f *dlqFilterFlags) filter(now time.Time) (dlq.Filter, error) {
 		problems = append(problems, err)
 	}
 	if len(problems) > 0 {
-		return dlq.Filter{}, withCode(exitUsage, errors.Join(problems...))
+		return dlq.Filter{}, fault.As(fault.Usage, errors.Join(problems...))
 	}
 	return out, nil
 }
@@ -140,12 +135,12 @@ func parseTenants(raw []string) ([]string, error) {
 
 func parseSpan(since, until string, now time.Time) (from, to time.Time, err error) {
 	if since != "" {
-		if from, err = parseInstant(since, now); err != nil {
+		if from, err = cli.ParseInstant(since, now); err != nil {
 			return from, to, fmt.Errorf("--since: %w", err)
 		}
 	}
 	if until != "" {
-		if to, err = parseInstant(until, now); err != nil {
+		if to, err = cli.ParseInstant(until, now); err != nil {
 			return from, to, fmt.Errorf("--until: %w", err)
 		}
 	}

@@ -9,7 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
 const (
@@ -19,18 +21,18 @@ const (
 )
 
 type dlqListOptions struct {
-	app *App
+	app *cli.App
 
 	filter  dlqFilterFlags
 	groupBy string
 	limit   int
 	cursor  string
-	output  outputFlag
+	output  cli.OutputFlag
 	next    func(cursor string) string
 	all     func() string
 }
 
-func newDLQListCmd(app *App, run func(context.Context, *dlqListOptions) error) *cobra.Command {
+func newDLQListCmd(app *cli.App, run func(context.Context, *dlqListOptions) error) *cobra.Command {
 	opts := &dlqListOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -49,8 +51,8 @@ looks at five thousand rows at most at a time, so it never keeps the database bu
   outboxctl dlq list --type payment_settled --limit 0 -o id | outboxctl dlq replay - --dry-run`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opts.next = func(cursor string) string { return commandLine(cmd, nil, map[string]string{"cursor": cursor}) }
-			opts.all = func() string { return commandLine(cmd, nil, map[string]string{"limit": "0"}) }
+			opts.next = func(cursor string) string { return cli.CommandLine(cmd, nil, map[string]string{"cursor": cursor}) }
+			opts.all = func() string { return cli.CommandLine(cmd, nil, map[string]string{"limit": "0"}) }
 			return run(cmd.Context(), opts)
 		},
 	}
@@ -59,20 +61,20 @@ looks at five thousand rows at most at a time, so it never keeps the database bu
 	cmd.Flags().StringVar(&opts.groupBy, "group-by", "", "count by `column`: "+strings.Join(dlq.GroupBy(), ", "))
 	cmd.Flags().IntVar(&opts.limit, "limit", defaultListLimit, "how many rows to show; 0 shows all")
 	cmd.Flags().StringVar(&opts.cursor, "cursor", "", "start after the dead letter with this `id`")
-	addOutputFlag(cmd, &opts.output, listFormats()...)
-	must(cmd.RegisterFlagCompletionFunc("group-by", cobra.FixedCompletions(dlq.GroupBy(), cobra.ShellCompDirectiveNoFileComp)))
-	must(cmd.RegisterFlagCompletionFunc("cursor", completeDLQIDs(app, "")))
+	cli.AddOutputFlag(cmd, &opts.output, cli.ListFormats()...)
+	cli.Must(cmd.RegisterFlagCompletionFunc("group-by", cobra.FixedCompletions(dlq.GroupBy(), cobra.ShellCompDirectiveNoFileComp)))
+	cli.Must(cmd.RegisterFlagCompletionFunc("cursor", cli.CompleteDLQIDs(app, "")))
 	return cmd
 }
 
 func runDLQList(ctx context.Context, opts *dlqListOptions) error {
 	switch {
 	case opts.limit < 0:
-		return usageErrorf("--limit must not be negative")
+		return fault.Usagef("--limit must not be negative")
 	case opts.groupBy != "" && !slices.Contains(dlq.GroupBy(), opts.groupBy):
-		return usageErrorf("--group-by: %q is none of %s", opts.groupBy, strings.Join(dlq.GroupBy(), ", "))
+		return fault.Usagef("--group-by: %q is none of %s", opts.groupBy, strings.Join(dlq.GroupBy(), ", "))
 	case opts.groupBy != "" && opts.cursor != "":
-		return usageErrorf("--cursor pages through dead letters, not through groups")
+		return fault.Usagef("--cursor pages through dead letters, not through groups")
 	}
 	cursor := opts.cursor
 	if cursor != "" {
@@ -85,7 +87,7 @@ func runDLQList(ctx context.Context, opts *dlqListOptions) error {
 	if _, err := opts.filter.filter(opts.app.Now()); err != nil {
 		return err
 	}
-	store, err := opts.app.store(ctx)
+	store, err := opts.app.Store(ctx)
 	if err != nil {
 		return err
 	}
@@ -109,7 +111,7 @@ func runDLQList(ctx context.Context, opts *dlqListOptions) error {
 			return cursorError(err, cursor)
 		}
 	}
-	last, err := writePages(opts.app, opts.output.format, opts.limit, dlqView(),
+	last, err := writePages(opts.app, opts.output.Format, opts.limit, dlqView(),
 		func(n int) ([]dlq.Entry, error) { return scan.List(ctx, n) })
 	if err != nil {
 		return dlqError(err)
@@ -122,7 +124,7 @@ func runDLQList(ctx context.Context, opts *dlqListOptions) error {
 
 func cursorError(err error, cursor string) error {
 	if errors.Is(err, dlq.ErrNotFound) {
-		return notFoundErrorf("--cursor: no row %s", cursor)
+		return fault.NotFoundf("--cursor: no row %s", cursor)
 	}
 	return dlqError(err)
 }
@@ -138,7 +140,7 @@ func listGroups(ctx context.Context, opts *dlqListOptions, store *dlq.Store, fil
 		return dlqError(err)
 	}
 	shown := groups[:min(limit, len(groups))]
-	if err := writeList(opts.app, opts.output.format, dlqGroupView(opts.groupBy), shown); err != nil {
+	if err := cli.WriteList(opts.app, opts.output.Format, dlqGroupView(opts.groupBy), shown); err != nil {
 		return err
 	}
 	if len(shown) < len(groups) {
@@ -148,8 +150,8 @@ func listGroups(ctx context.Context, opts *dlqListOptions, store *dlq.Store, fil
 }
 
 // writePages prints a list page by page and returns its last row when there are more than limit (0: no limit).
-func writePages[T any](a *App, format string, limit int, v view[T], read func(n int) ([]T, error)) (*T, error) {
-	w := newListWriter(a, format, v)
+func writePages[T any](a *cli.App, format string, limit int, v cli.View[T], read func(n int) ([]T, error)) (*T, error) {
+	w := cli.NewListWriter(a, format, v)
 	written := 0
 	var last T
 	for {
@@ -177,39 +179,39 @@ func writePages[T any](a *App, format string, limit int, v view[T], read func(n 
 	}
 }
 
-func dlqView() view[dlq.Entry] {
-	return view[dlq.Entry]{
-		id: func(e dlq.Entry) string { return e.ID },
-		columns: []column[dlq.Entry]{
-			{head: "id", whole: true, cell: func(e dlq.Entry, s *cellStyle) string { return e.ID }},
-			{head: "failed", spare: 3, cell: func(e dlq.Entry, s *cellStyle) string { return s.time(e.FailedAt) }},
-			{head: "type", cell: func(e dlq.Entry, s *cellStyle) string { return e.EventType }},
-			{head: "reason", whole: true, cell: func(e dlq.Entry, s *cellStyle) string { return e.Reason }},
-			{head: "attempts", spare: 2, cell: func(e dlq.Entry, s *cellStyle) string { return s.count(int64(e.AttemptCount)) }},
-			{head: "state", spare: 1, cell: func(e dlq.Entry, s *cellStyle) string { return e.State }},
-			{head: "error", spare: 4, cell: func(e dlq.Entry, s *cellStyle) string { return e.ErrorMessage }},
-			{head: "event", wide: true, whole: true, cell: func(e dlq.Entry, s *cellStyle) string { return e.EventID }},
-			{head: "aggregate", wide: true, cell: func(e dlq.Entry, s *cellStyle) string { return e.AggregateType + "/" + e.AggregateID }},
-			{head: "topic", wide: true, cell: func(e dlq.Entry, s *cellStyle) string { return deref(e.Topic) }},
-			{head: "namespace", wide: true, cell: func(e dlq.Entry, s *cellStyle) string { return e.Namespace }},
-			{head: "tenant", wide: true, cell: func(e dlq.Entry, s *cellStyle) string { return deref(e.TenantID) }},
-			{head: "fingerprint", wide: true, cell: func(e dlq.Entry, s *cellStyle) string { return deref(e.Fingerprint) }},
-			{head: "emitted", wide: true, cell: func(e dlq.Entry, s *cellStyle) string { return s.timePtr(e.EventCreatedAt) }},
-			{head: "changed", wide: true, cell: func(e dlq.Entry, s *cellStyle) string { return s.timePtr(e.StateChangedAt) }},
+func dlqView() cli.View[dlq.Entry] {
+	return cli.View[dlq.Entry]{
+		ID: func(e dlq.Entry) string { return e.ID },
+		Columns: []cli.Column[dlq.Entry]{
+			{Head: "id", Whole: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.ID }},
+			{Head: "failed", Spare: 3, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.Time(e.FailedAt) }},
+			{Head: "type", Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.EventType }},
+			{Head: "reason", Whole: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.Reason }},
+			{Head: "attempts", Spare: 2, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.Count(int64(e.AttemptCount)) }},
+			{Head: "state", Spare: 1, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.State }},
+			{Head: "error", Spare: 4, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.ErrorMessage }},
+			{Head: "event", Wide: true, Whole: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.EventID }},
+			{Head: "aggregate", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.AggregateType + "/" + e.AggregateID }},
+			{Head: "topic", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return deref(e.Topic) }},
+			{Head: "namespace", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.Namespace }},
+			{Head: "tenant", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return deref(e.TenantID) }},
+			{Head: "fingerprint", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return deref(e.Fingerprint) }},
+			{Head: "emitted", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.TimePtr(e.EventCreatedAt) }},
+			{Head: "changed", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.TimePtr(e.StateChangedAt) }},
 		},
 	}
 }
 
-func dlqGroupView(by string) view[dlq.Group] {
-	return view[dlq.Group]{
-		id: func(g dlq.Group) string { return g.Value },
-		columns: []column[dlq.Group]{
-			{head: by, cell: func(g dlq.Group, s *cellStyle) string { return g.Value }},
-			{head: "count", cell: func(g dlq.Group, s *cellStyle) string { return s.count(g.Count) }},
-			{head: "first", cell: func(g dlq.Group, s *cellStyle) string { return s.time(g.FirstSeen) }},
-			{head: "last", cell: func(g dlq.Group, s *cellStyle) string { return s.time(g.LastSeen) }},
-			{head: "sample", whole: true, cell: func(g dlq.Group, s *cellStyle) string { return g.SampleID }},
-			{head: "error", cell: func(g dlq.Group, s *cellStyle) string { return g.SampleError }},
+func dlqGroupView(by string) cli.View[dlq.Group] {
+	return cli.View[dlq.Group]{
+		ID: func(g dlq.Group) string { return g.Value },
+		Columns: []cli.Column[dlq.Group]{
+			{Head: by, Cell: func(g dlq.Group, s *cli.CellStyle) string { return g.Value }},
+			{Head: "count", Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.Count(g.Count) }},
+			{Head: "first", Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.Time(g.FirstSeen) }},
+			{Head: "last", Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.Time(g.LastSeen) }},
+			{Head: "sample", Whole: true, Cell: func(g dlq.Group, s *cli.CellStyle) string { return g.SampleID }},
+			{Head: "error", Cell: func(g dlq.Group, s *cli.CellStyle) string { return g.SampleError }},
 		},
 	}
 }

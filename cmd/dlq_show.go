@@ -11,26 +11,22 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 // neighbours is how many events of the aggregate are shown on either side.
 const neighbours = 5
 
-// How a payload is shown, when it is.
-const (
-	payloadPretty = "pretty"
-	payloadRaw    = "raw"
-)
-
 type dlqShowOptions struct {
-	app *App
+	app *cli.App
 
 	id        string
 	payload   string
 	consumers []string
-	output    outputFlag
+	output    cli.OutputFlag
 }
 
 // dlqDetail is all that is known about a dead letter.
@@ -50,7 +46,7 @@ type eventDetail struct {
 	Headers        json.RawMessage `json:"headers,omitempty"`
 }
 
-func newDLQShowCmd(app *App, run func(context.Context, *dlqShowOptions) error) *cobra.Command {
+func newDLQShowCmd(app *cli.App, run func(context.Context, *dlqShowOptions) error) *cobra.Command {
 	opts := &dlqShowOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "show ID",
@@ -66,21 +62,21 @@ What the event carries is shown only when asked for with --payload.`,
 			opts.id = args[0]
 			return run(cmd.Context(), opts)
 		},
-		ValidArgsFunction: onlyFirst(completeDLQIDs(app, "")),
+		ValidArgsFunction: onlyFirst(cli.CompleteDLQIDs(app, "")),
 	}
 	addShowFlags(cmd, &opts.payload, &opts.consumers)
-	addOutputFlag(cmd, &opts.output, objectFormats()...)
+	cli.AddOutputFlag(cmd, &opts.output, cli.ObjectFormats()...)
 	return cmd
 }
 
 func addShowFlags(cmd *cobra.Command, payload *string, consumers *[]string) {
 	cmd.Flags().StringVar(payload, "payload", "", "show what the event carries: pretty or raw")
 	cmd.Flags().StringSliceVar(consumers, "consumers", nil, "ask about these consumers (default: those Redis knows)")
-	must(cmd.RegisterFlagCompletionFunc("payload", cobra.FixedCompletions([]string{payloadPretty, payloadRaw}, cobra.ShellCompDirectiveNoFileComp)))
+	cli.Must(cmd.RegisterFlagCompletionFunc("payload", cobra.FixedCompletions([]string{cli.PayloadPretty, cli.PayloadRaw}, cobra.ShellCompDirectiveNoFileComp)))
 }
 
 // onlyFirst completes the first argument and nothing after it.
-func onlyFirst(c completion) completion {
+func onlyFirst(c cli.Completion) cli.Completion {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -90,8 +86,8 @@ func onlyFirst(c completion) completion {
 }
 
 func checkPayloadFlag(payload string) error {
-	if payload != "" && payload != payloadPretty && payload != payloadRaw {
-		return usageErrorf("--payload: %q is neither pretty nor raw", payload)
+	if payload != "" && payload != cli.PayloadPretty && payload != cli.PayloadRaw {
+		return fault.Usagef("--payload: %q is neither pretty nor raw", payload)
 	}
 	return nil
 }
@@ -104,7 +100,7 @@ func runDLQShow(ctx context.Context, opts *dlqShowOptions) error {
 	if err := checkPayloadFlag(opts.payload); err != nil {
 		return err
 	}
-	store, err := opts.app.store(ctx)
+	store, err := opts.app.Store(ctx)
 	if err != nil {
 		return err
 	}
@@ -113,14 +109,14 @@ func runDLQShow(ctx context.Context, opts *dlqShowOptions) error {
 		return dlqError(err)
 	}
 	if targets[0].ID == "" {
-		return withHint(notFoundErrorf("no dead letter %s, and no dead letter of an event with that id", id), "outboxctl why %s tells what became of an event", id)
+		return fault.Hint(fault.NotFoundf("no dead letter %s, and no dead letter of an event with that id", id), "outboxctl why %s tells what became of an event", id)
 	}
 	entries, err := store.Entries(ctx, []string{targets[0].ID})
 	if err != nil {
 		return dlqError(err)
 	}
 	if len(entries) == 0 {
-		return notFoundErrorf("dead letter %s was removed meanwhile", id)
+		return fault.NotFoundf("dead letter %s was removed meanwhile", id)
 	}
 	detail := dlqDetail{Entry: entries[0]}
 	created := detail.FailedAt
@@ -128,7 +124,7 @@ func runDLQShow(ctx context.Context, opts *dlqShowOptions) error {
 		created = *detail.EventCreatedAt
 	}
 	about := eventRef{detail.EventID, detail.AggregateType, detail.AggregateID, created}
-	if err := opts.app.describeEvent(ctx, store, about, opts.consumers, &detail.eventDetail); err != nil {
+	if err := describeEvent(opts.app, ctx, store, about, opts.consumers, &detail.eventDetail); err != nil {
 		return err
 	}
 	if opts.payload != "" {
@@ -138,7 +134,7 @@ func runDLQShow(ctx context.Context, opts *dlqShowOptions) error {
 		}
 		detail.Payload, detail.Headers = content.Payload, content.Headers
 	}
-	return writeObject(opts.app, opts.output.format, detail, func(w io.Writer) error {
+	return cli.WriteObject(opts.app, opts.output.Format, detail, func(w io.Writer) error {
 		return sayDeadLetter(opts.app, w, detail, opts.payload)
 	})
 }
@@ -150,7 +146,7 @@ type eventRef struct {
 }
 
 // describeEvent gathers what surrounds an event.
-func (a *App) describeEvent(ctx context.Context, store *dlq.Store, ref eventRef, consumers []string, d *eventDetail) error {
+func describeEvent(a *cli.App, ctx context.Context, store *dlq.Store, ref eventRef, consumers []string, d *eventDetail) error {
 	event, err := store.Event(ctx, ref.id)
 	switch {
 	case err == nil:
@@ -173,7 +169,7 @@ func (a *App) describeEvent(ctx context.Context, store *dlq.Store, ref eventRef,
 	if d.Neighbours == nil {
 		d.Neighbours = []dlq.Event{}
 	}
-	d.Consumers, err = a.lookUpMarks(ctx, ref.id, consumers)
+	d.Consumers, err = lookUpMarks(a, ctx, ref.id, consumers)
 	if err != nil {
 		// Redis is not needed to decide; its absence is told, not an error.
 		d.ConsumersError = safetext.Redact(err.Error())
@@ -182,9 +178,9 @@ func (a *App) describeEvent(ctx context.Context, store *dlq.Store, ref eventRef,
 }
 
 // lookUpMarks asks Redis about one event.
-func (a *App) lookUpMarks(ctx context.Context, eventID string, consumers []string) ([]dlq.Mark, error) {
+func lookUpMarks(a *cli.App, ctx context.Context, eventID string, consumers []string) ([]dlq.Mark, error) {
 	none := []dlq.Mark{}
-	marks, err := a.marks()
+	marks, err := a.Marks()
 	if err != nil {
 		return none, err
 	}
@@ -202,35 +198,35 @@ func (a *App) lookUpMarks(ctx context.Context, eventID string, consumers []strin
 	return found, nil
 }
 
-func sayDeadLetter(a *App, w io.Writer, d dlqDetail, payload string) error {
-	p := a.page(w)
-	p.title("dead letter " + d.ID)
-	p.field("event", d.EventID)
-	p.field("type", d.EventType)
-	p.field("aggregate", d.AggregateType+"/"+d.AggregateID)
-	p.field("topic", deref(d.Topic))
-	p.field("namespace", d.Namespace)
-	p.field("tenant", deref(d.TenantID))
-	p.field("state", d.State+p.since(d.StateChangedAt))
-	p.field("failed", p.time(&d.FailedAt))
-	p.field("reason", d.Reason)
-	p.field("attempts", fmt.Sprint(d.AttemptCount))
-	p.field("error", d.ErrorMessage)
-	p.field("fingerprint", deref(d.Fingerprint))
-	p.title("event")
+func sayDeadLetter(a *cli.App, w io.Writer, d dlqDetail, payload string) error {
+	p := a.Page(w)
+	p.Title("dead letter " + d.ID)
+	p.Field("event", d.EventID)
+	p.Field("type", d.EventType)
+	p.Field("aggregate", d.AggregateType+"/"+d.AggregateID)
+	p.Field("topic", deref(d.Topic))
+	p.Field("namespace", d.Namespace)
+	p.Field("tenant", deref(d.TenantID))
+	p.Field("state", d.State+p.Since(d.StateChangedAt))
+	p.Field("failed", p.Time(&d.FailedAt))
+	p.Field("reason", d.Reason)
+	p.Field("attempts", fmt.Sprint(d.AttemptCount))
+	p.Field("error", d.ErrorMessage)
+	p.Field("fingerprint", deref(d.Fingerprint))
+	p.Title("event")
 	if d.Event == nil {
-		p.line("its row is gone: removed by cleanup. It cannot be replayed; outboxctl dlq export makes a new event of it.")
+		p.Line("its row is gone: removed by cleanup. It cannot be replayed; outboxctl dlq export makes a new event of it.")
 	} else {
 		sayEvent(p, *d.Event)
 	}
 	sayEventDetail(p, d.eventDetail)
-	return p.payload(payload, d.Payload, d.Headers)
+	return p.Payload(payload, d.Payload, d.Headers)
 }
 
-func sayEventDetail(p *page, d eventDetail) {
-	p.title("history")
+func sayEventDetail(p *cli.Page, d eventDetail) {
+	p.Title("history")
 	for _, step := range d.History {
-		text := p.time(&step.At) + "  " + step.What
+		text := p.Time(&step.At) + "  " + step.What
 		if step.Actor != "" {
 			text += " by " + step.Actor
 		}
@@ -240,43 +236,43 @@ func sayEventDetail(p *page, d eventDetail) {
 		if step.Detail != "" {
 			text += ": " + step.Detail
 		}
-		p.line(text)
+		p.Line(text)
 	}
 	if len(d.Neighbours) > 0 {
-		p.title("other events of the aggregate")
+		p.Title("other events of the aggregate")
 		for _, e := range d.Neighbours {
-			p.line(strings.Join([]string{p.time(&e.CreatedAt), e.ID, e.EventType, e.Status}, "  "))
+			p.Line(strings.Join([]string{p.Time(&e.CreatedAt), e.ID, e.EventType, e.Status}, "  "))
 		}
 	}
-	p.title("consumers")
+	p.Title("consumers")
 	switch {
 	case d.ConsumersError != "":
-		p.line("Redis could not be asked: " + d.ConsumersError)
+		p.Line("Redis could not be asked: " + d.ConsumersError)
 	case len(d.Consumers) == 0:
-		p.line("Redis knows no consumer; name some with --consumers")
+		p.Line("Redis knows no consumer; name some with --consumers")
 	}
 	for _, m := range d.Consumers {
 		text := m.Consumer + "  " + m.State
 		if m.Since != nil {
-			text += " since " + p.time(m.Since)
+			text += " since " + p.Time(m.Since)
 		}
-		p.line(text)
+		p.Line(text)
 	}
 }
 
-func sayEvent(p *page, e dlq.Event) {
-	p.field("status", e.Status)
-	p.field("emitted", p.time(&e.CreatedAt))
-	p.field("published", p.time(e.PublishedAt))
-	p.field("message id", deref(e.BrokerMessageID))
-	p.field("dead", p.time(e.DeadAt))
-	p.field("attempts", fmt.Sprint(e.AttemptCount))
-	p.field("last error", deref(e.LastError))
+func sayEvent(p *cli.Page, e dlq.Event) {
+	p.Field("status", e.Status)
+	p.Field("emitted", p.Time(&e.CreatedAt))
+	p.Field("published", p.Time(e.PublishedAt))
+	p.Field("message id", deref(e.BrokerMessageID))
+	p.Field("dead", p.Time(e.DeadAt))
+	p.Field("attempts", fmt.Sprint(e.AttemptCount))
+	p.Field("last error", deref(e.LastError))
 	if e.Status == dlq.StatusPending {
-		p.field("next attempt", p.time(&e.NextAttemptAt))
+		p.Field("next attempt", p.Time(&e.NextAttemptAt))
 	}
 	if e.Status == dlq.StatusProcessing {
-		p.field("leased by", deref(e.LockedBy)+" until "+p.time(e.LockedUntil))
+		p.Field("leased by", deref(e.LockedBy)+" until "+p.Time(e.LockedUntil))
 	}
-	p.field("dedupe key", deref(e.DedupeKey))
+	p.Field("dedupe key", deref(e.DedupeKey))
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/cmd"
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -70,7 +71,7 @@ func (r *dlqRig) id() (id string) {
 func (r *dlqRig) run(tty bool, stdin string, args ...string) (code int, stdout, stderr string) {
 	r.t.Helper()
 	var out, err bytes.Buffer
-	streams := cmd.Streams{In: strings.NewReader(stdin), Out: &out, Err: &err, InTTY: tty, OutTTY: tty, ErrTTY: tty}
+	streams := cli.Streams{In: strings.NewReader(stdin), Out: &out, Err: &err, InTTY: tty, OutTTY: tty, ErrTTY: tty}
 	if tty {
 		streams.Width = 200
 	}
@@ -328,7 +329,7 @@ func TestIDsAreNotCut(t *testing.T) {
 	r := newDLQRig(t)
 	r.die(1, strings.Repeat("a long error ", 30), `{"data": {}}`)
 	var out bytes.Buffer
-	streams := cmd.Streams{In: strings.NewReader(""), Out: &out, Err: &bytes.Buffer{}, OutTTY: true, Width: 80}
+	streams := cli.Streams{In: strings.NewReader(""), Out: &out, Err: &bytes.Buffer{}, OutTTY: true, Width: 80}
 	require.Equal(t, 0, cmd.Run(context.Background(), []string{"dlq", "list"}, streams, r.env))
 	require.Contains(t, out.String(), r.id())
 	require.NotContains(t, out.String(), "a long error a long error a long error")
@@ -349,7 +350,7 @@ func TestDeadLettersFitANarrowTerminal(t *testing.T) {
 			r.exec(`ALTER TABLE outbox_dlq DISABLE TRIGGER USER`)
 			r.exec(`UPDATE outbox_dlq SET error_reason = 'aggregate_mismatch'`)
 			var out, said bytes.Buffer
-			streams := cmd.Streams{In: strings.NewReader(""), Out: &out, Err: &said, OutTTY: true, Width: width}
+			streams := cli.Streams{In: strings.NewReader(""), Out: &out, Err: &said, OutTTY: true, Width: width}
 			require.Equal(t, 0, cmd.Run(context.Background(), []string{"dlq", "list"}, streams, r.env), said.String())
 			for line := range strings.Lines(out.String()) {
 				require.LessOrEqual(t, ansi.StringWidth(strings.TrimRight(line, "\n")), width, line)

@@ -5,18 +5,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/doctor"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 type doctorOptions struct {
-	app *App
+	app *cli.App
 
 	strict bool
-	output outputFlag
+	output cli.OutputFlag
 }
 
-func newDoctorCmd(app *App) *cobra.Command {
+func newDoctorCmd(app *cli.App) *cobra.Command {
 	opts := &doctorOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -30,7 +31,7 @@ Nothing is changed. The exit code is 1 when something fails, otherwise 0; --stri
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), opts) },
 	}
 	cmd.Flags().BoolVar(&opts.strict, "strict", false, "exit with 1 on warnings too")
-	addOutputFlag(cmd, &opts.output, listFormats()...)
+	cli.AddOutputFlag(cmd, &opts.output, cli.ListFormats()...)
 	return cmd
 }
 
@@ -39,36 +40,36 @@ func runDoctor(ctx context.Context, opts *doctorOptions) error {
 	if err != nil {
 		return err
 	}
-	findings := doctor.Examine(ctx, opts.app.doctorChecks(ctx, cfg))
+	findings := doctor.Examine(ctx, doctorChecks(opts.app, ctx, cfg))
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	for i := range findings {
 		findings[i].Message = safetext.Redact(findings[i].Message)
 	}
-	if err := writeList(opts.app, opts.output.format, doctorView(), findings); err != nil {
+	if err := cli.WriteList(opts.app, opts.output.Format, doctorView(), findings); err != nil {
 		return err
 	}
 	worst := doctor.Worst(findings)
 	if worst == doctor.Fail || (opts.strict && worst == doctor.Warn) {
-		return silentError{exitFailed}
+		return cli.Silent(cli.ExitFailed)
 	}
 	return nil
 }
 
-func doctorView() view[doctor.Finding] {
-	colours := map[doctor.Level]style{doctor.OK: styleGood, doctor.Warn: styleWarn, doctor.Fail: styleError}
-	return view[doctor.Finding]{
-		id: func(f doctor.Finding) string { return f.Area + "/" + f.Check },
-		columns: []column[doctor.Finding]{
+func doctorView() cli.View[doctor.Finding] {
+	colours := map[doctor.Level]cli.Style{doctor.OK: cli.StyleGood, doctor.Warn: cli.StyleWarn, doctor.Fail: cli.StyleError}
+	return cli.View[doctor.Finding]{
+		ID: func(f doctor.Finding) string { return f.Area + "/" + f.Check },
+		Columns: []cli.Column[doctor.Finding]{
 			{
-				head: "level", cell: func(f doctor.Finding, _ *cellStyle) string { return string(f.Level) },
-				style: func(f doctor.Finding) style { return colours[f.Level] },
+				Head: "level", Cell: func(f doctor.Finding, _ *cli.CellStyle) string { return string(f.Level) },
+				Style: func(f doctor.Finding) cli.Style { return colours[f.Level] },
 			},
-			{head: "area", cell: func(f doctor.Finding, _ *cellStyle) string { return f.Area }},
-			{head: "check", cell: func(f doctor.Finding, _ *cellStyle) string { return f.Check }},
-			{head: "finding", wrap: true, cell: func(f doctor.Finding, _ *cellStyle) string { return f.Message }},
-			{head: "remedy", wrap: true, cell: func(f doctor.Finding, _ *cellStyle) string { return f.Remedy }},
+			{Head: "area", Cell: func(f doctor.Finding, _ *cli.CellStyle) string { return f.Area }},
+			{Head: "check", Cell: func(f doctor.Finding, _ *cli.CellStyle) string { return f.Check }},
+			{Head: "finding", Wrap: true, Cell: func(f doctor.Finding, _ *cli.CellStyle) string { return f.Message }},
+			{Head: "remedy", Wrap: true, Cell: func(f doctor.Finding, _ *cli.CellStyle) string { return f.Remedy }},
 		},
 	}
 }

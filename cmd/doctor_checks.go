@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/doctor"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/migrate"
@@ -16,7 +17,7 @@ import (
 )
 
 // doctorChecks are all checks this configuration allows. Without a database the ones behind it cannot be made.
-func (a *App) doctorChecks(ctx context.Context, cfg *Config) []doctor.Check {
+func doctorChecks(a *cli.App, ctx context.Context, cfg *cli.Config) []doctor.Check {
 	checks := []doctor.Check{{Area: "configuration", Name: "environment", Run: func(context.Context) ([]doctor.Finding, error) {
 		return environmentFindings(cfg), nil
 	}}}
@@ -33,23 +34,23 @@ func (a *App) doctorChecks(ctx context.Context, cfg *Config) []doctor.Check {
 		}
 		checks = append(checks, schemaCheck(pool))
 		checks = append(checks, database.Checks()...)
-		checks = append(checks, a.publisherCheck(pool, cfg))
+		checks = append(checks, publisherCheck(a, pool, cfg))
 	}
-	return append(checks, a.brokerCheck(cfg), a.redisCheck(cfg))
+	return append(checks, brokerCheck(a, cfg), redisCheck(a, cfg))
 }
 
 // environmentFindings looks for half a laptop in a production configuration, or the reverse.
-func environmentFindings(cfg *Config) []doctor.Finding {
-	if cfg.PubSub.Emulator != "" && cfg.origin("database.url") != originDev && !isLocal(databaseHost(cfg)) {
+func environmentFindings(cfg *cli.Config) []doctor.Finding {
+	if cfg.PubSub.Emulator != "" && cfg.Origin("database.url") != cli.OriginDev && !cli.IsLocal(databaseHost(cfg)) {
 		return []doctor.Finding{{
 			Level: doctor.Fail, Remedy: "unset PUBSUB_EMULATOR_HOST and OUTBOXCTL_PUBSUB_EMULATOR",
-			Message: fmt.Sprintf("pubsub.emulator is %s (%s) while the database is elsewhere: events would go to an emulator", cfg.PubSub.Emulator, cfg.origin("pubsub.emulator")),
+			Message: fmt.Sprintf("pubsub.emulator is %s (%s) while the database is elsewhere: events would go to an emulator", cfg.PubSub.Emulator, cfg.Origin("pubsub.emulator")),
 		}}
 	}
 	return []doctor.Finding{{Level: doctor.OK, Message: "no emulator left set beside a remote database"}}
 }
 
-func databaseHost(cfg *Config) string {
+func databaseHost(cfg *cli.Config) string {
 	pc, err := pgxpool.ParseConfig(cfg.Database.URL)
 	if err != nil {
 		return ""
@@ -82,7 +83,7 @@ func schemaCheck(pool *pgxpool.Pool) doctor.Check {
 	}}
 }
 
-func (a *App) publisherCheck(pool *pgxpool.Pool, cfg *Config) doctor.Check {
+func publisherCheck(a *cli.App, pool *pgxpool.Pool, cfg *cli.Config) doctor.Check {
 	return doctor.Check{Area: "publishers", Name: "alive", Remedy: "outboxctl migrate", Run: func(ctx context.Context) ([]doctor.Finding, error) {
 		report, err := stats.New(pool, a.Registry).Collect(ctx, stats.Params{MaxAttempts: cfg.Publish.MaxAttempts})
 		if err != nil {
@@ -109,7 +110,7 @@ func (a *App) publisherCheck(pool *pgxpool.Pool, cfg *Config) doctor.Check {
 	}}
 }
 
-func (a *App) brokerCheck(cfg *Config) doctor.Check {
+func brokerCheck(a *cli.App, cfg *cli.Config) doctor.Check {
 	return doctor.Check{Area: "pubsub", Name: "topics", Remedy: "check pubsub.project, pubsub.emulator and the credentials", Run: func(ctx context.Context) ([]doctor.Finding, error) {
 		if cfg.PubSub.Project == "" {
 			return []doctor.Finding{{Level: doctor.Warn, Remedy: "set pubsub.project", Message: "no project is configured"}}, nil
@@ -118,7 +119,7 @@ func (a *App) brokerCheck(cfg *Config) doctor.Check {
 		if err != nil {
 			return nil, err
 		}
-		actions, err := client.Ensure(ctx, pubsub.EnsureParams{Plan: brokerPlan(cfg), DryRun: true})
+		actions, err := client.Ensure(ctx, pubsub.EnsureParams{Plan: cli.BrokerPlan(cfg), DryRun: true})
 		if err != nil && !errors.Is(err, pubsub.ErrIncomplete) {
 			return nil, err
 		}
@@ -155,7 +156,7 @@ func brokerFindings(actions []pubsub.Action) []doctor.Finding {
 	return found
 }
 
-func (a *App) redisCheck(cfg *Config) doctor.Check {
+func redisCheck(a *cli.App, cfg *cli.Config) doctor.Check {
 	return doctor.Check{Area: "redis", Name: "keeper", Remedy: "check redis.url; consumers stop while Redis is away, publishers do not need it", Run: func(ctx context.Context) ([]doctor.Finding, error) {
 		client, err := a.Redis()
 		if err != nil {

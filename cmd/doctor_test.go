@@ -1,10 +1,15 @@
 package cmd
 
 import (
+	"bytes"
+	"strings"
 	"testing"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/doctor"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -21,7 +26,7 @@ DROP FUNCTION outbox_emit_many(jsonb);
 DROP INDEX outbox_dlq_open_idx;
 ALTER TABLE outbox_events SET (autovacuum_enabled = off)`)
 	require.NoError(t, err)
-	out := w.fails(exitFailed, "doctor")
+	out := w.fails(cli.ExitFailed, "doctor")
 	for _, line := range []string{
 		"fail\tdatabase\tschema\tview outbox_event_status is missing\t",
 		"fail\tdatabase\tschema\ttrigger outbox_events.outbox_events_refuse_delete is disabled, expected is enabled\t",
@@ -41,9 +46,30 @@ func TestDoctorWarnsOfEviction(t *testing.T) {
 	server, rdb := outboxtest.RedisServer(t)
 	w := newEventWorld(t)
 	w.env = append(w.env, "REDIS_URL="+server.URL())
-	require.Contains(t, w.fails(exitFailed, "doctor"), "ok\tredis\tkeeper\t")
+	require.Contains(t, w.fails(cli.ExitFailed, "doctor"), "ok\tredis\tkeeper\t")
 	require.NoError(t, rdb.Client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
-	out := w.fails(exitFailed, "doctor")
+	out := w.fails(cli.ExitFailed, "doctor")
 	require.Contains(t, out, "warn\tredis\tkeeper\tredis maxmemory-policy is allkeys-lru")
 	require.NotContains(t, out, "ok\tredis")
+}
+
+// A finding that is cut helps nobody.
+func TestFindingsAreBrokenIntoLinesNotCut(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	app := cli.NewApp(cli.Streams{Out: &out, OutTTY: true, Width: 80}, []string{"NO_COLOR=1"})
+	finding := doctor.Finding{
+		Area: "database", Check: "indexes", Level: doctor.Fail, Message: "index outbox_dlq_open_idx is missing",
+		Remedy: "CREATE INDEX CONCURRENTLY outbox_dlq_open_idx ON outbox_dlq USING btree (failed_at DESC, id DESC) WHERE state = 'open'::text",
+	}
+	require.NoError(t, cli.WriteList(app, cli.FormatTable, doctorView(), []doctor.Finding{finding}))
+	require.NotContains(t, out.String(), "…")
+	var words []string
+	for line := range strings.Lines(out.String()) {
+		require.LessOrEqual(t, ansi.StringWidth(strings.TrimRight(line, "\n")), 80)
+		words = append(words, strings.Fields(line)...)
+	}
+	for _, word := range strings.Fields(finding.Message + " " + finding.Remedy) {
+		require.Contains(t, words, word)
+	}
 }

@@ -13,13 +13,15 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/rfc3339"
 )
 
 type emitOptions struct {
-	app   *App
+	app   *cli.App
 	given func(flag string) bool
 
 	eventType, aggregateID, aggregateType, data string
@@ -30,12 +32,12 @@ type emitOptions struct {
 	atomic bool
 	txSize int
 	dryRun bool
-	output outputFlag
+	output cli.OutputFlag
 }
 
 const defaultEmitTxSize = 5_000
 
-func newEmitCmd(app *App, runF func(context.Context, *emitOptions) error) *cobra.Command {
+func newEmitCmd(app *cli.App, runF func(context.Context, *emitOptions) error) *cobra.Command {
 	opts := &emitOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "emit",
@@ -78,9 +80,9 @@ A bad line is named with its number and its fields, and no line of its transacti
 	f.BoolVar(&opts.atomic, "atomic", false, "with --stdin: write all lines in one transaction, or none")
 	f.IntVar(&opts.txSize, "tx-size", defaultEmitTxSize, "with --stdin: events per transaction")
 	f.BoolVar(&opts.dryRun, "dry-run", false, "check the events and write nothing; needs no database")
-	addOutputFlag(cmd, &opts.output, formatID, formatTable, formatWide, formatJSON, formatJSONL, formatYAML, formatCSV)
-	must(cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(registry.New().EventTypes(), cobra.ShellCompDirectiveNoFileComp)))
-	must(cmd.RegisterFlagCompletionFunc("aggregate-type", cobra.FixedCompletions(registry.AggregateTypes(), cobra.ShellCompDirectiveNoFileComp)))
+	cli.AddOutputFlag(cmd, &opts.output, cli.FormatID, cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatJSONL, cli.FormatYAML, cli.FormatCSV)
+	cli.Must(cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(registry.New().EventTypes(), cobra.ShellCompDirectiveNoFileComp)))
+	cli.Must(cmd.RegisterFlagCompletionFunc("aggregate-type", cobra.FixedCompletions(registry.AggregateTypes(), cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }
 
@@ -130,21 +132,21 @@ func runEmit(ctx context.Context, opts *emitOptions) error {
 func (o *emitOptions) check() error {
 	for _, name := range eventFlags() {
 		if o.stdin && o.given(name) {
-			return usageErrorf("--%s describes one event, --stdin reads many: use one of them", name)
+			return fault.Usagef("--%s describes one event, --stdin reads many: use one of them", name)
 		}
 	}
 	for _, name := range []string{"atomic", "tx-size"} {
 		if !o.stdin && o.given(name) {
-			return usageErrorf("--%s only makes sense with --stdin", name)
+			return fault.Usagef("--%s only makes sense with --stdin", name)
 		}
 	}
 	switch {
 	case o.txSize < 1:
-		return usageErrorf("--tx-size %d: must be at least 1", o.txSize)
+		return fault.Usagef("--tx-size %d: must be at least 1", o.txSize)
 	case o.atomic && o.given("tx-size"):
-		return usageErrorf("--atomic writes one transaction, --tx-size several: use one of them")
+		return fault.Usagef("--atomic writes one transaction, --tx-size several: use one of them")
 	case !o.stdin && !o.given("type") && !o.given("data"):
-		return withHint(usageErrorf("nothing to emit: give --type, --aggregate-id and --data, or --stdin"), "outboxctl registry list shows the event types")
+		return fault.Hint(fault.Usagef("nothing to emit: give --type, --aggregate-id and --data, or --stdin"), "outboxctl registry list shows the event types")
 	}
 	return nil
 }
@@ -158,7 +160,7 @@ func (o *emitOptions) event() (outbox.EmitParams, error) {
 	var problems []string
 	// An empty value is a variable that was not set, not a choice.
 	for _, name := range eventFlags() {
-		if value, given := o.app.flag(name); given && value == "" && name != "data" {
+		if value, given := o.app.Flag(name); given && value == "" && name != "data" {
 			problems = append(problems, "--"+name+" must not be empty")
 		}
 	}
@@ -192,7 +194,7 @@ func (o *emitOptions) event() (outbox.EmitParams, error) {
 		p.Headers[name] = value
 	}
 	if len(problems) > 0 {
-		return p, usageErrorf("%s", strings.Join(problems, "; "))
+		return p, fault.Usagef("%s", strings.Join(problems, "; "))
 	}
 	data, err := o.readData()
 	p.Data = json.RawMessage(data)
@@ -206,7 +208,7 @@ func (o *emitOptions) readData() ([]byte, error) {
 	case strings.HasPrefix(o.data, "@"):
 		file, err := os.Open(o.data[1:])
 		if err != nil {
-			return nil, usageErrorf("--data: %w", err)
+			return nil, fault.Usagef("--data: %w", err)
 		}
 		defer file.Close()
 		return readLimited(file, "--data "+o.data)
@@ -218,10 +220,10 @@ func (o *emitOptions) readData() ([]byte, error) {
 func readLimited(r io.Reader, what string) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxEmitLine+1))
 	if err != nil {
-		return nil, usageErrorf("read %s: %w", what, err)
+		return nil, fault.Usagef("read %s: %w", what, err)
 	}
 	if len(data) > maxEmitLine {
-		return nil, usageErrorf("%s has more than %d bytes", what, maxEmitLine)
+		return nil, fault.Usagef("%s has more than %d bytes", what, maxEmitLine)
 	}
 	return data, nil
 }
@@ -231,18 +233,18 @@ func emitError(err error) error {
 	var invalid *outbox.InvalidError
 	switch {
 	case errors.As(err, &invalid):
-		err = withCode(exitUsage, err)
+		err = fault.As(fault.Usage, err)
 		for _, p := range invalid.Problems {
 			if p.Field == "type" {
-				return withHint(err, "outboxctl registry list shows the event types")
+				return fault.Hint(err, "outboxctl registry list shows the event types")
 			}
 			if strings.HasPrefix(p.Field, "data.") {
-				return withHint(err, "outboxctl registry list -o wide shows the fields of each payload")
+				return fault.Hint(err, "outboxctl registry list -o wide shows the fields of each payload")
 			}
 		}
 		return err
 	case errors.Is(err, outbox.ErrNotMigrated):
-		return withHint(withCode(exitPrecondition, err), "outboxctl migrate creates or updates the tables")
+		return fault.Hint(fault.As(fault.Precondition, err), "outboxctl migrate creates or updates the tables")
 	default:
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/registry"
@@ -129,7 +130,7 @@ func TestEmitSurvivesALostCommitReply(t *testing.T) {
 	db := outboxtest.DB(t)
 	_, url := newCommitCutter(t, db, true, false)
 	code, out, stderr := emitStdin(t, url, jsonLine("{}")+jsonLine("{}")+jsonLine("{}"), "--tx-size", "2")
-	require.Equal(t, exitOK, code, stderr)
+	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Equal(t, 3, bytes.Count([]byte(out), []byte("\n")))
 	require.Equal(t, 3, storedEvents(t, db))
 }
@@ -140,7 +141,7 @@ func TestEmitReportsALostCommit(t *testing.T) {
 	db := outboxtest.DB(t)
 	_, url := newCommitCutter(t, db, false, false)
 	code, out, stderr := emitStdin(t, url, jsonLine("{}")+jsonLine("{}")+jsonLine("{}"), "--tx-size", "2")
-	require.Equal(t, exitFailed, code, stderr)
+	require.Equal(t, cli.ExitFailed, code, stderr)
 	require.Contains(t, stderr, "stopped: nothing written")
 	require.Empty(t, out)
 	require.Zero(t, storedEvents(t, db))
@@ -151,9 +152,9 @@ func TestEmitAdmitsThatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
 	_, url := newCommitCutter(t, db, true, true)
-	app := newApp(Streams{Out: io.Discard, Err: io.Discard}, nil)
+	app := cli.NewApp(cli.Streams{Out: io.Discard, Err: io.Discard}, nil)
 	emitter := outbox.NewEmitter(registry.New(), nil)
-	w := newEmitWriter(&emitOptions{app: app, output: outputFlag{format: formatID}}, emitter, outboxtest.Pool(t, url))
+	w := newEmitWriter(&emitOptions{app: app, output: cli.OutputFlag{Format: cli.FormatID}}, emitter, outboxtest.Pool(t, url))
 	w.patience = 500 * time.Millisecond
 	prepared, err := prepareLine(emitter, []byte(jsonLine("{}")))
 	require.NoError(t, err)
@@ -161,5 +162,5 @@ func TestEmitAdmitsThatItDoesNotKnow(t *testing.T) {
 
 	err = w.failed(t.Context(), w.commit(t.Context()))
 	require.ErrorContains(t, err, "connection lost while committing lines 7 to 9, and it could not be found out")
-	require.Equal(t, exitPartial, exitCode(err))
+	require.Equal(t, cli.ExitPartial, cli.ExitCode(err))
 }

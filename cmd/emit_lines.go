@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -145,5 +146,5 @@ func (r *lineReader) next() ([]byte, error) {
 }
 
 func (r *lineReader) tooLong(number int) error {
-	return &lineError{number, usageErrorf("longer than %d bytes", maxEmitLine)}
+	return &lineError{number, fault.Usagef("longer than %d bytes", maxEmitLine)}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -30,7 +31,7 @@ func runEmitStream(ctx context.Context, opts *emitOptions, emitter *outbox.Emitt
 	if err != nil {
 		return err
 	}
-	defer surviveClosedPipe()()
+	defer cli.SurviveClosedPipe()()
 	start := opts.app.Now()
 	w := newEmitWriter(opts, emitter, pool)
 	err = writeStream(ctx, opts, w, readBatches(reading, opts.app.In, emitter))
@@ -45,10 +46,10 @@ func runEmitStream(ctx context.Context, opts *emitOptions, emitter *outbox.Emitt
 
 // writeStream moves batches into transactions until the stream ends.
 func writeStream(ctx context.Context, opts *emitOptions, w *emitWriter, batches <-chan emitBatch) error {
-	var bar *progress
+	var bar *cli.Progress
 	if !opts.app.OutTTY {
 		// On a terminal the ids themselves are the progress.
-		bar = opts.app.newProgress("emit", -1)
+		bar = opts.app.NewProgress("emit", -1)
 		defer bar.Done()
 	}
 	commit := func() error {

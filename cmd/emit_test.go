@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -27,7 +28,7 @@ func emitStdin(t *testing.T, url, input string, args ...string) (code int, stdou
 	t.Helper()
 	var out, errOut bytes.Buffer
 	code = Run(t.Context(), append([]string{"emit", "--stdin"}, args...),
-		Streams{In: strings.NewReader(input), Out: &out, Err: &errOut}, []string{"DATABASE_URL=" + url})
+		cli.Streams{In: strings.NewReader(input), Out: &out, Err: &errOut}, []string{"DATABASE_URL=" + url})
 	return code, out.String(), errOut.String()
 }
 
@@ -47,13 +48,13 @@ func TestEmitExitCodes(t *testing.T) {
 		args []string
 		want int
 	}{
-		{"a good event", append(one, "--data", "{}"), exitOK},
-		{"a bad payload", append(one, "--data", `{"x":1}`), exitUsage},
-		{"no payload", one, exitUsage},
-		{"a missing file", append(one, "--data", "@/no/such/file"), exitUsage},
-		{"a bad flag value", append(one, "--data", "{}", "--tenant", "x"), exitUsage},
-		{"an unreachable database", append(one[:5:5], "--data", "{}", "--database-url", "postgres://127.0.0.1:1/x"), exitPrecondition},
-		{"a database without outbox", append(one[:5:5], "--data", "{}", "--database-url", outboxtest.EmptyDB(t).URL), exitPrecondition},
+		{"a good event", append(one, "--data", "{}"), cli.ExitOK},
+		{"a bad payload", append(one, "--data", `{"x":1}`), cli.ExitUsage},
+		{"no payload", one, cli.ExitUsage},
+		{"a missing file", append(one, "--data", "@/no/such/file"), cli.ExitUsage},
+		{"a bad flag value", append(one, "--data", "{}", "--tenant", "x"), cli.ExitUsage},
+		{"an unreachable database", append(one[:5:5], "--data", "{}", "--database-url", "postgres://127.0.0.1:1/x"), cli.ExitPrecondition},
+		{"a database without outbox", append(one[:5:5], "--data", "{}", "--database-url", outboxtest.EmptyDB(t).URL), cli.ExitPrecondition},
 	} {
 		code, _, stderr := runCLI(t, nil, c.args...)
 		require.Equal(t, c.want, code, "%s: %s", c.name, stderr)
@@ -62,9 +63,9 @@ func TestEmitExitCodes(t *testing.T) {
 
 	good, bad := jsonLine("{}"), jsonLine("null")
 	code, _, _ := emitStdin(t, db.URL, good+bad)
-	require.Equal(t, exitUsage, code, "nothing was written")
+	require.Equal(t, cli.ExitUsage, code, "nothing was written")
 	code, _, _ = emitStdin(t, db.URL, good+bad, "--tx-size", "1")
-	require.Equal(t, exitPartial, code, "one transaction was")
+	require.Equal(t, cli.ExitPartial, code, "one transaction was")
 	require.Equal(t, 2, storedEvents(t, db))
 }
 
@@ -88,7 +89,7 @@ func TestEmitStreamIsPrintedInOrder(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
 	code, out, stderr := emitStdin(t, db.URL, "\ufeff"+strings.Repeat(jsonLine("{}")+"\r\n", 1_200), "--tx-size", "500", "-o", "json")
-	require.Equal(t, exitOK, code, stderr)
+	require.Equal(t, cli.ExitOK, code, stderr)
 	var printed []struct {
 		ID   uuid.UUID
 		Line int
@@ -116,16 +117,16 @@ func TestEmitTakesLongLines(t *testing.T) {
 	}
 	// Sixty megabytes of escapes are ten of text.
 	code, _, stderr := emitStdin(t, db.URL, jsonLine("{}")+line(`\u0041`, 9_900_000)+jsonLine("{}"))
-	require.Equal(t, exitOK, code, stderr)
+	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Equal(t, 3, storedEvents(t, db))
 
 	code, _, stderr = emitStdin(t, db.URL, line("A", 10_000_000))
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "error: line 1: invalid event: data is too large: a message of 1000")
 
 	// Atomic: reading that much may take longer than the silence after which a feed is committed.
 	code, _, stderr = emitStdin(t, db.URL, jsonLine("{}")+strings.Repeat(" ", maxEmitLine+1), "--atomic")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "error: line 2: longer than")
 }
 
@@ -138,7 +139,7 @@ func TestEmitCommitsWhenTheFeedFallsSilent(t *testing.T) {
 	ids, out := io.Pipe()
 	done := make(chan int)
 	go func() {
-		done <- Run(t.Context(), []string{"emit", "--stdin"}, Streams{In: in, Out: out, Err: io.Discard}, []string{"DATABASE_URL=" + db.URL})
+		done <- Run(t.Context(), []string{"emit", "--stdin"}, cli.Streams{In: in, Out: out, Err: io.Discard}, []string{"DATABASE_URL=" + db.URL})
 	}()
 	printed := bufio.NewScanner(ids)
 	for n := 1; n <= 2; n++ {
@@ -148,7 +149,7 @@ func TestEmitCommitsWhenTheFeedFallsSilent(t *testing.T) {
 		require.Equal(t, n, storedEvents(t, db))
 	}
 	require.NoError(t, feed.Close())
-	require.Equal(t, exitOK, <-done)
+	require.Equal(t, cli.ExitOK, <-done)
 }
 
 func TestEmitInterrupted(t *testing.T) {
@@ -160,7 +161,7 @@ func TestEmitInterrupted(t *testing.T) {
 	var stderr bytes.Buffer
 	done := make(chan int)
 	go func() {
-		done <- Run(ctx, []string{"emit", "--stdin", "--tx-size", "2"}, Streams{In: in, Out: out, Err: &stderr}, []string{"DATABASE_URL=" + db.URL})
+		done <- Run(ctx, []string{"emit", "--stdin", "--tx-size", "2"}, cli.Streams{In: in, Out: out, Err: &stderr}, []string{"DATABASE_URL=" + db.URL})
 	}()
 	_, err := io.WriteString(feed, strings.Repeat(jsonLine("{}"), 3))
 	require.NoError(t, err)

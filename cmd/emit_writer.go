@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -25,15 +27,15 @@ type emittedEvent struct {
 	Line int `json:"line,omitempty"`
 }
 
-func emittedView() view[emittedEvent] {
-	return view[emittedEvent]{
-		id: func(e emittedEvent) string { return e.ID.String() },
-		columns: []column[emittedEvent]{
-			{head: "id", cell: func(e emittedEvent, _ *cellStyle) string { return e.ID.String() }},
-			{head: "type", cell: func(e emittedEvent, _ *cellStyle) string { return e.Type }},
-			{head: "topic", wide: true, cell: func(e emittedEvent, _ *cellStyle) string { return e.Topic }},
-			{head: "already enqueued", cell: func(e emittedEvent, _ *cellStyle) string { return fmt.Sprint(e.AlreadyEnqueued) }},
-			{head: "line", wide: true, cell: func(e emittedEvent, s *cellStyle) string { return s.count(int64(e.Line)) }},
+func emittedView() cli.View[emittedEvent] {
+	return cli.View[emittedEvent]{
+		ID: func(e emittedEvent) string { return e.ID.String() },
+		Columns: []cli.Column[emittedEvent]{
+			{Head: "id", Cell: func(e emittedEvent, _ *cli.CellStyle) string { return e.ID.String() }},
+			{Head: "type", Cell: func(e emittedEvent, _ *cli.CellStyle) string { return e.Type }},
+			{Head: "topic", Wide: true, Cell: func(e emittedEvent, _ *cli.CellStyle) string { return e.Topic }},
+			{Head: "already enqueued", Cell: func(e emittedEvent, _ *cli.CellStyle) string { return fmt.Sprint(e.AlreadyEnqueued) }},
+			{Head: "line", Wide: true, Cell: func(e emittedEvent, s *cli.CellStyle) string { return s.Count(int64(e.Line)) }},
 		},
 	}
 }
@@ -43,7 +45,7 @@ type emitWriter struct {
 	opts     *emitOptions
 	emitter  *outbox.Emitter
 	pool     *pgxpool.Pool
-	out      listWriter[emittedEvent]
+	out      cli.ListWriter[emittedEvent]
 	flush    func() error
 	patience time.Duration
 
@@ -64,9 +66,9 @@ func newEmitWriter(opts *emitOptions, emitter *outbox.Emitter, pool *pgxpool.Poo
 	buffered.Out = buffer
 	w := &emitWriter{
 		opts: opts, emitter: emitter, pool: pool, patience: commitTimeout,
-		out: newListWriter(&buffered, opts.output.format, emittedView()), flush: buffer.Flush,
+		out: cli.NewListWriter(&buffered, opts.output.Format, emittedView()), flush: buffer.Flush,
 	}
-	if f := opts.output.format; !opts.stdin && (f == formatJSON || f == formatYAML) {
+	if f := opts.output.Format; !opts.stdin && (f == cli.FormatJSON || f == cli.FormatYAML) {
 		w.out = oneEvent{&buffered, f}
 	}
 	return w
@@ -74,11 +76,11 @@ func newEmitWriter(opts *emitOptions, emitter *outbox.Emitter, pool *pgxpool.Poo
 
 // oneEvent prints an event given by flags: one thing is an object, not a list of one.
 type oneEvent struct {
-	app    *App
+	app    *cli.App
 	format string
 }
 
-func (o oneEvent) Write(e emittedEvent) error { return writeObject(o.app, o.format, e, nil) }
+func (o oneEvent) Write(e emittedEvent) error { return cli.WriteObject(o.app, o.format, e, nil) }
 func (o oneEvent) Close() error               { return nil }
 
 // write adds lines to the open transaction, or to a new one.
@@ -226,10 +228,10 @@ func (w *emitWriter) failed(ctx context.Context, err error) error {
 	}
 	var unknown *unknownOutcomeError
 	if errors.As(err, &unknown) {
-		return withHint(withCode(exitPartial, err), "events with a dedupe key can be sent again safely; for others look at outboxctl event list first")
+		return fault.Hint(fault.As(fault.Partial, err), "events with a dedupe key can be sent again safely; for others look at outboxctl event list first")
 	}
 	if w.events == 0 {
 		return emitError(err)
 	}
-	return withCode(exitPartial, emitError(err))
+	return fault.As(fault.Partial, emitError(err))
 }

@@ -1,8 +1,12 @@
 package cmd
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
 
-func newEventCmd(app *App) *cobra.Command {
+	"github.com/outboxctl/outboxctl/internal/cli"
+)
+
+func newEventCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "event",
 		Short: "Look at events, and publish published ones once more",

@@ -9,7 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
 // eventFilterFlags choose events.
@@ -27,7 +29,7 @@ func eventStatuses() []string {
 	return []string{dlq.StatusPending, dlq.StatusProcessing, dlq.StatusDelivered, dlq.StatusDead}
 }
 
-func addEventFilterFlags(app *App, cmd *cobra.Command, f *eventFilterFlags, what string) {
+func addEventFilterFlags(app *cli.App, cmd *cobra.Command, f *eventFilterFlags, what string) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.types, "type", nil, "of this event `type`")
 	flags.StringVar(&f.aggregate, "aggregate", "", "of one aggregate: its id, its type, or `type/id`")
@@ -35,7 +37,7 @@ func addEventFilterFlags(app *App, cmd *cobra.Command, f *eventFilterFlags, what
 	flags.StringSliceVar(&f.namespaces, "namespace", nil, "of this `namespace`")
 	flags.StringVar(&f.since, "since", "", what+" at this `time` or later: 2026-03-01T12:00:00Z, 2026-03-01 (UTC), or how long ago: 2h, 30d")
 	flags.StringVar(&f.until, "until", "", what+" before this `time`")
-	must(cmd.RegisterFlagCompletionFunc("type", completeTypes(app)))
+	cli.Must(cmd.RegisterFlagCompletionFunc("type", cli.CompleteTypes(app)))
 }
 
 // filter checks the flags and reports everything that is wrong with them.
@@ -60,22 +62,22 @@ func (f *eventFilterFlags) filter(now time.Time) (dlq.EventFilter, error) {
 		problems = append(problems, err)
 	}
 	if len(problems) > 0 {
-		return dlq.EventFilter{}, withCode(exitUsage, errors.Join(problems...))
+		return dlq.EventFilter{}, fault.As(fault.Usage, errors.Join(problems...))
 	}
 	return out, nil
 }
 
 type eventListOptions struct {
-	app *App
+	app *cli.App
 
 	filter eventFilterFlags
 	limit  int
 	cursor string
-	output outputFlag
+	output cli.OutputFlag
 	next   func(cursor string) string
 }
 
-func newEventListCmd(app *App, run func(context.Context, *eventListOptions) error) *cobra.Command {
+func newEventListCmd(app *cli.App, run func(context.Context, *eventListOptions) error) *cobra.Command {
 	opts := &eventListOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -89,7 +91,7 @@ What has no index is looked for in short steps of at most five thousand rows: pr
   outboxctl event list --type order_created --since 1h -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opts.next = func(cursor string) string { return commandLine(cmd, nil, map[string]string{"cursor": cursor}) }
+			opts.next = func(cursor string) string { return cli.CommandLine(cmd, nil, map[string]string{"cursor": cursor}) }
 			return run(cmd.Context(), opts)
 		},
 	}
@@ -97,19 +99,19 @@ What has no index is looked for in short steps of at most five thousand rows: pr
 	cmd.Flags().StringVar(&opts.filter.status, "status", "all", "in this `status`: "+strings.Join(statuses, ", "))
 	cmd.Flags().StringVar(&opts.filter.status, "state", "all", "the same as --status")
 	cmd.MarkFlagsMutuallyExclusive("status", "state")
-	must(cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp)))
-	must(cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp)))
+	cli.Must(cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp)))
+	cli.Must(cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp)))
 	addEventFilterFlags(app, cmd, &opts.filter, "emitted")
 	cmd.Flags().IntVar(&opts.limit, "limit", defaultListLimit, "how many rows to show; 0 shows all")
 	cmd.Flags().StringVar(&opts.cursor, "cursor", "", "start after the event with this `id`")
-	must(cmd.RegisterFlagCompletionFunc("cursor", completeEventIDs(app, "")))
-	addOutputFlag(cmd, &opts.output, listFormats()...)
+	cli.Must(cmd.RegisterFlagCompletionFunc("cursor", cli.CompleteEventIDs(app, "")))
+	cli.AddOutputFlag(cmd, &opts.output, cli.ListFormats()...)
 	return cmd
 }
 
 func runEventList(ctx context.Context, opts *eventListOptions) error {
 	if opts.limit < 0 {
-		return usageErrorf("--limit must not be negative")
+		return fault.Usagef("--limit must not be negative")
 	}
 	if _, err := opts.filter.filter(opts.app.Now()); err != nil {
 		return err
@@ -121,7 +123,7 @@ func runEventList(ctx context.Context, opts *eventListOptions) error {
 			return err
 		}
 	}
-	store, err := opts.app.store(ctx)
+	store, err := opts.app.Store(ctx)
 	if err != nil {
 		return err
 	}
@@ -142,7 +144,7 @@ func runEventList(ctx context.Context, opts *eventListOptions) error {
 			return cursorError(err, cursor)
 		}
 	}
-	last, err := writePages(opts.app, opts.output.format, opts.limit, eventView(),
+	last, err := writePages(opts.app, opts.output.Format, opts.limit, eventView(),
 		func(n int) ([]dlq.Event, error) { return scan.List(ctx, n) })
 	if err != nil {
 		return dlqError(err)
@@ -153,22 +155,22 @@ func runEventList(ctx context.Context, opts *eventListOptions) error {
 	return nil
 }
 
-func eventView() view[dlq.Event] {
-	return view[dlq.Event]{
-		id: func(e dlq.Event) string { return e.ID },
-		columns: []column[dlq.Event]{
-			{head: "id", whole: true, cell: func(e dlq.Event, s *cellStyle) string { return e.ID }},
-			{head: "emitted", spare: 3, cell: func(e dlq.Event, s *cellStyle) string { return s.time(e.CreatedAt) }},
-			{head: "type", cell: func(e dlq.Event, s *cellStyle) string { return e.EventType }},
-			{head: "aggregate", cell: func(e dlq.Event, s *cellStyle) string { return e.AggregateType + "/" + e.AggregateID }},
-			{head: "status", cell: func(e dlq.Event, s *cellStyle) string { return e.Status }},
-			{head: "attempts", spare: 1, cell: func(e dlq.Event, s *cellStyle) string { return s.count(int64(e.AttemptCount)) }},
-			{head: "published", spare: 2, cell: func(e dlq.Event, s *cellStyle) string { return s.timePtr(e.PublishedAt) }},
-			{head: "last error", wide: true, cell: func(e dlq.Event, s *cellStyle) string { return deref(e.LastError) }},
-			{head: "namespace", wide: true, cell: func(e dlq.Event, s *cellStyle) string { return e.Namespace }},
-			{head: "tenant", wide: true, cell: func(e dlq.Event, s *cellStyle) string { return deref(e.TenantID) }},
-			{head: "dedupe key", wide: true, cell: func(e dlq.Event, s *cellStyle) string { return deref(e.DedupeKey) }},
-			{head: "message id", wide: true, cell: func(e dlq.Event, s *cellStyle) string { return deref(e.BrokerMessageID) }},
+func eventView() cli.View[dlq.Event] {
+	return cli.View[dlq.Event]{
+		ID: func(e dlq.Event) string { return e.ID },
+		Columns: []cli.Column[dlq.Event]{
+			{Head: "id", Whole: true, Cell: func(e dlq.Event, s *cli.CellStyle) string { return e.ID }},
+			{Head: "emitted", Spare: 3, Cell: func(e dlq.Event, s *cli.CellStyle) string { return s.Time(e.CreatedAt) }},
+			{Head: "type", Cell: func(e dlq.Event, s *cli.CellStyle) string { return e.EventType }},
+			{Head: "aggregate", Cell: func(e dlq.Event, s *cli.CellStyle) string { return e.AggregateType + "/" + e.AggregateID }},
+			{Head: "status", Cell: func(e dlq.Event, s *cli.CellStyle) string { return e.Status }},
+			{Head: "attempts", Spare: 1, Cell: func(e dlq.Event, s *cli.CellStyle) string { return s.Count(int64(e.AttemptCount)) }},
+			{Head: "published", Spare: 2, Cell: func(e dlq.Event, s *cli.CellStyle) string { return s.TimePtr(e.PublishedAt) }},
+			{Head: "last error", Wide: true, Cell: func(e dlq.Event, s *cli.CellStyle) string { return deref(e.LastError) }},
+			{Head: "namespace", Wide: true, Cell: func(e dlq.Event, s *cli.CellStyle) string { return e.Namespace }},
+			{Head: "tenant", Wide: true, Cell: func(e dlq.Event, s *cli.CellStyle) string { return deref(e.TenantID) }},
+			{Head: "dedupe key", Wide: true, Cell: func(e dlq.Event, s *cli.CellStyle) string { return deref(e.DedupeKey) }},
+			{Head: "message id", Wide: true, Cell: func(e dlq.Event, s *cli.CellStyle) string { return deref(e.BrokerMessageID) }},
 		},
 	}
 }

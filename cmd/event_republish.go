@@ -7,10 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 )
 
-func newEventRepublishCmd(app *App, run func(context.Context, *changeOptions) error) *cobra.Command {
+func newEventRepublishCmd(app *cli.App, run func(context.Context, *changeOptions) error) *cobra.Command {
 	opts := &changeOptions{app: app, action: dlq.Republish}
 	filter := &eventFilterFlags{status: dlq.StatusDelivered}
 	cmd := &cobra.Command{
@@ -29,7 +30,7 @@ was chosen is left alone, so no event of the set is republished twice.`,
 			opts.ids = args
 			return run(cmd.Context(), opts)
 		},
-		ValidArgsFunction: completeEventIDs(app, dlq.StatusDelivered),
+		ValidArgsFunction: cli.CompleteEventIDs(app, dlq.StatusDelivered),
 	}
 	opts.choose = func(now time.Time) (changeFilter, error) {
 		f, err := filter.filter(now)
@@ -64,7 +65,7 @@ func (f eventChangeFilter) source(store *dlq.Store) (dlq.Source, error) {
 }
 
 // describe counts by walking: the set has no index that could count it, and short steps spare the server.
-func (f eventChangeFilter) describe(ctx context.Context, app *App, store *dlq.Store) (int64, error) {
+func (f eventChangeFilter) describe(ctx context.Context, app *cli.App, store *dlq.Store) (int64, error) {
 	source, err := f.source(store)
 	if err != nil {
 		return 0, err

@@ -7,19 +7,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
 type eventShowOptions struct {
-	app *App
+	app *cli.App
 
 	id        string
 	payload   string
 	consumers []string
-	output    outputFlag
+	output    cli.OutputFlag
 }
 
-func newEventShowCmd(app *App, run func(context.Context, *eventShowOptions) error) *cobra.Command {
+func newEventShowCmd(app *cli.App, run func(context.Context, *eventShowOptions) error) *cobra.Command {
 	opts := &eventShowOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "show ID",
@@ -33,10 +35,10 @@ when asked for with --payload.`,
 			opts.id = args[0]
 			return run(cmd.Context(), opts)
 		},
-		ValidArgsFunction: onlyFirst(completeEventIDs(app, "")),
+		ValidArgsFunction: onlyFirst(cli.CompleteEventIDs(app, "")),
 	}
 	addShowFlags(cmd, &opts.payload, &opts.consumers)
-	addOutputFlag(cmd, &opts.output, objectFormats()...)
+	cli.AddOutputFlag(cmd, &opts.output, cli.ObjectFormats()...)
 	return cmd
 }
 
@@ -56,7 +58,7 @@ func runEventShow(ctx context.Context, opts *eventShowOptions) error {
 	if err := checkPayloadFlag(opts.payload); err != nil {
 		return err
 	}
-	store, err := opts.app.store(ctx)
+	store, err := opts.app.Store(ctx)
 	if err != nil {
 		return err
 	}
@@ -66,14 +68,14 @@ func runEventShow(ctx context.Context, opts *eventShowOptions) error {
 	}
 	event, err := store.Event(ctx, eventID)
 	if errors.Is(err, dlq.ErrNotFound) {
-		return withHint(notFoundErrorf("no event %s", eventID), "outboxctl why %s tells what is known about it", eventID)
+		return fault.Hint(fault.NotFoundf("no event %s", eventID), "outboxctl why %s tells what is known about it", eventID)
 	}
 	if err != nil {
 		return dlqError(err)
 	}
 	report := eventReport{Event: event}
 	ref := eventRef{event.ID, event.AggregateType, event.AggregateID, event.CreatedAt}
-	if err := opts.app.describeEvent(ctx, store, ref, opts.consumers, &report.eventDetail); err != nil {
+	if err := describeEvent(opts.app, ctx, store, ref, opts.consumers, &report.eventDetail); err != nil {
 		return err
 	}
 	if opts.payload != "" {
@@ -83,15 +85,15 @@ func runEventShow(ctx context.Context, opts *eventShowOptions) error {
 		}
 		report.Payload, report.Headers = content.Payload, content.Headers
 	}
-	return writeObject(opts.app, opts.output.format, report, func(w io.Writer) error {
-		p := opts.app.page(w)
-		p.title("event " + event.ID)
-		p.field("type", event.EventType)
-		p.field("aggregate", event.AggregateType+"/"+event.AggregateID)
-		p.field("namespace", event.Namespace)
-		p.field("tenant", deref(event.TenantID))
+	return cli.WriteObject(opts.app, opts.output.Format, report, func(w io.Writer) error {
+		p := opts.app.Page(w)
+		p.Title("event " + event.ID)
+		p.Field("type", event.EventType)
+		p.Field("aggregate", event.AggregateType+"/"+event.AggregateID)
+		p.Field("namespace", event.Namespace)
+		p.Field("tenant", deref(event.TenantID))
 		sayEvent(p, event)
 		sayEventDetail(p, report.eventDetail)
-		return p.payload(opts.payload, report.Payload, report.Headers)
+		return p.Payload(opts.payload, report.Payload, report.Headers)
 	})
 }

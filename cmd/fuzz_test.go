@@ -2,61 +2,9 @@ package cmd
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
-
-// FuzzParseDuration holds that a duration means what Go takes it for where Go knows its units, and that what a person
-// is shown of one can be typed again.
-func FuzzParseDuration(f *testing.F) {
-	for _, text := range []string{"30d", "2w", "12h", "1h30m", "500ms", "1.5s", "0", "-1h", "1y", "1d12h", "9223372036s", "300y", "1e3s", "µs"} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		d, err := parseDuration(text)
-		plain, plainErr := time.ParseDuration(text)
-		if plainErr == nil {
-			require.NoError(t, err, text)
-			require.Equal(t, plain, d, text)
-		}
-		if err != nil {
-			return
-		}
-		again, err := parseDuration(d.String())
-		require.NoError(t, err, d.String())
-		require.Equal(t, d, again)
-		var flag durationFlag
-		if err := flag.Set(text); d < 0 {
-			require.Error(t, err)
-		} else {
-			require.NoError(t, err)
-			require.Equal(t, d.String(), flag.String())
-		}
-	})
-}
-
-// FuzzParseInstant holds that a time which was understood is the same when it is written out and read again, and that
-// "how long ago" is never in the future.
-func FuzzParseInstant(f *testing.F) {
-	now := time.Date(2026, 3, 4, 5, 6, 7, 89, time.UTC)
-	for _, text := range []string{"2026-03-01T12:00:00Z", "2026-03-01T12:00:00.5+02:00", "2026-03-01", "2026-03-01 12:00", "2h", "30d", "-1h", "292y", "0000-01-01", "2026-02-30"} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		at, err := parseInstant(text, now)
-		if err != nil {
-			return
-		}
-		if ago, err := parseDuration(text); err == nil && ago >= 0 {
-			require.False(t, at.After(now), "%s is %v ago, not at %v", text, ago, at)
-			return
-		}
-		again, err := parseInstant(at.UTC().Format(time.RFC3339Nano), now)
-		require.NoError(t, err, text)
-		require.True(t, again.Equal(at), text)
-	})
-}
 
 // FuzzParseAggregate holds that what --aggregate was taken for is what was typed.
 func FuzzParseAggregate(f *testing.F) {

@@ -6,6 +6,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
 )
 
 // newHelpTopics are pages of help that belong to no command: outboxctl help environment, outboxctl help exit-codes.
@@ -33,11 +35,11 @@ several variables, the first one that is set wins. outboxctl config view shows e
 
 `)
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, k := range configKeys() {
-		names := k.envNames()
-		meaning := k.help
-		if k.def != "" {
-			meaning += " (default " + k.def + ")"
+	for _, k := range cli.ConfigKeys() {
+		names := k.EnvNames()
+		meaning := k.Help
+		if k.Def != "" {
+			meaning += " (default " + k.Def + ")"
 		}
 		fmt.Fprintf(w, "  %s\t%s\n", names[0], meaning)
 		for _, alias := range names[1:] {
@@ -51,7 +53,7 @@ several variables, the first one that is set wins. outboxctl config view shows e
 	} {
 		fmt.Fprintf(w, "  %s\t%s\n", other[0], other[1])
 	}
-	must(w.Flush())
+	cli.Must(w.Flush())
 	return strings.TrimRight(b.String(), "\n")
 }
 
@@ -61,15 +63,15 @@ func exitCodesHelp() string {
 		code    int
 		meaning string
 	}{
-		{exitOK, "done"},
-		{exitFailed, "failed"},
-		{exitUsage, "usage or configuration: nothing was tried"},
-		{exitNotFound, "what was asked for does not exist"},
-		{exitPrecondition, "precondition: a server does not answer, the schema is old, somebody else is at it"},
-		{exitPartial, "partly done; the output tells which part"},
-		{exitRefused, "refused: it would change something and nobody said --yes"},
-		{exitSignalBase + 2, "stopped by SIGINT (Ctrl-C)"},
-		{exitSignalBase + 15, "stopped by SIGTERM"},
+		{cli.ExitOK, "done"},
+		{cli.ExitFailed, "failed"},
+		{cli.ExitUsage, "usage or configuration: nothing was tried"},
+		{cli.ExitNotFound, "what was asked for does not exist"},
+		{cli.ExitPrecondition, "precondition: a server does not answer, the schema is old, somebody else is at it"},
+		{cli.ExitPartial, "partly done; the output tells which part"},
+		{cli.ExitRefused, "refused: it would change something and nobody said --yes"},
+		{cli.ExitSignalBase + 2, "stopped by SIGINT (Ctrl-C)"},
+		{cli.ExitSignalBase + 15, "stopped by SIGTERM"},
 	} {
 		fmt.Fprintf(&b, "  %-4d %s\n", c.code, c.meaning)
 	}

@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
 )
 
 func TestHelpListsTheTopics(t *testing.T) {
 	t.Parallel()
 	code, out, _ := runCLI(t, nil, "--help")
-	require.Equal(t, exitOK, code)
+	require.Equal(t, cli.ExitOK, code)
 	require.Contains(t, out, "Additional help topics:")
 	require.Contains(t, out, "outboxctl environment")
 	require.Contains(t, out, "outboxctl exit-codes")
@@ -21,9 +23,9 @@ func TestHelpListsTheTopics(t *testing.T) {
 func TestHelpEnvironmentNamesEveryVariable(t *testing.T) {
 	t.Parallel()
 	code, out, stderr := runCLI(t, nil, "help", "environment")
-	require.Equal(t, exitOK, code, stderr)
-	for _, k := range configKeys() {
-		for _, name := range k.envNames() {
+	require.Equal(t, cli.ExitOK, code, stderr)
+	for _, k := range cli.ConfigKeys() {
+		for _, name := range k.EnvNames() {
 			require.Regexp(t, `(?m)^  `+name+` +\S`, out)
 		}
 	}
@@ -33,12 +35,12 @@ func TestHelpEnvironmentNamesEveryVariable(t *testing.T) {
 func TestHelpExitCodesIsTheDocumentedContract(t *testing.T) {
 	t.Parallel()
 	code, out, stderr := runCLI(t, nil, "help", "exit-codes")
-	require.Equal(t, exitOK, code, stderr)
+	require.Equal(t, cli.ExitOK, code, stderr)
 	contract, err := os.ReadFile("../docs/json-output.md")
 	require.NoError(t, err)
 	for n, word := range map[int]string{
-		exitOK: "done", exitFailed: "failed", exitUsage: "usage or configuration", exitNotFound: "not", exitPrecondition: "precondition",
-		exitPartial: "partly done", exitRefused: "refused",
+		cli.ExitOK: "done", cli.ExitFailed: "failed", cli.ExitUsage: "usage or configuration", cli.ExitNotFound: "not", cli.ExitPrecondition: "precondition",
+		cli.ExitPartial: "partly done", cli.ExitRefused: "refused",
 	} {
 		require.Regexp(t, fmt.Sprintf(`(?m)^  %d +.*%s`, n, word), out)
 		require.Regexp(t, fmt.Sprintf(`(?m)^\| %d \| .*%s`, n, word), string(contract))

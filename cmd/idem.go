@@ -10,11 +10,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
 )
 
-func newIdemCmd(app *App) *cobra.Command {
+func newIdemCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "idem",
 		Short: "Show and forget which events consumers have processed",
@@ -26,28 +28,15 @@ func newIdemCmd(app *App) *cobra.Command {
 	return cmd
 }
 
-// keeper is the command's view of the idempotency keys.
-func (a *App) keeper() (*idem.Keeper, error) {
-	cfg, err := a.Config("redis.url")
-	if err != nil {
-		return nil, err
-	}
-	rdb, err := a.Redis()
-	if err != nil {
-		return nil, err
-	}
-	return idem.New(rdb, idem.Config{TTL: cfg.Idempotency.TTL})
-}
-
 // keeperError says what an unreachable Redis means here.
 func keeperError(err error) error {
-	return withHint(withCode(exitPrecondition, err), "outboxctl config view shows where redis.url comes from; outboxctl dev starts a local stack")
+	return fault.Hint(fault.As(fault.Precondition, err), "outboxctl config view shows where redis.url comes from; outboxctl dev starts a local stack")
 }
 
 func parseEventID(text string) (uuid.UUID, error) {
 	id, err := uuid.Parse(strings.TrimSpace(text))
 	if err != nil || id == uuid.Nil {
-		return uuid.Nil, withHint(usageErrorf("%q is not an event id", text), "an event id is a UUID; outboxctl event list shows them")
+		return uuid.Nil, fault.Hint(fault.Usagef("%q is not an event id", text), "an event id is a UUID; outboxctl event list shows them")
 	}
 	return id, nil
 }
@@ -86,11 +75,11 @@ func knownConsumers(ctx context.Context, keeper *idem.Keeper, pool *pgxpool.Pool
 	if pool != nil {
 		rows, err := pool.Query(ctx, consumersSQL)
 		if err != nil {
-			return nil, schemaError(err)
+			return nil, cli.SchemaError(err)
 		}
 		inbox, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		if err != nil {
-			return nil, schemaError(err)
+			return nil, cli.SchemaError(err)
 		}
 		names = append(names, inbox...)
 	}

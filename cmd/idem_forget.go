@@ -11,12 +11,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 type idemForgetOptions struct {
-	app *App
+	app *cli.App
 
 	eventID  string
 	consumer string
@@ -24,8 +26,8 @@ type idemForgetOptions struct {
 	force    bool
 	dryRun   bool
 	yes      bool
-	audit    auditFlags
-	output   outputFlag
+	audit    cli.AuditFlags
+	output   cli.OutputFlag
 }
 
 // forgetResult is what idem forget did.
@@ -40,7 +42,7 @@ type forgetResult struct {
 	DryRun       bool   `json:"dryRun"`
 }
 
-func newIdemForgetCmd(app *App, runF func(context.Context, *idemForgetOptions) error) *cobra.Command {
+func newIdemForgetCmd(app *cli.App, runF func(context.Context, *idemForgetOptions) error) *cobra.Command {
 	opts := &idemForgetOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "forget EVENT_ID --consumer NAME --reason TEXT",
@@ -64,9 +66,9 @@ is deleted, and a deletion that did not happen gets an audit row of its own.`,
 	flags.BoolVar(&opts.inbox, "inbox", false, "remove the consumer's inbox row as well")
 	flags.BoolVar(&opts.force, "force", false, "even while a handler is working on the event")
 	flags.BoolVar(&opts.dryRun, "dry-run", false, "show what would be forgotten, and change nothing")
-	addYesFlag(cmd, &opts.yes)
-	addAuditFlags(cmd, &opts.audit)
-	addOutputFlag(cmd, &opts.output, objectFormats()...)
+	cli.AddYesFlag(cmd, &opts.yes)
+	cli.AddAuditFlags(cmd, &opts.audit)
+	cli.AddOutputFlag(cmd, &opts.output, cli.ObjectFormats()...)
 	return cmd
 }
 
@@ -81,11 +83,11 @@ func (opts *idemForgetOptions) validate() (uuid.UUID, error) {
 	} else if err := idem.ValidateConsumer(opts.consumer); err != nil {
 		missing = append(missing, err)
 	}
-	if opts.audit.reason == "" && !opts.dryRun {
+	if opts.audit.Reason == "" && !opts.dryRun {
 		missing = append(missing, errors.New("--reason: say why, for the audit trail"))
 	}
 	if err := errors.Join(missing...); err != nil {
-		return id, withHint(withCode(exitUsage, err), "outboxctl idem show %s lists the consumers", id)
+		return id, fault.Hint(fault.As(fault.Usage, err), "outboxctl idem show %s lists the consumers", id)
 	}
 	return id, nil
 }
@@ -95,7 +97,7 @@ func runIdemForget(ctx context.Context, opts *idemForgetOptions) error {
 	if err != nil {
 		return err
 	}
-	keeper, err := opts.app.keeper()
+	keeper, err := opts.app.Keeper()
 	if err != nil {
 		return err
 	}
@@ -120,14 +122,14 @@ func runIdemForget(ctx context.Context, opts *idemForgetOptions) error {
 	}
 	result := forgetResult{EventID: id.String(), Consumer: opts.consumer, State: string(entry.State), DryRun: opts.dryRun}
 	if !opts.dryRun {
-		if err := opts.app.confirm(ctx, opts.yes, "forget it"); err != nil {
+		if err := opts.app.Confirm(ctx, opts.yes, "forget it"); err != nil {
 			return err
 		}
 		if err := opts.forget(ctx, keeper, pool, entry, &result); err != nil {
 			return err
 		}
 	}
-	return writeObject(opts.app, opts.output.format, result, func(w io.Writer) error { return sayForget(w, result) })
+	return cli.WriteObject(opts.app, opts.output.Format, result, func(w io.Writer) error { return sayForget(w, result) })
 }
 
 // check says what will be touched, and refuses what would be pointless or dangerous.
@@ -135,12 +137,12 @@ func (opts *idemForgetOptions) check(entry idem.Entry, inInbox bool) error {
 	app := opts.app
 	switch {
 	case entry.State == idem.StateUnknown && !inInbox:
-		return notFoundErrorf("consumer %s knows nothing about event %s", opts.consumer, entry.EventID)
+		return fault.NotFoundf("consumer %s knows nothing about event %s", opts.consumer, entry.EventID)
 	case entry.State == idem.StateUnknown && !opts.inbox:
-		return withHint(notFoundErrorf("redis knows nothing about event %s, only the inbox of %s does", entry.EventID, opts.consumer),
+		return fault.Hint(fault.NotFoundf("redis knows nothing about event %s, only the inbox of %s does", entry.EventID, opts.consumer),
 			"--inbox removes the inbox row")
 	case entry.State == idem.StateProcessing && !opts.force:
-		return withHint(preconditionErrorf("event %s is being processed by %s", entry.EventID, safetext.Line(entry.Owner)),
+		return fault.Hint(fault.Preconditionf("event %s is being processed by %s", entry.EventID, safetext.Line(entry.Owner)),
 			"wait until it is done; --force lets a second handler run beside it")
 	}
 	fmt.Fprintf(app.Err, "consumer %s will forget event %s (%s in redis)\n", opts.consumer, entry.EventID, entry.State)
@@ -156,16 +158,16 @@ func (opts *idemForgetOptions) check(entry idem.Entry, inInbox bool) error {
 // forget commits the audit row first: a crash then leaves a wish on record that can be repeated, never a deletion
 // nobody can explain.
 func (opts *idemForgetOptions) forget(ctx context.Context, keeper *idem.Keeper, pool *pgxpool.Pool, entry idem.Entry, result *forgetResult) error {
-	actor := opts.app.actor(opts.audit)
+	actor := opts.app.Actor(opts.audit)
 	detail, err := json.Marshal(map[string]any{"state": entry.State, "owner": entry.Owner, "forced": opts.force})
 	if err != nil {
 		return err
 	}
 	err = pool.QueryRow(ctx, `SELECT audit_id, inbox_removed FROM outbox_forget_event($1, $2::uuid, $3, $4, $5, $6::jsonb)`,
-		opts.consumer, entry.EventID.String(), opts.inbox, actor, opts.audit.reason, json.RawMessage(detail)).
+		opts.consumer, entry.EventID.String(), opts.inbox, actor, opts.audit.Reason, json.RawMessage(detail)).
 		Scan(&result.AuditID, &result.InboxRemoved)
 	if err != nil {
-		return schemaError(fmt.Errorf("write the audit row: %w", err))
+		return cli.SchemaError(fmt.Errorf("write the audit row: %w", err))
 	}
 	if entry.State == idem.StateUnknown {
 		return nil
@@ -180,11 +182,11 @@ func (opts *idemForgetOptions) forget(ctx context.Context, keeper *idem.Keeper, 
 		problem = safetext.Stored(err.Error())
 	}
 	// The record must be put right even when the caller has given up.
-	settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
+	settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), cli.ConnectTimeout)
 	defer cancel()
 	_, auditErr := pool.Exec(settle, `SELECT outbox_forget_event_undone($1, $2, $3, $4::jsonb)`,
 		result.AuditID, actor, problem, json.RawMessage(`{"redisForgotten": false}`))
-	return withHint(errors.Join(preconditionErrorf("redis did not forget event %s: %s", entry.EventID, problem), auditErr),
+	return fault.Hint(errors.Join(fault.Preconditionf("redis did not forget event %s: %s", entry.EventID, problem), auditErr),
 		"outboxctl idem show %s shows what it knows now", entry.EventID)
 }
 

@@ -2,23 +2,24 @@ package cmd
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/consumer"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
 )
 
 type idemShowOptions struct {
-	app *App
+	app *cli.App
 
 	eventID   string
 	consumers []string
-	output    outputFlag
+	output    cli.OutputFlag
 }
 
 // idemRow is what is known about one consumer and event.
@@ -35,7 +36,7 @@ type idemRow struct {
 	Key     string     `json:"key"`
 }
 
-func newIdemShowCmd(app *App, runF func(context.Context, *idemShowOptions) error) *cobra.Command {
+func newIdemShowCmd(app *cli.App, runF func(context.Context, *idemShowOptions) error) *cobra.Command {
 	opts := &idemShowOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "show EVENT_ID",
@@ -52,7 +53,7 @@ Redis or written an inbox row. EVENT_ID may also be a dead letter's id, which on
 		},
 	}
 	cmd.Flags().StringSliceVar(&opts.consumers, "consumer", nil, "show only these consumers (repeatable)")
-	addOutputFlag(cmd, &opts.output, listFormats()...)
+	cli.AddOutputFlag(cmd, &opts.output, cli.ListFormats()...)
 	return cmd
 }
 
@@ -64,14 +65,14 @@ func runIdemShow(ctx context.Context, opts *idemShowOptions) error {
 	}
 	for _, name := range opts.consumers {
 		if err := idem.ValidateConsumer(name); err != nil {
-			return withCode(exitUsage, err)
+			return fault.As(fault.Usage, err)
 		}
 	}
-	keeper, err := app.keeper()
+	keeper, err := app.Keeper()
 	if err != nil {
 		return err
 	}
-	pool := app.optionalPool(ctx)
+	pool := app.OptionalPool(ctx)
 	if id, err = eventBehind(ctx, pool, id); err != nil {
 		return err
 	}
@@ -88,24 +89,10 @@ func runIdemShow(ctx context.Context, opts *idemShowOptions) error {
 	if err != nil {
 		return err
 	}
-	return writeList(app, opts.output.format, idemView(), rows)
+	return cli.WriteList(app, opts.output.Format, idemView(), rows)
 }
 
-// optionalPool is the database where one is configured and answers. Redis alone is worth showing.
-func (a *App) optionalPool(ctx context.Context) *pgxpool.Pool {
-	cfg, err := a.Config()
-	if err != nil || cfg.Database.URL == "" {
-		return nil
-	}
-	pool, err := a.Pool(ctx)
-	if err != nil {
-		fmt.Fprintln(a.Err, "note: the database does not answer, so the inbox is not shown")
-		return nil
-	}
-	return pool
-}
-
-func idemRows(ctx context.Context, app *App, keeper *idem.Keeper, pool *pgxpool.Pool, id uuid.UUID, names []string) ([]idemRow, error) {
+func idemRows(ctx context.Context, app *cli.App, keeper *idem.Keeper, pool *pgxpool.Pool, id uuid.UUID, names []string) ([]idemRow, error) {
 	entries, err := keeper.LookupMany(ctx, names, []uuid.UUID{id})
 	if err != nil {
 		return nil, keeperError(err)
@@ -140,7 +127,7 @@ func inboxTimes(ctx context.Context, pool *pgxpool.Pool, id uuid.UUID, names []s
 	}
 	rows, err := pool.Query(ctx, inboxSQL, id.String(), names)
 	if err != nil {
-		return nil, schemaError(err)
+		return nil, cli.SchemaError(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -151,24 +138,24 @@ func inboxTimes(ctx context.Context, pool *pgxpool.Pool, id uuid.UUID, names []s
 		}
 		found[name] = at.UTC()
 	}
-	return found, schemaError(rows.Err())
+	return found, cli.SchemaError(rows.Err())
 }
 
-func idemView() view[idemRow] {
-	colours := map[string]style{"processed": styleGood, "processing": styleWarn, "unknown": styleFaint}
-	return view[idemRow]{
-		id: func(r idemRow) string { return r.Consumer },
-		columns: []column[idemRow]{
-			{head: "consumer", cell: func(r idemRow, _ *cellStyle) string { return r.Consumer }},
+func idemView() cli.View[idemRow] {
+	colours := map[string]cli.Style{"processed": cli.StyleGood, "processing": cli.StyleWarn, "unknown": cli.StyleFaint}
+	return cli.View[idemRow]{
+		ID: func(r idemRow) string { return r.Consumer },
+		Columns: []cli.Column[idemRow]{
+			{Head: "consumer", Cell: func(r idemRow, _ *cli.CellStyle) string { return r.Consumer }},
 			{
-				head: "state", cell: func(r idemRow, _ *cellStyle) string { return r.State },
-				style: func(r idemRow) style { return colours[r.State] },
+				Head: "state", Cell: func(r idemRow, _ *cli.CellStyle) string { return r.State },
+				Style: func(r idemRow) cli.Style { return colours[r.State] },
 			},
-			{head: "since", cell: func(r idemRow, s *cellStyle) string { return s.timePtr(r.Since) }},
-			{head: "expires", cell: func(r idemRow, s *cellStyle) string { return s.timePtr(r.ExpiresAt) }},
-			{head: "inbox", cell: func(r idemRow, s *cellStyle) string { return s.timePtr(r.InboxAt) }},
-			{head: "owner", wide: true, cell: func(r idemRow, _ *cellStyle) string { return r.Owner }},
-			{head: "key", wide: true, cell: func(r idemRow, _ *cellStyle) string { return r.Key }},
+			{Head: "since", Cell: func(r idemRow, s *cli.CellStyle) string { return s.TimePtr(r.Since) }},
+			{Head: "expires", Cell: func(r idemRow, s *cli.CellStyle) string { return s.TimePtr(r.ExpiresAt) }},
+			{Head: "inbox", Cell: func(r idemRow, s *cli.CellStyle) string { return s.TimePtr(r.InboxAt) }},
+			{Head: "owner", Wide: true, Cell: func(r idemRow, _ *cli.CellStyle) string { return r.Owner }},
+			{Head: "key", Wide: true, Cell: func(r idemRow, _ *cli.CellStyle) string { return r.Key }},
 		},
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/bench"
 	"github.com/outboxctl/outboxctl/internal/cleanup"
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/doctor"
@@ -49,7 +50,7 @@ func jsonObjects() map[string][]any {
 		"stats":           {stats.Report{}},
 		"topic ensure":    {ensureRow{}},
 		"topic list":      {topicRow{}},
-		"version":         {versionInfo{}},
+		"version":         {cli.Build{}},
 		"why":             {dlq.Answer{}},
 	}
 }
@@ -63,7 +64,7 @@ func TestJSONContractNamesEveryKey(t *testing.T) {
 	sections := strings.Split(string(page), "\n### ")[1:]
 
 	objects := jsonObjects()
-	walk(newRootCmd(newApp(Streams{}, nil)), func(c *cobra.Command) {
+	walk(newRootCmd(cli.NewApp(cli.Streams{}, nil)), func(c *cobra.Command) {
 		path := strings.TrimPrefix(c.CommandPath(), "outboxctl ")
 		if c.Flags().Lookup("output") != nil {
 			require.Contains(t, objects, path, "a command with -o has its object here and in docs/json-output.md")

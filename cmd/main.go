@@ -7,23 +7,26 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
 )
 
 // Main runs one command line to its end and returns the process's exit code. The first SIGINT or SIGTERM cancels the
 // command's context so that it can stop cleanly; a second one meets the default action and ends the process at once.
-func Main(args []string, streams Streams, environ []string) int {
+func Main(args []string, streams cli.Streams, environ []string) int {
 	ctx, caught, stop := notifySignals(context.Background())
 	defer stop()
 	code := Run(ctx, args, streams, environ)
 	if sig := caught(); sig != 0 {
-		return exitSignalBase + int(sig)
+		return cli.ExitSignalBase + int(sig)
 	}
 	return code
 }
 
 // Run is Main without the process: no signals, and nothing taken from the operating system but what is passed in.
-func Run(ctx context.Context, args []string, streams Streams, environ []string) int {
-	app := newApp(streams, environ)
+func Run(ctx context.Context, args []string, streams cli.Streams, environ []string) int {
+	app := cli.NewApp(streams, environ)
+	app.Build = buildVersion()
 	root := newRootCmd(app)
 	root.SetArgs(args)
 	root.SetIn(streams.In)
@@ -32,13 +35,13 @@ func Run(ctx context.Context, args []string, streams Streams, environ []string) 
 
 	err := root.ExecuteContext(ctx)
 	if closeErr := app.Close(); err == nil && closeErr != nil {
-		err = &commandError{closeErr}
+		err = cli.Ran(closeErr)
 	}
 	if err == nil || (errors.Is(err, context.Canceled) && ctx.Err() != nil) {
-		return exitOK
+		return cli.ExitOK
 	}
-	app.report(err)
-	return exitCode(err)
+	app.Report(err)
+	return cli.ExitCode(err)
 }
 
 // notifySignals returns a context that the first SIGINT or SIGTERM cancels, and a function that tells which signal

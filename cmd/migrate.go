@@ -9,19 +9,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 )
 
 type migrateUpOptions struct {
-	app *App
+	app *cli.App
 
 	limits migrateLimits
 	to     int64
 	dryRun bool
-	output outputFlag
+	output cli.OutputFlag
 }
 
-func newMigrateCmd(app *App) *cobra.Command {
+func newMigrateCmd(app *cli.App) *cobra.Command {
 	cmd := newMigrateUpCmd(app, nil)
 	cmd.Use = "migrate"
 	cmd.Short = "Create or update the outbox tables; without a command the same as migrate up"
@@ -35,7 +37,7 @@ func newMigrateCmd(app *App) *cobra.Command {
 	return cmd
 }
 
-func newMigrateUpCmd(app *App, runF func(context.Context, *migrateUpOptions) error) *cobra.Command {
+func newMigrateUpCmd(app *cli.App, runF func(context.Context, *migrateUpOptions) error) *cobra.Command {
 	opts := &migrateUpOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -57,13 +59,13 @@ writers behind it. A migration that was killed is finished by running it again.`
 	opts.limits.addFlags(cmd)
 	cmd.Flags().Int64Var(&opts.to, "to", 0, "last version to apply (0: all)")
 	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "print the SQL that would run, and change nothing")
-	addOutputFlag(cmd, &opts.output, objectFormats()...)
+	cli.AddOutputFlag(cmd, &opts.output, cli.ObjectFormats()...)
 	return cmd
 }
 
 func runMigrateUp(ctx context.Context, opts *migrateUpOptions) error {
 	if opts.to < 0 {
-		return usageErrorf("--to %d: a version is not negative", opts.to)
+		return fault.Usagef("--to %d: a version is not negative", opts.to)
 	}
 	pool, err := opts.app.Pool(ctx)
 	if err != nil {
@@ -86,7 +88,7 @@ func runMigrateUp(ctx context.Context, opts *migrateUpOptions) error {
 		fmt.Fprintf(opts.app.Err, "roles not created, this database user may not: %s; outboxctl migrate grants prints the statements\n",
 			strings.Join(res.MissingRoles, ", "))
 	}
-	return writeMigrateResult(opts.app, opts.output.format, res, false)
+	return writeMigrateResult(opts.app, opts.output.Format, res, false)
 }
 
 // migrateResult is what a run did, as JSON.
@@ -103,7 +105,7 @@ type migrateStep struct {
 	TookSeconds float64 `json:"tookSeconds"`
 }
 
-func writeMigrateResult(app *App, format string, res migrate.Result, down bool) error {
+func writeMigrateResult(app *cli.App, format string, res migrate.Result, down bool) error {
 	steps := make([]migrateStep, 0, len(res.Ran))
 	for _, r := range res.Ran {
 		steps = append(steps, migrateStep{r.Version, r.Name, r.Took.Seconds()})
@@ -114,7 +116,7 @@ func writeMigrateResult(app *App, format string, res migrate.Result, down bool) 
 		out.Applied, out.Reverted = []migrateStep{}, steps
 		word = "reverted"
 	}
-	return writeObject(app, format, out, func(w io.Writer) error {
+	return cli.WriteObject(app, format, out, func(w io.Writer) error {
 		var err error
 		if len(steps) == 0 {
 			_, err = fmt.Fprintf(w, "nothing to do: schema version %d\n", res.To)
@@ -126,7 +128,7 @@ func writeMigrateResult(app *App, format string, res migrate.Result, down bool) 
 }
 
 // writePlan prints SQL that could be run by hand, in order.
-func writePlan(app *App, plan []migrate.Planned) error {
+func writePlan(app *cli.App, plan []migrate.Planned) error {
 	if len(plan) == 0 {
 		fmt.Fprintln(app.Err, "nothing to do")
 		return nil
@@ -150,11 +152,11 @@ func migrateError(err error) error {
 	)
 	switch {
 	case errors.As(err, &none):
-		return withCode(exitNotFound, err)
+		return fault.As(fault.NotFound, err)
 	case errors.As(err, &partial) && len(partial.Applied) > 0:
-		return withCode(exitPartial, err)
+		return fault.As(fault.Partial, err)
 	case errors.As(err, &newer), errors.As(err, &busy), errors.As(err, &lost), migrate.IsLockTimeout(err):
-		return withCode(exitPrecondition, err)
+		return fault.As(fault.Precondition, err)
 	default:
 		return err
 	}

@@ -8,12 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 type migrateDownOptions struct {
-	app *App
+	app *cli.App
 
 	limits migrateLimits
 	to     int64
@@ -21,10 +23,10 @@ type migrateDownOptions struct {
 	all    bool
 	dryRun bool
 	yes    bool
-	output outputFlag
+	output cli.OutputFlag
 }
 
-func newMigrateDownCmd(app *App, runF func(context.Context, *migrateDownOptions) error) *cobra.Command {
+func newMigrateDownCmd(app *cli.App, runF func(context.Context, *migrateDownOptions) error) *cobra.Command {
 	opts := &migrateDownOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "down",
@@ -45,17 +47,17 @@ together with their rows: it says which, and asks. Off a terminal it needs --yes
 	cmd.Flags().Int64Var(&opts.to, "to", 0, "version that remains (0: none)")
 	cmd.Flags().BoolVar(&opts.all, "all", false, "revert every migration")
 	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "print the SQL that would run, and change nothing")
-	addYesFlag(cmd, &opts.yes)
-	addOutputFlag(cmd, &opts.output, objectFormats()...)
+	cli.AddYesFlag(cmd, &opts.yes)
+	cli.AddOutputFlag(cmd, &opts.output, cli.ObjectFormats()...)
 	return cmd
 }
 
 func runMigrateDown(ctx context.Context, opts *migrateDownOptions) error {
 	if opts.to < 0 {
-		return usageErrorf("--to %d: a version is not negative", opts.to)
+		return fault.Usagef("--to %d: a version is not negative", opts.to)
 	}
 	if opts.all && opts.toSet {
-		return usageErrorf("--to and --all exclude each other")
+		return fault.Usagef("--to and --all exclude each other")
 	}
 	o := opts.limits.options(opts.app)
 	o.To = opts.to
@@ -82,7 +84,7 @@ func runMigrateDown(ctx context.Context, opts *migrateDownOptions) error {
 	}
 	if len(plan) > 0 {
 		question := fmt.Sprintf("revert %d migrations", len(plan))
-		if err := opts.app.confirm(ctx, opts.yes, question); err != nil {
+		if err := opts.app.Confirm(ctx, opts.yes, question); err != nil {
 			return err
 		}
 	}
@@ -90,11 +92,11 @@ func runMigrateDown(ctx context.Context, opts *migrateDownOptions) error {
 	if err != nil {
 		return migrateError(err)
 	}
-	return writeMigrateResult(opts.app, opts.output.format, res, true)
+	return writeMigrateResult(opts.app, opts.output.Format, res, true)
 }
 
 // sayLosses tells on Err what will be gone: data by name, the rest by number.
-func sayLosses(app *App, plan []migrate.Planned, losses []migrate.Loss) {
+func sayLosses(app *cli.App, plan []migrate.Planned, losses []migrate.Loss) {
 	fmt.Fprintf(app.Err, "this reverts %s", plan[0].Name)
 	if len(plan) > 1 {
 		fmt.Fprintf(app.Err, " to %s", plan[len(plan)-1].Name)

@@ -7,17 +7,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/migrations"
 )
 
 type migrateGrantsOptions struct {
-	app *App
+	app *cli.App
 
 	names map[string]*string // by role of ours
 }
 
-func newMigrateGrantsCmd(app *App, runF func(context.Context, *migrateGrantsOptions) error) *cobra.Command {
+func newMigrateGrantsCmd(app *cli.App, runF func(context.Context, *migrateGrantsOptions) error) *cobra.Command {
 	opts := &migrateGrantsOptions{app: app, names: map[string]*string{}}
 	cmd := &cobra.Command{
 		Use:   "grants",
@@ -45,7 +47,7 @@ func runMigrateGrants(_ context.Context, opts *migrateGrantsOptions) error {
 	names := map[string]string{}
 	for role, name := range opts.names {
 		if *name == "" {
-			return usageErrorf("--%s: a role name is not empty", strings.TrimPrefix(role, "outbox_"))
+			return fault.Usagef("--%s: a role name is not empty", strings.TrimPrefix(role, "outbox_"))
 		}
 		names[role] = *name
 	}

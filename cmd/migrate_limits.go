@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 )
 
@@ -15,16 +16,16 @@ type migrateLimits struct {
 }
 
 func (l *migrateLimits) addFlags(cmd *cobra.Command) {
-	addLimit(cmd, &l.lockTimeout, "lock-timeout", migrate.DefaultLockTimeout, time.Millisecond,
+	cli.AddLimit(cmd, &l.lockTimeout, "lock-timeout", migrate.DefaultLockTimeout, time.Millisecond,
 		"give a table up after waiting this long for its lock, and try again later")
-	addLimit(cmd, &l.retryFor, "retry-for", migrate.DefaultRetryFor, 0,
+	cli.AddLimit(cmd, &l.retryFor, "retry-for", migrate.DefaultRetryFor, 0,
 		"how long to try one migration again while others hold its locks")
-	addLimit(cmd, &l.wait, "wait", migrate.DefaultWait, 0,
+	cli.AddLimit(cmd, &l.wait, "wait", migrate.DefaultWait, 0,
 		"how long to wait for another migration to finish")
 }
 
 // options turns the flags into the runner's options: there zero means the default, here it means not at all.
-func (l *migrateLimits) options(app *App) migrate.Options {
+func (l *migrateLimits) options(app *cli.App) migrate.Options {
 	never := func(d time.Duration) time.Duration {
 		if d == 0 {
 			return -1

@@ -9,13 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 )
 
 type migrateStatusOptions struct {
-	app *App
+	app *cli.App
 
-	output outputFlag
+	output cli.OutputFlag
 }
 
 // migrationEntry is one migration as migrate status shows it.
@@ -26,7 +27,7 @@ type migrationEntry struct {
 	AppliedAt *time.Time `json:"appliedAt"`
 }
 
-func newMigrateStatusCmd(app *App, runF func(context.Context, *migrateStatusOptions) error) *cobra.Command {
+func newMigrateStatusCmd(app *cli.App, runF func(context.Context, *migrateStatusOptions) error) *cobra.Command {
 	opts := &migrateStatusOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -42,7 +43,7 @@ another version of outboxctl). It only reads, and needs no lock.`,
 			return runMigrateStatus(cmd.Context(), opts)
 		},
 	}
-	addOutputFlag(cmd, &opts.output, listFormats()...)
+	cli.AddOutputFlag(cmd, &opts.output, cli.ListFormats()...)
 	return cmd
 }
 
@@ -67,30 +68,30 @@ func runMigrateStatus(ctx context.Context, opts *migrateStatusOptions) error {
 		}
 		entries = append(entries, e)
 	}
-	return writeList(opts.app, opts.output.format, migrationView(), entries)
+	return cli.WriteList(opts.app, opts.output.Format, migrationView(), entries)
 }
 
-func migrationView() view[migrationEntry] {
-	return view[migrationEntry]{
-		id: func(e migrationEntry) string { return strconv.FormatInt(e.Version, 10) },
-		columns: []column[migrationEntry]{
-			{head: "version", cell: func(e migrationEntry, _ *cellStyle) string { return strconv.FormatInt(e.Version, 10) }},
-			{head: "name", cell: func(e migrationEntry, _ *cellStyle) string { return e.Name }},
+func migrationView() cli.View[migrationEntry] {
+	return cli.View[migrationEntry]{
+		ID: func(e migrationEntry) string { return strconv.FormatInt(e.Version, 10) },
+		Columns: []cli.Column[migrationEntry]{
+			{Head: "version", Cell: func(e migrationEntry, _ *cli.CellStyle) string { return strconv.FormatInt(e.Version, 10) }},
+			{Head: "name", Cell: func(e migrationEntry, _ *cli.CellStyle) string { return e.Name }},
 			{
-				head: "state", cell: func(e migrationEntry, _ *cellStyle) string { return e.State },
-				style: func(e migrationEntry) style {
-					return map[string]style{"applied": styleGood, "pending": styleWarn, "unknown": styleError}[e.State]
+				Head: "state", Cell: func(e migrationEntry, _ *cli.CellStyle) string { return e.State },
+				Style: func(e migrationEntry) cli.Style {
+					return map[string]cli.Style{"applied": cli.StyleGood, "pending": cli.StyleWarn, "unknown": cli.StyleError}[e.State]
 				},
 			},
-			{head: "applied at", cell: func(e migrationEntry, s *cellStyle) string { return s.timePtr(e.AppliedAt) }},
+			{Head: "applied at", Cell: func(e migrationEntry, s *cli.CellStyle) string { return s.TimePtr(e.AppliedAt) }},
 		},
 	}
 }
 
 type migrateVersionOptions struct {
-	app *App
+	app *cli.App
 
-	output outputFlag
+	output cli.OutputFlag
 }
 
 // schemaVersion compares database and binary.
@@ -100,7 +101,7 @@ type schemaVersion struct {
 	Pending  int   `json:"pending"`
 }
 
-func newMigrateVersionCmd(app *App, runF func(context.Context, *migrateVersionOptions) error) *cobra.Command {
+func newMigrateVersionCmd(app *cli.App, runF func(context.Context, *migrateVersionOptions) error) *cobra.Command {
 	opts := &migrateVersionOptions{app: app}
 	cmd := &cobra.Command{
 		Use:     "version",
@@ -114,7 +115,7 @@ func newMigrateVersionCmd(app *App, runF func(context.Context, *migrateVersionOp
 			return runMigrateVersion(cmd.Context(), opts)
 		},
 	}
-	addOutputFlag(cmd, &opts.output, objectFormats()...)
+	cli.AddOutputFlag(cmd, &opts.output, cli.ObjectFormats()...)
 	return cmd
 }
 
@@ -128,7 +129,7 @@ func runMigrateVersion(ctx context.Context, opts *migrateVersionOptions) error {
 		return err
 	}
 	out := schemaVersion{Database: v.Database, Binary: v.Binary, Pending: v.Pending}
-	return writeObject(opts.app, opts.output.format, out, func(w io.Writer) error {
+	return cli.WriteObject(opts.app, opts.output.Format, out, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "schema version %d, this binary has %d, pending %d\n", v.Database, v.Binary, v.Pending)
 		return err
 	})

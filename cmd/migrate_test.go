@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
@@ -27,41 +28,41 @@ func TestMigrateExitCodes(t *testing.T) {
 		out  string
 		talk string
 	}{
-		{"status of nothing", []string{"migrate", "status"}, exitOK, "\tpending\t", ""},
-		{"dry run", []string{"migrate", "--dry-run"}, exitOK, "CREATE TABLE outbox_events", ""},
-		{"nothing was done so far", []string{"migrate", "version", "-o", "json"}, exitOK, `"database": 0`, ""},
-		{"no such version", []string{"migrate", "up", "--to", "99999"}, exitNotFound, "", "hint: outboxctl migrate status"},
-		{"negative version", []string{"migrate", "down", "--to", "-1"}, exitUsage, "", "not negative"},
-		{"two targets", []string{"migrate", "down", "--to", "1", "--all"}, exitUsage, "", "exclude each other"},
-		{"not a duration", []string{"migrate", "--lock-timeout", "soon"}, exitUsage, "", "not a duration"},
-		{"no lock timeout", []string{"migrate", "--lock-timeout", "0s"}, exitUsage, "", "less than 1ms"},
-		{"not a command", []string{"migrate", "sideways"}, exitUsage, "", "unknown command"},
-		{"first step", []string{"migrate", "up", "--to", "1"}, exitOK, "schema version 1 (was 0): 1 applied", "applied 00001_create_outbox_events.sql"},
-		{"bare migrate is up", []string{"migrate"}, exitOK, "(was 1)", ""},
-		{"again", []string{"migrate"}, exitOK, "nothing to do", ""},
-		{"applied", []string{"migrate", "status"}, exitOK, "\tapplied\t", ""},
-		{"down needs consent", []string{"migrate", "down", "--all"}, exitRefused, "", "table outbox_events with 0 rows"},
-		{"down, dry", []string{"migrate", "down", "--dry-run", "--all"}, exitOK, "DROP TABLE IF EXISTS outbox_events", ""},
-		{"down one", []string{"migrate", "down", "--yes", "-o", "json"}, exitOK, `"reverted": [`, ""},
-		{"up again", []string{"migrate", "up", "-o", "json"}, exitOK, `"applied": [`, ""},
-		{"down all", []string{"migrate", "down", "--to", "0", "-y"}, exitOK, "schema version 0", ""},
-		{"nothing left", []string{"migrate", "down", "--all"}, exitOK, "nothing to do", ""},
+		{"status of nothing", []string{"migrate", "status"}, cli.ExitOK, "\tpending\t", ""},
+		{"dry run", []string{"migrate", "--dry-run"}, cli.ExitOK, "CREATE TABLE outbox_events", ""},
+		{"nothing was done so far", []string{"migrate", "version", "-o", "json"}, cli.ExitOK, `"database": 0`, ""},
+		{"no such version", []string{"migrate", "up", "--to", "99999"}, cli.ExitNotFound, "", "hint: outboxctl migrate status"},
+		{"negative version", []string{"migrate", "down", "--to", "-1"}, cli.ExitUsage, "", "not negative"},
+		{"two targets", []string{"migrate", "down", "--to", "1", "--all"}, cli.ExitUsage, "", "exclude each other"},
+		{"not a duration", []string{"migrate", "--lock-timeout", "soon"}, cli.ExitUsage, "", "not a duration"},
+		{"no lock timeout", []string{"migrate", "--lock-timeout", "0s"}, cli.ExitUsage, "", "less than 1ms"},
+		{"not a command", []string{"migrate", "sideways"}, cli.ExitUsage, "", "unknown command"},
+		{"first step", []string{"migrate", "up", "--to", "1"}, cli.ExitOK, "schema version 1 (was 0): 1 applied", "applied 00001_create_outbox_events.sql"},
+		{"bare migrate is up", []string{"migrate"}, cli.ExitOK, "(was 1)", ""},
+		{"again", []string{"migrate"}, cli.ExitOK, "nothing to do", ""},
+		{"applied", []string{"migrate", "status"}, cli.ExitOK, "\tapplied\t", ""},
+		{"down needs consent", []string{"migrate", "down", "--all"}, cli.ExitRefused, "", "table outbox_events with 0 rows"},
+		{"down, dry", []string{"migrate", "down", "--dry-run", "--all"}, cli.ExitOK, "DROP TABLE IF EXISTS outbox_events", ""},
+		{"down one", []string{"migrate", "down", "--yes", "-o", "json"}, cli.ExitOK, `"reverted": [`, ""},
+		{"up again", []string{"migrate", "up", "-o", "json"}, cli.ExitOK, `"applied": [`, ""},
+		{"down all", []string{"migrate", "down", "--to", "0", "-y"}, cli.ExitOK, "schema version 0", ""},
+		{"nothing left", []string{"migrate", "down", "--all"}, cli.ExitOK, "nothing to do", ""},
 	} {
 		code, out, talk := runCLI(t, env, tc.args...)
 		require.Equal(t, tc.want, code, "%s: %s", tc.name, talk)
 		require.Contains(t, out, tc.out, tc.name)
 		require.Contains(t, talk, tc.talk, tc.name)
-		if code != exitOK {
+		if code != cli.ExitOK {
 			require.Empty(t, out, tc.name)
 		}
 	}
 
 	code, _, _ := runCLI(t, env, "migrate")
-	require.Equal(t, exitOK, code)
+	require.Equal(t, cli.ExitOK, code)
 	_, err = db.Pool.Exec(t.Context(), "INSERT INTO outbox_schema_version (version_id, is_applied) VALUES ($1, true)", newest+1)
 	require.NoError(t, err)
 	code, _, talk := runCLI(t, env, "migrate")
-	require.Equal(t, exitPrecondition, code, "the database is newer than the binary")
+	require.Equal(t, cli.ExitPrecondition, code, "the database is newer than the binary")
 	require.Contains(t, talk, "hint: use the outboxctl version")
 	_, out, _ := runCLI(t, env, "migrate", "status")
 	require.Contains(t, out, "\tunknown\t")
@@ -75,20 +76,20 @@ func TestMigrateFailures(t *testing.T) {
 	_, err := db.Pool.Exec(t.Context(), "CREATE TABLE outbox_events (id int)")
 	require.NoError(t, err)
 	code, _, talk := runCLI(t, env, "migrate")
-	require.Equal(t, exitFailed, code)
+	require.Equal(t, cli.ExitFailed, code)
 	require.Contains(t, talk, "error: migration 00001_create_outbox_events.sql: ")
 	require.Contains(t, talk, "has another shape")
 	require.Contains(t, talk, "hint: ")
 	_, err = db.Pool.Exec(t.Context(), "DROP TABLE outbox_events; CREATE TABLE outbox_dlq ()")
 	require.NoError(t, err)
 	code, _, talk = runCLI(t, env, "migrate")
-	require.Equal(t, exitPartial, code)
+	require.Equal(t, cli.ExitPartial, code)
 	require.Contains(t, talk, "applied 00004_narrow_event_indexes.sql")
 	require.Contains(t, talk, "error: migration 00005_create_outbox_dlq.sql: ")
 	_, err = db.Pool.Exec(t.Context(), "DROP TABLE outbox_dlq")
 	require.NoError(t, err)
 	code, _, talk = runCLI(t, env, "migrate")
-	require.Equal(t, exitOK, code, talk)
+	require.Equal(t, cli.ExitOK, code, talk)
 }
 
 func TestMigrateWhileTheTableIsHeld(t *testing.T) {
@@ -96,14 +97,14 @@ func TestMigrateWhileTheTableIsHeld(t *testing.T) {
 	db := outboxtest.EmptyDB(t)
 	env := []string{"DATABASE_URL=" + db.URL}
 	code, _, talk := runCLI(t, env, "migrate", "--to", "1")
-	require.Equal(t, exitOK, code, talk)
+	require.Equal(t, cli.ExitOK, code, talk)
 	tx, err := db.Pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(t.Context()) }()
 	_, err = tx.Exec(t.Context(), "SELECT FROM outbox_events")
 	require.NoError(t, err)
 	code, _, talk = runCLI(t, env, "migrate", "--lock-timeout", "10ms", "--retry-for", "0s")
-	require.Equal(t, exitPrecondition, code)
+	require.Equal(t, cli.ExitPrecondition, code)
 	require.Contains(t, talk, "hint: long transactions hold the table")
 }
 
@@ -112,7 +113,7 @@ func TestMigrateDownAsksAtATerminal(t *testing.T) {
 	db := outboxtest.DB(t)
 	run := func(answer string) (int, string) {
 		var out, talk bytes.Buffer
-		code := Run(t.Context(), []string{"migrate", "down"}, Streams{
+		code := Run(t.Context(), []string{"migrate", "down"}, cli.Streams{
 			In: strings.NewReader(answer), Out: &out, Err: &talk, InTTY: true, ErrTTY: true,
 		}, []string{"DATABASE_URL=" + db.URL, "NO_COLOR=1"})
 		return code, talk.String()
@@ -120,13 +121,13 @@ func TestMigrateDownAsksAtATerminal(t *testing.T) {
 	before, err := migrate.Version(t.Context(), db.Pool, migrate.Options{})
 	require.NoError(t, err)
 	code, talk := run("n\n")
-	require.Equal(t, exitRefused, code)
+	require.Equal(t, cli.ExitRefused, code)
 	require.Contains(t, talk, "[y/N]")
 	now, err := migrate.Version(t.Context(), db.Pool, migrate.Options{})
 	require.NoError(t, err)
 	require.Equal(t, before, now)
 	code, _ = run("y\n")
-	require.Equal(t, exitOK, code)
+	require.Equal(t, cli.ExitOK, code)
 	now, err = migrate.Version(t.Context(), db.Pool, migrate.Options{})
 	require.NoError(t, err)
 	require.Equal(t, 1, now.Pending)
@@ -136,7 +137,7 @@ func TestMigrateStatusJSON(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
 	code, out, talk := runCLI(t, []string{"DATABASE_URL=" + db.URL}, "migrate", "status", "-o", "json")
-	require.Equal(t, exitOK, code, talk)
+	require.Equal(t, cli.ExitOK, code, talk)
 	var entries []migrationEntry
 	require.NoError(t, json.Unmarshal([]byte(out), &entries))
 	require.Equal(t, int64(1), entries[0].Version)
@@ -148,11 +149,11 @@ func TestMigrateStatusJSON(t *testing.T) {
 func TestMigrateGrantsNeedsNoDatabase(t *testing.T) {
 	t.Parallel()
 	code, out, talk := runCLI(t, nil, "migrate", "grants", "--viewer", "Gra\"fana", "--emitter", "shop_api")
-	require.Equal(t, exitOK, code, talk)
+	require.Equal(t, cli.ExitOK, code, talk)
 	require.Contains(t, out, "GRANT EXECUTE ON FUNCTION outbox_emit_many(jsonb) TO shop_api;\n")
 	require.Contains(t, out, "GRANT SELECT ON outbox_event_status TO \"Gra\"\"fana\";\n")
 	require.Contains(t, out, "GRANT SELECT ON outbox_events TO outbox_dispatcher;\n")
 	require.NotContains(t, out, "outbox_viewer;")
 	code, _, _ = runCLI(t, nil, "migrate", "grants", "--viewer", "")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 }

@@ -8,11 +8,13 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
 type publishOptions struct {
-	app *App
+	app *cli.App
 
 	once       bool
 	namespace  string
@@ -20,7 +22,7 @@ type publishOptions struct {
 	eventTypes []string
 }
 
-func newPublishCmd(app *App, runF func(context.Context, *publishOptions) error) *cobra.Command {
+func newPublishCmd(app *cli.App, runF func(context.Context, *publishOptions) error) *cobra.Command {
 	opts := &publishOptions{app: app}
 	if runF == nil {
 		runF = runPublish
@@ -48,27 +50,27 @@ at the moment, are not waited for; in the latter case the exit code is 5.`,
 	cmd.Flags().StringVar(&opts.namespace, "namespace", "", "publish only this namespace")
 	cmd.Flags().StringVar(&opts.tenant, "tenant", "", "publish only this tenant (a UUID)")
 	cmd.Flags().StringSliceVar(&opts.eventTypes, "event-type", nil, "publish only these event types (repeatable)")
-	addConfigFlags(cmd, groupPublish)
-	must(cmd.RegisterFlagCompletionFunc("event-type", cobra.FixedCompletions(app.Registry.EventTypes(), cobra.ShellCompDirectiveNoFileComp)))
+	cli.AddConfigFlags(cmd, cli.GroupPublish)
+	cli.Must(cmd.RegisterFlagCompletionFunc("event-type", cobra.FixedCompletions(app.Registry.EventTypes(), cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }
 
 // scope checks the flags that narrow a publisher.
 func (opts *publishOptions) scope() (dispatch.Scope, error) {
-	if err := opts.app.refuseEmpty("namespace", "tenant", "event-type"); err != nil {
+	if err := opts.app.RefuseEmpty("namespace", "tenant", "event-type"); err != nil {
 		return dispatch.Scope{}, err
 	}
 	if opts.tenant != "" {
 		id, err := uuid.Parse(opts.tenant)
 		if err != nil {
-			return dispatch.Scope{}, usageErrorf("--tenant: %q is not a UUID", opts.tenant)
+			return dispatch.Scope{}, fault.Usagef("--tenant: %q is not a UUID", opts.tenant)
 		}
 		opts.tenant = id.String()
 	}
 	known := opts.app.Registry.EventTypes()
 	for _, t := range opts.eventTypes {
 		if !slices.Contains(known, t) {
-			return dispatch.Scope{}, withHint(usageErrorf("--event-type: %q is not in the registry", t), "known types: %s", strings.Join(known, ", "))
+			return dispatch.Scope{}, fault.Hint(fault.Usagef("--event-type: %q is not in the registry", t), "known types: %s", strings.Join(known, ", "))
 		}
 	}
 	return dispatch.Scope{Namespace: opts.namespace, TenantID: opts.tenant, EventTypes: opts.eventTypes}, nil

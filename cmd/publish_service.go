@@ -10,20 +10,21 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/httpd"
 	"github.com/outboxctl/outboxctl/internal/telemetry"
 )
 
 // publishService is a dispatcher with everything around it: pools, broker, heartbeat, wake-up, metrics, HTTP.
 type publishService struct {
-	cfg        *Config
+	cfg        *cli.Config
 	once       bool
 	log        zerolog.Logger
 	identity   dispatch.Identity
@@ -36,7 +37,7 @@ type publishService struct {
 }
 
 // newPublishService opens what a publisher needs. The pools belong to the app and are closed with it.
-func newPublishService(ctx context.Context, app *App, cfg *Config, scope dispatch.Scope, once bool) (*publishService, error) {
+func newPublishService(ctx context.Context, app *cli.App, cfg *cli.Config, scope dispatch.Scope, once bool) (*publishService, error) {
 	types := scope.EventTypes
 	if len(types) == 0 {
 		types = app.Registry.EventTypes()
@@ -48,11 +49,11 @@ func newPublishService(ctx context.Context, app *App, cfg *Config, scope dispatc
 		Workers: cfg.Publish.Workers, ShutdownTimeout: cfg.Publish.ShutdownTimeout, Once: once, EventTypes: types,
 	}
 	if err := tuning.Validate(); err != nil {
-		return nil, &configError{strings.Split(err.Error(), "\n")}
+		return nil, cli.ConfigProblems(strings.Split(err.Error(), "\n")...)
 	}
 	s := &publishService{cfg: cfg, once: once, registry: prometheus.NewRegistry()}
 	host, _ := os.Hostname() // a host without a name is still a host
-	s.identity = dispatch.Identity{ID: uuid.NewString(), Host: host, PID: os.Getpid(), Version: buildVersion().Version}
+	s.identity = dispatch.Identity{ID: uuid.NewString(), Host: host, PID: os.Getpid(), Version: app.Build.Version}
 	s.log = app.Log().With().Str("publisher", s.identity.ID).Logger()
 	if err := s.open(ctx, app); err != nil {
 		return nil, err
@@ -74,7 +75,7 @@ func newPublishService(ctx context.Context, app *App, cfg *Config, scope dispatc
 }
 
 // topicsOf lists the topics that event types go to.
-func topicsOf(app *App, types []string) []string {
+func topicsOf(app *cli.App, types []string) []string {
 	var topics []string
 	seen := map[string]bool{}
 	for _, t := range types {
@@ -88,7 +89,7 @@ func topicsOf(app *App, types []string) []string {
 
 // open opens two pools: settling must never wait for a connection that claims hold. Both want a server that can be
 // written to, so that after a failover they find the primary.
-func (s *publishService) open(ctx context.Context, app *App) error {
+func (s *publishService) open(ctx context.Context, app *cli.App) error {
 	for _, p := range []struct {
 		into     **pgxpool.Pool
 		name     string
@@ -97,21 +98,21 @@ func (s *publishService) open(ctx context.Context, app *App) error {
 		{&s.claims, "outboxctl publish", int32(s.cfg.Publish.Workers) + 2},
 		{&s.settles, "outboxctl publish settle", dispatch.DefaultSettlers + 1},
 	} {
-		pool, err := openPool(ctx, s.cfg, poolParams{name: p.name, maxConns: p.maxConns, writable: true})
+		pool, err := cli.OpenPool(ctx, s.cfg, cli.PoolParams{Name: p.name, MaxConns: p.maxConns, Writable: true})
 		if err != nil {
 			return err
 		}
 		*p.into = pool
-		app.onClose(func() error { pool.Close(); return nil })
+		app.OnClose(func() error { pool.Close(); return nil })
 	}
 	// A database without our tables is an error now, not a line in the log every second.
 	_, err := s.claims.Exec(ctx, `SELECT FROM outbox_events, outbox_dlq, outbox_publishers LIMIT 0`)
-	return schemaError(err)
+	return cli.SchemaError(err)
 }
 
 // dial opens the connection that listens.
 func (s *publishService) dial(ctx context.Context) (*pgx.Conn, error) {
-	pc, err := poolConfig(s.cfg, poolParams{name: "outboxctl publish listen", writable: true})
+	pc, err := cli.PoolConfig(s.cfg, cli.PoolParams{Name: "outboxctl publish listen", Writable: true})
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +161,7 @@ func unfinished(state dispatch.PublisherState) error {
 	if len(stuck) == 0 {
 		return nil
 	}
-	return withHint(partialErrorf("%d events published, but %s", state.Published, strings.Join(stuck, "; ")),
+	return fault.Hint(fault.Partialf("%d events published, but %s", state.Published, strings.Join(stuck, "; ")),
 		"outboxctl topic list shows what the broker has; its events keep waiting")
 }
 
@@ -168,13 +169,13 @@ func unfinished(state dispatch.PublisherState) error {
 // port: with --once the address must have been chosen.
 func (s *publishService) serveHTTP(ctx context.Context, services *errgroup.Group) error {
 	addr := s.cfg.Publish.HTTPAddr
-	if addr == "" || (s.once && s.cfg.origin("publish.http_addr") == originDefault) {
+	if addr == "" || (s.once && s.cfg.Origin("publish.http_addr") == cli.OriginDefault) {
 		return nil
 	}
 	backlog := telemetry.NewBacklog(s.registry, s.sample, s.dispatcher.InFlight, s.observers.Trouble)
 	server, err := httpd.Listen(ctx, httpd.Params{Addr: addr, Health: s.health(), Ready: s.ready(), Metrics: s.registry})
 	if err != nil {
-		return withHint(withCode(exitPrecondition, err), "--http-addr 127.0.0.1:0 picks a free port, an empty one serves nothing")
+		return fault.Hint(fault.As(fault.Precondition, err), "--http-addr 127.0.0.1:0 picks a free port, an empty one serves nothing")
 	}
 	s.log.Info().Str("addr", server.Addr()).Msg("serving /healthz, /readyz and /metrics")
 	services.Go(func() error { return server.Run(ctx) })
@@ -219,11 +220,4 @@ SELECT count(*),
 func (s *publishService) sample(ctx context.Context) (out telemetry.Sample, err error) {
 	err = s.claims.QueryRow(ctx, backlogSQL, s.cfg.Publish.MaxAttempts).Scan(&out.Backlog, &out.OldestAgeSeconds, &out.AtMaxAttempts)
 	return out, err
-}
-
-// onlyWritable makes a new connection prove that its server accepts writes.
-func onlyWritable(pc *pgxpool.Config) {
-	if pc.ConnConfig.ValidateConnect == nil {
-		pc.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
-	}
 }

@@ -13,12 +13,15 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
 )
 
 // WriteReference writes everything that is generated from the command tree below dir: shell completions, man pages
 // and the configuration reference. The same code writes the same bytes, so a comparison shows what is stale.
 func WriteReference(dir string) error {
-	app := newApp(Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, nil)
+	app := cli.NewApp(cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, nil)
+	app.Build = buildVersion()
 	root := newRootCmd(app)
 	root.DisableAutoGenTag = true
 	// Cobra adds these two only when it runs; they have man pages as well.
@@ -102,13 +105,13 @@ Every key with its default; a key without one is a comment.
 func writeConfigReference(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(configReferenceHead)
-	for _, k := range configKeys() {
+	for _, k := range cli.ConfigKeys() {
 		var env []string
-		for _, name := range k.envNames() {
+		for _, name := range k.EnvNames() {
 			env = append(env, "`"+name+"`")
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n",
-			k.name, code(k.flag, "--"), strings.Join(env, "<br>"), code(k.def, ""), strings.ReplaceAll(k.help, "|", `\|`))
+			k.Name, code(k.Flag, "--"), strings.Join(env, "<br>"), code(k.Def, ""), strings.ReplaceAll(k.Help, "|", `\|`))
 	}
 	b.WriteString(configReferenceTail)
 	writeConfigExample(&b)
@@ -129,8 +132,8 @@ func code(text, prefix string) string {
 // alone it would read as a key with no value, which is refused.
 func writeConfigExample(b *strings.Builder) {
 	var open []string
-	for _, k := range configKeys() {
-		path := strings.Split(k.name, ".")
+	for _, k := range cli.ConfigKeys() {
+		path := strings.Split(k.Name, ".")
 		parents, leaf := path[:len(path)-1], path[len(path)-1]
 		common := 0
 		for common < len(open) && common < len(parents) && open[common] == parents[common] {
@@ -145,16 +148,16 @@ func writeConfigExample(b *strings.Builder) {
 		}
 		open = parents
 		indent := strings.Repeat("  ", len(parents))
-		if k.def == "" {
-			fmt.Fprintf(b, "# %s%s: %s\n", indent, leaf, k.kind)
+		if k.Def == "" {
+			fmt.Fprintf(b, "# %s%s: %s\n", indent, leaf, k.Kind)
 			continue
 		}
-		fmt.Fprintf(b, "%s%s: %s\n", indent, leaf, k.def)
+		fmt.Fprintf(b, "%s%s: %s\n", indent, leaf, k.Def)
 	}
 }
 
 func hasDefaultBelow(prefix string) bool {
-	return slices.ContainsFunc(configKeys(), func(k configKey) bool {
-		return k.def != "" && strings.HasPrefix(k.name, prefix)
+	return slices.ContainsFunc(cli.ConfigKeys(), func(k cli.ConfigKey) bool {
+		return k.Def != "" && strings.HasPrefix(k.Name, prefix)
 	})
 }

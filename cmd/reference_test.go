@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
 )
 
 func readTree(t *testing.T, dir string) map[string]string {
@@ -59,7 +61,7 @@ func TestWriteReferenceHasAPageForEveryCommand(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(newRootCmd(newApp(Streams{}, nil)))
+	walk(newRootCmd(cli.NewApp(cli.Streams{}, nil)))
 	require.Greater(t, pages, 3)
 }
 
@@ -68,8 +70,8 @@ func TestConfigReferenceExampleIsAccepted(t *testing.T) {
 	t.Parallel()
 	var page strings.Builder
 	require.NoError(t, writeConfigReference(&page))
-	for _, k := range configKeys() {
-		require.Contains(t, page.String(), "| `"+k.name+"` |")
+	for _, k := range cli.ConfigKeys() {
+		require.Contains(t, page.String(), "| `"+k.Name+"` |")
 	}
 	_, example, found := strings.Cut(page.String(), "```yaml\n")
 	require.True(t, found)
@@ -78,12 +80,12 @@ func TestConfigReferenceExampleIsAccepted(t *testing.T) {
 
 	path := filepath.Join(t.TempDir(), "outboxctl.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(example), 0o600))
-	cfg, problems := loadConfig(configSource{flag: func(name string) (string, bool) { return path, name == flagConfig }})
+	cfg, problems := cli.LoadConfig(cli.ConfigSource{Flag: func(name string) (string, bool) { return path, name == cli.FlagConfig }})
 	require.Empty(t, problems)
-	for _, v := range cfg.values {
-		require.Equal(t, v.key.def, v.raw, v.key.name)
-		if v.key.def != "" {
-			require.Equal(t, "file "+path, v.origin, v.key.name)
+	for _, v := range cfg.Values {
+		require.Equal(t, v.Key.Def, v.Raw, v.Key.Name)
+		if v.Key.Def != "" {
+			require.Equal(t, "file "+path, v.Origin, v.Key.Name)
 		}
 	}
 }

@@ -6,10 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
-func newRegistryCmd(app *App) *cobra.Command {
+func newRegistryCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "registry",
 		Short: "Show the catalogue of event types",
@@ -19,9 +20,9 @@ func newRegistryCmd(app *App) *cobra.Command {
 }
 
 type registryListOptions struct {
-	app *App
+	app *cli.App
 
-	output outputFlag
+	output cli.OutputFlag
 }
 
 // registryEntry is one event type as registry list shows it.
@@ -39,7 +40,7 @@ type registryField struct {
 	Required bool   `json:"required"`
 }
 
-func newRegistryListCmd(app *App, runF func(context.Context, *registryListOptions) error) *cobra.Command {
+func newRegistryListCmd(app *cli.App, runF func(context.Context, *registryListOptions) error) *cobra.Command {
 	opts := &registryListOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -55,7 +56,7 @@ func newRegistryListCmd(app *App, runF func(context.Context, *registryListOption
 			return runRegistryList(opts)
 		},
 	}
-	addOutputFlag(cmd, &opts.output, listFormats()...)
+	cli.AddOutputFlag(cmd, &opts.output, cli.ListFormats()...)
 	return cmd
 }
 
@@ -68,18 +69,18 @@ func runRegistryList(opts *registryListOptions) error {
 			rows[i].Fields[j] = registryField(f)
 		}
 	}
-	return writeList(opts.app, opts.output.format, registryView(), rows)
+	return cli.WriteList(opts.app, opts.output.Format, registryView(), rows)
 }
 
-func registryView() view[registryEntry] {
-	return view[registryEntry]{
-		id: func(e registryEntry) string { return e.Type },
-		columns: []column[registryEntry]{
-			{head: "type", cell: func(e registryEntry, _ *cellStyle) string { return e.Type }},
-			{head: "aggregate", cell: func(e registryEntry, _ *cellStyle) string { return e.AggregateType }},
-			{head: "topic", cell: func(e registryEntry, _ *cellStyle) string { return e.Topic }},
-			{head: "description", cell: func(e registryEntry, _ *cellStyle) string { return e.Description }},
-			{head: "payload", wide: true, cell: func(e registryEntry, _ *cellStyle) string { return payloadCell(e.Fields) }},
+func registryView() cli.View[registryEntry] {
+	return cli.View[registryEntry]{
+		ID: func(e registryEntry) string { return e.Type },
+		Columns: []cli.Column[registryEntry]{
+			{Head: "type", Cell: func(e registryEntry, _ *cli.CellStyle) string { return e.Type }},
+			{Head: "aggregate", Cell: func(e registryEntry, _ *cli.CellStyle) string { return e.AggregateType }},
+			{Head: "topic", Cell: func(e registryEntry, _ *cli.CellStyle) string { return e.Topic }},
+			{Head: "description", Cell: func(e registryEntry, _ *cli.CellStyle) string { return e.Description }},
+			{Head: "payload", Wide: true, Cell: func(e registryEntry, _ *cli.CellStyle) string { return payloadCell(e.Fields) }},
 		},
 	}
 }

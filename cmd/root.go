@@ -5,6 +5,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
 // The groups in which help lists the commands.
@@ -15,7 +18,7 @@ const (
 )
 
 // newRootCmd builds the whole command tree.
-func newRootCmd(app *App) *cobra.Command {
+func newRootCmd(app *cli.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "outboxctl",
 		Short: "Move committed events from a PostgreSQL outbox to Pub/Sub, and mend what is stuck",
@@ -27,11 +30,11 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 		SilenceErrors: true,
 		Version:       buildVersion().String(),
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
-			app.bindFlags(cmd)
+			app.BindFlags(cmd)
 		},
 	}
 	root.SetVersionTemplate("outboxctl {{.Version}}\n")
-	addConfigFlags(root, groupGlobal)
+	cli.AddConfigFlags(root, cli.GroupGlobal)
 	root.AddGroup(
 		&cobra.Group{ID: groupRun, Title: "Run:"},
 		&cobra.Group{ID: groupOperate, Title: "Operate:"},
@@ -80,13 +83,13 @@ func addTo(root *cobra.Command, group string, commands ...*cobra.Command) {
 // prepare gives every command of the tree the same manners: a group without a subcommand is a usage error (cobra
 // would print help and succeed), and so are wrong flags and wrong arguments.
 func prepare(cmd *cobra.Command) {
-	usage := func(_ *cobra.Command, err error) error { return withCode(exitUsage, err) }
+	usage := func(_ *cobra.Command, err error) error { return fault.As(fault.Usage, err) }
 	if cmd.Name() == "check" {
 		// To a monitoring system, 2 would be an alarm.
 		usage = func(c *cobra.Command, err error) error { return checkFailed(c.OutOrStdout(), err) }
 	}
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return withHint(usage(c, err), "%s --help lists the flags", c.CommandPath())
+		return fault.Hint(usage(c, err), "%s --help lists the flags", c.CommandPath())
 	})
 	if args := cmd.Args; args != nil {
 		cmd.Args = func(c *cobra.Command, given []string) error {
@@ -94,7 +97,7 @@ func prepare(cmd *cobra.Command) {
 				if !c.HasSubCommands() && strings.HasPrefix(err.Error(), "unknown command") {
 					err = fmt.Errorf("unexpected argument %q", given[0]) // cobra takes it for a misspelt command
 				}
-				return withHint(usage(c, err), "usage: %s", c.UseLine())
+				return fault.Hint(usage(c, err), "usage: %s", c.UseLine())
 			}
 			return nil
 		}
@@ -102,7 +105,7 @@ func prepare(cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(c *cobra.Command, given []string) error {
 			if err := run(c, given); err != nil {
-				return &commandError{err}
+				return cli.Ran(err)
 			}
 			return nil
 		}
@@ -126,24 +129,11 @@ func missingSubcommand(cmd *cobra.Command, args []string) error {
 	}
 	hint := fmt.Sprintf("%s --help lists the commands: %s", cmd.CommandPath(), strings.Join(names, ", "))
 	if len(args) == 0 {
-		return withHint(usageErrorf("%s needs a command", cmd.CommandPath()), "%s", hint)
+		return fault.Hint(fault.Usagef("%s needs a command", cmd.CommandPath()), "%s", hint)
 	}
-	err := usageErrorf("%s has no command %q", cmd.CommandPath(), args[0])
+	err := fault.Usagef("%s has no command %q", cmd.CommandPath(), args[0])
 	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
-		return withHint(err, "did you mean %s?", strings.Join(similar, " or "))
+		return fault.Hint(err, "did you mean %s?", strings.Join(similar, " or "))
 	}
-	return withHint(err, "%s", hint)
-}
-
-// commandError marks what a command itself returned. Whatever cobra returns without it (flags that exclude each other,
-// say) happened before the command ran and is a usage error.
-type commandError struct{ error }
-
-func (e *commandError) Unwrap() error { return e.error }
-
-// must is for errors that only a mistake in this package can cause.
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
+	return fault.Hint(err, "%s", hint)
 }

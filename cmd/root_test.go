@@ -11,13 +11,16 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
 // runCLI runs one command line with captured streams.
 func runCLI(t *testing.T, environ []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	code = Run(t.Context(), args, Streams{In: strings.NewReader(""), Out: &out, Err: &errOut}, environ)
+	code = Run(t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errOut}, environ)
 	return code, out.String(), errOut.String()
 }
 
@@ -32,12 +35,12 @@ func walk(cmd *cobra.Command, visit func(*cobra.Command)) {
 // A group without a subcommand, a command nobody knows and a flag nobody knows are usage errors, on every level.
 func TestEveryCommandRefusesNonsense(t *testing.T) {
 	t.Parallel()
-	walk(newRootCmd(newApp(Streams{}, nil)), func(c *cobra.Command) {
+	walk(newRootCmd(cli.NewApp(cli.Streams{}, nil)), func(c *cobra.Command) {
 		path := strings.Fields(c.CommandPath())[1:]
 		t.Run(strings.Join(path, "_"), func(t *testing.T) {
 			t.Parallel()
 			code, out, stderr := runCLI(t, nil, append(path, "--no-such-flag")...)
-			want, line := exitUsage, ""
+			want, line := cli.ExitUsage, ""
 			if c.Name() == "check" {
 				want, line = checkUnknown, "OUTBOX UNKNOWN - unknown flag: --no-such-flag\n"
 			}
@@ -46,10 +49,10 @@ func TestEveryCommandRefusesNonsense(t *testing.T) {
 			require.Contains(t, stderr, "error: ")
 			if c.HasAvailableSubCommands() && c.Name() != "migrate" {
 				code, out, stderr = runCLI(t, nil, path...)
-				require.Equal(t, exitUsage, code, stderr)
+				require.Equal(t, cli.ExitUsage, code, stderr)
 				require.Empty(t, out)
 				code, _, stderr = runCLI(t, nil, append(path, "no-such-command")...)
-				require.Equal(t, exitUsage, code, stderr)
+				require.Equal(t, cli.ExitUsage, code, stderr)
 			}
 		})
 	})
@@ -58,7 +61,7 @@ func TestEveryCommandRefusesNonsense(t *testing.T) {
 // Every command explains itself, and the ones that do something show an example.
 func TestEveryCommandHasHelp(t *testing.T) {
 	t.Parallel()
-	walk(newRootCmd(newApp(Streams{}, nil)), func(c *cobra.Command) {
+	walk(newRootCmd(cli.NewApp(cli.Streams{}, nil)), func(c *cobra.Command) {
 		require.NotEmpty(t, c.Short, c.CommandPath())
 		if c.Runnable() && !c.HasSubCommands() && c.Name() != "help" {
 			require.NotEmpty(t, c.Example, c.CommandPath())
@@ -69,7 +72,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 // Whoever keeps events for 30d expects every duration to be written so.
 func TestEveryDurationTakesDaysAndWeeks(t *testing.T) {
 	t.Parallel()
-	walk(newRootCmd(newApp(Streams{}, nil)), func(c *cobra.Command) {
+	walk(newRootCmd(cli.NewApp(cli.Streams{}, nil)), func(c *cobra.Command) {
 		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 			if f.Value.Type() != "duration" {
 				return
@@ -90,39 +93,39 @@ func TestSuggestion(t *testing.T) {
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[int]error{
-		exitFailed:       &commandError{errors.New("x")},
-		exitUsage:        usageErrorf("x"),
-		exitNotFound:     notFoundErrorf("x"),
-		exitPrecondition: preconditionErrorf("x"),
-		exitPartial:      partialErrorf("x"),
-		exitRefused:      refusedErrorf("x"),
-		42:               silentError{42},
+		cli.ExitFailed:       cli.Ran(errors.New("x")),
+		cli.ExitUsage:        fault.Usagef("x"),
+		cli.ExitNotFound:     fault.NotFoundf("x"),
+		cli.ExitPrecondition: fault.Preconditionf("x"),
+		cli.ExitPartial:      fault.Partialf("x"),
+		cli.ExitRefused:      fault.Refusedf("x"),
+		42:                   cli.Silent(42),
 	} {
-		require.Equal(t, want, exitCode(err))
-		require.Equal(t, want, exitCode(fmt.Errorf("around: %w", withHint(err, "h"))), "wrapping keeps the code")
+		require.Equal(t, want, cli.ExitCode(err))
+		require.Equal(t, want, cli.ExitCode(fmt.Errorf("around: %w", fault.Hint(err, "h"))), "wrapping keeps the code")
 	}
-	require.Equal(t, exitUsage, exitCode(&configError{[]string{"x"}}))
+	require.Equal(t, cli.ExitUsage, cli.ExitCode(cli.ConfigProblems("x")))
 }
 
 // What cobra finds wrong before a command runs is the caller's mistake, whatever form cobra gives it.
 func TestErrorsBeforeTheCommandRunsAreUsageErrors(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, exitUsage, exitCode(errors.New("if any flags in the group [a b] are set none of the others can be")))
+	require.Equal(t, cli.ExitUsage, cli.ExitCode(errors.New("if any flags in the group [a b] are set none of the others can be")))
 }
 
 func TestUnreachableDatabaseIsAPrecondition(t *testing.T) {
 	t.Parallel()
-	app := newApp(Streams{Err: &bytes.Buffer{}}, []string{"DATABASE_URL=postgres://app:canary@127.0.0.1:1/x"})
+	app := cli.NewApp(cli.Streams{Err: &bytes.Buffer{}}, []string{"DATABASE_URL=postgres://app:canary@127.0.0.1:1/x"})
 	_, err := app.Pool(context.Background())
-	require.Equal(t, exitPrecondition, exitCode(err))
+	require.Equal(t, cli.ExitPrecondition, cli.ExitCode(err))
 	require.NotContains(t, err.Error(), "canary")
 }
 
 func TestMissingSettingsAreReportedTogether(t *testing.T) {
 	t.Parallel()
-	app := newApp(Streams{Err: &bytes.Buffer{}}, []string{"OUTBOXCTL_LOG_LEVEL=loud", "HOME=" + t.TempDir()})
+	app := cli.NewApp(cli.Streams{Err: &bytes.Buffer{}}, []string{"OUTBOXCTL_LOG_LEVEL=loud", "HOME=" + t.TempDir()})
 	_, err := app.Config("database.url", "pubsub.project")
-	require.Equal(t, exitUsage, exitCode(err))
+	require.Equal(t, cli.ExitUsage, cli.ExitCode(err))
 	require.ErrorContains(t, err, "3 problems")
 	require.ErrorContains(t, err, "database.url is not set (--database-url or OUTBOXCTL_DATABASE_URL, DATABASE_URL)")
 }
@@ -143,7 +146,7 @@ func TestEmptyFiltersAreRefused(t *testing.T) {
 	} {
 		for _, flag := range tc.flags {
 			code, _, stderr := runCLI(t, nil, append(strings.Fields(tc.words), "--"+flag, "")...)
-			require.Equal(t, exitUsage, code)
+			require.Equal(t, cli.ExitUsage, code)
 			require.Equal(t, "error: --"+flag+" must not be empty\n", stderr, tc.words)
 		}
 	}
@@ -152,23 +155,23 @@ func TestEmptyFiltersAreRefused(t *testing.T) {
 func TestReportShowsHintAndHidesSecrets(t *testing.T) {
 	t.Parallel()
 	var stderr bytes.Buffer
-	app := newApp(Streams{Err: &stderr}, nil)
-	app.report(withHint(errors.New("dial postgres://app:canary@db/x: \x1b[2Jgone"), "run outboxctl doctor"))
+	app := cli.NewApp(cli.Streams{Err: &stderr}, nil)
+	app.Report(fault.Hint(errors.New("dial postgres://app:canary@db/x: \x1b[2Jgone"), "run outboxctl doctor"))
 	require.Equal(t, "error: dial postgres://app:****@db/x: ^[[2Jgone\nhint: run outboxctl doctor\n", stderr.String())
 }
 
 // A refusal names --dry-run only where there is one.
 func TestARefusalNamesFlagsThatExist(t *testing.T) {
 	t.Parallel()
-	app := newApp(Streams{}, nil)
+	app := cli.NewApp(cli.Streams{}, nil)
 	walk(newRootCmd(app), func(c *cobra.Command) {
 		if c.Flags().Lookup("yes") == nil {
 			return
 		}
-		app.bindFlags(c)
-		var hinted *hintedError
-		require.ErrorAs(t, app.confirm(t.Context(), false, "drop everything"), &hinted)
-		require.Equal(t, c.Flags().Lookup("dry-run") != nil, strings.Contains(hinted.hint, "--dry-run"), c.CommandPath())
+		app.BindFlags(c)
+		hint := fault.HintOf(app.Confirm(t.Context(), false, "drop everything"))
+		require.NotEmpty(t, hint)
+		require.Equal(t, c.Flags().Lookup("dry-run") != nil, strings.Contains(hint, "--dry-run"), c.CommandPath())
 	})
 }
 
@@ -180,22 +183,22 @@ func TestConfirm(t *testing.T) {
 		answer string
 		want   int
 	}{
-		"yes flag":         {yes: true, want: exitOK},
-		"no terminal":      {want: exitRefused},
-		"terminal, yes":    {tty: true, answer: "y\n", want: exitOK},
-		"terminal, no":     {tty: true, answer: "n\n", want: exitRefused},
-		"terminal, return": {tty: true, answer: "\n", want: exitRefused},
-		"terminal, Ctrl-D": {tty: true, answer: "", want: exitRefused},
+		"yes flag":         {yes: true, want: cli.ExitOK},
+		"no terminal":      {want: cli.ExitRefused},
+		"terminal, yes":    {tty: true, answer: "y\n", want: cli.ExitOK},
+		"terminal, no":     {tty: true, answer: "n\n", want: cli.ExitRefused},
+		"terminal, return": {tty: true, answer: "\n", want: cli.ExitRefused},
+		"terminal, Ctrl-D": {tty: true, answer: "", want: cli.ExitRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			app := newApp(Streams{In: strings.NewReader(tc.answer), Err: &bytes.Buffer{}, InTTY: tc.tty, ErrTTY: tc.tty}, nil)
-			err := app.confirm(t.Context(), tc.yes, "drop everything?")
-			if tc.want == exitOK {
+			app := cli.NewApp(cli.Streams{In: strings.NewReader(tc.answer), Err: &bytes.Buffer{}, InTTY: tc.tty, ErrTTY: tc.tty}, nil)
+			err := app.Confirm(t.Context(), tc.yes, "drop everything?")
+			if tc.want == cli.ExitOK {
 				require.NoError(t, err)
 				return
 			}
-			require.Equal(t, tc.want, exitCode(err))
+			require.Equal(t, tc.want, cli.ExitCode(err))
 		})
 	}
 }

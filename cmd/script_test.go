@@ -14,13 +14,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/outboxctl/outboxctl/cmd"
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
 // TestMain lets the stories run this binary as outboxctl, and the tests use real servers.
 func TestMain(m *testing.M) {
 	testscript.Main(withServers{m}, map[string]func(){
-		"outboxctl": func() { os.Exit(cmd.Main(os.Args[1:], cmd.OSStreams(), os.Environ())) },
+		"outboxctl": func() { os.Exit(cmd.Main(os.Args[1:], cli.OSStreams(), os.Environ())) },
 	})
 }
 

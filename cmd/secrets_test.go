@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -160,7 +161,7 @@ func TestNoCommandShowsASecret(t *testing.T) {
 func runWithCanary(t *testing.T, servers canaryServers) {
 	t.Helper()
 	more := canaryArgs()
-	walk(newRootCmd(newApp(Streams{}, nil)), func(c *cobra.Command) {
+	walk(newRootCmd(cli.NewApp(cli.Streams{}, nil)), func(c *cobra.Command) {
 		path := strings.TrimPrefix(strings.TrimPrefix(c.CommandPath(), "outboxctl"), " ")
 		if c.HasSubCommands() && c.Name() != "migrate" && c.HasParent() {
 			return // refuses to do anything without a subcommand
@@ -187,7 +188,7 @@ func requireNoCanary(t *testing.T, servers canaryServers, words []string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	var out, talk lockedBuffer
-	code := Run(ctx, args, Streams{In: strings.NewReader(""), Out: &out, Err: &talk}, append(environ, "HOME="+t.TempDir()))
+	code := Run(ctx, args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &talk}, append(environ, "HOME="+t.TempDir()))
 	// Otherwise nothing would have been tried.
 	if servers.answer && words[0] != "no-such-command" {
 		require.NotContains(t, talk.String(), "--help lists", "%v", words)

@@ -12,20 +12,22 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
 type statsOptions struct {
-	app *App
+	app *cli.App
 
 	by       string
 	watch    bool
 	interval time.Duration
-	output   outputFlag
+	output   cli.OutputFlag
 }
 
-func newStatsCmd(app *App) *cobra.Command {
+func newStatsCmd(app *cli.App) *cobra.Command {
 	opts := &statsOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "stats",
@@ -44,15 +46,15 @@ With --by the backlog is split, and -o wide, csv and id list the groups.`,
 	}
 	cmd.Flags().StringVar(&opts.by, "by", "", "split the backlog by "+strings.Join(stats.Dimensions(), ", "))
 	cmd.Flags().BoolVar(&opts.watch, "watch", false, "show again and again until interrupted")
-	addLimit(cmd, &opts.interval, "interval", 2*time.Second, 100*time.Millisecond, "pause between two looks with --watch")
-	addOutputFlag(cmd, &opts.output, listFormats()...)
-	must(cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(stats.Dimensions(), cobra.ShellCompDirectiveNoFileComp)))
+	cli.AddLimit(cmd, &opts.interval, "interval", 2*time.Second, 100*time.Millisecond, "pause between two looks with --watch")
+	cli.AddOutputFlag(cmd, &opts.output, cli.ListFormats()...)
+	cli.Must(cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(stats.Dimensions(), cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }
 
 func runStats(ctx context.Context, opts *statsOptions) error {
 	if opts.by != "" && !slices.Contains(stats.Dimensions(), opts.by) {
-		return usageErrorf("--by: %q is none of %s", opts.by, strings.Join(stats.Dimensions(), ", "))
+		return fault.Usagef("--by: %q is none of %s", opts.by, strings.Join(stats.Dimensions(), ", "))
 	}
 	pool, err := opts.app.Pool(ctx)
 	if err != nil {
@@ -74,10 +76,10 @@ func (opts *statsOptions) collect(ctx context.Context, collector *stats.Collecto
 	if err != nil {
 		return nil, err
 	}
-	probed := opts.app.probeDependencies(ctx)
+	probed := opts.app.ProbeDependencies(ctx)
 	report, err := collector.Collect(ctx, stats.Params{MaxAttempts: cfg.Publish.MaxAttempts, By: opts.by})
 	if err != nil {
-		return nil, schemaError(err)
+		return nil, cli.SchemaError(err)
 	}
 	report.Dependencies = <-probed
 	return report, nil
@@ -85,44 +87,44 @@ func (opts *statsOptions) collect(ctx context.Context, collector *stats.Collecto
 
 // print writes a report in the chosen form. Wide, CSV and id are lists, so they show the groups.
 func (opts *statsOptions) print(w io.Writer, report *stats.Report) error {
-	switch opts.output.format {
-	case formatWide, formatCSV, formatID:
+	switch opts.output.Format {
+	case cli.FormatWide, cli.FormatCSV, cli.FormatID:
 		if opts.by == "" {
-			return usageErrorf("-o %s lists groups: add --by", opts.output.format)
+			return fault.Usagef("-o %s lists groups: add --by", opts.output.Format)
 		}
-		return writeList(opts.app, opts.output.format, groupView(opts.by), report.Groups)
-	case formatTable:
-		if err := opts.app.sayStats(w, report); err != nil || opts.by == "" {
+		return cli.WriteList(opts.app, opts.output.Format, groupView(opts.by), report.Groups)
+	case cli.FormatTable:
+		if err := sayStats(opts.app, w, report); err != nil || opts.by == "" {
 			return err
 		}
 		fmt.Fprintln(w)
-		return writeList(opts.app, formatTable, groupView(opts.by), report.Groups)
+		return cli.WriteList(opts.app, cli.FormatTable, groupView(opts.by), report.Groups)
 	default:
-		return writeObject(opts.app, opts.output.format, report, nil)
+		return cli.WriteObject(opts.app, opts.output.Format, report, nil)
 	}
 }
 
-func groupView(by string) view[stats.Group] {
-	count := func(head string, wide bool, n func(stats.Group) int64) column[stats.Group] {
-		return column[stats.Group]{head: head, wide: wide, cell: func(g stats.Group, s *cellStyle) string { return s.count(n(g)) }}
+func groupView(by string) cli.View[stats.Group] {
+	count := func(head string, wide bool, n func(stats.Group) int64) cli.Column[stats.Group] {
+		return cli.Column[stats.Group]{Head: head, Wide: wide, Cell: func(g stats.Group, s *cli.CellStyle) string { return s.Count(n(g)) }}
 	}
-	return view[stats.Group]{
-		id: func(g stats.Group) string { return g.Key },
-		columns: []column[stats.Group]{
-			{head: by, cell: func(g stats.Group, _ *cellStyle) string { return g.Key }},
+	return cli.View[stats.Group]{
+		ID: func(g stats.Group) string { return g.Key },
+		Columns: []cli.Column[stats.Group]{
+			{Head: by, Cell: func(g stats.Group, _ *cli.CellStyle) string { return g.Key }},
 			count("backlog", false, func(g stats.Group) int64 { return g.Backlog }),
 			count("due", true, func(g stats.Group) int64 { return g.Due }),
 			count("backing-off", false, func(g stats.Group) int64 { return g.BackingOff }),
 			count("in-flight", false, func(g stats.Group) int64 { return g.InFlight }),
 			count("at-max", true, func(g stats.Group) int64 { return g.AtMaxAttempts }),
 			count("dlq-open", false, func(g stats.Group) int64 { return g.DLQOpen }),
-			{head: "oldest", cell: func(g stats.Group, s *cellStyle) string { return s.timePtr(g.OldestUnpublishedAt) }},
+			{Head: "oldest", Cell: func(g stats.Group, s *cli.CellStyle) string { return s.TimePtr(g.OldestUnpublishedAt) }},
 		},
 	}
 }
 
 // sayStats writes a report for a person.
-func (a *App) sayStats(w io.Writer, r *stats.Report) error {
+func sayStats(a *cli.App, w io.Writer, r *stats.Report) error {
 	var b strings.Builder
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(&b, "%-11s %s\n", label, fmt.Sprintf(format, args...))
@@ -147,11 +149,11 @@ func (a *App) sayStats(w io.Writer, r *stats.Report) error {
 	line("dlq", "%s open%s", n(r.DLQ.Open), reasons(r.DLQ.ByReason))
 	line("publishers", "%s", publishersLine(r))
 	for _, t := range r.Topics {
-		line("topic", "%s", a.paint(a.OutTTY, styleWarn, safetext.Line(fmt.Sprintf("%s is %s at %s: %s", t.Topic, t.State, t.Publisher, t.Error))))
+		line("topic", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(fmt.Sprintf("%s is %s at %s: %s", t.Topic, t.State, t.Publisher, t.Error))))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Dependencies)) {
-		if state := r.Dependencies[name]; state != dependencyOK {
-			line(name, "%s", a.paint(a.OutTTY, styleWarn, safetext.Line(state)))
+		if state := r.Dependencies[name]; state != cli.DependencyOK {
+			line(name, "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(state)))
 		}
 	}
 	_, err := io.WriteString(w, b.String())

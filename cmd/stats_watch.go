@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
@@ -17,7 +18,7 @@ const history = 60
 // the operator is there for.
 func watchStats(ctx context.Context, opts *statsOptions, collector *stats.Collector) error {
 	var backlog, rate []float64
-	redraw := opts.app.OutTTY && opts.output.format == formatTable
+	redraw := opts.app.OutTTY && opts.output.Format == cli.FormatTable
 	for {
 		report, err := opts.collect(ctx, collector)
 		if ctx.Err() != nil {
@@ -27,7 +28,7 @@ func watchStats(ctx context.Context, opts *statsOptions, collector *stats.Collec
 			fmt.Fprint(opts.app.Out, "\x1b[H\x1b[2J")
 		}
 		if err != nil {
-			opts.app.report(err)
+			opts.app.Report(err)
 		} else {
 			backlog = remember(backlog, float64(report.Backlog))
 			rate = remember(rate, report.Flow.DrainPerSecond)

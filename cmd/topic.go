@@ -1,8 +1,12 @@
 package cmd
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
 
-func newTopicCmd(app *App) *cobra.Command {
+	"github.com/outboxctl/outboxctl/internal/cli"
+)
+
+func newTopicCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "topic",
 		Short: "Show and create the Pub/Sub topics and subscriptions",

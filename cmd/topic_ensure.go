@@ -7,15 +7,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 type topicEnsureOptions struct {
-	app *App
+	app *cli.App
 
 	dryRun     bool
 	topicsOnly bool
-	output     outputFlag
+	output     cli.OutputFlag
 }
 
 // ensureRow is one topic or subscription as topic ensure reports it.
@@ -27,7 +29,7 @@ type ensureRow struct {
 	Detail  string `json:"detail,omitempty"`
 }
 
-func newTopicEnsureCmd(app *App, runF func(context.Context, *topicEnsureOptions) error) *cobra.Command {
+func newTopicEnsureCmd(app *cli.App, runF func(context.Context, *topicEnsureOptions) error) *cobra.Command {
 	opts := &topicEnsureOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "ensure",
@@ -41,8 +43,8 @@ deployment, and by two deployers at once.`,
 	}
 	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "show what is missing and create nothing")
 	cmd.Flags().BoolVar(&opts.topicsOnly, "topics-only", false, "create no subscriptions and no dead-letter topics")
-	addConfigFlags(cmd, groupTopic)
-	addOutputFlag(cmd, &opts.output, listFormats()...)
+	cli.AddConfigFlags(cmd, cli.GroupTopic)
+	cli.AddOutputFlag(cmd, &opts.output, cli.ListFormats()...)
 	return cmd
 }
 
@@ -57,7 +59,7 @@ func runTopicEnsure(ctx context.Context, opts *topicEnsureOptions) error {
 		return err
 	}
 	actions, problem := client.Ensure(ctx, pubsub.EnsureParams{
-		Plan: brokerPlan(cfg), DryRun: opts.dryRun, TopicsOnly: opts.topicsOnly,
+		Plan: cli.BrokerPlan(cfg), DryRun: opts.dryRun, TopicsOnly: opts.topicsOnly,
 	})
 	rows := make([]ensureRow, len(actions))
 	counts := map[pubsub.Outcome]int{}
@@ -65,7 +67,7 @@ func runTopicEnsure(ctx context.Context, opts *topicEnsureOptions) error {
 		rows[i] = ensureRow{Kind: a.Kind, Name: a.Name, Topic: a.Topic, Outcome: string(a.Outcome), Detail: a.Detail}
 		counts[a.Outcome]++
 	}
-	if err := writeList(app, opts.output.format, ensureView(), rows); err != nil {
+	if err := cli.WriteList(app, opts.output.Format, ensureView(), rows); err != nil {
 		return err
 	}
 	if opts.dryRun && problem == nil {
@@ -79,31 +81,31 @@ func runTopicEnsure(ctx context.Context, opts *topicEnsureOptions) error {
 }
 
 // ensureError tells apart the broker that is away, the one that refused everything, and the half-done job.
-func ensureError(cfg *Config, problem error, counts map[pubsub.Outcome]int) error {
+func ensureError(cfg *cli.Config, problem error, counts map[pubsub.Outcome]int) error {
 	if problem == nil {
 		return nil
 	}
 	if !errors.Is(problem, pubsub.ErrIncomplete) {
-		return brokerError(cfg, problem)
+		return cli.BrokerError(cfg, problem)
 	}
 	bad := counts[pubsub.OutcomeFailed] + counts[pubsub.OutcomeDiffers]
-	code := exitPrecondition
+	kind := fault.Precondition
 	if counts[pubsub.OutcomeCreated] > 0 {
-		code = exitPartial
+		kind = fault.Partial
 	}
-	return withHint(withCode(code, fmt.Errorf("%d topics or subscriptions are not as planned", bad)),
+	return fault.Hint(fault.As(kind, fmt.Errorf("%d topics or subscriptions are not as planned", bad)),
 		"the column detail says why; the account needs roles/pubsub.editor to create them")
 }
 
-func ensureView() view[ensureRow] {
-	return view[ensureRow]{
-		id: func(r ensureRow) string { return r.Name },
-		columns: []column[ensureRow]{
-			{head: "kind", cell: func(r ensureRow, _ *cellStyle) string { return r.Kind }},
-			{head: "name", cell: func(r ensureRow, _ *cellStyle) string { return r.Name }},
-			{head: "topic", wide: true, cell: func(r ensureRow, _ *cellStyle) string { return r.Topic }},
-			{head: "outcome", cell: func(r ensureRow, _ *cellStyle) string { return r.Outcome }},
-			{head: "detail", cell: func(r ensureRow, _ *cellStyle) string { return r.Detail }},
+func ensureView() cli.View[ensureRow] {
+	return cli.View[ensureRow]{
+		ID: func(r ensureRow) string { return r.Name },
+		Columns: []cli.Column[ensureRow]{
+			{Head: "kind", Cell: func(r ensureRow, _ *cli.CellStyle) string { return r.Kind }},
+			{Head: "name", Cell: func(r ensureRow, _ *cli.CellStyle) string { return r.Name }},
+			{Head: "topic", Wide: true, Cell: func(r ensureRow, _ *cli.CellStyle) string { return r.Topic }},
+			{Head: "outcome", Cell: func(r ensureRow, _ *cli.CellStyle) string { return r.Outcome }},
+			{Head: "detail", Cell: func(r ensureRow, _ *cli.CellStyle) string { return r.Detail }},
 		},
 	}
 }

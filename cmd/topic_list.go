@@ -7,13 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 type topicListOptions struct {
-	app *App
+	app *cli.App
 
-	output outputFlag
+	output cli.OutputFlag
 }
 
 // topicRow is one logical topic as topic list shows it.
@@ -32,7 +33,7 @@ const (
 	topicRefused = "refused"
 )
 
-func newTopicListCmd(app *App, runF func(context.Context, *topicListOptions) error) *cobra.Command {
+func newTopicListCmd(app *cli.App, runF func(context.Context, *topicListOptions) error) *cobra.Command {
 	opts := &topicListOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -43,8 +44,8 @@ subscriptions attached to it. A topic without a subscription forgets what is pub
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runF(cmd.Context(), opts) },
 	}
-	addConfigFlags(cmd, groupTopic)
-	addOutputFlag(cmd, &opts.output, listFormats()...)
+	cli.AddConfigFlags(cmd, cli.GroupTopic)
+	cli.AddOutputFlag(cmd, &opts.output, cli.ListFormats()...)
 	return cmd
 }
 
@@ -58,12 +59,12 @@ func runTopicList(ctx context.Context, opts *topicListOptions) error {
 	if err != nil {
 		return err
 	}
-	states, err := client.List(ctx, brokerPlan(cfg))
+	states, err := client.List(ctx, cli.BrokerPlan(cfg))
 	if err != nil {
-		return brokerError(cfg, err)
+		return cli.BrokerError(cfg, err)
 	}
 	rows, missing := topicRows(states)
-	if err := writeList(app, opts.output.format, topicView(), rows); err != nil {
+	if err := cli.WriteList(app, opts.output.Format, topicView(), rows); err != nil {
 		return err
 	}
 	if missing > 0 {
@@ -92,17 +93,17 @@ func topicRows(states []pubsub.TopicState) (rows []topicRow, missing int) {
 	return rows, missing
 }
 
-func topicView() view[topicRow] {
-	return view[topicRow]{
-		id: func(r topicRow) string { return r.Name },
-		columns: []column[topicRow]{
-			{head: "topic", cell: func(r topicRow, _ *cellStyle) string { return r.Topic }},
-			{head: "name", cell: func(r topicRow, _ *cellStyle) string { return r.Name }},
-			{head: "state", cell: func(r topicRow, _ *cellStyle) string { return r.State }},
-			{head: "subscriptions", cell: func(r topicRow, _ *cellStyle) string {
+func topicView() cli.View[topicRow] {
+	return cli.View[topicRow]{
+		ID: func(r topicRow) string { return r.Name },
+		Columns: []cli.Column[topicRow]{
+			{Head: "topic", Cell: func(r topicRow, _ *cli.CellStyle) string { return r.Topic }},
+			{Head: "name", Cell: func(r topicRow, _ *cli.CellStyle) string { return r.Name }},
+			{Head: "state", Cell: func(r topicRow, _ *cli.CellStyle) string { return r.State }},
+			{Head: "subscriptions", Cell: func(r topicRow, _ *cli.CellStyle) string {
 				return strings.Join(r.Subscriptions, " ")
 			}},
-			{head: "error", wide: true, cell: func(r topicRow, _ *cellStyle) string { return r.Error }},
+			{Head: "error", Wide: true, Cell: func(r topicRow, _ *cli.CellStyle) string { return r.Error }},
 		},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 )
 
@@ -31,7 +32,7 @@ func TestTopicEnsureAndList(t *testing.T) {
 	_, env := startPubSub(t)
 
 	code, out, stderr := runCLI(t, env, "topic", "list", "-o", "json")
-	require.Equal(t, exitOK, code, stderr)
+	require.Equal(t, cli.ExitOK, code, stderr)
 	var topics []topicRow
 	require.NoError(t, json.Unmarshal([]byte(out), &topics))
 	require.Len(t, topics, 4)
@@ -41,13 +42,13 @@ func TestTopicEnsureAndList(t *testing.T) {
 	require.Contains(t, stderr, "4 of 4 topics do not exist; outboxctl topic ensure creates them")
 
 	code, out, stderr = runCLI(t, env, "topic", "ensure", "--dry-run", "-o", "id")
-	require.Equal(t, exitOK, code, stderr)
+	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Contains(t, out, "pf-billing-events-dead-letter-sub\n")
 	require.Contains(t, stderr, "16 would be created, 0 exist")
 
 	for _, outcome := range []string{"created", "exists"} {
 		code, out, stderr = runCLI(t, env, "topic", "ensure", "--subscription", "reader", "-o", "json")
-		require.Equal(t, exitOK, code, stderr)
+		require.Equal(t, cli.ExitOK, code, stderr)
 		require.Empty(t, stderr)
 		var rows []ensureRow
 		require.NoError(t, json.Unmarshal([]byte(out), &rows))
@@ -58,7 +59,7 @@ func TestTopicEnsureAndList(t *testing.T) {
 	}
 
 	code, out, stderr = runCLI(t, env, "topic", "list", "-o", "json")
-	require.Equal(t, exitOK, code, stderr)
+	require.Equal(t, cli.ExitOK, code, stderr)
 	require.NoError(t, json.Unmarshal([]byte(out), &topics))
 	require.Equal(t, topicRow{
 		Topic: "domain", Name: "pf-domain-events", State: topicReady, Subscriptions: []string{"reader"},
@@ -71,14 +72,14 @@ func TestTopicEnsureRefused(t *testing.T) {
 	fake.OnCall(func(context.Context, string) error { return status.Error(codes.PermissionDenied, "not you\x1b[31m") })
 
 	code, out, stderr := runCLI(t, env, "topic", "ensure", "-o", "csv")
-	require.Equal(t, exitPrecondition, code)
+	require.Equal(t, cli.ExitPrecondition, code)
 	require.Contains(t, out, "topic,pf-analytics-events,pf-analytics-events,failed")
 	require.NotContains(t, out, "\x1b")
 	require.Contains(t, stderr, "4 topics or subscriptions are not as planned")
 	require.Contains(t, stderr, "hint: ")
 
 	code, out, _ = runCLI(t, env, "topic", "list")
-	require.Equal(t, exitOK, code)
+	require.Equal(t, cli.ExitOK, code)
 	require.Contains(t, out, "refused")
 }
 
@@ -92,7 +93,7 @@ func TestTopicEnsurePartly(t *testing.T) {
 		return nil
 	})
 	code, _, stderr := runCLI(t, env, "topic", "ensure")
-	require.Equal(t, exitPartial, code, stderr)
+	require.Equal(t, cli.ExitPartial, code, stderr)
 }
 
 func TestTopicBrokerAway(t *testing.T) {
@@ -101,7 +102,7 @@ func TestTopicBrokerAway(t *testing.T) {
 	fake.Disconnect()
 	for _, args := range [][]string{{"topic", "list"}, {"topic", "ensure"}} {
 		code, out, stderr := runCLI(t, env, args...)
-		require.Equal(t, exitPrecondition, code, stderr)
+		require.Equal(t, cli.ExitPrecondition, code, stderr)
 		require.NotContains(t, out, "pf-")
 		require.Contains(t, stderr, "error: ask Pub/Sub (project "+fake.Project+" on the emulator at "+fake.Addr()+")")
 	}
@@ -110,6 +111,6 @@ func TestTopicBrokerAway(t *testing.T) {
 func TestTopicWithoutProject(t *testing.T) {
 	t.Parallel()
 	code, _, stderr := runCLI(t, nil, "topic", "list")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "pubsub.project is not set")
 }

@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
 )
 
 // Set by the linker: -X github.com/outboxctl/outboxctl/cmd.version=…
@@ -17,20 +19,9 @@ var (
 	date    = ""
 )
 
-type versionInfo struct {
-	Version string `json:"version"`
-	Commit  string `json:"commit"`
-	Date    string `json:"date"`
-	Go      string `json:"go"`
-}
-
-func (v versionInfo) String() string {
-	return fmt.Sprintf("%s (commit %s, built %s, %s)", v.Version, v.Commit, v.Date, v.Go)
-}
-
 // buildVersion prefers what the linker was told and falls back on what the Go toolchain recorded.
-func buildVersion() versionInfo {
-	v := versionInfo{Version: version, Commit: commit, Date: date, Go: runtime.Version()}
+func buildVersion() cli.Build {
+	v := cli.Build{Version: version, Commit: commit, Date: date, Go: runtime.Version()}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if v.Version == "" && info.Main.Version != "(devel)" {
 			v.Version = info.Main.Version
@@ -53,12 +44,12 @@ func buildVersion() versionInfo {
 }
 
 type versionOptions struct {
-	app *App
+	app *cli.App
 
-	output outputFlag
+	output cli.OutputFlag
 }
 
-func newVersionCmd(app *App) *cobra.Command {
+func newVersionCmd(app *cli.App) *cobra.Command {
 	opts := &versionOptions{app: app}
 	cmd := &cobra.Command{
 		Use:     "version",
@@ -67,13 +58,13 @@ func newVersionCmd(app *App) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runVersion(cmd.Context(), opts) },
 	}
-	addOutputFlag(cmd, &opts.output, objectFormats()...)
+	cli.AddOutputFlag(cmd, &opts.output, cli.ObjectFormats()...)
 	return cmd
 }
 
 func runVersion(_ context.Context, opts *versionOptions) error {
 	v := buildVersion()
-	return writeObject(opts.app, opts.output.format, v, func(w io.Writer) error {
+	return cli.WriteObject(opts.app, opts.output.Format, v, func(w io.Writer) error {
 		_, err := fmt.Fprintln(w, "outboxctl", v)
 		return err
 	})

@@ -9,19 +9,20 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 type whyOptions struct {
-	app *App
+	app *cli.App
 
 	id     string
-	output outputFlag
+	output cli.OutputFlag
 }
 
-func newWhyCmd(app *App, run func(context.Context, *whyOptions) error) *cobra.Command {
+func newWhyCmd(app *cli.App, run func(context.Context, *whyOptions) error) *cobra.Command {
 	opts := &whyOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "why EVENT_ID",
@@ -35,9 +36,9 @@ An event nobody has heard of exits with 3.`,
 			opts.id = args[0]
 			return run(cmd.Context(), opts)
 		},
-		ValidArgsFunction: onlyFirst(completeEventIDs(app, "")),
+		ValidArgsFunction: onlyFirst(cli.CompleteEventIDs(app, "")),
 	}
-	addOutputFlag(cmd, &opts.output, objectFormats()...)
+	cli.AddOutputFlag(cmd, &opts.output, cli.ObjectFormats()...)
 	return cmd
 }
 
@@ -46,7 +47,7 @@ func runWhy(ctx context.Context, opts *whyOptions) error {
 	if err != nil {
 		return err
 	}
-	store, err := opts.app.store(ctx)
+	store, err := opts.app.Store(ctx)
 	if err != nil {
 		return err
 	}
@@ -64,9 +65,9 @@ func runWhy(ctx context.Context, opts *whyOptions) error {
 	}
 	facts.MaxAttempts = cfg.Publish.MaxAttempts
 	answer := dlq.Why(facts)
-	err = writeObject(opts.app, opts.output.format, answer, func(w io.Writer) error { return sayWhy(opts.app, w, answer) })
+	err = cli.WriteObject(opts.app, opts.output.Format, answer, func(w io.Writer) error { return sayWhy(opts.app, w, answer) })
 	if err == nil && answer.State == dlq.WhyNotFound {
-		return silentError{exitNotFound}
+		return cli.Silent(cli.ExitNotFound)
 	}
 	return err
 }
@@ -92,7 +93,7 @@ func wrapWords(text string, width int) string {
 	return b.String()
 }
 
-func sayWhy(a *App, w io.Writer, answer dlq.Answer) error {
+func sayWhy(a *cli.App, w io.Writer, answer dlq.Answer) error {
 	text := safetext.Line(answer.Explanation)
 	if a.Width > 0 {
 		text = wrapWords(text, min(a.Width, 100))

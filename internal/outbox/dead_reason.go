@@ -12,3 +12,11 @@ const (
 	ReasonMessageTooLarge   DeadReason = "message_too_large"
 	ReasonRejectedByBroker  DeadReason = "rejected_by_broker"
 )
+
+// DeadReasons lists every reason, in the order of the enum outbox_dlq_reason.
+func DeadReasons() []string {
+	return []string{
+		string(ReasonMaxAttempts), string(ReasonUnknownEventType), string(ReasonInvalidPayload),
+		string(ReasonAggregateMismatch), string(ReasonMessageTooLarge), string(ReasonRejectedByBroker),
+	}
+}

@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"context"
@@ -9,23 +9,25 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-const connectTimeout = 5 * time.Second
+const ConnectTimeout = 5 * time.Second
 
-// poolParams is what differs between the pools of one process.
-type poolParams struct {
-	name     string // application_name
-	maxConns int32
-	writable bool // refuse a server that is read-only
+// PoolParams is what differs between the pools of one process.
+type PoolParams struct {
+	Name     string // application_name
+	MaxConns int32
+	Writable bool // refuse a server that is read-only
 }
 
-// openPool opens a pool and tries it once, so that a wrong address is an error now and not in the middle of the work.
-func openPool(ctx context.Context, cfg *Config, p poolParams) (*pgxpool.Pool, error) {
-	pc, err := poolConfig(cfg, p)
+// OpenPool opens a pool and tries it once, so that a wrong address is an error now and not in the middle of the work.
+func OpenPool(ctx context.Context, cfg *Config, p PoolParams) (*pgxpool.Pool, error) {
+	pc, err := PoolConfig(cfg, p)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +35,7 @@ func openPool(ctx context.Context, cfg *Config, p poolParams) (*pgxpool.Pool, er
 	if err != nil {
 		return nil, databaseError(cfg, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, ConnectTimeout)
 	defer cancel()
 	if err := pool.Ping(ctx); err != nil {
 		pool.Close()
@@ -42,25 +44,25 @@ func openPool(ctx context.Context, cfg *Config, p poolParams) (*pgxpool.Pool, er
 	return pool, nil
 }
 
-func poolConfig(cfg *Config, p poolParams) (*pgxpool.Config, error) {
+func PoolConfig(cfg *Config, p PoolParams) (*pgxpool.Config, error) {
 	pc, err := pgxpool.ParseConfig(secureURL(cfg.Database.URL))
 	if err != nil {
 		return nil, databaseError(cfg, err)
 	}
-	if cfg.origin("database.exec_mode") != originDefault || !strings.Contains(cfg.Database.URL, "default_query_exec_mode") {
+	if cfg.Origin("database.exec_mode") != OriginDefault || !strings.Contains(cfg.Database.URL, "default_query_exec_mode") {
 		pc.ConnConfig.DefaultQueryExecMode = execMode(cfg.Database.ExecMode)
 	}
 	if !strings.Contains(cfg.Database.URL, "pool_max_conns") {
-		pc.MaxConns = p.maxConns
+		pc.MaxConns = p.MaxConns
 	}
-	pc.ConnConfig.ConnectTimeout = connectTimeout
+	pc.ConnConfig.ConnectTimeout = ConnectTimeout
 	if pc.ConnConfig.RuntimeParams["application_name"] == "" {
-		pc.ConnConfig.RuntimeParams["application_name"] = p.name
+		pc.ConnConfig.RuntimeParams["application_name"] = p.Name
 	}
 	// A role or a database may have other defaults, and payloads and times are read as text. Poolers know these two.
 	pc.ConnConfig.RuntimeParams["client_encoding"] = "UTF8"
 	pc.ConnConfig.RuntimeParams["datestyle"] = "ISO"
-	if p.writable {
+	if p.Writable {
 		onlyWritable(pc)
 	}
 	return pc, nil
@@ -88,7 +90,7 @@ func secureURL(raw string) string {
 		return raw
 	}
 	pc, err := pgxpool.ParseConfig(raw)
-	if err != nil || isLocal(pc.ConnConfig.Host) {
+	if err != nil || IsLocal(pc.ConnConfig.Host) {
 		return raw
 	}
 	switch {
@@ -101,7 +103,7 @@ func secureURL(raw string) string {
 	}
 }
 
-func isLocal(host string) bool {
+func IsLocal(host string) bool {
 	if host == "" || host == "localhost" || strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") {
 		return true
 	}
@@ -111,12 +113,19 @@ func isLocal(host string) bool {
 
 // databaseError says which server did not answer, without its password, and what to try.
 func databaseError(cfg *Config, err error) error {
-	wrapped := preconditionErrorf("connect to the database %s: %w", safetext.URL(cfg.Database.URL), err)
+	wrapped := fault.Preconditionf("connect to the database %s: %w", safetext.URL(cfg.Database.URL), err)
 	if strings.Contains(err.Error(), "x509") || strings.Contains(err.Error(), "tls") {
-		return withHint(wrapped, "the server's certificate could not be verified; add sslmode=require to the connection string to accept it unverified")
+		return fault.Hint(wrapped, "the server's certificate could not be verified; add sslmode=require to the connection string to accept it unverified")
 	}
 	if errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "refused") {
-		return withHint(wrapped, "outboxctl config view shows where database.url comes from; outboxctl dev starts a local stack")
+		return fault.Hint(wrapped, "outboxctl config view shows where database.url comes from; outboxctl dev starts a local stack")
 	}
 	return wrapped
+}
+
+// onlyWritable makes a new connection prove that its server accepts writes.
+func onlyWritable(pc *pgxpool.Config) {
+	if pc.ConnConfig.ValidateConnect == nil {
+		pc.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
 }

@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"regexp"
@@ -11,24 +11,24 @@ import (
 // plainWord needs no quotes in any shell.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:,@%+=-]+$`)
 
-// commandLine writes the command that is running as it could be typed again, with some flags set anew (an empty value
+// CommandLine writes the command that is running as it could be typed again, with some flags set anew (an empty value
 // leaves a flag out). The flags of every command are repeated, or it could act on another database; connection strings
 // are not, since they may hold a password.
-func commandLine(cmd *cobra.Command, args []string, set map[string]string) string {
+func CommandLine(cmd *cobra.Command, args []string, set map[string]string) string {
 	words := []string{cmd.CommandPath()}
 	for _, arg := range args {
-		words = append(words, quoteWord(arg))
+		words = append(words, QuoteWord(arg))
 	}
 	secret := map[string]bool{}
-	for _, k := range configKeys() {
-		secret[k.flag] = secret[k.flag] || k.secret
+	for _, k := range ConfigKeys() {
+		secret[k.Flag] = secret[k.Flag] || k.Secret
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		value, changed := set[f.Name]
 		switch {
 		case secret[f.Name]:
 		case changed && value != "":
-			words = append(words, "--"+f.Name+" "+quoteWord(value))
+			words = append(words, "--"+f.Name+" "+QuoteWord(value))
 		case changed || !f.Changed:
 		case f.Value.Type() == "bool":
 			words = append(words, "--"+f.Name+map[bool]string{true: "", false: "=false"}[f.Value.String() == "true"])
@@ -38,14 +38,14 @@ func commandLine(cmd *cobra.Command, args []string, set map[string]string) strin
 				values = list.GetSlice()
 			}
 			for _, v := range values {
-				words = append(words, "--"+f.Name+" "+quoteWord(v))
+				words = append(words, "--"+f.Name+" "+QuoteWord(v))
 			}
 		}
 	})
 	return strings.Join(words, " ")
 }
 
-func quoteWord(word string) string {
+func QuoteWord(word string) string {
 	if plainWord.MatchString(word) {
 		return word
 	}

@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"errors"
@@ -8,27 +8,27 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// durationFlag is an optional duration in the units people use for retention: 30d, 2w, 12h.
-type durationFlag struct{ value *time.Duration }
+// DurationFlag is an optional duration in the units people use for retention: 30d, 2w, 12h.
+type DurationFlag struct{ Value *time.Duration }
 
-func (f *durationFlag) Type() string { return "duration" }
+func (f *DurationFlag) Type() string { return "duration" }
 
-func (f *durationFlag) String() string {
-	if f.value == nil {
+func (f *DurationFlag) String() string {
+	if f.Value == nil {
 		return ""
 	}
-	return f.value.String()
+	return f.Value.String()
 }
 
-func (f *durationFlag) Set(text string) error {
-	d, err := parseDuration(text)
+func (f *DurationFlag) Set(text string) error {
+	d, err := ParseDuration(text)
 	if err != nil {
 		return err
 	}
 	if d < 0 {
 		return errors.New("must not be negative")
 	}
-	f.value = &d
+	f.Value = &d
 	return nil
 }
 
@@ -38,7 +38,7 @@ type limitFlag struct {
 	least time.Duration
 }
 
-func addLimit(cmd *cobra.Command, value *time.Duration, name string, def, least time.Duration, usage string) {
+func AddLimit(cmd *cobra.Command, value *time.Duration, name string, def, least time.Duration, usage string) {
 	*value = def
 	cmd.Flags().Var(&limitFlag{value, least}, name, usage)
 }
@@ -53,7 +53,7 @@ func (f *limitFlag) String() string {
 }
 
 func (f *limitFlag) Set(text string) error {
-	d, err := parseDuration(text)
+	d, err := ParseDuration(text)
 	if err != nil {
 		return err
 	}

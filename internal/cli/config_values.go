@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"errors"
@@ -17,8 +17,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-// parseDuration reads what people write: 30d, 2w, 12h, 1h30m, 500ms, 1.5s.
-func parseDuration(raw string) (time.Duration, error) {
+// ParseDuration reads what people write: 30d, 2w, 12h, 1h30m, 500ms, 1.5s.
+func ParseDuration(raw string) (time.Duration, error) {
 	if d, err := model.ParseDuration(raw); err == nil {
 		return time.Duration(d), nil
 	}
@@ -63,7 +63,7 @@ func setInt(field func(*Config) *int, least, most int) func(*Config, string) err
 // setDuration reads a duration of at least least and, unless most is zero, at most most.
 func setDuration(field func(*Config) *time.Duration, least, most time.Duration) func(*Config, string) error {
 	return func(c *Config, raw string) error {
-		d, err := parseDuration(raw)
+		d, err := ParseDuration(raw)
 		switch {
 		case err != nil:
 			return err
@@ -122,7 +122,7 @@ func setResourceName(field func(*Config) *string) func(*Config, string) error {
 // setDatabaseURL checks the form only. The driver's own message is not passed on: it may quote the password.
 var errUnescaped = errors.New("has an @ behind the host: write the special characters of a password as %2F, %3F, %23, %40")
 
-func setDatabaseURL(c *Config, raw string) error {
+func SetDatabaseURL(c *Config, raw string) error {
 	if _, err := pgxpool.ParseConfig(raw); err != nil {
 		return errors.New("is not a PostgreSQL connection string (postgres://user@host:5432/database)")
 	}

@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"os"
@@ -10,10 +10,10 @@ import (
 )
 
 // source builds a configSource from maps.
-func source(flags, env map[string]string) configSource {
-	return configSource{
+func source(flags, env map[string]string) ConfigSource {
+	return ConfigSource{
 		env: env,
-		flag: func(name string) (string, bool) {
+		Flag: func(name string) (string, bool) {
 			text, ok := flags[name]
 			return text, ok
 		},
@@ -22,9 +22,9 @@ func source(flags, env map[string]string) configSource {
 
 func TestConfigDefaults(t *testing.T) {
 	t.Parallel()
-	cfg, problems := loadConfig(source(nil, nil))
+	cfg, problems := LoadConfig(source(nil, nil))
 	require.Empty(t, problems)
-	cfg.values = nil
+	cfg.Values = nil
 
 	want := &Config{}
 	want.Database.ExecMode = "cache_statement"
@@ -105,7 +105,7 @@ func TestConfigEnvironment(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg, problems := loadConfig(source(nil, map[string]string{name: tc.value}))
+			cfg, problems := LoadConfig(source(nil, map[string]string{name: tc.value}))
 			require.Empty(t, problems)
 			require.Equal(t, tc.want, tc.field(cfg))
 		})
@@ -116,8 +116,8 @@ func TestConfigEnvironment(t *testing.T) {
 func TestConfigEnvironmentIsExhaustive(t *testing.T) {
 	t.Parallel()
 	n := 0
-	for _, k := range configKeys() {
-		n += len(k.envNames())
+	for _, k := range ConfigKeys() {
+		n += len(k.EnvNames())
 	}
 	require.Equal(t, 41, n, "a variable was added or removed: change TestConfigEnvironment too")
 }
@@ -129,9 +129,9 @@ func TestConfigPrecedence(t *testing.T) {
 	flags := map[string]string{"config": path}
 	env := map[string]string{}
 	batch := func() (int, string) {
-		cfg, problems := loadConfig(source(flags, env))
+		cfg, problems := LoadConfig(source(flags, env))
 		require.Empty(t, problems)
-		return cfg.Publish.BatchSize, cfg.origin("publish.batch_size")
+		return cfg.Publish.BatchSize, cfg.Origin("publish.batch_size")
 	}
 	n, origin := batch()
 	require.Equal(t, 11, n)
@@ -154,7 +154,7 @@ func TestConfigPrecedence(t *testing.T) {
 
 func TestConfigProblemsComeTogether(t *testing.T) {
 	t.Parallel()
-	_, problems := loadConfig(source(
+	_, problems := LoadConfig(source(
 		map[string]string{"database-url": "postgres://app:canary@host:notaport/x", "redis-url": "http://x", "emulator": "nowhere"},
 		map[string]string{
 			"OUTBOXCTL_PUBLISH_MAX_ATTEMPTS": "0", "OUTBOXCTL_PUBLISH_LEASE": "soon", "OUTBOXCTL_PUBLISH_BATCH_SIZE": "1001",
@@ -166,21 +166,9 @@ func TestConfigProblemsComeTogether(t *testing.T) {
 	}
 }
 
-// What only the client would refuse is refused with the rest, and not when Redis is first needed.
-func TestConfigRefusesABadRedisURL(t *testing.T) {
-	t.Parallel()
-	for _, bad := range []string{"redis://:canary@h:1/zz", "redis://:canary@h/0?nonsense=1", "http://:canary@h", "canary"} {
-		code, _, stderr := runCLI(t, []string{"OUTBOXCTL_REDIS_URL=" + bad, "OUTBOXCTL_PUBLISH_LEASE=soon"}, "config", "view")
-		require.Equal(t, exitUsage, code, bad)
-		require.Contains(t, stderr, "2 problems")
-		require.Contains(t, stderr, "redis.url (env OUTBOXCTL_REDIS_URL): is not a Redis connection string")
-		require.NotContains(t, stderr, "canary")
-	}
-}
-
 func TestConfigValuesThatContradictEachOther(t *testing.T) {
 	t.Parallel()
-	_, problems := loadConfig(source(nil, map[string]string{
+	_, problems := LoadConfig(source(nil, map[string]string{
 		"OUTBOXCTL_PUBLISH_LEASE": "10s", "OUTBOXCTL_PUBLISH_BACKOFF_BASE": "10m",
 	}))
 	require.Len(t, problems, 2)
@@ -194,12 +182,12 @@ func TestDevStackNeverCompletesHalfAConfiguration(t *testing.T) {
 	src.discover = func(string) (map[string]string, bool) {
 		return map[string]string{"database.url": "postgres://127.0.0.1/dev", "pubsub.project": "dev"}, true
 	}
-	cfg, _ := loadConfig(src)
+	cfg, _ := LoadConfig(src)
 	require.Equal(t, "postgres://127.0.0.1/dev", cfg.Database.URL)
-	require.Equal(t, originDev, cfg.origin("database.url"))
+	require.Equal(t, OriginDev, cfg.Origin("database.url"))
 
 	src.env = map[string]string{"GOOGLE_CLOUD_PROJECT": "production"}
-	cfg, _ = loadConfig(src)
+	cfg, _ = LoadConfig(src)
 	require.Empty(t, cfg.Database.URL)
 	require.Equal(t, "production", cfg.PubSub.Project)
 }
@@ -210,12 +198,12 @@ func TestParseDuration(t *testing.T) {
 		"30d": 720 * time.Hour, "2w": 336 * time.Hour, "12h": 12 * time.Hour, "1h30m": 90 * time.Minute,
 		"500ms": 500 * time.Millisecond, "1.5s": 1500 * time.Millisecond, "0s": 0,
 	} {
-		got, err := parseDuration(text)
+		got, err := ParseDuration(text)
 		require.NoError(t, err, text)
 		require.Equal(t, want, got, text)
 	}
 	for _, text := range []string{"", "30", "d30", "a week", "1d1"} {
-		_, err := parseDuration(text)
+		_, err := ParseDuration(text)
 		require.Error(t, err, text)
 	}
 }

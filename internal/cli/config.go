@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"errors"
@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/viper"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
 // Config is everything that can be set, read once from flags, environment, file and defaults.
@@ -45,58 +47,54 @@ type Config struct {
 	Log         struct{ Level, Format string }
 	Dev         struct{ StateDir string }
 
-	values []configValue
+	Values []configValue
 }
 
 // A configValue is a key's text and the place it came from.
 type configValue struct {
-	key    configKey
-	raw    string
-	origin string
+	Key    ConfigKey
+	Raw    string
+	Origin string
 	set    bool
 }
 
 const (
-	originDefault = "default"
-	originDev     = "dev stack"
+	OriginDefault = "default"
+	OriginDev     = "dev stack"
 )
 
-// origin tells where a key's value came from.
-func (c *Config) origin(name string) string {
-	for _, v := range c.values {
-		if v.key.name == name {
-			return v.origin
+// Origin tells where a key's value came from.
+func (c *Config) Origin(name string) string {
+	for _, v := range c.Values {
+		if v.Key.Name == name {
+			return v.Origin
 		}
 	}
 	return ""
 }
 
-// A configError is every problem of the configuration at once.
-type configError struct{ problems []string }
-
-func (e *configError) Error() string {
-	if len(e.problems) == 1 {
-		return "configuration: " + e.problems[0]
+// ConfigProblems is the error that names every problem of the configuration at once.
+func ConfigProblems(problems ...string) error {
+	if len(problems) == 1 {
+		return fault.Usagef("configuration: %s", problems[0])
 	}
-	return fmt.Sprintf("configuration: %d problems\n  - %s", len(e.problems), strings.Join(e.problems, "\n  - "))
+	return fault.Usagef("configuration: %d problems\n  - %s", len(problems), strings.Join(problems, "\n  - "))
 }
 
-func (e *configError) ExitCode() int { return exitUsage }
+// FlagConfig is the flag that names the configuration file.
+const FlagConfig = "config"
 
-// flagConfig is the flag that names the configuration file.
-const flagConfig = "config"
-
-// addConfigFlags registers the flags of a group. They stay text until the configuration is read, so that all
+// AddConfigFlags registers the flags of a group. They stay text until the configuration is read, so that all
 // problems are reported together.
-func addConfigFlags(cmd *cobra.Command, group flagGroup) {
+func AddConfigFlags(cmd *cobra.Command, group FlagGroup) {
 	flags := cmd.Flags()
-	if group == groupGlobal {
+	if group == GroupGlobal {
 		flags = cmd.PersistentFlags()
-		flags.Var(&textFlag{kind: "file"}, flagConfig, "configuration file (default outboxctl.yaml here, then in the user's configuration folder)")
+		flags.Var(&textFlag{kind: "file"}, FlagConfig, "configuration file (default outboxctl.yaml here, then in the user's configuration folder)")
 	}
-	for _, k := range configKeys() {
-		if k.flag != "" && k.in(group) && flags.Lookup(k.flag) == nil {
-			flags.Var(&textFlag{text: k.def, kind: k.kind}, k.flag, k.help)
+	for _, k := range ConfigKeys() {
+		if k.Flag != "" && k.in(group) && flags.Lookup(k.Flag) == nil {
+			flags.Var(&textFlag{text: k.Def, kind: k.Kind}, k.Flag, k.Help)
 		}
 	}
 }
@@ -108,38 +106,38 @@ func (f *textFlag) String() string        { return f.text }
 func (f *textFlag) Set(text string) error { f.text = text; return nil }
 func (f *textFlag) Type() string          { return f.kind }
 
-// loadConfig resolves every key: flag, environment, file, running dev stack, default. It always returns a Config; the
+// LoadConfig resolves every key: flag, environment, file, running dev stack, default. It always returns a Config; the
 // problems name what could not be read.
-func loadConfig(src configSource) (*Config, []string) {
+func LoadConfig(src ConfigSource) (*Config, []string) {
 	file, problems := readConfigFile(src)
 	cfg := &Config{}
-	for _, k := range configKeys() {
-		cfg.values = append(cfg.values, resolve(k, src, file))
+	for _, k := range ConfigKeys() {
+		cfg.Values = append(cfg.Values, resolve(k, src, file))
 	}
 	useDevStack(cfg, src)
-	for _, v := range cfg.values {
+	for _, v := range cfg.Values {
 		if !v.set {
 			continue
 		}
-		if err := v.key.set(cfg, v.raw); err != nil {
-			problems = append(problems, fmt.Sprintf("%s (%s): %v", v.key.name, v.origin, err))
+		if err := v.Key.set(cfg, v.Raw); err != nil {
+			problems = append(problems, fmt.Sprintf("%s (%s): %v", v.Key.Name, v.Origin, err))
 		}
 	}
 	return cfg, append(problems, checkTogether(cfg, problems)...)
 }
 
-// configSource is where values may come from.
-type configSource struct {
-	flag func(name string) (text string, changed bool)
+// ConfigSource is where values may come from.
+type ConfigSource struct {
+	Flag func(name string) (text string, changed bool)
 	env  map[string]string
 	// discover finds the settings of a running embedded stack.
 	discover func(stateDir string) (map[string]string, bool)
 }
 
-func resolve(k configKey, src configSource, file *viper.Viper) configValue {
-	if k.flag != "" {
-		if text, changed := src.flag(k.flag); changed {
-			return configValue{k, text, "flag --" + k.flag, true}
+func resolve(k ConfigKey, src ConfigSource, file *viper.Viper) configValue {
+	if k.Flag != "" {
+		if text, changed := src.Flag(k.Flag); changed {
+			return configValue{k, text, "flag --" + k.Flag, true}
 		}
 	}
 	for _, name := range append([]envAlias{{name: k.env()}}, k.aliases...) {
@@ -147,10 +145,10 @@ func resolve(k configKey, src configSource, file *viper.Viper) configValue {
 			return configValue{k, withUnit(text, name.unit), "env " + name.name, true}
 		}
 	}
-	if file != nil && file.InConfig(k.name) {
-		return configValue{k, fmt.Sprint(file.Get(k.name)), "file " + file.ConfigFileUsed(), true}
+	if file != nil && file.InConfig(k.Name) {
+		return configValue{k, fmt.Sprint(file.Get(k.Name)), "file " + file.ConfigFileUsed(), true}
 	}
-	return configValue{k, k.def, originDefault, k.def != ""}
+	return configValue{k, k.Def, OriginDefault, k.Def != ""}
 }
 
 // withUnit gives a bare number the unit its variable's name promises.
@@ -163,14 +161,14 @@ func withUnit(text, unit string) string {
 
 // useDevStack takes the servers of a running embedded stack, but only when none of them was configured: half of a
 // production configuration must never be completed with a laptop's servers.
-func useDevStack(cfg *Config, src configSource) {
+func useDevStack(cfg *Config, src ConfigSource) {
 	servers := []string{"database.url", "redis.url", "pubsub.project", "pubsub.emulator"}
 	stateDir := ""
-	for _, v := range cfg.values {
-		if v.key.name == "dev.state_dir" {
-			stateDir = v.raw
+	for _, v := range cfg.Values {
+		if v.Key.Name == "dev.state_dir" {
+			stateDir = v.Raw
 		}
-		if slices.Contains(servers, v.key.name) && v.origin != originDefault {
+		if slices.Contains(servers, v.Key.Name) && v.Origin != OriginDefault {
 			return
 		}
 	}
@@ -181,17 +179,17 @@ func useDevStack(cfg *Config, src configSource) {
 	if !ok {
 		return
 	}
-	for i, v := range cfg.values {
-		if text, ok := found[v.key.name]; ok && slices.Contains(servers, v.key.name) {
-			cfg.values[i].raw, cfg.values[i].origin, cfg.values[i].set = text, originDev, true
+	for i, v := range cfg.Values {
+		if text, ok := found[v.Key.Name]; ok && slices.Contains(servers, v.Key.Name) {
+			cfg.Values[i].Raw, cfg.Values[i].Origin, cfg.Values[i].set = text, OriginDev, true
 		}
 	}
 }
 
 // readConfigFile reads the file that was named, or the first of the usual ones that exists. A key nobody knows is a
 // problem: it is a typing error that would otherwise be ignored for years.
-func readConfigFile(src configSource) (*viper.Viper, []string) {
-	path, named := src.flag(flagConfig)
+func readConfigFile(src ConfigSource) (*viper.Viper, []string) {
+	path, named := src.Flag(FlagConfig)
 	if !named {
 		path, named = src.env["OUTBOXCTL_CONFIG"], src.env["OUTBOXCTL_CONFIG"] != ""
 	}
@@ -209,11 +207,11 @@ func readConfigFile(src configSource) (*viper.Viper, []string) {
 		return nil, []string{fmt.Sprintf("configuration file %s: %v", path, err)}
 	}
 	var problems []string
-	known := configKeys()
+	known := ConfigKeys()
 	keys := file.AllKeys()
 	slices.Sort(keys)
 	for _, name := range keys {
-		if !slices.ContainsFunc(known, func(k configKey) bool { return k.name == name }) {
+		if !slices.ContainsFunc(known, func(k ConfigKey) bool { return k.Name == name }) {
 			problems = append(problems, fmt.Sprintf("%s (file %s): no such setting", name, path))
 		}
 	}

@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"context"
@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	dependencyOK = "ok"
+	DependencyOK = "ok"
 	probeTimeout = 300 * time.Millisecond
 	pubsubHost   = "pubsub.googleapis.com:443"
 )
 
-// probeDependencies asks Redis and Pub/Sub, side by side, whether they are there. Reports need neither; they only say
+// ProbeDependencies asks Redis and Pub/Sub, side by side, whether they are there. Reports need neither; they only say
 // when one is away. Pub/Sub is not asked while no project is configured.
-func (a *App) probeDependencies(ctx context.Context) <-chan map[string]string {
+func (a *App) ProbeDependencies(ctx context.Context) <-chan map[string]string {
 	done := make(chan map[string]string, 1)
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	client, redisErr := a.Redis()
@@ -54,7 +54,7 @@ func (a *App) pubsubAddr() string {
 
 func answered(err error) string {
 	if err == nil {
-		return dependencyOK
+		return DependencyOK
 	}
 	return "unreachable: " + safetext.Stored(err.Error())
 }

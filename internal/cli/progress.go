@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"fmt"
@@ -9,11 +9,11 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// progressEvery is how often long work says something where there is no terminal to draw on.
-const progressEvery = 10 * time.Second
+// ProgressEvery is how often long work says something where there is no terminal to draw on.
+const ProgressEvery = 10 * time.Second
 
-// A progress tells on Err how far long work has come: a bar on a terminal, a line every ten seconds elsewhere.
-type progress struct {
+// A Progress tells on Err how far long work has come: a bar on a terminal, a line every ten seconds elsewhere.
+type Progress struct {
 	app   *App
 	label string
 	total int64 // -1: not known
@@ -25,10 +25,10 @@ type progress struct {
 	last  time.Time
 }
 
-// newProgress starts to report on work of total steps; -1 when nobody knows.
-func (a *App) newProgress(label string, total int64) *progress {
+// NewProgress starts to report on work of total steps; -1 when nobody knows.
+func (a *App) NewProgress(label string, total int64) *Progress {
 	now := a.Now()
-	p := &progress{app: a, label: label, total: total, start: now, last: now}
+	p := &Progress{app: a, label: label, total: total, start: now, last: now}
 	if a.ErrTTY {
 		p.bar = progressbar.NewOptions64(total,
 			progressbar.OptionSetWriter(a.Err),
@@ -45,7 +45,7 @@ func (a *App) newProgress(label string, total int64) *progress {
 }
 
 // Add reports n more steps.
-func (p *progress) Add(n int64) {
+func (p *Progress) Add(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done += n
@@ -53,13 +53,13 @@ func (p *progress) Add(n int64) {
 		_ = p.bar.Add64(n) // a bar that cannot be drawn is no reason to stop the work
 		return
 	}
-	if now := p.app.Now(); now.Sub(p.last) >= progressEvery {
+	if now := p.app.Now(); now.Sub(p.last) >= ProgressEvery {
 		p.last = now
-		fmt.Fprintln(p.app.Err, p.line(now))
+		fmt.Fprintln(p.app.Err, p.Line(now))
 	}
 }
 
-func (p *progress) line(now time.Time) string {
+func (p *Progress) Line(now time.Time) string {
 	of := ""
 	if p.total >= 0 {
 		of = " of " + humanize.Comma(p.total)
@@ -69,7 +69,7 @@ func (p *progress) line(now time.Time) string {
 }
 
 // Done takes the bar away, so that the summary stands alone.
-func (p *progress) Done() {
+func (p *Progress) Done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.bar != nil {

@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"bufio"
@@ -9,16 +9,18 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
-// addYesFlag gives a destructive command its --yes.
-func addYesFlag(cmd *cobra.Command, yes *bool) {
+// AddYesFlag gives a destructive command its --yes.
+func AddYesFlag(cmd *cobra.Command, yes *bool) {
 	cmd.Flags().BoolVarP(yes, "yes", "y", false, "do it without asking")
 }
 
-// confirm lets a destructive command go on only when somebody said so: --yes, or an answer at the terminal. The caller
+// Confirm lets a destructive command go on only when somebody said so: --yes, or an answer at the terminal. The caller
 // has already said on Err what will be touched. Without a terminal there is nobody to ask, so it refuses.
-func (a *App) confirm(ctx context.Context, yes bool, question string) error {
+func (a *App) Confirm(ctx context.Context, yes bool, question string) error {
 	if yes {
 		return nil
 	}
@@ -27,7 +29,7 @@ func (a *App) confirm(ctx context.Context, yes bool, question string) error {
 		if a.dryRun {
 			hint += ", or --dry-run to see what it would touch"
 		}
-		return withHint(refusedErrorf("%s: not confirmed", question), "%s", hint)
+		return fault.Hint(fault.Refusedf("%s: not confirmed", question), "%s", hint)
 	}
 	fmt.Fprintf(a.Err, "%s [y/N] ", question)
 	answer, err := a.readLine(ctx)
@@ -40,7 +42,7 @@ func (a *App) confirm(ctx context.Context, yes bool, question string) error {
 	case "y", "yes":
 		return nil
 	}
-	return refusedErrorf("nothing was changed")
+	return fault.Refusedf("nothing was changed")
 }
 
 // readLine reads one line and gives up when the context ends: a read from a terminal cannot be interrupted, so it is

@@ -1,20 +1,21 @@
-package cmd
+package cli
 
 import (
 	"context"
 	"fmt"
 
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
-// receivingConnections carry the streams of a consumer.
-const receivingConnections = 4
+// ReceivingConnections carry the streams of a consumer.
+const ReceivingConnections = 4
 
 // Broker is the command's Pub/Sub client. No connection is made yet: callers decide what an unreachable broker means to
 // them.
-func (a *App) Broker(ctx context.Context) (*pubsub.Client, error) { return a.brokerOver(ctx, 1) }
+func (a *App) Broker(ctx context.Context) (*pubsub.Client, error) { return a.BrokerOver(ctx, 1) }
 
-func (a *App) brokerOver(ctx context.Context, connections int) (*pubsub.Client, error) {
+func (a *App) BrokerOver(ctx context.Context, connections int) (*pubsub.Client, error) {
 	if a.broker != nil {
 		return a.broker, nil
 	}
@@ -27,29 +28,29 @@ func (a *App) brokerOver(ctx context.Context, connections int) (*pubsub.Client, 
 		Emulator:       cfg.PubSub.Emulator,
 		PublishTimeout: cfg.Publish.PublishTimeout,
 		Connections:    connections,
-		UserAgent:      "outboxctl/" + buildVersion().Version,
+		UserAgent:      "outboxctl/" + a.Build.Version,
 	})
 	if err != nil {
-		return nil, withHint(withCode(exitPrecondition, err),
+		return nil, fault.Hint(fault.As(fault.Precondition, err),
 			"gcloud auth application-default login gives credentials; --emulator uses an emulator instead")
 	}
 	a.broker = client
-	a.onClose(client.Close)
+	a.OnClose(client.Close)
 	return client, nil
 }
 
-// brokerPlan is the topics and subscriptions that the configuration names.
-func brokerPlan(cfg *Config) []pubsub.PlannedTopic {
+// BrokerPlan is the topics and subscriptions that the configuration names.
+func BrokerPlan(cfg *Config) []pubsub.PlannedTopic {
 	return pubsub.Plan(cfg.PubSub.Topics, map[string]string{"domain": cfg.PubSub.Subscription})
 }
 
-// brokerError says which broker did not answer, and what to try.
-func brokerError(cfg *Config, err error) error {
+// BrokerError says which broker did not answer, and what to try.
+func BrokerError(cfg *Config, err error) error {
 	where := "project " + cfg.PubSub.Project
 	hint := "outboxctl config view shows where pubsub.project and pubsub.emulator come from"
 	if cfg.PubSub.Emulator != "" {
 		where = fmt.Sprintf("%s on the emulator at %s", where, cfg.PubSub.Emulator)
 		hint += "; outboxctl dev starts a local stack"
 	}
-	return withHint(preconditionErrorf("ask Pub/Sub (%s): %w", where, err), "%s", hint)
+	return fault.Hint(fault.Preconditionf("ask Pub/Sub (%s): %w", where, err), "%s", hint)
 }

@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
@@ -15,24 +16,24 @@ import (
 // completeWithin bounds what pressing Tab may cost. A database that does not answer in time gives no suggestions.
 const completeWithin = 800 * time.Millisecond
 
-// completion is what cobra calls when Tab is pressed.
-type completion = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective)
+// Completion is what cobra calls when Tab is pressed.
+type Completion = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective)
 
 // completeLive suggests what read finds in the database, or else the fallback. It never fails and never talks: the
 // shell would show both in the middle of the line that is being typed.
-func completeLive(app *App, fallback []string, read func(ctx context.Context, s *dlq.Store, prefix string) ([]string, error)) completion {
+func completeLive(app *App, fallback []string, read func(ctx context.Context, s *dlq.Store, prefix string) ([]string, error)) Completion {
 	return func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
 		defer cancel()
-		app.bindFlags(cmd) // the hook that does it for a command does not run for a completion
-		app.said = true
+		app.BindFlags(cmd) // the hook that does it for a command does not run for a completion
+		app.Quiet()
 		// Of a list of values the last one is being typed.
 		done, typing := "", toComplete
 		if comma := strings.LastIndex(toComplete, ","); comma >= 0 {
 			done, typing = toComplete[:comma+1], toComplete[comma+1:]
 		}
 		found := fallback
-		if store, err := app.store(ctx); err == nil {
+		if store, err := app.Store(ctx); err == nil {
 			if live, err := read(ctx, store, typing); err == nil && len(live) > 0 {
 				found = live
 			}
@@ -47,39 +48,39 @@ func completeLive(app *App, fallback []string, read func(ctx context.Context, s 
 	}
 }
 
-// completeDLQIDs suggests the newest dead letters in a state (empty: any).
-func completeDLQIDs(app *App, state string) completion {
+// CompleteDLQIDs suggests the newest dead letters in a state (empty: any).
+func CompleteDLQIDs(app *App, state string) Completion {
 	return completeLive(app, nil, func(ctx context.Context, s *dlq.Store, prefix string) ([]string, error) {
 		return described(s.SuggestEntries(ctx, state, prefix))
 	})
 }
 
-// completeEventIDs suggests the newest events in a status (empty: any).
-func completeEventIDs(app *App, status string) completion {
+// CompleteEventIDs suggests the newest events in a status (empty: any).
+func CompleteEventIDs(app *App, status string) Completion {
 	return completeLive(app, nil, func(ctx context.Context, s *dlq.Store, prefix string) ([]string, error) {
 		return described(s.SuggestEvents(ctx, status, prefix))
 	})
 }
 
-func completeReasons(app *App) completion {
-	return completeLive(app, deadReasons(), func(ctx context.Context, s *dlq.Store, _ string) ([]string, error) {
+func CompleteReasons(app *App) Completion {
+	return completeLive(app, outbox.DeadReasons(), func(ctx context.Context, s *dlq.Store, _ string) ([]string, error) {
 		return s.EnumValues(ctx, "outbox_dlq_reason")
 	})
 }
 
-func completeTypes(app *App) completion {
+func CompleteTypes(app *App) Completion {
 	return completeLive(app, registry.New().EventTypes(), func(ctx context.Context, s *dlq.Store, _ string) ([]string, error) {
 		return s.EnumValues(ctx, "event_type_enum")
 	})
 }
 
-func completeTopics(app *App) completion {
+func CompleteTopics(app *App) Completion {
 	return completeLive(app, registryTopics(), func(ctx context.Context, s *dlq.Store, _ string) ([]string, error) {
 		return described(s.SuggestGroups(ctx, "topic"))
 	})
 }
 
-func completeFingerprints(app *App) completion {
+func CompleteFingerprints(app *App) Completion {
 	return completeLive(app, nil, func(ctx context.Context, s *dlq.Store, _ string) ([]string, error) {
 		return described(s.SuggestGroups(ctx, "fingerprint"))
 	})

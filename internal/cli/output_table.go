@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"fmt"
@@ -17,18 +17,18 @@ import (
 // table is the aligned form for a terminal.
 type table[T any] struct {
 	out   io.Writer
-	view  view[T]
-	r     *cellStyle
+	view  View[T]
+	r     *CellStyle
 	width int
 	rows  [][]string
 }
 
 func (t *table[T]) Write(row T) error {
-	cells := make([]string, len(t.view.columns))
-	for i, c := range t.view.columns {
-		cells[i] = safetext.Line(c.cell(row, t.r))
-		if c.style != nil {
-			cells[i] = t.r.app.paint(true, c.style(row), cells[i])
+	cells := make([]string, len(t.view.Columns))
+	for i, c := range t.view.Columns {
+		cells[i] = safetext.Line(c.Cell(row, t.r))
+		if c.Style != nil {
+			cells[i] = t.r.app.Paint(true, c.Style(row), cells[i])
 		}
 	}
 	t.rows = append(t.rows, cells)
@@ -37,9 +37,9 @@ func (t *table[T]) Write(row T) error {
 
 func (t *table[T]) Close() error {
 	t.leaveOut()
-	heads := make([]string, len(t.view.columns))
-	for i, c := range t.view.columns {
-		heads[i] = strings.ToUpper(c.head)
+	heads := make([]string, len(t.view.Columns))
+	for i, c := range t.view.Columns {
+		heads[i] = strings.ToUpper(c.Head)
 	}
 	t.fitWidth()
 	grid := tablewriter.NewTable(t.out,
@@ -73,20 +73,20 @@ func (t *table[T]) leaveOut() {
 	for t.width > 0 {
 		least, spare := 0, -1
 		for i, w := range t.widths() {
-			c := t.view.columns[i]
-			if !c.whole {
+			c := t.view.Columns[i]
+			if !c.Whole {
 				w = min(w, leastCell)
 			}
 			least += w + tableGap
-			if c.spare > 0 && (spare < 0 || c.spare < t.view.columns[spare].spare) {
+			if c.Spare > 0 && (spare < 0 || c.Spare < t.view.Columns[spare].Spare) {
 				spare = i
 			}
 		}
 		if least <= t.width || spare < 0 {
 			break
 		}
-		left = append(left, t.view.columns[spare].head)
-		t.view.columns = slices.Delete(t.view.columns, spare, spare+1)
+		left = append(left, t.view.Columns[spare].Head)
+		t.view.Columns = slices.Delete(t.view.Columns, spare, spare+1)
 		for i, row := range t.rows {
 			t.rows[i] = slices.Delete(row, spare, spare+1)
 		}
@@ -98,9 +98,9 @@ func (t *table[T]) leaveOut() {
 
 // widths are the columns' natural widths.
 func (t *table[T]) widths() []int {
-	widths := make([]int, len(t.view.columns))
-	for i, c := range t.view.columns {
-		widths[i] = ansi.StringWidth(c.head)
+	widths := make([]int, len(t.view.Columns))
+	for i, c := range t.view.Columns {
+		widths[i] = ansi.StringWidth(c.Head)
 	}
 	for _, row := range t.rows {
 		for i, cell := range row {
@@ -124,7 +124,7 @@ func (t *table[T]) fitWidth() {
 	for total > t.width {
 		widest := -1
 		for i, w := range widths {
-			if !t.view.columns[i].whole && w > leastCell && (widest < 0 || w > widths[widest]) {
+			if !t.view.Columns[i].Whole && w > leastCell && (widest < 0 || w > widths[widest]) {
 				widest = i
 			}
 		}
@@ -136,7 +136,7 @@ func (t *table[T]) fitWidth() {
 	}
 	for _, row := range t.rows {
 		for i := range row {
-			if t.view.columns[i].wrap {
+			if t.view.Columns[i].Wrap {
 				row[i] = ansi.Wrap(row[i], widths[i], "")
 			} else {
 				row[i] = ansi.Truncate(row[i], widths[i], "…")

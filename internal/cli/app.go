@@ -1,9 +1,11 @@
-package cmd
+package cli
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +16,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/registry"
@@ -26,9 +30,10 @@ type App struct {
 
 	Registry *registry.Registry
 	Now      func() time.Time
+	Build    Build
 
 	env    map[string]string
-	flag   func(name string) (string, bool)
+	lookup func(name string) (string, bool)
 	dryRun bool // the command that runs has a --dry-run
 	cfg    *Config
 	issues []string
@@ -39,7 +44,7 @@ type App struct {
 	close  []func() error
 }
 
-func newApp(streams Streams, environ []string) *App {
+func NewApp(streams Streams, environ []string) *App {
 	env := make(map[string]string, len(environ))
 	for _, pair := range environ {
 		if name, value, ok := strings.Cut(pair, "="); ok {
@@ -51,14 +56,14 @@ func newApp(streams Streams, environ []string) *App {
 		Registry: registry.New(),
 		Now:      time.Now,
 		env:      env,
-		flag:     func(string) (string, bool) { return "", false },
+		lookup:   func(string) (string, bool) { return "", false },
 	}
 }
 
-// bindFlags remembers the flags of the command that runs; the configuration reads them when it is first needed.
-func (a *App) bindFlags(cmd *cobra.Command) {
+// BindFlags remembers the flags of the command that runs; the configuration reads them when it is first needed.
+func (a *App) BindFlags(cmd *cobra.Command) {
 	a.dryRun = cmd.Flags().Lookup("dry-run") != nil
-	a.flag = func(name string) (string, bool) {
+	a.lookup = func(name string) (string, bool) {
 		f := cmd.Flags().Lookup(name)
 		if f == nil || !f.Changed {
 			return "", false
@@ -70,17 +75,60 @@ func (a *App) bindFlags(cmd *cobra.Command) {
 	}
 }
 
-// refuseEmpty is for flags that narrow what a command publishes or changes: an empty value is a variable that was not
+// Flag returns a flag's text and whether it was given on the command line.
+func (a *App) Flag(name string) (text string, given bool) { return a.lookup(name) }
+
+// Env returns a variable of the environment the command was started with.
+func (a *App) Env(name string) string { return a.env[name] }
+
+// Quiet leaves out the remark that the servers are those of the running dev stack.
+func (a *App) Quiet() { a.said = true }
+
+// Settings lists every setting with its text and its origin, also those that could not be read.
+func (a *App) Settings() []configValue { return a.cfg.Values }
+
+// Origin returns where a setting's value came from.
+func (a *App) Origin(name string) string { return a.cfg.Origin(name) }
+
+// UnknownVariables finds OUTBOXCTL_ variables that set nothing: mostly typing errors.
+func (a *App) UnknownVariables() []string {
+	known := []string{"OUTBOXCTL_CONFIG", "OUTBOXCTL_ACTOR"}
+	for _, k := range ConfigKeys() {
+		known = append(known, k.EnvNames()...)
+	}
+	var unknown []string
+	for name := range a.env {
+		if strings.HasPrefix(name, "OUTBOXCTL_") && !slices.Contains(known, name) {
+			unknown = append(unknown, name)
+		}
+	}
+	slices.Sort(unknown)
+	return unknown
+}
+
+// Under returns the App that the same command line would have with other environment variables. An empty value
+// removes the variable.
+func (a *App) Under(changed map[string]string) *App {
+	env := maps.Clone(a.env)
+	for name, value := range changed {
+		if env[name] = value; value == "" {
+			delete(env, name)
+		}
+	}
+	return &App{Streams: a.Streams, Registry: a.Registry, Now: a.Now, Build: a.Build, env: env, lookup: a.lookup}
+}
+
+// RefuseEmpty is for flags that narrow what a command publishes or changes: an empty value is a variable that was not
 // set, not a choice, and would widen it to everything.
-func (a *App) refuseEmpty(names ...string) error {
+func (a *App) RefuseEmpty(names ...string) error {
 	var problems []string
 	for _, name := range names {
-		if value, given := a.flag(name); given && value == "" {
+		if value, given := a.Flag(name); given && value == "" {
 			problems = append(problems, "--"+name+" must not be empty")
 		}
 	}
 	if len(problems) > 0 {
-		return usageErrorf("%s", strings.Join(problems, "; "))
+		return fault.Usagef("%s", strings.Join(problems, "; "))
 	}
 	return nil
 }
@@ -89,13 +137,13 @@ func (a *App) refuseEmpty(names ...string) error {
 // work without, so that a missing one is reported together with everything else that is wrong.
 func (a *App) Config(required ...string) (*Config, error) {
 	if a.cfg == nil {
-		a.cfg, a.issues = loadConfig(configSource{flag: a.flag, env: a.env, discover: a.discover})
+		a.cfg, a.issues = LoadConfig(ConfigSource{Flag: a.lookup, env: a.env, discover: a.discover})
 	}
 	problems := append([]string(nil), a.issues...)
-	for _, v := range a.cfg.values {
+	for _, v := range a.cfg.Values {
 		for _, name := range required {
-			if v.key.name == name && (!v.set || v.raw == "") {
-				problems = append(problems, fmt.Sprintf("%s is not set (--%s or %s)", name, v.key.flag, strings.Join(v.key.envNames(), ", ")))
+			if v.Key.Name == name && (!v.set || v.Raw == "") {
+				problems = append(problems, fmt.Sprintf("%s is not set (--%s or %s)", name, v.Key.Flag, strings.Join(v.Key.EnvNames(), ", ")))
 			}
 		}
 	}
@@ -103,11 +151,11 @@ func (a *App) Config(required ...string) (*Config, error) {
 		a.sayDevStack()
 		return a.cfg, nil
 	}
-	err := error(&configError{problems})
+	err := ConfigProblems(problems...)
 	if len(a.issues) == 0 {
-		err = withHint(err, "outboxctl dev starts a stack that every command finds by itself; outboxctl config view shows what is set")
+		err = fault.Hint(err, "outboxctl dev starts a stack that every command finds by itself; outboxctl config view shows what is set")
 	} else {
-		err = withHint(err, "outboxctl config view shows where each value comes from")
+		err = fault.Hint(err, "outboxctl config view shows where each value comes from")
 	}
 	return nil, err
 }
@@ -115,7 +163,7 @@ func (a *App) Config(required ...string) (*Config, error) {
 // discover finds the servers of a running embedded stack.
 func (a *App) discover(stateDir string) (map[string]string, bool) {
 	if stateDir == "" {
-		stateDir = devstack.DefaultDir(func(name string) string { return a.env[name] })
+		stateDir = devstack.DefaultDir(a.Env)
 	}
 	info, err := devstack.Discover(stateDir)
 	if err != nil {
@@ -132,11 +180,11 @@ func (a *App) discover(stateDir string) (map[string]string, bool) {
 // sayDevStack tells once that the servers are those of the embedded stack: nobody should take a laptop for production,
 // or the reverse.
 func (a *App) sayDevStack() {
-	if a.said || a.cfg.origin("database.url") != originDev {
+	if a.said || a.cfg.Origin("database.url") != OriginDev {
 		return
 	}
 	a.said = true
-	fmt.Fprintln(a.Err, a.paint(a.ErrTTY, styleFaint, "using the running dev stack"))
+	fmt.Fprintln(a.Err, a.Paint(a.ErrTTY, StyleFaint, "using the running dev stack"))
 }
 
 // Pool is the command's connection pool to PostgreSQL, opened and tried on first use.
@@ -148,12 +196,12 @@ func (a *App) Pool(ctx context.Context) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool, err := openPool(ctx, cfg, poolParams{name: "outboxctl", maxConns: 4})
+	pool, err := OpenPool(ctx, cfg, PoolParams{Name: "outboxctl", MaxConns: 4})
 	if err != nil {
 		return nil, err
 	}
 	a.pool = pool
-	a.onClose(func() error { pool.Close(); return nil })
+	a.OnClose(func() error { pool.Close(); return nil })
 	return pool, nil
 }
 
@@ -169,11 +217,47 @@ func (a *App) Redis() (*redis.Client, error) {
 	client, err := idem.NewClient(cfg.Redis.URL)
 	if err != nil {
 		// The library's message may quote a part of the URL, and with it the password.
-		return nil, &configError{[]string{fmt.Sprintf("redis.url (%s): is not a Redis connection string", cfg.origin("redis.url"))}}
+		return nil, ConfigProblems(fmt.Sprintf("redis.url (%s): is not a Redis connection string", cfg.Origin("redis.url")))
 	}
 	a.redis = client
-	a.onClose(client.Close)
+	a.OnClose(client.Close)
 	return client, nil
+}
+
+// Store opens the database for work with dead letters and events.
+func (a *App) Store(ctx context.Context) (*dlq.Store, error) {
+	pool, err := a.Pool(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return dlq.NewStore(pool), nil
+}
+
+// Keeper is the command's view of the idempotency keys.
+func (a *App) Keeper() (*idem.Keeper, error) {
+	cfg, err := a.Config("redis.url")
+	if err != nil {
+		return nil, err
+	}
+	rdb, err := a.Redis()
+	if err != nil {
+		return nil, err
+	}
+	return idem.New(rdb, idem.Config{TTL: cfg.Idempotency.TTL})
+}
+
+// OptionalPool is the database where one is configured and answers. Redis alone is worth showing.
+func (a *App) OptionalPool(ctx context.Context) *pgxpool.Pool {
+	cfg, err := a.Config()
+	if err != nil || cfg.Database.URL == "" {
+		return nil
+	}
+	pool, err := a.Pool(ctx)
+	if err != nil {
+		fmt.Fprintln(a.Err, "note: the database does not answer, so the inbox is not shown")
+		return nil
+	}
+	return pool
 }
 
 // Log is the structured log on Err: JSON, or for people when Err is a terminal and nobody chose a format.
@@ -181,7 +265,7 @@ func (a *App) Log() zerolog.Logger {
 	level, format := zerolog.InfoLevel, "json"
 	if a.cfg != nil {
 		level, format = parseLevel(a.cfg.Log.Level), a.cfg.Log.Format
-		if a.ErrTTY && a.cfg.origin("log.format") == originDefault {
+		if a.ErrTTY && a.cfg.Origin("log.format") == OriginDefault {
 			format = "console"
 		}
 	}
@@ -200,8 +284,8 @@ func parseLevel(name string) zerolog.Level {
 	return level
 }
 
-// onClose registers what Close undoes, last opened first.
-func (a *App) onClose(f func() error) { a.close = append(a.close, f) }
+// OnClose registers what Close undoes, last opened first.
+func (a *App) OnClose(f func() error) { a.close = append(a.close, f) }
 
 // Close gives back what was opened.
 func (a *App) Close() error {

@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"bytes"
@@ -13,8 +13,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-// encodeJSON writes one value as JSON that no terminal acts on.
-func encodeJSON(w io.Writer, value any, indent string) error {
+// EncodeJSON writes one value as JSON that no terminal acts on.
+func EncodeJSON(w io.Writer, value any, indent string) error {
 	doc, err := marshalJSON(value, indent)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (l *jsonList[T]) Write(row T) error {
 	}
 	l.some = true
 	var b strings.Builder
-	if err := encodeJSON(&b, row, "  "); err != nil {
+	if err := EncodeJSON(&b, row, "  "); err != nil {
 		return err
 	}
 	body := strings.ReplaceAll(strings.TrimRight(b.String(), "\n"), "\n", "\n  ")
@@ -83,7 +83,7 @@ func (l *jsonList[T]) Close() error {
 
 type jsonLines[T any] struct{ out io.Writer }
 
-func (l *jsonLines[T]) Write(row T) error { return encodeJSON(l.out, row, "") }
+func (l *jsonLines[T]) Write(row T) error { return EncodeJSON(l.out, row, "") }
 func (l *jsonLines[T]) Close() error      { return nil }
 
 type yamlList[T any] struct {
@@ -101,11 +101,11 @@ func (l *yamlList[T]) Close() error {
 
 type idList[T any] struct {
 	out  io.Writer
-	view view[T]
+	view View[T]
 }
 
 func (l *idList[T]) Write(row T) error {
-	_, err := fmt.Fprintln(l.out, safetext.Line(l.view.id(row)))
+	_, err := fmt.Fprintln(l.out, safetext.Line(l.view.ID(row)))
 	return err
 }
 func (l *idList[T]) Close() error { return nil }
@@ -113,8 +113,8 @@ func (l *idList[T]) Close() error { return nil }
 // separated is CSV, and on a pipe the table with tabs instead of blanks.
 type separated[T any] struct {
 	w     *csv.Writer
-	view  view[T]
-	r     *cellStyle
+	view  View[T]
+	r     *CellStyle
 	clean func(string) string
 	some  bool
 }
@@ -124,9 +124,9 @@ func (s *separated[T]) head() error {
 		return nil
 	}
 	s.some = true
-	heads := make([]string, len(s.view.columns))
-	for i, c := range s.view.columns {
-		heads[i] = c.head
+	heads := make([]string, len(s.view.Columns))
+	for i, c := range s.view.Columns {
+		heads[i] = c.Head
 	}
 	return s.w.Write(heads)
 }
@@ -135,9 +135,9 @@ func (s *separated[T]) Write(row T) error {
 	if err := s.head(); err != nil {
 		return err
 	}
-	cells := make([]string, len(s.view.columns))
-	for i, c := range s.view.columns {
-		cells[i] = s.clean(c.cell(row, s.r))
+	cells := make([]string, len(s.view.Columns))
+	for i, c := range s.view.Columns {
+		cells[i] = s.clean(c.Cell(row, s.r))
 	}
 	if err := s.w.Write(cells); err != nil {
 		return err

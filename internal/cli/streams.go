@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"io"
@@ -39,27 +39,27 @@ func OSStreams() Streams {
 	return s
 }
 
-// surviveClosedPipe lets a write to a pipe whose reader has gone (| head) fail, where it would kill the process unheard,
+// SurviveClosedPipe lets a write to a pipe whose reader has gone (| head) fail, where it would kill the process unheard,
 // until the function it returns is called. A change half done has to say how far it came.
-func surviveClosedPipe() (restore func()) {
+func SurviveClosedPipe() (restore func()) {
 	signal.Ignore(syscall.SIGPIPE)
 	return func() { signal.Reset(syscall.SIGPIPE) }
 }
 
 // The colours a terminal gets; a pipe and NO_COLOR get none.
-type style string
+type Style string
 
 const (
-	styleError style = "1;31"
-	styleHint  style = "36"
-	styleWarn  style = "33"
-	styleGood  style = "32"
-	styleFaint style = "2"
-	styleBold  style = "1"
+	StyleError Style = "1;31"
+	styleHint  Style = "36"
+	StyleWarn  Style = "33"
+	StyleGood  Style = "32"
+	StyleFaint Style = "2"
+	styleBold  Style = "1"
 )
 
-// paint wraps text in a style when the stream is a terminal that wants colour.
-func (a *App) paint(tty bool, s style, text string) string {
+// Paint wraps text in a style when the stream is a terminal that wants colour.
+func (a *App) Paint(tty bool, s Style, text string) string {
 	if !tty || s == "" || a.noColor() {
 		return text
 	}

@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 // consumerMarks shows the consumers' keys in Redis to the dead-letter commands.
 type consumerMarks struct{ keeper *idem.Keeper }
 
-// marks opens the consumers' store. Nothing is dialled yet.
-func (a *App) marks() (dlq.Marks, error) {
+// Marks opens the consumers' store. Nothing is dialled yet.
+func (a *App) Marks() (dlq.Marks, error) {
 	client, err := a.Redis()
 	if err != nil {
 		return nil, err

@@ -1,0 +1,21 @@
+package cmd
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
+)
+
+// What only the client would refuse is refused with the rest, and not when Redis is first needed.
+func TestConfigRefusesABadRedisURL(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"redis://:canary@h:1/zz", "redis://:canary@h/0?nonsense=1", "http://:canary@h", "canary"} {
+		code, _, stderr := runCLI(t, []string{"OUTBOXCTL_REDIS_URL=" + bad, "OUTBOXCTL_PUBLISH_LEASE=soon"}, "config", "view")
+		require.Equal(t, cli.ExitUsage, code, bad)
+		require.Contains(t, stderr, "2 problems")
+		require.Contains(t, stderr, "redis.url (env OUTBOXCTL_REDIS_URL): is not a Redis connection string")
+		require.NotContains(t, stderr, "canary")
+	}
+}

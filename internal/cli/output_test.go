@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+)
+
+type sampleRow struct {
+	ID    string    `json:"id"`
+	Error string    `json:"errorMessage"`
+	At    time.Time `json:"failedAt"`
+}
+
+func sampleView() View[sampleRow] {
+	return View[sampleRow]{
+		ID: func(r sampleRow) string { return r.ID },
+		Columns: []Column[sampleRow]{
+			{Head: "id", Cell: func(r sampleRow, s *CellStyle) string { return r.ID }},
+			{Head: "error", Cell: func(r sampleRow, s *CellStyle) string { return r.Error }},
+			{Head: "failed", Wide: true, Cell: func(r sampleRow, s *CellStyle) string { return s.Time(r.At) }},
+		},
+	}
+}
+
+func render(t *testing.T, tty bool, width int, format string, rows []sampleRow) string {
+	t.Helper()
+	var out bytes.Buffer
+	app := NewApp(Streams{Out: &out, OutTTY: tty, Width: width}, nil)
+	app.Now = func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
+	require.NoError(t, WriteList(app, format, sampleView(), rows))
+	return out.String()
+}
+
+func TestOutputFormats(t *testing.T) {
+	t.Parallel()
+	rows := []sampleRow{
+		{"a", "=1+1", time.Date(2026, 3, 1, 11, 0, 0, 0, time.UTC)},
+		{"b", "two\nlines", time.Date(2026, 3, 1, 10, 0, 0, 5, time.UTC)},
+	}
+	for name, tc := range map[string]struct {
+		tty    bool
+		format string
+		want   string
+	}{
+		"table on a pipe": {false, FormatTable, "id\terror\na\t=1+1\nb\ttwo^Jlines\n"},
+		"wide on a pipe":  {false, FormatWide, "id\terror\tfailed\na\t=1+1\t2026-03-01T11:00:00Z\nb\ttwo^Jlines\t2026-03-01T10:00:00.000000005Z\n"},
+		"csv":             {true, FormatCSV, "id,error,failed\na,'=1+1,2026-03-01T11:00:00Z\nb,two^Jlines,2026-03-01T10:00:00.000000005Z\n"},
+		"id":              {true, FormatID, "a\nb\n"},
+		"jsonl":           {true, FormatJSONL, `{"id":"a","errorMessage":"=1+1","failedAt":"2026-03-01T11:00:00Z"}` + "\n" + `{"id":"b","errorMessage":"two\nlines","failedAt":"2026-03-01T10:00:00.000000005Z"}` + "\n"},
+		"yaml":            {true, FormatYAML, "- errorMessage: =1+1\n  failedAt: \"2026-03-01T11:00:00Z\"\n  id: a\n- errorMessage: |-\n    two\n    lines\n  failedAt: \"2026-03-01T10:00:00.000000005Z\"\n  id: b\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, render(t, tc.tty, 80, tc.format, rows))
+		})
+	}
+	t.Run("json", func(t *testing.T) {
+		t.Parallel()
+		var back []sampleRow
+		require.NoError(t, json.Unmarshal([]byte(render(t, false, 0, FormatJSON, rows)), &back))
+		require.Equal(t, rows, back)
+	})
+	t.Run("table on a terminal", func(t *testing.T) {
+		t.Parallel()
+		got := render(t, true, 80, FormatWide, rows)
+		require.Regexp(t, `^ID +ERROR +FAILED`, got)
+		require.Contains(t, got, "1 hour ago")
+	})
+}
+
+func TestEmptyListIsStillAList(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "[]\n", render(t, false, 0, FormatJSON, nil))
+	require.Equal(t, "[]\n", render(t, false, 0, FormatYAML, nil))
+	require.Empty(t, render(t, false, 0, FormatJSONL, nil))
+	require.Equal(t, "id,error,failed\n", render(t, false, 0, FormatCSV, nil))
+}
+
+func TestTableFitsTheTerminalAndAPipeIsNeverCut(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("very long ", 30)
+	rows := []sampleRow{{ID: "a", Error: long}}
+	for line := range strings.Lines(render(t, true, 60, FormatTable, rows)) {
+		require.LessOrEqual(t, ansi.StringWidth(strings.TrimRight(line, " \n")), 60)
+	}
+	require.Contains(t, render(t, false, 60, FormatTable, rows), long)
+}
+
+func TestHostileTextReachesNoTerminal(t *testing.T) {
+	t.Parallel()
+	rows := []sampleRow{{ID: "\x1b[2J", Error: "\x1b]0;title\a \u009b31m \u202Egnp.exe \U000E0041 \xff"}}
+	for _, format := range ListFormats() {
+		for _, tty := range []bool{true, false} {
+			got := render(t, tty, 120, format, rows)
+			for _, bad := range []string{"\x1b", "\u009b", "\u202E", "\a", "\xff"} {
+				require.NotContains(t, got, bad, "%s, terminal %v", format, tty)
+			}
+		}
+	}
+	rows[0].Error = strings.ToValidUTF8(rows[0].Error, "\uFFFD") // as every encoder has it
+	var back []sampleRow
+	require.NoError(t, yaml.Unmarshal([]byte(render(t, true, 120, FormatYAML, rows)), &back))
+	require.Equal(t, rows, back, "YAML keeps the value")
+}
