@@ -19,6 +19,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
@@ -231,6 +232,20 @@ func (a *App) Store(ctx context.Context) (*dlq.Store, error) {
 		return nil, err
 	}
 	return dlq.NewStore(pool), nil
+}
+
+// Outbox opens the installation that the use cases work on. Redis is not dialled: a use case that asks the consumers'
+// marks finds out whether it answers.
+func (a *App) Outbox(ctx context.Context) (*operate.Outbox, error) {
+	pool, err := a.Pool(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keeper, err := a.Keeper()
+	if err != nil {
+		return nil, err
+	}
+	return &operate.Outbox{DB: pool, Registry: a.Registry, Keeper: keeper}, nil
 }
 
 // Keeper is the command's view of the idempotency keys.

@@ -1,0 +1,20 @@
+package operate
+
+import (
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/registry"
+)
+
+// Outbox is one installation, as an operator works with it.
+type Outbox struct {
+	// DB is the database. A face that only looks may bring one that only reads.
+	DB dlq.DB
+	// Registry is the catalogue of event types.
+	Registry *registry.Registry
+	// Keeper reads the consumers' marks in Redis; nil when no Redis is configured.
+	Keeper *idem.Keeper
+}
+
+// store reads and changes dead letters and events.
+func (o *Outbox) store() *dlq.Store { return dlq.NewStore(o.DB) }
