@@ -6,11 +6,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/dustin/go-humanize"
+	"time"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
@@ -18,15 +18,6 @@ import (
 func (o *changeOptions) verb() string {
 	_, verb, _ := strings.Cut(string(o.action), ".")
 	return verb
-}
-
-func (o *changeOptions) past() string { return o.action.Success() }
-
-func (o *changeOptions) noun() string {
-	if o.action == dlq.Republish {
-		return "published event"
-	}
-	return "dead letter"
 }
 
 // would announces a change, or a look at one.
@@ -56,76 +47,69 @@ func (o *changeOptions) noSetHint() string {
 	return hint
 }
 
-// describeIDs says what the first few of the ids are.
-func (o *changeOptions) describeIDs(ctx context.Context, store *dlq.Store, ids []string) error {
-	const few = 5
-	targets, err := o.named(store, ids[:min(few, len(ids))]).Next(ctx, few)
-	if err != nil {
-		return err
+// describe says on Err what the set consists of.
+func (o *changeOptions) describe(set *operate.ChangeSet) {
+	w := o.app.Err
+	for _, g := range set.Reasons {
+		fmt.Fprintf(w, "  %s: %s, last %s, for example %s: %s\n", g.Value, operate.Counted(g.Count, "dead letter"),
+			g.LastSeen.UTC().Format(time.RFC3339), g.SampleID, safetext.Cut(safetext.Line(g.SampleError), 160))
 	}
-	var known []string
-	for _, t := range targets {
-		if t.ID != "" {
-			known = append(known, t.ID)
+	if o.app.InTTY {
+		for _, g := range set.Causes {
+			fmt.Fprintf(w, "  cause %s: %s\n", safetext.Line(g.Value), operate.Counted(g.Count, "dead letter"))
 		}
 	}
-	if o.action == dlq.Republish {
-		events, err := store.Events(ctx, known)
-		if err != nil {
-			return err
-		}
-		for _, e := range events {
-			fmt.Fprintf(o.app.Err, "  %s %s, %s\n", e.ID, e.EventType, e.Status)
-		}
-	} else {
-		entries, err := store.Entries(ctx, known)
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			fmt.Fprintf(o.app.Err, "  %s %s, %s, %s: %s\n", e.ID, e.EventType, e.State, e.Reason, safetext.Cut(safetext.Line(e.ErrorMessage), 160))
-		}
+	for _, e := range set.Events {
+		fmt.Fprintf(w, "  %s %s, %s\n", e.ID, e.EventType, e.Status)
 	}
-	if more := len(ids) - few; more > 0 {
-		fmt.Fprintf(o.app.Err, "  and %s more\n", humanize.Comma(int64(more)))
+	for _, e := range set.Letters {
+		fmt.Fprintf(w, "  %s %s, %s, %s: %s\n", e.ID, e.EventType, e.State, e.Reason, safetext.Cut(safetext.Line(e.ErrorMessage), 160))
 	}
-	fmt.Fprintf(o.app.Err, "%s %s\n", o.would(), counted(int64(len(ids)), o.noun()))
-	return nil
-}
-
-func counted(n int64, noun string) string {
-	if n == 1 {
-		return "1 " + noun
+	if shown := int64(len(set.Events) + len(set.Letters)); shown > 0 && set.Total > shown {
+		fmt.Fprintf(w, "  and %s more\n", operate.Count(set.Total-shown))
 	}
-	return humanize.Comma(n) + " " + noun + "s"
+	if set.First != nil {
+		fmt.Fprintf(w, "  %s, published from %s to %s, for example %s\n", operate.Counted(set.Total, "event"),
+			set.First.At.UTC().Format(time.RFC3339), set.Last.At.UTC().Format(time.RFC3339), set.First.ID)
+	}
+	if p := set.Plan; p != nil {
+		note := ""
+		if p.Reason != "" {
+			note = ": " + p.Reason
+		}
+		fmt.Fprintf(w, "plan %s by %s of %s, %s%s\n", p.ID, safetext.Line(p.Author), p.CreatedAt.Format(time.RFC3339),
+			operate.Counted(set.Total, "item"), safetext.Line(note))
+		return
+	}
+	fmt.Fprintf(w, "%s %s\n", o.would(), operate.Counted(set.Total, set.Noun()))
 }
 
 // summarise says on Err how many rows had which outcome.
 func (o *changeOptions) summarise(r dlq.RunResult) {
 	var parts []string
 	success := o.action.Success()
-	done := humanize.Comma(r.Counts[success]) + " " + success
+	done := operate.Count(r.Counts[success]) + " " + success
 	if o.dryRun {
-		done = humanize.Comma(r.Counts[success]) + " would be " + success
+		done = operate.Count(r.Counts[success]) + " would be " + success
 	}
 	parts = append(parts, done)
 	for _, outcome := range slices.Sorted(maps.Keys(r.Counts)) {
 		if outcome != success {
-			parts = append(parts, humanize.Comma(r.Counts[outcome])+" "+dlq.Explain(outcome))
+			parts = append(parts, operate.Count(r.Counts[outcome])+" "+dlq.Explain(outcome))
 		}
 	}
 	fmt.Fprintln(o.app.Err, strings.Join(parts, "; "))
 	if w := r.Watched; w != (dlq.Watched{}) {
 		fmt.Fprintf(o.app.Err, "of the events sent again %s were delivered, %s died again, %s keep failing, %s were not tried yet\n",
-			humanize.Comma(w.Delivered), humanize.Comma(w.Dead), humanize.Comma(w.Failing), humanize.Comma(w.Waiting))
+			operate.Count(w.Delivered), operate.Count(w.Dead), operate.Count(w.Failing), operate.Count(w.Waiting))
 	}
 	if r.Counts[dlq.EventGone] > 0 {
-		fmt.Fprintln(o.app.Err, "events removed by cleanup can be emitted anew from outboxctl dlq export")
+		fmt.Fprintln(o.app.Err, "events removed by cleanup can be emitted again from outboxctl dlq export")
 	}
 }
 
 // sayConsumers shows what the consumers' stores say about the set.
-func (o *changeOptions) sayConsumers(ctx context.Context, set chosen) error {
+func (o *changeOptions) sayConsumers(ctx context.Context, set *operate.ChangeSet) error {
 	if len(o.checkConsumers) == 0 {
 		return nil
 	}
@@ -133,19 +117,15 @@ func (o *changeOptions) sayConsumers(ctx context.Context, set chosen) error {
 	if err != nil {
 		return err
 	}
-	source, err := set.open()
+	counts, err := set.Marks(ctx, marks, o.checkConsumers)
 	if err != nil {
-		return err
-	}
-	counts, err := dlq.CountMarks(ctx, marks, o.checkConsumers, source)
-	if err != nil {
-		return fault.Hint(fault.Preconditionf("ask the consumers' store: %w", err), "leave --check-consumers out to go on without asking")
+		return fault.Hint(err, "leave --check-consumers out to go on without asking")
 	}
 	some := false
 	for _, c := range counts {
 		some = some || c.Processed > 0
 		fmt.Fprintf(o.app.Err, "consumer %s: %s already processed, %s being processed, %s not seen\n",
-			safetext.Line(c.Consumer), humanize.Comma(c.Processed), humanize.Comma(c.Processing), humanize.Comma(c.Unknown))
+			safetext.Line(c.Consumer), operate.Count(c.Processed), operate.Count(c.Processing), operate.Count(c.Unknown))
 	}
 	if some {
 		fmt.Fprintln(o.app.Err, "a consumer skips what it has already processed; outboxctl idem forget makes it process an event again")

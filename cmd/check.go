@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
@@ -72,7 +73,7 @@ func runCheck(ctx context.Context, opts *checkOptions) error {
 	}
 	report, err := stats.New(pool, opts.app.Registry).Collect(ctx, stats.Params{MaxAttempts: cfg.Publish.MaxAttempts, StateOnly: true})
 	if err != nil {
-		return checkFailed(opts.app.Out, cli.SchemaError(err))
+		return checkFailed(opts.app.Out, operate.StoreError(err))
 	}
 	code, line := opts.judge(report)
 	if _, err := fmt.Fprintln(opts.app.Out, line); err != nil {

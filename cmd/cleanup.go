@@ -13,6 +13,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cleanup"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
@@ -89,7 +90,7 @@ func runCleanup(ctx context.Context, opts *cleanupOptions) error {
 	if opts.dryRun {
 		plan, err := cleaner.Plan(ctx, params)
 		if err != nil {
-			return cli.SchemaError(err)
+			return operate.StoreError(err)
 		}
 		return cli.WriteObject(opts.app, opts.output.Format, plan, func(w io.Writer) error { return sayCleanupPlan(w, plan) })
 	}
@@ -129,7 +130,7 @@ func cleanupError(result cleanup.Result, err error) error {
 	case errors.Is(err, cleanup.ErrBusy):
 		return fault.Hint(fault.As(fault.Precondition, err), "one cleaner works at a time; this one removed nothing")
 	default:
-		return cli.SchemaError(err)
+		return operate.StoreError(err)
 	}
 }
 

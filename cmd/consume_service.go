@@ -22,6 +22,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/httpd"
 	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 // consumeService is a worker with everything around it.
@@ -64,7 +65,7 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Confi
 	}
 	app.OnClose(func() error { pool.Close(); return nil })
 	if err := consumer.CheckTables(ctx, pool); err != nil {
-		return nil, cli.SchemaError(err)
+		return nil, operate.StoreError(err)
 	}
 	keeper, err := s.openKeeper(ctx, app)
 	if err != nil {

@@ -1,11 +1,7 @@
 package cmd
 
 import (
-	"errors"
-
 	"github.com/google/uuid"
-	"github.com/jackc/pgerrcode"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
@@ -22,9 +18,9 @@ dies again has two. Wherever an id is asked for, it may be the dead letter's or 
 	cmd.AddCommand(
 		newDLQListCmd(app, runDLQList),
 		newDLQShowCmd(app, runDLQShow),
-		newDLQReplayCmd(app, runChange),
-		newDLQDiscardCmd(app, runChange),
-		newDLQRestoreCmd(app, runChange),
+		newDLQReplayCmd(app),
+		newDLQDiscardCmd(app),
+		newDLQRestoreCmd(app),
 		newDLQExportCmd(app, runDLQExport),
 		newDLQAuditCmd(app, runDLQAudit),
 	)
@@ -38,14 +34,4 @@ func checkID(text string) (string, error) {
 		return "", fault.Usagef("%q is not an id: an id looks like 01890a5d-ac96-774b-bcce-b302099a8057", text)
 	}
 	return id.String(), nil
-}
-
-// dlqError gives the errors of the database their exit code: a value no enum
-// has is the caller's mistake, a missing schema is the world's.
-func dlqError(err error) error {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.Code == pgerrcode.InvalidTextRepresentation {
-		return fault.Hint(fault.As(fault.Usage, errors.New(pg.Message)), "outboxctl registry list shows the event types and aggregates")
-	}
-	return cli.SchemaError(err)
 }

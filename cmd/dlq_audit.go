@@ -10,6 +10,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 type dlqAuditOptions struct {
@@ -81,14 +82,14 @@ func runDLQAudit(ctx context.Context, opts *dlqAuditOptions) error {
 	}
 	now, err := store.Now(ctx)
 	if err != nil {
-		return dlqError(err)
+		return operate.StoreError(err)
 	}
 	if filter.Since, filter.Until, err = parseSpan(opts.since, opts.until, now); err != nil {
 		return fault.As(fault.Usage, err)
 	}
 	if filter.EventID != "" {
 		if filter.EventID, err = store.EventID(ctx, filter.EventID); err != nil {
-			return dlqError(err)
+			return operate.StoreError(err)
 		}
 	}
 	last, err := writePages(opts.app, opts.output.Format, opts.limit, auditView(), func(n int) ([]dlq.AuditRow, error) {
@@ -99,7 +100,7 @@ func runDLQAudit(ctx context.Context, opts *dlqAuditOptions) error {
 		return rows, err
 	})
 	if err != nil {
-		return dlqError(err)
+		return operate.StoreError(err)
 	}
 	if last != nil {
 		fmt.Fprintf(opts.app.Err, "more rows: %s\n", opts.next(strconv.FormatInt(last.ID, 10)))

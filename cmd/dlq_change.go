@@ -1,18 +1,16 @@
 package cmd
 
 import (
-	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
-func newDLQReplayCmd(app *cli.App, run func(context.Context, *changeOptions) error) *cobra.Command {
+func newDLQReplayCmd(app *cli.App) *cobra.Command {
 	opts := &changeOptions{app: app, action: dlq.Replay}
 	cmd := &cobra.Command{
 		Use:   "replay [ID... | -]",
@@ -40,12 +38,12 @@ set each has processed:
   outboxctl dlq replay --type payment_settled --plan replay.json
   outboxctl dlq replay --apply replay.json --yes`,
 	}
-	finishDLQChange(app, cmd, opts, dlq.StateOpen, run)
+	finishDLQChange(app, cmd, opts, dlq.StateOpen)
 	addReplayFlags(cmd, opts)
 	return cmd
 }
 
-func newDLQDiscardCmd(app *cli.App, run func(context.Context, *changeOptions) error) *cobra.Command {
+func newDLQDiscardCmd(app *cli.App) *cobra.Command {
 	opts := &changeOptions{app: app, action: dlq.Discard}
 	cmd := &cobra.Command{
 		Use:   "discard [ID... | -]",
@@ -55,11 +53,11 @@ cleanup removes the row. Say which: ids (a dead letter's or an event's; - reads 
 		Example: `  outboxctl dlq discard 01890a5d-ac96-774b-bcce-b302099a8057 --reason 'test order'
   outboxctl dlq discard --error-reason invalid_payload --until 30d --yes --reason 'nobody needs these any more'`,
 	}
-	finishDLQChange(app, cmd, opts, dlq.StateOpen, run)
+	finishDLQChange(app, cmd, opts, dlq.StateOpen)
 	return cmd
 }
 
-func newDLQRestoreCmd(app *cli.App, run func(context.Context, *changeOptions) error) *cobra.Command {
+func newDLQRestoreCmd(app *cli.App) *cobra.Command {
 	opts := &changeOptions{app: app, action: dlq.Restore}
 	cmd := &cobra.Command{
 		Use:   "restore [ID... | -]",
@@ -68,67 +66,23 @@ func newDLQRestoreCmd(app *cli.App, run func(context.Context, *changeOptions) er
 input) or filters.`,
 		Example: "  outboxctl dlq restore 01890a5d-ac96-774b-bcce-b302099a8057 --reason 'discarded by mistake'",
 	}
-	finishDLQChange(app, cmd, opts, dlq.StateDiscarded, run)
+	finishDLQChange(app, cmd, opts, dlq.StateDiscarded)
 	return cmd
 }
 
 // finishDLQChange gives a command that changes dead letters its flags and its run function.
-func finishDLQChange(app *cli.App, cmd *cobra.Command, opts *changeOptions, state string, run func(context.Context, *changeOptions) error) {
+func finishDLQChange(app *cli.App, cmd *cobra.Command, opts *changeOptions, state string) {
 	filter := &dlqFilterFlags{state: state}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		opts.ids = args
-		return run(cmd.Context(), opts)
+		return runChange(cmd.Context(), opts)
 	}
 	cmd.ValidArgsFunction = cli.CompleteDLQIDs(app, state)
-	opts.choose = func(now time.Time) (changeFilter, error) {
+	opts.choose = func(now time.Time, p *operate.ChangeParams) (bool, error) {
 		f, err := filter.filter(now)
-		return dlqChangeFilter{f}, err
+		p.DeadLetters = &f
+		return f.Narrows(), err
 	}
 	addDLQFilterFlags(app, cmd, filter, false)
 	addChangeFlags(cmd, opts)
-}
-
-// dlqChangeFilter is a filter of dead letters to change.
-type dlqChangeFilter struct{ dlq.Filter }
-
-func (f dlqChangeFilter) narrows() bool { return f.Narrows() }
-func (f dlqChangeFilter) record() any   { return f.Filter }
-
-// frozen ends the set at now: events that die again meanwhile are not replayed a second time by the same run.
-func (f dlqChangeFilter) frozen(now time.Time) (changeFilter, map[string]string) {
-	if f.Until.IsZero() || f.Until.After(now) {
-		f.Until = now
-	}
-	set := map[string]string{"until": f.Until.UTC().Format(time.RFC3339Nano)}
-	if !f.Since.IsZero() {
-		set["since"] = f.Since.UTC().Format(time.RFC3339Nano)
-	}
-	return f, set
-}
-
-func (f dlqChangeFilter) source(store *dlq.Store) (dlq.Source, error) {
-	return store.NewScan(f.Filter, dlq.OldestFirst)
-}
-
-func (f dlqChangeFilter) describe(ctx context.Context, app *cli.App, store *dlq.Store) (int64, error) {
-	groups, err := store.Groups(ctx, f.Filter, "reason", listPage)
-	if err != nil {
-		return 0, err
-	}
-	var total int64
-	for _, g := range groups {
-		total += g.Count
-		fmt.Fprintf(app.Err, "  %s: %s, last %s, for example %s: %s\n", g.Value, counted(g.Count, "dead letter"),
-			g.LastSeen.UTC().Format(time.RFC3339), g.SampleID, safetext.Cut(safetext.Line(g.SampleError), 160))
-	}
-	if app.InTTY && total > 0 {
-		causes, err := store.Groups(ctx, f.Filter, "fingerprint", 5)
-		if err != nil {
-			return 0, err
-		}
-		for _, g := range causes {
-			fmt.Fprintf(app.Err, "  cause %s: %s\n", safetext.Line(g.Value), counted(g.Count, "dead letter"))
-		}
-	}
-	return total, nil
 }

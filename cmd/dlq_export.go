@@ -10,6 +10,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 type dlqExportOptions struct {
@@ -67,7 +68,7 @@ func runDLQExport(ctx context.Context, opts *dlqExportOptions) error {
 	if len(opts.ids) == 0 {
 		now, err := store.Now(ctx)
 		if err != nil {
-			return dlqError(err)
+			return operate.StoreError(err)
 		}
 		if filter, err = opts.filter.filter(now); err != nil {
 			return err
@@ -80,14 +81,14 @@ func runDLQExport(ctx context.Context, opts *dlqExportOptions) error {
 	for {
 		targets, err := source.Next(ctx, exportPage)
 		if err != nil {
-			return dlqError(err)
+			return operate.StoreError(err)
 		}
 		if len(targets) == 0 {
 			break
 		}
 		lines, err := store.Export(ctx, targets)
 		if err != nil {
-			return dlqError(err)
+			return operate.StoreError(err)
 		}
 		for _, line := range lines {
 			if err := cli.EncodeJSON(opts.app.Out, line, ""); err != nil {

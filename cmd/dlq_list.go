@@ -12,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 const (
@@ -93,7 +94,7 @@ func runDLQList(ctx context.Context, opts *dlqListOptions) error {
 	}
 	now, err := store.Now(ctx)
 	if err != nil {
-		return dlqError(err)
+		return operate.StoreError(err)
 	}
 	filter, err := opts.filter.filter(now)
 	if err != nil {
@@ -114,7 +115,7 @@ func runDLQList(ctx context.Context, opts *dlqListOptions) error {
 	last, err := writePages(opts.app, opts.output.Format, opts.limit, dlqView(),
 		func(n int) ([]dlq.Entry, error) { return scan.List(ctx, n) })
 	if err != nil {
-		return dlqError(err)
+		return operate.StoreError(err)
 	}
 	if last != nil {
 		fmt.Fprintf(opts.app.Err, "more rows: %s\n", opts.next(last.ID))
@@ -126,7 +127,7 @@ func cursorError(err error, cursor string) error {
 	if errors.Is(err, dlq.ErrNotFound) {
 		return fault.NotFoundf("--cursor: no row %s", cursor)
 	}
-	return dlqError(err)
+	return operate.StoreError(err)
 }
 
 func listGroups(ctx context.Context, opts *dlqListOptions, store *dlq.Store, filter dlq.Filter) error {
@@ -137,7 +138,7 @@ func listGroups(ctx context.Context, opts *dlqListOptions, store *dlq.Store, fil
 	}
 	groups, err := store.Groups(ctx, filter, opts.groupBy, limit+1) // one more than shown tells whether there are more
 	if err != nil {
-		return dlqError(err)
+		return operate.StoreError(err)
 	}
 	shown := groups[:min(limit, len(groups))]
 	if err := cli.WriteList(opts.app, opts.output.Format, dlqGroupView(opts.groupBy), shown); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
@@ -106,14 +107,14 @@ func runDLQShow(ctx context.Context, opts *dlqShowOptions) error {
 	}
 	targets, err := store.Resolve(ctx, []string{id}, dlq.StateOpen)
 	if err != nil {
-		return dlqError(err)
+		return operate.StoreError(err)
 	}
 	if targets[0].ID == "" {
 		return fault.Hint(fault.NotFoundf("no dead letter %s, and no dead letter of an event with that id", id), "outboxctl why %s tells what became of an event", id)
 	}
 	entries, err := store.Entries(ctx, []string{targets[0].ID})
 	if err != nil {
-		return dlqError(err)
+		return operate.StoreError(err)
 	}
 	if len(entries) == 0 {
 		return fault.NotFoundf("dead letter %s was removed meanwhile", id)
@@ -130,7 +131,7 @@ func runDLQShow(ctx context.Context, opts *dlqShowOptions) error {
 	if opts.payload != "" {
 		content, err := store.Content(ctx, detail.ID)
 		if err != nil {
-			return dlqError(err)
+			return operate.StoreError(err)
 		}
 		detail.Payload, detail.Headers = content.Payload, content.Headers
 	}
@@ -152,19 +153,19 @@ func describeEvent(a *cli.App, ctx context.Context, store *dlq.Store, ref eventR
 	case err == nil:
 		d.Event = &event
 	case !errors.Is(err, dlq.ErrNotFound):
-		return dlqError(err)
+		return operate.StoreError(err)
 	}
 	deaths, err := store.Deaths(ctx, ref.id)
 	if err != nil {
-		return dlqError(err)
+		return operate.StoreError(err)
 	}
 	audit, err := store.EventAudit(ctx, ref.id)
 	if err != nil {
-		return dlqError(err)
+		return operate.StoreError(err)
 	}
 	d.History = dlq.History(d.Event, deaths, audit)
 	if d.Neighbours, err = store.Neighbours(ctx, ref.aggregateType, ref.aggregateID, ref.id, ref.createdAt, neighbours); err != nil {
-		return dlqError(err)
+		return operate.StoreError(err)
 	}
 	if d.Neighbours == nil {
 		d.Neighbours = []dlq.Event{}

@@ -14,7 +14,7 @@ func newEventCmd(app *cli.App) *cobra.Command {
 	cmd.AddCommand(
 		newEventListCmd(app, runEventList),
 		newEventShowCmd(app, runEventShow),
-		newEventRepublishCmd(app, runChange),
+		newEventRepublishCmd(app),
 	)
 	return cmd
 }

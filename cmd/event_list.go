@@ -12,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 // eventFilterFlags choose events.
@@ -129,7 +130,7 @@ func runEventList(ctx context.Context, opts *eventListOptions) error {
 	}
 	now, err := store.Now(ctx)
 	if err != nil {
-		return dlqError(err)
+		return operate.StoreError(err)
 	}
 	filter, err := opts.filter.filter(now)
 	if err != nil {
@@ -147,7 +148,7 @@ func runEventList(ctx context.Context, opts *eventListOptions) error {
 	last, err := writePages(opts.app, opts.output.Format, opts.limit, eventView(),
 		func(n int) ([]dlq.Event, error) { return scan.List(ctx, n) })
 	if err != nil {
-		return dlqError(err)
+		return operate.StoreError(err)
 	}
 	if last != nil {
 		fmt.Fprintf(opts.app.Err, "more rows: %s\n", opts.next(last.ID))

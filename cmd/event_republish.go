@@ -1,17 +1,16 @@
 package cmd
 
 import (
-	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
-func newEventRepublishCmd(app *cli.App, run func(context.Context, *changeOptions) error) *cobra.Command {
+func newEventRepublishCmd(app *cli.App) *cobra.Command {
 	opts := &changeOptions{app: app, action: dlq.Republish}
 	filter := &eventFilterFlags{status: dlq.StatusDelivered}
 	cmd := &cobra.Command{
@@ -28,67 +27,17 @@ was chosen is left alone, so no event of the set is republished twice.`,
   outboxctl event republish --apply republish.json --rate 100/s --yes --reason 'new search index'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.ids = args
-			return run(cmd.Context(), opts)
+			return runChange(cmd.Context(), opts)
 		},
 		ValidArgsFunction: cli.CompleteEventIDs(app, dlq.StatusDelivered),
 	}
-	opts.choose = func(now time.Time) (changeFilter, error) {
+	opts.choose = func(now time.Time, p *operate.ChangeParams) (bool, error) {
 		f, err := filter.filter(now)
-		return eventChangeFilter{f}, err
+		p.Events = &f
+		return f.Narrows(), err
 	}
 	addEventFilterFlags(app, cmd, filter, "published")
 	addChangeFlags(cmd, opts)
 	addReplayFlags(cmd, opts)
 	return cmd
-}
-
-// eventChangeFilter is a filter of events to publish again.
-type eventChangeFilter struct{ dlq.EventFilter }
-
-func (f eventChangeFilter) narrows() bool { return f.Narrows() }
-func (f eventChangeFilter) record() any   { return f.EventFilter }
-
-// frozen ends the set at now: what is published again by this run must not be chosen by it once more.
-func (f eventChangeFilter) frozen(now time.Time) (changeFilter, map[string]string) {
-	if f.Until.IsZero() || f.Until.After(now) {
-		f.Until = now
-	}
-	set := map[string]string{"until": f.Until.UTC().Format(time.RFC3339Nano)}
-	if !f.Since.IsZero() {
-		set["since"] = f.Since.UTC().Format(time.RFC3339Nano)
-	}
-	return f, set
-}
-
-func (f eventChangeFilter) source(store *dlq.Store) (dlq.Source, error) {
-	return store.NewEventScan(f.EventFilter, dlq.OldestFirst, true)
-}
-
-// describe counts by walking: the set has no index that could count it, and short steps spare the server.
-func (f eventChangeFilter) describe(ctx context.Context, app *cli.App, store *dlq.Store) (int64, error) {
-	source, err := f.source(store)
-	if err != nil {
-		return 0, err
-	}
-	var total int64
-	var first, last dlq.Target
-	for {
-		targets, err := source.Next(ctx, dlq.ChunkSize)
-		if err != nil {
-			return 0, err
-		}
-		if len(targets) == 0 {
-			break
-		}
-		if total == 0 {
-			first = targets[0]
-		}
-		last = targets[len(targets)-1]
-		total += int64(len(targets))
-	}
-	if total > 0 {
-		fmt.Fprintf(app.Err, "  %s, published from %s to %s, for example %s\n", counted(total, "event"),
-			first.At.UTC().Format(time.RFC3339), last.At.UTC().Format(time.RFC3339), first.ID)
-	}
-	return total, nil
 }

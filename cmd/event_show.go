@@ -10,6 +10,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 type eventShowOptions struct {
@@ -64,14 +65,14 @@ func runEventShow(ctx context.Context, opts *eventShowOptions) error {
 	}
 	eventID, err := store.EventID(ctx, id)
 	if err != nil {
-		return dlqError(err)
+		return operate.StoreError(err)
 	}
 	event, err := store.Event(ctx, eventID)
 	if errors.Is(err, dlq.ErrNotFound) {
 		return fault.Hint(fault.NotFoundf("no event %s", eventID), "outboxctl why %s tells what is known about it", eventID)
 	}
 	if err != nil {
-		return dlqError(err)
+		return operate.StoreError(err)
 	}
 	report := eventReport{Event: event}
 	ref := eventRef{event.ID, event.AggregateType, event.AggregateID, event.CreatedAt}
@@ -81,7 +82,7 @@ func runEventShow(ctx context.Context, opts *eventShowOptions) error {
 	if opts.payload != "" {
 		content, err := store.EventContent(ctx, event.ID)
 		if err != nil {
-			return dlqError(err)
+			return operate.StoreError(err)
 		}
 		report.Payload, report.Headers = content.Payload, content.Headers
 	}

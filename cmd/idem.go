@@ -14,6 +14,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 func newIdemCmd(app *cli.App) *cobra.Command {
@@ -49,7 +50,7 @@ func eventBehind(ctx context.Context, pool *pgxpool.Pool, id uuid.UUID) (uuid.UU
 	}
 	event, err := dlq.NewStore(pool).EventID(ctx, id.String())
 	if err != nil {
-		return uuid.Nil, dlqError(err)
+		return uuid.Nil, operate.StoreError(err)
 	}
 	return uuid.Parse(event)
 }
@@ -75,11 +76,11 @@ func knownConsumers(ctx context.Context, keeper *idem.Keeper, pool *pgxpool.Pool
 	if pool != nil {
 		rows, err := pool.Query(ctx, consumersSQL)
 		if err != nil {
-			return nil, cli.SchemaError(err)
+			return nil, operate.StoreError(err)
 		}
 		inbox, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		if err != nil {
-			return nil, cli.SchemaError(err)
+			return nil, operate.StoreError(err)
 		}
 		names = append(names, inbox...)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
@@ -167,7 +168,7 @@ func (opts *idemForgetOptions) forget(ctx context.Context, keeper *idem.Keeper, 
 		opts.consumer, entry.EventID.String(), opts.inbox, actor, opts.audit.Reason, json.RawMessage(detail)).
 		Scan(&result.AuditID, &result.InboxRemoved)
 	if err != nil {
-		return cli.SchemaError(fmt.Errorf("write the audit row: %w", err))
+		return operate.StoreError(fmt.Errorf("write the audit row: %w", err))
 	}
 	if entry.State == idem.StateUnknown {
 		return nil

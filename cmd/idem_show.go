@@ -12,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 type idemShowOptions struct {
@@ -127,7 +128,7 @@ func inboxTimes(ctx context.Context, pool *pgxpool.Pool, id uuid.UUID, names []s
 	}
 	rows, err := pool.Query(ctx, inboxSQL, id.String(), names)
 	if err != nil {
-		return nil, cli.SchemaError(err)
+		return nil, operate.StoreError(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -138,7 +139,7 @@ func inboxTimes(ctx context.Context, pool *pgxpool.Pool, id uuid.UUID, names []s
 		}
 		found[name] = at.UTC()
 	}
-	return found, cli.SchemaError(rows.Err())
+	return found, operate.StoreError(rows.Err())
 }
 
 func idemView() cli.View[idemRow] {

@@ -19,6 +19,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/httpd"
+	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/telemetry"
 )
 
@@ -107,7 +108,7 @@ func (s *publishService) open(ctx context.Context, app *cli.App) error {
 	}
 	// A database without our tables is an error now, not a line in the log every second.
 	_, err := s.claims.Exec(ctx, `SELECT FROM outbox_events, outbox_dlq, outbox_publishers LIMIT 0`)
-	return cli.SchemaError(err)
+	return operate.StoreError(err)
 }
 
 // dial opens the connection that listens.

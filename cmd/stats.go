@@ -14,6 +14,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
@@ -79,7 +80,7 @@ func (opts *statsOptions) collect(ctx context.Context, collector *stats.Collecto
 	probed := opts.app.ProbeDependencies(ctx)
 	report, err := collector.Collect(ctx, stats.Params{MaxAttempts: cfg.Publish.MaxAttempts, By: opts.by})
 	if err != nil {
-		return nil, cli.SchemaError(err)
+		return nil, operate.StoreError(err)
 	}
 	report.Dependencies = <-probed
 	return report, nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
@@ -61,7 +62,7 @@ func runWhy(ctx context.Context, opts *whyOptions) error {
 		return topic
 	})
 	if err != nil {
-		return dlqError(err)
+		return operate.StoreError(err)
 	}
 	facts.MaxAttempts = cfg.Publish.MaxAttempts
 	answer := dlq.Why(facts)

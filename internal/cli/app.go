@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
@@ -245,7 +248,15 @@ func (a *App) Outbox(ctx context.Context) (*operate.Outbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &operate.Outbox{DB: pool, Registry: a.Registry, Keeper: keeper}, nil
+	return &operate.Outbox{DB: pool, Host: host(pool.Config().ConnConfig), Registry: a.Registry, Keeper: keeper}, nil
+}
+
+// host is where a database is reached; the folder of a socket stands for this machine.
+func host(c *pgx.ConnConfig) string {
+	if strings.HasPrefix(c.Host, "/") {
+		return "localhost"
+	}
+	return net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))
 }
 
 // Keeper is the command's view of the idempotency keys.

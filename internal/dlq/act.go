@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/internal/failpoint"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // Action is a change an operator can make. Its name is the one in the audit.
@@ -174,4 +176,29 @@ func actStatement(action Action) string {
 	default:
 		return callReplay
 	}
+}
+
+// HopelessReasons are the reasons that neither time nor the broker can change: an event that died for one of them dies
+// again unless its type's definition or the publisher has changed.
+func HopelessReasons() []string {
+	return []string{string(outbox.ReasonInvalidPayload), string(outbox.ReasonAggregateMismatch), string(outbox.ReasonMessageTooLarge)}
+}
+
+// Hopeless reports whether an event that died for this reason must die again as it is stored.
+func Hopeless(reason string) bool { return slices.Contains(HopelessReasons(), reason) }
+
+// CountReasons counts dead letters by the reason they died for.
+func (s *Store) CountReasons(ctx context.Context, ids []string) (map[string]int64, error) {
+	rows, err := s.db.Query(ctx, countReasons, ids)
+	if err != nil {
+		return nil, fmt.Errorf("count dead letters by reason: %w", err)
+	}
+	counts := map[string]int64{}
+	var reason string
+	var n int64
+	_, err = pgx.ForEachRow(rows, []any{&reason, &n}, func() error { counts[reason] = n; return nil })
+	if err != nil {
+		return nil, fmt.Errorf("count dead letters by reason: %w", err)
+	}
+	return counts, nil
 }

@@ -43,6 +43,15 @@ type Identity struct {
 	SystemIdentifier string `json:"systemIdentifier"`
 	OID              uint32 `json:"oid"`
 	Name             string `json:"name"`
+	// Host is where the database was reached, for the reader; it does not identify it.
+	Host string `json:"host,omitempty"`
+}
+
+func (i Identity) String() string {
+	if i.Host == "" {
+		return fmt.Sprintf("%s (system %s)", i.Name, i.SystemIdentifier)
+	}
+	return fmt.Sprintf("%s on %s (system %s)", i.Name, i.Host, i.SystemIdentifier)
 }
 
 // Same reports whether both name one database.

@@ -20,6 +20,9 @@ SELECT ` + entryColumns + `
   JOIN outbox_dlq AS d ON d.id = w.id
  ORDER BY w.ord`
 
+// By primary key.
+const countReasons = `SELECT error_reason::text, count(*) FROM outbox_dlq WHERE id = ANY ($1::uuid[]) GROUP BY 1`
+
 // All deaths of one event, oldest first, by outbox_dlq_event_idx.
 const selectEventEntries = `
 SELECT ` + entryColumns + `

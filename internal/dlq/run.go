@@ -46,6 +46,8 @@ type RunResult struct {
 	Chunks int
 	// Interrupted: the context ended before the source did.
 	Interrupted bool
+	// Unfinished: an error ended the run after some of it was done.
+	Unfinished bool
 	// Stopped says why the run stopped by itself; empty when it did not.
 	Stopped string
 	// Watched is what became of the replayed events, as far as it was watched.
@@ -82,6 +84,7 @@ func (s *Store) Run(ctx context.Context, p RunParams) (RunResult, error) {
 		r.res.Interrupted = true
 		return r.res, nil
 	}
+	r.res.Unfinished = err != nil && r.res.Chunks > 0
 	return r.res, err
 }
 

@@ -1,6 +1,9 @@
 package operate
 
 import (
+	"context"
+	"time"
+
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/registry"
@@ -10,6 +13,8 @@ import (
 type Outbox struct {
 	// DB is the database. A face that only looks may bring one that only reads.
 	DB dlq.DB
+	// Host is where the database was reached, for prompts and plans.
+	Host string
 	// Registry is the catalogue of event types.
 	Registry *registry.Registry
 	// Keeper reads the consumers' marks in Redis; nil when no Redis is configured.
@@ -18,3 +23,9 @@ type Outbox struct {
 
 // store reads and changes dead letters and events.
 func (o *Outbox) store() *dlq.Store { return dlq.NewStore(o.DB) }
+
+// Now is the database's clock. "Two hours ago" counts from it: the operator's machine may be minutes off.
+func (o *Outbox) Now(ctx context.Context) (time.Time, error) {
+	now, err := o.store().Now(ctx)
+	return now, StoreError(err)
+}

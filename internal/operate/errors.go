@@ -1,4 +1,4 @@
-package cli
+package operate
 
 import (
 	"errors"
@@ -9,13 +9,19 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
-// SchemaError recognises a database without our tables, or with an older form of them, and says what to do about it.
-func SchemaError(err error) error {
+// StoreError gives an error of the database its kind and a hint: a value that no enum has is the caller's mistake, a
+// missing schema or privilege is the installation's.
+func StoreError(err error) error {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
 		return err
 	}
+	if _, known := fault.KindOf(err); known {
+		return err
+	}
 	switch pg.Code {
+	case pgerrcode.InvalidTextRepresentation:
+		return fault.Hint(fault.As(fault.Usage, errors.New(pg.Message)), "outboxctl registry list shows the event types and aggregates")
 	case pgerrcode.UndefinedTable, pgerrcode.UndefinedColumn, pgerrcode.UndefinedFunction, pgerrcode.UndefinedObject:
 		return fault.Hint(fault.As(fault.Precondition, err), "the database's schema is missing or old: outboxctl migrate brings it up to date")
 	case pgerrcode.InsufficientPrivilege:

@@ -1,0 +1,384 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
+)
+
+// ChangeParams names a change and the rows it is made to: by ids, by one of the filters, or by a plan, and only one of
+// them.
+type ChangeParams struct {
+	Action dlq.Action
+	// IDs may be dead letters' or events'.
+	IDs []string
+	// DeadLetters chooses what to replay, discard or restore.
+	DeadLetters *dlq.Filter
+	// Events chooses what to republish.
+	Events *dlq.EventFilter
+	// Plan is a set that was frozen before.
+	Plan io.ReadSeeker
+	// Actor and Note go to the audit row.
+	Actor, Note string
+}
+
+// A ChangeSet is the rows a change will be made to, chosen and described but not touched.
+type ChangeSet struct {
+	Action dlq.Action `json:"action"`
+	Total  int64      `json:"total"`
+	// Database is where the rows are.
+	Database dlq.Identity `json:"database"`
+	// Since and Until are the limits of a set chosen by a filter: it ends when it was chosen, so what happens meanwhile
+	// does not enter it.
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+	// Reasons and Causes describe dead letters chosen by a filter.
+	Reasons []dlq.Group `json:"reasons,omitempty"`
+	Causes  []dlq.Group `json:"causes,omitempty"`
+	// Letters and Events are the first few rows of a set chosen by ids.
+	Letters []dlq.Entry `json:"letters,omitempty"`
+	Events  []dlq.Event `json:"events,omitempty"`
+	// First and Last are the ends of a set of events chosen by a filter.
+	First *dlq.Target `json:"-"`
+	Last  *dlq.Target `json:"-"`
+	// Plan is the plan the set was frozen in.
+	Plan *dlq.PlanHeader `json:"plan,omitempty"`
+	// Missing ids were not found.
+	Missing []string `json:"missing,omitempty"`
+	// Hopeless counts, by reason, the dead letters that must die again when they are replayed: neither the broker nor
+	// time can change the verdict on them.
+	Hopeless map[string]int64 `json:"hopeless,omitempty"`
+
+	params ChangeParams
+	store  *dlq.Store
+	open   func() (dlq.Source, error)
+	filter any // what the plan and the audit row keep of it
+}
+
+const (
+	sampleRows   = 5
+	causesShown  = 5
+	reasonsShown = 1000
+)
+
+// Verb is what the change does: replay, discard, restore, republish.
+func (s *ChangeSet) Verb() string { return verb(s.Action) }
+
+func verb(action dlq.Action) string {
+	_, v, _ := strings.Cut(string(action), ".")
+	return v
+}
+
+// Noun is what the change is made to.
+func (s *ChangeSet) Noun() string {
+	if s.Action == dlq.Republish {
+		return "published event"
+	}
+	return "dead letter"
+}
+
+// ChooseChange finds and describes the rows of a change. It changes nothing.
+func (o *Outbox) ChooseChange(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
+	s := &ChangeSet{Action: p.Action, params: p, store: o.store()}
+	var err error
+	if s.Database, err = s.store.Identity(ctx); err != nil {
+		return nil, StoreError(err)
+	}
+	s.Database.Host = o.Host
+	switch {
+	case p.Plan != nil:
+		err = s.choosePlan()
+	case len(p.IDs) > 0:
+		err = s.chooseIDs(ctx)
+	case p.DeadLetters != nil:
+		err = s.chooseDeadLetters(ctx, *p.DeadLetters)
+	case p.Events != nil:
+		err = s.chooseEvents(ctx, *p.Events)
+	default:
+		err = fault.Usagef("say what to %s", s.Verb())
+	}
+	if err != nil {
+		return nil, StoreError(err)
+	}
+	return s, nil
+}
+
+// choosePlan takes the set of a plan, after reading the whole file once: nothing is done from one that is damaged.
+func (s *ChangeSet) choosePlan() error {
+	header, count, err := dlq.CheckPlan(s.params.Plan)
+	switch {
+	case err != nil:
+		return fault.Usagef("read plan: %w", err)
+	case header.Action != s.Action:
+		return fault.Usagef("read plan: %w: it is a plan for %s", dlq.ErrPlan, header.Action)
+	case !header.Database.Same(s.Database):
+		// Its ids would mean nothing here, or the wrong thing.
+		return fault.Hint(fault.Preconditionf("the plan is for another database: it was made on %s, this is %s", header.Database, s.Database),
+			"outboxctl config view shows which database this is")
+	}
+	s.Plan, s.Total, s.filter = &header, count, header.Filter
+	s.open = func() (dlq.Source, error) {
+		if _, err := s.params.Plan.Seek(0, io.SeekStart); err != nil {
+			return nil, fmt.Errorf("read plan: %w", err)
+		}
+		return dlq.OpenPlan(s.params.Plan)
+	}
+	return nil
+}
+
+func (s *ChangeSet) chooseIDs(ctx context.Context) error {
+	s.Total = int64(len(s.params.IDs))
+	s.open = func() (dlq.Source, error) {
+		switch s.Action {
+		case dlq.Republish:
+			return s.store.NamedEvents(s.params.IDs), nil
+		case dlq.Restore:
+			return s.store.NamedEntries(s.params.IDs, dlq.StateDiscarded), nil
+		default:
+			return s.store.NamedEntries(s.params.IDs, dlq.StateOpen), nil
+		}
+	}
+	var known []string
+	err := s.each(ctx, func(targets []dlq.Target) error {
+		var found []string
+		for _, t := range targets {
+			if t.ID == "" {
+				s.Missing = append(s.Missing, t.Given)
+			} else {
+				found = append(found, t.ID)
+			}
+		}
+		known = append(known, found...)
+		return s.countHopeless(ctx, found)
+	})
+	if err != nil {
+		return err
+	}
+	first := known[:min(sampleRows, len(known))]
+	if s.Action == dlq.Republish {
+		s.Events, err = s.store.Events(ctx, first)
+	} else {
+		s.Letters, err = s.store.Entries(ctx, first)
+	}
+	return err
+}
+
+func (s *ChangeSet) chooseDeadLetters(ctx context.Context, f dlq.Filter) error {
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	f.Until = earlier(f.Until, now)
+	s.Since, s.Until, s.filter = f.Since, f.Until, f
+	s.open = func() (dlq.Source, error) { return s.store.NewScan(f, dlq.OldestFirst) }
+	if s.Reasons, err = s.store.Groups(ctx, f, "reason", reasonsShown); err != nil {
+		return err
+	}
+	for _, g := range s.Reasons {
+		s.Total += g.Count
+		s.addHopeless(g.Value, g.Count)
+	}
+	if s.Total > 0 {
+		s.Causes, err = s.store.Groups(ctx, f, "fingerprint", causesShown)
+	}
+	return err
+}
+
+// chooseEvents counts by walking: the set has no index that could count it, and short steps spare the server.
+func (s *ChangeSet) chooseEvents(ctx context.Context, f dlq.EventFilter) error {
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	f.Until = earlier(f.Until, now)
+	s.Since, s.Until, s.filter = f.Since, f.Until, f
+	s.open = func() (dlq.Source, error) { return s.store.NewEventScan(f, dlq.OldestFirst, true) }
+	return s.each(ctx, func(targets []dlq.Target) error {
+		if s.First == nil {
+			s.First = &targets[0]
+		}
+		s.Last = &targets[len(targets)-1]
+		s.Total += int64(len(targets))
+		return nil
+	})
+}
+
+// earlier ends a set now unless it ends before: what dies or is published again meanwhile must not enter it.
+func earlier(until, now time.Time) time.Time {
+	if until.IsZero() || until.After(now) {
+		return now
+	}
+	return until
+}
+
+// each walks over the whole set in chunks.
+func (s *ChangeSet) each(ctx context.Context, do func([]dlq.Target) error) error {
+	source, err := s.open()
+	if err != nil {
+		return err
+	}
+	for {
+		targets, err := source.Next(ctx, dlq.ChunkSize)
+		if err != nil || len(targets) == 0 {
+			return err
+		}
+		if err := do(targets); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *ChangeSet) countHopeless(ctx context.Context, ids []string) error {
+	if s.Action != dlq.Replay {
+		return nil
+	}
+	counts, err := s.store.CountReasons(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for reason, n := range counts {
+		s.addHopeless(reason, n)
+	}
+	return nil
+}
+
+func (s *ChangeSet) addHopeless(reason string, n int64) {
+	if s.Action != dlq.Replay || !dlq.Hopeless(reason) {
+		return
+	}
+	if s.Hopeless == nil {
+		s.Hopeless = map[string]int64{}
+	}
+	s.Hopeless[reason] += n
+}
+
+// Marks asks what each consumer remembers of the events in the set.
+func (s *ChangeSet) Marks(ctx context.Context, marks dlq.Marks, consumers []string) ([]dlq.MarkCount, error) {
+	source, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	counts, err := dlq.CountMarks(ctx, marks, consumers, source)
+	if err != nil {
+		return nil, fault.Preconditionf("ask the consumers' store: %w", err)
+	}
+	return counts, nil
+}
+
+// Freeze writes the set as a plan: which rows they are and a digest of what they carry. Rows that the change could not be
+// made to now are left out and counted by outcome.
+func (s *ChangeSet) Freeze(ctx context.Context, w io.Writer) (frozen int64, leftOut map[string]int64, err error) {
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return 0, nil, StoreError(err)
+	}
+	source, err := s.open()
+	if err != nil {
+		return 0, nil, err
+	}
+	frozen, leftOut, err = s.store.WritePlan(ctx, w, dlq.PlanHeader{
+		Action: s.Action, CreatedAt: now.UTC(), Author: s.params.Actor, Reason: s.params.Note, Database: s.Database, Filter: s.filter,
+	}, source)
+	switch {
+	case err != nil:
+		return frozen, leftOut, StoreError(err)
+	case frozen == 0 && leftOut[dlq.NotFound] > 0:
+		return 0, leftOut, fault.NotFoundf("write plan: none of the ids was found")
+	case frozen == 0:
+		return 0, leftOut, fault.Preconditionf("write plan: nothing to %s", s.Verb())
+	}
+	return frozen, leftOut, nil
+}
+
+// ApplyParams is how a change is made.
+type ApplyParams struct {
+	// RunID is in every audit row of the run; empty makes one.
+	RunID string
+	// DryRun tells what would become of each row and changes nothing.
+	DryRun bool
+	// Rate limits the run to so many rows per second; 0 does not.
+	Rate float64
+	// Watch makes the run go in growing steps and stop when replayed events die again; nil does not.
+	Watch *dlq.Watch
+	// OnOutcomes is told what became of each row, chunk by chunk.
+	OnOutcomes func([]dlq.Outcome) error
+}
+
+// Apply makes the change, chunk by chunk, one transaction with its audit row each. An error leaves whole chunks behind:
+// the result counts what was done until then, and its kind is Partial if anything was.
+func (s *ChangeSet) Apply(ctx context.Context, p ApplyParams) (dlq.RunResult, error) {
+	source, err := s.open()
+	if err != nil {
+		return dlq.RunResult{}, err
+	}
+	if p.RunID == "" {
+		p.RunID = uuid.NewString()
+	}
+	detail := map[string]any{"runId": p.RunID}
+	if s.filter != nil {
+		detail["filter"] = s.filter
+	}
+	if s.Plan != nil {
+		detail["planId"] = s.Plan.ID
+	}
+	result, err := s.store.Run(ctx, dlq.RunParams{
+		Action: s.Action, Source: source, Who: dlq.Who{Actor: s.params.Actor, Reason: s.params.Note},
+		Detail: detail, DryRun: p.DryRun, Rate: p.Rate, Watch: p.Watch, Plan: s.Plan, OnOutcomes: p.OnOutcomes,
+	})
+	return result, s.verdict(ctx, result, err)
+}
+
+// verdict is the error that a run deserves.
+func (s *ChangeSet) verdict(ctx context.Context, r dlq.RunResult, err error) error {
+	success := s.Action.Success()
+	done := r.Counts[success]
+	switch {
+	case r.Interrupted:
+		return ctx.Err()
+	case r.Unfinished:
+		return fault.Partialf("stopped after %s: %w", Counted(r.Total(), "row"), StoreError(err))
+	case err != nil:
+		return StoreError(err)
+	case r.Stopped != "":
+		return fault.Partialf("stopped by itself: %s", r.Stopped)
+	}
+	bad := r.Total() - done - r.Counts[dlq.DoneByPlan]
+	if !s.Until.IsZero() {
+		// Another operator was faster: what was wanted has happened.
+		bad -= r.Counts[dlq.AlreadyReplayed] + r.Counts[dlq.AlreadyDiscarded] + r.Counts[dlq.AlreadyOpen]
+	}
+	switch {
+	case bad == 0:
+		return nil
+	case r.Counts[dlq.NotFound] == r.Total():
+		return fault.NotFoundf("not found: %s", Counted(bad, "id"))
+	case done+r.Counts[dlq.DoneByPlan] > 0:
+		return fault.Partialf("%s of %s could not be %s", Count(bad), Counted(r.Total(), s.Noun()), success)
+	default:
+		return fault.Preconditionf("none of %s could be %s", Counted(r.Total(), s.Noun()), success)
+	}
+}
+
+// RefuseHopeless returns the error for a replay of dead letters that must die again; nil when there are none.
+func (s *ChangeSet) RefuseHopeless() error {
+	var total int64
+	var reasons []string
+	for _, reason := range dlq.HopelessReasons() {
+		if n := s.Hopeless[reason]; n > 0 {
+			total += n
+			reasons = append(reasons, fmt.Sprintf("%s %s", Count(n), reason))
+		}
+	}
+	if total == 0 {
+		return nil
+	}
+	return fault.Hint(fault.Refusedf("%s of %s must die again as stored: %s", Count(total), Counted(s.Total, s.Noun()), strings.Join(reasons, ", ")),
+		"outboxctl dlq export writes them for correction and outboxctl emit --stdin sends the corrected events; --force replays them as they are, after the event type or the publisher was corrected")
+}
