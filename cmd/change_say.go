@@ -100,8 +100,8 @@ func (o *changeOptions) summarise(r dlq.RunResult) {
 	}
 	fmt.Fprintln(o.app.Err, strings.Join(parts, "; "))
 	if w := r.Watched; w != (dlq.Watched{}) {
-		fmt.Fprintf(o.app.Err, "of the events sent again %s were delivered, %s died again, %s keep failing, %s were not tried yet\n",
-			operate.Count(w.Delivered), operate.Count(w.Dead), operate.Count(w.Failing), operate.Count(w.Waiting))
+		fmt.Fprintf(o.app.Err, "of the events sent again %s were published, %s died again, %s keep failing, %s were not tried yet\n",
+			operate.Count(w.Published), operate.Count(w.Dead), operate.Count(w.Failing), operate.Count(w.Waiting))
 	}
 	if r.Counts[dlq.EventGone] > 0 {
 		fmt.Fprintln(o.app.Err, "events removed by cleanup can be emitted again from outboxctl dlq export")

@@ -255,7 +255,7 @@ func TestCompletionAsksTheDatabase(t *testing.T) {
 		{[]string{"dlq", "list", "--topic", ""}, "domain\tno route\n"},
 		{[]string{"dlq", "list", "--state", ""}, "open\nreplayed\ndiscarded\nall\n"},
 		{[]string{"dlq", "list", "--group-by", ""}, "fingerprint\nreason\ntype\ntopic\n"},
-		{[]string{"event", "list", "--status", ""}, "pending\nprocessing\ndelivered\ndead\nall\n"},
+		{[]string{"event", "list", "--status", ""}, "pending\nprocessing\npublished\ndead\nall\n"},
 		{[]string{"why", ""}, "\tdead order_canceled\n"},
 	} {
 		code, stdout, _ := r.run(false, "", append([]string{"__complete"}, tc.args...)...)

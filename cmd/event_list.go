@@ -27,7 +27,7 @@ type eventFilterFlags struct {
 }
 
 func eventStatuses() []string {
-	return []string{dlq.StatusPending, dlq.StatusProcessing, dlq.StatusDelivered, dlq.StatusDead}
+	return []string{dlq.StatusPending, dlq.StatusProcessing, dlq.StatusPublished, dlq.StatusDead}
 }
 
 func addEventFilterFlags(app *cli.App, cmd *cobra.Command, f *eventFilterFlags, what string) {
@@ -48,7 +48,7 @@ func (f *eventFilterFlags) filter(now time.Time) (dlq.EventFilter, error) {
 	switch f.status {
 	case "all":
 		out.Status = ""
-	case dlq.StatusPending, dlq.StatusProcessing, dlq.StatusDelivered, dlq.StatusDead:
+	case dlq.StatusPending, dlq.StatusProcessing, dlq.StatusPublished, dlq.StatusDead:
 	default:
 		problems = append(problems, fmt.Errorf("--status: %q is none of %s, all", f.status, strings.Join(eventStatuses(), ", ")))
 	}
@@ -83,7 +83,7 @@ func newEventListCmd(app *cli.App, run func(context.Context, *eventListOptions) 
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List events, newest first",
-		Long: `List events, newest first: all of them by the time they were made, delivered ones by the time they were published,
+		Long: `List events, newest first: all of them by the time they were made, published ones by the time they were published,
 dead ones by the time they died, waiting ones by their turn (the last in the queue first).
 
 What has no index is looked for in short steps of at most five thousand rows: pressing Ctrl-C is always safe.`,

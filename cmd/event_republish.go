@@ -12,7 +12,7 @@ import (
 
 func newEventRepublishCmd(app *cli.App) *cobra.Command {
 	opts := &changeOptions{app: app, action: dlq.Republish}
-	filter := &eventFilterFlags{status: dlq.StatusDelivered}
+	filter := &eventFilterFlags{status: dlq.StatusPublished}
 	cmd := &cobra.Command{
 		Use:   "republish [ID... | -]",
 		Short: "Publish published events once more, for a consumer that came later",
@@ -29,7 +29,7 @@ was chosen is left alone, so no event of the set is republished twice.`,
 			opts.ids = args
 			return runChange(cmd.Context(), opts)
 		},
-		ValidArgsFunction: cli.CompleteEventIDs(app, dlq.StatusDelivered),
+		ValidArgsFunction: cli.CompleteEventIDs(app, dlq.StatusPublished),
 	}
 	opts.choose = func(now time.Time, p *operate.ChangeParams) (bool, error) {
 		f, err := filter.filter(now)

@@ -52,7 +52,7 @@ func newIdemForgetCmd(app *cli.App, runF func(context.Context, *idemForgetOption
 consumer that keeps an inbox, as the example does, still turns the event away: --inbox removes that row too. EVENT_ID may
 also be a dead letter's id.
 
-Nothing is delivered by this: outboxctl event republish sends the event again. The audit row is committed before the key
+Nothing is published by this: outboxctl event republish sends the event again. The audit row is committed before the key
 is deleted, and a deletion that did not happen gets an audit row of its own.`,
 		Example: `  outboxctl idem forget 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --consumer compliance --reason "notice was lost" --dry-run
   outboxctl idem forget 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --consumer compliance --inbox --reason "TICKET-7" --yes`,

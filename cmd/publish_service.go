@@ -155,7 +155,7 @@ func (s *publishService) Run(ctx context.Context) error {
 func unfinished(state dispatch.PublisherState) error {
 	var stuck []string
 	for _, t := range state.Topics {
-		if t.State != dispatch.TopicClosed {
+		if t.State != dispatch.TopicHealthy {
 			stuck = append(stuck, fmt.Sprintf("topic %s is %s: %s", t.Topic, t.State, t.Error))
 		}
 	}

@@ -114,8 +114,8 @@ func TestOutageCostsAtMostOneAttempt(t *testing.T) {
 	r.pubsub.Disconnect()
 	r.emit(300, "order_created")
 	r.emit(20, "payment_settled")
-	eventually(t, "both topics open", func() bool {
-		return len(p.said("topic is open: the broker does not answer, claims of this topic stop")) >= 2
+	eventually(t, "both topics unreachable", func() bool {
+		return len(p.said("topic is unreachable: the broker does not answer, its events are not claimed and keep their attempts")) >= 2
 	})
 	code, body := p.get("/readyz")
 	require.Equal(t, 503, code)
@@ -124,7 +124,7 @@ func TestOutageCostsAtMostOneAttempt(t *testing.T) {
 	code, _ = p.get("/healthz")
 	require.Equal(t, 200, code)
 	eventually(t, "the heartbeat shows the open topic", func() bool {
-		return r.count(`SELECT count(*) FROM outbox_publishers WHERE state @> '{"topics":[{"topic":"domain","state":"open"}]}'`) == 1
+		return r.count(`SELECT count(*) FROM outbox_publishers WHERE state @> '{"topics":[{"topic":"domain","state":"unreachable"}]}'`) == 1
 	})
 	require.NoError(t, r.pubsub.Reconnect())
 	r.settled(370)
@@ -141,8 +141,8 @@ func TestMissingTopicPausesUntilItIsThere(t *testing.T) {
 	r.emit(40, "order_created")
 	p := r.start()
 	r.settled(40)
-	eventually(t, "the topic is paused", func() bool {
-		return len(p.said("topic is paused: the broker refuses it, its events keep their attempts")) == 1
+	eventually(t, "the topic is misconfigured", func() bool {
+		return len(p.said("topic is misconfigured: the broker refuses it, its events are not claimed and keep their attempts")) == 1
 	})
 	_, body := p.get("/readyz")
 	require.Contains(t, body, "topic billing")

@@ -33,7 +33,7 @@ $$;
 SELECT set_config('outboxctl.lock_timeout', current_setting('lock_timeout'), false);
 SET lock_timeout = 0;
 
--- Claims read in seq order and see only rows that can still be delivered.
+-- Claims read in seq order and see only rows that can still be published.
 CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_events_seq_claim_idx
     ON outbox_events (seq) WHERE published_at IS NULL AND dead_at IS NULL;
 
@@ -45,7 +45,7 @@ CREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS outbox_events_dedupe_idx
 CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_events_published_at_idx
     ON outbox_events (published_at) WHERE published_at IS NOT NULL;
 
--- Operators ask what waits, by type; delivered rows leave this index.
+-- Operators ask what waits, by type; published rows leave this index.
 CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_events_event_type_idx
     ON outbox_events (event_type) WHERE published_at IS NULL;
 

@@ -1,4 +1,4 @@
--- Events that cannot be delivered. A row is the record of one death: event_id
+-- Events that cannot be published. A row is the record of one death: event_id
 -- repeats when a replayed event dies again.
 
 -- +goose Up

@@ -5,7 +5,7 @@
 CREATE VIEW outbox_event_status AS
 SELECT id,
        CASE
-           WHEN published_at IS NOT NULL THEN 'delivered'
+           WHEN published_at IS NOT NULL THEN 'published'
            WHEN dead_at IS NOT NULL THEN 'dead'
            WHEN locked_until > now() THEN 'processing'
            ELSE 'pending'

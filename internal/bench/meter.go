@@ -60,7 +60,7 @@ func (m *meter) Published(_ string, _ time.Duration, attempts []dispatch.Attempt
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, a := range attempts {
-		if a.Outcome == dispatch.OutcomeDelivered {
+		if a.Outcome == dispatch.OutcomePublished {
 			if id, err := uuid.Parse(a.Row.ID); err == nil {
 				m.acks[id] = now
 			}

@@ -71,7 +71,7 @@ func (r *run) process(ctx context.Context, largest *atomic.Int64) error {
 	return nil
 }
 
-// exitPartly is how outboxctl publish --once ends when a topic is paused.
+// exitPartly is how outboxctl publish --once ends when a topic is unreachable or misconfigured.
 const exitPartly = 5
 
 func watchMemory(pid int, done <-chan struct{}, largest *atomic.Int64) {

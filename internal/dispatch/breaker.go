@@ -5,19 +5,21 @@ import (
 	"time"
 )
 
-// TopicState says whether a topic is published to.
+// TopicState tells whether a topic is published to.
 type TopicState string
 
 // The states of a topic.
 const (
-	// TopicClosed: rows flow. (A closed breaker conducts.)
-	TopicClosed TopicState = "closed"
-	// TopicHalfOpen: the broker answers again and one row is on trial.
-	TopicHalfOpen TopicState = "half-open"
-	// TopicOpen: the broker is away. Nothing of this topic is claimed.
-	TopicOpen TopicState = "open"
-	// TopicMisconfigured: the broker is there and refuses the topic: missing,
-	// forbidden, wrong state. Nothing of it is claimed until that is mended.
+	// TopicHealthy: its rows are claimed and published.
+	TopicHealthy TopicState = "healthy"
+	// TopicRecovering: the broker answers again and one row is on trial.
+	TopicRecovering TopicState = "recovering"
+	// TopicUnreachable: the broker cannot be reached or stores nothing. None of
+	// the topic's rows are claimed.
+	TopicUnreachable TopicState = "unreachable"
+	// TopicMisconfigured: the broker answers and refuses the topic: it is
+	// missing, forbidden or in the wrong state. None of its rows are claimed
+	// until that is fixed.
 	TopicMisconfigured TopicState = "misconfigured"
 )
 
@@ -26,16 +28,16 @@ type TopicStatus struct {
 	Topic string
 	State TopicState
 	Since time.Time
-	// Code and Error are the last failure's; empty while the state is closed.
+	// Code and Error are the last failure's; empty while the topic is healthy.
 	Code  string
 	Error string
-	// Probes counts readiness requests since the topic was last closed.
+	// Probes counts readiness requests since the topic was last healthy.
 	Probes int
 }
 
 // breaker keeps one topic's state. A failure of everything that was asked of
-// the topic opens it; from then on only reviver moves it, so that there is one
-// writer per episode.
+// the topic trips it; from then on only recoverTopic changes the state, so that
+// there is one writer per outage.
 type breaker struct {
 	topic string
 	types []string
@@ -44,8 +46,8 @@ type breaker struct {
 
 	mu     sync.Mutex
 	status TopicStatus
-	// generation changes with every opening: the verdict of a request that
-	// was sent before cannot close or reopen what came after.
+	// generation changes with every trip: the result of a request that was sent
+	// before cannot change what came after.
 	generation int
 	// lastOK is when the last thing that the broker accepted on this topic was
 	// sent.
@@ -60,7 +62,7 @@ type breaker struct {
 func newBreaker(topic string, types []string) *breaker {
 	return &breaker{
 		topic: topic, types: types, asking: make(chan struct{}, 1),
-		status: TopicStatus{Topic: topic, State: TopicClosed, Since: time.Now()},
+		status: TopicStatus{Topic: topic, State: TopicHealthy, Since: time.Now()},
 	}
 }
 
@@ -70,10 +72,10 @@ func (b *breaker) snapshot() TopicStatus {
 	return b.status
 }
 
-func (b *breaker) closed() bool {
+func (b *breaker) healthy() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.status.State == TopicClosed
+	return b.status.State == TopicHealthy
 }
 
 // begin returns the generation a request belongs to.
@@ -83,7 +85,7 @@ func (b *breaker) begin() int {
 	return b.generation
 }
 
-// quiet says whether the broker has accepted nothing for a while.
+// quiet reports whether the broker has accepted nothing for a while.
 func (b *breaker) quiet(now time.Time, while time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,12 +102,13 @@ func (b *breaker) ok(sent time.Time) {
 	}
 }
 
-// trip records that everything asked of the topic failed with err. It says
-// whether this opened the topic, in which case the caller starts a reviver.
-func (b *breaker) trip(generation int, now time.Time, chargedTo int64, err error) (opened bool) {
+// trip records that everything asked of the topic failed with err. It reports
+// whether the topic was healthy until then, in which case the caller starts its
+// recovery.
+func (b *breaker) trip(generation int, now time.Time, chargedTo int64, err error) (tripped bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if generation != b.generation || b.status.State != TopicClosed {
+	if generation != b.generation || b.status.State != TopicHealthy {
 		return false
 	}
 	b.generation++
@@ -114,7 +117,7 @@ func (b *breaker) trip(generation int, now time.Time, chargedTo int64, err error
 	return true
 }
 
-// move sets the state of a topic that is not closed.
+// move sets the state of a topic that is not healthy.
 func (b *breaker) move(state TopicState, now time.Time, err error) TopicStatus {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -147,8 +150,8 @@ func (b *breaker) setLocked(state TopicState, now time.Time, err error) {
 	if err != nil {
 		b.status.Code, b.status.Error = CodeOf(err), storedError(err)
 	}
-	if state == TopicClosed {
-		b.status = TopicStatus{Topic: b.topic, State: TopicClosed, Since: b.status.Since}
+	if state == TopicHealthy {
+		b.status = TopicStatus{Topic: b.topic, State: TopicHealthy, Since: b.status.Since}
 	}
 }
 
@@ -156,5 +159,5 @@ func stateFor(err error) TopicState {
 	if ClassOf(err) == Misconfigured {
 		return TopicMisconfigured
 	}
-	return TopicOpen
+	return TopicUnreachable
 }

@@ -10,36 +10,37 @@ import (
 // runResult is what one turn of the loop did.
 type runResult struct {
 	rows int
-	// more says that the claim was cut short by its limits.
+	// more: the claim was cut short by its limits.
 	more  bool
 	swept bool
 	err   error
 }
 
-// runOnce waits for room, claims once and sends what it got on its way.
+// runOnce waits for room, claims once and starts to send what it got.
 func (d *Dispatcher) runOnce(ctx context.Context, sweep bool) runResult {
-	got, err := d.flight.reserve(ctx, d.sizer.limit())
+	got, err := d.inFlight.reserve(ctx, d.batchSize.limit())
 	if err != nil {
 		return runResult{} // only the end of ctx does this
 	}
 	after, sweep := d.cursor.next(time.Now(), sweep)
 	p := ClaimParams{
 		AfterSeq: after, Limit: got.rows, MaxBytes: got.bytes, Lease: d.cfg.Lease,
-		Except: d.board.except(d.flight.crowded),
+		Except: d.breakers.except(d.inFlight.crowded),
 	}
 	started := time.Now()
 	rows, err := d.claim(p, sweep)
-	d.flight.land(got, rows)
+	d.inFlight.adjust(got, rows)
 	if err != nil {
 		return runResult{err: err}
 	}
-	d.sizer.done(got.rows, len(rows))
+	d.batchSize.done(got.rows, len(rows))
 	d.launch(ctx, started, rows)
 	return runResult{rows: len(rows), more: p.cutShort(rows), swept: sweep}
 }
 
 // claim leases rows. It is not cancelled with the loop: a claim that commits
-// while nobody listens any more would strand its rows until the lease ends.
+// after its caller has stopped waiting would strand its rows until the lease
+// ends.
 func (d *Dispatcher) claim(p ClaimParams, sweep bool) ([]Claimed, error) {
 	ctx, cancel := context.WithTimeout(d.abandon, claimTimeout)
 	defer cancel()
@@ -52,8 +53,8 @@ func (d *Dispatcher) claim(p ClaimParams, sweep bool) ([]Claimed, error) {
 		failpoint.Hit(failpoint.Claimed)
 	}
 	if n := endangered(rows, d.cfg.MaxAttempts); n > 0 {
-		// Should the row that kills be among them, it is back one lease from now.
-		d.flight.narrow(n, now.Add(2*d.cfg.Lease))
+		// A row that kills its publishers comes back one lease from now.
+		d.inFlight.narrow(n, now.Add(2*d.cfg.Lease))
 	}
 	if err == nil && p.Only == nil {
 		d.cursor.done(now, sweep, p.cutShort(rows), rows, now.Sub(started))
@@ -61,8 +62,8 @@ func (d *Dispatcher) claim(p ClaimParams, sweep bool) ([]Claimed, error) {
 	return rows, err
 }
 
-// endangered is how far beyond half of its attempts the worst off of those rows
-// is whose holder has just died.
+// endangered is how far beyond half of its attempts the worst of the rows is
+// whose publisher has just died.
 func endangered(rows []Claimed, maxAttempts int) (worst int) {
 	for i := range rows {
 		if r := &rows[i]; r.Expired {
@@ -72,8 +73,8 @@ func endangered(rows []Claimed, maxAttempts int) (worst int) {
 	return worst
 }
 
-// launch sends rows claimed at started on their way, or, when the dispatcher is
-// stopping, gives them back untouched.
+// launch starts to send the rows of a claim that began at started, or, when the
+// dispatcher is stopping, gives them back untouched.
 func (d *Dispatcher) launch(ctx context.Context, started time.Time, rows []Claimed) {
 	if len(rows) == 0 {
 		return
@@ -81,7 +82,7 @@ func (d *Dispatcher) launch(ctx context.Context, started time.Time, rows []Claim
 	groups := split(d.catalogue, d.cfg.MaxAttempts, rows)
 	for _, g := range groups {
 		g.claimed = started
-		d.flight.start(g)
+		d.inFlight.start(g)
 		d.groups.begin()
 	}
 	for _, g := range groups {
@@ -102,7 +103,7 @@ func (d *Dispatcher) release(g *group) {
 	d.settleGroup(g, Verdicts{Released: column(g.rows, func(r *Claimed) Key { return r.Key })})
 }
 
-// cutShort says whether the claim ended at one of its limits, so that there
+// cutShort reports whether the claim ended at one of its limits, so that there
 // may be more.
 func (p ClaimParams) cutShort(rows []Claimed) bool {
 	return len(rows) >= p.Limit || payloadBytes(rows) >= p.MaxBytes

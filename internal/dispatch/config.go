@@ -68,7 +68,7 @@ type Config struct {
 	Random func() float64
 
 	// turn holds a goroutine that races others until it may go on. A simulation
-	// sets it, to decide by its seed who comes first; nobody else does.
+	// sets it, to decide by its seed which goroutine comes first.
 	turn func(who string)
 }
 

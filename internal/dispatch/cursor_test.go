@@ -135,7 +135,7 @@ func TestBackoffIsUniformInTheUpperHalf(t *testing.T) {
 
 func TestSizerGrowsWhileFullAndFallsBack(t *testing.T) {
 	t.Parallel()
-	s := newSizer(50)
+	s := newBatchSize(50)
 	for _, want := range []int{100, 200, 400, 800, 1000, 1000} {
 		s.done(s.limit(), s.limit())
 		require.Equal(t, want, s.limit())
@@ -144,7 +144,7 @@ func TestSizerGrowsWhileFullAndFallsBack(t *testing.T) {
 	require.Equal(t, 1000, s.limit())
 	s.done(1000, 3)
 	require.Equal(t, 50, s.limit())
-	require.Equal(t, 5000, newSizer(5000).limit())
+	require.Equal(t, 5000, newBatchSize(5000).limit())
 }
 
 func TestFingerprintIgnoresWhatDiffers(t *testing.T) {

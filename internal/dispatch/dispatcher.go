@@ -15,7 +15,7 @@ import (
 )
 
 // errAttemptsSpent is the error of a row whose last attempts ended without a
-// verdict: publisher after publisher took it and was not heard of again.
+// verdict: each publisher that claimed it ended before it could settle.
 var errAttemptsSpent = errors.New("no attempts left: the last publisher that held this row ended without a verdict")
 
 // errTooLate is why claimed rows were given back unsent.
@@ -32,24 +32,24 @@ type Dispatcher struct {
 	observe   Observer
 	waker     Waker
 
-	cursor  cursor
-	flight  *flight
-	sizer   *sizer
-	board   *board
-	settler *settler
-	probes  *rate.Limiter
-	pulse   pulse
+	cursor    cursor
+	inFlight  *inFlightLimit
+	batchSize *batchSize
+	breakers  *breakers
+	settler   *settler
+	probes    *rate.Limiter
+	pulse     pulse
 	// lastClaim is how the latest claim ended.
 	lastClaim atomic.Pointer[error]
 
 	// published counts acknowledged rows since the start.
 	published atomic.Int64
 
-	// groups counts groups between claim and settle; revivals the goroutines
+	// groups counts groups between claim and settle; recoveries the goroutines
 	// that bring topics back. Run waits for both.
-	groups   tally
-	revivals tally
-	// helpers is signalled when a claim came back full and more hands help.
+	groups     waitGroup
+	recoveries waitGroup
+	// helpers is signalled when a claim came back full and more workers help.
 	helpers chan struct{}
 
 	// running is the first stage's context, abandon the second's; both are set
@@ -69,12 +69,12 @@ func New(cfg Config, store Store, publisher Publisher, catalogue outbox.Catalogu
 	}
 	d := &Dispatcher{
 		cfg: cfg, store: store, publisher: publisher, catalogue: catalogue, observe: observe, waker: waker,
-		flight:  newFlight(cfg.MaxInFlight, cfg.MaxInFlightBytes, cfg.BatchSize),
-		sizer:   newSizer(cfg.BatchSize),
-		board:   newBoard(catalogue, cfg.EventTypes),
-		settler: newSettler(cfg, store, observe),
-		probes:  rate.NewLimiter(probesPerSecond, 1),
-		helpers: make(chan struct{}, cfg.Workers),
+		inFlight:  newInFlightLimit(cfg.MaxInFlight, cfg.MaxInFlightBytes, cfg.BatchSize),
+		batchSize: newBatchSize(cfg.BatchSize),
+		breakers:  newBreakers(catalogue, cfg.EventTypes),
+		settler:   newSettler(cfg, store, observe),
+		probes:    rate.NewLimiter(probesPerSecond, 1),
+		helpers:   make(chan struct{}, cfg.Workers),
 	}
 	d.pulse.beat(time.Now())
 	return d, nil
@@ -120,9 +120,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	// Second stage: nothing is claimed any more.
 	// A group that fails now may still start a revival, and that, before it
 	// notices the end, a group.
-	for d.groups.busy() || d.revivals.busy() {
+	for d.groups.busy() || d.recoveries.busy() {
 		d.groups.wait()
-		d.revivals.wait()
+		d.recoveries.wait()
 	}
 	close(quit)
 	around.Wait()
@@ -153,19 +153,18 @@ func (d *Dispatcher) limitShutdown(running context.Context, quit <-chan struct{}
 }
 
 // Topics lists the state of every topic.
-func (d *Dispatcher) Topics() []TopicStatus { return d.board.status() }
+func (d *Dispatcher) Topics() []TopicStatus { return d.breakers.status() }
 
 // TopicNames lists the topics of the event types in scope.
 func (d *Dispatcher) TopicNames() []string {
 	return column(d.Topics(), func(s TopicStatus) string { return s.Topic })
 }
 
-// TopicReady says why a topic cannot be published to. A breaker that is not
-// closed knows already, and so does a broker that has just accepted something;
-// only otherwise it is asked.
+// TopicReady returns the reason why a topic cannot be published to. The broker is
+// asked only when the topic is healthy and has accepted nothing lately.
 func (d *Dispatcher) TopicReady(ctx context.Context, topic string) error {
-	br := d.board.at(topic)
-	if s := br.snapshot(); s.State != TopicClosed {
+	br := d.breakers.at(topic)
+	if s := br.snapshot(); s.State != TopicHealthy {
 		return fmt.Errorf("%s: %s", s.State, s.Error)
 	}
 	if !br.quiet(time.Now(), readyFresh) {
@@ -174,8 +173,8 @@ func (d *Dispatcher) TopicReady(ctx context.Context, topic string) error {
 	return d.ask(ctx, br)
 }
 
-// ClaimsReady says why the latest claim failed, if it did. A database that
-// answers may still refuse what it is asked.
+// ClaimsReady returns the error of the latest claim. A database that answers a
+// ping may still refuse a claim.
 func (d *Dispatcher) ClaimsReady() error {
 	if err := d.lastClaim.Load(); err != nil {
 		return *err
@@ -184,9 +183,9 @@ func (d *Dispatcher) ClaimsReady() error {
 }
 
 // InFlight is the number of rows and payload bytes between claim and settle.
-func (d *Dispatcher) InFlight() (rows int, bytes int64) { return d.flight.load() }
+func (d *Dispatcher) InFlight() (rows int, bytes int64) { return d.inFlight.load() }
 
 // LastPulse is when the loop last moved. It moves even while the database is
-// away: an outage must not look like a hung process, or whoever watches
-// restarts every publisher in the middle of it.
+// away: an outage must not look like a hung process, or a supervisor restarts
+// every publisher in the middle of it.
 func (d *Dispatcher) LastPulse() time.Time { return d.pulse.last() }

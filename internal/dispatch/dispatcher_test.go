@@ -111,7 +111,7 @@ func TestAttemptsAreNumberedFromOne(t *testing.T) {
 		for _, a := range b.observer.attempts {
 			got = append(got, seen{a.Outcome, a.Number})
 		}
-		require.Equal(t, []seen{{OutcomeFailed, 1}, {OutcomeReleased, 2}, {OutcomeReleased, 1}, {OutcomeDelivered, 2}}, got)
+		require.Equal(t, []seen{{OutcomeFailed, 1}, {OutcomeReleased, 2}, {OutcomeReleased, 1}, {OutcomePublished, 2}}, got)
 	})
 }
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// Class says what a failed delivery means for the row and for its topic.
+// Class is what a failed publish means for the row and for its topic.
 type Class uint8
 
 const (
@@ -44,8 +44,8 @@ const (
 	codeUnknown            = "Unknown"
 )
 
-// ClassifyCode is the one table from a canonical status code to its class. A
-// code nobody has thought of is retryable: waiting is safe, dead-lettering a
+// ClassifyCode is the one table from a canonical status code to its class. An
+// unknown code is retryable: waiting is safe, dead-lettering a
 // good event is not.
 func ClassifyCode(code string) Class {
 	switch code {
@@ -58,7 +58,7 @@ func ClassifyCode(code string) Class {
 	}
 }
 
-// Failure is a failed delivery together with its class.
+// Failure is a failed publish together with its class.
 type Failure struct {
 	Class Class
 	// Code is the canonical status code, such as Unavailable. It is a metric
@@ -82,7 +82,7 @@ func (f *Failure) Error() string {
 
 func (f *Failure) Unwrap() error { return f.Err }
 
-// ClassOf reads the class of a failed delivery. An error without one is
+// ClassOf reads the class of a failed publish. An error without one is
 // retryable.
 func ClassOf(err error) Class {
 	var f *Failure
@@ -92,7 +92,7 @@ func ClassOf(err error) Class {
 	return Retryable
 }
 
-// CodeOf reads the canonical status code of a failed delivery.
+// CodeOf reads the canonical status code of a failed publish.
 func CodeOf(err error) string {
 	var f *Failure
 	switch {

@@ -56,8 +56,8 @@ func (s *memTable) changes(v Verdicts, n *Settled) (all []change) {
 		r := s.byID[k.ID]
 		all = append(all, change{r, k, func() { apply(r) }, count})
 	}
-	for _, x := range v.Delivered {
-		add(x.Key, &n.Delivered, func(r *memRow) { r.published, r.messageID = now, x.MessageID })
+	for _, x := range v.Published {
+		add(x.Key, &n.Published, func(r *memRow) { r.published, r.messageID = now, x.MessageID })
 	}
 	for _, x := range v.Failed {
 		add(x.Key, &n.Failed, func(r *memRow) {

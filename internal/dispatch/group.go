@@ -20,14 +20,14 @@ type group struct {
 	// claimed is when the claim was sent, by this machine's clock: the lease
 	// ends no earlier than that plus its length.
 	claimed time.Time
-	// died holds rows that are not offered to the broker at all.
+	// died are the rows that are not offered to the broker at all.
 	died []Dead
 }
 
 // split sorts claimed rows into groups by topic. Rows that cannot be sent form
-// a group of their own, under no topic, and each row that is running out of
-// attempts is one too: should a broker fail whole requests for what is wrong
-// with one message, nobody else dies of it.
+// a group of their own, under no topic. Each row that is running out of attempts
+// is a group too: where a broker fails whole requests because of one message, no
+// other row dies of it.
 func split(catalogue outbox.Catalogue, maxAttempts int, rows []Claimed) []*group {
 	byTopic := map[string]*group{}
 	var groups []*group
@@ -51,7 +51,7 @@ func split(catalogue outbox.Catalogue, maxAttempts int, rows []Claimed) []*group
 		switch {
 		case bad != nil:
 			g = at("")
-			g.died = append(g.died, bury(row, topic, bad.reason, bad, false))
+			g.died = append(g.died, deadLetter(row, topic, bad.reason, bad, false))
 		case row.AttemptCount > 0 && 2*row.AttemptCount >= limit:
 			g = &group{topic: topic, msgs: []Message{msg}}
 			groups = append(groups, g)
@@ -65,7 +65,7 @@ func split(catalogue outbox.Catalogue, maxAttempts int, rows []Claimed) []*group
 	return groups
 }
 
-// name tells the groups of a moment apart.
+// name is unique among the groups of a moment.
 func (g *group) name() string { return g.topic + " " + strconv.FormatInt(g.rows[0].Seq, 10) }
 
 func attemptLimit(row *Claimed, configured int) int {
@@ -75,7 +75,7 @@ func attemptLimit(row *Claimed, configured int) int {
 	return configured
 }
 
-func bury(row *Claimed, topic string, reason outbox.DeadReason, err error, attempted bool) Dead {
+func deadLetter(row *Claimed, topic string, reason outbox.DeadReason, err error, attempted bool) Dead {
 	text := storedError(err)
 	return Dead{
 		Key: row.Key, Reason: reason, Error: text, Topic: topic,
@@ -87,10 +87,10 @@ func bury(row *Claimed, topic string, reason outbox.DeadReason, err error, attem
 type judgement struct {
 	verdicts Verdicts
 	attempts []Attempt
-	// accepted says that the broker is there and reads what it is sent.
+	// accepted: the broker is there and reads what it is sent.
 	accepted bool
-	// outage is set when nothing of the group was accepted and the broker or
-	// the topic is to blame: the error that says so.
+	// outage is the error that blames the broker or the topic, set when nothing
+	// of the group was accepted.
 	outage error
 	// chargedTo is the largest seq that lost an attempt.
 	chargedTo int64
@@ -99,13 +99,13 @@ type judgement struct {
 // judge turns the broker's results into verdicts.
 func (d *Dispatcher) judge(g *group, results []Result) judgement {
 	j := judgement{attempts: make([]Attempt, 0, len(g.rows))}
-	j.verdicts.Delivered = make([]Delivered, 0, len(g.rows))
+	j.verdicts.Published = make([]Published, 0, len(g.rows))
 	for i, row := range g.rows {
 		err := results[i].Err
 		if err == nil {
 			j.accepted = true
-			j.verdicts.Delivered = append(j.verdicts.Delivered, Delivered{row.Key, results[i].MessageID})
-			j.attempts = append(j.attempts, Attempt{Row: row, Topic: g.topic, Outcome: OutcomeDelivered, Number: row.AttemptCount + 1})
+			j.verdicts.Published = append(j.verdicts.Published, Published{row.Key, results[i].MessageID})
+			j.attempts = append(j.attempts, Attempt{Row: row, Topic: g.topic, Outcome: OutcomePublished, Number: row.AttemptCount + 1})
 			continue
 		}
 		a := d.judgeFailure(g.topic, row, err, &j.verdicts)
@@ -113,7 +113,7 @@ func (d *Dispatcher) judge(g *group, results []Result) judgement {
 		case a.Outcome == OutcomeDead && a.Reason == outbox.ReasonRejectedByBroker:
 			j.accepted = true
 		case errors.Is(err, ErrUnsent):
-			// It says nothing about the broker.
+			// It proves nothing about the broker.
 		case a.Outcome == OutcomeReleased:
 			j.outage = err
 		default:
@@ -133,8 +133,8 @@ func (d *Dispatcher) judge(g *group, results []Result) judgement {
 func (d *Dispatcher) judgeFailure(topic string, row *Claimed, err error, v *Verdicts) Attempt {
 	a := Attempt{Row: row, Topic: topic, Outcome: OutcomeFailed, Number: row.AttemptCount + 1, Err: err}
 	if errors.Is(err, ErrUnsent) {
-		// Others took the time. They have their verdicts now, so it is sooner the
-		// next time.
+		// Other messages took the time. They are settled now, so the next try
+		// has more of it.
 		a.Outcome, a.Number = OutcomeReleased, row.AttemptCount
 		a.Delay = d.cfg.Backoff.Delay(1, d.cfg.Random())
 		v.Failed = append(v.Failed, Failed{Key: row.Key, Error: storedError(err), Free: true, Delay: a.Delay})
@@ -146,11 +146,11 @@ func (d *Dispatcher) judgeFailure(topic string, row *Claimed, err error, v *Verd
 		v.Failed = append(v.Failed, Failed{Key: row.Key, Error: storedError(err), Free: true})
 	case Rejected:
 		a.Outcome, a.Reason = OutcomeDead, outbox.ReasonRejectedByBroker
-		v.Dead = append(v.Dead, bury(row, topic, a.Reason, err, true))
+		v.Dead = append(v.Dead, deadLetter(row, topic, a.Reason, err, true))
 	default:
 		if a.Number >= attemptLimit(row, d.cfg.MaxAttempts) {
 			a.Outcome, a.Reason = OutcomeDead, outbox.ReasonMaxAttempts
-			v.Dead = append(v.Dead, bury(row, topic, a.Reason, err, true))
+			v.Dead = append(v.Dead, deadLetter(row, topic, a.Reason, err, true))
 			break
 		}
 		a.Delay = d.cfg.Backoff.Delay(a.Number, d.cfg.Random())
@@ -161,15 +161,15 @@ func (d *Dispatcher) judgeFailure(topic string, row *Claimed, err error, v *Verd
 
 // send publishes one group and queues its settlement. It runs to its end
 // whatever happens to the dispatcher's context: what was handed to the broker
-// is waited for. The error says why the broker has accepted nothing; rows' own
-// failures are not errors.
+// is waited for. The error is why the broker has accepted nothing; failures of
+// single rows are not errors.
 func (d *Dispatcher) send(abandon context.Context, g *group) error {
 	if g.topic == "" {
-		d.observe.Published("", 0, buried(g))
+		d.observe.Published("", 0, deadAttempts(g))
 		d.settleGroup(g, Verdicts{Dead: g.died})
 		return nil
 	}
-	br := d.board.at(g.topic)
+	br := d.breakers.at(g.topic)
 	if err := d.askFirst(abandon, br, g); err != nil {
 		if abandon.Err() != nil {
 			d.release(g)
@@ -197,7 +197,7 @@ func (d *Dispatcher) send(abandon context.Context, g *group) error {
 		return abandon.Err()
 	}
 	j := d.judge(g, results)
-	d.published.Add(int64(len(j.verdicts.Delivered)))
+	d.published.Add(int64(len(j.verdicts.Published)))
 	now := time.Now()
 	d.observe.Published(g.topic, now.Sub(started), j.attempts)
 	if j.outage != nil {
@@ -215,14 +215,14 @@ func (d *Dispatcher) send(abandon context.Context, g *group) error {
 }
 
 // leave settles what was acknowledged and gives back what was not sent. The rest
-// was cut off by the end of the shutdown's patience and may still be stored by
-// the broker: its lease stays, or somebody would send it again while it lands.
+// was cut off by the end of the shutdown and may still be stored by the broker:
+// its lease stays, or another publisher would send it again meanwhile.
 func (d *Dispatcher) leave(g *group, results []Result) {
 	var v Verdicts
 	for i, r := range results {
 		switch {
 		case r.Err == nil:
-			v.Delivered = append(v.Delivered, Delivered{g.rows[i].Key, r.MessageID})
+			v.Published = append(v.Published, Published{g.rows[i].Key, r.MessageID})
 		case errors.Is(r.Err, ErrUnsent):
 			v.Released = append(v.Released, g.rows[i].Key)
 		}
@@ -254,8 +254,8 @@ func (d *Dispatcher) askFirst(ctx context.Context, br *breaker, g *group) error 
 	if !br.quiet(entered, d.cfg.Backoff.Base/2) {
 		return nil
 	}
-	if s := br.snapshot(); s.State == TopicOpen || s.State == TopicMisconfigured {
-		return NewFailure(s.Code, textError(s.Error)) // somebody has heard no
+	if s := br.snapshot(); s.State == TopicUnreachable || s.State == TopicMisconfigured {
+		return NewFailure(s.Code, textError(s.Error)) // another group was told
 	}
 	generation := br.begin()
 	err := d.ask(ctx, br)
@@ -265,7 +265,7 @@ func (d *Dispatcher) askFirst(ctx context.Context, br *breaker, g *group) error 
 	return err
 }
 
-// heldBack is the verdict on rows that were not offered: they wait, uncharged.
+// heldBack is the outcome for rows that were not offered: they wait, uncharged.
 func (d *Dispatcher) heldBack(g *group, err error) Verdicts {
 	var v Verdicts
 	text := storedError(err)
@@ -287,7 +287,7 @@ func anyFailedBefore(rows []*Claimed) bool {
 	return false
 }
 
-func buried(g *group) []Attempt {
+func deadAttempts(g *group) []Attempt {
 	attempts := make([]Attempt, len(g.rows))
 	for i, row := range g.rows {
 		dead := g.died[i]
@@ -301,7 +301,7 @@ func buried(g *group) []Attempt {
 
 func (d *Dispatcher) settleGroup(g *group, v Verdicts) {
 	d.settler.submit(settlement{verdicts: v, done: func() {
-		d.flight.end(g)
+		d.inFlight.end(g)
 		d.groups.end()
 	}})
 }

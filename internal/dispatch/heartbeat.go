@@ -34,7 +34,7 @@ type Execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// Identity says who publishes.
+// Identity names a publisher.
 type Identity struct {
 	ID      string
 	Host    string

@@ -32,8 +32,8 @@ const isolateParts = 8
 //
 // The parts are asked at the same time: one after the other, all of them would
 // run out of time because of the few. When ctx ends first, what has no verdict
-// of its own comes back as retryable, with ErrUnsent: nobody is blamed for
-// running out of time.
+// of its own comes back as retryable, with ErrUnsent: no message is blamed for
+// a lack of time.
 func Isolate(ctx context.Context, msgs []Message, send func(context.Context, []Message) []Result) []Result {
 	results := send(ctx, msgs)
 	if len(msgs) < 2 || !anyRejected(results) {

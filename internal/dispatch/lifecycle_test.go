@@ -149,7 +149,7 @@ type refusingStore struct {
 }
 
 func (s *refusingStore) Settle(ctx context.Context, v Verdicts) (Settled, error) {
-	for _, d := range v.Delivered {
+	for _, d := range v.Published {
 		if d.ID == s.id {
 			return Settled{}, fmt.Errorf("settle: %w", ErrRefused)
 		}

@@ -26,8 +26,8 @@ const (
 	rearm = 5 * time.Second
 )
 
-// ErrPooled says that the connection passes through a pooler, where a session
-// is not ours to keep: LISTEN would be lost and the lock would stay behind.
+// ErrPooled means that the connection passes through a pooler, which keeps no
+// session for us: LISTEN would be lost and the lock would stay behind.
 var ErrPooled = errors.New("the connection goes through a pooler, which keeps no session: polling only")
 
 // Listener is a Waker on PostgreSQL's LISTEN, on a connection of its own.
@@ -149,7 +149,7 @@ func (l *Listener) adjust(ctx context.Context, conn *pgx.Conn, held bool) (bool,
 		return held, err
 	}
 	if want && ok {
-		// Rows committed between the last look and this lock told nobody.
+		// Rows committed between the last look and this lock sent no notification.
 		signal(l.hints)
 	}
 	return want && ok, nil

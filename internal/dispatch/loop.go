@@ -42,7 +42,7 @@ func (d *Dispatcher) look() (bool, error) {
 	defer cancel()
 	started := time.Now()
 	after, sweep := d.cursor.next(started, false)
-	due, err := d.store.Due(ctx, ClaimParams{AfterSeq: after, Except: d.board.except(d.flight.crowded)})
+	due, err := d.store.Due(ctx, ClaimParams{AfterSeq: after, Except: d.breakers.except(d.inFlight.crowded)})
 	if err != nil {
 		d.observe.Trouble("look for due rows", err)
 		return false, err
@@ -66,7 +66,7 @@ func (d *Dispatcher) drained(ctx context.Context, r runResult, pace *pacer) (boo
 		return false, nil
 	}
 	d.groups.wait()
-	for wait := probeMin; !d.board.closed() && wait <= 8*probeMin && ctx.Err() == nil; wait *= 2 {
+	for wait := probeMin; !d.breakers.healthy() && wait <= 8*probeMin && ctx.Err() == nil; wait *= 2 {
 		d.rest(ctx, wait, false)
 	}
 	again := d.runOnce(ctx, true)
@@ -101,8 +101,8 @@ func (d *Dispatcher) callHelp() {
 	}
 }
 
-// rest waits, unless something makes it worth looking earlier. It says whether
-// that was a hint that rows were committed.
+// rest waits, or returns earlier at a hint that rows were committed, and reports
+// whether there was one.
 func (d *Dispatcher) rest(ctx context.Context, wait time.Duration, idle bool) (woken bool) {
 	if wait <= 0 {
 		return false

@@ -6,23 +6,23 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// Outcome is what one delivery attempt came to.
+// Outcome is the result of one attempt to publish a row.
 type Outcome uint8
 
 // The outcomes of an attempt.
 const (
-	OutcomeDelivered Outcome = iota
+	OutcomePublished Outcome = iota
 	OutcomeFailed
 	OutcomeDead
-	// OutcomeReleased: the row lost no attempt; its topic, the shutdown, or the
-	// lack of time is to blame.
+	// OutcomeReleased: the row lost no attempt, because the cause was its topic,
+	// the shutdown, or a lack of time.
 	OutcomeReleased
 )
 
 func (o Outcome) String() string {
 	switch o {
-	case OutcomeDelivered:
-		return "delivered"
+	case OutcomePublished:
+		return "published"
 	case OutcomeFailed:
 		return "failed"
 	case OutcomeDead:

@@ -73,7 +73,7 @@ func TestTenMinutesWithoutBrokerCostAtMostOneAttemptEach(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				require.Equal(t, 2000, b.store.count(isPublished))
 				for _, s := range b.Topics() {
-					require.Equal(t, TopicClosed, s.State)
+					require.Equal(t, TopicHealthy, s.State)
 				}
 			})
 		})
@@ -108,12 +108,12 @@ func TestOutageOfOneTopicLeavesTheOtherAlone(t *testing.T) {
 		start(t, b.Dispatcher)
 		time.Sleep(5 * time.Second)
 		require.Equal(t, 3000, b.store.count(isPublished))
-		require.Equal(t, []TopicState{TopicOpen}, b.observer.states("reds"))
+		require.Equal(t, []TopicState{TopicUnreachable}, b.observer.states("reds"))
 		require.Empty(t, b.observer.states("blues"))
 		b.broker.back()
 		time.Sleep(10 * time.Second)
 		require.Equal(t, 6000, b.store.count(isPublished))
-		require.Equal(t, []TopicState{TopicOpen, TopicHalfOpen, TopicClosed}, b.observer.states("reds"))
+		require.Equal(t, []TopicState{TopicUnreachable, TopicRecovering, TopicHealthy}, b.observer.states("reds"))
 	})
 }
 
@@ -265,7 +265,7 @@ func TestUnsentTrialDoesNotCloseItsTopic(t *testing.T) {
 			b.broker.verdict = func(string, Message) error { return Unsent(context.DeadlineExceeded) }
 		})
 		time.Sleep(time.Minute)
-		require.NotContains(t, b.observer.states("reds"), TopicClosed)
+		require.NotContains(t, b.observer.states("reds"), TopicHealthy)
 		b.broker.set(func() { b.broker.verdict = nil })
 		time.Sleep(time.Minute)
 		require.Equal(t, 500, b.store.count(isPublished))

@@ -45,7 +45,7 @@ func (p *pacer) next(r runResult) time.Duration {
 	return p.wait
 }
 
-// idle says whether the wait has reached the poll interval.
+// idle reports whether the wait has reached the poll interval.
 func (p *pacer) idle() bool { return p.trouble == 0 && p.wait >= p.poll }
 
 // jitter shortens d by up to a tenth, so that publishers started together do

@@ -61,7 +61,7 @@ func TestPlansSurviveStaleStatistics(t *testing.T) {
 			require.Contains(t, claim, "Index Scan using outbox_events_pkey")
 			require.NotContains(t, claim, "Sort")
 			for _, settle := range []string{
-				explain(t, conn, deliveredSQL, owner, ids, until, ids),
+				explain(t, conn, publishedSQL, owner, ids, until, ids),
 				explain(t, conn, failedSQL, owner, ids, until, ids, numbers, charges),
 				explain(t, conn, deadSQL, owner, ids, until, ids, ids, ids, ids, charges),
 				explain(t, conn, releasedSQL, owner, ids, until),

@@ -25,12 +25,12 @@ func (m Message) Size() int {
 	return n
 }
 
-// Result is the broker's verdict on one message.
+// Result is the broker's answer for one message.
 type Result struct {
 	// MessageID is the broker's own id of the stored message. It is set
 	// exactly when Err is nil.
 	MessageID string
-	// Err says why the message was not acknowledged. ClassOf reads its class;
+	// Err is why the message was not acknowledged. ClassOf reads its class;
 	// an error that is not a *Failure counts as Retryable.
 	Err error
 }
@@ -42,7 +42,7 @@ type Result struct {
 // first answer.
 type Publisher interface {
 	// Publish sends msgs to a logical topic (domain, analytics, …) and waits
-	// for the broker's verdict on each. It returns exactly one Result per
+	// for the broker's answer for each. It returns exactly one Result per
 	// message, in the order of msgs.
 	//
 	// A nil Err is an acknowledgement: the message is stored. Anything else,

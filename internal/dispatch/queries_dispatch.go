@@ -124,10 +124,10 @@ const fence = `e.id = v.id
    AND CASE WHEN e.locked_by = $1::text::uuid AND e.locked_until = v.until
              AND e.published_at IS NULL AND e.dead_at IS NULL THEN true ELSE false END`
 
-// deliveredSQL is the only statement that sets published_at.
+// publishedSQL is the only statement that sets published_at.
 //
 //	$1 owner, $2 ids, $3 lease ends, $4 the broker's message ids
-const deliveredSQL = `
+const publishedSQL = `
 UPDATE outbox_events AS e
    SET published_at = now(), broker_message_id = v.message_id,
        locked_by = NULL, locked_until = NULL, updated_at = now()

@@ -35,7 +35,7 @@ func TestDispatcherRoleSuffices(t *testing.T) {
 	require.NoError(t, err)
 	rows := mustClaim(t, store, claimAll(4))
 	got, err := store.Settle(t.Context(), dispatch.Verdicts{
-		Delivered: []dispatch.Delivered{{Key: rows[0].Key, MessageID: "m"}},
+		Published: []dispatch.Published{{Key: rows[0].Key, MessageID: "m"}},
 		Failed:    []dispatch.Failed{{Key: rows[1].Key, Error: "no", Delay: time.Second}},
 		Dead:      []dispatch.Dead{{Key: rows[2].Key, Reason: outbox.ReasonInvalidPayload, Error: "no"}},
 		Released:  []dispatch.Key{rows[3].Key},

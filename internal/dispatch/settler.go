@@ -14,7 +14,7 @@ const (
 	settleRows = 2000
 )
 
-// settlement is the verdicts on one group, and whom to tell.
+// settlement is the verdicts on one group, and what to call when they are recorded.
 type settlement struct {
 	verdicts Verdicts
 	done     func()
@@ -32,7 +32,7 @@ type settler struct {
 	observe Observer
 	timeout time.Duration
 	// patience is how long a verdict is worth repeating; after the lease the
-	// row is somebody else's anyway.
+	// row belongs to another publisher.
 	patience time.Duration
 	turn     func(who string)
 
@@ -48,7 +48,7 @@ func newSettler(cfg Config, store Store, observe Observer) *settler {
 	}
 }
 
-// submit queues a settlement. It never blocks: the flight bounds the queue.
+// submit queues a settlement. It never blocks: the in-flight limit bounds the queue.
 func (s *settler) submit(st settlement) {
 	s.mu.Lock()
 	s.queue = append(s.queue, st)
@@ -110,7 +110,7 @@ func (s *settler) take() []settlement {
 }
 
 // settle records v, repeating it while the database is away. A verdict the
-// database refuses is isolated, so that it does not take the others' down.
+// database refuses is isolated, so that the others are recorded.
 func (s *settler) settle(abandon, last context.Context, v Verdicts) {
 	started := time.Now()
 	repeated := false
@@ -158,11 +158,11 @@ func (v Verdicts) halves() (left, right Verdicts) {
 		return k
 	}
 	room := v.Len() / 2
-	i := split(len(v.Delivered), &room)
+	i := split(len(v.Published), &room)
 	j := split(len(v.Failed), &room)
 	k := split(len(v.Dead), &room)
 	l := split(len(v.Released), &room)
-	left = Verdicts{v.Delivered[:i], v.Failed[:j], v.Dead[:k], v.Released[:l]}
-	right = Verdicts{v.Delivered[i:], v.Failed[j:], v.Dead[k:], v.Released[l:]}
+	left = Verdicts{v.Published[:i], v.Failed[:j], v.Dead[:k], v.Released[:l]}
+	right = Verdicts{v.Published[i:], v.Failed[j:], v.Dead[k:], v.Released[l:]}
 	return left, right
 }

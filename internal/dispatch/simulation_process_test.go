@@ -169,7 +169,7 @@ func callerRole() string {
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
 	for {
 		frame, more := frames.Next()
-		for _, role := range []string{"lead", "help", "revive"} {
+		for _, role := range []string{"lead", "help", "recoverTopic"} {
 			if strings.HasSuffix(frame.Function, "(*Dispatcher)."+role) {
 				return role
 			}

@@ -101,7 +101,7 @@ func (p *process) Settle(ctx context.Context, v Verdicts) (Settled, error) {
 	}
 	p.w.park(&c.call)
 	if p.dead {
-		return Settled{Delivered: len(v.Delivered), Failed: len(v.Failed), Dead: len(v.Dead), Released: len(v.Released)}, nil
+		return Settled{Published: len(v.Published), Failed: len(v.Failed), Dead: len(v.Dead), Released: len(v.Released)}, nil
 	}
 	if c.err != nil {
 		return Settled{}, c.err
@@ -232,7 +232,7 @@ func (w *world) databaseBack() {
 }
 
 func verdictKeys(v Verdicts) (out []Key) {
-	out = append(out, column(v.Delivered, func(x Delivered) Key { return x.Key })...)
+	out = append(out, column(v.Published, func(x Published) Key { return x.Key })...)
 	out = append(out, column(v.Failed, func(x Failed) Key { return x.Key })...)
 	out = append(out, column(v.Dead, func(x Dead) Key { return x.Key })...)
 	return append(out, v.Released...)
@@ -240,8 +240,8 @@ func verdictKeys(v Verdicts) (out []Key) {
 
 func describe(v Verdicts) string {
 	ids := func(keys []Key) string { return shortIDs(column(keys, func(k Key) string { return k.ID })) }
-	return fmt.Sprintf("delivered=%s failed=%s dead=%s released=%s",
-		ids(column(v.Delivered, func(x Delivered) Key { return x.Key })),
+	return fmt.Sprintf("published=%s failed=%s dead=%s released=%s",
+		ids(column(v.Published, func(x Published) Key { return x.Key })),
 		ids(column(v.Failed, func(x Failed) Key { return x.Key })),
 		ids(column(v.Dead, func(x Dead) Key { return x.Key })), ids(v.Released))
 }

@@ -14,9 +14,9 @@ func (a *audit) settled(p *process, v Verdicts, kept []change) {
 		accepted[c.key] = true
 	}
 	a.stale += v.Len() - len(kept)
-	for _, x := range v.Delivered {
+	for _, x := range v.Published {
 		if l := a.accept(p, x.Key, accepted); l != nil {
-			a.holdDelivered(l, x)
+			a.holdPublished(l, x)
 		}
 	}
 	for _, x := range v.Failed {
@@ -50,7 +50,7 @@ func (a *audit) accept(p *process, k Key, accepted map[Key]bool) *lease {
 	return l
 }
 
-func (a *audit) holdDelivered(l *lease, x Delivered) {
+func (a *audit) holdPublished(l *lease, x Published) {
 	switch {
 	case !l.heard || l.answer != nil:
 		a.violate("I1", "row %d is marked published without an acknowledgement", l.row.row.Seq)

@@ -33,12 +33,12 @@ type Claimed struct {
 	// AttemptCount counts failed attempts, including the one this claim
 	// charged when it took over an expired lease.
 	AttemptCount int
-	// Expired says that this claim took over an expired lease.
+	// Expired: this claim took over an expired lease.
 	Expired bool
 	// MaxAttempts overrides the configured maximum for this row; 0 does not.
 	MaxAttempts int
-	// Unreadable says why the database cannot print this row; then it has
-	// neither payload nor headers, and only its death is left.
+	// Unreadable is why the row's contents cannot be read. Such a row has neither
+	// payload nor headers and can only be dead-lettered.
 	Unreadable error
 }
 
@@ -62,13 +62,13 @@ type ClaimParams struct {
 	Lease    time.Duration
 	// Only, when not empty, names the event types to take.
 	Only []string
-	// Except names event types to leave alone: their topic is paused, its
-	// breaker is open, or it has enough in flight.
+	// Except names event types to leave alone: their topic is unreachable
+	// or misconfigured, or has enough in flight.
 	Except []string
 }
 
-// Delivered is a row the broker has acknowledged.
-type Delivered struct {
+// Published is a row the broker has acknowledged.
+type Published struct {
 	Key
 	MessageID string
 }
@@ -90,14 +90,14 @@ type Dead struct {
 	Error       string
 	Topic       string
 	Fingerprint string
-	// Attempted says whether the row was offered to the broker, and lost an
+	// Attempted: the row was offered to the broker, and lost an
 	// attempt, before it died.
 	Attempted bool
 }
 
 // Verdicts is what became of claimed rows.
 type Verdicts struct {
-	Delivered []Delivered
+	Published []Published
 	Failed    []Failed
 	Dead      []Dead
 	// Released rows were never handed to the broker. They become due again at
@@ -107,24 +107,24 @@ type Verdicts struct {
 
 // Len is the number of rows with a verdict.
 func (v Verdicts) Len() int {
-	return len(v.Delivered) + len(v.Failed) + len(v.Dead) + len(v.Released)
+	return len(v.Published) + len(v.Failed) + len(v.Dead) + len(v.Released)
 }
 
 func (v *Verdicts) add(w Verdicts) {
-	v.Delivered = append(v.Delivered, w.Delivered...)
+	v.Published = append(v.Published, w.Published...)
 	v.Failed = append(v.Failed, w.Failed...)
 	v.Dead = append(v.Dead, w.Dead...)
 	v.Released = append(v.Released, w.Released...)
 }
 
 // Settled counts the rows each verdict changed. Fewer than asked for means
-// that a lease was lost: somebody else owns those rows now.
+// that a lease was lost: another publisher owns those rows now.
 type Settled struct {
-	Delivered, Failed, Dead, Released int
+	Published, Failed, Dead, Released int
 }
 
 // Len is the number of rows that were settled.
-func (s Settled) Len() int { return s.Delivered + s.Failed + s.Dead + s.Released }
+func (s Settled) Len() int { return s.Published + s.Failed + s.Dead + s.Released }
 
 // ErrRefused marks a settle the database understood and refused, so that
 // repeating it unchanged is pointless.
@@ -135,7 +135,7 @@ type Store interface {
 	// Claim leases the oldest due rows, in seq order, and commits before it
 	// returns, so that no transaction is open while anything is published.
 	Claim(ctx context.Context, p ClaimParams) ([]Claimed, error)
-	// Due says, without locking anything, whether Claim would find a row.
+	// Due reports, without locking anything, whether Claim would find a row.
 	Due(ctx context.Context, p ClaimParams) (bool, error)
 	// Settle records verdicts, all in one transaction, on the rows that still
 	// carry the lease they were claimed with, and touches no others.

@@ -70,7 +70,7 @@ func (s *SQLStore) salvage(ctx context.Context, p ClaimParams) (rows []Claimed, 
 }
 
 // cleared counts suspects that could be read. Where one could not there may be
-// more, and only a look from the head says that there are none.
+// more, and only a claim from the head can find that there are none.
 func (s *SQLStore) cleared(p ClaimParams, rows []Claimed) {
 	switch met := slices.ContainsFunc(rows, func(r Claimed) bool { return r.Unreadable != nil }); {
 	case met:

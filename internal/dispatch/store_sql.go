@@ -171,7 +171,7 @@ func (s *SQLStore) Settle(ctx context.Context, v Verdicts) (Settled, error) {
 	br := s.settles.SendBatch(ctx, b)
 	failpoint.Hit(failpoint.Settling)
 	if len(v.Dead) > 0 {
-		failpoint.Hit(failpoint.Burying)
+		failpoint.Hit(failpoint.DeadLettering)
 	}
 	err := readSettle(br, counts)
 	if closed := br.Close(); err == nil {
@@ -187,10 +187,10 @@ func (s *SQLStore) Settle(ctx context.Context, v Verdicts) (Settled, error) {
 // queue adds one statement per kind of verdict and returns where each of them
 // counts the rows it changed.
 func (s *SQLStore) queue(b *pgx.Batch, v Verdicts, n *Settled) (counts []*int) {
-	if len(v.Delivered) > 0 {
-		ids, until := keys(v.Delivered, func(d Delivered) Key { return d.Key })
-		b.Queue(deliveredSQL, s.owner, ids, until, column(v.Delivered, func(d Delivered) string { return d.MessageID }))
-		counts = append(counts, &n.Delivered)
+	if len(v.Published) > 0 {
+		ids, until := keys(v.Published, func(d Published) Key { return d.Key })
+		b.Queue(publishedSQL, s.owner, ids, until, column(v.Published, func(d Published) string { return d.MessageID }))
+		counts = append(counts, &n.Published)
 	}
 	if len(v.Failed) > 0 {
 		ids, until := keys(v.Failed, func(f Failed) Key { return f.Key })

@@ -144,7 +144,7 @@ func TestClaimAndSettleInEveryExecMode(t *testing.T) {
 		require.False(t, due)
 
 		got, err := store.Settle(t.Context(), dispatch.Verdicts{
-			Delivered: []dispatch.Delivered{{Key: rows[0].Key, MessageID: "m1"}, {Key: rows[1].Key, MessageID: "m2"}},
+			Published: []dispatch.Published{{Key: rows[0].Key, MessageID: "m1"}, {Key: rows[1].Key, MessageID: "m2"}},
 			Failed: []dispatch.Failed{
 				{Key: rows[2].Key, Error: "unavailable", Delay: 90 * time.Second},
 				{Key: rows[3].Key, Error: "no such topic", Delay: 0, Free: true},
@@ -153,7 +153,7 @@ func TestClaimAndSettleInEveryExecMode(t *testing.T) {
 			Released: []dispatch.Key{rows[5].Key},
 		})
 		require.NoError(t, err)
-		require.Equal(t, dispatch.Settled{Delivered: 2, Failed: 2, Dead: 1, Released: 1}, got)
+		require.Equal(t, dispatch.Settled{Published: 2, Failed: 2, Dead: 1, Released: 1}, got)
 
 		require.Equal(t, rowState{Published: true, MessageID: "m1"}, withoutWait(stateOf(t, pool, ids[0])))
 		require.Equal(t, rowState{Attempts: 1, LastError: "unavailable", WaitSeconds: 90}, stateOf(t, pool, ids[2]))
@@ -222,9 +222,9 @@ func TestSettleIsFencedByTheLease(t *testing.T) {
 		require.Zero(t, got.Len())
 	}
 	require.Contains(t, stateOf(t, db.Pool, id).LastError, "expired without a verdict")
-	got, err := heir.Settle(t.Context(), dispatch.Verdicts{Delivered: []dispatch.Delivered{{Key: taken.Key, MessageID: "m"}}})
+	got, err := heir.Settle(t.Context(), dispatch.Verdicts{Published: []dispatch.Published{{Key: taken.Key, MessageID: "m"}}})
 	require.NoError(t, err)
-	require.Equal(t, 1, got.Delivered)
+	require.Equal(t, 1, got.Published)
 	got, err = heir.Settle(t.Context(), dispatch.Verdicts{Failed: []dispatch.Failed{{Key: taken.Key, Error: "late"}}})
 	require.NoError(t, err)
 	require.Zero(t, got.Len(), "what is published stays published")
@@ -235,7 +235,7 @@ func TestSettleIsFencedByTheLease(t *testing.T) {
 
 func everyVerdict(row dispatch.Claimed) []dispatch.Verdicts {
 	return []dispatch.Verdicts{
-		{Delivered: []dispatch.Delivered{{Key: row.Key, MessageID: "m"}}},
+		{Published: []dispatch.Published{{Key: row.Key, MessageID: "m"}}},
 		{Failed: []dispatch.Failed{{Key: row.Key, Error: "late"}}},
 		{Dead: []dispatch.Dead{{Key: row.Key, Reason: outbox.ReasonMaxAttempts, Error: "late"}}},
 		{Released: []dispatch.Key{row.Key}},

@@ -19,7 +19,7 @@ func TestTheUnsentBlameNobody(t *testing.T) {
 		start(t, b.Dispatcher)
 		time.Sleep(20 * time.Second)
 		require.Empty(t, b.observer.states("reds"))
-		require.True(t, b.board.at("reds").quiet(time.Now(), time.Second), "nothing was accepted")
+		require.True(t, b.breakers.at("reds").quiet(time.Now(), time.Second), "nothing was accepted")
 		b.broker.set(func() { b.broker.verdict = nil })
 		time.Sleep(2 * time.Second)
 		for _, r := range rows {

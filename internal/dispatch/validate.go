@@ -9,7 +9,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-// unfit is why a row cannot be offered to the broker at all.
+// unfit is why a row can never be offered to the broker.
 type unfit struct {
 	reason outbox.DeadReason
 	err    error
@@ -17,7 +17,7 @@ type unfit struct {
 
 func (u *unfit) Error() string { return u.err.Error() }
 
-// prepare makes a message of a row, or says why the row can never be one. It
+// prepare makes a message of a row, or returns why the row can never be one. It
 // returns the topic whenever the type has one, so that a dead row can be
 // grouped by it.
 func prepare(catalogue outbox.Catalogue, row *Claimed) (topic string, msg Message, bad *unfit) {

@@ -3,12 +3,12 @@ package dispatch
 // Waker may tell the dispatcher that rows were committed before its poll
 // interval is over. Nothing depends on it.
 type Waker interface {
-	// Arm says that the dispatcher is idle and wants to be told.
+	// Arm asks for hints: the dispatcher is idle.
 	Arm()
-	// Disarm says that it polls fast anyway: emitters should not be made to
-	// pay for notifications.
+	// Disarm ends that: the dispatcher polls fast anyway, and emitters should
+	// not pay for notifications.
 	Disarm()
-	// C delivers hints.
+	// C receives the hints.
 	C() <-chan struct{}
 }
 

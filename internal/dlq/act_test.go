@@ -199,7 +199,7 @@ func TestActWorksInEveryModeAndIsolation(t *testing.T) {
 		require.Equal(t, []string{id}, other.all(other.scan(filter, dlq.NewestFirst), 1))
 		require.Equal(t, []string{dlq.Replayed}, other.act(dlq.Replay, id))
 		b.exec("UPDATE outbox_events SET published_at = now() WHERE id = $1::text::uuid", event)
-		scan, err := other.store.NewEventScan(dlq.EventFilter{Status: dlq.StatusDelivered, Types: []string{"order_canceled"}, Until: time.Now().Add(time.Hour)}, dlq.OldestFirst, true)
+		scan, err := other.store.NewEventScan(dlq.EventFilter{Status: dlq.StatusPublished, Types: []string{"order_canceled"}, Until: time.Now().Add(time.Hour)}, dlq.OldestFirst, true)
 		require.NoError(t, err)
 		res, _ := other.run(b.ctx, dlq.RunParams{Action: dlq.Republish, Source: scan})
 		require.Equal(t, map[string]int64{dlq.Republished: 1}, res.Counts)

@@ -1,4 +1,4 @@
-// Package dlq is what an operator does with events that were not delivered:
+// Package dlq is what an operator does with events that were not published:
 // find them, understand them, replay, discard or restore them, and publish
 // published events once more.
 //

@@ -13,7 +13,7 @@ import (
 const (
 	StatusPending    = "pending"
 	StatusProcessing = "processing"
-	StatusDelivered  = "delivered"
+	StatusPublished  = "published"
 	StatusDead       = "dead"
 )
 

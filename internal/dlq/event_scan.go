@@ -37,7 +37,7 @@ func (f EventFilter) walk() (eventWalk, error) {
 		return eventWalk{"seq", "bigint", ""}, nil
 	case f.Status == "":
 		return eventWalk{"id", "uuid", ""}, nil
-	case f.Status == StatusDelivered:
+	case f.Status == StatusPublished:
 		return eventWalk{"published_at", "timestamptz", "published_at IS NOT NULL"}, nil
 	case f.Status == StatusDead:
 		return eventWalk{"dead_at", "timestamptz", "dead_at IS NOT NULL"}, nil
@@ -92,7 +92,7 @@ func (s *Store) NewEventScan(f EventFilter, order Order, byPublication bool) (*E
 		// All types are named so that the index on (type, id) serves without one.
 		where = append(where, "aggregate_type = ANY (enum_range(NULL::aggregate_type_enum))",
 			fmt.Sprintf("aggregate_id = ANY (%s::uuid[])", bind(f.AggregateIDs)))
-		if f.Status == StatusDelivered {
+		if f.Status == StatusPublished {
 			rest = append(rest, "published_at IS NOT NULL")
 		}
 		if f.Status == StatusPending || f.Status == StatusProcessing {

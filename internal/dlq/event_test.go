@@ -48,7 +48,7 @@ func TestEventListsFilterAndPage(t *testing.T) {
 		wants  func(dlq.Event) bool
 	}{
 		"all":             {dlq.EventFilter{}, func(dlq.Event) bool { return true }},
-		"delivered":       {dlq.EventFilter{Status: "delivered"}, func(e dlq.Event) bool { return e.Status == "delivered" }},
+		"published":       {dlq.EventFilter{Status: "published"}, func(e dlq.Event) bool { return e.Status == "published" }},
 		"dead":            {dlq.EventFilter{Status: "dead"}, func(e dlq.Event) bool { return e.Status == "dead" }},
 		"pending":         {dlq.EventFilter{Status: "pending"}, func(e dlq.Event) bool { return e.Status == "pending" }},
 		"processing":      {dlq.EventFilter{Status: "processing"}, func(e dlq.Event) bool { return e.Status == "processing" }},

@@ -74,7 +74,7 @@ func TestARampStopsWhenEventsDieAgain(t *testing.T) {
 		},
 	})
 	require.Equal(t, []int{1, 2, 5, 20}, steps)
-	require.Equal(t, dlq.Watched{Delivered: 18, Dead: 10}, res.Watched)
+	require.Equal(t, dlq.Watched{Published: 18, Dead: 10}, res.Watched)
 	require.Equal(t, "10 of 28 replayed events died again or keep failing (36%, allowed are 20%)", res.Stopped)
 	require.EqualValues(t, 272, b.count("SELECT count(*) FROM outbox_dlq WHERE state = 'open'"))
 }
@@ -88,7 +88,7 @@ func TestARampGoesOnWhileEventsLive(t *testing.T) {
 		OnOutcomes: func([]dlq.Outcome) error { b.settle(0); return nil },
 	})
 	require.Empty(t, res.Stopped)
-	require.Equal(t, dlq.Watched{Delivered: 300}, res.Watched)
+	require.Equal(t, dlq.Watched{Published: 300}, res.Watched)
 	require.Equal(t, 7, res.Chunks)
 }
 

@@ -24,10 +24,10 @@ type Watch struct {
 
 // Watched counts what became of replayed events.
 type Watched struct {
-	Delivered int64 `json:"delivered"`
+	Published int64 `json:"published"`
 	// Dead died again.
 	Dead int64 `json:"dead"`
-	// Failing failed at least once and were not delivered while they were watched:
+	// Failing failed at least once and were not published while they were watched:
 	// they are on the way to die again.
 	Failing int64 `json:"failing"`
 	// Waiting had not been tried when the watch over them ended.
@@ -41,7 +41,7 @@ func (w *Watch) step(n int) int {
 	return ChunkSize
 }
 
-// follow waits until every event is delivered or dead, but no longer than the
+// follow waits until every event is published or dead, but no longer than the
 // watch says, and adds up what it saw.
 func (w *Watch) follow(ctx context.Context, s *Store, events []string, sum *Watched) error {
 	deadline := time.NewTimer(w.For)
@@ -57,12 +57,12 @@ func (w *Watch) follow(ctx context.Context, s *Store, events []string, sum *Watc
 		}
 		left := make([]string, 0, len(open))
 		var id string
-		var delivered, dead bool
+		var published, dead bool
 		var attempts int
-		_, err = pgx.ForEachRow(rows, []any{&id, &delivered, &dead, &attempts}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{&id, &published, &dead, &attempts}, func() error {
 			switch {
-			case delivered:
-				sum.Delivered++
+			case published:
+				sum.Published++
 			case dead:
 				sum.Dead++
 			default:
@@ -94,7 +94,7 @@ func (w *Watch) follow(ctx context.Context, s *Store, events []string, sum *Watc
 // verdict says why a run must stop, or nothing.
 func (w *Watch) verdict(sum Watched) string {
 	bad := sum.Dead + sum.Failing
-	judged := bad + sum.Delivered
+	judged := bad + sum.Published
 	if judged == 0 {
 		return fmt.Sprintf("none of the %d replayed events was tried within %s: is a publisher running?", sum.Waiting, w.For)
 	}

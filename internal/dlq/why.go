@@ -87,7 +87,7 @@ func (f Facts) absent(a *Answer) {
 	if len(audit) > 0 {
 		last := audit[len(audit)-1]
 		a.State = WhyCleanedUp
-		a.say("Event %s is no longer in the outbox, but it was: %s %s by %s. Events are removed only after they were published, so it has been delivered to the broker and cleaned up since.",
+		a.say("Event %s is no longer in the outbox, but it was: %s %s by %s. Events are removed only after they were published, so the broker has it, and the row was cleaned up since.",
 			f.EventID, actionWord(last), f.when(last.At), last.Actor)
 		a.do("outboxctl dlq audit --event %s", f.EventID)
 		return

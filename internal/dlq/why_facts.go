@@ -56,7 +56,7 @@ type TopicInfo struct {
 }
 
 // topicFlows is the state of a topic that nothing is wrong with.
-const topicFlows = "closed"
+const topicFlows = "healthy"
 
 // Facts gathers what is known about the event behind id.
 func (s *Store) Facts(ctx context.Context, id string, resolve func(eventType string) (topic string)) (Facts, error) {

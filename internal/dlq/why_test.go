@@ -57,7 +57,7 @@ func TestWhyKnowsEveryState(t *testing.T) {
 
 	b.publisher("{}", "2 hours")
 	check(dlq.WhyNoPublisher, "the last sign was 2 hours ago", "worker-7")
-	owner := b.publisher(`{"topics": [{"topic": "domain", "state": "closed"}]}`, "1 second")
+	owner := b.publisher(`{"topics": [{"topic": "domain", "state": "healthy"}]}`, "1 second")
 	check(dlq.WhyWaiting, "Nothing is before it")
 
 	set("attempt_count = 3, last_error = 'deadline exceeded.', next_attempt_at = now() + interval '40 minutes 30 seconds'")
@@ -74,10 +74,10 @@ func TestWhyKnowsEveryState(t *testing.T) {
 
 	set("")
 	b.exec(`UPDATE outbox_publishers SET state = '{"topics": [{"topic": "domain", "state": "misconfigured", "since": "2026-03-01T12:00:00Z", "error": "topic not found"}]}' WHERE id = $1::text::uuid`, owner)
-	check(dlq.WhyPaused, "the topic domain is paused since", "the broker refuses the topic", "topic not found", "outboxctl topic ensure")
-	b.exec(`UPDATE outbox_publishers SET state = '{"topics": [{"topic": "domain", "state": "open"}]}' WHERE id = $1::text::uuid`, owner)
+	check(dlq.WhyPaused, "the topic domain is misconfigured since", "the broker refuses the topic", "topic not found", "outboxctl topic ensure")
+	b.exec(`UPDATE outbox_publishers SET state = '{"topics": [{"topic": "domain", "state": "unreachable"}]}' WHERE id = $1::text::uuid`, owner)
 	check(dlq.WhyPaused, "the broker does not answer")
-	b.exec(`UPDATE outbox_publishers SET state = '{"topics": [{"topic": "billing", "state": "open"}]}' WHERE id = $1::text::uuid`, owner)
+	b.exec(`UPDATE outbox_publishers SET state = '{"topics": [{"topic": "billing", "state": "unreachable"}]}' WHERE id = $1::text::uuid`, owner)
 	check(dlq.WhyWaiting)
 	b.exec(`UPDATE outbox_publishers SET state = '"of another version"' WHERE id = $1::text::uuid`, owner)
 	check(dlq.WhyWaiting)

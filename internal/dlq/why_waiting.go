@@ -70,14 +70,14 @@ func (f Facts) sayPaused(a *Answer) bool {
 		return false
 	}
 	a.State = WhyPaused
-	a.say("%s waits because the topic %s is paused", f.subject(), f.Topic)
+	a.say("%s waits because the topic %s is %s", f.subject(), f.Topic, t.State)
 	if !t.Since.IsZero() {
 		a.say("since %s", f.when(t.Since))
 	}
 	if t.State == "misconfigured" {
 		a.say("on publisher %s (process %d): the broker refuses the topic.", p.Host, p.PID)
 	} else {
-		a.say("on publisher %s (process %d): the broker does not answer (breaker %s).", p.Host, p.PID, t.State)
+		a.say("on publisher %s (process %d): the broker does not answer.", p.Host, p.PID)
 	}
 	if t.Error != "" {
 		a.say("It says: %s.", strings.TrimRight(t.Error, "."))

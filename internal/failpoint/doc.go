@@ -20,8 +20,8 @@ const (
 	Settling = "settle.sent"
 	// Settled: the database has committed, the dispatcher has not heard of it.
 	Settled = "settle.committed"
-	// Burying: as Settling, with dead letters among the verdicts.
-	Burying = "settle.burying"
+	// DeadLettering: as Settling, with dead letters among the verdicts.
+	DeadLettering = "settle.dead_lettering"
 )
 
 // The failpoints of the operator's commands.
@@ -47,7 +47,7 @@ const Env = "OUTBOXCTL_FAILPOINT"
 
 // Publisher lists the failpoints of the dispatcher.
 func Publisher() []string {
-	return []string{Claimed, Sending, Acknowledged, Settling, Settled, Burying}
+	return []string{Claimed, Sending, Acknowledged, Settling, Settled, DeadLettering}
 }
 
 // Operator lists the failpoints of the commands that change something.

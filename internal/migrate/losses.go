@@ -16,8 +16,8 @@ type Loss struct {
 	Name string
 	// Rows the table has, counted up to maxCounted; -1 for anything but an existing table.
 	Rows int64
-	// Undelivered are the rows among them that were never published.
-	Undelivered int64
+	// Unpublished are the rows among them that were never published.
+	Unpublished int64
 }
 
 // maxCounted keeps counting cheap: nobody needs to know a million exactly to hesitate.
@@ -27,8 +27,8 @@ func (l Loss) String() string {
 	switch {
 	case l.Rows < 0:
 		return l.Kind + " " + l.Name
-	case l.Undelivered > 0:
-		return fmt.Sprintf("%s %s with %s rows, %s of them not delivered", l.Kind, l.Name, bounded(l.Rows), bounded(l.Undelivered))
+	case l.Unpublished > 0:
+		return fmt.Sprintf("%s %s with %s rows, %s of them not published", l.Kind, l.Name, bounded(l.Rows), bounded(l.Unpublished))
 	default:
 		return fmt.Sprintf("%s %s with %s rows", l.Kind, l.Name, bounded(l.Rows))
 	}
@@ -77,5 +77,5 @@ SELECT to_regclass($1) IS NOT NULL,
 	if err := tx.QueryRow(ctx, "SELECT count(*) FROM (SELECT FROM "+table+limit+") AS t").Scan(&l.Rows); err != nil || !delivers {
 		return err
 	}
-	return tx.QueryRow(ctx, "SELECT count(*) FROM (SELECT FROM "+table+" WHERE published_at IS NULL"+limit+") AS t").Scan(&l.Undelivered)
+	return tx.QueryRow(ctx, "SELECT count(*) FROM (SELECT FROM "+table+" WHERE published_at IS NULL"+limit+") AS t").Scan(&l.Unpublished)
 }

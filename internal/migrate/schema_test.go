@@ -146,7 +146,7 @@ func TestStatusView(t *testing.T) {
 	for status, columns := range map[string]string{
 		"pending":    "locked_until = NULL",
 		"processing": "locked_until = now() + interval '1 minute'",
-		"delivered":  "published_at = now()",
+		"published":  "published_at = now()",
 		"dead":       "dead_at = now()",
 	} {
 		var id string

@@ -11,7 +11,7 @@ import (
 )
 
 // failure gives an error of the client library the class the dispatcher acts on.
-// The table from code to class is outbox.ClassifyCode; here an error only gets
+// The table from code to class is dispatch.ClassifyCode; here an error only gets
 // its code.
 func failure(err error) *dispatch.Failure {
 	return dispatch.NewFailure(codeOf(err).String(), err)

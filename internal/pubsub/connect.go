@@ -29,10 +29,10 @@ const (
 	DefaultConcurrency = 4
 )
 
-// emulatorEnv is read by the client library itself, behind our back.
+// emulatorEnv is read by the client library itself.
 const emulatorEnv = "PUBSUB_EMULATOR_HOST"
 
-// ErrNoProject says that neither flag, environment nor file names a project.
+// ErrNoProject means that neither flag, environment nor file names a project.
 var ErrNoProject = errors.New("no Pub/Sub project configured")
 
 // Config says where Pub/Sub is and how much may be in flight.
@@ -51,9 +51,9 @@ type Config struct {
 	MaxOutstandingBytes int64
 	// Concurrency is the number of requests to one topic under way at once.
 	Concurrency int
-	// Connections is how many to open; 0 is one. Whoever publishes wants one: each
-	// connection learns by itself that the broker is back, so what one of them has
-	// answered says nothing about the next request.
+	// Connections is how many to open; 0 is one. A publisher wants one: each
+	// connection learns by itself that the broker is back, so the answer of one
+	// proves nothing about the next request.
 	Connections int
 	// UserAgent is sent with every call.
 	UserAgent string
@@ -90,7 +90,7 @@ func (c Config) validate() error {
 		errs = append(errs, errors.New("pub/sub flow limits must be positive"))
 	}
 	// The library follows this variable on its own. Publishing production events
-	// to somebody's emulator because of a stray variable would lose them.
+	// to an emulator because of a stray variable would lose them.
 	if c.Emulator == "" && os.Getenv(emulatorEnv) != "" {
 		errs = append(errs, fmt.Errorf("%s is set but no emulator is configured: unset it, or configure the emulator", emulatorEnv))
 	}
@@ -123,10 +123,10 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 // Project is the project the client works in.
 func (c *Client) Project() string { return c.cfg.Project }
 
-// Emulated says whether the client talks to an emulator.
+// Emulated reports whether the client talks to an emulator.
 func (c *Client) Emulated() bool { return c.cfg.Emulator != "" }
 
-// PubSub gives the library's client to whoever receives messages.
+// PubSub is the library's client, for receiving messages.
 func (c *Client) PubSub() *pubsub.Client { return c.pubsub }
 
 // Close ends the connection. Publish calls under way fail; end them first.

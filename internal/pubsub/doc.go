@@ -1,4 +1,4 @@
-// Package broker is Google Cloud Pub/Sub as outboxctl uses it: the connection
+// Package pubsub is Google Cloud Pub/Sub as outboxctl uses it: the connection
 // (a project or an emulator), the topics and subscriptions, and the Publisher
 // that the dispatcher hands its batches to.
 //

@@ -17,7 +17,7 @@ type Outcome string
 const (
 	OutcomeCreated Outcome = "created"
 	OutcomeExists  Outcome = "exists"
-	// OutcomeMissing is what a dry run says of something it would create.
+	// OutcomeMissing is a dry run's outcome for something it would create.
 	OutcomeMissing Outcome = "missing"
 	// OutcomeDiffers marks an existing subscription that receives from another
 	// topic. It is left alone: its consumer may rely on what it is.
@@ -26,7 +26,7 @@ const (
 	OutcomeFailed Outcome = "failed"
 )
 
-// Kinds of resource an Action speaks of.
+// Kinds of resource in an Action.
 const (
 	KindTopic        = "topic"
 	KindSubscription = "subscription"
@@ -38,8 +38,8 @@ type Action struct {
 	Name    string
 	Topic   string
 	Outcome Outcome
-	// Detail explains OutcomeDiffers and OutcomeFailed, and says what is worth
-	// knowing about something that exists.
+	// Detail explains OutcomeDiffers and OutcomeFailed, and notes what an
+	// operator should know about something that exists.
 	Detail string
 	Err    error
 }
@@ -49,11 +49,11 @@ type EnsureParams struct {
 	Plan []PlannedTopic
 	// DryRun looks and creates nothing.
 	DryRun bool
-	// TopicsOnly leaves subscriptions and dead-letter topics to somebody else.
+	// TopicsOnly creates no subscriptions and no dead-letter topics.
 	TopicsOnly bool
 }
 
-// ErrIncomplete says that some resource could not be made; the actions say which.
+// ErrIncomplete means that some resource could not be made; the actions tell which.
 var ErrIncomplete = errors.New("some topics or subscriptions are not as planned")
 
 // Ensure creates the topics and subscriptions that are missing, and reports each
@@ -170,8 +170,8 @@ func (e *ensurer) record(a Action, err error) (ok bool, fatal error) {
 }
 
 // subscription is the request that creates one. Expiry is switched off: by
-// default Pub/Sub deletes a subscription nobody read for 31 days, with whatever
-// it held.
+// default Pub/Sub deletes a subscription that was not read for 31 days, with
+// whatever it held.
 func (c *Client) subscription(id, topic, deadLetterTopic string) *pubsubpb.Subscription {
 	sub := &pubsubpb.Subscription{
 		Name:                     c.subscriptionPath(id),
@@ -193,9 +193,9 @@ func (c *Client) subscription(id, topic, deadLetterTopic string) *pubsubpb.Subsc
 	return sub
 }
 
-// compare judges an existing subscription. Only the wrong topic makes it useless;
-// dead letters that go elsewhere or nowhere are worth a word, and tuned deadlines
-// are nobody's business.
+// compare judges an existing subscription. Only the wrong topic makes it useless.
+// Dead letters that go elsewhere or nowhere are reported; other deadlines are the
+// operator's choice.
 func compare(want, have *pubsubpb.Subscription) (Outcome, string) {
 	if have.GetTopic() != want.GetTopic() {
 		return OutcomeDiffers, fmt.Sprintf("receives from %s, not from %s", lastPart(have.GetTopic()), lastPart(want.GetTopic()))

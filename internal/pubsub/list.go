@@ -23,7 +23,7 @@ type TopicState struct {
 	Exists bool
 	// Subscriptions are the ids attached to the topic, sorted.
 	Subscriptions []string
-	// Err is why the broker would not say; nil when it did.
+	// Err is why the broker did not tell; nil when it did.
 	Err error
 }
 

@@ -36,10 +36,10 @@ func (c *Client) NewPublisher(topics map[string]string) *Publisher {
 	return p
 }
 
-// Publish implements [outbox.Publisher]. It returns at the latest when the
+// Publish implements [dispatch.Publisher]. It returns at the latest when the
 // configured publish timeout has passed, counted over all its requests. The last
 // quarter of the time is for answers: a request that begins so late is likely to
-// be cut off, and then nobody knows whether it was stored.
+// be cut off, and then it is unknown whether it was stored.
 //
 // A request that was cut off by ctx or by the timeout may still be stored: the
 // cancellation races with the server. Its messages come back as Canceled or
@@ -92,8 +92,8 @@ func (p *Publisher) send(ctx, begin context.Context, path string, msgs []dispatc
 	}
 	ids := resp.GetMessageIds()
 	if len(ids) != len(msgs) {
-		// Which message an id belongs to is anybody's guess now. All of them are
-		// sent again rather than one be marked published that is not.
+		// Which message an id belongs to is unknown. All of them are sent again:
+		// none may be marked published that is not.
 		return fill(results, dispatch.NewFailure(codes.Internal.String(),
 			fmt.Errorf("broker acknowledged %d of %d messages", len(ids), len(msgs))))
 	}

@@ -12,7 +12,7 @@ import (
 
 const publishPermission = "pubsub.topics.publish"
 
-// Ready implements [outbox.Publisher]: one lookup that stores nothing.
+// Ready implements [dispatch.Publisher]: one lookup that stores nothing.
 //
 // Looking a topic up needs a permission that the role roles/pubsub.publisher does
 // not have. An account that may publish and nothing else is the usual and the

@@ -13,8 +13,8 @@ import (
 // leases run out in about this time.
 const aliveFor = 30 * time.Second
 
-// topicClosed is the state of a topic whose breaker lets everything through.
-const topicClosed = "closed"
+// topicHealthy is the state of a topic that is published to.
+const topicHealthy = "healthy"
 
 // publisherState is what a publisher writes about itself.
 type publisherState struct {
@@ -41,7 +41,7 @@ func (c *Collector) publishers(ctx context.Context, tx pgx.Tx, r *Report) error 
 		p.InFlight = state.InFlight
 		r.Publishers = append(r.Publishers, p)
 		for _, t := range state.Topics {
-			if t.State != topicClosed {
+			if t.State != topicHealthy {
 				r.Topics = append(r.Topics, TopicState{Topic: t.Topic, State: t.State, Error: t.Error, Publisher: fmt.Sprintf("%s/%d", p.Host, p.PID)})
 			}
 		}

@@ -148,7 +148,7 @@ func TestLivePublishersAndTheTopicsTheyCannotReach(t *testing.T) {
 	_, err := pool.Exec(t.Context(), `
 INSERT INTO outbox_publishers (id, host, pid, version, last_seen_at, state) VALUES
  ('00000000-0000-0000-0000-000000000001', 'one', 11, 'v1', now(),
-  '{"inFlight": 7, "topics": [{"topic": "domain", "state": "closed"}, {"topic": "billing", "state": "open", "error": "away"}]}'),
+  '{"inFlight": 7, "topics": [{"topic": "domain", "state": "healthy"}, {"topic": "billing", "state": "unreachable", "error": "away"}]}'),
  ('00000000-0000-0000-0000-000000000002', 'two', 22, 'v1', now() - interval '5 minutes',
   '{"topics": [{"topic": "domain", "state": "misconfigured"}]}')`)
 	require.NoError(t, err)
@@ -156,7 +156,7 @@ INSERT INTO outbox_publishers (id, host, pid, version, last_seen_at, state) VALU
 	require.Len(t, r.Publishers, 1, "one that was not heard of lately is not alive")
 	require.Equal(t, "one", r.Publishers[0].Host)
 	require.EqualValues(t, 7, r.Publishers[0].InFlight)
-	require.Equal(t, []stats.TopicState{{Topic: "billing", State: "open", Publisher: "one/11", Error: "away"}}, r.Topics)
+	require.Equal(t, []stats.TopicState{{Topic: "billing", State: "unreachable", Publisher: "one/11", Error: "away"}}, r.Topics)
 }
 
 // The figures agree with what anybody can count by hand.

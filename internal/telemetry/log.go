@@ -11,11 +11,11 @@ import (
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-// repeatAfter is how long the same trouble is not repeated in the log: a
-// database that is away for an hour is one story, not ten thousand lines.
+// repeatAfter is how long the same error is not repeated in the log: a database
+// that is away for an hour should not fill it with ten thousand lines.
 const repeatAfter = 10 * time.Second
 
-// Log writes what a dispatcher does as log lines: deliveries at debug, failed
+// Log writes what a dispatcher does as log lines: published rows at debug, failed
 // attempts at warn, deaths at error. It never writes a payload.
 type Log struct {
 	log zerolog.Logger
@@ -27,7 +27,7 @@ type Log struct {
 // NewLog makes a Log.
 func NewLog(log zerolog.Logger) *Log { return &Log{log: log, said: map[string]time.Time{}} }
 
-// Claimed implements outbox.Observer.
+// Claimed implements dispatch.Observer.
 func (l *Log) Claimed(r dispatch.ClaimReport) {
 	if r.Err != nil {
 		l.Trouble("claim", r.Err)
@@ -36,7 +36,7 @@ func (l *Log) Claimed(r dispatch.ClaimReport) {
 	l.log.Debug().Int("rows", r.Rows).Bool("sweep", r.Sweep).Dur("took", r.Took).Msg("claimed")
 }
 
-// Published implements outbox.Observer.
+// Published implements dispatch.Observer.
 func (l *Log) Published(_ string, took time.Duration, attempts []dispatch.Attempt) {
 	for i := range attempts {
 		a := &attempts[i]
@@ -54,10 +54,10 @@ func (l *Log) Published(_ string, took time.Duration, attempts []dispatch.Attemp
 			event = event.Str("code", answer.Code)
 		}
 		switch a.Outcome {
-		case dispatch.OutcomeDelivered:
-			event.Dur("took", took).Msg("delivered")
+		case dispatch.OutcomePublished:
+			event.Dur("took", took).Msg("published")
 		case dispatch.OutcomeFailed:
-			event.Dur("retry_in", a.Delay).Msg("delivery failed")
+			event.Dur("retry_in", a.Delay).Msg("publish failed")
 		case dispatch.OutcomeDead:
 			event.Str("reason", string(a.Reason)).Msg("event is dead")
 		case dispatch.OutcomeReleased:
@@ -79,7 +79,7 @@ func level(o dispatch.Outcome) zerolog.Level {
 
 func (l *Log) enabled(level zerolog.Level) bool { return level >= l.log.GetLevel() }
 
-// Settled implements outbox.Observer.
+// Settled implements dispatch.Observer.
 func (l *Log) Settled(r dispatch.SettleReport) {
 	switch {
 	case r.Err != nil:
@@ -92,27 +92,27 @@ func (l *Log) Settled(r dispatch.SettleReport) {
 	}
 }
 
-// TopicChanged implements outbox.Observer.
+// TopicChanged implements dispatch.Observer.
 func (l *Log) TopicChanged(s dispatch.TopicStatus) {
 	event := l.log.Warn()
-	message := "topic is open: the broker does not answer, claims of this topic stop"
+	message := "topic is unreachable: the broker does not answer, its events are not claimed and keep their attempts"
 	switch s.State {
 	case dispatch.TopicMisconfigured:
 		event = l.log.Error()
-		message = "topic is paused: the broker refuses it, its events keep their attempts"
-	case dispatch.TopicHalfOpen:
+		message = "topic is misconfigured: the broker refuses it, its events are not claimed and keep their attempts"
+	case dispatch.TopicRecovering:
 		event, message = l.log.Info(), "topic answers again: one event is on trial"
-	case dispatch.TopicClosed:
-		event, message = l.log.Info(), "topic is closed: events flow again"
+	case dispatch.TopicHealthy:
+		event, message = l.log.Info(), "topic is healthy: its events are published again"
 	}
 	event = event.Str("topic", s.Topic).Str("state", string(s.State))
-	if s.Error != "" && s.State != dispatch.TopicHalfOpen {
+	if s.Error != "" && s.State != dispatch.TopicRecovering {
 		event = event.Str("code", s.Code).Str("error", safetext.Line(s.Error))
 	}
 	event.Msg(message)
 }
 
-// Trouble implements outbox.Observer.
+// Trouble implements dispatch.Observer.
 func (l *Log) Trouble(doing string, err error) {
 	text := clean(err)
 	l.mu.Lock()

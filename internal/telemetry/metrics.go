@@ -1,5 +1,5 @@
 // Package telemetry shows what a dispatcher does: as Prometheus metrics and as
-// log lines. It is told through outbox.Observer and changes nothing.
+// log lines. It is told through dispatch.Observer and changes nothing.
 package telemetry
 
 import (
@@ -48,7 +48,7 @@ func NewMetrics(r prometheus.Registerer, topics []string) *Metrics {
 	}
 	m := &Metrics{
 		published: counter("published_total", "Events the broker has acknowledged.", "topic"),
-		failed:    counter("failed_total", "Delivery attempts that failed and will be repeated.", "topic", "code"),
+		failed:    counter("failed_total", "Attempts to publish that failed and will be repeated.", "topic", "code"),
 		dead:      counter("dead_total", "Events moved to the dead-letter table.", "reason"),
 		released:  counter("released_total", "Claimed events given back without losing an attempt.", "topic"),
 		leaseLost: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "lease_lost_total",
@@ -63,7 +63,7 @@ func NewMetrics(r prometheus.Registerer, topics []string) *Metrics {
 		settle:  histogram("settle_duration_seconds", "Time of one settle transaction.", "result"),
 		latency: histogram("delivery_latency_seconds", "Time from the start of the emitting transaction to the broker's acknowledgement, by both clocks.", "topic"),
 		breaker: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "breaker_state",
-			Help: "1 for the state a topic is in: closed, half-open, open or misconfigured."}, []string{"topic", "state"}),
+			Help: "1 for the state a topic is in: healthy, recovering, unreachable or misconfigured."}, []string{"topic", "state"}),
 	}
 	r.MustRegister(m.published, m.failed, m.dead, m.released, m.leaseLost, m.troubles, m.claimRows, m.sweeps,
 		m.claim, m.publish, m.settle, m.latency, m.breaker,
@@ -73,7 +73,7 @@ func NewMetrics(r prometheus.Registerer, topics []string) *Metrics {
 		m.released.WithLabelValues(topic)
 		m.publish.WithLabelValues(topic)
 		m.latency.WithLabelValues(topic)
-		m.TopicChanged(dispatch.TopicStatus{Topic: topic, State: dispatch.TopicClosed})
+		m.TopicChanged(dispatch.TopicStatus{Topic: topic, State: dispatch.TopicHealthy})
 	}
 	for _, reason := range reasons() {
 		m.dead.WithLabelValues(string(reason))
@@ -89,10 +89,10 @@ func reasons() []outbox.DeadReason {
 }
 
 func states() []dispatch.TopicState {
-	return []dispatch.TopicState{dispatch.TopicClosed, dispatch.TopicHalfOpen, dispatch.TopicOpen, dispatch.TopicMisconfigured}
+	return []dispatch.TopicState{dispatch.TopicHealthy, dispatch.TopicRecovering, dispatch.TopicUnreachable, dispatch.TopicMisconfigured}
 }
 
-// Claimed implements outbox.Observer.
+// Claimed implements dispatch.Observer.
 func (m *Metrics) Claimed(r dispatch.ClaimReport) {
 	m.claim.WithLabelValues(result(r.Err)).Observe(r.Took.Seconds())
 	m.claimRows.Add(float64(r.Rows))
@@ -101,18 +101,18 @@ func (m *Metrics) Claimed(r dispatch.ClaimReport) {
 	}
 }
 
-// Published implements outbox.Observer.
+// Published implements dispatch.Observer.
 func (m *Metrics) Published(topic string, took time.Duration, attempts []dispatch.Attempt) {
 	if topic != "" {
 		m.publish.WithLabelValues(topic).Observe(took.Seconds())
 	}
-	now, delivered := time.Now(), 0
+	now, published := time.Now(), 0
 	latency := m.latency.WithLabelValues(topic)
 	for i := range attempts {
 		a := &attempts[i]
 		switch a.Outcome {
-		case dispatch.OutcomeDelivered:
-			delivered++
+		case dispatch.OutcomePublished:
+			published++
 			latency.Observe(max(now.Sub(a.Row.CreatedAt), 0).Seconds())
 		case dispatch.OutcomeFailed:
 			m.failed.WithLabelValues(topic, dispatch.CodeOf(a.Err)).Inc()
@@ -122,18 +122,18 @@ func (m *Metrics) Published(topic string, took time.Duration, attempts []dispatc
 			m.released.WithLabelValues(topic).Inc()
 		}
 	}
-	if delivered > 0 {
-		m.published.WithLabelValues(topic).Add(float64(delivered))
+	if published > 0 {
+		m.published.WithLabelValues(topic).Add(float64(published))
 	}
 }
 
-// Settled implements outbox.Observer.
+// Settled implements dispatch.Observer.
 func (m *Metrics) Settled(r dispatch.SettleReport) {
 	m.settle.WithLabelValues(result(r.Err)).Observe(r.Took.Seconds())
 	m.leaseLost.Add(float64(r.Lost))
 }
 
-// TopicChanged implements outbox.Observer.
+// TopicChanged implements dispatch.Observer.
 func (m *Metrics) TopicChanged(s dispatch.TopicStatus) {
 	for _, state := range states() {
 		value := 0.0
@@ -144,7 +144,7 @@ func (m *Metrics) TopicChanged(s dispatch.TopicStatus) {
 	}
 }
 
-// Trouble implements outbox.Observer.
+// Trouble implements dispatch.Observer.
 func (m *Metrics) Trouble(doing string, _ error) { m.troubles.WithLabelValues(doing).Inc() }
 
 func result(err error) string {

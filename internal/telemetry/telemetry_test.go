@@ -31,7 +31,7 @@ func row() *dispatch.Claimed {
 func attempts() []dispatch.Attempt {
 	away := dispatch.NewFailure("Unavailable", errors.New("dial postgres://u:hunter2@h/db: \x1b[31mrefused"))
 	return []dispatch.Attempt{
-		{Row: row(), Topic: "domain", Outcome: dispatch.OutcomeDelivered, Number: 1},
+		{Row: row(), Topic: "domain", Outcome: dispatch.OutcomePublished, Number: 1},
 		{Row: row(), Topic: "domain", Outcome: dispatch.OutcomeFailed, Number: 2, Delay: time.Second, Err: away},
 		{Row: row(), Topic: "domain", Outcome: dispatch.OutcomeDead, Number: 10, Reason: outbox.ReasonMaxAttempts, Err: away},
 		{Row: row(), Topic: "domain", Outcome: dispatch.OutcomeReleased, Number: 1, Err: dispatch.NewFailure("NotFound", errors.New("no topic"))},
@@ -45,19 +45,19 @@ func TestMetricsCountEveryOutcome(t *testing.T) {
 	m.Claimed(dispatch.ClaimReport{Rows: 4, Sweep: true, Took: time.Millisecond})
 	m.Published("domain", time.Millisecond, attempts())
 	m.Settled(dispatch.SettleReport{Rows: 4, Lost: 3})
-	m.TopicChanged(dispatch.TopicStatus{Topic: "domain", State: dispatch.TopicOpen})
+	m.TopicChanged(dispatch.TopicStatus{Topic: "domain", State: dispatch.TopicUnreachable})
 	m.Trouble("listen", errors.New("no"))
 	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(`
-# HELP outbox_breaker_state 1 for the state a topic is in: closed, half-open, open or misconfigured.
+# HELP outbox_breaker_state 1 for the state a topic is in: healthy, recovering, unreachable or misconfigured.
 # TYPE outbox_breaker_state gauge
-outbox_breaker_state{state="closed",topic="billing"} 1
-outbox_breaker_state{state="closed",topic="domain"} 0
-outbox_breaker_state{state="half-open",topic="billing"} 0
-outbox_breaker_state{state="half-open",topic="domain"} 0
+outbox_breaker_state{state="healthy",topic="billing"} 1
+outbox_breaker_state{state="healthy",topic="domain"} 0
+outbox_breaker_state{state="recovering",topic="billing"} 0
+outbox_breaker_state{state="recovering",topic="domain"} 0
 outbox_breaker_state{state="misconfigured",topic="billing"} 0
 outbox_breaker_state{state="misconfigured",topic="domain"} 0
-outbox_breaker_state{state="open",topic="billing"} 0
-outbox_breaker_state{state="open",topic="domain"} 1
+outbox_breaker_state{state="unreachable",topic="billing"} 0
+outbox_breaker_state{state="unreachable",topic="domain"} 1
 # HELP outbox_claimed_total Events claimed.
 # TYPE outbox_claimed_total counter
 outbox_claimed_total 4
@@ -72,7 +72,7 @@ outbox_dead_total{reason="unknown_event_type"} 0
 # HELP outbox_errors_total Errors that no event and no topic is to blame for.
 # TYPE outbox_errors_total counter
 outbox_errors_total{doing="listen"} 1
-# HELP outbox_failed_total Delivery attempts that failed and will be repeated.
+# HELP outbox_failed_total Attempts to publish that failed and will be repeated.
 # TYPE outbox_failed_total counter
 outbox_failed_total{code="Unavailable",topic="domain"} 1
 # HELP outbox_lease_lost_total Events whose verdict was refused because their lease had passed to another publisher.
@@ -114,7 +114,7 @@ func TestLogNamesTheEventAndKeepsSecrets(t *testing.T) {
 
 	out.Reset()
 	telemetry.NewLog(zerolog.New(&out).Level(zerolog.InfoLevel)).Published("domain", 0, attempts()[:1])
-	require.Empty(t, out.String(), "a delivery is not worth a line in production")
+	require.Empty(t, out.String(), "a published event is not worth a line in production")
 }
 
 func TestLogTellsTheSameTroubleOnce(t *testing.T) {

@@ -134,7 +134,7 @@ func (in *injector) harmProcess(ctx context.Context, p *process, f planned) erro
 // is followed by another.
 func (in *injector) crash(ctx context.Context, p *process, point string) error {
 	hit := 1 + in.drawn(8)
-	if point == failpoint.Burying {
+	if point == failpoint.DeadLettering {
 		hit = 1
 	}
 	before := p.crashed()

@@ -25,7 +25,7 @@ func catalogue() []mutant {
 			edits: []edit{{"internal/dispatch/group.go", `	failpoint.Hit(failpoint.Sending)
 	ctx, cancel := context.WithTimeout(abandon, d.cfg.PublishTimeout)
 `, `	ctx, cancel := context.WithTimeout(abandon, d.cfg.PublishTimeout)
-	early := Verdicts{Delivered: column(g.rows, func(r *Claimed) Delivered { return Delivered{r.Key, "early"} })}
+	early := Verdicts{Published: column(g.rows, func(r *Claimed) Published { return Published{r.Key, "early"} })}
 	_, _ = d.store.Settle(ctx, early)
 	failpoint.Hit(failpoint.Sending)
 `}},
@@ -106,7 +106,7 @@ func catalogue() []mutant {
 		if err != nil {
 			return Settled{}, err
 		}
-		failpoint.Hit(failpoint.Burying)
+		failpoint.Hit(failpoint.DeadLettering)
 	}
 	b := newBatch()
 	var n Settled
@@ -121,7 +121,7 @@ SELECT count(*) FROM marked` + "`" + `
 				{"internal/dispatch/queries_dispatch.go", `             AND e.published_at IS NULL AND e.dead_at IS NULL THEN true ELSE false END`,
 					`             AND e.published_at IS NULL THEN true ELSE false END`},
 			},
-			faults: "publisher.crash:settle.burying", breaks: []string{"I7"},
+			faults: "publisher.crash:settle.dead_lettering", breaks: []string{"I7"},
 		},
 		{
 			name: "payload-marshalled-again",

@@ -1,4 +1,4 @@
-// Package publishertest is what every outbox.Publisher must pass. An
+// Package publishertest is the suite that every dispatch.Publisher must pass. An
 // implementation supplies a broker that can be told to misbehave; the suite
 // checks that the verdicts reach the dispatcher as the interface promises.
 package publishertest

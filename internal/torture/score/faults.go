@@ -170,7 +170,7 @@ func (s *Session) lateCommits(ctx context.Context) (result, error) {
 			return result{}, err
 		}
 		late := w.waits(events, func(c committed) bool { return c.late })
-		return judge(t.exact(), late.max <= poll+250*time.Millisecond, "%d of %d transactions late, poll %s: delivered p99 %s, longest %s after commit; %d lost, %d duplicates",
+		return judge(t.exact(), late.max <= poll+250*time.Millisecond, "%d of %d transactions late, poll %s: published p99 %s, longest %s after commit; %d lost, %d duplicates",
 			late.n, t.events, poll, round(late.p99), round(late.max), t.lost, t.duplicates), nil
 	})
 }

@@ -2,16 +2,16 @@ package dispatch
 
 import "sync"
 
-// tally counts work under way. Unlike a sync.WaitGroup it may be waited for while
-// others begin new work: a leader that waits for the outbox to become quiet does
+// waitGroup counts work in progress. Unlike a sync.WaitGroup it may be waited for
+// while new work begins: a leader that waits for the outbox to become quiet does
 // not know what its helpers are about to claim.
-type tally struct {
+type waitGroup struct {
 	mu   sync.Mutex
 	n    int
 	zero chan struct{} // closed when n returns to zero; nil before the first begin
 }
 
-func (t *tally) begin() {
+func (t *waitGroup) begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.n == 0 {
@@ -20,7 +20,7 @@ func (t *tally) begin() {
 	t.n++
 }
 
-func (t *tally) end() {
+func (t *waitGroup) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.n--
@@ -29,8 +29,8 @@ func (t *tally) end() {
 	}
 }
 
-// wait returns once nothing has been under way, be it for a moment.
-func (t *tally) wait() {
+// wait returns once nothing is in progress, if only for a moment.
+func (t *waitGroup) wait() {
 	t.mu.Lock()
 	zero, busy := t.zero, t.n > 0
 	t.mu.Unlock()
@@ -39,7 +39,7 @@ func (t *tally) wait() {
 	}
 }
 
-func (t *tally) busy() bool {
+func (t *waitGroup) busy() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.n > 0

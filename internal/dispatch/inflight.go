@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// flight counts rows and payload bytes between claim and settle, in total and
-// per topic, and makes claims wait while there are too many.
+// inFlightLimit counts rows and payload bytes between claim and settle, in total
+// and per topic, and makes claims wait while there are too many.
 //
 // It is narrowed while publishers keep dying and rows have few attempts left.
-// Whoever dies costs every row it holds an attempt, so a publisher that holds
+// A publisher that dies costs every row it holds an attempt. One that holds
 // thousands and is killed again and again, by its platform or by one of those
-// rows, would bury them all.
-type flight struct {
+// rows, would send all of them to the dead letters.
+type inFlightLimit struct {
 	maxRows  int
 	maxBytes int64
-	// narrowest is how few rows in flight caution comes down to.
+	// narrowest is the lowest bound that narrow sets.
 	narrowest int
 
 	mu      sync.Mutex
@@ -29,27 +29,27 @@ type flight struct {
 	wide     time.Time
 }
 
-// room is a part of the flight.
+// room is a number of rows and their payload bytes.
 type room struct {
 	rows  int
 	bytes int64
 }
 
-func newFlight(maxRows int, maxBytes int64, narrowest int) *flight {
-	return &flight{
+func newInFlightLimit(maxRows int, maxBytes int64, narrowest int) *inFlightLimit {
+	return &inFlightLimit{
 		maxRows: maxRows, maxBytes: maxBytes, narrowest: min(narrowest, maxRows),
 		byTopic: map[string]room{},
 		freed:   make(chan struct{}),
 	}
 }
 
-// share is the most one claim may take of the flight: an eighth. A topic is
+// share is the most one claim may take of the limit: an eighth. A topic is
 // crowded at a half, so claims that were already running when it became so
 // still leave room for the others.
 func share[N int | int64](whole N) N { return max(whole/8, 1) }
 
 // reserve waits for room and takes up to want rows, and bytes to go with them.
-func (f *flight) reserve(ctx context.Context, want int) (room, error) {
+func (f *inFlightLimit) reserve(ctx context.Context, want int) (room, error) {
 	for {
 		f.mu.Lock()
 		bound := f.boundLocked(time.Now())
@@ -70,23 +70,23 @@ func (f *flight) reserve(ctx context.Context, want int) (room, error) {
 	}
 }
 
-// land exchanges what a claim reserved for what it got.
-func (f *flight) land(r room, rows []Claimed) {
+// adjust replaces what a claim reserved by what it got.
+func (f *inFlightLimit) adjust(r room, rows []Claimed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.addLocked(room{len(rows) - r.rows, payloadBytes(rows) - r.bytes})
 }
 
-// start counts a group, which has landed, under its topic.
-func (f *flight) start(g *group) {
+// start counts a group under its topic.
+func (f *inFlightLimit) start(g *group) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.byTopic[g.topic]
 	f.byTopic[g.topic] = room{t.rows + len(g.rows), t.bytes + g.bytes}
 }
 
-// end forgets a group that was settled.
-func (f *flight) end(g *group) {
+// end removes a group that was settled.
+func (f *inFlightLimit) end(g *group) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.byTopic[g.topic]
@@ -94,7 +94,7 @@ func (f *flight) end(g *group) {
 	f.addLocked(room{-len(g.rows), -g.bytes})
 }
 
-func (f *flight) addLocked(r room) {
+func (f *inFlightLimit) addLocked(r room) {
 	f.rows += r.rows
 	f.bytes += r.bytes
 	if r.rows < 0 || r.bytes < 0 {
@@ -103,9 +103,9 @@ func (f *flight) addLocked(r room) {
 	}
 }
 
-// crowded says whether topic holds so much of the flight that claiming more
+// crowded reports whether topic holds so much of the limit that claiming more
 // of it would leave no room for the others.
-func (f *flight) crowded(topic string) bool {
+func (f *inFlightLimit) crowded(topic string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.byTopic[topic]
@@ -113,8 +113,8 @@ func (f *flight) crowded(topic string) bool {
 }
 
 // narrow halves the bound so many times, for the time given. The closer a row
-// whose holders die is to its end, the fewer others share its fate.
-func (f *flight) narrow(times int, until time.Time) {
+// whose publishers die is to its end, the fewer others are lost with it.
+func (f *inFlightLimit) narrow(times int, until time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	bound := max(f.maxRows>>min(times, 30), f.narrowest)
@@ -124,14 +124,14 @@ func (f *flight) narrow(times int, until time.Time) {
 	f.narrowed, f.wide = bound, until
 }
 
-func (f *flight) boundLocked(now time.Time) int {
+func (f *inFlightLimit) boundLocked(now time.Time) int {
 	if now.Before(f.wide) {
 		return f.narrowed
 	}
 	return f.maxRows
 }
 
-func (f *flight) load() (rows int, bytes int64) {
+func (f *inFlightLimit) load() (rows int, bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.rows, f.bytes

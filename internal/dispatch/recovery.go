@@ -17,25 +17,25 @@ const (
 	readyFresh = 5 * time.Second
 )
 
-// tripped reports a topic that has just been opened and starts its reviver.
-func (d *Dispatcher) tripped(br *breaker, opened bool) {
-	if !opened {
+// tripped announces a topic that has just failed and starts its recovery.
+func (d *Dispatcher) tripped(br *breaker, failed bool) {
+	if !failed {
 		return
 	}
-	d.sizer.shrink()
+	d.batchSize.shrink()
 	d.observe.TopicChanged(br.snapshot())
-	d.revivals.begin()
+	d.recoveries.begin()
 	go func() {
-		defer d.revivals.end()
-		d.revive(d.running, br)
+		defer d.recoveries.end()
+		d.recoverTopic(d.running, br)
 	}()
 }
 
-// revive brings an open topic back: it asks the broker, with growing pauses,
-// until it answers, then puts one row on trial, and closes the breaker when
+// recoverTopic brings a topic back: it asks the broker, with growing pauses,
+// until it answers, then puts one row on trial, and calls the topic healthy when
 // that row is accepted. The first question is asked at once, so that a single
 // failed request costs a healthy topic a few milliseconds.
-func (d *Dispatcher) revive(ctx context.Context, br *breaker) {
+func (d *Dispatcher) recoverTopic(ctx context.Context, br *breaker) {
 	pause := Backoff{Base: probeMin, Max: probeMax}
 	for try := 1; ; try++ {
 		err := d.ask(ctx, br)
@@ -43,10 +43,10 @@ func (d *Dispatcher) revive(ctx context.Context, br *breaker) {
 			return
 		}
 		if err == nil {
-			d.change(br, TopicHalfOpen, nil)
+			d.change(br, TopicRecovering, nil)
 			var tried bool
 			if tried, err = d.trial(ctx, br); tried && err == nil {
-				d.change(br, TopicClosed, nil)
+				d.change(br, TopicHealthy, nil)
 				d.cursor.rewind(time.Now()) // its rows were passed over
 				return
 			}
@@ -102,7 +102,7 @@ func (d *Dispatcher) trial(ctx context.Context, br *breaker) (tried bool, _ erro
 		}
 		g := split(d.catalogue, d.cfg.MaxAttempts, rows)[0]
 		g.claimed = started
-		d.flight.start(g)
+		d.inFlight.start(g)
 		d.groups.begin()
 		return true, d.send(d.abandon, g)
 	}
@@ -110,14 +110,14 @@ func (d *Dispatcher) trial(ctx context.Context, br *breaker) (tried bool, _ erro
 }
 
 func (d *Dispatcher) claimTrial(ctx context.Context, br *breaker, after int64) ([]Claimed, error) {
-	got, err := d.flight.reserve(ctx, 1)
+	got, err := d.inFlight.reserve(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
 	rows, err := d.claim(ClaimParams{
 		AfterSeq: after, Limit: 1, MaxBytes: got.bytes, Lease: d.cfg.Lease, Only: br.types,
 	}, after == 0)
-	d.flight.land(got, rows)
+	d.inFlight.adjust(got, rows)
 	return rows, err
 }
 

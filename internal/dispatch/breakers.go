@@ -8,58 +8,58 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// board holds the breakers of all topics.
-type board struct {
-	mu       sync.Mutex
-	breakers map[string]*breaker
-	topics   []string
+// breakers holds the breakers of all topics.
+type breakers struct {
+	mu      sync.Mutex
+	byTopic map[string]*breaker
+	topics  []string
 }
 
-// newBoard groups the event types in scope by the topic they go to.
-func newBoard(catalogue outbox.Catalogue, types []string) *board {
+// newBreakers groups the event types in scope by the topic they go to.
+func newBreakers(catalogue outbox.Catalogue, types []string) *breakers {
 	byTopic := map[string][]string{}
 	for _, t := range types {
 		if _, topic, ok := catalogue.Resolve(t); ok {
 			byTopic[topic] = append(byTopic[topic], t)
 		}
 	}
-	b := &board{breakers: make(map[string]*breaker, len(byTopic)), topics: slices.Sorted(maps.Keys(byTopic))}
+	b := &breakers{byTopic: make(map[string]*breaker, len(byTopic)), topics: slices.Sorted(maps.Keys(byTopic))}
 	for topic, types := range byTopic {
-		b.breakers[topic] = newBreaker(topic, types)
+		b.byTopic[topic] = newBreaker(topic, types)
 	}
 	return b
 }
 
 // at returns a topic's breaker.
-func (b *board) at(topic string) *breaker {
+func (b *breakers) at(topic string) *breaker {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	br := b.breakers[topic]
+	br := b.byTopic[topic]
 	if br == nil {
 		// A topic of none of the types in scope: its rows cannot be told
 		// apart in a claim, but its failures still must be.
 		br = newBreaker(topic, nil)
-		b.breakers[topic] = br
-		b.topics = slices.Sorted(maps.Keys(b.breakers))
+		b.byTopic[topic] = br
+		b.topics = slices.Sorted(maps.Keys(b.byTopic))
 	}
 	return br
 }
 
-func (b *board) all() []*breaker {
+func (b *breakers) all() []*breaker {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	out := make([]*breaker, len(b.topics))
 	for i, topic := range b.topics {
-		out[i] = b.breakers[topic]
+		out[i] = b.byTopic[topic]
 	}
 	return out
 }
 
 // except lists the event types not to claim now.
-func (b *board) except(crowded func(topic string) bool) []string {
+func (b *breakers) except(crowded func(topic string) bool) []string {
 	var types []string
 	for _, br := range b.all() {
-		if !br.closed() || crowded(br.topic) {
+		if !br.healthy() || crowded(br.topic) {
 			types = append(types, br.types...)
 		}
 	}
@@ -67,7 +67,7 @@ func (b *board) except(crowded func(topic string) bool) []string {
 }
 
 // status lists every topic in alphabetical order.
-func (b *board) status() []TopicStatus {
+func (b *breakers) status() []TopicStatus {
 	all := b.all()
 	out := make([]TopicStatus, len(all))
 	for i, br := range all {
@@ -76,10 +76,10 @@ func (b *board) status() []TopicStatus {
 	return out
 }
 
-// closed says whether every topic is published to.
-func (b *board) closed() bool {
+// healthy reports whether every topic is published to.
+func (b *breakers) healthy() bool {
 	for _, br := range b.all() {
-		if !br.closed() {
+		if !br.healthy() {
 			return false
 		}
 	}

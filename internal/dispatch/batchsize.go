@@ -5,27 +5,27 @@ import "sync"
 // maxBatch is the number of rows a batch grows to by itself.
 const maxBatch = 1000
 
-// sizer adapts the batch to the backlog: it doubles while claims come back
+// batchSize adapts the batch to the backlog: it doubles while claims come back
 // full and falls back to the configured size when they do not.
-type sizer struct {
+type batchSize struct {
 	base, max int
 
 	mu  sync.Mutex
 	cur int
 }
 
-func newSizer(base int) *sizer {
-	return &sizer{base: base, max: max(base, maxBatch), cur: base}
+func newBatchSize(base int) *batchSize {
+	return &batchSize{base: base, max: max(base, maxBatch), cur: base}
 }
 
-func (s *sizer) limit() int {
+func (s *batchSize) limit() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.cur
 }
 
 // done records a claim of got rows where limit were allowed.
-func (s *sizer) done(limit, got int) {
+func (s *batchSize) done(limit, got int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -37,7 +37,7 @@ func (s *sizer) done(limit, got int) {
 }
 
 // shrink starts again from the configured size, after a failure.
-func (s *sizer) shrink() {
+func (s *batchSize) shrink() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cur = s.base

@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A sync.WaitGroup panics here: work begins again while somebody still wakes up from waiting.
+// A sync.WaitGroup panics here: work begins again while another goroutine still wakes up from waiting.
 func TestTallyMayBeWaitedForWhileWorkBegins(t *testing.T) {
 	t.Parallel()
-	var tl tally
+	var tl waitGroup
 	tl.wait()
 	require.False(t, tl.busy())
 	var all sync.WaitGroup
@@ -33,7 +33,7 @@ func TestTallyMayBeWaitedForWhileWorkBegins(t *testing.T) {
 
 func TestTallyWaitsForTheLast(t *testing.T) {
 	t.Parallel()
-	var tl tally
+	var tl waitGroup
 	tl.begin()
 	tl.begin()
 	tl.end()
