@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -25,6 +26,7 @@ type changeOptions struct {
 
 	ids            []string
 	dryRun         bool
+	force          bool
 	yes            bool
 	plan           string
 	apply          string
@@ -67,10 +69,16 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 	if err != nil {
 		return err
 	}
+	opts.describe(set)
+	var refusal error
+	if !opts.force {
+		if refusal = set.RefuseHopeless(); refusal != nil && !opts.dryRun {
+			return refusal
+		}
+	}
 	if opts.plan != "" {
 		return opts.freeze(ctx, set)
 	}
-	opts.describe(set)
 	if set.Total == 0 {
 		fmt.Fprintf(opts.app.Err, "nothing to %s\n", set.Verb())
 		return cli.WriteList(opts.app, opts.output.Format, outcomeView(), nil)
@@ -79,17 +87,17 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 		return err
 	}
 	if !opts.dryRun {
-		question := fmt.Sprintf("%s %s", set.Verb(), operate.Counted(set.Total, set.Noun()))
+		question := fmt.Sprintf("%s %s in %s", set.Verb(), operate.Counted(set.Total, set.Noun()), safetext.Line(set.Database.Place()))
 		if err := opts.app.Confirm(ctx, opts.yes, question); err != nil {
 			return err
 		}
 	}
-	return opts.perform(ctx, set)
+	return cmp.Or(opts.perform(ctx, set), refusal) // a dry run ends as the run it stands for
 }
 
 // params says what is wrong with the command line before anything is opened, and reads the ids.
 func (o *changeOptions) params() (operate.ChangeParams, error) {
-	p := operate.ChangeParams{Action: o.action, Actor: o.app.Actor(o.audit), Note: o.audit.Reason}
+	p := operate.ChangeParams{Action: o.action, Actor: o.app.Actor(o.audit), Note: o.audit.Note}
 	if err := o.app.RefuseEmpty(append(filterFlags(), "plan", "apply")...); err != nil {
 		return p, err
 	}

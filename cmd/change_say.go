@@ -11,7 +11,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
-	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
@@ -40,11 +39,7 @@ func (o *changeOptions) noSetHint() string {
 	if o.action == dlq.Republish {
 		return "outboxctl event republish --type order_created --since 2h --dry-run"
 	}
-	hint := fmt.Sprintf("outboxctl dlq %s --error-reason max_attempts --dry-run", o.verb())
-	if slices.Contains(outbox.DeadReasons(), o.audit.Reason) {
-		hint += "; --reason is what the audit trail records, --error-reason filters"
-	}
-	return hint
+	return fmt.Sprintf("outboxctl dlq %s --reason max_attempts --dry-run", o.verb())
 }
 
 // describe says on Err what the set consists of.
@@ -81,7 +76,7 @@ func (o *changeOptions) describe(set *operate.ChangeSet) {
 			operate.Counted(set.Total, "item"), safetext.Line(note))
 		return
 	}
-	fmt.Fprintf(w, "%s %s\n", o.would(), operate.Counted(set.Total, set.Noun()))
+	fmt.Fprintf(w, "%s %s in %s\n", o.would(), operate.Counted(set.Total, set.Noun()), safetext.Line(set.Database.Place()))
 }
 
 // summarise says on Err how many rows had which outcome.

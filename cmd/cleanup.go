@@ -85,7 +85,7 @@ func runCleanup(ctx context.Context, opts *cleanupOptions) error {
 	cleaner := cleanup.New(pool)
 	params := cleanup.Params{
 		OlderThan: opts.olderThan.Value, DLQOlderThan: opts.dlqOlderThan.Value, InboxOlderThan: opts.inboxOlderThan.Value,
-		MaxRows: opts.maxRows, Pause: opts.pause, MaxReplicaLag: opts.maxReplicaLag, Actor: opts.app.Actor(opts.audit), Reason: opts.audit.Reason,
+		MaxRows: opts.maxRows, Pause: opts.pause, MaxReplicaLag: opts.maxReplicaLag, Actor: opts.app.Actor(opts.audit), Reason: opts.audit.Note,
 	}
 	if opts.dryRun {
 		plan, err := cleaner.Plan(ctx, params)

@@ -82,27 +82,27 @@ func TestAnEventIsConsumedShownAndForgotten(t *testing.T) {
 	require.NotNil(t, row.ExpiresAt)
 
 	forget := []string{"idem", "forget", id, "--consumer", "compliance"}
-	require.Contains(t, w.fails(cli.ExitUsage, forget...), "--reason")
-	require.Contains(t, w.fails(cli.ExitUsage, "idem", "forget", id, "--reason", "x"), "--consumer")
-	require.Contains(t, w.fails(cli.ExitRefused, append(forget, "--reason", "TICKET-7")...), "--yes")
+	require.Contains(t, w.fails(cli.ExitUsage, forget...), "--note")
+	require.Contains(t, w.fails(cli.ExitUsage, "idem", "forget", id, "--note", "x"), "--consumer")
+	require.Contains(t, w.fails(cli.ExitRefused, append(forget, "--note", "TICKET-7")...), "--yes")
 	w.ok(append(forget, "--dry-run")...)
 	require.Equal(t, "processed", w.show(id).State, "neither a refusal nor a dry run forgets")
 	require.Zero(t, w.Count(`SELECT count(*) FROM outbox_audit WHERE action LIKE 'idem%'`))
 
-	w.ok(append(forget, "--reason", "TICKET-7", "--yes")...)
+	w.ok(append(forget, "--note", "TICKET-7", "--yes")...)
 	require.Equal(t, "unknown", w.show(id).State)
 	require.NotNil(t, w.show(id).InboxAt, "the inbox row stays unless asked for")
 	require.Equal(t, 1, w.Count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget' AND actor = 'tester' AND reason = 'TICKET-7'
 		AND detail->'eventIds' = jsonb_build_array($1::text) AND detail->>'consumer' = 'compliance' AND detail->>'state' = 'processed'`, id))
 
-	require.Contains(t, w.fails(cli.ExitNotFound, append(forget, "--reason", "again", "--yes")...), "--inbox")
-	w.ok(append(forget, "--reason", "again", "--inbox", "--yes")...)
+	require.Contains(t, w.fails(cli.ExitNotFound, append(forget, "--note", "again", "--yes")...), "--inbox")
+	w.ok(append(forget, "--note", "again", "--inbox", "--yes")...)
 	require.Nil(t, w.show(id).InboxAt)
 	story := w.ok("event", "show", id)
 	require.Contains(t, story, "forgotten by compliance by tester: TICKET-7")
 	require.Contains(t, story, "forgotten by compliance, inbox row included by tester: again")
 	require.Contains(t, w.ok("dlq", "audit", "--event", id), "idem_forget")
-	w.fails(cli.ExitNotFound, append(forget, "--reason", "once more", "--inbox", "--yes")...)
+	w.fails(cli.ExitNotFound, append(forget, "--note", "once more", "--inbox", "--yes")...)
 }
 
 // An id may be a dead letter's: what consumers know is kept by the event's. Where only Redis can be asked, it is taken
@@ -121,7 +121,7 @@ func TestADeadLettersIDLeadsToWhatConsumersKnow(t *testing.T) {
 
 	require.Equal(t, event.String(), w.show(letter.String()).EventID)
 	require.Equal(t, "processed", w.show(letter.String()).State)
-	w.ok("idem", "forget", letter.String(), "--consumer", "compliance", "--reason", "x", "--yes")
+	w.ok("idem", "forget", letter.String(), "--consumer", "compliance", "--note", "x", "--yes")
 	require.Equal(t, "unknown", w.show(event.String()).State)
 	require.Equal(t, 1, w.Count(`SELECT count(*) FROM outbox_audit WHERE detail->'eventIds' = jsonb_build_array($1::text)`, event))
 
@@ -138,7 +138,7 @@ func TestForgetLeavesARunningHandlerAlone(t *testing.T) {
 	_, _, err = keeper.Begin(t.Context(), "compliance", id)
 	require.NoError(t, err)
 
-	forget := []string{"idem", "forget", id.String(), "--consumer", "compliance", "--reason", "x", "--yes"}
+	forget := []string{"idem", "forget", id.String(), "--consumer", "compliance", "--note", "x", "--yes"}
 	require.Contains(t, w.fails(cli.ExitPrecondition, forget...), "worker/7")
 	require.Zero(t, w.Count(`SELECT count(*) FROM outbox_audit`))
 	w.ok(append(forget, "--force")...)
@@ -160,7 +160,7 @@ func TestForgetRecordsWhatItCouldNotDo(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, keeper.Delete(t.Context(), "compliance", id))
 
-	opts := &idemForgetOptions{app: cli.NewApp(cli.Streams{}, w.env), consumer: "compliance", audit: cli.AuditFlags{Actor: "tester", Reason: "x"}}
+	opts := &idemForgetOptions{app: cli.NewApp(cli.Streams{}, w.env), consumer: "compliance", audit: cli.AuditFlags{Actor: "tester", Note: "x"}}
 	var result forgetResult
 	err = opts.forget(t.Context(), keeper, w.db.Pool, stale, &result)
 	require.Equal(t, cli.ExitPrecondition, cli.ExitCode(err))

@@ -32,14 +32,15 @@ set each has processed:
   processed, replayed                the consumer skips it: nothing happens twice
   not processed, forgotten, replayed the same as without forgetting
   processed, forgotten, replayed     the consumer processes it a second time; outboxctl idem forget is how to want that`,
-		Example: `  outboxctl dlq replay 01890a5d-ac96-774b-bcce-b302099a8057 --reason 'topic was missing'
+		Example: `  outboxctl dlq replay 01890a5d-ac96-774b-bcce-b302099a8057 --note 'topic was missing'
   outboxctl dlq replay --fingerprint 3f2a9c11d0be --dry-run
-  outboxctl dlq replay --error-reason max_attempts --since 2h --abort-if-dead 5% --rate 200/s --yes --reason 'broker is back'
+  outboxctl dlq replay --reason max_attempts --since 2h --abort-if-dead 5% --rate 200/s --yes --note 'broker is back'
   outboxctl dlq replay --type payment_settled --plan replay.json
   outboxctl dlq replay --apply replay.json --yes`,
 	}
 	finishDLQChange(app, cmd, opts, dlq.StateOpen)
 	addReplayFlags(cmd, opts)
+	cmd.Flags().BoolVar(&opts.force, "force", false, "replay also what must die again as it is stored")
 	return cmd
 }
 
@@ -50,8 +51,8 @@ func newDLQDiscardCmd(app *cli.App) *cobra.Command {
 		Short: "Mark dead letters as not worth replaying",
 		Long: `Mark dead letters as handled without sending their events. The mark can be taken back with outboxctl dlq restore until
 cleanup removes the row. Say which: ids (a dead letter's or an event's; - reads them from standard input) or filters.`,
-		Example: `  outboxctl dlq discard 01890a5d-ac96-774b-bcce-b302099a8057 --reason 'test order'
-  outboxctl dlq discard --error-reason invalid_payload --until 30d --yes --reason 'nobody needs these any more'`,
+		Example: `  outboxctl dlq discard 01890a5d-ac96-774b-bcce-b302099a8057 --note 'test order'
+  outboxctl dlq discard --reason invalid_payload --until 30d --yes --note 'nobody needs these any more'`,
 	}
 	finishDLQChange(app, cmd, opts, dlq.StateOpen)
 	return cmd
@@ -64,7 +65,7 @@ func newDLQRestoreCmd(app *cli.App) *cobra.Command {
 		Short: "Take a discard back",
 		Long: `Make discarded dead letters open again. Say which: ids (a dead letter's or an event's; - reads them from standard
 input) or filters.`,
-		Example: "  outboxctl dlq restore 01890a5d-ac96-774b-bcce-b302099a8057 --reason 'discarded by mistake'",
+		Example: "  outboxctl dlq restore 01890a5d-ac96-774b-bcce-b302099a8057 --note 'discarded by mistake'",
 	}
 	finishDLQChange(app, cmd, opts, dlq.StateDiscarded)
 	return cmd
@@ -83,6 +84,6 @@ func finishDLQChange(app *cli.App, cmd *cobra.Command, opts *changeOptions, stat
 		p.DeadLetters = &f
 		return f.Narrows(), err
 	}
-	addDLQFilterFlags(app, cmd, filter, false)
+	addDLQFilterFlags(app, cmd, filter)
 	addChangeFlags(cmd, opts)
 }

@@ -32,21 +32,21 @@ makes no second event. Then discard the old dead letters.
 Without ids or filters every open dead letter is exported, oldest first.`,
 		Example: `  outboxctl dlq export --reason invalid_payload --until 2026-03-02T10:00:00Z > events.jsonl
   outboxctl emit --stdin < events.jsonl
-  outboxctl dlq discard --error-reason invalid_payload --until 2026-03-02T10:00:00Z --reason 'corrected and emitted anew'`,
+  outboxctl dlq discard --reason invalid_payload --until 2026-03-02T10:00:00Z --note 'corrected and emitted anew'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.ids = args
 			return run(cmd.Context(), opts)
 		},
 		ValidArgsFunction: cli.CompleteDLQIDs(app, dlq.StateOpen),
 	}
-	addDLQFilterFlags(app, cmd, &opts.filter, true)
+	addDLQFilterFlags(app, cmd, &opts.filter)
 	addStateFlag(cmd, &opts.filter)
 	return cmd
 }
 
 func runDLQExport(ctx context.Context, opts *dlqExportOptions) error {
 	// What is exported is meant to be emitted.
-	if err := opts.app.RefuseEmpty(append(filterFlags(), "reason")...); err != nil {
+	if err := opts.app.RefuseEmpty(filterFlags()...); err != nil {
 		return err
 	}
 	ids, err := readIDs(opts.app.In, opts.ids)

@@ -33,19 +33,13 @@ type dlqFilterFlags struct {
 
 // filterFlags names the flags that choose dead letters or events.
 func filterFlags() []string {
-	return []string{"error-reason", "type", "topic", "fingerprint", "aggregate", "tenant", "namespace", "since", "until", "error-like"}
+	return []string{"reason", "type", "topic", "fingerprint", "aggregate", "tenant", "namespace", "since", "until", "error-like"}
 }
 
-// addDLQFilterFlags gives a command the filters. Commands that only look also filter by --reason; where something is
-// changed, that name is taken by the operator's own reason, and the filter is --error-reason everywhere.
-func addDLQFilterFlags(app *cli.App, cmd *cobra.Command, f *dlqFilterFlags, looksOnly bool) {
+// addDLQFilterFlags gives a command the filters.
+func addDLQFilterFlags(app *cli.App, cmd *cobra.Command, f *dlqFilterFlags) {
 	flags := cmd.Flags()
-	reasons := "of events that died for this `reason`: " + strings.Join(outbox.DeadReasons(), ", ")
-	flags.StringSliceVar(&f.reasons, "error-reason", nil, reasons)
-	if looksOnly {
-		flags.StringSliceVar(&f.reasons, "reason", nil, "the same as --error-reason")
-		cli.Must(cmd.RegisterFlagCompletionFunc("reason", cli.CompleteReasons(app)))
-	}
+	flags.StringSliceVar(&f.reasons, "reason", nil, "of events that died for this `reason`: "+strings.Join(outbox.DeadReasons(), ", "))
 	flags.StringSliceVar(&f.types, "type", nil, "of this event `type`")
 	flags.StringSliceVar(&f.topics, "topic", nil, "of events for this `topic`")
 	flags.StringSliceVar(&f.fingerprints, "fingerprint", nil, "with this `fingerprint` (see dlq list --group-by fingerprint)")
@@ -55,7 +49,7 @@ func addDLQFilterFlags(app *cli.App, cmd *cobra.Command, f *dlqFilterFlags, look
 	flags.StringVar(&f.since, "since", "", "that died at this `time` or later: 2026-03-01T12:00:00Z, 2026-03-01 (UTC), or how long ago: 2h, 30d")
 	flags.StringVar(&f.until, "until", "", "that died before this `time`")
 	flags.StringVar(&f.errorLike, "error-like", "", "whose error contains this `text` in any case; * stands for anything")
-	cli.Must(cmd.RegisterFlagCompletionFunc("error-reason", cli.CompleteReasons(app)))
+	cli.Must(cmd.RegisterFlagCompletionFunc("reason", cli.CompleteReasons(app)))
 	cli.Must(cmd.RegisterFlagCompletionFunc("type", cli.CompleteTypes(app)))
 	cli.Must(cmd.RegisterFlagCompletionFunc("topic", cli.CompleteTopics(app)))
 	cli.Must(cmd.RegisterFlagCompletionFunc("fingerprint", cli.CompleteFingerprints(app)))
@@ -83,7 +77,7 @@ func (f *dlqFilterFlags) filter(now time.Time) (dlq.Filter, error) {
 	}
 	for _, r := range f.reasons {
 		if !slices.Contains(outbox.DeadReasons(), r) {
-			problems = append(problems, fmt.Errorf("--error-reason: %q is none of %s", r, strings.Join(outbox.DeadReasons(), ", ")))
+			problems = append(problems, fmt.Errorf("--reason: %q is none of %s", r, strings.Join(outbox.DeadReasons(), ", ")))
 		}
 	}
 	var err error

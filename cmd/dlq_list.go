@@ -57,7 +57,7 @@ looks at five thousand rows at most at a time, so it never keeps the database bu
 			return run(cmd.Context(), opts)
 		},
 	}
-	addDLQFilterFlags(app, cmd, &opts.filter, true)
+	addDLQFilterFlags(app, cmd, &opts.filter)
 	addStateFlag(cmd, &opts.filter)
 	cmd.Flags().StringVar(&opts.groupBy, "group-by", "", "count by `column`: "+strings.Join(dlq.GroupBy(), ", "))
 	cmd.Flags().IntVar(&opts.limit, "limit", defaultListLimit, "how many rows to show; 0 shows all")

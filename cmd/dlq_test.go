@@ -159,7 +159,7 @@ func TestHostileTextNeverReachesTheTerminal(t *testing.T) {
 	r.die(1, hostile, payload)
 	r.exec("UPDATE outbox_events SET last_error = $1, broker_message_id = $1", hostile)
 	id := r.id()
-	code, _, _ := r.run(false, "", "dlq", "discard", id, "--yes", "--actor", "ann\x1b[31m", "--reason", hostile)
+	code, _, _ := r.run(false, "", "dlq", "discard", id, "--yes", "--actor", "ann\x1b[31m", "--note", hostile)
 	require.Equal(t, 0, code)
 	var commands [][]string
 	for _, format := range []string{"table", "wide", "json", "jsonl", "yaml", "csv", "id"} {
@@ -204,7 +204,7 @@ func TestReplayAsksAtATerminal(t *testing.T) {
 	r.die(3, "no route to broker", `{"data": {}}`)
 	code, _, stderr := r.run(true, "n\n", "dlq", "replay", "--type", "order_canceled")
 	require.Equal(t, 6, code)
-	for _, text := range []string{"max_attempts: 3 dead letters", "no route to broker", "cause no route to broker: 3 dead letters", "replay 3 dead letters [y/N]"} {
+	for _, text := range []string{"max_attempts: 3 dead letters", "no route to broker", "cause no route to broker: 3 dead letters", "replay 3 dead letters in "+r.db.Name+" on 127.0.0.1:"} {
 		require.Contains(t, stderr, text)
 	}
 	require.Equal(t, 3, r.count("SELECT count(*) FROM outbox_dlq WHERE state = 'open'"))

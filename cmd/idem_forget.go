@@ -46,7 +46,7 @@ type forgetResult struct {
 func newIdemForgetCmd(app *cli.App, runF func(context.Context, *idemForgetOptions) error) *cobra.Command {
 	opts := &idemForgetOptions{app: app}
 	cmd := &cobra.Command{
-		Use:   "forget EVENT_ID --consumer NAME --reason TEXT",
+		Use:   "forget EVENT_ID --consumer NAME --note TEXT",
 		Short: "Let a consumer process an event again",
 		Long: `Delete what Redis remembers about one event and consumer, so that the event's next delivery is processed again. A
 consumer that keeps an inbox, as the example does, still turns the event away: --inbox removes that row too. EVENT_ID may
@@ -54,8 +54,8 @@ also be a dead letter's id.
 
 Nothing is published by this: outboxctl event republish sends the event again. The audit row is committed before the key
 is deleted, and a deletion that did not happen gets an audit row of its own.`,
-		Example: `  outboxctl idem forget 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --consumer compliance --reason "notice was lost" --dry-run
-  outboxctl idem forget 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --consumer compliance --inbox --reason "TICKET-7" --yes`,
+		Example: `  outboxctl idem forget 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --consumer compliance --note "notice was lost" --dry-run
+  outboxctl idem forget 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --consumer compliance --inbox --note "TICKET-7" --yes`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.eventID = args[0]
@@ -84,8 +84,8 @@ func (opts *idemForgetOptions) validate() (uuid.UUID, error) {
 	} else if err := idem.ValidateConsumer(opts.consumer); err != nil {
 		missing = append(missing, err)
 	}
-	if opts.audit.Reason == "" && !opts.dryRun {
-		missing = append(missing, errors.New("--reason: say why, for the audit trail"))
+	if opts.audit.Note == "" && !opts.dryRun {
+		missing = append(missing, errors.New("--note: say why, for the audit trail"))
 	}
 	if err := errors.Join(missing...); err != nil {
 		return id, fault.Hint(fault.As(fault.Usage, err), "outboxctl idem show %s lists the consumers", id)
@@ -165,7 +165,7 @@ func (opts *idemForgetOptions) forget(ctx context.Context, keeper *idem.Keeper, 
 		return err
 	}
 	err = pool.QueryRow(ctx, `SELECT audit_id, inbox_removed FROM outbox_forget_event($1, $2::uuid, $3, $4, $5, $6::jsonb)`,
-		opts.consumer, entry.EventID.String(), opts.inbox, actor, opts.audit.Reason, json.RawMessage(detail)).
+		opts.consumer, entry.EventID.String(), opts.inbox, actor, opts.audit.Note, json.RawMessage(detail)).
 		Scan(&result.AuditID, &result.InboxRemoved)
 	if err != nil {
 		return operate.StoreError(fmt.Errorf("write the audit row: %w", err))

@@ -141,7 +141,7 @@ func TestEmptyFiltersAreRefused(t *testing.T) {
 		{"dlq replay --since 1h --yes", append(filterFlags(), "plan", "apply")},
 		{"dlq discard --since 1h --yes", filterFlags()},
 		{"dlq restore --since 1h --yes", filterFlags()},
-		{"dlq export", append(filterFlags(), "reason")},
+		{"dlq export", filterFlags()},
 		{"event republish --since 1h --yes", []string{"type", "aggregate", "tenant", "namespace", "since", "until", "plan", "apply"}},
 	} {
 		for _, flag := range tc.flags {

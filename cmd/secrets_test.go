@@ -44,7 +44,7 @@ func (l *lockedBuffer) String() string {
 // test, so that no new one is forgotten. Those that serve until they are stopped are stopped by their context.
 func canaryArgs() map[string][]string {
 	id := uuid.Must(uuid.NewV7()).String()
-	change := []string{id, "--yes", "--reason", "canary"}
+	change := []string{id, "--yes", "--note", "canary"}
 	return map[string][]string{
 		"":                      {"--version"},
 		"bench":                 {"--events", "1", "--mode", "db-only"},
@@ -72,7 +72,7 @@ func canaryArgs() map[string][]string {
 		"event show":            {id},
 		"exit-codes":            nil,
 		"help":                  nil,
-		"idem forget":           {id, "--consumer", "c", "--yes", "--reason", "canary"},
+		"idem forget":           {id, "--consumer", "c", "--yes", "--note", "canary"},
 		"idem show":             {id, "--consumer", "c"},
 		"migrate":               nil,
 		"migrate down":          {"--dry-run"},

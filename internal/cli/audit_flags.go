@@ -9,12 +9,12 @@ import (
 )
 
 // AuditFlags is who does something and why, for the audit row.
-type AuditFlags struct{ Actor, Reason string }
+type AuditFlags struct{ Actor, Note string }
 
-// AddAuditFlags gives a command that changes something --actor and --reason.
+// AddAuditFlags gives a command that changes something --actor and --note.
 func AddAuditFlags(cmd *cobra.Command, f *AuditFlags) {
 	cmd.Flags().StringVar(&f.Actor, "actor", "", "who does this, for the audit trail (default $OUTBOXCTL_ACTOR, then user@host)")
-	cmd.Flags().StringVar(&f.Reason, "reason", "", "why, for the audit trail")
+	cmd.Flags().StringVarP(&f.Note, "note", "m", "", "why, for the audit trail")
 }
 
 // Actor names the person or job behind the command.

@@ -47,12 +47,15 @@ type Identity struct {
 	Host string `json:"host,omitempty"`
 }
 
-func (i Identity) String() string {
+// Place is where the database is, for a person: its name and its host.
+func (i Identity) Place() string {
 	if i.Host == "" {
-		return fmt.Sprintf("%s (system %s)", i.Name, i.SystemIdentifier)
+		return i.Name
 	}
-	return fmt.Sprintf("%s on %s (system %s)", i.Name, i.Host, i.SystemIdentifier)
+	return i.Name + " on " + i.Host
 }
+
+func (i Identity) String() string { return fmt.Sprintf("%s (system %s)", i.Place(), i.SystemIdentifier) }
 
 // Same reports whether both name one database.
 func (i Identity) Same(other Identity) bool {

@@ -124,7 +124,7 @@ func (f Facts) published(a *Answer) {
 	}
 	a.say("What happens next is the consumers' affair: a consumer that missed it can be asked about, and the event can be published once more.")
 	a.do("outboxctl idem show %s", e.ID)
-	a.do("outboxctl event republish %s --reason '…'", e.ID)
+	a.do("outboxctl event republish %s --note '…'", e.ID)
 }
 
 func (f Facts) dead(a *Answer) {
@@ -143,17 +143,17 @@ func (f Facts) dead(a *Answer) {
 	if last.State == StateDiscarded {
 		a.State = WhyDiscarded
 		a.say("It was discarded%s. Nothing will happen to it until it is restored, or removed by cleanup.", f.lastAct(Discard))
-		a.do("outboxctl dlq restore %s --reason '…'", last.ID)
+		a.do("outboxctl dlq restore %s --note '…'", last.ID)
 		return
 	}
 	a.say("It will not be tried again by itself. %s", remedy(last.Reason))
 	a.do("outboxctl dlq show %s --payload pretty", last.ID)
 	if last.Reason == "max_attempts" || last.Reason == "rejected_by_broker" {
-		a.do("outboxctl dlq replay %s --reason '…'", last.ID)
+		a.do("outboxctl dlq replay %s --note '…'", last.ID)
 	} else {
 		a.do("outboxctl dlq export %s > event.jsonl   # edit, then: outboxctl emit --stdin < event.jsonl", last.ID)
 	}
-	a.do("outboxctl dlq discard %s --reason '…'", last.ID)
+	a.do("outboxctl dlq discard %s --note '…'", last.ID)
 }
 
 // remedy says what usually helps against a reason.

@@ -161,6 +161,9 @@ func (s *ChangeSet) chooseIDs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(known) == 0 {
+		return fault.Hint(fault.NotFoundf("not found: %s", Counted(s.Total, "id")), "outboxctl why ID tells what became of an event")
+	}
 	first := known[:min(sampleRows, len(known))]
 	if s.Action == dlq.Republish {
 		s.Events, err = s.store.Events(ctx, first)

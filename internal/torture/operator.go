@@ -48,15 +48,15 @@ func (o *operator) act(ctx context.Context) {
 		o.shell.run(ctx, "", "", "dlq list", "-o", "json", "--limit", "50")
 	case n < 60:
 		if ids := o.letters(ctx, "open", 1+o.random.IntN(5)); len(ids) > 0 {
-			o.shell.run(ctx, "", "", "dlq replay", append(ids, "--yes", "--reason", "torture")...)
+			o.shell.run(ctx, "", "", "dlq replay", append(ids, "--force", "--yes", "--note", "torture")...)
 		}
 	case n < 70:
 		if ids := o.letters(ctx, "open", 1); len(ids) > 0 {
-			o.shell.run(ctx, "", "", "dlq discard", append(ids, "--yes", "--reason", "torture")...)
+			o.shell.run(ctx, "", "", "dlq discard", append(ids, "--yes", "--note", "torture")...)
 		}
 	case n < 78:
 		if ids := o.letters(ctx, "discarded", 3); len(ids) > 0 {
-			o.shell.run(ctx, "", "", "dlq restore", append(ids, "--yes", "--reason", "torture")...)
+			o.shell.run(ctx, "", "", "dlq restore", append(ids, "--yes", "--note", "torture")...)
 		}
 	case n < 92:
 		o.clean(ctx, "")
@@ -66,7 +66,7 @@ func (o *operator) act(ctx context.Context) {
 }
 
 func (o *operator) clean(ctx context.Context, arm string) history.Command {
-	return o.shell.run(ctx, arm, "", "cleanup", "--older-than", cleanupAge.String(), "--reason", "torture")
+	return o.shell.run(ctx, arm, "", "cleanup", "--older-than", cleanupAge.String(), "--note", "torture")
 }
 
 // letters picks some dead letters of a state.
@@ -90,7 +90,7 @@ func (o *operator) die(ctx context.Context, point string) error {
 		if point == failpoint.Cleaning {
 			c = o.clean(ctx, arm)
 		} else if ids := o.letters(ctx, "open", 3); len(ids) > 0 {
-			c = o.shell.run(ctx, arm, "", "dlq replay", append(ids, "--yes", "--reason", "torture")...)
+			c = o.shell.run(ctx, arm, "", "dlq replay", append(ids, "--force", "--yes", "--note", "torture")...)
 		}
 		if c.Exit == -1 {
 			return nil

@@ -182,8 +182,8 @@ func (t *torture) replayHealed(ctx context.Context, sh shell) error {
 			return nil
 		}
 		for chunk := range slices.Chunk(ids, 500) {
-			sh.run(ctx, "", "", "dlq restore", append(slices.Clone(chunk), "--yes", "--reason", "healed")...)
-			sh.run(ctx, "", "", "dlq replay", append(slices.Clone(chunk), "--yes", "--reason", "healed")...)
+			sh.run(ctx, "", "", "dlq restore", append(slices.Clone(chunk), "--yes", "--note", "healed")...)
+			sh.run(ctx, "", "", "dlq replay", append(slices.Clone(chunk), "--force", "--yes", "--note", "healed")...)
 		}
 		rig.Pause(ctx, 500*time.Millisecond)
 	}

@@ -143,7 +143,7 @@ func (w *world) life(ctx context.Context, args []string) (string, error) {
 		return "", err
 	}
 	w.broker.heal()
-	if _, err := w.command(ctx, append([]string{"dlq", "replay", "--error-reason", "rejected_by_broker", "--yes", "--reason", "scoreboard"}, args...)...); err != nil {
+	if _, err := w.command(ctx, append([]string{"dlq", "replay", "--reason", "rejected_by_broker", "--yes", "--note", "scoreboard"}, args...)...); err != nil {
 		return "", err
 	}
 	if err := w.settled(ctx, time.Minute); err != nil {
@@ -153,7 +153,7 @@ func (w *world) life(ctx context.Context, args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := w.command(ctx, append([]string{"cleanup", "--older-than", "1ms", "--reason", "scoreboard"}, args...)...); err != nil {
+	if _, err := w.command(ctx, append([]string{"cleanup", "--older-than", "1ms", "--note", "scoreboard"}, args...)...); err != nil {
 		return "", err
 	}
 	left, err := w.count(ctx, `SELECT count(*) FROM outbox_events`)

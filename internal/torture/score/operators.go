@@ -43,7 +43,7 @@ func (s *Session) twoOperators(ctx context.Context) (result, error) {
 		group, groupCtx := errgroup.WithContext(ctx)
 		for range 2 {
 			group.Go(func() error {
-				_, err := w.command(groupCtx, "dlq", "replay", "--error-reason", "rejected_by_broker", "--yes", "--reason", "scoreboard", "-o", "id")
+				_, err := w.command(groupCtx, "dlq", "replay", "--reason", "rejected_by_broker", "--yes", "--note", "scoreboard", "-o", "id")
 				if code := exitCode(err); code == 0 || code == exitPartial {
 					return nil // what the other one did first is not an error of the pair
 				}
@@ -145,7 +145,7 @@ func (w *world) trickle(ctx context.Context, perSecond int) (n int, err error) {
 // cleanUntilDone has cleanup die five times and then lets it finish. Each statement's time goes to the server's log.
 func (w *world) cleanUntilDone(ctx context.Context) (kills int, err error) {
 	logged := "OUTBOXCTL_DATABASE_URL=" + w.databaseURL + "&options=-c%20log_min_duration_statement%3D0"
-	args := []string{"cleanup", "--older-than", "30d", "--reason", "scoreboard"}
+	args := []string{"cleanup", "--older-than", "30d", "--note", "scoreboard"}
 	for try := 0; kills < 5; try++ {
 		env := []string{logged}
 		if try%2 == 0 { // between two batches

@@ -1,0 +1,78 @@
+package operate_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/registry"
+)
+
+func TestMain(m *testing.M) { outboxtest.Main(m) }
+
+// bury writes a dead event and its open dead letter, and returns the dead letter's id.
+func bury(t *testing.T, db *outboxtest.Database, reason string) string {
+	t.Helper()
+	var id string
+	require.NoError(t, db.Pool.QueryRow(t.Context(), `
+WITH e AS (
+    INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, dead_at)
+    VALUES ($1, 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', now())
+    RETURNING id, event_type, aggregate_type, aggregate_id, payload_json)
+INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count)
+SELECT id, event_type, aggregate_type, aggregate_id, payload_json, $2::text::outbox_dlq_reason, 'x', 1 FROM e
+RETURNING id::text`, uuid.NewString(), reason).Scan(&id))
+	return id
+}
+
+func TestAReplayOfWhatMustDieAgainIsRefused(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	outbox := &operate.Outbox{DB: db.Pool, Host: "db.example:5432", Registry: registry.New()}
+	ids := []string{bury(t, db, "max_attempts"), bury(t, db, "invalid_payload"), bury(t, db, "message_too_large"), bury(t, db, "rejected_by_broker")}
+	byIDs := operate.ChangeParams{Action: dlq.Replay, IDs: ids, Actor: "ann"}
+	byFilter := operate.ChangeParams{Action: dlq.Replay, DeadLetters: &dlq.Filter{State: dlq.StateOpen, Types: []string{"order_canceled"}}, Actor: "ann"}
+	for name, params := range map[string]operate.ChangeParams{"by ids": byIDs, "by filter": byFilter} {
+		set, err := outbox.ChooseChange(t.Context(), params)
+		require.NoError(t, err, name)
+		require.EqualValues(t, 4, set.Total, name)
+		require.Equal(t, map[string]int64{"invalid_payload": 1, "message_too_large": 1}, set.Hopeless, name)
+		err = set.RefuseHopeless()
+		kind, _ := fault.KindOf(err)
+		require.Equal(t, fault.Refused, kind, name)
+		require.EqualError(t, err, "2 of 4 dead letters must die again as stored: 1 invalid_payload, 1 message_too_large", name)
+		require.Contains(t, fault.HintOf(err), "--force", name)
+		require.Contains(t, set.Database.Place(), " on db.example:5432", name)
+	}
+
+	// Of a discard nothing dies again, and what only the broker refused may be accepted now.
+	for _, params := range []operate.ChangeParams{
+		{Action: dlq.Discard, IDs: ids},
+		{Action: dlq.Replay, IDs: []string{ids[0], ids[3]}},
+	} {
+		set, err := outbox.ChooseChange(t.Context(), params)
+		require.NoError(t, err)
+		require.NoError(t, set.RefuseHopeless())
+	}
+}
+
+func TestIDsThatAreNotThereAreToldFirst(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	outbox := &operate.Outbox{DB: db.Pool, Registry: registry.New()}
+	missing := uuid.NewString()
+	_, err := outbox.ChooseChange(t.Context(), operate.ChangeParams{Action: dlq.Replay, IDs: []string{missing}})
+	kind, _ := fault.KindOf(err)
+	require.Equal(t, fault.NotFound, kind)
+
+	known := bury(t, db, "max_attempts")
+	set, err := outbox.ChooseChange(t.Context(), operate.ChangeParams{Action: dlq.Replay, IDs: []string{missing, known}})
+	require.NoError(t, err)
+	require.Equal(t, []string{missing}, set.Missing)
+	require.Len(t, set.Letters, 1)
+}
