@@ -14,7 +14,8 @@ PKG := github.com/outboxctl/outboxctl
 RUN_ARGS ?=
 PUBLISH_ARGS ?=
 TEST_ARGS ?=
-TEST_PKGS ?= ./...
+# Every package of the modules in go.work; ./... would stop at the first go.mod below.
+TEST_PKGS ?= work
 
 # The commit's date, not the clock's: the same commit builds the same bytes. A source archive has no git; then say so.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -64,7 +65,7 @@ SCORE_ARGS ?=
 torture: ## run everything under faults and check the invariants (SEED=…, DURATION=…, RATE=…)
 	@scripts/setup.sh torture
 	$(GO) build -trimpath -tags failpoints -o $(BIN)/outboxctl-failpoints .
-	$(GO) build -trimpath -tags failpoints -o $(BIN)/torture ./tools/torture
+	$(GO) build -trimpath -tags failpoints -o $(BIN)/torture ./lab/cmd/torture
 	$(BIN)/torture -program $(BIN)/outboxctl-failpoints -seed $(SEED) -duration $(DURATION) -rate $(RATE) $(TORTURE_ARGS)
 
 .PHONY: torture-short
@@ -74,13 +75,13 @@ torture-short: ## the torture run of the pipeline: three minutes, once more at a
 .PHONY: mutants
 mutants: ## plant known bugs one by one; each must be found (MUTANTS="name …")
 	@scripts/setup.sh torture
-	$(GO) run -trimpath ./tools/mutants $(MUTANTS)
+	$(GO) run -trimpath ./lab/cmd/mutants $(MUTANTS)
 
 .PHONY: scoreboard
 scoreboard: ## measure what docs/scoreboard.md says and write it there (SCORES="R6 R7", SCORE_ARGS=-full)
 	@scripts/setup.sh scoreboard
 	$(GO) build -trimpath -tags failpoints -o $(BIN)/outboxctl-failpoints .
-	$(GO) build -trimpath -o $(BIN)/scoreboard ./tools/scoreboard
+	$(GO) build -trimpath -o $(BIN)/scoreboard ./lab/cmd/scoreboard
 	$(BIN)/scoreboard -program $(BIN)/outboxctl-failpoints -seed $(SEED) $(SCORE_ARGS) $(SCORES)
 
 .PHONY: simulate
@@ -101,12 +102,12 @@ fuzz: ## fuzz every target for FUZZTIME=1m; what it finds goes to testdata/fuzz 
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## run the linter, dependency rule included
-	GOLANGCI_LINT_CACHE=$(CURDIR)/$(BIN)/lint-cache $(BIN)/golangci-lint run
+	GOLANGCI_LINT_CACHE=$(CURDIR)/$(BIN)/lint-cache $(BIN)/golangci-lint run $$($(GO) list -m -f '{{.Dir}}/...')
 
 # Pinned in a module of its own, so that its two hundred dependencies stay out of ours.
 $(BIN)/golangci-lint: tools/lint/go.mod tools/lint/go.sum
 	@echo "building the linter from its module download (minutes, once)"
-	cd tools/lint && $(GO) build -trimpath -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	cd tools/lint && GOWORK=off $(GO) build -trimpath -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@touch $@
 
 .PHONY: release-check
@@ -117,20 +118,24 @@ release-check: $(BIN)/goreleaser ## check the release configuration and build th
 # Pinned in a module of its own, as the linter is.
 $(BIN)/goreleaser: tools/release/go.mod tools/release/go.sum
 	@echo "building goreleaser from its module download (minutes, once)"
-	cd tools/release && $(GO) build -trimpath -o ../../$@ github.com/goreleaser/goreleaser/v2
+	cd tools/release && GOWORK=off $(GO) build -trimpath -o ../../$@ github.com/goreleaser/goreleaser/v2
 	@touch $@
 
 .PHONY: fmt
 fmt: ## format the Go sources
 	gofmt -s -w .
 
+.PHONY: tidy
+tidy: ## tidy go.mod and go.sum of every module
+	scripts/tidy.sh
+
 .PHONY: generate
-generate: ## write the generated files anew (completions, man pages, configuration reference)
+generate: ## write the generated files again (completions, man pages, configuration reference)
 	@rm -rf completions docs/man
 	$(GO) run -trimpath ./tools/generate .
 
 .PHONY: verify
-verify: ## fail when a generated file, go.mod or the formatting is not current
+verify: ## fail when a generated file, a go.mod or the formatting is not current
 	scripts/verify.sh
 
 .PHONY: smoke

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fails when something that is derived from the code is not what the code gives now: completions, man pages, the
-# configuration reference, go.mod and go.sum, the formatting. It changes nothing and does not need git.
+# configuration reference, go.mod and go.sum of every module, the formatting. It changes nothing and does not need git.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,10 +17,10 @@ for path in completions docs/man docs/configuration.md; do
 	diff -ru "$path" "$fresh/$path" >&2 || complain "$path is not current: run make generate"
 done
 
-"${GO:-go}" mod tidy -diff >&2 || complain "go.mod or go.sum is not tidy: run go mod tidy"
+scripts/tidy.sh -diff || complain "a go.mod, go.sum or go.work.sum is not tidy: run make tidy"
 
 unformatted=$(gofmt -s -l .)
 [ -z "$unformatted" ] || complain "not formatted, run make fmt: ${unformatted//$'\n'/ }"
 
 [ "$stale" -eq 0 ] || exit 1
-echo 'verify: generated files, go.mod and formatting are current'
+echo 'verify: generated files, go.mod files and formatting are current'

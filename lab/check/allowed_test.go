@@ -1,0 +1,114 @@
+package check_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/lab/check"
+	"github.com/outboxctl/outboxctl/lab/history"
+)
+
+// What looks odd and is in order must not be reported: a checker that cries wolf is soon ignored.
+func TestAllowedOddities(t *testing.T) {
+	t.Parallel()
+	handledAgain := func(h *history.History, consumer string) {
+		first := find(h.Handled, func(r *history.Handled) bool { return r.Consumer == consumer && r.EventID == plain })
+		h.Handled = append(h.Handled, history.Handled{At: first.At.Add(time.Second), Consumer: consumer, EventID: plain})
+	}
+	noRedisFault := func(h *history.History) {
+		drop(&h.Run.NeedFaults, func(kind *string) bool { return *kind == "redis_flush" })
+		find(h.Faults, func(f *history.Fault) bool { return f.Kind == "redis_flush" }).Kind = "latency"
+		find(h.Faults, func(f *history.Fault) bool { return f.Target == "redis" }).Target = "publisher-2"
+	}
+	tests := []struct {
+		name  string
+		alter func(h *history.History)
+	}{
+		{"handled again around a Redis fault", func(h *history.History) { handledAgain(h, guarded) }},
+		{"handled again around a kill of the consumer", func(h *history.History) {
+			noRedisFault(h)
+			h.Faults = append(h.Faults, history.Fault{Kind: "sigkill", Target: guarded, From: start(), To: start()})
+			handledAgain(h, guarded)
+		}},
+		{"handled again behind the inbox", func(h *history.History) {
+			noRedisFault(h)
+			handledAgain(h, inbox)
+		}},
+		{"duplicate by a crash no fault announces", func(h *history.History) {
+			h.Faults[0].Target = "publisher-3"
+			h.Faults[0].From, h.Faults[0].To = start().Add(40*time.Second), start().Add(41*time.Second)
+		}},
+		{"duplicate by a fault that failed half way", func(h *history.History) {
+			h.Faults[0].Failed = "the failpoint was not reached"
+			h.Faults = append(h.Faults, history.Fault{Kind: "sigkill", Target: "publisher-1", From: start().Add(59 * time.Second), To: start().Add(59 * time.Second)})
+			drop(&h.Processes, func(p *history.Process) bool { return p.Failpoint != "" })
+			drop(&h.Run.NeedCrashes, func(name *string) bool { return *name == "after_publish" })
+		}},
+		{"duplicate by a process that ended", func(h *history.History) {
+			h.Faults[0].Target = "publisher-3"
+			h.Faults[0].From, h.Faults[0].To = start().Add(40*time.Second), start().Add(41*time.Second)
+			find(h.Processes, func(p *history.Process) bool { return p.Exit == "killed" }).Failpoint = ""
+			drop(&h.Run.NeedCrashes, func(name *string) bool { return *name == "after_publish" })
+		}},
+		{"given back after it was refused with a neighbour", func(h *history.History) {
+			first := again(h, givenBack, "early")
+			first.At, first.Stored, first.Code = changeOf(h, givenBack, 0).At.Add(time.Millisecond), false, "InvalidArgument"
+		}},
+		{"a line in the ledger with its id", func(h *history.History) {
+			find(h.Ledger, func(l *history.LedgerRow) bool { return l.Line == "line-1" }).EventID = fromLine
+		}},
+		{"a producer's command that was cut", func(h *history.History) {
+			h.Commands = append(h.Commands, history.Command{At: start(), Ended: start(), Verb: "emit", Exit: 1, Stderr: "error: commit: unexpected EOF"})
+		}},
+		{"failure that charges nothing", func(h *history.History) {
+			charge(h, failing, 1, -1)
+		}},
+		{"death by an attempt", func(h *history.History) { charge(h, written, 1, 1) }},
+		{"claim of the very moment the lease ends", func(h *history.History) {
+			ch := changeOf(h, twice, 1)
+			ch.At = ch.Before.Lease.Until
+			ch.After.Lease.Until = ch.At.Add(lease)
+		}},
+		{"claim that waited for a lock", func(h *history.History) { relet(h, plain, -5*time.Second) }},
+		{"a transaction of unknown end that is all there", func(h *history.History) {
+			find(h.Transactions, func(tx *history.Transaction) bool { return tx.ID == "t2" }).Outcome = history.Unknown
+		}},
+		{"a run without demands and without records of processes", func(h *history.History) {
+			h.Run.MinFaults, h.Run.NeedCrashes = 0, nil
+			h.Processes, h.Resources, h.Stats = nil, nil, nil
+		}},
+		{"commands that found nothing, came too late or did a part", func(h *history.History) {
+			for _, exit := range []int{3, 4, 5, 130} {
+				h.Commands = append(h.Commands, history.Command{Verb: "dlq replay", Exit: exit, Stderr: "error: x"})
+			}
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			h := cleanRun()
+			tt.alter(h)
+			report := check.Check(h)
+			require.Empty(t, report.Violations)
+			require.Empty(t, report.Invalid)
+		})
+	}
+}
+
+// A message that a replay brought is counted, and is nobody's fault.
+func TestReplayExplainsADuplicate(t *testing.T) {
+	t.Parallel()
+	b := newBuilder()
+	b.transaction("t", "plain", history.Committed, true, deliver("e"))
+	b.claim("e", "publisher-1")
+	b.store("e")
+	b.die("e", "publisher-1")
+	b.replay("e")
+	b.plain("e", "publisher-2")
+	b.h.Run.MinEvents, b.h.Run.MinFaults, b.h.Run.NeedFaults, b.h.Run.NeedCrashes = 0, 0, nil, nil
+	report := check.Check(b.h)
+	require.Empty(t, report.Violations)
+	require.Equal(t, map[string]int{"replay": 1}, report.Figures.DuplicatesBy)
+}

@@ -1,0 +1,100 @@
+package check
+
+import (
+	"strings"
+	"time"
+
+	"github.com/outboxctl/outboxctl/lab/history"
+)
+
+const (
+	// afterFault is how long beyond a lease a fault may still show: rows it stranded are taken up by the next sweep.
+	afterFault = 5 * time.Second
+	// consumerLease is how long a consumer that vanished keeps an event for itself.
+	consumerLease = 60 * time.Second
+)
+
+// cause is something that was done to the system, over the time it may be felt.
+type cause struct {
+	kind, target string
+	from, to     time.Time
+}
+
+// causes are the injected faults, and the ends of processes that no fault announces. A fault that failed is among them: it
+// may have done half of its work, and who was to die in a failpoint was killed once before.
+func causes(h *history.History) []cause {
+	var all []cause
+	for i := range h.Faults {
+		f := &h.Faults[i]
+		to := f.To
+		if to.Before(f.From) {
+			to = f.From // over at once
+		}
+		all = append(all, cause{f.Kind, f.Target, f.From, to})
+	}
+	injected := all
+	for i := range h.Processes {
+		p := &h.Processes[i]
+		if p.Event != "exited" || p.At.After(h.Run.LastFault) || announced(injected, p) {
+			continue // after the last fault they are told to go home
+		}
+		kind := "exit"
+		if p.Failpoint != "" {
+			kind = "crash in " + p.Failpoint
+		}
+		all = append(all, cause{kind, p.Name, p.At, p.At})
+	}
+	return all
+}
+
+// announced says that a process ended during a fault on it, or right after: who is told to end takes a moment.
+func announced(injected []cause, p *history.Process) bool {
+	for _, f := range injected {
+		if f.target == p.Name && within(f.from, f.to.Add(time.Second), p.At, p.At) {
+			return true
+		}
+	}
+	return false
+}
+
+func killed(exit string) bool {
+	switch exit {
+	case "killed", "signal: killed", "SIGKILL":
+		return true
+	}
+	return false
+}
+
+// about says whether a fault concerns something, by its kind or target.
+func (f cause) about(words ...string) bool {
+	for _, word := range words {
+		if strings.Contains(f.kind, word) || strings.Contains(f.target, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// onPublishing says that a fault can make an event arrive twice: it hit a publisher, its networks, the database or the
+// broker.
+func (x *index) onPublishing(f cause) bool {
+	for _, consumer := range x.h.Run.Consumers {
+		if f.target == consumer {
+			return false
+		}
+	}
+	return !f.about("redis", "consumer", "producer", "operator")
+}
+
+// onConsumer says that a fault can make a consumer run its handler again.
+func (x *index) onConsumer(f cause, consumer string) bool {
+	if f.target == consumer {
+		return true
+	}
+	for _, another := range x.h.Run.Consumers {
+		if f.target == another {
+			return false
+		}
+	}
+	return f.about("redis", "consumer")
+}

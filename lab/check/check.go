@@ -1,0 +1,104 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/outboxctl/outboxctl/lab/history"
+)
+
+// Violation is one broken promise.
+type Violation struct {
+	Invariant string `json:"invariant"`
+	// EventID names the event where there is one. An event of emit --stdin that has no row is named by its line.
+	EventID string `json:"eventId,omitempty"`
+	Text    string `json:"text"`
+}
+
+// Report is the verdict on a run.
+type Report struct {
+	// Valid: the run had the load, the faults and the records that it takes to prove anything.
+	Valid bool `json:"valid"`
+	// Invalid says what was missing.
+	Invalid    []string    `json:"invalid,omitempty"`
+	Violations []Violation `json:"violations,omitempty"`
+	// Checked is how many things each invariant looked at: none broken of none is no proof.
+	Checked map[string]int `json:"checked"`
+	Figures Figures        `json:"figures"`
+}
+
+// Passed says that the run is valid and broke nothing.
+func (r Report) Passed() bool { return r.Valid && len(r.Violations) == 0 }
+
+// invariants in the order they are reported in; I5 applies to no run.
+func invariants() []string {
+	names := make([]string, 15)
+	for i := range names {
+		names[i] = fmt.Sprintf("I%d", i+1)
+	}
+	return names
+}
+
+const notApplicable = "I5"
+
+// checker is one check under way.
+type checker struct {
+	*index
+	report Report
+}
+
+// Check judges a recorded run.
+func Check(h *history.History) Report {
+	c := &checker{index: newIndex(h), report: Report{Checked: map[string]int{}}}
+	for _, e := range c.events {
+		c.transactionTruth(e)
+		c.oneRow(e)
+		c.stored(e)
+		c.uncommitted(e)
+		c.settledAtTheEnd(e)
+		c.letters(e)
+		c.content(e)
+		c.effects(e)
+		c.leases(e)
+		c.attempts(e)
+		c.duplicates(e)
+		c.releases(e)
+	}
+	c.halfTransactions()
+	c.owners()
+	c.duplicateBound()
+	c.stats()
+	c.resources()
+	c.processes()
+	c.deletes()
+	c.audits()
+	c.commands()
+	c.figures()
+	c.validity()
+	c.finish()
+	return c.report
+}
+
+func (c *checker) violate(invariant, eventID, format string, args ...any) {
+	c.report.Violations = append(c.report.Violations, Violation{invariant, eventID, fmt.Sprintf(format, args...)})
+}
+
+func (c *checker) invalid(format string, args ...any) {
+	c.report.Invalid = append(c.report.Invalid, fmt.Sprintf(format, args...))
+}
+
+func (c *checker) checked(invariant string) { c.report.Checked[invariant]++ }
+
+// finish groups the violations by invariant, each in the order they were found in.
+func (c *checker) finish() {
+	place := map[string]int{}
+	for i, name := range invariants() {
+		place[name] = i
+	}
+	slices.SortStableFunc(c.report.Violations, func(a, b Violation) int { return place[a.Invariant] - place[b.Invariant] })
+	c.report.Valid = len(c.report.Invalid) == 0
+}
+
+// isOperator tells an operator's connection from a publisher's.
+func isOperator(applicationName string) bool { return strings.HasPrefix(applicationName, "operator") }

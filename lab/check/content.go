@@ -1,0 +1,108 @@
+package check
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/outboxctl/outboxctl/lab/history"
+)
+
+// content is I8. At most one violation per event: the first thing that differs tells the story.
+func (c *checker) content(e *event) {
+	if len(e.stored) == 0 || len(e.rows) == 0 {
+		return
+	}
+	c.checked("I8")
+	for _, a := range e.stored {
+		row := e.rowOf(a.EventID)
+		if row == nil {
+			continue
+		}
+		if a.Data != row.Payload {
+			c.violate("I8", e.id, "message %s does not hold the payload of its row: %d bytes, first difference at %d",
+				a.MessageID, len(a.Data), firstDifference(a.Data, row.Payload))
+			return
+		}
+		if name, differs := attributeDiffers(a, row); differs {
+			c.violate("I8", e.id, "message %s: attribute %s is %q, its row gives %q", a.MessageID, name,
+				a.Attributes[name], wantedAttributes(row)[name])
+			return
+		}
+	}
+	row := e.row()
+	if e.ledger != nil && e.ledger.Data != "" && !dataIs(row.Payload, e.ledger.Data) {
+		c.violate("I8", e.id, "its row's payload does not say what the producer meant: %s", shorten(e.ledger.Data))
+		return
+	}
+	byMessage := func(a *history.Arrival) bool { return a.MessageID == row.State.MessageID }
+	if !row.State.Published.IsZero() && !slices.ContainsFunc(e.stored, byMessage) {
+		c.violate("I8", e.id, "its row names message %q, which is none of its %d messages", row.State.MessageID, len(e.stored))
+	}
+}
+
+func (e *event) rowOf(id string) *history.Row {
+	for _, row := range e.rows {
+		if row.EventID == id {
+			return row
+		}
+	}
+	return nil
+}
+
+func wantedAttributes(row *history.Row) map[string]string {
+	wanted := make(map[string]string, len(row.Headers)+5)
+	maps.Copy(wanted, row.Headers)
+	wanted["event_id"] = row.EventID
+	wanted["event_type"] = row.Type
+	wanted["aggregate_type"] = row.AggregateType
+	wanted["aggregate_id"] = row.AggregateID
+	wanted["created_at"] = row.CreatedAt
+	return wanted
+}
+
+func attributeDiffers(a *history.Arrival, row *history.Row) (name string, differs bool) {
+	wanted := wantedAttributes(row)
+	if maps.Equal(a.Attributes, wanted) {
+		return "", false
+	}
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if value, ok := a.Attributes[name]; !ok || value != wanted[name] {
+			return name, true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Attributes)) {
+		if _, ok := wanted[name]; !ok {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// dataIs says whether the envelope's data means the same as the producer's JSON.
+func dataIs(payload, meant string) bool {
+	var envelope struct {
+		Data json.RawMessage `json:"data"`
+	}
+	if err := json.Unmarshal([]byte(payload), &envelope); err != nil {
+		return false
+	}
+	return sameJSON(envelope.Data, []byte(meant))
+}
+
+func firstDifference(a, b string) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
+}
+
+func shorten(text string) string {
+	const most = 200
+	if len(text) > most {
+		return text[:most] + "…"
+	}
+	return text
+}

@@ -1,0 +1,222 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/outboxctl/outboxctl/lab/history"
+)
+
+// lineHeader is the header by which a row of emit --stdin names the producer's line.
+const lineHeader = "torture-line"
+
+// event is everything the history knows about one event.
+type event struct {
+	id       string
+	ledger   *history.LedgerRow
+	intent   *history.Intent
+	tx       *history.Transaction
+	rows     []*history.Row
+	arrivals []*history.Arrival
+	changes  []*history.Change
+	letters  []*history.Letter
+	handled  []*history.Handled
+	effects  []*history.Effect
+
+	// stored are the arrivals the broker kept, oldest first.
+	stored []*history.Arrival
+	// gapped events lack a change between two recorded ones: their sums prove nothing.
+	gapped bool
+	listed bool
+}
+
+func (e *event) committed() bool { return e.ledger != nil }
+
+func (e *event) expect() history.Expectation {
+	if e.intent == nil {
+		return history.Deliver
+	}
+	return e.intent.Expect
+}
+
+// row is the event's row, live or removed; nil when it has none.
+func (e *event) row() *history.Row {
+	if len(e.rows) == 0 {
+		return nil
+	}
+	return e.rows[0]
+}
+
+// index is a history by event. events is in the order of the ledger, so that reports do not depend on a map's order.
+type index struct {
+	h       *history.History
+	events  []*event
+	byID    map[string]*event
+	byLine  map[string]*event
+	owner   map[string]string // lease owner → application name of its first claim
+	causes  []cause
+	handled map[string]bool // event types the consumers act on
+}
+
+func newIndex(h *history.History) *index {
+	x := &index{
+		h: h, byID: make(map[string]*event, len(h.Ledger)), byLine: map[string]*event{},
+		owner: map[string]string{}, handled: map[string]bool{},
+	}
+	x.addLines()
+	x.addLedger()
+	x.addIntents()
+	x.addRows()
+	x.addObservations()
+	x.learnOwners()
+	x.causes = causes(h)
+	for _, eventType := range h.Run.HandledTypes {
+		x.handled[eventType] = true
+	}
+	for _, e := range x.events {
+		e.arrange()
+	}
+	return x
+}
+
+// at returns the event of an id, which may be known under another one: the first row of its line.
+func (x *index) at(id string) *event {
+	e := x.byID[id]
+	if e == nil {
+		e = &event{id: id}
+		x.byID[id] = e
+	}
+	return x.list(e)
+}
+
+// line returns the event of a line, under the line's own name when no row has it.
+func (x *index) line(line string) *event {
+	e := x.byLine[line]
+	if e == nil {
+		e = &event{id: line}
+		x.byLine[line] = e
+	}
+	return x.list(e)
+}
+
+func (x *index) list(e *event) *event {
+	if !e.listed {
+		e.listed = true
+		x.events = append(x.events, e)
+	}
+	return e
+}
+
+// addLines gives the rows of emit --stdin, whose ids the producer does not choose, to their lines. Several rows of one
+// line are one event with several rows. Nothing is listed yet: the ledger gives the order.
+func (x *index) addLines() {
+	for _, rows := range [][]history.Row{x.h.Rows, x.h.Removed} {
+		for i := range rows {
+			line := rows[i].Headers[lineHeader]
+			if line == "" {
+				continue
+			}
+			if x.byLine[line] == nil {
+				x.byLine[line] = &event{id: rows[i].EventID}
+			}
+			x.byID[rows[i].EventID] = x.byLine[line]
+		}
+	}
+}
+
+func (x *index) addLedger() {
+	for i := range x.h.Ledger {
+		row := &x.h.Ledger[i]
+		e := x.event(row.EventID, row.Line)
+		e.ledger = row
+		if row.Line != "" && x.byLine[row.Line] == nil {
+			x.byLine[row.Line] = e // its row is gone, but its producer knows it by the line only
+		}
+	}
+}
+
+func (x *index) addIntents() {
+	for i := range x.h.Transactions {
+		tx := &x.h.Transactions[i]
+		for j := range tx.Events {
+			intent := &tx.Events[j]
+			e := x.event(intent.EventID, intent.Line)
+			e.intent, e.tx = intent, tx
+		}
+	}
+}
+
+// event finds what a producer names by an id or, when it could not choose one, by a line.
+func (x *index) event(id, line string) *event {
+	if id != "" {
+		return x.at(id)
+	}
+	return x.line(line)
+}
+
+func (x *index) addRows() {
+	for _, rows := range [][]history.Row{x.h.Rows, x.h.Removed} {
+		for i := range rows {
+			e := x.at(rows[i].EventID)
+			e.rows = append(e.rows, &rows[i])
+		}
+	}
+}
+
+func (x *index) addObservations() {
+	for i := range x.h.Arrivals {
+		e := x.at(x.h.Arrivals[i].EventID)
+		e.arrivals = append(e.arrivals, &x.h.Arrivals[i])
+	}
+	for i := range x.h.Changes {
+		e := x.at(x.h.Changes[i].EventID)
+		e.changes = append(e.changes, &x.h.Changes[i])
+	}
+	for i := range x.h.Letters {
+		e := x.at(x.h.Letters[i].EventID)
+		e.letters = append(e.letters, &x.h.Letters[i])
+	}
+	for i := range x.h.Handled {
+		e := x.at(x.h.Handled[i].EventID)
+		e.handled = append(e.handled, &x.h.Handled[i])
+	}
+	for i := range x.h.Effects {
+		e := x.at(x.h.Effects[i].EventID)
+		e.effects = append(e.effects, &x.h.Effects[i])
+	}
+}
+
+// learnOwners takes the first claim under an owner for the proof of whose it is.
+func (x *index) learnOwners() {
+	for i := range x.h.Changes {
+		ch := &x.h.Changes[i]
+		if _, known := x.owner[ch.After.Lease.By]; !known && kindOf(ch) == claim {
+			x.owner[ch.After.Lease.By] = ch.By
+		}
+	}
+}
+
+func (e *event) arrange() {
+	slices.SortStableFunc(e.arrivals, func(a, b *history.Arrival) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(e.changes, func(a, b *history.Change) int { return cmp.Compare(a.Seq, b.Seq) })
+	slices.SortStableFunc(e.handled, func(a, b *history.Handled) int { return a.At.Compare(b.At) })
+	for _, a := range e.arrivals {
+		if a.Stored {
+			e.stored = append(e.stored, a)
+		}
+	}
+	for i := 1; i < len(e.changes); i++ {
+		e.gapped = e.gapped || !follows(&e.changes[i-1].After, &e.changes[i].Before)
+	}
+}
+
+// follows says whether the state before a change is the one after the previous change. Times are left to the rules that
+// need them: they have been converted from another clock.
+func follows(after, before *history.State) bool {
+	return after.Lease.By == before.Lease.By && after.Attempts == before.Attempts && after.LastError == before.LastError &&
+		after.Published.IsZero() == before.Published.IsZero() && after.Dead.IsZero() == before.Dead.IsZero()
+}
+
+// within says that two spans of time meet.
+func within(from, to, first, last time.Time) bool { return !from.After(last) && !first.After(to) }

@@ -1,0 +1,83 @@
+package check
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/outboxctl/outboxctl/lab/history"
+)
+
+// clockError is what the conversion from the database's clock may be off by.
+const clockError = time.Millisecond
+
+// longestClaim is how long a claim may wait for locks: its lease counts from its beginning.
+const longestClaim = 30 * time.Second
+
+// owners is I10 for the owners themselves: two publishers under one owner would pass each other's fences.
+func (c *checker) owners() {
+	told := map[string]bool{}
+	for i := range c.h.Changes {
+		ch := &c.h.Changes[i]
+		by := ch.After.Lease.By
+		if kindOf(ch) == claim && c.owner[by] != ch.By && !told[by] {
+			told[by] = true
+			c.violate("I10", ch.EventID, "both %s and %s claim as owner %s", c.owner[by], ch.By, by)
+		}
+	}
+}
+
+// leases is I10: who may change a row, and when.
+func (c *checker) leases(e *event) {
+	for _, ch := range e.changes {
+		c.checked("I10")
+		if text := c.trespass(ch); text != "" {
+			c.violate("I10", e.id, "%s of %s by %s", text, clock(ch.At), ch.By)
+			return // what follows is the consequence
+		}
+	}
+}
+
+func (c *checker) trespass(ch *history.Change) string {
+	kind := kindOf(ch)
+	switch before := &ch.Before; {
+	case kind == deleted: // I15 says which rows may be
+		return ""
+	case !before.Published.IsZero():
+		return "a published row was changed: a " + kind.String()
+	case isOperator(ch.By):
+		if before.Dead.IsZero() {
+			return "a row that is not dead was changed"
+		}
+		return ""
+	case !before.Dead.IsZero():
+		return "a dead row was changed: a " + kind.String()
+	case kind == claim && before.Lease.By != "" && before.Lease.Until.After(ch.At.Add(clockError)):
+		return "a row was claimed while " + c.holder(before) + " held it until " + clock(before.Lease.Until) + ": the claim"
+	case kind == claim:
+		return c.leaseLength(ch)
+	case before.Lease.By == "":
+		return "a row was settled that nobody held: the " + kind.String()
+	case c.owner[before.Lease.By] != ch.By:
+		return "a row was settled that " + c.holder(before) + " held: the " + kind.String()
+	case !kind.settles():
+		return "a row was changed in a way no statement does, the change"
+	}
+	return ""
+}
+
+// leaseLength says what is wrong with the end of a new lease. One that was taken from another clock than the database's
+// ends when nobody expects it.
+func (c *checker) leaseLength(ch *history.Change) string {
+	length := ch.After.Lease.Until.Sub(ch.At)
+	if length > c.h.Run.Lease+clockError || length < c.h.Run.Lease-longestClaim {
+		return fmt.Sprintf("a row was leased for %s instead of %s: the claim", length, c.h.Run.Lease)
+	}
+	return ""
+}
+
+func (c *checker) holder(s *history.State) string {
+	if name := c.owner[s.Lease.By]; name != "" {
+		return name + " (" + s.Lease.By + ")"
+	}
+	return s.Lease.By
+}

@@ -1,0 +1,192 @@
+package check
+
+import (
+	"strings"
+	"time"
+
+	"github.com/outboxctl/outboxctl/lab/history"
+)
+
+// The names of operators' actions in the audit.
+const (
+	actionCleanup = "cleanup_events"
+	actionReplay  = "dlq.replay"
+	actionDiscard = "dlq.discard"
+	actionRestore = "dlq.restore"
+)
+
+// ageError is how much younger than asked a removed row may look: its age is taken by other clocks.
+const ageError = time.Second
+
+// deletes is I15 for cleanup: what went was old and published, and is in the audit.
+func (c *checker) deletes() {
+	removed := make(map[string]int, len(c.h.Removed))
+	for i := range c.h.Removed {
+		removed[c.h.Removed[i].EventID]++
+	}
+	var sum int64
+	for i := range c.h.Changes {
+		ch := &c.h.Changes[i]
+		if !ch.Deleted {
+			continue
+		}
+		sum++
+		c.checked("I15")
+		age := ch.At.Sub(ch.Before.Published)
+		switch {
+		case ch.Before.Published.IsZero():
+			c.violate("I15", ch.EventID, "was removed by %s at %s but was not published", ch.By, clock(ch.At))
+		case age < c.h.Run.CleanupAge-ageError:
+			c.violate("I15", ch.EventID, "was removed by %s %s after it was published; allowed are %s", ch.By, age, c.h.Run.CleanupAge)
+		case removed[ch.EventID] == 0:
+			c.violate("I15", ch.EventID, "was removed by %s at %s, but nobody kept what was removed", ch.By, clock(ch.At))
+		}
+		removed[ch.EventID]--
+	}
+	for i := range c.h.Removed {
+		if id := c.h.Removed[i].EventID; removed[id] > 0 {
+			removed[id] = 0
+			c.violate("I15", id, "was removed without a recorded delete")
+		}
+	}
+	if audited := c.audited(actionCleanup); audited != sum {
+		c.violate("I15", "", "cleanup removed %d events, its audit rows say %d", sum, audited)
+	}
+}
+
+func (c *checker) audited(action string) (affected int64) {
+	for i := range c.h.Audits {
+		if a := &c.h.Audits[i]; a.Action == action {
+			affected += a.Affected
+		}
+	}
+	return affected
+}
+
+// audits is I15 for what operators did to dead letters.
+func (c *checker) audits() {
+	c.replayAudits()
+	c.checked("I15")
+	var discarded int64
+	for i := range c.h.Letters {
+		if c.h.Letters[i].State == letterDiscarded {
+			discarded++
+		}
+	}
+	if audited := c.audited(actionDiscard) - c.audited(actionRestore); audited != discarded {
+		c.violate("I15", "", "%d dead letters are discarded, the audit rows of discards less those of restores say %d", discarded, audited)
+	}
+}
+
+// replayAudits compares each event's replays with the audit rows that name it.
+func (c *checker) replayAudits() {
+	named := map[string]int{}
+	for i := range c.h.Audits {
+		a := &c.h.Audits[i]
+		if a.Action != actionReplay {
+			continue
+		}
+		ids := texts(a.Detail["eventIds"])
+		if int64(len(ids)) != a.Affected {
+			c.violate("I15", "", "audit row %d of a replay says %d events and names %d", a.ID, a.Affected, len(ids))
+		}
+		for _, id := range ids {
+			named[id]++
+		}
+	}
+	for _, e := range c.events {
+		replays, audits := 0, 0
+		for _, ch := range e.changes {
+			if kindOf(ch) == replayed {
+				replays++
+			}
+		}
+		if row := e.row(); row != nil {
+			audits = named[row.EventID]
+		}
+		if replays+audits > 0 {
+			c.checked("I15")
+		}
+		if replays != audits {
+			c.violate("I15", e.id, "was replayed %d times, the audit names it %d times", replays, audits)
+		}
+	}
+}
+
+// texts reads a list of strings, fresh or decoded.
+func texts(list any) []string {
+	if list, ok := list.([]string); ok {
+		return list
+	}
+	decoded, _ := list.([]any)
+	out := make([]string, 0, len(decoded))
+	for _, v := range decoded {
+		if text, ok := v.(string); ok {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// commands is I15 for the commands operators ran.
+func (c *checker) commands() {
+	for i := range c.h.Commands {
+		cmd := &c.h.Commands[i]
+		c.checked("I15")
+		switch {
+		case cmd.Exit > 0 && (strings.Contains(cmd.Stderr, "OX101") || strings.Contains(cmd.Stderr, "may not be deleted")):
+			c.violate("I15", "", "%s at %s tried to delete what may not be deleted: %s", cmd.Verb, clock(cmd.At), lastLine(cmd.Stderr))
+		case cmd.Exit == 2 || cmd.Exit == 6:
+			c.violate("I15", "", "%s at %s was used wrongly (exit %d): %s", cmd.Verb, clock(cmd.At), cmd.Exit, lastLine(cmd.Stderr))
+		case broke(cmd) && !c.excused(cmd):
+			c.violate("I15", "", "%s at %s failed without a fault: %s", cmd.Verb, clock(cmd.At), lastLine(cmd.Stderr))
+		}
+	}
+}
+
+// broke tells a failure from the answers that are no zero either: not found, somebody else is at it, some of it done.
+// What is done in part by a cleanup or a migration was cut short by an error.
+func broke(cmd *history.Command) bool {
+	return cmd.Exit == 1 || cmd.Exit == 5 && (strings.HasPrefix(cmd.Verb, "cleanup") || strings.HasPrefix(cmd.Verb, "migrate"))
+}
+
+// afterOutage is how long a command may still meet what a fault left: a server that recovers, a broken connection.
+const afterOutage = 15 * time.Second
+
+// excused says that a command failed because a server was away, and that a fault had taken it away.
+func (c *checker) excused(cmd *history.Command) bool {
+	text := strings.ToLower(cmd.Stderr)
+	away := false
+	for _, sign := range outageSigns() {
+		away = away || strings.Contains(text, sign)
+	}
+	// Producers live with connections that are cut without a fault; what they sent is for I3 to judge.
+	if !away || strings.HasPrefix(cmd.Verb, "emit") {
+		return away
+	}
+	for _, f := range c.causes {
+		if within(f.from, f.to.Add(afterOutage), cmd.At, cmd.Ended) {
+			return true
+		}
+	}
+	return false
+}
+
+// outageSigns are how an absent or refusing server shows in an error.
+func outageSigns() []string {
+	return []string{
+		"connect", "eof", "broken pipe", "reset by peer", "i/o timeout", "timeout", "deadline exceeded",
+		"conn closed", "closed pool", "shutting down", "starting up", "recovery mode", "terminating",
+		"57p0", "25006", "read-only", "55p03", "08006", "53300", "oom command", "loading", "unavailable", "canceling statement",
+	}
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for _, line := range lines {
+		if strings.HasPrefix(line, "error:") {
+			return shorten(line)
+		}
+	}
+	return shorten(lines[len(lines)-1])
+}

@@ -1,0 +1,227 @@
+// Mutants plants known bugs, one at a time, and requires the torture run to find each of them. A bug that survives is a
+// hole in the proof, and fails the run.
+//
+//	mutants                       all of them
+//	mutants NAME...               only these
+//	mutants -list                 what there is
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/outboxctl/outboxctl/lab/check"
+	"github.com/outboxctl/outboxctl/lab/rig"
+	"github.com/outboxctl/outboxctl/lab/score"
+	"github.com/outboxctl/outboxctl/lab/torture"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+// hunt is one way of looking for a mutant.
+type hunt struct {
+	seed     uint64
+	duration time.Duration
+	verbose  bool
+	out      io.Writer
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
+	h := hunt{out: out}
+	list := flags.Bool("list", false, "list the planted bugs")
+	// Odd: the database's clock is ten minutes behind.
+	flags.Uint64Var(&h.seed, "seed", 1, "fixes workload and faults")
+	flags.DurationVar(&h.duration, "duration", 25*time.Second, "how long each of them is tortured")
+	parallel := flags.Int("parallel", 2, "how many are hunted at a time")
+	board := flags.String("score", "", "scoreboard to write the result to, such as docs/scoreboard.json")
+	flags.BoolVar(&h.verbose, "v", false, "show each run's report")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	var hunted []mutant
+	for _, m := range catalogue() {
+		if *list {
+			fmt.Fprintln(out, m.name)
+		} else if flags.NArg() == 0 || slices.Contains(flags.Args(), m.name) {
+			hunted = append(hunted, m)
+		}
+	}
+	switch {
+	case *list:
+		return nil
+	case len(hunted) < flags.NArg():
+		return errors.New("no such mutant; -list names them")
+	}
+	survived, err := h.all(ctx, hunted, *parallel)
+	if err != nil {
+		return err
+	}
+	if *board != "" && flags.NArg() == 0 {
+		if err := record(ctx, *board, h.seed, len(hunted), survived); err != nil {
+			return err
+		}
+	}
+	if len(survived) > 0 {
+		return fmt.Errorf("%d of %d survived: %s", len(survived), len(hunted), strings.Join(survived, ", "))
+	}
+	fmt.Fprintf(out, "all %d killed\n", len(hunted))
+	return nil
+}
+
+// all hunts several at a time, reports each as it is done with, and returns those that survived.
+func (h hunt) all(ctx context.Context, mutants []mutant, parallel int) (survived []string, err error) {
+	var mu sync.Mutex
+	hunts, ctx := errgroup.WithContext(ctx)
+	hunts.SetLimit(parallel)
+	for _, m := range mutants {
+		hunts.Go(func() error {
+			began := time.Now()
+			verdict, killed, err := h.hunt(ctx, m)
+			if err != nil {
+				return fmt.Errorf("%s: %w", m.name, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if !killed {
+				survived = append(survived, m.name)
+			}
+			fmt.Fprintf(h.out, "%-45s %s (%s)\n", m.name, verdict, time.Since(began).Round(time.Second))
+			return nil
+		})
+	}
+	return survived, hunts.Wait()
+}
+
+// record puts a hunt for all of them on the scoreboard.
+func record(ctx context.Context, board string, seed uint64, planted int, survived []string) error {
+	stamp, err := score.NewStamp(ctx, seed)
+	if err != nil {
+		return err
+	}
+	row, err := stamp.Mutants(planted, survived)
+	if err != nil {
+		return err
+	}
+	return score.Record(board, row)
+}
+
+// hunt builds a mutant, tortures it and looks for what it should break.
+func (h hunt) hunt(ctx context.Context, m mutant) (verdict string, killed bool, err error) {
+	dir, err := rig.StateDir("")
+	if err != nil {
+		return "", false, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := build(ctx, dir, m); err != nil {
+		return "", false, err
+	}
+	// A seed without faults would be a plan without a kind: then the workload is all there is.
+	args := []string{"-program", filepath.Join(dir, "outboxctl"), "-dir", filepath.Join(dir, "run"), "-seed", strconv.FormatUint(h.seed, 10),
+		"-duration", h.duration.String(), "-patience", max(m.patience, time.Second).String(), "-only", or(m.faults, "none")}
+	cmd := exec.CommandContext(ctx, filepath.Join(dir, "torture"), args...)
+	said, runErr := cmd.CombinedOutput() // it fails when it finds something, which is what is hoped for
+	report, err := check.File(filepath.Join(dir, "run", "1", torture.HistoryFile))
+	if err != nil {
+		return "", false, fmt.Errorf("%w: %w: %s", err, runErr, said)
+	}
+	if h.verbose {
+		fmt.Fprintf(h.out, "%s\n", report)
+	}
+	counts := map[string]int{}
+	for _, v := range report.Violations {
+		counts[v.Invariant]++
+	}
+	for _, wanted := range m.breaks {
+		if counts[wanted] > 0 {
+			return fmt.Sprintf("killed: %s broken %d times", wanted, counts[wanted]), true, nil
+		}
+	}
+	return fmt.Sprintf("SURVIVED: %d violations, none of %v", len(report.Violations), m.breaks), false, nil
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// build builds the program and its tormentor with the bug in them, from sources that are replaced for the compiler only.
+func build(ctx context.Context, dir string, m mutant) error {
+	texts, err := mutated(m)
+	if err != nil {
+		return err
+	}
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	for file, text := range texts {
+		path, err := filepath.Abs(file)
+		if err != nil {
+			return err
+		}
+		replaced := filepath.Join(dir, strings.ReplaceAll(file, "/", "-"))
+		if err := os.WriteFile(replaced, []byte(text), 0o600); err != nil {
+			return err
+		}
+		overlay.Replace[path] = replaced
+	}
+	doc, err := json.Marshal(overlay)
+	if err != nil {
+		return err
+	}
+	config := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(config, doc, 0o600); err != nil {
+		return err
+	}
+	for program, source := range map[string]string{"outboxctl": ".", "torture": "./lab/cmd/torture"} {
+		cmd := exec.CommandContext(ctx, "go", "build", "-tags", "failpoints", "-overlay", config, "-o", filepath.Join(dir, program), source)
+		if said, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("build: %w: %s", err, said)
+		}
+	}
+	return nil
+}
+
+// mutated plants the bug in the texts of the files it touches.
+func mutated(m mutant) (map[string]string, error) {
+	texts := map[string]string{}
+	for _, e := range m.edits {
+		text, ok := texts[e.file]
+		if !ok {
+			read, err := os.ReadFile(e.file)
+			if err != nil {
+				return nil, err
+			}
+			text = string(read)
+		}
+		if n := strings.Count(text, e.old); n != 1 {
+			return nil, fmt.Errorf("the text to change is %d times in %s: the code has moved on, let the mutant follow", n, e.file)
+		}
+		texts[e.file] = strings.Replace(text, e.old, e.new, 1)
+	}
+	return texts, nil
+}

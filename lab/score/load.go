@@ -1,0 +1,186 @@
+package score
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+
+	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/lab/rig"
+)
+
+// newEvent makes one that the example consumer acts on.
+func newEvent(poison bool) emit.Event {
+	e := emit.Event{
+		ID: uuid.Must(uuid.NewV7()), Type: emit.TypeLicenseStatusChanged, AggregateID: uuid.New(),
+		Data: emit.LicenseStatusChanged{LicenseID: uuid.New(), StoreID: uuid.New(), Status: emit.LicenseVerified, Reason: "scoreboard"},
+	}
+	if poison {
+		e.Headers = map[string]string{headerReject: "1"}
+	}
+	return e
+}
+
+// emit commits n events, hundreds to a transaction; of these, every poison-th is one the broker rejects.
+func emitMany(ctx context.Context, pool *pgxpool.Pool, n, poison int) (ids []string, err error) {
+	for done := 0; done < n; {
+		batch := make([]emit.Event, min(500, n-done))
+		for i := range batch {
+			batch[i] = newEvent(poison > 0 && (done+i)%poison == poison-1)
+			ids = append(ids, batch[i].ID.String())
+		}
+		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			_, err := emit.EmitAll(ctx, tx, batch)
+			return err
+		})
+		if err != nil {
+			return ids, fmt.Errorf("emit: %w", err)
+		}
+		done += len(batch)
+	}
+	return ids, nil
+}
+
+// offer is a load: events per second, each in a transaction of its own.
+type offer struct {
+	rate  int
+	lasts time.Duration
+	// lateShare of the transactions stay open for hold before they commit.
+	lateShare float64
+	hold      time.Duration
+	// poisonShare of the events are rejected by the broker.
+	poisonShare float64
+}
+
+// committed is an event and when its producer had the answer to COMMIT.
+type committed struct {
+	id     string
+	at     time.Time
+	late   bool
+	poison bool
+}
+
+// offer commits events at a steady rate and returns them when all are committed.
+func (w *world) offer(ctx context.Context, o offer) ([]committed, error) {
+	pool, err := openPool(ctx, w.postgres.URL(database), 48)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	var mu sync.Mutex
+	var all []committed
+	limiter := rate.NewLimiter(rate.Limit(o.rate), 1)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(48)
+	for range int(float64(o.rate) * o.lasts.Seconds()) {
+		if err := limiter.Wait(ctx); err != nil {
+			break // the group has the reason
+		}
+		c := committed{late: w.random.Float64() < o.lateShare, poison: w.random.Float64() < o.poisonShare}
+		group.Go(func() error {
+			event := newEvent(c.poison)
+			err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+				if _, err := emit.Emit(ctx, tx, event); err != nil {
+					return err
+				}
+				if c.late {
+					rig.Pause(ctx, o.hold)
+				}
+				return ctx.Err()
+			})
+			c.id, c.at = event.ID.String(), time.Now()
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, c)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, fmt.Errorf("emit at a steady rate: %w", err)
+	}
+	return all, nil
+}
+
+// waits are how long the broker's acknowledgement took after each commit, for the events that are wanted.
+func (w *world) waits(all []committed, wanted func(committed) bool) spread {
+	var took []time.Duration
+	for _, c := range all {
+		if at, ok := w.broker.firstAt(c.id); ok && wanted(c) {
+			took = append(took, max(0, at.Sub(c.at)))
+		}
+	}
+	return spreadOf(took)
+}
+
+// spread of some times.
+type spread struct {
+	p50, p99, max time.Duration
+	n             int
+}
+
+func spreadOf(took []time.Duration) spread {
+	if len(took) == 0 {
+		return spread{}
+	}
+	slices.Sort(took)
+	return spread{p50: took[len(took)/2], p99: took[len(took)*99/100], max: took[len(took)-1], n: len(took)}
+}
+
+// tally compares table and broker.
+type tally struct {
+	events     int
+	lost       int // neither with the broker nor dead
+	unknown    int // with the broker, but in no row
+	duplicates int
+	dead       int
+}
+
+func (t tally) exact() bool { return t.lost == 0 && t.unknown == 0 && t.duplicates == 0 }
+
+func (w *world) tally(ctx context.Context) (t tally, err error) {
+	rows, err := w.pool.Query(ctx, `SELECT id::text, dead_at IS NOT NULL, published_at IS NOT NULL FROM outbox_events`)
+	if err != nil {
+		return t, fmt.Errorf("read the outbox: %w", err)
+	}
+	defer rows.Close()
+	t.duplicates = w.broker.duplicates()
+	known := 0
+	for rows.Next() {
+		var id string
+		var dead, published bool
+		if err := rows.Scan(&id, &dead, &published); err != nil {
+			return t, err
+		}
+		t.events++
+		_, arrived := w.broker.firstAt(id)
+		if arrived {
+			known++
+		}
+		switch {
+		case dead:
+			t.dead++
+		case !arrived || !published:
+			t.lost++
+		}
+	}
+	w.broker.mu.Lock()
+	t.unknown = len(w.broker.stored) - known
+	w.broker.mu.Unlock()
+	return t, rows.Err()
+}
+
+// round shortens a time for a table.
+func round(d time.Duration) time.Duration {
+	if d > 10*time.Second {
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Millisecond)
+}

@@ -1,0 +1,211 @@
+package score
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/outboxctl/outboxctl/lab/rig"
+)
+
+// poison is R14.
+func (s *Session) poison(ctx context.Context) (result, error) {
+	var clean spread
+	load := offer{rate: 200, lasts: s.lasts(20*time.Second, 3*time.Minute)}
+	run := func(load offer) (result, error) {
+		return s.in(ctx, surroundings{}, func(w *world) (result, error) {
+			all, err := w.publishers(1)
+			if err != nil {
+				return result{}, err
+			}
+			if err := ready(ctx, all...); err != nil {
+				return result{}, err
+			}
+			// The first events meet cold caches.
+			if _, err := emitMany(ctx, w.pool, 500, 0); err != nil {
+				return result{}, err
+			}
+			if err := w.settled(ctx, time.Minute); err != nil {
+				return result{}, err
+			}
+			events, err := w.offer(ctx, load)
+			if err != nil {
+				return result{}, err
+			}
+			if err := w.settled(ctx, time.Minute); err != nil {
+				return result{}, err
+			}
+			others := w.waits(events, func(c committed) bool { return !c.poison })
+			if load.poisonShare == 0 {
+				clean = others
+				return result{}, nil
+			}
+			return w.judgePoison(ctx, events, clean, others)
+		})
+	}
+	if _, err := run(load); err != nil {
+		return result{}, err
+	}
+	load.poisonShare = 0.01
+	return run(load)
+}
+
+func (w *world) judgePoison(ctx context.Context, events []committed, clean, others spread) (result, error) {
+	wrong, poisoned := 0, 0
+	for _, c := range events {
+		var letters int
+		letters, err := w.count(ctx, `SELECT count(*) FROM outbox_dlq WHERE event_id = $1::text::uuid AND state = 'open' AND error_reason = 'rejected_by_broker'`, c.id)
+		if err != nil {
+			return result{}, err
+		}
+		if c.poison {
+			poisoned++
+		}
+		if c.poison != (letters == 1) {
+			wrong++
+		}
+	}
+	t, err := w.tally(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	return judge(wrong == 0 && t.exact(), others.p99-clean.p99 <= 250*time.Millisecond,
+		"%d of %d events poisoned: %d dead letters, %d wrong; the others' p99 %s, without poison %s; %d lost, %d duplicates",
+		poisoned, t.events, t.dead, wrong, round(others.p99), round(clean.p99), t.lost, t.duplicates), nil
+}
+
+// outage is R15.
+func (s *Session) outage(ctx context.Context) (result, error) {
+	const rate = 400
+	away := s.lasts(time.Minute, 10*time.Minute)
+	// A shorter outage starts with what has piled up in a longer one: how long it takes to notice that the broker is
+	// back would otherwise be most of the time to drain.
+	piled := s.size(200_000, 0)
+	var ideal time.Duration
+	_, err := s.in(ctx, surroundings{}, func(w *world) (result, error) {
+		if err := w.fill(ctx, piled+int(away.Seconds())*rate, "NULL"); err != nil {
+			return result{}, err
+		}
+		if _, err := w.publish("publisher"); err != nil {
+			return result{}, err
+		}
+		if err := w.broker.await(ctx); err != nil {
+			return result{}, err
+		}
+		began := time.Now()
+		err := w.settled(ctx, 5*time.Minute)
+		ideal = time.Since(began)
+		return result{}, err
+	})
+	if err != nil {
+		return result{}, err
+	}
+	return s.in(ctx, surroundings{}, func(w *world) (result, error) {
+		p, err := w.publish("publisher")
+		if err != nil {
+			return result{}, err
+		}
+		if err := ready(ctx, p); err != nil {
+			return result{}, err
+		}
+		if _, err := emitMany(ctx, w.pool, 100, 0); err != nil {
+			return result{}, err
+		}
+		if err := w.settled(ctx, time.Minute); err != nil {
+			return result{}, err
+		}
+		w.broker.OnCall(func(context.Context, string) error { return status.Error(codes.Unavailable, "away") })
+		before := calls(w.broker.Calls())
+		if err := w.fill(ctx, piled, "NULL"); err != nil {
+			return result{}, err
+		}
+		began := time.Now()
+		if _, err := w.offer(ctx, offer{rate: rate, lasts: away}); err != nil {
+			return result{}, err
+		}
+		lasted := time.Since(began)
+		requests := float64(calls(w.broker.Calls())-before) / lasted.Seconds()
+		back := time.Now()
+		w.broker.OnCall(nil)
+		if err := w.settled(ctx, 10*time.Minute); err != nil {
+			return result{}, err
+		}
+		drained := time.Since(back)
+		letters, err := w.count(ctx, `SELECT count(*) FROM outbox_dlq`)
+		if err != nil {
+			return result{}, err
+		}
+		t, err := w.tally(ctx)
+		if err != nil {
+			return result{}, err
+		}
+		return judge(t.exact() && letters == 0, requests <= 5 && drained <= 2*ideal,
+			"%s at %d events/s: %d dead letters, %.1f requests/s, %d events drained in %s, ideal %s; %d lost, %d duplicates",
+			away, rate, letters, requests, t.events, round(drained), round(ideal), t.lost, t.duplicates), nil
+	})
+}
+
+func calls(by map[string]int) (n int) {
+	for _, of := range by {
+		n += of
+	}
+	return n
+}
+
+// manyEvents is R13.
+func (s *Session) manyEvents(ctx context.Context) (result, error) {
+	return s.in(ctx, surroundings{}, func(w *world) (result, error) {
+		n := s.size(200_000, 1_000_000)
+		if err := w.fill(ctx, n, "NULL"); err != nil {
+			return result{}, err
+		}
+		// As autovacuum does sooner or later.
+		if _, err := w.pool.Exec(ctx, `VACUUM ANALYZE outbox_events`); err != nil {
+			return result{}, err
+		}
+		const shape = `SELECT n_tup_hot_upd, pg_relation_size('outbox_events_seq_claim_idx') FROM pg_stat_user_tables WHERE relname = 'outbox_events'`
+		var hotBefore, hot, sizeBefore, size int64
+		if err := w.pool.QueryRow(ctx, shape).Scan(&hotBefore, &sizeBefore); err != nil {
+			return result{}, err
+		}
+		began := time.Now()
+		if _, err := w.command(ctx, "publish", "--once", "--http-addr", "127.0.0.1:0"); err != nil {
+			return result{}, err
+		}
+		took := time.Since(began)
+		if err := w.settled(ctx, time.Minute); err != nil {
+			return result{}, err
+		}
+		rig.Pause(ctx, time.Second) // backends report their counts when they end
+		if err := w.pool.QueryRow(ctx, shape).Scan(&hot, &size); err != nil {
+			return result{}, err
+		}
+		t, err := w.tally(ctx)
+		if err != nil {
+			return result{}, err
+		}
+		share, growth := float64(hot-hotBefore)/float64(n), float64(size)/float64(sizeBefore)
+		return judge(t.exact(), share >= 0.95 && growth <= 1.5, "%d events: %.1f %% of claims HOT, claim index %.2f ×; %.0f events/s; %d lost, %d duplicates",
+			n, min(100, 100*share), growth, float64(n)/took.Seconds(), t.lost, t.duplicates), nil
+	})
+}
+
+// fill writes rows without a round trip each; published is an SQL expression.
+func (w *world) fill(ctx context.Context, n int, published string) error {
+	for done := 0; done < n; {
+		size := min(50_000, n-done)
+		_, err := w.pool.Exec(ctx, `
+INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, published_at)
+SELECT id, 'license_status_changed', 'license', id, jsonb_build_object('version', 1, 'eventId', id, 'occurredAt', '2026-01-01T00:00:00Z', 'data',
+       jsonb_build_object('licenseId', id, 'storeId', id, 'status', 'verified')), `+published+`
+  FROM (SELECT outbox_uuid_v7() AS id FROM generate_series(1, $1::int)) AS ids`, size)
+		if err != nil {
+			return fmt.Errorf("fill the outbox: %w", err)
+		}
+		done += size
+	}
+	return nil
+}

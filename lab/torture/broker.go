@@ -1,0 +1,122 @@
+package torture
+
+import (
+	"context"
+	"math/rand/v2"
+	"path"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/lab/history"
+)
+
+// Headers by which the broker knows the messages it does not take.
+const (
+	headerReject = "torture-reject" // never
+	headerHeal   = "torture-heal"   // not before it is healed
+)
+
+// brokerRig is the Pub/Sub fake with its faults, and the record of what reached it.
+type brokerRig struct {
+	*devstack.PubSub
+	rec *history.Recorder
+
+	mu      sync.Mutex
+	random  *rand.Rand
+	trouble trouble
+	healed  bool
+	arrived map[int]time.Time // when a request came, until it is answered
+	// healing are the events that die until the broker is healed.
+	healing map[string]bool
+}
+
+// trouble is what goes wrong with Publish requests at the moment.
+type trouble struct {
+	code  codes.Code // instead of storing
+	lost  bool       // after storing
+	delay time.Duration
+	share float64 // of the requests
+}
+
+func newBroker(fake *devstack.PubSub, rec *history.Recorder, random *rand.Rand) *brokerRig {
+	b := &brokerRig{PubSub: fake, rec: rec, random: random, arrived: map[int]time.Time{}, healing: map[string]bool{}}
+	fake.OnPublish(b.publish)
+	fake.OnAnswer(b.answer)
+	fake.RejectMessages(b.rejects)
+	return b
+}
+
+// set replaces the trouble; the zero value ends it.
+func (b *brokerRig) set(t trouble) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.trouble = t
+}
+
+// heal makes the broker take what it took for sick so far.
+func (b *brokerRig) heal() (events []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.healed = true
+	for id := range b.healing {
+		events = append(events, id)
+	}
+	return events
+}
+
+func (b *brokerRig) publish(_ context.Context, call devstack.PublishCall) devstack.PublishFault {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.arrived[call.Number] = time.Now()
+	t := b.trouble
+	if t == (trouble{}) || b.random.Float64() >= t.share {
+		return devstack.PublishFault{}
+	}
+	switch {
+	case t.lost:
+		return devstack.PublishFault{LostReply: status.Error(codes.Unavailable, "the reply was lost")}
+	case t.code != codes.OK:
+		return devstack.PublishFault{Delay: t.delay, Err: status.Error(t.code, "injected")}
+	default:
+		return devstack.PublishFault{Delay: t.delay}
+	}
+}
+
+func (b *brokerRig) rejects(_ string, m *pubsubpb.PubsubMessage) bool {
+	if m.GetAttributes()[headerReject] != "" {
+		return true
+	}
+	if m.GetAttributes()[headerHeal] == "" {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.healing[m.GetAttributes()["event_id"]] = true
+	return !b.healed
+}
+
+func (b *brokerRig) answer(a devstack.PublishAnswer) {
+	now := time.Now()
+	b.mu.Lock()
+	at := b.arrived[a.Number]
+	delete(b.arrived, a.Number)
+	b.mu.Unlock()
+	for i, m := range a.Messages {
+		arrival := history.Arrival{
+			At: at, Answered: now, Request: a.Number, EventID: m.GetAttributes()["event_id"], Topic: path.Base(a.Topic),
+			Stored: i < len(a.Stored), ReplyLost: a.ReplyLost,
+		}
+		if a.Err != nil {
+			arrival.Code = status.Code(a.Err).String()
+		}
+		if arrival.Stored {
+			arrival.MessageID, arrival.Data, arrival.Attributes = a.Stored[i], string(m.GetData()), m.GetAttributes()
+		}
+		b.rec.Add(arrival)
+	}
+}

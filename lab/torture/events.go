@@ -1,0 +1,101 @@
+package torture
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/lab/history"
+)
+
+// handledType is the one the consumers act on.
+const handledType = emit.TypeLicenseStatusChanged
+
+// source makes the events of one producer. It draws everything from its seed.
+type source struct{ random *rand.Rand }
+
+// Read makes a source of random bytes for uuid.
+func (s *source) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = byte(s.random.Uint32())
+	}
+	return len(p), nil
+}
+
+func (s *source) id() uuid.UUID { return uuid.Must(uuid.NewV7FromReader(s)) }
+
+// draft is an event on its way into a transaction.
+type draft struct {
+	event  emit.Event
+	expect history.Expectation
+	// spoiled bodies go around Emit, as a careless INSERT would.
+	spoiled json.RawMessage
+	topic   string
+}
+
+// text is a word that has been through everything encoders get wrong.
+func (s *source) text() string {
+	words := []string{"plain", "Größe", "日本", `"quoted"`, `back\slash`, "<b>&", "\u2028", "tab\there", "🎈", "1e400"}
+	return strings.Repeat(words[s.random.IntN(len(words))]+" ", 1+s.random.IntN(4))
+}
+
+// next makes an event. One in thirty is poison of some kind.
+func (s *source) next() draft {
+	d := draft{expect: history.Deliver, event: emit.Event{ID: s.id(), AggregateID: s.id(), Headers: map[string]string{"traceparent": s.id().String()}}}
+	at := time.UnixMilli(1_700_000_000_000 + s.random.Int64N(1e10)).UTC()
+	switch s.random.IntN(10) {
+	case 0, 1, 2, 3:
+		d.topic, d.event.Type = "domain", handledType
+		status := []string{emit.LicensePending, emit.LicenseVerified, emit.LicenseRejected}[s.random.IntN(3)]
+		d.event.Data = emit.LicenseStatusChanged{LicenseID: s.id(), StoreID: s.id(), Status: status, Reason: s.text()}
+	case 4, 5:
+		d.topic, d.event.Type = "domain", emit.TypeOrderStateChanged
+		d.event.Data = emit.OrderStateChanged{OrderID: s.id(), From: s.text(), To: s.text()}
+	case 6:
+		d.topic, d.event.Type = "billing", emit.TypePaymentSettled
+		d.event.Data = emit.PaymentSettled{OrderID: s.id(), PaymentIntentID: s.text(), AmountCents: s.random.Int64(), SettledAt: at}
+	case 7:
+		d.topic, d.event.Type = "notifications", emit.TypeNotificationRequested
+		d.event.Data = emit.NotificationRequested{RecipientStoreID: s.id(), Type: s.text()}
+	default:
+		d.topic, d.event.Type = "analytics", emit.TypeAdCreated
+		d.event.Data = emit.AdChanged{AdID: s.id(), StoreID: s.id(), At: at}
+	}
+	switch s.random.IntN(100) {
+	case 0:
+		d.event.Headers[headerReject], d.expect = "1", history.Die
+	case 1:
+		d.event.Headers[headerHeal] = "1"
+	case 2:
+		d.spoiled, d.expect = json.RawMessage(`{"surprise": true}`), history.Die
+	case 3:
+		// One attribute longer than the broker takes: the cheap way to be too large.
+		d.spoiled, d.expect = nil, history.Die
+		d.event.Headers["long"] = strings.Repeat("x", 1025)
+	}
+	return d
+}
+
+// data is what the producer means to say, as the ledger keeps it.
+func (d draft) data() (string, error) {
+	if d.spoiled != nil {
+		return string(d.spoiled), nil
+	}
+	text, err := json.Marshal(d.event.Data)
+	if err != nil {
+		return "", fmt.Errorf("encode an event of type %s: %w", d.event.Type, err)
+	}
+	return string(text), nil
+}
+
+// byHand says whether the event breaks a rule of Emit and has to go around it.
+func (d draft) byHand() bool { return d.spoiled != nil || d.event.Headers["long"] != "" }
+
+func (d draft) intent() history.Intent {
+	return history.Intent{EventID: d.event.ID.String(), Type: d.event.Type, Topic: d.topic, Expect: d.expect}
+}

@@ -1,0 +1,99 @@
+package torture
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/outboxctl/outboxctl/lab/history"
+)
+
+// gauges are what a process must not collect, and how much more of it than at first is no sign of collecting: pools
+// open connections as they are needed and close them later.
+func gauges() map[string]int {
+	return map[string]int{"go_goroutines": 80, "process_open_fds": 40}
+}
+
+// measure reads the gauges of every process that serves metrics.
+func (w *world) measure(ctx context.Context) map[string]int {
+	found := map[string]int{}
+	for name, addr := range w.http {
+		values, err := scrape(ctx, addr)
+		if err != nil {
+			continue // it has just been killed
+		}
+		for gauge := range gauges() {
+			if v, ok := values[gauge]; ok {
+				found[name+" "+gauge] = v
+			}
+		}
+	}
+	return found
+}
+
+func scrape(ctx context.Context, addr string) (map[string]int, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	values := map[string]int{}
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		if n, err := strconv.ParseFloat(value, 64); err == nil {
+			values[name] = int(n)
+		}
+	}
+	return values, lines.Err()
+}
+
+// compare records the gauges of two measurements.
+func (w *world) compare(first, last map[string]int) {
+	for name, v := range last {
+		_, gauge, _ := strings.Cut(name, " ")
+		if before, ok := first[name]; ok {
+			w.rec.Add(history.Resource{Name: name, First: before, Last: v, Slack: gauges()[gauge]})
+		}
+	}
+}
+
+// compareStats holds what stats says against the tables. Nothing moves any more.
+func (w *world) compareStats(ctx context.Context, sh shell) error {
+	c := sh.run(ctx, "", "", "stats", "-o", "json")
+	var said struct {
+		Backlog, Due, BackingOff, InFlight, Dead, AtMaxAttempts int64
+		DLQ                                                     struct{ Open int64 }
+	}
+	if err := json.Unmarshal([]byte(c.Stdout), &said); err != nil {
+		return fmt.Errorf("read stats: %w: %s", err, c.Stderr)
+	}
+	keys := []string{"backlog", "due", "backingOff", "inFlight", "dead", "dlqOpen"}
+	var truth [6]int64
+	err := w.truth.QueryRow(ctx, `
+		SELECT count(*) FILTER (WHERE living), count(*) FILTER (WHERE living AND NOT leased AND next_attempt_at <= now()),
+		       count(*) FILTER (WHERE living AND NOT leased AND next_attempt_at > now()), count(*) FILTER (WHERE living AND leased),
+		       count(*) FILTER (WHERE dead_at IS NOT NULL), (SELECT count(*) FROM outbox_dlq WHERE state = 'open')
+		  FROM (SELECT *, published_at IS NULL AND dead_at IS NULL AS living, coalesce(locked_until > now(), false) AS leased FROM outbox_events) AS e`).
+		Scan(&truth[0], &truth[1], &truth[2], &truth[3], &truth[4], &truth[5])
+	if err != nil {
+		return fmt.Errorf("count the tables: %w", err)
+	}
+	s := history.Stats{Said: map[string]int64{}, Truth: map[string]int64{}}
+	for i, v := range []int64{said.Backlog, said.Due, said.BackingOff, said.InFlight, said.Dead, said.DLQ.Open} {
+		s.Said[keys[i]], s.Truth[keys[i]] = v, truth[i]
+	}
+	w.rec.Add(s)
+	return nil
+}

@@ -1,0 +1,219 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/failpoint"
+	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/lab/history"
+	"github.com/outboxctl/outboxctl/lab/rig"
+)
+
+// HistoryFile is the name of the history in Config.Dir.
+const HistoryFile = "history.jsonl"
+
+// Run tortures a system of its own and returns the path of its history. An error means that the run could not be
+// carried through; what it found is for the checker to say.
+func Run(ctx context.Context, cfg Config) (path string, err error) {
+	if err := cfg.validate(); err != nil {
+		return "", err
+	}
+	if cfg.Patience == 0 {
+		cfg.Patience = DefaultPatience
+	}
+	path = filepath.Join(cfg.Dir, HistoryFile)
+	file, err := os.Create(path)
+	if err != nil {
+		return "", fmt.Errorf("create the history: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	rec := history.NewRecorder(file)
+	defer func() { err = errors.Join(err, rec.Close()) }()
+
+	w, err := newWorld(ctx, cfg, rec)
+	defer func() { err = errors.Join(err, w.close()) }()
+	if err != nil {
+		return path, err
+	}
+	t := &torture{world: w, run: describe(cfg, w.skew)}
+	return path, t.perform(ctx)
+}
+
+func describe(cfg Config, skew time.Duration) history.Run {
+	faults := plan(cfg)
+	run := history.Run{
+		Seed: cfg.Seed, Duration: cfg.Duration, Rate: cfg.Rate, Lease: lease, CleanupAge: cleanupAge, MaxInFlight: maxInFlight, ClockSkew: skew,
+		// Half of the rate asked for is still a load; fault upon fault costs the rest.
+		MinEvents: cfg.Rate * int(cfg.Duration/time.Second) / 2,
+		// A failpoint may lie where chance does not lead in time.
+		MinFaults: len(faults) * 8 / 10,
+		Consumers: []string{exampleConsumer, workerConsumer}, HandledTypes: []string{handledType},
+		InboxGuarded: []string{exampleConsumer}, HandlerTopics: []string{"domain"},
+		NeedCrashes: slices.Concat(failpoint.Publisher(), failpoint.Consumer(), failpoint.Operator()),
+	}
+	for _, f := range faults {
+		if !slices.Contains(run.NeedFaults, f.kind) {
+			run.NeedFaults = append(run.NeedFaults, f.kind)
+		}
+	}
+	return run
+}
+
+// torture is one run in its world.
+type torture struct {
+	*world
+	run history.Run
+
+	producing sync.WaitGroup
+	operating sync.WaitGroup
+}
+
+// perform lets producers, operators and faults loose, waits for the system to come to rest and reads what is left.
+func (t *torture) perform(ctx context.Context) error {
+	t.run.Started = time.Now()
+	t.rec.Add(t.run)
+	producing, endProducing := context.WithCancel(ctx)
+	defer endProducing()
+	operator := t.startOperator(producing)
+	t.startProducers(producing)
+	_, _ = fmt.Fprintf(t.cfg.Log, "seed %d: %s at %d events/s, the database's clock is off by %s\n", t.cfg.Seed, t.cfg.Duration, t.cfg.Rate, t.skew.Round(time.Millisecond))
+	rig.Pause(ctx, 3*time.Second) // under load, before the first fault
+	first := t.measure(ctx)
+
+	in := &injector{world: t.world, random: t.random(4), operator: operator, busy: map[string]*sync.Mutex{}}
+	in.run(ctx, plan(t.cfg))
+	rig.Pause(ctx, time.Until(t.run.Started.Add(t.cfg.Duration)))
+	endProducing()
+	t.producing.Wait()
+	t.operating.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return t.settle(ctx, operator.shell, first)
+}
+
+func (t *torture) startOperator(ctx context.Context) *operator {
+	url := withParams(t.postgres.URL(outboxDatabase), "application_name", "operator")
+	o := &operator{shell: shell{program: t.cfg.Program, env: t.env(url), rec: t.rec}, random: t.random(3), crashes: make(chan crash)}
+	t.operating.Go(func() { o.run(ctx) })
+	return o
+}
+
+func (t *torture) startProducers(ctx context.Context) {
+	url := withParams(withHost(t.postgres.URL(outboxDatabase), t.cutter.Addr()), "application_name", "producer")
+	quota := &quota{since: time.Now(), rate: t.cfg.Rate}
+	for i := range producers {
+		p := &producer{
+			name: fmt.Sprintf("producer-%d", i+1), url: url, quota: quota, rec: t.rec,
+			source: &source{t.random(uint64(100 + i))}, catalog: registry.New(),
+		}
+		t.producing.Go(func() { p.run(ctx) })
+	}
+	cli := shell{program: t.cfg.Program, env: t.env(withHost(url, t.scriptCutter.Addr())), rec: t.rec}
+	t.producing.Go(func() { cli.script(ctx, &source{t.random(99)}) })
+}
+
+// connectionsLeft counts what is connected although everybody has gone. The server needs a moment to notice who went
+// last; what is still there after noticeTime stays.
+func (t *torture) connectionsLeft(ctx context.Context) (left int, err error) {
+	for deadline := time.Now().Add(noticeTime); ; {
+		err = t.truth.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> 'harness'`).Scan(&left)
+		if err != nil || left == 0 || time.Now().After(deadline) || !rig.Pause(ctx, 100*time.Millisecond) {
+			return left, err
+		}
+	}
+}
+
+// settle replays what the broker takes by now, gives everything its time and reads the state at the end of it.
+func (t *torture) settle(ctx context.Context, sh shell, first map[string]int) error {
+	if err := t.replayHealed(ctx, sh); err != nil {
+		return err
+	}
+	t.run.LastFault = time.Now()
+	_, _ = fmt.Fprintf(t.cfg.Log, "faults and producers are done; %s until the outbox must be empty\n", lease+quiet)
+	rig.Pause(ctx, lease+quiet)
+	if err := t.compareStats(ctx, sh); err != nil {
+		return err
+	}
+	last := t.measure(ctx)
+	if err := t.collect(ctx); err != nil {
+		return err
+	}
+	t.run.Ended = time.Now()
+	if err := t.awaitConsumers(ctx); err != nil {
+		return err
+	}
+	t.compare(first, last)
+	if err := t.collectEffects(ctx); err != nil {
+		return err
+	}
+	for _, p := range t.processes() {
+		if err := p.stop(ctx, shutdownTimeout+20*time.Second); err != nil {
+			t.rec.Add(history.Process{At: time.Now(), Name: p.name, Event: "exited", Exit: err.Error(), Unexpected: true})
+		}
+	}
+	left, err := t.connectionsLeft(ctx)
+	if err != nil {
+		return fmt.Errorf("count connections: %w", err)
+	}
+	t.rec.Add(history.Resource{Name: "postgres connections after everybody has gone", Last: left})
+	t.rec.Add(t.run)
+	return nil
+}
+
+// replayHealed has an operator replay the events that only the broker's mood had killed. Some may be dying right now.
+func (t *torture) replayHealed(ctx context.Context, sh shell) error {
+	t.broker.heal()
+	for range 30 {
+		var ids []string
+		err := t.truth.QueryRow(ctx, `SELECT coalesce(array_agg(l.id::text), '{}') FROM outbox_dlq AS l JOIN outbox_events AS e ON e.id = l.event_id
+			WHERE l.state <> 'replayed' AND e.headers ? $1`, headerHeal).Scan(&ids)
+		if err != nil {
+			return fmt.Errorf("look for healed events: %w", err)
+		}
+		if len(ids) == 0 {
+			return nil
+		}
+		for chunk := range slices.Chunk(ids, 500) {
+			sh.run(ctx, "", "", "dlq restore", append(slices.Clone(chunk), "--yes", "--note", "healed")...)
+			sh.run(ctx, "", "", "dlq replay", append(slices.Clone(chunk), "--force", "--yes", "--note", "healed")...)
+		}
+		rig.Pause(ctx, 500*time.Millisecond)
+	}
+	return errors.New("healed events keep dying")
+}
+
+// awaitConsumers gives the consumers time to handle what was published. What is missing then, the checker reports.
+func (t *torture) awaitConsumers(ctx context.Context) error {
+	want, err := t.handledEvents(ctx)
+	if err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(t.cfg.Patience); time.Now().Before(deadline); {
+		var example, worker int
+		err := t.outcome.QueryRow(ctx, `SELECT (SELECT count(DISTINCT event_id) FROM notifications), (SELECT count(*) FROM torture_effects)`).Scan(&example, &worker)
+		if err != nil {
+			return fmt.Errorf("count effects: %w", err)
+		}
+		if example >= want && worker >= want {
+			return nil
+		}
+		if !rig.Pause(ctx, time.Second) {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (t *torture) handledEvents(ctx context.Context) (n int, err error) {
+	err = t.truth.QueryRow(ctx, `SELECT (SELECT count(*) FROM outbox_events WHERE event_type = $1 AND published_at IS NOT NULL) +
+		(SELECT count(*) FROM torture_removed WHERE event_type = $1)`, handledType).Scan(&n)
+	return n, err
+}
