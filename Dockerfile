@@ -1,8 +1,6 @@
 # Built from source, shipped without a shell: one static binary, not run by root.
 FROM golang:1.26-bookworm AS build
 WORKDIR /src
-COPY go.mod go.sum ./
-RUN go mod download
 COPY . .
 ARG VERSION=dev
 ARG COMMIT=unknown
