@@ -293,7 +293,7 @@ VALUES ($1::text::uuid, 'order_canceled', 'vendor_order', gen_random_uuid(),
 SELECT id, event_type, aggregate_type, aggregate_id, payload_json, 'max_attempts', 'no', 10, 'domain', 'f' FROM outbox_events WHERE id = $1::text::uuid`, good)
 	publish()
 	require.Equal(t, 2, r.count("SELECT count(*) FROM outbox_dlq WHERE state = 'open'"))
-	code, _, stderr := r.run(false, "", "dlq", "replay", good, bad, "--yes")
+	code, _, stderr := r.run(false, "", "dlq", "replay", good, bad, "--force", "--yes")
 	require.Equal(t, 0, code, stderr)
 	publish()
 	_, stdout, _ := r.run(false, "", "dlq", "list", "-o", "jsonl")
