@@ -52,6 +52,13 @@ test: setup ## run the whole suite against real PostgreSQL and Redis (TEST_PKGS=
 	@echo "running the whole suite against real PostgreSQL and Redis $(if $(RACE),with,WITHOUT) the race detector$(if $(RACE),, (no C compiler found))"
 	$(GO) test $(RACE) -shuffle=on -timeout 12m $(TEST_ARGS) $(TEST_PKGS)
 
+# The versions of PostgreSQL to run on: make test-matrix MATRIX="14 18" MATRIX_STEPS="test bench".
+MATRIX ?=
+
+.PHONY: test-matrix
+test-matrix: setup ## run suite, torture and drain benchmark on PostgreSQL 14 to 18 (MATRIX=…, MATRIX_STEPS=…)
+	@scripts/test-matrix.sh $(MATRIX)
+
 # What the proof runs on: the program with its failpoints, and the tools around it. See docs/torture.md.
 SEED ?= 1
 DURATION ?= 3m
