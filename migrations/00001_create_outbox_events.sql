@@ -90,7 +90,13 @@ BEGIN
         RETURN;
     END IF;
 
-    -- Adopt: the nine columns must be there exactly, and nothing that belongs to a later step.
+    -- Adopt: an owner could put triggers on it, which the functions of later steps would run with our rights.
+    SELECT pg_get_userbyid(c.relowner) INTO theirs FROM pg_class c WHERE c.oid = to_regclass('outbox_events');
+    IF theirs <> current_user THEN
+        RAISE EXCEPTION 'existing table outbox_events belongs to %', theirs
+            USING ERRCODE = 'OX200', HINT = format('Migrate as %I, or ALTER TABLE outbox_events OWNER TO %I.', theirs, current_user);
+    END IF;
+    -- The nine columns must be there exactly, and nothing that belongs to a later step.
     wanted := ARRAY[
         'id uuid not null',
         'event_type event_type_enum not null',

@@ -8,6 +8,7 @@
 -- +goose StatementBegin
 CREATE FUNCTION outbox_uuid_v7() RETURNS uuid
     LANGUAGE sql VOLATILE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
     AS $$
     SELECT (lpad(to_hex(micros / 1000), 12, '0')
             || '7' || lpad(to_hex(micros % 1000 * 4096 / 1000), 3, '0')

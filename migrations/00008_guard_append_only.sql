@@ -6,6 +6,7 @@
 -- +goose StatementBegin
 CREATE FUNCTION outbox_refuse_update() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
     RAISE EXCEPTION 'table % is append-only: the update names a column that never changes', TG_TABLE_NAME
@@ -18,6 +19,7 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION outbox_refuse_delete() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
     RAISE EXCEPTION 'row % of table % may not be deleted: %', OLD.id, TG_TABLE_NAME, TG_ARGV[0]
@@ -29,6 +31,7 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION outbox_refuse_truncate() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
     RAISE EXCEPTION 'table % may not be truncated', TG_TABLE_NAME

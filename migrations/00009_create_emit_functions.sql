@@ -4,9 +4,38 @@
 --   OX004 malformed field         OX005 key without tenant    OX006 too large
 --   OX007 the id belongs to another event
 -- The functions that write run as their owner, so that an emitter needs no
--- right to read the table; their search_path is pinned below for that reason.
+-- right to read the table.
+--
+-- Every function of this schema looks names up in pg_catalog alone. With this
+-- schema on its path, whoever may create here could offer a function or an
+-- operator that fits an argument better than PostgreSQL's own does, and have it
+-- run as the owner. What is ours is therefore called by its full name, in which
+-- @schema@ stands for the schema that the migration runs in.
 
 -- +goose Up
+
+-- +goose StatementBegin
+CREATE FUNCTION outbox_qualify_functions() RETURNS void
+    LANGUAGE plpgsql
+    SET check_function_bodies = on
+    AS $$
+DECLARE
+    mark CONSTANT text := '@' || 'schema@';
+    f    oid;
+BEGIN
+    FOR f IN
+        SELECT p.oid FROM pg_proc AS p
+         WHERE p.pronamespace = quote_ident(current_schema())::regnamespace AND strpos(p.prosrc, mark) > 0
+    LOOP
+        EXECUTE replace(pg_get_functiondef(f), mark, quote_ident(current_schema()));
+    END LOOP;
+END
+$$;
+-- +goose StatementEnd
+REVOKE ALL ON FUNCTION outbox_qualify_functions() FROM PUBLIC;
+
+-- Until then their text is no SQL.
+SET LOCAL check_function_bodies = off;
 
 -- By name, so that a text nobody knows gives NULL instead of an error.
 -- +goose StatementBegin
@@ -39,9 +68,10 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION outbox_expected_aggregate(event_type event_type_enum) RETURNS aggregate_type_enum
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
-    RETURN outbox_expected_aggregate_name(event_type::text)::aggregate_type_enum;
+    RETURN @schema@.outbox_expected_aggregate_name(event_type::text)::@schema@.aggregate_type_enum;
 END
 $$;
 -- +goose StatementEnd
@@ -70,9 +100,9 @@ CREATE FUNCTION outbox_check_event(
     AS $$
 DECLARE
     nothing  CONSTANT uuid := '00000000-0000-0000-0000-000000000000';
-    expected CONSTANT text := outbox_expected_aggregate_name(event_type);
+    expected CONSTANT text := @schema@.outbox_expected_aggregate_name(event_type);
     -- event_id, event_type, aggregate_type, aggregate_id, and created_at at its longest.
-    bytes    int := outbox_field_bytes(octet_length(payload::text)) + 183 + length(event_type) + length(expected);
+    bytes    int := @schema@.outbox_field_bytes(octet_length(payload::text)) + 183 + length(event_type) + length(expected);
     state    text := 'OX004';
     field    text;
     message  text;
@@ -136,8 +166,8 @@ BEGIN
             ELSIF entries > 95 THEN
                 state := 'OX006'; message := 'at most 95 entries are allowed';
             ELSE
-                bytes := bytes + outbox_field_bytes(
-                    outbox_field_bytes(octet_length(h.key)) + outbox_field_bytes(octet_length(h.text)));
+                bytes := bytes + @schema@.outbox_field_bytes(
+                    @schema@.outbox_field_bytes(octet_length(h.key)) + @schema@.outbox_field_bytes(octet_length(h.text)));
                 CONTINUE;
             END IF;
             EXIT;
@@ -176,6 +206,7 @@ CREATE FUNCTION outbox_emit(
     OUT already_enqueued boolean
 )
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     envelope jsonb;
@@ -185,7 +216,7 @@ BEGIN
         RAISE EXCEPTION 'occurred_at: must be within the years 1 to 9999, and not their first moment'
             USING ERRCODE = 'OX004', COLUMN = 'occurred_at';
     END IF;
-    id := coalesce(id, outbox_uuid_v7());
+    id := coalesce(id, @schema@.outbox_uuid_v7());
     envelope := jsonb_build_object(
         'version', 1,
         'eventId', id,
@@ -203,7 +234,7 @@ BEGIN
     END IF;
     SELECT m.id, m.already_enqueued
       INTO id, already_enqueued
-      FROM outbox_emit_rows(jsonb_build_array(jsonb_build_object(
+      FROM @schema@.outbox_emit_rows(jsonb_build_array(jsonb_build_object(
                'id', id, 'event_type', event_type, 'aggregate_type', aggregate_type, 'aggregate_id', aggregate_id,
                'payload', envelope, 'dedupe_key', dedupe_key, 'tenant_id', tenant_id, 'namespace', namespace,
                'headers', headers, 'max_attempts', max_attempts)), false) AS m;
@@ -218,12 +249,13 @@ $$;
 CREATE FUNCTION outbox_emit_many(events jsonb)
     RETURNS TABLE (ord int, id uuid, already_enqueued boolean)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
     IF events IS NULL OR jsonb_typeof(events) <> 'array' THEN
         RAISE EXCEPTION 'events: must be a JSON array' USING ERRCODE = 'OX004', COLUMN = 'events';
     END IF;
-    RETURN QUERY SELECT m.ord, m.id, m.already_enqueued FROM outbox_emit_rows(events, true) AS m;
+    RETURN QUERY SELECT m.ord, m.id, m.already_enqueued FROM @schema@.outbox_emit_rows(events, true) AS m;
 END
 $$;
 -- +goose StatementEnd
@@ -259,13 +291,13 @@ DECLARE
 BEGIN
     LOOP
         WITH ins AS (
-            INSERT INTO outbox_events AS o (id, event_type, aggregate_type, aggregate_id, payload_json,
+            INSERT INTO @schema@.outbox_events AS o (id, event_type, aggregate_type, aggregate_id, payload_json,
                                             dedupe_key, tenant_id, namespace, headers, max_attempts)
-            SELECT r.id, r.event_type::event_type_enum,
-                   outbox_expected_aggregate_name(r.event_type)::aggregate_type_enum,
+            SELECT r.id, r.event_type::@schema@.event_type_enum,
+                   @schema@.outbox_expected_aggregate_name(r.event_type)::@schema@.aggregate_type_enum,
                    r.aggregate_id, r.payload, r.dedupe_key, r.tenant_id, coalesce(r.namespace, 'default'), r.headers, r.max_attempts
-              FROM outbox_event_rows(events) AS r
-             WHERE outbox_check_event(CASE WHEN batch THEN 'event ' || r.ord END, r.id, r.event_type, r.aggregate_type,
+              FROM @schema@.outbox_event_rows(events) AS r
+             WHERE @schema@.outbox_check_event(CASE WHEN batch THEN 'event ' || r.ord END, r.id, r.event_type, r.aggregate_type,
                        r.aggregate_id, r.payload, r.dedupe_key, r.tenant_id, r.namespace, r.headers, r.max_attempts)
                 ON CONFLICT DO NOTHING
             RETURNING o.id
@@ -288,16 +320,16 @@ BEGIN
                min(CASE WHEN held.other THEN r.id::text END)
           INTO answers, clash
           FROM (SELECT i.*, i.id = ANY (written) AND row_number() OVER (PARTITION BY i.id ORDER BY i.ord) = 1 AS new
-                  FROM outbox_event_rows(events) AS i) AS r
+                  FROM @schema@.outbox_event_rows(events) AS i) AS r
           LEFT JOIN LATERAL (
                 SELECT o.id, false AS other
-                  FROM outbox_events AS o
+                  FROM @schema@.outbox_events AS o
                  WHERE o.dedupe_key = r.dedupe_key AND o.dedupe_key IS NOT NULL
-                   AND o.event_type = r.event_type::event_type_enum AND o.namespace = coalesce(r.namespace, 'default')
+                   AND o.event_type = r.event_type::@schema@.event_type_enum AND o.namespace = coalesce(r.namespace, 'default')
                  UNION ALL
                 SELECT o.id, (o.event_type::text, o.aggregate_id, o.namespace, o.dedupe_key)
                              IS DISTINCT FROM (r.event_type, r.aggregate_id, coalesce(r.namespace, 'default'), r.dedupe_key)
-                  FROM outbox_events AS o
+                  FROM @schema@.outbox_events AS o
                  WHERE o.id = r.id
                  LIMIT 1) AS held ON NOT r.new;
 
@@ -316,29 +348,15 @@ END
 $$;
 -- +goose StatementEnd
 
--- Without this, a function that runs as its owner would look names up in the
--- caller's schemas first.
--- +goose StatementBegin
-DO $$
-DECLARE
-    f regprocedure;
-BEGIN
-    FOR f IN
-        SELECT oid::regprocedure FROM pg_proc
-         WHERE pronamespace = quote_ident(current_schema())::regnamespace
-           AND proname IN ('outbox_emit', 'outbox_emit_many', 'outbox_emit_rows', 'outbox_event_rows', 'outbox_check_event')
-    LOOP
-        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f);
-    END LOOP;
-    FOR f IN
-        SELECT oid::regprocedure FROM pg_proc
-         WHERE pronamespace = quote_ident(current_schema())::regnamespace AND proname IN ('outbox_emit', 'outbox_emit_many')
-    LOOP
-        EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', f, current_schema());
-    END LOOP;
-END
-$$;
--- +goose StatementEnd
+SELECT outbox_qualify_functions();
+REVOKE ALL ON FUNCTION outbox_emit(text, text, uuid, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_emit_many(jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_emit_rows(jsonb, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_event_rows(jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_check_event(text, uuid, text, text, uuid, jsonb, text, uuid, text, jsonb, int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_field_bytes(int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_expected_aggregate(event_type_enum) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_expected_aggregate_name(text) FROM PUBLIC;
 
 -- +goose Down
 DROP FUNCTION IF EXISTS outbox_emit_many(jsonb);
@@ -349,3 +367,4 @@ DROP FUNCTION IF EXISTS outbox_check_event(text, uuid, text, text, uuid, jsonb, 
 DROP FUNCTION IF EXISTS outbox_field_bytes(int);
 DROP FUNCTION IF EXISTS outbox_expected_aggregate(event_type_enum);
 DROP FUNCTION IF EXISTS outbox_expected_aggregate_name(text);
+DROP FUNCTION IF EXISTS outbox_qualify_functions();

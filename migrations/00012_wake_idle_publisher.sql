@@ -12,6 +12,7 @@
 -- +goose StatementBegin
 CREATE FUNCTION outbox_wake() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
     IF pg_try_advisory_lock_shared(1870034018, 1) THEN

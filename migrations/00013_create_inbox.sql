@@ -2,6 +2,8 @@
 -- effect happens once even when Redis has forgotten the event.
 
 -- +goose Up
+SET LOCAL check_function_bodies = off; -- see 00009
+
 CREATE TABLE inbox_events (
     consumer     text        NOT NULL,
     event_id     uuid        NOT NULL,
@@ -21,15 +23,16 @@ CREATE FUNCTION outbox_forget_event(
     consumer text, event_id uuid, with_inbox boolean, actor text, reason text, detail jsonb,
     OUT audit_id bigint, OUT inbox_removed boolean)
     LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
     inbox_removed := false;
     IF with_inbox THEN
-        DELETE FROM inbox_events AS i
+        DELETE FROM @schema@.inbox_events AS i
          WHERE i.consumer = outbox_forget_event.consumer AND i.event_id = outbox_forget_event.event_id;
         inbox_removed := FOUND;
     END IF;
-    INSERT INTO outbox_audit AS a (actor, action, reason, detail, affected)
+    INSERT INTO @schema@.outbox_audit AS a (actor, action, reason, detail, affected)
     VALUES (outbox_forget_event.actor, 'idem_forget', outbox_forget_event.reason,
             coalesce(outbox_forget_event.detail, '{}') || jsonb_build_object(
                 'consumer', outbox_forget_event.consumer,
@@ -46,34 +49,19 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION outbox_forget_event_undone(audit_id bigint, actor text, reason text, detail jsonb) RETURNS bigint
     LANGUAGE sql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
     AS $$
-    INSERT INTO outbox_audit (actor, action, reason, detail, affected)
+    INSERT INTO @schema@.outbox_audit (actor, action, reason, detail, affected)
     VALUES (actor, 'idem_forget_undone', reason, coalesce(detail, '{}') || jsonb_build_object(
                 'auditId', audit_id,
-                'consumer', (SELECT a.detail -> 'consumer' FROM outbox_audit AS a WHERE a.id = audit_id),
-                'eventIds', (SELECT a.detail -> 'eventIds' FROM outbox_audit AS a WHERE a.id = audit_id)),
+                'consumer', (SELECT a.detail -> 'consumer' FROM @schema@.outbox_audit AS a WHERE a.id = audit_id),
+                'eventIds', (SELECT a.detail -> 'eventIds' FROM @schema@.outbox_audit AS a WHERE a.id = audit_id)),
             0)
     RETURNING id
 $$;
 -- +goose StatementEnd
 
--- A function that runs as its owner must not look names up in the caller's
--- schemas, of which the temporary one would come first.
--- +goose StatementBegin
-DO $$
-DECLARE
-    f regprocedure;
-BEGIN
-    FOR f IN
-        SELECT oid::regprocedure FROM pg_proc
-         WHERE pronamespace = quote_ident(current_schema())::regnamespace AND proname IN ('outbox_forget_event', 'outbox_forget_event_undone')
-    LOOP
-        EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', f, current_schema());
-    END LOOP;
-END
-$$;
--- +goose StatementEnd
-
+SELECT outbox_qualify_functions();
 REVOKE ALL ON FUNCTION outbox_forget_event(text, uuid, boolean, text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_forget_event_undone(bigint, text, text, jsonb) FROM PUBLIC;
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_forget_event(text, uuid, boolean, text, text, jsonb) TO outbox_operator');

@@ -1,18 +1,20 @@
 -- What an operator may change, each with its audit row in the same
 -- transaction. The functions run as their owner, so that the operator's role
--- needs no right to write to any table; their search_path is pinned below.
+-- needs no right to write to any table.
 -- Every one takes a set of ids and answers, per id, what became of it. Rows are
 -- locked in the order of their ids, so that two operators with overlapping sets
 -- wait for each other instead of deadlocking, and the second one finds the
 -- first one's work done.
 
 -- +goose Up
+SET LOCAL check_function_bodies = off; -- see 00009
 
 -- The audit row of one change; returns its id. eventIds makes the history of
 -- one event searchable.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_audit_change(action text, actor text, reason text, detail jsonb, events uuid[], affected bigint) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
     AS $$
 #variable_conflict use_variable
 DECLARE
@@ -24,7 +26,7 @@ BEGIN
     IF jsonb_typeof(detail) <> 'object' THEN
         RAISE EXCEPTION 'detail: must be a JSON object' USING ERRCODE = 'OX300', COLUMN = 'detail';
     END IF;
-    INSERT INTO outbox_audit (actor, action, reason, detail, affected)
+    INSERT INTO @schema@.outbox_audit (actor, action, reason, detail, affected)
     VALUES (actor, action, nullif(btrim(reason), ''),
             coalesce(detail, '{}') || jsonb_build_object('eventIds', to_jsonb(events)), affected)
     RETURNING id INTO audit;
@@ -47,6 +49,7 @@ $$;
 CREATE FUNCTION outbox_replay(dlq_ids uuid[], actor text, reason text DEFAULT NULL, detail jsonb DEFAULT NULL)
     RETURNS TABLE (dlq_id uuid, event_id uuid, outcome text)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -59,8 +62,8 @@ BEGIN
     -- What the lock returns is each row's newest version, however long it waited.
     SELECT array_agg(l.id), array_agg(l.event_id), array_agg(l.state) INTO ids, events, states
       FROM (SELECT d.id, d.event_id, d.state
-              FROM outbox_dlq AS d
-             WHERE d.event_id = ANY (ARRAY(SELECT n.event_id FROM outbox_dlq AS n WHERE n.id = ANY (dlq_ids)))
+              FROM @schema@.outbox_dlq AS d
+             WHERE d.event_id = ANY (ARRAY(SELECT n.event_id FROM @schema@.outbox_dlq AS n WHERE n.id = ANY (dlq_ids)))
                AND (d.state = 'open' OR d.id = ANY (dlq_ids))
              ORDER BY d.id
                FOR UPDATE) AS l;
@@ -68,7 +71,7 @@ BEGIN
     -- dead_at goes together with the lease and the attempts: a row that kept any of them would be
     -- skipped by the publisher, or die at its first failure.
     WITH up AS (
-        UPDATE outbox_events AS e
+        UPDATE @schema@.outbox_events AS e
            SET dead_at = NULL, attempt_count = 0, last_error = NULL, locked_by = NULL, locked_until = NULL,
                next_attempt_at = now(), updated_at = now()
          WHERE e.id = ANY (ARRAY(SELECT l.event_id FROM unnest(ids, events, states) AS l(id, event_id, state)
@@ -79,8 +82,8 @@ BEGIN
     SELECT array_agg(up.id) INTO revived FROM up;
 
     IF revived IS NOT NULL THEN
-        audit := outbox_audit_change('dlq.replay', actor, reason, detail, revived, cardinality(revived));
-        UPDATE outbox_dlq AS d
+        audit := @schema@.outbox_audit_change(text 'dlq.replay', actor, reason, detail, revived, cardinality(revived)::bigint);
+        UPDATE @schema@.outbox_dlq AS d
            SET state = 'replayed', state_changed_at = now(), audit_id = audit
          WHERE d.id = ANY (ARRAY(SELECT l.id FROM unnest(ids, events, states) AS l(id, event_id, state)
                                    JOIN unnest(revived) AS r(id) ON r.id = l.event_id
@@ -94,7 +97,7 @@ BEGIN
                     WHEN l.state = 'replayed' THEN 'already_replayed'
                     WHEN l.state = 'discarded' THEN 'discarded'
                     ELSE coalesce((SELECT CASE WHEN e.published_at IS NOT NULL THEN 'event_published' ELSE 'event_live' END
-                                     FROM outbox_events AS e WHERE e.id = l.event_id), 'event_gone')
+                                     FROM @schema@.outbox_events AS e WHERE e.id = l.event_id), 'event_gone')
                END
           FROM unnest(dlq_ids) WITH ORDINALITY AS w(id, ord)
           LEFT JOIN unnest(ids, events, states) AS l(id, event_id, state) ON l.id = w.id
@@ -110,6 +113,7 @@ $$;
 CREATE FUNCTION outbox_discard(dlq_ids uuid[], actor text, reason text DEFAULT NULL, detail jsonb DEFAULT NULL)
     RETURNS TABLE (dlq_id uuid, event_id uuid, outcome text)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -117,12 +121,12 @@ DECLARE
     events uuid[];
     audit  bigint;
 BEGIN
-    PERFORM FROM (SELECT d.id FROM outbox_dlq AS d WHERE d.id = ANY (dlq_ids) ORDER BY d.id FOR UPDATE) AS locked;
+    PERFORM FROM (SELECT d.id FROM @schema@.outbox_dlq AS d WHERE d.id = ANY (dlq_ids) ORDER BY d.id FOR UPDATE) AS locked;
     SELECT array_agg(d.id), array_agg(DISTINCT d.event_id) INTO hit, events
-      FROM outbox_dlq AS d WHERE d.id = ANY (dlq_ids) AND d.state = 'open';
+      FROM @schema@.outbox_dlq AS d WHERE d.id = ANY (dlq_ids) AND d.state = 'open';
     IF hit IS NOT NULL THEN
-        audit := outbox_audit_change('dlq.discard', actor, reason, detail, events, cardinality(hit));
-        UPDATE outbox_dlq AS d SET state = 'discarded', state_changed_at = now(), audit_id = audit WHERE d.id = ANY (hit);
+        audit := @schema@.outbox_audit_change(text 'dlq.discard', actor, reason, detail, events, cardinality(hit)::bigint);
+        UPDATE @schema@.outbox_dlq AS d SET state = 'discarded', state_changed_at = now(), audit_id = audit WHERE d.id = ANY (hit);
     END IF;
     RETURN QUERY
         SELECT w.id, d.event_id,
@@ -132,7 +136,7 @@ BEGIN
                     ELSE 'already_replayed'
                END
           FROM unnest(dlq_ids) WITH ORDINALITY AS w(id, ord)
-          LEFT JOIN outbox_dlq AS d ON d.id = w.id
+          LEFT JOIN @schema@.outbox_dlq AS d ON d.id = w.id
          ORDER BY w.ord;
 END
 $$;
@@ -145,6 +149,7 @@ $$;
 CREATE FUNCTION outbox_restore(dlq_ids uuid[], actor text, reason text DEFAULT NULL, detail jsonb DEFAULT NULL)
     RETURNS TABLE (dlq_id uuid, event_id uuid, outcome text)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -152,15 +157,15 @@ DECLARE
     events uuid[];
     audit  bigint;
 BEGIN
-    PERFORM FROM (SELECT d.id FROM outbox_dlq AS d WHERE d.id = ANY (dlq_ids) ORDER BY d.id FOR UPDATE) AS locked;
+    PERFORM FROM (SELECT d.id FROM @schema@.outbox_dlq AS d WHERE d.id = ANY (dlq_ids) ORDER BY d.id FOR UPDATE) AS locked;
     SELECT array_agg(d.id), array_agg(DISTINCT d.event_id) INTO hit, events
-      FROM outbox_dlq AS d
-      LEFT JOIN outbox_events AS e ON e.id = d.event_id
+      FROM @schema@.outbox_dlq AS d
+      LEFT JOIN @schema@.outbox_events AS e ON e.id = d.event_id
      WHERE d.id = ANY (dlq_ids) AND d.state = 'discarded'
        AND (e.id IS NULL OR (e.dead_at IS NOT NULL AND e.published_at IS NULL));
     IF hit IS NOT NULL THEN
-        audit := outbox_audit_change('dlq.restore', actor, reason, detail, events, cardinality(hit));
-        UPDATE outbox_dlq AS d SET state = 'open', state_changed_at = now(), audit_id = audit WHERE d.id = ANY (hit);
+        audit := @schema@.outbox_audit_change(text 'dlq.restore', actor, reason, detail, events, cardinality(hit)::bigint);
+        UPDATE @schema@.outbox_dlq AS d SET state = 'open', state_changed_at = now(), audit_id = audit WHERE d.id = ANY (hit);
     END IF;
     RETURN QUERY
         SELECT w.id, d.event_id,
@@ -172,8 +177,8 @@ BEGIN
                     ELSE 'event_live'
                END
           FROM unnest(dlq_ids) WITH ORDINALITY AS w(id, ord)
-          LEFT JOIN outbox_dlq AS d ON d.id = w.id
-          LEFT JOIN outbox_events AS e ON e.id = d.event_id
+          LEFT JOIN @schema@.outbox_dlq AS d ON d.id = w.id
+          LEFT JOIN @schema@.outbox_events AS e ON e.id = d.event_id
          ORDER BY w.ord;
 END
 $$;
@@ -187,6 +192,7 @@ $$;
 CREATE FUNCTION outbox_republish(event_ids uuid[], seen timestamptz[], actor text, reason text DEFAULT NULL, detail jsonb DEFAULT NULL)
     RETURNS TABLE (event_id uuid, outcome text)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -194,17 +200,17 @@ DECLARE
     oldest timestamptz;
     newest timestamptz;
 BEGIN
-    PERFORM FROM (SELECT e.id FROM outbox_events AS e
+    PERFORM FROM (SELECT e.id FROM @schema@.outbox_events AS e
                    WHERE e.id = ANY (event_ids) AND e.published_at IS NOT NULL
                    ORDER BY e.id
                      FOR UPDATE) AS locked;
     SELECT array_agg(DISTINCT e.id), min(e.published_at), max(e.published_at) INTO hit, oldest, newest
       FROM unnest(event_ids, seen) AS w(id, at)
-      JOIN outbox_events AS e ON e.id = w.id AND e.published_at = coalesce(w.at, e.published_at);
+      JOIN @schema@.outbox_events AS e ON e.id = w.id AND e.published_at = coalesce(w.at, e.published_at);
     IF hit IS NOT NULL THEN
-        PERFORM outbox_audit_change('event.republish', actor, reason,
-            coalesce(detail, '{}') || jsonb_build_object('publishedFrom', oldest, 'publishedTo', newest), hit, cardinality(hit));
-        UPDATE outbox_events AS e
+        PERFORM @schema@.outbox_audit_change(text 'event.republish', actor, reason,
+            coalesce(detail, '{}') || jsonb_build_object('publishedFrom', oldest, 'publishedTo', newest), hit, cardinality(hit)::bigint);
+        UPDATE @schema@.outbox_events AS e
            SET published_at = NULL, broker_message_id = NULL, dead_at = NULL, attempt_count = 0, last_error = NULL,
                locked_by = NULL, locked_until = NULL, next_attempt_at = now(), updated_at = now()
          WHERE e.id = ANY (hit);
@@ -218,29 +224,18 @@ BEGIN
                     ELSE 'not_published'
                END
           FROM unnest(event_ids) WITH ORDINALITY AS w(id, ord)
-          LEFT JOIN outbox_events AS e ON e.id = w.id
+          LEFT JOIN @schema@.outbox_events AS e ON e.id = w.id
          ORDER BY w.ord;
 END
 $$;
 -- +goose StatementEnd
 
--- +goose StatementBegin
-DO $$
-DECLARE
-    f regprocedure;
-BEGIN
-    FOR f IN
-        SELECT oid::regprocedure FROM pg_proc
-         WHERE pronamespace = quote_ident(current_schema())::regnamespace
-           AND proname IN ('outbox_audit_change', 'outbox_replay', 'outbox_discard', 'outbox_restore', 'outbox_republish')
-    LOOP
-        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f);
-        EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', f, current_schema());
-    END LOOP;
-END
-$$;
--- +goose StatementEnd
-
+SELECT outbox_qualify_functions();
+REVOKE ALL ON FUNCTION outbox_audit_change(text, text, text, jsonb, uuid[], bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_replay(uuid[], text, text, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_discard(uuid[], text, text, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_restore(uuid[], text, text, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_republish(uuid[], timestamptz[], text, text, jsonb) FROM PUBLIC;
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_replay(uuid[], text, text, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_discard(uuid[], text, text, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_restore(uuid[], text, text, jsonb) TO outbox_operator');

@@ -4,6 +4,7 @@
 -- call is one short batch.
 
 -- +goose Up
+SET LOCAL check_function_bodies = off; -- see 00009
 
 -- from_published lets the next batch start where the last one ended instead
 -- of walking the index entries that batch left behind.
@@ -12,6 +13,7 @@ CREATE FUNCTION outbox_cleanup_events(
     older_than timestamptz, from_published timestamptz, max_rows int, actor text, reason text, detail jsonb,
     OUT deleted bigint, OUT last_published timestamptz, OUT busy boolean)
     LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
     deleted := 0;
@@ -21,7 +23,7 @@ BEGIN
     END IF;
     WITH gone AS MATERIALIZED (
         SELECT e.id, e.published_at
-          FROM outbox_events AS e
+          FROM @schema@.outbox_events AS e
          WHERE e.published_at IS NOT NULL
            AND e.published_at < older_than
            AND e.published_at >= coalesce(from_published, '-infinity')
@@ -29,13 +31,13 @@ BEGIN
          LIMIT max_rows
            FOR UPDATE SKIP LOCKED
     ), removed AS (
-        DELETE FROM outbox_events AS e USING gone
+        DELETE FROM @schema@.outbox_events AS e USING gone
          WHERE e.id = gone.id AND e.published_at IS NOT NULL
         RETURNING gone.published_at
     )
     SELECT count(*), max(removed.published_at) INTO deleted, last_published FROM removed;
     IF deleted > 0 THEN
-        INSERT INTO outbox_audit (actor, action, reason, detail, affected)
+        INSERT INTO @schema@.outbox_audit (actor, action, reason, detail, affected)
         VALUES (actor, 'cleanup_events', reason, detail || jsonb_build_object('olderThan', older_than), deleted);
     END IF;
 END
@@ -49,6 +51,7 @@ CREATE FUNCTION outbox_cleanup_inbox(
     older_than timestamptz, from_processed timestamptz, max_rows int, actor text, reason text, detail jsonb,
     OUT deleted bigint, OUT last_processed timestamptz, OUT busy boolean)
     LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
     deleted := 0;
@@ -58,20 +61,20 @@ BEGIN
     END IF;
     WITH gone AS MATERIALIZED (
         SELECT i.consumer, i.event_id
-          FROM inbox_events AS i
+          FROM @schema@.inbox_events AS i
          WHERE i.processed_at < older_than
            AND i.processed_at >= coalesce(from_processed, '-infinity')
          ORDER BY i.processed_at
          LIMIT max_rows
            FOR UPDATE SKIP LOCKED
     ), removed AS (
-        DELETE FROM inbox_events AS i USING gone
+        DELETE FROM @schema@.inbox_events AS i USING gone
          WHERE i.consumer = gone.consumer AND i.event_id = gone.event_id
         RETURNING i.processed_at
     )
     SELECT count(*), max(removed.processed_at) INTO deleted, last_processed FROM removed;
     IF deleted > 0 THEN
-        INSERT INTO outbox_audit (actor, action, reason, detail, affected)
+        INSERT INTO @schema@.outbox_audit (actor, action, reason, detail, affected)
         VALUES (actor, 'cleanup_inbox', reason, detail || jsonb_build_object('olderThan', older_than), deleted);
     END IF;
 END
@@ -85,6 +88,7 @@ CREATE FUNCTION outbox_cleanup_dlq(
     older_than timestamptz, max_rows int, actor text, reason text, detail jsonb,
     OUT deleted bigint, OUT deleted_events bigint, OUT busy boolean)
     LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     discarded uuid[];
@@ -97,23 +101,23 @@ BEGIN
     END IF;
     WITH gone AS MATERIALIZED (
         SELECT d.id
-          FROM outbox_dlq AS d
+          FROM @schema@.outbox_dlq AS d
          WHERE d.state IN ('replayed', 'discarded') AND d.state_changed_at < older_than
          LIMIT max_rows
            FOR UPDATE SKIP LOCKED
     ), removed AS (
-        DELETE FROM outbox_dlq AS d USING gone
+        DELETE FROM @schema@.outbox_dlq AS d USING gone
          WHERE d.id = gone.id AND d.state <> 'open'
         RETURNING d.event_id, d.state
     )
     SELECT count(*), array_agg(removed.event_id) FILTER (WHERE removed.state = 'discarded')
       INTO deleted, discarded FROM removed;
-    DELETE FROM outbox_events AS e
+    DELETE FROM @schema@.outbox_events AS e
      WHERE e.id = ANY (discarded) AND e.dead_at IS NOT NULL AND e.published_at IS NULL
-       AND NOT EXISTS (SELECT FROM outbox_dlq AS d WHERE d.event_id = e.id AND d.state = 'open');
+       AND NOT EXISTS (SELECT FROM @schema@.outbox_dlq AS d WHERE d.event_id = e.id AND d.state = 'open');
     GET DIAGNOSTICS deleted_events = ROW_COUNT;
     IF deleted > 0 THEN
-        INSERT INTO outbox_audit (actor, action, reason, detail, affected)
+        INSERT INTO @schema@.outbox_audit (actor, action, reason, detail, affected)
         VALUES (actor, 'cleanup_dlq', reason,
                 detail || jsonb_build_object('olderThan', older_than, 'events', deleted_events), deleted);
     END IF;
@@ -121,23 +125,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- A function that runs as its owner must not look names up in the caller's
--- schemas, of which the temporary one would come first.
--- +goose StatementBegin
-DO $$
-DECLARE
-    f regprocedure;
-BEGIN
-    FOR f IN
-        SELECT oid::regprocedure FROM pg_proc
-         WHERE pronamespace = quote_ident(current_schema())::regnamespace AND proname IN ('outbox_cleanup_events', 'outbox_cleanup_inbox', 'outbox_cleanup_dlq')
-    LOOP
-        EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', f, current_schema());
-    END LOOP;
-END
-$$;
--- +goose StatementEnd
-
+SELECT outbox_qualify_functions();
 REVOKE ALL ON FUNCTION outbox_cleanup_events(timestamptz, timestamptz, int, text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_cleanup_inbox(timestamptz, timestamptz, int, text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_cleanup_dlq(timestamptz, int, text, text, jsonb) FROM PUBLIC;

@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outboxctl/outboxctl/internal/migrate"
 )
 
 // Database is what the checks of PostgreSQL need to know.
@@ -36,6 +38,7 @@ func (d Database) Checks() []Check {
 		{area, "durability", reach, d.durability},
 		{area, "clock", reach, d.clock},
 		{area, "pooler", reach, d.pooler},
+		{area, "rights", "", d.rights},
 		{area, "enums", "outboxctl migrate", d.enums},
 		{area, "indexes", "outboxctl migrate", d.indexes},
 		{area, "vacuum", "", d.vacuum},
@@ -52,8 +55,9 @@ func (d Database) version(ctx context.Context) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	if number < 130000 {
-		return fail("upgrade to PostgreSQL 13 or newer", "PostgreSQL %s is too old", name), nil
+	if number < migrate.OldestServer*10000 {
+		old := &migrate.TooOldError{Version: name}
+		return fail(old.Hint(), "%v", old), nil
 	}
 	return ok("PostgreSQL %s", name), nil
 }
@@ -126,6 +130,21 @@ func (d Database) pooler(ctx context.Context) ([]Finding, error) {
 	default:
 		return ok("connected to the server itself"), nil
 	}
+}
+
+// rights looks who may create in the schema: any session that has it on its search_path, an operator's or a
+// superuser's, runs the functions and operators they put there in the place of PostgreSQL's own.
+func (d Database) rights(ctx context.Context) ([]Finding, error) {
+	schema, creators, err := migrate.Creators(ctx, d.Pool)
+	if err != nil {
+		return nil, err
+	}
+	if len(creators) == 0 {
+		return ok("only its owner may create in schema %s", schema), nil
+	}
+	names := strings.Join(creators, ", ")
+	return fail(fmt.Sprintf("REVOKE CREATE ON SCHEMA %s FROM %s", schema, names),
+		"%s may create in schema %s, and so run code as whoever uses the outbox", names, schema), nil
 }
 
 func (d Database) enums(ctx context.Context) ([]Finding, error) {

@@ -46,7 +46,7 @@ func run(t *testing.T, pool *pgxpool.Pool, sql string) {
 func TestHealthyDatabase(t *testing.T) {
 	t.Parallel()
 	pool := outboxtest.DB(t).Pool
-	for _, check := range []string{"version", "clock", "pooler", "enums", "indexes", "vacuum", "hot updates", "xmin", "leases"} {
+	for _, check := range []string{"version", "clock", "pooler", "rights", "enums", "indexes", "vacuum", "hot updates", "xmin", "leases"} {
 		found := examine(t, pool, check, nil)
 		require.Len(t, found, 1, check)
 		require.Equal(t, doctor.OK, found[0].Level, "%+v", found[0])
@@ -62,7 +62,8 @@ func TestAilments(t *testing.T) {
 		level doctor.Level
 		says  string
 	}{
-		"missing index": {`DROP INDEX outbox_events_seq_claim_idx`, "indexes", doctor.Fail, "outbox_events_seq_claim_idx"},
+		"anybody may create": {`GRANT CREATE ON SCHEMA public TO PUBLIC`, "rights", doctor.Fail, "PUBLIC may create in schema public"},
+		"missing index":      {`DROP INDEX outbox_events_seq_claim_idx`, "indexes", doctor.Fail, "outbox_events_seq_claim_idx"},
 		// As an interrupted CREATE INDEX CONCURRENTLY leaves it.
 		"invalid index": {`UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'outbox_events_seq_claim_idx'::regclass`,
 			"indexes", doctor.Fail, "outbox_events_seq_claim_idx"},

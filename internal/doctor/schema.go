@@ -41,11 +41,13 @@ func (o object) label() string {
 }
 
 // Only what every supported version of PostgreSQL prints in the same way is compared: a view by its columns, a
-// constraint by its name, a function by its text. An adopted table may call its primary key as it likes. The trigger
-// that wakes publishers may be switched off (docs/publishing.md).
+// constraint by its name, a function by its settings and its text without the schema's name. An adopted table may call
+// its primary key as it likes. The trigger that wakes publishers may be switched off (docs/publishing.md).
 const readSchema = `
 WITH home AS (
-    SELECT coalesce((SELECT relnamespace FROM pg_class WHERE oid = to_regclass('outbox_events')), to_regnamespace(current_schema())) AS id
+    SELECT n.oid AS id, regexp_replace(quote_ident(n.nspname), '(\W)', '\\\1', 'g') AS name
+      FROM pg_namespace n
+     WHERE n.oid = coalesce((SELECT relnamespace FROM pg_class WHERE oid = to_regclass('outbox_events')), to_regnamespace(quote_ident(current_schema())))
 ), tables AS (
     SELECT c.oid, c.relname, c.relkind
       FROM pg_class c JOIN home ON home.id = c.relnamespace
@@ -70,7 +72,8 @@ SELECT 'trigger', t.relname, g.tgname,
   FROM tables t JOIN pg_trigger g ON g.tgrelid = t.oid AND NOT g.tgisinternal
 UNION ALL
 SELECT 'function', '', p.proname || '(' || oidvectortypes(p.proargtypes) || ')',
-       md5(p.prosrc) || CASE WHEN p.prosecdef THEN ' definer' ELSE '' END, ''
+       md5(regexp_replace(p.prosrc, home.name || '\.(outbox_|inbox_|event_type_enum|aggregate_type_enum)', '\1', 'g')) || CASE WHEN p.prosecdef THEN ' definer' ELSE '' END
+           || coalesce(' ' || array_to_string(p.proconfig, ' '), ''), ''
   FROM pg_proc p JOIN home ON home.id = p.pronamespace
  WHERE p.proname ~ '^outbox_'`
 

@@ -40,11 +40,11 @@ func TestNoDriftInASchemaOfItsOwn(t *testing.T) {
 	t.Parallel()
 	config, err := pgxpool.ParseConfig(outboxtest.EmptyDB(t).URL)
 	require.NoError(t, err)
-	config.ConnConfig.RuntimeParams["search_path"] = "shop"
+	config.ConnConfig.RuntimeParams["search_path"] = `"my.Shop"`
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	defer pool.Close()
-	_, err = pool.Exec(t.Context(), `CREATE SCHEMA shop`)
+	_, err = pool.Exec(t.Context(), `CREATE SCHEMA "my.Shop"`)
 	require.NoError(t, err)
 	_, err = migrate.Up(t.Context(), pool, migrate.Options{})
 	require.NoError(t, err)
@@ -71,6 +71,9 @@ func TestDrift(t *testing.T) {
 			"create it as migrations/00009_create_emit_functions.sql of this version does, or restore the schema from a backup"},
 		"function changed": {`CREATE OR REPLACE FUNCTION outbox_field_bytes(n int) RETURNS int LANGUAGE sql AS 'SELECT 1'`,
 			[]string{"function outbox_field_bytes(integer) is not the one that migrate created"},
+			"create it as migrations/00009_create_emit_functions.sql of this version does, or restore the schema from a backup"},
+		"function open to what others create": {`ALTER FUNCTION outbox_emit_many(jsonb) SET search_path = public`,
+			[]string{"function outbox_emit_many(jsonb) is not the one that migrate created"},
 			"create it as migrations/00009_create_emit_functions.sql of this version does, or restore the schema from a backup"},
 		"trigger disabled": {`ALTER TABLE outbox_events DISABLE TRIGGER outbox_events_refuse_delete`,
 			[]string{"trigger outbox_events.outbox_events_refuse_delete is disabled, expected is enabled"},

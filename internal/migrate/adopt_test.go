@@ -52,6 +52,7 @@ func TestTableOfAnotherShapeIsRefused(t *testing.T) {
 		"default differs":  `ALTER TABLE outbox_events ALTER COLUMN attempt_count DROP DEFAULT`,
 		"no primary key":   `ALTER TABLE outbox_events DROP CONSTRAINT outbox_events_pkey`,
 		"enum value gone":  `ALTER TYPE event_type_enum RENAME VALUE 'ad_paused' TO 'ad_stopped'`,
+		"of another owner": `ALTER TABLE outbox_events OWNER TO pg_monitor`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

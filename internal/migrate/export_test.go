@@ -10,3 +10,9 @@ func (o Options) ReportEvery(d time.Duration) Options {
 	o.reportEvery = d
 	return o
 }
+
+// Oldest asks for a server of this version at least.
+func (o Options) Oldest(major int) Options {
+	o.oldest = major
+	return o
+}

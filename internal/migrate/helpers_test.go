@@ -129,6 +129,13 @@ func pgIdent(t *testing.T, word string) string {
 	return word + "_" + strings.ReplaceAll(uuid.NewString(), "-", "")
 }
 
+// dropRole ends a role that owns nothing any more: its databases were made after it and are dropped before.
+func dropRole(t *testing.T, admin *pgxpool.Pool, role string) {
+	t.Helper()
+	_, err := admin.Exec(context.WithoutCancel(t.Context()), "DROP ROLE "+role)
+	require.NoError(t, err)
+}
+
 // openPool opens a second pool, closed when the test ends.
 func openPool(t *testing.T, cfg *pgxpool.Config) *pgxpool.Pool {
 	t.Helper()

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"io/fs"
 	"math/rand/v2"
 	"time"
@@ -40,9 +41,10 @@ type Options struct {
 	// Progress is told what happens, in words for a human, one call at a time; nil means nobody listens.
 	Progress func(message string)
 
-	// What tests replace: jitter in [0,1), and how often a run that waits says so.
+	// What tests replace: jitter in [0,1), how often a run that waits says so, and the oldest server.
 	jitter      func() float64
 	reportEvery time.Duration
+	oldest      int
 }
 
 // AllSteps as Options.To lets Down revert everything.
@@ -70,6 +72,7 @@ func (o Options) withDefaults() Options {
 	if o.reportEvery == 0 {
 		o.reportEvery = 10 * time.Second
 	}
+	o.oldest = cmp.Or(o.oldest, OldestServer)
 	if o.jitter == nil {
 		o.jitter = rand.Float64
 	}

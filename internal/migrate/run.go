@@ -29,6 +29,9 @@ type Result struct {
 	// MissingRoles are the roles that grants were skipped for, because this database
 	// user may not create them.
 	MissingRoles []string
+	// Schema is the outbox's, quoted; Creators are who may create in it, see Creators.
+	Schema   string
+	Creators []string
 }
 
 // Up applies what is pending, up to opts.To.
@@ -47,6 +50,14 @@ func run(ctx context.Context, pool *pgxpool.Pool, opts Options, down bool) (res 
 	if err != nil {
 		return Result{}, err
 	}
+	if err := checkServer(ctx, pool, opts); err != nil {
+		return Result{}, err
+	}
+	schema, creators, err := Creators(ctx, pool)
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { res.Schema, res.Creators = schema, creators }()
 	// Nothing to do needs no lock, and no right to change the schema.
 	res, todo, err := survey(ctx, pool, known, opts, down)
 	if err != nil || len(todo) == 0 {

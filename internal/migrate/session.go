@@ -80,7 +80,7 @@ func (s *session) lock(ctx context.Context, opts Options) (waited time.Duration,
 		var holder int32
 		err := s.raw(ctx, func(conn *pgx.Conn) error {
 			return conn.QueryRow(ctx, `
-SELECT pg_try_advisory_lock($1),
+SELECT pg_try_advisory_lock($1::bigint),
        coalesce((SELECT pid FROM pg_locks
                   WHERE locktype = 'advisory' AND granted AND objsubid = 1
                     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -129,7 +129,7 @@ func (s *session) close(ctx context.Context) {
 			if conn.PgConn().IsClosed() {
 				return nil
 			}
-			_, _ = conn.Exec(ctx, `SELECT pg_advisory_unlock($1)`, lockKey)
+			_, _ = conn.Exec(ctx, `SELECT pg_advisory_unlock($1::bigint)`, lockKey)
 			_, _ = conn.Exec(ctx, `DISCARD ALL`)
 			return conn.Close(ctx)
 		})

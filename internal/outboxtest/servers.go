@@ -129,6 +129,10 @@ func migrateDatabase(ctx context.Context, url string) error {
 		return err
 	}
 	defer pool.Close()
+	// As PostgreSQL 15 and later have it, and as doctor wants it.
+	if _, err := pool.Exec(ctx, "REVOKE CREATE ON SCHEMA public FROM PUBLIC"); err != nil {
+		return fmt.Errorf("prepare the template database: %w", err)
+	}
 	if _, err := migrate.Up(ctx, pool, migrate.Options{}); err != nil {
 		return fmt.Errorf("migrate the template database: %w", err)
 	}

@@ -1,0 +1,136 @@
+package migrate_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+)
+
+// hijacked is the SQLSTATE of everything that plant creates.
+const hijacked = "HJ001"
+
+// Where anybody may create in the schema, as in every database made before PostgreSQL 15, a stranger can add a function
+// or an operator that fits a call better than the one of pg_catalog. None of ours may ever reach such a thing.
+func TestNoFunctionCanBeHijacked(t *testing.T) {
+	t.Parallel()
+	admin := outboxtest.EmptyDB(t).Pool
+	stranger := pgIdent(t, "stranger")
+	exec(t, admin, "CREATE ROLE "+stranger)
+	t.Cleanup(func() { dropRole(t, admin, stranger) })
+	pool := outboxtest.DB(t).Pool
+	exec(t, pool, `GRANT CREATE ON SCHEMA public TO PUBLIC`)
+	exec(t, pool, callable)
+	plant(t, pool, stranger)
+
+	for _, idle := range []bool{false, true} {
+		if idle { // an idle publisher: who inserts wakes it
+			conn, err := pool.Acquire(t.Context())
+			require.NoError(t, err)
+			defer conn.Release()
+			_, err = conn.Exec(t.Context(), `SELECT pg_advisory_lock(1870034018::int, 1::int)`)
+			require.NoError(t, err)
+		}
+		for _, c := range calls {
+			require.Equal(t, c.state, c.try(t, pool), "%s: %s", c.role, c.sql)
+		}
+	}
+
+	// The proof that it would have been seen: with the schema on its path each of them falls.
+	for _, f := range queryAll(t, pool, `SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prosecdef ORDER BY 1`) {
+		exec(t, pool, "ALTER FUNCTION "+f+" SET search_path = pg_catalog, public, pg_temp")
+		fell := slices.ContainsFunc(calls, func(c call) bool {
+			return strings.Contains(c.sql, f[:strings.Index(f, "(")+1]) && c.try(t, pool) != c.state
+		})
+		require.True(t, fell, "%s was not hijacked with the schema on its path: nothing was planted for it", f)
+		exec(t, pool, "ALTER FUNCTION "+f+" SET search_path = pg_catalog, pg_temp")
+	}
+}
+
+// A call is what a role does, with every argument of the exact type: a caller who leaves the choice to PostgreSQL is not
+// ours to protect.
+type call struct{ role, sql, state string }
+
+// try makes the call and takes it back.
+func (c call) try(t *testing.T, pool *pgxpool.Pool) string {
+	t.Helper()
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(t.Context(), "SET LOCAL ROLE "+c.role+"; SET LOCAL search_path = public"); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(t.Context(), c.sql); err != nil {
+			return err
+		}
+		return errUndo
+	})
+	if errors.Is(err, errUndo) {
+		return allowed
+	}
+	return state(t, err)
+}
+
+// callable is what the calls work on: a dead event with an open and a discarded dead letter, a published one, one
+// that a consumer has processed.
+const callable = `
+INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, dead_at, published_at)
+VALUES ('00000000-0000-7000-8000-000000000001', 'order_created', 'checkout_group', gen_random_uuid(), '{}', now(), NULL),
+       ('00000000-0000-7000-8000-000000000002', 'order_created', 'checkout_group', gen_random_uuid(), '{}', NULL, now() - interval '1 day');
+INSERT INTO outbox_dlq (id, event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, state, state_changed_at)
+SELECT v.id, e.id, e.event_type, e.aggregate_type, e.aggregate_id, e.payload_json, 'max_attempts', 'x', 10, v.state, now() - interval '1 day'
+  FROM outbox_events AS e,
+       (VALUES ('00000000-0000-7000-8000-000000000003'::uuid, 'open'), ('00000000-0000-7000-8000-000000000004', 'discarded')) AS v(id, state)
+ WHERE e.dead_at IS NOT NULL;
+INSERT INTO inbox_events (consumer, event_id, processed_at) VALUES ('c', '00000000-0000-7000-8000-000000000001', now() - interval '1 day');
+INSERT INTO outbox_audit (actor, action, at) VALUES ('me', 'test', now() - interval '1 year');`
+
+// calls runs every function, along its good and its bad paths.
+var calls = []call{
+	{"outbox_emitter", emitCall("'order_created'", `'{"a": 1}'`, "NULL", "NULL", "NULL", "NULL"), allowed},
+	{"outbox_emitter", emitCall("'order_created'", `'{}'`, "'k'", `'{"traceparent": "00-x"}'`, `'{"userId": "u", "storeId": null, "role": null}'`, "3"), allowed},
+	{"outbox_emitter", emitCall("'order_created'", `'{}'`, "'taken'", "NULL", "NULL", "NULL") + "; " +
+		emitCall("'order_created'", `'{}'`, "'taken'", "NULL", "NULL", "NULL"), allowed},
+	{"outbox_emitter", emitCall("'nonsense'", `'{}'`, "NULL", "NULL", "NULL", "NULL"), "OX001"},
+	{"outbox_emitter", emitCall("'order_created'", `'null'`, "NULL", "NULL", "NULL", "NULL"), "OX003"},
+	{"outbox_emitter", emitCall("'order_created'", `'{}'`, "''", "NULL", "NULL", "NULL"), "OX004"},
+	{"outbox_emitter", emitCall("'order_created'", `'{}'`, "NULL", `'{"a": 1}'`, "NULL", "NULL"), "OX004"},
+	{"outbox_emitter", emitCall("'order_created'", `'{}'`, "NULL", `'{"event_id": "x"}'`, "NULL", "NULL"), "OX004"},
+	{"outbox_emitter", emitCall("'order_created'", `'{}'`, "NULL", `'{"goog": "x"}'`, "NULL", "NULL"), "OX004"},
+	{"outbox_emitter", emitCall("'order_created'", `'{}'`, "NULL", "NULL", `'{"userId": 1}'`, "NULL"), "OX004"},
+	{"outbox_emitter", emitCall("'order_created'", `'{}'`, "NULL", "NULL", "NULL", "0"), "OX004"},
+	{"outbox_emitter", emitManyCall(`[` + row("00000000-0000-7000-8000-00000000000a", "") + `,` + row("00000000-0000-7000-8000-00000000000a", "") + `]`), allowed},
+	{"outbox_emitter", emitManyCall(`[` + row("00000000-0000-7000-8000-00000000000a", "") + `,{"id": "00000000-0000-7000-8000-00000000000b"}]`), "OX001"},
+	{"outbox_emitter", emitManyCall(`[` + row("00000000-0000-7000-8000-000000000002", "") + `]`), "OX007"},
+	{"outbox_emitter", emitManyCall(`{}`), "OX004"},
+	{"outbox_emitter", insert, allowed},
+	{"outbox_dispatcher", `INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count)
+		VALUES ('00000000-0000-7000-8000-000000000001', 'order_created', 'checkout_group', '00000000-0000-7000-8000-000000000009', '{}', 'max_attempts', 'x', 1)`, allowed},
+	{"outbox_operator", `SELECT outbox_replay('{00000000-0000-7000-8000-000000000003,00000000-0000-7000-8000-000000000009}'::uuid[], 'me'::text, 'why'::text, '{}'::jsonb)`, allowed},
+	{"outbox_operator", `SELECT outbox_replay('{00000000-0000-7000-8000-000000000003}'::uuid[], ' '::text, NULL::text, NULL::jsonb)`, "OX300"},
+	{"outbox_operator", `SELECT outbox_replay('{00000000-0000-7000-8000-000000000003}'::uuid[], 'me'::text, NULL::text, '[]'::jsonb)`, "OX300"},
+	{"outbox_operator", `SELECT outbox_discard('{00000000-0000-7000-8000-000000000003}'::uuid[], 'me'::text, NULL::text, NULL::jsonb)`, allowed},
+	{"outbox_operator", `SELECT outbox_restore('{00000000-0000-7000-8000-000000000004}'::uuid[], 'me'::text, NULL::text, NULL::jsonb)`, allowed},
+	{"outbox_operator", `SELECT outbox_republish('{00000000-0000-7000-8000-000000000002}'::uuid[], '{NULL}'::timestamptz[], 'me'::text, NULL::text, NULL::jsonb)`, allowed},
+	{"outbox_operator", `SELECT outbox_forget_event('c'::text, '00000000-0000-7000-8000-000000000001'::uuid, true, 'me'::text, NULL::text, NULL::jsonb)`, allowed},
+	{"outbox_operator", `SELECT outbox_forget_event_undone(1::bigint, 'me'::text, NULL::text, NULL::jsonb)`, allowed},
+	{"outbox_operator", `SELECT outbox_cleanup_events(now(), NULL::timestamptz, 10::int, 'me'::text, NULL::text, '{}'::jsonb)`, allowed},
+	{"outbox_operator", `SELECT outbox_cleanup_inbox(now(), NULL::timestamptz, 10::int, 'me'::text, NULL::text, '{}'::jsonb)`, allowed},
+	{"outbox_operator", `SELECT outbox_cleanup_dlq(now(), 10::int, 'me'::text, NULL::text, '{}'::jsonb)`, allowed},
+	{"postgres", `SELECT outbox_uuid_v7(), outbox_expected_aggregate('order_created'::event_type_enum), outbox_expected_aggregate_name('ad_paused'::text)`, allowed},
+	{"postgres", `UPDATE outbox_events SET payload_json = payload_json`, "OX100"},
+	{"postgres", `DELETE FROM outbox_dlq`, "OX101"},
+	{"postgres", `TRUNCATE outbox_audit`, "OX102"},
+}
+
+func emitCall(eventType, data, key, headers, actor, maxAttempts string) string {
+	return fmt.Sprintf(`SELECT outbox_emit(%s::text, NULL::text, '%s'::uuid, %s::jsonb, %s::text, NULL::uuid, 'default'::text, %s::jsonb,
+		NULL::timestamptz, %s::jsonb, %s::int, NULL::uuid)`, eventType, aggregate, data, key, headers, actor, maxAttempts)
+}
+
+func emitManyCall(events string) string { return `SELECT outbox_emit_many('` + events + `'::jsonb)` }

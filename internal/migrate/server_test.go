@@ -1,0 +1,69 @@
+package migrate_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+)
+
+func TestOldServerIsRefused(t *testing.T) {
+	t.Parallel()
+	pool := emptyDB(t)
+	for _, run := range []func() error{
+		func() error { _, err := migrate.Up(t.Context(), pool, migrate.Options{}.Oldest(99)); return err },
+		func() error { _, err := migrate.Down(t.Context(), pool, migrate.Options{}.Oldest(99)); return err },
+	} {
+		var old *migrate.TooOldError
+		require.ErrorAs(t, run(), &old)
+		require.Equal(t, queryOne[string](t, pool, `SHOW server_version`), old.Version)
+	}
+	require.Empty(t, catalogue(t, pool))
+}
+
+// Whoever migrates would run what others planted in the schema.
+func TestSchemaWithPlantedFunctionsIsRefused(t *testing.T) {
+	t.Parallel()
+	admin := outboxtest.EmptyDB(t).Pool
+	stranger := pgIdent(t, "stranger")
+	exec(t, admin, "CREATE ROLE "+stranger)
+	t.Cleanup(func() { dropRole(t, admin, stranger) })
+	for name, tc := range map[string]struct{ plant, says string }{
+		"function": {`CREATE FUNCTION pg_relation_size(text) RETURNS bigint LANGUAGE sql AS 'SELECT 1/0'`, "pg_relation_size(text) of " + stranger},
+		"operator": {`CREATE FUNCTION joined(name, text) RETURNS text LANGUAGE sql AS 'SELECT 1/0';
+			CREATE OPERATOR || (LEFTARG = name, RIGHTARG = text, FUNCTION = joined)`, "operator || (name, text) of " + stranger},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := outboxtest.EmptyDB(t).Pool
+			exec(t, pool, `GRANT CREATE ON SCHEMA public TO PUBLIC`)
+			exec(t, pool, `CREATE FUNCTION format(int) RETURNS text LANGUAGE sql AS 'SELECT 1'`) // the owner's own is his affair
+			exec(t, pool, "SET ROLE "+stranger+"; "+tc.plant+"; RESET ROLE")
+			before := catalogue(t, pool)
+			_, err := migrate.Up(t.Context(), pool, migrate.Options{})
+			var hidden *migrate.HiddenError
+			require.ErrorAs(t, err, &hidden)
+			require.Equal(t, &migrate.HiddenError{Schema: "public", Objects: []string{tc.says}}, hidden)
+			require.Empty(t, differ(before, catalogue(t, pool)))
+		})
+	}
+}
+
+func TestMigrateTellsWhoMayCreateInTheSchema(t *testing.T) {
+	t.Parallel()
+	admin := outboxtest.EmptyDB(t).Pool
+	stranger := pgIdent(t, "stranger")
+	exec(t, admin, "CREATE ROLE "+stranger)
+	t.Cleanup(func() { dropRole(t, admin, stranger) })
+	pool := emptyDB(t)
+	exec(t, pool, `REVOKE CREATE ON SCHEMA public FROM PUBLIC`) // which PostgreSQL 14 grants
+	res, err := migrate.Up(t.Context(), pool, migrate.Options{})
+	require.NoError(t, err)
+	require.Equal(t, "public", res.Schema)
+	require.Empty(t, res.Creators)
+	exec(t, pool, `GRANT CREATE ON SCHEMA public TO PUBLIC, `+stranger)
+	res, err = migrate.Up(t.Context(), pool, migrate.Options{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"PUBLIC", stranger}, res.Creators)
+}
