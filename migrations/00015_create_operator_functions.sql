@@ -35,6 +35,50 @@ END
 $$;
 -- +goose StatementEnd
 
+-- What an action answers for one row, by the state of the dead letter (NULL: there is none) and of its event. It is the
+-- only place that decides this: the functions below use it for what they did not change, and a dry run asks it before.
+-- It reads no table, so anybody may call it.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_outcome(action text, state text, found boolean, published boolean, dead boolean, unchanged boolean)
+    RETURNS text
+    LANGUAGE sql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+SELECT CASE action
+       WHEN 'dlq.replay' THEN
+            CASE WHEN state IS NULL THEN 'not_found'
+                 WHEN state = 'replayed' THEN 'already_replayed'
+                 WHEN state = 'discarded' THEN 'discarded'
+                 WHEN NOT found THEN 'event_gone'
+                 WHEN published THEN 'event_published'
+                 WHEN NOT dead THEN 'event_live'
+                 ELSE 'replayed'
+            END
+       WHEN 'dlq.discard' THEN
+            CASE WHEN state IS NULL THEN 'not_found'
+                 WHEN state = 'replayed' THEN 'already_replayed'
+                 WHEN state = 'discarded' THEN 'already_discarded'
+                 ELSE 'discarded'
+            END
+       WHEN 'dlq.restore' THEN
+            CASE WHEN state IS NULL THEN 'not_found'
+                 WHEN state = 'open' THEN 'already_open'
+                 WHEN state = 'replayed' THEN 'already_replayed'
+                 WHEN published THEN 'event_published'
+                 WHEN found AND NOT dead THEN 'event_live'
+                 ELSE 'restored'
+            END
+       WHEN 'event.republish' THEN
+            CASE WHEN NOT found THEN 'not_found'
+                 WHEN published AND unchanged THEN 'republished'
+                 WHEN published THEN 'changed'
+                 WHEN dead THEN 'dead'
+                 ELSE 'not_published'
+            END
+       END
+$$;
+-- +goose StatementEnd
+
 -- Re-queues the event behind each dead letter: attempts 0, no error, due now.
 -- Every open dead letter of such an event is closed with it, named or not: an
 -- event on its way must not be listed as dead.
@@ -92,16 +136,13 @@ BEGIN
 
     RETURN QUERY
         SELECT w.id, l.event_id,
-               CASE WHEN l.id IS NULL THEN 'not_found'
-                    WHEN r.id IS NOT NULL AND l.state = 'open' THEN 'replayed'
-                    WHEN l.state = 'replayed' THEN 'already_replayed'
-                    WHEN l.state = 'discarded' THEN 'discarded'
-                    ELSE coalesce((SELECT CASE WHEN e.published_at IS NOT NULL THEN 'event_published' ELSE 'event_live' END
-                                     FROM @schema@.outbox_events AS e WHERE e.id = l.event_id), 'event_gone')
+               CASE WHEN r.id IS NOT NULL AND l.state = 'open' THEN 'replayed'
+                    ELSE @schema@.outbox_outcome(text 'dlq.replay', l.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, true)
                END
           FROM unnest(dlq_ids) WITH ORDINALITY AS w(id, ord)
           LEFT JOIN unnest(ids, events, states) AS l(id, event_id, state) ON l.id = w.id
           LEFT JOIN unnest(revived) AS r(id) ON r.id = l.event_id
+          LEFT JOIN @schema@.outbox_events AS e ON e.id = l.event_id AND r.id IS NULL
          ORDER BY w.ord;
 END
 $$;
@@ -130,10 +171,8 @@ BEGIN
     END IF;
     RETURN QUERY
         SELECT w.id, d.event_id,
-               CASE WHEN d.id IS NULL THEN 'not_found'
-                    WHEN d.audit_id = audit THEN 'discarded'
-                    WHEN d.state = 'discarded' THEN 'already_discarded'
-                    ELSE 'already_replayed'
+               CASE WHEN d.audit_id = audit THEN 'discarded'
+                    ELSE @schema@.outbox_outcome(text 'dlq.discard', d.state, true, false, true, true)
                END
           FROM unnest(dlq_ids) WITH ORDINALITY AS w(id, ord)
           LEFT JOIN @schema@.outbox_dlq AS d ON d.id = w.id
@@ -169,12 +208,8 @@ BEGIN
     END IF;
     RETURN QUERY
         SELECT w.id, d.event_id,
-               CASE WHEN d.id IS NULL THEN 'not_found'
-                    WHEN d.audit_id = audit THEN 'restored'
-                    WHEN d.state = 'open' THEN 'already_open'
-                    WHEN d.state = 'replayed' THEN 'already_replayed'
-                    WHEN e.published_at IS NOT NULL THEN 'event_published'
-                    ELSE 'event_live'
+               CASE WHEN d.audit_id = audit THEN 'restored'
+                    ELSE @schema@.outbox_outcome(text 'dlq.restore', d.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, true)
                END
           FROM unnest(dlq_ids) WITH ORDINALITY AS w(id, ord)
           LEFT JOIN @schema@.outbox_dlq AS d ON d.id = w.id
@@ -217,11 +252,9 @@ BEGIN
     END IF;
     RETURN QUERY
         SELECT w.id,
-               CASE WHEN e.id IS NULL THEN 'not_found'
-                    WHEN e.id = ANY (hit) THEN 'republished'
-                    WHEN e.published_at IS NOT NULL THEN 'changed'
-                    WHEN e.dead_at IS NOT NULL THEN 'dead'
-                    ELSE 'not_published'
+               CASE WHEN e.id = ANY (hit) THEN 'republished'
+                    ELSE @schema@.outbox_outcome(text 'event.republish', NULL::text, e.id IS NOT NULL, e.published_at IS NOT NULL,
+                                                 e.dead_at IS NOT NULL, false)
                END
           FROM unnest(event_ids) WITH ORDINALITY AS w(id, ord)
           LEFT JOIN @schema@.outbox_events AS e ON e.id = w.id
@@ -246,4 +279,5 @@ DROP FUNCTION IF EXISTS outbox_republish(uuid[], timestamptz[], text, text, json
 DROP FUNCTION IF EXISTS outbox_restore(uuid[], text, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_discard(uuid[], text, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_replay(uuid[], text, text, jsonb);
+DROP FUNCTION IF EXISTS outbox_outcome(text, text, boolean, boolean, boolean, boolean);
 DROP FUNCTION IF EXISTS outbox_audit_change(text, text, text, jsonb, uuid[], bigint);

@@ -61,56 +61,21 @@ SELECT dlq_id::text, coalesce(event_id::text, ''), outcome FROM outbox_restore($
 SELECT event_id::text, event_id::text, outcome FROM outbox_republish($1::uuid[], $5::timestamptz[], $2, nullif($3, ''), $4::jsonb)`
 )
 
-// What an action would answer now, without locking anything.
-const previewReplay = `
+// What an action would answer now, without locking anything. outbox_outcome decides, as it does for the functions above:
+// a dry run in a transaction that is rolled back would lock the rows, write them twice and need the operator's role.
+const previewEntries = `
 SELECT w.id::text, coalesce(d.event_id::text, ''),
-       CASE WHEN d.id IS NULL THEN 'not_found'
-            WHEN d.state = 'replayed' THEN 'already_replayed'
-            WHEN d.state = 'discarded' THEN 'discarded'
-            WHEN e.id IS NULL THEN 'event_gone'
-            WHEN e.published_at IS NOT NULL THEN 'event_published'
-            WHEN e.dead_at IS NULL THEN 'event_live'
-            ELSE 'replayed'
-       END
+       outbox_outcome($2, d.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, true)
   FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
   LEFT JOIN outbox_dlq AS d ON d.id = w.id
   LEFT JOIN outbox_events AS e ON e.id = d.event_id
  ORDER BY w.ord`
 
-const previewDiscard = `
-SELECT w.id::text, coalesce(d.event_id::text, ''),
-       CASE WHEN d.id IS NULL THEN 'not_found'
-            WHEN d.state = 'replayed' THEN 'already_replayed'
-            WHEN d.state = 'discarded' THEN 'already_discarded'
-            ELSE 'discarded'
-       END
-  FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
-  LEFT JOIN outbox_dlq AS d ON d.id = w.id
- ORDER BY w.ord`
-
-const previewRestore = `
-SELECT w.id::text, coalesce(d.event_id::text, ''),
-       CASE WHEN d.id IS NULL THEN 'not_found'
-            WHEN d.state = 'open' THEN 'already_open'
-            WHEN d.state = 'replayed' THEN 'already_replayed'
-            WHEN e.published_at IS NOT NULL THEN 'event_published'
-            WHEN e.id IS NOT NULL AND e.dead_at IS NULL THEN 'event_live'
-            ELSE 'restored'
-       END
-  FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
-  LEFT JOIN outbox_dlq AS d ON d.id = w.id
-  LEFT JOIN outbox_events AS e ON e.id = d.event_id
- ORDER BY w.ord`
-
-const previewRepublish = `
+const previewEvents = `
 SELECT w.id::text, w.id::text,
-       CASE WHEN e.id IS NULL THEN 'not_found'
-            WHEN e.published_at IS NOT NULL AND e.published_at = coalesce(w.at, e.published_at) THEN 'republished'
-            WHEN e.published_at IS NOT NULL THEN 'changed'
-            WHEN e.dead_at IS NOT NULL THEN 'dead'
-            ELSE 'not_published'
-       END
-  FROM ROWS FROM (unnest($1::uuid[]), unnest($2::timestamptz[])) WITH ORDINALITY AS w(id, at, ord)
+       outbox_outcome($2, NULL, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL,
+                      e.published_at = coalesce(w.at, e.published_at))
+  FROM ROWS FROM (unnest($1::uuid[]), unnest($3::timestamptz[])) WITH ORDINALITY AS w(id, at, ord)
   LEFT JOIN outbox_events AS e ON e.id = w.id
  ORDER BY w.ord`
 

@@ -251,15 +251,9 @@ func (s *Store) Preview(ctx context.Context, action Action, targets []Target) ([
 	for i, t := range targets {
 		ids[i] = t.ID
 	}
-	args := []any{ids}
-	sql := previewReplay
-	switch action {
-	case Discard:
-		sql = previewDiscard
-	case Restore:
-		sql = previewRestore
-	case Republish:
-		sql, args = previewRepublish, append(args, seenTimes(targets))
+	sql, args := previewEntries, []any{ids, string(action)}
+	if action == Republish {
+		sql, args = previewEvents, append(args, seenTimes(targets))
 	}
 	outcomes, err := collect(ctx, s.db, scanOutcome, sql, args...)
 	if err != nil {
