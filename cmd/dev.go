@@ -14,6 +14,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/devstate"
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
@@ -33,7 +34,7 @@ type devOptions struct {
 	yes      bool
 	output   cli.OutputFlag
 
-	info devstack.Info // known once the servers run
+	info devstate.Info // known once the servers run
 }
 
 func newDevCmd(app *cli.App, runF func(context.Context, *devOptions) error) *cobra.Command {
@@ -96,12 +97,12 @@ func runDev(ctx context.Context, opts *devOptions) (err error) {
 	}
 	dir := cfg.Dev.StateDir
 	if dir == "" {
-		dir = devstack.DefaultDir(app.Env)
+		dir = devstate.DefaultDir(app.Env)
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
 		return fmt.Errorf("resolve the state folder: %w", err)
 	}
-	lock, err := devstack.AcquireLock(dir)
+	lock, err := devstate.AcquireLock(dir)
 	if err != nil {
 		return devStartError(err)
 	}
@@ -133,7 +134,7 @@ func serveDev(ctx context.Context, opts *devOptions, dir string) (err error) {
 			fmt.Fprintln(app.Err, "stopped")
 		}
 	}()
-	opts.info = devstack.Info{
+	opts.info = devstate.Info{
 		PID:            os.Getpid(),
 		StartedAt:      started.UTC().Truncate(time.Second),
 		DatabaseURL:    servers.Postgres.URL(devDatabase),
@@ -145,10 +146,10 @@ func serveDev(ctx context.Context, opts *devOptions, dir string) (err error) {
 	if err := prepareDev(ctx, app, servers, info); err != nil {
 		return err
 	}
-	if err := devstack.WriteInfo(dir, info); err != nil {
+	if err := devstate.WriteInfo(dir, info); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, devstack.RemoveInfo(dir)) }()
+	defer func() { err = errors.Join(err, devstate.RemoveInfo(dir)) }()
 
 	fmt.Fprintf(app.Err, "PostgreSQL %s, Redis (%s) and the Pub/Sub fake are ready after %s; state in %s\n",
 		servers.Postgres.Version(), servers.Redis.Kind, app.Now().Sub(started).Round(100*time.Millisecond), dir)
@@ -170,7 +171,7 @@ func devFarewell(opts *devOptions) string {
 	return "running; Ctrl-C stops everything"
 }
 
-func writeExports(w io.Writer, info devstack.Info) error {
+func writeExports(w io.Writer, info devstate.Info) error {
 	_, err := fmt.Fprintf(w, "export DATABASE_URL='%s'\nexport REDIS_URL='%s'\nexport PUBSUB_EMULATOR_HOST='%s'\nexport GOOGLE_CLOUD_PROJECT='%s'\n",
 		info.DatabaseURL, info.RedisURL, info.PubSubEmulator, info.PubSubProject)
 	return err

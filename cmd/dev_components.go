@@ -11,6 +11,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/devstate"
 )
 
 const (
@@ -40,7 +41,7 @@ func devComponents(opts *devOptions) []devComponent {
 }
 
 // runComponents runs until the context ends, the time given with --for is over, or something fails.
-func runComponents(ctx context.Context, opts *devOptions, info devstack.Info, servers *devstack.Stack) error {
+func runComponents(ctx context.Context, opts *devOptions, info devstate.Info, servers *devstack.Stack) error {
 	if limit := opts.duration.Value; limit != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, *limit)
@@ -73,7 +74,7 @@ func runComponents(ctx context.Context, opts *devOptions, info devstack.Info, se
 }
 
 // onStack is the App that the same command line would have if the environment named the stack's servers.
-func onStack(a *cli.App, info devstack.Info) *cli.App {
+func onStack(a *cli.App, info devstate.Info) *cli.App {
 	env := map[string]string{}
 	for _, name := range serverVariables() {
 		env[name] = ""

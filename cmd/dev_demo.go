@@ -11,7 +11,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/demo"
-	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/devstate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -60,7 +60,7 @@ SELECT (SELECT count(*) FROM outbox_events WHERE published_at >= $1),
        (SELECT count(*) FROM outbox_dlq WHERE state = 'open')`
 
 // sayOutbox tells how the events are doing. It is talk: when the database does not answer, there is nothing to say.
-func sayOutbox(ctx context.Context, app *cli.App, info devstack.Info) {
+func sayOutbox(ctx context.Context, app *cli.App, info devstate.Info) {
 	ctx, cancel := context.WithTimeout(ctx, sayOutboxPatience)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, info.DatabaseURL)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/devstate"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
@@ -24,7 +25,7 @@ const (
 )
 
 // prepareDev makes the servers usable: a migrated database, topics and subscriptions.
-func prepareDev(ctx context.Context, parent *cli.App, servers *devstack.Stack, info devstack.Info) (err error) {
+func prepareDev(ctx context.Context, parent *cli.App, servers *devstack.Stack, info devstate.Info) (err error) {
 	if err := createDatabase(ctx, servers.Postgres.URL("postgres")); err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/devstate"
 )
 
 // devTimeout is how long a start or an end may take on a busy machine.
@@ -57,7 +57,7 @@ func outboxctl(t *testing.T, dir string, args ...string) (code int, stdout, stde
 // devProcess is a running outboxctl dev.
 type devProcess struct {
 	*exec.Cmd
-	info   devstack.Info
+	info   devstate.Info
 	talk   *bytes.Buffer
 	exited chan error
 }
@@ -128,7 +128,7 @@ func TestDevLivesThroughItsDays(t *testing.T) {
 
 	first := startDev(t, dir)
 	require.Equal(t, first.Process.Pid, first.info.PID)
-	found, err := devstack.Discover(dir)
+	found, err := devstate.Discover(dir)
 	require.NoError(t, err)
 	require.Equal(t, &first.info, found)
 
@@ -152,8 +152,8 @@ func TestDevLivesThroughItsDays(t *testing.T) {
 	if runtime.GOOS == "linux" { // elsewhere the next start ends what was left
 		first.requireServersGone(t)
 	}
-	_, err = devstack.Discover(dir)
-	require.ErrorIs(t, err, devstack.ErrNotRunning)
+	_, err = devstate.Discover(dir)
+	require.ErrorIs(t, err, devstate.ErrNotRunning)
 	second := startDev(t, dir)
 	require.Equal(t, "kept", devQuery(t, second, "SELECT word FROM mark"))
 

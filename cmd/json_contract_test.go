@@ -14,7 +14,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/bench"
 	"github.com/outboxctl/outboxctl/internal/cleanup"
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/devstate"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/doctor"
 	"github.com/outboxctl/outboxctl/internal/stats"
@@ -26,7 +26,7 @@ func jsonObjects() map[string][]any {
 		"bench":           {bench.Report{}},
 		"cleanup":         {cleanup.Result{}, cleanup.Plan{}},
 		"config view":     {configEntry{}},
-		"dev":             {devstack.Info{}},
+		"dev":             {devstate.Info{}},
 		"dlq audit":       {dlq.AuditRow{}},
 		"dlq discard":     {dlq.Outcome{}},
 		"dlq export":      {dlq.Export{}},

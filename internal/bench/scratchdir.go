@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/devstate"
 )
 
 const (
@@ -19,7 +19,7 @@ const (
 // scratchDir is a locked folder for a private server.
 type scratchDir struct {
 	path string
-	lock *devstack.Lock
+	lock *devstate.Lock
 }
 
 // newScratchDir makes one, and removes those of benches that were killed.
@@ -38,7 +38,7 @@ func newScratchDir() (_ *scratchDir, err error) {
 	if err = os.Chmod(d.path, 0o755); err != nil {
 		return nil, err
 	}
-	if d.lock, err = devstack.AcquireLock(d.path); err != nil {
+	if d.lock, err = devstate.AcquireLock(d.path); err != nil {
 		return nil, err
 	}
 	return d, os.WriteFile(filepath.Join(d.path, readyFile), nil, 0o600)
@@ -61,7 +61,7 @@ func sweepScratchDirs() {
 		if _, err := os.Stat(filepath.Join(dir, readyFile)); err != nil {
 			continue
 		}
-		if used, err := devstack.InUse(dir); err == nil && !used {
+		if used, err := devstate.InUse(dir); err == nil && !used {
 			_ = os.RemoveAll(dir) // what remains is swept next time
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/devstate"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
@@ -167,9 +167,9 @@ func (a *App) Config(required ...string) (*Config, error) {
 // discover finds the servers of a running embedded stack.
 func (a *App) discover(stateDir string) (map[string]string, bool) {
 	if stateDir == "" {
-		stateDir = devstack.DefaultDir(a.Env)
+		stateDir = devstate.DefaultDir(a.Env)
 	}
-	info, err := devstack.Discover(stateDir)
+	info, err := devstate.Discover(stateDir)
 	if err != nil {
 		return nil, false // a stack that cannot be read is as good as none; dev itself reports it
 	}

@@ -6,11 +6,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/outboxctl/outboxctl/internal/devstate"
 )
 
 // stateNames are the entries of a state folder that belong to its servers; "lock" belongs to whoever holds it.
 func stateNames() []string {
-	return []string{"postgres", "postgres.new", "postgres.log", "redis", "redis.log", infoFile}
+	return []string{"postgres", "postgres.new", "postgres.log", "redis", "redis.log", devstate.InfoFile}
 }
 
 // StateOf lists what earlier runs left in a state folder.

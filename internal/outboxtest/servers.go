@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/devstate"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 )
 
@@ -33,7 +34,7 @@ type servers struct {
 	mu       sync.Mutex
 	usable   bool // between Main's start and its end
 	dir      string
-	lock     *devstack.Lock
+	lock     *devstate.Lock
 	postgres *devstack.Postgres
 	admin    *pgxpool.Pool // on the maintenance database
 	redis    *devstack.Redis
@@ -61,7 +62,7 @@ func (s *servers) stateDir() (string, error) {
 		if _, err := os.Stat(filepath.Join(dir, "ready")); err != nil {
 			continue // another process is about to lock it
 		}
-		if used, err := devstack.InUse(dir); err == nil && !used {
+		if used, err := devstate.InUse(dir); err == nil && !used {
 			_ = os.RemoveAll(dir)
 		}
 	}
@@ -72,7 +73,7 @@ func (s *servers) stateDir() (string, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return "", err
 	}
-	if s.lock, err = devstack.AcquireLock(dir); err != nil {
+	if s.lock, err = devstate.AcquireLock(dir); err != nil {
 		return "", err
 	}
 	s.dir = dir

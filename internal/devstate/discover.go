@@ -1,4 +1,4 @@
-package devstack
+package devstate
 
 import (
 	"encoding/json"
@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-const infoFile = "stack.json"
+// InfoFile is the name of the file in a state folder that says where the servers are.
+const InfoFile = "stack.json"
 
 // ErrNotRunning means that no stack runs on a state folder.
 var ErrNotRunning = errors.New("no embedded stack is running")
@@ -46,7 +47,7 @@ func DefaultDir(getenv func(string) string) string {
 // Discover returns the stack running on a state folder, or ErrNotRunning. A stack that was killed leaves its file behind; the lock,
 // which the kernel drops with the process, tells it from a living one.
 func Discover(dir string) (*Info, error) {
-	content, err := os.ReadFile(filepath.Join(dir, infoFile))
+	content, err := os.ReadFile(filepath.Join(dir, InfoFile))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return nil, ErrNotRunning // another user's stack is not ours to find
 	}
@@ -62,7 +63,7 @@ func Discover(dir string) (*Info, error) {
 	}
 	var info Info
 	if err := json.Unmarshal(content, &info); err != nil {
-		return nil, fmt.Errorf("look for a running stack: read %s: %w", infoFile, err)
+		return nil, fmt.Errorf("look for a running stack: read %s: %w", InfoFile, err)
 	}
 	return &info, nil
 }
@@ -74,13 +75,13 @@ func WriteInfo(dir string, info Info) error {
 	if err != nil {
 		return fmt.Errorf("announce the stack: %w", err)
 	}
-	temp, err := os.CreateTemp(dir, infoFile+".*") // 0600
+	temp, err := os.CreateTemp(dir, InfoFile+".*") // 0600
 	if err != nil {
 		return fmt.Errorf("announce the stack: %w", err)
 	}
 	_, err = temp.Write(append(content, '\n'))
 	if err = errors.Join(err, temp.Close()); err == nil {
-		err = os.Rename(temp.Name(), filepath.Join(dir, infoFile))
+		err = os.Rename(temp.Name(), filepath.Join(dir, InfoFile))
 	}
 	if err != nil {
 		_ = os.Remove(temp.Name())
@@ -91,7 +92,7 @@ func WriteInfo(dir string, info Info) error {
 
 // RemoveInfo takes the announcement back.
 func RemoveInfo(dir string) error {
-	if err := os.Remove(filepath.Join(dir, infoFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(filepath.Join(dir, InfoFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("withdraw the stack's announcement: %w", err)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package devstack
+package devstate
 
 import (
 	"syscall"

@@ -1,4 +1,4 @@
-package devstack_test
+package devstate_test
 
 import (
 	"os"
@@ -8,21 +8,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/devstate"
 )
 
 func TestDiscoverFindsOnlyALivingStack(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "state")
-	_, err := devstack.Discover(dir)
-	require.ErrorIs(t, err, devstack.ErrNotRunning)
+	_, err := devstate.Discover(dir)
+	require.ErrorIs(t, err, devstate.ErrNotRunning)
 
-	lock, err := devstack.AcquireLock(dir)
+	lock, err := devstate.AcquireLock(dir)
 	require.NoError(t, err)
-	_, err = devstack.Discover(dir)
-	require.ErrorIs(t, err, devstack.ErrNotRunning, "starting is not running")
+	_, err = devstate.Discover(dir)
+	require.ErrorIs(t, err, devstate.ErrNotRunning, "starting is not running")
 
-	info := devstack.Info{
+	info := devstate.Info{
 		PID:            os.Getpid(),
 		StartedAt:      time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		DatabaseURL:    "postgres://postgres@127.0.0.1:1/db",
@@ -30,8 +30,8 @@ func TestDiscoverFindsOnlyALivingStack(t *testing.T) {
 		PubSubEmulator: "127.0.0.1:3",
 		PubSubProject:  "p",
 	}
-	require.NoError(t, devstack.WriteInfo(dir, info))
-	found, err := devstack.Discover(dir)
+	require.NoError(t, devstate.WriteInfo(dir, info))
+	found, err := devstate.Discover(dir)
 	require.NoError(t, err)
 	require.Equal(t, &info, found)
 	stat, err := os.Stat(filepath.Join(dir, "stack.json"))
@@ -40,11 +40,11 @@ func TestDiscoverFindsOnlyALivingStack(t *testing.T) {
 
 	// What a killed stack leaves: its file, but not its lock.
 	require.NoError(t, lock.Release())
-	_, err = devstack.Discover(dir)
-	require.ErrorIs(t, err, devstack.ErrNotRunning)
+	_, err = devstate.Discover(dir)
+	require.ErrorIs(t, err, devstate.ErrNotRunning)
 
-	require.NoError(t, devstack.RemoveInfo(dir))
-	require.NoError(t, devstack.RemoveInfo(dir))
+	require.NoError(t, devstate.RemoveInfo(dir))
+	require.NoError(t, devstate.RemoveInfo(dir))
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, entries, 1, "only the lock file stays")
@@ -53,16 +53,16 @@ func TestDiscoverFindsOnlyALivingStack(t *testing.T) {
 func TestAcquireLockNamesTheHolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	lock, err := devstack.AcquireLock(dir)
+	lock, err := devstate.AcquireLock(dir)
 	require.NoError(t, err)
 
-	_, err = devstack.AcquireLock(dir)
-	var locked *devstack.LockedError
+	_, err = devstate.AcquireLock(dir)
+	var locked *devstate.LockedError
 	require.ErrorAs(t, err, &locked)
-	require.Equal(t, &devstack.LockedError{Dir: dir, PID: os.Getpid()}, locked)
+	require.Equal(t, &devstate.LockedError{Dir: dir, PID: os.Getpid()}, locked)
 
 	require.NoError(t, lock.Release())
-	lock, err = devstack.AcquireLock(dir)
+	lock, err = devstate.AcquireLock(dir)
 	require.NoError(t, err)
 	require.NoError(t, lock.Release())
 }
@@ -72,12 +72,12 @@ func TestDefaultDir(t *testing.T) {
 	env := map[string]string{"HOME": "/home/u"}
 	getenv := func(name string) string { return env[name] }
 	if os.Geteuid() == 0 {
-		require.Equal(t, "/var/lib/outboxctl/dev", devstack.DefaultDir(getenv))
+		require.Equal(t, "/var/lib/outboxctl/dev", devstate.DefaultDir(getenv))
 	} else {
-		require.Equal(t, "/home/u/.local/state/outboxctl/dev", devstack.DefaultDir(getenv))
+		require.Equal(t, "/home/u/.local/state/outboxctl/dev", devstate.DefaultDir(getenv))
 	}
 	env["XDG_STATE_HOME"] = "/xdg"
-	require.Equal(t, "/xdg/outboxctl/dev", devstack.DefaultDir(getenv))
+	require.Equal(t, "/xdg/outboxctl/dev", devstate.DefaultDir(getenv))
 	env["OUTBOXCTL_STATE_DIR"] = "/own"
-	require.Equal(t, "/own", devstack.DefaultDir(getenv))
+	require.Equal(t, "/own", devstate.DefaultDir(getenv))
 }
