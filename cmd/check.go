@@ -13,16 +13,10 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
-	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
-// The exit codes of a Nagios plugin.
-const (
-	checkOK       = 0
-	checkWarning  = 1
-	checkCritical = 2
-	checkUnknown  = 3
-)
+// checkUnknown is the exit code when the probe itself failed; the other codes are those of operate.Level.
+const checkUnknown = 3
 
 type checkOptions struct {
 	app *cli.App
@@ -32,7 +26,7 @@ type checkOptions struct {
 }
 
 func newCheckCmd(app *cli.App) *cobra.Command {
-	opts := &checkOptions{app: app, age: threshold{unit: "s", parse: parseAge}}
+	opts := &checkOptions{app: app, age: threshold{parse: parseAge}}
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Probe the outbox for a monitoring system (Nagios codes and perfdata)",
@@ -67,59 +61,51 @@ func runCheck(ctx context.Context, opts *checkOptions) error {
 	if err != nil {
 		return checkFailed(opts.app.Out, err)
 	}
-	pool, err := opts.app.Pool(ctx)
+	outbox, err := opts.app.Outbox(ctx)
 	if err != nil {
 		return checkFailed(opts.app.Out, err)
 	}
-	report, err := stats.New(pool, opts.app.Registry).Collect(ctx, stats.Params{MaxAttempts: cfg.Publish.MaxAttempts, StateOnly: true})
+	result, err := outbox.Check(ctx, operate.CheckParams{
+		MaxAttempts: cfg.Publish.MaxAttempts, NeedPublisher: opts.needPublisher,
+		Backlog: opts.backlog.limits, Age: opts.age.limits, Dead: opts.dead.limits, AttemptRows: opts.attempts.limits,
+	})
 	if err != nil {
-		return checkFailed(opts.app.Out, operate.StoreError(err))
+		return checkFailed(opts.app.Out, err)
 	}
-	code, line := opts.judge(report)
-	if _, err := fmt.Fprintln(opts.app.Out, line); err != nil {
-		return cli.Exit(checkUnknown, fmt.Errorf("print the verdict: %w", err)) // whoever reads it has not got it
+	if _, err := fmt.Fprintln(opts.app.Out, checkLine(result)); err != nil {
+		return cli.Exit(checkUnknown, fmt.Errorf("print the verdict: %w", err)) // the monitoring system has not got it
 	}
-	if code != checkOK {
-		return cli.Silent(code)
+	if result.Level != operate.LevelOK {
+		return cli.Silent(int(result.Level))
 	}
 	return nil
 }
 
-// judge compares a report with the thresholds.
-func (opts *checkOptions) judge(r *stats.Report) (code int, line string) {
-	figures := []struct {
-		name, perf string
-		value      float64
-		limit      threshold
-	}{
-		{"backlog", "backlog", float64(r.Backlog), opts.backlog},
-		{"oldest", "age", r.OldestAgeSeconds, opts.age},
-		{"dead", "dead", float64(r.DLQ.Open), opts.dead},
-		{"at max attempts", "attempt_rows", float64(r.AtMaxAttempts), opts.attempts},
-	}
+// checkLine is the verdict as a Nagios plugin prints it: words, then perfdata.
+func checkLine(r *operate.CheckResult) string {
 	var said, perf []string
-	for _, f := range figures {
-		code = max(code, f.limit.judge(f.value))
-		said = append(said, f.name+" "+f.limit.show(f.value))
-		perf = append(perf, fmt.Sprintf("%s=%s%s;%s;%s;0", f.perf, number(f.value), f.limit.unit, f.limit.warning(), f.limit.critical()))
+	for _, f := range r.Figures {
+		value := number(f.Value)
+		if f.Unit == "s" {
+			value = seconds(f.Value)
+		}
+		said = append(said, f.Name+" "+value)
+		perf = append(perf, fmt.Sprintf("%s=%s%s;%s;%s;0", f.Label, number(f.Value), f.Unit, optional(f.Warning), optional(f.Critical)))
 	}
 	for _, t := range r.Topics {
 		said = append(said, "topic "+safetext.Line(t.Topic)+" "+safetext.Line(t.State))
 	}
-	if opts.needPublisher && len(r.Publishers) == 0 {
-		code = checkCritical
+	if r.NoPublisher {
 		said = append(said, "no publisher alive")
 	}
-	state := [...]string{checkOK: "OK", checkWarning: "WARNING", checkCritical: "CRITICAL"}[code]
-	return code, fmt.Sprintf("OUTBOX %s - %s | %s", state, strings.Join(said, ", "), strings.Join(perf, " "))
+	return fmt.Sprintf("OUTBOX %s - %s | %s", r.Level, strings.Join(said, ", "), strings.Join(perf, " "))
 }
 
-// A threshold is CRITICAL or WARNING,CRITICAL. The zero threshold judges nothing.
+// A threshold is a flag with CRITICAL or WARNING,CRITICAL.
 type threshold struct {
-	text       string
-	warn, crit *float64
-	unit       string
-	parse      func(string) (float64, error)
+	text   string
+	limits operate.Threshold
+	parse  func(string) (float64, error)
 }
 
 func (t *threshold) String() string { return t.text }
@@ -138,7 +124,7 @@ func (t *threshold) Set(text string) error {
 	if err != nil {
 		return err
 	}
-	t.text, t.crit, t.warn = text, &c, nil
+	limits := operate.Threshold{Critical: &c}
 	if both {
 		w, err := parse(warn)
 		if err != nil {
@@ -147,8 +133,9 @@ func (t *threshold) Set(text string) error {
 		if w > c {
 			return errors.New("the warning is above the critical value")
 		}
-		t.warn = &w
+		limits.Warning = &w
 	}
+	t.text, t.limits = text, limits
 	return nil
 }
 
@@ -167,27 +154,6 @@ func parseAge(text string) (float64, error) {
 	}
 	return d.Seconds(), err
 }
-
-func (t threshold) judge(value float64) int {
-	switch {
-	case t.crit != nil && value > *t.crit:
-		return checkCritical
-	case t.warn != nil && value > *t.warn:
-		return checkWarning
-	default:
-		return checkOK
-	}
-}
-
-func (t threshold) show(value float64) string {
-	if t.unit == "s" {
-		return seconds(value)
-	}
-	return number(value)
-}
-
-func (t threshold) warning() string  { return optional(t.warn) }
-func (t threshold) critical() string { return optional(t.crit) }
 
 func optional(v *float64) string {
 	if v == nil {

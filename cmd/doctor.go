@@ -2,12 +2,15 @@ package cmd
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/doctor"
-	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 type doctorOptions struct {
@@ -40,12 +43,9 @@ func runDoctor(ctx context.Context, opts *doctorOptions) error {
 	if err != nil {
 		return err
 	}
-	findings := doctor.Examine(ctx, doctorChecks(opts.app, ctx, cfg))
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	for i := range findings {
-		findings[i].Message = safetext.Redact(findings[i].Message)
+	findings, err := operate.Doctor(ctx, doctorParams(opts.app, cfg))
+	if err != nil {
+		return err
 	}
 	if err := cli.WriteList(opts.app, opts.output.Format, doctorView(), findings); err != nil {
 		return err
@@ -55,6 +55,43 @@ func runDoctor(ctx context.Context, opts *doctorOptions) error {
 		return cli.Silent(cli.ExitFailed)
 	}
 	return nil
+}
+
+func doctorParams(app *cli.App, cfg *cli.Config) operate.DoctorParams {
+	p := operate.DoctorParams{
+		Registry: app.Registry, Now: app.Now,
+		Database: app.Pool, ExecMode: cfg.Database.ExecMode, RemoteDatabase: cfg.RemoteDatabase(), MaxAttempts: cfg.Publish.MaxAttempts,
+		Emulator: cfg.PubSub.Emulator, EmulatorOrigin: cfg.Origin("pubsub.emulator"), Redelivery: pubsub.Retention,
+		IdempotencyTTL: cfg.Idempotency.TTL,
+		Redis: func(ctx context.Context) (idem.ServerReport, error) {
+			keeper, err := app.Keeper()
+			if err != nil {
+				return idem.ServerReport{}, err
+			}
+			return keeper.Check(ctx)
+		},
+	}
+	if cfg.PubSub.Project != "" {
+		p.Broker = func(ctx context.Context) ([]operate.Resource, error) { return brokerResources(ctx, app, cfg) }
+	}
+	return p
+}
+
+// brokerResources compares Pub/Sub with the configuration.
+func brokerResources(ctx context.Context, app *cli.App, cfg *cli.Config) ([]operate.Resource, error) {
+	client, err := app.Broker(ctx)
+	if err != nil {
+		return nil, err
+	}
+	actions, err := client.Ensure(ctx, pubsub.EnsureParams{Plan: cli.BrokerPlan(cfg), DryRun: true})
+	if err != nil && !errors.Is(err, pubsub.ErrIncomplete) {
+		return nil, err
+	}
+	resources := make([]operate.Resource, len(actions))
+	for i, a := range actions {
+		resources[i] = operate.Resource{Kind: a.Kind, Name: a.Name, State: string(a.Outcome), Detail: a.Detail}
+	}
+	return resources, nil
 }
 
 func doctorView() cli.View[doctor.Finding] {

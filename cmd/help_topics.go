@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 // newHelpTopics are pages of help that belong to no command: outboxctl help environment, outboxctl help exit-codes.
@@ -81,6 +82,6 @@ outboxctl check has the codes of a Nagios plugin instead:
   %-4d ok
   %-4d warning
   %-4d critical
-  %-4d unknown: the probe itself failed`, checkOK, checkWarning, checkCritical, checkUnknown)
+  %-4d unknown: the probe itself failed`, operate.LevelOK, operate.LevelWarning, operate.LevelCritical, checkUnknown)
 	return b.String()
 }

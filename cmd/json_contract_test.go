@@ -17,7 +17,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/devstate"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/doctor"
-	"github.com/outboxctl/outboxctl/internal/stats"
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 // jsonObjects is what each command encodes with -o json.
@@ -47,7 +47,7 @@ func jsonObjects() map[string][]any {
 		"migrate up":      {migrateResult{}},
 		"migrate version": {schemaVersion{}},
 		"registry list":   {registryEntry{}},
-		"stats":           {stats.Report{}},
+		"stats":           {operate.StatsResult{}},
 		"topic ensure":    {ensureRow{}},
 		"topic list":      {topicRow{}},
 		"version":         {cli.Build{}},

@@ -57,37 +57,27 @@ func runStats(ctx context.Context, opts *statsOptions) error {
 	if opts.by != "" && !slices.Contains(stats.Dimensions(), opts.by) {
 		return fault.Usagef("--by: %q is none of %s", opts.by, strings.Join(stats.Dimensions(), ", "))
 	}
-	pool, err := opts.app.Pool(ctx)
+	cfg, err := opts.app.Config("database.url")
 	if err != nil {
 		return err
 	}
-	collector := stats.New(pool, opts.app.Registry)
-	if opts.watch {
-		return watchStats(ctx, opts, collector)
+	outbox, err := opts.app.Outbox(ctx)
+	if err != nil {
+		return err
 	}
-	report, err := opts.collect(ctx, collector)
+	params := operate.StatsParams{MaxAttempts: cfg.Publish.MaxAttempts, By: opts.by, Probes: opts.app.Probes()}
+	if opts.watch {
+		return watchStats(ctx, opts, outbox, params)
+	}
+	report, err := outbox.Stats(ctx, params)
 	if err != nil {
 		return err
 	}
 	return opts.print(opts.app.Out, report)
 }
 
-func (opts *statsOptions) collect(ctx context.Context, collector *stats.Collector) (*stats.Report, error) {
-	cfg, err := opts.app.Config()
-	if err != nil {
-		return nil, err
-	}
-	probed := opts.app.ProbeDependencies(ctx)
-	report, err := collector.Collect(ctx, stats.Params{MaxAttempts: cfg.Publish.MaxAttempts, By: opts.by})
-	if err != nil {
-		return nil, operate.StoreError(err)
-	}
-	report.Dependencies = <-probed
-	return report, nil
-}
-
 // print writes a report in the chosen form. Wide, CSV and id are lists, so they show the groups.
-func (opts *statsOptions) print(w io.Writer, report *stats.Report) error {
+func (opts *statsOptions) print(w io.Writer, report *operate.StatsResult) error {
 	switch opts.output.Format {
 	case cli.FormatWide, cli.FormatCSV, cli.FormatID:
 		if opts.by == "" {
@@ -125,7 +115,7 @@ func groupView(by string) cli.View[stats.Group] {
 }
 
 // sayStats writes a report for a person.
-func sayStats(a *cli.App, w io.Writer, r *stats.Report) error {
+func sayStats(a *cli.App, w io.Writer, r *operate.StatsResult) error {
 	var b strings.Builder
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(&b, "%-11s %s\n", label, fmt.Sprintf(format, args...))
@@ -153,7 +143,7 @@ func sayStats(a *cli.App, w io.Writer, r *stats.Report) error {
 		line("topic", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(fmt.Sprintf("%s is %s at %s: %s", t.Topic, t.State, t.Publisher, t.Error))))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Dependencies)) {
-		if state := r.Dependencies[name]; state != cli.DependencyOK {
+		if state := r.Dependencies[name]; state != operate.DependencyOK {
 			line(name, "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(state)))
 		}
 	}
@@ -161,7 +151,7 @@ func sayStats(a *cli.App, w io.Writer, r *stats.Report) error {
 	return err
 }
 
-func publishersLine(r *stats.Report) string {
+func publishersLine(r *operate.StatsResult) string {
 	if len(r.Publishers) == 0 {
 		return "none alive"
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/stats"
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 // history is how many looks a sparkline spans.
@@ -16,11 +16,11 @@ const history = 60
 // watchStats shows reports until it is interrupted: on a terminal it redraws in place and adds sparklines, elsewhere it
 // prints one report after the other. A look that fails is shown and tried again: watching through an outage is what
 // the operator is there for.
-func watchStats(ctx context.Context, opts *statsOptions, collector *stats.Collector) error {
+func watchStats(ctx context.Context, opts *statsOptions, outbox *operate.Outbox, params operate.StatsParams) error {
 	var backlog, rate []float64
 	redraw := opts.app.OutTTY && opts.output.Format == cli.FormatTable
 	for {
-		report, err := opts.collect(ctx, collector)
+		report, err := outbox.Stats(ctx, params)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -44,7 +44,7 @@ func watchStats(ctx context.Context, opts *statsOptions, collector *stats.Collec
 	}
 }
 
-func (opts *statsOptions) frame(report *stats.Report, redraw bool, backlog, rate []float64) error {
+func (opts *statsOptions) frame(report *operate.StatsResult, redraw bool, backlog, rate []float64) error {
 	if !redraw {
 		return opts.print(opts.app.Out, report)
 	}

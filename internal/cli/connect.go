@@ -90,7 +90,7 @@ func secureURL(raw string) string {
 		return raw
 	}
 	pc, err := pgxpool.ParseConfig(raw)
-	if err != nil || IsLocal(pc.ConnConfig.Host) {
+	if err != nil || isLocal(pc.ConnConfig.Host) {
 		return raw
 	}
 	switch {
@@ -103,7 +103,13 @@ func secureURL(raw string) string {
 	}
 }
 
-func IsLocal(host string) bool {
+// RemoteDatabase reports whether the database is on another machine.
+func (c *Config) RemoteDatabase() bool {
+	pc, err := pgxpool.ParseConfig(c.Database.URL)
+	return err == nil && c.Origin("database.url") != OriginDev && !isLocal(pc.ConnConfig.Host)
+}
+
+func isLocal(host string) bool {
 	if host == "" || host == "localhost" || strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") {
 		return true
 	}

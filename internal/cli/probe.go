@@ -3,40 +3,28 @@ package cli
 import (
 	"context"
 	"net"
-	"time"
 
-	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
-const (
-	DependencyOK = "ok"
-	probeTimeout = 300 * time.Millisecond
-	pubsubHost   = "pubsub.googleapis.com:443"
-)
+const pubsubHost = "pubsub.googleapis.com:443"
 
-// ProbeDependencies asks Redis and Pub/Sub, side by side, whether they are there. Reports need neither; they only say
-// when one is away. Pub/Sub is not asked while no project is configured.
-func (a *App) ProbeDependencies(ctx context.Context) <-chan map[string]string {
-	done := make(chan map[string]string, 1)
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	client, redisErr := a.Redis()
-	addr := a.pubsubAddr()
-	go func() {
-		defer cancel()
-		state := map[string]string{}
-		if redisErr == nil {
-			state["redis"] = answered(client.Ping(ctx).Err())
-		}
-		if addr != "" {
+// Probes ask Redis and Pub/Sub whether they answer. Pub/Sub is not asked while no project is configured.
+func (a *App) Probes() []operate.Probe {
+	var probes []operate.Probe
+	if client, err := a.Redis(); err == nil {
+		probes = append(probes, operate.Probe{Name: "redis", Run: func(ctx context.Context) error { return client.Ping(ctx).Err() }})
+	}
+	if addr := a.pubsubAddr(); addr != "" {
+		probes = append(probes, operate.Probe{Name: "pubsub", Run: func(ctx context.Context) error {
 			conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
-			if err == nil {
-				err = conn.Close()
+			if err != nil {
+				return err
 			}
-			state["pubsub"] = answered(err)
-		}
-		done <- state
-	}()
-	return done
+			return conn.Close()
+		}})
+	}
+	return probes
 }
 
 func (a *App) pubsubAddr() string {
@@ -50,11 +38,4 @@ func (a *App) pubsubAddr() string {
 	default:
 		return ""
 	}
-}
-
-func answered(err error) string {
-	if err == nil {
-		return DependencyOK
-	}
-	return "unreachable: " + safetext.Stored(err.Error())
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Catalogue knows the topic of an event type.
@@ -14,7 +13,12 @@ type Catalogue interface {
 	Resolve(eventType string) (aggregateType, topic string, ok bool)
 }
 
-// Params says what to report.
+// DB is the database: a pool, or one connection.
+type DB interface {
+	BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error)
+}
+
+// Params choose what to report.
 type Params struct {
 	// MaxAttempts is the publisher's maximum, for the rows that have none of their own.
 	MaxAttempts int
@@ -24,27 +28,18 @@ type Params struct {
 	StateOnly bool
 }
 
-// Collector reads reports from the database.
-type Collector struct {
-	pool      *pgxpool.Pool
-	catalogue Catalogue
-}
-
-// New makes a Collector.
-func New(pool *pgxpool.Pool, catalogue Catalogue) *Collector { return &Collector{pool, catalogue} }
-
 // Collect takes one report from one snapshot.
-func (c *Collector) Collect(ctx context.Context, p Params) (*Report, error) {
+func Collect(ctx context.Context, db DB, catalogue Catalogue, p Params) (*Report, error) {
 	r := &Report{DLQ: DLQ{ByReason: map[string]int64{}}, Publishers: []Publisher{}, Topics: []TopicState{}}
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err := pgx.BeginTxFunc(ctx, c.pool, opts, func(tx pgx.Tx) error { return c.fill(ctx, tx, p, r) })
+	err := pgx.BeginTxFunc(ctx, db, opts, func(tx pgx.Tx) error { return fill(ctx, tx, catalogue, p, r) })
 	if err != nil {
 		return nil, fmt.Errorf("read the outbox's figures: %w", err)
 	}
 	return r, nil
 }
 
-func (c *Collector) fill(ctx context.Context, tx pgx.Tx, p Params, r *Report) error {
+func fill(ctx context.Context, tx pgx.Tx, catalogue Catalogue, p Params, r *Report) error {
 	var waiting, dead, gone, deadAtMax int64
 	err := tx.QueryRow(ctx, backlogQuery, p.MaxAttempts).Scan(
 		&r.At, &r.Backlog, &r.Due, &r.BackingOff, &r.InFlight, &r.AtMaxAttempts, &r.OldestUnpublishedAt, &waiting)
@@ -67,14 +62,14 @@ func (c *Collector) fill(ctx context.Context, tx pgx.Tx, p Params, r *Report) er
 	if r.OldestUnpublishedAt != nil {
 		r.OldestAgeSeconds = max(r.At.Sub(*r.OldestUnpublishedAt).Seconds(), 0)
 	}
-	if err := c.deadLetters(ctx, tx, r); err != nil {
+	if err := deadLetters(ctx, tx, r); err != nil {
 		return err
 	}
-	if err := c.publishers(ctx, tx, r); err != nil {
+	if err := publishers(ctx, tx, r); err != nil {
 		return err
 	}
 	if p.By != "" {
-		if r.Groups, err = c.groups(ctx, tx, p); err != nil {
+		if r.Groups, err = groups(ctx, tx, catalogue, p); err != nil {
 			return err
 		}
 	}
@@ -97,7 +92,7 @@ func flow(backlog, arrived, published int64) Flow {
 	return f
 }
 
-func (c *Collector) deadLetters(ctx context.Context, tx pgx.Tx, r *Report) error {
+func deadLetters(ctx context.Context, tx pgx.Tx, r *Report) error {
 	rows, err := tx.Query(ctx, dlqQuery)
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ func groupColumn(by string) (string, bool) {
 	return column, ok
 }
 
-func (c *Collector) groups(ctx context.Context, tx pgx.Tx, p Params) ([]Group, error) {
+func groups(ctx context.Context, tx pgx.Tx, catalogue Catalogue, p Params) ([]Group, error) {
 	column, ok := groupColumn(p.By)
 	if !ok {
 		return nil, fmt.Errorf("group by %q: no such dimension", p.By)
@@ -30,7 +30,7 @@ func (c *Collector) groups(ctx context.Context, tx pgx.Tx, p Params) ([]Group, e
 	found := map[string]*Group{}
 	at := func(key string) *Group {
 		if p.By == "topic" {
-			key = c.topicOf(key)
+			key = topicOf(catalogue, key)
 		}
 		if found[key] == nil {
 			found[key] = &Group{Key: key}
@@ -63,18 +63,18 @@ func (c *Collector) groups(ctx context.Context, tx pgx.Tx, p Params) ([]Group, e
 	if err != nil {
 		return nil, err
 	}
-	groups := make([]Group, 0, len(found))
+	all := make([]Group, 0, len(found))
 	for g := range maps.Values(found) {
-		groups = append(groups, *g)
+		all = append(all, *g)
 	}
-	slices.SortFunc(groups, func(a, b Group) int {
+	slices.SortFunc(all, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(b.Backlog, a.Backlog), cmp.Compare(b.DLQOpen, a.DLQOpen), cmp.Compare(a.Key, b.Key))
 	})
-	return groups, nil
+	return all, nil
 }
 
-func (c *Collector) topicOf(eventType string) string {
-	if _, topic, ok := c.catalogue.Resolve(eventType); ok {
+func topicOf(catalogue Catalogue, eventType string) string {
+	if _, topic, ok := catalogue.Resolve(eventType); ok {
 		return topic
 	}
 	return "unknown"

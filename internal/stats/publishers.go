@@ -26,7 +26,7 @@ type publisherState struct {
 	} `json:"topics"`
 }
 
-func (c *Collector) publishers(ctx context.Context, tx pgx.Tx, r *Report) error {
+func publishers(ctx context.Context, tx pgx.Tx, r *Report) error {
 	rows, err := tx.Query(ctx, publishersQuery, aliveFor)
 	if err != nil {
 		return err

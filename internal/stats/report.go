@@ -26,9 +26,6 @@ type Report struct {
 	Publishers []Publisher  `json:"publishers"`
 	Topics     []TopicState `json:"topics"`
 	Groups     []Group      `json:"groups,omitempty"`
-
-	// Dependencies says which of the other servers answered; the figures above need none of them.
-	Dependencies map[string]string `json:"dependencies,omitempty"`
 }
 
 // Published counts what was published lately.

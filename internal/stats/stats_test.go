@@ -57,7 +57,7 @@ func build(t *testing.T) *pgxpool.Pool {
 
 func collect(t *testing.T, pool *pgxpool.Pool, by string) *stats.Report {
 	t.Helper()
-	report, err := stats.New(pool, registry.New()).Collect(t.Context(), stats.Params{MaxAttempts: maxAttempts, By: by})
+	report, err := stats.Collect(t.Context(), pool, registry.New(), stats.Params{MaxAttempts: maxAttempts, By: by})
 	require.NoError(t, err)
 	return report
 }
@@ -108,7 +108,7 @@ func TestStateOnly(t *testing.T) {
 	t.Parallel()
 	pool := build(t)
 	full := collect(t, pool, "")
-	brief, err := stats.New(pool, registry.New()).Collect(t.Context(), stats.Params{MaxAttempts: maxAttempts, StateOnly: true})
+	brief, err := stats.Collect(t.Context(), pool, registry.New(), stats.Params{MaxAttempts: maxAttempts, StateOnly: true})
 	require.NoError(t, err)
 	require.NotZero(t, full.Published)
 	require.Zero(t, brief.Published)

@@ -1,0 +1,163 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outboxctl/outboxctl/internal/doctor"
+	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/stats"
+)
+
+// DoctorParams are what Doctor examines. The servers come as functions that reach them: one that cannot be reached is a
+// finding, and does not keep Doctor from examining the others.
+type DoctorParams struct {
+	Registry *registry.Registry
+	// Now is this machine's clock, to be compared with the database's.
+	Now func() time.Time
+
+	Database func(ctx context.Context) (*pgxpool.Pool, error)
+	// ExecMode is how statements are sent to it.
+	ExecMode string
+	// RemoteDatabase reports whether it is on another machine.
+	RemoteDatabase bool
+	// MaxAttempts is the publisher's maximum, for the rows that have none of their own.
+	MaxAttempts int
+
+	// Broker compares the broker with what the configuration names; nil when no project is configured.
+	Broker func(ctx context.Context) ([]Resource, error)
+	// Emulator is the address events go to instead of the real broker, and EmulatorOrigin where it was set; empty: none.
+	Emulator, EmulatorOrigin string
+	// Redelivery is how long the broker may deliver a message again.
+	Redelivery time.Duration
+
+	Redis func(ctx context.Context) (idem.ServerReport, error)
+	// IdempotencyTTL is how long Redis remembers that an event was processed.
+	IdempotencyTTL time.Duration
+}
+
+// Doctor examines the outbox and what it depends on. It changes nothing.
+func Doctor(ctx context.Context, p DoctorParams) ([]doctor.Finding, error) {
+	findings := doctor.Examine(ctx, p.checks(ctx))
+	for i := range findings {
+		findings[i].Message = safetext.Redact(findings[i].Message)
+	}
+	return findings, ctx.Err()
+}
+
+// checks are all checks that can be made. Those of the tables need a database that answers.
+func (p DoctorParams) checks(ctx context.Context) []doctor.Check {
+	checks := []doctor.Check{{Area: "configuration", Name: "environment", Run: p.environment}}
+	pool, err := p.Database(ctx)
+	if err != nil {
+		checks = append(checks, doctor.Check{
+			Area: "database", Name: "connection", Remedy: "check database.url with outboxctl config view",
+			Run: func(context.Context) ([]doctor.Finding, error) { return nil, err },
+		})
+	} else {
+		database := doctor.Database{
+			Pool: pool, EventTypes: p.Registry.EventTypes(), ExecMode: p.ExecMode,
+			XminHeldFor: doctor.DefaultXminHeldFor, Now: p.Now,
+		}
+		checks = append(checks, schemaCheck(pool))
+		checks = append(checks, database.Checks()...)
+		checks = append(checks, p.publisherCheck(pool))
+	}
+	return append(checks,
+		doctor.Check{Area: "pubsub", Name: "topics", Remedy: "check pubsub.project, pubsub.emulator and the credentials", Run: p.broker},
+		doctor.Check{
+			Area: "redis", Name: "keeper", Run: p.redis,
+			Remedy: "check redis.url; consumers stop while Redis is away, publishers do not need it",
+		},
+	)
+}
+
+// environment looks for half a laptop in a production configuration, or the reverse.
+func (p DoctorParams) environment(context.Context) ([]doctor.Finding, error) {
+	if p.Emulator == "" || !p.RemoteDatabase {
+		return []doctor.Finding{{Level: doctor.OK, Message: "no emulator left set beside a remote database"}}, nil
+	}
+	return []doctor.Finding{{
+		Level: doctor.Fail, Remedy: "unset PUBSUB_EMULATOR_HOST and OUTBOXCTL_PUBSUB_EMULATOR",
+		Message: fmt.Sprintf("pubsub.emulator is %s (%s) while the database is elsewhere: events would go to an emulator", p.Emulator, p.EmulatorOrigin),
+	}}, nil
+}
+
+func schemaCheck(pool *pgxpool.Pool) doctor.Check {
+	return doctor.Check{Area: "database", Name: "schema", Run: func(ctx context.Context) ([]doctor.Finding, error) {
+		v, err := migrate.Version(ctx, pool, migrate.Options{})
+		switch {
+		case err != nil:
+			return nil, err
+		case v.Database > v.Binary:
+			return []doctor.Finding{{
+				Level: doctor.Warn, Remedy: "upgrade outboxctl",
+				Message: fmt.Sprintf("the schema is at version %d, this binary knows %d", v.Database, v.Binary),
+			}}, nil
+		case v.Pending > 0:
+			return []doctor.Finding{{
+				Level: doctor.Fail, Remedy: "outboxctl migrate",
+				Message: fmt.Sprintf("the schema is at version %d of %d: %d steps are missing", v.Database, v.Binary, v.Pending),
+			}}, nil
+		}
+		found, err := doctor.Drift(ctx, pool)
+		if err == nil && found == nil {
+			found = []doctor.Finding{{Level: doctor.OK, Message: fmt.Sprintf("version %d, as this binary expects", v.Database)}}
+		}
+		return found, err
+	}}
+}
+
+func (p DoctorParams) publisherCheck(pool *pgxpool.Pool) doctor.Check {
+	return doctor.Check{Area: "publishers", Name: "alive", Remedy: "outboxctl migrate", Run: func(ctx context.Context) ([]doctor.Finding, error) {
+		report, err := stats.Collect(ctx, pool, p.Registry, stats.Params{MaxAttempts: p.MaxAttempts, StateOnly: true})
+		if err != nil {
+			return nil, err
+		}
+		var found []doctor.Finding
+		for _, t := range report.Topics {
+			found = append(found, doctor.Finding{
+				Level: doctor.Warn, Remedy: "outboxctl topic list shows what exists; publishing resumes by itself",
+				Message: fmt.Sprintf("topic %s is %s at %s: %s", t.Topic, t.State, t.Publisher, t.Error),
+			})
+		}
+		switch {
+		case len(report.Publishers) > 0:
+			found = append(found, doctor.Finding{Level: doctor.OK, Message: fmt.Sprintf("%d alive", len(report.Publishers))})
+		case report.Backlog > 0:
+			found = append(found, doctor.Finding{
+				Level: doctor.Fail, Remedy: "outboxctl publish", Message: fmt.Sprintf("none is alive and %d events wait", report.Backlog),
+			})
+		default:
+			found = append(found, doctor.Finding{Level: doctor.Warn, Remedy: "outboxctl publish", Message: "none is alive"})
+		}
+		return found, nil
+	}}
+}
+
+func (p DoctorParams) redis(ctx context.Context) ([]doctor.Finding, error) {
+	report, err := p.Redis(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []doctor.Finding
+	for _, w := range report.Warnings {
+		found = append(found, doctor.Finding{Level: doctor.Warn, Message: w, Remedy: "CONFIG SET maxmemory-policy noeviction"})
+	}
+	if p.IdempotencyTTL < p.Redelivery {
+		found = append(found, doctor.Finding{
+			Level: doctor.Warn, Remedy: "raise idempotency.ttl",
+			Message: fmt.Sprintf("idempotency.ttl is %s, but the broker may redeliver for %s", p.IdempotencyTTL, p.Redelivery),
+		})
+	}
+	if found == nil {
+		found = append(found, doctor.Finding{Level: doctor.OK, Message: "Redis " + report.Version + " keeps the processed marks"})
+	}
+	return found, nil
+}

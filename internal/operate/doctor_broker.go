@@ -1,0 +1,71 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/outboxctl/outboxctl/internal/doctor"
+)
+
+// The kinds and states of a Resource.
+const (
+	ResourceTopic        = "topic"
+	ResourceSubscription = "subscription"
+
+	ResourceExists  = "exists"
+	ResourceMissing = "missing"
+	ResourceDiffers = "differs" // a subscription of another topic
+	ResourceFailed  = "failed"  // the broker refused to tell
+)
+
+// A Resource is a topic or subscription that the configuration names, as the broker has it.
+type Resource struct {
+	Kind  string
+	Name  string
+	State string
+	// Detail explains the state, or says what is worth knowing about something that exists.
+	Detail string
+}
+
+func (p DoctorParams) broker(ctx context.Context) ([]doctor.Finding, error) {
+	if p.Broker == nil {
+		return []doctor.Finding{{Level: doctor.Warn, Remedy: "set pubsub.project", Message: "no project is configured"}}, nil
+	}
+	resources, err := p.Broker(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []doctor.Finding
+	fine := 0
+	for _, r := range resources {
+		if r.State == ResourceExists {
+			fine++
+		}
+		if f := r.finding(); f != nil {
+			found = append(found, *f)
+		}
+	}
+	if fine > 0 {
+		found = append(found, doctor.Finding{Level: doctor.OK, Message: fmt.Sprintf("%d topics and subscriptions exist", fine)})
+	}
+	return found, nil
+}
+
+// finding is what is wrong with a resource; nil when nothing is.
+func (r Resource) finding() *doctor.Finding {
+	name, detail := r.Kind+" "+r.Name, fmt.Sprintf("%s %s: %s", r.Kind, r.Name, r.Detail)
+	switch {
+	case r.State == ResourceExists && r.Detail == "":
+		return nil
+	case r.State == ResourceExists:
+		return &doctor.Finding{Level: doctor.Warn, Message: detail, Remedy: "change it in the broker if that is not meant"}
+	case r.State == ResourceMissing && r.Kind == ResourceTopic:
+		return &doctor.Finding{Level: doctor.Fail, Message: name + " is missing", Remedy: "outboxctl topic ensure"}
+	case r.State == ResourceMissing:
+		return &doctor.Finding{Level: doctor.Warn, Message: name + " is missing", Remedy: "outboxctl topic ensure"}
+	case r.State == ResourceDiffers:
+		return &doctor.Finding{Level: doctor.Warn, Message: detail, Remedy: "name another subscription (pubsub.subscription) or delete this one"}
+	default:
+		return &doctor.Finding{Level: doctor.Fail, Message: detail, Remedy: "check the service account's permissions"}
+	}
+}

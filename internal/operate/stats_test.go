@@ -1,0 +1,42 @@
+package operate_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/registry"
+)
+
+// A dependency that is away, or that does not answer at all, is told beside the figures and delays them by its time-out
+// only.
+func TestStatsProbesTheDependencies(t *testing.T) {
+	t.Parallel()
+	outbox := &operate.Outbox{DB: outboxtest.DB(t).Pool, Registry: registry.New()}
+	report, err := outbox.Stats(t.Context(), operate.StatsParams{MaxAttempts: 10, Probes: []operate.Probe{
+		{Name: "redis", Run: func(context.Context) error { return nil }},
+		{Name: "pubsub", Run: func(context.Context) error { return errors.New("dial\x1b[2J: refused") }},
+		{Name: "silent", Run: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
+	}})
+	require.NoError(t, err)
+	require.Zero(t, report.Backlog)
+	require.Equal(t, "ok", report.Dependencies["redis"])
+	require.Contains(t, report.Dependencies["pubsub"], "unreachable: dial")
+	require.Contains(t, report.Dependencies["silent"], "deadline exceeded")
+}
+
+func TestFiguresWithoutASchemaHaveAHint(t *testing.T) {
+	t.Parallel()
+	outbox := &operate.Outbox{DB: outboxtest.EmptyDB(t).Pool, Registry: registry.New()}
+	_, err := outbox.Stats(t.Context(), operate.StatsParams{MaxAttempts: 10})
+	kind, _ := fault.KindOf(err)
+	require.Equal(t, fault.Precondition, kind)
+	require.Contains(t, fault.HintOf(err), "outboxctl migrate")
+	_, err = outbox.Check(t.Context(), operate.CheckParams{MaxAttempts: 10})
+	require.Contains(t, fault.HintOf(err), "outboxctl migrate")
+}
