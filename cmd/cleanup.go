@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cleanup"
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
@@ -69,69 +67,39 @@ It says nothing when there is nothing to do.`,
 }
 
 func runCleanup(ctx context.Context, opts *cleanupOptions) error {
-	if opts.olderThan.Value == nil && opts.dlqOlderThan.Value == nil && opts.inboxOlderThan.Value == nil {
-		return fault.Hint(fault.Usagef("say what to remove: --older-than, --dlq-older-than, --inbox-older-than"), "outboxctl cleanup --older-than 30d --dry-run counts first")
-	}
-	if opts.maxRows < 0 {
-		return fault.Usagef("--max-rows must not be negative")
-	}
-	if err := opts.checkInbox(); err != nil {
-		return err
-	}
-	pool, err := opts.app.Pool(ctx)
+	cfg, err := opts.app.Config("database.url")
 	if err != nil {
 		return err
 	}
-	cleaner := cleanup.New(pool)
-	params := cleanup.Params{
-		OlderThan: opts.olderThan.Value, DLQOlderThan: opts.dlqOlderThan.Value, InboxOlderThan: opts.inboxOlderThan.Value,
-		MaxRows: opts.maxRows, Pause: opts.pause, MaxReplicaLag: opts.maxReplicaLag, Actor: opts.app.Actor(opts.audit), Reason: opts.audit.Note,
+	params := operate.CleanupParams{
+		Params: cleanup.Params{
+			OlderThan: opts.olderThan.Value, DLQOlderThan: opts.dlqOlderThan.Value, InboxOlderThan: opts.inboxOlderThan.Value,
+			MaxRows: opts.maxRows, Pause: opts.pause, MaxReplicaLag: opts.maxReplicaLag, Actor: opts.app.Actor(opts.audit), Reason: opts.audit.Note,
+		},
+		IdempotencyTTL: cfg.Idempotency.TTL,
+	}
+	if err := params.Validate(); err != nil {
+		return err
+	}
+	outbox, err := opts.app.Outbox(ctx)
+	if err != nil {
+		return err
 	}
 	if opts.dryRun {
-		plan, err := cleaner.Plan(ctx, params)
+		plan, err := outbox.PlanCleanup(ctx, params)
 		if err != nil {
-			return operate.StoreError(err)
+			return err
 		}
 		return cli.WriteObject(opts.app, opts.output.Format, plan, func(w io.Writer) error { return sayCleanupPlan(w, plan) })
 	}
 	bar := opts.app.NewProgress("removed", -1)
 	params.OnBatch = func(b cleanup.Batch) { bar.Add(b.Deleted) }
-	result, err := cleaner.Run(ctx, params)
+	result, err := outbox.Cleanup(ctx, params)
 	bar.Done()
 	if sayErr := cli.WriteObject(opts.app, opts.output.Format, result, func(w io.Writer) error { return sayCleanup(w, result) }); sayErr != nil {
 		return sayErr
 	}
-	return cleanupError(result, err)
-}
-
-// checkInbox refuses to forget effects that Redis still remembers: a flushed Redis would then let them happen again.
-func (opts *cleanupOptions) checkInbox() error {
-	if opts.inboxOlderThan.Value == nil {
-		return nil
-	}
-	cfg, err := opts.app.Config("database.url")
-	if err != nil {
-		return err
-	}
-	if age, ttl := *opts.inboxOlderThan.Value, cfg.Idempotency.TTL; age < ttl {
-		return fault.Hint(fault.Usagef("--inbox-older-than %s is less than idempotency.ttl (%s)", age, ttl),
-			"the inbox keeps an effect single when Redis has lost the event's key, so it has to remember for at least as long")
-	}
-	return nil
-}
-
-// cleanupError tells what a run that did not finish has done already.
-func cleanupError(result cleanup.Result, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case result.Rows() > 0 && !errors.Is(err, context.Canceled):
-		return fault.Hint(fault.As(fault.Partial, err), "what was removed stays removed; run the same command again to go on")
-	case errors.Is(err, cleanup.ErrBusy):
-		return fault.Hint(fault.As(fault.Precondition, err), "one cleaner works at a time; this one removed nothing")
-	default:
-		return operate.StoreError(err)
-	}
+	return err
 }
 
 func sayCleanup(w io.Writer, r cleanup.Result) error {

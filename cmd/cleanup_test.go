@@ -1,12 +1,10 @@
 package cmd
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/internal/cleanup"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
@@ -42,24 +40,5 @@ func TestCleanupWithoutASchemaSaysWhatToDo(t *testing.T) {
 			require.Equal(t, cli.ExitPrecondition, code, "%v: %s", args, stderr)
 			require.Contains(t, stderr, "hint: the database's schema is missing or old", "%v", args)
 		}
-	}
-}
-
-func TestCleanupExitCodes(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		removed int64
-		err     error
-		code    int
-	}{
-		"another cleaner from the start": {0, cleanup.ErrBusy, cli.ExitPrecondition},
-		"another cleaner in between":     {1000, cleanup.ErrBusy, cli.ExitPartial},
-		"a failure from the start":       {0, errors.New("no"), cli.ExitFailed},
-		"a failure in between":           {1000, errors.New("no"), cli.ExitPartial},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			require.Equal(t, tc.code, cli.ExitCode(cli.Ran(cleanupError(cleanup.Result{Events: tc.removed}, tc.err))))
-		})
 	}
 }

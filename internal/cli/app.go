@@ -248,7 +248,7 @@ func (a *App) Outbox(ctx context.Context) (*operate.Outbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &operate.Outbox{DB: pool, Host: host(pool.Config().ConnConfig), Registry: a.Registry, Keeper: keeper}, nil
+	return &operate.Outbox{DB: pool, Pool: pool, Host: host(pool.Config().ConnConfig), Registry: a.Registry, Keeper: keeper}, nil
 }
 
 // host is where a database is reached; the folder of a socket stands for this machine.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/registry"
@@ -15,6 +17,9 @@ type Outbox struct {
 	DB dlq.DB
 	// Host is where the database was reached, for prompts and plans.
 	Host string
+	// Pool is the same database, for the use case that holds a connection beside its work (Cleanup); nil where that is not
+	// offered.
+	Pool *pgxpool.Pool
 	// Registry is the catalogue of event types.
 	Registry *registry.Registry
 	// Keeper reads the consumers' marks in Redis; nil when no Redis is configured.
