@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -46,7 +45,7 @@ configuration file, the running dev stack or the default. Passwords are hidden.
 Values that cannot be read are shown too; the command then lists every problem and exits with 2.`,
 		Example: "  outboxctl config view\n  outboxctl config view -o json | jq '.[] | select(.origin != \"default\")'",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runConfigView(cmd.Context(), opts) },
+		RunE:    func(*cobra.Command, []string) error { return runConfigView(opts) },
 	}
 	// The flags of the other commands are accepted here, so that a whole command line can be tried out.
 	for _, group := range []cli.FlagGroup{cli.GroupPublish, cli.GroupConsume, cli.GroupTopic, cli.GroupDev} {
@@ -56,7 +55,7 @@ Values that cannot be read are shown too; the command then lists every problem a
 	return cmd
 }
 
-func runConfigView(_ context.Context, opts *configViewOptions) error {
+func runConfigView(opts *configViewOptions) error {
 	app := opts.app
 	_, problem := app.Config()
 	entries := make([]configEntry, 0, len(app.Settings()))

@@ -17,6 +17,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/devstate"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/doctor"
+	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
@@ -45,7 +46,7 @@ func jsonObjects() map[string][]any {
 		"migrate down":    {migrateResult{}},
 		"migrate status":  {migrationEntry{}},
 		"migrate up":      {migrateResult{}},
-		"migrate version": {schemaVersion{}},
+		"migrate version": {migrate.Versions{}},
 		"registry list":   {registryEntry{}},
 		"stats":           {operate.StatsResult{}},
 		"topic ensure":    {ensureRow{}},

@@ -24,20 +24,20 @@ type migrateUpOptions struct {
 }
 
 func newMigrateCmd(app *cli.App) *cobra.Command {
-	cmd := newMigrateUpCmd(app, nil)
+	cmd := newMigrateUpCmd(app)
 	cmd.Use = "migrate"
 	cmd.Short = "Create or update the outbox tables; without a command the same as migrate up"
 	cmd.AddCommand(
-		newMigrateUpCmd(app, nil),
-		newMigrateDownCmd(app, nil),
-		newMigrateStatusCmd(app, nil),
-		newMigrateVersionCmd(app, nil),
-		newMigrateGrantsCmd(app, nil),
+		newMigrateUpCmd(app),
+		newMigrateDownCmd(app),
+		newMigrateStatusCmd(app),
+		newMigrateVersionCmd(app),
+		newMigrateGrantsCmd(app),
 	)
 	return cmd
 }
 
-func newMigrateUpCmd(app *cli.App, runF func(context.Context, *migrateUpOptions) error) *cobra.Command {
+func newMigrateUpCmd(app *cli.App) *cobra.Command {
 	opts := &migrateUpOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -49,12 +49,7 @@ statement waits for a table lock longer than --lock-timeout, so a long reader de
 writers behind it. A migration that was killed is finished by running it again.`,
 		Example: "  outboxctl migrate\n  outboxctl migrate up --dry-run\n  outboxctl migrate up --to 4 --lock-timeout 200ms",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if runF != nil {
-				return runF(cmd.Context(), opts)
-			}
-			return runMigrateUp(cmd.Context(), opts)
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runMigrateUp(cmd.Context(), opts) },
 	}
 	opts.limits.addFlags(cmd)
 	cmd.Flags().Int64Var(&opts.to, "to", 0, "last version to apply (0: all)")

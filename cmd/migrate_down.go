@@ -26,7 +26,7 @@ type migrateDownOptions struct {
 	output cli.OutputFlag
 }
 
-func newMigrateDownCmd(app *cli.App, runF func(context.Context, *migrateDownOptions) error) *cobra.Command {
+func newMigrateDownCmd(app *cli.App) *cobra.Command {
 	opts := &migrateDownOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "down",
@@ -37,9 +37,6 @@ together with their rows: it says which, and asks. Off a terminal it needs --yes
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts.toSet = cmd.Flags().Changed("to")
-			if runF != nil {
-				return runF(cmd.Context(), opts)
-			}
 			return runMigrateDown(cmd.Context(), opts)
 		},
 	}

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -19,7 +18,7 @@ type migrateGrantsOptions struct {
 	names map[string]*string // by role of ours
 }
 
-func newMigrateGrantsCmd(app *cli.App, runF func(context.Context, *migrateGrantsOptions) error) *cobra.Command {
+func newMigrateGrantsCmd(app *cli.App) *cobra.Command {
 	opts := &migrateGrantsOptions{app: app, names: map[string]*string{}}
 	cmd := &cobra.Command{
 		Use:   "grants",
@@ -29,12 +28,7 @@ migrations run them by themselves where they may create the roles; elsewhere the
 own roles in, and you run the statements as the owner of the tables. No database is needed.`,
 		Example: "  outboxctl migrate grants\n  outboxctl migrate grants --emitter shop_api --viewer grafana | psql \"$DATABASE_URL\"",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if runF != nil {
-				return runF(cmd.Context(), opts)
-			}
-			return runMigrateGrants(cmd.Context(), opts)
-		},
+		RunE:    func(*cobra.Command, []string) error { return runMigrateGrants(opts) },
 	}
 	for _, role := range migrate.Roles() {
 		flag := strings.TrimPrefix(role, "outbox_")
@@ -43,7 +37,7 @@ own roles in, and you run the statements as the owner of the tables. No database
 	return cmd
 }
 
-func runMigrateGrants(_ context.Context, opts *migrateGrantsOptions) error {
+func runMigrateGrants(opts *migrateGrantsOptions) error {
 	names := map[string]string{}
 	for role, name := range opts.names {
 		if *name == "" {

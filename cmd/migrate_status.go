@@ -27,7 +27,7 @@ type migrationEntry struct {
 	AppliedAt *time.Time `json:"appliedAt"`
 }
 
-func newMigrateStatusCmd(app *cli.App, runF func(context.Context, *migrateStatusOptions) error) *cobra.Command {
+func newMigrateStatusCmd(app *cli.App) *cobra.Command {
 	opts := &migrateStatusOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -36,12 +36,7 @@ func newMigrateStatusCmd(app *cli.App, runF func(context.Context, *migrateStatus
 another version of outboxctl). It only reads, and needs no lock.`,
 		Example: "  outboxctl migrate status\n  outboxctl migrate status -o json | jq '.[] | select(.state == \"pending\")'",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if runF != nil {
-				return runF(cmd.Context(), opts)
-			}
-			return runMigrateStatus(cmd.Context(), opts)
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runMigrateStatus(cmd.Context(), opts) },
 	}
 	cli.AddOutputFlag(cmd, &opts.output, cli.ListFormats()...)
 	return cmd
@@ -94,26 +89,14 @@ type migrateVersionOptions struct {
 	output cli.OutputFlag
 }
 
-// schemaVersion compares database and binary.
-type schemaVersion struct {
-	Database int64 `json:"database"`
-	Binary   int64 `json:"binary"`
-	Pending  int   `json:"pending"`
-}
-
-func newMigrateVersionCmd(app *cli.App, runF func(context.Context, *migrateVersionOptions) error) *cobra.Command {
+func newMigrateVersionCmd(app *cli.App) *cobra.Command {
 	opts := &migrateVersionOptions{app: app}
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Show the schema version of the database and of this binary; changes nothing",
 		Example: "  outboxctl migrate version\n  outboxctl migrate version -o json",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if runF != nil {
-				return runF(cmd.Context(), opts)
-			}
-			return runMigrateVersion(cmd.Context(), opts)
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runMigrateVersion(cmd.Context(), opts) },
 	}
 	cli.AddOutputFlag(cmd, &opts.output, cli.ObjectFormats()...)
 	return cmd
@@ -128,8 +111,7 @@ func runMigrateVersion(ctx context.Context, opts *migrateVersionOptions) error {
 	if err != nil {
 		return err
 	}
-	out := schemaVersion{Database: v.Database, Binary: v.Binary, Pending: v.Pending}
-	return cli.WriteObject(opts.app, opts.output.Format, out, func(w io.Writer) error {
+	return cli.WriteObject(opts.app, opts.output.Format, v, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "schema version %d, this binary has %d, pending %d\n", v.Database, v.Binary, v.Pending)
 		return err
 	})

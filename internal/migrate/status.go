@@ -19,9 +19,9 @@ type StepStatus struct {
 
 // Versions compares a database with this binary.
 type Versions struct {
-	Database int64 // highest version applied, 0 when none
-	Binary   int64 // highest version this binary has
-	Pending  int   // migrations of this binary the database lacks
+	Database int64 `json:"database"` // highest version applied, 0 when none
+	Binary   int64 `json:"binary"`   // highest version this binary has
+	Pending  int   `json:"pending"`  // migrations of this binary the database lacks
 }
 
 // Planned is a migration that a run would execute, with its SQL.
