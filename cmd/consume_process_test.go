@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
@@ -82,13 +83,11 @@ func (r *consumeRig) count(query string, args ...any) (n int) {
 }
 
 // states counts what Redis knows about the events.
-func (r *consumeRig) states(ids []uuid.UUID) map[idem.State]int {
+func (r *consumeRig) states(ids []uuid.UUID) map[consume.State]int {
 	r.t.Helper()
-	keeper, err := idem.New(r.redis.Client, idem.Config{})
+	entries, err := idem.New(r.redis.Client, consume.DefaultTTL).LookupMany(r.t.Context(), []string{"compliance"}, ids)
 	require.NoError(r.t, err)
-	entries, err := keeper.LookupMany(r.t.Context(), []string{"compliance"}, ids)
-	require.NoError(r.t, err)
-	states := map[idem.State]int{}
+	states := map[consume.State]int{}
 	for _, e := range entries {
 		states[e.State]++
 	}
@@ -122,7 +121,7 @@ func TestConsumeStopsInTheMiddleOfItsWork(t *testing.T) {
 			release := r.holdEffects()
 			p := r.start("--concurrency", fmt.Sprint(concurrency))
 			eventually(t, "every slot is in its handler", func() bool { return r.count(heldEffects) == concurrency })
-			require.Equal(t, concurrency, r.states(ids)[idem.StateProcessing])
+			require.Equal(t, concurrency, r.states(ids)[consume.StateProcessing])
 			code, _ := p.get("/healthz")
 			require.Equal(t, 200, code)
 			code, _ = p.get("/readyz")
@@ -139,8 +138,8 @@ func TestConsumeStopsInTheMiddleOfItsWork(t *testing.T) {
 			require.EqualValues(t, concurrency, last[0]["processed"])
 			require.Equal(t, concurrency, r.count(`SELECT count(*) FROM notifications`))
 			states := r.states(ids)
-			require.Equal(t, concurrency, states[idem.StateProcessed])
-			require.Zero(t, states[idem.StateProcessing], "no key is left behind")
+			require.Equal(t, concurrency, states[consume.StateProcessed])
+			require.Zero(t, states[consume.StateProcessing], "no key is left behind")
 			if rest := events - concurrency; rest > 0 {
 				next := r.start("--count", fmt.Sprint(rest))
 				require.Zero(t, next.wait(), "nothing is lost")
@@ -167,7 +166,7 @@ func TestASecondSignalEndsAConsumer(t *testing.T) {
 	release()
 	eventually(t, "its transactions are over", func() bool { return r.count(heldEffects) == 0 })
 	require.Zero(t, r.count(`SELECT count(*) FROM notifications`))
-	require.Zero(t, r.states(ids)[idem.StateProcessed], "nothing passes for done")
+	require.Zero(t, r.states(ids)[consume.StateProcessed], "nothing passes for done")
 }
 
 // once requires one notice for each event.

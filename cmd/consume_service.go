@@ -16,12 +16,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/failpoint"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/httpd"
-	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
@@ -38,15 +38,17 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Confi
 	app := opts.app
 	s := &consumeService{cfg: cfg, registry: prometheus.NewRegistry(), noHTTP: opts.noHTTP}
 	settings := consumer.Config{
-		Name: opts.name, Concurrency: opts.concurrency, Count: opts.count, IdleExit: opts.idleExit, FailRate: opts.failRate,
+		Concurrency: opts.concurrency, Count: opts.count, IdleExit: opts.idleExit, FailRate: opts.failRate,
 		Handlers: consumer.ComplianceHandlers(),
 		Hooks:    consumer.Hooks{AfterBegin: hit(failpoint.Begun), AfterEffect: hit(failpoint.Applied), AfterDone: hit(failpoint.Done)},
 	}
 	problem := settings.Validate()
-	// To the worker a zero is its default; on a command line somebody wrote it, or a variable was empty.
 	if opts.name == "" {
 		problem = errors.Join(problem, errors.New("consumer name is empty"))
+	} else {
+		problem = errors.Join(problem, consume.ValidateConsumer(opts.name))
 	}
+	// To the worker a zero is its default; on a command line it was written, or a variable was empty.
 	if opts.concurrency == 0 {
 		problem = errors.Join(problem, errors.New("concurrency 0 handles nothing"))
 	}
@@ -56,7 +58,7 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Confi
 	if problem != nil {
 		return nil, fault.As(fault.Usage, errors.New(strings.ReplaceAll(problem.Error(), "\n", "; ")))
 	}
-	s.log = app.Log().With().Str("consumer", settings.WithDefaults().Name).Logger()
+	s.log = app.Log().With().Str("consumer", opts.name).Logger()
 	settings.Log = s.log
 
 	pool, err := cli.OpenPool(ctx, cfg, cli.PoolParams{Name: "outboxctl consume", MaxConns: consumer.DefaultConnections})
@@ -67,7 +69,7 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Confi
 	if err := consumer.CheckTables(ctx, pool); err != nil {
 		return nil, operate.StoreError(err)
 	}
-	keeper, err := s.openKeeper(ctx, app)
+	guard, err := s.openGuard(ctx, app, opts.name)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +92,7 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Confi
 	}
 	s.worker, err = consumer.New(consumer.Dependencies{
 		Source: consumer.NewSource(client.PubSub(), sub.Name, settings.Concurrency, streams),
-		Keeper: keeper, Pool: pool, Metrics: s.registry,
+		Guard:  guard, Pool: pool, Metrics: s.registry,
 	}, settings)
 	return s, err
 }
@@ -100,28 +102,28 @@ func hit(point string) func(uuid.UUID) {
 	return func(uuid.UUID) { failpoint.Hit(point) }
 }
 
-// openKeeper builds the keeper and looks at its server. One that is away is waited for later; one that cannot be used
-// is an error now.
-func (s *consumeService) openKeeper(ctx context.Context, app *cli.App) (*idem.Keeper, error) {
+// openGuard builds the guard and looks at its server. One that is away is waited for later; one that cannot be used is
+// an error now.
+func (s *consumeService) openGuard(ctx context.Context, app *cli.App, name string) (*consume.Guard, error) {
 	rdb, err := app.Redis()
 	if err != nil {
 		return nil, err
 	}
-	keeper, err := idem.New(rdb, idem.Config{TTL: s.cfg.Idempotency.TTL})
+	guard, err := consume.New(rdb, name, consume.Options{TTL: s.cfg.Idempotency.TTL})
 	if err != nil {
 		return nil, cli.ConfigProblems("idempotency.ttl: " + err.Error())
 	}
-	report, err := keeper.Check(ctx)
+	warnings, err := guard.Check(ctx)
 	switch {
-	case errors.Is(err, idem.ErrUnavailable):
+	case errors.Is(err, consume.ErrUnavailable):
 		s.log.Warn().Err(err).Msg("redis is away; nothing is received until it answers")
 	case err != nil:
-		return nil, fault.Hint(fault.As(fault.Precondition, err), "outboxctl needs a writable Redis %s or later that runs scripts", idem.MinServerVersion)
+		return nil, fault.Hint(fault.As(fault.Precondition, err), "outboxctl needs a writable Redis %s or later that runs scripts", consume.MinServerVersion)
 	}
-	for _, warning := range report.Warnings {
+	for _, warning := range warnings {
 		s.log.Warn().Msg(warning)
 	}
-	return keeper, nil
+	return guard, nil
 }
 
 // subscriptionError tells a missing subscription from a broker that is away.

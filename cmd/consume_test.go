@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
@@ -114,9 +116,9 @@ func TestADeadLettersIDLeadsToWhatConsumersKnow(t *testing.T) {
 	_, err := w.db.Pool.Exec(t.Context(), `INSERT INTO outbox_dlq (id, event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count)
 		VALUES ($1, $2, 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', 'max_attempts', 'no', 10)`, letter, event)
 	require.NoError(t, err)
-	keeper, err := idem.New(w.rdb.Client, idem.Config{})
+	guard, err := consume.New(w.rdb.Client, "compliance", consume.Options{})
 	require.NoError(t, err)
-	_, err = keeper.CheckAndMarkProcessed(t.Context(), "compliance", event, idem.DefaultTTL)
+	_, err = guard.CheckAndMarkProcessed(t.Context(), event, consume.DefaultTTL)
 	require.NoError(t, err)
 
 	require.Equal(t, event.String(), w.show(letter.String()).EventID)
@@ -133,18 +135,13 @@ func TestForgetLeavesARunningHandlerAlone(t *testing.T) {
 	t.Parallel()
 	w := newEventWorld(t)
 	id := uuid.Must(uuid.NewV7())
-	keeper, err := idem.New(w.rdb.Client, idem.Config{Owner: "worker/7"})
-	require.NoError(t, err)
-	_, _, err = keeper.Begin(t.Context(), "compliance", id)
-	require.NoError(t, err)
+	require.NoError(t, w.rdb.Client.Set(t.Context(), consume.Key("compliance", id), "processing:token:1:worker/7", time.Minute).Err())
 
 	forget := []string{"idem", "forget", id.String(), "--consumer", "compliance", "--note", "x", "--yes"}
 	require.Contains(t, w.fails(cli.ExitPrecondition, forget...), "worker/7")
 	require.Zero(t, w.Count(`SELECT count(*) FROM outbox_audit`))
 	w.ok(append(forget, "--force")...)
-	entry, err := keeper.Lookup(t.Context(), "compliance", id)
-	require.NoError(t, err)
-	require.Equal(t, idem.StateUnknown, entry.State)
+	require.Equal(t, "unknown", w.show(id.String()).State)
 }
 
 // A key that changes between the look and the deletion stays, and the audit trail says so.
@@ -152,13 +149,14 @@ func TestForgetRecordsWhatItCouldNotDo(t *testing.T) {
 	t.Parallel()
 	w := newEventWorld(t)
 	id := uuid.Must(uuid.NewV7())
-	keeper, err := idem.New(w.rdb.Client, idem.Config{})
+	keeper := idem.New(w.rdb.Client, consume.DefaultTTL)
+	guard, err := consume.New(w.rdb.Client, "compliance", consume.Options{})
 	require.NoError(t, err)
-	_, err = keeper.CheckAndMarkProcessed(t.Context(), "compliance", id, idem.DefaultTTL)
+	_, err = guard.CheckAndMarkProcessed(t.Context(), id, consume.DefaultTTL)
 	require.NoError(t, err)
 	stale, err := keeper.Lookup(t.Context(), "compliance", id)
 	require.NoError(t, err)
-	require.NoError(t, keeper.Delete(t.Context(), "compliance", id))
+	require.NoError(t, guard.Delete(t.Context(), id))
 
 	opts := &idemForgetOptions{app: cli.NewApp(cli.Streams{}, w.env), consumer: "compliance", audit: cli.AuditFlags{Actor: "tester", Note: "x"}}
 	var result forgetResult

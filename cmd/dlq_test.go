@@ -204,7 +204,7 @@ func TestReplayAsksAtATerminal(t *testing.T) {
 	r.die(3, "no route to broker", `{"data": {}}`)
 	code, _, stderr := r.run(true, "n\n", "dlq", "replay", "--type", "order_canceled")
 	require.Equal(t, 6, code)
-	for _, text := range []string{"max_attempts: 3 dead letters", "no route to broker", "cause no route to broker: 3 dead letters", "replay 3 dead letters in "+r.db.Name+" on 127.0.0.1:"} {
+	for _, text := range []string{"max_attempts: 3 dead letters", "no route to broker", "cause no route to broker: 3 dead letters", "replay 3 dead letters in " + r.db.Name + " on 127.0.0.1:"} {
 		require.Contains(t, stderr, text)
 	}
 	require.Equal(t, 3, r.count("SELECT count(*) FROM outbox_dlq WHERE state = 'open'"))

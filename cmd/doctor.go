@@ -3,12 +3,13 @@ package cmd
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/doctor"
-	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
@@ -63,12 +64,12 @@ func doctorParams(app *cli.App, cfg *cli.Config) operate.DoctorParams {
 		Database: app.Pool, ExecMode: cfg.Database.ExecMode, RemoteDatabase: cfg.RemoteDatabase(), MaxAttempts: cfg.Publish.MaxAttempts,
 		Emulator: cfg.PubSub.Emulator, EmulatorOrigin: cfg.Origin("pubsub.emulator"), Redelivery: pubsub.Retention,
 		IdempotencyTTL: cfg.Idempotency.TTL,
-		Redis: func(ctx context.Context) (idem.ServerReport, error) {
-			keeper, err := app.Keeper()
+		Redis: func(ctx context.Context) (consume.ServerReport, error) {
+			client, err := app.Redis()
 			if err != nil {
-				return idem.ServerReport{}, err
+				return consume.ServerReport{}, err
 			}
-			return keeper.Check(ctx)
+			return consume.CheckServer(ctx, client, time.Second)
 		},
 	}
 	if cfg.PubSub.Project != "" {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
@@ -81,7 +82,7 @@ func (opts *idemForgetOptions) validate() (uuid.UUID, error) {
 	var missing []error
 	if opts.consumer == "" {
 		missing = append(missing, errors.New("--consumer: say which consumer shall forget"))
-	} else if err := idem.ValidateConsumer(opts.consumer); err != nil {
+	} else if err := consume.ValidateConsumer(opts.consumer); err != nil {
 		missing = append(missing, err)
 	}
 	if opts.audit.Note == "" && !opts.dryRun {
@@ -137,12 +138,12 @@ func runIdemForget(ctx context.Context, opts *idemForgetOptions) error {
 func (opts *idemForgetOptions) check(entry idem.Entry, inInbox bool) error {
 	app := opts.app
 	switch {
-	case entry.State == idem.StateUnknown && !inInbox:
+	case entry.State == consume.StateUnknown && !inInbox:
 		return fault.NotFoundf("consumer %s knows nothing about event %s", opts.consumer, entry.EventID)
-	case entry.State == idem.StateUnknown && !opts.inbox:
+	case entry.State == consume.StateUnknown && !opts.inbox:
 		return fault.Hint(fault.NotFoundf("redis knows nothing about event %s, only the inbox of %s does", entry.EventID, opts.consumer),
 			"--inbox removes the inbox row")
-	case entry.State == idem.StateProcessing && !opts.force:
+	case entry.State == consume.StateProcessing && !opts.force:
 		return fault.Hint(fault.Preconditionf("event %s is being processed by %s", entry.EventID, safetext.Line(entry.Owner)),
 			"wait until it is done; --force lets a second handler run beside it")
 	}
@@ -170,7 +171,7 @@ func (opts *idemForgetOptions) forget(ctx context.Context, keeper *idem.Keeper, 
 	if err != nil {
 		return operate.StoreError(fmt.Errorf("write the audit row: %w", err))
 	}
-	if entry.State == idem.StateUnknown {
+	if entry.State == consume.StateUnknown {
 		return nil
 	}
 	forgotten, err := keeper.Forget(ctx, entry)

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/fault"
@@ -65,7 +66,7 @@ func runIdemShow(ctx context.Context, opts *idemShowOptions) error {
 		return err
 	}
 	for _, name := range opts.consumers {
-		if err := idem.ValidateConsumer(name); err != nil {
+		if err := consume.ValidateConsumer(name); err != nil {
 			return fault.As(fault.Usage, err)
 		}
 	}
@@ -105,12 +106,12 @@ func idemRows(ctx context.Context, app *cli.App, keeper *idem.Keeper, pool *pgxp
 	rows := make([]idemRow, len(entries))
 	for i, e := range entries {
 		rows[i] = idemRow{
-			EventID: id.String(), Consumer: e.Consumer, State: string(e.State), Owner: e.Owner, Key: idem.Key(e.Consumer, id),
+			EventID: id.String(), Consumer: e.Consumer, State: string(e.State), Owner: e.Owner, Key: consume.Key(e.Consumer, id),
 		}
 		if !e.Since.IsZero() {
 			rows[i].Since = &e.Since
 		}
-		if e.State != idem.StateUnknown && e.ExpiresIn > 0 {
+		if e.State != consume.StateUnknown && e.ExpiresIn > 0 {
 			at := app.Now().Add(e.ExpiresIn).UTC().Truncate(time.Millisecond)
 			rows[i].ExpiresAt = &at
 		}

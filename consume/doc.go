@@ -12,12 +12,28 @@
 //	Redis gives no answer    nacked after a pause; the handler does not run
 //	no usable event id       nacked, for the dead-letter policy to take
 //
-// The promise, worded honestly: duplicates are possible and consumers must be
-// idempotent; this package makes a duplicate effect rare, not impossible. Redis
-// may be flushed or fail over to a replica that lags, and a process may die
-// after its effect and before its mark. Where a second effect would do harm,
-// also insert a row (consumer, event_id) in the effect's own transaction.
+// The key has two phases: a short lease with a random token while the handler
+// runs, then the long mark that the effect happened. A process that dies in
+// between leaves a lease that expires, so its event is delivered again and
+// processed, not lost.
+//
+// What the package guarantees:
+//
+//   - While Redis keeps its data and a handler stops when its context is
+//     cancelled, one event runs in one handler at a time.
+//   - A reply lost on the network is not taken for a duplicate: every write
+//     carries a token, and a guard recognises its own.
+//   - While Redis is unreachable no handler runs.
+//   - An event costs two round trips; a handler that runs longer than a third
+//     of its lease adds one per extension.
+//
+// What it cannot guarantee is exactly one effect: duplicates are possible and
+// consumers must be idempotent. Redis may be flushed or fail over to a replica
+// that lags, and a process may die after its effect and before its mark. Where
+// a second effect would do harm, also insert a row (consumer, event_id) in the
+// effect's own transaction.
 //
 // The package works with any broker whose messages can be acked and nacked. It
-// needs Redis 2.6.12 or later.
+// needs Redis 2.6.12 or later (Lua scripts and SET with NX and PX), or anything
+// compatible.
 package consume

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/outboxctl/outboxctl/consume"
 )
 
@@ -25,12 +23,9 @@ func (d delivery) Nack() { fmt.Println("nack", d.body) }
 //		})
 //	})
 func Example() {
-	server, err := miniredis.Run() // in production: your Redis
-	if err != nil {
-		panic(err)
-	}
-	defer server.Close()
-	rdb, err := consume.NewClient("redis://" + server.Addr())
+	url, stop := exampleRedis() // in production: the URL of your Redis
+	defer stop()
+	rdb, err := consume.NewClient(url)
 	if err != nil {
 		panic(err)
 	}
@@ -66,12 +61,9 @@ func Example() {
 
 // A handler that fails gives the event back: its next delivery runs at once.
 func ExampleGuard_Process() {
-	server, err := miniredis.Run()
-	if err != nil {
-		panic(err)
-	}
-	defer server.Close()
-	rdb, err := consume.NewClient("redis://" + server.Addr())
+	url, stop := exampleRedis()
+	defer stop()
+	rdb, err := consume.NewClient(url)
 	if err != nil {
 		panic(err)
 	}

@@ -1,16 +1,20 @@
 package consume
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
-
-	"github.com/outboxctl/outboxctl/internal/idem"
 )
 
 // The attributes of every message outboxctl publishes.
@@ -22,31 +26,19 @@ const (
 	AttrCreatedAt     = "created_at"
 )
 
-// Errors that Process and Handle wrap.
-var (
-	// ErrInProgress: another delivery of the event is being handled.
-	ErrInProgress = idem.ErrInProgress
-	// ErrUnavailable: Redis gave no answer.
-	ErrUnavailable = idem.ErrUnavailable
-	// ErrLeaseLost is the cause of a handler's cancelled context when another
-	// delivery may have taken the event over.
-	ErrLeaseLost = idem.ErrLeaseLost
-	// ErrEventID: the event id is missing or not a UUID.
-	ErrEventID = errors.New("event id is not a uuid")
-)
-
-// Outcome is what became of one delivery.
-type Outcome = idem.Outcome
-
-// The outcomes. Outcome.Ack says which of them finish the message.
 const (
-	Processed         = idem.Processed
-	ProcessedUnmarked = idem.ProcessedUnmarked
-	Duplicate         = idem.Duplicate
-	InProgress        = idem.InProgress
-	Failed            = idem.Failed
-	Unavailable       = idem.Unavailable
-	Invalid           = idem.Invalid
+	// DefaultTTL is how long a processed mark is kept: longer than any
+	// redelivery or replay a team is likely to cause.
+	DefaultTTL = 720 * time.Hour
+
+	// DefaultLease is how long an event stays taken after its worker died.
+	DefaultLease = 30 * time.Second
+
+	// DefaultTimeout bounds each call to Redis, retries included.
+	DefaultTimeout = 2 * time.Second
+
+	// MinLease keeps three extensions per lease from flooding Redis.
+	MinLease = 100 * time.Millisecond
 )
 
 // Message is the part of a broker's message that Handle settles. The messages
@@ -58,66 +50,92 @@ type Message interface {
 
 // Options of a Guard. The zero value means the defaults.
 type Options struct {
-	// TTL is how long an event is remembered (default 720h). It must outlast
-	// every redelivery and replay, or an old event runs again.
+	// TTL is how long an event is remembered (default DefaultTTL). It must
+	// outlast every redelivery and replay, or an old event runs again.
 	TTL time.Duration
 	// Lease is how long an event stays taken after its worker died (default
-	// 30s). It is extended while the handler runs.
+	// DefaultLease). It is extended while the handler runs.
 	Lease time.Duration
-	// Timeout bounds each call to Redis (default 2s).
+	// Timeout bounds each call to Redis (default DefaultTimeout).
 	Timeout time.Duration
+}
+
+func (o Options) withDefaults() (Options, error) {
+	o.TTL = cmp.Or(o.TTL, DefaultTTL)
+	o.Lease = cmp.Or(o.Lease, DefaultLease)
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	var errs []error
+	if o.Lease < MinLease {
+		errs = append(errs, fmt.Errorf("lease %s is shorter than %s", o.Lease, MinLease))
+	}
+	if o.TTL < o.Lease {
+		errs = append(errs, fmt.Errorf("ttl %s is shorter than the lease %s", o.TTL, o.Lease))
+	}
+	if o.Timeout < 0 {
+		errs = append(errs, fmt.Errorf("timeout %s is negative", o.Timeout))
+	}
+	return o, errors.Join(errs...)
 }
 
 // Guard runs handlers once per event for one consumer. It is safe for
 // concurrent use.
 type Guard struct {
-	keeper   *idem.Keeper
+	server
 	consumer string
+	opts     Options
+	owner    string       // written into the keys for operators to read
 	outage   atomic.Int32 // answers Redis has owed us in a row
 }
 
-// NewClient opens a Redis client that notices an absent server within a second,
-// where the library's defaults take several. Any other client works too.
-func NewClient(url string) (*redis.Client, error) { return idem.NewClient(url) }
-
 // New returns the guard of the consumer with that name. Two consumers that
 // should both see an event need two names; the instances of one share one. The
-// client stays the caller's to close.
+// client stays the caller's to close. New does not talk to Redis; Check does.
 func New(rdb redis.UniversalClient, consumer string, opts Options) (*Guard, error) {
-	if err := idem.ValidateConsumer(consumer); err != nil {
+	if rdb == nil {
+		return nil, errors.New("redis client is nil")
+	}
+	if err := ValidateConsumer(consumer); err != nil {
 		return nil, err
 	}
-	keeper, err := idem.New(rdb, idem.Config{TTL: opts.TTL, Lease: opts.Lease, Timeout: opts.Timeout})
+	opts, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	return &Guard{keeper: keeper, consumer: consumer}, nil
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	owner := strings.ToValidUTF8(host, "") + "/" + strconv.Itoa(os.Getpid())
+	return &Guard{server: newServer(rdb, opts.Timeout), consumer: consumer, opts: opts, owner: owner}, nil
 }
 
-// Check asks the server whether the guard can work on it, and makes the
-// consumer's name known to operators. Call it at start. The warnings are worth
-// a log line: settings under which Redis may forget.
+// Consumer returns the consumer's name.
+func (g *Guard) Consumer() string { return g.consumer }
+
+// Lease returns how long an event stays taken after its worker died.
+func (g *Guard) Lease() time.Duration { return g.opts.Lease }
+
+// Check asks the server whether the guard can work on it, and announces the
+// consumer. Call it at start. The warnings are worth a log line: settings under
+// which Redis may forget.
 func (g *Guard) Check(ctx context.Context) (warnings []string, err error) {
-	report, err := g.keeper.Check(ctx)
+	report, err := g.check(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return report.Warnings, g.keeper.Announce(ctx, g.consumer)
+	return report.Warnings, g.Announce(ctx)
 }
 
-// Process runs handler unless the event was handled before, and says what
-// became of it. Acknowledge the message when Outcome.Ack is true, otherwise
-// have it delivered again. The error explains every outcome that is not
-// Processed or Duplicate.
-//
-// The handler's context is cancelled when the event's lease is lost; a handler
-// that stops then cannot overlap with the delivery that took over.
-func (g *Guard) Process(ctx context.Context, eventID string, handler func(context.Context) error) (Outcome, error) {
-	id, err := uuid.Parse(eventID)
-	if err != nil {
-		return Invalid, fmt.Errorf("%w: %w", ErrEventID, err)
+// Announce makes the consumer's name known to operators. It is also a cheap way
+// to ask whether Redis takes writes, which an answered ping does not prove.
+func (g *Guard) Announce(ctx context.Context) error {
+	ctx, cancel := g.bound(ctx)
+	defer cancel()
+	member := redis.Z{Score: float64(time.Now().UnixMilli()), Member: g.consumer}
+	if err := g.rdb.ZAdd(ctx, ConsumersKey, member).Err(); err != nil {
+		return unavailable("announce consumer", err)
 	}
-	return g.keeper.Process(ctx, g.consumer, id, handler)
+	return nil
 }
 
 // Handle is Process followed by the message's Ack or Nack. While another
@@ -140,14 +158,60 @@ func (g *Guard) Handle(ctx context.Context, msg Message, eventID string, handler
 	return outcome, err
 }
 
-// CheckAndMarkProcessed marks the event and reports whether it was marked
-// before. It marks before the effect: delete the mark when the effect fails,
-// and know that a crash in between loses the event. Prefer Process.
+// CheckAndMarkProcessed marks the event as processed and reports whether it was
+// marked before. It marks before the effect: a caller whose effect then fails
+// must Delete the mark, and a crash in between loses the event until the mark
+// expires. Prefer Process.
+//
+// While another delivery holds the event's lease the answer is ErrInProgress.
 func (g *Guard) CheckAndMarkProcessed(ctx context.Context, eventID uuid.UUID, ttl time.Duration) (alreadyProcessed bool, err error) {
-	return g.keeper.CheckAndMarkProcessed(ctx, g.consumer, eventID, ttl)
+	key, err := g.key(eventID)
+	if err != nil {
+		return false, err
+	}
+	if ttl < time.Millisecond {
+		return false, fmt.Errorf("%w, not %s", ErrTTL, ttl)
+	}
+	mark := encodeValue(donePrefix, newToken(), g.owner)
+	found, err := g.run(ctx, g.scripts.mark, key, mark, ttl.Milliseconds()).Text()
+	if err != nil {
+		return false, unavailable("mark event", err)
+	}
+	if found == "" {
+		return false, nil
+	}
+	if state, _, _ := ParseValue(found); state == StateProcessing {
+		return false, ErrInProgress
+	}
+	return true, nil
 }
 
 // Delete forgets the event, so that its next delivery is handled again.
 func (g *Guard) Delete(ctx context.Context, eventID uuid.UUID) error {
-	return g.keeper.Delete(ctx, g.consumer, eventID)
+	key, err := g.key(eventID)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := g.bound(ctx)
+	defer cancel()
+	if err := g.rdb.Del(ctx, key).Err(); err != nil {
+		return unavailable("delete key", err)
+	}
+	return nil
+}
+
+// key returns the event's key. The nil id is refused: every event without an id
+// would share it.
+func (g *Guard) key(eventID uuid.UUID) (string, error) {
+	if eventID == uuid.Nil {
+		return "", fmt.Errorf("%w: the nil uuid", ErrEventID)
+	}
+	return Key(g.consumer, eventID), nil
+}
+
+// newToken identifies one call. crypto/rand.Read never returns an error.
+func newToken() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
 }

@@ -15,7 +15,7 @@ const (
 )
 
 // heldUntil is when an event that somebody holds now is free, unless they live.
-func (g *Guard) heldUntil() time.Time { return time.Now().Add(g.keeper.Lease() + inProgressPause) }
+func (g *Guard) heldUntil() time.Time { return time.Now().Add(g.opts.Lease + inProgressPause) }
 
 // await waits for another delivery to finish, and says whether to ask again.
 func (g *Guard) await(ctx context.Context, until time.Time) bool {

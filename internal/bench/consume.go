@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/idem"
@@ -107,16 +108,16 @@ func (s *session) consume(ctx context.Context) (*Report, error) {
 
 // measureConsume drains the subscription and looks at what came of it.
 func (r *run) measureConsume(ctx context.Context, redis *devstack.Redis, subscription string) (*Report, []uuid.UUID, error) {
-	rdb, err := idem.NewClient(redis.URL())
+	rdb, err := consume.NewClient(redis.URL())
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() { _ = rdb.Close() }()
-	keeper, err := idem.New(rdb, idem.Config{})
+	guard, err := consume.New(rdb, consumer.DefaultName, consume.Options{})
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := keeper.Check(ctx); err != nil { // as the command does at start
+	if _, err := guard.Check(ctx); err != nil { // as the command does at start
 		return nil, nil, err
 	}
 	pool, err := r.db.open(ctx, "outboxctl bench consume", consumer.DefaultConnections)
@@ -128,7 +129,7 @@ func (r *run) measureConsume(ctx context.Context, redis *devstack.Redis, subscri
 	rdb.AddHook(trips)
 	worker, err := consumer.New(consumer.Dependencies{
 		Source: consumer.NewSource(r.client.PubSub(), subscription, consumer.DefaultConcurrency, consumer.EmulatorStreams),
-		Keeper: keeper, Pool: pool,
+		Guard:  guard, Pool: pool,
 	}, consumer.Config{
 		Handlers: consumer.ComplianceHandlers(), Count: int64(r.params.Events), IdleExit: drainPatience,
 		Hooks: consumer.Hooks{AfterBegin: handled.begin, AfterDone: handled.done},
@@ -159,7 +160,7 @@ func (r *run) measureConsume(ctx context.Context, redis *devstack.Redis, subscri
 		RedisRoundTrips: float64(trips.count.Load()) / float64(report.Events),
 		Handle:          percentiles(handled.hist), Redeliveries: done.Duplicates, Failures: done.Failed,
 	}
-	ids, err := r.effects(ctx, keeper, report.Consume)
+	ids, err := r.effects(ctx, idem.New(rdb, consume.DefaultTTL), report.Consume)
 	return report, ids, err
 }
 
@@ -190,7 +191,7 @@ func (r *run) effects(ctx context.Context, keeper *idem.Keeper, c *Consumption) 
 		return nil, err
 	}
 	for _, e := range entries {
-		if e.State == idem.StateProcessed {
+		if e.State == consume.StateProcessed {
 			c.Marks++
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/devstate"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
@@ -218,7 +219,7 @@ func (a *App) Redis() (*redis.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := idem.NewClient(cfg.Redis.URL)
+	client, err := consume.NewClient(cfg.Redis.URL)
 	if err != nil {
 		// The library's message may quote a part of the URL, and with it the password.
 		return nil, ConfigProblems(fmt.Sprintf("redis.url (%s): is not a Redis connection string", cfg.Origin("redis.url")))
@@ -269,7 +270,7 @@ func (a *App) Keeper() (*idem.Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	return idem.New(rdb, idem.Config{TTL: cfg.Idempotency.TTL})
+	return idem.New(rdb, cfg.Idempotency.TTL), nil
 }
 
 // OptionalPool is the database where one is configured and answers. Redis alone is worth showing.

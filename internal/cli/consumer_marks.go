@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/idem"
 )
@@ -18,11 +19,7 @@ func (a *App) Marks() (dlq.Marks, error) {
 	if err != nil {
 		return nil, err
 	}
-	keeper, err := idem.New(client, idem.Config{})
-	if err != nil {
-		return nil, err
-	}
-	return consumerMarks{keeper}, nil
+	return consumerMarks{idem.New(client, consume.DefaultTTL)}, nil
 }
 
 func (m consumerMarks) Consumers(ctx context.Context) ([]string, error) {

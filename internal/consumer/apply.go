@@ -40,7 +40,7 @@ func CheckTables(ctx context.Context, pool *pgxpool.Pool) error {
 // apply runs the handler and writes the inbox row in one transaction.
 func (w *Worker) apply(ctx context.Context, e Event, handler Handler) error {
 	err := w.inTransaction(ctx, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, insertInbox, w.cfg.Name, e.ID.String())
+		tag, err := tx.Exec(ctx, insertInbox, w.guard.Consumer(), e.ID.String())
 		if err != nil {
 			return fmt.Errorf("insert inbox row: %w", err)
 		}

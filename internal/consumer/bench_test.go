@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/consumer"
-	"github.com/outboxctl/outboxctl/internal/idem"
 )
 
 // widePool has as many connections as the command gives the worker: a commit
@@ -42,7 +42,7 @@ func BenchmarkWorker(b *testing.B) {
 			w.publish(msgs...)
 			worker, err := consumer.New(consumer.Dependencies{
 				Source: consumer.NewSource(w.client.PubSub(), subscription, consumer.DefaultConcurrency, streams),
-				Keeper: w.keeper(idem.Config{}), Pool: pool,
+				Guard:  w.guard(consume.Options{}), Pool: pool,
 			}, consumer.Config{Handlers: consumer.ComplianceHandlers(), Count: int64(b.N)})
 			require.NoError(b, err)
 			b.ResetTimer()

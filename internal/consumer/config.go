@@ -8,8 +8,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
-
-	"github.com/outboxctl/outboxctl/internal/idem"
 )
 
 // Defaults of Config.
@@ -51,8 +49,6 @@ const (
 
 // Config of a Worker.
 type Config struct {
-	// Name of the consumer (default DefaultName).
-	Name string
 	// Concurrency is the number of events handled at once.
 	Concurrency int
 	// HandlerTimeout and ShutdownTimeout: see their defaults.
@@ -92,7 +88,7 @@ type Hooks struct {
 // Validate reports everything that is wrong with the configuration.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
-	errs := []error{idem.ValidateConsumer(c.Name)}
+	var errs []error
 	if c.Concurrency < 1 || c.Concurrency > maxConcurrency {
 		errs = append(errs, fmt.Errorf("concurrency %d is not between 1 and %d", c.Concurrency, maxConcurrency))
 	}
@@ -118,9 +114,6 @@ func (c Config) Validate() error {
 
 // WithDefaults fills in what was left out.
 func (c Config) WithDefaults() Config {
-	if c.Name == "" {
-		c.Name = DefaultName
-	}
 	if c.Concurrency == 0 {
 		c.Concurrency = DefaultConcurrency
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/devstack"
-	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
@@ -50,16 +50,16 @@ func crashAt(window string) {
 	}[window]
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, os.Getenv(envDatabase))
-	rdb, err2 := idem.NewClient(os.Getenv(envRedis))
+	rdb, err2 := consume.NewClient(os.Getenv(envRedis))
 	client, err3 := pubsub.Connect(ctx, pubsub.Config{Project: devstack.DefaultProject, Emulator: os.Getenv(envPubSub)})
 	if err := errors.Join(err, err2, err3); err != nil {
 		panic(err)
 	}
-	keeper, err := idem.New(rdb, idem.Config{Lease: time.Second})
+	guard, err := consume.New(rdb, consumer.DefaultName, consume.Options{Lease: time.Second})
 	if err != nil {
 		panic(err)
 	}
-	worker, err := consumer.New(consumer.Dependencies{Source: shortSource(client, 1), Keeper: keeper, Pool: pool},
+	worker, err := consumer.New(consumer.Dependencies{Source: shortSource(client, 1), Guard: guard, Pool: pool},
 		consumer.Config{Handlers: consumer.ComplianceHandlers(), Concurrency: 1, Hooks: hooks})
 	if err != nil {
 		panic(err)
@@ -95,7 +95,7 @@ func TestKilledWorkers(t *testing.T) {
 			}
 
 			source := shortSource(w.client, 16)
-			worker, err := consumer.New(consumer.Dependencies{Source: source, Keeper: w.keeper(idem.Config{}), Pool: w.pool},
+			worker, err := consumer.New(consumer.Dependencies{Source: source, Guard: w.guard(consume.Options{}), Pool: w.pool},
 				consumer.Config{Handlers: consumer.ComplianceHandlers(), Concurrency: 16, Count: int64(len(ids))})
 			require.NoError(t, err)
 			report, err := worker.Run(t.Context())

@@ -7,14 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-)
 
-// The attributes a message is read by.
-const (
-	attrEventID     = "event_id"
-	attrEventType   = "event_type"
-	attrAggregateID = "aggregate_id"
-	attrCreatedAt   = "created_at"
+	"github.com/outboxctl/outboxctl/consume"
 )
 
 // envelopeVersion is the version of the envelope this worker understands.
@@ -42,16 +36,16 @@ func (e *MalformedError) Error() string { return "malformed message: " + e.Field
 // parseAttributes reads what decides whether the body is of interest at all.
 func parseAttributes(attrs map[string]string) (Event, error) {
 	var e Event
-	id, err := uuid.Parse(attrs[attrEventID])
+	id, err := uuid.Parse(attrs[consume.AttrEventID])
 	if err != nil || id == uuid.Nil {
-		return e, &MalformedError{"attribute " + attrEventID, "is missing or not a uuid"}
+		return e, &MalformedError{"attribute " + consume.AttrEventID, "is missing or not a uuid"}
 	}
-	if attrs[attrEventType] == "" {
-		return e, &MalformedError{"attribute " + attrEventType, "is missing"}
+	if attrs[consume.AttrEventType] == "" {
+		return e, &MalformedError{"attribute " + consume.AttrEventType, "is missing"}
 	}
-	e.ID, e.Type, e.AggregateID = id, attrs[attrEventType], attrs[attrAggregateID]
+	e.ID, e.Type, e.AggregateID = id, attrs[consume.AttrEventType], attrs[consume.AttrAggregateID]
 	// The time is for the lag metric only; a message without it is still good.
-	e.CreatedAt, _ = time.Parse(time.RFC3339Nano, attrs[attrCreatedAt])
+	e.CreatedAt, _ = time.Parse(time.RFC3339Nano, attrs[consume.AttrCreatedAt])
 	return e, nil
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"cloud.google.com/go/pubsub/v2"
 
-	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/consume"
 )
 
 // Pauses before a nack. A subscription with a retry policy adds its own.
@@ -65,7 +65,7 @@ func (w *Worker) process(work context.Context, msg *pubsub.Message) (string, err
 	work, cancel := context.WithTimeout(work, w.cfg.HandlerTimeout)
 	defer cancel()
 	inInbox := false
-	outcome, err := w.keeper.Process(work, w.cfg.Name, event.ID, func(ctx context.Context) error {
+	outcome, err := w.guard.Process(work, event.ID.String(), func(ctx context.Context) error {
 		w.cfg.Hooks.AfterBegin(event.ID)
 		err := w.apply(ctx, event, handler)
 		if inInbox = errors.Is(err, errApplied); inInbox {
@@ -77,21 +77,21 @@ func (w *Worker) process(work context.Context, msg *pubsub.Message) (string, err
 		}
 		return err
 	})
-	if outcome == idem.Processed {
+	if outcome == consume.Processed {
 		w.cfg.Hooks.AfterDone(event.ID)
 	}
 	return w.label(outcome, inInbox, err), err
 }
 
-// label turns the keeper's outcome into the worker's.
-func (w *Worker) label(outcome idem.Outcome, inInbox bool, err error) string {
+// label turns the guard's outcome into the worker's.
+func (w *Worker) label(outcome consume.Outcome, inInbox bool, err error) string {
 	var malformed *MalformedError
 	switch {
 	case inInbox && outcome.Ack():
 		return outcomeInbox
-	case errors.As(err, &malformed), outcome == idem.Invalid:
+	case errors.As(err, &malformed), outcome == consume.Invalid:
 		return outcomeMalformed
-	case errors.Is(err, errDatabaseAway), outcome == idem.Unavailable:
+	case errors.Is(err, errDatabaseAway), outcome == consume.Unavailable:
 		return outcomeAway
 	default:
 		return string(outcome)
@@ -145,7 +145,7 @@ func (w *Worker) giveBack(ctx, work context.Context, pause context.CancelCauseFu
 		pause(&awayError{dependency: awayDependency(err), err: err})
 	case outcomeInProgress:
 		fields(w.cfg.Log.Debug(), msg).Str("outcome", outcome).Msg("event given back")
-		w.parking.nack(ctx, msg, pauseWhileHeld(attempt, w.keeper.Lease()))
+		w.parking.nack(ctx, msg, pauseWhileHeld(attempt, w.guard.Lease()))
 	case outcomeMalformed:
 		delay := uncountedPause
 		if attempt > 0 {
@@ -156,7 +156,7 @@ func (w *Worker) giveBack(ctx, work context.Context, pause context.CancelCauseFu
 	default:
 		delay := pauseFor(failedPauseBase, failedPauseMax, attempt)
 		entry := fields(w.cfg.Log.Warn().Err(err), msg)
-		var panicked *idem.PanicError
+		var panicked *consume.PanicError
 		if errors.As(err, &panicked) {
 			entry = entry.Bytes("stack", panicked.Stack)
 		}

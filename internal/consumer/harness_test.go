@@ -11,9 +11,11 @@ import (
 	gcppubsub "cloud.google.com/go/pubsub/v2"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/idem"
@@ -84,15 +86,23 @@ func connect(t testing.TB, addr string) *pubsub.Client {
 	return client
 }
 
-func (w *world) keeper(cfg idem.Config) *idem.Keeper {
+func (w *world) redis() *redis.Client {
 	w.t.Helper()
-	rdb, err := idem.NewClient(w.rdbURL)
+	rdb, err := consume.NewClient(w.rdbURL)
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() { _ = rdb.Close() })
-	k, err := idem.New(rdb, cfg)
-	require.NoError(w.t, err)
-	return k
+	return rdb
 }
+
+func (w *world) guard(opts consume.Options) *consume.Guard {
+	w.t.Helper()
+	g, err := consume.New(w.redis(), consumer.DefaultName, opts)
+	require.NoError(w.t, err)
+	return g
+}
+
+// keeper reads what the guard wrote.
+func (w *world) keeper() *idem.Keeper { return idem.New(w.redis(), consume.DefaultTTL) }
 
 func (w *world) worker(cfg consumer.Config) *consumer.Worker {
 	w.t.Helper()
@@ -104,7 +114,7 @@ func (w *world) worker(cfg consumer.Config) *consumer.Worker {
 	}
 	worker, err := consumer.New(consumer.Dependencies{
 		Source: shortSource(w.client, cfg.Concurrency),
-		Keeper: w.keeper(idem.Config{Lease: 2 * time.Second}),
+		Guard:  w.guard(consume.Options{Lease: 2 * time.Second}),
 		Pool:   w.pool,
 	}, cfg)
 	require.NoError(w.t, err)

@@ -10,6 +10,8 @@ import (
 	"github.com/rs/zerolog"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/outboxctl/outboxctl/consume"
 )
 
 const (
@@ -71,7 +73,7 @@ func (w *Worker) awaitDependencies(ctx context.Context) error {
 }
 
 func (w *Worker) pingAll(ctx context.Context) *awayError {
-	if err := w.keeper.Announce(ctx, w.cfg.Name); err != nil {
+	if err := w.guard.Announce(ctx); err != nil {
 		return &awayError{dependencyRedis, err}
 	}
 	if err := w.pingDatabase(ctx); err != nil {
@@ -101,14 +103,14 @@ func (w *Worker) Healthy(context.Context) error {
 	defer w.mu.Unlock()
 	for msg, since := range w.inFlight {
 		if held := time.Since(since); held > limit {
-			return fmt.Errorf("event %s has been in its handler for %s", msg.Attributes[attrEventID], held.Round(time.Second))
+			return fmt.Errorf("event %s has been in its handler for %s", msg.Attributes[consume.AttrEventID], held.Round(time.Second))
 		}
 	}
 	return nil
 }
 
 // ReadyRedis asks Redis; with ReadyDatabase and Receiving it is the readiness question.
-func (w *Worker) ReadyRedis(ctx context.Context) error { return w.keeper.Ping(ctx) }
+func (w *Worker) ReadyRedis(ctx context.Context) error { return w.guard.Announce(ctx) }
 
 // ReadyDatabase asks PostgreSQL.
 func (w *Worker) ReadyDatabase(ctx context.Context) error { return w.pingDatabase(ctx) }
@@ -227,8 +229,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // fields are the log fields of a message; never its payload.
 func fields(e *zerolog.Event, msg *pubsub.Message) *zerolog.Event {
-	return e.Str("event_id", msg.Attributes[attrEventID]).
-		Str("event_type", msg.Attributes[attrEventType]).
-		Str("aggregate_id", msg.Attributes[attrAggregateID]).
+	return e.Str("event_id", msg.Attributes[consume.AttrEventID]).
+		Str("event_type", msg.Attributes[consume.AttrEventType]).
+		Str("aggregate_id", msg.Attributes[consume.AttrAggregateID]).
 		Str("message_id", msg.ID)
 }

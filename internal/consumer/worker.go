@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/consume"
 )
 
 // Source hands out messages until its context ends and every message is
@@ -24,7 +24,7 @@ type Source interface {
 // Dependencies of a Worker. They stay the caller's to close.
 type Dependencies struct {
 	Source  Source
-	Keeper  *idem.Keeper
+	Guard   *consume.Guard
 	Pool    *pgxpool.Pool
 	Metrics prometheus.Registerer // may be nil
 }
@@ -33,7 +33,7 @@ type Dependencies struct {
 type Worker struct {
 	cfg     Config
 	source  Source
-	keeper  *idem.Keeper
+	guard   *consume.Guard
 	pool    *pgxpool.Pool
 	metrics *metrics
 	tally   tally
@@ -72,12 +72,12 @@ func New(deps Dependencies, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	cfg = cfg.WithDefaults()
-	if deps.Source == nil || deps.Keeper == nil || deps.Pool == nil {
-		return nil, errors.New("consumer needs a source, a keeper and a pool")
+	if deps.Source == nil || deps.Guard == nil || deps.Pool == nil {
+		return nil, errors.New("consumer needs a source, a guard and a pool")
 	}
 	return &Worker{
-		cfg: cfg, source: deps.Source, keeper: deps.Keeper, pool: deps.Pool,
-		metrics:  newMetrics(cfg.Name, deps.Metrics),
+		cfg: cfg, source: deps.Source, guard: deps.Guard, pool: deps.Pool,
+		metrics:  newMetrics(deps.Guard.Consumer(), deps.Metrics),
 		inFlight: map[*pubsub.Message]time.Time{},
 	}, nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/consumer"
-	"github.com/outboxctl/outboxctl/internal/idem"
 )
 
 func TestLicenseEventsBecomeNotices(t *testing.T) {
@@ -42,10 +42,10 @@ func TestLicenseEventsBecomeNotices(t *testing.T) {
 		{"store", "verified", "", "compliance"},
 	}, found)
 
-	entry, err := w.keeper(idem.Config{}).Lookup(t.Context(), "compliance", ids[2])
+	entry, err := w.keeper().Lookup(t.Context(), consumer.DefaultName, ids[2])
 	require.NoError(t, err)
-	require.Equal(t, idem.StateProcessed, entry.State)
-	consumers, err := w.keeper(idem.Config{}).Consumers(t.Context())
+	require.Equal(t, consume.StateProcessed, entry.State)
+	consumers, err := w.keeper().Consumers(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"compliance"}, consumers)
 }
@@ -98,7 +98,7 @@ func TestTheInboxHoldsWhenRedisForgets(t *testing.T) {
 	worker := w.worker(consumer.Config{Count: 400, Hooks: consumer.Hooks{
 		AfterEffect: func(uuid.UUID) {
 			if n := handled.Add(1); n == 50 || n == 120 { // twice, in the middle of everything
-				rdb, err := idem.NewClient(w.rdbURL)
+				rdb, err := consume.NewClient(w.rdbURL)
 				if err == nil {
 					err = errors.Join(rdb.FlushDB(context.Background()).Err(), rdb.Close())
 				}
@@ -119,7 +119,7 @@ func TestTheInboxHoldsWhenRedisForgets(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, once(ids), w.effects())
 
-	rdb, err := idem.NewClient(w.rdbURL)
+	rdb, err := consume.NewClient(w.rdbURL)
 	require.NoError(t, err)
 	defer rdb.Close()
 	require.NoError(t, rdb.FlushDB(t.Context()).Err())
@@ -128,9 +128,9 @@ func TestTheInboxHoldsWhenRedisForgets(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, report.Duplicates, "known to the inbox alone")
 	require.Equal(t, once(ids), w.effects())
-	entry, err := w.keeper(idem.Config{}).Lookup(t.Context(), "compliance", ids[0])
+	entry, err := w.keeper().Lookup(t.Context(), consumer.DefaultName, ids[0])
 	require.NoError(t, err)
-	require.Equal(t, idem.StateProcessed, entry.State, "Redis is told again")
+	require.Equal(t, consume.StateProcessed, entry.State, "Redis is told again")
 }
 
 func TestFailuresAreRetriedUntilTheySucceed(t *testing.T) {
@@ -193,9 +193,9 @@ func TestStopWaitsForTheHandlerUnderWay(t *testing.T) {
 	report := <-stopped
 	require.EqualValues(t, 1, report.Processed)
 	require.Equal(t, once([]uuid.UUID{id}), w.effects())
-	entry, err := w.keeper(idem.Config{}).Lookup(t.Context(), "compliance", id)
+	entry, err := w.keeper().Lookup(t.Context(), consumer.DefaultName, id)
 	require.NoError(t, err)
-	require.Equal(t, idem.StateProcessed, entry.State, "no lease is left behind")
+	require.Equal(t, consume.StateProcessed, entry.State, "no lease is left behind")
 }
 
 func TestStopEndsAHandlerThatWillNot(t *testing.T) {
@@ -215,9 +215,9 @@ func TestStopEndsAHandlerThatWillNot(t *testing.T) {
 	<-entered
 	report := stop()
 	require.EqualValues(t, 1, report.Failed)
-	entry, err := w.keeper(idem.Config{}).Lookup(t.Context(), "compliance", id)
+	entry, err := w.keeper().Lookup(t.Context(), consumer.DefaultName, id)
 	require.NoError(t, err)
-	require.Equal(t, idem.StateUnknown, entry.State, "the next delivery may run at once")
+	require.Equal(t, consume.StateUnknown, entry.State, "the next delivery may run at once")
 }
 
 func TestIdleExit(t *testing.T) {
@@ -251,7 +251,7 @@ func TestAMissingSubscriptionIsAnError(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	worker, err := consumer.New(consumer.Dependencies{
-		Source: consumer.NewSource(w.client.PubSub(), "no-such-sub", 1, 1), Keeper: w.keeper(idem.Config{}), Pool: w.pool,
+		Source: consumer.NewSource(w.client.PubSub(), "no-such-sub", 1, 1), Guard: w.guard(consume.Options{}), Pool: w.pool,
 	}, consumer.Config{Handlers: consumer.ComplianceHandlers()})
 	require.NoError(t, err)
 	_, err = worker.Run(t.Context())
@@ -269,11 +269,10 @@ func TestAMissingSubscriptionIsAnError(t *testing.T) {
 func TestBadConfigurationsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	good := consumer.Dependencies{Source: consumer.NewSource(w.client.PubSub(), subscription, 1, 1), Keeper: w.keeper(idem.Config{}), Pool: w.pool}
+	good := consumer.Dependencies{Source: consumer.NewSource(w.client.PubSub(), subscription, 1, 1), Guard: w.guard(consume.Options{}), Pool: w.pool}
 	handlers := consumer.ComplianceHandlers()
 	for _, cfg := range []consumer.Config{
 		{},
-		{Handlers: handlers, Name: "a:b"},
 		{Handlers: handlers, Concurrency: -1},
 		{Handlers: handlers, FailRate: 1.1},
 		{Handlers: handlers, Count: -1},
@@ -306,7 +305,7 @@ func TestASilentSubscriptionIsExplained(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	logged := make(lines, 10)
-	worker, err := consumer.New(consumer.Dependencies{Source: silence{}, Keeper: w.keeper(idem.Config{}), Pool: w.pool},
+	worker, err := consumer.New(consumer.Dependencies{Source: silence{}, Guard: w.guard(consume.Options{}), Pool: w.pool},
 		consumer.Config{Handlers: consumer.ComplianceHandlers(), Count: 5, QuietAfter: time.Millisecond, Log: zerolog.New(logged)})
 	require.NoError(t, err)
 	stop := w.running(worker)

@@ -2,170 +2,160 @@ package idem
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/outboxctl/outboxctl/consume"
 )
 
-const (
-	// DefaultTTL is how long a done mark is kept: longer than any redelivery or
-	// replay a team is likely to cause.
-	DefaultTTL = 720 * time.Hour
+// lookupChunk bounds one pipeline, so that asking about a hundred thousand
+// events neither fills a buffer nor holds the server.
+const lookupChunk = 500
 
-	// DefaultLease is how long an event stays taken after its worker died.
-	DefaultLease = 30 * time.Second
-
-	// DefaultTimeout bounds each call to Redis, retries included.
-	DefaultTimeout = 2 * time.Second
-
-	// MinLease keeps three extensions inside one lease from becoming a storm.
-	MinLease = 100 * time.Millisecond
-)
-
-// Config of a Keeper. The zero value means the defaults.
-type Config struct {
-	// TTL of the done mark (default DefaultTTL).
-	TTL time.Duration
-	// Lease taken by Begin (default DefaultLease).
-	Lease time.Duration
-	// Timeout of one call to Redis (default DefaultTimeout).
-	Timeout time.Duration
-	// Owner is written into the keys for operators to read (default host/pid).
-	Owner string
-	// Now is the clock behind the timestamps in the values (default time.Now).
-	// No decision depends on it.
-	Now func() time.Time
-}
-
-func (c Config) withDefaults() (Config, error) {
-	if c.TTL == 0 {
-		c.TTL = DefaultTTL
-	}
-	if c.Lease == 0 {
-		c.Lease = DefaultLease
-	}
-	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Owner == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			host = "unknown"
-		}
-		c.Owner = host + "/" + strconv.Itoa(os.Getpid())
-	}
-	c.Owner = strings.ToValidUTF8(c.Owner, "")
-	var errs []error
-	if c.Lease < MinLease {
-		errs = append(errs, fmt.Errorf("lease %s is shorter than %s", c.Lease, MinLease))
-	}
-	if c.TTL < c.Lease {
-		errs = append(errs, fmt.Errorf("ttl %s is shorter than the lease %s", c.TTL, c.Lease))
-	}
-	if c.Timeout < 0 {
-		errs = append(errs, fmt.Errorf("timeout %s is negative", c.Timeout))
-	}
-	return c, errors.Join(errs...)
-}
-
-// Keeper answers whether an event was processed, and remembers that it was.
-// It is safe for concurrent use.
+// Keeper reads and deletes the keys of all consumers. It is safe for concurrent
+// use.
 type Keeper struct {
-	rdb     redis.UniversalClient
-	cfg     Config
-	scripts scripts
+	rdb    redis.UniversalClient
+	ttl    time.Duration
+	forget *redis.Script
 }
 
-// New returns a keeper on rdb, which stays the caller's to close. It does not
-// talk to the server; Check does.
-func New(rdb redis.UniversalClient, cfg Config) (*Keeper, error) {
-	if rdb == nil {
-		return nil, errors.New("redis client is nil")
-	}
-	cfg, err := cfg.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	return &Keeper{rdb: rdb, cfg: cfg, scripts: newScripts()}, nil
+// New returns a keeper on rdb, which stays the caller's to close. ttl is the
+// consumers' time to live: a consumer silent for longer has no key left.
+func New(rdb redis.UniversalClient, ttl time.Duration) *Keeper {
+	return &Keeper{rdb: rdb, ttl: ttl, forget: redis.NewScript(forgetScript)}
 }
 
-// Lease is how long an event stays taken after its worker died.
-func (k *Keeper) Lease() time.Duration { return k.cfg.Lease }
+// Entry is what Redis knows about one consumer and event.
+type Entry struct {
+	Consumer string
+	EventID  uuid.UUID
+	State    consume.State
+	// Since is when the state was entered, by the worker's clock. Zero when the
+	// key was written by another program.
+	Since time.Time
+	// Owner names the worker that wrote the key.
+	Owner string
+	// ExpiresIn is the rest of the lease or of the done mark; negative when the
+	// key never expires.
+	ExpiresIn time.Duration
 
-// TTL is how long the keeper's done marks live.
-func (k *Keeper) TTL() time.Duration { return k.cfg.TTL }
-
-// CheckAndMarkProcessed marks the event as processed by consumer and reports
-// whether it was marked before. It marks before the effect: a caller whose
-// effect then fails must Delete the mark, and a crash in between loses the
-// event until the mark expires. Handlers should use Begin, or Process.
-//
-// While another delivery holds the event's lease the answer is ErrInProgress.
-func (k *Keeper) CheckAndMarkProcessed(ctx context.Context, consumer string, eventID uuid.UUID, ttl time.Duration) (alreadyProcessed bool, err error) {
-	key, err := checkedKey(consumer, eventID)
-	if err != nil {
-		return false, err
-	}
-	if ttl < time.Millisecond {
-		return false, fmt.Errorf("%w, not %s", ErrTTL, ttl)
-	}
-	mark := encodeValue(donePrefix, newToken(), k.cfg.Now(), k.cfg.Owner)
-	found, err := k.run(ctx, k.scripts.mark, key, mark, ttl.Milliseconds()).Text()
-	if err != nil {
-		return false, unavailable("mark event", err)
-	}
-	if found == "" {
-		return false, nil
-	}
-	if state, _, _ := decodeValue(found); state == StateProcessing {
-		return false, ErrInProgress
-	}
-	return true, nil
+	raw string
 }
 
-// Delete removes whatever is known about the event, so that its next delivery
-// is processed again.
-func (k *Keeper) Delete(ctx context.Context, consumer string, eventID uuid.UUID) error {
-	key, err := checkedKey(consumer, eventID)
+// Lookup reads what Redis knows about one consumer and event. It changes nothing.
+func (k *Keeper) Lookup(ctx context.Context, consumer string, eventID uuid.UUID) (Entry, error) {
+	entries, err := k.LookupMany(ctx, []string{consumer}, []uuid.UUID{eventID})
 	if err != nil {
+		return Entry{}, err
+	}
+	return entries[0], nil
+}
+
+// LookupMany reads every pair of consumer and event, events outermost, in a
+// pipeline: a few round trips however many there are.
+func (k *Keeper) LookupMany(ctx context.Context, consumers []string, eventIDs []uuid.UUID) ([]Entry, error) {
+	for _, name := range consumers {
+		if err := consume.ValidateConsumer(name); err != nil {
+			return nil, err
+		}
+	}
+	entries := make([]Entry, 0, len(consumers)*len(eventIDs))
+	for _, id := range eventIDs {
+		for _, name := range consumers {
+			entries = append(entries, Entry{Consumer: name, EventID: id, State: consume.StateUnknown})
+		}
+	}
+	for chunk := range slices.Chunk(entries, lookupChunk) {
+		if err := k.read(ctx, chunk); err != nil {
+			return nil, unavailable("look up events", err)
+		}
+	}
+	return entries, nil
+}
+
+func (k *Keeper) read(ctx context.Context, chunk []Entry) error {
+	ctx, cancel := context.WithTimeout(ctx, consume.DefaultTimeout)
+	defer cancel()
+	values := make([]*redis.StringCmd, len(chunk))
+	ttls := make([]*redis.DurationCmd, len(chunk))
+	_, err := k.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, e := range chunk {
+			key := consume.Key(e.Consumer, e.EventID)
+			values[i] = p.Get(ctx, key)
+			ttls[i] = p.PTTL(ctx, key)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
 		return err
 	}
-	ctx, cancel := k.bound(ctx)
-	defer cancel()
-	if err := k.rdb.Del(ctx, key).Err(); err != nil {
-		return unavailable("delete key", err)
+	for i := range chunk {
+		raw, err := values[i].Result()
+		if errors.Is(err, redis.Nil) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		e := &chunk[i]
+		e.raw = raw
+		e.State, e.Since, e.Owner = consume.ParseValue(raw)
+		if e.ExpiresIn, err = ttls[i].Result(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func (k *Keeper) run(ctx context.Context, script *redis.Script, key string, args ...any) *redis.Cmd {
-	ctx, cancel := k.bound(ctx)
+// forgetScript deletes the key only while it holds the value the operator was
+// shown, so that a lease taken since is not deleted unseen.
+// KEYS key; ARGV value.
+const forgetScript = `
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+  return redis.call('DEL', KEYS[1])
+end
+return 0
+`
+
+// Forget deletes the key an Entry was read from, and reports whether it did.
+// A key that changed since, because a handler has taken it, is left alone.
+func (k *Keeper) Forget(ctx context.Context, e Entry) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, consume.DefaultTimeout)
 	defer cancel()
-	return script.Run(ctx, k.rdb, []string{key}, args...)
+	n, err := k.forget.Run(ctx, k.rdb, []string{consume.Key(e.Consumer, e.EventID)}, e.raw).Int()
+	if err != nil {
+		return false, unavailable("forget event", err)
+	}
+	return n == 1, nil
 }
 
-func (k *Keeper) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, k.cfg.Timeout)
+// Consumers lists the names that announced themselves within the time to live,
+// sorted.
+func (k *Keeper) Consumers(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, consume.DefaultTimeout)
+	defer cancel()
+	found, err := k.rdb.ZRangeWithScores(ctx, consume.ConsumersKey, 0, -1).Result()
+	if err != nil {
+		return nil, unavailable("list consumers", err)
+	}
+	oldest := time.Now().Add(-k.ttl)
+	var names []string
+	for _, z := range found {
+		name, isString := z.Member.(string)
+		if isString && time.UnixMilli(int64(z.Score)).After(oldest) && consume.ValidateConsumer(name) == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 func unavailable(what string, err error) error {
-	return fmt.Errorf("%s: %w: %w", what, ErrUnavailable, err)
-}
-
-// newToken identifies one call. crypto/rand.Read never returns an error.
-func newToken() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:])
-	return hex.EncodeToString(b[:])
+	return fmt.Errorf("%s: %w: %w", what, consume.ErrUnavailable, err)
 }

@@ -2,229 +2,60 @@ package idem_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
-func TestCheckAndMarkProcessed(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	rdb := startRedis(t).client(t)
-	k := newKeeper(t, rdb, idem.Config{})
-	id := uuid.Must(uuid.NewV7())
-	key := "pf:evt:processed:analytics:" + id.String()
+func TestMain(m *testing.M) { outboxtest.Main(m) }
 
-	already, err := k.CheckAndMarkProcessed(ctx, "analytics", id, time.Hour)
+func guard(t *testing.T, rdb redis.UniversalClient, consumer string) *consume.Guard {
+	t.Helper()
+	g, err := consume.New(rdb, consumer, consume.Options{})
 	require.NoError(t, err)
-	require.False(t, already)
-
-	ttl, err := rdb.PTTL(ctx, key).Result()
-	require.NoError(t, err)
-	require.Greater(t, ttl, 59*time.Minute)
-	require.LessOrEqual(t, ttl, time.Hour)
-
-	already, err = k.CheckAndMarkProcessed(ctx, "analytics", id, 2*time.Hour)
-	require.NoError(t, err)
-	require.True(t, already)
-	ttl, err = rdb.PTTL(ctx, key).Result()
-	require.NoError(t, err)
-	require.LessOrEqual(t, ttl, time.Hour, "a duplicate must not prolong the mark")
-
-	already, err = k.CheckAndMarkProcessed(ctx, "billing", id, time.Hour)
-	require.NoError(t, err)
-	require.False(t, already, "consumers do not share marks")
-
-	require.NoError(t, k.Delete(ctx, "analytics", id))
-	already, err = k.CheckAndMarkProcessed(ctx, "analytics", id, time.Hour)
-	require.NoError(t, err)
-	require.False(t, already)
-}
-
-func TestMarksOfOtherProgramsCountAsProcessed(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	rdb := startRedis(t).client(t)
-	k := newKeeper(t, rdb, idem.Config{})
-	id := uuid.Must(uuid.NewV7())
-	require.NoError(t, rdb.SetNX(ctx, idem.Key("analytics", id), "1", time.Hour).Err())
-
-	already, err := k.CheckAndMarkProcessed(ctx, "analytics", id, time.Hour)
-	require.NoError(t, err)
-	require.True(t, already)
-	_, state, err := k.Begin(ctx, "analytics", id)
-	require.NoError(t, err)
-	require.Equal(t, idem.StateProcessed, state)
-}
-
-func TestTwoPhases(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	rdb := startRedis(t).client(t)
-	k := newKeeper(t, rdb, idem.Config{TTL: time.Hour, Lease: 10 * time.Second})
-	id := uuid.Must(uuid.NewV7())
-	key := idem.Key("compliance", id)
-
-	first, state, err := k.Begin(ctx, "compliance", id)
-	require.NoError(t, err)
-	require.Equal(t, idem.StateUnknown, state)
-	ttl, err := rdb.PTTL(ctx, key).Result()
-	require.NoError(t, err)
-	require.LessOrEqual(t, ttl, 10*time.Second, "before done only the short lease stands")
-
-	second, state, err := k.Begin(ctx, "compliance", id)
-	require.NoError(t, err)
-	require.Nil(t, second)
-	require.Equal(t, idem.StateProcessing, state)
-	_, err = k.CheckAndMarkProcessed(ctx, "compliance", id, time.Hour)
-	require.ErrorIs(t, err, idem.ErrInProgress)
-
-	released, err := first.Abort(ctx)
-	require.NoError(t, err)
-	require.True(t, released)
-	third, state, err := k.Begin(ctx, "compliance", id)
-	require.NoError(t, err)
-	require.Equal(t, idem.StateUnknown, state, "an aborted event runs again at once")
-
-	released, err = first.Abort(ctx)
-	require.NoError(t, err)
-	require.False(t, released, "an old claim must not release a newer one")
-	held, err := first.Extend(ctx)
-	require.NoError(t, err)
-	require.False(t, held)
-
-	mark, err := third.Done(ctx)
-	require.NoError(t, err)
-	require.Equal(t, idem.Marked, mark)
-	ttl, err = rdb.PTTL(ctx, key).Result()
-	require.NoError(t, err)
-	require.Greater(t, ttl, 59*time.Minute)
-
-	mark, err = third.Done(ctx)
-	require.NoError(t, err)
-	require.Equal(t, idem.Marked, mark, "a repeated done recognises its own mark")
-	_, state, err = k.Begin(ctx, "compliance", id)
-	require.NoError(t, err)
-	require.Equal(t, idem.StateProcessed, state)
-}
-
-// A handler that outlived its lease did have its effect: the mark must say so
-// and must survive whatever the delivery that took over does next.
-func TestDoneOutlivesALostLease(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	rdb := startRedis(t).client(t)
-	k := newKeeper(t, rdb, idem.Config{})
-	id := uuid.Must(uuid.NewV7())
-
-	slow, _, err := k.Begin(ctx, "compliance", id)
-	require.NoError(t, err)
-	require.NoError(t, rdb.FlushAll(ctx).Err())
-	successor, state, err := k.Begin(ctx, "compliance", id)
-	require.NoError(t, err)
-	require.Equal(t, idem.StateUnknown, state)
-
-	mark, err := slow.Done(ctx)
-	require.NoError(t, err)
-	require.Equal(t, idem.MarkedLate, mark)
-	held, err := successor.Extend(ctx)
-	require.NoError(t, err)
-	require.False(t, held)
-	released, err := successor.Abort(ctx)
-	require.NoError(t, err)
-	require.False(t, released)
-	mark, err = successor.Done(ctx)
-	require.NoError(t, err)
-	require.Equal(t, idem.AlreadyMarked, mark)
-
-	entry, err := k.Lookup(ctx, "compliance", id)
-	require.NoError(t, err)
-	require.Equal(t, idem.StateProcessed, entry.State)
-}
-
-func TestExtendTakesBackAVanishedKey(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	rdb := startRedis(t).client(t)
-	k := newKeeper(t, rdb, idem.Config{})
-	id := uuid.Must(uuid.NewV7())
-	claim, _, err := k.Begin(ctx, "compliance", id)
-	require.NoError(t, err)
-	require.NoError(t, rdb.FlushAll(ctx).Err())
-
-	held, err := claim.Extend(ctx)
-	require.NoError(t, err)
-	require.True(t, held)
-	_, state, err := k.Begin(ctx, "compliance", id)
-	require.NoError(t, err)
-	require.Equal(t, idem.StateProcessing, state)
-}
-
-func TestArgumentsAreRefused(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	k := newKeeper(t, startRedis(t).client(t), idem.Config{})
-	id := uuid.Must(uuid.NewV7())
-	for _, name := range []string{"", "a:b", "a b", "-a", "a\n", "ä", string(make([]byte, 200))} {
-		_, err := k.CheckAndMarkProcessed(ctx, name, id, time.Hour)
-		require.ErrorIs(t, err, idem.ErrConsumerName, "%q", name)
-		_, _, err = k.Begin(ctx, name, id)
-		require.ErrorIs(t, err, idem.ErrConsumerName, "%q", name)
-	}
-	_, err := k.CheckAndMarkProcessed(ctx, "a", uuid.Nil, time.Hour)
-	require.ErrorIs(t, err, idem.ErrEventID)
-	_, err = k.CheckAndMarkProcessed(ctx, "a", id, 0)
-	require.ErrorIs(t, err, idem.ErrTTL)
-	outcome, err := k.Process(ctx, "a", uuid.Nil, func(context.Context) error { return errors.New("ran") })
-	require.ErrorIs(t, err, idem.ErrEventID)
-	require.Equal(t, idem.Invalid, outcome)
-
-	for _, cfg := range []idem.Config{{Lease: time.Millisecond}, {TTL: time.Second}, {Timeout: -1}} {
-		_, err := idem.New(startRedis(t).client(t), cfg)
-		require.Error(t, err, "%+v", cfg)
-	}
+	return g
 }
 
 func TestLookupAndForget(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	rdb := startRedis(t).client(t)
-	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	k := newKeeper(t, rdb, idem.Config{Owner: "host/1", Now: func() time.Time { return now }})
-	require.NoError(t, k.Announce(ctx, "search"))
-	require.NoError(t, k.Announce(ctx, "compliance"))
-	consumers, err := k.Consumers(ctx)
-	require.NoError(t, err)
-	require.Equal(t, []string{"compliance", "search"}, consumers)
+	rdb := outboxtest.Redis(t).Client
+	search, compliance := guard(t, rdb, "search"), guard(t, rdb, "compliance")
+	k := idem.New(rdb, consume.DefaultTTL)
 
 	done, running := uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
-	_, err = k.CheckAndMarkProcessed(ctx, "search", done, time.Hour)
+	began := time.Now().Truncate(time.Millisecond)
+	_, err := search.CheckAndMarkProcessed(ctx, done, time.Hour)
 	require.NoError(t, err)
-	_, _, err = k.Begin(ctx, "compliance", running)
+	_, _, err = compliance.Begin(ctx, running)
 	require.NoError(t, err)
 
+	consumers := []string{"compliance", "search"}
 	entries, err := k.LookupMany(ctx, consumers, []uuid.UUID{done, running})
 	require.NoError(t, err)
-	states := make([]idem.State, 0, len(entries))
+	states := make([]consume.State, 0, len(entries))
 	for _, e := range entries {
 		states = append(states, e.State)
 	}
-	require.Equal(t, []idem.State{idem.StateUnknown, idem.StateProcessed, idem.StateProcessing, idem.StateUnknown}, states)
-	require.Equal(t, "host/1", entries[1].Owner)
-	require.Equal(t, now, entries[1].Since)
+	require.Equal(t, []consume.State{consume.StateUnknown, consume.StateProcessed, consume.StateProcessing, consume.StateUnknown}, states)
+	require.Contains(t, entries[1].Owner, "/", "host and process")
+	require.WithinRange(t, entries[1].Since, began, time.Now())
 	require.Greater(t, entries[1].ExpiresIn, 59*time.Minute)
 
 	forgotten, err := k.Forget(ctx, entries[1])
 	require.NoError(t, err)
 	require.True(t, forgotten)
-	claim, state, err := k.Begin(ctx, "search", done)
+	claim, state, err := search.Begin(ctx, done)
 	require.NoError(t, err)
-	require.Equal(t, idem.StateUnknown, state)
+	require.Equal(t, consume.StateUnknown, state)
 	forgotten, err = k.Forget(ctx, entries[1])
 	require.NoError(t, err)
 	require.False(t, forgotten, "a key taken since it was shown is left alone")
@@ -232,7 +63,7 @@ func TestLookupAndForget(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, held)
 
-	many := make([]uuid.UUID, 1201)
+	many := make([]uuid.UUID, 1201) // more than two pipelines
 	for i := range many {
 		many[i] = uuid.Must(uuid.NewV7())
 	}
@@ -240,6 +71,54 @@ func TestLookupAndForget(t *testing.T) {
 	entries, err = k.LookupMany(ctx, []string{"compliance"}, many)
 	require.NoError(t, err)
 	require.Len(t, entries, 1201)
-	require.Equal(t, idem.StateUnknown, entries[0].State)
-	require.Equal(t, idem.StateProcessing, entries[1200].State)
+	require.Equal(t, consume.StateUnknown, entries[0].State)
+	require.Equal(t, consume.StateProcessing, entries[1200].State)
+
+	_, err = k.Lookup(ctx, "a:b", done)
+	require.ErrorIs(t, err, consume.ErrConsumerName)
+}
+
+func TestConsumersAreThoseThatMayHaveKeys(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	rdb := outboxtest.Redis(t).Client
+	require.NoError(t, guard(t, rdb, "search").Announce(ctx))
+	require.NoError(t, guard(t, rdb, "compliance").Announce(ctx))
+	old := float64(time.Now().Add(-2 * time.Hour).UnixMilli())
+	require.NoError(t, rdb.ZAdd(ctx, consume.ConsumersKey, redis.Z{Score: old, Member: "retired"}, redis.Z{Score: old, Member: "not:ours"}).Err())
+
+	found, err := idem.New(rdb, time.Hour).Consumers(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []string{"compliance", "search"}, found)
+	found, err = idem.New(rdb, 3*time.Hour).Consumers(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []string{"compliance", "retired", "search"}, found)
+}
+
+// The in-process server stands in where no Redis is installed, so guard and
+// keeper have to work on it too.
+func TestTheInProcessServerWillDo(t *testing.T) {
+	t.Parallel()
+	server, err := devstack.StartRedis(t.Context(), devstack.RedisParams{Dir: t.TempDir(), InProcess: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = server.Stop(context.Background()) })
+	rdb, err := consume.NewClient(server.URL())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = rdb.Close() })
+	g := guard(t, rdb, "c")
+	_, err = g.Check(t.Context())
+	require.NoError(t, err)
+	id := uuid.Must(uuid.NewV7())
+	for _, want := range []consume.Outcome{consume.Processed, consume.Duplicate} {
+		outcome, err := g.Process(t.Context(), id.String(), func(context.Context) error { return nil })
+		require.NoError(t, err)
+		require.Equal(t, want, outcome)
+	}
+	k := idem.New(rdb, consume.DefaultTTL)
+	entry, err := k.Lookup(t.Context(), "c", id)
+	require.NoError(t, err)
+	require.Equal(t, consume.StateProcessed, entry.State)
+	forgotten, err := k.Forget(t.Context(), entry)
+	require.NoError(t, err)
+	require.True(t, forgotten)
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/doctor"
-	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/safetext"
@@ -37,7 +37,7 @@ type DoctorParams struct {
 	// Redelivery is how long the broker may deliver a message again.
 	Redelivery time.Duration
 
-	Redis func(ctx context.Context) (idem.ServerReport, error)
+	Redis func(ctx context.Context) (consume.ServerReport, error)
 	// IdempotencyTTL is how long Redis remembers that an event was processed.
 	IdempotencyTTL time.Duration
 }

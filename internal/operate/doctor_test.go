@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/doctor"
-	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
@@ -23,7 +23,9 @@ func unreachable() operate.DoctorParams {
 			return nil, errors.New("connect to postgres://app:canary@db/x: refused")
 		},
 		Broker: func(context.Context) ([]operate.Resource, error) { return nil, errors.New("broker away") },
-		Redis:  func(context.Context) (idem.ServerReport, error) { return idem.ServerReport{}, errors.New("redis away") },
+		Redis: func(context.Context) (consume.ServerReport, error) {
+			return consume.ServerReport{}, errors.New("redis away")
+		},
 	}
 }
 
@@ -100,7 +102,7 @@ func TestDoctorJudgesRedis(t *testing.T) {
 	t.Parallel()
 	p := unreachable()
 	p.Redelivery = 168 * time.Hour
-	p.Redis = func(context.Context) (idem.ServerReport, error) { return idem.ServerReport{Version: "7.0"}, nil }
+	p.Redis = func(context.Context) (consume.ServerReport, error) { return consume.ServerReport{Version: "7.0"}, nil }
 	require.Equal(t, map[string]doctor.Level{"Redis 7.0 keeps the processed marks": doctor.OK}, levels(t, p, "redis"))
 	p.IdempotencyTTL = time.Hour
 	require.Equal(t, map[string]doctor.Level{"idempotency.ttl is 1h0m0s, but the broker may redeliver for 168h0m0s": doctor.Warn}, levels(t, p, "redis"))

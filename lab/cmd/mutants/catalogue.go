@@ -62,9 +62,9 @@ func catalogue() []mutant {
 		},
 		{
 			name: "mark-first-and-never-release",
-			edits: []edit{{"internal/idem/process.go", `	claim, state, err := k.Begin(ctx, consumer, eventID)
+			edits: []edit{{"consume/process.go", `	claim, state, err := g.Begin(ctx, id)
 	switch {
-`, `	seen, err := k.CheckAndMarkProcessed(ctx, consumer, eventID, k.cfg.TTL)
+`, `	seen, err := g.CheckAndMarkProcessed(ctx, id, g.opts.TTL)
 	if err == nil && seen {
 		return Duplicate, nil
 	}
@@ -74,7 +74,7 @@ func catalogue() []mutant {
 		}
 		return Processed, nil
 	}
-	claim, state, err := k.Begin(ctx, consumer, eventID)
+	claim, state, err := g.Begin(ctx, id)
 	switch {
 `}},
 			faults: "consumer.crash:consume.begun", breaks: []string{"I6"}, patience: time.Minute,

@@ -1,4 +1,4 @@
-package idem_test
+package consume_test
 
 import (
 	"context"
@@ -12,42 +12,42 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/consume"
 )
 
 func TestProcessOutcomes(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	k := newKeeper(t, startRedis(t).client(t), idem.Config{})
+	k := guardOn(t, startRedis(t).client(t), consume.Options{})
 	id := uuid.Must(uuid.NewV7())
 	boom := errors.New("boom")
 
-	outcome, err := k.Process(ctx, "c", id, func(context.Context) error { return boom })
+	outcome, err := k.Process(ctx, id.String(), func(context.Context) error { return boom })
 	require.ErrorIs(t, err, boom)
-	require.Equal(t, idem.Failed, outcome)
+	require.Equal(t, consume.Failed, outcome)
 	require.False(t, outcome.Ack())
 
-	outcome, err = k.Process(ctx, "c", id, func(context.Context) error { panic("poison") })
-	var panicked *idem.PanicError
+	outcome, err = k.Process(ctx, id.String(), func(context.Context) error { panic("poison") })
+	var panicked *consume.PanicError
 	require.ErrorAs(t, err, &panicked)
 	require.Equal(t, "poison", panicked.Value)
 	require.Contains(t, string(panicked.Stack), "process_test.go")
-	require.Equal(t, idem.Failed, outcome)
+	require.Equal(t, consume.Failed, outcome)
 
-	outcome, err = k.Process(ctx, "c", id, func(context.Context) error {
-		inner, err := k.Process(ctx, "c", id, func(context.Context) error { return nil })
-		require.ErrorIs(t, err, idem.ErrInProgress)
-		require.Equal(t, idem.InProgress, inner)
+	outcome, err = k.Process(ctx, id.String(), func(context.Context) error {
+		inner, err := k.Process(ctx, id.String(), func(context.Context) error { return nil })
+		require.ErrorIs(t, err, consume.ErrInProgress)
+		require.Equal(t, consume.InProgress, inner)
 		require.False(t, inner.Ack())
 		return nil
 	})
 	require.NoError(t, err)
-	require.Equal(t, idem.Processed, outcome)
+	require.Equal(t, consume.Processed, outcome)
 	require.True(t, outcome.Ack())
 
-	outcome, err = k.Process(ctx, "c", id, func(context.Context) error { return boom })
+	outcome, err = k.Process(ctx, id.String(), func(context.Context) error { return boom })
 	require.NoError(t, err)
-	require.Equal(t, idem.Duplicate, outcome)
+	require.Equal(t, consume.Duplicate, outcome)
 	require.True(t, outcome.Ack())
 }
 
@@ -61,11 +61,11 @@ func TestFiftyDeliveriesAtOnceRunOnce(t *testing.T) {
 	start := make(chan struct{})
 	var deliveries sync.WaitGroup
 	for range 50 {
-		k := newKeeper(t, srv.client(t), idem.Config{}) // fifty processes would have fifty clients
+		k := guardOn(t, srv.client(t), consume.Options{}) // fifty processes would have fifty clients
 		deliveries.Go(func() {
 			<-start
 			for {
-				outcome, err := k.Process(ctx, "c", id, func(context.Context) error {
+				outcome, err := k.Process(ctx, id.String(), func(context.Context) error {
 					runs.Add(1)
 					return nil
 				})
@@ -73,7 +73,7 @@ func TestFiftyDeliveriesAtOnceRunOnce(t *testing.T) {
 					acked.Add(1)
 					return
 				}
-				if !errors.Is(err, idem.ErrInProgress) {
+				if !errors.Is(err, consume.ErrInProgress) {
 					t.Errorf("unexpected outcome %s: %v", outcome, err)
 					return
 				}
@@ -95,42 +95,42 @@ func TestLeaseIsExtendedWhileTheHandlerRuns(t *testing.T) {
 	rdb := srv.client(t)
 	var trips roundTrips
 	rdb.AddHook(&trips)
-	k := newKeeper(t, rdb, idem.Config{Lease: 1500 * time.Millisecond})
-	rival := newKeeper(t, srv.client(t), idem.Config{})
+	k := guardOn(t, rdb, consume.Options{Lease: 1500 * time.Millisecond})
+	rival := guardOn(t, srv.client(t), consume.Options{})
 	id := uuid.Must(uuid.NewV7())
-	outcome, err := k.Process(ctx, "c", id, func(ctx context.Context) error {
+	outcome, err := k.Process(ctx, id.String(), func(ctx context.Context) error {
 		begun := trips.n.Load()
 		for trips.n.Load() < begun+5 { // five extensions are longer than one lease
-			_, state, err := rival.Begin(ctx, "c", id)
+			_, state, err := rival.Begin(ctx, id)
 			if err != nil {
 				return err
 			}
-			if state != idem.StateProcessing {
+			if state != consume.StateProcessing {
 				return errors.New("lease ran out under a living handler")
 			}
 		}
 		return nil
 	})
 	require.NoError(t, err)
-	require.Equal(t, idem.Processed, outcome)
+	require.Equal(t, consume.Processed, outcome)
 }
 
 func TestHandlerIsToldThatItsLeaseIsLost(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	rdb := startRedis(t).client(t)
-	k := newKeeper(t, rdb, idem.Config{Lease: 200 * time.Millisecond})
+	k := guardOn(t, rdb, consume.Options{Lease: 200 * time.Millisecond})
 	id := uuid.Must(uuid.NewV7())
-	outcome, err := k.Process(ctx, "c", id, func(ctx context.Context) error {
-		if err := rdb.Set(ctx, idem.Key("c", id), "processing:other:1:elsewhere", time.Hour).Err(); err != nil {
+	outcome, err := k.Process(ctx, id.String(), func(ctx context.Context) error {
+		if err := rdb.Set(ctx, consume.Key("c", id), "processing:other:1:elsewhere", time.Hour).Err(); err != nil {
 			return err
 		}
 		<-ctx.Done()
 		return context.Cause(ctx)
 	})
-	require.ErrorIs(t, err, idem.ErrLeaseLost)
-	require.Equal(t, idem.Failed, outcome)
-	value, err := rdb.Get(ctx, idem.Key("c", id)).Result()
+	require.ErrorIs(t, err, consume.ErrLeaseLost)
+	require.Equal(t, consume.Failed, outcome)
+	value, err := rdb.Get(ctx, consume.Key("c", id)).Result()
 	require.NoError(t, err)
 	require.Equal(t, "processing:other:1:elsewhere", value, "the new holder keeps its lease")
 }
@@ -139,18 +139,17 @@ func TestHandlerIsToldThatItsLeaseIsLost(t *testing.T) {
 // handler did.
 func TestCancelledCallerStillMarks(t *testing.T) {
 	t.Parallel()
-	k := newKeeper(t, startRedis(t).client(t), idem.Config{})
+	rdb := startRedis(t).client(t)
+	k := guardOn(t, rdb, consume.Options{})
 	id := uuid.Must(uuid.NewV7())
 	ctx, cancel := context.WithCancel(t.Context())
-	outcome, err := k.Process(ctx, "c", id, func(context.Context) error {
+	outcome, err := k.Process(ctx, id.String(), func(context.Context) error {
 		cancel()
 		return nil
 	})
 	require.NoError(t, err)
-	require.Equal(t, idem.Processed, outcome)
-	entry, err := k.Lookup(t.Context(), "c", id)
-	require.NoError(t, err)
-	require.Equal(t, idem.StateProcessed, entry.State)
+	require.Equal(t, consume.Processed, outcome)
+	require.Equal(t, consume.StateProcessed, stateOf(t, rdb, id))
 }
 
 // roundTrips counts what goes over the wire, one per command or pipeline.
@@ -176,10 +175,10 @@ func TestTwoRoundTripsPerEvent(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	rdb := startRedis(t).client(t)
-	k := newKeeper(t, rdb, idem.Config{})
+	k := guardOn(t, rdb, consume.Options{})
 	handler := func(context.Context) error { return nil }
 	// The first event teaches the server the scripts.
-	_, err := k.Process(ctx, "c", uuid.Must(uuid.NewV7()), handler)
+	_, err := k.Process(ctx, uuid.NewString(), handler)
 	require.NoError(t, err)
 
 	var trips roundTrips
@@ -187,9 +186,9 @@ func TestTwoRoundTripsPerEvent(t *testing.T) {
 	const events = 100
 	for range events {
 		id := uuid.Must(uuid.NewV7())
-		outcome, err := k.Process(ctx, "c", id, handler)
+		outcome, err := k.Process(ctx, id.String(), handler)
 		require.NoError(t, err)
-		require.Equal(t, idem.Processed, outcome)
+		require.Equal(t, consume.Processed, outcome)
 	}
 	require.EqualValues(t, 2*events, trips.n.Load())
 }

@@ -1,4 +1,4 @@
-package idem
+package consume
 
 import (
 	"context"
@@ -30,11 +30,11 @@ const (
 	// Unavailable: Redis gave no answer, so the handler did not run. Nack, and
 	// back off.
 	Unavailable Outcome = "unavailable"
-	// Invalid: consumer name or event id cannot form a key. No retry helps.
+	// Invalid: the event id cannot form a key. No retry helps.
 	Invalid Outcome = "invalid"
 )
 
-// Ack says whether the message is finished with.
+// Ack reports whether the message is finished with.
 func (o Outcome) Ack() bool {
 	return o == Processed || o == ProcessedUnmarked || o == Duplicate
 }
@@ -52,13 +52,20 @@ func (e *PanicError) Error() string { return fmt.Sprintf("handler panicked: %v",
 // should not cost the mark, an outage should not hold the message for long.
 const doneTries = 3
 
-// Process runs handler under the event's lease: begin, run, then done or abort.
-// The lease is extended while the handler runs; when it is lost, the handler's
-// context is cancelled with ErrLeaseLost as its cause.
+// Process runs handler unless the event was handled before, and returns what
+// became of it. Acknowledge the message when Outcome.Ack is true, otherwise
+// have it delivered again. The error explains every outcome that is not
+// Processed or Duplicate.
 //
-// The error explains every outcome that is not Processed or Duplicate.
-func (k *Keeper) Process(ctx context.Context, consumer string, eventID uuid.UUID, handler func(context.Context) error) (Outcome, error) {
-	claim, state, err := k.Begin(ctx, consumer, eventID)
+// The handler's context is cancelled with the cause ErrLeaseLost when the
+// event's lease is lost; a handler that stops then does not overlap with the
+// delivery that takes over.
+func (g *Guard) Process(ctx context.Context, eventID string, handler func(context.Context) error) (Outcome, error) {
+	id, err := uuid.Parse(eventID)
+	if err != nil {
+		return Invalid, fmt.Errorf("%w: %w", ErrEventID, err)
+	}
+	claim, state, err := g.Begin(ctx, id)
 	switch {
 	case errors.Is(err, ErrUnavailable):
 		return Unavailable, err
@@ -70,7 +77,7 @@ func (k *Keeper) Process(ctx context.Context, consumer string, eventID uuid.UUID
 		return InProgress, ErrInProgress
 	}
 
-	err = k.runHeld(ctx, claim, handler)
+	err = g.runHeld(ctx, claim, handler)
 
 	// What follows states a fact about something that already happened, so it
 	// must not die with the caller's context.
@@ -92,13 +99,13 @@ func (k *Keeper) Process(ctx context.Context, consumer string, eventID uuid.UUID
 }
 
 // runHeld runs the handler while another goroutine keeps the lease alive.
-func (k *Keeper) runHeld(ctx context.Context, claim *Claim, handler func(context.Context) error) error {
+func (g *Guard) runHeld(ctx context.Context, claim *Claim, handler func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
 	ended := make(chan struct{})
 	var extender sync.WaitGroup
-	extender.Go(func() { k.extend(ctx, claim, ended, cancel) })
+	extender.Go(func() { g.extend(ctx, claim, ended, cancel) })
 	// An extension still under way could take the key back after an abort.
 	defer extender.Wait()
 	defer close(ended)
@@ -116,10 +123,10 @@ func guarded(ctx context.Context, handler func(context.Context) error) (err erro
 }
 
 // extend renews the lease three times per lease length until the handler ends.
-func (k *Keeper) extend(ctx context.Context, claim *Claim, ended <-chan struct{}, cancel context.CancelCauseFunc) {
-	ticker := time.NewTicker(k.cfg.Lease / 3)
+func (g *Guard) extend(ctx context.Context, claim *Claim, ended <-chan struct{}, cancel context.CancelCauseFunc) {
+	ticker := time.NewTicker(g.opts.Lease / 3)
 	defer ticker.Stop()
-	heldUntil := time.Now().Add(k.cfg.Lease)
+	heldUntil := time.Now().Add(g.opts.Lease)
 	for {
 		select {
 		case <-ended:
@@ -131,7 +138,7 @@ func (k *Keeper) extend(ctx context.Context, claim *Claim, ended <-chan struct{}
 		held, err := claim.Extend(context.WithoutCancel(ctx))
 		switch {
 		case err == nil && held:
-			heldUntil = asked.Add(k.cfg.Lease)
+			heldUntil = asked.Add(g.opts.Lease)
 		case err == nil:
 			cancel(ErrLeaseLost)
 			return

@@ -1,4 +1,4 @@
-package idem
+package consume
 
 import (
 	"context"

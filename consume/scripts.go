@@ -1,4 +1,4 @@
-package idem
+package consume
 
 import "github.com/redis/go-redis/v9"
 
@@ -7,7 +7,7 @@ import "github.com/redis/go-redis/v9"
 // safe to run twice with the same arguments, so a client may retry a call
 // whose reply was lost.
 type scripts struct {
-	begin, extend, done, abort, mark, forget *redis.Script
+	begin, extend, done, abort, mark *redis.Script
 }
 
 func newScripts() scripts {
@@ -17,7 +17,6 @@ func newScripts() scripts {
 		done:   redis.NewScript(doneScript),
 		abort:  redis.NewScript(abortScript),
 		mark:   redis.NewScript(markScript),
-		forget: redis.NewScript(forgetScript),
 	}
 }
 
@@ -37,7 +36,7 @@ return v
 `
 
 // extendScript keeps the lease alive. A key that vanished (expired, flushed,
-// evicted) and that nobody took since is taken back.
+// evicted) and that no other delivery has taken since is taken back.
 // KEYS key; ARGV lease value, lease ms.
 const extendScript = `
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
@@ -50,8 +49,8 @@ end
 return 0
 `
 
-// doneScript records that the effect happened. That is a fact whoever holds
-// the lease by now, so another delivery's lease gives way to it; an earlier
+// doneScript records that the effect happened. That is a fact whichever delivery
+// holds the lease by now, so another delivery's lease gives way to it; an earlier
 // done mark stays, with its own expiry.
 // KEYS key; ARGV lease value, done value, ttl ms, lease prefix.
 const doneScript = `
@@ -90,8 +89,3 @@ if v == ARGV[1] then
 end
 return v
 `
-
-// forgetScript deletes the key only while it holds the value the operator was
-// shown, so that a lease taken since is not deleted unseen.
-// KEYS key; ARGV value.
-const forgetScript = abortScript

@@ -1,6 +1,7 @@
-package idem
+package consume
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,38 +12,68 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// MinServerVersion is the oldest Redis the keeper works on: the first whose SET
+// MinServerVersion is the oldest Redis the guard works on: the first whose SET
 // takes NX and PX.
 const MinServerVersion = "2.6.12"
 
-// ServerReport is what Check learnt about the server.
+// ServerReport is what CheckServer learnt about the server.
 type ServerReport struct {
 	// Version as the server states it; empty when it does not.
 	Version string
 	// MaxMemoryPolicy as the server states it; empty when it does not.
 	MaxMemoryPolicy string
-	// Warnings are settings under which the keeper works but may forget.
+	// Warnings are settings under which the guard works but may forget.
 	Warnings []string
 }
 
-// Check asks the server whether the keeper can work on it. It runs the real
+// CheckServer asks the server whether guards can work on it. It runs the real
 // scripts on a throw-away key, so a read-only replica, a missing permission or
-// a server without scripting is found before the first event.
-func (k *Keeper) Check(ctx context.Context) (ServerReport, error) {
+// a server without scripting is found before the first event. A server that
+// does not answer within timeout (0: DefaultTimeout) is ErrUnavailable.
+func CheckServer(ctx context.Context, rdb redis.UniversalClient, timeout time.Duration) (ServerReport, error) {
+	return newServer(rdb, cmp.Or(timeout, DefaultTimeout)).check(ctx)
+}
+
+// server is the Redis a guard works on.
+type server struct {
+	rdb     redis.UniversalClient
+	timeout time.Duration // of one call
+	scripts scripts
+}
+
+func newServer(rdb redis.UniversalClient, timeout time.Duration) server {
+	return server{rdb: rdb, timeout: timeout, scripts: newScripts()}
+}
+
+func (s server) run(ctx context.Context, script *redis.Script, key string, args ...any) *redis.Cmd {
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	return script.Run(ctx, s.rdb, []string{key}, args...)
+}
+
+func (s server) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.timeout)
+}
+
+func unavailable(what string, err error) error {
+	return fmt.Errorf("%s: %w: %w", what, ErrUnavailable, err)
+}
+
+func (s server) check(ctx context.Context) (ServerReport, error) {
 	var report ServerReport
-	info, err := k.info(ctx)
+	info, err := s.info(ctx)
 	if err != nil {
 		return report, unavailable("ask the server for its version", err)
 	}
 	report.Version = info["redis_version"]
 	report.MaxMemoryPolicy = info["maxmemory_policy"]
 	if report.MaxMemoryPolicy == "" {
-		report.MaxMemoryPolicy = k.configuredPolicy(ctx)
+		report.MaxMemoryPolicy = s.configuredPolicy(ctx)
 	}
 	if tooOld(report.Version) {
 		return report, fmt.Errorf("%w: version %s, need %s or later", ErrUnsupportedServer, report.Version, MinServerVersion)
 	}
-	if err := k.probe(ctx); err != nil {
+	if err := s.probe(ctx); err != nil {
 		return report, err
 	}
 	if p := report.MaxMemoryPolicy; p != "" && p != "noeviction" {
@@ -52,33 +83,21 @@ func (k *Keeper) Check(ctx context.Context) (ServerReport, error) {
 	return report, nil
 }
 
-// Ping is the cheap question, for readiness probes and for waiting until the
-// server is back.
-func (k *Keeper) Ping(ctx context.Context) error {
-	ctx, cancel := k.bound(ctx)
-	defer cancel()
-	if err := k.rdb.Ping(ctx).Err(); err != nil {
-		return unavailable("ping", err)
-	}
-	return nil
-}
-
 // probe walks one key through the two phases.
-func (k *Keeper) probe(ctx context.Context) error {
-	key := "pf:evt:probe:" + newToken()
-	claim := &Claim{k: k, key: key, lease: encodeValue(leasePrefix, newToken(), k.cfg.Now(), k.cfg.Owner)}
-	lease := time.Minute.Milliseconds()
+func (s server) probe(ctx context.Context) error {
+	token := newToken()
+	key, lease, ms := "pf:evt:probe:"+token, encodeValue(leasePrefix, token, "probe"), time.Minute.Milliseconds()
 	steps := []struct {
 		script *redis.Script
 		args   []any
 	}{
-		{k.scripts.begin, []any{claim.lease, lease}},
-		{k.scripts.extend, []any{claim.lease, lease}},
-		{k.scripts.done, []any{claim.lease, claim.lease, lease, leasePrefix}},
-		{k.scripts.abort, []any{claim.lease}},
+		{s.scripts.begin, []any{lease, ms}},
+		{s.scripts.extend, []any{lease, ms}},
+		{s.scripts.done, []any{lease, lease, ms, leasePrefix}},
+		{s.scripts.abort, []any{lease}},
 	}
 	for _, step := range steps {
-		if err := k.run(ctx, step.script, key, step.args...).Err(); err != nil {
+		if err := s.run(ctx, step.script, key, step.args...).Err(); err != nil {
 			if refused(err) {
 				return fmt.Errorf("%w: run a script: %w", ErrUnsupportedServer, err)
 			}
@@ -90,11 +109,11 @@ func (k *Keeper) probe(ctx context.Context) error {
 
 // info returns INFO's fields. Servers that know no INFO, or only parts of it,
 // leave the map thin; only a transport failure is an error.
-func (k *Keeper) info(ctx context.Context) (map[string]string, error) {
+func (s server) info(ctx context.Context) (map[string]string, error) {
 	fields := map[string]string{}
-	ctx, cancel := k.bound(ctx)
+	ctx, cancel := s.bound(ctx)
 	defer cancel()
-	text, err := k.rdb.Info(ctx).Result()
+	text, err := s.rdb.Info(ctx).Result()
 	if err != nil {
 		if refused(err) {
 			return fields, nil
@@ -109,8 +128,8 @@ func (k *Keeper) info(ctx context.Context) (map[string]string, error) {
 	return fields, nil
 }
 
-// refused tells a server that says no for good from one that is away, loading
-// its data or failing over, all of which pass.
+// refused reports whether the server refused for good. One that is away,
+// loading its data or failing over will answer later.
 func refused(err error) bool {
 	var answer redis.Error
 	if !errors.As(err, &answer) {
@@ -125,18 +144,18 @@ func refused(err error) bool {
 }
 
 // configuredPolicy asks CONFIG, which older servers need and managed ones forbid.
-func (k *Keeper) configuredPolicy(ctx context.Context) string {
-	ctx, cancel := k.bound(ctx)
+func (s server) configuredPolicy(ctx context.Context) string {
+	ctx, cancel := s.bound(ctx)
 	defer cancel()
-	values, err := k.rdb.ConfigGet(ctx, "maxmemory-policy").Result()
+	values, err := s.rdb.ConfigGet(ctx, "maxmemory-policy").Result()
 	if err != nil {
 		return ""
 	}
 	return values["maxmemory-policy"]
 }
 
-// tooOld compares versions number by number. A version nobody can read is left
-// to the probe to judge.
+// tooOld compares versions number by number. A version that is not made of
+// numbers is left to the probe.
 func tooOld(version string) bool {
 	have, want := strings.Split(version, "."), strings.Split(MinServerVersion, ".")
 	for i, w := range want {

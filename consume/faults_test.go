@@ -1,4 +1,4 @@
-package idem_test
+package consume_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/consume"
 )
 
 // lossyProxy forwards to Redis and, when armed, delivers the next request and
@@ -81,31 +81,31 @@ func TestLostReplyIsNotADuplicate(t *testing.T) {
 	ctx := t.Context()
 	srv := startRedis(t)
 	proxy := startLossyProxy(t, fmt.Sprintf("127.0.0.1:%d", srv.port))
-	rdb, err := idem.NewClient(proxy.url())
+	rdb, err := consume.NewClient(proxy.url())
 	require.NoError(t, err)
-	k := newKeeper(t, rdb, idem.Config{})
+	k := guardOn(t, rdb, consume.Options{})
 	// Teach the server the scripts, so that the armed reply is the write's.
-	_, err = k.Process(ctx, "c", uuid.Must(uuid.NewV7()), func(context.Context) error { return nil })
+	_, err = k.Process(ctx, uuid.NewString(), func(context.Context) error { return nil })
 	require.NoError(t, err)
-	_, err = k.CheckAndMarkProcessed(ctx, "c", uuid.Must(uuid.NewV7()), time.Hour)
+	_, err = k.CheckAndMarkProcessed(ctx, uuid.Must(uuid.NewV7()), time.Hour)
 	require.NoError(t, err)
 
 	for range 20 {
 		id := uuid.Must(uuid.NewV7())
 		proxy.armed.Store(true)
-		already, err := k.CheckAndMarkProcessed(ctx, "c", id, time.Hour)
+		already, err := k.CheckAndMarkProcessed(ctx, id, time.Hour)
 		require.NoError(t, err)
 		require.False(t, already)
 
 		id = uuid.Must(uuid.NewV7())
 		proxy.armed.Store(true)
-		claim, state, err := k.Begin(ctx, "c", id)
+		claim, state, err := k.Begin(ctx, id)
 		require.NoError(t, err)
-		require.Equal(t, idem.StateUnknown, state)
+		require.Equal(t, consume.StateUnknown, state)
 		proxy.armed.Store(true)
 		mark, err := claim.Done(ctx)
 		require.NoError(t, err)
-		require.Equal(t, idem.Marked, mark)
+		require.Equal(t, consume.Marked, mark)
 	}
 	require.EqualValues(t, 60, proxy.lost.Load(), "every reply meant to be lost was")
 }
@@ -113,24 +113,24 @@ func TestLostReplyIsNotADuplicate(t *testing.T) {
 func TestRedisAwayMeansNoRun(t *testing.T) {
 	t.Parallel()
 	srv := startRedis(t)
-	k := newKeeper(t, srv.client(t), idem.Config{})
+	k := guardOn(t, srv.client(t), consume.Options{})
 	id := uuid.Must(uuid.NewV7())
 	srv.stop()
 
-	outcome, err := k.Process(t.Context(), "c", id, func(context.Context) error {
+	outcome, err := k.Process(t.Context(), id.String(), func(context.Context) error {
 		t.Error("handler ran unguarded")
 		return nil
 	})
-	require.ErrorIs(t, err, idem.ErrUnavailable)
-	require.Equal(t, idem.Unavailable, outcome)
+	require.ErrorIs(t, err, consume.ErrUnavailable)
+	require.Equal(t, consume.Unavailable, outcome)
 	require.False(t, outcome.Ack())
-	_, err = k.CheckAndMarkProcessed(t.Context(), "c", id, time.Hour)
-	require.ErrorIs(t, err, idem.ErrUnavailable)
+	_, err = k.CheckAndMarkProcessed(t.Context(), id, time.Hour)
+	require.ErrorIs(t, err, consume.ErrUnavailable)
 
 	srv.start(t)
-	outcome, err = k.Process(t.Context(), "c", id, func(context.Context) error { return nil })
+	outcome, err = k.Process(t.Context(), id.String(), func(context.Context) error { return nil })
 	require.NoError(t, err, "the keeper recovers without being rebuilt, scripts and all")
-	require.Equal(t, idem.Processed, outcome)
+	require.Equal(t, consume.Processed, outcome)
 }
 
 // Redis dies under a running handler: the effect has happened, so the message
@@ -138,13 +138,13 @@ func TestRedisAwayMeansNoRun(t *testing.T) {
 func TestRedisLostUnderTheHandler(t *testing.T) {
 	t.Parallel()
 	srv := startRedis(t)
-	k := newKeeper(t, srv.client(t), idem.Config{})
-	outcome, err := k.Process(t.Context(), "c", uuid.Must(uuid.NewV7()), func(context.Context) error {
+	k := guardOn(t, srv.client(t), consume.Options{})
+	outcome, err := k.Process(t.Context(), uuid.NewString(), func(context.Context) error {
 		srv.stop()
 		return nil
 	})
-	require.ErrorIs(t, err, idem.ErrUnavailable)
-	require.Equal(t, idem.ProcessedUnmarked, outcome)
+	require.ErrorIs(t, err, consume.ErrUnavailable)
+	require.Equal(t, consume.ProcessedUnmarked, outcome)
 	require.True(t, outcome.Ack())
 }
 
@@ -152,14 +152,14 @@ func TestRedisLostUnderTheHandler(t *testing.T) {
 func TestRedisAwayForALeaseStopsTheHandler(t *testing.T) {
 	t.Parallel()
 	srv := startRedis(t)
-	k := newKeeper(t, srv.client(t), idem.Config{Lease: 200 * time.Millisecond})
-	outcome, err := k.Process(t.Context(), "c", uuid.Must(uuid.NewV7()), func(ctx context.Context) error {
+	k := guardOn(t, srv.client(t), consume.Options{Lease: 200 * time.Millisecond})
+	outcome, err := k.Process(t.Context(), uuid.NewString(), func(ctx context.Context) error {
 		srv.stop()
 		<-ctx.Done()
 		return context.Cause(ctx)
 	})
-	require.ErrorIs(t, err, idem.ErrLeaseLost)
-	require.Equal(t, idem.Failed, outcome)
+	require.ErrorIs(t, err, consume.ErrLeaseLost)
+	require.Equal(t, consume.Failed, outcome)
 }
 
 // A server that accepts and never answers is noticed by the call's own
@@ -169,11 +169,11 @@ func TestBlackHoleIsBoundedByTheDeadline(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
-	rdb, err := idem.NewClient("redis://" + l.Addr().String())
+	rdb, err := consume.NewClient("redis://" + l.Addr().String())
 	require.NoError(t, err)
-	k := newKeeper(t, rdb, idem.Config{Timeout: 50 * time.Millisecond})
-	err = k.Ping(t.Context())
-	require.ErrorIs(t, err, idem.ErrUnavailable)
+	k := guardOn(t, rdb, consume.Options{Timeout: 50 * time.Millisecond})
+	err = k.Announce(t.Context())
+	require.ErrorIs(t, err, consume.ErrUnavailable)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	// The library would hide a deadline it ignored behind its own retries.
 	require.True(t, rdb.Options().ContextTimeoutEnabled)
