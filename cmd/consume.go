@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/examples/notifications"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/fault"
@@ -41,11 +42,11 @@ malformed messages are given back for the subscription's dead-letter policy. Whi
 is received.
 
 A subscription hands each message to one of its workers. Workers that share the load share --consumer and --subscription;
-a consumer that shall see every event needs a name and a subscription of its own, which outboxctl topic ensure
+a consumer that should see every event needs a name and a subscription of its own, which outboxctl topic ensure
 --subscription creates. --count and --idle-exit end the process with 0, whichever comes first.
 
-SIGTERM or Ctrl-C waits for the handlers under way; a second signal ends the process at once. A worker of your own
-imports the package consume.`,
+SIGTERM or Ctrl-C waits for the handlers under way; a second signal ends the process at once. A worker of your own imports
+the package consume; examples/notifications is this one, to copy.`,
 		Example: `  outboxctl consume --example
   outboxctl consume --example --count 100 --idle-exit 10s
   outboxctl topic ensure --subscription audit-sub && outboxctl consume --example --consumer audit --subscription audit-sub
@@ -55,7 +56,7 @@ imports the package consume.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&opts.example, "example", false, "run the example worker (the only one there is)")
-	flags.StringVar(&opts.name, "consumer", consumer.DefaultName, "name in Redis keys and inbox rows; what another name has processed does not count")
+	flags.StringVar(&opts.name, "consumer", notifications.Consumer, "name in Redis keys and inbox rows; what another name has processed does not count")
 	flags.IntVar(&opts.concurrency, "concurrency", consumer.DefaultConcurrency, "events handled at once")
 	flags.IntVar(&opts.streams, "streams", 0, "streams to receive on (0: 4, or 64 from an emulator)")
 	flags.Int64Var(&opts.count, "count", 0, "exit after acknowledging this many messages, of types it does not handle too (0: never)")
@@ -85,6 +86,6 @@ func runConsume(ctx context.Context, opts *consumeOptions) error {
 // stands beside other services in one process.
 func consumeExample(ctx context.Context, app *cli.App) error {
 	return runConsume(ctx, &consumeOptions{
-		app: app, example: true, name: consumer.DefaultName, concurrency: consumer.DefaultConcurrency, noHTTP: true,
+		app: app, example: true, name: notifications.Consumer, concurrency: consumer.DefaultConcurrency, noHTTP: true,
 	})
 }

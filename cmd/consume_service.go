@@ -38,9 +38,8 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Confi
 	app := opts.app
 	s := &consumeService{cfg: cfg, registry: prometheus.NewRegistry(), noHTTP: opts.noHTTP}
 	settings := consumer.Config{
-		Concurrency: opts.concurrency, Count: opts.count, IdleExit: opts.idleExit, FailRate: opts.failRate,
-		Handlers: consumer.ComplianceHandlers(),
-		Hooks:    consumer.Hooks{AfterBegin: hit(failpoint.Begun), AfterEffect: hit(failpoint.Applied), AfterDone: hit(failpoint.Done)},
+		Concurrency: opts.concurrency, Count: opts.count, IdleExit: opts.idleExit,
+		Hooks: consumer.Hooks{AfterBegin: hit(failpoint.Begun), AfterEffect: hit(failpoint.Applied), AfterDone: hit(failpoint.Done)},
 	}
 	problem := settings.Validate()
 	if opts.name == "" {
@@ -51,6 +50,9 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Confi
 	// To the worker a zero is its default; on a command line it was written, or a variable was empty.
 	if opts.concurrency == 0 {
 		problem = errors.Join(problem, errors.New("concurrency 0 handles nothing"))
+	}
+	if opts.failRate < 0 || opts.failRate > 1 {
+		problem = errors.Join(problem, fmt.Errorf("fail rate %g is not between 0 and 1", opts.failRate))
 	}
 	if opts.streams < 0 {
 		problem = errors.Join(problem, fmt.Errorf("streams %d is negative", opts.streams))
@@ -90,6 +92,7 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Confi
 	if sub.DeadLetterTopic == "" {
 		s.log.Warn().Str("subscription", sub.Name).Msg("subscription has no dead-letter policy: malformed messages stay until they expire")
 	}
+	settings.Handlers = consumer.Example{Consumer: opts.name, DB: pool, FailRate: opts.failRate}.Handlers()
 	s.worker, err = consumer.New(consumer.Dependencies{
 		Source: consumer.NewSource(client.PubSub(), sub.Name, settings.Concurrency, streams),
 		Guard:  guard, Pool: pool, Metrics: s.registry,

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/examples/notifications"
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/operate"
@@ -85,7 +85,7 @@ func runIdemShow(ctx context.Context, opts *idemShowOptions) error {
 		}
 	}
 	if len(names) == 0 {
-		names = []string{consumer.DefaultName}
+		names = []string{notifications.Consumer}
 	}
 	rows, err := idemRows(ctx, app, keeper, pool, id, names)
 	if err != nil {

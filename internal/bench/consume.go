@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/examples/notifications"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/idem"
@@ -113,7 +114,7 @@ func (r *run) measureConsume(ctx context.Context, redis *devstack.Redis, subscri
 		return nil, nil, err
 	}
 	defer func() { _ = rdb.Close() }()
-	guard, err := consume.New(rdb, consumer.DefaultName, consume.Options{})
+	guard, err := consume.New(rdb, notifications.Consumer, consume.Options{})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -131,7 +132,7 @@ func (r *run) measureConsume(ctx context.Context, redis *devstack.Redis, subscri
 		Source: consumer.NewSource(r.client.PubSub(), subscription, consumer.DefaultConcurrency, consumer.EmulatorStreams),
 		Guard:  guard, Pool: pool,
 	}, consumer.Config{
-		Handlers: consumer.ComplianceHandlers(), Count: int64(r.params.Events), IdleExit: drainPatience,
+		Handlers: consumer.Example{Consumer: notifications.Consumer, DB: pool}.Handlers(), Count: int64(r.params.Events), IdleExit: drainPatience,
 		Hooks: consumer.Hooks{AfterBegin: handled.begin, AfterDone: handled.done},
 	})
 	if err != nil {
@@ -174,7 +175,7 @@ SELECT count(*) FILTER (WHERE n.notices >= 1), count(*) FILTER (WHERE n.notices 
 
 // effects compares events, notices, inbox and keys.
 func (r *run) effects(ctx context.Context, keeper *idem.Keeper, c *Consumption) ([]uuid.UUID, error) {
-	err := r.db.pool.QueryRow(ctx, effectsSQL, consumer.DefaultName, measured).Scan(&c.Effects, &c.Repeated, &c.Inbox)
+	err := r.db.pool.QueryRow(ctx, effectsSQL, notifications.Consumer, measured).Scan(&c.Effects, &c.Repeated, &c.Inbox)
 	if err != nil {
 		return nil, fmt.Errorf("count effects: %w", err)
 	}
@@ -186,7 +187,7 @@ func (r *run) effects(ctx context.Context, keeper *idem.Keeper, c *Consumption) 
 	if err != nil {
 		return nil, fmt.Errorf("list events: %w", err)
 	}
-	entries, err := keeper.LookupMany(ctx, []string{consumer.DefaultName}, ids)
+	entries, err := keeper.LookupMany(ctx, []string{notifications.Consumer}, ids)
 	if err != nil {
 		return nil, err
 	}

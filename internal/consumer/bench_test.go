@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/examples/notifications"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 )
 
@@ -43,7 +44,7 @@ func BenchmarkWorker(b *testing.B) {
 			worker, err := consumer.New(consumer.Dependencies{
 				Source: consumer.NewSource(w.client.PubSub(), subscription, consumer.DefaultConcurrency, streams),
 				Guard:  w.guard(consume.Options{}), Pool: pool,
-			}, consumer.Config{Handlers: consumer.ComplianceHandlers(), Count: int64(b.N)})
+			}, consumer.Config{Handlers: consumer.Example{Consumer: notifications.Consumer, DB: pool}.Handlers(), Count: int64(b.N)})
 			require.NoError(b, err)
 			b.ResetTimer()
 			report, err := worker.Run(b.Context())

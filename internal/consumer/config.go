@@ -1,9 +1,9 @@
 package consumer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,9 +12,6 @@ import (
 
 // Defaults of Config.
 const (
-	// DefaultName is the consumer's name in Redis keys and inbox rows.
-	DefaultName = "compliance"
-
 	// DefaultConcurrency is how many events are handled at once. Each waits for
 	// Redis and PostgreSQL most of the time, so it is far above the cores.
 	DefaultConcurrency = 64
@@ -40,7 +37,7 @@ const (
 	DefaultShutdownTimeout = 20 * time.Second
 
 	// DefaultQuietAfter is how long a worker waits for its first message before
-	// it says what may be the matter.
+	// it logs what may be wrong.
 	DefaultQuietAfter = 30 * time.Second
 
 	maxConcurrency = 10_000
@@ -54,16 +51,13 @@ type Config struct {
 	// HandlerTimeout and ShutdownTimeout: see their defaults.
 	HandlerTimeout, ShutdownTimeout time.Duration
 
-	// Count ends Run after that many acknowledged messages, those of types nobody
-	// handles included; 0 means never.
+	// Count ends Run after that many acknowledged messages, those of types without
+	// a handler included; 0 means never.
 	Count int64
 	// IdleExit ends Run when no message arrived for that long; 0 means never.
 	IdleExit time.Duration
 	// QuietAfter: see its default.
 	QuietAfter time.Duration
-	// FailRate in [0,1] makes that share of the handlers fail after their
-	// effect and before its commit, to watch redelivery.
-	FailRate float64
 
 	// Handlers by event type.
 	Handlers map[string]Handler
@@ -71,8 +65,6 @@ type Config struct {
 	Log zerolog.Logger
 	// Hooks are called on the way of every event; tests crash in them.
 	Hooks Hooks
-	// Random returns a number in [0,1) (default math/rand).
-	Random func() float64
 }
 
 // Hooks mark the windows in which a crash is interesting.
@@ -87,13 +79,10 @@ type Hooks struct {
 
 // Validate reports everything that is wrong with the configuration.
 func (c Config) Validate() error {
-	c = c.WithDefaults()
+	c = c.withDefaults()
 	var errs []error
 	if c.Concurrency < 1 || c.Concurrency > maxConcurrency {
 		errs = append(errs, fmt.Errorf("concurrency %d is not between 1 and %d", c.Concurrency, maxConcurrency))
-	}
-	if c.FailRate < 0 || c.FailRate > 1 {
-		errs = append(errs, fmt.Errorf("fail rate %g is not between 0 and 1", c.FailRate))
 	}
 	if c.Count < 0 {
 		errs = append(errs, fmt.Errorf("count %d is negative", c.Count))
@@ -106,33 +95,17 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s %s is negative", d.name, d.value))
 		}
 	}
-	if len(c.Handlers) == 0 {
-		errs = append(errs, errors.New("no handlers"))
-	}
 	return errors.Join(errs...)
 }
 
-// WithDefaults fills in what was left out.
-func (c Config) WithDefaults() Config {
-	if c.Concurrency == 0 {
-		c.Concurrency = DefaultConcurrency
-	}
-	if c.HandlerTimeout == 0 {
-		c.HandlerTimeout = DefaultHandlerTimeout
-	}
-	if c.ShutdownTimeout == 0 {
-		c.ShutdownTimeout = DefaultShutdownTimeout
-	}
-	if c.QuietAfter == 0 {
-		c.QuietAfter = DefaultQuietAfter
-	}
-	if c.Random == nil {
-		c.Random = rand.Float64
-	}
-	nop := func(uuid.UUID) {}
+func (c Config) withDefaults() Config {
+	c.Concurrency = cmp.Or(c.Concurrency, DefaultConcurrency)
+	c.HandlerTimeout = cmp.Or(c.HandlerTimeout, DefaultHandlerTimeout)
+	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, DefaultShutdownTimeout)
+	c.QuietAfter = cmp.Or(c.QuietAfter, DefaultQuietAfter)
 	for _, hook := range []*func(uuid.UUID){&c.Hooks.AfterBegin, &c.Hooks.AfterEffect, &c.Hooks.AfterDone} {
 		if *hook == nil {
-			*hook = nop
+			*hook = func(uuid.UUID) {}
 		}
 	}
 	return c

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/examples/notifications"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
@@ -55,12 +56,13 @@ func crashAt(window string) {
 	if err := errors.Join(err, err2, err3); err != nil {
 		panic(err)
 	}
-	guard, err := consume.New(rdb, consumer.DefaultName, consume.Options{Lease: time.Second})
+	guard, err := consume.New(rdb, notifications.Consumer, consume.Options{Lease: time.Second})
 	if err != nil {
 		panic(err)
 	}
+	example := consumer.Example{Consumer: notifications.Consumer, DB: pool}
 	worker, err := consumer.New(consumer.Dependencies{Source: shortSource(client, 1), Guard: guard, Pool: pool},
-		consumer.Config{Handlers: consumer.ComplianceHandlers(), Concurrency: 1, Hooks: hooks})
+		consumer.Config{Handlers: example.Handlers(), Concurrency: 1, Hooks: hooks})
 	if err != nil {
 		panic(err)
 	}
@@ -96,7 +98,7 @@ func TestKilledWorkers(t *testing.T) {
 
 			source := shortSource(w.client, 16)
 			worker, err := consumer.New(consumer.Dependencies{Source: source, Guard: w.guard(consume.Options{}), Pool: w.pool},
-				consumer.Config{Handlers: consumer.ComplianceHandlers(), Concurrency: 16, Count: int64(len(ids))})
+				consumer.Config{Handlers: w.handlers(), Concurrency: 16, Count: int64(len(ids))})
 			require.NoError(t, err)
 			report, err := worker.Run(t.Context())
 			require.NoError(t, err)

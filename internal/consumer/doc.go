@@ -1,19 +1,11 @@
-// Package consumer is the example worker: it receives the events of one
-// subscription and applies each of them once.
-//
-// An event is guarded twice. The keeper in Redis turns duplicates away before
-// they cost anything; the inbox row, written in the effect's own transaction,
-// keeps the effect single even when Redis has forgotten. So, per consumer and
-// event:
-//
-//   - Effects: one, whatever crashes and whatever is delivered again.
-//   - Handler runs: usually one; more when a worker dies on the way.
-//   - No effect without an answer from Redis, and none without its inbox row.
+// Package consumer runs handlers on the events of one subscription, with
+// metrics, probes and limits: what outboxctl consume adds to the package
+// consume. Its one consumer today is examples/notifications (Example).
 //
 // How a message is settled:
 //
 //	processed, duplicate         acknowledged
-//	type nobody handles here     acknowledged and counted
+//	type without a handler       acknowledged and counted
 //	handler failed               nacked after a pause, the key released
 //	at work elsewhere            nacked after a pause
 //	malformed                    nacked after a pause: the subscription's
@@ -21,4 +13,9 @@
 //	Redis or PostgreSQL away     nacked, and nothing more is received until
 //	                             both answer again: an outage costs a message
 //	                             one delivery attempt, not all of them
+//
+// A handler runs only after Redis has answered, usually once per event, more
+// often when a worker dies on the way. The example's effect is written together
+// with an inbox row, so that there is one per consumer and event even when
+// Redis has forgotten.
 package consumer

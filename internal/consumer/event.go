@@ -1,8 +1,8 @@
 package consumer
 
 import (
-	"bytes"
-	"encoding/json"
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,68 +11,41 @@ import (
 	"github.com/outboxctl/outboxctl/consume"
 )
 
-// envelopeVersion is the version of the envelope this worker understands.
-const envelopeVersion = 1
-
-// Event is a message, checked.
+// Event is a message whose attributes are usable. Its body is the handler's to
+// read.
 type Event struct {
 	ID          uuid.UUID
 	Type        string
 	AggregateID string
 	CreatedAt   time.Time // zero when the attribute is missing
-	OccurredAt  time.Time
-	Data        json.RawMessage
+	Body        []byte
 }
 
-// MalformedError is a message that no redelivery can mend. It names the field
-// and never shows a value.
-type MalformedError struct {
-	Field   string
-	Problem string
-}
+// Handler applies one event. It returns ErrApplied when the effect was there
+// already, and an error that wraps ErrMalformed when trying again is useless.
+type Handler func(ctx context.Context, e Event) error
 
-func (e *MalformedError) Error() string { return "malformed message: " + e.Field + " " + e.Problem }
+var (
+	// ErrApplied means the event's effect was there although Redis did not know
+	// it. The message counts as a duplicate and Redis is told again.
+	ErrApplied = errors.New("event was applied before")
 
-// parseAttributes reads what decides whether the body is of interest at all.
-func parseAttributes(attrs map[string]string) (Event, error) {
-	var e Event
+	// ErrMalformed means no redelivery can help. Errors that wrap it name the
+	// field and never show a value.
+	ErrMalformed = errors.New("malformed message")
+)
+
+// parseEvent reads the attributes.
+func parseEvent(attrs map[string]string, body []byte) (Event, error) {
 	id, err := uuid.Parse(attrs[consume.AttrEventID])
 	if err != nil || id == uuid.Nil {
-		return e, &MalformedError{"attribute " + consume.AttrEventID, "is missing or not a uuid"}
+		return Event{}, fmt.Errorf("%w: attribute %s is missing or not a uuid", ErrMalformed, consume.AttrEventID)
 	}
 	if attrs[consume.AttrEventType] == "" {
-		return e, &MalformedError{"attribute " + consume.AttrEventType, "is missing"}
+		return Event{}, fmt.Errorf("%w: attribute %s is missing", ErrMalformed, consume.AttrEventType)
 	}
-	e.ID, e.Type, e.AggregateID = id, attrs[consume.AttrEventType], attrs[consume.AttrAggregateID]
+	e := Event{ID: id, Type: attrs[consume.AttrEventType], AggregateID: attrs[consume.AttrAggregateID], Body: body}
 	// The time is for the lag metric only; a message without it is still good.
 	e.CreatedAt, _ = time.Parse(time.RFC3339Nano, attrs[consume.AttrCreatedAt])
 	return e, nil
-}
-
-// parseBody reads the envelope. It is a tolerant reader: fields it does not
-// know are somebody else's, a version it does not know is not.
-func (e *Event) parseBody(body []byte) error {
-	var envelope struct {
-		Version    *int            `json:"version"`
-		EventID    string          `json:"eventId"`
-		OccurredAt time.Time       `json:"occurredAt"`
-		Data       json.RawMessage `json:"data"`
-	}
-	if err := json.Unmarshal(body, &envelope); err != nil {
-		return &MalformedError{"body", "is not a JSON envelope"}
-	}
-	switch {
-	case envelope.Version == nil:
-		return &MalformedError{"version", "is missing"}
-	case *envelope.Version != envelopeVersion:
-		return &MalformedError{"version", fmt.Sprintf("%d is unknown, %d is understood", *envelope.Version, envelopeVersion)}
-	case len(envelope.Data) == 0 || bytes.Equal(envelope.Data, []byte("null")):
-		return &MalformedError{"data", "is missing"}
-	}
-	// Two ids for one event would let its duplicates pass for different events.
-	if id, err := uuid.Parse(envelope.EventID); err != nil || id != e.ID {
-		return &MalformedError{"eventId", "is not the event_id of the attributes"}
-	}
-	e.OccurredAt, e.Data = envelope.OccurredAt, envelope.Data
-	return nil
 }

@@ -29,8 +29,8 @@ const (
 	uncountedPause = 30 * time.Second
 )
 
-// handle settles one message. ctx ends with the session, work with the
-// worker's patience; pause ends the session.
+// handle settles one message. ctx ends with the session, work when a stopping
+// worker waits no longer; pause ends the session.
 func (w *Worker) handle(ctx, work context.Context, pause context.CancelCauseFunc, msg *pubsub.Message) {
 	done := w.enter(msg)
 	defer done()
@@ -45,13 +45,13 @@ func (w *Worker) handle(ctx, work context.Context, pause context.CancelCauseFunc
 		w.acknowledged(outcome, msg, err)
 		return
 	}
-	w.tally.reserved.Add(-1)
+	w.totals.reserved.Add(-1)
 	w.giveBack(ctx, work, pause, msg, outcome, err)
 }
 
 // process decides what becomes of the message.
 func (w *Worker) process(work context.Context, msg *pubsub.Message) (string, error) {
-	event, err := parseAttributes(msg.Attributes)
+	event, err := parseEvent(msg.Attributes, msg.Data)
 	if err != nil {
 		return outcomeMalformed, err
 	}
@@ -59,49 +59,52 @@ func (w *Worker) process(work context.Context, msg *pubsub.Message) (string, err
 	if !handled {
 		return outcomeIgnored, nil
 	}
-	if err := event.parseBody(msg.Data); err != nil {
-		return outcomeMalformed, err
-	}
 	work, cancel := context.WithTimeout(work, w.cfg.HandlerTimeout)
 	defer cancel()
-	inInbox := false
+	appliedBefore := false
 	outcome, err := w.guard.Process(work, event.ID.String(), func(ctx context.Context) error {
 		w.cfg.Hooks.AfterBegin(event.ID)
-		err := w.apply(ctx, event, handler)
-		if inInbox = errors.Is(err, errApplied); inInbox {
-			return nil // Redis had forgotten; the mark is written again
-		}
-		if err == nil {
+		err := handler(ctx, event)
+		switch {
+		case err == nil:
 			w.metrics.applied(event, time.Now())
 			w.cfg.Hooks.AfterEffect(event.ID)
+		case errors.Is(err, ErrApplied):
+			appliedBefore = true
+			return nil // Redis had forgotten; the mark is written again
+		case ctx.Err() == nil && databaseAway(err):
+			return &awayError{dependencyDatabase, err}
 		}
 		return err
 	})
+	if outcome == consume.Unavailable {
+		err = &awayError{dependencyRedis, err}
+	}
 	if outcome == consume.Processed {
 		w.cfg.Hooks.AfterDone(event.ID)
 	}
-	return w.label(outcome, inInbox, err), err
+	return label(outcome, appliedBefore, err), err
 }
 
 // label turns the guard's outcome into the worker's.
-func (w *Worker) label(outcome consume.Outcome, inInbox bool, err error) string {
-	var malformed *MalformedError
+func label(outcome consume.Outcome, appliedBefore bool, err error) string {
+	var away *awayError
 	switch {
-	case inInbox && outcome.Ack():
+	case appliedBefore && outcome.Ack():
 		return outcomeInbox
-	case errors.As(err, &malformed), outcome == consume.Invalid:
+	case errors.Is(err, ErrMalformed), outcome == consume.Invalid:
 		return outcomeMalformed
-	case errors.Is(err, errDatabaseAway), outcome == consume.Unavailable:
+	case errors.As(err, &away):
 		return outcomeAway
 	default:
 		return string(outcome)
 	}
 }
 
-// count keeps the books and says whether the outcome finishes the message.
+// count counts the outcome and reports whether it finishes the message.
 func (w *Worker) count(outcome string) (ack bool) {
 	w.metrics.messages.WithLabelValues(outcome).Inc()
-	t := &w.tally
+	t := &w.totals
 	switch outcome {
 	case outcomeProcessed, outcomeUnmarked:
 		t.processed.Add(1)
@@ -128,7 +131,7 @@ func (w *Worker) acknowledged(outcome string, msg *pubsub.Message, err error) {
 		event = w.cfg.Log.Warn().Err(err)
 	}
 	fields(event, msg).Str("outcome", outcome).Msg("event settled")
-	if n := w.tally.acked.Add(1); w.cfg.Count > 0 && n == w.cfg.Count {
+	if n := w.totals.acked.Add(1); w.cfg.Count > 0 && n == w.cfg.Count {
 		w.finish(errFinished)
 	}
 }
@@ -142,7 +145,7 @@ func (w *Worker) giveBack(ctx, work context.Context, pause context.CancelCauseFu
 	switch outcome {
 	case outcomeAway:
 		w.parking.nack(work, msg, returnedPause)
-		pause(&awayError{dependency: awayDependency(err), err: err})
+		pause(err)
 	case outcomeInProgress:
 		fields(w.cfg.Log.Debug(), msg).Str("outcome", outcome).Msg("event given back")
 		w.parking.nack(ctx, msg, pauseWhileHeld(attempt, w.guard.Lease()))

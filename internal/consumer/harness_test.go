@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/examples/notifications"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/idem"
@@ -96,9 +97,14 @@ func (w *world) redis() *redis.Client {
 
 func (w *world) guard(opts consume.Options) *consume.Guard {
 	w.t.Helper()
-	g, err := consume.New(w.redis(), consumer.DefaultName, opts)
+	g, err := consume.New(w.redis(), notifications.Consumer, opts)
 	require.NoError(w.t, err)
 	return g
+}
+
+// handlers are the example's.
+func (w *world) handlers() map[string]consumer.Handler {
+	return consumer.Example{Consumer: notifications.Consumer, DB: w.pool}.Handlers()
 }
 
 // keeper reads what the guard wrote.
@@ -107,7 +113,7 @@ func (w *world) keeper() *idem.Keeper { return idem.New(w.redis(), consume.Defau
 func (w *world) worker(cfg consumer.Config) *consumer.Worker {
 	w.t.Helper()
 	if cfg.Handlers == nil {
-		cfg.Handlers = consumer.ComplianceHandlers()
+		cfg.Handlers = w.handlers()
 	}
 	if cfg.Concurrency == 0 {
 		cfg.Concurrency = 16
@@ -166,7 +172,7 @@ func license(id uuid.UUID, status, reason string) *gcppubsub.Message {
 	data, _ := json.Marshal(map[string]string{
 		"licenseId": uuid.NewString(), "storeId": uuid.NewString(), "status": status, "reason": reason,
 	})
-	return message(id, consumer.LicenseStatusChanged, string(data))
+	return message(id, notifications.EventType, string(data))
 }
 
 func newIDs(n int) []uuid.UUID {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/examples/notifications"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
@@ -35,7 +36,7 @@ func malformed() map[string]*gcppubsub.Message {
 		m.Data, _ = json.Marshal(body)
 		return m
 	}
-	data := func(data string) *gcppubsub.Message { return message(id, consumer.LicenseStatusChanged, data) }
+	data := func(data string) *gcppubsub.Message { return message(id, notifications.EventType, data) }
 	return map[string]*gcppubsub.Message{
 		"no event id":     withoutAttr("event_id"),
 		"no event type":   withoutAttr("event_type"),
@@ -88,7 +89,7 @@ func TestMalformedMessagesAreDeadLettered(t *testing.T) {
 func TestAnEmptyPayloadIsNothingToTell(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.publish(message(uuid.Must(uuid.NewV7()), consumer.LicenseStatusChanged, `{}`))
+	w.publish(message(uuid.Must(uuid.NewV7()), notifications.EventType, `{}`))
 	report, err := w.worker(consumer.Config{Count: 1}).Run(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, consumer.Report{Received: 1, Processed: 1}, report)

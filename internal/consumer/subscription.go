@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -38,17 +39,11 @@ func Inspect(ctx context.Context, client *pubsub.Client, project, subscription s
 // NewSource prepares a subscriber for a worker of that concurrency. Streams 0
 // means DefaultStreams.
 func NewSource(client *pubsub.Client, subscription string, concurrency, streams int) *pubsub.Subscriber {
-	if streams == 0 {
-		streams = DefaultStreams
-	}
-	if concurrency == 0 {
-		concurrency = DefaultConcurrency
-	}
 	sub := client.Subscriber(subscription)
 	// The callback's slot is the concurrency limit: one more message than can be
 	// handled would only let its ack deadline run.
-	sub.ReceiveSettings.MaxOutstandingMessages = concurrency
-	sub.ReceiveSettings.NumGoroutines = min(streams, maxStreams)
+	sub.ReceiveSettings.MaxOutstandingMessages = cmp.Or(concurrency, DefaultConcurrency)
+	sub.ReceiveSettings.NumGoroutines = min(cmp.Or(streams, DefaultStreams), maxStreams)
 	// What a killed worker held comes back within this time. Handlers may take
 	// longer: the deadline is extended while they run.
 	sub.ReceiveSettings.MaxDurationPerAckExtension = ackExtension

@@ -36,7 +36,7 @@ type Worker struct {
 	guard   *consume.Guard
 	pool    *pgxpool.Pool
 	metrics *metrics
-	tally   tally
+	totals  totals
 	parking parking
 
 	finish context.CancelCauseFunc // ends Run early; set by Run before it receives
@@ -47,8 +47,8 @@ type Worker struct {
 	trouble   error                         // why nothing is received right now; guarded by mu
 }
 
-// tally counts what the limits and the report need.
-type tally struct {
+// totals count what the limits and the report need.
+type totals struct {
 	reserved, acked                                       atomic.Int64
 	processed, duplicates, ignored, failed, malformed, in atomic.Int64
 }
@@ -71,7 +71,10 @@ func New(deps Dependencies, cfg Config) (*Worker, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	cfg = cfg.WithDefaults()
+	if len(cfg.Handlers) == 0 {
+		return nil, errors.New("consumer needs a handler")
+	}
+	cfg = cfg.withDefaults()
 	if deps.Source == nil || deps.Guard == nil || deps.Pool == nil {
 		return nil, errors.New("consumer needs a source, a guard and a pool")
 	}
@@ -105,7 +108,7 @@ func (w *Worker) Run(ctx context.Context) (Report, error) {
 	defer w.finish(errFinished)
 	watches.Go(func() { w.watchQuiet(ctx) })
 	if w.cfg.IdleExit > 0 {
-		w.touch()
+		w.lastEvent = time.Now()
 		watches.Go(func() { w.watchIdle(ctx) })
 	}
 
@@ -119,7 +122,7 @@ func (w *Worker) Run(ctx context.Context) (Report, error) {
 		if err == nil {
 			continue // paused for a dependency, or told to stop
 		}
-		if Permanent(err) && w.tally.in.Load() == 0 {
+		if Permanent(err) && w.totals.in.Load() == 0 {
 			return w.report(), fmt.Errorf("receive: %w", err)
 		}
 		w.setTrouble(err)
@@ -156,7 +159,7 @@ func (w *Worker) session(ctx, work context.Context) error {
 }
 
 func (w *Worker) report() Report {
-	t := &w.tally
+	t := &w.totals
 	return Report{
 		Received: t.in.Load(), Processed: t.processed.Load(), Duplicates: t.duplicates.Load(),
 		Ignored: t.ignored.Load(), Failed: t.failed.Load(), Malformed: t.malformed.Load(),

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/examples/notifications"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 )
 
@@ -42,7 +43,7 @@ func TestLicenseEventsBecomeNotices(t *testing.T) {
 		{"store", "verified", "", "compliance"},
 	}, found)
 
-	entry, err := w.keeper().Lookup(t.Context(), consumer.DefaultName, ids[2])
+	entry, err := w.keeper().Lookup(t.Context(), notifications.Consumer, ids[2])
 	require.NoError(t, err)
 	require.Equal(t, consume.StateProcessed, entry.State)
 	consumers, err := w.keeper().Consumers(t.Context())
@@ -128,7 +129,7 @@ func TestTheInboxHoldsWhenRedisForgets(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, report.Duplicates, "known to the inbox alone")
 	require.Equal(t, once(ids), w.effects())
-	entry, err := w.keeper().Lookup(t.Context(), consumer.DefaultName, ids[0])
+	entry, err := w.keeper().Lookup(t.Context(), notifications.Consumer, ids[0])
 	require.NoError(t, err)
 	require.Equal(t, consume.StateProcessed, entry.State, "Redis is told again")
 }
@@ -143,12 +144,13 @@ func TestFailuresAreRetriedUntilTheySucceed(t *testing.T) {
 	}
 	w.publish(msgs...)
 	var draws atomic.Int64
-	worker := w.worker(consumer.Config{Count: 100, FailRate: 0.5, Random: func() float64 {
+	example := consumer.Example{Consumer: notifications.Consumer, DB: w.pool, FailRate: 0.5, Random: func() float64 {
 		if draws.Add(1)%3 == 0 {
 			return 0
 		}
 		return 0.9
-	}})
+	}}
+	worker := w.worker(consumer.Config{Count: 100, Handlers: example.Handlers()})
 	report, err := worker.Run(t.Context())
 	require.NoError(t, err)
 	require.Positive(t, report.Failed)
@@ -162,13 +164,13 @@ func TestAPanickingHandlerIsAFailedOne(t *testing.T) {
 	id := uuid.Must(uuid.NewV7())
 	w.publish(license(id, "pending", ""))
 	var tries atomic.Int64
-	handlers := consumer.ComplianceHandlers()
-	actual := handlers[consumer.LicenseStatusChanged]
-	handlers[consumer.LicenseStatusChanged] = func(ctx context.Context, tx pgx.Tx, e consumer.Event) error {
+	handlers := w.handlers()
+	actual := handlers[notifications.EventType]
+	handlers[notifications.EventType] = func(ctx context.Context, e consumer.Event) error {
 		if tries.Add(1) == 1 {
 			panic("poison")
 		}
-		return actual(ctx, tx, e)
+		return actual(ctx, e)
 	}
 	report, err := w.worker(consumer.Config{Count: 1, Handlers: handlers}).Run(t.Context())
 	require.NoError(t, err)
@@ -193,7 +195,7 @@ func TestStopWaitsForTheHandlerUnderWay(t *testing.T) {
 	report := <-stopped
 	require.EqualValues(t, 1, report.Processed)
 	require.Equal(t, once([]uuid.UUID{id}), w.effects())
-	entry, err := w.keeper().Lookup(t.Context(), consumer.DefaultName, id)
+	entry, err := w.keeper().Lookup(t.Context(), notifications.Consumer, id)
 	require.NoError(t, err)
 	require.Equal(t, consume.StateProcessed, entry.State, "no lease is left behind")
 }
@@ -205,7 +207,7 @@ func TestStopEndsAHandlerThatWillNot(t *testing.T) {
 	w.publish(license(id, "pending", ""))
 	entered := make(chan struct{})
 	handlers := map[string]consumer.Handler{
-		consumer.LicenseStatusChanged: func(ctx context.Context, _ pgx.Tx, _ consumer.Event) error {
+		notifications.EventType: func(ctx context.Context, _ consumer.Event) error {
 			close(entered)
 			<-ctx.Done()
 			return ctx.Err()
@@ -215,7 +217,7 @@ func TestStopEndsAHandlerThatWillNot(t *testing.T) {
 	<-entered
 	report := stop()
 	require.EqualValues(t, 1, report.Failed)
-	entry, err := w.keeper().Lookup(t.Context(), consumer.DefaultName, id)
+	entry, err := w.keeper().Lookup(t.Context(), notifications.Consumer, id)
 	require.NoError(t, err)
 	require.Equal(t, consume.StateUnknown, entry.State, "the next delivery may run at once")
 }
@@ -252,7 +254,7 @@ func TestAMissingSubscriptionIsAnError(t *testing.T) {
 	w := newWorld(t)
 	worker, err := consumer.New(consumer.Dependencies{
 		Source: consumer.NewSource(w.client.PubSub(), "no-such-sub", 1, 1), Guard: w.guard(consume.Options{}), Pool: w.pool,
-	}, consumer.Config{Handlers: consumer.ComplianceHandlers()})
+	}, consumer.Config{Handlers: w.handlers()})
 	require.NoError(t, err)
 	_, err = worker.Run(t.Context())
 	require.Error(t, err)
@@ -270,11 +272,10 @@ func TestBadConfigurationsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	good := consumer.Dependencies{Source: consumer.NewSource(w.client.PubSub(), subscription, 1, 1), Guard: w.guard(consume.Options{}), Pool: w.pool}
-	handlers := consumer.ComplianceHandlers()
+	handlers := w.handlers()
 	for _, cfg := range []consumer.Config{
 		{},
 		{Handlers: handlers, Concurrency: -1},
-		{Handlers: handlers, FailRate: 1.1},
 		{Handlers: handlers, Count: -1},
 		{Handlers: handlers, IdleExit: -1},
 	} {
@@ -306,7 +307,7 @@ func TestASilentSubscriptionIsExplained(t *testing.T) {
 	w := newWorld(t)
 	logged := make(lines, 10)
 	worker, err := consumer.New(consumer.Dependencies{Source: silence{}, Guard: w.guard(consume.Options{}), Pool: w.pool},
-		consumer.Config{Handlers: consumer.ComplianceHandlers(), Count: 5, QuietAfter: time.Millisecond, Log: zerolog.New(logged)})
+		consumer.Config{Handlers: w.handlers(), Count: 5, QuietAfter: time.Millisecond, Log: zerolog.New(logged)})
 	require.NoError(t, err)
 	stop := w.running(worker)
 	require.Contains(t, <-logged, "no message yet")

@@ -1,0 +1,81 @@
+// Command worker receives the events of one subscription and has each of them
+// applied once. It needs outboxctl's package consume, PostgreSQL, Redis and
+// Google's Pub/Sub client, and takes its settings from the environment:
+//
+//	DATABASE_URL          where the effects go
+//	REDIS_URL             where the guard keeps its keys
+//	GOOGLE_CLOUD_PROJECT  the project of the subscription
+//	SUBSCRIPTION          the subscription
+//
+// outboxctl consume --example applies the same events with metrics, probes and
+// flags around it.
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"cloud.google.com/go/pubsub/v2"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/examples/notifications"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Getenv); err != nil {
+		slog.Error("worker ended", "error", err)
+		os.Exit(1)
+	}
+}
+
+// run receives until ctx ends. Then it gives back what is in hand.
+func run(ctx context.Context, getenv func(string) string) error {
+	pool, err := pgxpool.New(ctx, getenv("DATABASE_URL"))
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	rdb, err := consume.NewClient(getenv("REDIS_URL"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rdb.Close() }()
+	guard, err := consume.New(rdb, notifications.Consumer, consume.Options{})
+	if err != nil {
+		return err
+	}
+	warnings, err := guard.Check(ctx)
+	if err != nil && !errors.Is(err, consume.ErrUnavailable) { // one that is away may come back
+		return err
+	}
+	for _, warning := range warnings {
+		slog.Warn(warning)
+	}
+	client, err := pubsub.NewClient(ctx, getenv("GOOGLE_CLOUD_PROJECT"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }()
+
+	return client.Subscriber(getenv("SUBSCRIPTION")).Receive(ctx, func(ctx context.Context, msg *pubsub.Message) {
+		if msg.Attributes[consume.AttrEventType] != notifications.EventType {
+			msg.Ack() // not for us
+			return
+		}
+		id := msg.Attributes[consume.AttrEventID]
+		outcome, err := guard.Handle(ctx, msg, id, func(ctx context.Context) error {
+			_, err := notifications.Apply(ctx, pool, guard.Consumer(), id, msg.Data)
+			return err
+		})
+		// What failed is delivered again after the pause of the subscription's retry
+		// policy, and ends in its dead-letter topic.
+		slog.Info("message settled", "event_id", id, "outcome", outcome, "error", err)
+	})
+}
