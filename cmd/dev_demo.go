@@ -7,12 +7,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/outboxctl/outboxctl/emit"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/demo"
 	"github.com/outboxctl/outboxctl/internal/devstate"
-	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 const (
@@ -25,8 +26,10 @@ func (o *devOptions) runDemo(ctx context.Context, app *cli.App) error {
 	if err != nil {
 		return err
 	}
+	emitter := emit.New(app.Registry)
+	emitter.Now = app.Now
 	traffic := demo.New(demo.Params{Seed: o.demoSeed, Rate: o.demoRate, Report: demoReport, Now: app.Now},
-		pool, outbox.NewEmitter(app.Registry, app.Now), func(r demo.Report) {
+		pool, emitter, func(r demo.Report) {
 			fmt.Fprintln(app.Err, describeDemo(r))
 			if ctx.Err() == nil { // the last word comes when the publisher has finished, too
 				sayOutbox(ctx, app, o.info)

@@ -10,14 +10,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/emit/wire"
+
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/registry"
-	"github.com/outboxctl/outboxctl/internal/rfc3339"
 )
 
 type emitOptions struct {
@@ -95,7 +96,8 @@ func runEmit(ctx context.Context, opts *emitOptions) error {
 	if err := opts.check(); err != nil {
 		return err
 	}
-	emitter := outbox.NewEmitter(registry.New(), opts.app.Now)
+	emitter := emit.New(registry.New())
+	emitter.Now = opts.app.Now
 	if opts.stdin {
 		return runEmitStream(ctx, opts, emitter)
 	}
@@ -153,8 +155,8 @@ func (o *emitOptions) check() error {
 
 // event reads the flags. What a flag's own syntax demands is checked here, the rest
 // by the emitter.
-func (o *emitOptions) event() (outbox.EmitParams, error) {
-	p := outbox.EmitParams{
+func (o *emitOptions) event() (emit.Event, error) {
+	p := emit.Event{
 		Type: o.eventType, AggregateType: o.aggregateType, DedupeKey: o.dedupeKey, Namespace: o.namespace,
 	}
 	var problems []string
@@ -165,7 +167,7 @@ func (o *emitOptions) event() (outbox.EmitParams, error) {
 		}
 	}
 	id := func(name, text string) uuid.UUID {
-		id, err := outbox.ParseID(text)
+		id, err := emit.ParseID(text)
 		if err != nil && text != "" {
 			problems = append(problems, "--"+name+" "+err.Error())
 		}
@@ -173,7 +175,7 @@ func (o *emitOptions) event() (outbox.EmitParams, error) {
 	}
 	p.AggregateID, p.TenantID = id("aggregate-id", o.aggregateID), id("tenant", o.tenant)
 	if o.occurredAt != "" {
-		at, err := rfc3339.Parse(o.occurredAt)
+		at, err := wire.ParseTime(o.occurredAt)
 		switch {
 		case err != nil:
 			problems = append(problems, fmt.Sprintf("--occurred-at %s, such as %s", err, o.app.Now().UTC().Format(time.RFC3339)))
@@ -230,7 +232,7 @@ func readLimited(r io.Reader, what string) ([]byte, error) {
 
 // emitError gives the emitter's errors their exit codes and hints.
 func emitError(err error) error {
-	var invalid *outbox.InvalidError
+	var invalid *emit.InvalidError
 	switch {
 	case errors.As(err, &invalid):
 		err = fault.As(fault.Usage, err)
@@ -243,7 +245,7 @@ func emitError(err error) error {
 			}
 		}
 		return err
-	case errors.Is(err, outbox.ErrNotMigrated):
+	case errors.Is(err, emit.ErrNotMigrated):
 		return fault.Hint(fault.As(fault.Precondition, err), "outboxctl migrate creates or updates the tables")
 	default:
 		return err

@@ -9,10 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outboxctl/outboxctl/emit"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
@@ -153,7 +154,7 @@ func TestEmitAdmitsThatItDoesNotKnow(t *testing.T) {
 	db := outboxtest.DB(t)
 	_, url := newCommitCutter(t, db, true, true)
 	app := cli.NewApp(cli.Streams{Out: io.Discard, Err: io.Discard}, nil)
-	emitter := outbox.NewEmitter(registry.New(), nil)
+	emitter := emit.New(registry.New())
 	w := newEmitWriter(&emitOptions{app: app, output: cli.OutputFlag{Format: cli.FormatID}}, emitter, outboxtest.Pool(t, url))
 	w.patience = 500 * time.Millisecond
 	prepared, err := prepareLine(emitter, []byte(jsonLine("{}")))

@@ -8,8 +8,9 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/outboxctl/outboxctl/emit"
+
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 // emitLine is one event of a stream and the line it came from.
 type emitLine struct {
 	number   int
-	prepared outbox.Prepared
+	prepared emit.Prepared
 }
 
 // emitBatch is a run of lines, and the error that ended the stream after them.
@@ -45,7 +46,7 @@ func (e *lineError) Unwrap() error { return e.err }
 // readBatches reads, checks and groups lines until the stream ends or a line is bad.
 // The last batch carries the reason, io.EOF for a clean end. It runs beside the
 // writer so that reading and checking cost no time of their own.
-func readBatches(ctx context.Context, in io.Reader, emitter *outbox.Emitter) <-chan emitBatch {
+func readBatches(ctx context.Context, in io.Reader, emitter *emit.Emitter) <-chan emitBatch {
 	batches := make(chan emitBatch, 1)
 	go func() {
 		defer close(batches)
@@ -73,7 +74,7 @@ type lineReader struct {
 
 // batch collects lines until there are enough of them, or the feed has nothing more
 // to offer at the moment: what is there must not wait for what may never come.
-func (r *lineReader) batch(emitter *outbox.Emitter) emitBatch {
+func (r *lineReader) batch(emitter *emit.Emitter) emitBatch {
 	var b emitBatch
 	size := 0
 	for len(b.lines) < emitBatchEvents && size < emitBatchBytes {
@@ -99,10 +100,10 @@ func (r *lineReader) batch(emitter *outbox.Emitter) emitBatch {
 	return b
 }
 
-func prepareLine(emitter *outbox.Emitter, text []byte) (outbox.Prepared, error) {
-	event, err := outbox.DecodeEvent(text)
+func prepareLine(emitter *emit.Emitter, text []byte) (emit.Prepared, error) {
+	event, err := emit.DecodeEvent(text)
 	if err != nil {
-		return outbox.Prepared{}, err
+		return emit.Prepared{}, err
 	}
 	return emitter.Prepare(event)
 }

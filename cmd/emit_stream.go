@@ -8,10 +8,11 @@ import (
 	"math"
 	"time"
 
+	"github.com/outboxctl/outboxctl/emit"
+
 	"github.com/dustin/go-humanize"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // emitIdle is how long an open transaction waits for the next line. Left open it
@@ -19,7 +20,7 @@ import (
 const emitIdle = 2 * time.Second
 
 // runEmitStream emits the lines of standard input.
-func runEmitStream(ctx context.Context, opts *emitOptions, emitter *outbox.Emitter) error {
+func runEmitStream(ctx context.Context, opts *emitOptions, emitter *emit.Emitter) error {
 	// Cancelled when the writer gives up, so that the reader does too. A read that
 	// is under way cannot be interrupted: that goroutine ends with its input.
 	reading, stop := context.WithCancel(ctx)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/outboxctl/outboxctl/emit"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -14,7 +16,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // emittedEvent is a written event as emit prints it.
@@ -43,7 +44,7 @@ func emittedView() cli.View[emittedEvent] {
 // emitWriter writes events in transactions and prints them once they are committed.
 type emitWriter struct {
 	opts     *emitOptions
-	emitter  *outbox.Emitter
+	emitter  *emit.Emitter
 	pool     *pgxpool.Pool
 	out      cli.ListWriter[emittedEvent]
 	flush    func() error
@@ -59,7 +60,7 @@ type emitWriter struct {
 	line            int
 }
 
-func newEmitWriter(opts *emitOptions, emitter *outbox.Emitter, pool *pgxpool.Pool) *emitWriter {
+func newEmitWriter(opts *emitOptions, emitter *emit.Emitter, pool *pgxpool.Pool) *emitWriter {
 	// Ids leave in one piece per transaction: a system call for each would be a tenth of the work.
 	buffered := *opts.app
 	buffer := bufio.NewWriterSize(opts.app.Out, 64<<10)
@@ -93,7 +94,7 @@ func (w *emitWriter) write(ctx context.Context, lines []emitLine) error {
 			return err
 		}
 	}
-	prepared := make([]outbox.Prepared, len(lines))
+	prepared := make([]emit.Prepared, len(lines))
 	for i, l := range lines {
 		prepared[i] = l.prepared
 	}

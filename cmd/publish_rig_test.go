@@ -18,8 +18,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/internal/devstack"
-	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/registry"
@@ -199,11 +199,11 @@ func (r *publishRig) emit(n int, eventType string) []string {
 	if eventType == "payment_settled" {
 		data = map[string]any{"orderId": uuid.New(), "paymentIntentId": uuid.New(), "amountCents": 5, "settledAt": time.Now()}
 	}
-	events := make([]outbox.EmitParams, n)
+	events := make([]emit.Event, n)
 	for i := range events {
-		events[i] = outbox.EmitParams{Type: eventType, AggregateID: uuid.New(), Data: data, Headers: map[string]string{"traceparent": "00-1"}}
+		events[i] = emit.Event{Type: eventType, AggregateID: uuid.New(), Data: data, Headers: map[string]string{"traceparent": "00-1"}}
 	}
-	emitter := outbox.NewEmitter(registry.New(), time.Now)
+	emitter := emit.New(registry.New())
 	var ids []string
 	require.NoError(r.t, pgx.BeginFunc(r.t.Context(), r.db.Pool, func(tx pgx.Tx) error {
 		results, err := emitter.EmitAll(r.t.Context(), tx, events)

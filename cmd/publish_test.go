@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
@@ -33,7 +34,7 @@ SELECT payload_json::text, broker_message_id, event_type::text, aggregate_type::
 			&body, &messageID, &row.EventType, &row.AggregateType, &row.AggregateID, &row.CreatedAt))
 		require.Equal(t, body, string(m.Data))
 		require.Equal(t, messageID, m.ID)
-		require.Equal(t, outbox.Attributes(m.Attributes["event_id"], row.EventType, row.AggregateType, row.AggregateID.String(),
+		require.Equal(t, wire.Attributes(m.Attributes["event_id"], row.EventType, row.AggregateType, row.AggregateID.String(),
 			row.CreatedAt, map[string]string{"traceparent": "00-1"}), m.Attributes)
 		topic := "projects/" + r.pubsub.Project + "/topics/the-domain"
 		if row.EventType == "payment_settled" {

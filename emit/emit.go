@@ -4,9 +4,9 @@
 //	tx, err := conn.Begin(ctx)
 //	…change your own tables with tx…
 //	result, err := emit.Emit(ctx, tx, emit.Event{
-//		Type:        emit.TypeLicenseStatusChanged,
+//		Type:        builtin.TypeLicenseStatusChanged,
 //		AggregateID: licenseID,
-//		Data:        emit.LicenseStatusChanged{LicenseID: licenseID, StoreID: storeID, Status: emit.LicenseVerified},
+//		Data:        builtin.LicenseStatusChanged{LicenseID: licenseID, StoreID: storeID, Status: builtin.LicenseVerified},
 //	})
 //	…
 //	err = tx.Commit(ctx)
@@ -31,21 +31,21 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
-	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 // Event is an event to be written.
 type Event struct {
-	// Type is the event type, one of the Type constants. Required.
+	// Type is the event type, a name of the catalogue. Required.
 	Type string
 	// AggregateID is the aggregate the event is about. Required.
 	AggregateID uuid.UUID
 	// AggregateType may be left empty: the catalogue knows it. When set it must be
 	// the type's.
 	AggregateType string
-	// Data is the payload: one of the payload structs of this package, anything
-	// else that marshals to the same JSON, or finished JSON as a json.RawMessage
+	// Data is the payload: one of the payload structs of package builtin,
+	// anything else that marshals to the same JSON, or finished JSON as a json.RawMessage
 	// or []byte. Required; an event without data carries json.RawMessage("{}").
 	Data any
 	// ID is the event's id. Leave it zero to have a version 7 UUID made. An id of
@@ -68,63 +68,45 @@ type Event struct {
 	MaxAttempts int
 }
 
-type (
-	// Actor says on whose behalf an event happened.
-	Actor = outbox.Actor
-	// Result says what became of an event: its id, and whether an event with the
-	// same dedupe key was there before, in which case the id is that one's.
-	Result = outbox.EmitResult
-	// InvalidError lists everything that is wrong with a refused event.
-	InvalidError = outbox.InvalidError
-	// FieldProblem is one entry of an InvalidError.
-	FieldProblem = outbox.FieldProblem
-	// TooLargeError is inside an InvalidError when a limit of the broker is passed.
-	TooLargeError = outbox.TooLargeError
-)
+// Actor says on whose behalf an event happened.
+type Actor = wire.Actor
 
-var (
-	// ErrInvalid is what errors.Is finds in every refusal.
-	ErrInvalid = outbox.ErrInvalid
-	// ErrNotMigrated is what errors.Is finds when the database has no outbox:
-	// outboxctl migrate creates it.
-	ErrNotMigrated = outbox.ErrNotMigrated
-)
+// Result says what became of an event.
+type Result struct {
+	// ID is the event's id: of the row just written or, when AlreadyEnqueued, of
+	// the row that has had the dedupe key before.
+	ID uuid.UUID
+	// AlreadyEnqueued says that nothing was written.
+	AlreadyEnqueued bool
+}
 
-// Emit writes one event in tx, in one round trip.
+// Emit writes one event of the built-in catalogue in tx, in one round trip.
 func Emit(ctx context.Context, tx pgx.Tx, event Event) (Result, error) {
-	return emitter().Emit(ctx, tx, outbox.EmitParams(event))
+	return packFinderz().Emit(ctx, tx, event)
 }
 
 // EmitAll writes events in tx, in order and in one round trip per 500. All are
 // checked before the first is sent; InvalidError.Index says which one was refused.
 func EmitAll(ctx context.Context, tx pgx.Tx, events []Event) ([]Result, error) { //nolint:revive // the plural of Emit
-	return emitter().EmitAll(ctx, tx, params(events))
+	return packFinderz().EmitAll(ctx, tx, events)
 }
 
 // EmitSQL is Emit for a transaction of database/sql with any PostgreSQL driver.
 func EmitSQL(ctx context.Context, tx *sql.Tx, event Event) (Result, error) { //nolint:revive // Emit, for database/sql
-	return emitter().EmitSQL(ctx, tx, outbox.EmitParams(event))
+	return packFinderz().EmitSQL(ctx, tx, event)
 }
 
 // EmitAllSQL is EmitAll for a transaction of database/sql.
 func EmitAllSQL(ctx context.Context, tx *sql.Tx, events []Event) ([]Result, error) { //nolint:revive // EmitAll, for database/sql
-	return emitter().EmitAllSQL(ctx, tx, params(events))
+	return packFinderz().EmitAllSQL(ctx, tx, events)
 }
 
 // Validate checks an event by the same rules, without a database.
 func Validate(event Event) error {
-	_, err := emitter().Prepare(outbox.EmitParams(event))
+	_, err := packFinderz().Prepare(event)
 	return err
 }
 
-// emitter is made anew for each call: it is small, and a package without state has
+// packFinderz is made for each call: it is small, and a package without state has
 // no order of initialisation to get wrong.
-func emitter() *outbox.Emitter { return outbox.NewEmitter(registry.New(), nil) }
-
-func params(events []Event) []outbox.EmitParams {
-	all := make([]outbox.EmitParams, len(events))
-	for i, e := range events {
-		all[i] = outbox.EmitParams(e)
-	}
-	return all
-}
+func packFinderz() *Emitter { return New(builtin.New()) }

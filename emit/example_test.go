@@ -11,28 +11,27 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/emit/builtin"
 )
 
-// verifyLicense changes a license and says so, both or neither.
-func verifyLicense(ctx context.Context, conn *pgx.Conn, licenseID, storeID uuid.UUID) error {
-	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `UPDATE licenses SET status = 'verified' WHERE id = $1`, licenseID); err != nil {
-			return err
-		}
-		_, err := emit.Emit(ctx, tx, emit.Event{
-			Type:        emit.TypeLicenseStatusChanged,
-			AggregateID: licenseID,
-			Data:        emit.LicenseStatusChanged{LicenseID: licenseID, StoreID: storeID, Status: emit.LicenseVerified},
-			Actor:       &emit.Actor{UserID: "reviewer-7", Role: "admin"},
-			// A second verification of the same license emits nothing.
-			DedupeKey: "license-verified/" + licenseID.String(),
-		})
-		return err
-	})
-}
-
+// The license and its event are changed in one transaction: both or neither.
 func ExampleEmit() {
-	// See verifyLicense above: the license row and its event commit together.
+	verifyLicense := func(ctx context.Context, conn *pgx.Conn, licenseID, storeID uuid.UUID) error {
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, `UPDATE licenses SET status = 'verified' WHERE id = $1`, licenseID); err != nil {
+				return err
+			}
+			_, err := emit.Emit(ctx, tx, emit.Event{
+				Type:        builtin.TypeLicenseStatusChanged,
+				AggregateID: licenseID,
+				Data:        builtin.LicenseStatusChanged{LicenseID: licenseID, StoreID: storeID, Status: builtin.LicenseVerified},
+				Actor:       &emit.Actor{UserID: "reviewer-7", Role: "admin"},
+				// A second verification of the same license emits nothing.
+				DedupeKey: "license-verified/" + licenseID.String(),
+			})
+			return err
+		})
+	}
 	_ = verifyLicense
 }
 
@@ -44,7 +43,7 @@ func ExampleEmit() {
 //	})
 func ExampleEmitSQL() {
 	pauseAd := func(ctx context.Context, tx *sql.Tx, adID uuid.UUID, data json.RawMessage) error {
-		result, err := emit.EmitSQL(ctx, tx, emit.Event{Type: emit.TypeAdPaused, AggregateID: adID, Data: data})
+		result, err := emit.EmitSQL(ctx, tx, emit.Event{Type: builtin.TypeAdPaused, AggregateID: adID, Data: data})
 		if err == nil && result.AlreadyEnqueued {
 			fmt.Println("told before as", result.ID)
 		}
@@ -56,7 +55,7 @@ func ExampleEmitSQL() {
 // A refused event names every field and its problem; the transaction is unharmed.
 func ExampleValidate() {
 	err := emit.Validate(emit.Event{
-		Type: emit.TypeLicenseStatusChanged,
+		Type: builtin.TypeLicenseStatusChanged,
 		Data: json.RawMessage(`{"licenseId":"42","status":"approved"}`),
 	})
 	var invalid *emit.InvalidError

@@ -1,14 +1,10 @@
 package emit_test
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,12 +22,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/emit/builtin"
 )
 
 func both(ctx context.Context, tx pgx.Tx, old *sql.Tx) (emit.Result, error) {
 	e := emit.Event{
-		Type: emit.TypeMediaUploaded, AggregateID: uuid.New(), Actor: &emit.Actor{UserID: "u"},
-		Data: emit.MediaUploaded{MediaID: uuid.New(), StoreID: uuid.New(), Kind: "photo"},
+		Type: builtin.TypeMediaUploaded, AggregateID: uuid.New(), Actor: &emit.Actor{UserID: "u"},
+		Data: builtin.MediaUploaded{MediaID: uuid.New(), StoreID: uuid.New(), Kind: "photo"},
 	}
 	if results, err := emit.EmitAll(ctx, tx, []emit.Event{e, e}); err != nil {
 		return results[0], err
@@ -68,38 +65,4 @@ func TestAnotherModuleCanImportIt(t *testing.T) {
 	run.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	output, err := run.CombinedOutput()
 	require.NoError(t, err, string(output))
-}
-
-// Every type and payload of the catalogue is reachable from outside.
-func TestTheWholeCatalogueIsExported(t *testing.T) {
-	t.Parallel()
-	exported := declared(t, "payloads.go")
-	for _, name := range append(declared(t, "../internal/registry/payloads.go"), declared(t, "../internal/registry/names.go")...) {
-		switch {
-		case name == "Payload", strings.HasPrefix(name, "Aggregate"), strings.HasPrefix(name, "Topic"):
-			// Not an emitter's business.
-		default:
-			require.Contains(t, exported, name)
-		}
-	}
-}
-
-// declared lists the types and constants of a file.
-func declared(t *testing.T, path string) []string {
-	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-	require.NoError(t, err)
-	var names []string
-	ast.Inspect(file, func(n ast.Node) bool {
-		switch spec := n.(type) {
-		case *ast.TypeSpec:
-			names = append(names, spec.Name.Name)
-		case *ast.ValueSpec:
-			names = append(names, spec.Names[0].Name)
-		case *ast.FuncDecl:
-			return false
-		}
-		return true
-	})
-	return names
 }

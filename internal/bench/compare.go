@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/emit/builtin"
 )
 
 // The criteria of the modes that drain.
@@ -85,9 +85,9 @@ func (s *session) publishers(ctx context.Context) (*Report, error) {
 
 // behindHead drains behind rows that cannot be claimed.
 func (s *session) behindHead(ctx context.Context) (*Report, error) {
-	head := filling{eventType: registry.TypeOrderCreated, attempts: backingOffAttempts, dueIn: time.Hour, namespace: "default"}
+	head := filling{eventType: builtin.TypeOrderCreated, attempts: backingOffAttempts, dueIn: time.Hour, namespace: "default"}
 	if s.params.Mode == ModePausedTopic {
-		head = filling{eventType: registry.TypePaymentSettled, namespace: "default"}
+		head = filling{eventType: builtin.TypePaymentSettled, namespace: "default"}
 	}
 	return s.against(ctx, func(r *run) error {
 		if err := r.fill(ctx, s.params.Head, head); err != nil {
@@ -102,7 +102,7 @@ func (s *session) behindHead(ctx context.Context) (*Report, error) {
 // history drains in front of published rows.
 func (s *session) history(ctx context.Context) (*Report, error) {
 	return s.against(ctx, func(r *run) error {
-		err := r.fill(ctx, s.params.Head, filling{eventType: registry.TypeOrderCreated, published: true, namespace: "default"})
+		err := r.fill(ctx, s.params.Head, filling{eventType: builtin.TypeOrderCreated, published: true, namespace: "default"})
 		if err != nil {
 			return err
 		}
@@ -137,7 +137,7 @@ func (s *session) backlog(ctx context.Context) (*Report, error) {
 	large.Events = s.params.Head
 	fill := func(n int) func(*run) error {
 		return func(r *run) error {
-			return r.fill(ctx, n, filling{eventType: registry.TypeOrderCreated, namespace: measured})
+			return r.fill(ctx, n, filling{eventType: builtin.TypeOrderCreated, namespace: measured})
 		}
 	}
 	var small *Report

@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
-	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/emit/builtin"
 )
 
 const (
@@ -30,17 +30,17 @@ const (
 const measured = "bench"
 
 // event makes one whose payload_json weighs about payloadBytes.
-func event(payloadBytes int) outbox.EmitParams {
+func event(payloadBytes int) emit.Event {
 	group := uuid.New()
 	orders := make([]uuid.UUID, max(1, (payloadBytes-envelopeBytes)/orderBytes))
 	for i := range orders {
 		orders[i] = uuid.New()
 	}
-	return outbox.EmitParams{
-		Type:        registry.TypeOrderCreated,
+	return emit.Event{
+		Type:        builtin.TypeOrderCreated,
 		Namespace:   measured,
 		AggregateID: group,
-		Data:        registry.OrderCreated{CheckoutGroupID: group, VendorOrderIDs: orders},
+		Data:        builtin.OrderCreated{CheckoutGroupID: group, VendorOrderIDs: orders},
 	}
 }
 
@@ -48,15 +48,15 @@ func event(payloadBytes int) outbox.EmitParams {
 const licenseBytes = 290
 
 // newEvent makes one that suits the mode: the example consumer handles licenses only.
-func (r *run) newEvent() outbox.EmitParams {
+func (r *run) newEvent() emit.Event {
 	if r.params.Mode != ModeConsume {
 		return event(r.params.PayloadBytes)
 	}
 	license := uuid.New()
-	return outbox.EmitParams{
-		Type: registry.TypeLicenseStatusChanged, Namespace: measured, AggregateID: license,
-		Data: registry.LicenseStatusChanged{
-			LicenseID: license, StoreID: uuid.New(), Status: registry.LicenseRejected,
+	return emit.Event{
+		Type: builtin.TypeLicenseStatusChanged, Namespace: measured, AggregateID: license,
+		Data: builtin.LicenseStatusChanged{
+			LicenseID: license, StoreID: uuid.New(), Status: builtin.LicenseRejected,
 			Reason: strings.Repeat("x", max(1, r.params.PayloadBytes-licenseBytes)),
 		},
 	}
@@ -64,7 +64,7 @@ func (r *run) newEvent() outbox.EmitParams {
 
 // emit writes a backlog the way applications do, through the emitter.
 func (r *run) emit(ctx context.Context, n int) error {
-	emitter := outbox.NewEmitter(r.registry, nil)
+	emitter := emit.New(r.registry)
 	var left atomic.Int64
 	left.Store(int64(n))
 	writers, ctx := errgroup.WithContext(ctx)
@@ -75,7 +75,7 @@ func (r *run) emit(ctx context.Context, n int) error {
 				if size <= 0 {
 					return nil
 				}
-				events := make([]outbox.EmitParams, size)
+				events := make([]emit.Event, size)
 				for i := range events {
 					events[i] = r.newEvent()
 				}
@@ -116,7 +116,7 @@ func (r *run) fill(ctx context.Context, n int, f filling) error {
 		return fmt.Errorf("fill with unknown type %s", f.eventType)
 	}
 	data := `{"orderId":"0190a000-0000-7000-8000-000000000001","paymentIntentId":"0190a000-0000-7000-8000-000000000002","amountCents":4200,"settledAt":"2026-01-01T00:00:00Z"}`
-	if f.eventType == registry.TypeOrderCreated {
+	if f.eventType == builtin.TypeOrderCreated {
 		data = `{"checkoutGroupId":"0190a000-0000-7000-8000-000000000001","vendorOrderIds":["0190a000-0000-7000-8000-000000000002","0190a000-0000-7000-8000-000000000003","0190a000-0000-7000-8000-000000000004","0190a000-0000-7000-8000-000000000005","0190a000-0000-7000-8000-000000000006"]}`
 	}
 	for done := 0; done < n; {

@@ -8,7 +8,7 @@ import (
 	"cloud.google.com/go/pubsub/v2"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 const (
@@ -73,7 +73,7 @@ func naiveTurn(ctx context.Context, tx pgx.Tx, topic *pubsub.Publisher) (int, er
 	for _, row := range rows {
 		_, err := topic.Publish(ctx, &pubsub.Message{
 			Data:       row.payload,
-			Attributes: outbox.Attributes(row.id, row.eventType, row.aggregateType, row.aggregateID, row.createdAt, nil),
+			Attributes: wire.Attributes(row.id, row.eventType, row.aggregateType, row.aggregateID, row.createdAt, nil),
 		}).Get(ctx)
 		if err != nil {
 			return 0, err

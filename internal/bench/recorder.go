@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
-	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // forgetEvery is after how many messages the fake is told to forget what it
@@ -46,7 +46,7 @@ func (r *recorder) fingerprint(data []byte, attrs map[string]string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(r.seed)
 	_, _ = h.Write(data) // never fails
-	for _, name := range []string{outbox.AttrEventID, outbox.AttrEventType, outbox.AttrAggregateType, outbox.AttrAggregateID, outbox.AttrCreatedAt} {
+	for _, name := range []string{wire.AttrEventID, wire.AttrEventType, wire.AttrAggregateType, wire.AttrAggregateID, wire.AttrCreatedAt} {
 		_ = h.WriteByte(0)
 		_, _ = h.WriteString(attrs[name])
 	}
@@ -64,7 +64,7 @@ func (r *recorder) record(n int, message func(i int) (data []byte, attrs map[str
 	strays := int64(0)
 	for i := range n {
 		data, attrs := message(i)
-		id, err := uuid.Parse(attrs[outbox.AttrEventID])
+		id, err := uuid.Parse(attrs[wire.AttrEventID])
 		if err != nil {
 			strays++
 			continue
@@ -165,8 +165,8 @@ func (r *recorder) verify(ctx context.Context, db *database) (Delivery, error) {
 			d.Unsettled++
 		}
 		want := r.fingerprint(payload, map[string]string{
-			outbox.AttrEventID: id, outbox.AttrEventType: eventType, outbox.AttrAggregateType: aggregateType,
-			outbox.AttrAggregateID: aggregateID, outbox.AttrCreatedAt: createdAt.UTC().Format(time.RFC3339Nano),
+			wire.AttrEventID: id, wire.AttrEventType: eventType, wire.AttrAggregateType: aggregateType,
+			wire.AttrAggregateID: aggregateID, wire.AttrCreatedAt: createdAt.UTC().Format(time.RFC3339Nano),
 		})
 		if a.mixed || a.print != want {
 			d.Changed++

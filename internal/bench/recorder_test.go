@@ -7,8 +7,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
-	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
@@ -67,7 +67,7 @@ func receive(t *testing.T, db *outboxtest.Database, tamper func(*received)) Deli
 		var payload []byte
 		var createdAt time.Time
 		require.NoError(t, rows.Scan(&id, &eventType, &aggregateType, &aggregateID, &payload, &createdAt))
-		all.messages = append(all.messages, dispatch.Message{Data: payload, Attributes: outbox.Attributes(id, eventType, aggregateType, aggregateID, createdAt, nil)})
+		all.messages = append(all.messages, dispatch.Message{Data: payload, Attributes: wire.Attributes(id, eventType, aggregateType, aggregateID, createdAt, nil)})
 	}
 	require.NoError(t, rows.Err())
 	tamper(&all)

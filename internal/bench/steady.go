@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/emit"
 )
 
 // The criteria of the steady modes.
@@ -50,7 +50,7 @@ func (r *run) offer(ctx context.Context, lasts time.Duration) (*commits, error) 
 	n := int(float64(r.params.Rate) * lasts.Seconds())
 	c := &commits{at: make(map[uuid.UUID]time.Time, n)}
 	limiter := rate.NewLimiter(rate.Limit(r.params.Rate), 1)
-	emitter := outbox.NewEmitter(r.registry, nil)
+	emitter := emit.New(r.registry)
 	turns := make(chan struct{})
 	writers, ctx := errgroup.WithContext(ctx)
 	writers.Go(func() error {
@@ -83,8 +83,8 @@ func (r *run) offer(ctx context.Context, lasts time.Duration) (*commits, error) 
 	return c, nil
 }
 
-func (c *commits) commit(ctx context.Context, pool *pgxpool.Pool, emitter *outbox.Emitter, e outbox.EmitParams) error {
-	var result outbox.EmitResult
+func (c *commits) commit(ctx context.Context, pool *pgxpool.Pool, emitter *emit.Emitter, e emit.Event) error {
+	var result emit.Result
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
 		result, err = emitter.Emit(ctx, tx, e)
 		return err

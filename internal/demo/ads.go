@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
-	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/emit/builtin"
 )
 
 type ad struct {
@@ -19,31 +19,31 @@ type ad struct {
 
 // adLife is what happens to an ad after its creation.
 func adLife() []string {
-	return []string{registry.TypeAdActivated, registry.TypeAdUpdated, registry.TypeAdPaused, registry.TypeAdExpired}
+	return []string{builtin.TypeAdActivated, builtin.TypeAdUpdated, builtin.TypeAdPaused, builtin.TypeAdExpired}
 }
 
-func (s *shop) createAd() []outbox.EmitParams {
+func (s *shop) createAd() []emit.Event {
 	if len(s.ads) >= openAds {
 		return s.changeAd()
 	}
 	a := &ad{id: newID(s.random), store: s.store()}
 	s.ads = append(s.ads, a)
-	return []outbox.EmitParams{s.adEvent(registry.TypeAdCreated, a, nil)}
+	return []emit.Event{s.adEvent(builtin.TypeAdCreated, a, nil)}
 }
 
 // anyAd returns a living ad, after its creation when there is none.
-func (s *shop) anyAd() (a *ad, before []outbox.EmitParams) {
+func (s *shop) anyAd() (a *ad, before []emit.Event) {
 	if len(s.ads) == 0 {
 		before = s.createAd()
 	}
 	return s.ads[s.random.IntN(len(s.ads))], before
 }
 
-func (s *shop) changeAd() []outbox.EmitParams {
+func (s *shop) changeAd() []emit.Event {
 	a, events := s.anyAd()
 	happening := adLife()[a.next]
 	var changes json.RawMessage
-	if happening == registry.TypeAdUpdated {
+	if happening == builtin.TypeAdUpdated {
 		changes = json.RawMessage(fmt.Sprintf(`{"dailyBudgetCents":%d}`, 100*(1+s.random.IntN(50))))
 	}
 	if a.next++; a.next == len(adLife()) {
@@ -52,15 +52,15 @@ func (s *shop) changeAd() []outbox.EmitParams {
 	return append(events, s.adEvent(happening, a, changes))
 }
 
-func (s *shop) adEvent(eventType string, a *ad, changes json.RawMessage) outbox.EmitParams {
-	return s.event(eventType, a.id, a.store, registry.AdChanged{AdID: a.id, StoreID: a.store, At: s.now().UTC(), Changes: changes})
+func (s *shop) adEvent(eventType string, a *ad, changes json.RawMessage) emit.Event {
+	return s.event(eventType, a.id, a.store, builtin.AdChanged{AdID: a.id, StoreID: a.store, At: s.now().UTC(), Changes: changes})
 }
 
-func (s *shop) rollup() []outbox.EmitParams {
+func (s *shop) rollup() []emit.Event {
 	a, events := s.anyAd()
 	impressions := 100 + s.random.Int64N(10_000)
 	clicks := s.random.Int64N(impressions / 10)
-	rollup := s.event(registry.TypeAdDailyRollupReady, a.id, a.store, registry.AdDailyRollupReady{
+	rollup := s.event(builtin.TypeAdDailyRollupReady, a.id, a.store, builtin.AdDailyRollupReady{
 		AdID: a.id, Date: s.now().UTC().Add(-24 * time.Hour).Format(time.DateOnly),
 		Impressions: impressions, Clicks: clicks, SpendCents: clicks * 12,
 	})

@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
-	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 // insertEvent is what a program does that writes to the table by itself: nothing checks the event before the publisher does.
@@ -68,7 +68,7 @@ func (f *faults) next() fault {
 func (f *faults) missingField() fault {
 	id := newID(f.random)
 	return fault{
-		eventType: registry.TypeLicenseStatusChanged, aggregateType: registry.AggregateLicense, aggregateID: id,
+		eventType: builtin.TypeLicenseStatusChanged, aggregateType: builtin.AggregateLicense, aggregateID: id,
 		data: fmt.Sprintf(`{"licenseId":%q,"status":"verified"}`, id),
 	}
 }
@@ -76,7 +76,7 @@ func (f *faults) missingField() fault {
 func (f *faults) wrongAggregate() fault {
 	id := newID(f.random)
 	return fault{
-		eventType: registry.TypeOrderCanceled, aggregateType: registry.AggregateStore, aggregateID: id,
+		eventType: builtin.TypeOrderCanceled, aggregateType: builtin.AggregateStore, aggregateID: id,
 		data: fmt.Sprintf(`{"orderId":%q,"checkoutGroupId":%q,"canceledAt":%q}`, id, newID(f.random), f.now().UTC().Format(time.RFC3339)),
 	}
 }
@@ -85,16 +85,16 @@ func (f *faults) wrongAggregate() fault {
 func (f *faults) tooLarge() fault {
 	id := newID(f.random)
 	return fault{
-		eventType: registry.TypeMediaUploaded, aggregateType: registry.AggregateMedia, aggregateID: id,
+		eventType: builtin.TypeMediaUploaded, aggregateType: builtin.AggregateMedia, aggregateID: id,
 		data:    fmt.Sprintf(`{"mediaId":%q,"storeId":%q,"kind":"photo"}`, id, newID(f.random)),
-		headers: map[string]string{"caption": strings.Repeat("very ", outbox.MaxAttributeValueBytes/5+1) + "long"},
+		headers: map[string]string{"caption": strings.Repeat("very ", wire.MaxAttributeValueBytes/5+1) + "long"},
 	}
 }
 
 func (f *faults) unknownField() fault {
 	id := newID(f.random)
 	return fault{
-		eventType: registry.TypeReservationReleased, aggregateType: registry.AggregateVendorOrder, aggregateID: id,
+		eventType: builtin.TypeReservationReleased, aggregateType: builtin.AggregateVendorOrder, aggregateID: id,
 		data: fmt.Sprintf(`{"orderId":%q,"qty":%d}`, id, 1+f.random.IntN(9)),
 	}
 }
@@ -102,7 +102,7 @@ func (f *faults) unknownField() fault {
 func (f *faults) wrongType() fault {
 	id := newID(f.random)
 	return fault{
-		eventType: registry.TypeCashCollected, aggregateType: registry.AggregateVendorOrder, aggregateID: id,
+		eventType: builtin.TypeCashCollected, aggregateType: builtin.AggregateVendorOrder, aggregateID: id,
 		data: fmt.Sprintf(`{"orderId":%q,"buyerStoreId":%q,"vendorStoreId":%q,"amountCents":"%d.50","cashCollectedAt":%q}`,
 			id, newID(f.random), newID(f.random), 10+f.random.IntN(90), f.now().UTC().Format(time.RFC3339)),
 	}

@@ -6,14 +6,14 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
-	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/emit/builtin"
 )
 
-func (s *shop) checkout() []outbox.EmitParams {
+func (s *shop) checkout() []emit.Event {
 	group, buyer := newID(s.random), s.store()
-	created := registry.OrderCreated{CheckoutGroupID: group}
-	var notices []outbox.EmitParams
+	created := builtin.OrderCreated{CheckoutGroupID: group}
+	var notices []emit.Event
 	for range 1 + s.random.IntN(3) {
 		o := &order{
 			id: newID(s.random), group: group, vendor: s.store(), buyer: buyer, lineItem: newID(s.random),
@@ -23,16 +23,16 @@ func (s *shop) checkout() []outbox.EmitParams {
 		created.VendorOrderIDs = append(created.VendorOrderIDs, o.id)
 		notices = append(notices, s.notice(o, o.vendor, "new_order"))
 	}
-	return append([]outbox.EmitParams{s.event(registry.TypeOrderCreated, group, buyer, created)}, notices...)
+	return append([]emit.Event{s.event(builtin.TypeOrderCreated, group, buyer, created)}, notices...)
 }
 
-func (s *shop) notice(o *order, recipient uuid.UUID, kind string) outbox.EmitParams {
-	return s.event(registry.TypeNotificationRequested, newID(s.random), recipient,
-		registry.NotificationRequested{OrderID: o.id, RecipientStoreID: recipient, Type: kind})
+func (s *shop) notice(o *order, recipient uuid.UUID, kind string) emit.Event {
+	return s.event(builtin.TypeNotificationRequested, newID(s.random), recipient,
+		builtin.NotificationRequested{OrderID: o.id, RecipientStoreID: recipient, Type: kind})
 }
 
 // any returns an open order, after a checkout when there is none.
-func (s *shop) any() (o *order, before []outbox.EmitParams) {
+func (s *shop) any() (o *order, before []emit.Event) {
 	if len(s.orders) == 0 {
 		before = s.checkout()
 	}
@@ -44,29 +44,29 @@ func (s *shop) close(o *order) {
 }
 
 // advance moves an order one step; the last step is followed by the money.
-func (s *shop) advance() []outbox.EmitParams {
+func (s *shop) advance() []emit.Event {
 	o, events := s.any()
 	return append(events, s.step(o)...)
 }
 
-func (s *shop) deliverForCash() []outbox.EmitParams { return s.deliver(true) }
-func (s *shop) deliverByCard() []outbox.EmitParams  { return s.deliver(false) }
+func (s *shop) deliverForCash() []emit.Event { return s.deliver(true) }
+func (s *shop) deliverByCard() []emit.Event  { return s.deliver(false) }
 
 // deliver takes an order from where it is straight to its last step.
-func (s *shop) deliver(cash bool) []outbox.EmitParams {
+func (s *shop) deliver(cash bool) []emit.Event {
 	o, events := s.any()
 	o.state, o.cash = len(orderStates())-2, cash
 	return append(events, s.step(o)...)
 }
 
-func (s *shop) step(o *order) []outbox.EmitParams {
+func (s *shop) step(o *order) []emit.Event {
 	from, to := orderStates()[o.state], orderStates()[o.state+1]
 	o.state++
-	events := []outbox.EmitParams{
-		s.event(registry.TypeOrderStateChanged, o.id, o.vendor,
-			registry.OrderStateChanged{OrderID: o.id, CheckoutGroupID: o.group, From: from, To: to}),
-		s.event(registry.TypeLineItemStateChanged, o.id, o.vendor,
-			registry.LineItemStateChanged{OrderID: o.id, LineItemID: o.lineItem, From: from, To: to}),
+	events := []emit.Event{
+		s.event(builtin.TypeOrderStateChanged, o.id, o.vendor,
+			builtin.OrderStateChanged{OrderID: o.id, CheckoutGroupID: o.group, From: from, To: to}),
+		s.event(builtin.TypeLineItemStateChanged, o.id, o.vendor,
+			builtin.LineItemStateChanged{OrderID: o.id, LineItemID: o.lineItem, From: from, To: to}),
 	}
 	if o.state < len(orderStates())-1 {
 		return events
@@ -75,50 +75,50 @@ func (s *shop) step(o *order) []outbox.EmitParams {
 	return append(events, s.settle(o)...)
 }
 
-func (s *shop) settle(o *order) []outbox.EmitParams {
+func (s *shop) settle(o *order) []emit.Event {
 	now, entry := s.now().UTC(), newID(s.random)
-	var paid outbox.EmitParams
+	var paid emit.Event
 	if o.cash {
-		paid = s.event(registry.TypeCashCollected, o.id, o.vendor, registry.CashCollected{
+		paid = s.event(builtin.TypeCashCollected, o.id, o.vendor, builtin.CashCollected{
 			OrderID: o.id, BuyerStoreID: o.buyer, VendorStoreID: o.vendor, AmountCents: o.cents, CashCollectedAt: now,
 		})
 	} else {
 		intent := "pi_" + strings.ReplaceAll(entry.String(), "-", "")[:24]
-		paid = s.event(registry.TypePaymentSettled, entry, o.vendor, registry.PaymentSettled{
+		paid = s.event(builtin.TypePaymentSettled, entry, o.vendor, builtin.PaymentSettled{
 			OrderID: o.id, PaymentIntentID: intent, AmountCents: o.cents, SettledAt: now,
 		})
 		// A payment provider repeats itself; the key makes a second call a no-op.
 		paid.DedupeKey = o.vendor.String() + "/" + intent
 	}
-	payout := s.event(registry.TypeVendorPayoutRecorded, newID(s.random), o.vendor, registry.VendorPayoutRecorded{
+	payout := s.event(builtin.TypeVendorPayoutRecorded, newID(s.random), o.vendor, builtin.VendorPayoutRecorded{
 		OrderID: o.id, VendorStoreID: o.vendor, AmountCents: o.cents * 9 / 10, PaidAt: now,
 	})
-	return []outbox.EmitParams{paid, payout}
+	return []emit.Event{paid, payout}
 }
 
-func (s *shop) cancel() []outbox.EmitParams {
+func (s *shop) cancel() []emit.Event {
 	o, events := s.any()
 	s.close(o)
 	return append(events,
-		s.event(registry.TypeOrderCanceled, o.id, o.buyer, registry.OrderCanceled{
+		s.event(builtin.TypeOrderCanceled, o.id, o.buyer, builtin.OrderCanceled{
 			OrderID: o.id, CheckoutGroupID: o.group, CanceledAt: s.now().UTC(), Reason: s.pick("changed my mind", "ordered twice", "too slow"),
 		}),
 		s.release(o), s.notice(o, o.vendor, "order_canceled"))
 }
 
-func (s *shop) expire() []outbox.EmitParams {
+func (s *shop) expire() []emit.Event {
 	o, events := s.any()
 	s.close(o)
 	days := int64(7)
 	return append(events,
-		s.event(registry.TypeOrderExpired, o.id, o.vendor, registry.OrderExpired{
+		s.event(builtin.TypeOrderExpired, o.id, o.vendor, builtin.OrderExpired{
 			OrderID: o.id, CheckoutGroupID: o.group, ExpiredAt: s.now().UTC(), TTLDays: &days,
 		}),
 		s.release(o))
 }
 
-func (s *shop) release(o *order) outbox.EmitParams {
+func (s *shop) release(o *order) emit.Event {
 	quantity := 1 + s.random.Int64N(12)
-	return s.event(registry.TypeReservationReleased, o.id, o.vendor,
-		registry.ReservationReleased{OrderID: o.id, LineItemID: o.lineItem, Quantity: &quantity})
+	return s.event(builtin.TypeReservationReleased, o.id, o.vendor,
+		builtin.ReservationReleased{OrderID: o.id, LineItemID: o.lineItem, Quantity: &quantity})
 }

@@ -7,8 +7,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
-	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 const (
@@ -60,14 +61,14 @@ func newID(random *rand.Rand) uuid.UUID {
 }
 
 // overture makes sure that even a short run shows every event type; afterwards chance decides.
-func (s *shop) overture() []func() []outbox.EmitParams {
-	return []func() []outbox.EmitParams{
+func (s *shop) overture() []func() []emit.Event {
+	return []func() []emit.Event{
 		s.checkout, s.license, s.createAd, s.checkout, s.upload, s.advance, s.changeAd, s.cancel, s.expire, s.checkout,
 		s.deliverForCash, s.changeAd, s.deliverByCard, s.changeAd, s.rollup, s.changeAd,
 	}
 }
 
-func (s *shop) scene() []outbox.EmitParams {
+func (s *shop) scene() []emit.Event {
 	opening := s.overture()
 	s.played++
 	if s.played <= len(opening) {
@@ -96,10 +97,10 @@ func (s *shop) scene() []outbox.EmitParams {
 }
 
 // event fills in what all events have in common.
-func (s *shop) event(eventType string, aggregate, store uuid.UUID, data registry.Payload) outbox.EmitParams {
-	return outbox.EmitParams{
+func (s *shop) event(eventType string, aggregate, store uuid.UUID, data builtin.Payload) emit.Event {
+	return emit.Event{
 		Type: eventType, AggregateID: aggregate, Data: data, TenantID: store,
-		Actor: &outbox.Actor{UserID: newID(s.random).String(), StoreID: store.String(), Role: s.pick("owner", "manager", "agent")},
+		Actor: &wire.Actor{UserID: newID(s.random).String(), StoreID: store.String(), Role: s.pick("owner", "manager", "agent")},
 		Headers: map[string]string{"traceparent": fmt.Sprintf("00-%016x%016x-%016x-01",
 			s.random.Uint64()|1, s.random.Uint64(), s.random.Uint64()|1)},
 	}
@@ -109,20 +110,20 @@ func (s *shop) pick(words ...string) string { return words[s.random.IntN(len(wor
 
 func (s *shop) store() uuid.UUID { return s.stores[s.random.IntN(len(s.stores))] }
 
-func (s *shop) license() []outbox.EmitParams {
+func (s *shop) license() []emit.Event {
 	id, store := newID(s.random), s.store()
-	change := registry.LicenseStatusChanged{LicenseID: id, StoreID: store, Status: registry.LicensePending}
-	events := []outbox.EmitParams{s.event(registry.TypeLicenseStatusChanged, id, store, change)}
-	change.Status = registry.LicenseVerified
+	change := builtin.LicenseStatusChanged{LicenseID: id, StoreID: store, Status: builtin.LicensePending}
+	events := []emit.Event{s.event(builtin.TypeLicenseStatusChanged, id, store, change)}
+	change.Status = builtin.LicenseVerified
 	if s.random.IntN(3) == 0 {
-		change.Status, change.Reason = registry.LicenseRejected, s.pick("the picture is not readable", "the license has expired", "the names differ")
+		change.Status, change.Reason = builtin.LicenseRejected, s.pick("the picture is not readable", "the license has expired", "the names differ")
 	}
-	return append(events, s.event(registry.TypeLicenseStatusChanged, id, store, change))
+	return append(events, s.event(builtin.TypeLicenseStatusChanged, id, store, change))
 }
 
-func (s *shop) upload() []outbox.EmitParams {
+func (s *shop) upload() []emit.Event {
 	id, store, size := newID(s.random), s.store(), s.random.Int64N(4<<20)
-	return []outbox.EmitParams{s.event(registry.TypeMediaUploaded, id, store, registry.MediaUploaded{
+	return []emit.Event{s.event(builtin.TypeMediaUploaded, id, store, builtin.MediaUploaded{
 		MediaID: id, StoreID: store, Kind: s.pick("photo", "license_scan", "menu"), SizeBytes: &size,
 	})}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/time/rate"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/emit"
 )
 
 const (
@@ -47,7 +47,7 @@ type DB interface {
 type Traffic struct {
 	params  Params
 	db      DB
-	emitter *outbox.Emitter
+	emitter *emit.Emitter
 	report  func(Report)
 
 	// Owned by Run.
@@ -59,7 +59,7 @@ type Traffic struct {
 }
 
 // New returns traffic that tells report about itself every now and then and once at its end.
-func New(params Params, db DB, emitter *outbox.Emitter, report func(Report)) *Traffic {
+func New(params Params, db DB, emitter *emit.Emitter, report func(Report)) *Traffic {
 	random := rand.New(rand.NewPCG(params.Seed, params.Seed))
 	return &Traffic{
 		params: params, db: db, emitter: emitter, report: report,
@@ -96,8 +96,8 @@ func (t *Traffic) Run(ctx context.Context) error {
 }
 
 // next returns at least as many events as asked for: a scene is committed as a whole.
-func (t *Traffic) next(atLeast int) []outbox.EmitParams {
-	var events []outbox.EmitParams
+func (t *Traffic) next(atLeast int) []emit.Event {
+	var events []emit.Event
 	for len(events) < atLeast {
 		events = append(events, t.shop.scene()...)
 	}
@@ -105,12 +105,12 @@ func (t *Traffic) next(atLeast int) []outbox.EmitParams {
 }
 
 // commit writes good events the way an application does, and a faulty one when it is due.
-func (t *Traffic) commit(ctx context.Context, events []outbox.EmitParams) error {
+func (t *Traffic) commit(ctx context.Context, events []emit.Event) error {
 	var faulty []fault
 	for t.toFault -= len(events); t.toFault <= 0; t.toFault += faultEvery {
 		faulty = append(faulty, t.faults.next())
 	}
-	var results []outbox.EmitResult
+	var results []emit.Result
 	err := pgx.BeginFunc(ctx, t.db, func(tx pgx.Tx) (err error) {
 		if results, err = t.emitter.EmitAll(ctx, tx, events); err != nil {
 			return err

@@ -10,7 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
@@ -45,7 +47,7 @@ func TestSameSeedSameEvents(t *testing.T) {
 func TestEveryEventIsAcceptedAndEveryTypeComesEarly(t *testing.T) {
 	t.Parallel()
 	catalogue := registry.New()
-	emitter := outbox.NewEmitter(catalogue, noon)
+	emitter := emit.New(catalogue)
 	for seed := range uint64(8) {
 		s := newShop(rand.New(rand.NewPCG(seed, seed)), noon)
 		early, count := map[string]bool{}, 0
@@ -71,7 +73,7 @@ func play(t *testing.T, db *outboxtest.Database, catalogue *registry.Registry) R
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var last Report
-	traffic := New(Params{Seed: 1, Rate: 5_000, Report: 0, Now: time.Now}, db.Pool, outbox.NewEmitter(catalogue, nil), func(r Report) {
+	traffic := New(Params{Seed: 1, Rate: 5_000, Report: 0, Now: time.Now}, db.Pool, emit.New(catalogue), func(r Report) {
 		if last = r; r.Faulty >= 10 {
 			cancel()
 		}
@@ -87,7 +89,7 @@ func TestTrafficWritesGoodAndFaultyEvents(t *testing.T) {
 	first := play(t, db, catalogue)
 	require.Len(t, first.ByType, len(catalogue.EventTypes()))
 	second := play(t, db, catalogue) // the same seed meets its own dedupe keys
-	require.Less(t, second.ByType[registry.TypePaymentSettled], first.ByType[registry.TypePaymentSettled])
+	require.Less(t, second.ByType[builtin.TypePaymentSettled], first.ByType[builtin.TypePaymentSettled])
 
 	rows, err := db.Pool.Query(t.Context(), `SELECT event_type, aggregate_type, payload_json->'data', headers FROM outbox_events`)
 	require.NoError(t, err)
@@ -113,7 +115,7 @@ func TestTrafficWritesGoodAndFaultyEvents(t *testing.T) {
 // verdict is the publisher's judgement, by kind.
 func verdict(t *testing.T, catalogue *registry.Registry, eventType, aggregateType string, data, headers json.RawMessage) string {
 	t.Helper()
-	attributes, err := outbox.ParseHeaders(headers)
+	attributes, err := wire.ParseHeaders(headers)
 	require.NoError(t, err)
 	wanted, _, known := catalogue.Resolve(eventType)
 	require.True(t, known)
@@ -122,7 +124,7 @@ func verdict(t *testing.T, catalogue *registry.Registry, eventType, aggregateTyp
 		return "aggregate"
 	case catalogue.Validate(eventType, data) != nil:
 		return "payload"
-	case outbox.CheckLimits(data, attributes) != nil:
+	case wire.CheckLimits(data, attributes) != nil:
 		return "size"
 	default:
 		return ""

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/emit"
 )
 
 // breakers holds the breakers of all topics.
@@ -16,7 +16,7 @@ type breakers struct {
 }
 
 // newBreakers groups the event types in scope by the topic they go to.
-func newBreakers(catalogue outbox.Catalogue, types []string) *breakers {
+func newBreakers(catalogue emit.Catalogue, types []string) *breakers {
 	byTopic := map[string][]string{}
 	for _, t := range types {
 		if _, topic, ok := catalogue.Resolve(t); ok {

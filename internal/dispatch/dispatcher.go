@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/emit"
 )
 
 // errAttemptsSpent is the error of a row whose last attempts ended without a
@@ -28,7 +28,7 @@ type Dispatcher struct {
 	cfg       Config
 	store     Store
 	publisher Publisher
-	catalogue outbox.Catalogue
+	catalogue emit.Catalogue
 	observe   Observer
 	waker     Waker
 
@@ -59,7 +59,7 @@ type Dispatcher struct {
 }
 
 // New builds a dispatcher. The configuration's problems are reported together.
-func New(cfg Config, store Store, publisher Publisher, catalogue outbox.Catalogue, observe Observer, waker Waker) (*Dispatcher, error) {
+func New(cfg Config, store Store, publisher Publisher, catalogue emit.Catalogue, observe Observer, waker Waker) (*Dispatcher, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err

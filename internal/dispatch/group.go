@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/outboxctl/outboxctl/emit"
+
 	"github.com/outboxctl/outboxctl/internal/failpoint"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
@@ -28,7 +30,7 @@ type group struct {
 // a group of their own, under no topic. Each row that is running out of attempts
 // is a group too: where a broker fails whole requests because of one message, no
 // other row dies of it.
-func split(catalogue outbox.Catalogue, maxAttempts int, rows []Claimed) []*group {
+func split(catalogue emit.Catalogue, maxAttempts int, rows []Claimed) []*group {
 	byTopic := map[string]*group{}
 	var groups []*group
 	at := func(topic string) *group {

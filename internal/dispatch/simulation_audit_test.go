@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 // rowKind is what the broker and the catalogue will make of a row.
@@ -165,7 +165,7 @@ func (a *audit) comparePayload(row *memRow, m Message) {
 	if string(m.Data) != string(row.Payload) {
 		a.violate("I8", "row %d is published as %s", row.Seq, m.Data)
 	}
-	want := outbox.Attributes(row.ID, row.EventType, row.AggregateType, row.AggregateID, row.CreatedAt, nil)
+	want := wire.Attributes(row.ID, row.EventType, row.AggregateType, row.AggregateID, row.CreatedAt, nil)
 	for name, value := range want {
 		if m.Attributes[name] != value {
 			a.violate("I8", "row %d is published with %s = %q, not %q", row.Seq, name, m.Attributes[name], value)

@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
-	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -27,7 +27,7 @@ func latin1(t *testing.T, pool *pgxpool.Pool) *pgxpool.Pool {
 // unreadable is a store that cannot read some of n rows, and the rows' ids.
 func unreadable(t *testing.T, pool *pgxpool.Pool, n int, bad ...int) (*dispatch.SQLStore, []string) {
 	t.Helper()
-	ids := emitOrders(t, pool, n, func(i int, p *outbox.EmitParams) {
+	ids := emitOrders(t, pool, n, func(i int, p *emit.Event) {
 		if slices.Contains(bad, i) {
 			p.Headers = map[string]string{"price": "5 €"}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
@@ -20,12 +21,12 @@ import (
 )
 
 // emitOrders inserts n events and returns their ids in seq order.
-func emitOrders(t testing.TB, pool *pgxpool.Pool, n int, change func(i int, p *outbox.EmitParams)) []string {
+func emitOrders(t testing.TB, pool *pgxpool.Pool, n int, change func(i int, p *emit.Event)) []string {
 	t.Helper()
-	emitter := outbox.NewEmitter(registry.New(), time.Now)
-	events := make([]outbox.EmitParams, n)
+	emitter := emit.New(registry.New())
+	events := make([]emit.Event, n)
 	for i := range events {
-		events[i] = outbox.EmitParams{
+		events[i] = emit.Event{
 			Type: "order_created", AggregateID: uuid.New(),
 			Data: map[string]any{"checkoutGroupId": uuid.New(), "vendorOrderIds": []uuid.UUID{uuid.New()}},
 		}
@@ -119,7 +120,7 @@ func TestClaimAndSettleInEveryExecMode(t *testing.T) {
 	t.Parallel()
 	inEveryMode(t, func(t *testing.T, pool *pgxpool.Pool) {
 		tenant := uuid.New()
-		ids := emitOrders(t, pool, 6, func(i int, p *outbox.EmitParams) {
+		ids := emitOrders(t, pool, 6, func(i int, p *emit.Event) {
 			p.Headers = map[string]string{"traceparent": "00-1"}
 			if i == 5 {
 				p.TenantID = tenant
@@ -172,7 +173,7 @@ func withoutWait(s rowState) rowState {
 func TestDeadLetterIsACopyOfItsRow(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
-	id := emitOrders(t, db.Pool, 1, func(_ int, p *outbox.EmitParams) { p.Namespace = "shop"; p.Headers = map[string]string{"h": "v"} })[0]
+	id := emitOrders(t, db.Pool, 1, func(_ int, p *emit.Event) { p.Namespace = "shop"; p.Headers = map[string]string{"h": "v"} })[0]
 	store := newStore(db.Pool, dispatch.Scope{})
 	for range 2 { // a replayed event can die again
 		row := mustClaim(t, store, claimAll(1))[0]
@@ -284,7 +285,7 @@ func TestClaimHonoursItsLimits(t *testing.T) {
 	db := outboxtest.DB(t)
 	tenant := uuid.New()
 	types := []string{"order_created", "payment_settled"}
-	ids := emitOrders(t, db.Pool, 10, func(i int, p *outbox.EmitParams) {
+	ids := emitOrders(t, db.Pool, 10, func(i int, p *emit.Event) {
 		if i%2 == 1 {
 			p.Type, p.AggregateType = types[1], ""
 			p.Data = map[string]any{"orderId": uuid.New(), "paymentIntentId": uuid.New(), "amountCents": 5, "settledAt": time.Now()}
@@ -340,7 +341,7 @@ func TestClaimHonoursItsLimits(t *testing.T) {
 func TestClaimCountsWhatACompressedPayloadBecomes(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
-	emitOrders(t, db.Pool, 4, func(_ int, p *outbox.EmitParams) {
+	emitOrders(t, db.Pool, 4, func(_ int, p *emit.Event) {
 		p.Type = "order_canceled"
 		p.Data = map[string]any{"orderId": uuid.New(), "checkoutGroupId": uuid.New(), "canceledAt": time.Now(), "reason": strings.Repeat("a", 100_000)}
 	})

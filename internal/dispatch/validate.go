@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
@@ -20,7 +22,7 @@ func (u *unfit) Error() string { return u.err.Error() }
 // prepare makes a message of a row, or returns why the row can never be one. It
 // returns the topic whenever the type has one, so that a dead row can be
 // grouped by it.
-func prepare(catalogue outbox.Catalogue, row *Claimed) (topic string, msg Message, bad *unfit) {
+func prepare(catalogue emit.Catalogue, row *Claimed) (topic string, msg Message, bad *unfit) {
 	aggregate, topic, known := catalogue.Resolve(row.EventType)
 	if !known {
 		return "", Message{}, &unfit{outbox.ReasonUnknownEventType, fmt.Errorf("event type %q is not in the catalogue", row.EventType)}
@@ -32,16 +34,16 @@ func prepare(catalogue outbox.Catalogue, row *Claimed) (topic string, msg Messag
 	if err := checkPayload(catalogue, row); err != nil {
 		return topic, Message{}, &unfit{outbox.ReasonInvalidPayload, err}
 	}
-	headers, err := outbox.ParseHeaders(row.Headers)
+	headers, err := wire.ParseHeaders(row.Headers)
 	if err != nil {
 		return topic, Message{}, &unfit{outbox.ReasonInvalidPayload, err}
 	}
 	msg = Message{
 		EventID: row.ID, Data: row.Payload,
-		Attributes: outbox.Attributes(row.ID, row.EventType, row.AggregateType, row.AggregateID, row.CreatedAt, headers),
+		Attributes: wire.Attributes(row.ID, row.EventType, row.AggregateType, row.AggregateID, row.CreatedAt, headers),
 	}
-	if err := outbox.CheckLimits(msg.Data, msg.Attributes); err != nil {
-		var tooLarge *outbox.TooLargeError
+	if err := wire.CheckLimits(msg.Data, msg.Attributes); err != nil {
+		var tooLarge *wire.TooLargeError
 		if errors.As(err, &tooLarge) {
 			return topic, Message{}, &unfit{outbox.ReasonMessageTooLarge, err}
 		}
@@ -52,16 +54,16 @@ func prepare(catalogue outbox.Catalogue, row *Claimed) (topic string, msg Messag
 
 // checkPayload holds a row to what Emit would have accepted: rows can be
 // written by any program with the right to insert.
-func checkPayload(catalogue outbox.Catalogue, row *Claimed) error {
+func checkPayload(catalogue emit.Catalogue, row *Claimed) error {
 	if row.Unreadable != nil {
 		return row.Unreadable
 	}
-	envelope, err := outbox.ParseEnvelope(row.Payload)
+	envelope, err := wire.ParseEnvelope(row.Payload)
 	if err != nil {
 		return err
 	}
 	if !strings.EqualFold(envelope.EventID, row.ID) {
-		return &outbox.EnvelopeError{Field: "eventId", Problem: "is not the row's id"}
+		return &wire.EnvelopeError{Field: "eventId", Problem: "is not the row's id"}
 	}
 	return catalogue.Validate(row.EventType, envelope.Data)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
@@ -109,8 +109,8 @@ func TestAnExportCanBeEmitted(t *testing.T) {
 	line, err := json.Marshal(exports[0])
 	require.NoError(t, err)
 
-	emitter := outbox.NewEmitter(registry.New(), time.Now)
-	params, err := outbox.DecodeEvent(line)
+	emitter := emit.New(registry.New())
+	params, err := emit.DecodeEvent(line)
 	require.NoError(t, err, string(line))
 	var emitted []string
 	for range 2 {

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
@@ -49,7 +50,7 @@ func TestEmitFunctionBuildsTheEnvelope(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"version": 1, "eventId": "`+e.ID+`", "occurredAt": "2026-01-02T01:04:05.000678Z",
 		"actor": {"userId": "u", "role": "admin"}, "data": {"licenseId": 1}}`, string(row.PayloadJSON))
-	envelope, err := outbox.ParseEnvelope(row.PayloadJSON)
+	envelope, err := wire.ParseEnvelope(row.PayloadJSON)
 	require.NoError(t, err, "the dispatcher must be able to read it")
 	require.Equal(t, e.ID, envelope.EventID)
 	require.Equal(t, outbox.Event{
@@ -146,7 +147,7 @@ func TestEmitFunctionTakesNullForAbsent(t *testing.T) {
 			"payload":{"version":1,"eventId":%q,"occurredAt":"2026-01-02T03:04:05Z","actor":%s,"data":{}}}]`, id, aggregate, id, actor))
 		payload := queryOne[json.RawMessage](t, pool, `SELECT payload_json FROM outbox_events WHERE id = $1::text::uuid`, id)
 		require.Contains(t, string(payload), `"actor": `+actor)
-		_, err := outbox.ParseEnvelope(payload)
+		_, err := wire.ParseEnvelope(payload)
 		require.NoError(t, err, "the dispatcher must be able to read it")
 	}
 }
@@ -161,12 +162,12 @@ func TestEmitFunctionWeighsLikeTheGoPackage(t *testing.T) {
 	require.NoError(t, err)
 	body := queryOne[int](t, pool, `SELECT octet_length(payload_json::text) - 1 FROM outbox_events`)
 	longest := time.Date(2026, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
-	attrs := outbox.Attributes(small.ID, "ad_daily_rollup_ready", "ad", aggregate, longest, map[string]string{"traceparent": "00-x"})
-	n := outbox.MaxMessageBytes - body
-	for outbox.MessageBytes(body+n, attrs) > outbox.MaxMessageBytes {
+	attrs := wire.Attributes(small.ID, "ad_daily_rollup_ready", "ad", aggregate, longest, map[string]string{"traceparent": "00-x"})
+	n := wire.MaxMessageBytes - body
+	for wire.MessageBytes(body+n, attrs) > wire.MaxMessageBytes {
 		n--
 	}
-	require.Equal(t, outbox.MaxMessageBytes, outbox.MessageBytes(body+n, attrs))
+	require.Equal(t, wire.MaxMessageBytes, wire.MessageBytes(body+n, attrs))
 
 	_, err = emit(t, pool, arguments, aggregate, n)
 	require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -14,20 +15,24 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
-func dbEmitter() *Emitter { return NewEmitter(registry.New(), nil) }
+// dbEmitter has a fixed clock, so that the same event has the same size each time.
+func dbEmitter() *emit.Emitter {
+	emitter := emit.New(registry.New())
+	emitter.Now = func() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }
+	return emitter
+}
 
-func emitCommitted(t *testing.T, db *outboxtest.Database, p EmitParams) EmitResult {
+func emitCommitted(t *testing.T, db *outboxtest.Database, p emit.Event) emit.Result {
 	t.Helper()
-	emitter := testEmitter()
-	emitter.newID = uuid.NewV7
-	var result EmitResult
+	var result emit.Result
 	require.NoError(t, pgx.BeginFunc(t.Context(), db.Pool, func(tx pgx.Tx) error {
 		var err error
-		result, err = emitter.Emit(t.Context(), tx, p)
+		result, err = dbEmitter().Emit(t.Context(), tx, p)
 		return err
 	}))
 	return result
@@ -96,7 +101,7 @@ func TestEmitTakesOneRoundTripInEveryMode(t *testing.T) {
 					before = n.Load()
 					event := goodEvent()
 					event.DedupeKey = ""
-					_, err = dbEmitter().EmitAll(t.Context(), tx, []EmitParams{event, event, event})
+					_, err = dbEmitter().EmitAll(t.Context(), tx, []emit.Event{event, event, event})
 					require.NoError(t, err)
 					require.Equal(t, int64(1), n.Load()-before, "round trips of three events")
 				}
@@ -124,14 +129,14 @@ func TestEmitSQLWithDatabaseSQL(t *testing.T) {
 			fresh, err := dbEmitter().EmitSQL(t.Context(), tx, goodEvent())
 			require.NoError(t, err)
 			require.False(t, fresh.AlreadyEnqueued)
-			again, err := dbEmitter().EmitAllSQL(t.Context(), tx, []EmitParams{goodEvent(), goodEvent()})
+			again, err := dbEmitter().EmitAllSQL(t.Context(), tx, []emit.Event{goodEvent(), goodEvent()})
 			require.NoError(t, err)
-			require.Equal(t, []EmitResult{{fresh.ID, true}, {fresh.ID, true}}, again)
+			require.Equal(t, []emit.Result{{ID: fresh.ID, AlreadyEnqueued: true}, {ID: fresh.ID, AlreadyEnqueued: true}}, again)
 
 			bad := goodEvent()
 			bad.Data = nil
 			_, err = dbEmitter().EmitSQL(t.Context(), tx, bad)
-			require.ErrorIs(t, err, ErrInvalid)
+			require.ErrorIs(t, err, emit.ErrInvalid)
 			require.NoError(t, tx.Commit(), "a refused event leaves the transaction alone")
 			require.Equal(t, 1, count(t, db))
 		})
@@ -169,8 +174,8 @@ func TestARefusedEventDoesNotHarmTheTransaction(t *testing.T) {
 	require.NoError(t, pgx.BeginFunc(t.Context(), db.Pool, func(tx pgx.Tx) error {
 		bad := goodEvent()
 		bad.Data = []byte(`{"orderId":"\ud800"}`)
-		_, err := dbEmitter().EmitAll(t.Context(), tx, []EmitParams{goodEvent(), bad})
-		var invalid *InvalidError
+		_, err := dbEmitter().EmitAll(t.Context(), tx, []emit.Event{goodEvent(), bad})
+		var invalid *emit.InvalidError
 		require.ErrorAs(t, err, &invalid)
 		require.Equal(t, 1, invalid.Index)
 		require.ErrorContains(t, err, "event 2: invalid event: data.orderId holds half of a surrogate pair")
@@ -183,12 +188,12 @@ func TestARefusedEventDoesNotHarmTheTransaction(t *testing.T) {
 func TestEventsKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
-	events := make([]EmitParams, 2*maxEventsPerStatement+7)
+	events := make([]emit.Event, 2*500+7)
 	for i := range events {
 		events[i] = goodEvent()
 		events[i].DedupeKey = fmt.Sprintf("%s/%d", testTenant, i)
 	}
-	var results []EmitResult
+	var results []emit.Result
 	require.NoError(t, pgx.BeginFunc(t.Context(), db.Pool, func(tx pgx.Tx) error {
 		var err error
 		results, err = dbEmitter().EmitAll(t.Context(), tx, events)
@@ -225,14 +230,14 @@ func TestEmitWithoutAnOutboxSaysSo(t *testing.T) {
 		_, err := dbEmitter().Emit(t.Context(), tx, goodEvent())
 		return err
 	})
-	require.ErrorIs(t, err, ErrNotMigrated)
+	require.ErrorIs(t, err, emit.ErrNotMigrated)
 
 	conn := stdlib.OpenDBFromPool(db.Pool)
 	defer conn.Close()
 	tx, err := conn.BeginTx(t.Context(), &sql.TxOptions{})
 	require.NoError(t, err)
 	_, err = dbEmitter().EmitSQL(t.Context(), tx, goodEvent())
-	require.ErrorIs(t, err, ErrNotMigrated)
+	require.ErrorIs(t, err, emit.ErrNotMigrated)
 	require.NoError(t, tx.Rollback())
 }
 
@@ -253,7 +258,7 @@ func TestTheEmitterRoleIsEnough(t *testing.T) {
 		require.NoError(t, err)
 		again, err := dbEmitter().Emit(ctx, tx, event)
 		require.NoError(t, err)
-		require.Equal(t, EmitResult{fresh.ID, true}, again)
+		require.Equal(t, emit.Result{ID: fresh.ID, AlreadyEnqueued: true}, again)
 		require.NoError(t, tx.Commit(ctx))
 	}
 	require.Equal(t, 3, count(t, db))

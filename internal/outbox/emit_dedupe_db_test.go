@@ -7,8 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/emit/builtin"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
-	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 func TestADedupeKeyIsTakenOnce(t *testing.T) {
@@ -16,13 +17,13 @@ func TestADedupeKeyIsTakenOnce(t *testing.T) {
 	db := outboxtest.DB(t)
 	first := emitCommitted(t, db, goodEvent())
 	require.False(t, first.AlreadyEnqueued)
-	require.Equal(t, EmitResult{first.ID, true}, emitCommitted(t, db, goodEvent()))
+	require.Equal(t, emit.Result{ID: first.ID, AlreadyEnqueued: true}, emitCommitted(t, db, goodEvent()))
 
 	other := goodEvent()
 	other.Namespace = "another"
 	require.False(t, emitCommitted(t, db, other).AlreadyEnqueued, "keys are per namespace")
 	other = goodEvent()
-	other.Type, other.AggregateType, other.Data = registry.TypeMediaUploaded, "", []byte(`{}`)
+	other.Type, other.AggregateType, other.Data = builtin.TypeMediaUploaded, "", []byte(`{}`)
 	require.False(t, emitCommitted(t, db, other).AlreadyEnqueued, "keys are per type")
 	other = goodEvent()
 	other.DedupeKey = ""
@@ -36,14 +37,14 @@ func TestOneCallMayRepeatAKey(t *testing.T) {
 	db := outboxtest.DB(t)
 	free := goodEvent()
 	free.DedupeKey = ""
-	var results []EmitResult
+	var results []emit.Result
 	require.NoError(t, pgx.BeginFunc(t.Context(), db.Pool, func(tx pgx.Tx) error {
 		var err error
-		results, err = dbEmitter().EmitAll(t.Context(), tx, []EmitParams{goodEvent(), free, goodEvent(), free})
+		results, err = dbEmitter().EmitAll(t.Context(), tx, []emit.Event{goodEvent(), free, goodEvent(), free})
 		return err
 	}))
 	require.Len(t, results, 4)
-	require.Equal(t, EmitResult{results[0].ID, true}, results[2])
+	require.Equal(t, emit.Result{ID: results[0].ID, AlreadyEnqueued: true}, results[2])
 	for _, i := range []int{0, 1, 3} {
 		require.False(t, results[i].AlreadyEnqueued)
 	}
@@ -68,7 +69,7 @@ func TestConcurrentDedupe(t *testing.T) {
 			require.NoError(t, err)
 			defer conn.Release()
 			type answer struct {
-				result EmitResult
+				result emit.Result
 				err    error
 			}
 			answered := make(chan answer, 1)
@@ -90,7 +91,7 @@ func TestConcurrentDedupe(t *testing.T) {
 			second := <-answered
 			require.NoError(t, second.err)
 			if firstCommits {
-				require.Equal(t, EmitResult{first.ID, true}, second.result)
+				require.Equal(t, emit.Result{ID: first.ID, AlreadyEnqueued: true}, second.result)
 			} else {
 				require.False(t, second.result.AlreadyEnqueued)
 				require.NotEqual(t, first.ID, second.result.ID)
@@ -119,8 +120,8 @@ func TestTheSameIdIsTheSameEvent(t *testing.T) {
 	event := goodEvent()
 	event.DedupeKey = ""
 	event.ID = uuid.Must(uuid.NewV7())
-	require.Equal(t, EmitResult{event.ID, false}, emitCommitted(t, db, event))
-	require.Equal(t, EmitResult{event.ID, true}, emitCommitted(t, db, event))
+	require.Equal(t, emit.Result{ID: event.ID, AlreadyEnqueued: false}, emitCommitted(t, db, event))
+	require.Equal(t, emit.Result{ID: event.ID, AlreadyEnqueued: true}, emitCommitted(t, db, event))
 	require.Equal(t, 1, count(t, db))
 
 	event.AggregateID = uuid.New()

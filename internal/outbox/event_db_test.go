@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -74,11 +75,11 @@ func TestEventCanBeRead(t *testing.T) {
 	require.Nil(t, got.PublishedAt)
 	require.Zero(t, got.AttemptCount)
 
-	envelope, err := ParseEnvelope(got.PayloadJSON)
+	envelope, err := wire.ParseEnvelope(got.PayloadJSON)
 	require.NoError(t, err)
-	require.Equal(t, Envelope{
+	require.Equal(t, wire.Envelope{
 		Version: 1, EventID: got.ID.String(), OccurredAt: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
-		Actor: &Actor{UserID: "u-1", Role: "admin"},
+		Actor: &wire.Actor{UserID: "u-1", Role: "admin"},
 		Data:  json.RawMessage(`{"orderId": "018f3f6e-0000-7000-8000-00000000000a"}`),
 	}, envelope)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -11,22 +13,23 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
-	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 // PostgreSQL is asked what the walker claims to know.
 func TestJSONBAgreesWithPostgreSQL(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
-	for _, c := range printedAs {
+	for in, want := range pairs(t, "printed.tsv") {
 		var out string
-		require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT $1::text::jsonb::text`, c.in).Scan(&out), c.in)
-		require.Equal(t, c.out, out, c.in)
+		require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT $1::text::jsonb::text`, in).Scan(&out), in)
+		require.Equal(t, want, out, in)
 	}
-	for _, c := range refused {
+	for in := range pairs(t, "refused.tsv") {
 		var out string
-		require.Error(t, db.Pool.QueryRow(t.Context(), `SELECT $1::text::jsonb::text`, c.in).Scan(&out), c.in)
+		require.Error(t, db.Pool.QueryRow(t.Context(), `SELECT $1::text::jsonb::text`, in).Scan(&out), in)
 	}
 	for _, edge := range []string{`1e131071`, `-1e131071`, `1e-16383`, `0.1e-16382`, `0.5e131072`} {
 		requireSameSize(t, db, edge)
@@ -34,16 +37,33 @@ func TestJSONBAgreesWithPostgreSQL(t *testing.T) {
 	for _, beyond := range []string{`1e131072`, `1e-16384`, `0.1e-16383`, `10e131071`} {
 		var out string
 		require.Error(t, db.Pool.QueryRow(t.Context(), `SELECT $1::text::jsonb::text`, beyond).Scan(&out), beyond)
-		_, err := jsonbBytes([]byte(beyond), "data")
+		_, err := wire.StoredBytes([]byte(beyond))
 		require.Error(t, err, beyond)
 	}
-	requireSameSize(t, db, strings.Repeat("[", maxJSONDepth-1)+strings.Repeat("]", maxJSONDepth-1))
+	requireSameSize(t, db, strings.Repeat("[", 499)+strings.Repeat("]", 499))
+}
+
+// pairs reads a table that the tests of the walker read too.
+func pairs(t *testing.T, name string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../../emit/internal/jsonb/testdata/" + name)
+	require.NoError(t, err)
+	all := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		in, out, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		in, err := strconv.Unquote(in)
+		require.NoError(t, err, line)
+		all[in], err = strconv.Unquote(out)
+		require.NoError(t, err, line)
+	}
+	require.NotEmpty(t, all)
+	return all
 }
 
 func requireSameSize(t require.TestingT, db *outboxtest.Database, text string) {
 	want := 0
 	require.NoError(t, db.Pool.QueryRow(context.Background(), `SELECT octet_length($1::text::jsonb::text)`, text).Scan(&want), text)
-	got, err := jsonbBytes([]byte(text), "data")
+	got, err := wire.StoredBytes([]byte(text))
 	require.NoError(t, err, text)
 	require.Equal(t, want, got, text)
 }
@@ -89,25 +109,28 @@ func TestTheLargestEventIsStoredWhole(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
 	event := goodEvent()
-	event.Type, event.AggregateType = registry.TypeAdPaused, ""
+	event.Type, event.AggregateType = builtin.TypeAdPaused, ""
 	data := func(filler int) json.RawMessage {
 		return json.RawMessage(`{"adId":"` + testTenant + `","storeId":"` + testTenant +
 			`","at":"2026-03-04T05:06:07Z","changes":["` + strings.Repeat("x", filler) + `"]}`)
 	}
-	most := sizeOfLargest(t, event, data)
-	event.Data = data(most)
+	event.Data = data(wire.MaxMessageBytes)
+	var tooLarge *wire.TooLargeError
+	_, err := dbEmitter().Prepare(event)
+	require.ErrorAs(t, err, &tooLarge)
+	event.Data = data(wire.MaxMessageBytes - (tooLarge.Size - wire.MaxMessageBytes))
 	result := emitCommitted(t, db, event)
 
 	rows, err := db.Pool.Query(t.Context(), `SELECT * FROM outbox_events WHERE id = $1`, result.ID)
 	require.NoError(t, err)
 	row, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Event])
 	require.NoError(t, err)
-	headers, err := ParseHeaders(row.Headers)
+	headers, err := wire.ParseHeaders(row.Headers)
 	require.NoError(t, err)
-	attrs := Attributes(row.ID.String(), row.EventType, row.AggregateType, row.AggregateID.String(), row.CreatedAt, headers)
-	require.NoError(t, CheckLimits(row.PayloadJSON, attrs))
+	attrs := wire.Attributes(row.ID.String(), row.EventType, row.AggregateType, row.AggregateID.String(), row.CreatedAt, headers)
+	require.NoError(t, wire.CheckLimits(row.PayloadJSON, attrs))
 	// created_at may be printed shorter than the longest form that was assumed.
-	spare := MaxMessageBytes - MessageBytes(len(row.PayloadJSON), attrs)
+	spare := wire.MaxMessageBytes - wire.MessageBytes(len(row.PayloadJSON), attrs)
 	require.GreaterOrEqual(t, spare, 0)
 	require.Less(t, spare, len(".999999"))
 }

@@ -4,8 +4,8 @@ import (
 	"iter"
 	"math/bits"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
-	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // What one publish request may hold.
@@ -14,7 +14,7 @@ const (
 	MaxRequestMessages = 1000
 	// MaxRequestBytes is Pub/Sub's limit for the encoded request, the topic's
 	// name and all framing included.
-	MaxRequestBytes = outbox.MaxRequestBytes
+	MaxRequestBytes = wire.MaxRequestBytes
 	// preferredRequestBytes is where a request with several messages ends: a
 	// lost connection repeats less, and several requests overlap. A larger
 	// message travels alone.
@@ -33,7 +33,7 @@ func requests(path string, msgs []dispatch.Message) iter.Seq[span] {
 		base := fieldSize(len(path))
 		part := span{bytes: base}
 		for i, m := range msgs {
-			size := fieldSize(outbox.MessageBytes(len(m.Data), m.Attributes))
+			size := fieldSize(wire.MessageBytes(len(m.Data), m.Attributes))
 			full := part.to-part.from == MaxRequestMessages || part.bytes+size > preferredRequestBytes
 			if full && part.to > part.from {
 				if !yield(part) {

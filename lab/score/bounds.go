@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 // ownAttributes is how many attributes every message has.
@@ -29,7 +29,7 @@ func (s *Session) bounds(ctx context.Context) (result, error) {
 			}
 			id := uuid.Must(uuid.NewV7()).String()
 			ids[id] = "message"
-			if err := w.insertOfSize(ctx, id, outbox.MaxMessageBytes+extra); err != nil {
+			if err := w.insertOfSize(ctx, id, wire.MaxMessageBytes+extra); err != nil {
 				return result{}, err
 			}
 		}
@@ -70,17 +70,17 @@ func (s *Session) bounds(ctx context.Context) (result, error) {
 func atBounds() map[string]func(extra int) map[string]string {
 	return map[string]func(int) map[string]string{
 		"attribute name": func(extra int) map[string]string {
-			return map[string]string{strings.Repeat("n", outbox.MaxAttributeKeyBytes+extra): "v"}
+			return map[string]string{strings.Repeat("n", wire.MaxAttributeKeyBytes+extra): "v"}
 		},
 		"attribute value": func(extra int) map[string]string {
-			return map[string]string{"n": strings.Repeat("v", outbox.MaxAttributeValueBytes+extra)}
+			return map[string]string{"n": strings.Repeat("v", wire.MaxAttributeValueBytes+extra)}
 		},
 		"attribute value of several bytes each": func(extra int) map[string]string {
-			return map[string]string{"n": strings.Repeat("é", outbox.MaxAttributeValueBytes/2) + strings.Repeat("v", extra)}
+			return map[string]string{"n": strings.Repeat("é", wire.MaxAttributeValueBytes/2) + strings.Repeat("v", extra)}
 		},
 		"number of attributes": func(extra int) map[string]string {
 			headers := map[string]string{}
-			for i := range outbox.MaxAttributes - ownAttributes + extra {
+			for i := range wire.MaxAttributes - ownAttributes + extra {
 				headers[fmt.Sprintf("n%d", i)] = "v"
 			}
 			return headers
@@ -117,9 +117,9 @@ func (w *world) insertOfSize(ctx context.Context, id string, size int) error {
 	if err != nil {
 		return err
 	}
-	weight := outbox.MessageBytes(length, map[string]string{
-		outbox.AttrEventID: id, outbox.AttrEventType: "license_status_changed", outbox.AttrAggregateType: "license",
-		outbox.AttrAggregateID: id, outbox.AttrCreatedAt: createdAt,
+	weight := wire.MessageBytes(length, map[string]string{
+		wire.AttrEventID: id, wire.AttrEventType: "license_status_changed", wire.AttrAggregateType: "license",
+		wire.AttrAggregateID: id, wire.AttrCreatedAt: createdAt,
 	})
 	return w.insert(ctx, id, nil, padding+size-weight)
 }

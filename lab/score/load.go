@@ -14,14 +14,15 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/emit/builtin"
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
 // newEvent makes one that the example consumer acts on.
 func newEvent(poison bool) emit.Event {
 	e := emit.Event{
-		ID: uuid.Must(uuid.NewV7()), Type: emit.TypeLicenseStatusChanged, AggregateID: uuid.New(),
-		Data: emit.LicenseStatusChanged{LicenseID: uuid.New(), StoreID: uuid.New(), Status: emit.LicenseVerified, Reason: "scoreboard"},
+		ID: uuid.Must(uuid.NewV7()), Type: builtin.TypeLicenseStatusChanged, AggregateID: uuid.New(),
+		Data: builtin.LicenseStatusChanged{LicenseID: uuid.New(), StoreID: uuid.New(), Status: builtin.LicenseVerified, Reason: "scoreboard"},
 	}
 	if poison {
 		e.Headers = map[string]string{headerReject: "1"}

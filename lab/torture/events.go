@@ -10,11 +10,12 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/emit/builtin"
 	"github.com/outboxctl/outboxctl/lab/history"
 )
 
 // handledType is the one the consumers act on.
-const handledType = emit.TypeLicenseStatusChanged
+const handledType = builtin.TypeLicenseStatusChanged
 
 // source makes the events of one producer. It draws everything from its seed.
 type source struct{ random *rand.Rand }
@@ -51,20 +52,20 @@ func (s *source) next() draft {
 	switch s.random.IntN(10) {
 	case 0, 1, 2, 3:
 		d.topic, d.event.Type = "domain", handledType
-		status := []string{emit.LicensePending, emit.LicenseVerified, emit.LicenseRejected}[s.random.IntN(3)]
-		d.event.Data = emit.LicenseStatusChanged{LicenseID: s.id(), StoreID: s.id(), Status: status, Reason: s.text()}
+		status := []string{builtin.LicensePending, builtin.LicenseVerified, builtin.LicenseRejected}[s.random.IntN(3)]
+		d.event.Data = builtin.LicenseStatusChanged{LicenseID: s.id(), StoreID: s.id(), Status: status, Reason: s.text()}
 	case 4, 5:
-		d.topic, d.event.Type = "domain", emit.TypeOrderStateChanged
-		d.event.Data = emit.OrderStateChanged{OrderID: s.id(), From: s.text(), To: s.text()}
+		d.topic, d.event.Type = "domain", builtin.TypeOrderStateChanged
+		d.event.Data = builtin.OrderStateChanged{OrderID: s.id(), From: s.text(), To: s.text()}
 	case 6:
-		d.topic, d.event.Type = "billing", emit.TypePaymentSettled
-		d.event.Data = emit.PaymentSettled{OrderID: s.id(), PaymentIntentID: s.text(), AmountCents: s.random.Int64(), SettledAt: at}
+		d.topic, d.event.Type = "billing", builtin.TypePaymentSettled
+		d.event.Data = builtin.PaymentSettled{OrderID: s.id(), PaymentIntentID: s.text(), AmountCents: s.random.Int64(), SettledAt: at}
 	case 7:
-		d.topic, d.event.Type = "notifications", emit.TypeNotificationRequested
-		d.event.Data = emit.NotificationRequested{RecipientStoreID: s.id(), Type: s.text()}
+		d.topic, d.event.Type = "notifications", builtin.TypeNotificationRequested
+		d.event.Data = builtin.NotificationRequested{RecipientStoreID: s.id(), Type: s.text()}
 	default:
-		d.topic, d.event.Type = "analytics", emit.TypeAdCreated
-		d.event.Data = emit.AdChanged{AdID: s.id(), StoreID: s.id(), At: at}
+		d.topic, d.event.Type = "analytics", builtin.TypeAdCreated
+		d.event.Data = builtin.AdChanged{AdID: s.id(), StoreID: s.id(), At: at}
 	}
 	switch s.random.IntN(100) {
 	case 0:

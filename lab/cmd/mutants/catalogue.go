@@ -81,7 +81,7 @@ func catalogue() []mutant {
 		},
 		{
 			name: "emit-on-another-connection",
-			edits: []edit{{"internal/outbox/emit_write.go", `		return tx.Query(ctx, emitManySQL, pgx.QueryExecModeExec, text)
+			edits: []edit{{"emit/write.go", `		return tx.Query(ctx, emitManySQL, pgx.QueryExecModeExec, text)
 `, `		conn, err := pgx.ConnectConfig(ctx, tx.Conn().Config())
 		if err != nil {
 			return nil, err

@@ -1,0 +1,135 @@
+package emit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/outboxctl/outboxctl/emit/internal/jsonb"
+	"github.com/outboxctl/outboxctl/emit/internal/short"
+	"github.com/outboxctl/outboxctl/emit/wire"
+)
+
+// DecodeEvent reads an event from its JSON form: type, aggregateId, aggregateType,
+// data, dedupeKey, tenantId, namespace, headers, occurredAt and actor, exactly so
+// spelled. Any other name is refused, because a misspelt dedupeKey that is silently
+// dropped doubles events. A refused text gives an *InvalidError.
+func DecodeEvent(text []byte) (Event, error) {
+	members, err := jsonb.Members(text, "")
+	if err != nil {
+		var p *jsonb.Error
+		if !errors.As(err, &p) {
+			return Event{}, err
+		}
+		field := strings.TrimPrefix(p.Path, ".")
+		if field == "" {
+			field = "event"
+		}
+		return Event{}, &InvalidError{Problems: []FieldProblem{{field, p.Problem}}}
+	}
+	var p Event
+	bad := &InvalidError{}
+	for _, m := range members {
+		if string(m.Value) == "null" && m.Name != "data" && isEventField(m.Name) {
+			continue
+		}
+		decodeEventField(&p, m, bad)
+	}
+	if len(bad.Problems) > 0 {
+		return Event{}, bad
+	}
+	return p, nil
+}
+
+func isEventField(name string) bool {
+	switch name {
+	case "type", "aggregateId", "aggregateType", "data", "dedupeKey", "tenantId", "namespace", "headers", "occurredAt", "actor":
+		return true
+	}
+	return false
+}
+
+func decodeEventField(p *Event, m jsonb.Member, bad *InvalidError) {
+	switch m.Name {
+	case "type":
+		p.Type = decodeText(m, bad)
+	case "aggregateType":
+		p.AggregateType = decodeText(m, bad)
+	case "dedupeKey":
+		p.DedupeKey = decodeText(m, bad)
+	case "namespace":
+		p.Namespace = decodeText(m, bad)
+	case "aggregateId":
+		p.AggregateID = decodeID(m, bad)
+	case "tenantId":
+		p.TenantID = decodeID(m, bad)
+	case "data":
+		p.Data = json.RawMessage(bytes.Clone(m.Value))
+	case "headers":
+		headers, err := wire.ParseHeaders(m.Value)
+		if err != nil {
+			bad.add("headers", "is refused: %s", err)
+		}
+		p.Headers = headers
+	case "occurredAt":
+		at, err := wire.ParseTime(decodeText(m, bad))
+		switch {
+		case err != nil:
+			bad.add(m.Name, "%s", err)
+		case at.IsZero(): // the emitter would take it for "not given"
+			bad.add(m.Name, "must not be the zero time")
+		}
+		p.OccurredAt = at
+	case "actor":
+		actor, err := wire.ParseActor(m.Value)
+		var envelope *wire.EnvelopeError
+		if errors.As(err, &envelope) {
+			bad.add(envelope.Field, "%s", envelope.Problem)
+		}
+		p.Actor = actor
+	default:
+		bad.add(short.Name(m.Name), "is not a field of an event")
+	}
+}
+
+// decodeText reads a string that is not empty: an empty dedupe key or namespace is
+// a variable that was not set, not a choice.
+func decodeText(m jsonb.Member, bad *InvalidError) string {
+	s, ok := jsonb.String(m.Value)
+	if !ok {
+		bad.add(m.Name, "must be a string")
+		return ""
+	}
+	if s == "" {
+		bad.add(m.Name, "must not be empty")
+	}
+	return s
+}
+
+func decodeID(m jsonb.Member, bad *InvalidError) uuid.UUID {
+	s := decodeText(m, bad)
+	if s == "" {
+		return uuid.Nil
+	}
+	id, err := ParseID(s)
+	if err != nil {
+		bad.add(m.Name, "%s", err)
+	}
+	return id
+}
+
+// ErrNotID says that a text is no UUID; it reads after a field's name.
+var ErrNotID = errors.New("must be a uuid, and not the nil uuid")
+
+// ParseID reads a UUID in its canonical form. Other spellings name the same id but
+// do not compare equal as text, which is what attributes and keys are.
+func ParseID(text string) (uuid.UUID, error) {
+	id, err := uuid.Parse(text)
+	if err != nil || len(text) != 36 || id == uuid.Nil {
+		return uuid.Nil, ErrNotID
+	}
+	return id, nil
+}

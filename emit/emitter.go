@@ -1,0 +1,155 @@
+package emit
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/outboxctl/outboxctl/emit/internal/short"
+	"github.com/outboxctl/outboxctl/emit/wire"
+)
+
+// Bounds of an event's own texts. They keep an index entry far below the size at
+// which PostgreSQL refuses it; the database holds the same bounds.
+const (
+	MaxNamespaceBytes = 255
+	MaxDedupeKeyBytes = 1024
+)
+
+// Prepared is an event that passed every check and is ready to be written.
+type Prepared struct {
+	ID   uuid.UUID
+	Type string
+	// Topic is the logical topic the event will be published on.
+	Topic string
+	row   json.RawMessage
+}
+
+// Bytes is what the event weighs in a statement.
+func (p Prepared) Bytes() int { return len(p.row) }
+
+// Emitter checks events and writes them. It is safe for concurrent use.
+type Emitter struct {
+	// Now is asked for the time of events that carry none. New sets time.Now.
+	Now func() time.Time
+
+	catalogue Catalogue
+	newID     func() (uuid.UUID, error)
+}
+
+// New returns an Emitter that checks events against a catalogue.
+func New(catalogue Catalogue) *Emitter {
+	return &Emitter{Now: time.Now, catalogue: catalogue, newID: uuid.NewV7}
+}
+
+// Prepare checks an event completely, without a database: an error that only
+// PostgreSQL finds would abort the caller's transaction. A refused event gives an
+// *InvalidError with all its problems.
+func (e *Emitter) Prepare(p Event) (Prepared, error) {
+	bad := &InvalidError{}
+	aggregate, topic := e.checkType(p, bad)
+	checkScope(p, bad)
+	checkHeaders(p.Headers, bad)
+	if p.MaxAttempts < 0 || p.MaxAttempts > 1<<31-1 {
+		bad.add("maxAttempts", "must be a positive 32-bit number, or 0 for the publisher's own")
+	}
+
+	id, err := p.ID, error(nil)
+	if id == uuid.Nil {
+		if id, err = e.newID(); err != nil {
+			return Prepared{}, fmt.Errorf("make an event id: %w", err)
+		}
+	}
+	envelope, size := e.envelope(p, id, topic != "", bad)
+	if len(bad.Problems) == 0 {
+		checkSize(wire.MessageBytes(size, p.Headers)+wire.OwnAttributeBytes(p.Type, aggregate), bad)
+	}
+	if len(bad.Problems) > 0 {
+		return Prepared{}, bad
+	}
+	row, err := p.row(id, aggregate, envelope)
+	if err != nil {
+		return Prepared{}, fmt.Errorf("encode event: %w", err)
+	}
+	return Prepared{ID: id, Type: p.Type, Topic: topic, row: row}, nil
+}
+
+func (p Event) namespace() string {
+	if p.Namespace == "" {
+		return DefaultNamespace
+	}
+	return p.Namespace
+}
+
+func (e *Emitter) checkType(p Event, bad *InvalidError) (aggregate, topic string) {
+	aggregate, topic, known := e.catalogue.Resolve(p.Type)
+	switch {
+	case p.Type == "":
+		bad.add("type", "is required")
+	case !known:
+		bad.add("type", "%q is not a known event type", short.Name(p.Type))
+	case p.AggregateType != "" && p.AggregateType != aggregate:
+		bad.add("aggregateType", "must be %s for %s, not %q", aggregate, p.Type, short.Name(p.AggregateType))
+	}
+	if p.AggregateID == uuid.Nil {
+		bad.add("aggregateId", "is required and must not be the nil uuid")
+	}
+	return aggregate, topic
+}
+
+func checkScope(p Event, bad *InvalidError) {
+	checkText("namespace", p.Namespace, MaxNamespaceBytes, bad)
+	checkText("dedupeKey", p.DedupeKey, MaxDedupeKeyBytes, bad)
+	if p.TenantID != uuid.Nil && p.DedupeKey != "" && !strings.HasPrefix(p.DedupeKey, p.TenantID.String()+"/") {
+		bad.add("dedupeKey", "must start with the tenant: %s/", p.TenantID)
+	}
+}
+
+func checkText(field, text string, most int, bad *InvalidError) {
+	switch {
+	case len(text) > most:
+		bad.add(field, "has %d bytes, at most %d are allowed", len(text), most)
+	case !utf8.ValidString(text):
+		bad.add(field, "is not valid UTF-8")
+	case strings.IndexByte(text, 0) >= 0:
+		bad.add(field, "holds a NUL character, which PostgreSQL cannot store")
+	}
+}
+
+func checkHeaders(headers map[string]string, bad *InvalidError) {
+	if len(headers) > wire.MaxAttributes-wire.OwnAttributes {
+		bad.TooLarge = &wire.TooLargeError{What: "headers", Size: len(headers), Max: wire.MaxAttributes - wire.OwnAttributes, Unit: "headers"}
+		bad.add("headers", "has %d entries, at most %d are allowed", len(headers), wire.MaxAttributes-wire.OwnAttributes)
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		field, value := "headers."+short.Name(name), headers[name]
+		switch err := wire.CheckAttribute(name, value).(type) { //nolint:errorlint // made here, never wrapped
+		case *wire.TooLargeError:
+			bad.TooLarge = err
+			bad.add(field, "is too large: %s", err)
+		case *wire.AttributeError:
+			bad.add(field, "%s", err.Problem)
+		default:
+			if wire.IsOwnAttribute(name) {
+				bad.add(field, "is an attribute the publisher sets")
+			}
+			if strings.IndexByte(name+value, 0) >= 0 {
+				bad.add(field, "holds a NUL character, which PostgreSQL cannot store")
+			}
+		}
+	}
+}
+
+func checkSize(size int, bad *InvalidError) {
+	if size > wire.MaxMessageBytes {
+		bad.TooLarge = &wire.TooLargeError{What: "message", Size: size, Max: wire.MaxMessageBytes, Unit: "bytes with its attributes"}
+		bad.add("data", "is too large: a message of %d bytes with its attributes, at most %d are allowed", size, wire.MaxMessageBytes)
+	}
+}

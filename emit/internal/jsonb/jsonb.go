@@ -1,0 +1,391 @@
+package jsonb
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/outboxctl/outboxctl/emit/internal/short"
+)
+
+// What PostgreSQL's jsonb refuses although it is JSON, or would be unwise to store.
+const (
+	// MaxDepth keeps well below the depth at which PostgreSQL's recursive
+	// parser runs out of stack (thousands, depending on max_stack_depth).
+	MaxDepth = 500
+	// The range of numeric: digits before and after the decimal point.
+	maxNumericWhole    = 131_072
+	maxNumericFraction = 16_383
+)
+
+// Error says where a JSON text is one that jsonb would not store.
+type Error struct {
+	Path    string
+	Problem string
+}
+
+func (p *Error) Error() string { return p.Path + " " + p.Problem }
+
+// under moves the problem below a member or element while the walk unwinds, so that
+// a text without problems pays nothing for paths.
+func (p *Error) under(parent string) *Error {
+	p.Path = parent + p.Path
+	return p
+}
+
+// from completes the path at the field where the walk began. Its middle is left out
+// when it is long: an error's text is cut when it is stored, and what is wrong comes
+// after where.
+func (p *Error) from(field string) *Error {
+	const most, half = 128, 60
+	p = p.under(field)
+	if n := len(p.Path); n > most {
+		p.Path = strings.ToValidUTF8(p.Path[:half], "") + "…" + strings.ToValidUTF8(p.Path[n-half:], "")
+	}
+	return p
+}
+
+type Member struct {
+	Name  string
+	Value []byte
+}
+
+// Bytes walks a member of the envelope and returns how many bytes it takes when
+// PostgreSQL prints it as jsonb: with a space after each colon and comma, escapes
+// resolved and numbers written out (1e6 takes seven bytes, 1e100000 a hundred
+// thousand). That is the body the broker gets. The error is a *jsonError whose path
+// starts at field.
+func Bytes(text []byte, field string) (int, error) {
+	s := jsonScan{text: text, depth: 1} // the envelope is the first level
+	if p := s.document(); p != nil {
+		return 0, p.from(field)
+	}
+	return s.printed, nil
+}
+
+// Members splits an object into its members, after checking the whole text the
+// way jsonbBytes does.
+func Members(text []byte, field string) ([]Member, error) {
+	s := jsonScan{text: text, keep: true}
+	if p := s.document(); p != nil {
+		return nil, p.from(field)
+	}
+	if s.first != '{' {
+		return nil, &Error{field, "must be an object"}
+	}
+	return s.members, nil
+}
+
+// String reads a value that jsonMembers returned, if it is a string.
+func String(value []byte) (string, bool) {
+	if value[0] != '"' {
+		return "", false
+	}
+	if bytes.IndexByte(value, '\\') < 0 {
+		return string(value[1 : len(value)-1]), true
+	}
+	var s string
+	err := json.Unmarshal(value, &s)
+	return s, err == nil
+}
+
+// jsonScan is one walk over a text.
+type jsonScan struct {
+	text    []byte
+	pos     int
+	printed int
+	depth   int
+	// names holds the member names of the objects that are open, innermost last.
+	names [][]byte
+
+	keep    bool
+	first   byte
+	members []Member
+}
+
+func (s *jsonScan) document() *Error {
+	s.space()
+	s.first = s.peek()
+	if p := s.value(); p != nil {
+		return p
+	}
+	s.space()
+	if s.pos < len(s.text) {
+		return &Error{Problem: "is not valid JSON: there is text after its end"}
+	}
+	return nil
+}
+
+func (s *jsonScan) value() *Error {
+	switch c := s.peek(); {
+	case c == '{':
+		return s.nested(s.object)
+	case c == '[':
+		return s.nested(s.array)
+	case c == '"':
+		_, p := s.str()
+		return p
+	case c == '-' || c >= '0' && c <= '9':
+		return s.number()
+	}
+	for _, word := range []string{"true", "false", "null"} {
+		if bytes.HasPrefix(s.text[s.pos:], []byte(word)) {
+			s.pos += len(word)
+			s.printed += len(word)
+			return nil
+		}
+	}
+	return s.malformed()
+}
+
+func (s *jsonScan) nested(walk func() *Error) *Error {
+	if s.depth++; s.depth > MaxDepth {
+		return &Error{Problem: "is nested more than " + strconv.Itoa(MaxDepth) + " levels deep, the envelope counted"}
+	}
+	s.pos++
+	s.printed += 2
+	p := walk()
+	s.depth--
+	return p
+}
+
+func (s *jsonScan) array() *Error {
+	s.space()
+	if s.peek() == ']' {
+		s.pos++
+		return nil
+	}
+	for i := 0; ; i++ {
+		s.space()
+		if p := s.value(); p != nil {
+			return p.under("[" + strconv.Itoa(i) + "]")
+		}
+		s.space()
+		switch s.peek() {
+		case ',':
+			s.pos++
+			s.printed += 2
+		case ']':
+			s.pos++
+			return nil
+		default:
+			return s.malformed()
+		}
+	}
+}
+
+func (s *jsonScan) object() *Error {
+	s.space()
+	if s.peek() == '}' {
+		s.pos++
+		return nil
+	}
+	mine := len(s.names)
+	defer func() { s.names = s.names[:mine] }()
+	var index map[string]struct{}
+	for {
+		s.space()
+		if s.peek() != '"' {
+			return s.malformed()
+		}
+		name, p := s.str()
+		if p != nil {
+			return p
+		}
+		if repeated(s.names[mine:], &index, name) {
+			// jsonb would silently keep only the last of them.
+			return &Error{Path: "." + short.Name(string(name)), Problem: "appears twice in its object"}
+		}
+		s.names = append(s.names, name)
+		s.space()
+		if s.peek() != ':' {
+			return s.malformed()
+		}
+		s.pos++
+		s.printed += 2
+		s.space()
+		start := s.pos
+		if p := s.value(); p != nil {
+			return p.under("." + short.Name(string(name)))
+		}
+		if s.keep && s.depth == 1 {
+			s.members = append(s.members, Member{string(name), s.text[start:s.pos]})
+		}
+		s.space()
+		switch s.peek() {
+		case ',':
+			s.pos++
+			s.printed += 2
+		case '}':
+			s.pos++
+			return nil
+		default:
+			return s.malformed()
+		}
+	}
+}
+
+// repeated says whether name is among names. Objects with many members get an
+// index, or a payload of a million names would take hours.
+func repeated(names [][]byte, index *map[string]struct{}, name []byte) bool {
+	const few = 32
+	if len(names) < few {
+		for _, n := range names {
+			if bytes.Equal(n, name) {
+				return true
+			}
+		}
+		return false
+	}
+	if *index == nil {
+		*index = make(map[string]struct{}, 2*few)
+		for _, n := range names {
+			(*index)[string(n)] = struct{}{}
+		}
+	}
+	_, found := (*index)[string(name)]
+	(*index)[string(name)] = struct{}{}
+	return found
+}
+
+// str walks a string and returns what it says.
+func (s *jsonScan) str() ([]byte, *Error) {
+	s.pos++
+	s.printed += 2
+	start := s.pos
+	var resolved []byte // only when there are escapes
+	for s.pos < len(s.text) {
+		c := s.text[s.pos]
+		switch {
+		case c == '"':
+			s.pos++
+			if resolved != nil {
+				return resolved, nil
+			}
+			return s.text[start : s.pos-1], nil
+		case c < ' ':
+			return nil, s.malformed()
+		case c == '\\':
+			if resolved == nil {
+				resolved = append(make([]byte, 0, s.pos-start+16), s.text[start:s.pos]...)
+			}
+			r, p := s.escape()
+			if p != nil {
+				return nil, p
+			}
+			resolved = utf8.AppendRune(resolved, r)
+			s.printed += printedRune(r)
+		case c < utf8.RuneSelf:
+			s.pos++
+			s.printed++
+			if resolved != nil {
+				resolved = append(resolved, c)
+			}
+		default:
+			_, n := utf8.DecodeRune(s.text[s.pos:])
+			if n == 1 {
+				return nil, &Error{Problem: "is not valid UTF-8"}
+			}
+			if resolved != nil {
+				resolved = append(resolved, s.text[s.pos:s.pos+n]...)
+			}
+			s.pos += n
+			s.printed += n
+		}
+	}
+	return nil, s.malformed()
+}
+
+// escape walks one backslash sequence, or the two of a surrogate pair.
+func (s *jsonScan) escape() (rune, *Error) {
+	s.pos++
+	c := s.peek()
+	s.pos++
+	switch c {
+	case '"', '\\', '/':
+		return rune(c), nil
+	case 'b':
+		return '\b', nil
+	case 'f':
+		return '\f', nil
+	case 'n':
+		return '\n', nil
+	case 'r':
+		return '\r', nil
+	case 't':
+		return '\t', nil
+	case 'u':
+	default:
+		return 0, s.malformed()
+	}
+	r, ok := s.hex4()
+	if !ok {
+		return 0, s.malformed()
+	}
+	if r == 0 {
+		return 0, &Error{Problem: `holds \u0000, which PostgreSQL cannot store`}
+	}
+	if !utf16.IsSurrogate(r) {
+		return r, nil
+	}
+	if bytes.HasPrefix(s.text[s.pos:], []byte(`\u`)) {
+		s.pos += 2
+		if low, ok := s.hex4(); ok {
+			if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
+				return pair, nil
+			}
+		}
+	}
+	return 0, &Error{Problem: "holds half of a surrogate pair, which PostgreSQL cannot store"}
+}
+
+func (s *jsonScan) hex4() (rune, bool) {
+	if len(s.text)-s.pos < 4 {
+		return 0, false
+	}
+	digits := s.text[s.pos : s.pos+4]
+	n, err := strconv.ParseUint(string(digits), 16, 16)
+	if err != nil || digits[0] == '+' || digits[0] == '-' {
+		return 0, false
+	}
+	s.pos += 4
+	return rune(n), true
+}
+
+// printedRune is the width of a rune that was written as an escape.
+func printedRune(r rune) int {
+	switch {
+	case r == '"' || r == '\\' || r == '\b' || r == '\f' || r == '\n' || r == '\r' || r == '\t':
+		return 2
+	case r < ' ':
+		return 6
+	default:
+		return utf8.RuneLen(r)
+	}
+}
+
+func (s *jsonScan) space() {
+	for s.pos < len(s.text) {
+		switch s.text[s.pos] {
+		case ' ', '\t', '\n', '\r':
+			s.pos++
+		default:
+			return
+		}
+	}
+}
+
+// peek returns the next byte, or 0 at the end, which no JSON token starts with.
+func (s *jsonScan) peek() byte {
+	if s.pos < len(s.text) {
+		return s.text[s.pos]
+	}
+	return 0
+}
+
+func (s *jsonScan) malformed() *Error {
+	return &Error{Problem: "is not valid JSON"}
+}

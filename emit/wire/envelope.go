@@ -1,0 +1,139 @@
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/outboxctl/outboxctl/emit/internal/jsonb"
+	"github.com/outboxctl/outboxctl/emit/internal/short"
+)
+
+// EnvelopeVersion is the only version of the envelope there is.
+const EnvelopeVersion = 1
+
+// Envelope is what payload_json holds and what a message's body is. Its shape is
+// locked: consumers in other languages rely on it.
+type Envelope struct {
+	Version    int             `json:"version"`
+	EventID    string          `json:"eventId"`
+	OccurredAt time.Time       `json:"occurredAt"`
+	Actor      *Actor          `json:"actor,omitempty"`
+	Data       json.RawMessage `json:"data"`
+}
+
+// Actor says on whose behalf the event happened.
+type Actor struct {
+	UserID  string `json:"userId"`
+	StoreID string `json:"storeId,omitempty"`
+	Role    string `json:"role,omitempty"`
+}
+
+// EnvelopeError says what is wrong with an envelope; it names the field and never
+// shows a value.
+type EnvelopeError struct {
+	Field   string
+	Problem string
+}
+
+func (e *EnvelopeError) Error() string {
+	return "invalid envelope: " + e.Field + " " + e.Problem
+}
+
+// ParseEnvelope reads an envelope strictly: every field but actor is required, no
+// other field is allowed and names are compared exactly, which encoding/json alone
+// does not do. The data inside is the catalogue's business; Data is a part of text,
+// not a copy. A publisher does this for every event, so it is written for speed.
+func ParseEnvelope(text []byte) (Envelope, error) {
+	var e Envelope
+	members, err := members(text, "payload_json")
+	if err != nil {
+		return e, err
+	}
+	for _, m := range members {
+		var ok bool
+		switch m.Name {
+		case "version":
+			e.Version, err = strconv.Atoi(string(m.Value))
+			if err != nil || e.Version != EnvelopeVersion {
+				return e, &EnvelopeError{"version", "must be " + strconv.Itoa(EnvelopeVersion)}
+			}
+		case "eventId":
+			e.EventID, ok = jsonb.String(m.Value)
+			if !ok || e.EventID == "" {
+				return e, &EnvelopeError{"eventId", "must be the event's id"}
+			}
+		case "occurredAt":
+			at, _ := jsonb.String(m.Value)
+			e.OccurredAt, err = ParseTime(at)
+			if err != nil {
+				return e, &EnvelopeError{"occurredAt", err.Error()}
+			}
+		case "actor":
+			e.Actor, err = ParseActor(m.Value)
+			if err != nil {
+				return e, err
+			}
+		case "data":
+			e.Data = m.Value
+		default:
+			return e, &EnvelopeError{short.Name(m.Name), "is not a field of the envelope"}
+		}
+	}
+	switch {
+	case e.Version == 0:
+		return e, &EnvelopeError{"version", "is required"}
+	case e.EventID == "":
+		return e, &EnvelopeError{"eventId", "is required"}
+	case e.OccurredAt.IsZero():
+		return e, &EnvelopeError{"occurredAt", "is required"}
+	case e.Data == nil:
+		return e, &EnvelopeError{"data", "is required"}
+	}
+	return e, nil
+}
+
+// ParseActor takes null for no actor: many encoders write an absent value so.
+func ParseActor(text []byte) (*Actor, error) {
+	if string(text) == "null" {
+		return nil, nil
+	}
+	members, err := members(text, "actor")
+	if err != nil {
+		return nil, err
+	}
+	var a Actor
+	for _, m := range members {
+		var into *string
+		switch m.Name {
+		case "userId":
+			into = &a.UserID
+		case "storeId":
+			into = &a.StoreID
+		case "role":
+			into = &a.Role
+		default:
+			return nil, &EnvelopeError{"actor." + short.Name(m.Name), "is not a field of the actor"}
+		}
+		if json.Unmarshal(m.Value, into) != nil {
+			return nil, &EnvelopeError{"actor." + m.Name, "must be a string"}
+		}
+	}
+	if a.UserID == "" {
+		return nil, &EnvelopeError{"actor.userId", "is required"}
+	}
+	return &a, nil
+}
+
+func members(text []byte, field string) ([]jsonb.Member, error) {
+	found, err := jsonb.Members(text, field)
+	if err != nil {
+		var p *jsonb.Error
+		if errors.As(err, &p) {
+			return nil, &EnvelopeError{p.Path, p.Problem}
+		}
+		return nil, err
+	}
+	return found, nil
+}
