@@ -16,6 +16,7 @@ require (
 	github.com/jackc/pgx/v5 v5.11.0
 	github.com/olekukonko/tablewriter v1.1.5
 	github.com/outboxctl/outboxctl/consume v0.1.0
+	github.com/outboxctl/outboxctl/emit v0.1.0
 	github.com/pressly/goose/v3 v3.29.0
 	github.com/prometheus/client_golang v1.23.2
 	github.com/prometheus/common v0.67.5

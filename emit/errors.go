@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outboxctl/outboxctl/emit/wire"
@@ -69,7 +68,7 @@ func emitFailed(err error) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		switch pg.Code {
-		case pgerrcode.UndefinedFunction, pgerrcode.UndefinedTable, pgerrcode.UndefinedColumn, pgerrcode.InvalidSchemaName:
+		case "42883", "42P01", "42703", "3F000": // undefined function, table, column; invalid schema name
 			return fmt.Errorf("emit events: %w (%w)", ErrNotMigrated, err)
 		}
 	}

@@ -2,9 +2,15 @@ module github.com/outboxctl/outboxctl/lab
 
 go 1.26.7
 
-require github.com/outboxctl/outboxctl v0.0.0
+require (
+	github.com/outboxctl/outboxctl v0.0.0
+	github.com/outboxctl/outboxctl/emit v0.1.0
+)
 
-replace github.com/outboxctl/outboxctl => ../
+replace (
+	github.com/outboxctl/outboxctl => ../
+	github.com/outboxctl/outboxctl/emit => ../emit
+)
 
 require (
 	cloud.google.com/go/pubsub/v2 v2.8.0
