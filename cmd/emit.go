@@ -167,7 +167,7 @@ func (o *emitOptions) event() (emit.Event, error) {
 		}
 	}
 	id := func(name, text string) uuid.UUID {
-		id, err := emit.ParseID(text)
+		id, err := wire.ParseID(text)
 		if err != nil && text != "" {
 			problems = append(problems, "--"+name+" "+err.Error())
 		}

@@ -2,6 +2,7 @@ package emit
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,11 +16,12 @@ import (
 	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
-// Bounds of an event's own texts. They keep an index entry far below the size at
-// which PostgreSQL refuses it; the database holds the same bounds.
+// Bounds of an event's own texts. Those of the first two keep an index entry far below
+// the size at which PostgreSQL refuses it. The database holds the same bounds.
 const (
-	MaxNamespaceBytes = 255
-	MaxDedupeKeyBytes = 1024
+	maxNamespaceBytes = 255
+	maxDedupeKeyBytes = 1024
+	maxActorBytes     = 1024
 )
 
 // Prepared is an event that passed every check and is ready to be written.
@@ -36,6 +38,8 @@ func (p Prepared) Bytes() int { return len(p.row) }
 
 // Emitter checks events and writes them. It is safe for concurrent use.
 type Emitter struct {
+	// Limits are the broker's. New sets those of Pub/Sub.
+	Limits wire.Limits
 	// Now is asked for the time of events that carry none. New sets time.Now.
 	Now func() time.Time
 
@@ -43,9 +47,10 @@ type Emitter struct {
 	newID     func() (uuid.UUID, error)
 }
 
-// New returns an Emitter that checks events against a catalogue.
+// New returns an Emitter that checks events against a catalogue. Its exported fields
+// may be changed before its first use.
 func New(catalogue Catalogue) *Emitter {
-	return &Emitter{Now: time.Now, catalogue: catalogue, newID: uuid.NewV7}
+	return &Emitter{Limits: wire.PubSubLimits(), Now: time.Now, catalogue: catalogue, newID: uuid.NewV7}
 }
 
 // Prepare checks an event completely, without a database: an error that only
@@ -55,7 +60,7 @@ func (e *Emitter) Prepare(p Event) (Prepared, error) {
 	bad := &InvalidError{}
 	aggregate, topic := e.checkType(p, bad)
 	checkScope(p, bad)
-	checkHeaders(p.Headers, bad)
+	e.checkHeaders(p.Headers, bad)
 	if p.MaxAttempts < 0 || p.MaxAttempts > 1<<31-1 {
 		bad.add("maxAttempts", "must be a positive 32-bit number, or 0 for the publisher's own")
 	}
@@ -68,7 +73,7 @@ func (e *Emitter) Prepare(p Event) (Prepared, error) {
 	}
 	envelope, size := e.envelope(p, id, topic != "", bad)
 	if len(bad.Problems) == 0 {
-		checkSize(wire.MessageBytes(size, p.Headers)+wire.OwnAttributeBytes(p.Type, aggregate), bad)
+		e.checkSize(p, aggregate, size, bad)
 	}
 	if len(bad.Problems) > 0 {
 		return Prepared{}, bad
@@ -104,8 +109,8 @@ func (e *Emitter) checkType(p Event, bad *InvalidError) (aggregate, topic string
 }
 
 func checkScope(p Event, bad *InvalidError) {
-	checkText("namespace", p.Namespace, MaxNamespaceBytes, bad)
-	checkText("dedupeKey", p.DedupeKey, MaxDedupeKeyBytes, bad)
+	checkText("namespace", p.Namespace, maxNamespaceBytes, bad)
+	checkText("dedupeKey", p.DedupeKey, maxDedupeKeyBytes, bad)
 	if p.TenantID != uuid.Nil && p.DedupeKey != "" && !strings.HasPrefix(p.DedupeKey, p.TenantID.String()+"/") {
 		bad.add("dedupeKey", "must start with the tenant: %s/", p.TenantID)
 	}
@@ -122,22 +127,22 @@ func checkText(field, text string, most int, bad *InvalidError) {
 	}
 }
 
-func checkHeaders(headers map[string]string, bad *InvalidError) {
-	if len(headers) > wire.MaxAttributes-wire.OwnAttributes {
-		bad.TooLarge = &wire.TooLargeError{What: "headers", Size: len(headers), Max: wire.MaxAttributes - wire.OwnAttributes, Unit: "headers"}
-		bad.add("headers", "has %d entries, at most %d are allowed", len(headers), wire.MaxAttributes-wire.OwnAttributes)
+func (e *Emitter) checkHeaders(headers map[string]string, bad *InvalidError) {
+	if most := e.Limits.Attributes - wire.StandardAttributes; len(headers) > most {
+		bad.TooLarge = &wire.TooLargeError{What: "headers", Size: len(headers), Max: most, Unit: "headers"}
+		bad.add("headers", "has %d entries, at most %d are allowed", len(headers), most)
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		field, value := "headers."+short.Name(name), headers[name]
-		switch err := wire.CheckAttribute(name, value).(type) { //nolint:errorlint // made here, never wrapped
+		switch err := e.Limits.CheckAttribute(name, value).(type) { //nolint:errorlint // made there, never wrapped
 		case *wire.TooLargeError:
 			bad.TooLarge = err
 			bad.add(field, "is too large: %s", err)
 		case *wire.AttributeError:
 			bad.add(field, "%s", err.Problem)
 		default:
-			if wire.IsOwnAttribute(name) {
+			if wire.IsStandardAttribute(name) {
 				bad.add(field, "is an attribute the publisher sets")
 			}
 			if strings.IndexByte(name+value, 0) >= 0 {
@@ -147,9 +152,15 @@ func checkHeaders(headers map[string]string, bad *InvalidError) {
 	}
 }
 
-func checkSize(size int, bad *InvalidError) {
-	if size > wire.MaxMessageBytes {
-		bad.TooLarge = &wire.TooLargeError{What: "message", Size: size, Max: wire.MaxMessageBytes, Unit: "bytes with its attributes"}
-		bad.add("data", "is too large: a message of %d bytes with its attributes, at most %d are allowed", size, wire.MaxMessageBytes)
+// checkSize measures the message that a body of that many bytes will be. The database
+// sets created_at: the longest text it can be printed as is assumed, and any id is as
+// long as another.
+func (e *Emitter) checkSize(p Event, aggregate string, body int, bad *InvalidError) {
+	longest := time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
+	id := p.AggregateID.String()
+	attrs := wire.Attributes(id, p.Type, aggregate, id, longest, p.Headers)
+	err := e.Limits.CheckSize(wire.MessageBytes(body, attrs))
+	if errors.As(err, &bad.TooLarge) {
+		bad.add("data", "is too large: a message of %d bytes with its attributes, at most %d are allowed", bad.TooLarge.Size, bad.TooLarge.Max)
 	}
 }

@@ -171,7 +171,7 @@ func TestPrepareMeasuresTheMessage(t *testing.T) {
 	_, err = testEmitter().Prepare(event)
 	var tooLarge *wire.TooLargeError
 	require.ErrorAs(t, err, &tooLarge)
-	require.Equal(t, wire.MaxMessageBytes+1, tooLarge.Size)
+	require.Equal(t, largest+1, tooLarge.Size)
 	require.ErrorContains(t, err, "data is too large")
 
 	event.Data = json.RawMessage(strings.Replace(string(data(most)), `["x`, "  [ \n \"\\u0078", 1))
@@ -209,14 +209,17 @@ func TestPrepareCountsLevelsLikeThePublisher(t *testing.T) {
 	}
 }
 
+// largest is the size of the largest message.
+var largest = wire.PubSubLimits().MessageBytes
+
 // sizeOfLargest finds how much filler makes the message exactly the maximum.
 func sizeOfLargest(t *testing.T, event Event, data func(int) json.RawMessage) int {
 	t.Helper()
-	event.Data = data(wire.MaxMessageBytes)
+	event.Data = data(largest)
 	_, err := testEmitter().Prepare(event)
 	var tooLarge *wire.TooLargeError
 	require.ErrorAs(t, err, &tooLarge)
-	return wire.MaxMessageBytes - (tooLarge.Size - wire.MaxMessageBytes)
+	return largest - (tooLarge.Size - largest)
 }
 
 func TestStatementsStayWithinBounds(t *testing.T) {

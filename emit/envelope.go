@@ -104,9 +104,9 @@ func checkActor(a *wire.Actor, bad *InvalidError) json.RawMessage {
 	if a.UserID == "" {
 		bad.add("actor.userId", "is required")
 	}
-	checkText("actor.userId", a.UserID, wire.MaxAttributeValueBytes, bad)
-	checkText("actor.storeId", a.StoreID, wire.MaxAttributeValueBytes, bad)
-	checkText("actor.role", a.Role, wire.MaxAttributeValueBytes, bad)
+	checkText("actor.userId", a.UserID, maxActorBytes, bad)
+	checkText("actor.storeId", a.StoreID, maxActorBytes, bad)
+	checkText("actor.role", a.Role, maxActorBytes, bad)
 	text, err := json.Marshal(a)
 	if err != nil {
 		bad.add("actor", "cannot be marshalled: %s", err)

@@ -24,7 +24,7 @@ func FuzzParseHeaders(f *testing.F) {
 			return
 		}
 		for name := range headers {
-			require.False(t, IsOwnAttribute(name), name)
+			require.False(t, IsStandardAttribute(name), name)
 		}
 		var want map[string]string
 		require.NoError(t, json.Unmarshal(text, &want), "%s", text)
@@ -32,7 +32,7 @@ func FuzzParseHeaders(f *testing.F) {
 			require.True(t, maps.Equal(want, headers), "%s is %q, not %q", text, headers, want)
 		}
 		attrs := Attributes("id", "type", "aggregate", "aggregateId", time.Unix(0, 0), headers)
-		require.Len(t, attrs, len(headers)+OwnAttributes)
+		require.Len(t, attrs, len(headers)+StandardAttributes)
 		require.Equal(t, "id", attrs[AttrEventID])
 	})
 }

@@ -9,38 +9,53 @@ import (
 	"github.com/outboxctl/outboxctl/emit/internal/short"
 )
 
-// The limits of a Google Cloud Pub/Sub publish request. No emulator holds them, so
-// they are checked here: when an event is emitted, and again before it is sent.
-const (
-	// MaxRequestBytes is the size of a whole encoded publish request.
-	MaxRequestBytes = 10_000_000
-	// requestReserve is kept for the rest of a request that carries one message:
-	// the topic's full name, of which an emitter does not know the length, and the
-	// message's own framing.
-	requestReserve = 512
-	// MaxMessageBytes is what one message may weigh by MessageBytes.
-	MaxMessageBytes = MaxRequestBytes - requestReserve
+// PubSubRequestBytes is the size of a whole encoded publish request that Google Cloud
+// Pub/Sub takes.
+const PubSubRequestBytes = 10_000_000
 
-	MaxAttributes          = 100
-	MaxAttributeKeyBytes   = 256
-	MaxAttributeValueBytes = 1024
-)
+// Limits are what a broker takes in one message. They are checked when an event is
+// emitted, and again before it is sent.
+type Limits struct {
+	// MessageBytes is the size of one message as the function MessageBytes counts it.
+	MessageBytes int
+	// Attributes is how many attributes a message may have.
+	Attributes int
+	// AttributeNameBytes and AttributeValueBytes are the sizes of each of them.
+	AttributeNameBytes, AttributeValueBytes int
+	// ReservedPrefix begins the attribute names that the broker keeps for itself,
+	// however they are capitalised. Empty means that it keeps none.
+	ReservedPrefix string
+}
 
-// TooLargeError says that a message is beyond a limit of the broker. Retrying
+// PubSubLimits returns the limits of Google Cloud Pub/Sub. No emulator holds them.
+func PubSubLimits() Limits {
+	// reserve is kept for the rest of a request that carries one message: the topic's
+	// full name, of which an emitter does not know the length, and the framing.
+	const reserve = 512
+	return Limits{
+		MessageBytes:        PubSubRequestBytes - reserve,
+		Attributes:          100,
+		AttributeNameBytes:  256,
+		AttributeValueBytes: 1024,
+		ReservedPrefix:      "goog",
+	}
+}
+
+// TooLargeError reports a message beyond a limit of the broker. Sending it again
 // cannot help.
 type TooLargeError struct {
-	// What is too large or too many: "message", "attributes", `attribute name "…"`.
+	// What is too large or too many: "message", "attributes", `value of attribute "…"`.
 	What      string
 	Size, Max int
-	Unit      string
+	// Unit is what Size and Max count.
+	Unit string
 }
 
 func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("%s too large: %d %s, at most %d are allowed", e.What, e.Size, e.Unit, e.Max)
 }
 
-// AttributeError says that an attribute's name or value is one the broker refuses
-// whatever its size.
+// AttributeError reports an attribute that the broker refuses whatever its size.
 type AttributeError struct {
 	Name    string
 	Problem string
@@ -50,58 +65,63 @@ func (e *AttributeError) Error() string {
 	return fmt.Sprintf("attribute %q %s", short.Name(e.Name), e.Problem)
 }
 
-// CheckLimits says whether the broker could take a message. The error is a
-// *TooLargeError or an *AttributeError.
-func CheckLimits(body []byte, attrs map[string]string) error {
-	if len(attrs) > MaxAttributes {
-		return &TooLargeError{What: "attributes", Size: len(attrs), Max: MaxAttributes, Unit: "attributes"}
+// Check returns nil when the broker can take a message, or a *TooLargeError or an
+// *AttributeError.
+func (l Limits) Check(body []byte, attrs map[string]string) error {
+	if len(attrs) > l.Attributes {
+		return &TooLargeError{What: "attributes", Size: len(attrs), Max: l.Attributes, Unit: "attributes"}
 	}
 	for name, value := range attrs {
-		if err := CheckAttribute(name, value); err != nil {
+		if err := l.CheckAttribute(name, value); err != nil {
 			return err
 		}
 	}
-	if size := MessageBytes(len(body), attrs); size > MaxMessageBytes {
-		return &TooLargeError{What: "message", Size: size, Max: MaxMessageBytes, Unit: "bytes with its attributes"}
+	return l.CheckSize(MessageBytes(len(body), attrs))
+}
+
+// CheckSize returns nil when a message of that size, by MessageBytes, is within the
+// limit, or a *TooLargeError.
+func (l Limits) CheckSize(size int) error {
+	if size > l.MessageBytes {
+		return &TooLargeError{What: "message", Size: size, Max: l.MessageBytes, Unit: "bytes with its attributes"}
 	}
 	return nil
 }
 
-func CheckAttribute(name, value string) error {
+// CheckAttribute returns nil when the broker can take an attribute, or a
+// *TooLargeError or an *AttributeError.
+func (l Limits) CheckAttribute(name, value string) error {
 	switch {
 	case name == "":
 		return &AttributeError{Name: name, Problem: "has no name"}
-	case len(name) > MaxAttributeKeyBytes:
-		return &TooLargeError{What: fmt.Sprintf("name of attribute %q", short.Name(name)), Size: len(name), Max: MaxAttributeKeyBytes, Unit: "bytes"}
-	case len(value) > MaxAttributeValueBytes:
-		return &TooLargeError{What: fmt.Sprintf("value of attribute %q", short.Name(name)), Size: len(value), Max: MaxAttributeValueBytes, Unit: "bytes"}
-	case hasGoogPrefix(name):
-		return &AttributeError{Name: name, Problem: "starts with goog, which the broker keeps for itself"}
+	case len(name) > l.AttributeNameBytes:
+		return &TooLargeError{What: fmt.Sprintf("name of attribute %q", short.Name(name)), Size: len(name), Max: l.AttributeNameBytes, Unit: "bytes"}
+	case len(value) > l.AttributeValueBytes:
+		return &TooLargeError{What: fmt.Sprintf("value of attribute %q", short.Name(name)), Size: len(value), Max: l.AttributeValueBytes, Unit: "bytes"}
+	case l.reserves(name):
+		return &AttributeError{Name: name, Problem: "starts with " + l.ReservedPrefix + ", which the broker keeps for itself"}
 	case !utf8.ValidString(name) || !utf8.ValidString(value):
 		return &AttributeError{Name: name, Problem: "is not valid UTF-8"}
 	}
 	return nil
 }
 
-func hasGoogPrefix(name string) bool {
-	return len(name) >= 4 && strings.EqualFold(name[:4], "goog")
+func (l Limits) reserves(name string) bool {
+	n := len(l.ReservedPrefix)
+	return n > 0 && len(name) >= n && strings.EqualFold(name[:n], l.ReservedPrefix)
 }
 
-// MessageBytes is what a message weighs in an encoded publish request: the body
-// and every attribute with its name, each with its tag and length.
+// MessageBytes is the size of a message in an encoded Pub/Sub request: the body and
+// every attribute with its name, each with its tag and length.
 func MessageBytes(bodyBytes int, attrs map[string]string) int {
 	size := 0
 	if bodyBytes > 0 {
 		size = fieldBytes(bodyBytes)
 	}
 	for name, value := range attrs {
-		size += attributeBytes(len(name), len(value))
+		size += fieldBytes(fieldBytes(len(name)) + fieldBytes(len(value)))
 	}
 	return size
-}
-
-func attributeBytes(name, value int) int {
-	return fieldBytes(fieldBytes(name) + fieldBytes(value))
 }
 
 // fieldBytes is the size of a length-delimited protobuf field with a one-byte tag.

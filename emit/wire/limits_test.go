@@ -38,7 +38,7 @@ func TestAttributeLimits(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			err := CheckLimits([]byte(`{}`), c.attrs)
+			err := PubSubLimits().Check([]byte(`{}`), c.attrs)
 			if c.want == "" {
 				require.NoError(t, err)
 			} else {

@@ -87,7 +87,7 @@ func (f *faults) tooLarge() fault {
 	return fault{
 		eventType: builtin.TypeMediaUploaded, aggregateType: builtin.AggregateMedia, aggregateID: id,
 		data:    fmt.Sprintf(`{"mediaId":%q,"storeId":%q,"kind":"photo"}`, id, newID(f.random)),
-		headers: map[string]string{"caption": strings.Repeat("very ", wire.MaxAttributeValueBytes/5+1) + "long"},
+		headers: map[string]string{"caption": strings.Repeat("very ", wire.PubSubLimits().AttributeValueBytes/5+1) + "long"},
 	}
 }
 

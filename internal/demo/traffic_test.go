@@ -124,7 +124,7 @@ func verdict(t *testing.T, catalogue *registry.Registry, eventType, aggregateTyp
 		return "aggregate"
 	case catalogue.Validate(eventType, data) != nil:
 		return "payload"
-	case wire.CheckLimits(data, attributes) != nil:
+	case wire.PubSubLimits().Check(data, attributes) != nil:
 		return "size"
 	default:
 		return ""

@@ -42,7 +42,7 @@ func prepare(catalogue emit.Catalogue, row *Claimed) (topic string, msg Message,
 		EventID: row.ID, Data: row.Payload,
 		Attributes: wire.Attributes(row.ID, row.EventType, row.AggregateType, row.AggregateID, row.CreatedAt, headers),
 	}
-	if err := wire.CheckLimits(msg.Data, msg.Attributes); err != nil {
+	if err := wire.PubSubLimits().Check(msg.Data, msg.Attributes); err != nil {
 		var tooLarge *wire.TooLargeError
 		if errors.As(err, &tooLarge) {
 			return topic, Message{}, &unfit{outbox.ReasonMessageTooLarge, err}

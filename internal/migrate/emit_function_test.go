@@ -163,11 +163,12 @@ func TestEmitFunctionWeighsLikeTheGoPackage(t *testing.T) {
 	body := queryOne[int](t, pool, `SELECT octet_length(payload_json::text) - 1 FROM outbox_events`)
 	longest := time.Date(2026, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
 	attrs := wire.Attributes(small.ID, "ad_daily_rollup_ready", "ad", aggregate, longest, map[string]string{"traceparent": "00-x"})
-	n := wire.MaxMessageBytes - body
-	for wire.MessageBytes(body+n, attrs) > wire.MaxMessageBytes {
+	most := wire.PubSubLimits().MessageBytes
+	n := most - body
+	for wire.MessageBytes(body+n, attrs) > most {
 		n--
 	}
-	require.Equal(t, wire.MaxMessageBytes, wire.MessageBytes(body+n, attrs))
+	require.Equal(t, most, wire.MessageBytes(body+n, attrs))
 
 	_, err = emit(t, pool, arguments, aggregate, n)
 	require.NoError(t, err)

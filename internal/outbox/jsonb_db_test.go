@@ -114,11 +114,12 @@ func TestTheLargestEventIsStoredWhole(t *testing.T) {
 		return json.RawMessage(`{"adId":"` + testTenant + `","storeId":"` + testTenant +
 			`","at":"2026-03-04T05:06:07Z","changes":["` + strings.Repeat("x", filler) + `"]}`)
 	}
-	event.Data = data(wire.MaxMessageBytes)
+	limits := wire.PubSubLimits()
+	event.Data = data(limits.MessageBytes)
 	var tooLarge *wire.TooLargeError
 	_, err := dbEmitter().Prepare(event)
 	require.ErrorAs(t, err, &tooLarge)
-	event.Data = data(wire.MaxMessageBytes - (tooLarge.Size - wire.MaxMessageBytes))
+	event.Data = data(limits.MessageBytes - (tooLarge.Size - limits.MessageBytes))
 	result := emitCommitted(t, db, event)
 
 	rows, err := db.Pool.Query(t.Context(), `SELECT * FROM outbox_events WHERE id = $1`, result.ID)
@@ -128,9 +129,9 @@ func TestTheLargestEventIsStoredWhole(t *testing.T) {
 	headers, err := wire.ParseHeaders(row.Headers)
 	require.NoError(t, err)
 	attrs := wire.Attributes(row.ID.String(), row.EventType, row.AggregateType, row.AggregateID.String(), row.CreatedAt, headers)
-	require.NoError(t, wire.CheckLimits(row.PayloadJSON, attrs))
+	require.NoError(t, limits.Check(row.PayloadJSON, attrs))
 	// created_at may be printed shorter than the longest form that was assumed.
-	spare := wire.MaxMessageBytes - wire.MessageBytes(len(row.PayloadJSON), attrs)
+	spare := limits.MessageBytes - wire.MessageBytes(len(row.PayloadJSON), attrs)
 	require.GreaterOrEqual(t, spare, 0)
 	require.Less(t, spare, len(".999999"))
 }

@@ -30,19 +30,20 @@ func TestMessageBytesIsTheEncodedSize(t *testing.T) {
 // there is, and one byte more is refused.
 func TestTheLargestMessageFitsARequest(t *testing.T) {
 	t.Parallel()
+	limits := wire.PubSubLimits()
 	attrs := map[string]string{wire.AttrEventID: strings.Repeat("x", 36)}
-	body := make([]byte, wire.MaxMessageBytes-wire.MessageBytes(0, attrs)-5)
-	require.Equal(t, wire.MaxMessageBytes, wire.MessageBytes(len(body), attrs))
-	require.NoError(t, wire.CheckLimits(body, attrs))
+	body := make([]byte, limits.MessageBytes-wire.MessageBytes(0, attrs)-5)
+	require.Equal(t, limits.MessageBytes, wire.MessageBytes(len(body), attrs))
+	require.NoError(t, limits.Check(body, attrs))
 
 	request := &pubsubpb.PublishRequest{
 		Topic:    "projects/" + strings.Repeat("p", 63) + "/topics/" + strings.Repeat("t", 255),
 		Messages: []*pubsubpb.PubsubMessage{{Data: body, Attributes: attrs}},
 	}
-	require.LessOrEqual(t, proto.Size(request), wire.MaxRequestBytes)
+	require.LessOrEqual(t, proto.Size(request), MaxRequestBytes)
 
 	var tooLarge *wire.TooLargeError
-	require.ErrorAs(t, wire.CheckLimits(append(body, 0), attrs), &tooLarge)
-	require.Equal(t, wire.MaxMessageBytes+1, tooLarge.Size)
+	require.ErrorAs(t, limits.Check(append(body, 0), attrs), &tooLarge)
+	require.Equal(t, limits.MessageBytes+1, tooLarge.Size)
 	require.EqualError(t, tooLarge, "message too large: 9999489 bytes with its attributes, at most 9999488 are allowed")
 }

@@ -14,7 +14,7 @@ const (
 	MaxRequestMessages = 1000
 	// MaxRequestBytes is Pub/Sub's limit for the encoded request, the topic's
 	// name and all framing included.
-	MaxRequestBytes = wire.MaxRequestBytes
+	MaxRequestBytes = wire.PubSubRequestBytes
 	// preferredRequestBytes is where a request with several messages ends: a
 	// lost connection repeats less, and several requests overlap. A larger
 	// message travels alone.

@@ -12,9 +12,6 @@ import (
 	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
-// ownAttributes is how many attributes every message has.
-const ownAttributes = 5
-
 // bounds is R16: rows inserted past every check of the emitter, one at each limit and one beyond.
 func (s *Session) bounds(ctx context.Context) (result, error) {
 	return s.in(ctx, surroundings{}, func(w *world) (result, error) {
@@ -29,7 +26,7 @@ func (s *Session) bounds(ctx context.Context) (result, error) {
 			}
 			id := uuid.Must(uuid.NewV7()).String()
 			ids[id] = "message"
-			if err := w.insertOfSize(ctx, id, wire.MaxMessageBytes+extra); err != nil {
+			if err := w.insertOfSize(ctx, id, wire.PubSubLimits().MessageBytes+extra); err != nil {
 				return result{}, err
 			}
 		}
@@ -68,19 +65,20 @@ func (s *Session) bounds(ctx context.Context) (result, error) {
 
 // atBounds are headers at each bound of the broker, or some beyond.
 func atBounds() map[string]func(extra int) map[string]string {
+	limits := wire.PubSubLimits()
 	return map[string]func(int) map[string]string{
 		"attribute name": func(extra int) map[string]string {
-			return map[string]string{strings.Repeat("n", wire.MaxAttributeKeyBytes+extra): "v"}
+			return map[string]string{strings.Repeat("n", limits.AttributeNameBytes+extra): "v"}
 		},
 		"attribute value": func(extra int) map[string]string {
-			return map[string]string{"n": strings.Repeat("v", wire.MaxAttributeValueBytes+extra)}
+			return map[string]string{"n": strings.Repeat("v", limits.AttributeValueBytes+extra)}
 		},
 		"attribute value of several bytes each": func(extra int) map[string]string {
-			return map[string]string{"n": strings.Repeat("é", wire.MaxAttributeValueBytes/2) + strings.Repeat("v", extra)}
+			return map[string]string{"n": strings.Repeat("é", limits.AttributeValueBytes/2) + strings.Repeat("v", extra)}
 		},
 		"number of attributes": func(extra int) map[string]string {
 			headers := map[string]string{}
-			for i := range wire.MaxAttributes - ownAttributes + extra {
+			for i := range limits.Attributes - wire.StandardAttributes + extra {
 				headers[fmt.Sprintf("n%d", i)] = "v"
 			}
 			return headers
