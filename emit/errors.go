@@ -71,6 +71,9 @@ func emitFailed(err error) error {
 		case "42883", "42P01", "42703", "3F000": // undefined function, table, column; invalid schema name
 			return fmt.Errorf("emit events: %w (%w)", ErrNotMigrated, err)
 		}
+		if pg.Hint != "" {
+			return fmt.Errorf("emit events: %w (%s)", err, pg.Hint)
+		}
 	}
 	return fmt.Errorf("emit events: %w", err)
 }

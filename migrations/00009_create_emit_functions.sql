@@ -3,6 +3,7 @@
 --   OX001 unknown event type      OX002 wrong aggregate       OX003 data is null
 --   OX004 malformed field         OX005 key without tenant    OX006 too large
 --   OX007 the id belongs to another event
+--   OX008 something else on the table keeps the row out
 -- The functions that write run as their owner, so that an emitter needs no
 -- right to read the table.
 --
@@ -276,7 +277,9 @@ $$;
 -- The work behind both. ON CONFLICT without a target waits for a transaction
 -- that is inserting the same key; the look-up is a statement of its own, hence
 -- sees what that one committed. An event that cleanup removes between the two
--- leaves a gap: then everything is tried again, which rows already written survive.
+-- leaves a gap: then everything is tried again, which rows already written
+-- survive. A foreign unique index or trigger leaves the same gap each time, so the
+-- tries are few: the producer's transaction is waiting.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_emit_rows(events jsonb, batch boolean)
     RETURNS TABLE (ord int, id uuid, already_enqueued boolean)
@@ -288,8 +291,9 @@ DECLARE
     fresh   uuid[];
     answers jsonb;
     clash   text;
+    culprit text;
 BEGIN
-    LOOP
+    FOR try IN 1..5 LOOP
         WITH ins AS (
             INSERT INTO @schema@.outbox_events AS o (id, event_type, aggregate_type, aggregate_id, payload_json,
                                             dedupe_key, tenant_id, namespace, headers, max_attempts)
@@ -344,6 +348,22 @@ BEGIN
             RETURN;
         END IF;
     END LOOP;
+
+    SELECT string_agg(c.name, ', ') INTO culprit
+      FROM (SELECT 'unique index ' || r.relname AS name
+              FROM pg_index AS i
+              JOIN pg_class AS r ON r.oid = i.indexrelid
+             WHERE i.indrelid = $table$@schema@.outbox_events$table$::regclass
+               AND (i.indisunique OR i.indisexclusion) AND NOT i.indisprimary AND r.relname <> 'outbox_events_dedupe_idx'
+             UNION ALL
+            SELECT 'trigger ' || g.tgname
+              FROM pg_trigger AS g
+             WHERE g.tgrelid = $table$@schema@.outbox_events$table$::regclass
+               AND NOT g.tgisinternal AND g.tgenabled <> 'D' AND g.tgtype & 7 = 7) AS c; -- BEFORE INSERT … FOR EACH ROW
+    RAISE EXCEPTION '%', coalesce(CASE WHEN batch THEN 'event ' || (jsonb_path_query_first(answers, '$[*] ? (@.id == null)') ->> 'ord') || ': ' END, '')
+            || 'outbox_events did not take the row, although no event has its id or its dedupe key'
+        USING ERRCODE = 'OX008', TABLE = 'outbox_events',
+              HINT = 'It is kept out by ' || coalesce(culprit, 'a rule or a trigger') || ', which is not outboxctl''s.';
 END
 $$;
 -- +goose StatementEnd

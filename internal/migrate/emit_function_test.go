@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -269,6 +270,36 @@ func TestEmitManyAnswersEachInOrder(t *testing.T) {
 	for _, bad := range []string{`{}`, `null`, `1`} {
 		_, err = pool.Exec(t.Context(), `SELECT outbox_emit_many($1::text::jsonb)`, bad)
 		require.Equal(t, "OX004", state(t, err), bad)
+	}
+}
+
+// What others put on the table may keep a row out without an error; the producer's transaction must not hang for it.
+func TestEmitFunctionsEndWhenTheRowIsKeptOut(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ ddl, hint string }{
+		"unique index": {`ALTER TABLE outbox_events ADD UNIQUE (aggregate_id)`, "unique index outbox_events_aggregate_id_key"},
+		"exclusion":    {`ALTER TABLE outbox_events ADD CONSTRAINT apart EXCLUDE (aggregate_id WITH =)`, "unique index apart"},
+		"trigger": {`CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+			CREATE TRIGGER swallow_all BEFORE INSERT ON outbox_events FOR EACH ROW EXECUTE FUNCTION swallow()`, "trigger swallow_all"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := outboxtest.DB(t).Pool
+			exec(t, pool, insert)
+			exec(t, pool, tc.ddl)
+			taken := queryOne[string](t, pool, `SELECT aggregate_id::text FROM outbox_events`)
+			for label, sql := range map[string]string{
+				"":          `SELECT outbox_emit('order_created', NULL, '` + taken + `', '{}')`,
+				"event 1: ": `SELECT outbox_emit_many('[` + strings.ReplaceAll(row(uuid.NewString(), ""), aggregate, taken) + `]')`,
+			} {
+				_, err := pool.Exec(t.Context(), "SET LOCAL statement_timeout = '1min'; "+sql)
+				var pg *pgconn.PgError
+				require.ErrorAs(t, err, &pg)
+				require.Equal(t, []string{"OX008", label + "outbox_events did not take the row, although no event has its id or its dedupe key",
+					"It is kept out by " + tc.hint + ", which is not outboxctl's."}, []string{pg.Code, pg.Message, pg.Hint})
+			}
+			require.Equal(t, int64(1), queryOne[int64](t, pool, `SELECT count(*) FROM outbox_events`))
+		})
 	}
 }
 

@@ -77,7 +77,7 @@ func (c call) try(t *testing.T, pool *pgxpool.Pool) string {
 }
 
 // callable is what the calls work on: a dead event with an open and a discarded dead letter, a published one, one
-// that a consumer has processed.
+// that a consumer has processed, and an aggregate that takes no event.
 const callable = `
 INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, dead_at, published_at)
 VALUES ('00000000-0000-7000-8000-000000000001', 'order_created', 'checkout_group', gen_random_uuid(), '{}', now(), NULL),
@@ -87,6 +87,9 @@ SELECT v.id, e.id, e.event_type, e.aggregate_type, e.aggregate_id, e.payload_jso
   FROM outbox_events AS e,
        (VALUES ('00000000-0000-7000-8000-000000000003'::uuid, 'open'), ('00000000-0000-7000-8000-000000000004', 'discarded')) AS v(id, state)
  WHERE e.dead_at IS NOT NULL;
+CREATE UNIQUE INDEX none ON outbox_events ((0)) WHERE aggregate_id = '00000000-0000-7000-8000-000000000005';
+INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json)
+VALUES (gen_random_uuid(), 'order_created', 'checkout_group', '00000000-0000-7000-8000-000000000005', '{}');
 INSERT INTO inbox_events (consumer, event_id, processed_at) VALUES ('c', '00000000-0000-7000-8000-000000000001', now() - interval '1 day');
 INSERT INTO outbox_audit (actor, action, at) VALUES ('me', 'test', now() - interval '1 year');`
 
@@ -108,6 +111,7 @@ var calls = []call{
 	{"outbox_emitter", emitManyCall(`[` + row("00000000-0000-7000-8000-00000000000a", "") + `,{"id": "00000000-0000-7000-8000-00000000000b"}]`), "OX001"},
 	{"outbox_emitter", emitManyCall(`[` + row("00000000-0000-7000-8000-000000000002", "") + `]`), "OX007"},
 	{"outbox_emitter", emitManyCall(`{}`), "OX004"},
+	{"outbox_emitter", emitManyCall(`[` + strings.ReplaceAll(row("00000000-0000-7000-8000-00000000000a", ""), aggregate, "00000000-0000-7000-8000-000000000005") + `]`), "OX008"},
 	{"outbox_emitter", insert, allowed},
 	{"outbox_dispatcher", `INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count)
 		VALUES ('00000000-0000-7000-8000-000000000001', 'order_created', 'checkout_group', '00000000-0000-7000-8000-000000000009', '{}', 'max_attempts', 'x', 1)`, allowed},

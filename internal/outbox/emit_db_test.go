@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
@@ -239,6 +240,25 @@ func TestEmitWithoutAnOutboxSaysSo(t *testing.T) {
 	_, err = dbEmitter().EmitSQL(t.Context(), tx, goodEvent())
 	require.ErrorIs(t, err, emit.ErrNotMigrated)
 	require.NoError(t, tx.Rollback())
+}
+
+// A producer reads what keeps its event out, not only that something does.
+func TestEmitNamesWhatKeepsTheRowOut(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	_, err := db.Pool.Exec(t.Context(), `ALTER TABLE outbox_events ADD UNIQUE (aggregate_id)`)
+	require.NoError(t, err)
+	event := goodEvent()
+	event.DedupeKey = ""
+	emitCommitted(t, db, event)
+	err = pgx.BeginFunc(t.Context(), db.Pool, func(tx pgx.Tx) error {
+		_, err := dbEmitter().Emit(t.Context(), tx, event)
+		return err
+	})
+	var pg *pgconn.PgError
+	require.ErrorAs(t, err, &pg)
+	require.Equal(t, "OX008", pg.Code)
+	require.ErrorContains(t, err, "kept out by unique index outbox_events_aggregate_id_key")
 }
 
 // The emitter's role can do this and nothing else, whatever isolation its
