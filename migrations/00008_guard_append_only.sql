@@ -41,6 +41,36 @@ END
 $$;
 -- +goose StatementEnd
 
+-- A number of a few bytes may have 131,072 digits: rows of nothing else fill the memory of whoever reads them. No other
+-- JSON takes more than six times its stored size when it is printed. What arrives compressed, copied from another
+-- table, looks small and is measured again.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_refuse_inflated() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    c record;
+BEGIN
+    FOR c IN
+        SELECT v.name, octet_length(v.printed) AS printed, pg_column_size(v.printed::jsonb) AS stored
+          FROM (VALUES ('payload_json', NEW.payload_json::text), ('headers', NEW.headers::text)) AS v(name, printed)
+    LOOP
+        IF c.printed > 8 * c.stored + 4096 THEN
+            RAISE EXCEPTION '%: its numbers make % bytes of % when they are written out', c.name, c.printed, c.stored
+                USING ERRCODE = 'OX103', TABLE = TG_TABLE_NAME, COLUMN = c.name, HINT = 'Send such a number as a string.';
+        END IF;
+    END LOOP;
+    RETURN NEW;
+END
+$$;
+-- +goose StatementEnd
+
+CREATE TRIGGER outbox_events_refuse_inflated
+    BEFORE INSERT ON outbox_events FOR EACH ROW
+    WHEN (octet_length(NEW.payload_json::text) > 8 * pg_column_size(NEW.payload_json) + 4096
+          OR octet_length(NEW.headers::text) > 8 * pg_column_size(NEW.headers) + 4096)
+    EXECUTE FUNCTION outbox_refuse_inflated();
 CREATE TRIGGER outbox_events_refuse_update
     BEFORE UPDATE OF id, event_type, aggregate_type, aggregate_id, payload_json, created_at,
         seq, namespace, tenant_id, dedupe_key, max_attempts, headers
@@ -72,6 +102,7 @@ CREATE TRIGGER outbox_audit_refuse_truncate
     BEFORE TRUNCATE ON outbox_audit FOR EACH STATEMENT EXECUTE FUNCTION outbox_refuse_truncate();
 
 -- +goose Down
+DROP TRIGGER IF EXISTS outbox_events_refuse_inflated ON outbox_events;
 DROP TRIGGER IF EXISTS outbox_events_refuse_update ON outbox_events;
 DROP TRIGGER IF EXISTS outbox_events_refuse_delete ON outbox_events;
 DROP TRIGGER IF EXISTS outbox_events_refuse_truncate ON outbox_events;
@@ -81,6 +112,7 @@ DROP TRIGGER IF EXISTS outbox_dlq_refuse_truncate ON outbox_dlq;
 DROP TRIGGER IF EXISTS outbox_audit_refuse_update ON outbox_audit;
 DROP TRIGGER IF EXISTS outbox_audit_refuse_delete ON outbox_audit;
 DROP TRIGGER IF EXISTS outbox_audit_refuse_truncate ON outbox_audit;
+DROP FUNCTION IF EXISTS outbox_refuse_inflated();
 DROP FUNCTION IF EXISTS outbox_refuse_update();
 DROP FUNCTION IF EXISTS outbox_refuse_delete();
 DROP FUNCTION IF EXISTS outbox_refuse_truncate();

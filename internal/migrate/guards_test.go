@@ -3,6 +3,7 @@ package migrate_test
 import (
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 )
 
@@ -68,6 +69,37 @@ func TestGuards(t *testing.T) {
 	exec(t, pool, "DELETE FROM outbox_dlq")
 	_, err = pool.Exec(t.Context(), "UPDATE outbox_dlq SET state = 'gone'")
 	require.NoError(t, err, "no row, no check")
+}
+
+// A row must not be a hundred times larger in the publisher's memory than in the table.
+func TestInflatedRowsAreRefused(t *testing.T) {
+	t.Parallel()
+	pool := migrated(t)
+	exec(t, pool, `CREATE TABLE compressed AS SELECT jsonb_build_object('x', repeat('x', 1000000)) AS p`)
+	const sql = `INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, headers)
+		SELECT gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), `
+	for name, tc := range map[string]struct{ payload, headers, column string }{
+		"large number":       {`'{"n": 1e131071}'`, `NULL`, "payload_json"},
+		"small number":       {`'[1e-16383]'`, `NULL`, "payload_json"},
+		"long zero":          {`'[0e-16383]'`, `NULL`, "payload_json"},
+		"many numbers":       {`to_jsonb(array_fill(1e300::numeric, '{1000}'))`, `NULL`, "payload_json"},
+		"number in headers":  {`'{}'`, `'{"n": 1e131071}'`, "headers"},
+		"largest double":     {`'[1.7976931348623157e308, 5e-324]'`, `NULL`, ""},
+		"digits as they are": {`('[' || repeat('9', 100000) || ']')::jsonb`, `NULL`, ""},
+		"escapes":            {`to_jsonb(repeat(chr(1), 100000))`, `'{"a": "b"}'`, ""},
+		"compressed":         {`p`, `NULL FROM compressed`, ""},
+	} {
+		_, err := pool.Exec(t.Context(), sql+tc.payload+", "+tc.headers)
+		if tc.column == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		var pg *pgconn.PgError
+		require.ErrorAs(t, err, &pg, name)
+		require.Equal(t, []string{"OX103", tc.column}, []string{pg.Code, pg.ColumnName}, name)
+	}
+	_, err := pool.Exec(t.Context(), `SELECT outbox_emit('order_created', NULL, gen_random_uuid(), '[1e131071]')`)
+	require.Equal(t, "OX103", state(t, err))
 }
 
 func TestTenantRuleIsACheck(t *testing.T) {
