@@ -50,10 +50,13 @@ type breaker struct {
 	// before cannot change what came after.
 	generation int
 	// lastOK is when the last thing that the broker accepted on this topic was
-	// sent.
-	lastOK time.Time
+	// sent, be it a message or the question whether it is ready; lastAccepted
+	// when the last message was.
+	lastOK, lastAccepted time.Time
+	// refused are the messages that the broker has refused, and when first.
+	refused map[string]time.Time
 	// trialAfter is the seq behind which the next trial looks first. It starts
-	// at the largest seq that lost an attempt and moves on with every trial, so
+	// at the largest seq that was sent in vain and moves on with every trial, so
 	// that an outage in which the probe succeeds and publishing does not burns
 	// one attempt of many rows and not every attempt of one.
 	trialAfter int64
@@ -61,7 +64,7 @@ type breaker struct {
 
 func newBreaker(topic string, types []string) *breaker {
 	return &breaker{
-		topic: topic, types: types, asking: make(chan struct{}, 1),
+		topic: topic, types: types, asking: make(chan struct{}, 1), refused: map[string]time.Time{},
 		status: TopicStatus{Topic: topic, State: TopicHealthy, Since: time.Now()},
 	}
 }
@@ -105,14 +108,14 @@ func (b *breaker) ok(sent time.Time) {
 // trip records that everything asked of the topic failed with err. It reports
 // whether the topic was healthy until then, in which case the caller starts its
 // recovery.
-func (b *breaker) trip(generation int, now time.Time, chargedTo int64, err error) (tripped bool) {
+func (b *breaker) trip(generation int, now time.Time, sentTo int64, err error) (tripped bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if generation != b.generation || b.status.State != TopicHealthy {
 		return false
 	}
 	b.generation++
-	b.trialAfter = chargedTo
+	b.trialAfter = sentTo
 	b.setLocked(stateFor(err), now, err)
 	return true
 }

@@ -12,7 +12,12 @@ const (
 	// Retryable: the broker may accept the same message later. The row loses
 	// an attempt and waits.
 	Retryable Class = iota
-	// Rejected: the broker will never accept this message. The row dies.
+	// Refused: the broker does not accept this message, and it is not known
+	// whether the message or its topic is to blame. The topic's other answers
+	// decide.
+	Refused
+	// Rejected: the broker will never accept this message, although it has
+	// accepted another one of the same topic since. The row dies.
 	Rejected
 	// Misconfigured: nothing is wrong with the message, its topic is missing,
 	// forbidden or in the wrong state. The topic pauses, rows keep their
@@ -22,6 +27,8 @@ const (
 
 func (c Class) String() string {
 	switch c {
+	case Refused:
+		return "refused"
 	case Rejected:
 		return "rejected"
 	case Misconfigured:
@@ -50,7 +57,7 @@ const (
 func ClassifyCode(code string) Class {
 	switch code {
 	case codeInvalidArgument:
-		return Rejected
+		return Refused
 	case codeNotFound, codePermissionDenied, codeUnauthenticated, codeFailedPrecondition:
 		return Misconfigured
 	default:

@@ -52,7 +52,7 @@ func (b *memBroker) Publish(ctx context.Context, topic string, msgs []Message) [
 		b.messages[m.EventID] = m
 		out[i].MessageID = "m-" + m.EventID
 	}
-	return out
+	return proven(out)
 }
 
 func (b *memBroker) takes(topic string) time.Duration {

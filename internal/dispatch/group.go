@@ -89,13 +89,13 @@ func deadLetter(row *Claimed, topic string, reason outbox.DeadReason, err error,
 type judgement struct {
 	verdicts Verdicts
 	attempts []Attempt
-	// accepted: the broker is there and reads what it is sent.
-	accepted bool
+	// answered: the broker is there and reads what it is sent.
+	answered bool
 	// outage is the error that blames the broker or the topic, set when nothing
 	// of the group was accepted.
 	outage error
-	// chargedTo is the largest seq that lost an attempt.
-	chargedTo int64
+	// sentTo is the largest seq that was sent in vain.
+	sentTo int64
 }
 
 // judge turns the broker's results into verdicts.
@@ -105,28 +105,26 @@ func (d *Dispatcher) judge(g *group, results []Result) judgement {
 	for i, row := range g.rows {
 		err := results[i].Err
 		if err == nil {
-			j.accepted = true
+			j.answered = true
 			j.verdicts.Published = append(j.verdicts.Published, Published{row.Key, results[i].MessageID})
 			j.attempts = append(j.attempts, Attempt{Row: row, Topic: g.topic, Outcome: OutcomePublished, Number: row.AttemptCount + 1})
 			continue
 		}
 		a := d.judgeFailure(g.topic, row, err, &j.verdicts)
-		switch {
-		case a.Outcome == OutcomeDead && a.Reason == outbox.ReasonRejectedByBroker:
-			j.accepted = true
+		switch class := ClassOf(err); {
+		case class == Rejected || class == Refused:
+			j.answered = true
 		case errors.Is(err, ErrUnsent):
 			// It proves nothing about the broker.
-		case a.Outcome == OutcomeReleased:
-			j.outage = err
 		default:
-			j.chargedTo = max(j.chargedTo, row.Seq)
-			if j.outage == nil {
+			j.sentTo = max(j.sentTo, row.Seq)
+			if class == Misconfigured || j.outage == nil {
 				j.outage = err
 			}
 		}
 		j.attempts = append(j.attempts, a)
 	}
-	if j.accepted && ClassOf(j.outage) != Misconfigured {
+	if j.answered && ClassOf(j.outage) != Misconfigured {
 		j.outage = nil
 	}
 	return j
@@ -152,6 +150,9 @@ func (d *Dispatcher) judgeFailure(topic string, row *Claimed, err error, v *Verd
 	default:
 		if a.Number >= attemptLimit(row, d.cfg.MaxAttempts) {
 			a.Outcome, a.Reason = OutcomeDead, outbox.ReasonMaxAttempts
+			if ClassOf(err) == Refused {
+				a.Reason = outbox.ReasonRejectedByBroker
+			}
 			v.Dead = append(v.Dead, deadLetter(row, topic, a.Reason, err, true))
 			break
 		}
@@ -198,19 +199,23 @@ func (d *Dispatcher) send(abandon context.Context, g *group) error {
 		d.leave(g, results)
 		return abandon.Err()
 	}
+	now := time.Now()
+	br.blame(g, results, now)
 	j := d.judge(g, results)
 	d.published.Add(int64(len(j.verdicts.Published)))
-	now := time.Now()
+	if len(j.verdicts.Published) > 0 {
+		br.accepted(started, g, results)
+	}
 	d.observe.Published(g.topic, now.Sub(started), j.attempts)
 	if j.outage != nil {
 		// Before the rows are settled, so that no claim can pick them up
 		// while the topic still looks healthy.
-		d.tripped(br, br.trip(generation, now, j.chargedTo, j.outage))
-	} else if j.accepted {
+		d.tripped(br, br.trip(generation, now, j.sentTo, j.outage))
+	} else if j.answered {
 		br.ok(started)
 	}
 	d.settleGroup(g, j.verdicts)
-	if j.outage == nil && !j.accepted {
+	if j.outage == nil && !j.answered {
 		return ErrUnsent
 	}
 	return j.outage

@@ -26,24 +26,35 @@ const isolateParts = 8
 
 // Isolate sends msgs and, where the broker refuses the request as a whole, cuts
 // it into parts until the message to blame stands alone. send performs one
-// request and returns one Result per message. A Rejected result of a request
-// with several messages proves nothing about any one of them; one with a
-// single message does.
+// request and returns one Result per message. A Refused result of a request with
+// several messages proves nothing about any one of them. What is still refused
+// alone comes back as Rejected when another part was accepted, and as Refused
+// when none was: then the topic may be to blame.
 //
 // The parts are asked at the same time: one after the other, all of them would
 // run out of time because of the few. When ctx ends first, what has no verdict
 // of its own comes back as retryable, with ErrUnsent: no message is blamed for
 // a lack of time.
 func Isolate(ctx context.Context, msgs []Message, send func(context.Context, []Message) []Result) []Result {
-	results := send(ctx, msgs)
-	if len(msgs) < 2 || !anyRejected(results) {
+	return proven(isolate(ctx, msgs, send))
+}
+
+// proven turns Refused into Rejected where the topic has accepted another message.
+func proven(results []Result) []Result {
+	if !anyAccepted(results) {
 		return results
 	}
-	suspects := make([]int, 0, len(msgs))
-	for i, r := range results {
-		if r.Err != nil && ClassOf(r.Err) == Rejected {
-			suspects = append(suspects, i)
-		}
+	for _, i := range refused(results) {
+		results[i].Err = reclassify(results[i].Err, Rejected, results[i].Err)
+	}
+	return results
+}
+
+func isolate(ctx context.Context, msgs []Message, send func(context.Context, []Message) []Result) []Result {
+	results := send(ctx, msgs)
+	suspects := refused(results)
+	if len(msgs) < 2 || len(suspects) == 0 {
+		return results
 	}
 	// One suspect among several may have been named by the broker itself, or
 	// may only have been alone in its bundle. Asking again alone settles it.
@@ -60,7 +71,7 @@ func Isolate(ctx context.Context, msgs []Message, send func(context.Context, []M
 			part[j] = msgs[i]
 		}
 		wg.Go(func() {
-			for j, r := range Isolate(ctx, part, send) {
+			for j, r := range isolate(ctx, part, send) {
 				results[suspects[j]] = r
 			}
 		})
@@ -69,11 +80,16 @@ func Isolate(ctx context.Context, msgs []Message, send func(context.Context, []M
 	return results
 }
 
-func anyRejected(results []Result) bool {
-	for _, r := range results {
-		if r.Err != nil && ClassOf(r.Err) == Rejected {
-			return true
+func anyAccepted(results []Result) bool {
+	return slices.ContainsFunc(results, func(r Result) bool { return r.Err == nil })
+}
+
+// refused lists the results whose message the broker has refused.
+func refused(results []Result) (at []int) {
+	for i, r := range results {
+		if r.Err != nil && ClassOf(r.Err) == Refused {
+			at = append(at, i)
 		}
 	}
-	return false
+	return at
 }

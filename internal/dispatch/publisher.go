@@ -48,9 +48,10 @@ type Publisher interface {
 	// A nil Err is an acknowledgement: the message is stored. Anything else,
 	// including "no answer before ctx ended", is an error of the right class.
 	// ErrUnsent in it promises that the message was not stored and will not be.
-	// A Rejected result blames this message alone: where the broker refuses a
-	// whole request because of one message, the implementation isolates the
-	// culprit before it answers (see Isolate).
+	// A Rejected result blames this message alone, and is given only when the
+	// topic has accepted another one since; without that proof it is Refused.
+	// Where the broker refuses a whole request because of one message, the
+	// implementation isolates the culprit before it answers (see Isolate).
 	//
 	// Publish returns soon after ctx ends. The message may still be stored
 	// later; the caller keeps its lease long enough for that.

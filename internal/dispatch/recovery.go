@@ -11,6 +11,9 @@ const (
 	probeMin        = 250 * time.Millisecond
 	probeMax        = 5 * time.Second
 	probeTimeout    = 5 * time.Second
+	// trialMisses is how many trials in a row must find no row before a topic
+	// that has refused everything is tried with the next that comes.
+	trialMisses = 3
 
 	// readyFresh is how recently a topic must have accepted something to be
 	// called ready without asking.
@@ -37,15 +40,24 @@ func (d *Dispatcher) tripped(br *breaker, failed bool) {
 // failed request costs a healthy topic a few milliseconds.
 func (d *Dispatcher) recoverTopic(ctx context.Context, br *breaker) {
 	pause := Backoff{Base: probeMin, Max: probeMax}
-	for try := 1; ; try++ {
+	for try, missed := 1, 0; ; try++ {
 		err := d.ask(ctx, br)
 		if ctx.Err() != nil {
 			return
 		}
 		if err == nil {
-			d.change(br, TopicRecovering, nil)
-			var tried bool
-			if tried, err = d.trial(ctx, br); tried && err == nil {
+			if !br.refusing() { // such a topic answers all the time
+				d.change(br, TopicRecovering, nil)
+			}
+			var result trialResult
+			if result, err = d.trial(ctx, br); result == trialNoRow {
+				missed++
+			} else {
+				missed = 0
+			}
+			// Rows of a topic that refuses everything are due at once: none is
+			// found only while others hold all of them, or when they are gone.
+			if result == trialAnswered || (result == trialNoRow && (missed >= trialMisses || !br.refusing())) {
 				d.change(br, TopicHealthy, nil)
 				d.cursor.rewind(time.Now()) // its rows were passed over
 				return
@@ -78,19 +90,29 @@ func (d *Dispatcher) ask(ctx context.Context, br *breaker) error {
 	return err
 }
 
-// trial publishes one row of the topic, preferring rows that have not lost an
-// attempt to this outage, and returns why that failed. No row at all counts as
-// tried: the next one that comes will tell. When the database does not answer
-// nothing was tried.
-func (d *Dispatcher) trial(ctx context.Context, br *breaker) (tried bool, _ error) {
+// trialResult is what became of a trial.
+type trialResult uint8
+
+const (
+	// trialFailed: the row was not sent, or the broker or the topic failed it.
+	trialFailed trialResult = iota
+	// trialAnswered: the broker reads what it is sent.
+	trialAnswered
+	// trialNoRow: there is nothing to try. The next row that comes will tell.
+	trialNoRow
+)
+
+// trial publishes one row of the topic, preferring rows that have not been sent
+// during this outage. The error is that of the broker or the topic.
+func (d *Dispatcher) trial(ctx context.Context, br *breaker) (trialResult, error) {
 	if len(br.types) == 0 {
-		return true, nil // no claim can single out this topic's rows
+		return trialNoRow, nil // no claim can single out this topic's rows
 	}
 	for _, after := range []int64{br.trialStart(), 0} {
 		started := time.Now()
 		rows, err := d.claimTrial(ctx, br, after)
 		if err != nil {
-			return false, nil // already observed, and not the topic's fault
+			return trialFailed, nil // already observed, and not the topic's fault
 		}
 		if len(rows) == 0 {
 			continue
@@ -98,15 +120,18 @@ func (d *Dispatcher) trial(ctx context.Context, br *breaker) (tried bool, _ erro
 		br.tried(rows[0].Seq)
 		if ctx.Err() != nil {
 			d.launch(ctx, started, rows)
-			return false, nil
+			return trialFailed, nil
 		}
 		g := split(d.catalogue, d.cfg.MaxAttempts, rows)[0]
 		g.claimed = started
 		d.inFlight.start(g)
 		d.groups.begin()
-		return true, d.send(d.abandon, g)
+		if err := d.send(d.abandon, g); err != nil || g.topic == "" {
+			return trialFailed, err // a row that cannot be sent has tried nothing
+		}
+		return trialAnswered, nil
 	}
-	return true, nil
+	return trialNoRow, nil
 }
 
 func (d *Dispatcher) claimTrial(ctx context.Context, br *breaker, after int64) ([]Claimed, error) {

@@ -48,8 +48,10 @@ type history struct {
 	// was emitted or replayed.
 	charges int
 	outages map[int]int
-	copies  int
-	deaths  int
+	// refusals are the windows in which its topic refused it with all others.
+	refusals map[int]bool
+	copies   int
+	deaths   int
 }
 
 // audit watches from outside and holds what happens against the invariants. It
@@ -75,7 +77,7 @@ func (a *audit) violate(invariant, format string, args ...any) {
 }
 
 func (a *audit) emitted(row *memRow, kind rowKind) *history {
-	h := &history{row: row, kind: kind, outages: map[int]int{}}
+	h := &history{row: row, kind: kind, outages: map[int]int{}, refusals: map[int]bool{}}
 	a.rows[row.ID] = h
 	a.order = append(a.order, h)
 	return h
@@ -189,6 +191,23 @@ func (a *audit) answered(c *publishCall) {
 	for i, l := range c.leases {
 		l.heard, l.answer, l.messageID, l.outage = true, c.results[i].Err, c.results[i].MessageID, c.outage
 	}
+}
+
+// refused is a request to a topic that refuses everything.
+func (a *audit) refused(leases []*lease, at *window) {
+	for _, l := range leases {
+		l.row.refusals[at.id] = true
+	}
+}
+
+// undecided counts the rows that the broker refuses and that have not died yet.
+func (a *audit) undecided() (n int) {
+	for _, h := range a.order {
+		if h.kind == kindRejected && h.committed && h.row.dead == "" {
+			n++
+		}
+	}
+	return n
 }
 
 // replayed is an operator's doing.

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// codes are the answers of a broker in trouble. InvalidArgument is not among
-// them: a Publisher gives it only to the message that is to blame.
+// simCodes are the answers of a broker in trouble. InvalidArgument is not among
+// them: it is for the message that is to blame, and for a topic that refuses
+// everything.
 var simCodes = []string{
 	"Canceled", "Unknown", "DeadlineExceeded", "ResourceExhausted", "Aborted", "Internal", "Unavailable",
 	"NotFound", "PermissionDenied", "Unauthenticated", "FailedPrecondition",
@@ -27,9 +28,11 @@ type window struct {
 	id    int
 	topic string // empty: all
 	code  string
-	// outage: the broker cannot be reached, and nobody may die of it.
+	// outage: the broker cannot be reached, and no row may die of it.
 	outage bool
-	from   time.Time
+	// refuses: the topic says that it is ready, and accepts no message.
+	refuses bool
+	from    time.Time
 	// known is when a publisher heard of it.
 	known map[*process]time.Time
 }
@@ -82,7 +85,7 @@ func (p *process) Ready(ctx context.Context, topic string) error {
 			if c.replied || c.held {
 				return
 			}
-			if at := w.broker.window(topic); at != nil {
+			if at := w.broker.window(topic); at != nil && !at.refuses {
 				answer = simFailure(at.code)
 			} else if w.suffers(probeError) {
 				answer = simFailure(simCodes[w.rng.IntN(len(simCodes))])
@@ -182,6 +185,9 @@ func (b *simBroker) judge(c *publishCall) []Result {
 		if at.outage {
 			c.outage = at.id
 		}
+		if at.refuses {
+			w.audit.refused(c.leases, at)
+		}
 		return same(len(c.msgs), simFailure(at.code))
 	}
 	if w.suffers(publishError) {
@@ -202,7 +208,7 @@ func (b *simBroker) judge(c *publishCall) []Result {
 			w.audit.stored(c.leases[i], m)
 		}
 	}
-	return results
+	return proven(results)
 }
 
 // close takes a topic away for a while.

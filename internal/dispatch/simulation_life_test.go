@@ -19,10 +19,40 @@ func (w *world) live() {
 	if !broken() {
 		w.audit.final()
 	}
+	if !broken() {
+		w.decide()
+	}
 	w.end(broken())
 }
 
-// ending says that nothing is started any more.
+// decide gives the rows that the broker refuses what decides about them: other
+// rows, which their topics accept. Then they must die.
+func (w *world) decide() {
+	limit := time.Duration(w.plan.cfg.MaxAttempts+1) * (w.plan.cfg.Backoff.Max + 2*probeMax)
+	began := time.Now()
+	var emit func()
+	emit = func() {
+		if w.ending() {
+			return
+		}
+		for _, eventType := range []string{"red", "blue"} {
+			row, _ := w.table.insert("", eventType, true)
+			w.commit([]*history{w.audit.emitted(row, kindGood)})
+		}
+		w.after(time.Second, emit)
+	}
+	if w.audit.undecided() > 0 {
+		emit()
+	}
+	w.run(func() bool {
+		return w.audit.undecided() == 0 || time.Since(began) > limit || len(w.audit.violations) > 0
+	})
+	if n := w.audit.undecided(); n > 0 {
+		w.audit.violate("I7", "%d rows that the broker refuses are still pending after %v", n, limit)
+	}
+}
+
+// ending reports that nothing is started any more.
 func (w *world) ending() bool { return w.slots == nil }
 
 // end stops everything, so that no goroutine is left in the bubble.
@@ -64,6 +94,9 @@ func (w *world) disturbance() {
 	}
 	if w.suffers(topicForbidden) {
 		w.broker.close(&window{topic: topic, code: code}, long)
+	}
+	if w.suffers(topicRefuses) {
+		w.broker.close(&window{id: w.serialNumber(), topic: topic, code: codeInvalidArgument, refuses: true}, long)
 	}
 	if w.suffers(databaseAway) {
 		w.databaseDown(long)

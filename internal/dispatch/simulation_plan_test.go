@@ -26,6 +26,7 @@ const (
 	probeError       fault = "probe: error of some class"
 	brokerAway       fault = "broker away"
 	topicForbidden   fault = "topic misconfigured"
+	topicRefuses     fault = "topic refuses every message"
 
 	processCrash  fault = "publisher crashes"
 	processFreeze fault = "publisher stands still"
@@ -46,13 +47,13 @@ var allFaults = []fault{
 	publishError, publishPartly, publishReplyLost, publishSlow, publishHang, publishLandsLate, probeError, brokerAway, topicForbidden,
 	processCrash, processFreeze, processStop,
 	rowRolledBack, rowLate, rowRepeated, rowUnfit, rowRejected, rowStubborn, operatorPlay, hintLost,
-	publishUnsent,
+	publishUnsent, topicRefuses,
 }
 
 // usual is how often a fault happens when a seed has chosen it: per call, per
 // row, or, for what lasts a while, per second.
 var usual = map[fault]float64{
-	databaseAway: 0.05, brokerAway: 0.12, topicForbidden: 0.04,
+	databaseAway: 0.05, brokerAway: 0.12, topicForbidden: 0.04, topicRefuses: 0.06,
 	processCrash: 0.1, processFreeze: 0.07, processStop: 0.15, operatorPlay: 0.3,
 	rowRolledBack: 0.2, rowLate: 0.15, rowRepeated: 0.1, rowUnfit: 0.05, rowRejected: 0.05, rowStubborn: 0.04,
 	publishError: 0.06, publishReplyLost: 0.06, publishSlow: 0.08, publishHang: 0.06, probeError: 0.1,

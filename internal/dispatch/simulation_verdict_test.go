@@ -63,12 +63,12 @@ func (a *audit) holdFailed(l *lease, x Failed) {
 	h := l.row
 	refused := l.heard && l.answer != nil
 	if x.Free {
-		if l.offered && (!refused || ClassOf(l.answer) != Misconfigured) {
+		if l.offered && (!refused || (ClassOf(l.answer) != Misconfigured && ClassOf(l.answer) != Refused)) {
 			a.violate("I11", "row %d is put back uncharged after: %v", h.row.Seq, l.answer)
 		}
 		return
 	}
-	if !refused || ClassOf(l.answer) != Retryable || errors.Is(l.answer, ErrUnsent) {
+	if !refused || (ClassOf(l.answer) != Retryable && ClassOf(l.answer) != Refused) || errors.Is(l.answer, ErrUnsent) {
 		a.violate("I11", "row %d is charged after: %v", h.row.Seq, l.answer)
 	}
 	a.charge(l)
@@ -86,7 +86,11 @@ func (a *audit) holdDead(l *lease, x Dead) {
 		right = h.charges >= a.w.plan.cfg.MaxAttempts &&
 			!errors.Is(l.answer, ErrUnsent) && (!l.offered || (l.heard && l.answer != nil && ClassOf(l.answer) == Retryable))
 	case outbox.ReasonRejectedByBroker:
-		right = h.kind == kindRejected && l.heard && l.answer != nil && ClassOf(l.answer) == Rejected
+		// A good row dies of it when its topic refused it, then accepted others and
+		// refused it again, or when it was alone and has used up its attempts.
+		class := ClassOf(l.answer)
+		right = l.heard && l.answer != nil && (class == Rejected || class == Refused) &&
+			(h.kind == kindRejected || len(h.refusals) > 1 || h.charges >= a.w.plan.cfg.MaxAttempts)
 	default:
 		right = h.kind == rowKind(x.Reason) && !l.offered
 	}
@@ -147,6 +151,8 @@ func (a *audit) final() {
 		rows++
 		published, dead := !r.published.IsZero(), r.dead != ""
 		switch {
+		case h.kind == kindRejected && !published && !dead:
+			// See decide.
 		case r.locked:
 			a.violate("I9", "row %d is still leased to %s", r.Seq, r.owner)
 		case !published && !dead:

@@ -19,7 +19,7 @@ func TestFailureClassOfEveryCode(t *testing.T) {
 	want := map[codes.Code]dispatch.Class{
 		codes.Canceled:           dispatch.Retryable,
 		codes.Unknown:            dispatch.Retryable,
-		codes.InvalidArgument:    dispatch.Rejected,
+		codes.InvalidArgument:    dispatch.Refused,
 		codes.DeadlineExceeded:   dispatch.Retryable,
 		codes.NotFound:           dispatch.Misconfigured,
 		codes.AlreadyExists:      dispatch.Retryable,

@@ -82,6 +82,8 @@ func (c Config) validate() error {
 	var errs []error
 	if c.Project == "" {
 		errs = append(errs, ErrNoProject)
+	} else if err := ValidateProject(c.Project, c.Emulator != ""); err != nil {
+		errs = append(errs, err)
 	}
 	if c.PublishTimeout < 0 || c.ProbeTimeout < 0 {
 		errs = append(errs, errors.New("pub/sub timeouts must be positive"))

@@ -16,6 +16,30 @@ func TestConnectRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "flow limits")
 }
 
+// A malformed project refuses every message with the code of a malformed message.
+func TestConnectRefusesAMalformedProject(t *testing.T) {
+	t.Setenv("PUBSUB_EMULATOR_HOST", "")
+	for project, ok := range map[string][2]bool{ // at Google's, with an emulator
+		"shop-prod-1":             {true, true},
+		"example.com:shop-prod":   {true, true},
+		"123456789012":            {true, true},
+		"p":                       {false, true},
+		"Shop-Prod":               {false, true},
+		"shop-prod-":              {false, true},
+		"shop prod":               {false, false},
+		"projects/shop-prod":      {false, false},
+		"shop-prod/topics/domain": {false, false},
+		"shop-prod\n":             {false, false},
+	} {
+		for i, emulated := range []bool{false, true} {
+			err := pubsub.ValidateProject(project, emulated)
+			require.Equal(t, ok[i], err == nil, "%q, emulated %v: %v", project, emulated, err)
+		}
+	}
+	_, err := pubsub.Connect(t.Context(), pubsub.Config{Project: "shop prod", Emulator: "127.0.0.1:1"})
+	require.ErrorContains(t, err, `pub/sub project "shop prod"`)
+}
+
 // The client library obeys the variable even when our configuration says
 // otherwise; production events would go to an emulator.
 func TestConnectRefusesAStrayEmulatorVariable(t *testing.T) {

@@ -9,8 +9,9 @@
 //     between "try again", "pause the topic" and "dead letter" is the one the
 //     server sent, not the deadline that hid it.
 //   - A message is only called rejected when a request that held nothing else
-//     was refused with InvalidArgument. Neighbours in the same request are
-//     published.
+//     was refused with InvalidArgument, and the topic has accepted others of the
+//     same request since. Where it has accepted nothing, the dispatcher finds out
+//     whether the message or the topic is to blame.
 //   - No request exceeds what Pub/Sub accepts in number or bytes.
 //   - An error never proves that nothing was stored. A reply can be lost and a
 //     cancelled request can still arrive: callers must treat every error except

@@ -27,6 +27,25 @@ func ValidateName(id string) error {
 	return nil
 }
 
+// What a project's name may be: an id, which of old projects begins with a
+// domain, or a number. An emulator takes anything that fits into a resource path.
+var (
+	projectName  = regexp.MustCompile(`^(([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]|[0-9]{1,20})$`)
+	emulatorName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:~+%-]*$`)
+)
+
+// ValidateProject refuses a project that Pub/Sub would refuse: it answers every
+// message of such a project with the code of a malformed message.
+func ValidateProject(project string, emulated bool) error {
+	switch {
+	case emulated && !emulatorName.MatchString(project):
+		return fmt.Errorf("pub/sub project %q: want letters, digits or -._:~+%%", project)
+	case !emulated && !projectName.MatchString(project):
+		return fmt.Errorf("pub/sub project %q: want its id (6 to 30 lower-case letters, digits or -, starting with a letter) or its number", project)
+	}
+	return nil
+}
+
 // topicPath accepts an id of this project or the full path of another one's topic.
 func (c *Client) topicPath(id string) string {
 	if isPath(id) {

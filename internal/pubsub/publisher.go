@@ -70,8 +70,10 @@ func (p *Publisher) Publish(ctx context.Context, topic string, msgs []dispatch.M
 // it because of one message. Each begins before the end of begin.
 func (p *Publisher) request(ctx, begin context.Context, path string, msgs []dispatch.Message, size int) []dispatch.Result {
 	if size > MaxRequestBytes {
-		return fill(make([]dispatch.Result, len(msgs)), dispatch.NewFailure(codes.InvalidArgument.String(),
-			fmt.Errorf("publish request of %d bytes exceeds %d", size, MaxRequestBytes)))
+		return fill(make([]dispatch.Result, len(msgs)), &dispatch.Failure{
+			Class: dispatch.Rejected, Code: codes.InvalidArgument.String(),
+			Err: fmt.Errorf("publish request of %d bytes exceeds %d", size, MaxRequestBytes),
+		})
 	}
 	return dispatch.Isolate(ctx, msgs, func(ctx context.Context, msgs []dispatch.Message) []dispatch.Result {
 		return p.send(ctx, begin, path, msgs)

@@ -22,8 +22,8 @@ type Broker struct {
 	// Fail makes the broker answer every publish request with this canonical
 	// code, storing nothing, until it is called with "".
 	Fail func(code string)
-	// Reject makes the broker refuse, with InvalidArgument and as a whole, each
-	// request that contains the event.
+	// Reject makes the broker refuse, as a whole, each request that contains the
+	// event.
 	Reject func(eventID string)
 	// Hold makes the broker keep every publish request unanswered. It returns a
 	// channel that yields when a request has arrived, and the function that lets

@@ -161,7 +161,7 @@ SELECT count(*) FROM marked` + "`" + `
 		{
 			name: "outage-burns-attempts",
 			edits: []edit{
-				{"internal/dispatch/group.go", `		d.tripped(br, br.trip(generation, now, j.chargedTo, j.outage))
+				{"internal/dispatch/group.go", `		d.tripped(br, br.trip(generation, now, j.sentTo, j.outage))
 	} else if`, `		_ = generation
 	} else if`},
 				{"internal/dispatch/group.go", `	if !anyFailedBefore(g.rows) {
