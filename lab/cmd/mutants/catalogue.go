@@ -2,11 +2,13 @@ package main
 
 import "time"
 
-// mutant is a bug somebody could write, planted to see whether it is found.
+// mutant is a bug that could be written, planted to see whether it is found.
 type mutant struct {
 	name string
-	// edits plant it. Each text must be found exactly once.
+	// edits plant it, one after the other.
 	edits []edit
+	// adds is Go code that the edits need.
+	adds []addition
 	// faults that bring it out; none means that the workload alone does.
 	faults string
 	// patience with the consumers, for a bug that shows in what they never do.
@@ -15,14 +17,12 @@ type mutant struct {
 	breaks []string
 }
 
-type edit struct{ file, old, new string }
-
 // catalogue lists the planted bugs.
 func catalogue() []mutant {
 	return []mutant{
 		{
 			name: "settle-before-publish",
-			edits: []edit{{"internal/dispatch/group.go", `	failpoint.Hit(failpoint.Sending)
+			edits: []edit{{"internal/dispatch Dispatcher.send", `	failpoint.Hit(failpoint.Sending)
 	ctx, cancel := context.WithTimeout(abandon, d.cfg.PublishTimeout)
 `, `	ctx, cancel := context.WithTimeout(abandon, d.cfg.PublishTimeout)
 	early := Verdicts{Published: column(g.rows, func(r *Claimed) Published { return Published{r.Key, "early"} })}
@@ -33,37 +33,36 @@ func catalogue() []mutant {
 		},
 		{
 			name: "settle-without-fence",
-			edits: []edit{{"internal/dispatch/queries_dispatch.go", `   AND CASE WHEN e.locked_by = $1::text::uuid AND e.locked_until = v.until
+			edits: []edit{{"internal/dispatch fence", `   AND CASE WHEN e.locked_by = $1::text::uuid AND e.locked_until = v.until
              AND e.published_at IS NULL AND e.dead_at IS NULL THEN true ELSE false END`,
 				`   AND ($1::text IS NOT NULL OR v.until IS NOT NULL)`}},
 			faults: "publisher.stop", breaks: []string{"I10"},
 		},
 		{
 			name: "expired-lease-never-reclaimed",
-			edits: []edit{{"internal/dispatch/queries_dispatch.go", `   AND (locked_until IS NULL OR locked_until <= now())`,
+			edits: []edit{{"internal/dispatch dueRows", `   AND (locked_until IS NULL OR locked_until <= now())`,
 				`   AND locked_until IS NULL`}},
 			faults: "publisher.kill,publisher.crash:publish.claimed", breaks: []string{"I9"},
 		},
 		{
 			name: "lease-by-the-applications-clock",
 			edits: []edit{
-				{"internal/dispatch/queries_dispatch.go", `locked_until  = now() + $9::bigint * interval '1 millisecond'`,
+				{"internal/dispatch leasePicked", `locked_until  = now() + $9::bigint * interval '1 millisecond'`,
 					`locked_until  = to_timestamp($9::bigint / 1000.0)`},
-				{"internal/dispatch/store_sql.go", `p.Lease.Milliseconds())`, `time.Now().Add(p.Lease).UnixMilli())`},
+				{"internal/dispatch SQLStore.claim", `p.Lease.Milliseconds()`, `time.Now().Add(p.Lease).UnixMilli()`},
 			},
 			// The seed's database lives ten minutes in the past: a lease outlives its publisher by that much.
 			faults: "publisher.kill,publisher.crash:publish.claimed", breaks: []string{"I9", "I10", "I12"},
 		},
 		{
 			name: "last-id-cursor",
-			edits: []edit{{"internal/dispatch/cursor.go", `	if force || c.low == 0 || !c.rewound.IsZero() || !now.Before(c.nextSweep) {`,
+			edits: []edit{{"internal/dispatch cursor.next", `	if force || c.low == 0 || !c.rewound.IsZero() || !now.Before(c.nextSweep) {`,
 				`	if c.low == 0 {`}},
 			breaks: []string{"I9"},
 		},
 		{
 			name: "mark-first-and-never-release",
-			edits: []edit{{"consume/process.go", `	claim, state, err := g.Begin(ctx, id)
-	switch {
+			edits: []edit{{"consume Guard.Process", `	claim, state, err := g.Begin(ctx, id)
 `, `	seen, err := g.CheckAndMarkProcessed(ctx, id, g.opts.TTL)
 	if err == nil && seen {
 		return Duplicate, nil
@@ -75,13 +74,12 @@ func catalogue() []mutant {
 		return Processed, nil
 	}
 	claim, state, err := g.Begin(ctx, id)
-	switch {
 `}},
 			faults: "consumer.crash:consume.begun", breaks: []string{"I6"}, patience: time.Minute,
 		},
 		{
 			name: "emit-on-another-connection",
-			edits: []edit{{"emit/write.go", `		return tx.Query(ctx, emitManySQL, pgx.QueryExecModeExec, text)
+			edits: []edit{{"emit Emitter.Write", `		return tx.Query(ctx, emitManySQL, pgx.QueryExecModeExec, text)
 `, `		conn, err := pgx.ConnectConfig(ctx, tx.Conn().Config())
 		if err != nil {
 			return nil, err
@@ -97,8 +95,7 @@ func catalogue() []mutant {
 		{
 			name: "dead-letter-in-a-transaction-of-its-own",
 			edits: []edit{
-				{"internal/dispatch/store_sql.go", `	b := newBatch()
-	var n Settled
+				{"internal/dispatch SQLStore.Settle", `	b := newBatch()
 `, `	if len(v.Dead) > 0 {
 		ids, until := keys(v.Dead, func(d Dead) Key { return d.Key })
 		var marked int
@@ -109,95 +106,70 @@ func catalogue() []mutant {
 		failpoint.Hit(failpoint.DeadLettering)
 	}
 	b := newBatch()
-	var n Settled
 `},
-				{"internal/dispatch/queries_dispatch.go", `// releasedSQL gives back`, `const markDeadSQL = ` + "`" + `
+				{"internal/dispatch fence", ` AND e.dead_at IS NULL`, ``},
+			},
+			adds: []addition{{"internal/dispatch", `package dispatch
+
+const markDeadSQL = ` + "`" + `
 WITH marked AS (
     UPDATE outbox_events AS e SET dead_at = now(), last_error = 'dead'
       FROM unnest($2::text[]::uuid[], $3::timestamptz[]) AS v (id, until) WHERE ` + "` + fence + `" + ` RETURNING e.id)
 SELECT count(*) FROM marked` + "`" + `
-
-// releasedSQL gives back`},
-				{"internal/dispatch/queries_dispatch.go", `             AND e.published_at IS NULL AND e.dead_at IS NULL THEN true ELSE false END`,
-					`             AND e.published_at IS NULL THEN true ELSE false END`},
-			},
+`}},
 			faults: "publisher.crash:settle.dead_lettering", breaks: []string{"I7"},
 		},
 		{
-			name: "payload-marshalled-again",
-			edits: []edit{{"internal/dispatch/validate.go", `		EventID: row.ID, Data: row.Payload,
-`, `		EventID: row.ID, Data: again(row.Payload),
-`}, {"internal/dispatch/validate.go", `// storedError is an error's text`, `func again(payload []byte) []byte {
+			name:  "payload-marshalled-again",
+			edits: []edit{{"internal/dispatch prepare", `Data: row.Payload`, `Data: again(row.Payload)`}},
+			adds: []addition{{"internal/dispatch", `package dispatch
+
+import "encoding/json"
+
+func again(payload []byte) []byte {
 	var v any
 	_ = json.Unmarshal(payload, &v)
 	text, _ := json.Marshal(v)
 	return text
 }
-
-// storedError is an error's text`}, {"internal/dispatch/validate.go", `import (
-	"errors"
-`, `import (
-	"encoding/json"
-	"errors"
 `}},
 			breaks: []string{"I8"},
 		},
 		{
 			name: "cleanup-by-age-only",
 			edits: []edit{
-				{"migrations/00017_create_cleanup_functions.sql", `         WHERE e.published_at IS NOT NULL
+				{"migrations outbox_cleanup_events", `         WHERE e.published_at IS NOT NULL
            AND e.published_at < older_than
            AND e.published_at >= coalesce(from_published, '-infinity')
          ORDER BY e.published_at
 `, `         WHERE e.created_at < older_than
          ORDER BY e.created_at
 `},
-				{"migrations/00017_create_cleanup_functions.sql", `         WHERE e.id = gone.id AND e.published_at IS NOT NULL
-`, `         WHERE e.id = gone.id
-`},
+				{"migrations outbox_cleanup_events", `e.id = gone.id AND e.published_at IS NOT NULL`, `e.id = gone.id`},
 			},
 			faults: "broker.away", breaks: []string{"I15"},
 		},
 		{
 			name: "outage-burns-attempts",
 			edits: []edit{
-				{"internal/dispatch/group.go", `		d.tripped(br, br.trip(generation, now, j.sentTo, j.outage))
-	} else if`, `		_ = generation
-	} else if`},
-				{"internal/dispatch/group.go", `	if !anyFailedBefore(g.rows) {
-		return nil
-	}
-	entered`, `	if true {
-		return nil
-	}
-	entered`},
+				{"internal/dispatch Dispatcher.send", `d.tripped(br, br.trip(generation, now, j.sentTo, j.outage))`, `_ = generation`},
+				{"internal/dispatch Dispatcher.askFirst", `if !anyFailedBefore(g.rows) {`, `if true {`},
 			},
 			faults: "broker.away", breaks: []string{"I7"},
 		},
 		{
-			name: "safe-to-retry-believed",
-			edits: []edit{{"cmd/emit_writer.go", `	var refused *pgconn.PgError
-	if errors.As(cause, &refused) && refused.Code[:2] != "57" {
-`, `	var refused *pgconn.PgError
-	if pgconn.SafeToRetry(cause) || errors.As(cause, &refused) && refused.Code[:2] != "57" {
-`}},
+			name:   "safe-to-retry-believed",
+			edits:  []edit{{"cmd emitWriter.outcome", `if errors.As(cause, &refused)`, `if pgconn.SafeToRetry(cause) || errors.As(cause, &refused)`}},
 			breaks: []string{"I3"},
 		},
 		{
-			name: "lease-released-while-the-publish-may-land",
-			edits: []edit{{"internal/dispatch/group.go", `		case errors.Is(r.Err, ErrUnsent):
-			v.Released`, `		default:
-			v.Released`}},
+			name:   "lease-released-while-the-publish-may-land",
+			edits:  []edit{{"internal/dispatch Dispatcher.leave", `case errors.Is(r.Err, ErrUnsent):`, `default:`}},
 			faults: "publisher.term", breaks: []string{"I12"},
 		},
 		{
-			name: "replay-leaves-the-dead-mark",
-			edits: []edit{{"migrations/00015_create_operator_functions.sql", `           SET dead_at = NULL, attempt_count = 0, last_error = NULL, locked_by = NULL, locked_until = NULL,
-               next_attempt_at = now(), updated_at = now()
-         WHERE e.id = ANY (ARRAY(SELECT l.event_id FROM unnest(ids, events, states)`,
-				`           SET attempt_count = 0, last_error = NULL, locked_by = NULL, locked_until = NULL,
-               next_attempt_at = now(), updated_at = now()
-         WHERE e.id = ANY (ARRAY(SELECT l.event_id FROM unnest(ids, events, states)`}},
+			name:   "replay-leaves-the-dead-mark",
+			edits:  []edit{{"migrations outbox_replay", `SET dead_at = NULL, attempt_count = 0`, `SET attempt_count = 0`}},
 			breaks: []string{"I7", "I1", "I9"},
 		},
 	}

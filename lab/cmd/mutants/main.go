@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -137,12 +138,12 @@ func (h hunt) hunt(ctx context.Context, m mutant) (verdict string, killed bool, 
 		return "", false, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := build(ctx, dir, m); err != nil {
+	if err := compile(ctx, dir, m); err != nil {
 		return "", false, err
 	}
 	// A seed without faults would be a plan without a kind: then the workload is all there is.
 	args := []string{"-program", filepath.Join(dir, "outboxctl"), "-dir", filepath.Join(dir, "run"), "-seed", strconv.FormatUint(h.seed, 10),
-		"-duration", h.duration.String(), "-patience", max(m.patience, time.Second).String(), "-only", or(m.faults, "none")}
+		"-duration", h.duration.String(), "-patience", max(m.patience, time.Second).String(), "-only", cmp.Or(m.faults, "none")}
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, "torture"), args...)
 	said, runErr := cmd.CombinedOutput() // it fails when it finds something, which is what is hoped for
 	report, err := check.File(filepath.Join(dir, "run", "1", torture.HistoryFile))
@@ -164,26 +165,19 @@ func (h hunt) hunt(ctx context.Context, m mutant) (verdict string, killed bool, 
 	return fmt.Sprintf("SURVIVED: %d violations, none of %v", len(report.Violations), m.breaks), false, nil
 }
 
-func or(text, otherwise string) string {
-	if text == "" {
-		return otherwise
+// compile builds the program and its tormentor with the bug in them, from sources that are replaced for the compiler only.
+func compile(ctx context.Context, dir string, m mutant) error {
+	root, err := filepath.Abs(".")
+	if err != nil {
+		return err
 	}
-	return text
-}
-
-// build builds the program and its tormentor with the bug in them, from sources that are replaced for the compiler only.
-func build(ctx context.Context, dir string, m mutant) error {
-	texts, err := mutated(m)
+	planted, err := m.plant(root)
 	if err != nil {
 		return err
 	}
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
-	for file, text := range texts {
-		path, err := filepath.Abs(file)
-		if err != nil {
-			return err
-		}
-		replaced := filepath.Join(dir, strings.ReplaceAll(file, "/", "-"))
+	for path, text := range planted {
+		replaced := filepath.Join(dir, strings.ReplaceAll(path, "/", "-"))
 		if err := os.WriteFile(replaced, []byte(text), 0o600); err != nil {
 			return err
 		}
@@ -198,30 +192,10 @@ func build(ctx context.Context, dir string, m mutant) error {
 		return err
 	}
 	for program, source := range map[string]string{"outboxctl": ".", "torture": "./lab/cmd/torture"} {
-		cmd := exec.CommandContext(ctx, "go", "build", "-tags", "failpoints", "-overlay", config, "-o", filepath.Join(dir, program), source)
+		cmd := exec.CommandContext(ctx, "go", "build", "-tags", tags, "-overlay", config, "-o", filepath.Join(dir, program), source)
 		if said, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("build: %w: %s", err, said)
 		}
 	}
 	return nil
-}
-
-// mutated plants the bug in the texts of the files it touches.
-func mutated(m mutant) (map[string]string, error) {
-	texts := map[string]string{}
-	for _, e := range m.edits {
-		text, ok := texts[e.file]
-		if !ok {
-			read, err := os.ReadFile(e.file)
-			if err != nil {
-				return nil, err
-			}
-			text = string(read)
-		}
-		if n := strings.Count(text, e.old); n != 1 {
-			return nil, fmt.Errorf("the text to change is %d times in %s: the code has moved on, let the mutant follow", n, e.file)
-		}
-		texts[e.file] = strings.Replace(text, e.old, e.new, 1)
-	}
-	return texts, nil
 }
