@@ -14,6 +14,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 // rateFlag is a number of rows per second: 200, 200/s, 30/m.
@@ -117,7 +118,7 @@ func checkIDs(texts []string, where string) ([]string, error) {
 		if text == "" && where != "" {
 			continue
 		}
-		id, err := checkID(text)
+		id, err := operate.ParseID(text)
 		if err != nil && where != "" {
 			return nil, fault.As(fault.Usage, fmt.Errorf("%s %d: %w", where, i+1, err))
 		}

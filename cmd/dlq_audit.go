@@ -67,7 +67,7 @@ func runDLQAudit(ctx context.Context, opts *dlqAuditOptions) error {
 	}
 	filter := dlq.AuditFilter{Actor: opts.actor, Action: opts.action, RunID: opts.run, Before: opts.cursor}
 	if opts.event != "" {
-		id, err := checkID(opts.event)
+		id, err := operate.ParseID(opts.event)
 		if err != nil {
 			return err
 		}

@@ -80,7 +80,7 @@ func runDLQList(ctx context.Context, opts *dlqListOptions) error {
 	cursor := opts.cursor
 	if cursor != "" {
 		var err error
-		if cursor, err = checkID(cursor); err != nil {
+		if cursor, err = operate.ParseID(cursor); err != nil {
 			return err
 		}
 	}

@@ -94,7 +94,7 @@ func checkPayloadFlag(payload string) error {
 }
 
 func runDLQShow(ctx context.Context, opts *dlqShowOptions) error {
-	id, err := checkID(opts.id)
+	id, err := operate.ParseID(opts.id)
 	if err != nil {
 		return err
 	}

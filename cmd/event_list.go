@@ -120,7 +120,7 @@ func runEventList(ctx context.Context, opts *eventListOptions) error {
 	cursor := opts.cursor
 	if cursor != "" {
 		var err error
-		if cursor, err = checkID(cursor); err != nil {
+		if cursor, err = operate.ParseID(cursor); err != nil {
 			return err
 		}
 	}

@@ -52,7 +52,7 @@ type eventReport struct {
 }
 
 func runEventShow(ctx context.Context, opts *eventShowOptions) error {
-	id, err := checkID(opts.id)
+	id, err := operate.ParseID(opts.id)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -35,11 +34,11 @@ func keeperError(err error) error {
 }
 
 func parseEventID(text string) (uuid.UUID, error) {
-	id, err := uuid.Parse(strings.TrimSpace(text))
-	if err != nil || id == uuid.Nil {
-		return uuid.Nil, fault.Hint(fault.Usagef("%q is not an event id", text), "an event id is a UUID; outboxctl event list shows them")
+	id, err := operate.ParseID(text)
+	if err != nil {
+		return uuid.Nil, err
 	}
-	return id, nil
+	return uuid.Parse(id)
 }
 
 // eventBehind is the event that an id means: a dead letter's id leads to its event, any other is the event's own. Without

@@ -44,7 +44,7 @@ An event nobody has heard of exits with 3.`,
 }
 
 func runWhy(ctx context.Context, opts *whyOptions) error {
-	id, err := checkID(opts.id)
+	id, err := operate.ParseID(opts.id)
 	if err != nil {
 		return err
 	}
