@@ -37,6 +37,9 @@ event whose publisher dies is taken over when its lease ends, so duplicates are 
 SIGTERM or Ctrl-C stops claiming, waits for what is in flight, settles it and gives back what was not sent; a second
 signal ends the process at once.
 
+An emulator that only a variable (PUBSUB_EMULATOR_HOST) or the configuration file names is refused beside a database on
+another machine: --emulator on the command line tells that it is meant.
+
 With --once it ends when nothing is left to claim. Events that wait for their next attempt, or whose topic takes nothing
 at the moment, are not waited for; in the latter case the exit code is 5.`,
 		Example: `  outboxctl publish
@@ -83,6 +86,9 @@ func runPublish(ctx context.Context, opts *publishOptions) error {
 	}
 	cfg, err := opts.app.Config("database.url", "pubsub.project")
 	if err != nil {
+		return err
+	}
+	if err := opts.app.RefuseStrayEmulator(); err != nil {
 		return err
 	}
 	service, err := newPublishService(ctx, opts.app, cfg, scope, opts.once)

@@ -2,9 +2,9 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 const ConnectTimeout = 5 * time.Second
@@ -103,10 +102,25 @@ func secureURL(raw string) string {
 	}
 }
 
-// RemoteDatabase reports whether the database is on another machine.
+// RemoteDatabase reports whether the database, or one of its hosts, is on another machine.
 func (c *Config) RemoteDatabase() bool {
 	pc, err := pgxpool.ParseConfig(c.Database.URL)
-	return err == nil && c.Origin("database.url") != OriginDev && !isLocal(pc.ConnConfig.Host)
+	if err != nil || c.Origin("database.url") == OriginDev {
+		return false
+	}
+	return !isLocal(pc.ConnConfig.Host) ||
+		slices.ContainsFunc(pc.ConnConfig.Fallbacks, func(f *pgconn.FallbackConfig) bool { return !isLocal(f.Host) })
+}
+
+// RefuseStrayEmulator refuses to publish a remote database's events to an emulator: they would be marked as published,
+// and no subscriber would ever get them. Only the flag tells that it is meant; a variable or a file may be left over.
+func (a *App) RefuseStrayEmulator() error {
+	if _, meant := a.Flag("emulator"); meant || a.cfg.PubSub.Emulator == "" || !a.cfg.RemoteDatabase() {
+		return nil
+	}
+	emulator, origin := a.cfg.PubSub.Emulator, a.cfg.Origin("pubsub.emulator")
+	return fault.Hint(fault.Usagef("pubsub.emulator is %s (%s) beside a database on another machine: its events would be marked as published without reaching Pub/Sub", emulator, origin),
+		"remove the setting (%s), or add --emulator %s if it is meant", origin, emulator)
 }
 
 func isLocal(host string) bool {
@@ -115,18 +129,6 @@ func isLocal(host string) bool {
 	}
 	ip := net.ParseIP(host)
 	return ip != nil && ip.IsLoopback()
-}
-
-// databaseError says which server did not answer, without its password, and what to try.
-func databaseError(cfg *Config, err error) error {
-	wrapped := fault.Preconditionf("connect to the database %s: %w", safetext.URL(cfg.Database.URL), err)
-	if strings.Contains(err.Error(), "x509") || strings.Contains(err.Error(), "tls") {
-		return fault.Hint(wrapped, "the server's certificate could not be verified; add sslmode=require to the connection string to accept it unverified")
-	}
-	if errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "refused") {
-		return fault.Hint(wrapped, "outboxctl config view shows where database.url comes from; outboxctl dev starts a local stack")
-	}
-	return wrapped
 }
 
 // onlyWritable makes a new connection prove that its server accepts writes.

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+
+	"github.com/jackc/pgerrcode"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+// databaseError names the server that could not be used, without its password, and what to try.
+func databaseError(cfg *Config, err error) error {
+	wrapped := fault.Preconditionf("connect to the database %s: %w", safetext.URL(cfg.Database.URL), err)
+	if hint := connectHint(err); hint != "" {
+		return fault.Hint(wrapped, "%s", hint)
+	}
+	return wrapped
+}
+
+// connectHint chooses the advice by the type of the error. The driver may have tried several addresses, with and without
+// TLS, and its error holds all their errors: what the server itself answered counts first.
+func connectHint(err error) string {
+	var answer *pgconn.PgError
+	if errors.As(err, &answer) {
+		return answerHint(answer.Code)
+	}
+	if badCertificate(err) {
+		return "the server's certificate could not be verified; add sslmode=require to the connection string to accept it unverified"
+	}
+	var dns *net.DNSError
+	if errors.As(err, &dns) && dns.IsNotFound {
+		return "the host's name is not known; outboxctl config view shows where database.url comes from"
+	}
+	var network net.Error
+	if errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) {
+		return "outboxctl config view shows where database.url comes from; outboxctl dev starts a local stack"
+	}
+	var connect *pgconn.ConnectError
+	if errors.As(err, &connect) && connect.Config.TLSConfig != nil {
+		return "the server offers no TLS; add sslmode=disable to the connection string to connect without, over a network that is trusted"
+	}
+	return ""
+}
+
+func answerHint(code string) string {
+	switch code {
+	case pgerrcode.InvalidCatalogName:
+		return "the server has no database of that name: correct database.url, or create it (createdb)"
+	case pgerrcode.InvalidPassword:
+		return "the server refuses this user or password: correct database.url"
+	case pgerrcode.InvalidAuthorizationSpecification:
+		return "the server has no such user, or pg_hba.conf does not let it in from here: correct database.url"
+	case pgerrcode.InsufficientPrivilege:
+		return "this user may not connect to that database: GRANT CONNECT"
+	case pgerrcode.TooManyConnections:
+		return "the server has no connection left: end some, or raise max_connections"
+	case pgerrcode.CannotConnectNow:
+		return "the server is starting or stopping: try again"
+	default:
+		return ""
+	}
+}
+
+func badCertificate(err error) bool {
+	var (
+		verification *tls.CertificateVerificationError
+		authority    x509.UnknownAuthorityError
+		hostname     x509.HostnameError
+		invalid      x509.CertificateInvalidError
+		roots        x509.SystemRootsError
+	)
+	return errors.As(err, &verification) || errors.As(err, &authority) || errors.As(err, &hostname) || errors.As(err, &invalid) || errors.As(err, &roots)
+}
