@@ -2,6 +2,7 @@ package consume
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -12,8 +13,9 @@ type Claim struct {
 	g     *Guard
 	key   string
 	token string
-	lease string // the exact value in Redis while the lease is ours
-	mark  string // the value Done writes, fixed by its first call
+	lease string    // the exact value in Redis while the lease is ours
+	mark  string    // the value Done writes, fixed by its first call
+	asked time.Time // when Begin asked: Redis counts the lease from then or later
 }
 
 // Mark is what Done found.
@@ -43,7 +45,7 @@ func (g *Guard) Begin(ctx context.Context, eventID uuid.UUID) (*Claim, State, er
 	if err != nil {
 		return nil, "", err
 	}
-	c := &Claim{g: g, key: key, token: newToken()}
+	c := &Claim{g: g, key: key, token: newToken(), asked: time.Now()}
 	c.lease = encodeValue(leasePrefix, c.token, g.owner)
 	found, err := g.run(ctx, g.scripts.begin, key, c.lease, g.opts.Lease.Milliseconds()).Text()
 	if err != nil {

@@ -175,7 +175,7 @@ func TestArgumentsAreRefused(t *testing.T) {
 	}
 	_, err := consume.New(nil, "a", consume.Options{})
 	require.Error(t, err)
-	for _, opts := range []consume.Options{{Lease: time.Millisecond}, {TTL: time.Second}, {Timeout: -1}} {
+	for _, opts := range []consume.Options{{Lease: time.Millisecond}, {TTL: time.Second}, {Timeout: -1}, {Hold: -1}} {
 		_, err := consume.New(rdb, "a", opts)
 		require.Error(t, err, "%+v", opts)
 	}

@@ -8,8 +8,9 @@
 //	handled before           acknowledged, the handler does not run
 //	handled now              acknowledged
 //	handler failed           nacked, and the next delivery may run at once
-//	at work elsewhere        waited for, at most a lease; then nacked
-//	Redis gives no answer    nacked after a pause; the handler does not run
+//	at work elsewhere        held for a lease at most, then nacked
+//	Redis gives no answer    held for 150s at most, then nacked; the handler
+//	                         does not run
 //	no usable event id       nacked, for the dead-letter policy to take
 //
 // The key has two phases: a short lease with a random token while the handler

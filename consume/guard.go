@@ -7,10 +7,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -37,8 +37,18 @@ const (
 	// DefaultTimeout bounds each call to Redis, retries included.
 	DefaultTimeout = 2 * time.Second
 
+	// DefaultHold is how long Handle keeps a message while Redis gives no answer.
+	// The five deliveries of Pub/Sub's smallest dead-letter policy last for
+	// 5 × 150s = 12.5 minutes of outage, ten deliveries for 25. The client
+	// extends the ack deadline meanwhile (for 60 minutes by default).
+	DefaultHold = 150 * time.Second
+
 	// MinLease keeps three extensions per lease from flooding Redis.
 	MinLease = 100 * time.Millisecond
+
+	// Handle's pauses double from minPause to maxPause.
+	minPause = 100 * time.Millisecond
+	maxPause = 5 * time.Second
 )
 
 // Message is the part of a broker's message that Handle settles. The messages
@@ -58,12 +68,17 @@ type Options struct {
 	Lease time.Duration
 	// Timeout bounds each call to Redis (default DefaultTimeout).
 	Timeout time.Duration
+	// Hold is how long Handle keeps a message while Redis gives no answer, before
+	// it nacks (default DefaultHold). With a broker that does not extend the time
+	// a message may be kept, stay below that time.
+	Hold time.Duration
 }
 
 func (o Options) withDefaults() (Options, error) {
 	o.TTL = cmp.Or(o.TTL, DefaultTTL)
 	o.Lease = cmp.Or(o.Lease, DefaultLease)
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.Hold = cmp.Or(o.Hold, DefaultHold)
 	var errs []error
 	if o.Lease < MinLease {
 		errs = append(errs, fmt.Errorf("lease %s is shorter than %s", o.Lease, MinLease))
@@ -74,6 +89,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Timeout < 0 {
 		errs = append(errs, fmt.Errorf("timeout %s is negative", o.Timeout))
 	}
+	if o.Hold < 0 {
+		errs = append(errs, fmt.Errorf("hold %s is negative", o.Hold))
+	}
 	return o, errors.Join(errs...)
 }
 
@@ -83,8 +101,7 @@ type Guard struct {
 	server
 	consumer string
 	opts     Options
-	owner    string       // written into the keys for operators to read
-	outage   atomic.Int32 // answers Redis has owed us in a row
+	owner    string // written into the keys for operators to read
 }
 
 // New returns the guard of the consumer with that name. Two consumers that
@@ -138,24 +155,50 @@ func (g *Guard) Announce(ctx context.Context) error {
 	return nil
 }
 
-// Handle is Process followed by the message's Ack or Nack. While another
-// delivery of the event is at work it waits and asks again, for a lease at most:
-// when that one's worker was killed, a message nacked again and again would be
-// dead-lettered before the lease is over. A nack that should not come back at
-// once waits a little, too; cancelling ctx ends every wait.
+// Handle is Process followed by the message's Ack or Nack. Two answers are worth
+// waiting for, and a message nacked instead would be delivered again at once,
+// until its dead-letter policy takes it: another delivery of the event may be at
+// work, which is known after a lease at the latest, and Redis may be away, for
+// which the message is held up to Options.Hold. Meanwhile Handle asks again with
+// growing pauses. Cancelling ctx ends the wait with a nack.
 func (g *Guard) Handle(ctx context.Context, msg Message, eventID string, handler func(context.Context) error) (Outcome, error) {
-	outcome, err := g.Process(ctx, eventID, handler)
-	for held := g.heldUntil(); outcome == InProgress && g.await(ctx, held); {
-		outcome, err = g.Process(ctx, eventID, handler)
+	began := time.Now()
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		outcome, err := g.Process(ctx, eventID, handler)
+		if outcome.Ack() {
+			msg.Ack()
+			return outcome, err
+		}
+		if time.Since(began) >= g.patience(outcome) || !sleep(ctx, pause) {
+			msg.Nack()
+			return outcome, err
+		}
 	}
-	if outcome.Ack() {
-		g.outage.Store(0)
-		msg.Ack()
-		return outcome, err
+}
+
+// patience is how long Handle keeps a message with that outcome.
+func (g *Guard) patience(outcome Outcome) time.Duration {
+	switch outcome {
+	case InProgress:
+		return g.opts.Lease
+	case Unavailable:
+		return g.opts.Hold
+	default:
+		return 0 // the subscription's retry policy sets the pace of failed handlers
 	}
-	g.pause(ctx, outcome)
-	msg.Nack()
-	return outcome, err
+}
+
+// sleep waits for d or half of it, so that messages held together do not ask
+// together, and reports whether ctx let it.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d/2 + mathrand.N(d/2))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // CheckAndMarkProcessed marks the event as processed and reports whether it was

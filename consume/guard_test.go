@@ -59,7 +59,7 @@ func TestHandleSettles(t *testing.T) {
 			t.Parallel()
 			server := startRedis(t)
 			rdb := server.client(t)
-			guard := guardOn(t, rdb, consume.Options{Lease: 300 * time.Millisecond})
+			guard := guardOn(t, rdb, consume.Options{Lease: 300 * time.Millisecond, Hold: 300 * time.Millisecond})
 			id := uuid.Must(uuid.NewV7())
 			if tc.prepare != nil {
 				require.NoError(t, tc.prepare(t.Context(), server, rdb, consume.Key("c", id)))

@@ -58,8 +58,8 @@ const doneTries = 3
 // Processed or Duplicate.
 //
 // The handler's context is cancelled with the cause ErrLeaseLost when the
-// event's lease is lost; a handler that stops then does not overlap with the
-// delivery that takes over.
+// event's lease cannot be extended, a sixth of the lease (5s) before it ends. A
+// handler that stops by then does not overlap with the delivery that takes over.
 func (g *Guard) Process(ctx context.Context, eventID string, handler func(context.Context) error) (Outcome, error) {
 	id, err := uuid.Parse(eventID)
 	if err != nil {
@@ -105,7 +105,7 @@ func (g *Guard) runHeld(ctx context.Context, claim *Claim, handler func(context.
 
 	ended := make(chan struct{})
 	var extender sync.WaitGroup
-	extender.Go(func() { g.extend(ctx, claim, ended, cancel) })
+	extender.Go(func() { g.keepLease(ctx, claim, ended, cancel) })
 	// An extension still under way could take the key back after an abort.
 	defer extender.Wait()
 	defer close(ended)
@@ -122,11 +122,18 @@ func guarded(ctx context.Context, handler func(context.Context) error) (err erro
 	return handler(ctx)
 }
 
-// extend renews the lease three times per lease length until the handler ends.
-func (g *Guard) extend(ctx context.Context, claim *Claim, ended <-chan struct{}, cancel context.CancelCauseFunc) {
+// keepLease extends the lease three times per lease length until the handler
+// ends. When no extension succeeds it cancels the handler a sixth of the lease
+// before Redis may give the event to another delivery, whatever the call under
+// way does: that is the handler's time to stop.
+func (g *Guard) keepLease(ctx context.Context, claim *Claim, ended <-chan struct{}, cancel context.CancelCauseFunc) {
+	safe := g.opts.Lease - g.opts.Lease/6
+	expiry := time.AfterFunc(time.Until(claim.asked.Add(safe)), func() {
+		cancel(fmt.Errorf("%w: not extended for %s", ErrLeaseLost, safe))
+	})
+	defer expiry.Stop()
 	ticker := time.NewTicker(g.opts.Lease / 3)
 	defer ticker.Stop()
-	heldUntil := time.Now().Add(g.opts.Lease)
 	for {
 		select {
 		case <-ended:
@@ -138,13 +145,9 @@ func (g *Guard) extend(ctx context.Context, claim *Claim, ended <-chan struct{},
 		held, err := claim.Extend(context.WithoutCancel(ctx))
 		switch {
 		case err == nil && held:
-			heldUntil = asked.Add(g.opts.Lease)
+			expiry.Reset(time.Until(asked.Add(safe)))
 		case err == nil:
 			cancel(ErrLeaseLost)
-			return
-		case !time.Now().Before(heldUntil):
-			// Unheard for a whole lease: Redis may have given it to another.
-			cancel(fmt.Errorf("%w: %w", ErrLeaseLost, err))
 			return
 		}
 	}
