@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/emit/builtin"
 	"github.com/outboxctl/outboxctl/emit/wire"
 
 	"github.com/google/uuid"
@@ -83,7 +84,7 @@ A bad line is named with its number and its fields, and no line of its transacti
 	f.BoolVar(&opts.dryRun, "dry-run", false, "check the events and write nothing; needs no database")
 	cli.AddOutputFlag(cmd, &opts.output, cli.FormatID, cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatJSONL, cli.FormatYAML, cli.FormatCSV)
 	cli.Must(cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(registry.New().EventTypes(), cobra.ShellCompDirectiveNoFileComp)))
-	cli.Must(cmd.RegisterFlagCompletionFunc("aggregate-type", cobra.FixedCompletions(registry.AggregateTypes(), cobra.ShellCompDirectiveNoFileComp)))
+	cli.Must(cmd.RegisterFlagCompletionFunc("aggregate-type", cobra.FixedCompletions(builtin.AggregateTypes(), cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }
 

@@ -61,12 +61,12 @@ func newRegistryListCmd(app *cli.App, runF func(context.Context, *registryListOp
 }
 
 func runRegistryList(opts *registryListOptions) error {
-	all := registry.New().Entries()
+	all := registry.New().Types()
 	rows := make([]registryEntry, len(all))
 	for i, e := range all {
-		rows[i] = registryEntry{e.EventType, e.AggregateType, e.Topic, e.Description, make([]registryField, len(e.Fields))}
+		rows[i] = registryEntry{e.Name, e.Aggregate, e.Topic, e.Description, make([]registryField, len(e.Fields))}
 		for j, f := range e.Fields {
-			rows[i].Fields[j] = registryField(f)
+			rows[i].Fields[j] = registryField{f.Name, f.Type, f.Required}
 		}
 	}
 	return cli.WriteList(opts.app, opts.output.Format, registryView(), rows)

@@ -2,14 +2,11 @@ package emit
 
 import "encoding/json"
 
-// DefaultNamespace is the namespace of an event that names none.
-const DefaultNamespace = "default"
-
-// Catalogue knows the event types. The registry is one.
+// Catalogue knows the event types. builtin.Catalogue is one.
 type Catalogue interface {
-	// Resolve names the aggregate and logical topic (domain, analytics,
-	// notifications, billing) of an event type.
+	// Resolve returns the aggregate type and the logical topic of an event type.
 	Resolve(eventType string) (aggregateType, topic string, ok bool)
-	// Validate checks the envelope's data against the type's payload.
+	// Validate checks the envelope's data against the type's payload. What is wrong
+	// with data is a *wire.PayloadError.
 	Validate(eventType string, data json.RawMessage) error
 }

@@ -28,7 +28,7 @@ func DecodeEvent(text []byte) (Event, error) {
 		if field == "" {
 			field = "event"
 		}
-		return Event{}, &InvalidError{Problems: []FieldProblem{{field, p.Problem}}}
+		return Event{}, &InvalidError{Problems: wire.Problems{{Field: field, Problem: p.Problem}}}
 	}
 	var p Event
 	bad := &InvalidError{}

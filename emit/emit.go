@@ -107,6 +107,4 @@ func Validate(event Event) error {
 	return err
 }
 
-// packFinderz is made for each call: it is small, and a package without state has
-// no order of initialisation to get wrong.
-func packFinderz() *Emitter { return New(builtin.New()) }
+func packFinderz() *Emitter { return New(builtin.Catalogue{}) }

@@ -87,7 +87,7 @@ func (e *Emitter) Prepare(p Event) (Prepared, error) {
 
 func (p Event) namespace() string {
 	if p.Namespace == "" {
-		return DefaultNamespace
+		return "default"
 	}
 	return p.Namespace
 }

@@ -19,7 +19,7 @@ import (
 const testTenant = "018f3f6e-0000-7000-8000-0000000000aa"
 
 func testEmitter() *Emitter {
-	e := New(builtin.New())
+	e := New(builtin.Catalogue{})
 	e.Now = func() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }
 	e.newID = func() (uuid.UUID, error) { return uuid.MustParse("018f3f6e-0000-7000-8000-00000000000e"), nil }
 	return e
@@ -66,12 +66,12 @@ func TestPrepareBuildsTheRow(t *testing.T) {
 func TestPrepareMakesVersion7Ids(t *testing.T) {
 	t.Parallel()
 	event := goodEvent()
-	p, err := New(builtin.New()).Prepare(event)
+	p, err := New(builtin.Catalogue{}).Prepare(event)
 	require.NoError(t, err)
 	require.Equal(t, uuid.Version(7), p.ID.Version())
 
 	event.ID = uuid.MustParse(testTenant)
-	p, err = New(builtin.New()).Prepare(event)
+	p, err = New(builtin.Catalogue{}).Prepare(event)
 	require.NoError(t, err)
 	require.Equal(t, event.ID, p.ID, "a caller's own id is kept")
 }
@@ -240,7 +240,7 @@ func TestStatementsStayWithinBounds(t *testing.T) {
 }
 
 func BenchmarkPrepare(b *testing.B) {
-	e, event := New(builtin.New()), goodEvent()
+	e, event := New(builtin.Catalogue{}), goodEvent()
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := e.Prepare(event); err != nil {

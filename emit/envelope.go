@@ -85,14 +85,12 @@ func (e *Emitter) data(p Event, known bool, bad *InvalidError) (json.RawMessage,
 		return data, size
 	}
 	if err := e.catalogue.Validate(p.Type, data); err != nil {
-		var fields interface{ FieldProblems() [][2]string }
-		if !errors.As(err, &fields) {
+		var payload *wire.PayloadError
+		if !errors.As(err, &payload) {
 			bad.add("data", "is refused: %s", err)
 			return nil, 0
 		}
-		for _, f := range fields.FieldProblems() {
-			bad.add(f[0], "%s", f[1])
-		}
+		bad.Problems = append(bad.Problems, payload.Problems...)
 	}
 	return data, size
 }

@@ -3,7 +3,6 @@ package emit
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -14,35 +13,18 @@ import (
 // errors.As finds the *InvalidError with the details.
 var ErrInvalid = errors.New("invalid event")
 
-// FieldProblem is one thing that is wrong with an event.
-type FieldProblem struct {
-	// Field is the field's name as JSON lines spell it: aggregateId, data.status.
-	Field string
-	// Problem reads after the field's name: "is required".
-	Problem string
-}
-
 // InvalidError says why an event was refused. Nothing was sent to the database, so
 // the caller's transaction is unharmed.
 type InvalidError struct {
 	// Index is the event's position in the call that emitted several.
 	Index    int
-	Problems []FieldProblem
+	Problems wire.Problems
 	// TooLarge is set when one of the problems is a limit of the broker.
 	TooLarge *wire.TooLargeError
 }
 
 func (e *InvalidError) Error() string {
-	const most = 5
-	texts := make([]string, 0, most+1)
-	for i, p := range e.Problems {
-		if i == most {
-			texts = append(texts, fmt.Sprintf("and %d more", len(e.Problems)-most))
-			break
-		}
-		texts = append(texts, p.Field+" "+p.Problem)
-	}
-	return ErrInvalid.Error() + ": " + strings.Join(texts, "; ")
+	return ErrInvalid.Error() + ": " + e.Problems.String()
 }
 
 // Is makes every InvalidError an ErrInvalid.
@@ -57,7 +39,7 @@ func (e *InvalidError) Unwrap() error {
 }
 
 func (e *InvalidError) add(field, format string, args ...any) {
-	e.Problems = append(e.Problems, FieldProblem{field, fmt.Sprintf(format, args...)})
+	e.Problems = append(e.Problems, wire.FieldProblem{Field: field, Problem: fmt.Sprintf(format, args...)})
 }
 
 // ErrNotMigrated says that the database lacks what emitting needs.

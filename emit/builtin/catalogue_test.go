@@ -4,6 +4,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,13 +38,13 @@ ad_daily_rollup_ready    ad             analytics     adId date impressions clic
 
 func TestCatalogueIsTheContract(t *testing.T) {
 	t.Parallel()
-	r := New()
+	r := Catalogue{}
 	var got, want []string
 	for _, line := range strings.Split(strings.TrimSpace(contract), "\n") {
 		want = append(want, strings.Join(strings.Fields(line), " "))
 	}
-	for _, e := range r.Entries() {
-		words := []string{e.EventType, e.AggregateType, e.Topic}
+	for _, e := range r.Types() {
+		words := []string{e.Name, e.Aggregate, e.Topic}
 		for _, f := range e.Fields {
 			if f.Required {
 				words = append(words, f.Name)
@@ -53,26 +55,31 @@ func TestCatalogueIsTheContract(t *testing.T) {
 		got = append(got, strings.Join(words, " "))
 		require.NotEmpty(t, e.Description)
 
-		aggregate, topic, ok := r.Resolve(e.EventType)
+		aggregate, topic, ok := r.Resolve(e.Name)
 		require.True(t, ok)
-		require.Equal(t, []string{e.AggregateType, e.Topic}, []string{aggregate, topic})
+		require.Equal(t, []string{e.Aggregate, e.Topic}, []string{aggregate, topic})
 		require.Contains(t, AggregateTypes(), aggregate)
-		require.Contains(t, Topics(), topic)
 	}
 	require.Equal(t, want, got)
 }
 
 func TestConstantsAndListsAgree(t *testing.T) {
 	t.Parallel()
-	require.ElementsMatch(t, New().EventTypes(), constants(t, "Type"))
+	var names []string
+	topics := map[string]bool{}
+	for _, e := range types {
+		names = append(names, e.Name)
+		topics[e.Topic] = true
+	}
+	require.ElementsMatch(t, names, constants(t, "Type"))
 	require.ElementsMatch(t, AggregateTypes(), constants(t, "Aggregate"))
-	require.ElementsMatch(t, Topics(), constants(t, "Topic"))
+	require.ElementsMatch(t, slices.Collect(maps.Keys(topics)), constants(t, "Topic"))
 }
 
-// constants reads the values of the string constants with a prefix from names.go.
+// constants reads the values of the string constants with a prefix from types.go.
 func constants(t *testing.T, prefix string) []string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "names.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "types.go", nil, 0)
 	require.NoError(t, err)
 	var values []string
 	ast.Inspect(file, func(n ast.Node) bool {

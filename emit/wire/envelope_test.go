@@ -51,8 +51,8 @@ func TestParseEnvelopeIsStrict(t *testing.T) {
 		{`"userId":"u",`, ``, "actor.userId is required"},
 		{`"role":"admin"`, `"role":1`, "actor.role must be a string"},
 		{`"role":"admin"`, `"team":"x"`, "actor.team is not a field of the actor"},
-		{`{"userId":"u","storeId":"s","role":"admin"}`, `"u"`, "actor must be an object"},
-		{wholeEnvelope, `[]`, "payload_json must be an object"},
+		{`{"userId":"u","storeId":"s","role":"admin"}`, `"u"`, "actor must be an object, not a string"},
+		{wholeEnvelope, `[]`, "payload_json must be an object, not an array"},
 		{wholeEnvelope, `{`, "payload_json is not valid JSON"},
 	} {
 		require.Contains(t, wholeEnvelope, c.old)

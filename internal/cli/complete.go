@@ -75,7 +75,7 @@ func CompleteTypes(app *App) Completion {
 }
 
 func CompleteTopics(app *App) Completion {
-	return completeLive(app, registryTopics(), func(ctx context.Context, s *dlq.Store, _ string) ([]string, error) {
+	return completeLive(app, registry.New().Topics(), func(ctx context.Context, s *dlq.Store, _ string) ([]string, error) {
 		return described(s.SuggestGroups(ctx, "topic"))
 	})
 }
@@ -94,16 +94,4 @@ func described(found []dlq.Suggestion, err error) ([]string, error) {
 		out[i] = safetext.Line(f.Value) + "\t" + safetext.Cut(safetext.Line(f.About), 80)
 	}
 	return out, err
-}
-
-func registryTopics() []string {
-	var topics []string
-	seen := map[string]bool{}
-	for _, e := range registry.New().Entries() {
-		if !seen[e.Topic] {
-			seen[e.Topic] = true
-			topics = append(topics, e.Topic)
-		}
-	}
-	return topics
 }

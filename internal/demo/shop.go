@@ -97,7 +97,7 @@ func (s *shop) scene() []emit.Event {
 }
 
 // event fills in what all events have in common.
-func (s *shop) event(eventType string, aggregate, store uuid.UUID, data builtin.Payload) emit.Event {
+func (s *shop) event(eventType string, aggregate, store uuid.UUID, data any) emit.Event {
 	return emit.Event{
 		Type: eventType, AggregateID: aggregate, Data: data, TenantID: store,
 		Actor: &wire.Actor{UserID: newID(s.random).String(), StoreID: store.String(), Role: s.pick("owner", "manager", "agent")},

@@ -34,7 +34,7 @@ func TestDocListsTheCatalogue(t *testing.T) {
 func catalogueTable() string {
 	var b strings.Builder
 	b.WriteString("\n| type | aggregate | topic | when | payload |\n|---|---|---|---|---|\n")
-	for _, e := range registry.New().Entries() {
+	for _, e := range registry.New().Types() {
 		fields := make([]string, len(e.Fields))
 		for i, f := range e.Fields {
 			name := "`" + f.Name + "`"
@@ -43,7 +43,7 @@ func catalogueTable() string {
 			}
 			fields[i] = name + " " + f.Type
 		}
-		b.WriteString("| `" + e.EventType + "` | " + e.AggregateType + " | " + e.Topic + " | " + e.Description + " | " + strings.Join(fields, "; ") + " |\n")
+		b.WriteString("| `" + e.Name + "` | " + e.Aggregate + " | " + e.Topic + " | " + e.Description + " | " + strings.Join(fields, "; ") + " |\n")
 	}
 	b.WriteString("\n")
 	return b.String()

@@ -1,12 +1,34 @@
 package registry
 
-import "github.com/outboxctl/outboxctl/emit/builtin"
+import (
+	"slices"
 
-// Registry is the catalogue that this process works with.
-type Registry struct{ *builtin.Catalogue }
+	"github.com/outboxctl/outboxctl/emit/builtin"
+)
 
-// New returns the built-in catalogue.
-func New() *Registry { return &Registry{builtin.New()} }
+// Registry is the catalogue that this process works with: the built-in one.
+type Registry struct{ builtin.Catalogue }
 
-// AggregateTypes lists the aggregate types that the database knows.
-func AggregateTypes() []string { return builtin.AggregateTypes() }
+// New returns the catalogue.
+func New() *Registry { return &Registry{} }
+
+// EventTypes lists the name of every event type, in the catalogue's order.
+func (r *Registry) EventTypes() []string {
+	all := r.Types()
+	names := make([]string, len(all))
+	for i, t := range all {
+		names[i] = t.Name
+	}
+	return names
+}
+
+// Topics lists every logical topic once, in the catalogue's order.
+func (r *Registry) Topics() []string {
+	var topics []string
+	for _, t := range r.Types() {
+		if !slices.Contains(topics, t.Topic) {
+			topics = append(topics, t.Topic)
+		}
+	}
+	return topics
+}

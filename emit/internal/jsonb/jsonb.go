@@ -21,7 +21,7 @@ const (
 	maxNumericFraction = 16_383
 )
 
-// Error says where a JSON text is one that jsonb would not store.
+// Error reports where a JSON text is one that jsonb would not store.
 type Error struct {
 	Path    string
 	Problem string
@@ -48,6 +48,7 @@ func (p *Error) from(field string) *Error {
 	return p
 }
 
+// Member is one name and value of an object.
 type Member struct {
 	Name  string
 	Value []byte
@@ -56,7 +57,7 @@ type Member struct {
 // Bytes walks a member of the envelope and returns how many bytes it takes when
 // PostgreSQL prints it as jsonb: with a space after each colon and comma, escapes
 // resolved and numbers written out (1e6 takes seven bytes, 1e100000 a hundred
-// thousand). That is the body the broker gets. The error is a *jsonError whose path
+// thousand). That is the body the broker gets. The error is an *Error whose path
 // starts at field.
 func Bytes(text []byte, field string) (int, error) {
 	s := jsonScan{text: text, depth: 1} // the envelope is the first level
@@ -67,19 +68,37 @@ func Bytes(text []byte, field string) (int, error) {
 }
 
 // Members splits an object into its members, after checking the whole text the
-// way jsonbBytes does.
+// way Bytes does. The error is an *Error.
 func Members(text []byte, field string) ([]Member, error) {
 	s := jsonScan{text: text, keep: true}
 	if p := s.document(); p != nil {
 		return nil, p.from(field)
 	}
 	if s.first != '{' {
-		return nil, &Error{field, "must be an object"}
+		return nil, &Error{field, "must be an object, not " + Kind(s.first)}
 	}
 	return s.members, nil
 }
 
-// String reads a value that jsonMembers returned, if it is a string.
+// Kind names the type of the JSON value that starts with a byte.
+func Kind(first byte) string {
+	switch first {
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case '"':
+		return "a string"
+	case 't', 'f':
+		return "a boolean"
+	case 'n':
+		return "null"
+	default:
+		return "a number"
+	}
+}
+
+// String reads a value that Members returned, if it is a string.
 func String(value []byte) (string, bool) {
 	if value[0] != '"' {
 		return "", false
