@@ -35,6 +35,10 @@ func prepareDev(ctx context.Context, parent *cli.App, servers *devstack.Stack, i
 	if err != nil {
 		return err
 	}
+	// Up to PostgreSQL 14 everybody may create there, which doctor objects to.
+	if _, err := pool.Exec(ctx, "REVOKE CREATE ON SCHEMA public FROM PUBLIC"); err != nil {
+		return fmt.Errorf("prepare the dev database: %w", err)
+	}
 	if _, err := migrate.Up(ctx, pool, migrate.Options{}); err != nil {
 		return migrateError(err)
 	}

@@ -79,11 +79,25 @@ func runMigrateUp(ctx context.Context, opts *migrateUpOptions) error {
 	if err != nil {
 		return migrateError(err)
 	}
+	sayRights(opts.app.Err, res)
+	return writeMigrateResult(opts.app, opts.output.Format, res, false)
+}
+
+// sayRights tells what a run left to be done about rights.
+func sayRights(w io.Writer, res migrate.Result) {
 	if len(res.MissingRoles) > 0 && len(res.Ran) > 0 {
-		fmt.Fprintf(opts.app.Err, "roles not created, this database user may not: %s; outboxctl migrate grants prints the statements\n",
+		fmt.Fprintf(w, "roles not created, this database user may not: %s; outboxctl migrate grants prints the statements\n",
 			strings.Join(res.MissingRoles, ", "))
 	}
-	return writeMigrateResult(opts.app, opts.output.Format, res, false)
+	if len(res.ForeignRoles) > 0 && len(res.Ran) > 0 {
+		fmt.Fprintf(w, "nothing granted to %s: they have rights elsewhere on this server, or members, who would get those of this database too; "+
+			"outboxctl migrate grants prints the statements for roles of your own\n", strings.Join(res.ForeignRoles, ", "))
+	}
+	if len(res.Creators) > 0 {
+		who := strings.Join(res.Creators, ", ")
+		fmt.Fprintf(w, "warning: %s may create in schema %s, and so run code as whoever uses the outbox; REVOKE CREATE ON SCHEMA %s FROM %s\n",
+			who, res.Schema, res.Schema, who)
+	}
 }
 
 // migrateResult is what a run did, as JSON.
@@ -144,13 +158,15 @@ func migrateError(err error) error {
 		lost    *migrate.SessionLostError
 		none    *migrate.NoVersionError
 		partial *migrate.PartialError
+		old     *migrate.TooOldError
+		hidden  *migrate.HiddenError
 	)
 	switch {
 	case errors.As(err, &none):
 		return fault.As(fault.NotFound, err)
 	case errors.As(err, &partial) && len(partial.Applied) > 0:
 		return fault.As(fault.Partial, err)
-	case errors.As(err, &newer), errors.As(err, &busy), errors.As(err, &lost), migrate.IsLockTimeout(err):
+	case errors.As(err, &newer), errors.As(err, &busy), errors.As(err, &lost), errors.As(err, &old), errors.As(err, &hidden), migrate.IsLockTimeout(err):
 		return fault.As(fault.Precondition, err)
 	default:
 		return err

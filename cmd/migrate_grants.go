@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,7 +16,7 @@ import (
 type migrateGrantsOptions struct {
 	app *cli.App
 
-	names map[string]*string // by role of ours
+	names map[string]*string // by role of ours; without those that no flag names
 }
 
 func newMigrateGrantsCmd(app *cli.App) *cobra.Command {
@@ -24,11 +25,16 @@ func newMigrateGrantsCmd(app *cli.App) *cobra.Command {
 		Use:   "grants",
 		Short: "Print the GRANT statements of the roles",
 		Long: `Print the statements that give emitter, dispatcher, operator and viewer their rights, and nothing else. The
-migrations run them by themselves where they may create the roles; elsewhere the flags put the names of your
-own roles in, and you run the statements as the owner of the tables. No database is needed.`,
+migrations run them by themselves when the four roles are new or nobody's; for any other roles you run them, as the
+owner of the tables. With flags only the roles that they name are granted to. No database is needed.
+
+Roles belong to the whole server: whoever has one gets its rights in every database that grants to it.`,
 		Example: "  outboxctl migrate grants\n  outboxctl migrate grants --emitter shop_api --viewer grafana | psql \"$DATABASE_URL\"",
 		Args:    cobra.NoArgs,
-		RunE:    func(*cobra.Command, []string) error { return runMigrateGrants(opts) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			maps.DeleteFunc(opts.names, func(role string, _ *string) bool { return !cmd.Flags().Changed(strings.TrimPrefix(role, "outbox_")) })
+			return runMigrateGrants(opts)
+		},
 	}
 	for _, role := range migrate.Roles() {
 		flag := strings.TrimPrefix(role, "outbox_")

@@ -1,7 +1,10 @@
--- Four roles to grant to logins. They belong to the cluster, not to this
--- database: another database may be creating them at this moment, and a hosted
--- cluster may not let us create any. Neither is an error; without the roles
--- `outboxctl migrate grants` prints the same statements for roles of your own.
+-- Four roles to grant to logins. Roles belong to the cluster, not to this
+-- database: whoever is an operator of another one must not become an operator
+-- of this one. Rights are therefore given only to roles that are nobody's yet,
+-- without rights in any database and without members. To any other role they are
+-- given on request: `outboxctl migrate grants` prints the
+-- statements, also for roles of your own. The same goes for a hosted cluster
+-- that does not let us create roles. Neither is an error.
 
 -- +goose Up
 
@@ -9,29 +12,39 @@
 DO $$
 DECLARE
     role text;
+    ours text[] := '{}';
 BEGIN
     FOREACH role IN ARRAY ARRAY['outbox_emitter', 'outbox_dispatcher', 'outbox_operator', 'outbox_viewer'] LOOP
-        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
-            BEGIN
+        BEGIN
+            IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
+                -- Waits for another database that is creating it, until that has granted to it.
                 EXECUTE format('CREATE ROLE %I NOLOGIN', role);
-            EXCEPTION
-                WHEN duplicate_object OR unique_violation THEN
-                    NULL;
-                WHEN insufficient_privilege THEN
-                    RAISE NOTICE 'role % not created: % may not create roles', role, current_user;
-                    CONTINUE;
-            END;
-        END IF;
+            ELSE
+                -- Changes nothing, but waits for another database that is about to grant to it.
+                EXECUTE format('COMMENT ON ROLE %I IS %L', role,
+                    (SELECT shobj_description(oid, 'pg_authid') FROM pg_roles WHERE rolname = role));
+            END IF;
+        EXCEPTION
+            WHEN duplicate_object OR unique_violation OR insufficient_privilege THEN
+                NULL;
+        END;
+        CONTINUE WHEN NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role)
+            OR EXISTS (SELECT FROM pg_shdepend AS d
+                        WHERE d.refclassid = 'pg_authid'::regclass AND d.refobjid = to_regrole(role) AND d.dbid <> 0)
+            OR EXISTS (SELECT FROM pg_auth_members WHERE roleid = to_regrole(role) AND member <> (SELECT oid FROM pg_roles WHERE rolname = current_user));
+        ours := ours || role;
         -- In public everybody has it; a schema of one's own needs it said.
         IF NOT has_schema_privilege(role, current_schema(), 'USAGE') THEN
             EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', current_schema(), role);
         END IF;
     END LOOP;
+    PERFORM set_config('outboxctl.roles', array_to_string(ours, ','), true);
 END
 $$;
 -- +goose StatementEnd
 
--- Runs one GRANT … TO outbox_<role>, unless that role is missing here. Later
+-- Runs one GRANT … TO outbox_<role>, if this database gives its rights to that
+-- role: as decided above, or because it already has rights on the events. Later
 -- steps grant through it too; `migrate grants` reads the statements from there.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_grant(statement text) RETURNS void
@@ -43,10 +56,12 @@ BEGIN
     IF role IS NULL THEN
         RAISE EXCEPTION 'not a grant to one of the outbox roles: %', statement USING ERRCODE = 'OX202';
     END IF;
-    IF EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
+    IF role = ANY (string_to_array(current_setting('outboxctl.roles', true), ','))
+       OR EXISTS (SELECT FROM pg_shdepend AS d JOIN pg_roles AS r ON r.oid = d.refobjid
+                   WHERE d.refclassid = 'pg_authid'::regclass AND r.rolname = role
+                     AND d.dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+                     AND d.classid = 'pg_class'::regclass AND d.objid = 'outbox_events'::regclass) THEN
         EXECUTE statement;
-    ELSE
-        RAISE NOTICE 'role % does not exist, skipped: %', role, statement;
     END IF;
 END
 $$;
@@ -84,8 +99,7 @@ SELECT outbox_grant('GRANT SELECT ON outbox_schema_version TO outbox_viewer');
 
 -- +goose Down
 
--- The roles stay: logins are members of them, and other databases of the
--- cluster grant to them.
+-- The roles stay: logins may be members of them.
 -- +goose StatementBegin
 DO $$
 DECLARE
@@ -97,6 +111,10 @@ BEGIN
         FOREACH object IN ARRAY ARRAY['outbox_events', 'outbox_dlq', 'outbox_audit', 'outbox_event_status', 'outbox_schema_version'] LOOP
             EXECUTE format('REVOKE ALL ON %I FROM %I', object, role);
         END LOOP;
+        IF EXISTS (SELECT FROM pg_namespace AS n, aclexplode(n.nspacl) AS a
+                    WHERE n.nspname = current_schema() AND a.grantee = to_regrole(role)) THEN
+            EXECUTE format('REVOKE ALL ON SCHEMA %I FROM %I', current_schema(), role);
+        END IF;
         EXECUTE format('REVOKE ALL ON FUNCTION outbox_emit(text, text, uuid, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid), outbox_emit_many(jsonb) FROM %I', role);
     END LOOP;
 END

@@ -39,6 +39,7 @@ func (d Database) Checks() []Check {
 		{area, "clock", reach, d.clock},
 		{area, "pooler", reach, d.pooler},
 		{area, "rights", "", d.rights},
+		{area, "roles", "", d.roles},
 		{area, "enums", "outboxctl migrate", d.enums},
 		{area, "indexes", "outboxctl migrate", d.indexes},
 		{area, "vacuum", "", d.vacuum},
@@ -145,6 +146,38 @@ func (d Database) rights(ctx context.Context) ([]Finding, error) {
 	names := strings.Join(creators, ", ")
 	return fail(fmt.Sprintf("REVOKE CREATE ON SCHEMA %s FROM %s", schema, names),
 		"%s may create in schema %s, and so run code as whoever uses the outbox", names, schema), nil
+}
+
+// roles looks for roles of ours with rights in another database too, as a restored dump or a copied database leaves them.
+func (d Database) roles(ctx context.Context) ([]Finding, error) {
+	rows, err := d.Pool.Query(ctx, `
+SELECT DISTINCT r.rolname::text, there.datname::text
+  FROM pg_roles AS r
+  JOIN pg_shdepend AS s ON s.refclassid = 'pg_authid'::regclass AND s.refobjid = r.oid
+  JOIN pg_database AS there ON there.oid = s.dbid AND there.datname <> current_database()
+ WHERE r.rolname = ANY ($1::text[])
+   AND EXISTS (SELECT FROM pg_shdepend AS h JOIN pg_database AS here ON here.oid = h.dbid
+                WHERE here.datname = current_database() AND h.refclassid = s.refclassid AND h.refobjid = r.oid
+                  AND h.classid = 'pg_class'::regclass AND h.objid = to_regclass('outbox_events'))
+ ORDER BY 1, 2`, migrate.Roles())
+	if err != nil {
+		return nil, err
+	}
+	var roles, databases []string
+	var role, database string
+	if _, err := pgx.ForEachRow(rows, []any{&role, &database}, func() error {
+		roles, databases = append(roles, role), append(databases, database)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	if len(roles) == 0 {
+		return ok("none has rights in another database"), nil
+	}
+	slices.Sort(databases)
+	roles, databases = slices.Compact(roles), slices.Compact(databases)
+	return warn("give each database roles of its own with outboxctl migrate grants, and revoke these",
+		"%s have rights in %s too: whoever is a member has them in both", strings.Join(roles, ", "), strings.Join(databases[:min(3, len(databases))], ", ")), nil
 }
 
 func (d Database) enums(ctx context.Context) ([]Finding, error) {

@@ -54,6 +54,19 @@ func TestHealthyDatabase(t *testing.T) {
 	}
 }
 
+// The databases of these tests are copies of one, rights included.
+func TestRolesWithRightsInAnotherDatabase(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	run(t, pool, `REVOKE ALL ON outbox_events FROM outbox_viewer`)
+	found := examine(t, pool, "roles", nil)
+	require.Len(t, found, 1)
+	require.Equal(t, doctor.Warn, found[0].Level)
+	require.Contains(t, found[0].Message, "outbox_dispatcher, outbox_emitter, outbox_operator have rights in ")
+	run(t, pool, `REVOKE ALL ON outbox_events FROM outbox_dispatcher, outbox_emitter, outbox_operator`)
+	require.Equal(t, doctor.OK, examine(t, pool, "roles", nil)[0].Level)
+}
+
 func TestAilments(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -18,8 +18,9 @@ func Roles() []string {
 var grantCall = regexp.MustCompile(`outbox_grant\('(GRANT [^']+ TO (outbox_[a-z]+))'\)`)
 
 // Grants lists the statements that give each role its rights, read from the
-// migrations themselves, so that no second list can fall behind. names replaces
-// role names, for clusters where the roles could not be created.
+// migrations themselves, so that no second list can fall behind. names chooses
+// roles and what they are called, for clusters where ours are missing or somebody
+// else's; without names it is all of them.
 func Grants(fsys fs.FS, names map[string]string) ([]string, error) {
 	known, err := steps(fsys)
 	if err != nil {
@@ -33,7 +34,11 @@ func Grants(fsys fs.FS, names map[string]string) ([]string, error) {
 		}
 		for _, m := range grantCall.FindAllStringSubmatch(sql, -1) {
 			statement, role := m[1], m[2]
-			if name := names[role]; name != "" {
+			name, chosen := names[role]
+			if !chosen && len(names) > 0 {
+				continue
+			}
+			if chosen {
 				statement = strings.TrimSuffix(statement, role) + quoteRole(name)
 			}
 			out = append(out, statement+";")

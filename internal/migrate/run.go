@@ -26,9 +26,9 @@ type Result struct {
 	From   int64         // version before
 	To     int64         // version after
 	Waited time.Duration // for another run
-	// MissingRoles are the roles that grants were skipped for, because this database
-	// user may not create them.
-	MissingRoles []string
+	// MissingRoles are the roles that do not exist, because this database user may not create them. ForeignRoles are
+	// those that got no rights here, because they have rights elsewhere or members already.
+	MissingRoles, ForeignRoles []string
 	// Schema is the outbox's, quoted; Creators are who may create in it, see Creators.
 	Schema   string
 	Creators []string
@@ -178,16 +178,24 @@ func (s *session) finish(ctx context.Context, known []Step, opts Options, down b
 			}
 			return nil
 		}
-		rows, err := conn.Query(ctx, `SELECT r FROM unnest($1::text[]) AS r WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = r)`, Roles())
+		err = conn.QueryRow(ctx, ungrantedRoles, Roles()).Scan(&res.MissingRoles, &res.ForeignRoles)
 		if err != nil {
-			return fmt.Errorf("look for roles: %w", err)
-		}
-		if res.MissingRoles, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
 			return fmt.Errorf("look for roles: %w", err)
 		}
 		return nil
 	})
 }
+
+// ungrantedRoles lists those of the roles $1 that do not exist, and those that have no rights on the events although
+// the step that grants has run.
+const ungrantedRoles = `
+SELECT coalesce(array_agg(w.name ORDER BY w.ord) FILTER (WHERE r.oid IS NULL), '{}'),
+       coalesce(array_agg(w.name ORDER BY w.ord) FILTER (WHERE r.oid IS NOT NULL AND to_regproc('outbox_grant') IS NOT NULL AND NOT EXISTS (
+           SELECT FROM pg_shdepend AS d
+            WHERE d.refclassid = 'pg_authid'::regclass AND d.refobjid = r.oid
+              AND d.dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+              AND d.classid = 'pg_class'::regclass AND d.objid = to_regclass('outbox_events'))), '{}')
+  FROM unnest($1::text[]) WITH ORDINALITY AS w(name, ord) LEFT JOIN pg_roles AS r ON r.rolname = w.name`
 
 func (r Result) steps() []Step {
 	out := make([]Step, len(r.Ran))
