@@ -11,7 +11,8 @@ import (
 type runResult struct {
 	rows int
 	// more: the claim was cut short by its limits.
-	more  bool
+	more bool
+	// swept: the claim ended a sweep, and left nothing behind.
 	swept bool
 	err   error
 }
@@ -22,20 +23,38 @@ func (d *Dispatcher) runOnce(ctx context.Context, sweep bool) runResult {
 	if err != nil {
 		return runResult{} // only the end of ctx does this
 	}
-	after, sweep := d.cursor.next(time.Now(), sweep)
+	s := d.cursor.next(time.Now(), sweep)
 	p := ClaimParams{
-		AfterSeq: after, Limit: got.rows, MaxBytes: got.bytes, Lease: d.cfg.Lease,
+		AfterSeq: s.after, ThroughSeq: s.through, Limit: got.rows, MaxBytes: got.bytes, Lease: d.cfg.Lease,
 		Except: d.breakers.except(d.inFlight.crowded),
 	}
 	started := time.Now()
-	rows, err := d.claim(p, sweep)
+	rows, err := d.claim(p, s.sweep)
 	d.inFlight.adjust(got, rows)
 	if err != nil {
+		d.cursor.failed(s, time.Now(), d.end(s))
 		return runResult{err: err}
 	}
+	swept := d.cursor.done(s, time.Now(), p.cutShort(rows), rows)
 	d.batchSize.done(got.rows, len(rows))
 	d.launch(ctx, started, rows)
-	return runResult{rows: len(rows), more: p.cutShort(rows), swept: sweep}
+	return runResult{rows: len(rows), more: p.cutShort(rows), swept: swept}
+}
+
+// end asks for the largest seq after a claim that failed, where claims could
+// otherwise not go on: they have no hint yet, or the one they have is so far
+// behind that the walk from there is too long. 0 means that it is not known.
+func (d *Dispatcher) end(s span) int64 {
+	if time.Since(s.began) < claimSlow && !d.cursor.blind() {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(d.abandon, claimTimeout)
+	defer cancel()
+	end, err := d.store.LastSeq(ctx)
+	if err != nil {
+		return 0 // the claim's error is observed, and has most likely the same cause
+	}
+	return end
 }
 
 // claim leases rows. It is not cancelled with the loop: a claim that commits
@@ -55,9 +74,6 @@ func (d *Dispatcher) claim(p ClaimParams, sweep bool) ([]Claimed, error) {
 	if n := endangered(rows, d.cfg.MaxAttempts); n > 0 {
 		// A row that kills its publishers comes back one lease from now.
 		d.inFlight.narrow(n, now.Add(2*d.cfg.Lease))
-	}
-	if err == nil && p.Only == nil {
-		d.cursor.done(now, sweep, p.cutShort(rows), rows, now.Sub(started))
 	}
 	return rows, err
 }

@@ -27,8 +27,10 @@ const (
 
 const (
 	settleTimeoutMin = 100 * time.Millisecond
-	// claimTimeout bounds one claim and one look.
+	// claimTimeout bounds one claim and one look; claimSlow is when one that
+	// fails is taken for a walk that was too long.
 	claimTimeout = 10 * time.Second
+	claimSlow    = time.Second
 )
 
 // Config tunes a Dispatcher. Zero values mean the default.

@@ -29,11 +29,30 @@ const (
 	// have been the database and not the walk, and rows below the hint must not
 	// wait a hundred seconds for one answer that took ten.
 	sweepPause = 5 * time.Second
+
+	// windowMin is the narrowest window of a sweep. One that fails all the same is
+	// passed over until the next sweep.
+	windowMin = 1000
+	// windowMax is the widest.
+	windowMax = int64(1) << 40
+	// windowFast and windowSlow are the durations outside of which a window is
+	// made wider or narrower.
+	windowFast = 100 * time.Millisecond
+	windowSlow = 500 * time.Millisecond
 )
 
-// cursor decides where the next claim starts to look.
+// span is where one claim looks: behind after and, unless through is 0, no
+// further than through.
+type span struct {
+	after, through int64
+	// sweep: the claim looks below the hint. window: it is a part of a sweep.
+	sweep, window bool
+	began         time.Time
+}
+
+// cursor decides where the next claim looks.
 //
-// Rows that are pending but not claimable (backing off, of a paused topic,
+// Rows that are pending but not claimable (backing off, of an unreachable topic,
 // leased, or dead index entries that a pinned xmin keeps alive) pile up at the
 // head of the claim index, and a claim that starts at the head walks over all
 // of them. So a claim normally starts after the largest seq claimed so far.
@@ -41,6 +60,11 @@ const (
 // due, a lease expires. A sweep, which starts at the head, finds those. While
 // sweeps are cheap every claim is one; once they are not, they get at most a
 // tenth of the time, and once they would be felt they are rare.
+//
+// A sweep that fails may have taken longer than a claim is given, and the same
+// sweep would fail again for ever. So it is continued in windows of seq, by one
+// worker at a time while the others keep to the hint, until a whole pass is fast
+// enough for one claim.
 type cursor struct {
 	mu        sync.Mutex
 	low       int64
@@ -50,40 +74,146 @@ type cursor struct {
 	// rewound is when rows below the hint became claimable, until a sweep that
 	// was started later has looked at them.
 	rewound time.Time
+
+	// width is how many seq a window has; 0 means that a sweep is one claim.
+	width int64
+	// at is where the sweep in windows has got to, began and took are when it
+	// started at the head and the time it has cost, and sweeping is set while a
+	// window is being claimed.
+	at       int64
+	began    time.Time
+	took     time.Duration
+	sweeping bool
 }
 
-// next returns where to start, and whether that is a sweep.
-func (c *cursor) next(now time.Time, force bool) (afterSeq int64, sweep bool) {
+// next returns where the next claim looks. force asks for a sweep, be it due or
+// not.
+func (c *cursor) next(now time.Time, force bool) span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if force || c.low == 0 || !c.rewound.IsZero() || !now.Before(c.nextSweep) {
-		return 0, true
+	due := force || !now.Before(c.nextSweep)
+	switch {
+	case c.width == 0 && (due || c.low == 0 || !c.rewound.IsZero()):
+		return span{sweep: true, began: now}
+	case c.width == 0 || !due || c.sweeping:
+		return span{after: c.low, began: now}
 	}
-	return c.low, false
+	if c.at == 0 {
+		c.began, c.took = now, 0
+	}
+	c.sweeping = true
+	s := span{after: c.at, through: c.at + c.width, sweep: true, window: true, began: now}
+	if s.through >= c.low {
+		s.through = 0
+	}
+	return s
 }
 
-// done records a claim: what it found, whether it left something behind, and
-// how long it took.
-func (c *cursor) done(now time.Time, sweep, more bool, rows []Claimed, took time.Duration) {
+// done records what a claim found, and whether it left something behind. It
+// reports whether that ended a sweep: nothing is left between the head and the end.
+func (c *cursor) done(s span, now time.Time, more bool, rows []Claimed) (swept bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if n := len(rows); n > 0 {
+	took := now.Sub(s.began)
+	walk := took - time.Duration(len(rows))*sweepPerRow
+	if n := len(rows); n > 0 && !s.window {
 		c.low = max(c.low, rows[n-1].Seq)
-		if sweep && more {
+		if s.sweep && more {
 			// Whatever is left lies behind the last row of this sweep, and
 			// much of it may lie below where claims had got to.
 			c.low = rows[n-1].Seq
 		}
 	}
-	if !sweep {
-		return
+	switch {
+	case !s.sweep:
+		return false
+	case s.window:
+		return c.windowDone(s, now, more, rows, walk)
 	}
 	copy(c.walks[1:], c.walks[:])
-	c.walks[0] = took - time.Duration(len(rows))*sweepPerRow
+	c.walks[0] = walk
 	c.nextSweep = now.Add(restAfter(slices.Min(c.walks[:])))
-	if now.Add(-took).After(c.rewound) {
+	if s.began.After(c.rewound) {
 		c.rewound = time.Time{}
 	}
+	return !more
+}
+
+func (c *cursor) windowDone(s span, now time.Time, more bool, rows []Claimed, walk time.Duration) (swept bool) {
+	c.sweeping = false
+	took := now.Sub(s.began)
+	c.took += took
+	c.nextSweep = now.Add(restAfter(walk))
+	switch {
+	case more:
+		c.at, c.nextSweep = rows[len(rows)-1].Seq, now
+		return false
+	case s.through > 0:
+		c.at = s.through
+		if took < windowFast {
+			c.width = min(2*c.width, windowMax)
+		} else if took > windowSlow {
+			c.width = max(c.width/2, windowMin)
+		}
+		return false
+	}
+	c.at = 0
+	if c.took < windowSlow {
+		c.width = 0
+	}
+	if c.began.After(c.rewound) {
+		c.rewound = time.Time{}
+	} else {
+		c.nextSweep = now
+	}
+	return true
+}
+
+// failed records a claim that failed, so that the next sweep is a smaller one,
+// or looks elsewhere. end is the largest seq there is, or 0 if that is not
+// known: what is below it is left to the sweeps.
+func (c *cursor) failed(s span, now time.Time, end int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.low = max(c.low, end)
+	if !s.sweep && end == 0 {
+		return
+	}
+	c.nextSweep = now.Add(restAfter(now.Sub(s.began)))
+	switch {
+	case c.width == 0 && c.low > 0:
+		c.width, c.at = max(c.low/4, windowMin), 0
+	case s.window && c.width > windowMin:
+		c.width = max(c.width/4, windowMin)
+	case s.window:
+		c.at = s.through // the next window, or the head again
+	}
+	if s.window {
+		c.sweeping = false
+	}
+}
+
+// found records that there is something to claim where s looks.
+func (c *cursor) found(s span) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.window {
+		c.sweeping = false
+	}
+}
+
+// blind reports that there is no hint yet.
+func (c *cursor) blind() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.low == 0
+}
+
+// restart makes the next sweep begin at the head.
+func (c *cursor) restart() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = 0
 }
 
 // restAfter is how long claims keep to the hint when sweeps take walk longer
@@ -101,7 +231,7 @@ func restAfter(walk time.Duration) time.Duration {
 
 // rewind makes the next claim a sweep: rows below the hint may have become
 // claimable. A claim that is under way has not seen them, and does not undo
-// this.
+// this. A sweep in windows is begun again when it has ended.
 func (c *cursor) rewind(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,7 +16,7 @@ func TestExpensiveSweepsGetATenthOfTheTime(t *testing.T) {
 		for _, r := range b.store.add(8_000, "red") {
 			r.next = time.Now().Add(time.Hour)
 		}
-		b.store.sweepCost = func(walked int) time.Duration { return time.Duration(walked) * 2 * time.Microsecond }
+		b.store.walkCost = func(walked int) time.Duration { return time.Duration(walked) * 2 * time.Microsecond }
 		stop := start(t, b.Dispatcher)
 		time.Sleep(time.Second)
 		var sweeping time.Duration
@@ -38,11 +38,16 @@ func TestExpensiveSweepsGetATenthOfTheTime(t *testing.T) {
 	})
 }
 
+// claimed records a claim without windows that took so long.
+func (c *cursor) claimed(now time.Time, sweep, more bool, rows []Claimed, took time.Duration) {
+	c.done(span{sweep: sweep, began: now.Add(-took)}, now, more, rows)
+}
+
 // dearCursor has seen sweeps that took a second each.
 func dearCursor(now time.Time) *cursor {
 	c := &cursor{}
 	for range sweepsJudged {
-		c.done(now, true, false, nil, time.Second)
+		c.claimed(now, true, false, nil, time.Second)
 	}
 	return c
 }
@@ -51,19 +56,15 @@ func TestFullSweepRewindsTheHint(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	c := dearCursor(now)
-	c.done(now, false, false, []Claimed{{Seq: 900}}, 0)
-	c.done(now, true, true, []Claimed{{Seq: 10}, {Seq: 20}}, time.Second)
-	after, sweep := c.next(now, false)
-	require.False(t, sweep, "the sweep was expensive")
-	require.Equal(t, int64(20), after)
+	c.claimed(now, false, false, []Claimed{{Seq: 900}}, 0)
+	c.claimed(now, true, true, []Claimed{{Seq: 10}, {Seq: 20}}, time.Second)
+	require.Equal(t, span{after: 20, began: now}, c.next(now, false), "the sweep was expensive")
 
-	c.done(now, true, false, []Claimed{{Seq: 5}}, time.Second)
-	after, _ = c.next(now, false)
-	require.Equal(t, int64(20), after, "a sweep that found everything leaves the hint alone")
+	c.claimed(now, true, false, []Claimed{{Seq: 5}}, time.Second)
+	require.Equal(t, int64(20), c.next(now, false).after, "a sweep that found everything leaves the hint alone")
 
-	after, sweep = c.next(now.Add(11*time.Second), false)
-	require.True(t, sweep)
-	require.Zero(t, after)
+	later := now.Add(11 * time.Second)
+	require.Equal(t, span{sweep: true, began: later}, c.next(later, false))
 }
 
 // Rows that were given back lie below the hint of the claims that run meanwhile.
@@ -71,17 +72,16 @@ func TestClaimUnderWayDoesNotUndoARewind(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	c := dearCursor(now)
-	c.done(now, true, false, []Claimed{{Seq: 100}}, time.Second)
+	c.claimed(now, true, false, []Claimed{{Seq: 100}}, time.Second)
 	c.rewind(now)
 	for _, sweep := range []bool{false, true} {
-		c.done(now.Add(time.Second), sweep, false, []Claimed{{Seq: 200}}, 2*time.Second)
-		after, again := c.next(now.Add(time.Second), false)
-		require.True(t, again, "what was under way had not seen them")
-		require.Zero(t, after)
+		c.claimed(now.Add(time.Second), sweep, false, []Claimed{{Seq: 200}}, 2*time.Second)
+		again := c.next(now.Add(time.Second), false)
+		require.True(t, again.sweep, "what was under way had not seen them")
+		require.Zero(t, again.after)
 	}
-	c.done(now.Add(2*time.Second), true, false, nil, time.Second/2)
-	_, again := c.next(now.Add(2*time.Second), false)
-	require.False(t, again, "a sweep that began later has")
+	c.claimed(now.Add(2*time.Second), true, false, nil, time.Second/2)
+	require.False(t, c.next(now.Add(2*time.Second), false).sweep, "a sweep that began later has")
 }
 
 // Late commits lie below the hint: nothing but a sweep finds them.
@@ -90,15 +90,12 @@ func TestSlowAnswersDoNotHoldSweepsBack(t *testing.T) {
 	var c cursor
 	now := time.Now()
 	for range sweepsJudged - 1 {
-		c.done(now, true, false, []Claimed{{Seq: 100}}, claimTimeout)
-		_, sweep := c.next(now, false)
-		require.True(t, sweep, "not every sweep was slow")
+		c.claimed(now, true, false, []Claimed{{Seq: 100}}, claimTimeout)
+		require.True(t, c.next(now, false).sweep, "not every sweep was slow")
 	}
-	c.done(now, true, false, []Claimed{{Seq: 100}}, claimTimeout)
-	_, sweep := c.next(now, false)
-	require.False(t, sweep, "every sweep was")
-	_, sweep = c.next(now.Add(sweepPause), false)
-	require.True(t, sweep)
+	c.claimed(now, true, false, []Claimed{{Seq: 100}}, claimTimeout)
+	require.False(t, c.next(now, false).sweep, "every sweep was")
+	require.True(t, c.next(now.Add(sweepPause), false).sweep)
 }
 
 func TestSweepsRestTheLongerTheDearerTheyAre(t *testing.T) {
@@ -115,9 +112,8 @@ func TestCheapSweepsAreRepeatedAtOnce(t *testing.T) {
 	t.Parallel()
 	var c cursor
 	now := time.Now()
-	c.done(now, true, false, make([]Claimed, 100), time.Millisecond)
-	_, sweep := c.next(now, false)
-	require.True(t, sweep)
+	c.claimed(now, true, false, make([]Claimed, 100), time.Millisecond)
+	require.True(t, c.next(now, false).sweep)
 }
 
 func TestBackoffIsUniformInTheUpperHalf(t *testing.T) {

@@ -152,7 +152,7 @@ func TestOnceWaitsForEveryHelper(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBundle(t, func(c *Config) { c.Once, c.Workers = true, 4 })
 			random := rand.New(rand.NewPCG(seed, 0))
-			b.store.sweepCost = func(int) time.Duration { return time.Duration(random.IntN(100)) * time.Millisecond }
+			b.store.walkCost = func(int) time.Duration { return time.Duration(random.IntN(100)) * time.Millisecond }
 			b.store.add(300, "red")
 			require.NoError(t, b.Run(t.Context()))
 			require.Equal(t, 300, b.store.count(isPublished), "seed %d", seed)

@@ -16,8 +16,25 @@ type memStore struct {
 	looks  int
 	// fail, when set, is asked before every call.
 	fail func(call string) error
-	// sweepCost makes a sweep over n pending rows take time.
-	sweepCost func(walked int) time.Duration
+	// walkCost makes a walk over n pending rows take time.
+	walkCost func(walked int) time.Duration
+}
+
+// walk takes the time that a walk over n rows takes, or returns why it ended
+// earlier. The store is unlocked meanwhile.
+func (s *memStore) walk(ctx context.Context, n int) error {
+	if s.walkCost == nil {
+		return ctx.Err()
+	}
+	cost := s.walkCost(n)
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(cost):
+		return nil
+	}
 }
 
 func (s *memStore) add(n int, eventType string) (added []*memRow) {
@@ -37,7 +54,7 @@ func (s *memStore) failure(call string) error {
 	return s.fail(call)
 }
 
-func (s *memStore) Claim(_ context.Context, p ClaimParams) ([]Claimed, error) {
+func (s *memStore) Claim(ctx context.Context, p ClaimParams) ([]Claimed, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.claims++
@@ -45,33 +62,44 @@ func (s *memStore) Claim(_ context.Context, p ClaimParams) ([]Claimed, error) {
 		return nil, err
 	}
 	tx, got := s.beginClaim("", p)
-	tx.end(true)
-	if s.sweepCost != nil {
-		cost := s.sweepCost(got.walked)
-		s.mu.Unlock()
-		time.Sleep(cost)
-		s.mu.Lock()
-	}
-	return got.rows, nil
+	err := s.walk(ctx, got.walked)
+	tx.end(err == nil)
+	return got.rows, err
 }
 
-func (s *memStore) Due(_ context.Context, p ClaimParams) (bool, error) {
+func (s *memStore) Due(ctx context.Context, p ClaimParams) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.looks++
 	if err := s.failure("due"); err != nil {
 		return false, err
 	}
-	return s.due(p), nil
+	due, walked := s.due(p)
+	return due, s.walk(ctx, walked)
 }
 
-func (s *memStore) Settle(_ context.Context, v Verdicts) (Settled, error) {
+func (s *memStore) LastSeq(ctx context.Context) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lastSeq(), cmp.Or(s.failure("last"), ctx.Err())
+}
+
+func (s *memStore) Settle(ctx context.Context, v Verdicts) (Settled, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.failure("settle"); err != nil {
 		return Settled{}, err
 	}
+	if err := ctx.Err(); err != nil {
+		return Settled{}, err
+	}
 	tx, n, kept := s.beginSettle("", v)
+	for tx == nil { // a claim has locked one of the rows
+		s.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		s.mu.Lock()
+		tx, n, kept = s.beginSettle("", v)
+	}
 	tx.end(true)
 	s.lost += v.Len() - len(kept)
 	return *n, nil

@@ -93,15 +93,46 @@ func (s *memTable) rollBack(row *memRow) {
 
 func (s *memTable) claimable(r *memRow, p ClaimParams, now time.Time) bool {
 	return r != nil && (!r.pending || s.bug == bugDirtyRead) &&
-		r.published.IsZero() && r.dead == "" && r.Seq > p.AfterSeq && !r.next.After(now) &&
+		r.published.IsZero() && r.dead == "" && inRange(r, p) && !r.next.After(now) &&
 		(!r.locked || (!r.Until.After(now) && s.bug != bugNoReclaim)) &&
 		(len(p.Only) == 0 || slices.Contains(p.Only, r.EventType)) && !slices.Contains(p.Except, r.EventType)
 }
 
-// due says whether a claim would find a row, without locking any.
-func (s *memTable) due(p ClaimParams) bool {
+// behind is the rows after a seq.
+func (s *memTable) behind(seq int64) []*memRow { return s.rows[min(int(seq), len(s.rows)):] }
+
+func inRange(r *memRow, p ClaimParams) bool {
+	return r.Seq > p.AfterSeq && (p.ThroughSeq == 0 || r.Seq <= p.ThroughSeq)
+}
+
+// onTheWay reports whether a claim walks over the row.
+func onTheWay(r *memRow, p ClaimParams) bool {
+	return r != nil && inRange(r, p) && r.published.IsZero() && r.dead == ""
+}
+
+// due reports whether a claim would find a row, without locking any, and how many
+// rows it walked over.
+func (s *memTable) due(p ClaimParams) (due bool, walked int) {
 	now := s.now()
-	return slices.ContainsFunc(s.rows, func(r *memRow) bool { return s.claimable(r, p, now) })
+	for _, r := range s.behind(p.AfterSeq) {
+		if onTheWay(r, p) {
+			walked++
+		}
+		if s.claimable(r, p, now) {
+			return true, walked
+		}
+	}
+	return false, walked
+}
+
+// lastSeq is the seq of the last row that is neither published nor dead.
+func (s *memTable) lastSeq() (last int64) {
+	for _, r := range s.rows {
+		if onTheWay(r, ClaimParams{}) && !r.pending {
+			last = max(last, r.Seq)
+		}
+	}
+	return last
 }
 
 // memTx is an open transaction: it has locked rows and changes them when it
@@ -145,11 +176,11 @@ func (s *memTable) beginClaim(owner string, p ClaimParams) (tx *memTx, got *leas
 		now = time.Now()
 	}
 	var bytes int64
-	for _, r := range s.rows {
+	for _, r := range s.behind(p.AfterSeq) {
 		if len(tx.locked) >= p.Limit || (len(tx.locked) > 0 && bytes >= p.MaxBytes) {
 			break
 		}
-		if r != nil && r.Seq > p.AfterSeq && r.published.IsZero() && r.dead == "" {
+		if onTheWay(r, p) {
 			got.walked++
 		}
 		if !s.claimable(r, p, now) || (r.tx != nil && s.bug != bugTakesLocked) {

@@ -69,7 +69,7 @@ func TestStopDuringAClaimReleasesItsRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBundle(t, nil)
 		b.store.add(10, "red")
-		b.store.sweepCost = func(int) time.Duration { return time.Second }
+		b.store.walkCost = func(int) time.Duration { return time.Second }
 		stop := start(t, b.Dispatcher)
 		time.Sleep(500 * time.Millisecond)
 		stop()
@@ -212,7 +212,7 @@ func TestRowsOfALateClaimAreGivenBackUnsent(t *testing.T) {
 		b := newBundle(t, func(c *Config) { c.Lease, c.PublishTimeout = 4*time.Second, time.Second })
 		b.store.add(3, "red")
 		slow := true
-		b.store.sweepCost = func(int) time.Duration {
+		b.store.walkCost = func(int) time.Duration {
 			if slow {
 				slow = false
 				return 3 * time.Second

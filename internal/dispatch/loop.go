@@ -40,18 +40,18 @@ func (d *Dispatcher) turn(ctx context.Context, idle bool) runResult {
 func (d *Dispatcher) look() (bool, error) {
 	ctx, cancel := context.WithTimeout(d.abandon, claimTimeout)
 	defer cancel()
-	started := time.Now()
-	after, sweep := d.cursor.next(started, false)
-	due, err := d.store.Due(ctx, ClaimParams{AfterSeq: after, Except: d.breakers.except(d.inFlight.crowded)})
-	if err != nil {
+	s := d.cursor.next(time.Now(), false)
+	due, err := d.store.Due(ctx, ClaimParams{AfterSeq: s.after, ThroughSeq: s.through, Except: d.breakers.except(d.inFlight.crowded)})
+	switch {
+	case err != nil:
 		d.observe.Trouble("look for due rows", err)
-		return false, err
+		d.cursor.failed(s, time.Now(), d.end(s))
+	case due:
+		d.cursor.found(s)
+	default:
+		d.cursor.done(s, time.Now(), false, nil)
 	}
-	if !due {
-		now := time.Now()
-		d.cursor.done(now, sweep, false, nil, now.Sub(started))
-	}
-	return due, nil
+	return due, err
 }
 
 // drained decides whether a run with Once is over: nothing was found, what was
@@ -69,8 +69,18 @@ func (d *Dispatcher) drained(ctx context.Context, r runResult, pace *pacer) (boo
 	for wait := probeMin; !d.breakers.healthy() && wait <= 8*probeMin && ctx.Err() == nil; wait *= 2 {
 		d.rest(ctx, wait, false)
 	}
-	again := d.runOnce(ctx, true)
-	return again.err == nil && again.rows == 0, nil
+	d.cursor.restart()
+	for ctx.Err() == nil {
+		again := d.runOnce(ctx, true)
+		if again.err != nil || again.rows > 0 {
+			return false, nil
+		}
+		if again.swept {
+			return true, nil
+		}
+		d.rest(ctx, pollMin, false) // a helper sweeps, or this was a part of it
+	}
+	return false, nil
 }
 
 // help is a loop that joins in while claims come back full, until the leader is

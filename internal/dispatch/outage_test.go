@@ -85,7 +85,7 @@ func TestOutageInWhichOnlyPublishingFailsSpreadsItsCost(t *testing.T) {
 		b := newBundle(t, nil)
 		b.broker.set(func() { b.broker.verdict = func(string, Message) error { return errAway } })
 		// Without a duration claims could take the whole backlog before the first refusal is heard.
-		b.store.sweepCost = func(int) time.Duration { return time.Millisecond }
+		b.store.walkCost = func(int) time.Duration { return time.Millisecond }
 		b.store.add(2000, "red")
 		start(t, b.Dispatcher)
 		time.Sleep(10 * time.Minute)

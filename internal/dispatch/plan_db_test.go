@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -56,10 +57,12 @@ func TestPlansSurviveStaleStatistics(t *testing.T) {
 				numbers, charges = append(numbers, 0), append(charges, 0)
 			}
 
-			claim := explain(t, conn, claimSQL, int64(0), "", "", []string{}, []string{}, 1000, int64(1<<20), owner, int64(30_000))
+			claim := explain(t, conn, claimSQL, int64(0), "", "", []string{}, []string{}, int64(math.MaxInt64), 1000, int64(1<<20), owner, int64(30_000))
 			require.Contains(t, claim, "Index Scan using outbox_events_seq_claim_idx")
 			require.Contains(t, claim, "Index Scan using outbox_events_pkey")
 			require.NotContains(t, claim, "Sort")
+			last := explain(t, conn, lastSeqSQL)
+			require.Contains(t, last, "Index Only Scan Backward using outbox_events_seq_claim_idx")
 			for _, settle := range []string{
 				explain(t, conn, publishedSQL, owner, ids, until, ids),
 				explain(t, conn, failedSQL, owner, ids, until, ids, numbers, charges),

@@ -27,10 +27,10 @@ const steerPlanner = `SELECT set_config('enable_seqscan', 'off', true), set_conf
 // scope, and not of a topic that takes nothing at the moment. Its first line
 // is that of the partial index outbox_events_seq_claim_idx.
 //
-//	$1 after seq, $2 namespace, $3 tenant, $4 only these types, $5 not these
+//	$1 after seq, $2 namespace, $3 tenant, $4 only these types, $5 not these, $6 through seq
 const dueRows = `
        published_at IS NULL AND dead_at IS NULL
-   AND seq > $1
+   AND seq > $1 AND seq <= $6
    AND next_attempt_at <= now()
    AND (locked_until IS NULL OR locked_until <= now())
    AND ($2::text = '' OR namespace = $2::text)
@@ -56,7 +56,7 @@ const dueRows = `
 // The update touches no indexed column and fits into the page's free half, so
 // it is a HOT update and writes no index.
 //
-//	$6 limit, $7 bytes, $8 owner, $9 lease in milliseconds
+//	$7 limit, $8 bytes, $9 owner, $10 lease in milliseconds
 const claimSQL = `
 WITH candidates AS MATERIALIZED (
     SELECT id, locked_by,
@@ -67,20 +67,20 @@ WITH candidates AS MATERIALIZED (
       FROM outbox_events
      WHERE ` + dueRows + `
      ORDER BY seq
-     LIMIT $6
+     LIMIT $7
        FOR UPDATE SKIP LOCKED
 ), picked AS (
     SELECT id, locked_by AS last_owner
       FROM (SELECT id, locked_by, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM candidates) AS running
-     WHERE before < $7::bigint
+     WHERE before < $8::bigint
 )` + leasePicked + `, e.payload_json::text, e.headers::text`
 
 // leasePicked leases the rows of picked and returns all of them but their
 // contents.
 const leasePicked = `
 UPDATE outbox_events AS e
-   SET locked_by     = $8::text::uuid,
-       locked_until  = now() + $9::bigint * interval '1 millisecond',
+   SET locked_by     = $9::text::uuid,
+       locked_until  = now() + $10::bigint * interval '1 millisecond',
        attempt_count = e.attempt_count + (last_owner IS NOT NULL)::int,
        last_error    = CASE WHEN last_owner IS NULL THEN e.last_error
                             ELSE 'lease of publisher ' || last_owner || ' expired without a verdict' END,
@@ -92,26 +92,31 @@ RETURNING e.id::text, e.locked_until, e.seq, e.event_type::text, e.aggregate_typ
 
 // candidatesSQL locks the oldest due rows without looking into them.
 //
-//	$6 limit
+//	$7 limit
 const candidatesSQL = `
-SELECT id::text FROM outbox_events WHERE ` + dueRows + ` ORDER BY seq LIMIT $6 FOR UPDATE SKIP LOCKED`
+SELECT id::text FROM outbox_events WHERE ` + dueRows + ` ORDER BY seq LIMIT $7 FOR UPDATE SKIP LOCKED`
 
 // salvageSQL leases candidates that were locked in the same transaction.
 //
-//	$6 how many, $7 ids, $8 owner, $9 lease in milliseconds
+//	$7 how many, $8 ids, $9 owner, $10 lease in milliseconds
 const salvageSQL = `
 WITH picked AS MATERIALIZED (
     SELECT id, locked_by AS last_owner
       FROM outbox_events
      WHERE ` + dueRows + `
-       AND id = ANY ($7::text[]::uuid[])
-     LIMIT $6
+       AND id = ANY ($8::text[]::uuid[])
+     LIMIT $7
 )` + leasePicked + `, NULL::text, NULL::text`
 
 // dueSQL asks whether a claim would find anything. It locks nothing. The order
 // and the limit are what keeps it on the claim index: EXISTS would drop them
 // and might read every published row in search of one that is not.
 const dueSQL = `SELECT count(*) > 0 FROM (SELECT 1 FROM outbox_events WHERE ` + dueRows + ` ORDER BY seq LIMIT 1) AS first`
+
+// lastSeqSQL reads the end of the claim index. Rows with a lower seq may still be
+// committed: what it returns is a hint. max(seq) could be planned as a walk.
+const lastSeqSQL = `
+SELECT coalesce((SELECT seq FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL ORDER BY seq DESC LIMIT 1), 0)`
 
 // The settling statements share their fence: the row must still carry the
 // owner and the very end of lease it was claimed with. A publisher that was

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -111,6 +112,9 @@ func (d *Dispatcher) trial(ctx context.Context, br *breaker) (trialResult, error
 	for _, after := range []int64{br.trialStart(), 0} {
 		started := time.Now()
 		rows, err := d.claimTrial(ctx, br, after)
+		if errors.Is(err, context.DeadlineExceeded) {
+			continue // the walk to the first row takes too long; sweeps will get there
+		}
 		if err != nil {
 			return trialFailed, nil // already observed, and not the topic's fault
 		}

@@ -101,6 +101,10 @@ func (w *world) disturbance() {
 	if w.suffers(databaseAway) {
 		w.databaseDown(long)
 	}
+	if w.suffers(storeHeadSlow) {
+		w.say("the walk from the head takes too long for %v", 2*long)
+		w.slowHead = time.Now().Add(2 * long)
+	}
 	if w.suffers(operatorPlay) {
 		w.replay()
 	}
@@ -124,6 +128,7 @@ func (w *world) heal() {
 	w.say("the faults are over")
 	w.calm = true
 	w.databaseBack()
+	w.slowHead = time.Time{}
 	for len(w.broker.windows) > 0 {
 		w.broker.reopen(w.broker.windows[0])
 	}

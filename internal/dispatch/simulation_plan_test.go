@@ -15,6 +15,7 @@ const (
 	storeSlow      fault = "store: slow"
 	storeHang      fault = "store: no answer"
 	databaseAway   fault = "database away"
+	storeHeadSlow  fault = "store: the walk from the head takes too long"
 
 	publishError     fault = "publish: error of some class"
 	publishPartly    fault = "publish: one message fails"
@@ -47,13 +48,13 @@ var allFaults = []fault{
 	publishError, publishPartly, publishReplyLost, publishSlow, publishHang, publishLandsLate, probeError, brokerAway, topicForbidden,
 	processCrash, processFreeze, processStop,
 	rowRolledBack, rowLate, rowRepeated, rowUnfit, rowRejected, rowStubborn, operatorPlay, hintLost,
-	publishUnsent, topicRefuses,
+	publishUnsent, topicRefuses, storeHeadSlow,
 }
 
 // usual is how often a fault happens when a seed has chosen it: per call, per
 // row, or, for what lasts a while, per second.
 var usual = map[fault]float64{
-	databaseAway: 0.05, brokerAway: 0.12, topicForbidden: 0.04, topicRefuses: 0.06,
+	databaseAway: 0.05, brokerAway: 0.12, topicForbidden: 0.04, topicRefuses: 0.06, storeHeadSlow: 0.05,
 	processCrash: 0.1, processFreeze: 0.07, processStop: 0.15, operatorPlay: 0.3,
 	rowRolledBack: 0.2, rowLate: 0.15, rowRepeated: 0.1, rowUnfit: 0.05, rowRejected: 0.05, rowStubborn: 0.04,
 	publishError: 0.06, publishReplyLost: 0.06, publishSlow: 0.08, publishHang: 0.06, probeError: 0.1,

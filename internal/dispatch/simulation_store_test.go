@@ -28,6 +28,8 @@ type storeCall struct {
 	// for a lock. commit is told that the transaction committed.
 	begin  func() (tx *memTx, ok bool)
 	commit func()
+	// head: the call walks from the head of the table.
+	head bool
 	// trouble is told that a fault hit the call.
 	trouble func(what string)
 	err     error
@@ -38,8 +40,9 @@ func (p *process) Claim(ctx context.Context, params ClaimParams) ([]Claimed, err
 	var rows []Claimed
 	var got *leased
 	unheard, asked := "", time.Now()
-	c := p.storeCall(ctx, "claim", fmt.Sprintf("%s after=%d limit=%d only=%v except=%v",
-		callerRole(), params.AfterSeq, params.Limit, params.Only, params.Except))
+	c := p.storeCall(ctx, "claim", fmt.Sprintf("%s after=%d through=%d limit=%d only=%v except=%v",
+		callerRole(), params.AfterSeq, params.ThroughSeq, params.Limit, params.Only, params.Except))
+	c.head = params.AfterSeq == 0
 	c.begin = func() (tx *memTx, ok bool) {
 		tx, got = p.w.table.beginClaim(p.name, params)
 		return tx, true
@@ -71,13 +74,29 @@ func (p *process) Claim(ctx context.Context, params ClaimParams) ([]Claimed, err
 // Due implements Store.
 func (p *process) Due(ctx context.Context, params ClaimParams) (bool, error) {
 	due := false
-	c := p.storeCall(ctx, "due", fmt.Sprintf("after=%d except=%v", params.AfterSeq, params.Except))
+	c := p.storeCall(ctx, "due", fmt.Sprintf("after=%d through=%d except=%v", params.AfterSeq, params.ThroughSeq, params.Except))
+	c.head = params.AfterSeq == 0
 	c.begin = func() (*memTx, bool) {
-		due = p.w.table.due(params)
+		due, _ = p.w.table.due(params)
 		return &memTx{}, true
 	}
 	p.w.park(&c.call)
 	return due && c.err == nil, c.err
+}
+
+// LastSeq implements Store.
+func (p *process) LastSeq(ctx context.Context) (int64, error) {
+	last := int64(0)
+	c := p.storeCall(ctx, "last seq", callerRole())
+	c.begin = func() (*memTx, bool) {
+		last = p.w.table.lastSeq()
+		return &memTx{}, true
+	}
+	p.w.park(&c.call)
+	if c.err != nil || p.dead {
+		return 0, c.err
+	}
+	return last, nil
 }
 
 // Settle implements Store.
@@ -126,6 +145,8 @@ func (w *world) admitStore(c *storeCall) {
 	travel := w.between(20*time.Microsecond, 2*time.Millisecond)
 	outcome := storeOutcome{reply: true}
 	switch {
+	case c.head && time.Now().Before(w.slowHead):
+		return // until its caller gives up
 	case w.suffers(storeError):
 		w.refuse(c, travel, errSimConnection)
 		return

@@ -36,8 +36,10 @@ type world struct {
 	calm      bool
 	lastFault time.Time
 	away      bool // the database
-	open      []*call
-	txs       []*openTx
+	// slowHead is when the walk from the head takes no longer than usual again.
+	slowHead time.Time
+	open     []*call
+	txs      []*openTx
 
 	events eventHeap
 	serial int

@@ -55,6 +55,8 @@ type ClaimParams struct {
 	// AfterSeq skips rows the caller has no reason to look at again. It is an
 	// optimisation only; 0 sweeps the whole backlog.
 	AfterSeq int64
+	// ThroughSeq, unless it is 0, ends the walk there.
+	ThroughSeq int64
 	// Limit is never exceeded, whatever the plan.
 	Limit int
 	// MaxBytes bounds the payload bytes of the claim; one row is always taken.
@@ -137,6 +139,9 @@ type Store interface {
 	Claim(ctx context.Context, p ClaimParams) ([]Claimed, error)
 	// Due reports, without locking anything, whether Claim would find a row.
 	Due(ctx context.Context, p ClaimParams) (bool, error)
+	// LastSeq is the largest seq of a row that is neither published nor dead. It
+	// does not walk over other rows.
+	LastSeq(ctx context.Context) (int64, error)
 	// Settle records verdicts, all in one transaction, on the rows that still
 	// carry the lease they were claimed with, and touches no others.
 	// Repeating it after an error is safe: a row the first try settled does

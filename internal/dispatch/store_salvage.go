@@ -74,7 +74,7 @@ func (s *SQLStore) salvage(ctx context.Context, p ClaimParams) (rows []Claimed, 
 func (s *SQLStore) cleared(p ClaimParams, rows []Claimed) {
 	switch met := slices.ContainsFunc(rows, func(r Claimed) bool { return r.Unreadable != nil }); {
 	case met:
-	case len(rows) == 0 && p.AfterSeq == 0 && len(p.Only) == 0:
+	case len(rows) == 0 && p.AfterSeq == 0 && p.ThroughSeq == 0 && len(p.Only) == 0:
 		s.suspects.Store(0)
 	default:
 		s.suspects.Add(-int64(len(rows)))

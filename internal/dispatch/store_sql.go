@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -147,7 +148,26 @@ func (s *SQLStore) dueArgs(p ClaimParams) []any {
 	if len(only) == 0 {
 		only = s.scope.EventTypes
 	}
-	return []any{p.AfterSeq, s.scope.Namespace, s.scope.TenantID, orEmpty(only), orEmpty(p.Except)}
+	through := p.ThroughSeq
+	if through == 0 {
+		through = math.MaxInt64
+	}
+	return []any{p.AfterSeq, s.scope.Namespace, s.scope.TenantID, orEmpty(only), orEmpty(p.Except), through}
+}
+
+// LastSeq implements Store.
+func (s *SQLStore) LastSeq(ctx context.Context) (seq int64, err error) {
+	b := newBatch()
+	b.Queue(lastSeqSQL)
+	b.Queue(`COMMIT`)
+	br := s.claims.SendBatch(ctx, b)
+	if err = readBegin(br); err == nil {
+		err = br.QueryRow().Scan(&seq)
+	}
+	if err = errors.Join(err, br.Close()); err != nil {
+		return 0, fmt.Errorf("look for the last event: %w", err)
+	}
+	return seq, nil
 }
 
 // orEmpty keeps a nil slice from becoming NULL, which no array comparison

@@ -369,3 +369,32 @@ func TestSettleTellsARefusalFromAnAbsence(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, got.Released, "none of the failed settles changed anything")
 }
+
+// A sweep in windows sees each row once, and ends where it was told to.
+func TestClaimKeepsToItsWindow(t *testing.T) {
+	t.Parallel()
+	inEveryMode(t, func(t *testing.T, pool *pgxpool.Pool) {
+		store := newStore(pool, dispatch.Scope{})
+		last, err := store.LastSeq(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, last)
+
+		ids := emitOrders(t, pool, 9, nil)
+		last, err = store.LastSeq(t.Context())
+		require.NoError(t, err)
+		var got []string
+		for after := last - 9; after < last; after += 3 {
+			p := claimAll(100)
+			p.AfterSeq, p.ThroughSeq = after, after+3
+			due, err := store.Due(t.Context(), p)
+			require.NoError(t, err)
+			require.True(t, due)
+			got = append(got, idsOf(mustClaim(t, store, p))...)
+			require.Len(t, got, int(after+3-(last-9)))
+			due, err = store.Due(t.Context(), p)
+			require.NoError(t, err)
+			require.False(t, due)
+		}
+		require.Equal(t, ids, got)
+	})
+}

@@ -47,8 +47,8 @@ func catalogue() []mutant {
 		{
 			name: "lease-by-the-applications-clock",
 			edits: []edit{
-				{"internal/dispatch leasePicked", `locked_until  = now() + $9::bigint * interval '1 millisecond'`,
-					`locked_until  = to_timestamp($9::bigint / 1000.0)`},
+				{"internal/dispatch leasePicked", `locked_until  = now() + $10::bigint * interval '1 millisecond'`,
+					`locked_until  = to_timestamp($10::bigint / 1000.0)`},
 				{"internal/dispatch SQLStore.claim", `p.Lease.Milliseconds()`, `time.Now().Add(p.Lease).UnixMilli()`},
 			},
 			// The seed's database lives ten minutes in the past: a lease outlives its publisher by that much.
@@ -56,8 +56,12 @@ func catalogue() []mutant {
 		},
 		{
 			name: "last-id-cursor",
-			edits: []edit{{"internal/dispatch cursor.next", `	if force || c.low == 0 || !c.rewound.IsZero() || !now.Before(c.nextSweep) {`,
-				`	if c.low == 0 {`}},
+			edits: []edit{{"internal/dispatch cursor.next", `	due := force || !now.Before(c.nextSweep)
+	switch {`,
+				`	due := c.low == 0
+	switch {
+	case c.low > 0:
+		return span{after: c.low, began: now}`}},
 			breaks: []string{"I9"},
 		},
 		{
