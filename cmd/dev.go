@@ -47,8 +47,8 @@ Pub/Sub fake, migrate the database, create topics and subscriptions, and run the
 against them. Every other outboxctl command on this machine finds the stack by itself while it runs; with --state-dir only
 those do for which OUTBOXCTL_STATE_DIR names the same folder.
 
-The connection settings go to standard output as lines for a shell, or as JSON or YAML with -o. Ctrl-C stops everything;
-the database keeps its rows for the next start, unless that one says --reset.`,
+The connection settings, with the servers' random passwords, go to standard output as lines for a shell, or as JSON or YAML
+with -o. Ctrl-C stops everything; the database keeps its rows for the next start, unless that one says --reset.`,
 		Example: "  outboxctl dev\n  outboxctl dev --demo --demo-rate 100\n  outboxctl dev --demo --for 30s --state-dir /tmp/try --reset --yes",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -193,8 +193,11 @@ func resetState(ctx context.Context, opts *devOptions, dir string) error {
 // devStartError gives the errors of the stack their exit code and advice.
 func devStartError(err error) error {
 	coded := fault.As(fault.Precondition, err)
-	if errors.Is(err, devstack.ErrNoPostgres) {
+	switch {
+	case errors.Is(err, devstack.ErrNoPostgres):
 		return fault.Hint(coded, "%s", devstack.InstallHint())
+	case errors.Is(err, devstack.ErrNoPassword):
+		return fault.Hint(coded, "outboxctl dev --reset deletes it and makes a new one")
 	}
 	return coded
 }

@@ -105,6 +105,19 @@ func (s canaryServers) commandLine(words []string) (args, environ []string) {
 	return words, append(common, "DATABASE_URL="+s.database, "REDIS_URL="+s.redis)
 }
 
+// secrets are the canary and the passwords of the servers that answer, which are random.
+func (s canaryServers) secrets() []string {
+	found := []string{canary}
+	for _, raw := range []string{s.database, s.redis} {
+		if u, err := url.Parse(raw); err == nil {
+			if password, given := u.User.Password(); given {
+				found = append(found, password)
+			}
+		}
+	}
+	return found
+}
+
 func withPassword(t *testing.T, raw, user string) string {
 	t.Helper()
 	u, err := url.Parse(raw)
@@ -145,11 +158,11 @@ func TestNoCommandShowsASecret(t *testing.T) {
 	}
 	t.Run("servers that answer", func(t *testing.T) {
 		t.Parallel()
-		runWithCanary(t, canaryServers{withPassword(t, outboxtest.DB(t).URL, "postgres"), withPassword(t, outboxtest.Redis(t).URL, ""), true, true})
+		runWithCanary(t, canaryServers{outboxtest.DB(t).URL, outboxtest.Redis(t).URL, true, true})
 	})
 	t.Run("a database without an outbox", func(t *testing.T) {
 		t.Parallel()
-		runWithCanary(t, canaryServers{withPassword(t, outboxtest.EmptyDB(t).URL, "postgres"), refused, false, true})
+		runWithCanary(t, canaryServers{outboxtest.EmptyDB(t).URL, refused, false, true})
 	})
 	t.Run("a role that does not exist", func(t *testing.T) {
 		t.Parallel()
@@ -195,6 +208,8 @@ func requireNoCanary(t *testing.T, servers canaryServers, words []string) {
 		require.NotContains(t, talk.String(), "usage: outboxctl", "%v", words)
 	}
 	for _, text := range []string{out.String(), talk.String()} {
-		require.NotContains(t, text, canary, "%v (exit code %d)", words, code)
+		for _, secret := range servers.secrets() {
+			require.NotContains(t, text, secret, "%v (exit code %d)", words, code)
+		}
 	}
 }

@@ -73,6 +73,22 @@ func (o *owner) makeDir(dir, name string) (string, error) {
 	return path, nil
 }
 
+// writeSecret writes a file that the owner alone can read.
+func (o *owner) writeSecret(path, content string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("write secret: %w", err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		return fmt.Errorf("write secret: %w", err)
+	}
+	if o != nil {
+		if err := os.Chown(path, int(o.uid), int(o.gid)); err != nil {
+			return fmt.Errorf("give secret to %s: %w", o.name, err)
+		}
+	}
+	return nil
+}
+
 // canReach checks every folder from dir up to the root. Without it the server's own message would be a bare "permission denied"
 // that names the wrong folder.
 func (o *owner) canReach(dir string) error {

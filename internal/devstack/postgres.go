@@ -47,6 +47,8 @@ type Postgres struct {
 	owner   *owner
 	dataDir string
 	logPath string
+	// password of the superuser, who may run programs as the user the server runs as
+	password string
 
 	mu    sync.Mutex // serialises Stop, Kill and Restart
 	port  portChoice
@@ -86,6 +88,9 @@ func StartPostgres(ctx context.Context, params PostgresParams) (*Postgres, error
 	if err != nil {
 		return nil, err
 	}
+	if p.password, err = clusterPassword(dir, major != 0); err != nil {
+		return nil, err
+	}
 	if major == 0 {
 		if err := p.initCluster(ctx); err != nil {
 			return nil, err
@@ -100,12 +105,14 @@ func StartPostgres(ctx context.Context, params PostgresParams) (*Postgres, error
 	return p, nil
 }
 
-// URL returns the connection string of one of the server's databases.
-func (p *Postgres) URL(database string) string {
+// URL returns the connection string of one of the server's databases, password included.
+func (p *Postgres) URL(database string) string { return p.urlOn(p.port.bound, database) }
+
+func (p *Postgres) urlOn(port int, database string) string {
 	u := url.URL{
 		Scheme:   "postgres",
-		User:     url.User(superuser),
-		Host:     address(p.port.bound),
+		User:     url.UserPassword(superuser, p.password),
+		Host:     address(port),
 		Path:     "/" + database,
 		RawQuery: "sslmode=disable",
 	}
@@ -212,7 +219,7 @@ func (p *Postgres) run(ctx context.Context, port int) error {
 	if err != nil {
 		return err
 	}
-	if err := waitPostgres(ctx, c, p.dataDir, port); err != nil {
+	if err := p.waitReady(ctx, c, port); err != nil {
 		if !c.exited() {
 			_ = c.end(context.Background(), endStep{syscall.SIGQUIT, postgresImmediateTimeout})
 		}

@@ -3,6 +3,7 @@ package devstack
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -48,6 +49,31 @@ func clusterVersion(dataDir string) (int, error) {
 	return major, nil
 }
 
+// passwordName is the file in the state folder with the password of the cluster's superuser.
+const passwordName = "postgres.password"
+
+// ErrNoPassword means that the cluster was made by an early version, which let every user of the machine in.
+var ErrNoPassword = errors.New("use state folder: its database has no password")
+
+// clusterPassword reads the password of the cluster, or chooses one for a cluster to be made.
+func clusterPassword(dir string, exists bool) (string, error) {
+	path := filepath.Join(dir, passwordName)
+	content, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		return strings.TrimSpace(string(content)), nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("read the database's password: %w", err)
+	case exists:
+		return "", ErrNoPassword
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("create state folder: %w", err)
+	}
+	password := rand.Text()
+	return password, (*owner)(nil).writeSecret(path, password+"\n")
+}
+
 // initCluster works in a folder aside and renames it at the end, so that an interrupted initdb never passes for a cluster.
 func (p *Postgres) initCluster(ctx context.Context) error {
 	const aside = "postgres.new"
@@ -64,7 +90,16 @@ func (p *Postgres) initCluster(ctx context.Context) error {
 	}
 	defer func() { _ = log.Close() }()
 
-	args := []string{"--pgdata=" + dir, "--username=" + superuser, "--auth=trust", "--encoding=UTF8", "--locale=C"}
+	passwordFile := filepath.Join(p.params.Dir, passwordName+".new")
+	if err := p.owner.writeSecret(passwordFile, p.password+"\n"); err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(passwordFile) }()
+
+	// The port is open to every user of this machine, and the superuser may run programs: scram, not trust.
+	args := []string{
+		"--pgdata=" + dir, "--username=" + superuser, "--auth=scram-sha-256", "--pwfile=" + passwordFile, "--encoding=UTF8", "--locale=C",
+	}
 	if !p.params.Durable {
 		args = append(args, "--no-sync")
 	}
@@ -128,9 +163,9 @@ func (p *Postgres) arguments(port int) []string {
 	return args
 }
 
-// waitPostgres returns once our server, and not another one that happens to have the port, answers a query.
-func waitPostgres(ctx context.Context, c *child, dataDir string, port int) error {
-	config, err := pgx.ParseConfig(fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable", superuser, address(port)))
+// waitReady returns once our server, and not another one that happens to have the port, answers a query.
+func (p *Postgres) waitReady(ctx context.Context, c *child, port int) error {
+	config, err := pgx.ParseConfig(p.urlOn(port, "postgres"))
 	if err != nil {
 		return fmt.Errorf("prepare the readiness check: %w", err)
 	}
@@ -143,7 +178,7 @@ func waitPostgres(ctx context.Context, c *child, dataDir string, port int) error
 		case <-c.done:
 			return errExited
 		case <-ticker.C:
-			if serves(ctx, config, dataDir) {
+			if serves(ctx, config, p.dataDir) {
 				return nil
 			}
 		}

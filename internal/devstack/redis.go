@@ -2,6 +2,7 @@ package devstack
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -31,11 +32,13 @@ type RedisParams struct {
 	Log io.Writer
 }
 
-// Redis is a running server: redis-server where it is installed, otherwise one inside this process that knows the commands
+// Redis is a running server that asks for a password: redis-server where it is installed, otherwise one inside this process that knows the commands
 // outboxctl uses.
 type Redis struct {
 	// Kind says which, as in "redis-server 7.0.15" or "in-process".
 	Kind string
+
+	password string
 
 	mu     sync.Mutex // serialises Stop, Kill, Restart and Pause
 	server redisServer
@@ -58,31 +61,33 @@ func StartRedis(ctx context.Context, params RedisParams) (*Redis, error) {
 	if params.Log == nil {
 		params.Log = io.Discard
 	}
-	choice := portChoice{wanted: params.Port, any: params.AnyPort}
+	password, choice := rand.Text(), portChoice{wanted: params.Port, any: params.AnyPort}
 	path, err := exec.LookPath("redis-server")
 	if params.InProcess || err != nil {
-		server := &memoryRedis{choice: choice}
+		server := &memoryRedis{choice: choice, password: password}
 		if err := server.start(ctx); err != nil {
 			return nil, err
 		}
-		return &Redis{Kind: "in-process", server: server}, nil
+		return &Redis{Kind: "in-process", password: password, server: server}, nil
 	}
 	dir, err := filepath.Abs(params.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("resolve state folder: %w", err)
 	}
-	server := &processRedis{path: path, stateDir: dir, log: params.Log, settings: params.Settings, choice: choice}
+	server := &processRedis{path: path, stateDir: dir, log: params.Log, settings: params.Settings, choice: choice, password: password}
 	if err := server.prepare(ctx); err != nil {
 		return nil, err
 	}
 	if err := server.start(ctx); err != nil {
 		return nil, err
 	}
-	return &Redis{Kind: "redis-server " + server.version, server: server}, nil
+	return &Redis{Kind: "redis-server " + server.version, password: password, server: server}, nil
 }
 
-// URL returns the address of database 0.
-func (r *Redis) URL() string { return "redis://" + address(r.server.port()) + "/0" }
+// URL returns the connection string of database 0, password included.
+func (r *Redis) URL() string {
+	return "redis://:" + r.password + "@" + address(r.server.port()) + "/0"
+}
 
 // Port is the port the server listens on; it stays the same over restarts.
 func (r *Redis) Port() int { return r.server.port() }

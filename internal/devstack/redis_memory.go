@@ -9,8 +9,9 @@ import (
 
 // memoryRedis runs in this process.
 type memoryRedis struct {
-	choice portChoice
-	server *miniredis.Miniredis // nil while stopped
+	choice   portChoice
+	password string
+	server   *miniredis.Miniredis // nil while stopped
 }
 
 func (m *memoryRedis) start(context.Context) error {
@@ -22,6 +23,7 @@ func (m *memoryRedis) start(context.Context) error {
 		server := miniredis.NewMiniRedis()
 		// Without it a TTL never runs out.
 		server.ClockTTL(true)
+		server.RequireAuth(m.password)
 		if err = server.StartAddr(address(port)); err == nil {
 			m.server = server
 			m.choice.keep(port)

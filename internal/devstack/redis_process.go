@@ -23,6 +23,7 @@ type processRedis struct {
 	stateDir string
 	log      io.Writer
 	settings map[string]string
+	password string
 
 	owner   *owner
 	dir     string
@@ -40,12 +41,17 @@ func (r *processRedis) prepare(ctx context.Context) error {
 	if r.dir, err = r.owner.makeDir(r.stateDir, "redis"); err != nil {
 		return err
 	}
-	return endLeftover(ctx, r.pidFile(), r.dir, r.log)
+	if err := endLeftover(ctx, r.pidFile(), r.dir, r.log); err != nil {
+		return err
+	}
+	// In a file, because every user of this machine may read a command line.
+	return r.owner.writeSecret(r.configFile(), "requirepass "+r.password+"\n")
 }
 
-func (r *processRedis) pidFile() string { return filepath.Join(r.dir, "redis.pid") }
-func (r *processRedis) logPath() string { return filepath.Join(r.stateDir, "redis.log") }
-func (r *processRedis) port() int       { return r.choice.bound }
+func (r *processRedis) pidFile() string    { return filepath.Join(r.dir, "redis.pid") }
+func (r *processRedis) configFile() string { return filepath.Join(r.dir, "redis.conf") }
+func (r *processRedis) logPath() string    { return filepath.Join(r.stateDir, "redis.log") }
+func (r *processRedis) port() int          { return r.choice.bound }
 
 func (r *processRedis) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, redisStartTimeout)
@@ -95,7 +101,7 @@ func (r *processRedis) run(ctx context.Context, port int) error {
 
 func (r *processRedis) arguments(port int) []string {
 	args := []string{
-		"--bind", loopback, "--port", strconv.Itoa(port), "--dir", r.dir, "--pidfile", r.pidFile(),
+		r.configFile(), "--bind", loopback, "--port", strconv.Itoa(port), "--dir", r.dir, "--pidfile", r.pidFile(),
 		"--save", "", "--appendonly", "no", "--daemonize", "no",
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.settings)) {
@@ -115,7 +121,7 @@ func (r *processRedis) waitReady(ctx context.Context, c *child, port int) error 
 		case <-c.done:
 			return errExited
 		case <-ticker.C:
-			info, err := redisInfo(port)
+			info, err := redisInfo(port, r.password)
 			if err != nil || infoField(info, "process_id") != strconv.Itoa(c.process.Pid) {
 				continue
 			}
@@ -126,7 +132,7 @@ func (r *processRedis) waitReady(ctx context.Context, c *child, port int) error 
 }
 
 // redisInfo speaks to the server directly: the client library would log every refused connection of a server that is starting.
-func redisInfo(port int) (string, error) {
+func redisInfo(port int, password string) (string, error) {
 	conn, err := net.DialTimeout("tcp", address(port), time.Second)
 	if err != nil {
 		return "", err
@@ -136,7 +142,7 @@ func redisInfo(port int) (string, error) {
 		return "", err
 	}
 	// QUIT closes the connection, which ends the reply.
-	if _, err := io.WriteString(conn, "INFO server\r\nQUIT\r\n"); err != nil {
+	if _, err := io.WriteString(conn, "AUTH "+password+"\r\nINFO server\r\nQUIT\r\n"); err != nil {
 		return "", err
 	}
 	reply, err := io.ReadAll(conn)

@@ -12,7 +12,7 @@ import (
 
 // stateNames are the entries of a state folder that belong to its servers; "lock" belongs to whoever holds it.
 func stateNames() []string {
-	return []string{"postgres", "postgres.new", "postgres.log", "redis", "redis.log", devstate.InfoFile}
+	return []string{"postgres", "postgres.new", "postgres.log", passwordName, passwordName + ".new", "redis", "redis.log", devstate.InfoFile}
 }
 
 // StateOf lists what earlier runs left in a state folder.

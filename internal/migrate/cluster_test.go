@@ -29,11 +29,11 @@ func cluster(t *testing.T) (server *devstack.Postgres, admin *pgxpool.Pool) {
 	return server, admin
 }
 
-// as opens a pool on the same database for another login.
+// as opens a pool on the same database for another login, whose password is its name.
 func as(t *testing.T, url, login string) *pgxpool.Pool {
 	t.Helper()
 	cfg := outboxtest.Pool(t, url).Config()
-	cfg.ConnConfig.User = login
+	cfg.ConnConfig.User, cfg.ConnConfig.Password = login, login
 	return openPool(t, cfg)
 }
 
@@ -41,7 +41,7 @@ func as(t *testing.T, url, login string) *pgxpool.Pool {
 func TestClusterThatLetsNobodyCreateRoles(t *testing.T) {
 	t.Parallel()
 	server, admin := cluster(t)
-	exec(t, admin, "CREATE ROLE hosted LOGIN")
+	exec(t, admin, "CREATE ROLE hosted LOGIN PASSWORD 'hosted'")
 	exec(t, admin, "CREATE DATABASE hosted OWNER hosted")
 	hosted := as(t, server.URL("hosted"), "hosted")
 	res, err := migrate.Up(t.Context(), hosted, migrate.Options{})
@@ -59,7 +59,7 @@ func TestOperatorOfOneDatabaseCannotReadAnother(t *testing.T) {
 	t.Parallel()
 	server, admin := cluster(t)
 	for _, login := range []string{"alice", "bob"} {
-		exec(t, admin, "CREATE ROLE "+login+" LOGIN")
+		exec(t, admin, "CREATE ROLE "+login+" LOGIN PASSWORD '"+login+"'")
 	}
 	pools := map[string]*pgxpool.Pool{}
 	migrated := func(database string) migrate.Result {

@@ -2,7 +2,8 @@ package outboxtest
 
 import (
 	"context"
-	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -22,7 +23,7 @@ func Redis(t testing.TB) *RedisDB {
 	t.Helper()
 	require.NoError(t, shared.useRedis())
 	number := <-shared.redisDBs
-	url := fmt.Sprintf("redis://127.0.0.1:%d/%d", shared.redis.Port(), number)
+	url := strings.TrimSuffix(shared.redis.URL(), "0") + strconv.Itoa(number)
 	client := redisClient(t, url)
 	t.Cleanup(func() {
 		// Runs before the client's own cleanup. The next test must find nothing.

@@ -191,7 +191,7 @@ func behindPooler(ctx context.Context, w *world) ([]string, error) {
 	}
 	config := filepath.Join(w.dir, "pgbouncer.ini")
 	text := fmt.Sprintf(`[databases]
-* = host=127.0.0.1 port=%d user=postgres
+* = host=127.0.0.1 port=%d user=postgres password=%s
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = %d
@@ -199,7 +199,7 @@ auth_type = any
 pool_mode = transaction
 default_pool_size = 10
 unix_socket_dir =
-`, w.postgres.Port(), port)
+`, w.postgres.Port(), passwordOf(w.databaseURL), port)
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		return nil, err
 	}

@@ -189,6 +189,15 @@ func hostOf(raw string) string {
 	return u.Host
 }
 
+func passwordOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		panic(err) // our own servers' URLs parse
+	}
+	password, _ := u.User.Password()
+	return password
+}
+
 // freePort is one nobody listens on at the moment.
 func freePort() (int, error) {
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
