@@ -18,22 +18,27 @@ import (
 // checkUnknown is the exit code when the probe itself failed; the other codes are those of operate.Level.
 const checkUnknown = 3
 
+// defaultOutage warns at once and becomes critical when an outage is no hiccup any more.
+const defaultOutage = "0s,5m"
+
 type checkOptions struct {
 	app *cli.App
 
-	backlog, age, dead, attempts threshold
-	needPublisher                bool
+	backlog, age, dead, attempts, outage threshold
+	needPublisher                        bool
 }
 
 func newCheckCmd(app *cli.App) *cobra.Command {
-	opts := &checkOptions{app: app, age: threshold{parse: parseAge}}
+	opts := &checkOptions{app: app, age: threshold{parse: parseAge}, outage: threshold{parse: parseAge}}
+	cli.Must(opts.outage.Set(defaultOutage))
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Probe the outbox for a monitoring system (Nagios codes and perfdata)",
 		Long: `Print one line with perfdata and exit with 0 (ok), 1 (warning), 2 (critical) or 3 (unknown: the probe itself failed).
 
-A threshold is CRITICAL or WARNING,CRITICAL; a figure above it raises the alarm. Without thresholds the figures are
-printed and nothing is judged.`,
+A threshold is CRITICAL or WARNING,CRITICAL; a figure above it raises the alarm, and the line begins with what raised it.
+Only --max-topic-outage has a default: a topic that a live publisher cannot publish to is a warning at once and critical
+after five minutes. Other figures without a threshold are printed and not judged.`,
 		Example: `  outboxctl check --max-backlog 1000,10000 --max-age 2m,10m --max-dead 0,100
   outboxctl check --max-attempt-rows 0 --need-publisher`,
 		Args: cobra.NoArgs,
@@ -44,16 +49,23 @@ printed and nothing is judged.`,
 	flags.Var(&opts.age, "max-age", "age of the oldest event that waits, such as 5m or 2m,10m")
 	flags.Var(&opts.dead, "max-dead", "open dead letters")
 	flags.Var(&opts.attempts, "max-attempt-rows", "events that used up their attempts")
+	flags.Var(&opts.outage, "max-topic-outage", "time for which a topic has been unreachable or misconfigured")
 	flags.BoolVar(&opts.needPublisher, "need-publisher", false, "critical when no publisher is alive")
 	return cmd
 }
 
-// checkFailed turns any failure of the probe itself into "unknown". A monitoring system reads only the first line of
-// stdout, and takes what follows a | in it for perfdata.
+// checkFailed turns any failure of the probe itself into "unknown", on stdout: a monitoring system reads only its first
+// line.
 func checkFailed(out io.Writer, err error) error {
-	text := strings.Join(strings.Fields(safetext.Redact(err.Error())), " ")
-	fmt.Fprintf(out, "OUTBOX UNKNOWN - %s\n", strings.ReplaceAll(safetext.Line(text), "|", "/"))
-	return cli.Exit(checkUnknown, err)
+	if _, printErr := fmt.Fprintf(out, "OUTBOX UNKNOWN - %s\n", pluginText(safetext.Redact(err.Error()))); printErr != nil {
+		return cli.Exit(checkUnknown, err)
+	}
+	return cli.Said(checkUnknown, err)
+}
+
+// pluginText is one line without the sign that begins the perfdata.
+func pluginText(text string) string {
+	return strings.ReplaceAll(safetext.Line(strings.Join(strings.Fields(text), " ")), "|", "/")
 }
 
 func runCheck(ctx context.Context, opts *checkOptions) error {
@@ -67,7 +79,7 @@ func runCheck(ctx context.Context, opts *checkOptions) error {
 	}
 	result, err := outbox.Check(ctx, operate.CheckParams{
 		MaxAttempts: cfg.Publish.MaxAttempts, NeedPublisher: opts.needPublisher,
-		Backlog: opts.backlog.limits, Age: opts.age.limits, Dead: opts.dead.limits, AttemptRows: opts.attempts.limits,
+		Backlog: opts.backlog.limits, Age: opts.age.limits, Dead: opts.dead.limits, AttemptRows: opts.attempts.limits, Outage: opts.outage.limits,
 	})
 	if err != nil {
 		return checkFailed(opts.app.Out, err)
@@ -81,24 +93,17 @@ func runCheck(ctx context.Context, opts *checkOptions) error {
 	return nil
 }
 
-// checkLine is the verdict as a Nagios plugin prints it: words, then perfdata.
+// checkLine is the verdict as a Nagios plugin prints it: what raised it, the other figures, then perfdata.
 func checkLine(r *operate.CheckResult) string {
-	var said, perf []string
-	for _, f := range r.Figures {
-		value := number(f.Value)
-		if f.Unit == "s" {
-			value = seconds(f.Value)
-		}
-		said = append(said, f.Name+" "+value)
-		perf = append(perf, fmt.Sprintf("%s=%s%s;%s;%s;0", f.Label, number(f.Value), f.Unit, optional(f.Warning), optional(f.Critical)))
+	perf := make([]string, len(r.Figures))
+	for i, f := range r.Figures {
+		perf[i] = fmt.Sprintf("%s=%s%s;%s;%s;0", f.Label, number(f.Value), f.Unit, optional(f.Warning), optional(f.Critical))
 	}
-	for _, t := range r.Topics {
-		said = append(said, "topic "+safetext.Line(t.Topic)+" "+safetext.Line(t.State))
+	words := strings.Join(r.Remarks, ", ")
+	if len(r.Alarms) > 0 {
+		words = strings.Join(r.Alarms, "; ") + "; " + words
 	}
-	if r.NoPublisher {
-		said = append(said, "no publisher alive")
-	}
-	return fmt.Sprintf("OUTBOX %s - %s | %s", r.Level, strings.Join(said, ", "), strings.Join(perf, " "))
+	return fmt.Sprintf("OUTBOX %s - %s | %s", r.Level, pluginText(words), strings.Join(perf, " "))
 }
 
 // A threshold is a flag with CRITICAL or WARNING,CRITICAL.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -30,7 +31,8 @@ func TestCheckSaysUnknownOnStdout(t *testing.T) {
 			code, out, stderr := runCLI(t, []string{"HOME=" + t.TempDir(), "DATABASE_URL=" + tc.url}, append([]string{"check"}, tc.args...)...)
 			require.Equal(t, checkUnknown, code, stderr)
 			require.Regexp(t, "^OUTBOX UNKNOWN - "+tc.want+"\n$", out)
-			require.Contains(t, stderr, "error: ")
+			require.NotContains(t, stderr, "error: ", "once is enough")
+			require.Contains(t, stderr, "hint: ")
 			require.NotContains(t, out+stderr, "canary")
 		})
 	}
@@ -48,3 +50,29 @@ func TestCheckThatCannotPrintIsUnknown(t *testing.T) {
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// While the broker is away, the line says so, raises the alarm and names what raised it.
+func TestCheckNamesTheTopicThatIsDown(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	_, err := db.Pool.Exec(t.Context(), `
+INSERT INTO outbox_publishers (id, host, pid, version, last_seen_at, state)
+SELECT gen_random_uuid(), 'one', 11, 'v1', now() + interval '1 hour',
+       jsonb_build_object('topics', jsonb_build_array(jsonb_build_object(
+           'topic', 'domain', 'state', 'unreachable', 'error', 'away', 'since', now() - interval '2 minutes')))`)
+	require.NoError(t, err)
+	env := []string{"DATABASE_URL=" + db.URL}
+	for _, tc := range []struct {
+		args  []string
+		code  int
+		begin string
+	}{
+		{nil, int(operate.LevelWarning), `OUTBOX WARNING - topic domain has been unreachable for \d+m\d+s, above 0s; backlog 0, `},
+		{[]string{"--max-topic-outage", "1m"}, int(operate.LevelCritical), `OUTBOX CRITICAL - topic domain has been unreachable for \d+m\d+s, above 1m0s; backlog 0, `},
+		{[]string{"--max-topic-outage", "1d"}, int(operate.LevelOK), `OUTBOX OK - topic domain has been unreachable for \d+m\d+s, backlog 0, `},
+	} {
+		code, out, stderr := runCLI(t, env, append([]string{"check"}, tc.args...)...)
+		require.Equal(t, tc.code, code, stderr)
+		require.Regexp(t, "^"+tc.begin+`.* \| .* topic_outage=[0-9.]+s;`, out)
+	}
+}

@@ -34,8 +34,11 @@ func newStatsCmd(app *cli.App) *cobra.Command {
 		Use:   "stats",
 		Short: "Show what waits, what moves, what is dead and who publishes",
 		Long: `Show backlog, oldest age, what is in flight, what was published lately, arrivals against departures with a forecast,
-open dead letters by reason, live publishers and paused topics. All figures are exact and come from one snapshot of the
-database; neither Redis nor Pub/Sub is needed for them.
+open dead letters by reason, live publishers, and topics that are unreachable or misconfigured. All figures are exact and
+come from one snapshot of the database; neither Redis nor Pub/Sub is needed for them.
+
+An event that dies leaves the backlog like one that is published. A backlog of which nothing is older than a few seconds is
+called keeping up.
 
 With --by the backlog is split, and -o wide, csv and id list the groups.`,
 		Example: `  outboxctl stats
@@ -124,23 +127,17 @@ func sayStats(a *cli.App, w io.Writer, r *operate.StatsResult) error {
 	line("backlog", "%s  (%s due, %s backing off, %s in flight)", n(r.Backlog), n(r.Due), n(r.BackingOff), n(r.InFlight))
 	oldest := "nothing waits"
 	if r.OldestUnpublishedAt != nil {
-		oldest = seconds(r.OldestAgeSeconds)
+		oldest = operate.Seconds(r.OldestAgeSeconds)
 	}
 	line("oldest", "%s", oldest)
-	line("published", "%s in 1m, %s in 5m, %s in 1h", n(r.Published.Last1m), n(r.Published.Last5m), n(r.Published.Last1h))
-	forecast := "the backlog does not shrink"
-	switch {
-	case r.Backlog == 0:
-		forecast = "drained"
-	case r.Flow.ETASeconds != nil:
-		forecast = "drained in about " + seconds(*r.Flow.ETASeconds)
-	}
-	line("flow", "%.1f/s in, %.1f/s out: %s", r.Flow.ArrivalPerSecond, r.Flow.DrainPerSecond, forecast)
+	line("published", "%s", publishedLine(r))
+	line("flow", "%.1f/s in, %.1f/s out: %s", r.Flow.ArrivalPerSecond, r.Flow.DrainPerSecond, forecast(r.Flow))
 	line("max attempt", "%s rows used up their attempts", n(r.AtMaxAttempts))
 	line("dlq", "%s open%s", n(r.DLQ.Open), reasons(r.DLQ.ByReason))
 	line("publishers", "%s", publishersLine(r))
 	for _, t := range r.Topics {
-		line("topic", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(fmt.Sprintf("%s is %s at %s: %s", t.Topic, t.State, t.Publisher, t.Error))))
+		text := fmt.Sprintf("%s has been %s for %s at %s: %s", t.Topic, t.State, operate.Seconds(operate.OutageSeconds(r.At, t)), t.Publisher, t.Error)
+		line("topic", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(text)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Dependencies)) {
 		if state := r.Dependencies[name]; state != operate.DependencyOK {
@@ -149,6 +146,41 @@ func sayStats(a *cli.App, w io.Writer, r *operate.StatsResult) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// publishedLine tells what was published lately; "at least" where a cleanup has removed a part of it.
+func publishedLine(r *operate.StatsResult) string {
+	since := r.Published.CountedSince
+	windows := []struct {
+		name   string
+		length time.Duration
+		count  int64
+	}{{"1m", time.Minute, r.Published.Last1m}, {"5m", 5 * time.Minute, r.Published.Last5m}, {"1h", time.Hour, r.Published.Last1h}}
+	parts := make([]string, len(windows))
+	for i, w := range windows {
+		parts[i] = fmt.Sprintf("%s in %s", humanize.Comma(w.count), w.name)
+		if since != nil && since.After(r.At.Add(-w.length)) {
+			parts[i] = "at least " + parts[i]
+		}
+	}
+	text := strings.Join(parts, ", ")
+	if since != nil {
+		text += fmt.Sprintf("  (a cleanup removed what was published before %s)", since.UTC().Format(time.RFC3339))
+	}
+	return text
+}
+
+func forecast(f stats.Flow) string {
+	switch f.State {
+	case stats.FlowDrained:
+		return "drained"
+	case stats.FlowKeepingUp:
+		return "keeping up"
+	case stats.FlowShrinking:
+		return "drained in about " + operate.Seconds(*f.ETASeconds)
+	default:
+		return "the backlog does not shrink"
+	}
 }
 
 func publishersLine(r *operate.StatsResult) string {
@@ -171,17 +203,4 @@ func reasons(byReason map[string]int64) string {
 		return ""
 	}
 	return "  (" + strings.Join(parts, ", ") + ")"
-}
-
-// seconds shows a length of time as people say it: 850ms, 42s, 3m20s, 5h10m.
-func seconds(s float64) string {
-	d := time.Duration(s * float64(time.Second))
-	switch {
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < time.Hour:
-		return d.Round(time.Second).String()
-	default:
-		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
-	}
 }

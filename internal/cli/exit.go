@@ -49,22 +49,22 @@ func ExitCode(err error) int {
 
 // Report writes the error, and its hint where it has one, for a person to read.
 func (a *App) Report(err error) {
-	var silent *exitError
-	if errors.As(err, &silent) && silent.err == nil {
-		return
+	var exit *exitError
+	if !errors.As(err, &exit) || !exit.said {
+		label := a.Paint(a.ErrTTY, StyleError, "error:")
+		text := safetext.Block(safetext.Redact(err.Error()))
+		fmt.Fprintf(a.Err, "%s %s\n", label, strings.TrimRight(text, "\n"))
 	}
-	label := a.Paint(a.ErrTTY, StyleError, "error:")
-	text := safetext.Block(safetext.Redact(err.Error()))
-	fmt.Fprintf(a.Err, "%s %s\n", label, strings.TrimRight(text, "\n"))
 	if hint := fault.HintOf(err); hint != "" {
 		fmt.Fprintf(a.Err, "%s %s\n", a.Paint(a.ErrTTY, styleHint, "hint:"), safetext.Block(safetext.Redact(hint)))
 	}
 }
 
-// An exitError ends a command with an exit code of its own; without an error it is not reported.
+// An exitError ends a command with an exit code of its own.
 type exitError struct {
 	code int
 	err  error
+	said bool // the error is on the screen already, or there is none
 }
 
 func (e *exitError) Error() string {
@@ -78,10 +78,13 @@ func (e *exitError) Unwrap() error { return e.err }
 func (e *exitError) ExitCode() int { return e.code }
 
 // Silent ends a command with an exit code when everything worth saying is on the screen already.
-func Silent(code int) error { return &exitError{code: code} }
+func Silent(code int) error { return &exitError{code: code, said: true} }
 
 // Exit ends a command with an exit code and reports err.
-func Exit(code int, err error) error { return &exitError{code, err} }
+func Exit(code int, err error) error { return &exitError{code: code, err: err} }
+
+// Said ends a command with an exit code when it has printed err itself; only a hint is reported.
+func Said(code int, err error) error { return &exitError{code: code, err: err, said: true} }
 
 // Ran marks what a command itself returned. What cobra returns without it (flags that exclude each other, say) happened
 // before the command ran and is a usage error.

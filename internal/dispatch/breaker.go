@@ -27,6 +27,8 @@ const (
 type TopicStatus struct {
 	Topic string
 	State TopicState
+	// Since is when the topic became healthy or stopped being so: a trial that
+	// fails does not make an outage look new.
 	Since time.Time
 	// Code and Error are the last failure's; empty while the topic is healthy.
 	Code  string
@@ -147,9 +149,10 @@ func (b *breaker) tried(seq int64) {
 }
 
 func (b *breaker) setLocked(state TopicState, now time.Time, err error) {
-	if b.status.State != state {
-		b.status.State, b.status.Since = state, now
+	if (b.status.State == TopicHealthy) != (state == TopicHealthy) {
+		b.status.Since = now
 	}
+	b.status.State = state
 	if err != nil {
 		b.status.Code, b.status.Error = CodeOf(err), storedError(err)
 	}

@@ -1,7 +1,11 @@
 package operate
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
+	"strconv"
 
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
@@ -39,8 +43,10 @@ func (t Threshold) Judge(value float64) Level {
 type CheckParams struct {
 	// MaxAttempts is the publisher's maximum, for the rows that have none of their own.
 	MaxAttempts int
-	// Backlog, Dead and AttemptRows count rows; Age is in seconds.
+	// Backlog, Dead and AttemptRows count rows; Age and Outage are in seconds.
 	Backlog, Age, Dead, AttemptRows Threshold
+	// Outage is how long a topic may be unreachable or misconfigured.
+	Outage Threshold
 	// NeedPublisher makes it critical that no publisher is alive.
 	NeedPublisher bool
 }
@@ -59,10 +65,8 @@ type Figure struct {
 type CheckResult struct {
 	Level   Level
 	Figures []Figure
-	// Topics are those that a live publisher does not publish to.
-	Topics []stats.TopicState
-	// NoPublisher is set when a publisher is needed and none is alive.
-	NoPublisher bool
+	// Alarms name what is above its threshold, Remarks everything else.
+	Alarms, Remarks []string
 }
 
 // Check judges the state of the outbox.
@@ -75,19 +79,63 @@ func (o *Outbox) Check(ctx context.Context, p CheckParams) (*CheckResult, error)
 }
 
 func (p CheckParams) judge(r *stats.Report) *CheckResult {
-	out := &CheckResult{Topics: r.Topics, NoPublisher: p.NeedPublisher && len(r.Publishers) == 0}
+	out := &CheckResult{}
+	if p.NeedPublisher && len(r.Publishers) == 0 {
+		out.say(LevelCritical, "no publisher is alive")
+	}
+	longest := 0.0
+	for _, t := range worstTopics(r.Topics) {
+		f := Figure{Name: fmt.Sprintf("topic %s has been %s for", t.Topic, t.State), Unit: "s", Value: OutageSeconds(r.At, t), Threshold: p.Outage}
+		out.judge(f)
+		longest = max(longest, f.Value)
+	}
 	for _, f := range []Figure{
 		{Name: "backlog", Label: "backlog", Value: float64(r.Backlog), Threshold: p.Backlog},
 		{Name: "oldest", Label: "age", Unit: "s", Value: r.OldestAgeSeconds, Threshold: p.Age},
 		{Name: "dead", Label: "dead", Value: float64(r.DLQ.Open), Threshold: p.Dead},
 		{Name: "at max attempts", Label: "attempt_rows", Value: float64(r.AtMaxAttempts), Threshold: p.AttemptRows},
 	} {
-		f.Level = f.Judge(f.Value)
-		out.Level = max(out.Level, f.Level)
-		out.Figures = append(out.Figures, f)
+		out.Figures = append(out.Figures, out.judge(f))
 	}
-	if out.NoPublisher {
-		out.Level = LevelCritical
-	}
+	outage := Figure{Name: "topic outage", Label: "topic_outage", Unit: "s", Value: longest, Threshold: p.Outage, Level: p.Outage.Judge(longest)}
+	out.Figures = append(out.Figures, outage)
 	return out
+}
+
+// judge gives a figure its level and puts it into words.
+func (c *CheckResult) judge(f Figure) Figure {
+	f.Level = f.Judge(f.Value)
+	text := f.Name + " " + f.show(f.Value)
+	switch f.Level {
+	case LevelCritical:
+		text += ", above " + f.show(*f.Critical)
+	case LevelWarning:
+		text += ", above " + f.show(*f.Warning)
+	}
+	c.say(f.Level, text)
+	return f
+}
+
+func (c *CheckResult) say(level Level, text string) {
+	c.Level = max(c.Level, level)
+	if level == LevelOK {
+		c.Remarks = append(c.Remarks, text)
+	} else {
+		c.Alarms = append(c.Alarms, text)
+	}
+}
+
+func (f Figure) show(v float64) string {
+	if f.Unit == "s" {
+		return Seconds(v)
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+// worstTopics are the topics that are not published to, each as the publisher sees it that has lost it for longest.
+func worstTopics(topics []stats.TopicState) []stats.TopicState {
+	sorted := slices.SortedFunc(slices.Values(topics), func(a, b stats.TopicState) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), a.Since.Compare(b.Since))
+	})
+	return slices.CompactFunc(sorted, func(a, b stats.TopicState) bool { return a.Topic == b.Topic })
 }

@@ -2,38 +2,73 @@ package operate
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
+// limit makes a threshold of one (critical) or two (warning, critical) values.
+func limit(values ...float64) Threshold {
+	if len(values) == 1 {
+		return Threshold{Critical: &values[0]}
+	}
+	return Threshold{Warning: &values[0], Critical: &values[1]}
+}
+
+// The verdict is the worst of the figures, and what is above its threshold is named.
 func TestCheckJudges(t *testing.T) {
 	t.Parallel()
-	limit := func(values ...float64) Threshold {
-		if len(values) == 1 {
-			return Threshold{Critical: &values[0]}
-		}
-		return Threshold{Warning: &values[0], Critical: &values[1]}
+	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	calm := []string{"backlog 10", "oldest 1m0s", "dead 5", "at max attempts 3"}
+	topic := func(name, state string, ago time.Duration) stats.TopicState {
+		return stats.TopicState{Topic: name, State: state, Since: at.Add(-ago)}
 	}
-	report := stats.Report{Backlog: 10, OldestAgeSeconds: 60, AtMaxAttempts: 3, DLQ: stats.DLQ{Open: 5}}
 	for name, tc := range map[string]struct {
 		params CheckParams
+		topics []stats.TopicState
 		want   Level
+		alarms []string
 	}{
-		"no thresholds":           {CheckParams{}, LevelOK},
-		"at the threshold":        {CheckParams{Backlog: limit(10)}, LevelOK},
-		"backlog above":           {CheckParams{Backlog: limit(9)}, LevelCritical},
-		"backlog above a warning": {CheckParams{Backlog: limit(9, 10)}, LevelWarning},
-		"age":                     {CheckParams{Age: limit(59.5)}, LevelCritical},
-		"dead":                    {CheckParams{Dead: limit(4)}, LevelCritical},
-		"attempts":                {CheckParams{AttemptRows: limit(2, 4)}, LevelWarning},
-		"the worst counts":        {CheckParams{Backlog: limit(1, 100), Dead: limit(0), Age: limit(1000)}, LevelCritical},
-		"no publisher":            {CheckParams{NeedPublisher: true}, LevelCritical},
+		"no thresholds":           {CheckParams{}, nil, LevelOK, nil},
+		"at the threshold":        {CheckParams{Backlog: limit(10)}, nil, LevelOK, nil},
+		"backlog above":           {CheckParams{Backlog: limit(9)}, nil, LevelCritical, []string{"backlog 10, above 9"}},
+		"backlog above a warning": {CheckParams{Backlog: limit(9, 10)}, nil, LevelWarning, []string{"backlog 10, above 9"}},
+		"age":                     {CheckParams{Age: limit(30, 59)}, nil, LevelCritical, []string{"oldest 1m0s, above 59s"}},
+		"dead":                    {CheckParams{Dead: limit(4)}, nil, LevelCritical, []string{"dead 5, above 4"}},
+		"attempts":                {CheckParams{AttemptRows: limit(2, 4)}, nil, LevelWarning, []string{"at max attempts 3, above 2"}},
+		"the worst counts": {
+			CheckParams{Backlog: limit(1, 100), Dead: limit(0), Age: limit(1000)}, nil, LevelCritical,
+			[]string{"backlog 10, above 1", "dead 5, above 0"},
+		},
+		"no publisher": {CheckParams{NeedPublisher: true}, nil, LevelCritical, []string{"no publisher is alive"}},
+		"broker away": {
+			CheckParams{Outage: limit(0, 300)}, []stats.TopicState{topic("domain", "unreachable", 42*time.Second)}, LevelWarning,
+			[]string{"topic domain has been unreachable for 42s, above 0s"},
+		},
+		"broker away for long": {
+			CheckParams{Outage: limit(0, 300)},
+			[]stats.TopicState{topic("domain", "unreachable", 7*time.Minute), topic("billing", "misconfigured", time.Minute), topic("domain", "unreachable", time.Minute)},
+			LevelCritical,
+			[]string{"topic billing has been misconfigured for 1m0s, above 0s", "topic domain has been unreachable for 7m0s, above 5m0s"},
+		},
+		"publisher's clock is ahead": {
+			CheckParams{Outage: limit(0, 300)}, []stats.TopicState{topic("domain", "unreachable", -time.Minute)}, LevelWarning,
+			[]string{"topic domain has been unreachable for 1s, above 0s"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, tc.params.judge(&report).Level)
+			got := tc.params.judge(&stats.Report{
+				At: at, Backlog: 10, OldestAgeSeconds: 60, AtMaxAttempts: 3, DLQ: stats.DLQ{Open: 5}, Topics: tc.topics,
+			})
+			require.Equal(t, tc.want, got.Level)
+			require.Equal(t, tc.alarms, got.Alarms)
+			if tc.want == LevelOK {
+				require.Equal(t, calm, got.Remarks)
+			}
+			require.Len(t, got.Figures, 5)
 		})
 	}
 }

@@ -124,7 +124,7 @@ func (p DoctorParams) publisherCheck(pool *pgxpool.Pool) doctor.Check {
 		for _, t := range report.Topics {
 			found = append(found, doctor.Finding{
 				Level: doctor.Warn, Remedy: "outboxctl topic list shows what exists; publishing resumes by itself",
-				Message: fmt.Sprintf("topic %s is %s at %s: %s", t.Topic, t.State, t.Publisher, t.Error),
+				Message: fmt.Sprintf("topic %s has been %s for %s at %s: %s", t.Topic, t.State, Seconds(OutageSeconds(report.At, t)), t.Publisher, t.Error),
 			})
 		}
 		switch {

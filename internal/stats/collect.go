@@ -40,27 +40,28 @@ func Collect(ctx context.Context, db DB, catalogue Catalogue, p Params) (*Report
 }
 
 func fill(ctx context.Context, tx pgx.Tx, catalogue Catalogue, p Params, r *Report) error {
-	var waiting, dead, gone, deadAtMax int64
+	var waiting, dead, died, deadAtMax int64
 	err := tx.QueryRow(ctx, backlogQuery, p.MaxAttempts).Scan(
 		&r.At, &r.Backlog, &r.Due, &r.BackingOff, &r.InFlight, &r.AtMaxAttempts, &r.OldestUnpublishedAt, &waiting)
 	if err != nil {
 		return err
 	}
-	if err := tx.QueryRow(ctx, deadQuery, p.MaxAttempts).Scan(&r.Dead, &deadAtMax, &dead); err != nil {
-		return err
-	}
-	if !p.StateOnly {
-		if err := tx.QueryRow(ctx, publishedQuery).Scan(&r.Published.Last1m, &r.Published.Last5m, &r.Published.Last1h); err != nil {
-			return err
-		}
-		if err := tx.QueryRow(ctx, arrivedQuery).Scan(&gone); err != nil {
-			return err
-		}
-		r.Flow = flow(r.Backlog, waiting+dead+gone, r.Published.Last1m)
-	}
-	r.AtMaxAttempts += deadAtMax
 	if r.OldestUnpublishedAt != nil {
 		r.OldestAgeSeconds = max(r.At.Sub(*r.OldestUnpublishedAt).Seconds(), 0)
+	}
+	if err := tx.QueryRow(ctx, deadQuery).Scan(&r.Dead, &dead, &died); err != nil {
+		return err
+	}
+	if err := tx.QueryRow(ctx, deadAtMaxQuery, p.MaxAttempts).Scan(&deadAtMax); err != nil {
+		return err
+	}
+	r.AtMaxAttempts += deadAtMax
+	if !p.StateOnly {
+		arrived, err := published(ctx, tx, r)
+		if err != nil {
+			return err
+		}
+		r.Flow = r.flow(waiting+dead+arrived, r.Published.Last1m+died)
 	}
 	if err := deadLetters(ctx, tx, r); err != nil {
 		return err
@@ -76,18 +77,45 @@ func fill(ctx context.Context, tx pgx.Tx, catalogue Catalogue, p Params, r *Repo
 	return nil
 }
 
-// flow forecasts from the last minute's arrivals and publications.
-func flow(backlog, arrived, published int64) Flow {
-	f := Flow{
-		ArrivalPerSecond: float64(arrived) / time.Minute.Seconds(),
-		DrainPerSecond:   float64(published) / time.Minute.Seconds(),
+// published counts what was published lately, and returns how much of it also arrived within the last minute.
+func published(ctx context.Context, tx pgx.Tx, r *Report) (arrived int64, err error) {
+	var audit bool
+	if err := tx.QueryRow(ctx, publishedQuery).Scan(&r.Published.Last1m, &r.Published.Last5m, &r.Published.Last1h, &audit); err != nil {
+		return 0, err
 	}
-	if pace := f.DrainPerSecond - f.ArrivalPerSecond; backlog == 0 || pace > 0 {
-		eta := 0.0
-		if backlog > 0 {
-			eta = float64(backlog) / pace
+	if audit {
+		var cutoff *time.Time
+		if err := tx.QueryRow(ctx, cleanedQuery).Scan(&cutoff); err != nil {
+			return 0, err
 		}
-		f.ETASeconds = &eta
+		if cutoff != nil && r.At.Sub(*cutoff) < time.Hour {
+			r.Published.CountedSince = cutoff
+		}
+	}
+	err = tx.QueryRow(ctx, arrivedQuery).Scan(&arrived)
+	return arrived, err
+}
+
+// keepingUpSeconds is the age up to which a backlog is only what is on its way.
+const keepingUpSeconds = 5
+
+// flow forecasts from what joined and what left the backlog in the last minute.
+func (r *Report) flow(arrived, left int64) Flow {
+	f := Flow{
+		State:            FlowNotShrinking,
+		ArrivalPerSecond: float64(arrived) / time.Minute.Seconds(),
+		DrainPerSecond:   float64(left) / time.Minute.Seconds(),
+	}
+	eta := 0.0
+	if pace := f.DrainPerSecond - f.ArrivalPerSecond; r.Backlog > 0 && pace > 0 {
+		f.State, f.ETASeconds = FlowShrinking, &eta
+		eta = float64(r.Backlog) / pace
+	}
+	switch {
+	case r.Backlog == 0:
+		f.State, f.ETASeconds = FlowDrained, &eta
+	case r.OldestAgeSeconds < keepingUpSeconds:
+		f.State = FlowKeepingUp
 	}
 	return f
 }

@@ -7,24 +7,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
-// aliveFor is how long ago a publisher may have been heard of to count as alive. It says so every few seconds; a dead one's
-// leases run out in about this time.
+// aliveFor is how old a publisher's last heartbeat may be. It writes one every few seconds; a dead publisher's leases end
+// in about this time.
 const aliveFor = 30 * time.Second
-
-// topicHealthy is the state of a topic that is published to.
-const topicHealthy = "healthy"
-
-// publisherState is what a publisher writes about itself.
-type publisherState struct {
-	InFlight int64 `json:"inFlight"`
-	Topics   []struct {
-		Topic string `json:"topic"`
-		State string `json:"state"`
-		Error string `json:"error"`
-	} `json:"topics"`
-}
 
 func publishers(ctx context.Context, tx pgx.Tx, r *Report) error {
 	rows, err := tx.Query(ctx, publishersQuery, aliveFor)
@@ -34,15 +23,17 @@ func publishers(ctx context.Context, tx pgx.Tx, r *Report) error {
 	var p Publisher
 	var raw []byte
 	_, err = pgx.ForEachRow(rows, []any{&p.ID, &p.Host, &p.PID, &p.Version, &p.StartedAt, &p.LastSeenAt, &raw}, func() error {
-		var state publisherState
+		var state dispatch.PublisherState
 		if err := json.Unmarshal(raw, &state); err != nil {
 			return fmt.Errorf("read the state of publisher %s: %w", p.ID, err)
 		}
-		p.InFlight = state.InFlight
+		p.InFlight = int64(state.InFlight)
 		r.Publishers = append(r.Publishers, p)
 		for _, t := range state.Topics {
-			if t.State != topicHealthy {
-				r.Topics = append(r.Topics, TopicState{Topic: t.Topic, State: t.State, Error: t.Error, Publisher: fmt.Sprintf("%s/%d", p.Host, p.PID)})
+			if t.State != dispatch.TopicHealthy {
+				r.Topics = append(r.Topics, TopicState{
+					Topic: t.Topic, State: string(t.State), Since: t.Since, Error: t.Error, Publisher: fmt.Sprintf("%s/%d", p.Host, p.PID),
+				})
 			}
 		}
 		return nil

@@ -17,19 +17,35 @@ SELECT now(),
 	// Dead events are read from outbox_events_dead_at_idx; they are few.
 	deadQuery = `
 SELECT count(*),
-       count(*) FILTER (WHERE attempt_count >= coalesce(max_attempts, $1::int)),
-       count(*) FILTER (WHERE created_at > now() - interval '1 minute')
+       count(*) FILTER (WHERE created_at > now() - interval '1 minute'),
+       count(*) FILTER (WHERE dead_at > now() - interval '1 minute')
   FROM outbox_events
  WHERE published_at IS NULL AND dead_at IS NOT NULL`
 
-	// Ranges of outbox_events_published_at_idx. The last figure is what came in and went out within the minute.
+	// The same walk, joined with the dead letters: a discarded one raises no alarm.
+	deadAtMaxQuery = `
+SELECT count(*)
+  FROM outbox_events AS e
+ WHERE published_at IS NULL AND dead_at IS NOT NULL AND attempt_count >= coalesce(max_attempts, $1::int)
+   AND EXISTS (SELECT FROM outbox_dlq AS d WHERE d.event_id = e.id AND d.state = 'open')`
+
+	// Ranges of outbox_events_published_at_idx.
 	publishedQuery = `
 SELECT count(*) FILTER (WHERE published_at > now() - interval '1 minute'),
        count(*) FILTER (WHERE published_at > now() - interval '5 minutes'),
-       count(*)
+       count(*),
+       has_table_privilege('outbox_audit', 'SELECT')
   FROM outbox_events
  WHERE published_at > now() - interval '1 hour'`
 
+	// What cleanups of the last hour may have removed; an earlier one cannot have removed anything published since. A
+	// dispatcher's role may not read the audit.
+	cleanedQuery = `
+SELECT max((detail ->> 'olderThan')::timestamptz)
+  FROM outbox_audit
+ WHERE at > now() - interval '1 hour' AND action = 'cleanup_events'`
+
+	// What came in and was published within the minute.
 	arrivedQuery = `
 SELECT count(*)
   FROM outbox_events

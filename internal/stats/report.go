@@ -11,9 +11,10 @@ type Report struct {
 	Due        int64 `json:"due"`
 	BackingOff int64 `json:"backingOff"`
 	InFlight   int64 `json:"inFlight"`
-	// Dead counts the dead events that wait for an operator.
+	// Dead counts the dead events, also those whose dead letter was discarded.
 	Dead int64 `json:"dead"`
-	// AtMaxAttempts counts the unpublished events, living or dead, that used up their attempts.
+	// AtMaxAttempts counts the events that used up their attempts: those that wait, and the dead ones whose dead letter is
+	// open. One that was discarded asks for nothing any more.
 	AtMaxAttempts int64 `json:"atMaxAttempts"`
 
 	OldestUnpublishedAt *time.Time `json:"oldestUnpublishedAt"`
@@ -28,15 +29,27 @@ type Report struct {
 	Groups     []Group      `json:"groups,omitempty"`
 }
 
-// Published counts what was published lately.
+// Published counts what was published lately and is still in the table.
 type Published struct {
 	Last1m int64 `json:"last1m"`
 	Last5m int64 `json:"last5m"`
 	Last1h int64 `json:"last1h"`
+	// CountedSince is set when a cleanup has removed events of the last hour: what was published before is not in the
+	// counts.
+	CountedSince *time.Time `json:"countedSince"`
 }
 
-// Flow compares what came in with what went out during the last minute.
+// The states of a Flow.
+const (
+	FlowDrained      = "drained"
+	FlowKeepingUp    = "keeping_up" // what waits is a few seconds old at most
+	FlowShrinking    = "shrinking"
+	FlowNotShrinking = "not_shrinking"
+)
+
+// Flow compares what joined the backlog with what left it, published or dead, during the last minute.
 type Flow struct {
+	State            string  `json:"state"`
 	ArrivalPerSecond float64 `json:"arrivalPerSecond"`
 	DrainPerSecond   float64 `json:"drainPerSecond"`
 	// ETASeconds is the time until the backlog is gone at this pace; nil when it does not shrink.
@@ -65,7 +78,9 @@ type TopicState struct {
 	Topic     string `json:"topic"`
 	State     string `json:"state"`
 	Publisher string `json:"publisher"`
-	Error     string `json:"error,omitempty"`
+	// Since is when it was last published to, by the publisher's clock.
+	Since time.Time `json:"since"`
+	Error string    `json:"error,omitempty"`
 }
 
 // Group is the part of the backlog that shares one value of the chosen dimension.

@@ -67,7 +67,7 @@ func TestQuietOutbox(t *testing.T) {
 	r := collect(t, outboxtest.DB(t).Pool, "")
 	zero := 0.0
 	require.Equal(t, &stats.Report{
-		At: r.At, Flow: stats.Flow{ETASeconds: &zero}, DLQ: stats.DLQ{ByReason: map[string]int64{}},
+		At: r.At, Flow: stats.Flow{State: stats.FlowDrained, ETASeconds: &zero}, DLQ: stats.DLQ{ByReason: map[string]int64{}},
 		Publishers: []stats.Publisher{}, Topics: []stats.TopicState{},
 	}, r)
 }
@@ -85,7 +85,8 @@ func TestEveryStateIsCounted(t *testing.T) {
 	require.Equal(t, stats.Published{Last1m: 7, Last5m: 15, Last1h: 24}, r.Published)
 	require.Equal(t, stats.DLQ{Open: 7, ByReason: map[string]int64{"max_attempts": 6, "invalid_payload": 1}}, r.DLQ)
 	require.InDelta(t, (3.0+4+5+7+7)/60, r.Flow.ArrivalPerSecond, 0.001)
-	require.InDelta(t, 7.0/60, r.Flow.DrainPerSecond, 0.001)
+	require.InDelta(t, (7.0+7)/60, r.Flow.DrainPerSecond, 0.001, "the dead leave too")
+	require.Equal(t, stats.FlowNotShrinking, r.Flow.State)
 	require.Nil(t, r.Flow.ETASeconds, "more comes in than goes out")
 }
 
@@ -148,7 +149,7 @@ func TestLivePublishersAndTheTopicsTheyCannotReach(t *testing.T) {
 	_, err := pool.Exec(t.Context(), `
 INSERT INTO outbox_publishers (id, host, pid, version, last_seen_at, state) VALUES
  ('00000000-0000-0000-0000-000000000001', 'one', 11, 'v1', now(),
-  '{"inFlight": 7, "topics": [{"topic": "domain", "state": "healthy"}, {"topic": "billing", "state": "unreachable", "error": "away"}]}'),
+  '{"inFlight": 7, "topics": [{"topic": "domain", "state": "healthy"}, {"topic": "billing", "state": "unreachable", "error": "away", "since": "2026-01-02T03:04:05Z"}]}'),
  ('00000000-0000-0000-0000-000000000002', 'two', 22, 'v1', now() - interval '5 minutes',
   '{"topics": [{"topic": "domain", "state": "misconfigured"}]}')`)
 	require.NoError(t, err)
@@ -156,7 +157,9 @@ INSERT INTO outbox_publishers (id, host, pid, version, last_seen_at, state) VALU
 	require.Len(t, r.Publishers, 1, "one that was not heard of lately is not alive")
 	require.Equal(t, "one", r.Publishers[0].Host)
 	require.EqualValues(t, 7, r.Publishers[0].InFlight)
-	require.Equal(t, []stats.TopicState{{Topic: "billing", State: "unreachable", Publisher: "one/11", Error: "away"}}, r.Topics)
+	require.Equal(t, []stats.TopicState{{
+		Topic: "billing", State: "unreachable", Publisher: "one/11", Error: "away", Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+	}}, r.Topics)
 }
 
 // The figures agree with what anybody can count by hand.
