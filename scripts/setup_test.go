@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,6 +43,10 @@ func (m *machine) program(path, body string) {
 	m.t.Helper()
 	path = filepath.Join(m.root, path)
 	require.NoError(m.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	// A process that another test forks meanwhile would have the file open for writing, too, until it runs its own
+	// program, and whoever runs this one before would be told "text file busy".
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	require.NoError(m.t, os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o755))
 }
 
