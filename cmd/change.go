@@ -133,7 +133,7 @@ func (o *changeOptions) perform(ctx context.Context, set *operate.ChangeSet) err
 	run := operate.ApplyParams{RunID: uuid.NewString(), DryRun: o.dryRun, Rate: float64(o.rate), Watch: o.watch()}
 	list := cli.NewListWriter(o.app, o.output.Format, outcomeView())
 	// A person wants to see what did not work; the thousands that did are a number.
-	brief := o.app.OutTTY && (o.output.Format == cli.FormatTable || o.output.Format == cli.FormatWide) && set.Total > defaultListLimit
+	brief := o.app.OutTTY && (o.output.Format == cli.FormatTable || o.output.Format == cli.FormatWide) && set.Total > cli.DefaultLimit
 	label := o.action.Success()
 	if o.dryRun {
 		label = "looked at"

@@ -11,7 +11,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -56,10 +56,10 @@ func (w *eventWorld) Count(query string, args ...any) (n int) {
 	return n
 }
 
-func (w *eventWorld) show(id string) (row idemRow) {
+func (w *eventWorld) show(id string) (row operate.ConsumerMark) {
 	w.t.Helper()
-	var rows []idemRow
-	require.NoError(w.t, json.Unmarshal([]byte(w.ok("idem", "show", id, "-o", "json")), &rows))
+	var rows []operate.ConsumerMark
+	require.NoError(w.t, json.Unmarshal([]byte(w.ok("idem", "show", id, "--consumer", "compliance", "-o", "json")), &rows))
 	require.Len(w.t, rows, 1)
 	return rows[0]
 }
@@ -142,32 +142,6 @@ func TestForgetLeavesARunningHandlerAlone(t *testing.T) {
 	require.Zero(t, w.Count(`SELECT count(*) FROM outbox_audit`))
 	w.ok(append(forget, "--force")...)
 	require.Equal(t, "unknown", w.show(id.String()).State)
-}
-
-// A key that changes between the look and the deletion stays, and the audit trail says so.
-func TestForgetRecordsWhatItCouldNotDo(t *testing.T) {
-	t.Parallel()
-	w := newEventWorld(t)
-	id := uuid.Must(uuid.NewV7())
-	keeper := idem.New(w.rdb.Client, consume.DefaultTTL)
-	guard, err := consume.New(w.rdb.Client, "compliance", consume.Options{})
-	require.NoError(t, err)
-	_, err = guard.CheckAndMarkProcessed(t.Context(), id, consume.DefaultTTL)
-	require.NoError(t, err)
-	stale, err := keeper.Lookup(t.Context(), "compliance", id)
-	require.NoError(t, err)
-	require.NoError(t, guard.Delete(t.Context(), id))
-
-	opts := &idemForgetOptions{app: cli.NewApp(cli.Streams{}, w.env), consumer: "compliance", audit: cli.AuditFlags{Actor: "tester", Note: "x"}}
-	var result forgetResult
-	err = opts.forget(t.Context(), keeper, w.db.Pool, stale, &result)
-	require.Equal(t, cli.ExitPrecondition, cli.ExitCode(err))
-	require.False(t, result.Forgotten)
-	require.Equal(t, 1, w.Count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget' AND id = $1`, result.AuditID))
-	require.Equal(t, 1, w.Count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget_undone' AND (detail->>'auditId')::bigint = $1`, result.AuditID))
-	require.Equal(t, 2, w.Count(`SELECT count(*) FROM outbox_audit WHERE detail->'eventIds' = jsonb_build_array($1::text) AND detail->>'consumer' = 'compliance'`, id))
-	require.Contains(t, w.fails(cli.ExitNotFound, "why", id.String()), "No event "+id.String()+" is in this database",
-		"that a consumer forgot it does not make it this database's event")
 }
 
 func TestConsumeRefusals(t *testing.T) {

@@ -15,12 +15,12 @@ dies again has two. Wherever an id is asked for, it may be the dead letter's or 
 	}
 	cmd.AddCommand(
 		newDLQListCmd(app, runDLQList),
-		newDLQShowCmd(app, runDLQShow),
+		newDLQShowCmd(app),
 		newDLQReplayCmd(app),
 		newDLQDiscardCmd(app),
 		newDLQRestoreCmd(app),
 		newDLQExportCmd(app, runDLQExport),
-		newDLQAuditCmd(app, runDLQAudit),
+		newDLQAuditCmd(app),
 	)
 	return cmd
 }

@@ -15,11 +15,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
-const (
-	defaultListLimit = 50
-	// listPage is how much of an unlimited list is read at a time.
-	listPage = 1000
-)
+// listPage is how much of an unlimited list is read at a time.
+const listPage = 1000
 
 type dlqListOptions struct {
 	app *cli.App
@@ -60,7 +57,7 @@ looks at five thousand rows at most at a time, so it never keeps the database bu
 	addDLQFilterFlags(app, cmd, &opts.filter)
 	addStateFlag(cmd, &opts.filter)
 	cmd.Flags().StringVar(&opts.groupBy, "group-by", "", "count by `column`: "+strings.Join(dlq.GroupBy(), ", "))
-	cmd.Flags().IntVar(&opts.limit, "limit", defaultListLimit, "how many rows to show; 0 shows all")
+	cmd.Flags().IntVar(&opts.limit, "limit", cli.DefaultLimit, "how many rows to show; 0 shows all")
 	cmd.Flags().StringVar(&opts.cursor, "cursor", "", "start after the dead letter with this `id`")
 	cli.AddOutputFlag(cmd, &opts.output, cli.ListFormats()...)
 	cli.Must(cmd.RegisterFlagCompletionFunc("group-by", cobra.FixedCompletions(dlq.GroupBy(), cobra.ShellCompDirectiveNoFileComp)))
@@ -193,10 +190,10 @@ func dlqView() cli.View[dlq.Entry] {
 			{Head: "error", Spare: 4, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.ErrorMessage }},
 			{Head: "event", Wide: true, Whole: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.EventID }},
 			{Head: "aggregate", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.AggregateType + "/" + e.AggregateID }},
-			{Head: "topic", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return deref(e.Topic) }},
+			{Head: "topic", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return cli.Text(e.Topic) }},
 			{Head: "namespace", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.Namespace }},
-			{Head: "tenant", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return deref(e.TenantID) }},
-			{Head: "fingerprint", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return deref(e.Fingerprint) }},
+			{Head: "tenant", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return cli.Text(e.TenantID) }},
+			{Head: "fingerprint", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return cli.Text(e.Fingerprint) }},
 			{Head: "emitted", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.TimePtr(e.EventCreatedAt) }},
 			{Head: "changed", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.TimePtr(e.StateChangedAt) }},
 		},
@@ -215,11 +212,4 @@ func dlqGroupView(by string) cli.View[dlq.Group] {
 			{Head: "error", Cell: func(g dlq.Group, s *cli.CellStyle) string { return g.SampleError }},
 		},
 	}
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

@@ -13,7 +13,7 @@ func newEventCmd(app *cli.App) *cobra.Command {
 	}
 	cmd.AddCommand(
 		newEventListCmd(app, runEventList),
-		newEventShowCmd(app, runEventShow),
+		newEventShowCmd(app),
 		newEventRepublishCmd(app),
 	)
 	return cmd

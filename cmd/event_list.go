@@ -103,7 +103,7 @@ What has no index is looked for in short steps of at most five thousand rows: pr
 	cli.Must(cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp)))
 	cli.Must(cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp)))
 	addEventFilterFlags(app, cmd, &opts.filter, "emitted")
-	cmd.Flags().IntVar(&opts.limit, "limit", defaultListLimit, "how many rows to show; 0 shows all")
+	cmd.Flags().IntVar(&opts.limit, "limit", cli.DefaultLimit, "how many rows to show; 0 shows all")
 	cmd.Flags().StringVar(&opts.cursor, "cursor", "", "start after the event with this `id`")
 	cli.Must(cmd.RegisterFlagCompletionFunc("cursor", cli.CompleteEventIDs(app, "")))
 	cli.AddOutputFlag(cmd, &opts.output, cli.ListFormats()...)
@@ -167,11 +167,11 @@ func eventView() cli.View[dlq.Event] {
 			{Head: "status", Cell: func(e dlq.Event, s *cli.CellStyle) string { return e.Status }},
 			{Head: "attempts", Spare: 1, Cell: func(e dlq.Event, s *cli.CellStyle) string { return s.Count(int64(e.AttemptCount)) }},
 			{Head: "published", Spare: 2, Cell: func(e dlq.Event, s *cli.CellStyle) string { return s.TimePtr(e.PublishedAt) }},
-			{Head: "last error", Wide: true, Cell: func(e dlq.Event, s *cli.CellStyle) string { return deref(e.LastError) }},
+			{Head: "last error", Wide: true, Cell: func(e dlq.Event, s *cli.CellStyle) string { return cli.Text(e.LastError) }},
 			{Head: "namespace", Wide: true, Cell: func(e dlq.Event, s *cli.CellStyle) string { return e.Namespace }},
-			{Head: "tenant", Wide: true, Cell: func(e dlq.Event, s *cli.CellStyle) string { return deref(e.TenantID) }},
-			{Head: "dedupe key", Wide: true, Cell: func(e dlq.Event, s *cli.CellStyle) string { return deref(e.DedupeKey) }},
-			{Head: "message id", Wide: true, Cell: func(e dlq.Event, s *cli.CellStyle) string { return deref(e.BrokerMessageID) }},
+			{Head: "tenant", Wide: true, Cell: func(e dlq.Event, s *cli.CellStyle) string { return cli.Text(e.TenantID) }},
+			{Head: "dedupe key", Wide: true, Cell: func(e dlq.Event, s *cli.CellStyle) string { return cli.Text(e.DedupeKey) }},
+			{Head: "message id", Wide: true, Cell: func(e dlq.Event, s *cli.CellStyle) string { return cli.Text(e.BrokerMessageID) }},
 		},
 	}
 }

@@ -28,20 +28,20 @@ func jsonObjects() map[string][]any {
 		"cleanup":         {cleanup.Result{}, cleanup.Plan{}},
 		"config view":     {configEntry{}},
 		"dev":             {devstate.Info{}},
-		"dlq audit":       {dlq.AuditRow{}},
+		"dlq audit":       {operate.AuditRow{}},
 		"dlq discard":     {dlq.Outcome{}},
 		"dlq export":      {dlq.Export{}},
 		"dlq list":        {dlq.Entry{}, dlq.Group{}},
 		"dlq replay":      {dlq.Outcome{}},
 		"dlq restore":     {dlq.Outcome{}},
-		"dlq show":        {eventDetail{}},
+		"dlq show":        {operate.DeadLetterDetail{}},
 		"doctor":          {doctor.Finding{}},
 		"emit":            {emittedEvent{}},
 		"event list":      {dlq.Event{}},
 		"event republish": {dlq.Outcome{}},
 		"event show":      {dlq.Event{}},
-		"idem forget":     {forgetResult{}},
-		"idem show":       {idemRow{}},
+		"idem forget":     {operate.ForgetResult{}},
+		"idem show":       {operate.ConsumerMark{}},
 		"migrate":         {migrateResult{}},
 		"migrate down":    {migrateResult{}},
 		"migrate status":  {migrationEntry{}},
@@ -52,7 +52,7 @@ func jsonObjects() map[string][]any {
 		"topic ensure":    {ensureRow{}},
 		"topic list":      {topicRow{}},
 		"version":         {cli.Build{}},
-		"why":             {dlq.Answer{}},
+		"why":             {operate.WhyResult{}},
 	}
 }
 
@@ -94,7 +94,8 @@ func jsonKeys(typ reflect.Type, path string, seen map[reflect.Type]bool) []strin
 	for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice {
 		typ = typ.Elem()
 	}
-	if typ.Kind() != reflect.Struct || seen[typ] || opaque(typ) || (path == "dlq show" && typ == reflect.TypeFor[dlq.Event]()) {
+	elsewhere := path == "dlq show" && (typ == reflect.TypeFor[dlq.Event]() || typ == reflect.TypeFor[dlq.Entry]())
+	if typ.Kind() != reflect.Struct || seen[typ] || opaque(typ) || elsewhere {
 		return nil
 	}
 	seen[typ] = true

@@ -58,7 +58,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 		newIdemCmd(app),
 		newDLQCmd(app),
 		newEventCmd(app),
-		newWhyCmd(app, runWhy),
+		newWhyCmd(app),
 	)
 	addTo(root, groupSetUp,
 		newMigrateCmd(app),

@@ -245,11 +245,29 @@ func (a *App) Outbox(ctx context.Context) (*operate.Outbox, error) {
 	if err != nil {
 		return nil, err
 	}
+	o := &operate.Outbox{DB: pool, Pool: pool, Host: host(pool.Config().ConnConfig), Registry: a.Registry}
+	if a.cfg.Redis.URL != "" {
+		o.Keeper, err = a.Keeper()
+	}
+	return o, err
+}
+
+// ConsumersOutbox opens what can be asked about consumers: Redis, and the database where one is configured and answers.
+func (a *App) ConsumersOutbox(ctx context.Context) (*operate.Outbox, error) {
 	keeper, err := a.Keeper()
 	if err != nil {
 		return nil, err
 	}
-	return &operate.Outbox{DB: pool, Pool: pool, Host: host(pool.Config().ConnConfig), Registry: a.Registry, Keeper: keeper}, nil
+	o := &operate.Outbox{Registry: a.Registry, Keeper: keeper}
+	if a.cfg.Database.URL == "" {
+		return o, nil
+	}
+	if pool, err := a.Pool(ctx); err == nil {
+		o.DB = pool
+	} else {
+		fmt.Fprintln(a.Err, "note: the database does not answer, so the inbox is not shown")
+	}
+	return o, nil
 }
 
 // host is where a database is reached; the folder of a socket stands for this machine.
@@ -271,20 +289,6 @@ func (a *App) Keeper() (*idem.Keeper, error) {
 		return nil, err
 	}
 	return idem.New(rdb, cfg.Idempotency.TTL), nil
-}
-
-// OptionalPool is the database where one is configured and answers. Redis alone is worth showing.
-func (a *App) OptionalPool(ctx context.Context) *pgxpool.Pool {
-	cfg, err := a.Config()
-	if err != nil || cfg.Database.URL == "" {
-		return nil
-	}
-	pool, err := a.Pool(ctx)
-	if err != nil {
-		fmt.Fprintln(a.Err, "note: the database does not answer, so the inbox is not shown")
-		return nil
-	}
-	return pool
 }
 
 // Log is the structured log on Err: JSON, or for people when Err is a terminal and nobody chose a format.

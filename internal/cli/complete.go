@@ -95,3 +95,13 @@ func described(found []dlq.Suggestion, err error) ([]string, error) {
 	}
 	return out, err
 }
+
+// OnlyFirst completes the first argument and nothing after it.
+func OnlyFirst(c Completion) Completion {
+	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return c(cmd, args, toComplete)
+	}
+}

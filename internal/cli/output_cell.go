@@ -43,3 +43,11 @@ func (s *CellStyle) Count(n int64) string {
 	}
 	return strconv.FormatInt(n, 10)
 }
+
+// Text is a text that may be absent.
+func Text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

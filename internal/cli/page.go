@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/dustin/go-humanize"
 
 	"github.com/outboxctl/outboxctl/internal/safetext"
@@ -64,12 +66,6 @@ func (p *Page) Since(t *time.Time) string {
 	return " since " + p.Time(t)
 }
 
-// How a payload is shown, when it is.
-const (
-	PayloadPretty = "pretty"
-	PayloadRaw    = "raw"
-)
-
 // Payload prints what an event carries, in the way that was asked for, and ends the page.
 func (p *Page) Payload(how string, payload, headers json.RawMessage) error {
 	if how == "" {
@@ -85,11 +81,47 @@ func (p *Page) Payload(how string, payload, headers json.RawMessage) error {
 		p.Title(part.title)
 		doc := []byte(part.doc)
 		var pretty bytes.Buffer
-		if how == PayloadPretty && json.Indent(&pretty, doc, "", "  ") == nil {
+		if how == payloadPretty && json.Indent(&pretty, doc, "", "  ") == nil {
 			doc = pretty.Bytes()
 		}
 		// Escaped inside its strings the document keeps its meaning and no terminal acts on it.
 		p.print(string(safetext.JSON(doc)) + "\n")
 	}
 	return p.err
+}
+
+// Wrapped prints a paragraph, broken between words to the width of a terminal.
+func (p *Page) Wrapped(text string) {
+	text = safetext.Line(text)
+	if p.app.Width > 0 {
+		text = wrapWords(text, min(p.app.Width, 100))
+	}
+	p.print(text + "\n")
+}
+
+// Gap prints an empty line.
+func (p *Page) Gap() { p.print("\n") }
+
+// Close returns the first error of writing the page.
+func (p *Page) Close() error { return p.err }
+
+// wrapWords breaks lines between words only. An id broken at a hyphen can be neither selected nor searched for.
+func wrapWords(text string, width int) string {
+	var b strings.Builder
+	used := 0
+	for _, word := range strings.Fields(text) {
+		n := ansi.StringWidth(word)
+		switch {
+		case used == 0:
+		case used+1+n > width:
+			b.WriteByte('\n')
+			used = 0
+		default:
+			b.WriteByte(' ')
+			used++
+		}
+		b.WriteString(word)
+		used += n
+	}
+	return b.String()
 }

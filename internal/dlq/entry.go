@@ -118,3 +118,12 @@ func (s *Store) Resolve(ctx context.Context, ids []string, prefer string) ([]Tar
 	}
 	return targets, nil
 }
+
+// Deaths are an event's dead letters, oldest first.
+func (s *Store) Deaths(ctx context.Context, eventID string) ([]Entry, error) {
+	deaths, err := collect(ctx, s.db, scanEntry, selectEventEntries, eventID)
+	if err != nil {
+		return nil, fmt.Errorf("read the event's deaths: %w", err)
+	}
+	return deaths, nil
+}

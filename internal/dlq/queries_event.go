@@ -48,37 +48,3 @@ SELECT ` + eventColumns + `
   FROM near AS n
   JOIN outbox_event_status AS e ON e.id = n.id
  ORDER BY e.created_at, e.seq`
-
-// What waits before an event: due, unleased rows with a lower seq, counted up
-// to a bound. Reads outbox_events_seq_claim_idx.
-const countAhead = `
-SELECT count(*)
-  FROM (SELECT 1 FROM outbox_events
-         WHERE published_at IS NULL AND dead_at IS NULL AND seq < $1 AND next_attempt_at <= now()
-           AND (locked_until IS NULL OR locked_until <= now())
-         LIMIT $2) AS ahead`
-
-const selectPublishers = `
-SELECT id::text, host, pid, last_seen_at > now() - interval '30 seconds', last_seen_at, state::text
-  FROM outbox_publishers
- ORDER BY last_seen_at DESC
- LIMIT 100`
-
-const hasPublishers = `SELECT to_regclass('outbox_publishers') IS NOT NULL`
-
-const auditColumns = `a.id, a.at, a.actor, a.db_user, a.action, coalesce(a.reason, ''), coalesce((a.detail - 'eventIds')::text, '{}'), a.affected`
-
-// By outbox_audit_events_idx.
-const selectEventAudit = `
-SELECT ` + auditColumns + `
-  FROM outbox_audit AS a
- WHERE a.detail -> 'eventIds' @> jsonb_build_array($1::text)
- ORDER BY a.at, a.id`
-
-// The newest cleanup that removed published events, for an event that is not there.
-const selectLastCleanup = `
-SELECT a.at, (a.detail ->> 'olderThan')::timestamptz
-  FROM outbox_audit AS a
- WHERE a.action = 'cleanup_events'
- ORDER BY a.at DESC, a.id DESC
- LIMIT 1`

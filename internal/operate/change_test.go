@@ -13,8 +13,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
-func TestMain(m *testing.M) { outboxtest.Main(m) }
-
 // bury writes a dead event and its open dead letter, and returns the dead letter's id.
 func bury(t *testing.T, db *outboxtest.Database, reason string) string {
 	t.Helper()

@@ -1,11 +1,12 @@
-package dlq
+package operate
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
 )
 
 // Step is one thing that happened to an event.
@@ -20,27 +21,9 @@ type Step struct {
 	ID string `json:"id,omitempty"`
 }
 
-// Deaths are an event's dead letters, oldest first.
-func (s *Store) Deaths(ctx context.Context, eventID string) ([]Entry, error) {
-	deaths, err := collect(ctx, s.db, scanEntry, selectEventEntries, eventID)
-	if err != nil {
-		return nil, fmt.Errorf("read the event's deaths: %w", err)
-	}
-	return deaths, nil
-}
-
-// EventAudit is what operators did to an event, oldest first.
-func (s *Store) EventAudit(ctx context.Context, eventID string) ([]AuditRow, error) {
-	rows, err := collect(ctx, s.db, scanAudit, selectEventAudit, eventID)
-	if err != nil {
-		return nil, fmt.Errorf("read the event's audit trail: %w", err)
-	}
-	return rows, nil
-}
-
-// History puts in order what happened to an event: emitted, died, what
-// operators did, published. event is nil when its row is gone.
-func History(event *Event, deaths []Entry, audit []AuditRow) []Step {
+// history puts in order what happened to an event: when it was emitted, its deaths, what operators did and when it was
+// published. event is nil when its row is gone.
+func history(event *dlq.Event, deaths []dlq.Entry, audit []AuditRow) []Step {
 	var steps []Step
 	switch {
 	case event != nil:
@@ -66,23 +49,18 @@ func History(event *Event, deaths []Entry, audit []AuditRow) []Step {
 	return steps
 }
 
-// What consumers were made to forget, as idem forget records it.
-const (
-	forgetAction       = "idem_forget"
-	forgetUndoneAction = "idem_forget_undone"
-)
-
+// actionWord returns what an audit row did to an event.
 func actionWord(a AuditRow) string {
-	switch Action(a.Action) {
-	case Replay:
+	switch a.Action {
+	case string(dlq.Replay):
 		return "replayed"
-	case Discard:
+	case string(dlq.Discard):
 		return "discarded"
-	case Restore:
+	case string(dlq.Restore):
 		return "restored"
-	case Republish:
+	case string(dlq.Republish):
 		return "sent to be published again"
-	case forgetAction, forgetUndoneAction:
+	case actionForget, actionForgetUndone:
 		return forgetWord(a)
 	default:
 		return a.Action
@@ -94,9 +72,9 @@ func forgetWord(a AuditRow) string {
 		Consumer     string `json:"consumer"`
 		InboxRemoved bool   `json:"inboxRemoved"`
 	}
-	_ = json.Unmarshal(a.Detail, &detail) // written by the database; without it the name is missing, no more
+	_ = json.Unmarshal(a.Detail, &detail) // written by the database; without it only the name is missing
 	switch {
-	case a.Action == forgetUndoneAction:
+	case a.Action == actionForgetUndone:
 		return fmt.Sprintf("not forgotten by %s after all", detail.Consumer)
 	case detail.InboxRemoved:
 		return fmt.Sprintf("forgotten by %s, inbox row included", detail.Consumer)

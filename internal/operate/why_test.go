@@ -1,22 +1,21 @@
-package dlq_test
+package operate_test
 
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
-func (b *bundle) why(id string) dlq.Answer {
+func (b *bundle) why(id string) operate.WhyResult {
 	b.t.Helper()
-	facts, err := b.store.Facts(b.ctx, id, func(string) string { return "domain" })
+	result, err := b.outbox.Why(b.ctx, operate.WhyParams{ID: id, MaxAttempts: 10})
 	require.NoError(b.t, err)
-	facts.MaxAttempts = 10
-	return dlq.Why(facts)
+	return result
 }
 
 func (b *bundle) publisher(state string, seen string) string {
@@ -28,7 +27,7 @@ func (b *bundle) publisher(state string, seen string) string {
 // One story through every state an event can be in, told from the same tables the publisher writes.
 func TestWhyKnowsEveryState(t *testing.T) {
 	b := setup(t)
-	id, event := b.die(death{Error: "code = Unavailable"})
+	id, event := b.die("code = Unavailable")
 	set := func(columns string, args ...any) {
 		b.exec("UPDATE outbox_events SET dead_at = NULL, published_at = NULL, locked_by = NULL, locked_until = NULL, attempt_count = 0, last_error = NULL, next_attempt_at = now() - interval '1 second' WHERE id = $1::text::uuid", event)
 		if columns != "" {
@@ -48,55 +47,55 @@ func TestWhyKnowsEveryState(t *testing.T) {
 		}
 	}
 
-	check(dlq.WhyDead, "10 failed attempts", "max_attempts: code = Unavailable.", "outboxctl dlq replay "+id)
-	require.Equal(t, []string{dlq.Discarded}, b.act(dlq.Discard, id))
-	check(dlq.WhyDiscarded, "by tester (because)", "outboxctl dlq restore "+id)
-	require.Equal(t, []string{dlq.Restored}, b.act(dlq.Restore, id))
-	require.Equal(t, []string{dlq.Replayed}, b.act(dlq.Replay, id))
-	check(dlq.WhyNoPublisher, "waits for its turn", "was replayed", "by tester (because)", "No publisher is running", "outboxctl publish")
+	check(operate.WhyDead, "10 failed attempts", "max_attempts: code = Unavailable.", "outboxctl dlq replay "+id)
+	b.act(dlq.Discard, id)
+	check(operate.WhyDiscarded, "by tester (because)", "outboxctl dlq restore "+id)
+	b.act(dlq.Restore, id)
+	b.act(dlq.Replay, id)
+	check(operate.WhyNoPublisher, "waits for its turn", "was replayed", "by tester (because)", "No publisher is running", "outboxctl publish")
 
 	b.publisher("{}", "2 hours")
-	check(dlq.WhyNoPublisher, "the last sign was 2 hours ago", "worker-7")
+	check(operate.WhyNoPublisher, "the last heartbeat was 2 hours ago", "from worker-7")
 	owner := b.publisher(`{"topics": [{"topic": "domain", "state": "healthy"}]}`, "1 second")
-	check(dlq.WhyWaiting, "Nothing is before it")
+	check(operate.WhyWaiting, "Nothing is before it")
 
 	set("attempt_count = 3, last_error = 'deadline exceeded.', next_attempt_at = now() + interval '40 minutes 30 seconds'")
-	check(dlq.WhyBackingOff, "failed 3 times of 10", "40 minutes from now", "deadline exceeded. Nothing")
+	check(operate.WhyBackingOff, "failed 3 times of 10", "40 minutes from now", "deadline exceeded. Nothing needs")
 	b.exec("ALTER TABLE outbox_events DISABLE TRIGGER USER")
 	b.exec("UPDATE outbox_events SET max_attempts = 5")
-	check(dlq.WhyBackingOff, "failed 3 times of 5")
+	check(operate.WhyBackingOff, "failed 3 times of 5")
 	set("next_attempt_at = now() + interval '3 hours 1 minute'")
-	check(dlq.WhyScheduled, "not due until 3 hours from now")
+	check(operate.WhyScheduled, "not due until 3 hours from now")
 	set("locked_by = $2::text::uuid, locked_until = now() + interval '20 minutes 30 seconds'", owner)
-	check(dlq.WhyLeased, "being published right now by publisher worker-7 (process 4242)", "20 minutes from now")
+	check(operate.WhyLeased, "being published right now by publisher worker-7 (process 4242)", "20 minutes from now")
 	set("locked_by = $2::text::uuid, locked_until = now() - interval '20 minutes'", owner)
-	check(dlq.WhyAbandoned, "publisher worker-7 (process 4242), whose lease ran out 20 minutes ago")
+	check(operate.WhyAbandoned, "publisher worker-7 (process 4242), whose lease ran out 20 minutes ago")
 
 	set("")
 	b.exec(`UPDATE outbox_publishers SET state = '{"topics": [{"topic": "domain", "state": "misconfigured", "since": "2026-03-01T12:00:00Z", "error": "topic not found"}]}' WHERE id = $1::text::uuid`, owner)
-	check(dlq.WhyPaused, "the topic domain is misconfigured since", "the broker refuses the topic", "topic not found", "outboxctl topic ensure")
+	check(operate.WhyPaused, "the topic domain is misconfigured since", "the broker refuses the topic", "topic not found", "outboxctl topic ensure")
 	b.exec(`UPDATE outbox_publishers SET state = '{"topics": [{"topic": "domain", "state": "unreachable"}]}' WHERE id = $1::text::uuid`, owner)
-	check(dlq.WhyPaused, "the broker does not answer")
+	check(operate.WhyPaused, "the broker does not answer")
 	b.exec(`UPDATE outbox_publishers SET state = '{"topics": [{"topic": "billing", "state": "unreachable"}]}' WHERE id = $1::text::uuid`, owner)
-	check(dlq.WhyWaiting)
+	check(operate.WhyWaiting)
 	b.exec(`UPDATE outbox_publishers SET state = '"of another version"' WHERE id = $1::text::uuid`, owner)
-	check(dlq.WhyWaiting)
+	check(operate.WhyWaiting)
 
 	set("published_at = now() - interval '3 minutes', broker_message_id = 'm-77', attempt_count = 1")
-	check(dlq.WhyPublished, "published 3 minutes ago", "under message id m-77.", "1 failed attempt before", "outboxctl event republish "+event)
+	check(operate.WhyPublished, "published 3 minutes ago", "with message id m-77.", "1 failed attempt before", "outboxctl event republish "+event)
 
 	b.exec("DELETE FROM outbox_events WHERE id = $1::text::uuid", event)
-	check(dlq.WhyCleanedUp, "cleanup removed it", "dlq export "+id)
+	check(operate.WhyCleanedUp, "cleanup removed it", "dlq export "+id)
 	b.exec("DELETE FROM outbox_dlq WHERE id = $1::text::uuid", id)
 	a := b.why(event)
-	require.Equal(t, dlq.WhyCleanedUp, a.State)
+	require.Equal(t, operate.WhyCleanedUp, a.State)
 	require.Contains(t, a.Explanation, "replayed")
 }
 
 func TestWhyKnowsWhatIsNotHere(t *testing.T) {
 	b := setup(t)
 	a := b.why(uuid.NewString())
-	require.Equal(t, dlq.WhyNotFound, a.State)
+	require.Equal(t, operate.WhyNotFound, a.State)
 	require.NotContains(t, a.Explanation, "cleanup")
 	young := uuid.Must(uuid.NewV7()).String()
 	require.Contains(t, b.why(young).Explanation, "Its id was made")
@@ -108,39 +107,19 @@ func TestWhyKnowsWhatIsNotHere(t *testing.T) {
 
 func TestWhyWorksWithoutThePublishersTable(t *testing.T) {
 	b := setup(t)
-	_, event := b.die(death{})
+	_, event := b.die("no")
 	b.exec("UPDATE outbox_events SET dead_at = NULL, next_attempt_at = now() - interval '1 second'")
 	b.exec("DROP TABLE outbox_publishers CASCADE")
-	require.Equal(t, dlq.WhyWaiting, b.why(event).State)
+	require.Equal(t, operate.WhyWaiting, b.why(event).State)
 }
 
 func TestWhyCountsWhatIsAhead(t *testing.T) {
 	b := setup(t)
-	b.many(12)
-	b.exec("UPDATE outbox_events SET dead_at = NULL, next_attempt_at = now() - interval '1 second'")
+	for i := range 12 {
+		b.emit("", i)
+	}
 	b.exec("UPDATE outbox_events SET next_attempt_at = now() + interval '1 hour' WHERE seq = (SELECT min(seq) FROM outbox_events)")
 	var last string
-	require.NoError(t, b.pool.QueryRow(b.ctx, "SELECT id::text FROM outbox_events ORDER BY seq DESC LIMIT 1").Scan(&last))
+	require.NoError(t, b.db.Pool.QueryRow(b.ctx, "SELECT id::text FROM outbox_events ORDER BY seq DESC LIMIT 1").Scan(&last))
 	require.Contains(t, b.why(last).Explanation, "10 due events are before it.")
-}
-
-func TestHistoryShowsBothDeaths(t *testing.T) {
-	b := setup(t)
-	first, event := b.die(death{})
-	require.Equal(t, []string{dlq.Replayed}, b.act(dlq.Replay, first))
-	b.exec("UPDATE outbox_events SET dead_at = now(), attempt_count = 10 WHERE id = $1::text::uuid", event)
-	second := b.bury(event, death{Reason: "rejected_by_broker", At: time.Now()})
-	row, err := b.store.Event(b.ctx, event)
-	require.NoError(t, err)
-	deaths, err := b.store.Deaths(b.ctx, event)
-	require.NoError(t, err)
-	audit, err := b.store.EventAudit(b.ctx, event)
-	require.NoError(t, err)
-	var story []string
-	for _, s := range dlq.History(&row, deaths, audit) {
-		story = append(story, s.What+" "+s.Actor+s.ID)
-	}
-	require.Equal(t, []string{"emitted ", "died of max_attempts after 10 attempts " + first, "replayed tester", "died of rejected_by_broker after 10 attempts " + second}, story)
-	require.Equal(t, []string{second}, b.all(b.scan(dlq.Filter{State: "open"}, dlq.NewestFirst), 10))
-	require.Contains(t, b.why(event).Explanation, "It has died 2 times.")
 }

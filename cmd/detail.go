@@ -1,0 +1,85 @@
+package cmd
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/operate"
+)
+
+// detailFlags are those of dlq show and event show.
+type detailFlags struct {
+	payload   cli.PayloadFlag
+	consumers []string
+	output    cli.OutputFlag
+}
+
+func addDetailFlags(cmd *cobra.Command, f *detailFlags) {
+	cli.AddPayloadFlag(cmd, &f.payload)
+	cmd.Flags().StringSliceVar(&f.consumers, "consumers", nil, "ask about these consumers (default: those that Redis or the inbox knows)")
+	cli.AddOutputFlag(cmd, &f.output, cli.ObjectFormats()...)
+}
+
+func (f *detailFlags) params(id string) operate.DetailParams {
+	return operate.DetailParams{ID: id, Payload: f.payload.How != "", Consumers: f.consumers}
+}
+
+// printEvent prints an event's row.
+func printEvent(p *cli.Page, e dlq.Event) {
+	p.Field("status", e.Status)
+	p.Field("emitted", p.Time(&e.CreatedAt))
+	p.Field("published", p.Time(e.PublishedAt))
+	p.Field("message id", cli.Text(e.BrokerMessageID))
+	p.Field("dead", p.Time(e.DeadAt))
+	p.Field("attempts", fmt.Sprint(e.AttemptCount))
+	p.Field("last error", cli.Text(e.LastError))
+	switch e.Status {
+	case dlq.StatusPending:
+		p.Field("next attempt", p.Time(&e.NextAttemptAt))
+	case dlq.StatusProcessing:
+		p.Field("leased by", cli.Text(e.LockedBy)+" until "+p.Time(e.LockedUntil))
+	}
+	p.Field("dedupe key", cli.Text(e.DedupeKey))
+}
+
+// printSurroundings prints what belongs to an event.
+func printSurroundings(p *cli.Page, s operate.Surroundings) {
+	p.Title("history")
+	for _, step := range s.History {
+		text := p.Time(&step.At) + "  " + step.What
+		if step.Actor != "" {
+			text += " by " + step.Actor
+		}
+		if step.Reason != "" {
+			text += ": " + step.Reason
+		}
+		if step.Detail != "" {
+			text += ": " + step.Detail
+		}
+		p.Line(text)
+	}
+	if len(s.Neighbours) > 0 {
+		p.Title("other events of the aggregate")
+		for _, e := range s.Neighbours {
+			p.Line(strings.Join([]string{p.Time(&e.CreatedAt), e.ID, e.EventType, e.Status}, "  "))
+		}
+	}
+	p.Title("consumers")
+	switch {
+	case s.ConsumersError != "":
+		p.Line("what they know could not be read: " + s.ConsumersError)
+	case len(s.Consumers) == 0:
+		p.Line("none is known; name some with --consumers")
+	}
+	for _, m := range s.Consumers {
+		text := m.Consumer + "  " + m.State + p.Since(m.Since)
+		if m.InboxAt != nil {
+			text += ", in its inbox" + p.Since(m.InboxAt)
+		}
+		p.Line(text)
+	}
+}

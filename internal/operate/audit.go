@@ -1,0 +1,161 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
+)
+
+// AuditRow is one change an operator made. The ids of the events it touched are left out of Detail.
+type AuditRow struct {
+	ID       int64           `json:"id" db:"id"`
+	At       time.Time       `json:"at" db:"at"`
+	Actor    string          `json:"actor" db:"actor"`
+	DBUser   string          `json:"dbUser" db:"db_user"`
+	Action   string          `json:"action" db:"action"`
+	Reason   string          `json:"reason" db:"reason"`
+	Affected int64           `json:"affected" db:"affected"`
+	Detail   json.RawMessage `json:"detail" db:"detail"`
+}
+
+// AuditActions lists the actions of the audit trail.
+func AuditActions() []string {
+	return []string{
+		string(dlq.Replay), string(dlq.Discard), string(dlq.Restore), string(dlq.Republish),
+		"cleanup_events", "cleanup_dlq", "cleanup_inbox", actionForget, actionForgetUndone,
+	}
+}
+
+// AuditParams selects audit rows. Zero fields select everything.
+type AuditParams struct {
+	Actor  string
+	Action string
+	// ID is that of an event, or of a dead letter, that was touched.
+	ID    string
+	RunID string
+	Since time.Time // inclusive
+	Until time.Time // exclusive
+	Page
+}
+
+// Check reports what is wrong with the params, before anything is opened, and makes the id canonical.
+func (p *AuditParams) Check() (err error) {
+	if p.ID != "" {
+		if p.ID, err = ParseID(p.ID); err != nil {
+			return err
+		}
+	}
+	if _, err := p.before(); err != nil {
+		return err
+	}
+	return p.Page.check()
+}
+
+// before is the id that the rows of the page are below; 0 starts at the newest.
+func (p AuditParams) before() (int64, error) {
+	if p.Cursor == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(p.Cursor, 10, 64)
+	if err != nil || n < 0 {
+		return 0, fault.Usagef("the cursor %q is not the number of an audit row", p.Cursor)
+	}
+	return n, nil
+}
+
+// Audit lists audit rows, newest first.
+func (o *Outbox) Audit(ctx context.Context, p AuditParams, each func(AuditRow) error) (Paged, error) {
+	if err := p.Check(); err != nil {
+		return Paged{}, err
+	}
+	before, err := p.before()
+	if err != nil {
+		return Paged{}, err
+	}
+	if p.ID != "" {
+		if p.ID, err = o.eventID(ctx, p.ID); err != nil {
+			return Paged{}, err
+		}
+	}
+	last, more, err := readPages(p.Limit, each, func(n int) ([]AuditRow, error) {
+		rows, err := o.auditRows(ctx, p, before, n)
+		if len(rows) > 0 {
+			before = rows[len(rows)-1].ID
+		}
+		return rows, err
+	})
+	if err != nil || !more {
+		return Paged{}, StoreError(err)
+	}
+	return Paged{Next: strconv.FormatInt(last.ID, 10)}, nil
+}
+
+const auditColumns = `a.id, a.at, a.actor, a.db_user, a.action, coalesce(a.reason, '') AS reason, a.affected,
+       coalesce((a.detail - 'eventIds')::text, '{}') AS detail`
+
+// auditRows reads up to n rows below the row before.
+func (o *Outbox) auditRows(ctx context.Context, p AuditParams, before int64, n int) ([]AuditRow, error) {
+	var args []any
+	where := []string{"true"}
+	add := func(format string, value any) {
+		args = append(args, value)
+		where = append(where, fmt.Sprintf(format, len(args)))
+	}
+	if p.Actor != "" {
+		add("a.actor = $%d", p.Actor)
+	}
+	if p.Action != "" {
+		add("a.action = $%d", p.Action)
+	}
+	if p.ID != "" {
+		add("a.detail -> 'eventIds' @> jsonb_build_array($%d::text)", p.ID)
+	}
+	if p.RunID != "" {
+		add("a.detail ->> 'runId' = $%d", p.RunID)
+	}
+	if !p.Since.IsZero() {
+		add("a.at >= $%d::timestamptz", p.Since)
+	}
+	if !p.Until.IsZero() {
+		add("a.at < $%d::timestamptz", p.Until)
+	}
+	if before > 0 {
+		add("a.id < $%d::bigint", before)
+	}
+	args = append(args, n)
+	sql := fmt.Sprintf("SELECT %s FROM outbox_audit AS a WHERE %s ORDER BY a.id DESC LIMIT $%d",
+		auditColumns, strings.Join(where, " AND "), len(args))
+	return o.readAudit(ctx, sql, args...)
+}
+
+// By outbox_audit_events_idx.
+const selectEventAudit = `
+SELECT ` + auditColumns + `
+  FROM outbox_audit AS a
+ WHERE a.detail -> 'eventIds' @> jsonb_build_array($1::text)
+ ORDER BY a.at, a.id`
+
+// eventAudit reads what operators did to an event, oldest first.
+func (o *Outbox) eventAudit(ctx context.Context, eventID string) ([]AuditRow, error) {
+	return o.readAudit(ctx, selectEventAudit, eventID)
+}
+
+func (o *Outbox) readAudit(ctx context.Context, sql string, args ...any) ([]AuditRow, error) {
+	rows, err := o.DB.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read the audit trail: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[AuditRow])
+	if err != nil {
+		return nil, fmt.Errorf("read the audit trail: %w", err)
+	}
+	return found, nil
+}

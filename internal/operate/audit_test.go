@@ -1,0 +1,65 @@
+package operate_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
+)
+
+func TestAuditFiltersAndPages(t *testing.T) {
+	b := setup(t)
+	letter, event := b.die("no")
+	b.act(dlq.Discard, letter)
+	b.exec(`INSERT INTO outbox_audit (actor, action, reason, detail, affected, at) VALUES
+	('cron', 'cleanup_events', NULL, '{"olderThan": "2026-01-01T00:00:00Z"}', 5, now() + interval '1 minute'),
+	('ann', 'dlq.replay', 'x', '{"runId": "r-1", "eventIds": []}', 2, now() + interval '2 minutes')`)
+	list := func(p operate.AuditParams) (actions []string, next string) {
+		t.Helper()
+		page, err := b.outbox.Audit(b.ctx, p, func(r operate.AuditRow) error {
+			actions = append(actions, r.Action)
+			require.NotContains(t, string(r.Detail), "eventIds")
+			return nil
+		})
+		require.NoError(t, err)
+		return actions, page.Next
+	}
+	now := time.Now()
+	for name, tc := range map[string]struct {
+		params operate.AuditParams
+		want   []string
+	}{
+		"all, newest first":            {operate.AuditParams{}, []string{"dlq.replay", "cleanup_events", "dlq.discard"}},
+		"actor":                        {operate.AuditParams{Actor: "tester"}, []string{"dlq.discard"}},
+		"action":                       {operate.AuditParams{Action: "cleanup_events"}, []string{"cleanup_events"}},
+		"run":                          {operate.AuditParams{RunID: "r-1"}, []string{"dlq.replay"}},
+		"event":                        {operate.AuditParams{ID: event}, []string{"dlq.discard"}},
+		"the event by its dead letter": {operate.AuditParams{ID: letter}, []string{"dlq.discard"}},
+		"another event":                {operate.AuditParams{ID: uuid.NewString()}, nil},
+		"since":                        {operate.AuditParams{Since: now.Add(90 * time.Second)}, []string{"dlq.replay"}},
+		"until":                        {operate.AuditParams{Until: now.Add(30 * time.Second)}, []string{"dlq.discard"}},
+	} {
+		got, next := list(tc.params)
+		require.Equal(t, tc.want, got, name)
+		require.Empty(t, next, name)
+	}
+	first, next := list(operate.AuditParams{Page: operate.Page{Limit: 2}})
+	require.Equal(t, []string{"dlq.replay", "cleanup_events"}, first)
+	rest, end := list(operate.AuditParams{Page: operate.Page{Limit: 2, Cursor: next}})
+	require.Equal(t, []string{"dlq.discard"}, rest)
+	require.Empty(t, end)
+}
+
+func TestAuditRefusals(t *testing.T) {
+	t.Parallel()
+	for _, p := range []operate.AuditParams{
+		{ID: "odd"}, {Page: operate.Page{Limit: -1}}, {Page: operate.Page{Cursor: "odd"}}, {Page: operate.Page{Cursor: "-1"}},
+	} {
+		requireKind(t, fault.Usage, p.Check())
+	}
+}

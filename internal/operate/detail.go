@@ -1,0 +1,183 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+const (
+	// detailNeighbours is how many events of the aggregate are shown on either side.
+	detailNeighbours = 5
+	// detailRedisTimeout bounds the questions to Redis, which a detail can do without.
+	detailRedisTimeout = 2 * time.Second
+)
+
+// DetailParams names what to describe.
+type DetailParams struct {
+	// ID is an event's or a dead letter's.
+	ID string
+	// Payload asks for what the event carries, which not every role may read.
+	Payload bool
+	// Consumers are the names whose marks to read; empty: every consumer that is known.
+	Consumers []string
+}
+
+// Surroundings is what belongs to an event besides its row.
+type Surroundings struct {
+	History []Step `json:"history"`
+	// Neighbours are the events of the same aggregate around it, oldest first.
+	Neighbours []dlq.Event    `json:"neighbours"`
+	Consumers  []ConsumerMark `json:"consumers"`
+	// ConsumersError is why the consumers' marks could not be read. Nothing else depends on them.
+	ConsumersError string          `json:"consumersError,omitempty"`
+	Payload        json.RawMessage `json:"payload,omitempty"`
+	Headers        json.RawMessage `json:"headers,omitempty"`
+}
+
+// EventDetail is everything that is known about an event.
+type EventDetail struct {
+	dlq.Event
+	Surroundings
+}
+
+// DeadLetterDetail is everything that is known about a dead letter and its event.
+type DeadLetterDetail struct {
+	dlq.Entry
+	// Event is nil when cleanup has removed its row.
+	Event *dlq.Event `json:"event"`
+	Surroundings
+}
+
+// EventDetail describes an event.
+func (o *Outbox) EventDetail(ctx context.Context, p DetailParams) (EventDetail, error) {
+	if err := p.Check(); err != nil {
+		return EventDetail{}, err
+	}
+	id, err := o.eventID(ctx, p.ID)
+	if err != nil {
+		return EventDetail{}, err
+	}
+	event, err := o.event(ctx, id)
+	if err != nil {
+		return EventDetail{}, err
+	}
+	if event == nil {
+		return EventDetail{}, fault.Hint(fault.NotFoundf("no event %s", id), "outboxctl why %s tells what is known about it", id)
+	}
+	d := EventDetail{Event: *event}
+	if d.Surroundings, err = o.surroundings(ctx, event, *event, p.Consumers); err != nil {
+		return EventDetail{}, err
+	}
+	err = d.addContent(p, func() (dlq.Content, error) { return o.store().EventContent(ctx, id) })
+	return d, err
+}
+
+// DeadLetterDetail describes a dead letter. Of an event with several, the newest open one is meant, or else the newest.
+func (o *Outbox) DeadLetterDetail(ctx context.Context, p DetailParams) (DeadLetterDetail, error) {
+	if err := p.Check(); err != nil {
+		return DeadLetterDetail{}, err
+	}
+	entry, err := o.deadLetter(ctx, p.ID)
+	if err != nil {
+		return DeadLetterDetail{}, err
+	}
+	d := DeadLetterDetail{Entry: entry}
+	if d.Event, err = o.event(ctx, d.EventID); err != nil {
+		return DeadLetterDetail{}, err
+	}
+	// The dead letter has enough of the event to find what surrounded it when the event's row is gone.
+	about := dlq.Event{ID: d.EventID, AggregateType: d.AggregateType, AggregateID: d.AggregateID, CreatedAt: d.FailedAt}
+	if d.EventCreatedAt != nil {
+		about.CreatedAt = *d.EventCreatedAt
+	}
+	if d.Surroundings, err = o.surroundings(ctx, d.Event, about, p.Consumers); err != nil {
+		return DeadLetterDetail{}, err
+	}
+	err = d.addContent(p, func() (dlq.Content, error) { return o.store().Content(ctx, d.ID) })
+	return d, err
+}
+
+// Check reports what is wrong with the params, before anything is opened, and makes the id canonical.
+func (p *DetailParams) Check() (err error) {
+	if p.ID, err = ParseID(p.ID); err != nil {
+		return err
+	}
+	return checkConsumers(p.Consumers)
+}
+
+func (o *Outbox) deadLetter(ctx context.Context, id string) (dlq.Entry, error) {
+	targets, err := o.store().Resolve(ctx, []string{id}, dlq.StateOpen)
+	if err != nil {
+		return dlq.Entry{}, StoreError(err)
+	}
+	if targets[0].ID == "" {
+		return dlq.Entry{}, fault.Hint(fault.NotFoundf("no dead letter %s, and no dead letter of an event with that id", id),
+			"outboxctl why %s tells what became of an event", id)
+	}
+	entries, err := o.store().Entries(ctx, []string{targets[0].ID})
+	if err != nil {
+		return dlq.Entry{}, StoreError(err)
+	}
+	if len(entries) == 0 {
+		return dlq.Entry{}, fault.NotFoundf("dead letter %s has just been removed", id)
+	}
+	return entries[0], nil
+}
+
+// event reads an event's row; nil when there is none.
+func (o *Outbox) event(ctx context.Context, id string) (*dlq.Event, error) {
+	event, err := o.store().Event(ctx, id)
+	switch {
+	case errors.Is(err, dlq.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, StoreError(err)
+	default:
+		return &event, nil
+	}
+}
+
+// surroundings gathers what belongs to the event about. row is its row as it is now, nil when it is gone.
+func (o *Outbox) surroundings(ctx context.Context, row *dlq.Event, about dlq.Event, consumers []string) (s Surroundings, err error) {
+	deaths, err := o.store().Deaths(ctx, about.ID)
+	if err != nil {
+		return s, StoreError(err)
+	}
+	audit, err := o.eventAudit(ctx, about.ID)
+	if err != nil {
+		return s, StoreError(err)
+	}
+	s.History = history(row, deaths, audit)
+	s.Neighbours, err = o.store().Neighbours(ctx, about.AggregateType, about.AggregateID, about.ID, about.CreatedAt, detailNeighbours)
+	if err != nil {
+		return s, StoreError(err)
+	}
+	if s.Neighbours == nil {
+		s.Neighbours = []dlq.Event{}
+	}
+	bounded, cancel := context.WithTimeout(ctx, detailRedisTimeout)
+	defer cancel()
+	if s.Consumers, err = o.marks(bounded, about.ID, consumers); err != nil {
+		s.Consumers, s.ConsumersError = []ConsumerMark{}, safetext.Redact(err.Error())
+	}
+	return s, nil
+}
+
+// addContent reads what the event carries, when it was asked for.
+func (s *Surroundings) addContent(p DetailParams, read func() (dlq.Content, error)) error {
+	if !p.Payload {
+		return nil
+	}
+	content, err := read()
+	if err != nil {
+		return StoreError(err)
+	}
+	s.Payload, s.Headers = content.Payload, content.Headers
+	return nil
+}

@@ -1,0 +1,54 @@
+package operate
+
+import "github.com/outboxctl/outboxctl/internal/fault"
+
+// Page is a part of a list.
+type Page struct {
+	// Limit is how many rows the part has; 0: all of them.
+	Limit int
+	// Cursor is the row after which it starts, as Paged.Next names it; empty starts at the beginning.
+	Cursor string
+}
+
+// Paged is where a list goes on.
+type Paged struct {
+	// Next is the cursor of the next part; empty when there are no more rows.
+	Next string
+}
+
+// readAtOnce is how many rows of a list are read by one statement, so that memory does not grow with the list.
+const readAtOnce = 1000
+
+func (p Page) check() error {
+	if p.Limit < 0 {
+		return fault.Usagef("the limit must not be negative")
+	}
+	return nil
+}
+
+// readPages passes up to limit rows (0: all) to each. It returns the last of them and whether there are more.
+func readPages[T any](limit int, each func(T) error, read func(n int) ([]T, error)) (last T, more bool, err error) {
+	for done := 0; ; {
+		want := readAtOnce
+		if limit > 0 {
+			want = min(readAtOnce-1, limit-done) + 1 // one more than asked for tells whether there are more
+		}
+		rows, err := read(want)
+		if err != nil {
+			return last, false, err
+		}
+		for _, row := range rows {
+			if limit > 0 && done == limit {
+				return last, true, nil
+			}
+			if err := each(row); err != nil {
+				return last, false, err
+			}
+			last = row
+			done++
+		}
+		if len(rows) < want {
+			return last, false, nil
+		}
+	}
+}

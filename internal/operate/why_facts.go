@@ -1,0 +1,144 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/dlq"
+)
+
+// aheadBound is where counting the rows before an event stops: "more than that" is enough to know.
+const aheadBound = 10_000
+
+// facts is what is known about where an event is.
+type facts struct {
+	EventID string
+	Now     time.Time  // the database's
+	Event   *dlq.Event // nil: its row is not there
+	Deaths  []dlq.Entry
+	Audit   []AuditRow
+	// Topic is the logical topic of the event's type; empty when the registry does not know the type.
+	Topic string
+	// MaxAttempts holds unless the event has its own.
+	MaxAttempts int
+	// Ahead counts the due events before it, up to aheadBound.
+	Ahead int64
+	// PublishersKnown: the database keeps a list of publishers.
+	PublishersKnown bool
+	Publishers      []publisher
+	// CleanupAt and CleanupOlderThan are of the newest cleanup that removed published events; zero: there was none.
+	CleanupAt, CleanupOlderThan time.Time
+	// MadeAt is when the event's id was made; zero when the id does not contain it.
+	MadeAt time.Time
+}
+
+// publisher is one publisher by its heartbeat.
+type publisher struct {
+	ID         string                 `db:"id"`
+	Host       string                 `db:"host"`
+	PID        int                    `db:"pid"`
+	Alive      bool                   `db:"alive"`
+	LastSeenAt time.Time              `db:"last_seen_at"`
+	State      string                 `db:"state"`
+	Topics     []dispatch.TopicReport `db:"-"`
+}
+
+// What waits before an event: due, unleased rows with a lower seq, counted up to a bound. Reads
+// outbox_events_seq_claim_idx.
+const countAhead = `
+SELECT count(*)
+  FROM (SELECT 1 FROM outbox_events
+         WHERE published_at IS NULL AND dead_at IS NULL AND seq < $1 AND next_attempt_at <= now()
+           AND (locked_until IS NULL OR locked_until <= now())
+         LIMIT $2) AS ahead`
+
+const selectPublishers = `
+SELECT id::text AS id, host, pid, last_seen_at > now() - interval '30 seconds' AS alive, last_seen_at, state::text AS state
+  FROM outbox_publishers
+ ORDER BY last_seen_at DESC
+ LIMIT 100`
+
+const hasPublishers = `SELECT to_regclass('outbox_publishers') IS NOT NULL`
+
+// The newest cleanup that removed published events, for an event that is not there.
+const selectLastCleanup = `
+SELECT a.at, (a.detail ->> 'olderThan')::timestamptz
+  FROM outbox_audit AS a
+ WHERE a.action = 'cleanup_events'
+ ORDER BY a.at DESC, a.id DESC
+ LIMIT 1`
+
+// facts gathers what is known about the event that id means.
+func (o *Outbox) facts(ctx context.Context, id string) (f facts, err error) {
+	if f.Now, err = o.Now(ctx); err != nil {
+		return f, err
+	}
+	if f.EventID, err = o.eventID(ctx, id); err != nil {
+		return f, err
+	}
+	if f.Event, err = o.event(ctx, f.EventID); err != nil {
+		return f, err
+	}
+	if f.Deaths, err = o.store().Deaths(ctx, f.EventID); err != nil {
+		return f, err
+	}
+	if f.Audit, err = o.eventAudit(ctx, f.EventID); err != nil {
+		return f, err
+	}
+	switch {
+	case f.Event == nil:
+		err = o.addAbsence(ctx, &f)
+	case f.Event.Status == dlq.StatusPending || f.Event.Status == dlq.StatusProcessing:
+		_, f.Topic, _ = o.Registry.Resolve(f.Event.EventType)
+		err = o.addQueue(ctx, &f)
+	}
+	return f, err
+}
+
+// addAbsence looks for a reason why an event's row is not there.
+func (o *Outbox) addAbsence(ctx context.Context, f *facts) error {
+	if id, err := uuid.Parse(f.EventID); err == nil && id.Version() == 7 {
+		sec, nsec := id.Time().UnixTime()
+		f.MadeAt = time.Unix(sec, nsec).UTC()
+	}
+	err := o.DB.QueryRow(ctx, selectLastCleanup).Scan(&f.CleanupAt, &f.CleanupOlderThan)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("look for a cleanup: %w", err)
+	}
+	return nil
+}
+
+// addQueue looks at what stands between a waiting event and its publication.
+func (o *Outbox) addQueue(ctx context.Context, f *facts) error {
+	if err := o.DB.QueryRow(ctx, countAhead, f.Event.Seq, aheadBound).Scan(&f.Ahead); err != nil {
+		return fmt.Errorf("count what waits before the event: %w", err)
+	}
+	if err := o.DB.QueryRow(ctx, hasPublishers).Scan(&f.PublishersKnown); err != nil {
+		return fmt.Errorf("look for publishers: %w", err)
+	}
+	if !f.PublishersKnown {
+		return nil
+	}
+	rows, err := o.DB.Query(ctx, selectPublishers)
+	if err != nil {
+		return fmt.Errorf("read publishers: %w", err)
+	}
+	if f.Publishers, err = pgx.CollectRows(rows, pgx.RowToStructByName[publisher]); err != nil {
+		return fmt.Errorf("read publishers: %w", err)
+	}
+	for i := range f.Publishers {
+		var state dispatch.PublisherState
+		// A publisher of another version may describe itself otherwise; it still counts as one.
+		if json.Unmarshal([]byte(f.Publishers[i].State), &state) == nil {
+			f.Publishers[i].Topics = state.Topics
+		}
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package operate
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/dlq"
+)
+
+// waiting explains an event that is neither published nor dead.
+func (f facts) waiting(r *WhyResult) {
+	e := f.Event
+	switch {
+	case e.LockedUntil != nil && e.LockedUntil.After(f.Now):
+		f.leased(r)
+	case f.sayPaused(r):
+	case e.NextAttemptAt.After(f.Now) && e.AttemptCount > 0:
+		r.State = WhyBackingOff
+		r.say("%s has failed %s of %s and is tried again %s.", f.subject(), Counted(int64(e.AttemptCount), "time"), f.maximum(), f.when(e.NextAttemptAt))
+		r.say("The last error was: %s.", strings.TrimRight(textOr(e.LastError, "none"), "."))
+		r.say("Nothing needs to be done unless the cause persists.")
+		f.sayPublishers(r)
+	case e.NextAttemptAt.After(f.Now):
+		r.State = WhyScheduled
+		r.say("%s is not due until %s.", f.subject(), f.when(e.NextAttemptAt))
+		f.sayPublishers(r)
+	case e.LockedUntil != nil:
+		r.State = WhyAbandoned
+		r.say("%s was being published by %s, whose lease ran out %s without a verdict: it probably crashed. The next publisher takes it over; that counts as a failed attempt (%s of %s so far).",
+			f.subject(), f.owner(), f.when(*e.LockedUntil), Count(int64(e.AttemptCount)), f.maximum())
+		f.sayPublishers(r)
+	default:
+		r.State = WhyWaiting
+		r.say("%s waits for its turn and became due %s.", f.subject(), f.when(e.NextAttemptAt))
+		f.sayAhead(r)
+		f.sayReplayed(r)
+		f.sayPublishers(r)
+		r.do("outboxctl stats")
+	}
+}
+
+// sayAhead mentions how many events come first.
+func (f facts) sayAhead(r *WhyResult) {
+	switch {
+	case f.Ahead >= aheadBound:
+		r.say("More than %s due events are before it.", Count(aheadBound))
+	case f.Ahead == 0:
+		r.say("Nothing is before it.")
+	case f.Ahead == 1:
+		r.say("1 due event is before it.")
+	default:
+		r.say("%s due events are before it.", Count(f.Ahead))
+	}
+}
+
+func (f facts) leased(r *WhyResult) {
+	r.State = WhyLeased
+	r.say("%s is being published right now by %s, whose lease ends %s.", f.subject(), f.owner(), f.when(*f.Event.LockedUntil))
+	if f.Event.AttemptCount > 0 {
+		r.say("It has failed %s before.", Counted(int64(f.Event.AttemptCount), "time"))
+	}
+	r.say("Should that publisher die, another takes the event over when the lease ends.")
+	r.do("outboxctl why %s   # again in a moment", f.EventID)
+}
+
+// sayPaused explains a topic that is not published to and reports whether the event's is one.
+func (f facts) sayPaused(r *WhyResult) bool {
+	p, t, paused := f.paused()
+	if !paused {
+		return false
+	}
+	r.State = WhyPaused
+	r.say("%s waits because the topic %s is %s", f.subject(), f.Topic, t.State)
+	if !t.Since.IsZero() {
+		r.say("since %s", f.when(t.Since))
+	}
+	if t.State == dispatch.TopicMisconfigured {
+		r.say("on publisher %s (process %d): the broker refuses the topic.", p.Host, p.PID)
+	} else {
+		r.say("on publisher %s (process %d): the broker does not answer.", p.Host, p.PID)
+	}
+	if t.Error != "" {
+		r.say("The error is: %s.", strings.TrimRight(t.Error, "."))
+	}
+	r.say("The event keeps its attempts and is published when the topic works again.")
+	r.do("outboxctl doctor")
+	r.do("outboxctl topic ensure")
+	return true
+}
+
+// sayReplayed mentions how a dead or published event came to wait again.
+func (f facts) sayReplayed(r *WhyResult) {
+	if n := len(f.Deaths); n > 0 {
+		r.say("It has died %s and was replayed%s.", Counted(int64(n), "time"), f.lastAct(dlq.Replay))
+	} else if by := f.lastAct(dlq.Republish); by != "" {
+		r.say("It was published before and sent to be published again%s.", by)
+	}
+}
+
+// sayPublishers mentions that there is no publisher.
+func (f facts) sayPublishers(r *WhyResult) {
+	if !f.PublishersKnown || f.alive() > 0 {
+		return
+	}
+	if r.State == WhyWaiting {
+		r.State = WhyNoPublisher
+	}
+	if len(f.Publishers) > 0 {
+		r.say("No publisher is running: the last heartbeat was %s, from %s.", f.when(f.Publishers[0].LastSeenAt), f.Publishers[0].Host)
+	} else {
+		r.say("No publisher is running.")
+	}
+	r.do("outboxctl publish")
+}
+
+// owner names the publisher that holds, or held, the event's lease.
+func (f facts) owner() string {
+	id := textOr(f.Event.LockedBy, "none")
+	for _, p := range f.Publishers {
+		if p.ID == id {
+			return fmt.Sprintf("publisher %s (process %d)", p.Host, p.PID)
+		}
+	}
+	return "publisher " + id
+}
+
+// maximum is how many attempts the event has.
+func (f facts) maximum() string {
+	if f.Event.MaxAttempts != nil {
+		return Count(int64(*f.Event.MaxAttempts))
+	}
+	return Count(int64(f.MaxAttempts))
+}
+
+// paused finds a live publisher that does not publish to the event's topic.
+func (f facts) paused() (publisher, dispatch.TopicReport, bool) {
+	for _, p := range f.Publishers {
+		for _, t := range p.Topics {
+			if p.Alive && t.Topic == f.Topic && t.State != dispatch.TopicHealthy {
+				return p, t, true
+			}
+		}
+	}
+	return publisher{}, dispatch.TopicReport{}, false
+}
+
+func (f facts) alive() (n int) {
+	for _, p := range f.Publishers {
+		if p.Alive {
+			n++
+		}
+	}
+	return n
+}
