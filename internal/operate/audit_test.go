@@ -53,6 +53,10 @@ func TestAuditFiltersAndPages(t *testing.T) {
 	rest, end := list(operate.AuditParams{Page: operate.Page{Limit: 2, Cursor: next}})
 	require.Equal(t, []string{"dlq.discard"}, rest)
 	require.Empty(t, end)
+	// More than one statement reads.
+	b.exec("INSERT INTO outbox_audit (actor, action) SELECT 'many', 'x' FROM generate_series(1, 2500)")
+	many, _ := list(operate.AuditParams{Actor: "many"})
+	require.Len(t, many, 2500)
 }
 
 func TestAuditRefusals(t *testing.T) {

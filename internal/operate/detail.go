@@ -158,9 +158,6 @@ func (o *Outbox) surroundings(ctx context.Context, row *dlq.Event, about dlq.Eve
 	if err != nil {
 		return s, StoreError(err)
 	}
-	if s.Neighbours == nil {
-		s.Neighbours = []dlq.Event{}
-	}
 	bounded, cancel := context.WithTimeout(ctx, detailRedisTimeout)
 	defer cancel()
 	if s.Consumers, err = o.marks(bounded, about.ID, consumers); err != nil {

@@ -58,6 +58,8 @@ func TestWhyKnowsEveryState(t *testing.T) {
 	check(operate.WhyNoPublisher, "the last heartbeat was 2 hours ago", "from worker-7")
 	owner := b.publisher(`{"topics": [{"topic": "domain", "state": "healthy"}]}`, "1 second")
 	check(operate.WhyWaiting, "Nothing is before it")
+	b.exec(`UPDATE outbox_publishers SET state = '{"topics": [{"topic": "domain", "state": "unreachable"}]}' WHERE id <> $1::text::uuid`, owner)
+	check(operate.WhyWaiting) // what a publisher saw that is gone does not matter
 
 	set("attempt_count = 3, last_error = 'deadline exceeded.', next_attempt_at = now() + interval '40 minutes 30 seconds'")
 	check(operate.WhyBackingOff, "failed 3 times of 10", "40 minutes from now", "deadline exceeded. Nothing needs")
