@@ -14,10 +14,6 @@ import (
 	"github.com/outboxctl/outboxctl/emit"
 )
 
-// errAttemptsSpent is the error of a row whose last attempts ended without a
-// verdict: each publisher that claimed it ended before it could settle.
-var errAttemptsSpent = errors.New("no attempts left: the last publisher that held this row ended without a verdict")
-
 // errTooLate is why claimed rows were given back unsent.
 var errTooLate = errors.New("rows came too late to be sent within their lease")
 

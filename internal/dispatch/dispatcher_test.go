@@ -194,6 +194,26 @@ func TestFailuresBackOffAndEndInTheDeadLetters(t *testing.T) {
 	})
 }
 
+// A row that is at its limit when it is claimed dies of what its attempts failed
+// of: its error was true, and "no attempts left" would hide it.
+func TestRowAtItsLimitDiesOfItsTrueCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, func(c *Config) { c.MaxAttempts = 3 })
+		rows := b.store.add(4, "red")
+		rows[0].AttemptCount, rows[0].lastError = 5, "quota exceeded" // the maximum was lowered
+		rows[1].AttemptCount, rows[1].locked, rows[1].Until = 2, true, time.Now()
+		rows[2].AttemptCount = 3
+		start(t, b.Dispatcher)
+		time.Sleep(time.Second)
+		for i, want := range []string{"quota exceeded", "lease expired", "no attempts left: 3 of 3 were used, and none has left an error"} {
+			got := b.store.all()[i]
+			require.Equal(t, outbox.ReasonMaxAttempts, got.dead)
+			require.Equal(t, want, got.lastError)
+		}
+		require.Equal(t, 1, b.store.count(isPublished))
+	})
+}
+
 func TestRowsThatCanNeverBeSentDieWithoutARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBundle(t, nil)

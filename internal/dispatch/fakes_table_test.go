@@ -199,6 +199,7 @@ func (s *memTable) beginClaim(owner string, p ClaimParams) (tx *memTx, got *leas
 			}
 			r.locked, r.owner, r.Until = true, owner, now.Add(p.Lease)
 			row := r.Claimed
+			row.LastError = r.lastError
 			row.Payload = slices.Clone(r.Payload)
 			got.rows = append(got.rows, row)
 		}

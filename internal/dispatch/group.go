@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -47,7 +48,7 @@ func split(catalogue emit.Catalogue, maxAttempts int, rows []Claimed) []*group {
 		topic, msg, bad := prepare(catalogue, row)
 		limit := attemptLimit(row, maxAttempts)
 		if bad == nil && row.AttemptCount >= limit {
-			bad = &unfit{outbox.ReasonMaxAttempts, errAttemptsSpent}
+			bad = &unfit{outbox.ReasonMaxAttempts, attemptsSpent(row, limit)}
 		}
 		var g *group
 		switch {
@@ -69,6 +70,16 @@ func split(catalogue emit.Catalogue, maxAttempts int, rows []Claimed) []*group {
 
 // name is unique among the groups of a moment.
 func (g *group) name() string { return g.topic + " " + strconv.FormatInt(g.rows[0].Seq, 10) }
+
+// attemptsSpent is the error of a row that has no attempts left when it is
+// claimed: its last publisher ended without a verdict, or the maximum was lowered.
+// The cause of its death is why the last attempt failed.
+func attemptsSpent(row *Claimed, limit int) error {
+	if row.LastError != "" {
+		return textError(row.LastError)
+	}
+	return fmt.Errorf("no attempts left: %d of %d were used, and none has left an error", row.AttemptCount, limit)
+}
 
 func attemptLimit(row *Claimed, configured int) int {
 	if row.MaxAttempts > 0 {

@@ -33,6 +33,8 @@ type Claimed struct {
 	// AttemptCount counts failed attempts, including the one this claim
 	// charged when it took over an expired lease.
 	AttemptCount int
+	// LastError is why the latest of them failed.
+	LastError string
 	// Expired: this claim took over an expired lease.
 	Expired bool
 	// MaxAttempts overrides the configured maximum for this row; 0 does not.

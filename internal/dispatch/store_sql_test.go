@@ -217,6 +217,8 @@ func TestSettleIsFencedByTheLease(t *testing.T) {
 	expire(t, db.Pool)
 	taken := mustClaim(t, heir, claimAll(1))[0]
 	require.Equal(t, 2, taken.AttemptCount)
+	require.Empty(t, old.LastError)
+	require.Contains(t, taken.LastError, "expired without a verdict")
 	for _, v := range everyVerdict(again) {
 		got, err := zombie.Settle(t.Context(), v)
 		require.NoError(t, err)

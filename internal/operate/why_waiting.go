@@ -19,25 +19,44 @@ func (f facts) waiting(r *WhyResult) {
 		r.State = WhyBackingOff
 		r.say("%s has failed %s of %s and is tried again %s.", f.subject(), Counted(int64(e.AttemptCount), "time"), f.maximum(), f.when(e.NextAttemptAt))
 		r.say("The last error was: %s.", strings.TrimRight(textOr(e.LastError, "none"), "."))
-		r.say("Nothing needs to be done unless the cause persists.")
+		if !f.sayLastAttempt(r) {
+			r.say("Nothing needs to be done unless the cause persists.")
+		}
 		f.sayPublishers(r)
 	case e.NextAttemptAt.After(f.Now):
 		r.State = WhyScheduled
 		r.say("%s is not due until %s.", f.subject(), f.when(e.NextAttemptAt))
+		f.sayLastAttempt(r)
 		f.sayPublishers(r)
 	case e.LockedUntil != nil:
 		r.State = WhyAbandoned
 		r.say("%s was being published by %s, whose lease ran out %s without a verdict: it probably crashed. The next publisher takes it over; that counts as a failed attempt (%s of %s so far).",
 			f.subject(), f.owner(), f.when(*e.LockedUntil), Count(int64(e.AttemptCount)), f.maximum())
+		f.sayLastAttempt(r)
 		f.sayPublishers(r)
 	default:
 		r.State = WhyWaiting
 		r.say("%s waits for its turn and became due %s.", f.subject(), f.when(e.NextAttemptAt))
 		f.sayAhead(r)
 		f.sayReplayed(r)
+		f.sayLastAttempt(r)
 		f.sayPublishers(r)
 		r.do("outboxctl stats")
 	}
+}
+
+// sayLastAttempt foresees the death of an event that has used up its attempts: the maximum was lowered, or its
+// publishers ended without a verdict. A lease that has run out is charged with the next claim.
+func (f facts) sayLastAttempt(r *WhyResult) bool {
+	used := f.Event.AttemptCount
+	if f.Event.LockedUntil != nil {
+		used++
+	}
+	if used < f.limit() {
+		return false
+	}
+	r.say("It has no attempts left and dies at its next claim, unless publish.max_attempts is raised before.")
+	return true
 }
 
 // sayAhead mentions how many events come first.
@@ -125,12 +144,15 @@ func (f facts) owner() string {
 	return "publisher " + id
 }
 
-// maximum is how many attempts the event has.
-func (f facts) maximum() string {
+// maximum is how many attempts the event has, in words.
+func (f facts) maximum() string { return Count(int64(f.limit())) }
+
+// limit is how many attempts the event has.
+func (f facts) limit() int {
 	if f.Event.MaxAttempts != nil {
-		return Count(int64(*f.Event.MaxAttempts))
+		return *f.Event.MaxAttempts
 	}
-	return Count(int64(f.MaxAttempts))
+	return f.MaxAttempts
 }
 
 // paused finds a live publisher that does not publish to the event's topic.
