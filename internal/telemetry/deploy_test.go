@@ -88,6 +88,10 @@ func TestDashboardAsksForSeriesThatExist(t *testing.T) {
 		require.NotEmpty(t, panel.Targets, panel.Title)
 		for _, target := range panel.Targets {
 			requireKnown(t, target.Expr, names)
+			require.NotRegexp(t, `rate\([^[]*\[\d`, target.Expr, "a rate over a fixed time is empty where scrapes are rarer")
+			if regexp.MustCompile(`\b(process|go)_`).MatchString(target.Expr) {
+				require.Regexp(t, `and on \(job, instance\) outbox_`, target.Expr, "every process in Prometheus has this series")
+			}
 		}
 	}
 }
