@@ -14,7 +14,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -66,7 +68,12 @@ func TestEveryMutantIsABugOfThePrograms(t *testing.T) {
 // linked returns the compiled packages of the programs that are tortured, by import path.
 func linked(t *testing.T, root string) map[string]string {
 	t.Helper()
-	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-tags", tags, "-f", "{{.ImportPath}} {{.Export}}", ".", "./lab/cmd/torture")
+	// Compiled like this test, so that most packages have been compiled for the suite already.
+	info, ok := debug.ReadBuildInfo()
+	require.True(t, ok)
+	race := slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })
+	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-race="+strconv.FormatBool(race), "-tags", tags,
+		"-f", "{{.ImportPath}} {{.Export}}", ".", "./lab/cmd/torture")
 	list.Dir, list.Stderr = root, os.Stderr
 	said, err := list.Output()
 	require.NoError(t, err)
