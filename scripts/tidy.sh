@@ -17,7 +17,7 @@ modules=$("$go" list -m -f '{{.Path}} {{.Dir}}')
 edit_replaced() {
 	local path dir
 	while read -r path dir; do
-		# A module that nobody installs may have such lines of its own.
+		# A module that is not installed by users may have such lines of its own.
 		if [ "$path" = "$1" ] || grep -q "[[:space:]]$path => " "$copy/own.mod"; then continue; fi
 		case $2 in
 		add) "$go" mod edit -replace "$path=$dir" "$copy/go.mod" ;;

@@ -82,7 +82,7 @@ func (m *meter) Settled(r dispatch.SettleReport) {
 // TopicChanged implements outbox.Observer.
 func (m *meter) TopicChanged(dispatch.TopicStatus) {}
 
-// Trouble implements outbox.Observer. The dispatcher gets over it; whoever reads the
+// Trouble implements outbox.Observer. The dispatcher gets over it; a reader of the
 // figures should know.
 func (m *meter) Trouble(string, error) {
 	m.mu.Lock()

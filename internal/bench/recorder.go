@@ -21,7 +21,7 @@ const forgetEvery = 20_000
 // recorder keeps a fingerprint of every message the broker received.
 type recorder struct {
 	seed maphash.Seed
-	keep bool // somebody is going to receive the messages
+	keep bool // the messages will be received
 
 	mu       sync.Mutex
 	arrivals map[uuid.UUID]arrival

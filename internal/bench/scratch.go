@@ -22,7 +22,7 @@ type server struct {
 	url      string
 	admin    *pgxpool.Pool
 	version  string
-	postgres *devstack.Postgres // nil when somebody else's
+	postgres *devstack.Postgres // nil when it was started elsewhere
 	dir      *scratchDir
 }
 

@@ -5,12 +5,12 @@
 // One failpoint per process is armed through the environment:
 //
 //	OUTBOXCTL_FAILPOINT=publish.acknowledged:crash:3   kill the process the third time it gets there
-//	OUTBOXCTL_FAILPOINT=publish.acknowledged:stop:1    stop it (SIGSTOP) until somebody sends SIGCONT
+//	OUTBOXCTL_FAILPOINT=publish.acknowledged:stop:1    stop it (SIGSTOP) until SIGCONT arrives
 package failpoint
 
 // The failpoints of the publisher.
 const (
-	// Claimed: rows are leased, nobody knows of them but this process.
+	// Claimed: rows are leased, only this process knows of them.
 	Claimed = "publish.claimed"
 	// Sending: a group is about to be handed to the broker.
 	Sending = "publish.sending"

@@ -2,7 +2,7 @@
 // command: /healthz, /readyz and /metrics.
 //
 // Liveness and readiness are different questions. A process whose database is
-// away is alive: restarting it would help nobody, and an outage would restart
+// away is alive: restarting it would not help, and an outage would restart
 // everything at once. So /healthz asks only whether the process' own loop
 // moves, and /readyz whether what it depends on can be reached.
 package httpd
@@ -33,7 +33,7 @@ const (
 	maxHeaderBytes  = 16 << 10
 )
 
-// Check is one thing that must hold. Its error is shown to whoever asks.
+// Check is one thing that must hold. Its error is shown in the answer.
 type Check struct {
 	Name string
 	Run  func(context.Context) error

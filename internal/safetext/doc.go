@@ -1,4 +1,4 @@
-// Package safetext makes text that somebody else wrote safe to keep and safe to show.
+// Package safetext makes text from outside safe to keep and safe to show.
 //
 // Payloads, broker errors and database errors may hold terminal escape sequences, bidirectional overrides,
 // spreadsheet formulas, broken UTF-8 and credentials. Everything untrusted passes through one of these functions

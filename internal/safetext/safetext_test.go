@@ -181,7 +181,7 @@ func TestURL(t *testing.T) {
 		"host=db password=s3cret":                    "host=db password=****",
 		"rediss://:s3cret@cache:6380/1":              "rediss://:****@cache:6380/1",
 		"postgres://db/x":                            "postgres://db/x",
-		// Passwords that nobody escaped.
+		// Passwords that were not escaped.
 		"postgres://app:12/s3cret@db:5432/x": "postgres://****@db:5432/x",
 		"postgres://app:12#s3cret@db/x":      "postgres://****@db/x",
 		"postgres://app:12?s3cret@db/x":      "postgres://****@db/x",

@@ -42,7 +42,7 @@ func Cut(s string, limit int) string {
 
 // The patterns of secrets that appear inside other people's error messages.
 var (
-	// userinfo of any URL. The password may itself hold an @ when nobody escaped it, so the match runs to the last @
+	// userinfo of any URL. The password may itself hold an @ when it was not escaped, so the match runs to the last @
 	// before the next blank, quote or slash.
 	urlPassword = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/?#:@"'` + "`" + `]*):[^\s/"'` + "`" + `]*@`)
 	// The same for the servers' own schemes, where an unescaped slash belongs to the password rather than to a path.
@@ -85,7 +85,7 @@ func redactURLs(s string) string {
 var keywordForm = regexp.MustCompile(`^\s*[a-zA-Z_]+\s*=`)
 
 // URL returns a connection string, in URL or in keyword form, with its secrets hidden. A malformed one is hidden up to its
-// last @, since a password that nobody escaped may be what makes it malformed.
+// last @, since a password that was not escaped may be what makes it malformed.
 func URL(s string) string {
 	u, err := url.Parse(s)
 	if err == nil && u.Host != "" && !strayAt(u) {

@@ -41,7 +41,7 @@ func requireKnown(t *testing.T, query string, names map[string]bool) {
 	found := regexp.MustCompile(`\b(?:outbox|process|go)_[a-z_]+`).FindAllString(query, -1)
 	require.NotEmpty(t, found, "no series in %q", query)
 	for _, name := range found {
-		require.True(t, names[name], "%s in %q is exposed by nobody", name, query)
+		require.True(t, names[name], "%s in %q is not exposed", name, query)
 	}
 }
 

@@ -97,7 +97,7 @@ func TestAllowedOddities(t *testing.T) {
 	}
 }
 
-// A message that a replay brought is counted, and is nobody's fault.
+// A message that a replay brought is counted, and is no fault.
 func TestReplayExplainsADuplicate(t *testing.T) {
 	t.Parallel()
 	b := newBuilder()

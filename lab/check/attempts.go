@@ -40,7 +40,7 @@ func miscount(kind changeKind, before, after *history.State) string {
 			return "took over an expired lease without charging one attempt"
 		}
 		if before.Lease.By == "" && added != 0 {
-			return "charged a row that nobody had tried"
+			return "charged a row that was not tried"
 		}
 	case failed:
 		// A failure that is not the row's own, a topic that is missing say, charges nothing.
@@ -60,7 +60,7 @@ func miscount(kind changeKind, before, after *history.State) string {
 		}
 	case replayed:
 		if after.Attempts != 0 {
-			return "did not begin anew"
+			return "did not begin again"
 		}
 	case published, released:
 		if added != 0 {

@@ -13,7 +13,7 @@
 //	I7  the dead letters that are open are the terminal failures, exactly
 //	I8  what was published is what was stored, byte for byte, and what the producer meant
 //	I9  at the end nothing is leased and nothing is pending
-//	I10 no change of a row by somebody who does not hold its lease
+//	I10 no change of a row by a publisher that does not hold its lease
 //	I11 attempts are the recorded failures and nothing else
 //	I12 each duplicate has a fault that explains it, and there are not too many
 //	I13 the stats command says what the tables say

@@ -39,7 +39,7 @@ func (c *checker) stats() {
 			case !ok:
 				c.violate("I13", "", "stats does not say %s, which is %d", key, truth)
 			case !counted:
-				c.violate("I13", "", "stats says %s is %d, which nobody counted", key, said)
+				c.violate("I13", "", "stats says %s is %d, which was not counted", key, said)
 			case said != truth:
 				c.violate("I13", "", "stats says %s is %d, the tables say %d", key, said, truth)
 			}

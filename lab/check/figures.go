@@ -13,7 +13,7 @@ type Figures struct {
 	Seed     uint64        `json:"seed"`
 	Rate     int           `json:"rate"`     // events per second asked for
 	Duration time.Duration `json:"duration"` // from the start to the last fault
-	// Events the producers meant to emit, by what the ledger says. Unknown are those of transactions whose end nobody saw;
+	// Events the producers meant to emit, by what the ledger says. Unknown are those of transactions whose end was not seen;
 	// they are among the committed or the lost as well.
 	Transactions map[string]int `json:"transactions"` // by how they were treated
 	Committed    int            `json:"committed"`

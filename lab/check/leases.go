@@ -56,7 +56,7 @@ func (c *checker) trespass(ch *history.Change) string {
 	case kind == claim:
 		return c.leaseLength(ch)
 	case before.Lease.By == "":
-		return "a row was settled that nobody held: the " + kind.String()
+		return "a row was settled that was not leased: the " + kind.String()
 	case c.owner[before.Lease.By] != ch.By:
 		return "a row was settled that " + c.holder(before) + " held: the " + kind.String()
 	case !kind.settles():
@@ -66,7 +66,7 @@ func (c *checker) trespass(ch *history.Change) string {
 }
 
 // leaseLength says what is wrong with the end of a new lease. One that was taken from another clock than the database's
-// ends when nobody expects it.
+// ends when it is not expected.
 func (c *checker) leaseLength(ch *history.Change) string {
 	length := ch.After.Lease.Until.Sub(ch.At)
 	if length > c.h.Run.Lease+clockError || length < c.h.Run.Lease-longestClaim {

@@ -39,7 +39,7 @@ func (c *checker) deletes() {
 		case age < c.h.Run.CleanupAge-ageError:
 			c.violate("I15", ch.EventID, "was removed by %s %s after it was published; allowed are %s", ch.By, age, c.h.Run.CleanupAge)
 		case removed[ch.EventID] == 0:
-			c.violate("I15", ch.EventID, "was removed by %s at %s, but nobody kept what was removed", ch.By, clock(ch.At))
+			c.violate("I15", ch.EventID, "was removed by %s at %s, but what was removed was not kept", ch.By, clock(ch.At))
 		}
 		removed[ch.EventID]--
 	}
@@ -144,7 +144,7 @@ func (c *checker) commands() {
 	}
 }
 
-// broke tells a failure from the answers that are no zero either: not found, somebody else is at it, some of it done.
+// broke tells a failure from the answers that are no zero either: not found, another process is doing it, some of it done.
 // What is done in part by a cleanup or a migration was cut short by an error.
 func broke(cmd *history.Command) bool {
 	return cmd.Exit == 1 || cmd.Exit == 5 && (strings.HasPrefix(cmd.Verb, "cleanup") || strings.HasPrefix(cmd.Verb, "migrate"))

@@ -23,7 +23,7 @@ func (c *checker) transactionTruth(e *event) {
 	}
 }
 
-// halfTransactions is I3 for transactions whose end nobody saw: all of it or nothing.
+// halfTransactions is I3 for transactions whose end was not seen: all of it or nothing.
 func (c *checker) halfTransactions() {
 	for i := range c.h.Transactions {
 		tx := &c.h.Transactions[i]

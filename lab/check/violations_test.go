@@ -78,7 +78,7 @@ func truthCorruptions() []corruption {
 			tx.Events[0].Expect = history.Retract
 		}},
 		{"half a transaction", "I3", keptToo, func(h *history.History) { unledger(h, keptToo); forget(h, keptToo) }},
-		{"a ledger row nobody wrote", "I3", silent, func(h *history.History) {
+		{"a ledger row that was not written", "I3", silent, func(h *history.History) {
 			drop(&h.Transactions, func(tx *history.Transaction) bool { return tx.ID == "silent" })
 		}},
 		{"two rows", "I4", plain, func(h *history.History) { h.Rows = append(h.Rows, *rowOf(h, plain)) }},

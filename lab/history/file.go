@@ -15,7 +15,7 @@ type line struct {
 }
 
 // Recorder writes observations as they are made. It is safe for concurrent use. The first error stays and is returned
-// by Close, so that nobody has to look at each record.
+// by Close, so that a caller need not look at each record.
 type Recorder struct {
 	mu  sync.Mutex
 	out *bufio.Writer

@@ -131,7 +131,7 @@ type Process struct {
 	// Exit says how it ended: a code, or the signal's name. Failpoint is the one it was started with, if any.
 	Exit      string `json:"exit,omitempty"`
 	Failpoint string `json:"failpoint,omitempty"`
-	// Unexpected ends are those nobody asked for: neither a signal of the harness nor a failpoint.
+	// Unexpected ends are those that were not asked for: neither a signal of the harness nor a failpoint.
 	Unexpected bool `json:"unexpected,omitempty"`
 }
 
@@ -161,7 +161,7 @@ type Effect struct {
 	Count    int    `json:"count"`
 }
 
-// Lease is who holds a row until when; the zero value is nobody.
+// Lease is who holds a row until when; the zero value is no publisher.
 type Lease struct {
 	By    string    `json:"by,omitempty"`
 	Until time.Time `json:"until,omitzero"`

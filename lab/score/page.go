@@ -17,7 +17,7 @@ the means for. PostgreSQL, Redis, the broker's fake, producers and publishers sh
 
 `
 
-// page is the board for readers. It is written by the tools; nobody edits it.
+// page is the scoreboard for readers. It is written by the tools and not edited.
 func (b *Board) page() string {
 	var s strings.Builder
 	s.WriteString(intro)

@@ -45,7 +45,7 @@ func (w *world) start(name string, env []string, args ...string) (*process, erro
 	return p, nil
 }
 
-// publish starts a publisher that announces itself to nobody.
+// publish starts a publisher that serves no HTTP.
 func (w *world) publish(name string, args ...string) (*process, error) {
 	return w.start(name, nil, append([]string{"publish", "--http-addr", "127.0.0.1:0"}, args...)...)
 }

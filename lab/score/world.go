@@ -198,7 +198,7 @@ func passwordOf(raw string) string {
 	return password
 }
 
-// freePort is one nobody listens on at the moment.
+// freePort is one that is not listened on at the moment.
 func freePort() (int, error) {
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -154,7 +154,7 @@ func (in *injector) crash(ctx context.Context, p *process, point string) error {
 }
 
 // freeze makes a zombie: a publisher that stands still between acknowledgement and settlement until its rows are
-// somebody else's, and then goes on.
+// another publisher's, and then goes on.
 func (in *injector) freeze(ctx context.Context, p *process, lasts time.Duration) error {
 	if _, err := p.armNext(ctx, fmt.Sprintf("%s:stop:%d", failpoint.Acknowledged, 1+in.drawn(8))); err != nil {
 		return err
@@ -237,7 +237,7 @@ func (in *injector) harmNetwork(ctx context.Context, f planned) error {
 	case latencyNetwork:
 		d.Type, d.Attributes = "latency", map[string]any{"latency": 150 + in.drawn(400), "jitter": 100}
 	default:
-		// The connection ends within a message: after a number of bytes nobody chose.
+		// The connection ends within a message: after a random number of bytes.
 		d.Type, d.Attributes = "limit_data", map[string]any{"bytes": 1 + in.drawn(5000)}
 	}
 	err := n.add(d)

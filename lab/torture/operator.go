@@ -12,7 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
-// operator is somebody who cannot keep their hands off while everything burns.
+// operator works with the command line while the faults happen.
 type operator struct {
 	shell
 	random *rand.Rand

@@ -9,7 +9,7 @@ INSERT INTO torture_aggregates SELECT generate_series(0, 999);
 
 CREATE TABLE torture_ledger (tx text NOT NULL, event_id uuid, line text, data text);
 
--- Events of the command line have no ledger row of their own: nobody else is in their transaction.
+-- Events of the command line have no ledger row of their own: they are alone in their transaction.
 CREATE FUNCTION torture_line() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO torture_ledger (tx, event_id, line, data)

@@ -198,7 +198,7 @@ func (w *world) prepareTopics(ctx context.Context) error {
 	return errors.Join(err, w.dropUnread(ctx, subscriptions), client.Close())
 }
 
-// dropUnread removes the subscriptions nobody reads. The fake walks over every message that waits, a hundred times a
+// dropUnread removes the subscriptions that are not read. The fake walks over every message that waits, a hundred times a
 // second and with everybody else waiting: after ten minutes of them it would be what is measured.
 func (w *world) dropUnread(ctx context.Context, client *vkit.SubscriptionAdminClient) error {
 	project := "projects/" + w.broker.Project
@@ -343,7 +343,7 @@ func withParams(raw string, pairs ...string) string {
 	return u.String()
 }
 
-// freeAddr is an address nobody listens on at the moment. A process keeps it over its restarts, so that it can be asked
+// freeAddr is an address that is not listened on at the moment. A process keeps it over its restarts, so that it can be asked
 // for its metrics.
 func freeAddr() (string, error) {
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
