@@ -95,7 +95,7 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 	return cmp.Or(opts.perform(ctx, set), refusal) // a dry run ends as the run it stands for
 }
 
-// params says what is wrong with the command line before anything is opened, and reads the ids.
+// params returns what is wrong with the command line before anything is opened, and reads the ids.
 func (o *changeOptions) params() (operate.ChangeParams, error) {
 	p := operate.ChangeParams{Action: o.action, Actor: o.app.Actor(o.audit), Note: o.audit.Note}
 	if err := o.app.RefuseEmpty(append(filterFlags(), "plan", "apply")...); err != nil {

@@ -108,7 +108,7 @@ func prepareLine(emitter *emit.Emitter, text []byte) (emit.Prepared, error) {
 	return emitter.Prepare(event)
 }
 
-// ready says whether a whole line can be had without waiting.
+// ready reports whether a whole line can be had without waiting.
 func (r *lineReader) ready() bool {
 	buffered, err := r.in.Peek(r.in.Buffered())
 	return err == nil && bytes.IndexByte(buffered, '\n') >= 0

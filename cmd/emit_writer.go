@@ -166,7 +166,7 @@ func (w *emitWriter) commit(ctx context.Context) error {
 // close ends the list.
 func (w *emitWriter) close() error { return errors.Join(w.out.Close(), w.flush()) }
 
-// unknownOutcomeError says that nobody knows whether a transaction committed.
+// unknownOutcomeError means that nobody knows whether a transaction committed.
 type unknownOutcomeError struct {
 	lines string
 	err   error

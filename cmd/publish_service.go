@@ -151,7 +151,7 @@ func (s *publishService) Run(ctx context.Context) error {
 	return err
 }
 
-// unfinished says which topics a run with --once had to leave alone.
+// unfinished returns which topics a run with --once had to leave alone.
 func unfinished(state dispatch.PublisherState) error {
 	var stuck []string
 	for _, t := range state.Topics {

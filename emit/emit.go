@@ -71,12 +71,12 @@ type Event struct {
 // Actor says on whose behalf an event happened.
 type Actor = wire.Actor
 
-// Result says what became of an event.
+// Result describes what became of an event.
 type Result struct {
 	// ID is the event's id: of the row just written or, when AlreadyEnqueued, of
 	// the row that has had the dedupe key before.
 	ID uuid.UUID
-	// AlreadyEnqueued says that nothing was written.
+	// AlreadyEnqueued reports that nothing was written.
 	AlreadyEnqueued bool
 }
 

@@ -13,7 +13,7 @@ import (
 // errors.As finds the *InvalidError with the details.
 var ErrInvalid = errors.New("invalid event")
 
-// InvalidError says why an event was refused. Nothing was sent to the database, so
+// InvalidError reports why an event was refused. Nothing was sent to the database, so
 // the caller's transaction is unharmed.
 type InvalidError struct {
 	// Index is the event's position in the call that emitted several.
@@ -42,7 +42,7 @@ func (e *InvalidError) add(field, format string, args ...any) {
 	e.Problems = append(e.Problems, wire.FieldProblem{Field: field, Problem: fmt.Sprintf(format, args...)})
 }
 
-// ErrNotMigrated says that the database lacks what emitting needs.
+// ErrNotMigrated means that the database lacks what emitting needs.
 var ErrNotMigrated = errors.New("the database has no outbox, or one of another version")
 
 // emitFailed translates a database error once, at the edge.

@@ -30,7 +30,7 @@ type Actor struct {
 	Role    string `json:"role,omitempty"`
 }
 
-// EnvelopeError says what is wrong with an envelope; it names the field and never
+// EnvelopeError reports what is wrong with an envelope; it names the field and never
 // shows a value.
 type EnvelopeError struct {
 	Field   string

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ErrNotTimestamp says that a text is no RFC 3339 timestamp; it reads after a field's
+// ErrNotTimestamp means that a text is no RFC 3339 timestamp; it reads after a field's
 // name.
 var ErrNotTimestamp = errors.New("must be an RFC 3339 timestamp")
 

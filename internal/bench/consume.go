@@ -24,7 +24,7 @@ const (
 	maxRedisRoundTrips = 2.0     // per event: begin and done
 )
 
-// ErrEffects says that a consumer's figures mean nothing.
+// ErrEffects means that a consumer's figures mean nothing.
 var ErrEffects = errors.New("not every event took effect exactly once")
 
 // Consumption is what a consumer did with the events.
@@ -50,7 +50,7 @@ type Consumption struct {
 	Repeated int64 `json:"repeated"`
 }
 
-// exact says that every event took effect once, and is remembered.
+// exact reports whether every event took effect once, and is remembered.
 func (c *Consumption) exact(events int64) bool {
 	return c.Effects == events && c.Inbox == events && c.Marks == events && c.Repeated == 0
 }

@@ -79,7 +79,7 @@ type Delivery struct {
 	Unsettled int64 `json:"unsettled"`
 }
 
-// Exact says that every event arrived once, unchanged, and is marked.
+// Exact reports whether every event arrived once, unchanged, and is marked.
 func (d Delivery) Exact() bool {
 	return d.Arrived == d.Expected && d.Missing == 0 && d.Duplicates == 0 && d.Changed == 0 && d.Unknown == 0 && d.Unsettled == 0
 }
@@ -92,7 +92,7 @@ type Check struct {
 	OK   bool    `json:"ok"`
 }
 
-// Passed says that no criterion failed.
+// Passed reports whether no criterion failed.
 func (r *Report) Passed() bool {
 	for _, c := range r.Checks {
 		if !c.OK {

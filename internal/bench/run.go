@@ -25,7 +25,7 @@ func topics() map[string]string {
 	return map[string]string{domainTopic: "bench-domain", billingTopic: "bench-billing"}
 }
 
-// ErrWrong says that a run was not correct, so that its figures mean nothing.
+// ErrWrong means that a run was not correct, so that its figures mean nothing.
 var ErrWrong = errors.New("the broker did not receive every event once and unchanged")
 
 // Run measures. The report is returned with ErrWrong too: it says what went wrong.

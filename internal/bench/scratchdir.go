@@ -11,7 +11,7 @@ import (
 
 const (
 	dirPattern = "outboxctl-bench-*"
-	// readyFile says that the folder has been locked: one without it may be about
+	// readyFile means that the folder has been locked: one without it may be about
 	// to be.
 	readyFile = "ready"
 )

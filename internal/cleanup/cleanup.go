@@ -14,10 +14,10 @@ import (
 	"github.com/outboxctl/outboxctl/internal/failpoint"
 )
 
-// ErrBusy says that another cleaner is at work on the same database.
+// ErrBusy means that another cleaner is at work on the same database.
 var ErrBusy = errors.New("another cleanup is running")
 
-// Params says what to remove and how gently.
+// Params describes what to remove and how gently.
 type Params struct {
 	// OlderThan is the age, since publication, from which events go. Nil: no events.
 	OlderThan *time.Duration

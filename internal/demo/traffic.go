@@ -21,7 +21,7 @@ const (
 	commitsPerSecond = 100
 )
 
-// Params says what traffic to produce.
+// Params describes what traffic to produce.
 type Params struct {
 	Seed uint64
 	// Rate is in events per second.

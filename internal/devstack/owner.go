@@ -119,7 +119,7 @@ func (o *owner) canEnter(mode fs.FileMode, uid, gid uint32) bool {
 	}
 }
 
-// UnreachableError says which folder keeps the servers' user out.
+// UnreachableError reports which folder keeps the servers' user out.
 type UnreachableError struct {
 	Dir  string
 	User string

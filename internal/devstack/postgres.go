@@ -20,7 +20,7 @@ const (
 	postgresImmediateTimeout = 5 * time.Second
 )
 
-// PostgresParams says how to start a private PostgreSQL.
+// PostgresParams describes how to start a private PostgreSQL.
 type PostgresParams struct {
 	// Dir is the state folder. The cluster lives in its subfolder "postgres" and is created when missing.
 	Dir string

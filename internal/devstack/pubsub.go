@@ -24,7 +24,7 @@ const (
 	pubSubStartTimeout = 10 * time.Second
 )
 
-// PubSubParams says how to start the Pub/Sub fake.
+// PubSubParams describes how to start the Pub/Sub fake.
 type PubSubParams struct {
 	// Port to listen on; 0 picks a free one. With AnyPort a free one also does when Port is taken.
 	Port    int

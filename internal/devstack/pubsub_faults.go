@@ -21,7 +21,7 @@ type PublishCall struct {
 	Messages []*pubsubpb.PubsubMessage
 }
 
-// PublishFault says what goes wrong with a Publish request. The zero value lets it through. Errors should be made with
+// PublishFault describes what goes wrong with a Publish request. The zero value lets it through. Errors should be made with
 // status.Error, so that they carry a code.
 type PublishFault struct {
 	// Delay passes before anything else happens, or until the caller gives up: then nothing is stored.

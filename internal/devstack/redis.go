@@ -17,7 +17,7 @@ const (
 	redisStopPatience = 3 * time.Second
 )
 
-// RedisParams says how to start a private Redis.
+// RedisParams describes how to start a private Redis.
 type RedisParams struct {
 	// Dir is the state folder; the server works in its subfolder "redis". Nothing is kept over a restart.
 	Dir string
@@ -35,7 +35,7 @@ type RedisParams struct {
 // Redis is a running server that asks for a password: redis-server where it is installed, otherwise one inside this process that knows the commands
 // outboxctl uses.
 type Redis struct {
-	// Kind says which, as in "redis-server 7.0.15" or "in-process".
+	// Kind names it, as in "redis-server 7.0.15" or "in-process".
 	Kind string
 
 	password string

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Params says how to start all three servers.
+// Params describes how to start all three servers.
 type Params struct {
 	// Dir is the state folder.
 	Dir string

@@ -1,6 +1,6 @@
 package dispatch
 
-// holds says whether the row still carries the lease of key, which owner got.
+// holds reports whether the row still carries the lease of key, which owner got.
 func (s *memTable) holds(r *memRow, owner string, k Key) bool {
 	if s.bug == bugNoFence {
 		return r.published.IsZero() && r.dead == ""

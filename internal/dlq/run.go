@@ -48,7 +48,7 @@ type RunResult struct {
 	Interrupted bool
 	// Unfinished: an error ended the run after some of it was done.
 	Unfinished bool
-	// Stopped says why the run stopped by itself; empty when it did not.
+	// Stopped is why the run stopped by itself; empty when it did not.
 	Stopped string
 	// Watched is what became of the replayed events, as far as it was watched.
 	Watched Watched
@@ -245,7 +245,7 @@ func (s *Store) chunk(ctx context.Context, p RunParams, step int, targets []Targ
 	return outcomes, s.creditPlan(ctx, p, outcomes)
 }
 
-// Preview says what an action would do to targets, without doing it.
+// Preview returns what an action would do to targets, without doing it.
 func (s *Store) Preview(ctx context.Context, action Action, targets []Target) ([]Outcome, error) {
 	ids := make([]string, len(targets))
 	for i, t := range targets {

@@ -91,7 +91,7 @@ func (w *Watch) follow(ctx context.Context, s *Store, events []string, sum *Watc
 	}
 }
 
-// verdict says why a run must stop, or nothing.
+// verdict returns the reason why a run must stop, or nothing.
 func (w *Watch) verdict(sum Watched) string {
 	bad := sum.Dead + sum.Failing
 	judged := bad + sum.Published

@@ -119,7 +119,7 @@ func Drift(ctx context.Context, pool *pgxpool.Pool) ([]Finding, error) {
 	return found, err
 }
 
-// orphan says that the table or view of an object is not there.
+// orphan reports whether the table or view of an object is not there.
 func (o object) orphan(there map[string]object) bool {
 	if o.Table == "" || o.Kind == "table" || o.Kind == "view" {
 		return false

@@ -2,7 +2,7 @@
 
 package failpoint
 
-// Enabled says whether this build has failpoints.
+// Enabled reports whether this build has failpoints.
 const Enabled = false
 
 // Hit does nothing in this build.

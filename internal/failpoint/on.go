@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Enabled says whether this build has failpoints.
+// Enabled reports whether this build has failpoints.
 const Enabled = true
 
 // armed is read once. Package state is what a failpoint is: the code that passes it must not have to carry anything.

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// NewerError says that the database has migrations this binary does not know:
+// NewerError means that the database has migrations this binary does not know:
 // a newer one was here. Nothing was changed.
 type NewerError struct {
 	Database int64   // highest version the database has
@@ -26,7 +26,7 @@ func (e *NewerError) Hint() string {
 	return "use the outboxctl version that migrated this database, or a newer one"
 }
 
-// NoVersionError says that Options.To names no migration of this binary. Nothing was changed.
+// NoVersionError means that Options.To names no migration of this binary. Nothing was changed.
 type NoVersionError struct{ Version int64 }
 
 func (e *NoVersionError) Error() string { return fmt.Sprintf("no migration has version %d", e.Version) }
@@ -34,7 +34,7 @@ func (e *NoVersionError) Error() string { return fmt.Sprintf("no migration has v
 // Hint is advice for the operator.
 func (e *NoVersionError) Hint() string { return "outboxctl migrate status lists the versions" }
 
-// BusyError says that another run held the migration lock for the whole wait.
+// BusyError means that another run held the migration lock for the whole wait.
 type BusyError struct {
 	Waited time.Duration
 	PID    int32 // backend that holds the lock, 0 when it could not be seen
@@ -50,7 +50,7 @@ func (e *BusyError) Error() string {
 // Hint is advice for the operator.
 func (e *BusyError) Hint() string { return "wait for it to finish and run the command again" }
 
-// SessionLostError says that statements of one run reached different backends,
+// SessionLostError means that statements of one run reached different backends,
 // so the advisory lock protects nothing. Nothing more was run.
 type SessionLostError struct {
 	Locked, Now int32 // backends: the one that holds the lock, the one now answering
@@ -65,7 +65,7 @@ func (e *SessionLostError) Hint() string { return poolerHint }
 
 const poolerHint = "migrations need one session: connect to PostgreSQL directly or through a session-mode pool, not through a transaction-mode pooler"
 
-// PartialError says that a run stopped at a migration. The ones before it are
+// PartialError means that a run stopped at a migration. The ones before it are
 // applied and recorded; running again continues with the failed one.
 type PartialError struct {
 	Applied []Step

@@ -12,7 +12,7 @@ import (
 // OldestServer is the oldest major version of PostgreSQL that is supported.
 const OldestServer = 14
 
-// TooOldError says that the server is older than OldestServer. Nothing was changed.
+// TooOldError means that the server is older than OldestServer. Nothing was changed.
 type TooOldError struct{ Version string }
 
 func (e *TooOldError) Error() string {
@@ -24,7 +24,7 @@ func (e *TooOldError) Hint() string {
 	return fmt.Sprintf("upgrade to PostgreSQL %d or newer", OldestServer)
 }
 
-// HiddenError says that functions or operators in the schema have names of PostgreSQL's own and belong to strangers.
+// HiddenError means that functions or operators in the schema have names of PostgreSQL's own and belong to strangers.
 // Migrating would run them with the rights of the user who migrates. Nothing was changed.
 type HiddenError struct {
 	Schema  string

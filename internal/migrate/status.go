@@ -54,7 +54,7 @@ func Version(ctx context.Context, pool *pgxpool.Pool, opts Options) (Versions, e
 	return versions(list), nil
 }
 
-// Plan says which migrations Up (or Down, when down is set) would run, in
+// Plan returns which migrations Up (or Down, when down is set) would run, in
 // order, and their SQL. It only reads.
 func Plan(ctx context.Context, pool *pgxpool.Pool, opts Options, down bool) ([]Planned, error) {
 	opts = opts.withDefaults()

@@ -31,7 +31,7 @@ type ConsumerMark struct {
 	Key string `json:"key"`
 }
 
-// ConsumerMarksParams says which marks to read.
+// ConsumerMarksParams describes which marks to read.
 type ConsumerMarksParams struct {
 	// ID is an event's or a dead letter's. Without a database it is taken for an event's.
 	ID string

@@ -21,7 +21,7 @@ const (
 	actionForgetUndone = "idem_forget_undone"
 )
 
-// ForgetParams says which consumer is to forget which event.
+// ForgetParams describes which consumer is to forget which event.
 type ForgetParams struct {
 	// ID is an event's or a dead letter's.
 	ID       string

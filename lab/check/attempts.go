@@ -31,7 +31,7 @@ func (c *checker) attempts(e *event) {
 	}
 }
 
-// miscount says what is wrong with the attempts a change leaves.
+// miscount returns what is wrong with the attempts a change leaves.
 func miscount(kind changeKind, before, after *history.State) string {
 	added := after.Attempts - before.Attempts
 	switch kind {

@@ -47,7 +47,7 @@ func causes(h *history.History) []cause {
 	return all
 }
 
-// announced says that a process ended during a fault on it, or right after: who is told to end takes a moment.
+// announced reports whether a process ended during a fault on it, or right after: who is told to end takes a moment.
 func announced(injected []cause, p *history.Process) bool {
 	for _, f := range injected {
 		if f.target == p.Name && within(f.from, f.to.Add(time.Second), p.At, p.At) {
@@ -65,7 +65,7 @@ func killed(exit string) bool {
 	return false
 }
 
-// about says whether a fault concerns something, by its kind or target.
+// about reports whether a fault concerns something, by its kind or target.
 func (f cause) about(words ...string) bool {
 	for _, word := range words {
 		if strings.Contains(f.kind, word) || strings.Contains(f.target, word) {
@@ -75,7 +75,7 @@ func (f cause) about(words ...string) bool {
 	return false
 }
 
-// onPublishing says that a fault can make an event arrive twice: it hit a publisher, its networks, the database or the
+// onPublishing reports whether a fault can make an event arrive twice: it hit a publisher, its networks, the database or the
 // broker.
 func (x *index) onPublishing(f cause) bool {
 	for _, consumer := range x.h.Run.Consumers {
@@ -86,7 +86,7 @@ func (x *index) onPublishing(f cause) bool {
 	return !f.about("redis", "consumer", "producer", "operator")
 }
 
-// onConsumer says that a fault can make a consumer run its handler again.
+// onConsumer reports whether a fault can make a consumer run its handler again.
 func (x *index) onConsumer(f cause, consumer string) bool {
 	if f.target == consumer {
 		return true

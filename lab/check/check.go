@@ -20,7 +20,7 @@ type Violation struct {
 type Report struct {
 	// Valid: the run had the load, the faults and the records that it takes to prove anything.
 	Valid bool `json:"valid"`
-	// Invalid says what was missing.
+	// Invalid is what was missing.
 	Invalid    []string    `json:"invalid,omitempty"`
 	Violations []Violation `json:"violations,omitempty"`
 	// Checked is how many things each invariant looked at: none broken of none is no proof.
@@ -28,7 +28,7 @@ type Report struct {
 	Figures Figures        `json:"figures"`
 }
 
-// Passed says that the run is valid and broke nothing.
+// Passed reports whether the run is valid and broke nothing.
 func (r Report) Passed() bool { return r.Valid && len(r.Violations) == 0 }
 
 // invariants in the order they are reported in; I5 applies to no run.

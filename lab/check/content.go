@@ -79,7 +79,7 @@ func attributeDiffers(a *history.Arrival, row *history.Row) (name string, differ
 	return "", false
 }
 
-// dataIs says whether the envelope's data means the same as the producer's JSON.
+// dataIs reports whether the envelope's data means the same as the producer's JSON.
 func dataIs(payload, meant string) bool {
 	var envelope struct {
 		Data json.RawMessage `json:"data"`

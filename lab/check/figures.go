@@ -191,7 +191,7 @@ func (f *Figures) recovery(c *checker) {
 	}
 }
 
-// overlapped says that another fault was on in a span of time that begins with the end of one.
+// overlapped reports whether another fault was on in a span of time that begins with the end of one.
 func (c *checker) overlapped(from, to time.Time) bool {
 	for _, f := range c.causes {
 		if c.onPublishing(f) && f.to.After(from) && f.from.Before(to) {

@@ -211,12 +211,12 @@ func (e *event) arrange() {
 	}
 }
 
-// follows says whether the state before a change is the one after the previous change. Times are left to the rules that
+// follows reports whether the state before a change is the one after the previous change. Times are left to the rules that
 // need them: they have been converted from another clock.
 func follows(after, before *history.State) bool {
 	return after.Lease.By == before.Lease.By && after.Attempts == before.Attempts && after.LastError == before.LastError &&
 		after.Published.IsZero() == before.Published.IsZero() && after.Dead.IsZero() == before.Dead.IsZero()
 }
 
-// within says that two spans of time meet.
+// within reports whether two spans of time meet.
 func within(from, to, first, last time.Time) bool { return !from.After(last) && !first.After(to) }

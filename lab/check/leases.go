@@ -65,7 +65,7 @@ func (c *checker) trespass(ch *history.Change) string {
 	return ""
 }
 
-// leaseLength says what is wrong with the end of a new lease. One that was taken from another clock than the database's
+// leaseLength returns what is wrong with the end of a new lease. One that was taken from another clock than the database's
 // ends when it is not expected.
 func (c *checker) leaseLength(ch *history.Change) string {
 	length := ch.After.Lease.Until.Sub(ch.At)

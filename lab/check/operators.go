@@ -153,7 +153,7 @@ func broke(cmd *history.Command) bool {
 // afterOutage is how long a command may still meet what a fault left: a server that recovers, a broken connection.
 const afterOutage = 15 * time.Second
 
-// excused says that a command failed because a server was away, and that a fault had taken it away.
+// excused reports whether a command failed because a server was away, and that a fault had taken it away.
 func (c *checker) excused(cmd *history.Command) bool {
 	text := strings.ToLower(cmd.Stderr)
 	away := false

@@ -66,7 +66,7 @@ func (c *checker) oneRow(e *event) {
 	}
 }
 
-// origin says what is known of an uncommitted event.
+// origin returns what is known of an uncommitted event.
 func (e *event) origin() string {
 	if e.tx == nil {
 		return "no producer knows it"

@@ -2,7 +2,7 @@ package check
 
 import "slices"
 
-// validity says what a run lacks to prove anything.
+// validity returns what a run lacks to prove anything.
 func (c *checker) validity() {
 	run, f := &c.h.Run, &c.report.Figures
 	if f.Committed < run.MinEvents {

@@ -27,7 +27,7 @@ type History struct {
 	Resources    []Resource
 }
 
-// Run says what was asked for, and when things happened.
+// Run describes what was asked for, and when things happened.
 type Run struct {
 	Seed     uint64        `json:"seed"`
 	Duration time.Duration `json:"duration"`
@@ -118,7 +118,7 @@ type Fault struct {
 	Detail string    `json:"detail,omitempty"`
 	From   time.Time `json:"from"`
 	To     time.Time `json:"to"` // when the system was left alone again
-	// Failed says why the fault could not be injected; such a fault does not count.
+	// Failed is why the fault could not be injected; such a fault does not count.
 	Failed string `json:"failed,omitempty"`
 }
 
@@ -128,7 +128,7 @@ type Process struct {
 	Name  string    `json:"name"`
 	PID   int       `json:"pid"`
 	Event string    `json:"event"` // started, exited
-	// Exit says how it ended: a code, or the signal's name. Failpoint is the one it was started with, if any.
+	// Exit is how it ended: a code, or the signal's name. Failpoint is the one it was started with, if any.
 	Exit      string `json:"exit,omitempty"`
 	Failpoint string `json:"failpoint,omitempty"`
 	// Unexpected ends are those that were not asked for: neither a signal of the harness nor a failpoint.

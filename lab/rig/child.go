@@ -44,10 +44,10 @@ func (c *Child) PID() int { return c.cmd.Process.Pid }
 // Signal sends a signal to a process that may have ended.
 func (c *Child) Signal(sig syscall.Signal) { _ = c.cmd.Process.Signal(sig) }
 
-// StandsStill says whether a signal has stopped it.
+// StandsStill reports whether a signal has stopped it.
 func (c *Child) StandsStill() bool { return standsStill(c.PID()) }
 
-// Alive says whether it has not ended yet.
+// Alive reports whether it has not ended yet.
 func (c *Child) Alive() bool {
 	select {
 	case <-c.Done:
@@ -57,10 +57,10 @@ func (c *Child) Alive() bool {
 	}
 }
 
-// Succeeded says whether a program that is done ended without an error.
+// Succeeded reports whether a program that is done ended without an error.
 func (c *Child) Succeeded() bool { return c.cmd.ProcessState.Success() }
 
-// Killed says whether a program that is done died of SIGKILL.
+// Killed reports whether a program that is done died of SIGKILL.
 func (c *Child) Killed() bool {
 	status, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL

@@ -94,7 +94,7 @@ func (d draft) data() (string, error) {
 	return string(text), nil
 }
 
-// byHand says whether the event breaks a rule of Emit and has to go around it.
+// byHand reports whether the event breaks a rule of Emit and has to go around it.
 func (d draft) byHand() bool { return d.spoiled != nil || d.event.Headers["long"] != "" }
 
 func (d draft) intent() history.Intent {

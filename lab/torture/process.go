@@ -186,7 +186,7 @@ func (p *process) stop(ctx context.Context, patience time.Duration) error {
 	return fmt.Errorf("%s had to be killed", p.name)
 }
 
-// standsStill says whether the present instance is stopped by a signal.
+// standsStill reports whether the present instance is stopped by a signal.
 func (p *process) standsStill() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

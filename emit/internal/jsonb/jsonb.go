@@ -247,7 +247,7 @@ func (s *jsonScan) object() *Error {
 	}
 }
 
-// repeated says whether name is among names. Objects with many members get an
+// repeated reports whether name is among names. Objects with many members get an
 // index, or a payload of a million names would take hours.
 func repeated(names [][]byte, index *map[string]struct{}, name []byte) bool {
 	const few = 32
