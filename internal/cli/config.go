@@ -1,19 +1,15 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/viper"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 // Config is everything that can be set, read once from flags, environment, file and defaults.
@@ -134,7 +130,7 @@ type ConfigSource struct {
 	discover func(stateDir string) (map[string]string, bool)
 }
 
-func resolve(k ConfigKey, src ConfigSource, file *viper.Viper) configValue {
+func resolve(k ConfigKey, src ConfigSource, file configFile) configValue {
 	if k.Flag != "" {
 		if text, changed := src.Flag(k.Flag); changed {
 			return configValue{k, text, "flag --" + k.Flag, true}
@@ -145,8 +141,8 @@ func resolve(k ConfigKey, src ConfigSource, file *viper.Viper) configValue {
 			return configValue{k, withUnit(text, name.unit), "env " + name.name, true}
 		}
 	}
-	if file != nil && file.InConfig(k.Name) {
-		return configValue{k, fmt.Sprint(file.Get(k.Name)), "file " + file.ConfigFileUsed(), true}
+	if text, ok := file.values[k.Name]; ok {
+		return configValue{k, text, "file " + file.path, true}
 	}
 	return configValue{k, k.Def, OriginDefault, k.Def != ""}
 }
@@ -186,54 +182,6 @@ func useDevStack(cfg *Config, src ConfigSource) {
 	}
 }
 
-// readConfigFile reads the file that was named, or the first of the usual ones that exists. A key nobody knows is a
-// problem: it is a typing error that would otherwise be ignored for years.
-func readConfigFile(src ConfigSource) (*viper.Viper, []string) {
-	path, named := src.Flag(FlagConfig)
-	if !named {
-		path, named = src.env["OUTBOXCTL_CONFIG"], src.env["OUTBOXCTL_CONFIG"] != ""
-	}
-	if !named {
-		if path = usualConfigFile(src.env); path == "" {
-			return nil, nil
-		}
-	}
-	file := viper.New()
-	file.SetConfigFile(path)
-	if err := file.ReadInConfig(); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, []string{fmt.Sprintf("configuration file %s does not exist", path)}
-		}
-		return nil, []string{fmt.Sprintf("configuration file %s: %v", path, err)}
-	}
-	var problems []string
-	known := ConfigKeys()
-	keys := file.AllKeys()
-	slices.Sort(keys)
-	for _, name := range keys {
-		if !slices.ContainsFunc(known, func(k ConfigKey) bool { return k.Name == name }) {
-			problems = append(problems, fmt.Sprintf("%s (file %s): no such setting", name, path))
-		}
-	}
-	return file, problems
-}
-
-func usualConfigFile(env map[string]string) string {
-	candidates := []string{"outboxctl.yaml"}
-	switch {
-	case env["XDG_CONFIG_HOME"] != "":
-		candidates = append(candidates, filepath.Join(env["XDG_CONFIG_HOME"], "outboxctl", "config.yaml"))
-	case env["HOME"] != "":
-		candidates = append(candidates, filepath.Join(env["HOME"], ".config", "outboxctl", "config.yaml"))
-	}
-	for _, path := range candidates {
-		if info, err := os.Stat(path); err == nil && !info.IsDir() {
-			return path
-		}
-	}
-	return ""
-}
-
 // checkTogether finds values that are fine alone and wrong together. It keeps silent about values that could not be
 // read, since their problem is known already.
 func checkTogether(cfg *Config, known []string) []string {
@@ -247,8 +195,18 @@ func checkTogether(cfg *Config, known []string) []string {
 			"publish.lease (%s) must be longer than publish.publish_timeout (%s): a publish may still land when its time-out has passed",
 			p.Lease, p.PublishTimeout))
 	}
+	if p.PollInterval >= p.Lease {
+		problems = append(problems, fmt.Sprintf(
+			"publish.poll_interval (%s) must be shorter than publish.lease (%s): a row whose publisher died would wait for the look, not for its lease",
+			p.PollInterval, p.Lease))
+	}
 	if p.BackoffBase > p.BackoffMax {
 		problems = append(problems, fmt.Sprintf("publish.backoff_base (%s) is longer than publish.backoff_max (%s)", p.BackoffBase, p.BackoffMax))
+	}
+	if cfg.PubSub.Project != "" {
+		if err := pubsub.ValidateProject(cfg.PubSub.Project, cfg.PubSub.Emulator != ""); err != nil {
+			problems = append(problems, fmt.Sprintf("pubsub.project (%s): %v", cfg.Origin("pubsub.project"), err))
+		}
 	}
 	return problems
 }

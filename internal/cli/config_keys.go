@@ -1,11 +1,16 @@
 package cli
 
 import (
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
-// Every default in one place. A key's text form stands in the table of configKeys.
+// The defaults of what only the command line knows; the others are those of the packages that use the value.
 const (
 	defaultRedisURL     = "redis://127.0.0.1:6379/0"
 	defaultHTTPAddr     = "127.0.0.1:9464"
@@ -70,7 +75,7 @@ func (k ConfigKey) in(group FlagGroup) bool {
 
 // ConfigKeys is the whole configuration, in the order in which it is shown.
 func ConfigKeys() []ConfigKey {
-	global, publish, consume := []FlagGroup{GroupGlobal}, []FlagGroup{GroupPublish}, []FlagGroup{GroupConsume}
+	global, publish, consuming := []FlagGroup{GroupGlobal}, []FlagGroup{GroupPublish}, []FlagGroup{GroupConsume}
 	return []ConfigKey{
 		{
 			Name: "database.url", Flag: "database-url", groups: global, aliases: []envAlias{{name: "DATABASE_URL"}},
@@ -110,36 +115,36 @@ func ConfigKeys() []ConfigKey {
 		},
 		{
 			Name: "publish.batch_size", Flag: "batch-size", groups: publish,
-			aliases: []envAlias{{name: "PACKFINDERZ_OUTBOX_PUBLISH_BATCH_SIZE"}}, Def: "50", Kind: "rows",
+			aliases: []envAlias{{name: "PACKFINDERZ_OUTBOX_PUBLISH_BATCH_SIZE"}}, Def: strconv.Itoa(dispatch.DefaultBatchSize), Kind: "rows",
 			Help: "rows per claim to begin with; grows by itself to 1000 while claims come back full",
 			set:  setInt(func(c *Config) *int { return &c.Publish.BatchSize }, 1, 1000),
 		},
 		{
 			Name: "publish.poll_interval", Flag: "poll-interval", groups: publish,
-			aliases: []envAlias{{name: "PACKFINDERZ_OUTBOX_PUBLISH_POLL_MS", unit: "ms"}}, Def: "500ms", Kind: "duration",
+			aliases: []envAlias{{name: "PACKFINDERZ_OUTBOX_PUBLISH_POLL_MS", unit: "ms"}}, Def: durationText(dispatch.DefaultPollInterval), Kind: "duration",
 			Help: "pause between looks at an empty outbox",
 			set:  setDuration(func(c *Config) *time.Duration { return &c.Publish.PollInterval }, time.Millisecond, time.Hour),
 		},
 		{
 			Name: "publish.max_attempts", Flag: "max-attempts", groups: publish,
-			aliases: []envAlias{{name: "PACKFINDERZ_OUTBOX_MAX_ATTEMPTS"}}, Def: "10", Kind: "n",
+			aliases: []envAlias{{name: "PACKFINDERZ_OUTBOX_MAX_ATTEMPTS"}}, Def: strconv.Itoa(dispatch.DefaultMaxAttempts), Kind: "n",
 			Help: "failed deliveries after which an event is dead",
 			set:  setInt(func(c *Config) *int { return &c.Publish.MaxAttempts }, 1, 1_000_000),
 		},
-		publishDuration("lease", "30s", "how long a claimed row belongs to its publisher",
+		publishDuration("lease", dispatch.DefaultLease, "how long a claimed row belongs to its publisher",
 			func(c *Config) *time.Duration { return &c.Publish.Lease }),
-		publishDuration("publish_timeout", "10s", "how long the broker may take to acknowledge",
+		publishDuration("publish_timeout", dispatch.DefaultPublishTimeout, "how long the broker may take to acknowledge",
 			func(c *Config) *time.Duration { return &c.Publish.PublishTimeout }),
-		publishDuration("backoff_base", "1s", "delay after the first failed delivery; doubles with each",
+		publishDuration("backoff_base", dispatch.DefaultBackoffBase, "delay after the first failed delivery; doubles with each",
 			func(c *Config) *time.Duration { return &c.Publish.BackoffBase }),
-		publishDuration("backoff_max", "5m", "longest delay between two deliveries",
+		publishDuration("backoff_max", dispatch.DefaultBackoffMax, "longest delay between two deliveries",
 			func(c *Config) *time.Duration { return &c.Publish.BackoffMax }),
 		{
-			Name: "publish.workers", Flag: "workers", groups: publish, Def: "2", Kind: "n",
+			Name: "publish.workers", Flag: "workers", groups: publish, Def: strconv.Itoa(dispatch.DefaultWorkers), Kind: "n",
 			Help: "claim-publish-settle pipelines running side by side",
 			set:  setInt(func(c *Config) *int { return &c.Publish.Workers }, 1, 64),
 		},
-		publishDuration("shutdown_timeout", "20s", "how long a stopping publisher may take to settle what is in flight",
+		publishDuration("shutdown_timeout", dispatch.DefaultShutdownTimeout, "how long a stopping publisher may take to settle what is in flight",
 			func(c *Config) *time.Duration { return &c.Publish.ShutdownTimeout }),
 		{
 			Name: "publish.wake", Flag: "wake", groups: publish, Def: "auto", Kind: "auto|off",
@@ -152,17 +157,17 @@ func ConfigKeys() []ConfigKey {
 			set:  setListenAddr(func(c *Config) *string { return &c.Publish.HTTPAddr }),
 		},
 		{
-			Name: "consume.http_addr", Flag: "http-addr", groups: consume, Def: defaultHTTPAddr, Kind: "host:port", emptyCounts: true,
+			Name: "consume.http_addr", Flag: "http-addr", groups: consuming, Def: defaultHTTPAddr, Kind: "host:port", emptyCounts: true,
 			Help: "address of /healthz, /readyz and /metrics; port 0 picks one, empty switches off",
 			set:  setListenAddr(func(c *Config) *string { return &c.Consume.HTTPAddr }),
 		},
 		{
-			Name: "idempotency.ttl", Flag: "idempotency-ttl", groups: consume,
+			Name: "idempotency.ttl", Flag: "idempotency-ttl", groups: consuming,
 			aliases: []envAlias{
 				{name: "PACKFINDERZ_EVENTING_IDEMPOTENCY_TTL", unit: "h"},
 				{name: "PACKFINDERZ_OUTBOX_IDEMPOTENCY_TTL_HOURS", unit: "h"},
 			},
-			Def: "720h", Kind: "duration", Help: "how long Redis remembers that an event was processed",
+			Def: durationText(consume.DefaultTTL), Kind: "duration", Help: "how long Redis remembers that an event was processed",
 			set: setDuration(func(c *Config) *time.Duration { return &c.Idempotency.TTL }, time.Second, 0),
 		},
 		{
@@ -189,7 +194,7 @@ func topicKey(logical, physical, alias string) ConfigKey {
 		Name: "pubsub.topics." + logical, aliases: []envAlias{{name: alias}}, Def: physical, Kind: "name",
 		Help: "physical name of the logical topic " + logical,
 		set: func(c *Config, raw string) error {
-			if err := checkResourceName(raw); err != nil {
+			if err := pubsub.ValidateName(raw); err != nil {
 				return err
 			}
 			if c.PubSub.Topics == nil {
@@ -201,9 +206,21 @@ func topicKey(logical, physical, alias string) ConfigKey {
 	}
 }
 
-func publishDuration(name, def, help string, field func(*Config) *time.Duration) ConfigKey {
+func publishDuration(name string, def time.Duration, help string, field func(*Config) *time.Duration) ConfigKey {
 	return ConfigKey{
 		Name: "publish." + name, Flag: strings.ReplaceAll(name, "_", "-"), groups: []FlagGroup{GroupPublish},
-		Def: def, Kind: "duration", Help: help, set: setDuration(field, time.Millisecond, 0),
+		Def: durationText(def), Kind: "duration", Help: help, set: setDuration(field, time.Millisecond, 0),
 	}
+}
+
+// durationText writes a duration without the zeroes at its end: 5m, not 5m0s.
+func durationText(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }

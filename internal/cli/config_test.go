@@ -66,8 +66,8 @@ func TestConfigEnvironment(t *testing.T) {
 		"OUTBOXCTL_DATABASE_EXEC_MODE":             {"exec", text(func(c *Config) string { return c.Database.ExecMode }), "exec"},
 		"OUTBOXCTL_REDIS_URL":                      {"rediss://r:1/2", text(func(c *Config) string { return c.Redis.URL }), "rediss://r:1/2"},
 		"REDIS_URL":                                {"redis://r:1/2", text(func(c *Config) string { return c.Redis.URL }), "redis://r:1/2"},
-		"OUTBOXCTL_PUBSUB_PROJECT":                 {"p", text(func(c *Config) string { return c.PubSub.Project }), "p"},
-		"GOOGLE_CLOUD_PROJECT":                     {"p", text(func(c *Config) string { return c.PubSub.Project }), "p"},
+		"OUTBOXCTL_PUBSUB_PROJECT":                 {"shop-1", text(func(c *Config) string { return c.PubSub.Project }), "shop-1"},
+		"GOOGLE_CLOUD_PROJECT":                     {"shop-1", text(func(c *Config) string { return c.PubSub.Project }), "shop-1"},
 		"OUTBOXCTL_PUBSUB_EMULATOR":                {"h:1", text(func(c *Config) string { return c.PubSub.Emulator }), "h:1"},
 		"PUBSUB_EMULATOR_HOST":                     {"h:1", text(func(c *Config) string { return c.PubSub.Emulator }), "h:1"},
 		"OUTBOXCTL_PUBSUB_TOPICS_DOMAIN":           {"top", text(func(c *Config) string { return c.PubSub.Topics["domain"] }), "top"},
@@ -168,12 +168,46 @@ func TestConfigProblemsComeTogether(t *testing.T) {
 
 func TestConfigValuesThatContradictEachOther(t *testing.T) {
 	t.Parallel()
-	_, problems := LoadConfig(source(nil, map[string]string{
-		"OUTBOXCTL_PUBLISH_LEASE": "10s", "OUTBOXCTL_PUBLISH_BACKOFF_BASE": "10m",
-	}))
-	require.Len(t, problems, 2)
-	require.Contains(t, problems[0], "publish.lease (10s) must be longer than publish.publish_timeout (10s)")
-	require.Contains(t, problems[1], "publish.backoff_base (10m0s)")
+	for name, tc := range map[string]struct {
+		env  map[string]string
+		want []string
+	}{
+		"lease and backoff": {
+			map[string]string{"OUTBOXCTL_PUBLISH_LEASE": "10s", "OUTBOXCTL_PUBLISH_BACKOFF_BASE": "10m"},
+			[]string{"publish.lease (10s) must be longer than publish.publish_timeout (10s)", "publish.backoff_base (10m0s)"},
+		},
+		"poll interval as long as the lease": {
+			map[string]string{"OUTBOXCTL_PUBLISH_POLL_INTERVAL": "30s"},
+			[]string{"publish.poll_interval (30s) must be shorter than publish.lease (30s)"},
+		},
+		"poll interval shorter":        {map[string]string{"OUTBOXCTL_PUBLISH_POLL_INTERVAL": "29s"}, nil},
+		"project of no form":           {map[string]string{"GOOGLE_CLOUD_PROJECT": "My Shop"}, []string{"pubsub.project (env GOOGLE_CLOUD_PROJECT): "}},
+		"project only an emulator has": {map[string]string{"GOOGLE_CLOUD_PROJECT": "p"}, []string{"pubsub.project (env GOOGLE_CLOUD_PROJECT): "}},
+		"project of an emulator":       {map[string]string{"GOOGLE_CLOUD_PROJECT": "p", "PUBSUB_EMULATOR_HOST": "h:1"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, problems := LoadConfig(source(nil, tc.env))
+			require.Len(t, problems, len(tc.want), "%v", problems)
+			for i, want := range tc.want {
+				require.Contains(t, problems[i], want)
+			}
+		})
+	}
+}
+
+// The broker's rule for names is the configuration's: a topic may be another project's, and goog is Google's own.
+func TestConfigTakesTheBrokersRuleForNames(t *testing.T) {
+	t.Parallel()
+	for name, ok := range map[string]bool{
+		"orders": true, "projects/other-1/topics/orders": true, "or": false, "goog-orders": false, "Google-orders": false, "orders/new": false,
+	} {
+		cfg, problems := LoadConfig(source(nil, map[string]string{"OUTBOXCTL_PUBSUB_TOPICS_DOMAIN": name}))
+		require.Equal(t, ok, len(problems) == 0, "%s: %v", name, problems)
+		if ok {
+			require.Equal(t, name, cfg.PubSub.Topics["domain"])
+		}
+	}
 }
 
 func TestDevStackNeverCompletesHalfAConfiguration(t *testing.T) {

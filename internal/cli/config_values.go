@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
@@ -99,19 +99,9 @@ func setListenAddr(field func(*Config) *string) func(*Config, string) error {
 	}
 }
 
-// resourceName is what Google Cloud accepts as the short name of a topic or subscription.
-var resourceName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._~+%-]{2,254}$`)
-
-func checkResourceName(raw string) error {
-	if !resourceName.MatchString(raw) || strings.HasPrefix(raw, "goog") {
-		return fmt.Errorf("%q is not a Pub/Sub name (a letter, then 2 to 254 letters, digits or -._~+%%, not starting with goog)", raw)
-	}
-	return nil
-}
-
 func setResourceName(field func(*Config) *string) func(*Config, string) error {
 	return func(c *Config, raw string) error {
-		if err := checkResourceName(raw); err != nil {
+		if err := pubsub.ValidateName(raw); err != nil {
 			return err
 		}
 		*field(c) = raw

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/viper"
+)
+
+// configFile is what the configuration file sets, as text by key.
+type configFile struct {
+	path   string
+	values map[string]string
+}
+
+// readConfigFile reads the file that was named, or the first of the usual ones that exists. A key that does not exist is a
+// problem: it is a typing error that would otherwise be ignored for years.
+func readConfigFile(src ConfigSource) (configFile, []string) {
+	path, named := src.Flag(FlagConfig)
+	if !named {
+		path, named = src.env["OUTBOXCTL_CONFIG"], src.env["OUTBOXCTL_CONFIG"] != ""
+	}
+	if !named {
+		if path = usualConfigFile(src.env); path == "" {
+			return configFile{}, nil
+		}
+	}
+	tree := &treeDecoder{registry: viper.NewCodecRegistry()}
+	reader := viper.NewWithOptions(viper.WithDecoderRegistry(tree))
+	reader.SetConfigFile(path)
+	if err := reader.ReadInConfig(); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return configFile{}, []string{fmt.Sprintf("configuration file %s does not exist", path)}
+		}
+		return configFile{}, []string{fmt.Sprintf("configuration file %s: %v", path, err)}
+	}
+	file := configFile{path: path, values: map[string]string{}}
+	return file, file.take("", tree.root)
+}
+
+// treeDecoder keeps the whole tree that viper decodes. Viper's own list of keys leaves out what is empty, and with it a
+// misspelt section.
+type treeDecoder struct {
+	registry viper.DecoderRegistry
+	format   viper.Decoder
+	root     map[string]any
+}
+
+// Decoder chooses the decoder of a file format.
+func (d *treeDecoder) Decoder(format string) (viper.Decoder, error) {
+	decoder, err := d.registry.Decoder(format)
+	d.format = decoder
+	return d, err
+}
+
+// Decode decodes the file.
+func (d *treeDecoder) Decode(content []byte, into map[string]any) error {
+	d.root = into // viper writes the keys in lower case when it has them all
+	return d.format.Decode(content, into)
+}
+
+// take collects the values of a section, and what is wrong in it.
+func (f configFile) take(section string, members map[string]any) (problems []string) {
+	refuse := func(name, why string) {
+		problems = append(problems, fmt.Sprintf("%s (file %s): %s", name, f.path, why))
+	}
+	for _, member := range slices.Sorted(maps.Keys(members)) {
+		name := section + member
+		nested, isSection := members[member].(map[string]any)
+		empty := members[member] == nil
+		switch known, isKey := knownName(name); {
+		case !known:
+			refuse(name, "no such setting")
+		case isKey && (isSection || empty):
+			refuse(name, "want one value")
+		case isKey:
+			text, ok := scalarText(members[member])
+			if !ok {
+				refuse(name, "want one value, not a list")
+				continue
+			}
+			f.values[name] = text
+		case !isSection && !empty:
+			refuse(name, "want the settings of this section below it, not a value")
+		default:
+			problems = append(problems, f.take(name+".", nested)...)
+		}
+	}
+	return problems
+}
+
+// knownName reports whether a name is that of a setting or of a section, and whether it is a setting's.
+func knownName(name string) (known, isKey bool) {
+	for _, k := range ConfigKeys() {
+		if k.Name == name {
+			return true, true
+		}
+		known = known || strings.HasPrefix(k.Name, name+".")
+	}
+	return known, false
+}
+
+func scalarText(value any) (string, bool) {
+	switch value.(type) {
+	case string, bool, int, int64, uint64, float64:
+		return fmt.Sprint(value), true
+	default:
+		return "", false
+	}
+}
+
+func usualConfigFile(env map[string]string) string {
+	candidates := []string{"outboxctl.yaml"}
+	switch {
+	case env["XDG_CONFIG_HOME"] != "":
+		candidates = append(candidates, filepath.Join(env["XDG_CONFIG_HOME"], "outboxctl", "config.yaml"))
+	case env["HOME"] != "":
+		candidates = append(candidates, filepath.Join(env["HOME"], ".config", "outboxctl", "config.yaml"))
+	}
+	for _, path := range candidates {
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			return path
+		}
+	}
+	return ""
+}
