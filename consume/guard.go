@@ -15,15 +15,17 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 // The attributes of every message outboxctl publishes.
 const (
-	AttrEventID       = "event_id"
-	AttrEventType     = "event_type"
-	AttrAggregateType = "aggregate_type"
-	AttrAggregateID   = "aggregate_id"
-	AttrCreatedAt     = "created_at"
+	AttrEventID       = wire.AttrEventID
+	AttrEventType     = wire.AttrEventType
+	AttrAggregateType = wire.AttrAggregateType
+	AttrAggregateID   = wire.AttrAggregateID
+	AttrCreatedAt     = wire.AttrCreatedAt
 )
 
 const (

@@ -1,0 +1,256 @@
+package main_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	program = "github.com/outboxctl/outboxctl"
+	// requiredVersion is the version at which the modules of this tree require each other.
+	requiredVersion = "v0.1.0"
+)
+
+// libraries are the modules that others import.
+var libraries = []string{program + "/emit", program + "/consume"}
+
+// service is a program in a module of its own.
+type service struct {
+	// name is the library it imports.
+	name, source string
+	// requires are all modules of its go.mod once it is tidy.
+	requires []string
+}
+
+var services = []service{
+	{
+		name: "emit", source: `package main
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/emit/builtin"
+)
+
+func both(ctx context.Context, tx pgx.Tx, old *sql.Tx) (emit.Result, error) {
+	e := emit.Event{
+		Type: builtin.TypeMediaUploaded, AggregateID: uuid.New(), Actor: &emit.Actor{UserID: "u"},
+		Data: builtin.MediaUploaded{MediaID: uuid.New(), StoreID: uuid.New(), Kind: "photo"},
+	}
+	if results, err := emit.EmitAll(ctx, tx, []emit.Event{e, e}); err != nil {
+		return results[0], err
+	}
+	return emit.EmitSQL(ctx, old, e)
+}
+
+func main() {
+	_ = both
+	if err := emit.Validate(emit.Event{}); err == nil {
+		panic("an empty event is valid")
+	}
+}
+`,
+		requires: []string{
+			"github.com/google/uuid", "github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile", "github.com/jackc/pgx/v5",
+			"github.com/outboxctl/outboxctl/emit", "golang.org/x/text",
+		},
+	},
+	{
+		name: "consume", source: `package main
+
+import (
+	"context"
+
+	"github.com/outboxctl/outboxctl/consume"
+)
+
+func handle(ctx context.Context, msg consume.Message, attributes map[string]string, send func(context.Context) error) error {
+	rdb, err := consume.NewClient("redis://127.0.0.1:6379/0")
+	if err != nil {
+		return err
+	}
+	guard, err := consume.New(rdb, "mailer", consume.Options{})
+	if err != nil {
+		return err
+	}
+	_, err = guard.Handle(ctx, msg, attributes[consume.AttrEventID], send)
+	return err
+}
+
+func main() { _ = handle }
+`,
+		requires: []string{
+			"github.com/cespare/xxhash/v2", "github.com/google/uuid", "github.com/outboxctl/outboxctl/consume",
+			"github.com/outboxctl/outboxctl/emit", "github.com/redis/go-redis/v9", "go.uber.org/atomic", "golang.org/x/sys",
+		},
+	},
+}
+
+// A service that imports a library builds outside this tree, and takes over the few requirements of that library only.
+func TestWhatAServiceTakesOver(t *testing.T) {
+	t.Parallel()
+	published := publish(t)
+	for _, s := range services {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			sums, err := os.ReadFile(filepath.Join(s.name, "go.sum")) // it has all the checksums
+			require.NoError(t, err)
+			for name, content := range map[string]string{
+				"main.go": s.source,
+				"go.sum":  string(sums),
+				"go.mod":  fmt.Sprintf("module example.com/service\n\ngo 1.26.0\n\nrequire %s/%s %s\n", program, s.name, published.version),
+			} {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+			}
+			published.run(t, dir, "go", "mod", "tidy")
+			published.run(t, dir, "go", "run", ".")
+			var mod struct{ Require []struct{ Path string } }
+			require.NoError(t, json.Unmarshal([]byte(published.run(t, dir, "go", "mod", "edit", "-json")), &mod))
+			var requires []string
+			for _, r := range mod.Require {
+				requires = append(requires, r.Path)
+			}
+			require.ElementsMatch(t, s.requires, requires)
+		})
+	}
+}
+
+// go install with a version takes the modules as they are published: no go.work, no replace lines.
+func TestGoInstall(t *testing.T) {
+	t.Parallel()
+	published := publish(t)
+	bin := t.TempDir()
+	published.env = append(published.env, "GOBIN="+bin)
+	args := []string{"go", "install"}
+	if raceDetector() {
+		args = append(args, "-race") // what the tests were built with is in the build cache
+	}
+	published.run(t, bin, append(args, program+"@"+published.version)...)
+	name := "outboxctl"
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	require.Contains(t, published.run(t, bin, filepath.Join(bin, name), "version"), published.version)
+}
+
+func raceDetector() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// publication is this tree as a module proxy serves it, under a version that nothing else has: the module cache keeps
+// what it was given once.
+type publication struct {
+	version string
+	env     []string
+}
+
+func publish(t *testing.T) publication {
+	t.Helper()
+	proxy := t.TempDir()
+	p := publication{version: fmt.Sprintf("%s-test.p%d.t%d", requiredVersion, os.Getpid(), time.Now().UnixNano())}
+	p.env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-modcacherw -buildvcs=false", "GOSUMDB=off", "GOTOOLCHAIN=local", "GONOPROXY=none", "GOPRIVATE=")
+	cache := strings.TrimSpace(p.run(t, ".", "go", "env", "GOMODCACHE"))
+	for _, module := range append(libraries, program) {
+		folder := filepath.Join(".", filepath.FromSlash(strings.TrimPrefix(strings.TrimPrefix(module, program), "/")))
+		versions := filepath.Join(proxy, filepath.FromSlash(module), "@v")
+		require.NoError(t, os.MkdirAll(versions, 0o700))
+		mod := p.goMod(t, folder)
+		for ext, content := range map[string][]byte{
+			".info": fmt.Appendf(nil, `{"Version":%q,"Time":"2026-01-01T00:00:00Z"}`, p.version), ".mod": mod, ".zip": p.archive(t, module, folder, mod),
+		} {
+			require.NoError(t, os.WriteFile(filepath.Join(versions, p.version+ext), content, 0o600))
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(versions, "list"), []byte(p.version+"\n"), 0o600))
+		t.Cleanup(func() {
+			require.NoError(t, os.RemoveAll(filepath.Join(cache, filepath.FromSlash(module)+"@"+p.version)))
+			left, err := filepath.Glob(filepath.Join(cache, "cache", "download", filepath.FromSlash(module), "@v", p.version+".*"))
+			require.NoError(t, err)
+			for _, file := range left {
+				require.NoError(t, os.Remove(file))
+			}
+		})
+	}
+	others := strings.TrimSpace(p.run(t, ".", "go", "env", "GOPROXY"))
+	p.env = append(p.env, "GOPROXY=file://"+filepath.ToSlash(proxy)+","+others)
+	return p
+}
+
+// goMod returns a module's go.mod, which requires the other modules of this tree at the version they are published as.
+func (p publication) goMod(t *testing.T, folder string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(folder, "go.mod"))
+	require.NoError(t, err)
+	for _, library := range libraries {
+		text = bytes.ReplaceAll(text, []byte(library+" "+requiredVersion+"\n"), []byte(library+" "+p.version+"\n"))
+	}
+	return text
+}
+
+// archive packs a module without the modules inside it and without what a build left there.
+func (p publication) archive(t *testing.T, module, folder string, mod []byte) []byte {
+	t.Helper()
+	var packed bytes.Buffer
+	w := zip.NewWriter(&packed)
+	require.NoError(t, filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(folder, path)
+		if err != nil || name == "." {
+			return err
+		}
+		if entry.IsDir() {
+			_, nested := os.Stat(filepath.Join(path, "go.mod"))
+			if nested == nil || strings.HasPrefix(entry.Name(), ".") || name == "bin" || name == "dist" {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !entry.Type().IsRegular() || name == ".git" {
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if name == "go.mod" {
+			content = mod
+		}
+		file, err := w.CreateHeader(&zip.FileHeader{Name: module + "@" + p.version + "/" + filepath.ToSlash(name), Method: zip.Store})
+		if err != nil {
+			return err
+		}
+		_, err = file.Write(content)
+		return err
+	}))
+	require.NoError(t, w.Close())
+	return packed.Bytes()
+}
+
+func (p publication) run(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
+	cmd.Dir, cmd.Env = dir, p.env
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	require.NoError(t, cmd.Run(), "%s: %s%s", strings.Join(args, " "), stdout.String(), stderr.String())
+	return stdout.String()
+}
