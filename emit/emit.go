@@ -103,8 +103,7 @@ func EmitAllSQL(ctx context.Context, tx *sql.Tx, events []Event) ([]Result, erro
 
 // Validate checks an event by the same rules, without a database.
 func Validate(event Event) error {
-	_, err := packFinderz().Prepare(event)
-	return err
+	return packFinderz().Validate(event)
 }
 
 func packFinderz() *Emitter { return New(builtin.Catalogue{}) }

@@ -85,6 +85,12 @@ func (e *Emitter) Prepare(p Event) (Prepared, error) {
 	return Prepared{ID: id, Type: p.Type, Topic: topic, row: row}, nil
 }
 
+// Validate checks an event without a database, as Prepare does.
+func (e *Emitter) Validate(event Event) error {
+	_, err := e.Prepare(event)
+	return err
+}
+
 func (p Event) namespace() string {
 	if p.Namespace == "" {
 		return "default"
