@@ -68,9 +68,9 @@ func exitCodesHelp() string {
 		{cli.ExitFailed, "failed"},
 		{cli.ExitUsage, "usage or configuration: nothing was tried"},
 		{cli.ExitNotFound, "what was asked for does not exist"},
-		{cli.ExitPrecondition, "precondition: a server does not answer, the schema is old, somebody else is at it"},
+		{cli.ExitPrecondition, "precondition: a server does not answer, the schema is old, another process is doing the same"},
 		{cli.ExitPartial, "partly done; the output tells which part"},
-		{cli.ExitRefused, "refused: it would change something and nobody said --yes"},
+		{cli.ExitRefused, "refused: it would change something and was not confirmed (--yes)"},
 		{cli.ExitSignalBase + 2, "stopped by SIGINT (Ctrl-C)"},
 		{cli.ExitSignalBase + 15, "stopped by SIGTERM"},
 	} {

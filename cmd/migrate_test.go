@@ -36,7 +36,7 @@ func TestMigrateExitCodes(t *testing.T) {
 		{"two targets", []string{"migrate", "down", "--to", "1", "--all"}, cli.ExitUsage, "", "exclude each other"},
 		{"not a duration", []string{"migrate", "--lock-timeout", "soon"}, cli.ExitUsage, "", "not a duration"},
 		{"no lock timeout", []string{"migrate", "--lock-timeout", "0s"}, cli.ExitUsage, "", "less than 1ms"},
-		{"not a command", []string{"migrate", "sideways"}, cli.ExitUsage, "", "unknown command"},
+		{"not a command", []string{"migrate", "sideways"}, cli.ExitUsage, "", `outboxctl migrate has no command "sideways"`},
 		{"first step", []string{"migrate", "up", "--to", "1"}, cli.ExitOK, "schema version 1 (was 0): 1 applied", "applied 00001_create_outbox_events.sql"},
 		{"bare migrate is up", []string{"migrate"}, cli.ExitOK, "(was 1)", ""},
 		{"again", []string{"migrate"}, cli.ExitOK, "nothing to do", ""},

@@ -1,9 +1,6 @@
 package cmd
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
@@ -21,7 +18,7 @@ const (
 func newRootCmd(app *cli.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "outboxctl",
-		Short: "Move committed events from a PostgreSQL outbox to Pub/Sub, and mend what is stuck",
+		Short: "Move committed events from a PostgreSQL outbox to Pub/Sub, and fix what is stuck",
 		Long: `outboxctl runs and operates a transactional outbox on PostgreSQL: it creates the tables, publishes committed
 events to Google Cloud Pub/Sub, keeps a dead-letter table, and shows what is stuck and why.
 
@@ -80,8 +77,8 @@ func addTo(root *cobra.Command, group string, commands ...*cobra.Command) {
 	}
 }
 
-// prepare gives every command of the tree the same manners: a group without a subcommand is a usage error (cobra
-// would print help and succeed), and so are wrong flags and wrong arguments.
+// prepare gives every command of the tree the same behaviour: a group without a subcommand prints its help; an unknown
+// command, wrong flags and wrong arguments are usage errors in our own words.
 func prepare(cmd *cobra.Command) {
 	usage := func(_ *cobra.Command, err error) error { return fault.As(fault.Usage, err) }
 	if cmd.Name() == "check" {
@@ -89,17 +86,18 @@ func prepare(cmd *cobra.Command) {
 		usage = func(c *cobra.Command, err error) error { return checkFailed(c.OutOrStdout(), err) }
 	}
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fault.Hint(usage(c, err), "%s --help lists the flags", c.CommandPath())
+		return fault.Hint(usage(c, flagError(err)), "%s --help lists the flags", c.CommandPath())
 	})
 	if args := cmd.Args; args != nil {
 		cmd.Args = func(c *cobra.Command, given []string) error {
-			if err := args(c, given); err != nil {
-				if !c.HasSubCommands() && strings.HasPrefix(err.Error(), "unknown command") {
-					err = fmt.Errorf("unexpected argument %q", given[0]) // cobra takes it for a misspelt command
-				}
-				return fault.Hint(usage(c, err), "usage: %s", c.UseLine())
+			switch {
+			case args(c, given) == nil:
+				return nil
+			case c.HasSubCommands():
+				return unknownSubcommand(c, given[0])
+			default:
+				return fault.Hint(usage(c, argsError(c, given)), "usage: %s", c.UseLine())
 			}
-			return nil
 		}
 	}
 	if run := cmd.RunE; run != nil {
@@ -113,27 +111,14 @@ func prepare(cmd *cobra.Command) {
 	cmd.SuggestionsMinimumDistance = 2
 	if !cmd.Runnable() && cmd.HasSubCommands() {
 		cmd.Args = cobra.ArbitraryArgs
-		cmd.RunE = missingSubcommand
+		cmd.RunE = func(c *cobra.Command, given []string) error {
+			if len(given) == 0 {
+				return c.Help()
+			}
+			return unknownSubcommand(c, given[0])
+		}
 	}
 	for _, sub := range cmd.Commands() {
 		prepare(sub)
 	}
-}
-
-func missingSubcommand(cmd *cobra.Command, args []string) error {
-	var names []string
-	for _, sub := range cmd.Commands() {
-		if sub.IsAvailableCommand() {
-			names = append(names, sub.Name())
-		}
-	}
-	hint := fmt.Sprintf("%s --help lists the commands: %s", cmd.CommandPath(), strings.Join(names, ", "))
-	if len(args) == 0 {
-		return fault.Hint(fault.Usagef("%s needs a command", cmd.CommandPath()), "%s", hint)
-	}
-	err := fault.Usagef("%s has no command %q", cmd.CommandPath(), args[0])
-	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
-		return fault.Hint(err, "did you mean %s?", strings.Join(similar, " or "))
-	}
-	return fault.Hint(err, "%s", hint)
 }

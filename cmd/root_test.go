@@ -32,7 +32,7 @@ func walk(cmd *cobra.Command, visit func(*cobra.Command)) {
 	}
 }
 
-// A group without a subcommand, a command nobody knows and a flag nobody knows are usage errors, on every level.
+// A command or a flag that does not exist is a usage error, on every level; a group alone prints its help.
 func TestEveryCommandRefusesNonsense(t *testing.T) {
 	t.Parallel()
 	walk(newRootCmd(cli.NewApp(cli.Streams{}, nil)), func(c *cobra.Command) {
@@ -42,20 +42,49 @@ func TestEveryCommandRefusesNonsense(t *testing.T) {
 			code, out, stderr := runCLI(t, nil, append(path, "--no-such-flag")...)
 			want, line := cli.ExitUsage, ""
 			if c.Name() == "check" {
-				want, line = checkUnknown, "OUTBOX UNKNOWN - unknown flag: --no-such-flag\n"
+				want, line = checkUnknown, "OUTBOX UNKNOWN - unknown flag --no-such-flag\n"
 			}
 			require.Equal(t, want, code, stderr)
 			require.Equal(t, line, out)
-			require.Equal(t, line == "", strings.Contains(stderr, "error: "), stderr)
-			if c.HasAvailableSubCommands() && c.Name() != "migrate" {
+			require.Equal(t, line == "", strings.Contains(stderr, "error: unknown flag --no-such-flag\n"), stderr)
+			if !c.HasAvailableSubCommands() {
+				return
+			}
+			code, _, stderr = runCLI(t, nil, append(path, "no-such-command")...)
+			require.Equal(t, cli.ExitUsage, code, stderr)
+			require.Contains(t, stderr, c.CommandPath()+` has no command "no-such-command"`)
+			if c.Name() != "migrate" {
 				code, out, stderr = runCLI(t, nil, path...)
-				require.Equal(t, cli.ExitUsage, code, stderr)
-				require.Empty(t, out)
-				code, _, stderr = runCLI(t, nil, append(path, "no-such-command")...)
-				require.Equal(t, cli.ExitUsage, code, stderr)
+				require.Equal(t, cli.ExitOK, code, stderr)
+				require.Contains(t, out, "Usage:\n  "+c.CommandPath())
+				require.Empty(t, stderr)
 			}
 		})
 	})
+}
+
+// What is wrong with a command line is said in our own words.
+func TestUsageErrors(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]string{
+		"why":                     "EVENT_ID is missing",
+		"why a b":                 `unexpected argument "b"`,
+		"dlq show":                "ID is missing",
+		"stats now":               `unexpected argument "now"`,
+		"stats -x":                "unknown flag -x",
+		"stats --by":              "--by needs a value",
+		"stats -o":                "--output needs a value",
+		"stats --watch=often":     `--watch: "often" is neither true nor false`,
+		"stats --interval soon":   `--interval: "soon" is not a duration such as 500ms, 30s, 12h, 30d or 2w`,
+		"cleanup --max-rows many": `--max-rows: "many" is not a number`,
+		"cleanup --max-rows 10000000000000000000": `--max-rows: "10000000000000000000" is too large`,
+		"migrate sidewys":                         `outboxctl migrate has no command "sidewys"`,
+	} {
+		code, _, stderr := runCLI(t, nil, strings.Fields(words)...)
+		require.Equal(t, cli.ExitUsage, code, words)
+		require.Contains(t, stderr, "error: "+want+"\n", words)
+		require.Contains(t, stderr, "hint: ", words)
+	}
 }
 
 // Every command explains itself, and the ones that do something show an example.

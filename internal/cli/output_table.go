@@ -67,7 +67,7 @@ const (
 	leastCell = 12
 )
 
-// leaveOut drops spare columns until the others fit the terminal, and says so.
+// leaveOut drops spare columns until the others fit the terminal, and names them on Err.
 func (t *table[T]) leaveOut() {
 	var left []string
 	for t.width > 0 {
@@ -92,7 +92,7 @@ func (t *table[T]) leaveOut() {
 		}
 	}
 	if left != nil {
-		fmt.Fprintf(t.r.app.Err, "left out for want of room: %s (-o wide shows all)\n", strings.Join(left, ", "))
+		fmt.Fprintf(t.r.app.Err, "hidden columns: %s (-o wide shows all)\n", strings.Join(left, ", "))
 	}
 }
 

@@ -1,0 +1,69 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
+)
+
+func unknownSubcommand(cmd *cobra.Command, name string) error {
+	err := fault.Usagef("%s has no command %q", cmd.CommandPath(), name)
+	if similar := cmd.SuggestionsFor(name); len(similar) > 0 {
+		return fault.Hint(err, "did you mean %s?", strings.Join(similar, " or "))
+	}
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return fault.Hint(err, "%s --help lists the commands: %s", cmd.CommandPath(), strings.Join(names, ", "))
+}
+
+// argsError tells which argument is missing or too much. The command's usage line names those it takes.
+func argsError(cmd *cobra.Command, given []string) error {
+	var takes []string
+	for _, word := range strings.Fields(cmd.Use)[1:] {
+		if strings.ToUpper(word) == word && !strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "[") {
+			takes = append(takes, word)
+		}
+	}
+	if len(given) < len(takes) {
+		return fmt.Errorf("%s is missing", takes[len(given)])
+	}
+	return fmt.Errorf("unexpected argument %q", given[min(len(takes), len(given)-1)])
+}
+
+// flagError puts what the flag library found into the words of the other errors.
+func flagError(err error) error {
+	var (
+		unknown *pflag.NotExistError
+		missing *pflag.ValueRequiredError
+		invalid *pflag.InvalidValueError
+		number  *strconv.NumError
+	)
+	switch {
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
+		return fmt.Errorf("unknown flag -%s", unknown.GetSpecifiedName())
+	case errors.As(err, &unknown):
+		return fmt.Errorf("unknown flag --%s", unknown.GetSpecifiedName())
+	case errors.As(err, &missing):
+		return fmt.Errorf("--%s needs a value", missing.GetFlag().Name)
+	case errors.As(err, &invalid) && errors.As(err, &number) && number.Func == "ParseBool":
+		return fmt.Errorf("--%s: %q is neither true nor false", invalid.GetFlag().Name, invalid.GetValue())
+	case errors.As(err, &invalid) && errors.As(err, &number) && !errors.Is(err, strconv.ErrRange):
+		return fmt.Errorf("--%s: %q is not a number", invalid.GetFlag().Name, invalid.GetValue())
+	case errors.As(err, &invalid) && errors.As(err, &number):
+		return fmt.Errorf("--%s: %q is too large", invalid.GetFlag().Name, invalid.GetValue())
+	case errors.As(err, &invalid):
+		return fmt.Errorf("--%s: %w", invalid.GetFlag().Name, invalid.Unwrap())
+	default:
+		return err
+	}
+}
