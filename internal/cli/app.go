@@ -182,8 +182,8 @@ func (a *App) discover(stateDir string) (map[string]string, bool) {
 	}, true
 }
 
-// sayDevStack tells once that the servers are those of the embedded stack: nobody should take a laptop for production,
-// or the reverse.
+// sayDevStack tells once that the servers are those of the embedded stack: a laptop must not be
+// taken for production, or the reverse.
 func (a *App) sayDevStack() {
 	if a.said || a.cfg.Origin("database.url") != OriginDev {
 		return
@@ -291,7 +291,7 @@ func (a *App) Keeper() (*idem.Keeper, error) {
 	return idem.New(rdb, cfg.Idempotency.TTL), nil
 }
 
-// Log is the structured log on Err: JSON, or for people when Err is a terminal and nobody chose a format.
+// Log is the structured log on Err: JSON, or for people when Err is a terminal and no format was chosen.
 func (a *App) Log() zerolog.Logger {
 	level, format := zerolog.InfoLevel, "json"
 	if a.cfg != nil {

@@ -44,7 +44,7 @@ func BrokerPlan(cfg *Config) []pubsub.PlannedTopic {
 	return pubsub.Plan(cfg.PubSub.Topics, map[string]string{"domain": cfg.PubSub.Subscription})
 }
 
-// BrokerError reports which broker did not answer, and what to try.
+// BrokerError names the broker that did not answer, and what to try.
 func BrokerError(cfg *Config, err error) error {
 	where := "project " + cfg.PubSub.Project
 	hint := "outboxctl config view shows where pubsub.project and pubsub.emulator come from"

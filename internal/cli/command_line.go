@@ -11,7 +11,7 @@ import (
 // plainWord needs no quotes in any shell.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:,@%+=-]+$`)
 
-// CommandLine writes the command that is running as it could be typed again, with some flags set anew (an empty value
+// CommandLine writes the command that is running as it could be typed again, with some flags changed (an empty value
 // leaves a flag out). The flags of every command are repeated, or it could act on another database; connection strings
 // are not, since they may hold a password.
 func CommandLine(cmd *cobra.Command, args []string, set map[string]string) string {

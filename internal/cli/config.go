@@ -59,7 +59,7 @@ const (
 	OriginDev     = "dev stack"
 )
 
-// Origin tells where a key's value came from.
+// Origin returns where a key's value came from.
 func (c *Config) Origin(name string) string {
 	for _, v := range c.Values {
 		if v.Key.Name == name {

@@ -18,8 +18,8 @@ func AddYesFlag(cmd *cobra.Command, yes *bool) {
 	cmd.Flags().BoolVarP(yes, "yes", "y", false, "do it without asking")
 }
 
-// Confirm lets a destructive command go on only when somebody said so: --yes, or an answer at the terminal. The caller
-// has already said on Err what will be touched. Without a terminal there is nobody to ask, so it refuses.
+// Confirm lets a destructive command go on only when it was confirmed: by --yes, or by an answer at the terminal. The
+// caller has already told on Err what will be touched. Without a terminal it cannot ask, and refuses.
 func (a *App) Confirm(ctx context.Context, yes bool, question string) error {
 	if yes {
 		return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
+// ConnectTimeout bounds one attempt to connect.
 const ConnectTimeout = 5 * time.Second
 
 // PoolParams is what differs between the pools of one process.
@@ -43,6 +44,7 @@ func OpenPool(ctx context.Context, cfg *Config, p PoolParams) (*pgxpool.Pool, er
 	return pool, nil
 }
 
+// PoolConfig is the configuration that OpenPool uses.
 func PoolConfig(cfg *Config, p PoolParams) (*pgxpool.Config, error) {
 	pc, err := pgxpool.ParseConfig(secureURL(cfg.Database.URL))
 	if err != nil {
@@ -82,7 +84,7 @@ func execMode(name string) pgx.QueryExecMode {
 	}
 }
 
-// secureURL asks for a verified TLS connection when the server is not on this machine and nobody chose a mode: the
+// secureURL asks for a verified TLS connection when the server is not on this machine and no mode was chosen: the
 // driver's own default, prefer, falls back to plain text without a word.
 func secureURL(raw string) string {
 	if strings.Contains(raw, "sslmode") || os.Getenv("PGSSLMODE") != "" {
@@ -123,6 +125,7 @@ func (a *App) RefuseStrayEmulator() error {
 		"remove the setting (%s), or add --emulator %s if it is meant", origin, emulator)
 }
 
+// isLocal reports whether a host is this machine.
 func isLocal(host string) bool {
 	if host == "" || host == "localhost" || strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") {
 		return true

@@ -102,7 +102,7 @@ func NewListWriter[T any](a *App, format string, v View[T]) ListWriter[T] {
 			columns = slices.DeleteFunc(columns, func(c Column[T]) bool { return c.Wide })
 		} else {
 			for i := range columns {
-				columns[i].Spare = 0 // whoever asks for everything gets it
+				columns[i].Spare = 0 // -o wide shows everything
 			}
 		}
 		v.Columns = columns

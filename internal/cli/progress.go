@@ -9,7 +9,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// ProgressEvery is how often long work says something where there is no terminal to draw on.
+// ProgressEvery is how often long work reports where there is no terminal to draw on.
 const ProgressEvery = 10 * time.Second
 
 // A Progress tells on Err how far long work has come: a bar on a terminal, a line every ten seconds elsewhere.
@@ -25,7 +25,7 @@ type Progress struct {
 	last  time.Time
 }
 
-// NewProgress starts to report on work of total steps; -1 when nobody knows.
+// NewProgress starts to report on work of total steps; -1 when their number is not known.
 func (a *App) NewProgress(label string, total int64) *Progress {
 	now := a.Now()
 	p := &Progress{app: a, label: label, total: total, start: now, last: now}

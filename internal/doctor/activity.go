@@ -60,7 +60,7 @@ func (d Database) hot(ctx context.Context) ([]Finding, error) {
 	return ok("%.0f %% of updates are HOT", share*100), nil
 }
 
-// xmin finds whoever keeps vacuum from removing dead rows: a pinned horizon makes every claim walk them.
+// xmin finds what keeps vacuum from removing dead rows: a pinned horizon makes every claim walk them.
 func (d Database) xmin(ctx context.Context) ([]Finding, error) {
 	rows, err := d.Pool.Query(ctx, `
 SELECT 'session ' || pid || ' (' || coalesce(nullif(application_name, ''), usename, '?') || ', ' || coalesce(state, '?') || ')',
@@ -89,7 +89,7 @@ SELECT 'replication slot ' || slot_name || CASE WHEN active THEN '' ELSE ' (inac
 		return nil
 	})
 	if err == nil && found == nil {
-		found = ok("nobody has pinned it for more than %s", d.XminHeldFor)
+		found = ok("no session has pinned it for more than %s", d.XminHeldFor)
 	}
 	return found, err
 }

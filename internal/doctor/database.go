@@ -21,7 +21,7 @@ type Database struct {
 	EventTypes []string
 	// ExecMode is how statements are sent.
 	ExecMode string
-	// XminHeldFor is how long somebody may keep vacuum from its work before it is worth a remark.
+	// XminHeldFor is how long a session may keep vacuum from its work before it is worth a remark.
 	XminHeldFor time.Duration
 	Now         func() time.Time
 }

@@ -28,7 +28,7 @@ type Finding struct {
 	Remedy  string `json:"remedy,omitempty"`
 }
 
-// A Check looks at one thing and says what it found; no findings means that the thing does not exist here.
+// A Check looks at one thing and returns what it found; no findings means that the thing does not exist here.
 type Check struct {
 	Area string
 	Name string
@@ -37,7 +37,7 @@ type Check struct {
 	Run    func(ctx context.Context) ([]Finding, error)
 }
 
-// checkTimeout bounds each check: a doctor who waits for a sick server helps nobody.
+// checkTimeout bounds each check: a server that hangs must not keep the others from being examined.
 const checkTimeout = 10 * time.Second
 
 // Examine makes every check in turn.

@@ -108,7 +108,7 @@ func TestAilments(t *testing.T) {
 			for statement := range strings.SplitSeq(found[0].Remedy, "; ") {
 				run(t, pool, statement)
 			}
-			require.Equal(t, doctor.OK, examine(t, pool, tc.check, nil)[0].Level, "the remedy mends it")
+			require.Equal(t, doctor.OK, examine(t, pool, tc.check, nil)[0].Level, "the remedy fixes it")
 		})
 	}
 }
@@ -151,11 +151,11 @@ func TestWhoeverPinsXminIsNamed(t *testing.T) {
 func TestAFailingCheckStopsNobody(t *testing.T) {
 	t.Parallel()
 	found := doctor.Examine(t.Context(), []doctor.Check{
-		{Area: "a", Name: "broken", Remedy: "mend it", Run: func(context.Context) ([]doctor.Finding, error) { return nil, errors.New("no way") }},
+		{Area: "a", Name: "broken", Remedy: "fix it", Run: func(context.Context) ([]doctor.Finding, error) { return nil, errors.New("no way") }},
 		{Area: "a", Name: "fine", Run: func(context.Context) ([]doctor.Finding, error) { return []doctor.Finding{{Level: doctor.OK}}, nil }},
 	})
 	require.Equal(t, []doctor.Finding{
-		{Area: "a", Check: "broken", Level: doctor.Fail, Message: "could not look: no way", Remedy: "mend it"},
+		{Area: "a", Check: "broken", Level: doctor.Fail, Message: "could not look: no way", Remedy: "fix it"},
 		{Area: "a", Check: "fine", Level: doctor.OK},
 	}, found)
 	require.Equal(t, doctor.Fail, doctor.Worst(found))

@@ -113,13 +113,13 @@ func drift(ctx context.Context, pool *pgxpool.Pool, want func(object) bool) ([]F
 	return found, compared, lines.Err()
 }
 
-// Drift tells what of the schema, indexes aside, is missing or not as the migrations of this binary made it.
+// Drift returns what of the schema, indexes aside, is missing or not as the migrations of this binary made it.
 func Drift(ctx context.Context, pool *pgxpool.Pool) ([]Finding, error) {
 	found, _, err := drift(ctx, pool, func(o object) bool { return o.Kind != "index" })
 	return found, err
 }
 
-// orphan reports whether the table or view of an object is not there.
+// orphan reports whether the table or view of an object is missing.
 func (o object) orphan(there map[string]object) bool {
 	if o.Table == "" || o.Kind == "table" || o.Kind == "view" {
 		return false

@@ -15,7 +15,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
-var update = flag.Bool("update", false, "write schema.txt anew")
+var update = flag.Bool("update", false, "rewrite schema.txt")
 
 func TestExpectedSchemaIsTheMigratedOne(t *testing.T) {
 	t.Parallel()
@@ -61,7 +61,7 @@ func TestDrift(t *testing.T) {
 	for name, tc := range map[string]struct {
 		make   string
 		says   []string
-		remedy string // mends it when it is run, where it is a statement
+		remedy string // fixes it when it is run, where it is a statement
 	}{
 		"view dropped": {`DROP VIEW outbox_event_status`, []string{"view outbox_event_status is missing"},
 			"create it as migrations/00007_create_status_view.sql of this version does, or restore the schema from a backup"},
