@@ -55,15 +55,19 @@ func (b *breakers) all() []*breaker {
 	return out
 }
 
-// except lists the event types not to claim now.
-func (b *breakers) except(crowded func(topic string) bool) []string {
-	var types []string
+// except lists the event types not to claim now, and the topics among them that
+// are only crowded.
+func (b *breakers) except(isCrowded func(topic string) bool) (types, crowded []string) {
 	for _, br := range b.all() {
-		if !br.healthy() || crowded(br.topic) {
+		switch {
+		case !br.healthy():
 			types = append(types, br.types...)
+		case isCrowded(br.topic):
+			types = append(types, br.types...)
+			crowded = append(crowded, br.topic)
 		}
 	}
-	return types
+	return types, crowded
 }
 
 // status lists every topic in alphabetical order.

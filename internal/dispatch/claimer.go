@@ -24,9 +24,10 @@ func (d *Dispatcher) runOnce(ctx context.Context, sweep bool) runResult {
 		return runResult{} // only the end of ctx does this
 	}
 	s := d.cursor.next(time.Now(), sweep)
+	except, crowded := d.breakers.except(d.inFlight.crowded)
 	p := ClaimParams{
 		AfterSeq: s.after, ThroughSeq: s.through, Limit: got.rows, MaxBytes: got.bytes, Lease: d.cfg.Lease,
-		Except: d.breakers.except(d.inFlight.crowded),
+		Except: except,
 	}
 	started := time.Now()
 	rows, err := d.claim(p, s.sweep)
@@ -37,6 +38,9 @@ func (d *Dispatcher) runOnce(ctx context.Context, sweep bool) runResult {
 	}
 	swept := d.cursor.done(s, time.Now(), p.cutShort(rows), rows)
 	d.batchSize.done(got.rows, len(rows))
+	if len(rows) > 0 {
+		d.inFlight.passOver(crowded)
+	}
 	d.launch(ctx, started, rows)
 	return runResult{rows: len(rows), more: p.cutShort(rows), swept: swept}
 }

@@ -71,6 +71,8 @@ type cursor struct {
 	nextSweep time.Time
 	// walks is how much longer than their rows explain the latest sweeps took.
 	walks [sweepsJudged]time.Duration
+	// lastSweep is when the latest of them ended.
+	lastSweep time.Time
 	// rewound is when rows below the hint became claimable, until a sweep that
 	// was started later has looked at them.
 	rewound time.Time
@@ -131,7 +133,7 @@ func (c *cursor) done(s span, now time.Time, more bool, rows []Claimed) (swept b
 		return c.windowDone(s, now, more, rows, walk)
 	}
 	copy(c.walks[1:], c.walks[:])
-	c.walks[0] = walk
+	c.walks[0], c.lastSweep = walk, now
 	c.nextSweep = now.Add(restAfter(slices.Min(c.walks[:])))
 	if s.began.After(c.rewound) {
 		c.rewound = time.Time{}
@@ -226,6 +228,17 @@ func restAfter(walk time.Duration) time.Duration {
 		return sweepShare * walk
 	default:
 		return min(max(sweepShare*walk, sweepRest), sweepPause)
+	}
+}
+
+// hurry brings the next sweep forward: a topic that claims have passed over has
+// room again. Unlike a rewind this happens over and over while the topic has a
+// backlog, so sweeps get half of the time and not all of it.
+func (c *cursor) hurry() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if soon := c.lastSweep.Add(max(slices.Min(c.walks[:]), 0)); soon.Before(c.nextSweep) {
+		c.nextSweep = soon
 	}
 }
 

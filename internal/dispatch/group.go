@@ -319,7 +319,9 @@ func deadAttempts(g *group) []Attempt {
 
 func (d *Dispatcher) settleGroup(g *group, v Verdicts) {
 	d.settler.submit(settlement{verdicts: v, done: func() {
-		d.inFlight.end(g)
+		if d.inFlight.end(g) {
+			d.cursor.hurry()
+		}
 		d.groups.end()
 	}})
 }

@@ -23,7 +23,10 @@ type inFlightLimit struct {
 	rows    int
 	bytes   int64
 	byTopic map[string]room
-	freed   chan struct{}
+	// passedOver are the topics that claims have left out because they were
+	// crowded, while they took rows of others behind them.
+	passedOver map[string]bool
+	freed      chan struct{}
 	// narrowed is the bound in place of maxRows until wide.
 	narrowed int
 	wide     time.Time
@@ -38,8 +41,8 @@ type room struct {
 func newInFlightLimit(maxRows int, maxBytes int64, narrowest int) *inFlightLimit {
 	return &inFlightLimit{
 		maxRows: maxRows, maxBytes: maxBytes, narrowest: min(narrowest, maxRows),
-		byTopic: map[string]room{},
-		freed:   make(chan struct{}),
+		byTopic: map[string]room{}, passedOver: map[string]bool{},
+		freed: make(chan struct{}),
 	}
 }
 
@@ -85,13 +88,28 @@ func (f *inFlightLimit) start(g *group) {
 	f.byTopic[g.topic] = room{t.rows + len(g.rows), t.bytes + g.bytes}
 }
 
-// end removes a group that was settled.
-func (f *inFlightLimit) end(g *group) {
+// end removes a group that was settled. It reports whether its topic has room
+// again after it was passed over.
+func (f *inFlightLimit) end(g *group) (roomAgain bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.byTopic[g.topic]
 	f.byTopic[g.topic] = room{t.rows - len(g.rows), t.bytes - g.bytes}
 	f.addLocked(room{-len(g.rows), -g.bytes})
+	if !f.passedOver[g.topic] || f.crowdedLocked(g.topic) {
+		return false
+	}
+	delete(f.passedOver, g.topic)
+	return true
+}
+
+// passOver records that a claim took rows and left out crowded topics.
+func (f *inFlightLimit) passOver(topics []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, topic := range topics {
+		f.passedOver[topic] = true
+	}
 }
 
 func (f *inFlightLimit) addLocked(r room) {
@@ -108,6 +126,10 @@ func (f *inFlightLimit) addLocked(r room) {
 func (f *inFlightLimit) crowded(topic string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.crowdedLocked(topic)
+}
+
+func (f *inFlightLimit) crowdedLocked(topic string) bool {
 	t := f.byTopic[topic]
 	return t.rows > f.boundLocked(time.Now())/2 || t.bytes > f.maxBytes/2
 }

@@ -41,7 +41,8 @@ func (d *Dispatcher) look() (bool, error) {
 	ctx, cancel := context.WithTimeout(d.abandon, claimTimeout)
 	defer cancel()
 	s := d.cursor.next(time.Now(), false)
-	due, err := d.store.Due(ctx, ClaimParams{AfterSeq: s.after, ThroughSeq: s.through, Except: d.breakers.except(d.inFlight.crowded)})
+	except, _ := d.breakers.except(d.inFlight.crowded)
+	due, err := d.store.Due(ctx, ClaimParams{AfterSeq: s.after, ThroughSeq: s.through, Except: except})
 	switch {
 	case err != nil:
 		d.observe.Trouble("look for due rows", err)
