@@ -21,6 +21,7 @@ type cleanupOptions struct {
 	olderThan      cli.DurationFlag
 	dlqOlderThan   cli.DurationFlag
 	inboxOlderThan cli.DurationFlag
+	auditOlderThan cli.DurationFlag
 	pause          time.Duration
 	maxReplicaLag  time.Duration
 	maxRows        int64
@@ -42,12 +43,15 @@ removed.
 --inbox-older-than removes the inbox rows that consumers wrote beside their effects. Such a row keeps an effect single
 when Redis has forgotten the event, so it must not go before Redis may forget: less than idempotency.ttl is refused.
 
+--audit-older-than removes what the audit trail says about long ago. The last 7 days are always kept: who is audited
+cannot wipe out what he did.
+
 It works in short transactions and may be stopped and started again. One cleaner works at a time, its pauses included: a
 second one ends at once with exit code 4. --older-than is the consent: it never asks, so that a plain cron line works.
-It says nothing when there is nothing to do.`,
+It says nothing when there is nothing to do. A run leaves one row in the audit trail, with what it removed.`,
 		Example: `  outboxctl cleanup --older-than 30d
   outboxctl cleanup --older-than 30d --dlq-older-than 90d --dry-run
-  outboxctl cleanup --older-than 30d --inbox-older-than 100d
+  outboxctl cleanup --older-than 30d --inbox-older-than 100d --audit-older-than 400d
   outboxctl cleanup --older-than 2w --pause 200ms --max-rows 100000`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runCleanup(cmd.Context(), opts) },
@@ -56,6 +60,7 @@ It says nothing when there is nothing to do.`,
 	flags.Var(&opts.olderThan, "older-than", "remove events published longer ago than this")
 	flags.Var(&opts.dlqOlderThan, "dlq-older-than", "remove dead letters handled longer ago than this")
 	flags.Var(&opts.inboxOlderThan, "inbox-older-than", "remove consumers' inbox rows older than this, at least idempotency.ttl")
+	flags.Var(&opts.auditOlderThan, "audit-older-than", "remove audit rows older than this, at least 7d")
 	cli.AddLimit(cmd, &opts.pause, "pause", 0, 0, "rest between two batches")
 	cli.AddLimit(cmd, &opts.maxReplicaLag, "max-replica-lag", 10*time.Second, 0, "wait while a replica is further behind; 0 does not look")
 	flags.Int64Var(&opts.maxRows, "max-rows", 0, "stop after this many rows (0: no limit)")
@@ -74,7 +79,7 @@ func runCleanup(ctx context.Context, opts *cleanupOptions) error {
 	params := operate.CleanupParams{
 		Params: cleanup.Params{
 			OlderThan: opts.olderThan.Value, DLQOlderThan: opts.dlqOlderThan.Value, InboxOlderThan: opts.inboxOlderThan.Value,
-			MaxRows: opts.maxRows, Pause: opts.pause, MaxReplicaLag: opts.maxReplicaLag, Actor: opts.app.Actor(opts.audit), Reason: opts.audit.Note,
+			AuditOlderThan: opts.auditOlderThan.Value, MaxRows: opts.maxRows, Pause: opts.pause, MaxReplicaLag: opts.maxReplicaLag, Actor: opts.app.Actor(opts.audit), Reason: opts.audit.Note,
 		},
 		IdempotencyTTL: cfg.Idempotency.TTL,
 	}
@@ -106,8 +111,8 @@ func sayCleanup(w io.Writer, r cleanup.Result) error {
 	if r.Rows() == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "removed %s published events, %s handled dead letters (%s dead events with them) and %s inbox rows in %s batches\n",
-		humanize.Comma(r.Events), humanize.Comma(r.DLQ), humanize.Comma(r.DeadEvents), humanize.Comma(r.Inbox), humanize.Comma(int64(r.Batches)))
+	_, err := fmt.Fprintf(w, "removed %s published events, %s handled dead letters (%s dead events with them), %s inbox rows and %s audit rows in %s batches\n",
+		humanize.Comma(r.Events), humanize.Comma(r.DLQ), humanize.Comma(r.DeadEvents), humanize.Comma(r.Inbox), humanize.Comma(r.Audit), humanize.Comma(int64(r.Batches)))
 	return err
 }
 
@@ -116,10 +121,14 @@ func sayCleanupPlan(w io.Writer, plan cleanup.Plan) error {
 	for i, c := range plan.Inbox {
 		consumers[i] = cleanup.TypeCount{EventType: safetext.Line(c.Consumer), Count: c.Count}
 	}
+	actions := make([]cleanup.TypeCount, len(plan.Audit))
+	for i, a := range plan.Audit {
+		actions[i] = cleanup.TypeCount{EventType: safetext.Line(a.Action), Count: a.Count}
+	}
 	for _, part := range []struct {
 		name   string
 		counts []cleanup.TypeCount
-	}{{"published events", plan.Events}, {"handled dead letters", plan.DLQ}, {"inbox rows", consumers}} {
+	}{{"published events", plan.Events}, {"handled dead letters", plan.DLQ}, {"inbox rows", consumers}, {"audit rows", actions}} {
 		var total int64
 		for _, c := range part.counts {
 			total += c.Count

@@ -22,7 +22,7 @@ func TestCleanupOfTheInboxKeepsToTheTTL(t *testing.T) {
 	require.Contains(t, w.ok("cleanup", "--inbox-older-than", "30d"), "1 inbox rows")
 	var run string
 	require.NoError(t, w.db.Pool.QueryRow(t.Context(), `SELECT detail ->> 'runId' FROM outbox_audit`).Scan(&run))
-	require.Contains(t, w.ok("dlq", "audit", "--run", run), "cleanup_inbox")
+	require.Contains(t, w.ok("dlq", "audit", "--run", run), "cleanup")
 	require.Equal(t, 1, w.Count(`SELECT count(*) FROM inbox_events`))
 	require.Empty(t, w.ok("cleanup", "--inbox-older-than", "30d"), "nothing to do, nothing to say")
 
@@ -31,10 +31,22 @@ func TestCleanupOfTheInboxKeepsToTheTTL(t *testing.T) {
 	require.Zero(t, w.Count(`SELECT count(*) FROM inbox_events`))
 }
 
+func TestCleanupOfTheAuditTrail(t *testing.T) {
+	t.Parallel()
+	w := newEventWorld(t)
+	_, err := w.db.Pool.Exec(t.Context(), `INSERT INTO outbox_audit (actor, action, at) VALUES ('op', 'dlq.replay', now() - interval '401 days'), ('op', 'dlq.replay', now())`)
+	require.NoError(t, err)
+	require.Contains(t, w.fails(cli.ExitUsage, "cleanup", "--audit-older-than", "6d"), "is less than 7d")
+	require.Contains(t, w.ok("cleanup", "--audit-older-than", "400d", "--dry-run"), "would remove 1 audit rows\n  dlq.replay\t1\n")
+	require.Contains(t, w.ok("cleanup", "--audit-older-than", "400d", "--note", "retention"), "1 audit rows")
+	require.Equal(t, 1, w.Count(`SELECT count(*) FROM outbox_audit WHERE action = 'dlq.replay'`))
+	require.Contains(t, w.ok("dlq", "audit", "--action", "cleanup"), "retention")
+}
+
 func TestCleanupWithoutASchemaSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	env := []string{"DATABASE_URL=" + outboxtest.EmptyDB(t).URL}
-	for _, age := range []string{"--older-than", "--dlq-older-than", "--inbox-older-than"} {
+	for _, age := range []string{"--older-than", "--dlq-older-than", "--inbox-older-than", "--audit-older-than"} {
 		for _, args := range [][]string{{"cleanup", age, "90d"}, {"cleanup", age, "90d", "--dry-run"}} {
 			code, _, stderr := runCLI(t, env, args...)
 			require.Equal(t, cli.ExitPrecondition, code, "%v: %s", args, stderr)

@@ -22,8 +22,8 @@ func newDLQAuditCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Show who changed what, when and why",
-		Long: `Show what operators changed, newest first: who, when, what, why and how many rows. Long work leaves one row per
-transaction; the rows of one run share its runId.`,
+		Long: `Show what operators changed, newest first: who, when, what, why and how many rows. A long replay leaves
+one row per transaction, which share its runId; a cleanup leaves one row per run.`,
 		Example: "  outboxctl dlq audit --since 7d\n  outboxctl dlq audit --event 01890a5d-ac96-774b-bcce-b302099a8057",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -1,6 +1,7 @@
 -- Append-only in the database, whoever writes. The update guards fire once per
 -- statement and only when an immutable column is named, so claiming and
 -- settling never meet them; a row trigger would lock each row a second time.
+-- (The audit trail has one, and no hot path.)
 
 -- +goose Up
 -- +goose StatementBegin
@@ -93,10 +94,16 @@ CREATE TRIGGER outbox_dlq_refuse_delete
 CREATE TRIGGER outbox_dlq_refuse_truncate
     BEFORE TRUNCATE ON outbox_dlq FOR EACH STATEMENT EXECUTE FUNCTION outbox_refuse_truncate();
 
+-- A cleanup counts its batches in one row, so that row grows. Old rows go by way of the function that records it.
 CREATE TRIGGER outbox_audit_refuse_update
-    BEFORE UPDATE ON outbox_audit FOR EACH STATEMENT EXECUTE FUNCTION outbox_refuse_update();
+    BEFORE UPDATE OF id, at, actor, db_user, action, reason ON outbox_audit FOR EACH STATEMENT EXECUTE FUNCTION outbox_refuse_update();
+CREATE TRIGGER outbox_audit_refuse_change
+    BEFORE UPDATE ON outbox_audit FOR EACH ROW
+    WHEN (OLD.action <> 'cleanup' OR NEW.affected < OLD.affected)
+    EXECUTE FUNCTION outbox_refuse_update();
 CREATE TRIGGER outbox_audit_refuse_delete
     BEFORE DELETE ON outbox_audit FOR EACH ROW
+    WHEN (current_setting('outboxctl.audit_cleanup', true) IS DISTINCT FROM 'on')
     EXECUTE FUNCTION outbox_refuse_delete('the audit trail is kept');
 CREATE TRIGGER outbox_audit_refuse_truncate
     BEFORE TRUNCATE ON outbox_audit FOR EACH STATEMENT EXECUTE FUNCTION outbox_refuse_truncate();
@@ -110,6 +117,7 @@ DROP TRIGGER IF EXISTS outbox_dlq_refuse_update ON outbox_dlq;
 DROP TRIGGER IF EXISTS outbox_dlq_refuse_delete ON outbox_dlq;
 DROP TRIGGER IF EXISTS outbox_dlq_refuse_truncate ON outbox_dlq;
 DROP TRIGGER IF EXISTS outbox_audit_refuse_update ON outbox_audit;
+DROP TRIGGER IF EXISTS outbox_audit_refuse_change ON outbox_audit;
 DROP TRIGGER IF EXISTS outbox_audit_refuse_delete ON outbox_audit;
 DROP TRIGGER IF EXISTS outbox_audit_refuse_truncate ON outbox_audit;
 DROP FUNCTION IF EXISTS outbox_refuse_inflated();

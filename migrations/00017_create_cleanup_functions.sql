@@ -1,17 +1,55 @@
 -- Retention. The functions are the only way an operator deletes: they cannot
 -- touch what is not published (or, for dead letters, not handled), whatever
--- they are told, and each writes its audit row in the same transaction. One
--- call is one short batch.
+-- they are told. One call is one short batch. A run has one audit row, which the
+-- first batch that deletes writes and every later one adds to, each in the
+-- transaction that deletes: a run that is killed has recorded what it did.
 
 -- +goose Up
 SET LOCAL check_function_bodies = off; -- see 00009
+
+-- Adds to a run's audit row what one batch deleted of one kind, and the events
+-- that went with it; NULL begins a row. Returns its id. Nobody adds to a row of
+-- somebody else.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_audit_cleanup(
+    run bigint, actor text, reason text, detail jsonb, kind text, older_than timestamptz, deleted bigint, events bigint) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    part jsonb;
+BEGIN
+    IF run IS NULL THEN
+        INSERT INTO @schema@.outbox_audit AS a (actor, action, reason, detail, affected)
+        VALUES (actor, 'cleanup', nullif(btrim(reason), ''), coalesce(detail, '{}'), 0)
+        RETURNING a.id INTO run;
+    END IF;
+    SELECT coalesce(a.detail -> kind, '{}') INTO part
+      FROM @schema@.outbox_audit AS a
+     WHERE a.id = run AND a.action = 'cleanup' AND a.actor = outbox_audit_cleanup.actor AND a.db_user = session_user
+       FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'run: % is no cleanup of %', run, actor USING ERRCODE = 'OX300', COLUMN = 'run';
+    END IF;
+    part := part || jsonb_build_object('olderThan', older_than, 'deleted', coalesce((part ->> 'deleted')::bigint, 0) + deleted);
+    IF events IS NOT NULL THEN
+        part := part || jsonb_build_object('events', coalesce((part ->> 'events')::bigint, 0) + events);
+    END IF;
+    UPDATE @schema@.outbox_audit AS a
+       SET affected = a.affected + deleted, detail = a.detail || jsonb_build_object(kind, part)
+     WHERE a.id = run;
+    RETURN run;
+END
+$$;
+-- +goose StatementEnd
 
 -- from_published lets the next batch start where the last one ended instead
 -- of walking the index entries that batch left behind.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_cleanup_events(
     older_than timestamptz, from_published timestamptz, max_rows int, actor text, reason text, detail jsonb,
-    OUT deleted bigint, OUT last_published timestamptz, OUT busy boolean)
+    INOUT run bigint, OUT deleted bigint, OUT last_published timestamptz, OUT busy boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
     AS $$
@@ -37,8 +75,7 @@ BEGIN
     )
     SELECT count(*), max(removed.published_at) INTO deleted, last_published FROM removed;
     IF deleted > 0 THEN
-        INSERT INTO @schema@.outbox_audit (actor, action, reason, detail, affected)
-        VALUES (actor, 'cleanup_events', reason, detail || jsonb_build_object('olderThan', older_than), deleted);
+        run := @schema@.outbox_audit_cleanup(run, actor, reason, detail, text 'events', older_than, deleted, NULL::bigint);
     END IF;
 END
 $$;
@@ -49,7 +86,7 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION outbox_cleanup_inbox(
     older_than timestamptz, from_processed timestamptz, max_rows int, actor text, reason text, detail jsonb,
-    OUT deleted bigint, OUT last_processed timestamptz, OUT busy boolean)
+    INOUT run bigint, OUT deleted bigint, OUT last_processed timestamptz, OUT busy boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
     AS $$
@@ -74,8 +111,7 @@ BEGIN
     )
     SELECT count(*), max(removed.processed_at) INTO deleted, last_processed FROM removed;
     IF deleted > 0 THEN
-        INSERT INTO @schema@.outbox_audit (actor, action, reason, detail, affected)
-        VALUES (actor, 'cleanup_inbox', reason, detail || jsonb_build_object('olderThan', older_than), deleted);
+        run := @schema@.outbox_audit_cleanup(run, actor, reason, detail, text 'inbox', older_than, deleted, NULL::bigint);
     END IF;
 END
 $$;
@@ -86,7 +122,7 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION outbox_cleanup_dlq(
     older_than timestamptz, max_rows int, actor text, reason text, detail jsonb,
-    OUT deleted bigint, OUT deleted_events bigint, OUT busy boolean)
+    INOUT run bigint, OUT deleted bigint, OUT deleted_events bigint, OUT busy boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
     AS $$
@@ -117,23 +153,67 @@ BEGIN
        AND NOT EXISTS (SELECT FROM @schema@.outbox_dlq AS d WHERE d.event_id = e.id AND d.state = 'open');
     GET DIAGNOSTICS deleted_events = ROW_COUNT;
     IF deleted > 0 THEN
-        INSERT INTO @schema@.outbox_audit (actor, action, reason, detail, affected)
-        VALUES (actor, 'cleanup_dlq', reason,
-                detail || jsonb_build_object('olderThan', older_than, 'events', deleted_events), deleted);
+        run := @schema@.outbox_audit_cleanup(run, actor, reason, detail, text 'dlq', older_than, deleted, deleted_events);
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- What operators did. Who is audited must not be able to wipe out yesterday, so
+-- there is a least age.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_cleanup_audit(
+    older_than timestamptz, from_at timestamptz, max_rows int, actor text, reason text, detail jsonb,
+    INOUT run bigint, OUT deleted bigint, OUT last_at timestamptz, OUT busy boolean)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF older_than IS NULL OR older_than > now() - interval '7 days' THEN
+        RAISE EXCEPTION 'older_than: audit rows are kept for at least 7 days' USING ERRCODE = 'OX300', COLUMN = 'older_than';
+    END IF;
+    deleted := 0;
+    busy := NOT pg_try_advisory_xact_lock(hashtextextended('outbox_cleanup', 0));
+    IF busy THEN
+        RETURN;
+    END IF;
+    PERFORM set_config('outboxctl.audit_cleanup', 'on', true);
+    WITH gone AS MATERIALIZED (
+        SELECT a.id
+          FROM @schema@.outbox_audit AS a
+         WHERE a.at < older_than
+           AND a.at >= coalesce(from_at, '-infinity')
+         ORDER BY a.at
+         LIMIT max_rows
+           FOR UPDATE SKIP LOCKED
+    ), removed AS (
+        DELETE FROM @schema@.outbox_audit AS a USING gone
+         WHERE a.id = gone.id
+        RETURNING a.at
+    )
+    SELECT count(*), max(removed.at) INTO deleted, last_at FROM removed;
+    PERFORM set_config('outboxctl.audit_cleanup', 'off', true);
+    IF deleted > 0 THEN
+        run := @schema@.outbox_audit_cleanup(run, actor, reason, detail, text 'audit', older_than, deleted, NULL::bigint);
     END IF;
 END
 $$;
 -- +goose StatementEnd
 
 SELECT outbox_qualify_functions();
-REVOKE ALL ON FUNCTION outbox_cleanup_events(timestamptz, timestamptz, int, text, text, jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_cleanup_inbox(timestamptz, timestamptz, int, text, text, jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_cleanup_dlq(timestamptz, int, text, text, jsonb) FROM PUBLIC;
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_cleanup_events(timestamptz, timestamptz, int, text, text, jsonb) TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_cleanup_inbox(timestamptz, timestamptz, int, text, text, jsonb) TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_cleanup_dlq(timestamptz, int, text, text, jsonb) TO outbox_operator');
+REVOKE ALL ON FUNCTION outbox_audit_cleanup(bigint, text, text, jsonb, text, timestamptz, bigint, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_cleanup_events(timestamptz, timestamptz, int, text, text, jsonb, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_cleanup_inbox(timestamptz, timestamptz, int, text, text, jsonb, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_cleanup_dlq(timestamptz, int, text, text, jsonb, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_cleanup_audit(timestamptz, timestamptz, int, text, text, jsonb, bigint) FROM PUBLIC;
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_cleanup_events(timestamptz, timestamptz, int, text, text, jsonb, bigint) TO outbox_operator');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_cleanup_inbox(timestamptz, timestamptz, int, text, text, jsonb, bigint) TO outbox_operator');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_cleanup_dlq(timestamptz, int, text, text, jsonb, bigint) TO outbox_operator');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_cleanup_audit(timestamptz, timestamptz, int, text, text, jsonb, bigint) TO outbox_operator');
 
 -- +goose Down
-DROP FUNCTION IF EXISTS outbox_cleanup_events(timestamptz, timestamptz, int, text, text, jsonb);
-DROP FUNCTION IF EXISTS outbox_cleanup_inbox(timestamptz, timestamptz, int, text, text, jsonb);
-DROP FUNCTION IF EXISTS outbox_cleanup_dlq(timestamptz, int, text, text, jsonb);
+DROP FUNCTION IF EXISTS outbox_cleanup_events(timestamptz, timestamptz, int, text, text, jsonb, bigint);
+DROP FUNCTION IF EXISTS outbox_cleanup_inbox(timestamptz, timestamptz, int, text, text, jsonb, bigint);
+DROP FUNCTION IF EXISTS outbox_cleanup_dlq(timestamptz, int, text, text, jsonb, bigint);
+DROP FUNCTION IF EXISTS outbox_cleanup_audit(timestamptz, timestamptz, int, text, text, jsonb, bigint);
+DROP FUNCTION IF EXISTS outbox_audit_cleanup(bigint, text, text, jsonb, text, timestamptz, bigint, bigint);

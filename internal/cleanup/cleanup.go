@@ -14,6 +14,10 @@ import (
 	"github.com/outboxctl/outboxctl/internal/failpoint"
 )
 
+// MinAuditAge is how long audit rows are kept whatever is asked: who is audited must not wipe out yesterday. The
+// database holds the same rule.
+const MinAuditAge = 7 * 24 * time.Hour
+
 // ErrBusy means that another cleaner is at work on the same database.
 var ErrBusy = errors.New("another cleanup is running")
 
@@ -26,13 +30,15 @@ type Params struct {
 	// InboxOlderThan is the age, since the effect, from which inbox rows go. Nil: none. It must be longer than any event
 	// may still be delivered again: the row is what keeps the effect single when Redis has forgotten.
 	InboxOlderThan *time.Duration
+	// AuditOlderThan is the age from which audit rows go, at least MinAuditAge. Nil: none.
+	AuditOlderThan *time.Duration
 	// MaxRows ends the run early. Zero: no limit.
 	MaxRows int64
 	// Pause is the rest between two batches.
 	Pause time.Duration
 	// MaxReplicaLag is how far a replica may fall behind before the run waits for it.
 	MaxReplicaLag time.Duration
-	// Actor and Reason go into the audit rows.
+	// Actor and Reason go into the run's audit row.
 	Actor, Reason string
 	// OnBatch, where set, is told about every batch.
 	OnBatch func(Batch)
@@ -50,6 +56,7 @@ type Result struct {
 	DLQ        int64         `json:"dlq"`
 	DeadEvents int64         `json:"deadEvents"`
 	Inbox      int64         `json:"inbox"`
+	Audit      int64         `json:"audit"`
 	Batches    int           `json:"batches"`
 	Longest    time.Duration `json:"-"`
 }
@@ -83,11 +90,16 @@ func (c *Cleaner) Run(ctx context.Context, p Params) (Result, error) {
 			return run.result, fmt.Errorf("clean up the inbox: %w", err)
 		}
 	}
+	if p.AuditOlderThan != nil {
+		if err := run.inOrder(ctx, cleanupAudit, *p.AuditOlderThan, &run.result.Audit); err != nil {
+			return run.result, fmt.Errorf("clean up the audit trail: %w", err)
+		}
+	}
 	return run.result, nil
 }
 
 // Rows is how many a run removed on its own account: dead events go with their dead letters.
-func (r Result) Rows() int64 { return r.Events + r.DLQ + r.Inbox }
+func (r Result) Rows() int64 { return r.Events + r.DLQ + r.Inbox + r.Audit }
 
 // run is the state of one Run.
 type run struct {
@@ -95,6 +107,7 @@ type run struct {
 	Params
 	turn   *turn
 	id     string
+	audit  *int64 // the run's audit row, once there is one
 	size   int
 	result Result
 }
@@ -111,7 +124,7 @@ func (r *run) inOrder(ctx context.Context, query string, age time.Duration, tota
 		var deleted int64
 		var last *time.Time
 		var busy bool
-		err := r.pool.QueryRow(ctx, query, cutoff, from, limit, r.Actor, r.Reason, r.detail()).Scan(&deleted, &last, &busy)
+		err := r.pool.QueryRow(ctx, query, cutoff, from, limit, r.Actor, r.Reason, r.detail(), r.audit).Scan(&r.audit, &deleted, &last, &busy)
 		if busy {
 			return 0, ErrBusy
 		}
@@ -132,7 +145,7 @@ func (r *run) deadLetters(ctx context.Context) error {
 	return r.batches(ctx, func(ctx context.Context, limit int) (int64, error) {
 		var deleted, events int64
 		var busy bool
-		err := r.pool.QueryRow(ctx, cleanupDLQ, cutoff, limit, r.Actor, r.Reason, r.detail()).Scan(&deleted, &events, &busy)
+		err := r.pool.QueryRow(ctx, cleanupDLQ, cutoff, limit, r.Actor, r.Reason, r.detail(), r.audit).Scan(&r.audit, &deleted, &events, &busy)
 		if busy {
 			return 0, ErrBusy
 		}
@@ -183,9 +196,9 @@ func (r *run) cutoff(ctx context.Context, age time.Duration) (time.Time, error) 
 	return at, err
 }
 
-func (r *run) detail() json.RawMessage {
+func (r *run) detail() string {
 	detail, _ := json.Marshal(map[string]string{"runId": r.id})
-	return detail
+	return string(detail)
 }
 
 // A Plan is what a run would remove.
@@ -193,6 +206,13 @@ type Plan struct {
 	Events []TypeCount     `json:"events"`
 	DLQ    []TypeCount     `json:"dlq"`
 	Inbox  []ConsumerCount `json:"inbox"`
+	Audit  []ActionCount   `json:"audit"`
+}
+
+// An ActionCount counts the audit rows of one action.
+type ActionCount struct {
+	Action string `json:"action"`
+	Count  int64  `json:"count"`
 }
 
 // A ConsumerCount counts the inbox rows of one consumer.
@@ -209,7 +229,7 @@ type TypeCount struct {
 
 // Plan counts what Run would remove now; it changes nothing.
 func (c *Cleaner) Plan(ctx context.Context, p Params) (Plan, error) {
-	plan := Plan{Events: []TypeCount{}, DLQ: []TypeCount{}, Inbox: []ConsumerCount{}}
+	plan := Plan{Events: []TypeCount{}, DLQ: []TypeCount{}, Inbox: []ConsumerCount{}, Audit: []ActionCount{}}
 	var err error
 	if p.OlderThan != nil {
 		if plan.Events, err = count[TypeCount](ctx, c.pool, countEvents, *p.OlderThan); err != nil {
@@ -224,6 +244,11 @@ func (c *Cleaner) Plan(ctx context.Context, p Params) (Plan, error) {
 	if p.InboxOlderThan != nil {
 		if plan.Inbox, err = count[ConsumerCount](ctx, c.pool, countInbox, *p.InboxOlderThan); err != nil {
 			return plan, fmt.Errorf("count inbox rows: %w", err)
+		}
+	}
+	if p.AuditOlderThan != nil {
+		if plan.Audit, err = count[ActionCount](ctx, c.pool, countAudit, *p.AuditOlderThan); err != nil {
+			return plan, fmt.Errorf("count audit rows: %w", err)
 		}
 	}
 	return plan, nil

@@ -2,7 +2,7 @@ package cleanup
 
 const (
 	// A key beside the one that each batch takes.
-	takeTurn = `SELECT pg_try_advisory_xact_lock(hashtextextended('outbox_cleanup_run', 0))`
+	takeTurn = `SELECT pg_try_advisory_xact_lock(hashtextextended('outbox_cleanup_run'::text, 0::bigint))`
 
 	// The transaction that holds the turn is idle on purpose, for as long as the run takes. transaction_timeout came
 	// with PostgreSQL 17.
@@ -14,10 +14,13 @@ SELECT set_config(name, '0', true)
 	// The cutoff by the database's clock.
 	cutoff = `SELECT now() - $1::interval`
 
-	// One batch each; the functions delete and write the audit row in one transaction.
-	cleanupEvents = `SELECT deleted, last_published, busy FROM outbox_cleanup_events($1, $2, $3, $4, $5, $6)`
-	cleanupInbox  = `SELECT deleted, last_processed, busy FROM outbox_cleanup_inbox($1, $2, $3, $4, $5, $6)`
-	cleanupDLQ    = `SELECT deleted, deleted_events, busy FROM outbox_cleanup_dlq($1, $2, $3, $4, $5)`
+	// One batch each; the functions delete and add to the run's audit row in one transaction. The types are exact: an
+	// overload that somebody planted in the schema would win over one that merely fits.
+	cleanupEvents = `SELECT run, deleted, last_published, busy FROM outbox_cleanup_events(` + inOrderArgs + `)`
+	cleanupInbox  = `SELECT run, deleted, last_processed, busy FROM outbox_cleanup_inbox(` + inOrderArgs + `)`
+	cleanupAudit  = `SELECT run, deleted, last_at, busy FROM outbox_cleanup_audit(` + inOrderArgs + `)`
+	cleanupDLQ    = `SELECT run, deleted, deleted_events, busy FROM outbox_cleanup_dlq($1::timestamptz, $2::int, $3::text, $4::text, $5::jsonb, $6::bigint)`
+	inOrderArgs   = `$1::timestamptz, $2::timestamptz, $3::int, $4::text, $5::text, $6::jsonb, $7::bigint`
 
 	// Walks outbox_events_published_at_idx up to the cutoff.
 	countEvents = `
@@ -32,6 +35,13 @@ SELECT consumer, count(*)
   FROM inbox_events
  WHERE processed_at < now() - $1::interval
  GROUP BY consumer ORDER BY consumer`
+
+	// Walks outbox_audit_at_idx up to the cutoff.
+	countAudit = `
+SELECT action, count(*)
+  FROM outbox_audit
+ WHERE at < now() - $1::interval
+ GROUP BY action ORDER BY action`
 
 	countDLQ = `
 SELECT event_type::text, count(*)

@@ -87,9 +87,9 @@ func TestDrift(t *testing.T) {
 		"column nullable": {`ALTER TABLE outbox_events ALTER COLUMN attempt_count DROP NOT NULL`,
 			[]string{"column outbox_events.attempt_count is integer, expected is integer not null"},
 			"ALTER TABLE outbox_events ALTER COLUMN attempt_count SET NOT NULL"},
-		"column of another type": {`ALTER TABLE outbox_audit ALTER COLUMN affected TYPE numeric`,
-			[]string{"column outbox_audit.affected is numeric not null, expected is bigint not null"},
-			"ALTER TABLE outbox_audit ALTER COLUMN affected TYPE bigint"},
+		"column of another type": {`ALTER TABLE outbox_publishers ALTER COLUMN pid TYPE numeric`,
+			[]string{"column outbox_publishers.pid is numeric not null, expected is integer not null"},
+			"ALTER TABLE outbox_publishers ALTER COLUMN pid TYPE integer"},
 		"primary key dropped": {`ALTER TABLE outbox_publishers DROP CONSTRAINT outbox_publishers_pkey`,
 			[]string{"constraint outbox_publishers.primary key is missing"}, "ALTER TABLE outbox_publishers ADD PRIMARY KEY (id)"},
 		"wake switched off, an index and a column more": {`ALTER TABLE outbox_events DISABLE TRIGGER outbox_events_wake;

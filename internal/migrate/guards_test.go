@@ -65,6 +65,13 @@ func TestGuards(t *testing.T) {
 		exec(t, pool, "UPDATE outbox_events SET "+finished)
 		exec(t, pool, "DELETE FROM outbox_events")
 	}
+	// A cleanup counts in its row as it goes, and only upwards.
+	exec(t, pool, `INSERT INTO outbox_audit (actor, action, affected) VALUES ('me', 'cleanup', 5)`)
+	exec(t, pool, `UPDATE outbox_audit SET affected = 6, detail = '{}' WHERE action = 'cleanup'`)
+	for _, set := range []string{"affected = 5", "reason = 'x'", "actor = 'x'", "action = 'x'", "at = at"} {
+		_, err = pool.Exec(t.Context(), `UPDATE outbox_audit SET `+set+` WHERE action = 'cleanup'`)
+		require.Equal(t, refusedUpdate, state(t, err), set)
+	}
 	exec(t, pool, "UPDATE outbox_dlq SET state = 'discarded'")
 	exec(t, pool, "DELETE FROM outbox_dlq")
 	_, err = pool.Exec(t.Context(), "UPDATE outbox_dlq SET state = 'gone'")

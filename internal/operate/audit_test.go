@@ -17,7 +17,7 @@ func TestAuditFiltersAndPages(t *testing.T) {
 	letter, event := b.die("no")
 	b.act(dlq.Discard, letter)
 	b.exec(`INSERT INTO outbox_audit (actor, action, reason, detail, affected, at) VALUES
-	('cron', 'cleanup_events', NULL, '{"olderThan": "2026-01-01T00:00:00Z"}', 5, now() + interval '1 minute'),
+	('cron', 'cleanup', NULL, '{"events": {"olderThan": "2026-01-01T00:00:00Z", "deleted": 5}}', 5, now() + interval '1 minute'),
 	('ann', 'dlq.replay', 'x', '{"runId": "r-1", "eventIds": []}', 2, now() + interval '2 minutes')`)
 	list := func(p operate.AuditParams) (actions []string, next string) {
 		t.Helper()
@@ -34,9 +34,9 @@ func TestAuditFiltersAndPages(t *testing.T) {
 		params operate.AuditParams
 		want   []string
 	}{
-		"all, newest first":            {operate.AuditParams{}, []string{"dlq.replay", "cleanup_events", "dlq.discard"}},
+		"all, newest first":            {operate.AuditParams{}, []string{"dlq.replay", "cleanup", "dlq.discard"}},
 		"actor":                        {operate.AuditParams{Actor: "tester"}, []string{"dlq.discard"}},
-		"action":                       {operate.AuditParams{Action: "cleanup_events"}, []string{"cleanup_events"}},
+		"action":                       {operate.AuditParams{Action: "cleanup"}, []string{"cleanup"}},
 		"run":                          {operate.AuditParams{RunID: "r-1"}, []string{"dlq.replay"}},
 		"event":                        {operate.AuditParams{ID: event}, []string{"dlq.discard"}},
 		"the event by its dead letter": {operate.AuditParams{ID: letter}, []string{"dlq.discard"}},
@@ -49,7 +49,7 @@ func TestAuditFiltersAndPages(t *testing.T) {
 		require.Empty(t, next, name)
 	}
 	first, next := list(operate.AuditParams{Page: operate.Page{Limit: 2}})
-	require.Equal(t, []string{"dlq.replay", "cleanup_events"}, first)
+	require.Equal(t, []string{"dlq.replay", "cleanup"}, first)
 	rest, end := list(operate.AuditParams{Page: operate.Page{Limit: 2, Cursor: next}})
 	require.Equal(t, []string{"dlq.discard"}, rest)
 	require.Empty(t, end)

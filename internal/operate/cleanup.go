@@ -17,18 +17,21 @@ type CleanupParams struct {
 	IdempotencyTTL time.Duration
 }
 
-// Validate refuses a cleanup that removes nothing, or inbox rows that Redis may still lose: a flushed Redis would then
-// let their effects happen again. A face calls it before it opens anything.
+// Validate refuses a cleanup that removes nothing, inbox rows that Redis may still lose (a flushed Redis would then let
+// their effects happen again), or young audit rows. A face calls it before it opens anything.
 func (p CleanupParams) Validate() error {
 	switch {
-	case p.OlderThan == nil && p.DLQOlderThan == nil && p.InboxOlderThan == nil:
-		return fault.Hint(fault.Usagef("say what to remove: --older-than, --dlq-older-than, --inbox-older-than"),
+	case p.OlderThan == nil && p.DLQOlderThan == nil && p.InboxOlderThan == nil && p.AuditOlderThan == nil:
+		return fault.Hint(fault.Usagef("say what to remove: --older-than, --dlq-older-than, --inbox-older-than, --audit-older-than"),
 			"outboxctl cleanup --older-than 30d --dry-run counts first")
 	case p.MaxRows < 0:
 		return fault.Usagef("--max-rows must not be negative")
 	case p.InboxOlderThan != nil && *p.InboxOlderThan < p.IdempotencyTTL:
 		return fault.Hint(fault.Usagef("--inbox-older-than %s is less than idempotency.ttl (%s)", *p.InboxOlderThan, p.IdempotencyTTL),
 			"the inbox keeps an effect single when Redis has lost the event's key, so it has to remember for at least as long")
+	case p.AuditOlderThan != nil && *p.AuditOlderThan < cleanup.MinAuditAge:
+		return fault.Hint(fault.Usagef("--audit-older-than %s is less than 7d", *p.AuditOlderThan),
+			"the last days of the audit trail are always kept, so that nobody can wipe out what they did")
 	}
 	return nil
 }

@@ -69,9 +69,9 @@ const hasPublishers = `SELECT to_regclass('outbox_publishers') IS NOT NULL`
 
 // The newest cleanup that removed published events, for an event that is not there.
 const selectLastCleanup = `
-SELECT a.at, (a.detail ->> 'olderThan')::timestamptz
+SELECT a.at, (a.detail #>> '{events,olderThan}')::timestamptz
   FROM outbox_audit AS a
- WHERE a.action = 'cleanup_events'
+ WHERE a.action = 'cleanup' AND a.detail ? 'events'
  ORDER BY a.at DESC, a.id DESC
  LIMIT 1`
 

@@ -111,7 +111,7 @@ func TestWhyKnowsWhatIsNotHere(t *testing.T) {
 	require.NotContains(t, a.Explanation, "cleanup")
 	young := uuid.Must(uuid.NewV7()).String()
 	require.Contains(t, b.why(young).Explanation, "Its id was made")
-	b.exec(`INSERT INTO outbox_audit (actor, action, detail, affected) VALUES ('cron', 'cleanup_events', jsonb_build_object('olderThan', now() - interval '30 days'), 5)`)
+	b.exec(`INSERT INTO outbox_audit (actor, action, detail, affected) VALUES ('cron', 'cleanup', jsonb_build_object('events', jsonb_build_object('olderThan', now() - interval '30 days')), 5), ('cron', 'cleanup', '{"inbox": {}}', 5)`)
 	require.Contains(t, b.why(young).Explanation, "too young to have been cleaned up")
 	old := "018de000-0000-7000-8000-000000000001" // February 2024
 	require.Contains(t, b.why(old).Explanation, "if it is older than that, it was published and cleaned up")

@@ -41,9 +41,9 @@ SELECT count(*) FILTER (WHERE published_at > now() - interval '1 minute'),
 	// What cleanups of the last hour may have removed; an earlier one cannot have removed anything published since. A
 	// dispatcher's role may not read the audit.
 	cleanedQuery = `
-SELECT max((detail ->> 'olderThan')::timestamptz)
+SELECT max((detail #>> '{events,olderThan}')::timestamptz)
   FROM outbox_audit
- WHERE at > now() - interval '1 hour' AND action = 'cleanup_events'`
+ WHERE at > now() - interval '1 hour' AND action = 'cleanup'`
 
 	// What came in and was published within the minute.
 	arrivedQuery = `

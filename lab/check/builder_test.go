@@ -211,5 +211,5 @@ func (b *builder) cleanup(id string) {
 			break
 		}
 	}
-	b.h.Audits = append(b.h.Audits, history.Audit{ID: int64(len(b.h.Audits) + 1), Actor: "op", Action: "cleanup_events", Affected: 1})
+	b.h.Audits = append(b.h.Audits, history.Audit{ID: int64(len(b.h.Audits) + 1), Actor: "op", Action: "cleanup", Affected: 1})
 }

@@ -9,7 +9,7 @@ import (
 
 // The names of operators' actions in the audit.
 const (
-	actionCleanup = "cleanup_events"
+	actionCleanup = "cleanup"
 	actionReplay  = "dlq.replay"
 	actionDiscard = "dlq.discard"
 	actionRestore = "dlq.restore"

@@ -24,11 +24,11 @@ func operatorCorruptions() []corruption {
 			drop(&h.Changes, func(ch *history.Change) bool { return ch.EventID == old && !ch.After.Published.IsZero() })
 		}},
 		{"removed without a trace", "I15", "", func(h *history.History) {
-			drop(&h.Audits, func(a *history.Audit) bool { return a.Action == "cleanup_events" })
+			drop(&h.Audits, func(a *history.Audit) bool { return a.Action == "cleanup" })
 		}},
 		{"removed without a delete", "I15", old, func(h *history.History) {
 			drop(&h.Changes, func(ch *history.Change) bool { return ch.Deleted })
-			drop(&h.Audits, func(a *history.Audit) bool { return a.Action == "cleanup_events" })
+			drop(&h.Audits, func(a *history.Audit) bool { return a.Action == "cleanup" })
 		}},
 		{"removed and still there", "I15", old, func(h *history.History) {
 			row := h.Removed[0]
