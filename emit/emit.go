@@ -21,6 +21,9 @@
 //
 // Publishing is at least once. Consumers must be idempotent, and the id that Emit
 // returns is the key to be idempotent by.
+//
+// The functions of the package know the event types of package builtin. New makes an
+// Emitter for another catalogue or for the limits of another broker.
 package emit
 
 import (
@@ -37,23 +40,23 @@ import (
 
 // Event is an event to be written.
 type Event struct {
-	// Type is the event type, a name of the catalogue. Required.
+	// Type is the event type. Required; the catalogue must know it.
 	Type string
 	// AggregateID is the aggregate the event is about. Required.
 	AggregateID uuid.UUID
 	// AggregateType may be left empty: the catalogue knows it. When set it must be
 	// the type's.
 	AggregateType string
-	// Data is the payload: one of the payload structs of package builtin,
-	// anything else that marshals to the same JSON, or finished JSON as a json.RawMessage
-	// or []byte. Required; an event without data carries json.RawMessage("{}").
+	// Data is the payload: a payload struct of package builtin, anything else that
+	// marshals to the same JSON, or finished JSON as a json.RawMessage or []byte.
+	// Required; an event without data carries json.RawMessage("{}").
 	Data any
 	// ID is the event's id. Leave it zero to have a version 7 UUID made. An id of
 	// your own makes a repeated call recognise its event without a dedupe key.
 	ID uuid.UUID
 	// OccurredAt is when it happened; zero means now.
 	OccurredAt time.Time
-	// Actor says on whose behalf it happened, if anybody's.
+	// Actor is the person or service on whose behalf it happened; nil means none.
 	Actor *Actor
 	// DedupeKey makes a second event of the same namespace, type and key a no-op.
 	// With a tenant it must start with the tenant's id and a slash.
@@ -68,13 +71,13 @@ type Event struct {
 	MaxAttempts int
 }
 
-// Actor says on whose behalf an event happened.
+// Actor is the person or service on whose behalf an event happened.
 type Actor = wire.Actor
 
-// Result describes what became of an event.
+// Result is what became of an event.
 type Result struct {
-	// ID is the event's id: of the row just written or, when AlreadyEnqueued, of
-	// the row that has had the dedupe key before.
+	// ID is the event's id: that of the row just written or, when AlreadyEnqueued,
+	// of the row that already had the dedupe key.
 	ID uuid.UUID
 	// AlreadyEnqueued reports that nothing was written.
 	AlreadyEnqueued bool
@@ -86,7 +89,7 @@ func Emit(ctx context.Context, tx pgx.Tx, event Event) (Result, error) {
 }
 
 // EmitAll writes events in tx, in order and in one round trip per 500. All are
-// checked before the first is sent; InvalidError.Index says which one was refused.
+// checked before the first is sent; InvalidError.Index is the one that was refused.
 func EmitAll(ctx context.Context, tx pgx.Tx, events []Event) ([]Result, error) { //nolint:revive // the plural of Emit
 	return packFinderz().EmitAll(ctx, tx, events)
 }
@@ -106,4 +109,5 @@ func Validate(event Event) error {
 	return packFinderz().Validate(event)
 }
 
+// packFinderz returns the emitter of the built-in catalogue.
 func packFinderz() *Emitter { return New(builtin.Catalogue{}) }

@@ -33,7 +33,7 @@ type Prepared struct {
 	row   json.RawMessage
 }
 
-// Bytes is what the event weighs in a statement.
+// Bytes is the size of the event in a statement.
 func (p Prepared) Bytes() int { return len(p.row) }
 
 // Emitter checks events and writes them. It is safe for concurrent use.
@@ -56,33 +56,33 @@ func New(catalogue Catalogue) *Emitter {
 // Prepare checks an event completely, without a database: an error that only
 // PostgreSQL finds would abort the caller's transaction. A refused event gives an
 // *InvalidError with all its problems.
-func (e *Emitter) Prepare(p Event) (Prepared, error) {
+func (e *Emitter) Prepare(event Event) (Prepared, error) {
 	bad := &InvalidError{}
-	aggregate, topic := e.checkType(p, bad)
-	checkScope(p, bad)
-	e.checkHeaders(p.Headers, bad)
-	if p.MaxAttempts < 0 || p.MaxAttempts > 1<<31-1 {
+	aggregate, topic := e.checkType(event, bad)
+	checkScope(event, bad)
+	e.checkHeaders(event.Headers, bad)
+	if event.MaxAttempts < 0 || event.MaxAttempts > 1<<31-1 {
 		bad.add("maxAttempts", "must be a positive 32-bit number, or 0 for the publisher's own")
 	}
 
-	id, err := p.ID, error(nil)
+	id, err := event.ID, error(nil)
 	if id == uuid.Nil {
 		if id, err = e.newID(); err != nil {
 			return Prepared{}, fmt.Errorf("make an event id: %w", err)
 		}
 	}
-	envelope, size := e.envelope(p, id, topic != "", bad)
+	envelope, size := e.envelope(event, id, topic != "", bad)
 	if len(bad.Problems) == 0 {
-		e.checkSize(p, aggregate, size, bad)
+		e.checkSize(event, aggregate, size, bad)
 	}
 	if len(bad.Problems) > 0 {
 		return Prepared{}, bad
 	}
-	row, err := p.row(id, aggregate, envelope)
+	row, err := event.row(id, aggregate, envelope)
 	if err != nil {
 		return Prepared{}, fmt.Errorf("encode event: %w", err)
 	}
-	return Prepared{ID: id, Type: p.Type, Topic: topic, row: row}, nil
+	return Prepared{ID: id, Type: event.Type, Topic: topic, row: row}, nil
 }
 
 // Validate checks an event without a database, as Prepare does.
@@ -91,34 +91,27 @@ func (e *Emitter) Validate(event Event) error {
 	return err
 }
 
-func (p Event) namespace() string {
-	if p.Namespace == "" {
-		return "default"
-	}
-	return p.Namespace
-}
-
-func (e *Emitter) checkType(p Event, bad *InvalidError) (aggregate, topic string) {
-	aggregate, topic, known := e.catalogue.Resolve(p.Type)
+func (e *Emitter) checkType(event Event, bad *InvalidError) (aggregate, topic string) {
+	aggregate, topic, known := e.catalogue.Resolve(event.Type)
 	switch {
-	case p.Type == "":
+	case event.Type == "":
 		bad.add("type", "is required")
 	case !known:
-		bad.add("type", "%q is not a known event type", short.Name(p.Type))
-	case p.AggregateType != "" && p.AggregateType != aggregate:
-		bad.add("aggregateType", "must be %s for %s, not %q", aggregate, p.Type, short.Name(p.AggregateType))
+		bad.add("type", "%q is not a known event type", short.Name(event.Type))
+	case event.AggregateType != "" && event.AggregateType != aggregate:
+		bad.add("aggregateType", "must be %s for %s, not %q", aggregate, event.Type, short.Name(event.AggregateType))
 	}
-	if p.AggregateID == uuid.Nil {
+	if event.AggregateID == uuid.Nil {
 		bad.add("aggregateId", "is required and must not be the nil uuid")
 	}
 	return aggregate, topic
 }
 
-func checkScope(p Event, bad *InvalidError) {
-	checkText("namespace", p.Namespace, maxNamespaceBytes, bad)
-	checkText("dedupeKey", p.DedupeKey, maxDedupeKeyBytes, bad)
-	if p.TenantID != uuid.Nil && p.DedupeKey != "" && !strings.HasPrefix(p.DedupeKey, p.TenantID.String()+"/") {
-		bad.add("dedupeKey", "must start with the tenant: %s/", p.TenantID)
+func checkScope(event Event, bad *InvalidError) {
+	checkText("namespace", event.Namespace, maxNamespaceBytes, bad)
+	checkText("dedupeKey", event.DedupeKey, maxDedupeKeyBytes, bad)
+	if event.TenantID != uuid.Nil && event.DedupeKey != "" && !strings.HasPrefix(event.DedupeKey, event.TenantID.String()+"/") {
+		bad.add("dedupeKey", "must start with the tenant: %s/", event.TenantID)
 	}
 }
 
@@ -161,10 +154,10 @@ func (e *Emitter) checkHeaders(headers map[string]string, bad *InvalidError) {
 // checkSize measures the message that a body of that many bytes will be. The database
 // sets created_at: the longest text it can be printed as is assumed, and any id is as
 // long as another.
-func (e *Emitter) checkSize(p Event, aggregate string, body int, bad *InvalidError) {
+func (e *Emitter) checkSize(event Event, aggregate string, body int, bad *InvalidError) {
 	longest := time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
-	id := p.AggregateID.String()
-	attrs := wire.Attributes(id, p.Type, aggregate, id, longest, p.Headers)
+	id := event.AggregateID.String()
+	attrs := wire.Attributes(id, event.Type, aggregate, id, longest, event.Headers)
 	err := e.Limits.CheckSize(wire.MessageBytes(body, attrs))
 	if errors.As(err, &bad.TooLarge) {
 		bad.add("data", "is too large: a message of %d bytes with its attributes, at most %d are allowed", bad.TooLarge.Size, bad.TooLarge.Max)

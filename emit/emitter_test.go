@@ -48,10 +48,10 @@ func TestPrepareBuildsTheRow(t *testing.T) {
 	require.Equal(t, "018f3f6e-0000-7000-8000-00000000000e", got.ID.String())
 	require.Equal(t, builtin.TopicDomain, got.Topic)
 	require.Equal(t, `{"id":"018f3f6e-0000-7000-8000-00000000000e","event_type":"reservation_released","aggregate_type":"vendor_order",`+
-		`"aggregate_id":"018f3f6e-0000-7000-8000-00000000000a","payload":{"version":1,"eventId":"018f3f6e-0000-7000-8000-00000000000e",`+
-		`"occurredAt":"2026-03-04T05:06:07Z","actor":{"userId":"u-1","role":"admin"},"data":{"orderId":"018f3f6e-0000-7000-8000-00000000000a"}},`+
-		`"tenant_id":"018f3f6e-0000-7000-8000-0000000000aa","namespace":"shop",`+
-		`"dedupe_key":"018f3f6e-0000-7000-8000-0000000000aa/release-1","headers":{"traceparent":"00-ab"},"max_attempts":3}`, string(got.row))
+		`"aggregate_id":"018f3f6e-0000-7000-8000-00000000000a","tenant_id":"018f3f6e-0000-7000-8000-0000000000aa","namespace":"shop",`+
+		`"dedupe_key":"018f3f6e-0000-7000-8000-0000000000aa/release-1","headers":{"traceparent":"00-ab"},"max_attempts":3,`+
+		`"payload":{"version":1,"eventId":"018f3f6e-0000-7000-8000-00000000000e",`+
+		`"occurredAt":"2026-03-04T05:06:07Z","actor":{"userId":"u-1","role":"admin"},"data":{"orderId":"018f3f6e-0000-7000-8000-00000000000a"}}}`, string(got.row))
 
 	least, err := testEmitter().Prepare(Event{
 		Type: builtin.TypeMediaUploaded, AggregateID: uuid.MustParse(testTenant), Data: struct{}{},
@@ -59,8 +59,42 @@ func TestPrepareBuildsTheRow(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, `{"id":"018f3f6e-0000-7000-8000-00000000000e","event_type":"media_uploaded","aggregate_type":"media",`+
-		`"aggregate_id":"018f3f6e-0000-7000-8000-0000000000aa","payload":{"version":1,"eventId":"018f3f6e-0000-7000-8000-00000000000e",`+
-		`"occurredAt":"2026-01-01T00:00:00.000000005Z","data":{}},"namespace":"default"}`, string(least.row))
+		`"aggregate_id":"018f3f6e-0000-7000-8000-0000000000aa","namespace":"default",`+
+		`"payload":{"version":1,"eventId":"018f3f6e-0000-7000-8000-00000000000e","occurredAt":"2026-01-01T00:00:00.000000005Z","data":{}}}`,
+		string(least.row))
+}
+
+// anything is a catalogue that knows every type.
+type anything struct{}
+
+func (anything) Resolve(string) (aggregateType, topic string, ok bool) { return `b"c`, "t", true }
+func (anything) Validate(string, json.RawMessage) error                { return nil }
+
+// Another catalogue may have names that the built-in one would not have.
+func TestPrepareWithAnotherCatalogue(t *testing.T) {
+	t.Parallel()
+	event := goodEvent()
+	event.Type, event.AggregateType = `a","id":"x`, ""
+	got, err := New(anything{}).Prepare(event)
+	require.NoError(t, err)
+	var row map[string]any
+	require.NoError(t, json.Unmarshal(got.row, &row))
+	require.Equal(t, []any{event.Type, `b"c`, got.ID.String()}, []any{row["event_type"], row["aggregate_type"], row["id"]})
+}
+
+func TestPrepareHoldsTheLimitsOfTheBroker(t *testing.T) {
+	t.Parallel()
+	e := testEmitter()
+	e.Limits = wire.Limits{MessageBytes: 1_000, Attributes: 7, AttributeNameBytes: 20, AttributeValueBytes: 40, ReservedPrefix: "nats-"}
+	event := goodEvent()
+	event.Headers = map[string]string{"googclient": "x", "b": "y"}
+	require.NoError(t, e.Validate(event), "what only Pub/Sub refuses")
+	event.Headers["Nats-x"] = "z"
+	require.ErrorContains(t, e.Validate(event), "headers has 3 entries, at most 2 are allowed")
+	delete(event.Headers, "b")
+	require.ErrorContains(t, e.Validate(event), "headers.Nats-x starts with nats-, which the broker keeps for itself")
+	event.Headers, event.Actor.Role = nil, strings.Repeat("r", 600)
+	require.ErrorContains(t, e.Validate(event), "at most 1000 are allowed")
 }
 
 func TestPrepareMakesVersion7Ids(t *testing.T) {

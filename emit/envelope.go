@@ -1,6 +1,7 @@
 package emit
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -12,9 +13,9 @@ import (
 )
 
 // envelope builds payload_json and counts the bytes PostgreSQL will print for it.
-func (e *Emitter) envelope(p Event, id uuid.UUID, known bool, bad *InvalidError) (json.RawMessage, int) {
-	data, size := e.data(p, known, bad)
-	occurred := p.OccurredAt
+func (e *Emitter) envelope(event Event, id uuid.UUID, known bool, bad *InvalidError) (json.RawMessage, int) {
+	data, size := e.data(event, known, bad)
+	occurred := event.OccurredAt
 	if occurred.IsZero() {
 		occurred = e.Now()
 	}
@@ -23,7 +24,7 @@ func (e *Emitter) envelope(p Event, id uuid.UUID, known bool, bad *InvalidError)
 	if err != nil || occurred.Year() < 1 {
 		bad.add("occurredAt", "is outside the years 1 to 9999")
 	}
-	actor := checkActor(p.Actor, bad)
+	actor := checkActor(event.Actor, bad)
 	if len(bad.Problems) > 0 {
 		return nil, 0
 	}
@@ -53,9 +54,9 @@ func (e *Emitter) envelope(p Event, id uuid.UUID, known bool, bad *InvalidError)
 }
 
 // data turns the payload into JSON that both the catalogue and jsonb accept.
-func (e *Emitter) data(p Event, known bool, bad *InvalidError) (json.RawMessage, int) {
+func (e *Emitter) data(event Event, known bool, bad *InvalidError) (json.RawMessage, int) {
 	var data json.RawMessage
-	switch d := p.Data.(type) {
+	switch d := event.Data.(type) {
 	case json.RawMessage:
 		data = d
 	case []byte:
@@ -75,16 +76,16 @@ func (e *Emitter) data(p Event, known bool, bad *InvalidError) (json.RawMessage,
 	}
 	size, err := jsonb.Bytes(data, "data")
 	if err != nil {
-		var p *jsonb.Error
-		if errors.As(err, &p) {
-			bad.add(p.Path, "%s", p.Problem)
+		var refused *jsonb.Error
+		if errors.As(err, &refused) {
+			bad.add(refused.Path, "%s", refused.Problem)
 		}
 		return nil, 0
 	}
 	if !known {
 		return data, size
 	}
-	if err := e.catalogue.Validate(p.Type, data); err != nil {
+	if err := e.catalogue.Validate(event.Type, data); err != nil {
 		var payload *wire.PayloadError
 		if !errors.As(err, &payload) {
 			bad.add("data", "is refused: %s", err)
@@ -113,27 +114,28 @@ func checkActor(a *wire.Actor, bad *InvalidError) json.RawMessage {
 }
 
 // row builds one element of the array that the SQL function outbox_emit_many takes.
-// It is put together by hand: the envelope is checked JSON already, and encoding it
-// a second time costs more than everything else here.
-func (p Event) row(id uuid.UUID, aggregate string, envelope json.RawMessage) (json.RawMessage, error) {
-	row := make([]byte, 0, len(envelope)+len(p.DedupeKey)+320)
-	row = append(append(row, `{"id":"`...), id.String()...)
-	row = append(append(row, `","event_type":"`...), p.Type...)
-	row = append(append(row, `","aggregate_type":"`...), aggregate...)
-	row = append(append(row, `","aggregate_id":"`...), p.AggregateID.String()...)
-	row = append(append(row, `","payload":`...), envelope...)
-	if p.TenantID != uuid.Nil {
-		row = append(append(append(row, `,"tenant_id":"`...), p.TenantID.String()...), '"')
+// The envelope is put in by hand: it is checked JSON already, and encoding it a second
+// time costs more than everything else here.
+func (event Event) row(id uuid.UUID, aggregate string, envelope json.RawMessage) (json.RawMessage, error) {
+	columns := struct {
+		ID            uuid.UUID         `json:"id"`
+		EventType     string            `json:"event_type"`
+		AggregateType string            `json:"aggregate_type"`
+		AggregateID   uuid.UUID         `json:"aggregate_id"`
+		TenantID      uuid.UUID         `json:"tenant_id,omitzero"`
+		Namespace     string            `json:"namespace"`
+		DedupeKey     string            `json:"dedupe_key,omitempty"`
+		Headers       map[string]string `json:"headers,omitempty"`
+		MaxAttempts   int               `json:"max_attempts,omitempty"`
+	}{
+		id, event.Type, aggregate, event.AggregateID, event.TenantID, cmp.Or(event.Namespace, "default"),
+		event.DedupeKey, event.Headers, event.MaxAttempts,
 	}
-	rest := struct {
-		Namespace   string            `json:"namespace"`
-		DedupeKey   string            `json:"dedupe_key,omitempty"`
-		Headers     map[string]string `json:"headers,omitempty"`
-		MaxAttempts int               `json:"max_attempts,omitempty"`
-	}{p.namespace(), p.DedupeKey, p.Headers, p.MaxAttempts}
-	text, err := json.Marshal(rest)
+	text, err := json.Marshal(columns)
 	if err != nil {
 		return nil, err
 	}
-	return append(append(row, ','), text[1:]...), nil
+	const payload = `,"payload":`
+	row := append(make([]byte, 0, len(text)+len(payload)+len(envelope)), text[:len(text)-1]...)
+	return append(append(append(row, payload...), envelope...), '}'), nil
 }

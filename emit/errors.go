@@ -9,12 +9,12 @@ import (
 	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
-// ErrInvalid is what every refusal to emit an event is: errors.Is finds it,
-// errors.As finds the *InvalidError with the details.
+// ErrInvalid is in the error of every event that was refused. errors.As finds the
+// *InvalidError with the details.
 var ErrInvalid = errors.New("invalid event")
 
-// InvalidError reports why an event was refused. Nothing was sent to the database, so
-// the caller's transaction is unharmed.
+// InvalidError lists everything that is wrong with a refused event. Nothing was sent
+// to the database, so the caller's transaction is unharmed.
 type InvalidError struct {
 	// Index is the event's position in the call that emitted several.
 	Index    int
@@ -30,7 +30,7 @@ func (e *InvalidError) Error() string {
 // Is makes every InvalidError an ErrInvalid.
 func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 
-// Unwrap gives access to the limit that was passed.
+// Unwrap returns TooLarge, if it is set.
 func (e *InvalidError) Unwrap() error {
 	if e.TooLarge == nil {
 		return nil
@@ -42,10 +42,11 @@ func (e *InvalidError) add(field, format string, args ...any) {
 	e.Problems = append(e.Problems, wire.FieldProblem{Field: field, Problem: fmt.Sprintf(format, args...)})
 }
 
-// ErrNotMigrated means that the database lacks what emitting needs.
+// ErrNotMigrated is in the error when the database has no outbox: outboxctl migrate
+// creates it.
 var ErrNotMigrated = errors.New("the database has no outbox, or one of another version")
 
-// emitFailed translates a database error once, at the edge.
+// emitFailed translates a database error.
 func emitFailed(err error) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {

@@ -17,16 +17,16 @@ const (
 	maxBytesPerStatement  = 16 << 20
 )
 
-// emitManySQL writes any number of events in one round trip and answers for each,
-// in order. The argument is text on purpose: it is the one parameter type that
+// emitManySQL writes any number of events in one round trip and returns a row for
+// each, in order. The argument is text on purpose: it is the one parameter type that
 // every exec mode of pgx, every database/sql driver and every pooler agrees on.
 const emitManySQL = `SELECT ord, id::text, already_enqueued FROM outbox_emit_many($1::text::jsonb) ORDER BY ord`
 
 // Emit writes one event in the caller's transaction, in one round trip. When the
 // event is refused (ErrInvalid) nothing was sent and the transaction goes on; any
 // other error comes from the database, and the transaction is lost.
-func (e *Emitter) Emit(ctx context.Context, tx pgx.Tx, p Event) (Result, error) {
-	return first(e.EmitAll(ctx, tx, []Event{p}))
+func (e *Emitter) Emit(ctx context.Context, tx pgx.Tx, event Event) (Result, error) {
+	return first(e.EmitAll(ctx, tx, []Event{event}))
 }
 
 // EmitAll writes events in the caller's transaction, in one round trip per 500. All
@@ -40,8 +40,8 @@ func (e *Emitter) EmitAll(ctx context.Context, tx pgx.Tx, events []Event) ([]Res
 }
 
 // EmitSQL is Emit for a transaction of database/sql.
-func (e *Emitter) EmitSQL(ctx context.Context, tx *sql.Tx, p Event) (Result, error) {
-	return first(e.EmitAllSQL(ctx, tx, []Event{p}))
+func (e *Emitter) EmitSQL(ctx context.Context, tx *sql.Tx, event Event) (Result, error) {
+	return first(e.EmitAllSQL(ctx, tx, []Event{event}))
 }
 
 // EmitAllSQL is EmitAll for a transaction of database/sql.
@@ -59,7 +59,7 @@ func (e *Emitter) EmitAllSQL(ctx context.Context, tx *sql.Tx, events []Event) ([
 	})
 }
 
-// Write writes events that were prepared before.
+// Write writes events that Prepare returned, in one round trip per 500.
 func (e *Emitter) Write(ctx context.Context, tx pgx.Tx, events []Prepared) ([]Result, error) {
 	return write(events, func(text string) (resultRows, error) {
 		// Exec mode parses, binds and executes in one round trip whatever the
@@ -103,7 +103,7 @@ type resultRows interface {
 
 type sqlRows struct{ *sql.Rows }
 
-// Close hides the error: whatever went wrong is in Err already.
+// Close drops the error: whatever went wrong is in Err already.
 func (r sqlRows) Close() { _ = r.Rows.Close() }
 
 func write(events []Prepared, query func(text string) (resultRows, error)) ([]Result, error) {
@@ -119,7 +119,7 @@ func write(events []Prepared, query func(text string) (resultRows, error)) ([]Re
 			return nil, emitFailed(err)
 		}
 		if got := len(results) - before; got != n {
-			return nil, fmt.Errorf("emit events: %d answers for %d events", got, n)
+			return nil, fmt.Errorf("emit events: %d results for %d events", got, n)
 		}
 		events = events[n:]
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/outboxctl/outboxctl/emit/internal/short"
 )
 
-// EnvelopeVersion is the only version of the envelope there is.
+// EnvelopeVersion is the version of the envelope. There is no other.
 const EnvelopeVersion = 1
 
 // Envelope is what payload_json holds and what a message's body is. Its shape is
@@ -23,15 +23,15 @@ type Envelope struct {
 	Data       json.RawMessage `json:"data"`
 }
 
-// Actor says on whose behalf the event happened.
+// Actor is the person or service on whose behalf an event happened.
 type Actor struct {
 	UserID  string `json:"userId"`
 	StoreID string `json:"storeId,omitempty"`
 	Role    string `json:"role,omitempty"`
 }
 
-// EnvelopeError reports what is wrong with an envelope; it names the field and never
-// shows a value.
+// EnvelopeError is what is wrong with an envelope. It names the field and never shows
+// a value.
 type EnvelopeError struct {
 	Field   string
 	Problem string
@@ -43,8 +43,8 @@ func (e *EnvelopeError) Error() string {
 
 // ParseEnvelope reads an envelope strictly: every field but actor is required, no
 // other field is allowed and names are compared exactly, which encoding/json alone
-// does not do. The data inside is the catalogue's business; Data is a part of text,
-// not a copy. A publisher does this for every event, so it is written for speed.
+// does not do. Data is left to the catalogue; it is a part of text, not a copy.
+// A publisher does this for every event, so it is written for speed.
 func ParseEnvelope(text []byte) (Envelope, error) {
 	var e Envelope
 	members, err := members(text, "payload_json")
@@ -94,7 +94,8 @@ func ParseEnvelope(text []byte) (Envelope, error) {
 	return e, nil
 }
 
-// ParseActor takes null for no actor: many encoders write an absent value so.
+// ParseActor reads the envelope's actor as strictly. Null is no actor: many encoders
+// write an absent value so.
 func ParseActor(text []byte) (*Actor, error) {
 	if string(text) == "null" {
 		return nil, nil

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// ErrNotTimestamp means that a text is no RFC 3339 timestamp; it reads after a field's
-// name.
+// ErrNotTimestamp reports a text that is not an RFC 3339 timestamp. It reads after a
+// field's name.
 var ErrNotTimestamp = errors.New("must be an RFC 3339 timestamp")
 
 // ParseTime reads a timestamp that is RFC 3339, its letters in upper case. The standard

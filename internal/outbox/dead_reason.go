@@ -3,7 +3,7 @@ package outbox
 // DeadReason is a value of the enum outbox_dlq_reason.
 type DeadReason string
 
-// The reasons a row can die for.
+// The reasons for which a row dies.
 const (
 	ReasonMaxAttempts       DeadReason = "max_attempts"
 	ReasonUnknownEventType  DeadReason = "unknown_event_type"

@@ -1,8 +1,8 @@
-// Package outbox is the transactional outbox: events are rows that a caller
-// writes in its own transaction, and the dispatcher hands every committed row to a
-// broker.
+// Package outbox is the row of an event: its columns, why it can die, and how deaths of
+// the same cause are recognised. Package emit writes the row in its caller's
+// transaction, internal/dispatch publishes it, internal/dlq keeps its dead letters.
 //
-// What it guarantees:
+// What they guarantee together:
 //
 //   - an event is published if, and only if, the transaction that emitted it
 //     commits;
@@ -14,6 +14,5 @@
 //   - emitting checks everything it can before it talks to the database, because
 //     a statement that fails there takes the caller's transaction with it.
 //
-// The package knows no other room of this module: the catalogue of event types,
-// the broker and the clock come in through interfaces it declares.
+// The package imports no other of this program. Its tests put emit to a real database.
 package outbox

@@ -33,8 +33,8 @@ func NormalizeError(message string) string {
 	return strings.TrimSpace(message)
 }
 
-// Fingerprint names the kind of a failure: equal for two rows that died of
-// the same thing, whatever their ids and values.
+// Fingerprint identifies the cause of a death: it is equal for two rows that died of
+// the same error, whatever ids and values the error mentions.
 func Fingerprint(reason DeadReason, message string) string {
 	sum := sha256.Sum256([]byte(string(reason) + "\n" + NormalizeError(message)))
 	return hex.EncodeToString(sum[:6])

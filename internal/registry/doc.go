@@ -1,4 +1,4 @@
-// Package registry holds the catalogues of event types as the product sees them.
+// Package registry holds the catalogues of event types that the program works with.
 // A catalogue names, for each event type, the aggregate the event belongs to, the
 // logical topic it is published on and the payload it carries.
 //

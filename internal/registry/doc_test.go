@@ -11,7 +11,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
-var update = flag.Bool("update", false, "write the table in docs/events.md anew")
+var update = flag.Bool("update", false, "write the table in docs/events.md again")
 
 const eventsDoc = "../../docs/events.md"
 

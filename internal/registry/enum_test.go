@@ -18,8 +18,8 @@ import (
 func TestMain(m *testing.M) { outboxtest.Main(m) }
 
 // The enum values in the migrations' text and the catalogue are the same set. The
-// text is read, not the database, so that a value added by a migration that nobody
-// has run yet counts too.
+// text is read, not the database, so that a value added by a migration that has not
+// run yet counts too.
 func TestEnumsOfTheMigrationsAreTheCatalogue(t *testing.T) {
 	t.Parallel()
 	require.ElementsMatch(t, registry.New().EventTypes(), enumInMigrations(t, "event_type_enum"))

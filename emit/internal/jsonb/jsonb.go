@@ -1,3 +1,5 @@
+// Package jsonb reads JSON the way PostgreSQL stores it: it refuses what jsonb refuses,
+// and knows how many bytes jsonb prints, before anything is sent there.
 package jsonb
 
 import (
@@ -270,7 +272,7 @@ func repeated(names [][]byte, index *map[string]struct{}, name []byte) bool {
 	return found
 }
 
-// str walks a string and returns what it says.
+// str walks a string and returns its text.
 func (s *jsonScan) str() ([]byte, *Error) {
 	s.pos++
 	s.printed += 2

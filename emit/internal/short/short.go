@@ -1,8 +1,9 @@
+// Package short keeps text that another program chose from filling a message.
 package short
 
 import "strings"
 
-// Name keeps a name somebody else chose from flooding a message.
+// Name shortens a name to 64 bytes.
 func Name(s string) string {
 	const most = 64
 	if len(s) > most {
