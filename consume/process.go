@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 // Outcome of Process, and with it what to tell the broker.
@@ -61,7 +61,7 @@ const doneTries = 3
 // event's lease cannot be extended, a sixth of the lease (5s) before it ends. A
 // handler that stops by then does not overlap with the delivery that takes over.
 func (g *Guard) Process(ctx context.Context, eventID string, handler func(context.Context) error) (Outcome, error) {
-	id, err := uuid.Parse(eventID)
+	id, err := wire.ParseID(eventID)
 	if err != nil {
 		return Invalid, fmt.Errorf("%w: %w", ErrEventID, err)
 	}

@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 const (
@@ -80,28 +82,27 @@ type notification struct{ audience, storeID, licenseID, status, reason, message 
 // payload that reports no change. Fields it does not know are ignored, so that
 // producers may add some.
 func read(eventID string, body []byte) (*notification, error) {
-	var envelope struct {
-		Version int    `json:"version"`
-		EventID string `json:"eventId"`
-		Data    *struct {
-			LicenseID *uuid.UUID `json:"licenseId"`
-			StoreID   *uuid.UUID `json:"storeId"`
-			Status    string     `json:"status"`
-			Reason    string     `json:"reason"`
-		} `json:"data"`
-	}
+	var envelope wire.Envelope
 	if err := json.Unmarshal(body, &envelope); err != nil {
-		return nil, fmt.Errorf("%w: body is not the envelope of %s", ErrMalformed, EventType)
+		return nil, fmt.Errorf("%w: body is not an envelope", ErrMalformed)
 	}
-	data := envelope.Data
-	switch {
-	case envelope.Version != 1:
+	if envelope.Version != wire.EnvelopeVersion {
 		return nil, fmt.Errorf("%w: version %d is unknown", ErrMalformed, envelope.Version)
-	case !strings.EqualFold(envelope.EventID, eventID):
+	}
+	if envelope.EventID != eventID {
 		// Two ids for one event would let its duplicates pass for different events.
 		return nil, fmt.Errorf("%w: eventId is not the event_id of the attributes", ErrMalformed)
-	case data == nil:
-		return nil, fmt.Errorf("%w: data is missing", ErrMalformed)
+	}
+	var data *struct {
+		LicenseID *uuid.UUID `json:"licenseId"`
+		StoreID   *uuid.UUID `json:"storeId"`
+		Status    string     `json:"status"`
+		Reason    string     `json:"reason"`
+	}
+	if err := json.Unmarshal(envelope.Data, &data); err != nil || data == nil {
+		return nil, fmt.Errorf("%w: data is not the payload of %s", ErrMalformed, EventType)
+	}
+	switch {
 	case data.LicenseID == nil && data.StoreID == nil && data.Status == "" && data.Reason == "":
 		return nil, nil
 	case data.LicenseID == nil || data.StoreID == nil:

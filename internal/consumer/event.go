@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 // Event is a message whose attributes are usable. Its body is the handler's to
@@ -37,9 +38,9 @@ var (
 
 // parseEvent reads the attributes.
 func parseEvent(attrs map[string]string, body []byte) (Event, error) {
-	id, err := uuid.Parse(attrs[consume.AttrEventID])
-	if err != nil || id == uuid.Nil {
-		return Event{}, fmt.Errorf("%w: attribute %s is missing or not a uuid", ErrMalformed, consume.AttrEventID)
+	id, err := wire.ParseID(attrs[consume.AttrEventID])
+	if err != nil {
+		return Event{}, fmt.Errorf("%w: attribute %s %w", ErrMalformed, consume.AttrEventID, err)
 	}
 	if attrs[consume.AttrEventType] == "" {
 		return Event{}, fmt.Errorf("%w: attribute %s is missing", ErrMalformed, consume.AttrEventType)
