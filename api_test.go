@@ -10,7 +10,9 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -90,4 +92,31 @@ func receiverExported(function *ast.FuncDecl) bool {
 	}
 	name, ok := receiver.(*ast.Ident)
 	return !ok || name.IsExported()
+}
+
+// The Go blocks of the documentation use names that exist.
+func TestTheDocumentationUsesExportedNames(t *testing.T) {
+	t.Parallel()
+	names := regexp.MustCompile(`\b(emit|builtin|wire|consume)\.([A-Z]\w*)`)
+	api := map[string]string{}
+	for _, folder := range []string{"emit", "consume"} {
+		for part := range strings.SplitSeq(exported(t, folder), "package ") {
+			name, declared, _ := strings.Cut(part, "\n")
+			api[path.Base(name)] = declared
+		}
+	}
+	docs, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	found := 0
+	for _, file := range append(docs, "README.md") {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, block := range regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+			for _, name := range names.FindAllStringSubmatch(block[1], -1) {
+				require.Regexp(t, `\b`+name[2]+`\b`, api[name[1]], "%s: %s", file, name[0])
+				found++
+			}
+		}
+	}
+	require.NotZero(t, found)
 }
