@@ -65,6 +65,15 @@ func TestEmitFunctionRefuses(t *testing.T) {
 	t.Parallel()
 	pool := outboxtest.DB(t).Pool
 	const ok = `'order_created', NULL, gen_random_uuid(), '{}'`
+	// The function has the broker's limits as figures. They are the ones that Go checks.
+	limits := wire.PubSubLimits()
+	header := func(name, value int) string {
+		return fmt.Sprintf(`, headers => jsonb_build_object(repeat('x', %d), repeat('x', %d))`, name, value)
+	}
+	headers := func(n int) string {
+		return fmt.Sprintf(`, headers => (SELECT jsonb_object_agg('h' || n, repeat('x', %d)) FROM generate_series(1, %d) AS n)`, limits.AttributeValueBytes, n)
+	}
+	most := limits.Attributes - wire.StandardAttributes
 	for name, tc := range map[string]struct{ arguments, state, field string }{
 		"unknown type":         {`'order_eaten', NULL, gen_random_uuid(), '{}'`, "OX001", "event_type"},
 		"no type":              {`NULL, NULL, gen_random_uuid(), '{}'`, "OX001", "event_type"},
@@ -77,7 +86,7 @@ func TestEmitFunctionRefuses(t *testing.T) {
 		"headers no object":    {ok + `, headers => '["a"]'`, "OX004", "headers"},
 		"header no string":     {ok + `, headers => '{"a": 1}'`, "OX004", "headers"},
 		"header is ours":       {ok + `, headers => '{"event_id": "x"}'`, "OX004", "headers"},
-		"header is the broker": {ok + `, headers => '{"Googclient": "x"}'`, "OX004", "headers"},
+		"header is the broker": {ok + `, headers => '{"` + strings.ToUpper(limits.ReservedPrefix) + `client": "x"}'`, "OX004", "headers"},
 		"header without name":  {ok + `, headers => '{"": "x"}'`, "OX004", "headers"},
 		"empty namespace":      {ok + `, namespace => ''`, "OX004", "namespace"},
 		"long namespace":       {ok + `, namespace => repeat('x', 256)`, "OX004", "namespace"},
@@ -100,11 +109,10 @@ func TestEmitFunctionRefuses(t *testing.T) {
 		"long store":           {ok + `, actor => jsonb_build_object('userId', 'u', 'storeId', repeat('x', 1025))`, "OX004", "actor"},
 		"long role":            {ok + `, actor => jsonb_build_object('userId', 'u', 'role', repeat('é', 513))`, "OX004", "actor"},
 		"key without tenant":   {ok + `, tenant_id => gen_random_uuid(), dedupe_key => 'k'`, "OX005", "dedupe_key"},
-		"long header name":     {ok + `, headers => jsonb_build_object(repeat('x', 257), 'x')`, "OX006", "headers"},
-		"long header value":    {ok + `, headers => jsonb_build_object('x', repeat('x', 1025))`, "OX006", "headers"},
-		"many headers": {ok + `, headers => (SELECT jsonb_object_agg('h' || n, 'x') FROM generate_series(1, 96) AS n)`,
-			"OX006", "headers"},
-		"too large": {`'order_created', NULL, gen_random_uuid(), to_jsonb(repeat('x', 10000000))`, "OX006", "data"},
+		"long header name":     {ok + header(limits.AttributeNameBytes+1, 1), "OX006", "headers"},
+		"long header value":    {ok + header(1, limits.AttributeValueBytes+1), "OX006", "headers"},
+		"many headers":         {ok + headers(most+1), "OX006", "headers"},
+		"too large":            {`'order_created', NULL, gen_random_uuid(), to_jsonb(repeat('x', 10000000))`, "OX006", "data"},
 	} {
 		_, err := emit(t, pool, tc.arguments)
 		var pg *pgconn.PgError
@@ -114,8 +122,8 @@ func TestEmitFunctionRefuses(t *testing.T) {
 	}
 	require.Equal(t, int64(0), queryOne[int64](t, pool, `SELECT count(*) FROM outbox_events`))
 	for name, arguments := range map[string]string{
-		"most headers":  ok + `, headers => (SELECT jsonb_object_agg('h' || n, repeat('x', 1024)) FROM generate_series(1, 95) AS n)`,
-		"longest name":  ok + `, headers => jsonb_build_object(repeat('x', 256), '')`,
+		"most headers":  ok + headers(most),
+		"longest name":  ok + header(limits.AttributeNameBytes, 0),
 		"longest key":   ok + `, namespace => repeat('n', 255), dedupe_key => repeat('x', 1024)`,
 		"longest actor": ok + `, actor => jsonb_build_object('userId', repeat('x', 1024), 'storeId', repeat('x', 1024), 'role', repeat('é', 512))`,
 		"first moment":  ok + `, occurred_at => '0001-01-01 00:00:00.000001+00'`,
