@@ -11,7 +11,7 @@ RUN CGO_ENABLED=0 go build -trimpath \
 
 FROM gcr.io/distroless/static-debian12:nonroot
 COPY --from=build /outboxctl /outboxctl
-# Inside a container loopback reaches nobody; the platform decides who may reach the port.
+# Inside a container the loopback interface cannot be reached from outside; the platform decides who may reach the port.
 ENV OUTBOXCTL_PUBLISH_HTTP_ADDR=:9464 OUTBOXCTL_CONSUME_HTTP_ADDR=:9464
 EXPOSE 9464
 # By number: Kubernetes cannot tell from a name that it is not root.

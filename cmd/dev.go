@@ -177,7 +177,7 @@ func writeExports(w io.Writer, info devstate.Info) error {
 	return err
 }
 
-// resetState deletes the servers' folders. The caller holds the lock, so nobody is using them.
+// resetState deletes the servers' folders. The caller holds the lock, so no other process is using them.
 func resetState(ctx context.Context, opts *devOptions, dir string) error {
 	kept := devstack.StateOf(dir)
 	if len(kept) == 0 {

@@ -87,7 +87,7 @@ func onStack(a *cli.App, info devstate.Info) *cli.App {
 	if a.Origin("log.level") == cli.OriginDefault {
 		env["OUTBOXCTL_LOG_LEVEL"] = "warn"
 	}
-	// The usual port stays free for a publisher that somebody starts beside the stack.
+	// The usual port stays free for a publisher that is started beside the stack.
 	if a.Origin("publish.http_addr") == cli.OriginDefault {
 		env["OUTBOXCTL_PUBLISH_HTTP_ADDR"] = devHTTPAddr()
 	}

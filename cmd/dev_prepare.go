@@ -16,7 +16,7 @@ import (
 
 const (
 	devDatabase = "outbox"
-	// The usual ports plus ten thousand: what listens on the usual ones is somebody's real server.
+	// The usual ports plus ten thousand: what listens on the usual ones may be a real server.
 	devPostgresPort = 15432
 	devRedisPort    = 16379
 	devPubSubPort   = 18085

@@ -75,7 +75,7 @@ func (p *lossyProxy) url() string { return "redis://" + p.listener.Addr().String
 
 // The reply to each write is lost once; the client tries again and finds its
 // own write. Taking that for a duplicate would acknowledge an event that
-// nobody processed.
+// no handler processed.
 func TestLostReplyIsNotADuplicate(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -134,7 +134,7 @@ func TestRedisAwayMeansNoRun(t *testing.T) {
 }
 
 // Redis dies under a running handler: the effect has happened, so the message
-// is finished with even though nobody could write that down.
+// is finished with even though the mark could not be written.
 func TestRedisLostUnderTheHandler(t *testing.T) {
 	t.Parallel()
 	srv := startRedis(t)

@@ -87,7 +87,7 @@ func TestFiftyDeliveriesAtOnceRunOnce(t *testing.T) {
 	require.EqualValues(t, 50, acked.Load())
 }
 
-// A handler longer than its lease keeps it by extensions: nobody else gets in.
+// A handler longer than its lease keeps it by extensions: no other gets in.
 func TestLeaseIsExtendedWhileTheHandlerRuns(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -27,8 +27,8 @@ const (
 	EventType = "license_status_changed"
 )
 
-// ErrMalformed means that delivering the event again cannot help. The message
-// says what is wrong and never shows a value.
+// ErrMalformed means that delivering the event again cannot help. The text names
+// the field and never shows a value.
 var ErrMalformed = errors.New("malformed event")
 
 // DB is a *pgxpool.Pool, or anything else that begins transactions.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"time"
+
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 // The criteria of an idle publisher.
@@ -24,7 +26,7 @@ func (s *session) idle(ctx context.Context) (*Report, error) {
 		err := r.publishing(ctx, func(ctx context.Context) error {
 			// What follows a start is not idleness yet.
 			p.Progress("idle: settling down, then %s of nothing", p.Duration)
-			if err := pause(ctx, 2*time.Second); err != nil {
+			if err := wait.For(ctx, 2*time.Second); err != nil {
 				return err
 			}
 			var err error
@@ -32,7 +34,7 @@ func (s *session) idle(ctx context.Context) (*Report, error) {
 				return err
 			}
 			spent, began := cpuTime(), time.Now()
-			if err := pause(ctx, p.Duration); err != nil {
+			if err := wait.For(ctx, p.Duration); err != nil {
 				return err
 			}
 			cpu = cpuTime() - spent
@@ -43,7 +45,7 @@ func (s *session) idle(ctx context.Context) (*Report, error) {
 			return nil, err
 		}
 		// Backends report what they did when they end.
-		if err := pause(ctx, 500*time.Millisecond); err != nil {
+		if err := wait.For(ctx, 500*time.Millisecond); err != nil {
 			return nil, err
 		}
 		after, err := r.db.counters(ctx)
@@ -62,15 +64,4 @@ func (s *session) idle(ctx context.Context) (*Report, error) {
 		}
 		return report, nil
 	})
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -3,6 +3,8 @@ package cleanup
 import (
 	"context"
 	"time"
+
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 // Batches grow while they are quick and shrink before they are long: a transaction that deletes for a second holds up
@@ -33,7 +35,7 @@ func (r *run) note(b Batch, limit int) {
 
 // rest waits as long as was asked for, and then until the replicas have caught up.
 func (r *run) rest(ctx context.Context) error {
-	if err := sleep(ctx, r.Pause); err != nil {
+	if err := wait.For(ctx, r.Pause); err != nil {
 		return err
 	}
 	for r.MaxReplicaLag > 0 {
@@ -44,23 +46,9 @@ func (r *run) rest(ctx context.Context) error {
 		if lag <= r.MaxReplicaLag {
 			return nil
 		}
-		if err := sleep(ctx, replicaWait); err != nil {
+		if err := wait.For(ctx, replicaWait); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

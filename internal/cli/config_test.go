@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/consume"
 )
 
 // source builds a configSource from maps.
@@ -46,7 +48,7 @@ func TestConfigDefaults(t *testing.T) {
 	want.Publish.Wake = "auto"
 	want.Publish.HTTPAddr = "127.0.0.1:9464"
 	want.Consume.HTTPAddr = "127.0.0.1:9464"
-	want.Idempotency.TTL = 720 * time.Hour
+	want.Idempotency.TTL = consume.DefaultTTL
 	want.Log.Level = "info"
 	want.Log.Format = "json"
 	require.Equal(t, want, cfg)

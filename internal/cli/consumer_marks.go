@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/idem"
 )
@@ -19,7 +18,11 @@ func (a *App) Marks() (dlq.Marks, error) {
 	if err != nil {
 		return nil, err
 	}
-	return consumerMarks{idem.New(client, consume.DefaultTTL)}, nil
+	cfg, err := a.Config("redis.url")
+	if err != nil {
+		return nil, err
+	}
+	return consumerMarks{idem.New(client, cfg.Idempotency.TTL)}, nil
 }
 
 func (m consumerMarks) Consumers(ctx context.Context) ([]string, error) {

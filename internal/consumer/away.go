@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 const (
@@ -77,8 +79,8 @@ func (w *Worker) awaitDependencies(ctx context.Context) error {
 			w.cfg.Log.Warn().Err(away).Msg("waiting for a dependency")
 			waited = true
 		}
-		if !sleep(ctx, delay) {
-			return ctx.Err()
+		if err := wait.For(ctx, delay); err != nil {
+			return err
 		}
 		delay = min(2*delay, retryMax)
 	}

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 // maxParked bounds the messages that wait for their nack without a slot of
@@ -12,7 +14,7 @@ import (
 const maxParked = 1_000
 
 // parking delays nacks. Without a delay a broker hands a nacked message out
-// again at once, and a message that nobody can handle yet becomes a busy loop.
+// again at once, and a message that cannot be handled yet becomes a busy loop.
 type parking struct {
 	count atomic.Int64
 	wg    sync.WaitGroup
@@ -20,28 +22,19 @@ type parking struct {
 
 // nack nacks the message after d, or at once when ctx ends.
 func (p *parking) nack(ctx context.Context, msg interface{ Nack() }, d time.Duration) {
-	if p.count.Add(1) > maxParked {
+	later := func() {
 		defer p.count.Add(-1)
-		nackAfter(ctx, msg, d)
+		_ = wait.For(ctx, d)
+		msg.Nack()
+	}
+	if p.count.Add(1) > maxParked {
+		later()
 		return
 	}
-	p.wg.Go(func() {
-		defer p.count.Add(-1)
-		nackAfter(ctx, msg, d)
-	})
+	p.wg.Go(later)
 }
 
 func (p *parking) wait() { p.wg.Wait() }
-
-func nackAfter(ctx context.Context, msg interface{ Nack() }, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	msg.Nack()
-}
 
 // pauseWhileHeld is for a message whose event another delivery holds. That one
 // is usually about to finish. But when its worker was killed, the event stays

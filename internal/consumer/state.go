@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 // stuckAfter is how long beyond its time-out a handler may take to notice.
@@ -93,7 +94,7 @@ func (w *Worker) reserve() bool {
 // watchIdle ends Run when nothing has arrived, and nothing was under way, for
 // IdleExit. While a dependency is away the worker is not idle but waiting.
 func (w *Worker) watchIdle(ctx context.Context) {
-	for sleep(ctx, max(w.cfg.IdleExit/10, time.Millisecond)) {
+	for wait.For(ctx, max(w.cfg.IdleExit/10, time.Millisecond)) == nil {
 		w.mu.Lock()
 		if w.trouble != nil {
 			w.lastEvent = time.Now()
@@ -110,23 +111,11 @@ func (w *Worker) watchIdle(ctx context.Context) {
 // watchQuiet logs what may be wrong when no message arrives. It looks once: a
 // subscription that has delivered something is the right one.
 func (w *Worker) watchQuiet(ctx context.Context) {
-	if !sleep(ctx, w.cfg.QuietAfter) || w.totals.in.Load() > 0 || w.Receiving(ctx) != nil {
+	if wait.For(ctx, w.cfg.QuietAfter) != nil || w.totals.in.Load() > 0 || w.Receiving(ctx) != nil {
 		return
 	}
 	w.cfg.Log.Info().Dur("waited", w.cfg.QuietAfter).
 		Msg("no message yet: a subscription hands each message to one of its workers only, and has none from before it was made")
-}
-
-// sleep waits for d and reports whether ctx let it wait to the end.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // fields are the log fields of a message; never its payload.

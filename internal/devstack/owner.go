@@ -52,7 +52,7 @@ func (o *owner) credential() *syscall.Credential {
 }
 
 // makeDir creates a folder of the owner's below dir and returns its path. dir itself stays ours: chowning a folder the caller
-// chose would give away /tmp to whoever asked for it.
+// chose could give away /tmp.
 func (o *owner) makeDir(dir, name string) (string, error) {
 	path := filepath.Join(dir, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

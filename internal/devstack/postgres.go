@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 // How long PostgreSQL may take to become ready (recovery after a crash included) and to stop.
@@ -138,7 +140,7 @@ func (p *Postgres) Done() <-chan struct{} {
 	return p.child.done
 }
 
-// ended explains an end that nobody asked for.
+// ended explains an end that was not asked for.
 func (p *Postgres) ended() error {
 	return fmt.Errorf("keep PostgreSQL running: %w", explainPostgres(errors.New("it has ended by itself"), p.logPath))
 }
@@ -192,7 +194,7 @@ func (p *Postgres) start(ctx context.Context) error {
 			return nil
 		case errors.Is(err, errPortTaken) && p.port.again(attempt):
 		// The backends of a crashed server hold its shared memory for some milliseconds longer than the postmaster lives.
-		case errors.Is(err, errStillDying) && sleep(ctx, 50*time.Millisecond):
+		case errors.Is(err, errStillDying) && wait.For(ctx, 50*time.Millisecond) == nil:
 		default:
 			return fmt.Errorf("start PostgreSQL %s: %w", p.bin.version, err)
 		}
@@ -226,15 +228,4 @@ func (p *Postgres) run(ctx context.Context, port int) error {
 	}
 	p.child = c
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

@@ -34,7 +34,7 @@ type PubSubParams struct {
 // PubSub is Google's in-memory Pub/Sub fake behind a gRPC server of ours, which lets tests make it fail and the streams of a
 // subscription take turns.
 //
-// The fake forgets messages nobody received after ten minutes, keeps every message ever published in memory, and counts deliveries
+// The fake forgets messages that were not received after ten minutes, keeps every message ever published in memory, and counts deliveries
 // over all subscriptions of a topic together: one that gives its messages back can have another's dead-lettered.
 type PubSub struct {
 	// Project is a project id to use; the fake accepts any.
@@ -163,7 +163,7 @@ func (p *PubSub) Stop(ctx context.Context) error {
 	}
 	p.closed = true
 	p.disconnect()
-	// The fake is somebody else's: do not wait for it for ever. Nor for its goroutines, which end by themselves: a stream
+	// The fake is Google's code: do not wait for it for ever. Nor for its goroutines, which end by themselves: a stream
 	// that begins just now would be counted while it waits.
 	done := make(chan error, 1)
 	go func() { done <- p.fake.Close() }()

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 // PublishCall is one Publish request as it arrived.
@@ -47,7 +49,7 @@ type PublishAnswer struct {
 	PublishCall
 	// Stored are the ids of the messages that were stored, also when the reply said otherwise.
 	Stored []string
-	// Err is the reply; ReplyLost says that it denies what was stored.
+	// Err is the reply; ReplyLost means that it denies what was stored.
 	Err       error
 	ReplyLost bool
 }
@@ -145,7 +147,7 @@ func (h faultHooks) decide(ctx context.Context, call PublishCall, store func() (
 	if h.publish != nil {
 		fault = h.publish(ctx, call)
 	}
-	if fault.Delay > 0 && !sleep(ctx, fault.Delay) {
+	if fault.Delay > 0 && wait.For(ctx, fault.Delay) != nil {
 		answer.Err = status.FromContextError(ctx.Err()).Err()
 		return answer
 	}

@@ -28,7 +28,7 @@ const (
 	turnResting             // has had its turn in this round
 )
 
-// next begins another round when nobody can take a turn in this one.
+// next begins another round when no stream can take a turn in this one.
 func (r *round) next() {
 	for _, turn := range r.streams {
 		if turn == turnWaiting {

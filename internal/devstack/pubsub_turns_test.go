@@ -56,7 +56,7 @@ func (p puller) read(name string, arrived chan<- string) {
 	}
 }
 
-// Two workers on one subscription share its messages, whoever came first.
+// Two workers on one subscription share its messages, whichever came first.
 func TestStreamsTakeTurns(t *testing.T) {
 	t.Parallel()
 	b := startPubSub(t)
@@ -85,7 +85,7 @@ func TestStreamsTakeTurns(t *testing.T) {
 	}
 }
 
-// A stream that has had its turn still answers, and the answer holds nobody up.
+// A stream that has had its turn still answers, and the answer holds no other up.
 func TestARestingStreamAnswersPings(t *testing.T) {
 	t.Parallel()
 	b := startPubSub(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/devstate"
 )
 
-// stateNames are the entries of a state folder that belong to its servers; "lock" belongs to whoever holds it.
+// stateNames are the entries of a state folder that belong to its servers; "lock" belongs to the process that holds it.
 func stateNames() []string {
 	return []string{"postgres", "postgres.new", "postgres.log", passwordName, passwordName + ".new", "redis", "redis.log", devstate.InfoFile}
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/pressly/goose/v3"
+
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 // Ran is a migration that was executed.
@@ -132,7 +134,7 @@ func (s *session) apply(ctx context.Context, provider *goose.Provider, step Step
 		}
 		delay := time.Duration(float64(backoff) * (0.5 + opts.jitter()/2))
 		opts.Progress(fmt.Sprintf("%s: somebody holds a lock it needs (try %d), again in %s", step, try, delay.Round(time.Millisecond)))
-		if err := pause(ctx, delay); err != nil {
+		if err := wait.For(ctx, delay); err != nil {
 			return err
 		}
 		backoff = min(2*backoff, 5*time.Second)

@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 // lockKey is the advisory lock of migration runs; advisory locks are per
@@ -100,7 +102,7 @@ SELECT pg_try_advisory_lock($1::bigint),
 			opts.Progress(fmt.Sprintf("waiting for another migration (backend %d) to finish", holder))
 			told = time.Now()
 		}
-		if err := pause(ctx, pollLock); err != nil {
+		if err := wait.For(ctx, pollLock); err != nil {
 			return waited, err
 		}
 	}
@@ -135,16 +137,4 @@ func (s *session) close(ctx context.Context) {
 		})
 	}
 	_ = s.db.Close()
-}
-
-// pause sleeps unless the context ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 // Child is a program that was started and does not outlive the harness.
@@ -74,14 +76,5 @@ func (c *Child) Exit() string {
 	return c.cmd.ProcessState.String()
 }
 
-// Pause waits, and says whether it did so to the end.
-func Pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
+// Pause waits for d and reports whether ctx let it.
+func Pause(ctx context.Context, d time.Duration) bool { return wait.For(ctx, d) == nil }

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
@@ -185,7 +186,7 @@ func pooler() string {
 
 // behindPooler leads every process through a pgbouncer that lends a connection for one transaction at a time.
 func behindPooler(ctx context.Context, w *world) ([]string, error) {
-	port, err := freePort()
+	port, err := devstack.FreePort()
 	if err != nil {
 		return nil, err
 	}

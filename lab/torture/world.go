@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -346,9 +345,6 @@ func withParams(raw string, pairs ...string) string {
 // freeAddr is an address that is not listened on at the moment. A process keeps it over its restarts, so that it can be asked
 // for its metrics.
 func freeAddr() (string, error) {
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
+	port, err := devstack.FreePort()
+	return fmt.Sprintf("127.0.0.1:%d", port), err
 }
