@@ -92,6 +92,9 @@ What has no index is looked for in short steps of at most five thousand rows: pr
   outboxctl event list --type order_created --since 1h -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("status") && cmd.Flags().Changed("state") {
+				return fault.Hint(fault.Usagef("--status and --state exclude each other"), "they mean the same: give one of them")
+			}
 			opts.next = func(cursor string) string { return cli.CommandLine(cmd, nil, map[string]string{"cursor": cursor}) }
 			return run(cmd.Context(), opts)
 		},
@@ -99,7 +102,6 @@ What has no index is looked for in short steps of at most five thousand rows: pr
 	statuses := append(eventStatuses(), "all")
 	cmd.Flags().StringVar(&opts.filter.status, "status", "all", "in this `status`: "+strings.Join(statuses, ", "))
 	cmd.Flags().StringVar(&opts.filter.status, "state", "all", "the same as --status")
-	cmd.MarkFlagsMutuallyExclusive("status", "state")
 	cli.Must(cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp)))
 	cli.Must(cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp)))
 	addEventFilterFlags(app, cmd, &opts.filter, "emitted")
