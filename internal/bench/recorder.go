@@ -125,6 +125,8 @@ func (p floorPublisher) Publish(_ context.Context, _ string, msgs []dispatch.Mes
 	return results
 }
 
+func (floorPublisher) Limits() wire.Limits { return wire.PubSubLimits() }
+
 func (floorPublisher) Ready(context.Context, string) error { return nil }
 
 // verifySQL reads the events that must have arrived, with what they consist of.

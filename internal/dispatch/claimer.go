@@ -99,7 +99,7 @@ func (d *Dispatcher) launch(ctx context.Context, started time.Time, rows []Claim
 	if len(rows) == 0 {
 		return
 	}
-	groups := split(d.catalogue, d.cfg.MaxAttempts, rows)
+	groups := split(d.catalogue, d.publisher.Limits(), d.cfg.MaxAttempts, rows)
 	for _, g := range groups {
 		g.claimed = started
 		d.inFlight.start(g)

@@ -90,9 +90,9 @@ func TestAttemptsAreNumberedFromOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBundle(t, nil)
 		answers := []error{
-			NewFailure("Unavailable", errors.New("away")),
-			NewFailure("NotFound", errors.New("no topic")), // costs nothing, so the next has the same number
-			Unsent(context.DeadlineExceeded),               // was none
+			NewFailure(Retryable, "Unavailable", errors.New("away")),
+			NewFailure(Misconfigured, "NotFound", errors.New("no topic")), // costs nothing, so the next has the same number
+			Unsent(context.DeadlineExceeded),                              // was none
 			nil,
 		}
 		b.broker.verdict = func(string, Message) error {
@@ -176,7 +176,7 @@ func TestFailuresBackOffAndEndInTheDeadLetters(t *testing.T) {
 		rows[2].MaxAttempts = 1
 		b.broker.verdict = func(_ string, m Message) error {
 			if m.EventID == bad || m.EventID == short {
-				return NewFailure("Internal", errors.New("cannot store "+m.EventID))
+				return NewFailure(Retryable, "Internal", errors.New("cannot store "+m.EventID))
 			}
 			return nil
 		}
@@ -251,7 +251,7 @@ func TestRejectedByTheBrokerDiesAloneAndAtOnce(t *testing.T) {
 		rows := b.store.add(10, "red")
 		b.broker.verdict = func(_ string, m Message) error {
 			if m.EventID == rows[4].ID {
-				return NewFailure("InvalidArgument", errors.New("no"))
+				return NewFailure(Refused, "InvalidArgument", errors.New("no"))
 			}
 			return nil
 		}

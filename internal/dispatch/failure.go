@@ -1,9 +1,6 @@
 package dispatch
 
-import (
-	"context"
-	"errors"
-)
+import "errors"
 
 // Class is what a failed publish means for the row and for its topic.
 type Class uint8
@@ -38,46 +35,21 @@ func (c Class) String() string {
 	}
 }
 
-// Canonical status codes, by the names gRPC gives them. Only the codes that
-// are not retryable need a name here.
-const (
-	codeInvalidArgument    = "InvalidArgument"
-	codeNotFound           = "NotFound"
-	codePermissionDenied   = "PermissionDenied"
-	codeUnauthenticated    = "Unauthenticated"
-	codeFailedPrecondition = "FailedPrecondition"
-	codeDeadlineExceeded   = "DeadlineExceeded"
-	codeCanceled           = "Canceled"
-	codeUnknown            = "Unknown"
-)
-
-// ClassifyCode is the one table from a canonical status code to its class. An
-// unknown code is retryable: waiting is safe, dead-lettering a
-// good event is not.
-func ClassifyCode(code string) Class {
-	switch code {
-	case codeInvalidArgument:
-		return Refused
-	case codeNotFound, codePermissionDenied, codeUnauthenticated, codeFailedPrecondition:
-		return Misconfigured
-	default:
-		return Retryable
-	}
-}
-
 // Failure is a failed publish together with its class.
 type Failure struct {
 	Class Class
-	// Code is the canonical status code, such as Unavailable. It is a metric
-	// label, so it must come from a small set.
+	// Code is the broker's own word for the error. It is a metric label, so it must
+	// come from a small set.
 	Code string
 	// Err is the broker's own error.
 	Err error
 }
 
-// NewFailure classifies err by the canonical status code it carries.
-func NewFailure(code string, err error) *Failure {
-	return &Failure{Class: ClassifyCode(code), Code: code, Err: err}
+// NewFailure is a failure of a class. Only the broker's package knows which class
+// a code of its broker has; where in doubt it is Retryable: waiting is safe,
+// dead-lettering a good event is not.
+func NewFailure(class Class, code string, err error) *Failure {
+	return &Failure{Class: class, Code: code, Err: err}
 }
 
 func (f *Failure) Error() string {
@@ -99,17 +71,14 @@ func ClassOf(err error) Class {
 	return Retryable
 }
 
-// CodeOf reads the canonical status code of a failed publish.
+// codeUnknown is the code of an error that is no Failure.
+const codeUnknown = "unknown"
+
+// CodeOf reads the broker's code of a failed publish.
 func CodeOf(err error) string {
 	var f *Failure
-	switch {
-	case errors.As(err, &f) && f.Code != "":
+	if errors.As(err, &f) && f.Code != "" {
 		return f.Code
-	case errors.Is(err, context.DeadlineExceeded):
-		return codeDeadlineExceeded
-	case errors.Is(err, context.Canceled):
-		return codeCanceled
-	default:
-		return codeUnknown
 	}
+	return codeUnknown
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 // memBroker is a broker in memory. Verdicts come from a function so that a
@@ -33,7 +35,7 @@ func (b *memBroker) Publish(ctx context.Context, topic string, msgs []Message) [
 		case <-ctx.Done():
 			out := make([]Result, len(msgs))
 			for i := range out {
-				out[i].Err = NewFailure("DeadlineExceeded", ctx.Err())
+				out[i].Err = NewFailure(Retryable, "DeadlineExceeded", ctx.Err())
 			}
 			return out
 		}
@@ -61,6 +63,8 @@ func (b *memBroker) takes(topic string) time.Duration {
 	}
 	return b.latency(topic)
 }
+
+func (b *memBroker) Limits() wire.Limits { return wire.PubSubLimits() }
 
 func (b *memBroker) Ready(_ context.Context, topic string) error {
 	b.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/emit/wire"
 
 	"github.com/outboxctl/outboxctl/internal/failpoint"
 	"github.com/outboxctl/outboxctl/internal/outbox"
@@ -31,7 +32,7 @@ type group struct {
 // a group of their own, under no topic. Each row that is running out of attempts
 // is a group too: where a broker fails whole requests because of one message, no
 // other row dies of it.
-func split(catalogue emit.Catalogue, maxAttempts int, rows []Claimed) []*group {
+func split(catalogue emit.Catalogue, limits wire.Limits, maxAttempts int, rows []Claimed) []*group {
 	byTopic := map[string]*group{}
 	var groups []*group
 	at := func(topic string) *group {
@@ -45,7 +46,7 @@ func split(catalogue emit.Catalogue, maxAttempts int, rows []Claimed) []*group {
 	}
 	for i := range rows {
 		row := &rows[i]
-		topic, msg, bad := prepare(catalogue, row)
+		topic, msg, bad := prepare(catalogue, limits, row)
 		limit := attemptLimit(row, maxAttempts)
 		if bad == nil && row.AttemptCount >= limit {
 			bad = &unfit{outbox.ReasonMaxAttempts, attemptsSpent(row, limit)}
@@ -272,8 +273,11 @@ func (d *Dispatcher) askFirst(ctx context.Context, br *breaker, g *group) error 
 	if !br.quiet(entered, d.cfg.Backoff.Base/2) {
 		return nil
 	}
-	if s := br.snapshot(); s.State == TopicUnreachable || s.State == TopicMisconfigured {
-		return NewFailure(s.Code, textError(s.Error)) // another group was told
+	switch s := br.snapshot(); s.State { // another group was told
+	case TopicUnreachable:
+		return NewFailure(Retryable, s.Code, textError(s.Error))
+	case TopicMisconfigured:
+		return NewFailure(Misconfigured, s.Code, textError(s.Error))
 	}
 	generation := br.begin()
 	err := d.ask(ctx, br)

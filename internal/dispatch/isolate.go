@@ -12,9 +12,12 @@ import (
 // to be sent again without the neighbour it was refused with.
 var ErrUnsent = errors.New("not sent: no time was left")
 
+// codeUnsent is ours: the broker has not seen such a message.
+const codeUnsent = "unsent"
+
 // Unsent is the failure of such a message.
 func Unsent(err error) *Failure {
-	return NewFailure(codeDeadlineExceeded, errors.Join(ErrUnsent, err))
+	return NewFailure(Retryable, codeUnsent, errors.Join(ErrUnsent, err))
 }
 
 // isolateParts is how many parts a refused request is cut into. Halves find a
@@ -45,7 +48,7 @@ func proven(results []Result) []Result {
 		return results
 	}
 	for _, i := range refused(results) {
-		results[i].Err = reclassify(results[i].Err, Rejected, results[i].Err)
+		results[i].Err = NewFailure(Rejected, CodeOf(results[i].Err), results[i].Err)
 	}
 	return results
 }

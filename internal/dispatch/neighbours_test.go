@@ -26,7 +26,7 @@ func (b contagious) Publish(ctx context.Context, topic string, msgs []Message) [
 		}
 		results := make([]Result, len(msgs))
 		for i := range results {
-			results[i].Err = NewFailure("Internal", errors.New("something broke"))
+			results[i].Err = NewFailure(Retryable, "Internal", errors.New("something broke"))
 		}
 		return results
 	}

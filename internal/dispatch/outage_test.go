@@ -13,7 +13,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-var errAway = NewFailure("Unavailable", errors.New("connection refused"))
+var errAway = NewFailure(Retryable, "Unavailable", errors.New("connection refused"))
 
 // outage makes the broker unreachable for one topic, or for all.
 func (b *memBroker) outage(topic string) {
@@ -133,7 +133,7 @@ func TestLoneRowTheBrokerNeverTakesStillDies(t *testing.T) {
 func TestMisconfiguredTopicPausesWithoutChargingAnybody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBundle(t, nil)
-		missing := NewFailure("NotFound", errors.New("topic does not exist"))
+		missing := NewFailure(Misconfigured, "NotFound", errors.New("topic does not exist"))
 		check := func(topic string) error {
 			if topic == "reds" {
 				return missing

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
@@ -20,7 +21,7 @@ func BenchmarkPrepareRow(b *testing.B) {
 	catalogue := registry.New()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, bad := prepare(catalogue, row); bad != nil {
+		if _, _, bad := prepare(catalogue, wire.PubSubLimits(), row); bad != nil {
 			b.Fatal(bad)
 		}
 	}

@@ -1,6 +1,10 @@
 package dispatch
 
-import "context"
+import (
+	"context"
+
+	"github.com/outboxctl/outboxctl/emit/wire"
+)
 
 // Message is one event in the form a broker stores: the row's payload bytes,
 // unchanged, and its attributes.
@@ -57,6 +61,10 @@ type Publisher interface {
 	// later; the caller keeps its lease long enough for that.
 	// Publish may be called concurrently, for the same and for other topics.
 	Publish(ctx context.Context, topic string, msgs []Message) []Result
+
+	// Limits are what the broker takes in one message. A message beyond them is not
+	// offered.
+	Limits() wire.Limits
 
 	// Ready asks, with one cheap request that stores nothing, whether topic
 	// can be published to. The error has the same classes as a Result's.

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -45,7 +44,7 @@ func (b *breaker) blame(g *group, results []Result, now time.Time) {
 		first, known := b.refused[id]
 		guilty := known && b.lastAccepted.After(first)
 		if guilty {
-			results[i].Err = reclassify(results[i].Err, Rejected, results[i].Err)
+			results[i].Err = NewFailure(Rejected, CodeOf(results[i].Err), results[i].Err)
 			delete(b.refused, id)
 		} else if !known && len(b.refused) < maxRefusals {
 			b.refused[id] = now
@@ -56,7 +55,8 @@ func (b *breaker) blame(g *group, results []Result, now time.Time) {
 		return
 	}
 	for _, i := range unexplained {
-		results[i].Err = reclassify(results[i].Err, Misconfigured, fmt.Errorf("the topic accepts no message: %w", results[i].Err))
+		results[i].Err = NewFailure(Misconfigured, CodeOf(results[i].Err),
+			fmt.Errorf("the topic accepts no message: %w", results[i].Err))
 	}
 }
 
@@ -91,13 +91,4 @@ func (b *breaker) refusingLocked() bool {
 		}
 	}
 	return unexplained > 1
-}
-
-// reclassify keeps a failure's code and gives it another class.
-func reclassify(failure error, class Class, err error) *Failure {
-	var f *Failure
-	if errors.As(failure, &f) {
-		return &Failure{Class: class, Code: f.Code, Err: err}
-	}
-	return &Failure{Class: class, Code: CodeOf(failure), Err: err}
 }

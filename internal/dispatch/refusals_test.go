@@ -11,7 +11,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-var errRefused = NewFailure("InvalidArgument", errors.New("message does not match the schema"))
+var errRefused = NewFailure(Refused, "InvalidArgument", errors.New("message does not match the schema"))
 
 // refuse makes the broker refuse what bad names, and answer that it is ready.
 func (b *memBroker) refuse(bad func(topic string, m Message) bool) {

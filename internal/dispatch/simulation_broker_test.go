@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 // simCodes are the answers of a broker in trouble. InvalidArgument is not among
@@ -60,7 +62,7 @@ func (p *process) Publish(ctx context.Context, topic string, msgs []Message) []R
 	c.fail = func(err error) {
 		c.lost, c.abandoned = true, errors.Is(err, context.Canceled)
 		p.w.audit.excuseLeases(c.leases, "publish: no answer in time")
-		c.results = same(len(msgs), NewFailure(CodeOf(err), err))
+		c.results = same(len(msgs), NewFailure(Retryable, errText(err), err))
 	}
 	c.heard = func() { p.w.audit.answered(c) }
 	p.w.park(&c.call)
@@ -70,11 +72,14 @@ func (p *process) Publish(ctx context.Context, topic string, msgs []Message) []R
 	return c.results
 }
 
+// Limits implements Publisher.
+func (p *process) Limits() wire.Limits { return wire.PubSubLimits() }
+
 // Ready implements Publisher.
 func (p *process) Ready(ctx context.Context, topic string) error {
 	var answer error
 	c := &call{proc: p, ctx: ctx, kind: "ready", detail: topic + " " + callerRole()}
-	c.fail = func(err error) { answer = NewFailure(CodeOf(err), err) }
+	c.fail = func(err error) { answer = NewFailure(Retryable, errText(err), err) }
 	c.admit = func() {
 		w := p.w
 		travel := w.between(100*time.Microsecond, 10*time.Millisecond)
@@ -100,7 +105,19 @@ func (p *process) Ready(ctx context.Context, topic string) error {
 	return answer
 }
 
-func simFailure(code string) error { return NewFailure(code, errors.New("simulated "+code)) }
+func simFailure(code string) error {
+	class := Retryable
+	switch code {
+	case "NotFound", "PermissionDenied", "Unauthenticated", "FailedPrecondition":
+		class = Misconfigured
+	case codeRefused:
+		class = Refused
+	}
+	return NewFailure(class, code, errors.New("simulated "+code))
+}
+
+// codeRefused is the answer to a message, or by a topic, that is refused.
+const codeRefused = "InvalidArgument"
 
 func same(n int, err error) []Result {
 	out := make([]Result, n)
@@ -198,7 +215,7 @@ func (b *simBroker) judge(c *publishCall) []Result {
 		kind := w.audit.kindOf(m.EventID)
 		switch {
 		case kind == kindRejected:
-			results[i].Err = simFailure(codeInvalidArgument)
+			results[i].Err = simFailure(codeRefused)
 		case kind == kindStubborn && !w.calm, w.suffers(publishPartly):
 			results[i].Err = simFailure("Internal")
 		default:

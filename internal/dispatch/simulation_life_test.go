@@ -96,7 +96,7 @@ func (w *world) disturbance() {
 		w.broker.close(&window{topic: topic, code: code}, long)
 	}
 	if w.suffers(topicRefuses) {
-		w.broker.close(&window{id: w.serialNumber(), topic: topic, code: codeInvalidArgument, refuses: true}, long)
+		w.broker.close(&window{id: w.serialNumber(), topic: topic, code: codeRefused, refuses: true}, long)
 	}
 	if w.suffers(databaseAway) {
 		w.databaseDown(long)

@@ -22,7 +22,7 @@ func (u *unfit) Error() string { return u.err.Error() }
 // prepare makes a message of a row, or returns why the row can never be one. It
 // returns the topic whenever the type has one, so that a dead row can be
 // grouped by it.
-func prepare(catalogue emit.Catalogue, row *Claimed) (topic string, msg Message, bad *unfit) {
+func prepare(catalogue emit.Catalogue, limits wire.Limits, row *Claimed) (topic string, msg Message, bad *unfit) {
 	aggregate, topic, known := catalogue.Resolve(row.EventType)
 	if !known {
 		return "", Message{}, &unfit{outbox.ReasonUnknownEventType, fmt.Errorf("event type %q is not in the catalogue", row.EventType)}
@@ -42,7 +42,7 @@ func prepare(catalogue emit.Catalogue, row *Claimed) (topic string, msg Message,
 		EventID: row.ID, Data: row.Payload,
 		Attributes: wire.Attributes(row.ID, row.EventType, row.AggregateType, row.AggregateID, row.CreatedAt, headers),
 	}
-	if err := wire.PubSubLimits().Check(msg.Data, msg.Attributes); err != nil {
+	if err := limits.Check(msg.Data, msg.Attributes); err != nil {
 		var tooLarge *wire.TooLargeError
 		if errors.As(err, &tooLarge) {
 			return topic, Message{}, &unfit{outbox.ReasonMessageTooLarge, err}

@@ -11,10 +11,23 @@ import (
 )
 
 // failure gives an error of the client library the class the dispatcher acts on.
-// The table from code to class is dispatch.ClassifyCode; here an error only gets
-// its code.
 func failure(err error) *dispatch.Failure {
-	return dispatch.NewFailure(codeOf(err).String(), err)
+	code := codeOf(err)
+	return dispatch.NewFailure(classOf(code), code.String(), err)
+}
+
+// classOf is the one table from Pub/Sub's codes to the dispatcher's classes. A
+// code that is not in it is retryable: waiting is safe, dead-lettering a good
+// event is not.
+func classOf(code codes.Code) dispatch.Class {
+	switch code {
+	case codes.InvalidArgument:
+		return dispatch.Refused
+	case codes.NotFound, codes.PermissionDenied, codes.Unauthenticated, codes.FailedPrecondition:
+		return dispatch.Misconfigured
+	default:
+		return dispatch.Retryable
+	}
 }
 
 // codeOf reads the gRPC code. A context error without a status comes from our own
@@ -35,5 +48,5 @@ func codeOf(err error) codes.Code {
 
 // misconfigured is a failure found here, before the broker could answer with it.
 func misconfigured(code codes.Code, err error) *dispatch.Failure {
-	return &dispatch.Failure{Class: dispatch.Misconfigured, Code: code.String(), Err: err}
+	return dispatch.NewFailure(dispatch.Misconfigured, code.String(), err)
 }

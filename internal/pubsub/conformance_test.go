@@ -39,7 +39,12 @@ func TestPublisherConformance(t *testing.T) {
 				}
 				return msgs
 			},
-			Fail: func(code string) { failAll(fake, code) },
+			Fail: func(class dispatch.Class) {
+				failAll(fake, map[dispatch.Class]codes.Code{
+					dispatch.Retryable: codes.Unavailable, dispatch.Refused: codes.InvalidArgument, dispatch.Misconfigured: codes.PermissionDenied,
+				}[class])
+			},
+			Recover: func() { fake.OnPublish(nil) },
 			Reject: func(id string) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -50,21 +55,11 @@ func TestPublisherConformance(t *testing.T) {
 	})
 }
 
-// failAll answers every Publish with a code, by name.
-func failAll(fake *devstack.PubSub, name string) {
-	if name == "" {
-		fake.OnPublish(nil)
-		return
-	}
-	for code := codes.OK; code <= codes.Unauthenticated; code++ {
-		if code.String() == name {
-			fake.OnPublish(func(context.Context, devstack.PublishCall) devstack.PublishFault {
-				return devstack.PublishFault{Err: status.Error(code, "injected")}
-			})
-			return
-		}
-	}
-	panic("no such code: " + name)
+// failAll answers every Publish with a code.
+func failAll(fake *devstack.PubSub, code codes.Code) {
+	fake.OnPublish(func(context.Context, devstack.PublishCall) devstack.PublishFault {
+		return devstack.PublishFault{Err: status.Error(code, "injected")}
+	})
 }
 
 // hold keeps every Publish unanswered until released. That the caller gave up

@@ -10,6 +10,7 @@ import (
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/grpc/codes"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
@@ -35,6 +36,9 @@ func (c *Client) NewPublisher(topics map[string]string) *Publisher {
 	}
 	return p
 }
+
+// Limits implements [dispatch.Publisher].
+func (p *Publisher) Limits() wire.Limits { return wire.PubSubLimits() }
 
 // Publish implements [dispatch.Publisher]. It returns at the latest when the
 // configured publish timeout has passed, counted over all its requests. The last
@@ -70,10 +74,8 @@ func (p *Publisher) Publish(ctx context.Context, topic string, msgs []dispatch.M
 // it because of one message. Each begins before the end of begin.
 func (p *Publisher) request(ctx, begin context.Context, path string, msgs []dispatch.Message, size int) []dispatch.Result {
 	if size > MaxRequestBytes {
-		return fill(make([]dispatch.Result, len(msgs)), &dispatch.Failure{
-			Class: dispatch.Rejected, Code: codes.InvalidArgument.String(),
-			Err: fmt.Errorf("publish request of %d bytes exceeds %d", size, MaxRequestBytes),
-		})
+		return fill(make([]dispatch.Result, len(msgs)), dispatch.NewFailure(dispatch.Rejected, codes.InvalidArgument.String(),
+			fmt.Errorf("publish request of %d bytes exceeds %d", size, MaxRequestBytes)))
 	}
 	return dispatch.Isolate(ctx, msgs, func(ctx context.Context, msgs []dispatch.Message) []dispatch.Result {
 		return p.send(ctx, begin, path, msgs)
@@ -96,7 +98,7 @@ func (p *Publisher) send(ctx, begin context.Context, path string, msgs []dispatc
 	if len(ids) != len(msgs) {
 		// Which message an id belongs to is unknown. All of them are sent again:
 		// none may be marked published that is not.
-		return fill(results, dispatch.NewFailure(codes.Internal.String(),
+		return fill(results, dispatch.NewFailure(dispatch.Retryable, codes.Internal.String(),
 			fmt.Errorf("broker acknowledged %d of %d messages", len(ids), len(msgs))))
 	}
 	for i, id := range ids {

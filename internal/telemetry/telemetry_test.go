@@ -29,12 +29,12 @@ func row() *dispatch.Claimed {
 
 // attempts is one of each outcome.
 func attempts() []dispatch.Attempt {
-	away := dispatch.NewFailure("Unavailable", errors.New("dial postgres://u:hunter2@h/db: \x1b[31mrefused"))
+	away := dispatch.NewFailure(dispatch.Retryable, "Unavailable", errors.New("dial postgres://u:hunter2@h/db: \x1b[31mrefused"))
 	return []dispatch.Attempt{
 		{Row: row(), Topic: "domain", Outcome: dispatch.OutcomePublished, Number: 1},
 		{Row: row(), Topic: "domain", Outcome: dispatch.OutcomeFailed, Number: 2, Delay: time.Second, Err: away},
 		{Row: row(), Topic: "domain", Outcome: dispatch.OutcomeDead, Number: 10, Reason: outbox.ReasonMaxAttempts, Err: away},
-		{Row: row(), Topic: "domain", Outcome: dispatch.OutcomeReleased, Number: 1, Err: dispatch.NewFailure("NotFound", errors.New("no topic"))},
+		{Row: row(), Topic: "domain", Outcome: dispatch.OutcomeReleased, Number: 1, Err: dispatch.NewFailure(dispatch.Misconfigured, "NotFound", errors.New("no topic"))},
 	}
 }
 

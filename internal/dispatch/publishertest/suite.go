@@ -19,9 +19,10 @@ type Broker struct {
 	MissingTopic string
 	// Stored lists what the broker holds for Topic, in the order of arrival.
 	Stored func() []dispatch.Message
-	// Fail makes the broker answer every publish request with this canonical
-	// code, storing nothing, until it is called with "".
-	Fail func(code string)
+	// Fail makes the broker answer every publish request with an error of this
+	// class, storing nothing, until Recover is called.
+	Fail    func(class dispatch.Class)
+	Recover func()
 	// Reject makes the broker refuse, as a whole, each request that contains the
 	// event.
 	Reject func(eventID string)
@@ -42,7 +43,8 @@ func Run(t *testing.T, open func(t *testing.T) Broker) {
 		{"answers in order, once per message", answersInOrder},
 		{"accepts an empty batch", acceptsNothing},
 		{"splits a large batch", splitsLargeBatch},
-		{"tells every code's class", tellsClasses},
+		{"tells the class of a failure", tellsClasses},
+		{"takes a message of the size that it says", takesWhatItSays},
 		{"isolates a rejected message", isolatesRejected},
 		{"isolates several rejected messages", isolatesSeveral},
 		{"blames a missing topic, not the messages", blamesMissingTopic},
