@@ -126,8 +126,8 @@ func (p ForgetParams) refuse(entry idem.Entry, inInbox bool) error {
 
 // The functions write the audit row in the same transaction.
 const (
-	callForget       = `SELECT audit_id, inbox_removed FROM outbox_forget_event($1, $2::uuid, $3, $4, $5, $6::jsonb)`
-	callForgetUndone = `SELECT outbox_forget_event_undone($1, $2, $3, $4::jsonb)`
+	callForget       = `SELECT audit_id, inbox_removed FROM outbox_forget_event($1::text, $2::uuid, $3::boolean, $4::text, $5::text, $6::jsonb)`
+	callForgetUndone = `SELECT outbox_forget_event_undone($1::bigint, $2::text, $3::text, $4::jsonb)`
 )
 
 // forgetTimeout bounds the correction of the audit trail.
