@@ -56,11 +56,16 @@ func (d Database) version(ctx context.Context) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
+	return judgeVersion(number, name), nil
+}
+
+// judgeVersion refuses what migrate refuses.
+func judgeVersion(number int, name string) []Finding {
 	if number < migrate.OldestServer*10000 {
 		old := &migrate.TooOldError{Version: name}
-		return fail(old.Hint(), "%v", old), nil
+		return fail(old.Hint(), "%v", old)
 	}
-	return ok("PostgreSQL %s", name), nil
+	return ok("PostgreSQL %s", name)
 }
 
 // durability looks at settings that let a server forget what it has acknowledged.

@@ -35,6 +35,12 @@ func TestExpectedSchemaIsTheMigratedOne(t *testing.T) {
 	require.Equal(t, expectedSchema, strings.Join(lines, ""), "run go test ./internal/doctor -run ExpectedSchema -update")
 }
 
+func TestOldServersFail(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, fail("upgrade to PostgreSQL 14 or newer", "PostgreSQL 13.23 is too old, 14 is the oldest that is supported"), judgeVersion(130023, "13.23"))
+	require.Equal(t, ok("PostgreSQL 14.0"), judgeVersion(140000, "14.0"))
+}
+
 // The schema may be any that search_path names.
 func TestNoDriftInASchemaOfItsOwn(t *testing.T) {
 	t.Parallel()
