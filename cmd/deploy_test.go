@@ -101,7 +101,9 @@ func TestEveryReleaseHasAMigrationJobOfItsOwn(t *testing.T) {
 func TestDeployedCommandLines(t *testing.T) {
 	t.Parallel()
 	lines := map[string][]string{}
-	add := func(source, line string) { lines[source+": "+line] = strings.Fields(strings.ReplaceAll(line, `""`, "off")) }
+	add := func(source, line string) {
+		lines[source+": "+line] = strings.Fields(strings.ReplaceAll(line, `""`, "off"))
+	}
 	for kind, w := range workloads(t) {
 		for _, container := range w.pod().Containers {
 			add(kind, strings.Join(container.Args, " "))

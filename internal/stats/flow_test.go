@@ -32,9 +32,9 @@ func TestFlow(t *testing.T) {
 		want   string
 		eta    bool
 	}{
-		"nothing waits":                      {nil, stats.FlowDrained, true},
+		"nothing waits": {nil, stats.FlowDrained, true},
 		// In the future, so that they stay new however long the test takes.
-		"just arrived": {[]events{{count: 3, made: second(-60)}}, stats.FlowKeepingUp, false},
+		"just arrived":                       {[]events{{count: 3, made: second(-60)}}, stats.FlowKeepingUp, false},
 		"waits and nothing moves":            {[]events{{count: 3, made: second(90)}}, stats.FlowNotShrinking, false},
 		"more published than made":           {[]events{{count: 1, made: second(90)}, {count: 9, made: second(90), published: second(5)}}, stats.FlowShrinking, true},
 		"more dead than made":                {[]events{{count: 1, made: second(90)}, {count: 9, made: second(90), deadAge: second(5)}}, stats.FlowShrinking, true},
