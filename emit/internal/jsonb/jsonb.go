@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/outboxctl/outboxctl/emit/internal/short"
 )
@@ -62,7 +60,7 @@ type Member struct {
 // thousand). That is the body the broker gets. The error is an *Error whose path
 // starts at field.
 func Bytes(text []byte, field string) (int, error) {
-	s := jsonScan{text: text, depth: 1} // the envelope is the first level
+	s := scan{text: text, depth: 1} // the envelope is the first level
 	if p := s.document(); p != nil {
 		return 0, p.from(field)
 	}
@@ -72,7 +70,7 @@ func Bytes(text []byte, field string) (int, error) {
 // Members splits an object into its members, after checking the whole text the
 // way Bytes does. The error is an *Error.
 func Members(text []byte, field string) ([]Member, error) {
-	s := jsonScan{text: text, keep: true}
+	s := scan{text: text, keep: true}
 	if p := s.document(); p != nil {
 		return nil, p.from(field)
 	}
@@ -113,8 +111,8 @@ func String(value []byte) (string, bool) {
 	return s, err == nil
 }
 
-// jsonScan is one walk over a text.
-type jsonScan struct {
+// scan is one walk over a text.
+type scan struct {
 	text    []byte
 	pos     int
 	printed int
@@ -127,7 +125,7 @@ type jsonScan struct {
 	members []Member
 }
 
-func (s *jsonScan) document() *Error {
+func (s *scan) document() *Error {
 	s.space()
 	s.first = s.peek()
 	if p := s.value(); p != nil {
@@ -140,7 +138,7 @@ func (s *jsonScan) document() *Error {
 	return nil
 }
 
-func (s *jsonScan) value() *Error {
+func (s *scan) value() *Error {
 	switch c := s.peek(); {
 	case c == '{':
 		return s.nested(s.object)
@@ -162,7 +160,7 @@ func (s *jsonScan) value() *Error {
 	return s.malformed()
 }
 
-func (s *jsonScan) nested(walk func() *Error) *Error {
+func (s *scan) nested(walk func() *Error) *Error {
 	if s.depth++; s.depth > MaxDepth {
 		return &Error{Problem: "is nested more than " + strconv.Itoa(MaxDepth) + " levels deep, the envelope counted"}
 	}
@@ -173,7 +171,7 @@ func (s *jsonScan) nested(walk func() *Error) *Error {
 	return p
 }
 
-func (s *jsonScan) array() *Error {
+func (s *scan) array() *Error {
 	s.space()
 	if s.peek() == ']' {
 		s.pos++
@@ -198,7 +196,7 @@ func (s *jsonScan) array() *Error {
 	}
 }
 
-func (s *jsonScan) object() *Error {
+func (s *scan) object() *Error {
 	s.space()
 	if s.peek() == '}' {
 		s.pos++
@@ -272,123 +270,7 @@ func repeated(names [][]byte, index *map[string]struct{}, name []byte) bool {
 	return found
 }
 
-// str walks a string and returns its text.
-func (s *jsonScan) str() ([]byte, *Error) {
-	s.pos++
-	s.printed += 2
-	start := s.pos
-	var resolved []byte // only when there are escapes
-	for s.pos < len(s.text) {
-		c := s.text[s.pos]
-		switch {
-		case c == '"':
-			s.pos++
-			if resolved != nil {
-				return resolved, nil
-			}
-			return s.text[start : s.pos-1], nil
-		case c < ' ':
-			return nil, s.malformed()
-		case c == '\\':
-			if resolved == nil {
-				resolved = append(make([]byte, 0, s.pos-start+16), s.text[start:s.pos]...)
-			}
-			r, p := s.escape()
-			if p != nil {
-				return nil, p
-			}
-			resolved = utf8.AppendRune(resolved, r)
-			s.printed += printedRune(r)
-		case c < utf8.RuneSelf:
-			s.pos++
-			s.printed++
-			if resolved != nil {
-				resolved = append(resolved, c)
-			}
-		default:
-			_, n := utf8.DecodeRune(s.text[s.pos:])
-			if n == 1 {
-				return nil, &Error{Problem: "is not valid UTF-8"}
-			}
-			if resolved != nil {
-				resolved = append(resolved, s.text[s.pos:s.pos+n]...)
-			}
-			s.pos += n
-			s.printed += n
-		}
-	}
-	return nil, s.malformed()
-}
-
-// escape walks one backslash sequence, or the two of a surrogate pair.
-func (s *jsonScan) escape() (rune, *Error) {
-	s.pos++
-	c := s.peek()
-	s.pos++
-	switch c {
-	case '"', '\\', '/':
-		return rune(c), nil
-	case 'b':
-		return '\b', nil
-	case 'f':
-		return '\f', nil
-	case 'n':
-		return '\n', nil
-	case 'r':
-		return '\r', nil
-	case 't':
-		return '\t', nil
-	case 'u':
-	default:
-		return 0, s.malformed()
-	}
-	r, ok := s.hex4()
-	if !ok {
-		return 0, s.malformed()
-	}
-	if r == 0 {
-		return 0, &Error{Problem: `holds \u0000, which PostgreSQL cannot store`}
-	}
-	if !utf16.IsSurrogate(r) {
-		return r, nil
-	}
-	if bytes.HasPrefix(s.text[s.pos:], []byte(`\u`)) {
-		s.pos += 2
-		if low, ok := s.hex4(); ok {
-			if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
-				return pair, nil
-			}
-		}
-	}
-	return 0, &Error{Problem: "holds half of a surrogate pair, which PostgreSQL cannot store"}
-}
-
-func (s *jsonScan) hex4() (rune, bool) {
-	if len(s.text)-s.pos < 4 {
-		return 0, false
-	}
-	digits := s.text[s.pos : s.pos+4]
-	n, err := strconv.ParseUint(string(digits), 16, 16)
-	if err != nil || digits[0] == '+' || digits[0] == '-' {
-		return 0, false
-	}
-	s.pos += 4
-	return rune(n), true
-}
-
-// printedRune is the width of a rune that was written as an escape.
-func printedRune(r rune) int {
-	switch {
-	case r == '"' || r == '\\' || r == '\b' || r == '\f' || r == '\n' || r == '\r' || r == '\t':
-		return 2
-	case r < ' ':
-		return 6
-	default:
-		return utf8.RuneLen(r)
-	}
-}
-
-func (s *jsonScan) space() {
+func (s *scan) space() {
 	for s.pos < len(s.text) {
 		switch s.text[s.pos] {
 		case ' ', '\t', '\n', '\r':
@@ -400,13 +282,13 @@ func (s *jsonScan) space() {
 }
 
 // peek returns the next byte, or 0 at the end, which no JSON token starts with.
-func (s *jsonScan) peek() byte {
+func (s *scan) peek() byte {
 	if s.pos < len(s.text) {
 		return s.text[s.pos]
 	}
 	return 0
 }
 
-func (s *jsonScan) malformed() *Error {
+func (s *scan) malformed() *Error {
 	return &Error{Problem: "is not valid JSON"}
 }

@@ -1,7 +1,7 @@
 package jsonb
 
 // number walks a JSON number and counts its digits as numeric prints them.
-func (s *jsonScan) number() *Error {
+func (s *scan) number() *Error {
 	negative := s.peek() == '-'
 	if negative {
 		s.pos++
@@ -55,7 +55,7 @@ func (s *jsonScan) number() *Error {
 	return nil
 }
 
-func (s *jsonScan) digits() string {
+func (s *scan) digits() string {
 	start := s.pos
 	for c := s.peek(); c >= '0' && c <= '9'; c = s.peek() {
 		s.pos++

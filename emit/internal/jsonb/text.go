@@ -1,0 +1,124 @@
+package jsonb
+
+import (
+	"bytes"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// str walks a string and returns its text.
+func (s *scan) str() ([]byte, *Error) {
+	s.pos++
+	s.printed += 2
+	start := s.pos
+	var resolved []byte // only when there are escapes
+	for s.pos < len(s.text) {
+		c := s.text[s.pos]
+		switch {
+		case c == '"':
+			s.pos++
+			if resolved != nil {
+				return resolved, nil
+			}
+			return s.text[start : s.pos-1], nil
+		case c < ' ':
+			return nil, s.malformed()
+		case c == '\\':
+			if resolved == nil {
+				resolved = append(make([]byte, 0, s.pos-start+16), s.text[start:s.pos]...)
+			}
+			r, p := s.escape()
+			if p != nil {
+				return nil, p
+			}
+			resolved = utf8.AppendRune(resolved, r)
+			s.printed += printedRune(r)
+		case c < utf8.RuneSelf:
+			s.pos++
+			s.printed++
+			if resolved != nil {
+				resolved = append(resolved, c)
+			}
+		default:
+			_, n := utf8.DecodeRune(s.text[s.pos:])
+			if n == 1 {
+				return nil, &Error{Problem: "is not valid UTF-8"}
+			}
+			if resolved != nil {
+				resolved = append(resolved, s.text[s.pos:s.pos+n]...)
+			}
+			s.pos += n
+			s.printed += n
+		}
+	}
+	return nil, s.malformed()
+}
+
+// escape walks one backslash sequence, or the two of a surrogate pair.
+func (s *scan) escape() (rune, *Error) {
+	s.pos++
+	c := s.peek()
+	s.pos++
+	switch c {
+	case '"', '\\', '/':
+		return rune(c), nil
+	case 'b':
+		return '\b', nil
+	case 'f':
+		return '\f', nil
+	case 'n':
+		return '\n', nil
+	case 'r':
+		return '\r', nil
+	case 't':
+		return '\t', nil
+	case 'u':
+	default:
+		return 0, s.malformed()
+	}
+	r, ok := s.hex4()
+	if !ok {
+		return 0, s.malformed()
+	}
+	if r == 0 {
+		return 0, &Error{Problem: `holds \u0000, which PostgreSQL cannot store`}
+	}
+	if !utf16.IsSurrogate(r) {
+		return r, nil
+	}
+	if bytes.HasPrefix(s.text[s.pos:], []byte(`\u`)) {
+		s.pos += 2
+		if low, ok := s.hex4(); ok {
+			if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
+				return pair, nil
+			}
+		}
+	}
+	return 0, &Error{Problem: "holds half of a surrogate pair, which PostgreSQL cannot store"}
+}
+
+func (s *scan) hex4() (rune, bool) {
+	if len(s.text)-s.pos < 4 {
+		return 0, false
+	}
+	digits := s.text[s.pos : s.pos+4]
+	n, err := strconv.ParseUint(string(digits), 16, 16)
+	if err != nil || digits[0] == '+' || digits[0] == '-' {
+		return 0, false
+	}
+	s.pos += 4
+	return rune(n), true
+}
+
+// printedRune is the width of a rune that was written as an escape.
+func printedRune(r rune) int {
+	switch {
+	case r == '"' || r == '\\' || r == '\b' || r == '\f' || r == '\n' || r == '\r' || r == '\t':
+		return 2
+	case r < ' ':
+		return 6
+	default:
+		return utf8.RuneLen(r)
+	}
+}
