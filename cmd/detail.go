@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // detailFlags are those of dlq show and event show.
@@ -29,7 +29,7 @@ func (f *detailFlags) params(id string) operate.DetailParams {
 }
 
 // printEvent prints an event's row.
-func printEvent(p *cli.Page, e dlq.Event) {
+func printEvent(p *cli.Page, e outbox.Event) {
 	p.Field("status", e.Status)
 	p.Field("emitted", p.Time(&e.CreatedAt))
 	p.Field("published", p.Time(e.PublishedAt))
@@ -38,9 +38,9 @@ func printEvent(p *cli.Page, e dlq.Event) {
 	p.Field("attempts", fmt.Sprint(e.AttemptCount))
 	p.Field("last error", cli.Text(e.LastError))
 	switch e.Status {
-	case dlq.StatusPending:
+	case outbox.StatusPending:
 		p.Field("next attempt", p.Time(&e.NextAttemptAt))
-	case dlq.StatusProcessing:
+	case outbox.StatusProcessing:
 		p.Field("leased by", cli.Text(e.LockedBy)+" until "+p.Time(e.LockedUntil))
 	}
 	p.Field("dedupe key", cli.Text(e.DedupeKey))

@@ -14,12 +14,12 @@ func newDLQCmd(app *cli.App) *cobra.Command {
 dies again has two. Wherever an id is asked for, it may be the dead letter's or the event's.`,
 	}
 	cmd.AddCommand(
-		newDLQListCmd(app, runDLQList),
+		newDLQListCmd(app),
 		newDLQShowCmd(app),
 		newDLQReplayCmd(app),
 		newDLQDiscardCmd(app),
 		newDLQRestoreCmd(app),
-		newDLQExportCmd(app, runDLQExport),
+		newDLQExportCmd(app),
 		newDLQAuditCmd(app),
 	)
 	return cmd

@@ -52,27 +52,16 @@ func runDLQAudit(cmd *cobra.Command, app *cli.App, f *dlqAuditFlags) error {
 	if _, _, err := parseSpan(f.since, f.until, app.Now()); err != nil {
 		return fault.As(fault.Usage, err)
 	}
-	outbox, err := app.Outbox(ctx)
-	if err != nil {
-		return err
-	}
-	now, err := outbox.Now(ctx)
+	outbox, now, err := app.OutboxNow(ctx)
 	if err != nil {
 		return err
 	}
 	if f.Since, f.Until, err = parseSpan(f.since, f.until, now); err != nil {
 		return fault.As(fault.Usage, err)
 	}
-	w := cli.NewListWriter(app, f.output.Format, auditView())
-	list, err := outbox.Audit(ctx, f.AuditParams, w.Write)
-	if err != nil {
-		return err
-	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	app.SayMore(cmd, list)
-	return nil
+	return cli.WritePage(app, cmd, f.output.Format, auditView(), func(each func(operate.AuditRow) error) (operate.Paged, error) {
+		return outbox.Audit(ctx, f.AuditParams, each)
+	})
 }
 
 func auditView() cli.View[operate.AuditRow] {

@@ -12,7 +12,7 @@ func newEventCmd(app *cli.App) *cobra.Command {
 		Short: "Look at events, and publish published ones once more",
 	}
 	cmd.AddCommand(
-		newEventListCmd(app, runEventList),
+		newEventListCmd(app),
 		newEventShowCmd(app),
 		newEventRepublishCmd(app),
 	)

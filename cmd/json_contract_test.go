@@ -19,6 +19,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/doctor"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // jsonObjects is what each command encodes with -o json.
@@ -37,9 +38,9 @@ func jsonObjects() map[string][]any {
 		"dlq show":        {operate.DeadLetterDetail{}},
 		"doctor":          {doctor.Finding{}},
 		"emit":            {emittedEvent{}},
-		"event list":      {dlq.Event{}},
+		"event list":      {outbox.Event{}},
 		"event republish": {dlq.Outcome{}},
-		"event show":      {dlq.Event{}},
+		"event show":      {outbox.Event{}},
 		"idem forget":     {operate.ForgetResult{}},
 		"idem show":       {operate.ConsumerMark{}},
 		"migrate":         {migrateResult{}},
@@ -94,7 +95,7 @@ func jsonKeys(typ reflect.Type, path string, seen map[reflect.Type]bool) []strin
 	for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice {
 		typ = typ.Elem()
 	}
-	elsewhere := path == "dlq show" && (typ == reflect.TypeFor[dlq.Event]() || typ == reflect.TypeFor[dlq.Entry]())
+	elsewhere := path == "dlq show" && (typ == reflect.TypeFor[outbox.Event]() || typ == reflect.TypeFor[dlq.Entry]())
 	if typ.Kind() != reflect.Struct || seen[typ] || opaque(typ) || elsewhere {
 		return nil
 	}

@@ -29,12 +29,12 @@ func TestPublishSendsTheStoredBytesAndAttributes(t *testing.T) {
 		var body, messageID string
 		var row outbox.Event
 		require.NoError(t, r.db.Pool.QueryRow(t.Context(), `
-SELECT payload_json::text, broker_message_id, event_type::text, aggregate_type::text, aggregate_id, created_at
+SELECT payload_json::text, broker_message_id, event_type::text, aggregate_type::text, aggregate_id::text, created_at
   FROM outbox_events WHERE id = $1::text::uuid`, m.Attributes["event_id"]).Scan(
 			&body, &messageID, &row.EventType, &row.AggregateType, &row.AggregateID, &row.CreatedAt))
 		require.Equal(t, body, string(m.Data))
 		require.Equal(t, messageID, m.ID)
-		require.Equal(t, wire.Attributes(m.Attributes["event_id"], row.EventType, row.AggregateType, row.AggregateID.String(),
+		require.Equal(t, wire.Attributes(m.Attributes["event_id"], row.EventType, row.AggregateType, row.AggregateID,
 			row.CreatedAt, map[string]string{"traceparent": "00-1"}), m.Attributes)
 		topic := "projects/" + r.pubsub.Project + "/topics/the-domain"
 		if row.EventType == "payment_settled" {

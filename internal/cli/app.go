@@ -20,7 +20,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/devstate"
-	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/operate"
@@ -229,15 +228,6 @@ func (a *App) Redis() (*redis.Client, error) {
 	return client, nil
 }
 
-// Store opens the database for work with dead letters and events.
-func (a *App) Store(ctx context.Context) (*dlq.Store, error) {
-	pool, err := a.Pool(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return dlq.NewStore(pool), nil
-}
-
 // Outbox opens the installation that the use cases work on. Redis is not dialled: a use case that asks the consumers'
 // marks finds out whether it answers.
 func (a *App) Outbox(ctx context.Context) (*operate.Outbox, error) {
@@ -250,6 +240,16 @@ func (a *App) Outbox(ctx context.Context) (*operate.Outbox, error) {
 		o.Keeper, err = a.Keeper()
 	}
 	return o, err
+}
+
+// OutboxNow opens the installation and reads the database's clock, from which "two hours ago" is counted.
+func (a *App) OutboxNow(ctx context.Context) (*operate.Outbox, time.Time, error) {
+	o, err := a.Outbox(ctx)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	now, err := o.Now(ctx)
+	return o, now, err
 }
 
 // ConsumersOutbox opens what can be asked about consumers: Redis, and the database where one is configured and answers.

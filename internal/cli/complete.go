@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
@@ -21,7 +22,7 @@ type Completion = func(cmd *cobra.Command, args []string, toComplete string) ([]
 
 // completeLive suggests what read finds in the database, or else the fallback. It never fails and never talks: the
 // shell would show both in the middle of the line that is being typed.
-func completeLive(app *App, fallback []string, read func(ctx context.Context, s *dlq.Store, prefix string) ([]string, error)) Completion {
+func completeLive(app *App, fallback []string, read func(ctx context.Context, db *pgxpool.Pool, prefix string) ([]string, error)) Completion {
 	return func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
 		defer cancel()
@@ -33,8 +34,8 @@ func completeLive(app *App, fallback []string, read func(ctx context.Context, s 
 			done, typing = toComplete[:comma+1], toComplete[comma+1:]
 		}
 		found := fallback
-		if store, err := app.Store(ctx); err == nil {
-			if live, err := read(ctx, store, typing); err == nil && len(live) > 0 {
+		if pool, err := app.Pool(ctx); err == nil {
+			if live, err := read(ctx, pool, typing); err == nil && len(live) > 0 {
 				found = live
 			}
 		}
@@ -50,44 +51,44 @@ func completeLive(app *App, fallback []string, read func(ctx context.Context, s 
 
 // CompleteDLQIDs suggests the newest dead letters in a state (empty: any).
 func CompleteDLQIDs(app *App, state string) Completion {
-	return completeLive(app, nil, func(ctx context.Context, s *dlq.Store, prefix string) ([]string, error) {
-		return described(s.SuggestEntries(ctx, state, prefix))
+	return completeLive(app, nil, func(ctx context.Context, db *pgxpool.Pool, prefix string) ([]string, error) {
+		return described(dlq.NewStore(db).SuggestEntries(ctx, state, prefix))
 	})
 }
 
 // CompleteEventIDs suggests the newest events in a status (empty: any).
 func CompleteEventIDs(app *App, status string) Completion {
-	return completeLive(app, nil, func(ctx context.Context, s *dlq.Store, prefix string) ([]string, error) {
-		return described(s.SuggestEvents(ctx, status, prefix))
+	return completeLive(app, nil, func(ctx context.Context, db *pgxpool.Pool, prefix string) ([]string, error) {
+		return described(outbox.NewStore(db).Suggest(ctx, status, prefix))
 	})
 }
 
 func CompleteReasons(app *App) Completion {
-	return completeLive(app, outbox.DeadReasons(), func(ctx context.Context, s *dlq.Store, _ string) ([]string, error) {
-		return s.EnumValues(ctx, "outbox_dlq_reason")
+	return completeLive(app, outbox.DeadReasons(), func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
+		return outbox.NewStore(db).EnumValues(ctx, "outbox_dlq_reason")
 	})
 }
 
 func CompleteTypes(app *App) Completion {
-	return completeLive(app, registry.New().EventTypes(), func(ctx context.Context, s *dlq.Store, _ string) ([]string, error) {
-		return s.EnumValues(ctx, "event_type_enum")
+	return completeLive(app, registry.New().EventTypes(), func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
+		return outbox.NewStore(db).EnumValues(ctx, "event_type_enum")
 	})
 }
 
 func CompleteTopics(app *App) Completion {
-	return completeLive(app, registry.New().Topics(), func(ctx context.Context, s *dlq.Store, _ string) ([]string, error) {
-		return described(s.SuggestGroups(ctx, "topic"))
+	return completeLive(app, registry.New().Topics(), func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
+		return described(dlq.NewStore(db).SuggestGroups(ctx, "topic"))
 	})
 }
 
 func CompleteFingerprints(app *App) Completion {
-	return completeLive(app, nil, func(ctx context.Context, s *dlq.Store, _ string) ([]string, error) {
-		return described(s.SuggestGroups(ctx, "fingerprint"))
+	return completeLive(app, nil, func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
+		return described(dlq.NewStore(db).SuggestGroups(ctx, "fingerprint"))
 	})
 }
 
 // described joins values and what the shell shows beside them.
-func described(found []dlq.Suggestion, err error) ([]string, error) {
+func described(found []outbox.Suggestion, err error) ([]string, error) {
 	out := make([]string, len(found))
 	for i, f := range found {
 		// The tab separates the two for cobra, so the texts themselves are cleaned first.

@@ -17,9 +17,18 @@ func AddPageFlags(cmd *cobra.Command, p *operate.Page, row string) {
 	cmd.Flags().StringVar(&p.Cursor, "cursor", "", "start after the "+row)
 }
 
-// SayMore prints the command for the next part of a list on Err, if there is one.
-func (a *App) SayMore(cmd *cobra.Command, list operate.Paged) {
-	if list.Next != "" {
-		fmt.Fprintf(a.Err, "more rows: %s\n", CommandLine(cmd, nil, map[string]string{"cursor": list.Next}))
+// WritePage prints one part of a list on Out, and the command for the next part, if there is one, on Err.
+func WritePage[T any](a *App, cmd *cobra.Command, format string, v View[T], list func(each func(T) error) (operate.Paged, error)) error {
+	w := NewListWriter(a, format, v)
+	page, err := list(w.Write)
+	if err != nil {
+		return err
 	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	if page.Next != "" {
+		fmt.Fprintf(a.Err, "more rows: %s\n", CommandLine(cmd, nil, map[string]string{"cursor": page.Next}))
+	}
+	return nil
 }

@@ -14,22 +14,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 func TestReplayQueuesTheOriginalRowAnew(t *testing.T) {
 	b := setup(t)
 	id, event := b.die(death{})
 	b.exec("UPDATE outbox_events SET locked_by = gen_random_uuid(), locked_until = now() + interval '1 hour', next_attempt_at = now() + interval '1 hour'")
-	before, err := b.store.Event(b.ctx, event)
+	before, err := outbox.NewStore(b.pool).Event(b.ctx, event)
 	require.NoError(t, err)
 
 	require.Equal(t, []string{dlq.Replayed}, b.act(dlq.Replay, id))
 
-	after, err := b.store.Event(b.ctx, event)
+	after, err := outbox.NewStore(b.pool).Event(b.ctx, event)
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now(), after.NextAttemptAt, time.Minute)
 	want := before
-	want.Status, want.AttemptCount, want.LastError, want.DeadAt, want.LockedBy, want.LockedUntil = dlq.StatusPending, 0, nil, nil, nil, nil
+	want.Status, want.AttemptCount, want.LastError, want.DeadAt, want.LockedBy, want.LockedUntil = outbox.StatusPending, 0, nil, nil, nil, nil
 	want.NextAttemptAt, want.UpdatedAt = after.NextAttemptAt, after.UpdatedAt
 	require.Equal(t, want, after)
 
@@ -82,7 +83,7 @@ func TestReplayClosesEveryOpenDeathOfTheEvent(t *testing.T) {
 	second := b.bury(event, death{At: base().Add(time.Hour)})
 	require.Equal(t, []string{dlq.Replayed}, b.act(dlq.Replay, second))
 	require.Equal(t, []string{dlq.AlreadyReplayed}, b.act(dlq.Replay, first))
-	require.Empty(t, b.all(b.scan(dlq.Filter{State: "open"}, dlq.NewestFirst), 10))
+	require.Empty(t, b.all(b.scan(dlq.Filter{State: "open"}, outbox.NewestFirst), 10))
 	require.EqualValues(t, 1, b.count("SELECT sum(affected)::bigint FROM outbox_audit"), "one event was sent")
 }
 
@@ -120,9 +121,9 @@ func TestRepublishSendsAPublicationOnce(t *testing.T) {
 		return []string{outcomes[0].Outcome, outcomes[1].Outcome}
 	}
 	require.Equal(t, []string{dlq.Republished, dlq.Dead}, act())
-	row, err := b.store.Event(b.ctx, event)
+	row, err := outbox.NewStore(b.pool).Event(b.ctx, event)
 	require.NoError(t, err)
-	require.Equal(t, dlq.StatusPending, row.Status)
+	require.Equal(t, outbox.StatusPending, row.Status)
 	require.Nil(t, row.BrokerMessageID)
 	require.Equal(t, []string{dlq.NotPublished, dlq.Dead}, act())
 	b.exec("UPDATE outbox_events SET published_at = now() WHERE id = $1::text::uuid", event)
@@ -133,7 +134,7 @@ func TestTwoOperatorsReplayEachRowOnce(t *testing.T) {
 	b := setup(t)
 	const rows = 1000
 	b.many(rows)
-	ids := b.all(b.scan(dlq.Filter{State: "open"}, dlq.OldestFirst), rows)
+	ids := b.all(b.scan(dlq.Filter{State: "open"}, outbox.OldestFirst), rows)
 	reversed := slices.Clone(ids)
 	slices.Reverse(reversed)
 	var wg sync.WaitGroup
@@ -182,10 +183,10 @@ func TestActWorksInEveryModeAndIsolation(t *testing.T) {
 
 		id, event := b.die(death{Error: "mode"})
 		filter := dlq.Filter{State: "open", Reasons: []string{"max_attempts"}, Types: []string{"order_canceled", "order_expired"}, ErrorLike: "mode", Since: base()}
-		require.Equal(t, []string{id}, other.all(other.scan(filter, dlq.NewestFirst), 1))
+		require.Equal(t, []string{id}, other.all(other.scan(filter, outbox.NewestFirst), 1))
 		require.Equal(t, []string{dlq.Replayed}, other.act(dlq.Replay, id))
 		b.exec("UPDATE outbox_events SET published_at = now() WHERE id = $1::text::uuid", event)
-		scan, err := other.store.NewEventScan(dlq.EventFilter{Status: dlq.StatusPublished, Types: []string{"order_canceled"}, Until: time.Now().Add(time.Hour)}, dlq.OldestFirst, true)
+		scan, err := other.store.PublishedEvents(outbox.Filter{Status: outbox.StatusPublished, Types: []string{"order_canceled"}, Until: time.Now().Add(time.Hour)})
 		require.NoError(t, err)
 		res, _ := other.run(b.ctx, dlq.RunParams{Action: dlq.Republish, Source: scan})
 		require.Equal(t, map[string]int64{dlq.Republished: 1}, res.Counts)

@@ -2,7 +2,6 @@ package dlq
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -16,16 +15,13 @@ type DB interface {
 	BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error)
 }
 
-// Store reads and changes dead letters and events.
+// Store reads and changes dead letters, and has published events published again.
 type Store struct {
 	db DB
 }
 
 // NewStore returns a Store on db.
 func NewStore(db DB) *Store { return &Store{db: db} }
-
-// ErrNotFound means that no row has the id asked for.
-var ErrNotFound = errors.New("not found")
 
 // Now is the database's clock. Limits in time are taken from it, because the
 // operator's machine may be minutes off.

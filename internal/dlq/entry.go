@@ -2,12 +2,12 @@ package dlq
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // The states of a dead letter.
@@ -19,36 +19,22 @@ const (
 
 // Entry is one dead letter without what the event carried.
 type Entry struct {
-	ID             string     `json:"id"`
-	EventID        string     `json:"eventId"`
-	EventType      string     `json:"eventType"`
-	AggregateType  string     `json:"aggregateType"`
-	AggregateID    string     `json:"aggregateId"`
-	Reason         string     `json:"reason"`
-	ErrorMessage   string     `json:"errorMessage"`
-	AttemptCount   int        `json:"attemptCount"`
-	FailedAt       time.Time  `json:"failedAt"`
-	Namespace      string     `json:"namespace"`
-	TenantID       *string    `json:"tenantId"`
-	Topic          *string    `json:"topic"`
-	Fingerprint    *string    `json:"fingerprint"`
-	EventCreatedAt *time.Time `json:"eventCreatedAt"`
-	State          string     `json:"state"`
-	StateChangedAt *time.Time `json:"stateChangedAt"`
-}
-
-func scanEntry(row pgx.CollectableRow) (Entry, error) {
-	var e Entry
-	err := row.Scan(&e.ID, &e.EventID, &e.EventType, &e.AggregateType, &e.AggregateID, &e.Reason, &e.ErrorMessage,
-		&e.AttemptCount, &e.FailedAt, &e.Namespace, &e.TenantID, &e.Topic, &e.Fingerprint, &e.EventCreatedAt,
-		&e.State, &e.StateChangedAt)
-	return e, err
-}
-
-// Content is what an event carries.
-type Content struct {
-	Payload json.RawMessage
-	Headers json.RawMessage
+	ID             string     `json:"id" db:"id"`
+	EventID        string     `json:"eventId" db:"event_id"`
+	EventType      string     `json:"eventType" db:"event_type"`
+	AggregateType  string     `json:"aggregateType" db:"aggregate_type"`
+	AggregateID    string     `json:"aggregateId" db:"aggregate_id"`
+	Reason         string     `json:"reason" db:"error_reason"`
+	ErrorMessage   string     `json:"errorMessage" db:"error_message"`
+	AttemptCount   int        `json:"attemptCount" db:"attempt_count"`
+	FailedAt       time.Time  `json:"failedAt" db:"failed_at"`
+	Namespace      string     `json:"namespace" db:"namespace"`
+	TenantID       *string    `json:"tenantId" db:"tenant_id"`
+	Topic          *string    `json:"topic" db:"topic"`
+	Fingerprint    *string    `json:"fingerprint" db:"fingerprint"`
+	EventCreatedAt *time.Time `json:"eventCreatedAt" db:"event_created_at"`
+	State          string     `json:"state" db:"state"`
+	StateChangedAt *time.Time `json:"stateChangedAt" db:"state_changed_at"`
 }
 
 // Entries reads dead letters by their own ids, in the order given. Ids that
@@ -57,33 +43,16 @@ func (s *Store) Entries(ctx context.Context, ids []string) ([]Entry, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	entries, err := collect(ctx, s.db, scanEntry, selectEntries, ids)
+	entries, err := collect(ctx, s.db, pgx.RowToStructByName[Entry], selectEntries, ids)
 	if err != nil {
 		return nil, fmt.Errorf("read dead letters: %w", err)
 	}
 	return entries, nil
 }
 
-// Content reads what the event of one dead letter carried when it died.
-func (s *Store) Content(ctx context.Context, id string) (Content, error) {
-	return s.content(ctx, selectEntryContent, id)
-}
-
-func (s *Store) content(ctx context.Context, sql, id string) (Content, error) {
-	var payload string
-	var headers *string
-	err := s.db.QueryRow(ctx, sql, id).Scan(&payload, &headers)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Content{}, ErrNotFound
-	}
-	if err != nil {
-		return Content{}, fmt.Errorf("read payload: %w", err)
-	}
-	c := Content{Payload: json.RawMessage(payload)}
-	if headers != nil {
-		c.Headers = json.RawMessage(*headers)
-	}
-	return c, nil
+// Content reads what the event of one dead letter carried when it died. outbox.ErrNotFound when it is gone.
+func (s *Store) Content(ctx context.Context, id string) (outbox.Content, error) {
+	return outbox.ScanContent(s.db.QueryRow(ctx, selectEntryContent, id))
 }
 
 // Target is one dead letter, or one event, that something is to be done to.
@@ -121,7 +90,7 @@ func (s *Store) Resolve(ctx context.Context, ids []string, prefer string) ([]Tar
 
 // Deaths are an event's dead letters, oldest first.
 func (s *Store) Deaths(ctx context.Context, eventID string) ([]Entry, error) {
-	deaths, err := collect(ctx, s.db, scanEntry, selectEventEntries, eventID)
+	deaths, err := collect(ctx, s.db, pgx.RowToStructByName[Entry], selectEventEntries, eventID)
 	if err != nil {
 		return nil, fmt.Errorf("read the event's deaths: %w", err)
 	}

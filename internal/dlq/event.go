@@ -2,88 +2,26 @@ package dlq
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// The states of an event, derived from its row.
-const (
-	StatusPending    = "pending"
-	StatusProcessing = "processing"
-	StatusPublished  = "published"
-	StatusDead       = "dead"
-)
+// A dead letter's id leads to its event; any other id stands for itself.
+const selectEventID = `SELECT coalesce((SELECT event_id FROM outbox_dlq WHERE id = $1::uuid), $1::uuid)::text`
 
-// Event is one event's row without what it carries.
-type Event struct {
-	ID              string     `json:"id"`
-	Seq             int64      `json:"seq"`
-	EventType       string     `json:"eventType"`
-	AggregateType   string     `json:"aggregateType"`
-	AggregateID     string     `json:"aggregateId"`
-	Status          string     `json:"status"`
-	Namespace       string     `json:"namespace"`
-	TenantID        *string    `json:"tenantId"`
-	DedupeKey       *string    `json:"dedupeKey"`
-	AttemptCount    int        `json:"attemptCount"`
-	MaxAttempts     *int       `json:"maxAttempts"`
-	LastError       *string    `json:"lastError"`
-	CreatedAt       time.Time  `json:"createdAt"`
-	NextAttemptAt   time.Time  `json:"nextAttemptAt"`
-	LockedBy        *string    `json:"lockedBy"`
-	LockedUntil     *time.Time `json:"lockedUntil"`
-	PublishedAt     *time.Time `json:"publishedAt"`
-	DeadAt          *time.Time `json:"deadAt"`
-	BrokerMessageID *string    `json:"brokerMessageId"`
-	UpdatedAt       time.Time  `json:"updatedAt"`
-}
+const resolveEvents = `
+SELECT w.id::text, e.id::text, e.published_at
+  FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
+  LEFT JOIN outbox_dlq AS d ON d.id = w.id
+  LEFT JOIN outbox_events AS e ON e.id = coalesce(d.event_id, w.id)
+ ORDER BY w.ord`
 
-func scanEvent(row pgx.CollectableRow) (Event, error) {
-	var e Event
-	err := row.Scan(&e.ID, &e.Seq, &e.EventType, &e.AggregateType, &e.AggregateID, &e.Status, &e.Namespace, &e.TenantID,
-		&e.DedupeKey, &e.AttemptCount, &e.MaxAttempts, &e.LastError, &e.CreatedAt, &e.NextAttemptAt, &e.LockedBy,
-		&e.LockedUntil, &e.PublishedAt, &e.DeadAt, &e.BrokerMessageID, &e.UpdatedAt)
-	return e, err
-}
-
-// Event reads one event. ErrNotFound when it is not there.
-func (s *Store) Event(ctx context.Context, id string) (Event, error) {
-	rows, err := s.db.Query(ctx, selectEvent, id)
-	if err != nil {
-		return Event{}, fmt.Errorf("read event: %w", err)
-	}
-	e, err := pgx.CollectExactlyOneRow(rows, scanEvent)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Event{}, ErrNotFound
-	}
-	if err != nil {
-		return Event{}, fmt.Errorf("read event: %w", err)
-	}
-	return e, nil
-}
-
-// Events reads events by id, in the order given.
-func (s *Store) Events(ctx context.Context, ids []string) ([]Event, error) {
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	events, err := collect(ctx, s.db, scanEvent, selectEvents, ids)
-	if err != nil {
-		return nil, fmt.Errorf("read events: %w", err)
-	}
-	return events, nil
-}
-
-// EventContent reads what an event carries.
-func (s *Store) EventContent(ctx context.Context, id string) (Content, error) {
-	return s.content(ctx, selectEventContent, id)
-}
-
-// EventID returns the id of the event that id means: an event's own, or that of
-// the event behind a dead letter. An unknown id is returned as it is.
+// EventID returns the id of the event that id means: an event's own, or that of the event behind a dead letter. An unknown
+// id is returned as it is.
 func (s *Store) EventID(ctx context.Context, id string) (string, error) {
 	var event string
 	if err := s.db.QueryRow(ctx, selectEventID, id).Scan(&event); err != nil {
@@ -113,12 +51,22 @@ func (s *Store) ResolveEvents(ctx context.Context, ids []string) ([]Target, erro
 	return targets, nil
 }
 
-// Neighbours reads the events of the same aggregate around one: up to n before
-// it and n after it, oldest first, itself not among them.
-func (s *Store) Neighbours(ctx context.Context, aggregateType, aggregateID, eventID string, at time.Time, n int) ([]Event, error) {
-	events, err := collect(ctx, s.db, scanEvent, selectNeighbours, aggregateType, aggregateID, eventID, at, n)
-	if err != nil {
-		return nil, fmt.Errorf("read the aggregate's events: %w", err)
+// eventSource hands out events as targets of a republication.
+type eventSource struct{ scan *outbox.Scan }
+
+// PublishedEvents is the source of the events of a filter, in the order of their publication, by which Since and Until
+// limit them.
+func (s *Store) PublishedEvents(f outbox.Filter) (Source, error) {
+	scan, err := outbox.NewStore(s.db).NewScan(f, outbox.OldestFirst, true)
+	return eventSource{scan}, err
+}
+
+// Next returns up to n more targets.
+func (s eventSource) Next(ctx context.Context, n int) ([]Target, error) {
+	refs, err := s.scan.Next(ctx, n)
+	targets := make([]Target, len(refs))
+	for i, ref := range refs {
+		targets[i] = Target{ID: ref.ID, EventID: ref.ID, At: ref.PublishedAt}
 	}
-	return events, nil
+	return targets, err
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // Filter selects dead letters. Zero fields select everything; several values of
@@ -159,7 +161,7 @@ const (
 // walking all open rows in order of time, which looks cheaper whenever the
 // value is common, and takes for ever when it is not to be found among the
 // newest.
-func (c *compiled) walk(order Order, after *position) (condition, orderBy string) {
+func (c *compiled) walk(order outbox.Order, after *position) (condition, orderBy string) {
 	low, high := position{"-infinity", lowestID}, position{"infinity", highestID}
 	if !c.since.IsZero() {
 		low.at = instant(c.since)
@@ -168,9 +170,7 @@ func (c *compiled) walk(order Order, after *position) (condition, orderBy string
 		high = position{instant(c.until), lowestID}
 	}
 	above, below := ">=", "<"
-	direction := "DESC"
-	if order == OldestFirst {
-		direction = "ASC"
+	if order == outbox.OldestFirst {
 		if after != nil {
 			low, above = *after, ">"
 		}
@@ -178,10 +178,10 @@ func (c *compiled) walk(order Order, after *position) (condition, orderBy string
 		high = *after
 	}
 	row, value := "failed_at, id", ""
-	orderBy = fmt.Sprintf("failed_at %[1]s, id %[1]s", direction)
+	orderBy = fmt.Sprintf("failed_at %[1]s, id %[1]s", order)
 	if c.lead != "" {
 		row, value = c.lead+", "+row, fmt.Sprintf("$%d::%s, ", c.leadArg, c.leadCast)
-		orderBy = fmt.Sprintf("%s %s, %s", c.lead, direction, orderBy)
+		orderBy = fmt.Sprintf("%s %s, %s", c.lead, order, orderBy)
 	}
 	bound := func(op string, p position) string {
 		return fmt.Sprintf("(%s) %s (%s$%d::text::timestamptz, $%d::uuid)", row, op, value, c.bind(p.at), c.bind(p.id))

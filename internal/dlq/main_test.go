@@ -141,7 +141,7 @@ func (b *bundle) run(ctx context.Context, p dlq.RunParams) (dlq.RunResult, []dlq
 	return res, all
 }
 
-func (b *bundle) scan(f dlq.Filter, order dlq.Order) *dlq.Scan {
+func (b *bundle) scan(f dlq.Filter, order outbox.Order) *dlq.Scan {
 	b.t.Helper()
 	scan, err := b.store.NewScan(f, order)
 	require.NoError(b.t, err)

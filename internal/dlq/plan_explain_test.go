@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // explaining is a database that keeps the plan of every query instead of its answer.
@@ -66,7 +67,7 @@ SELECT gen_random_uuid(), (enum_range(NULL::event_type_enum))[1 + i % 18], 'vend
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := &explaining{DB: b.pool}
-			scan, err := dlq.NewStore(db).NewScan(tc.filter, dlq.NewestFirst)
+			scan, err := dlq.NewStore(db).NewScan(tc.filter, outbox.NewestFirst)
 			require.NoError(t, err)
 			_, err = scan.Next(b.ctx, 50)
 			require.NoError(t, err)
@@ -82,8 +83,8 @@ func TestARareErrorIsFoundBehindManyWindows(t *testing.T) {
 	b := setup(t)
 	b.many(25_000)
 	rare, _ := b.die(death{Error: "the needle", At: base().Add(-1)})
-	require.Equal(t, []string{rare}, b.all(b.scan(dlq.Filter{State: "open", ErrorLike: "NEEDLE"}, dlq.NewestFirst), 50))
-	entries, err := b.scan(dlq.Filter{State: "open", ErrorLike: "no"}, dlq.NewestFirst).List(b.ctx, 11_000)
+	require.Equal(t, []string{rare}, b.all(b.scan(dlq.Filter{State: "open", ErrorLike: "NEEDLE"}, outbox.NewestFirst), 50))
+	entries, err := b.scan(dlq.Filter{State: "open", ErrorLike: "no"}, outbox.NewestFirst).List(b.ctx, 11_000)
 	require.NoError(t, err)
 	require.Len(t, entries, 11_000)
 }

@@ -9,9 +9,10 @@ SELECT c.system_identifier::text, d.oid, d.datname
   FROM pg_control_system() AS c, pg_database AS d
  WHERE d.datname = current_database()`
 
-const entryColumns = `d.id::text, d.event_id::text, d.event_type::text, d.aggregate_type::text, d.aggregate_id::text,
-       d.error_reason::text, d.error_message, d.attempt_count, d.failed_at, d.namespace, d.tenant_id::text, d.topic,
-       d.fingerprint, d.event_created_at, d.state, d.state_changed_at`
+const entryColumns = `d.id::text AS id, d.event_id::text AS event_id, d.event_type::text AS event_type,
+       d.aggregate_type::text AS aggregate_type, d.aggregate_id::text AS aggregate_id, d.error_reason::text AS error_reason,
+       d.error_message, d.attempt_count, d.failed_at, d.namespace, d.tenant_id::text AS tenant_id, d.topic, d.fingerprint,
+       d.event_created_at, d.state, d.state_changed_at`
 
 // By primary key, in the caller's order.
 const selectEntries = `

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 func TestAnInterruptedRunIsResumable(t *testing.T) {
@@ -20,14 +21,14 @@ func TestAnInterruptedRunIsResumable(t *testing.T) {
 	ctx, cancel := context.WithCancel(b.ctx)
 	filter := dlq.Filter{State: "open", Until: time.Now()}
 	res, first := b.run(ctx, dlq.RunParams{
-		Action: dlq.Replay, Source: b.scan(filter, dlq.OldestFirst),
+		Action: dlq.Replay, Source: b.scan(filter, outbox.OldestFirst),
 		OnOutcomes: func([]dlq.Outcome) error { cancel(); return nil },
 	})
 	require.True(t, res.Interrupted)
 	require.Zero(t, len(first)%dlq.ChunkSize, "a chunk that was begun is finished")
 	require.Less(t, len(first), rows)
 	require.EqualValues(t, len(first), b.count("SELECT count(*) FROM outbox_dlq WHERE state = 'replayed'"), "what was done was told")
-	res, rest := b.run(b.ctx, dlq.RunParams{Action: dlq.Replay, Source: b.scan(filter, dlq.OldestFirst)})
+	res, rest := b.run(b.ctx, dlq.RunParams{Action: dlq.Replay, Source: b.scan(filter, outbox.OldestFirst)})
 	require.Equal(t, map[string]int64{dlq.Replayed: int64(rows - len(first))}, res.Counts)
 	require.NotContains(t, rest, first[0])
 	require.EqualValues(t, rows, b.count("SELECT sum(affected)::bigint FROM outbox_audit"))
@@ -37,7 +38,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 	b := setup(t)
 	b.many(3)
 	res, all := b.run(b.ctx, dlq.RunParams{
-		Action: dlq.Replay, DryRun: true, Source: b.scan(dlq.Filter{State: "open"}, dlq.OldestFirst),
+		Action: dlq.Replay, DryRun: true, Source: b.scan(dlq.Filter{State: "open"}, outbox.OldestFirst),
 		Rate: 2, Watch: &dlq.Watch{MaxDead: 1, For: time.Minute, Every: time.Minute},
 	})
 	require.Equal(t, 1, res.Chunks, "nothing is sent, so nothing is paced")
@@ -62,7 +63,7 @@ func TestARampStopsWhenEventsDieAgain(t *testing.T) {
 	var steps []int
 	watch := &dlq.Watch{MaxDead: 0.2, For: time.Minute, Every: time.Millisecond}
 	res, _ := b.run(b.ctx, dlq.RunParams{
-		Action: dlq.Replay, Watch: watch, Source: b.scan(dlq.Filter{State: "open"}, dlq.OldestFirst),
+		Action: dlq.Replay, Watch: watch, Source: b.scan(dlq.Filter{State: "open"}, outbox.OldestFirst),
 		OnOutcomes: func(o []dlq.Outcome) error {
 			steps = append(steps, len(o))
 			if len(steps) < 4 {
@@ -84,7 +85,7 @@ func TestARampGoesOnWhileEventsLive(t *testing.T) {
 	b.many(300)
 	watch := &dlq.Watch{MaxDead: 0.05, For: time.Minute, Every: time.Millisecond}
 	res, _ := b.run(b.ctx, dlq.RunParams{
-		Action: dlq.Replay, Watch: watch, Source: b.scan(dlq.Filter{State: "open"}, dlq.OldestFirst),
+		Action: dlq.Replay, Watch: watch, Source: b.scan(dlq.Filter{State: "open"}, outbox.OldestFirst),
 		OnOutcomes: func([]dlq.Outcome) error { b.settle(0); return nil },
 	})
 	require.Empty(t, res.Stopped)
@@ -96,7 +97,7 @@ func TestARampStopsWithoutAPublisher(t *testing.T) {
 	b := setup(t)
 	b.many(10)
 	watch := &dlq.Watch{MaxDead: 1, For: 5 * time.Millisecond, Every: time.Millisecond}
-	res, _ := b.run(b.ctx, dlq.RunParams{Action: dlq.Replay, Watch: watch, Source: b.scan(dlq.Filter{State: "open"}, dlq.OldestFirst)})
+	res, _ := b.run(b.ctx, dlq.RunParams{Action: dlq.Replay, Watch: watch, Source: b.scan(dlq.Filter{State: "open"}, outbox.OldestFirst)})
 	require.Equal(t, "none of the 1 replayed events was tried within 5ms: is a publisher running?", res.Stopped)
 	require.EqualValues(t, 9, b.count("SELECT count(*) FROM outbox_dlq WHERE state = 'open'"))
 }
@@ -106,7 +107,7 @@ func TestEventsThatKeepFailingCountWithTheDead(t *testing.T) {
 	b.many(10)
 	watch := &dlq.Watch{MaxDead: 0.5, For: 5 * time.Millisecond, Every: time.Millisecond}
 	res, _ := b.run(b.ctx, dlq.RunParams{
-		Action: dlq.Replay, Watch: watch, Source: b.scan(dlq.Filter{State: "open"}, dlq.OldestFirst),
+		Action: dlq.Replay, Watch: watch, Source: b.scan(dlq.Filter{State: "open"}, outbox.OldestFirst),
 		OnOutcomes: func([]dlq.Outcome) error {
 			b.exec("UPDATE outbox_events SET attempt_count = 1, last_error = 'no' WHERE dead_at IS NULL")
 			return nil
@@ -126,7 +127,7 @@ func (b *bundle) freeze() []byte {
 	var file bytes.Buffer
 	_, _, err = b.store.WritePlan(b.ctx, &file, dlq.PlanHeader{
 		Action: dlq.Replay, CreatedAt: now, Author: "tester", Database: here, Filter: dlq.Filter{State: "open"},
-	}, b.scan(dlq.Filter{State: "open"}, dlq.OldestFirst))
+	}, b.scan(dlq.Filter{State: "open"}, outbox.OldestFirst))
 	require.NoError(b.t, err)
 	return file.Bytes()
 }
@@ -165,7 +166,7 @@ func TestAPlanIsAppliedExactly(t *testing.T) {
 	b.exec("ALTER TABLE outbox_events ENABLE TRIGGER USER")
 
 	require.Equal(t, map[string]int64{dlq.Replayed: 1500, dlq.AlreadyReplayed: 1, dlq.EventGone: 1, dlq.Changed: 1}, b.apply(plan))
-	open := b.all(b.scan(dlq.Filter{State: "open"}, dlq.OldestFirst), 100)
+	open := b.all(b.scan(dlq.Filter{State: "open"}, outbox.OldestFirst), 100)
 	require.ElementsMatch(t, []string{gone, changed, later}, open)
 
 	// Applied once more, as after an interruption, it knows its own work.

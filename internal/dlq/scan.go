@@ -8,55 +8,35 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-)
 
-// A statement looks at a window of rows when a condition has no index, so that
-// none keeps the server busy: whatever the filter, a scan of a million rows is
-// a row of short statements, and stops between any two of them. The first
-// window is small, because what is common is found at once; the next ones grow.
-const (
-	firstWindow = 500
-	scanWindow  = 5_000
-)
-
-// nextWindow is the window after one in which too little was found.
-func nextWindow(n int) int { return min(4*n, scanWindow) }
-
-// Order is the direction of a scan.
-type Order bool
-
-// A list shows the newest first; work is done oldest first, in the order in
-// which events happened.
-const (
-	NewestFirst Order = false
-	OldestFirst Order = true
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // Scan walks the dead letters of a filter in order of time.
 type Scan struct {
 	store  *Store
 	filter compiled
-	order  Order
+	order  outbox.Order
 	after  *position // nothing up to here is returned again
 	look   int       // size of the next window
 	done   bool
 }
 
 // NewScan starts a scan.
-func (s *Store) NewScan(f Filter, order Order) (*Scan, error) {
+func (s *Store) NewScan(f Filter, order outbox.Order) (*Scan, error) {
 	c, err := f.compile()
 	if err != nil {
 		return nil, err
 	}
-	return &Scan{store: s, filter: c, order: order, look: firstWindow}, nil
+	return &Scan{store: s, filter: c, order: order, look: outbox.FirstWindow}, nil
 }
 
-// After moves the scan behind one dead letter.
+// After moves the scan behind one dead letter. outbox.ErrNotFound when there is none with the id.
 func (s *Scan) After(ctx context.Context, id string) error {
 	var at time.Time
 	err := s.store.db.QueryRow(ctx, selectEntryTime, id).Scan(&at)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return ErrNotFound
+		return outbox.ErrNotFound
 	}
 	if err != nil {
 		return fmt.Errorf("find the cursor: %w", err)
@@ -99,10 +79,6 @@ func (s *Scan) statement(n int) (string, []any) {
 	if c.rest == "" {
 		return "SELECT id::text, event_id::text, failed_at FROM (" + inner + ") AS page", c.args
 	}
-	direction := "DESC"
-	if s.order == OldestFirst {
-		direction = "ASC"
-	}
 	// One more row than asked for closes the answer: where the window ended.
 	return fmt.Sprintf(`WITH seen AS MATERIALIZED (%[1]s),
 hits AS (SELECT id, event_id, failed_at FROM seen WHERE hit ORDER BY failed_at %[2]s, id %[2]s LIMIT %[3]d),
@@ -110,14 +86,7 @@ ends AS (SELECT id, event_id, failed_at FROM seen ORDER BY failed_at %[4]s, id %
 SELECT id::text, event_id::text, failed_at, false, 0 FROM hits
 UNION ALL
 SELECT id::text, event_id::text, failed_at, true, (SELECT count(*) FROM seen) FROM ends`,
-		inner, direction, n, opposite(direction)), c.args
-}
-
-func opposite(direction string) string {
-	if direction == "ASC" {
-		return "DESC"
-	}
-	return "ASC"
+		inner, s.order, n, !s.order), c.args
 }
 
 func (s *Scan) page(ctx context.Context, n int, sql string, args []any) ([]Target, error) {
@@ -166,7 +135,7 @@ func (s *Scan) window(ctx context.Context, n int, sql string, args []any) ([]Tar
 		s.done = true
 	default:
 		s.moveTo(end)
-		s.look = nextWindow(s.look)
+		s.look = outbox.NextWindow(s.look)
 	}
 	return targets, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // population makes dead letters that differ in everything a filter can ask for, and returns them newest first.
@@ -32,7 +33,7 @@ func population(b *bundle) []dlq.Entry {
 		}
 		b.die(d)
 	}
-	entries, err := b.scan(dlq.Filter{}, dlq.NewestFirst).List(b.ctx, 1000)
+	entries, err := b.scan(dlq.Filter{}, outbox.NewestFirst).List(b.ctx, 1000)
 	require.NoError(b.t, err)
 	require.Len(b.t, entries, 120)
 	require.True(b.t, slices.IsSortedFunc(entries, func(x, y dlq.Entry) int {
@@ -96,12 +97,12 @@ func TestEveryFilterSelectsWhatItSays(t *testing.T) {
 			}
 		}
 		t.Run(name, func(t *testing.T) {
-			got := b.all(b.scan(tc.filter, dlq.NewestFirst), 7)
+			got := b.all(b.scan(tc.filter, outbox.NewestFirst), 7)
 			require.Equal(t, want, got)
 			n, err := b.store.Count(b.ctx, tc.filter)
 			require.NoError(t, err)
 			require.EqualValues(t, len(want), n)
-			oldest := b.all(b.scan(tc.filter, dlq.OldestFirst), 1000)
+			oldest := b.all(b.scan(tc.filter, outbox.OldestFirst), 1000)
 			slices.Reverse(oldest)
 			require.Equal(t, want, oldest)
 		})
@@ -112,14 +113,14 @@ func TestACursorContinuesAfterItsRow(t *testing.T) {
 	b := setup(t)
 	entries := population(b)
 	for _, f := range []dlq.Filter{{}, {ErrorLike: "e"}} {
-		first := b.scan(f, dlq.NewestFirst)
+		first := b.scan(f, outbox.NewestFirst)
 		page, err := first.List(b.ctx, 13)
 		require.NoError(t, err)
-		rest := b.scan(f, dlq.NewestFirst)
+		rest := b.scan(f, outbox.NewestFirst)
 		require.NoError(t, rest.After(b.ctx, page[12].ID))
 		require.Equal(t, b.all(first, 50), b.all(rest, 50))
 	}
-	require.ErrorIs(t, b.scan(dlq.Filter{}, dlq.NewestFirst).After(b.ctx, uuid.NewString()), dlq.ErrNotFound)
+	require.ErrorIs(t, b.scan(dlq.Filter{}, outbox.NewestFirst).After(b.ctx, uuid.NewString()), outbox.ErrNotFound)
 	require.NotEmpty(t, entries)
 }
 

@@ -45,19 +45,20 @@ func TestEmitFunctionBuildsTheEnvelope(t *testing.T) {
 	require.False(t, e.Already)
 	require.Equal(t, uuid.Version(7), uuid.MustParse(e.ID).Version())
 
-	rows, err := pool.Query(t.Context(), `SELECT * FROM outbox_events`)
+	store := outbox.NewStore(pool)
+	row, err := store.Event(t.Context(), e.ID)
 	require.NoError(t, err)
-	row, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[outbox.Event])
+	content, err := store.Content(t.Context(), e.ID)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"version": 1, "eventId": "`+e.ID+`", "occurredAt": "2026-01-02T01:04:05.000678Z",
-		"actor": {"userId": "u", "role": "admin"}, "data": {"licenseId": 1}}`, string(row.PayloadJSON))
-	envelope, err := wire.ParseEnvelope(row.PayloadJSON)
+		"actor": {"userId": "u", "role": "admin"}, "data": {"licenseId": 1}}`, string(content.Payload))
+	envelope, err := wire.ParseEnvelope(content.Payload)
 	require.NoError(t, err, "the dispatcher must be able to read it")
 	require.Equal(t, e.ID, envelope.EventID)
+	require.JSONEq(t, `{"traceparent": "00-x"}`, string(content.Headers))
 	require.Equal(t, outbox.Event{
-		ID: uuid.MustParse(e.ID), EventType: "license_status_changed", AggregateType: "license", AggregateID: uuid.MustParse(aggregate),
-		PayloadJSON: row.PayloadJSON, CreatedAt: row.CreatedAt, Namespace: "shop", DedupeKey: ptr("k"), MaxAttempts: ptr(3),
-		Headers: json.RawMessage(`{"traceparent": "00-x"}`), NextAttemptAt: row.NextAttemptAt, UpdatedAt: row.UpdatedAt, Seq: row.Seq,
+		ID: e.ID, Seq: row.Seq, EventType: "license_status_changed", AggregateType: "license", AggregateID: aggregate, Status: outbox.StatusPending,
+		Namespace: "shop", DedupeKey: ptr("k"), MaxAttempts: ptr(3), CreatedAt: row.CreatedAt, NextAttemptAt: row.NextAttemptAt, UpdatedAt: row.UpdatedAt,
 	}, row)
 }
 

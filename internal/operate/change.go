@@ -11,6 +11,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // ChangeParams names a change and the rows it is made to: by ids, by one of the filters, or by a plan, and only one of
@@ -22,7 +23,7 @@ type ChangeParams struct {
 	// DeadLetters chooses what to replay, discard or restore.
 	DeadLetters *dlq.Filter
 	// Events chooses what to republish.
-	Events *dlq.EventFilter
+	Events *outbox.Filter
 	// Plan is a set that was frozen before.
 	Plan io.ReadSeeker
 	// Actor and Note go to the audit row.
@@ -43,8 +44,8 @@ type ChangeSet struct {
 	Reasons []dlq.Group `json:"reasons,omitempty"`
 	Causes  []dlq.Group `json:"causes,omitempty"`
 	// Letters and Events are the first few rows of a set chosen by ids.
-	Letters []dlq.Entry `json:"letters,omitempty"`
-	Events  []dlq.Event `json:"events,omitempty"`
+	Letters []dlq.Entry    `json:"letters,omitempty"`
+	Events  []outbox.Event `json:"events,omitempty"`
 	// First and Last are the ends of a set of events chosen by a filter.
 	First *dlq.Target `json:"-"`
 	Last  *dlq.Target `json:"-"`
@@ -58,6 +59,7 @@ type ChangeSet struct {
 
 	params ChangeParams
 	store  *dlq.Store
+	events *outbox.Store
 	open   func() (dlq.Source, error)
 	filter any // what the plan and the audit row keep of it
 }
@@ -86,7 +88,7 @@ func (s *ChangeSet) Noun() string {
 
 // ChooseChange finds and describes the rows of a change. It changes nothing.
 func (o *Outbox) ChooseChange(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
-	s := &ChangeSet{Action: p.Action, params: p, store: o.store()}
+	s := &ChangeSet{Action: p.Action, params: p, store: o.store(), events: o.events()}
 	var err error
 	if s.Database, err = s.store.Identity(ctx); err != nil {
 		return nil, StoreError(err)
@@ -166,7 +168,7 @@ func (s *ChangeSet) chooseIDs(ctx context.Context) error {
 	}
 	first := known[:min(sampleRows, len(known))]
 	if s.Action == dlq.Republish {
-		s.Events, err = s.store.Events(ctx, first)
+		s.Events, err = s.events.Events(ctx, first)
 	} else {
 		s.Letters, err = s.store.Entries(ctx, first)
 	}
@@ -180,7 +182,7 @@ func (s *ChangeSet) chooseDeadLetters(ctx context.Context, f dlq.Filter) error {
 	}
 	f.Until = earlier(f.Until, now)
 	s.Since, s.Until, s.filter = f.Since, f.Until, f
-	s.open = func() (dlq.Source, error) { return s.store.NewScan(f, dlq.OldestFirst) }
+	s.open = func() (dlq.Source, error) { return s.store.NewScan(f, outbox.OldestFirst) }
 	if s.Reasons, err = s.store.Groups(ctx, f, "reason", reasonsShown); err != nil {
 		return err
 	}
@@ -195,14 +197,14 @@ func (s *ChangeSet) chooseDeadLetters(ctx context.Context, f dlq.Filter) error {
 }
 
 // chooseEvents counts by walking: the set has no index that could count it, and short steps spare the server.
-func (s *ChangeSet) chooseEvents(ctx context.Context, f dlq.EventFilter) error {
+func (s *ChangeSet) chooseEvents(ctx context.Context, f outbox.Filter) error {
 	now, err := s.store.Now(ctx)
 	if err != nil {
 		return err
 	}
 	f.Until = earlier(f.Until, now)
 	s.Since, s.Until, s.filter = f.Since, f.Until, f
-	s.open = func() (dlq.Source, error) { return s.store.NewEventScan(f, dlq.OldestFirst, true) }
+	s.open = func() (dlq.Source, error) { return s.store.PublishedEvents(f) }
 	return s.each(ctx, func(targets []dlq.Target) error {
 		if s.First == nil {
 			s.First = &targets[0]

@@ -8,6 +8,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
@@ -32,7 +33,7 @@ type DetailParams struct {
 type Surroundings struct {
 	History []Step `json:"history"`
 	// Neighbours are the events of the same aggregate around it, oldest first.
-	Neighbours []dlq.Event    `json:"neighbours"`
+	Neighbours []outbox.Event `json:"neighbours"`
 	Consumers  []ConsumerMark `json:"consumers"`
 	// ConsumersError is why the consumers' marks could not be read. Nothing else depends on them.
 	ConsumersError string          `json:"consumersError,omitempty"`
@@ -42,7 +43,7 @@ type Surroundings struct {
 
 // EventDetail is everything that is known about an event.
 type EventDetail struct {
-	dlq.Event
+	outbox.Event
 	Surroundings
 }
 
@@ -50,7 +51,7 @@ type EventDetail struct {
 type DeadLetterDetail struct {
 	dlq.Entry
 	// Event is nil when cleanup has removed its row.
-	Event *dlq.Event `json:"event"`
+	Event *outbox.Event `json:"event"`
 	Surroundings
 }
 
@@ -74,7 +75,7 @@ func (o *Outbox) EventDetail(ctx context.Context, p DetailParams) (EventDetail, 
 	if d.Surroundings, err = o.surroundings(ctx, event, *event, p.Consumers); err != nil {
 		return EventDetail{}, err
 	}
-	err = d.addContent(p, func() (dlq.Content, error) { return o.store().EventContent(ctx, id) })
+	err = d.addContent(p, func() (outbox.Content, error) { return o.events().Content(ctx, id) })
 	return d, err
 }
 
@@ -92,14 +93,14 @@ func (o *Outbox) DeadLetterDetail(ctx context.Context, p DetailParams) (DeadLett
 		return DeadLetterDetail{}, err
 	}
 	// The dead letter has enough of the event to find what surrounded it when the event's row is gone.
-	about := dlq.Event{ID: d.EventID, AggregateType: d.AggregateType, AggregateID: d.AggregateID, CreatedAt: d.FailedAt}
+	about := outbox.Event{ID: d.EventID, AggregateType: d.AggregateType, AggregateID: d.AggregateID, CreatedAt: d.FailedAt}
 	if d.EventCreatedAt != nil {
 		about.CreatedAt = *d.EventCreatedAt
 	}
 	if d.Surroundings, err = o.surroundings(ctx, d.Event, about, p.Consumers); err != nil {
 		return DeadLetterDetail{}, err
 	}
-	err = d.addContent(p, func() (dlq.Content, error) { return o.store().Content(ctx, d.ID) })
+	err = d.addContent(p, func() (outbox.Content, error) { return o.store().Content(ctx, d.ID) })
 	return d, err
 }
 
@@ -131,10 +132,10 @@ func (o *Outbox) deadLetter(ctx context.Context, id string) (dlq.Entry, error) {
 }
 
 // event reads an event's row; nil when there is none.
-func (o *Outbox) event(ctx context.Context, id string) (*dlq.Event, error) {
-	event, err := o.store().Event(ctx, id)
+func (o *Outbox) event(ctx context.Context, id string) (*outbox.Event, error) {
+	event, err := o.events().Event(ctx, id)
 	switch {
-	case errors.Is(err, dlq.ErrNotFound):
+	case errors.Is(err, outbox.ErrNotFound):
 		return nil, nil
 	case err != nil:
 		return nil, StoreError(err)
@@ -144,7 +145,7 @@ func (o *Outbox) event(ctx context.Context, id string) (*dlq.Event, error) {
 }
 
 // surroundings gathers what belongs to the event about. row is its row as it is now, nil when it is gone.
-func (o *Outbox) surroundings(ctx context.Context, row *dlq.Event, about dlq.Event, consumers []string) (s Surroundings, err error) {
+func (o *Outbox) surroundings(ctx context.Context, row *outbox.Event, about outbox.Event, consumers []string) (s Surroundings, err error) {
 	deaths, err := o.store().Deaths(ctx, about.ID)
 	if err != nil {
 		return s, StoreError(err)
@@ -154,7 +155,7 @@ func (o *Outbox) surroundings(ctx context.Context, row *dlq.Event, about dlq.Eve
 		return s, StoreError(err)
 	}
 	s.History = history(row, deaths, audit)
-	s.Neighbours, err = o.store().Neighbours(ctx, about.AggregateType, about.AggregateID, about.ID, about.CreatedAt, detailNeighbours)
+	s.Neighbours, err = o.events().Neighbours(ctx, about.AggregateType, about.AggregateID, about.ID, about.CreatedAt, detailNeighbours)
 	if err != nil {
 		return s, StoreError(err)
 	}
@@ -167,7 +168,7 @@ func (o *Outbox) surroundings(ctx context.Context, row *dlq.Event, about dlq.Eve
 }
 
 // addContent reads what the event carries, when it was asked for.
-func (s *Surroundings) addContent(p DetailParams, read func() (dlq.Content, error)) error {
+func (s *Surroundings) addContent(p DetailParams, read func() (outbox.Content, error)) error {
 	if !p.Payload {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // Either id leads to the dead letter and to the event, and what the event carries is there only when asked for.
@@ -54,7 +55,7 @@ func TestDetailsByEitherID(t *testing.T) {
 			check(d.Surroundings, payload)
 			e, err := b.outbox.EventDetail(b.ctx, p)
 			require.NoError(t, err)
-			require.Equal(t, []string{event, aggregate, dlq.StatusDead}, []string{e.ID, e.AggregateID, e.Status})
+			require.Equal(t, []string{event, aggregate, outbox.StatusDead}, []string{e.ID, e.AggregateID, e.Status})
 			check(e.Surroundings, payload)
 		}
 	}
@@ -67,7 +68,7 @@ func whats(steps []operate.Step) (out []string) {
 	return out
 }
 
-func eventIDs(events []dlq.Event) (ids []string) {
+func eventIDs(events []outbox.Event) (ids []string) {
 	for _, e := range events {
 		ids = append(ids, e.ID)
 	}
@@ -204,6 +205,26 @@ func looks(t *testing.T, ctx context.Context, o *operate.Outbox, letter, waiting
 		return nil
 	})
 	require.NoError(t, err)
+	_, err = o.ListDeadLetters(ctx, operate.ListDeadLettersParams{Filter: dlq.Filter{Types: []string{"order_canceled"}, ErrorLike: "no"}}, func(e dlq.Entry) error {
+		seen = append(seen, asJSON(t, e))
+		return nil
+	})
+	require.NoError(t, err)
+	_, err = o.ListEvents(ctx, operate.ListEventsParams{Filter: outbox.Filter{Types: []string{"order_canceled"}}}, func(e outbox.Event) error {
+		seen = append(seen, asJSON(t, e))
+		return nil
+	})
+	require.NoError(t, err)
+	groups, err := o.GroupDeadLetters(ctx, operate.GroupDeadLettersParams{By: "type"})
+	require.NoError(t, err)
+	seen = append(seen, asJSON(t, groups))
+	if payload {
+		_, err = o.Export(ctx, operate.ExportParams{IDs: []string{letter}}, func(e dlq.Export) error {
+			seen = append(seen, asJSON(t, e))
+			return nil
+		})
+		require.NoError(t, err)
+	}
 	return seen
 }
 

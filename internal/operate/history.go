@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // Step is one thing that happened to an event.
@@ -23,7 +24,7 @@ type Step struct {
 
 // history puts in order what happened to an event: when it was emitted, its deaths, what operators did and when it was
 // published. event is nil when its row is gone.
-func history(event *dlq.Event, deaths []dlq.Entry, audit []AuditRow) []Step {
+func history(event *outbox.Event, deaths []dlq.Entry, audit []AuditRow) []Step {
 	var steps []Step
 	switch {
 	case event != nil:

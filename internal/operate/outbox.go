@@ -8,6 +8,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
@@ -26,8 +27,11 @@ type Outbox struct {
 	Keeper *idem.Keeper
 }
 
-// store reads and changes dead letters and events.
+// store reads and changes dead letters.
 func (o *Outbox) store() *dlq.Store { return dlq.NewStore(o.DB) }
+
+// events reads events.
+func (o *Outbox) events() *outbox.Store { return outbox.NewStore(o.DB) }
 
 // Now is the database's clock. "Two hours ago" counts from it: the operator's machine may be minutes off.
 func (o *Outbox) Now(ctx context.Context) (time.Time, error) {

@@ -26,6 +26,16 @@ func (p Page) check() error {
 	return nil
 }
 
+// checkCursor is check for lists whose rows have ids, and makes the cursor canonical.
+func (p *Page) checkCursor() (err error) {
+	if p.Cursor != "" {
+		if p.Cursor, err = ParseID(p.Cursor); err != nil {
+			return err
+		}
+	}
+	return p.check()
+}
+
 // readPages passes up to limit rows (0: all) to each. It returns the last of them and whether there are more.
 func readPages[T any](limit int, each func(T) error, read func(n int) ([]T, error)) (last T, more bool, err error) {
 	for done := 0; ; {

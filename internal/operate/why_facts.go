@@ -12,6 +12,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // aheadBound is where counting the rows before an event stops: "more than that" is enough to know.
@@ -20,8 +21,8 @@ const aheadBound = 10_000
 // facts is what is known about where an event is.
 type facts struct {
 	EventID string
-	Now     time.Time  // the database's
-	Event   *dlq.Event // nil: its row is not there
+	Now     time.Time     // the database's
+	Event   *outbox.Event // nil: its row is not there
 	Deaths  []dlq.Entry
 	Audit   []AuditRow
 	// Topic is the logical topic of the event's type; empty when the registry does not know the type.
@@ -95,7 +96,7 @@ func (o *Outbox) facts(ctx context.Context, id string) (f facts, err error) {
 	switch {
 	case f.Event == nil:
 		err = o.addAbsence(ctx, &f)
-	case f.Event.Status == dlq.StatusPending || f.Event.Status == dlq.StatusProcessing:
+	case f.Event.Status == outbox.StatusPending || f.Event.Status == outbox.StatusProcessing:
 		_, f.Topic, _ = o.Registry.Resolve(f.Event.EventType)
 		err = o.addQueue(ctx, &f)
 	}

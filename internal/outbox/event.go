@@ -3,31 +3,47 @@ package outbox
 import (
 	"encoding/json"
 	"time"
-
-	"github.com/google/uuid"
 )
 
-// Event is one row of outbox_events, column by column.
+// The states of an event. They are derived from its row, by the view outbox_event_status.
+const (
+	StatusPending    = "pending"
+	StatusProcessing = "processing"
+	StatusPublished  = "published"
+	StatusDead       = "dead"
+)
+
+// Statuses lists the states of an event in the order in which it goes through them.
+func Statuses() []string {
+	return []string{StatusPending, StatusProcessing, StatusPublished, StatusDead}
+}
+
+// Event is one row of outbox_events and its status, without what the event carries.
 type Event struct {
-	ID              uuid.UUID       `db:"id"`
-	EventType       string          `db:"event_type"`
-	AggregateType   string          `db:"aggregate_type"`
-	AggregateID     uuid.UUID       `db:"aggregate_id"`
-	PayloadJSON     json.RawMessage `db:"payload_json"`
-	CreatedAt       time.Time       `db:"created_at"`
-	PublishedAt     *time.Time      `db:"published_at"`
-	AttemptCount    int             `db:"attempt_count"`
-	LastError       *string         `db:"last_error"`
-	Namespace       string          `db:"namespace"`
-	TenantID        *uuid.UUID      `db:"tenant_id"`
-	DedupeKey       *string         `db:"dedupe_key"`
-	MaxAttempts     *int            `db:"max_attempts"`
-	Headers         json.RawMessage `db:"headers"`
-	NextAttemptAt   time.Time       `db:"next_attempt_at"`
-	LockedBy        *uuid.UUID      `db:"locked_by"`
-	LockedUntil     *time.Time      `db:"locked_until"`
-	DeadAt          *time.Time      `db:"dead_at"`
-	BrokerMessageID *string         `db:"broker_message_id"`
-	UpdatedAt       time.Time       `db:"updated_at"`
-	Seq             int64           `db:"seq"`
+	ID              string     `json:"id" db:"id"`
+	Seq             int64      `json:"seq" db:"seq"`
+	EventType       string     `json:"eventType" db:"event_type"`
+	AggregateType   string     `json:"aggregateType" db:"aggregate_type"`
+	AggregateID     string     `json:"aggregateId" db:"aggregate_id"`
+	Status          string     `json:"status" db:"status"`
+	Namespace       string     `json:"namespace" db:"namespace"`
+	TenantID        *string    `json:"tenantId" db:"tenant_id"`
+	DedupeKey       *string    `json:"dedupeKey" db:"dedupe_key"`
+	AttemptCount    int        `json:"attemptCount" db:"attempt_count"`
+	MaxAttempts     *int       `json:"maxAttempts" db:"max_attempts"`
+	LastError       *string    `json:"lastError" db:"last_error"`
+	CreatedAt       time.Time  `json:"createdAt" db:"created_at"`
+	NextAttemptAt   time.Time  `json:"nextAttemptAt" db:"next_attempt_at"`
+	LockedBy        *string    `json:"lockedBy" db:"locked_by"`
+	LockedUntil     *time.Time `json:"lockedUntil" db:"locked_until"`
+	PublishedAt     *time.Time `json:"publishedAt" db:"published_at"`
+	DeadAt          *time.Time `json:"deadAt" db:"dead_at"`
+	BrokerMessageID *string    `json:"brokerMessageId" db:"broker_message_id"`
+	UpdatedAt       time.Time  `json:"updatedAt" db:"updated_at"`
+}
+
+// Content is what an event carries. Headers is nil when it has none.
+type Content struct {
+	Payload json.RawMessage
+	Headers json.RawMessage
 }

@@ -1,11 +1,13 @@
-package dlq
+package outbox
 
-const eventColumns = `e.id::text, e.seq, e.event_type::text, e.aggregate_type::text, e.aggregate_id::text, e.status, e.namespace,
-       e.tenant_id::text, e.dedupe_key, e.attempt_count, e.max_attempts, e.last_error, e.created_at, e.next_attempt_at,
-       e.locked_by::text, e.locked_until, e.published_at, e.dead_at, e.broker_message_id, e.updated_at`
+// None of these but selectContent reads payload_json or headers: a viewer may not.
 
-const selectEvent = `SELECT ` + eventColumns + ` FROM outbox_event_status AS e WHERE e.id = $1::uuid`
+const eventColumns = `e.id::text AS id, e.seq, e.event_type::text AS event_type, e.aggregate_type::text AS aggregate_type,
+       e.aggregate_id::text AS aggregate_id, e.status, e.namespace, e.tenant_id::text AS tenant_id, e.dedupe_key, e.attempt_count,
+       e.max_attempts, e.last_error, e.created_at, e.next_attempt_at, e.locked_by::text AS locked_by, e.locked_until, e.published_at,
+       e.dead_at, e.broker_message_id, e.updated_at`
 
+// By primary key, in the caller's order.
 const selectEvents = `
 SELECT ` + eventColumns + `
   FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
@@ -13,20 +15,9 @@ SELECT ` + eventColumns + `
  ORDER BY w.ord`
 
 // Reads what the event carries.
-const selectEventContent = `SELECT payload_json::text, headers::text FROM outbox_events WHERE id = $1::uuid`
+const selectContent = `SELECT payload_json::text, headers::text FROM outbox_events WHERE id = $1::uuid`
 
-// A dead letter's id leads to its event; any other id stands for itself.
-const selectEventID = `SELECT coalesce((SELECT event_id FROM outbox_dlq WHERE id = $1::uuid), $1::uuid)::text`
-
-const resolveEvents = `
-SELECT w.id::text, e.id::text, e.published_at
-  FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
-  LEFT JOIN outbox_dlq AS d ON d.id = w.id
-  LEFT JOIN outbox_events AS e ON e.id = coalesce(d.event_id, w.id)
- ORDER BY w.ord`
-
-// By outbox_events_aggregate_idx. Events of one transaction share created_at;
-// seq orders those.
+// By outbox_events_aggregate_idx. Events of one transaction share created_at; seq orders those.
 const selectNeighbours = `
 WITH pivot AS (
     SELECT coalesce((SELECT p.created_at FROM outbox_events AS p WHERE p.id = $3::uuid), $4::timestamptz) AS created_at,
@@ -48,3 +39,5 @@ SELECT ` + eventColumns + `
   FROM near AS n
   JOIN outbox_event_status AS e ON e.id = n.id
  ORDER BY e.created_at, e.seq`
+
+const selectEnum = `SELECT enumlabel::text FROM pg_enum WHERE enumtypid = to_regtype($1) ORDER BY enumsortorder`

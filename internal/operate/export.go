@@ -1,0 +1,70 @@
+package operate
+
+import (
+	"context"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// exportAtOnce bounds how many payloads are in memory.
+const exportAtOnce = 100
+
+// ExportParams says which dead letters to export: by a filter or, when there is none, by ids.
+type ExportParams struct {
+	Filter *dlq.Filter
+	// IDs may be dead letters' or events', as ParseID returns them. No ids export nothing.
+	IDs []string
+}
+
+// ExportResult counts what Export did.
+type ExportResult struct {
+	Written int64
+	// Missing counts the ids that have no dead letter.
+	Missing int64
+}
+
+// Export passes dead letters, oldest first, to each as new events that can be corrected and emitted. Ids without a dead
+// letter are an error after everything else was exported.
+func (o *Outbox) Export(ctx context.Context, p ExportParams, each func(dlq.Export) error) (ExportResult, error) {
+	var r ExportResult
+	var source dlq.Source = o.store().NamedEntries(p.IDs, dlq.StateOpen)
+	if p.Filter != nil {
+		var err error
+		if source, err = o.store().NewScan(*p.Filter, outbox.OldestFirst); err != nil {
+			return r, fault.As(fault.Usage, err)
+		}
+	}
+	for {
+		targets, err := source.Next(ctx, exportAtOnce)
+		if err != nil {
+			return r, StoreError(err)
+		}
+		if len(targets) == 0 {
+			return r, r.verdict()
+		}
+		exports, err := o.store().Export(ctx, targets)
+		if err != nil {
+			return r, StoreError(err)
+		}
+		for _, e := range exports {
+			if err := each(e); err != nil {
+				return r, err
+			}
+			r.Written++
+		}
+		r.Missing += int64(len(targets) - len(exports))
+	}
+}
+
+func (r ExportResult) verdict() error {
+	switch {
+	case r.Missing > 0 && r.Written > 0:
+		return fault.Partialf("%s of the ids have no dead letter", Count(r.Missing))
+	case r.Missing > 0:
+		return fault.NotFoundf("no dead letter has that id")
+	default:
+		return nil
+	}
+}

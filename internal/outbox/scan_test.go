@@ -1,0 +1,208 @@
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+)
+
+// scanBundle is one test's database with events in it.
+type scanBundle struct {
+	t     *testing.T
+	ctx   context.Context
+	db    *outboxtest.Database
+	store *Store
+}
+
+func newScanBundle(t *testing.T) *scanBundle {
+	t.Helper()
+	t.Parallel()
+	db := outboxtest.DB(t)
+	return &scanBundle{t: t, ctx: context.Background(), db: db, store: NewStore(db.Pool)}
+}
+
+func base() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
+
+// insert writes an event of an aggregate (empty: a new one) with a status.
+func (b *scanBundle) insert(aggregate, status, eventType, namespace string, at time.Time) (id string) {
+	b.t.Helper()
+	id = uuid.Must(uuid.NewV7()).String()
+	_, err := b.db.Pool.Exec(b.ctx, `
+INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, created_at, namespace, published_at, dead_at, locked_by, locked_until)
+VALUES ($1::text::uuid, $2::text::event_type_enum, 'vendor_order', $3::text::uuid, '{"version": 1, "data": {}}', $4::timestamptz, $5,
+        CASE WHEN $6 = 'published' THEN $4::timestamptz + interval '1 minute' END, CASE WHEN $6 = 'dead' THEN $4::timestamptz + interval '1 minute' END,
+        CASE WHEN $6 = 'processing' THEN gen_random_uuid() END, CASE WHEN $6 = 'processing' THEN now() + interval '1 hour' END)`,
+		id, eventType, cmp.Or(aggregate, uuid.NewString()), at, namespace, status)
+	require.NoError(b.t, err)
+	return id
+}
+
+// events writes n events of every status and returns their ids in order of emission.
+func (b *scanBundle) events(n int) (ids []string) {
+	b.t.Helper()
+	aggregate := uuid.NewString()
+	for i := range n {
+		of := ""
+		if i%5 == 0 {
+			of = aggregate
+		}
+		ids = append(ids, b.insert(of, Statuses()[(i+3)%4], []string{"order_canceled", "order_expired"}[i/4%2], []string{"default", "eu"}[i%2],
+			base().Add(time.Duration(i)*time.Second)))
+	}
+	return ids
+}
+
+func (b *scanBundle) all(s *Scan, n int) (ids []string) {
+	b.t.Helper()
+	for {
+		refs, err := s.Next(b.ctx, n)
+		require.NoError(b.t, err)
+		if len(refs) == 0 {
+			return ids
+		}
+		require.LessOrEqual(b.t, len(refs), n)
+		for _, ref := range refs {
+			ids = append(ids, ref.ID)
+		}
+	}
+}
+
+func TestScansFilterAndPage(t *testing.T) {
+	b := newScanBundle(t)
+	ids := b.events(40)
+	rows, err := b.store.Events(b.ctx, ids)
+	require.NoError(t, err)
+	aggregate := rows[0].AggregateID
+	since, until := base().Add(7*time.Second), base().Add(21*time.Second)
+	for name, tc := range map[string]struct {
+		filter Filter
+		wants  func(Event) bool
+	}{
+		"all":                   {Filter{}, func(Event) bool { return true }},
+		"published":             {Filter{Status: "published"}, func(e Event) bool { return e.Status == "published" }},
+		"dead":                  {Filter{Status: "dead"}, func(e Event) bool { return e.Status == "dead" }},
+		"pending":               {Filter{Status: "pending"}, func(e Event) bool { return e.Status == "pending" }},
+		"processing":            {Filter{Status: "processing"}, func(e Event) bool { return e.Status == "processing" }},
+		"type":                  {Filter{Types: []string{"order_expired"}}, func(e Event) bool { return e.EventType == "order_expired" }},
+		"namespace":             {Filter{Status: "dead", Namespaces: []string{"eu"}}, func(e Event) bool { return e.Status == "dead" && e.Namespace == "eu" }},
+		"aggregate":             {Filter{AggregateIDs: []string{aggregate}}, func(e Event) bool { return e.AggregateID == aggregate }},
+		"aggregate, dead":       {Filter{Status: "dead", AggregateIDs: []string{aggregate}}, func(e Event) bool { return e.AggregateID == aggregate && e.Status == "dead" }},
+		"aggregate, processing": {Filter{Status: "processing", AggregateIDs: []string{aggregate}}, func(e Event) bool { return e.AggregateID == aggregate && e.Status == "processing" }},
+		"time":                  {Filter{Since: since, Until: until}, func(e Event) bool { return !e.CreatedAt.Before(since) && e.CreatedAt.Before(until) }},
+		"tenant":                {Filter{Tenants: []string{uuid.NewString()}}, func(Event) bool { return false }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var want []string
+			for _, e := range slices.Backward(rows) {
+				if tc.wants(e) {
+					want = append(want, e.ID)
+				}
+			}
+			scan, err := b.store.NewScan(tc.filter, NewestFirst, false)
+			require.NoError(t, err)
+			require.Equal(t, want, b.all(scan, 3))
+			oldest, err := b.store.NewScan(tc.filter, OldestFirst, false)
+			require.NoError(t, err)
+			backward := b.all(oldest, 3)
+			slices.Reverse(backward)
+			require.Equal(t, want, backward)
+			if len(want) < 4 {
+				return
+			}
+			rest, err := b.store.NewScan(tc.filter, NewestFirst, false)
+			require.NoError(t, err)
+			require.NoError(t, rest.After(b.ctx, want[2]))
+			require.Equal(t, want[3:], b.all(rest, 100))
+		})
+	}
+	_, err = b.store.NewScan(Filter{Status: "odd"}, NewestFirst, false)
+	require.Error(t, err)
+	scan, err := b.store.NewScan(Filter{Status: "dead"}, NewestFirst, false)
+	require.NoError(t, err)
+	require.ErrorIs(t, scan.After(b.ctx, uuid.NewString()), ErrNotFound)
+	require.ErrorIs(t, scan.After(b.ctx, ids[0][:35]+"0"), ErrNotFound)
+}
+
+func TestNeighboursStandAroundTheEvent(t *testing.T) {
+	b := newScanBundle(t)
+	aggregate := uuid.NewString()
+	var ids []string
+	for i := range 9 {
+		ids = append(ids, b.insert(aggregate, "dead", "order_canceled", "default", base().Add(time.Duration(i/3)*time.Second))) // three share each time
+	}
+	b.insert("", "dead", "order_canceled", "default", base())
+	near, err := b.store.Neighbours(b.ctx, "vendor_order", aggregate, ids[4], base(), 2)
+	require.NoError(t, err)
+	var got []string
+	for _, e := range near {
+		got = append(got, e.ID)
+	}
+	require.Equal(t, []string{ids[2], ids[3], ids[5], ids[6]}, got)
+}
+
+// Rows are read by the names of their columns in each of the driver's modes.
+func TestEventsAreReadInEveryMode(t *testing.T) {
+	b := newScanBundle(t)
+	ids := b.events(8)
+	want, err := b.store.Events(b.ctx, ids)
+	require.NoError(t, err)
+	for _, mode := range []pgx.QueryExecMode{
+		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
+		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+	} {
+		config, err := pgxpool.ParseConfig(b.db.URL)
+		require.NoError(t, err)
+		config.ConnConfig.DefaultQueryExecMode = mode
+		config.ConnConfig.RuntimeParams["TimeZone"] = "America/New_York"
+		pool, err := pgxpool.NewWithConfig(b.ctx, config)
+		require.NoError(t, err)
+		t.Cleanup(pool.Close)
+		store := NewStore(pool)
+		got, err := store.Events(b.ctx, ids)
+		require.NoError(t, err, "%s", mode)
+		require.Equal(t, want, got, "%s", mode)
+		one, err := store.Event(b.ctx, ids[0])
+		require.NoError(t, err, "%s", mode)
+		require.Equal(t, want[0], one, "%s", mode)
+		scan, err := store.NewScan(Filter{Status: StatusPublished, Types: []string{"order_canceled"}, Until: time.Now()}, OldestFirst, true)
+		require.NoError(t, err, "%s", mode)
+		listed, err := scan.List(b.ctx, 10)
+		require.NoError(t, err, "%s", mode)
+		require.Equal(t, []Event{want[3]}, listed, "%s", mode)
+		content, err := store.Content(b.ctx, ids[0])
+		require.NoError(t, err, "%s", mode)
+		require.JSONEq(t, `{"version": 1, "data": {}}`, string(content.Payload))
+		require.Nil(t, content.Headers)
+		_, err = store.Content(b.ctx, uuid.NewString())
+		require.ErrorIs(t, err, ErrNotFound, "%s", mode)
+		_, err = store.Event(b.ctx, uuid.NewString())
+		require.ErrorIs(t, err, ErrNotFound, "%s", mode)
+	}
+}
+
+// What has no index is found all the same, however many windows lie before it.
+func TestARareEventIsFoundBehindManyWindows(t *testing.T) {
+	b := newScanBundle(t)
+	rare := b.insert("", "pending", "order_expired", "default", base())
+	_, err := b.db.Pool.Exec(b.ctx, `
+INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json)
+SELECT outbox_uuid_v7(), 'order_canceled', 'vendor_order', gen_random_uuid(), '{}' FROM generate_series(1, 11000)`)
+	require.NoError(t, err)
+	scan, err := b.store.NewScan(Filter{Types: []string{"order_expired"}}, NewestFirst, false)
+	require.NoError(t, err)
+	require.Equal(t, []string{rare}, b.all(scan, 50))
+	scan, err = b.store.NewScan(Filter{Types: []string{"order_canceled"}}, NewestFirst, false)
+	require.NoError(t, err)
+	events, err := scan.List(b.ctx, 2500)
+	require.NoError(t, err)
+	require.Len(t, events, 2500)
+}
