@@ -48,6 +48,7 @@ type App struct {
 	close  []func() error
 }
 
+// NewApp returns an App with these streams and this environment. It opens nothing.
 func NewApp(streams Streams, environ []string) *App {
 	env := make(map[string]string, len(environ))
 	for _, pair := range environ {
@@ -89,7 +90,7 @@ func (a *App) Env(name string) string { return a.env[name] }
 func (a *App) Quiet() { a.said = true }
 
 // Settings lists every setting with its text and its origin, also those that could not be read.
-func (a *App) Settings() []configValue { return a.cfg.Values }
+func (a *App) Settings() []ConfigValue { return a.cfg.Values }
 
 // Origin returns where a setting's value came from.
 func (a *App) Origin(name string) string { return a.cfg.Origin(name) }

@@ -15,6 +15,7 @@ const ReceivingConnections = 4
 // them.
 func (a *App) Broker(ctx context.Context) (*pubsub.Client, error) { return a.BrokerOver(ctx, 1) }
 
+// BrokerOver is Broker with a number of connections: a consumer needs several, a publisher exactly one.
 func (a *App) BrokerOver(ctx context.Context, connections int) (*pubsub.Client, error) {
 	if a.broker != nil {
 		return a.broker, nil

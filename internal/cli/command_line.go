@@ -45,6 +45,7 @@ func CommandLine(cmd *cobra.Command, args []string, set map[string]string) strin
 	return strings.Join(words, " ")
 }
 
+// QuoteWord quotes a word for a shell where it must be.
 func QuoteWord(word string) string {
 	if plainWord.MatchString(word) {
 		return word

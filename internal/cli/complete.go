@@ -63,24 +63,28 @@ func CompleteEventIDs(app *App, status string) Completion {
 	})
 }
 
+// CompleteReasons suggests the reasons for which events die.
 func CompleteReasons(app *App) Completion {
 	return completeLive(app, outbox.DeadReasons(), func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
 		return outbox.NewStore(db).EnumValues(ctx, "outbox_dlq_reason")
 	})
 }
 
+// CompleteTypes suggests event types.
 func CompleteTypes(app *App) Completion {
 	return completeLive(app, registry.New().EventTypes(), func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
 		return outbox.NewStore(db).EnumValues(ctx, "event_type_enum")
 	})
 }
 
+// CompleteTopics suggests topics that have dead letters.
 func CompleteTopics(app *App) Completion {
 	return completeLive(app, registry.New().Topics(), func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
 		return described(dlq.NewStore(db).SuggestGroups(ctx, "topic"))
 	})
 }
 
+// CompleteFingerprints suggests the commonest causes of death.
 func CompleteFingerprints(app *App) Completion {
 	return completeLive(app, nil, func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
 		return described(dlq.NewStore(db).SuggestGroups(ctx, "fingerprint"))

@@ -43,11 +43,11 @@ type Config struct {
 	Log         struct{ Level, Format string }
 	Dev         struct{ StateDir string }
 
-	Values []configValue
+	Values []ConfigValue
 }
 
-// A configValue is a key's text and the place it came from.
-type configValue struct {
+// A ConfigValue is a key's text and the place it came from.
+type ConfigValue struct {
 	Key    ConfigKey
 	Raw    string
 	Origin string
@@ -130,21 +130,21 @@ type ConfigSource struct {
 	discover func(stateDir string) (map[string]string, bool)
 }
 
-func resolve(k ConfigKey, src ConfigSource, file configFile) configValue {
+func resolve(k ConfigKey, src ConfigSource, file configFile) ConfigValue {
 	if k.Flag != "" {
 		if text, changed := src.Flag(k.Flag); changed {
-			return configValue{k, text, "flag --" + k.Flag, true}
+			return ConfigValue{k, text, "flag --" + k.Flag, true}
 		}
 	}
 	for _, name := range append([]envAlias{{name: k.env()}}, k.aliases...) {
 		if text, ok := src.env[name.name]; ok && (text != "" || k.emptyCounts) {
-			return configValue{k, withUnit(text, name.unit), "env " + name.name, true}
+			return ConfigValue{k, withUnit(text, name.unit), "env " + name.name, true}
 		}
 	}
 	if text, ok := file.values[k.Name]; ok {
-		return configValue{k, text, "file " + file.path, true}
+		return ConfigValue{k, text, "file " + file.path, true}
 	}
-	return configValue{k, k.Def, OriginDefault, k.Def != ""}
+	return ConfigValue{k, k.Def, OriginDefault, k.Def != ""}
 }
 
 // withUnit gives a bare number the unit its variable's name promises.

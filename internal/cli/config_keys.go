@@ -17,7 +17,7 @@ const (
 	defaultSubscription = "pf-domain-events-sub"
 )
 
-// The groups of flags. Every command has the global ones; the others are added where they mean something.
+// FlagGroup is a group of flags. Every command has the global ones; the others are added where they mean something.
 type FlagGroup string
 
 const (

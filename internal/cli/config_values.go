@@ -112,6 +112,7 @@ func setResourceName(field func(*Config) *string) func(*Config, string) error {
 // setDatabaseURL checks the form only. The driver's own message is not passed on: it may quote the password.
 var errUnescaped = errors.New("has an @ behind the host: write the special characters of a password as %2F, %3F, %23, %40")
 
+// SetDatabaseURL takes a PostgreSQL connection string that can be parsed.
 func SetDatabaseURL(c *Config, raw string) error {
 	if _, err := pgxpool.ParseConfig(raw); err != nil {
 		return errors.New("is not a PostgreSQL connection string (postgres://user@host:5432/database)")

@@ -11,6 +11,7 @@ import (
 // DurationFlag is an optional duration in the units people use for retention: 30d, 2w, 12h.
 type DurationFlag struct{ Value *time.Duration }
 
+// Type implements pflag.Value.
 func (f *DurationFlag) Type() string { return "duration" }
 
 func (f *DurationFlag) String() string {
@@ -20,6 +21,7 @@ func (f *DurationFlag) String() string {
 	return f.Value.String()
 }
 
+// Set implements pflag.Value.
 func (f *DurationFlag) Set(text string) error {
 	d, err := ParseDuration(text)
 	if err != nil {
@@ -38,6 +40,7 @@ type limitFlag struct {
 	least time.Duration
 }
 
+// AddLimit gives a command a duration flag with a default and a lower bound.
 func AddLimit(cmd *cobra.Command, value *time.Duration, name string, def, least time.Duration, usage string) {
 	*value = def
 	cmd.Flags().Var(&limitFlag{value, least}, name, usage)

@@ -23,10 +23,12 @@ const (
 	FormatID    = "id"
 )
 
+// ListFormats are the forms in which a list can be printed.
 func ListFormats() []string {
 	return []string{FormatTable, FormatWide, FormatJSON, FormatJSONL, FormatYAML, FormatCSV, FormatID}
 }
 
+// ObjectFormats are the forms in which one thing can be printed.
 func ObjectFormats() []string { return []string{FormatTable, FormatJSON, FormatYAML} }
 
 // OutputFlag is the -o of a command: one of the forms the command can print.
@@ -36,7 +38,11 @@ type OutputFlag struct {
 }
 
 func (f *OutputFlag) String() string { return f.Format }
-func (f *OutputFlag) Type() string   { return "format" }
+
+// Type implements pflag.Value.
+func (f *OutputFlag) Type() string { return "format" }
+
+// Set implements pflag.Value.
 func (f *OutputFlag) Set(text string) error {
 	if !slices.Contains(f.allowed, text) {
 		return fmt.Errorf("%q is none of %s", text, strings.Join(f.allowed, ", "))

@@ -22,6 +22,7 @@ type Page struct {
 	err  error
 }
 
+// Page starts a page on w.
 func (a *App) Page(w io.Writer) *Page { return &Page{app: a, w: w} }
 
 func (p *Page) print(text string) {
@@ -30,6 +31,7 @@ func (p *Page) print(text string) {
 	}
 }
 
+// Title prints a heading.
 func (p *Page) Title(text string) {
 	if p.some {
 		p.print("\n")
@@ -45,6 +47,7 @@ func (p *Page) Field(name, value string) {
 	}
 }
 
+// Line prints one line of text.
 func (p *Page) Line(text string) { p.print("  " + safetext.Line(text) + "\n") }
 
 // Time shows an instant; for a person also how long ago it was.
@@ -59,6 +62,7 @@ func (p *Page) Time(t *time.Time) string {
 	return text
 }
 
+// Since shows the beginning of a state; nothing when it is not known.
 func (p *Page) Since(t *time.Time) string {
 	if t == nil {
 		return ""

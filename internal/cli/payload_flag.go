@@ -16,7 +16,11 @@ const (
 type PayloadFlag struct{ How string }
 
 func (f *PayloadFlag) String() string { return f.How }
-func (f *PayloadFlag) Type() string   { return "string" }
+
+// Type implements pflag.Value.
+func (f *PayloadFlag) Type() string { return "string" }
+
+// Set implements pflag.Value.
 func (f *PayloadFlag) Set(text string) error {
 	if text != payloadPretty && text != payloadRaw {
 		return fmt.Errorf("%q is neither pretty nor raw", text)

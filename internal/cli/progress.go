@@ -55,11 +55,11 @@ func (p *Progress) Add(n int64) {
 	}
 	if now := p.app.Now(); now.Sub(p.last) >= ProgressEvery {
 		p.last = now
-		fmt.Fprintln(p.app.Err, p.Line(now))
+		fmt.Fprintln(p.app.Err, p.line(now))
 	}
 }
 
-func (p *Progress) Line(now time.Time) string {
+func (p *Progress) line(now time.Time) string {
 	of := ""
 	if p.total >= 0 {
 		of = " of " + humanize.Comma(p.total)

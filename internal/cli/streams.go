@@ -46,7 +46,7 @@ func SurviveClosedPipe() (restore func()) {
 	return func() { signal.Reset(syscall.SIGPIPE) }
 }
 
-// The colours a terminal gets; a pipe and NO_COLOR get none.
+// Style is the colour of a text on a terminal; a pipe and NO_COLOR get none.
 type Style string
 
 const (

@@ -297,13 +297,17 @@ func TestEmitFunctionsEndWhenTheRowIsKeptOut(t *testing.T) {
 			exec(t, pool, insert)
 			exec(t, pool, tc.ddl)
 			taken := queryOne[string](t, pool, `SELECT aggregate_id::text FROM outbox_events`)
-			for label, sql := range map[string]string{
-				"":          `SELECT outbox_emit('order_created', NULL, '` + taken + `', '{}')`,
-				"event 1: ": `SELECT outbox_emit_many('[` + strings.ReplaceAll(row(uuid.NewString(), ""), aggregate, taken) + `]')`,
+			for name, sql := range map[string]string{
+				"":        `SELECT outbox_emit('order_created', NULL, '` + taken + `', '{}')`,
+				"event 1": `SELECT outbox_emit_many('[` + strings.ReplaceAll(row(uuid.NewString(), ""), aggregate, taken) + `]')`,
 			} {
 				_, err := pool.Exec(t.Context(), "SET LOCAL statement_timeout = '1min'; "+sql)
 				var pg *pgconn.PgError
 				require.ErrorAs(t, err, &pg)
+				label := name
+				if name != "" {
+					label += ": "
+				}
 				require.Equal(t, []string{"OX008", label + "outbox_events did not take the row, although no event has its id or its dedupe key",
 					"It is kept out by " + tc.hint + ", which is not outboxctl's."}, []string{pg.Code, pg.Message, pg.Hint})
 			}

@@ -160,7 +160,7 @@ func TestLooksWorkInEveryMode(t *testing.T) {
 			c.ConnConfig.DefaultQueryExecMode = mode
 			c.ConnConfig.RuntimeParams["TimeZone"] = "America/New_York"
 		})
-		got := looks(t, b.ctx, &outbox, letter, waiting, true)
+		got := looks(b.ctx, t, &outbox, letter, waiting, true)
 		if want == nil {
 			want = got
 		}
@@ -179,7 +179,7 @@ func TestAViewerSeesEverythingButPayloads(t *testing.T) {
 			return err
 		}
 	})
-	looks(t, b.ctx, b.outbox, letter, waiting, false)
+	looks(b.ctx, t, b.outbox, letter, waiting, false)
 	_, err := b.outbox.DeadLetterDetail(b.ctx, operate.DetailParams{ID: letter, Payload: true})
 	requireKind(t, fault.Precondition, err)
 	require.ErrorContains(t, err, "permission denied")
@@ -188,7 +188,7 @@ func TestAViewerSeesEverythingButPayloads(t *testing.T) {
 }
 
 // looks calls every use case that changes nothing and returns what does not depend on the time of the call.
-func looks(t *testing.T, ctx context.Context, o *operate.Outbox, letter, waiting string, payload bool) (seen []any) {
+func looks(ctx context.Context, t *testing.T, o *operate.Outbox, letter, waiting string, payload bool) (seen []any) {
 	t.Helper()
 	d, err := o.DeadLetterDetail(ctx, operate.DetailParams{ID: letter, Payload: payload})
 	require.NoError(t, err)
