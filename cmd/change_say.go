@@ -108,11 +108,7 @@ func (o *changeOptions) sayConsumers(ctx context.Context, set *operate.ChangeSet
 	if len(o.checkConsumers) == 0 {
 		return nil
 	}
-	marks, err := o.app.Marks()
-	if err != nil {
-		return err
-	}
-	counts, err := set.Marks(ctx, marks, o.checkConsumers)
+	counts, err := set.Marks(ctx, o.checkConsumers)
 	if err != nil {
 		return fault.Hint(err, "leave --check-consumers out to go on without asking")
 	}

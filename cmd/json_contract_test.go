@@ -20,6 +20,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 // jsonObjects is what each command encodes with -o json.
@@ -48,10 +49,10 @@ func jsonObjects() map[string][]any {
 		"migrate status":  {migrationEntry{}},
 		"migrate up":      {migrateResult{}},
 		"migrate version": {migrate.Versions{}},
-		"registry list":   {registryEntry{}},
+		"registry list":   {operate.EventType{}},
 		"stats":           {operate.StatsResult{}},
-		"topic ensure":    {ensureRow{}},
-		"topic list":      {topicRow{}},
+		"topic ensure":    {pubsub.Action{}},
+		"topic list":      {pubsub.Topic{}},
 		"version":         {cli.Build{}},
 		"why":             {operate.WhyResult{}},
 	}

@@ -12,8 +12,8 @@ func newTopicCmd(app *cli.App) *cobra.Command {
 		Short: "Show and create the Pub/Sub topics and subscriptions",
 	}
 	cmd.AddCommand(
-		newTopicListCmd(app, runTopicList),
-		newTopicEnsureCmd(app, runTopicEnsure),
+		newTopicListCmd(app),
+		newTopicEnsureCmd(app),
 	)
 	return cmd
 }

@@ -2,35 +2,17 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
-type topicEnsureOptions struct {
-	app *cli.App
-
-	dryRun     bool
-	topicsOnly bool
-	output     cli.OutputFlag
-}
-
-// ensureRow is one topic or subscription as topic ensure reports it.
-type ensureRow struct {
-	Kind    string `json:"kind"`
-	Name    string `json:"name"`
-	Topic   string `json:"topic"`
-	Outcome string `json:"outcome"`
-	Detail  string `json:"detail,omitempty"`
-}
-
-func newTopicEnsureCmd(app *cli.App, runF func(context.Context, *topicEnsureOptions) error) *cobra.Command {
-	opts := &topicEnsureOptions{app: app}
+func newTopicEnsureCmd(app *cli.App) *cobra.Command {
+	var params pubsub.EnsureParams
+	var output cli.OutputFlag
 	cmd := &cobra.Command{
 		Use:   "ensure",
 		Short: "Create the topics and subscriptions that are missing",
@@ -39,17 +21,18 @@ subscription that take what a consumer cannot handle. What exists is left as it 
 deployment, and by two deployers at once.`,
 		Example: "  outboxctl topic ensure --dry-run\n  outboxctl topic ensure --emulator 127.0.0.1:8085 --project demo",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runF(cmd.Context(), opts) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runTopicEnsure(cmd.Context(), app, params, output.Format)
+		},
 	}
-	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "show what is missing and create nothing")
-	cmd.Flags().BoolVar(&opts.topicsOnly, "topics-only", false, "create no subscriptions and no dead-letter topics")
+	cmd.Flags().BoolVar(&params.DryRun, "dry-run", false, "show what is missing and create nothing")
+	cmd.Flags().BoolVar(&params.TopicsOnly, "topics-only", false, "create no subscriptions and no dead-letter topics")
 	cli.AddConfigFlags(cmd, cli.GroupTopic)
-	cli.AddOutputFlag(cmd, &opts.output, cli.ListFormats()...)
+	cli.AddOutputFlag(cmd, &output, cli.ListFormats()...)
 	return cmd
 }
 
-func runTopicEnsure(ctx context.Context, opts *topicEnsureOptions) error {
-	app := opts.app
+func runTopicEnsure(ctx context.Context, app *cli.App, params pubsub.EnsureParams, format string) error {
 	cfg, err := app.Config("pubsub.project")
 	if err != nil {
 		return err
@@ -58,54 +41,34 @@ func runTopicEnsure(ctx context.Context, opts *topicEnsureOptions) error {
 	if err != nil {
 		return err
 	}
-	actions, problem := client.Ensure(ctx, pubsub.EnsureParams{
-		Plan: cli.BrokerPlan(cfg), DryRun: opts.dryRun, TopicsOnly: opts.topicsOnly,
-	})
-	rows := make([]ensureRow, len(actions))
-	counts := map[pubsub.Outcome]int{}
-	for i, a := range actions {
-		rows[i] = ensureRow{Kind: a.Kind, Name: a.Name, Topic: a.Topic, Outcome: string(a.Outcome), Detail: a.Detail}
-		counts[a.Outcome]++
-	}
-	if err := cli.WriteList(app, opts.output.Format, ensureView(), rows); err != nil {
+	params.Plan = cli.BrokerPlan(cfg)
+	actions, problem := client.Ensure(ctx, params)
+	if err := cli.WriteList(app, format, ensureView(), actions); err != nil {
 		return err
 	}
-	if opts.dryRun && problem == nil {
+	counts := map[pubsub.Outcome]int{}
+	for _, a := range actions {
+		counts[a.Outcome]++
+	}
+	if params.DryRun && problem == nil {
 		fmt.Fprintf(app.Err, "%d would be created, %d exist\n", counts[pubsub.OutcomeMissing], counts[pubsub.OutcomeExists])
 	}
-	if counts[pubsub.OutcomeCreated] > 0 && !opts.topicsOnly && !client.Emulated() {
+	if counts[pubsub.OutcomeCreated] > 0 && !params.TopicsOnly && !client.Emulated() {
 		fmt.Fprintf(app.Err, "note: dead letters move once Pub/Sub's service account of project %s may publish to the "+
 			"dead-letter topics (roles/pubsub.publisher) and acknowledge on the subscriptions (roles/pubsub.subscriber)\n", cfg.PubSub.Project)
 	}
-	return ensureError(cfg, problem, counts)
+	return cli.EnsureError(cfg, problem, actions)
 }
 
-// ensureError tells apart the broker that is away, the one that refused everything, and the half-done job.
-func ensureError(cfg *cli.Config, problem error, counts map[pubsub.Outcome]int) error {
-	if problem == nil {
-		return nil
-	}
-	if !errors.Is(problem, pubsub.ErrIncomplete) {
-		return cli.BrokerError(cfg, problem)
-	}
-	bad := counts[pubsub.OutcomeFailed] + counts[pubsub.OutcomeDiffers]
-	kind := fault.Precondition
-	if counts[pubsub.OutcomeCreated] > 0 {
-		kind = fault.Partial
-	}
-	return fault.Hint(fault.As(kind, fmt.Errorf("%d topics or subscriptions are not as planned", bad)),
-		"the column detail says why; the account needs roles/pubsub.editor to create them")
-}
-
-func ensureView() cli.View[ensureRow] {
-	return cli.View[ensureRow]{
-		ID: func(r ensureRow) string { return r.Name },
-		Columns: []cli.Column[ensureRow]{
-			{Head: "kind", Cell: func(r ensureRow, _ *cli.CellStyle) string { return r.Kind }},
-			{Head: "name", Cell: func(r ensureRow, _ *cli.CellStyle) string { return r.Name }},
-			{Head: "topic", Wide: true, Cell: func(r ensureRow, _ *cli.CellStyle) string { return r.Topic }},
-			{Head: "outcome", Cell: func(r ensureRow, _ *cli.CellStyle) string { return r.Outcome }},
-			{Head: "detail", Cell: func(r ensureRow, _ *cli.CellStyle) string { return r.Detail }},
+func ensureView() cli.View[pubsub.Action] {
+	return cli.View[pubsub.Action]{
+		ID: func(a pubsub.Action) string { return a.Name },
+		Columns: []cli.Column[pubsub.Action]{
+			{Head: "kind", Cell: func(a pubsub.Action, _ *cli.CellStyle) string { return a.Kind }},
+			{Head: "name", Cell: func(a pubsub.Action, _ *cli.CellStyle) string { return a.Name }},
+			{Head: "topic", Wide: true, Cell: func(a pubsub.Action, _ *cli.CellStyle) string { return a.Topic }},
+			{Head: "outcome", Cell: func(a pubsub.Action, _ *cli.CellStyle) string { return string(a.Outcome) }},
+			{Head: "detail", Cell: func(a pubsub.Action, _ *cli.CellStyle) string { return a.Detail }},
 		},
 	}
 }

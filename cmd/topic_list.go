@@ -11,30 +11,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
-type topicListOptions struct {
-	app *cli.App
-
-	output cli.OutputFlag
-}
-
-// topicRow is one logical topic as topic list shows it.
-type topicRow struct {
-	Topic         string   `json:"topic"`
-	Name          string   `json:"name"`
-	State         string   `json:"state"`
-	Subscriptions []string `json:"subscriptions"`
-	Error         string   `json:"error,omitempty"`
-}
-
-// The states of a topic.
-const (
-	topicReady   = "ready"
-	topicMissing = "missing"
-	topicRefused = "refused"
-)
-
-func newTopicListCmd(app *cli.App, runF func(context.Context, *topicListOptions) error) *cobra.Command {
-	opts := &topicListOptions{app: app}
+func newTopicListCmd(app *cli.App) *cobra.Command {
+	var output cli.OutputFlag
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "Show each logical topic with its physical topic and subscriptions",
@@ -42,15 +20,14 @@ func newTopicListCmd(app *cli.App, runF func(context.Context, *topicListOptions)
 subscriptions attached to it. A topic without a subscription forgets what is published to it.`,
 		Example: "  outboxctl topic list\n  outboxctl topic list -o json | jq -r '.[] | select(.state != \"ready\").name'",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runF(cmd.Context(), opts) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runTopicList(cmd.Context(), app, output.Format) },
 	}
 	cli.AddConfigFlags(cmd, cli.GroupTopic)
-	cli.AddOutputFlag(cmd, &opts.output, cli.ListFormats()...)
+	cli.AddOutputFlag(cmd, &output, cli.ListFormats()...)
 	return cmd
 }
 
-func runTopicList(ctx context.Context, opts *topicListOptions) error {
-	app := opts.app
+func runTopicList(ctx context.Context, app *cli.App, format string) error {
 	cfg, err := app.Config("pubsub.project")
 	if err != nil {
 		return err
@@ -59,51 +36,36 @@ func runTopicList(ctx context.Context, opts *topicListOptions) error {
 	if err != nil {
 		return err
 	}
-	states, err := client.List(ctx, cli.BrokerPlan(cfg))
+	topics, err := client.List(ctx, cli.BrokerPlan(cfg))
 	if err != nil {
 		return cli.BrokerError(cfg, err)
 	}
-	rows, missing := topicRows(states)
-	if err := cli.WriteList(app, opts.output.Format, topicView(), rows); err != nil {
+	if err := cli.WriteList(app, format, topicView(), topics); err != nil {
 		return err
 	}
+	missing := 0
+	for _, t := range topics {
+		if t.State == pubsub.TopicMissing {
+			missing++
+		}
+	}
 	if missing > 0 {
-		fmt.Fprintf(app.Err, "%d of %d topics do not exist; outboxctl topic ensure creates them\n", missing, len(rows))
+		fmt.Fprintf(app.Err, "%d of %d topics do not exist; outboxctl topic ensure creates them\n", missing, len(topics))
 	}
 	return nil
 }
 
-func topicRows(states []pubsub.TopicState) (rows []topicRow, missing int) {
-	for _, s := range states {
-		for _, logical := range s.Logical {
-			row := topicRow{Topic: logical, Name: s.Name, State: topicReady, Subscriptions: s.Subscriptions}
-			switch {
-			case s.Err != nil:
-				row.State, row.Error = topicRefused, s.Err.Error()
-			case !s.Exists:
-				row.State = topicMissing
-				missing++
-			}
-			if row.Subscriptions == nil {
-				row.Subscriptions = []string{}
-			}
-			rows = append(rows, row)
-		}
-	}
-	return rows, missing
-}
-
-func topicView() cli.View[topicRow] {
-	return cli.View[topicRow]{
-		ID: func(r topicRow) string { return r.Name },
-		Columns: []cli.Column[topicRow]{
-			{Head: "topic", Cell: func(r topicRow, _ *cli.CellStyle) string { return r.Topic }},
-			{Head: "name", Cell: func(r topicRow, _ *cli.CellStyle) string { return r.Name }},
-			{Head: "state", Cell: func(r topicRow, _ *cli.CellStyle) string { return r.State }},
-			{Head: "subscriptions", Cell: func(r topicRow, _ *cli.CellStyle) string {
-				return strings.Join(r.Subscriptions, " ")
+func topicView() cli.View[pubsub.Topic] {
+	return cli.View[pubsub.Topic]{
+		ID: func(t pubsub.Topic) string { return t.Name },
+		Columns: []cli.Column[pubsub.Topic]{
+			{Head: "topic", Cell: func(t pubsub.Topic, _ *cli.CellStyle) string { return t.Topic }},
+			{Head: "name", Cell: func(t pubsub.Topic, _ *cli.CellStyle) string { return t.Name }},
+			{Head: "state", Cell: func(t pubsub.Topic, _ *cli.CellStyle) string { return t.State }},
+			{Head: "subscriptions", Cell: func(t pubsub.Topic, _ *cli.CellStyle) string {
+				return strings.Join(t.Subscriptions, " ")
 			}},
-			{Head: "error", Wide: true, Cell: func(r topicRow, _ *cli.CellStyle) string { return r.Error }},
+			{Head: "error", Wide: true, Cell: func(t pubsub.Topic, _ *cli.CellStyle) string { return t.Error }},
 		},
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 // startPubSub starts a fake without topics and the environment that names it.
@@ -33,11 +34,11 @@ func TestTopicEnsureAndList(t *testing.T) {
 
 	code, out, stderr := runCLI(t, env, "topic", "list", "-o", "json")
 	require.Equal(t, cli.ExitOK, code, stderr)
-	var topics []topicRow
+	var topics []pubsub.Topic
 	require.NoError(t, json.Unmarshal([]byte(out), &topics))
 	require.Len(t, topics, 4)
 	for _, row := range topics {
-		require.Equal(t, topicMissing, row.State, row.Topic)
+		require.Equal(t, pubsub.TopicMissing, row.State, row.Topic)
 	}
 	require.Contains(t, stderr, "4 of 4 topics do not exist; outboxctl topic ensure creates them")
 
@@ -50,19 +51,19 @@ func TestTopicEnsureAndList(t *testing.T) {
 		code, out, stderr = runCLI(t, env, "topic", "ensure", "--subscription", "reader", "-o", "json")
 		require.Equal(t, cli.ExitOK, code, stderr)
 		require.Empty(t, stderr)
-		var rows []ensureRow
+		var rows []pubsub.Action
 		require.NoError(t, json.Unmarshal([]byte(out), &rows))
 		require.Len(t, rows, 16)
 		for _, row := range rows {
-			require.Equal(t, outcome, row.Outcome, row.Name)
+			require.EqualValues(t, outcome, row.Outcome, row.Name)
 		}
 	}
 
 	code, out, stderr = runCLI(t, env, "topic", "list", "-o", "json")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.NoError(t, json.Unmarshal([]byte(out), &topics))
-	require.Equal(t, topicRow{
-		Topic: "domain", Name: "pf-domain-events", State: topicReady, Subscriptions: []string{"reader"},
+	require.Equal(t, pubsub.Topic{
+		Topic: "domain", Name: "pf-domain-events", State: pubsub.TopicReady, Subscriptions: []string{"reader"},
 	}, topics[2])
 }
 

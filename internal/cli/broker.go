@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
@@ -54,4 +55,25 @@ func BrokerError(cfg *Config, err error) error {
 		hint += "; outboxctl dev starts a local stack"
 	}
 	return fault.Hint(fault.Preconditionf("ask Pub/Sub (%s): %w", where, err), "%s", hint)
+}
+
+// EnsureError tells apart the broker that does not answer, the one that refused everything, and work that was half done.
+func EnsureError(cfg *Config, err error, actions []pubsub.Action) error {
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, pubsub.ErrIncomplete):
+		return BrokerError(cfg, err)
+	}
+	kind, bad := fault.Precondition, 0
+	for _, a := range actions {
+		switch a.Outcome {
+		case pubsub.OutcomeFailed, pubsub.OutcomeDiffers:
+			bad++
+		case pubsub.OutcomeCreated:
+			kind = fault.Partial
+		}
+	}
+	return fault.Hint(fault.As(kind, fmt.Errorf("%d topics or subscriptions are not as planned", bad)),
+		"the column detail tells the reason; the account needs roles/pubsub.editor to create them")
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
@@ -200,27 +199,4 @@ func TestADamagedPlanIsRefused(t *testing.T) {
 	_, n, err := dlq.CheckPlan(strings.NewReader(plan))
 	require.NoError(t, err)
 	require.EqualValues(t, 3, n)
-}
-
-type fixedMarks map[string]string
-
-func (fixedMarks) Consumers(context.Context) ([]string, error) { return []string{"a", "b"}, nil }
-func (m fixedMarks) Lookup(_ context.Context, consumers, events []string) ([]dlq.Mark, error) {
-	var out []dlq.Mark
-	for _, e := range events {
-		for _, c := range consumers {
-			out = append(out, dlq.Mark{Consumer: c, EventID: e, State: or(m[c+e], dlq.MarkUnknown)})
-		}
-	}
-	return out, nil
-}
-
-func TestMarksAreCountedPerConsumer(t *testing.T) {
-	b := setup(t)
-	id1, event1 := b.die(death{})
-	id2, event2 := b.die(death{})
-	marks := fixedMarks{"a" + event1: dlq.MarkProcessed, "a" + event2: dlq.MarkProcessed, "b" + event2: dlq.MarkProcessing}
-	counts, err := dlq.CountMarks(b.ctx, marks, []string{"a", "b"}, b.store.NamedEntries([]string{id1, id2, uuid.NewString()}, "open"))
-	require.NoError(t, err)
-	require.Equal(t, []dlq.MarkCount{{Consumer: "a", Processed: 2}, {Consumer: "b", Processing: 1, Unknown: 1}}, counts)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -60,6 +61,7 @@ type ChangeSet struct {
 	params ChangeParams
 	store  *dlq.Store
 	events *outbox.Store
+	keeper *idem.Keeper
 	open   func() (dlq.Source, error)
 	filter any // what the plan and the audit row keep of it
 }
@@ -88,7 +90,7 @@ func (s *ChangeSet) Noun() string {
 
 // ChooseChange finds and describes the rows of a change. It changes nothing.
 func (o *Outbox) ChooseChange(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
-	s := &ChangeSet{Action: p.Action, params: p, store: o.store(), events: o.events()}
+	s := &ChangeSet{Action: p.Action, params: p, store: o.store(), events: o.events(), keeper: o.Keeper}
 	var err error
 	if s.Database, err = s.store.Identity(ctx); err != nil {
 		return nil, StoreError(err)
@@ -262,19 +264,6 @@ func (s *ChangeSet) addHopeless(reason string, n int64) {
 		s.Hopeless = map[string]int64{}
 	}
 	s.Hopeless[reason] += n
-}
-
-// Marks asks what each consumer remembers of the events in the set.
-func (s *ChangeSet) Marks(ctx context.Context, marks dlq.Marks, consumers []string) ([]dlq.MarkCount, error) {
-	source, err := s.open()
-	if err != nil {
-		return nil, err
-	}
-	counts, err := dlq.CountMarks(ctx, marks, consumers, source)
-	if err != nil {
-		return nil, fault.Preconditionf("ask the consumers' store: %w", err)
-	}
-	return counts, nil
 }
 
 // Freeze writes the set as a plan: which rows they are and a digest of what they carry. Rows that the change could not be

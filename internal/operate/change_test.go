@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
@@ -73,4 +74,26 @@ func TestIDsThatAreNotThereAreToldFirst(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{missing}, set.Missing)
 	require.Len(t, set.Letters, 1)
+}
+
+func TestMarksAreCountedPerConsumer(t *testing.T) {
+	b := setup(t)
+	guard := b.withRedis()
+	id1, event1 := b.die("no")
+	id2, event2 := b.die("no")
+	for consumer, events := range map[string][]string{"a": {event1, event2}, "b": nil} {
+		for _, event := range events {
+			_, err := guard(consumer).CheckAndMarkProcessed(b.ctx, uuid.MustParse(event), consume.DefaultTTL)
+			require.NoError(t, err)
+		}
+	}
+	_, _, err := guard("b").Begin(b.ctx, uuid.MustParse(event2))
+	require.NoError(t, err)
+	set, err := b.outbox.ChooseChange(b.ctx, operate.ChangeParams{Action: dlq.Replay, IDs: []string{id1, id2, uuid.NewString()}})
+	require.NoError(t, err)
+	counts, err := set.Marks(b.ctx, []string{"a", "b"})
+	require.NoError(t, err)
+	require.Equal(t, []operate.MarkCount{{Consumer: "a", Processed: 2}, {Consumer: "b", Processing: 1, Unknown: 1}}, counts)
+	_, err = set.Marks(b.ctx, []string{"a b"})
+	requireKind(t, fault.Usage, err)
 }

@@ -34,14 +34,14 @@ const (
 
 // Action is one resource and its outcome.
 type Action struct {
-	Kind    string
-	Name    string
-	Topic   string
-	Outcome Outcome
+	Kind    string  `json:"kind"`
+	Name    string  `json:"name"`
+	Topic   string  `json:"topic"` // the physical one
+	Outcome Outcome `json:"outcome"`
 	// Detail explains OutcomeDiffers and OutcomeFailed, and notes what an
 	// operator should know about something that exists.
-	Detail string
-	Err    error
+	Detail string `json:"detail,omitempty"`
+	Err    error  `json:"-"`
 }
 
 // EnsureParams narrows what Ensure does.

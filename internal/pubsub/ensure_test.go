@@ -172,14 +172,17 @@ func TestList(t *testing.T) {
 	require.NoError(t, err)
 	states, err := client.List(t.Context(), twoTopics())
 	require.NoError(t, err)
-	require.Equal(t, []pubsub.TopicState{
-		{Logical: []string{"billing"}, Name: "pf-billing-events"},
-		{Logical: []string{"domain"}, Name: physical, Exists: true, Subscriptions: []string{physical + "-sub"}},
+	require.Equal(t, []pubsub.Topic{
+		{Topic: "billing", Name: "pf-billing-events", State: pubsub.TopicMissing, Subscriptions: []string{}},
+		{Topic: "domain", Name: physical, State: pubsub.TopicReady, Subscriptions: []string{physical + "-sub"}},
 	}, states)
+	shared, err := client.List(t.Context(), pubsub.Plan(map[string]string{"domain": physical, "billing": physical}, nil))
+	require.NoError(t, err)
+	require.Equal(t, []string{"billing", "domain"}, []string{shared[0].Topic, shared[1].Topic}, "one row per logical topic")
 
 	fake.OnCall(func(context.Context, string) error { return status.Error(codes.PermissionDenied, "not you") })
 	states, err = client.List(t.Context(), twoTopics())
 	require.NoError(t, err)
-	require.ErrorContains(t, states[0].Err, "not you")
-	require.False(t, states[0].Exists)
+	require.Equal(t, pubsub.TopicRefused, states[0].State)
+	require.Contains(t, states[0].Error, "not you")
 }

@@ -13,64 +13,74 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
-// TopicState is what the broker knows of one physical topic.
-type TopicState struct {
-	// Logical names the logical topics sent to it.
-	Logical []string
-	// Name is the physical topic.
-	Name string
-	// Exists is false when the broker answered NotFound.
-	Exists bool
-	// Subscriptions are the ids attached to the topic, sorted.
-	Subscriptions []string
-	// Err is why the broker did not tell; nil when it did.
-	Err error
+// The states of a Topic.
+const (
+	TopicReady   = "ready"
+	TopicMissing = "missing"
+	TopicRefused = "refused"
+)
+
+// Topic is one logical topic as the broker has it.
+type Topic struct {
+	// Topic is the logical name, Name the physical one. Several logical topics may share a physical one.
+	Topic string `json:"topic"`
+	Name  string `json:"name"`
+	State string `json:"state"`
+	// Subscriptions are the ids attached to it, sorted. A topic without one forgets what is published to it.
+	Subscriptions []string `json:"subscriptions"`
+	// Error is why the broker refused to tell.
+	Error string `json:"error,omitempty"`
 }
 
 // List asks the broker about every planned topic. A topic that is missing or
 // forbidden is an answer, carried in its state; an unreachable broker is an error.
-func (c *Client) List(ctx context.Context, plan []PlannedTopic) ([]TopicState, error) {
-	states := make([]TopicState, 0, len(plan))
+func (c *Client) List(ctx context.Context, plan []PlannedTopic) ([]Topic, error) {
+	topics := make([]Topic, 0, len(plan))
 	for _, t := range plan {
-		state := TopicState{Logical: slices.Clone(t.Logical), Name: t.Name}
-		err := c.describe(ctx, &state)
+		found := Topic{Name: t.Name, State: TopicReady, Subscriptions: []string{}}
+		exists, err := c.describe(ctx, &found)
 		switch {
+		case err == nil && !exists:
+			found.State = TopicMissing
 		case err == nil:
 		case dispatch.ClassOf(err) == dispatch.Misconfigured:
-			state.Err = err
+			found.State, found.Error = TopicRefused, err.Error()
 		default:
 			return nil, fmt.Errorf("look up topic %s: %w", t.Name, err)
 		}
-		states = append(states, state)
+		for _, logical := range t.Logical {
+			found.Topic = logical
+			topics = append(topics, found)
+		}
 	}
-	return states, nil
+	return topics, nil
 }
 
-func (c *Client) describe(ctx context.Context, state *TopicState) error {
-	if err := ValidateName(state.Name); err != nil {
-		return misconfigured(codes.FailedPrecondition, err)
+// describe adds what is attached to a topic and reports whether the broker has it.
+func (c *Client) describe(ctx context.Context, t *Topic) (exists bool, err error) {
+	if err := ValidateName(t.Name); err != nil {
+		return false, misconfigured(codes.FailedPrecondition, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.ProbeTimeout)
 	defer cancel()
-	path := c.topicPath(state.Name)
-	_, err := c.pubsub.TopicAdminClient.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: path})
+	path := c.topicPath(t.Name)
+	_, err = c.pubsub.TopicAdminClient.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: path})
 	if codeOf(err) == codes.NotFound {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return failure(err)
+		return false, failure(err)
 	}
-	state.Exists = true
 	it := c.pubsub.TopicAdminClient.ListTopicSubscriptions(ctx, &pubsubpb.ListTopicSubscriptionsRequest{Topic: path})
 	for {
 		name, err := it.Next()
 		if errors.Is(err, iterator.Done) {
-			slices.Sort(state.Subscriptions)
-			return nil
+			slices.Sort(t.Subscriptions)
+			return true, nil
 		}
 		if err != nil {
-			return failure(err)
+			return true, failure(err)
 		}
-		state.Subscriptions = append(state.Subscriptions, lastPart(name))
+		t.Subscriptions = append(t.Subscriptions, lastPart(name))
 	}
 }
