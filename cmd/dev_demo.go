@@ -9,8 +9,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/emit"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/demo"
 	"github.com/outboxctl/outboxctl/internal/devstate"
@@ -56,24 +54,11 @@ func describeDemo(r demo.Report) string {
 	return line
 }
 
-// countOutbox asks three partial indexes; the published ones since the start only, so that an old stack costs no more.
-const countOutbox = `
-SELECT (SELECT count(*) FROM outbox_events WHERE published_at >= $1),
-       (SELECT count(*) FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL),
-       (SELECT count(*) FROM outbox_dlq WHERE state = 'open')`
-
-// sayOutbox tells how the events are doing. It is talk: when the database does not answer, there is nothing to say.
+// sayOutbox prints how the events are doing, or nothing when the database does not answer.
 func sayOutbox(ctx context.Context, app *cli.App, info devstate.Info) {
 	ctx, cancel := context.WithTimeout(ctx, sayOutboxPatience)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, info.DatabaseURL)
-	if err != nil {
-		return
+	if o, err := demo.ReadOutbox(ctx, info.DatabaseURL, info.StartedAt); err == nil {
+		fmt.Fprintf(app.Err, "outbox: %d published since the start, %d waiting, %d dead letters open\n", o.Published, o.Waiting, o.Dead)
 	}
-	defer func() { _ = conn.Close(ctx) }()
-	var published, waiting, dead int64
-	if err := conn.QueryRow(ctx, countOutbox, info.StartedAt).Scan(&published, &waiting, &dead); err != nil {
-		return
-	}
-	fmt.Fprintf(app.Err, "outbox: %d published since the start, %d waiting, %d dead letters open\n", published, waiting, dead)
 }

@@ -3,9 +3,6 @@ package cmd
 import (
 	"context"
 	"errors"
-	"fmt"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/devstack"
@@ -26,7 +23,7 @@ const (
 
 // prepareDev makes the servers usable: a migrated database, topics and subscriptions.
 func prepareDev(ctx context.Context, parent *cli.App, servers *devstack.Stack, info devstate.Info) (err error) {
-	if err := createDatabase(ctx, servers.Postgres.URL("postgres")); err != nil {
+	if err := servers.Postgres.CreateDatabase(ctx, devDatabase); err != nil {
 		return err
 	}
 	app := onStack(parent, info)
@@ -34,10 +31,6 @@ func prepareDev(ctx context.Context, parent *cli.App, servers *devstack.Stack, i
 	pool, err := app.Pool(ctx)
 	if err != nil {
 		return err
-	}
-	// Up to PostgreSQL 14 everybody may create there, which doctor objects to.
-	if _, err := pool.Exec(ctx, "REVOKE CREATE ON SCHEMA public FROM PUBLIC"); err != nil {
-		return fmt.Errorf("prepare the dev database: %w", err)
 	}
 	if _, err := migrate.Up(ctx, pool, migrate.Options{}); err != nil {
 		return migrateError(err)
@@ -52,23 +45,6 @@ func prepareDev(ctx context.Context, parent *cli.App, servers *devstack.Stack, i
 	}
 	if _, err := client.Ensure(ctx, pubsub.EnsureParams{Plan: cli.BrokerPlan(cfg)}); err != nil {
 		return cli.BrokerError(cfg, err)
-	}
-	return nil
-}
-
-func createDatabase(ctx context.Context, url string) (err error) {
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		return fmt.Errorf("create the dev database: %w", err)
-	}
-	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
-	var exists bool
-	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", devDatabase).Scan(&exists)
-	if err == nil && !exists {
-		_, err = conn.Exec(ctx, "CREATE DATABASE "+devDatabase)
-	}
-	if err != nil {
-		return fmt.Errorf("create the dev database: %w", err)
 	}
 	return nil
 }

@@ -20,6 +20,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/httpd"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/stats"
 	"github.com/outboxctl/outboxctl/internal/telemetry"
 )
 
@@ -107,8 +109,7 @@ func (s *publishService) open(ctx context.Context, app *cli.App) error {
 		app.OnClose(func() error { pool.Close(); return nil })
 	}
 	// A database without our tables is an error now, not a line in the log every second.
-	_, err := s.claims.Exec(ctx, `SELECT FROM outbox_events, outbox_dlq, outbox_publishers LIMIT 0`)
-	return operate.StoreError(err)
+	return operate.StoreError(outbox.CheckTables(ctx, s.claims))
 }
 
 // dial opens the connection that listens.
@@ -208,17 +209,7 @@ func (s *publishService) ready() []httpd.Check {
 	return checks
 }
 
-// backlogSQL walks the claim index once, and the index of the dead.
-const backlogSQL = `
-SELECT count(*),
-       coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8,
-       count(*) FILTER (WHERE attempt_count >= coalesce(max_attempts, $1::int))
-           + (SELECT count(*) FROM outbox_events
-               WHERE published_at IS NULL AND dead_at IS NOT NULL AND attempt_count >= coalesce(max_attempts, $1::int))
-  FROM outbox_events
- WHERE published_at IS NULL AND dead_at IS NULL`
-
-func (s *publishService) sample(ctx context.Context) (out telemetry.Sample, err error) {
-	err = s.claims.QueryRow(ctx, backlogSQL, s.cfg.Publish.MaxAttempts).Scan(&out.Backlog, &out.OldestAgeSeconds, &out.AtMaxAttempts)
-	return out, err
+func (s *publishService) sample(ctx context.Context) (telemetry.Sample, error) {
+	sample, err := stats.TakeSample(ctx, s.claims, s.cfg.Publish.MaxAttempts)
+	return telemetry.Sample(sample), err
 }

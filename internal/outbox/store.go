@@ -85,6 +85,16 @@ func ScanContent(row pgx.Row) (Content, error) {
 	}
 }
 
+// CheckTables returns an error when the database lacks a table that publishing needs.
+func CheckTables(ctx context.Context, db DB) error {
+	rows, err := db.Query(ctx, `SELECT FROM outbox_events, outbox_dlq, outbox_publishers LIMIT 0`)
+	if err != nil {
+		return err
+	}
+	rows.Close()
+	return rows.Err()
+}
+
 // EnumValues lists the values of an enum of the schema.
 func (s *Store) EnumValues(ctx context.Context, enum string) ([]string, error) {
 	rows, err := s.db.Query(ctx, selectEnum, enum)

@@ -47,7 +47,7 @@ func NewBacklog(r prometheus.Registerer, take func(context.Context) (Sample, err
 		descs: [3]*prometheus.Desc{
 			desc("backlog_events", "Events neither published nor dead."),
 			desc("oldest_unpublished_age_seconds", "Age of the oldest event neither published nor dead."),
-			desc("max_attempts_events", "Unpublished events, living or dead, that have used up their attempts."),
+			desc("max_attempts_events", "Unpublished events that have used up their attempts: living ones, and dead ones with an open dead letter."),
 		},
 		flight: [2]*prometheus.Desc{
 			desc("in_flight_events", "Events of this publisher between claim and settle."),

@@ -1,0 +1,33 @@
+package stats
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Sample is the part of a Report that a publisher shows as metrics: it costs two index walks and no snapshot.
+type Sample struct {
+	Backlog          int64
+	OldestAgeSeconds float64
+	AtMaxAttempts    int64
+}
+
+// One walk over outbox_events_seq_claim_idx, and one over the dead.
+const sampleQuery = `
+SELECT count(*),
+       coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8,
+       count(*) FILTER (WHERE attempt_count >= coalesce(max_attempts, $1::int)) + (` + deadAtMaxQuery + `)
+  FROM outbox_events
+ WHERE published_at IS NULL AND dead_at IS NULL`
+
+// TakeSample reads a Sample. maxAttempts is the publisher's maximum, for the rows that have none of their own.
+func TakeSample(ctx context.Context, db interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}, maxAttempts int) (s Sample, err error) {
+	if err := db.QueryRow(ctx, sampleQuery, maxAttempts).Scan(&s.Backlog, &s.OldestAgeSeconds, &s.AtMaxAttempts); err != nil {
+		return s, fmt.Errorf("sample the backlog: %w", err)
+	}
+	return s, nil
+}

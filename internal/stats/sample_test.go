@@ -1,0 +1,30 @@
+package stats_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/stats"
+)
+
+// A publisher's metrics and outboxctl stats count by the same rules: a discarded dead letter raises no alarm.
+func TestASampleIsAPartOfTheReport(t *testing.T) {
+	t.Parallel()
+	pool := build(t)
+	for _, change := range []string{"", `UPDATE outbox_dlq SET state = 'discarded', state_changed_at = now() WHERE event_id IN (
+		SELECT id FROM outbox_events WHERE dead_at IS NOT NULL ORDER BY id LIMIT 2)`} {
+		_, err := pool.Exec(t.Context(), change)
+		require.NoError(t, err)
+		want := collect(t, pool, "")
+		got, err := stats.TakeSample(t.Context(), pool, maxAttempts)
+		require.NoError(t, err)
+		require.Equal(t, want.Backlog, got.Backlog)
+		require.Equal(t, want.AtMaxAttempts, got.AtMaxAttempts)
+		require.InDelta(t, want.OldestAgeSeconds, got.OldestAgeSeconds, 60)
+	}
+	empty, err := stats.TakeSample(t.Context(), outboxtest.DB(t).Pool, maxAttempts)
+	require.NoError(t, err)
+	require.Zero(t, empty)
+}
