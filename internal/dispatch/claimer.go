@@ -26,7 +26,7 @@ func (d *Dispatcher) runOnce(ctx context.Context, sweep bool) runResult {
 	s := d.cursor.next(time.Now(), sweep)
 	except, crowded := d.breakers.except(d.inFlight.crowded)
 	p := ClaimParams{
-		AfterSeq: s.after, ThroughSeq: s.through, Limit: got.rows, MaxBytes: got.bytes, Lease: d.cfg.Lease,
+		AfterSeq: s.after, ThroughSeq: s.through, Limit: got.rows, MaxBytes: got.bytes, MaxRowBytes: d.maxRowBytes(), Lease: d.cfg.Lease,
 		Except: except,
 	}
 	started := time.Now()
@@ -126,12 +126,25 @@ func (d *Dispatcher) release(g *group) {
 // cutShort reports whether the claim ended at one of its limits, so that there
 // may be more.
 func (p ClaimParams) cutShort(rows []Claimed) bool {
-	return len(rows) >= p.Limit || payloadBytes(rows) >= p.MaxBytes
+	var printed int64
+	for i := range rows {
+		printed += rows[i].Printed
+	}
+	return len(rows) >= p.Limit || printed >= p.MaxBytes
 }
 
-func payloadBytes(rows []Claimed) (n int64) {
+// heldBytes is what rows take of this process's memory.
+func heldBytes(rows []Claimed) (n int64) {
 	for i := range rows {
-		n += int64(len(rows[i].Payload))
+		n += rows[i].held()
 	}
 	return n
+}
+
+func (r *Claimed) held() int64 { return int64(len(r.Payload) + len(r.Headers)) }
+
+// maxRowBytes is what a row may be when printed. Headers are printed as JSON, which
+// takes more than the attributes that they become.
+func (d *Dispatcher) maxRowBytes() int64 {
+	return int64(d.publisher.Limits().MessageBytes) + headersSlack
 }

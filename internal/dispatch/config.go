@@ -27,6 +27,8 @@ const (
 
 const (
 	settleTimeoutMin = 100 * time.Millisecond
+	// headersSlack is how much longer headers may be as JSON than as attributes.
+	headersSlack = 1 << 20
 	// claimTimeout bounds one claim and one look; claimSlow is when one that
 	// fails is taken for a walk that was too long.
 	claimTimeout = 10 * time.Second

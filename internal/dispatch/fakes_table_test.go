@@ -186,7 +186,7 @@ func (s *memTable) beginClaim(owner string, p ClaimParams) (tx *memTx, got *leas
 		if !s.claimable(r, p, now) || (r.tx != nil && s.bug != bugTakesLocked) {
 			continue
 		}
-		bytes += int64(len(r.Payload))
+		bytes += r.held()
 		tx.lock(r)
 	}
 	tx.commit = func() {
@@ -199,7 +199,7 @@ func (s *memTable) beginClaim(owner string, p ClaimParams) (tx *memTx, got *leas
 			}
 			r.locked, r.owner, r.Until = true, owner, now.Add(p.Lease)
 			row := r.Claimed
-			row.LastError = r.lastError
+			row.LastError, row.Printed = r.lastError, r.held()
 			row.Payload = slices.Clone(r.Payload)
 			got.rows = append(got.rows, row)
 		}

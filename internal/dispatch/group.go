@@ -64,7 +64,7 @@ func split(catalogue emit.Catalogue, limits wire.Limits, maxAttempts int, rows [
 			g.msgs = append(g.msgs, msg)
 		}
 		g.rows = append(g.rows, row)
-		g.bytes += int64(len(row.Payload))
+		g.bytes += row.held()
 	}
 	return groups
 }

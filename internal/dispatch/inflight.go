@@ -32,7 +32,7 @@ type inFlightLimit struct {
 	wide     time.Time
 }
 
-// room is a number of rows and their payload bytes.
+// room is a number of rows and the bytes that they hold.
 type room struct {
 	rows  int
 	bytes int64
@@ -77,7 +77,7 @@ func (f *inFlightLimit) reserve(ctx context.Context, want int) (room, error) {
 func (f *inFlightLimit) adjust(r room, rows []Claimed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.addLocked(room{len(rows) - r.rows, payloadBytes(rows) - r.bytes})
+	f.addLocked(room{len(rows) - r.rows, heldBytes(rows) - r.bytes})
 }
 
 // start counts a group under its topic.

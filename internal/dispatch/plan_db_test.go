@@ -57,9 +57,10 @@ func TestPlansSurviveStaleStatistics(t *testing.T) {
 				numbers, charges = append(numbers, 0), append(charges, 0)
 			}
 
-			claim := explain(t, conn, claimSQL, int64(0), "", "", []string{}, []string{}, int64(math.MaxInt64), 1000, int64(1<<20), owner, int64(30_000))
+			claim := explain(t, conn, claimSQL, int64(0), "", "", []string{}, []string{}, int64(math.MaxInt64), 1000, int64(1<<20), owner, int64(30_000), int64(1<<20))
 			require.Contains(t, claim, "Index Scan using outbox_events_seq_claim_idx")
 			require.Contains(t, claim, "Index Scan using outbox_events_pkey")
+			require.Contains(t, claim, "Index Cond: (id = ", "every candidate is printed once")
 			require.NotContains(t, claim, "Sort")
 			last := explain(t, conn, lastSeqSQL)
 			require.Contains(t, last, "Index Only Scan Backward using outbox_events_seq_claim_idx")

@@ -43,11 +43,16 @@ const dueRows = `
 // The candidates are MATERIALIZED: inlined into an IN or a join, LIMIT is
 // evaluated per probe and the statement can lease more rows than it was asked
 // for. SKIP LOCKED walks around rows another publisher is leasing right now.
-// The running sum ends the claim at its byte budget; a row that is larger than
-// the whole budget is still taken, alone. It runs in the order in which the
-// candidates were stored, which is that of seq. Sizes come from the stored datum
-// where it is not compressed and from the text where it is, because a
-// compressed row can be a hundred times its stored size.
+//
+// A claim ends at its byte budget, counted by what is printed: a row can be a
+// hundred times its stored size where that is compressed, and ten thousand times
+// where it holds numbers such as 1e131071. A row that is larger than the whole
+// budget is still taken, alone; one that is larger than any message comes without
+// its contents. Printing is most of a claim's cost, so each row is printed once
+// and none behind the budget: the sum is kept in a setting of the transaction
+// (claimedBytes), which is read before a row is printed and written after it, in
+// the order of seq. A running sum over all candidates would have to print all of
+// them first. OFFSET 0 keeps the steps apart.
 //
 // A row that still names an owner is one whose lease ran out without a
 // verdict: that is charged as an attempt here, so a row that kills its
@@ -56,27 +61,33 @@ const dueRows = `
 // The update touches no indexed column and fits into the page's free half, so
 // it is a HOT update and writes no index.
 //
-//	$7 limit, $8 bytes, $9 owner, $10 lease in milliseconds
+//	$7 limit, $8 bytes, $9 owner, $10 lease in milliseconds, $11 bytes of a row
 const claimSQL = `
 WITH candidates AS MATERIALIZED (
-    SELECT id, locked_by,
-           CASE WHEN pg_column_compression(payload_json) IS NULL
-                THEN pg_column_size(payload_json)
-                ELSE octet_length(payload_json::text)
-           END AS bytes
+    SELECT id, locked_by, payload_json, headers
       FROM outbox_events
      WHERE ` + dueRows + `
      ORDER BY seq
      LIMIT $7
        FOR UPDATE SKIP LOCKED
-), picked AS (
-    SELECT id, locked_by AS last_owner
-      FROM (SELECT id, locked_by, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM candidates) AS running
-     WHERE before < $8::bigint
-)` + leasePicked + `, e.payload_json::text, e.headers::text`
+)` + leasePicked + ` (
+    SELECT id, locked_by AS last_owner, payload, headers, octet_length(payload) + coalesce(octet_length(headers), 0) AS bytes,
+           set_config('` + claimedBytes + `', (before + octet_length(payload) + coalesce(octet_length(headers), 0))::text, true)
+      FROM (SELECT id, locked_by, before, payload_json::text AS payload, headers::text
+              FROM (SELECT id, locked_by, payload_json, headers, current_setting('` + claimedBytes + `')::bigint AS before FROM candidates OFFSET 0) AS counted
+             WHERE before < $8::bigint
+            OFFSET 0) AS printed
+)` + returnPicked + `, bytes,
+          CASE WHEN bytes <= $11::bigint THEN payload END, CASE WHEN bytes <= $11::bigint THEN picked.headers END`
 
-// leasePicked leases the rows of picked and returns all of them but their
-// contents.
+// claimedBytes is the setting that counts what a claim has printed.
+const claimedBytes = "outboxctl.claimed_bytes"
+
+// countFromZero begins a claim's count.
+const countFromZero = `SELECT set_config('` + claimedBytes + `', '0', true)`
+
+// leasePicked leases the rows of picked, the query that follows it; returnPicked
+// returns all of them but their contents.
 const leasePicked = `
 UPDATE outbox_events AS e
    SET locked_by     = $9::text::uuid,
@@ -85,7 +96,9 @@ UPDATE outbox_events AS e
        last_error    = CASE WHEN last_owner IS NULL THEN e.last_error
                             ELSE 'lease of publisher ' || last_owner || ' expired without a verdict' END,
        updated_at    = now()
-  FROM picked
+  FROM`
+
+const returnPicked = ` AS picked
  WHERE e.id = picked.id
 RETURNING e.id::text, e.locked_until, e.seq, e.event_type::text, e.aggregate_type::text, e.aggregate_id::text,
           e.created_at, e.attempt_count, coalesce(e.last_error, ''), coalesce(e.max_attempts, 0), last_owner IS NOT NULL`
@@ -100,13 +113,13 @@ SELECT id::text FROM outbox_events WHERE ` + dueRows + ` ORDER BY seq LIMIT $7 F
 //
 //	$7 how many, $8 ids, $9 owner, $10 lease in milliseconds
 const salvageSQL = `
-WITH picked AS MATERIALIZED (
+WITH locked AS MATERIALIZED (
     SELECT id, locked_by AS last_owner
       FROM outbox_events
      WHERE ` + dueRows + `
        AND id = ANY ($8::text[]::uuid[])
      LIMIT $7
-)` + leasePicked + `, NULL::text, NULL::text`
+)` + leasePicked + ` locked` + returnPicked + `, 0, NULL::text, NULL::text`
 
 // dueSQL asks whether a claim would find anything. It locks nothing. The order
 // and the limit are what keeps it on the claim index: EXISTS would drop them

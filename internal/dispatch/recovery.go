@@ -144,7 +144,7 @@ func (d *Dispatcher) claimTrial(ctx context.Context, br *breaker, after int64) (
 		return nil, err
 	}
 	rows, err := d.claim(ClaimParams{
-		AfterSeq: after, Limit: 1, MaxBytes: got.bytes, Lease: d.cfg.Lease, Only: br.types,
+		AfterSeq: after, Limit: 1, MaxBytes: got.bytes, MaxRowBytes: d.maxRowBytes(), Lease: d.cfg.Lease, Only: br.types,
 	}, after == 0)
 	d.inFlight.adjust(got, rows)
 	return rows, err

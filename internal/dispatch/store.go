@@ -27,8 +27,10 @@ type Claimed struct {
 	AggregateType string
 	AggregateID   string
 	// Payload is the row's payload_json as PostgreSQL prints it.
-	Payload   []byte
-	Headers   json.RawMessage
+	Payload []byte
+	Headers json.RawMessage
+	// Printed is the size of both, also where they are left out.
+	Printed   int64
 	CreatedAt time.Time
 	// AttemptCount counts failed attempts, including the one this claim
 	// charged when it took over an expired lease.
@@ -61,9 +63,11 @@ type ClaimParams struct {
 	ThroughSeq int64
 	// Limit is never exceeded, whatever the plan.
 	Limit int
-	// MaxBytes bounds the payload bytes of the claim; one row is always taken.
-	MaxBytes int64
-	Lease    time.Duration
+	// MaxBytes bounds what the claimed rows are when printed; one row is always
+	// taken. MaxRowBytes bounds each: a row beyond it comes without its contents,
+	// as unreadable.
+	MaxBytes, MaxRowBytes int64
+	Lease                 time.Duration
 	// Only, when not empty, names the event types to take.
 	Only []string
 	// Except names event types to leave alone: their topic is unreachable

@@ -14,14 +14,22 @@ import (
 // salvageRows bounds a salvage: each of its rows is a question of its own.
 const salvageRows = 100
 
-// contentSQL prints one row. Nothing else that the dispatcher does with a row
-// depends on what its writer put into it.
-const contentSQL = `SELECT payload_json::text, headers::text FROM outbox_events WHERE id = $1::text::uuid`
+// contentSQL prints one row, unless that is larger than any message. Nothing else
+// that the dispatcher does with a row depends on what its writer put into it.
+//
+//	$1 id, $2 bytes of a row
+const contentSQL = `
+SELECT bytes, CASE WHEN bytes <= $2::bigint THEN payload END, CASE WHEN bytes <= $2::bigint THEN headers END
+  FROM (SELECT payload, headers, octet_length(payload) + coalesce(octet_length(headers), 0) AS bytes
+          FROM (SELECT payload_json::text AS payload, headers::text FROM outbox_events WHERE id = $1::text::uuid OFFSET 0) AS printed
+        OFFSET 0) AS measured`
 
-// content is a row's payload and headers, or why they cannot be had.
+// content is a row's payload and headers, and their size, or why they cannot be
+// had.
 type content struct {
 	payload []byte
 	headers *string
+	bytes   int64
 	err     error
 }
 
@@ -44,7 +52,7 @@ func (s *SQLStore) salvage(ctx context.Context, p ClaimParams) (rows []Claimed, 
 		if err != nil {
 			return err
 		}
-		read, err := readContents(ctx, tx, ids, p.MaxBytes)
+		read, err := readContents(ctx, tx, ids, p)
 		if err != nil {
 			return err
 		}
@@ -59,7 +67,7 @@ func (s *SQLStore) salvage(ctx context.Context, p ClaimParams) (rows []Claimed, 
 		for i := range rows {
 			c := read[rows[i].ID]
 			rows[i].Unreadable = c.err
-			rows[i].Payload, rows[i].Headers = c.payload, headersOf(c.headers)
+			rows[i].Payload, rows[i].Headers, rows[i].Printed = c.payload, headersOf(c.headers), c.bytes
 		}
 		return nil
 	})
@@ -83,15 +91,15 @@ func (s *SQLStore) cleared(p ClaimParams, rows []Claimed) {
 
 // readContents reads rows up to the byte budget, or to the first that cannot be
 // read: that one may have cost most of the time there is.
-func readContents(ctx context.Context, tx pgx.Tx, ids []string, budget int64) (map[string]content, error) {
-	read := make(map[string]content, len(ids))
+func readContents(ctx context.Context, tx pgx.Tx, ids []string, p ClaimParams) (map[string]content, error) {
+	read, budget := make(map[string]content, len(ids)), p.MaxBytes
 	for _, id := range ids {
 		if budget <= 0 {
 			break
 		}
 		var c content
 		err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
-			return tx.QueryRow(ctx, contentSQL, id).Scan(&c.payload, &c.headers)
+			return tx.QueryRow(ctx, contentSQL, id, p.MaxRowBytes).Scan(&c.bytes, &c.payload, &c.headers)
 		})
 		switch {
 		case aboutTheData(err):
@@ -100,8 +108,11 @@ func readContents(ctx context.Context, tx pgx.Tx, ids []string, budget int64) (m
 		case err != nil:
 			return nil, err
 		}
+		if c.bytes > p.MaxRowBytes {
+			c.err = tooLarge(c.bytes, p.MaxRowBytes)
+		}
 		read[id] = c
-		budget -= int64(len(c.payload))
+		budget -= c.bytes
 	}
 	return read, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/failpoint"
 )
 
@@ -62,12 +63,13 @@ func (s *SQLStore) Claim(ctx context.Context, p ClaimParams) (rows []Claimed, er
 
 // claim sends its statements together, so that it is one round trip.
 func (s *SQLStore) claim(ctx context.Context, p ClaimParams) ([]Claimed, error) {
-	args := append(s.dueArgs(p), p.Limit, p.MaxBytes, s.owner, p.Lease.Milliseconds())
+	args := append(s.dueArgs(p), p.Limit, p.MaxBytes, s.owner, p.Lease.Milliseconds(), p.MaxRowBytes)
 	b := newBatch()
+	b.Queue(countFromZero)
 	b.Queue(claimSQL, args...)
 	b.Queue(`COMMIT`)
 	br := s.claims.SendBatch(ctx, b)
-	rows, err := readClaim(br, p.Limit)
+	rows, err := readClaim(br, p)
 	if closed := br.Close(); err == nil {
 		err = closed
 	}
@@ -91,15 +93,18 @@ func readBegin(br pgx.BatchResults) error {
 	return err
 }
 
-func readClaim(br pgx.BatchResults, limit int) ([]Claimed, error) {
+func readClaim(br pgx.BatchResults, p ClaimParams) ([]Claimed, error) {
 	if err := readBegin(br); err != nil {
+		return nil, err
+	}
+	if _, err := br.Exec(); err != nil { // countFromZero
 		return nil, err
 	}
 	found, err := br.Query()
 	if err != nil {
 		return nil, err
 	}
-	rows, err := collectClaimed(found, limit)
+	rows, err := collectClaimed(found, p.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +113,17 @@ func readClaim(br pgx.BatchResults, limit int) ([]Claimed, error) {
 	if err == nil && tag.String() != "COMMIT" {
 		err = fmt.Errorf("commit answered %s", tag)
 	}
+	for i := range rows {
+		if r := &rows[i]; r.Printed > p.MaxRowBytes {
+			r.Unreadable = tooLarge(r.Printed, p.MaxRowBytes)
+		}
+	}
 	return rows, err
+}
+
+// tooLarge is the error of a row that is not read because of its size.
+func tooLarge(printed, most int64) error {
+	return &wire.TooLargeError{What: "row", Size: int(printed), Max: int(most), Unit: "bytes when printed"}
 }
 
 func collectClaimed(found pgx.Rows, limit int) ([]Claimed, error) {
@@ -119,7 +134,7 @@ func collectClaimed(found pgx.Rows, limit int) ([]Claimed, error) {
 		var headers *string
 		var created pgtype.Timestamptz // infinity is a time to PostgreSQL, and none to Go
 		if err := found.Scan(&r.ID, &r.Until, &r.Seq, &r.EventType, &r.AggregateType, &r.AggregateID,
-			&created, &r.AttemptCount, &r.LastError, &r.MaxAttempts, &r.Expired, &r.Payload, &headers); err != nil {
+			&created, &r.AttemptCount, &r.LastError, &r.MaxAttempts, &r.Expired, &r.Printed, &r.Payload, &headers); err != nil {
 			return nil, err
 		}
 		r.CreatedAt, r.Headers = created.Time, headersOf(headers)

@@ -50,7 +50,7 @@ func newStore(pool *pgxpool.Pool, scope dispatch.Scope) *dispatch.SQLStore {
 }
 
 func claimAll(limit int) dispatch.ClaimParams {
-	return dispatch.ClaimParams{Limit: limit, MaxBytes: 1 << 30, Lease: 30 * time.Second}
+	return dispatch.ClaimParams{Limit: limit, MaxBytes: 1 << 30, MaxRowBytes: 1 << 30, Lease: 30 * time.Second}
 }
 
 func mustClaim(t testing.TB, s *dispatch.SQLStore, p dispatch.ClaimParams) []dispatch.Claimed {

@@ -32,7 +32,7 @@ func prepare(catalogue emit.Catalogue, limits wire.Limits, row *Claimed) (topic 
 			fmt.Errorf("event type %s belongs to aggregate %s, the row says %s", row.EventType, aggregate, row.AggregateType)}
 	}
 	if err := checkPayload(catalogue, row); err != nil {
-		return topic, Message{}, &unfit{outbox.ReasonInvalidPayload, err}
+		return topic, Message{}, unfitFor(err)
 	}
 	headers, err := wire.ParseHeaders(row.Headers)
 	if err != nil {
@@ -43,13 +43,18 @@ func prepare(catalogue emit.Catalogue, limits wire.Limits, row *Claimed) (topic 
 		Attributes: wire.Attributes(row.ID, row.EventType, row.AggregateType, row.AggregateID, row.CreatedAt, headers),
 	}
 	if err := limits.Check(msg.Data, msg.Attributes); err != nil {
-		var tooLarge *wire.TooLargeError
-		if errors.As(err, &tooLarge) {
-			return topic, Message{}, &unfit{outbox.ReasonMessageTooLarge, err}
-		}
-		return topic, Message{}, &unfit{outbox.ReasonInvalidPayload, err}
+		return topic, Message{}, unfitFor(err)
 	}
 	return topic, msg, nil
+}
+
+// unfitFor tells what is too large from what is wrong.
+func unfitFor(err error) *unfit {
+	var tooLarge *wire.TooLargeError
+	if errors.As(err, &tooLarge) {
+		return &unfit{outbox.ReasonMessageTooLarge, err}
+	}
+	return &unfit{outbox.ReasonInvalidPayload, err}
 }
 
 // checkPayload holds a row to what Emit would have accepted: rows can be
