@@ -69,12 +69,6 @@ func (b *bundle) exec(sql string, args ...any) {
 	require.NoError(b.t, err)
 }
 
-func (b *bundle) count(sql string, args ...any) (n int64) {
-	b.t.Helper()
-	require.NoError(b.t, b.db.Pool.QueryRow(b.ctx, sql, args...).Scan(&n))
-	return n
-}
-
 // base is when the first event of a test is emitted.
 func base() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
 
