@@ -111,6 +111,9 @@ func (a *audit) granted(p *process, row *Claimed, asked time.Time, charged bool,
 	if p.dead || p.frozen {
 		l.excuse = "claimed by a publisher that was gone"
 	}
+	if p.stuck > 0 && l.excuse == "" {
+		l.excuse = "claimed by a publisher whose settles do not get through"
+	}
 	h.current, h.leases = l, append(h.leases, l)
 	a.byPayload[&row.Payload[0]] = l
 }

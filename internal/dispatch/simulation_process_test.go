@@ -28,6 +28,8 @@ type process struct {
 	frozen bool
 	exited bool
 	held   []*call
+	// stuck is how many of its settles do not get through at the moment.
+	stuck int
 	// stopped is when it was told to stop; stood says that it stood still
 	// since.
 	stopped time.Time

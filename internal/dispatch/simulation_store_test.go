@@ -113,9 +113,18 @@ func (p *process) Settle(ctx context.Context, v Verdicts) (Settled, error) {
 		return tx, true
 	}
 	c.commit = func() { p.w.audit.settled(p, v, kept) }
+	stuck := false
 	c.trouble = func(what string) {
-		for _, k := range verdictKeys(v) {
-			p.w.audit.excuseLease(k, p, "settle: "+what)
+		// Verdicts queue behind one that does not get through.
+		p.w.audit.excuse(p, "a settle of its publisher: "+what)
+		if !stuck {
+			stuck = true
+			p.stuck++
+		}
+	}
+	c.heard = func() {
+		if stuck {
+			p.stuck--
 		}
 	}
 	p.w.park(&c.call)
@@ -250,13 +259,6 @@ func (w *world) databaseBack() {
 		w.away = false
 		w.audit.excuseAll("the database was away")
 	}
-}
-
-func verdictKeys(v Verdicts) (out []Key) {
-	out = append(out, column(v.Published, func(x Published) Key { return x.Key })...)
-	out = append(out, column(v.Failed, func(x Failed) Key { return x.Key })...)
-	out = append(out, column(v.Dead, func(x Dead) Key { return x.Key })...)
-	return append(out, v.Released...)
 }
 
 func describe(v Verdicts) string {
