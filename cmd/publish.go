@@ -43,7 +43,8 @@ An emulator that only a variable (PUBSUB_EMULATOR_HOST) or the configuration fil
 another machine: --emulator on the command line tells that it is meant.
 
 With --once it ends when nothing is left to claim. Events that wait for their next attempt, or whose topic takes nothing
-at the moment, are not waited for; in the latter case the exit code is 5.`,
+at the moment, are not waited for. The exit code is 5, with the counts, when events died, when a topic takes nothing, or when
+events stay leased because the reply to a claim was lost.`,
 		Example: `  outboxctl publish
   outboxctl publish --once
   outboxctl publish --event-type payment_settled --event-type cash_collected

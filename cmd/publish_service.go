@@ -147,24 +147,40 @@ func (s *publishService) Run(ctx context.Context) error {
 	err = errors.Join(err, services.Wait())
 	s.log.Info().Int64("published", state.Published).Int("in_flight", state.InFlight).Dur("ran", time.Since(began)).Msg("stopped")
 	if err == nil && s.once {
-		return unfinished(state)
+		return unfinished(state, s.dispatcher.Totals())
 	}
 	return err
 }
 
-// unfinished returns which topics a run with --once had to leave alone.
-func unfinished(state dispatch.PublisherState) error {
-	var stuck []string
+// unfinished is what a run with --once leaves to be done: events that died or stay leased, and topics that took nothing.
+func unfinished(state dispatch.PublisherState, done dispatch.Totals) error {
+	var left, hints []string
+	if done.Dead > 0 {
+		left = append(left, fmt.Sprintf("%d died", done.Dead))
+		hints = append(hints, "outboxctl dlq list --group-by fingerprint shows the causes")
+	}
+	switch {
+	case done.Held > 0:
+		left = append(left, fmt.Sprintf("%d stay leased until %s: the reply to a claim was lost, or an outcome could not be recorded",
+			done.Held, done.HeldUntil.UTC().Format(time.RFC3339)))
+		hints = append(hints, "run it again when the leases have ended")
+	case done.Held < 0:
+		left = append(left, "the database did not tell how many stay leased")
+		hints = append(hints, "run it again when the leases have ended")
+	}
 	for _, t := range state.Topics {
 		if t.State != dispatch.TopicHealthy {
-			stuck = append(stuck, fmt.Sprintf("topic %s is %s: %s", t.Topic, t.State, t.Error))
+			left = append(left, fmt.Sprintf("topic %s is %s: %s", t.Topic, t.State, t.Error))
 		}
 	}
-	if len(stuck) == 0 {
+	if len(left) == 0 {
 		return nil
 	}
-	return fault.Hint(fault.Partialf("%d events published, but %s", state.Published, strings.Join(stuck, "; ")),
-		"outboxctl topic list shows what the broker has; its events keep waiting")
+	if len(hints) < len(left) {
+		hints = append(hints, "outboxctl topic list shows what the broker has; the events of a topic that takes nothing keep waiting")
+	}
+	return fault.Hint(fault.Partialf("%d events published, %d attempts failed, but %s", done.Published, done.Failed, strings.Join(left, "; ")),
+		"%s", strings.Join(hints, "; "))
 }
 
 // serveHTTP starts the server where one is wanted. A drain of a few seconds does not fight a running publisher for its

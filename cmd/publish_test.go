@@ -2,6 +2,7 @@ package cmd_test
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -166,6 +167,38 @@ func TestOnceSaysWhichTopicItLeftAlone(t *testing.T) {
 	require.Equal(t, 5, p.wait())
 	require.Equal(t, 5, r.published())
 	require.Contains(t, p.output(), "topic billing is misconfigured")
+}
+
+// A run that has left something to be done does not look like one that has not.
+func TestOnceExitsWithTheCounts(t *testing.T) {
+	t.Parallel()
+	r := newPublishRig(t)
+	r.emit(3, "order_created")
+	_, err := r.db.Pool.Exec(t.Context(), `
+INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json)
+VALUES (gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), '{}')`)
+	require.NoError(t, err)
+	p := r.start("--once")
+	require.Equal(t, 5, p.wait())
+	require.Contains(t, p.output(), "3 events published, 0 attempts failed, but 1 died")
+	require.Contains(t, p.output(), "outboxctl dlq list")
+	require.Zero(t, r.start("--once").wait(), "an old death is none of its own")
+}
+
+// A schema attached to a topic refuses every message with the code of a bad one.
+func TestTopicThatRefusesEverythingKillsNothing(t *testing.T) {
+	t.Parallel()
+	r := newPublishRig(t)
+	r.pubsub.RejectMessages(func(topic string, _ *pubsubpb.PubsubMessage) bool { return strings.HasSuffix(topic, "the-billing") })
+	r.emit(200, "payment_settled")
+	r.emit(20, "order_created")
+	p := r.start("--once")
+	require.Equal(t, 5, p.wait())
+	require.Contains(t, p.output(), "20 events published, 0 attempts failed, but topic billing is misconfigured: the topic accepts no message")
+	require.Zero(t, r.count(`SELECT count(*) FROM outbox_events WHERE dead_at IS NOT NULL OR attempt_count > 0`))
+	r.pubsub.RejectMessages(nil)
+	require.Zero(t, r.start("--once").wait())
+	r.settled(220)
 }
 
 func TestTermWaitsForTheBrokerAndLeavesNoLease(t *testing.T) {

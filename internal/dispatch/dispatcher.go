@@ -38,8 +38,8 @@ type Dispatcher struct {
 	// lastClaim is how the latest claim ended.
 	lastClaim atomic.Pointer[error]
 
-	// published counts acknowledged rows since the start.
-	published atomic.Int64
+	// totals counts outcomes since the start.
+	totals totals
 
 	// groups counts groups between claim and settle; recoveries the goroutines
 	// that bring topics back. Run waits for both.
@@ -122,6 +122,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	close(quit)
 	around.Wait()
+	if d.cfg.Once && err == nil {
+		d.countHeld(context.WithoutCancel(ctx))
+	}
 	return err
 }
 

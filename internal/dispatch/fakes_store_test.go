@@ -78,6 +78,13 @@ func (s *memStore) Due(ctx context.Context, p ClaimParams) (bool, error) {
 	return due, s.walk(ctx, walked)
 }
 
+func (s *memStore) Held(ctx context.Context) (rows int, until time.Time, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rows, until = s.held("")
+	return rows, until, cmp.Or(s.failure("held"), ctx.Err())
+}
+
 func (s *memStore) LastSeq(ctx context.Context) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

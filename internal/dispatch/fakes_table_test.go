@@ -125,6 +125,16 @@ func (s *memTable) due(p ClaimParams) (due bool, walked int) {
 	return false, walked
 }
 
+// held counts the rows that are leased to owner.
+func (s *memTable) held(owner string) (rows int, until time.Time) {
+	for _, r := range s.rows {
+		if onTheWay(r, ClaimParams{}) && r.locked && r.owner == owner && r.Until.After(s.now()) {
+			rows, until = rows+1, r.Until
+		}
+	}
+	return rows, until
+}
+
 // lastSeq is the seq of the last row that is neither published nor dead.
 func (s *memTable) lastSeq() (last int64) {
 	for _, r := range s.rows {

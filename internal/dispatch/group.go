@@ -180,7 +180,9 @@ func (d *Dispatcher) judgeFailure(topic string, row *Claimed, err error, v *Verd
 // single rows are not errors.
 func (d *Dispatcher) send(abandon context.Context, g *group) error {
 	if g.topic == "" {
-		d.observe.Published("", 0, deadAttempts(g))
+		attempts := deadAttempts(g)
+		d.totals.count(attempts)
+		d.observe.Published("", 0, attempts)
 		d.settleGroup(g, Verdicts{Dead: g.died})
 		return nil
 	}
@@ -214,7 +216,7 @@ func (d *Dispatcher) send(abandon context.Context, g *group) error {
 	now := time.Now()
 	br.blame(g, results, now)
 	j := d.judge(g, results)
-	d.published.Add(int64(len(j.verdicts.Published)))
+	d.totals.count(j.attempts)
 	if len(j.verdicts.Published) > 0 {
 		br.accepted(started, g, results)
 	}

@@ -62,7 +62,7 @@ type TopicReport struct {
 // State is what this dispatcher reports of itself.
 func (d *Dispatcher) State() PublisherState {
 	rows, bytes := d.InFlight()
-	s := PublisherState{InFlight: rows, InFlightBytes: bytes, Published: d.published.Load(), Topics: []TopicReport{}}
+	s := PublisherState{InFlight: rows, InFlightBytes: bytes, Published: d.totals.published.Load(), Topics: []TopicReport{}}
 	for _, t := range d.Topics() {
 		s.Topics = append(s.Topics, TopicReport{Topic: t.Topic, State: t.State, Since: t.Since.UTC(), Code: t.Code, Error: t.Error})
 	}

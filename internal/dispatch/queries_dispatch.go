@@ -131,6 +131,13 @@ const dueSQL = `SELECT count(*) > 0 FROM (SELECT 1 FROM outbox_events WHERE ` + 
 const lastSeqSQL = `
 SELECT coalesce((SELECT seq FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL ORDER BY seq DESC LIMIT 1), 0)`
 
+// heldSQL counts the leases of a publisher. No index knows owners, so it walks the
+// claim index: it is for the end of a run.
+const heldSQL = `
+SELECT count(*), coalesce(max(locked_until), now())
+  FROM outbox_events
+ WHERE published_at IS NULL AND dead_at IS NULL AND locked_by = $1::text::uuid AND locked_until > now()`
+
 // The settling statements share their fence: the row must still carry the
 // owner and the very end of lease it was claimed with. A publisher that was
 // stopped for longer than its lease changes nothing when it wakes up.

@@ -84,6 +84,17 @@ func (p *process) Due(ctx context.Context, params ClaimParams) (bool, error) {
 	return due && c.err == nil, c.err
 }
 
+// Held implements Store.
+func (p *process) Held(ctx context.Context) (rows int, until time.Time, err error) {
+	c := p.storeCall(ctx, "held", "")
+	c.begin = func() (*memTx, bool) {
+		rows, until = p.w.table.held(p.name)
+		return &memTx{}, true
+	}
+	p.w.park(&c.call)
+	return rows, until, c.err
+}
+
 // LastSeq implements Store.
 func (p *process) LastSeq(ctx context.Context) (int64, error) {
 	last := int64(0)

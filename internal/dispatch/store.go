@@ -145,6 +145,9 @@ type Store interface {
 	Claim(ctx context.Context, p ClaimParams) ([]Claimed, error)
 	// Due reports, without locking anything, whether Claim would find a row.
 	Due(ctx context.Context, p ClaimParams) (bool, error)
+	// Held counts the rows that are leased to this publisher, and returns when the
+	// last of these leases ends.
+	Held(ctx context.Context) (rows int, until time.Time, err error)
 	// LastSeq is the largest seq of a row that is neither published nor dead. It
 	// does not walk over other rows.
 	LastSeq(ctx context.Context) (int64, error)

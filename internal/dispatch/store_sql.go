@@ -172,17 +172,30 @@ func (s *SQLStore) dueArgs(p ClaimParams) []any {
 
 // LastSeq implements Store.
 func (s *SQLStore) LastSeq(ctx context.Context) (seq int64, err error) {
-	b := newBatch()
-	b.Queue(lastSeqSQL)
-	b.Queue(`COMMIT`)
-	br := s.claims.SendBatch(ctx, b)
-	if err = readBegin(br); err == nil {
-		err = br.QueryRow().Scan(&seq)
-	}
-	if err = errors.Join(err, br.Close()); err != nil {
+	if err := s.steered(ctx, []any{&seq}, lastSeqSQL); err != nil {
 		return 0, fmt.Errorf("look for the last event: %w", err)
 	}
 	return seq, nil
+}
+
+// Held implements Store.
+func (s *SQLStore) Held(ctx context.Context) (rows int, until time.Time, err error) {
+	if err := s.steered(ctx, []any{&rows, &until}, heldSQL, s.owner); err != nil {
+		return 0, time.Time{}, fmt.Errorf("count the events that are leased: %w", err)
+	}
+	return rows, until, nil
+}
+
+// steered reads one row of a query that must keep to the claim index.
+func (s *SQLStore) steered(ctx context.Context, into []any, sql string, args ...any) (err error) {
+	b := newBatch()
+	b.Queue(sql, args...)
+	b.Queue(`COMMIT`)
+	br := s.claims.SendBatch(ctx, b)
+	if err = readBegin(br); err == nil {
+		err = br.QueryRow().Scan(into...)
+	}
+	return errors.Join(err, br.Close())
 }
 
 // orEmpty keeps a nil slice from becoming NULL, which no array comparison

@@ -400,3 +400,26 @@ func TestClaimKeepsToItsWindow(t *testing.T) {
 		require.Equal(t, ids, got)
 	})
 }
+
+func TestHeldCountsTheLeasesOfOnePublisher(t *testing.T) {
+	t.Parallel()
+	inEveryMode(t, func(t *testing.T, pool *pgxpool.Pool) {
+		emitOrders(t, pool, 10, nil)
+		mine, other := newStore(pool, dispatch.Scope{}), newStore(pool, dispatch.Scope{})
+		rows := mustClaim(t, mine, claimAll(4))
+		mustClaim(t, other, claimAll(3))
+		n, until, err := mine.Held(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 4, n)
+		require.WithinDuration(t, rows[0].Until, until, 0)
+		_, err = mine.Settle(t.Context(), dispatch.Verdicts{Released: []dispatch.Key{rows[0].Key}})
+		require.NoError(t, err)
+		n, _, err = mine.Held(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 3, n)
+		expire(t, pool)
+		n, _, err = mine.Held(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, n)
+	})
+}
