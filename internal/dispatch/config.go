@@ -141,6 +141,9 @@ func (c Config) validate() error {
 	refuse(c.ShutdownTimeout <= 0, "shutdown timeout must be positive, got %v", c.ShutdownTimeout)
 	refuse(c.Backoff.Base <= 0, "backoff base must be positive, got %v", c.Backoff.Base)
 	refuse(c.Backoff.Max < c.Backoff.Base, "backoff max %v is shorter than backoff base %v", c.Backoff.Max, c.Backoff.Base)
+	refuse(c.PollInterval >= c.Lease,
+		"poll interval %v must be shorter than lease %v: the rows of a publisher that has died would wait for a poll after their lease",
+		c.PollInterval, c.Lease)
 	refuse(c.Lease <= c.PublishTimeout+c.SettleTimeout,
 		"lease %v must be longer than publish timeout %v plus %v for settling: a shorter one lets a second publisher send rows that are still on their way",
 		c.Lease, c.PublishTimeout, c.SettleTimeout)

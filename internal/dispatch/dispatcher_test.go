@@ -306,6 +306,8 @@ func TestConfigurationProblemsAreReportedTogether(t *testing.T) {
 	require.ErrorContains(t, err, "batch size must be at least 1")
 	require.ErrorContains(t, err, "max attempts must be at least 1")
 	require.ErrorContains(t, err, "lease 10s must be longer than publish timeout 10s plus 100ms")
+	require.ErrorContains(t, Config{PollInterval: DefaultLease}.Validate(), "poll interval 30s must be shorter than lease 30s")
+	require.NoError(t, Config{PollInterval: DefaultLease - time.Millisecond}.Validate())
 	require.NoError(t, Config{Lease: 2 * time.Second, PublishTimeout: time.Second}.Validate())
 	require.NoError(t, Config{}.Validate())
 }
