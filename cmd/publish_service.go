@@ -66,6 +66,7 @@ func newPublishService(ctx context.Context, app *cli.App, cfg *cli.Config, scope
 		return nil, err
 	}
 	metrics := telemetry.NewMetrics(s.registry, topicsOf(app, types))
+	telemetry.RegisterBuildInfo(s.registry, app.Build.Version, app.Build.Commit, app.Build.Go)
 	s.observers = dispatch.Observers{metrics, telemetry.NewLog(s.log)}
 	var waker dispatch.Waker
 	if cfg.Publish.Wake == "auto" && !once {
@@ -145,7 +146,7 @@ func (s *publishService) Run(ctx context.Context) error {
 	state := s.dispatcher.State()
 	stop()
 	err = errors.Join(err, services.Wait())
-	s.log.Info().Int64("published", state.Published).Int("in_flight", state.InFlight).Dur("ran", time.Since(began)).Msg("stopped")
+	s.log.Info().Int64("published", state.Published).Int("in_flight", state.InFlight).Dur("ran_ms", time.Since(began)).Msg("stopped")
 	if err == nil && s.once {
 		return unfinished(state, s.dispatcher.Totals())
 	}
@@ -225,7 +226,6 @@ func (s *publishService) ready() []httpd.Check {
 	return checks
 }
 
-func (s *publishService) sample(ctx context.Context) (telemetry.Sample, error) {
-	sample, err := stats.TakeSample(ctx, s.claims, s.cfg.Publish.MaxAttempts)
-	return telemetry.Sample(sample), err
+func (s *publishService) sample(ctx context.Context) (stats.Sample, error) {
+	return stats.TakeSample(ctx, s.claims, s.cfg.Publish.MaxAttempts)
 }

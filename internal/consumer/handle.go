@@ -163,7 +163,7 @@ func (w *Worker) giveBack(ctx, work context.Context, pause context.CancelCauseFu
 		if errors.As(err, &panicked) {
 			entry = entry.Bytes("stack", panicked.Stack)
 		}
-		entry.Int("delivery_attempt", attempt).Dur("retry_in", delay).Msg("handler failed")
+		entry.Int("delivery_attempt", attempt).Dur("retry_in_ms", delay).Msg("handler failed")
 		w.parking.nack(ctx, msg, delay)
 	}
 }

@@ -114,7 +114,7 @@ func (w *Worker) watchQuiet(ctx context.Context) {
 	if wait.For(ctx, w.cfg.QuietAfter) != nil || w.totals.in.Load() > 0 || w.Receiving(ctx) != nil {
 		return
 	}
-	w.cfg.Log.Info().Dur("waited", w.cfg.QuietAfter).
+	w.cfg.Log.Info().Dur("waited_ms", w.cfg.QuietAfter).
 		Msg("no message yet: a subscription hands each message to one of its workers only, and has none from before it was made")
 }
 

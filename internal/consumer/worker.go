@@ -99,7 +99,7 @@ func (w *Worker) Run(ctx context.Context) (Report, error) {
 	stopTimer := context.AfterFunc(ctx, func() {
 		time.AfterFunc(w.cfg.ShutdownTimeout, kill)
 		if n := w.busy(); n > 0 {
-			w.cfg.Log.Info().Int("handlers", n).Dur("at_most", w.cfg.ShutdownTimeout).Msg("waiting for the handlers under way")
+			w.cfg.Log.Info().Int("handlers", n).Dur("at_most_ms", w.cfg.ShutdownTimeout).Msg("waiting for the handlers under way")
 		}
 	})
 	defer stopTimer()
@@ -127,7 +127,7 @@ func (w *Worker) Run(ctx context.Context) (Report, error) {
 			return w.report(), fmt.Errorf("receive: %w", err)
 		}
 		w.setTrouble(err)
-		w.cfg.Log.Error().Err(err).Dur("retry_in", backoff).Msg("receiving ended")
+		w.cfg.Log.Error().Err(err).Dur("retry_in_ms", backoff).Msg("receiving ended")
 		if time.Since(started) > retryMax {
 			backoff = retryBase
 		}

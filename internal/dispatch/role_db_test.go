@@ -33,7 +33,11 @@ func TestDispatcherRoleSuffices(t *testing.T) {
 	store := newStore(pool, dispatch.Scope{})
 	_, err = store.Due(t.Context(), dispatch.ClaimParams{})
 	require.NoError(t, err)
+	_, err = store.LastSeq(t.Context())
+	require.NoError(t, err)
 	rows := mustClaim(t, store, claimAll(4))
+	_, _, err = store.Held(t.Context())
+	require.NoError(t, err)
 	got, err := store.Settle(t.Context(), dispatch.Verdicts{
 		Published: []dispatch.Published{{Key: rows[0].Key, MessageID: "m"}},
 		Failed:    []dispatch.Failed{{Key: rows[1].Key, Error: "no", Delay: time.Second}},

@@ -7,18 +7,21 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Sample is the part of a Report that a publisher shows as metrics: it costs two index walks and no snapshot.
+// Sample is the part of a Report that a publisher shows as metrics: it costs three index walks and no snapshot.
 type Sample struct {
 	Backlog          int64
 	OldestAgeSeconds float64
 	AtMaxAttempts    int64
+	// DLQOpen counts the open dead letters by their reason.
+	DLQOpen map[string]int64
 }
 
-// One walk over outbox_events_seq_claim_idx, and one over the dead.
+// One walk over outbox_events_seq_claim_idx, one over the dead, and one over outbox_dlq_open_reason_idx.
 const sampleQuery = `
 SELECT count(*),
        coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8,
-       count(*) FILTER (WHERE attempt_count >= coalesce(max_attempts, $1::int)) + (` + deadAtMaxQuery + `)
+       count(*) FILTER (WHERE attempt_count >= coalesce(max_attempts, $1::int)) + (` + deadAtMaxQuery + `),
+       (SELECT coalesce(json_object_agg(reason, n), '{}') FROM (` + dlqQuery + `) AS open (reason, n))
   FROM outbox_events
  WHERE published_at IS NULL AND dead_at IS NULL`
 
@@ -26,7 +29,7 @@ SELECT count(*),
 func TakeSample(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, maxAttempts int) (s Sample, err error) {
-	if err := db.QueryRow(ctx, sampleQuery, maxAttempts).Scan(&s.Backlog, &s.OldestAgeSeconds, &s.AtMaxAttempts); err != nil {
+	if err := db.QueryRow(ctx, sampleQuery, maxAttempts).Scan(&s.Backlog, &s.OldestAgeSeconds, &s.AtMaxAttempts, &s.DLQOpen); err != nil {
 		return s, fmt.Errorf("sample the backlog: %w", err)
 	}
 	return s, nil

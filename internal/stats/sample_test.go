@@ -22,9 +22,10 @@ func TestASampleIsAPartOfTheReport(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want.Backlog, got.Backlog)
 		require.Equal(t, want.AtMaxAttempts, got.AtMaxAttempts)
+		require.Equal(t, want.DLQ.ByReason, got.DLQOpen)
 		require.InDelta(t, want.OldestAgeSeconds, got.OldestAgeSeconds, 60)
 	}
 	empty, err := stats.TakeSample(t.Context(), outboxtest.DB(t).Pool, maxAttempts)
 	require.NoError(t, err)
-	require.Zero(t, empty)
+	require.Equal(t, stats.Sample{DLQOpen: map[string]int64{}}, empty)
 }

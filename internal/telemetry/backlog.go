@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
 const (
@@ -16,30 +19,24 @@ const (
 	sampleShare = 50
 )
 
-// Sample is the outbox as the database sees it.
-type Sample struct {
-	Backlog          int64
-	OldestAgeSeconds float64
-	AtMaxAttempts    int64
-}
-
 // Backlog shows the figures that only a query can tell. The query runs apart
 // from scrapes, so that many scrapers cost no more than one, and the longer it
 // takes the rarer it gets.
 type Backlog struct {
-	take     func(context.Context) (Sample, error)
+	take     func(context.Context) (stats.Sample, error)
 	inFlight func() (rows int, bytes int64)
 	trouble  func(doing string, err error)
 
 	mu     sync.Mutex
-	last   Sample
+	last   stats.Sample
 	at     time.Time
 	descs  [3]*prometheus.Desc
 	flight [2]*prometheus.Desc
+	open   *prometheus.Desc
 }
 
 // NewBacklog registers the figures.
-func NewBacklog(r prometheus.Registerer, take func(context.Context) (Sample, error), inFlight func() (int, int64), trouble func(string, error)) *Backlog {
+func NewBacklog(r prometheus.Registerer, take func(context.Context) (stats.Sample, error), inFlight func() (int, int64), trouble func(string, error)) *Backlog {
 	desc := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc(namespace+"_"+name, help, nil, nil)
 	}
@@ -53,6 +50,7 @@ func NewBacklog(r prometheus.Registerer, take func(context.Context) (Sample, err
 			desc("in_flight_events", "Events of this publisher between claim and settle."),
 			desc("in_flight_bytes", "Payload bytes of this publisher between claim and settle."),
 		},
+		open: prometheus.NewDesc(namespace+"_dlq_open", "Open dead letters.", []string{"reason"}, nil),
 	}
 	r.MustRegister(b)
 	return b
@@ -95,6 +93,7 @@ func (b *Backlog) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range b.flight {
 		ch <- d
 	}
+	ch <- b.open
 }
 
 // Collect implements prometheus.Collector. Figures that were never taken are
@@ -117,4 +116,7 @@ func (b *Backlog) Collect(ch chan<- prometheus.Metric) {
 	gauge(b.descs[0], float64(s.Backlog))
 	gauge(b.descs[1], age)
 	gauge(b.descs[2], float64(s.AtMaxAttempts))
+	for _, reason := range outbox.DeadReasons() {
+		ch <- prometheus.MustNewConstMetric(b.open, prometheus.GaugeValue, float64(s.DLQOpen[reason]), reason)
+	}
 }

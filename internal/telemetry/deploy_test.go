@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
+	"github.com/outboxctl/outboxctl/internal/stats"
 	"github.com/outboxctl/outboxctl/internal/telemetry"
 )
 
@@ -19,7 +20,8 @@ func exposed(t *testing.T) map[string]bool {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
 	telemetry.NewMetrics(r, []string{"domain"})
-	telemetry.NewBacklog(r, func(context.Context) (telemetry.Sample, error) { return telemetry.Sample{}, nil },
+	telemetry.RegisterBuildInfo(r, "v1", "c", "go1")
+	telemetry.NewBacklog(r, func(context.Context) (stats.Sample, error) { return stats.Sample{}, nil },
 		func() (int, int64) { return 0, 0 }, func(string, error) {})
 	ch := make(chan *prometheus.Desc, 1000)
 	r.Describe(ch)

@@ -16,7 +16,8 @@ import (
 const repeatAfter = 10 * time.Second
 
 // Log writes what a dispatcher does as log lines: published rows at debug, failed
-// attempts at warn, deaths at error. It never writes a payload.
+// attempts at warn, deaths at error. Durations are in milliseconds, and their keys
+// say so. It never writes a payload.
 type Log struct {
 	log zerolog.Logger
 
@@ -33,7 +34,7 @@ func (l *Log) Claimed(r dispatch.ClaimReport) {
 		l.Trouble("claim", r.Err)
 		return
 	}
-	l.log.Debug().Int("rows", r.Rows).Bool("sweep", r.Sweep).Dur("took", r.Took).Msg("claimed")
+	l.log.Debug().Int("rows", r.Rows).Bool("sweep", r.Sweep).Dur("took_ms", r.Took).Msg("claimed")
 }
 
 // Published implements dispatch.Observer.
@@ -55,9 +56,9 @@ func (l *Log) Published(_ string, took time.Duration, attempts []dispatch.Attemp
 		}
 		switch a.Outcome {
 		case dispatch.OutcomePublished:
-			event.Dur("took", took).Msg("published")
+			event.Dur("took_ms", took).Msg("published")
 		case dispatch.OutcomeFailed:
-			event.Dur("retry_in", a.Delay).Msg("publish failed")
+			event.Dur("retry_in_ms", a.Delay).Msg("publish failed")
 		case dispatch.OutcomeDead:
 			event.Str("reason", string(a.Reason)).Msg("event is dead")
 		case dispatch.OutcomeReleased:
@@ -88,7 +89,7 @@ func (l *Log) Settled(r dispatch.SettleReport) {
 		l.log.Warn().Int("rows", r.Rows).Int("lost", r.Lost).
 			Msg("lease lost: another publisher owns these events now, nothing was changed")
 	default:
-		l.log.Debug().Int("rows", r.Rows).Dur("took", r.Took).Msg("settled")
+		l.log.Debug().Int("rows", r.Rows).Dur("took_ms", r.Took).Msg("settled")
 	}
 }
 

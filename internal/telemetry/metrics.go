@@ -75,17 +75,10 @@ func NewMetrics(r prometheus.Registerer, topics []string) *Metrics {
 		m.latency.WithLabelValues(topic)
 		m.TopicChanged(dispatch.TopicStatus{Topic: topic, State: dispatch.TopicHealthy})
 	}
-	for _, reason := range reasons() {
-		m.dead.WithLabelValues(string(reason))
+	for _, reason := range outbox.DeadReasons() {
+		m.dead.WithLabelValues(reason)
 	}
 	return m
-}
-
-func reasons() []outbox.DeadReason {
-	return []outbox.DeadReason{
-		outbox.ReasonMaxAttempts, outbox.ReasonUnknownEventType, outbox.ReasonInvalidPayload,
-		outbox.ReasonAggregateMismatch, outbox.ReasonMessageTooLarge, outbox.ReasonRejectedByBroker,
-	}
 }
 
 func states() []dispatch.TopicState {
@@ -103,17 +96,17 @@ func (m *Metrics) Claimed(r dispatch.ClaimReport) {
 
 // Published implements dispatch.Observer.
 func (m *Metrics) Published(topic string, took time.Duration, attempts []dispatch.Attempt) {
+	// Rows that were not sent have no topic, and are all dead.
 	if topic != "" {
 		m.publish.WithLabelValues(topic).Observe(took.Seconds())
 	}
 	now, published := time.Now(), 0
-	latency := m.latency.WithLabelValues(topic)
 	for i := range attempts {
 		a := &attempts[i]
 		switch a.Outcome {
 		case dispatch.OutcomePublished:
 			published++
-			latency.Observe(max(now.Sub(a.Row.CreatedAt), 0).Seconds())
+			m.latency.WithLabelValues(topic).Observe(max(now.Sub(a.Row.CreatedAt), 0).Seconds())
 		case dispatch.OutcomeFailed:
 			m.failed.WithLabelValues(topic, dispatch.CodeOf(a.Err)).Inc()
 		case dispatch.OutcomeDead:
@@ -146,6 +139,16 @@ func (m *Metrics) TopicChanged(s dispatch.TopicStatus) {
 
 // Trouble implements dispatch.Observer.
 func (m *Metrics) Trouble(doing string, _ error) { m.troubles.WithLabelValues(doing).Inc() }
+
+// RegisterBuildInfo registers a gauge of 1 whose labels name the program that runs.
+func RegisterBuildInfo(r prometheus.Registerer, version, commit, goVersion string) {
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "build_info", Help: "1, with the version of outboxctl in its labels.",
+		ConstLabels: prometheus.Labels{"version": version, "commit": commit, "go_version": goVersion},
+	})
+	info.Set(1)
+	r.MustRegister(info)
+}
 
 func result(err error) string {
 	if err != nil {

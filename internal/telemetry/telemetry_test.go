@@ -17,6 +17,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/stats"
 	"github.com/outboxctl/outboxctl/internal/telemetry"
 )
 
@@ -93,6 +94,29 @@ outbox_released_total{topic="domain"} 1
 	require.Empty(t, problems)
 }
 
+// Rows that die unsent have no topic; a series without one is a hole in every sum by topic.
+func TestNoSeriesHasAnEmptyTopic(t *testing.T) {
+	t.Parallel()
+	r := prometheus.NewPedanticRegistry()
+	m := telemetry.NewMetrics(r, []string{"domain"})
+	telemetry.RegisterBuildInfo(r, "v1.2.3", "abc", "go1.26")
+	m.Published("", 0, []dispatch.Attempt{{Row: row(), Outcome: dispatch.OutcomeDead, Reason: outbox.ReasonUnknownEventType}})
+	families, err := r.Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				require.NotEmpty(t, label.GetValue(), "%s of %s", label.GetName(), family.GetName())
+			}
+		}
+	}
+	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(`
+# HELP outbox_build_info 1, with the version of outboxctl in its labels.
+# TYPE outbox_build_info gauge
+outbox_build_info{commit="abc",go_version="go1.26",version="v1.2.3"} 1
+`), "outbox_build_info"))
+}
+
 func TestLogNamesTheEventAndKeepsSecrets(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -106,6 +130,8 @@ func TestLogNamesTheEventAndKeepsSecrets(t *testing.T) {
 		}
 	}
 	require.Contains(t, lines[0], `"level":"debug"`)
+	require.Contains(t, lines[0], `"took_ms":1`)
+	require.Contains(t, lines[1], `"retry_in_ms":`)
 	require.Contains(t, lines[1], `"level":"warn"`)
 	require.Contains(t, lines[2], `"level":"error"`)
 	for _, secret := range []string{"hunter2", "payload", "\x1b", `\u001b`} {
@@ -135,11 +161,11 @@ func TestBacklogShowsNothingItHasNotSeen(t *testing.T) {
 		var troubles atomic.Int64
 		var fail atomic.Bool
 		fail.Store(true)
-		b := telemetry.NewBacklog(r, func(context.Context) (telemetry.Sample, error) {
+		b := telemetry.NewBacklog(r, func(context.Context) (stats.Sample, error) {
 			if fail.Load() {
-				return telemetry.Sample{}, errors.New("away")
+				return stats.Sample{}, errors.New("away")
 			}
-			return telemetry.Sample{Backlog: 12, OldestAgeSeconds: 30, AtMaxAttempts: 2}, nil
+			return stats.Sample{Backlog: 12, OldestAgeSeconds: 30, AtMaxAttempts: 2, DLQOpen: map[string]int64{"max_attempts": 3}}, nil
 		}, func() (int, int64) { return 5, 500 }, func(string, error) { troubles.Add(1) })
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -153,6 +179,14 @@ func TestBacklogShowsNothingItHasNotSeen(t *testing.T) {
 # HELP outbox_backlog_events Events neither published nor dead.
 # TYPE outbox_backlog_events gauge
 outbox_backlog_events 12
+# HELP outbox_dlq_open Open dead letters.
+# TYPE outbox_dlq_open gauge
+outbox_dlq_open{reason="aggregate_mismatch"} 0
+outbox_dlq_open{reason="invalid_payload"} 0
+outbox_dlq_open{reason="max_attempts"} 3
+outbox_dlq_open{reason="message_too_large"} 0
+outbox_dlq_open{reason="rejected_by_broker"} 0
+outbox_dlq_open{reason="unknown_event_type"} 0
 # HELP outbox_in_flight_bytes Payload bytes of this publisher between claim and settle.
 # TYPE outbox_in_flight_bytes gauge
 outbox_in_flight_bytes 500
