@@ -194,7 +194,7 @@ func topicKey(logical, physical, alias string) ConfigKey {
 		Name: "pubsub.topics." + logical, aliases: []envAlias{{name: alias}}, Def: physical, Kind: "name",
 		Help: "physical name of the logical topic " + logical,
 		set: func(c *Config, raw string) error {
-			if err := pubsub.ValidateName(raw); err != nil {
+			if err := pubsub.ValidateName(pubsub.KindTopic, raw); err != nil {
 				return err
 			}
 			if c.PubSub.Topics == nil {

@@ -101,7 +101,7 @@ func setListenAddr(field func(*Config) *string) func(*Config, string) error {
 
 func setResourceName(field func(*Config) *string) func(*Config, string) error {
 	return func(c *Config, raw string) error {
-		if err := pubsub.ValidateName(raw); err != nil {
+		if err := pubsub.ValidateName(pubsub.KindSubscription, raw); err != nil {
 			return err
 		}
 		*field(c) = raw

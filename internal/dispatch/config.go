@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -77,31 +78,19 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	set := func(v *int, d int) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	dur := func(v *time.Duration, d time.Duration) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	set(&c.BatchSize, DefaultBatchSize)
-	set(&c.MaxAttempts, DefaultMaxAttempts)
-	set(&c.Workers, DefaultWorkers)
-	set(&c.Settlers, DefaultSettlers)
-	set(&c.MaxInFlight, max(DefaultMaxInFlight, 8*c.BatchSize))
-	if c.MaxInFlightBytes == 0 {
-		c.MaxInFlightBytes = DefaultMaxInFlightBytes
-	}
-	dur(&c.PollInterval, DefaultPollInterval)
-	dur(&c.Lease, DefaultLease)
-	dur(&c.PublishTimeout, DefaultPublishTimeout)
-	dur(&c.SettleTimeout, min(max((c.Lease-c.PublishTimeout)/2, settleTimeoutMin), DefaultSettleTimeout))
-	dur(&c.Backoff.Base, DefaultBackoffBase)
-	dur(&c.Backoff.Max, DefaultBackoffMax)
-	dur(&c.ShutdownTimeout, DefaultShutdownTimeout)
+	c.BatchSize = cmp.Or(c.BatchSize, DefaultBatchSize)
+	c.MaxAttempts = cmp.Or(c.MaxAttempts, DefaultMaxAttempts)
+	c.Workers = cmp.Or(c.Workers, DefaultWorkers)
+	c.Settlers = cmp.Or(c.Settlers, DefaultSettlers)
+	c.MaxInFlight = cmp.Or(c.MaxInFlight, max(DefaultMaxInFlight, 8*c.BatchSize))
+	c.MaxInFlightBytes = cmp.Or(c.MaxInFlightBytes, DefaultMaxInFlightBytes)
+	c.PollInterval = cmp.Or(c.PollInterval, DefaultPollInterval)
+	c.Lease = cmp.Or(c.Lease, DefaultLease)
+	c.PublishTimeout = cmp.Or(c.PublishTimeout, DefaultPublishTimeout)
+	c.SettleTimeout = cmp.Or(c.SettleTimeout, min(max((c.Lease-c.PublishTimeout)/2, settleTimeoutMin), DefaultSettleTimeout))
+	c.Backoff.Base = cmp.Or(c.Backoff.Base, DefaultBackoffBase)
+	c.Backoff.Max = cmp.Or(c.Backoff.Max, DefaultBackoffMax)
+	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, DefaultShutdownTimeout)
 	if c.Random == nil {
 		c.Random = rand.Float64
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 // The channel and the advisory lock of migration 00012.
@@ -81,7 +83,7 @@ func signal(c chan struct{}) {
 
 // Run listens until ctx ends, or for good stops when it finds a pooler.
 func (l *Listener) Run(ctx context.Context) {
-	for wait := listenRetryMin; ctx.Err() == nil; wait = min(2*wait, listenRetryMax) {
+	for pause := listenRetryMin; ctx.Err() == nil; pause = min(2*pause, listenRetryMax) {
 		began := time.Now()
 		err := l.session(ctx)
 		if ctx.Err() != nil {
@@ -92,12 +94,9 @@ func (l *Listener) Run(ctx context.Context) {
 			return
 		}
 		if time.Since(began) > listenRetryMax {
-			wait = listenRetryMin
+			pause = listenRetryMin
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
+		_ = wait.For(ctx, pause) // the loop looks at ctx
 	}
 }
 

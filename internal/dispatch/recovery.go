@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 const (
@@ -67,10 +69,8 @@ func (d *Dispatcher) recoverTopic(ctx context.Context, br *breaker) {
 		if err != nil {
 			d.change(br, stateFor(err), err)
 		}
-		select {
-		case <-ctx.Done():
+		if wait.For(ctx, pause.Delay(try, d.cfg.Random())) != nil {
 			return
-		case <-time.After(pause.Delay(try, d.cfg.Random())):
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 const (
@@ -114,7 +116,7 @@ func (s *settler) take() []settlement {
 func (s *settler) settle(abandon, last context.Context, v Verdicts) {
 	started := time.Now()
 	repeated := false
-	for wait := settleRetryMin; ; wait = min(2*wait, settleRetryMax) {
+	for pause := settleRetryMin; ; pause = min(2*pause, settleRetryMax) {
 		ctx, cancel := context.WithTimeout(last, s.timeout)
 		begun := time.Now()
 		settled, err := s.store.Settle(ctx, v)
@@ -140,13 +142,11 @@ func (s *settler) settle(abandon, last context.Context, v Verdicts) {
 			s.observe.Trouble("settle", err)
 			return
 		}
-		select {
-		case <-abandon.Done():
+		if wait.For(abandon, pause) != nil {
 			s.observe.Trouble("settle", err)
 			return
-		case <-time.After(wait):
-			repeated = true
 		}
+		repeated = true
 	}
 }
 

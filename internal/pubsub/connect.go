@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,12 +16,12 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
 // Defaults of Config.
 const (
-	// DefaultPublishTimeout bounds one Publish call.
-	DefaultPublishTimeout = 10 * time.Second
 	// DefaultProbeTimeout bounds one readiness probe.
 	DefaultProbeTimeout = 5 * time.Second
 	// DefaultMaxOutstandingBytes is how much may wait for the broker's answer at once.
@@ -43,7 +44,7 @@ type Config struct {
 	// the real service with application default credentials.
 	Emulator string
 	// PublishTimeout bounds one Publish call as a whole, isolation of a rejected
-	// message included. The dispatcher's lease must outlast it.
+	// message included; 0 is the dispatcher's default. Its lease must outlast it.
 	PublishTimeout time.Duration
 	// ProbeTimeout bounds one Ready call.
 	ProbeTimeout time.Duration
@@ -60,21 +61,11 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.PublishTimeout == 0 {
-		c.PublishTimeout = DefaultPublishTimeout
-	}
-	if c.ProbeTimeout == 0 {
-		c.ProbeTimeout = DefaultProbeTimeout
-	}
-	if c.MaxOutstandingBytes == 0 {
-		c.MaxOutstandingBytes = DefaultMaxOutstandingBytes
-	}
-	if c.Concurrency == 0 {
-		c.Concurrency = DefaultConcurrency
-	}
-	if c.Connections == 0 {
-		c.Connections = 1
-	}
+	c.PublishTimeout = cmp.Or(c.PublishTimeout, dispatch.DefaultPublishTimeout)
+	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, DefaultProbeTimeout)
+	c.MaxOutstandingBytes = cmp.Or(c.MaxOutstandingBytes, DefaultMaxOutstandingBytes)
+	c.Concurrency = cmp.Or(c.Concurrency, DefaultConcurrency)
+	c.Connections = cmp.Or(c.Connections, 1)
 	return c
 }
 

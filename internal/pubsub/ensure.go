@@ -97,7 +97,7 @@ func (e *ensurer) topic(ctx context.Context, t PlannedTopic, topicsOnly bool) er
 
 func (e *ensurer) makeTopic(ctx context.Context, id string) (ok bool, err error) {
 	a := Action{Kind: KindTopic, Name: id, Topic: id}
-	err = ValidateName(id)
+	err = ValidateName(KindTopic, id)
 	if err == nil {
 		path := e.client.topicPath(id)
 		err = e.call(ctx, func(ctx context.Context) error {
@@ -114,7 +114,7 @@ func (e *ensurer) makeTopic(ctx context.Context, id string) (ok bool, err error)
 
 func (e *ensurer) makeSubscription(ctx context.Context, id, topic, deadLetterTopic string) error {
 	a := Action{Kind: KindSubscription, Name: id, Topic: topic}
-	err := ValidateName(id)
+	err := ValidateName(KindSubscription, id)
 	want := e.client.subscription(id, topic, deadLetterTopic)
 	if err == nil && !e.dryRun {
 		err = e.call(ctx, func(ctx context.Context) error {

@@ -58,7 +58,7 @@ func (c *Client) List(ctx context.Context, plan []PlannedTopic) ([]Topic, error)
 
 // describe adds what is attached to a topic and reports whether the broker has it.
 func (c *Client) describe(ctx context.Context, t *Topic) (exists bool, err error) {
-	if err := ValidateName(t.Name); err != nil {
+	if err := ValidateName(KindTopic, t.Name); err != nil {
 		return false, misconfigured(codes.FailedPrecondition, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.ProbeTimeout)

@@ -10,19 +10,20 @@ import (
 // subscription's name.
 var resourceID = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._~+%-]{2,254}$`)
 
-// ValidateName refuses a topic or subscription id that Pub/Sub would refuse.
-// The service answers a malformed topic name with InvalidArgument, the very code
-// of a malformed message; unchecked, a typo in the configuration would send a
-// whole backlog to the dead letters.
-func ValidateName(id string) error {
-	if isPath(id) {
-		id = lastPart(id)
+// ValidateName refuses a topic or a subscription, by the id of one in this project
+// or by the full path of one in any, that Pub/Sub would refuse. The service answers
+// a malformed topic name with InvalidArgument, the very code of a malformed
+// message.
+func ValidateName(kind, name string) error {
+	id := name
+	if isPath(kind, name) {
+		id = lastPart(name)
 	}
 	switch {
 	case !resourceID.MatchString(id):
-		return fmt.Errorf("pub/sub name %q: want 3 to 255 letters, digits or -._~+%%, starting with a letter", id)
+		return fmt.Errorf("pub/sub name %q: want 3 to 255 letters, digits or -._~+%%, starting with a letter, or projects/PROJECT/%ss/NAME", name, kind)
 	case strings.HasPrefix(strings.ToLower(id), "goog"):
-		return fmt.Errorf("pub/sub name %q: the prefix goog is reserved", id)
+		return fmt.Errorf("pub/sub name %q: the prefix goog is reserved", name)
 	}
 	return nil
 }
@@ -48,24 +49,23 @@ func ValidateProject(project string, emulated bool) error {
 
 // topicPath accepts an id of this project or the full path of another one's topic.
 func (c *Client) topicPath(id string) string {
-	if isPath(id) {
+	if isPath(KindTopic, id) {
 		return id
 	}
 	return "projects/" + c.cfg.Project + "/topics/" + id
 }
 
 func (c *Client) subscriptionPath(id string) string {
-	if isPath(id) {
+	if isPath(KindSubscription, id) {
 		return id
 	}
 	return "projects/" + c.cfg.Project + "/subscriptions/" + id
 }
 
 // isPath recognises projects/P/topics/T and projects/P/subscriptions/S.
-func isPath(name string) bool {
+func isPath(kind, name string) bool {
 	parts := strings.Split(name, "/")
-	return len(parts) == 4 && parts[0] == "projects" && parts[1] != "" &&
-		(parts[2] == "topics" || parts[2] == "subscriptions")
+	return len(parts) == 4 && parts[0] == "projects" && emulatorName.MatchString(parts[1]) && parts[2] == kind+"s"
 }
 
 // lastPart turns a resource path into the id people configure.

@@ -28,23 +28,29 @@ func TestPlan(t *testing.T) {
 
 func TestValidateName(t *testing.T) {
 	t.Parallel()
-	for name, ok := range map[string]bool{
-		"pf-domain-events":                   true,
-		"abc":                                true,
-		"a.b_c~d+e%f":                        true,
-		"projects/other/topics/orders":       true,
-		strings.Repeat("a", 255):             true,
-		strings.Repeat("a", 256):             false,
-		"":                                   false,
-		"ab":                                 false,
-		"1abc":                               false,
-		"google-things":                      false,
-		"with space":                         false,
-		"projects/other/topics/1":            false,
-		"projects/other/orders":              false,
-		"projects//topics/orders":            false,
-		"projects/other/topics/orders/extra": false,
-	} {
-		require.Equal(t, ok, ValidateName(name) == nil, name)
+	for kind, other := range map[string]string{KindTopic: KindSubscription, KindSubscription: KindTopic} {
+		for name, ok := range map[string]bool{
+			"pf-domain-events":                        true,
+			"abc":                                     true,
+			"a.b_c~d+e%f":                             true,
+			strings.Repeat("a", 255):                  true,
+			strings.Repeat("a", 256):                  false,
+			"":                                        false,
+			"ab":                                      false,
+			"1abc":                                    false,
+			"with space":                              false,
+			"google-things":                           false,
+			"Google-things":                           false,
+			"projects/other/" + kind + "s/orders":     true,
+			"projects/other/" + other + "s/orders":    false,
+			"projects/other/" + kind + "s/1":          false,
+			"projects/other/" + kind + "s/google":     false,
+			"projects/other/orders":                   false,
+			"projects//" + kind + "s/orders":          false,
+			"projects/o ther/" + kind + "s/orders":    false,
+			"projects/other/" + kind + "s/orders/too": false,
+		} {
+			require.Equal(t, ok, ValidateName(kind, name) == nil, "%s %q", kind, name)
+		}
 	}
 }

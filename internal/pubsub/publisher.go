@@ -114,7 +114,7 @@ func (p *Publisher) path(topic string) (string, error) {
 	if !ok {
 		return "", misconfigured(codes.NotFound, fmt.Errorf("no Pub/Sub topic configured for %q", topic))
 	}
-	if err := ValidateName(physical); err != nil {
+	if err := ValidateName(KindTopic, physical); err != nil {
 		return "", misconfigured(codes.FailedPrecondition, err)
 	}
 	return p.client.topicPath(physical), nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/stats"
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 const (
@@ -59,11 +60,8 @@ func NewBacklog(r prometheus.Registerer, take func(context.Context) (stats.Sampl
 // Run samples until ctx ends.
 func (b *Backlog) Run(ctx context.Context) {
 	for {
-		wait := b.sample(ctx)
-		select {
-		case <-ctx.Done():
+		if wait.For(ctx, b.sample(ctx)) != nil {
 			return
-		case <-time.After(wait):
 		}
 	}
 }
