@@ -16,6 +16,8 @@ PUBLISH_ARGS ?=
 TEST_ARGS ?=
 # Every package of the modules in go.work; ./... would stop at the first go.mod below.
 TEST_PKGS ?= work
+# Most tests wait for servers: with one for each core, the default, the cores wait as well.
+TEST_PARALLEL ?= 8
 
 # The commit's date, not the clock's: the same commit builds the same bytes. A source archive has no git; then say so.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -50,7 +52,7 @@ run-outbox-publisher: build ## start the publisher against the configured or the
 .PHONY: test
 test: setup ## run the whole suite against real PostgreSQL and Redis (TEST_PKGS=…, TEST_ARGS=…)
 	@echo "running the whole suite against real PostgreSQL and Redis $(if $(RACE),with,WITHOUT) the race detector$(if $(RACE),, (no C compiler found))"
-	$(GO) test $(RACE) -shuffle=on -timeout 12m $(TEST_ARGS) $(TEST_PKGS)
+	$(GO) test $(RACE) -shuffle=on -parallel $(TEST_PARALLEL) -timeout 12m $(TEST_ARGS) $(TEST_PKGS)
 
 # The versions of PostgreSQL to run on: make test-matrix MATRIX="14 18" MATRIX_STEPS="test bench".
 MATRIX ?=
