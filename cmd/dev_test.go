@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/devstate"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
 // devTimeout is how long a start or an end may take on a busy machine.
@@ -29,7 +30,7 @@ const devTimeout = 60 * time.Second
 // devStateDir is a folder that the servers' unprivileged user can enter, which t.TempDir is not when the tests run as root.
 func devStateDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "outboxctl-dev-test-")
+	dir, err := os.MkdirTemp(outboxtest.TempDir(), "outboxctl-dev-test-")
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(dir, 0o755))
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })

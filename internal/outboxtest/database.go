@@ -40,7 +40,7 @@ func newDatabase(t testing.TB, clause string) *Database {
 	// Neither the creation nor the removal may be cut short by the test's context, which is over when cleanups run.
 	ctx := context.Background()
 	name := shared.nextName()
-	_, err := shared.admin.Exec(ctx, "CREATE DATABASE "+name+clause)
+	_, err := shared.admin.Exec(ctx, "CREATE DATABASE "+name+clause+shared.copying)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_, err := shared.admin.Exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)")
