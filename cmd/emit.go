@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,15 +11,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/outboxctl/outboxctl/emit"
-	"github.com/outboxctl/outboxctl/emit/builtin"
-	"github.com/outboxctl/outboxctl/emit/wire"
-
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
@@ -37,9 +38,7 @@ type emitOptions struct {
 	output cli.OutputFlag
 }
 
-const defaultEmitTxSize = 5_000
-
-func newEmitCmd(app *cli.App, runF func(context.Context, *emitOptions) error) *cobra.Command {
+func newEmitCmd(app *cli.App) *cobra.Command {
 	opts := &emitOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "emit",
@@ -62,9 +61,6 @@ A bad line is named with its number and its fields, and no line of its transacti
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts.given = cmd.Flags().Changed
-			if runF != nil {
-				return runF(cmd.Context(), opts)
-			}
 			return runEmit(cmd.Context(), opts)
 		},
 	}
@@ -80,7 +76,7 @@ A bad line is named with its number and its fields, and no line of its transacti
 	f.StringVar(&opts.occurredAt, "occurred-at", "", "when it happened, RFC 3339 (default now)")
 	f.BoolVar(&opts.stdin, "stdin", false, "read events from standard input, one JSON object per line")
 	f.BoolVar(&opts.atomic, "atomic", false, "with --stdin: write all lines in one transaction, or none")
-	f.IntVar(&opts.txSize, "tx-size", defaultEmitTxSize, "with --stdin: events per transaction")
+	f.IntVar(&opts.txSize, "tx-size", operate.DefaultTxSize, "with --stdin: events per transaction")
 	f.BoolVar(&opts.dryRun, "dry-run", false, "check the events and write nothing; needs no database")
 	cli.AddOutputFlag(cmd, &opts.output, cli.FormatID, cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatJSONL, cli.FormatYAML, cli.FormatCSV)
 	cli.Must(cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(registry.New().EventTypes(), cobra.ShellCompDirectiveNoFileComp)))
@@ -97,38 +93,142 @@ func runEmit(ctx context.Context, opts *emitOptions) error {
 	if err := opts.check(); err != nil {
 		return err
 	}
-	emitter := emit.New(registry.New())
-	emitter.Now = opts.app.Now
+	var params operate.EmitParams
 	if opts.stdin {
-		return runEmitStream(ctx, opts, emitter)
+		params.Lines = opts.app.In
+		if !opts.atomic {
+			params.TxSize = opts.txSize
+		}
+	} else {
+		event, err := opts.event()
+		if err != nil {
+			return err
+		}
+		params.Event = &event
 	}
-	event, err := opts.event()
+	// A bad event is an error before a connection is made; of a stream only a dry run is checked as a whole.
+	if opts.dryRun || !opts.stdin {
+		if err := opts.checkEvents(ctx, params); err != nil || opts.dryRun {
+			return err
+		}
+	}
+	outbox, err := opts.app.Outbox(ctx)
 	if err != nil {
 		return err
 	}
-	prepared, err := emitter.Prepare(event)
-	if err != nil {
-		return emitError(err)
+	defer cli.SurviveClosedPipe()()
+	return opts.emit(ctx, outbox, params)
+}
+
+// checkEvents is the dry run, which needs no database.
+func (o *emitOptions) checkEvents(ctx context.Context, params operate.EmitParams) error {
+	params.DryRun = true
+	result, err := (&operate.Outbox{Registry: o.app.Registry}).Emit(ctx, params)
+	switch {
+	case err != nil || !o.dryRun:
+		return err
+	case o.stdin:
+		fmt.Fprintf(o.app.Err, "valid: %s; nothing written\n", operate.Counted(int64(result.Events), "event"))
+	default:
+		_, topic, _ := o.app.Registry.Resolve(o.eventType)
+		fmt.Fprintf(o.app.Err, "valid: %s would be published on %s; nothing written\n", o.eventType, topic)
 	}
-	if opts.dryRun {
-		fmt.Fprintf(opts.app.Err, "valid: %s would be published on %s; nothing written\n", prepared.Type, prepared.Topic)
+	return nil
+}
+
+// emit writes the events and prints each transaction's once it is committed.
+func (o *emitOptions) emit(ctx context.Context, outbox *operate.Outbox, params operate.EmitParams) error {
+	// Ids leave in one piece per transaction: a system call for each would be a tenth of the work.
+	buffer := bufio.NewWriterSize(o.app.Out, 64<<10)
+	list := o.list(buffer)
+	var bar *cli.Progress
+	if o.stdin && !o.app.OutTTY {
+		// On a terminal the ids themselves are the progress.
+		bar = o.app.NewProgress("emit", -1)
+	}
+	params.Committed = func(events []operate.Emitted) error {
+		for _, e := range events {
+			if err := list.Write(e); err != nil {
+				return fmt.Errorf("print ids of committed events: %w", err)
+			}
+		}
+		if err := buffer.Flush(); err != nil {
+			return fmt.Errorf("print ids of committed events: %w", err)
+		}
+		if bar != nil {
+			bar.Add(int64(len(events)))
+		}
 		return nil
 	}
-	pool, err := opts.app.Pool(ctx)
-	if err != nil {
-		return err
+	start := o.app.Now()
+	result, err := outbox.Emit(ctx, params)
+	if bar != nil {
+		bar.Done()
 	}
-	w := newEmitWriter(opts, emitter, pool)
-	if err := w.write(ctx, []emitLine{{prepared: prepared}}); err != nil {
-		return w.failed(ctx, err)
+	if err == nil || result.Events > 0 {
+		if closeErr := errors.Join(list.Close(), buffer.Flush()); err == nil {
+			err = closeErr // after another error only the end of the list is missing
+		}
 	}
-	if err := w.commit(ctx); err != nil {
-		return w.failed(ctx, err)
+	o.summarise(ctx, result, err, o.app.Now().Sub(start))
+	return err
+}
+
+// list starts the list of written events. One event given by flags is an object, not a list of one.
+func (o *emitOptions) list(out io.Writer) cli.ListWriter[operate.Emitted] {
+	buffered := *o.app
+	buffered.Out = out
+	if format := o.output.Format; !o.stdin && (format == cli.FormatJSON || format == cli.FormatYAML) {
+		return oneEvent{&buffered, format}
 	}
-	if w.already > 0 {
-		fmt.Fprintln(opts.app.Err, "already enqueued: an event with this dedupe key is there, nothing written")
+	return cli.NewListWriter(&buffered, o.output.Format, emittedView())
+}
+
+type oneEvent struct {
+	app    *cli.App
+	format string
+}
+
+func (o oneEvent) Write(e operate.Emitted) error { return cli.WriteObject(o.app, o.format, e, nil) }
+func (o oneEvent) Close() error                  { return nil }
+
+// summarise prints how many events were written or, after an error, where a stream can be taken up again.
+func (o *emitOptions) summarise(ctx context.Context, r operate.EmitResult, err error, took time.Duration) {
+	events := operate.Counted(int64(r.Events), "event")
+	word := "stopped"
+	if ctx.Err() != nil {
+		word = "interrupted"
 	}
-	return w.close()
+	switch {
+	case !o.stdin && r.Already > 0:
+		fmt.Fprintln(o.app.Err, "already enqueued: an event with this dedupe key is there, nothing written")
+	case !o.stdin:
+	case err == nil:
+		already := ""
+		if r.Already > 0 {
+			already = fmt.Sprintf(" (%s of them already enqueued)", operate.Count(int64(r.Already)))
+		}
+		rate := int64(float64(r.Events) / max(took.Seconds(), 0.001))
+		fmt.Fprintf(o.app.Err, "emitted %s%s in %s, %s/s\n", events, already, took.Round(time.Millisecond), operate.Count(rate))
+	case r.Events == 0:
+		fmt.Fprintf(o.app.Err, "%s: nothing written\n", word)
+	default:
+		fmt.Fprintf(o.app.Err, "%s: %s of lines 1 to %d are committed, nothing after line %d is; to go on: tail -n +%d\n",
+			word, events, r.Line, r.Line, r.Line+1)
+	}
+}
+
+func emittedView() cli.View[operate.Emitted] {
+	return cli.View[operate.Emitted]{
+		ID: func(e operate.Emitted) string { return e.ID.String() },
+		Columns: []cli.Column[operate.Emitted]{
+			{Head: "id", Cell: func(e operate.Emitted, _ *cli.CellStyle) string { return e.ID.String() }},
+			{Head: "type", Cell: func(e operate.Emitted, _ *cli.CellStyle) string { return e.Type }},
+			{Head: "topic", Wide: true, Cell: func(e operate.Emitted, _ *cli.CellStyle) string { return e.Topic }},
+			{Head: "already enqueued", Cell: func(e operate.Emitted, _ *cli.CellStyle) string { return fmt.Sprint(e.AlreadyEnqueued) }},
+			{Head: "line", Wide: true, Cell: func(e operate.Emitted, s *cli.CellStyle) string { return s.Count(int64(e.Line)) }},
+		},
+	}
 }
 
 // check finds flags that contradict each other.
@@ -221,34 +321,12 @@ func (o *emitOptions) readData() ([]byte, error) {
 }
 
 func readLimited(r io.Reader, what string) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxEmitLine+1))
+	data, err := io.ReadAll(io.LimitReader(r, operate.MaxEventText+1))
 	if err != nil {
 		return nil, fault.Usagef("read %s: %w", what, err)
 	}
-	if len(data) > maxEmitLine {
-		return nil, fault.Usagef("%s has more than %d bytes", what, maxEmitLine)
+	if len(data) > operate.MaxEventText {
+		return nil, fault.Usagef("%s has more than %d bytes", what, operate.MaxEventText)
 	}
 	return data, nil
-}
-
-// emitError gives the emitter's errors their exit codes and hints.
-func emitError(err error) error {
-	var invalid *emit.InvalidError
-	switch {
-	case errors.As(err, &invalid):
-		err = fault.As(fault.Usage, err)
-		for _, p := range invalid.Problems {
-			if p.Field == "type" {
-				return fault.Hint(err, "outboxctl registry list shows the event types")
-			}
-			if strings.HasPrefix(p.Field, "data.") {
-				return fault.Hint(err, "outboxctl registry list -o wide shows the fields of each payload")
-			}
-		}
-		return err
-	case errors.Is(err, emit.ErrNotMigrated):
-		return fault.Hint(fault.As(fault.Precondition, err), "outboxctl migrate creates or updates the tables")
-	default:
-		return err
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -69,22 +68,6 @@ func TestEmitExitCodes(t *testing.T) {
 	require.Equal(t, 2, storedEvents(t, db))
 }
 
-// Which lines are written depends on the lines alone, whatever the batches.
-func TestEmitStreamBoundaries(t *testing.T) {
-	t.Parallel()
-	db := outboxtest.DB(t)
-	lines := strings.Repeat(jsonLine("{}"), emitBatchEvents+50)
-	for _, c := range []struct{ size, want int }{
-		{1, emitBatchEvents + 50}, {7, (emitBatchEvents + 50) / 7 * 7}, {emitBatchEvents + 20, emitBatchEvents + 20}, {emitBatchEvents + 51, 0},
-	} {
-		before := storedEvents(t, db)
-		_, out, stderr := emitStdin(t, db.URL, lines+"{}\n"+lines, "--tx-size", fmt.Sprint(c.size))
-		require.Contains(t, stderr, fmt.Sprintf("error: line %d: ", emitBatchEvents+51))
-		require.Equal(t, c.want, storedEvents(t, db)-before, "--tx-size %d", c.size)
-		require.Equal(t, c.want, strings.Count(out, "\n"), "printed is what is committed")
-	}
-}
-
 func TestEmitStreamIsPrintedInOrder(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
@@ -106,50 +89,6 @@ func TestEmitStreamIsPrintedInOrder(t *testing.T) {
 		require.Equal(t, 2*i+1, printed[i].Line, "blank lines count")
 	}
 	require.NoError(t, rows.Err())
-}
-
-func TestEmitTakesLongLines(t *testing.T) {
-	t.Parallel()
-	db := outboxtest.DB(t)
-	line := func(letter string, n int) string {
-		return `{"type":"ad_paused","aggregateId":"` + emitTestID + `","data":{"adId":"` + emitTestID + `","storeId":"` + emitTestID +
-			`","at":"2026-03-04T05:06:07Z","changes":["` + strings.Repeat(letter, n) + `"]}}` + "\n"
-	}
-	// Sixty megabytes of escapes are ten of text.
-	code, _, stderr := emitStdin(t, db.URL, jsonLine("{}")+line(`\u0041`, 9_900_000)+jsonLine("{}"))
-	require.Equal(t, cli.ExitOK, code, stderr)
-	require.Equal(t, 3, storedEvents(t, db))
-
-	code, _, stderr = emitStdin(t, db.URL, line("A", 10_000_000))
-	require.Equal(t, cli.ExitUsage, code)
-	require.Contains(t, stderr, "error: line 1: invalid event: data is too large: a message of 1000")
-
-	// Atomic: reading that much may take longer than the silence after which a feed is committed.
-	code, _, stderr = emitStdin(t, db.URL, jsonLine("{}")+strings.Repeat(" ", maxEmitLine+1), "--atomic")
-	require.Equal(t, cli.ExitUsage, code)
-	require.Contains(t, stderr, "error: line 2: longer than")
-}
-
-// A feed that falls silent is committed: its events must not wait, and its
-// transaction must not stay open.
-func TestEmitCommitsWhenTheFeedFallsSilent(t *testing.T) {
-	t.Parallel()
-	db := outboxtest.DB(t)
-	in, feed := io.Pipe()
-	ids, out := io.Pipe()
-	done := make(chan int)
-	go func() {
-		done <- Run(t.Context(), []string{"emit", "--stdin"}, cli.Streams{In: in, Out: out, Err: io.Discard}, []string{"DATABASE_URL=" + db.URL})
-	}()
-	printed := bufio.NewScanner(ids)
-	for n := 1; n <= 2; n++ {
-		_, err := io.WriteString(feed, jsonLine("{}"))
-		require.NoError(t, err)
-		require.True(t, printed.Scan(), "an id although the feed is still open")
-		require.Equal(t, n, storedEvents(t, db))
-	}
-	require.NoError(t, feed.Close())
-	require.Equal(t, cli.ExitOK, <-done)
 }
 
 func TestEmitInterrupted(t *testing.T) {

@@ -38,7 +38,7 @@ func jsonObjects() map[string][]any {
 		"dlq restore":     {dlq.Outcome{}},
 		"dlq show":        {operate.DeadLetterDetail{}},
 		"doctor":          {doctor.Finding{}},
-		"emit":            {emittedEvent{}},
+		"emit":            {operate.Emitted{}},
 		"event list":      {outbox.Event{}},
 		"event republish": {dlq.Outcome{}},
 		"event show":      {outbox.Event{}},

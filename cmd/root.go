@@ -47,7 +47,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 		newPublishCmd(app, nil),
 	)
 	addTo(root, groupOperate,
-		newEmitCmd(app, nil),
+		newEmitCmd(app),
 		newStatsCmd(app),
 		newCheckCmd(app),
 		newCleanupCmd(app),

@@ -1,4 +1,4 @@
-package cmd
+package operate
 
 import (
 	"bufio"
@@ -9,14 +9,13 @@ import (
 	"io"
 
 	"github.com/outboxctl/outboxctl/emit"
-
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
 const (
-	// maxEmitLine bounds a line. An event is at most 10 MB as it is published, but
-	// escapes and blanks can make its text several times as long.
-	maxEmitLine = 64 << 20
+	// MaxEventText bounds the text of one event. It is at most 10 MB as it is published, but escapes and blanks can make
+	// its text several times as long.
+	MaxEventText = 64 << 20
 	// A batch is what is sent in one statement; the bytes bound memory.
 	emitBatchEvents = 500
 	emitBatchBytes  = 4 << 20
@@ -43,9 +42,8 @@ type lineError struct {
 func (e *lineError) Error() string { return fmt.Sprintf("line %d: %s", e.number, e.err) }
 func (e *lineError) Unwrap() error { return e.err }
 
-// readBatches reads, checks and groups lines until the stream ends or a line is bad.
-// The last batch carries the reason, io.EOF for a clean end. It runs beside the
-// writer so that reading and checking cost no time of their own.
+// readBatches reads, checks and groups lines until the stream ends or a line is bad. The last batch carries the reason,
+// io.EOF for a clean end. It runs beside the writer so that reading and checking cost no time of their own.
 func readBatches(ctx context.Context, in io.Reader, emitter *emit.Emitter) <-chan emitBatch {
 	batches := make(chan emitBatch, 1)
 	go func() {
@@ -72,8 +70,8 @@ type lineReader struct {
 	long   []byte
 }
 
-// batch collects lines until there are enough of them, or the feed has nothing more
-// to offer at the moment: what is there must not wait for what may never come.
+// batch collects lines until there are enough of them, or the feed has nothing more to offer at the moment: what is there
+// must not wait for what may never come.
 func (r *lineReader) batch(emitter *emit.Emitter) emitBatch {
 	var b emitBatch
 	size := 0
@@ -125,7 +123,7 @@ func (r *lineReader) next() ([]byte, error) {
 				return nil, io.EOF
 			}
 			r.number++
-			if len(r.long)+len(part) > maxEmitLine {
+			if len(r.long)+len(part) > MaxEventText {
 				return nil, r.tooLong(r.number)
 			}
 			if len(r.long) > 0 {
@@ -137,15 +135,15 @@ func (r *lineReader) next() ([]byte, error) {
 			}
 			return part, nil
 		case errors.Is(err, bufio.ErrBufferFull):
-			if r.long = append(r.long, part...); len(r.long) > maxEmitLine {
+			if r.long = append(r.long, part...); len(r.long) > MaxEventText {
 				return nil, r.tooLong(r.number + 1)
 			}
 		default:
-			return nil, fmt.Errorf("read standard input after line %d: %w", r.number, err)
+			return nil, fmt.Errorf("read events after line %d: %w", r.number, err)
 		}
 	}
 }
 
 func (r *lineReader) tooLong(number int) error {
-	return &lineError{number, fault.Usagef("longer than %d bytes", maxEmitLine)}
+	return &lineError{number, fault.Usagef("longer than %d bytes", MaxEventText)}
 }

@@ -1,19 +1,19 @@
-package cmd
+package operate
 
 import (
 	"bytes"
-	"io"
 	"net"
 	"net/url"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/outboxctl/outboxctl/emit"
-
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/internal/fault"
+
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
@@ -125,14 +125,26 @@ func (c *commitCutter) first() bool {
 	return first
 }
 
+// emitLines runs Emit on a text and returns the events that were reported as committed.
+func emitLines(t *testing.T, pool *pgxpool.Pool, p EmitParams) (committed []Emitted, result EmitResult, err error) {
+	t.Helper()
+	p.Committed = func(events []Emitted) error {
+		committed = append(committed, events...)
+		return nil
+	}
+	result, err = (&Outbox{DB: pool, Registry: registry.New()}).Emit(t.Context(), p)
+	return committed, result, err
+}
+
 // The COMMIT arrived, its answer did not: the events are there once, and known to be.
 func TestEmitSurvivesALostCommitReply(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
 	_, url := newCommitCutter(t, db, true, false)
-	code, out, stderr := emitStdin(t, url, jsonLine("{}")+jsonLine("{}")+jsonLine("{}"), "--tx-size", "2")
-	require.Equal(t, cli.ExitOK, code, stderr)
-	require.Equal(t, 3, bytes.Count([]byte(out), []byte("\n")))
+	committed, result, err := emitLines(t, outboxtest.Pool(t, url), EmitParams{Lines: eventLines(3), TxSize: 2})
+	require.NoError(t, err)
+	require.Len(t, committed, 3)
+	require.Equal(t, EmitResult{Events: 3, Line: 3}, result)
 	require.Equal(t, 3, storedEvents(t, db))
 }
 
@@ -141,27 +153,29 @@ func TestEmitReportsALostCommit(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
 	_, url := newCommitCutter(t, db, false, false)
-	code, out, stderr := emitStdin(t, url, jsonLine("{}")+jsonLine("{}")+jsonLine("{}"), "--tx-size", "2")
-	require.Equal(t, cli.ExitFailed, code, stderr)
-	require.Contains(t, stderr, "stopped: nothing written")
-	require.Empty(t, out)
+	committed, result, err := emitLines(t, outboxtest.Pool(t, url), EmitParams{Lines: eventLines(3), TxSize: 2})
+	require.ErrorContains(t, err, "commit: ")
+	kind, _ := fault.KindOf(err)
+	require.Equal(t, fault.Failed, kind)
+	require.Empty(t, committed)
+	require.Zero(t, result)
 	require.Zero(t, storedEvents(t, db))
 }
 
-// Nobody is left to ask: the command says that it does not know, and for which lines.
+// The server cannot be asked: the error admits that the outcome is not known, and for which lines.
 func TestEmitAdmitsThatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
 	_, url := newCommitCutter(t, db, true, true)
-	app := cli.NewApp(cli.Streams{Out: io.Discard, Err: io.Discard}, nil)
 	emitter := emit.New(registry.New())
-	w := newEmitWriter(&emitOptions{app: app, output: cli.OutputFlag{Format: cli.FormatID}}, emitter, outboxtest.Pool(t, url))
+	w := (&Outbox{DB: outboxtest.Pool(t, url)}).emitWriter(emitter, nil)
 	w.patience = 500 * time.Millisecond
-	prepared, err := prepareLine(emitter, []byte(jsonLine("{}")))
+	prepared, err := prepareLine(emitter, []byte(eventLine("{}")))
 	require.NoError(t, err)
 	require.NoError(t, w.write(t.Context(), []emitLine{{7, prepared}, {9, prepared}}))
 
 	err = w.failed(t.Context(), w.commit(t.Context()))
 	require.ErrorContains(t, err, "connection lost while committing lines 7 to 9, and it could not be found out")
-	require.Equal(t, cli.ExitPartial, cli.ExitCode(err))
+	kind, _ := fault.KindOf(err)
+	require.Equal(t, fault.Partial, kind)
 }
