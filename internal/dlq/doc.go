@@ -1,6 +1,6 @@
-// Package dlq is what an operator does with events that were not published:
-// find them, understand them, replay, discard or restore them, and publish
-// published events once more.
+// Package dlq is the dead letters: their rows, groups and exports, plans of changes,
+// and the changes themselves: replay, discard and restore, and the republication of
+// events that were published.
 //
 // What the package guarantees:
 //
@@ -14,5 +14,8 @@
 //   - No filter value becomes part of a statement; columns and operators come
 //     from a list in this package.
 //   - A list never makes the server work for long: a statement looks at one
-//     index in order, and at no more than scanWindow rows of it.
+//     index in order, and at no more than outbox.MaxWindow rows of it.
+//
+// Of the other packages of this program it knows internal/outbox, the event's row, and the
+// fail points of tests.
 package dlq
