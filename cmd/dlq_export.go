@@ -24,7 +24,7 @@ makes no second event. Then discard the old dead letters.
 Without ids or filters every open dead letter is exported, oldest first.`,
 		Example: `  outboxctl dlq export --reason invalid_payload --until 2026-03-02T10:00:00Z > events.jsonl
   outboxctl emit --stdin < events.jsonl
-  outboxctl dlq discard --reason invalid_payload --until 2026-03-02T10:00:00Z --note 'corrected and emitted anew'`,
+  outboxctl dlq discard --reason invalid_payload --until 2026-03-02T10:00:00Z --note 'corrected and emitted again'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runDLQExport(cmd.Context(), app, args, &filter)
 		},

@@ -5,7 +5,8 @@
 //
 //   - A use case takes Params and returns a Result. It prints nothing, asks nothing and knows no command line, so that it
 //     can be tested, and called, without a terminal.
-//   - Results are the JSON contract of docs/json-output.md: their field tags are the documented names.
+//   - Results, and the rows of internal/outbox and internal/dlq in them, are the JSON contract of docs/json-output.md: their
+//     field tags are the documented names.
 //   - Errors carry a kind and, where there is one, a hint (internal/fault). The face makes an exit code or an HTTP status
 //     of them.
 //   - Every change leaves an audit row in the same transaction.
