@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
@@ -81,65 +80,17 @@ func (f *dlqFilterFlags) filter(now time.Time) (dlq.Filter, error) {
 		}
 	}
 	var err error
-	if out.AggregateType, out.AggregateIDs, err = parseAggregate(f.aggregate); err != nil {
+	if out.AggregateType, out.AggregateIDs, err = cli.ParseAggregate(f.aggregate); err != nil {
 		problems = append(problems, err)
 	}
-	if out.Tenants, err = parseTenants(f.tenants); err != nil {
+	if out.Tenants, err = cli.ParseTenants(f.tenants); err != nil {
 		problems = append(problems, err)
 	}
-	if out.Since, out.Until, err = parseSpan(f.since, f.until, now); err != nil {
+	if out.Since, out.Until, err = cli.ParseSpan(f.since, f.until, now); err != nil {
 		problems = append(problems, err)
 	}
 	if len(problems) > 0 {
 		return dlq.Filter{}, fault.As(fault.Usage, errors.Join(problems...))
 	}
 	return out, nil
-}
-
-// parseAggregate reads an id, a type, or type/id.
-func parseAggregate(raw string) (aggregateType string, ids []string, err error) {
-	if raw == "" {
-		return "", nil, nil
-	}
-	aggregateType, id, both := strings.Cut(raw, "/")
-	if !both {
-		if parsed, err := uuid.Parse(raw); err == nil {
-			return "", []string{parsed.String()}, nil
-		}
-		return raw, nil, nil
-	}
-	parsed, err := uuid.Parse(id)
-	if err != nil || aggregateType == "" {
-		return "", nil, fmt.Errorf("--aggregate: %q is neither an id, a type nor type/id", raw)
-	}
-	return aggregateType, []string{parsed.String()}, nil
-}
-
-func parseTenants(raw []string) ([]string, error) {
-	var ids []string
-	for _, text := range raw {
-		id, err := uuid.Parse(text)
-		if err != nil {
-			return nil, fmt.Errorf("--tenant: %q is not an id", text)
-		}
-		ids = append(ids, id.String())
-	}
-	return ids, nil
-}
-
-func parseSpan(since, until string, now time.Time) (from, to time.Time, err error) {
-	if since != "" {
-		if from, err = cli.ParseInstant(since, now); err != nil {
-			return from, to, fmt.Errorf("--since: %w", err)
-		}
-	}
-	if until != "" {
-		if to, err = cli.ParseInstant(until, now); err != nil {
-			return from, to, fmt.Errorf("--until: %w", err)
-		}
-	}
-	if !from.IsZero() && !to.IsZero() && !from.Before(to) {
-		return from, to, errors.New("--since must be before --until")
-	}
-	return from, to, nil
 }

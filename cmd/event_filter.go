@@ -48,13 +48,13 @@ func (f *eventFilterFlags) filter(now time.Time) (outbox.Filter, error) {
 		problems = append(problems, fmt.Errorf("--status: %q is none of %s, all", f.status, strings.Join(outbox.Statuses(), ", ")))
 	}
 	var err error
-	if out.AggregateType, out.AggregateIDs, err = parseAggregate(f.aggregate); err != nil {
+	if out.AggregateType, out.AggregateIDs, err = cli.ParseAggregate(f.aggregate); err != nil {
 		problems = append(problems, err)
 	}
-	if out.Tenants, err = parseTenants(f.tenants); err != nil {
+	if out.Tenants, err = cli.ParseTenants(f.tenants); err != nil {
 		problems = append(problems, err)
 	}
-	if out.Since, out.Until, err = parseSpan(f.since, f.until, now); err != nil {
+	if out.Since, out.Until, err = cli.ParseSpan(f.since, f.until, now); err != nil {
 		problems = append(problems, err)
 	}
 	if len(problems) > 0 {

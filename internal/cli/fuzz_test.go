@@ -57,3 +57,28 @@ func FuzzParseInstant(f *testing.F) {
 		require.True(t, again.Equal(at), text)
 	})
 }
+
+// FuzzParseAggregate holds that what --aggregate was taken for is what was typed.
+func FuzzParseAggregate(f *testing.F) {
+	for _, text := range []string{"", "license", "018f3f6e-0000-7000-8000-00000000000a", "license/018f3f6e-0000-7000-8000-00000000000a", "/", "a/b/c", "{018f3f6e-0000-7000-8000-00000000000a}"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		kind, ids, err := ParseAggregate(text)
+		if err != nil {
+			return
+		}
+		require.LessOrEqual(t, len(ids), 1)
+		whole := kind
+		for _, id := range ids {
+			if kind != "" {
+				whole += "/"
+			}
+			whole += id
+		}
+		againKind, againIDs, err := ParseAggregate(whole)
+		require.NoError(t, err, "%q was taken for %q", text, whole)
+		require.Equal(t, kind, againKind)
+		require.Equal(t, ids, againIDs)
+	})
+}
