@@ -73,6 +73,13 @@ func (o *memObserver) forget() {
 	o.claims = nil
 }
 
+// told is how often a topic changed.
+func (o *memObserver) told() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.topics)
+}
+
 func (o *memObserver) states(topic string) (out []TopicState) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -141,9 +141,9 @@ func TestMisconfiguredTopicStaysSoWhileOthersHoldItsRows(t *testing.T) {
 			start(t, b.another(t, func(c *Config) { c.Random = func() float64 { return 0.2 + 0.3*float64(i) } }))
 		}
 		time.Sleep(time.Minute)
-		told := len(b.observer.topics)
+		told := b.observer.told()
 		time.Sleep(10 * time.Minute)
-		require.Len(t, b.observer.topics, told)
+		require.Equal(t, told, b.observer.told())
 		require.Zero(t, b.store.count(isDead))
 	})
 }

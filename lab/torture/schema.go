@@ -10,7 +10,7 @@ INSERT INTO torture_aggregates SELECT generate_series(0, 999);
 CREATE TABLE torture_ledger (tx text NOT NULL, event_id uuid, line text, data text);
 
 -- Events of the command line have no ledger row of their own: they are alone in their transaction.
-CREATE FUNCTION torture_line() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION torture_line() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$
 BEGIN
     INSERT INTO torture_ledger (tx, event_id, line, data)
     VALUES (NEW.headers->>'torture-tx', NEW.id, NEW.headers->>'torture-line', (NEW.payload_json->'data')::text);
@@ -27,7 +27,7 @@ CREATE FUNCTION torture_state(e outbox_events) RETURNS jsonb LANGUAGE sql IMMUTA
     SELECT jsonb_build_object('by', e.locked_by, 'until', e.locked_until, 'attempts', e.attempt_count, 'error', e.last_error,
         'published', e.published_at, 'dead', e.dead_at, 'next', e.next_attempt_at, 'message', e.broker_message_id)
 $$;
-CREATE FUNCTION torture_change() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION torture_change() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$
 BEGIN
     INSERT INTO torture_changes (at, txid, event_id, app, deleted, before, after)
     VALUES (clock_timestamp(), txid_current(), OLD.id, current_setting('application_name'), TG_OP = 'DELETE',
@@ -37,7 +37,7 @@ END $$;
 CREATE TRIGGER torture_change AFTER UPDATE OR DELETE ON outbox_events FOR EACH ROW EXECUTE FUNCTION torture_change();
 
 CREATE TABLE torture_removed (removed_at timestamptz NOT NULL, LIKE outbox_events);
-CREATE FUNCTION torture_remove() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION torture_remove() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$
 BEGIN
     INSERT INTO torture_removed SELECT clock_timestamp(), OLD.*;
     RETURN NULL;
