@@ -36,21 +36,19 @@ func TestAllowedOddities(t *testing.T) {
 			noRedisFault(h)
 			handledAgain(h, inbox)
 		}},
-		{"duplicate by a crash no fault announces", func(h *history.History) {
-			h.Faults[0].Target = "publisher-3"
-			h.Faults[0].From, h.Faults[0].To = start().Add(40*time.Second), start().Add(41*time.Second)
+		{"stored and reported as failed, its way to the broker cut", func(h *history.History) {
+			storedThenFailed(h, history.Fault{Kind: "network.reset", Target: "publisher-1/broker"})
 		}},
-		{"duplicate by a fault that failed half way", func(h *history.History) {
-			h.Faults[0].Failed = "the failpoint was not reached"
-			h.Faults = append(h.Faults, history.Fault{Kind: "sigkill", Target: "publisher-1", From: start().Add(59 * time.Second), To: start().Add(59 * time.Second)})
-			drop(&h.Processes, func(p *history.Process) bool { return p.Failpoint != "" })
-			drop(&h.Run.NeedCrashes, func(name *string) bool { return *name == "after_publish" })
+		{"stored and reported as failed, the broker away", func(h *history.History) {
+			storedThenFailed(h, history.Fault{Kind: "broker.away"})
 		}},
-		{"duplicate by a process that ended", func(h *history.History) {
-			h.Faults[0].Target = "publisher-3"
-			h.Faults[0].From, h.Faults[0].To = start().Add(40*time.Second), start().Add(41*time.Second)
-			find(h.Processes, func(p *history.Process) bool { return p.Exit == "killed" }).Failpoint = ""
-			drop(&h.Run.NeedCrashes, func(name *string) bool { return *name == "after_publish" })
+		{"stored and reported as failed, the reply lost", func(h *history.History) {
+			storedThenFailed(h, history.Fault{Kind: "broker.error"})
+			find(h.Arrivals, func(a *history.Arrival) bool { return a.MessageID == "early" }).ReplyLost = true
+		}},
+		{"sent by a publisher that had been stopped and overtaken", func(h *history.History) {
+			h.Faults = append(h.Faults, history.Fault{Kind: "publisher.stop", Target: "publisher-1", From: changeOf(h, twice, 0).At, To: changeOf(h, twice, 2).At})
+			arrivalOf(h, twice).At = changeOf(h, twice, 2).At.Add(soon)
 		}},
 		{"given back after it was refused with a neighbour", func(h *history.History) {
 			first := again(h, givenBack, "early")

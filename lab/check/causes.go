@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -78,23 +79,22 @@ func (f cause) about(words ...string) bool {
 // onPublishing reports whether a fault can make an event arrive twice: it hit a publisher, its networks, the database or the
 // broker.
 func (x *index) onPublishing(f cause) bool {
-	for _, consumer := range x.h.Run.Consumers {
-		if f.target == consumer {
-			return false
-		}
-	}
-	return !f.about("redis", "consumer", "producer", "operator")
+	return !slices.Contains(x.h.Run.Consumers, f.target) && !f.about("redis", "consumer", "producer", "operator")
 }
 
-// onConsumer reports whether a fault can make a consumer run its handler again.
+// deafens reports whether a fault can keep a publisher from hearing the broker's reply. An error of the broker's is a reply,
+// and a reply that the broker loses is recorded with its arrival.
+func (x *index) deafens(f cause, publisher string) bool {
+	if target, link, _ := strings.Cut(f.target, "/"); target == publisher {
+		return link == "" || link == "broker"
+	}
+	return f.about("broker.away", "broker.slow")
+}
+
+// onConsumer reports whether a fault can make a consumer run its handler again. What happens to another one is no excuse.
 func (x *index) onConsumer(f cause, consumer string) bool {
-	if f.target == consumer {
-		return true
+	if slices.Contains(x.h.Run.Consumers, f.target) {
+		return f.target == consumer
 	}
-	for _, another := range x.h.Run.Consumers {
-		if f.target == another {
-			return false
-		}
-	}
-	return f.about("redis", "consumer")
+	return f.about("redis")
 }

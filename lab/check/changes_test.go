@@ -57,24 +57,32 @@ func changeCorruptions() []corruption {
 			changeOf(h, failing, 2).After.LastError, changeOf(h, failing, 3).Before.LastError = "", ""
 		}},
 
-		{"stored twice without a fault", "I12", silent, func(h *history.History) {
-			// The killed publisher is the only one to explain it, until a lease and five seconds later.
+		{"stored twice beside a kill of another publisher", "I12", silent, func(h *history.History) {
 			first, fault := arrivalOf(h, silent), &h.Faults[0]
 			second := again(h, silent, "again")
-			first.At = fault.To.Add(lease + 5*time.Second + time.Millisecond)
-			second.At = first.At.Add(time.Second)
+			first.At, second.At = fault.From, fault.To.Add(time.Second)
 			rowOf(h, silent).State.MessageID = "again"
 		}},
-		{"stored twice around a fault of Redis", "I12", silent, func(h *history.History) {
-			first, fault := arrivalOf(h, silent), find(h.Faults, func(f *history.Fault) bool { return f.Target == "redis" })
-			second := again(h, silent, "again")
-			first.At, second.At = fault.From, fault.From.Add(time.Second)
-			rowOf(h, silent).State.MessageID = "again"
+		{"acknowledged, reported as failed, beside an error of the broker", "I12", failing, func(h *history.History) {
+			storedThenFailed(h, history.Fault{Kind: "broker.error"})
+		}},
+		{"acknowledged, reported as failed, beside a reply that was lost to others", "I12", failing, func(h *history.History) {
+			storedThenFailed(h, history.Fault{Kind: "broker.lost_reply"})
+		}},
+		{"acknowledged, reported as failed, beside another's network", "I12", failing, func(h *history.History) {
+			storedThenFailed(h, history.Fault{Kind: "network.reset", Target: "publisher-2/broker"})
+		}},
+		{"acknowledged, reported as failed, beside its way to the database", "I12", failing, func(h *history.History) {
+			storedThenFailed(h, history.Fault{Kind: "network.reset", Target: "publisher-1/postgres"})
+		}},
+		{"stored again long after a lease had expired", "I12", twice, func(h *history.History) {
+			again(h, twice, "thrice").At = changeOf(h, twice, 2).At.Add(time.Minute)
+			rowOf(h, twice).State.MessageID = "thrice"
 		}},
 		{"more duplicates than faults allow", "I12", "", func(h *history.History) {
+			arrivalOf(h, twice).ReplyLost = true
 			for range 4 { // two faults, two in flight, and one duplicate is there already
-				copied := again(h, twice, "again")
-				copied.At = copied.At.Add(time.Minute / 2)
+				again(h, twice, "again")
 			}
 		}},
 		{"released though sent", "I12", givenBack, func(h *history.History) {
@@ -88,6 +96,13 @@ func changeCorruptions() []corruption {
 			first.At, first.Stored = changeOf(h, givenBack, 1).At.Add(500*time.Millisecond), false
 		}},
 	}
+}
+
+// storedThenFailed has the broker store what its publisher reports as failed, beside a fault.
+func storedThenFailed(h *history.History, fault history.Fault) {
+	again(h, failing, "early").At = changeOf(h, failing, 0).At.Add(time.Millisecond)
+	fault.From, fault.To = start(), start().Add(time.Minute)
+	h.Faults = append(h.Faults, fault)
 }
 
 // relet moves the end of an event's first lease.

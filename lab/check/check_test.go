@@ -27,7 +27,7 @@ func TestFigures(t *testing.T) {
 	require.EqualValues(t, 7, f.Seed)
 	require.Equal(t, []int{20, 4, 4}, []int{f.Committed, f.RolledBack, f.Unknown})
 	require.Equal(t, []int{18, 1, 19, 1}, []int{f.Published, f.Removed, f.Stored, f.Duplicates})
-	require.Equal(t, map[string]int{"sigkill": 1}, f.DuplicatesBy)
+	require.Equal(t, map[string]int{"expired lease": 1}, f.DuplicatesBy)
 	require.Equal(t, map[string]int{inbox: 17, guarded: 17}, f.HandlerRuns)
 	require.Equal(t, map[string]int{inbox: 17, guarded: 17}, f.Effects)
 	require.Equal(t, map[string]int{"open": 1, "replayed": 1, "discarded": 1}, f.DeadLetters)

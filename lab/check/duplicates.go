@@ -8,7 +8,7 @@ import (
 	"github.com/outboxctl/outboxctl/lab/history"
 )
 
-// duplicates is I12 for one event: each message after the first has a fault, or an operator, behind it.
+// duplicates is I12 for one event: each message after the first has a cause that is its own. A fault nearby is none.
 func (c *checker) duplicates(e *event) {
 	if len(e.stored) == 0 {
 		return
@@ -17,32 +17,60 @@ func (c *checker) duplicates(e *event) {
 	first := e.stored[0]
 	for _, again := range e.stored[1:] {
 		c.report.Figures.Duplicates++
-		kind := c.explain(e, first.At, again.At)
+		kind := c.explain(e, first, again)
 		if kind == "" {
-			c.violate("I12", e.id, "was stored at %s and again at %s, as messages %s and %s, and no fault explains it",
+			c.violate("I12", e.id, "was stored at %s and again at %s, as messages %s and %s, and nothing that happened to its row or its publisher explains it",
 				clock(first.At), clock(again.At), first.MessageID, again.MessageID)
 			kind = unexplained
 		}
 		c.report.Figures.count(&c.report.Figures.DuplicatesBy, kind)
+		first = again
 	}
 }
 
 // Explanations that are no fault.
 const (
-	byReplay    = "replay"
-	unexplained = "unexplained"
+	byReplay     = "replay"
+	byLostReply  = "lost reply"
+	byExpiry     = "expired lease"
+	unexplained  = "unexplained"
+	afterNetwork = time.Second // bytes that were held back arrive after the fault
 )
 
-// explain names the cause of a second message: the fault that began last among those that may be felt in between.
-func (c *checker) explain(e *event, first, again time.Time) (kind string) {
+// explain names the cause of a second message: an operator replayed the event, the broker's reply to the first was lost,
+// the lease under which it was sent expired without a verdict, or what a publisher reported as failed had a fault of
+// that very publisher, or of the broker, between it and the reply.
+func (c *checker) explain(e *event, first, again *history.Arrival) string {
+	if first.ReplyLost || first.Code != "" {
+		return byLostReply
+	}
 	for _, ch := range e.changes {
-		if kindOf(ch) == replayed && within(ch.At, ch.At, first, again) {
+		if ch.At.After(again.At.Add(clockError)) {
+			break
+		}
+		late := ch.At.After(first.At.Add(-clockError))
+		switch kind := kindOf(ch); {
+		case kind == replayed && late:
 			return byReplay
+		case kind == claim && ch.Before.Lease.By != "":
+			// A holder that was stopped and overtaken may be the one that sends the second message.
+			if late || c.faultBetween(c.owner[ch.Before.Lease.By], first.At, again.At) != "" {
+				return byExpiry
+			}
+		case (kind == failed || kind == released) && late:
+			if fault := c.faultBetween(ch.By, first.At, ch.At); fault != "" {
+				return fault
+			}
 		}
 	}
+	return ""
+}
+
+// faultBetween names the fault that began last among those that kept a publisher from hearing the broker between two moments.
+func (c *checker) faultBetween(publisher string, from, to time.Time) (kind string) {
 	var latest time.Time
 	for _, f := range c.causes {
-		if c.onPublishing(f) && within(f.from, f.to.Add(c.h.Run.Lease+afterFault), first, again) && !f.from.Before(latest) {
+		if c.deafens(f, publisher) && within(f.from, f.to.Add(afterNetwork), from, to) && !f.from.Before(latest) {
 			latest, kind = f.from, f.kind
 		}
 	}

@@ -87,7 +87,7 @@ func wanted(only []string, f planned) bool {
 // everyKind is one fault of each kind and one crash in each failpoint, on targets drawn at random.
 func everyKind(random *rand.Rand) []planned {
 	publisher := func() string { return publisherName(random.IntN(publishers)) }
-	consumer := func() string { return []string{"consumer-example", "consumer-worker"}[random.IntN(2)] }
+	consumer := func() string { return []string{exampleConsumer, workerConsumer}[random.IntN(2)] }
 	network := func() string {
 		if random.IntN(5) == 0 {
 			return "consumers/redis"

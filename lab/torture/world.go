@@ -290,17 +290,17 @@ func (w *world) startConsumers() error {
 		return err
 	}
 	redis := "OUTBOXCTL_REDIS_URL=" + w.networks["consumers/redis"].through(w.redis.URL())
-	p, err := startProcess(w.rec, w.cfg.Dir, "consumer-example", w.env(w.effects.URL(effectDatabase), redis),
+	p, err := startProcess(w.rec, w.cfg.Dir, exampleConsumer, w.env(w.effects.URL(effectDatabase), redis),
 		w.cfg.Program, "consume", "--example", "--consumer", exampleConsumer, "--http-addr", addr)
 	if err != nil {
 		return err
 	}
-	w.consumers["consumer-example"], w.http["consumer-example"] = p, addr
-	p, err = startProcess(w.rec, w.cfg.Dir, "consumer-worker", w.env(w.effects.URL(effectDatabase), redis, "TORTURE_SUBSCRIPTION="+workerSub), w.cfg.Worker...)
+	w.consumers[exampleConsumer], w.http[exampleConsumer] = p, addr
+	p, err = startProcess(w.rec, w.cfg.Dir, workerConsumer, w.env(w.effects.URL(effectDatabase), redis, "TORTURE_SUBSCRIPTION="+workerSub), w.cfg.Worker...)
 	if err != nil {
 		return err
 	}
-	w.consumers["consumer-worker"] = p
+	w.consumers[workerConsumer] = p
 	return nil
 }
 

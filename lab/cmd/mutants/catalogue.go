@@ -172,6 +172,19 @@ func again(payload []byte) []byte {
 			faults: "publisher.term", breaks: []string{"I12"},
 		},
 		{
+			// Only what happened to the very row tells this from a duplicate that the fault explains.
+			name: "one-failure-fails-the-batch",
+			edits: []edit{{"internal/pubsub Publisher.Publish", `	wg.Wait()
+`, `	wg.Wait()
+	for _, r := range results {
+		if r.Err != nil && dispatch.ClassOf(r.Err) == dispatch.Retryable {
+			return fill(results, r.Err)
+		}
+	}
+`}},
+			faults: "broker.lost_reply", breaks: []string{"I12"},
+		},
+		{
 			name:   "replay-leaves-the-dead-mark",
 			edits:  []edit{{"migrations outbox_replay", `SET dead_at = NULL, attempt_count = 0`, `SET attempt_count = 0`}},
 			breaks: []string{"I7", "I1", "I9"},
