@@ -70,7 +70,7 @@ func printBench(w io.Writer, r *bench.Report) {
 		line("WAL", "%s bytes/event", humanize.Comma(int64(r.WALBytesPerEvent)))
 	}
 	if r.Claim != nil || r.HOTShare > 0 {
-		line("HOT", "%.1f %% of claims", 100*r.HOTShare)
+		line("HOT", "%.1f %% of claims; claim index %.2f × its size before", 100*r.HOTShare, r.ClaimIndexGrowth)
 	}
 	if r.QueriesPerSecond > 0 {
 		line("queries", "%.1f/s, %.2f %% of a processor", r.QueriesPerSecond, 100*r.CPUShare)

@@ -16,10 +16,12 @@ const (
 	minBehindHead   = 0.5 // of the rate without
 	maxBacklogCost  = 1.3
 	maxHistoryCost  = 1.2
+	maxIndexGrowth  = 1.5
 	maxPublisherMiB = 120.0
 	// backingOffAttempts is how often the rows of backing-off have failed.
 	backingOffAttempts = 3
-	smallBacklog       = 10_000
+	// smallBacklog takes long enough for its rate to be steady.
+	smallBacklog = 200_000
 	// rounds is how often compared drains are repeated, in turn; the best of each
 	// counts, since whatever disturbs a run only makes it slower.
 	rounds = 2
@@ -158,6 +160,7 @@ func (s *session) backlog(ctx context.Context) (*Report, error) {
 	if err == nil && small != nil {
 		report.Compared = []*Report{small}
 		report.atMost(fmt.Sprintf("cost per event over a backlog of %d", small.Events), small.EventsPerSecond/report.EventsPerSecond, maxBacklogCost)
+		report.atMost("claim index over its size before", report.ClaimIndexGrowth, maxIndexGrowth)
 		report.checkShape()
 	}
 	return report, err

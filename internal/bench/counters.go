@@ -12,15 +12,17 @@ type counters struct {
 	updates      int64
 	hot          int64
 	transactions int64
+	claimIndex   int64 // bytes
 }
 
 const countersSQL = `
-SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint, t.n_tup_upd, t.n_tup_hot_upd, d.xact_commit + d.xact_rollback
+SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint, t.n_tup_upd, t.n_tup_hot_upd, d.xact_commit + d.xact_rollback,
+       pg_relation_size('outbox_events_seq_claim_idx')
   FROM pg_stat_user_tables AS t, pg_stat_database AS d
  WHERE t.relname = 'outbox_events' AND d.datname = current_database()`
 
 func (d *database) counters(ctx context.Context) (c counters, err error) {
-	err = d.pool.QueryRow(ctx, countersSQL).Scan(&c.wal, &c.updates, &c.hot, &c.transactions)
+	err = d.pool.QueryRow(ctx, countersSQL).Scan(&c.wal, &c.updates, &c.hot, &c.transactions, &c.claimIndex)
 	if err != nil {
 		return c, fmt.Errorf("read the server's counters: %w", err)
 	}

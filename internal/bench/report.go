@@ -23,6 +23,8 @@ type Report struct {
 	WALBytesPerEvent float64 `json:"walBytesPerEvent"`
 	// HOTShare is the part of the claims that wrote no index entry.
 	HOTShare float64 `json:"hotShare"`
+	// ClaimIndexGrowth is the size of the claim index over that before the drain.
+	ClaimIndexGrowth float64 `json:"claimIndexGrowth,omitempty"`
 	// MemoryBytes is the largest resident size of a publisher process or, when
 	// they ran inside the bench, of the bench with the broker fake in it.
 	MemoryBytes int64 `json:"memoryBytes"`

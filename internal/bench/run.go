@@ -209,6 +209,7 @@ func (r *run) finish(ctx context.Context, report *Report, before counters) error
 			claims = report.Claim.Rows
 		}
 		report.HOTShare = min(1, float64(after.hot-before.hot)/float64(max(claims, 1)))
+		report.ClaimIndexGrowth = float64(after.claimIndex) / float64(max(before.claimIndex, 1))
 	}
 	if report.Delivery, err = r.recorder.verify(ctx, r.db); err != nil {
 		return fmt.Errorf("compare broker and table: %w", err)

@@ -47,6 +47,21 @@ func (s *Session) pinnedXmin(ctx context.Context) (result, error) {
 		lasts, r.Claim.Duration.P99, times, base.P99, 100*share), nil
 }
 
+// manyEvents is R13.
+func (s *Session) manyEvents(ctx context.Context) (result, error) {
+	n := s.size(400_000, 1_000_000)
+	r, exact, err := s.measure(ctx, bench.Params{Mode: bench.ModeBacklog, Head: n, Processes: true, Executable: s.Program})
+	if err != nil {
+		return result{}, err
+	}
+	small := r
+	if len(r.Compared) > 0 {
+		small = r.Compared[0]
+	}
+	return judge(exact, r.HOTShare >= 0.95 && r.ClaimIndexGrowth <= 1.5, "%d events: %.1f %% of claims HOT, claim index %.2f ×; %.0f events/s, a backlog of %d %.0f; %d lost, %d duplicates",
+		n, 100*r.HOTShare, r.ClaimIndexGrowth, r.EventsPerSecond, small.Events, small.EventsPerSecond, r.Delivery.Missing, r.Delivery.Duplicates), nil
+}
+
 // steady is R22.
 func (s *Session) steady(ctx context.Context) (result, error) {
 	params := bench.Params{Mode: bench.ModeSteady, Rate: 200, Duration: s.lasts(20*time.Second, time.Minute)}

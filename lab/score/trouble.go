@@ -7,8 +7,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
 // poison is R14.
@@ -153,44 +151,6 @@ func calls(by map[string]int) (n int) {
 		n += of
 	}
 	return n
-}
-
-// manyEvents is R13.
-func (s *Session) manyEvents(ctx context.Context) (result, error) {
-	return s.in(ctx, surroundings{}, func(w *world) (result, error) {
-		n := s.size(200_000, 1_000_000)
-		if err := w.fill(ctx, n, "NULL"); err != nil {
-			return result{}, err
-		}
-		// As autovacuum does sooner or later.
-		if _, err := w.pool.Exec(ctx, `VACUUM ANALYZE outbox_events`); err != nil {
-			return result{}, err
-		}
-		const shape = `SELECT n_tup_hot_upd, pg_relation_size('outbox_events_seq_claim_idx') FROM pg_stat_user_tables WHERE relname = 'outbox_events'`
-		var hotBefore, hot, sizeBefore, size int64
-		if err := w.pool.QueryRow(ctx, shape).Scan(&hotBefore, &sizeBefore); err != nil {
-			return result{}, err
-		}
-		began := time.Now()
-		if _, err := w.command(ctx, "publish", "--once", "--http-addr", "127.0.0.1:0"); err != nil {
-			return result{}, err
-		}
-		took := time.Since(began)
-		if err := w.settled(ctx, time.Minute); err != nil {
-			return result{}, err
-		}
-		rig.Pause(ctx, time.Second) // backends report their counts when they end
-		if err := w.pool.QueryRow(ctx, shape).Scan(&hot, &size); err != nil {
-			return result{}, err
-		}
-		t, err := w.tally(ctx)
-		if err != nil {
-			return result{}, err
-		}
-		share, growth := float64(hot-hotBefore)/float64(n), float64(size)/float64(sizeBefore)
-		return judge(t.exact(), share >= 0.95 && growth <= 1.5, "%d events: %.1f %% of claims HOT, claim index %.2f ×; %.0f events/s; %d lost, %d duplicates",
-			n, min(100, 100*share), growth, float64(n)/took.Seconds(), t.lost, t.duplicates), nil
-	})
 }
 
 // fill writes rows without a round trip each; published is an SQL expression.
