@@ -15,7 +15,7 @@ func newDLQReplayCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay [ID... | -]",
 		Short: "Send dead events again",
-		Long: `Send the events of dead letters again: the original row is queued anew, with no attempts counted and no error. The
+		Long: `Send the events of dead letters again: the original row is queued again, with no attempts counted and no error. The
 dead letter is marked as replayed, with who did it and why, in the same transaction.
 
 Say which: ids (a dead letter's or an event's; - reads them from standard input), filters, or --apply with a plan. A set

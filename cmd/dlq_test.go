@@ -287,7 +287,7 @@ VALUES ($1::text::uuid, 'order_canceled', 'vendor_order', gen_random_uuid(),
 		code, _, stderr := r.run(false, "", "publish", "--once")
 		require.Equal(t, 5, code, stderr) // one dies each time
 	}
-	// The good one died too, of something that is mended now.
+	// The good one died too, of something that is fixed now.
 	r.exec("UPDATE outbox_events SET dead_at = now() WHERE id = $1::text::uuid", good)
 	r.exec(`INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, topic, fingerprint)
 SELECT id, event_type, aggregate_type, aggregate_id, payload_json, 'max_attempts', 'no', 10, 'domain', 'f' FROM outbox_events WHERE id = $1::text::uuid`, good)

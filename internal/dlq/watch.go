@@ -9,7 +9,7 @@ import (
 )
 
 // rampSteps are the sizes of the first steps of a watched run: a cause that is
-// not mended costs one event, not a thousand.
+// not fixed costs one event, not a thousand.
 func rampSteps() []int { return []int{1, 2, 5, 20, 50, 200, 500} }
 
 // Watch stops a run when the events it replays die again.

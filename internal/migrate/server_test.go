@@ -38,7 +38,7 @@ func TestSchemaWithPlantedFunctionsIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pool := outboxtest.EmptyDB(t).Pool
 			exec(t, pool, `GRANT CREATE ON SCHEMA public TO PUBLIC`)
-			exec(t, pool, `CREATE FUNCTION format(int) RETURNS text LANGUAGE sql AS 'SELECT 1'`) // the owner's own is his affair
+			exec(t, pool, `CREATE FUNCTION format(int) RETURNS text LANGUAGE sql AS 'SELECT 1'`) // the owner may
 			exec(t, pool, "SET ROLE "+stranger+"; "+tc.plant+"; RESET ROLE")
 			before := catalogue(t, pool)
 			_, err := migrate.Up(t.Context(), pool, migrate.Options{})
