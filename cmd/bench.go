@@ -22,7 +22,7 @@ type benchOptions struct {
 	params   bench.Params
 	mode     string
 	duration cli.DurationFlag
-	output   cli.OutputFlag
+	output   cli.Output
 }
 
 func newBenchCmd(app *cli.App, runF func(context.Context, *benchOptions) error) *cobra.Command {
@@ -77,7 +77,7 @@ With --check the mode's criteria decide the exit code: 1 when one fails.`,
 	flags.IntVar(&p.BatchSize, "batch-size", 0, "rows per claim to begin with")
 	flags.BoolVar(&p.NoWake, "no-wake", false, "leave publishers to polling in the steady modes")
 	flags.BoolVar(&p.Check, "check", false, "judge the result and fail when a criterion is not met")
-	cli.AddOutputFlag(cmd, &opts.output, cli.ObjectFormats()...)
+	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)
 	cli.Must(cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions(benchModes(), cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }
@@ -121,7 +121,7 @@ func runBench(ctx context.Context, opts *benchOptions) error {
 		return fault.As(fault.Usage, err)
 	}
 	if report != nil {
-		if printErr := cli.WriteObject(app, opts.output.Format, report, benchText(report)); printErr != nil {
+		if printErr := cli.WriteObject(app, opts.output, report, benchText(report)); printErr != nil {
 			return printErr
 		}
 	}

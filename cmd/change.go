@@ -36,7 +36,7 @@ type changeOptions struct {
 	watchFor       time.Duration
 	checkConsumers []string
 	audit          cli.AuditFlags
-	output         cli.OutputFlag
+	output         cli.Output
 	again          func(set map[string]string) string
 }
 
@@ -81,7 +81,7 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 	}
 	if set.Total == 0 {
 		fmt.Fprintf(opts.app.Err, "nothing to %s\n", set.Verb())
-		return cli.WriteList(opts.app, opts.output.Format, outcomeView(), nil)
+		return cli.WriteList(opts.app, opts.output, outcomeView(ctx, outbox), nil)
 	}
 	if err := opts.sayConsumers(ctx, set); err != nil {
 		return err
@@ -92,7 +92,7 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 			return err
 		}
 	}
-	return cmp.Or(opts.perform(ctx, set), refusal) // a dry run ends as the run it stands for
+	return cmp.Or(opts.perform(ctx, outbox, set), refusal) // a dry run ends as the run it stands for
 }
 
 // params returns what is wrong with the command line before anything is opened, and reads the ids.
@@ -129,11 +129,15 @@ func (o *changeOptions) params() (operate.ChangeParams, error) {
 }
 
 // perform changes the set, or says what a change would do.
-func (o *changeOptions) perform(ctx context.Context, set *operate.ChangeSet) error {
+func (o *changeOptions) perform(ctx context.Context, outbox *operate.Outbox, set *operate.ChangeSet) error {
 	run := operate.ApplyParams{RunID: uuid.NewString(), DryRun: o.dryRun, Rate: float64(o.rate), Watch: o.watch()}
-	list := cli.NewListWriter(o.app, o.output.Format, outcomeView())
+	list, err := cli.NewListWriter(o.app, o.output, outcomeView(ctx, outbox))
+	if err != nil {
+		return err
+	}
 	// A person wants to see what did not work; the thousands that did are a number.
-	brief := o.app.OutTTY && (o.output.Format == cli.FormatTable || o.output.Format == cli.FormatWide) && set.Total > cli.DefaultLimit
+	form := o.output.Form()
+	brief := o.app.OutTTY && (form == cli.FormatTable || form == cli.FormatWide) && set.Total > cli.DefaultLimit
 	label := o.action.Success()
 	if o.dryRun {
 		label = "looked at"

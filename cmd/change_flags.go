@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -74,7 +75,7 @@ func addChangeFlags(cmd *cobra.Command, o *changeOptions) {
 	cli.AddYesFlag(cmd, &o.yes)
 	flags.Var(&o.rate, "rate", "change at most so many rows per second, such as 200/s")
 	cli.AddAuditFlags(cmd, &o.audit)
-	cli.AddOutputFlag(cmd, &o.output, cli.FormatTable, cli.FormatJSON, cli.FormatJSONL, cli.FormatCSV, cli.FormatID)
+	cli.AddOutputFlags(cmd, &o.output, cli.FormatTable, cli.FormatJSON, cli.FormatJSONL, cli.FormatCSV, cli.FormatID)
 	o.again = func(set map[string]string) string {
 		return cli.CommandLine(cmd, cmd.Flags().Args(), set)
 	}
@@ -133,12 +134,14 @@ func checkIDs(texts []string, where string) ([]string, error) {
 	return ids, nil
 }
 
-func outcomeView() cli.View[dlq.Outcome] {
+func outcomeView(ctx context.Context, o *operate.Outbox) cli.View[dlq.Outcome] {
 	return cli.View[dlq.Outcome]{
-		ID: func(o dlq.Outcome) string { return o.ID },
+		IDs:     func(o dlq.Outcome) []string { return []string{o.ID, o.EventID} },
+		Shorten: shortIDs(ctx, o),
+		ID:      func(o dlq.Outcome) string { return o.ID },
 		Columns: []cli.Column[dlq.Outcome]{
-			{Head: "id", Whole: true, Cell: func(o dlq.Outcome, s *cli.CellStyle) string { return o.ID }},
-			{Head: "event", Whole: true, Cell: func(o dlq.Outcome, s *cli.CellStyle) string { return o.EventID }},
+			{Head: "id", Whole: true, Cell: func(o dlq.Outcome, s *cli.CellStyle) string { return s.ID(o.ID) }},
+			{Head: "event", Field: "eventId", Whole: true, Cell: func(o dlq.Outcome, s *cli.CellStyle) string { return s.ID(o.EventID) }},
 			{Head: "outcome", Cell: func(o dlq.Outcome, s *cli.CellStyle) string { return o.Outcome }},
 		},
 	}

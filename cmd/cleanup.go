@@ -28,7 +28,7 @@ type cleanupOptions struct {
 	dryRun         bool
 	yes            bool
 	audit          cli.AuditFlags
-	output         cli.OutputFlag
+	output         cli.Output
 }
 
 func newCleanupCmd(app *cli.App) *cobra.Command {
@@ -67,7 +67,7 @@ It says nothing when there is nothing to do. A run leaves one row in the audit t
 	flags.BoolVar(&opts.dryRun, "dry-run", false, "count what would be removed, and remove nothing")
 	flags.BoolVarP(&opts.yes, "yes", "y", false, "accepted for symmetry: cleanup never asks")
 	cli.AddAuditFlags(cmd, &opts.audit)
-	cli.AddOutputFlag(cmd, &opts.output, cli.ObjectFormats()...)
+	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)
 	return cmd
 }
 
@@ -95,13 +95,13 @@ func runCleanup(ctx context.Context, opts *cleanupOptions) error {
 		if err != nil {
 			return err
 		}
-		return cli.WriteObject(opts.app, opts.output.Format, plan, func(w io.Writer) error { return sayCleanupPlan(w, plan) })
+		return cli.WriteObject(opts.app, opts.output, plan, func(w io.Writer) error { return sayCleanupPlan(w, plan) })
 	}
 	bar := opts.app.NewProgress("removed", -1)
 	params.OnBatch = func(b cleanup.Batch) { bar.Add(b.Deleted) }
 	result, err := outbox.Cleanup(ctx, params)
 	bar.Done()
-	if sayErr := cli.WriteObject(opts.app, opts.output.Format, result, func(w io.Writer) error { return sayCleanup(w, result) }); sayErr != nil {
+	if sayErr := cli.WriteObject(opts.app, opts.output, result, func(w io.Writer) error { return sayCleanup(w, result) }); sayErr != nil {
 		return sayErr
 	}
 	return err

@@ -22,7 +22,7 @@ func newConfigCmd(app *cli.App) *cobra.Command {
 type configViewOptions struct {
 	app *cli.App
 
-	output cli.OutputFlag
+	output cli.Output
 }
 
 // configEntry is one setting as config view shows it.
@@ -51,7 +51,7 @@ Values that cannot be read are shown too; the command then lists every problem a
 	for _, group := range []cli.FlagGroup{cli.GroupPublish, cli.GroupConsume, cli.GroupTopic, cli.GroupDev} {
 		cli.AddConfigFlags(cmd, group)
 	}
-	cli.AddOutputFlag(cmd, &opts.output, cli.ListFormats()...)
+	cli.AddOutputFlags(cmd, &opts.output, cli.ListFormats()...)
 	return cmd
 }
 
@@ -69,7 +69,7 @@ func runConfigView(opts *configViewOptions) error {
 		}
 		entries = append(entries, e)
 	}
-	err := cli.WriteList(app, opts.output.Format, configView(), entries)
+	err := cli.WriteList(app, opts.output, configView(), entries)
 	if err != nil {
 		return err
 	}

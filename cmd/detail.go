@@ -15,13 +15,13 @@ import (
 type detailFlags struct {
 	payload   cli.PayloadFlag
 	consumers []string
-	output    cli.OutputFlag
+	output    cli.Output
 }
 
 func addDetailFlags(cmd *cobra.Command, f *detailFlags) {
 	cli.AddPayloadFlag(cmd, &f.payload)
 	cmd.Flags().StringSliceVar(&f.consumers, "consumers", nil, "ask about these consumers (default: those that Redis or the inbox knows)")
-	cli.AddOutputFlag(cmd, &f.output, cli.ObjectFormats()...)
+	cli.AddOutputFlags(cmd, &f.output, cli.ObjectFormats()...)
 }
 
 func (f *detailFlags) params(id string) operate.DetailParams {

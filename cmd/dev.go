@@ -32,7 +32,7 @@ type devOptions struct {
 	demoSeed uint64
 	reset    bool
 	yes      bool
-	output   cli.OutputFlag
+	output   cli.Output
 
 	info devstate.Info // known once the servers run
 }
@@ -65,7 +65,7 @@ with -o. Ctrl-C stops everything; the database keeps its rows for the next start
 	cmd.Flags().BoolVar(&opts.reset, "reset", false, "delete what earlier runs left in the state folder first")
 	cli.AddYesFlag(cmd, &opts.yes)
 	cli.AddConfigFlags(cmd, cli.GroupDev)
-	cli.AddOutputFlag(cmd, &opts.output, formatEnv, cli.FormatJSON, cli.FormatYAML)
+	cli.AddOutputFlags(cmd, &opts.output, formatEnv, cli.FormatJSON, cli.FormatYAML)
 	return cmd
 }
 
@@ -154,7 +154,7 @@ func serveDev(ctx context.Context, opts *devOptions, dir string) (err error) {
 	fmt.Fprintf(app.Err, "PostgreSQL %s, Redis (%s) and the Pub/Sub fake are ready after %s; state in %s\n",
 		servers.Postgres.Version(), servers.Redis.Kind, app.Now().Sub(started).Round(100*time.Millisecond), dir)
 	warnShadowed(app)
-	if err := cli.WriteObject(app, opts.output.Format, info, func(w io.Writer) error { return writeExports(w, info) }); err != nil {
+	if err := cli.WriteObject(app, opts.output, info, func(w io.Writer) error { return writeExports(w, info) }); err != nil {
 		return err
 	}
 	if _, given := app.Flag("state-dir"); given {

@@ -14,7 +14,7 @@ type dlqAuditFlags struct {
 	operate.AuditParams
 	since  string
 	until  string
-	output cli.OutputFlag
+	output cli.Output
 }
 
 func newDLQAuditCmd(app *cli.App) *cobra.Command {
@@ -40,7 +40,7 @@ one row per transaction, which share its runId; a cleanup leaves one row per run
 	cli.AddPageFlags(cmd, &f.Page, "audit row with this `number`")
 	cli.Must(cmd.RegisterFlagCompletionFunc("action", cobra.FixedCompletions(operate.AuditActions(), cobra.ShellCompDirectiveNoFileComp)))
 	cli.Must(cmd.RegisterFlagCompletionFunc("event", cli.CompleteEventIDs(app, "")))
-	cli.AddOutputFlag(cmd, &f.output, cli.ListFormats()...)
+	cli.AddOutputFlags(cmd, &f.output, cli.ListFormats()...)
 	return cmd
 }
 
@@ -59,7 +59,7 @@ func runDLQAudit(cmd *cobra.Command, app *cli.App, f *dlqAuditFlags) error {
 	if f.Since, f.Until, err = cli.ParseSpan(f.since, f.until, now); err != nil {
 		return fault.As(fault.Usage, err)
 	}
-	return cli.WritePage(app, cmd, f.output.Format, auditView(), func(each func(operate.AuditRow) error) (operate.Paged, error) {
+	return cli.WritePage(app, cmd, f.output, auditView(), func(each func(operate.AuditRow) error) (operate.Paged, error) {
 		return outbox.Audit(ctx, f.AuditParams, each)
 	})
 }
@@ -72,9 +72,9 @@ func auditView() cli.View[operate.AuditRow] {
 			{Head: "at", Cell: func(r operate.AuditRow, s *cli.CellStyle) string { return s.Time(r.At) }},
 			{Head: "actor", Cell: func(r operate.AuditRow, s *cli.CellStyle) string { return r.Actor }},
 			{Head: "action", Cell: func(r operate.AuditRow, s *cli.CellStyle) string { return r.Action }},
-			{Head: "rows", Cell: func(r operate.AuditRow, s *cli.CellStyle) string { return s.Count(r.Affected) }},
+			{Head: "rows", Field: "affected", Cell: func(r operate.AuditRow, s *cli.CellStyle) string { return s.Count(r.Affected) }},
 			{Head: "reason", Cell: func(r operate.AuditRow, s *cli.CellStyle) string { return r.Reason }},
-			{Head: "db user", Wide: true, Cell: func(r operate.AuditRow, s *cli.CellStyle) string { return r.DBUser }},
+			{Head: "db user", Field: "dbUser", Wide: true, Cell: func(r operate.AuditRow, s *cli.CellStyle) string { return r.DBUser }},
 			{Head: "detail", Wide: true, Cell: func(r operate.AuditRow, s *cli.CellStyle) string { return string(r.Detail) }},
 		},
 	}

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -16,7 +17,7 @@ type dlqListFlags struct {
 	filter  dlqFilterFlags
 	groupBy string
 	page    operate.Page
-	output  cli.OutputFlag
+	output  cli.Output
 }
 
 func newDLQListCmd(app *cli.App) *cobra.Command {
@@ -43,7 +44,7 @@ looks at five thousand rows at most at a time, so it never keeps the database bu
 	addStateFlag(cmd, &f.filter)
 	cmd.Flags().StringVar(&f.groupBy, "group-by", "", "count by `column`: "+strings.Join(dlq.GroupBy(), ", "))
 	cli.AddPageFlags(cmd, &f.page, "dead letter with this `id`")
-	cli.AddOutputFlag(cmd, &f.output, cli.ListFormats()...)
+	cli.AddOutputFlags(cmd, &f.output, cli.ListFormats()...)
 	cli.Must(cmd.RegisterFlagCompletionFunc("group-by", cobra.FixedCompletions(dlq.GroupBy(), cobra.ShellCompDirectiveNoFileComp)))
 	cli.Must(cmd.RegisterFlagCompletionFunc("cursor", cli.CompleteDLQIDs(app, "")))
 	return cmd
@@ -76,7 +77,7 @@ func runDLQList(cmd *cobra.Command, app *cli.App, f *dlqListFlags) error {
 		return err
 	}
 	if rows.Filter, groups.Filter = filter, filter; f.groupBy == "" {
-		return cli.WritePage(app, cmd, f.output.Format, dlqView(), func(each func(dlq.Entry) error) (operate.Paged, error) {
+		return cli.WritePage(app, cmd, f.output, dlqView(ctx, outbox), func(each func(dlq.Entry) error) (operate.Paged, error) {
 			return outbox.ListDeadLetters(ctx, rows, each)
 		})
 	}
@@ -84,7 +85,7 @@ func runDLQList(cmd *cobra.Command, app *cli.App, f *dlqListFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := cli.WriteList(app, f.output.Format, dlqGroupView(f.groupBy), result.Groups); err != nil {
+	if err := cli.WriteList(app, f.output, dlqGroupView(ctx, outbox, f.groupBy), result.Groups); err != nil {
 		return err
 	}
 	if result.More {
@@ -93,39 +94,56 @@ func runDLQList(cmd *cobra.Command, app *cli.App, f *dlqListFlags) error {
 	return nil
 }
 
-func dlqView() cli.View[dlq.Entry] {
+func dlqView(ctx context.Context, o *operate.Outbox) cli.View[dlq.Entry] {
 	return cli.View[dlq.Entry]{
-		ID: func(e dlq.Entry) string { return e.ID },
+		ID:      func(e dlq.Entry) string { return e.ID },
+		IDs:     func(e dlq.Entry) []string { return []string{e.ID} },
+		Empty:   "no dead letters",
+		Shorten: shortIDs(ctx, o),
 		Columns: []cli.Column[dlq.Entry]{
-			{Head: "id", Whole: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.ID }},
-			{Head: "failed", Spare: 3, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.Time(e.FailedAt) }},
-			{Head: "type", Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.EventType }},
-			{Head: "reason", Whole: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.Reason }},
-			{Head: "attempts", Spare: 2, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.Count(int64(e.AttemptCount)) }},
+			{Head: "id", Whole: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.ID(e.ID) }},
+			{Head: "failed", Field: "failedAt", Spare: 3, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.Time(e.FailedAt) }},
+			{Head: "type", Field: "eventType", Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.EventType }},
+			{Head: "reason", Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.Reason }},
+			{Head: "attempts", Field: "attemptCount", Spare: 2, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.Count(int64(e.AttemptCount)) }},
 			{Head: "state", Spare: 1, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.State }},
-			{Head: "error", Spare: 4, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.ErrorMessage }},
-			{Head: "event", Wide: true, Whole: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.EventID }},
-			{Head: "aggregate", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.AggregateType + "/" + e.AggregateID }},
+			{Head: "error", Field: "errorMessage", Spare: 4, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.ErrorMessage }},
+			{Head: "event", Field: "eventId", Wide: true, Whole: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.ID(e.EventID) }},
+			{Head: "aggregate", Field: "aggregateType aggregateId", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.AggregateType + "/" + e.AggregateID }},
 			{Head: "topic", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return cli.Text(e.Topic) }},
 			{Head: "namespace", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.Namespace }},
-			{Head: "tenant", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return cli.Text(e.TenantID) }},
+			{Head: "tenant", Field: "tenantId", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return cli.Text(e.TenantID) }},
 			{Head: "fingerprint", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return cli.Text(e.Fingerprint) }},
-			{Head: "emitted", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.TimePtr(e.EventCreatedAt) }},
-			{Head: "changed", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.TimePtr(e.StateChangedAt) }},
+			{Head: "emitted", Field: "eventCreatedAt", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.TimePtr(e.EventCreatedAt) }},
+			{Head: "changed", Field: "stateChangedAt", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.TimePtr(e.StateChangedAt) }},
 		},
 	}
 }
 
-func dlqGroupView(by string) cli.View[dlq.Group] {
+// shortIDs tells a table how much of its ids it must show. Whole ids are shown when the database does not tell.
+func shortIDs(ctx context.Context, o *operate.Outbox) func([]string) int {
+	return func(ids []string) int {
+		length, err := o.ShortIDs(ctx, ids)
+		if err != nil {
+			return 0
+		}
+		return length
+	}
+}
+
+func dlqGroupView(ctx context.Context, o *operate.Outbox, by string) cli.View[dlq.Group] {
 	return cli.View[dlq.Group]{
-		ID: func(g dlq.Group) string { return g.Value },
+		ID:      func(g dlq.Group) string { return g.Value },
+		Empty:   "no dead letters",
+		IDs:     func(g dlq.Group) []string { return []string{g.SampleID} },
+		Shorten: shortIDs(ctx, o),
 		Columns: []cli.Column[dlq.Group]{
-			{Head: by, Cell: func(g dlq.Group, s *cli.CellStyle) string { return g.Value }},
-			{Head: "count", Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.Count(g.Count) }},
-			{Head: "first", Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.Time(g.FirstSeen) }},
-			{Head: "last", Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.Time(g.LastSeen) }},
-			{Head: "sample", Whole: true, Cell: func(g dlq.Group, s *cli.CellStyle) string { return g.SampleID }},
-			{Head: "error", Cell: func(g dlq.Group, s *cli.CellStyle) string { return g.SampleError }},
+			{Head: by, Field: "value", Always: true, Cell: func(g dlq.Group, s *cli.CellStyle) string { return g.Value }},
+			{Head: "count", Always: true, Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.Count(g.Count) }},
+			{Head: "first", Field: "firstSeen", Spare: 1, Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.Time(g.FirstSeen) }},
+			{Head: "last", Field: "lastSeen", Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.Time(g.LastSeen) }},
+			{Head: "sample", Field: "sampleId", Spare: 2, Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.ID(g.SampleID) }},
+			{Head: "error", Field: "sampleError", Cell: func(g dlq.Group, s *cli.CellStyle) string { return g.SampleError }},
 		},
 	}
 }

@@ -45,7 +45,7 @@ func runDLQShow(ctx context.Context, app *cli.App, id string, flags *detailFlags
 	if err != nil {
 		return err
 	}
-	return cli.WriteObject(app, flags.output.Format, d, func(w io.Writer) error { return printDeadLetter(app.Page(w), d, flags.payload.How) })
+	return cli.WriteObject(app, flags.output, d, func(w io.Writer) error { return printDeadLetter(app.Page(w), d, flags.payload.How) })
 }
 
 func printDeadLetter(p *cli.Page, d operate.DeadLetterDetail, payload string) error {

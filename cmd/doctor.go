@@ -18,7 +18,7 @@ type doctorOptions struct {
 	app *cli.App
 
 	strict bool
-	output cli.OutputFlag
+	output cli.Output
 }
 
 func newDoctorCmd(app *cli.App) *cobra.Command {
@@ -35,7 +35,7 @@ Nothing is changed. The exit code is 1 when something fails, otherwise 0; --stri
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), opts) },
 	}
 	cmd.Flags().BoolVar(&opts.strict, "strict", false, "exit with 1 on warnings too")
-	cli.AddOutputFlag(cmd, &opts.output, cli.ListFormats()...)
+	cli.AddOutputFlags(cmd, &opts.output, cli.ListFormats()...)
 	return cmd
 }
 
@@ -48,7 +48,7 @@ func runDoctor(ctx context.Context, opts *doctorOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := cli.WriteList(opts.app, opts.output.Format, doctorView(), findings); err != nil {
+	if err := cli.WriteList(opts.app, opts.output, doctorView(), findings); err != nil {
 		return err
 	}
 	worst := doctor.Worst(findings)
@@ -101,12 +101,12 @@ func doctorView() cli.View[doctor.Finding] {
 		ID: func(f doctor.Finding) string { return f.Area + "/" + f.Check },
 		Columns: []cli.Column[doctor.Finding]{
 			{
-				Head: "level", Cell: func(f doctor.Finding, _ *cli.CellStyle) string { return string(f.Level) },
+				Head: "level", Always: true, Cell: func(f doctor.Finding, _ *cli.CellStyle) string { return string(f.Level) },
 				Style: func(f doctor.Finding) cli.Style { return colours[f.Level] },
 			},
 			{Head: "area", Cell: func(f doctor.Finding, _ *cli.CellStyle) string { return f.Area }},
 			{Head: "check", Cell: func(f doctor.Finding, _ *cli.CellStyle) string { return f.Check }},
-			{Head: "finding", Wrap: true, Cell: func(f doctor.Finding, _ *cli.CellStyle) string { return f.Message }},
+			{Head: "finding", Field: "message", Wrap: true, Cell: func(f doctor.Finding, _ *cli.CellStyle) string { return f.Message }},
 			{Head: "remedy", Wrap: true, Cell: func(f doctor.Finding, _ *cli.CellStyle) string { return f.Remedy }},
 		},
 	}

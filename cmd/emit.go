@@ -35,7 +35,7 @@ type emitOptions struct {
 	atomic bool
 	txSize int
 	dryRun bool
-	output cli.OutputFlag
+	output cli.Output
 }
 
 func newEmitCmd(app *cli.App) *cobra.Command {
@@ -78,7 +78,7 @@ A bad line is named with its number and its fields, and no line of its transacti
 	f.BoolVar(&opts.atomic, "atomic", false, "with --stdin: write all lines in one transaction, or none")
 	f.IntVar(&opts.txSize, "tx-size", operate.DefaultTxSize, "with --stdin: events per transaction")
 	f.BoolVar(&opts.dryRun, "dry-run", false, "check the events and write nothing; needs no database")
-	cli.AddOutputFlag(cmd, &opts.output, cli.FormatID, cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatJSONL, cli.FormatYAML, cli.FormatCSV)
+	cli.AddOutputFlags(cmd, &opts.output, cli.FormatID, cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatJSONL, cli.FormatYAML, cli.FormatCSV)
 	cli.Must(cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(registry.New().EventTypes(), cobra.ShellCompDirectiveNoFileComp)))
 	cli.Must(cmd.RegisterFlagCompletionFunc("aggregate-type", cobra.FixedCompletions(builtin.AggregateTypes(), cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
@@ -140,7 +140,10 @@ func (o *emitOptions) checkEvents(ctx context.Context, params operate.EmitParams
 func (o *emitOptions) emit(ctx context.Context, outbox *operate.Outbox, params operate.EmitParams) error {
 	// Ids leave in one piece per transaction: a system call for each would be a tenth of the work.
 	buffer := bufio.NewWriterSize(o.app.Out, 64<<10)
-	list := o.list(buffer)
+	list, err := o.list(buffer)
+	if err != nil {
+		return err
+	}
 	var bar *cli.Progress
 	if o.stdin && !o.app.OutTTY {
 		// On a terminal the ids themselves are the progress.
@@ -175,21 +178,21 @@ func (o *emitOptions) emit(ctx context.Context, outbox *operate.Outbox, params o
 }
 
 // list starts the list of written events. One event given by flags is an object, not a list of one.
-func (o *emitOptions) list(out io.Writer) cli.ListWriter[operate.Emitted] {
+func (o *emitOptions) list(out io.Writer) (cli.ListWriter[operate.Emitted], error) {
 	buffered := *o.app
 	buffered.Out = out
-	if format := o.output.Format; !o.stdin && (format == cli.FormatJSON || format == cli.FormatYAML) {
-		return oneEvent{&buffered, format}
+	if format := o.output.Form(); !o.stdin && (format == cli.FormatJSON || format == cli.FormatYAML) {
+		return oneEvent{&buffered, o.output}, nil
 	}
-	return cli.NewListWriter(&buffered, o.output.Format, emittedView())
+	return cli.NewListWriter(&buffered, o.output, emittedView())
 }
 
 type oneEvent struct {
 	app    *cli.App
-	format string
+	output cli.Output
 }
 
-func (o oneEvent) Write(e operate.Emitted) error { return cli.WriteObject(o.app, o.format, e, nil) }
+func (o oneEvent) Write(e operate.Emitted) error { return cli.WriteObject(o.app, o.output, e, nil) }
 func (o oneEvent) Close() error                  { return nil }
 
 // summarise prints how many events were written or, after an error, where a stream can be taken up again.
@@ -225,7 +228,7 @@ func emittedView() cli.View[operate.Emitted] {
 			{Head: "id", Cell: func(e operate.Emitted, _ *cli.CellStyle) string { return e.ID.String() }},
 			{Head: "type", Cell: func(e operate.Emitted, _ *cli.CellStyle) string { return e.Type }},
 			{Head: "topic", Wide: true, Cell: func(e operate.Emitted, _ *cli.CellStyle) string { return e.Topic }},
-			{Head: "already enqueued", Cell: func(e operate.Emitted, _ *cli.CellStyle) string { return fmt.Sprint(e.AlreadyEnqueued) }},
+			{Head: "already enqueued", Field: "alreadyEnqueued", Cell: func(e operate.Emitted, _ *cli.CellStyle) string { return fmt.Sprint(e.AlreadyEnqueued) }},
 			{Head: "line", Wide: true, Cell: func(e operate.Emitted, s *cli.CellStyle) string { return s.Count(int64(e.Line)) }},
 		},
 	}

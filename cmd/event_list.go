@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,7 @@ import (
 type eventListFlags struct {
 	filter eventFilterFlags
 	page   operate.Page
-	output cli.OutputFlag
+	output cli.Output
 }
 
 func newEventListCmd(app *cli.App) *cobra.Command {
@@ -41,7 +42,7 @@ What has no index is looked for in short steps of at most five thousand rows: pr
 	addEventFilterFlags(app, cmd, &f.filter, "emitted")
 	cli.AddPageFlags(cmd, &f.page, "event with this `id`")
 	cli.Must(cmd.RegisterFlagCompletionFunc("cursor", cli.CompleteEventIDs(app, "")))
-	cli.AddOutputFlag(cmd, &f.output, cli.ListFormats()...)
+	cli.AddOutputFlags(cmd, &f.output, cli.ListFormats()...)
 	return cmd
 }
 
@@ -64,27 +65,30 @@ func runEventList(cmd *cobra.Command, app *cli.App, f *eventListFlags) error {
 	if params.Filter, err = f.filter.filter(now); err != nil {
 		return err
 	}
-	return cli.WritePage(app, cmd, f.output.Format, eventView(), func(each func(outbox.Event) error) (operate.Paged, error) {
+	return cli.WritePage(app, cmd, f.output, eventView(ctx, o), func(each func(outbox.Event) error) (operate.Paged, error) {
 		return o.ListEvents(ctx, params, each)
 	})
 }
 
-func eventView() cli.View[outbox.Event] {
+func eventView(ctx context.Context, o *operate.Outbox) cli.View[outbox.Event] {
 	return cli.View[outbox.Event]{
-		ID: func(e outbox.Event) string { return e.ID },
+		ID:      func(e outbox.Event) string { return e.ID },
+		Empty:   "no events",
+		IDs:     func(e outbox.Event) []string { return []string{e.ID} },
+		Shorten: shortIDs(ctx, o),
 		Columns: []cli.Column[outbox.Event]{
-			{Head: "id", Whole: true, Cell: func(e outbox.Event, s *cli.CellStyle) string { return e.ID }},
-			{Head: "emitted", Spare: 3, Cell: func(e outbox.Event, s *cli.CellStyle) string { return s.Time(e.CreatedAt) }},
-			{Head: "type", Cell: func(e outbox.Event, s *cli.CellStyle) string { return e.EventType }},
-			{Head: "aggregate", Cell: func(e outbox.Event, s *cli.CellStyle) string { return e.AggregateType + "/" + e.AggregateID }},
+			{Head: "id", Whole: true, Cell: func(e outbox.Event, s *cli.CellStyle) string { return s.ID(e.ID) }},
+			{Head: "emitted", Field: "createdAt", Spare: 3, Cell: func(e outbox.Event, s *cli.CellStyle) string { return s.Time(e.CreatedAt) }},
+			{Head: "type", Field: "eventType", Cell: func(e outbox.Event, s *cli.CellStyle) string { return e.EventType }},
+			{Head: "aggregate", Field: "aggregateType aggregateId", Cell: func(e outbox.Event, s *cli.CellStyle) string { return e.AggregateType + "/" + e.AggregateID }},
 			{Head: "status", Cell: func(e outbox.Event, s *cli.CellStyle) string { return e.Status }},
-			{Head: "attempts", Spare: 1, Cell: func(e outbox.Event, s *cli.CellStyle) string { return s.Count(int64(e.AttemptCount)) }},
-			{Head: "published", Spare: 2, Cell: func(e outbox.Event, s *cli.CellStyle) string { return s.TimePtr(e.PublishedAt) }},
-			{Head: "last error", Wide: true, Cell: func(e outbox.Event, s *cli.CellStyle) string { return cli.Text(e.LastError) }},
+			{Head: "attempts", Field: "attemptCount", Spare: 1, Cell: func(e outbox.Event, s *cli.CellStyle) string { return s.Count(int64(e.AttemptCount)) }},
+			{Head: "published", Field: "publishedAt", Spare: 2, Cell: func(e outbox.Event, s *cli.CellStyle) string { return s.TimePtr(e.PublishedAt) }},
+			{Head: "last error", Field: "lastError", Wide: true, Cell: func(e outbox.Event, s *cli.CellStyle) string { return cli.Text(e.LastError) }},
 			{Head: "namespace", Wide: true, Cell: func(e outbox.Event, s *cli.CellStyle) string { return e.Namespace }},
-			{Head: "tenant", Wide: true, Cell: func(e outbox.Event, s *cli.CellStyle) string { return cli.Text(e.TenantID) }},
-			{Head: "dedupe key", Wide: true, Cell: func(e outbox.Event, s *cli.CellStyle) string { return cli.Text(e.DedupeKey) }},
-			{Head: "message id", Wide: true, Cell: func(e outbox.Event, s *cli.CellStyle) string { return cli.Text(e.BrokerMessageID) }},
+			{Head: "tenant", Field: "tenantId", Wide: true, Cell: func(e outbox.Event, s *cli.CellStyle) string { return cli.Text(e.TenantID) }},
+			{Head: "dedupe key", Field: "dedupeKey", Wide: true, Cell: func(e outbox.Event, s *cli.CellStyle) string { return cli.Text(e.DedupeKey) }},
+			{Head: "message id", Field: "brokerMessageId", Wide: true, Cell: func(e outbox.Event, s *cli.CellStyle) string { return cli.Text(e.BrokerMessageID) }},
 		},
 	}
 }

@@ -42,7 +42,7 @@ func runEventShow(ctx context.Context, app *cli.App, id string, flags *detailFla
 	if err != nil {
 		return err
 	}
-	return cli.WriteObject(app, flags.output.Format, d, func(w io.Writer) error { return printEventDetail(app.Page(w), d, flags.payload.How) })
+	return cli.WriteObject(app, flags.output, d, func(w io.Writer) error { return printEventDetail(app.Page(w), d, flags.payload.How) })
 }
 
 func printEventDetail(p *cli.Page, d operate.EventDetail, payload string) error {

@@ -51,6 +51,7 @@ several variables, the first one that is set wins. outboxctl config view shows e
 		{"OUTBOXCTL_CONFIG", "configuration file, as --config"},
 		{"OUTBOXCTL_ACTOR", "who the audit says did it (default user@host)"},
 		{"NO_COLOR", "no colour on a terminal when set to anything"},
+		{"CLICOLOR_FORCE", "colour on a pipe too when set to anything but 0"},
 	} {
 		fmt.Fprintf(w, "  %s\t%s\n", other[0], other[1])
 	}

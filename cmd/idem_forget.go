@@ -15,7 +15,7 @@ type idemForgetFlags struct {
 	operate.ForgetParams
 	yes    bool
 	audit  cli.AuditFlags
-	output cli.OutputFlag
+	output cli.Output
 }
 
 func newIdemForgetCmd(app *cli.App) *cobra.Command {
@@ -44,7 +44,7 @@ deleted, and a deletion that did not happen gets an audit row of its own.`,
 	flags.BoolVar(&f.DryRun, "dry-run", false, "show what would be forgotten, and change nothing")
 	cli.AddYesFlag(cmd, &f.yes)
 	cli.AddAuditFlags(cmd, &f.audit)
-	cli.AddOutputFlag(cmd, &f.output, cli.ObjectFormats()...)
+	cli.AddOutputFlags(cmd, &f.output, cli.ObjectFormats()...)
 	return cmd
 }
 
@@ -71,7 +71,7 @@ func runIdemForget(ctx context.Context, app *cli.App, f *idemForgetFlags) error 
 			return err
 		}
 	}
-	return cli.WriteObject(app, f.output.Format, result, func(w io.Writer) error { return printForget(w, result) })
+	return cli.WriteObject(app, f.output, result, func(w io.Writer) error { return printForget(w, result) })
 }
 
 // announceForget prints what will be touched.

@@ -12,7 +12,7 @@ import (
 
 func newIdemShowCmd(app *cli.App) *cobra.Command {
 	var params operate.ConsumerMarksParams
-	var output cli.OutputFlag
+	var output cli.Output
 	cmd := &cobra.Command{
 		Use:   "show EVENT_ID",
 		Short: "Show which consumers have processed an event",
@@ -24,15 +24,15 @@ Redis or written an inbox row. EVENT_ID may also be a dead letter's id if there 
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			params.ID = args[0]
-			return runIdemShow(cmd.Context(), app, params, output.Format)
+			return runIdemShow(cmd.Context(), app, params, output)
 		},
 	}
 	cmd.Flags().StringSliceVar(&params.Consumers, "consumer", nil, "show only these consumers (repeatable)")
-	cli.AddOutputFlag(cmd, &output, cli.ListFormats()...)
+	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
 	return cmd
 }
 
-func runIdemShow(ctx context.Context, app *cli.App, params operate.ConsumerMarksParams, format string) error {
+func runIdemShow(ctx context.Context, app *cli.App, params operate.ConsumerMarksParams, output cli.Output) error {
 	if err := params.Check(); err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func runIdemShow(ctx context.Context, app *cli.App, params operate.ConsumerMarks
 	if len(marks) == 0 {
 		fmt.Fprintln(app.Err, "no consumer is known; name one with --consumer")
 	}
-	return cli.WriteList(app, format, consumerMarkView(), marks)
+	return cli.WriteList(app, output, consumerMarkView(), marks)
 }
 
 func consumerMarkView() cli.View[operate.ConsumerMark] {
@@ -61,8 +61,8 @@ func consumerMarkView() cli.View[operate.ConsumerMark] {
 				Style: func(m operate.ConsumerMark) cli.Style { return colours[m.State] },
 			},
 			{Head: "since", Cell: func(m operate.ConsumerMark, s *cli.CellStyle) string { return s.TimePtr(m.Since) }},
-			{Head: "expires", Cell: func(m operate.ConsumerMark, s *cli.CellStyle) string { return s.TimePtr(m.ExpiresAt) }},
-			{Head: "inbox", Cell: func(m operate.ConsumerMark, s *cli.CellStyle) string { return s.TimePtr(m.InboxAt) }},
+			{Head: "expires", Field: "expiresAt", Cell: func(m operate.ConsumerMark, s *cli.CellStyle) string { return s.TimePtr(m.ExpiresAt) }},
+			{Head: "inbox", Field: "inboxAt", Cell: func(m operate.ConsumerMark, s *cli.CellStyle) string { return s.TimePtr(m.InboxAt) }},
 			{Head: "owner", Wide: true, Cell: func(m operate.ConsumerMark, _ *cli.CellStyle) string { return m.Owner }},
 			{Head: "key", Wide: true, Cell: func(m operate.ConsumerMark, _ *cli.CellStyle) string { return m.Key }},
 		},

@@ -20,7 +20,7 @@ type migrateUpOptions struct {
 	limits migrateLimits
 	to     int64
 	dryRun bool
-	output cli.OutputFlag
+	output cli.Output
 }
 
 func newMigrateCmd(app *cli.App) *cobra.Command {
@@ -54,7 +54,7 @@ writers behind it. A migration that was killed is finished by running it again.`
 	opts.limits.addFlags(cmd)
 	cmd.Flags().Int64Var(&opts.to, "to", 0, "last version to apply (0: all)")
 	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "print the SQL that would run, and change nothing")
-	cli.AddOutputFlag(cmd, &opts.output, cli.ObjectFormats()...)
+	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)
 	return cmd
 }
 
@@ -80,7 +80,7 @@ func runMigrateUp(ctx context.Context, opts *migrateUpOptions) error {
 		return migrateError(err)
 	}
 	sayRights(opts.app.Err, res)
-	return writeMigrateResult(opts.app, opts.output.Format, res, false)
+	return writeMigrateResult(opts.app, opts.output, res, false)
 }
 
 // sayRights tells what a run left to be done about rights.
@@ -114,7 +114,7 @@ type migrateStep struct {
 	TookSeconds float64 `json:"tookSeconds"`
 }
 
-func writeMigrateResult(app *cli.App, format string, res migrate.Result, down bool) error {
+func writeMigrateResult(app *cli.App, output cli.Output, res migrate.Result, down bool) error {
 	steps := make([]migrateStep, 0, len(res.Ran))
 	for _, r := range res.Ran {
 		steps = append(steps, migrateStep{r.Version, r.Name, r.Took.Seconds()})
@@ -125,7 +125,7 @@ func writeMigrateResult(app *cli.App, format string, res migrate.Result, down bo
 		out.Applied, out.Reverted = []migrateStep{}, steps
 		word = "reverted"
 	}
-	return cli.WriteObject(app, format, out, func(w io.Writer) error {
+	return cli.WriteObject(app, output, out, func(w io.Writer) error {
 		var err error
 		if len(steps) == 0 {
 			_, err = fmt.Fprintf(w, "nothing to do: schema version %d\n", res.To)

@@ -23,7 +23,7 @@ type migrateDownOptions struct {
 	all    bool
 	dryRun bool
 	yes    bool
-	output cli.OutputFlag
+	output cli.Output
 }
 
 func newMigrateDownCmd(app *cli.App) *cobra.Command {
@@ -45,7 +45,7 @@ together with their rows: it says which, and asks. Off a terminal it needs --yes
 	cmd.Flags().BoolVar(&opts.all, "all", false, "revert every migration")
 	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "print the SQL that would run, and change nothing")
 	cli.AddYesFlag(cmd, &opts.yes)
-	cli.AddOutputFlag(cmd, &opts.output, cli.ObjectFormats()...)
+	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)
 	return cmd
 }
 
@@ -89,7 +89,7 @@ func runMigrateDown(ctx context.Context, opts *migrateDownOptions) error {
 	if err != nil {
 		return migrateError(err)
 	}
-	return writeMigrateResult(opts.app, opts.output.Format, res, true)
+	return writeMigrateResult(opts.app, opts.output, res, true)
 }
 
 // sayLosses tells on Err what will be gone: data by name, the rest by number.

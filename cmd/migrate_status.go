@@ -16,7 +16,7 @@ import (
 type migrateStatusOptions struct {
 	app *cli.App
 
-	output cli.OutputFlag
+	output cli.Output
 }
 
 // migrationEntry is one migration as migrate status shows it.
@@ -38,7 +38,7 @@ another version of outboxctl). It only reads, and needs no lock.`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runMigrateStatus(cmd.Context(), opts) },
 	}
-	cli.AddOutputFlag(cmd, &opts.output, cli.ListFormats()...)
+	cli.AddOutputFlags(cmd, &opts.output, cli.ListFormats()...)
 	return cmd
 }
 
@@ -63,7 +63,7 @@ func runMigrateStatus(ctx context.Context, opts *migrateStatusOptions) error {
 		}
 		entries = append(entries, e)
 	}
-	return cli.WriteList(opts.app, opts.output.Format, migrationView(), entries)
+	return cli.WriteList(opts.app, opts.output, migrationView(), entries)
 }
 
 func migrationView() cli.View[migrationEntry] {
@@ -73,12 +73,12 @@ func migrationView() cli.View[migrationEntry] {
 			{Head: "version", Cell: func(e migrationEntry, _ *cli.CellStyle) string { return strconv.FormatInt(e.Version, 10) }},
 			{Head: "name", Cell: func(e migrationEntry, _ *cli.CellStyle) string { return e.Name }},
 			{
-				Head: "state", Cell: func(e migrationEntry, _ *cli.CellStyle) string { return e.State },
+				Head: "state", Always: true, Cell: func(e migrationEntry, _ *cli.CellStyle) string { return e.State },
 				Style: func(e migrationEntry) cli.Style {
 					return map[string]cli.Style{"applied": cli.StyleGood, "pending": cli.StyleWarn, "unknown": cli.StyleError}[e.State]
 				},
 			},
-			{Head: "applied at", Cell: func(e migrationEntry, s *cli.CellStyle) string { return s.TimePtr(e.AppliedAt) }},
+			{Head: "applied at", Field: "appliedAt", Cell: func(e migrationEntry, s *cli.CellStyle) string { return s.TimePtr(e.AppliedAt) }},
 		},
 	}
 }
@@ -86,7 +86,7 @@ func migrationView() cli.View[migrationEntry] {
 type migrateVersionOptions struct {
 	app *cli.App
 
-	output cli.OutputFlag
+	output cli.Output
 }
 
 func newMigrateVersionCmd(app *cli.App) *cobra.Command {
@@ -98,7 +98,7 @@ func newMigrateVersionCmd(app *cli.App) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runMigrateVersion(cmd.Context(), opts) },
 	}
-	cli.AddOutputFlag(cmd, &opts.output, cli.ObjectFormats()...)
+	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)
 	return cmd
 }
 
@@ -111,7 +111,7 @@ func runMigrateVersion(ctx context.Context, opts *migrateVersionOptions) error {
 	if err != nil {
 		return err
 	}
-	return cli.WriteObject(opts.app, opts.output.Format, v, func(w io.Writer) error {
+	return cli.WriteObject(opts.app, opts.output, v, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "schema version %d, this binary has %d, pending %d\n", v.Database, v.Binary, v.Pending)
 		return err
 	})

@@ -19,7 +19,7 @@ func newRegistryCmd(app *cli.App) *cobra.Command {
 }
 
 func newRegistryListCmd(app *cli.App) *cobra.Command {
-	var output cli.OutputFlag
+	var output cli.Output
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the event types with aggregate, topic and payload",
@@ -28,10 +28,10 @@ func newRegistryListCmd(app *cli.App) *cobra.Command {
 		Example: "  outboxctl registry list\n  outboxctl registry list -o wide\n  outboxctl registry list -o json | jq '.[] | select(.topic == \"billing\")'",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return cli.WriteList(app, output.Format, eventTypeView(), operate.EventTypes(app.Registry))
+			return cli.WriteList(app, output, eventTypeView(), operate.EventTypes(app.Registry))
 		},
 	}
-	cli.AddOutputFlag(cmd, &output, cli.ListFormats()...)
+	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
 	return cmd
 }
 
@@ -40,10 +40,10 @@ func eventTypeView() cli.View[operate.EventType] {
 		ID: func(t operate.EventType) string { return t.Type },
 		Columns: []cli.Column[operate.EventType]{
 			{Head: "type", Cell: func(t operate.EventType, _ *cli.CellStyle) string { return t.Type }},
-			{Head: "aggregate", Cell: func(t operate.EventType, _ *cli.CellStyle) string { return t.AggregateType }},
+			{Head: "aggregate", Field: "aggregateType", Cell: func(t operate.EventType, _ *cli.CellStyle) string { return t.AggregateType }},
 			{Head: "topic", Cell: func(t operate.EventType, _ *cli.CellStyle) string { return t.Topic }},
 			{Head: "description", Cell: func(t operate.EventType, _ *cli.CellStyle) string { return t.Description }},
-			{Head: "payload", Wide: true, Cell: func(t operate.EventType, _ *cli.CellStyle) string { return payloadCell(t.Fields) }},
+			{Head: "payload", Field: "fields", Wide: true, Cell: func(t operate.EventType, _ *cli.CellStyle) string { return payloadCell(t.Fields) }},
 		},
 	}
 }

@@ -1,6 +1,10 @@
 package cmd
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
@@ -32,6 +36,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 	}
 	root.SetVersionTemplate("outboxctl {{.Version}}\n")
 	cli.AddConfigFlags(root, cli.GroupGlobal)
+	addColorFlag(root)
 	root.AddGroup(
 		&cobra.Group{ID: groupRun, Title: "Run:"},
 		&cobra.Group{ID: groupOperate, Title: "Operate:"},
@@ -70,6 +75,29 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 	return root
 }
 
+func addColorFlag(root *cobra.Command) {
+	choices := []string{cli.ColorAuto, cli.ColorAlways, cli.ColorNever}
+	root.PersistentFlags().Var(&choiceFlag{choices: choices, value: choices[0]}, "color", "colour the output: "+strings.Join(choices, ", "))
+	cli.Must(root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)))
+}
+
+// choiceFlag is a flag with a few values.
+type choiceFlag struct {
+	choices []string
+	value   string
+}
+
+func (f *choiceFlag) String() string { return f.value }
+func (f *choiceFlag) Type() string   { return "choice" }
+
+func (f *choiceFlag) Set(text string) error {
+	if !slices.Contains(f.choices, text) {
+		return fmt.Errorf("%q is none of %s", text, strings.Join(f.choices, ", "))
+	}
+	f.value = text
+	return nil
+}
+
 func addTo(root *cobra.Command, group string, commands ...*cobra.Command) {
 	for _, c := range commands {
 		c.GroupID = group
@@ -86,7 +114,11 @@ func prepare(cmd *cobra.Command) {
 		usage = func(c *cobra.Command, err error) error { return checkFailed(c.OutOrStdout(), err) }
 	}
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fault.Hint(usage(c, flagError(err)), "%s --help lists the flags", c.CommandPath())
+		hint := c.CommandPath() + " --help lists the flags"
+		if similar := similarFlag(c, err); similar != "" {
+			hint = "did you mean --" + similar + "?"
+		}
+		return fault.Hint(usage(c, flagError(err)), "%s", hint)
 	})
 	if args := cmd.Args; args != nil {
 		cmd.Args = func(c *cobra.Command, given []string) error {

@@ -25,7 +25,7 @@ type statsOptions struct {
 	by       string
 	watch    bool
 	interval time.Duration
-	output   cli.OutputFlag
+	output   cli.Output
 }
 
 func newStatsCmd(app *cli.App) *cobra.Command {
@@ -51,7 +51,7 @@ With --by the backlog is split, and -o wide, csv and id list the groups.`,
 	cmd.Flags().StringVar(&opts.by, "by", "", "split the backlog by "+strings.Join(stats.Dimensions(), ", "))
 	cmd.Flags().BoolVar(&opts.watch, "watch", false, "show again and again until interrupted")
 	cli.AddLimit(cmd, &opts.interval, "interval", 2*time.Second, 100*time.Millisecond, "pause between two looks with --watch")
-	cli.AddOutputFlag(cmd, &opts.output, cli.ListFormats()...)
+	cli.AddOutputFlags(cmd, &opts.output, cli.ListFormats()...)
 	cli.Must(cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(stats.Dimensions(), cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }
@@ -81,38 +81,38 @@ func runStats(ctx context.Context, opts *statsOptions) error {
 
 // print writes a report in the chosen form. Wide, CSV and id are lists, so they show the groups.
 func (opts *statsOptions) print(w io.Writer, report *operate.StatsResult) error {
-	switch opts.output.Format {
+	switch opts.output.Form() {
 	case cli.FormatWide, cli.FormatCSV, cli.FormatID:
 		if opts.by == "" {
 			return fault.Usagef("-o %s lists groups: add --by", opts.output.Format)
 		}
-		return cli.WriteList(opts.app, opts.output.Format, groupView(opts.by), report.Groups)
+		return cli.WriteList(opts.app, opts.output, groupView(opts.by), report.Groups)
 	case cli.FormatTable:
 		if err := sayStats(opts.app, w, report); err != nil || opts.by == "" {
 			return err
 		}
 		fmt.Fprintln(w)
-		return cli.WriteList(opts.app, cli.FormatTable, groupView(opts.by), report.Groups)
+		return cli.WriteList(opts.app, opts.output, groupView(opts.by), report.Groups)
 	default:
-		return cli.WriteObject(opts.app, opts.output.Format, report, nil)
+		return cli.WriteObject(opts.app, opts.output, report, nil)
 	}
 }
 
 func groupView(by string) cli.View[stats.Group] {
-	count := func(head string, wide bool, n func(stats.Group) int64) cli.Column[stats.Group] {
-		return cli.Column[stats.Group]{Head: head, Wide: wide, Cell: func(g stats.Group, s *cli.CellStyle) string { return s.Count(n(g)) }}
+	count := func(head, field string, wide bool, n func(stats.Group) int64) cli.Column[stats.Group] {
+		return cli.Column[stats.Group]{Head: head, Field: field, Wide: wide, Cell: func(g stats.Group, s *cli.CellStyle) string { return s.Count(n(g)) }}
 	}
 	return cli.View[stats.Group]{
 		ID: func(g stats.Group) string { return g.Key },
 		Columns: []cli.Column[stats.Group]{
-			{Head: by, Cell: func(g stats.Group, _ *cli.CellStyle) string { return g.Key }},
-			count("backlog", false, func(g stats.Group) int64 { return g.Backlog }),
-			count("due", true, func(g stats.Group) int64 { return g.Due }),
-			count("backing-off", false, func(g stats.Group) int64 { return g.BackingOff }),
-			count("in-flight", false, func(g stats.Group) int64 { return g.InFlight }),
-			count("at-max", true, func(g stats.Group) int64 { return g.AtMaxAttempts }),
-			count("dlq-open", false, func(g stats.Group) int64 { return g.DLQOpen }),
-			{Head: "oldest", Cell: func(g stats.Group, s *cli.CellStyle) string { return s.TimePtr(g.OldestUnpublishedAt) }},
+			{Head: by, Field: "key", Always: true, Cell: func(g stats.Group, _ *cli.CellStyle) string { return g.Key }},
+			count("backlog", "backlog", false, func(g stats.Group) int64 { return g.Backlog }),
+			count("due", "due", true, func(g stats.Group) int64 { return g.Due }),
+			count("backing-off", "backingOff", false, func(g stats.Group) int64 { return g.BackingOff }),
+			count("in-flight", "inFlight", false, func(g stats.Group) int64 { return g.InFlight }),
+			count("at-max", "atMaxAttempts", true, func(g stats.Group) int64 { return g.AtMaxAttempts }),
+			count("dlq-open", "dlqOpen", false, func(g stats.Group) int64 { return g.DLQOpen }),
+			{Head: "oldest", Field: "oldestUnpublishedAt", Cell: func(g stats.Group, s *cli.CellStyle) string { return s.TimePtr(g.OldestUnpublishedAt) }},
 		},
 	}
 }

@@ -18,7 +18,7 @@ const history = 60
 // the operator is there for.
 func watchStats(ctx context.Context, opts *statsOptions, outbox *operate.Outbox, params operate.StatsParams) error {
 	var backlog, rate []float64
-	redraw := opts.app.OutTTY && opts.output.Format == cli.FormatTable
+	redraw := opts.app.OutTTY && opts.output.Form() == cli.FormatTable
 	for {
 		report, err := outbox.Stats(ctx, params)
 		if ctx.Err() != nil {

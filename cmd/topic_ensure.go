@@ -12,7 +12,7 @@ import (
 
 func newTopicEnsureCmd(app *cli.App) *cobra.Command {
 	var params pubsub.EnsureParams
-	var output cli.OutputFlag
+	var output cli.Output
 	cmd := &cobra.Command{
 		Use:   "ensure",
 		Short: "Create the topics and subscriptions that are missing",
@@ -22,17 +22,17 @@ deployment, and by two deployers at once.`,
 		Example: "  outboxctl topic ensure --dry-run\n  outboxctl topic ensure --emulator 127.0.0.1:8085 --project demo",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runTopicEnsure(cmd.Context(), app, params, output.Format)
+			return runTopicEnsure(cmd.Context(), app, params, output)
 		},
 	}
 	cmd.Flags().BoolVar(&params.DryRun, "dry-run", false, "show what is missing and create nothing")
 	cmd.Flags().BoolVar(&params.TopicsOnly, "topics-only", false, "create no subscriptions and no dead-letter topics")
 	cli.AddConfigFlags(cmd, cli.GroupTopic)
-	cli.AddOutputFlag(cmd, &output, cli.ListFormats()...)
+	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
 	return cmd
 }
 
-func runTopicEnsure(ctx context.Context, app *cli.App, params pubsub.EnsureParams, format string) error {
+func runTopicEnsure(ctx context.Context, app *cli.App, params pubsub.EnsureParams, output cli.Output) error {
 	cfg, err := app.Config("pubsub.project")
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func runTopicEnsure(ctx context.Context, app *cli.App, params pubsub.EnsureParam
 	}
 	params.Plan = cli.BrokerPlan(cfg)
 	actions, problem := client.Ensure(ctx, params)
-	if err := cli.WriteList(app, format, ensureView(), actions); err != nil {
+	if err := cli.WriteList(app, output, ensureView(), actions); err != nil {
 		return err
 	}
 	counts := map[pubsub.Outcome]int{}

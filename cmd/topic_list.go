@@ -12,7 +12,7 @@ import (
 )
 
 func newTopicListCmd(app *cli.App) *cobra.Command {
-	var output cli.OutputFlag
+	var output cli.Output
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "Show each logical topic with its physical topic and subscriptions",
@@ -20,14 +20,14 @@ func newTopicListCmd(app *cli.App) *cobra.Command {
 subscriptions attached to it. A topic without a subscription forgets what is published to it.`,
 		Example: "  outboxctl topic list\n  outboxctl topic list -o json | jq -r '.[] | select(.state != \"ready\").name'",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runTopicList(cmd.Context(), app, output.Format) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runTopicList(cmd.Context(), app, output) },
 	}
 	cli.AddConfigFlags(cmd, cli.GroupTopic)
-	cli.AddOutputFlag(cmd, &output, cli.ListFormats()...)
+	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
 	return cmd
 }
 
-func runTopicList(ctx context.Context, app *cli.App, format string) error {
+func runTopicList(ctx context.Context, app *cli.App, output cli.Output) error {
 	cfg, err := app.Config("pubsub.project")
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func runTopicList(ctx context.Context, app *cli.App, format string) error {
 	if err != nil {
 		return cli.BrokerError(cfg, err)
 	}
-	if err := cli.WriteList(app, format, topicView(), topics); err != nil {
+	if err := cli.WriteList(app, output, topicView(), topics); err != nil {
 		return err
 	}
 	missing := 0

@@ -40,6 +40,41 @@ func argsError(cmd *cobra.Command, given []string) error {
 	return fmt.Errorf("unexpected argument %q", given[min(len(takes), len(given)-1)])
 }
 
+// similarFlag is the flag that an unknown one was most likely meant to be; empty when none is close.
+func similarFlag(cmd *cobra.Command, err error) (similar string) {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return ""
+	}
+	name, least := unknown.GetSpecifiedName(), 3
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if d := distance(name, f.Name); d < least && !f.Hidden {
+			similar, least = f.Name, d
+		}
+	})
+	return similar
+}
+
+// distance is how many letters must be added, removed or replaced to turn one word into another.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j]+1, row[j+1]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}
+
 // flagError puts what the flag library found into the words of the other errors.
 func flagError(err error) error {
 	var (

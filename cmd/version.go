@@ -46,7 +46,7 @@ func buildVersion() cli.Build {
 type versionOptions struct {
 	app *cli.App
 
-	output cli.OutputFlag
+	output cli.Output
 }
 
 func newVersionCmd(app *cli.App) *cobra.Command {
@@ -58,13 +58,13 @@ func newVersionCmd(app *cli.App) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runVersion(cmd.Context(), opts) },
 	}
-	cli.AddOutputFlag(cmd, &opts.output, cli.ObjectFormats()...)
+	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)
 	return cmd
 }
 
 func runVersion(_ context.Context, opts *versionOptions) error {
 	v := buildVersion()
-	return cli.WriteObject(opts.app, opts.output.Format, v, func(w io.Writer) error {
+	return cli.WriteObject(opts.app, opts.output, v, func(w io.Writer) error {
 		_, err := fmt.Fprintln(w, "outboxctl", v)
 		return err
 	})

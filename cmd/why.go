@@ -11,7 +11,7 @@ import (
 )
 
 func newWhyCmd(app *cli.App) *cobra.Command {
-	var output cli.OutputFlag
+	var output cli.Output
 	cmd := &cobra.Command{
 		Use:   "why EVENT_ID",
 		Short: "Explain where an event is, what it waits for and what to do",
@@ -21,15 +21,15 @@ id. The exit code is 3 for an event that is not known.`,
 		Example: "  outboxctl why 01890a5d-ac96-774b-bcce-b302099a8057",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runWhy(cmd.Context(), app, args[0], output.Format)
+			return runWhy(cmd.Context(), app, args[0], output)
 		},
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteEventIDs(app, "")),
 	}
-	cli.AddOutputFlag(cmd, &output, cli.ObjectFormats()...)
+	cli.AddOutputFlags(cmd, &output, cli.ObjectFormats()...)
 	return cmd
 }
 
-func runWhy(ctx context.Context, app *cli.App, id, format string) error {
+func runWhy(ctx context.Context, app *cli.App, id string, output cli.Output) error {
 	if _, err := operate.ParseID(id); err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func runWhy(ctx context.Context, app *cli.App, id, format string) error {
 	if err != nil {
 		return err
 	}
-	err = cli.WriteObject(app, format, r, func(w io.Writer) error {
+	err = cli.WriteObject(app, output, r, func(w io.Writer) error {
 		p := app.Page(w)
 		p.Wrapped(r.Explanation)
 		for i, command := range r.Commands {

@@ -302,7 +302,7 @@ func (a *App) Log() zerolog.Logger {
 		}
 	}
 	if format == "console" {
-		w := zerolog.ConsoleWriter{Out: a.Err, TimeFormat: time.TimeOnly, NoColor: !a.ErrTTY || a.noColor()}
+		w := zerolog.ConsoleWriter{Out: a.Err, TimeFormat: time.TimeOnly, NoColor: !a.colored(a.ErrTTY)}
 		return zerolog.New(w).Level(level).With().Timestamp().Logger()
 	}
 	return zerolog.New(a.Err).Level(level).With().Timestamp().Logger()

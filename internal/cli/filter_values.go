@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 // ParseAggregate reads --aggregate: an id, a type, or type/id.
@@ -16,12 +16,12 @@ func ParseAggregate(raw string) (aggregateType string, ids []string, err error) 
 	}
 	aggregateType, text, both := strings.Cut(raw, "/")
 	if !both {
-		if id, err := operate.ParseID(raw); err == nil {
+		if id, err := wholeID(raw); err == nil {
 			return "", []string{id}, nil
 		}
 		return raw, nil, nil
 	}
-	id, err := operate.ParseID(text)
+	id, err := wholeID(text)
 	if err != nil || aggregateType == "" {
 		return "", nil, fmt.Errorf("--aggregate: %q is neither an id, a type nor type/id", raw)
 	}
@@ -32,13 +32,19 @@ func ParseAggregate(raw string) (aggregateType string, ids []string, err error) 
 func ParseTenants(raw []string) ([]string, error) {
 	var ids []string
 	for _, text := range raw {
-		id, err := operate.ParseID(text)
+		id, err := wholeID(text)
 		if err != nil {
 			return nil, fmt.Errorf("--tenant: %q is not an id", text)
 		}
 		ids = append(ids, id)
 	}
 	return ids, nil
+}
+
+// wholeID reads an id that is not one of an event or a dead letter, and so cannot be completed from its beginning.
+func wholeID(text string) (string, error) {
+	id, err := wire.ParseID(strings.TrimSpace(text))
+	return id.String(), err
 }
 
 // ParseSpan reads --since and --until, counted from now where they are relative.

@@ -1,15 +1,14 @@
 package cli
 
 import (
-	"encoding/csv"
+	"cmp"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 // The forms in which a list can be printed. JSON is the contract for programs.
@@ -31,37 +30,58 @@ func ListFormats() []string {
 // ObjectFormats are the forms in which one thing can be printed.
 func ObjectFormats() []string { return []string{FormatTable, FormatJSON, FormatYAML} }
 
-// OutputFlag is the -o of a command: one of the forms the command can print.
-type OutputFlag struct {
-	Format  string
+// An Output is what a command was asked to print: the form, which fields of it, and what jq makes of it.
+type Output struct {
+	Format string
+	// Fields are the JSON keys to print, in this order; none means all.
+	Fields []string
+
+	jq      *jqQuery
 	allowed []string
 }
 
-func (f *OutputFlag) String() string { return f.Format }
+// Form is the form that is printed: what jq is applied to is JSON.
+func (o *Output) Form() string {
+	if o.jq != nil {
+		return FormatJSON
+	}
+	return o.Format
+}
+
+func (o *Output) String() string { return o.Format }
 
 // Type implements pflag.Value.
-func (f *OutputFlag) Type() string { return "format" }
+func (o *Output) Type() string { return "format" }
 
 // Set implements pflag.Value.
-func (f *OutputFlag) Set(text string) error {
-	if !slices.Contains(f.allowed, text) {
-		return fmt.Errorf("%q is none of %s", text, strings.Join(f.allowed, ", "))
+func (o *Output) Set(text string) error {
+	if !slices.Contains(o.allowed, text) {
+		return fmt.Errorf("%q is none of %s", text, strings.Join(o.allowed, ", "))
 	}
-	f.Format = text
+	o.Format = text
 	return nil
 }
 
-// AddOutputFlag gives a command -o with the forms it supports; the first is the default.
-func AddOutputFlag(cmd *cobra.Command, f *OutputFlag, formats ...string) {
-	f.Format, f.allowed = formats[0], formats
-	cmd.Flags().VarP(f, "output", "o", "output format: "+strings.Join(formats, ", "))
+// AddOutputFlags gives a command -o with the forms it supports, the first is the default; --jq, and a list --fields.
+func AddOutputFlags(cmd *cobra.Command, o *Output, formats ...string) {
+	o.Format, o.allowed = formats[0], formats
+	cmd.Flags().VarP(o, "output", "o", "output format: "+strings.Join(formats, ", "))
 	Must(cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
+	if slices.Contains(formats, FormatCSV) {
+		cmd.Flags().StringSliceVar(&o.Fields, "fields", nil, "print only these `keys` of the JSON output, separated by commas, in any format")
+	}
+	cmd.Flags().Var(&jqFlag{&o.jq}, "jq", "print what this jq `expression` makes of the JSON output")
+	Must(cmd.RegisterFlagCompletionFunc("jq", cobra.NoFileCompletions))
 }
 
 // A Column is one column of a list.
 type Column[T any] struct {
 	Head string
-	Wide bool // only in wide and csv
+	// Field is the JSON key, or the keys with blanks between them, that stand for the column on a pipe; Head where it is empty.
+	Field string
+	Wide  bool // only in wide
+	// Always keeps the column though it may be the same in every row.
+	Always bool
 	// Whole keeps the cell from being cut to the terminal's width: half an id is no use to anybody.
 	Whole bool
 	// Wrap breaks a long cell into lines instead of cutting it.
@@ -74,10 +94,18 @@ type Column[T any] struct {
 	Style func(row T) Style
 }
 
+func (c Column[T]) field() string { return cmp.Or(c.Field, c.Head) }
+
 // A View tells how the rows of a list look. JSON, JSON lines and YAML take the row itself, by its JSON tags.
 type View[T any] struct {
 	Columns []Column[T]
 	ID      func(row T) string
+	// Empty is said on Err instead of a table without rows.
+	Empty string
+	// IDs are the ids that a row's cells show by CellStyle.ID, and Shorten returns how many characters of these are enough to
+	// tell each from all others there are; 0 is all of them.
+	IDs     func(row T) []string
+	Shorten func(ids []string) int
 }
 
 // A ListWriter prints a list row by row. Table and YAML are printed by Close; all other forms as the rows come, so a
@@ -87,43 +115,83 @@ type ListWriter[T any] interface {
 	Close() error
 }
 
-// NewListWriter starts a list on Out.
-func NewListWriter[T any](a *App, format string, v View[T]) ListWriter[T] {
-	r := a.renderer()
-	switch format {
-	case FormatJSON:
-		return &jsonList[T]{out: a.Out}
-	case FormatJSONL:
-		return &jsonLines[T]{out: a.Out}
-	case FormatYAML:
-		return &yamlList[T]{out: a.Out}
-	case FormatCSV:
-		r.human = false
-		return &separated[T]{w: csv.NewWriter(a.Out), view: v, r: r, clean: safetext.CSVCell}
-	case FormatID:
-		return &idList[T]{out: a.Out, view: v}
-	default:
-		columns := slices.Clone(v.Columns)
-		if format == FormatTable {
-			columns = slices.DeleteFunc(columns, func(c Column[T]) bool { return c.Wide })
-		} else {
-			for i := range columns {
-				columns[i].Spare = 0 // -o wide shows everything
-			}
-		}
-		v.Columns = columns
-		if a.OutTTY {
-			return &table[T]{out: a.Out, view: v, r: r, width: a.Width}
-		}
-		w := csv.NewWriter(a.Out)
-		w.Comma = '\t'
-		return &separated[T]{w: w, view: v, r: r, clean: safetext.Line}
+// NewListWriter starts a list on Out. Fields that the rows do not have are an error.
+func NewListWriter[T any](a *App, o Output, v View[T]) (ListWriter[T], error) {
+	keys := jsonKeys[T]()
+	if err := checkFields(o.Fields, keys); err != nil {
+		return nil, err
 	}
+	if o.jq != nil {
+		return &jqList[T]{out: a.Out, query: o.jq, fields: o.Fields}, nil
+	}
+	r := a.renderer()
+	switch o.Format {
+	case FormatJSON:
+		return &jsonList[T]{out: a.Out, fields: o.Fields}, nil
+	case FormatJSONL:
+		return &jsonLines[T]{out: a.Out, fields: o.Fields}, nil
+	case FormatYAML:
+		return &yamlList[T]{out: a.Out, fields: o.Fields}, nil
+	case FormatCSV:
+		return &separated[T]{line: csvLine(a.Out), fields: chosen(o.Fields, keys)}, nil
+	case FormatID:
+		return &idList[T]{out: a.Out, view: v}, nil
+	}
+	v.Columns = v.shown(o, r)
+	if !a.OutTTY {
+		fields := o.Fields
+		if fields == nil {
+			fields = v.fields(keys, o.Format == FormatWide)
+		}
+		return &separated[T]{line: tabLine(a.Out), fields: fields}, nil
+	}
+	t := &table[T]{out: a.Out, view: v, r: r}
+	if o.Format == FormatTable {
+		t.width = a.Width
+	}
+	return t, nil
+}
+
+// shown are the columns of a table: those that were asked for, or those of the form.
+func (v View[T]) shown(o Output, r *CellStyle) []Column[T] {
+	if o.Fields == nil {
+		return slices.DeleteFunc(slices.Clone(v.Columns), func(c Column[T]) bool { return c.Wide && o.Format == FormatTable })
+	}
+	columns := make([]Column[T], len(o.Fields))
+	for i, field := range o.Fields {
+		at := slices.IndexFunc(v.Columns, func(c Column[T]) bool { return c.field() == field })
+		if at >= 0 {
+			columns[i] = v.Columns[at]
+			columns[i].Spare = 0
+			continue
+		}
+		columns[i] = Column[T]{Head: field, Field: field, Cell: func(row T, _ *CellStyle) string { return fieldTexts(row, []string{field})[0] }}
+	}
+	return columns
+}
+
+// fields are the JSON keys of a list on a pipe: those of its columns, or all.
+func (v View[T]) fields(keys []string, all bool) (fields []string) {
+	if all {
+		return keys
+	}
+	for _, c := range v.Columns {
+		for _, field := range strings.Fields(c.field()) {
+			if !slices.Contains(keys, field) {
+				panic("column " + c.Head + ": the rows have no JSON key " + field)
+			}
+			fields = append(fields, field)
+		}
+	}
+	return fields
 }
 
 // WriteList prints a whole list.
-func WriteList[T any](a *App, format string, v View[T], rows []T) error {
-	w := NewListWriter(a, format, v)
+func WriteList[T any](a *App, o Output, v View[T], rows []T) error {
+	w, err := NewListWriter(a, o, v)
+	if err != nil {
+		return err
+	}
 	for _, row := range rows {
 		if err := w.Write(row); err != nil {
 			return err
@@ -133,14 +201,24 @@ func WriteList[T any](a *App, format string, v View[T], rows []T) error {
 }
 
 // WriteObject prints one thing: JSON or YAML as asked, otherwise what human writes.
-func WriteObject(a *App, format string, value any, human func(w io.Writer) error) error {
-	switch format {
-	case FormatJSON:
-		return EncodeJSON(a.Out, value, "  ")
-	case FormatJSONL:
-		return EncodeJSON(a.Out, value, "")
-	case FormatYAML:
-		return encodeYAML(a.Out, value)
+func WriteObject(a *App, o Output, value any, human func(w io.Writer) error) error {
+	if o.Fields != nil {
+		if err := checkFields(o.Fields, keysOf(reflect.TypeOf(value))); err != nil {
+			return err
+		}
+	}
+	picked, err := pick(value, o.Fields)
+	switch {
+	case err != nil:
+		return err
+	case o.jq != nil:
+		return o.jq.write(a.Out, picked)
+	case o.Format == FormatJSON:
+		return EncodeJSON(a.Out, picked, "  ")
+	case o.Format == FormatJSONL:
+		return EncodeJSON(a.Out, picked, "")
+	case o.Format == FormatYAML:
+		return encodeYAML(a.Out, picked)
 	default:
 		return human(a.Out)
 	}

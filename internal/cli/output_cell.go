@@ -12,6 +12,8 @@ import (
 type CellStyle struct {
 	app   *App
 	human bool
+	// idLength is how much of an id is shown; 0 shows all of it.
+	idLength int
 }
 
 func (a *App) renderer() *CellStyle { return &CellStyle{app: a, human: a.OutTTY} }
@@ -22,10 +24,34 @@ func (s *CellStyle) Time(t time.Time) string {
 	case t.IsZero():
 		return ""
 	case s.human:
-		return humanize.RelTime(t, s.app.Now(), "ago", "from now")
+		return Age(s.app.Now().Sub(t))
 	default:
 		return t.UTC().Format(time.RFC3339Nano)
 	}
+}
+
+// Age is a span of time in its largest unit, as in 25s, 3m, 2h or 5d. What lies ahead is "in 3m".
+func Age(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "in " + Age(-d)
+	case d < time.Minute:
+		return strconv.Itoa(int(d/time.Second)) + "s"
+	case d < time.Hour:
+		return strconv.Itoa(int(d/time.Minute)) + "m"
+	case d < 24*time.Hour:
+		return strconv.Itoa(int(d/time.Hour)) + "h"
+	default:
+		return strconv.Itoa(int(d/(24*time.Hour))) + "d"
+	}
+}
+
+// ID shows the id of an event or a dead letter, as far as it takes to tell it from all others.
+func (s *CellStyle) ID(id string) string {
+	if s.idLength > 0 && s.idLength < len(id) {
+		return id[:s.idLength]
+	}
+	return id
 }
 
 // TimePtr is time for a value that may be absent.

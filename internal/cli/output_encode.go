@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -53,8 +52,9 @@ func encodeYAML(w io.Writer, value any) error {
 }
 
 type jsonList[T any] struct {
-	out  io.Writer
-	some bool
+	out    io.Writer
+	fields []string
+	some   bool
 }
 
 func (l *jsonList[T]) Write(row T) error {
@@ -63,12 +63,16 @@ func (l *jsonList[T]) Write(row T) error {
 		open = "[\n"
 	}
 	l.some = true
+	picked, err := pick(row, l.fields)
+	if err != nil {
+		return err
+	}
 	var b strings.Builder
-	if err := EncodeJSON(&b, row, "  "); err != nil {
+	if err := EncodeJSON(&b, picked, "  "); err != nil {
 		return err
 	}
 	body := strings.ReplaceAll(strings.TrimRight(b.String(), "\n"), "\n", "\n  ")
-	_, err := io.WriteString(l.out, open+"  "+body)
+	_, err = io.WriteString(l.out, open+"  "+body)
 	return err
 }
 
@@ -81,20 +85,35 @@ func (l *jsonList[T]) Close() error {
 	return err
 }
 
-type jsonLines[T any] struct{ out io.Writer }
-
-func (l *jsonLines[T]) Write(row T) error { return EncodeJSON(l.out, row, "") }
-func (l *jsonLines[T]) Close() error      { return nil }
-
-type yamlList[T any] struct {
-	out  io.Writer
-	rows []T
+type jsonLines[T any] struct {
+	out    io.Writer
+	fields []string
 }
 
-func (l *yamlList[T]) Write(row T) error { l.rows = append(l.rows, row); return nil }
+func (l *jsonLines[T]) Write(row T) error {
+	picked, err := pick(row, l.fields)
+	if err != nil {
+		return err
+	}
+	return EncodeJSON(l.out, picked, "")
+}
+func (l *jsonLines[T]) Close() error { return nil }
+
+type yamlList[T any] struct {
+	out    io.Writer
+	fields []string
+	rows   []any
+}
+
+func (l *yamlList[T]) Write(row T) error {
+	picked, err := pick(row, l.fields)
+	l.rows = append(l.rows, picked)
+	return err
+}
+
 func (l *yamlList[T]) Close() error {
 	if l.rows == nil {
-		l.rows = []T{}
+		l.rows = []any{}
 	}
 	return encodeYAML(l.out, l.rows)
 }
@@ -109,47 +128,3 @@ func (l *idList[T]) Write(row T) error {
 	return err
 }
 func (l *idList[T]) Close() error { return nil }
-
-// separated is CSV, and on a pipe the table with tabs instead of blanks.
-type separated[T any] struct {
-	w     *csv.Writer
-	view  View[T]
-	r     *CellStyle
-	clean func(string) string
-	some  bool
-}
-
-func (s *separated[T]) head() error {
-	if s.some {
-		return nil
-	}
-	s.some = true
-	heads := make([]string, len(s.view.Columns))
-	for i, c := range s.view.Columns {
-		heads[i] = c.Head
-	}
-	return s.w.Write(heads)
-}
-
-func (s *separated[T]) Write(row T) error {
-	if err := s.head(); err != nil {
-		return err
-	}
-	cells := make([]string, len(s.view.Columns))
-	for i, c := range s.view.Columns {
-		cells[i] = s.clean(c.Cell(row, s.r))
-	}
-	if err := s.w.Write(cells); err != nil {
-		return err
-	}
-	s.w.Flush()
-	return s.w.Error()
-}
-
-func (s *separated[T]) Close() error {
-	if err := s.head(); err != nil {
-		return err
-	}
-	s.w.Flush()
-	return s.w.Error()
-}

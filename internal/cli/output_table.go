@@ -16,32 +16,51 @@ import (
 
 // table is the aligned form for a terminal.
 type table[T any] struct {
-	out   io.Writer
-	view  View[T]
-	r     *CellStyle
+	out  io.Writer
+	view View[T]
+	r    *CellStyle
+	// width is what the table must fit into; 0 cuts nothing and leaves nothing out.
 	width int
-	rows  [][]string
+	rows  []T
+	cells [][]string
 }
 
 func (t *table[T]) Write(row T) error {
-	cells := make([]string, len(t.view.Columns))
-	for i, c := range t.view.Columns {
-		cells[i] = safetext.Line(c.Cell(row, t.r))
-		if c.Style != nil {
-			cells[i] = t.r.app.Paint(true, c.Style(row), cells[i])
-		}
-	}
-	t.rows = append(t.rows, cells)
+	t.rows = append(t.rows, row)
 	return nil
 }
 
 func (t *table[T]) Close() error {
+	if len(t.rows) == 0 {
+		if t.view.Empty != "" {
+			fmt.Fprintln(t.r.app.Err, t.view.Empty)
+		}
+		return nil
+	}
+	if t.view.Shorten != nil && t.width > 0 {
+		var ids []string
+		for _, row := range t.rows {
+			ids = append(ids, t.view.IDs(row)...)
+		}
+		t.r.idLength = t.view.Shorten(ids)
+	}
+	for _, row := range t.rows {
+		cells := make([]string, len(t.view.Columns))
+		for i, c := range t.view.Columns {
+			cells[i] = safetext.Line(c.Cell(row, t.r))
+			if c.Style != nil {
+				cells[i] = t.r.app.Paint(t.r.app.OutTTY, c.Style(row), cells[i])
+			}
+		}
+		t.cells = append(t.cells, cells)
+	}
+	t.sayOnce()
 	t.leaveOut()
+	t.fitWidth()
 	heads := make([]string, len(t.view.Columns))
 	for i, c := range t.view.Columns {
 		heads[i] = strings.ToUpper(c.Head)
 	}
-	t.fitWidth()
 	grid := tablewriter.NewTable(t.out,
 		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
 			Borders:  tw.BorderNone,
@@ -55,10 +74,38 @@ func (t *table[T]) Close() error {
 		tablewriter.WithPadding(tw.Padding{Left: "", Right: "  ", Overwrite: true}),
 	)
 	grid.Header(heads)
-	if err := grid.Bulk(t.rows); err != nil {
+	if err := grid.Bulk(t.cells); err != nil {
 		return err
 	}
 	return grid.Render()
+}
+
+// sayOnce leaves out the columns that are the same in every row, and says on Err what they would repeat.
+func (t *table[T]) sayOnce() {
+	if len(t.cells) < 2 || t.width == 0 {
+		return
+	}
+	var same []string
+	for i := len(t.view.Columns) - 1; i >= 0; i-- {
+		c, first := t.view.Columns[i], t.cells[0][i]
+		if c.Always || slices.ContainsFunc(t.cells, func(row []string) bool { return row[i] != first }) {
+			continue
+		}
+		if first != "" {
+			same = append(same, c.Head+" "+first)
+		}
+		t.drop(i)
+	}
+	if slices.Reverse(same); same != nil {
+		fmt.Fprintf(t.r.app.Err, "in every row: %s\n", ansi.Truncate(strings.Join(same, ", "), max(t.width-14, leastCell), "…"))
+	}
+}
+
+func (t *table[T]) drop(column int) {
+	t.view.Columns = slices.Delete(t.view.Columns, column, column+1)
+	for i, row := range t.cells {
+		t.cells[i] = slices.Delete(row, column, column+1)
+	}
 }
 
 const (
@@ -86,10 +133,7 @@ func (t *table[T]) leaveOut() {
 			break
 		}
 		left = append(left, t.view.Columns[spare].Head)
-		t.view.Columns = slices.Delete(t.view.Columns, spare, spare+1)
-		for i, row := range t.rows {
-			t.rows[i] = slices.Delete(row, spare, spare+1)
-		}
+		t.drop(spare)
 	}
 	if left != nil {
 		fmt.Fprintf(t.r.app.Err, "hidden columns: %s (-o wide shows all)\n", strings.Join(left, ", "))
@@ -102,7 +146,7 @@ func (t *table[T]) widths() []int {
 	for i, c := range t.view.Columns {
 		widths[i] = ansi.StringWidth(c.Head)
 	}
-	for _, row := range t.rows {
+	for _, row := range t.cells {
 		for i, cell := range row {
 			widths[i] = max(widths[i], ansi.StringWidth(cell))
 		}
@@ -134,7 +178,7 @@ func (t *table[T]) fitWidth() {
 		widths[widest]--
 		total--
 	}
-	for _, row := range t.rows {
+	for _, row := range t.cells {
 		for i := range row {
 			if t.view.Columns[i].Wrap {
 				row[i] = ansi.Wrap(row[i], widths[i], "")

@@ -23,8 +23,8 @@ func sampleView() View[sampleRow] {
 		ID: func(r sampleRow) string { return r.ID },
 		Columns: []Column[sampleRow]{
 			{Head: "id", Cell: func(r sampleRow, s *CellStyle) string { return r.ID }},
-			{Head: "error", Cell: func(r sampleRow, s *CellStyle) string { return r.Error }},
-			{Head: "failed", Wide: true, Cell: func(r sampleRow, s *CellStyle) string { return s.Time(r.At) }},
+			{Head: "error", Field: "errorMessage", Cell: func(r sampleRow, s *CellStyle) string { return r.Error }},
+			{Head: "failed", Field: "failedAt", Wide: true, Cell: func(r sampleRow, s *CellStyle) string { return s.Time(r.At) }},
 		},
 	}
 }
@@ -34,7 +34,7 @@ func render(t *testing.T, tty bool, width int, format string, rows []sampleRow) 
 	var out bytes.Buffer
 	app := NewApp(Streams{Out: &out, OutTTY: tty, Width: width}, nil)
 	app.Now = func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
-	require.NoError(t, WriteList(app, format, sampleView(), rows))
+	require.NoError(t, WriteList(app, Output{Format: format}, sampleView(), rows))
 	return out.String()
 }
 
@@ -49,9 +49,9 @@ func TestOutputFormats(t *testing.T) {
 		format string
 		want   string
 	}{
-		"table on a pipe": {false, FormatTable, "id\terror\na\t=1+1\nb\ttwo^Jlines\n"},
-		"wide on a pipe":  {false, FormatWide, "id\terror\tfailed\na\t=1+1\t2026-03-01T11:00:00Z\nb\ttwo^Jlines\t2026-03-01T10:00:00.000000005Z\n"},
-		"csv":             {true, FormatCSV, "id,error,failed\na,'=1+1,2026-03-01T11:00:00Z\nb,two^Jlines,2026-03-01T10:00:00.000000005Z\n"},
+		"table on a pipe": {false, FormatTable, "id\terrorMessage\na\t=1+1\nb\ttwo^Jlines\n"},
+		"wide on a pipe":  {false, FormatWide, "id\terrorMessage\tfailedAt\na\t=1+1\t2026-03-01T11:00:00Z\nb\ttwo^Jlines\t2026-03-01T10:00:00.000000005Z\n"},
+		"csv":             {true, FormatCSV, "id,errorMessage,failedAt\na,'=1+1,2026-03-01T11:00:00Z\nb,two^Jlines,2026-03-01T10:00:00.000000005Z\n"},
 		"id":              {true, FormatID, "a\nb\n"},
 		"jsonl":           {true, FormatJSONL, `{"id":"a","errorMessage":"=1+1","failedAt":"2026-03-01T11:00:00Z"}` + "\n" + `{"id":"b","errorMessage":"two\nlines","failedAt":"2026-03-01T10:00:00.000000005Z"}` + "\n"},
 		"yaml":            {true, FormatYAML, "- errorMessage: =1+1\n  failedAt: \"2026-03-01T11:00:00Z\"\n  id: a\n- errorMessage: |-\n    two\n    lines\n  failedAt: \"2026-03-01T10:00:00.000000005Z\"\n  id: b\n"},
@@ -71,7 +71,7 @@ func TestOutputFormats(t *testing.T) {
 		t.Parallel()
 		got := render(t, true, 80, FormatWide, rows)
 		require.Regexp(t, `^ID +ERROR +FAILED`, got)
-		require.Contains(t, got, "1 hour ago")
+		require.Contains(t, got, "1h")
 	})
 }
 
@@ -80,7 +80,7 @@ func TestEmptyListIsStillAList(t *testing.T) {
 	require.Equal(t, "[]\n", render(t, false, 0, FormatJSON, nil))
 	require.Equal(t, "[]\n", render(t, false, 0, FormatYAML, nil))
 	require.Empty(t, render(t, false, 0, FormatJSONL, nil))
-	require.Equal(t, "id,error,failed\n", render(t, false, 0, FormatCSV, nil))
+	require.Equal(t, "id,errorMessage,failedAt\n", render(t, false, 0, FormatCSV, nil))
 }
 
 func TestTableFitsTheTerminalAndAPipeIsNeverCut(t *testing.T) {
@@ -91,6 +91,45 @@ func TestTableFitsTheTerminalAndAPipeIsNeverCut(t *testing.T) {
 		require.LessOrEqual(t, ansi.StringWidth(strings.TrimRight(line, " \n")), 60)
 	}
 	require.Contains(t, render(t, false, 60, FormatTable, rows), long)
+}
+
+// What every row repeats is said once, and the room goes to what differs.
+func TestColumnsThatAreTheSameInEveryRowAreSaidOnce(t *testing.T) {
+	t.Parallel()
+	var out, said bytes.Buffer
+	app := NewApp(Streams{Out: &out, Err: &said, OutTTY: true, Width: 60}, nil)
+	rows := []sampleRow{{ID: "a", Error: "no"}, {ID: "b", Error: "no"}}
+	require.NoError(t, WriteList(app, Output{Format: FormatTable}, sampleView(), rows))
+	require.Equal(t, "ID  \na   \nb   \n", out.String())
+	require.Equal(t, "in every row: error no\n", said.String())
+	out.Reset()
+	require.NoError(t, WriteList(app, Output{Format: FormatTable}, sampleView(), rows[:1]))
+	require.Contains(t, out.String(), "ERROR")
+}
+
+func TestFieldsHaveOneNameInEveryForm(t *testing.T) {
+	t.Parallel()
+	rows := []sampleRow{{ID: "a", Error: "x"}, {ID: "b"}}
+	for format, want := range map[string]string{
+		FormatTable: "errorMessage\tid\nx\ta\n\tb\n",
+		FormatCSV:   "errorMessage,id\nx,a\n,b\n",
+		FormatJSONL: `{"errorMessage":"x","id":"a"}` + "\n" + `{"errorMessage":"","id":"b"}` + "\n",
+		FormatYAML:  "- errorMessage: x\n  id: a\n- errorMessage: \"\"\n  id: b\n",
+	} {
+		var out bytes.Buffer
+		app := NewApp(Streams{Out: &out}, nil)
+		require.NoError(t, WriteList(app, Output{Format: format, Fields: []string{"errorMessage", "id"}}, sampleView(), rows))
+		require.Equal(t, want, out.String(), format)
+	}
+}
+
+func TestAge(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		0: "0s", 25*time.Second + 999*time.Millisecond: "25s", 3*time.Minute + 59*time.Second: "3m", 23 * time.Hour: "23h", 49 * time.Hour: "2d", -5 * time.Minute: "in 5m",
+	} {
+		require.Equal(t, want, Age(d))
+	}
 }
 
 func TestHostileTextReachesNoTerminal(t *testing.T) {

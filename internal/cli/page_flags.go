@@ -18,8 +18,11 @@ func AddPageFlags(cmd *cobra.Command, p *operate.Page, row string) {
 }
 
 // WritePage prints one part of a list on Out, and the command for the next part, if there is one, on Err.
-func WritePage[T any](a *App, cmd *cobra.Command, format string, v View[T], list func(each func(T) error) (operate.Paged, error)) error {
-	w := NewListWriter(a, format, v)
+func WritePage[T any](a *App, cmd *cobra.Command, o Output, v View[T], list func(each func(T) error) (operate.Paged, error)) error {
+	w, err := NewListWriter(a, o, v)
+	if err != nil {
+		return err
+	}
 	page, err := list(w.Write)
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ func SurviveClosedPipe() (restore func()) {
 	return func() { signal.Reset(syscall.SIGPIPE) }
 }
 
-// Style is the colour of a text on a terminal; a pipe and NO_COLOR get none.
+// Style is the colour of a text on a terminal.
 type Style string
 
 const (
@@ -60,12 +60,31 @@ const (
 
 // Paint wraps text in a style when the stream is a terminal that wants colour.
 func (a *App) Paint(tty bool, s Style, text string) string {
-	if !tty || s == "" || a.noColor() {
+	if s == "" || !a.colored(tty) {
 		return text
 	}
 	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
 }
 
-func (a *App) noColor() bool {
-	return a.env["NO_COLOR"] != "" || a.env["TERM"] == "dumb"
+// The values of --color.
+const (
+	ColorAuto   = "auto"
+	ColorAlways = "always"
+	ColorNever  = "never"
+)
+
+// colored reports whether a stream gets colour: by --color, else by NO_COLOR and CLICOLOR_FORCE, else when it is a terminal
+// that has any.
+func (a *App) colored(tty bool) bool {
+	force := a.env["CLICOLOR_FORCE"]
+	switch choice, _ := a.Flag("color"); {
+	case choice == ColorAlways:
+		return true
+	case choice == ColorNever || a.env["NO_COLOR"] != "":
+		return false
+	case force != "" && force != "0":
+		return true
+	default:
+		return tty && a.env["TERM"] != "dumb"
+	}
 }

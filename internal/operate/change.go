@@ -100,7 +100,9 @@ func (o *Outbox) ChooseChange(ctx context.Context, p ChangeParams) (*ChangeSet, 
 	case p.Plan != nil:
 		err = s.choosePlan()
 	case len(p.IDs) > 0:
-		err = s.chooseIDs(ctx)
+		if s.params.IDs, err = o.completeAll(ctx, p.IDs); err == nil {
+			err = s.chooseIDs(ctx)
+		}
 	case p.DeadLetters != nil:
 		err = s.chooseDeadLetters(ctx, *p.DeadLetters)
 	case p.Events != nil:

@@ -70,8 +70,11 @@ func checkConsumers(names []string) error {
 
 // eventID returns the id of the event that id means: an event's own, or that of the event behind a dead letter.
 func (o *Outbox) eventID(ctx context.Context, id string) (string, error) {
-	if o.DB == nil {
+	if o.DB == nil && len(id) == idLength {
 		return id, nil
+	}
+	if err := o.completeIDs(ctx, &id); err != nil {
+		return "", err
 	}
 	event, err := o.store().EventID(ctx, id)
 	return event, StoreError(err)

@@ -1,20 +1,158 @@
 package operate
 
 import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"strings"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
+const (
+	idShape  = "00000000-0000-0000-0000-000000000000"
+	idLength = len(idShape)
+	// leastShortID is how many characters of an id tell enough of it.
+	leastShortID = 8
+	// namedCandidates is how many ids an ambiguous beginning names.
+	namedCandidates = 5
+)
+
 // ParseID reads the id of an event or of a dead letter as a person gives it: a UUID of 36 characters in any case, with or
-// without white space around it. It returns the canonical form. The nil UUID is refused: no event has it, so it can only
-// be a variable that was not set.
+// without white space around it, or its beginning, of eight characters or more. It returns the canonical form. The nil
+// UUID is refused: no event has it, so it can only be a variable that was not set.
 func ParseID(text string) (string, error) {
-	id, err := wire.ParseID(strings.TrimSpace(text))
-	if err != nil {
-		return "", fault.Hint(fault.Usagef("%q is not an id: an id looks like 01890a5d-ac96-774b-bcce-b302099a8057", text),
-			"outboxctl event list and outboxctl dlq list show the ids")
+	trimmed := strings.ToLower(strings.TrimSpace(text))
+	if id, err := wire.ParseID(trimmed); err == nil {
+		return id.String(), nil
 	}
-	return id.String(), nil
+	if _, _, err := idRange(trimmed); err == nil {
+		return trimmed, nil
+	}
+	return "", fault.Hint(fault.Usagef("%q is not an id: an id looks like 01890a5d-ac96-774b-bcce-b302099a8057, or like its first %d characters or more", text, leastShortID),
+		"outboxctl event list and outboxctl dlq list show the ids")
+}
+
+// idRange is the first and the last id that begin so.
+func idRange(short string) (first, last string, err error) {
+	if len(short) < leastShortID || len(short) >= idLength {
+		return "", "", fmt.Errorf("%d characters", len(short))
+	}
+	for i, c := range short {
+		if (c == '-') != (idShape[i] == '-') {
+			return "", "", errors.New("a hyphen out of place")
+		}
+	}
+	digits := strings.ReplaceAll(short, "-", "")
+	if _, err := hex.DecodeString(digits + "00"[:2-len(digits)%2]); err != nil {
+		return "", "", err
+	}
+	rest := idShape[len(short):]
+	return short + rest, short + strings.ReplaceAll(rest, "0", "f"), nil
+}
+
+// completeIDs replaces the beginnings among ids by the ids they mean, of events and of dead letters.
+func (o *Outbox) completeIDs(ctx context.Context, ids ...*string) error {
+	for _, id := range ids {
+		if *id == "" || len(*id) == idLength {
+			continue
+		}
+		full, err := o.completeID(ctx, *id)
+		if err != nil {
+			return err
+		}
+		*id = full
+	}
+	return nil
+}
+
+// completeAll returns ids with the beginnings among them replaced, each once.
+func (o *Outbox) completeAll(ctx context.Context, ids []string) ([]string, error) {
+	all := make([]string, 0, len(ids))
+	seen := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		if err := o.completeIDs(ctx, &id); err != nil {
+			return nil, err
+		}
+		if !seen[id] {
+			seen[id] = true
+			all = append(all, id)
+		}
+	}
+	return all, nil
+}
+
+// Both tables answer from their primary keys. A dead letter of an event that is found too is the same to every command.
+const candidatesQuery = `
+SELECT text, what FROM (
+    (SELECT id::text AS text, event_type::text || ', an event' AS what FROM outbox_events WHERE id BETWEEN $1::text::uuid AND $2::text::uuid ORDER BY id LIMIT $3)
+    UNION ALL
+    (SELECT id::text, event_type::text || ', a dead letter, ' || state FROM outbox_dlq WHERE id BETWEEN $1::text::uuid AND $2::text::uuid ORDER BY id LIMIT $3)
+) AS found ORDER BY text`
+
+func (o *Outbox) completeID(ctx context.Context, short string) (string, error) {
+	first, last, err := idRange(short)
+	if err != nil {
+		return "", fault.Usagef("%q is not the beginning of an id: %w", short, err)
+	}
+	if o.DB == nil {
+		return "", fault.Usagef("%q is the beginning of an id, which only the database can complete", short)
+	}
+	rows, err := o.DB.Query(ctx, candidatesQuery, first, last, namedCandidates+1)
+	if err != nil {
+		return "", StoreError(err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[struct{ ID, What string }])
+	switch {
+	case err != nil:
+		return "", StoreError(err)
+	case len(found) == 0:
+		return "", fault.Hint(fault.NotFoundf("no event and no dead letter has an id that begins with %s", short), "cleanup may have removed it; the whole id tells more")
+	case len(found) == 1:
+		return found[0].ID, nil
+	}
+	var names strings.Builder
+	for i, c := range found {
+		if i == namedCandidates {
+			names.WriteString("\n  and more")
+			break
+		}
+		fmt.Fprintf(&names, "\n  %s %s", c.ID, c.What)
+	}
+	return "", fault.Usagef("%s is the beginning of several ids:%s", short, names.String())
+}
+
+// The neighbours of an id in the order of the primary key are those that share the longest beginning with it.
+const neighboursQuery = `
+SELECT g.id::text, n.id::text FROM unnest($1::text[]::uuid[]) AS g (id) CROSS JOIN LATERAL (
+    (SELECT id FROM outbox_events WHERE id > g.id ORDER BY id LIMIT 1) UNION ALL
+    (SELECT id FROM outbox_events WHERE id < g.id ORDER BY id DESC LIMIT 1) UNION ALL
+    (SELECT id FROM outbox_dlq WHERE id > g.id ORDER BY id LIMIT 1) UNION ALL
+    (SELECT id FROM outbox_dlq WHERE id < g.id ORDER BY id DESC LIMIT 1)
+) AS n (id)`
+
+// ShortIDs returns how many characters of each of these ids tell it from all others there are.
+func (o *Outbox) ShortIDs(ctx context.Context, ids []string) (length int, err error) {
+	rows, err := o.DB.Query(ctx, neighboursQuery, ids)
+	if err != nil {
+		return 0, StoreError(err)
+	}
+	var id, neighbour string
+	length = leastShortID
+	_, err = pgx.ForEachRow(rows, []any{&id, &neighbour}, func() error {
+		same := 0
+		for same < len(id) && id[same] == neighbour[same] {
+			same++
+		}
+		length = max(length, same+1)
+		return nil
+	})
+	if length < idLength && idShape[length-1] == '-' {
+		length++ // no id ends with a hyphen
+	}
+	return length, StoreError(err)
 }

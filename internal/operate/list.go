@@ -25,6 +25,9 @@ func (o *Outbox) ListEvents(ctx context.Context, p ListEventsParams, each func(o
 	if err := p.Check(); err != nil {
 		return Paged{}, err
 	}
+	if err := o.completeIDs(ctx, &p.Cursor); err != nil {
+		return Paged{}, err
+	}
 	scan, err := o.events().NewScan(p.Filter, outbox.NewestFirst, false)
 	if err != nil {
 		return Paged{}, fault.As(fault.Usage, err)
@@ -44,6 +47,9 @@ func (p *ListDeadLettersParams) Check() error { return p.checkCursor() }
 // ListDeadLetters passes the dead letters of a filter to each, newest first.
 func (o *Outbox) ListDeadLetters(ctx context.Context, p ListDeadLettersParams, each func(dlq.Entry) error) (Paged, error) {
 	if err := p.Check(); err != nil {
+		return Paged{}, err
+	}
+	if err := o.completeIDs(ctx, &p.Cursor); err != nil {
 		return Paged{}, err
 	}
 	scan, err := o.store().NewScan(p.Filter, outbox.NewestFirst)

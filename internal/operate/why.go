@@ -53,6 +53,9 @@ func (o *Outbox) Why(ctx context.Context, p WhyParams) (WhyResult, error) {
 	if err != nil {
 		return WhyResult{}, err
 	}
+	if err := o.completeIDs(ctx, &id); err != nil {
+		return WhyResult{}, err
+	}
 	f, err := o.facts(ctx, id)
 	if err != nil {
 		return WhyResult{}, StoreError(err)
