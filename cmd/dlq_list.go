@@ -17,6 +17,7 @@ type dlqListFlags struct {
 	filter  dlqFilterFlags
 	groupBy string
 	page    operate.Page
+	watch   cli.Watch
 	output  cli.Output
 }
 
@@ -38,20 +39,22 @@ looks at five thousand rows at most at a time, so it never keeps the database bu
   outboxctl dlq list --reason max_attempts --since 2h --error-like 'deadline*exceeded'
   outboxctl dlq list --type payment_settled --limit 0 -o id | outboxctl dlq replay - --dry-run`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runDLQList(cmd, app, &f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return app.Watch(cmd.Context(), f.watch, func(ctx context.Context) error { return runDLQList(ctx, cmd, app, &f) })
+		},
 	}
 	addDLQFilterFlags(app, cmd, &f.filter)
 	addStateFlag(cmd, &f.filter)
 	cmd.Flags().StringVar(&f.groupBy, "group-by", "", "count by `column`: "+strings.Join(dlq.GroupBy(), ", "))
 	cli.AddPageFlags(cmd, &f.page, "dead letter with this `id`")
+	cli.AddWatchFlags(cmd, &f.watch)
 	cli.AddOutputFlags(cmd, &f.output, cli.ListFormats()...)
 	cli.Must(cmd.RegisterFlagCompletionFunc("group-by", cobra.FixedCompletions(dlq.GroupBy(), cobra.ShellCompDirectiveNoFileComp)))
 	cli.Must(cmd.RegisterFlagCompletionFunc("cursor", cli.CompleteDLQIDs(app, "")))
 	return cmd
 }
 
-func runDLQList(cmd *cobra.Command, app *cli.App, f *dlqListFlags) error {
-	ctx := cmd.Context()
+func runDLQList(ctx context.Context, cmd *cobra.Command, app *cli.App, f *dlqListFlags) error {
 	rows := operate.ListDeadLettersParams{Page: f.page}
 	groups := operate.GroupDeadLettersParams{By: f.groupBy, Limit: f.page.Limit}
 	check := rows.Check

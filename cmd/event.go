@@ -14,6 +14,7 @@ func newEventCmd(app *cli.App) *cobra.Command {
 	cmd.AddCommand(
 		newEventListCmd(app),
 		newEventShowCmd(app),
+		newEventTailCmd(app),
 		newEventRepublishCmd(app),
 	)
 	return cmd

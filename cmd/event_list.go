@@ -15,6 +15,7 @@ import (
 type eventListFlags struct {
 	filter eventFilterFlags
 	page   operate.Page
+	watch  cli.Watch
 	output cli.Output
 }
 
@@ -31,7 +32,9 @@ What has no index is looked for in short steps of at most five thousand rows: pr
   outboxctl event list --aggregate vendor_order/01890a5d-ac96-774b-bcce-b302099a8057
   outboxctl event list --type order_created --since 1h -o json`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runEventList(cmd, app, &f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return app.Watch(cmd.Context(), f.watch, func(ctx context.Context) error { return runEventList(ctx, cmd, app, &f) })
+		},
 	}
 	statuses := append(outbox.Statuses(), "all")
 	cmd.Flags().StringVar(&f.filter.status, "status", "all", "in this `status`: "+strings.Join(statuses, ", "))
@@ -42,12 +45,12 @@ What has no index is looked for in short steps of at most five thousand rows: pr
 	addEventFilterFlags(app, cmd, &f.filter, "emitted")
 	cli.AddPageFlags(cmd, &f.page, "event with this `id`")
 	cli.Must(cmd.RegisterFlagCompletionFunc("cursor", cli.CompleteEventIDs(app, "")))
+	cli.AddWatchFlags(cmd, &f.watch)
 	cli.AddOutputFlags(cmd, &f.output, cli.ListFormats()...)
 	return cmd
 }
 
-func runEventList(cmd *cobra.Command, app *cli.App, f *eventListFlags) error {
-	ctx := cmd.Context()
+func runEventList(ctx context.Context, cmd *cobra.Command, app *cli.App, f *eventListFlags) error {
 	if cmd.Flags().Changed("status") && cmd.Flags().Changed("state") {
 		return fault.Hint(fault.Usagef("--status and --state exclude each other"), "they mean the same: give one of them")
 	}

@@ -40,6 +40,7 @@ func jsonObjects() map[string][]any {
 		"doctor":          {doctor.Finding{}},
 		"emit":            {operate.Emitted{}},
 		"event list":      {outbox.Event{}},
+		"event tail":      {outbox.Event{}},
 		"event republish": {dlq.Outcome{}},
 		"event show":      {outbox.Event{}},
 		"idem forget":     {operate.ForgetResult{}},

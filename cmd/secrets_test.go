@@ -70,6 +70,7 @@ func canaryArgs() map[string][]string {
 		"event list":            {"--limit", "1"},
 		"event republish":       change,
 		"event show":            {id},
+		"event tail":            {"--for", "100ms"},
 		"exit-codes":            nil,
 		"help":                  nil,
 		"idem forget":           {id, "--consumer", "c", "--yes", "--note", "canary"},

@@ -22,10 +22,9 @@ import (
 type statsOptions struct {
 	app *cli.App
 
-	by       string
-	watch    bool
-	interval time.Duration
-	output   cli.Output
+	by     string
+	watch  cli.Watch
+	output cli.Output
 }
 
 func newStatsCmd(app *cli.App) *cobra.Command {
@@ -49,8 +48,7 @@ With --by the backlog is split, and -o wide, csv and id list the groups.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runStats(cmd.Context(), opts) },
 	}
 	cmd.Flags().StringVar(&opts.by, "by", "", "split the backlog by "+strings.Join(stats.Dimensions(), ", "))
-	cmd.Flags().BoolVar(&opts.watch, "watch", false, "show again and again until interrupted")
-	cli.AddLimit(cmd, &opts.interval, "interval", 2*time.Second, 100*time.Millisecond, "pause between two looks with --watch")
+	cli.AddWatchFlags(cmd, &opts.watch)
 	cli.AddOutputFlags(cmd, &opts.output, cli.ListFormats()...)
 	cli.Must(cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(stats.Dimensions(), cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
@@ -69,14 +67,7 @@ func runStats(ctx context.Context, opts *statsOptions) error {
 		return err
 	}
 	params := operate.StatsParams{MaxAttempts: cfg.Publish.MaxAttempts, By: opts.by, Probes: opts.app.Probes()}
-	if opts.watch {
-		return watchStats(ctx, opts, outbox, params)
-	}
-	report, err := outbox.Stats(ctx, params)
-	if err != nil {
-		return err
-	}
-	return opts.print(opts.app.Out, report)
+	return watchStats(ctx, opts, outbox, params)
 }
 
 // print writes a report in the chosen form. Wide, CSV and id are lists, so they show the groups.

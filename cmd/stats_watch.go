@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -13,48 +12,22 @@ import (
 // history is how many looks a sparkline spans.
 const history = 60
 
-// watchStats shows reports until it is interrupted: on a terminal it redraws in place and adds sparklines, elsewhere it
-// prints one report after the other. A look that fails is shown and tried again: watching through an outage is what
-// the operator is there for.
+// watchStats shows reports until it is interrupted, on a terminal with sparklines above.
 func watchStats(ctx context.Context, opts *statsOptions, outbox *operate.Outbox, params operate.StatsParams) error {
 	var backlog, rate []float64
-	redraw := opts.app.OutTTY && opts.output.Form() == cli.FormatTable
-	for {
+	return opts.app.Watch(ctx, opts.watch, func(ctx context.Context) error {
 		report, err := outbox.Stats(ctx, params)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if redraw {
-			fmt.Fprint(opts.app.Out, "\x1b[H\x1b[2J")
-		}
 		if err != nil {
-			opts.app.Report(err)
-		} else {
-			backlog = remember(backlog, float64(report.Backlog))
-			rate = remember(rate, report.Flow.DrainPerSecond)
-			if err := opts.frame(report, redraw, backlog, rate); err != nil {
-				return err
-			}
+			return err
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(opts.interval):
+		backlog = remember(backlog, float64(report.Backlog))
+		rate = remember(rate, report.Flow.DrainPerSecond)
+		if opts.watch.On && opts.app.OutTTY && opts.output.Form() == cli.FormatTable {
+			fmt.Fprintf(opts.app.Out, "outboxctl stats, every %s, %s\n\n", opts.watch.Every, report.At.Local().Format(time.TimeOnly))
+			fmt.Fprintf(opts.app.Out, "%-11s %s\n%-11s %s\n\n", "backlog", sparkline(backlog), "out/s", sparkline(rate))
 		}
-	}
-}
-
-func (opts *statsOptions) frame(report *operate.StatsResult, redraw bool, backlog, rate []float64) error {
-	if !redraw {
 		return opts.print(opts.app.Out, report)
-	}
-	var head bytes.Buffer
-	fmt.Fprintf(&head, "outboxctl stats, every %s, %s\n\n", opts.interval, report.At.Local().Format(time.TimeOnly))
-	fmt.Fprintf(&head, "%-11s %s\n%-11s %s\n\n", "backlog", sparkline(backlog), "out/s", sparkline(rate))
-	if _, err := head.WriteTo(opts.app.Out); err != nil {
-		return err
-	}
-	return opts.print(opts.app.Out, report)
+	})
 }
 
 func remember(values []float64, v float64) []float64 {

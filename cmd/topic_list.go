@@ -12,7 +12,10 @@ import (
 )
 
 func newTopicListCmd(app *cli.App) *cobra.Command {
-	var output cli.Output
+	var (
+		watch  cli.Watch
+		output cli.Output
+	)
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "Show each logical topic with its physical topic and subscriptions",
@@ -20,9 +23,12 @@ func newTopicListCmd(app *cli.App) *cobra.Command {
 subscriptions attached to it. A topic without a subscription forgets what is published to it.`,
 		Example: "  outboxctl topic list\n  outboxctl topic list -o json | jq -r '.[] | select(.state != \"ready\").name'",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runTopicList(cmd.Context(), app, output) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return app.Watch(cmd.Context(), watch, func(ctx context.Context) error { return runTopicList(ctx, app, output) })
+		},
 	}
 	cli.AddConfigFlags(cmd, cli.GroupTopic)
+	cli.AddWatchFlags(cmd, &watch)
 	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
 	return cmd
 }

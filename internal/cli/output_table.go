@@ -80,6 +80,35 @@ func (t *table[T]) Close() error {
 	return grid.Render()
 }
 
+// lines is a table whose rows are printed as they come: what stays is cut to the terminal's width.
+type lines[T any] struct {
+	app  *App
+	view View[T]
+	r    *CellStyle
+}
+
+// NewLineWriter prints rows on a terminal as they come.
+func NewLineWriter[T any](a *App, v View[T]) ListWriter[T] {
+	return &lines[T]{a, v, a.renderer()}
+}
+
+func (l *lines[T]) Write(row T) error {
+	var cells []string
+	for _, c := range l.view.Columns {
+		if cell := safetext.Line(c.Cell(row, l.r)); !c.Wide && cell != "" {
+			cells = append(cells, cell)
+		}
+	}
+	line := strings.Join(cells, "  ")
+	if l.app.Width > 0 {
+		line = ansi.Truncate(line, l.app.Width, "…")
+	}
+	_, err := fmt.Fprintln(l.app.Out, line)
+	return err
+}
+
+func (l *lines[T]) Close() error { return nil }
+
 // sayOnce leaves out the columns that are the same in every row, and says on Err what they would repeat.
 func (t *table[T]) sayOnce() {
 	if len(t.cells) < 2 || t.width == 0 {

@@ -19,8 +19,9 @@ type Streams struct {
 	OutTTY bool
 	ErrTTY bool
 
-	// Width is the terminal's width in cells; zero when Out is no terminal.
-	Width int
+	// Width and Height are the terminal's, in cells; zero when Out is no terminal.
+	Width  int
+	Height int
 }
 
 // OSStreams are the process's own streams.
@@ -32,8 +33,8 @@ func OSStreams() Streams {
 		ErrTTY: term.IsTerminal(int(os.Stderr.Fd())),
 	}
 	if s.OutTTY {
-		if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
-			s.Width = width
+		if width, height, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
+			s.Width, s.Height = width, height
 		}
 	}
 	return s

@@ -1,0 +1,70 @@
+package cmd
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+func newEventTailCmd(app *cli.App) *cobra.Command {
+	var (
+		filter eventFilterFlags
+		every  time.Duration
+		lasts  time.Duration
+		output cli.Output
+	)
+	cmd := &cobra.Command{
+		Use:   "tail",
+		Short: "Show new events as they are committed",
+		Long: `Show new events as they are committed, until Ctrl-C: one line for each, with its state at that moment. Events that are
+older than ten seconds when their transaction commits are seen only while they wait.`,
+		Example: "  outboxctl event tail\n  outboxctl event tail --type order_created -o jsonl",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			filter.status = "all"
+			if _, err := filter.filter(app.Now()); err != nil {
+				return err
+			}
+			outbox, now, err := app.OutboxNow(cmd.Context())
+			if err != nil {
+				return err
+			}
+			params := operate.TailEventsParams{Every: every, Failed: app.Report}
+			if params.Filter, err = filter.filter(now); err != nil {
+				return err
+			}
+			ctx := cmd.Context()
+			if lasts > 0 {
+				var stop context.CancelFunc
+				ctx, stop = context.WithTimeout(ctx, lasts)
+				defer stop()
+			}
+			return tailEvents(ctx, app, outbox, params, output)
+		},
+	}
+	addEventFilterFlags(app, cmd, &filter, "emitted")
+	cli.AddLimit(cmd, &every, "interval", 500*time.Millisecond, 50*time.Millisecond, "pause between two looks")
+	cli.AddLimit(cmd, &lasts, "for", 0, 0, "stop by itself after this time")
+	cli.AddOutputFlags(cmd, &output, cli.FormatTable, cli.FormatJSONL, cli.FormatCSV, cli.FormatID)
+	return cmd
+}
+
+// tailEvents prints each event as it comes. A terminal gets lines of one shape, since a table has to know all of its rows.
+func tailEvents(ctx context.Context, app *cli.App, o *operate.Outbox, params operate.TailEventsParams, output cli.Output) error {
+	plain := *app
+	plain.OutTTY = false
+	view := eventView(ctx, o)
+	list, err := cli.NewListWriter(&plain, output, view)
+	if err != nil {
+		return err
+	}
+	if app.OutTTY && output.Form() == cli.FormatTable {
+		list = cli.NewLineWriter(app, view)
+	}
+	return o.TailEvents(ctx, params, func(e outbox.Event) error { return list.Write(e) })
+}

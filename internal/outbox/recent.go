@@ -1,0 +1,70 @@
+package outbox
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// recentQuery finds what was emitted lately by two index walks: ids begin with the time they were made at, and what waits
+// behind a seq is new whatever its id. %s is the filter.
+const recentQuery = `
+WITH lately AS MATERIALIZED (
+    SELECT id FROM outbox_events WHERE id BETWEEN $%d::uuid AND $%d::uuid
+    UNION
+    SELECT id FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL AND seq > $%d::bigint)
+SELECT id::text, seq FROM outbox_events WHERE id IN (SELECT id FROM lately) AND %s ORDER BY created_at, id`
+
+// clocksApart is how far ahead of the database's the clock of a producer may be. Without a bound above, ids that are
+// random would all be recent.
+const clocksApart = time.Hour
+
+// Numbered is an event and its place in the queue.
+type Numbered struct {
+	ID  string
+	Seq int64
+}
+
+// Recent finds the events of a filter that were made since a moment, or wait behind a seq, oldest first.
+func (s *Store) Recent(ctx context.Context, f Filter, since time.Time, seq int64) ([]Numbered, error) {
+	c, err := f.compile(false)
+	if err != nil {
+		return nil, err
+	}
+	where := "true"
+	for _, part := range []string{c.decided, c.rest} {
+		if part != "" {
+			where += " AND " + part
+		}
+	}
+	args := append(c.args, firstID(since), firstID(since.Add(clocksApart)), seq)
+	rows, err := s.db.Query(ctx, fmt.Sprintf(recentQuery, len(args)-2, len(args)-1, len(args), where), args...)
+	if err != nil {
+		return nil, fmt.Errorf("look for new events: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Numbered])
+	if err != nil {
+		return nil, fmt.Errorf("look for new events: %w", err)
+	}
+	return found, nil
+}
+
+// firstID is below every UUID of version 7 that is made at a moment or later.
+func firstID(at time.Time) string {
+	var id uuid.UUID
+	binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli())<<16)
+	return id.String()
+}
+
+// LastSeq is the largest seq of the events that wait, or 0.
+func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
+	err = s.db.QueryRow(ctx, `SELECT coalesce(max(seq), 0) FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL`).Scan(&seq)
+	if err != nil {
+		return 0, fmt.Errorf("look for the newest event: %w", err)
+	}
+	return seq, nil
+}
