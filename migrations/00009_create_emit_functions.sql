@@ -38,9 +38,46 @@ REVOKE ALL ON FUNCTION outbox_qualify_functions() FROM PUBLIC;
 -- Until then their text is no SQL.
 SET LOCAL check_function_bodies = off;
 
--- By name, so that a text nobody knows gives NULL instead of an error.
+-- The event types that `outboxctl registry apply` recorded, one row each. A row
+-- of namespace * holds for every namespace that has no row of its own for the
+-- type. Any program may read it; only the owner writes. While it is empty the
+-- event types are the built-in ones of outbox_builtin_aggregate.
+CREATE TABLE outbox_event_types (
+    namespace      text COLLATE "C" NOT NULL DEFAULT '*'
+        CONSTRAINT outbox_event_types_namespace_check CHECK (octet_length(namespace) BETWEEN 1 AND 255),
+    event_type     text COLLATE "C" NOT NULL
+        CONSTRAINT outbox_event_types_event_type_check
+        CHECK (event_type ~ '^[A-Za-z0-9][A-Za-z0-9_.:/-]*$' AND octet_length(event_type) <= 255),
+    -- Empty for events that are about no aggregate.
+    aggregate_type text COLLATE "C" NOT NULL
+        CONSTRAINT outbox_event_types_aggregate_type_check CHECK (octet_length(aggregate_type) <= 255),
+    topic          text             NOT NULL,
+    -- standard: payload_json is the envelope. none: it is the data itself.
+    envelope       text             NOT NULL DEFAULT 'standard'
+        CONSTRAINT outbox_event_types_envelope_check CHECK (envelope IN ('standard', 'none')),
+    -- The JSON Schema of the data; NULL is any JSON but null.
+    schema         jsonb,
+    -- What else the catalogue says of the type; PostgreSQL reads none of it.
+    options        jsonb            NOT NULL DEFAULT '{}',
+    digest         text             NOT NULL,
+    applied_at     timestamptz      NOT NULL DEFAULT now(),
+    PRIMARY KEY (event_type, namespace)
+);
+
+-- Which catalogue that is. There is always one row, so whoever applies a
+-- catalogue can lock it; revision 0 is a database that recorded nothing.
+CREATE TABLE outbox_catalogue (
+    one_row    boolean     PRIMARY KEY DEFAULT true CONSTRAINT outbox_catalogue_one_row_check CHECK (one_row),
+    revision   bigint      NOT NULL,
+    name       text        NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now(),
+    applied_by text        NOT NULL DEFAULT session_user
+);
+INSERT INTO outbox_catalogue (revision, name) VALUES (0, 'builtin');
+
+-- The aggregate of a built-in type; NULL for a text that is none.
 -- +goose StatementBegin
-CREATE FUNCTION outbox_expected_aggregate_name(event_type text) RETURNS text
+CREATE FUNCTION outbox_builtin_aggregate(event_type text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$
     SELECT CASE event_type
@@ -66,14 +103,22 @@ CREATE FUNCTION outbox_expected_aggregate_name(event_type text) RETURNS text
 $$;
 -- +goose StatementEnd
 
+-- What the catalogue says of a type, or no row. PostgreSQL inlines it: one probe
+-- of an index for each event. (A join would hash the whole catalogue for each call.)
 -- +goose StatementBegin
-CREATE FUNCTION outbox_expected_aggregate(event_type event_type_enum) RETURNS aggregate_type_enum
-    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-    SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION outbox_catalogue_type(event_type text, namespace text)
+    RETURNS TABLE (aggregate_type text, envelope text)
+    LANGUAGE sql STABLE ROWS 1
     AS $$
-BEGIN
-    RETURN @schema@.outbox_expected_aggregate_name(event_type::text)::@schema@.aggregate_type_enum;
-END
+    (SELECT c.aggregate_type, c.envelope
+       FROM @schema@.outbox_event_types AS c
+      WHERE c.event_type = $1 AND c.namespace IN ('*', $2)
+      ORDER BY c.namespace = '*'
+      LIMIT 1)
+     UNION ALL
+    SELECT b.aggregate_type, 'standard'
+      FROM (SELECT @schema@.outbox_builtin_aggregate($1)) AS b(aggregate_type)
+     WHERE b.aggregate_type IS NOT NULL AND NOT EXISTS (SELECT FROM @schema@.outbox_event_types)
 $$;
 -- +goose StatementEnd
 
@@ -88,6 +133,7 @@ $$;
 
 -- The rules in one place. Raises, or returns true so that it can stand in a
 -- WHERE clause. label says which event of a batch is meant; NULL for a single one.
+-- expected and envelope are what the catalogue says of the type; NULL if it has none.
 -- The limits are the broker's: 10 MB per request, of which 512 bytes are kept
 -- for the topic's name; 100 attributes of which five are ours; 256 bytes per
 -- name and 1,024 per value. One run costs microseconds: emitting in bulk pays
@@ -95,13 +141,12 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION outbox_check_event(
     label text, id uuid, event_type text, aggregate_type text, aggregate_id uuid, payload jsonb,
-    dedupe_key text, tenant_id uuid, namespace text, headers jsonb, max_attempts int
+    dedupe_key text, tenant_id uuid, namespace text, headers jsonb, max_attempts int, expected text, envelope text
 ) RETURNS boolean
     LANGUAGE plpgsql STABLE
     AS $$
 DECLARE
     nothing  CONSTANT uuid := '00000000-0000-0000-0000-000000000000';
-    expected CONSTANT text := @schema@.outbox_expected_aggregate_name(event_type);
     -- event_id, event_type, aggregate_type, aggregate_id, and created_at at its longest.
     bytes    int := @schema@.outbox_field_bytes(octet_length(payload::text)) + 183 + length(event_type) + length(expected);
     state    text := 'OX004';
@@ -111,7 +156,9 @@ DECLARE
     entries  int := 0;
 BEGIN
     IF expected IS NULL THEN
-        state := 'OX001'; field := 'event_type'; message := format('unknown event type %L', left(event_type, 80));
+        RAISE EXCEPTION '%', coalesce(label || ': ', '') || format('event_type: unknown event type %L', left(event_type, 80))
+            USING ERRCODE = 'OX001', COLUMN = 'event_type',
+                  HINT = 'Add it to the catalogue and record that with outboxctl registry apply.';
     ELSIF aggregate_type <> expected THEN
         state := 'OX002'; field := 'aggregate_type';
         message := format('%s belongs to aggregate %s, not to %L', event_type, expected, left(aggregate_type, 80));
@@ -127,16 +174,16 @@ BEGIN
         state := 'OX005'; field := 'dedupe_key'; message := format('must start with the tenant: %s/', tenant_id);
     ELSIF max_attempts < 1 THEN
         field := 'max_attempts'; message := 'must be at least 1';
-    ELSIF jsonb_typeof(payload) IS DISTINCT FROM 'object' THEN
+    ELSIF envelope = 'standard' AND jsonb_typeof(payload) IS DISTINCT FROM 'object' THEN
         field := 'payload'; message := 'must be the envelope, a JSON object';
-    ELSIF coalesce(payload -> 'data', 'null') = 'null' THEN
+    ELSIF coalesce(CASE envelope WHEN 'none' THEN payload ELSE payload -> 'data' END, 'null') = 'null' THEN
         state := 'OX003'; field := 'data'; message := 'must not be null ({} is allowed)';
-    ELSIF payload -> 'version' IS DISTINCT FROM '1' OR payload ->> 'eventId' IS DISTINCT FROM id::text
-          OR payload - '{version,eventId,occurredAt,actor,data}'::text[] <> '{}' THEN
+    ELSIF envelope = 'standard' AND (payload -> 'version' IS DISTINCT FROM '1' OR payload ->> 'eventId' IS DISTINCT FROM id::text
+          OR payload - '{version,eventId,occurredAt,actor,data}'::text[] <> '{}') THEN
         field := 'payload'; message := format('must be the envelope: version 1, eventId %s, occurredAt, actor, data, and no more', id);
-    ELSIF coalesce(payload ->> 'occurredAt', '') !~ '^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$' THEN
+    ELSIF envelope = 'standard' AND coalesce(payload ->> 'occurredAt', '') !~ '^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$' THEN
         field := 'payload'; message := 'envelope occurredAt must be an RFC 3339 timestamp';
-    ELSIF coalesce(payload -> 'actor', 'null') <> 'null' AND (jsonb_typeof(payload -> 'actor') <> 'object'
+    ELSIF envelope = 'standard' AND coalesce(payload -> 'actor', 'null') <> 'null' AND (jsonb_typeof(payload -> 'actor') <> 'object'
           OR coalesce(payload -> 'actor' ->> 'userId', '') = ''
           OR jsonb_typeof(payload -> 'actor' -> 'userId') <> 'string'
           OR jsonb_typeof(payload -> 'actor' -> 'storeId') NOT IN ('string', 'null')
@@ -189,7 +236,7 @@ $$;
 
 -- One event. aggregate_type NULL means the type's own; id NULL makes one. A
 -- dedupe key that is already taken is no error: the answer is the id of the
--- event that has it.
+-- event that has it. The data of a type without an envelope is stored as it is.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_emit(
     event_type     text,
@@ -210,6 +257,7 @@ CREATE FUNCTION outbox_emit(
     SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
+    bare     boolean;
     envelope jsonb;
 BEGIN
     -- to_char drops BC, and the publisher takes the very first moment for a time nobody set.
@@ -218,6 +266,11 @@ BEGIN
             USING ERRCODE = 'OX004', COLUMN = 'occurred_at';
     END IF;
     id := coalesce(id, @schema@.outbox_uuid_v7());
+    SELECT c.envelope = 'none' INTO bare FROM @schema@.outbox_catalogue_type(event_type, coalesce(namespace, 'default')) AS c;
+    IF bare AND (occurred_at IS NOT NULL OR actor IS NOT NULL) THEN
+        RAISE EXCEPTION '%: has no place in an event without an envelope', CASE WHEN actor IS NULL THEN 'occurred_at' ELSE 'actor' END
+            USING ERRCODE = 'OX004', COLUMN = CASE WHEN actor IS NULL THEN 'occurred_at' ELSE 'actor' END;
+    END IF;
     envelope := jsonb_build_object(
         'version', 1,
         'eventId', id,
@@ -237,15 +290,16 @@ BEGIN
       INTO id, already_enqueued
       FROM @schema@.outbox_emit_rows(jsonb_build_array(jsonb_build_object(
                'id', id, 'event_type', event_type, 'aggregate_type', aggregate_type, 'aggregate_id', aggregate_id,
-               'payload', envelope, 'dedupe_key', dedupe_key, 'tenant_id', tenant_id, 'namespace', namespace,
+               'payload', CASE WHEN bare THEN data ELSE envelope END, 'dedupe_key', dedupe_key, 'tenant_id', tenant_id, 'namespace', namespace,
                'headers', headers, 'max_attempts', max_attempts)), false) AS m;
 END
 $$;
 -- +goose StatementEnd
 
 -- Many events in one round trip: a JSON array of objects with id, event_type,
--- aggregate_type, aggregate_id, payload (the finished envelope), dedupe_key,
--- tenant_id, namespace, headers, max_attempts. All or none are written.
+-- aggregate_type, aggregate_id, payload (the finished envelope, or the data of a
+-- type that has none), dedupe_key, tenant_id, namespace, headers, max_attempts.
+-- All or none are written.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_emit_many(events jsonb)
     RETURNS TABLE (ord int, id uuid, already_enqueued boolean)
@@ -298,11 +352,12 @@ BEGIN
             INSERT INTO @schema@.outbox_events AS o (id, event_type, aggregate_type, aggregate_id, payload_json,
                                             dedupe_key, tenant_id, namespace, headers, max_attempts)
             SELECT r.id, r.event_type::@schema@.event_type_enum,
-                   @schema@.outbox_expected_aggregate_name(r.event_type)::@schema@.aggregate_type_enum,
+                   c.aggregate_type::@schema@.aggregate_type_enum,
                    r.aggregate_id, r.payload, r.dedupe_key, r.tenant_id, coalesce(r.namespace, 'default'), r.headers, r.max_attempts
               FROM @schema@.outbox_event_rows(events) AS r
+              LEFT JOIN LATERAL @schema@.outbox_catalogue_type(r.event_type, coalesce(r.namespace, 'default')) AS c ON true
              WHERE @schema@.outbox_check_event(CASE WHEN batch THEN 'event ' || r.ord END, r.id, r.event_type, r.aggregate_type,
-                       r.aggregate_id, r.payload, r.dedupe_key, r.tenant_id, r.namespace, r.headers, r.max_attempts)
+                       r.aggregate_id, r.payload, r.dedupe_key, r.tenant_id, r.namespace, r.headers, r.max_attempts, c.aggregate_type, c.envelope)
                 ON CONFLICT DO NOTHING
             RETURNING o.id
         )
@@ -374,18 +429,20 @@ REVOKE ALL ON FUNCTION outbox_emit(text, text, uuid, jsonb, text, uuid, text, js
 REVOKE ALL ON FUNCTION outbox_emit_many(jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_emit_rows(jsonb, boolean) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_event_rows(jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_check_event(text, uuid, text, text, uuid, jsonb, text, uuid, text, jsonb, int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_check_event(text, uuid, text, text, uuid, jsonb, text, uuid, text, jsonb, int, text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_field_bytes(int) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_expected_aggregate(event_type_enum) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_expected_aggregate_name(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_catalogue_type(text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_builtin_aggregate(text) FROM PUBLIC;
 
 -- +goose Down
 DROP FUNCTION IF EXISTS outbox_emit_many(jsonb);
 DROP FUNCTION IF EXISTS outbox_emit(text, text, uuid, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid);
 DROP FUNCTION IF EXISTS outbox_emit_rows(jsonb, boolean);
 DROP FUNCTION IF EXISTS outbox_event_rows(jsonb);
-DROP FUNCTION IF EXISTS outbox_check_event(text, uuid, text, text, uuid, jsonb, text, uuid, text, jsonb, int);
+DROP FUNCTION IF EXISTS outbox_check_event(text, uuid, text, text, uuid, jsonb, text, uuid, text, jsonb, int, text, text);
 DROP FUNCTION IF EXISTS outbox_field_bytes(int);
-DROP FUNCTION IF EXISTS outbox_expected_aggregate(event_type_enum);
-DROP FUNCTION IF EXISTS outbox_expected_aggregate_name(text);
+DROP FUNCTION IF EXISTS outbox_catalogue_type(text, text);
+DROP FUNCTION IF EXISTS outbox_builtin_aggregate(text);
+DROP TABLE IF EXISTS outbox_catalogue;
+DROP TABLE IF EXISTS outbox_event_types;
 DROP FUNCTION IF EXISTS outbox_qualify_functions();

@@ -92,6 +92,12 @@ SELECT outbox_grant('GRANT SELECT (id, event_id, event_type, aggregate_type, agg
 SELECT outbox_grant('GRANT SELECT ON outbox_audit TO outbox_viewer');
 SELECT outbox_grant('GRANT SELECT ON outbox_event_status TO outbox_viewer');
 
+-- The catalogue is no secret: whoever emits may look up what an event type needs.
+SELECT outbox_grant('GRANT SELECT ON outbox_event_types, outbox_catalogue TO outbox_emitter');
+SELECT outbox_grant('GRANT SELECT ON outbox_event_types, outbox_catalogue TO outbox_dispatcher');
+SELECT outbox_grant('GRANT SELECT ON outbox_event_types, outbox_catalogue TO outbox_operator');
+SELECT outbox_grant('GRANT SELECT ON outbox_event_types, outbox_catalogue TO outbox_viewer');
+
 -- Who may look at the tables may also ask which schema version they have.
 SELECT outbox_grant('GRANT SELECT ON outbox_schema_version TO outbox_dispatcher');
 SELECT outbox_grant('GRANT SELECT ON outbox_schema_version TO outbox_operator');
@@ -108,7 +114,7 @@ DECLARE
 BEGIN
     FOREACH role IN ARRAY ARRAY['outbox_emitter', 'outbox_dispatcher', 'outbox_operator', 'outbox_viewer'] LOOP
         CONTINUE WHEN NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role);
-        FOREACH object IN ARRAY ARRAY['outbox_events', 'outbox_dlq', 'outbox_audit', 'outbox_event_status', 'outbox_schema_version'] LOOP
+        FOREACH object IN ARRAY ARRAY['outbox_events', 'outbox_dlq', 'outbox_audit', 'outbox_event_status', 'outbox_event_types', 'outbox_catalogue', 'outbox_schema_version'] LOOP
             EXECUTE format('REVOKE ALL ON %I FROM %I', object, role);
         END LOOP;
         IF EXISTS (SELECT FROM pg_namespace AS n, aclexplode(n.nspacl) AS a

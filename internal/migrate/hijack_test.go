@@ -130,7 +130,7 @@ var calls = []call{
 	{"outbox_operator", `SELECT outbox_cleanup_audit((now() - interval '8 days')::timestamptz, NULL::timestamptz, 10::int, 'me'::text, NULL::text, '{}'::jsonb, NULL::bigint)`, allowed},
 	{"outbox_operator", `SELECT outbox_cleanup_audit(now(), NULL::timestamptz, 10::int, 'me'::text, NULL::text, '{}'::jsonb, NULL::bigint)`, "OX300"},
 	{"outbox_operator", `SELECT outbox_cleanup_events(now(), NULL::timestamptz, 10::int, 'me'::text, NULL::text, '{}'::jsonb, 0::bigint)`, "OX300"},
-	{"postgres", `SELECT outbox_uuid_v7(), outbox_expected_aggregate('order_created'::event_type_enum), outbox_expected_aggregate_name('ad_paused'::text)`, allowed},
+	{"postgres", `SELECT outbox_uuid_v7(), outbox_builtin_aggregate('ad_paused'::text)`, allowed},
 	{"postgres", `UPDATE outbox_events SET payload_json = payload_json`, "OX100"},
 	{"postgres", `DELETE FROM outbox_dlq`, "OX101"},
 	{"postgres", `TRUNCATE outbox_audit`, "OX102"},

@@ -71,7 +71,7 @@ func TestEnumsOfTheDatabaseAreTheCatalogue(t *testing.T) {
 	for _, e := range registry.New().Types() {
 		var aggregate string
 		require.NoError(t, db.Pool.QueryRow(t.Context(),
-			`SELECT outbox_expected_aggregate($1::text::event_type_enum)::text`, e.Name).Scan(&aggregate))
+			`SELECT outbox_builtin_aggregate($1)`, e.Name).Scan(&aggregate))
 		require.Equal(t, e.Aggregate, aggregate, e.Name)
 	}
 }
