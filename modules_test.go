@@ -53,7 +53,7 @@ import (
 
 func both(ctx context.Context, tx pgx.Tx, old *sql.Tx) (emit.Result, error) {
 	e := emit.Event{
-		Type: builtin.TypeMediaUploaded, AggregateID: uuid.New(), Actor: &emit.Actor{UserID: "u"},
+		Type: builtin.TypeMediaUploaded, AggregateID: uuid.NewString(), Actor: &emit.Actor{UserID: "u"},
 		Data: builtin.MediaUploaded{MediaID: uuid.New(), StoreID: uuid.New(), Kind: "photo"},
 	}
 	if results, err := emit.EmitAll(ctx, tx, []emit.Event{e, e}); err != nil {

@@ -42,7 +42,7 @@ func addDLQFilterFlags(app *cli.App, cmd *cobra.Command, f *dlqFilterFlags) {
 	flags.StringSliceVar(&f.types, "type", nil, "of this event `type`")
 	flags.StringSliceVar(&f.topics, "topic", nil, "of events for this `topic`")
 	flags.StringSliceVar(&f.fingerprints, "fingerprint", nil, "with this `fingerprint` (see dlq list --group-by fingerprint)")
-	flags.StringVar(&f.aggregate, "aggregate", "", "of one aggregate: its id, its type, or `type/id`")
+	flags.StringVar(&f.aggregate, "aggregate", "", "of one aggregate: its id, its type, or `type/id`; /id where an id could be taken for a type")
 	flags.StringSliceVar(&f.tenants, "tenant", nil, "of this tenant's `id`")
 	flags.StringSliceVar(&f.namespaces, "namespace", nil, "of this `namespace`")
 	flags.StringVar(&f.since, "since", "", "that died at this `time` or later: 2026-03-01T12:00:00Z, 2026-03-01 (UTC), or how long ago: 2h, 30d")

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/emit"
@@ -262,6 +261,7 @@ func (o *emitOptions) check() error {
 func (o *emitOptions) event() (emit.Event, error) {
 	p := emit.Event{
 		Type: o.eventType, AggregateType: o.aggregateType, DedupeKey: o.dedupeKey, Namespace: o.namespace,
+		AggregateID: o.aggregateID,
 	}
 	var problems []string
 	// An empty value is a variable that was not set, not a choice.
@@ -270,14 +270,12 @@ func (o *emitOptions) event() (emit.Event, error) {
 			problems = append(problems, "--"+name+" must not be empty")
 		}
 	}
-	id := func(name, text string) uuid.UUID {
-		id, err := wire.ParseID(text)
-		if err != nil && text != "" {
-			problems = append(problems, "--"+name+" "+err.Error())
+	if o.tenant != "" {
+		var err error
+		if p.TenantID, err = wire.ParseID(o.tenant); err != nil {
+			problems = append(problems, "--tenant "+err.Error())
 		}
-		return id
 	}
-	p.AggregateID, p.TenantID = id("aggregate-id", o.aggregateID), id("tenant", o.tenant)
 	if o.occurredAt != "" {
 		at, err := wire.ParseTime(o.occurredAt)
 		switch {

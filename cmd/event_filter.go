@@ -29,7 +29,7 @@ type eventFilterFlags struct {
 func addEventFilterFlags(app *cli.App, cmd *cobra.Command, f *eventFilterFlags, what string) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.types, "type", nil, "of this event `type`")
-	flags.StringVar(&f.aggregate, "aggregate", "", "of one aggregate: its id, its type, or `type/id`")
+	flags.StringVar(&f.aggregate, "aggregate", "", "of one aggregate: its id, its type, or `type/id`; /id where an id could be taken for a type")
 	flags.StringSliceVar(&f.tenants, "tenant", nil, "of this tenant's `id`")
 	flags.StringSliceVar(&f.namespaces, "namespace", nil, "of this `namespace`")
 	flags.StringVar(&f.since, "since", "", what+" at this `time` or later: 2026-03-01T12:00:00Z, 2026-03-01 (UTC), or how long ago: 2h, 30d")

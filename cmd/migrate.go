@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,6 +19,7 @@ type migrateUpOptions struct {
 	app *cli.App
 
 	limits migrateLimits
+	types  string
 	to     int64
 	dryRun bool
 	output cli.Output
@@ -46,14 +48,19 @@ func newMigrateUpCmd(app *cli.App) *cobra.Command {
 
 An advisory lock lets one migration run per database at a time; a second one waits and finds nothing to do. No
 statement waits for a table lock longer than --lock-timeout, so a long reader delays the migration, never the
-writers behind it. A migration that was killed is finished by running it again.`,
-		Example: "  outboxctl migrate\n  outboxctl migrate up --dry-run\n  outboxctl migrate up --to 4 --lock-timeout 200ms",
+writers behind it. A migration that was killed is finished by running it again.
+
+In an empty database --types text makes event types, aggregate types and aggregate ids text, for a catalogue of your own;
+without it they are PackFinderz' enums and UUIDs. A table that exists already keeps the types it has.`,
+		Example: "  outboxctl migrate\n  outboxctl migrate up --dry-run\n  outboxctl migrate --types text\n  outboxctl migrate up --to 4 --lock-timeout 200ms",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runMigrateUp(cmd.Context(), opts) },
 	}
 	opts.limits.addFlags(cmd)
 	cmd.Flags().Int64Var(&opts.to, "to", 0, "last version to apply (0: all)")
 	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "print the SQL that would run, and change nothing")
+	cmd.Flags().StringVar(&opts.types, "types", "", "event and aggregate types in an empty database: `text` or enum (default enum)")
+	cli.Must(cmd.RegisterFlagCompletionFunc("types", cobra.FixedCompletions([]string{migrate.TypesText, migrate.TypesEnum}, cobra.ShellCompDirectiveNoFileComp)))
 	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)
 	return cmd
 }
@@ -62,12 +69,15 @@ func runMigrateUp(ctx context.Context, opts *migrateUpOptions) error {
 	if opts.to < 0 {
 		return fault.Usagef("--to %d: a version is not negative", opts.to)
 	}
+	if !slices.Contains([]string{"", migrate.TypesText, migrate.TypesEnum}, opts.types) {
+		return fault.Usagef("--types %q: must be %s or %s", opts.types, migrate.TypesText, migrate.TypesEnum)
+	}
 	pool, err := opts.app.Pool(ctx)
 	if err != nil {
 		return err
 	}
 	o := opts.limits.options(opts.app)
-	o.To = opts.to
+	o.To, o.Types = opts.to, opts.types
 	if opts.dryRun {
 		plan, err := migrate.Plan(ctx, pool, o, false)
 		if err != nil {
@@ -160,13 +170,15 @@ func migrateError(err error) error {
 		partial *migrate.PartialError
 		old     *migrate.TooOldError
 		hidden  *migrate.HiddenError
+		types   *migrate.TypesError
 	)
 	switch {
 	case errors.As(err, &none):
 		return fault.As(fault.NotFound, err)
 	case errors.As(err, &partial) && len(partial.Applied) > 0:
 		return fault.As(fault.Partial, err)
-	case errors.As(err, &newer), errors.As(err, &busy), errors.As(err, &lost), errors.As(err, &old), errors.As(err, &hidden), migrate.IsLockTimeout(err):
+	case errors.As(err, &newer), errors.As(err, &busy), errors.As(err, &lost), errors.As(err, &old), errors.As(err, &hidden), errors.As(err, &types),
+		migrate.IsLockTimeout(err):
 		return fault.As(fault.Precondition, err)
 	default:
 		return err

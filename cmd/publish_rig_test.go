@@ -201,7 +201,7 @@ func (r *publishRig) emit(n int, eventType string) []string {
 	}
 	events := make([]emit.Event, n)
 	for i := range events {
-		events[i] = emit.Event{Type: eventType, AggregateID: uuid.New(), Data: data, Headers: map[string]string{"traceparent": "00-1"}}
+		events[i] = emit.Event{Type: eventType, AggregateID: uuid.NewString(), Data: data, Headers: map[string]string{"traceparent": "00-1"}}
 	}
 	emitter := emit.New(registry.New())
 	var ids []string

@@ -9,4 +9,6 @@ type Catalogue interface {
 	// Validate checks the envelope's data against the type's payload. What is wrong
 	// with data is a *wire.PayloadError.
 	Validate(eventType string, data json.RawMessage) error
+	// One that also has CheckAggregateID(id string) error says which ids there can be.
+	// Without it any text passes that the database may be able to store.
 }

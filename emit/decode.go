@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"regexp"
 	"strings"
 
 	"github.com/google/uuid"
@@ -44,6 +45,8 @@ func DecodeEvent(text []byte) (Event, error) {
 	return p, nil
 }
 
+var integer = regexp.MustCompile(`^-?[0-9]{1,19}$`)
+
 func isEventField(name string) bool {
 	switch name {
 	case "type", "aggregateId", "aggregateType", "data", "dedupeKey", "tenantId", "namespace", "headers", "occurredAt", "actor":
@@ -63,7 +66,7 @@ func decodeEventField(p *Event, m jsonb.Member, bad *InvalidError) {
 	case "namespace":
 		p.Namespace = decodeText(m, bad)
 	case "aggregateId":
-		p.AggregateID = decodeID(m, bad)
+		p.AggregateID = decodeAggregateID(m, bad)
 	case "tenantId":
 		p.TenantID = decodeID(m, bad)
 	case "data":
@@ -107,6 +110,21 @@ func decodeText(m jsonb.Member, bad *InvalidError) string {
 		bad.add(m.Name, "must not be empty")
 	}
 	return s
+}
+
+// decodeAggregateID reads a string or an integer: where ids are integers they are
+// seldom written as strings.
+func decodeAggregateID(m jsonb.Member, bad *InvalidError) string {
+	if id := string(m.Value); integer.MatchString(id) {
+		return id
+	}
+	id, ok := jsonb.String(m.Value)
+	if !ok {
+		bad.add(m.Name, "must be a string or an integer")
+	} else if id == "" {
+		bad.add(m.Name, "must not be empty")
+	}
+	return id
 }
 
 func decodeID(m jsonb.Member, bad *InvalidError) uuid.UUID {

@@ -2,6 +2,7 @@ package emit
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ func TestDecodeEventReadsEveryField(t *testing.T) {
 	require.Equal(t, "2026-03-04T04:06:07Z", got.OccurredAt.UTC().Format(time.RFC3339))
 	got.OccurredAt = time.Time{}
 	require.Equal(t, Event{
-		Type: "ad_paused", AggregateID: uuid.MustParse("018f3f6e-0000-7000-8000-00000000000a"), AggregateType: "ad",
+		Type: "ad_paused", AggregateID: "018f3f6e-0000-7000-8000-00000000000a", AggregateType: "ad",
 		Data: json.RawMessage(`{"x":[1, 2]}`), DedupeKey: "k", TenantID: uuid.MustParse(testTenant), Namespace: "shop",
 		Headers: map[string]string{"traceparent": "00"}, Actor: &wire.Actor{UserID: "u"},
 	}, got)
@@ -45,7 +46,9 @@ func TestDecodeEventNamesTheField(t *testing.T) {
 		`{"type":"a","type":"b"}`: "type appears twice in its object",
 		`{"dedupeKey":""}`:        "dedupeKey must not be empty",
 		`{"namespace":""}`:        "namespace must not be empty",
-		`{"aggregateId":"x"}`:     "aggregateId must be a uuid, and not the nil uuid",
+		`{"aggregateId":""}`:      "aggregateId must not be empty",
+		`{"aggregateId":1.5}`:     "aggregateId must be a string or an integer",
+		`{"aggregateId":1e3}`:     "aggregateId must be a string or an integer",
 		`{"tenantId":"00000000-0000-0000-0000-000000000000"}`: "tenantId must be a uuid, and not the nil uuid",
 		`{"occurredAt":"today"}`:                              "occurredAt must be an RFC 3339 timestamp",
 		`{"occurredAt":"2026-01-01T1:00:00,5Z"}`:              "occurredAt must be an RFC 3339 timestamp",
@@ -59,6 +62,49 @@ func TestDecodeEventNamesTheField(t *testing.T) {
 		_, err := DecodeEvent([]byte(text))
 		require.ErrorIs(t, err, ErrInvalid, text)
 		require.EqualError(t, err, "invalid event: "+want, text)
+	}
+}
+
+func TestDecodeEventTakesIDsOfEveryKind(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]string{`42`: "42", `-7`: "-7", `"42"`: "42", `"A/17"`: "A/17", `null`: ""} {
+		event, err := DecodeEvent([]byte(`{"aggregateId":` + value + `}`))
+		require.NoError(t, err, value)
+		require.Equal(t, want, event.AggregateID, value)
+	}
+}
+
+// anyIDs is a catalogue of one type for each kind of aggregate id.
+type anyIDs struct{}
+
+func (anyIDs) Resolve(eventType string) (aggregate, topic string, ok bool) {
+	return map[string]string{"order.ready": "order"}[eventType], "shop", eventType == "order.ready" || eventType == "tick"
+}
+func (anyIDs) Validate(string, json.RawMessage) error { return nil }
+
+func TestPrepareTakesTheAggregateIDsOfTheCatalogue(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ eventType, id, problem string }{
+		"text":         {"order.ready", "A/17 \"é\"", ""},
+		"integer":      {"order.ready", "42", ""},
+		"longest":      {"order.ready", strings.Repeat("x", 255), ""},
+		"too long":     {"order.ready", strings.Repeat("x", 256), "has 256 bytes, at most 255 are allowed"},
+		"NUL":          {"order.ready", "a\x00", "holds a NUL character"},
+		"none":         {"order.ready", "", "is required"},
+		"no aggregate": {"tick", "", ""},
+		"one too many": {"tick", "42", "must be left out: tick is about no aggregate"},
+	} {
+		p, err := New(anyIDs{}).Prepare(Event{Type: tc.eventType, AggregateID: tc.id, Data: struct{}{}})
+		if tc.problem != "" {
+			require.ErrorContains(t, err, "aggregateId "+tc.problem, name)
+			continue
+		}
+		require.NoError(t, err, name)
+		var row struct {
+			ID string `json:"aggregate_id"`
+		}
+		require.NoError(t, json.Unmarshal(p.row, &row), name)
+		require.Equal(t, tc.id, row.ID, name)
 	}
 }
 

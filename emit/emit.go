@@ -5,7 +5,7 @@
 //	…change your own tables with tx…
 //	result, err := emit.Emit(ctx, tx, emit.Event{
 //		Type:        builtin.TypeLicenseStatusChanged,
-//		AggregateID: licenseID,
+//		AggregateID: licenseID.String(),
 //		Data:        builtin.LicenseStatusChanged{LicenseID: licenseID, StoreID: storeID, Status: builtin.LicenseVerified},
 //	})
 //	…
@@ -42,8 +42,10 @@ import (
 type Event struct {
 	// Type is the event type. Required; the catalogue must know it.
 	Type string
-	// AggregateID is the aggregate the event is about. Required.
-	AggregateID uuid.UUID
+	// AggregateID is the aggregate the event is about: a UUID, an integer or any other
+	// text of at most 255 bytes, as the database stores ids. Required, unless the type
+	// is about no aggregate.
+	AggregateID string
 	// AggregateType may be left empty: the catalogue knows it. When set it must be
 	// the type's.
 	AggregateType string

@@ -16,12 +16,13 @@ import (
 	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
-// Bounds of an event's own texts. Those of the first two keep an index entry far below
+// Bounds of an event's own texts. Those of the first three keep an index entry far below
 // the size at which PostgreSQL refuses it. The database holds the same bounds.
 const (
-	maxNamespaceBytes = 255
-	maxDedupeKeyBytes = 1024
-	maxActorBytes     = 1024
+	maxNamespaceBytes   = 255
+	maxDedupeKeyBytes   = 1024
+	maxAggregateIDBytes = 255
+	maxActorBytes       = 1024
 )
 
 // Prepared is an event that passed every check and is ready to be written.
@@ -101,10 +102,28 @@ func (e *Emitter) checkType(event Event, bad *InvalidError) (aggregate, topic st
 	case event.AggregateType != "" && event.AggregateType != aggregate:
 		bad.add("aggregateType", "must be %s for %s, not %q", aggregate, event.Type, short.Name(event.AggregateType))
 	}
-	if event.AggregateID == uuid.Nil {
-		bad.add("aggregateId", "is required and must not be the nil uuid")
-	}
+	e.checkAggregateID(event, known && aggregate == "", bad)
 	return aggregate, topic
+}
+
+// checkAggregateID leaves to the database what only it knows: whether its column holds
+// UUIDs, integers or text.
+func (e *Emitter) checkAggregateID(event Event, none bool, bad *InvalidError) {
+	const field = "aggregateId"
+	ids, strict := e.catalogue.(interface{ CheckAggregateID(id string) error })
+	switch {
+	case none && event.AggregateID != "":
+		bad.add(field, "must be left out: %s is about no aggregate", event.Type)
+	case none:
+	case event.AggregateID == "" || event.AggregateID == uuid.Nil.String():
+		bad.add(field, "is required and must not be the nil uuid")
+	case strict:
+		if err := ids.CheckAggregateID(event.AggregateID); err != nil {
+			bad.add(field, "%s", err)
+		}
+	default:
+		checkText(field, event.AggregateID, maxAggregateIDBytes, bad)
+	}
 }
 
 func checkScope(event Event, bad *InvalidError) {
@@ -152,12 +171,11 @@ func (e *Emitter) checkHeaders(headers map[string]string, bad *InvalidError) {
 }
 
 // checkSize measures the message that a body of that many bytes will be. The database
-// sets created_at: the longest text it can be printed as is assumed, and any id is as
-// long as another.
+// sets created_at: the longest text it can be printed as is assumed, and any event's id
+// is as long as another.
 func (e *Emitter) checkSize(event Event, aggregate string, body int, bad *InvalidError) {
 	longest := time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
-	id := event.AggregateID.String()
-	attrs := wire.Attributes(id, event.Type, aggregate, id, longest, event.Headers)
+	attrs := wire.Attributes(uuid.Nil.String(), event.Type, aggregate, event.AggregateID, longest, event.Headers)
 	err := e.Limits.CheckSize(wire.MessageBytes(body, attrs))
 	if errors.As(err, &bad.TooLarge) {
 		bad.add("data", "is too large: a message of %d bytes with its attributes, at most %d are allowed", bad.TooLarge.Size, bad.TooLarge.Max)

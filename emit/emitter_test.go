@@ -30,7 +30,7 @@ func goodEvent() Event {
 	return Event{
 		Type:          builtin.TypeReservationReleased,
 		AggregateType: builtin.AggregateVendorOrder,
-		AggregateID:   uuid.MustParse("018f3f6e-0000-7000-8000-00000000000a"),
+		AggregateID:   "018f3f6e-0000-7000-8000-00000000000a",
 		Data:          json.RawMessage(`{"orderId":"018f3f6e-0000-7000-8000-00000000000a"}`),
 		Actor:         &wire.Actor{UserID: "u-1", Role: "admin"},
 		DedupeKey:     testTenant + "/release-1",
@@ -54,7 +54,7 @@ func TestPrepareBuildsTheRow(t *testing.T) {
 		`"occurredAt":"2026-03-04T05:06:07Z","actor":{"userId":"u-1","role":"admin"},"data":{"orderId":"018f3f6e-0000-7000-8000-00000000000a"}}}`, string(got.row))
 
 	least, err := testEmitter().Prepare(Event{
-		Type: builtin.TypeMediaUploaded, AggregateID: uuid.MustParse(testTenant), Data: struct{}{},
+		Type: builtin.TypeMediaUploaded, AggregateID: testTenant, Data: struct{}{},
 		OccurredAt: time.Date(2026, 1, 1, 1, 0, 0, 5, time.FixedZone("", 3600)),
 	})
 	require.NoError(t, err)
@@ -128,7 +128,9 @@ func TestPrepareNamesTheFieldAndTheProblem(t *testing.T) {
 		{"no type", func(p *Event) { p.Type = "" }, "type", "is required"},
 		{"unknown type", func(p *Event) { p.Type = "order_shipped" }, "type", `"order_shipped" is not a known event type`},
 		{"wrong aggregate", func(p *Event) { p.AggregateType = "store" }, "aggregateType", `must be vendor_order for reservation_released, not "store"`},
-		{"nil aggregate id", func(p *Event) { p.AggregateID = uuid.Nil }, "aggregateId", "must not be the nil uuid"},
+		{"nil aggregate id", func(p *Event) { p.AggregateID = uuid.Nil.String() }, "aggregateId", "must not be the nil uuid"},
+		{"no aggregate id", func(p *Event) { p.AggregateID = "" }, "aggregateId", "is required"},
+		{"aggregate id of another kind", func(p *Event) { p.AggregateID = "42" }, "aggregateId", "must be a uuid"},
 		{"no data", func(p *Event) { p.Data = nil }, "data", "is required"},
 		{"empty data", func(p *Event) { p.Data = []byte{} }, "data", "is required"},
 		{"null data", func(p *Event) { p.Data = []byte(" null ") }, "data", "must not be null"},

@@ -128,7 +128,7 @@ func (event Event) row(id uuid.UUID, aggregate string, envelope json.RawMessage)
 		ID            uuid.UUID         `json:"id"`
 		EventType     string            `json:"event_type"`
 		AggregateType string            `json:"aggregate_type"`
-		AggregateID   uuid.UUID         `json:"aggregate_id"`
+		AggregateID   string            `json:"aggregate_id"`
 		TenantID      uuid.UUID         `json:"tenant_id,omitzero"`
 		Namespace     string            `json:"namespace"`
 		DedupeKey     string            `json:"dedupe_key,omitempty"`

@@ -23,7 +23,7 @@ func ExampleEmit() {
 			}
 			_, err := emit.Emit(ctx, tx, emit.Event{
 				Type:        builtin.TypeLicenseStatusChanged,
-				AggregateID: licenseID,
+				AggregateID: licenseID.String(),
 				Data:        builtin.LicenseStatusChanged{LicenseID: licenseID, StoreID: storeID, Status: builtin.LicenseVerified},
 				Actor:       &emit.Actor{UserID: "reviewer-7", Role: "admin"},
 				// A second verification of the same license emits nothing.
@@ -43,7 +43,7 @@ func ExampleEmit() {
 //	})
 func ExampleEmitSQL() {
 	pauseAd := func(ctx context.Context, tx *sql.Tx, adID uuid.UUID, data json.RawMessage) error {
-		result, err := emit.EmitSQL(ctx, tx, emit.Event{Type: builtin.TypeAdPaused, AggregateID: adID, Data: data})
+		result, err := emit.EmitSQL(ctx, tx, emit.Event{Type: builtin.TypeAdPaused, AggregateID: adID.String(), Data: data})
 		if err == nil && result.AlreadyEnqueued {
 			fmt.Println("told before as", result.ID)
 		}

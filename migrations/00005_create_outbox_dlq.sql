@@ -17,6 +17,28 @@ CREATE FUNCTION outbox_uuid_v7() RETURNS uuid
 $$;
 -- +goose StatementEnd
 
+-- One function, and one for lists, for each column whose type differs between
+-- installations: text in, that column's own type out. PostgreSQL puts their body in
+-- the place of the call, so that event_type = outbox_event_type($1) uses the index
+-- whatever the type is; event_type::text = $1 would not. Their body is parsed
+-- here and now, so that no name in it is looked up again.
+-- +goose StatementBegin
+DO $$
+DECLARE
+    c record;
+BEGIN
+    FOR c IN
+        SELECT a.attname AS name, format_type(a.atttypid, NULL) AS type
+          FROM pg_attribute AS a
+         WHERE a.attrelid = 'outbox_events'::regclass AND a.attname IN ('event_type', 'aggregate_type', 'aggregate_id')
+    LOOP
+        EXECUTE format('CREATE FUNCTION outbox_%1$s(value text) RETURNS %2$s LANGUAGE sql STABLE PARALLEL SAFE RETURN value::%2$s', c.name, c.type);
+        EXECUTE format('CREATE FUNCTION outbox_%1$s(list text[]) RETURNS %2$s[] LANGUAGE sql STABLE PARALLEL SAFE RETURN list::%2$s[]', c.name, c.type);
+    END LOOP;
+END
+$$;
+-- +goose StatementEnd
+
 CREATE TYPE outbox_dlq_reason AS ENUM (
     'max_attempts',
     'unknown_event_type',
@@ -26,12 +48,17 @@ CREATE TYPE outbox_dlq_reason AS ENUM (
     'rejected_by_broker'
 );
 
+-- The three columns are what they are in outbox_events.
+-- +goose StatementBegin
+DO $do$
+BEGIN
+    EXECUTE format($t$
 CREATE TABLE outbox_dlq (
     id               uuid                PRIMARY KEY DEFAULT outbox_uuid_v7(),
     event_id         uuid                NOT NULL,
-    event_type       event_type_enum     NOT NULL,
-    aggregate_type   aggregate_type_enum NOT NULL,
-    aggregate_id     uuid                NOT NULL,
+    event_type       %s NOT NULL,
+    aggregate_type   %s NOT NULL,
+    aggregate_id     %s NOT NULL,
     payload_json     jsonb               NOT NULL,
     headers          jsonb,
     error_reason     outbox_dlq_reason   NOT NULL,
@@ -48,7 +75,15 @@ CREATE TABLE outbox_dlq (
         CONSTRAINT outbox_dlq_state_check CHECK (state IN ('open', 'replayed', 'discarded')),
     state_changed_at timestamptz,
     audit_id         bigint
-);
+)$t$, VARIADIC ARRAY(
+        SELECT format_type(a.atttypid, a.atttypmod) || CASE WHEN a.attcollation <> t.typcollation THEN ' COLLATE ' || a.attcollation::regcollation ELSE '' END
+          FROM pg_attribute AS a
+          JOIN pg_type AS t ON t.oid = a.atttypid
+         WHERE a.attrelid = 'outbox_events'::regclass AND a.attname IN ('event_type', 'aggregate_type', 'aggregate_id')
+         ORDER BY a.attname DESC));
+END
+$do$;
+-- +goose StatementEnd
 
 -- Lists run newest first, so each index carries the order after its filter:
 -- a page is read from one end of it however rare the value is.
@@ -66,4 +101,10 @@ CREATE INDEX outbox_dlq_event_idx ON outbox_dlq (event_id, failed_at DESC, id DE
 -- +goose Down
 DROP TABLE IF EXISTS outbox_dlq;
 DROP TYPE IF EXISTS outbox_dlq_reason;
+DROP FUNCTION IF EXISTS outbox_event_type(text);
+DROP FUNCTION IF EXISTS outbox_event_type(text[]);
+DROP FUNCTION IF EXISTS outbox_aggregate_type(text);
+DROP FUNCTION IF EXISTS outbox_aggregate_type(text[]);
+DROP FUNCTION IF EXISTS outbox_aggregate_id(text);
+DROP FUNCTION IF EXISTS outbox_aggregate_id(text[]);
 DROP FUNCTION IF EXISTS outbox_uuid_v7();

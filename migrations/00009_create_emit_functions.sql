@@ -140,15 +140,19 @@ $$;
 -- for each, so the queries are kept out of the common case.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_check_event(
-    label text, id uuid, event_type text, aggregate_type text, aggregate_id uuid, payload jsonb,
+    label text, id uuid, event_type text, aggregate_type text, aggregate_id text, payload jsonb,
     dedupe_key text, tenant_id uuid, namespace text, headers jsonb, max_attempts int, expected text, envelope text
 ) RETURNS boolean
     LANGUAGE plpgsql STABLE
     AS $$
 DECLARE
     nothing  CONSTANT uuid := '00000000-0000-0000-0000-000000000000';
-    -- event_id, event_type, aggregate_type, aggregate_id, and created_at at its longest.
-    bytes    int := @schema@.outbox_field_bytes(octet_length(payload::text)) + 183 + length(event_type) + length(expected);
+    -- event_id, and created_at at its longest, are 93 bytes; the others have 16, 20 and 18 besides their text, and those of
+    -- more than a hundred bytes two more.
+    bytes    int := @schema@.outbox_field_bytes(octet_length(payload::text)) + 93
+        + 16 + octet_length(event_type) + CASE WHEN octet_length(event_type) > 100 THEN 2 ELSE 0 END
+        + CASE WHEN expected = '' THEN 0 ELSE 20 + octet_length(expected) + CASE WHEN octet_length(expected) > 100 THEN 2 ELSE 0 END
+               + 18 + octet_length(aggregate_id) + CASE WHEN octet_length(aggregate_id) > 100 THEN 2 ELSE 0 END END;
     state    text := 'OX004';
     field    text;
     message  text;
@@ -164,8 +168,12 @@ BEGIN
         message := format('%s belongs to aggregate %s, not to %L', event_type, expected, left(aggregate_type, 80));
     ELSIF id IS NULL OR id = nothing THEN
         field := 'id'; message := 'must be set';
-    ELSIF aggregate_id IS NULL OR aggregate_id = nothing THEN
+    ELSIF expected = '' AND aggregate_id <> '' THEN
+        field := 'aggregate_id'; message := format('must be left out: %s is about no aggregate', event_type);
+    ELSIF expected <> '' AND coalesce(aggregate_id, '') IN ('', nothing::text) THEN
         field := 'aggregate_id'; message := 'must be set';
+    ELSIF octet_length(aggregate_id) > 255 THEN
+        field := 'aggregate_id'; message := 'must have at most 255 bytes';
     ELSIF namespace = '' OR octet_length(namespace) > 255 THEN
         field := 'namespace'; message := 'must have 1 to 255 bytes';
     ELSIF dedupe_key = '' OR octet_length(dedupe_key) > 1024 THEN
@@ -234,14 +242,15 @@ END
 $$;
 -- +goose StatementEnd
 
--- One event. aggregate_type NULL means the type's own; id NULL makes one. A
+-- One event. aggregate_type NULL means the type's own, aggregate_id may have any
+-- type that an aggregate's id has in the caller's tables; id NULL makes one. A
 -- dedupe key that is already taken is no error: the answer is the id of the
 -- event that has it. The data of a type without an envelope is stored as it is.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_emit(
     event_type     text,
     aggregate_type text,
-    aggregate_id   uuid,
+    aggregate_id   text,
     data           jsonb,
     dedupe_key     text        DEFAULT NULL,
     tenant_id      uuid        DEFAULT NULL,
@@ -296,6 +305,43 @@ END
 $$;
 -- +goose StatementEnd
 
+-- The same for ids that are no text: with the one above alone callers would have
+-- to cast theirs. One function of any type would do as well, but then whoever may
+-- create here could offer one that fits a uuid better.
+-- +goose StatementBegin
+DO $do$
+DECLARE
+    id_type text;
+BEGIN
+    FOREACH id_type IN ARRAY ARRAY['uuid', 'bigint', 'integer', 'smallint'] LOOP
+        EXECUTE format($f$
+CREATE FUNCTION outbox_emit(
+    event_type     text,
+    aggregate_type text,
+    aggregate_id   %s,
+    data           jsonb,
+    dedupe_key     text        DEFAULT NULL,
+    tenant_id      uuid        DEFAULT NULL,
+    namespace      text        DEFAULT 'default',
+    headers        jsonb       DEFAULT NULL,
+    occurred_at    timestamptz DEFAULT NULL,
+    actor          jsonb       DEFAULT NULL,
+    max_attempts   int         DEFAULT NULL,
+    INOUT id       uuid        DEFAULT NULL,
+    OUT already_enqueued boolean
+)
+    LANGUAGE sql VOLATILE
+    AS $$
+    SELECT e.id, e.already_enqueued
+      FROM @schema@.outbox_emit(event_type, aggregate_type, aggregate_id::text, data, dedupe_key, tenant_id, namespace, headers,
+                                occurred_at, actor, max_attempts, id) AS e
+$$$f$, id_type);
+        EXECUTE format('REVOKE ALL ON FUNCTION outbox_emit(text, text, %s, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid) FROM PUBLIC', id_type);
+    END LOOP;
+END
+$do$;
+-- +goose StatementEnd
+
 -- Many events in one round trip: a JSON array of objects with id, event_type,
 -- aggregate_type, aggregate_id, payload (the finished envelope, or the data of a
 -- type that has none), dedupe_key, tenant_id, namespace, headers, max_attempts.
@@ -317,13 +363,13 @@ $$;
 
 -- +goose StatementBegin
 CREATE FUNCTION outbox_event_rows(events jsonb)
-    RETURNS TABLE (id uuid, event_type text, aggregate_type text, aggregate_id uuid, payload jsonb,
+    RETURNS TABLE (id uuid, event_type text, aggregate_type text, aggregate_id text, payload jsonb,
                    dedupe_key text, tenant_id uuid, namespace text, headers jsonb, max_attempts int, ord bigint)
     LANGUAGE sql STABLE
     AS $$
     SELECT *
       FROM ROWS FROM (jsonb_to_recordset(events) AS (
-               id uuid, event_type text, aggregate_type text, aggregate_id uuid, payload jsonb,
+               id uuid, event_type text, aggregate_type text, aggregate_id text, payload jsonb,
                dedupe_key text, tenant_id uuid, namespace text, headers jsonb, max_attempts int)) WITH ORDINALITY
 $$;
 -- +goose StatementEnd
@@ -351,9 +397,8 @@ BEGIN
         WITH ins AS (
             INSERT INTO @schema@.outbox_events AS o (id, event_type, aggregate_type, aggregate_id, payload_json,
                                             dedupe_key, tenant_id, namespace, headers, max_attempts)
-            SELECT r.id, r.event_type::@schema@.event_type_enum,
-                   c.aggregate_type::@schema@.aggregate_type_enum,
-                   r.aggregate_id, r.payload, r.dedupe_key, r.tenant_id, coalesce(r.namespace, 'default'), r.headers, r.max_attempts
+            SELECT r.id, @schema@.outbox_event_type(r.event_type), @schema@.outbox_aggregate_type(c.aggregate_type),
+                   @schema@.outbox_aggregate_id(coalesce(r.aggregate_id, '')), r.payload, r.dedupe_key, r.tenant_id, coalesce(r.namespace, 'default'), r.headers, r.max_attempts
               FROM @schema@.outbox_event_rows(events) AS r
               LEFT JOIN LATERAL @schema@.outbox_catalogue_type(r.event_type, coalesce(r.namespace, 'default')) AS c ON true
              WHERE @schema@.outbox_check_event(CASE WHEN batch THEN 'event ' || r.ord END, r.id, r.event_type, r.aggregate_type,
@@ -384,10 +429,11 @@ BEGIN
                 SELECT o.id, false AS other
                   FROM @schema@.outbox_events AS o
                  WHERE o.dedupe_key = r.dedupe_key AND o.dedupe_key IS NOT NULL
-                   AND o.event_type = r.event_type::@schema@.event_type_enum AND o.namespace = coalesce(r.namespace, 'default')
+                   AND o.event_type = @schema@.outbox_event_type(r.event_type) AND o.namespace = coalesce(r.namespace, 'default')
                  UNION ALL
                 SELECT o.id, (o.event_type::text, o.aggregate_id, o.namespace, o.dedupe_key)
-                             IS DISTINCT FROM (r.event_type, r.aggregate_id, coalesce(r.namespace, 'default'), r.dedupe_key)
+                             IS DISTINCT FROM (r.event_type, @schema@.outbox_aggregate_id(coalesce(r.aggregate_id, '')),
+                                               coalesce(r.namespace, 'default'), r.dedupe_key)
                   FROM @schema@.outbox_events AS o
                  WHERE o.id = r.id
                  LIMIT 1) AS held ON NOT r.new;
@@ -425,11 +471,11 @@ $$;
 -- +goose StatementEnd
 
 SELECT outbox_qualify_functions();
-REVOKE ALL ON FUNCTION outbox_emit(text, text, uuid, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_emit(text, text, text, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_emit_many(jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_emit_rows(jsonb, boolean) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_event_rows(jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_check_event(text, uuid, text, text, uuid, jsonb, text, uuid, text, jsonb, int, text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_check_event(text, uuid, text, text, text, jsonb, text, uuid, text, jsonb, int, text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_field_bytes(int) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_catalogue_type(text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_builtin_aggregate(text) FROM PUBLIC;
@@ -437,9 +483,13 @@ REVOKE ALL ON FUNCTION outbox_builtin_aggregate(text) FROM PUBLIC;
 -- +goose Down
 DROP FUNCTION IF EXISTS outbox_emit_many(jsonb);
 DROP FUNCTION IF EXISTS outbox_emit(text, text, uuid, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid);
+DROP FUNCTION IF EXISTS outbox_emit(text, text, bigint, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid);
+DROP FUNCTION IF EXISTS outbox_emit(text, text, integer, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid);
+DROP FUNCTION IF EXISTS outbox_emit(text, text, smallint, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid);
+DROP FUNCTION IF EXISTS outbox_emit(text, text, text, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid);
 DROP FUNCTION IF EXISTS outbox_emit_rows(jsonb, boolean);
 DROP FUNCTION IF EXISTS outbox_event_rows(jsonb);
-DROP FUNCTION IF EXISTS outbox_check_event(text, uuid, text, text, uuid, jsonb, text, uuid, text, jsonb, int, text, text);
+DROP FUNCTION IF EXISTS outbox_check_event(text, uuid, text, text, text, jsonb, text, uuid, text, jsonb, int, text, text);
 DROP FUNCTION IF EXISTS outbox_field_bytes(int);
 DROP FUNCTION IF EXISTS outbox_catalogue_type(text, text);
 DROP FUNCTION IF EXISTS outbox_builtin_aggregate(text);

@@ -70,7 +70,11 @@ REVOKE ALL ON FUNCTION outbox_grant(text) FROM PUBLIC;
 
 -- Emitter: inserts, and reads nothing back. No created_at: the time of an event's row is not its writer's to choose.
 SELECT outbox_grant('GRANT INSERT (id, event_type, aggregate_type, aggregate_id, payload_json, namespace, tenant_id, dedupe_key, max_attempts, headers) ON outbox_events TO outbox_emitter');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit(text, text, text, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid) TO outbox_emitter');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit(text, text, uuid, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid) TO outbox_emitter');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit(text, text, bigint, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid) TO outbox_emitter');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit(text, text, integer, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid) TO outbox_emitter');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit(text, text, smallint, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid) TO outbox_emitter');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit_many(jsonb) TO outbox_emitter');
 
 -- Dispatcher: reads events, moves what may move, records deaths.
@@ -121,7 +125,12 @@ BEGIN
                     WHERE n.nspname = current_schema() AND a.grantee = to_regrole(role)) THEN
             EXECUTE format('REVOKE ALL ON SCHEMA %I FROM %I', current_schema(), role);
         END IF;
-        EXECUTE format('REVOKE ALL ON FUNCTION outbox_emit(text, text, uuid, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid), outbox_emit_many(jsonb) FROM %I', role);
+        FOR object IN
+            SELECT p.oid::regprocedure FROM pg_proc AS p
+             WHERE p.pronamespace = quote_ident(current_schema())::regnamespace AND p.proname IN ('outbox_emit', 'outbox_emit_many')
+        LOOP
+            EXECUTE format('REVOKE ALL ON FUNCTION %s FROM %I', object, role);
+        END LOOP;
     END LOOP;
 END
 $$;

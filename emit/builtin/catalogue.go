@@ -88,6 +88,13 @@ func (Catalogue) Validate(eventType string, data json.RawMessage) error {
 	return nil
 }
 
+// CheckAggregateID returns an error unless the id is a UUID, as all ids of this
+// catalogue's aggregates are.
+func (Catalogue) CheckAggregateID(id string) error {
+	_, err := wire.ParseID(id)
+	return err
+}
+
 // find looks through the whole table: with names of so few different lengths that is
 // as fast as a map.
 func find(eventType string) *Type {

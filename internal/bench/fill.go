@@ -39,7 +39,7 @@ func event(payloadBytes int) emit.Event {
 	return emit.Event{
 		Type:        builtin.TypeOrderCreated,
 		Namespace:   measured,
-		AggregateID: group,
+		AggregateID: group.String(),
 		Data:        builtin.OrderCreated{CheckoutGroupID: group, VendorOrderIDs: orders},
 	}
 }
@@ -54,7 +54,7 @@ func (r *run) newEvent() emit.Event {
 	}
 	license := uuid.New()
 	return emit.Event{
-		Type: builtin.TypeLicenseStatusChanged, Namespace: measured, AggregateID: license,
+		Type: builtin.TypeLicenseStatusChanged, Namespace: measured, AggregateID: license.String(),
 		Data: builtin.LicenseStatusChanged{
 			LicenseID: license, StoreID: uuid.New(), Status: builtin.LicenseRejected,
 			Reason: strings.Repeat("x", max(1, r.params.PayloadBytes-licenseBytes)),

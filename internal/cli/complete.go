@@ -73,7 +73,7 @@ func CompleteReasons(app *App) Completion {
 // CompleteTypes suggests event types.
 func CompleteTypes(app *App) Completion {
 	return completeLive(app, registry.New().EventTypes(), func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
-		return outbox.NewStore(db).EnumValues(ctx, "event_type_enum")
+		return outbox.NewStore(db).EventTypes(ctx)
 	})
 }
 

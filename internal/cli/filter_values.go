@@ -3,27 +3,33 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
-// ParseAggregate reads --aggregate: an id, a type, or type/id.
+// idLike is what an aggregate's id looks like where ids are UUIDs or integers.
+var idLike = regexp.MustCompile(`^([0-9]+|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$`)
+
+// ParseAggregate reads --aggregate: type/id, a type, or an id that looks like one, a UUID or an integer. An id of another
+// look is given with the slash, /id. The database knows which ids there can be.
 func ParseAggregate(raw string) (aggregateType string, ids []string, err error) {
 	if raw == "" {
 		return "", nil, nil
 	}
-	aggregateType, text, both := strings.Cut(raw, "/")
-	if !both {
-		if id, err := wholeID(raw); err == nil {
-			return "", []string{id}, nil
-		}
+	aggregateType, id, both := strings.Cut(raw, "/")
+	switch {
+	case !both && !idLike.MatchString(raw):
 		return raw, nil, nil
+	case !both:
+		aggregateType, id = "", raw
 	}
-	id, err := wholeID(text)
-	if err != nil || aggregateType == "" {
-		return "", nil, fmt.Errorf("--aggregate: %q is neither an id, a type nor type/id", raw)
+	if id == "" || id == uuid.Nil.String() {
+		return "", nil, fmt.Errorf("--aggregate: %q has no id; give type/id, a type, or an id", raw)
 	}
 	return aggregateType, []string{id}, nil
 }

@@ -60,7 +60,7 @@ func FuzzParseInstant(f *testing.F) {
 
 // FuzzParseAggregate holds that what --aggregate was taken for is what was typed.
 func FuzzParseAggregate(f *testing.F) {
-	for _, text := range []string{"", "license", "018f3f6e-0000-7000-8000-00000000000a", "license/018f3f6e-0000-7000-8000-00000000000a", "/", "a/b/c", "{018f3f6e-0000-7000-8000-00000000000a}"} {
+	for _, text := range []string{"", "license", "018f3f6e-0000-7000-8000-00000000000a", "license/018f3f6e-0000-7000-8000-00000000000a", "/", "/a", "42", "a/b/c", "{018f3f6e-0000-7000-8000-00000000000a}"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -71,10 +71,7 @@ func FuzzParseAggregate(f *testing.F) {
 		require.LessOrEqual(t, len(ids), 1)
 		whole := kind
 		for _, id := range ids {
-			if kind != "" {
-				whole += "/"
-			}
-			whole += id
+			whole += "/" + id
 		}
 		againKind, againIDs, err := ParseAggregate(whole)
 		require.NoError(t, err, "%q was taken for %q", text, whole)

@@ -27,7 +27,7 @@ func emitOrders(t testing.TB, pool *pgxpool.Pool, n int, change func(i int, p *e
 	events := make([]emit.Event, n)
 	for i := range events {
 		events[i] = emit.Event{
-			Type: "order_created", AggregateID: uuid.New(),
+			Type: "order_created", AggregateID: uuid.NewString(),
 			Data: map[string]any{"checkoutGroupId": uuid.New(), "vendorOrderIds": []uuid.UUID{uuid.New()}},
 		}
 		if change != nil {

@@ -40,7 +40,7 @@ func (f Filter) Narrows() bool {
 // condition is one field of a filter: a column, and the values it may have.
 type condition struct {
 	column string
-	cast   string
+	cast   outbox.Cast
 	values []string
 	// openIndex: there is an index on (column, failed_at, id) of the open rows.
 	openIndex bool
@@ -54,14 +54,14 @@ func (f Filter) conditions() []condition {
 		aggregateType = []string{f.AggregateType}
 	}
 	return []condition{
-		{"aggregate_id", "uuid", f.AggregateIDs, true},
+		{"aggregate_id", outbox.AggregateIDCast, f.AggregateIDs, true},
 		{"tenant_id", "uuid", f.Tenants, true},
 		{"fingerprint", "text", f.Fingerprints, true},
-		{"event_type", "event_type_enum", f.Types, true},
+		{"event_type", outbox.EventTypeCast, f.Types, true},
 		{"topic", "text", f.Topics, true},
 		{"error_reason", "outbox_dlq_reason", f.Reasons, true},
 		{"namespace", "text", f.Namespaces, true},
-		{"aggregate_type", "aggregate_type_enum", aggregateType, false},
+		{"aggregate_type", outbox.AggregateTypeCast, aggregateType, false},
 	}
 }
 
@@ -71,16 +71,16 @@ type compiled struct {
 	// state is a condition on the state alone; empty: any.
 	state string
 	// lead is the first column of the index that is walked, before time and id; empty: it has none.
-	lead     string
-	leadCast string
-	leadArg  int
-	since    time.Time
-	until    time.Time
-	rest     string
-	args     []any
+	lead string
+	// leadValue is the SQL of the value it must have.
+	leadValue string
+	since     time.Time
+	until     time.Time
+	rest      string
+	args      []any
 }
 
-// compile turns the filter into `column op $n` conditions. The state is
+// compile turns the filter into conditions `column op value`. The state is
 // written out, from a list: PostgreSQL matches a partial index only to a
 // constant. At most one condition leads an index; the others are compared.
 func (f Filter) compile() (compiled, error) {
@@ -99,23 +99,23 @@ func (f Filter) compile() (compiled, error) {
 		switch {
 		case len(cond.values) == 0:
 		case len(cond.values) == 1 && cond.openIndex && f.State == StateOpen && c.lead == "":
-			c.lead, c.leadCast, c.leadArg = cond.column, cond.cast, c.bind(cond.values[0])
+			c.lead, c.leadValue = cond.column, cond.cast.One(c.bind(cond.values[0]))
 		case len(cond.values) == 1:
-			rest = append(rest, fmt.Sprintf("%s = $%d::%s", cond.column, c.bind(cond.values[0]), cond.cast))
+			rest = append(rest, cond.column+" = "+cond.cast.One(c.bind(cond.values[0])))
 		default:
-			rest = append(rest, fmt.Sprintf("%s = ANY ($%d::%s[])", cond.column, c.bind(cond.values), cond.cast))
+			rest = append(rest, cond.column+" = ANY ("+cond.cast.List(c.bind(cond.values))+")")
 		}
 	}
 	if f.ErrorLike != "" {
-		rest = append(rest, fmt.Sprintf("error_message ILIKE $%d", c.bind(likePattern(f.ErrorLike))))
+		rest = append(rest, "error_message ILIKE "+c.bind(likePattern(f.ErrorLike)))
 	}
 	c.rest = strings.Join(rest, " AND ")
 	return c, nil
 }
 
-func (c *compiled) bind(v any) int {
+func (c *compiled) bind(v any) string {
 	c.args = append(c.args, v)
-	return len(c.args)
+	return fmt.Sprintf("$%d", len(c.args))
 }
 
 // where is the whole filter as one condition, and its arguments.
@@ -126,13 +126,13 @@ func (c compiled) where() (string, []any) {
 		parts = append(parts, c.state)
 	}
 	if c.lead != "" {
-		parts = append(parts, fmt.Sprintf("%s = $%d::%s", c.lead, c.leadArg, c.leadCast))
+		parts = append(parts, c.lead+" = "+c.leadValue)
 	}
 	if !c.since.IsZero() {
-		parts = append(parts, fmt.Sprintf("failed_at >= $%d::timestamptz", c.bind(c.since)))
+		parts = append(parts, fmt.Sprintf("failed_at >= %s::timestamptz", c.bind(c.since)))
 	}
 	if !c.until.IsZero() {
-		parts = append(parts, fmt.Sprintf("failed_at < $%d::timestamptz", c.bind(c.until)))
+		parts = append(parts, fmt.Sprintf("failed_at < %s::timestamptz", c.bind(c.until)))
 	}
 	if c.rest != "" {
 		parts = append(parts, c.rest)
@@ -180,11 +180,11 @@ func (c *compiled) walk(order outbox.Order, after *position) (condition, orderBy
 	row, value := "failed_at, id", ""
 	orderBy = fmt.Sprintf("failed_at %[1]s, id %[1]s", order)
 	if c.lead != "" {
-		row, value = c.lead+", "+row, fmt.Sprintf("$%d::%s, ", c.leadArg, c.leadCast)
+		row, value = c.lead+", "+row, c.leadValue+", "
 		orderBy = fmt.Sprintf("%s %s, %s", c.lead, order, orderBy)
 	}
 	bound := func(op string, p position) string {
-		return fmt.Sprintf("(%s) %s (%s$%d::text::timestamptz, $%d::uuid)", row, op, value, c.bind(p.at), c.bind(p.id))
+		return fmt.Sprintf("(%s) %s (%s%s::text::timestamptz, %s::uuid)", row, op, value, c.bind(p.at), c.bind(p.id))
 	}
 	condition = bound(above, low) + " AND " + bound(below, high)
 	if c.lead != "" {

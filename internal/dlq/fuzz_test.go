@@ -105,7 +105,7 @@ func FuzzFilter(f *testing.F) {
 	f.Add("open", "order_created", "", "", "100%_*", "018f3f6e-0000-7000-8000-00000000000a", int64(0))
 	f.Add("", "x'; DROP TABLE outbox_dlq; --", "$1", "a,b", `\`, "", int64(1))
 	f.Add("discarded", "", "domain", "default", "*", "", int64(-1))
-	shape := regexp.MustCompile(`^(true|(state = '[a-z]+'|[a-z_]+ (=|>=|<|ILIKE) (ANY \()?\$\d+(::[a-z_]+(\[\])?)?\)?)( AND (state = '[a-z]+'|[a-z_]+ (=|>=|<|ILIKE) (ANY \()?\$\d+(::[a-z_]+(\[\])?)?\)?))*)$`)
+	shape := regexp.MustCompile(`^(true|(state = '[a-z]+'|[a-z_]+ (=|>=|<|ILIKE) (ANY \()?([a-z_]+\()?\$\d+(::[a-z_]+(\[\])?)?\)?\)?)( AND (state = '[a-z]+'|[a-z_]+ (=|>=|<|ILIKE) (ANY \()?([a-z_]+\()?\$\d+(::[a-z_]+(\[\])?)?\)?\)?))*)$`)
 	f.Fuzz(func(t *testing.T, state, eventType, topic, namespaces, errorLike, tenant string, since int64) {
 		filter := Filter{State: state, ErrorLike: errorLike, AggregateType: topic}
 		for value, field := range map[string]*[]string{eventType: &filter.Types, topic: &filter.Topics, tenant: &filter.Tenants} {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
 // explaining is a database that keeps the plan of every query instead of its answer.
@@ -74,6 +75,54 @@ SELECT gen_random_uuid(), (enum_range(NULL::event_type_enum))[1 + i % 18], 'vend
 			require.Contains(t, db.plan, tc.index)
 			require.NotContains(t, db.plan, "Seq Scan on outbox_dlq")
 			require.Equal(t, 1, strings.Count(db.plan, "_idx"), "one index:\n%s", db.plan)
+		})
+	}
+}
+
+// The columns whose types differ between installations have their indexes in each.
+func TestFiltersReadTheirIndexInEveryShape(t *testing.T) {
+	t.Parallel()
+	for _, shape := range outboxtest.Shapes() {
+		t.Run(shape.Name, func(t *testing.T) {
+			t.Parallel()
+			pool := outboxtest.ShapedDB(t, shape).Pool
+			_, err := pool.Exec(t.Context(), `
+INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, failed_at)
+SELECT gen_random_uuid(), outbox_event_type((ARRAY['ad_paused', 'media_uploaded'])[1 + i % 2]), outbox_aggregate_type((ARRAY['ad', 'media'])[1 + i % 2]),
+       outbox_aggregate_id(CASE WHEN $1 THEN (1000 + i / 2)::text ELSE '018f3f6e-0000-7000-8000-' || lpad((i / 2)::text, 12, '0') END),
+       jsonb_build_object('data', repeat(md5(i::text), 8)), 'max_attempts', 'error', 10, now() - i * interval '1 minute'
+  FROM generate_series(1, 4000) AS i`, shape.Integers())
+			require.NoError(t, err)
+			_, err = pool.Exec(t.Context(), "ANALYZE outbox_dlq")
+			require.NoError(t, err)
+			id := shape.AggregateID(7)
+			for name, tc := range map[string]struct {
+				filter dlq.Filter
+				index  string
+				found  int
+			}{
+				"type":           {dlq.Filter{State: "open", Types: []string{"ad_paused"}}, "outbox_dlq_open_type_idx", 2000},
+				"types":          {dlq.Filter{State: "open", Types: []string{"ad_paused", "ad_created"}}, "outbox_dlq_open_idx", 2000},
+				"aggregate":      {dlq.Filter{State: "open", AggregateIDs: []string{id}}, "outbox_dlq_open_aggregate_idx", 2},
+				"type/id":        {dlq.Filter{State: "open", AggregateType: "ad", AggregateIDs: []string{id}}, "outbox_dlq_open_aggregate_idx", 1},
+				"aggregate type": {dlq.Filter{State: "open", AggregateType: "media"}, "outbox_dlq_open_idx", 2000},
+			} {
+				scan, err := dlq.NewStore(pool).NewScan(tc.filter, outbox.NewestFirst)
+				require.NoError(t, err, name)
+				found, err := scan.List(t.Context(), 5000)
+				require.NoError(t, err, name)
+				require.Len(t, found, tc.found, name)
+				db := &explaining{DB: pool}
+				scan, err = dlq.NewStore(db).NewScan(tc.filter, outbox.NewestFirst)
+				require.NoError(t, err, name)
+				_, err = scan.Next(t.Context(), 50)
+				require.NoError(t, err, name)
+				require.Contains(t, db.plan, "using "+tc.index, name)
+			}
+			groups, err := dlq.NewStore(pool).Groups(t.Context(), dlq.Filter{State: "open"}, "type", 5)
+			require.NoError(t, err)
+			require.Len(t, groups, 2)
+			require.NotEmpty(t, groups[0].SampleID)
 		})
 	}
 }

@@ -40,6 +40,19 @@ func (o object) label() string {
 	return o.Name
 }
 
+// The types of three columns differ between installations: those of outbox_events may be one of several, and the other
+// tables must have the same. variable is what they are called while they are so.
+const variable = `
+CASE WHEN a.attname NOT IN ('event_type', 'aggregate_type', 'aggregate_id') OR t.relname NOT IN ('outbox_events', 'outbox_dlq', 'outbox_event_status')
+     THEN NULL
+     WHEN t.relname <> 'outbox_events' THEN
+          (SELECT 'the type it has in outbox_events' FROM pg_attribute AS e
+            WHERE e.attrelid = to_regclass('outbox_events') AND e.attname = a.attname AND (e.atttypid, e.atttypmod) = (a.atttypid, a.atttypmod))
+     WHEN a.attname = 'aggregate_id' THEN
+          CASE WHEN format_type(a.atttypid, NULL) IN ('uuid', 'text', 'character varying', 'bigint', 'integer') THEN 'uuid, text or integer' END
+     WHEN format_type(a.atttypid, NULL) IN ('text', 'character varying') OR a.atttypid = to_regtype(a.attname || '_enum') THEN 'enum or text'
+END`
+
 // Only what every supported version of PostgreSQL prints in the same way is compared: a view by its columns, a
 // constraint by its name, a function by its settings and its text without the schema's name. An adopted table may call
 // its primary key as it likes. The trigger that wakes publishers may be switched off (docs/publishing.md).
@@ -55,7 +68,7 @@ WITH home AS (
 )
 SELECT CASE relkind WHEN 'v' THEN 'view' ELSE 'table' END, relname::text, relname::text, '', '' FROM tables
 UNION ALL
-SELECT 'column', t.relname, a.attname, format_type(a.atttypid, a.atttypmod) || CASE WHEN a.attnotnull THEN ' not null' ELSE '' END, ''
+SELECT 'column', t.relname, a.attname, coalesce(` + variable + `, format_type(a.atttypid, a.atttypmod)) || CASE WHEN a.attnotnull THEN ' not null' ELSE '' END, ''
   FROM tables t JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped
 UNION ALL
 SELECT 'constraint', t.relname, CASE c.contype WHEN 'p' THEN 'primary key' ELSE c.conname END,
@@ -146,6 +159,8 @@ func (o object) remedy(actual object) string {
 			return build
 		}
 		return fmt.Sprintf("DROP INDEX CONCURRENTLY %s; %s", o.Name, build)
+	case o.Kind == "column" && (strings.Contains(o.State, " or ") || strings.HasPrefix(o.State, "the type")):
+		return "restore the schema from a backup: outboxctl does not convert columns"
 	case o.Kind == "column" && missing:
 		return fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s %s, with the default it has in migrations/", o.Table, o.Name, o.State)
 	case o.Kind == "column" && strings.TrimSuffix(o.State, " not null") == actual.State:

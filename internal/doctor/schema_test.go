@@ -62,6 +62,32 @@ func TestNoDriftInASchemaOfItsOwn(t *testing.T) {
 	}
 }
 
+// The types of three columns differ between installations.
+func TestNoDriftInAnyShape(t *testing.T) {
+	t.Parallel()
+	for _, shape := range outboxtest.Shapes() {
+		t.Run(shape.Name, func(t *testing.T) {
+			t.Parallel()
+			pool := outboxtest.ShapedDB(t, shape).Pool
+			for _, index := range []bool{false, true} {
+				found, _, err := drift(t.Context(), pool, func(o object) bool { return (o.Kind == "index") == index })
+				require.NoError(t, err)
+				require.Empty(t, found)
+			}
+			enums, err := Database{Pool: pool, EventTypes: []string{"order.ready"}}.enums(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, shape.Types == migrate.TypesEnum, len(enums) > 0, "text knows no list of values")
+			_, err = pool.Exec(t.Context(), `DROP INDEX outbox_dlq_open_aggregate_idx; DROP TRIGGER outbox_dlq_refuse_update ON outbox_dlq;
+				ALTER TABLE outbox_dlq ALTER COLUMN aggregate_id TYPE varchar(200)`)
+			require.NoError(t, err)
+			found, err := Drift(t.Context(), pool)
+			require.NoError(t, err)
+			require.Subset(t, found, fail("restore the schema from a backup: outboxctl does not convert columns",
+				"column outbox_dlq.aggregate_id is character varying(200) not null, expected is the type it has in outbox_events not null"))
+		})
+	}
+}
+
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -3,6 +3,7 @@ package migrate_test
 import (
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/migrate"
@@ -42,30 +43,81 @@ func TestStrangerCanInsertWhileSeqIsHalfWay(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
+// What does no harm is not a reason to refuse a table.
+func TestHarmlessDifferencesAreAdopted(t *testing.T) {
+	t.Parallel()
+	pool := adopted(t, 10)
+	exec(t, pool, `ALTER TABLE outbox_events ALTER COLUMN id SET DEFAULT gen_random_uuid(), ALTER COLUMN created_at SET DEFAULT clock_timestamp(),
+		ALTER COLUMN aggregate_id SET DEFAULT gen_random_uuid(), ALTER COLUMN payload_json SET DEFAULT '{}',
+		ADD COLUMN note text, ADD COLUMN region text NOT NULL DEFAULT 'eu', ADD COLUMN number bigint GENERATED ALWAYS AS IDENTITY,
+		ADD COLUMN kind text GENERATED ALWAYS AS (payload_json ->> 'kind') STORED`)
+	exec(t, pool, `CREATE INDEX ON outbox_events (note); CREATE UNIQUE INDEX ON outbox_events (number)`)
+	_, err := migrate.Up(t.Context(), pool, migrate.Options{})
+	require.NoError(t, err)
+	exec(t, pool, `INSERT INTO outbox_events (event_type, aggregate_type) VALUES ('order_created', 'checkout_group')`)
+	_, err = emit(t, pool, `'order_created', NULL, gen_random_uuid(), '{}'`)
+	require.NoError(t, err)
+	require.Equal(t, int64(12), queryOne[int64](t, pool, `SELECT count(DISTINCT seq) FROM outbox_events`))
+}
+
+// A table that cannot serve is refused with the statement that would help; once that has run, the table is adopted.
 func TestTableOfAnotherShapeIsRefused(t *testing.T) {
 	t.Parallel()
+	for name, tc := range map[string]struct{ change, problem, statement string }{
+		"column missing":  {`DROP COLUMN last_error`, "last_error is missing", `ALTER TABLE outbox_events ADD COLUMN last_error text;`},
+		"type differs":    {`ALTER COLUMN attempt_count TYPE bigint`, "attempt_count is bigint, needed is integer", `ALTER TABLE outbox_events ALTER COLUMN attempt_count TYPE integer USING attempt_count::integer;`},
+		"no time zone":    {`ALTER COLUMN published_at TYPE timestamp`, "published_at is timestamp without time zone", `ALTER TABLE outbox_events ALTER COLUMN published_at TYPE timestamp with time zone USING published_at AT TIME ZONE 'UTC';`},
+		"id of text":      {`ALTER COLUMN id TYPE text`, "id is text, needed is uuid", `ALTER TABLE outbox_events ALTER COLUMN id TYPE uuid USING id::uuid;`},
+		"type of integer": {`ALTER COLUMN event_type TYPE integer USING 1`, "event_type is integer, needed is event_type_enum or text or character varying", `ALTER TABLE outbox_events ALTER COLUMN event_type TYPE text USING event_type::text;`},
+		"may be null":     {`ALTER COLUMN payload_json DROP NOT NULL`, "payload_json may be null", `ALTER TABLE outbox_events ALTER COLUMN payload_json SET NOT NULL;`},
+		"never null":      {`ALTER COLUMN last_error SET DEFAULT ''; UPDATE outbox_events SET last_error = ''; ALTER TABLE outbox_events ALTER COLUMN last_error SET NOT NULL`, "last_error may not be null, but is while an event waits; last_error has a default", `ALTER TABLE outbox_events ALTER COLUMN last_error DROP NOT NULL; ALTER TABLE outbox_events ALTER COLUMN last_error DROP DEFAULT;`},
+		"no default":      {`ALTER COLUMN attempt_count DROP DEFAULT`, "attempt_count has another default than 0", `ALTER TABLE outbox_events ALTER COLUMN attempt_count SET DEFAULT 0;`},
+		"no time":         {`ALTER COLUMN created_at DROP DEFAULT`, "created_at has no default", `ALTER TABLE outbox_events ALTER COLUMN created_at SET DEFAULT now();`},
+		"born published":  {`ALTER COLUMN published_at SET DEFAULT now()`, "published_at has a default", `ALTER TABLE outbox_events ALTER COLUMN published_at DROP DEFAULT;`},
+		"no primary key":  {`DROP CONSTRAINT outbox_events_pkey`, "table has no primary key on (id)", `ALTER TABLE outbox_events ADD PRIMARY KEY (id);`},
+		"further column":  {`ADD COLUMN "Shop" int NOT NULL DEFAULT 1; ALTER TABLE outbox_events ALTER COLUMN "Shop" DROP DEFAULT`, "Shop is a further column that may not be null and has no default", `ALTER TABLE outbox_events ALTER COLUMN "Shop" DROP NOT NULL;`},
+		"name of ours":    {`ADD COLUMN headers text`, "headers has the name of a column that outboxctl adds", `ALTER TABLE outbox_events RENAME COLUMN headers TO their_headers;`},
+		"several":         {`DROP COLUMN last_error, ALTER COLUMN created_at DROP DEFAULT`, "created_at has no default; last_error is missing", `ALTER TABLE outbox_events ALTER COLUMN created_at SET DEFAULT now(); ALTER TABLE outbox_events ADD COLUMN last_error text;`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := adopted(t, 1)
+			exec(t, pool, "ALTER TABLE outbox_events "+tc.change)
+			partial := refused(t, pool)
+			require.ErrorContains(t, partial, "existing table outbox_events has another shape: "+tc.problem)
+			require.Equal(t, tc.statement, partial.Hint())
+			if name == "type of integer" {
+				exec(t, pool, "DELETE FROM outbox_events")
+			}
+			exec(t, pool, partial.Hint())
+			_, err := migrate.Up(t.Context(), pool, migrate.Options{})
+			require.NoError(t, err)
+		})
+	}
 	for name, change := range map[string]string{
-		"column missing":   `ALTER TABLE outbox_events DROP COLUMN last_error`,
-		"column added":     `ALTER TABLE outbox_events ADD COLUMN status text`,
-		"type differs":     `ALTER TABLE outbox_events ALTER COLUMN attempt_count TYPE bigint`,
-		"nullable differs": `ALTER TABLE outbox_events ALTER COLUMN payload_json DROP NOT NULL`,
-		"default differs":  `ALTER TABLE outbox_events ALTER COLUMN attempt_count DROP DEFAULT`,
-		"no primary key":   `ALTER TABLE outbox_events DROP CONSTRAINT outbox_events_pkey`,
 		"enum value gone":  `ALTER TYPE event_type_enum RENAME VALUE 'ad_paused' TO 'ad_stopped'`,
 		"of another owner": `ALTER TABLE outbox_events OWNER TO pg_monitor`,
+		"a view":           `ALTER TABLE outbox_events RENAME TO events; CREATE VIEW outbox_events AS SELECT * FROM events`,
+		"partitioned":      `DROP TABLE outbox_events; CREATE TABLE outbox_events (id uuid PRIMARY KEY) PARTITION BY HASH (id)`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := adopted(t, 1)
 			exec(t, pool, change)
-			before := catalogue(t, pool)
-			_, err := migrate.Up(t.Context(), pool, migrate.Options{})
-			var partial *migrate.PartialError
-			require.ErrorAs(t, err, &partial)
-			require.Equal(t, "OX200", state(t, err))
-			require.NotEmpty(t, partial.Hint())
-			exec(t, pool, "DROP TABLE IF EXISTS outbox_schema_version")
-			require.Empty(t, differ(before, catalogue(t, pool)), "what is not ours is left alone")
+			require.NotEmpty(t, refused(t, pool).Hint())
 		})
 	}
+}
+
+// refused migrates a table that cannot be adopted, which must leave everything as it is.
+func refused(t *testing.T, pool *pgxpool.Pool) *migrate.PartialError {
+	t.Helper()
+	before := catalogue(t, pool)
+	_, err := migrate.Up(t.Context(), pool, migrate.Options{})
+	var partial *migrate.PartialError
+	require.ErrorAs(t, err, &partial)
+	require.Equal(t, "OX200", state(t, err))
+	exec(t, pool, "DROP TABLE IF EXISTS outbox_schema_version")
+	require.Empty(t, differ(before, catalogue(t, pool)), "what is not ours is left alone")
+	return partial
 }

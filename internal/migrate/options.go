@@ -24,6 +24,9 @@ const (
 
 // Options of a run. The zero value is usable.
 type Options struct {
+	// Types are those of the columns that Up creates: TypesEnum or TypesText; empty means what the database has, enums in
+	// an empty one.
+	Types string
 	// Migrations replaces the embedded files; nil means migrations.FS.
 	Migrations fs.FS
 	// LockTimeout is PostgreSQL's lock_timeout for every statement; 0 means DefaultLockTimeout.
@@ -46,6 +49,14 @@ type Options struct {
 	reportEvery time.Duration
 	oldest      int
 }
+
+// Options.Types.
+const (
+	// TypesEnum: event and aggregate types are enums with the built-in values, aggregate ids are UUIDs.
+	TypesEnum = "enum"
+	// TypesText: all three are text.
+	TypesText = "text"
+)
 
 // AllSteps as Options.To lets Down revert everything.
 const AllSteps = -1

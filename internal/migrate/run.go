@@ -55,6 +55,9 @@ func run(ctx context.Context, pool *pgxpool.Pool, opts Options, down bool) (res 
 	if err := checkServer(ctx, pool, opts); err != nil {
 		return Result{}, err
 	}
+	if err := checkTypes(ctx, pool, opts); err != nil {
+		return Result{}, err
+	}
 	schema, creators, err := Creators(ctx, pool)
 	if err != nil {
 		return Result{}, err

@@ -75,6 +75,39 @@ SELECT o.name || ' of ' || pg_get_userbyid(o.owner)
 	})
 }
 
+// TypesError means that the outbox has columns of other types than Options.Types asks for. Nothing was changed.
+type TypesError struct{ Wanted, Found string }
+
+func (e *TypesError) Error() string {
+	return fmt.Sprintf("event types are to be %s, but the outbox has them as %s", e.Wanted, e.Found)
+}
+
+// Hint is advice for the operator.
+func (e *TypesError) Hint() string {
+	return "columns keep the type they have: leave the types out, or use a database or a schema of its own"
+}
+
+// checkTypes refuses to ask an outbox for other types than it has.
+func checkTypes(ctx context.Context, db querier, opts Options) error {
+	if opts.Types == "" {
+		return nil
+	}
+	return inCatalogue(ctx, db, func(tx pgx.Tx, schema string) error {
+		found, err := list(ctx, tx, `
+SELECT CASE WHEN format_type(a.atttypid, NULL) IN ('text', 'character varying') THEN '`+TypesText+`' ELSE '`+TypesEnum+`' END
+  FROM pg_class AS c
+  JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'event_type' AND NOT a.attisdropped
+ WHERE c.relname = 'outbox_events' AND c.relnamespace = $1::text::regnamespace`, schema)
+		if err != nil {
+			return fmt.Errorf("look for the types of columns: %w", err)
+		}
+		if len(found) > 0 && found[0] != opts.Types {
+			return &TypesError{Wanted: opts.Types, Found: found[0]}
+		}
+		return nil
+	})
+}
+
 // Creators lists who may create in the outbox's schema, PUBLIC for everybody, owner, database owner and superusers aside.
 // A session with that schema on its search_path runs what they plant there.
 func Creators(ctx context.Context, db querier) (schema string, creators []string, err error) {

@@ -46,6 +46,10 @@ func openSession(ctx context.Context, pool *pgxpool.Pool, opts Options) (*sessio
 // changed a setting and then been interrupted, so it runs before each attempt.
 func (s *session) prepare(ctx context.Context, opts Options) error {
 	return s.raw(ctx, func(conn *pgx.Conn) error {
+		// The migration that creates the table asks for it.
+		if _, err := conn.Exec(ctx, `SELECT set_config('outboxctl.types', $1, false)`, opts.Types); err != nil {
+			return fmt.Errorf("prepare session: %w", err)
+		}
 		// client_connection_check_interval (PostgreSQL 14) ends a backend whose client was
 		// killed, instead of letting it hold the lock until its statement is done.
 		_, err := conn.Exec(ctx, `

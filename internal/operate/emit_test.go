@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/emit"
@@ -34,7 +33,7 @@ func storedEvents(t *testing.T, db *outboxtest.Database) int {
 func TestEmitOneEvent(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
-	event := &emit.Event{Type: "media_uploaded", AggregateID: uuid.MustParse(emitTestID), Data: []byte("{}"), DedupeKey: "k"}
+	event := &emit.Event{Type: "media_uploaded", AggregateID: emitTestID, Data: []byte("{}"), DedupeKey: "k"}
 	_, result, err := emitLines(t, nil, EmitParams{Event: event, DryRun: true})
 	require.NoError(t, err, "a dry run needs no database")
 	require.Equal(t, EmitResult{Events: 1}, result)

@@ -93,9 +93,9 @@ func TestListRefusals(t *testing.T) {
 	cursor := operate.ListEventsParams{Page: operate.Page{Cursor: "odd"}}
 	requireKind(t, fault.Usage, cursor.Check()) // before anything is opened
 	// A value that no enum of the schema has is the caller's mistake, and a reader's error comes back as it is.
+	b.emit("", 0)
 	_, err := b.outbox.ListEvents(b.ctx, operate.ListEventsParams{Filter: outbox.Filter{Types: []string{"odd"}}}, nil)
 	requireKind(t, fault.Usage, err)
-	b.emit("", 0)
 	_, err = b.outbox.ListEvents(b.ctx, operate.ListEventsParams{}, func(outbox.Event) error { return broken })
 	require.ErrorIs(t, err, broken)
 }

@@ -124,7 +124,7 @@ func TestTheSameIdIsTheSameEvent(t *testing.T) {
 	require.Equal(t, emit.Result{ID: event.ID, AlreadyEnqueued: true}, emitCommitted(t, db, event))
 	require.Equal(t, 1, count(t, db))
 
-	event.AggregateID = uuid.New()
+	event.AggregateID = uuid.NewString()
 	err := pgx.BeginFunc(t.Context(), db.Pool, func(tx pgx.Tx) error {
 		_, err := dbEmitter().Emit(t.Context(), tx, event)
 		return err

@@ -25,7 +25,7 @@ func verifyLicense(ctx context.Context, conn *pgx.Conn, licenseID, storeID uuid.
 		}
 		_, err := emit.Emit(ctx, tx, emit.Event{
 			Type:        builtin.TypeLicenseStatusChanged,
-			AggregateID: licenseID,
+			AggregateID: licenseID.String(),
 			Data:        builtin.LicenseStatusChanged{LicenseID: licenseID, StoreID: storeID, Status: builtin.LicenseVerified},
 			Actor:       &emit.Actor{UserID: "reviewer-7", Role: "admin"},
 			// A second verification of the same license emits nothing.
@@ -64,7 +64,7 @@ func TestEveryWayIn(t *testing.T) {
 	db := outboxtest.DB(t)
 	ctx := t.Context()
 	event := emit.Event{
-		Type: builtin.TypeMediaUploaded, AggregateID: uuid.New(), DedupeKey: "one",
+		Type: builtin.TypeMediaUploaded, AggregateID: uuid.NewString(), DedupeKey: "one",
 		Data: builtin.MediaUploaded{MediaID: uuid.New(), StoreID: uuid.New(), Kind: "photo"},
 	}
 	var first emit.Result
@@ -100,7 +100,7 @@ func TestEveryWayIn(t *testing.T) {
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.EmptyDB(t)
-	event := emit.Event{Type: builtin.TypeMediaUploaded, AggregateID: uuid.New(), Data: json.RawMessage(`{}`)}
+	event := emit.Event{Type: builtin.TypeMediaUploaded, AggregateID: uuid.NewString(), Data: json.RawMessage(`{}`)}
 	err := pgx.BeginFunc(t.Context(), db.Pool, func(tx pgx.Tx) error {
 		_, err := emit.Emit(t.Context(), tx, event)
 		return err

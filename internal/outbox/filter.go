@@ -24,6 +24,40 @@ func (f Filter) Narrows() bool {
 		!f.Since.IsZero() || !f.Until.IsZero()
 }
 
+// Cast is how a parameter becomes what a column is compared with: the name of a type, or of a function of the schema that
+// returns the column's own type, which differs between installations.
+type Cast string
+
+// The casts of those columns.
+const (
+	EventTypeCast     Cast = "outbox_event_type()"
+	AggregateTypeCast Cast = "outbox_aggregate_type()"
+	AggregateIDCast   Cast = "outbox_aggregate_id()"
+)
+
+// One is the SQL of one value; param is its parameter, such as $1.
+func (c Cast) One(param string) string { return c.of(param, "") }
+
+// List is the SQL of a list of values.
+func (c Cast) List(param string) string { return c.of(param, "[]") }
+
+func (c Cast) of(param, list string) string {
+	if function, ok := strings.CutSuffix(string(c), "()"); ok {
+		return function + "(" + param + "::text" + list + ")"
+	}
+	return param + "::" + string(c) + list
+}
+
+// aggregateTypes are the types that events have, each found by a step in outbox_events_aggregate_idx. No catalogue could
+// list them: a plain INSERT may have written any text.
+const aggregateTypes = `ARRAY(
+WITH RECURSIVE kinds(kind) AS (
+    (SELECT aggregate_type FROM outbox_events ORDER BY aggregate_type LIMIT 1)
+    UNION ALL
+    SELECT (SELECT e.aggregate_type FROM outbox_events AS e WHERE e.aggregate_type > k.kind ORDER BY e.aggregate_type LIMIT 1)
+      FROM kinds AS k WHERE k.kind IS NOT NULL
+) SELECT kind FROM kinds WHERE kind IS NOT NULL)`
+
 // walk is the index a scan follows: its key, and what is true of every row in it.
 type walk struct{ key, cast, where string }
 
@@ -74,8 +108,8 @@ func (f Filter) compile(byPublication bool) (compiled, error) {
 	}
 	if len(f.AggregateIDs) > 0 {
 		// All types are named so that the index on (type, id) serves without one.
-		decided = append(decided, "aggregate_type = ANY (enum_range(NULL::aggregate_type_enum))",
-			fmt.Sprintf("aggregate_id = ANY (%s::uuid[])", c.bind(f.AggregateIDs)))
+		decided = append(decided, "aggregate_type = ANY ("+aggregateTypes+")",
+			fmt.Sprintf("aggregate_id = ANY (%s)", AggregateIDCast.List(c.bind(f.AggregateIDs))))
 		// Another index is walked than the one that holds only rows of the status.
 		switch f.Status {
 		case StatusPublished:
@@ -87,19 +121,20 @@ func (f Filter) compile(byPublication bool) (compiled, error) {
 		}
 	}
 	for _, field := range []struct {
-		column, cast string
-		values       []string
+		column string
+		cast   Cast
+		values []string
 	}{
-		{"event_type", "event_type_enum", f.Types},
+		{"event_type", EventTypeCast, f.Types},
 		{"namespace", "text", f.Namespaces},
 		{"tenant_id", "uuid", f.Tenants},
 	} {
 		if len(field.values) > 0 {
-			rest = append(rest, fmt.Sprintf("coalesce(%s = ANY (%s::%s[]), false)", field.column, c.bind(field.values), field.cast))
+			rest = append(rest, fmt.Sprintf("coalesce(%s = ANY (%s), false)", field.column, field.cast.List(c.bind(field.values))))
 		}
 	}
 	if f.AggregateType != "" {
-		rest = append(rest, fmt.Sprintf("aggregate_type = %s::aggregate_type_enum", c.bind(f.AggregateType)))
+		rest = append(rest, "aggregate_type = "+AggregateTypeCast.One(c.bind(f.AggregateType)))
 	}
 	column, into := "created_at", &rest
 	if byPublication {

@@ -20,7 +20,7 @@ func goodEvent() emit.Event {
 	return emit.Event{
 		Type:          builtin.TypeReservationReleased,
 		AggregateType: builtin.AggregateVendorOrder,
-		AggregateID:   uuid.MustParse("018f3f6e-0000-7000-8000-00000000000a"),
+		AggregateID:   "018f3f6e-0000-7000-8000-00000000000a",
 		Data:          json.RawMessage(`{"orderId":"018f3f6e-0000-7000-8000-00000000000a"}`),
 		Actor:         &emit.Actor{UserID: "u-1", Role: "admin"},
 		DedupeKey:     testTenant + "/release-1",

@@ -25,13 +25,13 @@ WITH pivot AS (
 ), near AS (
     (SELECT e.id, e.created_at, e.seq
        FROM outbox_events AS e, pivot AS p
-      WHERE e.aggregate_type = $1::aggregate_type_enum AND e.aggregate_id = $2::uuid AND e.id <> $3::uuid
+      WHERE e.aggregate_type = outbox_aggregate_type($1::text) AND e.aggregate_id = outbox_aggregate_id($2::text) AND e.id <> $3::uuid
         AND (e.created_at, e.seq) < (p.created_at, p.seq)
       ORDER BY e.created_at DESC, e.seq DESC LIMIT $5)
     UNION ALL
     (SELECT e.id, e.created_at, e.seq
        FROM outbox_events AS e, pivot AS p
-      WHERE e.aggregate_type = $1::aggregate_type_enum AND e.aggregate_id = $2::uuid AND e.id <> $3::uuid
+      WHERE e.aggregate_type = outbox_aggregate_type($1::text) AND e.aggregate_id = outbox_aggregate_id($2::text) AND e.id <> $3::uuid
         AND (e.created_at, e.seq) > (p.created_at, p.seq)
       ORDER BY e.created_at, e.seq LIMIT $5)
 )
@@ -39,5 +39,8 @@ SELECT ` + eventColumns + `
   FROM near AS n
   JOIN outbox_event_status AS e ON e.id = n.id
  ORDER BY e.created_at, e.seq`
+
+// No rows: the database recorded no catalogue.
+const selectEventTypes = `SELECT DISTINCT event_type FROM outbox_event_types ORDER BY event_type`
 
 const selectEnum = `SELECT enumlabel::text FROM pg_enum WHERE enumtypid = to_regtype($1) ORDER BY enumsortorder`

@@ -21,7 +21,7 @@ import (
 // newEvent makes one that the example consumer acts on.
 func newEvent(poison bool) emit.Event {
 	e := emit.Event{
-		ID: uuid.Must(uuid.NewV7()), Type: builtin.TypeLicenseStatusChanged, AggregateID: uuid.New(),
+		ID: uuid.Must(uuid.NewV7()), Type: builtin.TypeLicenseStatusChanged, AggregateID: uuid.NewString(),
 		Data: builtin.LicenseStatusChanged{LicenseID: uuid.New(), StoreID: uuid.New(), Status: builtin.LicenseVerified, Reason: "scoreboard"},
 	}
 	if poison {

@@ -47,7 +47,7 @@ func (s *source) text() string {
 
 // next makes an event. One in thirty is poison of some kind.
 func (s *source) next() draft {
-	d := draft{expect: history.Deliver, event: emit.Event{ID: s.id(), AggregateID: s.id(), Headers: map[string]string{"traceparent": s.id().String()}}}
+	d := draft{expect: history.Deliver, event: emit.Event{ID: s.id(), AggregateID: s.id().String(), Headers: map[string]string{"traceparent": s.id().String()}}}
 	at := time.UnixMilli(1_700_000_000_000 + s.random.Int64N(1e10)).UTC()
 	switch s.random.IntN(10) {
 	case 0, 1, 2, 3:

@@ -91,7 +91,7 @@ func (s *shell) script(ctx context.Context, source *source) {
 			intent := d.intent()
 			intent.EventID, intent.Line = "", name
 			t.Events = append(t.Events, intent)
-			text, err := json.Marshal(line{d.event.Type, d.event.AggregateID.String(), d.event.Data, d.event.Headers})
+			text, err := json.Marshal(line{d.event.Type, d.event.AggregateID, d.event.Data, d.event.Headers})
 			if err != nil {
 				panic(err) // our own structs encode
 			}
