@@ -97,9 +97,9 @@ func receiverExported(function *ast.FuncDecl) bool {
 // The Go blocks of the documentation use names that exist.
 func TestTheDocumentationUsesExportedNames(t *testing.T) {
 	t.Parallel()
-	names := regexp.MustCompile(`\b(emit|builtin|wire|consume)\.([A-Z]\w*)`)
+	names := regexp.MustCompile(`\b(emit|builtin|wire|consume|catalogue)\.([A-Z]\w*)`)
 	api := map[string]string{}
-	for _, folder := range []string{"emit", "consume"} {
+	for _, folder := range []string{"emit", "consume", "catalogue"} {
 		for part := range strings.SplitSeq(exported(t, folder), "package ") {
 			name, declared, _ := strings.Cut(part, "\n")
 			api[path.Base(name)] = declared

@@ -26,7 +26,7 @@ const (
 )
 
 // libraries are the modules that others import.
-var libraries = []string{program + "/emit", program + "/consume"}
+var libraries = []string{program + "/emit", program + "/consume", program + "/catalogue"}
 
 // service is a program in a module of its own.
 type service struct {
@@ -72,6 +72,29 @@ func main() {
 		requires: []string{
 			"github.com/google/uuid", "github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile", "github.com/jackc/pgx/v5",
 			"github.com/outboxctl/outboxctl/emit", "golang.org/x/text",
+		},
+	},
+	{
+		name: "catalogue", source: `package main
+
+import (
+	"os"
+
+	"github.com/outboxctl/outboxctl/catalogue"
+)
+
+func main() {
+	if _, err := catalogue.Load(os.DirFS("."), "none.yaml"); err == nil {
+		panic("a file that is not there is a catalogue")
+	}
+	if _, err := catalogue.New("shop", catalogue.Type{Name: "order.ready", Topic: "orders", Aggregate: "order"}); err != nil {
+		panic(err)
+	}
+}
+`,
+		requires: []string{
+			"github.com/google/uuid", "github.com/outboxctl/outboxctl/catalogue", "github.com/outboxctl/outboxctl/emit",
+			"github.com/santhosh-tekuri/jsonschema/v6", "go.yaml.in/yaml/v3", "golang.org/x/text",
 		},
 	},
 	{

@@ -1,0 +1,161 @@
+package catalogue
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// build completes documents and checks them. lines is nil for documents that were not read from YAML.
+func build(documents []Document, source *source, bad *Problems) *Catalogue {
+	c := &Catalogue{types: map[key]*Type{}}
+	topics := map[string]string{}
+	for i := range documents {
+		d := documents[i]
+		if d.Namespace == "" {
+			d.Namespace = AllNamespaces
+		}
+		at := source.document(i)
+		switch {
+		case !wellFormed(d.Name):
+			bad.add(at.of("name"), "name %q must be letters, digits or _.:/-, at most %d bytes", cut(d.Name), maxNameBytes)
+		case d.Namespace != AllNamespaces && (len(d.Namespace) > maxNamespaceBytes || !typeName.MatchString(d.Namespace)):
+			bad.add(at.of("namespace"), "namespace %q must be * or letters, digits and _.:/-, at most %d bytes", cut(d.Namespace), maxNamespaceBytes)
+		case c.speaksFor(d.Namespace):
+			bad.add(at.of("name"), "two documents speak for namespace %s", d.Namespace)
+		}
+		if len(d.Types) == 0 {
+			bad.add(at.of("types"), "types are missing: a catalogue has at least one")
+		}
+		checkTopics(d, at, topics, bad)
+		d.Types = slices.Clone(d.Types)
+		c.documents = append(c.documents, d)
+		for j := range d.Types {
+			c.addType(d, &d.Types[j], at.types(d.Types[j].Name), source.folder(), bad)
+		}
+	}
+	return c
+}
+
+// checkTopics checks the logical names; what a broker takes as a name is the broker's to say.
+func checkTopics(d Document, at lines, all map[string]string, bad *Problems) {
+	for _, logical := range slices.Sorted(maps.Keys(d.Topics)) {
+		physical, line := d.Topics[logical], at.topic(logical)
+		switch former, ok := all[logical]; {
+		case !topicName.MatchString(logical) || len(logical) > maxNameBytes:
+			bad.add(line, "topic %q must be lower-case letters, digits, _ or -, starting with a letter", cut(logical))
+		case physical == "":
+			bad.add(line, "topic %s has no name at the broker", logical)
+		case ok && former != physical:
+			bad.add(line, "topic %s is %s in one document and %s in another", logical, former, physical)
+		}
+		all[logical] = physical
+	}
+}
+
+// addType completes, checks and compiles one type.
+func (c *Catalogue) addType(d Document, t *Type, at lines, folder fs.FS, bad *Problems) {
+	complain := func(key, format string, args ...any) {
+		bad.add(at.of(key), "type %s: %s", cut(t.Name), fmt.Sprintf(format, args...))
+	}
+	oneOf := func(key string, into *string, values ...string) {
+		if *into == "" {
+			*into = values[0]
+		}
+		if !slices.Contains(values, *into) {
+			complain(key, "%s is %q, must be %s", key, cut(*into), strings.TrimPrefix(strings.Join(values, " or "), " or "))
+		}
+	}
+	for i, name := range append([]string{t.Name}, t.Was...) {
+		switch {
+		case !wellFormed(name):
+			complain("was", "name %q must be letters, digits or _.:/-, at most %d bytes", cut(name), maxNameBytes)
+		case c.types[key{d.Namespace, name}] != nil && i == 0:
+			complain("", "is there twice, or another type was called so")
+		case c.types[key{d.Namespace, name}] != nil:
+			complain("was", "was %s, which is another type's name", name)
+		default:
+			c.types[key{d.Namespace, name}] = t
+		}
+	}
+	switch {
+	case t.Topic == "":
+		complain("topic", "topic is required")
+	case d.Topics[t.Topic] == "":
+		complain("topic", "topic %q is not among the topics%s", cut(t.Topic), suggest(t.Topic, slices.Sorted(maps.Keys(d.Topics))))
+	}
+	if t.Aggregate == "" {
+		complain("aggregate", "aggregate is required (none: events belong to no aggregate)")
+	} else if !wellFormed(t.Aggregate) {
+		complain("aggregate", "aggregate %q must be letters, digits or _.:/-, at most %d bytes", cut(t.Aggregate), maxNameBytes)
+	}
+	oneOf("envelope", &t.Envelope, Standard, None)
+	oneOf("extra_fields", &t.ExtraFields, Warn, Refuse, Allow)
+	oneOf("check", &t.Check, CheckPublish, CheckEmit)
+	oneOf("order", &t.Order, None, OrderAggregate)
+	oneOf("empty", &t.Empty, "", Allow)
+	oneOf("envelope_id", &t.EnvelopeID, "", Refuse)
+	switch {
+	case t.Order == OrderAggregate && t.Aggregate == None:
+		complain("order", "order: aggregate needs an aggregate")
+	case t.CloudEventsSource != "" && t.Envelope != None:
+		complain("cloudevents", "cloudevents needs envelope: none, because a CloudEvent's data is the payload itself")
+	case t.EnvelopeID != "" && t.Envelope == None:
+		complain("envelope_id", "envelope_id needs the standard envelope")
+	}
+	var warned []string
+	var err error
+	if t.check, t.Schema, warned, err = compile(t.Schema, t.file, folder); err != nil {
+		complain("schema", "%s", err)
+		return
+	}
+	for _, w := range warned {
+		c.warnings = append(c.warnings, at.of("schema").String()+"type "+t.Name+": "+w)
+	}
+}
+
+// suggest names the value that was most likely meant.
+func suggest(given string, values []string) string {
+	best, most := "", 3
+	for _, v := range values {
+		if d := distance(given, v); d < most {
+			best, most = v, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return " (did you mean " + best + "?)"
+}
+
+// distance counts the letters to insert, remove or replace between two words.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		last := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := last
+			if a[i] != b[j] {
+				replaced++
+			}
+			last = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// cut keeps text from outside from filling a message.
+func cut(s string) string {
+	const most = 64
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,239 @@
+package catalogue
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/outboxctl/outboxctl/emit/wire"
+)
+
+// Schema is what data must be: Object, Any, or the text of a JSON Schema (2020-12 unless it names another draft).
+//
+// Formats are checked. A date-time is a timestamp as the envelope's, and not the zero time, which is what a program
+// writes that forgot to set it; int64 is a whole number that is written as one and fits.
+type Schema string
+
+// Schemas for payloads without one. Object is the default.
+const (
+	// Object takes any JSON object.
+	Object Schema = "object"
+	// Any takes any JSON but null.
+	Any Schema = "any"
+)
+
+// The addresses under which a schema's parts know each other. A schema refers to the files of the catalogue's folder
+// by their path; what comes from a database or from Go has no folder.
+const (
+	folderURL = "catalogue:///"
+	selfURL   = folderURL + ".schema"
+	strictURL = folderURL + ".strict"
+)
+
+// compile returns a schema's checker and the schema as one text that needs no files.
+func compile(schema Schema, file string, folder fs.FS) (*checker, Schema, []string, error) {
+	switch schema {
+	case "", Object, `{"type":"object"}`:
+		return &checker{object: true}, Object, nil, nil
+	case Any:
+		return &checker{}, Any, nil, nil
+	}
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(string(schema)))
+	if err != nil {
+		return nil, schema, nil, fmt.Errorf("the schema is not JSON: %w", err)
+	}
+	loader := folderLoader{folder, map[string]any{}}
+	if _, err := compileAt(folderURL+path.Join(".", file), document, loader); err != nil {
+		return nil, schema, nil, err
+	}
+	warned := unknownKeywords(document)
+	for _, url := range slices.Sorted(maps.Keys(loader.loaded)) {
+		warned = append(warned, unknownKeywords(loader.loaded[url])...)
+	}
+	if document, err = bundle(document, folderURL+path.Join(".", file), loader.loaded); err != nil {
+		return nil, schema, nil, err
+	}
+	text, err := canonical(document)
+	if err != nil {
+		return nil, schema, nil, err
+	}
+	c := &checker{}
+	if c.plain, err = compileAt(selfURL, document, folderLoader{}); err != nil {
+		return nil, schema, nil, err
+	}
+	if namesFields(document) {
+		wrapper := map[string]any{"$ref": selfURL, "unevaluatedProperties": false}
+		c.strict, err = compileAt(strictURL, wrapper, folderLoader{loaded: map[string]any{selfURL: document}})
+	}
+	return c, Schema(text), warned, err
+}
+
+// namesFields reports whether a schema says anything of single members.
+func namesFields(document any) bool {
+	object, ok := document.(map[string]any)
+	return ok && slices.ContainsFunc([]string{"properties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if"}, func(keyword string) bool {
+		_, has := object[keyword]
+		return has
+	})
+}
+
+func compileAt(url string, document any, loader folderLoader) (*jsonschema.Schema, error) {
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.UseLoader(loader)
+	c.AssertFormat()
+	for name, validate := range map[string]func(string) error{"date-time": checkTime, "date": checkDate} {
+		c.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(v any) error {
+			if text, ok := v.(string); ok {
+				return validate(text)
+			}
+			return nil
+		}})
+	}
+	c.RegisterFormat(&jsonschema.Format{Name: "int64", Validate: func(v any) error {
+		if n, ok := v.(json.Number); ok {
+			_, err := strconv.ParseInt(n.String(), 10, 64)
+			return err
+		}
+		return nil
+	}})
+	if err := c.AddResource(url, document); err != nil {
+		return nil, err
+	}
+	compiled, err := c.Compile(url)
+	if err != nil {
+		return nil, schemaError(err)
+	}
+	return compiled, nil
+}
+
+// schemaError says in our words why a schema does not compile.
+func schemaError(err error) error {
+	var invalid *jsonschema.SchemaValidationError
+	var found *jsonschema.ValidationError
+	var load *jsonschema.LoadURLError
+	switch {
+	case errors.As(err, &invalid) && errors.As(invalid.Err, &found):
+		return fmt.Errorf("is not a valid JSON Schema: %s", problemsOf(found, nil, "schema"))
+	case errors.As(err, &load):
+		return fmt.Errorf("its schema refers to %w", load.Err)
+	}
+	return fmt.Errorf("is not a valid JSON Schema: %s", strings.ReplaceAll(err.Error(), folderURL, ""))
+}
+
+func checkTime(text string) error {
+	at, err := wire.ParseTime(text)
+	if err == nil && at.IsZero() {
+		return errors.New("is the zero time")
+	}
+	return err
+}
+
+func checkDate(text string) error {
+	_, err := time.Parse(time.DateOnly, text)
+	return err
+}
+
+// errOutside is why a reference is not followed.
+var errOutside = errors.New("which is not in the catalogue's folder")
+
+// folderLoader opens what a schema refers to. It opens nothing outside the folder, and nothing at all without one.
+type folderLoader struct {
+	folder fs.FS
+	loaded map[string]any
+}
+
+// Load implements jsonschema.URLLoader.
+func (l folderLoader) Load(url string) (any, error) {
+	if document := l.loaded[url]; document != nil {
+		return document, nil
+	}
+	name, ok := strings.CutPrefix(url, folderURL)
+	if !ok || l.folder == nil || !fs.ValidPath(name) {
+		return nil, fmt.Errorf("%q, %w", url, errOutside)
+	}
+	document, err := readSchema(l.folder, name)
+	if err != nil {
+		return nil, err
+	}
+	l.loaded[url] = document
+	return document, nil
+}
+
+// readSchema reads a schema from a file, as YAML where its name says so.
+func readSchema(folder fs.FS, name string) (any, error) {
+	text, err := fs.ReadFile(folder, name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
+		return nil, fmt.Errorf("%q, %w", name, errOutside)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if extension := path.Ext(name); extension == ".yaml" || extension == ".yml" {
+		if text, err = yamlToJSON(text); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s is not JSON: %w", name, err)
+	}
+	return document, nil
+}
+
+// bundle puts the files that a schema refers to into the schema itself, so that it can be stored and sent alone. The
+// references stay as they are: each file keeps the address by which it was found.
+func bundle(document any, url string, loaded map[string]any) (any, error) {
+	root, ok := document.(map[string]any)
+	if !ok || len(loaded) == 0 {
+		return document, nil
+	}
+	root = maps.Clone(root)
+	if _, has := root["$id"]; !has {
+		root["$id"] = url
+	}
+	keyword := "$defs"
+	if draft, _ := root["$schema"].(string); strings.Contains(draft, "/draft-0") {
+		keyword = "definitions"
+	}
+	definitions, _ := root[keyword].(map[string]any)
+	definitions = maps.Clone(definitions)
+	if definitions == nil {
+		definitions = map[string]any{}
+	}
+	for at, part := range loaded {
+		object, ok := part.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("%s is not a JSON object", strings.TrimPrefix(at, folderURL))
+		}
+		if own, has := object["$id"]; has && own != at {
+			return nil, fmt.Errorf("%s has an $id; remove it: the files of a catalogue are referred to by their path", strings.TrimPrefix(at, folderURL))
+		}
+		object = maps.Clone(object)
+		object["$id"] = at
+		definitions[at] = object
+	}
+	root[keyword] = definitions
+	return root, nil
+}
+
+// canonical writes JSON in one way: members sorted, no spaces.
+func canonical(document any) (string, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(document); err != nil {
+		return "", err
+	}
+	return strings.TrimSuffix(text.String(), "\n"), nil
+}
