@@ -39,6 +39,7 @@ require (
 )
 
 require github.com/itchyny/timefmt-go v0.1.7 // indirect
+require github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
 
 require (
 	cloud.google.com/go v0.123.0 // indirect
@@ -75,6 +76,7 @@ require (
 	github.com/olekukonko/cat v0.0.0-20250911104152-50322a0618f6 // indirect
 	github.com/olekukonko/errors v1.2.0 // indirect
 	github.com/olekukonko/ll v0.1.6 // indirect
+	github.com/outboxctl/outboxctl/catalogue v0.1.0
 	github.com/pelletier/go-toml/v2 v2.2.4 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect

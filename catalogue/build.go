@@ -105,12 +105,12 @@ func (c *Catalogue) addType(d Document, t *Type, at lines, folder fs.FS, bad *Pr
 	case t.EnvelopeID != "" && t.Envelope == None:
 		complain("envelope_id", "envelope_id needs the standard envelope")
 	}
-	var warned []string
-	var err error
-	if t.check, t.Schema, warned, err = compile(t.Schema, t.file, folder); err != nil {
+	compiled, schema, warned, err := compile(t.Schema, t.file, folder)
+	if err != nil {
 		complain("schema", "%s", err)
 		return
 	}
+	t.check, t.Schema = ready(compiled), schema
 	for _, w := range warned {
 		c.warnings = append(c.warnings, at.of("schema").String()+"type "+t.Name+": "+w)
 	}

@@ -22,17 +22,6 @@ type checker struct {
 	plain, strict *jsonschema.Schema
 }
 
-// Validate checks data as an emitter has to: members that the schema does not name are refused unless the type allows
-// them. What is wrong with data is a *wire.PayloadError.
-func (c *Catalogue) Validate(namespace, eventType string, data json.RawMessage) error {
-	t := c.find(namespace, eventType)
-	if t == nil {
-		return fmt.Errorf("unknown event type %q", cut(eventType))
-	}
-	_, err := t.judge(data, t.ExtraFields != Allow)
-	return err
-}
-
 // Check checks data as a publisher has to, and returns how many members of it the schema does not name where these are
 // to be counted. Where the type is checked by emitters only, every data is fine.
 func (c *Catalogue) Check(namespace, eventType string, data json.RawMessage) (extra int, err error) {
@@ -46,12 +35,19 @@ func (c *Catalogue) Check(namespace, eventType string, data json.RawMessage) (ex
 	return t.judge(data, t.ExtraFields == Refuse)
 }
 
+// ready is a checker that needs no work before its first use.
+func ready(c *checker) func() (*checker, error) { return func() (*checker, error) { return c, nil } }
+
 // judge returns how many members are extra, where they are neither refused nor allowed.
 func (t *Type) judge(data json.RawMessage, refuseExtra bool) (extra int, err error) {
-	if t.check.builtin != nil {
-		return 0, t.check.builtin(data)
+	c, err := t.check()
+	if err != nil {
+		return 0, err
 	}
-	extras, problems := t.check.run(bytes.TrimSpace(data), t.Empty == Allow, t.ExtraFields != Allow)
+	if c.builtin != nil {
+		return 0, c.builtin(data)
+	}
+	extras, problems := c.run(bytes.TrimSpace(data), t.Empty == Allow, t.ExtraFields != Allow)
 	if refuseExtra {
 		problems = append(problems, extras...)
 	}

@@ -50,7 +50,7 @@ func TestErrorsNameFieldAndRule(t *testing.T) {
 		`{"id": "a", ` + at + `, "more": 1, "less": 2}`:      "data.less is not a field of this payload; data.more is not a field of this payload",
 		`{"id": "a", ` + at + `, "state": "open"}`:           "",
 	} {
-		err := c.Validate("default", "x", json.RawMessage(data))
+		err := c.Validate("x", json.RawMessage(data))
 		var payload *wire.PayloadError
 		if want == "" {
 			require.NoError(t, err, data)
@@ -96,7 +96,7 @@ func TestExtraFieldsEmptyAndWhoChecks(t *testing.T) {
 			}
 			c, err := catalogue.New("n", test.t)
 			require.NoError(t, err)
-			require.Equal(t, test.emitted, c.Validate("default", "x", json.RawMessage(test.data)) == nil)
+			require.Equal(t, test.emitted, c.Validate("x", json.RawMessage(test.data)) == nil)
 			extra, err := c.Check("default", "x", json.RawMessage(test.data))
 			require.Equal(t, test.carried, err == nil)
 			require.Equal(t, test.extra, extra)
@@ -108,12 +108,12 @@ func TestExtraFieldsEmptyAndWhoChecks(t *testing.T) {
 func TestReferencedFilesCount(t *testing.T) {
 	t.Parallel()
 	c := load(t, folder(nil))
-	require.NoError(t, c.Validate("default", "order.ready", json.RawMessage(`{"orderId": "a", "lines": [{"n": 1, "free": 2}]}`)))
-	err := c.Validate("default", "order.ready", json.RawMessage(`{"orderId": "", "lines": [{"n": 0}]}`))
+	require.NoError(t, c.Validate("order.ready", json.RawMessage(`{"orderId": "a", "lines": [{"n": 1, "free": 2}]}`)))
+	err := c.Validate("order.ready", json.RawMessage(`{"orderId": "", "lines": [{"n": 0}]}`))
 	require.ErrorContains(t, err, "data.lines[0].n must be at least 1; data.orderId must not be empty")
 
 	other := load(t, folder(map[string]string{"conf/schemas/common.json": `{"$defs": {"id": {"type": "integer"}}}`}))
-	require.Error(t, other.Validate("default", "order.ready", json.RawMessage(`{"orderId": "a"}`)))
+	require.Error(t, other.Validate("order.ready", json.RawMessage(`{"orderId": "a"}`)))
 	a, _ := c.Find("", "order.ready")
 	b, _ := other.Find("", "order.ready")
 	require.NotEqual(t, a.Digest(), b.Digest())
@@ -159,7 +159,7 @@ func FuzzBuiltinAsYAML(f *testing.F) {
 		}
 		name := types[int(n)%len(types)].Name
 		for what, judge := range map[string]func(*catalogue.Catalogue) error{
-			"emitted": func(c *catalogue.Catalogue) error { return c.Validate("", name, json.RawMessage(data)) },
+			"emitted": func(c *catalogue.Catalogue) error { return c.Validate(name, json.RawMessage(data)) },
 			"carried": func(c *catalogue.Catalogue) error { _, err := c.Check("", name, json.RawMessage(data)); return err },
 		} {
 			var a, b *wire.PayloadError

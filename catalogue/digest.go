@@ -7,6 +7,9 @@ import (
 
 // Digest is the same for types of which the same is said. Descriptions say nothing: they decide about no event.
 func (t Type) Digest() string {
+	if t.digest != "" {
+		return t.digest
+	}
 	text, err := canonical(t)
 	if err != nil {
 		return "" // texts always encode

@@ -32,6 +32,11 @@ const (
 	Any Schema = "any"
 )
 
+// anyObject is Object as a JSON Schema.
+const anyObject = `{"type":"object"}`
+
+func decode(text string) (any, error) { return jsonschema.UnmarshalJSON(strings.NewReader(text)) }
+
 // The addresses under which a schema's parts know each other. A schema refers to the files of the catalogue's folder
 // by their path; what comes from a database or from Go has no folder.
 const (
@@ -43,12 +48,12 @@ const (
 // compile returns a schema's checker and the schema as one text that needs no files.
 func compile(schema Schema, file string, folder fs.FS) (*checker, Schema, []string, error) {
 	switch schema {
-	case "", Object, `{"type":"object"}`:
+	case "", Object, anyObject:
 		return &checker{object: true}, Object, nil, nil
 	case Any:
 		return &checker{}, Any, nil, nil
 	}
-	document, err := jsonschema.UnmarshalJSON(strings.NewReader(string(schema)))
+	document, err := decode(string(schema))
 	if err != nil {
 		return nil, schema, nil, fmt.Errorf("the schema is not JSON: %w", err)
 	}

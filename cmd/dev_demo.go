@@ -24,7 +24,11 @@ func (o *devOptions) runDemo(ctx context.Context, app *cli.App) error {
 	if err != nil {
 		return err
 	}
-	emitter := emit.New(app.Registry)
+	types, err := app.Registry(ctx)
+	if err != nil {
+		return err
+	}
+	emitter := emit.New(types)
 	emitter.Now = app.Now
 	traffic := demo.New(demo.Params{Seed: o.demoSeed, Rate: o.demoRate, Report: demoReport, Now: app.Now},
 		pool, emitter, func(r demo.Report) {

@@ -43,7 +43,11 @@ func prepareDev(ctx context.Context, parent *cli.App, servers *devstack.Stack, i
 	if err != nil {
 		return err
 	}
-	if _, err := client.Ensure(ctx, pubsub.EnsureParams{Plan: cli.BrokerPlan(cfg)}); err != nil {
+	plan, err := app.BrokerPlan(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := client.Ensure(ctx, pubsub.EnsureParams{Plan: plan}); err != nil {
 		return cli.BrokerError(cfg, err)
 	}
 	return nil

@@ -10,8 +10,10 @@ import (
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/doctor"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
+	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 type doctorOptions struct {
@@ -44,7 +46,14 @@ func runDoctor(ctx context.Context, opts *doctorOptions) error {
 	if err != nil {
 		return err
 	}
-	findings, err := operate.Doctor(ctx, doctorParams(opts.app, cfg))
+	types, err := opts.app.Registry(ctx)
+	if err != nil {
+		if kind, _ := fault.KindOf(err); kind == fault.Usage {
+			return err // a file that is wrong
+		}
+		types = registry.New() // the examination will say what is wrong with the database
+	}
+	findings, err := operate.Doctor(ctx, doctorParams(opts.app, cfg, types))
 	if err != nil {
 		return err
 	}
@@ -58,9 +67,9 @@ func runDoctor(ctx context.Context, opts *doctorOptions) error {
 	return nil
 }
 
-func doctorParams(app *cli.App, cfg *cli.Config) operate.DoctorParams {
+func doctorParams(app *cli.App, cfg *cli.Config, types *registry.Registry) operate.DoctorParams {
 	p := operate.DoctorParams{
-		Registry: app.Registry, Now: app.Now,
+		Registry: types, Now: app.Now,
 		Database: app.Pool, ExecMode: cfg.Database.ExecMode, RemoteDatabase: cfg.RemoteDatabase(), MaxAttempts: cfg.Publish.MaxAttempts,
 		Emulator: cfg.PubSub.Emulator, EmulatorOrigin: cfg.Origin("pubsub.emulator"), Redelivery: pubsub.Retention,
 		IdempotencyTTL: cfg.Idempotency.TTL,
@@ -73,18 +82,22 @@ func doctorParams(app *cli.App, cfg *cli.Config) operate.DoctorParams {
 		},
 	}
 	if cfg.PubSub.Project != "" {
-		p.Broker = func(ctx context.Context) ([]operate.Resource, error) { return brokerResources(ctx, app, cfg) }
+		p.Broker = func(ctx context.Context) ([]operate.Resource, error) { return brokerResources(ctx, app) }
 	}
 	return p
 }
 
 // brokerResources compares Pub/Sub with the configuration.
-func brokerResources(ctx context.Context, app *cli.App, cfg *cli.Config) ([]operate.Resource, error) {
+func brokerResources(ctx context.Context, app *cli.App) ([]operate.Resource, error) {
 	client, err := app.Broker(ctx)
 	if err != nil {
 		return nil, err
 	}
-	actions, err := client.Ensure(ctx, pubsub.EnsureParams{Plan: cli.BrokerPlan(cfg), DryRun: true})
+	plan, err := app.BrokerPlan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	actions, err := client.Ensure(ctx, pubsub.EnsureParams{Plan: plan, DryRun: true})
 	if err != nil && !errors.Is(err, pubsub.ErrIncomplete) {
 		return nil, err
 	}

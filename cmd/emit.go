@@ -14,12 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/emit"
-	"github.com/outboxctl/outboxctl/emit/builtin"
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
-	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 type emitOptions struct {
@@ -78,8 +76,8 @@ A bad line is named with its number and its fields, and no line of its transacti
 	f.IntVar(&opts.txSize, "tx-size", operate.DefaultTxSize, "with --stdin: events per transaction")
 	f.BoolVar(&opts.dryRun, "dry-run", false, "check the events and write nothing; needs no database")
 	cli.AddOutputFlags(cmd, &opts.output, cli.FormatID, cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatJSONL, cli.FormatYAML, cli.FormatCSV)
-	cli.Must(cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(registry.New().EventTypes(), cobra.ShellCompDirectiveNoFileComp)))
-	cli.Must(cmd.RegisterFlagCompletionFunc("aggregate-type", cobra.FixedCompletions(builtin.AggregateTypes(), cobra.ShellCompDirectiveNoFileComp)))
+	cli.Must(cmd.RegisterFlagCompletionFunc("type", cli.CompleteTypes(app)))
+	cli.Must(cmd.RegisterFlagCompletionFunc("aggregate-type", cli.CompleteAggregates(app)))
 	return cmd
 }
 
@@ -122,14 +120,18 @@ func runEmit(ctx context.Context, opts *emitOptions) error {
 // checkEvents is the dry run, which needs no database.
 func (o *emitOptions) checkEvents(ctx context.Context, params operate.EmitParams) error {
 	params.DryRun = true
-	result, err := (&operate.Outbox{Registry: o.app.Registry}).Emit(ctx, params)
+	types, err := o.app.Registry(ctx)
+	if err != nil {
+		return err
+	}
+	result, err := (&operate.Outbox{Registry: types}).Emit(ctx, params)
 	switch {
 	case err != nil || !o.dryRun:
 		return err
 	case o.stdin:
 		fmt.Fprintf(o.app.Err, "valid: %s; nothing written\n", operate.Counted(int64(result.Events), "event"))
 	default:
-		_, topic, _ := o.app.Registry.Resolve(o.eventType)
+		topic, _ := types.TopicOf(o.eventType)
 		fmt.Fprintf(o.app.Err, "valid: %s would be published on %s; nothing written\n", o.eventType, topic)
 	}
 	return nil

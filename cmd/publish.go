@@ -57,12 +57,12 @@ events stay leased because the reply to a claim was lost.`,
 	cmd.Flags().StringVar(&opts.tenant, "tenant", "", "publish only this tenant (a UUID)")
 	cmd.Flags().StringSliceVar(&opts.eventTypes, "event-type", nil, "publish only these event types (repeatable)")
 	cli.AddConfigFlags(cmd, cli.GroupPublish)
-	cli.Must(cmd.RegisterFlagCompletionFunc("event-type", cobra.FixedCompletions(app.Registry.EventTypes(), cobra.ShellCompDirectiveNoFileComp)))
+	cli.Must(cmd.RegisterFlagCompletionFunc("event-type", cli.CompleteTypes(app)))
 	return cmd
 }
 
 // scope checks the flags that narrow a publisher.
-func (opts *publishOptions) scope() (dispatch.Scope, error) {
+func (opts *publishOptions) scope(ctx context.Context) (dispatch.Scope, error) {
 	if err := opts.app.RefuseEmpty("namespace", "tenant", "event-type"); err != nil {
 		return dispatch.Scope{}, err
 	}
@@ -73,7 +73,14 @@ func (opts *publishOptions) scope() (dispatch.Scope, error) {
 		}
 		opts.tenant = id.String()
 	}
-	known := opts.app.Registry.EventTypes()
+	if len(opts.eventTypes) == 0 {
+		return dispatch.Scope{Namespace: opts.namespace, TenantID: opts.tenant}, nil
+	}
+	types, err := opts.app.Registry(ctx)
+	if err != nil {
+		return dispatch.Scope{}, err
+	}
+	known := types.EventTypes()
 	for _, t := range opts.eventTypes {
 		if !slices.Contains(known, t) {
 			return dispatch.Scope{}, fault.Hint(fault.Usagef("--event-type: %q is not in the registry", t), "known types: %s", strings.Join(known, ", "))
@@ -94,7 +101,7 @@ func limitMemory() {
 }
 
 func runPublish(ctx context.Context, opts *publishOptions) error {
-	scope, err := opts.scope()
+	scope, err := opts.scope(ctx)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,19 +23,24 @@ import (
 	"github.com/outboxctl/outboxctl/internal/httpd"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/stats"
 	"github.com/outboxctl/outboxctl/internal/telemetry"
 )
 
 // publishService is a dispatcher with everything around it: pools, broker, heartbeat, wake-up, metrics, HTTP.
 type publishService struct {
-	cfg        *cli.Config
-	once       bool
-	log        zerolog.Logger
-	identity   dispatch.Identity
-	claims     *pgxpool.Pool
-	settles    *pgxpool.Pool
-	dispatcher *dispatch.Dispatcher
+	app      *cli.App
+	cfg      *cli.Config
+	scope    dispatch.Scope
+	once     bool
+	log      zerolog.Logger
+	identity dispatch.Identity
+	claims   *pgxpool.Pool
+	settles  *pgxpool.Pool
+	live     *registry.Live
+	// dispatcher is another one when the catalogue has changed.
+	dispatcher atomic.Pointer[dispatch.Dispatcher]
 	listener   *dispatch.Listener // nil: polling only
 	observers  dispatch.Observers
 	registry   *prometheus.Registry
@@ -41,54 +48,71 @@ type publishService struct {
 
 // newPublishService opens what a publisher needs. The pools belong to the app and are closed with it.
 func newPublishService(ctx context.Context, app *cli.App, cfg *cli.Config, scope dispatch.Scope, once bool) (*publishService, error) {
-	types := scope.EventTypes
-	if len(types) == 0 {
-		types = app.Registry.EventTypes()
-	}
-	tuning := dispatch.Config{
-		BatchSize: cfg.Publish.BatchSize, PollInterval: cfg.Publish.PollInterval, MaxAttempts: cfg.Publish.MaxAttempts,
-		Lease: cfg.Publish.Lease, PublishTimeout: cfg.Publish.PublishTimeout,
-		Backoff: dispatch.Backoff{Base: cfg.Publish.BackoffBase, Max: cfg.Publish.BackoffMax},
-		Workers: cfg.Publish.Workers, ShutdownTimeout: cfg.Publish.ShutdownTimeout, Once: once, EventTypes: types,
-	}
-	if err := tuning.Validate(); err != nil {
+	s := &publishService{app: app, cfg: cfg, scope: scope, once: once, registry: prometheus.NewRegistry()}
+	if err := s.tuning(nil).Validate(); err != nil {
 		return nil, cli.ConfigProblems(strings.Split(err.Error(), "\n")...)
 	}
-	s := &publishService{cfg: cfg, once: once, registry: prometheus.NewRegistry()}
 	host, _ := os.Hostname() // a host without a name is still a host
 	s.identity = dispatch.Identity{ID: uuid.NewString(), Host: host, PID: os.Getpid(), Version: app.Build.Version}
 	s.log = app.Log().With().Str("publisher", s.identity.ID).Logger()
-	if err := s.open(ctx, app); err != nil {
-		return nil, err
-	}
-	client, err := app.Broker(ctx)
+	types, err := app.Registry(ctx)
 	if err != nil {
 		return nil, err
 	}
-	metrics := telemetry.NewMetrics(s.registry, topicsOf(app, types))
+	if err := s.open(ctx, app); err != nil {
+		return nil, err
+	}
+	if s.live, err = registry.NewLive(ctx, s.claims, types); err != nil {
+		return nil, operate.StoreError(err)
+	}
+	metrics := telemetry.NewMetrics(s.registry, types.TopicNames())
 	telemetry.RegisterBuildInfo(s.registry, app.Build.Version, app.Build.Commit, app.Build.Go)
 	s.observers = dispatch.Observers{metrics, telemetry.NewLog(s.log)}
-	var waker dispatch.Waker
 	if cfg.Publish.Wake == "auto" && !once {
 		s.listener = dispatch.NewListener(s.dial, s.observers)
-		waker = s.listener
 	}
-	store := dispatch.NewSQLStore(s.claims, s.settles, s.identity.ID, scope)
-	s.dispatcher, err = dispatch.New(tuning, store, client.NewPublisher(cfg.PubSub.Topics), app.Registry, s.observers, waker)
-	return s, err
+	return s, s.newDispatcher(ctx)
 }
 
-// topicsOf lists the topics that event types go to.
-func topicsOf(app *cli.App, types []string) []string {
-	var topics []string
-	seen := map[string]bool{}
-	for _, t := range types {
-		if _, topic, ok := app.Registry.Resolve(t); ok && !seen[topic] {
-			seen[topic] = true
-			topics = append(topics, topic)
+// newDispatcher builds the dispatcher of the catalogue that is there now.
+func (s *publishService) newDispatcher(ctx context.Context) error {
+	client, err := s.app.Broker(ctx)
+	if err != nil {
+		return err
+	}
+	topics, err := s.app.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	var waker dispatch.Waker
+	if s.listener != nil {
+		waker = s.listener
+	}
+	types := s.live.Own()
+	store := dispatch.NewSQLStore(s.claims, s.settles, s.identity.ID, s.scope)
+	d, err := dispatch.New(s.tuning(types), store, client.NewPublisher(topics), types, s.observers, waker)
+	s.dispatcher.Store(d)
+	return err
+}
+
+// tuning is the dispatcher's configuration. The types are those in scope, with their former names.
+func (s *publishService) tuning(types *registry.Registry) dispatch.Config {
+	p := s.cfg.Publish
+	c := dispatch.Config{
+		BatchSize: p.BatchSize, PollInterval: p.PollInterval, MaxAttempts: p.MaxAttempts,
+		Lease: p.Lease, PublishTimeout: p.PublishTimeout,
+		Backoff: dispatch.Backoff{Base: p.BackoffBase, Max: p.BackoffMax},
+		Workers: p.Workers, ShutdownTimeout: p.ShutdownTimeout, Once: s.once, EventTypes: s.scope.EventTypes,
+	}
+	if types != nil {
+		c.Authority = s.live
+		if len(c.EventTypes) == 0 {
+			for _, names := range types.TypesByTopic() {
+				c.EventTypes = append(c.EventTypes, names...)
+			}
 		}
 	}
-	return topics
+	return c
 }
 
 // open opens two pools: settling must never wait for a connection that claims hold. Both want a server that can be
@@ -131,26 +155,92 @@ func (s *publishService) Run(ctx context.Context) error {
 	if err := s.serveHTTP(around, services); err != nil {
 		return err
 	}
-	heartbeat := &dispatch.Heartbeat{DB: s.claims, Identity: s.identity, State: s.dispatcher.State, Observe: s.observers}
+	heartbeat := &dispatch.Heartbeat{DB: s.claims, Identity: s.identity, State: s.state, Observe: s.observers}
 	services.Go(func() error { heartbeat.Run(around); return nil })
 	if s.listener != nil {
 		services.Go(func() error { s.listener.Run(around); return nil })
 	}
-	s.log.Info().Str("version", s.identity.Version).Bool("once", s.once).Msg("publishing")
+	s.log.Info().Str("version", s.identity.Version).Bool("once", s.once).Str("catalogue", s.live.Own().Source).Msg("publishing")
 	began := time.Now()
 	// A server that stops answering ends the publisher too: whoever watches it must not be blind.
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	context.AfterFunc(around, cancel)
-	err := s.dispatcher.Run(running)
-	state := s.dispatcher.State()
+	err := s.dispatch(running)
+	state := s.state()
 	stop()
 	err = errors.Join(err, services.Wait())
 	s.log.Info().Int64("published", state.Published).Int("in_flight", state.InFlight).Dur("ran_ms", time.Since(began)).Msg("stopped")
 	if err == nil && s.once {
-		return unfinished(state, s.dispatcher.Totals())
+		return unfinished(state, s.dispatcher.Load().Totals())
 	}
 	return err
+}
+
+// catalogueEvery is how often the database is asked whether its catalogue has changed.
+const catalogueEvery = 5 * time.Second
+
+// dispatch runs dispatchers, one after the other: a publisher that follows the database drains when the catalogue there
+// has changed and goes on with the new one.
+func (s *publishService) dispatch(ctx context.Context) error {
+	for {
+		turn, end := context.WithCancel(ctx)
+		var watched sync.WaitGroup
+		changed := false
+		watched.Go(func() {
+			if s.watchCatalogue(turn) {
+				changed = true
+				end()
+			}
+		})
+		err := s.dispatcher.Load().Run(turn)
+		end()
+		watched.Wait()
+		if err != nil || !changed || ctx.Err() != nil {
+			return err
+		}
+		if err := s.app.UseRegistry(s.live.Follow()); err != nil {
+			return err
+		}
+		if err := s.newDispatcher(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// watchCatalogue looks at the recorded catalogue until ctx ends. It reports that the dispatcher has to be built again.
+func (s *publishService) watchCatalogue(ctx context.Context) bool {
+	ticker := time.NewTicker(catalogueEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-ticker.C:
+		}
+		changed, err := s.live.Refresh(ctx, s.claims)
+		if err != nil && ctx.Err() == nil {
+			s.observers.Trouble("catalogue", err)
+		}
+		if !changed {
+			continue
+		}
+		report := s.live.Report()
+		s.log.Info().Int64("revision", report.Revision).Strs("unknown", report.Unknown).Msg("the recorded catalogue has changed")
+		if s.app.FollowsDatabase() {
+			return true
+		}
+	}
+}
+
+// state is what the publisher reports of itself.
+func (s *publishService) state() dispatch.PublisherState {
+	state := s.dispatcher.Load().State()
+	report := s.live.Report()
+	state.Catalogue = &dispatch.CatalogueReport{
+		Source: report.Source, Revision: report.Revision, Unknown: report.Unknown, StoodDown: report.StoodDown,
+	}
+	return state
 }
 
 // unfinished is what a run with --once leaves to be done: events that died or stay leased, and topics that took nothing.
@@ -191,7 +281,7 @@ func (s *publishService) serveHTTP(ctx context.Context, services *errgroup.Group
 	if addr == "" || (s.once && s.cfg.Origin("publish.http_addr") == cli.OriginDefault) {
 		return nil
 	}
-	backlog := telemetry.NewBacklog(s.registry, s.sample, s.dispatcher.InFlight, s.observers.Trouble)
+	backlog := telemetry.NewBacklog(s.registry, s.sample, s.inFlight, s.observers.Trouble)
 	server, err := httpd.Listen(ctx, httpd.Params{Addr: addr, Health: s.health(), Ready: s.ready(), Metrics: s.registry})
 	if err != nil {
 		return fault.Hint(fault.As(fault.Precondition, err), "--http-addr 127.0.0.1:0 picks a free port, an empty one serves nothing")
@@ -206,7 +296,7 @@ func (s *publishService) serveHTTP(ctx context.Context, services *errgroup.Group
 func (s *publishService) health() []httpd.Check {
 	patience := 2*s.cfg.Publish.PublishTimeout + s.cfg.Publish.Lease
 	return []httpd.Check{{Name: "loop", Run: func(context.Context) error {
-		if still := time.Since(s.dispatcher.LastPulse()); still > patience {
+		if still := time.Since(s.dispatcher.Load().LastPulse()); still > patience {
 			return fmt.Errorf("the loop has not moved for %s", still.Round(time.Second))
 		}
 		return nil
@@ -216,15 +306,17 @@ func (s *publishService) health() []httpd.Check {
 func (s *publishService) ready() []httpd.Check {
 	checks := []httpd.Check{
 		{Name: "database", Run: s.claims.Ping},
-		{Name: "claims", Run: func(context.Context) error { return s.dispatcher.ClaimsReady() }},
+		{Name: "claims", Run: func(context.Context) error { return s.dispatcher.Load().ClaimsReady() }},
 	}
-	for _, topic := range s.dispatcher.TopicNames() {
+	for _, topic := range s.dispatcher.Load().TopicNames() {
 		checks = append(checks, httpd.Check{Name: "topic " + topic, Run: func(ctx context.Context) error {
-			return s.dispatcher.TopicReady(ctx, topic)
+			return s.dispatcher.Load().TopicReady(ctx, topic)
 		}})
 	}
 	return checks
 }
+
+func (s *publishService) inFlight() (rows int, bytes int64) { return s.dispatcher.Load().InFlight() }
 
 func (s *publishService) sample(ctx context.Context) (stats.Sample, error) {
 	return stats.TakeSample(ctx, s.claims, s.cfg.Publish.MaxAttempts)

@@ -1,20 +1,28 @@
 package cmd
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 func newRegistryCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "registry",
-		Short: "Show the catalogue of event types",
+		Short: "Show, check and record the catalogue of event types",
 	}
-	cmd.AddCommand(newRegistryListCmd(app))
+	cmd.AddCommand(newRegistryListCmd(app), newRegistryShowCmd(app), newRegistryCheckCmd(app), newRegistryDiffCmd(app),
+		newRegistryExportCmd(app), newRegistryApplyCmd(app))
 	return cmd
 }
 
@@ -23,12 +31,17 @@ func newRegistryListCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the event types with aggregate, topic and payload",
-		Long: `List every event type this binary knows: the aggregate it belongs to, the logical topic it is published on and, with
--o wide or -o json, the fields of its payload (a question mark means optional). Needs no database.`,
-		Example: "  outboxctl registry list\n  outboxctl registry list -o wide\n  outboxctl registry list -o json | jq '.[] | select(.topic == \"billing\")'",
+		Long: `List every event type of the catalogue: the aggregate it belongs to, the logical topic it is published on and, with
+-o wide or -o json, the fields of its payload (a question mark means optional). The catalogue is the one that --catalogue
+names, otherwise what the database recorded, otherwise the built-in one; a file and builtin need no database.`,
+		Example: "  outboxctl registry list\n  outboxctl registry list --catalogue doorito.yaml\n  outboxctl registry list -o json | jq '.[] | select(.topic == \"billing\")'",
 		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return cli.WriteList(app, output, eventTypeView(), operate.EventTypes(app.Registry))
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			types, err := app.Registry(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return cli.WriteList(app, output, eventTypeView(), operate.EventTypes(types))
 		},
 	}
 	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
@@ -43,6 +56,7 @@ func eventTypeView() cli.View[operate.EventType] {
 			{Head: "aggregate", Field: "aggregateType", Cell: func(t operate.EventType, _ *cli.CellStyle) string { return t.AggregateType }},
 			{Head: "topic", Cell: func(t operate.EventType, _ *cli.CellStyle) string { return t.Topic }},
 			{Head: "description", Cell: func(t operate.EventType, _ *cli.CellStyle) string { return t.Description }},
+			{Head: "namespace", Wide: true, Cell: func(t operate.EventType, _ *cli.CellStyle) string { return t.Namespace }},
 			{Head: "payload", Field: "fields", Wide: true, Cell: func(t operate.EventType, _ *cli.CellStyle) string { return payloadCell(t.Fields) }},
 		},
 	}
@@ -58,4 +72,119 @@ func payloadCell(fields []operate.PayloadField) string {
 		}
 	}
 	return strings.Join(names, ", ")
+}
+
+func newRegistryShowCmd(app *cli.App) *cobra.Command {
+	var output cli.Output
+	cmd := &cobra.Command{
+		Use:   "show TYPE",
+		Short: "Show one event type: schema, policies, and a call that emits it",
+		Long: `Show what the catalogue says of one event type: topic, aggregate, payload, policies and former names, and a ready call of
+the SQL function outbox_emit.`,
+		Example:           "  outboxctl registry show license_status_changed\n  outboxctl registry show order.ready --catalogue doorito.yaml -o json",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cli.OnlyFirst(cli.CompleteTypes(app)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			types, err := app.Registry(cmd.Context())
+			if err != nil {
+				return err
+			}
+			all := operate.EventTypes(types)
+			i := slices.IndexFunc(all, func(t operate.EventType) bool { return t.Type == args[0] })
+			if i < 0 {
+				return fault.Hint(fault.NotFoundf("event type %q is not in the catalogue (%s)", args[0], types.Source), "outboxctl registry list shows those that are")
+			}
+			return cli.WriteObject(app, output, all[i], func(w io.Writer) error { return printEventType(w, all[i]) })
+		},
+	}
+	cli.AddOutputFlags(cmd, &output, cli.ObjectFormats()...)
+	return cmd
+}
+
+func printEventType(w io.Writer, t operate.EventType) error {
+	lines := [][2]string{
+		{"type", t.Type}, {"namespace", t.Namespace}, {"description", t.Description}, {"topic", t.Topic + " (" + t.TopicName + ")"},
+		{"aggregate", t.AggregateType}, {"envelope", t.Envelope}, {"extra fields", t.ExtraFields}, {"checked at", t.Check},
+		{"was", strings.Join(t.Was, ", ")}, {"digest", t.Digest[:12]},
+	}
+	var text strings.Builder
+	for _, line := range lines {
+		if line[1] != "" {
+			fmt.Fprintf(&text, "%-13s %s\n", line[0], line[1])
+		}
+	}
+	for _, f := range t.Fields {
+		mark := ""
+		if !f.Required {
+			mark = "?"
+		}
+		fmt.Fprintf(&text, "  %s%s  %s\n", f.Name, mark, f.Type)
+	}
+	fmt.Fprintf(&text, "\n%s\n", emitCall(t))
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// emitCall is a call of outbox_emit to be completed.
+func emitCall(t operate.EventType) string {
+	members := map[string]string{}
+	for _, f := range t.Fields {
+		if f.Required {
+			members[f.Name] = "…"
+		}
+	}
+	data, err := json.Marshal(members)
+	if err != nil {
+		data = []byte("{}") // texts always encode
+	}
+	call := fmt.Sprintf("SELECT id FROM outbox_emit('%s', ", t.Type)
+	if t.AggregateType == "none" {
+		call = fmt.Sprintf("SELECT id FROM outbox_emit(event_type => '%s', aggregate_type => NULL, aggregate_id => NULL, data => ", t.Type)
+	} else {
+		call += fmt.Sprintf("'%s', '…', ", t.AggregateType)
+	}
+	call += "'" + string(data) + "'"
+	if t.Namespace != "*" {
+		call += ", namespace => '" + t.Namespace + "'"
+	}
+	return call + ");"
+}
+
+func newRegistryExportCmd(app *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "export builtin|database|FILE",
+		Short: "Write a catalogue as YAML, with every schema inside",
+		Long: `Write a catalogue as YAML to standard output: the built-in one, the one that the database recorded, or a file's with the
+schemas it refers to. To add a type to the built-in ones: export builtin, edit, apply.`,
+		Example:   "  outboxctl registry export builtin > catalogue.yaml\n  outboxctl registry export database",
+		Args:      cobra.ExactArgs(1),
+		ValidArgs: []string{registry.Builtin, registry.Database},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			types, err := exported(cmd.Context(), app, args[0])
+			if err != nil {
+				return err
+			}
+			text, err := types.YAML()
+			if err != nil {
+				return err
+			}
+			_, err = app.Out.Write(text)
+			return err
+		},
+	}
+}
+
+func exported(ctx context.Context, app *cli.App, source string) (*registry.Registry, error) {
+	switch source {
+	case registry.Builtin:
+		return registry.New(), nil
+	case registry.Database:
+		pool, err := app.Pool(ctx)
+		if err != nil {
+			return nil, err
+		}
+		types, err := registry.Recorded(ctx, pool)
+		return types, operate.StoreError(err)
+	}
+	return cli.OpenCatalogue(source)
 }

@@ -41,7 +41,9 @@ func runTopicEnsure(ctx context.Context, app *cli.App, params pubsub.EnsureParam
 	if err != nil {
 		return err
 	}
-	params.Plan = cli.BrokerPlan(cfg)
+	if params.Plan, err = app.BrokerPlan(ctx); err != nil {
+		return err
+	}
 	actions, problem := client.Ensure(ctx, params)
 	if err := cli.WriteList(app, output, ensureView(), actions); err != nil {
 		return err

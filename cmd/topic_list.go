@@ -42,7 +42,11 @@ func runTopicList(ctx context.Context, app *cli.App, output cli.Output) error {
 	if err != nil {
 		return err
 	}
-	topics, err := client.List(ctx, cli.BrokerPlan(cfg))
+	plan, err := app.BrokerPlan(ctx)
+	if err != nil {
+		return err
+	}
+	topics, err := client.List(ctx, plan)
 	if err != nil {
 		return cli.BrokerError(cfg, err)
 	}

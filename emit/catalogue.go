@@ -11,4 +11,7 @@ type Catalogue interface {
 	Validate(eventType string, data json.RawMessage) error
 	// One that also has CheckAggregateID(id string) error says which ids there can be.
 	// Without it any text passes that the database may be able to store.
+	// One that also has In(namespace string) Catalogue is asked for that of each event's
+	// namespace; one with WithoutEnvelope(eventType string) bool says which types are
+	// stored as bare data.
 }

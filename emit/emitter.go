@@ -58,6 +58,7 @@ func New(catalogue Catalogue) *Emitter {
 // PostgreSQL finds would abort the caller's transaction. A refused event gives an
 // *InvalidError with all its problems.
 func (e *Emitter) Prepare(event Event) (Prepared, error) {
+	e = e.in(event.Namespace)
 	bad := &InvalidError{}
 	aggregate, topic := e.checkType(event, bad)
 	checkScope(event, bad)
@@ -84,6 +85,19 @@ func (e *Emitter) Prepare(event Event) (Prepared, error) {
 		return Prepared{}, fmt.Errorf("encode event: %w", err)
 	}
 	return Prepared{ID: id, Type: event.Type, Topic: topic, row: row}, nil
+}
+
+// in returns the emitter of a namespace, where the catalogue tells namespaces apart.
+func (e *Emitter) in(namespace string) *Emitter {
+	several, ok := e.catalogue.(interface {
+		In(namespace string) Catalogue
+	})
+	if !ok {
+		return e
+	}
+	one := *e
+	one.catalogue = several.In(namespace)
+	return &one
 }
 
 // Validate checks an event without a database, as Prepare does.

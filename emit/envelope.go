@@ -15,6 +15,10 @@ import (
 // envelope builds payload_json and counts the bytes PostgreSQL will print for it.
 func (e *Emitter) envelope(event Event, id uuid.UUID, known bool, bad *InvalidError) (json.RawMessage, int) {
 	data, size := e.data(event, known, bad)
+	if bare, ok := e.catalogue.(interface{ WithoutEnvelope(eventType string) bool }); ok && bare.WithoutEnvelope(event.Type) {
+		checkBare(event, bad)
+		return data, size
+	}
 	occurred := event.OccurredAt
 	if occurred.IsZero() {
 		occurred = e.Now()
@@ -51,6 +55,16 @@ func (e *Emitter) envelope(event Event, id uuid.UUID, known bool, bad *InvalidEr
 	// per comma of the outer object.
 	size += len(text) + len(`}`) + members + members - 1
 	return append(append(text, data...), '}'), size
+}
+
+// checkBare refuses what only an envelope has a place for.
+func checkBare(event Event, bad *InvalidError) {
+	if !event.OccurredAt.IsZero() {
+		bad.add("occurredAt", "has no place in an event without an envelope")
+	}
+	if event.Actor != nil {
+		bad.add("actor", "has no place in an event without an envelope")
+	}
 }
 
 // inflation is how many times its own length data may print as. The table refuses rows that print as eight times what

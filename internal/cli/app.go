@@ -32,9 +32,8 @@ import (
 type App struct {
 	Streams
 
-	Registry *registry.Registry
-	Now      func() time.Time
-	Build    Build
+	Now   func() time.Time
+	Build Build
 
 	env    map[string]string
 	lookup func(name string) (string, bool)
@@ -45,6 +44,7 @@ type App struct {
 	pool   *pgxpool.Pool
 	redis  *redis.Client
 	broker *pubsub.Client
+	types  *registry.Registry
 	close  []func() error
 }
 
@@ -57,11 +57,10 @@ func NewApp(streams Streams, environ []string) *App {
 		}
 	}
 	return &App{
-		Streams:  streams,
-		Registry: registry.New(),
-		Now:      time.Now,
-		env:      env,
-		lookup:   func(string) (string, bool) { return "", false },
+		Streams: streams,
+		Now:     time.Now,
+		env:     env,
+		lookup:  func(string) (string, bool) { return "", false },
 	}
 }
 
@@ -98,6 +97,9 @@ func (a *App) Origin(name string) string { return a.cfg.Origin(name) }
 // UnknownVariables finds OUTBOXCTL_ variables that set nothing: mostly typing errors.
 func (a *App) UnknownVariables() []string {
 	known := []string{"OUTBOXCTL_CONFIG", "OUTBOXCTL_ACTOR"}
+	for _, v := range a.cfg.Values {
+		known = append(known, v.Key.EnvNames()...)
+	}
 	for _, k := range ConfigKeys() {
 		known = append(known, k.EnvNames()...)
 	}
@@ -120,7 +122,7 @@ func (a *App) Under(changed map[string]string) *App {
 			delete(env, name)
 		}
 	}
-	return &App{Streams: a.Streams, Registry: a.Registry, Now: a.Now, Build: a.Build, env: env, lookup: a.lookup}
+	return &App{Streams: a.Streams, Now: a.Now, Build: a.Build, env: env, lookup: a.lookup}
 }
 
 // RefuseEmpty is for flags that narrow what a command publishes or changes: an empty value is a variable that was not
@@ -236,7 +238,11 @@ func (a *App) Outbox(ctx context.Context) (*operate.Outbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &operate.Outbox{DB: pool, Pool: pool, Host: host(pool.Config().ConnConfig), Registry: a.Registry}
+	types, err := a.Registry(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o := &operate.Outbox{DB: pool, Pool: pool, Host: host(pool.Config().ConnConfig), Registry: types}
 	if a.cfg.Redis.URL != "" {
 		o.Keeper, err = a.Keeper()
 	}
@@ -259,7 +265,7 @@ func (a *App) ConsumersOutbox(ctx context.Context) (*operate.Outbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &operate.Outbox{Registry: a.Registry, Keeper: keeper}
+	o := &operate.Outbox{Registry: registry.New(), Keeper: keeper}
 	if a.cfg.Database.URL == "" {
 		return o, nil
 	}

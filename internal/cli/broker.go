@@ -41,9 +41,13 @@ func (a *App) BrokerOver(ctx context.Context, connections int) (*pubsub.Client, 
 	return client, nil
 }
 
-// BrokerPlan is the topics and subscriptions that the configuration names.
-func BrokerPlan(cfg *Config) []pubsub.PlannedTopic {
-	return pubsub.Plan(cfg.PubSub.Topics, map[string]string{"domain": cfg.PubSub.Subscription})
+// BrokerPlan is the catalogue's topics and the subscriptions that the configuration names.
+func (a *App) BrokerPlan(ctx context.Context) ([]pubsub.PlannedTopic, error) {
+	topics, err := a.Topics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return pubsub.Plan(topics, map[string]string{"domain": a.cfg.PubSub.Subscription}), nil
 }
 
 // BrokerError names the broker that did not answer, and what to try.

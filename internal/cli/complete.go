@@ -23,6 +23,27 @@ type Completion = func(cmd *cobra.Command, args []string, toComplete string) ([]
 // completeLive suggests what read finds in the database, or else the fallback. It never fails and never talks: the
 // shell would show both in the middle of the line that is being typed.
 func completeLive(app *App, fallback []string, read func(ctx context.Context, db *pgxpool.Pool, prefix string) ([]string, error)) Completion {
+	return complete(app, fallback, func(ctx context.Context, prefix string) ([]string, error) {
+		pool, err := app.Pool(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return read(ctx, pool, prefix)
+	})
+}
+
+// completeCatalogue suggests what the catalogue names.
+func completeCatalogue(app *App, names func(*registry.Registry) []string) Completion {
+	return complete(app, names(registry.New()), func(ctx context.Context, _ string) ([]string, error) {
+		types, err := app.Registry(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return names(types), nil
+	})
+}
+
+func complete(app *App, fallback []string, read func(ctx context.Context, prefix string) ([]string, error)) Completion {
 	return func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
 		defer cancel()
@@ -34,10 +55,8 @@ func completeLive(app *App, fallback []string, read func(ctx context.Context, db
 			done, typing = toComplete[:comma+1], toComplete[comma+1:]
 		}
 		found := fallback
-		if pool, err := app.Pool(ctx); err == nil {
-			if live, err := read(ctx, pool, typing); err == nil && len(live) > 0 {
-				found = live
-			}
+		if live, err := read(ctx, typing); err == nil && len(live) > 0 {
+			found = live
 		}
 		var fitting []string
 		for _, value := range found {
@@ -70,16 +89,19 @@ func CompleteReasons(app *App) Completion {
 	})
 }
 
-// CompleteTypes suggests event types.
+// CompleteAggregates suggests the catalogue's aggregate types.
+func CompleteAggregates(app *App) Completion {
+	return completeCatalogue(app, (*registry.Registry).Aggregates)
+}
+
+// CompleteTypes suggests the catalogue's event types.
 func CompleteTypes(app *App) Completion {
-	return completeLive(app, registry.New().EventTypes(), func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
-		return outbox.NewStore(db).EventTypes(ctx)
-	})
+	return completeCatalogue(app, (*registry.Registry).EventTypes)
 }
 
 // CompleteTopics suggests topics that have dead letters.
 func CompleteTopics(app *App) Completion {
-	return completeLive(app, registry.New().Topics(), func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
+	return completeLive(app, registry.New().TopicNames(), func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
 		return described(dlq.NewStore(db).SuggestGroups(ctx, "topic"))
 	})
 }

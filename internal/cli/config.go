@@ -14,7 +14,8 @@ import (
 
 // Config is everything that can be set, read once from flags, environment, file and defaults.
 type Config struct {
-	Database struct {
+	Catalogue string
+	Database  struct {
 		URL      string
 		ExecMode string
 	}
@@ -107,7 +108,7 @@ func (f *textFlag) Type() string          { return f.kind }
 func LoadConfig(src ConfigSource) (*Config, []string) {
 	file, problems := readConfigFile(src)
 	cfg := &Config{}
-	for _, k := range ConfigKeys() {
+	for _, k := range append(ConfigKeys(), otherTopicKeys(src, file)...) {
 		cfg.Values = append(cfg.Values, resolve(k, src, file))
 	}
 	useDevStack(cfg, src)

@@ -97,6 +97,9 @@ func (f configFile) take(section string, members map[string]any) (problems []str
 
 // knownName reports whether a name is that of a setting or of a section, and whether it is a setting's.
 func knownName(name string) (known, isKey bool) {
+	if logical, ok := strings.CutPrefix(name, topicPrefix); ok && logical != "" && !strings.Contains(logical, ".") {
+		return true, true // the catalogue knows which there are
+	}
 	for _, k := range ConfigKeys() {
 		if k.Name == name {
 			return true, true

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -87,6 +88,11 @@ func ConfigKeys() []ConfigKey {
 			Kind: "mode", Help: "how statements are sent; exec or simple_protocol behind a transaction pooler",
 			set: setOneOf(func(c *Config) *string { return &c.Database.ExecMode },
 				"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"),
+		},
+		{
+			Name: "catalogue", Flag: "catalogue", groups: global, Kind: "file",
+			Help: "catalogue of event types: a YAML file, builtin, or database (default what the database recorded)",
+			set:  setString(func(c *Config) *string { return &c.Catalogue }),
 		},
 		{
 			Name: "redis.url", Flag: "redis-url", groups: global, aliases: []envAlias{{name: "REDIS_URL"}},
@@ -189,9 +195,44 @@ func ConfigKeys() []ConfigKey {
 	}
 }
 
-func topicKey(logical, physical, alias string) ConfigKey {
+// topicPrefix begins the keys that name topics. There is one for each topic of the built-in catalogue, and one for each
+// other topic that the environment or the file names.
+const topicPrefix = "pubsub.topics."
+
+func isBuiltinTopic(logical string) bool {
+	return slices.ContainsFunc(ConfigKeys(), func(k ConfigKey) bool { return k.Name == topicPrefix+logical })
+}
+
+// otherTopicKeys are the keys of topics that only another catalogue has.
+func otherTopicKeys(src ConfigSource, file configFile) []ConfigKey {
+	var names []string
+	for name := range file.values {
+		if logical, ok := strings.CutPrefix(name, topicPrefix); ok {
+			names = append(names, logical)
+		}
+	}
+	for name := range src.env {
+		if logical, ok := strings.CutPrefix(name, "OUTBOXCTL_PUBSUB_TOPICS_"); ok && logical != "" {
+			names = append(names, strings.ToLower(logical))
+		}
+	}
+	slices.Sort(names)
+	var keys []ConfigKey
+	for _, logical := range slices.Compact(names) {
+		if !isBuiltinTopic(logical) {
+			keys = append(keys, topicKey(logical, ""))
+		}
+	}
+	return keys
+}
+
+func topicKey(logical, physical string, aliases ...string) ConfigKey {
+	others := make([]envAlias, len(aliases))
+	for i, name := range aliases {
+		others[i].name = name
+	}
 	return ConfigKey{
-		Name: "pubsub.topics." + logical, aliases: []envAlias{{name: alias}}, Def: physical, Kind: "name",
+		Name: topicPrefix + logical, aliases: others, Def: physical, Kind: "name",
 		Help: "physical name of the logical topic " + logical,
 		set: func(c *Config, raw string) error {
 			if err := pubsub.ValidateName(pubsub.KindTopic, raw); err != nil {

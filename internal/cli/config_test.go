@@ -102,6 +102,7 @@ func TestConfigEnvironment(t *testing.T) {
 		"PACKFINDERZ_OUTBOX_IDEMPOTENCY_TTL_HOURS": {"168", func(c *Config) any { return c.Idempotency.TTL }, 168 * time.Hour},
 		"OUTBOXCTL_LOG_LEVEL":                      {"debug", text(func(c *Config) string { return c.Log.Level }), "debug"},
 		"OUTBOXCTL_LOG_FORMAT":                     {"console", text(func(c *Config) string { return c.Log.Format }), "console"},
+		"OUTBOXCTL_CATALOGUE":                      {"c.yaml", text(func(c *Config) string { return c.Catalogue }), "c.yaml"},
 		"OUTBOXCTL_STATE_DIR":                      {"/x", text(func(c *Config) string { return c.Dev.StateDir }), "/x"},
 		"OUTBOXCTL_DEV_STATE_DIR":                  {"/x", text(func(c *Config) string { return c.Dev.StateDir }), "/x"},
 	} {
@@ -121,7 +122,7 @@ func TestConfigEnvironmentIsExhaustive(t *testing.T) {
 	for _, k := range ConfigKeys() {
 		n += len(k.EnvNames())
 	}
-	require.Equal(t, 41, n, "a variable was added or removed: change TestConfigEnvironment too")
+	require.Equal(t, 42, n, "a variable was added or removed: change TestConfigEnvironment too")
 }
 
 func TestConfigPrecedence(t *testing.T) {

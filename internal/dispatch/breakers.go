@@ -4,8 +4,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-
-	"github.com/outboxctl/outboxctl/emit"
 )
 
 // breakers holds the breakers of all topics.
@@ -16,10 +14,10 @@ type breakers struct {
 }
 
 // newBreakers groups the event types in scope by the topic they go to.
-func newBreakers(catalogue emit.Catalogue, types []string) *breakers {
+func newBreakers(catalogue Catalogue, types []string) *breakers {
 	byTopic := map[string][]string{}
 	for _, t := range types {
-		if _, topic, ok := catalogue.Resolve(t); ok {
+		if topic, ok := catalogue.TopicOf(t); ok {
 			byTopic[topic] = append(byTopic[topic], t)
 		}
 	}

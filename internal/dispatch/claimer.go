@@ -25,6 +25,7 @@ func (d *Dispatcher) runOnce(ctx context.Context, sweep bool) runResult {
 	}
 	s := d.cursor.next(time.Now(), sweep)
 	except, crowded := d.breakers.except(d.inFlight.crowded)
+	except = append(except, d.cfg.Authority.Except()...)
 	p := ClaimParams{
 		AfterSeq: s.after, ThroughSeq: s.through, Limit: got.rows, MaxBytes: got.bytes, MaxRowBytes: d.maxRowBytes(), Lease: d.cfg.Lease,
 		Except: except,
@@ -99,7 +100,7 @@ func (d *Dispatcher) launch(ctx context.Context, started time.Time, rows []Claim
 	if len(rows) == 0 {
 		return
 	}
-	groups := split(d.catalogue, d.publisher.Limits(), d.cfg.MaxAttempts, rows)
+	groups := d.split(rows)
 	for _, g := range groups {
 		g.claimed = started
 		d.inFlight.start(g)

@@ -69,6 +69,9 @@ type Config struct {
 	// EventTypes lists the catalogue's types that are in scope, so that the
 	// rows of one topic can be left alone.
 	EventTypes []string
+	// Authority says for which event types this publisher may bury events; nil means
+	// for all that its catalogue has.
+	Authority Authority
 	// Random draws from [0, 1) and must be safe for concurrent use.
 	Random func() float64
 
@@ -93,6 +96,9 @@ func (c Config) withDefaults() Config {
 	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, DefaultShutdownTimeout)
 	if c.Random == nil {
 		c.Random = rand.Float64
+	}
+	if c.Authority == nil {
+		c.Authority = soleAuthority{}
 	}
 	if c.turn == nil {
 		c.turn = func(string) {}

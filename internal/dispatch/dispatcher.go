@@ -10,8 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
-
-	"github.com/outboxctl/outboxctl/emit"
 )
 
 // errTooLate is why claimed rows were given back unsent.
@@ -24,7 +22,7 @@ type Dispatcher struct {
 	cfg       Config
 	store     Store
 	publisher Publisher
-	catalogue emit.Catalogue
+	catalogue Catalogue
 	observe   Observer
 	waker     Waker
 
@@ -55,7 +53,7 @@ type Dispatcher struct {
 }
 
 // New builds a dispatcher. The configuration's problems are reported together.
-func New(cfg Config, store Store, publisher Publisher, catalogue emit.Catalogue, observe Observer, waker Waker) (*Dispatcher, error) {
+func New(cfg Config, store Store, publisher Publisher, catalogue Catalogue, observe Observer, waker Waker) (*Dispatcher, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err

@@ -2,29 +2,35 @@ package dispatch
 
 import (
 	"encoding/json"
-	"errors"
 	"sync"
 	"time"
+
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 // memCatalogue knows two topics.
 type memCatalogue struct{}
 
-func (memCatalogue) Resolve(t string) (string, string, bool) {
-	switch t {
-	case "red":
-		return "thing", "reds", true
-	case "blue":
-		return "thing", "blues", true
-	}
-	return "", "", false
+func (c memCatalogue) Describe(_, t string) (wire.EventType, bool) {
+	topic, ok := c.TopicOf(t)
+	return wire.EventType{Aggregate: "thing", Topic: topic}, ok
 }
 
-func (memCatalogue) Validate(_ string, data json.RawMessage) error {
-	if string(data) == `"poison"` {
-		return errors.New("data must be an object")
+func (memCatalogue) TopicOf(t string) (string, bool) {
+	switch t {
+	case "red":
+		return "reds", true
+	case "blue":
+		return "blues", true
 	}
-	return nil
+	return "", false
+}
+
+func (memCatalogue) Check(_, t string, data json.RawMessage) (int, error) {
+	if string(data) == `"poison"` {
+		return 0, &wire.PayloadError{EventType: t, Problems: wire.Problems{{Field: "data", Problem: "must be an object"}}}
+	}
+	return 0, nil
 }
 
 // memObserver remembers what it was told.

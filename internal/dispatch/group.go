@@ -7,9 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/outboxctl/outboxctl/emit"
-	"github.com/outboxctl/outboxctl/emit/wire"
-
 	"github.com/outboxctl/outboxctl/internal/failpoint"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
@@ -26,13 +23,15 @@ type group struct {
 	claimed time.Time
 	// died are the rows that are not offered to the broker at all.
 	died []Dead
+	// aside is why each row is left to a publisher that may judge it.
+	aside []error
 }
 
 // split sorts claimed rows into groups by topic. Rows that cannot be sent form
 // a group of their own, under no topic. Each row that is running out of attempts
 // is a group too: where a broker fails whole requests because of one message, no
 // other row dies of it.
-func split(catalogue emit.Catalogue, limits wire.Limits, maxAttempts int, rows []Claimed) []*group {
+func (d *Dispatcher) split(rows []Claimed) []*group {
 	byTopic := map[string]*group{}
 	var groups []*group
 	at := func(topic string) *group {
@@ -44,15 +43,22 @@ func split(catalogue emit.Catalogue, limits wire.Limits, maxAttempts int, rows [
 		}
 		return g
 	}
+	left := &group{}
 	for i := range rows {
 		row := &rows[i]
-		topic, msg, bad := prepare(catalogue, limits, row)
-		limit := attemptLimit(row, maxAttempts)
+		topic, msg, bad := prepare(d.catalogue, d.publisher.Limits(), row)
+		limit := attemptLimit(row, d.cfg.MaxAttempts)
 		if bad == nil && row.AttemptCount >= limit {
-			bad = &unfit{outbox.ReasonMaxAttempts, attemptsSpent(row, limit)}
+			bad = &unfit{reason: outbox.ReasonMaxAttempts, err: attemptsSpent(row, limit)}
 		}
 		var g *group
 		switch {
+		case bad != nil && bad.judged && !d.cfg.Authority.Judges(row.Namespace, row.EventType):
+			d.cfg.Authority.StandDown(row.Namespace, row.EventType)
+			if g = left; len(g.rows) == 0 {
+				groups = append(groups, g)
+			}
+			g.aside = append(g.aside, fmt.Errorf("left to a publisher that has the recorded catalogue: %w", bad))
 		case bad != nil:
 			g = at("")
 			g.died = append(g.died, deadLetter(row, topic, bad.reason, bad, false))
@@ -179,6 +185,10 @@ func (d *Dispatcher) judgeFailure(topic string, row *Claimed, err error, v *Verd
 // is waited for. The error is why the broker has accepted nothing; failures of
 // single rows are not errors.
 func (d *Dispatcher) send(abandon context.Context, g *group) error {
+	if g.aside != nil {
+		d.leaveAside(g)
+		return nil
+	}
 	if g.topic == "" {
 		attempts := deadAttempts(g)
 		d.totals.count(attempts)
@@ -309,6 +319,23 @@ func anyFailedBefore(rows []*Claimed) bool {
 		}
 	}
 	return false
+}
+
+// asideFor is how long a row waits that this publisher may not judge: about as long as
+// it takes to notice that the database's catalogue has changed.
+const asideFor = heartbeatEvery
+
+// leaveAside gives back rows that another publisher has to judge, uncharged.
+func (d *Dispatcher) leaveAside(g *group) {
+	var v Verdicts
+	attempts := make([]Attempt, len(g.rows))
+	for i, row := range g.rows {
+		attempts[i] = Attempt{Row: row, Outcome: OutcomeReleased, Number: row.AttemptCount, Err: g.aside[i], Delay: asideFor}
+		v.Failed = append(v.Failed, Failed{Key: row.Key, Error: storedError(g.aside[i]), Free: true, Delay: asideFor})
+	}
+	d.totals.count(attempts)
+	d.observe.Published("", 0, attempts)
+	d.settleGroup(g, v)
 }
 
 func deadAttempts(g *group) []Attempt {

@@ -48,6 +48,20 @@ type PublisherState struct {
 	InFlightBytes int64         `json:"inFlightBytes"`
 	Published     int64         `json:"published"`
 	Topics        []TopicReport `json:"topics"`
+	// Catalogue is what the publisher knows of event types.
+	Catalogue *CatalogueReport `json:"catalogue,omitempty"`
+}
+
+// CatalogueReport is a publisher's catalogue in PublisherState.
+type CatalogueReport struct {
+	// Source is builtin, database or the name of a file.
+	Source string `json:"source"`
+	// Revision is that of the database's catalogue when the publisher looked last.
+	Revision int64 `json:"revision"`
+	// Unknown are recorded types that the publisher does not claim because its catalogue lacks them, StoodDown those
+	// that it leaves to others.
+	Unknown   []string `json:"unknown,omitempty"`
+	StoodDown []string `json:"stoodDown,omitempty"`
 }
 
 // TopicReport is one topic in PublisherState.

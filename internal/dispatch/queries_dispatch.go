@@ -101,7 +101,7 @@ UPDATE outbox_events AS e
 const returnPicked = ` AS picked
  WHERE e.id = picked.id
 RETURNING e.id::text, e.locked_until, e.seq, e.event_type::text, e.aggregate_type::text, e.aggregate_id::text,
-          e.created_at, e.attempt_count, coalesce(e.last_error, ''), coalesce(e.max_attempts, 0), last_owner IS NOT NULL`
+          e.created_at, e.attempt_count, coalesce(e.last_error, ''), coalesce(e.max_attempts, 0), last_owner IS NOT NULL, e.namespace`
 
 // candidatesSQL locks the oldest due rows without looking into them.
 //

@@ -126,7 +126,7 @@ func (d *Dispatcher) trial(ctx context.Context, br *breaker) (trialResult, error
 			d.launch(ctx, started, rows)
 			return trialFailed, nil
 		}
-		g := split(d.catalogue, d.publisher.Limits(), d.cfg.MaxAttempts, rows)[0]
+		g := d.split(rows)[0]
 		g.claimed = started
 		d.inFlight.start(g)
 		d.groups.begin()

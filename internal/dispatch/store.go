@@ -41,9 +41,20 @@ type Claimed struct {
 	Expired bool
 	// MaxAttempts overrides the configured maximum for this row; 0 does not.
 	MaxAttempts int
+	Namespace   string
+	// Notes is what the publisher has to say about a row that it sends all the same.
+	Notes Notes
 	// Unreadable is why the row's contents cannot be read. Such a row has neither
 	// payload nor headers and can only be dead-lettered.
 	Unreadable error
+}
+
+// Notes is what is odd about an event that is published all the same.
+type Notes struct {
+	// OtherID: the envelope's eventId is not the row's id.
+	OtherID bool
+	// ExtraFields is how many members of data the catalogue does not name.
+	ExtraFields int
 }
 
 // Scope narrows a publisher to a part of the outbox. Zero values do not

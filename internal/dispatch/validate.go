@@ -1,11 +1,11 @@
 package dispatch
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
@@ -15,6 +15,9 @@ import (
 type unfit struct {
 	reason outbox.DeadReason
 	err    error
+	// judged: the row breaks a rule of the catalogue, so only who has the database's
+	// version of it may say so.
+	judged bool
 }
 
 func (u *unfit) Error() string { return u.err.Error() }
@@ -22,22 +25,25 @@ func (u *unfit) Error() string { return u.err.Error() }
 // prepare makes a message of a row, or returns why the row can never be one. It
 // returns the topic whenever the type has one, so that a dead row can be
 // grouped by it.
-func prepare(catalogue emit.Catalogue, limits wire.Limits, row *Claimed) (topic string, msg Message, bad *unfit) {
-	aggregate, topic, known := catalogue.Resolve(row.EventType)
+func prepare(catalogue Catalogue, limits wire.Limits, row *Claimed) (topic string, msg Message, bad *unfit) {
+	t, known := catalogue.Describe(row.Namespace, row.EventType)
+	topic = t.Topic
 	if !known {
-		return "", Message{}, &unfit{outbox.ReasonUnknownEventType, fmt.Errorf("event type %q is not in the catalogue", row.EventType)}
+		return "", Message{}, &unfit{outbox.ReasonUnknownEventType, fmt.Errorf("event type %q is not in the catalogue", safetext.Cut(row.EventType, 80)), true}
 	}
-	if aggregate != row.AggregateType {
+	if t.Aggregate != row.AggregateType {
 		return topic, Message{}, &unfit{outbox.ReasonAggregateMismatch,
-			fmt.Errorf("event type %s belongs to aggregate %s, the row says %s", row.EventType, aggregate, row.AggregateType)}
+			fmt.Errorf("event type %s belongs to aggregate %s, the row says %s", row.EventType, aggregateName(t.Aggregate), aggregateName(row.AggregateType)), true}
 	}
-	if err := checkPayload(catalogue, row); err != nil {
+	notes, err := checkPayload(catalogue, t, row)
+	if err != nil {
 		return topic, Message{}, unfitFor(err)
 	}
 	headers, err := wire.ParseHeaders(row.Headers)
 	if err != nil {
-		return topic, Message{}, &unfit{outbox.ReasonInvalidPayload, err}
+		return topic, Message{}, &unfit{reason: outbox.ReasonInvalidPayload, err: err}
 	}
+	row.Notes = notes
 	msg = Message{
 		EventID: row.ID, Data: row.Payload,
 		Attributes: wire.Attributes(row.ID, row.EventType, row.AggregateType, row.AggregateID, row.CreatedAt, headers),
@@ -52,26 +58,58 @@ func prepare(catalogue emit.Catalogue, limits wire.Limits, row *Claimed) (topic 
 func unfitFor(err error) *unfit {
 	var tooLarge *wire.TooLargeError
 	if errors.As(err, &tooLarge) {
-		return &unfit{outbox.ReasonMessageTooLarge, err}
+		return &unfit{reason: outbox.ReasonMessageTooLarge, err: err}
 	}
-	return &unfit{outbox.ReasonInvalidPayload, err}
+	var payload *wire.PayloadError
+	return &unfit{outbox.ReasonInvalidPayload, err, errors.As(err, &payload) || errors.Is(err, errCannotTell)}
+}
+
+// errCannotTell marks the errors of a catalogue that are not the data's fault.
+var errCannotTell = errors.New("the payload cannot be checked")
+
+func aggregateName(name string) string {
+	if name == "" {
+		return "none"
+	}
+	return name
 }
 
 // checkPayload holds a row to what Emit would have accepted: rows can be
 // written by any program with the right to insert.
-func checkPayload(catalogue emit.Catalogue, row *Claimed) error {
+func checkPayload(catalogue Catalogue, t wire.EventType, row *Claimed) (notes Notes, err error) {
 	if row.Unreadable != nil {
-		return row.Unreadable
+		return notes, row.Unreadable
 	}
-	envelope, err := wire.ParseEnvelope(row.Payload)
-	if err != nil {
-		return err
+	data := json.RawMessage(row.Payload)
+	if !t.Bare {
+		envelope, err := wire.ParseEnvelope(row.Payload)
+		if err != nil {
+			return notes, err
+		}
+		// Emitters of another program may number the envelope on their own. The attribute
+		// event_id is the row's in any case.
+		notes.OtherID = !strings.EqualFold(envelope.EventID, row.ID)
+		if notes.OtherID && t.RefuseOtherID {
+			return notes, &wire.EnvelopeError{Field: "eventId", Problem: "is not the row's id"}
+		}
+		data = envelope.Data
 	}
-	if !strings.EqualFold(envelope.EventID, row.ID) {
-		return &wire.EnvelopeError{Field: "eventId", Problem: "is not the row's id"}
+	notes.ExtraFields, err = catalogue.Check(row.Namespace, row.EventType, data)
+	var payload *wire.PayloadError
+	if err != nil && !errors.As(err, &payload) {
+		return notes, fmt.Errorf("%w: %w", errCannotTell, err)
 	}
-	return catalogue.Validate(row.EventType, envelope.Data)
+	return notes, err
 }
 
 // storedError is an error's text as the database keeps it.
 func storedError(err error) string { return safetext.Stored(err.Error()) }
+
+// Examine returns why a row would die if a publisher with this catalogue claimed it; an
+// empty reason means that it would be sent.
+func Examine(catalogue Catalogue, limits wire.Limits, row *Claimed) (reason outbox.DeadReason, err error) {
+	if _, _, bad := prepare(catalogue, limits, row); bad != nil {
+		return bad.reason, bad
+	}
+	return "", nil
+}

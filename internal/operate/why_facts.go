@@ -97,7 +97,7 @@ func (o *Outbox) facts(ctx context.Context, id string) (f facts, err error) {
 	case f.Event == nil:
 		err = o.addAbsence(ctx, &f)
 	case f.Event.Status == outbox.StatusPending || f.Event.Status == outbox.StatusProcessing:
-		_, f.Topic, _ = o.Registry.Resolve(f.Event.EventType)
+		f.Topic, _ = o.Registry.TopicOf(f.Event.EventType)
 		err = o.addQueue(ctx, &f)
 	}
 	return f, err

@@ -40,7 +40,4 @@ SELECT ` + eventColumns + `
   JOIN outbox_event_status AS e ON e.id = n.id
  ORDER BY e.created_at, e.seq`
 
-// No rows: the database recorded no catalogue.
-const selectEventTypes = `SELECT DISTINCT event_type FROM outbox_event_types ORDER BY event_type`
-
 const selectEnum = `SELECT enumlabel::text FROM pg_enum WHERE enumtypid = to_regtype($1) ORDER BY enumsortorder`

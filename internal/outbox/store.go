@@ -95,15 +95,6 @@ func CheckTables(ctx context.Context, db DB) error {
 	return rows.Err()
 }
 
-// EventTypes lists the event types of the catalogue that the database recorded; none when it recorded nothing.
-func (s *Store) EventTypes(ctx context.Context) ([]string, error) {
-	rows, err := s.db.Query(ctx, selectEventTypes)
-	if err != nil {
-		return nil, fmt.Errorf("read event types: %w", err)
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
-}
-
 // EnumValues lists the values of an enum of the schema.
 func (s *Store) EnumValues(ctx context.Context, enum string) ([]string, error) {
 	rows, err := s.db.Query(ctx, selectEnum, enum)

@@ -1,34 +1,115 @@
 package registry
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/jackc/pgerrcode"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outboxctl/outboxctl/catalogue"
 )
 
-// Registry is the catalogue that this process works with: the built-in one.
-type Registry struct{ builtin.Catalogue }
+// Where a catalogue can come from, besides a file.
+const (
+	Builtin  = "builtin"
+	Database = "database"
+)
 
-// New returns the catalogue.
-func New() *Registry { return &Registry{} }
+// Registry is the catalogue that this process works with.
+type Registry struct {
+	*catalogue.Catalogue
+	// Source is Builtin, Database or the name of a file.
+	Source string
+	// Recording is what the database said, where it was asked.
+	Recording catalogue.Recording
+}
+
+// New returns the built-in catalogue.
+func New() *Registry { return &Registry{Catalogue: catalogue.Builtin(), Source: Builtin} }
+
+// File reads a catalogue from a YAML file. Its schemas cannot leave the file's folder, not by a symbolic link either.
+func File(name string) (_ *Registry, err error) {
+	folder, err := os.OpenRoot(filepath.Dir(name))
+	if err != nil {
+		return nil, fmt.Errorf("read catalogue: %w", err)
+	}
+	defer func() { err = errors.Join(err, folder.Close()) }()
+	read, err := catalogue.Load(folder.FS(), filepath.Base(name))
+	if err != nil {
+		return nil, err
+	}
+	return &Registry{Catalogue: read, Source: name}, nil
+}
+
+// Recorded returns what registry apply recorded in the database; one that recorded nothing, or was made by a program
+// that could record nothing, has the built-in types.
+func Recorded(ctx context.Context, db catalogue.DB) (*Registry, error) {
+	recording, err := catalogue.Recorded(ctx, db)
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == pgerrcode.UndefinedTable {
+		return New(), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &Registry{Catalogue: recording.Catalogue, Source: Database, Recording: recording}
+	if r.Catalogue == nil {
+		r.Catalogue, r.Source = catalogue.Builtin(), Builtin
+	}
+	return r, nil
+}
 
 // EventTypes lists the name of every event type, in the catalogue's order.
 func (r *Registry) EventTypes() []string {
-	all := r.Types()
-	names := make([]string, len(all))
-	for i, t := range all {
-		names[i] = t.Name
+	var names []string
+	for _, d := range r.Documents() {
+		for _, t := range d.Types {
+			if !slices.Contains(names, t.Name) {
+				names = append(names, t.Name)
+			}
+		}
 	}
 	return names
 }
 
-// Topics lists every logical topic once, in the catalogue's order.
-func (r *Registry) Topics() []string {
+// TypesByTopic lists the names under which events of each topic are stored, former names included.
+func (r *Registry) TypesByTopic() map[string][]string {
+	types := map[string][]string{}
+	for _, d := range r.Documents() {
+		for _, t := range d.Types {
+			types[t.Topic] = append(append(types[t.Topic], t.Name), t.Was...)
+		}
+	}
+	return types
+}
+
+// TopicNames lists every logical topic once, in the catalogue's order.
+func (r *Registry) TopicNames() []string {
 	var topics []string
-	for _, t := range r.Types() {
-		if !slices.Contains(topics, t.Topic) {
-			topics = append(topics, t.Topic)
+	for _, d := range r.Documents() {
+		for _, t := range d.Types {
+			if !slices.Contains(topics, t.Topic) {
+				topics = append(topics, t.Topic)
+			}
 		}
 	}
 	return topics
+}
+
+// Aggregates lists every aggregate type once, in the catalogue's order.
+func (r *Registry) Aggregates() []string {
+	var names []string
+	for _, d := range r.Documents() {
+		for _, t := range d.Types {
+			if !slices.Contains(names, t.Aggregate) && t.Aggregate != catalogue.None {
+				names = append(names, t.Aggregate)
+			}
+		}
+	}
+	return names
 }

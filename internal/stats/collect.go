@@ -10,7 +10,7 @@ import (
 
 // Catalogue knows the topic of an event type.
 type Catalogue interface {
-	Resolve(eventType string) (aggregateType, topic string, ok bool)
+	TopicOf(eventType string) (topic string, ok bool)
 }
 
 // DB is the database: a pool, or one connection.

@@ -74,7 +74,7 @@ func groups(ctx context.Context, tx pgx.Tx, catalogue Catalogue, p Params) ([]Gr
 }
 
 func topicOf(catalogue Catalogue, eventType string) string {
-	if _, topic, ok := catalogue.Resolve(eventType); ok {
+	if topic, ok := catalogue.TopicOf(eventType); ok {
 		return topic
 	}
 	return "unknown"

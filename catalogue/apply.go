@@ -1,0 +1,256 @@
+package catalogue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// ErrWaiting is why a type is not removed: events of it wait to be published.
+var ErrWaiting = errors.New("events of it are waiting")
+
+// ErrOtherCatalogue is why a namespace is not replaced: a catalogue of another name speaks for it.
+var ErrOtherCatalogue = errors.New("another catalogue speaks for the namespace")
+
+// ErrChanged is in the error of Record when the database has another revision than the one that was looked at.
+var ErrChanged = errors.New("the recorded catalogue has changed meanwhile")
+
+// maxEnumBytes is what PostgreSQL takes as the value of an enum.
+const maxEnumBytes = 63
+
+// The statements of Record. Enum values come first and stay: a value cannot be used in the transaction that adds it.
+const (
+	enumsSQL = `
+SELECT a.attname::text, a.atttypid::regtype::text
+  FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid
+ WHERE a.attrelid = to_regclass('outbox_events') AND a.attname IN ('event_type', 'aggregate_type') AND t.typtype = 'e'`
+
+	addValueSQL = `SELECT format('ALTER TYPE %s ADD VALUE IF NOT EXISTS %L', $1::text, $2::text)`
+
+	// The row lock keeps two who apply at once apart.
+	lockSQL = `SELECT revision FROM outbox_catalogue FOR UPDATE`
+
+	clearSQL = `DELETE FROM outbox_event_types WHERE namespace = $1::text`
+
+	insertSQL = `
+INSERT INTO outbox_event_types (namespace, event_type, aggregate_type, topic, envelope, schema, options, digest, applied_at)
+VALUES ($1::text, $2::text, $3::text, $4::text, $5::text, $6::text::jsonb, $7::text::jsonb, $8::text, now())`
+
+	revisionSQL = `UPDATE outbox_catalogue SET revision = revision + 1, name = $1::text, applied_at = now(), applied_by = $2::text RETURNING revision`
+
+	auditSQL = `
+INSERT INTO outbox_audit (actor, action, reason, detail, affected)
+VALUES ($1::text, 'registry.apply', nullif($2::text, ''), $3::text::jsonb, $4::bigint) RETURNING id`
+
+	// One row for each type that waits: the planner walks the claim index.
+	waitingSQL = `
+SELECT namespace, event_type::text, count(*), min(created_at)
+  FROM outbox_events
+ WHERE published_at IS NULL AND dead_at IS NULL
+ GROUP BY 1, 2 ORDER BY 1, 2`
+)
+
+// Waiting is how many events of a type wait to be published.
+type Waiting struct {
+	Namespace string
+	EventType string
+	Events    int64
+	Oldest    time.Time
+}
+
+// WaitingTypes counts the events that wait, by namespace and type.
+func WaitingTypes(ctx context.Context, db DB) ([]Waiting, error) {
+	rows, err := db.Query(ctx, waitingSQL)
+	if err != nil {
+		return nil, fmt.Errorf("count waiting events: %w", err)
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Waiting])
+}
+
+// RecordParams is what goes with a catalogue into the database.
+type RecordParams struct {
+	// Revision, when set, is the one that was looked at: another makes ErrChanged.
+	Revision *int64
+	// Actor and Note go to the audit row; Detail is its JSON.
+	Actor, Note, Detail string
+	// Changed is how many types differ from what was recorded.
+	Changed int64
+}
+
+// RecordResult is what Record did.
+type RecordResult struct {
+	Revision int64 `json:"revision"`
+	AuditID  int64 `json:"auditId"`
+}
+
+// Apply records the catalogue in a database, so that SQL emitters refuse by it and publishers may judge by it. It adds
+// and changes without asking; a type is not removed while events of it wait (ErrWaiting). outboxctl registry apply asks.
+func (c *Catalogue) Apply(ctx context.Context, pool *pgxpool.Pool) error {
+	_, err := c.Record(ctx, pool, RecordParams{Actor: "catalogue.Apply"})
+	return err
+}
+
+// Record is Apply with the words for the audit row. Everything but new enum values is one transaction.
+func (c *Catalogue) Record(ctx context.Context, pool *pgxpool.Pool, p RecordParams) (RecordResult, error) {
+	if err := c.addEnumValues(ctx, pool); err != nil {
+		return RecordResult{}, err
+	}
+	var result RecordResult
+	err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+		var revision int64
+		if err := tx.QueryRow(ctx, lockSQL).Scan(&revision); err != nil {
+			return err
+		}
+		if p.Revision != nil && *p.Revision != revision {
+			return ErrChanged
+		}
+		if err := c.checkRemoved(ctx, tx); err != nil {
+			return err
+		}
+		if err := c.write(ctx, tx); err != nil {
+			return err
+		}
+		if err := tx.QueryRow(ctx, revisionSQL, c.Name(), p.Actor).Scan(&result.Revision); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, auditSQL, p.Actor, p.Note, orEmpty(p.Detail), p.Changed).Scan(&result.AuditID)
+	})
+	if err != nil {
+		return RecordResult{}, fmt.Errorf("record the catalogue: %w", err)
+	}
+	return result, nil
+}
+
+func orEmpty(detail string) string {
+	if detail == "" {
+		return "{}"
+	}
+	return detail
+}
+
+// checkRemoved refuses to take away a type that has events waiting, and to replace a catalogue of another name.
+func (c *Catalogue) checkRemoved(ctx context.Context, tx pgx.Tx) error {
+	former, err := Recorded(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if former.Catalogue != nil {
+		for _, d := range c.documents {
+			for _, f := range former.Catalogue.documents {
+				if d.Namespace == f.Namespace && d.Name != f.Name {
+					return fmt.Errorf("%w: namespace %s is %s's, not %s's", ErrOtherCatalogue, d.Namespace, f.Name, d.Name)
+				}
+			}
+		}
+	} else {
+		former.Catalogue = Builtin()
+	}
+	waiting, err := WaitingTypes(ctx, tx)
+	if err != nil {
+		return err
+	}
+	after := former.Catalogue.With(c)
+	var stranded []string
+	for _, w := range waiting {
+		if former.Catalogue.find(w.Namespace, w.EventType) != nil && after.find(w.Namespace, w.EventType) == nil {
+			stranded = append(stranded, fmt.Sprintf("%s (%d)", w.EventType, w.Events))
+		}
+	}
+	if len(stranded) > 0 {
+		return fmt.Errorf("%w, so it cannot be removed: %s", ErrWaiting, strings.Join(stranded, ", "))
+	}
+	return nil
+}
+
+// With returns what holds once other is recorded over c: its namespaces replaced, the others kept. What is built in is
+// replaced as a whole.
+func (c *Catalogue) With(other *Catalogue) *Catalogue {
+	after := &Catalogue{types: map[key]*Type{}}
+	take := func(from *Catalogue, d Document) {
+		after.documents = append(after.documents, d)
+		for k, t := range from.types {
+			if k.namespace == d.Namespace {
+				after.types[k] = t
+			}
+		}
+	}
+	for _, d := range c.documents {
+		if !c.builtin && !other.speaksFor(d.Namespace) {
+			take(c, d)
+		}
+	}
+	for _, d := range other.documents {
+		take(other, d)
+	}
+	return after
+}
+
+func (c *Catalogue) write(ctx context.Context, tx pgx.Tx) error {
+	for _, d := range c.documents {
+		if _, err := tx.Exec(ctx, clearSQL, d.Namespace); err != nil {
+			return err
+		}
+		batch := &pgx.Batch{}
+		for i, t := range d.Types {
+			schema, more, err := t.columns(d, i)
+			if err != nil {
+				return err
+			}
+			batch.Queue(insertSQL, d.Namespace, t.Name, t.aggregate(), t.Topic, t.Envelope, schema, more, t.Digest())
+		}
+		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addEnumValues teaches the database's enums the names they lack.
+func (c *Catalogue) addEnumValues(ctx context.Context, pool *pgxpool.Pool) error {
+	rows, err := pool.Query(ctx, enumsSQL)
+	if err != nil {
+		return fmt.Errorf("look for enums: %w", err)
+	}
+	type enum struct{ Column, Type string }
+	enums, err := pgx.CollectRows(rows, pgx.RowToStructByPos[enum])
+	if err != nil {
+		return fmt.Errorf("look for enums: %w", err)
+	}
+	for _, e := range enums {
+		for _, value := range c.names(e.Column) {
+			if len(value) > maxEnumBytes {
+				return fmt.Errorf("%s %s has %d bytes, and the enums of this database take %d", e.Column, cut(value), len(value), maxEnumBytes)
+			}
+			var statement string
+			if err := pool.QueryRow(ctx, addValueSQL, e.Type, value).Scan(&statement); err != nil {
+				return fmt.Errorf("add a value to %s: %w", e.Type, err)
+			}
+			if _, err := pool.Exec(ctx, statement); err != nil {
+				return fmt.Errorf("add a value to %s: %w", e.Type, err)
+			}
+		}
+	}
+	return nil
+}
+
+// names lists what a column of the table may hold.
+func (c *Catalogue) names(column string) []string {
+	var names []string
+	for _, d := range c.documents {
+		for _, t := range d.Types {
+			if column == "event_type" {
+				names = append(names, t.Name)
+			} else {
+				names = append(names, t.aggregate())
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,102 @@
+package catalogue
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/wire"
+)
+
+// Resolve returns the aggregate type and the logical topic of an event type of namespace default, for emitters: former
+// names are not found.
+func (c *Catalogue) Resolve(eventType string) (aggregateType, topic string, ok bool) {
+	return namespaced{c, ""}.Resolve(eventType)
+}
+
+// Validate checks data as an emitter has to: members that the schema does not name are refused unless the type allows
+// them. What is wrong with data is a *wire.PayloadError.
+func (c *Catalogue) Validate(eventType string, data json.RawMessage) error {
+	return namespaced{c, ""}.Validate(eventType, data)
+}
+
+// In returns the catalogue of a namespace. An Emitter asks for it.
+func (c *Catalogue) In(namespace string) emit.Catalogue {
+	if c.builtin {
+		return builtin.Catalogue{}
+	}
+	return namespaced{c, namespace}
+}
+
+// namespaced is a catalogue as an emitter of one namespace sees it.
+type namespaced struct {
+	catalogue *Catalogue
+	namespace string
+}
+
+func (n namespaced) find(eventType string) *Type {
+	t := n.catalogue.find(n.namespace, eventType)
+	if t == nil || t.Name != eventType {
+		return nil
+	}
+	return t
+}
+
+// Resolve implements emit.Catalogue.
+func (n namespaced) Resolve(eventType string) (aggregateType, topic string, ok bool) {
+	t := n.find(eventType)
+	if t == nil {
+		return "", "", false
+	}
+	return t.aggregate(), t.Topic, true
+}
+
+// Validate implements emit.Catalogue.
+func (n namespaced) Validate(eventType string, data json.RawMessage) error {
+	t := n.find(eventType)
+	if t == nil {
+		return fmt.Errorf("unknown event type %q", cut(eventType))
+	}
+	_, err := t.judge(data, t.ExtraFields != Allow)
+	return err
+}
+
+// WithoutEnvelope reports whether payload_json is the data itself.
+func (n namespaced) WithoutEnvelope(eventType string) bool {
+	t := n.find(eventType)
+	return t != nil && t.Envelope == None
+}
+
+// Describe returns what a publisher has to know of an event type, by its present or a former name.
+func (c *Catalogue) Describe(namespace, eventType string) (wire.EventType, bool) {
+	t := c.find(namespace, eventType)
+	if t == nil {
+		return wire.EventType{}, false
+	}
+	return wire.EventType{
+		Aggregate: t.aggregate(), Topic: t.Topic, Bare: t.Envelope == None,
+		RefuseOtherID: t.EnvelopeID == Refuse, CloudEventsSource: t.CloudEventsSource,
+	}, true
+}
+
+// TopicOf returns the logical topic of an event type in whichever namespace has it, for figures that know no namespace.
+func (c *Catalogue) TopicOf(eventType string) (topic string, ok bool) {
+	if t := c.find("", eventType); t != nil {
+		return t.Topic, true
+	}
+	for _, d := range c.documents {
+		if t := c.types[key{d.Namespace, eventType}]; t != nil {
+			return t.Topic, true
+		}
+	}
+	return "", false
+}
+
+// aggregate is the aggregate type as a row has it.
+func (t *Type) aggregate() string {
+	if t.Aggregate == None {
+		return ""
+	}
+	return t.Aggregate
+}

@@ -1,0 +1,154 @@
+package catalogue
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// DB is a pool, a connection or a transaction of pgx.
+type DB interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// Recording is what a database says about its catalogue.
+type Recording struct {
+	// Revision counts what was recorded; 0 means nothing, and that the event types are the built-in ones.
+	Revision  int64
+	Name      string
+	AppliedAt time.Time
+	AppliedBy string
+	// Catalogue is nil when nothing was recorded.
+	Catalogue *Catalogue
+}
+
+// recordedSQL reads revision and types in one statement, so that they belong together. Texts, because every exec mode of
+// pgx reads them alike.
+const recordedSQL = `
+SELECT c.revision, c.name, c.applied_at, c.applied_by, t.namespace, t.event_type, t.aggregate_type, t.topic, t.envelope,
+       coalesce(t.schema::text, ''), t.options::text, t.digest
+  FROM outbox_catalogue AS c
+  LEFT JOIN outbox_event_types AS t ON c.revision > 0
+ ORDER BY t.namespace <> '*', t.namespace, (t.options ->> 'position')::int, t.event_type`
+
+// options is what the column options holds: everything that no other column says.
+type options struct {
+	Catalogue         string   `json:"catalogue"`
+	Position          int      `json:"position"`
+	Name              string   `json:"topicName"`
+	Description       string   `json:"description,omitempty"`
+	ExtraFields       string   `json:"extraFields"`
+	Check             string   `json:"check"`
+	Empty             string   `json:"empty,omitempty"`
+	EnvelopeID        string   `json:"envelopeId,omitempty"`
+	Was               []string `json:"was,omitempty"`
+	Order             string   `json:"order"`
+	CloudEventsSource string   `json:"cloudEventsSource,omitempty"`
+}
+
+// Recorded reads the catalogue that a database recorded. Its schemas are compiled when they are first needed.
+func Recorded(ctx context.Context, db DB) (Recording, error) {
+	rows, err := db.Query(ctx, recordedSQL)
+	if err != nil {
+		return Recording{}, fmt.Errorf("read the recorded catalogue: %w", err)
+	}
+	defer rows.Close()
+	var r Recording
+	for rows.Next() {
+		var namespace, name, aggregate, topic, envelope, schema, more, digest *string
+		if err := rows.Scan(&r.Revision, &r.Name, &r.AppliedAt, &r.AppliedBy, &namespace, &name, &aggregate, &topic, &envelope, &schema, &more, &digest); err != nil {
+			return Recording{}, fmt.Errorf("read the recorded catalogue: %w", err)
+		}
+		if namespace == nil {
+			continue
+		}
+		var o options
+		if err := json.Unmarshal([]byte(*more), &o); err != nil {
+			return Recording{}, fmt.Errorf("read the recorded catalogue: options of %s: %w", *name, err)
+		}
+		t := &Type{
+			Name: *name, Description: o.Description, Topic: *topic, Aggregate: *aggregate, Schema: Schema(*schema), Envelope: *envelope,
+			ExtraFields: o.ExtraFields, Check: o.Check, Empty: o.Empty, EnvelopeID: o.EnvelopeID, Was: o.Was, Order: o.Order,
+			CloudEventsSource: o.CloudEventsSource, digest: *digest,
+		}
+		if err := t.fromColumns(); err != nil {
+			return Recording{}, fmt.Errorf("read the recorded catalogue: schema of %s: %w", *name, err)
+		}
+		if r.Catalogue == nil {
+			r.Catalogue = &Catalogue{types: map[key]*Type{}}
+		}
+		r.Catalogue.record(*namespace, o, t)
+	}
+	if err := rows.Err(); err != nil {
+		return Recording{}, fmt.Errorf("read the recorded catalogue: %w", err)
+	}
+	return r, nil
+}
+
+// fromColumns undoes what columns does.
+func (t *Type) fromColumns() error {
+	if t.Aggregate == "" {
+		t.Aggregate = None
+	}
+	if t.Schema == "" {
+		t.Schema = Any
+	} else {
+		document, err := decode(string(t.Schema))
+		if err != nil {
+			return err
+		}
+		text, err := canonical(document)
+		if err != nil {
+			return err
+		}
+		if t.Schema = Schema(text); t.Schema == anyObject {
+			t.Schema = Object
+		}
+	}
+	schema := t.Schema
+	t.check = sync.OnceValues(func() (*checker, error) {
+		c, _, _, err := compile(schema, "", nil)
+		if err != nil {
+			return nil, fmt.Errorf("the recorded schema of %s cannot be used by this program: %w", cut(t.Name), err)
+		}
+		return c, nil
+	})
+	return nil
+}
+
+// record adds a type that was read from the database.
+func (c *Catalogue) record(namespace string, o options, t *Type) {
+	i := slices.IndexFunc(c.documents, func(d Document) bool { return d.Namespace == namespace })
+	if i < 0 {
+		i = len(c.documents)
+		c.documents = append(c.documents, Document{Name: o.Catalogue, Namespace: namespace, Topics: map[string]string{}})
+	}
+	c.documents[i].Types = append(c.documents[i].Types, *t)
+	c.documents[i].Topics[t.Topic] = o.Name
+	for _, name := range append([]string{t.Name}, t.Was...) {
+		c.types[key{namespace, name}] = t
+	}
+}
+
+// columns is a type as the table has it.
+func (t Type) columns(d Document, position int) (schema *string, more string, err error) {
+	text := string(t.Schema)
+	switch t.Schema {
+	case Any:
+	case "", Object:
+		text = anyObject
+		schema = &text
+	default:
+		schema = &text
+	}
+	encoded, err := json.Marshal(options{
+		Catalogue: d.Name, Position: position, Name: d.Topics[t.Topic], Description: t.Description, ExtraFields: t.ExtraFields,
+		Check: t.Check, Empty: t.Empty, EnvelopeID: t.EnvelopeID, Was: t.Was, Order: t.Order, CloudEventsSource: t.CloudEventsSource,
+	})
+	return schema, string(encoded), err
+}

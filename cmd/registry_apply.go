@@ -1,0 +1,128 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/operate"
+)
+
+type registryApplyFlags struct {
+	operate.RecordParams
+	yes    bool
+	audit  cli.AuditFlags
+	output cli.Output
+}
+
+func newRegistryApplyCmd(app *cli.App) *cobra.Command {
+	var f registryApplyFlags
+	cmd := &cobra.Command{
+		Use:   "apply FILE",
+		Short: "Record a catalogue in the database",
+		Long: `Record a catalogue file in the database, in one transaction with its audit row. From then on outbox_emit refuses by it,
+publishers that follow the database take it within seconds, and others that have the same version may bury by it.
+
+Adding types never asks. A changed catalogue is tried on the events that wait and on the last 1,000 published ones; what it
+would refuse, and any removal, has to be confirmed. A type of which events wait cannot be removed. Where event types are
+enums, their new values are added first; they stay, whatever happens then.
+
+Deploy in this order: migrate, registry apply, then publishers and emitters as they come.`,
+		Example: "  outboxctl registry apply doorito.yaml --dry-run\n  outboxctl registry apply doorito.yaml --note \"TICKET-7\"",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.Actor, f.Note = app.Actor(f.audit), f.audit.Note
+			return runRegistryApply(cmd.Context(), app, args[0], &f)
+		},
+	}
+	cmd.Flags().BoolVar(&f.DryRun, "dry-run", false, "show what would change, and change nothing")
+	cli.AddYesFlag(cmd, &f.yes)
+	cli.AddAuditFlags(cmd, &f.audit)
+	cli.AddOutputFlags(cmd, &f.output, cli.ObjectFormats()...)
+	return cmd
+}
+
+func runRegistryApply(ctx context.Context, app *cli.App, file string, f *registryApplyFlags) error {
+	var err error
+	if f.Catalogue, err = openAndWarn(app, file); err != nil {
+		return err
+	}
+	outbox, err := app.Outbox(ctx)
+	if err != nil {
+		return err
+	}
+	params := f.RecordParams
+	params.DryRun = true
+	result, err := outbox.ApplyCatalogue(ctx, params)
+	if err != nil {
+		return err
+	}
+	if !f.DryRun && len(result.Changes) > 0 {
+		if result.Asks() {
+			announceApply(app.Err, result)
+			if err := app.Confirm(ctx, f.yes, "record it"); err != nil {
+				return err
+			}
+		}
+		params.DryRun, params.Revision = false, &result.Revision
+		if result, err = outbox.ApplyCatalogue(ctx, params); err != nil {
+			return err
+		}
+	}
+	return cli.WriteObject(app, f.output, result, func(w io.Writer) error { return printApply(w, result) })
+}
+
+// announceApply prints what a confirmation is about.
+func announceApply(w io.Writer, r operate.RecordResult) {
+	for _, c := range r.Changes {
+		if c.Change == operate.TypeRemoved {
+			fmt.Fprintf(w, "%s is removed: emitters are refused, and events of it that come all the same die\n", c.Type)
+		}
+	}
+	for _, refused := range r.Trial.Refused {
+		fmt.Fprintf(w, "%s: %d waiting events would die and %d of those published lately would be refused: %s\n",
+			refused.EventType, refused.Waiting, refused.Published, refused.Problem)
+	}
+}
+
+func printApply(w io.Writer, r operate.RecordResult) error {
+	var text strings.Builder
+	marks := map[string]string{operate.TypeAdded: "+", operate.TypeChanged: "~", operate.TypeRemoved: "-", operate.TypeRenamed: ">"}
+	for _, c := range r.Changes {
+		fmt.Fprintf(&text, "%s %s", marks[c.Change], c.Type)
+		if len(c.Parts) > 0 {
+			fmt.Fprintf(&text, " (%s)", strings.Join(c.Parts, ", "))
+		}
+		text.WriteString("\n")
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(&text, "note: %s\n", note)
+	}
+	switch {
+	case len(r.Changes) == 0:
+		fmt.Fprintf(&text, "nothing to record: the database has it already (revision %d)\n", r.Revision)
+	case r.DryRun:
+		text.WriteString("dry run: nothing was changed\n")
+	default:
+		fmt.Fprintf(&text, "recorded %s as revision %d (audit %d)\n", r.Catalogue, r.Revision, r.AuditID)
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+func typeChangeView() cli.View[operate.TypeChange] {
+	return cli.View[operate.TypeChange]{
+		ID: func(c operate.TypeChange) string { return c.Type },
+		Columns: []cli.Column[operate.TypeChange]{
+			{Head: "change", Cell: func(c operate.TypeChange, _ *cli.CellStyle) string { return c.Change }},
+			{Head: "type", Cell: func(c operate.TypeChange, _ *cli.CellStyle) string { return c.Type }},
+			{Head: "parts", Cell: func(c operate.TypeChange, _ *cli.CellStyle) string { return strings.Join(c.Parts, ", ") }},
+			{Head: "waiting", Cell: func(c operate.TypeChange, s *cli.CellStyle) string { return s.Count(c.Waiting) }},
+			{Head: "namespace", Wide: true, Cell: func(c operate.TypeChange, _ *cli.CellStyle) string { return c.Namespace }},
+		},
+	}
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/outboxctl/outboxctl/catalogue"
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
+	"github.com/outboxctl/outboxctl/internal/registry"
+)
+
+// Registry is the catalogue that the command works with, found once: what the configuration names, otherwise what the
+// database recorded, otherwise the built-in one.
+func (a *App) Registry(ctx context.Context) (*registry.Registry, error) {
+	if a.types != nil {
+		return a.types, nil
+	}
+	cfg, err := a.Config()
+	if err != nil {
+		return nil, err
+	}
+	if a.types, err = a.findRegistry(ctx, cfg); err != nil {
+		return nil, err
+	}
+	if err := a.checkTopics(cfg); err != nil {
+		a.types = nil
+		return nil, err
+	}
+	return a.types, nil
+}
+
+func (a *App) findRegistry(ctx context.Context, cfg *Config) (*registry.Registry, error) {
+	switch {
+	case cfg.Catalogue == registry.Builtin, cfg.Catalogue == "" && cfg.Database.URL == "":
+		return registry.New(), nil
+	case cfg.Catalogue == "" || cfg.Catalogue == registry.Database:
+		pool, err := a.Pool(ctx)
+		if err != nil {
+			return nil, err
+		}
+		types, err := registry.Recorded(ctx, pool)
+		return types, operate.StoreError(err)
+	}
+	return OpenCatalogue(cfg.Catalogue)
+}
+
+// OpenCatalogue reads a catalogue from a file, and says in the operator's words what is wrong with it.
+func OpenCatalogue(file string) (*registry.Registry, error) {
+	types, err := registry.File(file)
+	var problems *catalogue.Problems
+	switch {
+	case errors.As(err, &problems):
+		return nil, fault.Hint(fault.Usagef("catalogue %s: %s\n%w", file, operate.Counted(int64(len(problems.All)), "problem"), err),
+			"docs/catalogue.md lists the keys; outboxctl registry export builtin prints an example")
+	case err != nil:
+		return nil, fault.As(fault.Usage, err)
+	}
+	if err := checkNames(types.Topics()); err != nil {
+		return nil, fault.Usagef("catalogue %s: %w", file, err)
+	}
+	return types, nil
+}
+
+// checkNames refuses names that the broker would refuse.
+func checkNames(topics map[string]string) error {
+	var problems []error
+	for _, logical := range slices.Sorted(maps.Keys(topics)) {
+		if err := pubsub.ValidateName(pubsub.KindTopic, topics[logical]); err != nil {
+			problems = append(problems, fmt.Errorf("topic %s: %w", logical, err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// checkTopics refuses a name for a topic that the catalogue does not have: most likely a typing error, which would
+// otherwise publish to the wrong topic.
+func (a *App) checkTopics(cfg *Config) error {
+	known := a.types.Topics()
+	var problems []string
+	for _, v := range cfg.Values {
+		logical, ok := strings.CutPrefix(v.Key.Name, topicPrefix)
+		if ok && v.Origin != OriginDefault && known[logical] == "" && !isBuiltinTopic(logical) {
+			problems = append(problems, fmt.Sprintf("%s (%s): the catalogue has no such topic; it has %s", v.Key.Name, v.Origin,
+				strings.Join(slices.Sorted(maps.Keys(known)), ", ")))
+		}
+	}
+	if len(problems) > 0 {
+		return ConfigProblems(problems...)
+	}
+	return nil
+}
+
+// Topics gives each logical topic of the catalogue its name at the broker: the configuration's, or else the catalogue's.
+func (a *App) Topics(ctx context.Context) (map[string]string, error) {
+	types, err := a.Registry(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return a.topicsOf(types), nil
+}
+
+func (a *App) topicsOf(types *registry.Registry) map[string]string {
+	topics := types.Topics()
+	for logical := range topics {
+		if name, ok := a.cfg.PubSub.Topics[logical]; ok && a.cfg.Origin(topicPrefix+logical) != OriginDefault {
+			topics[logical] = name
+		}
+	}
+	return topics
+}
+
+// FollowsDatabase reports whether the catalogue is the database's, so that it changes with it.
+func (a *App) FollowsDatabase() bool {
+	return a.cfg.Catalogue == registry.Database || a.cfg.Catalogue == "" && a.cfg.Database.URL != ""
+}
+
+// UseRegistry replaces the catalogue that was found.
+func (a *App) UseRegistry(types *registry.Registry) error {
+	a.types = types
+	return a.checkTopics(a.cfg)
+}

@@ -1,0 +1,36 @@
+package dispatch
+
+import (
+	"encoding/json"
+
+	"github.com/outboxctl/outboxctl/emit/wire"
+)
+
+// Catalogue is this publisher's knowledge of event types.
+type Catalogue interface {
+	// Describe returns what the catalogue says of an event type.
+	Describe(namespace, eventType string) (wire.EventType, bool)
+	// Check checks the data of an event. extra is how many of its members the catalogue does not name where they are
+	// only counted. What is wrong with data is a *wire.PayloadError; any other error means that it cannot be told.
+	Check(namespace, eventType string, data json.RawMessage) (extra int, err error)
+	// TopicOf returns the topic of an event type in whichever namespace has it.
+	TopicOf(eventType string) (topic string, ok bool)
+}
+
+// Authority knows for which event types this publisher may bury events: those of which the database's catalogue says
+// what its own says. While publishers of two versions run side by side, the other ones wait for a publisher that may.
+type Authority interface {
+	// Judges reports whether this publisher may bury an event for what its type says.
+	Judges(namespace, eventType string) bool
+	// StandDown leaves a type to others until the database's catalogue changes.
+	StandDown(namespace, eventType string)
+	// Except lists the event types that are not to be claimed.
+	Except() []string
+}
+
+// soleAuthority judges everything: there is one catalogue.
+type soleAuthority struct{}
+
+func (soleAuthority) Judges(string, string) bool { return true }
+func (soleAuthority) StandDown(string, string)   {}
+func (soleAuthority) Except() []string           { return nil }

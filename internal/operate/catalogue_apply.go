@@ -1,0 +1,112 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/outboxctl/outboxctl/catalogue"
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/registry"
+)
+
+// actionApply is the action of the audit trail.
+const actionApply = "registry.apply"
+
+// RecordParams is a catalogue to be recorded.
+type RecordParams struct {
+	Catalogue *registry.Registry
+	// Revision, when set, is the one that was looked at and confirmed.
+	Revision *int64
+	// DryRun changes nothing.
+	DryRun bool
+	// Actor and Note go to the audit row.
+	Actor, Note string
+}
+
+// RecordResult is what recording a catalogue changed, or would change.
+type RecordResult struct {
+	CatalogueDiff
+	Trial Trial `json:"trial"`
+	// Notes is what an operator should know.
+	Notes   []string `json:"notes"`
+	DryRun  bool     `json:"dryRun"`
+	AuditID int64    `json:"auditId,omitempty"`
+}
+
+// Asks reports whether the change takes something away, so that somebody has to confirm it. Adding never does.
+func (r RecordResult) Asks() bool {
+	return len(r.Trial.Refused) > 0 || slices.ContainsFunc(r.Changes, func(c TypeChange) bool { return c.Change == TypeRemoved })
+}
+
+// ApplyCatalogue records a catalogue in the database: SQL emitters refuse by it, and publishers that have the same one
+// may bury by it. A type of which events wait is not removed, in a dry run neither.
+func (o *Outbox) ApplyCatalogue(ctx context.Context, p RecordParams) (RecordResult, error) {
+	if o.Pool == nil {
+		return RecordResult{}, errors.New("this face only looks")
+	}
+	var (
+		r   = RecordResult{DryRun: p.DryRun, Notes: []string{}}
+		err error
+	)
+	if r.CatalogueDiff, err = o.DiffCatalogue(ctx, p.Catalogue); err != nil {
+		return r, err
+	}
+	if err := r.refuse(); err != nil {
+		return r, err
+	}
+	changed := slices.ContainsFunc(r.Changes, func(c TypeChange) bool { return c.Change == TypeChanged })
+	if r.Trial, err = o.TryCatalogue(ctx, p.Catalogue, changed); err != nil {
+		return r, err
+	}
+	r.note()
+	if p.DryRun {
+		return r, nil
+	}
+	detail, err := json.Marshal(map[string]any{"catalogue": r.Catalogue, "source": p.Catalogue.Source, "changes": r.Changes, "revision": r.Revision + 1})
+	if err != nil {
+		return r, err
+	}
+	result, err := p.Catalogue.Record(ctx, o.Pool, catalogue.RecordParams{
+		Revision: p.Revision, Actor: p.Actor, Note: p.Note, Detail: string(detail), Changed: int64(len(r.Changes)),
+	})
+	r.Revision, r.AuditID = max(r.Revision, result.Revision), result.AuditID
+	return r, applyError(err)
+}
+
+// refuse returns why the catalogue cannot be recorded as it is.
+func (r RecordResult) refuse() error {
+	for _, c := range r.Changes {
+		if c.Change == TypeRemoved && c.Waiting > 0 {
+			return fault.Hint(fault.Preconditionf("type %s cannot be removed: %s of it wait to be published", c.Type, Counted(c.Waiting, "event")),
+				"keep the type until they are published, or name it in another type's was")
+		}
+	}
+	return nil
+}
+
+// note tells what the change means while publishers of the former version run.
+func (r *RecordResult) note() {
+	for _, c := range r.Changes {
+		switch {
+		case c.Change == TypeChanged && slices.Contains(c.Parts, "topic"):
+			r.Notes = append(r.Notes, fmt.Sprintf("publishers with another catalogue go on publishing %s to its former topic until they are replaced", c.Type))
+		case c.Change == TypeChanged:
+			r.Notes = append(r.Notes, fmt.Sprintf("publishers with another version of %s stand down from it when an event does not fit theirs", c.Type))
+		}
+	}
+}
+
+func applyError(err error) error {
+	switch {
+	case errors.Is(err, catalogue.ErrChanged):
+		return fault.Hint(fault.As(fault.Precondition, err), "somebody applied another catalogue; look again")
+	case errors.Is(err, catalogue.ErrWaiting):
+		return fault.Hint(fault.As(fault.Precondition, err), "outboxctl stats --by event_type shows what waits")
+	case errors.Is(err, catalogue.ErrOtherCatalogue):
+		return fault.Hint(fault.As(fault.Precondition, err), "two catalogues cannot speak for one namespace: put the types into one file, or give this one a namespace of its own")
+	}
+	return StoreError(err)
+}

@@ -1,0 +1,127 @@
+package operate
+
+import (
+	"context"
+	"slices"
+
+	"github.com/outboxctl/outboxctl/catalogue"
+	"github.com/outboxctl/outboxctl/internal/registry"
+)
+
+// What becomes of a type.
+const (
+	TypeAdded   = "added"
+	TypeChanged = "changed"
+	TypeRemoved = "removed"
+	// TypeRenamed is a type that another one was: events of it are still published.
+	TypeRenamed = "renamed"
+)
+
+// TypeChange is what recording a catalogue would change about one event type.
+type TypeChange struct {
+	Namespace string `json:"namespace"`
+	Type      string `json:"type"`
+	Change    string `json:"change"`
+	// Parts are what a changed type says otherwise: topic, schema, envelope…
+	Parts []string `json:"parts"`
+	// Waiting is how many events of the type wait to be published.
+	Waiting int64 `json:"waiting"`
+}
+
+// CatalogueDiff compares a catalogue with the one that the database recorded.
+type CatalogueDiff struct {
+	// Catalogue is the name of the one that was given.
+	Catalogue string `json:"catalogue"`
+	// Revision is that of the recorded one; 0 means that nothing was recorded, and that the built-in types hold.
+	Revision  int64        `json:"revision"`
+	Changes   []TypeChange `json:"changes"`
+	Unchanged int          `json:"unchanged"`
+}
+
+// DiffCatalogue tells what recording a catalogue would change.
+func (o *Outbox) DiffCatalogue(ctx context.Context, given *registry.Registry) (CatalogueDiff, error) {
+	recorded, err := registry.Recorded(ctx, o.DB)
+	if err != nil {
+		return CatalogueDiff{}, StoreError(err)
+	}
+	waiting, err := catalogue.WaitingTypes(ctx, o.DB)
+	if err != nil {
+		return CatalogueDiff{}, StoreError(err)
+	}
+	return diff(recorded, given, waiting), nil
+}
+
+func diff(recorded, given *registry.Registry, waiting []catalogue.Waiting) CatalogueDiff {
+	d := CatalogueDiff{Catalogue: given.Name(), Revision: recorded.Recording.Revision, Changes: []TypeChange{}}
+	merged := recorded.With(given.Catalogue)
+	before, after := typesOf(recorded.Catalogue), typesOf(merged)
+	count := func(namespace, name string) (n int64) {
+		for _, w := range waiting {
+			if w.EventType == name && (w.Namespace == namespace || namespace == catalogue.AllNamespaces) {
+				n += w.Events
+			}
+		}
+		return n
+	}
+	add := func(t namedType, change string, parts []string) {
+		d.Changes = append(d.Changes, TypeChange{t.namespace, t.Name, change, parts, count(t.namespace, t.Name)})
+	}
+	for _, t := range after {
+		i := slices.IndexFunc(before, t.same)
+		switch {
+		case i < 0:
+			add(t, TypeAdded, []string{})
+		case before[i].Digest() != t.Digest():
+			add(t, TypeChanged, parts(before[i].Type, t.Type))
+		default:
+			d.Unchanged++
+		}
+	}
+	for _, t := range before {
+		if slices.ContainsFunc(after, t.same) {
+			continue
+		}
+		if now, ok := merged.Find(t.namespace, t.Name); ok {
+			add(t, TypeRenamed, []string{now.Name})
+		} else {
+			add(t, TypeRemoved, []string{})
+		}
+	}
+	return d
+}
+
+type namedType struct {
+	catalogue.Type
+	namespace string
+}
+
+func (t namedType) same(other namedType) bool {
+	return t.namespace == other.namespace && t.Name == other.Name
+}
+
+func typesOf(c *catalogue.Catalogue) []namedType {
+	var all []namedType
+	for _, d := range c.Documents() {
+		for _, t := range d.Types {
+			all = append(all, namedType{t, d.Namespace})
+		}
+	}
+	return all
+}
+
+// parts names what two versions of a type say differently.
+func parts(a, b catalogue.Type) []string {
+	differ := []string{}
+	for name, same := range map[string]bool{
+		"topic": a.Topic == b.Topic, "aggregate": a.Aggregate == b.Aggregate, "schema": a.Schema == b.Schema,
+		"envelope": a.Envelope == b.Envelope, "extra_fields": a.ExtraFields == b.ExtraFields, "check": a.Check == b.Check,
+		"empty": a.Empty == b.Empty, "envelope_id": a.EnvelopeID == b.EnvelopeID, "was": slices.Equal(a.Was, b.Was),
+		"order": a.Order == b.Order, "cloudevents": a.CloudEventsSource == b.CloudEventsSource,
+	} {
+		if !same {
+			differ = append(differ, name)
+		}
+	}
+	slices.Sort(differ)
+	return differ
+}

@@ -1,0 +1,118 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/emit/wire"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/registry"
+)
+
+// triedPublished is on how many published events a changed catalogue is tried: compatibility that real events show.
+const triedPublished = 1000
+
+// Refusal is why events would not be published under a catalogue.
+type Refusal struct {
+	EventType string `json:"eventType"`
+	Reason    string `json:"reason"`
+	// Problem is what the first of them was refused for.
+	Problem string `json:"problem"`
+	// Waiting would die; Published were published and would be refused today.
+	Waiting   int64 `json:"waiting"`
+	Published int64 `json:"published"`
+	// Example is the first of them.
+	Example string `json:"example"`
+}
+
+// Trial is a catalogue tried on real events.
+type Trial struct {
+	// Waiting and Published are how many were looked at.
+	Waiting   int64     `json:"waiting"`
+	Published int64     `json:"published"`
+	Refused   []Refusal `json:"refused"`
+}
+
+// waits and published select the rows of a trial. Waiting rows are all judged, oldest first by the claim index; of the
+// published ones the newest.
+const (
+	triedColumns = `SELECT id::text, namespace, event_type::text, aggregate_type::text, aggregate_id::text, payload_json::text, headers::text
+  FROM outbox_events `
+	triedWaiting = triedColumns + `WHERE published_at IS NULL AND dead_at IS NULL ORDER BY seq`
+	triedPublish = triedColumns + `WHERE published_at IS NOT NULL ORDER BY published_at DESC LIMIT $1`
+)
+
+// TryCatalogue judges every waiting event as a publisher would once the catalogue is recorded, and with published the
+// latest published ones too. Nothing is changed.
+func (o *Outbox) TryCatalogue(ctx context.Context, given *registry.Registry, published bool) (Trial, error) {
+	recorded, err := registry.Recorded(ctx, o.DB)
+	if err != nil {
+		return Trial{}, StoreError(err)
+	}
+	t := trial{catalogue: recorded.With(given.Catalogue), refused: map[[2]string]*Refusal{}}
+	if t.Waiting, err = t.run(ctx, o.DB, false, triedWaiting); err != nil {
+		return Trial{}, StoreError(err)
+	}
+	if published {
+		if t.Published, err = t.run(ctx, o.DB, true, triedPublish, triedPublished); err != nil {
+			return Trial{}, StoreError(err)
+		}
+	}
+	t.Refused = []Refusal{}
+	for _, r := range t.refused {
+		t.Refused = append(t.Refused, *r)
+	}
+	slices.SortFunc(t.Refused, func(a, b Refusal) int {
+		return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.EventType, b.EventType), cmp.Compare(a.Reason, b.Reason))
+	})
+	return t.Trial, nil
+}
+
+type trial struct {
+	Trial
+	catalogue dispatch.Catalogue
+	refused   map[[2]string]*Refusal
+}
+
+// run judges the rows of a query one by one, so that a backlog of any size fits into memory.
+func (t *trial) run(ctx context.Context, db interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}, published bool, query string, args ...any) (n int64, err error) {
+	rows, err := db.Query(ctx, query, args...)
+	if err != nil {
+		return 0, fmt.Errorf("read events: %w", err)
+	}
+	var (
+		row     dispatch.Claimed
+		headers *string
+	)
+	limits := wire.PubSubLimits()
+	_, err = pgx.ForEachRow(rows, []any{&row.ID, &row.Namespace, &row.EventType, &row.AggregateType, &row.AggregateID, &row.Payload, &headers}, func() error {
+		n++
+		row.Headers = nil
+		if headers != nil {
+			row.Headers = []byte(*headers)
+		}
+		reason, bad := dispatch.Examine(t.catalogue, limits, &row)
+		if bad == nil {
+			return nil
+		}
+		key := [2]string{row.EventType, string(reason)}
+		r := t.refused[key]
+		if r == nil {
+			r = &Refusal{EventType: row.EventType, Reason: string(reason), Problem: bad.Error(), Example: row.ID}
+			t.refused[key] = r
+		}
+		if published {
+			r.Published++
+		} else {
+			r.Waiting++
+		}
+		return nil
+	})
+	return n, err
+}
