@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,10 +21,14 @@ type migrateUpOptions struct {
 
 	limits migrateLimits
 	types  string
+	pace   float64
 	to     int64
 	dryRun bool
 	output cli.Output
 }
+
+// maxPace is a rest of a hundred times the work, beyond which a migration hardly moves.
+const maxPace = 100
 
 func newMigrateCmd(app *cli.App) *cobra.Command {
 	cmd := newMigrateUpCmd(app)
@@ -59,6 +64,7 @@ without it they are PackFinderz' enums and UUIDs. A table that exists already ke
 	opts.limits.addFlags(cmd)
 	cmd.Flags().Int64Var(&opts.to, "to", 0, "last version to apply (0: all)")
 	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "print the SQL that would run, and change nothing")
+	cmd.Flags().Float64Var(&opts.pace, "pace", migrate.DefaultPace, "rest after each batch of rows, in times of what the batch took (0: not at all)")
 	cmd.Flags().StringVar(&opts.types, "types", "", "event and aggregate types in an empty database: `text` or enum (default enum)")
 	cli.Must(cmd.RegisterFlagCompletionFunc("types", cobra.FixedCompletions([]string{migrate.TypesText, migrate.TypesEnum}, cobra.ShellCompDirectiveNoFileComp)))
 	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)
@@ -72,12 +78,15 @@ func runMigrateUp(ctx context.Context, opts *migrateUpOptions) error {
 	if !slices.Contains([]string{"", migrate.TypesText, migrate.TypesEnum}, opts.types) {
 		return fault.Usagef("--types %q: must be %s or %s", opts.types, migrate.TypesText, migrate.TypesEnum)
 	}
+	if opts.pace < 0 || opts.pace > maxPace {
+		return fault.Usagef("--pace %g: must be between 0 and %d", opts.pace, maxPace)
+	}
 	pool, err := opts.app.Pool(ctx)
 	if err != nil {
 		return err
 	}
 	o := opts.limits.options(opts.app)
-	o.To, o.Types = opts.to, opts.types
+	o.To, o.Types, o.Pace = opts.to, opts.types, cmp.Or(opts.pace, -1)
 	if opts.dryRun {
 		plan, err := migrate.Plan(ctx, pool, o, false)
 		if err != nil {

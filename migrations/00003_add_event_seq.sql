@@ -1,13 +1,15 @@
 -- +goose NO TRANSACTION
 -- seq is the order of events: created_at is the start of a transaction and
 -- repeats. A GENERATED column added in one go would rewrite the table under
--- ACCESS EXCLUSIVE, so it comes in steps, each repeatable after a kill: a
--- nullable column with a default for new rows, a backfill in short
--- transactions, a validated check, and only then NOT NULL and the identity.
+-- ACCESS EXCLUSIVE, so it comes in steps, each repeatable after a kill. Events
+-- that were published before have no turn to wait for: they keep seq 0, which is
+-- stored nowhere, and no row of theirs is touched. Only those that wait are
+-- numbered, in short transactions. That writes them once more, into pages with the
+-- room that fillfactor leaves, so that claiming them is a HOT update.
 
 -- +goose Up
 
--- Old rows take 1..n, new rows start above them. n is bounded by what the
+-- Waiting rows take 1..n, new rows start above them. n is bounded by what the
 -- table's pages can physically hold (291 rows each), which needs no count
 -- under the lock.
 -- +goose StatementBegin
@@ -24,7 +26,7 @@ BEGIN
     -- A default is evaluated as the inserting role, which until now needed no right on any sequence.
     GRANT USAGE ON SEQUENCE outbox_events_new_seq TO PUBLIC;
     CREATE SEQUENCE outbox_events_old_seq;
-    ALTER TABLE outbox_events ADD COLUMN seq bigint;
+    ALTER TABLE outbox_events ADD COLUMN seq bigint NOT NULL DEFAULT 0;
     ALTER TABLE outbox_events ALTER COLUMN seq SET DEFAULT nextval('outbox_events_new_seq');
 END
 $$;
@@ -45,25 +47,30 @@ $$;
 -- waits, so a long transaction may delay it as long as it likes.
 SELECT set_config('outboxctl.lock_timeout', current_setting('lock_timeout'), false);
 SET lock_timeout = 0;
-CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_events_backfill_idx ON outbox_events (created_at, id) WHERE seq IS NULL;
+CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_events_backfill_idx ON outbox_events (created_at, id) WHERE published_at IS NULL AND seq = 0;
 
 -- SKIP LOCKED: a publisher may hold rows in a long transaction; they are taken
--- on a later pass instead of stopping the whole backfill.
+-- on a later pass instead of stopping the whole backfill. After each batch comes a
+-- pause as long as the batch took, or --pace times that: production has the disk
+-- for the other half of the time.
 -- +goose StatementBegin
 DO $$
 DECLARE
+    pace         CONSTANT float8 := coalesce(nullif(current_setting('outboxctl.pace', true), '')::float8, 1);
     from_created timestamptz := '-infinity';
     from_id      uuid := '00000000-0000-0000-0000-000000000000';
     touched      bigint;
+    began        timestamptz;
 BEGIN
     IF to_regclass('outbox_events_old_seq') IS NULL THEN
         RETURN;
     END IF;
     LOOP
+        began := clock_timestamp();
         WITH batch AS MATERIALIZED (
             SELECT id, created_at
               FROM outbox_events
-             WHERE seq IS NULL AND (created_at, id) > (from_created, from_id)
+             WHERE published_at IS NULL AND seq = 0 AND (created_at, id) > (from_created, from_id)
              ORDER BY created_at, id
              LIMIT 2000
                FOR UPDATE SKIP LOCKED
@@ -80,10 +87,12 @@ BEGIN
           FROM (SELECT 1) AS one LEFT JOIN last ON true;
         COMMIT;
         IF touched = 0 THEN
-            EXIT WHEN NOT EXISTS (SELECT FROM outbox_events WHERE seq IS NULL);
+            EXIT WHEN NOT EXISTS (SELECT FROM outbox_events WHERE published_at IS NULL AND seq = 0);
             PERFORM pg_sleep(0.1);
             from_created := '-infinity';
             from_id := '00000000-0000-0000-0000-000000000000';
+        ELSE
+            PERFORM pg_sleep(pace * extract(epoch FROM clock_timestamp() - began));
         END IF;
     END LOOP;
 END
@@ -92,29 +101,6 @@ $$;
 
 DROP INDEX CONCURRENTLY IF EXISTS outbox_events_backfill_idx;
 SELECT set_config('lock_timeout', current_setting('outboxctl.lock_timeout'), false);
-
--- +goose StatementBegin
-DO $$
-BEGIN
-    IF to_regclass('outbox_events_old_seq') IS NOT NULL
-       AND NOT EXISTS (SELECT FROM pg_constraint WHERE conrelid = 'outbox_events'::regclass AND conname = 'outbox_events_seq_check') THEN
-        ALTER TABLE outbox_events ADD CONSTRAINT outbox_events_seq_check CHECK (seq IS NOT NULL) NOT VALID;
-    END IF;
-END
-$$;
--- +goose StatementEnd
-
--- Validating reads the whole table under a lock that lets writers pass; the
--- step after it then needs no scan of its own.
--- +goose StatementBegin
-DO $$
-BEGIN
-    IF EXISTS (SELECT FROM pg_constraint WHERE conrelid = 'outbox_events'::regclass AND conname = 'outbox_events_seq_check') THEN
-        ALTER TABLE outbox_events VALIDATE CONSTRAINT outbox_events_seq_check;
-    END IF;
-END
-$$;
--- +goose StatementEnd
 
 -- The identity's own sequence continues where the default's stopped: the lock
 -- keeps anybody from drawing a number in between.
@@ -128,10 +114,8 @@ BEGIN
     END IF;
     LOCK TABLE outbox_events IN ACCESS EXCLUSIVE MODE;
     next_seq := nextval('outbox_events_new_seq');
-    ALTER TABLE outbox_events ALTER COLUMN seq SET NOT NULL;
     ALTER TABLE outbox_events ALTER COLUMN seq DROP DEFAULT;
     EXECUTE format('ALTER TABLE outbox_events ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (START WITH %s)', next_seq);
-    ALTER TABLE outbox_events DROP CONSTRAINT outbox_events_seq_check;
     DROP SEQUENCE outbox_events_new_seq;
     DROP SEQUENCE outbox_events_old_seq;
 END

@@ -27,10 +27,13 @@ const steerPlanner = `SELECT set_config('enable_seqscan', 'off', true), set_conf
 // scope, and not of a topic that takes nothing at the moment. Its first line
 // is that of the partial index outbox_events_seq_claim_idx.
 //
+// 0 as $1 is the head, where rows with seq 0 are: those that had been published before the table became an outbox, and were
+// published again.
+//
 //	$1 after seq, $2 namespace, $3 tenant, $4 only these types, $5 not these, $6 through seq
 const dueRows = `
        published_at IS NULL AND dead_at IS NULL
-   AND seq > $1 AND seq <= $6
+   AND seq > coalesce(nullif($1::bigint, 0), -1) AND seq <= $6
    AND next_attempt_at <= now()
    AND (locked_until IS NULL OR locked_until <= now())
    AND ($2::text = '' OR namespace = $2::text)

@@ -340,6 +340,24 @@ func TestClaimHonoursItsLimits(t *testing.T) {
 	}
 }
 
+// What was published before its table became an outbox has no turn. Published again, it is found at the head.
+func TestClaimFindsHistoryThatIsPublishedAgain(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	_, err := db.Pool.Exec(t.Context(), `INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, seq, published_at)
+		OVERRIDING SYSTEM VALUE SELECT gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), '{}', 0, now() FROM generate_series(1, 3)`)
+	require.NoError(t, err)
+	ids := emitOrders(t, db.Pool, 2, nil)
+	store := newStore(db.Pool, dispatch.Scope{})
+	require.Equal(t, ids, idsOf(mustClaim(t, store, claimAll(10))))
+	_, err = db.Pool.Exec(t.Context(), `SELECT outbox_republish(array_agg(id), array_agg(published_at), 'me') FROM outbox_events WHERE seq = 0`)
+	require.NoError(t, err)
+	due, err := store.Due(t.Context(), claimAll(10))
+	require.NoError(t, err)
+	require.True(t, due)
+	require.Len(t, mustClaim(t, store, claimAll(10)), 3)
+}
+
 func TestClaimCountsWhatACompressedPayloadBecomes(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)

@@ -19,6 +19,27 @@ func TestExistingIdenticalTableIsAdopted(t *testing.T) {
 	finished(t, pool, 3000, 0)
 }
 
+// What was published before is history: no row of it is written, and those that wait are numbered in their order.
+func TestHistoryIsNotRewritten(t *testing.T) {
+	t.Parallel()
+	pool := adopted(t, 4500)
+	exec(t, pool, `UPDATE outbox_events SET published_at = now() WHERE id IN (SELECT id FROM outbox_events ORDER BY created_at LIMIT 2000)`)
+	const versions = `SELECT md5(string_agg(id::text || xmin::text || ctid::text, ',' ORDER BY id)) FROM outbox_events WHERE published_at IS NOT NULL`
+	before := queryOne[string](t, pool, versions)
+	var progress []string
+	_, err := migrate.Up(t.Context(), pool, migrate.Options{Pace: -1, Progress: func(m string) { progress = append(progress, m) }})
+	require.NoError(t, err)
+	require.NotEmpty(t, progress)
+	require.Equal(t, before, queryOne[string](t, pool, versions))
+	require.Equal(t, []string{"0 2000 0", "1 1 1", "2 1 2", "3 1 3"}, queryAll(t, pool, `
+		SELECT format('%s %s %s', seq, count(*), max(turn)) FROM (SELECT seq, CASE WHEN published_at IS NULL
+		    THEN row_number() OVER (PARTITION BY published_at IS NULL ORDER BY created_at, id) ELSE 0 END AS turn FROM outbox_events) AS t
+		 WHERE seq < 4 GROUP BY seq ORDER BY seq`))
+	require.Equal(t, int64(2500), queryOne[int64](t, pool, `SELECT max(seq) FROM outbox_events`))
+	exec(t, pool, insert)
+	require.Less(t, int64(2500), queryOne[int64](t, pool, `SELECT max(seq) FROM outbox_events`))
+}
+
 // The inserting role needed no right on a sequence before, and must not need one while seq is half-way.
 func TestStrangerCanInsertWhileSeqIsHalfWay(t *testing.T) {
 	t.Parallel()

@@ -20,6 +20,8 @@ const (
 	DefaultRetryFor = 5 * time.Minute
 	// DefaultWait bounds how long a run waits for another run to finish.
 	DefaultWait = 10 * time.Minute
+	// DefaultPace leaves production half of the time.
+	DefaultPace = 1
 )
 
 // Options of a run. The zero value is usable.
@@ -27,6 +29,9 @@ type Options struct {
 	// Types are those of the columns that Up creates: TypesEnum or TypesText; empty means what the database has, enums in
 	// an empty one.
 	Types string
+	// Pace is how long an adopted table's backfill rests after each batch, measured by what the batch took; 0 means
+	// DefaultPace, negative means not at all.
+	Pace float64
 	// Migrations replaces the embedded files; nil means migrations.FS.
 	Migrations fs.FS
 	// LockTimeout is PostgreSQL's lock_timeout for every statement; 0 means DefaultLockTimeout.
@@ -73,6 +78,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Wait == 0 {
 		o.Wait = DefaultWait
+	}
+	if o.Pace == 0 {
+		o.Pace = DefaultPace
 	}
 	if o.Steps == 0 {
 		o.Steps = 1

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -46,13 +47,15 @@ func openSession(ctx context.Context, pool *pgxpool.Pool, opts Options) (*sessio
 // changed a setting and then been interrupted, so it runs before each attempt.
 func (s *session) prepare(ctx context.Context, opts Options) error {
 	return s.raw(ctx, func(conn *pgx.Conn) error {
-		// The migration that creates the table asks for it.
-		if _, err := conn.Exec(ctx, `SELECT set_config('outboxctl.types', $1, false)`, opts.Types); err != nil {
+		// The migrations that create the table and fill seq ask for them.
+		_, err := conn.Exec(ctx, `SELECT set_config('outboxctl.types', $1, false), set_config('outboxctl.pace', $2, false)`,
+			opts.Types, strconv.FormatFloat(max(0, opts.Pace), 'f', -1, 64))
+		if err != nil {
 			return fmt.Errorf("prepare session: %w", err)
 		}
 		// client_connection_check_interval (PostgreSQL 14) ends a backend whose client was
 		// killed, instead of letting it hold the lock until its statement is done.
-		_, err := conn.Exec(ctx, `
+		_, err = conn.Exec(ctx, `
 SELECT set_config(v.name, v.value, false)
   FROM (VALUES ('lock_timeout', $1), ('statement_timeout', '0'), ('idle_in_transaction_session_timeout', '0'),
                ('default_transaction_isolation', 'read committed'), ('default_transaction_read_only', 'off'),

@@ -64,7 +64,8 @@ type walk struct{ key, cast, where string }
 func (f Filter) walk() (walk, error) {
 	switch {
 	case len(f.AggregateIDs) > 0:
-		return walk{"seq", "bigint", ""}, nil
+		// Not seq: all that was published before the table became an outbox has seq 0.
+		return walk{"created_at", "timestamptz", ""}, nil
 	case f.Status == "":
 		return walk{"id", "uuid", ""}, nil
 	case f.Status == StatusPublished:

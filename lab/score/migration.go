@@ -35,7 +35,7 @@ func (s *Session) migration(ctx context.Context) (result, error) {
 		stop()
 		producing.Wait()
 		took := spreadOf(inserts.took)
-		left, err := w.count(ctx, `SELECT $1::int - count(*) FROM outbox_events WHERE seq IS NOT NULL`, rows+took.n)
+		left, err := w.count(ctx, `SELECT $1::int - count(*) FROM outbox_events WHERE seq > 0`, rows+took.n)
 		if err != nil {
 			return result{}, err
 		}
