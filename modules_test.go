@@ -93,8 +93,9 @@ func main() {
 }
 `,
 		requires: []string{
-			"github.com/google/uuid", "github.com/outboxctl/outboxctl/catalogue", "github.com/outboxctl/outboxctl/emit",
-			"github.com/santhosh-tekuri/jsonschema/v6", "go.yaml.in/yaml/v3", "golang.org/x/text",
+			"github.com/google/uuid", "github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile", "github.com/jackc/pgx/v5",
+			"github.com/jackc/puddle/v2", "github.com/outboxctl/outboxctl/catalogue", "github.com/outboxctl/outboxctl/emit",
+			"github.com/santhosh-tekuri/jsonschema/v6", "go.yaml.in/yaml/v3", "golang.org/x/sync", "golang.org/x/text",
 		},
 	},
 	{
