@@ -112,6 +112,9 @@ func TestDrift(t *testing.T) {
 			"ALTER TABLE outbox_events ENABLE TRIGGER outbox_events_refuse_delete"},
 		"trigger dropped": {`DROP TRIGGER outbox_audit_refuse_delete ON outbox_audit`, []string{"trigger outbox_audit.outbox_audit_refuse_delete is missing"}, ""},
 		"all triggers disabled": {`ALTER TABLE outbox_dlq DISABLE TRIGGER USER`, []string{
+			"trigger outbox_dlq.outbox_dlq_count_delete is disabled, expected is enabled",
+			"trigger outbox_dlq.outbox_dlq_count_insert is disabled, expected is enabled",
+			"trigger outbox_dlq.outbox_dlq_count_update is disabled, expected is enabled",
 			"trigger outbox_dlq.outbox_dlq_refuse_delete is disabled, expected is enabled",
 			"trigger outbox_dlq.outbox_dlq_refuse_truncate is disabled, expected is enabled",
 			"trigger outbox_dlq.outbox_dlq_refuse_update is disabled, expected is enabled",

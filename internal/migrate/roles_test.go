@@ -71,6 +71,8 @@ func TestRoleMatrix(t *testing.T) {
 		{`SELECT headers FROM outbox_dlq`, [4]string{denied, allowed, allowed, denied}},
 		{`SELECT id, error_reason, error_message, state FROM outbox_dlq`, [4]string{denied, allowed, allowed, allowed}},
 		{`UPDATE outbox_dlq SET state = 'replayed'`, [4]string{denied, denied, denied, denied}},
+		{`SELECT * FROM outbox_dlq_counts`, [4]string{denied, allowed, allowed, allowed}},
+		{`INSERT INTO outbox_dlq_counts (state, error_reason, event_type, aggregate_type, namespace, n) VALUES ('open', '', '', '', '', 1)`, [4]string{denied, denied, denied, denied}},
 		{`DELETE FROM outbox_dlq`, [4]string{denied, denied, denied, denied}},
 		{`SELECT * FROM outbox_audit`, [4]string{denied, denied, allowed, allowed}},
 		{`INSERT INTO outbox_audit (actor, action) VALUES ('me', 'forged')`, [4]string{denied, denied, denied, denied}},

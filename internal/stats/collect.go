@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // Catalogue knows the topic of an event type.
@@ -40,7 +43,7 @@ func Collect(ctx context.Context, db DB, catalogue Catalogue, p Params) (*Report
 }
 
 func fill(ctx context.Context, tx pgx.Tx, catalogue Catalogue, p Params, r *Report) error {
-	var waiting, dead, died, deadAtMax int64
+	var waiting, died, diedYoung int64
 	err := tx.QueryRow(ctx, backlogQuery, p.MaxAttempts).Scan(
 		&r.At, &r.Backlog, &r.Due, &r.BackingOff, &r.InFlight, &r.AtMaxAttempts, &r.OldestUnpublishedAt, &waiting)
 	if err != nil {
@@ -49,19 +52,15 @@ func fill(ctx context.Context, tx pgx.Tx, catalogue Catalogue, p Params, r *Repo
 	if r.OldestUnpublishedAt != nil {
 		r.OldestAgeSeconds = max(r.At.Sub(*r.OldestUnpublishedAt).Seconds(), 0)
 	}
-	if err := tx.QueryRow(ctx, deadQuery).Scan(&r.Dead, &dead, &died); err != nil {
-		return err
-	}
-	if err := tx.QueryRow(ctx, deadAtMaxQuery, p.MaxAttempts).Scan(&deadAtMax); err != nil {
-		return err
-	}
-	r.AtMaxAttempts += deadAtMax
 	if !p.StateOnly {
 		arrived, err := published(ctx, tx, r)
 		if err != nil {
 			return err
 		}
-		r.Flow = r.flow(waiting+dead+arrived, r.Published.Last1m+died)
+		if err := tx.QueryRow(ctx, diedQuery).Scan(&died, &diedYoung); err != nil {
+			return err
+		}
+		r.Flow = r.flow(waiting+diedYoung+arrived, r.Published.Last1m+died)
 	}
 	if err := deadLetters(ctx, tx, r); err != nil {
 		return err
@@ -125,12 +124,16 @@ func deadLetters(ctx context.Context, tx pgx.Tx, r *Report) error {
 	if err != nil {
 		return err
 	}
-	var reason string
+	var state, reason string
 	var n int64
-	_, err = pgx.ForEachRow(rows, []any{&reason, &n}, func() error {
-		r.DLQ.ByReason[reason] = n
-		r.DLQ.Open += n
+	_, err = pgx.ForEachRow(rows, []any{&state, &reason, &n}, func() error {
+		r.Dead += n
+		if state == dlq.StateOpen {
+			r.DLQ.ByReason[reason] = n
+			r.DLQ.Open += n
+		}
 		return nil
 	})
+	r.AtMaxAttempts += r.DLQ.ByReason[string(outbox.ReasonMaxAttempts)]
 	return err
 }

@@ -50,14 +50,18 @@ func groups(ctx context.Context, tx pgx.Tx, catalogue Catalogue, p Params) ([]Gr
 	if err != nil {
 		return nil, err
 	}
-	rows, err = tx.Query(ctx, fmt.Sprintf(dlqGroupQuery, column))
+	open := fmt.Sprintf(dlqGroupQuery, column)
+	if p.By == "tenant" {
+		open = dlqTenantQuery
+	}
+	rows, err = tx.Query(ctx, open)
 	if err != nil {
 		return nil, err
 	}
 	var key string
-	var open int64
-	_, err = pgx.ForEachRow(rows, []any{&key, &open}, func() error {
-		at(key).DLQOpen += open
+	var n int64
+	_, err = pgx.ForEachRow(rows, []any{&key, &n}, func() error {
+		at(key).DLQOpen += n
 		return nil
 	})
 	if err != nil {

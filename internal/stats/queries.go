@@ -14,20 +14,11 @@ SELECT now(),
   FROM outbox_events
  WHERE published_at IS NULL AND dead_at IS NULL`
 
-	// Dead events are read from outbox_events_dead_at_idx; they are few.
-	deadQuery = `
-SELECT count(*),
-       count(*) FILTER (WHERE created_at > now() - interval '1 minute'),
-       count(*) FILTER (WHERE dead_at > now() - interval '1 minute')
+	// What died within the minute, by outbox_events_dead_at_idx, and how much of it also came in within the minute.
+	diedQuery = `
+SELECT count(*), count(*) FILTER (WHERE created_at > now() - interval '1 minute')
   FROM outbox_events
- WHERE published_at IS NULL AND dead_at IS NOT NULL`
-
-	// The same walk, joined with the dead letters: a discarded one raises no alarm.
-	deadAtMaxQuery = `
-SELECT count(*)
-  FROM outbox_events AS e
- WHERE published_at IS NULL AND dead_at IS NOT NULL AND attempt_count >= coalesce(max_attempts, $1::int)
-   AND EXISTS (SELECT FROM outbox_dlq AS d WHERE d.event_id = e.id AND d.state = 'open')`
+ WHERE dead_at > now() - interval '1 minute'`
 
 	// Ranges of outbox_events_published_at_idx.
 	publishedQuery = `
@@ -51,7 +42,8 @@ SELECT count(*)
   FROM outbox_events
  WHERE published_at > now() - interval '1 minute' AND created_at > now() - interval '1 minute'`
 
-	dlqQuery = `SELECT error_reason::text, count(*) FROM outbox_dlq WHERE state = 'open' GROUP BY 1`
+	// Dead letters are counted when they are written (migration 00021). A dead event has one that is open or discarded.
+	dlqQuery = `SELECT state, error_reason, sum(n)::bigint FROM outbox_dlq_counts GROUP BY 1, 2 HAVING sum(n) <> 0`
 
 	publishersQuery = `
 SELECT id::text, host, pid, version, started_at, last_seen_at, state
@@ -72,5 +64,8 @@ SELECT coalesce(%s::text, ''),
  WHERE published_at IS NULL AND dead_at IS NULL
  GROUP BY 1`
 
-	dlqGroupQuery = `SELECT coalesce(%s::text, ''), count(*) FROM outbox_dlq WHERE state = 'open' GROUP BY 1`
+	dlqGroupQuery = `SELECT %s, sum(n)::bigint FROM outbox_dlq_counts WHERE state = 'open' GROUP BY 1 HAVING sum(n) <> 0`
+
+	// Tenants may be as many as dead letters, so they are not counted when these are written.
+	dlqTenantQuery = `SELECT coalesce(tenant_id::text, ''), count(*) FROM outbox_dlq WHERE state = 'open' GROUP BY 1`
 )

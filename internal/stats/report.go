@@ -11,10 +11,10 @@ type Report struct {
 	Due        int64 `json:"due"`
 	BackingOff int64 `json:"backingOff"`
 	InFlight   int64 `json:"inFlight"`
-	// Dead counts the dead events, also those whose dead letter was discarded.
+	// Dead counts the dead events by their dead letters, open or discarded.
 	Dead int64 `json:"dead"`
-	// AtMaxAttempts counts the events that used up their attempts: those that wait, and the dead ones whose dead letter is
-	// open. One that was discarded asks for nothing any more.
+	// AtMaxAttempts counts the events that used up their attempts: those that wait, and the open dead letters of those that
+	// died of it. One that was discarded asks for nothing any more.
 	AtMaxAttempts int64 `json:"atMaxAttempts"`
 
 	OldestUnpublishedAt *time.Time `json:"oldestUnpublishedAt"`

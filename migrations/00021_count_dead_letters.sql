@@ -1,0 +1,96 @@
+-- How many dead letters are open, and how many discarded: counting a million of
+-- them takes a second, and every report and every scrape asks. Each statement
+-- that changes outbox_dlq leaves rows that say by how much, in its own
+-- transaction; their sum is exact in every snapshot. They are only added, never
+-- updated, so a death waits for no other transaction.
+
+-- +goose Up
+SET LOCAL check_function_bodies = off; -- see 00009
+
+CREATE TABLE outbox_dlq_counts (
+    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    state          text   NOT NULL,
+    error_reason   text   NOT NULL,
+    event_type     text   NOT NULL,
+    aggregate_type text   NOT NULL,
+    namespace      text   NOT NULL,
+    n              bigint NOT NULL
+);
+
+-- Now and then it adds rows up, so that there are never many: those nobody else
+-- is adding up, and not in an isolation level where another one who does is an
+-- error.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_count_dead_letters() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    added bigint;
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO @schema@.outbox_dlq_counts (state, error_reason, event_type, aggregate_type, namespace, n)
+        SELECT a.state, a.error_reason::text, a.event_type::text, a.aggregate_type::text, a.namespace, count(*)
+          FROM arrived AS a
+         WHERE a.state <> 'replayed'
+         GROUP BY 1, 2, 3, 4, 5;
+    ELSIF TG_OP = 'DELETE' THEN
+        INSERT INTO @schema@.outbox_dlq_counts (state, error_reason, event_type, aggregate_type, namespace, n)
+        SELECT d.state, d.error_reason::text, d.event_type::text, d.aggregate_type::text, d.namespace, -count(*)
+          FROM departed AS d
+         WHERE d.state <> 'replayed'
+         GROUP BY 1, 2, 3, 4, 5;
+    ELSE
+        INSERT INTO @schema@.outbox_dlq_counts (state, error_reason, event_type, aggregate_type, namespace, n)
+        SELECT c.state, c.error_reason::text, c.event_type::text, c.aggregate_type::text, c.namespace, sum(c.n)
+          FROM (SELECT a.state, a.error_reason, a.event_type, a.aggregate_type, a.namespace, 1 AS n FROM arrived AS a
+                UNION ALL
+                SELECT d.state, d.error_reason, d.event_type, d.aggregate_type, d.namespace, -1 FROM departed AS d) AS c
+         WHERE c.state <> 'replayed'
+         GROUP BY 1, 2, 3, 4, 5
+        HAVING sum(c.n) <> 0;
+    END IF;
+    GET DIAGNOSTICS added = ROW_COUNT;
+    IF random() * 16 < added AND current_setting('transaction_isolation') = 'read committed' THEN
+        WITH merged AS (
+            DELETE FROM @schema@.outbox_dlq_counts AS c
+             WHERE c.id IN (SELECT o.id FROM @schema@.outbox_dlq_counts AS o ORDER BY o.id LIMIT 1000 FOR UPDATE SKIP LOCKED)
+            RETURNING c.state, c.error_reason, c.event_type, c.aggregate_type, c.namespace, c.n)
+        INSERT INTO @schema@.outbox_dlq_counts (state, error_reason, event_type, aggregate_type, namespace, n)
+        SELECT s.state, s.error_reason, s.event_type, s.aggregate_type, s.namespace, sum(s.n)
+          FROM merged AS s
+         GROUP BY 1, 2, 3, 4, 5
+        HAVING sum(s.n) <> 0;
+    END IF;
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+SELECT outbox_qualify_functions();
+REVOKE ALL ON FUNCTION outbox_count_dead_letters() FROM PUBLIC;
+
+-- From here on nobody else writes dead letters until this is committed, so what
+-- is counted below is what was there.
+CREATE TRIGGER outbox_dlq_count_insert AFTER INSERT ON outbox_dlq
+    REFERENCING NEW TABLE AS arrived FOR EACH STATEMENT EXECUTE FUNCTION outbox_count_dead_letters();
+CREATE TRIGGER outbox_dlq_count_update AFTER UPDATE ON outbox_dlq
+    REFERENCING OLD TABLE AS departed NEW TABLE AS arrived FOR EACH STATEMENT EXECUTE FUNCTION outbox_count_dead_letters();
+CREATE TRIGGER outbox_dlq_count_delete AFTER DELETE ON outbox_dlq
+    REFERENCING OLD TABLE AS departed FOR EACH STATEMENT EXECUTE FUNCTION outbox_count_dead_letters();
+
+INSERT INTO outbox_dlq_counts (state, error_reason, event_type, aggregate_type, namespace, n)
+SELECT state, error_reason::text, event_type::text, aggregate_type::text, namespace, count(*)
+  FROM outbox_dlq
+ WHERE state <> 'replayed'
+ GROUP BY 1, 2, 3, 4, 5;
+
+SELECT outbox_grant('GRANT SELECT ON outbox_dlq_counts TO outbox_dispatcher');
+SELECT outbox_grant('GRANT SELECT ON outbox_dlq_counts TO outbox_operator');
+SELECT outbox_grant('GRANT SELECT ON outbox_dlq_counts TO outbox_viewer');
+
+-- +goose Down
+DROP TRIGGER IF EXISTS outbox_dlq_count_insert ON outbox_dlq;
+DROP TRIGGER IF EXISTS outbox_dlq_count_update ON outbox_dlq;
+DROP TRIGGER IF EXISTS outbox_dlq_count_delete ON outbox_dlq;
+DROP FUNCTION IF EXISTS outbox_count_dead_letters();
+DROP TABLE IF EXISTS outbox_dlq_counts;
