@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,6 +28,7 @@ type changeOptions struct {
 	force          bool
 	yes            bool
 	plan           string
+	freeze         bool
 	apply          string
 	rate           rateFlag
 	ramp           bool
@@ -76,8 +76,11 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 			return refusal
 		}
 	}
-	if opts.plan != "" {
-		return opts.freeze(ctx, set)
+	switch {
+	case opts.plan != "":
+		return opts.freezeToFile(ctx, set)
+	case opts.freeze && set.Total > 0:
+		return opts.freezeInDatabase(ctx, set)
 	}
 	if set.Total == 0 {
 		fmt.Fprintf(opts.app.Err, "nothing to %s\n", set.Verb())
@@ -118,6 +121,8 @@ func (o *changeOptions) params() (operate.ChangeParams, error) {
 		return p, fault.Usagef("give %s, only one of them", o.sources())
 	case o.plan != "" && (o.apply != "" || o.dryRun):
 		return p, fault.Usagef("--plan changes nothing, so --apply and --dry-run do not go with it")
+	case o.freeze && (o.plan != "" || o.apply != "" || o.dryRun):
+		return p, fault.Usagef("--freeze changes nothing, so --plan, --apply and --dry-run do not go with it")
 	}
 	if p.IDs, err = readIDs(o.app.In, o.ids); err != nil {
 		return p, err
@@ -194,40 +199,4 @@ func (o *changeOptions) watch() *dlq.Watch {
 		return nil
 	}
 	return &dlq.Watch{MaxDead: o.abortIfDead.share, For: o.watchFor, Every: min(o.watchFor, 250*time.Millisecond)}
-}
-
-// freeze writes the set to a file. The file appears only when it is whole, and never replaces another.
-func (o *changeOptions) freeze(ctx context.Context, set *operate.ChangeSet) error {
-	if _, err := os.Lstat(o.plan); err == nil {
-		return fault.Preconditionf("write plan: %s exists already", o.plan)
-	}
-	file, err := os.CreateTemp(filepath.Dir(o.plan), ".outboxctl-plan-*")
-	if err != nil {
-		return fault.Preconditionf("write plan: %w", err)
-	}
-	defer func() { _ = os.Remove(file.Name()) }() // gone already when the plan was written
-	n, leftOut, err := set.Freeze(ctx, file)
-	for outcome, count := range leftOut {
-		fmt.Fprintf(o.app.Err, "left out: %s (%s)\n", operate.Counted(count, set.Noun()), dlq.Explain(outcome))
-	}
-	if err == nil {
-		err = file.Sync()
-	}
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return err
-	}
-	// A link, unlike a rename, does not replace a file that has appeared meanwhile.
-	if err := os.Link(file.Name(), o.plan); err != nil {
-		return fault.Preconditionf("write plan: %w", err)
-	}
-	group := "dlq"
-	if o.action == dlq.Republish {
-		group = "event"
-	}
-	fmt.Fprintf(o.app.Err, "%s frozen in %s; nothing was changed\napply it with: outboxctl %s %s --apply %s\n",
-		operate.Counted(n, set.Noun()), safetext.Line(o.plan), group, set.Verb(), cli.QuoteWord(o.plan))
-	return nil
 }

@@ -72,6 +72,7 @@ func addChangeFlags(cmd *cobra.Command, o *changeOptions) {
 	o.abortIfDead.share = defaultAbortShare
 	flags := cmd.Flags()
 	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would happen to each row, and change nothing")
+	flags.BoolVar(&o.freeze, "freeze", false, "freeze the set in the database instead of changing anything; outboxctl run resume runs it")
 	cli.AddYesFlag(cmd, &o.yes)
 	flags.Var(&o.rate, "rate", "change at most so many rows per second, such as 200/s")
 	cli.AddAuditFlags(cmd, &o.audit)
@@ -86,10 +87,16 @@ func addReplayFlags(cmd *cobra.Command, o *changeOptions) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.plan, "plan", "", "write the set to this `file` instead of changing anything")
 	flags.StringVar(&o.apply, "apply", "", "do it to exactly the set in this plan `file`")
+	addRampFlags(cmd, o)
+	flags.StringSliceVar(&o.checkConsumers, "check-consumers", nil, "first show how many of the set these `consumers` have processed already")
+}
+
+// addRampFlags gives a command what sends events in steps and watches them.
+func addRampFlags(cmd *cobra.Command, o *changeOptions) {
+	flags := cmd.Flags()
 	flags.BoolVar(&o.ramp, "ramp", false, "go in growing steps (1, 2, 5, 20, …) and wait for the outcome of each")
 	flags.Var(&o.abortIfDead, "abort-if-dead", "with --ramp, which it implies: stop when more than this share dies again")
 	cli.AddLimit(cmd, &o.watchFor, "watch-for", 30*time.Second, time.Millisecond, "how long --ramp waits for the outcome of a step")
-	flags.StringSliceVar(&o.checkConsumers, "check-consumers", nil, "first show how many of the set these `consumers` have processed already")
 }
 
 // readIDs checks ids given as arguments, or with - as lines on standard input, all of them before anything is done.

@@ -55,6 +55,8 @@ func jsonObjects() map[string][]any {
 		"registry diff":   {operate.TypeChange{}},
 		"registry list":   {operate.EventType{}},
 		"registry show":   {operate.EventType{}},
+		"run list":        {dlq.Frozen{}},
+		"run show":        {operate.PlanDetail{}},
 		"stats":           {operate.StatsResult{}},
 		"topic ensure":    {pubsub.Action{}},
 		"topic list":      {pubsub.Topic{}},

@@ -60,6 +60,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 		newIdemCmd(app),
 		newDLQCmd(app),
 		newEventCmd(app),
+		newRunCmd(app),
 		newWhyCmd(app),
 	)
 	addTo(root, groupSetUp,

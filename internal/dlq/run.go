@@ -76,7 +76,7 @@ func (s *Store) Run(ctx context.Context, p RunParams) (RunResult, error) {
 	r := &run{store: s, params: p, res: RunResult{Counts: map[string]int64{}}}
 	var err error
 	if p.Rate > 0 || p.Watch != nil || p.DryRun {
-		err = r.paced(ctx)
+		err = r.paced(ctx, r.next)
 	} else {
 		err = r.unpaced(ctx)
 	}
@@ -129,8 +129,8 @@ func closed(c chan struct{}) bool {
 	}
 }
 
-// paced handles one chunk after the other, as fast as it is allowed to.
-func (r *run) paced(ctx context.Context) error {
+// paced does one step after the other, as fast as it is allowed to. do handles up to n targets; none means the end.
+func (r *run) paced(ctx context.Context, do func(ctx context.Context, step, n int) ([]Outcome, error)) error {
 	p := r.params
 	size := func(int) int { return ChunkSize }
 	limiter := rate.NewLimiter(rate.Inf, ChunkSize)
@@ -149,12 +149,8 @@ func (r *run) paced(ctx context.Context) error {
 		if err := limiter.WaitN(ctx, n); err != nil {
 			return fmt.Errorf("pace the run: %w", err)
 		}
-		targets, err := p.Source.Next(ctx, n)
-		if err != nil || len(targets) == 0 {
-			return err
-		}
-		outcomes, err := r.handle(ctx, step, targets)
-		if err != nil {
+		outcomes, err := do(ctx, step, n)
+		if err != nil || len(outcomes) == 0 {
 			return err
 		}
 		if p.Watch != nil {
@@ -165,19 +161,33 @@ func (r *run) paced(ctx context.Context) error {
 	}
 }
 
+// next takes up to n targets of the source and does them.
+func (r *run) next(ctx context.Context, step, n int) ([]Outcome, error) {
+	targets, err := r.params.Source.Next(ctx, n)
+	if err != nil || len(targets) == 0 {
+		return nil, err
+	}
+	return r.handle(ctx, step, targets)
+}
+
 // handle does one chunk and reports it. A chunk that is begun is finished: what was changed must also be told.
 func (r *run) handle(ctx context.Context, step int, targets []Target) ([]Outcome, error) {
 	outcomes, err := r.store.chunk(context.WithoutCancel(ctx), r.params, step, targets)
 	if err != nil {
 		return nil, err
 	}
+	return outcomes, r.report(outcomes)
+}
+
+// report counts what was done and passes it on.
+func (r *run) report(outcomes []Outcome) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.res.Chunks++
 	for _, o := range outcomes {
 		r.res.Counts[o.Outcome]++
 	}
-	return outcomes, r.params.OnOutcomes(outcomes)
+	return r.params.OnOutcomes(outcomes)
 }
 
 // watch waits for what becomes of the events of one step.

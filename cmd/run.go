@@ -1,0 +1,113 @@
+package cmd
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/operate"
+)
+
+func newRunCmd(app *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "List, watch, resume and stop changes that were frozen in the database",
+		Long: `A change that was frozen with --freeze is a plan in the database. Its run is begun by one process and can be watched, stopped
+and resumed by any other: each step changes rows, leaves an audit row and marks the rows as done in one transaction, so
+a run that was killed goes on where it was and changes nothing twice. A plan that nobody starts expires after seven days.`,
+	}
+	cmd.AddCommand(newRunListCmd(app), newRunShowCmd(app), newRunResumeCmd(app), newRunStopCmd(app), newRunAbandonCmd(app))
+	return cmd
+}
+
+func newRunListCmd(app *cli.App) *cobra.Command {
+	var p operate.ListPlansParams
+	var all bool
+	var output cli.Output
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List runs, newest first: in progress, ended and interrupted",
+		Long: `List the runs of frozen changes, newest first. --all lists the plans that were not started too. A change that was made at
+once has no plan; outboxctl dlq audit shows it.`,
+		Example: "  outboxctl run list\n  outboxctl run list --all -o json | jq '.[] | select(.state == \"ready\")'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := p.Check(); err != nil {
+				return err
+			}
+			outbox, err := app.Outbox(cmd.Context())
+			if err != nil {
+				return err
+			}
+			p.Started = !all
+			return cli.WritePage(app, cmd, output, runView(), func(each func(dlq.Frozen) error) (operate.Paged, error) {
+				return outbox.ListPlans(cmd.Context(), p, each)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "plans that were not started too")
+	cli.AddPageFlags(cmd, &p.Page, "plan with this `id`")
+	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
+	return cmd
+}
+
+func runView() cli.View[dlq.Frozen] {
+	return cli.View[dlq.Frozen]{
+		ID:    func(p dlq.Frozen) string { return p.ID },
+		Empty: "no runs; outboxctl run list --all lists the plans that were not started",
+		Columns: []cli.Column[dlq.Frozen]{
+			{Head: "id", Whole: true, Cell: func(p dlq.Frozen, _ *cli.CellStyle) string { return p.ID }},
+			{Head: "action", Cell: func(p dlq.Frozen, _ *cli.CellStyle) string { return string(p.Action) }},
+			{Head: "state", Cell: func(p dlq.Frozen, _ *cli.CellStyle) string { return p.State }},
+			{Head: "done", Cell: func(p dlq.Frozen, s *cli.CellStyle) string { return s.Count(p.Done) }},
+			{Head: "of", Field: "total", Cell: func(p dlq.Frozen, s *cli.CellStyle) string { return s.Count(p.Total) }},
+			{Head: "author", Cell: func(p dlq.Frozen, _ *cli.CellStyle) string { return p.Author }},
+			{Head: "runner", Spare: 2, Cell: func(p dlq.Frozen, _ *cli.CellStyle) string { return p.Runner }},
+			{Head: "made", Field: "createdAt", Spare: 1, Cell: func(p dlq.Frozen, s *cli.CellStyle) string { return s.Time(p.CreatedAt) }},
+			{Head: "started", Field: "startedAt", Wide: true, Cell: func(p dlq.Frozen, s *cli.CellStyle) string { return s.TimePtr(p.StartedAt) }},
+			{Head: "ended", Field: "endedAt", Wide: true, Cell: func(p dlq.Frozen, s *cli.CellStyle) string { return s.TimePtr(p.EndedAt) }},
+			{Head: "why", Field: "endedWhy", Spare: 3, Cell: func(p dlq.Frozen, _ *cli.CellStyle) string { return p.EndedWhy }},
+			{Head: "reason", Wide: true, Cell: func(p dlq.Frozen, _ *cli.CellStyle) string { return p.Reason }},
+		},
+	}
+}
+
+func newRunStopCmd(app *cli.App) *cobra.Command {
+	var audit cli.AuditFlags
+	cmd := &cobra.Command{
+		Use:     "stop ID",
+		Short:   "Ask a run to stop after the rows it is at",
+		Long:    "Ask the process that runs a plan to stop, wherever it is. It finishes the rows it is at; outboxctl run resume does the rest.",
+		Example: "  outboxctl run stop 01890a5d-ac96-774b-bcce-b302099a8057",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			outbox, err := app.Outbox(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return outbox.StopRun(cmd.Context(), args[0], app.Actor(audit))
+		},
+	}
+	cmd.Flags().StringVar(&audit.Actor, "actor", "", "who does this (default $OUTBOXCTL_ACTOR, then user@host)")
+	return cmd
+}
+
+func newRunAbandonCmd(app *cli.App) *cobra.Command {
+	var audit cli.AuditFlags
+	cmd := &cobra.Command{
+		Use:     "abandon ID",
+		Short:   "Give up a plan that was not started",
+		Long:    "Give up a plan that was not started, so that nobody starts it. Its set is deleted; the plan stays listed.",
+		Example: "  outboxctl run abandon 01890a5d-ac96-774b-bcce-b302099a8057",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			outbox, err := app.Outbox(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return outbox.AbandonPlan(cmd.Context(), args[0], app.Actor(audit))
+		},
+	}
+	cmd.Flags().StringVar(&audit.Actor, "actor", "", "who does this (default $OUTBOXCTL_ACTOR, then user@host)")
+	return cmd
+}

@@ -1,0 +1,78 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+type runResumeOptions struct {
+	changeOptions
+
+	id string
+}
+
+func newRunResumeCmd(app *cli.App) *cobra.Command {
+	opts := &runResumeOptions{changeOptions: changeOptions{app: app}}
+	cmd := &cobra.Command{
+		Use:   "resume ID",
+		Short: "Run a plan, or what is left of it",
+		Long: `Run what is left of a plan: all of it when it was not started yet, the rest when its run was stopped or its process is gone. One
+process at a time runs a plan. Ctrl-C ends after the rows it is at.
+
+--ramp, --abort-if-dead and --watch-for work as in outboxctl dlq replay.`,
+		Example: "  outboxctl run resume 01890a5d-ac96-774b-bcce-b302099a8057 --yes --rate 200/s --abort-if-dead 5%",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.id = args[0]
+			return runResume(cmd.Context(), opts)
+		},
+	}
+	opts.abortIfDead.share = defaultAbortShare
+	flags := cmd.Flags()
+	cli.AddYesFlag(cmd, &opts.yes)
+	flags.Var(&opts.rate, "rate", "change at most so many rows per second, such as 200/s")
+	addRampFlags(cmd, &opts.changeOptions)
+	flags.StringVar(&opts.audit.Actor, "actor", "", "who runs it, for the audit trail (default $OUTBOXCTL_ACTOR, then user@host)")
+	return cmd
+}
+
+func runResume(ctx context.Context, opts *runResumeOptions) error {
+	app := opts.app
+	outbox, err := app.Outbox(ctx)
+	if err != nil {
+		return err
+	}
+	plan, err := outbox.Plan(ctx, opts.id)
+	if err != nil {
+		return err
+	}
+	opts.action = plan.Action
+	fmt.Fprintf(app.Err, "plan %s by %s of %s: %s of %s left\n", plan.ID, safetext.Line(plan.Author), plan.CreatedAt.UTC().Format(time.RFC3339),
+		operate.Count(plan.Total-plan.Done), operate.Counted(plan.Total, "row"))
+	question := fmt.Sprintf("%s %s in %s", opts.verb(), operate.Counted(plan.Total-plan.Done, "row"), safetext.Line(plan.Database.Place()))
+	if err := app.Confirm(ctx, opts.yes, question); err != nil {
+		return err
+	}
+	bar := app.NewProgress(plan.Action.Success(), plan.Total-plan.Done)
+	result, err := outbox.RunPlan(ctx, operate.RunPlanParams{
+		ID: plan.ID, Runner: app.Actor(opts.audit), Rate: float64(opts.rate), Watch: opts.watch(),
+		OnOutcomes: func(outcomes []dlq.Outcome) error { bar.Add(int64(len(outcomes))); return nil },
+	})
+	bar.Done()
+	if result.Total() > 0 {
+		opts.summarise(result.RunResult)
+	}
+	if err != nil && result.State != "" {
+		err = fault.Hint(err, "go on with: outboxctl run resume %s", plan.ID)
+	}
+	return err
+}

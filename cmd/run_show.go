@@ -1,0 +1,78 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/operate"
+)
+
+func newRunShowCmd(app *cli.App) *cobra.Command {
+	var output cli.Output
+	cmd := &cobra.Command{
+		Use:     "show ID",
+		Short:   "Show a plan: what it holds, how far its run has come, what was not changed",
+		Example: "  outboxctl run show 01890a5d-ac96-774b-bcce-b302099a8057",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			outbox, err := app.Outbox(cmd.Context())
+			if err != nil {
+				return err
+			}
+			plan, err := outbox.Plan(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return cli.WriteObject(app, output, plan, func(w io.Writer) error { return sayPlan(app, w, plan) })
+		},
+	}
+	cli.AddOutputFlags(cmd, &output, cli.FormatTable, cli.FormatJSON, cli.FormatYAML)
+	return cmd
+}
+
+func sayPlan(app *cli.App, w io.Writer, p operate.PlanDetail) error {
+	page := app.Page(w)
+	page.Title(fmt.Sprintf("%s, %s", p.Action, p.State))
+	page.Field("plan", p.ID)
+	page.Field("database", p.Database.Place())
+	page.Field("author", p.Author)
+	page.Field("note", p.Reason)
+	page.Field("made", page.Time(&p.CreatedAt))
+	if p.StartedAt == nil {
+		page.Field("expires", page.Time(&p.ExpiresAt))
+	}
+	page.Field("rows", operate.Count(p.Total))
+	page.Field("left out", countsText(p.LeftOut))
+	if p.StartedAt != nil {
+		page.Title("run")
+		page.Field("runner", p.Runner)
+		page.Field("started", page.Time(p.StartedAt))
+		page.Field("ended", page.Time(p.EndedAt))
+		page.Field("why", p.EndedWhy)
+		page.Field("done", operate.Count(p.Done)+" of "+operate.Count(p.Total))
+		page.Field("outcomes", countsText(p.Counts))
+	}
+	if len(p.Failed) > 0 {
+		page.Title("not changed")
+		for _, f := range p.Failed {
+			page.Line(f.ID + " " + dlq.Explain(f.Outcome))
+		}
+	}
+	return page.Close()
+}
+
+// countsText writes counts by outcome in words.
+func countsText(counts map[string]int64) string {
+	var parts []string
+	for _, outcome := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, operate.Count(counts[outcome])+" "+dlq.Explain(outcome))
+	}
+	return strings.Join(parts, ", ")
+}

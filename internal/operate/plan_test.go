@@ -1,0 +1,294 @@
+package operate_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// dieMany writes n dead events with their dead letters.
+func (b *bundle) dieMany(n int) {
+	b.t.Helper()
+	b.exec(`
+WITH e AS (
+    INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, dead_at, attempt_count)
+    SELECT gen_random_uuid(), 'order_canceled', 'vendor_order', gen_random_uuid(), jsonb_build_object('data', i), now(), 10 FROM generate_series(1, $1::int) AS i
+    RETURNING id, event_type, aggregate_type, aggregate_id, payload_json)
+INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count)
+SELECT id, event_type, aggregate_type, aggregate_id, payload_json, 'max_attempts', 'x', 10 FROM e`, n)
+}
+
+// freeze stores a plan that replays everything that is open.
+func (b *bundle) freeze(author string) dlq.Frozen {
+	b.t.Helper()
+	set, err := b.outbox.ChooseChange(b.ctx, operate.ChangeParams{
+		Action: dlq.Replay, DeadLetters: &dlq.Filter{State: dlq.StateOpen, Types: []string{"order_canceled"}}, Actor: author, Note: "broker is back",
+	})
+	require.NoError(b.t, err)
+	var told int64
+	plan, err := set.Store(b.ctx, func(n int64) { told = n })
+	require.NoError(b.t, err)
+	require.Equal(b.t, plan.Total, told)
+	return plan
+}
+
+func (b *bundle) run(ctx context.Context, id string, change func(*operate.RunPlanParams)) (dlq.FrozenRunResult, error) {
+	p := operate.RunPlanParams{ID: id, Runner: "bob", Detail: map[string]any{"via": "test"}, OnOutcomes: func([]dlq.Outcome) error { return nil }}
+	if change != nil {
+		change(&p)
+	}
+	return b.outbox.RunPlan(ctx, p)
+}
+
+func (b *bundle) planState(id string) string {
+	b.t.Helper()
+	plan, err := b.outbox.Plan(b.ctx, id)
+	require.NoError(b.t, err)
+	return plan.State
+}
+
+func (b *bundle) count(sql string, args ...any) (n int64) {
+	b.t.Helper()
+	require.NoError(b.t, b.db.Pool.QueryRow(b.ctx, sql, args...).Scan(&n))
+	return n
+}
+
+func TestAPlanIsFrozenRunAndAudited(t *testing.T) {
+	b := setup(t)
+	b.dieMany(2100)
+	plan := b.freeze("ann")
+	require.Equal(t, "ready", plan.State)
+	require.EqualValues(t, 2100, plan.Total)
+	require.WithinDuration(t, plan.CreatedAt.Add(7*24*time.Hour), plan.ExpiresAt, time.Second)
+	b.dieMany(5) // not in the set
+	one := ""
+	require.NoError(t, b.db.Pool.QueryRow(b.ctx, `SELECT id::text FROM outbox_dlq ORDER BY failed_at, id LIMIT 1`).Scan(&one))
+	b.act(dlq.Replay, one)
+
+	result, err := b.run(b.ctx, plan.ID, nil)
+	require.NoError(t, err)
+	require.Equal(t, dlq.RunDone, result.State)
+	require.Equal(t, map[string]int64{dlq.Replayed: 2099, dlq.AlreadyReplayed: 1}, result.Counts)
+	require.EqualValues(t, 5, b.count(`SELECT count(*) FROM outbox_dlq WHERE state = 'open'`))
+	require.EqualValues(t, 3, b.count(`SELECT count(*) FROM outbox_audit WHERE actor = 'bob' AND reason = 'broker is back'
+   AND detail ->> 'runId' = $1 AND detail ->> 'author' = 'ann' AND detail ->> 'via' = 'test'`, plan.ID), "one audit row for each chunk")
+	require.EqualValues(t, 2099, b.count(`SELECT sum(affected)::bigint FROM outbox_audit WHERE detail ->> 'runId' = $1`, plan.ID))
+
+	got, err := b.outbox.Plan(b.ctx, plan.ID)
+	require.NoError(t, err)
+	require.Equal(t, result.Counts, got.Counts)
+	require.Equal(t, []any{"done", "ann", "bob", int64(2100)}, []any{got.State, got.Author, got.Runner, got.Done})
+	require.Len(t, got.Failed, 1)
+	require.Equal(t, []string{one, dlq.AlreadyReplayed}, []string{got.Failed[0].ID, got.Failed[0].Outcome})
+
+	_, err = b.run(b.ctx, plan.ID, nil)
+	requireKind(t, fault.Precondition, err)
+	_, err = b.run(b.ctx, uuid.NewString(), nil)
+	requireKind(t, fault.NotFound, err)
+}
+
+func TestARunIsStoppedInterruptedAndResumed(t *testing.T) {
+	b := setup(t)
+	b.dieMany(1500)
+	plan := b.freeze("ann")
+	slow := func(do func()) func(*operate.RunPlanParams) {
+		return func(p *operate.RunPlanParams) { p.OnOutcomes = func([]dlq.Outcome) error { do(); return nil } }
+	}
+
+	_, err := b.run(b.ctx, plan.ID, slow(func() { require.NoError(t, b.outbox.StopRun(b.ctx, plan.ID, "cyd")) }))
+	requireKind(t, fault.Partial, err)
+	got, err := b.outbox.Plan(b.ctx, plan.ID)
+	require.NoError(t, err)
+	require.Equal(t, []any{"stopped", "stopped by cyd", int64(1000)}, []any{got.State, got.EndedWhy, got.Done})
+	requireKind(t, fault.Precondition, b.outbox.StopRun(b.ctx, plan.ID, "cyd"))
+
+	ctx, cancel := context.WithCancel(b.ctx)
+	result, err := b.run(ctx, plan.ID, func(p *operate.RunPlanParams) {
+		p.Rate = 40 // ten rows at a time
+		p.OnOutcomes = func([]dlq.Outcome) error { cancel(); return nil }
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, dlq.RunInterrupted, result.State)
+	require.EqualValues(t, 10, result.Total())
+
+	// Nobody publishes, so a watched run stops after its first event.
+	_, err = b.run(b.ctx, plan.ID, func(p *operate.RunPlanParams) {
+		p.Watch = &dlq.Watch{MaxDead: 0.05, For: time.Millisecond, Every: time.Millisecond}
+	})
+	requireKind(t, fault.Partial, err)
+	got, err = b.outbox.Plan(b.ctx, plan.ID)
+	require.NoError(t, err)
+	require.Contains(t, got.EndedWhy, "is a publisher running?")
+	require.EqualValues(t, 1, got.Watched.Waiting)
+	require.EqualValues(t, 1011, got.Done)
+
+	// Another one resumes it.
+	_, err = b.run(b.ctx, plan.ID, slow(func() {
+		_, err := b.run(b.ctx, plan.ID, nil)
+		requireKind(t, fault.Precondition, err)
+	}))
+	require.NoError(t, err)
+	require.Equal(t, "done", b.planState(plan.ID))
+	require.EqualValues(t, 1500, b.count(`SELECT sum(affected)::bigint FROM outbox_audit`), "each row once")
+}
+
+func TestARunWhoseProcessIsGoneIsTakenOver(t *testing.T) {
+	b := setup(t)
+	b.dieMany(1200)
+	plan := b.freeze("ann")
+	_, err := b.run(b.ctx, plan.ID, func(p *operate.RunPlanParams) {
+		p.OnOutcomes = func([]dlq.Outcome) error {
+			// The first runner hangs longer than its lease; a second one does the rest.
+			b.exec(`UPDATE outbox_plans SET lease_until = now() - interval '1 second'`)
+			require.Equal(t, "interrupted", b.planState(plan.ID))
+			_, err := b.run(b.ctx, plan.ID, func(p *operate.RunPlanParams) { p.Runner = "dan" })
+			require.NoError(t, err)
+			return nil
+		}
+	})
+	requireKind(t, fault.Partial, err)
+	require.ErrorContains(t, err, "another runner has taken it over")
+	require.Equal(t, "done", b.planState(plan.ID))
+	require.EqualValues(t, 1200, b.count(`SELECT sum(affected)::bigint FROM outbox_audit`))
+	require.EqualValues(t, 200, b.count(`SELECT sum(affected)::bigint FROM outbox_audit WHERE actor = 'dan'`))
+}
+
+// Two plans of the same set, and the command line beside them: each row is changed once and everybody is told.
+func TestOverlappingRunsChangeEachRowOnce(t *testing.T) {
+	b := setup(t)
+	b.dieMany(3000)
+	first, second := b.freeze("ann"), b.freeze("bob")
+	set, err := b.outbox.ChooseChange(b.ctx, operate.ChangeParams{
+		Action: dlq.Replay, DeadLetters: &dlq.Filter{State: dlq.StateOpen, Types: []string{"order_canceled"}}, Actor: "cli"})
+	require.NoError(t, err)
+	results := make([]dlq.RunResult, 3)
+	errs := make([]error, 3)
+	var all sync.WaitGroup
+	for i, plan := range []dlq.Frozen{first, second} {
+		all.Go(func() {
+			r, err := b.run(b.ctx, plan.ID, nil)
+			results[i], errs[i] = r.RunResult, err
+		})
+	}
+	all.Go(func() {
+		results[2], errs[2] = set.Apply(b.ctx, operate.ApplyParams{OnOutcomes: func([]dlq.Outcome) error { return nil }})
+	})
+	all.Wait()
+	var changed, told int64
+	for i, r := range results {
+		require.NoError(t, errs[i])
+		changed += r.Counts[dlq.Replayed]
+		told += r.Total()
+	}
+	require.EqualValues(t, 3000, changed)
+	require.Positive(t, told-changed, "who was late is told so")
+	require.EqualValues(t, 3000, b.count(`SELECT sum(affected)::bigint FROM outbox_audit`))
+	require.Zero(t, b.count(`SELECT count(*) FROM outbox_dlq WHERE state = 'open'`))
+}
+
+func TestAPlanThatMustNotBeRunIsRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change string
+		state  string
+		want   string
+	}{
+		"abandoned": {`SELECT outbox_plan_abandon(id, 'ann') FROM outbox_plans`, "abandoned", "is abandoned"},
+		"expired":   {`UPDATE outbox_plans SET created_at = now() - interval '169 hours'`, "expired", "has expired"},
+		"of another database": {
+			`UPDATE outbox_plans SET database = jsonb_set(database, '{systemIdentifier}', '"1"')`, "ready", "came here with a copy",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.dieMany(2)
+			plan := b.freeze("ann")
+			b.exec(tc.change)
+			require.Equal(t, tc.state, b.planState(plan.ID))
+			_, err := b.run(b.ctx, plan.ID, nil)
+			requireKind(t, fault.Precondition, err)
+			require.ErrorContains(t, err, tc.want)
+			require.Zero(t, b.count(`SELECT count(*) FROM outbox_audit`))
+		})
+	}
+}
+
+// What an event carries cannot change by any function of ours, but a plan must not trust that.
+func TestARunLeavesAloneWhatHasChanged(t *testing.T) {
+	b := setup(t)
+	b.dieMany(3)
+	plan := b.freeze("ann")
+	b.exec(`SET session_replication_role = replica; UPDATE outbox_events SET payload_json = '{"data": "other"}' WHERE payload_json ->> 'data' = '2'; RESET session_replication_role`)
+	result, err := b.run(b.ctx, plan.ID, nil)
+	require.NoError(t, err)
+	require.Equal(t, map[string]int64{dlq.Replayed: 2, dlq.Changed: 1}, result.Counts)
+}
+
+func TestEveryActionIsPlannedInEveryMode(t *testing.T) {
+	for _, mode := range modes() {
+		t.Run(mode.String(), func(t *testing.T) {
+			b := setup(t)
+			b.outbox.DB = b.pool(func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
+			b.dieMany(2)
+			published := b.emit("", 0)
+			b.exec(`UPDATE outbox_events SET published_at = now() WHERE id = $1::text::uuid`, published)
+			f := &dlq.Filter{State: dlq.StateOpen, Types: []string{"order_canceled"}}
+			for _, p := range []operate.ChangeParams{
+				{Action: dlq.Discard, DeadLetters: f},
+				{Action: dlq.Restore, DeadLetters: &dlq.Filter{State: dlq.StateDiscarded, Types: f.Types}},
+				{Action: dlq.Replay, DeadLetters: f},
+				{Action: dlq.Republish, Events: &outbox.Filter{Status: outbox.StatusPublished}},
+			} {
+				p.Actor = "ann"
+				set, err := b.outbox.ChooseChange(b.ctx, p)
+				require.NoError(t, err)
+				plan, err := set.Store(b.ctx, func(int64) {})
+				require.NoError(t, err)
+				result, err := b.run(b.ctx, plan.ID, nil)
+				require.NoError(t, err)
+				require.Equal(t, map[string]int64{p.Action.Success(): plan.Total}, result.Counts)
+			}
+			var plans []dlq.Frozen
+			page, err := b.outbox.ListPlans(b.ctx, operate.ListPlansParams{Page: operate.Page{Limit: 3}}, func(p dlq.Frozen) error { plans = append(plans, p); return nil })
+			require.NoError(t, err)
+			require.Equal(t, plans[2].ID, page.Next)
+			_, err = b.outbox.ListPlans(b.ctx, operate.ListPlansParams{Started: true, Page: operate.Page{Cursor: page.Next}}, func(p dlq.Frozen) error { plans = append(plans, p); return nil })
+			require.NoError(t, err)
+			require.Len(t, plans, 4)
+			require.Equal(t, dlq.Discard, plans[3].Action)
+		})
+	}
+}
+
+// An operator's role can do all of it, and a viewer's can look.
+func TestPlansByRole(t *testing.T) {
+	b := setup(t)
+	b.dieMany(2)
+	as := func(role string) dlq.DB {
+		return b.pool(func(c *pgxpool.Config) {
+			c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+				_, err := conn.Exec(ctx, "SET ROLE "+role)
+				return err
+			}
+		})
+	}
+	b.outbox.DB = as("outbox_operator")
+	plan := b.freeze("ann")
+	b.outbox.DB = as("outbox_viewer")
+	require.Equal(t, "ready", b.planState(plan.ID))
+	_, err := b.run(b.ctx, plan.ID, nil)
+	requireKind(t, fault.Precondition, err)
+	b.outbox.DB = as("outbox_operator")
+	_, err = b.run(b.ctx, plan.ID, nil)
+	require.NoError(t, err)
+}
