@@ -153,7 +153,7 @@ func parseCount(text string) (float64, error) {
 }
 
 func parseAge(text string) (float64, error) {
-	d, err := cli.ParseDuration(strings.TrimSpace(text))
+	d, err := operate.ParseDuration(strings.TrimSpace(text))
 	if err == nil && d < 0 {
 		err = errors.New("must not be negative")
 	}

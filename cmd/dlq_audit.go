@@ -49,14 +49,14 @@ func runDLQAudit(cmd *cobra.Command, app *cli.App, f *dlqAuditFlags) error {
 	if err := f.Check(); err != nil {
 		return err
 	}
-	if _, _, err := cli.ParseSpan(f.since, f.until, app.Now()); err != nil {
+	if _, _, err := operate.ParseSpan(f.since, f.until, app.Now()); err != nil {
 		return fault.As(fault.Usage, err)
 	}
 	outbox, now, err := app.OutboxNow(ctx)
 	if err != nil {
 		return err
 	}
-	if f.Since, f.Until, err = cli.ParseSpan(f.since, f.until, now); err != nil {
+	if f.Since, f.Until, err = operate.ParseSpan(f.since, f.until, now); err != nil {
 		return fault.As(fault.Usage, err)
 	}
 	return cli.WritePage(app, cmd, f.output, auditView(), func(each func(operate.AuditRow) error) (operate.Paged, error) {

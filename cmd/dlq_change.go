@@ -73,14 +73,14 @@ input) or filters.`,
 
 // finishDLQChange gives a command that changes dead letters its flags and its run function.
 func finishDLQChange(app *cli.App, cmd *cobra.Command, opts *changeOptions, state string) {
-	filter := &dlqFilterFlags{state: state}
+	filter := &operate.DeadLetterQuery{State: state}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		opts.ids = args
 		return runChange(cmd.Context(), opts)
 	}
 	cmd.ValidArgsFunction = cli.CompleteDLQIDs(app, state)
 	opts.choose = func(now time.Time, p *operate.ChangeParams) (bool, error) {
-		f, err := filter.filter(now)
+		f, err := filter.Filter(now)
 		p.DeadLetters = &f
 		return f.Narrows(), err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 func newDLQExportCmd(app *cli.App) *cobra.Command {
-	var filter dlqFilterFlags
+	var filter operate.DeadLetterQuery
 	cmd := &cobra.Command{
 		Use:   "export [ID... | -]",
 		Short: "Write dead letters as JSON lines that emit can read back after editing",
@@ -35,7 +35,7 @@ Without ids or filters every open dead letter is exported, oldest first.`,
 	return cmd
 }
 
-func runDLQExport(ctx context.Context, app *cli.App, args []string, flags *dlqFilterFlags) error {
+func runDLQExport(ctx context.Context, app *cli.App, args []string, flags *operate.DeadLetterQuery) error {
 	// What is exported is meant to be emitted.
 	if err := app.RefuseEmpty(filterFlags()...); err != nil {
 		return err
@@ -44,7 +44,7 @@ func runDLQExport(ctx context.Context, app *cli.App, args []string, flags *dlqFi
 	if err != nil {
 		return err
 	}
-	filter, err := flags.filter(app.Now())
+	filter, err := flags.Filter(app.Now())
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func runDLQExport(ctx context.Context, app *cli.App, args []string, flags *dlqFi
 	}
 	params := operate.ExportParams{IDs: ids}
 	if len(args) == 0 {
-		if filter, err = flags.filter(now); err != nil {
+		if filter, err = flags.Filter(now); err != nil {
 			return err
 		}
 		params.Filter = &filter

@@ -14,7 +14,7 @@ import (
 )
 
 type dlqListFlags struct {
-	filter  dlqFilterFlags
+	filter  operate.DeadLetterQuery
 	groupBy string
 	page    operate.Page
 	watch   cli.Watch
@@ -68,14 +68,14 @@ func runDLQList(ctx context.Context, cmd *cobra.Command, app *cli.App, f *dlqLis
 		return err
 	}
 	// What is wrong with the flags is reported before a connection is made.
-	if _, err := f.filter.filter(app.Now()); err != nil {
+	if _, err := f.filter.Filter(app.Now()); err != nil {
 		return err
 	}
 	outbox, now, err := app.OutboxNow(ctx)
 	if err != nil {
 		return err
 	}
-	filter, err := f.filter.filter(now)
+	filter, err := f.filter.Filter(now)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 type eventListFlags struct {
-	filter eventFilterFlags
+	filter operate.EventQuery
 	page   operate.Page
 	watch  cli.Watch
 	output cli.Output
@@ -37,8 +37,8 @@ What has no index is looked for in short steps of at most five thousand rows: pr
 		},
 	}
 	statuses := append(outbox.Statuses(), "all")
-	cmd.Flags().StringVar(&f.filter.status, "status", "all", "in this `status`: "+strings.Join(statuses, ", "))
-	cmd.Flags().StringVar(&f.filter.status, "state", "all", "the same as --status")
+	cmd.Flags().StringVar(&f.filter.Status, "status", "all", "in this `status`: "+strings.Join(statuses, ", "))
+	cmd.Flags().StringVar(&f.filter.Status, "state", "all", "the same as --status")
 	for _, name := range []string{"status", "state"} {
 		cli.Must(cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp)))
 	}
@@ -58,14 +58,14 @@ func runEventList(ctx context.Context, cmd *cobra.Command, app *cli.App, f *even
 	if err := params.Check(); err != nil {
 		return err
 	}
-	if _, err := f.filter.filter(app.Now()); err != nil {
+	if _, err := f.filter.Filter(app.Now()); err != nil {
 		return err
 	}
 	o, now, err := app.OutboxNow(ctx)
 	if err != nil {
 		return err
 	}
-	if params.Filter, err = f.filter.filter(now); err != nil {
+	if params.Filter, err = f.filter.Filter(now); err != nil {
 		return err
 	}
 	return cli.WritePage(app, cmd, f.output, eventView(ctx, o), func(each func(outbox.Event) error) (operate.Paged, error) {

@@ -13,7 +13,7 @@ import (
 
 func newEventRepublishCmd(app *cli.App) *cobra.Command {
 	opts := &changeOptions{app: app, action: dlq.Republish}
-	filter := &eventFilterFlags{status: outbox.StatusPublished}
+	filter := &operate.EventQuery{Status: outbox.StatusPublished}
 	cmd := &cobra.Command{
 		Use:   "republish [ID... | -]",
 		Short: "Publish published events once more, for a consumer that came later",
@@ -33,7 +33,7 @@ was chosen is left alone, so no event of the set is republished twice.`,
 		ValidArgsFunction: cli.CompleteEventIDs(app, outbox.StatusPublished),
 	}
 	opts.choose = func(now time.Time, p *operate.ChangeParams) (bool, error) {
-		f, err := filter.filter(now)
+		f, err := filter.Filter(now)
 		p.Events = &f
 		return f.Narrows(), err
 	}

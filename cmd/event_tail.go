@@ -13,7 +13,7 @@ import (
 
 func newEventTailCmd(app *cli.App) *cobra.Command {
 	var (
-		filter eventFilterFlags
+		filter operate.EventQuery
 		every  time.Duration
 		lasts  time.Duration
 		output cli.Output
@@ -26,8 +26,8 @@ older than ten seconds when their transaction commits are seen only while they w
 		Example: "  outboxctl event tail\n  outboxctl event tail --type order_created -o jsonl",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			filter.status = "all"
-			if _, err := filter.filter(app.Now()); err != nil {
+			filter.Status = "all"
+			if _, err := filter.Filter(app.Now()); err != nil {
 				return err
 			}
 			outbox, now, err := app.OutboxNow(cmd.Context())
@@ -35,7 +35,7 @@ older than ten seconds when their transaction commits are seen only while they w
 				return err
 			}
 			params := operate.TailEventsParams{Every: every, Failed: app.Report}
-			if params.Filter, err = filter.filter(now); err != nil {
+			if params.Filter, err = filter.Filter(now); err != nil {
 				return err
 			}
 			ctx := cmd.Context()

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 // source builds a configSource from maps.
@@ -235,12 +236,12 @@ func TestParseDuration(t *testing.T) {
 		"30d": 720 * time.Hour, "2w": 336 * time.Hour, "12h": 12 * time.Hour, "1h30m": 90 * time.Minute,
 		"500ms": 500 * time.Millisecond, "1.5s": 1500 * time.Millisecond, "0s": 0,
 	} {
-		got, err := ParseDuration(text)
+		got, err := operate.ParseDuration(text)
 		require.NoError(t, err, text)
 		require.Equal(t, want, got, text)
 	}
 	for _, text := range []string{"", "30", "d30", "a week", "1d1"} {
-		_, err := ParseDuration(text)
+		_, err := operate.ParseDuration(text)
 		require.Error(t, err, text)
 	}
 }

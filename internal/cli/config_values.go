@@ -10,24 +10,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/prometheus/common/model"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
-
-// ParseDuration reads what people write: 30d, 2w, 12h, 1h30m, 500ms, 1.5s.
-func ParseDuration(raw string) (time.Duration, error) {
-	if d, err := model.ParseDuration(raw); err == nil {
-		return time.Duration(d), nil
-	}
-	d, err := time.ParseDuration(raw)
-	if err != nil {
-		return 0, fmt.Errorf("%q is not a duration such as 500ms, 30s, 12h, 30d or 2w", raw)
-	}
-	return d, nil
-}
 
 func setString(field func(*Config) *string) func(*Config, string) error {
 	return func(c *Config, raw string) error {
@@ -63,7 +51,7 @@ func setInt(field func(*Config) *int, least, most int) func(*Config, string) err
 // setDuration reads a duration of at least least and, unless most is zero, at most most.
 func setDuration(field func(*Config) *time.Duration, least, most time.Duration) func(*Config, string) error {
 	return func(c *Config, raw string) error {
-		d, err := ParseDuration(raw)
+		d, err := operate.ParseDuration(raw)
 		switch {
 		case err != nil:
 			return err

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 // DurationFlag is an optional duration in the units people use for retention: 30d, 2w, 12h.
@@ -23,7 +25,7 @@ func (f *DurationFlag) String() string {
 
 // Set implements pflag.Value.
 func (f *DurationFlag) Set(text string) error {
-	d, err := ParseDuration(text)
+	d, err := operate.ParseDuration(text)
 	if err != nil {
 		return err
 	}
@@ -56,7 +58,7 @@ func (f *limitFlag) String() string {
 }
 
 func (f *limitFlag) Set(text string) error {
-	d, err := ParseDuration(text)
+	d, err := operate.ParseDuration(text)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 // FuzzParseDuration holds that a duration means what Go takes it for where Go knows its units, and that what a person
@@ -14,7 +16,7 @@ func FuzzParseDuration(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		d, err := ParseDuration(text)
+		d, err := operate.ParseDuration(text)
 		plain, plainErr := time.ParseDuration(text)
 		if plainErr == nil {
 			require.NoError(t, err, text)
@@ -23,7 +25,7 @@ func FuzzParseDuration(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := ParseDuration(d.String())
+		again, err := operate.ParseDuration(d.String())
 		require.NoError(t, err, d.String())
 		require.Equal(t, d, again)
 		var flag DurationFlag
@@ -44,15 +46,15 @@ func FuzzParseInstant(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		at, err := ParseInstant(text, now)
+		at, err := operate.ParseInstant(text, now)
 		if err != nil {
 			return
 		}
-		if ago, err := ParseDuration(text); err == nil && ago >= 0 {
+		if ago, err := operate.ParseDuration(text); err == nil && ago >= 0 {
 			require.False(t, at.After(now), "%s is %v ago, not at %v", text, ago, at)
 			return
 		}
-		again, err := ParseInstant(at.UTC().Format(time.RFC3339Nano), now)
+		again, err := operate.ParseInstant(at.UTC().Format(time.RFC3339Nano), now)
 		require.NoError(t, err, text)
 		require.True(t, again.Equal(at), text)
 	})
@@ -64,7 +66,7 @@ func FuzzParseAggregate(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		kind, ids, err := ParseAggregate(text)
+		kind, ids, err := operate.ParseAggregate(text)
 		if err != nil {
 			return
 		}
@@ -73,7 +75,7 @@ func FuzzParseAggregate(f *testing.F) {
 		for _, id := range ids {
 			whole += "/" + id
 		}
-		againKind, againIDs, err := ParseAggregate(whole)
+		againKind, againIDs, err := operate.ParseAggregate(whole)
 		require.NoError(t, err, "%q was taken for %q", text, whole)
 		require.Equal(t, kind, againKind)
 		require.Equal(t, ids, againIDs)

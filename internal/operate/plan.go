@@ -46,7 +46,13 @@ type ListPlansParams struct {
 }
 
 // Check reports what is wrong with the params, before anything is opened, and makes the cursor canonical.
-func (p *ListPlansParams) Check() error { return p.checkCursor() }
+func (p *ListPlansParams) Check() error {
+	err := p.checkCursor()
+	if err == nil && p.Cursor != "" && len(p.Cursor) < idLength {
+		err = fault.Usagef("the cursor %s is the beginning of an id: give the whole id of the plan", p.Cursor)
+	}
+	return err
+}
 
 // ListPlans passes the plans in the database to each, newest first.
 func (o *Outbox) ListPlans(ctx context.Context, p ListPlansParams, each func(dlq.Frozen) error) (Paged, error) {
@@ -91,6 +97,9 @@ func (o *Outbox) plan(ctx context.Context, text string) (dlq.Frozen, error) {
 	id, err := ParseID(text)
 	if err != nil {
 		return dlq.Frozen{}, err
+	}
+	if len(id) < idLength {
+		return dlq.Frozen{}, fault.Usagef("%s is the beginning of an id: give the whole id of the plan", id)
 	}
 	plan, err := o.store().Frozen(ctx, id)
 	if errors.Is(err, outbox.ErrNotFound) {
