@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,12 +19,12 @@ type DB interface {
 
 // Recording is what a database says about its catalogue.
 type Recording struct {
-	// Revision counts what was recorded; 0 means nothing, and that the event types are the built-in ones.
+	// Revision counts how often something was recorded.
 	Revision  int64
 	Name      string
 	AppliedAt time.Time
 	AppliedBy string
-	// Catalogue is nil when nothing was recorded.
+	// Catalogue is nil when nothing was recorded: then the event types are the built-in ones.
 	Catalogue *Catalogue
 }
 
@@ -33,7 +34,7 @@ const recordedSQL = `
 SELECT c.revision, c.name, c.applied_at, c.applied_by, t.namespace, t.event_type, t.aggregate_type, t.topic, t.envelope,
        coalesce(t.schema::text, ''), t.options::text, t.digest
   FROM outbox_catalogue AS c
-  LEFT JOIN outbox_event_types AS t ON c.revision > 0
+  LEFT JOIN outbox_event_types AS t ON true
  ORDER BY t.namespace <> '*', t.namespace, (t.options ->> 'position')::int, t.event_type`
 
 // options is what the column options holds: everything that no other column says.
@@ -92,9 +93,8 @@ func Recorded(ctx context.Context, db DB) (Recording, error) {
 
 // fromColumns undoes what columns does.
 func (t *Type) fromColumns() error {
-	if t.Aggregate == "" {
-		t.Aggregate = None
-	}
+	t.Aggregate = cmp.Or(t.Aggregate, None)
+	t.ExtraFields, t.Check, t.Order = cmp.Or(t.ExtraFields, Warn), cmp.Or(t.Check, CheckPublish), cmp.Or(t.Order, None)
 	if t.Schema == "" {
 		t.Schema = Any
 	} else {
@@ -129,7 +129,7 @@ func (c *Catalogue) record(namespace string, o options, t *Type) {
 		c.documents = append(c.documents, Document{Name: o.Catalogue, Namespace: namespace, Topics: map[string]string{}})
 	}
 	c.documents[i].Types = append(c.documents[i].Types, *t)
-	c.documents[i].Topics[t.Topic] = o.Name
+	c.documents[i].Topics[t.Topic] = cmp.Or(o.Name, t.Topic)
 	for _, name := range append([]string{t.Name}, t.Was...) {
 		c.types[key{namespace, name}] = t
 	}

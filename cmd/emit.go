@@ -27,6 +27,7 @@ type emitOptions struct {
 	eventType, aggregateID, aggregateType, data string
 	dedupeKey, tenant, namespace, occurredAt    string
 	headers                                     []string
+	maxAttempts                                 int
 
 	stdin  bool
 	atomic bool
@@ -70,6 +71,7 @@ A bad line is named with its number and its fields, and no line of its transacti
 	f.StringVar(&opts.tenant, "tenant", "", "UUID of the tenant; the dedupe key must then start with it and a slash")
 	f.StringVar(&opts.namespace, "namespace", "", "namespace of the event (default \"default\")")
 	f.StringArrayVar(&opts.headers, "header", nil, "extra message attribute as name=value; repeatable")
+	f.IntVar(&opts.maxAttempts, "max-attempts", 0, "failed deliveries after which the event is dead (default the publisher's)")
 	f.StringVar(&opts.occurredAt, "occurred-at", "", "when it happened, RFC 3339 (default now)")
 	f.BoolVar(&opts.stdin, "stdin", false, "read events from standard input, one JSON object per line")
 	f.BoolVar(&opts.atomic, "atomic", false, "with --stdin: write all lines in one transaction, or none")
@@ -83,7 +85,7 @@ A bad line is named with its number and its fields, and no line of its transacti
 
 // eventFlags are those that describe one event, hence make no sense with --stdin.
 func eventFlags() []string {
-	return []string{"type", "aggregate-id", "data", "aggregate-type", "dedupe-key", "tenant", "namespace", "header", "occurred-at"}
+	return []string{"type", "aggregate-id", "data", "aggregate-type", "dedupe-key", "tenant", "namespace", "header", "occurred-at", "max-attempts"}
 }
 
 func runEmit(ctx context.Context, opts *emitOptions) error {
@@ -263,9 +265,12 @@ func (o *emitOptions) check() error {
 func (o *emitOptions) event() (emit.Event, error) {
 	p := emit.Event{
 		Type: o.eventType, AggregateType: o.aggregateType, DedupeKey: o.dedupeKey, Namespace: o.namespace,
-		AggregateID: o.aggregateID,
+		AggregateID: o.aggregateID, MaxAttempts: o.maxAttempts,
 	}
 	var problems []string
+	if o.given("max-attempts") && o.maxAttempts < 1 {
+		problems = append(problems, "--max-attempts must be at least 1")
+	}
 	// An empty value is a variable that was not set, not a choice.
 	for _, name := range eventFlags() {
 		if value, given := o.app.Flag(name); given && value == "" && name != "data" {

@@ -54,7 +54,7 @@ func jsonObjects() map[string][]any {
 		"registry check":  {operate.Refusal{}},
 		"registry diff":   {operate.TypeChange{}},
 		"registry list":   {operate.EventType{}},
-		"registry show":   {operate.EventType{}},
+		"registry show":   {operate.EventTypeDetail{}},
 		"run list":        {dlq.Frozen{}},
 		"run show":        {operate.PlanDetail{}},
 		"stats":           {operate.StatsResult{}},

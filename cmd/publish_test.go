@@ -35,8 +35,10 @@ SELECT payload_json::text, broker_message_id, event_type::text, aggregate_type::
 			&body, &messageID, &row.EventType, &row.AggregateType, &row.AggregateID, &row.CreatedAt))
 		require.Equal(t, body, string(m.Data))
 		require.Equal(t, messageID, m.ID)
-		require.Equal(t, wire.Attributes(m.Attributes["event_id"], row.EventType, row.AggregateType, row.AggregateID,
-			row.CreatedAt, map[string]string{"traceparent": "00-1"}), m.Attributes)
+		require.Equal(t, wire.Attributes(wire.Row{
+			ID: m.Attributes["event_id"], EventType: row.EventType, AggregateType: row.AggregateType, AggregateID: row.AggregateID,
+			Namespace: "default", CreatedAt: row.CreatedAt, Headers: map[string]string{"traceparent": "00-1"},
+		}), m.Attributes)
 		topic := "projects/" + r.pubsub.Project + "/topics/the-domain"
 		if row.EventType == "payment_settled" {
 			topic = "projects/" + r.pubsub.Project + "/topics/the-billing"

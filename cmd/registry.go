@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
@@ -89,12 +87,11 @@ the SQL function outbox_emit.`,
 			if err != nil {
 				return err
 			}
-			all := operate.EventTypes(types)
-			i := slices.IndexFunc(all, func(t operate.EventType) bool { return t.Type == args[0] })
-			if i < 0 {
-				return fault.Hint(fault.NotFoundf("event type %q is not in the catalogue (%s)", args[0], types.Source), "outboxctl registry list shows those that are")
+			detail, err := operate.ShowEventType(types, args[0])
+			if err != nil {
+				return err
 			}
-			return cli.WriteObject(app, output, all[i], func(w io.Writer) error { return printEventType(w, all[i]) })
+			return cli.WriteObject(app, output, detail, func(w io.Writer) error { return printEventType(w, detail.EventType) })
 		},
 	}
 	cli.AddOutputFlags(cmd, &output, cli.ObjectFormats()...)

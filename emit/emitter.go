@@ -1,6 +1,7 @@
 package emit
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -189,7 +190,14 @@ func (e *Emitter) checkHeaders(headers map[string]string, bad *InvalidError) {
 // is as long as another.
 func (e *Emitter) checkSize(event Event, aggregate string, body int, bad *InvalidError) {
 	longest := time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
-	attrs := wire.Attributes(uuid.Nil.String(), event.Type, aggregate, event.AggregateID, longest, event.Headers)
+	row := wire.Row{
+		ID: uuid.Nil.String(), EventType: event.Type, AggregateType: aggregate, AggregateID: event.AggregateID,
+		Namespace: cmp.Or(event.Namespace, "default"), DedupeKey: event.DedupeKey, CreatedAt: longest, Headers: event.Headers,
+	}
+	if event.TenantID != uuid.Nil {
+		row.TenantID = event.TenantID.String()
+	}
+	attrs := wire.Attributes(row)
 	err := e.Limits.CheckSize(wire.MessageBytes(body, attrs))
 	if errors.As(err, &bad.TooLarge) {
 		bad.add("data", "is too large: a message of %d bytes with its attributes, at most %d are allowed", bad.TooLarge.Size, bad.TooLarge.Max)

@@ -4,47 +4,98 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/outboxctl/outboxctl/emit/internal/jsonb"
 	"github.com/outboxctl/outboxctl/emit/internal/short"
 )
 
-// The attributes that every message carries. Headers may not use these names.
+// The attributes that messages carry. Headers may not use these names. AttrAggregateType
+// and AttrAggregateID are absent where events are about no aggregate, AttrTenantID and
+// AttrDedupeKey where the row has none.
 const (
 	AttrEventID       = "event_id"
 	AttrEventType     = "event_type"
 	AttrAggregateType = "aggregate_type"
 	AttrAggregateID   = "aggregate_id"
 	AttrCreatedAt     = "created_at"
+	AttrNamespace     = "namespace"
+	AttrTenantID      = "tenant_id"
+	AttrDedupeKey     = "dedupe_key"
 )
 
-// StandardAttributes is how many attributes every message carries.
-const StandardAttributes = 5
+// StandardAttributes is how many attributes are kept free of headers.
+const StandardAttributes = 8
 
-// IsStandardAttribute reports whether every message carries an attribute of that name.
+// IsStandardAttribute reports whether an attribute of that name is the publisher's to set.
 func IsStandardAttribute(name string) bool {
 	switch name {
-	case AttrEventID, AttrEventType, AttrAggregateType, AttrAggregateID, AttrCreatedAt:
+	case AttrEventID, AttrEventType, AttrAggregateType, AttrAggregateID, AttrCreatedAt, AttrNamespace, AttrTenantID, AttrDedupeKey:
 		return true
 	}
 	return false
 }
 
-// Attributes builds the attributes of a message: the standard ones and the row's
-// headers. A header never replaces a standard one: a consumer trusts event_id to be
-// the row's.
-func Attributes(id, eventType, aggregateType, aggregateID string, createdAt time.Time, headers map[string]string) map[string]string {
-	attrs := make(map[string]string, len(headers)+StandardAttributes)
-	for name, value := range headers {
-		attrs[name] = value
+// isColumnAttribute tells the names that headers of stored rows may have: they became
+// the publisher's later.
+func isColumnAttribute(name string) bool {
+	return name == AttrNamespace || name == AttrTenantID || name == AttrDedupeKey
+}
+
+// Row is what of an event's row becomes attributes of its message.
+type Row struct {
+	ID, EventType                  string
+	AggregateType, AggregateID     string
+	Namespace, TenantID, DedupeKey string
+	CreatedAt                      time.Time
+	Headers                        map[string]string
+	// CloudEventsSource, when set, adds the attributes of a CloudEvent in binary mode.
+	CloudEventsSource string
+}
+
+// Attributes builds the attributes of a message: those of the row's columns and its
+// headers. A header never replaces a column: a consumer trusts event_id to be the row's.
+func Attributes(row Row) map[string]string {
+	attrs := Core(row)
+	for name, value := range map[string]string{AttrNamespace: row.Namespace, AttrTenantID: row.TenantID, AttrDedupeKey: row.DedupeKey} {
+		if value != "" {
+			attrs[name] = value
+		}
 	}
-	attrs[AttrEventID] = id
-	attrs[AttrEventType] = eventType
-	attrs[AttrAggregateType] = aggregateType
-	attrs[AttrAggregateID] = aggregateID
-	attrs[AttrCreatedAt] = createdAt.UTC().Format(time.RFC3339Nano)
+	if row.CloudEventsSource != "" {
+		addCloudEvent(attrs, row)
+	}
 	return attrs
+}
+
+// Core is Attributes without namespace, tenant and dedupe key, for stored rows whose
+// headers leave no room for them.
+func Core(row Row) map[string]string {
+	attrs := make(map[string]string, len(row.Headers)+StandardAttributes)
+	maps.Copy(attrs, row.Headers)
+	attrs[AttrEventID] = row.ID
+	attrs[AttrEventType] = row.EventType
+	attrs[AttrCreatedAt] = row.CreatedAt.UTC().Format(time.RFC3339Nano)
+	if row.AggregateType != "" {
+		attrs[AttrAggregateType] = row.AggregateType
+		attrs[AttrAggregateID] = row.AggregateID
+	}
+	return attrs
+}
+
+// addCloudEvent adds what CloudEvents 1.0 calls binary mode, by the names of Google's
+// Pub/Sub binding.
+func addCloudEvent(attrs map[string]string, row Row) {
+	attrs["ce-specversion"] = "1.0"
+	attrs["ce-id"] = row.ID
+	attrs["ce-type"] = row.EventType
+	attrs["ce-source"] = row.CloudEventsSource
+	attrs["ce-time"] = row.CreatedAt.UTC().Format(time.RFC3339Nano)
+	attrs["content-type"] = "application/json"
+	if row.AggregateID != "" {
+		attrs["ce-subject"] = row.AggregateID
+	}
 }
 
 // ParseHeaders reads a row's headers column: NULL, or an object of strings. Rows
@@ -63,7 +114,7 @@ func ParseHeaders(raw json.RawMessage) (map[string]string, error) {
 		if !ok {
 			return nil, fmt.Errorf("header %q is not a string", short.Name(m.Name))
 		}
-		if IsStandardAttribute(m.Name) {
+		if IsStandardAttribute(m.Name) && !isColumnAttribute(m.Name) {
 			return nil, fmt.Errorf("header %q is an attribute the publisher sets", m.Name)
 		}
 		headers[m.Name] = value

@@ -24,15 +24,37 @@ func FuzzParseHeaders(f *testing.F) {
 			return
 		}
 		for name := range headers {
-			require.False(t, IsStandardAttribute(name), name)
+			require.False(t, IsStandardAttribute(name) && !isColumnAttribute(name), name)
 		}
 		var want map[string]string
 		require.NoError(t, json.Unmarshal(text, &want), "%s", text)
 		if utf8.Valid(text) {
 			require.True(t, maps.Equal(want, headers), "%s is %q, not %q", text, headers, want)
 		}
-		attrs := Attributes("id", "type", "aggregate", "aggregateId", time.Unix(0, 0), headers)
-		require.Len(t, attrs, len(headers)+StandardAttributes)
+		row := Row{ID: "id", EventType: "type", AggregateType: "aggregate", AggregateID: "aggregateId", Namespace: "default", CreatedAt: time.Unix(0, 0), Headers: headers}
+		attrs := Attributes(row)
+		for name, value := range headers {
+			require.True(t, attrs[name] == value || name == AttrNamespace)
+		}
 		require.Equal(t, "id", attrs[AttrEventID])
+		require.Equal(t, "default", attrs[AttrNamespace])
 	})
+}
+
+// The attributes' names are for good: consumers in any language read them.
+func TestAttributes(t *testing.T) {
+	t.Parallel()
+	row := Row{
+		ID: "i", EventType: "t", AggregateType: "a", AggregateID: "7", Namespace: "shop", CreatedAt: time.Unix(1, 5).UTC(),
+		Headers: map[string]string{"traceparent": "00", "namespace": "forged"},
+	}
+	require.Equal(t, map[string]string{
+		"event_id": "i", "event_type": "t", "aggregate_type": "a", "aggregate_id": "7", "created_at": "1970-01-01T00:00:01.000000005Z",
+		"namespace": "shop", "traceparent": "00",
+	}, Attributes(row))
+	row.AggregateType, row.AggregateID, row.TenantID, row.DedupeKey, row.CloudEventsSource, row.Headers = "", "", "u", "u/1", "//chat", nil
+	require.Equal(t, map[string]string{
+		"event_id": "i", "event_type": "t", "created_at": "1970-01-01T00:00:01.000000005Z", "namespace": "shop", "tenant_id": "u", "dedupe_key": "u/1",
+		"ce-specversion": "1.0", "ce-id": "i", "ce-type": "t", "ce-source": "//chat", "ce-time": "1970-01-01T00:00:01.000000005Z", "content-type": "application/json",
+	}, Attributes(row))
 }

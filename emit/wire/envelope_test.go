@@ -89,7 +89,7 @@ func TestHeadersOfARowBecomeAttributes(t *testing.T) {
 	require.Equal(t, map[string]string{
 		"event_id": "e", "event_type": "t", "aggregate_type": "a", "aggregate_id": "i",
 		"created_at": "2026-03-04T05:06:07.123456Z", "traceparent": "00-ab",
-	}, Attributes("e", "t", "a", "i", at, headers))
+	}, Attributes(Row{ID: "e", EventType: "t", AggregateType: "a", AggregateID: "i", CreatedAt: at, Headers: headers}))
 
 	for raw, want := range map[string]string{
 		`[]`: "not a JSON object", `{"a": 1}`: `header "a" is not a string`, `{"a": null}`: `header "a" is not a string`,

@@ -51,7 +51,7 @@ VALUES ($1::uuid, 'compliance', $2, $3::uuid, $4::uuid, $5, nullif($6, ''), $7, 
 // It reports false when an earlier delivery did: that keeps the effect single
 // even when Redis has lost the key.
 func Apply(ctx context.Context, db DB, consumer, eventID string, body []byte) (applied bool, err error) {
-	n, err := read(eventID, body)
+	n, err := read(body)
 	if err != nil {
 		return false, err
 	}
@@ -81,17 +81,13 @@ type notification struct{ audience, storeID, licenseID, status, reason, message 
 // read decides what to write. Nil means nothing: an empty object is a valid
 // payload that reports no change. Fields it does not know are ignored, so that
 // producers may add some.
-func read(eventID string, body []byte) (*notification, error) {
+func read(body []byte) (*notification, error) {
 	var envelope wire.Envelope
 	if err := json.Unmarshal(body, &envelope); err != nil {
 		return nil, fmt.Errorf("%w: body is not an envelope", ErrMalformed)
 	}
 	if envelope.Version != wire.EnvelopeVersion {
 		return nil, fmt.Errorf("%w: version %d is unknown", ErrMalformed, envelope.Version)
-	}
-	if envelope.EventID != eventID {
-		// Two ids for one event would let its duplicates pass for different events.
-		return nil, fmt.Errorf("%w: eventId is not the event_id of the attributes", ErrMalformed)
 	}
 	var data *struct {
 		LicenseID *uuid.UUID `json:"licenseId"`

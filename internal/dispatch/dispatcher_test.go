@@ -77,7 +77,7 @@ func TestRunPublishesEachRowOnceAndSettlesIt(t *testing.T) {
 			require.Equal(t, 1, b.broker.times(r.ID))
 			require.Equal(t, string(r.Payload), string(b.broker.messages[r.ID].Data))
 		}
-		require.Equal(t, wire.Attributes(late.ID, "red", "thing", late.AggregateID, late.CreatedAt, nil), b.broker.messages[late.ID].Attributes)
+		require.Equal(t, wire.Attributes(wire.Row{ID: late.ID, EventType: "red", AggregateType: "thing", AggregateID: late.AggregateID, CreatedAt: late.CreatedAt}), b.broker.messages[late.ID].Attributes)
 		require.Zero(t, b.observer.lost)
 		rows, bytes := b.InFlight()
 		require.Zero(t, rows)

@@ -104,7 +104,8 @@ UPDATE outbox_events AS e
 const returnPicked = ` AS picked
  WHERE e.id = picked.id
 RETURNING e.id::text, e.locked_until, e.seq, e.event_type::text, e.aggregate_type::text, e.aggregate_id::text,
-          e.created_at, e.attempt_count, coalesce(e.last_error, ''), coalesce(e.max_attempts, 0), last_owner IS NOT NULL, e.namespace`
+          e.created_at, e.attempt_count, coalesce(e.last_error, ''), coalesce(e.max_attempts, 0), last_owner IS NOT NULL,
+          e.namespace, coalesce(e.tenant_id::text, ''), coalesce(e.dedupe_key, '')`
 
 // candidatesSQL locks the oldest due rows without looking into them.
 //

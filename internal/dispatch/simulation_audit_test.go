@@ -170,7 +170,7 @@ func (a *audit) comparePayload(row *memRow, m Message) {
 	if string(m.Data) != string(row.Payload) {
 		a.violate("I8", "row %d is published as %s", row.Seq, m.Data)
 	}
-	want := wire.Attributes(row.ID, row.EventType, row.AggregateType, row.AggregateID, row.CreatedAt, nil)
+	want := wire.Attributes(wire.Row{ID: row.ID, EventType: row.EventType, AggregateType: row.AggregateType, AggregateID: row.AggregateID, CreatedAt: row.CreatedAt})
 	for name, value := range want {
 		if m.Attributes[name] != value {
 			a.violate("I8", "row %d is published with %s = %q, not %q", row.Seq, name, m.Attributes[name], value)

@@ -41,7 +41,8 @@ type Claimed struct {
 	Expired bool
 	// MaxAttempts overrides the configured maximum for this row; 0 does not.
 	MaxAttempts int
-	Namespace   string
+	// TenantID and DedupeKey are empty where the row has none.
+	Namespace, TenantID, DedupeKey string
 	// Notes is what the publisher has to say about a row that it sends all the same.
 	Notes Notes
 	// Unreadable is why the row's contents cannot be read. Such a row has neither

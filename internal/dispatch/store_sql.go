@@ -134,7 +134,7 @@ func collectClaimed(found pgx.Rows, limit int) ([]Claimed, error) {
 		var headers *string
 		var created pgtype.Timestamptz // infinity is a time to PostgreSQL, and none to Go
 		if err := found.Scan(&r.ID, &r.Until, &r.Seq, &r.EventType, &r.AggregateType, &r.AggregateID,
-			&created, &r.AttemptCount, &r.LastError, &r.MaxAttempts, &r.Expired, &r.Namespace, &r.Printed, &r.Payload, &headers); err != nil {
+			&created, &r.AttemptCount, &r.LastError, &r.MaxAttempts, &r.Expired, &r.Namespace, &r.TenantID, &r.DedupeKey, &r.Printed, &r.Payload, &headers); err != nil {
 			return nil, err
 		}
 		r.CreatedAt, r.Headers = created.Time, headersOf(headers)

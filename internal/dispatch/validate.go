@@ -44,12 +44,18 @@ func prepare(catalogue Catalogue, limits wire.Limits, row *Claimed) (topic strin
 		return topic, Message{}, &unfit{reason: outbox.ReasonInvalidPayload, err: err}
 	}
 	row.Notes = notes
-	msg = Message{
-		EventID: row.ID, Data: row.Payload,
-		Attributes: wire.Attributes(row.ID, row.EventType, row.AggregateType, row.AggregateID, row.CreatedAt, headers),
+	from := wire.Row{
+		ID: row.ID, EventType: row.EventType, AggregateType: row.AggregateType, AggregateID: row.AggregateID,
+		Namespace: row.Namespace, TenantID: row.TenantID, DedupeKey: row.DedupeKey,
+		CreatedAt: row.CreatedAt, Headers: headers, CloudEventsSource: t.CloudEventsSource,
 	}
-	if err := limits.Check(msg.Data, msg.Attributes); err != nil {
-		return topic, Message{}, unfitFor(err)
+	msg = Message{EventID: row.ID, Data: row.Payload, Attributes: wire.Attributes(from)}
+	if limits.Check(msg.Data, msg.Attributes) != nil {
+		// A row that was stored before these attributes existed does not die of them.
+		msg.Attributes = wire.Core(from)
+		if err := limits.Check(msg.Data, msg.Attributes); err != nil {
+			return topic, Message{}, unfitFor(err)
+		}
 	}
 	return topic, msg, nil
 }

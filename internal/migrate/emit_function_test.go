@@ -172,7 +172,7 @@ func TestEmitFunctionWeighsLikeTheGoPackage(t *testing.T) {
 	require.NoError(t, err)
 	body := queryOne[int](t, pool, `SELECT octet_length(payload_json::text) - 1 FROM outbox_events`)
 	longest := time.Date(2026, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
-	attrs := wire.Attributes(small.ID, "ad_daily_rollup_ready", "ad", aggregate, longest, map[string]string{"traceparent": "00-x"})
+	attrs := wire.Attributes(wire.Row{ID: small.ID, EventType: "ad_daily_rollup_ready", AggregateType: "ad", AggregateID: aggregate, Namespace: "default", CreatedAt: longest, Headers: map[string]string{"traceparent": "00-x"}})
 	most := wire.PubSubLimits().MessageBytes
 	n := most - body
 	for wire.MessageBytes(body+n, attrs) > most {
