@@ -91,7 +91,7 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 	}
 	if !opts.dryRun {
 		question := fmt.Sprintf("%s %s in %s", set.Verb(), operate.Counted(set.Total, set.Noun()), safetext.Line(set.Database.Place()))
-		if err := opts.app.Confirm(ctx, opts.yes, question); err != nil {
+		if err := opts.app.Confirm(ctx, opts.yes, set.Total, question); err != nil {
 			return err
 		}
 	}

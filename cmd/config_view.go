@@ -13,9 +13,9 @@ import (
 func newConfigCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Show the configuration and where each value comes from",
+		Short: "Show the configuration, and choose a context",
 	}
-	cmd.AddCommand(newConfigViewCmd(app))
+	cmd.AddCommand(newConfigViewCmd(app), newConfigContextsCmd(app), newConfigUseContextCmd(app))
 	return cmd
 }
 

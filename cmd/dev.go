@@ -184,7 +184,7 @@ func resetState(ctx context.Context, opts *devOptions, dir string) error {
 		return nil
 	}
 	fmt.Fprintf(opts.app.Err, "this deletes the dev database and everything else in %s\n", dir)
-	if err := opts.app.Confirm(ctx, opts.yes, "reset the state folder"); err != nil {
+	if err := opts.app.Confirm(ctx, opts.yes, 0, "reset the state folder"); err != nil {
 		return err
 	}
 	return devstack.RemoveState(ctx, dir, opts.app.Err)

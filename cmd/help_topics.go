@@ -49,6 +49,7 @@ several variables, the first one that is set wins. outboxctl config view shows e
 	}
 	for _, other := range [][2]string{
 		{"OUTBOXCTL_CONFIG", "configuration file, as --config"},
+		{"OUTBOXCTL_CONTEXT", "context of the configuration file, as --context"},
 		{"OUTBOXCTL_ACTOR", "who the audit says did it (default user@host)"},
 		{"NO_COLOR", "no colour on a terminal when set to anything"},
 		{"CLICOLOR_FORCE", "colour on a pipe too when set to anything but 0"},

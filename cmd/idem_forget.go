@@ -64,7 +64,7 @@ func runIdemForget(ctx context.Context, app *cli.App, f *idemForgetFlags) error 
 	}
 	announceForget(app.Err, f, result)
 	if !f.DryRun {
-		if err := app.Confirm(ctx, f.yes, "forget it"); err != nil {
+		if err := app.Confirm(ctx, f.yes, 1, "forget it"); err != nil {
 			return err
 		}
 		if result, err = outbox.Forget(ctx, f.ForgetParams); err != nil {

@@ -28,6 +28,7 @@ func jsonObjects() map[string][]any {
 	return map[string][]any{
 		"bench":           {bench.Report{}},
 		"cleanup":         {cleanup.Result{}, cleanup.Plan{}},
+		"config contexts": {contextEntry{}},
 		"config view":     {configEntry{}},
 		"dev":             {devstate.Info{}},
 		"dlq audit":       {operate.AuditRow{}},
@@ -57,7 +58,7 @@ func jsonObjects() map[string][]any {
 		"registry show":   {operate.EventTypeDetail{}},
 		"run list":        {dlq.Frozen{}},
 		"run show":        {operate.PlanDetail{}},
-		"stats":           {operate.StatsResult{}},
+		"stats":           {operate.StatsResult{}, contextStats{}},
 		"topic ensure":    {pubsub.Action{}},
 		"topic list":      {pubsub.Topic{}},
 		"version":         {cli.Build{}},

@@ -81,7 +81,7 @@ func runMigrateDown(ctx context.Context, opts *migrateDownOptions) error {
 	}
 	if len(plan) > 0 {
 		question := fmt.Sprintf("revert %d migrations", len(plan))
-		if err := opts.app.Confirm(ctx, opts.yes, question); err != nil {
+		if err := opts.app.Confirm(ctx, opts.yes, 0, question); err != nil {
 			return err
 		}
 	}

@@ -96,6 +96,29 @@ Durations take ` + "`500ms`, `30s`, `12h`, `30d`, `2w`" + `. Where an environmen
 `
 
 const configReferenceTail = `
+## Contexts
+
+The file may name several installations:
+
+` + "```yaml" + `
+current_context: staging      # outboxctl config use-context NAME writes it
+contexts:
+  staging:
+    database: {url: "postgres://ann@staging.internal/outbox"}
+    pubsub: {project: acme-staging}
+  production:
+    production: true          # named in every question; above 100 rows its name has to be typed
+    read_only: true           # every connection refuses to change anything
+    database: {url: "postgres://ann@production.internal/outbox"}
+    redis: {url: "rediss://production.internal"}
+    pubsub: {project: acme}
+` + "```" + `
+
+` + "`--context NAME`, then `OUTBOXCTL_CONTEXT`, then `current_context`" + ` choose one. It may set any key, and beats the environment and the rest of the
+file; flags beat it. Which database, Redis, project and emulator are meant comes from the context and from flags alone: what
+it leaves out is not set, so that one installation is never completed with the servers of another.
+` + "`outboxctl config contexts` lists them, `outboxctl stats --all-contexts`" + ` asks them all.
+
 ## As a file
 
 Every key with its default; a key without one is a comment.

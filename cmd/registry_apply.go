@@ -64,7 +64,7 @@ func runRegistryApply(ctx context.Context, app *cli.App, file string, f *registr
 	if !f.DryRun && len(result.Changes) > 0 {
 		if result.Asks() {
 			announceApply(app.Err, result)
-			if err := app.Confirm(ctx, f.yes, "record it"); err != nil {
+			if err := app.Confirm(ctx, f.yes, 1, "record it"); err != nil {
 				return err
 			}
 		}

@@ -36,6 +36,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 	}
 	root.SetVersionTemplate("outboxctl {{.Version}}\n")
 	cli.AddConfigFlags(root, cli.GroupGlobal)
+	cli.Must(root.RegisterFlagCompletionFunc(cli.FlagContext, cli.CompleteContexts(app)))
 	addColorFlag(root)
 	root.AddGroup(
 		&cobra.Group{ID: groupRun, Title: "Run:"},

@@ -199,7 +199,7 @@ func TestARefusalNamesFlagsThatExist(t *testing.T) {
 			return
 		}
 		app.BindFlags(c)
-		hint := fault.HintOf(app.Confirm(t.Context(), false, "drop everything"))
+		hint := fault.HintOf(app.Confirm(t.Context(), false, 0, "drop everything"))
 		require.NotEmpty(t, hint)
 		require.Equal(t, c.Flags().Lookup("dry-run") != nil, strings.Contains(hint, "--dry-run"), c.CommandPath())
 	})
@@ -223,7 +223,7 @@ func TestConfirm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			app := cli.NewApp(cli.Streams{In: strings.NewReader(tc.answer), Err: &bytes.Buffer{}, InTTY: tc.tty, ErrTTY: tc.tty}, nil)
-			err := app.Confirm(t.Context(), tc.yes, "drop everything?")
+			err := app.Confirm(t.Context(), tc.yes, 0, "drop everything?")
 			if tc.want == cli.ExitOK {
 				require.NoError(t, err)
 				return

@@ -54,6 +54,8 @@ func canaryArgs() map[string][]string {
 		"completion fish":       nil,
 		"completion powershell": nil,
 		"completion zsh":        nil,
+		"config contexts":       nil,
+		"config use-context":    {"-"},
 		"config view":           {"-o", "json"},
 		"consume":               {"--example", "--http-addr", "127.0.0.1:0"},
 		"dev":                   {"--state-dir", os.DevNull},

@@ -23,6 +23,7 @@ type statsOptions struct {
 	app *cli.App
 
 	by     string
+	all    bool
 	watch  cli.Watch
 	output cli.Output
 }
@@ -45,9 +46,15 @@ With --by the backlog is split, and -o wide, csv and id list the groups.`,
   outboxctl stats --watch
   outboxctl stats -o json | jq .backlog`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runStats(cmd.Context(), opts) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if opts.all {
+				return opts.app.Watch(cmd.Context(), opts.watch, func(ctx context.Context) error { return statsOfContexts(ctx, opts) })
+			}
+			return runStats(cmd.Context(), opts)
+		},
 	}
 	cmd.Flags().StringVar(&opts.by, "by", "", "split the backlog by "+strings.Join(stats.Dimensions(), ", "))
+	cmd.Flags().BoolVar(&opts.all, "all-contexts", false, "one row for each context of the configuration file")
 	cli.AddWatchFlags(cmd, &opts.watch)
 	cli.AddOutputFlags(cmd, &opts.output, cli.ListFormats()...)
 	cli.Must(cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(stats.Dimensions(), cobra.ShellCompDirectiveNoFileComp)))

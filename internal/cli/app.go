@@ -96,7 +96,7 @@ func (a *App) Origin(name string) string { return a.cfg.Origin(name) }
 
 // UnknownVariables finds OUTBOXCTL_ variables that set nothing: mostly typing errors.
 func (a *App) UnknownVariables() []string {
-	known := []string{"OUTBOXCTL_CONFIG", "OUTBOXCTL_ACTOR"}
+	known := []string{"OUTBOXCTL_CONFIG", "OUTBOXCTL_CONTEXT", "OUTBOXCTL_ACTOR"}
 	for _, v := range a.cfg.Values {
 		known = append(known, v.Key.EnvNames()...)
 	}

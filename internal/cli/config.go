@@ -45,6 +45,11 @@ type Config struct {
 	Dev         struct{ StateDir string }
 
 	Values []ConfigValue
+	// Context is the one that applies; nil when none does. Contexts are all that the file has.
+	Context  *Context
+	Contexts []Context
+	// File is the configuration file that was read.
+	File string
 }
 
 // A ConfigValue is a key's text and the place it came from.
@@ -87,6 +92,7 @@ func AddConfigFlags(cmd *cobra.Command, group FlagGroup) {
 	flags := cmd.Flags()
 	if group == GroupGlobal {
 		flags = cmd.PersistentFlags()
+		flags.Var(&textFlag{kind: "name"}, FlagContext, "use the servers of this context of the configuration file")
 		flags.Var(&textFlag{kind: "file"}, FlagConfig, "configuration file (default outboxctl.yaml here, then in the user's configuration folder)")
 	}
 	for _, k := range ConfigKeys() {
@@ -107,9 +113,11 @@ func (f *textFlag) Type() string          { return f.kind }
 // problems name what could not be read.
 func LoadConfig(src ConfigSource) (*Config, []string) {
 	file, problems := readConfigFile(src)
-	cfg := &Config{}
+	chosen, unknown := file.choose(src)
+	problems = append(problems, unknown...)
+	cfg := &Config{Context: chosen, Contexts: file.contexts, File: file.path}
 	for _, k := range append(ConfigKeys(), otherTopicKeys(src, file)...) {
-		cfg.Values = append(cfg.Values, resolve(k, src, file))
+		cfg.Values = append(cfg.Values, resolve(k, src, file, chosen))
 	}
 	useDevStack(cfg, src)
 	for _, v := range cfg.Values {
@@ -131,10 +139,18 @@ type ConfigSource struct {
 	discover func(stateDir string) (map[string]string, bool)
 }
 
-func resolve(k ConfigKey, src ConfigSource, file configFile) ConfigValue {
+func resolve(k ConfigKey, src ConfigSource, file configFile, chosen *Context) ConfigValue {
 	if k.Flag != "" {
 		if text, changed := src.Flag(k.Flag); changed {
 			return ConfigValue{k, text, "flag --" + k.Flag, true}
+		}
+	}
+	if chosen != nil {
+		if text, ok := chosen.values[k.Name]; ok {
+			return ConfigValue{k, text, "context " + chosen.Name, true}
+		}
+		if slices.Contains(serverKeys(), k.Name) {
+			return ConfigValue{k, "", "context " + chosen.Name, false}
 		}
 	}
 	for _, name := range append([]envAlias{{name: k.env()}}, k.aliases...) {
@@ -159,7 +175,7 @@ func withUnit(text, unit string) string {
 // useDevStack takes the servers of a running embedded stack, but only when none of them was configured: half of a
 // production configuration must never be completed with a laptop's servers.
 func useDevStack(cfg *Config, src ConfigSource) {
-	servers := []string{"database.url", "redis.url", "pubsub.project", "pubsub.emulator"}
+	servers := serverKeys()
 	stateDir := ""
 	for _, v := range cfg.Values {
 		if v.Key.Name == "dev.state_dir" {

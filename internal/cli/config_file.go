@@ -15,8 +15,10 @@ import (
 
 // configFile is what the configuration file sets, as text by key.
 type configFile struct {
-	path   string
-	values map[string]string
+	path     string
+	values   map[string]string
+	contexts []Context
+	current  string // the name of the current context
 }
 
 // readConfigFile reads the file that was named, or the first of the usual ones that exists. A key that does not exist is a
@@ -41,7 +43,8 @@ func readConfigFile(src ConfigSource) (configFile, []string) {
 		return configFile{}, []string{fmt.Sprintf("configuration file %s: %v", path, err)}
 	}
 	file := configFile{path: path, values: map[string]string{}}
-	return file, file.take("", tree.root)
+	problems := file.takeContexts(tree.root)
+	return file, append(problems, file.take("", tree.root)...)
 }
 
 // treeDecoder keeps the whole tree that viper decodes. Viper's own list of keys leaves out what is empty, and with it a

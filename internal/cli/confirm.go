@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,9 +19,19 @@ func AddYesFlag(cmd *cobra.Command, yes *bool) {
 	cmd.Flags().BoolVarP(yes, "yes", "y", false, "do it without asking")
 }
 
+// typedAbove is from how many rows on the name of a production context has to be typed.
+const typedAbove = 100
+
 // Confirm lets a destructive command go on only when it was confirmed: by --yes, or by an answer at the terminal. The
-// caller has already told on Err what will be touched. Without a terminal it cannot ask, and refuses.
-func (a *App) Confirm(ctx context.Context, yes bool, question string) error {
+// caller has already told on Err what will be touched. Without a terminal it cannot ask, and refuses. A production
+// context is named, and its name is the answer when many rows are touched.
+func (a *App) Confirm(ctx context.Context, yes bool, rows int64, question string) error {
+	if a.cfg != nil && a.cfg.Context != nil {
+		if a.cfg.Context.ReadOnly {
+			return fault.Hint(fault.Refusedf("%s: context %s is read-only", question, a.cfg.Context.Name), "contexts.%s.read_only in %s says so", a.cfg.Context.Name, a.cfg.File)
+		}
+		question += a.Paint(a.ErrTTY, a.contextStyle(), " (context "+a.cfg.Context.Name+")")
+	}
 	if yes {
 		return nil
 	}
@@ -31,18 +42,32 @@ func (a *App) Confirm(ctx context.Context, yes bool, question string) error {
 		}
 		return fault.Hint(fault.Refusedf("%s: not confirmed", question), "%s", hint)
 	}
-	fmt.Fprintf(a.Err, "%s [y/N] ", question)
+	accepted := []string{"y", "yes"}
+	if a.inProduction() && rows > typedAbove {
+		accepted = []string{strings.ToLower(a.cfg.Context.Name)}
+		fmt.Fprintf(a.Err, "%s\ntype %s to go on: ", question, a.cfg.Context.Name)
+	} else {
+		fmt.Fprintf(a.Err, "%s [y/N] ", question)
+	}
 	answer, err := a.readLine(ctx)
 	if errors.Is(err, io.EOF) {
 		fmt.Fprintln(a.Err) // Ctrl-D is a no that leaves the cursor behind the question
 	} else if err != nil {
 		return err
 	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
+	if slices.Contains(accepted, strings.ToLower(strings.TrimSpace(answer))) {
 		return nil
 	}
 	return fault.Refusedf("nothing was changed")
+}
+
+func (a *App) inProduction() bool { return a.cfg != nil && a.cfg.Context != nil && a.cfg.Context.Production }
+
+func (a *App) contextStyle() Style {
+	if a.inProduction() {
+		return StyleError
+	}
+	return StyleFaint
 }
 
 // readLine reads one line and gives up when the context ends: a read from a terminal cannot be interrupted, so it is

@@ -63,6 +63,9 @@ func PoolConfig(cfg *Config, p PoolParams) (*pgxpool.Config, error) {
 	// A role or a database may have other defaults, and payloads and times are read as text. Poolers know these two.
 	pc.ConnConfig.RuntimeParams["client_encoding"] = "UTF8"
 	pc.ConnConfig.RuntimeParams["datestyle"] = "ISO"
+	if cfg.Context != nil && cfg.Context.ReadOnly {
+		pc.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	}
 	if p.Writable {
 		onlyWritable(pc)
 	}

@@ -180,7 +180,9 @@ func (v View[T]) fields(keys []string, all bool) (fields []string) {
 			if !slices.Contains(keys, field) {
 				panic("column " + c.Head + ": the rows have no JSON key " + field)
 			}
-			fields = append(fields, field)
+			if !slices.Contains(fields, field) {
+				fields = append(fields, field)
+			}
 		}
 	}
 	return fields

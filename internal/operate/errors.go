@@ -24,6 +24,8 @@ func StoreError(err error) error {
 		return fault.Hint(fault.As(fault.Usage, errors.New(pg.Message)), "outboxctl registry list shows the event types and aggregates")
 	case pgerrcode.UndefinedTable, pgerrcode.UndefinedColumn, pgerrcode.UndefinedFunction, pgerrcode.UndefinedObject:
 		return fault.Hint(fault.As(fault.Precondition, err), "the database's schema is missing or old: outboxctl migrate brings it up to date")
+	case pgerrcode.ReadOnlySQLTransaction:
+		return fault.Hint(fault.As(fault.Refused, err), "the server is a replica, or the context in use is read-only")
 	case pgerrcode.InsufficientPrivilege:
 		return fault.Hint(fault.As(fault.Precondition, err), "outboxctl migrate grants prints what each role needs")
 	default:

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Names in the configuration file that are not settings.
+const (
+	keyContexts       = "contexts"
+	keyCurrentContext = "current_context"
+	keyProduction     = "production"
+	keyReadOnly       = "read_only"
+)
+
+// FlagContext is the flag that chooses a context.
+const FlagContext = "context"
+
+// A Context is a set of servers under one name, as the configuration file describes it.
+type Context struct {
+	Name string
+	// Production makes every question name the context, and above a hundred rows asks for its name.
+	Production bool
+	// ReadOnly keeps every connection from changing the database.
+	ReadOnly bool
+
+	values map[string]string
+}
+
+// Setting is what the context sets a key to.
+func (c Context) Setting(name string) string { return c.values[name] }
+
+// serverKeys say which installation is meant. With a context they come from it and from flags alone: the database of one
+// must never be completed with another one's Redis.
+func serverKeys() []string {
+	return []string{"database.url", "redis.url", "pubsub.project", "pubsub.emulator"}
+}
+
+// takeContexts reads the contexts of a file, and the name of the current one.
+func (f *configFile) takeContexts(root map[string]any) (problems []string) {
+	refuse := func(name, why string) {
+		problems = append(problems, fmt.Sprintf("%s (file %s): %s", name, f.path, why))
+	}
+	if current, there := root[keyCurrentContext]; there {
+		if name, ok := current.(string); ok {
+			f.current = name
+		} else {
+			refuse(keyCurrentContext, "want the name of a context")
+		}
+		delete(root, keyCurrentContext)
+	}
+	all, there := root[keyContexts]
+	delete(root, keyContexts)
+	named, ok := all.(map[string]any)
+	if there && !ok {
+		refuse(keyContexts, "want contexts by their names")
+	}
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		section, ok := named[name].(map[string]any)
+		if !ok {
+			refuse(keyContexts+"."+name, "want the settings of this context below it")
+			continue
+		}
+		c := Context{Name: name}
+		for key, flag := range map[string]*bool{keyProduction: &c.Production, keyReadOnly: &c.ReadOnly} {
+			value, there := section[key]
+			delete(section, key)
+			if *flag, ok = value.(bool); there && !ok {
+				refuse(keyContexts+"."+name+"."+key, "want true or false")
+			}
+		}
+		settings := configFile{path: f.path, values: map[string]string{}}
+		for _, problem := range settings.take("", section) {
+			problems = append(problems, keyContexts+"."+name+"."+problem)
+		}
+		c.values = settings.values
+		f.contexts = append(f.contexts, c)
+	}
+	return problems
+}
+
+// choose finds the context that applies: by flag, by environment, or the file's current one.
+func (f *configFile) choose(src ConfigSource) (*Context, []string) {
+	name, origin := f.current, "file "+f.path
+	if env := src.env["OUTBOXCTL_CONTEXT"]; env != "" {
+		name, origin = env, "env OUTBOXCTL_CONTEXT"
+	}
+	if text, given := src.Flag(FlagContext); given {
+		name, origin = text, "flag --"+FlagContext
+	}
+	if name == "" {
+		return nil, nil
+	}
+	for i := range f.contexts {
+		if f.contexts[i].Name == name {
+			return &f.contexts[i], nil
+		}
+	}
+	names := make([]string, len(f.contexts))
+	for i, c := range f.contexts {
+		names[i] = c.Name
+	}
+	why := "the configuration file has none"
+	if len(names) > 0 {
+		why = "there are " + strings.Join(names, ", ")
+	}
+	return nil, []string{fmt.Sprintf("%s (%s): no such context; %s", name, origin, why)}
+}
+
+// ContextNames returns the configuration file and the names of the contexts in it, whatever else is wrong with them.
+func (a *App) ContextNames() (file string, names map[string]bool, err error) {
+	src := ConfigSource{Flag: a.lookup, env: a.env}
+	f, problems := readConfigFile(src)
+	if f.path == "" {
+		return "", nil, ConfigProblems(append(problems, "there is no configuration file")...)
+	}
+	names = map[string]bool{}
+	for _, c := range f.contexts {
+		names[c.Name] = true
+	}
+	return f.path, names, nil
+}
+
+// SetCurrentContext writes the name of the current context to a configuration file; the empty name removes it. Every other
+// line stays as it is, and the file is replaced as a whole.
+func SetCurrentContext(path, name string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	lines := slices.DeleteFunc(strings.SplitAfter(string(text), "\n"), func(line string) bool {
+		return strings.HasPrefix(line, keyCurrentContext+":")
+	})
+	if name != "" {
+		lines = append([]string{keyCurrentContext + ": " + name + "\n"}, lines...)
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return err
+	}
+	fresh, err := os.CreateTemp(filepath.Dir(path), ".outboxctl-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(fresh.Name()) }() // gone already when it has become the file
+	_, err = fresh.WriteString(strings.Join(lines, ""))
+	err = errors.Join(err, fresh.Chmod(info.Mode().Perm()), fresh.Sync(), fresh.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(fresh.Name(), path)
+}
+
+// CompleteContexts suggests the contexts of the configuration file.
+func CompleteContexts(app *App) Completion {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		app.BindFlags(cmd)
+		_, names, err := app.ContextNames()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return slices.Sorted(maps.Keys(names)), cobra.ShellCompDirectiveNoFileComp
+	}
+}
