@@ -24,6 +24,7 @@ type migrateUpOptions struct {
 	pace   float64
 	to     int64
 	dryRun bool
+	plan   bool
 	output cli.Output
 }
 
@@ -56,14 +57,20 @@ statement waits for a table lock longer than --lock-timeout, so a long reader de
 writers behind it. A migration that was killed is finished by running it again.
 
 In an empty database --types text makes event types, aggregate types and aggregate ids text, for a catalogue of your own;
-without it they are PackFinderz' enums and UUIDs. A table that exists already keeps the types it has.`,
-		Example: "  outboxctl migrate\n  outboxctl migrate up --dry-run\n  outboxctl migrate --types text\n  outboxctl migrate up --to 4 --lock-timeout 200ms",
+without it they are PackFinderz' enums and UUIDs. A table that exists already keeps the types it has.
+
+--plan looks first, and changes nothing: whether an existing table can become the outbox (exit code 4 and the statements that
+help, if it cannot), how long that takes and what it writes, who uses the table now, and which of the waiting events would be
+published, or die and why. docs/adoption.md has the whole way.`,
+		Example: "  outboxctl migrate --plan\n  outboxctl migrate\n  outboxctl migrate up --dry-run\n  outboxctl migrate --types text\n  outboxctl migrate up --to 4 --lock-timeout 200ms",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runMigrateUp(cmd.Context(), opts) },
 	}
 	opts.limits.addFlags(cmd)
 	cmd.Flags().Int64Var(&opts.to, "to", 0, "last version to apply (0: all)")
 	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "print the SQL that would run, and change nothing")
+	cmd.Flags().BoolVar(&opts.plan, "plan", false, "show what would be found and done, and what becomes of waiting events; change nothing")
+	cmd.MarkFlagsMutuallyExclusive("plan", "dry-run")
 	cmd.Flags().Float64Var(&opts.pace, "pace", migrate.DefaultPace, "rest after each batch of rows, in times of what the batch took (0: not at all)")
 	cmd.Flags().StringVar(&opts.types, "types", "", "event and aggregate types in an empty database: `text` or enum (default enum)")
 	cli.Must(cmd.RegisterFlagCompletionFunc("types", cobra.FixedCompletions([]string{migrate.TypesText, migrate.TypesEnum}, cobra.ShellCompDirectiveNoFileComp)))
@@ -81,12 +88,15 @@ func runMigrateUp(ctx context.Context, opts *migrateUpOptions) error {
 	if opts.pace < 0 || opts.pace > maxPace {
 		return fault.Usagef("--pace %g: must be between 0 and %d", opts.pace, maxPace)
 	}
+	o := opts.limits.options(opts.app)
+	o.To, o.Types, o.Pace = opts.to, opts.types, cmp.Or(opts.pace, -1)
+	if opts.plan {
+		return runMigratePlan(ctx, opts, o)
+	}
 	pool, err := opts.app.Pool(ctx)
 	if err != nil {
 		return err
 	}
-	o := opts.limits.options(opts.app)
-	o.To, o.Types, o.Pace = opts.to, opts.types, cmp.Or(opts.pace, -1)
 	if opts.dryRun {
 		plan, err := migrate.Plan(ctx, pool, o, false)
 		if err != nil {

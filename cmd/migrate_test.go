@@ -75,7 +75,11 @@ func TestMigrateFailures(t *testing.T) {
 	env := []string{"DATABASE_URL=" + db.URL}
 	_, err := db.Pool.Exec(t.Context(), "CREATE TABLE outbox_events (id int)")
 	require.NoError(t, err)
-	code, _, talk := runCLI(t, env, "migrate")
+	code, out, talk := runCLI(t, env, "migrate", "--plan")
+	require.Equal(t, cli.ExitPrecondition, code)
+	require.Contains(t, out, "  id is integer, needed is uuid\n      ALTER TABLE outbox_events ALTER COLUMN id TYPE uuid USING id::uuid;\n")
+	require.Contains(t, talk, "hint: run the statements above")
+	code, _, talk = runCLI(t, env, "migrate")
 	require.Equal(t, cli.ExitFailed, code)
 	require.Contains(t, talk, "error: migration 00001_create_outbox_events.sql: ")
 	require.Contains(t, talk, "has another shape")
@@ -90,6 +94,13 @@ func TestMigrateFailures(t *testing.T) {
 	require.NoError(t, err)
 	code, _, talk = runCLI(t, env, "migrate")
 	require.Equal(t, cli.ExitOK, code, talk)
+	code, out, talk = runCLI(t, env, "migrate", "--plan")
+	require.Equal(t, cli.ExitOK, code, talk)
+	require.Contains(t, out, "nothing to do.\n")
+	require.Contains(t, out, "What becomes of 0 waiting events:\n  0 would be published\n")
+	code, _, talk = runCLI(t, env, "migrate", "--plan", "--types", "text")
+	require.Equal(t, cli.ExitPrecondition, code)
+	require.Contains(t, talk, "event types are to be text, but the outbox has them as enum")
 }
 
 func TestMigrateWhileTheTableIsHeld(t *testing.T) {

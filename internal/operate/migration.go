@@ -1,0 +1,108 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outboxctl/outboxctl/emit/wire"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/migrate"
+)
+
+// maxJudged bounds how many waiting rows a plan looks at, the oldest ones.
+const maxJudged = 100_000
+
+// PlanMigrationParams say what is planned.
+type PlanMigrationParams struct {
+	Options migrate.Options
+	// Catalogue judges what waits.
+	Catalogue dispatch.Catalogue
+	// MaxAttempts is the publishers'.
+	MaxAttempts int
+}
+
+// MigrationPlan is what a migration would find and do, and what becomes of the events that wait.
+type MigrationPlan struct {
+	migrate.Adoption
+	Backlog Backlog `json:"backlog"`
+}
+
+// Backlog is what a publisher would do with the rows that wait.
+type Backlog struct {
+	// Judged is how many of them were looked at, the oldest ones.
+	Judged int64 `json:"judged"`
+	// Publish would be sent; OtherEventID of them have an envelope with another id than the row's.
+	Publish      int64 `json:"publish"`
+	OtherEventID int64 `json:"otherEventId"`
+	// AttemptsSpent die at their first claim, keeping their last error: they have used up their attempts.
+	AttemptsSpent int64 `json:"attemptsSpent"`
+	// Die would die for what they are.
+	Die []Refusal `json:"die"`
+}
+
+// PlanMigration looks at a database before it is migrated. It changes nothing.
+func PlanMigration(ctx context.Context, pool *pgxpool.Pool, p PlanMigrationParams) (MigrationPlan, error) {
+	found, err := migrate.Survey(ctx, pool, p.Options)
+	if err != nil {
+		return MigrationPlan{}, err
+	}
+	plan := MigrationPlan{Adoption: found, Backlog: Backlog{Die: []Refusal{}}}
+	if !found.Exists || len(found.Blocked) > 0 {
+		return plan, nil
+	}
+	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		return plan.Backlog.judge(ctx, tx, p, found.Database)
+	})
+	if err != nil {
+		return MigrationPlan{}, StoreError(fmt.Errorf("judge the events that wait: %w", err))
+	}
+	return plan, nil
+}
+
+// judge reads the nine columns that every table has, by which an index on published_at may lead to them.
+func (b *Backlog) judge(ctx context.Context, tx pgx.Tx, p PlanMigrationParams, version int64) error {
+	living := ""
+	if version >= 2 { // the step that adds dead_at
+		living = " AND dead_at IS NULL"
+	}
+	rows, err := tx.Query(ctx, `SELECT id::text, event_type::text, aggregate_type::text, aggregate_id::text, payload_json::text, attempt_count
+  FROM outbox_events WHERE published_at IS NULL`+living+` ORDER BY created_at LIMIT $1`, maxJudged)
+	if err != nil {
+		return err
+	}
+	refused := map[[2]string]*Refusal{}
+	row := dispatch.Claimed{Namespace: "default"}
+	_, err = pgx.ForEachRow(rows, []any{&row.ID, &row.EventType, &row.AggregateType, &row.AggregateID, &row.Payload, &row.AttemptCount}, func() error {
+		b.Judged++
+		row.Notes = dispatch.Notes{}
+		reason, bad := dispatch.Examine(p.Catalogue, wire.PubSubLimits(), &row)
+		switch {
+		case row.AttemptCount >= p.MaxAttempts:
+			b.AttemptsSpent++
+		case bad == nil:
+			b.Publish++
+			if row.Notes.OtherID {
+				b.OtherEventID++
+			}
+		default:
+			key := [2]string{row.EventType, string(reason)}
+			if refused[key] == nil {
+				refused[key] = &Refusal{EventType: row.EventType, Reason: string(reason), Problem: bad.Error(), Example: row.ID}
+			}
+			refused[key].Waiting++
+		}
+		return nil
+	})
+	for _, r := range refused {
+		b.Die = append(b.Die, *r)
+	}
+	slices.SortFunc(b.Die, func(x, y Refusal) int {
+		return cmp.Or(cmp.Compare(y.Waiting, x.Waiting), cmp.Compare(x.EventType, y.EventType), cmp.Compare(x.Reason, y.Reason))
+	})
+	return err
+}
