@@ -42,6 +42,7 @@ func (d Database) Checks() []Check {
 		{area, "roles", "", d.roles},
 		{area, "enums", "outboxctl migrate", d.enums},
 		{area, "indexes", "outboxctl migrate", d.indexes},
+		{area, "foreign", "", d.foreign},
 		{area, "vacuum", "", d.vacuum},
 		{area, "hot updates", "", d.hot},
 		{area, "xmin", "", d.xmin},

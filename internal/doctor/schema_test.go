@@ -88,6 +88,26 @@ func TestNoDriftInAnyShape(t *testing.T) {
 	}
 }
 
+// What somebody else put on the table is named while it can keep events out.
+func TestForeignObjectsAreNamed(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	found, err := Database{Pool: pool}.foreign(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, found)
+	_, err = pool.Exec(t.Context(), `CREATE UNIQUE INDEX "Their" ON outbox_events (aggregate_id); CREATE INDEX ON outbox_events (created_at);
+		CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+		CREATE TRIGGER after AFTER INSERT ON outbox_events FOR EACH ROW EXECUTE FUNCTION f();
+		CREATE TRIGGER before BEFORE INSERT ON outbox_events FOR EACH ROW EXECUTE FUNCTION f()`)
+	require.NoError(t, err)
+	found, err = Database{Pool: pool}.foreign(t.Context())
+	require.NoError(t, err)
+	require.Len(t, found, 2)
+	require.Contains(t, found[0].Message, "trigger before on outbox_events")
+	require.Equal(t, Finding{Level: Warn, Message: "unique index Their on outbox_events is not outboxctl's: an event that it keeps out makes outbox_emit fail with OX008",
+		Remedy: `make sure that no two events share its values, or DROP INDEX CONCURRENTLY "Their"`}, found[1])
+}
+
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
