@@ -48,7 +48,7 @@ Values that cannot be read are shown too; the command then lists every problem a
 		RunE:    func(*cobra.Command, []string) error { return runConfigView(opts) },
 	}
 	// The flags of the other commands are accepted here, so that a whole command line can be tried out.
-	for _, group := range []cli.FlagGroup{cli.GroupPublish, cli.GroupConsume, cli.GroupTopic, cli.GroupDev} {
+	for _, group := range []cli.FlagGroup{cli.GroupPublish, cli.GroupConsume, cli.GroupTopic, cli.GroupDev, cli.GroupUI} {
 		cli.AddConfigFlags(cmd, group)
 	}
 	cli.AddOutputFlags(cmd, &opts.output, cli.ListFormats()...)

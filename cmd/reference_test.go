@@ -73,15 +73,23 @@ func TestConfigReferenceExampleIsAccepted(t *testing.T) {
 	for _, k := range cli.ConfigKeys() {
 		require.Contains(t, page.String(), "| `"+k.Name+"` |")
 	}
-	_, example, found := strings.Cut(page.String(), "```yaml\n")
-	require.True(t, found)
-	example, _, found = strings.Cut(example, "```")
-	require.True(t, found)
-
-	path := filepath.Join(t.TempDir(), "outboxctl.yaml")
-	require.NoError(t, os.WriteFile(path, []byte(example), 0o600))
-	cfg, problems := cli.LoadConfig(cli.ConfigSource{Flag: func(name string) (string, bool) { return path, name == cli.FlagConfig }})
-	require.Empty(t, problems)
+	load := func(heading string) (*cli.Config, string) {
+		_, example, found := strings.Cut(page.String(), heading)
+		require.True(t, found)
+		_, example, found = strings.Cut(example, "```yaml\n")
+		require.True(t, found)
+		example, _, found = strings.Cut(example, "```")
+		require.True(t, found)
+		path := filepath.Join(t.TempDir(), "outboxctl.yaml")
+		require.NoError(t, os.WriteFile(path, []byte(example), 0o600))
+		cfg, problems := cli.LoadConfig(cli.ConfigSource{Flag: func(name string) (string, bool) { return path, name == cli.FlagConfig }})
+		require.Empty(t, problems)
+		return cfg, path
+	}
+	cfg, _ := load("## Contexts")
+	require.Equal(t, "staging", cfg.Context.Name)
+	require.Len(t, cfg.Contexts, 2)
+	cfg, path := load("## As a file")
 	for _, v := range cfg.Values {
 		require.Equal(t, v.Key.Def, v.Raw, v.Key.Name)
 		if v.Key.Def != "" {

@@ -51,6 +51,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 		newConsumeCmd(app, nil),
 		newDevCmd(app, nil),
 		newPublishCmd(app, nil),
+		newUICmd(app),
 	)
 	addTo(root, groupOperate,
 		newEmitCmd(app),

@@ -98,6 +98,7 @@ func canaryArgs() map[string][]string {
 		"stats":                 {"--by", "type"},
 		"topic ensure":          nil,
 		"topic list":            nil,
+		"ui":                    {"--addr", "0.0.0.0:0"}, // refused; a page that is served is the canary of ui
 		"version":               nil,
 		"why":                   {id},
 	}

@@ -43,6 +43,16 @@ type Config struct {
 	Idempotency struct{ TTL time.Duration }
 	Log         struct{ Level, Format string }
 	Dev         struct{ StateDir string }
+	UI          struct {
+		Addr         string
+		BasePath     string
+		PublicURL    string
+		Label        string
+		Color        string
+		ReadRole     string
+		Refresh      time.Duration
+		QueryTimeout time.Duration
+	}
 
 	Values []ConfigValue
 	// Context is the one that applies; nil when none does. Contexts are all that the file has.

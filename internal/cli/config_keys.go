@@ -9,12 +9,14 @@ import (
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
+	"github.com/outboxctl/outboxctl/ui"
 )
 
 // The defaults of what only the command line knows; the others are those of the packages that use the value.
 const (
 	defaultRedisURL     = "redis://127.0.0.1:6379/0"
 	defaultHTTPAddr     = "127.0.0.1:9464"
+	defaultUIAddr       = "127.0.0.1:9466"
 	defaultSubscription = "pf-domain-events-sub"
 )
 
@@ -27,6 +29,7 @@ const (
 	GroupConsume FlagGroup = "consume"
 	GroupTopic   FlagGroup = "topic"
 	GroupDev     FlagGroup = "dev"
+	GroupUI      FlagGroup = "ui"
 	groupNone    FlagGroup = ""
 )
 
@@ -185,6 +188,46 @@ func ConfigKeys() []ConfigKey {
 			Name: "log.format", Flag: "log-format", groups: global, Def: "json", Kind: "json|console",
 			Help: "json or console; without a choice, console on a terminal",
 			set:  setOneOf(func(c *Config) *string { return &c.Log.Format }, "json", "console"),
+		},
+		{
+			Name: "ui.addr", Flag: "addr", groups: []FlagGroup{GroupUI}, Def: defaultUIAddr, Kind: "host:port",
+			Help: "address of the web page, on this machine; port 0 picks one",
+			set:  setListenAddr(func(c *Config) *string { return &c.UI.Addr }),
+		},
+		{
+			Name: "ui.base_path", Flag: "base-path", groups: []FlagGroup{GroupUI}, Kind: "path",
+			Help: "prefix of every address of the page, such as /ops/outbox",
+			set:  setString(func(c *Config) *string { return &c.UI.BasePath }),
+		},
+		{
+			Name: "ui.public_url", Flag: "public-url", groups: []FlagGroup{GroupUI}, Kind: "url",
+			Help: "the address under which a proxy on this machine serves the page",
+			set:  setString(func(c *Config) *string { return &c.UI.PublicURL }),
+		},
+		{
+			Name: "ui.label", Flag: "label", groups: []FlagGroup{GroupUI}, Kind: "text",
+			Help: "word at the top of the page, such as production (default the database's name)",
+			set:  setString(func(c *Config) *string { return &c.UI.Label }),
+		},
+		{
+			Name: "ui.color", Flag: "label-color", groups: []FlagGroup{GroupUI}, Def: "blue", Kind: "color",
+			Help: "color of the label: " + strings.Join(ui.Colors(), ", "),
+			set:  setOneOf(func(c *Config) *string { return &c.UI.Color }, ui.Colors()...),
+		},
+		{
+			Name: "ui.read_role", Flag: "read-role", groups: []FlagGroup{GroupUI}, Def: ui.DefaultReadRole, Kind: "role",
+			Help: "role under which the page reads; - reads with the login's own rights",
+			set:  setString(func(c *Config) *string { return &c.UI.ReadRole }),
+		},
+		{
+			Name: "ui.refresh", Flag: "refresh", groups: []FlagGroup{GroupUI}, Def: durationText(ui.DefaultRefresh), Kind: "duration",
+			Help: "pace of the page's figures; slower by itself where they cost more",
+			set:  setDuration(func(c *Config) *time.Duration { return &c.UI.Refresh }, time.Second, time.Hour),
+		},
+		{
+			Name: "ui.query_timeout", Flag: "query-timeout", groups: []FlagGroup{GroupUI}, Def: durationText(ui.DefaultQueryTimeout), Kind: "duration",
+			Help: "longest statement of the page",
+			set:  setDuration(func(c *Config) *time.Duration { return &c.UI.QueryTimeout }, 100*time.Millisecond, time.Hour),
 		},
 		{
 			Name: "dev.state_dir", Flag: "state-dir", groups: []FlagGroup{GroupDev}, aliases: []envAlias{{name: "OUTBOXCTL_STATE_DIR"}},

@@ -1,0 +1,151 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/ui"
+)
+
+// What a request to the page may take: it answers in a fraction of a second, and reads no bodies.
+const (
+	uiReadTimeout  = 5 * time.Second
+	uiWriteTimeout = 30 * time.Second
+	uiIdleTimeout  = 2 * time.Minute
+	uiStopTimeout  = 5 * time.Second
+	uiConnections  = 4
+)
+
+func newUICmd(app *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ui",
+		Short: "Serve a web page that shows what waits, what is dead and why",
+		Long: `Serve the web page and its JSON API until a signal comes. It has the words and the filters of the command line: whoever knows
+dlq list --type x --since 2h knows /dead-letters?type=x&since=2h. Every page shows the command that does the same.
+
+The page only looks: each request is a read-only transaction under the role of a viewer (--read-role), which cannot see what
+events carry. Whoever reaches the port may look, so it listens on this machine only. It starts also while the database is
+away, and says so. /healthz and /readyz answer supervisors; /api/v1/openapi.json describes the API.`,
+		Example: "  outboxctl ui\n  outboxctl ui --addr 127.0.0.1:0 --label production --label-color red",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runUI(cmd.Context(), app) },
+	}
+	cli.AddConfigFlags(cmd, cli.GroupUI)
+	return cmd
+}
+
+func runUI(ctx context.Context, app *cli.App) error {
+	cfg, err := app.Config("database.url")
+	if err != nil {
+		return err
+	}
+	public, err := checkUI(cfg)
+	if err != nil {
+		return err
+	}
+	pc, err := cli.PoolConfig(cfg, cli.PoolParams{Name: "outboxctl ui", MaxConns: uiConnections})
+	if err != nil {
+		return err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, pc)
+	if err != nil {
+		return fmt.Errorf("open the database: %w", err)
+	}
+	defer pool.Close()
+	settings, err := uiSettings(app, cfg)
+	if err != nil {
+		return err
+	}
+	settings.ReadPool, settings.PublicURL = pool, public
+	handler, err := ui.New(settings)
+	if err != nil {
+		return fault.As(fault.Usage, err)
+	}
+	return errors.Join(serveUI(ctx, app, cfg, handler), shutDown(ctx, handler.Shutdown))
+}
+
+// uiSettings is the page as the configuration has it, without its database.
+func uiSettings(app *cli.App, cfg *cli.Config) (ui.Config, error) {
+	log := app.Log()
+	settings := ui.Config{
+		ReadRole: cfg.UI.ReadRole, BasePath: cfg.UI.BasePath, Label: cfg.UI.Label, Color: cfg.UI.Color,
+		MaxAttempts: cfg.Publish.MaxAttempts, Refresh: cfg.UI.Refresh, QueryTimeout: cfg.UI.QueryTimeout, Version: app.Build.Version,
+		Log: func(path string, err error) {
+			log.Warn().Str("path", path).Str("error", safetext.Redact(err.Error())).Msg("request failed")
+		},
+		Identify: func(*http.Request) (ui.Identity, error) { return ui.Identity{Name: app.Actor(cli.AuditFlags{})}, nil },
+	}
+	switch cfg.Catalogue {
+	case "", registry.Database: // as the database has it from time to time
+	case registry.Builtin:
+		settings.Catalogue = registry.New().Catalogue
+	default:
+		types, err := cli.OpenCatalogue(cfg.Catalogue)
+		if err != nil {
+			return settings, err
+		}
+		settings.Catalogue = types.Catalogue
+	}
+	if cfg.Redis.URL == "" {
+		return settings, nil
+	}
+	var err error
+	settings.Redis, err = app.Redis()
+	return settings, err
+}
+
+// checkUI refuses settings with which the page would be open to others than those on this machine.
+func checkUI(cfg *cli.Config) (*url.URL, error) {
+	var problems []string
+	host, _, err := net.SplitHostPort(cfg.UI.Addr)
+	if ip := net.ParseIP(host); err != nil || (host != "localhost" && (ip == nil || !ip.IsLoopback())) {
+		problems = append(problems, fmt.Sprintf("ui.addr: %s is not an address of this machine alone; let a proxy that asks people to sign in stand in front of it", cfg.UI.Addr))
+	}
+	var public *url.URL
+	if cfg.UI.PublicURL != "" {
+		public, err = url.Parse(cfg.UI.PublicURL)
+		if err != nil || (public.Scheme != "http" && public.Scheme != "https") || public.Host == "" {
+			problems = append(problems, "ui.public_url: must be an address such as https://ops.example.com")
+		}
+	}
+	if len(problems) > 0 {
+		return nil, cli.ConfigProblems(problems...)
+	}
+	return public, nil
+}
+
+func serveUI(ctx context.Context, app *cli.App, cfg *cli.Config, handler http.Handler) error {
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", cfg.UI.Addr)
+	if err != nil {
+		return fault.Hint(fault.As(fault.Precondition, err), "--addr 127.0.0.1:0 picks a free port")
+	}
+	server := &http.Server{Handler: http.MaxBytesHandler(handler, 0), ReadTimeout: uiReadTimeout, WriteTimeout: uiWriteTimeout, IdleTimeout: uiIdleTimeout}
+	fmt.Fprintf(app.Err, "serving http://%s%s/ to everybody on this machine; Ctrl-C stops it\n", listener.Addr(), cfg.UI.BasePath)
+	stopped := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() { stopped <- shutDown(ctx, server.Shutdown) })
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve the page: %w", err)
+	}
+	return <-stopped
+}
+
+// shutDown ends something after ctx is over, within a limit of its own.
+func shutDown(ctx context.Context, end func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), uiStopTimeout)
+	defer cancel()
+	return end(ctx)
+}

@@ -1,0 +1,247 @@
+package ui
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/stats"
+)
+
+// answer is what the API answers: a body as docs/json-output.md describes it, and where a list goes on.
+type answer struct {
+	body any
+	next string
+}
+
+func (h *Handler) serveAPI(w http.ResponseWriter, r *http.Request, api func(*request) (answer, error)) {
+	var a answer
+	err := h.with(r, func(req *request) (err error) {
+		a, err = api(req)
+		return err
+	})
+	var doc []byte
+	if err == nil {
+		doc, err = json.Marshal(a.body)
+	}
+	if err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	if a.next != "" {
+		q := r.URL.Query()
+		q.Set("cursor", a.next)
+		w.Header().Set("Link", "<"+h.cfg.BasePath+r.URL.Path+"?"+q.Encode()+`>; rel="next"`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(safetext.JSON(doc), '\n')) // nobody is left to tell
+}
+
+func meAPI(r *request) (answer, error) {
+	return answer{body: map[string]any{"name": whoOf(r.Request).Name, "role": "viewer"}}, known(r.URL.Query())
+}
+
+// figures are those of the snapshot; an error until there are some.
+func (r *request) figures() (snapshot, error) {
+	if r.snapshot.Stats == nil {
+		return r.snapshot, statusError{http.StatusServiceUnavailable, fault.Preconditionf("the first figures are still being gathered")}
+	}
+	return r.snapshot, nil
+}
+
+func statsAPI(r *request) (answer, error) {
+	if err := known(r.URL.Query()); err != nil {
+		return answer{}, err
+	}
+	s, err := r.figures()
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{body: s.Stats}, nil
+}
+
+func publishersAPI(r *request) (answer, error) {
+	s, err := r.figures()
+	if err != nil {
+		return answer{}, err
+	}
+	if s.Stats.Publishers == nil {
+		return answer{body: []stats.Publisher{}}, known(r.URL.Query())
+	}
+	return answer{body: s.Stats.Publishers}, known(r.URL.Query())
+}
+
+func causesAPI(r *request) (answer, error) {
+	by, groups, err := causes(r)
+	if err != nil {
+		return answer{}, err
+	}
+	if groups[by] == nil {
+		return answer{body: []dlq.Group{}}, nil
+	}
+	return answer{body: groups[by]}, nil
+}
+
+// causes reads the grouping that is asked for.
+func causes(r *request) (by string, groups map[string][]dlq.Group, err error) {
+	q := r.URL.Query()
+	if err := known(q, "by"); err != nil {
+		return "", nil, err
+	}
+	by = one(q, "by", "fingerprint")
+	if !slices.Contains(dlq.GroupBy(), by) {
+		return "", nil, fault.Usagef("by: %q is none of fingerprint, reason, type, topic", by)
+	}
+	s, err := r.figures()
+	return by, s.Causes, err
+}
+
+func deadLettersAPI(r *request) (answer, error) {
+	rows, next, err := listDeadLetters(r)
+	return answer{rows, next}, err
+}
+
+func listDeadLetters(r *request) (rows []dlq.Entry, next string, err error) {
+	q := r.URL.Query()
+	if err := known(q, append(deadLetterNames(), "limit", "cursor")...); err != nil {
+		return nil, "", err
+	}
+	page, err := readPage(q)
+	if err != nil {
+		return nil, "", err
+	}
+	now, err := r.outbox.Now(r.Context())
+	if err != nil {
+		return nil, "", err
+	}
+	filter, err := deadLetterFilter(q, now)
+	if err != nil {
+		return nil, "", err
+	}
+	rows = []dlq.Entry{}
+	paged, err := r.outbox.ListDeadLetters(r.Context(), operate.ListDeadLettersParams{Filter: filter, Page: page}, func(e dlq.Entry) error {
+		rows = append(rows, e)
+		return nil
+	})
+	return rows, paged.Next, err
+}
+
+func deadLetterAPI(r *request) (answer, error) {
+	d, err := r.outbox.DeadLetterDetail(r.Context(), operate.DetailParams{ID: r.PathValue("id")})
+	return answer{body: d}, err
+}
+
+func eventsAPI(r *request) (answer, error) {
+	rows, next, err := listEvents(r)
+	return answer{rows, next}, err
+}
+
+func listEvents(r *request) (rows []outbox.Event, next string, err error) {
+	q := r.URL.Query()
+	if err := known(q, append(eventNames(), "limit", "cursor")...); err != nil {
+		return nil, "", err
+	}
+	page, err := readPage(q)
+	if err != nil {
+		return nil, "", err
+	}
+	now, err := r.outbox.Now(r.Context())
+	if err != nil {
+		return nil, "", err
+	}
+	filter, err := eventFilter(q, now)
+	if err != nil {
+		return nil, "", err
+	}
+	rows = []outbox.Event{}
+	paged, err := r.outbox.ListEvents(r.Context(), operate.ListEventsParams{Filter: filter, Page: page}, func(e outbox.Event) error {
+		rows = append(rows, e)
+		return nil
+	})
+	return rows, paged.Next, err
+}
+
+func eventAPI(r *request) (answer, error) {
+	d, err := r.outbox.EventDetail(r.Context(), operate.DetailParams{ID: r.PathValue("id")})
+	return answer{body: d}, err
+}
+
+func whyAPI(r *request) (answer, error) {
+	why, err := r.outbox.Why(r.Context(), operate.WhyParams{ID: r.PathValue("id"), MaxAttempts: r.h.cfg.MaxAttempts})
+	return answer{body: why}, err
+}
+
+func consumersAPI(r *request) (answer, error) {
+	marks, err := r.outbox.ConsumerMarks(r.Context(), operate.ConsumerMarksParams{ID: r.PathValue("id")})
+	return answer{body: marks}, err
+}
+
+func registryAPI(r *request) (answer, error) {
+	return answer{body: operate.EventTypes(r.outbox.Registry)}, known(r.URL.Query())
+}
+
+func auditAPI(r *request) (answer, error) {
+	rows, next, err := listAudit(r)
+	return answer{rows, next}, err
+}
+
+// auditNames are the filters of the audit: the flags of dlq audit.
+func auditNames() []string { return []string{"actor", "action", "event", "run", "since", "until"} }
+
+func listAudit(r *request) (rows []operate.AuditRow, next string, err error) {
+	q := r.URL.Query()
+	if err := known(q, append(auditNames(), "limit", "cursor")...); err != nil {
+		return nil, "", err
+	}
+	p := operate.AuditParams{Actor: one(q, "actor", ""), Action: one(q, "action", ""), ID: one(q, "event", ""), RunID: one(q, "run", "")}
+	if p.Page, err = readPage(q); err != nil {
+		return nil, "", err
+	}
+	now, err := r.outbox.Now(r.Context())
+	if err != nil {
+		return nil, "", err
+	}
+	if p.Since, p.Until, err = operate.ParseSpan(one(q, "since", ""), one(q, "until", ""), now); err != nil {
+		return nil, "", fault.As(fault.Usage, err)
+	}
+	rows = []operate.AuditRow{}
+	paged, err := r.outbox.Audit(r.Context(), p, func(row operate.AuditRow) error { rows = append(rows, row); return nil })
+	return rows, paged.Next, err
+}
+
+func plansAPI(r *request) (answer, error) {
+	rows, next, err := listPlans(r, r.URL.Query(), false)
+	return answer{rows, next}, err
+}
+
+func runsAPI(r *request) (answer, error) {
+	rows, next, err := listPlans(r, r.URL.Query(), true)
+	return answer{rows, next}, err
+}
+
+func listPlans(r *request, q url.Values, started bool) (rows []dlq.Frozen, next string, err error) {
+	if err := known(q, "limit", "cursor"); err != nil {
+		return nil, "", err
+	}
+	page, err := readPage(q)
+	if err != nil {
+		return nil, "", err
+	}
+	rows = []dlq.Frozen{}
+	paged, err := r.outbox.ListPlans(r.Context(), operate.ListPlansParams{Started: started, Page: page}, func(p dlq.Frozen) error {
+		rows = append(rows, p)
+		return nil
+	})
+	return rows, paged.Next, err
+}
+
+func planAPI(r *request) (answer, error) {
+	plan, err := r.outbox.Plan(r.Context(), r.PathValue("id"))
+	return answer{body: plan}, err
+}

@@ -1,0 +1,128 @@
+package ui
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/outboxctl/outboxctl/catalogue"
+	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/idem"
+)
+
+// The defaults of a Config.
+const (
+	DefaultReadRole     = "outbox_viewer"
+	DefaultRefresh      = 5 * time.Second
+	DefaultQueryTimeout = 5 * time.Second
+)
+
+// Identity is who looks at the page.
+type Identity struct {
+	// Name is shown, and goes to the log.
+	Name string
+}
+
+// ErrNotSignedIn is what Identify returns for a request without a valid identity.
+var ErrNotSignedIn = errors.New("not signed in")
+
+// Config is what a page needs. Only ReadPool and Identify have no default.
+type Config struct {
+	// ReadPool is the database, or a replica of it. The page uses at most as many connections as it has.
+	ReadPool *pgxpool.Pool
+	// ReadRole is the role under which everything is read. "-" reads with the pool's own rights.
+	ReadRole string
+	// Catalogue is the event types; nil: those that outboxctl registry apply recorded in the database.
+	Catalogue *catalogue.Catalogue
+	// Redis is where consumers keep their marks; nil: they are not shown.
+	Redis *redis.Client
+	// Identify tells who makes a request. It is the only sign-in.
+	Identify func(*http.Request) (Identity, error)
+	// BasePath is the prefix of every address, such as /ops/outbox.
+	BasePath string
+	// PublicURL is the one address under which the page is served; empty: only names of this machine are answered.
+	PublicURL *url.URL
+	// Label and Color name the installation, so that production looks like production.
+	Label, Color string
+	// MaxAttempts is the publishers' maximum, for events that have none of their own.
+	MaxAttempts int
+	// Refresh is the pace of the figures; QueryTimeout limits one statement.
+	Refresh, QueryTimeout time.Duration
+	// Version is shown at the foot.
+	Version string
+	// Log is told what went wrong, with the path of the request.
+	Log func(path string, err error)
+}
+
+// New returns the page. It starts to gather figures at once, also while the database is away; Shutdown ends that.
+func New(cfg Config) (*Handler, error) {
+	if cfg.ReadPool == nil || cfg.Identify == nil {
+		return nil, errors.New("ui: ReadPool and Identify must be set")
+	}
+	if cfg.Color != "" && !isColor(cfg.Color) {
+		return nil, fmt.Errorf("ui: Color %q is none of %s", cfg.Color, strings.Join(Colors(), ", "))
+	}
+	cfg.ReadRole = cmp.Or(cfg.ReadRole, DefaultReadRole)
+	cfg.Refresh = cmp.Or(cfg.Refresh, DefaultRefresh)
+	cfg.QueryTimeout = cmp.Or(cfg.QueryTimeout, DefaultQueryTimeout)
+	cfg.MaxAttempts = cmp.Or(cfg.MaxAttempts, dispatch.DefaultMaxAttempts)
+	cfg.BasePath = strings.TrimRight(cfg.BasePath, "/")
+	if cfg.BasePath != "" && (!strings.HasPrefix(cfg.BasePath, "/") || strings.ContainsAny(cfg.BasePath, "{}?#%")) {
+		return nil, fmt.Errorf("ui: BasePath %q must be a path such as /ops/outbox", cfg.BasePath)
+	}
+	conn := cfg.ReadPool.Config().ConnConfig
+	cfg.Label = cmp.Or(cfg.Label, conn.Database)
+	if cfg.Log == nil {
+		cfg.Log = func(string, error) {}
+	}
+	templates, err := parseTemplates(cfg.BasePath)
+	if err != nil {
+		return nil, err
+	}
+	h := &Handler{
+		cfg: cfg, templates: templates, place: place(conn),
+		reader: newReader(cfg),
+	}
+	if cfg.Redis != nil {
+		h.reader.keeper = idem.New(cfg.Redis, consume.DefaultTTL)
+	}
+	h.guard = newGuard(cfg)
+	h.mux = h.routes()
+	watching, stop := context.WithCancel(context.Background())
+	h.stop, h.stopped = stop, make(chan struct{})
+	h.snapshots = newSnapshots(h.reader, cfg.Refresh, cfg.MaxAttempts)
+	go func() { defer close(h.stopped); h.snapshots.run(watching) }()
+	return h, nil
+}
+
+// Colors are the names that Config.Color knows.
+func Colors() []string { return []string{"red", "amber", "green", "blue", "violet", "grey"} }
+
+func isColor(name string) bool {
+	for _, c := range Colors() {
+		if c == name {
+			return true
+		}
+	}
+	return false
+}
+
+// place is where the database is, for a person.
+func place(c *pgx.ConnConfig) string {
+	if strings.HasPrefix(c.Host, "/") {
+		return c.Database + " on localhost"
+	}
+	return c.Database + " on " + net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))
+}

@@ -1,0 +1,95 @@
+package ui
+
+import (
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// detailData is one event, or one dead letter and its event.
+type detailData struct {
+	Now    time.Time
+	Letter *dlq.Entry
+	// Event is nil when cleanup has removed its row.
+	Event *outbox.Event
+	operate.Surroundings
+	Why operate.WhyResult
+}
+
+func deadLetterPage(r *request) (*view, error) {
+	found, err := r.outbox.DeadLetterDetail(r.Context(), operate.DetailParams{ID: r.PathValue("id")})
+	if err != nil {
+		return nil, err
+	}
+	d := detailData{Letter: &found.Entry, Event: found.Event, Surroundings: found.Surroundings}
+	if err := d.explain(r, found.EventID); err != nil {
+		return nil, err
+	}
+	return &view{Title: "Dead letter", Nav: "dead-letters", Command: "outboxctl dlq show " + found.ID, template: "detail", Data: d}, nil
+}
+
+func eventPage(r *request) (*view, error) {
+	found, err := r.outbox.EventDetail(r.Context(), operate.DetailParams{ID: r.PathValue("id")})
+	if err != nil {
+		return nil, err
+	}
+	d := detailData{Event: &found.Event, Surroundings: found.Surroundings}
+	if err := d.explain(r, found.ID); err != nil {
+		return nil, err
+	}
+	return &view{Title: "Event", Nav: "events", Command: "outboxctl event show " + found.ID, template: "detail", Data: d}, nil
+}
+
+func (d *detailData) explain(r *request, eventID string) (err error) {
+	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
+		return err
+	}
+	d.Why, err = r.outbox.Why(r.Context(), operate.WhyParams{ID: eventID, MaxAttempts: r.h.cfg.MaxAttempts})
+	return err
+}
+
+type runData struct {
+	Now  time.Time
+	Plan operate.PlanDetail
+}
+
+func runPage(r *request) (*view, error) {
+	plan, err := r.outbox.Plan(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	d := runData{Plan: plan}
+	d.Now, err = r.outbox.Now(r.Context())
+	return &view{Title: "Run", Nav: "runs", Command: "outboxctl run show " + plan.ID, Live: plan.State == "running" || plan.State == "freezing", template: "run", Data: d}, err
+}
+
+// searchPage leads from an id to the page of what has it.
+func searchPage(r *request) (*view, error) {
+	q := r.URL.Query()
+	if err := known(q, "q"); err != nil {
+		return nil, err
+	}
+	id, err := operate.ParseID(one(q, "q", ""))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.outbox.Plan(r.Context(), id); err == nil {
+		return &view{redirect: "/runs/" + id}, nil
+	}
+	if _, err := r.outbox.DeadLetterDetail(r.Context(), operate.DetailParams{ID: id}); err == nil {
+		return &view{redirect: "/dead-letters/" + id}, nil
+	}
+	if _, err := r.outbox.EventDetail(r.Context(), operate.DetailParams{ID: id}); err == nil {
+		return &view{redirect: "/events/" + id}, nil
+	}
+	some := false
+	_, err = r.outbox.ListEvents(r.Context(), operate.ListEventsParams{Filter: outbox.Filter{AggregateIDs: []string{id}}, Page: operate.Page{Limit: 1}},
+		func(outbox.Event) error { some = true; return nil })
+	if err == nil && some {
+		return &view{redirect: "/events?aggregate=" + id}, nil
+	}
+	return nil, fault.NotFoundf("nothing here has the id %s: no event, dead letter, run or aggregate", id)
+}

@@ -1,0 +1,11 @@
+// Package ui is the web page of an outbox: an http.Handler that shows what waits, what is dead and why, with the words,
+// filters and figures of the command line, and the same as JSON under /api/v1.
+//
+// What it guarantees:
+//
+//   - It only reads: every request is one read-only transaction under the role of a viewer, who cannot see what events
+//     carry.
+//   - Pages work without JavaScript and ask no other host for anything.
+//   - Figures of the whole outbox come from one snapshot per process, however many look.
+//   - Stored text is harmless: control characters are made visible, and everything is escaped by html/template.
+package ui

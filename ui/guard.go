@@ -1,0 +1,106 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
+)
+
+// guard decides which requests are answered at all, and what browsers may do with the answers.
+type guard struct {
+	public   *url.URL
+	crossing *http.CrossOriginProtection
+}
+
+func newGuard(cfg Config) *guard {
+	g := &guard{public: cfg.PublicURL, crossing: http.NewCrossOriginProtection()}
+	if g.public != nil {
+		// A proxy may have rewritten Host, so that our own pages would look foreign. A URL was parsed, so it is a valid origin.
+		_ = g.crossing.AddTrustedOrigin(g.public.Scheme + "://" + g.public.Host)
+	}
+	return g
+}
+
+// policy lets a page load what is ours and nothing else.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+// check sets the headers of every answer and refuses what must not be answered.
+func (g *guard) check(w http.ResponseWriter, r *http.Request) error {
+	header := w.Header()
+	header.Set("Content-Security-Policy", policy)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Referrer-Policy", "same-origin")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	header.Set("Cache-Control", "no-store")
+	if g.public != nil && g.public.Scheme == "https" {
+		header.Set("Cross-Origin-Opener-Policy", "same-origin")
+		header.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+	// Of a page that was brought to another address by its name, a browser says that it is of the same site: only the name
+	// tells.
+	if !g.knows(r.Host) {
+		return statusError{http.StatusMisdirectedRequest, fault.Usagef("this page is not served under the name %q", r.Host)}
+	}
+	if err := g.crossing.Check(r); err != nil {
+		return statusError{http.StatusForbidden, fault.Refusedf("the request comes from another site")}
+	}
+	return nil
+}
+
+// knows reports whether host is a name of ours: the public one, or this machine's.
+func (g *guard) knows(host string) bool {
+	if g.public != nil && strings.EqualFold(host, g.public.Host) {
+		return true
+	}
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = strings.Trim(host, "[]")
+	}
+	if strings.EqualFold(name, "localhost") {
+		return true
+	}
+	ip := net.ParseIP(name)
+	return ip != nil && ip.IsLoopback()
+}
+
+// statusError is an error whose HTTP status does not follow from its kind.
+type statusError struct {
+	status int
+	error
+}
+
+func (e statusError) Unwrap() error { return e.error }
+
+// statusOf is the HTTP status of an error.
+func statusOf(err error) int {
+	var s statusError
+	if errors.As(err, &s) {
+		return s.status
+	}
+	if errors.Is(err, ErrNotSignedIn) {
+		return http.StatusUnauthorized
+	}
+	switch kind, _ := fault.KindOf(err); kind {
+	case fault.Usage:
+		return http.StatusBadRequest
+	case fault.NotFound:
+		return http.StatusNotFound
+	case fault.Refused:
+		return http.StatusForbidden
+	case fault.Precondition, fault.Partial:
+		return http.StatusConflict
+	}
+	var away *pgconn.ConnectError
+	var broken net.Error
+	if errors.As(err, &away) || errors.As(err, &broken) || errors.Is(err, context.DeadlineExceeded) {
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}

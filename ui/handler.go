@@ -1,0 +1,235 @@
+package ui
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+// Handler is the web page.
+type Handler struct {
+	cfg       Config
+	place     string
+	guard     *guard
+	reader    *reader
+	snapshots *snapshots
+	templates map[string]*template.Template
+	mux       *http.ServeMux
+	stop      context.CancelFunc
+	stopped   chan struct{}
+}
+
+// Shutdown ends what the page does beside answering requests.
+func (h *Handler) Shutdown(ctx context.Context) error {
+	h.stop()
+	select {
+	case <-h.stopped:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A route is one address: a page, or an answer of the API.
+type route struct {
+	path string
+	page func(*request) (*view, error)
+	api  func(*request) (answer, error)
+}
+
+// table is every address besides the assets and the API's description.
+func (h *Handler) table() []route {
+	return []route{
+		{path: "/{$}", page: overviewPage},
+		{path: "/causes", page: causesPage},
+		{path: "/dead-letters", page: deadLettersPage},
+		{path: "/dead-letters/{id}", page: deadLetterPage},
+		{path: "/events", page: eventsPage},
+		{path: "/events/{id}", page: eventPage},
+		{path: "/runs", page: runsPage},
+		{path: "/runs/{id}", page: runPage},
+		{path: "/topics", page: topicsPage},
+		{path: "/audit", page: auditPage},
+		{path: "/search", page: searchPage},
+		{path: "/api/v1/me", api: meAPI},
+		{path: "/api/v1/stats", api: statsAPI},
+		{path: "/api/v1/causes", api: causesAPI},
+		{path: "/api/v1/dead-letters", api: deadLettersAPI},
+		{path: "/api/v1/dead-letters/{id}", api: deadLetterAPI},
+		{path: "/api/v1/events", api: eventsAPI},
+		{path: "/api/v1/events/{id}", api: eventAPI},
+		{path: "/api/v1/events/{id}/why", api: whyAPI},
+		{path: "/api/v1/events/{id}/consumers", api: consumersAPI},
+		{path: "/api/v1/registry", api: registryAPI},
+		{path: "/api/v1/publishers", api: publishersAPI},
+		{path: "/api/v1/audit", api: auditAPI},
+		{path: "/api/v1/plans", api: plansAPI},
+		{path: "/api/v1/plans/{id}", api: planAPI},
+		{path: "/api/v1/runs", api: runsAPI},
+		{path: "/api/v1/runs/{id}", api: planAPI},
+	}
+}
+
+func (h *Handler) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	for _, r := range h.table() {
+		if r.page != nil {
+			mux.HandleFunc("GET "+r.path, func(w http.ResponseWriter, req *http.Request) { h.servePage(w, req, r.page) })
+		} else {
+			mux.HandleFunc("GET "+r.path, func(w http.ResponseWriter, req *http.Request) { h.serveAPI(w, req, r.api) })
+		}
+	}
+	mux.HandleFunc("GET /api/v1/openapi.json", h.serveOpenAPI)
+	mux.HandleFunc("GET /assets/{name}", h.serveAsset)
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
+		h.fail(w, r, fault.NotFoundf("no such address: %s %s", r.Method, r.URL.Path))
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		h.fail(w, r, fault.NotFoundf("there is no page at this address"))
+	})
+	return mux
+}
+
+// ServeHTTP implements http.Handler. A proxy may have taken the base path off, or not.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if base := h.cfg.BasePath; base != "" {
+		if r.URL.Path == base {
+			http.Redirect(w, r, base+"/", http.StatusMovedPermanently)
+			return
+		}
+		if strings.HasPrefix(r.URL.Path, base+"/") {
+			r = r.Clone(r.Context())
+			r.URL.Path = strings.TrimPrefix(r.URL.Path, base)
+			r.URL.RawPath = ""
+		}
+	}
+	if err := h.guard.check(w, r); err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	switch r.URL.Path {
+	case "/healthz":
+		writeText(w, http.StatusOK, "ok\n")
+		return
+	case "/readyz":
+		h.serveReady(w)
+		return
+	}
+	who, err := h.cfg.Identify(r)
+	if err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	h.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), whoKey{}, who)))
+}
+
+type whoKey struct{}
+
+func whoOf(r *http.Request) Identity {
+	who, _ := r.Context().Value(whoKey{}).(Identity)
+	return who
+}
+
+// serveReady tells whether figures come in; what is wrong is for those who are signed in.
+func (h *Handler) serveReady(w http.ResponseWriter) {
+	if s := h.snapshots.current(); s.Stats == nil || s.Err != nil {
+		writeText(w, http.StatusServiceUnavailable, "not ready\n")
+		return
+	}
+	writeText(w, http.StatusOK, "ok\n")
+}
+
+func writeText(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprint(w, text) // nobody is left to tell
+}
+
+// request is one request, and the outbox as it reads it.
+type request struct {
+	*http.Request
+	h        *Handler
+	outbox   *operate.Outbox
+	snapshot snapshot
+}
+
+// with answers a request inside one read-only transaction. Figures of the snapshot are there also when the database is not.
+func (h *Handler) with(r *http.Request, do func(*request) error) error {
+	req := &request{Request: r, h: h, snapshot: h.snapshots.current()}
+	return h.reader.do(r.Context(), func(o *operate.Outbox) error {
+		req.outbox = o
+		return do(req)
+	})
+}
+
+func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, page func(*request) (*view, error)) {
+	var v *view
+	err := h.with(r, func(req *request) (err error) {
+		v, err = page(req)
+		return err
+	})
+	switch {
+	case err != nil:
+		h.fail(w, r, err)
+	case v.redirect != "":
+		http.Redirect(w, r, h.cfg.BasePath+v.redirect, http.StatusSeeOther)
+	default:
+		h.render(w, r, http.StatusOK, v)
+	}
+}
+
+// fail answers with an error, as a page or as a problem document.
+func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
+	status := statusOf(err)
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Basic realm="outboxctl", charset="UTF-8"`)
+	}
+	if status >= http.StatusInternalServerError {
+		h.cfg.Log(r.URL.Path, err)
+		w.Header().Set("Retry-After", "5")
+	}
+	if strings.HasPrefix(r.URL.Path, "/api/") {
+		writeProblem(w, status, err)
+		return
+	}
+	title := "This cannot be shown"
+	switch status {
+	case http.StatusNotFound:
+		title = "Not found"
+	case http.StatusBadRequest:
+		title = "This address cannot be read"
+	case http.StatusServiceUnavailable:
+		title = "The database does not answer"
+	case http.StatusUnauthorized:
+		title = "Sign in"
+	}
+	h.render(w, r, status, &view{Title: title, template: "error", Data: map[string]string{
+		"Text": safetext.Redact(err.Error()), "Hint": fault.HintOf(err),
+	}})
+}
+
+// render writes a page. It is made whole before its first byte is sent.
+func (h *Handler) render(w http.ResponseWriter, r *http.Request, status int, v *view) {
+	v.Label, v.Color, v.Place, v.Version, v.Who, v.Query = h.cfg.Label, h.cfg.Color, h.place, h.cfg.Version, whoOf(r).Name, r.URL.Query().Get("q")
+	v.Snapshot = h.snapshots.current()
+	v.OwnRights = h.reader.role == ownRights
+	var out bytes.Buffer
+	if err := h.templates[v.template].ExecuteTemplate(&out, "layout", v); err != nil {
+		h.cfg.Log(r.URL.Path, fmt.Errorf("render %s: %w", v.template, err))
+		writeText(w, http.StatusInternalServerError, "the page could not be made\n")
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	if _, err := out.WriteTo(w); err != nil && !errors.Is(err, context.Canceled) {
+		h.cfg.Log(r.URL.Path, err)
+	}
+}

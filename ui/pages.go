@@ -1,0 +1,257 @@
+package ui
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/stats"
+)
+
+// causesOnOverview is how many causes the overview shows.
+const causesOnOverview = 5
+
+// trouble is something that is wrong now, and what to do about it.
+type trouble struct {
+	Text, Remedy string
+	Bad          bool
+}
+
+// troubles reads from the figures what needs somebody.
+func troubles(s *operate.StatsResult) []trouble {
+	var found []trouble
+	if len(s.Publishers) == 0 {
+		text := "No publisher is alive"
+		if s.Backlog > 0 {
+			text += fmt.Sprintf(", and %s are waiting", operate.Counted(s.Backlog, "event"))
+		}
+		found = append(found, trouble{text + ".", "outboxctl publish", s.Backlog > 0})
+	}
+	for _, t := range s.Topics {
+		text := fmt.Sprintf("Topic %s has been %s for %s at %s: %s", t.Topic, t.State, operate.Seconds(operate.OutageSeconds(s.At, t)), t.Publisher, t.Error)
+		found = append(found, trouble{text, "outboxctl topic list", true})
+	}
+	if s.Flow.State == stats.FlowNotShrinking && len(s.Publishers) > 0 && s.OldestAgeSeconds > 60 {
+		found = append(found, trouble{
+			fmt.Sprintf("The backlog does not shrink: %.1f/s in, %.1f/s out, the oldest has waited for %s.",
+				s.Flow.ArrivalPerSecond, s.Flow.DrainPerSecond, operate.Seconds(s.OldestAgeSeconds)), "outboxctl stats --by topic", true,
+		})
+	}
+	return found
+}
+
+type overviewData struct {
+	Troubles                     []trouble
+	Causes                       []dlq.Group
+	CauseCount                   int
+	Dead, Backlog, Oldest, Drain chart
+	DeadChange                   int64
+}
+
+func overviewPage(r *request) (*view, error) {
+	v := &view{Title: "Overview", Nav: "overview", Command: "outboxctl stats", Live: true, template: "overview"}
+	if err := known(r.URL.Query()); err != nil {
+		return nil, err
+	}
+	s := r.snapshot
+	if s.Stats == nil {
+		v.Data = overviewData{}
+		return v, nil
+	}
+	d := overviewData{Troubles: troubles(s.Stats), Causes: s.Causes["fingerprint"], CauseCount: len(s.Causes["fingerprint"])}
+	d.Causes = d.Causes[:min(causesOnOverview, len(d.Causes))]
+	whole := func(n float64) string { return operate.Count(int64(n)) }
+	d.Dead = newChart(s.History, func(p point) float64 { return float64(p.Dead) }, whole)
+	d.Backlog = newChart(s.History, func(p point) float64 { return float64(p.Backlog) }, whole)
+	d.Oldest = newChart(s.History, func(p point) float64 { return p.OldestSeconds }, operate.Seconds)
+	d.Drain = newChart(s.History, func(p point) float64 { return p.Out }, func(n float64) string { return fmt.Sprintf("%.1f/s", n) })
+	if len(s.History) > 0 {
+		d.DeadChange = s.Stats.DLQ.Open - s.History[0].Dead
+	}
+	v.Data = d
+	return v, nil
+}
+
+type causesData struct {
+	By      string
+	Ways    []string
+	Groups  []dlq.Group
+	Largest int64
+}
+
+func causesPage(r *request) (*view, error) {
+	q := r.URL.Query()
+	if clean := tidy(q); clean != q.Encode() {
+		return redirectTo("/causes", clean), nil
+	}
+	by, groups, err := causes(r)
+	if err != nil {
+		return nil, err
+	}
+	d := causesData{By: by, Ways: dlq.GroupBy(), Groups: groups[by]}
+	for _, g := range d.Groups {
+		d.Largest = max(d.Largest, g.Count)
+	}
+	return &view{Title: "Causes", Nav: "causes", Command: "outboxctl dlq list --group-by " + by, template: "causes", Data: d}, nil
+}
+
+func redirectTo(path, query string) *view {
+	if query != "" {
+		path += "?" + query
+	}
+	return &view{redirect: path}
+}
+
+// listData is a list with its filters.
+type listData struct {
+	Now     time.Time
+	Letters []dlq.Entry
+	Events  []outbox.Event
+	Audit   []operate.AuditRow
+	Plans   []dlq.Frozen
+	// Tabs are the states of the list; Next is the address of the next page.
+	Tabs []tab
+	Next string
+	// Chips are the filters in use, each with the address without it.
+	Chips                  []chip
+	Types, Reasons, Topics []string
+	Values                 map[string]string
+	Actions                []string
+}
+
+type tab struct {
+	Name, To string
+	Current  bool
+}
+
+type chip struct{ Name, Value, Without string }
+
+func newList(r *request, path string, names ...string) listData {
+	q := r.URL.Query()
+	d := listData{Values: map[string]string{}, Reasons: outbox.DeadReasons(), Types: r.outbox.Registry.EventTypes(), Topics: r.outbox.Registry.TopicNames(), Actions: operate.AuditActions()}
+	for _, name := range names {
+		d.Values[name] = one(q, name, "")
+		if name == "state" || name == "status" {
+			continue
+		}
+		for _, value := range values(q, name) {
+			d.Chips = append(d.Chips, chip{name, value, path + "?" + with(q, name, "")})
+		}
+	}
+	return d
+}
+
+func (d *listData) addTabs(path string, q url.Values, name, absent string, states ...string) {
+	for _, state := range states {
+		value := state
+		if state == absent {
+			value = ""
+		}
+		d.Tabs = append(d.Tabs, tab{state, path + "?" + with(q, name, value), one(q, name, absent) == state})
+	}
+}
+
+func (d *listData) addNext(path string, q url.Values, next string) {
+	if next == "" {
+		return
+	}
+	q = maps.Clone(q)
+	q.Set("cursor", next)
+	d.Next = path + "?" + q.Encode()
+}
+
+func deadLettersPage(r *request) (*view, error) {
+	q := r.URL.Query()
+	if clean := tidy(q); clean != q.Encode() {
+		return redirectTo("/dead-letters", clean), nil
+	}
+	rows, next, err := listDeadLetters(r)
+	if err != nil {
+		return nil, err
+	}
+	d := newList(r, "/dead-letters", deadLetterNames()...)
+	d.Letters = rows
+	d.addTabs("/dead-letters", q, "state", dlq.StateOpen, dlq.StateOpen, dlq.StateReplayed, dlq.StateDiscarded, "all")
+	d.addNext("/dead-letters", q, next)
+	d.Now, err = r.outbox.Now(r.Context())
+	return &view{Title: "Dead letters", Nav: "dead-letters", Command: command("outboxctl dlq list", q, append(deadLetterNames(), "limit", "cursor")...), template: "dead_letters", Data: d}, err
+}
+
+func eventsPage(r *request) (*view, error) {
+	q := r.URL.Query()
+	if clean := tidy(q); clean != q.Encode() {
+		return redirectTo("/events", clean), nil
+	}
+	rows, next, err := listEvents(r)
+	if err != nil {
+		return nil, err
+	}
+	d := newList(r, "/events", eventNames()...)
+	d.Events = rows
+	d.addTabs("/events", q, "status", "all", append([]string{"all"}, outbox.Statuses()...)...)
+	d.addNext("/events", q, next)
+	d.Now, err = r.outbox.Now(r.Context())
+	return &view{Title: "Events", Nav: "events", Command: command("outboxctl event list", q, append(eventNames(), "limit", "cursor")...), template: "events", Data: d}, err
+}
+
+func auditPage(r *request) (*view, error) {
+	q := r.URL.Query()
+	if clean := tidy(q); clean != q.Encode() {
+		return redirectTo("/audit", clean), nil
+	}
+	rows, next, err := listAudit(r)
+	if err != nil {
+		return nil, err
+	}
+	d := newList(r, "/audit", auditNames()...)
+	d.Audit = rows
+	d.addNext("/audit", q, next)
+	d.Now, err = r.outbox.Now(r.Context())
+	return &view{Title: "Audit", Nav: "audit", Command: command("outboxctl dlq audit", q, append(auditNames(), "limit", "cursor")...), template: "audit", Data: d}, err
+}
+
+func runsPage(r *request) (*view, error) {
+	q := r.URL.Query()
+	rows, next, err := listPlans(r, q, false)
+	if err != nil {
+		return nil, err
+	}
+	d := listData{Plans: rows}
+	d.addNext("/runs", q, next)
+	d.Now, err = r.outbox.Now(r.Context())
+	return &view{Title: "Runs", Nav: "runs", Command: "outboxctl run list --all", template: "runs", Data: d}, err
+}
+
+type topicRow struct {
+	Name       string
+	EventTypes []string
+	Figures    stats.Group
+	Troubles   []stats.TopicState
+}
+
+func topicsPage(r *request) (*view, error) {
+	v := &view{Title: "Topics", Nav: "topics", Command: "outboxctl stats --by topic", template: "topics"}
+	var rows []topicRow
+	for _, name := range r.outbox.Registry.TopicNames() {
+		row := topicRow{Name: name, EventTypes: r.outbox.Registry.TypesByTopic()[name]}
+		if s := r.snapshot.Stats; s != nil {
+			for _, g := range s.Groups {
+				if g.Key == name {
+					row.Figures = g
+				}
+			}
+			for _, t := range s.Topics {
+				if t.Topic == name {
+					row.Troubles = append(row.Troubles, t)
+				}
+			}
+		}
+		rows = append(rows, row)
+	}
+	v.Data = rows
+	return v, known(r.URL.Query())
+}

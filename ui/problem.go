@@ -1,0 +1,26 @@
+package ui
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+// problem is an error of the API (RFC 9457), with the word of the exit code that the command line would have.
+type problem struct {
+	Status int    `json:"status"`
+	Title  string `json:"title"`
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"`
+	Code   string `json:"code"`
+}
+
+func writeProblem(w http.ResponseWriter, status int, err error) {
+	kind, _ := fault.KindOf(err)
+	p := problem{Status: status, Title: http.StatusText(status), Detail: safetext.Redact(err.Error()), Hint: fault.HintOf(err), Code: string(kind)}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(p) // nobody is left to tell
+}

@@ -1,0 +1,128 @@
+package ui
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+const (
+	defaultRows = 50
+	mostRows    = 1000
+)
+
+// deadLetterNames and eventNames are the filters of the lists: the names of the flags.
+func deadLetterNames() []string {
+	return []string{"reason", "type", "topic", "fingerprint", "aggregate", "tenant", "namespace", "since", "until", "error-like", "state"}
+}
+
+func eventNames() []string {
+	return []string{"status", "type", "aggregate", "tenant", "namespace", "since", "until"}
+}
+
+// known refuses a name that nothing reads: a typing error must not widen a set.
+func known(q url.Values, names ...string) error {
+	for name := range q {
+		if !slices.Contains(names, name) {
+			return fault.Usagef("%q is no filter of this list: it knows %s", name, strings.Join(names, ", "))
+		}
+	}
+	return nil
+}
+
+// values are the words given for a name, without those that were left empty.
+func values(q url.Values, name string) []string {
+	return slices.DeleteFunc(slices.Clone(q[name]), func(s string) bool { return strings.TrimSpace(s) == "" })
+}
+
+// one is the last word given for a name.
+func one(q url.Values, name, absent string) string {
+	if v := values(q, name); len(v) > 0 {
+		return v[len(v)-1]
+	}
+	return absent
+}
+
+// readPage reads limit and cursor.
+func readPage(q url.Values) (operate.Page, error) {
+	p := operate.Page{Limit: defaultRows, Cursor: one(q, "cursor", "")}
+	if text := one(q, "limit", ""); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > mostRows {
+			return p, fault.Usagef("limit: %q is not a number from 1 to %d", text, mostRows)
+		}
+		p.Limit = n
+	}
+	return p, nil
+}
+
+// deadLetterFilter reads the filters of dead letters. now is the database's clock.
+func deadLetterFilter(q url.Values, now time.Time) (dlq.Filter, error) {
+	return operate.DeadLetterQuery{
+		Reasons: values(q, "reason"), Types: values(q, "type"), Topics: values(q, "topic"), Fingerprints: values(q, "fingerprint"),
+		Aggregate: one(q, "aggregate", ""), Tenants: values(q, "tenant"), Namespaces: values(q, "namespace"),
+		Since: one(q, "since", ""), Until: one(q, "until", ""), ErrorLike: one(q, "error-like", ""), State: one(q, "state", dlq.StateOpen),
+	}.Filter(now)
+}
+
+// eventFilter reads the filters of events.
+func eventFilter(q url.Values, now time.Time) (outbox.Filter, error) {
+	return operate.EventQuery{
+		Status: one(q, "status", "all"), Types: values(q, "type"), Aggregate: one(q, "aggregate", ""), Tenants: values(q, "tenant"),
+		Namespaces: values(q, "namespace"), Since: one(q, "since", ""), Until: one(q, "until", ""),
+	}.Filter(now)
+}
+
+// tidy is the query without empty fields, in a fixed order. A form sends every field it has; what is in the address bar
+// should be worth copying.
+func tidy(q url.Values) string {
+	clean := url.Values{}
+	for name := range q {
+		if v := values(q, name); len(v) > 0 {
+			clean[name] = v
+		}
+	}
+	return clean.Encode()
+}
+
+// with is the query with one value changed; an empty one removes it. A cursor belongs to the list it came from.
+func with(q url.Values, name, value string) string {
+	changed := url.Values{}
+	for k, v := range q {
+		if k != name && k != "cursor" {
+			changed[k] = v
+		}
+	}
+	if value != "" {
+		changed.Set(name, value)
+	}
+	return changed.Encode()
+}
+
+// command is the command line that shows the same: the filters are its flags.
+func command(words string, q url.Values, names ...string) string {
+	for _, name := range names {
+		for _, v := range values(q, name) {
+			words += " --" + name + " " + quote(v)
+		}
+	}
+	return words
+}
+
+// quote writes a word so that a shell takes it as it is.
+func quote(word string) string {
+	plain := !strings.ContainsFunc(word, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+,=", r))
+	})
+	if plain && word != "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -1,0 +1,74 @@
+package ui
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/registry"
+)
+
+// ownRights is the ReadRole that changes no role.
+const ownRights = "-"
+
+// reader reads the database, each time in one transaction that cannot write, under the role of a viewer.
+type reader struct {
+	pool    *pgxpool.Pool
+	role    string
+	timeout time.Duration
+	keeper  *idem.Keeper
+	// types is the catalogue; learns tells that the database's is read with each snapshot.
+	types  atomic.Pointer[registry.Registry]
+	learns bool
+}
+
+func newReader(cfg Config) *reader {
+	r := &reader{pool: cfg.ReadPool, role: cfg.ReadRole, timeout: cfg.QueryTimeout, learns: cfg.Catalogue == nil}
+	known := registry.New()
+	if cfg.Catalogue != nil {
+		known.Catalogue = cfg.Catalogue
+	}
+	r.types.Store(known)
+	return r
+}
+
+// learn reads the event types that the database recorded.
+func (r *reader) learn(ctx context.Context) error {
+	if !r.learns {
+		return nil
+	}
+	known, err := registry.Recorded(ctx, r.pool)
+	if err != nil {
+		return operate.StoreError(err)
+	}
+	r.types.Store(known)
+	return nil
+}
+
+// do calls use with an Outbox that reads from one snapshot of the database. Role and limit are set for the transaction
+// only: a pooler would hand settings of a session to somebody else.
+func (r *reader) do(ctx context.Context, use func(*operate.Outbox) error) error {
+	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	return pgx.BeginTxFunc(ctx, r.pool, opts, func(tx pgx.Tx) error {
+		setup := fmt.Sprintf("SET LOCAL statement_timeout = %d", r.timeout.Milliseconds())
+		if r.role != ownRights {
+			setup += "; SET LOCAL ROLE " + pgx.Identifier{r.role}.Sanitize()
+		}
+		if _, err := tx.Exec(ctx, setup, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return operate.StoreError(fmt.Errorf("begin to read: %w", err))
+		}
+		return use(&operate.Outbox{DB: inside{tx}, Registry: r.types.Load(), Keeper: r.keeper})
+	})
+}
+
+// inside is a transaction as a database: what begins inside it is a part of it.
+type inside struct{ pgx.Tx }
+
+// BeginTx begins a part of the transaction, which has its snapshot already.
+func (t inside) BeginTx(ctx context.Context, _ pgx.TxOptions) (pgx.Tx, error) { return t.Begin(ctx) }

@@ -1,0 +1,150 @@
+package ui
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/stats"
+)
+
+const (
+	// snapshotShare is how much longer the page waits than a snapshot took: the figures cost a twentieth of one core at most.
+	snapshotShare = 20
+	// snapshotPause is the longest wait, and the pace while nobody looks.
+	snapshotPause = time.Minute
+	// lookedLately is how long ago a request counts as somebody who looks.
+	lookedLately = 2 * time.Minute
+	historyKept  = time.Hour
+	causesKept   = 200
+	runsKept     = 20
+)
+
+// snapshot is the figures of the whole outbox at one moment, the same for everybody who looks.
+type snapshot struct {
+	Version int64
+	Stats   *operate.StatsResult
+	// Causes are the groups of open dead letters by each of dlq.GroupBy.
+	Causes  map[string][]dlq.Group
+	Running []dlq.Frozen
+	History []point
+	// Err is why there are no newer figures.
+	Err error
+}
+
+// point is one moment of the last hour.
+type point struct {
+	At                     time.Time
+	Backlog, Dead          int64
+	OldestSeconds, In, Out float64
+}
+
+// snapshots keeps the newest snapshot.
+type snapshots struct {
+	reader      *reader
+	refresh     time.Duration
+	maxAttempts int
+
+	mu     sync.Mutex
+	now    snapshot
+	looked time.Time
+	wake   chan struct{}
+}
+
+func newSnapshots(r *reader, refresh time.Duration, maxAttempts int) *snapshots {
+	return &snapshots{reader: r, refresh: refresh, maxAttempts: maxAttempts, wake: make(chan struct{}, 1), looked: time.Now()}
+}
+
+// current is the newest snapshot. Asking for it is what keeps the figures coming.
+func (s *snapshots) current() snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.looked) > lookedLately {
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}
+	s.looked = time.Now()
+	return s.now
+}
+
+// run takes snapshots until ctx ends.
+func (s *snapshots) run(ctx context.Context) {
+	for {
+		began := time.Now()
+		next, err := s.take(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		s.keep(next, err)
+		s.mu.Lock()
+		pause := min(max(s.refresh, snapshotShare*time.Since(began)), snapshotPause)
+		if time.Since(s.looked) > lookedLately {
+			pause = snapshotPause
+		}
+		s.mu.Unlock()
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-s.wake:
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+}
+
+func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
+	next.Causes = map[string][]dlq.Group{}
+	if err := s.reader.learn(ctx); err != nil {
+		return next, err
+	}
+	err = s.reader.do(ctx, func(o *operate.Outbox) error {
+		if next.Stats, err = o.Stats(ctx, operate.StatsParams{MaxAttempts: s.maxAttempts, By: "topic"}); err != nil {
+			return err
+		}
+		for _, by := range dlq.GroupBy() {
+			r, err := o.GroupDeadLetters(ctx, operate.GroupDeadLettersParams{Filter: dlq.Filter{State: dlq.StateOpen}, By: by, Limit: causesKept})
+			if err != nil {
+				return err
+			}
+			next.Causes[by] = r.Groups
+		}
+		_, err := o.ListPlans(ctx, operate.ListPlansParams{Started: true, Page: operate.Page{Limit: runsKept}}, func(p dlq.Frozen) error {
+			if p.State == "running" {
+				next.Running = append(next.Running, p)
+			}
+			return nil
+		})
+		return err
+	})
+	return next, err
+}
+
+// keep replaces the snapshot; after an error the last figures stay, with their age.
+func (s *snapshots) keep(next snapshot, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next.Version = s.now.Version + 1
+	if err != nil {
+		next.Stats, next.Causes, next.Running, next.History, next.Err = s.now.Stats, s.now.Causes, s.now.Running, s.now.History, err
+		s.now = next
+		return
+	}
+	next.History = append(append([]point{}, s.now.History...), pointOf(next.Stats.Report))
+	for len(next.History) > 0 && next.Stats.At.Sub(next.History[0].At) > historyKept {
+		next.History = next.History[1:]
+	}
+	s.now = next
+}
+
+func pointOf(r stats.Report) point {
+	return point{
+		At: r.At, Backlog: r.Backlog, Dead: r.DLQ.Open, OldestSeconds: r.OldestAgeSeconds,
+		In: r.Flow.ArrivalPerSecond, Out: r.Flow.DrainPerSecond,
+	}
+}

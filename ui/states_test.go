@@ -1,0 +1,82 @@
+package ui_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/ui"
+)
+
+const (
+	waitFor = 10 * time.Second
+	tick    = 10 * time.Millisecond
+)
+
+// A page starts before its database answers, and says so.
+func TestAPageWithoutADatabase(t *testing.T) {
+	t.Parallel()
+	pool, err := pgxpool.New(t.Context(), "postgres://nobody:hunter2@127.0.0.1:1/nothing?sslmode=disable")
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	handler, err := ui.New(ui.Config{ReadPool: pool, Identify: func(*http.Request) (ui.Identity, error) { return ui.Identity{Name: "ann"}, nil }})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, handler.Shutdown(context.WithoutCancel(t.Context()))) })
+	for address, want := range map[string]int{"/": 503, "/dead-letters": 503, "/api/v1/dead-letters": 503, "/healthz": 200, "/readyz": 503} {
+		answer := httptest.NewRecorder()
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+		request.Host = "localhost"
+		handler.ServeHTTP(answer, request)
+		require.Equal(t, want, answer.Code, "%s: %s", address, answer.Body)
+		require.NotContains(t, answer.Body.String(), "hunter2")
+	}
+}
+
+// The role of a viewer is what keeps payloads from the page, not the page's good manners.
+func TestThePageReadsAsAViewer(t *testing.T) {
+	b := setup(t, nil)
+	_, err := b.db.Pool.Exec(t.Context(), `REVOKE SELECT ON outbox_audit FROM outbox_viewer`)
+	require.NoError(t, err)
+	status, _, body := b.get("/audit")
+	require.Equal(t, http.StatusConflict, status)
+	require.Contains(t, body, "migrate grants")
+
+	own := setup2(t, b, "-")
+	status, _, body = own.get("/audit")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, body, "reads with its login's own rights")
+}
+
+// setup2 serves a second page over the same database with another role.
+func setup2(t *testing.T, b *bundle, role string) *bundle {
+	t.Helper()
+	handler, err := ui.New(ui.Config{ReadPool: b.db.Pool, ReadRole: role, Identify: func(*http.Request) (ui.Identity, error) { return ui.Identity{}, nil }})
+	require.NoError(t, err)
+	server := httptest.NewServer(handler)
+	t.Cleanup(func() {
+		server.Close()
+		require.NoError(t, handler.Shutdown(context.WithoutCancel(t.Context())))
+	})
+	return &bundle{t: t, db: b.db, url: server.URL}
+}
+
+func TestSettingsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	pool, err := pgxpool.New(t.Context(), "postgres://nobody@127.0.0.1:1/nothing")
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	who := func(*http.Request) (ui.Identity, error) { return ui.Identity{}, nil }
+	for want, cfg := range map[string]ui.Config{
+		"must be set": {ReadPool: pool},
+		"is none of":  {ReadPool: pool, Identify: who, Color: "pink"},
+		"BasePath":    {ReadPool: pool, Identify: who, BasePath: "ops"},
+	} {
+		_, err := ui.New(cfg)
+		require.ErrorContains(t, err, want)
+	}
+}

@@ -1,0 +1,223 @@
+package ui
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"sigs.k8s.io/yaml"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+//go:embed templates/*.html assets/* openapi.yaml
+var files embed.FS
+
+// view is one page, and what every page shows.
+type view struct {
+	Title string
+	// Nav is the entry of the menu the page belongs to.
+	Nav string
+	// Command is the command line that shows the same.
+	Command string
+	// Live pages are asked again while somebody looks.
+	Live bool
+	Data any
+
+	Label, Color, Place, Version, Who, Query string
+	Snapshot                                 snapshot
+	OwnRights                                bool
+
+	template string
+	redirect string
+}
+
+// parseTemplates reads the pages, each with the layout and the parts around it.
+func parseTemplates(base string) (map[string]*template.Template, error) {
+	names, err := fs.Glob(files, "templates/page_*.html")
+	if err != nil {
+		return nil, fmt.Errorf("list templates: %w", err)
+	}
+	all := make(map[string]*template.Template, len(names))
+	for _, name := range names {
+		t, err := template.New("").Funcs(templateFuncs(base)).ParseFS(files, "templates/layout.html", "templates/parts.html", name)
+		if err != nil {
+			return nil, fmt.Errorf("read templates: %w", err)
+		}
+		all[strings.TrimSuffix(strings.TrimPrefix(path.Base(name), "page_"), ".html")] = t
+	}
+	return all, nil
+}
+
+func templateFuncs(base string) template.FuncMap {
+	return template.FuncMap{
+		"url":     func(to string) string { return base + to },
+		"link":    func(to string, pairs ...string) string { return base + to + query(pairs) },
+		"asset":   func(name string) string { return base + "/assets/" + assetName(name) },
+		"line":    func(v any) string { return safetext.Line(textOf(v)) },
+		"lines":   func(v any) string { return safetext.Block(textOf(v)) },
+		"cut":     func(n int, v any) string { return safetext.Cut(safetext.Line(textOf(v)), n) },
+		"count":   operate.Count,
+		"counted": operate.Counted,
+		"seconds": operate.Seconds,
+		"rate":    func(perSecond float64) string { return humanize.CommafWithDigits(perSecond, 1) + "/s" },
+		"share":   share,
+		"width":   func(n, of int64) string { return fmt.Sprintf("%.1f", 100*float64(n)/float64(max(of, 1))) },
+		"utc":     func(v any) string { return timeOf(v).UTC().Format(time.RFC3339) },
+		"clock":   func(v any) string { return timeOf(v).UTC().Format(time.TimeOnly) },
+		"ago":     ago,
+		"set":     func(v any) bool { return !timeOf(v).IsZero() },
+		"short":   short,
+		"explain": dlq.Explain,
+		"title":   func(s string) string { return strings.ToUpper(s[:1]) + s[1:] },
+		"verb":    func(a dlq.Action) string { _, verb, _ := strings.Cut(string(a), "."); return verb },
+		"pairs":   func(doc json.RawMessage) string { return strings.Trim(string(doc), "{}") },
+		"dict": func(pairs ...any) map[string]any {
+			m := map[string]any{}
+			for i := 0; i+1 < len(pairs); i += 2 {
+				m[fmt.Sprint(pairs[i])] = pairs[i+1]
+			}
+			return m
+		},
+	}
+}
+
+func query(pairs []string) string {
+	q := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			q.Add(pairs[i], pairs[i+1])
+		}
+	}
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}
+
+func textOf(v any) string {
+	switch v := v.(type) {
+	case *string:
+		if v == nil {
+			return ""
+		}
+		return *v
+	case nil:
+		return ""
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+func timeOf(v any) time.Time {
+	switch t := v.(type) {
+	case time.Time:
+		return t
+	case *time.Time:
+		if t != nil {
+			return *t
+		}
+	}
+	return time.Time{}
+}
+
+// ago is how long before now, the database's time, something was; or how long after.
+func ago(now time.Time, v any) string {
+	t := timeOf(v)
+	switch d := now.Sub(t); {
+	case t.IsZero():
+		return ""
+	case d < 0:
+		return "in " + span(-d)
+	case d < time.Second:
+		return "now"
+	default:
+		return span(d) + " ago"
+	}
+}
+
+// span is a length of time in its largest unit.
+func span(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%dd", int(d.Hours()/24))
+	}
+}
+
+// short is what a person compares of an id: its end, which is random; ids begin with the time.
+func short(v any) string {
+	id := textOf(v)
+	if len(id) != 36 {
+		return safetext.Line(id)
+	}
+	return id[:8] + "…" + id[28:]
+}
+
+func share(n, of int64) string {
+	p := 100 * float64(n) / float64(max(of, 1))
+	if p > 0 && p < 1 {
+		return "<1 %"
+	}
+	return fmt.Sprintf("%.0f %%", p)
+}
+
+// assetName is a file's name with a digest of its content, so that browsers may keep it for ever.
+func assetName(name string) string {
+	content, err := files.ReadFile("assets/" + name)
+	if err != nil {
+		return name
+	}
+	sum := sha256.Sum256(content)
+	ext := path.Ext(name)
+	return strings.TrimSuffix(name, ext) + "-" + hex.EncodeToString(sum[:6]) + ext
+}
+
+func (h *Handler) serveAsset(w http.ResponseWriter, r *http.Request) {
+	for name, mime := range map[string]string{"style.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml"} {
+		if r.PathValue("name") != assetName(name) {
+			continue
+		}
+		content, err := files.ReadFile("assets/" + name)
+		if err != nil {
+			h.fail(w, r, err)
+			return
+		}
+		w.Header().Set("Content-Type", mime)
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+		_, _ = w.Write(content) // nobody is left to tell
+		return
+	}
+	writeText(w, http.StatusNotFound, "no such file\n")
+}
+
+// serveOpenAPI answers with the description of the API, which is kept as YAML for those who write it.
+func (h *Handler) serveOpenAPI(w http.ResponseWriter, r *http.Request) {
+	content, err := files.ReadFile("openapi.yaml")
+	if err == nil {
+		content, err = yaml.YAMLToJSON(content)
+	}
+	if err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(content) // nobody is left to tell
+}
