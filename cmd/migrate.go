@@ -14,6 +14,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 type migrateUpOptions struct {
@@ -56,8 +57,8 @@ An advisory lock lets one migration run per database at a time; a second one wai
 statement waits for a table lock longer than --lock-timeout, so a long reader delays the migration, never the
 writers behind it. A migration that was killed is finished by running it again.
 
-In an empty database --types text makes event types, aggregate types and aggregate ids text, for a catalogue of your own;
-without it they are PackFinderz' enums and UUIDs. A table that exists already keeps the types it has.
+In an empty database --types text makes event types, aggregate types and aggregate ids text, for a catalogue of your own, and
+so does a catalogue file that is configured; otherwise they are PackFinderz' enums and UUIDs. A table that exists already keeps the types it has.
 
 --plan looks first, and changes nothing: whether an existing table can become the outbox (exit code 4 and the statements that
 help, if it cannot), how long that takes and what it writes, who uses the table now, and which of the waiting events would be
@@ -72,7 +73,7 @@ published, or die and why. docs/adoption.md has the whole way.`,
 	cmd.Flags().BoolVar(&opts.plan, "plan", false, "show what would be found and done, and what becomes of waiting events; change nothing")
 	cmd.MarkFlagsMutuallyExclusive("plan", "dry-run")
 	cmd.Flags().Float64Var(&opts.pace, "pace", migrate.DefaultPace, "rest after each batch of rows, in times of what the batch took (0: not at all)")
-	cmd.Flags().StringVar(&opts.types, "types", "", "event and aggregate types in an empty database: `text` or enum (default enum)")
+	cmd.Flags().StringVar(&opts.types, "types", "", "event and aggregate types in an empty database: `text` or enum (default enum, text with a catalogue file)")
 	cli.Must(cmd.RegisterFlagCompletionFunc("types", cobra.FixedCompletions([]string{migrate.TypesText, migrate.TypesEnum}, cobra.ShellCompDirectiveNoFileComp)))
 	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)
 	return cmd
@@ -90,6 +91,13 @@ func runMigrateUp(ctx context.Context, opts *migrateUpOptions) error {
 	}
 	o := opts.limits.options(opts.app)
 	o.To, o.Types, o.Pace = opts.to, opts.types, cmp.Or(opts.pace, -1)
+	cfg, err := opts.app.Config()
+	if err != nil {
+		return err
+	}
+	if cfg.Catalogue != "" && cfg.Catalogue != registry.Builtin && cfg.Catalogue != registry.Database {
+		o.FreshTypes = migrate.TypesText // the enums have the built-in types only
+	}
 	if opts.plan {
 		return runMigratePlan(ctx, opts, o)
 	}

@@ -3,6 +3,8 @@ package cmd
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -191,4 +193,33 @@ func TestMigrateGrantsNeedsNoDatabase(t *testing.T) {
 	require.NotContains(t, out, "TO outbox_", "to whom nothing was asked for gets nothing")
 	code, _, _ = runCLI(t, nil, "migrate", "grants", "--viewer", "")
 	require.Equal(t, cli.ExitUsage, code)
+}
+
+// A catalogue of one's own needs columns that can hold its types.
+func TestMigrateWithACatalogueFileMakesText(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "shop.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("outbox: 1\nname: shop\ntopics: {orders: shop-orders}\ntypes:\n  order.ready: {topic: orders, aggregate: order}\n"), 0o600))
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--catalogue", file}, "text"},
+		{[]string{"--catalogue", file, "--types", "enum"}, "event_type_enum"},
+		{[]string{"--catalogue", "builtin"}, "event_type_enum"},
+	} {
+		db := outboxtest.EmptyDB(t)
+		env := []string{"DATABASE_URL=" + db.URL}
+		code, out, talk := runCLI(t, env, append([]string{"migrate", "--plan"}, tc.args...)...)
+		require.Equal(t, cli.ExitOK, code, talk)
+		require.Contains(t, out, "There is no table outbox_events")
+		code, _, talk = runCLI(t, env, append([]string{"migrate"}, tc.args...)...)
+		require.Equal(t, cli.ExitOK, code, talk)
+		var found string
+		require.NoError(t, db.Pool.QueryRow(t.Context(),
+			`SELECT format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = 'outbox_events'::regclass AND attname = 'event_type'`).Scan(&found))
+		require.Equal(t, tc.want, found)
+		code, _, talk = runCLI(t, env, "migrate", "--catalogue", file)
+		require.Equal(t, cli.ExitOK, code, talk)
+	}
 }

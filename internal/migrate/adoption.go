@@ -76,10 +76,7 @@ func Survey(ctx context.Context, pool *pgxpool.Pool, opts Options) (Adoption, er
 	if err != nil {
 		return Adoption{}, err
 	}
-	a := Adoption{Versions: v, Types: opts.Types, Blocked: []Difference{}, Harmless: []string{}, Warnings: []string{}, Steps: []Estimate{}, Sessions: []Session{}}
-	if a.Types == "" {
-		a.Types = TypesEnum
-	}
+	a := Adoption{Versions: v, Types: opts.FreshTypes, Blocked: []Difference{}, Harmless: []string{}, Warnings: []string{}, Steps: []Estimate{}, Sessions: []Session{}}
 	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error { return a.look(ctx, tx, opts) })
 	if err != nil {
 		return Adoption{}, fmt.Errorf("look at the table: %w", err)

@@ -26,9 +26,11 @@ const (
 
 // Options of a run. The zero value is usable.
 type Options struct {
-	// Types are those of the columns that Up creates: TypesEnum or TypesText; empty means what the database has, enums in
-	// an empty one.
+	// Types are those of the columns that Up creates, TypesEnum or TypesText. An outbox that has others is refused. Empty
+	// means what the database has and, in an empty one, FreshTypes.
 	Types string
+	// FreshTypes is what an empty database gets unless Types says so; empty means TypesEnum.
+	FreshTypes string
 	// Pace is how long an adopted table's backfill rests after each batch, measured by what the batch took; 0 means
 	// DefaultPace, negative means not at all.
 	Pace float64
@@ -79,6 +81,7 @@ func (o Options) withDefaults() Options {
 	if o.Wait == 0 {
 		o.Wait = DefaultWait
 	}
+	o.FreshTypes = cmp.Or(o.Types, o.FreshTypes, TypesEnum)
 	if o.Pace == 0 {
 		o.Pace = DefaultPace
 	}

@@ -49,7 +49,7 @@ func (s *session) prepare(ctx context.Context, opts Options) error {
 	return s.raw(ctx, func(conn *pgx.Conn) error {
 		// The migrations that create the table and fill seq ask for them.
 		_, err := conn.Exec(ctx, `SELECT set_config('outboxctl.types', $1, false), set_config('outboxctl.pace', $2, false)`,
-			opts.Types, strconv.FormatFloat(max(0, opts.Pace), 'f', -1, 64))
+			opts.FreshTypes, strconv.FormatFloat(max(0, opts.Pace), 'f', -1, 64))
 		if err != nil {
 			return fmt.Errorf("prepare session: %w", err)
 		}
