@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -212,22 +213,32 @@ func (s *publishService) dispatch(ctx context.Context) error {
 func (s *publishService) watchCatalogue(ctx context.Context) bool {
 	ticker := time.NewTicker(catalogueEvery)
 	defer ticker.Stop()
+	var said []string
+	seen := s.live.Own().Recording.Revision
+	if !s.app.FollowsDatabase() {
+		seen = s.live.Report().Revision
+	}
 	for {
+		if stood := s.live.Report().StoodDown; !slices.Equal(stood, said) {
+			if said = stood; len(said) > 0 {
+				s.log.Warn().Strs("types", said).Msg("leaving event types to publishers with the recorded catalogue: an event does not fit this one's")
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return false
 		case <-ticker.C:
 		}
-		changed, err := s.live.Refresh(ctx, s.claims)
-		if err != nil && ctx.Err() == nil {
+		if err := s.live.Refresh(ctx); err != nil && ctx.Err() == nil {
 			s.observers.Trouble("catalogue", err)
 		}
-		if !changed {
+		report := s.live.Report()
+		if report.Revision == seen {
 			continue
 		}
-		report := s.live.Report()
-		s.log.Info().Int64("revision", report.Revision).Strs("unknown", report.Unknown).Msg("the recorded catalogue has changed")
-		if s.app.FollowsDatabase() {
+		seen = report.Revision
+		s.log.Info().Int64("revision", seen).Strs("unknown", report.Unknown).Msg("the recorded catalogue has changed")
+		if s.app.FollowsDatabase() && s.live.Behind() {
 			return true
 		}
 	}

@@ -137,6 +137,10 @@ func sayStats(a *cli.App, w io.Writer, r *operate.StatsResult) error {
 		text := fmt.Sprintf("%s has been %s for %s at %s: %s", t.Topic, t.State, operate.Seconds(operate.OutageSeconds(r.At, t)), t.Publisher, t.Error)
 		line("topic", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(text)))
 	}
+	for _, s := range r.Stranded {
+		text := fmt.Sprintf("no publisher takes %s: %s events wait, the oldest for %s", s.EventType, n(s.Events), operate.Seconds(r.At.Sub(s.OldestAt).Seconds()))
+		line("stranded", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(text)))
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Dependencies)) {
 		if state := r.Dependencies[name]; state != operate.DependencyOK {
 			line(name, "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(state)))

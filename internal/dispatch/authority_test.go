@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"testing"
@@ -18,6 +19,8 @@ type memAuthority struct {
 	judges []string
 	stood  []string
 }
+
+func (a *memAuthority) Refresh(context.Context) error { return nil }
 
 func (a *memAuthority) Judges(_, eventType string) bool {
 	a.mu.Lock()

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"encoding/json"
 
 	"github.com/outboxctl/outboxctl/emit/wire"
@@ -20,6 +21,9 @@ type Catalogue interface {
 // Authority knows for which event types this publisher may bury events: those of which the database's catalogue says
 // what its own says. While publishers of two versions run side by side, the other ones wait for a publisher that may.
 type Authority interface {
+	// Refresh looks what the database says now. It is called before an event is buried: what was true a moment ago may
+	// be the catalogue from before the event.
+	Refresh(ctx context.Context) error
 	// Judges reports whether this publisher may bury an event for what its type says.
 	Judges(namespace, eventType string) bool
 	// StandDown leaves a type to others until the database's catalogue changes.
@@ -31,6 +35,7 @@ type Authority interface {
 // soleAuthority judges everything: there is one catalogue.
 type soleAuthority struct{}
 
-func (soleAuthority) Judges(string, string) bool { return true }
-func (soleAuthority) StandDown(string, string)   {}
-func (soleAuthority) Except() []string           { return nil }
+func (soleAuthority) Refresh(context.Context) error { return nil }
+func (soleAuthority) Judges(string, string) bool    { return true }
+func (soleAuthority) StandDown(string, string)      {}
+func (soleAuthority) Except() []string              { return nil }

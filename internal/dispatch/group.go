@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/failpoint"
@@ -44,6 +45,7 @@ func (d *Dispatcher) split(rows []Claimed) []*group {
 		return g
 	}
 	left := &group{}
+	mayJudge := d.mayJudge()
 	for i := range rows {
 		row := &rows[i]
 		topic, msg, bad := prepare(d.catalogue, d.publisher.Limits(), row)
@@ -53,8 +55,7 @@ func (d *Dispatcher) split(rows []Claimed) []*group {
 		}
 		var g *group
 		switch {
-		case bad != nil && bad.judged && !d.cfg.Authority.Judges(row.Namespace, row.EventType):
-			d.cfg.Authority.StandDown(row.Namespace, row.EventType)
+		case bad != nil && bad.judged && !mayJudge(row):
 			if g = left; len(g.rows) == 0 {
 				groups = append(groups, g)
 			}
@@ -73,6 +74,29 @@ func (d *Dispatcher) split(rows []Claimed) []*group {
 		g.bytes += row.held()
 	}
 	return groups
+}
+
+// mayJudge returns what tells, for the rows of one claim, whether they may be buried for
+// what their type says. The database is asked when it is first called. Where it does not
+// answer nothing is buried.
+func (d *Dispatcher) mayJudge() func(row *Claimed) bool {
+	authority := d.cfg.Authority
+	look := sync.OnceValue(func() error {
+		ctx, cancel := context.WithTimeout(d.abandon, claimTimeout)
+		defer cancel()
+		return authority.Refresh(ctx)
+	})
+	return func(row *Claimed) bool {
+		if err := look(); err != nil {
+			d.observe.Trouble("catalogue", err)
+			return false
+		}
+		judges := authority.Judges(row.Namespace, row.EventType)
+		if !judges {
+			authority.StandDown(row.Namespace, row.EventType)
+		}
+		return judges
+	}
 }
 
 // name is unique among the groups of a moment.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
@@ -82,6 +83,9 @@ func (p CheckParams) judge(r *stats.Report) *CheckResult {
 	out := &CheckResult{}
 	if p.NeedPublisher && len(r.Publishers) == 0 {
 		out.say(LevelCritical, "no publisher is alive")
+	}
+	for _, s := range r.Stranded {
+		out.say(LevelWarning, fmt.Sprintf("no publisher takes %s, and %s of it wait", safetext.Line(safetext.Cut(s.EventType, 80)), Counted(s.Events, "event")))
 	}
 	longest := 0.0
 	for _, t := range worstTopics(r.Topics) {

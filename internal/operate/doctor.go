@@ -67,7 +67,7 @@ func (p DoctorParams) checks(ctx context.Context) []doctor.Check {
 		}
 		checks = append(checks, schemaCheck(pool))
 		checks = append(checks, database.Checks()...)
-		checks = append(checks, p.publisherCheck(pool))
+		checks = append(checks, p.publisherCheck(pool), p.eventIDCheck(pool))
 	}
 	return append(checks,
 		doctor.Check{Area: "pubsub", Name: "topics", Remedy: "check pubsub.project, pubsub.emulator and the credentials", Run: p.broker},
@@ -114,6 +114,27 @@ func schemaCheck(pool *pgxpool.Pool) doctor.Check {
 	}}
 }
 
+// otherIDs counts, among the newest events, those whose envelope was numbered by somebody else.
+const otherIDs = `
+SELECT count(*) FROM (SELECT id, payload_json FROM outbox_events ORDER BY seq DESC LIMIT 1000) AS newest
+ WHERE lower(payload_json ->> 'eventId') <> id::text`
+
+func (p DoctorParams) eventIDCheck(pool *pgxpool.Pool) doctor.Check {
+	return doctor.Check{Area: "emitters", Name: "event ids", Remedy: "outboxctl migrate", Run: func(ctx context.Context) ([]doctor.Finding, error) {
+		var n int64
+		if err := pool.QueryRow(ctx, otherIDs).Scan(&n); err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			return []doctor.Finding{{Level: doctor.OK, Message: "the newest envelopes have their rows' ids"}}, nil
+		}
+		return []doctor.Finding{{
+			Level: doctor.Warn, Remedy: "emit with outbox_emit or the emit package; until then consumers must go by the attribute event_id",
+			Message: fmt.Sprintf("%s of the newest 1,000 events have an eventId in their envelope that is not the row's id", Count(n)),
+		}}, nil
+	}}
+}
+
 func (p DoctorParams) publisherCheck(pool *pgxpool.Pool) doctor.Check {
 	return doctor.Check{Area: "publishers", Name: "alive", Remedy: "outboxctl migrate", Run: func(ctx context.Context) ([]doctor.Finding, error) {
 		report, err := stats.Collect(ctx, pool, p.Registry, stats.Params{MaxAttempts: p.MaxAttempts, StateOnly: true})
@@ -121,6 +142,12 @@ func (p DoctorParams) publisherCheck(pool *pgxpool.Pool) doctor.Check {
 			return nil, err
 		}
 		var found []doctor.Finding
+		for _, s := range report.Stranded {
+			found = append(found, doctor.Finding{
+				Level: doctor.Warn, Remedy: "outboxctl publish --catalogue database",
+				Message: fmt.Sprintf("no publisher takes %s, and %s of it wait", safetext.Line(safetext.Cut(s.EventType, 80)), Counted(s.Events, "event")),
+			})
+		}
 		for _, t := range report.Topics {
 			found = append(found, doctor.Finding{
 				Level: doctor.Warn, Remedy: "outboxctl topic list shows what exists; publishing resumes by itself",

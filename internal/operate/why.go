@@ -22,6 +22,7 @@ const (
 	WhyLeased      = "leased"
 	WhyAbandoned   = "lease_expired"
 	WhyPaused      = "topic_paused"
+	WhyStranded    = "stranded"
 	WhyDead        = "dead"
 	WhyDiscarded   = "discarded"
 	WhyPublished   = "published"

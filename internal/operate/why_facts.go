@@ -49,6 +49,8 @@ type publisher struct {
 	LastSeenAt time.Time              `db:"last_seen_at"`
 	State      string                 `db:"state"`
 	Topics     []dispatch.TopicReport `db:"-"`
+	// Catalogue is nil where a publisher says nothing of it.
+	Catalogue *dispatch.CatalogueReport `db:"-"`
 }
 
 // What waits before an event: due, unleased rows with a lower seq, counted up to a bound. Reads
@@ -138,7 +140,7 @@ func (o *Outbox) addQueue(ctx context.Context, f *facts) error {
 		var state dispatch.PublisherState
 		// A publisher of another version may describe itself otherwise; it still counts as one.
 		if json.Unmarshal([]byte(f.Publishers[i].State), &state) == nil {
-			f.Publishers[i].Topics = state.Topics
+			f.Publishers[i].Topics, f.Publishers[i].Catalogue = state.Topics, state.Catalogue
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/outboxctl/outboxctl/internal/dispatch"
@@ -15,6 +16,7 @@ func (f facts) waiting(r *WhyResult) {
 	case e.LockedUntil != nil && e.LockedUntil.After(f.Now):
 		f.leased(r)
 	case f.sayPaused(r):
+	case f.sayStranded(r):
 	case e.NextAttemptAt.After(f.Now) && e.AttemptCount > 0:
 		r.State = WhyBackingOff
 		r.say("%s has failed %s of %s and is tried again %s.", f.subject(), Counted(int64(e.AttemptCount), "time"), f.maximum(), f.when(e.NextAttemptAt))
@@ -105,6 +107,27 @@ func (f facts) sayPaused(r *WhyResult) bool {
 	r.say("The event keeps its attempts and is published when the topic works again.")
 	r.do("outboxctl doctor")
 	r.do("outboxctl topic ensure")
+	return true
+}
+
+// sayStranded explains a type that every live publisher leaves to others and reports whether the event's is one.
+func (f facts) sayStranded(r *WhyResult) bool {
+	if f.alive() == 0 {
+		return false
+	}
+	for _, p := range f.Publishers {
+		if !p.Alive {
+			continue
+		}
+		if p.Catalogue == nil || !slices.Contains(slices.Concat(p.Catalogue.Unknown, p.Catalogue.StoodDown), f.Event.EventType) {
+			return false
+		}
+	}
+	r.State = WhyStranded
+	r.say("%s waits because no running publisher takes its type: each has a catalogue without it, or another version of it that the event does not fit.", f.subject())
+	r.say("The event keeps its attempts and is published when a publisher with the recorded catalogue runs.")
+	r.do("outboxctl registry show %s --catalogue database", f.Event.EventType)
+	r.do("outboxctl publish --catalogue database")
 	return true
 }
 

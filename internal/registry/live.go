@@ -14,6 +14,8 @@ import (
 // Live is a running publisher's catalogue beside the one that the database recorded. It says for which event types the
 // publisher may bury events: those of which both say the same.
 type Live struct {
+	db catalogue.DB
+
 	mu       sync.Mutex
 	own      *Registry
 	recorded *Registry
@@ -39,7 +41,7 @@ func NewLive(ctx context.Context, db catalogue.DB, own *Registry) (*Live, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Live{own: own, recorded: recorded, stood: map[typeKey]bool{}}, nil
+	return &Live{db: db, own: own, recorded: recorded, stood: map[typeKey]bool{}}, nil
 }
 
 // Own is the publisher's catalogue.
@@ -53,34 +55,41 @@ func (l *Live) Own() *Registry {
 func (l *Live) Follow() *Registry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.own = l.recorded
+	l.own, l.stood = l.recorded, map[typeKey]bool{}
 	return l.own
 }
 
 // revisionSQL is asked with every heartbeat; the types are read again only when it has changed.
 const revisionSQL = `SELECT revision FROM outbox_catalogue`
 
-// Refresh looks whether the database's catalogue has changed, and reports whether it has.
-func (l *Live) Refresh(ctx context.Context, db catalogue.DB) (changed bool, err error) {
-	rows, err := db.Query(ctx, revisionSQL)
+// Refresh implements dispatch.Authority: it looks whether the database's catalogue has changed.
+func (l *Live) Refresh(ctx context.Context) error {
+	rows, err := l.db.Query(ctx, revisionSQL)
 	if err != nil {
-		return false, fmt.Errorf("read the catalogue's revision: %w", err)
+		return fmt.Errorf("read the catalogue's revision: %w", err)
 	}
 	revision, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
 	if err != nil {
-		return false, fmt.Errorf("read the catalogue's revision: %w", err)
+		return fmt.Errorf("read the catalogue's revision: %w", err)
 	}
 	if revision == l.revision() {
-		return false, nil
+		return nil
 	}
-	recorded, err := Recorded(ctx, db)
+	recorded, err := Recorded(ctx, l.db)
 	if err != nil {
-		return false, err
+		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.recorded, l.stood = recorded, map[typeKey]bool{}
-	return true, nil
+	return nil
+}
+
+// Behind reports whether the database has recorded another catalogue since the publisher's own was read from it.
+func (l *Live) Behind() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.recorded.Recording.Revision != l.own.Recording.Revision
 }
 
 func (l *Live) revision() int64 {

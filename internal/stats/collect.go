@@ -33,7 +33,7 @@ type Params struct {
 
 // Collect takes one report from one snapshot.
 func Collect(ctx context.Context, db DB, catalogue Catalogue, p Params) (*Report, error) {
-	r := &Report{DLQ: DLQ{ByReason: map[string]int64{}}, Publishers: []Publisher{}, Topics: []TopicState{}}
+	r := &Report{DLQ: DLQ{ByReason: map[string]int64{}}, Publishers: []Publisher{}, Topics: []TopicState{}, Stranded: []StrandedType{}}
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, db, opts, func(tx pgx.Tx) error { return fill(ctx, tx, catalogue, p, r) })
 	if err != nil {

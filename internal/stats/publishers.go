@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,12 +23,14 @@ func publishers(ctx context.Context, tx pgx.Tx, r *Report) error {
 	}
 	var p Publisher
 	var raw []byte
+	var left []string // by every publisher so far
 	_, err = pgx.ForEachRow(rows, []any{&p.ID, &p.Host, &p.PID, &p.Version, &p.StartedAt, &p.LastSeenAt, &raw}, func() error {
 		var state dispatch.PublisherState
 		if err := json.Unmarshal(raw, &state); err != nil {
 			return fmt.Errorf("read the state of publisher %s: %w", p.ID, err)
 		}
 		p.InFlight = int64(state.InFlight)
+		left = leftByAll(left, state.Catalogue, len(r.Publishers) == 0)
 		r.Publishers = append(r.Publishers, p)
 		for _, t := range state.Topics {
 			if t.State != dispatch.TopicHealthy {
@@ -38,5 +41,26 @@ func publishers(ctx context.Context, tx pgx.Tx, r *Report) error {
 		}
 		return nil
 	})
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	rows, err = tx.Query(ctx, strandedQuery, left)
+	if err != nil {
+		return err
+	}
+	r.Stranded, err = pgx.CollectRows(rows, pgx.RowToStructByPos[StrandedType])
 	return err
+}
+
+// leftByAll keeps the event types that one more publisher leaves to others, too. One that says nothing of its catalogue
+// leaves none.
+func leftByAll(left []string, c *dispatch.CatalogueReport, first bool) []string {
+	if c == nil {
+		return nil
+	}
+	own := slices.Concat(c.Unknown, c.StoodDown)
+	if first {
+		return own
+	}
+	return slices.DeleteFunc(left, func(name string) bool { return !slices.Contains(own, name) })
 }

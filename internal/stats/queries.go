@@ -69,3 +69,10 @@ SELECT coalesce(%s::text, ''),
 	// Tenants may be as many as dead letters, so they are not counted when these are written.
 	dlqTenantQuery = `SELECT coalesce(tenant_id::text, ''), count(*) FROM outbox_dlq WHERE state = 'open' GROUP BY 1`
 )
+
+// strandedQuery counts what waits of few types. It walks the claim index, which is what waits.
+const strandedQuery = `
+SELECT event_type::text, count(*), min(created_at)
+  FROM outbox_events
+ WHERE published_at IS NULL AND dead_at IS NULL AND event_type::text = ANY ($1::text[])
+ GROUP BY 1 ORDER BY 1`

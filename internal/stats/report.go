@@ -26,7 +26,9 @@ type Report struct {
 
 	Publishers []Publisher  `json:"publishers"`
 	Topics     []TopicState `json:"topics"`
-	Groups     []Group      `json:"groups,omitempty"`
+	// Stranded are event types of which events wait although no live publisher takes them.
+	Stranded []StrandedType `json:"stranded"`
+	Groups   []Group        `json:"groups,omitempty"`
 }
 
 // Published counts what was published lately and is still in the table.
@@ -81,6 +83,13 @@ type TopicState struct {
 	// Since is when it was last published to, by the publisher's clock.
 	Since time.Time `json:"since"`
 	Error string    `json:"error,omitempty"`
+}
+
+// StrandedType is an event type that every live publisher leaves to others.
+type StrandedType struct {
+	EventType string    `json:"eventType"`
+	Events    int64     `json:"events"`
+	OldestAt  time.Time `json:"oldestAt"`
 }
 
 // Group is the part of the backlog that shares one value of the chosen dimension.

@@ -20,6 +20,7 @@ type Metrics struct {
 	failed    *prometheus.CounterVec
 	dead      *prometheus.CounterVec
 	released  *prometheus.CounterVec
+	odd       *prometheus.CounterVec
 	leaseLost prometheus.Counter
 	troubles  *prometheus.CounterVec
 	claimRows prometheus.Counter
@@ -30,6 +31,12 @@ type Metrics struct {
 	latency   *prometheus.HistogramVec
 	breaker   *prometheus.GaugeVec
 }
+
+// The kinds of odd events. An event type never becomes a label: a plain INSERT may invent any.
+const (
+	oddOtherID     = "other_event_id"
+	oddExtraFields = "extra_fields"
+)
 
 // durations reach from a cheap claim to the publish time-out.
 func durations() []float64 {
@@ -53,6 +60,7 @@ func NewMetrics(r prometheus.Registerer, topics []string) *Metrics {
 		released:  counter("released_total", "Claimed events given back without losing an attempt.", "topic"),
 		leaseLost: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "lease_lost_total",
 			Help: "Events whose verdict was refused because their lease had passed to another publisher."}),
+		odd:      counter("odd_events_total", "Events published although something is odd about them: another eventId than the row's, or fields the catalogue does not name.", "kind"),
 		troubles: counter("errors_total", "Errors that no event and no topic is to blame for.", "doing"),
 		claimRows: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "claimed_total",
 			Help: "Events claimed."}),
@@ -65,7 +73,7 @@ func NewMetrics(r prometheus.Registerer, topics []string) *Metrics {
 		breaker: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "breaker_state",
 			Help: "1 for the state a topic is in: healthy, recovering, unreachable or misconfigured."}, []string{"topic", "state"}),
 	}
-	r.MustRegister(m.published, m.failed, m.dead, m.released, m.leaseLost, m.troubles, m.claimRows, m.sweeps,
+	r.MustRegister(m.odd, m.published, m.failed, m.dead, m.released, m.leaseLost, m.troubles, m.claimRows, m.sweeps,
 		m.claim, m.publish, m.settle, m.latency, m.breaker,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, topic := range topics {
@@ -75,6 +83,8 @@ func NewMetrics(r prometheus.Registerer, topics []string) *Metrics {
 		m.latency.WithLabelValues(topic)
 		m.TopicChanged(dispatch.TopicStatus{Topic: topic, State: dispatch.TopicHealthy})
 	}
+	m.odd.WithLabelValues(oddOtherID)
+	m.odd.WithLabelValues(oddExtraFields)
 	for _, reason := range outbox.DeadReasons() {
 		m.dead.WithLabelValues(reason)
 	}
@@ -106,6 +116,12 @@ func (m *Metrics) Published(topic string, took time.Duration, attempts []dispatc
 		switch a.Outcome {
 		case dispatch.OutcomePublished:
 			published++
+			if a.Row.Notes.OtherID {
+				m.odd.WithLabelValues(oddOtherID).Inc()
+			}
+			if a.Row.Notes.ExtraFields > 0 {
+				m.odd.WithLabelValues(oddExtraFields).Inc()
+			}
 			m.latency.WithLabelValues(topic).Observe(max(now.Sub(a.Row.CreatedAt), 0).Seconds())
 		case dispatch.OutcomeFailed:
 			m.failed.WithLabelValues(topic, dispatch.CodeOf(a.Err)).Inc()
