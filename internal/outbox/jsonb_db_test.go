@@ -128,7 +128,8 @@ func TestTheLargestEventIsStoredWhole(t *testing.T) {
 	require.NoError(t, err)
 	headers, err := wire.ParseHeaders(content.Headers)
 	require.NoError(t, err)
-	attrs := wire.Attributes(wire.Row{ID: row.ID, EventType: row.EventType, AggregateType: row.AggregateType, AggregateID: row.AggregateID, Namespace: "default", CreatedAt: row.CreatedAt, Headers: headers})
+	attrs := wire.Attributes(wire.Row{ID: row.ID, EventType: row.EventType, AggregateType: row.AggregateType, AggregateID: row.AggregateID,
+		Namespace: row.Namespace, TenantID: *row.TenantID, DedupeKey: *row.DedupeKey, CreatedAt: row.CreatedAt, Headers: headers})
 	require.NoError(t, limits.Check(content.Payload, attrs))
 	// created_at may be printed shorter than the longest form that was assumed.
 	spare := limits.MessageBytes - wire.MessageBytes(len(content.Payload), attrs)
