@@ -28,6 +28,7 @@ type devOptions struct {
 
 	duration cli.DurationFlag
 	demo     bool
+	noUI     bool
 	demoRate float64
 	demoSeed uint64
 	reset    bool
@@ -43,8 +44,8 @@ func newDevCmd(app *cli.App, runF func(context.Context, *devOptions) error) *cob
 		Use:   "dev",
 		Short: "Run PostgreSQL, Redis and a Pub/Sub fake on this machine, ready to use",
 		Long: `Start a private PostgreSQL (from the installed programs, or downloaded where there are none), Redis (redis-server, or one inside this process) and a
-Pub/Sub fake, migrate the database, create topics and subscriptions, and run the publisher and the example consumer
-against them. Every other outboxctl command on this machine finds the stack by itself while it runs; with --state-dir only
+Pub/Sub fake, migrate the database, create topics and subscriptions, and run the publisher, the example consumer and the web
+page (outboxctl ui) against them. Every other outboxctl command on this machine finds the stack by itself while it runs; with --state-dir only
 those do for which OUTBOXCTL_STATE_DIR names the same folder.
 
 The connection settings, with the servers' random passwords, go to standard output as lines for a shell, or as JSON or YAML
@@ -62,6 +63,7 @@ with -o. Ctrl-C stops everything; the database keeps its rows for the next start
 	cmd.Flags().BoolVar(&opts.demo, "demo", false, "produce traffic: events of every type, some of which fail")
 	cmd.Flags().Float64Var(&opts.demoRate, "demo-rate", defaultDemoRate, "events per second of --demo")
 	cmd.Flags().Uint64Var(&opts.demoSeed, "seed", defaultDemoSeed, "same seed, same demo traffic")
+	cmd.Flags().BoolVar(&opts.noUI, "no-ui", false, "run without the web page")
 	cmd.Flags().BoolVar(&opts.reset, "reset", false, "delete what earlier runs left in the state folder first")
 	cli.AddYesFlag(cmd, &opts.yes)
 	cli.AddConfigFlags(cmd, cli.GroupDev)
@@ -141,6 +143,9 @@ func serveDev(ctx context.Context, opts *devOptions, dir string) (err error) {
 		RedisURL:       servers.Redis.URL(),
 		PubSubEmulator: servers.PubSub.Addr(),
 		PubSubProject:  servers.PubSub.Project,
+	}
+	if !opts.noUI {
+		opts.info.UIURL = "http://" + freeAddr(devUIAddr) + "/"
 	}
 	info := opts.info
 	if err := prepareDev(ctx, app, servers, info); err != nil {

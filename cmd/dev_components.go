@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -33,6 +34,9 @@ func devComponents(opts *devOptions) []devComponent {
 	components := []devComponent{
 		{"publisher", func(ctx context.Context, app *cli.App) error { return runPublish(ctx, &publishOptions{app: app}) }},
 		{"consumer", consumeExample},
+	}
+	if !opts.noUI {
+		components = append(components, devComponent{"page", runUI})
 	}
 	if opts.demo {
 		components = append(components, devComponent{"demo", opts.runDemo})
@@ -89,7 +93,10 @@ func onStack(a *cli.App, info devstate.Info) *cli.App {
 	}
 	// The usual port stays free for a publisher that is started beside the stack.
 	if a.Origin("publish.http_addr") == cli.OriginDefault {
-		env["OUTBOXCTL_PUBLISH_HTTP_ADDR"] = devHTTPAddr()
+		env["OUTBOXCTL_PUBLISH_HTTP_ADDR"] = freeAddr(devPublisherAddr)
+	}
+	if page, err := url.Parse(info.UIURL); err == nil && page.Host != "" {
+		env["OUTBOXCTL_UI_ADDR"], env["OUTBOXCTL_UI_LABEL"] = page.Host, "dev"
 	}
 	return a.Under(env)
 }
@@ -115,12 +122,14 @@ func warnShadowed(app *cli.App) {
 	}
 }
 
-// devHTTPAddr is where the stack's publisher answers: always the same place unless that is taken.
-func devHTTPAddr() string {
-	listener, err := net.Listen("tcp", devPublisherAddr)
+// freeAddr is where something of the stack answers: always the same place unless that is taken.
+func freeAddr(usual string) string {
+	listener, err := net.Listen("tcp", usual)
 	if err != nil {
-		return "127.0.0.1:0"
+		if listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			return usual // who listens there reports it
+		}
 	}
 	_ = listener.Close()
-	return devPublisherAddr
+	return listener.Addr().String()
 }

@@ -19,6 +19,7 @@ const (
 	devPubSubPort   = 18085
 
 	devPublisherAddr = "127.0.0.1:19464"
+	devUIAddr        = "127.0.0.1:19466"
 )
 
 // prepareDev makes the servers usable: a migrated database, topics and subscriptions.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -142,6 +143,16 @@ func TestDevLivesThroughItsDays(t *testing.T) {
 	require.Zero(t, code, talk)
 	require.Contains(t, out, "pf-domain-events")
 
+	// The page is where it says.
+	require.Eventually(t, func() bool {
+		response, err := http.Get(first.info.UIURL) //nolint:noctx // the address is the stack's own
+		if err != nil {
+			return false
+		}
+		return response.Body.Close() == nil && response.StatusCode == http.StatusOK
+	}, devTimeout, 50*time.Millisecond)
+	http.DefaultClient.CloseIdleConnections()
+
 	// A second one on the same folder is refused, by name.
 	code, _, talk = outboxctl(t, dir, "dev")
 	require.Equal(t, 4, code)
@@ -167,7 +178,8 @@ func TestDevLivesThroughItsDays(t *testing.T) {
 	// A reset is asked for twice, and then takes the rows with it.
 	code, _, talk = outboxctl(t, dir, "dev", "--reset")
 	require.Equal(t, 6, code, talk)
-	third := startDev(t, dir, "--reset", "--yes")
+	third := startDev(t, dir, "--reset", "--yes", "--no-ui")
+	require.Empty(t, third.info.UIURL)
 	require.Equal(t, "0", devQuery(t, third, "SELECT count(*)::text FROM pg_class WHERE relname = 'mark'"))
 	require.Equal(t, 128+int(syscall.SIGTERM), third.end(t, syscall.SIGTERM), third.talk.String())
 }

@@ -27,13 +27,16 @@ func troubles(s *operate.StatsResult) []trouble {
 	if len(s.Publishers) == 0 {
 		text := "No publisher is alive"
 		if s.Backlog > 0 {
-			text += fmt.Sprintf(", and %s are waiting", operate.Counted(s.Backlog, "event"))
+			text += "; waiting: " + operate.Counted(s.Backlog, "event")
 		}
 		found = append(found, trouble{text + ".", "outboxctl publish", s.Backlog > 0})
 	}
 	for _, t := range s.Topics {
 		text := fmt.Sprintf("Topic %s has been %s for %s at %s: %s", t.Topic, t.State, operate.Seconds(operate.OutageSeconds(s.At, t)), t.Publisher, t.Error)
 		found = append(found, trouble{text, "outboxctl topic list", true})
+	}
+	if s.DLQ.Open > 0 {
+		found = append(found, trouble{"Waiting for a decision: " + operate.Counted(s.DLQ.Open, "open dead letter") + ".", "outboxctl dlq list --group-by fingerprint", false})
 	}
 	if s.Flow.State == stats.FlowNotShrinking && len(s.Publishers) > 0 && s.OldestAgeSeconds > 60 {
 		found = append(found, trouble{
@@ -49,7 +52,9 @@ type overviewData struct {
 	Causes                       []dlq.Group
 	CauseCount                   int
 	Dead, Backlog, Oldest, Drain chart
-	DeadChange                   int64
+	// DeadChange is how many more are open than at the beginning of the chart, DeadSpan ago.
+	DeadChange int64
+	DeadSpan   string
 }
 
 func overviewPage(r *request) (*view, error) {
@@ -70,7 +75,7 @@ func overviewPage(r *request) (*view, error) {
 	d.Oldest = newChart(s.History, func(p point) float64 { return p.OldestSeconds }, operate.Seconds)
 	d.Drain = newChart(s.History, func(p point) float64 { return p.Out }, func(n float64) string { return fmt.Sprintf("%.1f/s", n) })
 	if len(s.History) > 0 {
-		d.DeadChange = s.Stats.DLQ.Open - s.History[0].Dead
+		d.DeadChange, d.DeadSpan = s.Stats.DLQ.Open-s.History[0].Dead, span(s.Stats.At.Sub(s.History[0].At))
 	}
 	v.Data = d
 	return v, nil

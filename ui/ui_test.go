@@ -27,7 +27,7 @@ func TestEveryPageAnswers(t *testing.T) {
 		require.Equal(t, "nosniff", header.Get("X-Content-Type-Options"), address)
 	}
 	_, _, body := b.get("/")
-	for _, want := range []string{"No publisher is alive, and 1 event are waiting.", "no such topic", "eve@example.com, may look"} {
+	for _, want := range []string{"No publisher is alive; waiting: 1 event.", "Waiting for a decision: 1 open dead letter.", "no such topic", "eve@example.com, may look"} {
 		require.Contains(t, body, want)
 	}
 	_, _, body = b.get("/dead-letters/00000000-0000-7000-8000-0000000000d4")

@@ -24,6 +24,8 @@ type Info struct {
 	RedisURL       string    `json:"redisUrl"`
 	PubSubEmulator string    `json:"pubsubEmulator"`
 	PubSubProject  string    `json:"pubsubProject"`
+	// UIURL is where the web page is; empty when the stack runs without it.
+	UIURL string `json:"uiUrl,omitempty"`
 }
 
 // DefaultDir is where `outboxctl dev` keeps its state: OUTBOXCTL_STATE_DIR, else outboxctl/dev in the user's state folder. Root's
