@@ -91,6 +91,9 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 	}
 	if !opts.dryRun {
 		question := fmt.Sprintf("%s %s in %s", set.Verb(), operate.Counted(set.Total, set.Noun()), safetext.Line(set.Database.Place()))
+		if set.Releases > 0 {
+			question += fmt.Sprintf(", which releases %s that wait behind them", operate.Counted(set.Releases, "event"))
+		}
 		if err := opts.app.Confirm(ctx, opts.yes, set.Total, question); err != nil {
 			return err
 		}

@@ -67,6 +67,12 @@ func (o *changeOptions) describe(set *operate.ChangeSet) {
 		fmt.Fprintf(w, "  %s, published from %s to %s, for example %s\n", operate.Counted(set.Total, "event"),
 			set.First.At.UTC().Format(time.RFC3339), set.Last.At.UTC().Format(time.RFC3339), set.First.ID)
 	}
+	if set.Releases > 0 {
+		fmt.Fprintf(w, "  %s behind them in their ordering keys go on\n", operate.Counted(set.Releases, "event"))
+	}
+	if set.Behind > 0 {
+		fmt.Fprintf(w, "  %s of them stay parked: a dead event before them in their ordering key is not replayed\n", operate.Count(set.Behind))
+	}
 	if p := set.Plan; p != nil {
 		note := ""
 		if p.Reason != "" {

@@ -24,8 +24,8 @@ const defaultOutage = "0s,5m"
 type checkOptions struct {
 	app *cli.App
 
-	backlog, age, dead, attempts, outage threshold
-	needPublisher                        bool
+	backlog, age, dead, attempts, parked, outage threshold
+	needPublisher                                bool
 }
 
 func newCheckCmd(app *cli.App) *cobra.Command {
@@ -49,6 +49,7 @@ after five minutes. Other figures without a threshold are printed and not judged
 	flags.Var(&opts.age, "max-age", "age of the oldest event that waits, such as 5m or 2m,10m")
 	flags.Var(&opts.dead, "max-dead", "open dead letters")
 	flags.Var(&opts.attempts, "max-attempt-rows", "events that used up their attempts")
+	flags.Var(&opts.parked, "max-parked", "events that wait behind a dead one of their ordering key")
 	flags.Var(&opts.outage, "max-topic-outage", "time for which a topic has been unreachable or misconfigured")
 	flags.BoolVar(&opts.needPublisher, "need-publisher", false, "critical when no publisher is alive")
 	return cmd
@@ -79,7 +80,8 @@ func runCheck(ctx context.Context, opts *checkOptions) error {
 	}
 	result, err := outbox.Check(ctx, operate.CheckParams{
 		MaxAttempts: cfg.Publish.MaxAttempts, NeedPublisher: opts.needPublisher,
-		Backlog: opts.backlog.limits, Age: opts.age.limits, Dead: opts.dead.limits, AttemptRows: opts.attempts.limits, Outage: opts.outage.limits,
+		Backlog: opts.backlog.limits, Age: opts.age.limits, Dead: opts.dead.limits, AttemptRows: opts.attempts.limits, Parked: opts.parked.limits,
+		Outage: opts.outage.limits,
 	})
 	if err != nil {
 		return checkFailed(opts.app.Out, err)

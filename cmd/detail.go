@@ -44,6 +44,7 @@ func printEvent(p *cli.Page, e outbox.Event) {
 		p.Field("leased by", cli.Text(e.LockedBy)+" until "+p.Time(e.LockedUntil))
 	}
 	p.Field("dedupe key", cli.Text(e.DedupeKey))
+	p.Field("ordering key", cli.Text(e.OrderingKey))
 }
 
 // printSurroundings prints what belongs to an event.

@@ -28,6 +28,7 @@ func addDLQFilterFlags(app *cli.App, cmd *cobra.Command, f *operate.DeadLetterQu
 	flags.StringSliceVar(&f.Namespaces, "namespace", nil, "of this `namespace`")
 	flags.StringVar(&f.Since, "since", "", "that died at this `time` or later: 2026-03-01T12:00:00Z, 2026-03-01 (UTC), or how long ago: 2h, 30d")
 	flags.StringVar(&f.Until, "until", "", "that died before this `time`")
+	flags.BoolVar(&f.Blocking, "blocking", false, "that events of the same ordering key wait for")
 	flags.StringVar(&f.ErrorLike, "error-like", "", "whose error contains this `text` in any case; * stands for anything")
 	cli.Must(cmd.RegisterFlagCompletionFunc("reason", cli.CompleteReasons(app)))
 	cli.Must(cmd.RegisterFlagCompletionFunc("type", cli.CompleteTypes(app)))

@@ -111,6 +111,7 @@ func dlqView(ctx context.Context, o *operate.Outbox) cli.View[dlq.Entry] {
 			{Head: "attempts", Field: "attemptCount", Spare: 2, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.Count(int64(e.AttemptCount)) }},
 			{Head: "state", Spare: 1, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.State }},
 			{Head: "error", Field: "errorMessage", Spare: 4, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.ErrorMessage }},
+			{Head: "blocks", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return blocks(e.Blocks) }},
 			{Head: "event", Field: "eventId", Wide: true, Whole: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.ID(e.EventID) }},
 			{Head: "aggregate", Field: "aggregateType aggregateId", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.AggregateType + "/" + e.AggregateID }},
 			{Head: "topic", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return cli.Text(e.Topic) }},
@@ -131,6 +132,18 @@ func shortIDs(ctx context.Context, o *operate.Outbox) func([]string) int {
 			return 0
 		}
 		return length
+	}
+}
+
+// blocks is how many events wait for a dead one.
+func blocks(n int64) string {
+	switch {
+	case n == 0:
+		return ""
+	case n > dlq.BlocksBound:
+		return operate.Count(dlq.BlocksBound) + "+ events"
+	default:
+		return operate.Counted(n, "event")
 	}
 }
 

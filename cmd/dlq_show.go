@@ -62,6 +62,10 @@ func printDeadLetter(p *cli.Page, d operate.DeadLetterDetail, payload string) er
 	p.Field("attempts", fmt.Sprint(d.AttemptCount))
 	p.Field("error", d.ErrorMessage)
 	p.Field("fingerprint", cli.Text(d.Fingerprint))
+	p.Field("ordering key", cli.Text(d.OrderingKey))
+	if d.Blocks > 0 {
+		p.Field("blocks", blocks(d.Blocks)+" of its key that wait for it")
+	}
 	p.Title("event")
 	if d.Event == nil {
 		p.Line("its row is gone: removed by cleanup. It cannot be replayed; outboxctl dlq export makes a new event of it.")

@@ -71,7 +71,7 @@ func doctorParams(app *cli.App, cfg *cli.Config, types *registry.Registry) opera
 	p := operate.DoctorParams{
 		Registry: types, Now: app.Now,
 		Database: app.Pool, ExecMode: cfg.Database.ExecMode, RemoteDatabase: cfg.RemoteDatabase(), MaxAttempts: cfg.Publish.MaxAttempts,
-		Emulator: cfg.PubSub.Emulator, EmulatorOrigin: cfg.Origin("pubsub.emulator"), Redelivery: pubsub.Retention,
+		Emulator: cfg.PubSub.Emulator, EmulatorOrigin: cfg.Origin("pubsub.emulator"), Endpoint: cfg.PubSub.Endpoint, Redelivery: pubsub.Retention,
 		IdempotencyTTL: cfg.Idempotency.TTL,
 		Redis: func(ctx context.Context) (consume.ServerReport, error) {
 			client, err := app.Redis()
@@ -82,13 +82,13 @@ func doctorParams(app *cli.App, cfg *cli.Config, types *registry.Registry) opera
 		},
 	}
 	if cfg.PubSub.Project != "" {
-		p.Broker = func(ctx context.Context) ([]operate.Resource, error) { return brokerResources(ctx, app) }
+		p.Broker = func(ctx context.Context, ordered bool) ([]operate.Resource, error) { return brokerResources(ctx, app, ordered) }
 	}
 	return p
 }
 
 // brokerResources compares Pub/Sub with the configuration.
-func brokerResources(ctx context.Context, app *cli.App) ([]operate.Resource, error) {
+func brokerResources(ctx context.Context, app *cli.App, ordered bool) ([]operate.Resource, error) {
 	client, err := app.Broker(ctx)
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func brokerResources(ctx context.Context, app *cli.App) ([]operate.Resource, err
 	if err != nil {
 		return nil, err
 	}
-	actions, err := client.Ensure(ctx, pubsub.EnsureParams{Plan: plan, DryRun: true})
+	actions, err := client.Ensure(ctx, pubsub.EnsureParams{Plan: plan, DryRun: true, Ordered: ordered})
 	if err != nil && !errors.Is(err, pubsub.ErrIncomplete) {
 		return nil, err
 	}

@@ -26,6 +26,8 @@ type emitOptions struct {
 
 	eventType, aggregateID, aggregateType, data string
 	dedupeKey, tenant, namespace, occurredAt    string
+	orderingKey                                 string
+	ordered                                     bool
 	headers                                     []string
 	maxAttempts                                 int
 
@@ -46,7 +48,7 @@ as in the Go package and the SQL functions; what is written is printed, by defau
 
 One event is described by flags. With --stdin, each line of standard input is an event as a JSON object with the
 names type, aggregateId, data and, where needed, aggregateType, dedupeKey, tenantId, namespace, headers,
-occurredAt, actor. Lines are written in transactions of --tx-size events, or all in one with --atomic; ids are
+occurredAt, actor, orderingKey, byAggregate. Lines are written in transactions of --tx-size events, or all in one with --atomic; ids are
 printed once they are committed. A feed that falls silent is committed after two seconds.
 
 A bad line is named with its number and its fields, and no line of its transaction is written. The exit code is then
@@ -70,6 +72,8 @@ A bad line is named with its number and its fields, and no line of its transacti
 	f.StringVar(&opts.dedupeKey, "dedupe-key", "", "write nothing when this namespace and type have an event with the key")
 	f.StringVar(&opts.tenant, "tenant", "", "UUID of the tenant; the dedupe key must then start with it and a slash")
 	f.StringVar(&opts.namespace, "namespace", "", "namespace of the event (default \"default\")")
+	f.StringVar(&opts.orderingKey, "ordering-key", "", "publish the event after all earlier ones of its namespace with this key")
+	f.BoolVar(&opts.ordered, "ordered", false, "publish the event after all earlier ones of its aggregate that are ordered too")
 	f.StringArrayVar(&opts.headers, "header", nil, "extra message attribute as name=value; repeatable")
 	f.IntVar(&opts.maxAttempts, "max-attempts", 0, "failed deliveries after which the event is dead (default the publisher's)")
 	f.StringVar(&opts.occurredAt, "occurred-at", "", "when it happened, RFC 3339 (default now)")
@@ -85,7 +89,8 @@ A bad line is named with its number and its fields, and no line of its transacti
 
 // eventFlags are those that describe one event, hence make no sense with --stdin.
 func eventFlags() []string {
-	return []string{"type", "aggregate-id", "data", "aggregate-type", "dedupe-key", "tenant", "namespace", "header", "occurred-at", "max-attempts"}
+	return []string{"type", "aggregate-id", "data", "aggregate-type", "dedupe-key", "tenant", "namespace", "header", "occurred-at", "max-attempts",
+		"ordering-key", "ordered"}
 }
 
 func runEmit(ctx context.Context, opts *emitOptions) error {
@@ -250,6 +255,8 @@ func (o *emitOptions) check() error {
 		}
 	}
 	switch {
+	case o.ordered && o.orderingKey != "":
+		return fault.Usagef("--ordered takes the aggregate as the key, --ordering-key names one: use one of them")
 	case o.txSize < 1:
 		return fault.Usagef("--tx-size %d: must be at least 1", o.txSize)
 	case o.atomic && o.given("tx-size"):
@@ -266,6 +273,7 @@ func (o *emitOptions) event() (emit.Event, error) {
 	p := emit.Event{
 		Type: o.eventType, AggregateType: o.aggregateType, DedupeKey: o.dedupeKey, Namespace: o.namespace,
 		AggregateID: o.aggregateID, MaxAttempts: o.maxAttempts,
+		OrderingKey: o.orderingKey, ByAggregate: o.ordered,
 	}
 	var problems []string
 	if o.given("max-attempts") && o.maxAttempts < 1 {

@@ -90,6 +90,7 @@ func eventView(ctx context.Context, o *operate.Outbox) cli.View[outbox.Event] {
 			{Head: "last error", Field: "lastError", Wide: true, Cell: func(e outbox.Event, s *cli.CellStyle) string { return cli.Text(e.LastError) }},
 			{Head: "namespace", Wide: true, Cell: func(e outbox.Event, s *cli.CellStyle) string { return e.Namespace }},
 			{Head: "tenant", Field: "tenantId", Wide: true, Cell: func(e outbox.Event, s *cli.CellStyle) string { return cli.Text(e.TenantID) }},
+			{Head: "ordering key", Field: "orderingKey", Wide: true, Cell: func(e outbox.Event, s *cli.CellStyle) string { return cli.Text(e.OrderingKey) }},
 			{Head: "dedupe key", Field: "dedupeKey", Wide: true, Cell: func(e outbox.Event, s *cli.CellStyle) string { return cli.Text(e.DedupeKey) }},
 			{Head: "message id", Field: "brokerMessageId", Wide: true, Cell: func(e outbox.Event, s *cli.CellStyle) string { return cli.Text(e.BrokerMessageID) }},
 		},

@@ -29,6 +29,9 @@ import (
 	"github.com/outboxctl/outboxctl/internal/telemetry"
 )
 
+// parkedTimeout bounds the look at parked events at the end of a run with --once.
+const parkedTimeout = 5 * time.Second
+
 // publishService is a dispatcher with everything around it: pools, broker, heartbeat, wake-up, metrics, HTTP.
 type publishService struct {
 	app      *cli.App
@@ -173,6 +176,7 @@ func (s *publishService) Run(ctx context.Context) error {
 	err = errors.Join(err, services.Wait())
 	s.log.Info().Int64("published", state.Published).Int("in_flight", state.InFlight).Dur("ran_ms", time.Since(began)).Msg("stopped")
 	if err == nil && s.once {
+		s.sayParked(context.WithoutCancel(ctx))
 		return unfinished(state, s.dispatcher.Load().Totals())
 	}
 	return err
@@ -252,6 +256,16 @@ func (s *publishService) state() dispatch.PublisherState {
 		Source: report.Source, Revision: report.Revision, Unknown: report.Unknown, StoodDown: report.StoodDown,
 	}
 	return state
+}
+
+// sayParked tells of events that a run with --once does not wait for, because an operator has to act first.
+func (s *publishService) sayParked(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, parkedTimeout)
+	defer cancel()
+	if sample, err := s.sample(ctx); err == nil && sample.Parked > 0 {
+		s.log.Warn().Int64("parked", sample.Parked).Int64("blocked_keys", sample.BlockedKeys).
+			Msg("events wait behind a dead one of their ordering key: outboxctl dlq list --blocking")
+	}
 }
 
 // unfinished is what a run with --once leaves to be done: events that died or stay leased, and topics that took nothing.

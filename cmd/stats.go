@@ -108,6 +108,7 @@ func groupView(by string) cli.View[stats.Group] {
 			count("due", "due", true, func(g stats.Group) int64 { return g.Due }),
 			count("backing-off", "backingOff", false, func(g stats.Group) int64 { return g.BackingOff }),
 			count("in-flight", "inFlight", false, func(g stats.Group) int64 { return g.InFlight }),
+			count("parked", "parked", true, func(g stats.Group) int64 { return g.Parked }),
 			count("at-max", "atMaxAttempts", true, func(g stats.Group) int64 { return g.AtMaxAttempts }),
 			count("dlq-open", "dlqOpen", false, func(g stats.Group) int64 { return g.DLQOpen }),
 			{Head: "oldest", Field: "oldestUnpublishedAt", Cell: func(g stats.Group, s *cli.CellStyle) string { return s.TimePtr(g.OldestUnpublishedAt) }},
@@ -130,6 +131,10 @@ func sayStats(a *cli.App, w io.Writer, r *operate.StatsResult) error {
 	line("oldest", "%s", oldest)
 	line("published", "%s", publishedLine(r))
 	line("flow", "%.1f/s in, %.1f/s out: %s", r.Flow.ArrivalPerSecond, r.Flow.DrainPerSecond, forecast(r.Flow))
+	if r.BlockedKeys > 0 {
+		text := fmt.Sprintf("%s wait behind the dead events of %s: outboxctl dlq list --blocking", operate.Counted(r.Parked, "event"), operate.Counted(r.BlockedKeys, "ordering key"))
+		line("parked", "%s", a.Paint(a.OutTTY, cli.StyleWarn, text))
+	}
 	line("max attempt", "%s rows used up their attempts", n(r.AtMaxAttempts))
 	line("dlq", "%s open%s", n(r.DLQ.Open), reasons(r.DLQ.ByReason))
 	line("publishers", "%s", publishersLine(r))

@@ -18,7 +18,8 @@ func newTopicEnsureCmd(app *cli.App) *cobra.Command {
 		Short: "Create the topics and subscriptions that are missing",
 		Long: `Create the topics that the configuration names, a subscription for each, and the dead-letter topic and
 subscription that take what a consumer cannot handle. What exists is left as it is, so the command can be run at every
-deployment, and by two deployers at once.`,
+deployment, and by two deployers at once. With --ordered the subscriptions deliver the events of an ordering key in order;
+that is fixed when a subscription is created.`,
 		Example: "  outboxctl topic ensure --dry-run\n  outboxctl topic ensure --emulator 127.0.0.1:8085 --project demo",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -26,6 +27,7 @@ deployment, and by two deployers at once.`,
 		},
 	}
 	cmd.Flags().BoolVar(&params.DryRun, "dry-run", false, "show what is missing and create nothing")
+	cmd.Flags().BoolVar(&params.Ordered, "ordered", false, "create subscriptions that deliver the events of an ordering key in order")
 	cmd.Flags().BoolVar(&params.TopicsOnly, "topics-only", false, "create no subscriptions and no dead-letter topics")
 	cli.AddConfigFlags(cmd, cli.GroupTopic)
 	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)

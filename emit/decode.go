@@ -15,8 +15,8 @@ import (
 )
 
 // DecodeEvent reads an event from its JSON form: type, aggregateId, aggregateType,
-// data, dedupeKey, tenantId, namespace, headers, occurredAt and actor, exactly so
-// spelled. Any other name is refused, because a misspelt dedupeKey that is silently
+// data, dedupeKey, tenantId, namespace, headers, occurredAt, actor, orderingKey and
+// byAggregate, exactly so spelled. Any other name is refused, because a misspelt dedupeKey that is silently
 // dropped doubles events. A refused text gives an *InvalidError.
 func DecodeEvent(text []byte) (Event, error) {
 	members, err := jsonb.Members(text, "")
@@ -49,7 +49,8 @@ var integer = regexp.MustCompile(`^-?[0-9]{1,19}$`)
 
 func isEventField(name string) bool {
 	switch name {
-	case "type", "aggregateId", "aggregateType", "data", "dedupeKey", "tenantId", "namespace", "headers", "occurredAt", "actor":
+	case "type", "aggregateId", "aggregateType", "data", "dedupeKey", "tenantId", "namespace", "headers", "occurredAt", "actor",
+		"orderingKey", "byAggregate":
 		return true
 	}
 	return false
@@ -65,6 +66,12 @@ func decodeEventField(p *Event, m jsonb.Member, bad *InvalidError) {
 		p.DedupeKey = decodeText(m, bad)
 	case "namespace":
 		p.Namespace = decodeText(m, bad)
+	case "orderingKey":
+		p.OrderingKey = decodeText(m, bad)
+	case "byAggregate":
+		if err := json.Unmarshal(m.Value, &p.ByAggregate); err != nil {
+			bad.add(m.Name, "must be true or false")
+		}
 	case "aggregateId":
 		p.AggregateID = decodeAggregateID(m, bad)
 	case "tenantId":

@@ -71,6 +71,12 @@ type Event struct {
 	Headers map[string]string
 	// MaxAttempts overrides the publisher's maximum for this event; 0 does not.
 	MaxAttempts int
+	// OrderingKey puts the event behind all earlier ones of its namespace and key:
+	// it is published once they are. Lock what the key stands for before you emit;
+	// events of transactions that overlap have no order. Empty means any order.
+	OrderingKey string
+	// ByAggregate makes the event's aggregate, on its topic, the ordering key.
+	ByAggregate bool
 }
 
 // Actor is the person or service on whose behalf an event happened.

@@ -24,6 +24,8 @@ const (
 	maxDedupeKeyBytes   = 1024
 	maxAggregateIDBytes = 255
 	maxActorBytes       = 1024
+	// maxOrderingKeyBytes is Pub/Sub's; the namespace is part of the key.
+	maxOrderingKeyBytes = 1024
 )
 
 // Prepared is an event that passed every check and is ready to be written.
@@ -63,6 +65,7 @@ func (e *Emitter) Prepare(event Event) (Prepared, error) {
 	bad := &InvalidError{}
 	aggregate, topic := e.checkType(event, bad)
 	checkScope(event, bad)
+	event.OrderingKey = event.orderingKey(aggregate, topic, bad)
 	e.checkHeaders(event.Headers, bad)
 	if event.MaxAttempts < 0 || event.MaxAttempts > 1<<31-1 {
 		bad.add("maxAttempts", "must be a positive 32-bit number, or 0 for the publisher's own")
@@ -149,6 +152,20 @@ func checkScope(event Event, bad *InvalidError) {
 	}
 }
 
+// orderingKey is the key without its namespace. The topic is part of one that is
+// made here, so that a topic that stands still stops only itself.
+func (event Event) orderingKey(aggregate, topic string, bad *InvalidError) string {
+	key := event.OrderingKey
+	if event.ByAggregate {
+		if key != "" {
+			bad.add("orderingKey", "must be empty beside byAggregate")
+		}
+		key = topic + "/" + aggregate + "/" + event.AggregateID
+	}
+	checkText("orderingKey", key, maxOrderingKeyBytes-len(cmp.Or(event.Namespace, "default"))-1, bad)
+	return key
+}
+
 func checkText(field, text string, most int, bad *InvalidError) {
 	switch {
 	case len(text) > most:
@@ -198,7 +215,7 @@ func (e *Emitter) checkSize(event Event, aggregate string, body int, bad *Invali
 		row.TenantID = event.TenantID.String()
 	}
 	attrs := wire.Attributes(row)
-	err := e.Limits.CheckSize(wire.MessageBytes(body, attrs))
+	err := e.Limits.CheckSize(wire.MessageBytes(body, attrs) + len(event.OrderingKey))
 	if errors.As(err, &bad.TooLarge) {
 		bad.add("data", "is too large: a message of %d bytes with its attributes, at most %d are allowed", bad.TooLarge.Size, bad.TooLarge.Max)
 	}

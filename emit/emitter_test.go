@@ -148,6 +148,8 @@ func TestPrepareNamesTheFieldAndTheProblem(t *testing.T) {
 		{"long dedupe key", func(p *Event) { p.DedupeKey = testTenant + "/" + strings.Repeat("k", 1024-36) }, "dedupeKey", "has 1025 bytes, at most 1024 are allowed"},
 		{"dedupe key of another tenant", func(p *Event) { p.DedupeKey = "release-1" }, "dedupeKey", "must start with the tenant: " + testTenant + "/"},
 		{"dedupe key in upper case", func(p *Event) { p.DedupeKey = strings.ToUpper(p.DedupeKey) }, "dedupeKey", "must start with the tenant"},
+		{"an ordering key beside the aggregate", func(p *Event) { p.OrderingKey, p.ByAggregate = "a", true }, "orderingKey", "must be empty beside"},
+		{"a long ordering key", func(p *Event) { p.OrderingKey = strings.Repeat("k", 1024) }, "orderingKey", "at most 10"},
 		{"negative attempts", func(p *Event) { p.MaxAttempts = -1 }, "maxAttempts", "must be a positive"},
 		{"own attribute", func(p *Event) { p.Headers["event_id"] = "x" }, "headers.event_id", "is an attribute the publisher sets"},
 		{"goog header", func(p *Event) { p.Headers["googclient"] = "x" }, "headers.googclient", "keeps for itself"},

@@ -148,9 +148,10 @@ func (event Event) row(id uuid.UUID, aggregate string, envelope json.RawMessage)
 		DedupeKey     string            `json:"dedupe_key,omitempty"`
 		Headers       map[string]string `json:"headers,omitempty"`
 		MaxAttempts   int               `json:"max_attempts,omitempty"`
+		OrderingKey   string            `json:"ordering_key,omitempty"`
 	}{
 		id, event.Type, aggregate, event.AggregateID, event.TenantID, cmp.Or(event.Namespace, "default"),
-		event.DedupeKey, event.Headers, event.MaxAttempts,
+		event.DedupeKey, event.Headers, event.MaxAttempts, event.OrderingKey,
 	}
 	text, err := json.Marshal(columns)
 	if err != nil {

@@ -141,7 +141,7 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION outbox_check_event(
     label text, id uuid, event_type text, aggregate_type text, aggregate_id text, payload jsonb,
-    dedupe_key text, tenant_id uuid, namespace text, headers jsonb, max_attempts int, expected text, envelope text
+    dedupe_key text, tenant_id uuid, namespace text, headers jsonb, max_attempts int, expected text, envelope text, ordering_key text
 ) RETURNS boolean
     LANGUAGE plpgsql STABLE
     AS $$
@@ -183,6 +183,8 @@ BEGIN
         field := 'dedupe_key'; message := 'must have 1 to 1024 bytes';
     ELSIF NOT starts_with(dedupe_key, tenant_id::text || '/') THEN
         state := 'OX005'; field := 'dedupe_key'; message := format('must start with the tenant: %s/', tenant_id);
+    ELSIF ordering_key = '' OR octet_length(coalesce(namespace, 'default')) + 1 + octet_length(ordering_key) > 1024 THEN
+        field := 'ordering_key'; message := 'must have 1 to 1024 bytes with its namespace';
     ELSIF max_attempts < 1 THEN
         field := 'max_attempts'; message := 'must be at least 1';
     ELSIF envelope = 'standard' AND jsonb_typeof(payload) IS DISTINCT FROM 'object' THEN
@@ -263,6 +265,7 @@ CREATE FUNCTION outbox_emit(
     actor          jsonb       DEFAULT NULL,
     max_attempts   int         DEFAULT NULL,
     INOUT id       uuid        DEFAULT NULL,
+    ordering_key   text        DEFAULT NULL,
     OUT already_enqueued boolean
 )
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -303,7 +306,7 @@ BEGIN
       FROM @schema@.outbox_emit_rows(jsonb_build_array(jsonb_build_object(
                'id', id, 'event_type', event_type, 'aggregate_type', aggregate_type, 'aggregate_id', aggregate_id,
                'payload', CASE WHEN bare THEN data ELSE envelope END, 'dedupe_key', dedupe_key, 'tenant_id', tenant_id, 'namespace', namespace,
-               'headers', headers, 'max_attempts', max_attempts)), false) AS m;
+               'headers', headers, 'max_attempts', max_attempts, 'ordering_key', ordering_key)), false) AS m;
 END
 $$;
 -- +goose StatementEnd
@@ -331,15 +334,16 @@ CREATE FUNCTION outbox_emit(
     actor          jsonb       DEFAULT NULL,
     max_attempts   int         DEFAULT NULL,
     INOUT id       uuid        DEFAULT NULL,
+    ordering_key   text        DEFAULT NULL,
     OUT already_enqueued boolean
 )
     LANGUAGE sql VOLATILE
     AS $$
     SELECT e.id, e.already_enqueued
       FROM @schema@.outbox_emit(event_type, aggregate_type, aggregate_id::text, data, dedupe_key, tenant_id, namespace, headers,
-                                occurred_at, actor, max_attempts, id) AS e
+                                occurred_at, actor, max_attempts, id, ordering_key) AS e
 $$$f$, id_type);
-        EXECUTE format('REVOKE ALL ON FUNCTION outbox_emit(text, text, %s, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid) FROM PUBLIC', id_type);
+        EXECUTE format('REVOKE ALL ON FUNCTION outbox_emit(text, text, %s, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text) FROM PUBLIC', id_type);
     END LOOP;
 END
 $do$;
@@ -347,8 +351,8 @@ $do$;
 
 -- Many events in one round trip: a JSON array of objects with id, event_type,
 -- aggregate_type, aggregate_id, payload (the finished envelope, or the data of a
--- type that has none), dedupe_key, tenant_id, namespace, headers, max_attempts.
--- All or none are written.
+-- type that has none), dedupe_key, tenant_id, namespace, headers, max_attempts,
+-- ordering_key. All or none are written.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_emit_many(events jsonb)
     RETURNS TABLE (ord int, id uuid, already_enqueued boolean)
@@ -367,13 +371,13 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION outbox_event_rows(events jsonb)
     RETURNS TABLE (id uuid, event_type text, aggregate_type text, aggregate_id text, payload jsonb,
-                   dedupe_key text, tenant_id uuid, namespace text, headers jsonb, max_attempts int, ord bigint)
+                   dedupe_key text, tenant_id uuid, namespace text, headers jsonb, max_attempts int, ordering_key text, ord bigint)
     LANGUAGE sql STABLE
     AS $$
     SELECT *
       FROM ROWS FROM (jsonb_to_recordset(events) AS (
                id uuid, event_type text, aggregate_type text, aggregate_id text, payload jsonb,
-               dedupe_key text, tenant_id uuid, namespace text, headers jsonb, max_attempts int)) WITH ORDINALITY
+               dedupe_key text, tenant_id uuid, namespace text, headers jsonb, max_attempts int, ordering_key text)) WITH ORDINALITY
 $$;
 -- +goose StatementEnd
 
@@ -399,13 +403,15 @@ BEGIN
     FOR try IN 1..5 LOOP
         WITH ins AS (
             INSERT INTO @schema@.outbox_events AS o (id, event_type, aggregate_type, aggregate_id, payload_json,
-                                            dedupe_key, tenant_id, namespace, headers, max_attempts)
+                                            dedupe_key, tenant_id, namespace, headers, max_attempts, ordering_key)
             SELECT r.id, @schema@.outbox_event_type(r.event_type), @schema@.outbox_aggregate_type(c.aggregate_type),
-                   @schema@.outbox_aggregate_id(coalesce(r.aggregate_id, '')), r.payload, r.dedupe_key, r.tenant_id, coalesce(r.namespace, 'default'), r.headers, r.max_attempts
+                   @schema@.outbox_aggregate_id(coalesce(r.aggregate_id, '')), r.payload, r.dedupe_key, r.tenant_id, coalesce(r.namespace, 'default'), r.headers, r.max_attempts,
+                   coalesce(r.namespace, 'default') || '/' || r.ordering_key
               FROM @schema@.outbox_event_rows(events) AS r
               LEFT JOIN LATERAL @schema@.outbox_catalogue_type(r.event_type, coalesce(r.namespace, 'default')) AS c ON true
              WHERE @schema@.outbox_check_event(CASE WHEN batch THEN 'event ' || r.ord END, r.id, r.event_type, r.aggregate_type,
-                       r.aggregate_id, r.payload, r.dedupe_key, r.tenant_id, r.namespace, r.headers, r.max_attempts, c.aggregate_type, c.envelope)
+                       r.aggregate_id, r.payload, r.dedupe_key, r.tenant_id, r.namespace, r.headers, r.max_attempts, c.aggregate_type, c.envelope, r.ordering_key)
+             ORDER BY r.ord
                 ON CONFLICT DO NOTHING
             RETURNING o.id
         )
@@ -474,25 +480,25 @@ $$;
 -- +goose StatementEnd
 
 SELECT outbox_qualify_functions();
-REVOKE ALL ON FUNCTION outbox_emit(text, text, text, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_emit(text, text, text, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_emit_many(jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_emit_rows(jsonb, boolean) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_event_rows(jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_check_event(text, uuid, text, text, text, jsonb, text, uuid, text, jsonb, int, text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_check_event(text, uuid, text, text, text, jsonb, text, uuid, text, jsonb, int, text, text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_field_bytes(int) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_catalogue_type(text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_builtin_aggregate(text) FROM PUBLIC;
 
 -- +goose Down
 DROP FUNCTION IF EXISTS outbox_emit_many(jsonb);
-DROP FUNCTION IF EXISTS outbox_emit(text, text, uuid, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid);
-DROP FUNCTION IF EXISTS outbox_emit(text, text, bigint, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid);
-DROP FUNCTION IF EXISTS outbox_emit(text, text, integer, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid);
-DROP FUNCTION IF EXISTS outbox_emit(text, text, smallint, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid);
-DROP FUNCTION IF EXISTS outbox_emit(text, text, text, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid);
+DROP FUNCTION IF EXISTS outbox_emit(text, text, uuid, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text);
+DROP FUNCTION IF EXISTS outbox_emit(text, text, bigint, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text);
+DROP FUNCTION IF EXISTS outbox_emit(text, text, integer, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text);
+DROP FUNCTION IF EXISTS outbox_emit(text, text, smallint, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text);
+DROP FUNCTION IF EXISTS outbox_emit(text, text, text, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text);
 DROP FUNCTION IF EXISTS outbox_emit_rows(jsonb, boolean);
 DROP FUNCTION IF EXISTS outbox_event_rows(jsonb);
-DROP FUNCTION IF EXISTS outbox_check_event(text, uuid, text, text, text, jsonb, text, uuid, text, jsonb, int, text, text);
+DROP FUNCTION IF EXISTS outbox_check_event(text, uuid, text, text, text, jsonb, text, uuid, text, jsonb, int, text, text, text);
 DROP FUNCTION IF EXISTS outbox_field_bytes(int);
 DROP FUNCTION IF EXISTS outbox_catalogue_type(text, text);
 DROP FUNCTION IF EXISTS outbox_builtin_aggregate(text);

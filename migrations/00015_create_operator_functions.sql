@@ -116,7 +116,7 @@ BEGIN
     -- skipped by the publisher, or die at its first failure.
     WITH up AS (
         UPDATE @schema@.outbox_events AS e
-           SET dead_at = NULL, attempt_count = 0, last_error = NULL, locked_by = NULL, locked_until = NULL,
+           SET dead_at = NULL, passed_at = NULL, attempt_count = 0, last_error = NULL, locked_by = NULL, locked_until = NULL,
                next_attempt_at = now(), updated_at = now()
          WHERE e.id = ANY (ARRAY(SELECT l.event_id FROM unnest(ids, events, states) AS l(id, event_id, state)
                                   WHERE l.state = 'open' AND l.id = ANY (dlq_ids)))
@@ -148,7 +148,9 @@ END
 $$;
 -- +goose StatementEnd
 
--- Marks dead letters as not worth replaying. Their events stay dead.
+-- Marks dead letters as not worth replaying. Their events stay dead. One with an
+-- ordering key and no open letter left is passed by what waits behind it. It is
+-- locked first: of two discards that close its last letters the second sees both.
 --   discarded · already_discarded · already_replayed · not_found
 -- +goose StatementBegin
 CREATE FUNCTION outbox_discard(dlq_ids uuid[], actor text, reason text DEFAULT NULL, detail jsonb DEFAULT NULL)
@@ -168,6 +170,13 @@ BEGIN
     IF hit IS NOT NULL THEN
         audit := @schema@.outbox_audit_change(text 'dlq.discard', actor, reason, detail, events, cardinality(hit)::bigint);
         UPDATE @schema@.outbox_dlq AS d SET state = 'discarded', state_changed_at = now(), audit_id = audit WHERE d.id = ANY (hit);
+        PERFORM FROM (SELECT e.id FROM @schema@.outbox_events AS e
+                       WHERE e.id = ANY (events) AND e.ordering_key IS NOT NULL ORDER BY e.id FOR UPDATE) AS locked;
+        UPDATE @schema@.outbox_events AS e
+           SET passed_at = now(), updated_at = now()
+         WHERE e.id = ANY (events) AND e.ordering_key IS NOT NULL
+           AND e.dead_at IS NOT NULL AND e.published_at IS NULL AND e.passed_at IS NULL
+           AND NOT EXISTS (SELECT FROM @schema@.outbox_dlq AS d WHERE d.event_id = e.id AND d.state = 'open');
     END IF;
     RETURN QUERY
         SELECT w.id, d.event_id,
@@ -182,7 +191,8 @@ $$;
 -- +goose StatementEnd
 
 -- Takes a discard back. A dead letter whose event is alive or published is left
--- alone: opening it would report a death that is over.
+-- alone: opening it would report a death that is over. An event with an ordering
+-- key holds back again what has not been sent meanwhile.
 --   restored · already_open · already_replayed · event_live · event_published · not_found
 -- +goose StatementBegin
 CREATE FUNCTION outbox_restore(dlq_ids uuid[], actor text, reason text DEFAULT NULL, detail jsonb DEFAULT NULL)
@@ -205,6 +215,7 @@ BEGIN
     IF hit IS NOT NULL THEN
         audit := @schema@.outbox_audit_change(text 'dlq.restore', actor, reason, detail, events, cardinality(hit)::bigint);
         UPDATE @schema@.outbox_dlq AS d SET state = 'open', state_changed_at = now(), audit_id = audit WHERE d.id = ANY (hit);
+        UPDATE @schema@.outbox_events AS e SET passed_at = NULL, updated_at = now() WHERE e.id = ANY (events) AND e.passed_at IS NOT NULL;
     END IF;
     RETURN QUERY
         SELECT w.id, d.event_id,
@@ -246,7 +257,7 @@ BEGIN
         PERFORM @schema@.outbox_audit_change(text 'event.republish', actor, reason,
             coalesce(detail, '{}') || jsonb_build_object('publishedFrom', oldest, 'publishedTo', newest), hit, cardinality(hit)::bigint);
         UPDATE @schema@.outbox_events AS e
-           SET published_at = NULL, broker_message_id = NULL, dead_at = NULL, attempt_count = 0, last_error = NULL,
+           SET published_at = NULL, broker_message_id = NULL, dead_at = NULL, passed_at = NULL, attempt_count = 0, last_error = NULL,
                locked_by = NULL, locked_until = NULL, next_attempt_at = now(), updated_at = now()
          WHERE e.id = ANY (hit);
     END IF;

@@ -150,6 +150,7 @@ BEGIN
       INTO deleted, discarded FROM removed;
     DELETE FROM @schema@.outbox_events AS e
      WHERE e.id = ANY (discarded) AND e.dead_at IS NOT NULL AND e.published_at IS NULL
+       AND (e.ordering_key IS NULL OR e.passed_at IS NOT NULL)
        AND NOT EXISTS (SELECT FROM @schema@.outbox_dlq AS d WHERE d.event_id = e.id AND d.state = 'open');
     GET DIAGNOSTICS deleted_events = ROW_COUNT;
     IF deleted > 0 THEN

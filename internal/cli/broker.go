@@ -28,6 +28,7 @@ func (a *App) BrokerOver(ctx context.Context, connections int) (*pubsub.Client, 
 	client, err := pubsub.Connect(ctx, pubsub.Config{
 		Project:        cfg.PubSub.Project,
 		Emulator:       cfg.PubSub.Emulator,
+		Endpoint:       cfg.PubSub.Endpoint,
 		PublishTimeout: cfg.Publish.PublishTimeout,
 		Connections:    connections,
 		UserAgent:      "outboxctl/" + a.Build.Version,

@@ -23,6 +23,7 @@ type Config struct {
 	PubSub struct {
 		Project      string
 		Emulator     string
+		Endpoint     string
 		Topics       map[string]string // logical name to physical name
 		Subscription string
 	}

@@ -112,6 +112,11 @@ func ConfigKeys() []ConfigKey {
 			Kind: "host:port", Help: "Pub/Sub emulator to use instead of Google Cloud",
 			set: setHostPort(func(c *Config) *string { return &c.PubSub.Emulator }),
 		},
+		{
+			Name: "pubsub.endpoint", groups: global,
+			Kind: "host:port", Help: "endpoint of one region, such as europe-west1-pubsub.googleapis.com:443; events with an ordering key need one",
+			set: setHostPort(func(c *Config) *string { return &c.PubSub.Endpoint }),
+		},
 		topicKey("domain", "pf-domain-events", "PACKFINDERZ_PUBSUB_DOMAIN_TOPIC"),
 		topicKey("analytics", "pf-analytics-events", "PACKFINDERZ_PUBSUB_ANALYTICS_TOPIC"),
 		topicKey("notifications", "pf-notification-events", "PACKFINDERZ_PUBSUB_NOTIFICATION_TOPIC"),

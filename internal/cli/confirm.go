@@ -61,7 +61,9 @@ func (a *App) Confirm(ctx context.Context, yes bool, rows int64, question string
 	return fault.Refusedf("nothing was changed")
 }
 
-func (a *App) inProduction() bool { return a.cfg != nil && a.cfg.Context != nil && a.cfg.Context.Production }
+func (a *App) inProduction() bool {
+	return a.cfg != nil && a.cfg.Context != nil && a.cfg.Context.Production
+}
 
 func (a *App) contextStyle() Style {
 	if a.inProduction() {

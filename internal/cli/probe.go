@@ -33,6 +33,8 @@ func (a *App) pubsubAddr() string {
 		return ""
 	case a.cfg.PubSub.Emulator != "":
 		return a.cfg.PubSub.Emulator
+	case a.cfg.PubSub.Endpoint != "":
+		return a.cfg.PubSub.Endpoint
 	case a.cfg.PubSub.Project != "":
 		return pubsubHost
 	default:

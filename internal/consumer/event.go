@@ -19,6 +19,8 @@ type Event struct {
 	Type        string
 	AggregateID string
 	CreatedAt   time.Time // zero when the attribute is missing
+	// OrderingKey is what the event keeps its order in; empty for most.
+	OrderingKey string
 	Body        []byte
 }
 

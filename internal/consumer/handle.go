@@ -55,6 +55,7 @@ func (w *Worker) process(work context.Context, msg *pubsub.Message) (string, err
 	if err != nil {
 		return outcomeMalformed, err
 	}
+	event.OrderingKey = msg.OrderingKey
 	handler, handled := w.cfg.Handlers[event.Type]
 	if !handled {
 		return outcomeIgnored, nil

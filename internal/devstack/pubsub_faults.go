@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"path"
+	"slices"
 	"sync"
 	"time"
 
@@ -155,6 +156,10 @@ func (h faultHooks) decide(ctx context.Context, call PublishCall, store func() (
 		answer.Err = fault.Err
 		return answer
 	}
+	if twoKeys(call.Messages) {
+		answer.Err = status.Error(codes.FailedPrecondition, "the request holds messages of two ordering keys")
+		return answer
+	}
 	if h.reject != nil {
 		for _, message := range call.Messages {
 			if h.reject(call.Topic, message) {
@@ -169,6 +174,11 @@ func (h faultHooks) decide(ctx context.Context, call PublishCall, store func() (
 		answer.Err, answer.ReplyLost = fault.LostReply, true
 	}
 	return answer
+}
+
+// twoKeys reports whether messages differ in their ordering key. The service refuses such a request, the fake would not.
+func twoKeys(messages []*pubsubpb.PubsubMessage) bool {
+	return slices.ContainsFunc(messages, func(m *pubsubpb.PubsubMessage) bool { return m.GetOrderingKey() != messages[0].GetOrderingKey() })
 }
 
 func (f *faults) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {

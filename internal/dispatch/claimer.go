@@ -34,10 +34,10 @@ func (d *Dispatcher) runOnce(ctx context.Context, sweep bool) runResult {
 	rows, err := d.claim(p, s.sweep)
 	d.inFlight.adjust(got, rows)
 	if err != nil {
-		d.cursor.failed(s, time.Now(), d.end(s))
+		d.cursor.failed(s, time.Now(), d.end(s, d.cursor.blind()))
 		return runResult{err: err}
 	}
-	swept := d.cursor.done(s, time.Now(), p.cutShort(rows), rows)
+	swept := d.cursor.done(s, time.Now(), p.cutShort(rows), len(rows), lastSeq(rows))
 	d.batchSize.done(got.rows, len(rows))
 	if len(rows) > 0 {
 		d.inFlight.passOver(crowded)
@@ -49,8 +49,8 @@ func (d *Dispatcher) runOnce(ctx context.Context, sweep bool) runResult {
 // end asks for the largest seq after a claim that failed, where claims could
 // otherwise not go on: they have no hint yet, or the one they have is so far
 // behind that the walk from there is too long. 0 means that it is not known.
-func (d *Dispatcher) end(s span) int64 {
-	if time.Since(s.began) < claimSlow && !d.cursor.blind() {
+func (d *Dispatcher) end(s span, blind bool) int64 {
+	if time.Since(s.began) < claimSlow && !blind {
 		return 0
 	}
 	ctx, cancel := context.WithTimeout(d.abandon, claimTimeout)
@@ -70,6 +70,12 @@ func (d *Dispatcher) claim(p ClaimParams, sweep bool) ([]Claimed, error) {
 	defer cancel()
 	started := time.Now()
 	rows, err := d.store.Claim(ctx, p)
+	d.claimed(started, rows, sweep, err)
+	return rows, err
+}
+
+// claimed records how a claim ended.
+func (d *Dispatcher) claimed(started time.Time, rows []Claimed, sweep bool, err error) {
 	now := time.Now()
 	d.lastClaim.Store(&err)
 	d.observe.Claimed(ClaimReport{Rows: len(rows), Sweep: sweep, Took: now.Sub(started), Err: err})
@@ -80,7 +86,14 @@ func (d *Dispatcher) claim(p ClaimParams, sweep bool) ([]Claimed, error) {
 		// A row that kills its publishers comes back one lease from now.
 		d.inFlight.narrow(n, now.Add(2*d.cfg.Lease))
 	}
-	return rows, err
+}
+
+// lastSeq is the seq of the last of rows, or 0.
+func lastSeq(rows []Claimed) int64 {
+	if len(rows) == 0 {
+		return 0
+	}
+	return rows[len(rows)-1].Seq
 }
 
 // endangered is how far beyond half of its attempts the worst of the rows is
@@ -100,7 +113,11 @@ func (d *Dispatcher) launch(ctx context.Context, started time.Time, rows []Claim
 	if len(rows) == 0 {
 		return
 	}
-	groups := d.split(rows)
+	d.start(ctx, started, d.split(rows), d.send)
+}
+
+// start sends groups that were claimed at started, side by side.
+func (d *Dispatcher) start(ctx context.Context, started time.Time, groups []*group, send func(context.Context, *group) error) {
 	for _, g := range groups {
 		g.claimed = started
 		d.inFlight.start(g)
@@ -113,15 +130,22 @@ func (d *Dispatcher) launch(ctx context.Context, started time.Time, rows []Claim
 		}
 		go func() {
 			d.cfg.turn("send " + g.name())
-			_ = d.send(d.abandon, g) // the breaker has seen the error
+			_ = send(d.abandon, g) // the breaker has seen the error
 		}()
 	}
 }
 
 // release gives back rows that were never handed to the broker.
 func (d *Dispatcher) release(g *group) {
-	d.cursor.rewind(time.Now()) // they are behind the hint now
+	d.rewind() // they are behind the hint now
 	d.settleGroup(g, Verdicts{Released: column(g.rows, func(r *Claimed) Key { return r.Key })})
+}
+
+// rewind makes the next claims sweeps.
+func (d *Dispatcher) rewind() {
+	d.cursor.rewind(time.Now())
+	d.ordered.cursor.rewind(time.Now())
+	d.ordered.nudge()
 }
 
 // cutShort reports whether the claim ended at one of its limits, so that there

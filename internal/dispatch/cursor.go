@@ -111,26 +111,26 @@ func (c *cursor) next(now time.Time, force bool) span {
 	return s
 }
 
-// done records what a claim found, and whether it left something behind. It
-// reports whether that ended a sweep: nothing is left between the head and the end.
-func (c *cursor) done(s span, now time.Time, more bool, rows []Claimed) (swept bool) {
+// done records how many rows a claim found, up to which seq, and whether it left
+// something behind. last is 0 where it found nothing. It reports whether that ended a sweep: nothing is left between the head and the end.
+func (c *cursor) done(s span, now time.Time, more bool, rows int, last int64) (swept bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	took := now.Sub(s.began)
-	walk := took - time.Duration(len(rows))*sweepPerRow
-	if n := len(rows); n > 0 && !s.window {
-		c.low = max(c.low, rows[n-1].Seq)
+	walk := took - time.Duration(rows)*sweepPerRow
+	if last > 0 && !s.window {
+		c.low = max(c.low, last)
 		if s.sweep && more {
 			// Whatever is left lies behind the last row of this sweep, and
 			// much of it may lie below where claims had got to.
-			c.low = rows[n-1].Seq
+			c.low = last
 		}
 	}
 	switch {
 	case !s.sweep:
 		return false
 	case s.window:
-		return c.windowDone(s, now, more, rows, walk)
+		return c.windowDone(s, now, more, last, walk)
 	}
 	copy(c.walks[1:], c.walks[:])
 	c.walks[0], c.lastSweep = walk, now
@@ -141,14 +141,14 @@ func (c *cursor) done(s span, now time.Time, more bool, rows []Claimed) (swept b
 	return !more
 }
 
-func (c *cursor) windowDone(s span, now time.Time, more bool, rows []Claimed, walk time.Duration) (swept bool) {
+func (c *cursor) windowDone(s span, now time.Time, more bool, last int64, walk time.Duration) (swept bool) {
 	c.sweeping = false
 	took := now.Sub(s.began)
 	c.took += took
 	c.nextSweep = now.Add(restAfter(walk))
 	switch {
 	case more:
-		c.at, c.nextSweep = rows[len(rows)-1].Seq, now
+		c.at, c.nextSweep = max(last, c.at), now
 		return false
 	case s.through > 0:
 		c.at = s.through
@@ -240,6 +240,13 @@ func (c *cursor) hurry() {
 	if soon := c.lastSweep.Add(max(slices.Min(c.walks[:]), 0)); soon.Before(c.nextSweep) {
 		c.nextSweep = soon
 	}
+}
+
+// rationed reports whether claims keep to the hint for now.
+func (c *cursor) rationed(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return now.Before(c.nextSweep) && c.rewound.IsZero()
 }
 
 // rewind makes the next claim a sweep: rows below the hint may have become

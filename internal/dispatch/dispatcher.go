@@ -29,6 +29,7 @@ type Dispatcher struct {
 	cursor    cursor
 	inFlight  *inFlightLimit
 	batchSize *batchSize
+	ordered   orderedStream
 	breakers  *breakers
 	settler   *settler
 	probes    *rate.Limiter
@@ -65,6 +66,7 @@ func New(cfg Config, store Store, publisher Publisher, catalogue Catalogue, obse
 		cfg: cfg, store: store, publisher: publisher, catalogue: catalogue, observe: observe, waker: waker,
 		inFlight:  newInFlightLimit(cfg.MaxInFlight, cfg.MaxInFlightBytes, cfg.BatchSize),
 		batchSize: newBatchSize(cfg.BatchSize),
+		ordered:   newOrderedStream(cfg.BatchSize),
 		breakers:  newBreakers(catalogue, cfg.EventTypes),
 		settler:   newSettler(cfg, store, observe),
 		probes:    rate.NewLimiter(probesPerSecond, 1),
@@ -105,6 +107,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		defer close(drained)
 		return d.lead(workCtx)
 	})
+	work.Go(func() error { return d.leadOrdered(workCtx) })
 	for range d.cfg.Workers - 1 {
 		work.Go(func() error { return d.help(workCtx, drained) })
 	}

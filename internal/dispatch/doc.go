@@ -7,6 +7,8 @@
 //     a verdict is recorded only by the publisher that still holds the lease;
 //   - only the broker's acknowledgement marks a row published;
 //   - no transaction is open while a message is on its way;
+//   - rows with an ordering key are first stored in the order of their seq: none is
+//     sent before the one ahead of it in its key is acknowledged or was discarded;
 //   - a broker that cannot be reached costs a row one attempt at most, however
 //     long it is away.
 //

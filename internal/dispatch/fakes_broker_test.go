@@ -16,6 +16,10 @@ type memBroker struct {
 	messages map[string]Message
 	calls    map[string]int
 	readies  map[string]int
+	// sendings are the requests of ordering keys, by their events.
+	sendings [][]string
+	// arrived are the events of ordering keys in the order they were stored in.
+	arrived []string
 	// verdict decides about one message; nil accepts it.
 	verdict func(topic string, m Message) error
 	ready   func(topic string) error
@@ -43,6 +47,9 @@ func (b *memBroker) Publish(ctx context.Context, topic string, msgs []Message) [
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.calls[topic]++
+	if len(msgs) > 0 && msgs[0].OrderingKey != "" {
+		return b.publishInOrder(topic, msgs)
+	}
 	out := make([]Result, len(msgs))
 	for i, m := range msgs {
 		if b.verdict != nil {
@@ -55,6 +62,36 @@ func (b *memBroker) Publish(ctx context.Context, topic string, msgs []Message) [
 		out[i].MessageID = "m-" + m.EventID
 	}
 	return proven(out)
+}
+
+// publishInOrder stores whole requests of one key, or nothing of them.
+func (b *memBroker) publishInOrder(topic string, msgs []Message) []Result {
+	whole := func(msgs []Message) int { return len(msgs) }
+	return InOrder(context.Background(), msgs, whole, func(_ context.Context, part []Message) []Result {
+		b.sendings = append(b.sendings, column(part, func(m Message) string { return m.EventID }))
+		out := make([]Result, len(part))
+		for _, m := range part {
+			if m.OrderingKey != part[0].OrderingKey {
+				panic("two ordering keys in one request")
+			}
+			if b.verdict == nil {
+				continue
+			}
+			if err := b.verdict(topic, m); err != nil {
+				for j := range out {
+					out[j].Err = err
+				}
+				return out
+			}
+		}
+		for i, m := range part {
+			b.stored[m.EventID]++
+			b.messages[m.EventID] = m
+			b.arrived = append(b.arrived, m.EventID)
+			out[i].MessageID = "m-" + m.EventID
+		}
+		return out
+	})
 }
 
 func (b *memBroker) takes(topic string) time.Duration {

@@ -78,6 +78,38 @@ func (s *memStore) Due(ctx context.Context, p ClaimParams) (bool, error) {
 	return due, s.walk(ctx, walked)
 }
 
+func (s *memStore) ClaimOrdered(ctx context.Context, p OrderedParams) (OrderedClaim, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.failure("claim ordered"); err != nil {
+		return OrderedClaim{}, err
+	}
+	tx, got := s.beginOrdered("", p)
+	err := s.walk(ctx, got.walked)
+	tx.end(err == nil)
+	return got.claim(p), err
+}
+
+func (s *memStore) DueOrdered(ctx context.Context, p ClaimParams) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.failure("due ordered"); err != nil {
+		return false, err
+	}
+	return s.dueOrdered(p), ctx.Err()
+}
+
+// addOrdered adds n rows of one key.
+func (s *memStore) addOrdered(n int, key, eventType string) []*memRow {
+	added := s.add(n, eventType)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range added {
+		r.OrderingKey = key
+	}
+	return added
+}
+
 func (s *memStore) Held(ctx context.Context) (rows int, until time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,6 +16,8 @@ type memRow struct {
 	published time.Time
 	messageID string
 	dead      outbox.DeadReason
+	// passed: it was discarded, and holds back nothing of its key any more.
+	passed    bool
 	locked    bool
 	owner     string
 	lastError string
@@ -92,8 +94,13 @@ func (s *memTable) rollBack(row *memRow) {
 }
 
 func (s *memTable) claimable(r *memRow, p ClaimParams, now time.Time) bool {
-	return r != nil && (!r.pending || s.bug == bugDirtyRead) &&
-		r.published.IsZero() && r.dead == "" && inRange(r, p) && !r.next.After(now) &&
+	return r != nil && r.OrderingKey == "" && inRange(r, p) && s.dueNow(r, p, now)
+}
+
+// dueNow is the predicate of the same name.
+func (s *memTable) dueNow(r *memRow, p ClaimParams, now time.Time) bool {
+	return (!r.pending || s.bug == bugDirtyRead) &&
+		r.published.IsZero() && r.dead == "" && !r.next.After(now) &&
 		(!r.locked || (!r.Until.After(now) && s.bug != bugNoReclaim)) &&
 		(len(p.Only) == 0 || slices.Contains(p.Only, r.EventType)) && !slices.Contains(p.Except, r.EventType)
 }
@@ -201,20 +208,26 @@ func (s *memTable) beginClaim(owner string, p ClaimParams) (tx *memTx, got *leas
 	}
 	tx.commit = func() {
 		for _, r := range tx.locked {
-			r.Expired = r.locked
-			if r.Expired {
-				r.AttemptCount++
-				r.lastError = "lease expired"
-				got.charged[r.ID] = true
-			}
-			r.locked, r.owner, r.Until = true, owner, now.Add(p.Lease)
-			row := r.Claimed
-			row.LastError, row.Printed = r.lastError, r.held()
-			row.Payload = slices.Clone(r.Payload)
-			got.rows = append(got.rows, row)
+			s.lease(r, owner, now.Add(p.Lease), got, true)
 		}
 	}
 	return tx, got
+}
+
+// lease gives a row to owner. The end of a former lease is charged where charge
+// says so.
+func (s *memTable) lease(r *memRow, owner string, until time.Time, got *leased, charge bool) {
+	r.Expired = r.locked && charge
+	if r.Expired {
+		r.AttemptCount++
+		r.lastError = "lease expired"
+		got.charged[r.ID] = true
+	}
+	r.locked, r.owner, r.Until = true, owner, until
+	row := r.Claimed
+	row.LastError, row.Printed = r.lastError, r.held()
+	row.Payload = slices.Clone(r.Payload)
+	got.rows = append(got.rows, row)
 }
 
 // replay puts a dead row back, as an operator does, and says whether it was
@@ -224,7 +237,7 @@ func (s *memTable) replay(id string) bool {
 	if r == nil || r.dead == "" || r.tx != nil {
 		return false
 	}
-	r.dead, r.AttemptCount, r.next = "", 0, s.now()
+	r.dead, r.passed, r.AttemptCount, r.next = "", false, 0, s.now()
 	for _, l := range s.letters {
 		if l.eventID == id {
 			l.replayed = true

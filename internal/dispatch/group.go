@@ -26,6 +26,9 @@ type group struct {
 	died []Dead
 	// aside is why each row is left to a publisher that may judge it.
 	aside []error
+	// key is the ordering key of a run: its rows are sent in order, and its topic is
+	// that of the first.
+	key string
 }
 
 // split sorts claimed rows into groups by topic. Rows that cannot be sent form
@@ -48,22 +51,18 @@ func (d *Dispatcher) split(rows []Claimed) []*group {
 	mayJudge := d.mayJudge()
 	for i := range rows {
 		row := &rows[i]
-		topic, msg, bad := prepare(d.catalogue, d.publisher.Limits(), row)
-		limit := attemptLimit(row, d.cfg.MaxAttempts)
-		if bad == nil && row.AttemptCount >= limit {
-			bad = &unfit{reason: outbox.ReasonMaxAttempts, err: attemptsSpent(row, limit)}
-		}
+		topic, msg, bad := d.fit(row)
 		var g *group
-		switch {
-		case bad != nil && bad.judged && !mayJudge(row):
+		switch aside := d.notOurs(row, bad, mayJudge); {
+		case aside != nil:
 			if g = left; len(g.rows) == 0 {
 				groups = append(groups, g)
 			}
-			g.aside = append(g.aside, fmt.Errorf("left to a publisher that has the recorded catalogue: %w", bad))
+			g.aside = append(g.aside, aside)
 		case bad != nil:
 			g = at("")
 			g.died = append(g.died, deadLetter(row, topic, bad.reason, bad, false))
-		case row.AttemptCount > 0 && 2*row.AttemptCount >= limit:
+		case d.runningOut(row):
 			g = &group{topic: topic, msgs: []Message{msg}}
 			groups = append(groups, g)
 		default:
@@ -97,6 +96,29 @@ func (d *Dispatcher) mayJudge() func(row *Claimed) bool {
 		}
 		return judges
 	}
+}
+
+// fit makes a message of a row, or returns why the row cannot be sent.
+func (d *Dispatcher) fit(row *Claimed) (topic string, msg Message, bad *unfit) {
+	topic, msg, bad = prepare(d.catalogue, d.publisher.Limits(), row)
+	if limit := attemptLimit(row, d.cfg.MaxAttempts); bad == nil && row.AttemptCount >= limit {
+		bad = &unfit{reason: outbox.ReasonMaxAttempts, err: attemptsSpent(row, limit)}
+	}
+	return topic, msg, bad
+}
+
+// notOurs is why a row that breaks a rule of the catalogue is left to another
+// publisher, or nil: this one may judge it.
+func (d *Dispatcher) notOurs(row *Claimed, bad *unfit, mayJudge func(*Claimed) bool) error {
+	if bad == nil || !bad.judged || mayJudge(row) {
+		return nil
+	}
+	return fmt.Errorf("left to a publisher that has the recorded catalogue: %w", bad)
+}
+
+// runningOut reports whether half of the row's attempts are used: it travels alone.
+func (d *Dispatcher) runningOut(row *Claimed) bool {
+	return row.AttemptCount > 0 && 2*row.AttemptCount >= attemptLimit(row, d.cfg.MaxAttempts)
 }
 
 // name is unique among the groups of a moment.
@@ -156,7 +178,7 @@ func (d *Dispatcher) judge(g *group, results []Result) judgement {
 		switch class := ClassOf(err); {
 		case class == Rejected || class == Refused:
 			j.answered = true
-		case errors.Is(err, ErrUnsent):
+		case errors.Is(err, ErrUnsent), errors.Is(err, ErrThrottled):
 			// It proves nothing about the broker.
 		default:
 			j.sentTo = max(j.sentTo, row.Seq)
@@ -210,7 +232,7 @@ func (d *Dispatcher) judgeFailure(topic string, row *Claimed, err error, v *Verd
 // single rows are not errors.
 func (d *Dispatcher) send(abandon context.Context, g *group) error {
 	if g.aside != nil {
-		d.leaveAside(g)
+		d.settleGroup(g, d.leaveAside(g))
 		return nil
 	}
 	if g.topic == "" {
@@ -247,6 +269,15 @@ func (d *Dispatcher) send(abandon context.Context, g *group) error {
 		d.leave(g, results)
 		return abandon.Err()
 	}
+	v, err := d.conclude(br, generation, started, g, results)
+	d.settleGroup(g, v)
+	return err
+}
+
+// conclude turns the results of what was sent then into verdicts, and tells the
+// topic's breaker: before the rows are settled, so that no claim can pick them up
+// while the topic still looks healthy.
+func (d *Dispatcher) conclude(br *breaker, generation int, started time.Time, g *group, results []Result) (Verdicts, error) {
 	now := time.Now()
 	br.blame(g, results, now)
 	j := d.judge(g, results)
@@ -256,17 +287,14 @@ func (d *Dispatcher) send(abandon context.Context, g *group) error {
 	}
 	d.observe.Published(g.topic, now.Sub(started), j.attempts)
 	if j.outage != nil {
-		// Before the rows are settled, so that no claim can pick them up
-		// while the topic still looks healthy.
 		d.tripped(br, br.trip(generation, now, j.sentTo, j.outage))
 	} else if j.answered {
 		br.ok(started)
 	}
-	d.settleGroup(g, j.verdicts)
 	if j.outage == nil && !j.answered {
-		return ErrUnsent
+		return j.verdicts, ErrUnsent
 	}
-	return j.outage
+	return j.verdicts, j.outage
 }
 
 // leave settles what was acknowledged and gives back what was not sent. The rest
@@ -350,8 +378,7 @@ func anyFailedBefore(rows []*Claimed) bool {
 const asideFor = heartbeatEvery
 
 // leaveAside gives back rows that another publisher has to judge, uncharged.
-func (d *Dispatcher) leaveAside(g *group) {
-	var v Verdicts
+func (d *Dispatcher) leaveAside(g *group) (v Verdicts) {
 	attempts := make([]Attempt, len(g.rows))
 	for i, row := range g.rows {
 		attempts[i] = Attempt{Row: row, Outcome: OutcomeReleased, Number: row.AttemptCount, Err: g.aside[i], Delay: asideFor}
@@ -359,7 +386,7 @@ func (d *Dispatcher) leaveAside(g *group) {
 	}
 	d.totals.count(attempts)
 	d.observe.Published("", 0, attempts)
-	d.settleGroup(g, v)
+	return v
 }
 
 func deadAttempts(g *group) []Attempt {
@@ -378,6 +405,10 @@ func (d *Dispatcher) settleGroup(g *group, v Verdicts) {
 	d.settler.submit(settlement{verdicts: v, done: func() {
 		if d.inFlight.end(g) {
 			d.cursor.hurry()
+			d.ordered.cursor.hurry()
+		}
+		if g.key != "" {
+			d.ordered.settled(g.key)
 		}
 		d.groups.end()
 	}})

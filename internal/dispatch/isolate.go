@@ -15,6 +15,13 @@ var ErrUnsent = errors.New("not sent: no time was left")
 // codeUnsent is ours: the broker has not seen such a message.
 const codeUnsent = "unsent"
 
+// ErrThrottled is in the error of a message whose ordering key the broker is sent
+// too much of. It says nothing about other keys.
+var ErrThrottled = errors.New("too much of one ordering key")
+
+// errBehind is why a message is not sent that follows one which failed.
+var errBehind = errors.New("an earlier message of its ordering key was not acknowledged")
+
 // Unsent is the failure of such a message.
 func Unsent(err error) *Failure {
 	return NewFailure(Retryable, codeUnsent, errors.Join(ErrUnsent, err))
@@ -81,6 +88,32 @@ func isolate(ctx context.Context, msgs []Message, send func(context.Context, []M
 	}
 	wg.Wait()
 	return results
+}
+
+// InOrder sends messages of one ordering key: one request after the other, each
+// after the acknowledgement of the one before. The first failure ends it, and what
+// follows comes back as unsent. A request that is refused as a whole is halved from
+// the front, up to the message to blame. first returns how many of the messages
+// that are left one request may hold.
+func InOrder(ctx context.Context, msgs []Message, first func([]Message) int, send func(context.Context, []Message) []Result) []Result {
+	results := make([]Result, 0, len(msgs))
+	for size := len(msgs); len(results) < len(msgs); {
+		left := msgs[len(results):]
+		part := left[:min(size, first(left))]
+		answers := send(ctx, part)
+		if len(part) > 1 && len(refused(answers)) > 0 && ctx.Err() == nil {
+			size = (len(part) + 1) / 2
+			continue
+		}
+		results = append(results, answers...)
+		if failed := slices.IndexFunc(answers, func(r Result) bool { return r.Err != nil }); failed >= 0 {
+			break
+		}
+	}
+	for len(results) < len(msgs) {
+		results = append(results, Result{Err: Unsent(errBehind)})
+	}
+	return proven(results)
 }
 
 func anyAccepted(results []Result) bool {

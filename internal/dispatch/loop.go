@@ -12,12 +12,13 @@ func (d *Dispatcher) lead(ctx context.Context) error {
 	for ctx.Err() == nil {
 		d.pulse.beat(time.Now())
 		r := d.turn(ctx, pace.idle() && !woken)
+		d.ordered.nudge()
 		if r.more {
 			d.callHelp()
 		}
 		wait := pace.next(r)
 		if d.cfg.Once {
-			if done, err := d.drained(ctx, r, &pace); done {
+			if done, err := d.drained(ctx, r, &pace, &d.cursor, d.runOnce); done {
 				return err
 			}
 		}
@@ -46,11 +47,11 @@ func (d *Dispatcher) look() (bool, error) {
 	switch {
 	case err != nil:
 		d.observe.Trouble("look for due rows", err)
-		d.cursor.failed(s, time.Now(), d.end(s))
+		d.cursor.failed(s, time.Now(), d.end(s, d.cursor.blind()))
 	case due:
 		d.cursor.found(s)
 	default:
-		d.cursor.done(s, time.Now(), false, nil)
+		d.cursor.done(s, time.Now(), false, 0, 0)
 	}
 	return due, err
 }
@@ -59,7 +60,7 @@ func (d *Dispatcher) look() (bool, error) {
 // in flight is settled, and a sweep after that finds nothing either. A topic
 // that has just failed gets a moment to come back; an outage is not waited
 // for.
-func (d *Dispatcher) drained(ctx context.Context, r runResult, pace *pacer) (bool, error) {
+func (d *Dispatcher) drained(ctx context.Context, r runResult, pace *pacer, c *cursor, run func(ctx context.Context, sweep bool) runResult) (bool, error) {
 	if r.err != nil {
 		return pace.trouble >= troubleMax, r.err
 	}
@@ -70,9 +71,9 @@ func (d *Dispatcher) drained(ctx context.Context, r runResult, pace *pacer) (boo
 	for wait := probeMin; !d.breakers.healthy() && wait <= 8*probeMin && ctx.Err() == nil; wait *= 2 {
 		d.rest(ctx, wait, false)
 	}
-	d.cursor.restart()
+	c.restart()
 	for ctx.Err() == nil {
-		again := d.runOnce(ctx, true)
+		again := run(ctx, true)
 		if again.err != nil || again.rows > 0 {
 			return false, nil
 		}

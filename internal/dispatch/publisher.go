@@ -17,12 +17,14 @@ type Message struct {
 	Data []byte
 	// Attributes are sent as they are. A Publisher must not change the map.
 	Attributes map[string]string
+	// OrderingKey, unless it is empty, is what the message keeps its order in.
+	OrderingKey string
 }
 
 // Size is what the message weighs in a request: body, attribute names and
-// attribute values.
+// values, and the ordering key.
 func (m Message) Size() int {
-	n := len(m.Data)
+	n := len(m.Data) + len(m.OrderingKey)
 	for k, v := range m.Attributes {
 		n += len(k) + len(v)
 	}
@@ -56,6 +58,10 @@ type Publisher interface {
 	// topic has accepted another one since; without that proof it is Refused.
 	// Where the broker refuses a whole request because of one message, the
 	// implementation isolates the culprit before it answers (see Isolate).
+	//
+	// Messages with an ordering key come alone with others of the same key. They
+	// are stored in their order and acknowledged up to the first failure; see
+	// InOrder.
 	//
 	// Publish returns soon after ctx ends. The message may still be stored
 	// later; the caller keeps its lease long enough for that.

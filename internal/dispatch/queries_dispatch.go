@@ -23,23 +23,28 @@ const steerPlanner = `SELECT set_config('enable_seqscan', 'off', true), set_conf
        set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
        set_config('enable_sort', 'off', true), set_config('jit', 'off', true)`
 
-// dueRows is the predicate of a claimable row: living, due, not leased, in
+// dueNow is the predicate of a claimable row: living, due, not leased, in
 // scope, and not of a topic that takes nothing at the moment. Its first line
 // is that of the partial index outbox_events_seq_claim_idx.
 //
-// 0 as $1 is the head, where rows with seq 0 are: those that had been published before the table became an outbox, and were
-// published again.
-//
-//	$1 after seq, $2 namespace, $3 tenant, $4 only these types, $5 not these, $6 through seq
-const dueRows = `
+//	$2 namespace, $3 tenant, $4 only these types, $5 not these
+const dueNow = `
        published_at IS NULL AND dead_at IS NULL
-   AND seq > coalesce(nullif($1::bigint, 0), -1) AND seq <= $6
    AND next_attempt_at <= now()
    AND (locked_until IS NULL OR locked_until <= now())
    AND ($2::text = '' OR namespace = $2::text)
    AND ($3::text = '' OR tenant_id = nullif($3::text, '')::uuid)
    AND (cardinality($4::text[]) = 0 OR event_type::text = ANY ($4::text[]))
    AND (cardinality($5::text[]) = 0 OR event_type::text <> ALL ($5::text[]))`
+
+// inSpan bounds the walk. 0 as $1 is the head, where rows with seq 0 are: those that
+// had been published before the table became an outbox, and were published again.
+//
+//	$1 after seq, $6 through seq
+const inSpan = ` AND seq > coalesce(nullif($1::bigint, 0), -1) AND seq <= $6`
+
+// dueRows are the claimable rows that need no order.
+const dueRows = dueNow + inSpan + ` AND ordering_key IS NULL`
 
 // claimSQL leases the oldest due rows.
 //
@@ -73,14 +78,22 @@ WITH candidates AS MATERIALIZED (
      ORDER BY seq
      LIMIT $7
        FOR UPDATE SKIP LOCKED
-)` + leasePicked + ` (
+)` + leasePicked + printBefore + `candidates` + printAfter + returnPicked + returnPrinted
+
+// printBefore and printAfter print the rows of the query between them, in its
+// order, up to the byte budget; returnPrinted returns them.
+const printBefore = ` (
     SELECT id, locked_by AS last_owner, payload, headers, octet_length(payload) + coalesce(octet_length(headers), 0) AS bytes,
            set_config('` + claimedBytes + `', (before + octet_length(payload) + coalesce(octet_length(headers), 0))::text, true)
       FROM (SELECT id, locked_by, before, payload_json::text AS payload, headers::text
-              FROM (SELECT id, locked_by, payload_json, headers, current_setting('` + claimedBytes + `')::bigint AS before FROM candidates OFFSET 0) AS counted
+              FROM (SELECT id, locked_by, payload_json, headers, current_setting('` + claimedBytes + `')::bigint AS before FROM `
+
+const printAfter = ` OFFSET 0) AS counted
              WHERE before < $8::bigint
             OFFSET 0) AS printed
-)` + returnPicked + `, bytes,
+)`
+
+const returnPrinted = `, bytes,
           CASE WHEN bytes <= $11::bigint THEN payload END, CASE WHEN bytes <= $11::bigint THEN picked.headers END`
 
 // claimedBytes is the setting that counts what a claim has printed.
@@ -105,7 +118,7 @@ const returnPicked = ` AS picked
  WHERE e.id = picked.id
 RETURNING e.id::text, e.locked_until, e.seq, e.event_type::text, e.aggregate_type::text, e.aggregate_id::text,
           e.created_at, e.attempt_count, coalesce(e.last_error, ''), coalesce(e.max_attempts, 0), last_owner IS NOT NULL,
-          e.namespace, coalesce(e.tenant_id::text, ''), coalesce(e.dedupe_key, '')`
+          e.namespace, coalesce(e.tenant_id::text, ''), coalesce(e.dedupe_key, ''), coalesce(e.ordering_key, '')`
 
 // candidatesSQL locks the oldest due rows without looking into them.
 //
@@ -120,7 +133,7 @@ const salvageSQL = `
 WITH locked AS MATERIALIZED (
     SELECT id, locked_by AS last_owner
       FROM outbox_events
-     WHERE ` + dueRows + `
+     WHERE ` + dueNow + inSpan + `
        AND id = ANY ($8::text[]::uuid[])
      LIMIT $7
 )` + leasePicked + ` locked` + returnPicked + `, 0, NULL::text, NULL::text`

@@ -62,7 +62,7 @@ func (d *Dispatcher) recoverTopic(ctx context.Context, br *breaker) {
 			// found only while others hold all of them, or when they are gone.
 			if result == trialAnswered || (result == trialNoRow && (missed >= trialMisses || !br.refusing())) {
 				d.change(br, TopicHealthy, nil)
-				d.cursor.rewind(time.Now()) // its rows were passed over
+				d.rewind() // its rows were passed over
 				return
 			}
 		}
@@ -122,15 +122,19 @@ func (d *Dispatcher) trial(ctx context.Context, br *breaker) (trialResult, error
 			continue
 		}
 		br.tried(rows[0].Seq)
+		send, groups := d.send, d.split(rows)
+		if rows[0].OrderingKey != "" {
+			send, groups = d.sendRun, d.runs(rows)
+		}
 		if ctx.Err() != nil {
-			d.launch(ctx, started, rows)
+			d.start(ctx, started, groups, send)
 			return trialFailed, nil
 		}
-		g := d.split(rows)[0]
+		g := groups[0]
 		g.claimed = started
 		d.inFlight.start(g)
 		d.groups.begin()
-		if err := d.send(d.abandon, g); err != nil || g.topic == "" {
+		if err := send(d.abandon, g); err != nil || len(g.died)+len(g.aside) > 0 {
 			return trialFailed, err // a row that cannot be sent has tried nothing
 		}
 		return trialAnswered, nil
@@ -138,14 +142,20 @@ func (d *Dispatcher) trial(ctx context.Context, br *breaker) (trialResult, error
 	return trialNoRow, nil
 }
 
+// claimTrial leases one row of the topic: one that needs no order, or else the
+// head of a key.
 func (d *Dispatcher) claimTrial(ctx context.Context, br *breaker, after int64) ([]Claimed, error) {
 	got, err := d.inFlight.reserve(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := d.claim(ClaimParams{
+	p := ClaimParams{
 		AfterSeq: after, Limit: 1, MaxBytes: got.bytes, MaxRowBytes: d.maxRowBytes(), Lease: d.cfg.Lease, Only: br.types,
-	}, after == 0)
+	}
+	rows, err := d.claim(p, after == 0)
+	if err == nil && len(rows) == 0 {
+		rows, err = d.trialHead(p)
+	}
 	d.inFlight.adjust(got, rows)
 	return rows, err
 }

@@ -13,14 +13,25 @@ func (w *world) produce() {
 	for rows := w.plan.rows; rows > 0; {
 		n := min(rows, 1+w.rng.IntN(3))
 		rows -= n
-		w.after(w.between(0, w.plan.chaos), func() { w.transact(n) })
+		key := ""
+		if w.chance(w.plan.ordered) {
+			key = fmt.Sprint("key ", w.rng.IntN(w.plan.keys))
+		}
+		w.after(w.between(0, w.plan.chaos), func() { w.transact(n, key) })
 	}
 }
 
-func (w *world) transact(n int) {
+// transact emits n rows. Who emits for a key has locked what it stands for, and
+// waits for others that have.
+func (w *world) transact(n int, key string) {
+	if key != "" && w.keyLocks[key] {
+		w.after(w.between(time.Millisecond, 10*time.Millisecond), func() { w.transact(n, key) })
+		return
+	}
+	w.keyLocks[key] = true
 	var rows []*history
 	for range n {
-		rows = append(rows, w.emit())
+		rows = append(rows, w.emit(key))
 	}
 	hold := w.between(10*time.Microsecond, 20*time.Millisecond)
 	if w.suffers(rowLate) {
@@ -28,6 +39,7 @@ func (w *world) transact(n int) {
 	}
 	if w.suffers(rowRolledBack) {
 		w.after(hold, func() {
+			w.keyLocks[key] = false
 			for _, h := range rows {
 				w.say("row %d is rolled back", h.row.Seq)
 				w.table.rollBack(h.row)
@@ -35,10 +47,13 @@ func (w *world) transact(n int) {
 		})
 		return
 	}
-	w.after(hold, func() { w.commit(rows) })
+	w.after(hold, func() {
+		w.keyLocks[key] = false
+		w.commit(rows)
+	})
 }
 
-func (w *world) emit() *history {
+func (w *world) emit(key string) *history {
 	kind, eventType := kindGood, []string{"red", "blue"}[w.rng.IntN(2)]
 	switch {
 	case w.suffers(rowRejected):
@@ -51,14 +66,18 @@ func (w *world) emit() *history {
 	if kind == rowKind(outbox.ReasonUnknownEventType) {
 		eventType = "green"
 	}
+	if key != "" && kind == kindRejected {
+		kind = kindGood // nothing may decide about it, and its key would wait for ever
+	}
 	row, _ := w.table.insert("", eventType, true)
+	row.OrderingKey = key
 	switch outbox.DeadReason(kind) {
 	case outbox.ReasonInvalidPayload:
 		row.Payload = fmt.Appendf(nil, `{"version":1,"eventId":%q,"occurredAt":"2026-01-01T00:00:00Z","data":"poison"}`, row.ID)
 	case outbox.ReasonAggregateMismatch:
 		row.AggregateType = "other"
 	}
-	w.say("row %d is emitted: %s, %s", row.Seq, eventType, kind)
+	w.say("row %d is emitted: %s, %s %s", row.Seq, eventType, kind, key)
 	return w.audit.emitted(row, kind)
 }
 
@@ -89,10 +108,35 @@ func (w *world) commit(rows []*history) {
 func (w *world) replay() {
 	for range 1 + w.rng.IntN(2) {
 		for _, h := range w.audit.order {
+			if h.row.dead != "" && h.row.OrderingKey != "" && w.chance(0.3) {
+				w.discard(h)
+			}
 			if h.row.dead != "" && w.chance(0.5) && w.table.replay(h.row.ID) {
 				w.say("row %d is replayed", h.row.Seq)
 				w.audit.replayed(h.row.ID)
 			}
 		}
 	}
+}
+
+// discard is an operator who lets a key go on behind a dead row.
+func (w *world) discard(h *history) {
+	if w.table.discard(h.row.ID) {
+		w.say("row %d is discarded", h.row.Seq)
+		h.passed = true
+	}
+}
+
+// discardAll discards, again and again, what keys wait for when the faults are
+// over.
+func (w *world) discardAll() {
+	if w.ending() {
+		return
+	}
+	for _, h := range w.audit.order {
+		if h.row.OrderingKey != "" && h.row.dead != "" {
+			w.discard(h)
+		}
+	}
+	w.after(100*time.Millisecond, w.discardAll)
 }

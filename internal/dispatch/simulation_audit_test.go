@@ -52,6 +52,8 @@ type history struct {
 	refusals map[int]bool
 	copies   int
 	deaths   int
+	// passed: an operator has discarded it, once at least.
+	passed bool
 }
 
 // audit watches from outside and holds what happens against the invariants. It
@@ -86,7 +88,9 @@ func (a *audit) emitted(row *memRow, kind rowKind) *history {
 func (a *audit) kindOf(id string) rowKind { return a.rows[id].kind }
 
 // granted is a claim that has committed.
-func (a *audit) granted(p *process, row *Claimed, asked time.Time, charged bool, excuse string) {
+// head reports whether the end of a former lease is the row's own fault: of a run
+// only the first row was sent for certain.
+func (a *audit) granted(p *process, row *Claimed, asked time.Time, head, charged bool, excuse string) {
 	h := a.rows[row.ID]
 	if !h.committed {
 		a.violate("I2", "row %d is leased before it is committed", row.Seq)
@@ -97,9 +101,11 @@ func (a *audit) granted(p *process, row *Claimed, asked time.Time, charged bool,
 			a.violate("I12", "row %d is leased to %s while the lease of %s runs", row.Seq, p.name, before.proc.name)
 		}
 		before.over = true
-		h.charges++
-		if !charged {
-			a.violate("I11", "row %d: a lease that ended without a verdict was not charged", row.Seq)
+		if head {
+			h.charges++
+		}
+		if charged != head {
+			a.violate("I11", "row %d: a lease that ended without a verdict was charged: %v", row.Seq, charged)
 		}
 	} else if charged {
 		a.violate("I11", "row %d was charged for a lease it did not have", row.Seq)
@@ -154,6 +160,9 @@ func (a *audit) stored(l *lease, m Message) {
 		a.violate("I2", "row %d is published before it is committed", h.row.Seq)
 	}
 	a.comparePayload(h.row, m)
+	if h.copies == 0 && h.row.OrderingKey != "" {
+		a.inTurn(h)
+	}
 	l.copies++
 	h.copies++
 	if h.copies > 1 {
@@ -166,9 +175,23 @@ func (a *audit) stored(l *lease, m Message) {
 	}
 }
 
+// inTurn is I5: when a row is first stored, so were all before it in its key that
+// nobody has discarded.
+func (a *audit) inTurn(h *history) {
+	for _, before := range a.order {
+		if before.row.OrderingKey == h.row.OrderingKey && before.row.Seq < h.row.Seq && before.committed && !before.passed && before.copies == 0 {
+			a.violate("I5", "row %d of %s is stored before row %d", h.row.Seq, h.row.OrderingKey, before.row.Seq)
+			return
+		}
+	}
+}
+
 func (a *audit) comparePayload(row *memRow, m Message) {
 	if string(m.Data) != string(row.Payload) {
 		a.violate("I8", "row %d is published as %s", row.Seq, m.Data)
+	}
+	if m.OrderingKey != row.OrderingKey {
+		a.violate("I5", "row %d of key %q is published with key %q", row.Seq, row.OrderingKey, m.OrderingKey)
 	}
 	want := wire.Attributes(wire.Row{ID: row.ID, EventType: row.EventType, AggregateType: row.AggregateType, AggregateID: row.AggregateID, CreatedAt: row.CreatedAt})
 	for name, value := range want {

@@ -210,6 +210,9 @@ func (b *simBroker) judge(c *publishCall) []Result {
 	if w.suffers(publishError) {
 		return same(len(c.msgs), simFailure(simCodes[w.rng.IntN(len(simCodes))]))
 	}
+	if len(c.msgs) > 0 && c.msgs[0].OrderingKey != "" {
+		return b.judgeInOrder(c)
+	}
 	results := make([]Result, len(c.msgs))
 	for i, m := range c.msgs {
 		kind := w.audit.kindOf(m.EventID)
@@ -219,13 +222,45 @@ func (b *simBroker) judge(c *publishCall) []Result {
 		case kind == kindStubborn && !w.calm, w.suffers(publishPartly):
 			results[i].Err = simFailure("Internal")
 		default:
-			b.stored++
-			results[i].MessageID = fmt.Sprint("m", b.stored)
-			w.say("the broker stores %s of %s as %s", shortIDs([]string{m.EventID}), c.proc.name, results[i].MessageID)
-			w.audit.stored(c.leases[i], m)
+			results[i].MessageID = b.store(c, i)
 		}
 	}
 	return proven(results)
+}
+
+func (b *simBroker) store(c *publishCall, i int) (messageID string) {
+	b.stored++
+	messageID = fmt.Sprint("m", b.stored)
+	b.w.say("the broker stores %s of %s as %s", shortIDs([]string{c.msgs[i].EventID}), c.proc.name, messageID)
+	b.w.audit.stored(c.leases[i], c.msgs[i])
+	return messageID
+}
+
+// judgeInOrder stores messages of one key as requests of some size: each as a
+// whole, up to the first that fails.
+func (b *simBroker) judgeInOrder(c *publishCall) []Result {
+	w, size := b.w, 1+b.w.rng.IntN(len(c.msgs))
+	sent := 0
+	return InOrder(c.ctx, c.msgs, func(left []Message) int { return min(size, len(left)) }, func(_ context.Context, part []Message) []Result {
+		from := sent
+		sent += len(part)
+		for _, m := range part {
+			if m.OrderingKey != c.msgs[0].OrderingKey {
+				w.audit.violate("I5", "row %s is sent with a row of another key", m.EventID)
+			}
+			if (w.audit.kindOf(m.EventID) == kindStubborn && !w.calm) || w.suffers(publishPartly) {
+				for _, l := range c.leases[from+len(part):] {
+					l.offered = false
+				}
+				return same(len(part), simFailure("Internal"))
+			}
+		}
+		results := make([]Result, len(part))
+		for i := range part {
+			results[i].MessageID = b.store(c, from+i)
+		}
+		return results
+	})
 }
 
 // close takes a topic away for a while.

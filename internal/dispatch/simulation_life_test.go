@@ -148,4 +148,5 @@ func (w *world) heal() {
 		})
 	}
 	w.lastFault = time.Now()
+	w.discardAll()
 }

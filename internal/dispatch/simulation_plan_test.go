@@ -70,8 +70,11 @@ type simPlan struct {
 	// rest within the lease and rest.
 	chaos time.Duration
 	rows  int
-	cfg   Config
-	rate  map[fault]float64
+	// ordered is the share of transactions with an ordering key, of so many keys.
+	ordered float64
+	keys    int
+	cfg     Config
+	rate    map[fault]float64
 	// skew is how far the database's clock is from the publishers'.
 	skew time.Duration
 }
@@ -88,6 +91,7 @@ func planFor(r *rand.Rand) simPlan {
 		rate:       map[fault]float64{},
 		skew:       between(-10*time.Minute, 10*time.Minute),
 	}
+	p.ordered, p.keys = []float64{0, 0.4, 0.8, 1}[r.IntN(4)], 1+r.IntN(6)
 	publish := between(500*time.Millisecond, 3*time.Second)
 	settle := between(200*time.Millisecond, 2*time.Second)
 	p.cfg = Config{

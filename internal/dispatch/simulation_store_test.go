@@ -49,7 +49,7 @@ func (p *process) Claim(ctx context.Context, params ClaimParams) ([]Claimed, err
 	}
 	c.commit = func() {
 		for i := range got.rows {
-			p.w.audit.granted(p, &got.rows[i], asked, got.charged[got.rows[i].ID], unheard)
+			p.w.audit.granted(p, &got.rows[i], asked, true, got.charged[got.rows[i].ID], unheard)
 		}
 		if !c.gone {
 			rows = got.rows
@@ -69,6 +69,58 @@ func (p *process) Claim(ctx context.Context, params ClaimParams) ([]Claimed, err
 		return nil, c.err
 	}
 	return rows, nil
+}
+
+// ClaimOrdered implements Store.
+func (p *process) ClaimOrdered(ctx context.Context, params OrderedParams) (OrderedClaim, error) {
+	var claim OrderedClaim
+	var got *orderedLeased
+	unheard, asked := "", time.Now()
+	c := p.storeCall(ctx, "claim ordered", fmt.Sprintf("%s after=%d through=%d limit=%d only=%v except=%v sweep=%v busy=%v look=%v",
+		callerRole(), params.AfterSeq, params.ThroughSeq, params.Limit, params.Only, params.Except, params.Sweep, params.Busy, params.Look))
+	c.head = params.AfterSeq == 0
+	c.begin = func() (tx *memTx, ok bool) {
+		tx, got = p.w.table.beginOrdered(p.name, params)
+		return tx, true
+	}
+	c.commit = func() {
+		started := map[string]bool{}
+		for i := range got.rows {
+			r := &got.rows[i]
+			p.w.audit.granted(p, r, asked, !started[r.OrderingKey], got.charged[r.ID], unheard)
+			started[r.OrderingKey] = true
+		}
+		if !c.gone {
+			claim = got.claim(params)
+		}
+		p.w.say("%s leases %s #%d", p.name, shortIDs(column(got.rows, func(r Claimed) string { return r.ID })), c.n)
+	}
+	c.trouble = func(what string) {
+		unheard = what
+		if got != nil {
+			for _, r := range got.rows {
+				p.w.audit.excuseLease(r.Key, p, what)
+			}
+		}
+	}
+	p.w.park(&c.call)
+	if c.err != nil || p.dead {
+		return OrderedClaim{}, c.err
+	}
+	return claim, nil
+}
+
+// DueOrdered implements Store.
+func (p *process) DueOrdered(ctx context.Context, params ClaimParams) (bool, error) {
+	due := false
+	c := p.storeCall(ctx, "due ordered", fmt.Sprintf("after=%d through=%d except=%v", params.AfterSeq, params.ThroughSeq, params.Except))
+	c.head = params.AfterSeq == 0
+	c.begin = func() (*memTx, bool) {
+		due = p.w.table.dueOrdered(params)
+		return &memTx{}, true
+	}
+	p.w.park(&c.call)
+	return due && c.err == nil, c.err
 }
 
 // Due implements Store.

@@ -116,6 +116,7 @@ func TestSimulationNoticesMistakes(t *testing.T) {
 	for bug, invariant := range map[memBug]string{
 		bugNoFence: "I10", bugNoReclaim: "I9", bugClientClock: "I", bugTwoStatements: "I7",
 		bugDirtyRead: "I2", bugTakesLocked: "I12",
+		bugNoPlace: "I5", bugDeadPasses: "I5", bugFilterProbe: "I5", bugHintProbe: "I5",
 	} {
 		t.Run(string(bug), func(t *testing.T) {
 			t.Parallel()

@@ -30,7 +30,7 @@ func (a *audit) settled(p *process, v Verdicts, kept []change) {
 		}
 	}
 	for _, k := range v.Released {
-		if l := a.accept(p, k, accepted); l != nil && l.offered {
+		if l := a.accept(p, k, accepted); l != nil && l.offered && l.row.row.OrderingKey == "" {
 			a.violate("I12", "row %d is given back by %s although the broker may still store it", l.row.row.Seq, p.name)
 		}
 	}

@@ -38,6 +38,8 @@ type world struct {
 	away      bool // the database
 	// slowHead is when the walk from the head takes no longer than usual again.
 	slowHead time.Time
+	// keyLocks are the keys that a producer emits for.
+	keyLocks map[string]bool
 	open     []*call
 	txs      []*openTx
 
@@ -96,7 +98,7 @@ func (h *eventHeap) Pop() any {
 func newWorld(seed uint64, bug memBug) *world {
 	rng := rand.New(rand.NewPCG(seed, 0x6f7574626f78))
 	w := &world{
-		plan: planFor(rng), rng: rng, start: time.Now(), faults: map[fault]int{},
+		plan: planFor(rng), rng: rng, start: time.Now(), faults: map[fault]int{}, keyLocks: map[string]bool{},
 		poke: make(chan struct{}, 1),
 	}
 	w.table = &memTable{skew: w.plan.skew, bug: bug}

@@ -45,6 +45,8 @@ type Claimed struct {
 	Namespace, TenantID, DedupeKey string
 	// Notes is what the publisher has to say about a row that it sends all the same.
 	Notes Notes
+	// OrderingKey, unless it is empty, is what the row keeps its order in.
+	OrderingKey string
 	// Unreadable is why the row's contents cannot be read. Such a row has neither
 	// payload nor headers and can only be dead-lettered.
 	Unreadable error
@@ -85,6 +87,42 @@ type ClaimParams struct {
 	// Except names event types to leave alone: their topic is unreachable
 	// or misconfigured, or has enough in flight.
 	Except []string
+}
+
+// OrderedParams asks for the rows whose turn it is, key by key.
+type OrderedParams struct {
+	ClaimParams
+	// Sweep leaves out keys that stand still behind a dead row. It costs a walk
+	// over the dead rows that hold back others.
+	Sweep bool
+	// Busy are keys to leave out: this publisher is sending them.
+	Busy []string
+	// Look are keys to look at whatever AfterSeq says.
+	Look []string
+}
+
+// window is how many due rows a claim looks at, in search of keys.
+func (p OrderedParams) window() int { return max(4*p.Limit, windowRows) }
+
+// most is how many rows of one key a claim takes, so that one key does not take
+// them all.
+func (p OrderedParams) most() int { return max(p.Limit/4, 1) }
+
+// windowRows is the least that a claim looks at: rows whose turn it is not fill a
+// small window.
+const windowRows = 1000
+
+// OrderedClaim is what a claim of keys has found.
+type OrderedClaim struct {
+	// Rows are runs: of each key the first rows that are neither published nor
+	// passed, without a gap, in seq order.
+	Rows []Claimed
+	// SeenTo is the largest seq that the claim looked at, and Seen how many rows.
+	SeenTo int64
+	Seen   int
+	// Full: the claim ended at one of its limits, and not because it had looked at
+	// everything it has seen.
+	Full bool
 }
 
 // Published is a row the broker has acknowledged.
@@ -155,8 +193,15 @@ type Store interface {
 	// Claim leases the oldest due rows, in seq order, and commits before it
 	// returns, so that no transaction is open while anything is published.
 	Claim(ctx context.Context, p ClaimParams) ([]Claimed, error)
+	// ClaimOrdered leases rows with an ordering key, which Claim leaves alone.
+	// While a row is leased, failed, hidden by a filter or dead, nothing that
+	// follows it in its key is leased to anyone.
+	ClaimOrdered(ctx context.Context, p OrderedParams) (OrderedClaim, error)
 	// Due reports, without locking anything, whether Claim would find a row.
 	Due(ctx context.Context, p ClaimParams) (bool, error)
+	// DueOrdered reports whether ClaimOrdered has something to look at. That it
+	// may not be a row's turn is not looked at.
+	DueOrdered(ctx context.Context, p ClaimParams) (bool, error)
 	// Held counts the rows that are leased to this publisher, and returns when the
 	// last of these leases ends.
 	Held(ctx context.Context) (rows int, until time.Time, err error)

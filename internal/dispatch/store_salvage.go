@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
@@ -33,18 +34,28 @@ type content struct {
 	err     error
 }
 
+// salvage is a claim that reads its candidates one by one.
+type salvage struct {
+	ClaimParams
+	candidates string
+	args       []any
+	suspects   *atomic.Int64
+}
+
 // salvage claims while some row cannot be read: printed it would be larger than
 // a text can be (a number of 20 bytes may have 130,000 digits), its storage is
 // damaged, or it does not exist in the connection's encoding. Such a row fails
 // every claim that it is part of, and with it all the others. So each row is
 // read on its own before it is leased. The one that cannot be ends the salvage
 // and comes back as unreadable.
-func (s *SQLStore) salvage(ctx context.Context, p ClaimParams) (rows []Claimed, err error) {
+func (s *SQLStore) salvage(ctx context.Context, p salvage) (rows []Claimed, err error) {
 	err = pgx.BeginTxFunc(ctx, s.claims, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, steerPlanner); err != nil {
-			return err
+		for _, prepare := range []string{steerPlanner, keepOrder} {
+			if _, err := tx.Exec(ctx, prepare); err != nil {
+				return err
+			}
 		}
-		found, err := tx.Query(ctx, candidatesSQL, append(s.dueArgs(p), min(p.Limit, salvageRows))...)
+		found, err := tx.Query(ctx, p.candidates, p.args...)
 		if err != nil {
 			return err
 		}
@@ -52,12 +63,12 @@ func (s *SQLStore) salvage(ctx context.Context, p ClaimParams) (rows []Claimed, 
 		if err != nil {
 			return err
 		}
-		read, err := readContents(ctx, tx, ids, p)
+		read, err := readContents(ctx, tx, ids, p.ClaimParams)
 		if err != nil {
 			return err
 		}
 		ids = ids[:len(read)]
-		leased, err := tx.Query(ctx, salvageSQL, append(s.dueArgs(p), len(ids), ids, s.owner, p.Lease.Milliseconds())...)
+		leased, err := tx.Query(ctx, salvageSQL, append(s.dueArgs(p.ClaimParams), len(ids), ids, s.owner, p.Lease.Milliseconds())...)
 		if err != nil {
 			return err
 		}
@@ -72,20 +83,20 @@ func (s *SQLStore) salvage(ctx context.Context, p ClaimParams) (rows []Claimed, 
 		return nil
 	})
 	if err == nil {
-		s.cleared(p, rows)
+		p.cleared(rows)
 	}
 	return rows, err
 }
 
 // cleared counts suspects that could be read. Where one could not there may be
 // more, and only a claim from the head can find that there are none.
-func (s *SQLStore) cleared(p ClaimParams, rows []Claimed) {
+func (p salvage) cleared(rows []Claimed) {
 	switch met := slices.ContainsFunc(rows, func(r Claimed) bool { return r.Unreadable != nil }); {
 	case met:
 	case len(rows) == 0 && p.AfterSeq == 0 && p.ThroughSeq == 0 && len(p.Only) == 0:
-		s.suspects.Store(0)
+		p.suspects.Store(0)
 	default:
-		s.suspects.Add(-int64(len(rows)))
+		p.suspects.Add(-int64(len(rows)))
 	}
 }
 

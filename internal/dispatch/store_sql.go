@@ -34,8 +34,9 @@ type SQLStore struct {
 	owner   string
 	scope   Scope
 	// suspects is how many rows a claim has looked at that failed because of what
-	// one of them holds. So many are read one by one.
-	suspects atomic.Int64
+	// one of them holds. So many are read one by one. orderedSuspects are those of
+	// claims of keys.
+	suspects, orderedSuspects atomic.Int64
 }
 
 // NewSQLStore claims on one pool and settles on another: a pool that claims
@@ -50,7 +51,8 @@ func NewSQLStore(claims, settles Batcher, owner string, scope Scope) *SQLStore {
 // failure may have taken most of the caller's time.
 func (s *SQLStore) Claim(ctx context.Context, p ClaimParams) (rows []Claimed, err error) {
 	if s.suspects.Load() > 0 {
-		rows, err = s.salvage(ctx, p)
+		p.Limit = min(p.Limit, salvageRows)
+		rows, err = s.salvage(ctx, salvage{p, candidatesSQL, append(s.dueArgs(p), p.Limit), &s.suspects})
 	} else if rows, err = s.claim(ctx, p); aboutTheData(err) {
 		s.suspects.Store(int64(p.Limit))
 	}
@@ -68,8 +70,13 @@ func (s *SQLStore) claim(ctx context.Context, p ClaimParams) ([]Claimed, error) 
 	b.Queue(countFromZero)
 	b.Queue(claimSQL, args...)
 	b.Queue(`COMMIT`)
+	return s.sendClaim(ctx, b, p)
+}
+
+// sendClaim sends a claim and reads its rows.
+func (s *SQLStore) sendClaim(ctx context.Context, b *pgx.Batch, p ClaimParams) ([]Claimed, error) {
 	br := s.claims.SendBatch(ctx, b)
-	rows, err := readClaim(br, p)
+	rows, err := readClaim(br, b.Len(), p)
 	if closed := br.Close(); err == nil {
 		err = closed
 	}
@@ -93,12 +100,12 @@ func readBegin(br pgx.BatchResults) error {
 	return err
 }
 
-func readClaim(br pgx.BatchResults, p ClaimParams) ([]Claimed, error) {
-	if err := readBegin(br); err != nil {
-		return nil, err
-	}
-	if _, err := br.Exec(); err != nil { // countFromZero
-		return nil, err
+// readClaim reads the answers to a batch whose last statement but one is the claim.
+func readClaim(br pgx.BatchResults, statements int, p ClaimParams) ([]Claimed, error) {
+	for range statements - 2 {
+		if _, err := br.Exec(); err != nil {
+			return nil, err
+		}
 	}
 	found, err := br.Query()
 	if err != nil {
@@ -134,7 +141,7 @@ func collectClaimed(found pgx.Rows, limit int) ([]Claimed, error) {
 		var headers *string
 		var created pgtype.Timestamptz // infinity is a time to PostgreSQL, and none to Go
 		if err := found.Scan(&r.ID, &r.Until, &r.Seq, &r.EventType, &r.AggregateType, &r.AggregateID,
-			&created, &r.AttemptCount, &r.LastError, &r.MaxAttempts, &r.Expired, &r.Namespace, &r.TenantID, &r.DedupeKey, &r.Printed, &r.Payload, &headers); err != nil {
+			&created, &r.AttemptCount, &r.LastError, &r.MaxAttempts, &r.Expired, &r.Namespace, &r.TenantID, &r.DedupeKey, &r.OrderingKey, &r.Printed, &r.Payload, &headers); err != nil {
 			return nil, err
 		}
 		r.CreatedAt, r.Headers = created.Time, headersOf(headers)

@@ -125,10 +125,10 @@ func TestWindows(t *testing.T) {
 
 	second := c.next(later, true)
 	require.Equal(t, span{through: 6250, sweep: true, window: true, began: later}, second, "the same place, and less of it")
-	require.False(t, c.done(second, later.Add(windowFast), true, []Claimed{{Seq: 7}}))
+	require.False(t, c.done(second, later.Add(windowFast), true, 1, 7))
 	third := c.next(later, true)
 	require.EqualValues(t, 7, third.after, "there was more behind the last row")
-	require.False(t, c.done(third, later.Add(2*windowSlow), false, nil))
+	require.False(t, c.done(third, later.Add(2*windowSlow), false, 0, 0))
 	require.EqualValues(t, 3125, c.width, "slow windows become narrower")
 	for c.width > windowMin {
 		c.failed(c.next(later, true), later, 0)
@@ -141,7 +141,7 @@ func TestWindows(t *testing.T) {
 	last := c.next(later, true)
 	require.Zero(t, last.through, "the last window has no end")
 	c.rewind(later)
-	require.True(t, c.done(last, later, false, nil))
+	require.True(t, c.done(last, later, false, 0, 0))
 	require.Zero(t, c.next(later, false).after, "what became claimable since then asks for another sweep")
 	require.EqualValues(t, 100_000, c.low)
 }

@@ -35,7 +35,14 @@ type Entry struct {
 	EventCreatedAt *time.Time `json:"eventCreatedAt" db:"event_created_at"`
 	State          string     `json:"state" db:"state"`
 	StateChangedAt *time.Time `json:"stateChangedAt" db:"state_changed_at"`
+	// OrderingKey is the event's. Blocks counts the events that wait for this one to be replayed or discarded, up to
+	// BlocksBound and one more.
+	OrderingKey *string `json:"orderingKey" db:"ordering_key"`
+	Blocks      int64   `json:"blocks" db:"blocks"`
 }
+
+// BlocksBound is where counting the events behind a dead one stops: more than that is enough to know.
+const BlocksBound = 1000
 
 // Entries reads dead letters by their own ids, in the order given. Ids that
 // are gone are left out.

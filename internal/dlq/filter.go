@@ -24,6 +24,8 @@ type Filter struct {
 	ErrorLike     string    `json:"errorLike,omitempty"`
 	Since         time.Time `json:"since,omitzero"` // inclusive
 	Until         time.Time `json:"until,omitzero"` // exclusive
+	// Blocking selects those that events of the same ordering key wait for.
+	Blocking bool `json:"blocking,omitempty"`
 }
 
 // Narrows reports whether the filter leaves anything out besides a state: an
@@ -34,7 +36,7 @@ func (f Filter) Narrows() bool {
 			return true
 		}
 	}
-	return f.ErrorLike != "" || !f.Since.IsZero() || !f.Until.IsZero()
+	return f.Blocking || f.ErrorLike != "" || !f.Since.IsZero() || !f.Until.IsZero()
 }
 
 // condition is one field of a filter: a column, and the values it may have.
@@ -108,6 +110,9 @@ func (f Filter) compile() (compiled, error) {
 	}
 	if f.ErrorLike != "" {
 		rest = append(rest, "error_message ILIKE "+c.bind(likePattern(f.ErrorLike)))
+	}
+	if f.Blocking {
+		rest = append(rest, blocksSomething)
 	}
 	c.rest = strings.Join(rest, " AND ")
 	return c, nil

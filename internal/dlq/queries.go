@@ -12,13 +12,58 @@ SELECT c.system_identifier::text, d.oid, d.datname
 const entryColumns = `d.id::text AS id, d.event_id::text AS event_id, d.event_type::text AS event_type,
        d.aggregate_type::text AS aggregate_type, d.aggregate_id::text AS aggregate_id, d.error_reason::text AS error_reason,
        d.error_message, d.attempt_count, d.failed_at, d.namespace, d.tenant_id::text AS tenant_id, d.topic, d.fingerprint,
-       d.event_created_at, d.state, d.state_changed_at`
+       d.event_created_at, d.state, d.state_changed_at, e.ordering_key, coalesce(b.blocks, 0) AS blocks`
+
+// The event's ordering key, and what an open dead letter holds back in it. Primary key and outbox_events_turn_idx.
+const joinBlocked = `
+  LEFT JOIN outbox_events AS e ON e.id = d.event_id
+  LEFT JOIN LATERAL (
+       SELECT count(*) AS blocks
+         FROM (SELECT FROM outbox_events AS f
+                WHERE f.ordering_key = e.ordering_key AND f.published_at IS NULL AND f.passed_at IS NULL AND f.dead_at IS NULL AND f.seq > e.seq
+                LIMIT 1001) AS behind) AS b
+    ON d.state = 'open' AND e.dead_at IS NOT NULL AND e.published_at IS NULL AND e.passed_at IS NULL AND e.ordering_key IS NOT NULL`
+
+// A condition on a dead letter: something waits for it.
+const blocksSomething = `EXISTS (
+    SELECT FROM outbox_events AS e
+      JOIN outbox_events AS f ON f.ordering_key = e.ordering_key AND f.published_at IS NULL AND f.passed_at IS NULL AND f.dead_at IS NULL AND f.seq > e.seq
+     WHERE e.id = event_id AND e.ordering_key IS NOT NULL AND e.dead_at IS NOT NULL AND e.published_at IS NULL AND e.passed_at IS NULL)`
+
+// Whether any key stands still, by outbox_events_blocking_idx.
+const anyBlocked = `
+SELECT EXISTS (SELECT FROM outbox_events WHERE ordering_key IS NOT NULL AND published_at IS NULL AND dead_at IS NOT NULL AND passed_at IS NULL)`
+
+// What discarding the events $1 would release: living events behind one of them, and behind no other dead event. And how
+// many of the events $1 are behind a dead one that is not among them: replayed, these go on waiting.
+const orderEffects = `
+WITH chosen AS MATERIALIZED (
+    SELECT e.id, e.ordering_key, e.seq
+      FROM unnest($1::uuid[]) AS w(id)
+      JOIN outbox_events AS e ON e.id = w.id
+     WHERE e.ordering_key IS NOT NULL AND e.published_at IS NULL AND e.dead_at IS NOT NULL AND e.passed_at IS NULL
+), keys AS MATERIALIZED (
+    SELECT c.ordering_key, c.first, o.seq AS other
+      FROM (SELECT ordering_key, min(seq) AS first FROM chosen GROUP BY ordering_key) AS c
+      LEFT JOIN LATERAL (
+           SELECT h.seq
+             FROM outbox_events AS h
+            WHERE h.ordering_key = c.ordering_key AND h.published_at IS NULL AND h.dead_at IS NOT NULL AND h.passed_at IS NULL
+              AND NOT EXISTS (SELECT FROM chosen AS x WHERE x.id = h.id)
+            ORDER BY h.seq
+            LIMIT 1) AS o ON true
+)
+SELECT (SELECT count(*)
+          FROM keys AS k
+          JOIN outbox_events AS f ON f.ordering_key = k.ordering_key AND f.published_at IS NULL AND f.passed_at IS NULL AND f.dead_at IS NULL
+           AND f.seq > k.first AND (k.other IS NULL OR f.seq < k.other)),
+       (SELECT count(*) FROM chosen AS c JOIN keys AS k ON k.ordering_key = c.ordering_key AND k.other < c.seq)`
 
 // By primary key, in the caller's order.
 const selectEntries = `
 SELECT ` + entryColumns + `
   FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
-  JOIN outbox_dlq AS d ON d.id = w.id
+  JOIN outbox_dlq AS d ON d.id = w.id` + joinBlocked + `
  ORDER BY w.ord`
 
 // By primary key.
@@ -27,7 +72,7 @@ const countReasons = `SELECT error_reason::text, count(*) FROM outbox_dlq WHERE 
 // All deaths of one event, oldest first, by outbox_dlq_event_idx.
 const selectEventEntries = `
 SELECT ` + entryColumns + `
-  FROM outbox_dlq AS d
+  FROM outbox_dlq AS d` + joinBlocked + `
  WHERE d.event_id = $1::uuid
  ORDER BY d.failed_at, d.id`
 

@@ -47,6 +47,7 @@ func (d Database) Checks() []Check {
 		{area, "hot updates", "", d.hot},
 		{area, "xmin", "", d.xmin},
 		{area, "leases", "", d.leases},
+		{area, "order", "", d.order},
 	}
 }
 
@@ -58,6 +59,21 @@ func (d Database) version(ctx context.Context) ([]Finding, error) {
 		return nil, err
 	}
 	return judgeVersion(number, name), nil
+}
+
+// order looks at how seq is drawn, which is the order of an ordering key. A session that draws numbers in advance uses them
+// later, behind larger ones of others.
+func (d Database) order(ctx context.Context) ([]Finding, error) {
+	var cached int64
+	err := d.Pool.QueryRow(ctx, `
+SELECT s.seqcache FROM pg_sequence AS s WHERE s.seqrelid = pg_get_serial_sequence('outbox_events', 'seq')::regclass`).Scan(&cached)
+	if err != nil {
+		return nil, err
+	}
+	if cached != 1 {
+		return fail("ALTER TABLE outbox_events ALTER COLUMN seq SET CACHE 1", "seq is drawn in blocks of %d: events of an ordering key get the wrong order", cached), nil
+	}
+	return ok("seq is drawn one by one, in the order of emitting"), nil
 }
 
 // judgeVersion refuses what migrate refuses.

@@ -23,14 +23,14 @@ func TestGuards(t *testing.T) {
 
 	immutable := map[string][]string{
 		"outbox_events": {"id", "event_type", "aggregate_type", "aggregate_id", "payload_json", "created_at",
-			"namespace", "tenant_id", "dedupe_key", "max_attempts", "headers"},
+			"namespace", "tenant_id", "dedupe_key", "max_attempts", "headers", "ordering_key"},
 		"outbox_dlq": {"id", "event_id", "event_type", "aggregate_type", "aggregate_id", "payload_json", "headers", "error_reason",
 			"error_message", "attempt_count", "failed_at", "namespace", "tenant_id", "topic", "fingerprint", "event_created_at"},
 		"outbox_audit": {"at", "actor", "db_user", "action", "reason", "detail", "affected"},
 	}
 	mutable := map[string][]string{
 		"outbox_events": {"published_at", "attempt_count", "last_error", "next_attempt_at", "locked_by", "locked_until", "dead_at",
-			"broker_message_id", "updated_at"},
+			"broker_message_id", "updated_at", "passed_at"},
 		"outbox_dlq": {"state", "state_changed_at", "audit_id"},
 	}
 	for table, names := range immutable {

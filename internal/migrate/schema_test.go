@@ -59,6 +59,8 @@ func TestLaterMigrationsKeepTheLockedColumns(t *testing.T) {
 		"broker_message_id text YES ",
 		"updated_at timestamptz NO now()",
 		"seq int8 NO ",
+		"ordering_key text YES ",
+		"passed_at timestamptz YES ",
 	}, columns(t, pool))
 	require.Equal(t, "ALWAYS", queryOne[string](t, pool,
 		`SELECT identity_generation FROM information_schema.columns WHERE table_name = 'outbox_events' AND column_name = 'seq'`))

@@ -57,6 +57,10 @@ type ChangeSet struct {
 	// Hopeless counts, by reason, the dead letters that must die again when they are replayed: neither the broker nor
 	// time can change the verdict on them.
 	Hopeless map[string]int64 `json:"hopeless,omitempty"`
+	// Releases is how many events that wait behind the chosen ones a discard lets go. Behind is how many of the chosen
+	// stay parked when they are replayed: a dead event before them is not among the chosen.
+	Releases int64 `json:"releases,omitempty"`
+	Behind   int64 `json:"behind,omitempty"`
 
 	params ChangeParams
 	store  *dlq.Store
@@ -110,10 +114,37 @@ func (o *Outbox) ChooseChange(ctx context.Context, p ChangeParams) (*ChangeSet, 
 	default:
 		err = fault.Usagef("say what to %s", s.Verb())
 	}
+	if err == nil {
+		err = s.addOrderEffects(ctx)
+	}
 	if err != nil {
 		return nil, StoreError(err)
 	}
 	return s, nil
+}
+
+// addOrderEffects looks at what waits behind the chosen events in their ordering keys.
+func (s *ChangeSet) addOrderEffects(ctx context.Context) error {
+	if s.Action != dlq.Replay && s.Action != dlq.Discard {
+		return nil
+	}
+	effects, err := s.store.OrderEffects(ctx, func() (events []string, err error) {
+		err = s.each(ctx, func(targets []dlq.Target) error {
+			for _, t := range targets {
+				if t.ID != "" {
+					events = append(events, t.EventID)
+				}
+			}
+			return nil
+		})
+		return events, err
+	})
+	if s.Action == dlq.Discard {
+		s.Releases = effects.Released
+	} else {
+		s.Behind = effects.Behind
+	}
+	return err
 }
 
 // choosePlan takes the set of a plan, after reading the whole file once: nothing is done from one that is damaged.

@@ -44,8 +44,8 @@ func (t Threshold) Judge(value float64) Level {
 type CheckParams struct {
 	// MaxAttempts is the publisher's maximum, for the rows that have none of their own.
 	MaxAttempts int
-	// Backlog, Dead and AttemptRows count rows; Age and Outage are in seconds.
-	Backlog, Age, Dead, AttemptRows Threshold
+	// Backlog, Dead, AttemptRows and Parked count rows; Age and Outage are in seconds.
+	Backlog, Age, Dead, AttemptRows, Parked Threshold
 	// Outage is how long a topic may be unreachable or misconfigured.
 	Outage Threshold
 	// NeedPublisher makes it critical that no publisher is alive.
@@ -98,6 +98,7 @@ func (p CheckParams) judge(r *stats.Report) *CheckResult {
 		{Name: "oldest", Label: "age", Unit: "s", Value: r.OldestAgeSeconds, Threshold: p.Age},
 		{Name: "dead", Label: "dead", Value: float64(r.DLQ.Open), Threshold: p.Dead},
 		{Name: "at max attempts", Label: "attempt_rows", Value: float64(r.AtMaxAttempts), Threshold: p.AttemptRows},
+		{Name: "parked", Label: "parked", Value: float64(r.Parked), Threshold: p.Parked},
 	} {
 		out.Figures = append(out.Figures, out.judge(f))
 	}

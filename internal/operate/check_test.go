@@ -21,7 +21,7 @@ func limit(values ...float64) Threshold {
 func TestCheckJudges(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	calm := []string{"backlog 10", "oldest 1m0s", "dead 5", "at max attempts 3"}
+	calm := []string{"backlog 10", "oldest 1m0s", "dead 5", "at max attempts 3", "parked 0"}
 	topic := func(name, state string, ago time.Duration) stats.TopicState {
 		return stats.TopicState{Topic: name, State: state, Since: at.Add(-ago)}
 	}
@@ -68,7 +68,7 @@ func TestCheckJudges(t *testing.T) {
 			if tc.want == LevelOK {
 				require.Equal(t, calm, got.Remarks)
 			}
-			require.Len(t, got.Figures, 5)
+			require.Len(t, got.Figures, 6)
 		})
 	}
 }

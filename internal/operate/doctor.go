@@ -31,7 +31,10 @@ type DoctorParams struct {
 	MaxAttempts int
 
 	// Broker compares the broker with what the configuration names; nil when no project is configured.
-	Broker func(ctx context.Context) ([]Resource, error)
+	// ordered asks for subscriptions that keep the order of an ordering key.
+	Broker func(ctx context.Context, ordered bool) ([]Resource, error)
+	// Endpoint is the region that events go to; empty: the nearest.
+	Endpoint string
 	// Emulator is the address events go to instead of the real broker, and EmulatorOrigin where it was set; empty: none.
 	Emulator, EmulatorOrigin string
 	// Redelivery is how long the broker may deliver a message again.
@@ -54,6 +57,7 @@ func Doctor(ctx context.Context, p DoctorParams) ([]doctor.Finding, error) {
 // checks are all checks that can be made. Those of the tables need a database that answers.
 func (p DoctorParams) checks(ctx context.Context) []doctor.Check {
 	checks := []doctor.Check{{Area: "configuration", Name: "environment", Run: p.environment}}
+	ordered := func(context.Context) (bool, error) { return false, nil }
 	pool, err := p.Database(ctx)
 	if err != nil {
 		checks = append(checks, doctor.Check{
@@ -68,9 +72,14 @@ func (p DoctorParams) checks(ctx context.Context) []doctor.Check {
 		checks = append(checks, schemaCheck(pool))
 		checks = append(checks, database.Checks()...)
 		checks = append(checks, p.publisherCheck(pool), p.eventIDCheck(pool))
+		ordered = func(ctx context.Context) (some bool, err error) {
+			return some, pool.QueryRow(ctx, orderedEvents).Scan(&some)
+		}
 	}
 	return append(checks,
-		doctor.Check{Area: "pubsub", Name: "topics", Remedy: "check pubsub.project, pubsub.emulator and the credentials", Run: p.broker},
+		doctor.Check{Area: "pubsub", Name: "topics", Remedy: "check pubsub.project, pubsub.emulator and the credentials", Run: func(ctx context.Context) ([]doctor.Finding, error) {
+			return p.broker(ctx, ordered)
+		}},
 		doctor.Check{
 			Area: "redis", Name: "keeper", Run: p.redis,
 			Remedy: "check redis.url; consumers stop while Redis is away, publishers do not need it",

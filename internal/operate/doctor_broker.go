@@ -27,15 +27,30 @@ type Resource struct {
 	Detail string
 }
 
-func (p DoctorParams) broker(ctx context.Context) ([]doctor.Finding, error) {
+// Whether events with an ordering key wait, by outbox_events_turn_idx.
+const orderedEvents = `
+SELECT EXISTS (SELECT FROM outbox_events WHERE ordering_key IS NOT NULL AND published_at IS NULL AND passed_at IS NULL)`
+
+// broker looks at topics and subscriptions, and, where events have an ordering key, whether these can keep its order.
+func (p DoctorParams) broker(ctx context.Context, ordered func(context.Context) (bool, error)) ([]doctor.Finding, error) {
 	if p.Broker == nil {
 		return []doctor.Finding{{Level: doctor.Warn, Remedy: "set pubsub.project", Message: "no project is configured"}}, nil
 	}
-	resources, err := p.Broker(ctx)
+	keys, err := ordered(ctx)
+	if err != nil {
+		return nil, err
+	}
+	resources, err := p.Broker(ctx, keys)
 	if err != nil {
 		return nil, err
 	}
 	var found []doctor.Finding
+	if keys && p.Endpoint == "" && p.Emulator == "" {
+		found = append(found, doctor.Finding{
+			Level: doctor.Warn, Remedy: "set pubsub.endpoint to that of one region, such as europe-west1-pubsub.googleapis.com:443",
+			Message: "events have an ordering key and publishers use the nearest region: keys keep their order only within one",
+		})
+	}
 	fine := 0
 	for _, r := range resources {
 		if r.State == ResourceExists {

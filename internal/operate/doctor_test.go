@@ -22,7 +22,7 @@ func unreachable() operate.DoctorParams {
 		Database: func(context.Context) (*pgxpool.Pool, error) {
 			return nil, errors.New("connect to postgres://app:canary@db/x: refused")
 		},
-		Broker: func(context.Context) ([]operate.Resource, error) { return nil, errors.New("broker away") },
+		Broker: func(context.Context, bool) ([]operate.Resource, error) { return nil, errors.New("broker away") },
 		Redis: func(context.Context) (consume.ServerReport, error) {
 			return consume.ServerReport{}, errors.New("redis away")
 		},
@@ -57,7 +57,7 @@ func TestDoctorExaminesWhatItCanReach(t *testing.T) {
 func TestDoctorJudgesTheBrokersResources(t *testing.T) {
 	t.Parallel()
 	p := unreachable()
-	p.Broker = func(context.Context) ([]operate.Resource, error) {
+	p.Broker = func(context.Context, bool) ([]operate.Resource, error) {
 		return []operate.Resource{
 			{Kind: operate.ResourceTopic, Name: "a", State: operate.ResourceExists},
 			{Kind: operate.ResourceTopic, Name: "b", State: operate.ResourceMissing},

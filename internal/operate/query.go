@@ -26,6 +26,8 @@ type DeadLetterQuery struct {
 	Since     string
 	Until     string
 	ErrorLike string
+	// Blocking: events of the same ordering key wait for it.
+	Blocking bool
 	// State is open, replayed, discarded or all.
 	State string
 }
@@ -34,7 +36,7 @@ type DeadLetterQuery struct {
 func (q DeadLetterQuery) Filter(now time.Time) (dlq.Filter, error) {
 	out := dlq.Filter{
 		State: q.State, Reasons: q.Reasons, Types: q.Types, Topics: q.Topics, Fingerprints: q.Fingerprints,
-		Namespaces: q.Namespaces, ErrorLike: q.ErrorLike,
+		Namespaces: q.Namespaces, ErrorLike: q.ErrorLike, Blocking: q.Blocking,
 	}
 	var problems []error
 	switch q.State {

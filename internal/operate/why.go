@@ -23,6 +23,7 @@ const (
 	WhyAbandoned   = "lease_expired"
 	WhyPaused      = "topic_paused"
 	WhyStranded    = "stranded"
+	WhyParked      = "parked"
 	WhyDead        = "dead"
 	WhyDiscarded   = "discarded"
 	WhyPublished   = "published"

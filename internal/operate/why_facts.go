@@ -31,6 +31,11 @@ type facts struct {
 	MaxAttempts int
 	// Ahead counts the due events before it, up to aheadBound.
 	Ahead int64
+	// KeyAhead counts the events before it in its ordering key, up to aheadBound; Head is the first of them.
+	KeyAhead int64
+	Head     *outbox.Event
+	// HeadLetter is the newest dead letter of a head that is dead.
+	HeadLetter *dlq.Entry
 	// PublishersKnown: the database keeps a list of publishers.
 	PublishersKnown bool
 	Publishers      []publisher
@@ -61,6 +66,14 @@ SELECT count(*)
          WHERE published_at IS NULL AND dead_at IS NULL AND seq < $1 AND next_attempt_at <= now()
            AND (locked_until IS NULL OR locked_until <= now())
          LIMIT $2) AS ahead`
+
+// What stands before an event in its ordering key, and the first of it. Reads outbox_events_turn_idx.
+const countAheadInKey = `
+SELECT count(*), (array_agg(id::text ORDER BY seq))[1]
+  FROM (SELECT id, seq FROM outbox_events
+         WHERE ordering_key = $1 AND published_at IS NULL AND passed_at IS NULL AND seq < $2
+         ORDER BY seq
+         LIMIT $3) AS ahead`
 
 const selectPublishers = `
 SELECT id::text AS id, host, pid, last_seen_at > now() - interval '30 seconds' AS alive, last_seen_at, state::text AS state
@@ -100,7 +113,9 @@ func (o *Outbox) facts(ctx context.Context, id string) (f facts, err error) {
 		err = o.addAbsence(ctx, &f)
 	case f.Event.Status == outbox.StatusPending || f.Event.Status == outbox.StatusProcessing:
 		f.Topic, _ = o.Registry.TopicOf(f.Event.EventType)
-		err = o.addQueue(ctx, &f)
+		if err = o.addQueue(ctx, &f); err == nil {
+			err = o.addHead(ctx, &f)
+		}
 	}
 	return f, err
 }
@@ -116,6 +131,28 @@ func (o *Outbox) addAbsence(ctx context.Context, f *facts) error {
 		return fmt.Errorf("look for a cleanup: %w", err)
 	}
 	return nil
+}
+
+// addHead looks at what stands before an event in its ordering key.
+func (o *Outbox) addHead(ctx context.Context, f *facts) (err error) {
+	if f.Event.OrderingKey == nil {
+		return nil
+	}
+	var head *string
+	if err := o.DB.QueryRow(ctx, countAheadInKey, *f.Event.OrderingKey, f.Event.Seq, aheadBound).Scan(&f.KeyAhead, &head); err != nil {
+		return fmt.Errorf("count what is before the event in its ordering key: %w", err)
+	}
+	if head == nil {
+		return nil
+	}
+	if f.Head, err = o.event(ctx, *head); err != nil || f.Head == nil || f.Head.DeadAt == nil {
+		return err
+	}
+	deaths, err := o.store().Deaths(ctx, *head)
+	if len(deaths) > 0 {
+		f.HeadLetter = &deaths[len(deaths)-1]
+	}
+	return err
 }
 
 // addQueue looks at what stands between a waiting event and its publication.

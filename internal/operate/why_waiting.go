@@ -15,6 +15,7 @@ func (f facts) waiting(r *WhyResult) {
 	switch {
 	case e.LockedUntil != nil && e.LockedUntil.After(f.Now):
 		f.leased(r)
+	case f.sayParked(r):
 	case f.sayPaused(r):
 	case f.sayStranded(r):
 	case e.NextAttemptAt.After(f.Now) && e.AttemptCount > 0:
@@ -45,6 +46,42 @@ func (f facts) waiting(r *WhyResult) {
 		f.sayPublishers(r)
 		r.do("outboxctl stats")
 	}
+}
+
+// sayParked explains an event that is not the first of its ordering key, and reports whether it is one.
+func (f facts) sayParked(r *WhyResult) bool {
+	if f.Head == nil {
+		return false
+	}
+	r.State = WhyWaiting
+	ahead := Count(f.KeyAhead)
+	if f.KeyAhead >= aheadBound {
+		ahead = "more than " + Count(aheadBound)
+	}
+	r.say("%s waits its turn in the ordering key %s, %s ahead;", f.subject(), *f.Event.OrderingKey, ahead)
+	switch head := f.Head; {
+	case head.DeadAt != nil && f.HeadLetter != nil:
+		r.State = WhyParked
+		r.say("the first, %s, died %s (%s).", head.ID, f.when(*head.DeadAt), f.HeadLetter.Reason)
+		r.say("It goes on when that one is replayed and published, or discarded.")
+		r.do("outboxctl dlq show %s", f.HeadLetter.ID)
+		r.do("outboxctl dlq replay %s --note '…'", f.HeadLetter.ID)
+		r.do("outboxctl dlq discard %s --note '…'", f.HeadLetter.ID)
+		return true
+	case head.DeadAt != nil:
+		r.State = WhyParked
+		r.say("the first, %s, died %s and has no dead letter.", head.ID, f.when(*head.DeadAt))
+	case head.LockedUntil != nil && head.LockedUntil.After(f.Now):
+		r.say("the first, %s, is being published right now.", head.ID)
+	case head.AttemptCount > 0:
+		r.say("the first, %s, has failed %s and is tried again %s: %s.", head.ID, Counted(int64(head.AttemptCount), "time"),
+			f.when(head.NextAttemptAt), strings.TrimRight(textOr(head.LastError, "no error"), "."))
+	default:
+		r.say("the first is %s.", head.ID)
+	}
+	f.sayPublishers(r)
+	r.do("outboxctl why %s", f.Head.ID)
+	return true
 }
 
 // sayLastAttempt foresees the death of an event that has used up its attempts: the maximum was lowered, or its

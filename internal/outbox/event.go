@@ -40,6 +40,9 @@ type Event struct {
 	DeadAt          *time.Time `json:"deadAt" db:"dead_at"`
 	BrokerMessageID *string    `json:"brokerMessageId" db:"broker_message_id"`
 	UpdatedAt       time.Time  `json:"updatedAt" db:"updated_at"`
+	// OrderingKey is what the event keeps its order in. PassedAt is when it was discarded, so that its key goes on.
+	OrderingKey *string    `json:"orderingKey" db:"ordering_key"`
+	PassedAt    *time.Time `json:"passedAt" db:"passed_at"`
 }
 
 // Content is what an event carries. Headers is nil when it has none.

@@ -35,7 +35,7 @@ func TestPublisherConformance(t *testing.T) {
 				var msgs []dispatch.Message
 				for _, m := range fake.Stored() {
 					require.Equal(t, topicPath, m.Topic)
-					msgs = append(msgs, dispatch.Message{EventID: m.Attributes["event_id"], Data: m.Data, Attributes: m.Attributes})
+					msgs = append(msgs, dispatch.Message{EventID: m.Attributes["event_id"], Data: m.Data, Attributes: m.Attributes, OrderingKey: m.OrderingKey})
 				}
 				return msgs
 			},

@@ -43,6 +43,9 @@ type Config struct {
 	// Emulator is host:port of an emulator: no TLS, no credentials. Empty means
 	// the real service with application default credentials.
 	Emulator string
+	// Endpoint is host:port of one region of the service; empty is the nearest.
+	// Messages of an ordering key keep their order only within a region.
+	Endpoint string
 	// PublishTimeout bounds one Publish call as a whole, isolation of a rejected
 	// message included; 0 is the dispatcher's default. Its lease must outlast it.
 	PublishTimeout time.Duration
@@ -172,6 +175,9 @@ func dialOptions(cfg Config) []option.ClientOption {
 	}
 	if cfg.UserAgent != "" {
 		opts = append(opts, option.WithUserAgent(cfg.UserAgent))
+	}
+	if cfg.Endpoint != "" && cfg.Emulator == "" {
+		opts = append(opts, option.WithEndpoint(cfg.Endpoint))
 	}
 	if cfg.Emulator != "" {
 		opts = append(opts,

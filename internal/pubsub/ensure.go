@@ -20,7 +20,7 @@ const (
 	// OutcomeMissing is a dry run's outcome for something it would create.
 	OutcomeMissing Outcome = "missing"
 	// OutcomeDiffers marks an existing subscription that receives from another
-	// topic. It is left alone: its consumer may rely on what it is.
+	// topic, or not in order. It is left alone: its consumer may rely on what it is.
 	OutcomeDiffers Outcome = "differs"
 	// OutcomeFailed carries the broker's refusal in Action.Err.
 	OutcomeFailed Outcome = "failed"
@@ -51,6 +51,9 @@ type EnsureParams struct {
 	DryRun bool
 	// TopicsOnly creates no subscriptions and no dead-letter topics.
 	TopicsOnly bool
+	// Ordered makes subscriptions that deliver the messages of an ordering key in
+	// order. That is fixed when a subscription is created.
+	Ordered bool
 }
 
 // ErrIncomplete means that some resource could not be made; the actions tell which.
@@ -60,7 +63,7 @@ var ErrIncomplete = errors.New("some topics or subscriptions are not as planned"
 // one. It changes nothing that exists, so running it twice, or two at once, is
 // harmless. One refusal does not stop the others; an unreachable broker does.
 func (c *Client) Ensure(ctx context.Context, p EnsureParams) ([]Action, error) {
-	e := ensurer{client: c, dryRun: p.DryRun}
+	e := ensurer{client: c, dryRun: p.DryRun, ordered: p.Ordered}
 	for _, t := range p.Plan {
 		if err := e.topic(ctx, t, p.TopicsOnly); err != nil {
 			return e.actions, err
@@ -77,6 +80,7 @@ func (c *Client) Ensure(ctx context.Context, p EnsureParams) ([]Action, error) {
 type ensurer struct {
 	client  *Client
 	dryRun  bool
+	ordered bool
 	actions []Action
 }
 
@@ -116,6 +120,7 @@ func (e *ensurer) makeSubscription(ctx context.Context, id, topic, deadLetterTop
 	a := Action{Kind: KindSubscription, Name: id, Topic: topic}
 	err := ValidateName(KindSubscription, id)
 	want := e.client.subscription(id, topic, deadLetterTopic)
+	want.EnableMessageOrdering = e.ordered
 	if err == nil && !e.dryRun {
 		err = e.call(ctx, func(ctx context.Context) error {
 			_, err := e.client.pubsub.SubscriptionAdminClient.CreateSubscription(ctx, want)
@@ -193,12 +198,16 @@ func (c *Client) subscription(id, topic, deadLetterTopic string) *pubsubpb.Subsc
 	return sub
 }
 
-// compare judges an existing subscription. Only the wrong topic makes it useless.
+// compare judges an existing subscription. The wrong topic makes it useless, and so
+// does delivery in any order where order is asked for.
 // Dead letters that go elsewhere or nowhere are reported; other deadlines are the
 // operator's choice.
 func compare(want, have *pubsubpb.Subscription) (Outcome, string) {
 	if have.GetTopic() != want.GetTopic() {
 		return OutcomeDiffers, fmt.Sprintf("receives from %s, not from %s", lastPart(have.GetTopic()), lastPart(want.GetTopic()))
+	}
+	if want.GetEnableMessageOrdering() && !have.GetEnableMessageOrdering() {
+		return OutcomeDiffers, "does not deliver in order, which is fixed when a subscription is created: delete it once it is empty"
 	}
 	wantDead := want.GetDeadLetterPolicy().GetDeadLetterTopic()
 	haveDead := have.GetDeadLetterPolicy().GetDeadLetterTopic()

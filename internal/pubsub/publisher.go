@@ -2,6 +2,7 @@ package pubsub
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -14,6 +15,10 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
+// orderedRequests is how many requests of ordering keys may be under way at once to
+// one topic. A key has one at most.
+const orderedRequests = 64
+
 // Publisher sends the dispatcher's batches to Pub/Sub, one RPC per request of up
 // to MaxRequestMessages. The library's own publisher collects messages in the
 // background behind a timer; the dispatcher has whole batches already, so going
@@ -22,17 +27,19 @@ type Publisher struct {
 	client *Client
 	topics map[string]string
 	// flows bounds each topic for itself: a topic that does not answer must not
-	// take the room of the others, which would then time out with it.
-	flows map[string]*flow
+	// take the room of the others, which would then time out with it. Requests of
+	// ordering keys are small and many, and have room of their own.
+	flows, orderedFlows map[string]*flow
 }
 
 var _ dispatch.Publisher = (*Publisher)(nil)
 
 // NewPublisher publishes to the physical topics that stand for the logical ones.
 func (c *Client) NewPublisher(topics map[string]string) *Publisher {
-	p := &Publisher{client: c, topics: maps.Clone(topics), flows: make(map[string]*flow, len(topics))}
+	p := &Publisher{client: c, topics: maps.Clone(topics), flows: make(map[string]*flow, len(topics)), orderedFlows: make(map[string]*flow, len(topics))}
 	for _, physical := range topics {
 		p.flows[c.topicPath(physical)] = newFlow(c.cfg.Concurrency, c.cfg.MaxOutstandingBytes)
+		p.orderedFlows[c.topicPath(physical)] = newFlow(orderedRequests, c.cfg.MaxOutstandingBytes)
 	}
 	return p
 }
@@ -60,6 +67,9 @@ func (p *Publisher) Publish(ctx context.Context, topic string, msgs []dispatch.M
 	begin, stop := context.WithDeadline(ctx, end.Add(-time.Until(end)/4))
 	defer stop()
 
+	if len(msgs) > 0 && msgs[0].OrderingKey != "" {
+		return p.publishInOrder(ctx, begin, path, msgs)
+	}
 	var wg sync.WaitGroup
 	for part := range requests(path, msgs) {
 		wg.Go(func() {
@@ -70,6 +80,27 @@ func (p *Publisher) Publish(ctx context.Context, topic string, msgs []dispatch.M
 	return results
 }
 
+// publishInOrder publishes messages of one ordering key, one request after the
+// other: Pub/Sub keeps the order in which it has acknowledged them.
+func (p *Publisher) publishInOrder(ctx, begin context.Context, path string, msgs []dispatch.Message) []dispatch.Result {
+	first := func(left []dispatch.Message) int {
+		for part := range requests(path, left) {
+			return part.to
+		}
+		return 0
+	}
+	return dispatch.InOrder(ctx, msgs, first, func(ctx context.Context, msgs []dispatch.Message) []dispatch.Result {
+		results := p.send(ctx, begin, p.orderedFlows[path], path, msgs)
+		for i := range results {
+			// One key takes 1 MB a second. What that stops is this key.
+			if err := results[i].Err; err != nil && dispatch.CodeOf(err) == codes.ResourceExhausted.String() {
+				results[i].Err = dispatch.NewFailure(dispatch.Retryable, dispatch.CodeOf(err), errors.Join(dispatch.ErrThrottled, err))
+			}
+		}
+		return results
+	})
+}
+
 // request publishes what fits one request, in several where the broker refused
 // it because of one message. Each begins before the end of begin.
 func (p *Publisher) request(ctx, begin context.Context, path string, msgs []dispatch.Message, size int) []dispatch.Result {
@@ -78,14 +109,14 @@ func (p *Publisher) request(ctx, begin context.Context, path string, msgs []disp
 			fmt.Errorf("publish request of %d bytes exceeds %d", size, MaxRequestBytes)))
 	}
 	return dispatch.Isolate(ctx, msgs, func(ctx context.Context, msgs []dispatch.Message) []dispatch.Result {
-		return p.send(ctx, begin, path, msgs)
+		return p.send(ctx, begin, p.flows[path], path, msgs)
 	})
 }
 
 // send is one RPC.
-func (p *Publisher) send(ctx, begin context.Context, path string, msgs []dispatch.Message) []dispatch.Result {
+func (p *Publisher) send(ctx, begin context.Context, room *flow, path string, msgs []dispatch.Message) []dispatch.Result {
 	results := make([]dispatch.Result, len(msgs))
-	release, err := p.flows[path].acquire(begin, weight(msgs))
+	release, err := room.acquire(begin, weight(msgs))
 	if err != nil {
 		return fill(results, dispatch.Unsent(err))
 	}
@@ -141,6 +172,7 @@ func publishRequest(path string, msgs []dispatch.Message) *pubsubpb.PublishReque
 	for i := range msgs {
 		backing[i].Data = msgs[i].Data
 		backing[i].Attributes = msgs[i].Attributes
+		backing[i].OrderingKey = msgs[i].OrderingKey
 		list[i] = &backing[i]
 	}
 	return &pubsubpb.PublishRequest{Topic: path, Messages: list}

@@ -33,7 +33,7 @@ func requests(path string, msgs []dispatch.Message) iter.Seq[span] {
 		base := fieldSize(len(path))
 		part := span{bytes: base}
 		for i, m := range msgs {
-			size := fieldSize(wire.MessageBytes(len(m.Data), m.Attributes))
+			size := fieldSize(wire.MessageBytes(len(m.Data), m.Attributes) + orderingKeySize(m.OrderingKey))
 			full := part.to-part.from == MaxRequestMessages || part.bytes+size > preferredRequestBytes
 			if full && part.to > part.from {
 				if !yield(part) {
@@ -48,6 +48,13 @@ func requests(path string, msgs []dispatch.Message) iter.Seq[span] {
 			yield(part)
 		}
 	}
+}
+
+func orderingKeySize(key string) int {
+	if key == "" {
+		return 0
+	}
+	return fieldSize(len(key))
 }
 
 // fieldSize is a length-delimited field: one byte of tag, the length, the content.

@@ -45,7 +45,8 @@ func Collect(ctx context.Context, db DB, catalogue Catalogue, p Params) (*Report
 func fill(ctx context.Context, tx pgx.Tx, catalogue Catalogue, p Params, r *Report) error {
 	var waiting, died, diedYoung int64
 	err := tx.QueryRow(ctx, backlogQuery, p.MaxAttempts).Scan(
-		&r.At, &r.Backlog, &r.Due, &r.BackingOff, &r.InFlight, &r.AtMaxAttempts, &r.OldestUnpublishedAt, &waiting)
+		&r.At, &r.Backlog, &r.Due, &r.BackingOff, &r.InFlight, &r.AtMaxAttempts, &r.OldestUnpublishedAt, &waiting,
+		&r.Parked, &r.BlockedKeys, &r.OldestParkedAt)
 	if err != nil {
 		return err
 	}

@@ -1,18 +1,36 @@
 package stats
 
 const (
-	// One walk over outbox_events_seq_claim_idx. A row whose lease has run out is due again.
-	backlogQuery = `
+	// Keys that stand still behind a dead event that nobody has discarded, and since which seq. Read from
+	// outbox_events_blocking_idx; they are few.
+	blockedKeys = `
+WITH blocked AS MATERIALIZED (
+    SELECT ordering_key, min(seq) AS seq
+      FROM outbox_events
+     WHERE ordering_key IS NOT NULL AND published_at IS NULL AND dead_at IS NOT NULL AND passed_at IS NULL
+     GROUP BY ordering_key
+)`
+
+	// What waits, and whether it is parked: then b is not null.
+	waitingEvents = `
+  FROM outbox_events AS e
+  LEFT JOIN blocked AS b ON b.ordering_key = e.ordering_key AND b.seq < e.seq
+ WHERE e.published_at IS NULL AND e.dead_at IS NULL`
+
+	// One walk over outbox_events_seq_claim_idx. A row whose lease has run out is due again. What is parked waits for an
+	// operator, not for a publisher, so it is no backlog and counts apart.
+	backlogQuery = blockedKeys + `
 SELECT now(),
-       count(*),
-       count(*) FILTER (WHERE (locked_until IS NULL OR locked_until <= now()) AND next_attempt_at <= now()),
-       count(*) FILTER (WHERE (locked_until IS NULL OR locked_until <= now()) AND next_attempt_at > now()),
-       count(*) FILTER (WHERE locked_until > now()),
+       count(*) FILTER (WHERE b.seq IS NULL),
+       count(*) FILTER (WHERE b.seq IS NULL AND (locked_until IS NULL OR locked_until <= now()) AND next_attempt_at <= now()),
+       count(*) FILTER (WHERE b.seq IS NULL AND (locked_until IS NULL OR locked_until <= now()) AND next_attempt_at > now()),
+       count(*) FILTER (WHERE b.seq IS NULL AND locked_until > now()),
        count(*) FILTER (WHERE attempt_count >= coalesce(max_attempts, $1::int)),
-       min(created_at),
-       count(*) FILTER (WHERE created_at > now() - interval '1 minute')
-  FROM outbox_events
- WHERE published_at IS NULL AND dead_at IS NULL`
+       min(created_at) FILTER (WHERE b.seq IS NULL),
+       count(*) FILTER (WHERE b.seq IS NULL AND created_at > now() - interval '1 minute'),
+       count(b.seq),
+       (SELECT count(*) FROM blocked),
+       min(created_at) FILTER (WHERE b.seq IS NOT NULL)` + waitingEvents
 
 	// What died within the minute, by outbox_events_dead_at_idx, and how much of it also came in within the minute.
 	diedQuery = `
@@ -52,16 +70,15 @@ SELECT id::text, host, pid, version, started_at, last_seen_at, state
  ORDER BY started_at, id`
 
 	// %s is a column of the allow-list in groupColumns.
-	groupQuery = `
-SELECT coalesce(%s::text, ''),
-       count(*),
-       count(*) FILTER (WHERE (locked_until IS NULL OR locked_until <= now()) AND next_attempt_at <= now()),
-       count(*) FILTER (WHERE (locked_until IS NULL OR locked_until <= now()) AND next_attempt_at > now()),
-       count(*) FILTER (WHERE locked_until > now()),
+	groupQuery = blockedKeys + `
+SELECT coalesce(e.%s::text, ''),
+       count(*) FILTER (WHERE b.seq IS NULL),
+       count(*) FILTER (WHERE b.seq IS NULL AND (locked_until IS NULL OR locked_until <= now()) AND next_attempt_at <= now()),
+       count(*) FILTER (WHERE b.seq IS NULL AND (locked_until IS NULL OR locked_until <= now()) AND next_attempt_at > now()),
+       count(*) FILTER (WHERE b.seq IS NULL AND locked_until > now()),
        count(*) FILTER (WHERE attempt_count >= coalesce(max_attempts, $1::int)),
-       min(created_at)
-  FROM outbox_events
- WHERE published_at IS NULL AND dead_at IS NULL
+       min(created_at) FILTER (WHERE b.seq IS NULL),
+       count(b.seq)` + waitingEvents + `
  GROUP BY 1`
 
 	dlqGroupQuery = `SELECT %s, sum(n)::bigint FROM outbox_dlq_counts WHERE state = 'open' GROUP BY 1 HAVING sum(n) <> 0`

@@ -6,11 +6,17 @@ import "time"
 type Report struct {
 	At time.Time `json:"at"`
 
-	// Backlog counts the events that are neither published nor dead; it is the sum of Due, BackingOff and InFlight.
+	// Backlog counts the events that are neither published nor dead nor parked; it is the sum of Due, BackingOff and
+	// InFlight.
 	Backlog    int64 `json:"backlog"`
 	Due        int64 `json:"due"`
 	BackingOff int64 `json:"backingOff"`
 	InFlight   int64 `json:"inFlight"`
+	// Parked counts the events that wait behind a dead one of their ordering key, and BlockedKeys the keys with such a one.
+	// They go on when it is replayed or discarded.
+	Parked         int64      `json:"parked"`
+	BlockedKeys    int64      `json:"blockedKeys"`
+	OldestParkedAt *time.Time `json:"oldestParkedAt"`
 	// Dead counts the dead events by their dead letters, open or discarded.
 	Dead int64 `json:"dead"`
 	// AtMaxAttempts counts the events that used up their attempts: those that wait, and the open dead letters of those that
@@ -99,6 +105,7 @@ type Group struct {
 	Due                 int64      `json:"due"`
 	BackingOff          int64      `json:"backingOff"`
 	InFlight            int64      `json:"inFlight"`
+	Parked              int64      `json:"parked"`
 	AtMaxAttempts       int64      `json:"atMaxAttempts"`
 	DLQOpen             int64      `json:"dlqOpen"`
 	OldestUnpublishedAt *time.Time `json:"oldestUnpublishedAt"`

@@ -12,27 +12,28 @@ type Sample struct {
 	Backlog          int64
 	OldestAgeSeconds float64
 	AtMaxAttempts    int64
+	// Parked and BlockedKeys are as in a Report.
+	Parked, BlockedKeys int64
 	// DLQOpen counts the open dead letters by their reason.
 	DLQOpen map[string]int64
 }
 
 // One walk over outbox_events_seq_claim_idx; the dead letters are counted when they are written.
-const sampleQuery = `
-WITH open AS MATERIALIZED (
+const sampleQuery = blockedKeys + `, open AS MATERIALIZED (
     SELECT error_reason, sum(n) AS n FROM outbox_dlq_counts WHERE state = 'open' GROUP BY 1 HAVING sum(n) <> 0)
-SELECT count(*),
-       coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8,
+SELECT count(*) FILTER (WHERE b.seq IS NULL),
+       coalesce(extract(epoch FROM now() - min(created_at) FILTER (WHERE b.seq IS NULL)), 0)::float8,
        count(*) FILTER (WHERE attempt_count >= coalesce(max_attempts, $1::int))
            + coalesce((SELECT n::bigint FROM open WHERE error_reason = 'max_attempts'), 0),
-       (SELECT coalesce(json_object_agg(error_reason, n), '{}') FROM open)
-  FROM outbox_events
- WHERE published_at IS NULL AND dead_at IS NULL`
+       (SELECT coalesce(json_object_agg(error_reason, n), '{}') FROM open),
+       count(b.seq),
+       (SELECT count(*) FROM blocked)` + waitingEvents
 
 // TakeSample reads a Sample. maxAttempts is the publisher's maximum, for the rows that have none of their own.
 func TakeSample(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, maxAttempts int) (s Sample, err error) {
-	if err := db.QueryRow(ctx, sampleQuery, maxAttempts).Scan(&s.Backlog, &s.OldestAgeSeconds, &s.AtMaxAttempts, &s.DLQOpen); err != nil {
+	if err := db.QueryRow(ctx, sampleQuery, maxAttempts).Scan(&s.Backlog, &s.OldestAgeSeconds, &s.AtMaxAttempts, &s.DLQOpen, &s.Parked, &s.BlockedKeys); err != nil {
 		return s, fmt.Errorf("sample the backlog: %w", err)
 	}
 	return s, nil

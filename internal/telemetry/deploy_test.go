@@ -63,7 +63,7 @@ func TestAlertsAskForSeriesThatExist(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal(raw, &file))
 	names := exposed(t)
 	require.Len(t, file.Groups, 1)
-	require.Len(t, file.Groups[0].Rules, 8)
+	require.Len(t, file.Groups[0].Rules, 9)
 	for _, rule := range file.Groups[0].Rules {
 		requireKnown(t, rule.Expr, names)
 		require.NotEmpty(t, rule.Annotations["summary"], rule.Alert)

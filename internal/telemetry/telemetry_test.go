@@ -176,9 +176,12 @@ func TestBacklogShowsNothingItHasNotSeen(t *testing.T) {
 		fail.Store(false)
 		<-time.After(15 * time.Second)
 		require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(`
-# HELP outbox_backlog_events Events neither published nor dead.
+# HELP outbox_backlog_events Events neither published nor dead nor parked.
 # TYPE outbox_backlog_events gauge
 outbox_backlog_events 12
+# HELP outbox_blocked_keys Ordering keys that stand still behind a dead event.
+# TYPE outbox_blocked_keys gauge
+outbox_blocked_keys 0
 # HELP outbox_dlq_open Open dead letters.
 # TYPE outbox_dlq_open gauge
 outbox_dlq_open{reason="aggregate_mismatch"} 0
@@ -196,9 +199,12 @@ outbox_in_flight_events 5
 # HELP outbox_max_attempts_events Unpublished events that have used up their attempts: living ones, and dead ones with an open dead letter.
 # TYPE outbox_max_attempts_events gauge
 outbox_max_attempts_events 2
-# HELP outbox_oldest_unpublished_age_seconds Age of the oldest event neither published nor dead.
+# HELP outbox_oldest_unpublished_age_seconds Age of the oldest event neither published nor dead nor parked.
 # TYPE outbox_oldest_unpublished_age_seconds gauge
 outbox_oldest_unpublished_age_seconds 35
+# HELP outbox_parked_events Events that wait behind a dead one of their ordering key.
+# TYPE outbox_parked_events gauge
+outbox_parked_events 0
 `)))
 		cancel()
 		<-done

@@ -169,6 +169,46 @@ func isolatesSeveral(t *testing.T, b Broker) {
 	requireStored(t, b, good)
 }
 
+// keyed gives messages one ordering key.
+func keyed(msgs []dispatch.Message, key string) []dispatch.Message {
+	for i := range msgs {
+		msgs[i].OrderingKey = key
+	}
+	return msgs
+}
+
+func keepsOrder(t *testing.T, b Broker) {
+	msgs := keyed(messages("key", 2501), "default/a")
+	requireAcknowledged(t, b.Publisher.Publish(t.Context(), b.Topic, msgs))
+	require.Equal(t, msgs, b.Stored(), "in their order, with their key")
+}
+
+func stopsAKey(t *testing.T, b Broker) {
+	for _, at := range []int{0, 1, 20, 39} {
+		msgs := keyed(messages(fmt.Sprintf("key-%d", at), 40), "default/a")
+		b.Reject(msgs[at].EventID)
+		before := len(b.Stored())
+		results := b.Publisher.Publish(t.Context(), b.Topic, msgs)
+		require.Len(t, results, len(msgs))
+		requireAcknowledged(t, results[:at])
+		class := dispatch.Rejected
+		if at == 0 {
+			class = dispatch.Refused
+		}
+		requireClass(t, class, results[at:at+1])
+		for _, r := range results[at+1:] {
+			require.ErrorIs(t, r.Err, dispatch.ErrUnsent)
+		}
+		require.Equal(t, msgs[:at], append([]dispatch.Message{}, b.Stored()[before:]...), "nothing behind it is stored")
+	}
+}
+
+func stopsAKeyAtAnOutage(t *testing.T, b Broker) {
+	b.Fail(dispatch.Retryable)
+	requireClass(t, dispatch.Retryable, b.Publisher.Publish(t.Context(), b.Topic, keyed(messages("away", 2500), "default/a")))
+	require.Empty(t, b.Stored())
+}
+
 func blamesMissingTopic(t *testing.T, b Broker) {
 	requireClass(t, dispatch.Misconfigured, b.Publisher.Publish(t.Context(), b.MissingTopic, messages("lost", 3)))
 	err := b.Publisher.Ready(t.Context(), b.MissingTopic)

@@ -1,0 +1,294 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+func idsOfRows(rows []*memRow) []string {
+	return column(rows, func(r *memRow) string { return r.ID })
+}
+
+func (b *memBroker) sent() (requests [][]string, arrived []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.sendings), slices.Clone(b.arrived)
+}
+
+func refusal(code string) error { return NewFailure(Refused, code, errors.New("no")) }
+
+func TestRunsOfAKeyArriveInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, func(c *Config) { c.BatchSize = 40 })
+		b.broker.latency = func(string) time.Duration { return 50 * time.Millisecond }
+		var rows []*memRow
+		for range 10 {
+			rows = append(rows, b.store.addOrdered(7, "a", "red")...)
+			rows = append(rows, b.store.addOrdered(7, "a", "blue")...)
+			b.store.addOrdered(3, "b", "red")
+			b.store.add(5, "red")
+		}
+		stop := start(t, b.Dispatcher)
+		time.Sleep(20 * time.Second)
+		stop()
+		require.Equal(t, len(b.store.all()), b.store.count(isPublished))
+		requests, arrived := b.broker.sent()
+		want := idsOfRows(rows)
+		require.Equal(t, want, slices.DeleteFunc(arrived, func(id string) bool { return !slices.Contains(want, id) }))
+		for _, r := range requests {
+			require.LessOrEqual(t, len(r), 10, "a quarter of a claim is one key's")
+		}
+		require.Equal(t, "a", b.broker.messages[rows[0].ID].OrderingKey)
+	})
+}
+
+func TestFirstFailureEndsARun(t *testing.T) {
+	for name, tc := range map[string]struct {
+		class    Class
+		fails    int
+		attempts int
+	}{
+		"the head":        {Retryable, 0, 1},
+		"in the middle":   {Refused, 3, 1},
+		"not its own":     {Misconfigured, 0, 0},
+		"the second half": {Refused, 5, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBundle(t, func(c *Config) { c.BatchSize = 100 })
+				rows := b.store.addOrdered(8, "a", "red")
+				failing := rows[tc.fails].ID
+				b.broker.verdict = func(_ string, m Message) error {
+					if m.EventID == failing {
+						return NewFailure(tc.class, "no", errors.New("no"))
+					}
+					return nil
+				}
+				b.broker.ready = func(string) error { return NewFailure(Misconfigured, "no", errors.New("no")) }
+				stop := start(t, b.Dispatcher)
+				time.Sleep(100 * time.Millisecond)
+				stop()
+				_, arrived := b.broker.sent()
+				require.Equal(t, idsOfRows(rows[:tc.fails]), append([]string{}, arrived...), "nothing behind it is sent")
+				for i, r := range b.store.all() {
+					require.Equal(t, i < tc.fails, isPublished(r), i)
+					if i == tc.fails && tc.class == Refused {
+						require.Equal(t, outbox.ReasonRejectedByBroker, r.dead, "those before it prove that it is to blame")
+						continue
+					}
+					require.Empty(t, r.dead, i)
+					require.False(t, r.locked, i)
+					if i == tc.fails {
+						require.Equal(t, tc.attempts, r.AttemptCount)
+					} else {
+						require.Zero(t, r.AttemptCount, "followers are not charged")
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestDeadHeadParksItsKeyOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, func(c *Config) { c.BatchSize = 100 })
+		rows := b.store.addOrdered(3, "a", "red")
+		rows[0].Payload = []byte(`{}`) // unfit
+		b.store.addOrdered(3, "b", "red")
+		stop := start(t, b.Dispatcher)
+		time.Sleep(time.Second)
+		require.Equal(t, 3, b.store.count(isPublished), "the other key flows")
+		b.store.mu.Lock()
+		require.Equal(t, outbox.ReasonInvalidPayload, rows[0].dead)
+		require.True(t, b.store.discard(rows[0].ID))
+		b.store.mu.Unlock()
+		time.Sleep(time.Second)
+		stop()
+		require.Equal(t, 5, b.store.count(isPublished))
+	})
+}
+
+// A follower that cannot be sent is judged at its turn: those before it go first, and those behind it wait.
+func TestUnfitRowIsJudgedAtItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, func(c *Config) { c.BatchSize = 100 })
+		rows := b.store.addOrdered(4, "a", "red")
+		rows[2].Payload = []byte(`{}`)
+		rows[0].next = time.Now().Add(3 * time.Second)
+		stop := start(t, b.Dispatcher)
+		time.Sleep(time.Second)
+		require.Zero(t, b.store.count(func(r memRow) bool { return r.dead != "" }))
+		time.Sleep(5 * time.Second)
+		stop()
+		_, arrived := b.broker.sent()
+		require.Equal(t, idsOfRows(rows[:2]), arrived)
+		require.NotEmpty(t, rows[2].dead)
+		require.Zero(t, rows[3].AttemptCount)
+	})
+}
+
+// A key that the broker is sent too much of waits alone.
+func TestThrottledKeyDoesNotStopItsTopic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, nil)
+		b.store.addOrdered(3, "a", "red")
+		b.broker.verdict = func(_ string, m Message) error {
+			if m.OrderingKey == "a" {
+				return NewFailure(Retryable, "ResourceExhausted", errors.Join(ErrThrottled, errors.New("no")))
+			}
+			return nil
+		}
+		stop := start(t, b.Dispatcher)
+		time.Sleep(5 * time.Second)
+		b.store.addOrdered(3, "b", "red")
+		time.Sleep(time.Second)
+		stop()
+		require.Equal(t, 3, b.store.count(isPublished))
+		require.Empty(t, b.observer.states("reds"))
+	})
+}
+
+// The request under way is awaited, and the rest of its run is given back unsent.
+func TestShutdownReleasesTheRestOfARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, func(c *Config) { c.BatchSize = 100 })
+		rows := append(b.store.addOrdered(2, "a", "red"), b.store.addOrdered(2, "a", "blue")...)
+		b.broker.latency = func(string) time.Duration { return 3 * time.Second }
+		stop := start(t, b.Dispatcher)
+		time.Sleep(time.Second)
+		stop()
+		_, arrived := b.broker.sent()
+		require.Equal(t, idsOfRows(rows[:2]), arrived)
+		for i, r := range b.store.all() {
+			require.Equal(t, []any{i < 2, false, 0}, []any{isPublished(r), r.locked, r.AttemptCount}, i)
+		}
+	})
+}
+
+func TestTrialOfAnOrderedTopicIsAHead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, func(c *Config) { c.BatchSize = 8 })
+		heads := map[string]bool{}
+		for i := range 400 {
+			rows := b.store.addOrdered(3, fmt.Sprint("key ", i), "red")
+			heads[rows[0].ID] = true
+		}
+		b.broker.verdict = func(string, Message) error { return NewFailure(Retryable, "Unavailable", errors.New("away")) }
+		stop := start(t, b.Dispatcher)
+		time.Sleep(10 * time.Second)
+		requests, _ := b.broker.sent()
+		require.Greater(t, len(requests), 5)
+		require.Less(t, len(requests), 100, "one row after the other is on trial")
+		for _, r := range requests {
+			require.True(t, heads[r[0]])
+		}
+		b.broker.set(func() { b.broker.verdict = nil })
+		time.Sleep(20 * time.Second)
+		stop()
+		require.Equal(t, 1200, b.store.count(isPublished))
+	})
+}
+
+func TestOnceDoesNotWaitForParkedRows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, func(c *Config) { c.Once = true })
+		rows := b.store.addOrdered(300, "a", "red")
+		rows[200].Payload = []byte(`{}`)
+		b.store.addOrdered(40, "b", "blue")
+		b.store.add(10, "red")
+		began := time.Now()
+		require.NoError(t, b.Run(t.Context()))
+		require.Equal(t, 250, b.store.count(isPublished))
+		require.Less(t, time.Since(began), 10*time.Second)
+	})
+}
+
+// While sweeps are rationed a key goes on as soon as it is settled.
+func TestFollowersWaitForNoSweep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, func(c *Config) { c.BatchSize = 4 })
+		b.store.walkCost = func(int) time.Duration { return 50 * time.Millisecond }
+		b.store.addOrdered(8, "a", "red")
+		stop := start(t, b.Dispatcher)
+		time.Sleep(3 * time.Second)
+		b.store.addOrdered(12, "b", "red") // one row of a key with every claim
+		began := time.Now()
+		for b.store.count(isPublished) < 20 && time.Since(began) < 10*time.Second {
+			time.Sleep(10 * time.Millisecond)
+		}
+		require.Less(t, time.Since(began), 3*time.Second)
+		stop()
+	})
+}
+
+// Rows whose turn it is not fill a window, and not the claim.
+func TestClaimGoesOnBehindRowsThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, nil)
+		rows := b.store.addOrdered(3*windowRows, "a", "red")
+		rows[0].next = time.Now().Add(time.Hour)
+		b.store.addOrdered(5, "b", "red")
+		stop := start(t, b.Dispatcher)
+		time.Sleep(2 * time.Second)
+		stop()
+		require.Equal(t, 5, b.store.count(isPublished))
+	})
+}
+
+func TestInOrderStopsAtTheFirstFailure(t *testing.T) {
+	t.Parallel()
+	msgs := make([]Message, 9)
+	for i := range msgs {
+		msgs[i].EventID = string(rune('a' + i))
+	}
+	for name, tc := range map[string]struct {
+		bad    string
+		err    error
+		stored string
+		class  Class
+		calls  int
+	}{
+		"none":             {"", nil, "abcdefghi", 0, 3},
+		"retryable":        {"e", errors.New("no"), "abcd", Retryable, 2},
+		"the first":        {"a", refusal("x"), "", Refused, 3},
+		"in the middle":    {"f", refusal("x"), "abcde", Rejected, 5},
+		"the last message": {"i", refusal("x"), "abcdefgh", Rejected, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stored, calls := "", 0
+			results := InOrder(t.Context(), msgs, func(left []Message) int { return min(4, len(left)) },
+				func(_ context.Context, part []Message) []Result {
+					calls++
+					out := make([]Result, len(part))
+					if slices.ContainsFunc(part, func(m Message) bool { return m.EventID == tc.bad }) {
+						for i := range out {
+							out[i].Err = tc.err
+						}
+						return out
+					}
+					for _, m := range part {
+						stored += m.EventID
+					}
+					return out
+				})
+			require.Equal(t, tc.stored, stored)
+			require.Equal(t, tc.calls, calls)
+			require.Len(t, results, len(msgs))
+			if tc.err != nil {
+				at := len(tc.stored)
+				require.Equal(t, tc.class, ClassOf(results[at].Err))
+				require.ErrorIs(t, results[len(results)-1].Err, map[bool]error{true: results[at].Err, false: ErrUnsent}[at == len(results)-1])
+			}
+		})
+	}
+}

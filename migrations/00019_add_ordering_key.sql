@@ -1,0 +1,123 @@
+-- +goose NO TRANSACTION
+-- Events with the same ordering key are published in the order of their seq. The row decides: NULL, the default, is
+-- delivery in any order. passed_at is set when the last dead letter of an event is discarded: what follows it in its
+-- key may pass. Nothing here rewrites a row. Checks are added unvalidated and validated apart, see 00002.
+
+-- +goose Up
+ALTER TABLE outbox_events
+    ADD COLUMN IF NOT EXISTS ordering_key text COLLATE "C",
+    ADD COLUMN IF NOT EXISTS passed_at    timestamptz,
+    DROP CONSTRAINT IF EXISTS outbox_events_ordering_key_check,
+    DROP CONSTRAINT IF EXISTS outbox_events_passed_check,
+    -- Namespaces never share a key; 1,024 bytes are the broker's limit.
+    ADD CONSTRAINT outbox_events_ordering_key_check
+        CHECK (ordering_key IS NULL OR (starts_with(ordering_key, namespace || '/')
+               AND octet_length(ordering_key) BETWEEN octet_length(namespace) + 2 AND 1024)) NOT VALID,
+    ADD CONSTRAINT outbox_events_passed_check
+        CHECK (passed_at IS NULL OR (ordering_key IS NOT NULL AND dead_at IS NOT NULL AND published_at IS NULL)) NOT VALID;
+
+ALTER TABLE outbox_events VALIDATE CONSTRAINT outbox_events_ordering_key_check;
+ALTER TABLE outbox_events VALIDATE CONSTRAINT outbox_events_passed_check;
+
+-- A publisher that does not know of keys would send the events of one in any order. Claims that keep the order say so
+-- with a setting; all others are refused, loudly.
+-- +goose StatementBegin
+CREATE OR REPLACE FUNCTION outbox_refuse_disorder() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'event % has an ordering key, and this publisher does not keep the order of keys', NEW.id
+        USING ERRCODE = 'OX104', TABLE = TG_TABLE_NAME, COLUMN = 'ordering_key',
+              HINT = 'Deploy the publishers of the version that the schema has.';
+END
+$$;
+-- +goose StatementEnd
+
+DROP TRIGGER IF EXISTS outbox_events_refuse_disorder ON outbox_events;
+CREATE TRIGGER outbox_events_refuse_disorder
+    AFTER UPDATE OF locked_by ON outbox_events FOR EACH ROW
+    WHEN (NEW.ordering_key IS NOT NULL AND NEW.locked_by IS NOT NULL
+          AND current_setting('outboxctl.keeps_order', true) IS DISTINCT FROM 'on')
+    EXECUTE FUNCTION outbox_refuse_disorder();
+DROP TRIGGER IF EXISTS outbox_events_refuse_rekey ON outbox_events;
+CREATE TRIGGER outbox_events_refuse_rekey
+    BEFORE UPDATE OF ordering_key ON outbox_events FOR EACH STATEMENT EXECUTE FUNCTION outbox_refuse_update();
+DROP TRIGGER IF EXISTS outbox_events_refuse_gap ON outbox_events;
+CREATE TRIGGER outbox_events_refuse_gap
+    BEFORE DELETE ON outbox_events FOR EACH ROW
+    WHEN (OLD.ordering_key IS NOT NULL AND OLD.published_at IS NULL AND OLD.passed_at IS NULL)
+    EXECUTE FUNCTION outbox_refuse_delete('events of its ordering key wait for it');
+
+CREATE OR REPLACE VIEW outbox_event_status AS
+SELECT id,
+       CASE
+           WHEN published_at IS NOT NULL THEN 'published'
+           WHEN dead_at IS NOT NULL THEN 'dead'
+           WHEN locked_until > now() THEN 'processing'
+           ELSE 'pending'
+       END AS status,
+       seq,
+       namespace,
+       tenant_id,
+       event_type,
+       aggregate_type,
+       aggregate_id,
+       dedupe_key,
+       attempt_count,
+       max_attempts,
+       last_error,
+       created_at,
+       next_attempt_at,
+       locked_by,
+       locked_until,
+       published_at,
+       dead_at,
+       broker_message_id,
+       updated_at,
+       ordering_key,
+       passed_at
+  FROM outbox_events;
+
+SELECT outbox_grant('GRANT INSERT (ordering_key) ON outbox_events TO outbox_emitter');
+SELECT outbox_grant('GRANT SELECT (ordering_key, passed_at) ON outbox_events TO outbox_viewer');
+
+-- +goose Down
+DROP VIEW IF EXISTS outbox_event_status;
+DROP TRIGGER IF EXISTS outbox_events_refuse_gap ON outbox_events;
+DROP TRIGGER IF EXISTS outbox_events_refuse_rekey ON outbox_events;
+DROP TRIGGER IF EXISTS outbox_events_refuse_disorder ON outbox_events;
+DROP FUNCTION IF EXISTS outbox_refuse_disorder();
+ALTER TABLE outbox_events
+    DROP COLUMN IF EXISTS ordering_key,
+    DROP COLUMN IF EXISTS passed_at;
+CREATE VIEW outbox_event_status AS
+SELECT id,
+       CASE
+           WHEN published_at IS NOT NULL THEN 'published'
+           WHEN dead_at IS NOT NULL THEN 'dead'
+           WHEN locked_until > now() THEN 'processing'
+           ELSE 'pending'
+       END AS status,
+       seq,
+       namespace,
+       tenant_id,
+       event_type,
+       aggregate_type,
+       aggregate_id,
+       dedupe_key,
+       attempt_count,
+       max_attempts,
+       last_error,
+       created_at,
+       next_attempt_at,
+       locked_by,
+       locked_until,
+       published_at,
+       dead_at,
+       broker_message_id,
+       updated_at
+  FROM outbox_events;
+SELECT outbox_grant('GRANT SELECT ON outbox_event_status TO outbox_dispatcher');
+SELECT outbox_grant('GRANT SELECT ON outbox_event_status TO outbox_operator');
+SELECT outbox_grant('GRANT SELECT ON outbox_event_status TO outbox_viewer');
