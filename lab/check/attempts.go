@@ -14,7 +14,7 @@ func (c *checker) attempts(e *event) {
 		if kind == deleted {
 			continue
 		}
-		if text := miscount(kind, &ch.Before, &ch.After); text != "" {
+		if text := c.miscount(kind, e, ch); text != "" {
 			c.violate("I11", e.id, "the %s of %s by %s %s: %d attempts, before %d", kind, clock(ch.At), ch.By, text,
 				ch.After.Attempts, ch.Before.Attempts)
 			return
@@ -32,10 +32,18 @@ func (c *checker) attempts(e *event) {
 }
 
 // miscount returns what is wrong with the attempts a change leaves.
-func miscount(kind changeKind, before, after *history.State) string {
+func (c *checker) miscount(kind changeKind, e *event, ch *history.Change) string {
+	before, after := &ch.Before, &ch.After
 	added := after.Attempts - before.Attempts
 	switch kind {
 	case claim:
+		// Of a run only the head was sent for certain: the end of the lease is charged to it alone.
+		if key := e.row().OrderingKey; key != "" && c.heads[turn{ch.TxID, key}] != e.row().Seq {
+			if added != 0 {
+				return "charged a row that followed another in its run"
+			}
+			return ""
+		}
 		if before.Lease.By != "" && added != 1 {
 			return "took over an expired lease without charging one attempt"
 		}

@@ -167,7 +167,7 @@ func (b *builder) store(id string) (messageID string) {
 	attributes["created_at"] = row.CreatedAt
 	messageID = fmt.Sprintf("m%d", len(b.h.Arrivals)+1)
 	b.h.Arrivals = append(b.h.Arrivals, history.Arrival{
-		At: at, Answered: at, Request: len(b.h.Arrivals) + 1, EventID: id, Topic: "domain", Stored: true,
+		At: at, Answered: at, Request: len(b.h.Arrivals) + 1, Order: int64(len(b.h.Arrivals) + 1), OrderingKey: row.OrderingKey, EventID: id, Topic: "domain", Stored: true,
 		MessageID: messageID, Data: row.Payload, Attributes: attributes,
 	})
 	return messageID

@@ -31,7 +31,7 @@ type Report struct {
 // Passed reports whether the run is valid and broke nothing.
 func (r Report) Passed() bool { return r.Valid && len(r.Violations) == 0 }
 
-// invariants in the order they are reported in; I5 applies to no run.
+// invariants in the order they are reported in.
 func invariants() []string {
 	names := make([]string, 15)
 	for i := range names {
@@ -39,8 +39,6 @@ func invariants() []string {
 	}
 	return names
 }
-
-const notApplicable = "I5"
 
 // checker is one check under way.
 type checker struct {
@@ -65,6 +63,7 @@ func Check(h *history.History) Report {
 		c.duplicates(e)
 		c.releases(e)
 	}
+	c.order()
 	c.halfTransactions()
 	c.owners()
 	c.duplicateBound()

@@ -24,10 +24,16 @@ const (
 	fromLine  = "id-of-line-1"
 )
 
+// ordered is how many of the plain events have an ordering key.
+const ordered = 3
+
 // cleanRun is a small run in which everything that may happen happens, and nothing is wrong.
 func cleanRun() *history.History {
 	b := newBuilder()
 	b.producers()
+	for i := range ordered {
+		b.row(fmt.Sprintf("plain-%d", i)).OrderingKey = "default/a"
+	}
 	for i := range 8 {
 		b.plain(fmt.Sprintf("plain-%d", i), fmt.Sprintf("publisher-%d", i%3+1))
 	}

@@ -8,7 +8,8 @@
 //	I2  nothing uncommitted was published or applied
 //	I3  the ledger agrees with what each producer saw of its transaction
 //	I4  exactly one row per committed event
-//	I5  the order within an aggregate: there is no ordered mode, so it does not apply
+//	I5  events of an ordering key are first stored in the order of seq, and nothing behind one never stored; a request has one
+//	    key, that of its rows
 //	I6  one effect per consumer and event; further handler runs have a cause
 //	I7  the dead letters that are open are the terminal failures, exactly
 //	I8  what was published is what was stored, byte for byte, and what the producer meant

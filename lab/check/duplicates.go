@@ -101,8 +101,8 @@ func (c *checker) releases(e *event) {
 			claims = append(claims, ch)
 		}
 	}
-	if len(claims) == 0 {
-		return
+	if len(claims) == 0 || (e.row() != nil && e.row().OrderingKey != "") {
+		return // what follows a failure in its ordering key is given back although it may have been sent in the same request
 	}
 	until := c.h.Run.Ended
 	if len(claims) > 1 {

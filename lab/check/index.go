@@ -57,12 +57,13 @@ type index struct {
 	owner   map[string]string // lease owner → application name of its first claim
 	causes  []cause
 	handled map[string]bool // event types the consumers act on
+	heads   map[turn]int64  // the lowest seq of a run that was claimed
 }
 
 func newIndex(h *history.History) *index {
 	x := &index{
 		h: h, byID: make(map[string]*event, len(h.Ledger)), byLine: map[string]*event{},
-		owner: map[string]string{}, handled: map[string]bool{},
+		owner: map[string]string{}, handled: map[string]bool{}, heads: map[turn]int64{},
 	}
 	x.addLines()
 	x.addLedger()
@@ -76,6 +77,7 @@ func newIndex(h *history.History) *index {
 	}
 	for _, e := range x.events {
 		e.arrange()
+		x.learnHeads(e)
 	}
 	return x
 }

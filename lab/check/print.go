@@ -37,10 +37,6 @@ func (r Report) String() string {
 }
 
 func (r Report) invariant(b *strings.Builder, name string, broken []Violation) {
-	if name == notApplicable {
-		fmt.Fprintf(b, "%-4s not applicable: there is no ordered mode\n", name)
-		return
-	}
 	fmt.Fprintf(b, "%-4s %s, %d checked\n", name, violations(len(broken)), r.Checked[name])
 	for i, v := range broken {
 		if i == shown {

@@ -18,11 +18,11 @@ func everything() *history.History {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC)
 	state := history.State{
 		Lease: history.Lease{By: "owner", Until: at.Add(time.Second)}, Attempts: 2, LastError: "Unavailable: \"x\"\n",
-		Published: at, Dead: at, Next: at, MessageID: "17",
+		Published: at, Dead: at, Next: at, MessageID: "17", Passed: at,
 	}
 	row := history.Row{
 		EventID: "e", Seq: 5, Type: "order_created", AggregateType: "checkout_group", AggregateID: "a",
-		Payload: `{"a": "<&>` + "\u2028" + `é"}`, Headers: map[string]string{"trace": "t"}, CreatedAt: "2026-03-01T12:00:00.123456Z", State: state,
+		Payload: `{"a": "<&>` + "\u2028" + `é"}`, Headers: map[string]string{"trace": "t"}, OrderingKey: "default/k", CreatedAt: "2026-03-01T12:00:00.123456Z", State: state,
 	}
 	removed := row
 	removed.RemovedAt = at
@@ -38,7 +38,7 @@ func everything() *history.History {
 		}},
 		Arrivals: []history.Arrival{{
 			At: at, Answered: at, Request: 3, EventID: "e", Topic: "domain", Stored: true, MessageID: "17", Code: "Unavailable",
-			ReplyLost: true, Data: row.Payload, Attributes: map[string]string{"event_id": "e"},
+			ReplyLost: true, Order: 4, OrderingKey: "default/k", Data: row.Payload, Attributes: map[string]string{"event_id": "e"},
 		}},
 		Faults:    []history.Fault{{Kind: "sigkill", Target: "publisher-1", Detail: "d", From: at, To: at, Failed: "gone"}},
 		Processes: []history.Process{{At: at, Name: "publisher-1", PID: 7, Event: "exited", Exit: "killed", Failpoint: "claim", Unexpected: true}},

@@ -98,17 +98,20 @@ type Transaction struct {
 
 // Arrival is one message of one Publish request that reached the broker.
 type Arrival struct {
-	At         time.Time         `json:"at"`       // the request arrived
-	Answered   time.Time         `json:"answered"` // the reply was handed to the transport
-	Request    int               `json:"request"`
-	EventID    string            `json:"eventId"`
-	Topic      string            `json:"topic"`
-	Stored     bool              `json:"stored"`
-	MessageID  string            `json:"messageId,omitempty"`
-	Code       string            `json:"code,omitempty"` // gRPC code of the reply; empty for OK
-	ReplyLost  bool              `json:"replyLost,omitempty"`
-	Data       string            `json:"data,omitempty"` // the stored bytes
-	Attributes map[string]string `json:"attributes,omitempty"`
+	At        time.Time `json:"at"`       // the request arrived
+	Answered  time.Time `json:"answered"` // the reply was handed to the transport
+	Request   int       `json:"request"`
+	EventID   string    `json:"eventId"`
+	Topic     string    `json:"topic"`
+	Stored    bool      `json:"stored"`
+	MessageID string    `json:"messageId,omitempty"`
+	Code      string    `json:"code,omitempty"` // gRPC code of the reply; empty for OK
+	ReplyLost bool      `json:"replyLost,omitempty"`
+	// Order counts what the broker has stored, in the order in which it did.
+	Order       int64             `json:"order,omitempty"`
+	OrderingKey string            `json:"orderingKey,omitempty"`
+	Data        string            `json:"data,omitempty"` // the stored bytes
+	Attributes  map[string]string `json:"attributes,omitempty"`
 }
 
 // Fault is something the harness did to the system.
@@ -176,6 +179,8 @@ type State struct {
 	Dead      time.Time `json:"dead,omitzero"`
 	Next      time.Time `json:"next,omitzero"`
 	MessageID string    `json:"messageId,omitempty"`
+	// Passed is when the row was discarded, so that its ordering key goes on.
+	Passed time.Time `json:"passed,omitzero"`
 }
 
 // Change is one UPDATE or DELETE of an outbox row, recorded by a trigger in its own transaction.
@@ -201,6 +206,7 @@ type Row struct {
 	AggregateID   string            `json:"aggregateId"`
 	Payload       string            `json:"payload"` // payload_json::text
 	Headers       map[string]string `json:"headers,omitempty"`
+	OrderingKey   string            `json:"orderingKey,omitempty"`
 	// CreatedAt is the attribute's text, by the database's own clock.
 	CreatedAt string    `json:"createdAt"`
 	State     State     `json:"state"`

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"path"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -109,13 +111,15 @@ func (b *brokerRig) answer(a devstack.PublishAnswer) {
 	for i, m := range a.Messages {
 		arrival := history.Arrival{
 			At: at, Answered: now, Request: a.Number, EventID: m.GetAttributes()["event_id"], Topic: path.Base(a.Topic),
-			Stored: i < len(a.Stored), ReplyLost: a.ReplyLost,
+			Stored: i < len(a.Stored), ReplyLost: a.ReplyLost, OrderingKey: m.GetOrderingKey(),
 		}
 		if a.Err != nil {
 			arrival.Code = status.Code(a.Err).String()
 		}
 		if arrival.Stored {
 			arrival.MessageID, arrival.Data, arrival.Attributes = a.Stored[i], string(m.GetData()), m.GetAttributes()
+			// The fake numbers messages under the lock that it stores them under.
+			arrival.Order, _ = strconv.ParseInt(strings.TrimPrefix(a.Stored[i], "m"), 10, 64)
 		}
 		b.rec.Add(arrival)
 	}

@@ -31,7 +31,7 @@ func (w *world) here(t *time.Time) time.Time {
 
 const rowColumns = `id::text, seq, event_type::text, aggregate_type::text, aggregate_id::text, payload_json::text, headers,
 	created_at, coalesce(locked_by::text, ''), locked_until, attempt_count, coalesce(last_error, ''), published_at, dead_at,
-	next_attempt_at, coalesce(broker_message_id, '')`
+	next_attempt_at, coalesce(broker_message_id, ''), coalesce(ordering_key, ''), passed_at`
 
 func (w *world) collectRows(ctx context.Context) error {
 	if err := w.each(ctx, `SELECT `+rowColumns+`, NULL::timestamptz FROM outbox_events`, w.addRow); err != nil {
@@ -43,15 +43,15 @@ func (w *world) collectRows(ctx context.Context) error {
 func (w *world) addRow(rows pgx.Rows) error {
 	var r history.Row
 	var created time.Time
-	var until, published, dead, next, removed *time.Time
+	var until, published, dead, next, passed, removed *time.Time
 	err := rows.Scan(&r.EventID, &r.Seq, &r.Type, &r.AggregateType, &r.AggregateID, &r.Payload, &r.Headers, &created,
-		&r.State.Lease.By, &until, &r.State.Attempts, &r.State.LastError, &published, &dead, &next, &r.State.MessageID, &removed)
+		&r.State.Lease.By, &until, &r.State.Attempts, &r.State.LastError, &published, &dead, &next, &r.State.MessageID, &r.OrderingKey, &passed, &removed)
 	if err != nil {
 		return err
 	}
 	r.CreatedAt = created.UTC().Format(time.RFC3339Nano)
 	r.State.Lease.Until, r.State.Published, r.State.Dead, r.State.Next = w.here(until), w.here(published), w.here(dead), w.here(next)
-	r.RemovedAt = w.here(removed)
+	r.State.Passed, r.RemovedAt = w.here(passed), w.here(removed)
 	w.rec.Add(r)
 	return nil
 }
@@ -66,6 +66,7 @@ type state struct {
 	Dead      *time.Time `json:"dead"`
 	Next      *time.Time `json:"next"`
 	Message   *string    `json:"message"`
+	Passed    *time.Time `json:"passed"`
 }
 
 func (w *world) state(text []byte) (history.State, error) {
@@ -79,7 +80,7 @@ func (w *world) state(text []byte) (history.State, error) {
 	return history.State{
 		Lease:    history.Lease{By: orEmpty(s.By), Until: w.here(s.Until)},
 		Attempts: s.Attempts, LastError: orEmpty(s.Error), Published: w.here(s.Published), Dead: w.here(s.Dead), Next: w.here(s.Next),
-		MessageID: orEmpty(s.Message),
+		MessageID: orEmpty(s.Message), Passed: w.here(s.Passed),
 	}, nil
 }
 

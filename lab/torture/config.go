@@ -12,6 +12,8 @@ const (
 	publishers = 3
 	producers  = 64
 	aggregates = 1000
+	// orderedAggregates of them are the ordering key of the events that are emitted for them.
+	orderedAggregates = 100
 
 	lease           = 8 * time.Second
 	publishTimeout  = 4 * time.Second

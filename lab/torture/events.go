@@ -82,6 +82,14 @@ func (s *source) next() draft {
 	return d
 }
 
+// orderBy puts the event behind those of the aggregate that its producer has locked. What must stay dead has no place: it
+// would hold back the others for good.
+func (d *draft) orderBy(aggregate int) {
+	if aggregate < orderedAggregates && d.expect == history.Deliver {
+		d.event.OrderingKey = fmt.Sprintf("aggregate/%d", aggregate)
+	}
+}
+
 // data is what the producer means to say, as the ledger keeps it.
 func (d draft) data() (string, error) {
 	if d.spoiled != nil {

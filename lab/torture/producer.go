@@ -130,10 +130,15 @@ func (p *producer) perform(ctx, work context.Context, conn *pgx.Conn, t *history
 		return history.RolledBack, nil
 	}
 	defer func() { _ = tx.Rollback(work) }() // after a commit, or on a dead connection, this does nothing
-	if _, err := tx.Exec(work, `UPDATE torture_aggregates SET version = version + 1 WHERE id = $1`, p.source.random.IntN(aggregates)); err != nil {
+	aggregate := p.source.random.IntN(aggregates)
+	if p.source.random.IntN(2) == 0 {
+		aggregate = p.source.random.IntN(orderedAggregates)
+	}
+	if _, err := tx.Exec(work, `UPDATE torture_aggregates SET version = version + 1 WHERE id = $1`, aggregate); err != nil {
 		return history.RolledBack, nil
 	}
 	for _, d := range drafts {
+		d.orderBy(aggregate)
 		if err := p.write(work, tx, t.ID, d); err != nil {
 			return history.RolledBack, nil
 		}

@@ -25,7 +25,7 @@ CREATE TABLE torture_changes (
 );
 CREATE FUNCTION torture_state(e outbox_events) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
     SELECT jsonb_build_object('by', e.locked_by, 'until', e.locked_until, 'attempts', e.attempt_count, 'error', e.last_error,
-        'published', e.published_at, 'dead', e.dead_at, 'next', e.next_attempt_at, 'message', e.broker_message_id)
+        'published', e.published_at, 'dead', e.dead_at, 'next', e.next_attempt_at, 'message', e.broker_message_id, 'passed', e.passed_at)
 $$;
 CREATE FUNCTION torture_change() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$
 BEGIN

@@ -19,7 +19,7 @@ type mutant struct {
 
 // catalogue lists the planted bugs.
 func catalogue() []mutant {
-	return []mutant{
+	return append(orderedMutants(), []mutant{
 		{
 			name: "settle-before-publish",
 			edits: []edit{{"internal/dispatch Dispatcher.send", `	failpoint.Hit(failpoint.Sending)
@@ -40,7 +40,7 @@ func catalogue() []mutant {
 		},
 		{
 			name: "expired-lease-never-reclaimed",
-			edits: []edit{{"internal/dispatch dueRows", `   AND (locked_until IS NULL OR locked_until <= now())`,
+			edits: []edit{{"internal/dispatch dueNow", `   AND (locked_until IS NULL OR locked_until <= now())`,
 				`   AND locked_until IS NULL`}},
 			faults: "publisher.kill,publisher.crash:publish.claimed", breaks: []string{"I9"},
 		},
@@ -156,7 +156,7 @@ func again(payload []byte) []byte {
 		{
 			name: "outage-burns-attempts",
 			edits: []edit{
-				{"internal/dispatch Dispatcher.send", `d.tripped(br, br.trip(generation, now, j.sentTo, j.outage))`, `_ = generation`},
+				{"internal/dispatch Dispatcher.conclude", `d.tripped(br, br.trip(generation, now, j.sentTo, j.outage))`, `_ = generation`},
 				{"internal/dispatch Dispatcher.askFirst", `if !anyFailedBefore(g.rows) {`, `if true {`},
 			},
 			faults: "broker.away", breaks: []string{"I7"},
@@ -186,8 +186,8 @@ func again(payload []byte) []byte {
 		},
 		{
 			name:   "replay-leaves-the-dead-mark",
-			edits:  []edit{{"migrations outbox_replay", `SET dead_at = NULL, attempt_count = 0`, `SET attempt_count = 0`}},
+			edits:  []edit{{"migrations outbox_replay", `SET dead_at = NULL, passed_at = NULL, attempt_count = 0`, `SET attempt_count = 0`}},
 			breaks: []string{"I7", "I1", "I9"},
 		},
-	}
+	}...)
 }

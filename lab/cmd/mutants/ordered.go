@@ -1,0 +1,56 @@
+package main
+
+// orderedMutants are bugs in keeping the order of ordering keys.
+func orderedMutants() []mutant {
+	const runs, failing = "internal/dispatch orderedRuns", "broker.lost_reply,broker.error"
+	return []mutant{
+		{
+			// What was locked may have changed since the snapshot.
+			name:   "order-by-snapshot-only",
+			edits:  []edit{{runs, "WHERE r.ok AND CASE WHEN ` + dueNow + ` THEN true ELSE false END", "WHERE r.ok"}},
+			breaks: []string{"I1", "I5", "I10", "I12"},
+		},
+		{
+			name:   "order-skips-locked-rows",
+			edits:  []edit{{runs, `WHERE place = n`, `WHERE place <= n`}},
+			faults: failing, breaks: []string{"I5"},
+		},
+		{
+			name:   "dead-does-not-block",
+			edits:  []edit{{"internal/dispatch openRows", `AND passed_at IS NULL`, `AND passed_at IS NULL AND dead_at IS NULL`}},
+			breaks: []string{"I5"},
+		},
+		{
+			name:   "filters-in-the-probe",
+			edits:  []edit{{runs, "WHERE ordering_key = k.ordering_key AND ` + openRows + `\n", "WHERE ordering_key = k.ordering_key AND ` + openRows + ` AND ` + dueNow + `\n"}},
+			faults: failing, breaks: []string{"I5"},
+		},
+		{
+			name:   "hint-in-the-probe",
+			edits:  []edit{{runs, "WHERE ordering_key = k.ordering_key AND ` + openRows + `\n", "WHERE ordering_key = k.ordering_key AND ` + openRows + ` AND seq > $1\n"}},
+			faults: failing, breaks: []string{"I5"},
+		},
+		{
+			name:   "run-goes-on-after-a-failure",
+			edits:  []edit{{"internal/dispatch Dispatcher.sendRun", `n, ended, err = d.sendPart`, `n, _, err = d.sendPart`}},
+			faults: failing, breaks: []string{"I5"},
+		},
+		{
+			name: "isolation-side-by-side",
+			edits: []edit{{"internal/pubsub Publisher.publishInOrder", `return dispatch.InOrder(ctx, msgs, first, func`, `_ = first
+	return dispatch.Isolate(ctx, msgs, func`}},
+			breaks: []string{"I5"},
+		},
+		{
+			name: "ordering-key-not-sent",
+			edits: []edit{{"internal/pubsub publishRequest", `		backing[i].OrderingKey = msgs[i].OrderingKey
+`, ``}},
+			breaks: []string{"I5"},
+		},
+		{
+			name:   "followers-charged",
+			edits:  []edit{{runs, `CASE WHEN n = 1 THEN locked_by END AS locked_by`, `locked_by`}},
+			faults: "publisher.kill,publisher.crash:publish.claimed", breaks: []string{"I11"},
+		},
+	}
+}
