@@ -51,6 +51,9 @@ Modes:
   paused-topic  drain behind --head rows of a topic the broker lacks
   backlog       drain --head rows; --check compares with 10,000
   history       drain with --head published rows lying behind
+  ordered       drain events of --keys ordering keys; --check compares with the
+                same without keys, with 1,000 keys, with one, and behind --head
+                events parked by a dead one
   idle          what a publisher with nothing to do costs
   consume       the example consumer on a waiting subscription: Redis, handler,
                 inbox and acknowledgement; effects must equal events
@@ -72,7 +75,8 @@ With --check the mode's criteria decide the exit code: 1 when one fails.`,
 	flags.BoolVar(&p.Processes, "processes", false, "run each publisher as a process of its own and measure its memory")
 	flags.IntVar(&p.Rate, "rate", 0, "events per second of the steady modes (default 200, pinned-xmin 800)")
 	flags.Var(&opts.duration, "duration", "how long the steady modes last (default 20s, pinned-xmin 60s)")
-	flags.IntVar(&p.Head, "head", 0, "rows in the way (default 100000 backing off, 1000000 paused or backlog, 5000000 history)")
+	flags.IntVar(&p.Head, "head", 0, "rows in the way (default 100000 backing off or parked, 1000000 paused or backlog, 5000000 history)")
+	flags.IntVar(&p.Keys, "keys", 0, "ordering keys of mode ordered (default one for two events)")
 	flags.IntVar(&p.Workers, "workers", 0, "claim-publish-settle pipelines of each publisher")
 	flags.IntVar(&p.BatchSize, "batch-size", 0, "rows per claim to begin with")
 	flags.BoolVar(&p.NoWake, "no-wake", false, "leave publishers to polling in the steady modes")

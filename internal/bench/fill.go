@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -50,7 +51,11 @@ const licenseBytes = 290
 // newEvent makes one that suits the mode: the example consumer handles licenses only.
 func (r *run) newEvent() emit.Event {
 	if r.params.Mode != ModeConsume {
-		return event(r.params.PayloadBytes)
+		e := event(r.params.PayloadBytes)
+		if r.params.Keys > 0 {
+			e.OrderingKey = fmt.Sprint("key/", rand.IntN(r.params.Keys))
+		}
+		return e
 	}
 	license := uuid.New()
 	return emit.Event{

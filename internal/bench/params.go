@@ -35,6 +35,8 @@ const (
 	ModeHistory Mode = "history"
 	// ModeIdle measures a publisher that has nothing to do.
 	ModeIdle Mode = "idle"
+	// ModeOrdered drains events with ordering keys.
+	ModeOrdered Mode = "ordered"
 	// ModeConsume lets the example consumer handle a waiting subscription.
 	ModeConsume Mode = "consume"
 )
@@ -43,7 +45,7 @@ const (
 func Modes() []Mode {
 	return []Mode{
 		ModeDrain, ModeFloor, ModeRowByRow, ModeSteady, ModePublishers, ModePinnedXmin,
-		ModeBackingOff, ModePausedTopic, ModeBacklog, ModeHistory, ModeIdle, ModeConsume,
+		ModeBackingOff, ModePausedTopic, ModeBacklog, ModeHistory, ModeOrdered, ModeIdle, ModeConsume,
 	}
 }
 
@@ -67,6 +69,8 @@ type Params struct {
 	// Head is how many unclaimable rows stand in front, or how many published
 	// ones lie behind.
 	Head int
+	// Keys is how many ordering keys the events of mode ordered share.
+	Keys int
 	// Workers and BatchSize are handed to the publisher; zero means its defaults.
 	Workers   int
 	BatchSize int
@@ -116,11 +120,14 @@ func (p Params) withDefaults() Params {
 	case ModeHistory:
 		set(&p.Events, 50_000)
 		set(&p.Head, 5_000_000)
-	case ModeBackingOff:
+	case ModeBackingOff, ModeOrdered:
 		set(&p.Events, 50_000)
 		set(&p.Head, 100_000)
 	default:
 		set(&p.Events, 50_000)
+	}
+	if p.Mode == ModeOrdered {
+		set(&p.Keys, max(p.Events/2, 1))
 	}
 	set(&p.Publishers, 1)
 	if p.Mode == ModePinnedXmin {
@@ -155,7 +162,7 @@ func (p Params) validate() error {
 	refuse(p.Publishers < 1 || p.Publishers > 64, "publishers must be 1 to 64")
 	refuse(p.Rate < 1, "rate must be at least 1 per second")
 	refuse(p.Duration < time.Second, "duration must be at least 1s")
-	refuse(p.Head < 0 || p.Workers < 0 || p.BatchSize < 0, "head, workers and batch size must not be negative")
+	refuse(p.Head < 0 || p.Keys < 0 || p.Workers < 0 || p.BatchSize < 0, "head, keys, workers and batch size must not be negative")
 	refuse(p.Processes && p.Executable == "", "processes need an executable")
 	refuse(p.Processes && slices.Contains([]Mode{ModeFloor, ModeRowByRow, ModeSteady, ModePinnedXmin, ModeIdle, ModeConsume}, p.Mode),
 		"mode %s measures from inside and cannot use processes", p.Mode)

@@ -34,7 +34,8 @@ type recorder struct {
 type arrival struct {
 	print uint64
 	count uint32
-	mixed bool // came again with another fingerprint
+	mixed bool  // came again with another fingerprint
+	order int64 // of its first arrival
 }
 
 func newRecorder(expect int) *recorder {
@@ -74,8 +75,11 @@ func (r *recorder) record(n int, message func(i int) (data []byte, attrs map[str
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.strays += strays
-	for _, m := range marks {
+	for i, m := range marks {
 		a := r.arrivals[m.id]
+		if a.count == 0 {
+			a.order = r.total + int64(i)
+		}
 		a.mixed = a.mixed || (a.count > 0 && a.print != m.print)
 		a.print = m.print
 		a.count++
@@ -131,9 +135,11 @@ func (floorPublisher) Ready(context.Context, string) error { return nil }
 
 // verifySQL reads the events that must have arrived, with what they consist of.
 const verifySQL = `
-SELECT id::text, event_type::text, aggregate_type::text, aggregate_id::text, payload_json::text, created_at, published_at IS NOT NULL
+SELECT id::text, event_type::text, aggregate_type::text, aggregate_id::text, payload_json::text, created_at, published_at IS NOT NULL,
+       coalesce(ordering_key, '')
   FROM outbox_events
- WHERE namespace = $1`
+ WHERE namespace = $1
+ ORDER BY seq`
 
 // verify compares the broker with the table.
 func (r *recorder) verify(ctx context.Context, db *database) (Delivery, error) {
@@ -145,13 +151,13 @@ func (r *recorder) verify(ctx context.Context, db *database) (Delivery, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d := Delivery{Unknown: r.strays}
-	known := 0
+	known, reached := 0, map[string]int64{}
 	for rows.Next() {
-		var id, eventType, aggregateType, aggregateID string
+		var id, eventType, aggregateType, aggregateID, key string
 		var payload []byte
 		var createdAt time.Time
 		var published bool
-		if err := rows.Scan(&id, &eventType, &aggregateType, &aggregateID, &payload, &createdAt, &published); err != nil {
+		if err := rows.Scan(&id, &eventType, &aggregateType, &aggregateID, &payload, &createdAt, &published, &key); err != nil {
 			return Delivery{}, err
 		}
 		d.Expected++
@@ -166,10 +172,14 @@ func (r *recorder) verify(ctx context.Context, db *database) (Delivery, error) {
 		if !published {
 			d.Unsettled++
 		}
-		want := r.fingerprint(payload, map[string]string{
-			wire.AttrEventID: id, wire.AttrEventType: eventType, wire.AttrAggregateType: aggregateType,
-			wire.AttrAggregateID: aggregateID, wire.AttrCreatedAt: createdAt.UTC().Format(time.RFC3339Nano),
-		})
+		if key != "" && a.order < reached[key] {
+			d.Disordered++
+		} else if key != "" {
+			reached[key] = a.order
+		}
+		want := r.fingerprint(payload, wire.Attributes(wire.Row{
+			ID: id, EventType: eventType, AggregateType: aggregateType, AggregateID: aggregateID, Namespace: measured, CreatedAt: createdAt,
+		}))
 		if a.mixed || a.print != want {
 			d.Changed++
 		}

@@ -11,6 +11,8 @@ type Report struct {
 	Processes    bool `json:"processes"`
 	// Head is how many rows stood in the way, or lay behind.
 	Head int `json:"head,omitempty"`
+	// Keys is how many ordering keys the events shared.
+	Keys int `json:"keys,omitempty"`
 
 	Seconds         float64 `json:"seconds"`
 	EventsPerSecond float64 `json:"eventsPerSecond"`
@@ -79,11 +81,13 @@ type Delivery struct {
 	Unknown int64 `json:"unknown"`
 	// Unsettled arrived but are not marked published.
 	Unsettled int64 `json:"unsettled"`
+	// Disordered arrived before an earlier event of their ordering key.
+	Disordered int64 `json:"disordered"`
 }
 
 // Exact reports whether every event arrived once, unchanged, and is marked.
 func (d Delivery) Exact() bool {
-	return d.Arrived == d.Expected && d.Missing == 0 && d.Duplicates == 0 && d.Changed == 0 && d.Unknown == 0 && d.Unsettled == 0
+	return d.Arrived == d.Expected && d.Missing == 0 && d.Duplicates == 0 && d.Changed == 0 && d.Unknown == 0 && d.Unsettled == 0 && d.Disordered == 0
 }
 
 // Check is one criterion and its verdict.

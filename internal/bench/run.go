@@ -69,6 +69,8 @@ func (s *session) measure(ctx context.Context) (*Report, error) {
 		return s.history(ctx)
 	case ModeDrain:
 		return s.drain(ctx)
+	case ModeOrdered:
+		return s.ordered(ctx)
 	case ModePublishers:
 		return s.publishers(ctx)
 	case ModeConsume:
@@ -187,6 +189,7 @@ func (r *run) newReport() *Report {
 	p := r.params
 	return &Report{
 		Mode: p.Mode, Events: p.Events, PayloadBytes: p.PayloadBytes, Publishers: p.Publishers, Processes: p.Processes, Head: p.Head,
+		Keys: p.Keys,
 	}
 }
 
