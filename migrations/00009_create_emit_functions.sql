@@ -272,7 +272,6 @@ CREATE FUNCTION outbox_emit(
     SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
-    bare     boolean;
     envelope jsonb;
 BEGIN
     -- to_char drops BC, and the publisher takes the very first moment for a time nobody set.
@@ -281,8 +280,8 @@ BEGIN
             USING ERRCODE = 'OX004', COLUMN = 'occurred_at';
     END IF;
     id := coalesce(id, @schema@.outbox_uuid_v7());
-    SELECT c.envelope = 'none' INTO bare FROM @schema@.outbox_catalogue_type(event_type, coalesce(namespace, 'default')) AS c;
-    IF bare AND (occurred_at IS NOT NULL OR actor IS NOT NULL) THEN
+    IF (occurred_at IS NOT NULL OR actor IS NOT NULL)
+       AND EXISTS (SELECT FROM @schema@.outbox_catalogue_type(event_type, coalesce(namespace, 'default')) AS c WHERE c.envelope = 'none') THEN
         RAISE EXCEPTION '%: has no place in an event without an envelope', CASE WHEN actor IS NULL THEN 'occurred_at' ELSE 'actor' END
             USING ERRCODE = 'OX004', COLUMN = CASE WHEN actor IS NULL THEN 'occurred_at' ELSE 'actor' END;
     END IF;
@@ -305,7 +304,7 @@ BEGIN
       INTO id, already_enqueued
       FROM @schema@.outbox_emit_rows(jsonb_build_array(jsonb_build_object(
                'id', id, 'event_type', event_type, 'aggregate_type', aggregate_type, 'aggregate_id', aggregate_id,
-               'payload', CASE WHEN bare THEN data ELSE envelope END, 'dedupe_key', dedupe_key, 'tenant_id', tenant_id, 'namespace', namespace,
+               'payload', envelope, 'dedupe_key', dedupe_key, 'tenant_id', tenant_id, 'namespace', namespace,
                'headers', headers, 'max_attempts', max_attempts, 'ordering_key', ordering_key)), false) AS m;
 END
 $$;
@@ -405,12 +404,14 @@ BEGIN
             INSERT INTO @schema@.outbox_events AS o (id, event_type, aggregate_type, aggregate_id, payload_json,
                                             dedupe_key, tenant_id, namespace, headers, max_attempts, ordering_key)
             SELECT r.id, @schema@.outbox_event_type(r.event_type), @schema@.outbox_aggregate_type(c.aggregate_type),
-                   @schema@.outbox_aggregate_id(coalesce(r.aggregate_id, '')), r.payload, r.dedupe_key, r.tenant_id, coalesce(r.namespace, 'default'), r.headers, r.max_attempts,
+                   @schema@.outbox_aggregate_id(coalesce(r.aggregate_id, '')), p.payload, r.dedupe_key, r.tenant_id, coalesce(r.namespace, 'default'), r.headers, r.max_attempts,
                    coalesce(r.namespace, 'default') || '/' || r.ordering_key
               FROM @schema@.outbox_event_rows(events) AS r
               LEFT JOIN LATERAL @schema@.outbox_catalogue_type(r.event_type, coalesce(r.namespace, 'default')) AS c ON true
+             -- A single event comes with an envelope: looking up before whether its type has one would cost as much again.
+             CROSS JOIN LATERAL (SELECT CASE WHEN batch OR c.envelope = 'standard' THEN r.payload ELSE r.payload -> 'data' END AS payload) AS p
              WHERE @schema@.outbox_check_event(CASE WHEN batch THEN 'event ' || r.ord END, r.id, r.event_type, r.aggregate_type,
-                       r.aggregate_id, r.payload, r.dedupe_key, r.tenant_id, r.namespace, r.headers, r.max_attempts, c.aggregate_type, c.envelope, r.ordering_key)
+                       r.aggregate_id, p.payload, r.dedupe_key, r.tenant_id, r.namespace, r.headers, r.max_attempts, c.aggregate_type, c.envelope, r.ordering_key)
              ORDER BY r.ord
                 ON CONFLICT DO NOTHING
             RETURNING o.id
