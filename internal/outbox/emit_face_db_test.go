@@ -126,3 +126,27 @@ func TestTheDocumentedSQLWorks(t *testing.T) {
 	}
 	require.Equal(t, len(blocks), count(t, db))
 }
+
+// The emitter of one type takes that type's data, and both kinds of transaction.
+func TestTheEmitterOfOneType(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	ctx := t.Context()
+	uploaded := emit.For[builtin.MediaUploaded](emit.New(builtin.Catalogue{}), builtin.TypeMediaUploaded)
+	media := uuid.New()
+	data := builtin.MediaUploaded{MediaID: media, StoreID: uuid.New(), Kind: "photo"}
+	require.NoError(t, pgx.BeginFunc(ctx, db.Pool, func(tx pgx.Tx) error {
+		_, err := uploaded.Emit(ctx, tx, media.String(), data)
+		return err
+	}))
+	old := stdlib.OpenDBFromPool(db.Pool)
+	defer old.Close()
+	tx, err := old.BeginTx(ctx, nil)
+	require.NoError(t, err)
+	_, err = uploaded.EmitSQL(ctx, tx, media.String(), data)
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+	require.Equal(t, 2, count(t, db))
+	_, err = uploaded.EmitSQL(ctx, nil, "no uuid", data)
+	require.ErrorIs(t, err, emit.ErrInvalid)
+}
