@@ -35,14 +35,14 @@ func troubles(s *operate.StatsResult) []trouble {
 		text := fmt.Sprintf("Topic %s has been %s for %s at %s: %s", t.Topic, t.State, operate.Seconds(operate.OutageSeconds(s.At, t)), t.Publisher, t.Error)
 		found = append(found, trouble{text, "outboxctl topic list", true})
 	}
-	if s.DLQ.Open > 0 {
-		found = append(found, trouble{"Waiting for a decision: " + operate.Counted(s.DLQ.Open, "open dead letter") + ".", "outboxctl dlq list --group-by fingerprint", false})
-	}
 	if s.Flow.State == stats.FlowNotShrinking && len(s.Publishers) > 0 && s.OldestAgeSeconds > 60 {
 		found = append(found, trouble{
 			fmt.Sprintf("The backlog does not shrink: %.1f/s in, %.1f/s out, the oldest has waited for %s.",
 				s.Flow.ArrivalPerSecond, s.Flow.DrainPerSecond, operate.Seconds(s.OldestAgeSeconds)), "outboxctl stats --by topic", true,
 		})
+	}
+	if s.DLQ.Open > 0 {
+		found = append(found, trouble{"Waiting for a decision: " + operate.Counted(s.DLQ.Open, "open dead letter") + ".", "outboxctl dlq list --group-by fingerprint", false})
 	}
 	return found
 }
