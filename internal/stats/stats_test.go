@@ -68,7 +68,7 @@ func TestQuietOutbox(t *testing.T) {
 	zero := 0.0
 	require.Equal(t, &stats.Report{
 		At: r.At, Flow: stats.Flow{State: stats.FlowDrained, ETASeconds: &zero}, DLQ: stats.DLQ{ByReason: map[string]int64{}},
-		Publishers: []stats.Publisher{}, Topics: []stats.TopicState{},
+		Publishers: []stats.Publisher{}, Topics: []stats.TopicState{}, Stranded: []stats.StrandedType{},
 	}, r)
 }
 
