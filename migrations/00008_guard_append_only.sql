@@ -59,7 +59,7 @@ BEGIN
     LOOP
         IF c.printed > 8 * c.stored + 4096 THEN
             RAISE EXCEPTION '%: its numbers make % bytes of % when they are written out', c.name, c.printed, c.stored
-                USING ERRCODE = 'OX103', TABLE = TG_TABLE_NAME, COLUMN = c.name, HINT = 'Send such a number as a string.';
+                USING ERRCODE = 'OX104', TABLE = TG_TABLE_NAME, COLUMN = c.name, HINT = 'Send such a number as a string.';
         END IF;
     END LOOP;
     RETURN NEW;

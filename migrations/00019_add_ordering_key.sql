@@ -28,7 +28,7 @@ CREATE OR REPLACE FUNCTION outbox_refuse_disorder() RETURNS trigger
     AS $$
 BEGIN
     RAISE EXCEPTION 'event % has an ordering key, and this publisher does not keep the order of keys', NEW.id
-        USING ERRCODE = 'OX104', TABLE = TG_TABLE_NAME, COLUMN = 'ordering_key',
+        USING ERRCODE = 'OX103', TABLE = TG_TABLE_NAME, COLUMN = 'ordering_key',
               HINT = 'Deploy the publishers of the version that the schema has.';
 END
 $$;

@@ -103,10 +103,10 @@ func TestInflatedRowsAreRefused(t *testing.T) {
 		}
 		var pg *pgconn.PgError
 		require.ErrorAs(t, err, &pg, name)
-		require.Equal(t, []string{"OX103", tc.column}, []string{pg.Code, pg.ColumnName}, name)
+		require.Equal(t, []string{"OX104", tc.column}, []string{pg.Code, pg.ColumnName}, name)
 	}
 	_, err := pool.Exec(t.Context(), `SELECT outbox_emit('order_created', NULL, gen_random_uuid(), '[1e131071]')`)
-	require.Equal(t, "OX103", state(t, err))
+	require.Equal(t, "OX104", state(t, err))
 }
 
 func TestTenantRuleIsACheck(t *testing.T) {

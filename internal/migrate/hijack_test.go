@@ -122,7 +122,7 @@ var calls = []call{
 	{"outbox_emitter", emitManyCall(`{}`), "OX004"},
 	{"outbox_emitter", emitManyCall(`[` + strings.ReplaceAll(row("00000000-0000-7000-8000-00000000000a", ""), aggregate, "00000000-0000-7000-8000-000000000005") + `]`), "OX008"},
 	{"outbox_emitter", insert, allowed},
-	{"outbox_emitter", strings.Replace(insert, "'{}'", "'[1e131071]'", 1), "OX103"},
+	{"outbox_emitter", strings.Replace(insert, "'{}'", "'[1e131071]'", 1), "OX104"},
 	{"outbox_dispatcher", `/* outbox_count_dead_letters() */ INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count)
 		VALUES ('00000000-0000-7000-8000-000000000001', 'order_created', 'checkout_group', '00000000-0000-7000-8000-000000000009', '{}', 'max_attempts', 'x', 1)`, allowed},
 	{"outbox_operator", `SELECT outbox_replay('{00000000-0000-7000-8000-000000000003,00000000-0000-7000-8000-000000000009}'::uuid[], 'me'::text, 'why'::text, '{}'::jsonb)`, allowed},
