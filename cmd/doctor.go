@@ -82,7 +82,9 @@ func doctorParams(app *cli.App, cfg *cli.Config, types *registry.Registry) opera
 		},
 	}
 	if cfg.PubSub.Project != "" {
-		p.Broker = func(ctx context.Context, ordered bool) ([]operate.Resource, error) { return brokerResources(ctx, app, ordered) }
+		p.Broker = func(ctx context.Context, ordered bool) ([]operate.Resource, error) {
+			return brokerResources(ctx, app, ordered)
+		}
 	}
 	return p
 }
