@@ -73,7 +73,7 @@ func naiveTurn(ctx context.Context, tx pgx.Tx, topic *pubsub.Publisher) (int, er
 	for _, row := range rows {
 		_, err := topic.Publish(ctx, &pubsub.Message{
 			Data:       row.payload,
-			Attributes: wire.Attributes(wire.Row{ID: row.id, EventType: row.eventType, AggregateType: row.aggregateType, AggregateID: row.aggregateID, Namespace: "default", CreatedAt: row.createdAt}),
+			Attributes: wire.Attributes(wire.Row{ID: row.id, EventType: row.eventType, AggregateType: row.aggregateType, AggregateID: row.aggregateID, Namespace: measured, CreatedAt: row.createdAt}),
 		}).Get(ctx)
 		if err != nil {
 			return 0, err

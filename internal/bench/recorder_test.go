@@ -67,7 +67,7 @@ func receive(t *testing.T, db *outboxtest.Database, tamper func(*received)) Deli
 		var payload []byte
 		var createdAt time.Time
 		require.NoError(t, rows.Scan(&id, &eventType, &aggregateType, &aggregateID, &payload, &createdAt))
-		all.messages = append(all.messages, dispatch.Message{Data: payload, Attributes: wire.Attributes(wire.Row{ID: id, EventType: eventType, AggregateType: aggregateType, AggregateID: aggregateID, Namespace: "default", CreatedAt: createdAt})})
+		all.messages = append(all.messages, dispatch.Message{Data: payload, Attributes: wire.Attributes(wire.Row{ID: id, EventType: eventType, AggregateType: aggregateType, AggregateID: aggregateID, Namespace: measured, CreatedAt: createdAt})})
 	}
 	require.NoError(t, rows.Err())
 	tamper(&all)
