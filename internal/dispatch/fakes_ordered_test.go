@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 )
@@ -135,15 +134,4 @@ func (s *memTable) discard(id string) bool {
 	}
 	r.passed = r.OrderingKey != ""
 	return true
-}
-
-// orderedKeys lists the ordering keys of the table.
-func (s *memTable) orderedKeys() []string {
-	keys := map[string]bool{}
-	for _, r := range s.rows {
-		if r != nil && r.OrderingKey != "" {
-			keys[r.OrderingKey] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(keys))
 }

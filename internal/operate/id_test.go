@@ -1,6 +1,7 @@
 package operate_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,7 +21,7 @@ func TestParseID(t *testing.T) {
 		"odd":                                  "",
 		id[:35]:                                id[:35],
 		id[:8]:                                 id[:8],
-		" 01890A5D-AC\n":                       id[:11],
+		" " + strings.ToUpper(id[:11]) + "\n":  id[:11],
 		id[:9]:                                 id[:9],
 		id[:7]:                                 "",
 		"01890a5dac":                           "",

@@ -72,7 +72,7 @@ func TestOperatorsSeeWhatADeadHeadHoldsBack(t *testing.T) {
 	require.EqualValues(t, 0, choose(dlq.Replay, head, second).Behind)
 	set, err := b.outbox.ChooseChange(b.ctx, operate.ChangeParams{Action: dlq.Discard, DeadLetters: &dlq.Filter{State: dlq.StateOpen, Blocking: true}})
 	require.NoError(t, err)
-	require.EqualValues(t, []int64{2, 3}, []int64{set.Total, set.Releases})
+	require.Equal(t, []int64{2, 3}, []int64{set.Total, set.Releases})
 
 	b.act(dlq.Discard, head)
 	b.act(dlq.Discard, second)

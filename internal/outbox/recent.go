@@ -14,9 +14,9 @@ import (
 // behind a seq is new whatever its id. %s is the filter.
 const recentQuery = `
 WITH lately AS MATERIALIZED (
-    SELECT id FROM outbox_events WHERE id BETWEEN $%d::uuid AND $%d::uuid
+    SELECT id FROM outbox_events WHERE id BETWEEN %s::uuid AND %s::uuid
     UNION
-    SELECT id FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL AND seq > $%d::bigint)
+    SELECT id FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL AND seq > %s::bigint)
 SELECT id::text, seq FROM outbox_events WHERE id IN (SELECT id FROM lately) AND %s ORDER BY created_at, id`
 
 // clocksApart is how far ahead of the database's the clock of a producer may be. Without a bound above, ids that are
@@ -41,8 +41,8 @@ func (s *Store) Recent(ctx context.Context, f Filter, since time.Time, seq int64
 			where += " AND " + part
 		}
 	}
-	args := append(c.args, firstID(since), firstID(since.Add(clocksApart)), seq)
-	rows, err := s.db.Query(ctx, fmt.Sprintf(recentQuery, len(args)-2, len(args)-1, len(args), where), args...)
+	from, to, behind := c.bind(firstID(since)), c.bind(firstID(since.Add(clocksApart))), c.bind(seq)
+	rows, err := s.db.Query(ctx, fmt.Sprintf(recentQuery, from, to, behind, where), c.args...)
 	if err != nil {
 		return nil, fmt.Errorf("look for new events: %w", err)
 	}

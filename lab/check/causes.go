@@ -8,12 +8,8 @@ import (
 	"github.com/outboxctl/outboxctl/lab/history"
 )
 
-const (
-	// afterFault is how long beyond a lease a fault may still show: rows it stranded are taken up by the next sweep.
-	afterFault = 5 * time.Second
-	// consumerLease is how long a consumer that vanished keeps an event for itself.
-	consumerLease = 60 * time.Second
-)
+// consumerLease is how long a consumer that vanished keeps an event for itself.
+const consumerLease = 60 * time.Second
 
 // cause is something that was done to the system, over the time it may be felt.
 type cause struct {
