@@ -67,7 +67,7 @@ func newPublishService(ctx context.Context, app *cli.App, cfg *cli.Config, scope
 		return nil, err
 	}
 	if s.live, err = registry.NewLive(ctx, s.claims, types); err != nil {
-		return nil, operate.StoreError(err)
+		return nil, unready(err)
 	}
 	metrics := telemetry.NewMetrics(s.registry, types.TopicNames())
 	telemetry.RegisterBuildInfo(s.registry, app.Build.Version, app.Build.Commit, app.Build.Go)
@@ -138,7 +138,19 @@ func (s *publishService) open(ctx context.Context, app *cli.App) error {
 		app.OnClose(func() error { pool.Close(); return nil })
 	}
 	// A database without our tables is an error now, not a line in the log every second.
-	return operate.StoreError(outbox.CheckTables(ctx, s.claims))
+	return unready(outbox.CheckTables(ctx, s.claims))
+}
+
+// unready is an error of the database before anything was begun: a precondition, whatever else it is.
+func unready(err error) error {
+	if err == nil {
+		return nil
+	}
+	err = operate.StoreError(err)
+	if _, known := fault.KindOf(err); known {
+		return err
+	}
+	return fault.Preconditionf("look at the outbox: %w", err)
 }
 
 // dial opens the connection that listens.

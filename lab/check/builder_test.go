@@ -57,7 +57,7 @@ func (b *builder) transaction(id, how string, outcome history.Outcome, kept bool
 			eventID, headers = "id-of-"+e.Line, map[string]string{"torture-line": e.Line}
 		}
 		b.h.Rows = append(b.h.Rows, history.Row{
-			EventID: eventID, Seq: int64(len(b.h.Rows) + 1), Type: e.Type, AggregateType: "checkout_group", AggregateID: "a-1",
+			EventID: eventID, Seq: int64(len(b.h.Rows) + 1), Type: e.Type, AggregateType: "checkout_group", AggregateID: "a-1", Namespace: "default",
 			Payload: `{"data": ` + data(e.EventID+e.Line) + `, "eventId": "` + eventID + `", "version": 1}`,
 			Headers: headers, CreatedAt: at.Format(time.RFC3339Nano),
 		})
@@ -164,7 +164,7 @@ func (b *builder) store(id string) (messageID string) {
 	attributes := maps.Clone(row.Headers)
 	attributes["event_id"], attributes["event_type"] = row.EventID, row.Type
 	attributes["aggregate_type"], attributes["aggregate_id"] = row.AggregateType, row.AggregateID
-	attributes["created_at"] = row.CreatedAt
+	attributes["created_at"], attributes["namespace"] = row.CreatedAt, row.Namespace
 	messageID = fmt.Sprintf("m%d", len(b.h.Arrivals)+1)
 	b.h.Arrivals = append(b.h.Arrivals, history.Arrival{
 		At: at, Answered: at, Request: len(b.h.Arrivals) + 1, Order: int64(len(b.h.Arrivals) + 1), OrderingKey: row.OrderingKey, EventID: id, Topic: "domain", Stored: true,

@@ -51,13 +51,19 @@ func (e *event) rowOf(id string) *history.Row {
 }
 
 func wantedAttributes(row *history.Row) map[string]string {
-	wanted := make(map[string]string, len(row.Headers)+5)
+	wanted := make(map[string]string, len(row.Headers)+8)
 	maps.Copy(wanted, row.Headers)
 	wanted["event_id"] = row.EventID
 	wanted["event_type"] = row.Type
 	wanted["aggregate_type"] = row.AggregateType
 	wanted["aggregate_id"] = row.AggregateID
 	wanted["created_at"] = row.CreatedAt
+	wanted["namespace"] = row.Namespace
+	for name, value := range map[string]string{"tenant_id": row.TenantID, "dedupe_key": row.DedupeKey} {
+		if value != "" {
+			wanted[name] = value
+		}
+	}
 	return wanted
 }
 

@@ -21,7 +21,7 @@ func everything() *history.History {
 		Published: at, Dead: at, Next: at, MessageID: "17", Passed: at,
 	}
 	row := history.Row{
-		EventID: "e", Seq: 5, Type: "order_created", AggregateType: "checkout_group", AggregateID: "a",
+		EventID: "e", Seq: 5, Type: "order_created", AggregateType: "checkout_group", AggregateID: "a", Namespace: "n", TenantID: "t", DedupeKey: "d",
 		Payload: `{"a": "<&>` + "\u2028" + `é"}`, Headers: map[string]string{"trace": "t"}, OrderingKey: "default/k", CreatedAt: "2026-03-01T12:00:00.123456Z", State: state,
 	}
 	removed := row

@@ -206,6 +206,9 @@ type Row struct {
 	AggregateID   string            `json:"aggregateId"`
 	Payload       string            `json:"payload"` // payload_json::text
 	Headers       map[string]string `json:"headers,omitempty"`
+	Namespace     string            `json:"namespace"`
+	TenantID      string            `json:"tenantId,omitempty"`
+	DedupeKey     string            `json:"dedupeKey,omitempty"`
 	OrderingKey   string            `json:"orderingKey,omitempty"`
 	// CreatedAt is the attribute's text, by the database's own clock.
 	CreatedAt string    `json:"createdAt"`

@@ -31,7 +31,8 @@ func (w *world) here(t *time.Time) time.Time {
 
 const rowColumns = `id::text, seq, event_type::text, aggregate_type::text, aggregate_id::text, payload_json::text, headers,
 	created_at, coalesce(locked_by::text, ''), locked_until, attempt_count, coalesce(last_error, ''), published_at, dead_at,
-	next_attempt_at, coalesce(broker_message_id, ''), coalesce(ordering_key, ''), passed_at`
+	next_attempt_at, coalesce(broker_message_id, ''), coalesce(ordering_key, ''), passed_at,
+	namespace, coalesce(tenant_id::text, ''), coalesce(dedupe_key, '')`
 
 func (w *world) collectRows(ctx context.Context) error {
 	if err := w.each(ctx, `SELECT `+rowColumns+`, NULL::timestamptz FROM outbox_events`, w.addRow); err != nil {
@@ -45,7 +46,8 @@ func (w *world) addRow(rows pgx.Rows) error {
 	var created time.Time
 	var until, published, dead, next, passed, removed *time.Time
 	err := rows.Scan(&r.EventID, &r.Seq, &r.Type, &r.AggregateType, &r.AggregateID, &r.Payload, &r.Headers, &created,
-		&r.State.Lease.By, &until, &r.State.Attempts, &r.State.LastError, &published, &dead, &next, &r.State.MessageID, &r.OrderingKey, &passed, &removed)
+		&r.State.Lease.By, &until, &r.State.Attempts, &r.State.LastError, &published, &dead, &next, &r.State.MessageID, &r.OrderingKey, &passed,
+		&r.Namespace, &r.TenantID, &r.DedupeKey, &removed)
 	if err != nil {
 		return err
 	}
