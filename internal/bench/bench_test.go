@@ -92,7 +92,7 @@ func TestRunRefusesNonsense(t *testing.T) {
 		"publishers must": {Publishers: 65},
 		"rate must":       {Mode: ModeSteady, Rate: -1},
 		"duration must":   {Mode: ModeSteady, Duration: time.Millisecond},
-		"head, workers":   {Head: -1},
+		"head, keys, workers":   {Head: -1},
 		"an executable":   {Processes: true},
 		"cannot use proc": {Mode: ModeFloor, Processes: true, Executable: "x"},
 	} {

@@ -47,6 +47,8 @@ func TestConfigDefaults(t *testing.T) {
 	want.Publish.Workers = 2
 	want.Publish.ShutdownTimeout = 20 * time.Second
 	want.Publish.Wake = "auto"
+	want.UI.Addr, want.UI.Color, want.UI.ReadRole = "127.0.0.1:9466", "blue", "outbox_viewer"
+	want.UI.Refresh, want.UI.QueryTimeout = 5*time.Second, 5*time.Second
 	want.Publish.HTTPAddr = "127.0.0.1:9464"
 	want.Consume.HTTPAddr = "127.0.0.1:9464"
 	want.Idempotency.TTL = consume.DefaultTTL
@@ -105,6 +107,14 @@ func TestConfigEnvironment(t *testing.T) {
 		"OUTBOXCTL_LOG_LEVEL":                      {"debug", text(func(c *Config) string { return c.Log.Level }), "debug"},
 		"OUTBOXCTL_LOG_FORMAT":                     {"console", text(func(c *Config) string { return c.Log.Format }), "console"},
 		"OUTBOXCTL_CATALOGUE":                      {"c.yaml", text(func(c *Config) string { return c.Catalogue }), "c.yaml"},
+		"OUTBOXCTL_UI_ADDR":                        {"127.0.0.1:0", text(func(c *Config) string { return c.UI.Addr }), "127.0.0.1:0"},
+		"OUTBOXCTL_UI_BASE_PATH":                   {"/ops", text(func(c *Config) string { return c.UI.BasePath }), "/ops"},
+		"OUTBOXCTL_UI_PUBLIC_URL":                  {"https://x", text(func(c *Config) string { return c.UI.PublicURL }), "https://x"},
+		"OUTBOXCTL_UI_LABEL":                       {"prod", text(func(c *Config) string { return c.UI.Label }), "prod"},
+		"OUTBOXCTL_UI_COLOR":                       {"red", text(func(c *Config) string { return c.UI.Color }), "red"},
+		"OUTBOXCTL_UI_READ_ROLE":                   {"-", text(func(c *Config) string { return c.UI.ReadRole }), "-"},
+		"OUTBOXCTL_UI_REFRESH":                     {"9s", func(c *Config) any { return c.UI.Refresh }, 9 * time.Second},
+		"OUTBOXCTL_UI_QUERY_TIMEOUT":               {"9s", func(c *Config) any { return c.UI.QueryTimeout }, 9 * time.Second},
 		"OUTBOXCTL_STATE_DIR":                      {"/x", text(func(c *Config) string { return c.Dev.StateDir }), "/x"},
 		"OUTBOXCTL_DEV_STATE_DIR":                  {"/x", text(func(c *Config) string { return c.Dev.StateDir }), "/x"},
 	} {
@@ -124,7 +134,7 @@ func TestConfigEnvironmentIsExhaustive(t *testing.T) {
 	for _, k := range ConfigKeys() {
 		n += len(k.EnvNames())
 	}
-	require.Equal(t, 43, n, "a variable was added or removed: change TestConfigEnvironment too")
+	require.Equal(t, 51, n, "a variable was added or removed: change TestConfigEnvironment too")
 }
 
 func TestConfigPrecedence(t *testing.T) {

@@ -40,7 +40,7 @@ func (c Context) Setting(name string) string { return c.values[name] }
 // serverKeys say which installation is meant. With a context they come from it and from flags alone: the database of one
 // must never be completed with another one's Redis.
 func serverKeys() []string {
-	return []string{"database.url", "redis.url", "pubsub.project", "pubsub.emulator"}
+	return []string{"database.url", "redis.url", "pubsub.project", "pubsub.emulator", "pubsub.endpoint"}
 }
 
 // takeContexts reads the contexts of a file, and the name of the current one.

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
+)
+
+// A production context is named in every question, and above a hundred rows its name is the only yes.
+func TestConfirmInAContext(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		context Context
+		rows    int64
+		answer  string
+		yes, ok bool
+		asks    string
+	}{
+		"staging":                    {Context{Name: "staging"}, 5000, "y\n", false, true, "replay (context staging) [y/N] "},
+		"production":                 {Context{Name: "prod", Production: true}, 100, "y\n", false, true, "replay (context prod) [y/N] "},
+		"production, many rows":      {Context{Name: "prod", Production: true}, 101, "prod\n", false, true, "replay (context prod)\ntype prod to go on: "},
+		"production, many, only yes": {Context{Name: "prod", Production: true}, 101, "y\n", false, false, "replay (context prod)\ntype prod to go on: "},
+		"production, --yes":          {Context{Name: "prod", Production: true}, 5000, "", true, true, ""},
+		"read-only":                  {Context{Name: "prod", ReadOnly: true}, 1, "y\n", true, false, ""},
+	} {
+		var said bytes.Buffer
+		app := NewApp(Streams{In: strings.NewReader(tc.answer), Err: &said, InTTY: true, ErrTTY: true}, []string{"NO_COLOR=1"})
+		app.cfg = &Config{Context: &tc.context}
+		err := app.Confirm(t.Context(), tc.yes, tc.rows, "replay")
+		require.Equal(t, tc.ok, err == nil, "%s: %v", name, err)
+		require.Equal(t, tc.asks, said.String(), name)
+		if !tc.ok {
+			kind, _ := fault.KindOf(err)
+			require.Equal(t, fault.Refused, kind, name)
+		}
+	}
+}
+
+// A context beats the environment and the file, a flag beats it, and the servers it does not name are not taken from elsewhere.
+func TestContextNamesItsServersWhole(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "outboxctl.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(`
+redis: {url: "redis://file"}
+publish: {batch_size: 7}
+contexts:
+  one: {database: {url: "postgres://one"}, log: {level: warn}}
+`), 0o600))
+	load := func(flags map[string]string) *Config {
+		cfg, problems := LoadConfig(ConfigSource{
+			Flag: func(name string) (string, bool) { text, ok := flags[name]; return text, ok },
+			env:  map[string]string{"DATABASE_URL": "postgres://env", "OUTBOXCTL_CONTEXT": "one", "REDIS_URL": "redis://env", "OUTBOXCTL_LOG_LEVEL": "debug"},
+		})
+		require.Empty(t, problems)
+		return cfg
+	}
+	cfg := load(map[string]string{FlagConfig: path})
+	require.Equal(t, "postgres://one", cfg.Database.URL)
+	require.Equal(t, "warn", cfg.Log.Level)
+	require.Empty(t, cfg.Redis.URL)
+	require.Equal(t, 7, cfg.Publish.BatchSize)
+	require.Equal(t, "postgres://flag", load(map[string]string{FlagConfig: path, "database-url": "postgres://flag"}).Database.URL)
+
+	for text, want := range map[string]string{
+		"contexts: [a]":                        "contexts (file ",
+		"contexts: {a: 1}":                     "contexts.a (file ",
+		"contexts: {a: {databse: {url: x}}}":   "contexts.a.databse",
+		"contexts: {a: {production: perhaps}}": "contexts.a.production",
+		"current_context: [a]":                 "current_context",
+		"current_context: b":                   "b (file ",
+	} {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		_, problems := LoadConfig(ConfigSource{Flag: func(name string) (string, bool) { return path, name == FlagConfig }})
+		require.Len(t, problems, 1, text)
+		require.Contains(t, problems[0], want, text)
+	}
+}
