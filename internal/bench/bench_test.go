@@ -86,15 +86,15 @@ func TestRunDropsItsDatabase(t *testing.T) {
 func TestRunRefusesNonsense(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]Params{
-		"no such mode":    {Mode: "sprint"},
-		"events must":     {Events: -1},
-		"payload must":    {PayloadBytes: maxPayloadBytes + 1},
-		"publishers must": {Publishers: 65},
-		"rate must":       {Mode: ModeSteady, Rate: -1},
-		"duration must":   {Mode: ModeSteady, Duration: time.Millisecond},
-		"head, keys, workers":   {Head: -1},
-		"an executable":   {Processes: true},
-		"cannot use proc": {Mode: ModeFloor, Processes: true, Executable: "x"},
+		"no such mode":        {Mode: "sprint"},
+		"events must":         {Events: -1},
+		"payload must":        {PayloadBytes: maxPayloadBytes + 1},
+		"publishers must":     {Publishers: 65},
+		"rate must":           {Mode: ModeSteady, Rate: -1},
+		"duration must":       {Mode: ModeSteady, Duration: time.Millisecond},
+		"head, keys, workers": {Head: -1},
+		"an executable":       {Processes: true},
+		"cannot use proc":     {Mode: ModeFloor, Processes: true, Executable: "x"},
 	} {
 		_, err := Run(t.Context(), p)
 		var invalid *ParamError
