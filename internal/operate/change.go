@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
@@ -297,100 +295,6 @@ func (s *ChangeSet) addHopeless(reason string, n int64) {
 		s.Hopeless = map[string]int64{}
 	}
 	s.Hopeless[reason] += n
-}
-
-// Freeze writes the set as a plan: which rows they are and a digest of what they carry. Rows that the change could not be
-// made to now are left out and counted by outcome.
-func (s *ChangeSet) Freeze(ctx context.Context, w io.Writer) (frozen int64, leftOut map[string]int64, err error) {
-	now, err := s.store.Now(ctx)
-	if err != nil {
-		return 0, nil, StoreError(err)
-	}
-	source, err := s.open()
-	if err != nil {
-		return 0, nil, err
-	}
-	frozen, leftOut, err = s.store.WritePlan(ctx, w, dlq.PlanHeader{
-		Action: s.Action, CreatedAt: now.UTC(), Author: s.params.Actor, Reason: s.params.Note, Database: s.Database, Filter: s.filter,
-	}, source)
-	switch {
-	case err != nil:
-		return frozen, leftOut, StoreError(err)
-	case frozen == 0 && leftOut[dlq.NotFound] > 0:
-		return 0, leftOut, fault.NotFoundf("write plan: none of the ids was found")
-	case frozen == 0:
-		return 0, leftOut, fault.Preconditionf("write plan: nothing to %s", s.Verb())
-	}
-	return frozen, leftOut, nil
-}
-
-// ApplyParams is how a change is made.
-type ApplyParams struct {
-	// RunID is in every audit row of the run; empty makes one.
-	RunID string
-	// DryRun tells what would become of each row and changes nothing.
-	DryRun bool
-	// Rate limits the run to so many rows per second; 0 does not.
-	Rate float64
-	// Watch makes the run go in growing steps and stop when replayed events die again; nil does not.
-	Watch *dlq.Watch
-	// OnOutcomes is told what became of each row, chunk by chunk.
-	OnOutcomes func([]dlq.Outcome) error
-}
-
-// Apply makes the change, chunk by chunk, one transaction with its audit row each. An error leaves whole chunks behind:
-// the result counts what was done until then, and its kind is Partial if anything was.
-func (s *ChangeSet) Apply(ctx context.Context, p ApplyParams) (dlq.RunResult, error) {
-	source, err := s.open()
-	if err != nil {
-		return dlq.RunResult{}, err
-	}
-	if p.RunID == "" {
-		p.RunID = uuid.NewString()
-	}
-	detail := map[string]any{"runId": p.RunID}
-	if s.filter != nil {
-		detail["filter"] = s.filter
-	}
-	if s.Plan != nil {
-		detail["planId"] = s.Plan.ID
-	}
-	result, err := s.store.Run(ctx, dlq.RunParams{
-		Action: s.Action, Source: source, Who: dlq.Who{Actor: s.params.Actor, Reason: s.params.Note},
-		Detail: detail, DryRun: p.DryRun, Rate: p.Rate, Watch: p.Watch, Plan: s.Plan, OnOutcomes: p.OnOutcomes,
-	})
-	return result, s.verdict(ctx, result, err)
-}
-
-// verdict is the error that a run deserves.
-func (s *ChangeSet) verdict(ctx context.Context, r dlq.RunResult, err error) error {
-	success := s.Action.Success()
-	done := r.Counts[success]
-	switch {
-	case r.Interrupted:
-		return ctx.Err()
-	case r.Unfinished:
-		return fault.Partialf("stopped after %s: %w", Counted(r.Total(), "row"), StoreError(err))
-	case err != nil:
-		return StoreError(err)
-	case r.Stopped != "":
-		return fault.Partialf("stopped by itself: %s", r.Stopped)
-	}
-	bad := r.Total() - done - r.Counts[dlq.DoneByPlan]
-	if !s.Until.IsZero() {
-		// Another operator was faster: what was wanted has happened.
-		bad -= r.Counts[dlq.AlreadyReplayed] + r.Counts[dlq.AlreadyDiscarded] + r.Counts[dlq.AlreadyOpen]
-	}
-	switch {
-	case bad == 0:
-		return nil
-	case r.Counts[dlq.NotFound] == r.Total():
-		return fault.NotFoundf("not found: %s", Counted(bad, "id"))
-	case done+r.Counts[dlq.DoneByPlan] > 0:
-		return fault.Partialf("%s of %s could not be %s", Count(bad), Counted(r.Total(), s.Noun()), success)
-	default:
-		return fault.Preconditionf("none of %s could be %s", Counted(r.Total(), s.Noun()), success)
-	}
 }
 
 // RefuseHopeless returns the error for a replay of dead letters that must die again; nil when there are none.

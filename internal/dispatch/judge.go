@@ -1,0 +1,110 @@
+package dispatch
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// attemptsSpent is the error of a row that has no attempts left when it is
+// claimed: its last publisher ended without a verdict, or the maximum was lowered.
+// The cause of its death is why the last attempt failed.
+func attemptsSpent(row *Claimed, limit int) error {
+	if row.LastError != "" {
+		return textError(row.LastError)
+	}
+	return fmt.Errorf("no attempts left: %d of %d were used, and none has left an error", row.AttemptCount, limit)
+}
+
+func attemptLimit(row *Claimed, configured int) int {
+	if row.MaxAttempts > 0 {
+		return row.MaxAttempts
+	}
+	return configured
+}
+
+func deadLetter(row *Claimed, topic string, reason outbox.DeadReason, err error, attempted bool) Dead {
+	text := storedError(err)
+	return Dead{
+		Key: row.Key, Reason: reason, Error: text, Topic: topic,
+		Fingerprint: outbox.Fingerprint(reason, text), Attempted: attempted,
+	}
+}
+
+// judgement is what a group's results mean for its rows and its topic.
+type judgement struct {
+	verdicts Verdicts
+	attempts []Attempt
+	// answered: the broker is there and reads what it is sent.
+	answered bool
+	// outage is the error that blames the broker or the topic, set when nothing
+	// of the group was accepted.
+	outage error
+	// sentTo is the largest seq that was sent in vain.
+	sentTo int64
+}
+
+// judge turns the broker's results into verdicts.
+func (d *Dispatcher) judge(g *group, results []Result) judgement {
+	j := judgement{attempts: make([]Attempt, 0, len(g.rows))}
+	j.verdicts.Published = make([]Published, 0, len(g.rows))
+	for i, row := range g.rows {
+		err := results[i].Err
+		if err == nil {
+			j.answered = true
+			j.verdicts.Published = append(j.verdicts.Published, Published{row.Key, results[i].MessageID})
+			j.attempts = append(j.attempts, Attempt{Row: row, Topic: g.topic, Outcome: OutcomePublished, Number: row.AttemptCount + 1})
+			continue
+		}
+		a := d.judgeFailure(g.topic, row, err, &j.verdicts)
+		switch class := ClassOf(err); {
+		case class == Rejected || class == Refused:
+			j.answered = true
+		case errors.Is(err, ErrUnsent), errors.Is(err, ErrThrottled):
+			// It proves nothing about the broker.
+		default:
+			j.sentTo = max(j.sentTo, row.Seq)
+			if class == Misconfigured || j.outage == nil {
+				j.outage = err
+			}
+		}
+		j.attempts = append(j.attempts, a)
+	}
+	if j.answered && ClassOf(j.outage) != Misconfigured {
+		j.outage = nil
+	}
+	return j
+}
+
+func (d *Dispatcher) judgeFailure(topic string, row *Claimed, err error, v *Verdicts) Attempt {
+	a := Attempt{Row: row, Topic: topic, Outcome: OutcomeFailed, Number: row.AttemptCount + 1, Err: err}
+	if errors.Is(err, ErrUnsent) {
+		// Other messages took the time. They are settled now, so the next try
+		// has more of it.
+		a.Outcome, a.Number = OutcomeReleased, row.AttemptCount
+		a.Delay = d.cfg.Backoff.Delay(1, d.cfg.Random())
+		v.Failed = append(v.Failed, Failed{Key: row.Key, Error: storedError(err), Free: true, Delay: a.Delay})
+		return a
+	}
+	switch ClassOf(err) {
+	case Misconfigured:
+		a.Outcome = OutcomeReleased
+		v.Failed = append(v.Failed, Failed{Key: row.Key, Error: storedError(err), Free: true})
+	case Rejected:
+		a.Outcome, a.Reason = OutcomeDead, outbox.ReasonRejectedByBroker
+		v.Dead = append(v.Dead, deadLetter(row, topic, a.Reason, err, true))
+	default:
+		if a.Number >= attemptLimit(row, d.cfg.MaxAttempts) {
+			a.Outcome, a.Reason = OutcomeDead, outbox.ReasonMaxAttempts
+			if ClassOf(err) == Refused {
+				a.Reason = outbox.ReasonRejectedByBroker
+			}
+			v.Dead = append(v.Dead, deadLetter(row, topic, a.Reason, err, true))
+			break
+		}
+		a.Delay = d.cfg.Backoff.Delay(a.Number, d.cfg.Random())
+		v.Failed = append(v.Failed, Failed{Key: row.Key, Error: storedError(err), Delay: a.Delay})
+	}
+	return a
+}
