@@ -168,7 +168,7 @@ func again(payload []byte) []byte {
 		},
 		{
 			name:   "lease-released-while-the-publish-may-land",
-			edits:  []edit{{"internal/dispatch Dispatcher.leave", `case errors.Is(r.Err, ErrUnsent):`, `default:`}},
+			edits:  []edit{{"internal/dispatch Dispatcher.leave", `case errors.Is(r.Err, ErrUnsent):`, `case errors.Is(r.Err, ErrUnsent), r.Err != nil:`}},
 			faults: "publisher.term", breaks: []string{"I12"},
 		},
 		{
