@@ -10,15 +10,15 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/outboxctl/outboxctl/dispatch/dispatchtest"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
-	"github.com/outboxctl/outboxctl/internal/dispatch/publishertest"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 func TestPublisherConformance(t *testing.T) {
 	t.Parallel()
-	publishertest.Run(t, func(t *testing.T) publishertest.Broker {
+	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Broker {
 		fake, publisher := start(t, pubsub.Config{})
 		var mu sync.Mutex
 		rejected := map[string]bool{}
@@ -27,7 +27,7 @@ func TestPublisherConformance(t *testing.T) {
 			defer mu.Unlock()
 			return rejected[m.GetAttributes()["event_id"]]
 		})
-		return publishertest.Broker{
+		return dispatchtest.Broker{
 			Publisher:    publisher,
 			Topic:        logical,
 			MissingTopic: "missing",

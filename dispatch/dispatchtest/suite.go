@@ -1,7 +1,7 @@
-// Package publishertest is the suite that every dispatch.Publisher must pass. An
+// Package dispatchtest is the suite that every dispatch.Publisher must pass. An
 // implementation supplies a broker that can be told to misbehave; the suite
 // checks that the verdicts reach the dispatcher as the interface promises.
-package publishertest
+package dispatchtest
 
 import (
 	"testing"
