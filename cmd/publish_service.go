@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
-	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,6 +23,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/relay"
 	"github.com/outboxctl/outboxctl/internal/stats"
 	"github.com/outboxctl/outboxctl/internal/telemetry"
 )
@@ -32,28 +31,25 @@ import (
 // parkedTimeout bounds the look at parked events at the end of a run with --once.
 const parkedTimeout = 5 * time.Second
 
-// publishService is a dispatcher with everything around it: pools, broker, heartbeat, wake-up, metrics, HTTP.
+// publishService is a relay with what the command has around it: pools, broker, metrics, HTTP.
 type publishService struct {
 	app      *cli.App
 	cfg      *cli.Config
-	scope    dispatch.Scope
 	once     bool
 	log      zerolog.Logger
 	identity dispatch.Identity
 	claims   *pgxpool.Pool
 	settles  *pgxpool.Pool
-	live     *registry.Live
-	// dispatcher is another one when the catalogue has changed.
-	dispatcher atomic.Pointer[dispatch.Dispatcher]
-	listener   *dispatch.Listener // nil: polling only
-	observers  dispatch.Observers
-	registry   *prometheus.Registry
+	relay    *relay.Relay
+	source   string
+	observe  dispatch.Observers
+	registry *prometheus.Registry
 }
 
 // newPublishService opens what a publisher needs. The pools belong to the app and are closed with it.
 func newPublishService(ctx context.Context, app *cli.App, cfg *cli.Config, scope dispatch.Scope, once bool) (*publishService, error) {
-	s := &publishService{app: app, cfg: cfg, scope: scope, once: once, registry: prometheus.NewRegistry()}
-	if err := s.tuning(nil).Validate(); err != nil {
+	s := &publishService{app: app, cfg: cfg, once: once, registry: prometheus.NewRegistry()}
+	if err := s.tuning().Validate(); err != nil {
 		return nil, cli.ConfigProblems(strings.Split(err.Error(), "\n")...)
 	}
 	host, _ := os.Hostname() // a host without a name is still a host
@@ -66,57 +62,46 @@ func newPublishService(ctx context.Context, app *cli.App, cfg *cli.Config, scope
 	if err := s.open(ctx, app); err != nil {
 		return nil, err
 	}
-	if s.live, err = registry.NewLive(ctx, s.claims, types); err != nil {
-		return nil, unready(err)
+	log := slog.New(zerolog.NewSlogHandler(s.log))
+	s.observe = dispatch.Observers{telemetry.NewMetrics(s.registry, types.TopicNames()), telemetry.NewLog(log)}
+	telemetry.RegisterProcess(s.registry, app.Build.Version, app.Build.Commit, app.Build.Go)
+	p := relay.Params{
+		Claims: s.claims, Settles: s.settles, Types: types, Follows: app.FollowsDatabase(), Publisher: s.publisher,
+		Scope: scope, Tuning: s.tuning(), Identity: s.identity, Observe: s.observe, Log: log,
 	}
-	metrics := telemetry.NewMetrics(s.registry, types.TopicNames())
-	telemetry.RegisterBuildInfo(s.registry, app.Build.Version, app.Build.Commit, app.Build.Go)
-	s.observers = dispatch.Observers{metrics, telemetry.NewLog(s.log)}
-	if cfg.Publish.Wake == "auto" && !once {
-		s.listener = dispatch.NewListener(s.dial, s.observers)
+	if cfg.Publish.Wake == "auto" {
+		p.Connect = s.dial
 	}
-	return s, s.newDispatcher(ctx)
+	s.source = types.Source
+	s.relay, err = relay.New(ctx, p)
+	return s, unready(err)
 }
 
-// newDispatcher builds the dispatcher of the catalogue that is there now.
-func (s *publishService) newDispatcher(ctx context.Context) error {
+// publisher is Pub/Sub's, for the topics of a catalogue.
+func (s *publishService) publisher(ctx context.Context, types *registry.Registry) (dispatch.Publisher, error) {
 	client, err := s.app.Broker(ctx)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if err := s.app.UseRegistry(types); err != nil {
+		return nil, err
 	}
 	topics, err := s.app.Topics(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var waker dispatch.Waker
-	if s.listener != nil {
-		waker = s.listener
-	}
-	types := s.live.Own()
-	store := dispatch.NewSQLStore(s.claims, s.settles, s.identity.ID, s.scope)
-	d, err := dispatch.New(s.tuning(types), store, client.NewPublisher(topics), types, s.observers, waker)
-	s.dispatcher.Store(d)
-	return err
+	return client.NewPublisher(topics), nil
 }
 
-// tuning is the dispatcher's configuration. The types are those in scope, with their former names.
-func (s *publishService) tuning(types *registry.Registry) dispatch.Config {
+// tuning is the dispatcher's configuration.
+func (s *publishService) tuning() dispatch.Config {
 	p := s.cfg.Publish
-	c := dispatch.Config{
+	return dispatch.Config{
 		BatchSize: p.BatchSize, PollInterval: p.PollInterval, MaxAttempts: p.MaxAttempts,
 		Lease: p.Lease, PublishTimeout: p.PublishTimeout,
 		Backoff: dispatch.Backoff{Base: p.BackoffBase, Max: p.BackoffMax},
-		Workers: p.Workers, ShutdownTimeout: p.ShutdownTimeout, Once: s.once, EventTypes: s.scope.EventTypes,
+		Workers: p.Workers, ShutdownTimeout: p.ShutdownTimeout, Once: s.once,
 	}
-	if types != nil {
-		c.Authority = s.live
-		if len(c.EventTypes) == 0 {
-			for _, names := range types.TypesByTopic() {
-				c.EventTypes = append(c.EventTypes, names...)
-			}
-		}
-	}
-	return c
 }
 
 // open opens two pools: settling must never wait for a connection that claims hold. Both want a server that can be
@@ -162,8 +147,7 @@ func (s *publishService) dial(ctx context.Context) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(ctx, pc.ConnConfig)
 }
 
-// Run publishes until ctx ends. What stands around the dispatcher outlives it, so that a draining publisher still
-// answers and is still seen.
+// Run publishes until ctx ends. The server outlives the dispatcher, so that a draining publisher still answers.
 func (s *publishService) Run(ctx context.Context) error {
 	around, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -171,103 +155,22 @@ func (s *publishService) Run(ctx context.Context) error {
 	if err := s.serveHTTP(around, services); err != nil {
 		return err
 	}
-	heartbeat := &dispatch.Heartbeat{DB: s.claims, Identity: s.identity, State: s.state, Observe: s.observers}
-	services.Go(func() error { heartbeat.Run(around); return nil })
-	if s.listener != nil {
-		services.Go(func() error { s.listener.Run(around); return nil })
-	}
-	s.log.Info().Str("version", s.identity.Version).Bool("once", s.once).Str("catalogue", s.live.Own().Source).Msg("publishing")
+	s.log.Info().Str("version", s.identity.Version).Bool("once", s.once).Str("catalogue", s.source).Msg("publishing")
 	began := time.Now()
 	// A server that stops answering ends the publisher too: whoever watches it must not be blind.
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	context.AfterFunc(around, cancel)
-	err := s.dispatch(running)
-	state := s.state()
+	err := s.relay.Run(running)
+	state := s.relay.State()
 	stop()
 	err = errors.Join(err, services.Wait())
 	s.log.Info().Int64("published", state.Published).Int("in_flight", state.InFlight).Dur("ran_ms", time.Since(began)).Msg("stopped")
 	if err == nil && s.once {
 		s.sayParked(context.WithoutCancel(ctx))
-		return unfinished(state, s.dispatcher.Load().Totals())
+		return unfinished(state, s.relay.Dispatcher().Totals())
 	}
 	return err
-}
-
-// catalogueEvery is how often the database is asked whether its catalogue has changed.
-const catalogueEvery = 5 * time.Second
-
-// dispatch runs dispatchers, one after the other: a publisher that follows the database drains when the catalogue there
-// has changed and goes on with the new one.
-func (s *publishService) dispatch(ctx context.Context) error {
-	for {
-		turn, end := context.WithCancel(ctx)
-		var watched sync.WaitGroup
-		changed := false
-		watched.Go(func() {
-			if s.watchCatalogue(turn) {
-				changed = true
-				end()
-			}
-		})
-		err := s.dispatcher.Load().Run(turn)
-		end()
-		watched.Wait()
-		if err != nil || !changed || ctx.Err() != nil {
-			return err
-		}
-		if err := s.app.UseRegistry(s.live.Follow()); err != nil {
-			return err
-		}
-		if err := s.newDispatcher(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-// watchCatalogue looks at the recorded catalogue until ctx ends. It reports that the dispatcher has to be built again.
-func (s *publishService) watchCatalogue(ctx context.Context) bool {
-	ticker := time.NewTicker(catalogueEvery)
-	defer ticker.Stop()
-	var said []string
-	seen := s.live.Own().Recording.Revision
-	if !s.app.FollowsDatabase() {
-		seen = s.live.Report().Revision
-	}
-	for {
-		if stood := s.live.Report().StoodDown; !slices.Equal(stood, said) {
-			if said = stood; len(said) > 0 {
-				s.log.Warn().Strs("types", said).Msg("leaving event types to publishers with the recorded catalogue: an event does not fit this one's")
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-ticker.C:
-		}
-		if err := s.live.Refresh(ctx); err != nil && ctx.Err() == nil {
-			s.observers.Trouble("catalogue", err)
-		}
-		report := s.live.Report()
-		if report.Revision == seen {
-			continue
-		}
-		seen = report.Revision
-		s.log.Info().Int64("revision", seen).Strs("unknown", report.Unknown).Msg("the recorded catalogue has changed")
-		if s.app.FollowsDatabase() && s.live.Behind() {
-			return true
-		}
-	}
-}
-
-// state is what the publisher reports of itself.
-func (s *publishService) state() dispatch.PublisherState {
-	state := s.dispatcher.Load().State()
-	report := s.live.Report()
-	state.Catalogue = &dispatch.CatalogueReport{
-		Source: report.Source, Revision: report.Revision, Unknown: report.Unknown, StoodDown: report.StoodDown,
-	}
-	return state
 }
 
 // sayParked tells of events that a run with --once does not wait for, because an operator has to act first.
@@ -318,7 +221,7 @@ func (s *publishService) serveHTTP(ctx context.Context, services *errgroup.Group
 	if addr == "" || (s.once && s.cfg.Origin("publish.http_addr") == cli.OriginDefault) {
 		return nil
 	}
-	backlog := telemetry.NewBacklog(s.registry, s.sample, s.inFlight, s.observers.Trouble)
+	backlog := telemetry.NewBacklog(s.registry, s.sample, s.inFlight, s.observe.Trouble)
 	server, err := httpd.Listen(ctx, httpd.Params{Addr: addr, Health: s.health(), Ready: s.ready(), Metrics: s.registry})
 	if err != nil {
 		return fault.Hint(fault.As(fault.Precondition, err), "--http-addr 127.0.0.1:0 picks a free port, an empty one serves nothing")
@@ -333,7 +236,7 @@ func (s *publishService) serveHTTP(ctx context.Context, services *errgroup.Group
 func (s *publishService) health() []httpd.Check {
 	patience := 2*s.cfg.Publish.PublishTimeout + s.cfg.Publish.Lease
 	return []httpd.Check{{Name: "loop", Run: func(context.Context) error {
-		if still := time.Since(s.dispatcher.Load().LastPulse()); still > patience {
+		if still := time.Since(s.relay.Dispatcher().LastPulse()); still > patience {
 			return fmt.Errorf("the loop has not moved for %s", still.Round(time.Second))
 		}
 		return nil
@@ -343,17 +246,17 @@ func (s *publishService) health() []httpd.Check {
 func (s *publishService) ready() []httpd.Check {
 	checks := []httpd.Check{
 		{Name: "database", Run: s.claims.Ping},
-		{Name: "claims", Run: func(context.Context) error { return s.dispatcher.Load().ClaimsReady() }},
+		{Name: "claims", Run: func(context.Context) error { return s.relay.Dispatcher().ClaimsReady() }},
 	}
-	for _, topic := range s.dispatcher.Load().TopicNames() {
+	for _, topic := range s.relay.Dispatcher().TopicNames() {
 		checks = append(checks, httpd.Check{Name: "topic " + topic, Run: func(ctx context.Context) error {
-			return s.dispatcher.Load().TopicReady(ctx, topic)
+			return s.relay.Dispatcher().TopicReady(ctx, topic)
 		}})
 	}
 	return checks
 }
 
-func (s *publishService) inFlight() (rows int, bytes int64) { return s.dispatcher.Load().InFlight() }
+func (s *publishService) inFlight() (rows int, bytes int64) { return s.relay.Dispatcher().InFlight() }
 
 func (s *publishService) sample(ctx context.Context) (stats.Sample, error) {
 	return stats.TakeSample(ctx, s.claims, s.cfg.Publish.MaxAttempts)

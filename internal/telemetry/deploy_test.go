@@ -20,7 +20,7 @@ func exposed(t *testing.T) map[string]bool {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
 	telemetry.NewMetrics(r, []string{"domain"})
-	telemetry.RegisterBuildInfo(r, "v1", "c", "go1")
+	telemetry.RegisterProcess(r, "v1", "c", "go1")
 	telemetry.NewBacklog(r, func(context.Context) (stats.Sample, error) { return stats.Sample{}, nil },
 		func() (int, int64) { return 0, 0 }, func(string, error) {})
 	ch := make(chan *prometheus.Desc, 1000)

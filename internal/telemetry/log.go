@@ -1,11 +1,11 @@
 package telemetry
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/safetext"
@@ -19,14 +19,14 @@ const repeatAfter = 10 * time.Second
 // attempts at warn, deaths at error. Durations are in milliseconds, and their keys
 // say so. It never writes a payload.
 type Log struct {
-	log zerolog.Logger
+	log *slog.Logger
 
 	mu   sync.Mutex
 	said map[string]time.Time
 }
 
 // NewLog makes a Log.
-func NewLog(log zerolog.Logger) *Log { return &Log{log: log, said: map[string]time.Time{}} }
+func NewLog(log *slog.Logger) *Log { return &Log{log: log, said: map[string]time.Time{}} }
 
 // Claimed implements dispatch.Observer.
 func (l *Log) Claimed(r dispatch.ClaimReport) {
@@ -34,51 +34,55 @@ func (l *Log) Claimed(r dispatch.ClaimReport) {
 		l.Trouble("claim", r.Err)
 		return
 	}
-	l.log.Debug().Int("rows", r.Rows).Bool("sweep", r.Sweep).Dur("took_ms", r.Took).Msg("claimed")
+	l.log.Debug("claimed", "rows", r.Rows, "sweep", r.Sweep, "took_ms", milliseconds(r.Took))
 }
 
 // Published implements dispatch.Observer.
 func (l *Log) Published(_ string, took time.Duration, attempts []dispatch.Attempt) {
+	ctx := context.Background()
 	for i := range attempts {
 		a := &attempts[i]
-		if !l.enabled(level(a.Outcome)) {
+		if !l.log.Enabled(ctx, level(a.Outcome)) {
 			continue
 		}
-		event := l.log.WithLevel(level(a.Outcome)).Str("event_id", a.Row.ID).Str("event_type", a.Row.EventType).
-			Str("aggregate_type", a.Row.AggregateType).Str("aggregate_id", a.Row.AggregateID).
-			Str("topic", a.Topic).Int("attempt", a.Number)
+		fields := []slog.Attr{
+			slog.String("event_id", a.Row.ID), slog.String("event_type", a.Row.EventType),
+			slog.String("aggregate_type", a.Row.AggregateType), slog.String("aggregate_id", a.Row.AggregateID),
+			slog.String("topic", a.Topic), slog.Int("attempt", a.Number),
+		}
 		if a.Err != nil {
-			event = event.Str("error", clean(a.Err))
+			fields = append(fields, slog.String("error", clean(a.Err)))
 		}
 		var answer *dispatch.Failure
 		if errors.As(a.Err, &answer) {
-			event = event.Str("code", answer.Code)
+			fields = append(fields, slog.String("code", answer.Code))
 		}
+		message := "released, without losing an attempt"
 		switch a.Outcome {
 		case dispatch.OutcomePublished:
-			event.Dur("took_ms", took).Msg("published")
+			message, fields = "published", append(fields, slog.Float64("took_ms", milliseconds(took)))
 		case dispatch.OutcomeFailed:
-			event.Dur("retry_in_ms", a.Delay).Msg("publish failed")
+			message, fields = "publish failed", append(fields, slog.Float64("retry_in_ms", milliseconds(a.Delay)))
 		case dispatch.OutcomeDead:
-			event.Str("reason", string(a.Reason)).Msg("event is dead")
-		case dispatch.OutcomeReleased:
-			event.Msg("released, without losing an attempt")
+			message, fields = "event is dead", append(fields, slog.String("reason", string(a.Reason)))
 		}
+		l.log.LogAttrs(ctx, level(a.Outcome), message, fields...)
 	}
 }
 
-func level(o dispatch.Outcome) zerolog.Level {
+func level(o dispatch.Outcome) slog.Level {
 	switch o {
 	case dispatch.OutcomeFailed:
-		return zerolog.WarnLevel
+		return slog.LevelWarn
 	case dispatch.OutcomeDead:
-		return zerolog.ErrorLevel
+		return slog.LevelError
 	default:
-		return zerolog.DebugLevel
+		return slog.LevelDebug
 	}
 }
 
-func (l *Log) enabled(level zerolog.Level) bool { return level >= l.log.GetLevel() }
+// milliseconds is a duration as logs show it.
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // Settled implements dispatch.Observer.
 func (l *Log) Settled(r dispatch.SettleReport) {
@@ -86,31 +90,30 @@ func (l *Log) Settled(r dispatch.SettleReport) {
 	case r.Err != nil:
 		l.Trouble("settle", r.Err)
 	case r.Lost > 0:
-		l.log.Warn().Int("rows", r.Rows).Int("lost", r.Lost).
-			Msg("lease lost: another publisher owns these events now, nothing was changed")
+		l.log.Warn("lease lost: another publisher owns these events now, nothing was changed", "rows", r.Rows, "lost", r.Lost)
 	default:
-		l.log.Debug().Int("rows", r.Rows).Dur("took_ms", r.Took).Msg("settled")
+		l.log.Debug("settled", "rows", r.Rows, "took_ms", milliseconds(r.Took))
 	}
 }
 
 // TopicChanged implements dispatch.Observer.
 func (l *Log) TopicChanged(s dispatch.TopicStatus) {
-	event := l.log.Warn()
+	at := slog.LevelWarn
 	message := "topic is unreachable: the broker does not answer, its events are not claimed and keep their attempts"
 	switch s.State {
 	case dispatch.TopicMisconfigured:
-		event = l.log.Error()
+		at = slog.LevelError
 		message = "topic is misconfigured: the broker refuses it, its events are not claimed and keep their attempts"
 	case dispatch.TopicRecovering:
-		event, message = l.log.Info(), "topic answers again: one event is on trial"
+		at, message = slog.LevelInfo, "topic answers again: one event is on trial"
 	case dispatch.TopicHealthy:
-		event, message = l.log.Info(), "topic is healthy: its events are published again"
+		at, message = slog.LevelInfo, "topic is healthy: its events are published again"
 	}
-	event = event.Str("topic", s.Topic).Str("state", string(s.State))
+	fields := []slog.Attr{slog.String("topic", s.Topic), slog.String("state", string(s.State))}
 	if s.Error != "" && s.State != dispatch.TopicRecovering {
-		event = event.Str("code", s.Code).Str("error", safetext.Line(s.Error))
+		fields = append(fields, slog.String("code", s.Code), slog.String("error", safetext.Line(s.Error)))
 	}
-	event.Msg(message)
+	l.log.LogAttrs(context.Background(), at, message, fields...)
 }
 
 // Trouble implements dispatch.Observer.
@@ -124,10 +127,10 @@ func (l *Log) Trouble(doing string, err error) {
 	}
 	l.mu.Unlock()
 	if repeated {
-		l.log.Debug().Str("error", text).Msg("cannot " + doing)
+		l.log.Debug("cannot "+doing, "error", text)
 		return
 	}
-	l.log.Warn().Str("error", text).Msg("cannot " + doing)
+	l.log.Warn("cannot "+doing, "error", text)
 }
 
 // clean is an error's text without secrets and control characters.

@@ -43,7 +43,7 @@ func durations() []float64 {
 	return []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 }
 
-// NewMetrics registers the dispatcher's metrics, and those of the process.
+// NewMetrics registers the dispatcher's metrics.
 // Every topic and reason is there from the start, at zero: an alert on a
 // series that does not exist yet never fires.
 func NewMetrics(r prometheus.Registerer, topics []string) *Metrics {
@@ -74,8 +74,7 @@ func NewMetrics(r prometheus.Registerer, topics []string) *Metrics {
 			Help: "1 for the state a topic is in: healthy, recovering, unreachable or misconfigured."}, []string{"topic", "state"}),
 	}
 	r.MustRegister(m.odd, m.published, m.failed, m.dead, m.released, m.leaseLost, m.troubles, m.claimRows, m.sweeps,
-		m.claim, m.publish, m.settle, m.latency, m.breaker,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		m.claim, m.publish, m.settle, m.latency, m.breaker)
 	for _, topic := range topics {
 		m.published.WithLabelValues(topic)
 		m.released.WithLabelValues(topic)
@@ -156,14 +155,14 @@ func (m *Metrics) TopicChanged(s dispatch.TopicStatus) {
 // Trouble implements dispatch.Observer.
 func (m *Metrics) Trouble(doing string, _ error) { m.troubles.WithLabelValues(doing).Inc() }
 
-// RegisterBuildInfo registers a gauge of 1 whose labels name the program that runs.
-func RegisterBuildInfo(r prometheus.Registerer, version, commit, goVersion string) {
+// RegisterProcess registers the metrics of the process, and a gauge of 1 whose labels name the program that runs.
+func RegisterProcess(r prometheus.Registerer, version, commit, goVersion string) {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "build_info", Help: "1, with the version of outboxctl in its labels.",
 		ConstLabels: prometheus.Labels{"version": version, "commit": commit, "go_version": goVersion},
 	})
 	info.Set(1)
-	r.MustRegister(info)
+	r.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
 
 func result(err error) string {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,7 +14,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/dispatch"
@@ -99,7 +100,7 @@ func TestNoSeriesHasAnEmptyTopic(t *testing.T) {
 	t.Parallel()
 	r := prometheus.NewPedanticRegistry()
 	m := telemetry.NewMetrics(r, []string{"domain"})
-	telemetry.RegisterBuildInfo(r, "v1.2.3", "abc", "go1.26")
+	telemetry.RegisterProcess(r, "v1.2.3", "abc", "go1.26")
 	m.Published("", 0, []dispatch.Attempt{{Row: row(), Outcome: dispatch.OutcomeDead, Reason: outbox.ReasonUnknownEventType}})
 	families, err := r.Gather()
 	require.NoError(t, err)
@@ -117,10 +118,14 @@ outbox_build_info{commit="abc",go_version="go1.26",version="v1.2.3"} 1
 `), "outbox_build_info"))
 }
 
+func logTo(w io.Writer, level slog.Level) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+}
+
 func TestLogNamesTheEventAndKeepsSecrets(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	l := telemetry.NewLog(zerolog.New(&out).Level(zerolog.DebugLevel))
+	l := telemetry.NewLog(logTo(&out, slog.LevelDebug))
 	l.Published("domain", time.Millisecond, attempts())
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	require.Len(t, lines, 4)
@@ -129,24 +134,24 @@ func TestLogNamesTheEventAndKeepsSecrets(t *testing.T) {
 			require.Contains(t, line, field)
 		}
 	}
-	require.Contains(t, lines[0], `"level":"debug"`)
+	require.Contains(t, lines[0], `"level":"DEBUG"`)
 	require.Contains(t, lines[0], `"took_ms":1`)
 	require.Contains(t, lines[1], `"retry_in_ms":`)
-	require.Contains(t, lines[1], `"level":"warn"`)
-	require.Contains(t, lines[2], `"level":"error"`)
+	require.Contains(t, lines[1], `"level":"WARN"`)
+	require.Contains(t, lines[2], `"level":"ERROR"`)
 	for _, secret := range []string{"hunter2", "payload", "\x1b", `\u001b`} {
 		require.NotContains(t, out.String(), secret)
 	}
 
 	out.Reset()
-	telemetry.NewLog(zerolog.New(&out).Level(zerolog.InfoLevel)).Published("domain", 0, attempts()[:1])
+	telemetry.NewLog(logTo(&out, slog.LevelInfo)).Published("domain", 0, attempts()[:1])
 	require.Empty(t, out.String(), "a published event is not worth a line in production")
 }
 
 func TestLogTellsTheSameTroubleOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		l := telemetry.NewLog(zerolog.New(&out).Level(zerolog.InfoLevel))
+		l := telemetry.NewLog(logTo(&out, slog.LevelInfo))
 		for range 100 {
 			l.Claimed(dispatch.ClaimReport{Err: errors.New("connection refused")})
 			<-time.After(300 * time.Millisecond)

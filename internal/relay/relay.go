@@ -1,0 +1,163 @@
+// Package relay runs a dispatcher with what stands around it: the catalogue that it follows, its row in
+// outbox_publishers, and the listener that wakes it. The command publish and programs that embed a dispatcher share it.
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/registry"
+)
+
+// Params is what a Relay works with.
+type Params struct {
+	// Claims and Settles are two pools: settling must never wait for a connection that claims hold.
+	Claims, Settles *pgxpool.Pool
+	// Connect opens the connection that listens for commits; nil: it only polls.
+	Connect func(context.Context) (*pgx.Conn, error)
+	// Types is the catalogue. Follows says that it is the database's, and changes with it.
+	Types   *registry.Registry
+	Follows bool
+	// Publisher makes the publisher for a catalogue: at the start, and again when the catalogue that is followed changes.
+	Publisher func(context.Context, *registry.Registry) (dispatch.Publisher, error)
+	Scope     dispatch.Scope
+	// Tuning is the dispatcher's, without event types and authority.
+	Tuning   dispatch.Config
+	Identity dispatch.Identity
+	Observe  dispatch.Observer
+	Log      *slog.Logger
+}
+
+// Relay is a dispatcher with what stands around it.
+type Relay struct {
+	params Params
+	live   *registry.Live
+	// dispatcher is another one when the catalogue has changed.
+	dispatcher atomic.Pointer[dispatch.Dispatcher]
+	listener   *dispatch.Listener // nil: polling only
+}
+
+// New compares the catalogue with the database's and builds the dispatcher.
+func New(ctx context.Context, p Params) (*Relay, error) {
+	live, err := registry.NewLive(ctx, p.Claims, p.Types)
+	if err != nil {
+		return nil, err
+	}
+	r := &Relay{params: p, live: live}
+	if p.Connect != nil && !p.Tuning.Once {
+		r.listener = dispatch.NewListener(p.Connect, p.Observe)
+	}
+	return r, r.build(ctx)
+}
+
+// build makes the dispatcher of the catalogue that is there now.
+func (r *Relay) build(ctx context.Context) error {
+	types := r.live.Own()
+	publisher, err := r.params.Publisher(ctx, types)
+	if err != nil {
+		return err
+	}
+	var waker dispatch.Waker
+	if r.listener != nil {
+		waker = r.listener
+	}
+	tuning := r.params.Tuning
+	tuning.Authority = r.live
+	if tuning.EventTypes = r.params.Scope.EventTypes; len(tuning.EventTypes) == 0 {
+		for _, names := range types.TypesByTopic() {
+			tuning.EventTypes = append(tuning.EventTypes, names...)
+		}
+	}
+	store := dispatch.NewSQLStore(r.params.Claims, r.params.Settles, r.params.Identity.ID, r.params.Scope)
+	d, err := dispatch.New(tuning, store, publisher, types, r.params.Observe, waker)
+	if err != nil {
+		return err
+	}
+	r.dispatcher.Store(d)
+	return nil
+}
+
+// Dispatcher is the one that runs now, or ran last.
+func (r *Relay) Dispatcher() *dispatch.Dispatcher { return r.dispatcher.Load() }
+
+// Once makes the run to come end when nothing is left to claim.
+func (r *Relay) Once(ctx context.Context) error {
+	r.params.Tuning.Once, r.listener = true, nil
+	return r.build(ctx)
+}
+
+// Run publishes until ctx ends. What stands around the dispatcher outlives it, so that a draining publisher is still seen.
+func (r *Relay) Run(ctx context.Context) error {
+	around, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var services sync.WaitGroup
+	defer services.Wait()
+	defer stop()
+	heartbeat := &dispatch.Heartbeat{DB: r.params.Claims, Identity: r.params.Identity, State: r.State, Observe: r.params.Observe}
+	services.Go(func() { heartbeat.Run(around) })
+	if r.listener != nil {
+		services.Go(func() { r.listener.Run(around) })
+	}
+	return r.dispatch(ctx)
+}
+
+// dispatch runs dispatchers, one after the other: a publisher that follows the database drains when the catalogue there
+// has changed and goes on with the new one.
+func (r *Relay) dispatch(ctx context.Context) error {
+	for {
+		turn, end := context.WithCancel(ctx)
+		var watched sync.WaitGroup
+		changed := false
+		watched.Go(func() {
+			if r.watchCatalogue(turn) {
+				changed = true
+				end()
+			}
+		})
+		err := r.Dispatcher().Run(turn)
+		end()
+		watched.Wait()
+		if err != nil || !changed || ctx.Err() != nil {
+			return err
+		}
+		r.live.Follow()
+		if err := r.build(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// State is what the publisher reports of itself.
+func (r *Relay) State() dispatch.PublisherState {
+	state := r.Dispatcher().State()
+	report := r.live.Report()
+	state.Catalogue = &dispatch.CatalogueReport{
+		Source: report.Source, Revision: report.Revision, Unknown: report.Unknown, StoodDown: report.StoodDown,
+	}
+	return state
+}
+
+// Ready returns why the publisher cannot publish everything now: the database, its claims, or a topic.
+func (r *Relay) Ready(ctx context.Context) error {
+	if err := r.params.Claims.Ping(ctx); err != nil {
+		return fmt.Errorf("database: %w", err)
+	}
+	d := r.Dispatcher()
+	if err := d.ClaimsReady(); err != nil {
+		return fmt.Errorf("claims: %w", err)
+	}
+	var errs []error
+	for _, topic := range d.TopicNames() {
+		if err := d.TopicReady(ctx, topic); err != nil {
+			errs = append(errs, fmt.Errorf("topic %s: %w", topic, err))
+		}
+	}
+	return errors.Join(errs...)
+}
