@@ -20,9 +20,10 @@ const completeWithin = 800 * time.Millisecond
 // Completion is what cobra calls when Tab is pressed.
 type Completion = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective)
 
-// completeLive suggests what read finds in the database, or else the fallback. It never fails and never talks: the
+// completeLive suggests what read finds in the database, or else the fallback, which is asked only then: every command of the
+// tree has completions, and reading the built-in catalogue takes a millisecond. It never fails and never talks: the
 // shell would show both in the middle of the line that is being typed.
-func completeLive(app *App, fallback []string, read func(ctx context.Context, db *pgxpool.Pool, prefix string) ([]string, error)) Completion {
+func completeLive(app *App, fallback func() []string, read func(ctx context.Context, db *pgxpool.Pool, prefix string) ([]string, error)) Completion {
 	return complete(app, fallback, func(ctx context.Context, prefix string) ([]string, error) {
 		pool, err := app.Pool(ctx)
 		if err != nil {
@@ -34,7 +35,7 @@ func completeLive(app *App, fallback []string, read func(ctx context.Context, db
 
 // completeCatalogue suggests what the catalogue names.
 func completeCatalogue(app *App, names func(*registry.Registry) []string) Completion {
-	return complete(app, names(registry.New()), func(ctx context.Context, _ string) ([]string, error) {
+	return complete(app, func() []string { return names(registry.New()) }, func(ctx context.Context, _ string) ([]string, error) {
 		types, err := app.Registry(ctx)
 		if err != nil {
 			return nil, err
@@ -43,7 +44,7 @@ func completeCatalogue(app *App, names func(*registry.Registry) []string) Comple
 	})
 }
 
-func complete(app *App, fallback []string, read func(ctx context.Context, prefix string) ([]string, error)) Completion {
+func complete(app *App, fallback func() []string, read func(ctx context.Context, prefix string) ([]string, error)) Completion {
 	return func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
 		defer cancel()
@@ -54,9 +55,9 @@ func complete(app *App, fallback []string, read func(ctx context.Context, prefix
 		if comma := strings.LastIndex(toComplete, ","); comma >= 0 {
 			done, typing = toComplete[:comma+1], toComplete[comma+1:]
 		}
-		found := fallback
-		if live, err := read(ctx, typing); err == nil && len(live) > 0 {
-			found = live
+		found, err := read(ctx, typing)
+		if (err != nil || len(found) == 0) && fallback != nil {
+			found = fallback()
 		}
 		var fitting []string
 		for _, value := range found {
@@ -84,7 +85,7 @@ func CompleteEventIDs(app *App, status string) Completion {
 
 // CompleteReasons suggests the reasons for which events die.
 func CompleteReasons(app *App) Completion {
-	return completeLive(app, outbox.DeadReasons(), func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
+	return completeLive(app, outbox.DeadReasons, func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
 		return outbox.NewStore(db).EnumValues(ctx, "outbox_dlq_reason")
 	})
 }
@@ -101,7 +102,7 @@ func CompleteTypes(app *App) Completion {
 
 // CompleteTopics suggests topics that have dead letters.
 func CompleteTopics(app *App) Completion {
-	return completeLive(app, registry.New().TopicNames(), func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
+	return completeLive(app, func() []string { return registry.New().TopicNames() }, func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
 		return described(dlq.NewStore(db).SuggestGroups(ctx, "topic"))
 	})
 }
