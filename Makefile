@@ -50,7 +50,8 @@ run-outbox-publisher: build ## start the publisher against the configured or the
 	$(BIN)/outboxctl publish $(PUBLISH_ARGS)
 
 .PHONY: test
-test: setup ## run the whole suite against real PostgreSQL and Redis (TEST_PKGS=…, TEST_ARGS=…)
+test: ## run the whole suite against real PostgreSQL and Redis (TEST_PKGS=…, TEST_ARGS=…)
+	@scripts/setup.sh test
 	@echo "running the whole suite against real PostgreSQL and Redis $(if $(RACE),with,WITHOUT) the race detector$(if $(RACE),, (no C compiler found))"
 	$(GO) test $(RACE) -shuffle=on -parallel $(TEST_PARALLEL) -timeout 12m $(TEST_ARGS) $(TEST_PKGS)
 

@@ -4,7 +4,7 @@
 # (Debian and Ubuntu) and says so; elsewhere it names the line to type and stops. Nothing is installed,
 # asked or printed when everything is there, so every target may depend on it. With the argument "torture"
 # it also installs libfaketime, which makes a database's clock wrong, where packages are to be had; with
-# "scoreboard" pgbouncer, too.
+# "scoreboard" pgbouncer, too; with "test" Chromium and axe, for the journeys through the web page.
 set -euo pipefail
 
 min_redis=7 # the oldest the suite has been run on; consumers themselves work with much older ones
@@ -43,6 +43,27 @@ redis_major() { redis-server --version 2>/dev/null | sed -n 's/.*v=\([0-9][0-9]*
 
 has_pgbouncer() { command -v pgbouncer >/dev/null || [ -x "$root/usr/sbin/pgbouncer" ]; }
 
+has_chromium() { [ -n "${CHROMIUM:-}" ] || [ -x "$root/usr/lib/chromium/chromium" ] || command -v chromium >/dev/null || command -v google-chrome >/dev/null; }
+
+# axe, the accessibility checker, is not ours to hand on: each machine fetches it once, and the digest says that it is this one.
+axe=bin/axe-4.14.0.min.js
+fetch_axe() {
+	local dir
+	if ! command -v npm >/dev/null; then
+		say "no npm here: the web page's accessibility is not tested"
+		return
+	fi
+	dir=$(mktemp -d)
+	if npm pack --silent --pack-destination "$dir" axe-core@4.14.0 >/dev/null 2>&1 &&
+		echo "2277b0a3ef47af9b52497faa3e71598e86e0a0e5e6eb295207a5657ede4709af  $dir/axe-core-4.14.0.tgz" | sha256sum --check --status; then
+		mkdir -p bin
+		tar -xzOf "$dir/axe-core-4.14.0.tgz" package/axe.min.js >"$axe.part" && mv "$axe.part" "$axe"
+	else
+		say "axe-core 4.14.0 could not be fetched, or is not the one that was looked at"
+	fi
+	rm -rf "$dir"
+}
+
 has_faketime() { compgen -G "$root/usr/lib/*/faketime/libfaketime.so.1" >/dev/null; }
 
 purpose=${1:-}
@@ -53,8 +74,11 @@ missing_packages() {
 
 # What makes a proof harder but is not needed for it: the runs say when they have to do without.
 helpful_packages() {
-	[ -n "$purpose" ] && command -v apt-get >/dev/null || return 0
-	has_faketime || echo libfaketime
+	command -v apt-get >/dev/null || return 0
+	case $purpose in
+	test) has_chromium || echo chromium ;;
+	torture | scoreboard) has_faketime || echo libfaketime ;;
+	esac
 	[ "$purpose" != scoreboard ] || has_pgbouncer || echo pgbouncer
 }
 
@@ -124,6 +148,11 @@ fi
 wanted=$(helpful_packages | paste -sd' ' -)
 if [ -n "$wanted" ]; then
 	(install_with_apt) || say "going on without $wanted"
+fi
+
+if [ "$purpose" = test ]; then
+	has_chromium || say "no Chromium here: the journeys through the web page are skipped"
+	[ -s "$axe" ] || fetch_axe
 fi
 
 major=$(redis_major)

@@ -20,10 +20,10 @@ type answer struct {
 	next string
 }
 
-func (h *Handler) serveAPI(w http.ResponseWriter, r *http.Request, api func(*request) (answer, error)) {
+func (h *Handler) serveAPI(w http.ResponseWriter, r *http.Request, to route) {
 	var a answer
-	err := h.with(r, func(req *request) (err error) {
-		a, err = api(req)
+	err := h.with(r, to, func(req *request) (err error) {
+		a, err = to.api(req)
 		return err
 	})
 	var doc []byte
@@ -47,12 +47,16 @@ func meAPI(r *request) (answer, error) {
 	return answer{body: map[string]any{"name": whoOf(r.Request).Name, "role": "viewer"}}, known(r.URL.Query())
 }
 
-// figures are those of the snapshot; an error until there are some.
+// figures are those of the snapshot. A program, which does not read the line above them, must not take old ones for new.
 func (r *request) figures() (snapshot, error) {
-	if r.snapshot.Stats == nil {
-		return r.snapshot, statusError{http.StatusServiceUnavailable, fault.Preconditionf("the first figures are still being gathered")}
+	s := r.snapshot
+	switch {
+	case s.Err != nil:
+		return s, statusError{http.StatusServiceUnavailable, s.Err}
+	case s.Stats == nil:
+		return s, statusError{http.StatusServiceUnavailable, fault.Preconditionf("the first figures are still being gathered")}
 	}
-	return r.snapshot, nil
+	return s, nil
 }
 
 func statsAPI(r *request) (answer, error) {
@@ -78,28 +82,27 @@ func publishersAPI(r *request) (answer, error) {
 }
 
 func causesAPI(r *request) (answer, error) {
-	by, groups, err := causes(r)
+	by, err := grouping(r.URL.Query())
 	if err != nil {
 		return answer{}, err
 	}
-	if groups[by] == nil {
-		return answer{body: []dlq.Group{}}, nil
+	s, err := r.figures()
+	if s.Causes[by] == nil {
+		return answer{body: []dlq.Group{}}, err
 	}
-	return answer{body: groups[by]}, nil
+	return answer{body: s.Causes[by]}, err
 }
 
-// causes reads the grouping that is asked for.
-func causes(r *request) (by string, groups map[string][]dlq.Group, err error) {
-	q := r.URL.Query()
+// grouping reads by what causes are to be grouped.
+func grouping(q url.Values) (by string, err error) {
 	if err := known(q, "by"); err != nil {
-		return "", nil, err
+		return "", err
 	}
 	by = one(q, "by", "fingerprint")
 	if !slices.Contains(dlq.GroupBy(), by) {
-		return "", nil, fault.Usagef("by: %q is none of fingerprint, reason, type, topic", by)
+		return "", fault.Usagef("by: %q is none of fingerprint, reason, type, topic", by)
 	}
-	s, err := r.figures()
-	return by, s.Causes, err
+	return by, nil
 }
 
 func deadLettersAPI(r *request) (answer, error) {

@@ -43,33 +43,35 @@ type route struct {
 	path string
 	page func(*request) (*view, error)
 	api  func(*request) (answer, error)
+	// still routes show figures of the snapshot only: they need no database, and answer while it is away.
+	still bool
 }
 
 // table is every address besides the assets and the API's description.
 func (h *Handler) table() []route {
 	return []route{
-		{path: "/{$}", page: overviewPage},
-		{path: "/causes", page: causesPage},
+		{path: "/{$}", page: overviewPage, still: true},
+		{path: "/causes", page: causesPage, still: true},
 		{path: "/dead-letters", page: deadLettersPage},
 		{path: "/dead-letters/{id}", page: deadLetterPage},
 		{path: "/events", page: eventsPage},
 		{path: "/events/{id}", page: eventPage},
 		{path: "/runs", page: runsPage},
 		{path: "/runs/{id}", page: runPage},
-		{path: "/topics", page: topicsPage},
+		{path: "/topics", page: topicsPage, still: true},
 		{path: "/audit", page: auditPage},
 		{path: "/search", page: searchPage},
-		{path: "/api/v1/me", api: meAPI},
-		{path: "/api/v1/stats", api: statsAPI},
-		{path: "/api/v1/causes", api: causesAPI},
+		{path: "/api/v1/me", api: meAPI, still: true},
+		{path: "/api/v1/stats", api: statsAPI, still: true},
+		{path: "/api/v1/causes", api: causesAPI, still: true},
 		{path: "/api/v1/dead-letters", api: deadLettersAPI},
 		{path: "/api/v1/dead-letters/{id}", api: deadLetterAPI},
 		{path: "/api/v1/events", api: eventsAPI},
 		{path: "/api/v1/events/{id}", api: eventAPI},
 		{path: "/api/v1/events/{id}/why", api: whyAPI},
 		{path: "/api/v1/events/{id}/consumers", api: consumersAPI},
-		{path: "/api/v1/registry", api: registryAPI},
-		{path: "/api/v1/publishers", api: publishersAPI},
+		{path: "/api/v1/registry", api: registryAPI, still: true},
+		{path: "/api/v1/publishers", api: publishersAPI, still: true},
 		{path: "/api/v1/audit", api: auditAPI},
 		{path: "/api/v1/plans", api: plansAPI},
 		{path: "/api/v1/plans/{id}", api: planAPI},
@@ -82,13 +84,15 @@ func (h *Handler) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, r := range h.table() {
 		if r.page != nil {
-			mux.HandleFunc("GET "+r.path, func(w http.ResponseWriter, req *http.Request) { h.servePage(w, req, r.page) })
+			mux.HandleFunc("GET "+r.path, func(w http.ResponseWriter, req *http.Request) { h.servePage(w, req, r) })
+			mux.HandleFunc("GET /parts"+r.path, func(w http.ResponseWriter, req *http.Request) { h.servePart(w, req, r) })
 		} else {
-			mux.HandleFunc("GET "+r.path, func(w http.ResponseWriter, req *http.Request) { h.serveAPI(w, req, r.api) })
+			mux.HandleFunc("GET "+r.path, func(w http.ResponseWriter, req *http.Request) { h.serveAPI(w, req, r) })
 		}
 	}
 	mux.HandleFunc("GET /api/v1/openapi.json", h.serveOpenAPI)
 	mux.HandleFunc("GET /assets/{name}", h.serveAsset)
+	mux.HandleFunc("GET /favicon.ico", serveIcon)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, r, fault.NotFoundf("no such address: %s %s", r.Method, r.URL.Path))
 	})
@@ -161,19 +165,23 @@ type request struct {
 	snapshot snapshot
 }
 
-// with answers a request inside one read-only transaction. Figures of the snapshot are there also when the database is not.
-func (h *Handler) with(r *http.Request, do func(*request) error) error {
+// with answers a request inside one read-only transaction, or without the database when the route is still.
+func (h *Handler) with(r *http.Request, to route, do func(*request) error) error {
 	req := &request{Request: r, h: h, snapshot: h.snapshots.current()}
+	if to.still {
+		req.outbox = &operate.Outbox{Registry: h.reader.types.Load()}
+		return do(req)
+	}
 	return h.reader.do(r.Context(), func(o *operate.Outbox) error {
 		req.outbox = o
 		return do(req)
 	})
 }
 
-func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, page func(*request) (*view, error)) {
+func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, to route) {
 	var v *view
-	err := h.with(r, func(req *request) (err error) {
-		v, err = page(req)
+	err := h.with(r, to, func(req *request) (err error) {
+		v, err = to.page(req)
 		return err
 	})
 	switch {
@@ -221,6 +229,8 @@ func (h *Handler) render(w http.ResponseWriter, r *http.Request, status int, v *
 	v.Label, v.Color, v.Place, v.Version, v.Who, v.Query = h.cfg.Label, h.cfg.Color, h.place, h.cfg.Version, whoOf(r).Name, r.URL.Query().Get("q")
 	v.Snapshot = h.snapshots.current()
 	v.OwnRights = h.reader.role == ownRights
+	v.Notice = whyOld(v.Snapshot.Err)
+	v.Every = max(h.cfg.Refresh, shortestPoll).Milliseconds()
 	var out bytes.Buffer
 	if err := h.templates[v.template].ExecuteTemplate(&out, "layout", v); err != nil {
 		h.cfg.Log(r.URL.Path, fmt.Errorf("render %s: %w", v.template, err))

@@ -3,12 +3,15 @@ package ui
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
@@ -45,6 +48,18 @@ func troubles(s *operate.StatsResult) []trouble {
 		found = append(found, trouble{"Waiting for a decision: " + operate.Counted(s.DLQ.Open, "open dead letter") + ".", "outboxctl dlq list --group-by fingerprint", false})
 	}
 	return found
+}
+
+// whyOld says why there are no newer figures; nil: there are.
+func whyOld(err error) *trouble {
+	switch {
+	case err == nil:
+		return nil
+	case statusOf(err) == http.StatusServiceUnavailable:
+		return &trouble{Text: "The database does not answer."}
+	default:
+		return &trouble{Text: safetext.Redact(err.Error()), Remedy: fault.HintOf(err)}
+	}
 }
 
 type overviewData struct {
@@ -93,11 +108,11 @@ func causesPage(r *request) (*view, error) {
 	if clean := tidy(q); clean != q.Encode() {
 		return redirectTo("/causes", clean), nil
 	}
-	by, groups, err := causes(r)
+	by, err := grouping(q)
 	if err != nil {
 		return nil, err
 	}
-	d := causesData{By: by, Ways: dlq.GroupBy(), Groups: groups[by]}
+	d := causesData{By: by, Ways: dlq.GroupBy(), Groups: r.snapshot.Causes[by]}
 	for _, g := range d.Groups {
 		d.Largest = max(d.Largest, g.Count)
 	}

@@ -82,7 +82,10 @@ func (s *snapshots) run(ctx context.Context) {
 		s.keep(next, err)
 		s.mu.Lock()
 		pause := min(max(s.refresh, snapshotShare*time.Since(began)), snapshotPause)
-		if time.Since(s.looked) > lookedLately {
+		switch {
+		case err != nil:
+			pause = s.refresh // to ask somebody who does not answer costs nothing
+		case time.Since(s.looked) > lookedLately:
 			pause = snapshotPause
 		}
 		s.mu.Unlock()

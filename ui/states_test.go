@@ -27,7 +27,7 @@ func TestAPageWithoutADatabase(t *testing.T) {
 	handler, err := ui.New(ui.Config{ReadPool: pool, Identify: func(*http.Request) (ui.Identity, error) { return ui.Identity{Name: "ann"}, nil }})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, handler.Shutdown(context.WithoutCancel(t.Context()))) })
-	for address, want := range map[string]int{"/": 503, "/dead-letters": 503, "/api/v1/dead-letters": 503, "/healthz": 200, "/readyz": 503} {
+	for address, want := range map[string]int{"/": 200, "/causes": 200, "/topics": 200, "/dead-letters": 503, "/api/v1/stats": 503, "/api/v1/dead-letters": 503, "/healthz": 200, "/readyz": 503} {
 		answer := httptest.NewRecorder()
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 		request.Host = "localhost"

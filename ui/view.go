@@ -39,6 +39,10 @@ type view struct {
 	Label, Color, Place, Version, Who, Query string
 	Snapshot                                 snapshot
 	OwnRights                                bool
+	// Notice is why the figures are old or missing.
+	Notice *trouble
+	// Every is how many milliseconds an open page waits before it asks again.
+	Every int64
 
 	template string
 	redirect string
@@ -195,17 +199,24 @@ func (h *Handler) serveAsset(w http.ResponseWriter, r *http.Request) {
 		if r.PathValue("name") != assetName(name) {
 			continue
 		}
-		content, err := files.ReadFile("assets/" + name)
-		if err != nil {
-			h.fail(w, r, err)
-			return
-		}
-		w.Header().Set("Content-Type", mime)
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-		_, _ = w.Write(content) // nobody is left to tell
+		writeAsset(w, name, mime)
 		return
 	}
 	writeText(w, http.StatusNotFound, "no such file\n")
+}
+
+// serveIcon is for browsers that ask for it at the place of old.
+func serveIcon(w http.ResponseWriter, _ *http.Request) { writeAsset(w, "icon.svg", "image/svg+xml") }
+
+func writeAsset(w http.ResponseWriter, name, mime string) {
+	content, err := files.ReadFile("assets/" + name)
+	if err != nil {
+		writeText(w, http.StatusNotFound, "no such file\n")
+		return
+	}
+	w.Header().Set("Content-Type", mime)
+	_, _ = w.Write(content) // nobody is left to tell
 }
 
 // serveOpenAPI answers with the description of the API, which is kept as YAML for those who write it.

@@ -1,66 +1,130 @@
-// What makes the page pleasant: the theme, copying, keys, and figures that renew themselves. The page works without it.
+// What makes the page pleasant: theme, time zone, copying, keys, and figures that renew themselves. The page works without it.
 "use strict";
 (() => {
   const root = document.documentElement;
   const body = document.body;
-  const store = { get: (k) => { try { return localStorage.getItem(k); } catch { return null; } }, set: (k, v) => { try { localStorage.setItem(k, v); } catch { /* it is only not kept */ } } };
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+  const store = { get: (k) => { try { return localStorage.getItem(k) || ""; } catch { return ""; } }, set: (k, v) => { try { localStorage.setItem(k, v); } catch { /* it is only not kept */ } } };
 
-  const themes = ["", "light", "dark"];
-  const apply = (t) => { if (t) root.dataset.theme = t; else delete root.dataset.theme; };
-  apply(store.get("theme") || "");
-  const theme = document.querySelector(".theme");
-  theme.hidden = false;
-  theme.addEventListener("click", () => {
-    const next = themes[(themes.indexOf(root.dataset.theme || "") + 1) % themes.length];
-    store.set("theme", next);
-    apply(next);
-    theme.title = "Theme: " + (next || "as the system");
-  });
-
-  for (const button of document.querySelectorAll(".copy")) {
-    if (!navigator.clipboard) break;
+  // A choice is a button that goes through its values, each with the words for it, and keeps the last.
+  const choice = (selector, key, values, apply) => {
+    const button = document.querySelector(selector);
+    const show = () => {
+      const value = store.get(key) in values ? store.get(key) : "";
+      button.textContent = values[value];
+      apply(value);
+    };
     button.hidden = false;
-    button.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(button.previousElementSibling.textContent);
-      button.textContent = "Copied";
-      setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    button.addEventListener("click", () => {
+      const names = Object.keys(values);
+      store.set(key, names[(names.indexOf(store.get(key)) + 1) % names.length]);
+      show();
     });
-  }
+    show();
+  };
+  choice(".theme", "theme", { "": "Theme: system", light: "Theme: light", dark: "Theme: dark" }, (v) => { if (v) root.dataset.theme = v; else delete root.dataset.theme; });
 
-  const goto = { o: 0, c: 1, d: 2, e: 3, r: 4, t: 5, a: 6 };
+  // Times come as UTC, most of them relative; the other form is in the title.
+  const local = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium" });
+  const times = () => {
+    const how = store.get("times");
+    for (const time of all("time[datetime]")) {
+      time.dataset.sent ??= time.textContent;
+      const at = new Date(time.dateTime);
+      time.textContent = how === "local" ? local.format(at) : how === "utc" ? at.toISOString().slice(0, 19).replace("T", " ") : time.dataset.sent;
+      time.title = time.dataset.sent + ", " + time.dateTime + ", here " + local.format(at);
+    }
+  };
+  choice(".times", "times", { "": "Times: relative", local: "Times: local", utc: "Times: UTC" }, times);
+
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest(".copy");
+    if (!button) return;
+    await navigator.clipboard.writeText(button.dataset.copy || button.previousElementSibling.textContent);
+    const words = button.textContent;
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = words; }, 1500);
+  });
+  if (navigator.clipboard) for (const button of all(".copy")) button.hidden = false;
+
+  const help = document.querySelector(".help");
+  const keysOn = document.querySelector(".keys-on");
+  keysOn.checked = store.get("keys") !== "off";
+  keysOn.addEventListener("change", () => store.set("keys", keysOn.checked ? "" : "off"));
+  const rows = () => all("main .rows tbody tr").filter((row) => row.querySelector("a"));
+  const step = (by) => {
+    const list = rows();
+    const here = list.findIndex((row) => row.contains(document.activeElement));
+    const row = list[Math.min(Math.max(here + by, 0), list.length - 1)];
+    if (row) (row.querySelector("td[data-main] a") || row.querySelector("a")).focus();
+  };
+  const keys = {
+    "/": () => document.querySelector(".search input").focus(),
+    "?": () => help.showModal(),
+    j: () => step(1),
+    k: () => step(-1),
+    x: () => document.activeElement.closest("tr")?.querySelector("input[type=checkbox]")?.click(),
+    n: () => document.querySelector(".newer a")?.click(),
+  };
   let g = false;
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
-    if (event.key === "/") {
+    if (!keysOn.checked || event.ctrlKey || event.metaKey || event.altKey || help.open || event.target.closest("input:not([type=checkbox]), select, textarea, dialog")) return;
+    const page = g && document.querySelector(`.menu a[data-key="${CSS.escape(event.key)}"]`);
+    if (page) page.click();
+    else if (!g && event.key in keys) {
       event.preventDefault();
-      document.querySelector(".search input").focus();
-    } else if (g && event.key in goto) {
-      document.querySelectorAll(".menu a")[goto[event.key]].click();
+      keys[event.key]();
     }
-    g = event.key === "g";
+    g = event.key === "g" && !g;
   });
 
-  // A live page is asked again while it is looked at. What holds the focus or a selection is left alone.
-  if (!("live" in body.dataset)) return;
+  // What is open is asked again while somebody looks. What holds the focus, a selection or an open dialog is left alone.
+  const ask = (path, v) => {
+    const to = new URL(location.href);
+    to.pathname = body.dataset.base + "/parts" + path;
+    to.hash = "";
+    to.searchParams.set("v", v);
+    return fetch(to);
+  };
   const pause = document.querySelector(".pause");
   let paused = false;
-  pause.hidden = false;
   pause.addEventListener("click", () => { paused = !paused; pause.textContent = paused ? "Go on" : "Pause"; });
-  const busy = () => paused || document.hidden || !getSelection().isCollapsed || document.activeElement.closest("[data-part]");
-  const renew = async () => {
-    if (!busy()) {
-      try {
-        const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-        const next = new DOMParser().parseFromString(await answer.text(), "text/html");
-        for (const where of ["[data-part]", ".foot span", ".menu"]) {
-          const from = next.querySelector(where);
-          const to = document.querySelector(where);
-          if (answer.ok && from && to && !busy() && from.innerHTML !== to.innerHTML) to.replaceWith(from);
-        }
-        if (answer.ok && !document.querySelector("[data-part]") && next.querySelector("[data-part]")) location.reload();
-      } catch { /* the next one may succeed */ }
-    }
-    setTimeout(renew, 5000);
+  const watch = (every, look) => {
+    pause.hidden = false;
+    const again = async () => {
+      if (!paused && !document.hidden) {
+        try { await look(); } catch { /* the next one may succeed */ }
+      }
+      setTimeout(again, every);
+    };
+    setTimeout(again, every);
   };
-  setTimeout(renew, 2000);
+  const held = (part) => !getSelection().isCollapsed || document.querySelector("dialog[open]") || part.contains(document.activeElement);
+
+  let version = "";
+  if ("live" in body.dataset) watch(Number(body.dataset.live), async () => {
+    const answer = await ask(location.pathname.slice(body.dataset.base.length), version);
+    if (!answer.ok || answer.status === 204) return;
+    const next = new DOMParser().parseFromString(await answer.text(), "text/html");
+    // Another program answers than the one this page is of.
+    if (next.querySelector("script").getAttribute("src") !== document.querySelector("script").getAttribute("src")) return location.reload();
+    const fresh = all("[data-part]", next);
+    let whole = true;
+    all("[data-part]").forEach((part, i) => {
+      if (!fresh[i] || fresh[i].outerHTML === part.outerHTML) return;
+      if (held(part)) whole = false;
+      else part.replaceWith(fresh[i]);
+    });
+    if (whole) version = answer.headers.get("Outboxctl-Version") || "";
+    times();
+  });
+
+  // A list never moves by itself: it says how many rows came since it was read.
+  const newer = document.querySelector(".newer");
+  if (newer) watch(Number(newer.dataset.newer), async () => {
+    const answer = await ask("/newer" + location.pathname.slice(body.dataset.base.length), newer.dataset.read);
+    if (!answer.ok || answer.status === 204) return;
+    newer.querySelector("a").textContent = await answer.text();
+    newer.hidden = false;
+  });
 })();

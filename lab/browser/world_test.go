@@ -1,0 +1,114 @@
+package browser
+
+import (
+	"context"
+	_ "embed"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/ui"
+)
+
+// world is a shop's outbox on a bad morning: the same rows in every run.
+//
+//go:embed testdata/world.sql
+var world string
+
+// The two rows that journeys visit by their ids.
+const (
+	letterID = "01930000-0000-7000-8000-0000000000d1"
+	eventID  = "01930000-0000-7000-8000-0000000000e1"
+)
+
+// site is a page over a world of its own.
+type site struct {
+	t   *testing.T
+	db  *outboxtest.Database
+	url string
+}
+
+// newSite serves the page over the world. change may alter how.
+func newSite(t *testing.T, change func(*ui.Config)) *site {
+	t.Helper()
+	db := outboxtest.DB(t)
+	_, err := db.Pool.Exec(t.Context(), world)
+	require.NoError(t, err)
+	return serve(t, db, change)
+}
+
+// serve serves the page over a database.
+func serve(t *testing.T, db *outboxtest.Database, change func(*ui.Config)) *site {
+	t.Helper()
+	cfg := ui.Config{
+		ReadPool: db.Pool, Label: "shop", Color: "blue", Refresh: 200 * time.Millisecond, Redis: outboxtest.Redis(t).Client,
+		Identify: func(*http.Request) (ui.Identity, error) { return ui.Identity{Name: "ann@example.com"}, nil },
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	page, err := ui.New(cfg)
+	require.NoError(t, err)
+	server := httptest.NewServer(page)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		require.NoError(t, page.Shutdown(context.WithoutCancel(t.Context())))
+	})
+	s := &site{t: t, db: db, url: server.URL + strings.TrimRight(cfg.BasePath, "/")}
+	require.Eventually(t, func() bool { return s.status(http.MethodGet, "/readyz") == http.StatusOK }, patience, 20*time.Millisecond)
+	return s
+}
+
+// status is what a request is answered with.
+func (s *site) status(method, path string, headers ...string) int {
+	s.t.Helper()
+	request, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, http.NoBody)
+	require.NoError(s.t, err)
+	for i := 0; i+1 < len(headers); i += 2 {
+		if request.Header.Set(headers[i], headers[i+1]); headers[i] == "Host" {
+			request.Host = headers[i+1]
+		}
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	require.NoError(s.t, err)
+	require.NoError(s.t, response.Body.Close())
+	return response.StatusCode
+}
+
+// exec changes the world.
+func (s *site) exec(sql string, args ...any) {
+	s.t.Helper()
+	_, err := s.db.Pool.Exec(s.t.Context(), sql, args...)
+	require.NoError(s.t, err)
+}
+
+// plan freezes a replay of a cause, as a person does before it runs, and returns its id.
+func (s *site) plan() string {
+	s.t.Helper()
+	outbox := &operate.Outbox{DB: s.db.Pool, Registry: registry.New()}
+	set, err := outbox.ChooseChange(s.t.Context(), operate.ChangeParams{
+		Action: dlq.Replay, DeadLetters: &dlq.Filter{State: dlq.StateOpen, Fingerprints: []string{"max_attempts:billing-deadline"}}, Actor: "ann@example.com", Note: "billing is back, INC-4411",
+	})
+	require.NoError(s.t, err)
+	plan, err := set.Store(s.t.Context(), func(int64) {})
+	require.NoError(s.t, err)
+	return plan.ID
+}
+
+// addresses are all pages, with rows and without.
+func (s *site) addresses(plan string) []string {
+	return []string{
+		"/", "/causes", "/causes?by=reason", "/dead-letters", "/dead-letters?state=replayed", "/dead-letters?reason=invalid_payload&type=order_created",
+		"/dead-letters/" + letterID, "/events", "/events?status=published", "/events/" + eventID, "/events?aggregate=vendor_order", "/runs", "/runs/" + plan, "/topics", "/audit", "/audit?actor=nobody",
+	}
+}
