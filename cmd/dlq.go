@@ -19,6 +19,7 @@ dies again has two. Wherever an id is asked for, it may be the dead letter's or 
 		newDLQReplayCmd(app),
 		newDLQDiscardCmd(app),
 		newDLQRestoreCmd(app),
+		newDLQEditCmd(app),
 		newDLQExportCmd(app),
 		newDLQAuditCmd(app),
 	)

@@ -315,24 +315,25 @@ func (o *emitOptions) event() (emit.Event, error) {
 	if len(problems) > 0 {
 		return p, fault.Usagef("%s", strings.Join(problems, "; "))
 	}
-	data, err := o.readData()
+	data, err := readData(o.app, o.data)
 	p.Data = json.RawMessage(data)
 	return p, err
 }
 
-func (o *emitOptions) readData() ([]byte, error) {
+// readData reads what --data names: a file after @, standard input for -, otherwise the text itself.
+func readData(app *cli.App, text string) ([]byte, error) {
 	switch {
-	case o.data == "-":
-		return readLimited(o.app.In, "--data -")
-	case strings.HasPrefix(o.data, "@"):
-		file, err := os.Open(o.data[1:])
+	case text == "-":
+		return readLimited(app.In, "--data -")
+	case strings.HasPrefix(text, "@"):
+		file, err := os.Open(text[1:])
 		if err != nil {
 			return nil, fault.Usagef("--data: %w", err)
 		}
 		defer file.Close()
-		return readLimited(file, "--data "+o.data)
+		return readLimited(file, "--data "+text)
 	default:
-		return []byte(o.data), nil
+		return []byte(text), nil
 	}
 }
 

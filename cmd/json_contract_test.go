@@ -33,6 +33,7 @@ func jsonObjects() map[string][]any {
 		"dev":             {devstate.Info{}},
 		"dlq audit":       {operate.AuditRow{}},
 		"dlq discard":     {dlq.Outcome{}},
+		"dlq edit":        {operate.EditResult{}},
 		"dlq export":      {dlq.Export{}},
 		"dlq list":        {dlq.Entry{}, dlq.Group{}},
 		"dlq replay":      {dlq.Outcome{}},

@@ -61,6 +61,7 @@ func canaryArgs() map[string][]string {
 		"dev":                   {"--state-dir", os.DevNull},
 		"dlq audit":             nil,
 		"dlq discard":           change,
+		"dlq edit":              {id, "--data", "{}", "--yes", "--note", "canary"},
 		"dlq export":            nil,
 		"dlq list":              {"--limit", "1"},
 		"dlq replay":            change,

@@ -40,6 +40,9 @@ type Prepared struct {
 // Bytes is the size of the event in a statement.
 func (p Prepared) Bytes() int { return len(p.row) }
 
+// Row is the event as outbox_emit_many takes it, for functions of the database that write events too.
+func (p Prepared) Row() json.RawMessage { return p.row }
+
 // Emitter checks events and writes them. It is safe for concurrent use.
 type Emitter struct {
 	// Limits are the broker's. New sets those of Pub/Sub.

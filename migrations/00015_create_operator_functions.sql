@@ -35,9 +35,10 @@ END
 $$;
 -- +goose StatementEnd
 
--- What an action answers for one row, by the state of the dead letter (NULL: there is none) and of its event. It is the
--- only place that decides this: the functions below use it for what they did not change, and a dry run asks it before.
--- It reads no table, so anybody may call it.
+-- What an action answers for one row, by the state of the dead letter (NULL: there is none) and of its event. unchanged is
+-- false for a dead letter that a corrected event stands for, and for an event published again since. It is the only place
+-- that decides this: the functions below use it for what they did not change, and a dry run asks it before. It reads no
+-- table, so anybody may call it.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_outcome(action text, state text, found boolean, published boolean, dead boolean, unchanged boolean)
     RETURNS text
@@ -64,9 +65,19 @@ SELECT CASE action
             CASE WHEN state IS NULL THEN 'not_found'
                  WHEN state = 'open' THEN 'already_open'
                  WHEN state = 'replayed' THEN 'already_replayed'
+                 WHEN NOT unchanged THEN 'already_corrected'
                  WHEN published THEN 'event_published'
                  WHEN found AND NOT dead THEN 'event_live'
                  ELSE 'restored'
+            END
+       WHEN 'dlq.edit' THEN
+            CASE WHEN state IS NULL THEN 'not_found'
+                 WHEN state = 'replayed' THEN 'already_replayed'
+                 WHEN state = 'discarded' AND NOT unchanged THEN 'already_corrected'
+                 WHEN state = 'discarded' THEN 'discarded'
+                 WHEN published THEN 'event_published'
+                 WHEN found AND NOT dead THEN 'event_live'
+                 ELSE 'corrected'
             END
        WHEN 'event.republish' THEN
             CASE WHEN NOT found THEN 'not_found'
@@ -76,6 +87,16 @@ SELECT CASE action
                  ELSE 'not_published'
             END
        END
+$$;
+-- +goose StatementEnd
+
+-- Whether this audit row is that of a correction.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_corrected(audit_id bigint) RETURNS boolean
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+SELECT EXISTS (SELECT FROM @schema@.outbox_audit AS a WHERE a.id = audit_id AND a.action = 'dlq.edit')
 $$;
 -- +goose StatementEnd
 
@@ -191,9 +212,10 @@ $$;
 -- +goose StatementEnd
 
 -- Takes a discard back. A dead letter whose event is alive or published is left
--- alone: opening it would report a death that is over. An event with an ordering
+-- alone: opening it would report a death that is over. So is one that was
+-- corrected: the corrected event stands in its place. An event with an ordering
 -- key holds back again what has not been sent meanwhile.
---   restored · already_open · already_replayed · event_live · event_published · not_found
+--   restored · already_open · already_replayed · already_corrected · event_live · event_published · not_found
 -- +goose StatementBegin
 CREATE FUNCTION outbox_restore(dlq_ids uuid[], actor text, reason text DEFAULT NULL, detail jsonb DEFAULT NULL)
     RETURNS TABLE (dlq_id uuid, event_id uuid, outcome text)
@@ -210,7 +232,7 @@ BEGIN
     SELECT array_agg(d.id), array_agg(DISTINCT d.event_id) INTO hit, events
       FROM @schema@.outbox_dlq AS d
       LEFT JOIN @schema@.outbox_events AS e ON e.id = d.event_id
-     WHERE d.id = ANY (dlq_ids) AND d.state = 'discarded'
+     WHERE d.id = ANY (dlq_ids) AND d.state = 'discarded' AND NOT @schema@.outbox_corrected(d.audit_id)
        AND (e.id IS NULL OR (e.dead_at IS NOT NULL AND e.published_at IS NULL));
     IF hit IS NOT NULL THEN
         audit := @schema@.outbox_audit_change(text 'dlq.restore', actor, reason, detail, events, cardinality(hit)::bigint);
@@ -220,12 +242,75 @@ BEGIN
     RETURN QUERY
         SELECT w.id, d.event_id,
                CASE WHEN d.audit_id = audit THEN 'restored'
-                    ELSE @schema@.outbox_outcome(text 'dlq.restore', d.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, true)
+                    ELSE @schema@.outbox_outcome(text 'dlq.restore', d.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL,
+                                                 NOT @schema@.outbox_corrected(d.audit_id))
                END
           FROM unnest(dlq_ids) WITH ORDINALITY AS w(id, ord)
           LEFT JOIN @schema@.outbox_dlq AS d ON d.id = w.id
           LEFT JOIN @schema@.outbox_events AS e ON e.id = d.event_id
          ORDER BY w.ord;
+END
+$$;
+-- +goose StatementEnd
+
+-- Emits an event with another payload in the place of a dead one, and discards every open dead letter of that. The new
+-- event is what the old one was but for its id, payload and headers, and names the old one in its header
+-- corrects_event_id. With an ordering key it also has the old one's seq: what waits behind the old one waits for it. Its
+-- dedupe key is that of an export of the dead letter, so that it is corrected once, in whichever way.
+--   corrected · already_corrected · already_replayed · discarded · event_live · event_published · not_found
+-- +goose StatementBegin
+CREATE FUNCTION outbox_correct(dlq_id uuid, new_id uuid, payload jsonb, headers jsonb, actor text, reason text DEFAULT NULL, detail jsonb DEFAULT NULL)
+    RETURNS TABLE (event_id uuid, outcome text)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+#variable_conflict use_column
+DECLARE
+    letter  record;
+    old     record;
+    dedupe  text;
+    emitted uuid;
+    verdict text;
+    audit   bigint;
+BEGIN
+    PERFORM FROM (SELECT d.id FROM @schema@.outbox_dlq AS d
+                   WHERE d.event_id = (SELECT n.event_id FROM @schema@.outbox_dlq AS n WHERE n.id = dlq_id)
+                     AND (d.state = 'open' OR d.id = dlq_id)
+                   ORDER BY d.id
+                     FOR UPDATE) AS locked;
+    SELECT d.* INTO letter FROM @schema@.outbox_dlq AS d WHERE d.id = dlq_id;
+    SELECT e.* INTO old FROM @schema@.outbox_events AS e WHERE e.id = letter.event_id FOR UPDATE;
+    verdict := @schema@.outbox_outcome(text 'dlq.edit', letter.state, old.id IS NOT NULL, old.published_at IS NOT NULL, old.dead_at IS NOT NULL,
+                                       NOT @schema@.outbox_corrected(letter.audit_id));
+    dedupe := coalesce(letter.tenant_id::text || '/', '') || 'corrects/' || dlq_id;
+    IF verdict = 'corrected' THEN
+        INSERT INTO @schema@.outbox_events AS o (id, event_type, aggregate_type, aggregate_id, payload_json, dedupe_key, tenant_id, namespace,
+                                        headers, max_attempts, ordering_key, seq)
+               OVERRIDING SYSTEM VALUE
+        SELECT new_id, letter.event_type, letter.aggregate_type, letter.aggregate_id, payload, dedupe, letter.tenant_id, letter.namespace,
+               h.headers, old.max_attempts, old.ordering_key,
+               CASE WHEN old.ordering_key IS NULL THEN nextval(pg_get_serial_sequence($table$@schema@.outbox_events$table$, 'seq')) ELSE old.seq END
+          FROM (SELECT coalesce(headers, '{}') || jsonb_build_object('corrects_event_id', letter.event_id) AS headers) AS h
+          LEFT JOIN LATERAL @schema@.outbox_catalogue_type(letter.event_type::text, letter.namespace) AS c ON true
+         WHERE @schema@.outbox_check_event(NULL, new_id, letter.event_type::text, letter.aggregate_type::text, letter.aggregate_id::text, payload,
+                   dedupe, letter.tenant_id, letter.namespace, h.headers, old.max_attempts, c.aggregate_type, c.envelope,
+                   substr(old.ordering_key, length(letter.namespace) + 2))
+            ON CONFLICT DO NOTHING
+        RETURNING o.id INTO emitted;
+        verdict := CASE WHEN emitted IS NULL THEN 'already_corrected' ELSE verdict END;
+    END IF;
+    IF verdict = 'already_corrected' THEN
+        SELECT o.id INTO emitted FROM @schema@.outbox_events AS o
+         WHERE o.dedupe_key = dedupe AND o.event_type = letter.event_type AND o.namespace = letter.namespace;
+    ELSIF emitted IS NOT NULL THEN
+        audit := @schema@.outbox_audit_change(text 'dlq.edit', actor, reason,
+            coalesce(detail, '{}') || jsonb_build_object('dlqId', dlq_id, 'correctedBy', emitted), ARRAY[letter.event_id, emitted], bigint '1');
+        UPDATE @schema@.outbox_dlq AS d SET state = 'discarded', state_changed_at = now(), audit_id = audit
+         WHERE d.event_id = letter.event_id AND d.state = 'open';
+        UPDATE @schema@.outbox_events AS e SET passed_at = now(), updated_at = now()
+         WHERE e.id = old.id AND e.ordering_key IS NOT NULL;
+    END IF;
+    RETURN QUERY SELECT emitted, verdict;
 END
 $$;
 -- +goose StatementEnd
@@ -279,16 +364,20 @@ REVOKE ALL ON FUNCTION outbox_audit_change(text, text, text, jsonb, uuid[], bigi
 REVOKE ALL ON FUNCTION outbox_replay(uuid[], text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_discard(uuid[], text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_restore(uuid[], text, text, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_correct(uuid, uuid, jsonb, jsonb, text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_republish(uuid[], timestamptz[], text, text, jsonb) FROM PUBLIC;
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_replay(uuid[], text, text, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_discard(uuid[], text, text, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_restore(uuid[], text, text, jsonb) TO outbox_operator');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_correct(uuid, uuid, jsonb, jsonb, text, text, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_republish(uuid[], timestamptz[], text, text, jsonb) TO outbox_operator');
 
 -- +goose Down
 DROP FUNCTION IF EXISTS outbox_republish(uuid[], timestamptz[], text, text, jsonb);
+DROP FUNCTION IF EXISTS outbox_correct(uuid, uuid, jsonb, jsonb, text, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_restore(uuid[], text, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_discard(uuid[], text, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_replay(uuid[], text, text, jsonb);
+DROP FUNCTION IF EXISTS outbox_corrected(bigint);
 DROP FUNCTION IF EXISTS outbox_outcome(text, text, boolean, boolean, boolean, boolean);
 DROP FUNCTION IF EXISTS outbox_audit_change(text, text, text, jsonb, uuid[], bigint);

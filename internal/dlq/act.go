@@ -22,6 +22,7 @@ const (
 	Discard   Action = "dlq.discard"
 	Restore   Action = "dlq.restore"
 	Republish Action = "event.republish"
+	Edit      Action = "dlq.edit"
 )
 
 // What became of one target. The first group is success.
@@ -30,10 +31,12 @@ const (
 	Discarded   = "discarded"
 	Restored    = "restored"
 	Republished = "republished"
+	Corrected   = "corrected"
 
 	AlreadyReplayed  = "already_replayed"
 	AlreadyDiscarded = "already_discarded"
 	AlreadyOpen      = "already_open"
+	AlreadyCorrected = "already_corrected"
 	EventLive        = "event_live"
 	EventPublished   = "event_published"
 	EventGone        = "event_gone"
@@ -54,6 +57,8 @@ func (a Action) Success() string {
 		return Restored
 	case Republish:
 		return Republished
+	case Edit:
+		return Corrected
 	default:
 		return Replayed
 	}
@@ -68,6 +73,8 @@ func Explain(outcome string) string {
 		return "already discarded"
 	case AlreadyOpen:
 		return "not discarded"
+	case AlreadyCorrected:
+		return "already corrected: another event stands for it"
 	case Discarded:
 		return "discarded"
 	case EventLive:

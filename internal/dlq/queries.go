@@ -105,13 +105,16 @@ SELECT dlq_id::text, coalesce(event_id::text, ''), outcome FROM outbox_discard($
 SELECT dlq_id::text, coalesce(event_id::text, ''), outcome FROM outbox_restore($1::uuid[], $2, nullif($3, ''), $4::jsonb)`
 	callRepublish = `
 SELECT event_id::text, event_id::text, outcome FROM outbox_republish($1::uuid[], $5::timestamptz[], $2, nullif($3, ''), $4::jsonb)`
+	callCorrect = `
+SELECT coalesce(event_id::text, ''), outcome FROM outbox_correct($1::uuid, $2::uuid, $3::text::jsonb, $4::text::jsonb, $5, nullif($6, ''), $7::jsonb)`
 )
 
 // What an action would answer now, without locking anything. outbox_outcome decides, as it does for the functions above:
 // a dry run in a transaction that is rolled back would lock the rows, write them twice and need the operator's role.
 const previewEntries = `
 SELECT w.id::text, coalesce(d.event_id::text, ''),
-       outbox_outcome($2, d.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, true)
+       outbox_outcome($2, d.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL,
+                      NOT outbox_corrected(d.audit_id))
   FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
   LEFT JOIN outbox_dlq AS d ON d.id = w.id
   LEFT JOIN outbox_events AS e ON e.id = d.event_id

@@ -311,5 +311,5 @@ func (s *ChangeSet) RefuseHopeless() error {
 		return nil
 	}
 	return fault.Hint(fault.Refusedf("%s of %s must die again as stored: %s", Count(total), Counted(s.Total, s.Noun()), strings.Join(reasons, ", ")),
-		"outboxctl dlq export writes them for correction and outboxctl emit --stdin sends the corrected events; --force replays them as they are, after the event type or the publisher was corrected")
+		"outboxctl dlq edit corrects one; outboxctl dlq export writes many for correction and outboxctl emit --stdin sends the corrected events; --force replays them as they are, after the event type or the publisher was corrected")
 }

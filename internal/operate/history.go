@@ -61,6 +61,8 @@ func actionWord(a AuditRow) string {
 		return "restored"
 	case string(dlq.Republish):
 		return "sent to be published again"
+	case string(dlq.Edit):
+		return "corrected"
 	case actionForget, actionForgetUndone:
 		return forgetWord(a)
 	default:

@@ -174,6 +174,11 @@ func (f facts) dead(r *WhyResult) {
 	}
 	if last.State == dlq.StateDiscarded {
 		r.State = WhyDiscarded
+		if by := f.correctedBy(); by != "" {
+			r.say("It was corrected%s: event %s stands for it.", f.lastAct(dlq.Edit), by)
+			r.do("outboxctl why %s", by)
+			return
+		}
 		r.say("It was discarded%s. Nothing will happen to it until it is restored, or removed by cleanup.", f.lastAct(dlq.Discard))
 		r.do("outboxctl dlq restore %s --note '…'", last.ID)
 		return
@@ -183,7 +188,7 @@ func (f facts) dead(r *WhyResult) {
 	if last.Reason == string(outbox.ReasonMaxAttempts) || last.Reason == string(outbox.ReasonRejectedByBroker) {
 		r.do("outboxctl dlq replay %s --note '…'", last.ID)
 	} else {
-		r.do("outboxctl dlq export %s > event.jsonl   # edit, then: outboxctl emit --stdin < event.jsonl", last.ID)
+		r.do("outboxctl dlq edit %s --note '…'", last.ID)
 	}
 	r.do("outboxctl dlq discard %s --note '…'", last.ID)
 }

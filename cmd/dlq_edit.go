@@ -1,0 +1,213 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+type dlqEditOptions struct {
+	app *cli.App
+
+	id     string
+	data   string
+	dryRun bool
+	yes    bool
+	audit  cli.AuditFlags
+	output cli.Output
+}
+
+func newDLQEditCmd(app *cli.App) *cobra.Command {
+	opts := &dlqEditOptions{app: app}
+	cmd := &cobra.Command{
+		Use:   "edit ID",
+		Short: "Correct the payload of a dead event and send it",
+		Long: `Correct what an event carries and send it. The payload opens in $VISUAL or $EDITOR; what you write is checked against the
+catalogue, shown as a difference and, when you agree, emitted as a new event that names the old one in its header
+corrects_event_id. The old event's dead letter is discarded. All of that is one transaction with one audit row.
+
+The new event has the old one's place in its ordering key: what waits behind the old one goes on when the new one is
+published. A dead letter is corrected once; whoever comes second is told by which event.
+
+A payload that is left as it was, and an editor that fails, change nothing. Without a terminal give the payload with --data.`,
+		Example: `  outboxctl dlq edit 01890a5d-ac96-774b-bcce-b302099a8057 --note 'amount was a text'
+  outboxctl dlq show $ID --payload raw -o json --jq '.payload.data | .amountCents = 1850' | outboxctl dlq edit $ID --data - --yes
+  outboxctl dlq edit 01890a5d --data @payload.json --dry-run`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.id = args[0]
+			return runDLQEdit(cmd.Context(), opts)
+		},
+		ValidArgsFunction: cli.OnlyFirst(cli.CompleteDLQIDs(app, dlq.StateOpen)),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&opts.data, "data", "", "the payload instead of an editor: JSON, @file, or - for standard input")
+	flags.BoolVar(&opts.dryRun, "dry-run", false, "check the payload and show the difference, and change nothing")
+	cli.AddYesFlag(cmd, &opts.yes)
+	cli.AddAuditFlags(cmd, &opts.audit)
+	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)
+	return cmd
+}
+
+func runDLQEdit(ctx context.Context, opts *dlqEditOptions) error {
+	app := opts.app
+	if err := app.RefuseEmpty("data"); err != nil {
+		return err
+	}
+	if _, err := operate.ParseID(opts.id); err != nil {
+		return err
+	}
+	if opts.data == "" && !(app.InTTY && app.ErrTTY) {
+		return fault.Hint(fault.Usagef("an editor needs a terminal"), "give the payload with --data '{…}', --data @file or --data -")
+	}
+	var data []byte
+	var err error
+	if opts.data != "" {
+		if data, err = readData(app, opts.data); err != nil {
+			return err
+		}
+	}
+	outbox, err := app.Outbox(ctx)
+	if err != nil {
+		return err
+	}
+	edit, err := outbox.ChooseEdit(ctx, opts.id)
+	if err != nil {
+		return err
+	}
+	if opts.data == "" {
+		if data, err = opts.fromEditor(ctx, edit); err != nil {
+			return err
+		}
+	}
+	if edit.Same(data) {
+		fmt.Fprintln(app.Err, "the payload is as it was: nothing was changed")
+		return nil
+	}
+	if err := edit.Check(data); err != nil {
+		return err
+	}
+	return opts.apply(ctx, edit, data)
+}
+
+// apply shows what changes, asks and does it.
+func (o *dlqEditOptions) apply(ctx context.Context, edit *operate.Edit, data []byte) error {
+	w := o.app.Err
+	l := edit.Letter
+	fmt.Fprintf(w, "%s event %s, %s: %s\n", l.EventType, l.EventID, l.Reason, safetext.Cut(safetext.Line(l.ErrorMessage), 160))
+	o.app.WriteDiff(w, o.app.ErrTTY, indented(edit.Data), indented(data))
+	if l.Blocks > 0 {
+		fmt.Fprintf(w, "%s behind it in its ordering key %s for the corrected one\n", operate.Counted(l.Blocks, "event"), plural(l.Blocks, "waits", "wait"))
+	}
+	if !o.dryRun {
+		question := "send the corrected event and discard the dead letter in " + safetext.Line(edit.Database.Place())
+		if err := o.app.Confirm(ctx, o.yes, 1, question); err != nil {
+			return err
+		}
+	}
+	r, err := edit.Apply(ctx, operate.EditParams{Data: data, Actor: o.app.Actor(o.audit), Note: o.audit.Note, DryRun: o.dryRun})
+	if err != nil {
+		return err
+	}
+	return cli.WriteObject(o.app, o.output, r, func(out io.Writer) error {
+		text := "valid: would be emitted as a new event, and the dead letter discarded\n"
+		if !r.DryRun {
+			text = fmt.Sprintf("corrected by event %s; see what becomes of it with: outboxctl why %s\n", r.CorrectedBy, r.CorrectedBy)
+		}
+		_, err := io.WriteString(out, text)
+		return err
+	})
+}
+
+func plural(n int64, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+func indented(data []byte) string {
+	var text bytes.Buffer
+	if json.Indent(&text, bytes.TrimSpace(data), "", "  ") != nil {
+		return string(data)
+	}
+	return text.String()
+}
+
+// fromEditor lets a person write the payload until it is valid or they leave it as it is. What was written and is not
+// valid is kept in its file.
+func (o *dlqEditOptions) fromEditor(ctx context.Context, edit *operate.Edit) ([]byte, error) {
+	file, err := os.CreateTemp("", "outboxctl-edit-*.json")
+	if err != nil {
+		return nil, fmt.Errorf("edit the payload: %w", err)
+	}
+	name := file.Name()
+	text := indented(edit.Data) + "\n"
+	_, err = file.WriteString(editHead(edit, nil) + text)
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	for err == nil {
+		if err = o.app.EditFile(ctx, name); err != nil {
+			break
+		}
+		var written []byte
+		if written, err = os.ReadFile(name); err != nil {
+			break
+		}
+		before := text
+		text = withoutComments(string(written))
+		problem := edit.Check([]byte(text))
+		if problem == nil || edit.Same([]byte(text)) {
+			return []byte(text), os.Remove(name)
+		}
+		if text == before {
+			return nil, fault.Hint(problem, "nothing was changed; what you wrote is in %s", name)
+		}
+		err = os.WriteFile(name, []byte(editHead(edit, problem)+text), 0o600)
+	}
+	_ = os.Remove(name) // holds a payload; the error before counts
+	return nil, err
+}
+
+// editHead tells in the file what it is about, in lines that are not part of the payload.
+func editHead(edit *operate.Edit, problem error) string {
+	l := edit.Letter
+	var lines []string
+	if problem != nil {
+		lines = append(lines, strings.Split(problem.Error(), "\n")...)
+		lines = append(lines, "Leave it as it is to give up.", "")
+	}
+	lines = append(lines,
+		"The payload of "+l.EventType+" "+l.EventID+", "+l.AggregateType+"/"+l.AggregateID+".",
+		"It died of "+l.Reason+": "+safetext.Cut(l.ErrorMessage, 400),
+		"Lines that begin with # are left out. An unchanged payload changes nothing.")
+	var head strings.Builder
+	for _, line := range lines {
+		head.WriteString(strings.TrimRight("# "+safetext.Line(line), " ") + "\n")
+	}
+	return head.String()
+}
+
+// withoutComments leaves out the lines that begin with #. No line of JSON does.
+func withoutComments(text string) string {
+	var kept strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "#") {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
+}

@@ -1,0 +1,180 @@
+package operate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
+)
+
+// An Edit is a dead letter whose event is to be corrected, read but not touched.
+type Edit struct {
+	Letter dlq.Entry
+	// Database is where it is.
+	Database dlq.Identity
+	// Data is the payload that the event died with.
+	Data json.RawMessage
+
+	event   dlq.Export
+	emitter *emit.Emitter
+	store   *dlq.Store
+}
+
+// ChooseEdit reads what is to be corrected. id is a dead letter's or an event's. What cannot be corrected is refused here:
+// nobody should find that out after writing a new payload.
+func (o *Outbox) ChooseEdit(ctx context.Context, id string) (*Edit, error) {
+	id, err := ParseID(id)
+	if err != nil {
+		return nil, err
+	}
+	e := &Edit{store: o.store(), emitter: emit.New(o.Registry)}
+	if e.Letter, err = o.deadLetter(ctx, id); err != nil {
+		return nil, err
+	}
+	if e.Database, err = e.store.Identity(ctx); err != nil {
+		return nil, StoreError(err)
+	}
+	e.Database.Host = o.Host
+	target := []dlq.Target{{ID: e.Letter.ID, EventID: e.Letter.EventID}}
+	would, err := e.store.Preview(ctx, dlq.Edit, target)
+	if err != nil {
+		return nil, StoreError(err)
+	}
+	if err := e.refusal(would[0].Outcome, ""); err != nil {
+		return nil, err
+	}
+	exports, err := e.store.Export(ctx, target)
+	if err != nil {
+		return nil, StoreError(err)
+	}
+	if len(exports) == 0 {
+		return nil, fault.NotFoundf("dead letter %s has just been removed", e.Letter.ID)
+	}
+	e.event, e.Data = exports[0], exports[0].Data
+	return e, nil
+}
+
+// refusal is the error for a dead letter that is not corrected; nil when it can be or was.
+func (e *Edit) refusal(outcome, by string) error {
+	switch outcome {
+	case dlq.Corrected:
+		return nil
+	case dlq.AlreadyCorrected:
+		if by == "" {
+			return fault.Hint(fault.Preconditionf("dead letter %s is corrected already", e.Letter.ID), "outboxctl dlq show %s tells by whom", e.Letter.ID)
+		}
+		return fault.Hint(fault.Preconditionf("dead letter %s is corrected already, by event %s: nothing was changed", e.Letter.ID, by), "outboxctl event show %s", by)
+	case dlq.Discarded:
+		return fault.Hint(fault.Preconditionf("dead letter %s is discarded", e.Letter.ID), "outboxctl dlq restore %s opens it again", e.Letter.ID)
+	default:
+		return fault.Hint(fault.Preconditionf("dead letter %s cannot be corrected: %s", e.Letter.ID, dlq.Explain(outcome)), "outboxctl why %s", e.Letter.EventID)
+	}
+}
+
+// Same reports whether data says what the event died with, however it is laid out.
+func (e *Edit) Same(data []byte) bool {
+	var was, is bytes.Buffer
+	return json.Compact(&was, e.Data) == nil && json.Compact(&is, data) == nil && bytes.Equal(was.Bytes(), is.Bytes())
+}
+
+// Check reports what is wrong with a new payload, by the catalogue and by the broker's limits.
+func (e *Edit) Check(data []byte) error {
+	_, err := e.prepare(data)
+	return err
+}
+
+func (e *Edit) prepare(data []byte) (emit.Prepared, error) {
+	if !json.Valid(data) {
+		var anything any
+		return emit.Prepared{}, fault.Usagef("the payload is not JSON: %w", json.Unmarshal(data, &anything))
+	}
+	event := e.event
+	event.Data = data
+	text, err := json.Marshal(event)
+	if err != nil {
+		return emit.Prepared{}, fault.Usagef("encode the event: %w", err)
+	}
+	prepared, err := prepareLine(e.emitter, text)
+	return prepared, emitError(err)
+}
+
+// EditParams is how a correction is made.
+type EditParams struct {
+	Data []byte
+	// Actor and Note go to the audit row.
+	Actor, Note string
+	// DryRun checks everything and changes nothing.
+	DryRun bool
+}
+
+// EditResult is what became of a dead letter that was corrected.
+type EditResult struct {
+	ID      string `json:"id"`
+	EventID string `json:"eventId"`
+	Outcome string `json:"outcome"`
+	// CorrectedBy is the new event; empty in a dry run.
+	CorrectedBy string `json:"correctedBy,omitempty"`
+	// Behind is how many events of the ordering key wait for the new one, as they did for the old one.
+	Behind int64 `json:"behind"`
+	// RunID finds the audit row; empty in a dry run.
+	RunID  string `json:"runId,omitempty"`
+	DryRun bool   `json:"dryRun"`
+}
+
+// Apply emits the corrected event and discards the dead letter, in one transaction with one audit row. Of two operators
+// who correct the same one, the second is refused.
+func (e *Edit) Apply(ctx context.Context, p EditParams) (EditResult, error) {
+	r := EditResult{ID: e.Letter.ID, EventID: e.Letter.EventID, Outcome: dlq.Corrected, Behind: e.Letter.Blocks, DryRun: p.DryRun}
+	prepared, err := e.prepare(p.Data)
+	if err != nil || p.DryRun {
+		return r, err
+	}
+	var row struct{ Payload, Headers json.RawMessage }
+	if err := json.Unmarshal(prepared.Row(), &row); err != nil {
+		return r, err
+	}
+	run := uuid.NewString()
+	outcome, err := e.store.Correct(ctx, dlq.Correction{
+		ID: e.Letter.ID, EventID: prepared.ID.String(), Payload: row.Payload, Headers: row.Headers,
+		Who: dlq.Who{Actor: p.Actor, Reason: p.Note}, Detail: map[string]any{"runId": run},
+	})
+	if err != nil {
+		return r, correctError(err)
+	}
+	if err := e.refusal(outcome.Outcome, outcome.EventID); err != nil {
+		return r, err
+	}
+	r.CorrectedBy, r.RunID = outcome.EventID, run
+	return r, nil
+}
+
+// correctError gives what the database refuses about the new event its kind: its catalogue may be newer than ours.
+func correctError(err error) error {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && len(pg.Code) == 5 && pg.Code[:3] == "OX0" {
+		return fault.Usagef("%s", pg.Message)
+	}
+	return StoreError(err)
+}
+
+// correctedBy is the event that stands for this one; empty when it was not corrected, or is the corrected one itself.
+func (f facts) correctedBy() string {
+	for _, a := range slices.Backward(f.Audit) {
+		var detail struct {
+			CorrectedBy string `json:"correctedBy"`
+		}
+		if a.Action != string(dlq.Edit) || json.Unmarshal(a.Detail, &detail) != nil || detail.CorrectedBy == f.EventID {
+			continue
+		}
+		return detail.CorrectedBy
+	}
+	return ""
+}
