@@ -25,8 +25,7 @@ var update = flag.Bool("update", false, "write the api.txt of every library agai
 // What a library exports is written down, so that no name becomes public, or disappears, by accident.
 func TestTheExportedNamesAreTheOnesWrittenDown(t *testing.T) {
 	t.Parallel()
-	for _, library := range libraries {
-		folder := strings.TrimPrefix(library, program+"/")
+	for _, folder := range public() {
 		t.Run(folder, func(t *testing.T) {
 			t.Parallel()
 			file, got := filepath.Join(folder, "api.txt"), exported(t, folder)
@@ -38,6 +37,15 @@ func TestTheExportedNamesAreTheOnesWrittenDown(t *testing.T) {
 			require.Equal(t, string(want), got, "if that is meant: go test . -run Exported -update")
 		})
 	}
+}
+
+// public lists the folders of packages that others import.
+func public() []string {
+	folders := []string{"dispatch", "migrate"}
+	for _, library := range libraries {
+		folders = append(folders, strings.TrimPrefix(library, program+"/"))
+	}
+	return folders
 }
 
 // exported prints the exported declarations of every public package in a folder, without comments and bodies.
@@ -57,20 +65,8 @@ func exported(t *testing.T, folder string) string {
 			return err
 		}
 		name := filepath.ToSlash(filepath.Dir(path))
-		for _, declared := range file.Decls {
-			if function, ok := declared.(*ast.FuncDecl); ok {
-				if !receiverExported(function) {
-					continue
-				}
-				function.Body = nil
-			}
-			var text bytes.Buffer
-			if err := format.Node(&text, files, declared); err != nil {
-				return err
-			}
-			// Where a comment was, an empty line is left.
-			packages[name] = append(packages[name], strings.ReplaceAll(text.String(), "\n\n", "\n"))
-		}
+		packages[name] = append(packages[name], declarations(t, files, file, func(string) bool { return true })...)
+		packages[name] = append(packages[name], behind(t, file)...)
 		return nil
 	}))
 	var all strings.Builder
@@ -81,25 +77,101 @@ func exported(t *testing.T, folder string) string {
 	return all.String()
 }
 
-// receiverExported reports whether a function is no method, or that of an exported type.
-func receiverExported(function *ast.FuncDecl) bool {
-	if function.Recv == nil {
+// declarations prints what a file declares, without bodies. The names of types, and of the receivers of methods, are
+// those that wanted takes.
+func declarations(t *testing.T, files *token.FileSet, file *ast.File, wanted func(name string) bool) (texts []string) {
+	t.Helper()
+	for _, declared := range file.Decls {
+		if function, ok := declared.(*ast.FuncDecl); ok {
+			receiver := receiverOf(function)
+			if receiver != "" && (!ast.IsExported(receiver) || !wanted(receiver)) || receiver == "" && !wanted(function.Name.Name) {
+				continue
+			}
+			function.Body = nil
+		}
+		if general, ok := declared.(*ast.GenDecl); ok {
+			general.Specs = slices.DeleteFunc(general.Specs, func(spec ast.Spec) bool {
+				named, ok := spec.(*ast.TypeSpec)
+				return ok && !wanted(named.Name.Name)
+			})
+			if len(general.Specs) == 0 || general.Tok != token.TYPE && !wanted("") {
+				continue
+			}
+		}
+		var text bytes.Buffer
+		require.NoError(t, format.Node(&text, files, declared))
+		// Where a comment was, an empty line is left.
+		texts = append(texts, strings.ReplaceAll(text.String(), "\n\n", "\n"))
+	}
+	return texts
+}
+
+// behind prints the types of internal packages that a file gives public names to, with their methods.
+func behind(t *testing.T, file *ast.File) (texts []string) {
+	t.Helper()
+	folders := map[string]string{}
+	for _, spec := range file.Imports {
+		if folder, internal := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), program+"/internal/"); internal {
+			folders[path.Base(folder)] = filepath.Join("internal", folder)
+		}
+	}
+	names := map[string]map[string]bool{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.TypeSpec)
+		if !ok || !spec.Assign.IsValid() {
+			return true
+		}
+		if target, ok := spec.Type.(*ast.SelectorExpr); ok && folders[target.X.(*ast.Ident).Name] != "" {
+			folder := folders[target.X.(*ast.Ident).Name]
+			if names[folder] == nil {
+				names[folder] = map[string]bool{}
+			}
+			names[folder][target.Sel.Name] = true
+		}
 		return true
+	})
+	for folder, wanted := range names {
+		sources, err := filepath.Glob(filepath.Join(folder, "*.go"))
+		require.NoError(t, err)
+		for _, source := range sources {
+			files := token.NewFileSet()
+			parsed, err := parser.ParseFile(files, source, nil, parser.SkipObjectResolution)
+			require.NoError(t, err)
+			if strings.HasSuffix(source, "_test.go") || !ast.FileExports(parsed) {
+				continue
+			}
+			for _, text := range declarations(t, files, parsed, func(name string) bool { return wanted[name] }) {
+				texts = append(texts, "internal: "+text)
+			}
+		}
+	}
+	return texts
+}
+
+// receiverOf is the name of the type that a function is a method of.
+func receiverOf(function *ast.FuncDecl) string {
+	if function.Recv == nil {
+		return ""
 	}
 	receiver := function.Recv.List[0].Type
 	if pointer, ok := receiver.(*ast.StarExpr); ok {
 		receiver = pointer.X
 	}
-	name, ok := receiver.(*ast.Ident)
-	return !ok || name.IsExported()
+	if generic, ok := receiver.(*ast.IndexExpr); ok {
+		receiver = generic.X
+	}
+	if name, ok := receiver.(*ast.Ident); ok {
+		return name.Name
+	}
+	return ""
 }
 
 // The Go blocks of the documentation use names that exist.
 func TestTheDocumentationUsesExportedNames(t *testing.T) {
 	t.Parallel()
-	names := regexp.MustCompile(`\b(emit|builtin|wire|consume|catalogue)\.([A-Z]\w*)`)
+	names := regexp.MustCompile(`\b(emit|builtin|wire|consume|catalogue|dispatch|dispatchtest|migrate)\.([A-Z]\w*)`)
 	api := map[string]string{}
-	for _, folder := range []string{"emit", "consume", "catalogue"} {
+	for _, folder := range public() {
 		for part := range strings.SplitSeq(exported(t, folder), "package ") {
 			name, declared, _ := strings.Cut(part, "\n")
 			api[path.Base(name)] = declared

@@ -3,6 +3,7 @@ package main_test
 import (
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -30,8 +31,8 @@ var libraries = []string{program + "/emit", program + "/consume", program + "/ca
 
 // service is a program in a module of its own.
 type service struct {
-	// name is the library it imports.
-	name, source string
+	// name is the package it imports. module is where that is; empty: it has one of its own.
+	name, module, source string
 	// requires are all modules of its go.mod once it is tidy.
 	requires []string
 }
@@ -99,6 +100,54 @@ func main() {
 		},
 	},
 	{
+		name: "dispatch", module: program, source: `package main
+
+import (
+	"context"
+
+	"github.com/outboxctl/outboxctl/dispatch"
+)
+
+func main() {
+	publisher := dispatch.Each(func(ctx context.Context, topic string, m dispatch.Message) error { return nil }, 8)
+	if _, err := dispatch.New(context.Background(), dispatch.Config{Publisher: publisher}); err == nil {
+		panic("a dispatcher needs no database")
+	}
+}
+`,
+		requires: []string{
+			"github.com/beorn7/perks", "github.com/cespare/xxhash/v2", "github.com/google/uuid", "github.com/jackc/pgerrcode", "github.com/jackc/pgpassfile",
+			"github.com/jackc/pgservicefile", "github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2", "github.com/munnerz/goautoneg",
+			program, "github.com/outboxctl/outboxctl/catalogue", "github.com/outboxctl/outboxctl/emit", "github.com/prometheus/client_golang",
+			"github.com/prometheus/client_model", "github.com/prometheus/common", "github.com/prometheus/procfs",
+			"github.com/santhosh-tekuri/jsonschema/v6", "go.yaml.in/yaml/v3", "golang.org/x/sync", "golang.org/x/sys", "golang.org/x/text", "golang.org/x/time",
+			"google.golang.org/protobuf",
+		},
+	},
+	{
+		name: "migrate", module: program, source: `package main
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outboxctl/outboxctl/migrate"
+)
+
+func up(ctx context.Context, pool *pgxpool.Pool) (migrate.Result, error) {
+	return migrate.Up(ctx, pool, migrate.Options{Types: migrate.Text})
+}
+
+func main() { _ = up }
+`,
+		requires: []string{
+			"github.com/jackc/pgerrcode", "github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile", "github.com/jackc/pgx/v5",
+			"github.com/jackc/puddle/v2", "github.com/mfridman/interpolate", program, "github.com/pressly/goose/v3", "github.com/sethvargo/go-retry",
+			"go.uber.org/multierr", "golang.org/x/sync", "golang.org/x/text",
+		},
+	},
+	{
 		name: "consume", source: `package main
 
 import (
@@ -137,12 +186,13 @@ func TestWhatAServiceTakesOver(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			sums, err := os.ReadFile(filepath.Join(s.name, "go.sum")) // it has all the checksums
+			module := cmp.Or(s.module, program+"/"+s.name)
+			sums, err := os.ReadFile(filepath.Join(folderOf(module), "go.sum")) // it has all the checksums
 			require.NoError(t, err)
 			for name, content := range map[string]string{
 				"main.go": s.source,
 				"go.sum":  string(sums),
-				"go.mod":  fmt.Sprintf("module example.com/service\n\ngo 1.26.0\n\nrequire %s/%s %s\n", program, s.name, published.version),
+				"go.mod":  fmt.Sprintf("module example.com/service\n\ngo 1.26.0\n\nrequire %s %s\n", module, published.version),
 			} {
 				require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 			}
@@ -196,7 +246,7 @@ func publish(t *testing.T) publication {
 	p.env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-modcacherw -buildvcs=false", "GOSUMDB=off", "GOTOOLCHAIN=local", "GONOPROXY=none", "GOPRIVATE=")
 	cache := strings.TrimSpace(p.run(t, ".", "go", "env", "GOMODCACHE"))
 	for _, module := range append(libraries, program) {
-		folder := filepath.Join(".", filepath.FromSlash(strings.TrimPrefix(strings.TrimPrefix(module, program), "/")))
+		folder := folderOf(module)
 		versions := filepath.Join(proxy, filepath.FromSlash(module), "@v")
 		require.NoError(t, os.MkdirAll(versions, 0o700))
 		mod := p.goMod(t, folder)
@@ -218,6 +268,11 @@ func publish(t *testing.T) publication {
 	others := strings.TrimSpace(p.run(t, ".", "go", "env", "GOPROXY"))
 	p.env = append(p.env, "GOPROXY=file://"+filepath.ToSlash(proxy)+","+others)
 	return p
+}
+
+// folderOf is the folder of one of our modules.
+func folderOf(module string) string {
+	return filepath.Join(".", filepath.FromSlash(strings.TrimPrefix(strings.TrimPrefix(module, program), "/")))
 }
 
 // goMod returns a module's go.mod, which requires the other modules of this tree at the version they are published as.

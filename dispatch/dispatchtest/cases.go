@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/emit/wire"
-	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
 // messages makes n distinct messages. Bodies carry what careless code changes:
@@ -210,6 +210,9 @@ func stopsAKeyAtAnOutage(t *testing.T, b Broker) {
 }
 
 func blamesMissingTopic(t *testing.T, b Broker) {
+	if b.MissingTopic == "" {
+		t.Skip("every topic exists")
+	}
 	requireClass(t, dispatch.Misconfigured, b.Publisher.Publish(t.Context(), b.MissingTopic, messages("lost", 3)))
 	err := b.Publisher.Ready(t.Context(), b.MissingTopic)
 	require.Error(t, err)

@@ -6,7 +6,7 @@ package dispatchtest
 import (
 	"testing"
 
-	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/dispatch"
 )
 
 // Broker is one broker with a publisher connected to it. The suite asks for a
@@ -15,7 +15,8 @@ type Broker struct {
 	Publisher dispatch.Publisher
 	// Topic is a logical topic that exists and holds nothing yet.
 	Topic string
-	// MissingTopic is a logical topic the broker knows nothing of.
+	// MissingTopic is a logical topic the broker knows nothing of; empty where every
+	// topic exists.
 	MissingTopic string
 	// Stored lists what the broker holds for Topic, in the order of arrival.
 	Stored func() []dispatch.Message

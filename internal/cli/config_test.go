@@ -10,6 +10,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/pgpool"
 )
 
 // source builds a configSource from maps.
@@ -268,6 +269,6 @@ func TestSecureURL(t *testing.T) {
 		"postgres://db.example.com/x?sslmode=require": "postgres://db.example.com/x?sslmode=require",
 		"host=db.example.com dbname=x":                "host=db.example.com dbname=x sslmode=verify-full",
 	} {
-		require.Equal(t, want, secureURL(raw), raw)
+		require.Equal(t, want, pgpool.SecureURL(raw), raw)
 	}
 }

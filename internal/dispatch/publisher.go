@@ -19,6 +19,10 @@ type Message struct {
 	Attributes map[string]string
 	// OrderingKey, unless it is empty, is what the message keeps its order in.
 	OrderingKey string
+	// Namespace, TenantID and DedupeKey are the row's; the latter two may be empty.
+	Namespace, TenantID, DedupeKey string
+	// Attempt is the number of this attempt, from 1.
+	Attempt int
 }
 
 // Size is what the message weighs in a request: body, attribute names and

@@ -49,7 +49,10 @@ func prepare(catalogue Catalogue, limits wire.Limits, row *Claimed) (topic strin
 		Namespace: row.Namespace, TenantID: row.TenantID, DedupeKey: row.DedupeKey,
 		CreatedAt: row.CreatedAt, Headers: headers, CloudEventsSource: t.CloudEventsSource,
 	}
-	msg = Message{EventID: row.ID, Data: row.Payload, Attributes: wire.Attributes(from), OrderingKey: row.OrderingKey}
+	msg = Message{
+		EventID: row.ID, Data: row.Payload, Attributes: wire.Attributes(from), OrderingKey: row.OrderingKey,
+		Namespace: row.Namespace, TenantID: row.TenantID, DedupeKey: row.DedupeKey, Attempt: row.AttemptCount + 1,
+	}
 	limits.MessageBytes -= len(row.OrderingKey)
 	if limits.Check(msg.Data, msg.Attributes) != nil {
 		// A row that was stored before these attributes existed does not die of them.

@@ -116,6 +116,12 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	}, nil
 }
 
+// Over is a client on a connection of another, which closes it. Its retries are
+// switched off for the calls of a Publisher.
+func Over(client *pubsub.Client) *Client {
+	return &Client{cfg: Config{Project: client.Project()}.withDefaults(), pubsub: client}
+}
+
 // Project is the project the client works in.
 func (c *Client) Project() string { return c.cfg.Project }
 
@@ -137,7 +143,7 @@ func (c *Client) Close() error {
 // The library retries Unavailable and its like until the deadline and then
 // reports the deadline; the dispatcher would never learn the code it must act on.
 func clientConfig() *pubsub.ClientConfig {
-	once := []gax.CallOption{gax.WithRetry(neverRetry)}
+	once := []gax.CallOption{once()}
 	return &pubsub.ClientConfig{
 		TopicAdminCallOptions: &vkit.TopicAdminCallOptions{
 			Publish:                once,
@@ -154,7 +160,10 @@ func clientConfig() *pubsub.ClientConfig {
 	}
 }
 
-func neverRetry() gax.Retryer { return gax.OnCodes(nil, gax.Backoff{}) }
+// once keeps one call from being repeated.
+func once() gax.CallOption {
+	return gax.WithRetry(func() gax.Retryer { return gax.OnCodes(nil, gax.Backoff{}) })
+}
 
 func dialOptions(cfg Config) []option.ClientOption {
 	opts := []option.ClientOption{

@@ -121,7 +121,7 @@ func (p *Publisher) send(ctx, begin context.Context, room *flow, path string, ms
 		return fill(results, dispatch.Unsent(err))
 	}
 	defer release()
-	resp, err := p.client.pubsub.TopicAdminClient.Publish(ctx, publishRequest(path, msgs))
+	resp, err := p.client.pubsub.TopicAdminClient.Publish(ctx, publishRequest(path, msgs), once())
 	if err != nil {
 		return fill(results, failure(err))
 	}

@@ -26,7 +26,7 @@ func (p *Publisher) Ready(ctx context.Context, topic string) error {
 	ctx, cancel := context.WithTimeout(ctx, p.client.cfg.ProbeTimeout)
 	defer cancel()
 	admin := p.client.pubsub.TopicAdminClient
-	_, err = admin.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: path})
+	_, err = admin.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: path}, once())
 	if err == nil {
 		return nil
 	}
@@ -36,7 +36,7 @@ func (p *Publisher) Ready(ctx context.Context, topic string) error {
 	allowed, testErr := admin.TestIamPermissions(ctx, &iampb.TestIamPermissionsRequest{
 		Resource:    path,
 		Permissions: []string{publishPermission},
-	})
+	}, once())
 	switch {
 	case testErr != nil && codeOf(testErr) != codes.Unimplemented:
 		return failure(testErr)

@@ -43,6 +43,8 @@ type Relay struct {
 	// dispatcher is another one when the catalogue has changed.
 	dispatcher atomic.Pointer[dispatch.Dispatcher]
 	listener   *dispatch.Listener // nil: polling only
+	// used: the dispatcher has run, and the next run needs another.
+	used bool
 }
 
 // New compares the catalogue with the database's and builds the dispatcher.
@@ -52,7 +54,7 @@ func New(ctx context.Context, p Params) (*Relay, error) {
 		return nil, err
 	}
 	r := &Relay{params: p, live: live}
-	if p.Connect != nil && !p.Tuning.Once {
+	if p.Connect != nil {
 		r.listener = dispatch.NewListener(p.Connect, p.Observe)
 	}
 	return r, r.build(ctx)
@@ -66,7 +68,7 @@ func (r *Relay) build(ctx context.Context) error {
 		return err
 	}
 	var waker dispatch.Waker
-	if r.listener != nil {
+	if r.listener != nil && !r.params.Tuning.Once {
 		waker = r.listener
 	}
 	tuning := r.params.Tuning
@@ -88,21 +90,30 @@ func (r *Relay) build(ctx context.Context) error {
 // Dispatcher is the one that runs now, or ran last.
 func (r *Relay) Dispatcher() *dispatch.Dispatcher { return r.dispatcher.Load() }
 
-// Once makes the run to come end when nothing is left to claim.
-func (r *Relay) Once(ctx context.Context) error {
-	r.params.Tuning.Once, r.listener = true, nil
-	return r.build(ctx)
+// Once publishes until nothing is left to claim, as Run does with Tuning.Once.
+func (r *Relay) Once(ctx context.Context) (dispatch.Totals, error) {
+	r.params.Tuning.Once, r.used = true, true
+	err := r.Run(ctx)
+	r.params.Tuning.Once = false
+	return r.Dispatcher().Totals(), err
 }
 
 // Run publishes until ctx ends. What stands around the dispatcher outlives it, so that a draining publisher is still seen.
+// It may be called again when it has returned.
 func (r *Relay) Run(ctx context.Context) error {
+	if r.used {
+		if err := r.build(ctx); err != nil {
+			return err
+		}
+	}
+	r.used = true
 	around, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var services sync.WaitGroup
 	defer services.Wait()
 	defer stop()
 	heartbeat := &dispatch.Heartbeat{DB: r.params.Claims, Identity: r.params.Identity, State: r.State, Observe: r.params.Observe}
 	services.Go(func() { heartbeat.Run(around) })
-	if r.listener != nil {
+	if r.listener != nil && !r.params.Tuning.Once {
 		services.Go(func() { r.listener.Run(around) })
 	}
 	return r.dispatch(ctx)

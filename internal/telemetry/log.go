@@ -57,6 +57,10 @@ func (l *Log) Published(_ string, took time.Duration, attempts []dispatch.Attemp
 		if errors.As(a.Err, &answer) {
 			fields = append(fields, slog.String("code", answer.Code))
 		}
+		var panicked *dispatch.PanicError
+		if errors.As(a.Err, &panicked) {
+			fields = append(fields, slog.String("stack", string(panicked.Stack)))
+		}
 		message := "released, without losing an attempt"
 		switch a.Outcome {
 		case dispatch.OutcomePublished:
