@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,18 +20,8 @@ var ErrOtherCatalogue = errors.New("another catalogue speaks for the namespace")
 // ErrChanged is in the error of Record when the database has another revision than the one that was looked at.
 var ErrChanged = errors.New("the recorded catalogue has changed meanwhile")
 
-// maxEnumBytes is what PostgreSQL takes as the value of an enum.
-const maxEnumBytes = 63
-
-// The statements of Record. Enum values come first and stay: a value cannot be used in the transaction that adds it.
+// The statements of Record.
 const (
-	enumsSQL = `
-SELECT a.attname::text, a.atttypid::regtype::text
-  FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid
- WHERE a.attrelid = to_regclass('outbox_events') AND a.attname IN ('event_type', 'aggregate_type') AND t.typtype = 'e'`
-
-	addValueSQL = `SELECT format('ALTER TYPE %s ADD VALUE IF NOT EXISTS %L', $1::text, $2::text)`
-
 	// The row lock keeps two who apply at once apart.
 	lockSQL = `SELECT revision FROM outbox_catalogue FOR UPDATE`
 
@@ -40,7 +29,7 @@ SELECT a.attname::text, a.atttypid::regtype::text
 
 	insertSQL = `
 INSERT INTO outbox_event_types (namespace, event_type, aggregate_type, topic, envelope, schema, options, digest, applied_at)
-VALUES ($1::text, $2::text, $3::text, $4::text, $5::text, $6::text::jsonb, $7::text::jsonb, $8::text, now())`
+VALUES ($1::text, $2::text, $3::text, $4::text, $5::text, $6::text::jsonb, $7::text::jsonb, $8::text, coalesce(nullif($9::text, '')::timestamptz, now()))`
 
 	revisionSQL = `UPDATE outbox_catalogue SET revision = revision + 1, name = $1::text, applied_at = now(), applied_by = $2::text RETURNING revision`
 
@@ -98,11 +87,15 @@ func (c *Catalogue) Apply(ctx context.Context, pool *pgxpool.Pool) error {
 
 // Record is Apply with the words for the audit row. Everything but new enum values is one transaction.
 func (c *Catalogue) Record(ctx context.Context, pool *pgxpool.Pool, p RecordParams) (RecordResult, error) {
-	if err := c.addEnumValues(ctx, pool); err != nil {
+	columns, err := c.fit(ctx, pool)
+	if err != nil {
+		return RecordResult{}, err
+	}
+	if err := c.addEnumValues(ctx, pool, columns); err != nil {
 		return RecordResult{}, err
 	}
 	var result RecordResult
-	err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		var revision int64
 		if err := tx.QueryRow(ctx, lockSQL).Scan(&revision); err != nil {
 			return err
@@ -110,10 +103,14 @@ func (c *Catalogue) Record(ctx context.Context, pool *pgxpool.Pool, p RecordPara
 		if p.Revision != nil && *p.Revision != revision {
 			return ErrChanged
 		}
-		if err := c.checkRemoved(ctx, tx); err != nil {
+		former, err := Recorded(ctx, tx)
+		if err != nil {
 			return err
 		}
-		if err := c.write(ctx, tx); err != nil {
+		if err := c.checkRemoved(ctx, tx, former.Catalogue); err != nil {
+			return err
+		}
+		if err := c.write(ctx, tx, former.Catalogue, p.Actor); err != nil {
 			return err
 		}
 		if err := tx.QueryRow(ctx, revisionSQL, c.Name(), p.Actor).Scan(&result.Revision); err != nil {
@@ -135,30 +132,26 @@ func orEmpty(detail string) string {
 }
 
 // checkRemoved refuses to take away a type that has events waiting, and to replace a catalogue of another name.
-func (c *Catalogue) checkRemoved(ctx context.Context, tx pgx.Tx) error {
-	former, err := Recorded(ctx, tx)
-	if err != nil {
-		return err
-	}
-	if former.Catalogue != nil {
+func (c *Catalogue) checkRemoved(ctx context.Context, tx pgx.Tx, former *Catalogue) error {
+	if former != nil {
 		for _, d := range c.documents {
-			for _, f := range former.Catalogue.documents {
+			for _, f := range former.documents {
 				if d.Namespace == f.Namespace && d.Name != f.Name {
 					return fmt.Errorf("%w: namespace %s is %s's, not %s's", ErrOtherCatalogue, d.Namespace, f.Name, d.Name)
 				}
 			}
 		}
 	} else {
-		former.Catalogue = Builtin()
+		former = Builtin()
 	}
 	waiting, err := WaitingTypes(ctx, tx)
 	if err != nil {
 		return err
 	}
-	after := former.Catalogue.With(c)
+	after := former.With(c)
 	var stranded []string
 	for _, w := range waiting {
-		if former.Catalogue.find(w.Namespace, w.EventType) != nil && after.find(w.Namespace, w.EventType) == nil {
+		if former.find(w.Namespace, w.EventType) != nil && after.find(w.Namespace, w.EventType) == nil {
 			stranded = append(stranded, fmt.Sprintf("%s (%d)", w.EventType, w.Events))
 		}
 	}
@@ -191,66 +184,29 @@ func (c *Catalogue) With(other *Catalogue) *Catalogue {
 	return after
 }
 
-func (c *Catalogue) write(ctx context.Context, tx pgx.Tx) error {
+// write replaces the types of the catalogue's namespaces. One that is as it was keeps who applied it, and when.
+func (c *Catalogue) write(ctx context.Context, tx pgx.Tx, former *Catalogue, actor string) error {
 	for _, d := range c.documents {
 		if _, err := tx.Exec(ctx, clearSQL, d.Namespace); err != nil {
 			return err
 		}
 		batch := &pgx.Batch{}
 		for i, t := range d.Types {
+			t.appliedBy, t.appliedAt = actor, ""
+			if former != nil {
+				if f := former.types[key{d.Namespace, t.Name}]; f != nil && f.Name == t.Name && f.Digest() == t.Digest() {
+					t.appliedBy, t.appliedAt = f.appliedBy, f.appliedAt
+				}
+			}
 			schema, more, err := t.columns(d, i)
 			if err != nil {
 				return err
 			}
-			batch.Queue(insertSQL, d.Namespace, t.Name, t.aggregate(), t.Topic, t.Envelope, schema, more, t.Digest())
+			batch.Queue(insertSQL, d.Namespace, t.Name, t.aggregate(), t.Topic, t.Envelope, schema, more, t.Digest(), t.appliedAt)
 		}
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// addEnumValues teaches the database's enums the names they lack.
-func (c *Catalogue) addEnumValues(ctx context.Context, pool *pgxpool.Pool) error {
-	rows, err := pool.Query(ctx, enumsSQL)
-	if err != nil {
-		return fmt.Errorf("look for enums: %w", err)
-	}
-	type enum struct{ Column, Type string }
-	enums, err := pgx.CollectRows(rows, pgx.RowToStructByPos[enum])
-	if err != nil {
-		return fmt.Errorf("look for enums: %w", err)
-	}
-	for _, e := range enums {
-		for _, value := range c.names(e.Column) {
-			if len(value) > maxEnumBytes {
-				return fmt.Errorf("%s %s has %d bytes, and the enums of this database take %d", e.Column, cut(value), len(value), maxEnumBytes)
-			}
-			var statement string
-			if err := pool.QueryRow(ctx, addValueSQL, e.Type, value).Scan(&statement); err != nil {
-				return fmt.Errorf("add a value to %s: %w", e.Type, err)
-			}
-			if _, err := pool.Exec(ctx, statement); err != nil {
-				return fmt.Errorf("add a value to %s: %w", e.Type, err)
-			}
-		}
-	}
-	return nil
-}
-
-// names lists what a column of the table may hold.
-func (c *Catalogue) names(column string) []string {
-	var names []string
-	for _, d := range c.documents {
-		for _, t := range d.Types {
-			if column == "event_type" {
-				names = append(names, t.Name)
-			} else {
-				names = append(names, t.aggregate())
-			}
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }

@@ -59,8 +59,8 @@ type Type struct {
 	check func() (*checker, error)
 	// file is where the schema was read, among the files that it refers to.
 	file string
-	// digest is what a database recorded.
-	digest string
+	// digest is what a database recorded, as it is now since appliedAt, by appliedBy.
+	digest, appliedBy, appliedAt string
 }
 
 // What a Type's texts may be.

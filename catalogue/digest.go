@@ -3,7 +3,17 @@ package catalogue
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"time"
 )
+
+// Applied tells who recorded the type as it is now, and when. It is nobody for a type that was not read from a database.
+func (t Type) Applied() (by string, at time.Time) {
+	at, err := time.Parse(time.RFC3339Nano, t.appliedAt)
+	if err != nil {
+		return "", time.Time{}
+	}
+	return t.appliedBy, at
+}
 
 // Digest is the same for types of which the same is said. Descriptions say nothing: they decide about no event.
 func (t Type) Digest() string {

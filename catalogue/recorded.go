@@ -32,7 +32,7 @@ type Recording struct {
 // pgx reads them alike.
 const recordedSQL = `
 SELECT c.revision, c.name, c.applied_at, c.applied_by, t.namespace, t.event_type, t.aggregate_type, t.topic, t.envelope,
-       coalesce(t.schema::text, ''), t.options::text, t.digest
+       coalesce(t.schema::text, ''), t.options::text, t.digest, to_char(t.applied_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
   FROM outbox_catalogue AS c
   LEFT JOIN outbox_event_types AS t ON true
  ORDER BY t.namespace <> '*', t.namespace, (t.options ->> 'position')::int, t.event_type`
@@ -50,6 +50,7 @@ type options struct {
 	Was               []string `json:"was,omitempty"`
 	Order             string   `json:"order"`
 	CloudEventsSource string   `json:"cloudEventsSource,omitempty"`
+	AppliedBy         string   `json:"appliedBy,omitempty"`
 }
 
 // Recorded reads the catalogue that a database recorded. Its schemas are compiled when they are first needed.
@@ -61,8 +62,8 @@ func Recorded(ctx context.Context, db DB) (Recording, error) {
 	defer rows.Close()
 	var r Recording
 	for rows.Next() {
-		var namespace, name, aggregate, topic, envelope, schema, more, digest *string
-		if err := rows.Scan(&r.Revision, &r.Name, &r.AppliedAt, &r.AppliedBy, &namespace, &name, &aggregate, &topic, &envelope, &schema, &more, &digest); err != nil {
+		var namespace, name, aggregate, topic, envelope, schema, more, digest, applied *string
+		if err := rows.Scan(&r.Revision, &r.Name, &r.AppliedAt, &r.AppliedBy, &namespace, &name, &aggregate, &topic, &envelope, &schema, &more, &digest, &applied); err != nil {
 			return Recording{}, fmt.Errorf("read the recorded catalogue: %w", err)
 		}
 		if namespace == nil {
@@ -75,7 +76,7 @@ func Recorded(ctx context.Context, db DB) (Recording, error) {
 		t := &Type{
 			Name: *name, Description: o.Description, Topic: *topic, Aggregate: *aggregate, Schema: Schema(*schema), Envelope: *envelope,
 			ExtraFields: o.ExtraFields, Check: o.Check, Empty: o.Empty, EnvelopeID: o.EnvelopeID, Was: o.Was, Order: o.Order,
-			CloudEventsSource: o.CloudEventsSource, digest: *digest,
+			CloudEventsSource: o.CloudEventsSource, digest: *digest, appliedBy: o.AppliedBy, appliedAt: *applied,
 		}
 		if err := t.fromColumns(); err != nil {
 			return Recording{}, fmt.Errorf("read the recorded catalogue: schema of %s: %w", *name, err)
@@ -149,6 +150,7 @@ func (t Type) columns(d Document, position int) (schema *string, more string, er
 	encoded, err := json.Marshal(options{
 		Catalogue: d.Name, Position: position, Name: d.Topics[t.Topic], Description: t.Description, ExtraFields: t.ExtraFields,
 		Check: t.Check, Empty: t.Empty, EnvelopeID: t.EnvelopeID, Was: t.Was, Order: t.Order, CloudEventsSource: t.CloudEventsSource,
+		AppliedBy: t.appliedBy,
 	})
 	return schema, string(encoded), err
 }

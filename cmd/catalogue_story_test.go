@@ -151,14 +151,14 @@ func TestOldAndNewPublishersSideBySide(t *testing.T) {
 	eventually(t, "it runs", func() bool { return r.count(`SELECT count(*) FROM outbox_publishers`) == 1 })
 	r.lines("registry", "apply", newer)
 	eventually(t, "it has seen the new revision", func() bool {
-		return r.count(`SELECT count(*) FROM outbox_publishers WHERE state @> '{"catalogue": {"revision": 2, "unknown": ["order.lost"]}}'`) == 1
+		return r.count(`SELECT count(*) FROM outbox_publishers WHERE state @> '{"catalogue": {"revision": 2, "unknown": {"*": ["order.lost"]}}}'`) == 1
 	})
 	require.NoError(t, r.sql(`SELECT outbox_emit('order.lost', 'order', '1', '{}')`))
 	require.NoError(t, r.sql(`SELECT outbox_emit('order.cancelled', 'order', '2', '[1]')`), "which only the new version allows")
 	require.NoError(t, r.sql(`SELECT outbox_emit('file.stored', 'UploadFile', '3', '1')`))
 	r.settled(1)
 	eventually(t, "it stands down", func() bool {
-		return r.count(`SELECT count(*) FROM outbox_publishers WHERE state @> '{"catalogue": {"stoodDown": ["order.cancelled"]}}'`) == 1
+		return r.count(`SELECT count(*) FROM outbox_publishers WHERE state @> '{"catalogue": {"stoodDown": {"default": ["order.cancelled"]}}}'`) == 1
 	})
 	code, out, _ := r.run("stats", "-o", "json")
 	require.Equal(t, cli.ExitOK, code)
@@ -176,7 +176,7 @@ func TestOldAndNewPublishersSideBySide(t *testing.T) {
 	require.Zero(t, r.count(`SELECT count(*) FROM outbox_dlq`))
 	old.signal(syscall.SIGTERM)
 	require.Equal(t, 128+int(syscall.SIGTERM), old.wait())
-	require.Contains(t, old.output(), `"types":["order.cancelled"]`)
+	require.Contains(t, old.output(), `"types":["default order.cancelled"]`)
 
 	// The one that follows the database takes a type that is applied while it runs.
 	newest := filepath.Join(dir, "newest.yaml")

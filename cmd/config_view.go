@@ -1,8 +1,10 @@
 package cmd
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -40,12 +42,12 @@ func newConfigViewCmd(app *cli.App) *cobra.Command {
 		Use:   "view",
 		Short: "Show every setting with its value and its origin, secrets hidden",
 		Long: `Show every setting with its value and where that value comes from: a flag, an environment variable, the
-configuration file, the running dev stack or the default. Passwords are hidden.
+configuration file, the running dev stack, the catalogue in use (for the names of topics) or the default. Passwords are hidden.
 
 Values that cannot be read are shown too; the command then lists every problem and exits with 2.`,
 		Example: "  outboxctl config view\n  outboxctl config view -o json | jq '.[] | select(.origin != \"default\")'",
 		Args:    cobra.NoArgs,
-		RunE:    func(*cobra.Command, []string) error { return runConfigView(opts) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runConfigView(cmd.Context(), opts) },
 	}
 	// The flags of the other commands are accepted here, so that a whole command line can be tried out.
 	for _, group := range []cli.FlagGroup{cli.GroupPublish, cli.GroupConsume, cli.GroupTopic, cli.GroupDev, cli.GroupUI} {
@@ -55,11 +57,24 @@ Values that cannot be read are shown too; the command then lists every problem a
 	return cmd
 }
 
-func runConfigView(opts *configViewOptions) error {
+// lookTimeout bounds the look at the recorded catalogue: the settings are shown without the database, too.
+const lookTimeout = 2 * time.Second
+
+func runConfigView(ctx context.Context, opts *configViewOptions) error {
 	app := opts.app
 	_, problem := app.Config()
-	entries := make([]configEntry, 0, len(app.Settings()))
-	for _, v := range app.Settings() {
+	settings := app.Settings()
+	if problem == nil {
+		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+		defer cancel()
+		app.Quiet()
+		var err error
+		if settings, err = app.SettingsInUse(ctx); err != nil {
+			fmt.Fprintf(app.Err, "warning: the topics shown are those of the built-in catalogue, because the one in use cannot be read: %s\n", safetext.Line(err.Error()))
+		}
+	}
+	entries := make([]configEntry, 0, len(settings))
+	for _, v := range settings {
 		e := configEntry{Key: v.Key.Name, Value: v.Raw, Origin: v.Origin, Env: v.Key.EnvNames()}
 		if v.Key.Secret {
 			e.Value = safetext.URL(v.Raw)

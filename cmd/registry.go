@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 func newRegistryCmd(app *cli.App) *cobra.Command {
@@ -73,36 +75,64 @@ func payloadCell(fields []operate.PayloadField) string {
 }
 
 func newRegistryShowCmd(app *cli.App) *cobra.Command {
-	var output cli.Output
+	var (
+		output cli.Output
+		params operate.TypeParams
+	)
 	cmd := &cobra.Command{
 		Use:   "show TYPE",
-		Short: "Show one event type: schema, policies, and a call that emits it",
-		Long: `Show what the catalogue says of one event type: topic, aggregate, payload, policies and former names, and a ready call of
-the SQL function outbox_emit.`,
+		Short: "Show one event type: schema, policies, who applied it, and a call that emits it",
+		Long: `Show what the catalogue says of one event type: topic, aggregate, payload, policies, former names and the attributes of its
+messages, and a ready call of the SQL function outbox_emit. -o json has the whole schema.
+
+Of a type that the database recorded it tells since when it is as it is and who applied that, and which version of it the
+running publishers have.`,
 		Example:           "  outboxctl registry show license_status_changed\n  outboxctl registry show order.ready --catalogue doorito.yaml -o json",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteTypes(app)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			types, err := app.Registry(cmd.Context())
+			params.Name = args[0]
+			detail, err := showEventType(cmd.Context(), app, params)
 			if err != nil {
 				return err
 			}
-			detail, err := operate.ShowEventType(types, args[0])
-			if err != nil {
-				return err
-			}
-			return cli.WriteObject(app, output, detail, func(w io.Writer) error { return printEventType(w, detail.EventType) })
+			return cli.WriteObject(app, output, detail, func(w io.Writer) error { return printEventType(w, detail) })
 		},
 	}
+	cmd.Flags().StringVar(&params.Namespace, "namespace", "", "the type of this namespace (default the first that has it)")
 	cli.AddOutputFlags(cmd, &output, cli.ObjectFormats()...)
 	return cmd
 }
 
-func printEventType(w io.Writer, t operate.EventType) error {
+func showEventType(ctx context.Context, app *cli.App, p operate.TypeParams) (operate.EventTypeDetail, error) {
+	types, err := app.Registry(ctx)
+	if err != nil {
+		return operate.EventTypeDetail{}, err
+	}
+	detail, err := operate.ShowEventType(types, p)
+	if err != nil || types.Source != registry.Database {
+		return detail, err
+	}
+	outbox, err := app.Outbox(ctx)
+	if err != nil {
+		return detail, err
+	}
+	detail.Publishers, err = outbox.TypeHolders(ctx, detail.EventType)
+	return detail, operate.StoreError(err)
+}
+
+func printEventType(w io.Writer, t operate.EventTypeDetail) error {
+	applied := ""
+	if t.AppliedAt != nil {
+		applied = t.AppliedAt.Format(time.RFC3339) + " by " + safetext.Line(t.AppliedBy)
+	}
 	lines := [][2]string{
 		{"type", t.Type}, {"namespace", t.Namespace}, {"description", t.Description}, {"topic", t.Topic + " (" + t.TopicName + ")"},
 		{"aggregate", t.AggregateType}, {"envelope", t.Envelope}, {"extra fields", t.ExtraFields}, {"checked at", t.Check},
-		{"was", strings.Join(t.Was, ", ")}, {"digest", t.Digest[:12]},
+		{"was", strings.Join(t.Was, ", ")}, {"attributes", strings.Join(t.Attributes, ", ")}, {"digest", t.Digest[:12]}, {"applied", applied},
+	}
+	for _, p := range t.Publishers {
+		lines = append(lines, [2]string{"publisher", fmt.Sprintf("%s/%d %s", safetext.Line(p.Host), p.PID, holderText(p))})
 	}
 	var text strings.Builder
 	for _, line := range lines {
@@ -117,9 +147,23 @@ func printEventType(w io.Writer, t operate.EventType) error {
 		}
 		fmt.Fprintf(&text, "  %s%s  %s\n", f.Name, mark, f.Type)
 	}
-	fmt.Fprintf(&text, "\n%s\n", emitCall(t))
+	fmt.Fprintf(&text, "\n%s\n", emitCall(t.EventType))
 	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+// holderText says which version of a type a publisher has.
+func holderText(p operate.TypeHolder) string {
+	text := map[string]string{
+		operate.VersionSame: "has this version", operate.VersionNone: "does not have the type", operate.VersionUnseen: "has not seen this revision yet",
+	}[p.Version]
+	if p.Version == operate.VersionOther {
+		text = "has another version, " + p.Digest[:min(12, len(p.Digest))]
+	}
+	if p.StoodDown {
+		text += ", and leaves the type to others: an event did not fit it"
+	}
+	return text + " (catalogue " + safetext.Line(p.Source) + ")"
 }
 
 // emitCall is a call of outbox_emit to be completed.

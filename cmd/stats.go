@@ -143,7 +143,7 @@ func sayStats(a *cli.App, w io.Writer, r *operate.StatsResult) error {
 		line("topic", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(text)))
 	}
 	for _, s := range r.Stranded {
-		text := fmt.Sprintf("no publisher takes %s: %s events wait, the oldest for %s", s.EventType, n(s.Events), operate.Seconds(r.At.Sub(s.OldestAt).Seconds()))
+		text := fmt.Sprintf("no publisher takes %s: %s events wait, the oldest for %s", s.Name(), n(s.Events), operate.Seconds(r.At.Sub(s.OldestAt).Seconds()))
 		line("stranded", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(text)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Dependencies)) {

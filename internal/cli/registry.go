@@ -115,6 +115,37 @@ func (a *App) topicsOf(types *registry.Registry) map[string]string {
 	return topics
 }
 
+// SettingsInUse is Settings with the topics of the catalogue in use: those that the built-in catalogue alone has are left
+// out, and those that only the catalogue names are added. Where the catalogue cannot be read the settings are as they are.
+func (a *App) SettingsInUse(ctx context.Context) ([]ConfigValue, error) {
+	types, err := a.Registry(ctx)
+	if err != nil || types.Source == registry.Builtin {
+		return a.Settings(), err
+	}
+	topics, named := types.Topics(), map[string]bool{}
+	var values []ConfigValue
+	place := 0
+	for _, v := range a.Settings() {
+		if logical, ok := strings.CutPrefix(v.Key.Name, topicPrefix); ok {
+			place = len(values)
+			if v.Origin == OriginDefault {
+				continue
+			}
+			named[logical] = true
+			place++
+		}
+		values = append(values, v)
+	}
+	for _, logical := range slices.Sorted(maps.Keys(topics)) {
+		if !named[logical] {
+			key := topicKey(logical, topics[logical])
+			values = slices.Insert(values, place, ConfigValue{Key: key, Raw: topics[logical], Origin: "catalogue " + types.Source})
+			place++
+		}
+	}
+	return values, nil
+}
+
 // FollowsDatabase reports whether the catalogue is the database's, so that it changes with it.
 func (a *App) FollowsDatabase() bool {
 	return a.cfg.Catalogue == registry.Database || a.cfg.Catalogue == "" && a.cfg.Database.URL != ""

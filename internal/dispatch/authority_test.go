@@ -17,7 +17,7 @@ import (
 type memAuthority struct {
 	mu     sync.Mutex
 	judges []string
-	stood  []string
+	stood  [][2]string
 }
 
 func (a *memAuthority) Refresh(context.Context) error { return nil }
@@ -28,16 +28,28 @@ func (a *memAuthority) Judges(_, eventType string) bool {
 	return slices.Contains(a.judges, eventType)
 }
 
-func (a *memAuthority) StandDown(_, eventType string) {
+func (a *memAuthority) StandDown(namespace, eventType string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.stood = append(a.stood, eventType)
+	a.stood = append(a.stood, [2]string{namespace, eventType})
 }
 
-func (a *memAuthority) Except() []string {
+func (a *memAuthority) Except() map[string][]string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.Clone(a.stood)
+	types := map[string][]string{}
+	for _, s := range a.stood {
+		types[s[0]] = append(types[s[0]], s[1])
+	}
+	return types
+}
+
+// addIn adds a row of a namespace.
+func (s *memStore) addIn(namespace, eventType string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	row, _ := s.insert("", eventType, false)
+	row.Namespace = namespace
 }
 
 func poisoned(rows []*memRow) {
@@ -58,16 +70,19 @@ func TestOnlyWhoMayJudgeBuries(t *testing.T) {
 		b.store.add(1, "green") // in no catalogue here
 		stop := start(t, b.Dispatcher)
 		time.Sleep(time.Minute)
+		b.store.addIn("elsewhere", "red")
+		time.Sleep(time.Minute)
 		stop()
 		all := b.store.all()
 		require.True(t, isPublished(all[0]))
 		require.Equal(t, outbox.ReasonInvalidPayload, all[1].dead, "its version of blue is the database's")
-		for _, row := range all[2:] {
+		require.True(t, isPublished(all[4]), "in another namespace the type is another")
+		for _, row := range all[2:4] {
 			require.Empty(t, row.dead, row.EventType)
 			require.Zero(t, row.AttemptCount)
 			require.Contains(t, row.lastError, "left to a publisher that has the recorded catalogue")
 		}
-		require.Equal(t, []string{"red", "green"}, former.Except(), "each was claimed once")
+		require.Equal(t, map[string][]string{"": {"red", "green"}}, former.Except(), "each was claimed once")
 
 		current := b.another(t, func(c *Config) { c.Authority = &memAuthority{judges: []string{"red", "green"}} })
 		start(t, current)

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/outboxctl/outboxctl/emit/wire"
 )
@@ -28,8 +29,34 @@ type Authority interface {
 	Judges(namespace, eventType string) bool
 	// StandDown leaves a type to others until the database's catalogue changes.
 	StandDown(namespace, eventType string)
-	// Except lists the event types that are not to be claimed.
-	Except() []string
+	// Except lists, by namespace, the event types that are not to be claimed; those under AllNamespaces in none.
+	Except() map[string][]string
+}
+
+// AllNamespaces stands for every namespace.
+const AllNamespaces = "*"
+
+// TypesIn lists event types by namespace; those under AllNamespaces are meant in every one.
+type TypesIn map[string][]string
+
+// Has reports whether an event type of a namespace is among them.
+func (t TypesIn) Has(namespace, eventType string) bool {
+	return slices.Contains(t[AllNamespaces], eventType) || slices.Contains(t[namespace], eventType)
+}
+
+// Texts writes each as a statement compares it: the type alone, or the namespace before it. The names of types have no
+// spaces.
+func (t TypesIn) Texts() []string {
+	texts := slices.Clone(t[AllNamespaces])
+	for namespace, types := range t {
+		for _, eventType := range types {
+			if namespace != AllNamespaces {
+				texts = append(texts, namespace+" "+eventType)
+			}
+		}
+	}
+	slices.Sort(texts)
+	return texts
 }
 
 // soleAuthority judges everything: there is one catalogue.
@@ -38,4 +65,4 @@ type soleAuthority struct{}
 func (soleAuthority) Refresh(context.Context) error { return nil }
 func (soleAuthority) Judges(string, string) bool    { return true }
 func (soleAuthority) StandDown(string, string)      {}
-func (soleAuthority) Except() []string              { return nil }
+func (soleAuthority) Except() map[string][]string   { return nil }

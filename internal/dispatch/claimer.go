@@ -24,12 +24,10 @@ func (d *Dispatcher) runOnce(ctx context.Context, sweep bool) runResult {
 		return runResult{} // only the end of ctx does this
 	}
 	s := d.cursor.next(time.Now(), sweep)
-	except, crowded := d.breakers.except(d.inFlight.crowded)
-	except = append(except, d.cfg.Authority.Except()...)
 	p := ClaimParams{
 		AfterSeq: s.after, ThroughSeq: s.through, Limit: got.rows, MaxBytes: got.bytes, MaxRowBytes: d.maxRowBytes(), Lease: d.cfg.Lease,
-		Except: except,
 	}
+	crowded := d.leaveOut(&p)
 	started := time.Now()
 	rows, err := d.claim(p, s.sweep)
 	d.inFlight.adjust(got, rows)
@@ -44,6 +42,13 @@ func (d *Dispatcher) runOnce(ctx context.Context, sweep bool) runResult {
 	}
 	d.launch(ctx, started, rows)
 	return runResult{rows: len(rows), more: p.cutShort(rows), swept: swept}
+}
+
+// leaveOut names the event types not to claim now, and returns the topics that are only crowded.
+func (d *Dispatcher) leaveOut(p *ClaimParams) (crowded []string) {
+	p.Except, crowded = d.breakers.except(d.inFlight.crowded)
+	p.ExceptIn = d.cfg.Authority.Except()
+	return crowded
 }
 
 // end asks for the largest seq after a claim that failed, where claims could

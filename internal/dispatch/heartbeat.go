@@ -60,8 +60,15 @@ type CatalogueReport struct {
 	Revision int64 `json:"revision"`
 	// Unknown are recorded types that the publisher does not claim because its catalogue lacks them, StoodDown those
 	// that it leaves to others.
-	Unknown   []string `json:"unknown,omitempty"`
-	StoodDown []string `json:"stoodDown,omitempty"`
+	Unknown   TypesIn `json:"unknown,omitempty"`
+	StoodDown TypesIn `json:"stoodDown,omitempty"`
+	// Other are the digests of the recorded types of which the publisher has another version, by namespace and type.
+	Other map[string]map[string]string `json:"other,omitempty"`
+}
+
+// Leaves reports whether the publisher leaves an event type to others. One that says nothing of its catalogue leaves none.
+func (c *CatalogueReport) Leaves(namespace, eventType string) bool {
+	return c != nil && (c.Unknown.Has(namespace, eventType) || c.StoodDown.Has(namespace, eventType))
 }
 
 // TopicReport is one topic in PublisherState.

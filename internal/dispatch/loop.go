@@ -42,8 +42,9 @@ func (d *Dispatcher) look() (bool, error) {
 	ctx, cancel := context.WithTimeout(d.abandon, claimTimeout)
 	defer cancel()
 	s := d.cursor.next(time.Now(), false)
-	except, _ := d.breakers.except(d.inFlight.crowded)
-	due, err := d.store.Due(ctx, ClaimParams{AfterSeq: s.after, ThroughSeq: s.through, Except: except})
+	p := ClaimParams{AfterSeq: s.after, ThroughSeq: s.through}
+	d.leaveOut(&p)
+	due, err := d.store.Due(ctx, p)
 	switch {
 	case err != nil:
 		d.observe.Trouble("look for due rows", err)

@@ -145,8 +145,9 @@ func (d *Dispatcher) lookOrdered() (bool, error) {
 	defer cancel()
 	c := &d.ordered.cursor
 	s := c.next(time.Now(), false)
-	except, _ := d.breakers.except(d.inFlight.crowded)
-	due, err := d.store.DueOrdered(ctx, ClaimParams{AfterSeq: s.after, ThroughSeq: s.through, Except: except})
+	p := ClaimParams{AfterSeq: s.after, ThroughSeq: s.through}
+	d.leaveOut(&p)
+	due, err := d.store.DueOrdered(ctx, p)
 	switch {
 	case err != nil:
 		d.observe.Trouble("look for due rows with an ordering key", err)
@@ -172,11 +173,10 @@ func (d *Dispatcher) runOrdered(ctx context.Context, sweep bool) (r runResult) {
 		if err != nil {
 			break // only the end of ctx does this
 		}
-		except, crowded := d.breakers.except(d.inFlight.crowded)
 		p := OrderedParams{ClaimParams: ClaimParams{
 			AfterSeq: after, ThroughSeq: s.through, Limit: got.rows, MaxBytes: got.bytes, MaxRowBytes: d.maxRowBytes(), Lease: d.cfg.Lease,
-			Except: except,
 		}, Sweep: s.sweep, Busy: busy, Look: look}
+		crowded := d.leaveOut(&p.ClaimParams)
 		started := time.Now()
 		claim, err := d.claimOrdered(p)
 		took += time.Since(started)

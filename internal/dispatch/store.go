@@ -87,6 +87,8 @@ type ClaimParams struct {
 	// Except names event types to leave alone: their topic is unreachable
 	// or misconfigured, or has enough in flight.
 	Except []string
+	// ExceptIn are those that are left to publishers with another catalogue.
+	ExceptIn TypesIn
 }
 
 // OrderedParams asks for the rows whose turn it is, key by key.

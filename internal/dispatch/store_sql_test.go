@@ -319,6 +319,8 @@ func TestClaimHonoursItsLimits(t *testing.T) {
 		"after a seq":            {want: pick(8, 9), change: func(p *dispatch.ClaimParams) { p.AfterSeq = seqs[7] }},
 		"only some types":        {want: pick(2, 4, 6, 8), change: func(p *dispatch.ClaimParams) { p.Only = types[:1] }},
 		"except some types":      {want: pick(2, 4, 6, 8), change: func(p *dispatch.ClaimParams) { p.Except = types[1:] }},
+		"except one elsewhere":   {want: pick(1, 2, 3, 5, 6, 7, 8, 9), change: func(p *dispatch.ClaimParams) { p.ExceptIn = dispatch.TypesIn{"shop": types} }},
+		"except one everywhere":  {want: pick(2, 4, 6, 8), change: func(p *dispatch.ClaimParams) { p.ExceptIn = dispatch.TypesIn{"*": types[1:], "shop": types[1:]} }},
 		"a budget of one byte":   {want: pick(1), change: func(p *dispatch.ClaimParams) { p.MaxBytes = 1 }},
 		"namespace":              {want: pick(4), scope: dispatch.Scope{Namespace: "shop"}},
 		"tenant":                 {want: pick(6), scope: dispatch.Scope{TenantID: tenant.String()}},

@@ -105,6 +105,8 @@ func applyError(err error) error {
 		return fault.Hint(fault.As(fault.Precondition, err), "somebody applied another catalogue; look again")
 	case errors.Is(err, catalogue.ErrWaiting):
 		return fault.Hint(fault.As(fault.Precondition, err), "outboxctl stats --by event_type shows what waits")
+	case errors.Is(err, catalogue.ErrColumns):
+		return fault.As(fault.Precondition, err)
 	case errors.Is(err, catalogue.ErrOtherCatalogue):
 		return fault.Hint(fault.As(fault.Precondition, err), "two catalogues cannot speak for one namespace: put the types into one file, or give this one a namespace of its own")
 	}

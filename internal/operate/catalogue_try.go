@@ -53,6 +53,9 @@ func (o *Outbox) TryCatalogue(ctx context.Context, given *registry.Registry, pub
 	if err != nil {
 		return Trial{}, StoreError(err)
 	}
+	if err := given.Fits(ctx, o.DB); err != nil {
+		return Trial{}, applyError(err)
+	}
 	t := trial{catalogue: recorded.With(given.Catalogue), refused: map[[2]string]*Refusal{}}
 	if t.Waiting, err = t.run(ctx, o.DB, false, triedWaiting); err != nil {
 		return Trial{}, StoreError(err)

@@ -85,7 +85,7 @@ func (p CheckParams) judge(r *stats.Report) *CheckResult {
 		out.say(LevelCritical, "no publisher is alive")
 	}
 	for _, s := range r.Stranded {
-		out.say(LevelWarning, fmt.Sprintf("no publisher takes %s, and %s of it wait", safetext.Line(safetext.Cut(s.EventType, 80)), Counted(s.Events, "event")))
+		out.say(LevelWarning, fmt.Sprintf("no publisher takes %s, and %s of it wait", safetext.Line(safetext.Cut(s.Name(), 80)), Counted(s.Events, "event")))
 	}
 	longest := 0.0
 	for _, t := range worstTopics(r.Topics) {

@@ -154,7 +154,7 @@ func (p DoctorParams) publisherCheck(pool *pgxpool.Pool) doctor.Check {
 		for _, s := range report.Stranded {
 			found = append(found, doctor.Finding{
 				Level: doctor.Warn, Remedy: "outboxctl publish --catalogue database",
-				Message: fmt.Sprintf("no publisher takes %s, and %s of it wait", safetext.Line(safetext.Cut(s.EventType, 80)), Counted(s.Events, "event")),
+				Message: fmt.Sprintf("no publisher takes %s, and %s of it wait", safetext.Line(safetext.Cut(s.Name(), 80)), Counted(s.Events, "event")),
 			})
 		}
 		for _, t := range report.Topics {

@@ -1,9 +1,14 @@
 package operate
 
 import (
+	"context"
 	"encoding/json"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/outboxctl/outboxctl/catalogue"
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
@@ -30,6 +35,36 @@ type EventTypeDetail struct {
 	EventType
 	// Schema is the JSON Schema of the data; null for any JSON.
 	Schema json.RawMessage `json:"schema"`
+	// Attributes are those of its messages, besides the headers.
+	Attributes []string `json:"attributes"`
+	// AppliedAt is since when the type is recorded as it is; null for a type that is not read from a database.
+	AppliedAt *time.Time `json:"appliedAt"`
+	AppliedBy string     `json:"appliedBy"`
+	// Publishers are the live ones, with the version of the type that each has. Only a database knows them.
+	Publishers []TypeHolder `json:"publishers"`
+}
+
+// What of a type a publisher has.
+const (
+	VersionSame  = "same"
+	VersionOther = "other"
+	VersionNone  = "none"
+	// VersionUnseen is that of a publisher that has not looked at the catalogue since it was recorded.
+	VersionUnseen = "unseen"
+)
+
+// TypeHolder is a live publisher and the version of an event type that it has.
+type TypeHolder struct {
+	ID   string `json:"id"`
+	Host string `json:"host"`
+	PID  int    `json:"pid"`
+	// Source is where the publisher's catalogue comes from.
+	Source  string `json:"source"`
+	Version string `json:"version"`
+	// Digest is the publisher's, where its version is another.
+	Digest string `json:"digest,omitempty"`
+	// StoodDown: an event did not fit the publisher's version, so it leaves the type to others.
+	StoodDown bool `json:"stoodDown"`
 }
 
 // PayloadField is one field of an event type's payload.
@@ -50,16 +85,65 @@ func EventTypes(known *registry.Registry) []EventType {
 	return types
 }
 
+// TypeParams names an event type. Without a namespace the first that has it is meant.
+type TypeParams struct{ Namespace, Name string }
+
 // ShowEventType returns all that the catalogue says of a type, by its present name.
-func ShowEventType(known *registry.Registry, name string) (EventTypeDetail, error) {
+func ShowEventType(known *registry.Registry, p TypeParams) (EventTypeDetail, error) {
 	for _, d := range known.Documents() {
 		for _, t := range d.Types {
-			if t.Name == name {
-				return EventTypeDetail{eventType(d, t), t.Schema.JSON()}, nil
+			if t.Name != p.Name || p.Namespace != "" && p.Namespace != d.Namespace {
+				continue
 			}
+			detail := EventTypeDetail{EventType: eventType(d, t), Schema: t.Schema.JSON(), Attributes: attributes(t), Publishers: []TypeHolder{}}
+			if by, at := t.Applied(); !at.IsZero() {
+				detail.AppliedAt, detail.AppliedBy = &at, by
+			}
+			return detail, nil
 		}
 	}
-	return EventTypeDetail{}, fault.Hint(fault.NotFoundf("event type %q is not in the catalogue (%s)", name, known.Source), "outboxctl registry list shows those that are")
+	return EventTypeDetail{}, fault.Hint(fault.NotFoundf("event type %q is not in the catalogue (%s)", p.Name, known.Source), "outboxctl registry list shows those that are")
+}
+
+// attributes names those that every message of a type has, and after them with a question mark those that some have.
+func attributes(t catalogue.Type) []string {
+	row := wire.Row{Namespace: "any", CloudEventsSource: t.CloudEventsSource, CreatedAt: time.Unix(0, 0)}
+	if t.Aggregate != catalogue.None {
+		row.AggregateType, row.AggregateID = t.Aggregate, "any"
+	}
+	return append(slices.Sorted(maps.Keys(wire.Attributes(row))), wire.AttrDedupeKey+"?", wire.AttrTenantID+"?")
+}
+
+// TypeHolders tells which version of a recorded type the live publishers have.
+func (o *Outbox) TypeHolders(ctx context.Context, t EventType) ([]TypeHolder, error) {
+	holders := []TypeHolder{}
+	live, err := o.publishers(ctx)
+	if err != nil {
+		return holders, err
+	}
+	for _, p := range live {
+		if p.Alive && p.Catalogue != nil {
+			holders = append(holders, p.holds(t, o.Registry.Recording.Revision))
+		}
+	}
+	return holders, nil
+}
+
+func (p publisher) holds(t EventType, revision int64) TypeHolder {
+	c := p.Catalogue
+	h := TypeHolder{ID: p.ID, Host: p.Host, PID: p.PID, Source: c.Source, Version: VersionSame, Digest: c.Other[t.Namespace][t.Type]}
+	switch {
+	case c.Unknown.Has(t.Namespace, t.Type):
+		h.Version = VersionNone
+	case h.Digest != "":
+		h.Version = VersionOther
+	case c.Revision != revision:
+		h.Version = VersionUnseen
+	}
+	for namespace := range c.StoodDown {
+		h.StoodDown = h.StoodDown || (t.Namespace == catalogue.AllNamespaces || t.Namespace == namespace) && c.StoodDown.Has(namespace, t.Type)
+	}
+	return h
 }
 
 func eventType(d catalogue.Document, t catalogue.Type) EventType {

@@ -166,19 +166,27 @@ func (o *Outbox) addQueue(ctx context.Context, f *facts) error {
 	if !f.PublishersKnown {
 		return nil
 	}
+	publishers, err := o.publishers(ctx)
+	f.Publishers = publishers
+	return err
+}
+
+// publishers reads the heartbeats, the newest first.
+func (o *Outbox) publishers(ctx context.Context) ([]publisher, error) {
 	rows, err := o.DB.Query(ctx, selectPublishers)
 	if err != nil {
-		return fmt.Errorf("read publishers: %w", err)
+		return nil, fmt.Errorf("read publishers: %w", err)
 	}
-	if f.Publishers, err = pgx.CollectRows(rows, pgx.RowToStructByName[publisher]); err != nil {
-		return fmt.Errorf("read publishers: %w", err)
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[publisher])
+	if err != nil {
+		return nil, fmt.Errorf("read publishers: %w", err)
 	}
-	for i := range f.Publishers {
+	for i := range found {
 		var state dispatch.PublisherState
 		// A publisher of another version may describe itself otherwise; it still counts as one.
-		if json.Unmarshal([]byte(f.Publishers[i].State), &state) == nil {
-			f.Publishers[i].Topics, f.Publishers[i].Catalogue = state.Topics, state.Catalogue
+		if json.Unmarshal([]byte(found[i].State), &state) == nil {
+			found[i].Topics, found[i].Catalogue = state.Topics, state.Catalogue
 		}
 	}
-	return nil
+	return found, nil
 }

@@ -2,7 +2,6 @@ package operate
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/outboxctl/outboxctl/internal/dispatch"
@@ -156,7 +155,7 @@ func (f facts) sayStranded(r *WhyResult) bool {
 		if !p.Alive {
 			continue
 		}
-		if p.Catalogue == nil || !slices.Contains(slices.Concat(p.Catalogue.Unknown, p.Catalogue.StoodDown), f.Event.EventType) {
+		if !p.Catalogue.Leaves(f.Event.Namespace, f.Event.EventType) {
 			return false
 		}
 	}

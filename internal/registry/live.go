@@ -19,20 +19,21 @@ type Live struct {
 	mu       sync.Mutex
 	own      *Registry
 	recorded *Registry
-	stood    map[typeKey]bool
+	// report is how the two compare.
+	report Report
 }
 
-type typeKey struct{ namespace, name string }
-
-// Report is what a publisher tells about its catalogue.
+// Report is what a publisher tells about its catalogue. Types are listed by namespace; * is every namespace.
 type Report struct {
-	Source string `json:"source"`
+	Source string
 	// Revision is the one of the database that the publisher has seen last.
-	Revision int64 `json:"revision"`
+	Revision int64
 	// Unknown are recorded types that this publisher's catalogue lacks; StoodDown those that it leaves to others, because
 	// an event did not fit what its own catalogue says.
-	Unknown   []string `json:"unknown,omitempty"`
-	StoodDown []string `json:"stoodDown,omitempty"`
+	Unknown   map[string][]string
+	StoodDown map[string][]string
+	// Other are the publisher's digests of the types of which it has another version than the recorded one.
+	Other map[string]map[string]string
 }
 
 // NewLive returns the catalogue of a publisher, compared with what the database says now.
@@ -41,7 +42,45 @@ func NewLive(ctx context.Context, db catalogue.DB, own *Registry) (*Live, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Live{db: db, own: own, recorded: recorded, stood: map[typeKey]bool{}}, nil
+	l := &Live{db: db}
+	l.compare(own, recorded)
+	return l, nil
+}
+
+// compare takes two catalogues and forgets from what the publisher stood down.
+func (l *Live) compare(own, recorded *Registry) {
+	l.own, l.recorded = own, recorded
+	l.report = Report{
+		Source: own.Source, Revision: recorded.Recording.Revision,
+		Unknown: map[string][]string{}, StoodDown: map[string][]string{}, Other: map[string]map[string]string{},
+	}
+	if own == recorded {
+		return
+	}
+	for _, d := range recorded.Documents() {
+		for _, t := range d.Types {
+			ours, known := own.Find(d.Namespace, t.Name)
+			switch {
+			case known && ours.Digest() != t.Digest():
+				if l.report.Other[d.Namespace] == nil {
+					l.report.Other[d.Namespace] = map[string]string{}
+				}
+				l.report.Other[d.Namespace][t.Name] = ours.Digest()
+			case !known && !own.knows(d.Namespace, t.Name):
+				l.report.Unknown[d.Namespace] = append(l.report.Unknown[d.Namespace], t.Name)
+			}
+		}
+	}
+}
+
+// knows reports whether events of a type can be published in a namespace, or in any where all are meant.
+func (r *Registry) knows(namespace, name string) bool {
+	if namespace == catalogue.AllNamespaces {
+		_, known := r.TopicOf(name)
+		return known
+	}
+	_, known := r.Find(namespace, name)
+	return known
 }
 
 // Own is the publisher's catalogue.
@@ -55,7 +94,7 @@ func (l *Live) Own() *Registry {
 func (l *Live) Follow() *Registry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.own, l.stood = l.recorded, map[typeKey]bool{}
+	l.compare(l.recorded, l.recorded)
 	return l.own
 }
 
@@ -81,7 +120,7 @@ func (l *Live) Refresh(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.recorded, l.stood = recorded, map[typeKey]bool{}
+	l.compare(l.own, recorded)
 	return nil
 }
 
@@ -111,32 +150,33 @@ func (l *Live) Judges(namespace, eventType string) bool {
 func (l *Live) StandDown(namespace, eventType string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.stood[typeKey{namespace, eventType}] = true
+	if stood := l.report.StoodDown[namespace]; !slices.Contains(stood, eventType) {
+		l.report.StoodDown[namespace] = append(stood, eventType)
+	}
 }
 
 // Except implements dispatch.Authority.
-func (l *Live) Except() []string {
+func (l *Live) Except() map[string][]string {
 	r := l.Report()
-	return append(r.Unknown, r.StoodDown...)
+	for namespace, types := range r.StoodDown {
+		r.Unknown[namespace] = append(r.Unknown[namespace], types...)
+	}
+	return r.Unknown
 }
 
 // Report is what the publisher tells about its catalogue now.
 func (l *Live) Report() Report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := Report{Source: l.own.Source, Revision: l.recorded.Recording.Revision}
-	if l.own.Source != Database || l.own.Recording.Revision != r.Revision {
-		for _, name := range l.recorded.EventTypes() {
-			if _, known := l.own.TopicOf(name); !known {
-				r.Unknown = append(r.Unknown, name)
-			}
-		}
-	}
-	for k := range l.stood {
-		if !slices.Contains(r.Unknown, k.name) && !slices.Contains(r.StoodDown, k.name) {
-			r.StoodDown = append(r.StoodDown, k.name)
-		}
-	}
-	slices.Sort(r.StoodDown)
+	r := l.report
+	r.Unknown, r.StoodDown = copied(r.Unknown), copied(r.StoodDown)
 	return r
+}
+
+func copied(types map[string][]string) map[string][]string {
+	out := make(map[string][]string, len(types))
+	for namespace, names := range types {
+		out[namespace] = slices.Sorted(slices.Values(names))
+	}
+	return out
 }

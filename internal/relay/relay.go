@@ -150,7 +150,7 @@ func (r *Relay) State() dispatch.PublisherState {
 	state := r.Dispatcher().State()
 	report := r.live.Report()
 	state.Catalogue = &dispatch.CatalogueReport{
-		Source: report.Source, Revision: report.Revision, Unknown: report.Unknown, StoodDown: report.StoodDown,
+		Source: report.Source, Revision: report.Revision, Unknown: report.Unknown, StoodDown: report.StoodDown, Other: report.Other,
 	}
 	return state
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
 // catalogueEvery is how often the database is asked whether its catalogue has changed.
@@ -19,7 +21,7 @@ func (r *Relay) watchCatalogue(ctx context.Context) bool {
 		seen = r.live.Report().Revision
 	}
 	for {
-		if stood := r.live.Report().StoodDown; !slices.Equal(stood, said) {
+		if stood := dispatch.TypesIn(r.live.Report().StoodDown).Texts(); !slices.Equal(stood, said) {
 			if said = stood; len(said) > 0 {
 				r.params.Log.Warn("leaving event types to publishers with the recorded catalogue: an event does not fit this one's", "types", said)
 			}
@@ -37,7 +39,7 @@ func (r *Relay) watchCatalogue(ctx context.Context) bool {
 			continue
 		}
 		seen = report.Revision
-		r.params.Log.Info("the recorded catalogue has changed", "revision", seen, "unknown", report.Unknown)
+		r.params.Log.Info("the recorded catalogue has changed", "revision", seen, "unknown", dispatch.TypesIn(report.Unknown).Texts())
 		if r.params.Follows && r.live.Behind() {
 			return true
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,7 +22,7 @@ func publishers(ctx context.Context, tx pgx.Tx, r *Report) error {
 	}
 	var p Publisher
 	var raw []byte
-	var left []string // by every publisher so far
+	var left dispatch.TypesIn // by every publisher so far
 	_, err = pgx.ForEachRow(rows, []any{&p.ID, &p.Host, &p.PID, &p.Version, &p.StartedAt, &p.LastSeenAt, &raw}, func() error {
 		var state dispatch.PublisherState
 		if err := json.Unmarshal(raw, &state); err != nil {
@@ -44,7 +43,7 @@ func publishers(ctx context.Context, tx pgx.Tx, r *Report) error {
 	if err != nil || len(left) == 0 {
 		return err
 	}
-	rows, err = tx.Query(ctx, strandedQuery, left)
+	rows, err = tx.Query(ctx, strandedQuery, left.Texts())
 	if err != nil {
 		return err
 	}
@@ -52,15 +51,23 @@ func publishers(ctx context.Context, tx pgx.Tx, r *Report) error {
 	return err
 }
 
-// leftByAll keeps the event types that one more publisher leaves to others, too. One that says nothing of its catalogue
-// leaves none.
-func leftByAll(left []string, c *dispatch.CatalogueReport, first bool) []string {
-	if c == nil {
-		return nil
+// leftByAll keeps the event types that one more publisher leaves to others, too.
+func leftByAll(left dispatch.TypesIn, c *dispatch.CatalogueReport, first bool) dispatch.TypesIn {
+	both := dispatch.TypesIn{}
+	add := func(of dispatch.TypesIn, with func(namespace, eventType string) bool) {
+		for namespace, types := range of {
+			for _, eventType := range types {
+				if with(namespace, eventType) && !both.Has(namespace, eventType) {
+					both[namespace] = append(both[namespace], eventType)
+				}
+			}
+		}
 	}
-	own := slices.Concat(c.Unknown, c.StoodDown)
-	if first {
-		return own
+	add(left, c.Leaves)
+	if c != nil {
+		others := func(namespace, eventType string) bool { return first || left.Has(namespace, eventType) }
+		add(c.Unknown, others)
+		add(c.StoodDown, others)
 	}
-	return slices.DeleteFunc(left, func(name string) bool { return !slices.Contains(own, name) })
+	return both
 }

@@ -89,7 +89,8 @@ SELECT coalesce(e.%s::text, ''),
 
 // strandedQuery counts what waits of few types. It walks the claim index, which is what waits.
 const strandedQuery = `
-SELECT event_type::text, count(*), min(created_at)
+SELECT namespace, event_type::text, count(*), min(created_at)
   FROM outbox_events
- WHERE published_at IS NULL AND dead_at IS NULL AND event_type::text = ANY ($1::text[])
- GROUP BY 1 ORDER BY 1`
+ WHERE published_at IS NULL AND dead_at IS NULL
+   AND (event_type::text = ANY ($1::text[]) OR namespace || ' ' || event_type::text = ANY ($1::text[]))
+ GROUP BY 1, 2 ORDER BY 1, 2`

@@ -93,9 +93,18 @@ type TopicState struct {
 
 // StrandedType is an event type that every live publisher leaves to others.
 type StrandedType struct {
+	Namespace string    `json:"namespace"`
 	EventType string    `json:"eventType"`
 	Events    int64     `json:"events"`
 	OldestAt  time.Time `json:"oldestAt"`
+}
+
+// Name names the type for people, with its namespace unless that is the usual one.
+func (s StrandedType) Name() string {
+	if s.Namespace == "default" {
+		return s.EventType
+	}
+	return s.EventType + " of namespace " + s.Namespace
 }
 
 // Group is the part of the backlog that shares one value of the chosen dimension.
