@@ -43,7 +43,7 @@ build: ## build bin/outboxctl
 
 .PHONY: run
 run: setup build ## start the embedded stack with demo traffic (RUN_ARGS="--for 20s" ends by itself)
-	$(BIN)/outboxctl dev --demo $(RUN_ARGS)
+	@$(BIN)/outboxctl dev --demo $(RUN_ARGS) || test $$? -eq 130 # Ctrl-C is how it ends
 
 .PHONY: run-outbox-publisher
 run-outbox-publisher: build ## start the publisher against the configured or the running stack (PUBLISH_ARGS=…)

@@ -29,12 +29,15 @@ type devOptions struct {
 	duration cli.DurationFlag
 	demo     bool
 	noUI     bool
+	logs     bool
 	demoRate float64
 	demoSeed uint64
 	reset    bool
 	yes      bool
 	output   cli.Output
 
+	talk *lockedWriter // what everything says, as whole lines
+	dir  string        // the state folder
 	info devstate.Info // known once the servers run
 }
 
@@ -49,7 +52,8 @@ page (outboxctl ui) against them. Every other outboxctl command on this machine 
 those do for which OUTBOXCTL_STATE_DIR names the same folder.
 
 The connection settings, with the servers' random passwords, go to standard output as lines for a shell, or as JSON or YAML
-with -o. Ctrl-C stops everything; the database keeps its rows for the next start, unless that one says --reset.`,
+with -o. A terminal then shows how the events are doing, and the logs go to dev.log in the state folder; --logs shows them
+instead. Ctrl-C stops everything; the database keeps its rows for the next start, unless that one says --reset.`,
 		Example: "  outboxctl dev\n  outboxctl dev --demo --demo-rate 100\n  outboxctl dev --demo --for 30s --state-dir /tmp/try --reset --yes",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,6 +68,7 @@ with -o. Ctrl-C stops everything; the database keeps its rows for the next start
 	cmd.Flags().Float64Var(&opts.demoRate, "demo-rate", defaultDemoRate, "events per second of --demo")
 	cmd.Flags().Uint64Var(&opts.demoSeed, "seed", defaultDemoSeed, "same seed, same demo traffic")
 	cmd.Flags().BoolVar(&opts.noUI, "no-ui", false, "run without the web page")
+	cmd.Flags().BoolVar(&opts.logs, "logs", false, "show the logs on a terminal, not the live view")
 	cmd.Flags().BoolVar(&opts.reset, "reset", false, "delete what earlier runs left in the state folder first")
 	cli.AddYesFlag(cmd, &opts.yes)
 	cli.AddConfigFlags(cmd, cli.GroupDev)
@@ -92,7 +97,8 @@ func runDev(ctx context.Context, opts *devOptions) (err error) {
 		return err
 	}
 	app.Quiet() // a stack that runs already is not what dev uses
-	app.Err = &lockedWriter{w: app.Err}
+	opts.talk = &lockedWriter{w: app.Err}
+	app.Err = opts.talk
 	cfg, err := app.Config()
 	if err != nil {
 		return err
@@ -114,12 +120,13 @@ func runDev(ctx context.Context, opts *devOptions) (err error) {
 			return err
 		}
 	}
-	return serveDev(ctx, opts, dir)
+	opts.dir = dir
+	return serveDev(ctx, opts)
 }
 
 // serveDev runs with the state folder locked.
-func serveDev(ctx context.Context, opts *devOptions, dir string) (err error) {
-	app, started := opts.app, opts.app.Now()
+func serveDev(ctx context.Context, opts *devOptions) (err error) {
+	app, dir, started := opts.app, opts.dir, opts.app.Now()
 	servers, err := devstack.Start(ctx, devstack.Params{
 		Dir: dir, PostgresPort: devPostgresPort, RedisPort: devRedisPort, PubSubPort: devPubSubPort,
 		Durable: true, Download: true, Log: app.Err,
@@ -211,6 +218,15 @@ func devStartError(err error) error {
 type lockedWriter struct {
 	mu sync.Mutex
 	w  io.Writer
+}
+
+// divert sends what is written from now on elsewhere, and returns where it went.
+func (l *lockedWriter) divert(to io.Writer) io.Writer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	from := l.w
+	l.w = to
+	return from
 }
 
 func (l *lockedWriter) Write(p []byte) (int, error) {

@@ -51,20 +51,7 @@ func runComponents(ctx context.Context, opts *devOptions, info devstate.Info, se
 		ctx, cancel = context.WithTimeout(ctx, *limit)
 		defer cancel()
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return servers.Watch(ctx) })
-	for _, component := range devComponents(opts) {
-		app := onStack(opts.app, info)
-		group.Go(func() error {
-			err := errors.Join(component.run(ctx, app), app.Close())
-			// What breaks because everything is being stopped is not worth a word.
-			if err == nil || ctx.Err() != nil {
-				return nil
-			}
-			return fmt.Errorf("run the %s: %w", component.name, err)
-		})
-	}
-	err := group.Wait()
+	err := runBesideServers(ctx, opts, info, servers)
 	if err != nil {
 		// A component that loses its server fails before the server's process has ended: name the cause, not the symptom.
 		settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), devServerGrace)
@@ -75,6 +62,33 @@ func runComponents(ctx context.Context, opts *devOptions, info devstate.Info, se
 	}
 	sayOutbox(context.WithoutCancel(ctx), opts.app, info)
 	return err
+}
+
+// runBesideServers runs the components, and on a terminal the view of them, until one fails or the context ends.
+func runBesideServers(ctx context.Context, opts *devOptions, info devstate.Info, servers *devstack.Stack) error {
+	components := devComponents(opts)
+	if opts.live() {
+		view, leave, err := enterDevView(opts, components)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		components = append(components, devComponent{"view", view.run})
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return servers.Watch(ctx) })
+	for _, component := range components {
+		app := onStack(opts.app, info)
+		group.Go(func() error {
+			err := errors.Join(component.run(ctx, app), app.Close())
+			// What breaks because everything is being stopped is not worth a word.
+			if err == nil || ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("run the %s: %w", component.name, err)
+		})
+	}
+	return group.Wait()
 }
 
 // onStack is the App that the same command line would have if the environment named the stack's servers.
