@@ -19,8 +19,9 @@ import (
 	"github.com/outboxctl/outboxctl/ui"
 )
 
-// What a request to the page may take: it answers in a fraction of a second, and reads no bodies.
+// What a request to the page may take: it answers in a fraction of a second, and reads small bodies.
 const (
+	uiMaxBody      = 2 << 20
 	uiReadTimeout  = 5 * time.Second
 	uiWriteTimeout = 30 * time.Second
 	uiIdleTimeout  = 2 * time.Minute
@@ -35,10 +36,13 @@ func newUICmd(app *cli.App) *cobra.Command {
 		Long: `Serve the web page and its JSON API until a signal comes. It has the words and the filters of the command line: whoever knows
 dlq list --type x --since 2h knows /dead-letters?type=x&since=2h. Every page shows the command that does the same.
 
-The page only looks: each request is a read-only transaction under the role of a viewer (--read-role), which cannot see what
-events carry. Whoever reaches the port may look, so it listens on this machine only. It starts also while the database is
+Looking is a read-only transaction under the role of a viewer (--read-role), which cannot see what events carry. With
+--allow-changes operators also replay, discard, restore and republish: a set is chosen, frozen in the database, confirmed by its
+count and its database, and run in this process. Without it the addresses for that do not exist.
+
+Whoever reaches the port may do so, so it listens on this machine only. It starts also while the database is
 away, and says so. /healthz and /readyz answer supervisors; /api/v1/openapi.json describes the API.`,
-		Example: "  outboxctl ui\n  outboxctl ui --addr 127.0.0.1:0 --label production --label-color red",
+		Example: "  outboxctl ui\n  outboxctl ui --addr 127.0.0.1:0 --label production --label-color red\n  outboxctl ui --allow-changes",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runUI(cmd.Context(), app) },
 	}
@@ -55,13 +59,9 @@ func runUI(ctx context.Context, app *cli.App) error {
 	if err != nil {
 		return err
 	}
-	pc, err := cli.PoolConfig(cfg, cli.PoolParams{Name: "outboxctl ui", MaxConns: uiConnections})
+	pool, err := uiPool(ctx, cfg, "outboxctl ui")
 	if err != nil {
 		return err
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, pc)
-	if err != nil {
-		return fmt.Errorf("open the database: %w", err)
 	}
 	defer pool.Close()
 	settings, err := uiSettings(app, cfg)
@@ -69,11 +69,32 @@ func runUI(ctx context.Context, app *cli.App) error {
 		return err
 	}
 	settings.ReadPool, settings.PublicURL = pool, public
+	if cfg.UI.AllowChanges {
+		changing, err := uiPool(ctx, cfg, "outboxctl ui changes")
+		if err != nil {
+			return err
+		}
+		defer changing.Close()
+		settings.Pool = changing
+	}
 	handler, err := ui.New(settings)
 	if err != nil {
 		return fault.As(fault.Usage, err)
 	}
 	return errors.Join(serveUI(ctx, app, cfg, handler), shutDown(ctx, handler.Shutdown))
+}
+
+// uiPool opens a pool of few connections. The server need not answer yet.
+func uiPool(ctx context.Context, cfg *cli.Config, name string) (*pgxpool.Pool, error) {
+	pc, err := cli.PoolConfig(cfg, cli.PoolParams{Name: name, MaxConns: uiConnections})
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, pc)
+	if err != nil {
+		return nil, fmt.Errorf("open the database: %w", err)
+	}
+	return pool, nil
 }
 
 // uiSettings is the page as the configuration has it, without its database.
@@ -85,8 +106,13 @@ func uiSettings(app *cli.App, cfg *cli.Config) (ui.Config, error) {
 		Log: func(path string, err error) {
 			log.Warn().Str("path", path).Str("error", safetext.Redact(err.Error())).Msg("request failed")
 		},
-		Identify: func(*http.Request) (ui.Identity, error) { return ui.Identity{Name: app.Actor(cli.AuditFlags{})}, nil },
+		AllowChanges: cfg.UI.AllowChanges, MaxPlanRows: int64(cfg.UI.MaxPlanRows),
 	}
+	who := ui.Identity{Name: app.Actor(cli.AuditFlags{}), Auth: "none"}
+	if cfg.UI.AllowChanges {
+		who.Role = ui.Operator
+	}
+	settings.Identify = func(*http.Request) (ui.Identity, error) { return who, nil }
 	switch cfg.Catalogue {
 	case "", registry.Database: // as the database has it from time to time
 	case registry.Builtin:
@@ -132,7 +158,7 @@ func serveUI(ctx context.Context, app *cli.App, cfg *cli.Config, handler http.Ha
 	if err != nil {
 		return fault.Hint(fault.As(fault.Precondition, err), "--addr 127.0.0.1:0 picks a free port")
 	}
-	server := &http.Server{Handler: http.MaxBytesHandler(handler, 0), ReadTimeout: uiReadTimeout, WriteTimeout: uiWriteTimeout, IdleTimeout: uiIdleTimeout}
+	server := &http.Server{Handler: http.MaxBytesHandler(handler, uiMaxBody), ReadTimeout: uiReadTimeout, WriteTimeout: uiWriteTimeout, IdleTimeout: uiIdleTimeout}
 	fmt.Fprintf(app.Err, "serving http://%s%s/ to everybody on this machine; Ctrl-C stops it\n", listener.Addr(), cfg.UI.BasePath)
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() { stopped <- shutDown(ctx, server.Shutdown) })

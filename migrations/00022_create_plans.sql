@@ -26,6 +26,7 @@ CREATE TABLE outbox_plans (
     frozen_at   timestamptz,
     total       bigint      NOT NULL DEFAULT 0,
     left_out    jsonb       NOT NULL DEFAULT '{}',
+    summary     jsonb       NOT NULL DEFAULT '{}',
     -- The run. Who has the lease freezes or runs; a lease that ended belongs to a process that is gone.
     lease       uuid,
     lease_until timestamptz,
@@ -108,15 +109,16 @@ END
 $$;
 -- +goose StatementEnd
 
--- Ends the freezing: the set is whole, and what was left out is counted by outcome.
+-- Ends the freezing: the set is whole, counted by what its rows are, and what was left out is counted by outcome.
 -- +goose StatementBegin
-CREATE FUNCTION outbox_plan_ready(plan uuid, lease uuid, left_out jsonb) RETURNS void
+CREATE FUNCTION outbox_plan_ready(plan uuid, lease uuid, left_out jsonb, summary jsonb) RETURNS void
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
     UPDATE @schema@.outbox_plans AS p
-       SET state = 'ready', frozen_at = now(), left_out = coalesce(outbox_plan_ready.left_out, '{}'), lease = NULL, lease_until = NULL
+       SET state = 'ready', frozen_at = now(), left_out = coalesce(outbox_plan_ready.left_out, '{}'),
+           summary = coalesce(outbox_plan_ready.summary, '{}'), lease = NULL, lease_until = NULL
      WHERE p.id = plan AND p.state = 'freezing' AND p.lease = outbox_plan_ready.lease;
     IF NOT FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'OX312', MESSAGE = format('plan %s: is not being frozen by you', plan);
@@ -125,15 +127,15 @@ END
 $$;
 -- +goose StatementEnd
 
--- Gives up a plan that was not started. Its set goes, the row stays.
+-- Gives up a plan that was not started, and says why or who did. Its set goes, the row stays.
 -- +goose StatementBegin
-CREATE FUNCTION outbox_plan_abandon(plan uuid, actor text) RETURNS void
+CREATE FUNCTION outbox_plan_abandon(plan uuid, actor text, why text) RETURNS void
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
     UPDATE @schema@.outbox_plans AS p
-       SET state = 'abandoned', ended_at = now(), ended_why = 'abandoned by ' || actor, lease = NULL, lease_until = NULL
+       SET state = 'abandoned', ended_at = now(), ended_why = coalesce(nullif(btrim(why), ''), 'abandoned by ' || actor), lease = NULL, lease_until = NULL
      WHERE p.id = plan AND p.state IN ('freezing', 'ready');
     IF NOT FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'OX310', MESSAGE = format('plan %s: only one that was not started can be abandoned', plan);
@@ -144,8 +146,9 @@ $$;
 -- +goose StatementEnd
 
 -- Takes the lease of a run: of a plan that is ready, or of a run that ended or whose runner is gone before all was done.
+-- The reason counts where the plan has none.
 -- +goose StatementBegin
-CREATE FUNCTION outbox_run_begin(plan uuid, runner text, options jsonb) RETURNS uuid
+CREATE FUNCTION outbox_run_begin(plan uuid, runner text, reason text, options jsonb) RETURNS uuid
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
     AS $$
@@ -169,7 +172,7 @@ BEGIN
     END IF;
     UPDATE @schema@.outbox_plans AS o
        SET state = 'running', lease = token, lease_until = now() + interval '30 seconds', runner = outbox_run_begin.runner,
-           options = outbox_run_begin.options, started_at = coalesce(o.started_at, now()), ended_at = NULL, ended_why = NULL, stop_by = NULL
+           reason = coalesce(o.reason, nullif(btrim(outbox_run_begin.reason), '')), options = outbox_run_begin.options, started_at = coalesce(o.started_at, now()), ended_at = NULL, ended_why = NULL, stop_by = NULL
      WHERE o.id = plan;
     RETURN token;
 END
@@ -334,25 +337,25 @@ $$;
 SELECT outbox_qualify_functions();
 REVOKE ALL ON FUNCTION outbox_plan_create(text, text, text, jsonb, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_plan_add(uuid, uuid, uuid[], uuid[], timestamptz[], bytea[]) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_plan_ready(uuid, uuid, jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_plan_abandon(uuid, text) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_run_begin(uuid, text, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_plan_ready(uuid, uuid, jsonb, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_plan_abandon(uuid, text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_run_begin(uuid, text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_run_step(uuid, uuid, int, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_run_beat(uuid, uuid) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_run_end(uuid, uuid, boolean, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_run_stop(uuid, text) FROM PUBLIC;
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_create(text, text, text, jsonb, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_add(uuid, uuid, uuid[], uuid[], timestamptz[], bytea[]) TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_ready(uuid, uuid, jsonb) TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_abandon(uuid, text) TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_run_begin(uuid, text, jsonb) TO outbox_operator');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_ready(uuid, uuid, jsonb, jsonb) TO outbox_operator');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_abandon(uuid, text, text) TO outbox_operator');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_run_begin(uuid, text, text, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_run_step(uuid, uuid, int, text, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_run_beat(uuid, uuid) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_run_end(uuid, uuid, boolean, text, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_run_stop(uuid, text) TO outbox_operator');
 -- The lease is the runner's alone, and a digest would let a viewer guess at payloads.
-SELECT outbox_grant('GRANT SELECT (id, action, state, author, db_user, reason, filter, database, created_at, frozen_at, total, left_out, lease_until, runner, options, started_at, ended_at, stop_by, ended_why, done, counts, watched) ON outbox_plans TO outbox_operator');
-SELECT outbox_grant('GRANT SELECT (id, action, state, author, db_user, reason, filter, database, created_at, frozen_at, total, left_out, lease_until, runner, options, started_at, ended_at, stop_by, ended_why, done, counts, watched) ON outbox_plans TO outbox_viewer');
+SELECT outbox_grant('GRANT SELECT (id, action, state, author, db_user, reason, filter, database, created_at, frozen_at, total, left_out, summary, lease_until, runner, options, started_at, ended_at, stop_by, ended_why, done, counts, watched) ON outbox_plans TO outbox_operator');
+SELECT outbox_grant('GRANT SELECT (id, action, state, author, db_user, reason, filter, database, created_at, frozen_at, total, left_out, summary, lease_until, runner, options, started_at, ended_at, stop_by, ended_why, done, counts, watched) ON outbox_plans TO outbox_viewer');
 SELECT outbox_grant('GRANT SELECT (plan_id, chunk, ids, event_ids, seen, done, outcomes) ON outbox_plan_chunks TO outbox_operator');
 SELECT outbox_grant('GRANT SELECT (plan_id, chunk, ids, event_ids, seen, done, outcomes) ON outbox_plan_chunks TO outbox_viewer');
 
@@ -361,9 +364,9 @@ DROP FUNCTION IF EXISTS outbox_run_stop(uuid, text);
 DROP FUNCTION IF EXISTS outbox_run_end(uuid, uuid, boolean, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_run_beat(uuid, uuid);
 DROP FUNCTION IF EXISTS outbox_run_step(uuid, uuid, int, text, jsonb);
-DROP FUNCTION IF EXISTS outbox_run_begin(uuid, text, jsonb);
-DROP FUNCTION IF EXISTS outbox_plan_abandon(uuid, text);
-DROP FUNCTION IF EXISTS outbox_plan_ready(uuid, uuid, jsonb);
+DROP FUNCTION IF EXISTS outbox_run_begin(uuid, text, text, jsonb);
+DROP FUNCTION IF EXISTS outbox_plan_abandon(uuid, text, text);
+DROP FUNCTION IF EXISTS outbox_plan_ready(uuid, uuid, jsonb, jsonb);
 DROP FUNCTION IF EXISTS outbox_plan_add(uuid, uuid, uuid[], uuid[], timestamptz[], bytea[]);
 DROP FUNCTION IF EXISTS outbox_plan_create(text, text, text, jsonb, jsonb);
 DROP TABLE IF EXISTS outbox_plan_chunks;

@@ -44,7 +44,7 @@ func (h *Handler) serveAPI(w http.ResponseWriter, r *http.Request, to route) {
 }
 
 func meAPI(r *request) (answer, error) {
-	return answer{body: map[string]any{"name": whoOf(r.Request).Name, "role": "viewer"}}, known(r.URL.Query())
+	return answer{body: map[string]any{"name": whoOf(r.Request).Name, "role": whoOf(r.Request).role()}}, known(r.URL.Query())
 }
 
 // figures are those of the snapshot. A program, which does not read the line above them, must not take old ones for new.

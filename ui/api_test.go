@@ -112,8 +112,10 @@ func TestTheAPIIsAsDescribed(t *testing.T) {
 		default:
 			address = strings.Replace(address, "{id}", b.planID(), 1)
 		}
-		require.Len(t, operations, 1, path)
-		operation := operations["get"]
+		operation, looks := operations["get"]
+		if !looks {
+			continue
+		}
 		status, header, body := b.get(address)
 		require.Equal(t, http.StatusOK, status, "%s: %s", path, body)
 		require.Equal(t, "application/json", header.Get("Content-Type"))
@@ -153,8 +155,10 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	t.Parallel()
 	api := readOpenAPI(t)
 	var described []string
-	for path := range api.Paths {
-		described = append(described, path)
+	for path, operations := range api.Paths {
+		for method := range operations {
+			described = append(described, method+" "+path)
+		}
 	}
 	slices.Sort(described)
 	require.Equal(t, described, ui.APIPaths())

@@ -20,6 +20,7 @@ import (
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 // The defaults of a Config.
@@ -29,17 +30,40 @@ const (
 	DefaultQueryTimeout = 5 * time.Second
 )
 
+// Role is what somebody may do.
+type Role string
+
+// The roles. A viewer looks; an operator changes, where changes are allowed.
+const (
+	Viewer   Role = "viewer"
+	Operator Role = "operator"
+)
+
 // Identity is who looks at the page.
 type Identity struct {
-	// Name is shown, and goes to the log.
+	// Name is shown, goes to the log, and is the actor in the audit of what they change.
 	Name string
+	// Role is what they may do; empty is a viewer's.
+	Role Role
+	// Auth is how they signed in, for the audit.
+	Auth string
 }
+
+// role is what they may do.
+func (i Identity) role() Role { return cmp.Or(i.Role, Viewer) }
 
 // ErrNotSignedIn is what Identify returns for a request without a valid identity.
 var ErrNotSignedIn = errors.New("not signed in")
 
 // Config is what a page needs. Only ReadPool and Identify have no default.
 type Config struct {
+	// Pool is the database as an operator uses it: its login must be a member of outbox_operator. Needed with AllowChanges
+	// only.
+	Pool *pgxpool.Pool
+	// AllowChanges lets operators replay, discard, restore and republish. Without it the addresses for that do not exist.
+	AllowChanges bool
+	// MaxPlanRows is the largest set that one change may have.
+	MaxPlanRows int64
 	// ReadPool is the database, or a replica of it. The page uses at most as many connections as it has.
 	ReadPool *pgxpool.Pool
 	// ReadRole is the role under which everything is read. "-" reads with the pool's own rights.
@@ -71,6 +95,9 @@ func New(cfg Config) (*Handler, error) {
 	if cfg.ReadPool == nil || cfg.Identify == nil {
 		return nil, errors.New("ui: ReadPool and Identify must be set")
 	}
+	if cfg.AllowChanges && cfg.Pool == nil {
+		return nil, errors.New("ui: AllowChanges needs Pool")
+	}
 	if cfg.Color != "" && !isColor(cfg.Color) {
 		return nil, fmt.Errorf("ui: Color %q is none of %s", cfg.Color, strings.Join(Colors(), ", "))
 	}
@@ -78,6 +105,7 @@ func New(cfg Config) (*Handler, error) {
 	cfg.Refresh = cmp.Or(cfg.Refresh, DefaultRefresh)
 	cfg.QueryTimeout = cmp.Or(cfg.QueryTimeout, DefaultQueryTimeout)
 	cfg.MaxAttempts = cmp.Or(cfg.MaxAttempts, dispatch.DefaultMaxAttempts)
+	cfg.MaxPlanRows = cmp.Or(cfg.MaxPlanRows, DefaultMaxPlanRows)
 	cfg.BasePath = strings.TrimRight(cfg.BasePath, "/")
 	if cfg.BasePath != "" && (!strings.HasPrefix(cfg.BasePath, "/") || strings.ContainsAny(cfg.BasePath, "{}?#%")) {
 		return nil, fmt.Errorf("ui: BasePath %q must be a path such as /ops/outbox", cfg.BasePath)
@@ -97,6 +125,11 @@ func New(cfg Config) (*Handler, error) {
 	}
 	if cfg.Redis != nil {
 		h.reader.keeper = idem.New(cfg.Redis, consume.DefaultTTL)
+	}
+	if cfg.AllowChanges {
+		h.changes = newChanges(cfg, func() *operate.Outbox {
+			return &operate.Outbox{DB: cfg.Pool, Host: hostOf(cfg.Pool.Config().ConnConfig), Registry: h.reader.types.Load(), Keeper: h.reader.keeper}
+		})
 	}
 	h.guard = newGuard(cfg)
 	h.mux = h.routes()
@@ -120,9 +153,12 @@ func isColor(name string) bool {
 }
 
 // place is where the database is, for a person.
-func place(c *pgx.ConnConfig) string {
+func place(c *pgx.ConnConfig) string { return c.Database + " on " + hostOf(c) }
+
+// hostOf is where a server is reached; the folder of a socket stands for this machine.
+func hostOf(c *pgx.ConnConfig) string {
 	if strings.HasPrefix(c.Host, "/") {
-		return c.Database + " on localhost"
+		return "localhost"
 	}
-	return c.Database + " on " + net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))
+	return net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))
 }

@@ -17,6 +17,8 @@ type detailData struct {
 	Event *outbox.Event
 	operate.Surroundings
 	Why operate.WhyResult
+	// Verbs are what can be done to it.
+	Verbs []string
 }
 
 func deadLetterPage(r *request) (*view, error) {
@@ -24,7 +26,7 @@ func deadLetterPage(r *request) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := detailData{Letter: &found.Entry, Event: found.Event, Surroundings: found.Surroundings}
+	d := detailData{Letter: &found.Entry, Event: found.Event, Surroundings: found.Surroundings, Verbs: verbsOf(found.State)}
 	if err := d.explain(r, found.EventID); err != nil {
 		return nil, err
 	}
@@ -36,11 +38,19 @@ func eventPage(r *request) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := detailData{Event: &found.Event, Surroundings: found.Surroundings}
+	d := detailData{Event: &found.Event, Surroundings: found.Surroundings, Verbs: verbsOf(found.Status)}
 	if err := d.explain(r, found.ID); err != nil {
 		return nil, err
 	}
 	return &view{Title: "Event", Nav: "events", Command: "outboxctl event show " + found.ID, template: "detail", Data: d}, nil
+}
+
+// SubjectID is the id of what the page is about.
+func (d detailData) SubjectID() string {
+	if d.Letter != nil {
+		return d.Letter.ID
+	}
+	return d.Event.ID
 }
 
 func (d *detailData) explain(r *request, eventID string) (err error) {
@@ -49,21 +59,6 @@ func (d *detailData) explain(r *request, eventID string) (err error) {
 	}
 	d.Why, err = r.outbox.Why(r.Context(), operate.WhyParams{ID: eventID, MaxAttempts: r.h.cfg.MaxAttempts})
 	return err
-}
-
-type runData struct {
-	Now  time.Time
-	Plan operate.PlanDetail
-}
-
-func runPage(r *request) (*view, error) {
-	plan, err := r.outbox.Plan(r.Context(), r.PathValue("id"))
-	if err != nil {
-		return nil, err
-	}
-	d := runData{Plan: plan}
-	d.Now, err = r.outbox.Now(r.Context())
-	return &view{Title: "Run", Nav: "runs", Command: "outboxctl run show " + plan.ID, Live: plan.State == "running" || plan.State == "freezing", template: "run", Data: d}, err
 }
 
 // searchPage leads from an id to the page of what has it.

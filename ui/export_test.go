@@ -5,14 +5,28 @@ import (
 	"strings"
 )
 
-// APIPaths are the addresses of the API, below /api/v1.
+// APIPaths are the addresses of the API, below /api/v1, each after its method.
 func APIPaths() []string {
 	var paths []string
 	for _, r := range (&Handler{}).table() {
 		if path, ok := strings.CutPrefix(r.path, "/api/v1"); ok {
-			paths = append(paths, path)
+			paths = append(paths, "get "+path)
+		}
+	}
+	for _, r := range changeTable() {
+		if path, ok := strings.CutPrefix(r.path, "/api/v1"); ok {
+			paths = append(paths, strings.ToLower(r.method)+" "+path)
 		}
 	}
 	slices.Sort(paths)
+	return paths
+}
+
+// ChangePaths are the addresses that change something, each after its method.
+func ChangePaths() []string {
+	var paths []string
+	for _, r := range changeTable() {
+		paths = append(paths, r.method+" "+r.path)
+	}
 	return paths
 }

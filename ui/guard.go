@@ -70,6 +70,15 @@ func (g *guard) knows(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
+// remoteOf is the address a request came from, as far as the connection tells: a header can say anything.
+func remoteOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
 // statusError is an error whose HTTP status does not follow from its kind.
 type statusError struct {
 	status int

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
@@ -21,17 +22,27 @@ type Handler struct {
 	guard     *guard
 	reader    *reader
 	snapshots *snapshots
+	// changes is nil where nothing can be changed.
+	changes   *changes
 	templates map[string]*template.Template
 	mux       *http.ServeMux
 	stop      context.CancelFunc
 	stopped   chan struct{}
 }
 
-// Shutdown ends what the page does beside answering requests.
+// Shutdown ends what the page does beside answering requests. A run finishes the rows it is at and can be resumed.
 func (h *Handler) Shutdown(ctx context.Context) error {
 	h.stop()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		<-h.stopped
+		if h.changes != nil {
+			h.changes.end()
+		}
+	}()
 	select {
-	case <-h.stopped:
+	case <-ended:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -56,6 +67,7 @@ func (h *Handler) table() []route {
 		{path: "/dead-letters/{id}", page: deadLetterPage},
 		{path: "/events", page: eventsPage},
 		{path: "/events/{id}", page: eventPage},
+		{path: "/plans/{id}", page: planPage},
 		{path: "/runs", page: runsPage},
 		{path: "/runs/{id}", page: runPage},
 		{path: "/topics", page: topicsPage, still: true},
@@ -88,6 +100,11 @@ func (h *Handler) routes() *http.ServeMux {
 			mux.HandleFunc("GET /parts"+r.path, func(w http.ResponseWriter, req *http.Request) { h.servePart(w, req, r) })
 		} else {
 			mux.HandleFunc("GET "+r.path, func(w http.ResponseWriter, req *http.Request) { h.serveAPI(w, req, r) })
+		}
+	}
+	if h.changes != nil {
+		for _, c := range changeTable() {
+			mux.HandleFunc(c.method+" "+c.path, func(w http.ResponseWriter, req *http.Request) { h.serveChange(w, req, c.do) })
 		}
 	}
 	mux.HandleFunc("GET /api/v1/openapi.json", h.serveOpenAPI)
@@ -200,28 +217,54 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Basic realm="outboxctl", charset="UTF-8"`)
 	}
+	if status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "5")
+	}
 	if status >= http.StatusInternalServerError {
 		h.cfg.Log(r.URL.Path, err)
 		w.Header().Set("Retry-After", "5")
 	}
-	if strings.HasPrefix(r.URL.Path, "/api/") {
+	if isAPI(r) {
 		writeProblem(w, status, err)
 		return
 	}
-	title := "This cannot be shown"
-	switch status {
-	case http.StatusNotFound:
-		title = "Not found"
-	case http.StatusBadRequest:
-		title = "This address cannot be read"
-	case http.StatusServiceUnavailable:
-		title = "The database does not answer"
-	case http.StatusUnauthorized:
-		title = "Sign in"
-	}
-	h.render(w, r, status, &view{Title: title, template: "error", Data: map[string]string{
-		"Text": safetext.Redact(err.Error()), "Hint": fault.HintOf(err),
+	h.render(w, r, status, &view{Title: errorTitle(r.Method, status), template: "error", Data: map[string]string{
+		"Text": safetext.Redact(err.Error()), "Hint": fault.HintOf(err), "Back": backOf(r),
 	}})
+}
+
+func isAPI(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/api/") }
+
+func errorTitle(method string, status int) string {
+	switch {
+	case status == http.StatusNotFound:
+		return "Not found"
+	case status == http.StatusServiceUnavailable:
+		return "The database does not answer"
+	case status == http.StatusUnauthorized:
+		return "Sign in"
+	case status == http.StatusTooManyRequests:
+		return "Try again in a moment"
+	case status == http.StatusForbidden:
+		return "Not allowed"
+	case method != http.MethodGet:
+		return "Nothing was changed"
+	case status == http.StatusBadRequest:
+		return "This address cannot be read"
+	default:
+		return "This cannot be shown"
+	}
+}
+
+// backOf is the page whose form was refused: that of the plan or run, or the one before.
+func backOf(r *http.Request) string {
+	if r.Method == http.MethodGet {
+		return ""
+	}
+	if parts := strings.Split(r.URL.Path, "/"); len(parts) == 4 {
+		return "/" + parts[1] + "/" + url.PathEscape(parts[2])
+	}
+	return "/dead-letters"
 }
 
 // render writes a page. It is made whole before its first byte is sent.
@@ -230,7 +273,11 @@ func (h *Handler) render(w http.ResponseWriter, r *http.Request, status int, v *
 	v.Snapshot = h.snapshots.current()
 	v.OwnRights = h.reader.role == ownRights
 	v.Notice = whyOld(v.Snapshot.Err)
-	v.Every = max(h.cfg.Refresh, shortestPoll).Milliseconds()
+	if v.Every == 0 {
+		v.Every = max(h.cfg.Refresh, shortestPoll).Milliseconds()
+	}
+	v.Changes = h.changes != nil
+	v.MayChange = v.Changes && whoOf(r).Role == Operator && v.Snapshot.Err == nil
 	var out bytes.Buffer
 	if err := h.templates[v.template].ExecuteTemplate(&out, "layout", v); err != nil {
 		h.cfg.Log(r.URL.Path, fmt.Errorf("render %s: %w", v.template, err))

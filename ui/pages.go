@@ -141,6 +141,7 @@ type listData struct {
 	Types, Reasons, Topics []string
 	Values                 map[string]string
 	Actions                []string
+	changeable
 }
 
 type tab struct {
@@ -197,7 +198,10 @@ func deadLettersPage(r *request) (*view, error) {
 	d.Letters = rows
 	d.addTabs("/dead-letters", q, "state", dlq.StateOpen, dlq.StateOpen, dlq.StateReplayed, dlq.StateDiscarded, "all")
 	d.addNext("/dead-letters", q, next)
-	d.Now, err = r.outbox.Now(r.Context())
+	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
+		return nil, err
+	}
+	err = d.offer(q, verbsOf(one(q, "state", dlq.StateOpen)))
 	return &view{Title: "Dead letters", Nav: "dead-letters", Command: command("outboxctl dlq list", q, append(deadLetterNames(), "limit", "cursor")...), template: "dead_letters", Data: d}, err
 }
 
@@ -214,7 +218,10 @@ func eventsPage(r *request) (*view, error) {
 	d.Events = rows
 	d.addTabs("/events", q, "status", "all", append([]string{"all"}, outbox.Statuses()...)...)
 	d.addNext("/events", q, next)
-	d.Now, err = r.outbox.Now(r.Context())
+	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
+		return nil, err
+	}
+	err = d.offer(q, verbsOf(one(q, "status", "")))
 	return &view{Title: "Events", Nav: "events", Command: command("outboxctl event list", q, append(eventNames(), "limit", "cursor")...), template: "events", Data: d}, err
 }
 

@@ -20,6 +20,9 @@ type problem struct {
 func writeProblem(w http.ResponseWriter, status int, err error) {
 	kind, _ := fault.KindOf(err)
 	p := problem{Status: status, Title: http.StatusText(status), Detail: safetext.Redact(err.Error()), Hint: fault.HintOf(err), Code: string(kind)}
+	if status == http.StatusTooManyRequests {
+		p.Code = "busy"
+	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(p) // nobody is left to tell

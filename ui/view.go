@@ -43,6 +43,8 @@ type view struct {
 	Notice *trouble
 	// Every is how many milliseconds an open page waits before it asks again.
 	Every int64
+	// Changes tells that something can be changed at all, MayChange that who looks may.
+	Changes, MayChange bool
 
 	template string
 	redirect string
@@ -56,7 +58,7 @@ func parseTemplates(base string) (map[string]*template.Template, error) {
 	}
 	all := make(map[string]*template.Template, len(names))
 	for _, name := range names {
-		t, err := template.New("").Funcs(templateFuncs(base)).ParseFS(files, "templates/layout.html", "templates/parts.html", name)
+		t, err := template.New("").Funcs(templateFuncs(base)).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/change.html", name)
 		if err != nil {
 			return nil, fmt.Errorf("read templates: %w", err)
 		}
@@ -87,6 +89,9 @@ func templateFuncs(base string) template.FuncMap {
 		"explain": dlq.Explain,
 		"title":   func(s string) string { return strings.ToUpper(s[:1]) + s[1:] },
 		"verb":    func(a dlq.Action) string { _, verb, _ := strings.Cut(string(a), "."); return verb },
+		"noun":    nounOf,
+		"ranked":  ranked,
+		"instant": func(v any) string { return timeOf(v).UTC().Format(time.RFC3339Nano) },
 		"pairs":   func(doc json.RawMessage) string { return strings.Trim(string(doc), "{}") },
 		"dict": func(pairs ...any) map[string]any {
 			m := map[string]any{}
@@ -195,7 +200,7 @@ func assetName(name string) string {
 }
 
 func (h *Handler) serveAsset(w http.ResponseWriter, r *http.Request) {
-	for name, mime := range map[string]string{"style.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml"} {
+	for name, mime := range map[string]string{"style.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8", "changes.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml"} {
 		if r.PathValue("name") != assetName(name) {
 			continue
 		}

@@ -53,6 +53,8 @@ type Config struct {
 		ReadRole     string
 		Refresh      time.Duration
 		QueryTimeout time.Duration
+		AllowChanges bool
+		MaxPlanRows  int
 	}
 
 	Values []ConfigValue
@@ -109,6 +111,9 @@ func AddConfigFlags(cmd *cobra.Command, group FlagGroup) {
 	for _, k := range ConfigKeys() {
 		if k.Flag != "" && k.in(group) && flags.Lookup(k.Flag) == nil {
 			flags.Var(&textFlag{text: k.Def, kind: k.Kind}, k.Flag, k.Help)
+			if k.Kind == kindBool {
+				flags.Lookup(k.Flag).NoOptDefVal = "true"
+			}
 		}
 	}
 }

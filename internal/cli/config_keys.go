@@ -20,6 +20,9 @@ const (
 	defaultSubscription = "pf-domain-events-sub"
 )
 
+// kindBool is the kind of a key that is on or off: its flag needs no value.
+const kindBool = "bool"
+
 // FlagGroup is a group of flags. Every command has the global ones; the others are added where they mean something.
 type FlagGroup string
 
@@ -208,6 +211,16 @@ func ConfigKeys() []ConfigKey {
 			Name: "ui.public_url", Flag: "public-url", groups: []FlagGroup{GroupUI}, Kind: "url",
 			Help: "the address under which a proxy on this machine serves the page",
 			set:  setString(func(c *Config) *string { return &c.UI.PublicURL }),
+		},
+		{
+			Name: "ui.allow_changes", Flag: "allow-changes", groups: []FlagGroup{GroupUI}, Def: "false", Kind: kindBool,
+			Help: "let operators replay, discard, restore and republish on the page",
+			set:  setBool(func(c *Config) *bool { return &c.UI.AllowChanges }),
+		},
+		{
+			Name: "ui.max_plan_rows", Flag: "max-plan-rows", groups: []FlagGroup{GroupUI}, Def: strconv.Itoa(ui.DefaultMaxPlanRows), Kind: "int",
+			Help: "largest set that one change on the page may have",
+			set:  setInt(func(c *Config) *int { return &c.UI.MaxPlanRows }, 1, 100_000_000),
 		},
 		{
 			Name: "ui.label", Flag: "label", groups: []FlagGroup{GroupUI}, Kind: "text",

@@ -49,7 +49,7 @@ func TestConfigDefaults(t *testing.T) {
 	want.Publish.ShutdownTimeout = 20 * time.Second
 	want.Publish.Wake = "auto"
 	want.UI.Addr, want.UI.Color, want.UI.ReadRole = "127.0.0.1:9466", "blue", "outbox_viewer"
-	want.UI.Refresh, want.UI.QueryTimeout = 5*time.Second, 5*time.Second
+	want.UI.Refresh, want.UI.QueryTimeout, want.UI.MaxPlanRows = 5*time.Second, 5*time.Second, 1_000_000
 	want.Publish.HTTPAddr = "127.0.0.1:9464"
 	want.Consume.HTTPAddr = "127.0.0.1:9464"
 	want.Idempotency.TTL = consume.DefaultTTL
@@ -116,6 +116,8 @@ func TestConfigEnvironment(t *testing.T) {
 		"OUTBOXCTL_UI_READ_ROLE":                   {"-", text(func(c *Config) string { return c.UI.ReadRole }), "-"},
 		"OUTBOXCTL_UI_REFRESH":                     {"9s", func(c *Config) any { return c.UI.Refresh }, 9 * time.Second},
 		"OUTBOXCTL_UI_QUERY_TIMEOUT":               {"9s", func(c *Config) any { return c.UI.QueryTimeout }, 9 * time.Second},
+		"OUTBOXCTL_UI_ALLOW_CHANGES":               {"true", func(c *Config) any { return c.UI.AllowChanges }, true},
+		"OUTBOXCTL_UI_MAX_PLAN_ROWS":               {"12", func(c *Config) any { return c.UI.MaxPlanRows }, 12},
 		"OUTBOXCTL_STATE_DIR":                      {"/x", text(func(c *Config) string { return c.Dev.StateDir }), "/x"},
 		"OUTBOXCTL_DEV_STATE_DIR":                  {"/x", text(func(c *Config) string { return c.Dev.StateDir }), "/x"},
 	} {
@@ -135,7 +137,7 @@ func TestConfigEnvironmentIsExhaustive(t *testing.T) {
 	for _, k := range ConfigKeys() {
 		n += len(k.EnvNames())
 	}
-	require.Equal(t, 51, n, "a variable was added or removed: change TestConfigEnvironment too")
+	require.Equal(t, 53, n, "a variable was added or removed: change TestConfigEnvironment too")
 }
 
 func TestConfigPrecedence(t *testing.T) {

@@ -34,6 +34,17 @@ func setOneOf(field func(*Config) *string, allowed ...string) func(*Config, stri
 	}
 }
 
+func setBool(field func(*Config) *bool) func(*Config, string) error {
+	return func(c *Config, raw string) error {
+		on, err := strconv.ParseBool(raw)
+		if err != nil {
+			return fmt.Errorf("%q is neither true nor false", raw)
+		}
+		*field(c) = on
+		return nil
+	}
+}
+
 func setInt(field func(*Config) *int, least, most int) func(*Config, string) error {
 	return func(c *Config, raw string) error {
 		n, err := strconv.Atoi(raw)

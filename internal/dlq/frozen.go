@@ -17,8 +17,8 @@ const (
 	callPlanAdd    = `
 SELECT outbox_plan_add($1::uuid, $2::uuid, $3::uuid[], $4::uuid[], $5::timestamptz[],
                        ARRAY(SELECT decode(d, 'hex') FROM unnest($6::text[]) WITH ORDINALITY AS w(d, ord) ORDER BY ord))`
-	callPlanReady   = `SELECT outbox_plan_ready($1::uuid, $2::uuid, $3::jsonb)`
-	callPlanAbandon = `SELECT outbox_plan_abandon($1::uuid, $2)`
+	callPlanReady   = `SELECT outbox_plan_ready($1::uuid, $2::uuid, $3::jsonb, $4::jsonb)`
+	callPlanAbandon = `SELECT outbox_plan_abandon($1::uuid, $2, $3)`
 )
 
 // FrozenParams is a set to be frozen in the database.
@@ -29,51 +29,77 @@ type FrozenParams struct {
 	// Filter is how the set was chosen, for the reader.
 	Filter any
 	Source Source
-	// OnFrozen is told how many rows are frozen, chunk by chunk.
-	OnFrozen func(n int64)
+	// OnFrozen is told how many rows are frozen, chunk by chunk. An error ends the freezing.
+	OnFrozen func(n int64) error
 }
 
-// FreezePlan writes a set to the database, in chunks of one transaction each, and returns the id of the plan. A plan that
-// is not finished is abandoned.
-func (s *Store) FreezePlan(ctx context.Context, p FrozenParams) (id string, err error) {
+// Freezing is a plan that exists, and that its set is being written to.
+type Freezing struct {
+	ID string
+
+	store   *Store
+	params  FrozenParams
+	lease   string
+	leftOut map[string]int64
+	summary Summary
+}
+
+// BeginPlan creates a plan in the database. Its set is written by Fill.
+func (s *Store) BeginPlan(ctx context.Context, p FrozenParams) (*Freezing, error) {
 	filter, err := json.Marshal(p.Filter)
 	if err != nil {
-		return "", fmt.Errorf("encode the filter: %w", err)
+		return nil, fmt.Errorf("encode the filter: %w", err)
 	}
 	database, err := json.Marshal(p.Database)
 	if err != nil {
-		return "", fmt.Errorf("encode the database's identity: %w", err)
+		return nil, fmt.Errorf("encode the database's identity: %w", err)
 	}
-	var lease string
-	if err := s.change(ctx, callPlanCreate, []any{string(p.Action), p.Author, p.Reason, string(filter), string(database)}, &id, &lease); err != nil {
-		return "", fmt.Errorf("create a plan: %w", err)
+	f := &Freezing{store: s, params: p, leftOut: map[string]int64{}}
+	args := []any{string(p.Action), p.Author, p.Reason, string(filter), string(database)}
+	if err := s.change(ctx, callPlanCreate, args, &f.ID, &f.lease); err != nil {
+		return nil, fmt.Errorf("create a plan: %w", err)
 	}
-	leftOut, err := s.freezeChunks(ctx, p, id, lease)
-	if err == nil {
-		var doc []byte
-		if doc, err = json.Marshal(leftOut); err == nil {
-			err = s.change(ctx, callPlanReady, []any{id, lease, string(doc)})
-		}
-	}
-	if err != nil {
-		if undo := s.AbandonPlan(context.WithoutCancel(ctx), id, p.Author); undo != nil {
-			return "", fmt.Errorf("freeze: %w; abandon plan %s: %w", err, id, undo)
-		}
-		return "", fmt.Errorf("freeze: %w", err)
-	}
-	return id, nil
+	return f, nil
 }
 
-func (s *Store) freezeChunks(ctx context.Context, p FrozenParams, id, lease string) (leftOut map[string]int64, err error) {
-	leftOut = map[string]int64{}
+// Fill writes the set to the plan, in chunks of one transaction each. A plan that is not finished, or in which there is
+// nothing, is abandoned. effects is what else is known about the set.
+func (f *Freezing) Fill(ctx context.Context, effects OrderEffects) error {
+	f.summary.OrderEffects = effects
+	err := f.fill(ctx)
+	if err == nil {
+		err = f.finish(ctx)
+	}
+	if err == nil {
+		return nil
+	}
+	if undo := f.store.AbandonPlan(context.WithoutCancel(ctx), f.ID, f.params.Author, err.Error()); undo != nil {
+		return fmt.Errorf("freeze: %w; abandon plan %s: %w", err, f.ID, undo)
+	}
+	return fmt.Errorf("freeze: %w", err)
+}
+
+func (f *Freezing) finish(ctx context.Context) error {
+	leftOut, err := json.Marshal(f.leftOut)
+	if err != nil {
+		return fmt.Errorf("encode what was left out: %w", err)
+	}
+	summary, err := json.Marshal(f.summary)
+	if err != nil {
+		return fmt.Errorf("encode the summary: %w", err)
+	}
+	return f.store.change(ctx, callPlanReady, []any{f.ID, f.lease, string(leftOut), string(summary)})
+}
+
+func (f *Freezing) fill(ctx context.Context) error {
 	for {
-		targets, err := p.Source.Next(ctx, ChunkSize)
+		targets, err := f.params.Source.Next(ctx, ChunkSize)
 		if err != nil || len(targets) == 0 {
-			return leftOut, err
+			return err
 		}
-		items, err := s.freeze(ctx, p.Action, targets, leftOut)
+		items, err := f.store.freeze(ctx, f.params.Action, targets, f.leftOut)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if len(items) == 0 {
 			continue
@@ -86,20 +112,25 @@ func (s *Store) freezeChunks(ctx context.Context, p FrozenParams, id, lease stri
 				events[i], seen[i] = item.ID, &at
 			}
 			if _, err := hex.DecodeString(digests[i]); err != nil {
-				return nil, fmt.Errorf("digest of %s: %w", item.ID, err)
+				return fmt.Errorf("digest of %s: %w", item.ID, err)
 			}
 		}
 		var total int64
-		if err := s.change(ctx, callPlanAdd, []any{id, lease, ids, events, seen, digests}, &total); err != nil {
-			return nil, err
+		if err := f.store.change(ctx, callPlanAdd, []any{f.ID, f.lease, ids, events, seen, digests}, &total); err != nil {
+			return err
 		}
-		p.OnFrozen(total)
+		if err := f.store.summarize(ctx, f.params.Action, ids, &f.summary); err != nil {
+			return err
+		}
+		if err := f.params.OnFrozen(total); err != nil {
+			return err
+		}
 	}
 }
 
-// AbandonPlan gives up a plan that was not started.
-func (s *Store) AbandonPlan(ctx context.Context, id, actor string) error {
-	return s.change(ctx, callPlanAbandon, []any{id, actor})
+// AbandonPlan gives up a plan that was not started. Without a reason it says who did.
+func (s *Store) AbandonPlan(ctx context.Context, id, actor, why string) error {
+	return s.change(ctx, callPlanAbandon, []any{id, actor, why})
 }
 
 // change calls a function that writes, in a transaction of its own, and reads its one row. A call that was sent is waited

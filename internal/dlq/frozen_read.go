@@ -50,6 +50,7 @@ type Frozen struct {
 	ExpiresAt time.Time        `json:"expiresAt" db:"expires_at"`
 	Total     int64            `json:"total" db:"total"`
 	LeftOut   map[string]int64 `json:"leftOut" db:"left_out"`
+	Summary   Summary          `json:"summary" db:"summary"`
 	Runner    string           `json:"runner" db:"runner"`
 	Options   json.RawMessage  `json:"options" db:"options"`
 	StartedAt *time.Time       `json:"startedAt" db:"started_at"`
@@ -69,7 +70,7 @@ const frozenColumns = `p.id::text AS id, p.action,
             WHEN p.state = 'ready' AND p.created_at < now() - interval '7 days' THEN 'expired'
             ELSE p.state END AS state,
        p.author, p.db_user, coalesce(p.reason, '') AS reason, coalesce(p.filter, 'null') AS filter, p.database, p.created_at, p.frozen_at,
-       p.created_at + interval '7 days' AS expires_at, p.total, p.left_out, coalesce(p.runner, '') AS runner,
+       p.created_at + interval '7 days' AS expires_at, p.total, p.left_out, p.summary, coalesce(p.runner, '') AS runner,
        coalesce(p.options, '{}') AS options, p.started_at, p.ended_at,
        CASE WHEN p.state = 'running' AND p.lease_until < now() THEN 'its runner is gone' ELSE coalesce(p.ended_why, '') END AS ended_why,
        p.done, p.counts, p.watched`
@@ -83,6 +84,7 @@ SELECT ` + frozenColumns + `
  WHERE p.id < coalesce(nullif($1, '')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff') AND (p.started_at IS NOT NULL OR NOT $2::bool)
  ORDER BY p.id DESC
  LIMIT $3`
+	selectFrozenFirst    = `SELECT c.ids[1:$2::int]::text[], c.event_ids[1:$2::int]::text[] FROM outbox_plan_chunks AS c WHERE c.plan_id = $1::uuid AND c.chunk = 1`
 	selectFrozenFailures = `
 SELECT f.key, coalesce(c.event_ids[array_position(c.ids, f.key::uuid)]::text, ''), f.value
   FROM outbox_plan_chunks AS c, jsonb_each_text(c.outcomes) AS f
@@ -110,6 +112,15 @@ func (s *Store) FrozenPlans(ctx context.Context, after string, started bool, n i
 		return nil, fmt.Errorf("list plans: %w", err)
 	}
 	return found, nil
+}
+
+// FrozenFirst lists the first n ids of a plan, and the events' ids behind them; none of one that was abandoned.
+func (s *Store) FrozenFirst(ctx context.Context, id string, n int) (ids, events []string, err error) {
+	err = s.db.QueryRow(ctx, selectFrozenFirst, id, n).Scan(&ids, &events)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil, fmt.Errorf("read the first rows of the plan: %w", err)
+	}
+	return ids, events, nil
 }
 
 // FrozenFailures lists up to n rows of a plan that were not changed as planned.

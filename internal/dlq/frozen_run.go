@@ -14,7 +14,7 @@ import (
 const beatEvery = 2 * time.Second
 
 const (
-	callRunBegin = `SELECT outbox_run_begin($1::uuid, $2, $3::jsonb)::text`
+	callRunBegin = `SELECT outbox_run_begin($1::uuid, $2, $3, $4::jsonb)::text`
 	callRunStep  = `SELECT id::text, coalesce(event_id::text, ''), outcome FROM outbox_run_step($1::uuid, $2::uuid, $3::int, $4, $5::jsonb)`
 	callRunBeat  = `SELECT outbox_run_beat($1::uuid, $2::uuid)`
 	callRunEnd   = `SELECT outbox_run_end($1::uuid, $2::uuid, $3, $4, $5::jsonb)`
@@ -33,12 +33,16 @@ type FrozenRunParams struct {
 	Plan   string
 	Action Action
 	Runner string
+	// Reason is why it is run, when the plan does not say.
+	Reason string
 	// Detail goes to each audit row.
 	Detail map[string]any
 	// Rate limits the run to so many rows per second; 0 does not.
 	Rate float64
 	// Watch makes the run go in growing steps and stop when replayed events die again; nil does not.
 	Watch *Watch
+	// OnBegun is told that the lease is held; nil is not.
+	OnBegun func()
 	// OnOutcomes is told what became of each step.
 	OnOutcomes func([]Outcome) error
 }
@@ -66,8 +70,11 @@ func (s *Store) RunPlan(ctx context.Context, p FrozenRunParams) (FrozenRunResult
 		return FrozenRunResult{}, fmt.Errorf("encode the run's options: %w", err)
 	}
 	var lease string
-	if err := s.change(ctx, callRunBegin, []any{p.Plan, p.Runner, string(doc)}, &lease); err != nil {
+	if err := s.change(ctx, callRunBegin, []any{p.Plan, p.Runner, p.Reason, string(doc)}, &lease); err != nil {
 		return FrozenRunResult{}, fmt.Errorf("begin the run: %w", err)
+	}
+	if p.OnBegun != nil {
+		p.OnBegun()
 	}
 	r := &run{
 		store: s, res: RunResult{Counts: map[string]int64{}},

@@ -7,10 +7,10 @@ import (
 
 // OrderEffects tells what a change to dead events does to those that wait behind them in their ordering key.
 type OrderEffects struct {
-	// Released is how many waiting events a discard lets go.
-	Released int64
+	// Releases is how many waiting events a discard lets go.
+	Releases int64 `json:"releases,omitempty"`
 	// Behind is how many of the events stay parked when they are replayed: a dead one before them is not replayed.
-	Behind int64
+	Behind int64 `json:"behind,omitempty"`
 }
 
 // OrderEffects looks at what waits behind events. Where no key stands still it costs one look at an index; events is
@@ -27,7 +27,7 @@ func (s *Store) OrderEffects(ctx context.Context, events func() ([]string, error
 	if err != nil {
 		return out, err
 	}
-	if err := s.db.QueryRow(ctx, orderEffects, ids).Scan(&out.Released, &out.Behind); err != nil {
+	if err := s.db.QueryRow(ctx, orderEffects, ids).Scan(&out.Releases, &out.Behind); err != nil {
 		return out, fmt.Errorf("count what waits behind the events: %w", err)
 	}
 	return out, nil

@@ -55,10 +55,7 @@ type ChangeSet struct {
 	// Hopeless counts, by reason, the dead letters that must die again when they are replayed: neither the broker nor
 	// time can change the verdict on them.
 	Hopeless map[string]int64 `json:"hopeless,omitempty"`
-	// Releases is how many events that wait behind the chosen ones a discard lets go. Behind is how many of the chosen
-	// stay parked when they are replayed: a dead event before them is not among the chosen.
-	Releases int64 `json:"releases,omitempty"`
-	Behind   int64 `json:"behind,omitempty"`
+	dlq.OrderEffects
 
 	params ChangeParams
 	store  *dlq.Store
@@ -92,25 +89,15 @@ func (s *ChangeSet) Noun() string {
 
 // ChooseChange finds and describes the rows of a change. It changes nothing.
 func (o *Outbox) ChooseChange(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
-	s := &ChangeSet{Action: p.Action, params: p, store: o.store(), events: o.events(), keeper: o.Keeper}
-	var err error
-	if s.Database, err = s.store.Identity(ctx); err != nil {
-		return nil, StoreError(err)
-	}
-	s.Database.Host = o.Host
+	s, err := o.aim(ctx, p)
 	switch {
-	case p.Plan != nil:
-		err = s.choosePlan()
+	case err != nil || p.Plan != nil:
 	case len(p.IDs) > 0:
-		if s.params.IDs, err = o.completeAll(ctx, p.IDs); err == nil {
-			err = s.chooseIDs(ctx)
-		}
+		err = s.describeIDs(ctx)
 	case p.DeadLetters != nil:
-		err = s.chooseDeadLetters(ctx, *p.DeadLetters)
-	case p.Events != nil:
-		err = s.chooseEvents(ctx, *p.Events)
+		err = s.describeDeadLetters(ctx)
 	default:
-		err = fault.Usagef("say what to %s", s.Verb())
+		err = s.describeEvents(ctx)
 	}
 	if err == nil {
 		err = s.addOrderEffects(ctx)
@@ -119,6 +106,46 @@ func (o *Outbox) ChooseChange(ctx context.Context, p ChangeParams) (*ChangeSet, 
 		return nil, StoreError(err)
 	}
 	return s, nil
+}
+
+// aim makes the set of a change without looking at its rows.
+func (o *Outbox) aim(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
+	s := &ChangeSet{Action: p.Action, params: p, store: o.store(), events: o.events(), keeper: o.Keeper}
+	var err error
+	if s.Database, err = s.store.Identity(ctx); err != nil {
+		return nil, err
+	}
+	s.Database.Host = o.Host
+	switch {
+	case p.Plan != nil:
+		err = s.aimPlan()
+	case len(p.IDs) > 0:
+		s.params.IDs, err = o.completeAll(ctx, p.IDs)
+		s.aimIDs()
+	case p.DeadLetters != nil:
+		f := *p.DeadLetters
+		f.Until, err = s.ends(ctx, f.Since, f.Until)
+		s.filter = f
+		s.open = func() (dlq.Source, error) { return s.store.NewScan(f, outbox.OldestFirst) }
+	case p.Events != nil:
+		f := *p.Events
+		f.Until, err = s.ends(ctx, f.Since, f.Until)
+		s.filter = f
+		s.open = func() (dlq.Source, error) { return s.store.PublishedEvents(f) }
+	default:
+		err = fault.Usagef("say what to %s", s.Verb())
+	}
+	return s, err
+}
+
+// ends limits a set chosen by a filter: it ends now unless it ends before.
+func (s *ChangeSet) ends(ctx context.Context, since, until time.Time) (time.Time, error) {
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return until, err
+	}
+	s.Since, s.Until = since, earlier(until, now)
+	return s.Until, nil
 }
 
 // addOrderEffects looks at what waits behind the chosen events in their ordering keys.
@@ -138,15 +165,15 @@ func (s *ChangeSet) addOrderEffects(ctx context.Context) error {
 		return events, err
 	})
 	if s.Action == dlq.Discard {
-		s.Releases = effects.Released
+		s.Releases = effects.Releases
 	} else {
 		s.Behind = effects.Behind
 	}
 	return err
 }
 
-// choosePlan takes the set of a plan, after reading the whole file once: nothing is done from one that is damaged.
-func (s *ChangeSet) choosePlan() error {
+// aimPlan takes the set of a plan, after reading the whole file once: nothing is done from one that is damaged.
+func (s *ChangeSet) aimPlan() error {
 	header, count, err := dlq.CheckPlan(s.params.Plan)
 	switch {
 	case err != nil:
@@ -168,8 +195,7 @@ func (s *ChangeSet) choosePlan() error {
 	return nil
 }
 
-func (s *ChangeSet) chooseIDs(ctx context.Context) error {
-	s.Total = int64(len(s.params.IDs))
+func (s *ChangeSet) aimIDs() {
 	s.open = func() (dlq.Source, error) {
 		switch s.Action {
 		case dlq.Republish:
@@ -180,6 +206,10 @@ func (s *ChangeSet) chooseIDs(ctx context.Context) error {
 			return s.store.NamedEntries(s.params.IDs, dlq.StateOpen), nil
 		}
 	}
+}
+
+func (s *ChangeSet) describeIDs(ctx context.Context) error {
+	s.Total = int64(len(s.params.IDs))
 	var known []string
 	err := s.each(ctx, func(targets []dlq.Target) error {
 		var found []string
@@ -208,14 +238,9 @@ func (s *ChangeSet) chooseIDs(ctx context.Context) error {
 	return err
 }
 
-func (s *ChangeSet) chooseDeadLetters(ctx context.Context, f dlq.Filter) error {
-	now, err := s.store.Now(ctx)
-	if err != nil {
-		return err
-	}
-	f.Until = earlier(f.Until, now)
-	s.Since, s.Until, s.filter = f.Since, f.Until, f
-	s.open = func() (dlq.Source, error) { return s.store.NewScan(f, outbox.OldestFirst) }
+func (s *ChangeSet) describeDeadLetters(ctx context.Context) (err error) {
+	f := *s.params.DeadLetters
+	f.Until = s.Until
 	if s.Reasons, err = s.store.Groups(ctx, f, "reason", reasonsShown); err != nil {
 		return err
 	}
@@ -229,15 +254,8 @@ func (s *ChangeSet) chooseDeadLetters(ctx context.Context, f dlq.Filter) error {
 	return err
 }
 
-// chooseEvents counts by walking: the set has no index that could count it, and short steps spare the server.
-func (s *ChangeSet) chooseEvents(ctx context.Context, f outbox.Filter) error {
-	now, err := s.store.Now(ctx)
-	if err != nil {
-		return err
-	}
-	f.Until = earlier(f.Until, now)
-	s.Since, s.Until, s.filter = f.Since, f.Until, f
-	s.open = func() (dlq.Source, error) { return s.store.PublishedEvents(f) }
+// describeEvents counts by walking: the set has no index that could count it, and short steps spare the server.
+func (s *ChangeSet) describeEvents(ctx context.Context) error {
 	return s.each(ctx, func(targets []dlq.Target) error {
 		if s.First == nil {
 			s.First = &targets[0]
@@ -298,11 +316,13 @@ func (s *ChangeSet) addHopeless(reason string, n int64) {
 }
 
 // RefuseHopeless returns the error for a replay of dead letters that must die again; nil when there are none.
-func (s *ChangeSet) RefuseHopeless() error {
+func (s *ChangeSet) RefuseHopeless() error { return refuseHopeless(s.Hopeless, s.Total, s.Noun()) }
+
+func refuseHopeless(hopeless map[string]int64, of int64, noun string) error {
 	var total int64
 	var reasons []string
 	for _, reason := range dlq.HopelessReasons() {
-		if n := s.Hopeless[reason]; n > 0 {
+		if n := hopeless[reason]; n > 0 {
 			total += n
 			reasons = append(reasons, fmt.Sprintf("%s %s", Count(n), reason))
 		}
@@ -310,6 +330,6 @@ func (s *ChangeSet) RefuseHopeless() error {
 	if total == 0 {
 		return nil
 	}
-	return fault.Hint(fault.Refusedf("%s of %s must die again as stored: %s", Count(total), Counted(s.Total, s.Noun()), strings.Join(reasons, ", ")),
+	return fault.Hint(fault.Refusedf("%s of %s must die again as stored: %s", Count(total), Counted(of, noun), strings.Join(reasons, ", ")),
 		"outboxctl dlq edit corrects one; outboxctl dlq export writes many for correction and outboxctl emit --stdin sends the corrected events; --force replays them as they are, after the event type or the publisher was corrected")
 }

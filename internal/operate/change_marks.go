@@ -18,6 +18,17 @@ type MarkCount struct {
 	Unknown    int64  `json:"unknown"`
 }
 
+func (c *MarkCount) add(state consume.State) {
+	switch state {
+	case consume.StateProcessed:
+		c.Processed++
+	case consume.StateProcessing:
+		c.Processing++
+	default:
+		c.Unknown++
+	}
+}
+
 // Marks counts what each consumer remembers of the events in the set.
 func (s *ChangeSet) Marks(ctx context.Context, consumers []string) ([]MarkCount, error) {
 	if err := checkConsumers(consumers); err != nil {
@@ -44,14 +55,7 @@ func (s *ChangeSet) Marks(ctx context.Context, consumers []string) ([]MarkCount,
 			return fault.Preconditionf("ask the consumers' store: %w", err)
 		}
 		for _, e := range entries {
-			switch c := place[e.Consumer]; e.State {
-			case consume.StateProcessed:
-				c.Processed++
-			case consume.StateProcessing:
-				c.Processing++
-			default:
-				c.Unknown++
-			}
+			place[e.Consumer].add(e.State)
 		}
 		return nil
 	})

@@ -18,24 +18,78 @@ const failuresShown = 100
 // Store freezes the set in the database, for a run that any process can begin, watch and resume. onFrozen is told how
 // many rows there are so far.
 func (s *ChangeSet) Store(ctx context.Context, onFrozen func(n int64)) (dlq.Frozen, error) {
-	source, err := s.open()
+	f, err := s.beginPlan(ctx, func(n int64) error { onFrozen(n); return nil })
 	if err != nil {
 		return dlq.Frozen{}, err
 	}
-	id, err := s.store.FreezePlan(ctx, dlq.FrozenParams{
+	return f.finish(ctx, s.OrderEffects)
+}
+
+// Freezing is a plan that exists already, while its set is being written.
+type Freezing struct {
+	ID string
+
+	set    *ChangeSet
+	frozen *dlq.Freezing
+}
+
+// BeginPlanParams is a change to be frozen.
+type BeginPlanParams struct {
+	ChangeParams
+	// MaxRows is the largest set; 0 has no limit.
+	MaxRows int64
+}
+
+// BeginPlan creates the plan of a change without looking at its set, which may be large. Finish freezes the set.
+func (o *Outbox) BeginPlan(ctx context.Context, p BeginPlanParams) (*Freezing, error) {
+	set, err := o.aim(ctx, p.ChangeParams)
+	if err != nil {
+		return nil, StoreError(err)
+	}
+	return set.beginPlan(ctx, func(n int64) error {
+		if p.MaxRows > 0 && n > p.MaxRows {
+			return fault.Hint(fault.Preconditionf("the set has more than %s", Counted(p.MaxRows, "row")), "narrow the filter, or allow more with ui.max_plan_rows")
+		}
+		return nil
+	})
+}
+
+func (s *ChangeSet) beginPlan(ctx context.Context, onFrozen func(int64) error) (*Freezing, error) {
+	source, err := s.open()
+	if err != nil {
+		return nil, StoreError(err)
+	}
+	frozen, err := s.store.BeginPlan(ctx, dlq.FrozenParams{
 		Action: s.Action, Author: s.params.Actor, Reason: s.params.Note, Database: s.Database, Filter: s.filter, Source: source, OnFrozen: onFrozen,
 	})
 	if err != nil {
+		return nil, StoreError(err)
+	}
+	return &Freezing{ID: frozen.ID, set: s, frozen: frozen}, nil
+}
+
+// Finish writes the set to the plan. A plan that comes to nothing is abandoned, and says why.
+func (f *Freezing) Finish(ctx context.Context) (dlq.Frozen, error) {
+	if err := f.set.addOrderEffects(ctx); err != nil {
+		return dlq.Frozen{}, errors.Join(StoreError(err), f.abandon(ctx, err.Error()))
+	}
+	return f.finish(ctx, f.set.OrderEffects)
+}
+
+func (f *Freezing) finish(ctx context.Context, effects dlq.OrderEffects) (dlq.Frozen, error) {
+	if err := f.frozen.Fill(ctx, effects); err != nil {
 		return dlq.Frozen{}, StoreError(err)
 	}
-	plan, err := s.store.Frozen(ctx, id)
-	if err != nil {
-		return dlq.Frozen{}, StoreError(err)
+	plan, err := f.set.store.Frozen(ctx, f.ID)
+	if err != nil || plan.Total > 0 {
+		return plan, StoreError(err)
 	}
-	if plan.Total == 0 {
-		return plan, errors.Join(fault.Preconditionf("freeze: nothing to %s", s.Verb()), StoreError(s.store.AbandonPlan(ctx, id, s.params.Actor)))
-	}
-	return plan, nil
+	nothing := fault.Preconditionf("freeze: nothing to %s", f.set.Verb())
+	return plan, errors.Join(nothing, f.abandon(ctx, nothing.Error()))
+}
+
+func (f *Freezing) abandon(ctx context.Context, why string) error {
+	return StoreError(f.set.store.AbandonPlan(context.WithoutCancel(ctx), f.ID, f.set.params.Actor, why))
 }
 
 // ListPlansParams selects plans.
@@ -114,7 +168,7 @@ func (o *Outbox) AbandonPlan(ctx context.Context, id, actor string) error {
 	if err != nil {
 		return err
 	}
-	return planError(o.store().AbandonPlan(ctx, plan.ID, actor))
+	return planError(o.store().AbandonPlan(ctx, plan.ID, actor, ""))
 }
 
 // RunPlanParams says how a plan is run.
@@ -122,12 +176,16 @@ type RunPlanParams struct {
 	ID string
 	// Runner goes to the audit rows, beside the plan's author.
 	Runner string
+	// Reason is why it is run, when the plan does not say.
+	Reason string
 	// Detail goes to the audit rows too.
 	Detail map[string]any
 	// Rate limits the run to so many rows per second; 0 does not.
 	Rate float64
 	// Watch makes the run go in growing steps and stop when replayed events die again; nil does not.
 	Watch *dlq.Watch
+	// OnBegun is told that the run has begun and nobody else can; nil is not.
+	OnBegun func()
 	// OnOutcomes is told what became of each step.
 	OnOutcomes func([]dlq.Outcome) error
 }
@@ -149,7 +207,8 @@ func (o *Outbox) RunPlan(ctx context.Context, p RunPlanParams) (dlq.FrozenRunRes
 		return dlq.FrozenRunResult{}, fault.Usagef("nothing of a %s can be watched: it sends no event", verb(plan.Action))
 	}
 	result, err := o.store().RunPlan(ctx, dlq.FrozenRunParams{
-		Plan: plan.ID, Action: plan.Action, Runner: p.Runner, Detail: p.Detail, Rate: p.Rate, Watch: p.Watch, OnOutcomes: p.OnOutcomes,
+		Plan: plan.ID, Action: plan.Action, Runner: p.Runner, Reason: p.Reason, Detail: p.Detail, Rate: p.Rate, Watch: p.Watch, OnBegun: p.OnBegun,
+		OnOutcomes: p.OnOutcomes,
 	})
 	switch {
 	case err != nil && result.Unfinished:

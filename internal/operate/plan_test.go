@@ -203,7 +203,7 @@ func TestAPlanThatMustNotBeRunIsRefused(t *testing.T) {
 		state  string
 		want   string
 	}{
-		"abandoned": {`SELECT outbox_plan_abandon(id, 'ann') FROM outbox_plans`, "abandoned", "is abandoned"},
+		"abandoned": {`SELECT outbox_plan_abandon(id, 'ann', '') FROM outbox_plans`, "abandoned", "is abandoned"},
 		"expired":   {`UPDATE outbox_plans SET created_at = now() - interval '169 hours'`, "expired", "has expired"},
 		"of another database": {
 			`UPDATE outbox_plans SET database = jsonb_set(database, '{systemIdentifier}', '"1"')`, "ready", "came here with a copy",

@@ -1,0 +1,136 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+const (
+	// planMarksTimeout bounds the questions to Redis: what it does not answer in this time is not known.
+	planMarksTimeout = 300 * time.Millisecond
+	// planMarksRows is how many events of a plan the consumers are asked about.
+	planMarksRows = 1000
+	// typedAbove is the largest set of named rows that is confirmed without typing its count.
+	typedAbove = 100
+)
+
+// Typed reports whether the count of a plan has to be typed to confirm it: nobody has looked at each row of a set that a
+// filter chose, or of a large one.
+func Typed(p dlq.Frozen) bool { return string(p.Filter) != "null" || p.Total > typedAbove }
+
+// PlanPreview is a plan as a person sees it who decides whether to run it.
+type PlanPreview struct {
+	PlanDetail
+	// Letters or Events are its first rows.
+	Letters []dlq.Entry
+	Events  []outbox.Event
+	// Marks is what the consumers remember of the first MarksOf events; MarksError is why that is not known.
+	Marks      []MarkCount
+	MarksOf    int
+	MarksError string
+}
+
+// PreviewPlan reads what is needed to decide about a plan.
+func (o *Outbox) PreviewPlan(ctx context.Context, id string) (PlanPreview, error) {
+	plan, err := o.Plan(ctx, id)
+	if err != nil {
+		return PlanPreview{}, err
+	}
+	p := PlanPreview{PlanDetail: plan}
+	ids, events, err := o.store().FrozenFirst(ctx, plan.ID, planMarksRows)
+	if err != nil || len(ids) == 0 {
+		return p, StoreError(err)
+	}
+	first := ids[:min(sampleRows, len(ids))]
+	if plan.Action == dlq.Republish {
+		p.Events, err = o.events().Events(ctx, first)
+	} else {
+		p.Letters, err = o.store().Entries(ctx, first)
+	}
+	if err != nil {
+		return p, StoreError(err)
+	}
+	p.MarksOf = len(events)
+	if p.Marks, err = o.countMarks(ctx, events); err != nil {
+		p.MarksError = safetext.Redact(err.Error())
+	}
+	return p, nil
+}
+
+// countMarks counts what every known consumer remembers of events.
+func (o *Outbox) countMarks(ctx context.Context, events []string) ([]MarkCount, error) {
+	if o.Keeper == nil {
+		return nil, errNoRedis()
+	}
+	ctx, cancel := context.WithTimeout(ctx, planMarksTimeout)
+	defer cancel()
+	names, err := o.Keeper.Consumers(ctx)
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	ids := make([]uuid.UUID, 0, len(events))
+	for _, event := range events {
+		if id, err := uuid.Parse(event); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	entries, err := o.Keeper.LookupMany(ctx, names, ids)
+	if err != nil {
+		return nil, err
+	}
+	counts := make([]MarkCount, len(names))
+	for i, name := range names {
+		counts[i].Consumer = name
+	}
+	for _, e := range entries {
+		counts[slices.Index(names, e.Consumer)].add(e.State)
+	}
+	return counts, nil
+}
+
+// Confirmation is what a person says who wants a plan to be run: what they believe it is.
+type Confirmation struct {
+	Count    int64
+	Database string
+	// Reason is why; the plan's own counts where it has one.
+	Reason string
+	// Force runs also what must die again as it is stored.
+	Force bool
+}
+
+// Confirm reports why a plan must not be run after this confirmation.
+func (c Confirmation) Confirm(p dlq.Frozen) error {
+	if c.Count != p.Total || c.Database != p.Database.Name {
+		return fault.Hint(fault.Preconditionf("not confirmed: the plan is to %s %s in %s, not %s in %s", verb(p.Action), Counted(p.Total, "row"),
+			safetext.Line(p.Database.Name), Count(c.Count), quoted(c.Database)), "nothing was changed; look at the plan once more")
+	}
+	if strings.TrimSpace(c.Reason) == "" && p.Reason == "" {
+		return fault.Usagef("reason: say why, for the audit trail")
+	}
+	if p.Action != dlq.Replay || c.Force {
+		return nil
+	}
+	return RefuseHopeless(p)
+}
+
+// RefuseHopeless returns the error for a plan that replays dead letters which must die again; nil when there are none.
+func RefuseHopeless(p dlq.Frozen) error {
+	return refuseHopeless(p.Summary.Hopeless(), p.Total, "dead letter")
+}
+
+func quoted(name string) string {
+	if name == "" {
+		return "no database"
+	}
+	return fmt.Sprintf("%q", safetext.Line(name))
+}

@@ -1,0 +1,23 @@
+// What makes choosing pleasant: tick all rows of a page, and see how many are ticked. The forms work without it.
+"use strict";
+(() => {
+  const boxes = () => [...document.querySelectorAll("input[name=id][form=pick]")];
+  const all = document.querySelector("[data-all]");
+  const form = document.getElementById("pick");
+  if (!form) return;
+  const said = form.querySelector("[data-ticked]");
+  const show = () => {
+    const ticked = boxes().filter((b) => b.checked).length;
+    said.hidden = false;
+    said.textContent = ticked === 0 ? "none ticked" : ticked + " ticked";
+    for (const button of form.querySelectorAll("button")) button.disabled = ticked === 0;
+    if (all) { all.checked = ticked > 0 && ticked === boxes().length; all.indeterminate = ticked > 0 && !all.checked; }
+  };
+  if (all) {
+    all.hidden = false;
+    all.addEventListener("change", () => { for (const b of boxes()) b.checked = all.checked; show(); });
+  }
+  document.addEventListener("change", (event) => { if (event.target.matches("input[name=id][form=pick]")) show(); });
+  addEventListener("pageshow", show);
+  show();
+})();

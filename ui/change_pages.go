@@ -1,0 +1,168 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// runPoll is how often an open page asks for a run that is at work.
+const runPoll = time.Second
+
+// verbsOf is what can be done to something in this state.
+func verbsOf(state string) []string {
+	switch state {
+	case dlq.StateOpen:
+		return []string{"replay", "discard"}
+	case dlq.StateDiscarded:
+		return []string{"restore"}
+	case outbox.StatusPublished:
+		return []string{"republish"}
+	default:
+		return nil
+	}
+}
+
+func nounOf(a dlq.Action) string {
+	if a == dlq.Republish {
+		return "event"
+	}
+	return "dead letter"
+}
+
+// counted is a name and how often it was counted.
+type counted struct {
+	Name  string
+	Count int64
+}
+
+// ranked orders counts, the largest first.
+func ranked(counts map[string]int64) []counted {
+	var out []counted
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		out = append(out, counted{name, counts[name]})
+	}
+	slices.SortStableFunc(out, func(a, b counted) int { return cmp.Compare(b.Count, a.Count) })
+	return out
+}
+
+// changeable is what can be done to the rows of a list.
+type changeable struct {
+	Changes []string
+	// Hidden is the filter of all that match, as of when the list was read: what dies later is not in it.
+	Hidden []field
+}
+
+type field struct{ Name, Value string }
+
+// offer offers changes to the rows of a list that was read at d.Now. A time such as 2h ago becomes an instant: the set must
+// be the one that is looked at.
+func (d *listData) offer(q url.Values, verbs []string) error {
+	d.Changes = verbs
+	since, until, err := operate.ParseSpan(one(q, "since", ""), one(q, "until", ""), d.Now)
+	if err != nil {
+		return fault.As(fault.Usage, err)
+	}
+	if until.IsZero() || until.After(d.Now) {
+		until = d.Now
+	}
+	for _, c := range d.Chips {
+		if c.Name != "since" && c.Name != "until" {
+			d.Hidden = append(d.Hidden, field{c.Name, c.Value})
+		}
+	}
+	if !since.IsZero() {
+		d.Hidden = append(d.Hidden, field{"since", since.UTC().Format(time.RFC3339Nano)})
+	}
+	d.Hidden = append(d.Hidden, field{"until", until.UTC().Format(time.RFC3339Nano)})
+	return nil
+}
+
+// planData is a plan before it is run.
+type planData struct {
+	operate.PlanPreview
+	Plan operate.PlanDetail
+	Now  time.Time
+	// Typed: the count has to be typed. Sends: the change sends events, so it can go in steps.
+	Typed, Sends bool
+	NoPublisher  bool
+	// Hopeless says which of the set must die again as it is stored.
+	Hopeless string
+}
+
+func planPage(r *request) (*view, error) {
+	if err := known(r.URL.Query()); err != nil {
+		return nil, err
+	}
+	preview, err := r.outbox.PreviewPlan(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	if preview.StartedAt != nil {
+		return &view{redirect: "/runs/" + preview.ID}, nil
+	}
+	d := planData{PlanPreview: preview, Plan: preview.PlanDetail, Typed: operate.Typed(preview.Frozen), Sends: sends(preview.Action)}
+	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
+		return nil, err
+	}
+	if s := r.snapshot.Stats; d.Sends && s != nil {
+		d.NoPublisher = len(s.Publishers) == 0
+	}
+	if preview.Action == dlq.Replay {
+		if err := operate.RefuseHopeless(preview.Frozen); err != nil {
+			d.Hopeless = err.Error()
+		}
+	} else {
+		d.MarksError = ""
+	}
+	return &view{Title: "Plan", Nav: "runs", Command: "outboxctl run resume " + preview.ID, Live: preview.State == "freezing", Every: runPoll.Milliseconds(), template: "plan", Data: d}, nil
+}
+
+// sends reports whether a change sends events.
+func sends(a dlq.Action) bool { return a == dlq.Replay || a == dlq.Republish }
+
+// runData is a plan that was started.
+type runData struct {
+	Now  time.Time
+	Plan operate.PlanDetail
+	// Left is how many rows are not done; Speed is how fast it goes, in words.
+	Left  int64
+	Speed string
+	// Sends: the change sends events. Ended: nothing more happens unless somebody resumes it. Typed is that of the plan.
+	Sends, Ended, Typed bool
+}
+
+func runPage(r *request) (*view, error) {
+	if err := known(r.URL.Query()); err != nil {
+		return nil, err
+	}
+	plan, err := r.outbox.Plan(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	if plan.StartedAt == nil {
+		return &view{redirect: "/plans/" + plan.ID}, nil
+	}
+	d := runData{Plan: plan, Left: plan.Total - plan.Done, Sends: sends(plan.Action), Ended: plan.State != "running", Typed: operate.Typed(plan.Frozen)}
+	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
+		return nil, err
+	}
+	if seconds := d.Now.Sub(*plan.StartedAt).Seconds(); !d.Ended && plan.Done > 0 && seconds > 1 {
+		perSecond := float64(plan.Done) / seconds
+		d.Speed = strings.TrimSpace(fmt.Sprintf("%.0f/s, about %s left", perSecond, operate.Seconds(float64(d.Left)/perSecond)))
+	}
+	command := "outboxctl run show " + plan.ID
+	if d.Ended && d.Left > 0 {
+		command = "outboxctl run resume " + plan.ID
+	}
+	return &view{Title: "Run", Nav: "runs", Command: command, Live: !d.Ended, Every: runPoll.Milliseconds(), template: "run", Data: d}, nil
+}

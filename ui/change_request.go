@@ -1,0 +1,274 @@
+package ui
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
+)
+
+const (
+	// maxBody is the largest body: some twenty thousand ids.
+	maxBody = 1 << 20
+	// watchFor is how long a watched run waits for the outcome of a step, unless told otherwise.
+	watchFor      = 30 * time.Second
+	maxWatch      = time.Hour
+	defaultAbort  = 0.05
+	watchInterval = 250 * time.Millisecond
+)
+
+// planRequest asks for a plan.
+type planRequest struct {
+	Action string   `json:"action"`
+	IDs    []string `json:"ids"`
+	Filter filter   `json:"filter"`
+	Reason string   `json:"reason"`
+}
+
+// filter is the filter of a list, by the names of the flags: a value, or several that are alternatives.
+type filter url.Values
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (f *filter) UnmarshalJSON(doc []byte) error {
+	var given map[string]any
+	if err := json.Unmarshal(doc, &given); err != nil {
+		return err
+	}
+	*f = filter{}
+	for name, value := range given {
+		switch v := value.(type) {
+		case string:
+			(*f)[name] = []string{v}
+		case []any:
+			for _, one := range v {
+				text, ok := one.(string)
+				if !ok {
+					return fault.Usagef("filter: %s: must be text, or a list of texts", name)
+				}
+				(*f)[name] = append((*f)[name], text)
+			}
+		default:
+			return fault.Usagef("filter: %s: must be text, or a list of texts", name)
+		}
+	}
+	return nil
+}
+
+// params reads the request. now is the database's clock.
+func (p planRequest) params(now time.Time, actor string) (operate.ChangeParams, error) {
+	out := operate.ChangeParams{IDs: p.IDs, Actor: actor, Note: strings.TrimSpace(p.Reason)}
+	var err error
+	if out.Action, err = actionOf(p.Action); err != nil {
+		return out, err
+	}
+	for i, text := range out.IDs {
+		if out.IDs[i], err = operate.ParseID(text); err != nil {
+			return out, err
+		}
+	}
+	q := url.Values(p.Filter)
+	switch {
+	case (len(p.IDs) > 0) == (len(q) > 0):
+		return out, fault.Usagef("say which rows: ids or a filter, one of them")
+	case len(p.IDs) > 0:
+		slices.Sort(out.IDs)
+		out.IDs = slices.Compact(out.IDs)
+		return out, nil
+	case out.Action == dlq.Republish:
+		names := slices.DeleteFunc(eventNames(), func(name string) bool { return name == "status" })
+		if err := known(q, names...); err != nil {
+			return out, err
+		}
+		f, err := eventFilter(withOne(q, "status", "published"), now)
+		out.Events = &f
+		return out, orEverything(f.Narrows(), err)
+	default:
+		names := slices.DeleteFunc(deadLetterNames(), func(name string) bool { return name == "state" })
+		if err := known(q, names...); err != nil {
+			return out, err
+		}
+		state := dlq.StateOpen
+		if out.Action == dlq.Restore {
+			state = dlq.StateDiscarded
+		}
+		f, err := deadLetterFilter(withOne(q, "state", state), now)
+		out.DeadLetters = &f
+		return out, orEverything(f.Narrows(), err)
+	}
+}
+
+// orEverything refuses a filter that leaves nothing out: who gives none has not said what to change.
+func orEverything(narrows bool, err error) error {
+	if err == nil && !narrows {
+		return fault.Usagef("say which rows: the filter leaves nothing out")
+	}
+	return err
+}
+
+func withOne(q url.Values, name, value string) url.Values {
+	out := url.Values{name: {value}}
+	for k, v := range q {
+		out[k] = v
+	}
+	return out
+}
+
+// actionOf reads an action: replay, or dlq.replay as the audit has it.
+func actionOf(word string) (dlq.Action, error) {
+	for _, a := range []dlq.Action{dlq.Replay, dlq.Discard, dlq.Restore, dlq.Republish} {
+		if _, verb, _ := strings.Cut(string(a), "."); word == verb || word == string(a) {
+			return a, nil
+		}
+	}
+	return "", fault.Usagef("action: %q is none of replay, discard, restore, republish", word)
+}
+
+// runRequest asks for a plan to be run.
+type runRequest struct {
+	Confirm struct {
+		Count    int64  `json:"count"`
+		Database string `json:"database"`
+	} `json:"confirm"`
+	Reason string `json:"reason"`
+	Force  bool   `json:"force"`
+	pace
+}
+
+// pace is how fast a run goes, and when it stops by itself.
+type pace struct {
+	// Rate is in rows per second.
+	Rate         float64  `json:"rate"`
+	Ramp         bool     `json:"ramp"`
+	AbortIfDead  *float64 `json:"abortIfDead"`
+	WatchSeconds float64  `json:"watchSeconds"`
+}
+
+func (p pace) watch() *dlq.Watch {
+	if !p.Ramp && p.AbortIfDead == nil {
+		return nil
+	}
+	w := &dlq.Watch{MaxDead: defaultAbort, For: watchFor, Every: watchInterval}
+	if p.AbortIfDead != nil {
+		w.MaxDead = *p.AbortIfDead
+	}
+	if p.WatchSeconds > 0 {
+		w.For = time.Duration(p.WatchSeconds * float64(time.Second))
+	}
+	w.Every = min(w.Every, w.For)
+	return w
+}
+
+func (p pace) check() error {
+	switch {
+	case p.Rate < 0 || p.Rate > 1e9:
+		return fault.Usagef("rate: must be rows per second, such as 200")
+	case p.AbortIfDead != nil && (*p.AbortIfDead < 0 || *p.AbortIfDead > 1):
+		return fault.Usagef("abortIfDead: must be a share from 0 to 1")
+	case p.WatchSeconds < 0 || p.WatchSeconds > maxWatch.Seconds():
+		return fault.Usagef("watchSeconds: must be 0 to %.0f", maxWatch.Seconds())
+	}
+	return nil
+}
+
+// readJSON reads the body of an API request: one JSON document, and nothing in it that nobody reads.
+func readJSON(r *http.Request, into any) error {
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
+		return statusError{http.StatusUnsupportedMediaType, fault.Usagef("say Content-Type: application/json")}
+	}
+	decoder := json.NewDecoder(r.Body)
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(into)
+	if err == nil && decoder.More() {
+		err = errors.New("it has more than one document")
+	}
+	return bodyError(err)
+}
+
+// readForm reads the fields of a page's form.
+func readForm(r *http.Request) (url.Values, error) {
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/x-www-form-urlencoded" {
+		return nil, statusError{http.StatusUnsupportedMediaType, fault.Usagef("forms of this page are sent as application/x-www-form-urlencoded")}
+	}
+	if err := r.ParseForm(); err != nil {
+		return nil, bodyError(err)
+	}
+	return r.PostForm, nil
+}
+
+func bodyError(err error) error {
+	var large *http.MaxBytesError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &large):
+		return statusError{http.StatusRequestEntityTooLarge, fault.Usagef("the request is larger than %d bytes", large.Limit)}
+	case errors.Is(err, io.EOF):
+		return fault.Usagef("the request has no body")
+	default:
+		return fault.Usagef("the request cannot be read: %w", err)
+	}
+}
+
+// planForm reads the form that asks for a plan: ticked ids, or all that match the filter.
+func planForm(form url.Values) (planRequest, error) {
+	p := planRequest{Action: form.Get("action"), IDs: values(form, "id"), Reason: form.Get("note")}
+	names := append(append(deadLetterNames(), eventNames()...), "action", "id", "note", "all")
+	if err := known(form, names...); err != nil {
+		return p, err
+	}
+	if form.Get("all") == "" {
+		if len(p.IDs) == 0 {
+			return p, fault.Usagef("no row is ticked")
+		}
+		return p, nil
+	}
+	p.IDs, p.Filter = nil, filter{}
+	for name := range form {
+		if v := values(form, name); len(v) > 0 && !slices.Contains([]string{"action", "id", "note", "all"}, name) {
+			p.Filter[name] = v
+		}
+	}
+	return p, nil
+}
+
+// runForm reads the form that confirms a plan. What was typed is taken as people write numbers: 9,031.
+func runForm(form url.Values) (p runRequest, err error) {
+	if err := known(form, "count", "database", "note", "force", "rate", "ramp", "abort"); err != nil {
+		return p, err
+	}
+	typed := strings.NewReplacer(",", "", " ", "", ".", "", "\u00a0", "").Replace(form.Get("count"))
+	if p.Confirm.Count, err = strconv.ParseInt(typed, 10, 64); err != nil && typed != "" {
+		return p, fault.Usagef("count: %q is not a number", form.Get("count"))
+	}
+	p.Confirm.Database, p.Reason, p.Force = form.Get("database"), form.Get("note"), form.Get("force") != ""
+	p.pace, err = paceForm(form)
+	return p, err
+}
+
+func paceForm(form url.Values) (p pace, err error) {
+	p.Ramp = form.Get("ramp") != ""
+	if text := strings.TrimSuffix(strings.TrimSpace(form.Get("rate")), "/s"); text != "" {
+		if p.Rate, err = strconv.ParseFloat(text, 64); err != nil || !(p.Rate > 0) {
+			return p, fault.Usagef("rate: %q is not a number of rows per second, such as 200", text)
+		}
+	}
+	if text := strings.TrimSuffix(strings.TrimSpace(form.Get("abort")), "%"); text != "" && p.Ramp {
+		share, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+		if err != nil {
+			return p, fault.Usagef("abort share: %q is not a share in percent, such as 5", text)
+		}
+		share /= 100
+		p.AbortIfDead = &share
+	}
+	return p, p.check()
+}

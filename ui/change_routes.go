@@ -1,0 +1,270 @@
+package ui
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+// changeRequest is a request of somebody who may change something.
+type changeRequest struct {
+	*http.Request
+	h      *Handler
+	outbox *operate.Outbox
+	who    Identity
+}
+
+// changed is what a change answers: the address of what came of it, for a page to go to, and its body in the API.
+type changed struct {
+	at     string
+	status int
+	body   any
+}
+
+// A changeRoute is one way to change something: by a form of a page or by the API.
+type changeRoute struct {
+	method, path string
+	do           func(*changeRequest) (changed, error)
+}
+
+// changeTable is every address that changes something. None of them exists unless changes are allowed.
+func changeTable() []changeRoute {
+	return []changeRoute{
+		{http.MethodPost, "/plans", planByForm},
+		{http.MethodPost, "/plans/{id}/run", runByForm},
+		{http.MethodPost, "/plans/{id}/abandon", abandonByForm},
+		{http.MethodPost, "/runs/{id}/stop", stopByForm},
+		{http.MethodPost, "/runs/{id}/resume", resumeByForm},
+		{http.MethodPost, "/api/v1/plans", planByAPI},
+		{http.MethodDelete, "/api/v1/plans/{id}", abandon},
+		{http.MethodPost, "/api/v1/plans/{id}/run", runByAPI},
+		{http.MethodPost, "/api/v1/runs/{id}/stop", stopRun},
+		{http.MethodPost, "/api/v1/runs/{id}/resume", resumeByAPI},
+	}
+}
+
+// serveChange answers a request that changes something, if who sent it may.
+func (h *Handler) serveChange(w http.ResponseWriter, r *http.Request, do func(*changeRequest) (changed, error)) {
+	who := whoOf(r)
+	if who.Role != Operator {
+		err := fault.Hint(fault.Refusedf("%s may look, not change", who.Name), "an operator may; /api/v1/me tells who you are")
+		h.cfg.Log(r.URL.Path, err)
+		h.fail(w, r, err)
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	out, err := do(&changeRequest{Request: r, h: h, outbox: h.changes.outbox(), who: who})
+	if err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	if !isAPI(r) {
+		http.Redirect(w, r, h.cfg.BasePath+out.at, http.StatusSeeOther)
+		return
+	}
+	if out.at != "" {
+		w.Header().Set("Location", h.cfg.BasePath+"/api/v1"+out.at)
+	}
+	if out.body == nil {
+		w.WriteHeader(out.status)
+		return
+	}
+	doc, err := json.Marshal(out.body)
+	if err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(out.status)
+	_, _ = w.Write(append(safetext.JSON(doc), '\n')) // nobody is left to tell
+}
+
+func planByForm(r *changeRequest) (changed, error) {
+	form, err := readForm(r.Request)
+	if err != nil {
+		return changed{}, err
+	}
+	p, err := planForm(form)
+	if err != nil {
+		return changed{}, err
+	}
+	return freeze(r, p)
+}
+
+func planByAPI(r *changeRequest) (changed, error) {
+	var p planRequest
+	if err := readJSON(r.Request, &p); err != nil {
+		return changed{}, err
+	}
+	return freeze(r, p)
+}
+
+func freeze(r *changeRequest, p planRequest) (changed, error) {
+	now, err := r.outbox.Now(r.Context())
+	if err != nil {
+		return changed{}, err
+	}
+	params, err := p.params(now, r.who.Name)
+	if err != nil {
+		return changed{}, err
+	}
+	id, err := r.h.changes.freeze(r.Context(), params)
+	if err != nil {
+		return changed{}, err
+	}
+	return r.plan(id, "/plans/")
+}
+
+// plan answers with a plan as it is now.
+func (r *changeRequest) plan(id, at string) (changed, error) {
+	plan, err := r.outbox.Plan(r.Context(), id)
+	return changed{at: at + plan.ID, status: http.StatusAccepted, body: plan}, err
+}
+
+func runByForm(r *changeRequest) (changed, error) {
+	form, err := readForm(r.Request)
+	if err != nil {
+		return changed{}, err
+	}
+	p, err := runForm(form)
+	if err != nil {
+		return changed{}, err
+	}
+	return run(r, p)
+}
+
+func runByAPI(r *changeRequest) (changed, error) {
+	var p runRequest
+	if err := readJSON(r.Request, &p); err != nil {
+		return changed{}, err
+	}
+	if err := p.check(); err != nil {
+		return changed{}, err
+	}
+	return run(r, p)
+}
+
+// run starts a plan that was confirmed. Asked twice, it is the same run.
+func run(r *changeRequest, p runRequest) (changed, error) {
+	plan, err := r.outbox.Plan(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return changed{}, err
+	}
+	said := operate.Confirmation{Count: p.Confirm.Count, Database: p.Confirm.Database, Reason: p.Reason, Force: p.Force}
+	if err := said.Confirm(plan.Frozen); err != nil {
+		return changed{}, err
+	}
+	if plan.StartedAt == nil {
+		err = r.begin(plan, p.Reason, p.pace)
+	}
+	return r.begun(plan.ID, err)
+}
+
+func (r *changeRequest) begin(plan operate.PlanDetail, reason string, p pace) error {
+	return r.h.changes.run(operate.RunPlanParams{
+		ID: plan.ID, Runner: r.who.Name, Reason: reason, Rate: p.Rate, Watch: p.watchOf(plan.Action), Detail: r.detail(),
+	})
+}
+
+// watchOf leaves out a watch over what sends no event.
+func (p pace) watchOf(action dlq.Action) *dlq.Watch {
+	if action != dlq.Replay && action != dlq.Republish {
+		return nil
+	}
+	return p.watch()
+}
+
+// begun answers with a run. Of two requests at once, both of them began it.
+func (r *changeRequest) begun(id string, err error) (changed, error) {
+	out, readErr := r.plan(id, "/runs/")
+	if err != nil && readErr == nil {
+		if plan, _ := out.body.(operate.PlanDetail); plan.State == "running" {
+			return out, nil
+		}
+	}
+	return out, errors.Join(err, readErr)
+}
+
+// detail is what the audit keeps of a request besides the name of who sent it.
+func (r *changeRequest) detail() map[string]any {
+	return map[string]any{"via": "ui", "auth": r.who.Auth, "remote": remoteOf(r.Request), "requestId": uuid.NewString()}
+}
+
+func resumeByForm(r *changeRequest) (changed, error) {
+	form, err := readForm(r.Request)
+	if err != nil {
+		return changed{}, err
+	}
+	if err := known(form, "rate", "ramp", "abort"); err != nil {
+		return changed{}, err
+	}
+	p, err := paceForm(form)
+	if err != nil {
+		return changed{}, err
+	}
+	return resume(r, p)
+}
+
+func resumeByAPI(r *changeRequest) (changed, error) {
+	var p pace
+	if r.ContentLength != 0 {
+		if err := readJSON(r.Request, &p); err != nil {
+			return changed{}, err
+		}
+	}
+	if err := p.check(); err != nil {
+		return changed{}, err
+	}
+	return resume(r, p)
+}
+
+// resume does what is left of a run, which was confirmed when it was started.
+func resume(r *changeRequest, p pace) (changed, error) {
+	plan, err := r.outbox.Plan(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return changed{}, err
+	}
+	if plan.StartedAt == nil {
+		return changed{}, fault.Preconditionf("plan %s was never started: confirm it first", plan.ID)
+	}
+	return r.begun(plan.ID, r.begin(plan, "", p))
+}
+
+func stopByForm(r *changeRequest) (changed, error) {
+	if _, err := readForm(r.Request); err != nil {
+		return changed{}, err
+	}
+	return stopRun(r)
+}
+
+// stopRun asks a run to stop. One that has ended meanwhile needs nothing.
+func stopRun(r *changeRequest) (changed, error) {
+	err := r.outbox.StopRun(r.Context(), r.PathValue("id"), r.who.Name)
+	if err != nil {
+		if plan, readErr := r.outbox.Plan(r.Context(), r.PathValue("id")); readErr != nil || plan.State != dlq.RunDone {
+			return changed{}, err
+		}
+	}
+	return r.plan(r.PathValue("id"), "/runs/")
+}
+
+func abandonByForm(r *changeRequest) (changed, error) {
+	if _, err := readForm(r.Request); err != nil {
+		return changed{}, err
+	}
+	out, err := abandon(r)
+	out.at = "/plans/" + r.PathValue("id")
+	return out, err
+}
+
+func abandon(r *changeRequest) (changed, error) {
+	err := r.outbox.AbandonPlan(r.Context(), r.PathValue("id"), r.who.Name)
+	return changed{status: http.StatusNoContent}, err
+}
