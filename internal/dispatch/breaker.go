@@ -45,6 +45,8 @@ type breaker struct {
 	types []string
 	// asking is held by the one group that asks the broker for all of them.
 	asking chan struct{}
+	// runs sends the runs of ordering keys that begin on this topic.
+	runs runners
 
 	mu     sync.Mutex
 	status TopicStatus

@@ -26,6 +26,7 @@ func (d *Dispatcher) runOnce(ctx context.Context, sweep bool) runResult {
 	s := d.cursor.next(time.Now(), sweep)
 	p := ClaimParams{
 		AfterSeq: s.after, ThroughSeq: s.through, Limit: got.rows, MaxBytes: got.bytes, MaxRowBytes: d.maxRowBytes(), Lease: d.cfg.Lease,
+		KeyedAfter: d.ordered.cursor.hint(),
 	}
 	crowded := d.leaveOut(&p)
 	started := time.Now()
@@ -67,14 +68,17 @@ func (d *Dispatcher) end(s span, blind bool) int64 {
 	return end
 }
 
-// claim leases rows. It is not cancelled with the loop: a claim that commits
-// after its caller has stopped waiting would strand its rows until the lease
-// ends.
+// claim leases rows, and has the other loop look when rows wait that it leaves
+// alone. It is not cancelled with the loop: a claim that commits after its caller
+// has stopped waiting would strand its rows until the lease ends.
 func (d *Dispatcher) claim(p ClaimParams, sweep bool) ([]Claimed, error) {
 	ctx, cancel := context.WithTimeout(d.abandon, claimTimeout)
 	defer cancel()
 	started := time.Now()
-	rows, err := d.store.Claim(ctx, p)
+	rows, keyed, err := d.store.Claim(ctx, p)
+	if keyed {
+		d.ordered.nudge()
+	}
 	d.claimed(started, rows, sweep, err)
 	return rows, err
 }
@@ -133,10 +137,15 @@ func (d *Dispatcher) start(ctx context.Context, started time.Time, groups []*gro
 			d.release(g)
 			continue
 		}
-		go func() {
+		run := func() {
 			d.cfg.turn("send " + g.name())
 			_ = send(d.abandon, g) // the breaker has seen the error
-		}()
+		}
+		if g.key != "" && g.topic != "" {
+			d.breakers.at(g.topic).runs.send(run)
+		} else {
+			go run()
+		}
 	}
 }
 

@@ -205,10 +205,13 @@ func (c *cursor) found(s span) {
 }
 
 // blind reports that there is no hint yet.
-func (c *cursor) blind() bool {
+func (c *cursor) blind() bool { return c.hint() == 0 }
+
+// hint is the largest seq that claims have got to, or 0.
+func (c *cursor) hint() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.low == 0
+	return c.low
 }
 
 // restart makes the next sweep begin at the head.

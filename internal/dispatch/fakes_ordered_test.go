@@ -35,6 +35,13 @@ func (s *memTable) dueOrdered(p ClaimParams) bool {
 	})
 }
 
+// keyed reports whether a row with a key waits behind after.
+func (s *memTable) keyed(after int64) bool {
+	return slices.ContainsFunc(s.behind(after), func(r *memRow) bool {
+		return r != nil && r.OrderingKey != "" && !r.pending && r.Seq > after && r.published.IsZero() && r.dead == ""
+	})
+}
+
 // open lists the committed rows of a key that are neither published nor passed.
 func (s *memTable) open(key string) (rows []*memRow) {
 	for _, r := range s.rows {
@@ -59,7 +66,7 @@ func (s *memTable) keysSeen(p OrderedParams, now time.Time, got *orderedLeased) 
 	}
 	still := map[string]bool{}
 	for _, r := range s.behind(p.AfterSeq) {
-		if got.seen == p.window() {
+		if got.seen == p.Window {
 			break
 		}
 		if r == nil || r.OrderingKey == "" || !inRange(r, p.ClaimParams) {
@@ -98,7 +105,7 @@ func (s *memTable) beginOrdered(owner string, p OrderedParams) (tx *memTx, got *
 			open = slices.DeleteFunc(open, func(r *memRow) bool { return r.Seq <= p.AfterSeq })
 		}
 		gap := false
-		for n, r := range open[:min(len(open), rows[key], p.most())] {
+		for n, r := range open[:min(len(open), max(rows[key], 16), p.most())] {
 			if !s.dueNow(r, p.ClaimParams, now) || got.locked == p.Limit {
 				break
 			}

@@ -14,6 +14,8 @@ type memStore struct {
 	lost   int
 	claims int
 	looks  int
+	// keyLooks counts what was asked for keys alone.
+	keyLooks int
 	// fail, when set, is asked before every call.
 	fail func(call string) error
 	// walkCost makes a walk over n pending rows take time.
@@ -54,33 +56,35 @@ func (s *memStore) failure(call string) error {
 	return s.fail(call)
 }
 
-func (s *memStore) Claim(ctx context.Context, p ClaimParams) ([]Claimed, error) {
+func (s *memStore) Claim(ctx context.Context, p ClaimParams) ([]Claimed, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.claims++
 	if err := s.failure("claim"); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	tx, got := s.beginClaim("", p)
+	keyed := s.keyed(p.KeyedAfter)
 	err := s.walk(ctx, got.walked)
 	tx.end(err == nil)
-	return got.rows, err
+	return got.rows, keyed, err
 }
 
-func (s *memStore) Due(ctx context.Context, p ClaimParams) (bool, error) {
+func (s *memStore) Due(ctx context.Context, p ClaimParams) (due, keyed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.looks++
 	if err := s.failure("due"); err != nil {
-		return false, err
+		return false, false, err
 	}
 	due, walked := s.due(p)
-	return due, s.walk(ctx, walked)
+	return due, s.keyed(p.KeyedAfter), s.walk(ctx, walked)
 }
 
 func (s *memStore) ClaimOrdered(ctx context.Context, p OrderedParams) (OrderedClaim, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.keyLooks++
 	if err := s.failure("claim ordered"); err != nil {
 		return OrderedClaim{}, err
 	}
@@ -93,6 +97,7 @@ func (s *memStore) ClaimOrdered(ctx context.Context, p OrderedParams) (OrderedCl
 func (s *memStore) DueOrdered(ctx context.Context, p ClaimParams) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.keyLooks++
 	if err := s.failure("due ordered"); err != nil {
 		return false, err
 	}

@@ -60,9 +60,9 @@ func TestStopIsNotHeldUpByADatabaseThatDoesNotAnswer(t *testing.T) {
 // silentStore answers no claim.
 type silentStore struct{ Store }
 
-func (s *silentStore) Claim(ctx context.Context, _ ClaimParams) ([]Claimed, error) {
+func (s *silentStore) Claim(ctx context.Context, _ ClaimParams) ([]Claimed, bool, error) {
 	<-ctx.Done()
-	return nil, ctx.Err()
+	return nil, false, ctx.Err()
 }
 
 func TestStopDuringAClaimReleasesItsRows(t *testing.T) {

@@ -12,7 +12,6 @@ func (d *Dispatcher) lead(ctx context.Context) error {
 	for ctx.Err() == nil {
 		d.pulse.beat(time.Now())
 		r := d.turn(ctx, pace.idle() && !woken)
-		d.ordered.nudge()
 		if r.more {
 			d.callHelp()
 		}
@@ -42,9 +41,12 @@ func (d *Dispatcher) look() (bool, error) {
 	ctx, cancel := context.WithTimeout(d.abandon, claimTimeout)
 	defer cancel()
 	s := d.cursor.next(time.Now(), false)
-	p := ClaimParams{AfterSeq: s.after, ThroughSeq: s.through}
+	p := ClaimParams{AfterSeq: s.after, ThroughSeq: s.through, KeyedAfter: d.ordered.cursor.hint()}
 	d.leaveOut(&p)
-	due, err := d.store.Due(ctx, p)
+	due, keyed, err := d.store.Due(ctx, p)
+	if keyed {
+		d.ordered.nudge()
+	}
 	switch {
 	case err != nil:
 		d.observe.Trouble("look for due rows", err)

@@ -8,9 +8,10 @@ import (
 )
 
 const (
-	// orderedRequests is how many requests of keys are under way at the same time.
-	// A key has one at most, so it takes many keys to keep a broker busy.
-	orderedRequests = 64
+	// windowRows is the least that a claim looks at: rows whose turn it is not fill
+	// a small window. One that finds too few is continued in larger ones.
+	windowRows   = 1000
+	windowGrowth = 4
 	// lookKeys is how many keys a claim looks at because they were just settled.
 	lookKeys = 1000
 	// busyKeys is how many keys a claim is told to leave out.
@@ -24,8 +25,6 @@ type orderedStream struct {
 	batchSize *batchSize
 	// nudged is signalled when there may be something to claim.
 	nudged chan struct{}
-	// slots holds one token for each request under way.
-	slots chan struct{}
 
 	mu sync.Mutex
 	// busy are keys that are being sent and have more behind: their rows would
@@ -38,8 +37,7 @@ type orderedStream struct {
 
 func newOrderedStream(batchSize int) orderedStream {
 	return orderedStream{
-		batchSize: newBatchSize(batchSize), nudged: make(chan struct{}, 1), slots: make(chan struct{}, orderedRequests),
-		busy: map[string]bool{},
+		batchSize: newBatchSize(batchSize), nudged: make(chan struct{}, 1), busy: map[string]bool{},
 	}
 }
 
@@ -93,20 +91,26 @@ func (o *orderedStream) looks() bool {
 	return len(o.look) > 0
 }
 
-// leadOrdered is the loop that claims keys. It is nudged with every turn of the
-// other loop, so its own timer matters only while that one is stuck.
+// unusedPolls is how much rarer than the other loop this one looks by itself
+// while it has never met a key.
+const unusedPolls = 10
+
+// leadOrdered is the loop that claims keys. Claims of the other loop tell it of
+// rows behind its hint, so where keys are not used it costs next to nothing.
 func (d *Dispatcher) leadOrdered(ctx context.Context) error {
 	pace := pacer{poll: d.cfg.PollInterval, random: d.cfg.Random}
+	more := false
 	for ctx.Err() == nil {
-		r := d.turnOrdered(ctx)
+		r := d.turnOrdered(ctx, more)
+		more = r.more
 		wait := pace.next(r)
 		if d.cfg.Once {
 			if done, err := d.drained(ctx, r, &pace, &d.ordered.cursor, d.runOrdered); done {
 				return err
 			}
 		}
-		if pace.idle() {
-			wait *= 2
+		if pace.idle() && d.ordered.cursor.blind() {
+			wait *= unusedPolls
 		}
 		d.restOrdered(ctx, wait)
 	}
@@ -130,9 +134,10 @@ func (d *Dispatcher) restOrdered(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// turnOrdered claims keys where a look, which is one plain query, has found any.
-func (d *Dispatcher) turnOrdered(ctx context.Context) runResult {
-	if !d.ordered.looks() {
+// turnOrdered claims keys where the claim before has left some, or a look, which
+// is one plain query, has found any.
+func (d *Dispatcher) turnOrdered(ctx context.Context, more bool) runResult {
+	if !more && !d.ordered.looks() {
 		if due, err := d.lookOrdered(); err != nil || !due {
 			return runResult{err: err}
 		}
@@ -168,14 +173,14 @@ func (d *Dispatcher) runOrdered(ctx context.Context, sweep bool) (r runResult) {
 	s := o.cursor.next(time.Now(), sweep)
 	busy, look := o.hints()
 	after, last, took := s.after, int64(0), time.Duration(0)
-	for {
+	for growth := 1; ; growth = windowGrowth {
 		got, err := d.inFlight.reserve(ctx, o.batchSize.limit())
 		if err != nil {
 			break // only the end of ctx does this
 		}
 		p := OrderedParams{ClaimParams: ClaimParams{
 			AfterSeq: after, ThroughSeq: s.through, Limit: got.rows, MaxBytes: got.bytes, MaxRowBytes: d.maxRowBytes(), Lease: d.cfg.Lease,
-		}, Sweep: s.sweep, Busy: busy, Look: look}
+		}, Sweep: s.sweep, Busy: busy, Look: look, Window: growth * max(got.rows, windowRows)}
 		crowded := d.leaveOut(&p.ClaimParams)
 		started := time.Now()
 		claim, err := d.claimOrdered(p)
@@ -192,7 +197,7 @@ func (d *Dispatcher) runOrdered(ctx context.Context, sweep bool) (r runResult) {
 		d.launchRuns(ctx, started, p, claim.Rows)
 		last = max(last, claim.reached(look))
 		r.more = claim.Full
-		if claim.Full || claim.Seen < p.window() {
+		if claim.Full || claim.Seen < p.Window {
 			o.batchSize.done(got.rows, len(claim.Rows))
 			break
 		}
@@ -208,10 +213,13 @@ func (c OrderedClaim) reached(look []string) (seq int64) {
 	if !c.Full {
 		return c.SeenTo
 	}
-	heads := map[string]bool{}
+	known := map[string]bool{}
+	for _, key := range look {
+		known[key] = true
+	}
 	for i := range c.Rows {
-		if r := &c.Rows[i]; !heads[r.OrderingKey] && !slices.Contains(look, r.OrderingKey) {
-			heads[r.OrderingKey], seq = true, r.Seq
+		if r := &c.Rows[i]; !known[r.OrderingKey] {
+			known[r.OrderingKey], seq = true, r.Seq
 		}
 	}
 	return seq
@@ -228,7 +236,7 @@ func (d *Dispatcher) claimOrdered(p OrderedParams) (OrderedClaim, error) {
 
 // trialHead leases the head of a key for a trial.
 func (d *Dispatcher) trialHead(p ClaimParams) ([]Claimed, error) {
-	claim, err := d.claimOrdered(OrderedParams{ClaimParams: p, Sweep: p.AfterSeq == 0})
+	claim, err := d.claimOrdered(OrderedParams{ClaimParams: p, Sweep: p.AfterSeq == 0, Window: windowRows})
 	return claim.Rows, err
 }
 

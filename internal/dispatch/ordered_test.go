@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -29,7 +30,15 @@ func refusal(code string) error { return NewFailure(Refused, code, errors.New("n
 func TestRunsOfAKeyArriveInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBundle(t, func(c *Config) { c.BatchSize = 40 })
-		b.broker.latency = func(string) time.Duration { return 50 * time.Millisecond }
+		b.broker.latency = func(topic string) time.Duration {
+			return map[string]time.Duration{"reds": 80 * time.Millisecond, "blues": 20 * time.Millisecond}[topic]
+		}
+		b.broker.verdict = func(topic string, m Message) error {
+			if topic != m.Attributes[wire.AttrEventType]+"s" {
+				return refusal("of another topic")
+			}
+			return nil
+		}
 		var rows []*memRow
 		for range 10 {
 			rows = append(rows, b.store.addOrdered(7, "a", "red")...)
@@ -241,6 +250,45 @@ func TestClaimGoesOnBehindRowsThatWait(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		stop()
 		require.Equal(t, 5, b.store.count(isPublished))
+	})
+}
+
+// Where no key is used, the claims of the others tell that there is none. The first one that comes is met at once.
+func TestUnusedKeysCostNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, func(c *Config) { c.PollInterval = time.Second })
+		stop := start(t, b.Dispatcher)
+		for range 100 {
+			b.store.add(1, "red")
+			time.Sleep(50 * time.Millisecond)
+		}
+		b.store.mu.Lock()
+		looks := b.store.keyLooks
+		b.store.mu.Unlock()
+		require.Less(t, looks, 20, "in five seconds of traffic")
+		b.store.addOrdered(1, "a", "red")
+		b.store.add(1, "red")
+		time.Sleep(1100 * time.Millisecond)
+		require.Equal(t, 102, b.store.count(isPublished))
+		stop()
+	})
+}
+
+// A topic that does not answer keeps no key of another one waiting.
+func TestKeysOfAHungTopicLeaveRoomForTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, func(c *Config) { c.BatchSize = 1000 })
+		b.broker.latency = func(topic string) time.Duration {
+			return map[string]time.Duration{"reds": time.Hour}[topic]
+		}
+		for i := range 2 * orderedRequests {
+			b.store.addOrdered(1, fmt.Sprint("red ", i), "red")
+		}
+		b.store.addOrdered(1, "blue", "blue")
+		stop := start(t, b.Dispatcher)
+		time.Sleep(time.Second)
+		require.Equal(t, 1, b.store.count(isPublished))
+		stop()
 	})
 }
 

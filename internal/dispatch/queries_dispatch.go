@@ -99,8 +99,21 @@ const returnPrinted = `, bytes,
 // claimedBytes is the setting that counts what a claim has printed.
 const claimedBytes = "outboxctl.claimed_bytes"
 
-// countFromZero begins a claim's count.
-const countFromZero = `SELECT set_config('` + claimedBytes + `', '0', true)`
+// countFromZero begins a claim's count, and looks for rows that the claim leaves
+// alone because they have an ordering key. That costs no round trip, and where no
+// key is used an empty index.
+//
+//	$1 after seq
+const countFromZero = `SELECT set_config('` + claimedBytes + `', '0', true), ` + keyedBefore + `$1` + keyedAfter
+
+// keyedBefore and keyedAfter ask whether a row with an ordering key waits behind
+// the seq between them. Order and limit are those of dueSQL.
+const (
+	keyedBefore = `
+       (SELECT count(*) > 0 FROM (SELECT 1 FROM outbox_events
+         WHERE ordering_key IS NOT NULL AND published_at IS NULL AND dead_at IS NULL AND seq > `
+	keyedAfter = ` ORDER BY seq LIMIT 1) AS keyed)`
+)
 
 // leasePicked leases the rows of picked, the query that follows it; returnPicked
 // returns all of them but their contents.
@@ -141,7 +154,10 @@ WITH locked AS MATERIALIZED (
 // dueSQL asks whether a claim would find anything. It locks nothing. The order
 // and the limit are what keeps it on the claim index: EXISTS would drop them
 // and might read every published row in search of one that is not.
-const dueSQL = `SELECT count(*) > 0 FROM (SELECT 1 FROM outbox_events WHERE ` + dueRows + ` ORDER BY seq LIMIT 1) AS first`
+//
+//	$7 as $1 of countFromZero
+const dueSQL = `
+SELECT (SELECT count(*) > 0 FROM (SELECT 1 FROM outbox_events WHERE ` + dueRows + ` ORDER BY seq LIMIT 1) AS first), ` + keyedBefore + `$7` + keyedAfter
 
 // lastSeqSQL reads the end of the claim index. Rows with a lower seq may still be
 // committed: what it returns is a hint. max(seq) could be planned as a walk.

@@ -4,6 +4,10 @@ package dispatch
 // published nor passed. It is that of the index outbox_events_turn_idx.
 const openRows = `ordering_key IS NOT NULL AND published_at IS NULL AND passed_at IS NULL`
 
+// runRows is how many rows of a key a claim takes where it has seen fewer: what
+// follows lies behind its window, and a request of two costs about what one of one does.
+const runRows = `16`
+
 // orderedRuns locks, key by key, the rows whose turn it is. The run of a key
 // begins at its first open row and has no gap. What makes that certain is
 // place = n: who leases row n of a key holds the locks of the rows 1 to n-1, each
@@ -40,7 +44,7 @@ WITH still AS MATERIALIZED (
      ORDER BY seq
      LIMIT $12
 ), keys AS MATERIALIZED (
-    SELECT ordering_key, min(seq) AS first, least(sum(rows), $13::bigint) AS most
+    SELECT ordering_key, min(seq) AS first, least(greatest(sum(rows), ` + runRows + `), $13::bigint) AS most
       FROM (SELECT ordering_key, seq, 1 AS rows FROM seen
              UNION ALL
             SELECT key, -place, $13::bigint FROM unnest($16::text[]) WITH ORDINALITY AS u(key, place)) AS wanted

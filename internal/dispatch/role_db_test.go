@@ -31,7 +31,7 @@ func TestDispatcherRoleSuffices(t *testing.T) {
 
 	emitOrders(t, db.Pool, 4, nil)
 	store := newStore(pool, dispatch.Scope{})
-	_, err = store.Due(t.Context(), dispatch.ClaimParams{})
+	_, _, err = store.Due(t.Context(), dispatch.ClaimParams{})
 	require.NoError(t, err)
 	_, err = store.LastSeq(t.Context())
 	require.NoError(t, err)

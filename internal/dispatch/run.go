@@ -72,12 +72,6 @@ func (d *Dispatcher) nextRequest(rest []*Claimed) (part *group) {
 // dealt with: those that were acknowledged and, where it has a verdict or keeps its
 // lease, the first that was not, which ends the run.
 func (d *Dispatcher) sendPart(abandon context.Context, g *group, v *Verdicts) (n int, ended bool, err error) {
-	select {
-	case d.ordered.slots <- struct{}{}:
-		defer func() { <-d.ordered.slots }()
-	case <-d.running.Done():
-		return 0, true, d.running.Err()
-	}
 	br := d.breakers.at(g.topic)
 	if err := d.askFirst(abandon, br, &group{topic: g.topic, rows: g.rows[:1]}); err != nil {
 		if abandon.Err() != nil {

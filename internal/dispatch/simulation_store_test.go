@@ -36,8 +36,7 @@ type storeCall struct {
 }
 
 // Claim implements Store.
-func (p *process) Claim(ctx context.Context, params ClaimParams) ([]Claimed, error) {
-	var rows []Claimed
+func (p *process) Claim(ctx context.Context, params ClaimParams) (rows []Claimed, keyed bool, err error) {
 	var got *leased
 	unheard, asked := "", time.Now()
 	c := p.storeCall(ctx, "claim", fmt.Sprintf("%s after=%d through=%d limit=%d only=%v except=%v",
@@ -45,6 +44,7 @@ func (p *process) Claim(ctx context.Context, params ClaimParams) ([]Claimed, err
 	c.head = params.AfterSeq == 0
 	c.begin = func() (tx *memTx, ok bool) {
 		tx, got = p.w.table.beginClaim(p.name, params)
+		keyed = p.w.table.keyed(params.KeyedAfter)
 		return tx, true
 	}
 	c.commit = func() {
@@ -66,9 +66,9 @@ func (p *process) Claim(ctx context.Context, params ClaimParams) ([]Claimed, err
 	}
 	p.w.park(&c.call)
 	if c.err != nil || p.dead {
-		return nil, c.err
+		return nil, false, c.err
 	}
-	return rows, nil
+	return rows, keyed, nil
 }
 
 // ClaimOrdered implements Store.
@@ -124,16 +124,16 @@ func (p *process) DueOrdered(ctx context.Context, params ClaimParams) (bool, err
 }
 
 // Due implements Store.
-func (p *process) Due(ctx context.Context, params ClaimParams) (bool, error) {
-	due := false
+func (p *process) Due(ctx context.Context, params ClaimParams) (due, keyed bool, err error) {
 	c := p.storeCall(ctx, "due", fmt.Sprintf("after=%d through=%d except=%v", params.AfterSeq, params.ThroughSeq, params.Except))
 	c.head = params.AfterSeq == 0
 	c.begin = func() (*memTx, bool) {
 		due, _ = p.w.table.due(params)
+		keyed = p.w.table.keyed(params.KeyedAfter)
 		return &memTx{}, true
 	}
 	p.w.park(&c.call)
-	return due && c.err == nil, c.err
+	return due && c.err == nil, keyed && c.err == nil, c.err
 }
 
 // Held implements Store.

@@ -82,6 +82,8 @@ type ClaimParams struct {
 	// as unreadable.
 	MaxBytes, MaxRowBytes int64
 	Lease                 time.Duration
+	// KeyedAfter is behind which seq a waiting row with an ordering key is told of.
+	KeyedAfter int64
 	// Only, when not empty, names the event types to take.
 	Only []string
 	// Except names event types to leave alone: their topic is unreachable
@@ -101,18 +103,13 @@ type OrderedParams struct {
 	Busy []string
 	// Look are keys to look at whatever AfterSeq says.
 	Look []string
+	// Window is how many due rows the claim looks at, in search of keys.
+	Window int
 }
-
-// window is how many due rows a claim looks at, in search of keys.
-func (p OrderedParams) window() int { return max(4*p.Limit, windowRows) }
 
 // most is how many rows of one key a claim takes, so that one key does not take
 // them all.
 func (p OrderedParams) most() int { return max(p.Limit/4, 1) }
-
-// windowRows is the least that a claim looks at: rows whose turn it is not fill a
-// small window.
-const windowRows = 1000
 
 // OrderedClaim is what a claim of keys has found.
 type OrderedClaim struct {
@@ -193,14 +190,17 @@ var ErrRefused = errors.New("refused by the database")
 // Store is the outbox table as one dispatcher uses it.
 type Store interface {
 	// Claim leases the oldest due rows, in seq order, and commits before it
-	// returns, so that no transaction is open while anything is published.
-	Claim(ctx context.Context, p ClaimParams) ([]Claimed, error)
+	// returns, so that no transaction is open while anything is published. keyed
+	// reports whether ClaimOrdered may have something to look at: a row behind
+	// KeyedAfter that is neither published nor dead.
+	Claim(ctx context.Context, p ClaimParams) (rows []Claimed, keyed bool, err error)
 	// ClaimOrdered leases rows with an ordering key, which Claim leaves alone.
 	// While a row is leased, failed, hidden by a filter or dead, nothing that
 	// follows it in its key is leased to anyone.
 	ClaimOrdered(ctx context.Context, p OrderedParams) (OrderedClaim, error)
-	// Due reports, without locking anything, whether Claim would find a row.
-	Due(ctx context.Context, p ClaimParams) (bool, error)
+	// Due reports, without locking anything, whether Claim would find a row, and
+	// keyed as Claim does.
+	Due(ctx context.Context, p ClaimParams) (due, keyed bool, err error)
 	// DueOrdered reports whether ClaimOrdered has something to look at. That it
 	// may not be a row's turn is not looked at.
 	DueOrdered(ctx context.Context, p ClaimParams) (bool, error)

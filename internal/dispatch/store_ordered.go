@@ -39,7 +39,7 @@ func (s *SQLStore) claimOrdered(ctx context.Context, p OrderedParams, turns bool
 	}
 	b.Queue(orderedSQL, s.orderedArgs(p, p.most())...)
 	b.Queue(`COMMIT`)
-	rows, err := s.sendClaim(ctx, b, p.ClaimParams)
+	rows, err := s.sendClaim(ctx, b, p.ClaimParams, nil)
 	if turns && isLockTimeout(err) {
 		return s.claimOrdered(ctx, p, false)
 	}
@@ -59,7 +59,7 @@ func (s *SQLStore) claimOrdered(ctx context.Context, p OrderedParams, turns bool
 
 func (s *SQLStore) orderedArgs(p OrderedParams, most int) []any {
 	return append(s.dueArgs(p.ClaimParams), p.Limit, p.MaxBytes, s.owner, p.Lease.Milliseconds(), p.MaxRowBytes,
-		p.window(), most, p.Sweep, orEmpty(p.Busy), orEmpty(p.Look))
+		p.Window, most, p.Sweep, orEmpty(p.Busy), orEmpty(p.Look))
 }
 
 // DueOrdered implements Store.

@@ -32,7 +32,7 @@ func keyed(t testing.TB, pool *pgxpool.Pool, keys ...string) (ids []string) {
 }
 
 func orderedAll(limit int) dispatch.OrderedParams {
-	return dispatch.OrderedParams{ClaimParams: claimAll(limit), Sweep: true}
+	return dispatch.OrderedParams{ClaimParams: claimAll(limit), Sweep: true, Window: 1000}
 }
 
 func claimOrdered(t testing.TB, s *dispatch.SQLStore, p dispatch.OrderedParams) []dispatch.Claimed {
@@ -71,7 +71,21 @@ func TestClaimOrderedTakesRunsInEveryExecMode(t *testing.T) {
 		due, err := one.DueOrdered(t.Context(), dispatch.ClaimParams{})
 		require.NoError(t, err)
 		require.True(t, due)
-		require.Equal(t, plain, idsOf(mustClaim(t, two, claimAll(10))), "the plain claim leaves keys alone")
+		p := claimAll(10)
+		rows, waiting, err := two.Claim(t.Context(), p)
+		require.NoError(t, err)
+		require.Equal(t, plain, idsOf(rows), "the plain claim leaves keys alone")
+		require.True(t, waiting, "and says that there are some")
+		p.KeyedAfter = rows[0].Seq
+		_, waiting, err = two.Claim(t.Context(), p)
+		require.NoError(t, err)
+		require.False(t, waiting)
+		_, waiting, err = two.Due(t.Context(), p)
+		require.NoError(t, err)
+		require.False(t, waiting)
+		_, waiting, err = two.Due(t.Context(), dispatch.ClaimParams{})
+		require.NoError(t, err)
+		require.True(t, waiting)
 
 		got, err := one.ClaimOrdered(t.Context(), orderedAll(8)) // two rows of a key
 		require.NoError(t, err)
@@ -133,6 +147,19 @@ func TestClaimOrderedWaitsForTheHead(t *testing.T) {
 			require.Empty(t, claimOrdered(t, newStore(db.Pool, dispatch.Scope{}), p))
 		})
 	}
+}
+
+// What follows in a key is taken although it lies behind the window.
+func TestRunsReachBehindTheWindow(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	ids := keyed(t, db.Pool, "a", "b", "a", "c")
+	p := orderedAll(100)
+	p.Window = 2
+	got, err := newStore(db.Pool, dispatch.Scope{}).ClaimOrdered(t.Context(), p)
+	require.NoError(t, err)
+	require.Equal(t, ids[:3], idsOf(got.Rows))
+	require.Equal(t, []any{2, got.Rows[1].Seq, false}, []any{got.Seen, got.SeenTo, got.Full})
 }
 
 // A row that another session has locked is neither skipped over nor left out of the count.

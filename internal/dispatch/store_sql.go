@@ -49,34 +49,36 @@ func NewSQLStore(claims, settles Batcher, owner string, scope Scope) *SQLStore {
 // Claim implements Store. A claim that fails because of what some row holds is
 // an error; the next one finds the row. That is not done at once, because the
 // failure may have taken most of the caller's time.
-func (s *SQLStore) Claim(ctx context.Context, p ClaimParams) (rows []Claimed, err error) {
+func (s *SQLStore) Claim(ctx context.Context, p ClaimParams) (rows []Claimed, keyed bool, err error) {
 	if s.suspects.Load() > 0 {
-		p.Limit = min(p.Limit, salvageRows)
+		p.Limit, keyed = min(p.Limit, salvageRows), true // it is not looked at
 		rows, err = s.salvage(ctx, salvage{p, candidatesSQL, append(s.dueArgs(p), p.Limit), &s.suspects})
-	} else if rows, err = s.claim(ctx, p); aboutTheData(err) {
+	} else if rows, keyed, err = s.claim(ctx, p); aboutTheData(err) {
 		s.suspects.Store(int64(p.Limit))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("claim events: %w", reconnect(s.claims, err))
+		return nil, false, fmt.Errorf("claim events: %w", reconnect(s.claims, err))
 	}
 	slices.SortFunc(rows, func(a, b Claimed) int { return cmp.Compare(a.Seq, b.Seq) })
-	return rows, nil
+	return rows, keyed, nil
 }
 
 // claim sends its statements together, so that it is one round trip.
-func (s *SQLStore) claim(ctx context.Context, p ClaimParams) ([]Claimed, error) {
+func (s *SQLStore) claim(ctx context.Context, p ClaimParams) (rows []Claimed, keyed bool, err error) {
 	args := append(s.dueArgs(p), p.Limit, p.MaxBytes, s.owner, p.Lease.Milliseconds(), p.MaxRowBytes)
 	b := newBatch()
-	b.Queue(countFromZero)
+	b.Queue(countFromZero, p.KeyedAfter)
 	b.Queue(claimSQL, args...)
 	b.Queue(`COMMIT`)
-	return s.sendClaim(ctx, b, p)
+	rows, err = s.sendClaim(ctx, b, p, &keyed)
+	return rows, keyed, err
 }
 
-// sendClaim sends a claim and reads its rows.
-func (s *SQLStore) sendClaim(ctx context.Context, b *pgx.Batch, p ClaimParams) ([]Claimed, error) {
+// sendClaim sends a claim and reads its rows, and what the statement before it
+// says about rows with an ordering key unless keyed is nil.
+func (s *SQLStore) sendClaim(ctx context.Context, b *pgx.Batch, p ClaimParams, keyed *bool) ([]Claimed, error) {
 	br := s.claims.SendBatch(ctx, b)
-	rows, err := readClaim(br, b.Len(), p)
+	rows, err := readClaim(br, b.Len(), p, keyed)
 	if closed := br.Close(); err == nil {
 		err = closed
 	}
@@ -101,9 +103,18 @@ func readBegin(br pgx.BatchResults) error {
 }
 
 // readClaim reads the answers to a batch whose last statement but one is the claim.
-func readClaim(br pgx.BatchResults, statements int, p ClaimParams) ([]Claimed, error) {
-	for range statements - 2 {
+func readClaim(br pgx.BatchResults, statements int, p ClaimParams, keyed *bool) ([]Claimed, error) {
+	before := statements - 2
+	if keyed != nil {
+		before--
+	}
+	for range before {
 		if _, err := br.Exec(); err != nil {
+			return nil, err
+		}
+	}
+	if keyed != nil {
+		if err := br.QueryRow().Scan(nil, keyed); err != nil {
 			return nil, err
 		}
 	}
@@ -158,11 +169,11 @@ func headersOf(text *string) json.RawMessage {
 }
 
 // Due implements Store.
-func (s *SQLStore) Due(ctx context.Context, p ClaimParams) (due bool, err error) {
-	if err := s.claims.QueryRow(ctx, dueSQL, s.dueArgs(p)...).Scan(&due); err != nil {
-		return false, fmt.Errorf("look for due events: %w", err)
+func (s *SQLStore) Due(ctx context.Context, p ClaimParams) (due, keyed bool, err error) {
+	if err := s.claims.QueryRow(ctx, dueSQL, append(s.dueArgs(p), p.KeyedAfter)...).Scan(&due, &keyed); err != nil {
+		return false, false, fmt.Errorf("look for due events: %w", err)
 	}
-	return due, nil
+	return due, keyed, nil
 }
 
 func (s *SQLStore) dueArgs(p ClaimParams) []any {

@@ -55,7 +55,7 @@ func claimAll(limit int) dispatch.ClaimParams {
 
 func mustClaim(t testing.TB, s *dispatch.SQLStore, p dispatch.ClaimParams) []dispatch.Claimed {
 	t.Helper()
-	rows, err := s.Claim(t.Context(), p)
+	rows, _, err := s.Claim(t.Context(), p)
 	require.NoError(t, err)
 	return rows
 }
@@ -127,7 +127,7 @@ func TestClaimAndSettleInEveryExecMode(t *testing.T) {
 			}
 		})
 		store := newStore(pool, dispatch.Scope{})
-		due, err := store.Due(t.Context(), dispatch.ClaimParams{})
+		due, _, err := store.Due(t.Context(), dispatch.ClaimParams{})
 		require.NoError(t, err)
 		require.True(t, due)
 
@@ -140,7 +140,7 @@ func TestClaimAndSettleInEveryExecMode(t *testing.T) {
 		require.Equal(t, "order_created", rows[0].EventType)
 		require.Equal(t, "checkout_group", rows[0].AggregateType)
 		require.Empty(t, mustClaim(t, store, claimAll(10)), "leased rows are not claimed again")
-		due, err = store.Due(t.Context(), dispatch.ClaimParams{})
+		due, _, err = store.Due(t.Context(), dispatch.ClaimParams{})
 		require.NoError(t, err)
 		require.False(t, due)
 
@@ -256,7 +256,7 @@ func TestConcurrentClaimsAreDisjointAndExact(t *testing.T) {
 		store := newStore(db.Pool, dispatch.Scope{})
 		wg.Go(func() {
 			for {
-				rows, err := store.Claim(t.Context(), claimAll(7))
+				rows, _, err := store.Claim(t.Context(), claimAll(7))
 				mu.Lock()
 				if err != nil || len(rows) > 7 {
 					t.Errorf("claimed %d rows: %v", len(rows), err)
@@ -354,7 +354,7 @@ func TestClaimFindsHistoryThatIsPublishedAgain(t *testing.T) {
 	require.Equal(t, ids, idsOf(mustClaim(t, store, claimAll(10))))
 	_, err = db.Pool.Exec(t.Context(), `SELECT outbox_republish(array_agg(id), array_agg(published_at), 'me') FROM outbox_events WHERE seq = 0`)
 	require.NoError(t, err)
-	due, err := store.Due(t.Context(), claimAll(10))
+	due, _, err := store.Due(t.Context(), claimAll(10))
 	require.NoError(t, err)
 	require.True(t, due)
 	require.Len(t, mustClaim(t, store, claimAll(10)), 3)
@@ -408,12 +408,12 @@ func TestClaimKeepsToItsWindow(t *testing.T) {
 		for after := last - 9; after < last; after += 3 {
 			p := claimAll(100)
 			p.AfterSeq, p.ThroughSeq = after, after+3
-			due, err := store.Due(t.Context(), p)
+			due, _, err := store.Due(t.Context(), p)
 			require.NoError(t, err)
 			require.True(t, due)
 			got = append(got, idsOf(mustClaim(t, store, p))...)
 			require.Len(t, got, int(after+3-(last-9)))
-			due, err = store.Due(t.Context(), p)
+			due, _, err = store.Due(t.Context(), p)
 			require.NoError(t, err)
 			require.False(t, due)
 		}

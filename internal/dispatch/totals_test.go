@@ -37,12 +37,12 @@ type lossyStore struct {
 	lost atomic.Bool
 }
 
-func (s *lossyStore) Claim(ctx context.Context, p ClaimParams) ([]Claimed, error) {
-	rows, err := s.memStore.Claim(ctx, p)
+func (s *lossyStore) Claim(ctx context.Context, p ClaimParams) ([]Claimed, bool, error) {
+	rows, keyed, err := s.memStore.Claim(ctx, p)
 	if err == nil && s.lost.CompareAndSwap(false, true) {
-		return nil, errors.New("connection reset by peer")
+		return nil, false, errors.New("connection reset by peer")
 	}
-	return rows, err
+	return rows, keyed, err
 }
 
 func TestOnceNamesTheRowsOfALostClaim(t *testing.T) {
