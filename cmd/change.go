@@ -34,6 +34,8 @@ type changeOptions struct {
 	ramp           bool
 	abortIfDead    percentFlag
 	watchFor       time.Duration
+	wait           bool
+	timeout        time.Duration
 	checkConsumers []string
 	audit          cli.AuditFlags
 	output         cli.Output
@@ -84,7 +86,7 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 	}
 	if set.Total == 0 {
 		fmt.Fprintf(opts.app.Err, "nothing to %s\n", set.Verb())
-		return cli.WriteList(opts.app, opts.output, outcomeView(ctx, outbox), nil)
+		return cli.WriteList(opts.app, opts.output, opts.view(ctx, outbox), nil)
 	}
 	if err := opts.sayConsumers(ctx, set); err != nil {
 		return err
@@ -124,6 +126,8 @@ func (o *changeOptions) params() (operate.ChangeParams, error) {
 		return p, fault.Usagef("give %s, only one of them", o.sources())
 	case o.plan != "" && (o.apply != "" || o.dryRun):
 		return p, fault.Usagef("--plan changes nothing, so --apply and --dry-run do not go with it")
+	case o.wait && (o.freeze || o.plan != "" || o.dryRun):
+		return p, fault.Usagef("--wait waits for events that are sent, and --freeze, --plan and --dry-run send none")
 	case o.freeze && (o.plan != "" || o.apply != "" || o.dryRun):
 		return p, fault.Usagef("--freeze changes nothing, so --plan, --apply and --dry-run do not go with it")
 	}
@@ -139,7 +143,7 @@ func (o *changeOptions) params() (operate.ChangeParams, error) {
 // perform changes the set, or says what a change would do.
 func (o *changeOptions) perform(ctx context.Context, outbox *operate.Outbox, set *operate.ChangeSet) error {
 	run := operate.ApplyParams{RunID: uuid.NewString(), DryRun: o.dryRun, Rate: float64(o.rate), Watch: o.watch()}
-	list, err := cli.NewListWriter(o.app, o.output, outcomeView(ctx, outbox))
+	list, err := cli.NewListWriter(o.app, o.output, o.view(ctx, outbox))
 	if err != nil {
 		return err
 	}
@@ -155,12 +159,17 @@ func (o *changeOptions) perform(ctx context.Context, outbox *operate.Outbox, set
 		defer cli.SurviveClosedPipe()()
 		fmt.Fprintf(o.app.Err, "run %s\n", run.RunID)
 	}
+	var sent []operate.ChangeOutcome
 	run.OnOutcomes = func(outcomes []dlq.Outcome) error {
 		for _, outcome := range outcomes {
-			if brief && outcome.Outcome == o.action.Success() {
+			row := operate.ChangeOutcome{ID: outcome.ID, EventID: outcome.EventID, Outcome: outcome.Outcome}
+			if outcome.Outcome == o.action.Success() && (o.wait || brief) {
+				if o.wait {
+					sent = append(sent, row) // printed when it is known what became of it
+				}
 				continue
 			}
-			if err := list.Write(outcome); err != nil {
+			if err := list.Write(row); err != nil {
 				return err
 			}
 		}
@@ -169,10 +178,21 @@ func (o *changeOptions) perform(ctx context.Context, outbox *operate.Outbox, set
 	}
 	result, err := set.Apply(ctx, run)
 	bar.Done()
+	if len(sent) > 0 {
+		o.summarise(result)
+		err = o.await(ctx, set, sent, err, func(row operate.ChangeOutcome) error {
+			if brief && row.Became == dlq.BecamePublished {
+				return nil
+			}
+			return list.Write(row)
+		})
+	}
 	if closeErr := list.Close(); err == nil && closeErr != nil {
 		err = closeErr
 	}
-	o.summarise(result)
+	if len(sent) == 0 {
+		o.summarise(result)
+	}
 	switch {
 	case result.Interrupted:
 		fmt.Fprintf(o.app.Err, "interrupted after %s; go on with: %s\n", operate.Counted(result.Total(), "row"), o.again(resume(set)))

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
 )
@@ -72,7 +71,6 @@ func addChangeFlags(cmd *cobra.Command, o *changeOptions) {
 	o.abortIfDead.share = defaultAbortShare
 	flags := cmd.Flags()
 	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would happen to each row, and change nothing")
-	flags.BoolVar(&o.freeze, "freeze", false, "freeze the set in the database instead of changing anything; outboxctl run resume runs it")
 	cli.AddYesFlag(cmd, &o.yes)
 	flags.Var(&o.rate, "rate", "change at most so many rows per second, such as 200/s")
 	cli.AddAuditFlags(cmd, &o.audit)
@@ -82,12 +80,24 @@ func addChangeFlags(cmd *cobra.Command, o *changeOptions) {
 	}
 }
 
+// addFreezeFlag gives a command what plans can do --freeze.
+func addFreezeFlag(cmd *cobra.Command, o *changeOptions) {
+	cmd.Flags().BoolVar(&o.freeze, "freeze", false, "freeze the set in the database instead of changing anything; outboxctl run resume runs it")
+}
+
+// addWaitFlags gives a command that sends events --wait.
+func addWaitFlags(cmd *cobra.Command, o *changeOptions) {
+	cmd.Flags().BoolVar(&o.wait, "wait", false, "wait until it is known what became of the events; exit code 5 unless all were published")
+	cli.AddLimit(cmd, &o.timeout, "timeout", 5*time.Minute, time.Millisecond, "how long --wait waits")
+}
+
 // addReplayFlags gives a command what goes with sending events again.
 func addReplayFlags(cmd *cobra.Command, o *changeOptions) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.plan, "plan", "", "write the set to this `file` instead of changing anything")
 	flags.StringVar(&o.apply, "apply", "", "do it to exactly the set in this plan `file`")
 	addRampFlags(cmd, o)
+	addWaitFlags(cmd, o)
 	flags.StringSliceVar(&o.checkConsumers, "check-consumers", nil, "first show how many of the set these `consumers` have processed already")
 }
 
@@ -141,15 +151,22 @@ func checkIDs(texts []string, where string) ([]string, error) {
 	return ids, nil
 }
 
-func outcomeView(ctx context.Context, o *operate.Outbox) cli.View[dlq.Outcome] {
-	return cli.View[dlq.Outcome]{
-		IDs:     func(o dlq.Outcome) []string { return []string{o.ID, o.EventID} },
-		Shorten: shortIDs(ctx, o),
-		ID:      func(o dlq.Outcome) string { return o.ID },
-		Columns: []cli.Column[dlq.Outcome]{
-			{Head: "id", Whole: true, Cell: func(o dlq.Outcome, s *cli.CellStyle) string { return s.ID(o.ID) }},
-			{Head: "event", Field: "eventId", Whole: true, Cell: func(o dlq.Outcome, s *cli.CellStyle) string { return s.ID(o.EventID) }},
-			{Head: "outcome", Cell: func(o dlq.Outcome, s *cli.CellStyle) string { return o.Outcome }},
+// view is how outcomes are listed; what became of an event only where that is waited for.
+func (o *changeOptions) view(ctx context.Context, outbox *operate.Outbox) cli.View[operate.ChangeOutcome] {
+	v := cli.View[operate.ChangeOutcome]{
+		IDs:     func(o operate.ChangeOutcome) []string { return []string{o.ID, o.EventID} },
+		Shorten: shortIDs(ctx, outbox),
+		ID:      func(o operate.ChangeOutcome) string { return o.ID },
+		Columns: []cli.Column[operate.ChangeOutcome]{
+			{Head: "id", Whole: true, Cell: func(o operate.ChangeOutcome, s *cli.CellStyle) string { return s.ID(o.ID) }},
+			{Head: "event", Field: "eventId", Whole: true, Cell: func(o operate.ChangeOutcome, s *cli.CellStyle) string { return s.ID(o.EventID) }},
+			{Head: "outcome", Cell: func(o operate.ChangeOutcome, s *cli.CellStyle) string { return o.Outcome }},
 		},
 	}
+	if o.wait {
+		v.Columns = append(v.Columns, cli.Column[operate.ChangeOutcome]{
+			Head: "became", Cell: func(o operate.ChangeOutcome, s *cli.CellStyle) string { return o.Became },
+		})
+	}
+	return v
 }

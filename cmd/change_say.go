@@ -32,12 +32,18 @@ func (o *changeOptions) sources() string {
 	if o.action == dlq.Replay || o.action == dlq.Republish {
 		return "ids, filters or --apply"
 	}
+	if o.action == dlq.Retry {
+		return "ids"
+	}
 	return "ids or filters"
 }
 
 func (o *changeOptions) noSetHint() string {
 	if o.action == dlq.Republish {
 		return "outboxctl event republish --type order_created --since 2h --dry-run"
+	}
+	if o.action == dlq.Retry {
+		return "outboxctl event list --status pending -o id | outboxctl event retry -"
 	}
 	return fmt.Sprintf("outboxctl dlq %s --reason max_attempts --dry-run", o.verb())
 }

@@ -25,6 +25,9 @@ file, with a digest of each payload; --apply replays exactly that set and report
 --ramp replays 1, 2, 5, 20, … events, waits for the outcome of each step and stops when more than --abort-if-dead of
 them die again. An event that failed but is still being retried when --watch-for is over counts with the dead.
 
+--wait does not end before it is known what became of the events: published, dead (again), failing (still being retried) or
+waiting when --timeout is over. The exit code is 0 when all were published, and 5 otherwise.
+
 A consumer that has already processed an event will skip it when it comes again. --check-consumers shows how many of the
 set each has processed:
 
@@ -34,6 +37,7 @@ set each has processed:
   processed, forgotten, replayed     the consumer processes it a second time; outboxctl idem forget is how to want that`,
 		Example: `  outboxctl dlq replay 01890a5d-ac96-774b-bcce-b302099a8057 --note 'topic was missing'
   outboxctl dlq replay --fingerprint 3f2a9c11d0be --dry-run
+  outboxctl dlq replay --fingerprint 3f2a9c11d0be --wait --timeout 2m --yes --note 'consumer corrected'
   outboxctl dlq replay --reason max_attempts --since 2h --abort-if-dead 5% --rate 200/s --yes --note 'broker is back'
   outboxctl dlq replay --type payment_settled --plan replay.json
   outboxctl dlq replay --apply replay.json --yes`,
@@ -86,4 +90,5 @@ func finishDLQChange(app *cli.App, cmd *cobra.Command, opts *changeOptions, stat
 	}
 	addDLQFilterFlags(app, cmd, filter)
 	addChangeFlags(cmd, opts)
+	addFreezeFlag(cmd, opts)
 }

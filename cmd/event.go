@@ -9,13 +9,14 @@ import (
 func newEventCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "event",
-		Short: "Look at events, and publish published ones once more",
+		Short: "Look at events, publish published ones once more, retry others now",
 	}
 	cmd.AddCommand(
 		newEventListCmd(app),
 		newEventShowCmd(app),
 		newEventTailCmd(app),
 		newEventRepublishCmd(app),
+		newEventRetryCmd(app),
 	)
 	return cmd
 }

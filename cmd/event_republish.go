@@ -39,6 +39,7 @@ was chosen is left alone, so no event of the set is republished twice.`,
 	}
 	addEventFilterFlags(app, cmd, filter, "published")
 	addChangeFlags(cmd, opts)
+	addFreezeFlag(cmd, opts)
 	addReplayFlags(cmd, opts)
 	return cmd
 }

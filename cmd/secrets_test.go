@@ -72,6 +72,7 @@ func canaryArgs() map[string][]string {
 		"environment":           nil,
 		"event list":            {"--limit", "1"},
 		"event republish":       change,
+		"event retry":           change,
 		"event show":            {id},
 		"event tail":            {"--for", "100ms"},
 		"exit-codes":            nil,

@@ -36,8 +36,8 @@ $$;
 -- +goose StatementEnd
 
 -- What an action answers for one row, by the state of the dead letter (NULL: there is none) and of its event. unchanged is
--- false for a dead letter that a corrected event stands for, and for an event published again since. It is the only place
--- that decides this: the functions below use it for what they did not change, and a dry run asks it before. It reads no
+-- false for a dead letter that a corrected event stands for, for an event published again since, and for one that backs
+-- off. It is the only place that decides this: the functions below use it for what they did not change, and a dry run asks it before. It reads no
 -- table, so anybody may call it.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_outcome(action text, state text, found boolean, published boolean, dead boolean, unchanged boolean)
@@ -85,6 +85,13 @@ SELECT CASE action
                  WHEN published THEN 'changed'
                  WHEN dead THEN 'dead'
                  ELSE 'not_published'
+            END
+       WHEN 'event.retry' THEN
+            CASE WHEN NOT found THEN 'not_found'
+                 WHEN published THEN 'event_published'
+                 WHEN dead THEN 'dead'
+                 WHEN unchanged THEN 'not_backing_off'
+                 ELSE 'retried'
             END
        END
 $$;
@@ -359,20 +366,60 @@ END
 $$;
 -- +goose StatementEnd
 
+-- Makes events that back off after a failure due now. What they lost of their attempts stays lost.
+--   retried · not_backing_off (due, or being published) · event_published · dead · not_found
+-- +goose StatementBegin
+CREATE FUNCTION outbox_retry(event_ids uuid[], actor text, reason text DEFAULT NULL, detail jsonb DEFAULT NULL)
+    RETURNS TABLE (event_id uuid, outcome text)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+#variable_conflict use_column
+DECLARE
+    hit uuid[];
+BEGIN
+    PERFORM FROM (SELECT e.id FROM @schema@.outbox_events AS e
+                   WHERE e.id = ANY (event_ids) AND e.published_at IS NULL
+                   ORDER BY e.id
+                     FOR UPDATE) AS locked;
+    WITH up AS (
+        UPDATE @schema@.outbox_events AS e SET next_attempt_at = now(), updated_at = now()
+         WHERE e.id = ANY (event_ids) AND e.published_at IS NULL AND e.dead_at IS NULL AND e.next_attempt_at > clock_timestamp()
+           AND (e.locked_until IS NULL OR e.locked_until <= clock_timestamp())
+        RETURNING e.id
+    )
+    SELECT array_agg(up.id) INTO hit FROM up;
+    IF hit IS NOT NULL THEN
+        PERFORM @schema@.outbox_audit_change(text 'event.retry', actor, reason, detail, hit, cardinality(hit)::bigint);
+    END IF;
+    RETURN QUERY
+        SELECT w.id, CASE WHEN e.id = ANY (hit) THEN 'retried'
+                          ELSE @schema@.outbox_outcome(text 'event.retry', NULL::text, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, true)
+                     END
+          FROM unnest(event_ids) WITH ORDINALITY AS w(id, ord)
+          LEFT JOIN @schema@.outbox_events AS e ON e.id = w.id
+         ORDER BY w.ord;
+END
+$$;
+-- +goose StatementEnd
+
 SELECT outbox_qualify_functions();
 REVOKE ALL ON FUNCTION outbox_audit_change(text, text, text, jsonb, uuid[], bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_replay(uuid[], text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_discard(uuid[], text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_restore(uuid[], text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_correct(uuid, uuid, jsonb, jsonb, text, text, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_retry(uuid[], text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_republish(uuid[], timestamptz[], text, text, jsonb) FROM PUBLIC;
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_replay(uuid[], text, text, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_discard(uuid[], text, text, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_restore(uuid[], text, text, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_correct(uuid, uuid, jsonb, jsonb, text, text, jsonb) TO outbox_operator');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_retry(uuid[], text, text, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_republish(uuid[], timestamptz[], text, text, jsonb) TO outbox_operator');
 
 -- +goose Down
+DROP FUNCTION IF EXISTS outbox_retry(uuid[], text, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_republish(uuid[], timestamptz[], text, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_correct(uuid, uuid, jsonb, jsonb, text, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_restore(uuid[], text, text, jsonb);

@@ -23,6 +23,7 @@ const (
 	Restore   Action = "dlq.restore"
 	Republish Action = "event.republish"
 	Edit      Action = "dlq.edit"
+	Retry     Action = "event.retry"
 )
 
 // What became of one target. The first group is success.
@@ -32,6 +33,7 @@ const (
 	Restored    = "restored"
 	Republished = "republished"
 	Corrected   = "corrected"
+	Retried     = "retried"
 
 	AlreadyReplayed  = "already_replayed"
 	AlreadyDiscarded = "already_discarded"
@@ -42,6 +44,7 @@ const (
 	EventGone        = "event_gone"
 	Changed          = "changed"
 	NotPublished     = "not_published"
+	NotBackingOff    = "not_backing_off"
 	Dead             = "dead"
 	NotFound         = "not_found"
 	// DoneByPlan: an earlier run of the same plan did it.
@@ -59,6 +62,8 @@ func (a Action) Success() string {
 		return Republished
 	case Edit:
 		return Corrected
+	case Retry:
+		return Retried
 	default:
 		return Replayed
 	}
@@ -87,6 +92,8 @@ func Explain(outcome string) string {
 		return "changed since the set was frozen"
 	case NotPublished:
 		return "not published"
+	case NotBackingOff:
+		return "due already, or being published"
 	case Dead:
 		return "dead, not published"
 	case NotFound:
@@ -180,6 +187,8 @@ func actStatement(action Action) string {
 		return callRestore
 	case Republish:
 		return callRepublish
+	case Retry:
+		return callRetry
 	default:
 		return callReplay
 	}

@@ -105,6 +105,8 @@ SELECT dlq_id::text, coalesce(event_id::text, ''), outcome FROM outbox_discard($
 SELECT dlq_id::text, coalesce(event_id::text, ''), outcome FROM outbox_restore($1::uuid[], $2, nullif($3, ''), $4::jsonb)`
 	callRepublish = `
 SELECT event_id::text, event_id::text, outcome FROM outbox_republish($1::uuid[], $5::timestamptz[], $2, nullif($3, ''), $4::jsonb)`
+	callRetry = `
+SELECT event_id::text, event_id::text, outcome FROM outbox_retry($1::uuid[], $2, nullif($3, ''), $4::jsonb)`
 	callCorrect = `
 SELECT coalesce(event_id::text, ''), outcome FROM outbox_correct($1::uuid, $2::uuid, $3::text::jsonb, $4::text::jsonb, $5, nullif($6, ''), $7::jsonb)`
 )
@@ -123,7 +125,8 @@ SELECT w.id::text, coalesce(d.event_id::text, ''),
 const previewEvents = `
 SELECT w.id::text, w.id::text,
        outbox_outcome($2, NULL, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL,
-                      e.published_at = coalesce(w.at, e.published_at))
+                      CASE $2 WHEN 'event.retry' THEN e.next_attempt_at <= now() OR e.locked_until > now() IS TRUE
+                              ELSE e.published_at = coalesce(w.at, e.published_at) END)
   FROM ROWS FROM (unnest($1::uuid[]), unnest($3::timestamptz[])) WITH ORDINALITY AS w(id, at, ord)
   LEFT JOIN outbox_events AS e ON e.id = w.id
  ORDER BY w.ord`

@@ -131,6 +131,7 @@ var calls = []call{
 	{"outbox_operator", `SELECT outbox_discard('{00000000-0000-7000-8000-000000000003}'::uuid[], 'me'::text, NULL::text, NULL::jsonb)`, allowed},
 	{"outbox_operator", `SELECT outbox_restore('{00000000-0000-7000-8000-000000000004}'::uuid[], 'me'::text, NULL::text, NULL::jsonb)`, allowed},
 	{"outbox_operator", `SELECT outbox_correct('00000000-0000-7000-8000-000000000003'::uuid, '00000000-0000-7000-8000-00000000000c'::uuid, '{}'::jsonb, '{}'::jsonb, 'me'::text, NULL::text, NULL::jsonb)`, "OX003"},
+	{"outbox_operator", `SELECT outbox_retry('{00000000-0000-7000-8000-000000000001}'::uuid[], 'me'::text, NULL::text, NULL::jsonb)`, allowed},
 	{"outbox_operator", `SELECT outbox_republish('{00000000-0000-7000-8000-000000000002}'::uuid[], '{NULL}'::timestamptz[], 'me'::text, NULL::text, NULL::jsonb)`, allowed},
 	{"outbox_operator", `SELECT outbox_forget_event('c'::text, '00000000-0000-7000-8000-000000000001'::uuid, true, 'me'::text, NULL::text, NULL::jsonb)`, allowed},
 	{"outbox_operator", `SELECT outbox_forget_event_undone(1::bigint, 'me'::text, NULL::text, NULL::jsonb)`, allowed},

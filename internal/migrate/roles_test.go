@@ -80,6 +80,7 @@ func TestRoleMatrix(t *testing.T) {
 		{`SELECT outbox_replay(ARRAY[gen_random_uuid()], 'me')`, [4]string{denied, denied, allowed, denied}},
 		{`SELECT outbox_discard(ARRAY[gen_random_uuid()], 'me')`, [4]string{denied, denied, allowed, denied}},
 		{`SELECT outbox_restore(ARRAY[gen_random_uuid()], 'me')`, [4]string{denied, denied, allowed, denied}},
+		{`SELECT outbox_retry(ARRAY[gen_random_uuid()], 'me')`, [4]string{denied, denied, allowed, denied}},
 		{`SELECT outbox_correct(gen_random_uuid(), gen_random_uuid(), '{}', '{}', 'me')`, [4]string{denied, denied, allowed, denied}},
 		{`SELECT * FROM outbox_cleanup_events(now(), NULL, 1, 'me', NULL, '{}', NULL)`, [4]string{denied, denied, allowed, denied}},
 		{`SELECT * FROM outbox_cleanup_inbox(now(), NULL, 1, 'me', NULL, '{}', NULL)`, [4]string{denied, denied, allowed, denied}},

@@ -29,7 +29,7 @@ type AuditRow struct {
 // AuditActions lists the actions of the audit trail.
 func AuditActions() []string {
 	return []string{
-		string(dlq.Replay), string(dlq.Discard), string(dlq.Restore), string(dlq.Republish), string(dlq.Edit),
+		string(dlq.Replay), string(dlq.Discard), string(dlq.Restore), string(dlq.Republish), string(dlq.Edit), string(dlq.Retry),
 		"cleanup", actionForget, actionForgetUndone, actionApply,
 	}
 }

@@ -81,10 +81,14 @@ func verb(action dlq.Action) string {
 
 // Noun is what the change is made to.
 func (s *ChangeSet) Noun() string {
-	if s.Action == dlq.Republish {
+	switch s.Action {
+	case dlq.Republish:
 		return "published event"
+	case dlq.Retry:
+		return "event"
+	default:
+		return "dead letter"
 	}
-	return "dead letter"
 }
 
 // ChooseChange finds and describes the rows of a change. It changes nothing.
@@ -198,7 +202,7 @@ func (s *ChangeSet) aimPlan() error {
 func (s *ChangeSet) aimIDs() {
 	s.open = func() (dlq.Source, error) {
 		switch s.Action {
-		case dlq.Republish:
+		case dlq.Republish, dlq.Retry:
 			return s.store.NamedEvents(s.params.IDs), nil
 		case dlq.Restore:
 			return s.store.NamedEntries(s.params.IDs, dlq.StateDiscarded), nil
@@ -230,7 +234,7 @@ func (s *ChangeSet) describeIDs(ctx context.Context) error {
 		return fault.Hint(fault.NotFoundf("not found: %s", Counted(s.Total, "id")), "outboxctl why ID tells what became of an event")
 	}
 	first := known[:min(sampleRows, len(known))]
-	if s.Action == dlq.Republish {
+	if s.Action == dlq.Republish || s.Action == dlq.Retry {
 		s.Events, err = s.events.Events(ctx, first)
 	} else {
 		s.Letters, err = s.store.Entries(ctx, first)

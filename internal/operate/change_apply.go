@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"io"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -71,6 +72,56 @@ func (s *ChangeSet) Apply(ctx context.Context, p ApplyParams) (dlq.RunResult, er
 		Detail: detail, DryRun: p.DryRun, Rate: p.Rate, Watch: p.Watch, Plan: s.Plan, OnOutcomes: p.OnOutcomes,
 	})
 	return result, s.verdict(ctx, result, err)
+}
+
+// ChangeOutcome is what became of one row and, where that was waited for, of its event after it was sent again.
+type ChangeOutcome struct {
+	ID      string `json:"id"`
+	EventID string `json:"eventId"`
+	Outcome string `json:"outcome"`
+	Became  string `json:"became,omitempty"`
+}
+
+// awaitEvery is how often the database is asked what became of events.
+const awaitEvery = 250 * time.Millisecond
+
+// AwaitParams is what to wait for, and for how long.
+type AwaitParams struct {
+	Sent    []ChangeOutcome
+	Timeout time.Duration
+	// OnSettled is told of each event once it is published or dead, and of the others when the wait is over.
+	OnSettled func(ChangeOutcome) error
+}
+
+// Await waits until every event that was sent again is published or dead. Events that are neither in time, and those that
+// died again, are an error of the kind Partial. When ctx ends, the wait is over too.
+func (s *ChangeSet) Await(ctx context.Context, p AwaitParams) (dlq.Watched, error) {
+	rows := make(map[string][]ChangeOutcome, len(p.Sent))
+	events := make([]string, 0, len(p.Sent))
+	for _, row := range p.Sent {
+		if rows[row.EventID] == nil {
+			events = append(events, row.EventID)
+		}
+		rows[row.EventID] = append(rows[row.EventID], row)
+	}
+	sum, err := s.store.Await(ctx, dlq.AwaitParams{Events: events, Timeout: p.Timeout, Every: awaitEvery, OnSettled: func(event, became string) error {
+		for _, row := range rows[event] {
+			row.Became = became
+			if err := p.OnSettled(row); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+	switch {
+	case err != nil:
+		return sum, StoreError(err)
+	case ctx.Err() != nil:
+		return sum, ctx.Err()
+	case sum.Published < int64(len(events)):
+		return sum, fault.Partialf("not published: %s of %s", Count(int64(len(events))-sum.Published), Counted(int64(len(events)), "event"))
+	}
+	return sum, nil
 }
 
 // verdict is the error that a run deserves.

@@ -61,6 +61,8 @@ func actionWord(a AuditRow) string {
 		return "restored"
 	case string(dlq.Republish):
 		return "sent to be published again"
+	case string(dlq.Retry):
+		return "made due now"
 	case string(dlq.Edit):
 		return "corrected"
 	case actionForget, actionForgetUndone:

@@ -24,6 +24,7 @@ func (f facts) waiting(r *WhyResult) {
 		if !f.sayLastAttempt(r) {
 			r.say("Nothing needs to be done unless the cause persists.")
 		}
+		r.do("outboxctl event retry %s --note '…'   # now, when the cause is gone", e.ID)
 		f.sayPublishers(r)
 	case e.NextAttemptAt.After(f.Now):
 		r.State = WhyScheduled

@@ -1,0 +1,34 @@
+package cmd
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+func newEventRetryCmd(app *cli.App) *cobra.Command {
+	opts := &changeOptions{app: app, action: dlq.Retry}
+	cmd := &cobra.Command{
+		Use:   "retry [ID... | -]",
+		Short: "Try events that back off now",
+		Long: `Make events that wait after a failed attempt due now, for when the cause is gone and nobody wants to wait. Attempts that
+were counted stay counted; events that are due, being published, published or dead are left alone. - reads the ids from
+standard input.`,
+		Example: `  outboxctl event retry 01890a5d-ac96-774b-bcce-b302099a8057 --wait --yes --note 'topic is back'
+  outboxctl event list --status pending --type order_created -o id | outboxctl event retry - --yes`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.ids = args
+			return runChange(cmd.Context(), opts)
+		},
+		ValidArgsFunction: cli.CompleteEventIDs(app, outbox.StatusPending),
+	}
+	opts.choose = func(time.Time, *operate.ChangeParams) (bool, error) { return false, nil }
+	addChangeFlags(cmd, opts)
+	addWaitFlags(cmd, opts)
+	return cmd
+}
