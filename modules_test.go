@@ -172,8 +172,9 @@ func handle(ctx context.Context, msg consume.Message, attributes map[string]stri
 func main() { _ = handle }
 `,
 		requires: []string{
-			"github.com/cespare/xxhash/v2", "github.com/google/uuid", "github.com/outboxctl/outboxctl/consume",
-			"github.com/outboxctl/outboxctl/emit", "github.com/redis/go-redis/v9", "go.uber.org/atomic", "golang.org/x/sys",
+			"github.com/cespare/xxhash/v2", "github.com/google/uuid", "github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile",
+			"github.com/jackc/pgx/v5", "github.com/outboxctl/outboxctl/consume", "github.com/outboxctl/outboxctl/emit",
+			"github.com/redis/go-redis/v9", "go.uber.org/atomic", "golang.org/x/sys", "golang.org/x/text",
 		},
 	},
 }

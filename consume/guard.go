@@ -164,15 +164,21 @@ func (g *Guard) Announce(ctx context.Context) error {
 // which the message is held up to Options.Hold. Meanwhile Handle asks again with
 // growing pauses. Cancelling ctx ends the wait with a nack.
 func (g *Guard) Handle(ctx context.Context, msg Message, eventID string, handler func(context.Context) error) (Outcome, error) {
+	outcome, err := g.settle(ctx, eventID, handler)
+	if outcome.Ack() {
+		msg.Ack()
+	} else {
+		msg.Nack()
+	}
+	return outcome, err
+}
+
+// settle is Process with the waits of Handle.
+func (g *Guard) settle(ctx context.Context, eventID string, handler func(context.Context) error) (Outcome, error) {
 	began := time.Now()
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		outcome, err := g.Process(ctx, eventID, handler)
-		if outcome.Ack() {
-			msg.Ack()
-			return outcome, err
-		}
-		if time.Since(began) >= g.patience(outcome) || !sleep(ctx, pause) {
-			msg.Nack()
+		if outcome.Ack() || time.Since(began) >= g.patience(outcome) || !sleep(ctx, pause) {
 			return outcome, err
 		}
 	}

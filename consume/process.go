@@ -30,13 +30,16 @@ const (
 	// Unavailable: Redis gave no answer, so the handler did not run. Nack, and
 	// back off.
 	Unavailable Outcome = "unavailable"
-	// Invalid: the event id cannot form a key. No retry helps.
+	// Invalid: the event id cannot form a key, or the message is malformed. No
+	// retry helps.
 	Invalid Outcome = "invalid"
+	// Ignored: a Router has no handler for the event's type. Acknowledge.
+	Ignored Outcome = "ignored"
 )
 
 // Ack reports whether the message is finished with.
 func (o Outcome) Ack() bool {
-	return o == Processed || o == ProcessedUnmarked || o == Duplicate
+	return o == Processed || o == ProcessedUnmarked || o == Duplicate || o == Ignored
 }
 
 // PanicError is a handler's panic, turned into an error so that one poisonous

@@ -21,17 +21,35 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
+// The answer is the broker's own, not the end of the time that a client spends on retries.
+func TestTheFirstAnswerIsTold(t *testing.T) {
+	t.Parallel()
+	fake, client := plainClient(t)
+	fake.OnPublish(func(context.Context, devstack.PublishCall) devstack.PublishFault {
+		return devstack.PublishFault{Err: status.Error(codes.Unavailable, "injected")}
+	})
+	results := pubsub.New(client, map[string]string{"orders": "shop-orders"}).Publish(t.Context(), "orders", []dispatch.Message{{EventID: "e", Data: []byte("{}")}})
+	require.Equal(t, codes.Unavailable.String(), dispatch.CodeOf(results[0].Err))
+}
+
+// plainClient is a client as anybody makes it, of a fake with one topic.
+func plainClient(t *testing.T) (*devstack.PubSub, *google.Client) {
+	t.Helper()
+	fake := outboxtest.PubSub(t)
+	client, err := google.NewClient(t.Context(), fake.Project, option.WithEndpoint(fake.Addr()), option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	_, err = client.TopicAdminClient.CreateTopic(t.Context(), &pubsubpb.Topic{Name: "projects/" + fake.Project + "/topics/shop-orders"})
+	require.NoError(t, err)
+	return fake, client
+}
+
 // The client is as anybody makes it: it would retry what fails, until the time is over.
 func TestConformanceOnAPlainClient(t *testing.T) {
 	t.Parallel()
 	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Broker {
-		fake := outboxtest.PubSub(t)
-		client, err := google.NewClient(t.Context(), fake.Project, option.WithEndpoint(fake.Addr()), option.WithoutAuthentication(),
-			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = client.Close() })
-		_, err = client.TopicAdminClient.CreateTopic(t.Context(), &pubsubpb.Topic{Name: "projects/" + fake.Project + "/topics/shop-orders"})
-		require.NoError(t, err)
+		fake, client := plainClient(t)
 		var mu sync.Mutex
 		rejected := map[string]bool{}
 		fake.RejectMessages(func(_ string, m *pubsubpb.PubsubMessage) bool {

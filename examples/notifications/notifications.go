@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
@@ -27,52 +28,26 @@ const (
 	EventType = "license_status_changed"
 )
 
-// ErrMalformed means that delivering the event again cannot help. The text names
-// the field and never shows a value.
-var ErrMalformed = errors.New("malformed event")
-
-// DB is a *pgxpool.Pool, or anything else that begins transactions.
-type DB interface {
-	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
-}
-
-// insertInbox records that the consumer has applied the event. A second
-// transaction with the same key waits for the first and then inserts nothing.
-const insertInbox = `
-INSERT INTO inbox_events (consumer, event_id)
-VALUES ($1, $2::uuid)
-ON CONFLICT (consumer, event_id) DO NOTHING`
-
 const insertNotification = `
 INSERT INTO notifications (id, type, audience, store_id, license_id, status, reason, message, event_id)
 VALUES ($1::uuid, 'compliance', $2, $3::uuid, $4::uuid, $5, nullif($6, ''), $7, $8::uuid)`
 
-// Apply writes the event's notification and its inbox row in one transaction.
-// It reports false when an earlier delivery did: that keeps the effect single
-// even when Redis has lost the key.
-func Apply(ctx context.Context, db DB, consumer, eventID string, body []byte) (applied bool, err error) {
-	n, err := read(body)
+// Write writes the event's notification. The transaction is that of its inbox row, so
+// that there is one notification even when Redis has lost the key.
+func Write(ctx context.Context, tx pgx.Tx, e consume.Event) error {
+	n, err := read(e.Body)
 	if err != nil {
-		return false, err
+		return consume.Malformed(err)
 	}
-	// The level is explicit: under a default of REPEATABLE READ, two deliveries
-	// of one event would meet a serialisation failure in the inbox.
-	err = pgx.BeginTxFunc(ctx, db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, insertInbox, consumer, eventID)
-		if err != nil {
-			return fmt.Errorf("insert inbox row: %w", err)
-		}
-		if applied = tag.RowsAffected() == 1; !applied || n == nil {
-			return nil
-		}
-		_, err = tx.Exec(ctx, insertNotification,
-			uuid.NewString(), n.audience, n.storeID, n.licenseID, n.status, n.reason, n.message, eventID)
-		if err != nil {
-			return fmt.Errorf("insert notification: %w", err)
-		}
+	if n == nil {
 		return nil
-	})
-	return applied && err == nil, err
+	}
+	_, err = tx.Exec(ctx, insertNotification,
+		uuid.NewString(), n.audience, n.storeID, n.licenseID, n.status, n.reason, n.message, e.ID.String())
+	if err != nil {
+		return fmt.Errorf("insert notification: %w", err)
+	}
+	return nil
 }
 
 // notification is one row of the table.
@@ -84,10 +59,10 @@ type notification struct{ audience, storeID, licenseID, status, reason, message 
 func read(body []byte) (*notification, error) {
 	var envelope wire.Envelope
 	if err := json.Unmarshal(body, &envelope); err != nil {
-		return nil, fmt.Errorf("%w: body is not an envelope", ErrMalformed)
+		return nil, errors.New("body is not an envelope")
 	}
 	if envelope.Version != wire.EnvelopeVersion {
-		return nil, fmt.Errorf("%w: version %d is unknown", ErrMalformed, envelope.Version)
+		return nil, fmt.Errorf("version %d is unknown", envelope.Version)
 	}
 	var data *struct {
 		LicenseID *uuid.UUID `json:"licenseId"`
@@ -96,15 +71,15 @@ func read(body []byte) (*notification, error) {
 		Reason    string     `json:"reason"`
 	}
 	if err := json.Unmarshal(envelope.Data, &data); err != nil || data == nil {
-		return nil, fmt.Errorf("%w: data is not the payload of %s", ErrMalformed, EventType)
+		return nil, errors.New("data is not the payload of " + EventType)
 	}
 	switch {
 	case data.LicenseID == nil && data.StoreID == nil && data.Status == "" && data.Reason == "":
 		return nil, nil
 	case data.LicenseID == nil || data.StoreID == nil:
-		return nil, fmt.Errorf("%w: data lacks licenseId or storeId", ErrMalformed)
+		return nil, errors.New("data lacks licenseId or storeId")
 	case strings.ContainsRune(data.Reason, 0):
-		return nil, fmt.Errorf("%w: data.reason holds a NUL, which no database text can", ErrMalformed)
+		return nil, errors.New("data.reason holds a NUL, which no database text can")
 	}
 	n := &notification{
 		audience: "store", storeID: data.StoreID.String(), licenseID: data.LicenseID.String(), status: data.Status, reason: data.Reason,
@@ -117,7 +92,7 @@ func read(body []byte) (*notification, error) {
 	case "verified", "rejected":
 		n.message = fmt.Sprintf("Your license %s was %s.", n.licenseID, n.status)
 	default:
-		return nil, fmt.Errorf("%w: data.status is none of pending, verified, rejected", ErrMalformed)
+		return nil, errors.New("data.status is none of pending, verified, rejected")
 	}
 	if n.reason != "" {
 		n.message += " Reason: " + n.reason

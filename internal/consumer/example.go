@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/examples/notifications"
 )
 
@@ -17,7 +18,7 @@ type Example struct {
 	// Consumer is the name in inbox rows.
 	Consumer string
 	// DB takes the effects.
-	DB notifications.DB
+	DB consume.DB
 	// FailRate in [0,1] makes that share of the transactions fail at their
 	// commit, to watch redelivery.
 	FailRate float64
@@ -38,11 +39,8 @@ func (x Example) Handlers() map[string]Handler {
 		db = failingDB{x.DB, func() bool { return x.Random() < x.FailRate }}
 	}
 	return map[string]Handler{notifications.EventType: func(ctx context.Context, e Event) error {
-		applied, err := notifications.Apply(ctx, db, x.Consumer, e.ID.String(), e.Body)
-		switch {
-		case errors.Is(err, notifications.ErrMalformed):
-			return fmt.Errorf("%w: %w", ErrMalformed, err)
-		case err == nil && !applied:
+		applied, err := consume.Once(ctx, db, x.Consumer, e.ID, func(tx pgx.Tx) error { return notifications.Write(ctx, tx, e.Event) })
+		if err == nil && !applied {
 			return ErrApplied
 		}
 		return err
@@ -51,7 +49,7 @@ func (x Example) Handlers() map[string]Handler {
 
 // failingDB begins transactions that fail to commit when fails reports true.
 type failingDB struct {
-	notifications.DB
+	consume.DB
 	fails func() bool
 }
 

@@ -51,11 +51,11 @@ func (w *Worker) handle(ctx, work context.Context, pause context.CancelCauseFunc
 
 // process decides what becomes of the message.
 func (w *Worker) process(work context.Context, msg *pubsub.Message) (string, error) {
-	event, err := parseEvent(msg.Attributes, msg.Data)
+	parsed, err := consume.ParseEvent(msg.Attributes, msg.Data)
 	if err != nil {
 		return outcomeMalformed, err
 	}
-	event.OrderingKey = msg.OrderingKey
+	event := Event{parsed, msg.OrderingKey}
 	handler, handled := w.cfg.Handlers[event.Type]
 	if !handled {
 		return outcomeIgnored, nil
@@ -93,7 +93,7 @@ func label(outcome consume.Outcome, appliedBefore bool, err error) string {
 	switch {
 	case appliedBefore && outcome.Ack():
 		return outcomeInbox
-	case errors.Is(err, ErrMalformed), outcome == consume.Invalid:
+	case errors.Is(err, consume.ErrMalformed), outcome == consume.Invalid:
 		return outcomeMalformed
 	case errors.As(err, &away):
 		return outcomeAway

@@ -65,18 +65,11 @@ func run(ctx context.Context, getenv func(string) string) error {
 	}
 	defer func() { _ = client.Close() }()
 
+	router := consume.NewRouter(guard, consume.RouterOptions{})
+	router.HandleTx(notifications.EventType, pool, notifications.Write)
 	return client.Subscriber(getenv("SUBSCRIPTION")).Receive(ctx, func(ctx context.Context, msg *pubsub.Message) {
-		if msg.Attributes[consume.AttrEventType] != notifications.EventType {
-			msg.Ack() // not for us
-			return
-		}
-		id := msg.Attributes[consume.AttrEventID]
-		outcome, err := guard.Handle(ctx, msg, id, func(ctx context.Context) error {
-			_, err := notifications.Apply(ctx, pool, guard.Consumer(), id, msg.Data)
-			return err
-		})
 		// What failed is delivered again after the pause of the subscription's retry
-		// policy, and ends in its dead-letter topic.
-		slog.Info("message settled", "event_id", id, "outcome", outcome, "error", err)
+		// policy, and ends in its dead-letter topic. The router logs it.
+		_, _ = router.Deliver(ctx, msg, msg.Attributes, msg.Data)
 	})
 }

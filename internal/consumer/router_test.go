@@ -1,0 +1,58 @@
+package consumer_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/consume"
+)
+
+type anyMessage struct{}
+
+func (anyMessage) Ack()  {}
+func (anyMessage) Nack() {}
+
+// The inbox row is committed with the effect, so that Redis may forget; what a failed handler wrote is rolled back with it.
+func TestRouterHandleTx(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, err := w.pool.Exec(t.Context(), `CREATE TABLE doors (event_id uuid)`)
+	require.NoError(t, err)
+	guard := w.guard(consume.Options{})
+	r := consume.NewRouter(guard, consume.RouterOptions{Log: slog.New(slog.DiscardHandler)})
+	away := errors.New("away")
+	fail := true
+	r.HandleTx("order.ready", w.pool, func(ctx context.Context, tx pgx.Tx, e consume.Event) error {
+		_, err := tx.Exec(ctx, `INSERT INTO doors VALUES ($1)`, e.ID)
+		if fail {
+			err = away
+		}
+		return err
+	})
+	id := uuid.New()
+	for _, step := range []struct {
+		what    string
+		prepare func()
+		want    consume.Outcome
+		effects int
+	}{
+		{"fails", func() {}, consume.Failed, 0},
+		{"succeeds", func() { fail = false }, consume.Processed, 1},
+		{"is known to Redis", func() {}, consume.Duplicate, 1},
+		{"is known to the inbox only", func() { require.NoError(t, guard.Delete(t.Context(), id)) }, consume.Duplicate, 1},
+		{"is known to Redis again", func() {}, consume.Duplicate, 1},
+	} {
+		step.prepare()
+		outcome, err := r.Deliver(t.Context(), anyMessage{}, map[string]string{consume.AttrEventID: id.String(), consume.AttrEventType: "order.ready"}, nil)
+		require.Equal(t, step.want, outcome, "%s: %v", step.what, err)
+		var effects int
+		require.NoError(t, w.pool.QueryRow(t.Context(), `SELECT count(*) FROM doors`).Scan(&effects))
+		require.Equal(t, step.effects, effects, step.what)
+	}
+}
