@@ -10,6 +10,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/ui"
 )
 
 func newConfigCmd(app *cli.App) *cobra.Command {
@@ -25,15 +26,6 @@ type configViewOptions struct {
 	app *cli.App
 
 	output cli.Output
-}
-
-// configEntry is one setting as config view shows it.
-type configEntry struct {
-	Key    string   `json:"key"`
-	Value  string   `json:"value"`
-	Origin string   `json:"origin"`
-	Flag   string   `json:"flag,omitempty"`
-	Env    []string `json:"env"`
 }
 
 func newConfigViewCmd(app *cli.App) *cobra.Command {
@@ -73,19 +65,7 @@ func runConfigView(ctx context.Context, opts *configViewOptions) error {
 			fmt.Fprintf(app.Err, "warning: the topics shown are those of the built-in catalogue, because the one in use cannot be read: %s\n", safetext.Line(err.Error()))
 		}
 	}
-	entries := make([]configEntry, 0, len(settings))
-	for _, v := range settings {
-		e := configEntry{Key: v.Key.Name, Value: v.Raw, Origin: v.Origin, Env: v.Key.EnvNames()}
-		if v.Key.Secret {
-			e.Value = safetext.URL(v.Raw)
-		}
-		if v.Key.Flag != "" {
-			e.Flag = "--" + v.Key.Flag
-		}
-		entries = append(entries, e)
-	}
-	err := cli.WriteList(app, opts.output, configView(), entries)
-	if err != nil {
+	if err := cli.WriteList(app, opts.output, configView(), shownSettings(settings)); err != nil {
 		return err
 	}
 	for _, name := range app.UnknownVariables() {
@@ -94,15 +74,31 @@ func runConfigView(ctx context.Context, opts *configViewOptions) error {
 	return problem
 }
 
-func configView() cli.View[configEntry] {
-	return cli.View[configEntry]{
-		ID: func(e configEntry) string { return e.Key },
-		Columns: []cli.Column[configEntry]{
-			{Head: "key", Cell: func(e configEntry, s *cli.CellStyle) string { return e.Key }},
-			{Head: "value", Cell: func(e configEntry, s *cli.CellStyle) string { return e.Value }},
-			{Head: "origin", Cell: func(e configEntry, s *cli.CellStyle) string { return e.Origin }},
-			{Head: "flag", Wide: true, Cell: func(e configEntry, s *cli.CellStyle) string { return e.Flag }},
-			{Head: "env", Wide: true, Cell: func(e configEntry, s *cli.CellStyle) string { return strings.Join(e.Env, " ") }},
+// shownSettings are settings without what is secret.
+func shownSettings(values []cli.ConfigValue) []ui.Setting {
+	entries := make([]ui.Setting, 0, len(values))
+	for _, v := range values {
+		e := ui.Setting{Key: v.Key.Name, Value: v.Raw, Origin: v.Origin, Env: v.Key.EnvNames()}
+		if v.Key.Secret {
+			e.Value = safetext.URL(v.Raw)
+		}
+		if v.Key.Flag != "" {
+			e.Flag = "--" + v.Key.Flag
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+func configView() cli.View[ui.Setting] {
+	return cli.View[ui.Setting]{
+		ID: func(e ui.Setting) string { return e.Key },
+		Columns: []cli.Column[ui.Setting]{
+			{Head: "key", Cell: func(e ui.Setting, s *cli.CellStyle) string { return e.Key }},
+			{Head: "value", Cell: func(e ui.Setting, s *cli.CellStyle) string { return e.Value }},
+			{Head: "origin", Cell: func(e ui.Setting, s *cli.CellStyle) string { return e.Origin }},
+			{Head: "flag", Wide: true, Cell: func(e ui.Setting, s *cli.CellStyle) string { return e.Flag }},
+			{Head: "env", Wide: true, Cell: func(e ui.Setting, s *cli.CellStyle) string { return strings.Join(e.Env, " ") }},
 		},
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
+	"github.com/outboxctl/outboxctl/ui"
 )
 
 // jsonObjects is what each command encodes with -o json.
@@ -29,7 +30,7 @@ func jsonObjects() map[string][]any {
 		"bench":           {bench.Report{}},
 		"cleanup":         {cleanup.Result{}, cleanup.Plan{}},
 		"config contexts": {contextEntry{}},
-		"config view":     {configEntry{}},
+		"config view":     {ui.Setting{}},
 		"dev":             {devstate.Info{}},
 		"dlq audit":       {operate.AuditRow{}},
 		"dlq discard":     {operate.ChangeOutcome{}},

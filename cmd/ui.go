@@ -14,6 +14,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/ui"
@@ -113,6 +114,14 @@ func uiSettings(app *cli.App, cfg *cli.Config) (ui.Config, error) {
 		who.Role = ui.Operator
 	}
 	settings.Identify = func(*http.Request) (ui.Identity, error) { return who, nil }
+	settings.Topics, settings.Settings = cfg.PubSub.Topics, shownSettings(app.Settings())
+	settings.Doctor = func(ctx context.Context) ([]ui.Finding, error) {
+		types, err := app.Registry(ctx)
+		if err != nil {
+			types = registry.New() // the examination will say what is wrong with the database
+		}
+		return operate.Doctor(ctx, doctorParams(app, cfg, types))
+	}
 	switch cfg.Catalogue {
 	case "", registry.Database: // as the database has it from time to time
 	case registry.Builtin:

@@ -106,33 +106,37 @@ func grouping(q url.Values) (by string, err error) {
 }
 
 func deadLettersAPI(r *request) (answer, error) {
-	rows, next, err := listDeadLetters(r)
-	return answer{rows, next}, err
+	rows, paged, err := listDeadLetters(r)
+	return answer{rows, paged.Next}, err
 }
 
-func listDeadLetters(r *request) (rows []dlq.Entry, next string, err error) {
+// searchRows is how many rows one request looks at for those with an error like the one that is asked for; the next goes on.
+const searchRows = 100_000
+
+func listDeadLetters(r *request) (rows []dlq.Entry, paged operate.Paged, err error) {
 	q := r.URL.Query()
 	if err := known(q, append(deadLetterNames(), "limit", "cursor")...); err != nil {
-		return nil, "", err
+		return nil, paged, err
 	}
 	page, err := readPage(q)
 	if err != nil {
-		return nil, "", err
+		return nil, paged, err
 	}
+	page.LookAt = searchRows
 	now, err := r.outbox.Now(r.Context())
 	if err != nil {
-		return nil, "", err
+		return nil, paged, err
 	}
 	filter, err := deadLetterFilter(q, now)
 	if err != nil {
-		return nil, "", err
+		return nil, paged, err
 	}
 	rows = []dlq.Entry{}
-	paged, err := r.outbox.ListDeadLetters(r.Context(), operate.ListDeadLettersParams{Filter: filter, Page: page}, func(e dlq.Entry) error {
+	paged, err = r.outbox.ListDeadLetters(r.Context(), operate.ListDeadLettersParams{Filter: filter, Page: page}, func(e dlq.Entry) error {
 		rows = append(rows, e)
 		return nil
 	})
-	return rows, paged.Next, err
+	return rows, paged, err
 }
 
 func deadLetterAPI(r *request) (answer, error) {

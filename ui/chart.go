@@ -2,7 +2,10 @@ package ui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 // The size of a small chart, in units of its view box.
@@ -46,4 +49,45 @@ func newChart(history []point, figure func(point) float64, unit func(float64) st
 		Points: line, Area: fmt.Sprintf("0,%.1f %s %.1f,%.1f", chartHeight, line, chartWidth, chartHeight),
 		Words: words,
 	}
+}
+
+// hourBar is the deaths of one hour.
+type hourBar struct {
+	N         int64
+	X         int
+	Y, Height float64
+}
+
+// hourChart is the deaths of one cause by the hour, oldest first; the words say the same.
+type hourChart struct {
+	Bars  []hourBar
+	Words string
+}
+
+// The size of a chart of hours, in units of its view box.
+const (
+	hourStep   = 4
+	hourHeight = 20.0
+)
+
+// hourCharts draws each cause on a scale of its own: what matters is whether it goes on.
+func hourCharts(deaths map[string][]int64) map[string]hourChart {
+	charts := make(map[string]hourChart, len(deaths))
+	for cause, hours := range deaths {
+		var c hourChart
+		var sum int64
+		most := slices.Max(hours)
+		for i := range hours {
+			n := hours[len(hours)-1-i]
+			sum += n
+			height := 1.0
+			if n > 0 {
+				height = max(2, hourHeight*float64(n)/float64(most))
+			}
+			c.Bars = append(c.Bars, hourBar{n, i * hourStep, hourHeight - height, height})
+		}
+		c.Words = fmt.Sprintf("%s in the last %d hours, %s in the last one, at most %s in one", operate.Counted(sum, "death"), len(hours), operate.Count(hours[0]), operate.Count(most))
+		charts[cause] = c
+	}
+	return charts
 }

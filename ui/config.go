@@ -84,6 +84,12 @@ type Config struct {
 	MaxAttempts int
 	// Refresh is the pace of the figures; QueryTimeout limits one statement.
 	Refresh, QueryTimeout time.Duration
+	// Topics are the names that topics have at the broker; a topic that is not there has none that is known here.
+	Topics map[string]string
+	// Settings are shown as they are; nil: the page has none to show.
+	Settings []Setting
+	// Doctor examines the outbox and what it depends on; nil: the page does not offer it.
+	Doctor func(context.Context) ([]Finding, error)
 	// Version is shown at the foot.
 	Version string
 	// Log is told what went wrong, with the path of the request.
@@ -121,7 +127,7 @@ func New(cfg Config) (*Handler, error) {
 	}
 	h := &Handler{
 		cfg: cfg, templates: templates, place: place(conn),
-		reader: newReader(cfg),
+		reader: newReader(cfg), examiner: &examiner{run: cfg.Doctor},
 	}
 	if cfg.Redis != nil {
 		h.reader.keeper = idem.New(cfg.Redis, consume.DefaultTTL)

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
@@ -59,32 +58,4 @@ func (d *detailData) explain(r *request, eventID string) (err error) {
 	}
 	d.Why, err = r.outbox.Why(r.Context(), operate.WhyParams{ID: eventID, MaxAttempts: r.h.cfg.MaxAttempts})
 	return err
-}
-
-// searchPage leads from an id to the page of what has it.
-func searchPage(r *request) (*view, error) {
-	q := r.URL.Query()
-	if err := known(q, "q"); err != nil {
-		return nil, err
-	}
-	id, err := operate.ParseID(one(q, "q", ""))
-	if err != nil {
-		return nil, err
-	}
-	if _, err := r.outbox.Plan(r.Context(), id); err == nil {
-		return &view{redirect: "/runs/" + id}, nil
-	}
-	if _, err := r.outbox.DeadLetterDetail(r.Context(), operate.DetailParams{ID: id}); err == nil {
-		return &view{redirect: "/dead-letters/" + id}, nil
-	}
-	if _, err := r.outbox.EventDetail(r.Context(), operate.DetailParams{ID: id}); err == nil {
-		return &view{redirect: "/events/" + id}, nil
-	}
-	some := false
-	_, err = r.outbox.ListEvents(r.Context(), operate.ListEventsParams{Filter: outbox.Filter{AggregateIDs: []string{id}}, Page: operate.Page{Limit: 1}},
-		func(outbox.Event) error { some = true; return nil })
-	if err == nil && some {
-		return &view{redirect: "/events?aggregate=" + id}, nil
-	}
-	return nil, fault.NotFoundf("nothing here has the id %s: no event, dead letter, run or aggregate", id)
 }

@@ -24,6 +24,7 @@ type Handler struct {
 	snapshots *snapshots
 	// changes is nil where nothing can be changed.
 	changes   *changes
+	examiner  *examiner
 	templates map[string]*template.Template
 	mux       *http.ServeMux
 	stop      context.CancelFunc
@@ -72,6 +73,8 @@ func (h *Handler) table() []route {
 		{path: "/runs/{id}", page: runPage},
 		{path: "/topics", page: topicsPage, still: true},
 		{path: "/audit", page: auditPage},
+		{path: "/doctor", page: doctorPage, still: true},
+		{path: "/settings", page: settingsPage, still: true},
 		{path: "/search", page: searchPage},
 		{path: "/api/v1/me", api: meAPI, still: true},
 		{path: "/api/v1/stats", api: statsAPI, still: true},
@@ -84,6 +87,9 @@ func (h *Handler) table() []route {
 		{path: "/api/v1/events/{id}/consumers", api: consumersAPI},
 		{path: "/api/v1/registry", api: registryAPI, still: true},
 		{path: "/api/v1/publishers", api: publishersAPI, still: true},
+		{path: "/api/v1/topics", api: topicsAPI, still: true},
+		{path: "/api/v1/doctor", api: doctorAPI, still: true},
+		{path: "/api/v1/config", api: configAPI, still: true},
 		{path: "/api/v1/audit", api: auditAPI},
 		{path: "/api/v1/plans", api: plansAPI},
 		{path: "/api/v1/plans/{id}", api: planAPI},
@@ -108,6 +114,7 @@ func (h *Handler) routes() *http.ServeMux {
 		}
 	}
 	mux.HandleFunc("GET /api/v1/openapi.json", h.serveOpenAPI)
+	mux.HandleFunc("GET /parts/newer/dead-letters", h.serveNewer)
 	mux.HandleFunc("GET /assets/{name}", h.serveAsset)
 	mux.HandleFunc("GET /favicon.ico", serveIcon)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {

@@ -60,7 +60,11 @@ func setup(t *testing.T, change func(*ui.Config)) *bundle {
 	cfg := ui.Config{
 		ReadPool: db.Pool, Label: "test", Refresh: 10 * time.Millisecond,
 		Identify: func(*http.Request) (ui.Identity, error) { return ui.Identity{Name: "eve@example.com"}, nil },
-		Log:      func(path string, err error) { t.Logf("%s: %v", path, err) },
+		Topics:   map[string]string{"domain": "shop-domain"}, Settings: []ui.Setting{{Key: "ui.addr", Value: "127.0.0.1:9466", Origin: "default"}},
+		Doctor: func(context.Context) ([]ui.Finding, error) {
+			return []ui.Finding{{Area: "database", Check: "vacuum", Level: "warn", Message: "vacuum is late", Remedy: "VACUUM outbox_events"}, {Area: "redis", Check: "server", Level: "ok", Message: "7.0"}}, nil
+		},
+		Log: func(path string, err error) { t.Logf("%s: %v", path, err) },
 	}
 	if change != nil {
 		change(&cfg)
@@ -109,6 +113,6 @@ func (b *bundle) addresses() []string {
 	return []string{
 		"/", "/causes", "/causes?by=reason", "/dead-letters", "/dead-letters?state=all", "/dead-letters?error-like=such&type=order_canceled", "/dead-letters?reason=invalid_payload",
 		"/dead-letters/00000000-0000-7000-8000-0000000000d3", "/events", "/events?status=published", "/events/00000000-0000-7000-8000-0000000000e1",
-		"/events?aggregate=" + url.QueryEscape("vendor_order/00000000-0000-7000-8000-00000000aaaa"), "/runs", "/runs/" + b.planID(), "/topics", "/audit", "/audit?actor=bob",
+		"/events?aggregate=" + url.QueryEscape("vendor_order/00000000-0000-7000-8000-00000000aaaa"), "/runs", "/runs/" + b.planID(), "/topics", "/audit", "/audit?actor=bob", "/doctor", "/settings",
 	}
 }

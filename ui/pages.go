@@ -98,6 +98,7 @@ func overviewPage(r *request) (*view, error) {
 
 type causesData struct {
 	By      string
+	Hours   map[string]hourChart
 	Ways    []string
 	Groups  []dlq.Group
 	Largest int64
@@ -113,6 +114,9 @@ func causesPage(r *request) (*view, error) {
 		return nil, err
 	}
 	d := causesData{By: by, Ways: dlq.GroupBy(), Groups: r.snapshot.Causes[by]}
+	if by == "fingerprint" {
+		d.Hours = hourCharts(r.snapshot.Hours)
+	}
 	for _, g := range d.Groups {
 		d.Largest = max(d.Largest, g.Count)
 	}
@@ -136,6 +140,11 @@ type listData struct {
 	// Tabs are the states of the list; Next is the address of the next page.
 	Tabs []tab
 	Next string
+	// Unfinished tells that a search was cut short after it had looked at Looked rows; Next goes on from there.
+	Unfinished bool
+	Looked     int64
+	// Count is how many rows match, in words, where that is cheap to tell. Newer is the address of the list as it will be.
+	Count, Newer string
 	// Chips are the filters in use, each with the address without it.
 	Chips                  []chip
 	Types, Reasons, Topics []string
@@ -190,14 +199,20 @@ func deadLettersPage(r *request) (*view, error) {
 	if clean := tidy(q); clean != q.Encode() {
 		return redirectTo("/dead-letters", clean), nil
 	}
-	rows, next, err := listDeadLetters(r)
+	rows, paged, err := listDeadLetters(r)
 	if err != nil {
 		return nil, err
 	}
 	d := newList(r, "/dead-letters", deadLetterNames()...)
-	d.Letters = rows
+	d.Letters, d.Unfinished, d.Looked = rows, paged.Unfinished, searchRows
+	if d.Count, err = countDeadLetters(r); err != nil {
+		return nil, err
+	}
+	if one(q, "cursor", "") == "" && one(q, "until", "") == "" {
+		d.Newer = "/dead-letters?" + q.Encode()
+	}
 	d.addTabs("/dead-letters", q, "state", dlq.StateOpen, dlq.StateOpen, dlq.StateReplayed, dlq.StateDiscarded, "all")
-	d.addNext("/dead-letters", q, next)
+	d.addNext("/dead-letters", q, paged.Next)
 	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
 		return nil, err
 	}
@@ -251,34 +266,4 @@ func runsPage(r *request) (*view, error) {
 	d.addNext("/runs", q, next)
 	d.Now, err = r.outbox.Now(r.Context())
 	return &view{Title: "Runs", Nav: "runs", Command: "outboxctl run list --all", template: "runs", Data: d}, err
-}
-
-type topicRow struct {
-	Name       string
-	EventTypes []string
-	Figures    stats.Group
-	Troubles   []stats.TopicState
-}
-
-func topicsPage(r *request) (*view, error) {
-	v := &view{Title: "Topics", Nav: "topics", Command: "outboxctl stats --by topic", template: "topics"}
-	var rows []topicRow
-	for _, name := range r.outbox.Registry.TopicNames() {
-		row := topicRow{Name: name, EventTypes: r.outbox.Registry.TypesByTopic()[name]}
-		if s := r.snapshot.Stats; s != nil {
-			for _, g := range s.Groups {
-				if g.Key == name {
-					row.Figures = g
-				}
-			}
-			for _, t := range s.Topics {
-				if t.Topic == name {
-					row.Troubles = append(row.Troubles, t)
-				}
-			}
-		}
-		rows = append(rows, row)
-	}
-	v.Data = rows
-	return v, known(r.URL.Query())
 }

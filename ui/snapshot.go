@@ -20,6 +20,7 @@ const (
 	historyKept  = time.Hour
 	causesKept   = 200
 	runsKept     = 20
+	hoursShown   = 24
 )
 
 // snapshot is the figures of the whole outbox at one moment, the same for everybody who looks.
@@ -29,6 +30,8 @@ type snapshot struct {
 	// Causes are the groups of open dead letters by each of dlq.GroupBy.
 	Causes  map[string][]dlq.Group
 	Running []dlq.Frozen
+	// Hours are the deaths of each cause in each of the last 24 hours, the newest hour first.
+	Hours   map[string][]int64
 	History []point
 	// Err is why there are no newer figures.
 	Err error
@@ -117,6 +120,9 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 			}
 			next.Causes[by] = r.Groups
 		}
+		if next.Hours, err = o.DeathsPerHour(ctx, hoursShown); err != nil {
+			return err
+		}
 		_, err := o.ListPlans(ctx, operate.ListPlansParams{Started: true, Page: operate.Page{Limit: runsKept}}, func(p dlq.Frozen) error {
 			if p.State == "running" {
 				next.Running = append(next.Running, p)
@@ -134,7 +140,7 @@ func (s *snapshots) keep(next snapshot, err error) {
 	defer s.mu.Unlock()
 	next.Version = s.now.Version + 1
 	if err != nil {
-		next.Stats, next.Causes, next.Running, next.History, next.Err = s.now.Stats, s.now.Causes, s.now.Running, s.now.History, err
+		next.Stats, next.Causes, next.Running, next.Hours, next.History, next.Err = s.now.Stats, s.now.Causes, s.now.Running, s.now.Hours, s.now.History, err
 		s.now = next
 		return
 	}

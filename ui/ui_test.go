@@ -19,7 +19,7 @@ func TestEveryPageAnswers(t *testing.T) {
 		status, header, body := b.get(address)
 		require.Equal(t, http.StatusOK, status, "%s: %s", address, body)
 		require.Contains(t, body, `<main id="main">`, address)
-		require.Regexp(t, `<code>outboxctl (stats|dlq|event|run) ?`, body, "%s names the command that does the same", address)
+		require.Regexp(t, `<code>outboxctl (stats|dlq|event|run|doctor|config) ?`, body, "%s names the command that does the same", address)
 		require.NotContains(t, body, secret, address)
 		require.NotRegexp(t, `style="|onclick=|javascript:|https?://[^1]`, body, "%s asks nobody else, and has nothing the policy forbids", address)
 		require.Equal(t, "no-store", header.Get("Cache-Control"), address)
@@ -58,11 +58,17 @@ func TestAddressesMeanWhatTheFlagsMean(t *testing.T) {
 		require.Equal(t, want.status, status, address)
 		require.Contains(t, body, want.text, address)
 	}
+	_, err := b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, tenant_id)
+VALUES (gen_random_uuid(), 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', 'max_attempts', 'no', 1, '00000000-0000-7000-8000-00000000bbbb')`)
+	require.NoError(t, err)
 	for from, to := range map[string]string{
 		"/dead-letters?type=&reason=max_attempts&since=": "/dead-letters?reason=max_attempts",
 		"/search?q=00000000-0000-7000-8000-0000000000d3": "/dead-letters/00000000-0000-7000-8000-0000000000d3",
 		"/search?q=00000000-0000-7000-8000-0000000000e2": "/events/00000000-0000-7000-8000-0000000000e2",
 		"/search?q=00000000-0000-7000-8000-00000000aaaa": "/events?aggregate=00000000-0000-7000-8000-00000000aaaa",
+		"/search?q=00000000-0000-7000-8000-00000000bbbb": "/dead-letters?state=all&tenant=00000000-0000-7000-8000-00000000bbbb",
+		"/search?q=vendor_order":                         "/events?aggregate=vendor_order",
+		"/doctor?again=1":                                "/doctor",
 		"/search?q=" + b.planID():                        "/runs/" + b.planID(),
 	} {
 		status, header, _ := b.get(from)

@@ -82,6 +82,7 @@ func templateFuncs(base string) template.FuncMap {
 		"share":   share,
 		"width":   func(n, of int64) string { return fmt.Sprintf("%.1f", 100*float64(n)/float64(max(of, 1))) },
 		"utc":     func(v any) string { return timeOf(v).UTC().Format(time.RFC3339) },
+		"utcNano": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 		"clock":   func(v any) string { return timeOf(v).UTC().Format(time.TimeOnly) },
 		"ago":     ago,
 		"set":     func(v any) bool { return !timeOf(v).IsZero() },

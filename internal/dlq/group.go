@@ -71,6 +71,50 @@ SELECT coalesce(g.value::text, ''), g.n, g.first_seen, g.last_seen, coalesce(s.i
 	return groups, nil
 }
 
+// deathsPerHourQuery reads only what died lately, in the order of outbox_dlq_open_idx.
+const deathsPerHourQuery = `SELECT fingerprint, floor(extract(epoch FROM now() - failed_at) / 3600)::int AS hour, count(*)
+  FROM outbox_dlq
+ WHERE state = 'open' AND fingerprint IS NOT NULL AND failed_at > now() - make_interval(hours => $1) AND failed_at <= now()
+ GROUP BY 1, 2`
+
+// DeathsPerHour counts the open dead letters of each fingerprint by how many hours ago they died, the last hour first.
+func (s *Store) DeathsPerHour(ctx context.Context, hours int) (map[string][]int64, error) {
+	rows, err := s.db.Query(ctx, deathsPerHourQuery, hours)
+	if err != nil {
+		return nil, fmt.Errorf("count deaths per hour: %w", err)
+	}
+	found := map[string][]int64{}
+	var fingerprint string
+	var hour int
+	var n int64
+	_, err = pgx.ForEachRow(rows, []any{&fingerprint, &hour, &n}, func() error {
+		if found[fingerprint] == nil {
+			found[fingerprint] = make([]int64, hours)
+		}
+		found[fingerprint][min(max(hour, 0), hours-1)] += n
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count deaths per hour: %w", err)
+	}
+	return found, nil
+}
+
+// CountUpTo counts the dead letters of a filter and stops at most. It does not count, and says so, where every row would
+// have to be looked at.
+func (s *Store) CountUpTo(ctx context.Context, f Filter, most int) (n int64, counted bool, err error) {
+	c, err := f.compile()
+	if err != nil || c.rest != "" {
+		return 0, false, err
+	}
+	where, args := c.where()
+	sql := fmt.Sprintf("SELECT count(*) FROM (SELECT FROM outbox_dlq WHERE %s LIMIT %d) AS found", where, most)
+	if err := s.db.QueryRow(ctx, sql, args...).Scan(&n); err != nil {
+		return 0, false, fmt.Errorf("count dead letters: %w", err)
+	}
+	return n, true, nil
+}
+
 // Count counts the dead letters of a filter.
 func (s *Store) Count(ctx context.Context, f Filter) (int64, error) {
 	c, err := f.compile()

@@ -19,7 +19,20 @@ type Scan struct {
 	order  outbox.Order
 	after  *position // nothing up to here is returned again
 	look   int       // size of the next window
+	// budget is how many more rows may be looked at; 0: all of them.
+	budget int
 	done   bool
+}
+
+// LookAt ends the scan after so many rows that were looked at one by one. Where it ended then is Unfinished.
+func (s *Scan) LookAt(rows int) { s.budget = rows }
+
+// Unfinished is the row up to which a scan that used up its budget has looked; empty: it was not cut short.
+func (s *Scan) Unfinished() string {
+	if s.budget >= 0 || s.after == nil {
+		return ""
+	}
+	return s.after.id
 }
 
 // NewScan starts a scan.
@@ -136,8 +149,19 @@ func (s *Scan) window(ctx context.Context, n int, sql string, args []any) ([]Tar
 	default:
 		s.moveTo(end)
 		s.look = outbox.NextWindow(s.look)
+		s.spend(seen)
 	}
 	return targets, nil
+}
+
+// spend takes rows that were looked at from the budget; one that is used up ends the scan.
+func (s *Scan) spend(seen int) {
+	if s.budget == 0 {
+		return
+	}
+	if s.budget -= seen; s.budget <= 0 {
+		s.budget, s.done = -1, true
+	}
 }
 
 func (s *Scan) moveTo(t Target) { s.after = &position{instant(t.At), t.ID} }

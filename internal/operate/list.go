@@ -56,7 +56,25 @@ func (o *Outbox) ListDeadLetters(ctx context.Context, p ListDeadLettersParams, e
 	if err != nil {
 		return Paged{}, fault.As(fault.Usage, err)
 	}
-	return listRows(ctx, p.Page, scan, each, func(e dlq.Entry) string { return e.ID })
+	scan.LookAt(p.LookAt)
+	paged, err := listRows(ctx, p.Page, scan, each, func(e dlq.Entry) string { return e.ID })
+	if last := scan.Unfinished(); err == nil && paged.Next == "" && last != "" {
+		paged = Paged{Next: last, Unfinished: true}
+	}
+	return paged, err
+}
+
+// DeathsPerHour counts the open dead letters of each cause by how many hours ago they died, the last hour first.
+func (o *Outbox) DeathsPerHour(ctx context.Context, hours int) (map[string][]int64, error) {
+	found, err := o.store().DeathsPerHour(ctx, hours)
+	return found, StoreError(err)
+}
+
+// CountDeadLettersUpTo counts the dead letters of a filter and stops at most. counted is false where every row would have to be
+// looked at.
+func (o *Outbox) CountDeadLettersUpTo(ctx context.Context, f dlq.Filter, most int) (n int64, counted bool, err error) {
+	n, counted, err = o.store().CountUpTo(ctx, f, most)
+	return n, counted, StoreError(err)
 }
 
 // A scan walks rows in their order.

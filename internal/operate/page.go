@@ -8,12 +8,17 @@ type Page struct {
 	Limit int
 	// Cursor is the row after which it starts, as Paged.Next names it; empty starts at the beginning.
 	Cursor string
+	// LookAt is how many rows are looked at one by one for those that match; 0: as many as it takes. Only lists of dead letters
+	// have it.
+	LookAt int
 }
 
 // Paged is where a list goes on.
 type Paged struct {
 	// Next is the cursor of the next part; empty when there are no more rows.
 	Next string
+	// Unfinished tells that the search was cut short by LookAt: Next goes on from there, whatever was found.
+	Unfinished bool
 }
 
 // readAtOnce is how many rows of a list are read by one statement, so that memory does not grow with the list.

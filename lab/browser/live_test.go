@@ -39,6 +39,27 @@ func TestTheDatabaseGoesAndComesBack(t *testing.T) {
 	b.seeText("payment_settled")
 }
 
+// A list does not move by itself: it says that there is more, and a click shows it. Times are shown as one chooses.
+func TestAListSaysWhatIsNewer(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	b := newTab(t, s.url)
+	b.open("/dead-letters?reason=invalid_payload")
+	first := js[string](b, `document.querySelector(".rows tbody").innerText`)
+	s.exec(`INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count)
+SELECT gen_random_uuid(), 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', 'invalid_payload', 'a newer one', 1 FROM generate_series(1, 3)`)
+	b.seeText("3 newer, show")
+	require.Equal(t, first, js[string](b, `document.querySelector(".rows tbody").innerText`))
+	b.press("n")
+	b.seeText("a newer one")
+	require.True(t, js[bool](b, `document.querySelector(".newer").hidden`))
+
+	b.do(chromedp.Click(chromedp.CSS(".times")), chromedp.Click(chromedp.CSS(".times")))
+	require.Regexp(t, `^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$`, js[string](b, `document.querySelector(".rows time").textContent`))
+	b.open("/events")
+	require.Equal(t, "Times: UTC", js[string](b, `document.querySelector(".times").textContent`), "the choice is kept")
+}
+
 // Seven tabs of one person load and stay current: none holds a connection of the browser's six for the host.
 func TestSevenTabs(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
@@ -46,6 +47,9 @@ func openTab(t *testing.T, base string, whose chromedp.ContextOption) *tab {
 	ctx, cancel := chromedp.NewContext(chromium.open(t), whose)
 	b := &tab{t: t, ctx: ctx, base: base}
 	require.NoError(t, chromedp.Do(ctx))
+	// Journeys run beside each other; only one tab of a browser has the focus.
+	_, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	require.NoError(t, err)
 	watching, stop := context.WithCancel(ctx)
 	var watchers sync.WaitGroup
 	b.watch(watching, &watchers)

@@ -50,6 +50,17 @@ func serve(t *testing.T, db *outboxtest.Database, change func(*ui.Config)) *site
 	t.Helper()
 	cfg := ui.Config{
 		ReadPool: db.Pool, Label: "shop", Color: "blue", Refresh: 200 * time.Millisecond, Redis: outboxtest.Redis(t).Client,
+		Topics: map[string]string{"billing": "shop-billing"}, Settings: []ui.Setting{
+			{Key: "database.url", Value: "postgres://page:xxxxx@db.example.com/outbox", Origin: "environment", Flag: "--database-url"},
+			{Key: "ui.refresh", Value: "5s", Origin: "default", Flag: "--refresh"},
+		},
+		Doctor: func(context.Context) ([]ui.Finding, error) {
+			return []ui.Finding{
+				{Area: "database", Check: "vacuum", Level: "warn", Message: "outbox_events was last vacuumed 9 days ago", Remedy: "VACUUM outbox_events; see autovacuum_vacuum_scale_factor"},
+				{Area: "pubsub", Check: "topics", Level: "fail", Message: "topic shop-billing does not answer", Remedy: "outboxctl topic ensure"},
+				{Area: "redis", Check: "server", Level: "ok", Message: "redis 7.0.15, memory policy noeviction"},
+			}, nil
+		},
 		Identify: func(*http.Request) (ui.Identity, error) { return ui.Identity{Name: "ann@example.com"}, nil },
 	}
 	if change != nil {
@@ -109,6 +120,6 @@ func (s *site) plan() string {
 func (s *site) addresses(plan string) []string {
 	return []string{
 		"/", "/causes", "/causes?by=reason", "/dead-letters", "/dead-letters?state=replayed", "/dead-letters?reason=invalid_payload&type=order_created",
-		"/dead-letters/" + letterID, "/events", "/events?status=published", "/events/" + eventID, "/events?aggregate=vendor_order", "/runs", "/runs/" + plan, "/topics", "/audit", "/audit?actor=nobody",
+		"/dead-letters/" + letterID, "/events", "/events?status=published", "/events/" + eventID, "/events?aggregate=vendor_order", "/runs", "/runs/" + plan, "/topics", "/audit", "/audit?actor=nobody", "/doctor", "/settings",
 	}
 }

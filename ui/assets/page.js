@@ -68,7 +68,7 @@
   };
   let g = false;
   document.addEventListener("keydown", (event) => {
-    if (!keysOn.checked || event.ctrlKey || event.metaKey || event.altKey || help.open || event.target.closest("input:not([type=checkbox]), select, textarea, dialog")) return;
+    if (!keysOn.checked || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]") || event.target.closest("input:not([type=checkbox]), select, textarea")) return;
     const page = g && document.querySelector(`.menu a[data-key="${CSS.escape(event.key)}"]`);
     if (page) page.click();
     else if (!g && event.key in keys) {

@@ -1,0 +1,95 @@
+package browser
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	pictures = flag.String("pictures", "", "folder that gets the pictures of the documentation")
+	looks    = flag.String("look", "", "folder that gets every page in both themes and three widths, to be looked at")
+)
+
+// documented are the pictures that README and docs show, and the pages they are of.
+func documented(plan string) map[string]string {
+	return map[string]string{
+		"ui-overview": "/", "ui-causes": "/causes", "ui-plan": "/runs/" + plan, "ui-event": "/dead-letters/" + letterID,
+	}
+}
+
+// The pictures that the documentation shows are there. With -pictures they are taken.
+func TestPictures(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join("..", "..", "docs", "images")
+	if *pictures != "" {
+		folder = *pictures
+		takePictures(t, folder)
+	}
+	for name := range documented("") {
+		for _, theme := range []string{"light", "dark"} {
+			require.FileExists(t, filepath.Join(folder, name+"-"+theme+".png"), "make screenshots")
+		}
+	}
+	shown, err := filepath.Glob(filepath.Join(folder, "ui-*.png"))
+	require.NoError(t, err)
+	require.Len(t, shown, 2*len(documented("")), "none is left over")
+}
+
+func takePictures(t *testing.T, folder string) {
+	t.Helper()
+	s := newSite(t, nil)
+	plan := s.plan()
+	b := newTab(t, s.url)
+	b.do(chromedp.EmulateViewport(1280, 800))
+	// The small charts get something to show: deaths and departures in waves.
+	b.open("/")
+	for wave := range 14 {
+		s.exec(`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, created_at, published_at)
+SELECT gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), '{}', now() - make_interval(secs => 1), CASE WHEN i % 3 > 0 THEN now() END FROM generate_series(1, $1::int) AS i`, 4+(wave*wave*5)%23)
+		before := js[string](b, `document.querySelector(".spark polyline")?.getAttribute("points") || ""`)
+		b.see(fmt.Sprintf(`(document.querySelector(".spark polyline")?.getAttribute("points") || "") !== %q`, before))
+	}
+	for name, address := range documented(plan) {
+		for _, theme := range []string{"light", "dark"} {
+			b.media(theme, "screen")
+			b.open(address)
+			b.picture(filepath.Join(folder, name+"-"+theme+".png"))
+		}
+	}
+}
+
+// picture writes what is to be seen of the page now.
+func (b *tab) picture(path string) {
+	b.t.Helper()
+	image, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	require.NoError(b.t, err)
+	require.NoError(b.t, os.WriteFile(path, image, 0o600))
+}
+
+// With -look every page is kept as a picture: beauty has no assertion.
+func TestLook(t *testing.T) {
+	if *looks == "" {
+		t.Skip("-look names the folder for the pictures")
+	}
+	s := newSite(t, nil)
+	b := newTab(t, s.url)
+	b.expect("answered 404", "status of 404")
+	for _, address := range append(s.addresses(s.plan()), "/no-such-page") {
+		for _, theme := range []string{"light", "dark"} {
+			b.media(theme, "screen")
+			for width, height := range map[int64]int64{360: 1500, 1280: 1000, 1900: 1000} {
+				b.do(chromedp.EmulateViewport(width, height))
+				b.open(address)
+				name := strings.Trim(strings.NewReplacer("/", "_", "?", "_", "&", "_", "=", "_").Replace(address), "_")
+				b.picture(filepath.Join(*looks, fmt.Sprintf("%.30s-%s-%d.png", name, theme, width)))
+			}
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package ui_test
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/ui"
+)
+
+// more adds open dead letters of one cause, so many of which died in each of the last hours.
+const more = `INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, fingerprint, failed_at)
+SELECT gen_random_uuid(), 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', 'invalid_payload', 'bad ' || i, 1, 'f2', now() - make_interval(mins => 30 + 60 * (i % $2::int)) FROM generate_series(1, $1::int) AS i`
+
+// An open page asks what changed: nothing, until the figures do.
+func TestPartsAreSentWhenTheyChanged(t *testing.T) {
+	b := setup(t, func(c *ui.Config) { c.Refresh = time.Hour })
+	status, header, body := b.get("/parts/causes")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, body, "no such topic")
+	version := header.Get("Outboxctl-Version")
+	status, _, body = b.get("/parts/causes?v=" + version)
+	require.Equal(t, http.StatusNoContent, status)
+	require.Empty(t, body)
+	status, _, _ = b.get("/parts/causes?by=reason&v=" + version)
+	require.Equal(t, http.StatusOK, status, "another page")
+	status, _, _ = b.get("/parts/causes?nonsense=1&v=" + version)
+	require.Equal(t, http.StatusBadRequest, status)
+}
+
+// A list that is filtered says how many rows match as far as that is cheap, and what came since it was read.
+func TestAListSaysHowManyAndWhatIsNewer(t *testing.T) {
+	b := setup(t, func(c *ui.Config) { c.Refresh = time.Hour })
+	_, err := b.db.Pool.Exec(t.Context(), more, 10_001, 1)
+	require.NoError(t, err)
+	for address, want := range map[string]string{
+		"/dead-letters?reason=invalid_payload": "10,000&#43; dead letters", "/dead-letters?fingerprint=f1": `<p class="count">1 dead letter</p>`,
+		"/dead-letters": `<p class="count">1 dead letter</p>`, // as of the snapshot
+	} {
+		_, _, body := b.get(address)
+		require.Contains(t, body, want, address)
+	}
+	_, _, body := b.get("/dead-letters?error-like=x")
+	require.NotContains(t, body, `class="count"`, "every row would have to be looked at")
+
+	read := time.Now().UTC().Add(time.Minute)
+	newer := "/parts/newer/dead-letters?v=" + url.QueryEscape(read.Format(time.RFC3339Nano))
+	status, _, _ := b.get(newer)
+	require.Equal(t, http.StatusNoContent, status)
+	_, err = b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, failed_at)
+SELECT gen_random_uuid(), 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', 'max_attempts', 'no', 1, now() + interval '2 minutes' FROM generate_series(1, 12)`)
+	require.NoError(t, err)
+	status, _, body = b.get(newer)
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, "12 newer, show", body)
+	status, _, body = b.get(newer + "&error-like=n*o&type=order_canceled")
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, "12 newer, show", body, "also of a search")
+	status, _, _ = b.get(newer + "&reason=invalid_payload")
+	require.Equal(t, http.StatusNoContent, status, "none of them matches")
+	status, _, _ = b.get("/parts/newer/dead-letters?v=nonsense")
+	require.Equal(t, http.StatusBadRequest, status)
+}
+
+func TestCausesShowDeathsPerHour(t *testing.T) {
+	b := setup(t, nil)
+	_, err := b.db.Pool.Exec(t.Context(), more, 9, 3)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		_, _, body := b.get("/causes")
+		return strings.Contains(body, "9 deaths in the last 24 hours, 3 in the last one, at most 3 in one")
+	}, waitFor, tick)
+}
+
+// An examination is asked for, kept for a minute, and made again when somebody says so.
+func TestDoctorIsAskedOnceAMinute(t *testing.T) {
+	asked := 0
+	b := setup(t, func(c *ui.Config) {
+		examine := c.Doctor
+		c.Doctor = func(ctx context.Context) ([]ui.Finding, error) { asked++; return examine(ctx) }
+	})
+	for range 3 {
+		_, _, body := b.get("/doctor")
+		require.Contains(t, body, "VACUUM outbox_events")
+	}
+	_, _, body := b.get("/api/v1/doctor")
+	require.Contains(t, body, "vacuum is late")
+	require.Equal(t, 1, asked)
+
+	none := setup2(t, b, "")
+	status, _, _ := none.get("/doctor")
+	require.Equal(t, http.StatusNotFound, status)
+	status, _, _ = none.get("/api/v1/config")
+	require.Equal(t, http.StatusNotFound, status)
+	status, _, body = none.get("/settings")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, body, "its own configuration")
+}

@@ -1,0 +1,56 @@
+package ui
+
+import (
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/stats"
+)
+
+// topicRow is a topic of the catalogue, with its figures of the snapshot.
+type topicRow struct {
+	Name string `json:"topic"`
+	// Physical is its name at the broker; empty: it is not configured here.
+	Physical   string   `json:"physical,omitempty"`
+	EventTypes []string `json:"eventTypes"`
+	// Figures are those of stats --by topic.
+	Figures stats.Group `json:"figures"`
+	// Troubles are what publishers say of it, as long as they can not publish to it.
+	Troubles []stats.TopicState `json:"troubles"`
+}
+
+// topics are all topics of the catalogue, and those that only events of an older one go to.
+func topics(r *request, s *operate.StatsResult) []topicRow {
+	rows := []topicRow{}
+	for _, name := range r.outbox.Registry.TopicNames() {
+		row := topicRow{
+			Name: name, Physical: r.h.cfg.Topics[name], EventTypes: r.outbox.Registry.TypesByTopic()[name],
+			Figures: stats.Group{Key: name}, Troubles: []stats.TopicState{},
+		}
+		if s != nil {
+			for _, g := range s.Groups {
+				if g.Key == name {
+					row.Figures = g
+				}
+			}
+			for _, t := range s.Topics {
+				if t.Topic == name {
+					row.Troubles = append(row.Troubles, t)
+				}
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func topicsPage(r *request) (*view, error) {
+	v := &view{Title: "Topics", Nav: "topics", Command: "outboxctl stats --by topic", Live: true, template: "topics", Data: topics(r, r.snapshot.Stats)}
+	return v, known(r.URL.Query())
+}
+
+func topicsAPI(r *request) (answer, error) {
+	if err := known(r.URL.Query()); err != nil {
+		return answer{}, err
+	}
+	s, err := r.figures()
+	return answer{body: topics(r, s.Stats)}, err
+}
