@@ -51,7 +51,7 @@ type Type struct {
 	EnvelopeID string `json:"envelopeId,omitempty"`
 	// Was lists former names, under which events are still published but no longer emitted.
 	Was []string `json:"was,omitempty"`
-	// Order is None or, once ordered delivery exists, OrderAggregate.
+	// Order is None, or OrderAggregate where events of an aggregate are published in the order they were emitted in.
 	Order string `json:"order"`
 	// CloudEventsSource, when set, adds the attributes of a CloudEvent with this source. For envelope None only.
 	CloudEventsSource string `json:"cloudEventsSource,omitempty"`

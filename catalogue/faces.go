@@ -68,6 +68,12 @@ func (n namespaced) WithoutEnvelope(eventType string) bool {
 	return t != nil && t.Envelope == None
 }
 
+// OrderedByAggregate reports whether events keep the order of their aggregate.
+func (n namespaced) OrderedByAggregate(eventType string) bool {
+	t := n.find(eventType)
+	return t != nil && t.Order == OrderAggregate
+}
+
 // Describe returns what a publisher has to know of an event type, by its present or a former name.
 func (c *Catalogue) Describe(namespace, eventType string) (wire.EventType, bool) {
 	t := c.find(namespace, eventType)

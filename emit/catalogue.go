@@ -13,5 +13,6 @@ type Catalogue interface {
 	// Without it any text passes that the database may be able to store.
 	// One that also has In(namespace string) Catalogue is asked for that of each event's
 	// namespace; one with WithoutEnvelope(eventType string) bool says which types are
-	// stored as bare data.
+	// stored as bare data, one with OrderedByAggregate(eventType string) bool which keep
+	// the order of their aggregate.
 }

@@ -73,7 +73,8 @@ type Event struct {
 	MaxAttempts int
 	// OrderingKey puts the event behind all earlier ones of its namespace and key:
 	// it is published once they are. Lock what the key stands for before you emit;
-	// events of transactions that overlap have no order. Empty means any order.
+	// events of transactions that overlap have no order. Empty means what the
+	// catalogue says: the order of the event's aggregate, or any.
 	OrderingKey string
 	// ByAggregate makes the event's aggregate, on its topic, the ordering key.
 	ByAggregate bool

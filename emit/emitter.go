@@ -68,7 +68,7 @@ func (e *Emitter) Prepare(event Event) (Prepared, error) {
 	bad := &InvalidError{}
 	aggregate, topic := e.checkType(event, bad)
 	checkScope(event, bad)
-	event.OrderingKey = event.orderingKey(aggregate, topic, bad)
+	event.OrderingKey = e.orderingKey(event, aggregate, topic, bad)
 	e.checkHeaders(event.Headers, bad)
 	if event.MaxAttempts < 0 || event.MaxAttempts > 1<<31-1 {
 		bad.add("maxAttempts", "must be a positive 32-bit number, or 0 for the publisher's own")
@@ -155,18 +155,33 @@ func checkScope(event Event, bad *InvalidError) {
 	}
 }
 
-// orderingKey is the key without its namespace. The topic is part of one that is
-// made here, so that a topic that stands still stops only itself.
-func (event Event) orderingKey(aggregate, topic string, bad *InvalidError) string {
+// orderingKey is the key without its namespace: the event's own, or its aggregate
+// where the event or the catalogue says so. The topic is part of one that is made
+// here, so that a topic that stands still stops only itself. The database makes the
+// same one, so the spelling of a UUID must not matter.
+func (e *Emitter) orderingKey(event Event, aggregate, topic string, bad *InvalidError) string {
 	key := event.OrderingKey
-	if event.ByAggregate {
-		if key != "" {
-			bad.add("orderingKey", "must be empty beside byAggregate")
-		}
-		key = topic + "/" + aggregate + "/" + event.AggregateID
+	ordered, ok := e.catalogue.(interface {
+		OrderedByAggregate(eventType string) bool
+	})
+	switch byAggregate := event.ByAggregate || ok && ordered.OrderedByAggregate(event.Type); {
+	case event.ByAggregate && key != "":
+		bad.add("orderingKey", "must be empty beside byAggregate")
+	case event.ByAggregate && topic != "" && aggregate == "":
+		bad.add("byAggregate", "must be left out: %s is about no aggregate", event.Type)
+	case byAggregate && key == "":
+		key = topic + "/" + aggregate + "/" + plainID(event.AggregateID)
 	}
 	checkText("orderingKey", key, maxOrderingKeyBytes-len(cmp.Or(event.Namespace, "default"))-1, bad)
 	return key
+}
+
+// plainID writes a UUID in lower case, as the database does.
+func plainID(id string) string {
+	if parsed, err := uuid.Parse(id); err == nil && len(id) == len(uuid.Nil.String()) {
+		return parsed.String()
+	}
+	return id
 }
 
 func checkText(field, text string, most int, bad *InvalidError) {

@@ -57,7 +57,7 @@ CREATE TABLE outbox_event_types (
         CONSTRAINT outbox_event_types_envelope_check CHECK (envelope IN ('standard', 'none')),
     -- The JSON Schema of the data; NULL is any JSON but null.
     schema         jsonb,
-    -- What else the catalogue says of the type; PostgreSQL reads none of it.
+    -- What else the catalogue says of the type; PostgreSQL reads order alone.
     options        jsonb            NOT NULL DEFAULT '{}',
     digest         text             NOT NULL,
     applied_at     timestamptz      NOT NULL DEFAULT now(),
@@ -105,18 +105,20 @@ $$;
 
 -- What the catalogue says of a type, or no row. PostgreSQL inlines it: one probe
 -- of an index for each event. (A join would hash the whole catalogue for each call.)
+-- ordered_by is what comes before the aggregate's id in the ordering key; NULL where
+-- the type keeps no order.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_catalogue_type(event_type text, namespace text)
-    RETURNS TABLE (aggregate_type text, envelope text)
+    RETURNS TABLE (aggregate_type text, envelope text, ordered_by text)
     LANGUAGE sql STABLE ROWS 1
     AS $$
-    (SELECT c.aggregate_type, c.envelope
+    (SELECT c.aggregate_type, c.envelope, CASE c.options ->> 'order' WHEN 'aggregate' THEN c.topic || '/' || c.aggregate_type || '/' END
        FROM @schema@.outbox_event_types AS c
       WHERE c.event_type = $1 AND c.namespace IN ('*', $2)
       ORDER BY c.namespace = '*'
       LIMIT 1)
      UNION ALL
-    SELECT b.aggregate_type, 'standard'
+    SELECT b.aggregate_type, 'standard', NULL
       FROM (SELECT @schema@.outbox_builtin_aggregate($1)) AS b(aggregate_type)
      WHERE b.aggregate_type IS NOT NULL AND NOT EXISTS (SELECT FROM @schema@.outbox_event_types)
 $$;
@@ -405,13 +407,17 @@ BEGIN
                                             dedupe_key, tenant_id, namespace, headers, max_attempts, ordering_key)
             SELECT r.id, @schema@.outbox_event_type(r.event_type), @schema@.outbox_aggregate_type(c.aggregate_type),
                    @schema@.outbox_aggregate_id(coalesce(r.aggregate_id, '')), p.payload, r.dedupe_key, r.tenant_id, coalesce(r.namespace, 'default'), r.headers, r.max_attempts,
-                   coalesce(r.namespace, 'default') || '/' || r.ordering_key
+                   coalesce(r.namespace, 'default') || '/' || p.ordering_key
               FROM @schema@.outbox_event_rows(events) AS r
               LEFT JOIN LATERAL @schema@.outbox_catalogue_type(r.event_type, coalesce(r.namespace, 'default')) AS c ON true
              -- A single event comes with an envelope: looking up before whether its type has one would cost as much again.
-             CROSS JOIN LATERAL (SELECT CASE WHEN batch OR c.envelope = 'standard' THEN r.payload ELSE r.payload -> 'data' END AS payload) AS p
+             CROSS JOIN LATERAL (SELECT CASE WHEN batch OR c.envelope = 'standard' THEN r.payload ELSE r.payload -> 'data' END AS payload,
+                    -- Two spellings of a UUID are one aggregate, hence one key.
+                    CASE WHEN r.ordering_key IS NOT NULL OR c.ordered_by IS NULL THEN r.ordering_key
+                         WHEN r.aggregate_id ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN c.ordered_by || lower(r.aggregate_id)
+                         ELSE c.ordered_by || r.aggregate_id END AS ordering_key) AS p
              WHERE @schema@.outbox_check_event(CASE WHEN batch THEN 'event ' || r.ord END, r.id, r.event_type, r.aggregate_type,
-                       r.aggregate_id, p.payload, r.dedupe_key, r.tenant_id, r.namespace, r.headers, r.max_attempts, c.aggregate_type, c.envelope, r.ordering_key)
+                       r.aggregate_id, p.payload, r.dedupe_key, r.tenant_id, r.namespace, r.headers, r.max_attempts, c.aggregate_type, c.envelope, p.ordering_key)
              ORDER BY r.ord
                 ON CONFLICT DO NOTHING
             RETURNING o.id
