@@ -125,6 +125,10 @@ release-check: $(BIN)/goreleaser ## check the release configuration and build th
 	$(BIN)/goreleaser check
 	$(BIN)/goreleaser build --snapshot --single-target --clean
 
+.PHONY: release
+release: $(BIN)/goreleaser ## build, sign and publish the tagged version as a draft (the release workflow does this)
+	$(BIN)/goreleaser release --clean
+
 # Pinned in a module of its own, as the linter is.
 $(BIN)/goreleaser: tools/release/go.mod tools/release/go.sum
 	@echo "building goreleaser from its module download (minutes, once)"
