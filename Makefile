@@ -120,6 +120,10 @@ $(BIN)/golangci-lint: tools/lint/go.mod tools/lint/go.sum
 	cd tools/lint && GOWORK=off $(GO) build -trimpath -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@touch $@
 
+.PHONY: pictures
+pictures: build ## draw README's terminal and benchmark from what the program does now (quiet machine; 3 minutes)
+	cd lab && $(GO) run ./cmd/pictures --outboxctl ../$(BIN)/outboxctl --out ../docs/images
+
 .PHONY: release-check
 release-check: $(BIN)/goreleaser ## check the release configuration and build this machine's release binary into dist/
 	$(BIN)/goreleaser check

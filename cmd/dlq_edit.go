@@ -36,7 +36,7 @@ func newDLQEditCmd(app *cli.App) *cobra.Command {
 		Short: "Correct the payload of a dead event and send it",
 		Long: `Correct what an event carries and send it. The payload opens in $VISUAL or $EDITOR; what you write is checked against the
 catalogue, shown as a difference and, when you agree, emitted as a new event that names the old one in its header
-corrects_event_id. The old event's dead letter is discarded. All of that is one transaction with one audit row.
+corrects. The old event's dead letter is discarded. All of that is one transaction with one audit row.
 
 The new event has the old one's place in its ordering key: what waits behind the old one goes on when the new one is
 published. A dead letter is corrected once; whoever comes second is told by which event.

@@ -53,7 +53,7 @@ func TestADeadEventIsCorrectedInAnEditor(t *testing.T) {
 			for _, text := range tc.says {
 				require.Contains(t, stderr, text)
 			}
-			require.Equal(t, tc.corrected, r.count("SELECT count(*) FROM outbox_events WHERE headers ? 'corrects_event_id'"))
+			require.Equal(t, tc.corrected, r.count("SELECT count(*) FROM outbox_events WHERE headers ? 'corrects'"))
 			require.Equal(t, tc.corrected, r.count("SELECT count(*) FROM outbox_audit WHERE action = 'dlq.edit'"))
 		})
 	}

@@ -18,7 +18,7 @@ func newDLQExportCmd(app *cli.App) *cobra.Command {
 		Use:   "export [ID... | -]",
 		Short: "Write dead letters as JSON lines that emit can read back after editing",
 		Long: `Write dead letters as JSON lines, one event each, in the form outboxctl emit --stdin reads. Correct the lines and emit
-them: the corrected event is a new event that names the old one in its header corrects_event_id. Emitting a file twice
+them: the corrected event is a new event that names the old one in its header corrects. Emitting a file twice
 makes no second event. Then discard the old dead letters.
 
 Without ids or filters every open dead letter is exported, oldest first.`,

@@ -262,7 +262,7 @@ $$;
 
 -- Emits an event with another payload in the place of a dead one, and discards every open dead letter of that. The new
 -- event is what the old one was but for its id, payload and headers, and names the old one in its header
--- corrects_event_id. With an ordering key it also has the old one's seq: what waits behind the old one waits for it. Its
+-- corrects. With an ordering key it also has the old one's seq: what waits behind the old one waits for it. Its
 -- dedupe key is that of an export of the dead letter, so that it is corrected once, in whichever way.
 --   corrected · already_corrected · already_replayed · discarded · event_live · event_published · not_found
 -- +goose StatementBegin
@@ -297,7 +297,7 @@ BEGIN
         SELECT new_id, letter.event_type, letter.aggregate_type, letter.aggregate_id, payload, dedupe, letter.tenant_id, letter.namespace,
                h.headers, old.max_attempts, old.ordering_key,
                CASE WHEN old.ordering_key IS NULL THEN nextval(pg_get_serial_sequence($table$@schema@.outbox_events$table$, 'seq')) ELSE old.seq END
-          FROM (SELECT coalesce(headers, '{}') || jsonb_build_object('corrects_event_id', letter.event_id) AS headers) AS h
+          FROM (SELECT coalesce(headers, '{}') || jsonb_build_object('corrects', letter.event_id) AS headers) AS h
           LEFT JOIN LATERAL @schema@.outbox_catalogue_type(letter.event_type::text, letter.namespace) AS c ON true
          WHERE @schema@.outbox_check_event(NULL, new_id, letter.event_type::text, letter.aggregate_type::text, letter.aggregate_id::text, payload,
                    dedupe, letter.tenant_id, letter.namespace, h.headers, old.max_attempts, c.aggregate_type, c.envelope,

@@ -10,7 +10,7 @@ import (
 
 // CorrectsHeader is the header, and so the message attribute, by which a
 // corrected event names the one it stands for.
-const CorrectsHeader = "corrects_event_id"
+const CorrectsHeader = "corrects"
 
 // Export is one dead letter in the form in which events are emitted: a new
 // event with the old one's content, ready to be edited.

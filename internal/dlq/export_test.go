@@ -41,7 +41,7 @@ func TestAnExportCanBeEmitted(t *testing.T) {
 	events := outbox.NewStore(b.pool)
 	fresh, err := events.Content(b.ctx, emitted[0])
 	require.NoError(t, err)
-	require.JSONEq(t, `{"traceparent": "00-1", "corrects_event_id": "`+event+`"}`, string(fresh.Headers))
+	require.JSONEq(t, `{"traceparent": "00-1", "corrects": "`+event+`"}`, string(fresh.Headers))
 	row, err := events.Event(b.ctx, emitted[0])
 	require.NoError(t, err)
 	require.Equal(t, []any{"eu", tenant, "order_canceled"}, []any{row.Namespace, *row.TenantID, row.EventType})

@@ -67,7 +67,7 @@ SELECT (n.seq, n.ordering_key, n.aggregate_id, n.max_attempts) = (e.seq, e.order
 	require.True(t, same)
 	require.True(t, waits)
 	require.Equal(t, "no stock", payload)
-	require.JSONEq(t, `{"traceparent": "00-1", "corrects_event_id": "`+event+`"}`, headers)
+	require.JSONEq(t, `{"traceparent": "00-1", "corrects": "`+event+`"}`, headers)
 	require.Equal(t, dlq.StateDiscarded, state)
 	require.Equal(t, "dlq.edit|ann|was a number|1|"+r.RunID, audited)
 

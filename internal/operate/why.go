@@ -201,9 +201,9 @@ func remedy(reason string) string {
 	case outbox.ReasonRejectedByBroker:
 		return "The broker refused this message alone; when its rules were changed, replay it."
 	case outbox.ReasonUnknownEventType:
-		return "A publisher that knows its type can publish it after a replay; otherwise export it, correct it and emit it as a new event."
+		return "A publisher that knows its type can publish it after a replay; otherwise correct it and emit it as a new event."
 	default:
-		return "Replaying it would fail the same way: export it, correct it and emit it as a new event, then discard this one."
+		return "Replaying it would fail the same way: correct it, which emits a new event in its place, or discard it."
 	}
 }
 
