@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -106,7 +107,7 @@ func (c *Catalogue) addType(d Document, t *Type, at lines, folder fs.FS, bad *Pr
 		complain("envelope_id", "envelope_id needs the standard envelope")
 	}
 	compiled, schema, warned, err := compile(t.Schema, t.file, folder)
-	if err != nil {
+	if err = cmp.Or(t.problem, err); err != nil {
 		complain("schema", "%s", err)
 		return
 	}

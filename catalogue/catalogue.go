@@ -57,6 +57,8 @@ type Type struct {
 	CloudEventsSource string `json:"cloudEventsSource,omitempty"`
 
 	check func() (*checker, error)
+	// problem is why Of made no schema.
+	problem error
 	// file is where the schema was read, among the files that it refers to.
 	file string
 	// digest is what a database recorded, as it is now since appliedAt, by appliedBy.

@@ -105,6 +105,26 @@ func TestExtraFieldsEmptyAndWhoChecks(t *testing.T) {
 }
 
 // A schema that refers to files judges by them, and its digest changes with them.
+// A schema that is written in the catalogue itself refers to its own parts, and to files beside the catalogue.
+func TestInlineSchemasReferToTheirParts(t *testing.T) {
+	t.Parallel()
+	c, err := catalogue.Load(fstest.MapFS{
+		"shop.yaml": {Data: []byte(`{outbox: 1, name: shop, topics: {t: t}, types: {a: {topic: t, aggregate: a, schema: {
+			type: object, required: [lines, id], properties: {lines: {type: array, items: {$ref: "#/$defs/line"}}, id: {$ref: "common.json#/$defs/id"}},
+			$defs: {line: {type: object, required: [sku], properties: {sku: {type: string}}}}}}}}`)},
+		"common.json": {Data: []byte(`{"$defs": {"id": {"type": "string"}}}`)},
+	}, "shop.yaml")
+	require.NoError(t, err)
+	text, err := c.YAML()
+	require.NoError(t, err)
+	again, err := catalogue.Load(fstest.MapFS{"again.yaml": {Data: text}}, "again.yaml")
+	require.NoError(t, err)
+	for _, c := range []*catalogue.Catalogue{c, again} {
+		require.NoError(t, c.Validate("a", json.RawMessage(`{"lines": [{"sku": "x"}], "id": "1"}`)))
+		require.ErrorContains(t, c.Validate("a", json.RawMessage(`{"lines": [{}], "id": 1}`)), "data.id must be a string, not a number; data.lines[0].sku is required")
+	}
+}
+
 func TestReferencedFilesCount(t *testing.T) {
 	t.Parallel()
 	c := load(t, folder(nil))

@@ -43,7 +43,16 @@ const (
 	folderURL = "catalogue:///"
 	selfURL   = folderURL + ".schema"
 	strictURL = folderURL + ".strict"
+	inlineURL = folderURL + ".inline"
 )
+
+// addressOf is where a schema that was read from a file stands, or one that is written in the catalogue itself.
+func addressOf(file string) string {
+	if file == "" {
+		return inlineURL
+	}
+	return folderURL + path.Join(".", file)
+}
 
 // compile returns a schema's checker and the schema as one text that needs no files.
 func compile(schema Schema, file string, folder fs.FS) (*checker, Schema, []string, error) {
@@ -58,14 +67,14 @@ func compile(schema Schema, file string, folder fs.FS) (*checker, Schema, []stri
 		return nil, schema, nil, fmt.Errorf("the schema is not JSON: %w", err)
 	}
 	loader := folderLoader{folder, map[string]any{}}
-	if _, err := compileAt(folderURL+path.Join(".", file), document, loader); err != nil {
+	if _, err := compileAt(addressOf(file), document, loader); err != nil {
 		return nil, schema, nil, err
 	}
 	warned := unknownKeywords(document)
 	for _, url := range slices.Sorted(maps.Keys(loader.loaded)) {
 		warned = append(warned, unknownKeywords(loader.loaded[url])...)
 	}
-	if document, err = bundle(document, folderURL+path.Join(".", file), loader.loaded); err != nil {
+	if document, err = bundle(document, addressOf(file), loader.loaded); err != nil {
 		return nil, schema, nil, err
 	}
 	text, err := canonical(document)
