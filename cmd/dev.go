@@ -38,7 +38,11 @@ type devOptions struct {
 
 	talk *lockedWriter // what everything says, as whole lines
 	dir  string        // the state folder
-	info devstate.Info // known once the servers run
+	// ownCatalogue: --catalogue names a file, and generated events of its types are the demo.
+	ownCatalogue bool
+	// consumer: the catalogue has the type that the example consumer is for.
+	consumer bool
+	info     devstate.Info // known once the servers run
 }
 
 func newDevCmd(app *cli.App, runF func(context.Context, *devOptions) error) *cobra.Command {
@@ -51,10 +55,13 @@ Pub/Sub fake, migrate the database, create topics and subscriptions, and run the
 page (outboxctl ui) against them. Every other outboxctl command on this machine finds the stack by itself while it runs; with --state-dir only
 those do for which OUTBOXCTL_STATE_DIR names the same folder.
 
+With --catalogue FILE the database records that catalogue, and the stack runs with made-up events of its types, which fit their schemas but for
+a few (--demo=false: without them); with --demo and without a catalogue the events are those of a market place.
+
 The connection settings, with the servers' random passwords, go to standard output as lines for a shell, or as JSON or YAML
 with -o. A terminal then shows how the events are doing, and the logs go to dev.log in the state folder; --logs shows them
 instead. Ctrl-C stops everything; the database keeps its rows for the next start, unless that one says --reset.`,
-		Example: "  outboxctl dev\n  outboxctl dev --demo --demo-rate 100\n  outboxctl dev --demo --for 30s --state-dir /tmp/try --reset --yes",
+		Example: "  outboxctl dev\n  outboxctl dev --demo --demo-rate 100\n  outboxctl dev --catalogue doorito.yaml\n  outboxctl dev --demo --for 30s --state-dir /tmp/try --reset --yes",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if runF != nil {
@@ -64,7 +71,7 @@ instead. Ctrl-C stops everything; the database keeps its rows for the next start
 		},
 	}
 	cmd.Flags().Var(&opts.duration, "for", "stop by itself after this time")
-	cmd.Flags().BoolVar(&opts.demo, "demo", false, "produce traffic: events of every type, some of which fail")
+	cmd.Flags().BoolVar(&opts.demo, "demo", false, "produce traffic: events of every type, some of which fail (the default with --catalogue FILE)")
 	cmd.Flags().Float64Var(&opts.demoRate, "demo-rate", defaultDemoRate, "events per second of --demo")
 	cmd.Flags().Uint64Var(&opts.demoSeed, "seed", defaultDemoSeed, "same seed, same demo traffic")
 	cmd.Flags().BoolVar(&opts.noUI, "no-ui", false, "run without the web page")
@@ -102,6 +109,14 @@ func runDev(ctx context.Context, opts *devOptions) (err error) {
 	cfg, err := app.Config()
 	if err != nil {
 		return err
+	}
+	if opts.ownCatalogue = cli.IsCatalogueFile(cfg.Catalogue); opts.ownCatalogue {
+		if _, err := openAndWarn(app, cfg.Catalogue); err != nil {
+			return err
+		}
+		if _, given := app.Flag("demo"); !given {
+			opts.demo = true
+		}
 	}
 	dir := cfg.Dev.StateDir
 	if dir == "" {
@@ -155,7 +170,7 @@ func serveDev(ctx context.Context, opts *devOptions) (err error) {
 		opts.info.UIURL = "http://" + freeAddr(devUIAddr) + "/"
 	}
 	info := opts.info
-	if err := prepareDev(ctx, app, servers, info); err != nil {
+	if err := prepareDev(ctx, opts, servers, info); err != nil {
 		return err
 	}
 	if err := devstate.WriteInfo(dir, info); err != nil {

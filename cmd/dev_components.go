@@ -33,7 +33,9 @@ type devComponent struct {
 func devComponents(opts *devOptions) []devComponent {
 	components := []devComponent{
 		{"publisher", func(ctx context.Context, app *cli.App) error { return runPublish(ctx, &publishOptions{app: app}) }},
-		{"consumer", consumeExample},
+	}
+	if opts.consumer {
+		components = append(components, devComponent{"consumer", consumeExample})
 	}
 	if !opts.noUI {
 		components = append(components, devComponent{"page", runUI})

@@ -12,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/demo"
 	"github.com/outboxctl/outboxctl/internal/devstate"
+	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 const (
@@ -30,13 +31,23 @@ func (o *devOptions) runDemo(ctx context.Context, app *cli.App) error {
 	}
 	emitter := emit.New(types)
 	emitter.Now = app.Now
-	traffic := demo.New(demo.Params{Seed: o.demoSeed, Rate: o.demoRate, Report: demoReport, Now: app.Now},
-		pool, emitter, func(r demo.Report) {
-			fmt.Fprintln(app.Err, describeDemo(r))
-			if ctx.Err() == nil { // the last word comes when the publisher has finished, too
-				sayOutbox(ctx, app, o.info)
-			}
-		})
+	params := demo.Params{Seed: o.demoSeed, Rate: o.demoRate, Report: demoReport, Now: app.Now}
+	report := func(r demo.Report) {
+		fmt.Fprintln(app.Err, describeDemo(r))
+		if ctx.Err() == nil { // the last word comes when the publisher has finished, too
+			sayOutbox(ctx, app, o.info)
+		}
+	}
+	if types.Source == registry.Builtin {
+		return demo.New(params, pool, emitter, report).Run(ctx)
+	}
+	traffic, skipped, err := demo.Generated(params, pool, emitter, types.Catalogue, report)
+	for _, name := range slices.Sorted(maps.Keys(skipped)) {
+		fmt.Fprintf(app.Err, "demo: no %s, because no payload could be made up that fits its schema: %v\n", name, skipped[name])
+	}
+	if err != nil {
+		return err
+	}
 	return traffic.Run(ctx)
 }
 

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 
+	"github.com/outboxctl/outboxctl/examples/notifications"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/devstate"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
@@ -23,19 +26,35 @@ const (
 )
 
 // prepareDev makes the servers usable: a migrated database, topics and subscriptions.
-func prepareDev(ctx context.Context, parent *cli.App, servers *devstack.Stack, info devstate.Info) (err error) {
+func prepareDev(ctx context.Context, opts *devOptions, servers *devstack.Stack, info devstate.Info) (err error) {
 	if err := servers.Postgres.CreateDatabase(ctx, devDatabase); err != nil {
 		return err
 	}
-	app := onStack(parent, info)
+	app := onStack(opts.app, info)
 	defer func() { err = errors.Join(err, app.Close()) }()
 	pool, err := app.Pool(ctx)
 	if err != nil {
 		return err
 	}
-	if _, err := migrate.Up(ctx, pool, migrate.Options{}); err != nil {
-		return migrateError(err)
+	var options migrate.Options
+	if opts.ownCatalogue {
+		options.Types = migrate.TypesText
 	}
+	_, err = migrate.Up(ctx, pool, options)
+	if err = migrateError(err); err == nil && opts.ownCatalogue {
+		err = recordDev(ctx, app)
+	}
+	if err != nil && opts.ownCatalogue {
+		return fault.Hint(err, "is the database that of an earlier run? dev --reset begins with an empty one, dev --state-dir with another")
+	}
+	if err != nil {
+		return err
+	}
+	types, err := app.Registry(ctx)
+	if err != nil {
+		return err
+	}
+	_, opts.consumer = types.Find("", notifications.EventType)
 	cfg, err := app.Config()
 	if err != nil {
 		return err
@@ -52,4 +71,18 @@ func prepareDev(ctx context.Context, parent *cli.App, servers *devstack.Stack, i
 		return cli.BrokerError(cfg, err)
 	}
 	return nil
+}
+
+// recordDev records the catalogue of the stack, so that every other command on this machine goes by it.
+func recordDev(ctx context.Context, app *cli.App) error {
+	types, err := app.Registry(ctx)
+	if err != nil {
+		return err
+	}
+	outbox, err := app.Outbox(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = outbox.ApplyCatalogue(ctx, operate.RecordParams{Catalogue: types, Actor: "outboxctl dev"})
+	return err
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -195,9 +196,25 @@ func mark(t *testing.T, p *devProcess) {
 
 func TestDevEndsByItselfAfterTheDemo(t *testing.T) {
 	t.Parallel()
+	own, err := filepath.Abs("../testdata/catalogue/doorito.yaml")
+	require.NoError(t, err)
+	for name, tc := range map[string]struct{ args, types []string }{
+		"a market place":        {args: []string{"--demo"}, types: []string{"mostly order_", "mostly line_item", "mostly notification"}},
+		"a catalogue of my own": {args: []string{"--catalogue", own}, types: []string{"mostly order.", "mostly file."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testDevDemo(t, tc.args, tc.types)
+		})
+	}
+}
+
+func testDevDemo(t *testing.T, args, types []string) {
+	t.Helper()
 	dir := devStateDir(t)
-	code, out, talk := outboxctl(t, dir, "dev", "--demo", "--demo-rate", "500", "--for", "2s", "--state-dir", dir)
+	code, out, talk := outboxctl(t, dir, append([]string{"dev", "--demo-rate", "500", "--for", "2s", "--state-dir", dir}, args...)...)
 	require.Zero(t, code, talk)
+	require.True(t, slices.ContainsFunc(types, func(of string) bool { return strings.Contains(talk, of) }), talk)
 	require.Contains(t, talk, "other commands find this stack with: export OUTBOXCTL_STATE_DIR="+dir+"\n")
 	require.Contains(t, talk, "stopped\n")
 	require.Regexp(t, `(?m)^export DATABASE_URL='postgres://`, out)

@@ -14,7 +14,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
-	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 type migrateUpOptions struct {
@@ -95,7 +94,7 @@ func runMigrateUp(ctx context.Context, opts *migrateUpOptions) error {
 	if err != nil {
 		return err
 	}
-	if cfg.Catalogue != "" && cfg.Catalogue != registry.Builtin && cfg.Catalogue != registry.Database {
+	if cli.IsCatalogueFile(cfg.Catalogue) {
 		o.FreshTypes = migrate.TypesText // the enums have the built-in types only
 	}
 	if opts.plan {

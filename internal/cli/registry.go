@@ -50,6 +50,11 @@ func (a *App) findRegistry(ctx context.Context, cfg *Config) (*registry.Registry
 	return OpenCatalogue(cfg.Catalogue)
 }
 
+// IsCatalogueFile reports whether the setting catalogue names a file.
+func IsCatalogueFile(name string) bool {
+	return name != "" && name != registry.Builtin && name != registry.Database
+}
+
 // OpenCatalogue reads a catalogue from a file, and says in the operator's words what is wrong with it.
 func OpenCatalogue(file string) (*registry.Registry, error) {
 	types, err := registry.File(file)

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,17 +18,20 @@ import (
 
 // insertEvent is what a program does that writes to the table by itself: nothing checks the event before the publisher does.
 const insertEvent = `
-INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, headers)
-VALUES ($1, $2, $3, $4, $5, $6)`
+INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, headers, namespace)
+VALUES ($1, $2, $3, $4, $5, $6, $7)`
 
 // fault is an event the publisher will refuse.
 type fault struct {
 	eventType     string
 	aggregateType string
-	aggregateID   uuid.UUID
+	aggregateID   string
 	data          string
-	headers       map[string]string
-	occurredAt    time.Time
+	// bare: the data has no envelope.
+	bare       bool
+	namespace  string
+	headers    map[string]string
+	occurredAt time.Time
 }
 
 func (f fault) insert(ctx context.Context, tx pgx.Tx) error {
@@ -41,12 +45,15 @@ func (f fault) insert(ctx context.Context, tx pgx.Tx) error {
 	if err != nil {
 		return fmt.Errorf("encode an envelope: %w", err)
 	}
+	if f.bare {
+		envelope = []byte(f.data)
+	}
 	headers, err := json.Marshal(f.headers)
 	if err != nil {
 		return fmt.Errorf("encode headers: %w", err)
 	}
 	_, err = tx.Exec(ctx, insertEvent, id, f.eventType, f.aggregateType, f.aggregateID,
-		json.RawMessage(envelope), json.RawMessage(headers))
+		json.RawMessage(envelope), json.RawMessage(headers), cmp.Or(f.namespace, "default"))
 	return err
 }
 
@@ -66,7 +73,7 @@ func (f *faults) next() fault {
 }
 
 func (f *faults) missingField() fault {
-	id := newID(f.random)
+	id := newID(f.random).String()
 	return fault{
 		eventType: builtin.TypeLicenseStatusChanged, aggregateType: builtin.AggregateLicense, aggregateID: id,
 		data: fmt.Sprintf(`{"licenseId":%q,"status":"verified"}`, id),
@@ -74,7 +81,7 @@ func (f *faults) missingField() fault {
 }
 
 func (f *faults) wrongAggregate() fault {
-	id := newID(f.random)
+	id := newID(f.random).String()
 	return fault{
 		eventType: builtin.TypeOrderCanceled, aggregateType: builtin.AggregateStore, aggregateID: id,
 		data: fmt.Sprintf(`{"orderId":%q,"checkoutGroupId":%q,"canceledAt":%q}`, id, newID(f.random), f.now().UTC().Format(time.RFC3339)),
@@ -83,7 +90,7 @@ func (f *faults) wrongAggregate() fault {
 
 // tooLarge has an attribute beyond the broker's limit: as dead as a message of ten megabytes, and cheaper to store.
 func (f *faults) tooLarge() fault {
-	id := newID(f.random)
+	id := newID(f.random).String()
 	return fault{
 		eventType: builtin.TypeMediaUploaded, aggregateType: builtin.AggregateMedia, aggregateID: id,
 		data:    fmt.Sprintf(`{"mediaId":%q,"storeId":%q,"kind":"photo"}`, id, newID(f.random)),
@@ -92,7 +99,7 @@ func (f *faults) tooLarge() fault {
 }
 
 func (f *faults) unknownField() fault {
-	id := newID(f.random)
+	id := newID(f.random).String()
 	return fault{
 		eventType: builtin.TypeReservationReleased, aggregateType: builtin.AggregateVendorOrder, aggregateID: id,
 		data: fmt.Sprintf(`{"orderId":%q,"qty":%d}`, id, 1+f.random.IntN(9)),
@@ -100,7 +107,7 @@ func (f *faults) unknownField() fault {
 }
 
 func (f *faults) wrongType() fault {
-	id := newID(f.random)
+	id := newID(f.random).String()
 	return fault{
 		eventType: builtin.TypeCashCollected, aggregateType: builtin.AggregateVendorOrder, aggregateID: id,
 		data: fmt.Sprintf(`{"orderId":%q,"buyerStoreId":%q,"vendorStoreId":%q,"amountCents":"%d.50","cashCollectedAt":%q}`,

@@ -51,24 +51,42 @@ type Traffic struct {
 	report  func(Report)
 
 	// Owned by Run.
-	shop      *shop
-	faults    *faults
+	source    source
 	toFault   int
 	done      Report
 	lastShown time.Time
 }
 
-// New returns traffic that tells report about itself every now and then and once at its end.
+// source makes up events. A scene is what one request of an application would commit; a fault is an event that the
+// publisher will refuse.
+type source interface {
+	scene() []emit.Event
+	fault() fault
+}
+
+// New returns the traffic of a market place. It tells report about itself every now and then and once at its end.
 func New(params Params, db DB, emitter *emit.Emitter, report func(Report)) *Traffic {
-	random := rand.New(rand.NewPCG(params.Seed, params.Seed))
+	random := params.random()
+	return newTraffic(params, db, emitter, report, market{newShop(random, params.Now), &faults{random: random, now: params.Now}})
+}
+
+func newTraffic(params Params, db DB, emitter *emit.Emitter, report func(Report), from source) *Traffic {
 	return &Traffic{
-		params: params, db: db, emitter: emitter, report: report,
-		shop:    newShop(random, params.Now),
-		faults:  &faults{random: random, now: params.Now},
+		params: params, db: db, emitter: emitter, report: report, source: from,
 		toFault: firstFault,
 		done:    Report{ByType: map[string]int{}},
 	}
 }
+
+func (p Params) random() *rand.Rand { return rand.New(rand.NewPCG(p.Seed, p.Seed)) }
+
+// market is the source of the built-in event types.
+type market struct {
+	*shop
+	faults *faults
+}
+
+func (m market) fault() fault { return m.faults.next() }
 
 // Run produces traffic until the context ends, which is no error.
 func (t *Traffic) Run(ctx context.Context) error {
@@ -99,7 +117,7 @@ func (t *Traffic) Run(ctx context.Context) error {
 func (t *Traffic) next(atLeast int) []emit.Event {
 	var events []emit.Event
 	for len(events) < atLeast {
-		events = append(events, t.shop.scene()...)
+		events = append(events, t.source.scene()...)
 	}
 	return events
 }
@@ -108,7 +126,7 @@ func (t *Traffic) next(atLeast int) []emit.Event {
 func (t *Traffic) commit(ctx context.Context, events []emit.Event) error {
 	var faulty []fault
 	for t.toFault -= len(events); t.toFault <= 0; t.toFault += faultEvery {
-		faulty = append(faulty, t.faults.next())
+		faulty = append(faulty, t.source.fault())
 	}
 	var results []emit.Result
 	err := pgx.BeginFunc(ctx, t.db, func(tx pgx.Tx) (err error) {
