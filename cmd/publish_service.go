@@ -168,6 +168,7 @@ func (s *publishService) Run(ctx context.Context) error {
 	s.log.Info().Int64("published", state.Published).Int("in_flight", state.InFlight).Dur("ran_ms", time.Since(began)).Msg("stopped")
 	if err == nil && s.once {
 		s.sayParked(context.WithoutCancel(ctx))
+		s.sayPaused(context.WithoutCancel(ctx))
 		return unfinished(state, s.relay.Dispatcher().Totals())
 	}
 	return err
@@ -180,6 +181,24 @@ func (s *publishService) sayParked(ctx context.Context) {
 	if sample, err := s.sample(ctx); err == nil && sample.Parked > 0 {
 		s.log.Warn().Int64("parked", sample.Parked).Int64("blocked_keys", sample.BlockedKeys).
 			Msg("events wait behind a dead one of their ordering key: outboxctl dlq list --blocking")
+	}
+}
+
+// sayPaused tells of events that a run with --once leaves because an operator has paused them.
+func (s *publishService) sayPaused(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, parkedTimeout)
+	defer cancel()
+	o, err := s.app.Outbox(ctx)
+	if err != nil {
+		return
+	}
+	pauses, err := o.Pauses(ctx)
+	if err != nil {
+		return
+	}
+	for _, p := range pauses {
+		s.log.Warn().Str(p.Kind, p.Value).Int64("events", p.Events).Str("actor", p.Actor).Str("note", p.Reason).
+			Msg("paused, and left alone: outboxctl resume lifts it")
 	}
 }
 

@@ -63,6 +63,8 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 		newDLQCmd(app),
 		newEventCmd(app),
 		newRunCmd(app),
+		newPauseCmd(app),
+		newResumeCmd(app),
 		newWhyCmd(app),
 	)
 	addTo(root, groupSetUp,

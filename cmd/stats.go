@@ -142,6 +142,13 @@ func sayStats(a *cli.App, w io.Writer, r *operate.StatsResult) error {
 		text := fmt.Sprintf("%s has been %s for %s at %s: %s", t.Topic, t.State, operate.Seconds(operate.OutageSeconds(r.At, t)), t.Publisher, t.Error)
 		line("topic", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(text)))
 	}
+	for _, s := range r.Pauses {
+		text := fmt.Sprintf("%s %s by %s %s, %s wait", s.Kind, s.Value, s.Actor, operate.PauseEnds(r.At, s.Until), operate.Counted(s.Events, "event"))
+		if s.Reason != "" {
+			text += ": " + s.Reason
+		}
+		line("paused", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(text)))
+	}
 	for _, s := range r.Stranded {
 		text := fmt.Sprintf("no publisher takes %s: %s events wait, the oldest for %s", s.Name(), n(s.Events), operate.Seconds(r.At.Sub(s.OldestAt).Seconds()))
 		line("stranded", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(text)))

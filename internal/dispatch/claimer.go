@@ -49,6 +49,7 @@ func (d *Dispatcher) runOnce(ctx context.Context, sweep bool) runResult {
 func (d *Dispatcher) leaveOut(p *ClaimParams) (crowded []string) {
 	p.Except, crowded = d.breakers.except(d.inFlight.crowded)
 	p.ExceptIn = d.cfg.Authority.Except()
+	p.Paused = d.paused()
 	return crowded
 }
 

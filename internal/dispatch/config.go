@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // Defaults of Config.
@@ -72,6 +74,8 @@ type Config struct {
 	// Authority says for which event types this publisher may bury events; nil means
 	// for all that its catalogue has.
 	Authority Authority
+	// Paused says what operators have paused; nil means nothing. It is asked with every claim.
+	Paused func() []outbox.Pause
 	// Random draws from [0, 1) and must be safe for concurrent use.
 	Random func() float64
 
@@ -96,6 +100,9 @@ func (c Config) withDefaults() Config {
 	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, DefaultShutdownTimeout)
 	if c.Random == nil {
 		c.Random = rand.Float64
+	}
+	if c.Paused == nil {
+		c.Paused = func() []outbox.Pause { return nil }
 	}
 	if c.Authority == nil {
 		c.Authority = soleAuthority{}

@@ -27,7 +27,8 @@ const steerPlanner = `SELECT set_config('enable_seqscan', 'off', true), set_conf
 // scope, and not of a topic that takes nothing at the moment. Its first line
 // is that of the partial index outbox_events_seq_claim_idx.
 //
-//	$2 namespace, $3 tenant, $4 only these types, $5 not these, as TypesIn.Texts writes them
+//	$2 namespace, $3 tenant, $4 only these types, $5 not these, as TypesIn.Texts writes them, and
+//	what is paused: a namespace and a blank, a blank and a tenant
 const dueNow = `
        published_at IS NULL AND dead_at IS NULL
    AND next_attempt_at <= now()
@@ -35,7 +36,8 @@ const dueNow = `
    AND ($2::text = '' OR namespace = $2::text)
    AND ($3::text = '' OR tenant_id = nullif($3::text, '')::uuid)
    AND (cardinality($4::text[]) = 0 OR event_type::text = ANY ($4::text[]))
-   AND (cardinality($5::text[]) = 0 OR (event_type::text <> ALL ($5::text[]) AND namespace || ' ' || event_type::text <> ALL ($5::text[])))`
+   AND (cardinality($5::text[]) = 0 OR (event_type::text <> ALL ($5::text[]) AND namespace || ' ' || event_type::text <> ALL ($5::text[])
+                                         AND namespace || ' ' <> ALL ($5::text[]) AND coalesce(' ' || tenant_id::text, '') <> ALL ($5::text[])))`
 
 // inSpan bounds the walk. 0 as $1 is the head, where rows with seq 0 are: those that
 // had been published before the table became an outbox, and were published again.

@@ -150,7 +150,7 @@ func (d *Dispatcher) claimTrial(ctx context.Context, br *breaker, after int64) (
 		return nil, err
 	}
 	p := ClaimParams{
-		AfterSeq: after, Limit: 1, MaxBytes: got.bytes, MaxRowBytes: d.maxRowBytes(), Lease: d.cfg.Lease, Only: br.types,
+		AfterSeq: after, Limit: 1, MaxBytes: got.bytes, MaxRowBytes: d.maxRowBytes(), Lease: d.cfg.Lease, Only: br.types, Paused: d.paused(),
 	}
 	rows, err := d.claim(p, after == 0)
 	if err == nil && len(rows) == 0 {

@@ -91,6 +91,8 @@ type ClaimParams struct {
 	Except []string
 	// ExceptIn are those that are left to publishers with another catalogue.
 	ExceptIn TypesIn
+	// Paused are event types, and namespaces and tenants as dueNow knows them, that an operator has paused.
+	Paused []string
 }
 
 // OrderedParams asks for the rows whose turn it is, key by key.

@@ -185,7 +185,7 @@ func (s *SQLStore) dueArgs(p ClaimParams) []any {
 	if through == 0 {
 		through = math.MaxInt64
 	}
-	return []any{p.AfterSeq, s.scope.Namespace, s.scope.TenantID, orEmpty(only), orEmpty(slices.Concat(p.Except, p.ExceptIn.Texts())), through}
+	return []any{p.AfterSeq, s.scope.Namespace, s.scope.TenantID, orEmpty(only), orEmpty(slices.Concat(p.Except, p.ExceptIn.Texts(), p.Paused)), through}
 }
 
 // LastSeq implements Store.

@@ -92,6 +92,7 @@ INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload
 VALUES (gen_random_uuid(), 'order_created', 'checkout_group', '00000000-0000-7000-8000-000000000005', '{}');
 INSERT INTO inbox_events (consumer, event_id, processed_at) VALUES ('c', '00000000-0000-7000-8000-000000000001', now() - interval '1 day');
 INSERT INTO outbox_audit (actor, action, at) VALUES ('me', 'test', now() - interval '1 year');
+INSERT INTO outbox_pauses (kind, value, actor, until) VALUES ('type', 'x', 'me', NULL), ('type', 'y', 'me', now() - interval '1 day');
 INSERT INTO outbox_plans (id, action, state, author, database, lease, lease_until, total)
 SELECT v.id, v.action, v.state, 'me', '{}', '00000000-0000-7000-8000-00000000000f', now() + interval '1 hour', 1
   FROM (VALUES ('00000000-0000-7000-8000-0000000000a1'::uuid, 'dlq.replay', 'freezing'), ('00000000-0000-7000-8000-0000000000a2', 'dlq.replay', 'ready'),
@@ -132,6 +133,9 @@ var calls = []call{
 	{"outbox_operator", `SELECT outbox_restore('{00000000-0000-7000-8000-000000000004}'::uuid[], 'me'::text, NULL::text, NULL::jsonb)`, allowed},
 	{"outbox_operator", `SELECT outbox_correct('00000000-0000-7000-8000-000000000003'::uuid, '00000000-0000-7000-8000-00000000000c'::uuid, '{}'::jsonb, '{}'::jsonb, 'me'::text, NULL::text, NULL::jsonb)`, "OX003"},
 	{"outbox_operator", `SELECT outbox_retry('{00000000-0000-7000-8000-000000000001}'::uuid[], 'me'::text, NULL::text, NULL::jsonb)`, allowed},
+	{"outbox_operator", `SELECT outbox_pause('type'::text, 'x'::text, 60::float8, 'me'::text, NULL::text, NULL::jsonb)`, allowed},
+	{"outbox_operator", `SELECT outbox_pause('odd'::text, 'x'::text, NULL::float8, 'me'::text, NULL::text, NULL::jsonb)`, "OX300"},
+	{"outbox_operator", `SELECT outbox_resume('type'::text, 'x'::text, 'me'::text, NULL::text, NULL::jsonb)`, allowed},
 	{"outbox_operator", `SELECT outbox_republish('{00000000-0000-7000-8000-000000000002}'::uuid[], '{NULL}'::timestamptz[], 'me'::text, NULL::text, NULL::jsonb)`, allowed},
 	{"outbox_operator", `SELECT outbox_forget_event('c'::text, '00000000-0000-7000-8000-000000000001'::uuid, true, 'me'::text, NULL::text, NULL::jsonb)`, allowed},
 	{"outbox_operator", `SELECT outbox_forget_event_undone(1::bigint, 'me'::text, NULL::text, NULL::jsonb)`, allowed},

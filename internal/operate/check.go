@@ -87,6 +87,9 @@ func (p CheckParams) judge(r *stats.Report) *CheckResult {
 	for _, s := range r.Stranded {
 		out.say(LevelWarning, fmt.Sprintf("no publisher takes %s, and %s of it wait", safetext.Line(safetext.Cut(s.Name(), 80)), Counted(s.Events, "event")))
 	}
+	for _, s := range r.Pauses {
+		out.say(LevelOK, safetext.Line(fmt.Sprintf("%s %s is paused by %s for %s, %s wait", s.Kind, s.Value, s.Actor, Seconds(r.At.Sub(s.At).Seconds()), Counted(s.Events, "event"))))
+	}
 	longest := 0.0
 	for _, t := range worstTopics(r.Topics) {
 		f := Figure{Name: fmt.Sprintf("topic %s has been %s for", t.Topic, t.State), Unit: "s", Value: OutageSeconds(r.At, t), Threshold: p.Outage}

@@ -23,6 +23,7 @@ const (
 	WhyAbandoned   = "lease_expired"
 	WhyPaused      = "topic_paused"
 	WhyStranded    = "stranded"
+	WhyHeld        = "paused"
 	WhyParked      = "parked"
 	WhyDead        = "dead"
 	WhyDiscarded   = "discarded"

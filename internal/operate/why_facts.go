@@ -39,6 +39,8 @@ type facts struct {
 	// PublishersKnown: the database keeps a list of publishers.
 	PublishersKnown bool
 	Publishers      []publisher
+	// Pauses is what operators have paused.
+	Pauses []outbox.Pause
 	// CleanupAt and CleanupOlderThan are of the newest cleanup that removed published events; zero: there was none.
 	CleanupAt, CleanupOlderThan time.Time
 	// MadeAt is when the event's id was made; zero when the id does not contain it.
@@ -115,6 +117,9 @@ func (o *Outbox) facts(ctx context.Context, id string) (f facts, err error) {
 		f.Topic, _ = o.Registry.TopicOf(f.Event.EventType)
 		if err = o.addQueue(ctx, &f); err == nil {
 			err = o.addHead(ctx, &f)
+		}
+		if err == nil {
+			f.Pauses, err = outbox.Pauses(ctx, o.DB)
 		}
 	}
 	return f, err

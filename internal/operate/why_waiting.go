@@ -15,6 +15,7 @@ func (f facts) waiting(r *WhyResult) {
 	case e.LockedUntil != nil && e.LockedUntil.After(f.Now):
 		f.leased(r)
 	case f.sayParked(r):
+	case f.sayHeld(r):
 	case f.sayPaused(r):
 	case f.sayStranded(r):
 	case e.NextAttemptAt.After(f.Now) && e.AttemptCount > 0:
@@ -120,6 +121,28 @@ func (f facts) leased(r *WhyResult) {
 	}
 	r.say("Should that publisher die, another takes the event over when the lease ends.")
 	r.do("outboxctl why %s   # again in a moment", f.EventID)
+}
+
+// sayHeld explains an operator's pause and reports whether one holds the event back.
+func (f facts) sayHeld(r *WhyResult) bool {
+	tenant := ""
+	if f.Event.TenantID != nil {
+		tenant = *f.Event.TenantID
+	}
+	for _, p := range f.Pauses {
+		if !p.Holds(f.Topic, f.Event.EventType, tenant, f.Event.Namespace) {
+			continue
+		}
+		r.State = WhyHeld
+		r.say("%s waits because %s paused the %s %s %s", f.subject(), p.Actor, p.Kind, p.Value, f.when(p.At))
+		if p.Reason != "" {
+			r.say("(%s)", p.Reason)
+		}
+		r.say("%s. It keeps its attempts and is published when the pause ends.", PauseEnds(f.Now, p.Until))
+		r.do("outboxctl resume --%s %s", p.Kind, p.Value)
+		return true
+	}
+	return false
 }
 
 // sayPaused explains a topic that is not published to and reports whether the event's is one.

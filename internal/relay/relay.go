@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
@@ -43,6 +44,8 @@ type Relay struct {
 	// dispatcher is another one when the catalogue has changed.
 	dispatcher atomic.Pointer[dispatch.Dispatcher]
 	listener   *dispatch.Listener // nil: polling only
+	// pauses is what was paused when the database was asked last.
+	pauses atomic.Pointer[[]outbox.Pause]
 	// used: the dispatcher has run, and the next run needs another.
 	used bool
 }
@@ -56,6 +59,9 @@ func New(ctx context.Context, p Params) (*Relay, error) {
 	r := &Relay{params: p, live: live}
 	if p.Connect != nil {
 		r.listener = dispatch.NewListener(p.Connect, p.Observe)
+	}
+	if err := r.readPauses(ctx); err != nil {
+		return nil, err
 	}
 	return r, r.build(ctx)
 }
@@ -73,6 +79,7 @@ func (r *Relay) build(ctx context.Context) error {
 	}
 	tuning := r.params.Tuning
 	tuning.Authority = r.live
+	tuning.Paused = r.Pauses
 	if tuning.EventTypes = r.params.Scope.EventTypes; len(tuning.EventTypes) == 0 {
 		for _, names := range types.TypesByTopic() {
 			tuning.EventTypes = append(tuning.EventTypes, names...)
@@ -113,6 +120,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	defer stop()
 	heartbeat := &dispatch.Heartbeat{DB: r.params.Claims, Identity: r.params.Identity, State: r.State, Observe: r.params.Observe}
 	services.Go(func() { heartbeat.Run(around) })
+	services.Go(func() { r.watchPauses(around) })
 	if r.listener != nil && !r.params.Tuning.Once {
 		services.Go(func() { r.listener.Run(around) })
 	}

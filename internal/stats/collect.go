@@ -14,6 +14,8 @@ import (
 // Catalogue knows the topic of an event type.
 type Catalogue interface {
 	TopicOf(eventType string) (topic string, ok bool)
+	// TypesByTopic lists the names under which events of each topic are stored.
+	TypesByTopic() map[string][]string
 }
 
 // DB is the database: a pool, or one connection.
@@ -33,7 +35,7 @@ type Params struct {
 
 // Collect takes one report from one snapshot.
 func Collect(ctx context.Context, db DB, catalogue Catalogue, p Params) (*Report, error) {
-	r := &Report{DLQ: DLQ{ByReason: map[string]int64{}}, Publishers: []Publisher{}, Topics: []TopicState{}, Stranded: []StrandedType{}}
+	r := &Report{DLQ: DLQ{ByReason: map[string]int64{}}, Publishers: []Publisher{}, Topics: []TopicState{}, Stranded: []StrandedType{}, Pauses: []outbox.HeldPause{}}
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, db, opts, func(tx pgx.Tx) error { return fill(ctx, tx, catalogue, p, r) })
 	if err != nil {
@@ -67,6 +69,9 @@ func fill(ctx context.Context, tx pgx.Tx, catalogue Catalogue, p Params, r *Repo
 		return err
 	}
 	if err := publishers(ctx, tx, r); err != nil {
+		return err
+	}
+	if r.Pauses, err = outbox.HeldPauses(ctx, tx, catalogue.TypesByTopic()); err != nil {
 		return err
 	}
 	if p.By != "" {

@@ -1,6 +1,10 @@
 package stats
 
-import "time"
+import (
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
 
 // Report is the state of the outbox at one moment.
 type Report struct {
@@ -34,7 +38,9 @@ type Report struct {
 	Topics     []TopicState `json:"topics"`
 	// Stranded are event types of which events wait although no live publisher takes them.
 	Stranded []StrandedType `json:"stranded"`
-	Groups   []Group        `json:"groups,omitempty"`
+	// Pauses is what operators have paused, and how much that holds back.
+	Pauses []outbox.HeldPause `json:"pauses"`
+	Groups []Group            `json:"groups,omitempty"`
 }
 
 // Published counts what was published lately and is still in the table.

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/stats"
@@ -69,6 +70,7 @@ func TestQuietOutbox(t *testing.T) {
 	require.Equal(t, &stats.Report{
 		At: r.At, Flow: stats.Flow{State: stats.FlowDrained, ETASeconds: &zero}, DLQ: stats.DLQ{ByReason: map[string]int64{}},
 		Publishers: []stats.Publisher{}, Topics: []stats.TopicState{}, Stranded: []stats.StrandedType{},
+		Pauses: []outbox.HeldPause{},
 	}, r)
 }
 

@@ -210,6 +210,9 @@ outbox_oldest_unpublished_age_seconds 35
 # HELP outbox_parked_events Events that wait behind a dead one of their ordering key.
 # TYPE outbox_parked_events gauge
 outbox_parked_events 0
+# HELP outbox_pauses Pauses in force: topics, types, tenants and namespaces that operators have paused.
+# TYPE outbox_pauses gauge
+outbox_pauses 0
 `)))
 		cancel()
 		<-done

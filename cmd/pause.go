@@ -1,0 +1,176 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+// pauseOptions are those of pause and resume.
+type pauseOptions struct {
+	app *cli.App
+
+	values map[string]*string // by kind
+	length time.Duration
+	yes    bool
+	audit  cli.AuditFlags
+	output cli.Output
+}
+
+func newPauseCmd(app *cli.App) *cobra.Command {
+	opts := &pauseOptions{app: app}
+	cmd := &cobra.Command{
+		Use:   "pause --topic|--type|--tenant|--namespace VALUE",
+		Short: "Stop publishing a topic, type, tenant or namespace for a while",
+		Long: `Make all publishers leave the events of a topic, a type, a tenant or a namespace where they are. The pause is in the
+database; every publisher obeys it within a second, also one that is started later. What was claimed before is still sent.
+Events that are held back lose no attempt; in an ordering key what follows them waits too.
+
+A pause ends with outboxctl resume, or by itself with --for. Pausing again gives it another end. stats, check, why and the
+metrics tell of it; outboxctl pause list shows what is paused.`,
+		Example: `  outboxctl pause --topic billing --for 2h --note 'consumer is migrated'
+  outboxctl pause --tenant 7f2c0b60-0000-4000-8000-000000000001 --note 'asked for by support'
+  outboxctl resume --topic billing`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runPause(cmd.Context(), opts, false) },
+	}
+	addPauseFlags(cmd, opts)
+	cli.AddLimit(cmd, &opts.length, "for", 0, time.Second, "end the pause by itself after this `time`, such as 2h (default when it is lifted)")
+	cmd.AddCommand(newPauseListCmd(app))
+	return cmd
+}
+
+func newResumeCmd(app *cli.App) *cobra.Command {
+	opts := &pauseOptions{app: app}
+	cmd := &cobra.Command{
+		Use:     "resume --topic|--type|--tenant|--namespace VALUE",
+		Short:   "Lift a pause",
+		Long:    `Lift a pause: publishers take up what it held back within a second.`,
+		Example: "  outboxctl resume --topic billing --note 'consumer is migrated'",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runPause(cmd.Context(), opts, true) },
+	}
+	addPauseFlags(cmd, opts)
+	return cmd
+}
+
+func pauseKinds() []string {
+	return []string{outbox.PauseTopic, outbox.PauseType, outbox.PauseTenant, outbox.PauseNamespace}
+}
+
+func addPauseFlags(cmd *cobra.Command, o *pauseOptions) {
+	o.values = map[string]*string{}
+	for _, kind := range pauseKinds() {
+		o.values[kind] = cmd.Flags().String(kind, "", "the `"+kind+"` whose events are meant")
+	}
+	cli.Must(cmd.RegisterFlagCompletionFunc(outbox.PauseTopic, cli.CompleteTopics(o.app)))
+	cli.Must(cmd.RegisterFlagCompletionFunc(outbox.PauseType, cli.CompleteTypes(o.app)))
+	cli.AddYesFlag(cmd, &o.yes)
+	cli.AddAuditFlags(cmd, &o.audit)
+	cli.AddOutputFlags(cmd, &o.output, cli.ObjectFormats()...)
+}
+
+// params reads which one of the flags was given.
+func (o *pauseOptions) params() (operate.PauseParams, error) {
+	p := operate.PauseParams{For: o.length, Actor: o.app.Actor(o.audit), Note: o.audit.Note}
+	if err := o.app.RefuseEmpty(pauseKinds()...); err != nil {
+		return p, err
+	}
+	for _, kind := range pauseKinds() {
+		if value := *o.values[kind]; value != "" {
+			if p.Kind != "" {
+				return p, fault.Usagef("give --topic, --type, --tenant or --namespace, only one of them")
+			}
+			p.Kind, p.Value = kind, value
+		}
+	}
+	if p.Kind == "" {
+		return p, fault.Hint(fault.Usagef("say what is meant: --topic, --type, --tenant or --namespace"), "outboxctl pause list shows what is paused")
+	}
+	return p, nil
+}
+
+func runPause(ctx context.Context, opts *pauseOptions, resume bool) error {
+	p, err := opts.params()
+	if err != nil {
+		return err
+	}
+	o, err := opts.app.Outbox(ctx)
+	if err != nil {
+		return err
+	}
+	do, verb := o.Pause, "pause"
+	if resume {
+		do, verb = o.Resume, "resume"
+	} else if err := o.CheckPause(&p); err != nil {
+		return err
+	}
+	events, err := o.Would(ctx, p)
+	if err != nil {
+		return err
+	}
+	what := safetext.Line(p.Kind + " " + p.Value)
+	if err := opts.app.Confirm(ctx, opts.yes, events, fmt.Sprintf("%s %s, of which %s %s now", verb, what, operate.Counted(events, "event"), plural(events, "waits", "wait"))); err != nil {
+		return err
+	}
+	r, err := do(ctx, p)
+	if err != nil {
+		return err
+	}
+	return cli.WriteObject(opts.app, opts.output, r, func(w io.Writer) error {
+		text := what + " goes on"
+		if !resume {
+			text = fmt.Sprintf("%s is paused %s", what, operate.PauseEnds(opts.app.Now(), r.Until))
+		}
+		_, err := fmt.Fprintf(w, "%s; %s %s\n", text, operate.Counted(r.Events, "event"), plural(r.Events, "waits", "wait"))
+		return err
+	})
+}
+
+func newPauseListCmd(app *cli.App) *cobra.Command {
+	var output cli.Output
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List what is paused, by whom, why and until when",
+		Example: "  outboxctl pause list",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o, err := app.Outbox(cmd.Context())
+			if err != nil {
+				return err
+			}
+			pauses, err := o.Pauses(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return cli.WriteList(app, output, pauseView(), pauses)
+		},
+	}
+	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
+	return cmd
+}
+
+func pauseView() cli.View[outbox.HeldPause] {
+	return cli.View[outbox.HeldPause]{
+		ID: func(p outbox.HeldPause) string { return p.Kind + "=" + p.Value },
+		Columns: []cli.Column[outbox.HeldPause]{
+			{Head: "kind", Always: true, Cell: func(p outbox.HeldPause, _ *cli.CellStyle) string { return p.Kind }},
+			{Head: "value", Always: true, Cell: func(p outbox.HeldPause, _ *cli.CellStyle) string { return p.Value }},
+			{Head: "events", Cell: func(p outbox.HeldPause, s *cli.CellStyle) string { return s.Count(p.Events) }},
+			{Head: "oldest", Field: "oldestAt", Cell: func(p outbox.HeldPause, s *cli.CellStyle) string { return s.TimePtr(p.OldestAt) }},
+			{Head: "since", Field: "at", Cell: func(p outbox.HeldPause, s *cli.CellStyle) string { return s.Time(p.At) }},
+			{Head: "until", Cell: func(p outbox.HeldPause, s *cli.CellStyle) string { return s.TimePtr(p.Until) }},
+			{Head: "actor", Cell: func(p outbox.HeldPause, _ *cli.CellStyle) string { return p.Actor }},
+			{Head: "reason", Cell: func(p outbox.HeldPause, _ *cli.CellStyle) string { return p.Reason }},
+		},
+	}
+}

@@ -1,0 +1,152 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// The actions of pauses in the audit trail.
+const (
+	actionPause  = "pause"
+	actionResume = "resume"
+)
+
+// What became of a pause.
+const (
+	Paused    = "paused"
+	Extended  = "extended"
+	Resumed   = "resumed"
+	NotPaused = "not_paused"
+)
+
+// PauseParams names what is to be paused, or is no longer to be.
+type PauseParams struct {
+	// Kind is one of outbox.PauseTopic and its like, and Value which one.
+	Kind, Value string
+	// For is how long; 0: until it is lifted.
+	For time.Duration
+	// Actor and Note go to the audit row.
+	Actor, Note string
+}
+
+// PauseResult is a pause that was made or lifted.
+type PauseResult struct {
+	Kind    string `json:"kind"`
+	Value   string `json:"value"`
+	Outcome string `json:"outcome"`
+	// Events is how many it holds back, or held back, when that was counted.
+	Events int64 `json:"events"`
+	// Until is when it ends by itself; nil: it does not.
+	Until *time.Time `json:"until"`
+	// RunID finds the audit row; empty when nothing was changed.
+	RunID string `json:"runId,omitempty"`
+}
+
+// CheckPause refuses what nobody has. A topic or type that the catalogue lacks is most likely a typing error: the pause
+// would hold back nothing, and nobody would notice.
+func (o *Outbox) CheckPause(p *PauseParams) error {
+	var known []string
+	switch p.Kind {
+	case outbox.PauseTopic:
+		known = o.Registry.TopicNames()
+	case outbox.PauseType:
+		known = o.Registry.EventTypes()
+	case outbox.PauseTenant:
+		id, err := uuid.Parse(p.Value)
+		if err != nil {
+			return fault.Usagef("tenant %q is not a UUID", p.Value)
+		}
+		p.Value = id.String()
+		return nil
+	default:
+		return nil
+	}
+	if slices.Contains(known, p.Value) {
+		return nil
+	}
+	return fault.Hint(fault.Usagef("the catalogue has no %s %q", p.Kind, p.Value), "outboxctl registry list shows the event types and their topics")
+}
+
+// Pauses lists what is paused, with what that holds back.
+func (o *Outbox) Pauses(ctx context.Context) ([]outbox.HeldPause, error) {
+	pauses, err := outbox.HeldPauses(ctx, o.DB, o.Registry.TypesByTopic())
+	return pauses, StoreError(err)
+}
+
+// Would counts what waits that a pause holds back, or would hold back.
+func (o *Outbox) Would(ctx context.Context, p PauseParams) (events int64, err error) {
+	column, values := "namespace", []string{p.Value}
+	switch p.Kind {
+	case outbox.PauseTopic:
+		column, values = "event_type::text", o.Registry.TypesByTopic()[p.Value]
+	case outbox.PauseType:
+		column = "event_type::text"
+	case outbox.PauseTenant:
+		column = "tenant_id::text"
+	}
+	// A walk over outbox_events_seq_claim_idx.
+	sql := fmt.Sprintf("SELECT count(*) FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL AND %s = ANY ($1::text[])", column)
+	err = o.DB.QueryRow(ctx, sql, values).Scan(&events)
+	return events, StoreError(err)
+}
+
+const (
+	callPause  = `SELECT outbox_pause($1, $2, nullif($3::float8, 0), $4, nullif($5, ''), $6::text::jsonb)`
+	callResume = `SELECT outbox_resume($1, $2, $3, nullif($4, ''), $5::text::jsonb)`
+)
+
+// Pause makes publishers leave something alone, or gives such a pause another end.
+func (o *Outbox) Pause(ctx context.Context, p PauseParams) (PauseResult, error) {
+	return o.changePause(ctx, p, func(detail string) (string, []any) {
+		return callPause, []any{p.Kind, p.Value, p.For.Seconds(), p.Actor, p.Note, detail}
+	})
+}
+
+// Resume lifts a pause. One that is not there is an error.
+func (o *Outbox) Resume(ctx context.Context, p PauseParams) (PauseResult, error) {
+	r, err := o.changePause(ctx, p, func(detail string) (string, []any) {
+		return callResume, []any{p.Kind, p.Value, p.Actor, p.Note, detail}
+	})
+	if err == nil && r.Outcome == NotPaused {
+		r.RunID = ""
+		err = fault.Hint(fault.Preconditionf("%s %s is not paused", p.Kind, p.Value), "outboxctl pause list shows what is")
+	}
+	return r, err
+}
+
+func (o *Outbox) changePause(ctx context.Context, p PauseParams, call func(detail string) (sql string, args []any)) (PauseResult, error) {
+	r := PauseResult{Kind: p.Kind, Value: p.Value, RunID: uuid.NewString()}
+	var err error
+	if r.Events, err = o.Would(ctx, p); err != nil {
+		return r, err
+	}
+	detail, err := json.Marshal(map[string]string{"runId": r.RunID})
+	if err != nil {
+		return r, err
+	}
+	sql, args := call(string(detail))
+	err = pgx.BeginTxFunc(ctx, o.DB, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
+		if err := tx.QueryRow(ctx, sql, args...).Scan(&r.Outcome); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, `SELECT (SELECT until FROM outbox_pauses WHERE kind = $1 AND value = $2)`, p.Kind, p.Value).Scan(&r.Until)
+	})
+	return r, StoreError(err)
+}
+
+// PauseEnds says when a pause ends, in words.
+func PauseEnds(now time.Time, until *time.Time) string {
+	if until == nil {
+		return "until it is lifted"
+	}
+	return "for another " + Seconds(max(until.Sub(now).Seconds(), 0))
+}

@@ -1,0 +1,77 @@
+package operate_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+func TestAPauseIsSeenAndEnds(t *testing.T) {
+	b := setup(t)
+	event := b.emit("", 0)
+	topic := operate.PauseParams{Kind: outbox.PauseTopic, Value: "domain", Actor: "ann", Note: "consumer is migrated"}
+	require.NoError(t, b.outbox.CheckPause(&topic))
+	r, err := b.outbox.Pause(b.ctx, topic)
+	require.NoError(t, err)
+	require.Equal(t, operate.PauseResult{Kind: "topic", Value: "domain", Outcome: operate.Paused, Events: 1, RunID: r.RunID}, r)
+
+	why := b.why(event)
+	require.Equal(t, operate.WhyHeld, why.State)
+	require.Contains(t, why.Explanation, "ann paused the topic domain")
+	require.Equal(t, []string{"outboxctl resume --topic domain"}, why.Commands)
+	check, err := b.outbox.Check(b.ctx, operate.CheckParams{MaxAttempts: 10})
+	require.NoError(t, err)
+	require.Contains(t, check.Remarks[0], "topic domain is paused by ann for ")
+	stats, err := b.outbox.Stats(b.ctx, operate.StatsParams{MaxAttempts: 10})
+	require.NoError(t, err)
+	require.Len(t, stats.Pauses, 1)
+	require.EqualValues(t, 1, stats.Pauses[0].Events)
+
+	topic.For = time.Hour
+	r, err = b.outbox.Pause(b.ctx, topic)
+	require.NoError(t, err)
+	require.Equal(t, operate.Extended, r.Outcome)
+	require.NotNil(t, r.Until)
+
+	// It ends by itself, and then there is nothing to lift.
+	b.exec("UPDATE outbox_pauses SET until = now()")
+	pauses, err := b.outbox.Pauses(b.ctx)
+	require.NoError(t, err)
+	require.Empty(t, pauses)
+	require.NotEqual(t, operate.WhyHeld, b.why(event).State)
+	_, err = b.outbox.Resume(b.ctx, topic)
+	kind, _ := fault.KindOf(err)
+	require.Equal(t, fault.Precondition, kind)
+
+	for kind, value := range map[string]string{outbox.PauseType: "order_canceled", outbox.PauseNamespace: "default"} {
+		p := operate.PauseParams{Kind: kind, Value: value, Actor: "ann"}
+		_, err := b.outbox.Pause(b.ctx, p)
+		require.NoError(t, err)
+		require.Equal(t, operate.WhyHeld, b.why(event).State, kind)
+		r, err := b.outbox.Resume(b.ctx, p)
+		require.NoError(t, err)
+		require.Equal(t, operate.Resumed, r.Outcome)
+	}
+	var audited string
+	require.NoError(t, b.db.Pool.QueryRow(b.ctx, "SELECT string_agg(action, ' ' ORDER BY id) FROM outbox_audit").Scan(&audited))
+	require.Equal(t, "pause pause pause resume pause resume", audited)
+}
+
+func TestAPauseOfNothingIsRefused(t *testing.T) {
+	b := setup(t)
+	for _, p := range []operate.PauseParams{
+		{Kind: outbox.PauseTopic, Value: "domian"}, {Kind: outbox.PauseType, Value: "order_cancelled"}, {Kind: outbox.PauseTenant, Value: "acme"},
+	} {
+		kind, _ := fault.KindOf(b.outbox.CheckPause(&p))
+		require.Equal(t, fault.Usage, kind, p.Value)
+	}
+	p := operate.PauseParams{Kind: outbox.PauseTenant, Value: "7F2C0B60-0000-4000-8000-000000000001"}
+	require.NoError(t, b.outbox.CheckPause(&p))
+	require.Equal(t, uuid.MustParse(p.Value).String(), p.Value)
+}
