@@ -152,6 +152,11 @@ generate: ## write the generated files again (completions, man pages, configurat
 	@rm -rf completions docs/man
 	$(GO) run -trimpath ./tools/generate .
 
+.PHONY: screenshots
+screenshots: ## take the pictures of the web page for README and docs, in Chromium
+	@scripts/setup.sh test
+	OUTBOXCTL_REQUIRE_BROWSER=1 $(GO) test -count=1 -run 'TestPictures$$' ./lab/browser -pictures $(CURDIR)/docs/images
+
 .PHONY: verify
 verify: ## fail when a generated file, a go.mod or the formatting is not current
 	scripts/verify.sh

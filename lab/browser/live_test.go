@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"net/http"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -28,7 +29,7 @@ func TestTheDatabaseGoesAndComesBack(t *testing.T) {
 	require.NoError(t, server.Kill())
 	b.seeText("The database does not answer")
 	require.Equal(t, figure, js[string](b, `document.querySelector(".figure").textContent`), "the last figures stay")
-	require.Equal(t, 503, s.status("GET", "/api/v1/dead-letters"))
+	require.Equal(t, http.StatusServiceUnavailable, s.status(http.MethodGet, "/api/v1/dead-letters"))
 	b.open("/dead-letters")
 	b.seeText("The database does not answer")
 

@@ -10,6 +10,9 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
 var (
@@ -20,7 +23,7 @@ var (
 // documented are the pictures that README and docs show, and the pages they are of.
 func documented(plan string) map[string]string {
 	return map[string]string{
-		"ui-overview": "/", "ui-causes": "/causes", "ui-plan": "/runs/" + plan, "ui-event": "/dead-letters/" + letterID,
+		"ui-overview": "/", "ui-causes": "/causes", "ui-plan": "/plans/" + plan, "ui-event": "/dead-letters/" + letterID,
 	}
 }
 
@@ -44,7 +47,10 @@ func TestPictures(t *testing.T) {
 
 func takePictures(t *testing.T, folder string) {
 	t.Helper()
-	s := newSite(t, nil)
+	_, db := outboxtest.Postgres(t, devstack.PostgresParams{}) // its database has a name for pictures
+	_, err := db.Pool.Exec(t.Context(), world)
+	require.NoError(t, err)
+	s := serve(t, db, withChanges)
 	plan := s.plan()
 	b := newTab(t, s.url)
 	b.do(chromedp.EmulateViewport(1280, 800))
@@ -59,6 +65,7 @@ SELECT gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), 
 	for name, address := range documented(plan) {
 		for _, theme := range []string{"light", "dark"} {
 			b.media(theme, "screen")
+			s.exec(`UPDATE outbox_publishers SET last_seen_at = now()`)
 			b.open(address)
 			b.picture(filepath.Join(folder, name+"-"+theme+".png"))
 		}
@@ -70,7 +77,7 @@ func (b *tab) picture(path string) {
 	b.t.Helper()
 	image, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 	require.NoError(b.t, err)
-	require.NoError(b.t, os.WriteFile(path, image, 0o600))
+	require.NoError(b.t, os.WriteFile(path, image, 0o644))
 }
 
 // With -look every page is kept as a picture: beauty has no assertion.

@@ -15,8 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is how long a journey waits for what must happen; a machine may be busy.
-const patience = 30 * time.Second
+// patience is how long a journey waits for what must happen, a machine may be busy; tick is how often it looks.
+const (
+	patience = 30 * time.Second
+	tick     = 20 * time.Millisecond
+)
 
 // tab is one person's browser: cookies and storage are its own.
 type tab struct {

@@ -1,0 +1,97 @@
+package browser
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/ui"
+)
+
+// withChanges lets ann change things, as an operator.
+func withChanges(c *ui.Config) {
+	c.Pool, c.AllowChanges = c.ReadPool, true
+	c.Identify = func(*http.Request) (ui.Identity, error) {
+		return ui.Identity{Name: "ann@example.com", Role: ui.Operator, Auth: "test"}, nil
+	}
+}
+
+// number is one figure of the database.
+func (s *site) number(sql string, args ...any) (n int) {
+	s.t.Helper()
+	require.NoError(s.t, s.db.Pool.QueryRow(s.t.Context(), sql, args...).Scan(&n))
+	return n
+}
+
+const (
+	lettersIn  = `SELECT count(*) FROM outbox_dlq WHERE error_reason = $1::text::outbox_dlq_reason AND state = $2`
+	confirming = `form.confirm button.primary`
+)
+
+// One dead letter is replayed, discarded and restored, each time confirmed on the server, and the audit says who.
+func TestChangeOneWithAndWithoutJavaScript(t *testing.T) {
+	t.Parallel()
+	for name, off := range map[string]bool{"with": false, "without": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, withChanges)
+			b := newTab(t, s.url)
+			_, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: off})
+			require.NoError(t, err)
+			for _, step := range []struct{ verb, state string }{{"discard", "discarded"}, {"restore", "open"}, {"replay", "replayed"}} {
+				b.open("/dead-letters/" + letterID)
+				b.do(chromedp.Click(chromedp.CSS(`form.act button[value="`+step.verb+`"]`)), chromedp.WaitVisible(chromedp.CSS(confirming)))
+				require.NotEqual(t, 1, s.number(`SELECT count(*) FROM outbox_dlq WHERE id = $1::text::uuid AND state = $2`, letterID, step.state), "nothing is changed before it is confirmed")
+				b.do(chromedp.SetValue(chromedp.CSS(`textarea[name="note"]`), "a "+step.verb+" by hand"), chromedp.Click(chromedp.CSS(confirming)))
+				require.Eventually(t, func() bool {
+					return s.number(`SELECT count(*) FROM outbox_dlq WHERE id = $1::text::uuid AND state = $2`, letterID, step.state) == 1
+				}, patience, tick)
+			}
+			b.open("/audit")
+			b.hasText("a discard by hand")
+			b.hasText("a replay by hand")
+			b.hasText("ann@example.com")
+		})
+	}
+}
+
+// Three are ticked, and one of them is handled by another operator meanwhile: it is left out, and the page says so.
+func TestTickedRows(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, withChanges)
+	b := newTab(t, s.url)
+	b.open("/dead-letters?reason=message_too_large")
+	b.press("jxjxjx")
+	b.seeText("3 ticked")
+	s.exec(`UPDATE outbox_dlq SET state = 'discarded', state_changed_at = now() WHERE id = $1::text::uuid`, js[string](b, `document.querySelector("input[name=id]:checked").value`))
+	b.do(chromedp.Click(chromedp.CSS(`#pick button[value="discard"]`)), chromedp.WaitVisible(chromedp.CSS(confirming)))
+	b.seeText("Left out")
+	b.do(chromedp.SetValue(chromedp.CSS(`textarea[name="note"]`), "too large for ever"), chromedp.Click(chromedp.CSS(confirming)))
+	require.Eventually(t, func() bool { return s.number(lettersIn, "message_too_large", "discarded") == 3 }, patience, tick)
+}
+
+// All matching: what died after the page was read is not in the set; a wrong count changes nothing.
+func TestAllMatchingAsOfThePage(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, withChanges)
+	b := newTab(t, s.url)
+	b.expect("answered 409", "status of 409", "answered 400", "status of 400")
+	b.open("/dead-letters?reason=invalid_payload")
+	s.exec(`INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count)
+SELECT gen_random_uuid(), 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', 'invalid_payload', 'a later death', 1`)
+	b.do(chromedp.Click(chromedp.CSS(`.actions form:not(#pick) button[value="discard"]`)), chromedp.WaitVisible(chromedp.CSS(confirming)))
+	b.seeText("Discard 23 dead letters?")
+	note := chromedp.SetValue(chromedp.CSS(`textarea[name="note"]`), "of a release that is gone")
+	plan := js[string](b, "location.pathname")
+	b.do(chromedp.SendKeys(chromedp.CSS(`input[name="count"]`), "24"), note, chromedp.Click(chromedp.CSS(confirming)))
+	b.see(`!document.querySelector("form.confirm") || document.querySelector(".alert.bad, .problem")`)
+	require.Zero(t, s.number(lettersIn, "invalid_payload", "discarded"))
+	b.open(plan)
+	b.do(chromedp.SendKeys(chromedp.CSS(`input[name="count"]`), "23"), note, chromedp.Click(chromedp.CSS(confirming)))
+	require.Eventually(t, func() bool { return s.number(lettersIn, "invalid_payload", "discarded") == 23 }, patience, tick)
+	require.Equal(t, 1, s.number(lettersIn, "invalid_payload", "open"), "the later death was never seen, so it is not touched")
+	b.see(`/done/.test(document.querySelector("h1").innerText)`)
+}
