@@ -16,6 +16,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/devstate"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/signin"
 )
 
 const (
@@ -43,6 +44,7 @@ type devOptions struct {
 	// consumer: the catalogue has the type that the example consumer is for.
 	consumer bool
 	info     devstate.Info // known once the servers run
+	uiToken  string        // of the link that signs in to the page
 }
 
 func newDevCmd(app *cli.App, runF func(context.Context, *devOptions) error) *cobra.Command {
@@ -167,7 +169,8 @@ func serveDev(ctx context.Context, opts *devOptions) (err error) {
 		PubSubProject:  servers.PubSub.Project,
 	}
 	if !opts.noUI {
-		opts.info.UIURL = "http://" + freeAddr(devUIAddr) + "/"
+		opts.uiToken = signin.NewToken()
+		opts.info.UIURL = (&signin.Link{Token: opts.uiToken}).URL("http://" + freeAddr(devUIAddr) + "/")
 	}
 	info := opts.info
 	if err := prepareDev(ctx, opts, servers, info); err != nil {

@@ -38,7 +38,7 @@ func devComponents(opts *devOptions) []devComponent {
 		components = append(components, devComponent{"consumer", consumeExample})
 	}
 	if !opts.noUI {
-		components = append(components, devComponent{"page", runUI})
+		components = append(components, devComponent{"page", func(ctx context.Context, app *cli.App) error { return runUIAs(ctx, app, opts.uiToken) }})
 	}
 	if opts.demo {
 		components = append(components, devComponent{"demo", opts.runDemo})
@@ -112,7 +112,7 @@ func onStack(a *cli.App, info devstate.Info) *cli.App {
 		env["OUTBOXCTL_PUBLISH_HTTP_ADDR"] = freeAddr(devPublisherAddr)
 	}
 	if page, err := url.Parse(info.UIURL); err == nil && page.Host != "" {
-		env["OUTBOXCTL_UI_ADDR"], env["OUTBOXCTL_UI_LABEL"] = page.Host, "dev"
+		env["OUTBOXCTL_UI_ADDR"], env["OUTBOXCTL_UI_LABEL"], env["OUTBOXCTL_UI_ALLOW_CHANGES"] = page.Host, "dev", "true"
 	}
 	return a.Under(env)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"os"
 	"os/exec"
@@ -144,15 +145,18 @@ func TestDevLivesThroughItsDays(t *testing.T) {
 	require.Zero(t, code, talk)
 	require.Contains(t, out, "pf-domain-events")
 
-	// The page is where it says.
+	// The page is where it says, and the link signs in.
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	client := &http.Client{Jar: jar}
 	require.Eventually(t, func() bool {
-		response, err := http.Get(first.info.UIURL) //nolint:noctx // the address is the stack's own
+		response, err := client.Get(first.info.UIURL) //nolint:noctx // the address is the stack's own
 		if err != nil {
 			return false
 		}
 		return response.Body.Close() == nil && response.StatusCode == http.StatusOK
 	}, devTimeout, 50*time.Millisecond)
-	http.DefaultClient.CloseIdleConnections()
+	client.CloseIdleConnections()
 
 	// A second one on the same folder is refused, by name.
 	code, _, talk = outboxctl(t, dir, "dev")

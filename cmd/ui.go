@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -17,6 +16,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/signin"
 	"github.com/outboxctl/outboxctl/ui"
 )
 
@@ -41,7 +41,10 @@ Looking is a read-only transaction under the role of a viewer (--read-role), whi
 --allow-changes operators also replay, discard, restore and republish: a set is chosen, frozen in the database, confirmed by its
 count and its database, and run in this process. Without it the addresses for that do not exist.
 
-Whoever reaches the port may do so, so it listens on this machine only. It starts also while the database is
+On this machine whoever reaches the port may look, and with --allow-changes who has the link that is printed at the start may
+change (--auth link). On another address people sign in: --auth users takes names, roles and hashes from ui.users or --users-file,
+--auth jwt believes the signed token of a proxy such as IAP or Cloudflare Access. Such an address needs --public-url, and users
+need https. It starts also while the database is
 away, and says so. /healthz and /readyz answer supervisors; /api/v1/openapi.json describes the API.`,
 		Example: "  outboxctl ui\n  outboxctl ui --addr 127.0.0.1:0 --label production --label-color red\n  outboxctl ui --allow-changes",
 		Args:    cobra.NoArgs,
@@ -51,12 +54,15 @@ away, and says so. /healthz and /readyz answer supervisors; /api/v1/openapi.json
 	return cmd
 }
 
-func runUI(ctx context.Context, app *cli.App) error {
+func runUI(ctx context.Context, app *cli.App) error { return runUIAs(ctx, app, signin.NewToken()) }
+
+// runUIAs serves the page. token is the one of the link, where that is the way to sign in.
+func runUIAs(ctx context.Context, app *cli.App, token string) error {
 	cfg, err := app.Config("database.url")
 	if err != nil {
 		return err
 	}
-	public, err := checkUI(cfg)
+	plan, err := checkUI(app, cfg)
 	if err != nil {
 		return err
 	}
@@ -69,7 +75,7 @@ func runUI(ctx context.Context, app *cli.App) error {
 	if err != nil {
 		return err
 	}
-	settings.ReadPool, settings.PublicURL = pool, public
+	settings.ReadPool, settings.PublicURL = pool, plan.public
 	if cfg.UI.AllowChanges {
 		changing, err := uiPool(ctx, cfg, "outboxctl ui changes")
 		if err != nil {
@@ -78,11 +84,23 @@ func runUI(ctx context.Context, app *cli.App) error {
 		defer changing.Close()
 		settings.Pool = changing
 	}
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", cfg.UI.Addr)
+	if err != nil {
+		return fault.Hint(fault.As(fault.Precondition, err), "--addr 127.0.0.1:0 picks a free port")
+	}
+	address := plan.address(cfg, listener.Addr())
+	if plan.method == nil {
+		link := plan.link(app, cfg, listener.Addr(), token)
+		settings.Enter, plan.method, address = link.Enter, link, link.URL(address)
+	}
+	settings.Identify, settings.Challenge = plan.method.Identify, plan.method.Challenge()
 	handler, err := ui.New(settings)
 	if err != nil {
-		return fault.As(fault.Usage, err)
+		return fault.As(fault.Usage, errors.Join(err, listener.Close()))
 	}
-	return errors.Join(serveUI(ctx, app, cfg, handler), shutDown(ctx, handler.Shutdown))
+	fmt.Fprintf(app.Err, "serving %s %s on %s; Ctrl-C stops it\n", address, plan.whom, listener.Addr())
+	return errors.Join(serveUI(ctx, cfg, listener, handler), shutDown(ctx, handler.Shutdown))
 }
 
 // uiPool opens a pool of few connections. The server need not answer yet.
@@ -109,11 +127,6 @@ func uiSettings(app *cli.App, cfg *cli.Config) (ui.Config, error) {
 		},
 		AllowChanges: cfg.UI.AllowChanges, MaxPlanRows: int64(cfg.UI.MaxPlanRows),
 	}
-	who := ui.Identity{Name: app.Actor(cli.AuditFlags{}), Auth: "none"}
-	if cfg.UI.AllowChanges {
-		who.Role = ui.Operator
-	}
-	settings.Identify = func(*http.Request) (ui.Identity, error) { return who, nil }
 	settings.Topics, settings.Settings = cfg.PubSub.Topics, shownSettings(app.Settings())
 	settings.Doctor = func(ctx context.Context) ([]ui.Finding, error) {
 		types, err := app.Registry(ctx)
@@ -141,38 +154,16 @@ func uiSettings(app *cli.App, cfg *cli.Config) (ui.Config, error) {
 	return settings, err
 }
 
-// checkUI refuses settings with which the page would be open to others than those on this machine.
-func checkUI(cfg *cli.Config) (*url.URL, error) {
-	var problems []string
-	host, _, err := net.SplitHostPort(cfg.UI.Addr)
-	if ip := net.ParseIP(host); err != nil || (host != "localhost" && (ip == nil || !ip.IsLoopback())) {
-		problems = append(problems, fmt.Sprintf("ui.addr: %s is not an address of this machine alone; let a proxy that asks people to sign in stand in front of it", cfg.UI.Addr))
-	}
-	var public *url.URL
-	if cfg.UI.PublicURL != "" {
-		public, err = url.Parse(cfg.UI.PublicURL)
-		if err != nil || (public.Scheme != "http" && public.Scheme != "https") || public.Host == "" {
-			problems = append(problems, "ui.public_url: must be an address such as https://ops.example.com")
-		}
-	}
-	if len(problems) > 0 {
-		return nil, cli.ConfigProblems(problems...)
-	}
-	return public, nil
-}
-
-func serveUI(ctx context.Context, app *cli.App, cfg *cli.Config, handler http.Handler) error {
-	var lc net.ListenConfig
-	listener, err := lc.Listen(ctx, "tcp", cfg.UI.Addr)
-	if err != nil {
-		return fault.Hint(fault.As(fault.Precondition, err), "--addr 127.0.0.1:0 picks a free port")
-	}
+func serveUI(ctx context.Context, cfg *cli.Config, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{Handler: http.MaxBytesHandler(handler, uiMaxBody), ReadTimeout: uiReadTimeout, WriteTimeout: uiWriteTimeout, IdleTimeout: uiIdleTimeout}
-	fmt.Fprintf(app.Err, "serving http://%s%s/ to everybody on this machine; Ctrl-C stops it\n", listener.Addr(), cfg.UI.BasePath)
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() { stopped <- shutDown(ctx, server.Shutdown) })
 	defer stop()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	serve := server.Serve
+	if cfg.UI.TLSCert != "" {
+		serve = func(l net.Listener) error { return server.ServeTLS(l, cfg.UI.TLSCert, cfg.UI.TLSKey) }
+	}
+	if err := serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve the page: %w", err)
 	}
 	return <-stopped

@@ -55,6 +55,9 @@ func (i Identity) role() Role { return cmp.Or(i.Role, Viewer) }
 // ErrNotSignedIn is what Identify returns for a request without a valid identity.
 var ErrNotSignedIn = errors.New("not signed in")
 
+// ErrBusy is what Identify returns for somebody who tried too often.
+var ErrBusy = errors.New("too many requests")
+
 // Config is what a page needs. Only ReadPool and Identify have no default.
 type Config struct {
 	// Pool is the database as an operator uses it: its login must be a member of outbox_operator. Needed with AllowChanges
@@ -74,6 +77,10 @@ type Config struct {
 	Redis *redis.Client
 	// Identify tells who makes a request. It is the only sign-in.
 	Identify func(*http.Request) (Identity, error)
+	// Challenge is the WWW-Authenticate of an answer to somebody who is not signed in; empty: HTTP Basic.
+	Challenge string
+	// Enter may answer a request before Identify is asked about it, such as a link that signs a browser in; nil answers none.
+	Enter func(w http.ResponseWriter, r *http.Request) (answered bool)
 	// BasePath is the prefix of every address, such as /ops/outbox.
 	BasePath string
 	// PublicURL is the one address under which the page is served; empty: only names of this machine are answered.
@@ -111,6 +118,7 @@ func New(cfg Config) (*Handler, error) {
 	cfg.Refresh = cmp.Or(cfg.Refresh, DefaultRefresh)
 	cfg.QueryTimeout = cmp.Or(cfg.QueryTimeout, DefaultQueryTimeout)
 	cfg.MaxAttempts = cmp.Or(cfg.MaxAttempts, dispatch.DefaultMaxAttempts)
+	cfg.Challenge = cmp.Or(cfg.Challenge, `Basic realm="outboxctl", charset="UTF-8"`)
 	cfg.MaxPlanRows = cmp.Or(cfg.MaxPlanRows, DefaultMaxPlanRows)
 	cfg.BasePath = strings.TrimRight(cfg.BasePath, "/")
 	if cfg.BasePath != "" && (!strings.HasPrefix(cfg.BasePath, "/") || strings.ContainsAny(cfg.BasePath, "{}?#%")) {

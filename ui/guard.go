@@ -43,6 +43,9 @@ func (g *guard) check(w http.ResponseWriter, r *http.Request) error {
 		header.Set("Cross-Origin-Opener-Policy", "same-origin")
 		header.Set("Strict-Transport-Security", "max-age=31536000")
 	}
+	if g.public != nil && g.public.Scheme == "https" && r.Header.Get("X-Forwarded-Proto") == "http" && r.Method == http.MethodGet {
+		return elsewhere(g.public.Scheme + "://" + g.public.Host + r.RequestURI)
+	}
 	// Of a page that was brought to another address by its name, a browser says that it is of the same site: only the name
 	// tells.
 	if !g.knows(r.Host) {
@@ -79,6 +82,11 @@ func remoteOf(r *http.Request) string {
 	return host
 }
 
+// elsewhere is an address under which the request should come instead.
+type elsewhere string
+
+func (e elsewhere) Error() string { return "this page is served as " + string(e) }
+
 // statusError is an error whose HTTP status does not follow from its kind.
 type statusError struct {
 	status int
@@ -92,6 +100,9 @@ func statusOf(err error) int {
 	var s statusError
 	if errors.As(err, &s) {
 		return s.status
+	}
+	if errors.Is(err, ErrBusy) {
+		return http.StatusTooManyRequests
 	}
 	if errors.Is(err, ErrNotSignedIn) {
 		return http.StatusUnauthorized

@@ -139,16 +139,20 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			r.URL.RawPath = ""
 		}
 	}
-	if err := h.guard.check(w, r); err != nil {
-		h.fail(w, r, err)
-		return
-	}
+	// A supervisor asks by an address of its own, and learns nothing but whether we live.
 	switch r.URL.Path {
 	case "/healthz":
 		writeText(w, http.StatusOK, "ok\n")
 		return
 	case "/readyz":
 		h.serveReady(w)
+		return
+	}
+	if err := h.guard.check(w, r); err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	if h.cfg.Enter != nil && h.cfg.Enter(w, r) {
 		return
 	}
 	who, err := h.cfg.Identify(r)
@@ -220,9 +224,14 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, to route) {
 
 // fail answers with an error, as a page or as a problem document.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
+	var to elsewhere
+	if errors.As(err, &to) {
+		http.Redirect(w, r, string(to), http.StatusPermanentRedirect)
+		return
+	}
 	status := statusOf(err)
 	if status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", `Basic realm="outboxctl", charset="UTF-8"`)
+		w.Header().Set("WWW-Authenticate", h.cfg.Challenge)
 	}
 	if status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "5")

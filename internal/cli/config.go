@@ -55,6 +55,13 @@ type Config struct {
 		QueryTimeout time.Duration
 		AllowChanges bool
 		MaxPlanRows  int
+		Auth         string
+		Users        string
+		UsersFile    string
+		Operators    string
+		JWT          struct{ Preset, Header, KeysURL, Issuer, Audience, Algs, Claim string }
+		TLSCert      string
+		TLSKey       string
 	}
 
 	Values []ConfigValue

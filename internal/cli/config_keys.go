@@ -9,6 +9,7 @@ import (
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
+	"github.com/outboxctl/outboxctl/internal/signin"
 	"github.com/outboxctl/outboxctl/ui"
 )
 
@@ -199,7 +200,7 @@ func ConfigKeys() []ConfigKey {
 		},
 		{
 			Name: "ui.addr", Flag: "addr", groups: []FlagGroup{GroupUI}, Def: defaultUIAddr, Kind: "host:port",
-			Help: "address of the web page, on this machine; port 0 picks one",
+			Help: "address of the web page; port 0 picks one; off this machine it needs --auth users or jwt and --public-url",
 			set:  setListenAddr(func(c *Config) *string { return &c.UI.Addr }),
 		},
 		{
@@ -209,13 +210,78 @@ func ConfigKeys() []ConfigKey {
 		},
 		{
 			Name: "ui.public_url", Flag: "public-url", groups: []FlagGroup{GroupUI}, Kind: "url",
-			Help: "the address under which a proxy on this machine serves the page",
+			Help: "the one address under which people reach the page",
 			set:  setString(func(c *Config) *string { return &c.UI.PublicURL }),
 		},
 		{
 			Name: "ui.allow_changes", Flag: "allow-changes", groups: []FlagGroup{GroupUI}, Def: "false", Kind: kindBool,
 			Help: "let operators replay, discard, restore and republish on the page",
 			set:  setBool(func(c *Config) *bool { return &c.UI.AllowChanges }),
+		},
+		{
+			Name: "ui.auth", Flag: "auth", groups: []FlagGroup{GroupUI}, Kind: "way",
+			Help: "how people sign in: none, link, users or jwt (default on this machine none, with changes link)",
+			set:  setOneOf(func(c *Config) *string { return &c.UI.Auth }, signin.NameNone, signin.NameLink, signin.NameUsers, signin.NameJWT),
+		},
+		{
+			Name: "ui.users", Kind: "lines", Secret: true,
+			Help: "with --auth users: name:role:bcrypt-hash or name:role:sha256:hash-of-a-token, one a line; role viewer or operator",
+			set:  setString(func(c *Config) *string { return &c.UI.Users }),
+		},
+		{
+			Name: "ui.users_file", Flag: "users-file", groups: []FlagGroup{GroupUI}, Kind: "file",
+			Help: "file with the same lines as ui.users",
+			set:  setString(func(c *Config) *string { return &c.UI.UsersFile }),
+		},
+		{
+			Name: "ui.operators", Flag: "operators", groups: []FlagGroup{GroupUI}, Kind: "names",
+			Help: "with --auth jwt: who may change things, such as ann@example.com,*@ops.example.com (default nobody)",
+			set:  setString(func(c *Config) *string { return &c.UI.Operators }),
+		},
+		{
+			Name: "ui.jwt.preset", Kind: "name",
+			Help: "with --auth jwt: iap or cloudflare fills in header, keys and algorithms",
+			set:  setOneOf(func(c *Config) *string { return &c.UI.JWT.Preset }, signin.Presets()...),
+		},
+		{
+			Name: "ui.jwt.header", Kind: "name",
+			Help: "header in which the proxy sends its signed token",
+			set:  setString(func(c *Config) *string { return &c.UI.JWT.Header }),
+		},
+		{
+			Name: "ui.jwt.jwks_url", Kind: "url",
+			Help: "where the proxy publishes its keys",
+			set:  setString(func(c *Config) *string { return &c.UI.JWT.KeysURL }),
+		},
+		{
+			Name: "ui.jwt.issuer", Kind: "url",
+			Help: "who must have issued the token",
+			set:  setString(func(c *Config) *string { return &c.UI.JWT.Issuer }),
+		},
+		{
+			Name: "ui.jwt.audience", Kind: "text",
+			Help: "for whom the token must have been issued; required",
+			set:  setString(func(c *Config) *string { return &c.UI.JWT.Audience }),
+		},
+		{
+			Name: "ui.jwt.algs", Kind: "names",
+			Help: "algorithms that are accepted, such as RS256,ES256",
+			set:  setString(func(c *Config) *string { return &c.UI.JWT.Algs }),
+		},
+		{
+			Name: "ui.jwt.claim", Def: "email", Kind: "name",
+			Help: "claim of the token that names the person",
+			set:  setString(func(c *Config) *string { return &c.UI.JWT.Claim }),
+		},
+		{
+			Name: "ui.tls_cert", Flag: "tls-cert", groups: []FlagGroup{GroupUI}, Kind: "file",
+			Help: "certificate with which the page itself serves https",
+			set:  setString(func(c *Config) *string { return &c.UI.TLSCert }),
+		},
+		{
+			Name: "ui.tls_key", Flag: "tls-key", groups: []FlagGroup{GroupUI}, Kind: "file",
+			Help: "key of --tls-cert",
+			set:  setString(func(c *Config) *string { return &c.UI.TLSKey }),
 		},
 		{
 			Name: "ui.max_plan_rows", Flag: "max-plan-rows", groups: []FlagGroup{GroupUI}, Def: strconv.Itoa(ui.DefaultMaxPlanRows), Kind: "int",

@@ -49,6 +49,7 @@ func TestConfigDefaults(t *testing.T) {
 	want.Publish.ShutdownTimeout = 20 * time.Second
 	want.Publish.Wake = "auto"
 	want.UI.Addr, want.UI.Color, want.UI.ReadRole = "127.0.0.1:9466", "blue", "outbox_viewer"
+	want.UI.JWT.Claim = "email"
 	want.UI.Refresh, want.UI.QueryTimeout, want.UI.MaxPlanRows = 5*time.Second, 5*time.Second, 1_000_000
 	want.Publish.HTTPAddr = "127.0.0.1:9464"
 	want.Consume.HTTPAddr = "127.0.0.1:9464"
@@ -117,6 +118,19 @@ func TestConfigEnvironment(t *testing.T) {
 		"OUTBOXCTL_UI_REFRESH":                     {"9s", func(c *Config) any { return c.UI.Refresh }, 9 * time.Second},
 		"OUTBOXCTL_UI_QUERY_TIMEOUT":               {"9s", func(c *Config) any { return c.UI.QueryTimeout }, 9 * time.Second},
 		"OUTBOXCTL_UI_ALLOW_CHANGES":               {"true", func(c *Config) any { return c.UI.AllowChanges }, true},
+		"OUTBOXCTL_UI_AUTH":                        {"users", func(c *Config) any { return c.UI.Auth }, "users"},
+		"OUTBOXCTL_UI_USERS":                       {"x", func(c *Config) any { return c.UI.Users }, "x"},
+		"OUTBOXCTL_UI_USERS_FILE":                  {"x", func(c *Config) any { return c.UI.UsersFile }, "x"},
+		"OUTBOXCTL_UI_OPERATORS":                   {"x", func(c *Config) any { return c.UI.Operators }, "x"},
+		"OUTBOXCTL_UI_JWT_PRESET":                  {"iap", func(c *Config) any { return c.UI.JWT.Preset }, "iap"},
+		"OUTBOXCTL_UI_JWT_HEADER":                  {"x", func(c *Config) any { return c.UI.JWT.Header }, "x"},
+		"OUTBOXCTL_UI_JWT_JWKS_URL":                {"x", func(c *Config) any { return c.UI.JWT.KeysURL }, "x"},
+		"OUTBOXCTL_UI_JWT_ISSUER":                  {"x", func(c *Config) any { return c.UI.JWT.Issuer }, "x"},
+		"OUTBOXCTL_UI_JWT_AUDIENCE":                {"x", func(c *Config) any { return c.UI.JWT.Audience }, "x"},
+		"OUTBOXCTL_UI_JWT_ALGS":                    {"x", func(c *Config) any { return c.UI.JWT.Algs }, "x"},
+		"OUTBOXCTL_UI_JWT_CLAIM":                   {"sub", func(c *Config) any { return c.UI.JWT.Claim }, "sub"},
+		"OUTBOXCTL_UI_TLS_CERT":                    {"x", func(c *Config) any { return c.UI.TLSCert }, "x"},
+		"OUTBOXCTL_UI_TLS_KEY":                     {"x", func(c *Config) any { return c.UI.TLSKey }, "x"},
 		"OUTBOXCTL_UI_MAX_PLAN_ROWS":               {"12", func(c *Config) any { return c.UI.MaxPlanRows }, 12},
 		"OUTBOXCTL_STATE_DIR":                      {"/x", text(func(c *Config) string { return c.Dev.StateDir }), "/x"},
 		"OUTBOXCTL_DEV_STATE_DIR":                  {"/x", text(func(c *Config) string { return c.Dev.StateDir }), "/x"},
@@ -137,7 +151,7 @@ func TestConfigEnvironmentIsExhaustive(t *testing.T) {
 	for _, k := range ConfigKeys() {
 		n += len(k.EnvNames())
 	}
-	require.Equal(t, 53, n, "a variable was added or removed: change TestConfigEnvironment too")
+	require.Equal(t, 66, n, "a variable was added or removed: change TestConfigEnvironment too")
 }
 
 func TestConfigPrecedence(t *testing.T) {

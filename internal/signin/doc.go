@@ -1,0 +1,44 @@
+// Package signin tells who uses the web page that outboxctl serves: whoever reaches the port, who has the printed link, the
+// users of a file, or those that a proxy vouches for with a signed token.
+//
+// What it guarantees: an identity is believed only with a secret or a signature; a bare header such as X-Forwarded-User never
+// is. Secrets are compared in constant time and reach no log.
+package signin
+
+import (
+	"net/http"
+
+	"github.com/outboxctl/outboxctl/ui"
+)
+
+// Method is one way to sign in.
+type Method interface {
+	// Identify tells who makes a request.
+	Identify(r *http.Request) (ui.Identity, error)
+	// Challenge is the WWW-Authenticate of an answer to somebody who is not signed in.
+	Challenge() string
+}
+
+// The names of the methods, for the configuration and the audit.
+const (
+	NameNone  = "none"
+	NameLink  = "link"
+	NameUsers = "users"
+	NameJWT   = "jwt"
+)
+
+// None lets everybody in who reaches the port, as the person who runs the process.
+type None struct {
+	Name string
+	Role ui.Role
+}
+
+// Identify implements Method.
+func (n None) Identify(*http.Request) (ui.Identity, error) {
+	return ui.Identity{Name: n.Name, Role: n.Role, Auth: NameNone}, nil
+}
+
+// Challenge implements Method.
+func (n None) Challenge() string { return bearer }
+
+const bearer = `Bearer realm="outboxctl"`
