@@ -13,6 +13,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/devstate"
+	"github.com/outboxctl/outboxctl/ui"
 )
 
 const (
@@ -113,6 +114,7 @@ func onStack(a *cli.App, info devstate.Info) *cli.App {
 	}
 	if page, err := url.Parse(info.UIURL); err == nil && page.Host != "" {
 		env["OUTBOXCTL_UI_ADDR"], env["OUTBOXCTL_UI_LABEL"], env["OUTBOXCTL_UI_ALLOW_CHANGES"] = page.Host, "dev", "true"
+		env["OUTBOXCTL_UI_PAYLOADS"] = ui.PayloadsReveal
 	}
 	return a.Under(env)
 }

@@ -39,7 +39,8 @@ dlq list --type x --since 2h knows /dead-letters?type=x&since=2h. Every page sho
 
 Looking is a read-only transaction under the role of a viewer (--read-role), which cannot see what events carry. With
 --allow-changes operators also replay, discard, restore and republish: a set is chosen, frozen in the database, confirmed by its
-count and its database, and run in this process. Without it the addresses for that do not exist.
+count and its database, and run in this process. Without it the addresses for that do not exist. With --payloads reveal an
+operator may see what one event carries, and the audit says who did and why.
 
 On this machine whoever reaches the port may look, and with --allow-changes who has the link that is printed at the start may
 change (--auth link). On another address people sign in: --auth users takes names, roles and hashes from ui.users or --users-file,
@@ -76,7 +77,10 @@ func runUIAs(ctx context.Context, app *cli.App, token string) error {
 		return err
 	}
 	settings.ReadPool, settings.PublicURL = pool, plan.public
-	if cfg.UI.AllowChanges {
+	if cfg.UI.Payloads == ui.PayloadsReveal {
+		settings.Payloads = ui.PayloadsReveal
+	}
+	if cfg.UI.AllowChanges || settings.Payloads != "" {
 		changing, err := uiPool(ctx, cfg, "outboxctl ui changes")
 		if err != nil {
 			return err

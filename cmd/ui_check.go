@@ -46,7 +46,7 @@ func checkUI(app *cli.App, cfg *cli.Config) (plan uiPlan, err error) {
 	}
 	way := cfg.UI.Auth
 	switch {
-	case way == "" && local && cfg.UI.AllowChanges:
+	case way == "" && local && (cfg.UI.AllowChanges || reveals(cfg)):
 		way = signin.NameLink
 	case way == "" && local:
 		way = signin.NameNone
@@ -54,6 +54,9 @@ func checkUI(app *cli.App, cfg *cli.Config) (plan uiPlan, err error) {
 		add("ui.auth: say how people sign in, users or jwt, because %s is not an address of this machine alone", cfg.UI.Addr)
 	case !local && (way == signin.NameNone || way == signin.NameLink):
 		add("ui.auth: %s is for this machine alone; with %s use users or jwt", way, cfg.UI.Addr)
+	}
+	if way == signin.NameNone && reveals(cfg) {
+		add("ui.payloads: reveal needs a sign-in: the audit must say who saw what")
 	}
 	if way != signin.NameJWT && cfg.UI.Operators != "" {
 		add("ui.operators: goes with ui.auth jwt; the lines of ui.users have a role each")
@@ -70,6 +73,8 @@ func checkUI(app *cli.App, cfg *cli.Config) (plan uiPlan, err error) {
 	}
 	return plan, nil
 }
+
+func reveals(cfg *cli.Config) bool { return cfg.UI.Payloads == ui.PayloadsReveal }
 
 func isLocal(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
@@ -116,7 +121,7 @@ func uiMethod(app *cli.App, cfg *cli.Config, way string) (method signin.Method, 
 
 // ownRole is what the person who runs the process may do on the page.
 func ownRole(cfg *cli.Config) ui.Role {
-	if cfg.UI.AllowChanges {
+	if cfg.UI.AllowChanges || reveals(cfg) {
 		return ui.Operator
 	}
 	return ui.Viewer

@@ -403,7 +403,37 @@ END
 $$;
 -- +goose StatementEnd
 
+-- What an event carries, of a dead letter or else of an event, and the audit row that says who saw it and why. The page
+-- reads as a viewer, who may not see it; this is the one way for it, and there is no one without the other.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_reveal(id uuid, actor text, reason text, detail jsonb, OUT event_id uuid, OUT payload text, OUT headers text)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+#variable_conflict use_column
+BEGIN
+    IF coalesce(btrim(actor), '') = '' OR coalesce(btrim(reason), '') = '' THEN
+        RAISE EXCEPTION 'actor, reason: must not be empty' USING ERRCODE = 'OX300', COLUMN = 'reason';
+    END IF;
+    SELECT d.event_id, d.payload_json::text, d.headers::text INTO event_id, payload, headers
+      FROM @schema@.outbox_dlq AS d WHERE d.id = outbox_reveal.id;
+    IF NOT FOUND THEN
+        SELECT e.id, e.payload_json::text, e.headers::text INTO event_id, payload, headers
+          FROM @schema@.outbox_events AS e WHERE e.id = outbox_reveal.id;
+    END IF;
+    IF event_id IS NULL THEN
+        RETURN;
+    END IF;
+    INSERT INTO @schema@.outbox_audit AS a (actor, action, reason, detail, affected)
+    VALUES (outbox_reveal.actor, 'payload.reveal', outbox_reveal.reason,
+            coalesce(outbox_reveal.detail, '{}') || jsonb_build_object('eventIds', jsonb_build_array(event_id)), 1);
+END
+$$;
+-- +goose StatementEnd
+
 SELECT outbox_qualify_functions();
+REVOKE ALL ON FUNCTION outbox_reveal(uuid, text, text, jsonb) FROM PUBLIC;
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_reveal(uuid, text, text, jsonb) TO outbox_operator');
 REVOKE ALL ON FUNCTION outbox_audit_change(text, text, text, jsonb, uuid[], bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_replay(uuid[], text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_discard(uuid[], text, text, jsonb) FROM PUBLIC;
@@ -419,6 +449,7 @@ SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_retry(uuid[], text, text, 
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_republish(uuid[], timestamptz[], text, text, jsonb) TO outbox_operator');
 
 -- +goose Down
+DROP FUNCTION IF EXISTS outbox_reveal(uuid, text, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_retry(uuid[], text, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_republish(uuid[], timestamptz[], text, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_correct(uuid, uuid, jsonb, jsonb, text, text, jsonb);

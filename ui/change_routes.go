@@ -26,6 +26,10 @@ type changed struct {
 	at     string
 	status int
 	body   any
+	// page is shown at once, and text is sent as a file, where nothing must stay in the browser's history.
+	page *view
+	file string
+	text string
 }
 
 // A changeRoute is one way to change something: by a form of a page or by the API.
@@ -50,6 +54,17 @@ func changeTable() []changeRoute {
 	}
 }
 
+// changeRoutes is the addresses that exist here.
+func (h *Handler) changeRoutes() (routes []changeRoute) {
+	if h.cfg.AllowChanges {
+		routes = append(changeTable(), forgetTable()...)
+	}
+	if h.cfg.Payloads == PayloadsReveal {
+		routes = append(routes, revealTable()...)
+	}
+	return routes
+}
+
 // serveChange answers a request that changes something, if who sent it may.
 func (h *Handler) serveChange(w http.ResponseWriter, r *http.Request, do func(*changeRequest) (changed, error)) {
 	who := whoOf(r)
@@ -65,7 +80,15 @@ func (h *Handler) serveChange(w http.ResponseWriter, r *http.Request, do func(*c
 		h.fail(w, r, err)
 		return
 	}
-	if !isAPI(r) {
+	switch {
+	case out.page != nil:
+		h.render(w, r, http.StatusOK, out.page)
+		return
+	case out.file != "":
+		w.Header().Set("Content-Disposition", `attachment; filename="`+out.file+`"`)
+		writeText(w, http.StatusOK, out.text)
+		return
+	case !isAPI(r):
 		http.Redirect(w, r, h.cfg.BasePath+out.at, http.StatusSeeOther)
 		return
 	}

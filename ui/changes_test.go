@@ -270,8 +270,8 @@ func TestAHopelessReplayIsRefused(t *testing.T) {
 // Without permission the addresses do not exist; a viewer is refused; neither sees a button.
 func TestWhoMayChange(t *testing.T) {
 	viewers := func(c *ui.Config) {
-		operators(c)
-		c.Identify = func(r *http.Request) (ui.Identity, error) { return ui.Identity{Name: "eve"}, nil }
+		revealing(c)
+		c.Identify = func(*http.Request) (ui.Identity, error) { return ui.Identity{Name: "eve"}, nil }
 	}
 	for name, tc := range map[string]struct {
 		change func(*ui.Config)

@@ -65,6 +65,9 @@ type Config struct {
 	Pool *pgxpool.Pool
 	// AllowChanges lets operators replay, discard, restore and republish. Without it the addresses for that do not exist.
 	AllowChanges bool
+	// Payloads is PayloadsReveal where operators may see what one event carries, which is audited; empty: nobody may. It needs
+	// Pool.
+	Payloads string
 	// MaxPlanRows is the largest set that one change may have.
 	MaxPlanRows int64
 	// ReadPool is the database, or a replica of it. The page uses at most as many connections as it has.
@@ -108,8 +111,11 @@ func New(cfg Config) (*Handler, error) {
 	if cfg.ReadPool == nil || cfg.Identify == nil {
 		return nil, errors.New("ui: ReadPool and Identify must be set")
 	}
-	if cfg.AllowChanges && cfg.Pool == nil {
-		return nil, errors.New("ui: AllowChanges needs Pool")
+	if (cfg.AllowChanges || cfg.Payloads != "") && cfg.Pool == nil {
+		return nil, errors.New("ui: AllowChanges and Payloads need Pool")
+	}
+	if cfg.Payloads != "" && cfg.Payloads != PayloadsReveal {
+		return nil, fmt.Errorf("ui: Payloads %q is not %s", cfg.Payloads, PayloadsReveal)
 	}
 	if cfg.Color != "" && !isColor(cfg.Color) {
 		return nil, fmt.Errorf("ui: Color %q is none of %s", cfg.Color, strings.Join(Colors(), ", "))
@@ -140,7 +146,7 @@ func New(cfg Config) (*Handler, error) {
 	if cfg.Redis != nil {
 		h.reader.keeper = idem.New(cfg.Redis, consume.DefaultTTL)
 	}
-	if cfg.AllowChanges {
+	if cfg.Pool != nil {
 		h.changes = newChanges(cfg, func() *operate.Outbox {
 			return &operate.Outbox{DB: cfg.Pool, Host: hostOf(cfg.Pool.Config().ConnConfig), Registry: h.reader.types.Load(), Keeper: h.reader.keeper}
 		})

@@ -13,7 +13,7 @@ func APIPaths() []string {
 			paths = append(paths, "get "+path)
 		}
 	}
-	for _, r := range changeTable() {
+	for _, r := range allChanges() {
 		if path, ok := strings.CutPrefix(r.path, "/api/v1"); ok {
 			paths = append(paths, strings.ToLower(r.method)+" "+path)
 		}
@@ -25,8 +25,12 @@ func APIPaths() []string {
 // ChangePaths are the addresses that change something, each after its method.
 func ChangePaths() []string {
 	var paths []string
-	for _, r := range changeTable() {
+	for _, r := range allChanges() {
 		paths = append(paths, r.method+" "+r.path)
 	}
 	return paths
+}
+
+func allChanges() []changeRoute {
+	return (&Handler{cfg: Config{AllowChanges: true, Payloads: PayloadsReveal}}).changeRoutes()
 }

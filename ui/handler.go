@@ -22,7 +22,7 @@ type Handler struct {
 	guard     *guard
 	reader    *reader
 	snapshots *snapshots
-	// changes is nil where nothing can be changed.
+	// changes is nil where nothing can be changed or revealed.
 	changes   *changes
 	examiner  *examiner
 	templates map[string]*template.Template
@@ -108,10 +108,8 @@ func (h *Handler) routes() *http.ServeMux {
 			mux.HandleFunc("GET "+r.path, func(w http.ResponseWriter, req *http.Request) { h.serveAPI(w, req, r) })
 		}
 	}
-	if h.changes != nil {
-		for _, c := range changeTable() {
-			mux.HandleFunc(c.method+" "+c.path, func(w http.ResponseWriter, req *http.Request) { h.serveChange(w, req, c.do) })
-		}
+	for _, c := range h.changeRoutes() {
+		mux.HandleFunc(c.method+" "+c.path, func(w http.ResponseWriter, req *http.Request) { h.serveChange(w, req, c.do) })
 	}
 	mux.HandleFunc("GET /api/v1/openapi.json", h.serveOpenAPI)
 	mux.HandleFunc("GET /parts/newer/dead-letters", h.serveNewer)
@@ -292,8 +290,9 @@ func (h *Handler) render(w http.ResponseWriter, r *http.Request, status int, v *
 	if v.Every == 0 {
 		v.Every = max(h.cfg.Refresh, shortestPoll).Milliseconds()
 	}
-	v.Changes = h.changes != nil
-	v.MayChange = v.Changes && whoOf(r).Role == Operator && v.Snapshot.Err == nil
+	operator := whoOf(r).Role == Operator && v.Snapshot.Err == nil
+	v.Changes = h.cfg.AllowChanges
+	v.MayChange, v.MayReveal = v.Changes && operator, h.cfg.Payloads == PayloadsReveal && operator
 	var out bytes.Buffer
 	if err := h.templates[v.template].ExecuteTemplate(&out, "layout", v); err != nil {
 		h.cfg.Log(r.URL.Path, fmt.Errorf("render %s: %w", v.template, err))

@@ -45,6 +45,8 @@ type view struct {
 	Every int64
 	// Changes tells that something can be changed at all, MayChange that who looks may.
 	Changes, MayChange bool
+	// MayReveal: who looks may see what an event carries.
+	MayReveal bool
 
 	template string
 	redirect string

@@ -55,6 +55,7 @@ type Config struct {
 		QueryTimeout time.Duration
 		AllowChanges bool
 		MaxPlanRows  int
+		Payloads     string
 		Auth         string
 		Users        string
 		UsersFile    string

@@ -219,6 +219,11 @@ func ConfigKeys() []ConfigKey {
 			set:  setBool(func(c *Config) *bool { return &c.UI.AllowChanges }),
 		},
 		{
+			Name: "ui.payloads", Flag: "payloads", groups: []FlagGroup{GroupUI}, Def: "off", Kind: "off|reveal",
+			Help: "reveal lets operators see what one event carries, which is audited",
+			set:  setOneOf(func(c *Config) *string { return &c.UI.Payloads }, "off", ui.PayloadsReveal),
+		},
+		{
 			Name: "ui.auth", Flag: "auth", groups: []FlagGroup{GroupUI}, Kind: "way",
 			Help: "how people sign in: none, link, users or jwt (default on this machine none, with changes link)",
 			set:  setOneOf(func(c *Config) *string { return &c.UI.Auth }, signin.NameNone, signin.NameLink, signin.NameUsers, signin.NameJWT),

@@ -49,7 +49,7 @@ func TestConfigDefaults(t *testing.T) {
 	want.Publish.ShutdownTimeout = 20 * time.Second
 	want.Publish.Wake = "auto"
 	want.UI.Addr, want.UI.Color, want.UI.ReadRole = "127.0.0.1:9466", "blue", "outbox_viewer"
-	want.UI.JWT.Claim = "email"
+	want.UI.JWT.Claim, want.UI.Payloads = "email", "off"
 	want.UI.Refresh, want.UI.QueryTimeout, want.UI.MaxPlanRows = 5*time.Second, 5*time.Second, 1_000_000
 	want.Publish.HTTPAddr = "127.0.0.1:9464"
 	want.Consume.HTTPAddr = "127.0.0.1:9464"
@@ -118,6 +118,7 @@ func TestConfigEnvironment(t *testing.T) {
 		"OUTBOXCTL_UI_REFRESH":                     {"9s", func(c *Config) any { return c.UI.Refresh }, 9 * time.Second},
 		"OUTBOXCTL_UI_QUERY_TIMEOUT":               {"9s", func(c *Config) any { return c.UI.QueryTimeout }, 9 * time.Second},
 		"OUTBOXCTL_UI_ALLOW_CHANGES":               {"true", func(c *Config) any { return c.UI.AllowChanges }, true},
+		"OUTBOXCTL_UI_PAYLOADS":                    {"reveal", func(c *Config) any { return c.UI.Payloads }, "reveal"},
 		"OUTBOXCTL_UI_AUTH":                        {"users", func(c *Config) any { return c.UI.Auth }, "users"},
 		"OUTBOXCTL_UI_USERS":                       {"x", func(c *Config) any { return c.UI.Users }, "x"},
 		"OUTBOXCTL_UI_USERS_FILE":                  {"x", func(c *Config) any { return c.UI.UsersFile }, "x"},
@@ -151,7 +152,7 @@ func TestConfigEnvironmentIsExhaustive(t *testing.T) {
 	for _, k := range ConfigKeys() {
 		n += len(k.EnvNames())
 	}
-	require.Equal(t, 66, n, "a variable was added or removed: change TestConfigEnvironment too")
+	require.Equal(t, 67, n, "a variable was added or removed: change TestConfigEnvironment too")
 }
 
 func TestConfigPrecedence(t *testing.T) {

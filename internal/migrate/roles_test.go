@@ -93,6 +93,7 @@ func TestRoleMatrix(t *testing.T) {
 		{`SELECT outbox_audit_cleanup(NULL, 'me', NULL, '{}', 'events', now(), 1, NULL)`, [4]string{denied, denied, denied, denied}},
 		{`DELETE FROM outbox_audit`, [4]string{denied, denied, denied, denied}},
 		{`SELECT * FROM outbox_forget_event('c', gen_random_uuid(), true, 'me', NULL, '{}')`, [4]string{denied, denied, allowed, denied}},
+		{`SELECT * FROM outbox_reveal(gen_random_uuid(), 'me', 'why', '{}')`, [4]string{denied, denied, allowed, denied}},
 		{`SELECT outbox_forget_event_undone(1, 'me', NULL, '{}')`, [4]string{denied, denied, allowed, denied}},
 		{`SELECT outbox_plan_create('dlq.replay', 'me', NULL, NULL, '{}')`, [4]string{denied, denied, allowed, denied}},
 		{`SELECT outbox_plan_add(gen_random_uuid(), gen_random_uuid(), '{}', '{}', '{}', '{}')`, [4]string{denied, denied, "OX300", denied}},

@@ -30,7 +30,7 @@ type AuditRow struct {
 func AuditActions() []string {
 	return []string{
 		string(dlq.Replay), string(dlq.Discard), string(dlq.Restore), string(dlq.Republish), string(dlq.Edit), string(dlq.Retry),
-		"cleanup", actionForget, actionForgetUndone, actionApply, actionPause, actionResume,
+		"cleanup", actionForget, actionForgetUndone, actionReveal, actionApply, actionPause, actionResume,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/google/uuid"
@@ -32,8 +33,9 @@ type ForgetParams struct {
 	Force bool
 	// DryRun changes nothing and needs no note.
 	DryRun bool
-	// Actor and Note go to the audit row.
+	// Actor, Note and Detail go to the audit row.
 	Actor, Note string
+	Detail      map[string]any
 }
 
 // ForgetResult is what Forget did, or found in a dry run.
@@ -135,7 +137,9 @@ const forgetTimeout = 5 * time.Second
 
 // forget records the intention and deletes the key that entry was read from, unless it has changed since.
 func (o *Outbox) forget(ctx context.Context, p ForgetParams, entry idem.Entry, result *ForgetResult) error {
-	detail, err := json.Marshal(map[string]any{"state": entry.State, "owner": entry.Owner, "forced": p.Force})
+	about := map[string]any{"state": entry.State, "owner": entry.Owner, "forced": p.Force}
+	maps.Copy(about, p.Detail)
+	detail, err := json.Marshal(about)
 	if err != nil {
 		return err
 	}
