@@ -323,7 +323,7 @@ func TestBadRequestsChangeNothing(t *testing.T) {
 		"not JSON":               {"/api/v1/plans", jsonType, `{"action": `, nil, http.StatusBadRequest},
 		"two documents":          {"/api/v1/plans", jsonType, `{"action": "replay", "ids": ["` + deadID + `"]} {}`, nil, http.StatusBadRequest},
 		"nothing":                {"/api/v1/plans", jsonType, ``, nil, http.StatusBadRequest},
-		"an unknown key":         {"/api/v1/plans", jsonType, `{"action": "replay", "idz": ["` + deadID + `"]}`, nil, http.StatusBadRequest},
+		"an unknown key":         {"/api/v1/plans", jsonType, `{"action": "replay", "ids": ["` + deadID + `"], "actor": "bob"}`, nil, http.StatusBadRequest},
 		"an unknown filter":      {"/api/v1/plans", jsonType, `{"action": "replay", "filter": {"typ": "order_canceled"}}`, nil, http.StatusBadRequest},
 		"a filter of numbers":    {"/api/v1/plans", jsonType, `{"action": "replay", "filter": {"type": 1}}`, nil, http.StatusBadRequest},
 		"a state of its own":     {"/api/v1/plans", jsonType, `{"action": "replay", "filter": {"state": "discarded"}}`, nil, http.StatusBadRequest},
