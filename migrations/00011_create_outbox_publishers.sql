@@ -11,7 +11,7 @@ CREATE TABLE outbox_publishers (
     version      text        NOT NULL,
     started_at   timestamptz NOT NULL DEFAULT now(),
     last_seen_at timestamptz NOT NULL DEFAULT now(),
-    -- {"inFlight": n, "inFlightBytes": n, "published": n,
+    -- {"inFlight": n, "inFlightBytes": n, "published": n, "keepsOrder": true,
     --  "topics": [{"topic", "state", "since", "code"?, "error"?}]}
     state        jsonb       NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 50);

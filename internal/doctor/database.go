@@ -73,8 +73,23 @@ SELECT s.seqcache FROM pg_sequence AS s WHERE s.seqrelid = pg_get_serial_sequenc
 	if cached != 1 {
 		return fail("ALTER TABLE outbox_events ALTER COLUMN seq SET CACHE 1", "seq is drawn in blocks of %d: events of an ordering key get the wrong order", cached), nil
 	}
+	var old string
+	if err := d.Pool.QueryRow(ctx, orderlessSQL).Scan(&old); err != nil {
+		return nil, err
+	}
+	if old != "" {
+		return fail("deploy publishers of this version; what they send meanwhile is in order",
+			"events with an ordering key wait, and publishers of an older version are refused when they claim them: %s", old), nil
+	}
 	return ok("seq is drawn one by one, in the order of emitting"), nil
 }
+
+// orderlessSQL names the living publishers that do not know of ordering keys, where keys are used.
+const orderlessSQL = `
+SELECT coalesce(string_agg(host || '/' || pid, ', ' ORDER BY host, pid), '')
+  FROM outbox_publishers
+ WHERE last_seen_at > now() - interval '30 seconds' AND NOT state @> '{"keepsOrder": true}'
+   AND EXISTS (SELECT FROM outbox_events WHERE ordering_key IS NOT NULL AND published_at IS NULL AND dead_at IS NULL)`
 
 // judgeVersion refuses what migrate refuses.
 func judgeVersion(number int, name string) []Finding {
