@@ -23,6 +23,7 @@ type broker struct {
 
 	mu       sync.Mutex
 	stored   map[string][]time.Time // when the broker acknowledged each event, as often as it did
+	places   map[string]int         // how many messages it had when it stored each event first
 	reached  map[string]bool        // events that were in any request, stored or not
 	arrivals chan struct{}          // gets a value when a request comes, as long as there is room
 	delay    time.Duration
@@ -32,7 +33,7 @@ type broker struct {
 }
 
 func newBroker(fake *devstack.PubSub) *broker {
-	b := &broker{PubSub: fake, stored: map[string][]time.Time{}, reached: map[string]bool{}, arrivals: make(chan struct{}, 1)}
+	b := &broker{PubSub: fake, stored: map[string][]time.Time{}, places: map[string]int{}, reached: map[string]bool{}, arrivals: make(chan struct{}, 1)}
 	fake.OnPublish(b.publish)
 	fake.OnAnswer(b.answer)
 	fake.RejectMessages(b.rejects)
@@ -78,6 +79,9 @@ func (b *broker) answer(a devstack.PublishAnswer) {
 	defer b.mu.Unlock()
 	for i := range a.Stored {
 		id := a.Messages[i].GetAttributes()["event_id"]
+		if len(b.stored[id]) == 0 {
+			b.places[id] = b.total + i + 1
+		}
 		b.stored[id] = append(b.stored[id], now)
 	}
 	before := b.total
@@ -96,6 +100,14 @@ func (b *broker) firstAt(id string) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	return times[0], true
+}
+
+// place is where an event's first message is among all, from 1 on.
+func (b *broker) place(id string) (at int, stored bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at, stored = b.places[id]
+	return at, stored
 }
 
 // duplicates counts messages beyond each event's first.

@@ -36,6 +36,27 @@ func orderedMutants() []mutant {
 			faults: failing, breaks: []string{"I5"},
 		},
 		{
+			name: "requests-of-a-run-side-by-side",
+			edits: []edit{{"internal/dispatch Dispatcher.sendRun", `		n, ended, err = d.sendPart(abandon, part, &v)
+`, `		n = len(part.rows)
+		go func() {
+			var w Verdicts
+			_, _, _ = d.sendPart(abandon, part, &w)
+			d.settler.submit(settlement{verdicts: w, done: func() {}})
+		}()
+`}},
+			faults: failing, breaks: []string{"I5"},
+		},
+		{
+			// Keys that differ in their last letter are one run.
+			name: "two-keys-in-one-request",
+			edits: []edit{
+				{"internal/dispatch Dispatcher.runs", `g := byKey[row.OrderingKey]`, `g := byKey[row.OrderingKey[:len(row.OrderingKey)-1]]`},
+				{"internal/dispatch Dispatcher.runs", `byKey[g.key] = g`, `byKey[g.key[:len(g.key)-1]] = g`},
+			},
+			breaks: []string{"I5"},
+		},
+		{
 			name: "isolation-side-by-side",
 			edits: []edit{{"internal/pubsub Publisher.publishInOrder", `return dispatch.InOrder(ctx, msgs, first, func`, `_ = first
 	return dispatch.Isolate(ctx, msgs, func`}},
