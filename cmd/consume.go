@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,10 @@ type consumeOptions struct {
 	app *cli.App
 
 	example     bool
+	url         string
+	command     string
+	types       []string
+	timeout     time.Duration
 	name        string
 	concurrency int
 	streams     int
@@ -31,15 +36,26 @@ func newConsumeCmd(app *cli.App, runF func(context.Context, *consumeOptions) err
 		runF = runConsume
 	}
 	cmd := &cobra.Command{
-		Use:   "consume --example",
-		Short: "Run the example consumer: idempotent, on the domain subscription",
-		Long: `Receive the events of the domain subscription and, for each license_status_changed, write a row into notifications: a
-pending license is a notice to the administrators, a verified or rejected one a notice to its store.
+		Use:   "consume --consumer NAME (--http URL | --exec CMD)",
+		Short: "Hand events to a worker in any language, or run the example consumer",
+		Long: `Receive the events of a subscription and hand each to a worker of yours, in any language, behind a guard in Redis that turns
+duplicates away.
 
-Each event takes effect once. Redis turns duplicates away; an inbox row in the effect's own transaction holds even when
-Redis has forgotten. Handlers that fail release the event and are tried again; events of other types are acknowledged;
-malformed messages are given back for the subscription's dead-letter policy. While Redis or the database is away nothing
-is received.
+--http posts the message's bytes to a URL, with the headers of a CloudEvent and the event's id as Idempotency-Key. An
+answer of 2xx means done, 400 and 422 that no retry helps, anything else that the event should come again: after the
+time in Retry-After, or with a growing pause. --exec runs a command of the shell for each event, with the message's bytes
+as its input and OUTBOX_EVENT_ID, OUTBOX_EVENT_TYPE and more in its environment. Exit code 0 means done, 65 that no retry
+helps, any other that the event should come again. --type takes only these types; others are acknowledged.
+
+An event comes at least once, seldom twice, and never without the guard's answer. For exactly one effect, ask inside your
+own transaction, as a statement of its own: SELECT outbox_first_time('NAME', event_id), and skip when it is false.
+
+--example writes a row into notifications for each license_status_changed: a pending license is a notice to the
+administrators, a verified or rejected one a notice to its store. An inbox row in the effect's own transaction makes it one,
+even when Redis has forgotten.
+
+Handlers that fail release the event and are tried again; malformed messages, and those that keep failing, end in the
+subscription's dead-letter topic. While Redis, or the example's database, is away nothing is received.
 
 A subscription hands each message to one of its workers. Workers that share the load share --consumer and --subscription;
 a consumer that should see every event needs a name and a subscription of its own, which outboxctl topic ensure
@@ -47,7 +63,9 @@ a consumer that should see every event needs a name and a subscription of its ow
 
 SIGTERM or Ctrl-C waits for the handlers under way; a second signal ends the process at once. A worker of your own imports
 the package consume; examples/notifications is this one, to copy.`,
-		Example: `  outboxctl consume --example
+		Example: `  outboxctl consume --consumer mailer --http http://127.0.0.1:8000/events --type order.ready
+  outboxctl consume --consumer mailer --exec 'python3 worker.py'
+  outboxctl consume --example
   outboxctl consume --example --count 100 --idle-exit 10s
   outboxctl topic ensure --subscription audit-sub && outboxctl consume --example --consumer audit --subscription audit-sub
   outboxctl consume --example --fail-rate 0.2 --log-level debug`,
@@ -55,8 +73,12 @@ the package consume; examples/notifications is this one, to copy.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runF(cmd.Context(), opts) },
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&opts.example, "example", false, "run the example worker (the only one there is)")
-	flags.StringVar(&opts.name, "consumer", notifications.Consumer, "name in Redis keys and inbox rows; what another name has processed does not count")
+	flags.StringVar(&opts.url, "http", "", "post each event to this `URL`")
+	flags.StringVar(&opts.command, "exec", "", "run this `command` of the shell for each event")
+	flags.StringArrayVar(&opts.types, "type", nil, "hand over events of this `type` only (may be repeated)")
+	cli.AddLimit(cmd, &opts.timeout, "timeout", consumer.DefaultHandlerTimeout, 0, "how long one event may take")
+	flags.BoolVar(&opts.example, "example", false, "run the example worker")
+	flags.StringVar(&opts.name, "consumer", "", "name in Redis keys and inbox rows; what another name has processed does not count (the example's is "+notifications.Consumer+")")
 	flags.IntVar(&opts.concurrency, "concurrency", consumer.DefaultConcurrency, "events handled at once")
 	flags.IntVar(&opts.streams, "streams", 0, "streams to receive on (0: 4, or 64 from an emulator)")
 	flags.Int64Var(&opts.count, "count", 0, "exit after acknowledging this many messages, of types it does not handle too (0: never)")
@@ -67,11 +89,14 @@ the package consume; examples/notifications is this one, to copy.`,
 }
 
 func runConsume(ctx context.Context, opts *consumeOptions) error {
-	if !opts.example {
-		return fault.Hint(fault.Usagef("consume needs --example: there is no other consumer in this program"),
-			"outboxctl consume --example runs it; a worker of your own imports github.com/outboxctl/outboxctl/consume")
+	if err := opts.check(); err != nil {
+		return err
 	}
-	cfg, err := opts.app.Config("database.url", "redis.url", "pubsub.project")
+	needs := []string{"redis.url", "pubsub.project"}
+	if opts.example {
+		needs = append(needs, "database.url")
+	}
+	cfg, err := opts.app.Config(needs...)
 	if err != nil {
 		return err
 	}
@@ -80,6 +105,31 @@ func runConsume(ctx context.Context, opts *consumeOptions) error {
 		return err
 	}
 	return service.Run(ctx)
+}
+
+// check refuses what cannot be meant, and names the example's consumer.
+func (o *consumeOptions) check() error {
+	chosen := 0
+	for _, c := range []bool{o.example, o.url != "", o.command != ""} {
+		if c {
+			chosen++
+		}
+	}
+	switch address, err := url.Parse(o.url); {
+	case chosen != 1:
+		return fault.Hint(fault.Usagef("consume needs one of --http, --exec and --example"),
+			"outboxctl consume --consumer NAME --http URL posts events to your worker; outboxctl consume --example runs the example")
+	case o.url != "" && (err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https"):
+		return fault.Usagef("--http: want an URL such as http://127.0.0.1:8000/events")
+	case !o.example && o.name == "":
+		return fault.Hint(fault.Usagef("consume needs --consumer"), "the name keeps what this consumer has processed apart from others")
+	case !o.example && o.failRate != 0, o.example && len(o.types) > 0:
+		return fault.Usagef("--fail-rate is for --example, --type for --http and --exec")
+	}
+	if flag, given := o.app.Flag("consumer"); o.example && o.name == "" && (!given || flag != "") {
+		o.name = notifications.Consumer
+	}
+	return nil
 }
 
 // consumeExample runs the example consumer with its defaults and without a server of its own: the form in which it

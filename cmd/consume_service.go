@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
@@ -38,7 +39,7 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Confi
 	app := opts.app
 	s := &consumeService{cfg: cfg, registry: prometheus.NewRegistry(), noHTTP: opts.noHTTP}
 	settings := consumer.Config{
-		Concurrency: opts.concurrency, Count: opts.count, IdleExit: opts.idleExit,
+		Concurrency: opts.concurrency, Count: opts.count, IdleExit: opts.idleExit, HandlerTimeout: opts.timeout,
 		Hooks: consumer.Hooks{AfterBegin: hit(failpoint.Begun), AfterEffect: hit(failpoint.Applied), AfterDone: hit(failpoint.Done)},
 	}
 	problem := settings.Validate()
@@ -63,13 +64,9 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Confi
 	s.log = app.Log().With().Str("consumer", opts.name).Logger()
 	settings.Log = s.log
 
-	pool, err := cli.OpenPool(ctx, cfg, cli.PoolParams{Name: "outboxctl consume", MaxConns: consumer.DefaultConnections})
+	pool, err := s.handlers(ctx, opts, &settings)
 	if err != nil {
 		return nil, err
-	}
-	app.OnClose(func() error { pool.Close(); return nil })
-	if err := consumer.CheckTables(ctx, pool); err != nil {
-		return nil, operate.StoreError(err)
 	}
 	guard, err := s.openGuard(ctx, app, opts.name)
 	if err != nil {
@@ -92,12 +89,36 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Confi
 	if sub.DeadLetterTopic == "" {
 		s.log.Warn().Str("subscription", sub.Name).Msg("subscription has no dead-letter policy: malformed messages stay until they expire")
 	}
-	settings.Handlers = consumer.Example{Consumer: opts.name, DB: pool, FailRate: opts.failRate}.Handlers()
 	s.worker, err = consumer.New(consumer.Dependencies{
 		Source: consumer.NewSource(client.PubSub(), sub.Name, settings.Concurrency, streams),
 		Guard:  guard, Pool: pool, Metrics: s.registry,
 	}, settings)
 	return s, err
+}
+
+// handlers sets who gets the events. The pool is the example's; there is no other.
+func (s *consumeService) handlers(ctx context.Context, opts *consumeOptions, settings *consumer.Config) (*pgxpool.Pool, error) {
+	if !opts.example {
+		handler := consumer.PostTo(opts.url, opts.concurrency)
+		if opts.command != "" {
+			handler = consumer.RunCommand(opts.command, opts.name, opts.app.Err)
+		}
+		if len(opts.types) == 0 {
+			settings.Any = handler
+		}
+		settings.Handlers = map[string]consumer.Handler{}
+		for _, name := range opts.types {
+			settings.Handlers[name] = handler
+		}
+		return nil, nil
+	}
+	pool, err := cli.OpenPool(ctx, s.cfg, cli.PoolParams{Name: "outboxctl consume", MaxConns: consumer.DefaultConnections})
+	if err != nil {
+		return nil, err
+	}
+	opts.app.OnClose(func() error { pool.Close(); return nil })
+	settings.Handlers = consumer.Example{Consumer: opts.name, DB: pool, FailRate: opts.failRate}.Handlers()
+	return pool, operate.StoreError(consumer.CheckTables(ctx, pool))
 }
 
 // hit makes a failpoint of one of the worker's hooks.

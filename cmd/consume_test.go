@@ -2,7 +2,12 @@ package cmd
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -144,10 +149,64 @@ func TestForgetLeavesARunningHandlerAlone(t *testing.T) {
 	require.Equal(t, "unknown", w.show(id.String()).State)
 }
 
+// Two consumers with subscriptions of their own get the same events, one over HTTP and one as processes. Both are asked
+// again when they say so, and neither gets what it has had.
+func TestConsumeHandsEventsToAWorker(t *testing.T) {
+	t.Parallel()
+	w := newEventWorld(t)
+	w.ok("topic", "ensure")
+	w.ok("topic", "ensure", "--subscription", "audit-sub")
+	emit := func(eventType, data string) string {
+		return strings.TrimSpace(w.ok("emit", "--type", eventType, "--aggregate-id", uuid.NewString(), "--data", data))
+	}
+	wanted := []string{emit("license_status_changed", "{}"), emit("license_status_changed", "{}")}
+	other := emit("order_created", "{}")
+	w.ok("publish", "--once")
+
+	var mu sync.Mutex
+	posted := map[string]int{}
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		id := r.Header.Get("Idempotency-Key")
+		if posted[id]++; posted[id] == 1 {
+			rw.Header().Set("Retry-After", "0")
+			rw.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	t.Cleanup(server.Close)
+	w.ok("consume", "--consumer", "mailer", "--http", server.URL, "--type", "license_status_changed", "--count", "3", "--idle-exit", "30s", "--http-addr", "127.0.0.1:0")
+	require.Equal(t, map[string]int{wanted[0]: 2, wanted[1]: 2}, posted)
+
+	file := filepath.Join(t.TempDir(), "seen")
+	w.ok("consume", "--consumer", "audit", "--subscription", "audit-sub", "--exec", `echo "$OUTBOX_EVENT_ID $(wc -c)" >> '`+file+`'`, "--count", "3", "--idle-exit", "30s", "--http-addr", "127.0.0.1:0")
+	seen, err := os.ReadFile(file)
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSpace(string(seen)), "\n")
+	require.Len(t, lines, 3)
+	for _, id := range append(wanted, other) {
+		require.Equal(t, 1, strings.Count(string(seen), id))
+	}
+}
+
 func TestConsumeRefusals(t *testing.T) {
 	t.Parallel()
 	w := newEventWorld(t)
-	require.Contains(t, w.fails(cli.ExitUsage, "consume"), "hint: outboxctl consume --example")
+	for _, refused := range []struct {
+		said string
+		args []string
+	}{
+		{"outboxctl consume --example runs the example", nil},
+		{"one of --http, --exec and --example", []string{"--http", "http://x/", "--exec", "true", "--consumer", "c"}},
+		{"needs --consumer", []string{"--exec", "true"}},
+		{"--http: want an URL", []string{"--http", "x:secret@/", "--consumer", "c"}},
+		{"--fail-rate is for --example", []string{"--exec", "true", "--consumer", "c", "--fail-rate", "0.1"}},
+		{"--type for --http", []string{"--example", "--type", "order.ready"}},
+	} {
+		said := w.fails(cli.ExitUsage, append([]string{"consume"}, refused.args...)...)
+		require.Contains(t, said, refused.said)
+		require.NotContains(t, said, "secret")
+	}
 	said := w.fails(cli.ExitUsage, "consume", "--example", "--fail-rate", "2", "--concurrency", "-1", "--consumer", "a:b", "--streams", "-1")
 	for _, problem := range []string{"fail rate", "concurrency", "consumer name", "streams"} {
 		require.Contains(t, said, problem)

@@ -101,9 +101,8 @@ func (r *Router) Deliver(ctx context.Context, msg Message, attributes map[string
 	if outcome.Ack() {
 		msg.Ack()
 	} else {
-		var later *retryAfterError
-		if errors.As(err, &later) {
-			pause(ctx, min(later.after, maxRetryAfter))
+		if after, ok := Delay(err); ok {
+			pause(ctx, after)
 		}
 		msg.Nack()
 	}
@@ -159,6 +158,15 @@ func Malformed(err error) error { return fmt.Errorf("%w: %w", ErrMalformed, err)
 // RetryAfter says that a handler wants to see the event again, and not before d has passed. The message is held so long,
 // ten minutes at most, and keeps its place among those that the subscriber handles at once.
 func RetryAfter(d time.Duration) error { return &retryAfterError{d} }
+
+// Delay returns how long an error of RetryAfter asks to wait.
+func Delay(err error) (after time.Duration, ok bool) {
+	var later *retryAfterError
+	if !errors.As(err, &later) {
+		return 0, false
+	}
+	return min(later.after, maxRetryAfter), true
+}
 
 type retryAfterError struct{ after time.Duration }
 

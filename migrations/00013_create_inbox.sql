@@ -14,6 +14,24 @@ CREATE TABLE inbox_events (
 -- new rows reuse the space of deleted ones and soon no range would be old.
 CREATE INDEX inbox_events_processed_at_idx ON inbox_events (processed_at);
 
+-- Reports whether this is the first time that the consumer applies the event. It
+-- belongs to the transaction of the effect, as a statement of its own: PostgreSQL
+-- evaluates the WHERE of an UPDATE again after it has waited for a row's lock, and
+-- the second answer is no.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_first_time(consumer text, event_id uuid) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    INSERT INTO @schema@.inbox_events AS i (consumer, event_id)
+    VALUES (outbox_first_time.consumer, outbox_first_time.event_id)
+    ON CONFLICT ON CONSTRAINT inbox_events_pkey DO NOTHING;
+    RETURN FOUND;
+END
+$$;
+-- +goose StatementEnd
+
 -- Leaves the audit row of an operator's wish to have an event processed again,
 -- and on request removes the inbox row with it. The key in Redis is deleted by
 -- the caller after this is committed: a crash in between leaves a wish that can
@@ -62,8 +80,10 @@ $$;
 -- +goose StatementEnd
 
 SELECT outbox_qualify_functions();
+REVOKE ALL ON FUNCTION outbox_first_time(text, uuid) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_forget_event(text, uuid, boolean, text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_forget_event_undone(bigint, text, text, jsonb) FROM PUBLIC;
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_first_time(text, uuid) TO outbox_emitter');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_forget_event(text, uuid, boolean, text, text, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_forget_event_undone(bigint, text, text, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT SELECT ON inbox_events TO outbox_operator');
@@ -72,4 +92,5 @@ SELECT outbox_grant('GRANT SELECT ON inbox_events TO outbox_viewer');
 -- +goose Down
 DROP FUNCTION IF EXISTS outbox_forget_event_undone(bigint, text, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_forget_event(text, uuid, boolean, text, text, jsonb);
+DROP FUNCTION IF EXISTS outbox_first_time(text, uuid);
 DROP TABLE IF EXISTS inbox_events;

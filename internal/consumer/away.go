@@ -97,6 +97,9 @@ func (w *Worker) pingAll(ctx context.Context) *awayError {
 }
 
 func (w *Worker) pingDatabase(ctx context.Context) error {
+	if w.pool == nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	var readOnly bool

@@ -59,8 +59,9 @@ type Config struct {
 	// QuietAfter: see its default.
 	QuietAfter time.Duration
 
-	// Handlers by event type.
+	// Handlers by event type. Any, unless it is nil, takes the types without one.
 	Handlers map[string]Handler
+	Any      Handler
 	// Log may be the zero logger.
 	Log zerolog.Logger
 	// Hooks are called on the way of every event; tests crash in them.

@@ -1,6 +1,7 @@
 // Package consumer runs handlers on the events of one subscription, with
 // metrics, probes and limits: what outboxctl consume adds to the package
-// consume. Its one consumer today is examples/notifications (Example).
+// consume. Its consumers are examples/notifications (Example), an HTTP service
+// (PostTo) and a command of the shell (RunCommand).
 //
 // How a message is settled:
 //

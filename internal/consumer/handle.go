@@ -56,8 +56,11 @@ func (w *Worker) process(work context.Context, msg *pubsub.Message) (string, err
 		return outcomeMalformed, err
 	}
 	event := Event{parsed, msg.OrderingKey}
-	handler, handled := w.cfg.Handlers[event.Type]
-	if !handled {
+	handler := w.cfg.Handlers[event.Type]
+	if handler == nil {
+		handler = w.cfg.Any
+	}
+	if handler == nil {
 		return outcomeIgnored, nil
 	}
 	work, cancel := context.WithTimeout(work, w.cfg.HandlerTimeout)
@@ -73,7 +76,7 @@ func (w *Worker) process(work context.Context, msg *pubsub.Message) (string, err
 		case errors.Is(err, ErrApplied):
 			appliedBefore = true
 			return nil // Redis had forgotten; the mark is written again
-		case ctx.Err() == nil && databaseAway(err):
+		case ctx.Err() == nil && w.pool != nil && databaseAway(err):
 			return &awayError{dependencyDatabase, err}
 		}
 		return err
@@ -158,7 +161,10 @@ func (w *Worker) giveBack(ctx, work context.Context, pause context.CancelCauseFu
 		fields(w.cfg.Log.Error().Err(err), msg).Int("delivery_attempt", attempt).Msg("malformed message given back for the dead-letter policy")
 		w.parking.nack(ctx, msg, delay)
 	default:
-		delay := pauseFor(failedPauseBase, failedPauseMax, attempt)
+		delay, told := consume.Delay(err)
+		if !told {
+			delay = pauseFor(failedPauseBase, failedPauseMax, attempt)
+		}
 		entry := fields(w.cfg.Log.Warn().Err(err), msg)
 		var panicked *consume.PanicError
 		if errors.As(err, &panicked) {

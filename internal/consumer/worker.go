@@ -24,8 +24,9 @@ type Source interface {
 
 // Dependencies of a Worker. They stay the caller's to close.
 type Dependencies struct {
-	Source  Source
-	Guard   *consume.Guard
+	Source Source
+	Guard  *consume.Guard
+	// Pool is asked whether the handlers' database is there; nil where they have none.
 	Pool    *pgxpool.Pool
 	Metrics prometheus.Registerer // may be nil
 }
@@ -72,12 +73,12 @@ func New(deps Dependencies, cfg Config) (*Worker, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if len(cfg.Handlers) == 0 {
+	if len(cfg.Handlers) == 0 && cfg.Any == nil {
 		return nil, errors.New("consumer needs a handler")
 	}
 	cfg = cfg.withDefaults()
-	if deps.Source == nil || deps.Guard == nil || deps.Pool == nil {
-		return nil, errors.New("consumer needs a source, a guard and a pool")
+	if deps.Source == nil || deps.Guard == nil {
+		return nil, errors.New("consumer needs a source and a guard")
 	}
 	return &Worker{
 		cfg: cfg, source: deps.Source, guard: deps.Guard, pool: deps.Pool,

@@ -1,0 +1,112 @@
+package consumer_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/internal/consumer"
+)
+
+func aReadyOrder(t *testing.T) consumer.Event {
+	t.Helper()
+	e, err := consume.ParseEvent(map[string]string{
+		"event_id": uuid.NewString(), "event_type": "order.ready", "aggregate_type": "order", "aggregate_id": "Tür 7%", "namespace": "shop",
+		"tenant_id": "acme", "created_at": "2026-01-02T03:04:05Z",
+	}, []byte(`{"door": 7}`))
+	require.NoError(t, err)
+	return consumer.Event{Event: e}
+}
+
+func TestPostTo(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name       string
+		status     int
+		retryAfter string
+		malformed  bool
+		failed     bool
+		after      time.Duration
+	}{
+		{name: "done", status: 204},
+		{name: "malformed", status: 400, failed: true, malformed: true},
+		{name: "unprocessable", status: 422, failed: true, malformed: true},
+		{name: "later", status: 503, failed: true},
+		{name: "later, and it says when", status: 429, retryAfter: "7", failed: true, after: 7 * time.Second},
+		{name: "a date that is over", status: 503, retryAfter: "Mon, 02 Jan 2006 15:04:05 GMT", failed: true},
+		{name: "a redirect is not followed", status: 302, failed: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			e := aReadyOrder(t)
+			var got http.Header
+			var body []byte
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				got = r.Header
+				body, _ = io.ReadAll(r.Body)
+				w.Header().Set("Location", "/elsewhere")
+				if tc.retryAfter != "" {
+					w.Header().Set("Retry-After", tc.retryAfter)
+				}
+				w.WriteHeader(tc.status)
+			}))
+			t.Cleanup(server.Close)
+			err := consumer.PostTo(server.URL, 1)(t.Context(), e)
+			require.Equal(t, tc.failed, err != nil, "%v", err)
+			if tc.malformed {
+				require.ErrorIs(t, err, consume.ErrMalformed)
+			}
+			after, _ := consume.Delay(err)
+			require.Equal(t, tc.after, after)
+			require.Equal(t, e.Body, body)
+			for name, want := range map[string]string{
+				"Idempotency-Key": e.ID.String(), "Content-Type": "application/json", "Ce-Specversion": "1.0", "Ce-Id": e.ID.String(),
+				"Ce-Type": "order.ready", "Ce-Source": "/outbox/shop", "Ce-Time": "2026-01-02T03:04:05Z", "Ce-Subject": "T%C3%BCr%207%25", "Ce-Tenantid": "acme",
+			} {
+				require.Equal(t, want, got.Get(name), name)
+			}
+			require.NotContains(t, got, "Ce-Dedupekey", "what the event has not")
+		})
+	}
+}
+
+func TestPostToHidesTheAddress(t *testing.T) {
+	t.Parallel()
+	err := consumer.PostTo("http://user:secret@127.0.0.1:1/", 1)(t.Context(), aReadyOrder(t))
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "secret")
+}
+
+func TestRunCommand(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, command string
+		failed        bool
+		malformed     bool
+		prints        string
+	}{
+		{name: "done", command: `cat; echo " $OUTBOX_CONSUMER $OUTBOX_EVENT_TYPE $OUTBOX_AGGREGATE_ID $OUTBOX_TENANT_ID"`, prints: "{\"door\": 7} mailer order.ready Tür 7% acme\n"},
+		{name: "does not read its input", command: `exit 0`},
+		{name: "malformed", command: `exit 65`, failed: true, malformed: true},
+		{name: "later", command: `exit 1`, failed: true},
+		{name: "not there", command: `/no/such/program`, failed: true, prints: "/no/such/program"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			err := consumer.RunCommand(tc.command, "mailer", &out)(t.Context(), aReadyOrder(t))
+			require.Equal(t, tc.failed, err != nil, "%v", err)
+			if tc.malformed {
+				require.ErrorIs(t, err, consume.ErrMalformed)
+			}
+			require.Contains(t, out.String(), tc.prints)
+		})
+	}
+}
