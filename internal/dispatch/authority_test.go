@@ -108,3 +108,21 @@ func TestAnotherEventIDIsPublishedAndCounted(t *testing.T) {
 		require.True(t, b.observer.attempts[0].Row.Notes.OtherID)
 	})
 }
+
+// Whether there is an envelope is the type's to say, so only who has the database's version of it buries for a missing one;
+// headers that cannot be read are wrong by any version.
+func TestAMissingEnvelopeIsJudgedByTheType(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, func(c *Config) { c.Authority = &memAuthority{} })
+		bare, broken := b.store.add(1, "red")[0], b.store.add(1, "red")[0]
+		bare.Payload = []byte(`{"tokens": 12}`)
+		broken.Headers = []byte(`[1]`)
+		stop := start(t, b.Dispatcher)
+		time.Sleep(time.Minute)
+		stop()
+		all := b.store.all()
+		require.Empty(t, all[0].dead)
+		require.Zero(t, all[0].AttemptCount)
+		require.Equal(t, outbox.ReasonInvalidPayload, all[1].dead)
+	})
+}

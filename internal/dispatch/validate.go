@@ -37,7 +37,9 @@ func prepare(catalogue Catalogue, limits wire.Limits, row *Claimed) (topic strin
 	}
 	notes, err := checkPayload(catalogue, t, row)
 	if err != nil {
-		return topic, Message{}, unfitFor(err)
+		bad := unfitFor(err)
+		bad.judged = row.Unreadable == nil // whether there is an envelope, and whose id it has, is the type's to say, too
+		return topic, Message{}, bad
 	}
 	headers, err := wire.ParseHeaders(row.Headers)
 	if err != nil {
@@ -70,12 +72,8 @@ func unfitFor(err error) *unfit {
 	if errors.As(err, &tooLarge) {
 		return &unfit{reason: outbox.ReasonMessageTooLarge, err: err}
 	}
-	var payload *wire.PayloadError
-	return &unfit{outbox.ReasonInvalidPayload, err, errors.As(err, &payload) || errors.Is(err, errCannotTell)}
+	return &unfit{reason: outbox.ReasonInvalidPayload, err: err}
 }
-
-// errCannotTell marks the errors of a catalogue that are not the data's fault.
-var errCannotTell = errors.New("the payload cannot be checked")
 
 func aggregateName(name string) string {
 	if name == "" {
@@ -107,7 +105,7 @@ func checkPayload(catalogue Catalogue, t wire.EventType, row *Claimed) (notes No
 	notes.ExtraFields, err = catalogue.Check(row.Namespace, row.EventType, data)
 	var payload *wire.PayloadError
 	if err != nil && !errors.As(err, &payload) {
-		return notes, fmt.Errorf("%w: %w", errCannotTell, err)
+		return notes, fmt.Errorf("the payload cannot be checked: %w", err)
 	}
 	return notes, err
 }
