@@ -44,6 +44,8 @@ metrics tell of it; outboxctl pause list shows what is paused.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPause(cmd.Context(), opts, false) },
 	}
 	addPauseFlags(cmd, opts)
+	cli.Must(cmd.RegisterFlagCompletionFunc(outbox.PauseTopic, cli.CompleteTopics(app)))
+	cli.Must(cmd.RegisterFlagCompletionFunc(outbox.PauseType, cli.CompleteTypes(app)))
 	cli.AddLimit(cmd, &opts.length, "for", 0, time.Second, "end the pause by itself after this `time`, such as 2h (default when it is lifted)")
 	cmd.AddCommand(newPauseListCmd(app))
 	return cmd
@@ -60,6 +62,9 @@ func newResumeCmd(app *cli.App) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runPause(cmd.Context(), opts, true) },
 	}
 	addPauseFlags(cmd, opts)
+	for _, kind := range pauseKinds() {
+		cli.Must(cmd.RegisterFlagCompletionFunc(kind, cli.CompletePauses(app, kind)))
+	}
 	return cmd
 }
 
@@ -72,8 +77,6 @@ func addPauseFlags(cmd *cobra.Command, o *pauseOptions) {
 	for _, kind := range pauseKinds() {
 		o.values[kind] = cmd.Flags().String(kind, "", "the `"+kind+"` whose events are meant")
 	}
-	cli.Must(cmd.RegisterFlagCompletionFunc(outbox.PauseTopic, cli.CompleteTopics(o.app)))
-	cli.Must(cmd.RegisterFlagCompletionFunc(outbox.PauseType, cli.CompleteTypes(o.app)))
 	cli.AddYesFlag(cmd, &o.yes)
 	cli.AddAuditFlags(cmd, &o.audit)
 	cli.AddOutputFlags(cmd, &o.output, cli.ObjectFormats()...)

@@ -75,11 +75,12 @@ func runView() cli.View[dlq.Frozen] {
 func newRunStopCmd(app *cli.App) *cobra.Command {
 	var audit cli.AuditFlags
 	cmd := &cobra.Command{
-		Use:     "stop ID",
-		Short:   "Ask a run to stop after the rows it is at",
-		Long:    "Ask the process that runs a plan to stop, wherever it is. It finishes the rows it is at; outboxctl run resume does the rest.",
-		Example: "  outboxctl run stop 01890a5d-ac96-774b-bcce-b302099a8057",
-		Args:    cobra.ExactArgs(1),
+		Use:               "stop ID",
+		Short:             "Ask a run to stop after the rows it is at",
+		Long:              "Ask the process that runs a plan to stop, wherever it is. It finishes the rows it is at; outboxctl run resume does the rest.",
+		Example:           "  outboxctl run stop 01890a5d-ac96-774b-bcce-b302099a8057",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cli.OnlyFirst(cli.CompleteRuns(app)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			outbox, err := app.Outbox(cmd.Context())
 			if err != nil {
@@ -95,11 +96,12 @@ func newRunStopCmd(app *cli.App) *cobra.Command {
 func newRunAbandonCmd(app *cli.App) *cobra.Command {
 	var audit cli.AuditFlags
 	cmd := &cobra.Command{
-		Use:     "abandon ID",
-		Short:   "Give up a plan that was not started",
-		Long:    "Give up a plan that was not started, so that nobody starts it. Its set is deleted; the plan stays listed.",
-		Example: "  outboxctl run abandon 01890a5d-ac96-774b-bcce-b302099a8057",
-		Args:    cobra.ExactArgs(1),
+		Use:               "abandon ID",
+		Short:             "Give up a plan that was not started",
+		Long:              "Give up a plan that was not started, so that nobody starts it. Its set is deleted; the plan stays listed.",
+		Example:           "  outboxctl run abandon 01890a5d-ac96-774b-bcce-b302099a8057",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cli.OnlyFirst(cli.CompleteRuns(app)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			outbox, err := app.Outbox(cmd.Context())
 			if err != nil {

@@ -29,8 +29,9 @@ func newRunResumeCmd(app *cli.App) *cobra.Command {
 process at a time runs a plan. Ctrl-C ends after the rows it is at.
 
 --ramp, --abort-if-dead and --watch-for work as in outboxctl dlq replay.`,
-		Example: "  outboxctl run resume 01890a5d-ac96-774b-bcce-b302099a8057 --yes --rate 200/s --abort-if-dead 5%",
-		Args:    cobra.ExactArgs(1),
+		Example:           "  outboxctl run resume 01890a5d-ac96-774b-bcce-b302099a8057 --yes --rate 200/s --abort-if-dead 5%",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cli.OnlyFirst(cli.CompleteRuns(app)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.id = args[0]
 			return runResume(cmd.Context(), opts)

@@ -17,10 +17,11 @@ import (
 func newRunShowCmd(app *cli.App) *cobra.Command {
 	var output cli.Output
 	cmd := &cobra.Command{
-		Use:     "show ID",
-		Short:   "Show a plan: what it holds, how far its run has come, what was not changed",
-		Example: "  outboxctl run show 01890a5d-ac96-774b-bcce-b302099a8057",
-		Args:    cobra.ExactArgs(1),
+		Use:               "show ID",
+		Short:             "Show a plan: what it holds, how far its run has come, what was not changed",
+		Example:           "  outboxctl run show 01890a5d-ac96-774b-bcce-b302099a8057",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cli.OnlyFirst(cli.CompleteRuns(app)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			outbox, err := app.Outbox(cmd.Context())
 			if err != nil {

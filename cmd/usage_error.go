@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 func unknownSubcommand(cmd *cobra.Command, name string) error {
@@ -41,38 +42,18 @@ func argsError(cmd *cobra.Command, given []string) error {
 }
 
 // similarFlag is the flag that an unknown one was most likely meant to be; empty when none is close.
-func similarFlag(cmd *cobra.Command, err error) (similar string) {
+func similarFlag(cmd *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
 		return ""
 	}
-	name, least := unknown.GetSpecifiedName(), 3
+	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if d := distance(name, f.Name); d < least && !f.Hidden {
-			similar, least = f.Name, d
+		if !f.Hidden {
+			names = append(names, f.Name)
 		}
 	})
-	return similar
-}
-
-// distance is how many letters must be added, removed or replaced to turn one word into another.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j]+1, row[j+1]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
+	return operate.Nearest(unknown.GetSpecifiedName(), names)
 }
 
 // flagError puts what the flag library found into the words of the other errors.

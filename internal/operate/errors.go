@@ -2,6 +2,8 @@ package operate
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -21,7 +23,7 @@ func StoreError(err error) error {
 	}
 	switch pg.Code {
 	case pgerrcode.InvalidTextRepresentation:
-		return fault.Hint(fault.As(fault.Usage, errors.New(pg.Message)), "outboxctl registry list shows the event types and aggregates")
+		return fault.Hint(fault.Usagef("%s", unknownValue(pg.Message)), "outboxctl registry list shows the event types and aggregates")
 	case pgerrcode.UndefinedTable, pgerrcode.UndefinedColumn, pgerrcode.UndefinedFunction, pgerrcode.UndefinedObject:
 		return fault.Hint(fault.As(fault.Precondition, err), "the database's schema is missing or old: outboxctl migrate brings it up to date")
 	case pgerrcode.ReadOnlySQLTransaction:
@@ -31,4 +33,15 @@ func StoreError(err error) error {
 	default:
 		return err
 	}
+}
+
+// unknownValue says in our words that a column cannot have a value. Those of PostgreSQL name the column's type, which no
+// operator has chosen.
+func unknownValue(message string) string {
+	enum, text, isEnum := strings.Cut(strings.TrimPrefix(message, "invalid input value for enum "), ": ")
+	if !isEnum || !strings.HasPrefix(message, "invalid input value for enum ") {
+		return message
+	}
+	name := strings.TrimSuffix(enum[strings.LastIndex(enum, ".")+1:], "_enum")
+	return fmt.Sprintf("%s is no %s that this database knows", text, strings.ReplaceAll(name, "_", " "))
 }

@@ -73,7 +73,11 @@ func (o *Outbox) CheckPause(p *PauseParams) error {
 	if slices.Contains(known, p.Value) {
 		return nil
 	}
-	return fault.Hint(fault.Usagef("the catalogue has no %s %q", p.Kind, p.Value), "outboxctl registry list shows the event types and their topics")
+	err := fault.Usagef("the catalogue has no %s %q", p.Kind, p.Value)
+	if similar := Nearest(p.Value, known); similar != "" {
+		return fault.Hint(err, "did you mean %s?", similar)
+	}
+	return fault.Hint(err, "outboxctl registry list shows the event types and their topics")
 }
 
 // Pauses lists what is paused, with what that holds back.
@@ -148,5 +152,5 @@ func PauseEnds(now time.Time, until *time.Time) string {
 	if until == nil {
 		return "until it is lifted"
 	}
-	return "for another " + Seconds(max(until.Sub(now).Seconds(), 0))
+	return "for " + Seconds(max(until.Sub(now).Seconds(), 0))
 }

@@ -71,6 +71,8 @@ func TestAPauseOfNothingIsRefused(t *testing.T) {
 		kind, _ := fault.KindOf(b.outbox.CheckPause(&p))
 		require.Equal(t, fault.Usage, kind, p.Value)
 	}
+	require.Equal(t, "did you mean order_canceled?", fault.HintOf(b.outbox.CheckPause(&operate.PauseParams{Kind: outbox.PauseType, Value: "order_cancelled"})))
+	require.Equal(t, "did you mean domain?", fault.HintOf(b.outbox.CheckPause(&operate.PauseParams{Kind: outbox.PauseTopic, Value: "domian"})))
 	p := operate.PauseParams{Kind: outbox.PauseTenant, Value: "7F2C0B60-0000-4000-8000-000000000001"}
 	require.NoError(t, b.outbox.CheckPause(&p))
 	require.Equal(t, uuid.MustParse(p.Value).String(), p.Value)

@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// CompleteRuns suggests the newest plans and runs, with what they do and how far they are.
+func CompleteRuns(app *App) Completion {
+	return completeLive(app, nil, func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
+		plans, err := dlq.NewStore(db).FrozenPlans(ctx, "", false, outbox.SuggestLimit)
+		found := make([]outbox.Suggestion, len(plans))
+		for i, p := range plans {
+			found[i] = outbox.Suggestion{Value: p.ID, About: string(p.Action) + ", " + p.State}
+		}
+		return described(found, err)
+	})
+}
+
+// CompletePauses suggests what is paused of one kind.
+func CompletePauses(app *App, kind string) Completion {
+	return completeLive(app, nil, func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
+		pauses, err := outbox.Pauses(ctx, db)
+		var found []outbox.Suggestion
+		for _, p := range pauses {
+			if p.Kind == kind {
+				found = append(found, outbox.Suggestion{Value: p.Value, About: "paused by " + p.Actor + " " + p.Reason})
+			}
+		}
+		return described(found, err)
+	})
+}
