@@ -39,7 +39,7 @@ type readyOrder struct {
 	Blob     []byte           `json:"blob"`
 	Any      any              `json:"any"`
 	Secret   string           `json:"-"`
-	Dash     string           `json:"-,"`
+	Dash     string           `json:"-,"` //nolint:staticcheck // the key is a dash
 	inside   string           //nolint:unused // not encoded
 	Untagged map[string][]any `json:",omitempty"`
 }

@@ -164,7 +164,7 @@ func (k *keySet) VerifySignature(ctx context.Context, text string) ([]byte, erro
 	for i, alg := range k.algs {
 		algs[i] = jose.SignatureAlgorithm(alg)
 	}
-	signed, err := jose.ParseSigned(text, algs)
+	signed, err := jose.ParseSignedCompact(text, algs)
 	if err != nil {
 		return nil, err
 	}

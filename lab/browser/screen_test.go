@@ -3,7 +3,6 @@ package browser
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,7 +79,7 @@ func TestAxeFindsNothing(t *testing.T) {
 				rules = `{runOnly: ["color-contrast"]}`
 			}
 			found := js[json.RawMessage](b, `axe.run(`+rules+`).then(r => r.violations.map(v => ({rule: v.id, help: v.help, where: v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + " " + (n.any[0] ? n.any[0].message : "")) })))`)
-			require.JSONEq(t, "[]", string(found), fmt.Sprintf("%s in %s", address, theme))
+			require.JSONEq(t, "[]", string(found), "%s in %s", address, theme)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func drawBenchmark(ctx context.Context, program string, events, rounds int, out 
 			if err != nil {
 				return fmt.Errorf("measure %s: %w", c.name, err)
 			}
-			fmt.Printf("round %d  %-18s %8.0f events/s\n", round+1, c.name, rate)
+			fmt.Fprintf(os.Stderr, "round %d  %-18s %8.0f events/s\n", round+1, c.name, rate)
 			c.best = max(c.best, rate)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 // What makes River as fast as it gets here: many jobs at once, fetched as soon as there is room.
@@ -139,7 +140,9 @@ func completed(ctx context.Context, pool *pgxpool.Pool, events int) error {
 		if err := pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM river_job WHERE state <> 'completed')`).Scan(&left); err != nil {
 			return err
 		}
-		time.Sleep(20 * time.Millisecond)
+		if err := wait.For(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
 	}
 	var n int
 	if err := pool.QueryRow(ctx, `SELECT count(*) FROM river_job WHERE state = 'completed'`).Scan(&n); err != nil {

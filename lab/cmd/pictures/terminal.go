@@ -12,6 +12,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/cmd"
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 const (
@@ -35,7 +36,9 @@ func drawTerminal(ctx context.Context, program, out string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stack.Process.Signal(os.Interrupt)); _ = stack.Wait() }() // it ends by the signal
-	time.Sleep(traffic)
+	if err := wait.For(ctx, traffic); err != nil {
+		return err
+	}
 
 	id, err := outboxctl(ctx, dir, strings.Fields("event list --status dead --type cash_collected --limit 1 -o id"))
 	if err != nil {
