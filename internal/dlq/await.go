@@ -32,10 +32,9 @@ func (s *Store) Await(ctx context.Context, p AwaitParams) (sum Watched, err erro
 	deadline := time.NewTimer(p.Timeout)
 	defer deadline.Stop()
 	open := p.Events
-	asking := ctx
 	for last := false; ; {
 		began := time.Now()
-		if open, err = s.awaitRound(asking, p, open, last, &sum); err != nil || len(open) == 0 || last {
+		if open, err = s.awaitRound(ctx, p, open, last, &sum); err != nil || len(open) == 0 || last {
 			return sum, err
 		}
 		// A round over very many events rests as long as it took, so that the database is asked half of the time.
@@ -45,8 +44,9 @@ func (s *Store) Await(ctx context.Context, p AwaitParams) (sum Watched, err erro
 		case <-deadline.C:
 			last = true
 		case <-ctx.Done():
-			last = true
-			asking = context.WithoutCancel(ctx) // what is known is still told
+			rest.Stop()
+			_, err = s.awaitRound(context.WithoutCancel(ctx), p, open, true, &sum) // what is known is still told
+			return sum, err
 		}
 		rest.Stop()
 	}
