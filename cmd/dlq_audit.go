@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -10,7 +11,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
-type dlqAuditFlags struct {
+// auditFlags choose what of the audit trail is shown.
+type auditFlags struct {
 	operate.AuditParams
 	since  string
 	until  string
@@ -18,18 +20,30 @@ type dlqAuditFlags struct {
 }
 
 func newDLQAuditCmd(app *cli.App) *cobra.Command {
-	var f dlqAuditFlags
+	var f auditFlags
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Show who changed what, when and why",
 		Long: `Show what operators changed, newest first: who, when, what, why and how many rows. A long replay leaves
-one row per transaction, which share its runId; a cleanup leaves one row per run.`,
+one row per transaction, which share its runId; a cleanup leaves one row per run. outboxctl audit shows one line per run.`,
 		Example: "  outboxctl dlq audit --since 7d\n  outboxctl dlq audit --event 01890a5d-ac96-774b-bcce-b302099a8057",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runDLQAudit(cmd, app, &f)
+			outbox, err := f.open(cmd.Context(), app)
+			if err != nil {
+				return err
+			}
+			return cli.WritePage(app, cmd, f.output, auditView(), func(each func(operate.AuditRow) error) (operate.Paged, error) {
+				return outbox.Audit(cmd.Context(), f.AuditParams, each)
+			})
 		},
 	}
+	f.add(cmd, app)
+	return cmd
+}
+
+// add gives a command the filters of the audit trail.
+func (f *auditFlags) add(cmd *cobra.Command, app *cli.App) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Actor, "actor", "", "only what this `name` did")
 	flags.StringVar(&f.Action, "action", "", "only this `action`, such as dlq.replay")
@@ -41,27 +55,24 @@ one row per transaction, which share its runId; a cleanup leaves one row per run
 	cli.Must(cmd.RegisterFlagCompletionFunc("action", cobra.FixedCompletions(operate.AuditActions(), cobra.ShellCompDirectiveNoFileComp)))
 	cli.Must(cmd.RegisterFlagCompletionFunc("event", cli.CompleteEventIDs(app, "")))
 	cli.AddOutputFlags(cmd, &f.output, cli.ListFormats()...)
-	return cmd
 }
 
-func runDLQAudit(cmd *cobra.Command, app *cli.App, f *dlqAuditFlags) error {
-	ctx := cmd.Context()
+// open checks the flags, and then opens the outbox, by whose clock the times are read.
+func (f *auditFlags) open(ctx context.Context, app *cli.App) (*operate.Outbox, error) {
 	if err := f.Check(); err != nil {
-		return err
+		return nil, err
 	}
 	if _, _, err := operate.ParseSpan(f.since, f.until, app.Now()); err != nil {
-		return fault.As(fault.Usage, err)
+		return nil, fault.As(fault.Usage, err)
 	}
 	outbox, now, err := app.OutboxNow(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if f.Since, f.Until, err = operate.ParseSpan(f.since, f.until, now); err != nil {
-		return fault.As(fault.Usage, err)
+		return nil, fault.As(fault.Usage, err)
 	}
-	return cli.WritePage(app, cmd, f.output, auditView(), func(each func(operate.AuditRow) error) (operate.Paged, error) {
-		return outbox.Audit(ctx, f.AuditParams, each)
-	})
+	return outbox, nil
 }
 
 func auditView() cli.View[operate.AuditRow] {

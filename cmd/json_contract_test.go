@@ -27,6 +27,9 @@ import (
 // jsonObjects is what each command encodes with -o json.
 func jsonObjects() map[string][]any {
 	return map[string][]any{
+		"audit":           {operate.AuditRun{}},
+		"audit show":      {operate.AuditRunResult{}},
+		"audit undo":      {operate.ChangeOutcome{}},
 		"bench":           {bench.Report{}},
 		"cleanup":         {cleanup.Result{}, cleanup.Plan{}},
 		"config contexts": {contextEntry{}},

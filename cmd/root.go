@@ -66,6 +66,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 		newPauseCmd(app),
 		newResumeCmd(app),
 		newWhyCmd(app),
+		newAuditCmd(app),
 	)
 	addTo(root, groupSetUp,
 		newMigrateCmd(app),

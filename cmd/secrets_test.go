@@ -47,6 +47,9 @@ func canaryArgs() map[string][]string {
 	change := []string{id, "--yes", "--note", "canary"}
 	return map[string][]string{
 		"":                      {"--version"},
+		"audit":                 nil,
+		"audit show":            {id},
+		"audit undo":            {id, "--yes"},
 		"bench":                 {"--events", "1", "--mode", "db-only"},
 		"check":                 {"--max-backlog", "1"},
 		"cleanup":               {"--older-than", "1d", "--dlq-older-than", "1d", "--inbox-older-than", "30d"},

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -17,6 +18,19 @@ func CompleteRuns(app *App) Completion {
 		for i, p := range plans {
 			found[i] = outbox.Suggestion{Value: p.ID, About: string(p.Action) + ", " + p.State}
 		}
+		return described(found, err)
+	})
+}
+
+// CompleteAuditRuns suggests the newest runs of the audit trail.
+func CompleteAuditRuns(app *App) Completion {
+	return completeLive(app, nil, func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
+		var found []outbox.Suggestion
+		newest := operate.AuditParams{Page: operate.Page{Limit: outbox.SuggestLimit}}
+		_, err := (&operate.Outbox{DB: db}).AuditRuns(ctx, newest, func(r operate.AuditRun) error {
+			found = append(found, outbox.Suggestion{Value: r.Run, About: r.Action + " by " + r.Actor})
+			return nil
+		})
 		return described(found, err)
 	})
 }

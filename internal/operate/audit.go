@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
@@ -71,19 +69,24 @@ func (p AuditParams) before() (int64, error) {
 	return n, nil
 }
 
-// Audit lists audit rows, newest first.
-func (o *Outbox) Audit(ctx context.Context, p AuditParams, each func(AuditRow) error) (Paged, error) {
+// prepareAudit checks the params, completes the id and returns where the page begins.
+func (o *Outbox) prepareAudit(ctx context.Context, p *AuditParams) (before int64, err error) {
 	if err := p.Check(); err != nil {
-		return Paged{}, err
-	}
-	before, err := p.before()
-	if err != nil {
-		return Paged{}, err
+		return 0, err
 	}
 	if p.ID != "" {
 		if p.ID, err = o.eventID(ctx, p.ID); err != nil {
-			return Paged{}, err
+			return 0, err
 		}
+	}
+	return p.before()
+}
+
+// Audit lists audit rows, newest first.
+func (o *Outbox) Audit(ctx context.Context, p AuditParams, each func(AuditRow) error) (Paged, error) {
+	before, err := o.prepareAudit(ctx, &p)
+	if err != nil {
+		return Paged{}, err
 	}
 	last, more, err := readPages(p.Limit, each, func(n int) ([]AuditRow, error) {
 		rows, err := o.auditRows(ctx, p, before, n)
@@ -103,20 +106,27 @@ const auditColumns = `a.id, a.at, a.actor, a.db_user, a.action, coalesce(a.reaso
 
 // auditRows reads up to n rows below the row before.
 func (o *Outbox) auditRows(ctx context.Context, p AuditParams, before int64, n int) ([]AuditRow, error) {
-	var args []any
-	where := []string{"true"}
+	where, args := p.conditions(before)
+	args = append(args, n)
+	sql := fmt.Sprintf("SELECT %s FROM outbox_audit AS a WHERE %s ORDER BY a.id DESC LIMIT $%d", auditColumns, where, len(args))
+	return readRows[AuditRow](ctx, o, sql, args...)
+}
+
+// conditions are the params as SQL about the row a. The event's, where it is asked for, is the first.
+func (p AuditParams) conditions(before int64) (where string, args []any) {
+	all := []string{"true"}
 	add := func(format string, value any) {
 		args = append(args, value)
-		where = append(where, fmt.Sprintf(format, len(args)))
+		all = append(all, fmt.Sprintf(format, len(args)))
+	}
+	if p.ID != "" {
+		add("a.detail -> 'eventIds' @> jsonb_build_array($%d::text)", p.ID)
 	}
 	if p.Actor != "" {
 		add("a.actor = $%d", p.Actor)
 	}
 	if p.Action != "" {
 		add("a.action = $%d", p.Action)
-	}
-	if p.ID != "" {
-		add("a.detail -> 'eventIds' @> jsonb_build_array($%d::text)", p.ID)
 	}
 	if p.RunID != "" {
 		add("a.detail ->> 'runId' = $%d", p.RunID)
@@ -130,10 +140,7 @@ func (o *Outbox) auditRows(ctx context.Context, p AuditParams, before int64, n i
 	if before > 0 {
 		add("a.id < $%d::bigint", before)
 	}
-	args = append(args, n)
-	sql := fmt.Sprintf("SELECT %s FROM outbox_audit AS a WHERE %s ORDER BY a.id DESC LIMIT $%d",
-		auditColumns, strings.Join(where, " AND "), len(args))
-	return o.readAudit(ctx, sql, args...)
+	return strings.Join(all, " AND "), args
 }
 
 // By outbox_audit_events_idx.
@@ -145,17 +152,5 @@ SELECT ` + auditColumns + `
 
 // eventAudit reads what operators did to an event, oldest first.
 func (o *Outbox) eventAudit(ctx context.Context, eventID string) ([]AuditRow, error) {
-	return o.readAudit(ctx, selectEventAudit, eventID)
-}
-
-func (o *Outbox) readAudit(ctx context.Context, sql string, args ...any) ([]AuditRow, error) {
-	rows, err := o.DB.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read the audit trail: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[AuditRow])
-	if err != nil {
-		return nil, fmt.Errorf("read the audit trail: %w", err)
-	}
-	return found, nil
+	return readRows[AuditRow](ctx, o, selectEventAudit, eventID)
 }

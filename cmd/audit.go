@@ -1,0 +1,169 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+func newAuditCmd(app *cli.App) *cobra.Command {
+	var f auditFlags
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Show who changed what, one line per run, and take changes back",
+		Long: `Show what operators changed, newest first: who, when, what, why and how many rows, however many transactions it took.
+outboxctl audit show tells which events a run touched, and outboxctl audit undo takes it back where that is possible.`,
+		Example: "  outboxctl audit --since 7d --actor ann\n  outboxctl audit --event 01890a5d-ac96-774b-bcce-b302099a8057\n  outboxctl audit undo 4b6f1c8e --note 'the wrong ones'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			outbox, err := f.open(cmd.Context(), app)
+			if err != nil {
+				return err
+			}
+			return cli.WritePage(app, cmd, f.output, auditRunView(), func(each func(operate.AuditRun) error) (operate.Paged, error) {
+				return outbox.AuditRuns(cmd.Context(), f.AuditParams, each)
+			})
+		},
+	}
+	f.add(cmd, app)
+	cmd.AddCommand(newAuditShowCmd(app), newAuditUndoCmd(app))
+	return cmd
+}
+
+func auditRunView() cli.View[operate.AuditRun] {
+	return cli.View[operate.AuditRun]{
+		ID:      func(r operate.AuditRun) string { return r.Run },
+		IDs:     func(r operate.AuditRun) []string { return []string{r.Run} },
+		Empty:   "nothing was changed",
+		Shorten: shortRuns,
+		Columns: []cli.Column[operate.AuditRun]{
+			{Head: "run", Whole: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return s.ID(r.Run) }},
+			{Head: "ended", Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return s.Time(r.Ended) }},
+			{Head: "actor", Always: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return r.Actor }},
+			{Head: "action", Always: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return r.Action }},
+			{Head: "rows", Field: "affected", Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return s.Count(r.Changed) }},
+			{Head: "reason", Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return r.Reason }},
+			{Head: "began", Wide: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return s.Time(r.Began) }},
+			{Head: "transactions", Wide: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return s.Count(r.Transactions) }},
+			{Head: "db user", Field: "dbUser", Wide: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return r.DBUser }},
+		},
+	}
+}
+
+// shortRuns is how much of the runs of a table tells them apart.
+func shortRuns(runs []string) int {
+	const least = 8
+	for length := least; ; length++ {
+		seen, longer := map[string]bool{}, false
+		for _, run := range runs {
+			if len(run) > length {
+				longer = true
+				run = run[:length]
+			}
+			seen[run] = true
+		}
+		if !longer || len(seen) == len(runs) {
+			return length
+		}
+	}
+}
+
+func newAuditShowCmd(app *cli.App) *cobra.Command {
+	var output cli.Output
+	cmd := &cobra.Command{
+		Use:     "show RUN",
+		Short:   "Show one run, and the events it touched",
+		Long:    `Show who changed what and why in one run, which events it touched, and whether it can be undone.`,
+		Example: "  outboxctl audit show 4b6f1c8e",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			outbox, err := app.Outbox(cmd.Context())
+			if err != nil {
+				return err
+			}
+			r, err := outbox.AuditRun(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return cli.WriteObject(app, output, r, func(w io.Writer) error { return sayAuditRun(w, r) })
+		},
+		ValidArgsFunction: cli.OnlyFirst(cli.CompleteAuditRuns(app)),
+	}
+	cli.AddOutputFlags(cmd, &output, cli.ObjectFormats()...)
+	return cmd
+}
+
+func sayAuditRun(w io.Writer, r *operate.AuditRunResult) error {
+	fmt.Fprintf(w, "%s %s %s, by %s (database login %s)\n", safetext.Line(r.Action), r.Run, r.Ended.UTC().Format(time.RFC3339), safetext.Line(r.Actor), safetext.Line(r.DBUser))
+	fmt.Fprintf(w, "  reason        %s\n", cmp.Or(safetext.Line(r.Reason), "none was given"))
+	fmt.Fprintf(w, "  rows          %s in %s\n", operate.Count(r.Changed), operate.Counted(r.Transactions, "transaction"))
+	fmt.Fprintf(w, "  detail        %s\n", safetext.Line(string(r.Detail)))
+	for i, id := range r.EventIDs {
+		name := ""
+		if i == 0 {
+			name = "events"
+		}
+		fmt.Fprintf(w, "  %-13s %s\n", name, id)
+	}
+	_, err := fmt.Fprintf(w, "  undo          %s\n", cmp.Or(r.Undo, "not possible"))
+	return err
+}
+
+func newAuditUndoCmd(app *cli.App) *cobra.Command {
+	opts := &changeOptions{app: app}
+	cmd := &cobra.Command{
+		Use:   "undo RUN",
+		Short: "Take a discard, a restore or a pause back",
+		Long: `Take a run back: discarded dead letters are open again, restored ones discarded again, a pause ends. What was changed
+once more since then is left alone and named. What has been sent, removed or seen cannot be undone; that is exit code 4.`,
+		Example: "  outboxctl audit undo 4b6f1c8e --note 'the wrong ones'",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runAuditUndo(cmd.Context(), opts, args[0])
+		},
+		ValidArgsFunction: cli.OnlyFirst(cli.CompleteAuditRuns(app)),
+	}
+	addChangeFlags(cmd, opts)
+	return cmd
+}
+
+func runAuditUndo(ctx context.Context, opts *changeOptions, run string) error {
+	outbox, err := opts.app.Outbox(ctx)
+	if err != nil {
+		return err
+	}
+	r, undo, err := outbox.UndoRun(ctx, run)
+	if err != nil {
+		return err
+	}
+	opts.audit.Note = cmp.Or(opts.audit.Note, "undo of "+r.Run)
+	if undo.Resume == nil {
+		opts.action, opts.ids = undo.Action, undo.EventIDs
+		opts.choose = func(time.Time, *operate.ChangeParams) (bool, error) { return false, nil }
+		return runChange(ctx, opts)
+	}
+	p := *undo.Resume
+	p.Actor, p.Note = opts.app.Actor(opts.audit), opts.audit.Note
+	what := safetext.Line(p.Kind + " " + p.Value)
+	if opts.dryRun {
+		fmt.Fprintf(opts.app.Err, "would resume %s\n", what)
+		return nil
+	}
+	if err := opts.app.Confirm(ctx, opts.yes, 0, "resume "+what); err != nil {
+		return err
+	}
+	resumed, err := outbox.Resume(ctx, p)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(opts.app.Err, "%s goes on; %s\n", what, operate.Counted(resumed.Events, "event")+" "+plural(resumed.Events, "waits", "wait"))
+	return nil
+}

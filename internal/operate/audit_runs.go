@@ -1,0 +1,179 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
+)
+
+// AuditRun is one change as whoever made it sees it: all transactions of a replay, not each of them.
+type AuditRun struct {
+	// Run is the change's runId, or the number of its audit row where it has none.
+	Run     string    `json:"run" db:"run"`
+	Began   time.Time `json:"began" db:"began"`
+	Ended   time.Time `json:"ended" db:"ended"`
+	Actor   string    `json:"actor" db:"actor"`
+	DBUser  string    `json:"dbUser" db:"db_user"`
+	Action  string    `json:"action" db:"action"`
+	Reason  string    `json:"reason" db:"reason"`
+	Changed int64     `json:"affected" db:"affected"`
+	// Transactions counts its audit rows, of which Last is the newest.
+	Transactions int64 `json:"transactions" db:"transactions"`
+	Last         int64 `json:"-" db:"last"`
+}
+
+// A run is told by its newest row; outbox_audit_run_idx finds whether there is a newer one, and the others.
+const auditRunColumns = `coalesce(a.detail ->> 'runId', a.id::text) AS run, r.began, r.ended, a.actor, a.db_user, a.action,
+       coalesce(a.reason, '') AS reason, r.affected, r.transactions, a.id AS last`
+
+const auditRunFrom = `outbox_audit AS a CROSS JOIN LATERAL (
+       SELECT min(b.at) AS began, max(b.at) AS ended, sum(b.affected)::bigint AS affected, count(*) AS transactions
+         FROM outbox_audit AS b
+        WHERE b.id = a.id OR b.detail ->> 'runId' = a.detail ->> 'runId') AS r`
+
+const (
+	newestOfItsRun = `NOT EXISTS (SELECT FROM outbox_audit AS n WHERE n.detail ->> 'runId' = a.detail ->> 'runId' AND n.id > a.id)`
+	// newestWithTheEvent is for a run of which only an older row may have touched the event.
+	newestWithTheEvent = `NOT EXISTS (SELECT FROM outbox_audit AS n WHERE n.detail ->> 'runId' = a.detail ->> 'runId' AND n.id > a.id
+       AND n.detail -> 'eventIds' @> jsonb_build_array($1::text))`
+)
+
+// AuditRuns lists changes, newest first, one row for each however many transactions it took.
+func (o *Outbox) AuditRuns(ctx context.Context, p AuditParams, each func(AuditRun) error) (Paged, error) {
+	before, err := o.prepareAudit(ctx, &p)
+	if err != nil {
+		return Paged{}, err
+	}
+	newest := newestOfItsRun
+	if p.ID != "" {
+		newest = newestWithTheEvent
+	}
+	last, more, err := readPages(p.Limit, each, func(n int) ([]AuditRun, error) {
+		where, args := p.conditions(before)
+		args = append(args, n)
+		sql := fmt.Sprintf("SELECT %s FROM %s WHERE %s AND %s ORDER BY a.id DESC LIMIT $%d", auditRunColumns, auditRunFrom, where, newest, len(args))
+		rows, err := readRows[AuditRun](ctx, o, sql, args...)
+		if len(rows) > 0 {
+			before = rows[len(rows)-1].Last
+		}
+		return rows, err
+	})
+	if err != nil || !more {
+		return Paged{}, StoreError(err)
+	}
+	return Paged{Next: strconv.FormatInt(last.Last, 10)}, nil
+}
+
+// AuditRunResult is one change with what it touched.
+type AuditRunResult struct {
+	AuditRun
+	// Detail is that of its newest transaction.
+	Detail   json.RawMessage `json:"detail" db:"detail"`
+	EventIDs []string        `json:"eventIds" db:"event_ids"`
+	// Undo is the command that takes it back; empty where nothing does.
+	Undo string `json:"undo" db:"-"`
+}
+
+const selectAuditRun = `
+SELECT ` + auditRunColumns + `, coalesce((a.detail - 'eventIds')::text, '{}') AS detail,
+       ARRAY(SELECT DISTINCT e FROM outbox_audit AS b, jsonb_array_elements_text(CASE jsonb_typeof(b.detail -> 'eventIds') WHEN 'array' THEN b.detail -> 'eventIds' ELSE '[]' END) AS e
+              WHERE b.id = a.id OR b.detail ->> 'runId' = a.detail ->> 'runId' ORDER BY e) AS event_ids
+  FROM ` + auditRunFrom + `
+ WHERE (a.id = $1::bigint OR a.detail ->> 'runId' >= $2::text AND a.detail ->> 'runId' <= $3::text) AND ` + newestOfItsRun + `
+ ORDER BY a.id DESC LIMIT $4`
+
+// AuditRun finds a change by its run, the beginning of one, or the number of an audit row.
+func (o *Outbox) AuditRun(ctx context.Context, run string) (*AuditRunResult, error) {
+	number, first, last := int64(0), "", ""
+	if n, err := strconv.ParseInt(run, 10, 64); err == nil && len(run) < leastShortID {
+		number = n
+	} else {
+		id, err := ParseID(run)
+		if err != nil {
+			return nil, fault.Hint(fault.Usagef("%q is not a run: it is an id, its beginning, or the number of an audit row", run), "outboxctl audit lists the runs")
+		}
+		if first, last, err = idRange(id); err != nil {
+			first, last = id, id
+		}
+	}
+	found, err := readRows[AuditRunResult](ctx, o, selectAuditRun, number, first, last, namedCandidates)
+	switch {
+	case err != nil:
+		return nil, StoreError(err)
+	case len(found) == 0:
+		return nil, fault.Hint(fault.NotFoundf("no run %s in the audit trail", run), "outboxctl audit lists the runs")
+	case len(found) > 1:
+		names := make([]string, len(found))
+		for i, f := range found {
+			names[i] = f.Run
+		}
+		return nil, fault.Usagef("%s is the beginning of several runs: %s", run, strings.Join(names, ", "))
+	}
+	r := &found[0]
+	if _, err := r.undo(); err == nil {
+		r.Undo = "outboxctl audit undo " + r.Run
+	}
+	return r, nil
+}
+
+// Undo is what takes a change back: an action on the dead letters of events, or the end of a pause.
+type Undo struct {
+	Action   dlq.Action
+	EventIDs []string
+	Resume   *PauseParams
+}
+
+// UndoRun decides how a change is taken back. What has left for the broker, or is gone, cannot be.
+func (o *Outbox) UndoRun(ctx context.Context, run string) (*AuditRunResult, Undo, error) {
+	r, err := o.AuditRun(ctx, run)
+	if err != nil {
+		return nil, Undo{}, err
+	}
+	u, err := r.undo()
+	return r, u, err
+}
+
+func (r *AuditRunResult) undo() (Undo, error) {
+	switch r.Action {
+	case string(dlq.Discard):
+		return Undo{Action: dlq.Restore, EventIDs: r.EventIDs}, nil
+	case string(dlq.Restore):
+		return Undo{Action: dlq.Discard, EventIDs: r.EventIDs}, nil
+	case actionPause:
+		var detail struct{ Kind, Value string }
+		if err := json.Unmarshal(r.Detail, &detail); err != nil {
+			return Undo{}, fmt.Errorf("read the audit row: %w", err)
+		}
+		return Undo{Resume: &PauseParams{Kind: detail.Kind, Value: detail.Value}}, nil
+	}
+	why := map[string]string{
+		string(dlq.Replay): "the events are on their way again", string(dlq.Republish): "the events are on their way again",
+		string(dlq.Retry): "the events are on their way again", string(dlq.Edit): "the corrected event is on its way",
+		"cleanup": "the rows are gone", actionReveal: "what was seen was seen", actionResume: "pause it again, with the end it should have",
+		actionApply: "apply the catalogue of before", actionForget: "a consumer may have processed the event since",
+	}[r.Action]
+	if why == "" {
+		why = "nothing takes it back"
+	}
+	return Undo{}, fault.Preconditionf("%s cannot be undone: %s", r.Action, why)
+}
+
+func readRows[T any](ctx context.Context, o *Outbox, sql string, args ...any) ([]T, error) {
+	rows, err := o.DB.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read the audit trail: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[T])
+	if err != nil {
+		return nil, fmt.Errorf("read the audit trail: %w", err)
+	}
+	return found, nil
+}
