@@ -27,7 +27,7 @@ func StoreError(err error) error {
 	case pgerrcode.UndefinedTable, pgerrcode.UndefinedColumn, pgerrcode.UndefinedFunction, pgerrcode.UndefinedObject:
 		return fault.Hint(fault.As(fault.Precondition, err), "the database's schema is missing or old: outboxctl migrate brings it up to date")
 	case pgerrcode.ReadOnlySQLTransaction:
-		return fault.Hint(fault.As(fault.Refused, err), "the server is a replica, or the context in use is read-only")
+		return fault.Hint(fault.As(fault.Precondition, err), "the server is a replica, or the context in use is read-only")
 	case pgerrcode.InsufficientPrivilege:
 		return fault.Hint(fault.As(fault.Precondition, err), "outboxctl migrate grants prints what each role needs")
 	default:

@@ -25,6 +25,7 @@ func TestStoreErrorHasAKindAndAHint(t *testing.T) {
 		pgerrcode.UndefinedObject:           {fault.Precondition, "outboxctl migrate"},
 		pgerrcode.InsufficientPrivilege:     {fault.Precondition, "outboxctl migrate grants"},
 		pgerrcode.InvalidTextRepresentation: {fault.Usage, "outboxctl registry list"},
+		pgerrcode.ReadOnlySQLTransaction:    {fault.Precondition, "replica"},
 		pgerrcode.SyntaxError:               {fault.Failed, ""},
 	} {
 		err := operate.StoreError(fmt.Errorf("read: %w", &pgconn.PgError{Code: code, Message: "no"}))
