@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,7 +33,8 @@ func walk(cmd *cobra.Command, visit func(*cobra.Command)) {
 	}
 }
 
-// A command or a flag that does not exist is a usage error, on every level; a group alone prints its help.
+// A command or a flag that does not exist is a usage error, on every level; a group that does nothing by itself prints its
+// help.
 func TestEveryCommandRefusesNonsense(t *testing.T) {
 	t.Parallel()
 	walk(newRootCmd(cli.NewApp(cli.Streams{}, nil)), func(c *cobra.Command) {
@@ -53,7 +55,7 @@ func TestEveryCommandRefusesNonsense(t *testing.T) {
 			code, _, stderr = runCLI(t, nil, append(path, "no-such-command")...)
 			require.Equal(t, cli.ExitUsage, code, stderr)
 			require.Contains(t, stderr, c.CommandPath()+` has no command "no-such-command"`)
-			if c.Name() != "migrate" {
+			if doesItself := []string{"audit", "migrate", "pause"}; !slices.Contains(doesItself, c.Name()) {
 				code, out, stderr = runCLI(t, nil, path...)
 				require.Equal(t, cli.ExitOK, code, stderr)
 				require.Contains(t, out, "Usage:\n  "+c.CommandPath())
