@@ -63,7 +63,11 @@ func newPublishService(ctx context.Context, app *cli.App, cfg *cli.Config, scope
 		return nil, err
 	}
 	log := slog.New(zerolog.NewSlogHandler(s.log))
-	s.observe = dispatch.Observers{telemetry.NewMetrics(s.registry, types.TopicNames()), telemetry.NewLog(log)}
+	lines := telemetry.NewLog(log)
+	if cfg.Publish.LogPublished {
+		lines.TellPublished()
+	}
+	s.observe = dispatch.Observers{telemetry.NewMetrics(s.registry, types.TopicNames()), lines}
 	telemetry.RegisterProcess(s.registry, app.Build.Version, app.Build.Commit, app.Build.Go)
 	p := relay.Params{
 		Claims: s.claims, Settles: s.settles, Types: types, Follows: app.FollowsDatabase(), Publisher: s.publisher,

@@ -38,6 +38,7 @@ type Config struct {
 		Workers         int
 		ShutdownTimeout time.Duration
 		Wake            string
+		LogPublished    bool
 		HTTPAddr        string
 	}
 	Consume     struct{ HTTPAddr string }

@@ -170,6 +170,11 @@ func ConfigKeys() []ConfigKey {
 			set:  setOneOf(func(c *Config) *string { return &c.Publish.Wake }, "auto", "off"),
 		},
 		{
+			Name: "publish.log_published", Flag: "log-published", groups: publish, Def: "false", Kind: kindBool,
+			Help: "a log line at info for every published event",
+			set:  setBool(func(c *Config) *bool { return &c.Publish.LogPublished }),
+		},
+		{
 			Name: "publish.http_addr", Flag: "http-addr", groups: publish, Def: defaultHTTPAddr, Kind: "host:port", emptyCounts: true,
 			Help: "address of /healthz, /readyz and /metrics; port 0 picks one, empty switches off",
 			set:  setListenAddr(func(c *Config) *string { return &c.Publish.HTTPAddr }),

@@ -101,6 +101,7 @@ func TestConfigEnvironment(t *testing.T) {
 		"OUTBOXCTL_PUBLISH_WORKERS":                {"5", func(c *Config) any { return c.Publish.Workers }, 5},
 		"OUTBOXCTL_PUBLISH_SHUTDOWN_TIMEOUT":       {"5s", func(c *Config) any { return c.Publish.ShutdownTimeout }, 5 * time.Second},
 		"OUTBOXCTL_PUBLISH_WAKE":                   {"off", text(func(c *Config) string { return c.Publish.Wake }), "off"},
+		"OUTBOXCTL_PUBLISH_LOG_PUBLISHED":          {"true", func(c *Config) any { return c.Publish.LogPublished }, true},
 		"OUTBOXCTL_PUBLISH_HTTP_ADDR":              {"", text(func(c *Config) string { return c.Publish.HTTPAddr }), ""},
 		"OUTBOXCTL_CONSUME_HTTP_ADDR":              {":0", text(func(c *Config) string { return c.Consume.HTTPAddr }), ":0"},
 		"OUTBOXCTL_IDEMPOTENCY_TTL":                {"2w", func(c *Config) any { return c.Idempotency.TTL }, 14 * 24 * time.Hour},
@@ -152,7 +153,7 @@ func TestConfigEnvironmentIsExhaustive(t *testing.T) {
 	for _, k := range ConfigKeys() {
 		n += len(k.EnvNames())
 	}
-	require.Equal(t, 67, n, "a variable was added or removed: change TestConfigEnvironment too")
+	require.Equal(t, 68, n, "a variable was added or removed: change TestConfigEnvironment too")
 }
 
 func TestConfigPrecedence(t *testing.T) {

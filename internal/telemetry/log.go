@@ -15,18 +15,24 @@ import (
 // that is away for an hour should not fill it with ten thousand lines.
 const repeatAfter = 10 * time.Second
 
-// Log writes what a dispatcher does as log lines: published rows at debug, failed
-// attempts at warn, deaths at error. Durations are in milliseconds, and their keys
+// Log writes what a dispatcher does as log lines: published rows at debug
+// (or at info, where that is asked for), failed attempts at warn, deaths at error. Durations are in milliseconds, and their keys
 // say so. It never writes a payload.
 type Log struct {
-	log *slog.Logger
+	log       *slog.Logger
+	published slog.Level
 
 	mu   sync.Mutex
 	said map[string]time.Time
 }
 
 // NewLog makes a Log.
-func NewLog(log *slog.Logger) *Log { return &Log{log: log, said: map[string]time.Time{}} }
+func NewLog(log *slog.Logger) *Log {
+	return &Log{log: log, published: slog.LevelDebug, said: map[string]time.Time{}}
+}
+
+// TellPublished raises the lines of published rows to info.
+func (l *Log) TellPublished() { l.published = slog.LevelInfo }
 
 // Claimed implements dispatch.Observer.
 func (l *Log) Claimed(r dispatch.ClaimReport) {
@@ -42,7 +48,7 @@ func (l *Log) Published(_ string, took time.Duration, attempts []dispatch.Attemp
 	ctx := context.Background()
 	for i := range attempts {
 		a := &attempts[i]
-		if !l.log.Enabled(ctx, level(a.Outcome)) {
+		if !l.log.Enabled(ctx, l.level(a.Outcome)) {
 			continue
 		}
 		fields := []slog.Attr{
@@ -70,12 +76,14 @@ func (l *Log) Published(_ string, took time.Duration, attempts []dispatch.Attemp
 		case dispatch.OutcomeDead:
 			message, fields = "event is dead", append(fields, slog.String("reason", string(a.Reason)))
 		}
-		l.log.LogAttrs(ctx, level(a.Outcome), message, fields...)
+		l.log.LogAttrs(ctx, l.level(a.Outcome), message, fields...)
 	}
 }
 
-func level(o dispatch.Outcome) slog.Level {
+func (l *Log) level(o dispatch.Outcome) slog.Level {
 	switch o {
+	case dispatch.OutcomePublished:
+		return l.published
 	case dispatch.OutcomeFailed:
 		return slog.LevelWarn
 	case dispatch.OutcomeDead:

@@ -146,6 +146,11 @@ func TestLogNamesTheEventAndKeepsSecrets(t *testing.T) {
 	out.Reset()
 	telemetry.NewLog(logTo(&out, slog.LevelInfo)).Published("domain", 0, attempts()[:1])
 	require.Empty(t, out.String(), "a published event is not worth a line in production")
+
+	told := telemetry.NewLog(logTo(&out, slog.LevelInfo))
+	told.TellPublished()
+	told.Published("domain", 0, attempts()[:1])
+	require.Contains(t, out.String(), `"msg":"published"`)
 }
 
 func TestLogTellsTheSameTroubleOnce(t *testing.T) {
