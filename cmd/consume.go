@@ -92,6 +92,7 @@ func runConsume(ctx context.Context, opts *consumeOptions) error {
 	if err := opts.check(); err != nil {
 		return err
 	}
+	opts.app.Err = &lockedWriter{w: opts.app.Err} // several commands of --exec and the log talk at the same time
 	needs := []string{"redis.url", "pubsub.project"}
 	if opts.example {
 		needs = append(needs, "database.url")

@@ -170,7 +170,7 @@ func serveDev(ctx context.Context, opts *devOptions) (err error) {
 	}
 	if !opts.noUI {
 		opts.uiToken = signin.NewToken()
-		opts.info.UIURL = (&signin.Link{Token: opts.uiToken}).URL("http://" + freeAddr(devUIAddr) + "/")
+		opts.info.UIURL = (&signin.Link{Token: opts.uiToken}).URL("http://" + freeAddr(app, devUIAddr) + "/")
 	}
 	info := opts.info
 	if err := prepareDev(ctx, opts, servers, info); err != nil {

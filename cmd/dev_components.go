@@ -110,7 +110,7 @@ func onStack(a *cli.App, info devstate.Info) *cli.App {
 	}
 	// The usual port stays free for a publisher that is started beside the stack.
 	if a.Origin("publish.http_addr") == cli.OriginDefault {
-		env["OUTBOXCTL_PUBLISH_HTTP_ADDR"] = freeAddr(devPublisherAddr)
+		env["OUTBOXCTL_PUBLISH_HTTP_ADDR"] = freeAddr(a, devPublisherAddr)
 	}
 	if page, err := url.Parse(info.UIURL); err == nil && page.Host != "" {
 		env["OUTBOXCTL_UI_ADDR"], env["OUTBOXCTL_UI_LABEL"], env["OUTBOXCTL_UI_ALLOW_CHANGES"] = page.Host, "dev", "true"
@@ -140,8 +140,12 @@ func warnShadowed(app *cli.App) {
 	}
 }
 
-// freeAddr is where something of the stack answers: always the same place unless that is taken.
-func freeAddr(usual string) string {
+// freeAddr is where something of the stack answers: always the same place unless that is taken. Of stacks with folders of
+// their own several may start at the same time, and see the same place free.
+func freeAddr(a *cli.App, usual string) string {
+	if a.Origin("dev.state_dir") != cli.OriginDefault {
+		usual = "127.0.0.1:0"
+	}
 	listener, err := net.Listen("tcp", usual)
 	if err != nil {
 		if listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
