@@ -1,26 +1,20 @@
 package ui_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"html"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/operate"
-	"github.com/outboxctl/outboxctl/internal/outboxtest"
-	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/ui"
 )
 
@@ -349,184 +343,4 @@ func TestBadRequestsChangeNothing(t *testing.T) {
 	require.Equal(t, before, b.count(`SELECT count(*) FROM outbox_plans`))
 	status, _, body := b.send(http.MethodPost, "/plans", formType, good, "Origin", b.url)
 	require.Equal(t, http.StatusSeeOther, status, body)
-}
-
-// second serves another page over the same database.
-func (b *bundle) second(name string) (*bundle, *ui.Handler) {
-	b.t.Helper()
-	cfg := ui.Config{ReadPool: b.db.Pool, Refresh: 10 * time.Millisecond, Log: func(path string, err error) { b.t.Logf("%s: %v", path, err) }}
-	operators(&cfg)
-	cfg.Identify = func(*http.Request) (ui.Identity, error) { return ui.Identity{Name: name, Role: ui.Operator}, nil }
-	handler, err := ui.New(cfg)
-	require.NoError(b.t, err)
-	server := httptest.NewServer(handler)
-	b.t.Cleanup(server.Close)
-	return &bundle{t: b.t, db: b.db, url: server.URL}, handler
-}
-
-// The process ends in the middle of a run, and the other copy of the page resumes it: each row is changed once.
-func TestARunIsInterruptedAndResumedByAnotherPage(t *testing.T) {
-	b := setup(t, operators)
-	b.kill(manyDead, "max_attempts")
-	other, handler := b.second("bob")
-	_, plan, text := other.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"fingerprint": "f2"}, "reason": "broker is back"}`)
-	require.NotEmpty(t, plan.ID, text)
-	plan = other.reaches(plan.ID, "ready")
-	require.EqualValues(t, manyDead, plan.Total)
-	// Slow enough to be at it for minutes; ten rows at a time.
-	status, _, text := other.api(http.MethodPost, "/plans/"+plan.ID+"/run", fmt.Sprintf(`{"confirm": {"count": %d, "database": %q}, "rate": 40}`, manyDead, plan.Database.Name))
-	require.Equal(t, http.StatusAccepted, status, text)
-	require.Eventually(t, func() bool { return b.count(`SELECT done FROM outbox_plans WHERE id = $1::text::uuid`, plan.ID) > 0 }, wantState, tick)
-	_, _, body := b.get("/runs/" + plan.ID)
-	require.Contains(t, body, "Stop after the rows it is at")
-	status, _, text = b.api(http.MethodPost, "/runs/"+plan.ID+"/resume", "")
-	require.Equal(t, http.StatusAccepted, status, "it is running: %s", text)
-
-	require.NoError(t, handler.Shutdown(context.WithoutCancel(t.Context())))
-	plan = b.reaches(plan.ID, "interrupted")
-	require.Less(t, plan.Done, plan.Total)
-	_, _, body = b.get("/runs/" + plan.ID)
-	require.Contains(t, body, "Resume: ")
-	status, to, body := b.form("/runs/"+plan.ID+"/resume", "rate", "")
-	require.Equal(t, http.StatusSeeOther, status, body)
-	require.Equal(t, "/runs/"+plan.ID, to)
-	plan = b.reaches(plan.ID, "done")
-	require.Equal(t, map[string]int64{"replayed": manyDead}, plan.Counts)
-	require.EqualValues(t, manyDead, b.count(`SELECT sum(affected)::bigint FROM outbox_audit WHERE detail ->> 'runId' = $1`, plan.ID), "each row once")
-	require.Positive(t, b.count(`SELECT count(*) FROM outbox_audit WHERE detail ->> 'runId' = $1 AND actor = 'ann@example.com' AND detail ->> 'author' = 'bob'`, plan.ID))
-}
-
-func TestARunIsStopped(t *testing.T) {
-	b := setup(t, operators)
-	b.kill(manyDead, "max_attempts")
-	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "discard", "filter": {"fingerprint": "f2"}, "reason": "tests"}`)
-	plan = b.reaches(plan.ID, "ready")
-	_, _, _ = b.api(http.MethodPost, "/plans/"+plan.ID+"/run", fmt.Sprintf(`{"confirm": {"count": %d, "database": %q}, "rate": 40}`, manyDead, plan.Database.Name))
-	status, _, body := b.form("/runs/" + plan.ID + "/stop")
-	require.Equal(t, http.StatusSeeOther, status, body)
-	plan = b.reaches(plan.ID, "stopped")
-	require.Equal(t, "stopped by ann@example.com", plan.EndedWhy)
-}
-
-// Two operators on two pages and the command line, all on the same rows: each row is changed once and everybody is told.
-func TestOverlappingChangesChangeEachRowOnce(t *testing.T) {
-	b := setup(t, operators)
-	b.kill(manyDead, "max_attempts")
-	other, handler := b.second("bob")
-	t.Cleanup(func() { require.NoError(t, handler.Shutdown(context.WithoutCancel(t.Context()))) })
-	var plans []dlq.Frozen
-	for _, page := range []*bundle{b, other} {
-		_, plan, text := page.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"fingerprint": "f2"}, "reason": "x"}`)
-		require.NotEmpty(t, plan.ID, text)
-		plans = append(plans, page.reaches(plan.ID, "ready"))
-	}
-	outbox := &operate.Outbox{DB: b.db.Pool, Registry: registry.New()}
-	set, err := outbox.ChooseChange(t.Context(), operate.ChangeParams{Action: dlq.Replay, DeadLetters: &dlq.Filter{State: dlq.StateOpen, Fingerprints: []string{"f2"}}, Actor: "cli"})
-	require.NoError(t, err)
-
-	var all sync.WaitGroup
-	for i, page := range []*bundle{b, other} {
-		all.Go(func() {
-			page.api(http.MethodPost, "/plans/"+plans[i].ID+"/run", fmt.Sprintf(`{"confirm": {"count": %d, "database": %q}}`, manyDead, plans[i].Database.Name))
-		})
-	}
-	var byHand dlq.RunResult
-	var byHandErr error
-	all.Go(func() {
-		byHand, byHandErr = set.Apply(t.Context(), operate.ApplyParams{OnOutcomes: func([]dlq.Outcome) error { return nil }})
-	})
-	all.Wait()
-	require.NoError(t, byHandErr)
-	changed, told := byHand.Counts[dlq.Replayed], byHand.Total()
-	for _, plan := range plans {
-		got := b.reaches(plan.ID, "done")
-		changed += got.Counts[dlq.Replayed]
-		for _, n := range got.Counts {
-			told += n
-		}
-	}
-	require.EqualValues(t, manyDead, changed, "each row once")
-	require.EqualValues(t, 2*manyDead, told-changed, "who was late is told so")
-}
-
-func TestChangesAreLimited(t *testing.T) {
-	b := setup(t, func(c *ui.Config) { operators(c); c.MaxPlanRows = 1 })
-	b.kill(1001, "max_attempts")
-	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"fingerprint": "f2"}}`)
-	got := b.reaches(plan.ID, "abandoned")
-	require.Contains(t, got.EndedWhy, "more than 1 row")
-
-	// Eleven plans of the same row: the tenth is the last that may be run within a minute.
-	var plans []dlq.Frozen
-	for range 11 {
-		_, plan, text := b.api(http.MethodPost, "/plans", `{"action": "replay", "ids": ["`+deadID+`"], "reason": "x"}`)
-		require.Equal(t, "ready", plan.State, text)
-		plans = append(plans, plan)
-	}
-	last, header := 0, http.Header{}
-	for i, plan := range plans {
-		var text string
-		last, header, text = b.send(http.MethodPost, "/api/v1/plans/"+plan.ID+"/run", jsonType, fmt.Sprintf(`{"confirm": {"count": 1, "database": %q}}`, plan.Database.Name))
-		require.True(t, last == http.StatusAccepted || i == 10, text)
-	}
-	require.Equal(t, http.StatusTooManyRequests, last)
-	require.NotEmpty(t, header.Get("Retry-After"))
-}
-
-func TestHostileTextInPlans(t *testing.T) {
-	b := setup(t, func(c *ui.Config) {
-		operators(c)
-		c.Identify = func(*http.Request) (ui.Identity, error) { return ui.Identity{Name: hostile, Role: ui.Operator}, nil }
-	})
-	_, err := b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, topic, fingerprint)
-SELECT $2::text::uuid, 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', 'max_attempts', $1, 1, $1, $1`, hostile, eventID)
-	require.NoError(t, err)
-	doc, err := json.Marshal(map[string]any{"action": "discard", "reason": hostile, "filter": map[string]any{"fingerprint": hostile}})
-	require.NoError(t, err)
-	_, plan, text := b.api(http.MethodPost, "/plans", string(doc))
-	require.NotEmpty(t, plan.ID, text)
-	plan = b.reaches(plan.ID, "ready")
-	addresses := []string{"/plans/" + plan.ID, "/runs", "/dead-letters", "/causes"}
-	look := func() {
-		for _, address := range addresses {
-			_, _, body := b.get(address)
-			require.Contains(t, body, "window.pwned", address)
-			body = regexp.MustCompile(`value="[^"]*"|(?s)<textarea.*?</textarea>`).ReplaceAllString(body, "")
-			for _, bad := range []string{"<script>w", "<img", "\u202e", "\x1b", "\u200b"} {
-				require.NotContains(t, body, bad, address)
-			}
-		}
-	}
-	require.Eventually(t, func() bool { _, _, body := b.get("/causes"); return strings.Contains(body, "window.pwned") }, waitFor, tick)
-	look()
-	status, _, text := b.api(http.MethodPost, "/plans/"+plan.ID+"/run", fmt.Sprintf(`{"confirm": {"count": 1, "database": %q}}`, plan.Database.Name))
-	require.Equal(t, http.StatusAccepted, status, text)
-	b.reaches(plan.ID, "done")
-	addresses = []string{"/runs/" + plan.ID, "/runs", "/audit"}
-	look()
-}
-
-// The consumers' marks stand beside the plan, or that Redis does not answer.
-func TestAPlanShowsWhatConsumersRemember(t *testing.T) {
-	b := setup(t, func(c *ui.Config) { operators(c); c.Redis = outboxtest.Redis(t).Client })
-	_, plan, _ := b.form("/plans", "action", "replay", "id", deadID)
-	_, _, body := b.get(plan)
-	require.NotContains(t, body, "What the consumers remember is not known")
-}
-
-// Every form leads below the base path.
-func TestChangesBelowABasePath(t *testing.T) {
-	b := setup(t, func(c *ui.Config) { operators(c); c.BasePath = "/ops/outbox" })
-	status, header, _ := b.send(http.MethodPost, "/plans", formType, "action=replay&id="+deadID)
-	require.Equal(t, http.StatusSeeOther, status)
-	require.Regexp(t, `^/ops/outbox/plans/`, header.Get("Location"))
-	for _, address := range append(b.addresses(), strings.TrimPrefix(header.Get("Location"), b.base)) {
-		_, _, body := b.get(address)
-		for _, link := range regexp.MustCompile(`(?:href|src|action)="([^"]*)"`).FindAllStringSubmatch(body, -1) {
-			require.True(t, strings.HasPrefix(link[1], "/ops/outbox/") || link[1] == "#main", "%s: %s", address, link[1])
-		}
-	}
-	status, header, _ = b.send(http.MethodPost, "/api/v1/plans", jsonType, `{"action": "replay", "ids": ["`+deadID+`"]}`)
-	require.Equal(t, http.StatusAccepted, status)
-	require.Regexp(t, `^/ops/outbox/api/v1/plans/`, header.Get("Location"))
 }
