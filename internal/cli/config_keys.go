@@ -9,8 +9,6 @@ import (
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
-	"github.com/outboxctl/outboxctl/internal/signin"
-	"github.com/outboxctl/outboxctl/ui"
 )
 
 // The defaults of what only the command line knows; the others are those of the packages that use the value.
@@ -84,7 +82,7 @@ func (k ConfigKey) in(group FlagGroup) bool {
 // ConfigKeys is the whole configuration, in the order in which it is shown.
 func ConfigKeys() []ConfigKey {
 	global, publish, consuming := []FlagGroup{GroupGlobal}, []FlagGroup{GroupPublish}, []FlagGroup{GroupConsume}
-	return []ConfigKey{
+	return slices.Concat([]ConfigKey{
 		{
 			Name: "database.url", Flag: "database-url", groups: global, aliases: []envAlias{{name: "DATABASE_URL"}},
 			Kind: "url", Secret: true, Help: "PostgreSQL connection string",
@@ -203,133 +201,14 @@ func ConfigKeys() []ConfigKey {
 			Help: "json or console; without a choice, console on a terminal",
 			set:  setOneOf(func(c *Config) *string { return &c.Log.Format }, "json", "console"),
 		},
-		{
-			Name: "ui.addr", Flag: "addr", groups: []FlagGroup{GroupUI}, Def: defaultUIAddr, Kind: "host:port",
-			Help: "address of the web page; port 0 picks one; off this machine it needs --auth users or jwt and --public-url",
-			set:  setListenAddr(func(c *Config) *string { return &c.UI.Addr }),
-		},
-		{
-			Name: "ui.base_path", Flag: "base-path", groups: []FlagGroup{GroupUI}, Kind: "path",
-			Help: "prefix of every address of the page, such as /ops/outbox",
-			set:  setString(func(c *Config) *string { return &c.UI.BasePath }),
-		},
-		{
-			Name: "ui.public_url", Flag: "public-url", groups: []FlagGroup{GroupUI}, Kind: "url",
-			Help: "the one address under which people reach the page",
-			set:  setString(func(c *Config) *string { return &c.UI.PublicURL }),
-		},
-		{
-			Name: "ui.allow_changes", Flag: "allow-changes", groups: []FlagGroup{GroupUI}, Def: "false", Kind: kindBool,
-			Help: "let operators replay, discard, restore and republish on the page",
-			set:  setBool(func(c *Config) *bool { return &c.UI.AllowChanges }),
-		},
-		{
-			Name: "ui.payloads", Flag: "payloads", groups: []FlagGroup{GroupUI}, Def: "off", Kind: "off|reveal",
-			Help: "reveal lets operators see what one event carries, which is audited",
-			set:  setOneOf(func(c *Config) *string { return &c.UI.Payloads }, "off", ui.PayloadsReveal),
-		},
-		{
-			Name: "ui.auth", Flag: "auth", groups: []FlagGroup{GroupUI}, Kind: "way",
-			Help: "how people sign in: none, link, users or jwt (default on this machine none, with changes link)",
-			set:  setOneOf(func(c *Config) *string { return &c.UI.Auth }, signin.NameNone, signin.NameLink, signin.NameUsers, signin.NameJWT),
-		},
-		{
-			Name: "ui.users", Kind: "lines", Secret: true,
-			Help: "with --auth users: name:role:bcrypt-hash or name:role:sha256:hash-of-a-token, one a line; role viewer or operator",
-			set:  setString(func(c *Config) *string { return &c.UI.Users }),
-		},
-		{
-			Name: "ui.users_file", Flag: "users-file", groups: []FlagGroup{GroupUI}, Kind: "file",
-			Help: "file with the same lines as ui.users",
-			set:  setString(func(c *Config) *string { return &c.UI.UsersFile }),
-		},
-		{
-			Name: "ui.operators", Flag: "operators", groups: []FlagGroup{GroupUI}, Kind: "names",
-			Help: "with --auth jwt: who may change things, such as ann@example.com,*@ops.example.com (default nobody)",
-			set:  setString(func(c *Config) *string { return &c.UI.Operators }),
-		},
-		{
-			Name: "ui.jwt.preset", Kind: "name",
-			Help: "with --auth jwt: iap or cloudflare fills in header, keys and algorithms",
-			set:  setOneOf(func(c *Config) *string { return &c.UI.JWT.Preset }, signin.Presets()...),
-		},
-		{
-			Name: "ui.jwt.header", Kind: "name",
-			Help: "header in which the proxy sends its signed token",
-			set:  setString(func(c *Config) *string { return &c.UI.JWT.Header }),
-		},
-		{
-			Name: "ui.jwt.jwks_url", Kind: "url",
-			Help: "where the proxy publishes its keys",
-			set:  setString(func(c *Config) *string { return &c.UI.JWT.KeysURL }),
-		},
-		{
-			Name: "ui.jwt.issuer", Kind: "url",
-			Help: "who must have issued the token",
-			set:  setString(func(c *Config) *string { return &c.UI.JWT.Issuer }),
-		},
-		{
-			Name: "ui.jwt.audience", Kind: "text",
-			Help: "for whom the token must have been issued; required",
-			set:  setString(func(c *Config) *string { return &c.UI.JWT.Audience }),
-		},
-		{
-			Name: "ui.jwt.algs", Kind: "names",
-			Help: "algorithms that are accepted, such as RS256,ES256",
-			set:  setString(func(c *Config) *string { return &c.UI.JWT.Algs }),
-		},
-		{
-			Name: "ui.jwt.claim", Def: "email", Kind: "name",
-			Help: "claim of the token that names the person",
-			set:  setString(func(c *Config) *string { return &c.UI.JWT.Claim }),
-		},
-		{
-			Name: "ui.tls_cert", Flag: "tls-cert", groups: []FlagGroup{GroupUI}, Kind: "file",
-			Help: "certificate with which the page itself serves https",
-			set:  setString(func(c *Config) *string { return &c.UI.TLSCert }),
-		},
-		{
-			Name: "ui.tls_key", Flag: "tls-key", groups: []FlagGroup{GroupUI}, Kind: "file",
-			Help: "key of --tls-cert",
-			set:  setString(func(c *Config) *string { return &c.UI.TLSKey }),
-		},
-		{
-			Name: "ui.max_plan_rows", Flag: "max-plan-rows", groups: []FlagGroup{GroupUI}, Def: strconv.Itoa(ui.DefaultMaxPlanRows), Kind: "int",
-			Help: "largest set that one change on the page may have",
-			set:  setInt(func(c *Config) *int { return &c.UI.MaxPlanRows }, 1, 100_000_000),
-		},
-		{
-			Name: "ui.label", Flag: "label", groups: []FlagGroup{GroupUI}, Kind: "text",
-			Help: "word at the top of the page, such as production (default the database's name)",
-			set:  setString(func(c *Config) *string { return &c.UI.Label }),
-		},
-		{
-			Name: "ui.color", Flag: "label-color", groups: []FlagGroup{GroupUI}, Def: "blue", Kind: "color",
-			Help: "color of the label: " + strings.Join(ui.Colors(), ", "),
-			set:  setOneOf(func(c *Config) *string { return &c.UI.Color }, ui.Colors()...),
-		},
-		{
-			Name: "ui.read_role", Flag: "read-role", groups: []FlagGroup{GroupUI}, Def: ui.DefaultReadRole, Kind: "role",
-			Help: "role under which the page reads; - reads with the login's own rights",
-			set:  setString(func(c *Config) *string { return &c.UI.ReadRole }),
-		},
-		{
-			Name: "ui.refresh", Flag: "refresh", groups: []FlagGroup{GroupUI}, Def: durationText(ui.DefaultRefresh), Kind: "duration",
-			Help: "pace of the page's figures; slower by itself where they cost more",
-			set:  setDuration(func(c *Config) *time.Duration { return &c.UI.Refresh }, time.Second, time.Hour),
-		},
-		{
-			Name: "ui.query_timeout", Flag: "query-timeout", groups: []FlagGroup{GroupUI}, Def: durationText(ui.DefaultQueryTimeout), Kind: "duration",
-			Help: "longest statement of the page",
-			set:  setDuration(func(c *Config) *time.Duration { return &c.UI.QueryTimeout }, 100*time.Millisecond, time.Hour),
-		},
+	}, uiKeys(), []ConfigKey{
 		{
 			Name: "dev.state_dir", Flag: "state-dir", groups: []FlagGroup{GroupDev}, aliases: []envAlias{{name: "OUTBOXCTL_STATE_DIR"}},
 			Kind: "dir",
 			Help: "folder in which the embedded stack keeps its state, and where it is looked for",
 			set:  setString(func(c *Config) *string { return &c.Dev.StateDir }),
 		},
-	}
+	})
 }
 
 // topicPrefix begins the keys that name topics. There is one for each topic of the built-in catalogue, and one for each
