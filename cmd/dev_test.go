@@ -216,21 +216,35 @@ func TestDevEndsByItselfAfterTheDemo(t *testing.T) {
 func testDevDemo(t *testing.T, args, types []string) {
 	t.Helper()
 	dir := devStateDir(t)
-	code, out, talk := outboxctl(t, dir, append([]string{"dev", "--demo-rate", "500", "--for", "2s", "--state-dir", dir}, args...)...)
-	require.Zero(t, code, talk)
+	var code int
+	var out, talk string
+	// How much happens in two seconds is the machine's affair: a busy one is given more of them.
+	for _, enough := range []string{"2s", "10s", "60s"} {
+		code, out, talk = outboxctl(t, dir, append([]string{"dev", "--demo-rate", "500", "--for", enough, "--state-dir", dir}, args...)...)
+		require.Zero(t, code, talk)
+		if lastFigure(`demo: (\d+) events emitted, \d+ of them meant to fail`, talk) > 0 && lastFigure(`(?m)^outbox: (\d+) published since the start`, talk) > 0 {
+			break
+		}
+	}
 	require.True(t, slices.ContainsFunc(types, func(of string) bool { return strings.Contains(talk, of) }), talk)
 	require.Contains(t, talk, "other commands find this stack with: export OUTBOXCTL_STATE_DIR="+dir+"\n")
 	require.Contains(t, talk, "stopped\n")
 	require.Regexp(t, `(?m)^export DATABASE_URL='postgres://`, out)
+	require.Positive(t, lastFigure(`demo: (\d+) events emitted, \d+ of them meant to fail`, talk), talk)
+	require.Positive(t, lastFigure(`(?m)^outbox: (\d+) published since the start`, talk), "the publisher runs beside the demo: %s", talk)
+}
 
-	reports := regexp.MustCompile(`demo: (\d+) events emitted, (\d+) of them meant to fail`).FindAllStringSubmatch(talk, -1)
-	require.NotEmpty(t, reports, talk)
-	emitted, err := strconv.Atoi(reports[len(reports)-1][1])
-	require.NoError(t, err)
-	require.Positive(t, emitted)
-	published := regexp.MustCompile(`(?m)^outbox: (\d+) published since the start`).FindAllStringSubmatch(talk, -1)
-	require.NotEmpty(t, published, talk)
-	require.NotEqual(t, "0", published[len(published)-1][1], "the publisher runs beside the demo")
+// lastFigure is the number in the last line of talk that matches, -1 where none does.
+func lastFigure(pattern, talk string) int {
+	lines := regexp.MustCompile(pattern).FindAllStringSubmatch(talk, -1)
+	if len(lines) == 0 {
+		return -1
+	}
+	figure, err := strconv.Atoi(lines[len(lines)-1][1])
+	if err != nil {
+		return -1
+	}
+	return figure
 }
 
 // A server that dies under it must not leave a dev that looks alive.

@@ -21,7 +21,7 @@ func startPubSub(t *testing.T) (*devstack.PubSub, []string) {
 	fake, err := devstack.StartPubSub(t.Context(), devstack.PubSubParams{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		require.NoError(t, fake.Stop(ctx))
 	})

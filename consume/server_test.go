@@ -84,7 +84,7 @@ func (s *redisServer) launch() error {
 		return err
 	}
 	defer rdb.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for {
 		if err = rdb.Ping(ctx).Err(); err == nil || ctx.Err() != nil {

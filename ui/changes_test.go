@@ -24,7 +24,7 @@ const (
 	formType  = "application/x-www-form-urlencoded"
 	jsonType  = "application/json"
 	manyDead  = 2100
-	wantState = 20 * time.Second
+	wantState = time.Minute
 )
 
 // operators lets an operator named ann change things.

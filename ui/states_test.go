@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	waitFor = 10 * time.Second
+	waitFor = time.Minute
 	tick    = 10 * time.Millisecond
 )
 

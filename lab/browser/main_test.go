@@ -77,7 +77,7 @@ func (s *shared) close() error {
 	if s.ctx == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(s.ctx, time.Minute)
 	defer cancel()
 	err := chromedp.Cancel(ctx)
 	s.stop()
