@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
@@ -105,6 +106,32 @@ func grouping(q url.Values) (by string, err error) {
 	return by, nil
 }
 
+// list reads one part of a list. names are its filters, parse reads them at the database's time, and read passes the rows that
+// they select.
+func list[F, T any](
+	r *request, names []string, parse func(url.Values, time.Time) (F, error), read func(F, operate.Page, func(T) error) (operate.Paged, error),
+) (rows []T, paged operate.Paged, err error) {
+	q := r.URL.Query()
+	if err := known(q, append(names, "limit", "cursor")...); err != nil {
+		return nil, paged, err
+	}
+	page, err := readPage(q)
+	if err != nil {
+		return nil, paged, err
+	}
+	now, err := r.outbox.Now(r.Context())
+	if err != nil {
+		return nil, paged, err
+	}
+	filter, err := parse(q, now)
+	if err != nil {
+		return nil, paged, err
+	}
+	rows = []T{}
+	paged, err = read(filter, page, func(row T) error { rows = append(rows, row); return nil })
+	return rows, paged, err
+}
+
 func deadLettersAPI(r *request) (answer, error) {
 	rows, paged, err := listDeadLetters(r)
 	return answer{rows, paged.Next}, err
@@ -113,30 +140,11 @@ func deadLettersAPI(r *request) (answer, error) {
 // searchRows is how many rows one request looks at for those with an error like the one that is asked for; the next goes on.
 const searchRows = 100_000
 
-func listDeadLetters(r *request) (rows []dlq.Entry, paged operate.Paged, err error) {
-	q := r.URL.Query()
-	if err := known(q, append(deadLetterNames(), "limit", "cursor")...); err != nil {
-		return nil, paged, err
-	}
-	page, err := readPage(q)
-	if err != nil {
-		return nil, paged, err
-	}
-	page.LookAt = searchRows
-	now, err := r.outbox.Now(r.Context())
-	if err != nil {
-		return nil, paged, err
-	}
-	filter, err := deadLetterFilter(q, now)
-	if err != nil {
-		return nil, paged, err
-	}
-	rows = []dlq.Entry{}
-	paged, err = r.outbox.ListDeadLetters(r.Context(), operate.ListDeadLettersParams{Filter: filter, Page: page}, func(e dlq.Entry) error {
-		rows = append(rows, e)
-		return nil
+func listDeadLetters(r *request) ([]dlq.Entry, operate.Paged, error) {
+	return list(r, deadLetterNames(), deadLetterFilter, func(f dlq.Filter, page operate.Page, each func(dlq.Entry) error) (operate.Paged, error) {
+		page.LookAt = searchRows
+		return r.outbox.ListDeadLetters(r.Context(), operate.ListDeadLettersParams{Filter: f, Page: page}, each)
 	})
-	return rows, paged, err
 }
 
 func deadLetterAPI(r *request) (answer, error) {
@@ -145,33 +153,14 @@ func deadLetterAPI(r *request) (answer, error) {
 }
 
 func eventsAPI(r *request) (answer, error) {
-	rows, next, err := listEvents(r)
-	return answer{rows, next}, err
+	rows, paged, err := listEvents(r)
+	return answer{rows, paged.Next}, err
 }
 
-func listEvents(r *request) (rows []outbox.Event, next string, err error) {
-	q := r.URL.Query()
-	if err := known(q, append(eventNames(), "limit", "cursor")...); err != nil {
-		return nil, "", err
-	}
-	page, err := readPage(q)
-	if err != nil {
-		return nil, "", err
-	}
-	now, err := r.outbox.Now(r.Context())
-	if err != nil {
-		return nil, "", err
-	}
-	filter, err := eventFilter(q, now)
-	if err != nil {
-		return nil, "", err
-	}
-	rows = []outbox.Event{}
-	paged, err := r.outbox.ListEvents(r.Context(), operate.ListEventsParams{Filter: filter, Page: page}, func(e outbox.Event) error {
-		rows = append(rows, e)
-		return nil
+func listEvents(r *request) ([]outbox.Event, operate.Paged, error) {
+	return list(r, eventNames(), eventFilter, func(f outbox.Filter, page operate.Page, each func(outbox.Event) error) (operate.Paged, error) {
+		return r.outbox.ListEvents(r.Context(), operate.ListEventsParams{Filter: f, Page: page}, each)
 	})
-	return rows, paged.Next, err
 }
 
 func eventAPI(r *request) (answer, error) {
@@ -194,58 +183,43 @@ func registryAPI(r *request) (answer, error) {
 }
 
 func auditAPI(r *request) (answer, error) {
-	rows, next, err := listAudit(r)
-	return answer{rows, next}, err
+	rows, paged, err := listAudit(r)
+	return answer{rows, paged.Next}, err
 }
 
 // auditNames are the filters of the audit: the flags of dlq audit.
 func auditNames() []string { return []string{"actor", "action", "event", "run", "since", "until"} }
 
-func listAudit(r *request) (rows []operate.AuditRow, next string, err error) {
-	q := r.URL.Query()
-	if err := known(q, append(auditNames(), "limit", "cursor")...); err != nil {
-		return nil, "", err
-	}
-	p := operate.AuditParams{Actor: one(q, "actor", ""), Action: one(q, "action", ""), ID: one(q, "event", ""), RunID: one(q, "run", "")}
-	if p.Page, err = readPage(q); err != nil {
-		return nil, "", err
-	}
-	now, err := r.outbox.Now(r.Context())
-	if err != nil {
-		return nil, "", err
-	}
+func auditFilter(q url.Values, now time.Time) (p operate.AuditParams, err error) {
+	p = operate.AuditParams{Actor: one(q, "actor", ""), Action: one(q, "action", ""), ID: one(q, "event", ""), RunID: one(q, "run", "")}
 	if p.Since, p.Until, err = operate.ParseSpan(one(q, "since", ""), one(q, "until", ""), now); err != nil {
-		return nil, "", fault.As(fault.Usage, err)
+		return p, fault.As(fault.Usage, err)
 	}
-	rows = []operate.AuditRow{}
-	paged, err := r.outbox.Audit(r.Context(), p, func(row operate.AuditRow) error { rows = append(rows, row); return nil })
-	return rows, paged.Next, err
+	return p, nil
+}
+
+func listAudit(r *request) ([]operate.AuditRow, operate.Paged, error) {
+	return list(r, auditNames(), auditFilter, func(p operate.AuditParams, page operate.Page, each func(operate.AuditRow) error) (operate.Paged, error) {
+		p.Page = page
+		return r.outbox.Audit(r.Context(), p, each)
+	})
 }
 
 func plansAPI(r *request) (answer, error) {
-	rows, next, err := listPlans(r, r.URL.Query(), false)
-	return answer{rows, next}, err
+	rows, paged, err := listPlans(r, false)
+	return answer{rows, paged.Next}, err
 }
 
 func runsAPI(r *request) (answer, error) {
-	rows, next, err := listPlans(r, r.URL.Query(), true)
-	return answer{rows, next}, err
+	rows, paged, err := listPlans(r, true)
+	return answer{rows, paged.Next}, err
 }
 
-func listPlans(r *request, q url.Values, started bool) (rows []dlq.Frozen, next string, err error) {
-	if err := known(q, "limit", "cursor"); err != nil {
-		return nil, "", err
-	}
-	page, err := readPage(q)
-	if err != nil {
-		return nil, "", err
-	}
-	rows = []dlq.Frozen{}
-	paged, err := r.outbox.ListPlans(r.Context(), operate.ListPlansParams{Started: started, Page: page}, func(p dlq.Frozen) error {
-		rows = append(rows, p)
-		return nil
+func listPlans(r *request, started bool) ([]dlq.Frozen, operate.Paged, error) {
+	all := func(url.Values, time.Time) (struct{}, error) { return struct{}{}, nil }
+	return list(r, nil, all, func(_ struct{}, page operate.Page, each func(dlq.Frozen) error) (operate.Paged, error) {
+		return r.outbox.ListPlans(r.Context(), operate.ListPlansParams{Started: started, Page: page}, each)
 	})
-	return rows, paged.Next, err
 }
 
 func planAPI(r *request) (answer, error) {

@@ -6,11 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/ratelimit"
 )
 
 const (
@@ -20,8 +19,6 @@ const (
 	slotWait = 2 * time.Second
 	// runsPerMinute limits how many runs one identity starts.
 	runsPerMinute = 10
-	// identitiesKept bounds the memory for those limits.
-	identitiesKept = 1000
 	// DefaultMaxPlanRows is the largest set that is frozen.
 	DefaultMaxPlanRows = 1_000_000
 )
@@ -38,13 +35,12 @@ type changes struct {
 	working context.Context //nolint:containedctx // it is the life of the jobs, which outlive their requests
 	stop    context.CancelFunc
 	jobs    sync.WaitGroup
-
-	mu     sync.Mutex
-	limits map[string]*rate.Limiter
+	// begun limits the runs that each identity begins.
+	begun *ratelimit.PerName
 }
 
 func newChanges(cfg Config, outbox func() *operate.Outbox) *changes {
-	c := &changes{outbox: outbox, maxRows: cfg.MaxPlanRows, log: cfg.Log, slot: make(chan struct{}, 1), limits: map[string]*rate.Limiter{}}
+	c := &changes{outbox: outbox, maxRows: cfg.MaxPlanRows, log: cfg.Log, slot: make(chan struct{}, 1), begun: ratelimit.New(runsPerMinute)}
 	c.working, c.stop = context.WithCancel(context.Background())
 	return c
 }
@@ -95,7 +91,7 @@ func (c *changes) freeze(ctx context.Context, p operate.ChangeParams) (id string
 
 // run begins or resumes a plan and returns when that has happened, or why it has not.
 func (c *changes) run(p operate.RunPlanParams) error {
-	if !c.limit(p.Runner).Allow() {
+	if !c.begun.Of(p.Runner).Allow() {
 		return busy("%s has started %d runs within a minute: wait a little", p.Runner, runsPerMinute)
 	}
 	begun := make(chan error, 2)
@@ -109,19 +105,4 @@ func (c *changes) run(p operate.RunPlanParams) error {
 		begun <- err
 	})
 	return <-begun
-}
-
-// limit is the limiter of one identity.
-func (c *changes) limit(name string) *rate.Limiter {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	found := c.limits[name]
-	if found == nil {
-		if len(c.limits) >= identitiesKept {
-			clear(c.limits)
-		}
-		found = rate.NewLimiter(rate.Every(time.Minute/runsPerMinute), runsPerMinute)
-		c.limits[name] = found
-	}
-	return found
 }

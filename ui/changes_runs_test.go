@@ -176,12 +176,18 @@ SELECT $2::text::uuid, 'order_canceled', 'vendor_order', gen_random_uuid(), '{}'
 	look()
 }
 
-// The consumers' marks stand beside the plan, or that Redis does not answer.
+// The consumers' marks stand beside the plan, or that Redis does not answer; and whether a later event has gone out already.
 func TestAPlanShowsWhatConsumersRemember(t *testing.T) {
 	b := setup(t, func(c *ui.Config) { operators(c); c.Redis = outboxtest.Redis(t).Client })
 	_, plan, _ := b.form("/plans", "action", "replay", "id", deadID)
 	_, _, body := b.get(plan)
 	require.NotContains(t, body, "What the consumers remember is not known")
+	require.NotContains(t, body, "a later event is published already")
+	_, err := b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, published_at)
+VALUES (gen_random_uuid(), 'order_canceled', 'vendor_order', '00000000-0000-7000-8000-00000000aaaa', '{}', now())`)
+	require.NoError(t, err)
+	_, _, body = b.get(plan)
+	require.Contains(t, body, "Of the aggregates of 1 event, a later event is published already")
 }
 
 // Every form leads below the base path.

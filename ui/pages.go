@@ -225,14 +225,14 @@ func eventsPage(r *request) (*view, error) {
 	if clean := tidy(q); clean != q.Encode() {
 		return redirectTo("/events", clean), nil
 	}
-	rows, next, err := listEvents(r)
+	rows, paged, err := listEvents(r)
 	if err != nil {
 		return nil, err
 	}
 	d := newList(r, "/events", eventNames()...)
 	d.Events = rows
 	d.addTabs("/events", q, "status", "all", append([]string{"all"}, outbox.Statuses()...)...)
-	d.addNext("/events", q, next)
+	d.addNext("/events", q, paged.Next)
 	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
 		return nil, err
 	}
@@ -245,25 +245,25 @@ func auditPage(r *request) (*view, error) {
 	if clean := tidy(q); clean != q.Encode() {
 		return redirectTo("/audit", clean), nil
 	}
-	rows, next, err := listAudit(r)
+	rows, paged, err := listAudit(r)
 	if err != nil {
 		return nil, err
 	}
 	d := newList(r, "/audit", auditNames()...)
 	d.Audit = rows
-	d.addNext("/audit", q, next)
+	d.addNext("/audit", q, paged.Next)
 	d.Now, err = r.outbox.Now(r.Context())
 	return &view{Title: "Audit", Nav: "audit", Command: command("outboxctl dlq audit", q, append(auditNames(), "limit", "cursor")...), template: "audit", Data: d}, err
 }
 
 func runsPage(r *request) (*view, error) {
 	q := r.URL.Query()
-	rows, next, err := listPlans(r, q, false)
+	rows, paged, err := listPlans(r, false)
 	if err != nil {
 		return nil, err
 	}
 	d := listData{Plans: rows}
-	d.addNext("/runs", q, next)
+	d.addNext("/runs", q, paged.Next)
 	d.Now, err = r.outbox.Now(r.Context())
 	return &view{Title: "Runs", Nav: "runs", Command: "outboxctl run list --all", template: "runs", Data: d}, err
 }

@@ -41,17 +41,20 @@ func TestAddressesMeanWhatTheFlagsMean(t *testing.T) {
 		status int
 		text   string
 	}{
-		"/dead-letters?typ=order_canceled":             {http.StatusBadRequest, "no filter of this list"},
-		"/dead-letters?reason=bad":                     {http.StatusBadRequest, "none of max_attempts"},
-		"/dead-letters?type=bad":                       {http.StatusBadRequest, "registry list"},
-		"/dead-letters?since=yesterday-ish":            {http.StatusBadRequest, "neither a time"},
-		"/dead-letters?limit=0":                        {http.StatusBadRequest, "1 to 1000"},
-		"/dead-letters?limit=1001":                     {http.StatusBadRequest, "1 to 1000"},
-		"/dead-letters/nonsense":                       {http.StatusBadRequest, "is not an id"},
-		"/events/00000000-0000-7000-8000-0000000000ff": {http.StatusNotFound, "no event"},
-		"/runs/00000000-0000-7000-8000-0000000000ff":   {http.StatusNotFound, "no plan"},
-		"/nothing":                        {http.StatusNotFound, "no page"},
-		"/dead-letters?state=all&limit=1": {http.StatusOK, "Next page"},
+		"/dead-letters?typ=order_canceled":                            {http.StatusBadRequest, "no filter of this list"},
+		"/dead-letters?reason=bad":                                    {http.StatusBadRequest, "none of max_attempts"},
+		"/dead-letters?type=bad":                                      {http.StatusBadRequest, "registry list"},
+		"/dead-letters?since=yesterday-ish":                           {http.StatusBadRequest, "neither a time"},
+		"/dead-letters?limit=0":                                       {http.StatusBadRequest, "1 to 1000"},
+		"/dead-letters?limit=1001":                                    {http.StatusBadRequest, "1 to 1000"},
+		"/dead-letters/nonsense":                                      {http.StatusBadRequest, "is not an id"},
+		"/events/00000000-0000-7000-8000-0000000000ff":                {http.StatusNotFound, "no event"},
+		"/runs/00000000-0000-7000-8000-0000000000ff":                  {http.StatusNotFound, "no plan"},
+		"/search?q=118824410000003":                                   {http.StatusNotFound, "as the broker&#39;s id"},
+		"/search?q=order+47%2F11":                                     {http.StatusNotFound, "no event has the dedupe key"},
+		"/search?q=%00":                                               {http.StatusNotFound, "no event has the dedupe key"},
+		"/nothing":                                                    {http.StatusNotFound, "no page"},
+		"/dead-letters?state=all&limit=1":                             {http.StatusOK, "Next page"},
 		"/dead-letters?error-like=such&reason=max_attempts&since=30d": {http.StatusOK, "outboxctl dlq list --reason max_attempts --since 30d --error-like such"},
 	} {
 		status, _, body := b.get(address)
@@ -61,12 +64,18 @@ func TestAddressesMeanWhatTheFlagsMean(t *testing.T) {
 	_, err := b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, tenant_id)
 VALUES (gen_random_uuid(), 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', 'max_attempts', 'no', 1, '00000000-0000-7000-8000-00000000bbbb')`)
 	require.NoError(t, err)
+	_, err = b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, dedupe_key, published_at, broker_message_id)
+SELECT ('00000000-0000-7000-8000-0000000000f' || i)::uuid, (ARRAY['order_canceled', 'order_created'])[i]::event_type_enum, 'vendor_order', gen_random_uuid(), '{}', 'order 47/11 no. ' || i, now(), (118824410000000 + i)::text FROM generate_series(1, 2) AS i`)
+	require.NoError(t, err)
 	for from, to := range map[string]string{
 		"/dead-letters?type=&reason=max_attempts&since=": "/dead-letters?reason=max_attempts",
 		"/search?q=00000000-0000-7000-8000-0000000000d3": "/dead-letters/00000000-0000-7000-8000-0000000000d3",
 		"/search?q=00000000-0000-7000-8000-0000000000e2": "/events/00000000-0000-7000-8000-0000000000e2",
 		"/search?q=00000000-0000-7000-8000-00000000aaaa": "/events?aggregate=00000000-0000-7000-8000-00000000aaaa",
 		"/search?q=00000000-0000-7000-8000-00000000bbbb": "/dead-letters?state=all&tenant=00000000-0000-7000-8000-00000000bbbb",
+		"/search?q=order+47%2F11+no.+1":                  "/events/00000000-0000-7000-8000-0000000000f1",
+		"/search?q=order+47%2F11+no.+2":                  "/events/00000000-0000-7000-8000-0000000000f2",
+		"/search?q=118824410000002":                      "/events/00000000-0000-7000-8000-0000000000f2",
 		"/search?q=vendor_order":                         "/events?aggregate=vendor_order",
 		"/doctor?again=1":                                "/doctor",
 		"/search?q=" + b.planID():                        "/runs/" + b.planID(),

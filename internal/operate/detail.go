@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
@@ -53,6 +55,22 @@ type DeadLetterDetail struct {
 	// Event is nil when cleanup has removed its row.
 	Event *outbox.Event `json:"event"`
 	Surroundings
+}
+
+// keySearch is how many published events are looked at for one with an id of the broker's.
+const keySearch = 100_000
+
+// EventOfKey finds an event by its dedupe key or, among the newest published events, by the id that the broker gave it.
+func (o *Outbox) EventOfKey(ctx context.Context, key string) (id string, err error) {
+	nothing := fault.NotFoundf("no event has the dedupe key %q, and none of the newest %s published events has it as the broker's id", safetext.Cut(safetext.Line(key), 60), Count(keySearch))
+	if !utf8.ValidString(key) || strings.ContainsRune(key, 0) {
+		return "", nothing
+	}
+	id, err = o.events().ByKey(ctx, key, keySearch)
+	if errors.Is(err, outbox.ErrNotFound) {
+		return "", nothing
+	}
+	return id, StoreError(err)
 }
 
 // EventDetail describes an event.

@@ -34,6 +34,9 @@ type PlanPreview struct {
 	// Letters or Events are its first rows.
 	Letters []dlq.Entry
 	Events  []outbox.Event
+	// Overtaken is how many of the first MarksOf events have a later one of their aggregate that is published: consumers would
+	// see the older state last.
+	Overtaken int64
 	// Marks is what the consumers remember of the first MarksOf events; MarksError is why that is not known.
 	Marks      []MarkCount
 	MarksOf    int
@@ -61,6 +64,11 @@ func (o *Outbox) PreviewPlan(ctx context.Context, id string) (PlanPreview, error
 		return p, StoreError(err)
 	}
 	p.MarksOf = len(events)
+	if plan.Action == dlq.Replay || plan.Action == dlq.Republish {
+		if p.Overtaken, err = o.events().Overtaken(ctx, events); err != nil {
+			return p, StoreError(err)
+		}
+	}
 	if p.Marks, err = o.countMarks(ctx, events); err != nil {
 		p.MarksError = safetext.Redact(err.Error())
 	}

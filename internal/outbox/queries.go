@@ -40,4 +40,38 @@ SELECT ` + eventColumns + `
   JOIN outbox_event_status AS e ON e.id = n.id
  ORDER BY e.created_at, e.seq`
 
+// The events with a dedupe key, whatever their namespace and type: the walk takes one step of outbox_events_dedupe_idx for each
+// pair of those, so it does not grow with the table.
+const selectByDedupeKey = `
+WITH RECURSIVE kinds AS (
+    (SELECT e.namespace, e.event_type FROM outbox_events AS e WHERE e.dedupe_key IS NOT NULL ORDER BY e.namespace, e.event_type LIMIT 1)
+    UNION ALL
+    SELECT n.namespace, n.event_type
+      FROM kinds AS k,
+           LATERAL (SELECT e.namespace, e.event_type FROM outbox_events AS e
+                     WHERE e.dedupe_key IS NOT NULL AND (e.namespace, e.event_type) > (k.namespace, k.event_type)
+                     ORDER BY e.namespace, e.event_type LIMIT 1) AS n
+)
+SELECT e.id::text
+  FROM kinds AS k
+  JOIN outbox_events AS e ON e.namespace = k.namespace AND e.event_type = k.event_type AND e.dedupe_key = $1
+ ORDER BY e.created_at DESC`
+
+// By outbox_events_published_at_idx. The broker's ids have no index, which every publish would have to pay for: only the newest
+// $2 are looked at.
+const selectByBrokerID = `
+SELECT e.id::text
+  FROM (SELECT p.id, p.broker_message_id FROM outbox_events AS p WHERE p.published_at IS NOT NULL ORDER BY p.published_at DESC LIMIT $2) AS e
+ WHERE e.broker_message_id = $1
+ LIMIT 1`
+
+// How many of the events were overtaken: a later one of their aggregate is published. By primary key and outbox_events_aggregate_idx.
+const countOvertaken = `
+SELECT count(*)
+  FROM outbox_events AS e
+ WHERE e.id = ANY ($1::uuid[])
+   AND EXISTS (SELECT 1 FROM outbox_events AS n
+                WHERE n.aggregate_type = e.aggregate_type AND n.aggregate_id = e.aggregate_id AND n.published_at IS NOT NULL
+                  AND (n.created_at, n.seq) > (e.created_at, e.seq))`
+
 const selectEnum = `SELECT enumlabel::text FROM pg_enum WHERE enumtypid = to_regtype($1) ORDER BY enumsortorder`

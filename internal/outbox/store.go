@@ -51,6 +51,30 @@ func (s *Store) Neighbours(ctx context.Context, aggregateType, aggregateID, even
 	return s.events(ctx, selectNeighbours, aggregateType, aggregateID, eventID, at, n)
 }
 
+// ByKey finds the event that was emitted with a dedupe key, the newest if there are several, or among the newest published
+// events the one that the broker gave an id. ErrNotFound when there is none.
+func (s *Store) ByKey(ctx context.Context, key string, newest int) (id string, err error) {
+	err = s.db.QueryRow(ctx, selectByDedupeKey, key).Scan(&id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = s.db.QueryRow(ctx, selectByBrokerID, key, newest).Scan(&id)
+	}
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return "", ErrNotFound
+	case err != nil:
+		return "", fmt.Errorf("find the event of a key: %w", err)
+	}
+	return id, nil
+}
+
+// Overtaken counts those of the events of whose aggregate a later event is published already.
+func (s *Store) Overtaken(ctx context.Context, ids []string) (n int64, err error) {
+	if err := s.db.QueryRow(ctx, countOvertaken, ids).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count overtaken events: %w", err)
+	}
+	return n, nil
+}
+
 func (s *Store) events(ctx context.Context, sql string, args ...any) ([]Event, error) {
 	rows, err := s.db.Query(ctx, sql, args...)
 	if err != nil {

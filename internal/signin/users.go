@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
-	"golang.org/x/time/rate"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/ratelimit"
 	"github.com/outboxctl/outboxctl/ui"
 )
 
@@ -25,7 +25,7 @@ const (
 	remembered = 5 * time.Minute
 	// failures is how many wrong sign-ins one address has in a minute.
 	failures = 20
-	// kept bounds the memory for both.
+	// kept bounds the memory for passwords that were right.
 	kept = 10_000
 )
 
@@ -37,9 +37,10 @@ type Users struct {
 	tokens map[string]ui.Identity
 	key    []byte
 
-	mu     sync.Mutex
-	right  map[string]time.Time
-	failed map[string]*rate.Limiter
+	failed *ratelimit.PerName
+
+	mu    sync.Mutex
+	right map[string]time.Time
 }
 
 type user struct {
@@ -52,7 +53,7 @@ type user struct {
 func ParseUsers(text string, now func() time.Time) (*Users, error) {
 	u := &Users{
 		now: now, people: map[string]user{}, tokens: map[string]ui.Identity{}, key: make([]byte, 32),
-		right: map[string]time.Time{}, failed: map[string]*rate.Limiter{},
+		right: map[string]time.Time{}, failed: ratelimit.New(failures),
 	}
 	_, _ = rand.Read(u.key) // it never fails
 	var problems []error
@@ -114,7 +115,7 @@ func (u *Users) Identify(r *http.Request) (ui.Identity, error) {
 	if u.remembers(mark) {
 		return u.identity(name), nil
 	}
-	if u.limit(r).Tokens() < 1 {
+	if u.failed.Of(addressOf(r)).Tokens() < 1 {
 		return ui.Identity{}, fmt.Errorf("%w: too many wrong passwords from this address", ui.ErrBusy)
 	}
 	person, known := u.people[name]
@@ -167,26 +168,17 @@ func (u *Users) remember(mark string) {
 
 // refuse counts a wrong sign-in against the address it came from.
 func (u *Users) refuse(r *http.Request) error {
-	if !u.limit(r).Allow() {
+	if !u.failed.Of(addressOf(r)).Allow() {
 		return fmt.Errorf("%w: too many wrong sign-ins from this address", ui.ErrBusy)
 	}
 	return ui.ErrNotSignedIn
 }
 
-func (u *Users) limit(r *http.Request) *rate.Limiter {
+// addressOf is where a request came from, without the port.
+func addressOf(r *http.Request) string {
 	address, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
-		address = r.RemoteAddr
+		return r.RemoteAddr
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	found := u.failed[address]
-	if found == nil {
-		if len(u.failed) >= kept {
-			clear(u.failed)
-		}
-		found = rate.NewLimiter(rate.Every(time.Minute/failures), failures)
-		u.failed[address] = found
-	}
-	return found
+	return address
 }
