@@ -40,6 +40,9 @@ type Figures struct {
 	Commands     map[string]int `json:"commands"`
 	CommandsFail map[string]int `json:"commandsFailed,omitempty"` // by verb and exit code
 
+	// Order is what happened to ordering keys.
+	Order map[string]int `json:"order,omitempty"`
+
 	// Waits from the end of the transaction to the first message.
 	Wait      Wait          `json:"wait"`
 	Recovery  time.Duration `json:"recovery"` // longest pause after the end of a fault until something was stored again
@@ -60,6 +63,14 @@ func (f *Figures) count(m *map[string]int, key string) {
 		*m = map[string]int{}
 	}
 	(*m)[key]++
+}
+
+// order counts what happened to ordering keys.
+func (f *Figures) order(name string, n int) {
+	if f.Order == nil {
+		f.Order = map[string]int{}
+	}
+	f.Order[name] += n
 }
 
 // injected is how many faults were done to the system.

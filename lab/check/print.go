@@ -70,6 +70,7 @@ func (f *Figures) print(b *strings.Builder) {
 	list("effects", f.Effects)
 	list("dead letters", f.DeadLetters)
 	list("died of", f.Reasons)
+	list("ordering keys", f.Order)
 	line("faults", "%d: %s", f.injected(), counts(f.Faults))
 	list("faults failed", f.FaultsFailed)
 	list("crashes in", f.Crashes)

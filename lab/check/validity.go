@@ -21,6 +21,11 @@ func (c *checker) validity() {
 			c.invalid("no process died in failpoint %s", failpoint)
 		}
 	}
+	for _, what := range keys(run.MinOrder) {
+		if n := f.Order[what]; n < run.MinOrder[what] {
+			c.invalid("ordering keys: %d %s, needed are %d", n, what, run.MinOrder[what])
+		}
+	}
 	if earliest := run.LastFault.Add(run.Lease + grace); run.Ended.Before(earliest) {
 		c.invalid("the final state was read at %s, a lease and %s after the last fault is %s", clock(run.Ended), grace, clock(earliest))
 	}

@@ -45,8 +45,12 @@ type Run struct {
 	LastFault time.Time `json:"lastFault"`
 	Ended     time.Time `json:"ended"`
 	// Demands a valid run meets.
-	MinEvents     int      `json:"minEvents"`
-	MinFaults     int      `json:"minFaults"`
+	MinEvents int `json:"minEvents"`
+	MinFaults int `json:"minFaults"`
+	// MinOrder is what must have happened to ordering keys, by its name in the figures.
+	MinOrder map[string]int `json:"minOrder,omitempty"`
+	// LooseKeys begin the ordering keys whose producers do not lock what they emit for: their events have no order.
+	LooseKeys     string   `json:"looseKeys,omitempty"`
 	NeedFaults    []string `json:"needFaults"`    // kinds of fault that must have been injected
 	NeedCrashes   []string `json:"needCrashes"`   // failpoints a process must have died in
 	Consumers     []string `json:"consumers"`     // every one of them must have every event of HandledTypes

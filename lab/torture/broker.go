@@ -20,8 +20,11 @@ import (
 // Headers by which the broker knows the messages it does not take.
 const (
 	headerReject = "torture-reject" // never
-	headerHeal   = "torture-heal"   // not before it is healed
+	headerHeal   = "torture-heal"   // not before it is healed, or not for the time it names
 )
+
+// healAtTheEnd is the value of headerHeal that names no time.
+const healAtTheEnd = "1"
 
 // brokerRig is the Pub/Sub fake with its faults, and the record of what reached it.
 type brokerRig struct {
@@ -33,8 +36,8 @@ type brokerRig struct {
 	trouble trouble
 	healed  bool
 	arrived map[int]time.Time // when a request came, until it is answered
-	// healing are the events that die until the broker is healed.
-	healing map[string]bool
+	// refused is when the broker met the events that it takes only later.
+	refused map[string]time.Time
 }
 
 // trouble is what goes wrong with Publish requests at the moment.
@@ -46,7 +49,7 @@ type trouble struct {
 }
 
 func newBroker(fake *devstack.PubSub, rec *history.Recorder, random *rand.Rand) *brokerRig {
-	b := &brokerRig{PubSub: fake, rec: rec, random: random, arrived: map[int]time.Time{}, healing: map[string]bool{}}
+	b := &brokerRig{PubSub: fake, rec: rec, random: random, arrived: map[int]time.Time{}, refused: map[string]time.Time{}}
 	fake.OnPublish(b.publish)
 	fake.OnAnswer(b.answer)
 	fake.RejectMessages(b.rejects)
@@ -61,14 +64,10 @@ func (b *brokerRig) set(t trouble) {
 }
 
 // heal makes the broker take what it took for sick so far.
-func (b *brokerRig) heal() (events []string) {
+func (b *brokerRig) heal() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.healed = true
-	for id := range b.healing {
-		events = append(events, id)
-	}
-	return events
 }
 
 func (b *brokerRig) publish(_ context.Context, call devstack.PublishCall) devstack.PublishFault {
@@ -93,13 +92,18 @@ func (b *brokerRig) rejects(_ string, m *pubsubpb.PubsubMessage) bool {
 	if m.GetAttributes()[headerReject] != "" {
 		return true
 	}
-	if m.GetAttributes()[headerHeal] == "" {
+	heals := m.GetAttributes()[headerHeal]
+	if heals == "" {
 		return false
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.healing[m.GetAttributes()["event_id"]] = true
-	return !b.healed
+	id, now := m.GetAttributes()["event_id"], time.Now()
+	if b.refused[id].IsZero() {
+		b.refused[id] = now
+	}
+	after, err := time.ParseDuration(heals)
+	return !b.healed && (err != nil || now.Sub(b.refused[id]) < after)
 }
 
 func (b *brokerRig) answer(a devstack.PublishAnswer) {

@@ -14,6 +14,8 @@ const (
 	aggregates = 1000
 	// orderedAggregates of them are the ordering key of the events that are emitted for them.
 	orderedAggregates = 100
+	// looseKeys are the ordering keys of events that are emitted without a lock.
+	looseKeys = "loose/"
 
 	lease           = 8 * time.Second
 	publishTimeout  = 4 * time.Second

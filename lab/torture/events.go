@@ -45,7 +45,7 @@ func (s *source) text() string {
 	return strings.Repeat(words[s.random.IntN(len(words))]+" ", 1+s.random.IntN(4))
 }
 
-// next makes an event. One in thirty is poison of some kind.
+// next makes an event. One in twenty-five is poison of some kind.
 func (s *source) next() draft {
 	d := draft{expect: history.Deliver, event: emit.Event{ID: s.id(), AggregateID: s.id().String(), Headers: map[string]string{"traceparent": s.id().String()}}}
 	at := time.UnixMilli(1_700_000_000_000 + s.random.Int64N(1e10)).UTC()
@@ -71,7 +71,7 @@ func (s *source) next() draft {
 	case 0:
 		d.event.Headers[headerReject], d.expect = "1", history.Die
 	case 1:
-		d.event.Headers[headerHeal] = "1"
+		d.event.Headers[headerHeal] = healAtTheEnd
 	case 2:
 		d.spoiled, d.expect = json.RawMessage(`{"surprise": true}`), history.Die
 	case 3:
@@ -82,11 +82,31 @@ func (s *source) next() draft {
 	return d
 }
 
-// orderBy puts the event behind those of the aggregate that its producer has locked. What must stay dead has no place: it
-// would hold back the others for good.
-func (d *draft) orderBy(aggregate int) {
-	if aggregate < orderedAggregates && d.expect == history.Deliver {
-		d.event.OrderingKey = fmt.Sprintf("aggregate/%d", aggregate)
+// keyedPoison is how rare poison with an ordering key is among all poison: its key stands still until an operator comes.
+const keyedPoison = 6
+
+// orderBy puts the event behind those of the aggregate that its producer has locked. What the broker refuses for a while
+// it takes before the end of the run, so that a replay can succeed meanwhile.
+func (s *source) orderBy(d *draft, key string) {
+	heals := d.event.Headers[headerHeal] != ""
+	if (heals || d.expect == history.Die) && s.random.IntN(keyedPoison) > 0 {
+		return
+	}
+	if heals {
+		d.event.Headers[headerHeal] = (time.Duration(1+s.random.IntN(5)) * time.Second).String()
+	}
+	d.event.OrderingKey = key
+}
+
+// key names the ordering key of an aggregate; most have none.
+func key(aggregate int, locked bool) string {
+	switch {
+	case aggregate >= orderedAggregates:
+		return ""
+	case locked:
+		return fmt.Sprintf("aggregate/%d", aggregate)
+	default:
+		return fmt.Sprintf("%s%d", looseKeys, aggregate)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,26 +43,31 @@ func (o *operator) act(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	switch n := o.random.IntN(100); {
-	case n < 20:
+	case n < 12:
 		o.shell.run(ctx, "", "", "stats", "-o", "json")
-	case n < 40:
+	case n < 24:
 		o.shell.run(ctx, "", "", "dlq list", "-o", "json", "--limit", "50")
-	case n < 60:
-		if ids := o.letters(ctx, "open", 1+o.random.IntN(5)); len(ids) > 0 {
-			o.shell.run(ctx, "", "", "dlq replay", append(ids, "--force", "--yes", "--note", "torture")...)
-		}
-	case n < 70:
-		if ids := o.letters(ctx, "open", 1); len(ids) > 0 {
-			o.shell.run(ctx, "", "", "dlq discard", append(ids, "--yes", "--note", "torture")...)
-		}
-	case n < 78:
-		if ids := o.letters(ctx, "discarded", 3); len(ids) > 0 {
-			o.shell.run(ctx, "", "", "dlq restore", append(ids, "--yes", "--note", "torture")...)
-		}
-	case n < 92:
+	case n < 36:
+		o.change(ctx, "dlq replay", o.letters(ctx, 1+o.random.IntN(5), "--state", "open"), "--force")
+	case n < 52:
+		o.change(ctx, "dlq replay", o.letters(ctx, 20, "--blocking"), "--force")
+	case n < 54:
+		o.change(ctx, "dlq discard", o.letters(ctx, 1, "--state", "open"))
+	case n < 68:
+		o.change(ctx, "dlq discard", o.letters(ctx, 10, "--blocking"))
+	case n < 86:
+		o.change(ctx, "dlq restore", o.letters(ctx, 3, "--state", "discarded"))
+	case n < 94:
 		o.clean(ctx, "")
 	default:
 		o.shell.run(ctx, "", "", "migrate")
+	}
+}
+
+// change runs a command that changes dead letters, if there are any.
+func (o *operator) change(ctx context.Context, verb string, letters []string, flags ...string) {
+	if len(letters) > 0 {
+		o.shell.run(ctx, "", "", verb, slices.Concat(letters, flags, []string{"--yes", "--note", "torture"})...)
 	}
 }
 
@@ -69,9 +75,9 @@ func (o *operator) clean(ctx context.Context, arm string) history.Command {
 	return o.shell.run(ctx, arm, "", "cleanup", "--older-than", cleanupAge.String(), "--note", "torture")
 }
 
-// letters picks some dead letters of a state.
-func (o *operator) letters(ctx context.Context, state string, most int) []string {
-	c := o.shell.run(ctx, "", "", "dlq list", "-o", "id", "--state", state, "--limit", "20")
+// letters picks some of the dead letters that a filter leaves.
+func (o *operator) letters(ctx context.Context, most int, filter ...string) []string {
+	c := o.shell.run(ctx, "", "", "dlq list", append([]string{"-o", "id", "--limit", "20"}, filter...)...)
 	if c.Exit != 0 {
 		return nil
 	}
@@ -89,7 +95,7 @@ func (o *operator) die(ctx context.Context, point string) error {
 		var c history.Command
 		if point == failpoint.Cleaning {
 			c = o.clean(ctx, arm)
-		} else if ids := o.letters(ctx, "open", 3); len(ids) > 0 {
+		} else if ids := o.letters(ctx, 3, "--state", "open"); len(ids) > 0 {
 			c = o.shell.run(ctx, arm, "", "dlq replay", append(ids, "--force", "--yes", "--note", "torture")...)
 		}
 		if c.Exit == -1 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/failpoint"
 	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/lab/check"
 	"github.com/outboxctl/outboxctl/lab/history"
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
@@ -57,6 +58,7 @@ func describe(cfg Config, skew time.Duration) history.Run {
 		Consumers: []string{exampleConsumer, workerConsumer}, HandledTypes: []string{handledType},
 		InboxGuarded: []string{exampleConsumer}, HandlerTopics: []string{"domain"},
 		NeedCrashes: slices.Concat(failpoint.Publisher(), failpoint.Consumer(), failpoint.Operator()),
+		LooseKeys:   "default/" + looseKeys, MinOrder: minOrder(cfg.Duration),
 	}
 	for _, f := range faults {
 		if !slices.Contains(run.NeedFaults, f.kind) {
@@ -64,6 +66,15 @@ func describe(cfg Config, skew time.Duration) history.Run {
 		}
 	}
 	return run
+}
+
+// minOrder is what a run does to ordering keys at the least, in proportion to how long it lasts.
+func minOrder(lasts time.Duration) map[string]int {
+	least := map[string]int{}
+	for what, perHour := range map[string]int{check.OrderReplays: 150, check.OrderDiscards: 60, check.OrderRestores: 60, check.OrderExpired: 300, check.OrderParked: 3000} {
+		least[what] = int(lasts * time.Duration(perHour) / time.Hour)
+	}
+	return least
 }
 
 // torture is one run in its world.
@@ -133,7 +144,7 @@ func (t *torture) connectionsLeft(ctx context.Context) (left int, err error) {
 
 // settle replays what the broker takes by now, gives everything its time and reads the state at the end of it.
 func (t *torture) settle(ctx context.Context, sh shell, first map[string]int) error {
-	if err := t.replayHealed(ctx, sh); err != nil {
+	if err := t.release(ctx, sh); err != nil {
 		return err
 	}
 	t.run.LastFault = time.Now()
@@ -168,26 +179,32 @@ func (t *torture) settle(ctx context.Context, sh shell, first map[string]int) er
 	return nil
 }
 
-// replayHealed has an operator replay the events that only the broker's mood had killed. Some may be dying right now.
-func (t *torture) replayHealed(ctx context.Context, sh shell) error {
+// release has an operator replay the events that only the broker's mood had killed, and discard the dead ones that others
+// wait for, until none does. What is still parked after a minute, the checker reports.
+func (t *torture) release(ctx context.Context, sh shell) error {
 	t.broker.heal()
-	for range 30 {
-		var ids []string
-		err := t.truth.QueryRow(ctx, `SELECT coalesce(array_agg(l.id::text), '{}') FROM outbox_dlq AS l JOIN outbox_events AS e ON e.id = l.event_id
-			WHERE l.state <> 'replayed' AND e.headers ? $1`, headerHeal).Scan(&ids)
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline) && ctx.Err() == nil; rig.Pause(ctx, 500*time.Millisecond) {
+		var healed, blocking []string
+		var waiting int
+		err := t.truth.QueryRow(ctx, `SELECT coalesce(array_agg(l.id::text) FILTER (WHERE e.headers ? $1 AND l.state <> 'replayed'), '{}'),
+			coalesce(array_agg(l.id::text) FILTER (WHERE NOT e.headers ? $1 AND l.state = 'open' AND e.ordering_key IS NOT NULL), '{}'),
+			(SELECT count(*) FROM outbox_events WHERE ordering_key IS NOT NULL AND published_at IS NULL AND passed_at IS NULL)
+			FROM outbox_dlq AS l JOIN outbox_events AS e ON e.id = l.event_id`, headerHeal).Scan(&healed, &blocking, &waiting)
 		if err != nil {
-			return fmt.Errorf("look for healed events: %w", err)
+			return fmt.Errorf("look for parked events: %w", err)
 		}
-		if len(ids) == 0 {
+		if len(healed)+len(blocking)+waiting == 0 {
 			return nil
 		}
-		for chunk := range slices.Chunk(ids, 500) {
+		for chunk := range slices.Chunk(healed, 500) {
 			sh.run(ctx, "", "", "dlq restore", append(slices.Clone(chunk), "--yes", "--note", "healed")...)
 			sh.run(ctx, "", "", "dlq replay", append(slices.Clone(chunk), "--force", "--yes", "--note", "healed")...)
 		}
-		rig.Pause(ctx, 500*time.Millisecond)
+		for chunk := range slices.Chunk(blocking, 500) {
+			sh.run(ctx, "", "", "dlq discard", append(slices.Clone(chunk), "--yes", "--note", "written off")...)
+		}
 	}
-	return errors.New("healed events keep dying")
+	return ctx.Err()
 }
 
 // awaitConsumers gives the consumers time to handle what was published. What is missing then, the checker reports.

@@ -69,6 +69,25 @@ func orderedMutants() []mutant {
 			breaks: []string{"I5"},
 		},
 		{
+			name: "unfit-head-skipped",
+			edits: []edit{{"internal/dispatch Dispatcher.sendRun", `			v.Dead, rest = g.died, rest[1:]
+			break
+`, `			v.Dead, rest = append(v.Dead, g.died...), rest[1:]
+			continue
+`}},
+			breaks: []string{"I5"},
+		},
+		{
+			name:   "discard-does-not-release",
+			edits:  []edit{{"migrations outbox_discard", `SET passed_at = now(), updated_at = now()`, `SET updated_at = now()`}},
+			breaks: []string{"I5"},
+		},
+		{
+			name:   "restore-does-not-hold",
+			edits:  []edit{{"migrations outbox_restore", `SET passed_at = NULL, updated_at = now()`, `SET updated_at = now()`}},
+			breaks: []string{"I5"},
+		},
+		{
 			name:   "followers-charged",
 			edits:  []edit{{runs, `CASE WHEN n = 1 THEN locked_by END AS locked_by`, `locked_by`}},
 			faults: "publisher.kill,publisher.crash:publish.claimed", breaks: []string{"I11"},

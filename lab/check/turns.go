@@ -1,0 +1,170 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/outboxctl/outboxctl/lab/history"
+)
+
+// reopenError is how long a claim may have been under way when a restore reopened a row: it decides by what it saw when
+// it began.
+const reopenError = 2 * time.Second
+
+// What happened to ordering keys, as the figures name it.
+const (
+	OrderDeaths   = "deaths"
+	OrderParked   = "parked events"
+	OrderReplays  = "replays"
+	OrderDiscards = "discards"
+	OrderRestores = "restores"
+	OrderExpired  = "expired runs"
+)
+
+// place is the row of an ordering key while its changes are gone through.
+type place struct {
+	*event
+	closed bool      // published or passed
+	opened time.Time // when it was reopened last
+	dead   bool      // since it was open last
+	seen   bool      // claimed before
+}
+
+// keyWalk goes through the changes of one ordering key in the order in which they happened.
+type keyWalk struct {
+	*checker
+	places  []*place
+	indexOf map[string]int // of an event's place
+	runs    map[int64]map[int]bool
+	// head is the first place that may be open.
+	head int
+	// freed is when the last dead event of the key was published or passed.
+	freed time.Time
+}
+
+// claimedInOrder looks at each claim of a key: all that is before the claimed row is closed, or claimed with it.
+func (c *checker) claimedInOrder(events []*event) {
+	w := &keyWalk{checker: c, indexOf: map[string]int{}, runs: map[int64]map[int]bool{}}
+	var changes []*history.Change
+	for i, e := range events {
+		if e.gapped {
+			return // what is missing may have closed it
+		}
+		w.places, w.indexOf[e.id] = append(w.places, &place{event: e}), i
+		changes = append(changes, e.changes...)
+		for _, ch := range e.changes {
+			if kindOf(ch) == claim {
+				if w.runs[ch.TxID] == nil {
+					w.runs[ch.TxID] = map[int]bool{}
+				}
+				w.runs[ch.TxID][i] = true
+			}
+		}
+	}
+	slices.SortFunc(changes, func(a, b *history.Change) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, ch := range changes {
+		if !w.step(w.indexOf[c.byID[ch.EventID].id], ch) {
+			return // what follows is the consequence
+		}
+	}
+}
+
+// step takes one change, and returns false when it breaks the order.
+func (w *keyWalk) step(i int, ch *history.Change) bool {
+	p := w.places[i]
+	switch kindOf(ch) {
+	case claim:
+		if ahead := w.openBefore(i, ch); ahead != nil {
+			w.violate("I5", p.id, "was claimed by %s at %s although %s, which is before it in %s, was neither published nor discarded", ch.By,
+				clock(ch.At), ahead.id, p.row().OrderingKey)
+			return false
+		}
+		w.count(p, ch)
+	case died:
+		p.dead = true
+		w.report.Figures.order(OrderDeaths, 1)
+	case replayed:
+		w.report.Figures.order(OrderReplays, 1)
+	}
+	closed := !ch.After.Published.IsZero() || !ch.After.Passed.IsZero() || ch.Deleted
+	switch {
+	case closed && !p.closed:
+		if p.dead {
+			w.freed = ch.At
+		}
+		p.dead = false
+	case !closed && p.closed:
+		p.opened, w.head = ch.At, min(w.head, i)
+		p.dead = !ch.After.Dead.IsZero()
+	}
+	p.closed = closed
+	return true
+}
+
+// openBefore returns an open row before a claimed one that was not claimed with it.
+func (w *keyWalk) openBefore(i int, ch *history.Change) *place {
+	for w.head < i && w.places[w.head].closed {
+		w.head++
+	}
+	for j := w.head; j < i; j++ {
+		p := w.places[j]
+		if !p.closed && !w.runs[ch.TxID][j] && ch.At.Sub(p.opened) > reopenError {
+			return p
+		}
+	}
+	return nil
+}
+
+// count notes what a claim tells: that the lease of a run had ended, or that the row was parked behind a dead one.
+func (w *keyWalk) count(p *place, ch *history.Change) {
+	if ch.Before.Lease.By != "" && w.heads[turn{ch.TxID, p.row().OrderingKey}] == p.row().Seq {
+		w.report.Figures.order(OrderExpired, 1)
+	}
+	if created, err := time.Parse(time.RFC3339Nano, p.row().CreatedAt); err == nil && !p.seen && created.Add(-w.h.Run.ClockSkew).Before(w.freed) {
+		w.report.Figures.order(OrderParked, 1)
+	}
+	p.seen = true
+}
+
+// passes is I5 for operators: each discard lets the key of its event go on, and each restore holds it again.
+func (c *checker) passes() {
+	discards, restores := c.named(actionDiscard), c.named(actionRestore)
+	for _, e := range c.events {
+		row := e.row()
+		if row == nil || row.OrderingKey == "" || e.gapped {
+			continue
+		}
+		let, held := 0, 0
+		for _, ch := range e.changes {
+			switch before, after := ch.Before.Passed.IsZero(), ch.After.Passed.IsZero(); {
+			case ch.Deleted:
+			case before && !after:
+				let++
+			case !before && after && kindOf(ch) != replayed:
+				held++
+			}
+		}
+		c.report.Figures.order(OrderDiscards, let)
+		c.report.Figures.order(OrderRestores, held)
+		if n := discards[row.EventID]; n != let {
+			c.violate("I5", e.id, "was discarded %d times, its ordering key was let go on %d times", n, let)
+		}
+		if n := restores[row.EventID]; n != held {
+			c.violate("I5", e.id, "was restored %d times, its ordering key was held again %d times", n, held)
+		}
+	}
+}
+
+// named counts how often each event is named by the audit rows of an action.
+func (c *checker) named(action string) map[string]int {
+	n := map[string]int{}
+	for i := range c.h.Audits {
+		if a := &c.h.Audits[i]; a.Action == action {
+			for _, id := range texts(a.Detail["eventIds"]) {
+				n[id]++
+			}
+		}
+	}
+	return n
+}
