@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -232,8 +233,11 @@ func (e *Emitter) checkSize(event Event, aggregate string, body int, bad *Invali
 	if event.TenantID != uuid.Nil {
 		row.TenantID = event.TenantID.String()
 	}
-	attrs := wire.Attributes(row)
-	err := e.Limits.CheckSize(wire.MessageBytes(body, attrs) + len(event.OrderingKey))
+	key := 0
+	if event.OrderingKey != "" {
+		row.Seq, key = math.MaxInt64, len(row.Namespace)+1+len(event.OrderingKey)
+	}
+	err := e.Limits.CheckSize(wire.MessageBytes(body, wire.Attributes(row)) + key)
 	if errors.As(err, &bad.TooLarge) {
 		bad.add("data", "is too large: a message of %d bytes with its attributes, at most %d are allowed", bad.TooLarge.Size, bad.TooLarge.Max)
 	}

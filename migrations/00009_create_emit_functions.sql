@@ -137,7 +137,7 @@ $$;
 -- WHERE clause. label says which event of a batch is meant; NULL for a single one.
 -- expected and envelope are what the catalogue says of the type; NULL if it has none.
 -- The limits are the broker's: 10 MB per request, of which 512 bytes are kept
--- for the topic's name; 100 attributes of which eight are ours; 256 bytes per
+-- for the topic's name; 100 attributes of which nine are ours; 256 bytes per
 -- name and 1,024 per value. One run costs microseconds: emitting in bulk pays
 -- for each, so the queries are kept out of the common case.
 -- +goose StatementBegin
@@ -157,7 +157,9 @@ DECLARE
                + 18 + octet_length(aggregate_id) + CASE WHEN octet_length(aggregate_id) > 100 THEN 2 ELSE 0 END END
         + 15 + octet_length(coalesce(namespace, 'default')) + CASE WHEN octet_length(namespace) > 100 THEN 2 ELSE 0 END
         + CASE WHEN tenant_id IS NULL THEN 0 ELSE 51 END
-        + CASE WHEN dedupe_key IS NULL THEN 0 ELSE 16 + octet_length(dedupe_key) + CASE WHEN octet_length(dedupe_key) > 100 THEN 2 ELSE 0 END END;
+        + CASE WHEN dedupe_key IS NULL THEN 0 ELSE 16 + octet_length(dedupe_key) + CASE WHEN octet_length(dedupe_key) > 100 THEN 2 ELSE 0 END END
+        -- event_seq at its longest, and the key itself
+        + CASE WHEN ordering_key IS NULL THEN 0 ELSE 34 + octet_length(coalesce(namespace, 'default')) + 1 + octet_length(ordering_key) END;
     state    text := 'OX004';
     field    text;
     message  text;
@@ -224,10 +226,10 @@ BEGIN
                 state := 'OX006'; message := format('value of %L must have at most 1024 bytes', h.key);
             ELSIF starts_with(lower(h.key), 'goog') THEN
                 message := format('name %L starts with goog, which the broker keeps for itself', h.key);
-            ELSIF h.key IN ('event_id', 'event_type', 'aggregate_type', 'aggregate_id', 'created_at', 'namespace', 'tenant_id', 'dedupe_key') THEN
+            ELSIF h.key IN ('event_id', 'event_type', 'aggregate_type', 'aggregate_id', 'created_at', 'namespace', 'tenant_id', 'dedupe_key', 'event_seq') THEN
                 message := format('name %L is an attribute the publisher sets', h.key);
-            ELSIF entries > 92 THEN
-                state := 'OX006'; message := 'at most 92 entries are allowed';
+            ELSIF entries > 91 THEN
+                state := 'OX006'; message := 'at most 91 entries are allowed';
             ELSE
                 bytes := bytes + @schema@.outbox_field_bytes(
                     @schema@.outbox_field_bytes(octet_length(h.key)) + @schema@.outbox_field_bytes(octet_length(h.text)));

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 	"time"
 
 	"github.com/outboxctl/outboxctl/emit/internal/jsonb"
@@ -13,7 +14,7 @@ import (
 
 // The attributes that messages carry. Headers may not use these names. AttrAggregateType
 // and AttrAggregateID are absent where events are about no aggregate, AttrTenantID and
-// AttrDedupeKey where the row has none.
+// AttrDedupeKey where the row has none, AttrEventSeq where it has no ordering key.
 const (
 	AttrEventID       = "event_id"
 	AttrEventType     = "event_type"
@@ -23,15 +24,16 @@ const (
 	AttrNamespace     = "namespace"
 	AttrTenantID      = "tenant_id"
 	AttrDedupeKey     = "dedupe_key"
+	AttrEventSeq      = "event_seq"
 )
 
 // StandardAttributes is how many attributes are kept free of headers.
-const StandardAttributes = 8
+const StandardAttributes = 9
 
 // IsStandardAttribute reports whether an attribute of that name is the publisher's to set.
 func IsStandardAttribute(name string) bool {
 	switch name {
-	case AttrEventID, AttrEventType, AttrAggregateType, AttrAggregateID, AttrCreatedAt, AttrNamespace, AttrTenantID, AttrDedupeKey:
+	case AttrEventID, AttrEventType, AttrAggregateType, AttrAggregateID, AttrCreatedAt, AttrNamespace, AttrTenantID, AttrDedupeKey, AttrEventSeq:
 		return true
 	}
 	return false
@@ -40,7 +42,7 @@ func IsStandardAttribute(name string) bool {
 // isColumnAttribute tells the names that headers of stored rows may have: they became
 // the publisher's later.
 func isColumnAttribute(name string) bool {
-	return name == AttrNamespace || name == AttrTenantID || name == AttrDedupeKey
+	return name == AttrNamespace || name == AttrTenantID || name == AttrDedupeKey || name == AttrEventSeq
 }
 
 // Row is what of an event's row becomes attributes of its message.
@@ -50,6 +52,8 @@ type Row struct {
 	Namespace, TenantID, DedupeKey string
 	CreatedAt                      time.Time
 	Headers                        map[string]string
+	// Seq is the event's place in its ordering key; zero where it has none.
+	Seq int64
 	// CloudEventsSource, when set, adds the attributes of a CloudEvent in binary mode.
 	CloudEventsSource string
 }
@@ -63,13 +67,16 @@ func Attributes(row Row) map[string]string {
 			attrs[name] = value
 		}
 	}
+	if row.Seq > 0 {
+		attrs[AttrEventSeq] = strconv.FormatInt(row.Seq, 10)
+	}
 	if row.CloudEventsSource != "" {
 		addCloudEvent(attrs, row)
 	}
 	return attrs
 }
 
-// Core is Attributes without namespace, tenant and dedupe key, for stored rows whose
+// Core is Attributes without namespace, tenant, dedupe key and place, for stored rows whose
 // headers leave no room for them.
 func Core(row Row) map[string]string {
 	attrs := make(map[string]string, len(row.Headers)+StandardAttributes)

@@ -52,9 +52,9 @@ func TestAttributes(t *testing.T) {
 		"event_id": "i", "event_type": "t", "aggregate_type": "a", "aggregate_id": "7", "created_at": "1970-01-01T00:00:01.000000005Z",
 		"namespace": "shop", "traceparent": "00",
 	}, Attributes(row))
-	row.AggregateType, row.AggregateID, row.TenantID, row.DedupeKey, row.CloudEventsSource, row.Headers = "", "", "u", "u/1", "//chat", nil
+	row.AggregateType, row.AggregateID, row.TenantID, row.DedupeKey, row.CloudEventsSource, row.Seq, row.Headers = "", "", "u", "u/1", "//chat", 12, nil
 	require.Equal(t, map[string]string{
-		"event_id": "i", "event_type": "t", "created_at": "1970-01-01T00:00:01.000000005Z", "namespace": "shop", "tenant_id": "u", "dedupe_key": "u/1",
+		"event_id": "i", "event_type": "t", "created_at": "1970-01-01T00:00:01.000000005Z", "namespace": "shop", "tenant_id": "u", "dedupe_key": "u/1", "event_seq": "12",
 		"ce-specversion": "1.0", "ce-id": "i", "ce-type": "t", "ce-source": "//chat", "ce-time": "1970-01-01T00:00:01.000000005Z", "content-type": "application/json",
 	}, Attributes(row))
 }

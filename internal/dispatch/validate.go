@@ -51,6 +51,9 @@ func prepare(catalogue Catalogue, limits wire.Limits, row *Claimed) (topic strin
 		Namespace: row.Namespace, TenantID: row.TenantID, DedupeKey: row.DedupeKey,
 		CreatedAt: row.CreatedAt, Headers: headers, CloudEventsSource: t.CloudEventsSource,
 	}
+	if row.OrderingKey != "" {
+		from.Seq = row.Seq
+	}
 	msg = Message{
 		EventID: row.ID, Data: row.Payload, Attributes: wire.Attributes(from), OrderingKey: row.OrderingKey,
 		Namespace: row.Namespace, TenantID: row.TenantID, DedupeKey: row.DedupeKey, Attempt: row.AttemptCount + 1,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -167,13 +168,13 @@ func TestEmitFunctionWeighsLikeTheGoPackage(t *testing.T) {
 	t.Parallel()
 	pool := outboxtest.DB(t).Pool
 	const arguments = `'ad_daily_rollup_ready', NULL, $1::text::uuid, to_jsonb(repeat('x', $2)), occurred_at => '2026-01-02',
-		headers => '{"traceparent": "00-x"}'`
+		headers => '{"traceparent": "00-x"}', ordering_key => 'k'`
 	small, err := emit(t, pool, arguments, aggregate, 1)
 	require.NoError(t, err)
 	body := queryOne[int](t, pool, `SELECT octet_length(payload_json::text) - 1 FROM outbox_events`)
 	longest := time.Date(2026, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
-	attrs := wire.Attributes(wire.Row{ID: small.ID, EventType: "ad_daily_rollup_ready", AggregateType: "ad", AggregateID: aggregate, Namespace: "default", CreatedAt: longest, Headers: map[string]string{"traceparent": "00-x"}})
-	most := wire.PubSubLimits().MessageBytes
+	attrs := wire.Attributes(wire.Row{ID: small.ID, EventType: "ad_daily_rollup_ready", AggregateType: "ad", AggregateID: aggregate, Namespace: "default", CreatedAt: longest, Headers: map[string]string{"traceparent": "00-x"}, Seq: math.MaxInt64})
+	most := wire.PubSubLimits().MessageBytes - len("default/k")
 	n := most - body
 	for wire.MessageBytes(body+n, attrs) > most {
 		n--

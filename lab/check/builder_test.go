@@ -3,6 +3,7 @@ package check_test
 import (
 	"fmt"
 	"maps"
+	"strconv"
 	"time"
 
 	"github.com/outboxctl/outboxctl/lab/history"
@@ -165,6 +166,9 @@ func (b *builder) store(id string) (messageID string) {
 	attributes["event_id"], attributes["event_type"] = row.EventID, row.Type
 	attributes["aggregate_type"], attributes["aggregate_id"] = row.AggregateType, row.AggregateID
 	attributes["created_at"], attributes["namespace"] = row.CreatedAt, row.Namespace
+	if row.OrderingKey != "" {
+		attributes["event_seq"] = strconv.FormatInt(row.Seq, 10)
+	}
 	messageID = fmt.Sprintf("m%d", len(b.h.Arrivals)+1)
 	b.h.Arrivals = append(b.h.Arrivals, history.Arrival{
 		At: at, Answered: at, Request: len(b.h.Arrivals) + 1, Order: int64(len(b.h.Arrivals) + 1), OrderingKey: row.OrderingKey, EventID: id, Topic: "domain", Stored: true,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/outboxctl/outboxctl/lab/history"
 )
@@ -59,6 +60,9 @@ func wantedAttributes(row *history.Row) map[string]string {
 	wanted["aggregate_id"] = row.AggregateID
 	wanted["created_at"] = row.CreatedAt
 	wanted["namespace"] = row.Namespace
+	if row.OrderingKey != "" {
+		wanted["event_seq"] = strconv.FormatInt(row.Seq, 10)
+	}
 	for name, value := range map[string]string{"tenant_id": row.TenantID, "dedupe_key": row.DedupeKey} {
 		if value != "" {
 			wanted[name] = value
