@@ -131,17 +131,27 @@ func orEmpty(detail string) string {
 	return detail
 }
 
-// checkRemoved refuses to take away a type that has events waiting, and to replace a catalogue of another name.
-func (c *Catalogue) checkRemoved(ctx context.Context, tx pgx.Tx, former *Catalogue) error {
-	if former != nil {
-		for _, d := range c.documents {
-			for _, f := range former.documents {
-				if d.Namespace == f.Namespace && d.Name != f.Name {
-					return fmt.Errorf("%w: namespace %s is %s's, not %s's", ErrOtherCatalogue, d.Namespace, f.Name, d.Name)
-				}
+// Replaces returns an ErrOtherCatalogue when a namespace of the catalogue belongs to one of another name in former, which may be nil.
+func (c *Catalogue) Replaces(former *Catalogue) error {
+	if former == nil {
+		return nil
+	}
+	for _, d := range c.documents {
+		for _, f := range former.documents {
+			if d.Namespace == f.Namespace && d.Name != f.Name {
+				return fmt.Errorf("%w: namespace %s is recorded for %s, and this one is called %s", ErrOtherCatalogue, d.Namespace, f.Name, d.Name)
 			}
 		}
-	} else {
+	}
+	return nil
+}
+
+// checkRemoved refuses to take away a type that has events waiting, and to replace a catalogue of another name.
+func (c *Catalogue) checkRemoved(ctx context.Context, tx pgx.Tx, former *Catalogue) error {
+	if err := c.Replaces(former); err != nil {
+		return err
+	}
+	if former == nil {
 		former = Builtin()
 	}
 	waiting, err := WaitingTypes(ctx, tx)

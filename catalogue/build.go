@@ -20,6 +20,8 @@ func build(documents []Document, source *source, bad *Problems) *Catalogue {
 		}
 		at := source.document(i)
 		switch {
+		case d.Name == "":
+			bad.add(at.of("name"), "name is required: what the catalogue is called, such as your system")
 		case !wellFormed(d.Name):
 			bad.add(at.of("name"), "name %q must be letters, digits or _.:/-, at most %d bytes", cut(d.Name), maxNameBytes)
 		case d.Namespace != AllNamespaces && (len(d.Namespace) > maxNamespaceBytes || !typeName.MatchString(d.Namespace)):

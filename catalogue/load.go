@@ -238,7 +238,7 @@ func (r *reader) schema(what string, node *yaml.Node, t *Type) {
 		}
 		document, err := readSchema(r.folder, path.Clean(node.Value))
 		if err != nil {
-			r.bad.add(r.at.in(node), "%s: schema %s", what, err)
+			r.bad.add(r.at.in(node), "%s: its schema is %s", what, err)
 			return
 		}
 		text, err := canonical(document)

@@ -159,7 +159,7 @@ func checkDate(text string) error {
 }
 
 // errOutside is why a reference is not followed.
-var errOutside = errors.New("which is not in the catalogue's folder")
+var errOutside = errors.New("which is no file in the catalogue's folder or below it")
 
 // folderLoader opens what a schema refers to. It opens nothing outside the folder, and nothing at all without one.
 type folderLoader struct {
@@ -191,16 +191,20 @@ func readSchema(folder fs.FS, name string) (any, error) {
 		return nil, fmt.Errorf("%q, %w", name, errOutside)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
+		var at *fs.PathError // of which only the cause is news: a link that leads elsewhere, say
+		if errors.As(err, &at) {
+			err = at.Err
+		}
+		return nil, fmt.Errorf("%q, which cannot be read in the catalogue's folder: %w", name, err)
 	}
 	if extension := path.Ext(name); extension == ".yaml" || extension == ".yml" {
 		if text, err = yamlToJSON(text); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%q, which is not YAML: %w", name, err)
 		}
 	}
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
-		return nil, fmt.Errorf("%s is not JSON: %w", name, err)
+		return nil, fmt.Errorf("%q, which is not JSON: %w", name, err)
 	}
 	return document, nil
 }

@@ -61,7 +61,9 @@ func (o *Outbox) ApplyCatalogue(ctx context.Context, p RecordParams) (RecordResu
 	if r.Trial, err = o.TryCatalogue(ctx, p.Catalogue, changed); err != nil {
 		return r, err
 	}
-	r.note()
+	if err := r.note(ctx, o); err != nil {
+		return r, StoreError(err)
+	}
 	if p.DryRun {
 		return r, nil
 	}
@@ -80,15 +82,18 @@ func (o *Outbox) ApplyCatalogue(ctx context.Context, p RecordParams) (RecordResu
 func (r RecordResult) refuse() error {
 	for _, c := range r.Changes {
 		if c.Change == TypeRemoved && c.Waiting > 0 {
-			return fault.Hint(fault.Preconditionf("type %s cannot be removed: %s of it wait to be published", c.Type, Counted(c.Waiting, "event")),
-				"keep the type until they are published, or name it in another type's was")
+			return fault.Hint(fault.Preconditionf("type %s cannot be removed while events of it wait to be published (%s)", c.Type, Count(c.Waiting)),
+				"keep the type until they are published, or name it in another type's was, under which they are published still")
 		}
 	}
 	return nil
 }
 
-// note tells what the change means while publishers of the former version run.
-func (r *RecordResult) note() {
+// note tells what the change means while publishers of the former version run, and which do.
+func (r *RecordResult) note(ctx context.Context, o *Outbox) error {
+	if len(r.Changes) == 0 {
+		return nil
+	}
 	for _, c := range r.Changes {
 		switch {
 		case c.Change == TypeChanged && slices.Contains(c.Parts, "topic"):
@@ -97,18 +102,33 @@ func (r *RecordResult) note() {
 			r.Notes = append(r.Notes, fmt.Sprintf("publishers with another version of %s stand down from it when an event does not fit theirs", c.Type))
 		}
 	}
+	live, err := o.publishers(ctx)
+	if err != nil {
+		return err
+	}
+	follows := registry.Database
+	if r.Revision == 0 {
+		follows = registry.Builtin // what one that goes by the database says as long as nothing is recorded
+	}
+	for _, p := range live {
+		if p.Alive && p.Catalogue != nil && p.Catalogue.Source != follows {
+			r.Notes = append(r.Notes, fmt.Sprintf("publisher %s/%d runs with catalogue %s: it leaves what that lacks to others until it is restarted with this one",
+				p.Host, p.PID, p.Catalogue.Source))
+		}
+	}
+	return nil
 }
 
 func applyError(err error) error {
 	switch {
 	case errors.Is(err, catalogue.ErrChanged):
-		return fault.Hint(fault.As(fault.Precondition, err), "somebody applied another catalogue; look again")
+		return fault.Hint(fault.As(fault.Precondition, err), "another catalogue was applied meanwhile; run registry diff and apply again")
 	case errors.Is(err, catalogue.ErrWaiting):
 		return fault.Hint(fault.As(fault.Precondition, err), "outboxctl stats --by event_type shows what waits")
 	case errors.Is(err, catalogue.ErrColumns):
 		return fault.As(fault.Precondition, err)
 	case errors.Is(err, catalogue.ErrOtherCatalogue):
-		return fault.Hint(fault.As(fault.Precondition, err), "two catalogues cannot speak for one namespace: put the types into one file, or give this one a namespace of its own")
+		return fault.Hint(fault.As(fault.Precondition, err), "one file speaks for a namespace: put the types into that one (outboxctl registry export database prints it), or give this one a namespace of its own")
 	}
 	return StoreError(err)
 }

@@ -38,18 +38,36 @@ type CatalogueDiff struct {
 	Unchanged int          `json:"unchanged"`
 }
 
-// DiffCatalogue tells what recording a catalogue would change.
+// DiffCatalogue tells what recording a catalogue would change. One for a namespace of another catalogue would be refused.
 func (o *Outbox) DiffCatalogue(ctx context.Context, given *registry.Registry) (CatalogueDiff, error) {
 	recorded, err := registry.Recorded(ctx, o.DB)
 	if err != nil {
 		return CatalogueDiff{}, StoreError(err)
 	}
+	if err := given.Replaces(recorded.Recording.Catalogue); err != nil {
+		return CatalogueDiff{}, applyError(err)
+	}
 	waiting, err := catalogue.WaitingTypes(ctx, o.DB)
 	if err != nil {
 		return CatalogueDiff{}, StoreError(err)
 	}
-	return diff(recorded, given, waiting), nil
+	d := diff(recorded, given, waiting)
+	if recorded.Source != registry.Builtin {
+		return d, nil
+	}
+	var used bool
+	if err := o.DB.QueryRow(ctx, usedSQL).Scan(&used); err != nil {
+		return CatalogueDiff{}, StoreError(err)
+	}
+	if !used {
+		d.Changes = slices.DeleteFunc(d.Changes, func(c TypeChange) bool { return c.Change == TypeRemoved })
+	}
+	return d, nil
 }
+
+// usedSQL reports whether the outbox ever held an event. Where it did not and nothing is recorded, nobody has the built-in
+// types: a first catalogue removes nothing.
+const usedSQL = `SELECT EXISTS (SELECT FROM outbox_events) OR EXISTS (SELECT FROM outbox_dlq)`
 
 func diff(recorded, given *registry.Registry, waiting []catalogue.Waiting) CatalogueDiff {
 	d := CatalogueDiff{Catalogue: given.Name(), Revision: recorded.Recording.Revision, Changes: []TypeChange{}}

@@ -3,15 +3,18 @@ package operate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 // maxJudged bounds how many waiting rows a plan looks at, the oldest ones.
@@ -21,7 +24,7 @@ const maxJudged = 100_000
 type PlanMigrationParams struct {
 	Options migrate.Options
 	// Catalogue judges what waits.
-	Catalogue dispatch.Catalogue
+	Catalogue *registry.Registry
 	// MaxAttempts is the publishers'.
 	MaxAttempts int
 }
@@ -52,7 +55,15 @@ func PlanMigration(ctx context.Context, pool *pgxpool.Pool, p PlanMigrationParam
 		return MigrationPlan{}, err
 	}
 	plan := MigrationPlan{Adoption: found, Backlog: Backlog{Die: []Refusal{}}}
-	if !found.Exists || len(found.Blocked) > 0 {
+	if found.Exists && found.Database == 0 && p.Catalogue.Source != registry.Builtin {
+		var column *catalogue.ColumnError
+		if err := p.Catalogue.Fits(ctx, pool); errors.As(err, &column) {
+			plan.Blocked = append(plan.Blocked, migrate.Difference{Column: column.Column, Problem: "cannot hold the catalogue: " + column.Problem, Statement: column.Statement})
+		} else if err != nil {
+			return MigrationPlan{}, StoreError(err)
+		}
+	}
+	if !found.Exists || len(plan.Blocked) > 0 {
 		return plan, nil
 	}
 	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
