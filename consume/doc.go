@@ -25,8 +25,9 @@
 //   - A reply lost on the network is not taken for a duplicate: every write
 //     carries a token, and a guard recognises its own.
 //   - While Redis is unreachable no handler runs.
-//   - An event costs two round trips; a handler that runs longer than a third
-//     of its lease adds one per extension.
+//   - An event costs two round trips, which events handled at the same time
+//     share; a handler that runs longer than a third of its lease adds one per
+//     extension.
 //
 // What it cannot guarantee is exactly one effect: duplicates are possible and
 // consumers must be idempotent. Redis may be flushed or fail over to a replica

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/outboxctl/outboxctl/consume"
 )
 
@@ -86,4 +88,21 @@ func ExampleGuard_Process() {
 	// failed false mail server is away
 	// processed true <nil>
 	// duplicate true <nil>
+}
+
+// Events that are delivered at the same time share a transaction; the function writes what they mean in one statement.
+func ExampleRouter_HandleBatch() {
+	var (
+		guard *consume.Guard // consume.New
+		pool  consume.DB     // a *pgxpool.Pool
+	)
+	r := consume.NewRouter(guard, consume.RouterOptions{})
+	r.HandleBatch("order.paid", pool, consume.BatchOptions{}, func(ctx context.Context, tx pgx.Tx, events []consume.Event) error {
+		ids := make([]string, len(events))
+		for i, e := range events {
+			ids[i] = e.AggregateID
+		}
+		_, err := tx.Exec(ctx, `UPDATE orders SET paid = true WHERE id = ANY($1)`, ids)
+		return err
+	})
 }

@@ -104,6 +104,7 @@ type Guard struct {
 	consumer string
 	opts     Options
 	owner    string // written into the keys for operators to read
+	calls    gather[*call]
 }
 
 // New returns the guard of the consumer with that name. Two consumers that
@@ -125,7 +126,9 @@ func New(rdb redis.UniversalClient, consumer string, opts Options) (*Guard, erro
 		host = "unknown"
 	}
 	owner := strings.ToValidUTF8(host, "") + "/" + strconv.Itoa(os.Getpid())
-	return &Guard{server: newServer(rdb, opts.Timeout), consumer: consumer, opts: opts, owner: owner}, nil
+	g := &Guard{server: newServer(rdb, opts.Timeout), consumer: consumer, opts: opts, owner: owner}
+	g.calls = gather[*call]{size: callsTogether, lanes: callLanes, do: g.runAll}
+	return g, nil
 }
 
 // Consumer returns the consumer's name.

@@ -101,21 +101,18 @@ func TestHandleOutlastsAKilledWorker(t *testing.T) {
 	require.Equal(t, &recorder{acks: 1}, msg)
 }
 
-// onScript calls itself after each script.
+// onScript calls itself after each round trip whose scripts were run.
 type onScript func(context.Context) error
 
 func (f onScript) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (f onScript) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if cmd.Name() == "evalsha" && err == nil {
-			return f(ctx)
-		}
-		return err
-	}
-}
+func (f onScript) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 
 func (f onScript) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if err := next(ctx, cmds); err != nil {
+			return err
+		}
+		return f(ctx)
+	}
 }

@@ -66,12 +66,18 @@ func (r *Router) HandleTx(eventType string, db DB, handler func(context.Context,
 		panic(fmt.Sprintf("consume: event type %q needs a database and a handler", eventType))
 	}
 	r.Handle(eventType, func(ctx context.Context, e Event) error {
-		applied, err := Once(ctx, db, r.guard.Consumer(), e.ID, func(tx pgx.Tx) error { return handler(ctx, tx, e) })
-		if err == nil && !applied {
-			return errApplied
-		}
-		return err
+		return appliedError(Once(ctx, db, r.guard.Consumer(), e.ID, func(tx pgx.Tx) error { return handler(ctx, tx, e) }))
 	})
+}
+
+// HandleBatch registers a handler like HandleTx's that gets the events delivered at the same time, in one transaction: see
+// Batch. It is for consumers whose rate matters, and gets larger batches the more messages the subscriber handles at once.
+func (r *Router) HandleBatch(eventType string, db DB, opts BatchOptions, handler func(context.Context, pgx.Tx, []Event) error) {
+	if db == nil || handler == nil {
+		panic(fmt.Sprintf("consume: event type %q needs a database and a handler", eventType))
+	}
+	batch := NewBatch(db, r.guard.Consumer(), opts, handler)
+	r.Handle(eventType, func(ctx context.Context, e Event) error { return appliedError(batch.Once(ctx, e)) })
 }
 
 // On registers a handler that gets the event's data as a T. Data that is none is malformed; fields that T does not have
@@ -150,6 +156,13 @@ func (r *Router) ignore(e Event) (Outcome, error) {
 
 // errApplied is a handler's answer that an earlier delivery has had the effect.
 var errApplied = errors.New("event was applied before")
+
+func appliedError(applied bool, err error) error {
+	if err == nil && !applied {
+		return errApplied
+	}
+	return err
+}
 
 // Malformed says that no redelivery can help: the message is given back for the subscription's dead-letter policy to
 // take. The text of err should name the field and never show a value.

@@ -22,17 +22,18 @@ type scripted func(ctx context.Context) (any, error)
 
 func (f scripted) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (f scripted) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		answer, err := f(ctx)
-		cmd.(*redis.Cmd).SetVal(answer)
-		cmd.SetErr(err)
+func (f scripted) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (f scripted) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) (err error) {
+		for _, cmd := range cmds {
+			var answer any
+			answer, err = f(ctx)
+			cmd.(*redis.Cmd).SetVal(answer)
+			cmd.SetErr(err)
+		}
 		return err
 	}
-}
-
-func (f scripted) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 func scriptedGuard(t *testing.T, opts consume.Options, f scripted) *consume.Guard {

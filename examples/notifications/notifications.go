@@ -28,24 +28,32 @@ const (
 	EventType = "license_status_changed"
 )
 
-const insertNotification = `
+// insertNotifications writes one row for each element of the arrays.
+const insertNotifications = `
 INSERT INTO notifications (id, type, audience, store_id, license_id, status, reason, message, event_id)
-VALUES ($1::uuid, 'compliance', $2, $3::uuid, $4::uuid, $5, nullif($6, ''), $7, $8::uuid)`
+SELECT gen_random_uuid(), 'compliance', n.audience, n.store_id, n.license_id, n.status, nullif(n.reason, ''), n.message, n.event_id
+  FROM unnest($1::text[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::uuid[])
+    AS n(audience, store_id, license_id, status, reason, message, event_id)`
 
-// Write writes the event's notification. The transaction is that of its inbox row, so
-// that there is one notification even when Redis has lost the key.
-func Write(ctx context.Context, tx pgx.Tx, e consume.Event) error {
-	n, err := read(e.Body)
-	if err != nil {
-		return consume.Malformed(err)
+// Write writes the events' notifications in one statement. The transaction is that of
+// their inbox rows, so that there is one for each even when Redis has lost its key.
+func Write(ctx context.Context, tx pgx.Tx, events []consume.Event) error {
+	var columns [7][]string
+	for _, e := range events {
+		n, err := read(e.Body)
+		if err != nil {
+			return consume.Malformed(err)
+		}
+		if n == nil {
+			continue
+		}
+		for i, value := range []string{n.audience, n.storeID, n.licenseID, n.status, n.reason, n.message, e.ID.String()} {
+			columns[i] = append(columns[i], value)
+		}
 	}
-	if n == nil {
-		return nil
-	}
-	_, err = tx.Exec(ctx, insertNotification,
-		uuid.NewString(), n.audience, n.storeID, n.licenseID, n.status, n.reason, n.message, e.ID.String())
-	if err != nil {
-		return fmt.Errorf("insert notification: %w", err)
+	c := columns
+	if _, err := tx.Exec(ctx, insertNotifications, c[0], c[1], c[2], c[3], c[4], c[5], c[6]); err != nil {
+		return fmt.Errorf("insert notifications: %w", err)
 	}
 	return nil
 }

@@ -38,8 +38,9 @@ func (x Example) Handlers() map[string]Handler {
 		}
 		db = failingDB{x.DB, func() bool { return x.Random() < x.FailRate }}
 	}
+	batch := consume.NewBatch(db, x.Consumer, consume.BatchOptions{}, notifications.Write)
 	return map[string]Handler{notifications.EventType: func(ctx context.Context, e Event) error {
-		applied, err := consume.Once(ctx, db, x.Consumer, e.ID, func(tx pgx.Tx) error { return notifications.Write(ctx, tx, e.Event) })
+		applied, err := batch.Once(ctx, e.Event)
 		if err == nil && !applied {
 			return ErrApplied
 		}

@@ -21,6 +21,25 @@ func (anyMessage) Nack() {}
 // The inbox row is committed with the effect, so that Redis may forget; what a failed handler wrote is rolled back with it.
 func TestRouterHandleTx(t *testing.T) {
 	t.Parallel()
+	for name, register := range map[string]func(*consume.Router, consume.DB, func(context.Context, pgx.Tx, consume.Event) error){
+		"one by one": func(r *consume.Router, db consume.DB, handler func(context.Context, pgx.Tx, consume.Event) error) {
+			r.HandleTx("order.ready", db, handler)
+		},
+		"in batches": func(r *consume.Router, db consume.DB, handler func(context.Context, pgx.Tx, consume.Event) error) {
+			r.HandleBatch("order.ready", db, consume.BatchOptions{}, func(ctx context.Context, tx pgx.Tx, events []consume.Event) error {
+				return handler(ctx, tx, events[0])
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testHandleTx(t, register)
+		})
+	}
+}
+
+func testHandleTx(t *testing.T, register func(*consume.Router, consume.DB, func(context.Context, pgx.Tx, consume.Event) error)) {
+	t.Helper()
 	w := newWorld(t)
 	_, err := w.pool.Exec(t.Context(), `CREATE TABLE doors (event_id uuid)`)
 	require.NoError(t, err)
@@ -28,7 +47,7 @@ func TestRouterHandleTx(t *testing.T) {
 	r := consume.NewRouter(guard, consume.RouterOptions{Log: slog.New(slog.DiscardHandler)})
 	away := errors.New("away")
 	fail := true
-	r.HandleTx("order.ready", w.pool, func(ctx context.Context, tx pgx.Tx, e consume.Event) error {
+	register(r, w.pool, func(ctx context.Context, tx pgx.Tx, e consume.Event) error {
 		_, err := tx.Exec(ctx, `INSERT INTO doors VALUES ($1)`, e.ID)
 		if fail {
 			err = away

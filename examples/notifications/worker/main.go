@@ -66,7 +66,7 @@ func run(ctx context.Context, getenv func(string) string) error {
 	defer func() { _ = client.Close() }()
 
 	router := consume.NewRouter(guard, consume.RouterOptions{})
-	router.HandleTx(notifications.EventType, pool, notifications.Write)
+	router.HandleBatch(notifications.EventType, pool, consume.BatchOptions{}, notifications.Write)
 	return client.Subscriber(getenv("SUBSCRIPTION")).Receive(ctx, func(ctx context.Context, msg *pubsub.Message) {
 		// What failed is delivered again after the pause of the subscription's retry
 		// policy, and ends in its dead-letter topic. The router logs it.
