@@ -24,12 +24,14 @@ outboxctl audit show tells which events a run touched, and outboxctl audit undo 
 		Example: "  outboxctl audit --since 7d --actor ann\n  outboxctl audit --event 01890a5d-ac96-774b-bcce-b302099a8057\n  outboxctl audit undo 4b6f1c8e --note 'the wrong ones'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			outbox, err := f.open(cmd.Context(), app)
-			if err != nil {
-				return err
-			}
-			return cli.WritePage(app, cmd, f.output, auditRunView(), func(each func(operate.AuditRun) error) (operate.Paged, error) {
-				return outbox.AuditRuns(cmd.Context(), f.AuditParams, each)
+			return app.Watch(cmd.Context(), f.watch, func(ctx context.Context) error {
+				outbox, err := f.open(ctx, app)
+				if err != nil {
+					return err
+				}
+				return cli.WritePage(app, cmd, f.output, auditRunView(), func(each func(operate.AuditRun) error) (operate.Paged, error) {
+					return outbox.AuditRuns(ctx, f.AuditParams, each)
+				})
 			})
 		},
 	}
@@ -50,7 +52,7 @@ func auditRunView() cli.View[operate.AuditRun] {
 			{Head: "actor", Always: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return r.Actor }},
 			{Head: "action", Always: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return r.Action }},
 			{Head: "rows", Field: "affected", Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return s.Count(r.Changed) }},
-			{Head: "reason", Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return r.Reason }},
+			{Head: "reason", Rest: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return r.Reason }},
 			{Head: "began", Wide: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return s.Time(r.Began) }},
 			{Head: "transactions", Wide: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return s.Count(r.Transactions) }},
 			{Head: "db user", Field: "dbUser", Wide: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return r.DBUser }},

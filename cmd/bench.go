@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/bench"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 type benchOptions struct {
@@ -96,8 +96,8 @@ func benchModes() []string {
 
 func runBench(ctx context.Context, opts *benchOptions) error {
 	app, p := opts.app, opts.params
-	if !slices.Contains(benchModes(), opts.mode) {
-		return fault.Usagef("--mode: %q is none of %s", opts.mode, strings.Join(benchModes(), ", "))
+	if err := operate.OneOf("--mode", opts.mode, benchModes()); err != nil {
+		return err
 	}
 	p.Mode = bench.Mode(opts.mode)
 	if opts.duration.Value != nil {

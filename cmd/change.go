@@ -147,7 +147,7 @@ func (o *changeOptions) perform(ctx context.Context, outbox *operate.Outbox, set
 	if err != nil {
 		return err
 	}
-	// A person wants to see what did not work; the thousands that did are a number.
+	// A person wants to see what did not work, or the first of it; the thousands that did are a number.
 	form := o.output.Form()
 	brief := o.app.OutTTY && (form == cli.FormatTable || form == cli.FormatWide) && set.Total > cli.DefaultLimit
 	label := o.action.Success()
@@ -159,6 +159,14 @@ func (o *changeOptions) perform(ctx context.Context, outbox *operate.Outbox, set
 		defer cli.SurviveClosedPipe()()
 		fmt.Fprintf(o.app.Err, "run %s\n", run.RunID)
 	}
+	var shown, unsaid int64
+	show := func(row operate.ChangeOutcome) error {
+		if shown++; brief && shown > cli.DefaultLimit {
+			unsaid++
+			return nil
+		}
+		return list.Write(row)
+	}
 	var sent []operate.ChangeOutcome
 	run.OnOutcomes = func(outcomes []dlq.Outcome) error {
 		for _, outcome := range outcomes {
@@ -169,7 +177,7 @@ func (o *changeOptions) perform(ctx context.Context, outbox *operate.Outbox, set
 				}
 				continue
 			}
-			if err := list.Write(row); err != nil {
+			if err := show(row); err != nil {
 				return err
 			}
 		}
@@ -184,11 +192,14 @@ func (o *changeOptions) perform(ctx context.Context, outbox *operate.Outbox, set
 			if brief && row.Became == dlq.BecamePublished {
 				return nil
 			}
-			return list.Write(row)
+			return show(row)
 		})
 	}
 	if closeErr := list.Close(); err == nil && closeErr != nil {
 		err = closeErr
+	}
+	if unsaid > 0 {
+		fmt.Fprintf(o.app.Err, "and %s more\n", operate.Count(unsaid))
 	}
 	if len(sent) == 0 {
 		o.summarise(result)

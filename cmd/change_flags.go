@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
 )
@@ -153,19 +154,22 @@ func checkIDs(texts []string, where string) ([]string, error) {
 
 // view is how outcomes are listed; what became of an event only where that is waited for.
 func (o *changeOptions) view(ctx context.Context, outbox *operate.Outbox) cli.View[operate.ChangeOutcome] {
+	// An event's id is said once to a person; on a pipe every change has the same columns.
+	events := o.app.OutTTY && (o.action == dlq.Republish || o.action == dlq.Retry)
 	v := cli.View[operate.ChangeOutcome]{
 		IDs:     func(o operate.ChangeOutcome) []string { return []string{o.ID, o.EventID} },
 		Shorten: shortIDs(ctx, outbox),
 		ID:      func(o operate.ChangeOutcome) string { return o.ID },
 		Columns: []cli.Column[operate.ChangeOutcome]{
 			{Head: "id", Whole: true, Cell: func(o operate.ChangeOutcome, s *cli.CellStyle) string { return s.ID(o.ID) }},
-			{Head: "event", Field: "eventId", Whole: true, Cell: func(o operate.ChangeOutcome, s *cli.CellStyle) string { return s.ID(o.EventID) }},
+			{Head: "event", Field: "eventId", Whole: true, Wide: events, Cell: func(o operate.ChangeOutcome, s *cli.CellStyle) string { return s.ID(o.EventID) }},
 			{Head: "outcome", Cell: func(o operate.ChangeOutcome, s *cli.CellStyle) string { return o.Outcome }},
 		},
 	}
 	if o.wait {
 		v.Columns = append(v.Columns, cli.Column[operate.ChangeOutcome]{
 			Head: "became", Cell: func(o operate.ChangeOutcome, s *cli.CellStyle) string { return o.Became },
+			Style: func(o operate.ChangeOutcome) cli.Style { return stateStyle(o.Became) },
 		})
 	}
 	return v

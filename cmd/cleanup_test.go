@@ -50,7 +50,7 @@ func TestCleanupWithoutASchemaSaysWhatToDo(t *testing.T) {
 		for _, args := range [][]string{{"cleanup", age, "90d"}, {"cleanup", age, "90d", "--dry-run"}} {
 			code, _, stderr := runCLI(t, env, args...)
 			require.Equal(t, cli.ExitPrecondition, code, "%v: %s", args, stderr)
-			require.Contains(t, stderr, "hint: the database's schema is missing or old", "%v", args)
+			require.Contains(t, stderr, "the database's schema is missing or old", "%v", args)
 		}
 	}
 }

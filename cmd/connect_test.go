@@ -27,19 +27,19 @@ func TestAConnectionThatFailsGetsTheRightHint(t *testing.T) {
 	}
 	cert := httptest.NewTLSServer(nil)
 	t.Cleanup(cert.Close)
-	for name, tc := range map[string]struct{ url, hint string }{
-		"database":    {wrong(func(u *url.URL) { u.Path = "/no_such_database" }), "no database of that name"},
-		"user":        {wrong(func(u *url.URL) { u.User = url.User("no_such_user") }), "the server "},
-		"port":        {"postgres://127.0.0.1:1/x", "where database.url comes from"},
-		"host":        {"postgres://no-such-host.invalid/x", "database.url comes from"},
-		"certificate": {"postgres://" + tlsServer(t, cert.TLS.Certificates) + "/x?sslmode=verify-full", "certificate could not be verified"},
-		"no TLS":      {"postgres://" + tlsServer(t, nil) + "/x?sslmode=verify-full", "offers no TLS"},
+	for name, tc := range map[string]struct{ url, problem, hint string }{
+		"database":    {wrong(func(u *url.URL) { u.Path = "/no_such_database" }), "the server has no database of that name", "createdb"},
+		"user":        {wrong(func(u *url.URL) { u.User = url.User("no_such_user") }), "the server (has no such user, or pg_hba.conf does not let it in from here|refuses this user or password)", "correct database.url"},
+		"port":        {"postgres://127.0.0.1:1/x", `no server answers there \(connection refused\)`, "where database.url comes from"},
+		"host":        {"postgres://no-such-host.invalid/x", ".*", "database.url comes from"},
+		"certificate": {"postgres://" + tlsServer(t, cert.TLS.Certificates) + "/x?sslmode=verify-full", "the server's certificate could not be verified", "sslmode=require"},
+		"no TLS":      {"postgres://" + tlsServer(t, nil) + "/x?sslmode=verify-full", "the server offers no TLS", "sslmode=disable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			code, _, stderr := runCLI(t, []string{"DATABASE_URL=" + tc.url}, "stats")
 			require.Equal(t, cli.ExitPrecondition, code, stderr)
-			require.Regexp(t, `\nhint: .*`+tc.hint, stderr)
+			require.Regexp(t, `^error: connect to the database \S+: `+tc.problem+`\nhint: .*`+tc.hint, stderr)
 			if name != "certificate" {
 				require.NotContains(t, stderr, "certificate")
 			}

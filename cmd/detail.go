@@ -7,9 +7,27 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
+
+// stateStyle is the colour of what has a state: what is done, what is going wrong, and what nobody has to look at.
+func stateStyle(state string) cli.Style {
+	switch state {
+	case outbox.StatusPublished, dlq.StateReplayed, dlq.RunDone:
+		return cli.StyleGood
+	case outbox.StatusDead, pubsub.TopicMissing, pubsub.TopicRefused:
+		return cli.StyleError
+	case dlq.BecameFailing, dlq.RunStopped, dlq.RunInterrupted:
+		return cli.StyleWarn
+	case dlq.StateDiscarded:
+		return cli.StyleFaint
+	default:
+		return ""
+	}
+}
 
 // detailFlags are those of dlq show and event show.
 type detailFlags struct {

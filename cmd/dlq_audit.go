@@ -16,6 +16,7 @@ type auditFlags struct {
 	operate.AuditParams
 	since  string
 	until  string
+	watch  cli.Watch
 	output cli.Output
 }
 
@@ -29,12 +30,14 @@ one row per transaction, which share its runId; a cleanup leaves one row per run
 		Example: "  outboxctl dlq audit --since 7d\n  outboxctl dlq audit --event 01890a5d-ac96-774b-bcce-b302099a8057",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			outbox, err := f.open(cmd.Context(), app)
-			if err != nil {
-				return err
-			}
-			return cli.WritePage(app, cmd, f.output, auditView(), func(each func(operate.AuditRow) error) (operate.Paged, error) {
-				return outbox.Audit(cmd.Context(), f.AuditParams, each)
+			return app.Watch(cmd.Context(), f.watch, func(ctx context.Context) error {
+				outbox, err := f.open(ctx, app)
+				if err != nil {
+					return err
+				}
+				return cli.WritePage(app, cmd, f.output, auditView(), func(each func(operate.AuditRow) error) (operate.Paged, error) {
+					return outbox.Audit(ctx, f.AuditParams, each)
+				})
 			})
 		},
 	}
@@ -54,6 +57,7 @@ func (f *auditFlags) add(cmd *cobra.Command, app *cli.App) {
 	cli.AddPageFlags(cmd, &f.Page, "audit row with this `number`")
 	cli.Must(cmd.RegisterFlagCompletionFunc("action", cobra.FixedCompletions(operate.AuditActions(), cobra.ShellCompDirectiveNoFileComp)))
 	cli.Must(cmd.RegisterFlagCompletionFunc("event", cli.CompleteEventIDs(app, "")))
+	cli.AddWatchFlags(cmd, &f.watch)
 	cli.AddOutputFlags(cmd, &f.output, cli.ListFormats()...)
 }
 
@@ -84,7 +88,7 @@ func auditView() cli.View[operate.AuditRow] {
 			{Head: "actor", Cell: func(r operate.AuditRow, s *cli.CellStyle) string { return r.Actor }},
 			{Head: "action", Cell: func(r operate.AuditRow, s *cli.CellStyle) string { return r.Action }},
 			{Head: "rows", Field: "affected", Cell: func(r operate.AuditRow, s *cli.CellStyle) string { return s.Count(r.Affected) }},
-			{Head: "reason", Cell: func(r operate.AuditRow, s *cli.CellStyle) string { return r.Reason }},
+			{Head: "reason", Rest: true, Cell: func(r operate.AuditRow, s *cli.CellStyle) string { return r.Reason }},
 			{Head: "db user", Field: "dbUser", Wide: true, Cell: func(r operate.AuditRow, s *cli.CellStyle) string { return r.DBUser }},
 			{Head: "detail", Wide: true, Cell: func(r operate.AuditRow, s *cli.CellStyle) string { return string(r.Detail) }},
 		},

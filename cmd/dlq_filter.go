@@ -37,7 +37,7 @@ func addDLQFilterFlags(app *cli.App, cmd *cobra.Command, f *operate.DeadLetterQu
 }
 
 func addStateFlag(cmd *cobra.Command, f *operate.DeadLetterQuery) {
-	states := []string{dlq.StateOpen, dlq.StateReplayed, dlq.StateDiscarded, "all"}
+	states := operate.DeadLetterStates()
 	cmd.Flags().StringVar(&f.State, "state", dlq.StateOpen, "in this `state`: "+strings.Join(states, ", "))
 	cli.Must(cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp)))
 }

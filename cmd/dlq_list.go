@@ -105,12 +105,12 @@ func dlqView(ctx context.Context, o *operate.Outbox) cli.View[dlq.Entry] {
 		Shorten: shortIDs(ctx, o),
 		Columns: []cli.Column[dlq.Entry]{
 			{Head: "id", Whole: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.ID(e.ID) }},
-			{Head: "failed", Field: "failedAt", Spare: 3, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.Time(e.FailedAt) }},
+			{Head: "failed", Field: "failedAt", Spare: 4, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.Time(e.FailedAt) }},
 			{Head: "type", Field: "eventType", Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.EventType }},
-			{Head: "reason", Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.Reason }},
+			{Head: "reason", Spare: 3, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.Reason }},
 			{Head: "attempts", Field: "attemptCount", Spare: 2, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.Count(int64(e.AttemptCount)) }},
-			{Head: "state", Spare: 1, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.State }},
-			{Head: "error", Field: "errorMessage", Spare: 4, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.ErrorMessage }},
+			{Head: "state", Spare: 1, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.State }, Style: func(e dlq.Entry) cli.Style { return stateStyle(e.State) }},
+			{Head: "error", Field: "errorMessage", Rest: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.Error(e.ErrorMessage, e.EventType) }},
 			{Head: "blocks", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return blocks(e.Blocks) }},
 			{Head: "event", Field: "eventId", Wide: true, Whole: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.ID(e.EventID) }},
 			{Head: "aggregate", Field: "aggregateType aggregateId", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.AggregateType + "/" + e.AggregateID }},
@@ -158,8 +158,8 @@ func dlqGroupView(ctx context.Context, o *operate.Outbox, by string) cli.View[dl
 			{Head: "count", Always: true, Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.Count(g.Count) }},
 			{Head: "first", Field: "firstSeen", Spare: 1, Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.Time(g.FirstSeen) }},
 			{Head: "last", Field: "lastSeen", Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.Time(g.LastSeen) }},
-			{Head: "sample", Field: "sampleId", Spare: 2, Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.ID(g.SampleID) }},
-			{Head: "error", Field: "sampleError", Cell: func(g dlq.Group, s *cli.CellStyle) string { return g.SampleError }},
+			{Head: "sample", Field: "sampleId", Spare: 2, Whole: true, Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.ID(g.SampleID) }},
+			{Head: "error", Field: "sampleError", Rest: true, Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.Error(g.SampleError, g.Value) }},
 		},
 	}
 }

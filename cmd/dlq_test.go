@@ -340,12 +340,28 @@ func TestShortIDsAreEnough(t *testing.T) {
 	require.NotContains(t, out.String(), "a long error a long error a long error")
 }
 
+// A person is told of many changed rows in a sentence, and sees the first of those that were not changed.
+func TestManyChangedRowsAreASentence(t *testing.T) {
+	t.Parallel()
+	r := newDLQRig(t)
+	r.die(60, "no", `{"data": {}}`)
+	code, stdout, stderr := r.run(true, "", "dlq", "discard", "--since", "1d", "--yes")
+	require.Equal(t, 0, code, stderr)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "60 discarded\n")
+	_, ids, _ := r.run(false, "", "dlq", "list", "--state", "discarded", "--limit", "0", "-o", "id")
+	code, stdout, stderr = r.run(true, ids, "dlq", "discard", "-", "--yes")
+	require.NotEqual(t, 0, code)
+	require.Equal(t, 51, strings.Count(stdout, "\n"), "the head and fifty rows")
+	require.Contains(t, stderr, "and 10 more\n0 discarded; 60 already discarded\n")
+}
+
 // What does not fit goes column by column: the ids stay as long as it takes, and no row is wider than the terminal.
 func TestDeadLettersFitANarrowTerminal(t *testing.T) {
 	t.Parallel()
 	for width, left := range map[int]string{
-		60:  "hidden columns: state, attempts, failed (-o wide shows all)\n",
-		80:  "hidden columns: state (-o wide shows all)\n",
+		60:  "hidden columns: state, attempts, reason, failed (-o wide shows all)\n",
+		80:  "hidden columns: state, attempts, reason (-o wide shows all)\n",
 		120: "",
 	} {
 		t.Run(strconv.Itoa(width), func(t *testing.T) {
@@ -360,7 +376,7 @@ func TestDeadLettersFitANarrowTerminal(t *testing.T) {
 			for line := range strings.Lines(out.String()) {
 				require.LessOrEqual(t, ansi.StringWidth(strings.TrimRight(line, "\n")), width, line)
 			}
-			require.Contains(t, out.String(), "aggregate_m")
+			require.Contains(t, out.String(), "a long error a long error", "the error is what one looks for")
 			require.Equal(t, left, said.String())
 		})
 	}

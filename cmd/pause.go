@@ -141,39 +141,44 @@ func runPause(ctx context.Context, opts *pauseOptions, resume bool) error {
 
 func newPauseListCmd(app *cli.App) *cobra.Command {
 	var output cli.Output
+	var watch cli.Watch
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List what is paused, by whom, why and until when",
 		Example: "  outboxctl pause list",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := app.Outbox(cmd.Context())
-			if err != nil {
-				return err
-			}
-			pauses, err := o.Pauses(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return cli.WriteList(app, output, pauseView(), pauses)
+			return app.Watch(cmd.Context(), watch, func(ctx context.Context) error {
+				o, err := app.Outbox(ctx)
+				if err != nil {
+					return err
+				}
+				pauses, err := o.Pauses(ctx)
+				if err != nil {
+					return err
+				}
+				return cli.WriteList(app, output, pauseView(), pauses)
+			})
 		},
 	}
+	cli.AddWatchFlags(cmd, &watch)
 	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
 	return cmd
 }
 
 func pauseView() cli.View[outbox.HeldPause] {
 	return cli.View[outbox.HeldPause]{
-		ID: func(p outbox.HeldPause) string { return p.Kind + "=" + p.Value },
+		ID:    func(p outbox.HeldPause) string { return p.Kind + "=" + p.Value },
+		Empty: "nothing is paused",
 		Columns: []cli.Column[outbox.HeldPause]{
 			{Head: "kind", Always: true, Cell: func(p outbox.HeldPause, _ *cli.CellStyle) string { return p.Kind }},
-			{Head: "value", Always: true, Cell: func(p outbox.HeldPause, _ *cli.CellStyle) string { return p.Value }},
+			{Head: "value", Whole: true, Always: true, Cell: func(p outbox.HeldPause, _ *cli.CellStyle) string { return p.Value }},
 			{Head: "events", Cell: func(p outbox.HeldPause, s *cli.CellStyle) string { return s.Count(p.Events) }},
-			{Head: "oldest", Field: "oldestAt", Cell: func(p outbox.HeldPause, s *cli.CellStyle) string { return s.TimePtr(p.OldestAt) }},
-			{Head: "since", Field: "at", Cell: func(p outbox.HeldPause, s *cli.CellStyle) string { return s.Time(p.At) }},
+			{Head: "oldest", Field: "oldestAt", Spare: 2, Cell: func(p outbox.HeldPause, s *cli.CellStyle) string { return s.TimePtr(p.OldestAt) }},
+			{Head: "since", Field: "at", Spare: 1, Cell: func(p outbox.HeldPause, s *cli.CellStyle) string { return s.Time(p.At) }},
 			{Head: "until", Cell: func(p outbox.HeldPause, s *cli.CellStyle) string { return s.TimePtr(p.Until) }},
 			{Head: "actor", Cell: func(p outbox.HeldPause, _ *cli.CellStyle) string { return p.Actor }},
-			{Head: "reason", Cell: func(p outbox.HeldPause, _ *cli.CellStyle) string { return p.Reason }},
+			{Head: "reason", Rest: true, Cell: func(p outbox.HeldPause, _ *cli.CellStyle) string { return p.Reason }},
 		},
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 // The groups in which help lists the commands.
@@ -98,7 +99,7 @@ func (f *choiceFlag) Type() string   { return "choice" }
 
 func (f *choiceFlag) Set(text string) error {
 	if !slices.Contains(f.choices, text) {
-		return fmt.Errorf("%q is none of %s", text, strings.Join(f.choices, ", "))
+		return operate.DidYouMean(fmt.Errorf("%q is none of %s", text, strings.Join(f.choices, ", ")), text, f.choices, "")
 	}
 	f.value = text
 	return nil
@@ -123,6 +124,8 @@ func prepare(cmd *cobra.Command) {
 		hint := c.CommandPath() + " --help lists the flags"
 		if similar := similarFlag(c, err); similar != "" {
 			hint = "did you mean --" + similar + "?"
+		} else if better := fault.HintOf(err); better != "" {
+			hint = better
 		}
 		return fault.Hint(usage(c, flagError(err)), "%s", hint)
 	})

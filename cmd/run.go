@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
@@ -23,6 +24,7 @@ a run that was killed goes on where it was and changes nothing twice. A plan tha
 func newRunListCmd(app *cli.App) *cobra.Command {
 	var p operate.ListPlansParams
 	var all bool
+	var watch cli.Watch
 	var output cli.Output
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -35,30 +37,38 @@ once has no plan; outboxctl dlq audit shows it.`,
 			if err := p.Check(); err != nil {
 				return err
 			}
-			outbox, err := app.Outbox(cmd.Context())
-			if err != nil {
-				return err
-			}
 			p.Started = !all
-			return cli.WritePage(app, cmd, output, runView(), func(each func(dlq.Frozen) error) (operate.Paged, error) {
-				return outbox.ListPlans(cmd.Context(), p, each)
+			return app.Watch(cmd.Context(), watch, func(ctx context.Context) error {
+				outbox, err := app.Outbox(ctx)
+				if err != nil {
+					return err
+				}
+				return cli.WritePage(app, cmd, output, runView(), func(each func(dlq.Frozen) error) (operate.Paged, error) {
+					return outbox.ListPlans(ctx, p, each)
+				})
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "plans that were not started too")
 	cli.AddPageFlags(cmd, &p.Page, "plan with this `id`")
+	cli.AddWatchFlags(cmd, &watch)
 	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
 	return cmd
 }
 
+// planID is how much of a plan's id tells it from all others: the millisecond in which it was made.
+const planID = 13
+
 func runView() cli.View[dlq.Frozen] {
 	return cli.View[dlq.Frozen]{
-		ID:    func(p dlq.Frozen) string { return p.ID },
-		Empty: "no runs; outboxctl run list --all lists the plans that were not started",
+		ID:      func(p dlq.Frozen) string { return p.ID },
+		IDs:     func(p dlq.Frozen) []string { return []string{p.ID} },
+		Shorten: func(ids []string) int { return max(planID, shortRuns(ids)) },
+		Empty:   "no runs; outboxctl run list --all lists the plans that were not started",
 		Columns: []cli.Column[dlq.Frozen]{
-			{Head: "id", Whole: true, Cell: func(p dlq.Frozen, _ *cli.CellStyle) string { return p.ID }},
+			{Head: "id", Whole: true, Cell: func(p dlq.Frozen, s *cli.CellStyle) string { return s.ID(p.ID) }},
 			{Head: "action", Cell: func(p dlq.Frozen, _ *cli.CellStyle) string { return string(p.Action) }},
-			{Head: "state", Cell: func(p dlq.Frozen, _ *cli.CellStyle) string { return p.State }},
+			{Head: "state", Cell: func(p dlq.Frozen, _ *cli.CellStyle) string { return p.State }, Style: func(p dlq.Frozen) cli.Style { return stateStyle(p.State) }},
 			{Head: "done", Cell: func(p dlq.Frozen, s *cli.CellStyle) string { return s.Count(p.Done) }},
 			{Head: "of", Field: "total", Cell: func(p dlq.Frozen, s *cli.CellStyle) string { return s.Count(p.Total) }},
 			{Head: "author", Cell: func(p dlq.Frozen, _ *cli.CellStyle) string { return p.Author }},
@@ -66,7 +76,7 @@ func runView() cli.View[dlq.Frozen] {
 			{Head: "made", Field: "createdAt", Spare: 1, Cell: func(p dlq.Frozen, s *cli.CellStyle) string { return s.Time(p.CreatedAt) }},
 			{Head: "started", Field: "startedAt", Wide: true, Cell: func(p dlq.Frozen, s *cli.CellStyle) string { return s.TimePtr(p.StartedAt) }},
 			{Head: "ended", Field: "endedAt", Wide: true, Cell: func(p dlq.Frozen, s *cli.CellStyle) string { return s.TimePtr(p.EndedAt) }},
-			{Head: "why", Field: "endedWhy", Spare: 3, Cell: func(p dlq.Frozen, _ *cli.CellStyle) string { return p.EndedWhy }},
+			{Head: "why", Field: "endedWhy", Spare: 3, Rest: true, Cell: func(p dlq.Frozen, _ *cli.CellStyle) string { return p.EndedWhy }},
 			{Head: "reason", Wide: true, Cell: func(p dlq.Frozen, _ *cli.CellStyle) string { return p.Reason }},
 		},
 	}

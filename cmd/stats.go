@@ -62,8 +62,10 @@ With --by the backlog is split, and -o wide, csv and id list the groups.`,
 }
 
 func runStats(ctx context.Context, opts *statsOptions) error {
-	if opts.by != "" && !slices.Contains(stats.Dimensions(), opts.by) {
-		return fault.Usagef("--by: %q is none of %s", opts.by, strings.Join(stats.Dimensions(), ", "))
+	if opts.by != "" {
+		if err := operate.OneOf("--by", opts.by, stats.Dimensions()); err != nil {
+			return err
+		}
 	}
 	cfg, err := opts.app.Config("database.url")
 	if err != nil {

@@ -84,7 +84,7 @@ func contextStatsView() cli.View[contextStats] {
 			}),
 			figure("dlq-open", func(r *operate.StatsResult, s *cli.CellStyle) string { return s.Count(r.DLQ.Open) }),
 			figure("flow", func(r *operate.StatsResult, _ *cli.CellStyle) string { return r.Flow.State }),
-			{Head: "error", Cell: func(c contextStats, _ *cli.CellStyle) string { return c.Error }},
+			{Head: "error", Rest: true, Cell: func(c contextStats, _ *cli.CellStyle) string { return c.Error }},
 		},
 	}
 }

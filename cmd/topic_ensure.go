@@ -72,7 +72,7 @@ func ensureView() cli.View[pubsub.Action] {
 			{Head: "name", Cell: func(a pubsub.Action, _ *cli.CellStyle) string { return a.Name }},
 			{Head: "topic", Wide: true, Cell: func(a pubsub.Action, _ *cli.CellStyle) string { return a.Topic }},
 			{Head: "outcome", Cell: func(a pubsub.Action, _ *cli.CellStyle) string { return string(a.Outcome) }},
-			{Head: "detail", Cell: func(a pubsub.Action, _ *cli.CellStyle) string { return a.Detail }},
+			{Head: "detail", Rest: true, Cell: func(a pubsub.Action, _ *cli.CellStyle) string { return a.Detail }},
 		},
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"strings"
+	"syscall"
 
 	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -14,56 +16,66 @@ import (
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-// databaseError names the server that could not be used, without its password, and what to try.
+// databaseError names the server that could not be used, without its password, what is wrong with it, and what to try.
 func databaseError(cfg *Config, err error) error {
-	wrapped := fault.Preconditionf("connect to the database %s: %w", safetext.URL(cfg.Database.URL), err)
-	if hint := connectHint(err); hint != "" {
+	problem, hint := connectProblem(err)
+	wrapped := fault.Preconditionf("connect to the database %s: %w", safetext.URL(cfg.Database.URL), fault.Reword(err, "%s", problem))
+	if hint != "" {
 		return fault.Hint(wrapped, "%s", hint)
 	}
 	return wrapped
 }
 
-// connectHint chooses the advice by the type of the error. The driver may have tried several addresses, with and without
-// TLS, and its error holds all their errors: what the server itself answered counts first.
-func connectHint(err error) string {
+// connectProblem says what went wrong and gives advice, by the type of the error. The driver may have tried several addresses,
+// with and without TLS, and its error holds all their errors: what the server itself answered counts first.
+func connectProblem(err error) (problem, hint string) {
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) {
-		return answerHint(answer.Code)
+		return answerProblem(answer)
 	}
 	if badCertificate(err) {
-		return "the server's certificate could not be verified; add sslmode=require to the connection string to accept it unverified"
+		return "the server's certificate could not be verified", "add sslmode=require to the connection string to accept it unverified"
 	}
 	var dns *net.DNSError
 	if errors.As(err, &dns) && dns.IsNotFound {
-		return "the host's name is not known; outboxctl config view shows where database.url comes from"
+		return "the host's name is not known", "outboxctl config view shows where database.url comes from"
 	}
+	const where = "outboxctl config view shows where database.url comes from; outboxctl dev starts a local stack"
 	var network net.Error
-	if errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) {
-		return "outboxctl config view shows where database.url comes from; outboxctl dev starts a local stack"
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "no server answers there (connection refused)", where
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		return "the server gives no answer in time", where
+	case errors.As(err, &network):
+		return oneLine(err), where
 	}
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) && connect.Config.TLSConfig != nil {
-		return "the server offers no TLS; add sslmode=disable to the connection string to connect without, over a network that is trusted"
+		return "the server offers no TLS", "add sslmode=disable to the connection string to connect without, over a network that is trusted"
 	}
-	return ""
+	return oneLine(err), ""
 }
 
-func answerHint(code string) string {
-	switch code {
+// oneLine is an error of which the driver writes a line for each address.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+func answerProblem(answer *pgconn.PgError) (problem, hint string) {
+	switch answer.Code {
 	case pgerrcode.InvalidCatalogName:
-		return "the server has no database of that name: correct database.url, or create it (createdb)"
+		return "the server has no database of that name", "correct database.url, or create it (createdb)"
 	case pgerrcode.InvalidPassword:
-		return "the server refuses this user or password: correct database.url"
+		return "the server refuses this user or password", "correct database.url"
 	case pgerrcode.InvalidAuthorizationSpecification:
-		return "the server has no such user, or pg_hba.conf does not let it in from here: correct database.url"
+		return "the server has no such user, or pg_hba.conf does not let it in from here", "correct database.url"
 	case pgerrcode.InsufficientPrivilege:
-		return "this user may not connect to that database: GRANT CONNECT"
+		return "this user may not connect to that database", "GRANT CONNECT ON DATABASE lets it in"
 	case pgerrcode.TooManyConnections:
-		return "the server has no connection left: end some, or raise max_connections"
+		return "the server has no connection left", "end some, or raise max_connections"
 	case pgerrcode.CannotConnectNow:
-		return "the server is starting or stopping: try again"
+		return "the server is starting or stopping", "try again"
 	default:
-		return ""
+		return "the server answers: " + answer.Message, ""
 	}
 }
 

@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 // The forms in which a list can be printed. JSON is the contract for programs.
@@ -56,7 +59,7 @@ func (o *Output) Type() string { return "format" }
 // Set implements pflag.Value.
 func (o *Output) Set(text string) error {
 	if !slices.Contains(o.allowed, text) {
-		return fmt.Errorf("%q is none of %s", text, strings.Join(o.allowed, ", "))
+		return operate.DidYouMean(fmt.Errorf("%q is none of %s", text, strings.Join(o.allowed, ", ")), text, o.allowed, "")
 	}
 	o.Format = text
 	return nil
@@ -84,17 +87,31 @@ type Column[T any] struct {
 	Always bool
 	// Whole keeps the cell from being cut to the terminal's width: half an id is no use to anybody.
 	Whole bool
+	// Rest gives the column the room that the others leave: it is cut before they are.
+	Rest bool
 	// Wrap breaks a long cell into lines instead of cutting it.
 	Wrap bool
 	// Spare columns are left out of a table that would be wider than the terminal, the lowest number first; 0 always stays.
 	Spare int
 	// Cell returns the plain value; making it safe to show is the output layer's business.
 	Cell func(row T, r *CellStyle) string
-	// style, where set, chooses the colour of the cell on a terminal.
+	// Style, where set, chooses the colour of the cell on a terminal.
 	Style func(row T) Style
 }
 
 func (c Column[T]) field() string { return cmp.Or(c.Field, c.Head) }
+
+// least is how narrow the column may be made, when any may be made so narrow and one with the rest of the room so.
+func (c Column[T]) least(cell, rest int) int {
+	switch {
+	case c.Whole:
+		return math.MaxInt
+	case c.Rest:
+		return rest
+	default:
+		return cell
+	}
+}
 
 // A View tells how the rows of a list look. JSON, JSON lines and YAML take the row itself, by its JSON tags.
 type View[T any] struct {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -52,6 +53,16 @@ func (s *CellStyle) ID(id string) string {
 		return id[:s.idLength]
 	}
 	return id
+}
+
+// Error shows why an event failed. What all errors of its kind begin with leaves a person no room for the rest, nor does the
+// type where another cell of the row says it.
+func (s *CellStyle) Error(text, said string) string {
+	problem, found := strings.CutPrefix(text, "invalid payload of ")
+	if !s.human || !found {
+		return text
+	}
+	return strings.TrimPrefix(problem, said+": ")
 }
 
 // TimePtr is time for a value that may be absent.

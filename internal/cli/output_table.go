@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -48,20 +50,19 @@ func (t *table[T]) Close() error {
 		cells := make([]string, len(t.view.Columns))
 		for i, c := range t.view.Columns {
 			cells[i] = safetext.Line(c.Cell(row, t.r))
-			if c.Style != nil {
-				cells[i] = t.r.app.Paint(t.r.app.OutTTY, c.Style(row), cells[i])
-			}
 		}
 		t.cells = append(t.cells, cells)
 	}
 	t.sayOnce()
 	t.leaveOut()
 	t.fitWidth()
+	t.paint()
 	heads := make([]string, len(t.view.Columns))
 	for i, c := range t.view.Columns {
 		heads[i] = strings.ToUpper(c.Head)
 	}
-	grid := tablewriter.NewTable(t.out,
+	var page bytes.Buffer
+	grid := tablewriter.NewTable(&page,
 		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
 			Borders:  tw.BorderNone,
 			Settings: tw.Settings{Lines: tw.LinesNone, Separators: tw.SeparatorsNone},
@@ -77,33 +78,66 @@ func (t *table[T]) Close() error {
 	if err := grid.Bulk(t.cells); err != nil {
 		return err
 	}
-	return grid.Render()
+	if err := grid.Render(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(page.String()) {
+		if _, err := fmt.Fprintln(t.out, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// lines is a table whose rows are printed as they come: what stays is cut to the terminal's width.
-type lines[T any] struct {
-	app  *App
-	view View[T]
-	r    *CellStyle
+func (t *table[T]) paint() {
+	for i, c := range t.view.Columns {
+		if c.Style == nil {
+			continue
+		}
+		for n, row := range t.rows {
+			t.cells[n][i] = t.r.app.Paint(t.r.app.OutTTY, c.Style(row), t.cells[n][i])
+		}
+	}
 }
+
+// lines is a table whose rows are printed as they come: a column is as wide as its widest cell so far, and a line is cut to
+// the terminal's width.
+type lines[T any] struct {
+	app    *App
+	view   View[T]
+	r      *CellStyle
+	widths []int
+}
+
+// lineID is how much of an id a line shows: its millisecond and three digits more, which no other event of that millisecond
+// is likely to have. What the rows to come have is not known.
+const lineID = 18
 
 // NewLineWriter prints rows on a terminal as they come.
 func NewLineWriter[T any](a *App, v View[T]) ListWriter[T] {
-	return &lines[T]{a, v, a.renderer()}
+	r := a.renderer()
+	r.idLength = lineID
+	return &lines[T]{a, v, r, make([]int, len(v.Columns))}
 }
 
 func (l *lines[T]) Write(row T) error {
-	var cells []string
-	for _, c := range l.view.Columns {
-		if cell := safetext.Line(c.Cell(row, l.r)); !c.Wide && cell != "" {
-			cells = append(cells, cell)
+	var line strings.Builder
+	for i, c := range l.view.Columns {
+		if c.Wide {
+			continue
 		}
+		cell := safetext.Line(c.Cell(row, l.r))
+		l.widths[i] = max(l.widths[i], ansi.StringWidth(cell))
+		if c.Style != nil {
+			cell = l.app.Paint(l.app.OutTTY, c.Style(row), cell)
+		}
+		fmt.Fprintf(&line, "%s%*s", cell, l.widths[i]-ansi.StringWidth(cell)+tableGap, "")
 	}
-	line := strings.Join(cells, "  ")
+	text := strings.TrimRight(line.String(), " ")
 	if l.app.Width > 0 {
-		line = ansi.Truncate(line, l.app.Width, "…")
+		text = ansi.Truncate(text, l.app.Width, "…")
 	}
-	_, err := fmt.Fprintln(l.app.Out, line)
+	_, err := fmt.Fprintln(l.app.Out, text)
 	return err
 }
 
@@ -126,7 +160,7 @@ func (t *table[T]) sayOnce() {
 		t.drop(i)
 	}
 	if slices.Reverse(same); same != nil {
-		fmt.Fprintf(t.r.app.Err, "in every row: %s\n", ansi.Truncate(strings.Join(same, ", "), max(t.width-14, leastCell), "…"))
+		fmt.Fprintf(t.r.app.Err, "in every row: %s\n", ansi.Truncate(strings.Join(same, ", "), max(t.width-14, leastEver), "…"))
 	}
 }
 
@@ -138,22 +172,21 @@ func (t *table[T]) drop(column int) {
 }
 
 const (
-	// tableGap is the room between two columns, leastCell what a cell that may be cut keeps where there is room at all.
-	tableGap  = 2
-	leastCell = 12
+	// tableGap is the room between two columns.
+	tableGap = 2
+	// leastCell is how much of a cell is shown when there are columns that can be left out for it, leastRest how much of one that
+	// gets what room there is, and leastEver of any on a very small terminal.
+	leastCell, leastRest, leastEver = 18, 26, 8
 )
 
 // leaveOut drops spare columns until the others fit the terminal, and names them on Err.
 func (t *table[T]) leaveOut() {
 	var left []string
 	for t.width > 0 {
-		least, spare := 0, -1
+		least, spare := -tableGap, -1
 		for i, w := range t.widths() {
 			c := t.view.Columns[i]
-			if !c.Whole {
-				w = min(w, leastCell)
-			}
-			least += w + tableGap
+			least += min(w, c.least(leastCell, leastRest)) + tableGap
 			if c.Spare > 0 && (spare < 0 || c.Spare < t.view.Columns[spare].Spare) {
 				spare = i
 			}
@@ -183,29 +216,34 @@ func (t *table[T]) widths() []int {
 	return widths
 }
 
-// fitWidth makes the widest cells narrower until every row fits the terminal; nothing shorter than 12 cells is touched,
-// nor what must stay whole.
+// fitWidth makes cells narrower until every row fits the terminal: first those of the column that has the room that the others
+// leave, then all down to their least, and on a very small terminal below that.
 func (t *table[T]) fitWidth() {
 	if t.width <= 0 {
 		return
 	}
 	widths := t.widths()
-	total := 0
+	over := -tableGap - t.width
 	for _, w := range widths {
-		total += w + tableGap
+		over += w + tableGap
 	}
-	for total > t.width {
-		widest := -1
-		for i, w := range widths {
-			if !t.view.Columns[i].Whole && w > leastCell && (widest < 0 || w > widths[widest]) {
-				widest = i
+	for _, floor := range []func(c Column[T]) int{
+		func(c Column[T]) int { return c.least(math.MaxInt, leastRest) },
+		func(c Column[T]) int { return c.least(leastCell, leastRest) },
+		func(c Column[T]) int { return c.least(leastEver, leastEver) },
+	} {
+		for ; over > 0; over-- {
+			widest := -1
+			for i, w := range widths {
+				if w > floor(t.view.Columns[i]) && (widest < 0 || w > widths[widest]) {
+					widest = i
+				}
 			}
+			if widest < 0 {
+				break
+			}
+			widths[widest]--
 		}
-		if widest < 0 {
-			break
-		}
-		widths[widest]--
-		total--
 	}
 	for _, row := range t.cells {
 		for i := range row {

@@ -93,6 +93,66 @@ func TestTableFitsTheTerminalAndAPipeIsNeverCut(t *testing.T) {
 	require.Contains(t, render(t, false, 60, FormatTable, rows), long)
 }
 
+type letterRow struct {
+	ID    string `json:"id"`
+	Type  string `json:"type"`
+	Cause string `json:"cause"`
+	Error string `json:"error"`
+}
+
+// The error gets what room the others leave, and columns that can be spared make room for it.
+func TestTheErrorGetsTheRoomThatIsLeft(t *testing.T) {
+	t.Parallel()
+	view := View[letterRow]{Columns: []Column[letterRow]{
+		{Head: "id", Whole: true, Cell: func(r letterRow, _ *CellStyle) string { return r.ID }},
+		{Head: "type", Cell: func(r letterRow, _ *CellStyle) string { return r.Type }},
+		{Head: "cause", Spare: 1, Cell: func(r letterRow, _ *CellStyle) string { return r.Cause }, Style: func(letterRow) Style { return StyleGood }},
+		{Head: "error", Rest: true, Cell: func(r letterRow, s *CellStyle) string { return s.Error(r.Error, r.Type) }},
+	}}
+	rows := []letterRow{
+		{"01890a5d-ac96", "license_status_changed", "invalid_payload", "invalid payload of license_status_changed: data.storeId is required by the schema of this type"},
+		{"01890a5d-ac97", "order_canceled", "aggregate_mismatch", "event type order_canceled belongs to aggregate vendor_order, not to store"},
+	}
+	for width, want := range map[int]string{
+		33: "ID             TYPE      ERROR\n01890a5d-ac96  license…  data.st…\n01890a5d-ac97  order_c…  event t…\n",
+		60: "ID             TYPE                ERROR\n01890a5d-ac96  license_status_ch…  data.storeId is required…\n01890a5d-ac97  order_canceled      event type order_cancele…\n",
+		80: "ID             TYPE                    ERROR\n" +
+			"01890a5d-ac96  license_status_changed  data.storeId is required by the schema o…\n" +
+			"01890a5d-ac97  order_canceled          event type order_canceled belongs to agg…\n",
+		0: "ID             TYPE                    CAUSE               ERROR\n" +
+			"01890a5d-ac96  license_status_changed  invalid_payload     data.storeId is required by the schema of this type\n" +
+			"01890a5d-ac97  order_canceled          aggregate_mismatch  event type order_canceled belongs to aggregate vendor_order, not to store\n",
+	} {
+		var out, said bytes.Buffer
+		app := NewApp(Streams{Out: &out, Err: &said, OutTTY: true, Width: width}, []string{"NO_COLOR=1"})
+		require.NoError(t, WriteList(app, Output{Format: FormatTable}, view, rows))
+		require.Equal(t, want, out.String(), width)
+		if width > 0 {
+			require.Equal(t, "hidden columns: cause (-o wide shows all)\n", said.String(), width)
+		}
+	}
+	var out bytes.Buffer
+	app := NewApp(Streams{Out: &out, OutTTY: true, Width: 120}, []string{"CLICOLOR_FORCE=1"})
+	require.NoError(t, WriteList(app, Output{Format: FormatTable}, view, rows))
+	require.Contains(t, out.String(), "\x1b[32minvalid_payload\x1b[0m", "painted after it is cut")
+}
+
+// Lines that are printed one by one are aligned by what came before them.
+func TestLinesStandUnderEachOther(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	w := NewLineWriter(NewApp(Streams{Out: &out, OutTTY: true, Width: 30}, nil), View[letterRow]{Columns: []Column[letterRow]{
+		{Head: "id", Cell: func(r letterRow, s *CellStyle) string { return s.ID(r.ID) }},
+		{Head: "type", Cell: func(r letterRow, _ *CellStyle) string { return r.Type }},
+		{Head: "cause", Wide: true, Cell: func(r letterRow, _ *CellStyle) string { return r.Cause }},
+		{Head: "error", Cell: func(r letterRow, _ *CellStyle) string { return r.Error }},
+	}})
+	for _, row := range []letterRow{{"a", "long_one", "x", "no"}, {"b", "", "x", "nothing at all was sent"}, {"01890a5d-ac96-774b-bcce-b302099a8057", "", "", ""}} {
+		require.NoError(t, w.Write(row))
+	}
+	require.Equal(t, "a  long_one  no\nb            nothing at all w…\n01890a5d-ac96-774b\n", out.String())
+}
+
 // What every row repeats is said once, and the room goes to what differs.
 func TestColumnsThatAreTheSameInEveryRowAreSaidOnce(t *testing.T) {
 	t.Parallel()
@@ -100,7 +160,7 @@ func TestColumnsThatAreTheSameInEveryRowAreSaidOnce(t *testing.T) {
 	app := NewApp(Streams{Out: &out, Err: &said, OutTTY: true, Width: 60}, nil)
 	rows := []sampleRow{{ID: "a", Error: "no"}, {ID: "b", Error: "no"}}
 	require.NoError(t, WriteList(app, Output{Format: FormatTable}, sampleView(), rows))
-	require.Equal(t, "ID  \na   \nb   \n", out.String())
+	require.Equal(t, "ID\na\nb\n", out.String())
 	require.Equal(t, "in every row: error no\n", said.String())
 	out.Reset()
 	require.NoError(t, WriteList(app, Output{Format: FormatTable}, sampleView(), rows[:1]))

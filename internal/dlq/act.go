@@ -83,11 +83,11 @@ func Explain(outcome string) string {
 	case Discarded:
 		return "discarded"
 	case EventLive:
-		return "its event is on its way already"
+		return "already on the way"
 	case EventPublished:
-		return "its event has been published"
+		return "already published"
 	case EventGone:
-		return "its event was removed by cleanup"
+		return "removed by cleanup"
 	case Changed:
 		return "changed since the set was frozen"
 	case NotPublished:

@@ -45,6 +45,19 @@ func Hint(err error, format string, args ...any) error {
 	return &hintError{err, fmt.Sprintf(format, args...)}
 }
 
+// Reword returns err in words of ours: what libraries and servers say is for those who wrote them.
+func Reword(err error, format string, args ...any) error {
+	return &reworded{err, fmt.Sprintf(format, args...)}
+}
+
+type reworded struct {
+	error
+	words string
+}
+
+func (e *reworded) Error() string { return e.words }
+func (e *reworded) Unwrap() error { return e.error }
+
 // Usagef returns an error of the kind Usage.
 func Usagef(format string, args ...any) error { return As(Usage, fmt.Errorf(format, args...)) }
 

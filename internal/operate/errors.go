@@ -25,11 +25,11 @@ func StoreError(err error) error {
 	case pgerrcode.InvalidTextRepresentation:
 		return fault.Hint(fault.Usagef("%s", unknownValue(pg.Message)), "outboxctl registry list shows the event types and aggregates")
 	case pgerrcode.UndefinedTable, pgerrcode.UndefinedColumn, pgerrcode.UndefinedFunction, pgerrcode.UndefinedObject:
-		return fault.Hint(fault.As(fault.Precondition, err), "the database's schema is missing or old: outboxctl migrate brings it up to date")
+		return fault.Hint(fault.Preconditionf("%w", fault.Reword(err, "the database's schema is missing or old: %s", pg.Message)), "outboxctl migrate brings it up to date")
 	case pgerrcode.ReadOnlySQLTransaction:
-		return fault.Hint(fault.As(fault.Precondition, err), "the server is a replica, or the context in use is read-only")
+		return fault.Hint(fault.Preconditionf("%w", fault.Reword(err, "nothing can be written here")), "the server is a replica, or the context in use is read-only")
 	case pgerrcode.InsufficientPrivilege:
-		return fault.Hint(fault.As(fault.Precondition, err), "outboxctl migrate grants prints what each role needs")
+		return fault.Hint(fault.Preconditionf("%w", fault.Reword(err, "this database user may not do that: %s", pg.Message)), "outboxctl migrate grants prints what each role needs")
 	default:
 		return err
 	}

@@ -61,7 +61,8 @@ func (o *Outbox) completeIDs(ctx context.Context, ids ...*string) error {
 		if *id == "" || len(*id) == idLength {
 			continue
 		}
-		full, err := o.completeID(ctx, *id)
+		none := fault.Hint(fault.NotFoundf("no event and no dead letter has an id that begins with %s", *id), "cleanup may have removed it; the whole id tells more")
+		full, err := o.completeID(ctx, *id, candidatesQuery, none)
 		if err != nil {
 			return err
 		}
@@ -94,7 +95,11 @@ SELECT text, what FROM (
     (SELECT id::text, event_type::text || ', a dead letter, ' || state FROM outbox_dlq WHERE id BETWEEN $1::text::uuid AND $2::text::uuid ORDER BY id LIMIT $3)
 ) AS found ORDER BY text`
 
-func (o *Outbox) completeID(ctx context.Context, short string) (string, error) {
+const planCandidatesQuery = `
+SELECT id::text, action || ' by ' || author FROM outbox_plans WHERE id BETWEEN $1::text::uuid AND $2::text::uuid ORDER BY id LIMIT $3`
+
+// completeID returns the only id that begins so of those that a query finds, or none as the error.
+func (o *Outbox) completeID(ctx context.Context, short, query string, none error) (string, error) {
 	first, last, err := idRange(short)
 	if err != nil {
 		return "", fault.Usagef("%q is not the beginning of an id: %w", short, err)
@@ -102,7 +107,7 @@ func (o *Outbox) completeID(ctx context.Context, short string) (string, error) {
 	if o.DB == nil {
 		return "", fault.Usagef("%q is the beginning of an id, which only the database can complete", short)
 	}
-	rows, err := o.DB.Query(ctx, candidatesQuery, first, last, namedCandidates+1)
+	rows, err := o.DB.Query(ctx, query, first, last, namedCandidates+1)
 	if err != nil {
 		return "", StoreError(err)
 	}
@@ -111,7 +116,7 @@ func (o *Outbox) completeID(ctx context.Context, short string) (string, error) {
 	case err != nil:
 		return "", StoreError(err)
 	case len(found) == 0:
-		return "", fault.Hint(fault.NotFoundf("no event and no dead letter has an id that begins with %s", short), "cleanup may have removed it; the whole id tells more")
+		return "", none
 	case len(found) == 1:
 		return found[0].ID, nil
 	}

@@ -3,8 +3,6 @@ package operate
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
@@ -122,8 +120,8 @@ type GroupDeadLettersResult struct {
 
 // Check reports what is wrong with the params, before anything is opened.
 func (p *GroupDeadLettersParams) Check() error {
-	if !slices.Contains(dlq.GroupBy(), p.By) {
-		return fault.Usagef("cannot group by %q: it is none of %s", p.By, strings.Join(dlq.GroupBy(), ", "))
+	if err := OneOf("--group-by", p.By, dlq.GroupBy()); err != nil {
+		return err
 	}
 	return Page{Limit: p.Limit}.check()
 }

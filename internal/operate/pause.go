@@ -73,11 +73,7 @@ func (o *Outbox) CheckPause(p *PauseParams) error {
 	if slices.Contains(known, p.Value) {
 		return nil
 	}
-	err := fault.Usagef("the catalogue has no %s %q", p.Kind, p.Value)
-	if similar := Nearest(p.Value, known); similar != "" {
-		return fault.Hint(err, "did you mean %s?", similar)
-	}
-	return fault.Hint(err, "outboxctl registry list shows the event types and their topics")
+	return DidYouMean(fault.Usagef("the catalogue has no %s %q", p.Kind, p.Value), p.Value, known, "outboxctl registry list shows the event types and their topics")
 }
 
 // Pauses lists what is paused, with what that holds back.

@@ -147,13 +147,17 @@ func (o *Outbox) Plan(ctx context.Context, id string) (PlanDetail, error) {
 	return PlanDetail{Frozen: plan, Failed: failed}, StoreError(err)
 }
 
+// plan finds a plan by its id or the beginning of it.
 func (o *Outbox) plan(ctx context.Context, text string) (dlq.Frozen, error) {
 	id, err := ParseID(text)
 	if err != nil {
 		return dlq.Frozen{}, err
 	}
 	if len(id) < idLength {
-		return dlq.Frozen{}, fault.Usagef("%s is the beginning of an id: give the whole id of the plan", id)
+		none := fault.Hint(fault.NotFoundf("no plan has an id that begins with %s", id), "outboxctl run list --all lists the plans")
+		if id, err = o.completeID(ctx, id, planCandidatesQuery, none); err != nil {
+			return dlq.Frozen{}, err
+		}
 	}
 	plan, err := o.store().Frozen(ctx, id)
 	if errors.Is(err, outbox.ErrNotFound) {

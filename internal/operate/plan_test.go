@@ -85,8 +85,9 @@ func TestAPlanIsFrozenRunAndAudited(t *testing.T) {
    AND detail ->> 'runId' = $1 AND detail ->> 'author' = 'ann' AND detail ->> 'via' = 'test'`, plan.ID), "one audit row for each chunk")
 	require.EqualValues(t, 2099, b.count(`SELECT sum(affected)::bigint FROM outbox_audit WHERE detail ->> 'runId' = $1`, plan.ID))
 
-	got, err := b.outbox.Plan(b.ctx, plan.ID)
+	got, err := b.outbox.Plan(b.ctx, plan.ID[:13])
 	require.NoError(t, err)
+	require.Equal(t, plan.ID, got.ID)
 	require.Equal(t, result.Counts, got.Counts)
 	require.Equal(t, []any{"done", "ann", "bob", int64(2100)}, []any{got.State, got.Author, got.Runner, got.Done})
 	require.Len(t, got.Failed, 1)
@@ -94,8 +95,10 @@ func TestAPlanIsFrozenRunAndAudited(t *testing.T) {
 
 	_, err = b.run(b.ctx, plan.ID, nil)
 	requireKind(t, fault.Precondition, err)
-	_, err = b.run(b.ctx, uuid.NewString(), nil)
-	requireKind(t, fault.NotFound, err)
+	for _, unknown := range []string{uuid.NewString(), "ffffffff"} {
+		_, err = b.run(b.ctx, unknown, nil)
+		requireKind(t, fault.NotFound, err)
+	}
 }
 
 func TestARunIsStoppedInterruptedAndResumed(t *testing.T) {

@@ -2,15 +2,20 @@ package operate
 
 import (
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
+
+// allStates is how one asks for rows in any state.
+const allStates = "all"
+
+// DeadLetterStates are the states that dead letters can be asked for in.
+func DeadLetterStates() []string {
+	return []string{dlq.StateOpen, dlq.StateReplayed, dlq.StateDiscarded, allStates}
+}
 
 // DeadLetterQuery chooses dead letters, in the words of a person: those of the flags, and of the page's addresses.
 type DeadLetterQuery struct {
@@ -39,19 +44,18 @@ func (q DeadLetterQuery) Filter(now time.Time) (dlq.Filter, error) {
 		Namespaces: q.Namespaces, ErrorLike: q.ErrorLike, Blocking: q.Blocking,
 	}
 	var problems []error
-	switch q.State {
-	case dlq.StateOpen, dlq.StateReplayed, dlq.StateDiscarded:
-	case "all":
+	err := OneOf("--state", q.State, DeadLetterStates())
+	if err != nil {
+		problems = append(problems, err)
+	}
+	if q.State == allStates {
 		out.State = ""
-	default:
-		problems = append(problems, fmt.Errorf("--state: %q is none of open, replayed, discarded, all", q.State))
 	}
 	for _, r := range q.Reasons {
-		if !slices.Contains(outbox.DeadReasons(), r) {
-			problems = append(problems, fmt.Errorf("--reason: %q is none of %s", r, strings.Join(outbox.DeadReasons(), ", ")))
+		if err := OneOf("--reason", r, outbox.DeadReasons()); err != nil {
+			problems = append(problems, err)
 		}
 	}
-	var err error
 	if out.AggregateType, out.AggregateIDs, err = ParseAggregate(q.Aggregate); err != nil {
 		problems = append(problems, err)
 	}
@@ -85,13 +89,13 @@ type EventQuery struct {
 func (q EventQuery) Filter(now time.Time) (outbox.Filter, error) {
 	out := outbox.Filter{Status: q.Status, Types: q.Types, Namespaces: q.Namespaces}
 	var problems []error
-	switch {
-	case q.Status == "all":
-		out.Status = ""
-	case !slices.Contains(outbox.Statuses(), q.Status):
-		problems = append(problems, fmt.Errorf("--status: %q is none of %s, all", q.Status, strings.Join(outbox.Statuses(), ", ")))
+	err := OneOf("--status", q.Status, append(outbox.Statuses(), allStates))
+	if err != nil {
+		problems = append(problems, err)
 	}
-	var err error
+	if q.Status == allStates {
+		out.Status = ""
+	}
 	if out.AggregateType, out.AggregateIDs, err = ParseAggregate(q.Aggregate); err != nil {
 		problems = append(problems, err)
 	}

@@ -1,11 +1,13 @@
 package operate
 
 import (
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
@@ -40,6 +42,25 @@ func OutageSeconds(at time.Time, t stats.TopicState) float64 {
 		return 1
 	}
 	return max(at.Sub(t.Since).Seconds(), 1)
+}
+
+// OneOf reports that a value is none of those it can be, and which it was most likely meant to be.
+func OneOf(flag, value string, known []string) error {
+	if slices.Contains(known, value) {
+		return nil
+	}
+	return DidYouMean(fault.Usagef("%s: %q is none of %s", flag, value, strings.Join(known, ", ")), value, known, "")
+}
+
+// DidYouMean adds the known word that a word was most likely meant to be to an error, or another hint when none is close.
+func DidYouMean(err error, word string, known []string, otherwise string) error {
+	if similar := Nearest(word, known); similar != "" {
+		return fault.Hint(err, "did you mean %s?", similar)
+	}
+	if otherwise != "" {
+		return fault.Hint(err, "%s", otherwise)
+	}
+	return err
 }
 
 // Nearest is the one of the known words that a word was most likely meant to be: at most two letters differ. Empty when
