@@ -52,8 +52,9 @@ Modes:
   backlog       drain --head rows; --check compares with 10,000
   history       drain with --head published rows lying behind
   ordered       drain events of --keys ordering keys; --check compares with the
-                same without keys, with 1,000 keys, with one, and behind --head
-                events parked by a dead one
+                same without keys, also on a schema without them, with 1,000
+                keys, with one, behind --head events parked by a dead one, and
+                beside an open transaction that keeps every dead row
   idle          what a publisher with nothing to do costs
   consume       the example consumer on a waiting subscription: Redis, handler,
                 inbox and acknowledgement; effects must equal events
@@ -73,7 +74,7 @@ With --check the mode's criteria decide the exit code: 1 when one fails.`,
 	flags.IntVar(&p.PayloadBytes, "payload", 0, "about how many bytes each event's payload has (default 400)")
 	flags.IntVar(&p.Publishers, "publishers", 0, "publishers that share the work (default 1, mode publishers 3)")
 	flags.BoolVar(&p.Processes, "processes", false, "run each publisher as a process of its own and measure its memory")
-	flags.IntVar(&p.Rate, "rate", 0, "events per second of the steady modes (default 200, pinned-xmin 800)")
+	flags.IntVar(&p.Rate, "rate", 0, "events per second of the steady modes (default 200, pinned-xmin and ordered 800)")
 	flags.Var(&opts.duration, "duration", "how long the steady modes last (default 20s, pinned-xmin 60s)")
 	flags.IntVar(&p.Head, "head", 0, "rows in the way (default 100000 backing off or parked, 1000000 paused or backlog, 5000000 history)")
 	flags.IntVar(&p.Keys, "keys", 0, "ordering keys of mode ordered (default one for two events)")

@@ -130,8 +130,10 @@ func (p Params) withDefaults() Params {
 		set(&p.Keys, max(p.Events/2, 1))
 	}
 	set(&p.Publishers, 1)
-	if p.Mode == ModePinnedXmin {
+	if p.Mode == ModePinnedXmin || p.Mode == ModeOrdered {
 		set(&p.Rate, 800)
+	}
+	if p.Mode == ModePinnedXmin {
 		p.Duration = cmpDuration(p.Duration, 60*time.Second)
 	}
 	set(&p.Rate, 200)

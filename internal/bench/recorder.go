@@ -47,7 +47,7 @@ func (r *recorder) fingerprint(data []byte, attrs map[string]string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(r.seed)
 	_, _ = h.Write(data) // never fails
-	for _, name := range []string{wire.AttrEventID, wire.AttrEventType, wire.AttrAggregateType, wire.AttrAggregateID, wire.AttrCreatedAt} {
+	for _, name := range []string{wire.AttrEventID, wire.AttrEventType, wire.AttrAggregateType, wire.AttrAggregateID, wire.AttrCreatedAt, wire.AttrEventSeq} {
 		_ = h.WriteByte(0)
 		_, _ = h.WriteString(attrs[name])
 	}
@@ -136,7 +136,7 @@ func (floorPublisher) Ready(context.Context, string) error { return nil }
 // verifySQL reads the events that must have arrived, with what they consist of.
 const verifySQL = `
 SELECT id::text, event_type::text, aggregate_type::text, aggregate_id::text, payload_json::text, created_at, published_at IS NOT NULL,
-       coalesce(ordering_key, '')
+       coalesce(ordering_key, ''), CASE WHEN ordering_key IS NULL THEN 0 ELSE seq END
   FROM outbox_events
  WHERE namespace = $1
  ORDER BY seq`
@@ -157,7 +157,8 @@ func (r *recorder) verify(ctx context.Context, db *database) (Delivery, error) {
 		var payload []byte
 		var createdAt time.Time
 		var published bool
-		if err := rows.Scan(&id, &eventType, &aggregateType, &aggregateID, &payload, &createdAt, &published, &key); err != nil {
+		var seq int64
+		if err := rows.Scan(&id, &eventType, &aggregateType, &aggregateID, &payload, &createdAt, &published, &key, &seq); err != nil {
 			return Delivery{}, err
 		}
 		d.Expected++
@@ -178,7 +179,7 @@ func (r *recorder) verify(ctx context.Context, db *database) (Delivery, error) {
 			reached[key] = a.order
 		}
 		want := r.fingerprint(payload, wire.Attributes(wire.Row{
-			ID: id, EventType: eventType, AggregateType: aggregateType, AggregateID: aggregateID, Namespace: measured, CreatedAt: createdAt,
+			ID: id, EventType: eventType, AggregateType: aggregateType, AggregateID: aggregateID, Namespace: measured, CreatedAt: createdAt, Seq: seq,
 		}))
 		if a.mixed || a.print != want {
 			d.Changed++

@@ -58,7 +58,7 @@ func (s *session) measure(ctx context.Context) (*Report, error) {
 	case ModeSteady:
 		return s.steady(ctx)
 	case ModePinnedXmin:
-		return s.pinnedXmin(ctx)
+		return s.pinnedXmin(ctx, s.params)
 	case ModeIdle:
 		return s.idle(ctx)
 	case ModeBackingOff, ModePausedTopic:

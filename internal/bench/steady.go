@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"sync"
 	"time"
@@ -67,10 +68,15 @@ func (r *run) offer(ctx context.Context, lasts time.Duration) (*commits, error) 
 		}
 		return nil
 	})
-	for range steadyWriters {
+	for writer := range steadyWriters {
 		writers.Go(func() error {
 			for range turns {
-				if err := c.commit(ctx, pool, emitter, event(r.params.PayloadBytes)); err != nil {
+				e := event(r.params.PayloadBytes)
+				if perWriter := r.params.Keys / steadyWriters; perWriter > 0 {
+					// Keys of its own: transactions that overlap have no order.
+					e.OrderingKey = fmt.Sprint("key/", writer, "/", rand.IntN(perWriter))
+				}
+				if err := c.commit(ctx, pool, emitter, e); err != nil {
 					return err
 				}
 			}

@@ -20,8 +20,7 @@ const (
 
 // pinnedXmin measures a steady rate first undisturbed and then while a transaction
 // with an old snapshot keeps vacuum from removing what each claim leaves behind.
-func (s *session) pinnedXmin(ctx context.Context) (*Report, error) {
-	p := s.params
+func (s *session) pinnedXmin(ctx context.Context, p Params) (*Report, error) {
 	calm := max(p.Duration/3, time.Second)
 	return s.with(ctx, p, func(r *run) (*Report, error) {
 		before, err := r.db.counters(ctx)
