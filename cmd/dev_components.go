@@ -18,7 +18,7 @@ import (
 
 const (
 	// devStopTimeout bounds how long the servers may take to stop.
-	devStopTimeout = 20 * time.Second
+	devStopTimeout = time.Minute
 	// devServerGrace is how long a dying server's process may outlive its connections.
 	devServerGrace = time.Second
 )

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/cookiejar"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +19,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/devstate"
@@ -28,7 +27,7 @@ import (
 )
 
 // devTimeout is how long a start or an end may take on a busy machine.
-const devTimeout = 60 * time.Second
+const devTimeout = 2 * time.Minute
 
 // devStateDir is a folder that the servers' unprivileged user can enter, which t.TempDir is not when the tests run as root.
 func devStateDir(t *testing.T) string {
@@ -100,19 +99,26 @@ func (p *devProcess) end(t *testing.T, signal syscall.Signal) int {
 	}
 }
 
-// requireServersGone waits until nothing listens where the stack's servers did.
+// requireServersGone waits until the stack's servers do not answer any more. Another stack may have taken their ports at once, but it
+// has passwords of its own. The fake has ended with the process.
 func (p *devProcess) requireServersGone(t *testing.T) {
 	t.Helper()
-	for _, raw := range []string{p.info.DatabaseURL, p.info.RedisURL, "tcp://" + p.info.PubSubEmulator} {
-		u, err := url.Parse(raw)
-		require.NoError(t, err)
-		require.Eventually(t, func() bool {
-			conn, err := net.Dial("tcp", u.Host)
+	options, err := redis.ParseURL(p.info.RedisURL)
+	require.NoError(t, err)
+	require.NotEmpty(t, options.Password)
+	client := redis.NewClient(options)
+	defer func() { require.NoError(t, client.Close()) }()
+	for name, answers := range map[string]func() error{
+		"PostgreSQL": func() error {
+			conn, err := pgx.Connect(t.Context(), p.info.DatabaseURL)
 			if err == nil {
-				_ = conn.Close()
+				err = conn.Close(t.Context())
 			}
-			return err != nil
-		}, devTimeout, 10*time.Millisecond, raw)
+			return err
+		},
+		"Redis": func() error { return client.Ping(t.Context()).Err() },
+	} {
+		require.Eventually(t, func() bool { return answers() != nil }, devTimeout, 10*time.Millisecond, name)
 	}
 }
 

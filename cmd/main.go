@@ -8,6 +8,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"github.com/outboxctl/outboxctl/internal/cli"
 )
 
@@ -28,6 +30,8 @@ func Run(ctx context.Context, args []string, streams cli.Streams, environ []stri
 	app := cli.NewApp(streams, environ)
 	app.Build = buildVersion()
 	root := newRootCmd(app)
+	// cobra keeps every completion function for good, and with it the App: that must not keep the whole tree of commands.
+	defer app.BindFlags(&cobra.Command{})
 	root.SetArgs(args)
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)

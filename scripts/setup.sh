@@ -46,7 +46,7 @@ has_pgbouncer() { command -v pgbouncer >/dev/null || [ -x "$root/usr/sbin/pgboun
 has_chromium() { [ -n "${CHROMIUM:-}" ] || [ -x "$root/usr/lib/chromium/chromium" ] || command -v chromium >/dev/null || command -v google-chrome >/dev/null; }
 
 # axe, the accessibility checker, is not ours to hand on: each machine fetches it once, and the digest says that it is this one.
-axe=bin/axe-4.14.0.min.js
+axe=${root:+$root/}bin/axe-4.14.0.min.js
 fetch_axe() {
 	local dir
 	if ! command -v npm >/dev/null; then
@@ -56,7 +56,7 @@ fetch_axe() {
 	dir=$(mktemp -d)
 	if npm pack --silent --pack-destination "$dir" axe-core@4.14.0 >/dev/null 2>&1 &&
 		echo "2277b0a3ef47af9b52497faa3e71598e86e0a0e5e6eb295207a5657ede4709af  $dir/axe-core-4.14.0.tgz" | sha256sum --check --status; then
-		mkdir -p bin
+		mkdir -p "$(dirname "$axe")"
 		tar -xzOf "$dir/axe-core-4.14.0.tgz" package/axe.min.js >"$axe.part" && mv "$axe.part" "$axe"
 	else
 		say "axe-core 4.14.0 could not be fetched, or is not the one that was looked at"
@@ -76,7 +76,11 @@ missing_packages() {
 helpful_packages() {
 	command -v apt-get >/dev/null || return 0
 	case $purpose in
-	test) has_chromium || echo chromium ;;
+	test)
+		has_chromium || echo chromium
+		# Where the page must be tested, so must its accessibility.
+		[ -z "${OUTBOXCTL_REQUIRE_BROWSER:-}" ] || [ -s "$axe" ] || command -v npm >/dev/null || echo npm
+		;;
 	torture | scoreboard) has_faketime || echo libfaketime ;;
 	esac
 	[ "$purpose" != scoreboard ] || has_pgbouncer || echo pgbouncer

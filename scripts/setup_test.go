@@ -18,6 +18,7 @@ type machine struct {
 	t    *testing.T
 	root string
 	bin  string
+	env  []string // beside what every run gets
 }
 
 func newMachine(t *testing.T) *machine {
@@ -81,10 +82,10 @@ func (m *machine) aptCalls() []string {
 }
 
 // setup runs the script on the machine and returns what it said.
-func (m *machine) setup() (output string, code int) {
+func (m *machine) setup(args ...string) (output string, code int) {
 	m.t.Helper()
-	cmd := exec.CommandContext(m.t.Context(), filepath.Join(m.bin, "bash"), "setup.sh")
-	cmd.Env = []string{"PATH=" + m.bin, "SETUP_ROOT=" + m.root}
+	cmd := exec.CommandContext(m.t.Context(), filepath.Join(m.bin, "bash"), append([]string{"setup.sh"}, args...)...)
+	cmd.Env = append([]string{"PATH=" + m.bin, "SETUP_ROOT=" + m.root}, m.env...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
@@ -131,6 +132,36 @@ func TestSetupInstallsOnlyWhatIsMissing(t *testing.T) {
 	again, code := m.setup()
 	require.Equal(t, 0, code, again)
 	require.Empty(t, again, "a second run has nothing to do")
+}
+
+// The journeys through the web page may do without axe, but not where the browser is required.
+func TestSetupInstallsNpmWhereTheBrowserIsRequired(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		env   []string
+		calls int
+	}{
+		"required":     {[]string{"OUTBOXCTL_REQUIRE_BROWSER=1"}, 2},
+		"not required": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			m.postgres()
+			m.redis("7.0.15")
+			m.apt("")
+			m.env = append(tc.env, "CHROMIUM=/usr/bin/true")
+
+			output, code := m.setup("test")
+			require.Equal(t, 0, code, output)
+			require.Contains(t, output, "no npm here")
+			calls := m.aptCalls()
+			require.Len(t, calls, tc.calls)
+			if tc.calls > 0 {
+				require.Contains(t, calls[1], "install --no-install-recommends npm")
+			}
+		})
+	}
 }
 
 func TestSetupInstallsAlthoughUpdateFailed(t *testing.T) {

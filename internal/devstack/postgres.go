@@ -18,8 +18,8 @@ import (
 // How long PostgreSQL may take to become ready (recovery after a crash included) and to stop.
 const (
 	postgresStartTimeout     = 60 * time.Second
-	postgresFastPatience     = 10 * time.Second
-	postgresImmediateTimeout = 5 * time.Second
+	postgresFastPatience     = 30 * time.Second
+	postgresImmediateTimeout = 15 * time.Second // it gives its own processes five seconds before it kills them
 )
 
 // PostgresParams describes how to start a private PostgreSQL.

@@ -21,7 +21,7 @@ const (
 	// server stops at gRPC's 4 MB, where the client retries until its deadline instead of reporting an error.
 	pubSubMaxRequest = 20 << 20
 
-	pubSubStartTimeout = 10 * time.Second
+	pubSubStartTimeout = time.Minute
 )
 
 // PubSubParams describes how to start the Pub/Sub fake.

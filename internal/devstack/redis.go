@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	redisStartTimeout = 20 * time.Second
+	redisStartTimeout = time.Minute
 	redisStopPatience = 3 * time.Second
 )
 
