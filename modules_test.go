@@ -216,7 +216,7 @@ func TestGoInstall(t *testing.T) {
 	published := publish(t)
 	bin := t.TempDir()
 	published.env = append(published.env, "GOBIN="+bin)
-	args := []string{"go", "install"}
+	args := []string{"go", "install", "-ldflags=-s -w"} // nobody debugs it: linking takes half the time
 	if raceDetector() {
 		args = append(args, "-race") // what the tests were built with is in the build cache
 	}

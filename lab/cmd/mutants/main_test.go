@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 
@@ -43,7 +44,7 @@ func TestEveryMutantIsABugOfThePrograms(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../../..")
 	require.NoError(t, err)
-	exports := linked(t, root)
+	compiler := newCompiler(t, root)
 	names := map[string]bool{}
 	for _, m := range catalogue() {
 		require.False(t, names[m.name], "%s is there twice", m.name)
@@ -58,21 +59,53 @@ func TestEveryMutantIsABugOfThePrograms(t *testing.T) {
 				require.Equal(t, functions, redefined(t, root, planted))
 			}
 			for _, dir := range packages(m) {
-				before, after := constants(t, root, dir, exports, nil), constants(t, root, dir, exports, planted)
-				accepted(t, before, after)
+				accepted(t, compiler.unplanted(t, dir), compiler.constants(t, dir, planted))
 			}
 		})
 	}
 }
 
+// compiler checks types. What packages import is read once for all mutants, and so are the packages without a mutant.
+type compiler struct {
+	root    string
+	exports map[string]string
+	files   *token.FileSet
+
+	mu       sync.Mutex // one package at a time
+	imports  types.Importer
+	original map[string]map[string]string
+}
+
+func newCompiler(t *testing.T, root string) *compiler {
+	t.Helper()
+	c := &compiler{root: root, exports: linked(t, root), files: token.NewFileSet(), original: map[string]map[string]string{}}
+	c.imports = importer.ForCompiler(c.files, "gc", func(path string) (io.ReadCloser, error) { return os.Open(c.exports[path]) })
+	return c
+}
+
+// unplanted returns the constants of a package as it is.
+func (c *compiler) unplanted(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	c.mu.Lock()
+	found, known := c.original[dir]
+	c.mu.Unlock()
+	if !known {
+		found = c.constants(t, dir, nil)
+		c.mu.Lock()
+		c.original[dir] = found
+		c.mu.Unlock()
+	}
+	return found
+}
+
 // linked returns the compiled packages of the programs that are tortured, by import path.
 func linked(t *testing.T, root string) map[string]string {
 	t.Helper()
-	// Compiled like this test, so that most packages have been compiled for the suite already.
+	// Compiled like this test and without the failpoints, which change no type: so they have been compiled for the suite already.
 	info, ok := debug.ReadBuildInfo()
 	require.True(t, ok)
 	race := slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })
-	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-race="+strconv.FormatBool(race), "-tags", tags,
+	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-race="+strconv.FormatBool(race),
 		"-f", "{{.ImportPath}} {{.Export}}", ".", "./lab/cmd/torture")
 	list.Dir, list.Stderr = root, os.Stderr
 	said, err := list.Output()
@@ -111,31 +144,32 @@ func packages(m mutant) []string {
 }
 
 // constants compiles a package as far as types go and returns its string constants.
-func constants(t *testing.T, root, dir string, exports map[string]string, planted sources) map[string]string {
+func (c *compiler) constants(t *testing.T, dir string, planted sources) map[string]string {
 	t.Helper()
 	path := module + "/" + dir
-	require.Contains(t, exports, path, "in none of the programs that are tortured")
-	files, err := goFiles(filepath.Join(root, dir))
+	require.Contains(t, c.exports, path, "in none of the programs that are tortured")
+	files, err := goFiles(filepath.Join(c.root, dir))
 	require.NoError(t, err)
-	if added := filepath.Join(root, dir, additionFile); planted[added] != "" {
+	if added := filepath.Join(c.root, dir, additionFile); planted[added] != "" {
 		files = append(files, added)
 	}
-	fset := token.NewFileSet()
 	var parsed []*ast.File
 	for _, name := range files {
 		text, err := planted.read(name)
 		require.NoError(t, err)
-		file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(c.files, name, text, parser.SkipObjectResolution)
 		require.NoError(t, err)
 		parsed = append(parsed, file)
 	}
-	config := types.Config{Importer: importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })}
-	pkg, err := config.Check(path, fset, parsed, nil)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	config := types.Config{Importer: c.imports}
+	pkg, err := config.Check(path, c.files, parsed, nil)
 	require.NoError(t, err)
 	found := map[string]string{}
 	for _, name := range pkg.Scope().Names() {
-		if c, ok := pkg.Scope().Lookup(name).(*types.Const); ok && c.Val().Kind() == constant.String {
-			found[name] = constant.StringVal(c.Val())
+		if text, ok := pkg.Scope().Lookup(name).(*types.Const); ok && text.Val().Kind() == constant.String {
+			found[name] = constant.StringVal(text.Val())
 		}
 	}
 	return found
