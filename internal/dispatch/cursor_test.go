@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 func TestExpensiveSweepsGetATenthOfTheTime(t *testing.T) {
@@ -114,44 +112,4 @@ func TestCheapSweepsAreRepeatedAtOnce(t *testing.T) {
 	now := time.Now()
 	c.claimed(now, true, false, make([]Claimed, 100), time.Millisecond)
 	require.True(t, c.next(now, false).sweep)
-}
-
-func TestBackoffIsUniformInTheUpperHalf(t *testing.T) {
-	t.Parallel()
-	b := Backoff{Base: time.Second, Max: 5 * time.Minute}
-	for attempts, want := range map[int]time.Duration{
-		1: time.Second, 2: 2 * time.Second, 3: 4 * time.Second, 9: 256 * time.Second, 10: 5 * time.Minute, 1000: 5 * time.Minute,
-	} {
-		require.Equal(t, want/2, b.Delay(attempts, 0))
-		require.Equal(t, want*3/4, b.Delay(attempts, 0.5))
-		require.Less(t, b.Delay(attempts, 0.999999), want)
-	}
-	require.Equal(t, time.Duration(1<<62), Backoff{Base: 1 << 61, Max: 1 << 62}.Delay(1000, 1))
-}
-
-func TestSizerGrowsWhileFullAndFallsBack(t *testing.T) {
-	t.Parallel()
-	s := newBatchSize(50)
-	for _, want := range []int{100, 200, 400, 800, 1000, 1000} {
-		s.done(s.limit(), s.limit())
-		require.Equal(t, want, s.limit())
-	}
-	s.done(1000, 700)
-	require.Equal(t, 1000, s.limit())
-	s.done(1000, 3)
-	require.Equal(t, 50, s.limit())
-	require.Equal(t, 5000, newBatchSize(5000).limit())
-}
-
-func TestFingerprintIgnoresWhatDiffers(t *testing.T) {
-	t.Parallel()
-	same := []string{
-		`rpc error: code = Internal desc = cannot store "a b" (id 018f3a5c-7e1b-7c3d-9a4e-5f6071829304) after 250 ms at 2026-01-02T03:04:05.678Z from 10.0.0.7:8085`,
-		`rpc error: code = Internal desc = cannot store "c"   (id 018f3a5c-7e1b-7c3d-9a4e-000000000000) after 9 ms at 2025-11-30 23:59:59+02:00 from 10.1.22.3:443`,
-	}
-	require.Equal(t, outbox.Fingerprint(outbox.ReasonMaxAttempts, same[0]), outbox.Fingerprint(outbox.ReasonMaxAttempts, same[1]))
-	require.NotEqual(t, outbox.Fingerprint(outbox.ReasonMaxAttempts, same[0]), outbox.Fingerprint(outbox.ReasonInvalidPayload, same[0]))
-	require.NotEqual(t, outbox.Fingerprint(outbox.ReasonMaxAttempts, "topic missing"), outbox.Fingerprint(outbox.ReasonMaxAttempts, "topic forbidden"))
-	require.Equal(t, `cannot store <value> (id <id>) after <n> ms at <time> from <address>`,
-		outbox.NormalizeError(same[0][len("rpc error: code = Internal desc = "):]))
 }
