@@ -22,6 +22,17 @@ func APIPaths() []string {
 	return paths
 }
 
+// PagePaths are the addresses of the pages.
+func PagePaths() []string {
+	var paths []string
+	for _, r := range (&Handler{}).table() {
+		if r.page != nil {
+			paths = append(paths, r.path)
+		}
+	}
+	return paths
+}
+
 // ChangePaths are the addresses that change something, each after its method.
 func ChangePaths() []string {
 	var paths []string

@@ -3,6 +3,7 @@ package ui_test
 import (
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
@@ -33,6 +34,19 @@ func TestEveryPageAnswers(t *testing.T) {
 	_, _, body = b.get("/dead-letters/00000000-0000-7000-8000-0000000000d4")
 	require.Contains(t, body, "discarded")
 	require.Contains(t, body, "a test")
+}
+
+// A page that is left out of addresses is tested by nothing above. A plan that has run and a search lead to other pages.
+func TestEveryPageIsLookedAt(t *testing.T) {
+	pages, looked := http.NewServeMux(), []string{"/plans/{id}", "/search"}
+	for _, path := range ui.PagePaths() {
+		pages.Handle(path, http.NotFoundHandler())
+	}
+	for _, address := range setup(t, nil).addresses() {
+		_, page := pages.Handler(httptest.NewRequest(http.MethodGet, address, nil))
+		looked = append(looked, page)
+	}
+	require.Subset(t, looked, ui.PagePaths())
 }
 
 func TestAddressesMeanWhatTheFlagsMean(t *testing.T) {

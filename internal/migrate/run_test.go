@@ -3,6 +3,7 @@ package migrate_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -50,13 +51,17 @@ func TestDownUndoesUp(t *testing.T) {
 		res, err := migrate.Down(t.Context(), pool, migrate.Options{})
 		require.NoError(t, err)
 		require.Len(t, res.Ran, 1, "one step is the default")
-		require.Empty(t, differ(before, catalogue(t, pool)), "%s leaves something behind", s.Name)
+		left := slices.DeleteFunc(differ(before, catalogue(t, pool)), isValueOfEnum)
+		require.Empty(t, left, "%s leaves something behind", s.Name)
 		_, err = migrate.Up(t.Context(), pool, migrate.Options{To: s.Version})
 		require.NoError(t, err)
 		require.Empty(t, differ(after, catalogue(t, pool)), "%s is different the second time", s.Name)
 	}
 	require.Empty(t, differ(once, catalogue(t, pool)))
 }
+
+// isValueOfEnum reports whether a fact is about the values of an enum: PostgreSQL cannot take back a value that was added.
+func isValueOfEnum(fact string) bool { return strings.HasPrefix(fact[2:], "enum ") }
 
 func TestTwoAtOnceOneApplies(t *testing.T) {
 	t.Parallel()
