@@ -1,8 +1,6 @@
 package pubsub_test
 
 import (
-	"context"
-	"sync"
 	"testing"
 
 	google "cloud.google.com/go/pubsub/v2"
@@ -12,22 +10,19 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
 
 	"github.com/outboxctl/outboxctl/dispatch"
-	"github.com/outboxctl/outboxctl/dispatch/dispatchtest"
 	"github.com/outboxctl/outboxctl/dispatch/pubsub"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/pubsub/pubsubtest"
 )
 
 // The answer is the broker's own, not the end of the time that a client spends on retries.
 func TestTheFirstAnswerIsTold(t *testing.T) {
 	t.Parallel()
 	fake, client := plainClient(t)
-	fake.OnPublish(func(context.Context, devstack.PublishCall) devstack.PublishFault {
-		return devstack.PublishFault{Err: status.Error(codes.Unavailable, "injected")}
-	})
+	pubsubtest.FailAll(fake, codes.Unavailable)
 	results := pubsub.New(client, map[string]string{"orders": "shop-orders"}).Publish(t.Context(), "orders", []dispatch.Message{{EventID: "e", Data: []byte("{}")}})
 	require.Equal(t, codes.Unavailable.String(), dispatch.CodeOf(results[0].Err))
 }
@@ -48,51 +43,8 @@ func plainClient(t *testing.T) (*devstack.PubSub, *google.Client) {
 // The client is as anybody makes it: it would retry what fails, until the time is over.
 func TestConformanceOnAPlainClient(t *testing.T) {
 	t.Parallel()
-	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Broker {
+	pubsubtest.Conform(t, "orders", "projects/"+devstack.DefaultProject+"/topics/shop-orders", func(t *testing.T) (*devstack.PubSub, dispatch.Publisher) {
 		fake, client := plainClient(t)
-		var mu sync.Mutex
-		rejected := map[string]bool{}
-		fake.RejectMessages(func(_ string, m *pubsubpb.PubsubMessage) bool {
-			mu.Lock()
-			defer mu.Unlock()
-			return rejected[m.GetAttributes()["event_id"]]
-		})
-		return dispatchtest.Broker{
-			Publisher:    pubsub.New(client, map[string]string{"orders": "shop-orders"}),
-			Topic:        "orders",
-			MissingTopic: "missing",
-			Stored: func() (msgs []dispatch.Message) {
-				for _, m := range fake.Stored() {
-					msgs = append(msgs, dispatch.Message{EventID: m.Attributes["event_id"], Data: m.Data, Attributes: m.Attributes, OrderingKey: m.OrderingKey})
-				}
-				return msgs
-			},
-			Fail: func(class dispatch.Class) {
-				code := map[dispatch.Class]codes.Code{
-					dispatch.Retryable: codes.Unavailable, dispatch.Refused: codes.InvalidArgument, dispatch.Misconfigured: codes.PermissionDenied,
-				}[class]
-				fake.OnPublish(func(context.Context, devstack.PublishCall) devstack.PublishFault {
-					return devstack.PublishFault{Err: status.Error(code, "injected")}
-				})
-			},
-			Recover: func() { fake.OnPublish(nil) },
-			Reject: func(id string) {
-				mu.Lock()
-				defer mu.Unlock()
-				rejected[id] = true
-			},
-			Hold: func() (<-chan struct{}, func()) {
-				arrived, gate := make(chan struct{}, 1), make(chan struct{})
-				fake.OnPublish(func(context.Context, devstack.PublishCall) devstack.PublishFault {
-					select {
-					case arrived <- struct{}{}:
-					default:
-					}
-					<-gate
-					return devstack.PublishFault{}
-				})
-				return arrived, sync.OnceFunc(func() { close(gate) })
-			},
-		}
+		return fake, pubsub.New(client, map[string]string{"orders": "shop-orders"})
 	})
 }

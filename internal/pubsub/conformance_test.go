@@ -1,78 +1,15 @@
 package pubsub_test
 
 import (
-	"context"
-	"sync"
 	"testing"
 
-	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
-	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
-	"github.com/outboxctl/outboxctl/dispatch/dispatchtest"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
+	"github.com/outboxctl/outboxctl/internal/pubsub/pubsubtest"
 )
 
 func TestPublisherConformance(t *testing.T) {
 	t.Parallel()
-	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Broker {
-		fake, publisher := start(t, pubsub.Config{})
-		var mu sync.Mutex
-		rejected := map[string]bool{}
-		fake.RejectMessages(func(_ string, m *pubsubpb.PubsubMessage) bool {
-			mu.Lock()
-			defer mu.Unlock()
-			return rejected[m.GetAttributes()["event_id"]]
-		})
-		return dispatchtest.Broker{
-			Publisher:    publisher,
-			Topic:        logical,
-			MissingTopic: "missing",
-			Stored: func() []dispatch.Message {
-				var msgs []dispatch.Message
-				for _, m := range fake.Stored() {
-					require.Equal(t, topicPath, m.Topic)
-					msgs = append(msgs, dispatch.Message{EventID: m.Attributes["event_id"], Data: m.Data, Attributes: m.Attributes, OrderingKey: m.OrderingKey})
-				}
-				return msgs
-			},
-			Fail: func(class dispatch.Class) {
-				failAll(fake, map[dispatch.Class]codes.Code{
-					dispatch.Retryable: codes.Unavailable, dispatch.Refused: codes.InvalidArgument, dispatch.Misconfigured: codes.PermissionDenied,
-				}[class])
-			},
-			Recover: func() { fake.OnPublish(nil) },
-			Reject: func(id string) {
-				mu.Lock()
-				defer mu.Unlock()
-				rejected[id] = true
-			},
-			Hold: func() (<-chan struct{}, func()) { return hold(fake) },
-		}
-	})
-}
-
-// failAll answers every Publish with a code.
-func failAll(fake *devstack.PubSub, code codes.Code) {
-	fake.OnPublish(func(context.Context, devstack.PublishCall) devstack.PublishFault {
-		return devstack.PublishFault{Err: status.Error(code, "injected")}
-	})
-}
-
-// hold keeps every Publish unanswered until released. That the caller gave up
-// does not end it: an answer sent at that moment could overtake the caller's own timer.
-func hold(fake *devstack.PubSub) (arrived <-chan struct{}, release func()) {
-	signal, gate := make(chan struct{}, 1), make(chan struct{})
-	fake.OnPublish(func(context.Context, devstack.PublishCall) devstack.PublishFault {
-		select {
-		case signal <- struct{}{}:
-		default:
-		}
-		<-gate
-		return devstack.PublishFault{}
-	})
-	return signal, sync.OnceFunc(func() { close(gate) })
+	pubsubtest.Conform(t, logical, topicPath, func(t *testing.T) (*devstack.PubSub, dispatch.Publisher) { return start(t, pubsub.Config{}) })
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
+	"github.com/outboxctl/outboxctl/internal/pubsub/pubsubtest"
 )
 
 // One request must be one answer: a retry inside the client would hide the code
@@ -25,7 +26,7 @@ func TestPublishAsksOnce(t *testing.T) {
 		t.Run(code.String(), func(t *testing.T) {
 			t.Parallel()
 			fake, publisher := start(t, pubsub.Config{})
-			failAll(fake, code)
+			pubsubtest.FailAll(fake, code)
 			results := publisher.Publish(t.Context(), logical, []dispatch.Message{message("e1", "{}")})
 			require.Equal(t, code.String(), dispatch.CodeOf(results[0].Err))
 			require.Equal(t, 1, fake.Calls()["Publish"])
@@ -57,7 +58,7 @@ func TestPublishReplyLost(t *testing.T) {
 func TestPublishCancelledMayStillLand(t *testing.T) {
 	t.Parallel()
 	fake, publisher := start(t, pubsub.Config{})
-	arrived, release := hold(fake)
+	arrived, release := pubsubtest.Hold(fake)
 	defer release()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan []dispatch.Result, 1)
@@ -72,7 +73,7 @@ func TestPublishCancelledMayStillLand(t *testing.T) {
 func TestPublishTimeout(t *testing.T) {
 	t.Parallel()
 	fake, publisher := start(t, pubsub.Config{PublishTimeout: 50 * time.Millisecond})
-	_, release := hold(fake)
+	_, release := pubsubtest.Hold(fake)
 	defer release()
 	results := publisher.Publish(t.Context(), logical, []dispatch.Message{message("e1", "{}")})
 	require.Equal(t, "DeadlineExceeded", dispatch.CodeOf(results[0].Err))
@@ -123,7 +124,7 @@ func TestPublishAtTheSizeLimit(t *testing.T) {
 func TestPublishWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	fake, publisher := start(t, pubsub.Config{Concurrency: 1})
-	arrived, release := hold(fake)
+	arrived, release := pubsubtest.Hold(fake)
 	defer release()
 	first := make(chan []dispatch.Result, 1)
 	go func() { first <- publisher.Publish(t.Context(), logical, []dispatch.Message{message("e1", "{}")}) }()
