@@ -106,3 +106,39 @@ func ExampleRouter_HandleBatch() {
 		return err
 	})
 }
+
+// A handler per event type gets the event's data as a struct of its own. What was handled before is acknowledged only.
+func ExampleOn() {
+	url, stop := exampleRedis()
+	defer stop()
+	rdb, err := consume.NewClient(url)
+	if err != nil {
+		panic(err)
+	}
+	defer rdb.Close()
+	guard, err := consume.New(rdb, "doors", consume.Options{})
+	if err != nil {
+		panic(err)
+	}
+	type orderReady struct {
+		Door int `json:"door"`
+	}
+	r := consume.NewRouter(guard, consume.RouterOptions{})
+	consume.On(r, "order.ready", func(_ context.Context, e consume.Event, order orderReady) error {
+		fmt.Println("open door", order.Door, "for order", e.AggregateID)
+		return nil
+	})
+	attributes := map[string]string{
+		consume.AttrEventID: "019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d", consume.AttrEventType: "order.ready", consume.AttrAggregateID: "42",
+	}
+	for range 2 {
+		outcome, err := r.Deliver(context.Background(), delivery{body: "order 42"}, attributes, []byte(`{"door": 7}`))
+		fmt.Println(outcome, err)
+	}
+	// Output:
+	// open door 7 for order 42
+	// ack order 42
+	// processed <nil>
+	// ack order 42
+	// duplicate <nil>
+}
