@@ -48,6 +48,31 @@ func (r *publishRig) attributesOf(id string) map[string]string {
 	return nil
 }
 
+// edited is a copy of a catalogue file, beside the schemas, in which one text stands for another.
+func edited(t *testing.T, file, old, with string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Contains(t, string(text), old)
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(filepath.Join(dir, "schemas"), os.DirFS("../testdata/catalogue/schemas")))
+	copied := filepath.Join(dir, filepath.Base(file))
+	require.NoError(t, os.WriteFile(copied, []byte(strings.Replace(string(text), old, with, 1)), 0o600))
+	return copied
+}
+
+// healthy asks doctor, who must find nothing that fails but Redis, which is no part of the rig.
+func (r *publishRig) healthy() {
+	r.t.Helper()
+	_, out, talk := r.run("doctor", "-o", "json")
+	var findings []struct{ Area, Check, Level, Message string }
+	require.NoError(r.t, json.Unmarshal([]byte(out), &findings), out+talk)
+	require.NotEmpty(r.t, findings)
+	for _, f := range findings {
+		require.False(r.t, f.Level == "fail" && f.Area != "redis", "%+v", f)
+	}
+}
+
 // Doorito: string types, string ids, a schema, emitted by SQL, Go and the command line; one bad event found and corrected.
 func TestDooritosEvents(t *testing.T) {
 	t.Parallel()
@@ -58,6 +83,7 @@ func TestDooritosEvents(t *testing.T) {
 	require.Subset(t, r.lines("topic", "ensure", "-o", "id"), []string{"doorito-orders", "doorito-files"})
 	require.Contains(t, r.lines("__complete", "emit", "--type", "order."), "order.ready")
 	require.Contains(t, r.lines("__complete", "emit", "--aggregate-type", ""), "UploadFile")
+	require.Contains(t, r.lines("__complete", "event", "list", "--type", "order.c"), "order.cancelled")
 
 	require.NoError(t, r.sql(`SELECT outbox_emit('order.ready', 'order', 'ord-42', '{"orderId": "ord-42", "door": 7}')`))
 	require.ErrorContains(t, r.sql(`SELECT outbox_emit('order.ready', 'UploadFile', '42', '{}')`), "belongs to aggregate order")
@@ -76,6 +102,8 @@ func TestDooritosEvents(t *testing.T) {
 	require.NoError(t, r.sql(`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json) SELECT i, 'upload.stored', 'UploadFile', 'f/0',
 		jsonb_build_object('version', 1, 'eventId', i, 'occurredAt', '2026-01-01T00:00:00Z', 'data', 1) FROM outbox_uuid_v7() AS i`), "written before it was renamed")
 	require.NoError(t, r.sql(`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json) VALUES (outbox_uuid_v7(), 'order.raedy', 'order', '1', '{}')`))
+	require.Subset(t, r.lines("stats", "--by", "type", "-o", "id"), []string{"order.ready", "order.raedy", "file.stored", "upload.stored"})
+	require.Subset(t, r.lines("stats", "--by", "namespace", "-o", "id"), []string{"default", "uploads"})
 	code, _, talk := r.run("publish", "--once")
 	require.Equal(t, cli.ExitPartial, code, talk)
 	require.Equal(t, 4, r.published())
@@ -91,9 +119,11 @@ func TestDooritosEvents(t *testing.T) {
 	require.Contains(t, exported, "ord-44")
 	r.lines("emit", "--type", "order.ready", "--aggregate-id", "ord-44", "--data", "@"+fixed)
 	r.lines("dlq", "discard", "--type", "order.ready", "--yes")
-	r.lines("dlq", "discard", "--type", "order.raedy", "--yes")
+	r.lines("registry", "apply", edited(t, dooritoFile, "  order.cancelled:", "  order.raedy: {topic: orders, aggregate: order, envelope: none}\n  order.cancelled:"))
+	r.lines("dlq", "replay", "--type", "order.raedy", "--yes")
 	r.lines("publish", "--once")
-	require.Equal(t, 5, r.published())
+	require.Equal(t, 6, r.published())
+	r.healthy()
 	require.Empty(t, r.lines("dlq", "list", "-o", "id"))
 	require.NoError(t, r.sql(`UPDATE outbox_events SET published_at = now() - interval '40 days' WHERE published_at IS NOT NULL`))
 	r.lines("cleanup", "--older-than", "30d")
@@ -115,8 +145,25 @@ func TestModKitsEvents(t *testing.T) {
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, talk, "occurredAt has no place in an event without an envelope")
 	require.NoError(t, r.sql(`SELECT outbox_emit('usage.turn_finalized', NULL, ''::text, '[1, 2]', namespace => 'mini-chat')`))
+	types, err := registry.File(miniChatFile)
+	require.NoError(t, err)
+	require.NoError(t, pgx.BeginFunc(t.Context(), r.db.Pool, func(tx pgx.Tx) error {
+		_, err := emit.New(types).Emit(t.Context(), tx, emit.Event{Type: "usage.turn_finalized", Namespace: "mini-chat", Data: "free"})
+		return err
+	}))
+	require.NoError(t, r.sql(`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, namespace)
+		VALUES (outbox_uuid_v7(), 'usage.turn_started', '', '', '{}', 'mini-chat')`), "a type that nobody knows")
+	require.Contains(t, r.lines("__complete", "emit", "--type", "usage."), "usage.turn_finalized")
+	require.Equal(t, []string{"mini-chat"}, r.lines("stats", "--by", "namespace", "-o", "id"))
+	code, _, talk = r.run("publish", "--once")
+	require.Equal(t, cli.ExitPartial, code, talk)
+	require.Equal(t, 3, r.published())
+	require.Equal(t, []string{"unknown_event_type"}, r.lines("dlq", "list", "--namespace", "mini-chat", "--jq", ".[].reason"))
+	r.lines("registry", "apply", edited(t, miniChatFile, "types:\n", "types:\n  usage.turn_started: {topic: usage}\n"))
+	r.lines("dlq", "replay", "--type", "usage.turn_started", "--yes")
 	r.lines("publish", "--once")
-	require.Equal(t, 2, r.published())
+	require.Equal(t, 4, r.published())
+	r.healthy()
 	for _, m := range r.pubsub.Stored() {
 		if m.Attributes["event_id"] == id {
 			require.JSONEq(t, `{"tokens": 12}`, string(m.Data))
@@ -128,6 +175,9 @@ func TestModKitsEvents(t *testing.T) {
 	})
 	require.NotContains(t, attributes, "aggregate_type")
 	require.Equal(t, 3, r.count(`SELECT max_attempts FROM outbox_events WHERE id = $1::text::uuid`, id))
+	require.NoError(t, r.sql(`UPDATE outbox_events SET published_at = now() - interval '40 days'`))
+	r.lines("cleanup", "--older-than", "30d")
+	require.Zero(t, r.published())
 }
 
 // While an old publisher runs beside the recorded catalogue nothing dies: it leaves what it does not know, and who follows
@@ -137,15 +187,8 @@ func TestOldAndNewPublishersSideBySide(t *testing.T) {
 	r := stranger(t)
 	r.lines("registry", "apply", dooritoFile, "--yes")
 	r.lines("topic", "ensure", "-o", "id")
-	text, err := os.ReadFile(dooritoFile)
-	require.NoError(t, err)
-	schema, err := filepath.Abs("../testdata/catalogue/schemas")
-	require.NoError(t, err)
-	dir := t.TempDir()
-	require.NoError(t, os.CopyFS(filepath.Join(dir, "schemas"), os.DirFS(schema)))
-	newer := filepath.Join(dir, "newer.yaml")
-	require.NoError(t, os.WriteFile(newer, []byte(strings.Replace(string(text), "  order.cancelled: {topic: orders, aggregate: order}\n",
-		"  order.cancelled: {topic: orders, aggregate: order, schema: any}\n  order.lost: {topic: orders, aggregate: order}\n", 1)), 0o600))
+	newer := edited(t, dooritoFile, "  order.cancelled: {topic: orders, aggregate: order}\n",
+		"  order.cancelled: {topic: orders, aggregate: order, schema: any}\n  order.lost: {topic: orders, aggregate: order}\n")
 
 	old := r.start("--catalogue", dooritoFile)
 	eventually(t, "it runs", func() bool { return r.count(`SELECT count(*) FROM outbox_publishers`) == 1 })
@@ -170,6 +213,13 @@ func TestOldAndNewPublishersSideBySide(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal([]byte(out), &report))
 	require.Len(t, report.Stranded, 2)
+	for _, name := range []string{"order.lost", "order.cancelled"} {
+		id := r.lines("event", "list", "--type", name, "-o", "id")
+		require.Len(t, id, 1)
+		why := strings.Join(r.lines("why", id[0]), " ")
+		require.Contains(t, why, "waits because no running publisher takes its type")
+		require.Contains(t, why, "outboxctl registry show "+name+" --catalogue database")
+	}
 
 	current := r.start()
 	r.settled(3)
@@ -179,10 +229,7 @@ func TestOldAndNewPublishersSideBySide(t *testing.T) {
 	require.Contains(t, old.output(), `"types":["default order.cancelled"]`)
 
 	// The one that follows the database takes a type that is applied while it runs.
-	newest := filepath.Join(dir, "newest.yaml")
-	text, err = os.ReadFile(newer)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(newest, append(text, "  order.found: {topic: orders, aggregate: order}\n"...), 0o600))
+	newest := edited(t, newer, "  order.lost:", "  order.found: {topic: orders, aggregate: order}\n  order.lost:")
 	r.lines("registry", "apply", newest)
 	require.NoError(t, r.sql(`SELECT outbox_emit('order.found', 'order', '4', '{}')`))
 	r.settled(4)
