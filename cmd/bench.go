@@ -55,6 +55,8 @@ Modes:
                 same without keys, also on a schema without them, with 1,000
                 keys, with one, behind --head events parked by a dead one, and
                 beside an open transaction that keeps every dead row
+  catalogue     drain and emit on enum columns, on text, with 500 types of one's
+                own, and with a JSON Schema for each; --check: within 5 %
   idle          what a publisher with nothing to do costs
   consume       the example consumer on a waiting subscription: Redis, handler,
                 inbox and acknowledgement; effects must equal events

@@ -48,6 +48,9 @@ func printBench(w io.Writer, r *bench.Report) {
 	if r.Head > 0 {
 		line("head", "%s rows", humanize.Comma(int64(r.Head)))
 	}
+	if r.Variant != "" {
+		line("variant", "%s; emitted %s events/s", r.Variant, humanize.Comma(int64(r.EmitsPerSecond)))
+	}
 	if r.Events > 0 {
 		line("rate", "%s events/s in %.2f s", humanize.Comma(int64(r.EventsPerSecond)), r.Seconds)
 	}

@@ -28,7 +28,7 @@ func TestEveryModeMeasures(t *testing.T) {
 			t.Parallel()
 			db := outboxtest.DB(t)
 			report, err := Run(t.Context(), Params{
-				Mode: mode, Events: 300, Head: 700, Rate: 50, Duration: time.Second, Check: true, DatabaseURL: db.URL,
+				Mode: mode, Events: 300, Head: 700, Rate: 50, Duration: time.Second, Check: mode != ModeCatalogue, DatabaseURL: db.URL,
 			})
 			require.NoError(t, err)
 			require.Equal(t, mode, report.Mode)
@@ -49,6 +49,15 @@ func TestEveryModeMeasures(t *testing.T) {
 				require.InDelta(t, 2, c.RedisRoundTrips, 0, "begin and done, and nothing else")
 			case ModeBacklog:
 				require.EqualValues(t, 700, report.Delivery.Expected)
+			case ModeCatalogue:
+				require.Len(t, report.Compared, 3)
+				for i, v := range append([]*Report{report}, report.Compared...) {
+					require.Equal(t, variants()[i].name, v.Variant)
+					require.Positive(t, v.EmitsPerSecond)
+					require.True(t, v.Delivery.Exact(), "%+v", v.Delivery)
+				}
+				report.judgeCatalogues()
+				require.Len(t, report.Checks, 7)
 			default:
 				require.EqualValues(t, 300, report.Delivery.Expected)
 			}

@@ -51,7 +51,7 @@ const licenseBytes = 290
 // newEvent makes one that suits the mode: the example consumer handles licenses only.
 func (r *run) newEvent() emit.Event {
 	if r.params.Mode != ModeConsume {
-		e := event(r.params.PayloadBytes)
+		e := r.params.variant.retype(event(r.params.PayloadBytes))
 		if r.params.Keys > 0 {
 			e.OrderingKey = fmt.Sprint("key/", rand.IntN(r.params.Keys))
 		}

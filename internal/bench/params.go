@@ -37,6 +37,8 @@ const (
 	ModeIdle Mode = "idle"
 	// ModeOrdered drains events with ordering keys.
 	ModeOrdered Mode = "ordered"
+	// ModeCatalogue compares enum and text columns, few and many event types, with and without schemas.
+	ModeCatalogue Mode = "catalogue"
 	// ModeConsume lets the example consumer handle a waiting subscription.
 	ModeConsume Mode = "consume"
 )
@@ -45,7 +47,7 @@ const (
 func Modes() []Mode {
 	return []Mode{
 		ModeDrain, ModeFloor, ModeRowByRow, ModeSteady, ModePublishers, ModePinnedXmin,
-		ModeBackingOff, ModePausedTopic, ModeBacklog, ModeHistory, ModeOrdered, ModeIdle, ModeConsume,
+		ModeBackingOff, ModePausedTopic, ModeBacklog, ModeHistory, ModeOrdered, ModeCatalogue, ModeIdle, ModeConsume,
 	}
 }
 
@@ -78,6 +80,9 @@ type Params struct {
 	NoWake bool
 	// Check runs what the mode is compared with and judges the result.
 	Check bool
+
+	// variant is the installation that mode catalogue measures.
+	variant variant
 
 	// DatabaseURL is a server on which a scratch database may be created and
 	// dropped. Empty starts a private one with PostgreSQL's default settings.
@@ -166,7 +171,7 @@ func (p Params) validate() error {
 	refuse(p.Duration < time.Second, "duration must be at least 1s")
 	refuse(p.Head < 0 || p.Keys < 0 || p.Workers < 0 || p.BatchSize < 0, "head, keys, workers and batch size must not be negative")
 	refuse(p.Processes && p.Executable == "", "processes need an executable")
-	refuse(p.Processes && slices.Contains([]Mode{ModeFloor, ModeRowByRow, ModeSteady, ModePinnedXmin, ModeIdle, ModeConsume}, p.Mode),
+	refuse(p.Processes && slices.Contains([]Mode{ModeFloor, ModeRowByRow, ModeSteady, ModePinnedXmin, ModeCatalogue, ModeIdle, ModeConsume}, p.Mode),
 		"mode %s measures from inside and cannot use processes", p.Mode)
 	if len(problems) == 0 {
 		return nil

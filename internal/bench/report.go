@@ -13,6 +13,9 @@ type Report struct {
 	Head int `json:"head,omitempty"`
 	// Keys is how many ordering keys the events shared.
 	Keys int `json:"keys,omitempty"`
+	// Variant is the installation that mode catalogue measured, EmitsPerSecond how fast its events were written.
+	Variant        string  `json:"variant,omitempty"`
+	EmitsPerSecond float64 `json:"emitsPerSecond,omitempty"`
 
 	Seconds         float64 `json:"seconds"`
 	EventsPerSecond float64 `json:"eventsPerSecond"`

@@ -71,6 +71,8 @@ func (s *session) measure(ctx context.Context) (*Report, error) {
 		return s.drain(ctx)
 	case ModeOrdered:
 		return s.ordered(ctx)
+	case ModeCatalogue:
+		return s.catalogues(ctx)
 	case ModePublishers:
 		return s.publishers(ctx)
 	case ModeConsume:
@@ -93,13 +95,16 @@ type run struct {
 
 // with prepares a run, lets f measure, and cleans up whatever happens.
 func (s *session) with(ctx context.Context, p Params, f func(*run) (*Report, error)) (_ *Report, err error) {
-	r := &run{params: p, registry: registry.New(), recorder: newRecorder(p.Events)}
+	r := &run{params: p, recorder: newRecorder(p.Events)}
 	r.meter = newMeter(p.Mode == ModeSteady || p.Mode == ModePinnedXmin)
 	defer func() { err = errors.Join(err, r.close()) }()
 	// Pages touched for the first time after a checkpoint are logged whole. Taking
 	// it now lets the emitting pay for that. Who may not, measures a little more.
 	_, _ = s.server.admin.Exec(ctx, `CHECKPOINT`)
-	if r.db, err = s.server.create(ctx); err != nil {
+	if r.db, err = s.server.create(ctx, p.variant.options()); err != nil {
+		return nil, err
+	}
+	if r.registry, err = p.variant.registry(ctx, r.db); err != nil {
 		return nil, err
 	}
 	if r.fake, err = devstack.StartPubSub(ctx, devstack.PubSubParams{}); err != nil {
@@ -150,14 +155,20 @@ func (s *session) one(ctx context.Context, p Params) (*Report, error) {
 func (s *session) drainOf(ctx context.Context, p Params, prepare func(*run) error) (*Report, error) {
 	return s.with(ctx, p, func(r *run) (*Report, error) {
 		p.Progress("%s: emitting %d events", p.Mode, p.Events)
+		began := time.Now()
 		if err := prepare(r); err != nil {
 			return nil, err
 		}
+		emitting := time.Since(began)
 		if err := r.settleDown(ctx); err != nil {
 			return nil, err
 		}
 		p.Progress("%s: draining", p.Mode)
-		return r.measureDrain(ctx)
+		report, err := r.measureDrain(ctx)
+		if report != nil && p.Mode == ModeCatalogue {
+			report.EmitsPerSecond = float64(p.Events) / emitting.Seconds()
+		}
+		return report, err
 	})
 }
 
@@ -189,7 +200,7 @@ func (r *run) newReport() *Report {
 	p := r.params
 	return &Report{
 		Mode: p.Mode, Events: p.Events, PayloadBytes: p.PayloadBytes, Publishers: p.Publishers, Processes: p.Processes, Head: p.Head,
-		Keys: p.Keys,
+		Keys: p.Keys, Variant: p.variant.name,
 	}
 }
 

@@ -77,7 +77,7 @@ type database struct {
 	pool   *pgxpool.Pool
 }
 
-func (s *server) create(ctx context.Context) (_ *database, err error) {
+func (s *server) create(ctx context.Context, options migrate.Options) (_ *database, err error) {
 	d := &database{server: s, name: "outboxctl_bench_" + strings.ReplaceAll(uuid.NewString(), "-", "")}
 	if d.url, err = withDatabase(s.url, d.name); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (s *server) create(ctx context.Context) (_ *database, err error) {
 	if d.pool, err = d.open(ctx, "outboxctl bench", 8); err != nil {
 		return nil, err
 	}
-	if _, err = migrate.Up(ctx, d.pool, migrate.Options{}); err != nil {
+	if _, err = migrate.Up(ctx, d.pool, options); err != nil {
 		return nil, fmt.Errorf("migrate scratch database: %w", err)
 	}
 	return d, nil
