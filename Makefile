@@ -93,6 +93,11 @@ mutants: ## plant known bugs one by one; each must be found (MUTANTS="name …")
 	@scripts/setup.sh torture
 	$(GO) run -trimpath ./lab/cmd/mutants $(MUTANTS)
 
+.PHONY: adoption
+adoption: build ## try the ways of docs/adoption.md and a rolling deploy under load (ADOPTION_ARGS="-rows 100000 A B C rolling")
+	$(GO) build -trimpath -o $(BIN)/adoption ./lab/cmd/adoption
+	$(BIN)/adoption -program $(BIN)/outboxctl $(ADOPTION_ARGS)
+
 .PHONY: scoreboard
 scoreboard: ## measure what docs/scoreboard.md says and write it there (SCORES="R6 R7", SCORE_ARGS=-full)
 	@scripts/setup.sh scoreboard

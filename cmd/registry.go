@@ -168,15 +168,21 @@ func holderText(p operate.TypeHolder) string {
 
 // emitCall is a call of outbox_emit to be completed.
 func emitCall(t operate.EventType) string {
-	members := map[string]string{}
+	members := map[string]any{}
 	for _, f := range t.Fields {
-		if f.Required {
-			members[f.Name] = "…"
+		if !f.Required {
+			continue
+		}
+		members[f.Name] = "…"
+		for kind, example := range map[string]any{"integer": 0, "number": 0, "boolean": false, "array": []any{}, "object": map[string]any{}} {
+			if strings.HasPrefix(f.Type, kind) {
+				members[f.Name] = example
+			}
 		}
 	}
 	data, err := json.Marshal(members)
 	if err != nil {
-		data = []byte("{}") // texts always encode
+		data = []byte("{}") // such values always encode
 	}
 	call := fmt.Sprintf("SELECT id FROM outbox_emit('%s', ", t.Type)
 	if t.AggregateType == "none" {
