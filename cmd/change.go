@@ -22,6 +22,8 @@ type changeOptions struct {
 	action dlq.Action
 	// choose reads the filter flags of the command into the params and reports whether any was given.
 	choose func(now time.Time, p *operate.ChangeParams) (narrows bool, err error)
+	// names are those that the filter flags give.
+	names []operate.FilterName
 
 	ids            []string
 	dryRun         bool
@@ -65,6 +67,9 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 		return err
 	}
 	if _, err := opts.choose(now, &params); err != nil {
+		return err
+	}
+	if err := sayMisspelt(ctx, opts.app, outbox, opts.names); err != nil {
 		return err
 	}
 	set, err := outbox.ChooseChange(ctx, params)

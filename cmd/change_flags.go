@@ -100,6 +100,7 @@ func addReplayFlags(cmd *cobra.Command, o *changeOptions) {
 	addRampFlags(cmd, o)
 	addWaitFlags(cmd, o)
 	flags.StringSliceVar(&o.checkConsumers, "check-consumers", nil, "first show how many of the set these `consumers` have processed already")
+	cli.Must(cmd.RegisterFlagCompletionFunc("check-consumers", cli.CompleteConsumers(o.app)))
 }
 
 // addRampFlags gives a command what sends events in steps and watches them.

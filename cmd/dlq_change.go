@@ -84,6 +84,7 @@ func finishDLQChange(app *cli.App, cmd *cobra.Command, opts *changeOptions, stat
 	}
 	cmd.ValidArgsFunction = cli.CompleteDLQIDs(app, state)
 	opts.choose = func(now time.Time, p *operate.ChangeParams) (bool, error) {
+		opts.names = filter.Names()
 		f, err := filter.Filter(now)
 		p.DeadLetters = &f
 		return f.Narrows(), err

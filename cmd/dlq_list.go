@@ -79,6 +79,9 @@ func runDLQList(ctx context.Context, cmd *cobra.Command, app *cli.App, f *dlqLis
 	if err != nil {
 		return err
 	}
+	if err := sayMisspelt(ctx, app, outbox, f.filter.Names()); err != nil {
+		return err
+	}
 	if rows.Filter, groups.Filter = filter, filter; f.groupBy == "" {
 		return cli.WritePage(app, cmd, f.output, dlqView(ctx, outbox), func(each func(dlq.Entry) error) (operate.Paged, error) {
 			return outbox.ListDeadLetters(ctx, rows, each)

@@ -28,7 +28,7 @@ What the event carries is shown only when asked for with --payload.`,
 		},
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteDLQIDs(app, "")),
 	}
-	addDetailFlags(cmd, &flags)
+	addDetailFlags(app, cmd, &flags)
 	return cmd
 }
 

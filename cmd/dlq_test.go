@@ -242,6 +242,16 @@ func TestCompletionAsksTheDatabase(t *testing.T) {
 	r := newDLQRig(t)
 	r.die(1, "no route", `{"data": {}}`)
 	id := r.id()
+	r.exec(`INSERT INTO inbox_events (consumer, event_id) SELECT 'mailer', event_id FROM outbox_dlq`)
+	config := filepath.Join(t.TempDir(), "outboxctl.yaml")
+	require.NoError(t, os.WriteFile(config, []byte("contexts:\n  far:\n    database: {url: \"postgres://x@127.0.0.1:1/x\"}\n"), 0o600))
+	r.env = append(r.env, "OUTBOXCTL_CONFIG="+config)
+	code, _, said := r.run(false, "", "dlq", "discard", id, "--freeze", "--yes")
+	require.Equal(t, 0, code, said)
+	code, _, said = r.run(false, "", "pause", "--topic", "billing", "--actor", "ann", "--note", "why", "--yes")
+	require.Equal(t, 0, code, said)
+	_, plan, _ := r.run(false, "", "run", "list", "--all", "-o", "id")
+	plan = strings.TrimSpace(plan)
 	for _, tc := range []struct {
 		args []string
 		want string
@@ -257,6 +267,23 @@ func TestCompletionAsksTheDatabase(t *testing.T) {
 		{[]string{"dlq", "list", "--group-by", ""}, "fingerprint\nreason\ntype\ntopic\n"},
 		{[]string{"event", "list", "--status", ""}, "pending\nprocessing\npublished\ndead\nall\n"},
 		{[]string{"why", ""}, "\tdead order_canceled\n"},
+		{[]string{"idem", "show", ""}, "\tdead order_canceled\n"},
+		{[]string{"idem", "forget", ""}, "\tdead order_canceled\n"},
+		{[]string{"idem", "forget", id, "--consumer", ""}, "mailer\n:4\n"},
+		{[]string{"idem", "show", id, "--consumer", "m"}, "mailer\n:4\n"},
+		{[]string{"dlq", "show", id, "--consumers", "audit,m"}, "audit,mailer\n:4\n"},
+		{[]string{"dlq", "replay", id, "--check-consumers", ""}, "mailer\n:4\n"},
+		{[]string{"run", "show", ""}, plan + "\tdlq.discard, ready\n"},
+		{[]string{"run", "resume", plan[:9]}, plan + "\tdlq.discard, ready\n"},
+		{[]string{"audit", "show", ""}, "\tpause by ann\n"},
+		{[]string{"audit", "--run", ""}, "\tpause by ann\n"},
+		{[]string{"resume", "--topic", ""}, "billing\tpaused by ann why\n"},
+		{[]string{"stats", "--context", ""}, "far\n:4\n"},
+		{[]string{"config", "use-context", "f"}, "far\n:4\n"},
+		{[]string{"registry", "check", ""}, ":0\n"},
+		{[]string{"dlq", "replay", "--apply", ""}, ":0\n"},
+		{[]string{"stats", "--config", ""}, ":0\n"},
+		{[]string{"dev", "--state-dir", ""}, ":16\n"},
 	} {
 		code, stdout, _ := r.run(false, "", append([]string{"__complete"}, tc.args...)...)
 		require.Equal(t, 0, code)
@@ -269,6 +296,36 @@ func TestCompletionAsksTheDatabase(t *testing.T) {
 	_, stdout, _ = r.run(false, "", "__complete", "dlq", "show", "")
 	require.Equal(t, ":4\n", stdout)
 	require.NotContains(t, stderr, "error")
+}
+
+// The database finds nothing for a misspelt name, which is no mistake; a person is told what was likely meant.
+func TestMisspeltFiltersNameWhatWasMeant(t *testing.T) {
+	t.Parallel()
+	r := newDLQRig(t)
+	r.die(1, "no", `{"data": {}}`)
+	for line, want := range map[string]string{
+		"dlq list --topic domian":                       `note: no topic "domian" is known: did you mean domain?`,
+		"dlq list --group-by type --namespace defualt":  `note: no namespace "defualt" is known: did you mean default?`,
+		"event list --namespace defalt":                 `note: no namespace "defalt" is known: did you mean default?`,
+		"event list --type order_cancelled":             `did you mean order_canceled?`,
+		"event tail --type order_cancelled":             `did you mean order_canceled?`,
+		"dlq discard --topic domian --dry-run":          `note: no topic "domian" is known: did you mean domain?`,
+		"event republish --type order_creatd --dry-run": `did you mean order_created?`,
+		"dlq list --state opne":                         "hint: did you mean open?",
+		"dlq list --reason max_atempts":                 "hint: did you mean max_attempts?",
+		"dlq list --group-by tpye":                      "hint: did you mean type?",
+		"dlq list -o jsn":                               "hint: did you mean json?",
+		"event list --status ded":                       "hint: did you mean dead?",
+		"stats --by tpic":                               "hint: did you mean topic?",
+		"audit --action dlq.replya":                     "hint: did you mean dlq.replay?",
+		"registry show order_cancelled":                 "hint: did you mean order_canceled?",
+		"run show abc":                                  "hint: outboxctl run list --all lists the plans",
+	} {
+		_, _, stderr := r.run(false, "", strings.Fields(line)...)
+		require.Contains(t, stderr, want, line)
+	}
+	_, _, stderr := r.run(false, "", "dlq", "list", "--topic", "domain", "--namespace", "quite_another")
+	require.Empty(t, stderr)
 }
 
 // Replayed events are published, or die again as a second dead letter; the list of open ones says which.

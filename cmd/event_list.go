@@ -68,6 +68,9 @@ func runEventList(ctx context.Context, cmd *cobra.Command, app *cli.App, f *even
 	if params.Filter, err = f.filter.Filter(now); err != nil {
 		return err
 	}
+	if err := sayMisspelt(ctx, app, o, f.filter.Names()); err != nil {
+		return err
+	}
 	return cli.WritePage(app, cmd, f.output, eventView(ctx, o), func(each func(outbox.Event) error) (operate.Paged, error) {
 		return o.ListEvents(ctx, params, each)
 	})

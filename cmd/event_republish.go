@@ -33,6 +33,7 @@ was chosen is left alone, so no event of the set is republished twice.`,
 		ValidArgsFunction: cli.CompleteEventIDs(app, outbox.StatusPublished),
 	}
 	opts.choose = func(now time.Time, p *operate.ChangeParams) (bool, error) {
+		opts.names = filter.Names()
 		f, err := filter.Filter(now)
 		p.Events = &f
 		return f.Narrows(), err

@@ -25,7 +25,7 @@ for with --payload.`,
 		},
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteEventIDs(app, "")),
 	}
-	addDetailFlags(cmd, &flags)
+	addDetailFlags(app, cmd, &flags)
 	return cmd
 }
 

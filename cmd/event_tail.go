@@ -39,6 +39,9 @@ older than ten seconds when their transaction commits are seen only while they w
 				return err
 			}
 			ctx := cmd.Context()
+			if err := sayMisspelt(ctx, app, outbox, filter.Names()); err != nil {
+				return err
+			}
 			if lasts > 0 {
 				var stop context.CancelFunc
 				ctx, stop = context.WithTimeout(ctx, lasts)

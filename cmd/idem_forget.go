@@ -31,7 +31,8 @@ This publishes nothing: outboxctl event republish sends the event again. The aud
 deleted, and a deletion that did not happen gets an audit row of its own.`,
 		Example: `  outboxctl idem forget 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --consumer compliance --note "notice was lost" --dry-run
   outboxctl idem forget 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --consumer compliance --inbox --note "TICKET-7" --yes`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cli.OnlyFirst(cli.CompleteEventIDs(app, "")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.ID, f.Actor, f.Note = args[0], app.Actor(f.audit), f.audit.Note
 			return runIdemForget(cmd.Context(), app, &f)
@@ -39,6 +40,7 @@ deleted, and a deletion that did not happen gets an audit row of its own.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.Consumer, "consumer", "", "the consumer that is to forget the event")
+	cli.Must(cmd.RegisterFlagCompletionFunc("consumer", cli.CompleteConsumers(app)))
 	flags.BoolVar(&f.Inbox, "inbox", false, "remove the consumer's inbox row as well")
 	flags.BoolVar(&f.Force, "force", false, "even while a handler is working on the event")
 	flags.BoolVar(&f.DryRun, "dry-run", false, "show what would be forgotten, and change nothing")

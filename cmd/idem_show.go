@@ -21,13 +21,15 @@ configured, when its effect was committed. Without --consumer, all consumers are
 Redis or written an inbox row. EVENT_ID may also be a dead letter's id if there is a database to look it up in.`,
 		Example: `  outboxctl idem show 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d
   outboxctl idem show 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --consumer compliance -o json`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cli.OnlyFirst(cli.CompleteEventIDs(app, "")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			params.ID = args[0]
 			return runIdemShow(cmd.Context(), app, params, output)
 		},
 	}
 	cmd.Flags().StringSliceVar(&params.Consumers, "consumer", nil, "show only these consumers (repeatable)")
+	cli.Must(cmd.RegisterFlagCompletionFunc("consumer", cli.CompleteConsumers(app)))
 	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
 	return cmd
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
@@ -112,6 +113,28 @@ func addTo(root *cobra.Command, group string, commands ...*cobra.Command) {
 	}
 }
 
+// completeFiles makes the shell suggest files and folders where a command takes them, which are suggested nowhere else.
+func completeFiles(cmd *cobra.Command) {
+	if strings.HasSuffix(cmd.Use, "FILE") {
+		cmd.ValidArgsFunction = cli.OnlyFirst(suggest(cobra.ShellCompDirectiveDefault))
+	}
+	for _, flags := range []*pflag.FlagSet{cmd.LocalNonPersistentFlags(), cmd.PersistentFlags()} {
+		flags.VisitAll(func(f *pflag.Flag) {
+			switch kind, _ := pflag.UnquoteUsage(f); kind {
+			case "file":
+				cli.Must(cmd.RegisterFlagCompletionFunc(f.Name, suggest(cobra.ShellCompDirectiveDefault)))
+			case "dir":
+				cli.Must(cmd.RegisterFlagCompletionFunc(f.Name, suggest(cobra.ShellCompDirectiveFilterDirs)))
+			}
+		})
+	}
+}
+
+// suggest leaves the suggestions to the shell.
+func suggest(what cobra.ShellCompDirective) cli.Completion {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) { return nil, what }
+}
+
 // prepare gives every command of the tree the same behaviour: a group without a subcommand prints its help; an unknown
 // command, wrong flags and wrong arguments are usage errors in our own words.
 func prepare(cmd *cobra.Command) {
@@ -149,6 +172,7 @@ func prepare(cmd *cobra.Command) {
 			return nil
 		}
 	}
+	completeFiles(cmd)
 	cmd.SuggestionsMinimumDistance = 2
 	if !cmd.Runnable() && cmd.HasSubCommands() {
 		cmd.Args = cobra.ArbitraryArgs

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -32,6 +34,24 @@ func CompleteAuditRuns(app *App) Completion {
 			return nil
 		})
 		return described(found, err)
+	})
+}
+
+// CompleteConsumers suggests the consumers that Redis or the inbox knows; each is asked though the other is away.
+func CompleteConsumers(app *App) Completion {
+	return complete(app, nil, func(ctx context.Context, _ string) ([]string, error) {
+		var inbox, announced []string
+		pool, err := app.Pool(ctx)
+		if err == nil {
+			inbox, err = (&operate.Outbox{DB: pool}).InboxConsumers(ctx)
+		}
+		keeper, redisErr := app.Keeper()
+		if redisErr == nil {
+			announced, redisErr = keeper.Consumers(ctx)
+		}
+		names := append(inbox, announced...)
+		slices.Sort(names)
+		return slices.Compact(names), errors.Join(err, redisErr)
 	})
 }
 

@@ -46,6 +46,11 @@ type AuditParams struct {
 
 // Check reports what is wrong with the params, before anything is opened, and makes the id canonical.
 func (p *AuditParams) Check() (err error) {
+	if p.Action != "" {
+		if err := OneOf("--action", p.Action, AuditActions()); err != nil {
+			return err
+		}
+	}
 	if p.ID != "" {
 		if p.ID, err = ParseID(p.ID); err != nil {
 			return err

@@ -138,18 +138,24 @@ func (o *Outbox) knownConsumers(ctx context.Context) ([]string, error) {
 		return nil, redisError(err)
 	}
 	if o.DB != nil {
-		rows, err := o.DB.Query(ctx, selectInboxConsumers)
+		inbox, err := o.InboxConsumers(ctx)
 		if err != nil {
-			return nil, StoreError(err)
-		}
-		inbox, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
-			return nil, StoreError(err)
+			return nil, err
 		}
 		names = append(names, inbox...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil
+}
+
+// InboxConsumers returns the names of the consumers that wrote an inbox row.
+func (o *Outbox) InboxConsumers(ctx context.Context) ([]string, error) {
+	rows, err := o.DB.Query(ctx, selectInboxConsumers)
+	if err != nil {
+		return nil, StoreError(err)
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	return names, StoreError(err)
 }
 
 // selectInbox reads what the database knows about an event, by primary key.

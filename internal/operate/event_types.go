@@ -102,7 +102,8 @@ func ShowEventType(known *registry.Registry, p TypeParams) (EventTypeDetail, err
 			return detail, nil
 		}
 	}
-	return EventTypeDetail{}, fault.Hint(fault.NotFoundf("event type %q is not in the catalogue (%s)", p.Name, known.Source), "outboxctl registry list shows those that are")
+	unknown := fault.NotFoundf("event type %q is not in the catalogue (%s)", p.Name, known.Source)
+	return EventTypeDetail{}, DidYouMean(unknown, p.Name, known.EventTypes(), "outboxctl registry list shows those that are")
 }
 
 // attributes names those that every message of a type has, and after them with a question mark those that some have.

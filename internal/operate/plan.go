@@ -151,7 +151,7 @@ func (o *Outbox) Plan(ctx context.Context, id string) (PlanDetail, error) {
 func (o *Outbox) plan(ctx context.Context, text string) (dlq.Frozen, error) {
 	id, err := ParseID(text)
 	if err != nil {
-		return dlq.Frozen{}, err
+		return dlq.Frozen{}, fault.Hint(err, "outboxctl run list --all lists the plans")
 	}
 	if len(id) < idLength {
 		none := fault.Hint(fault.NotFoundf("no plan has an id that begins with %s", id), "outboxctl run list --all lists the plans")

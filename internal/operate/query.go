@@ -1,8 +1,13 @@
 package operate
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
@@ -69,6 +74,55 @@ func (q DeadLetterQuery) Filter(now time.Time) (dlq.Filter, error) {
 		return dlq.Filter{}, fault.As(fault.Usage, errors.Join(problems...))
 	}
 	return out, nil
+}
+
+// newestNamespaces is what namespaces there are, as far as the newest events tell: no index lists them.
+const newestNamespaces = `SELECT DISTINCT namespace FROM (SELECT namespace FROM outbox_events ORDER BY id DESC LIMIT 1000) AS newest`
+
+// A FilterName is a value of a filter that may be misspelt: the database finds nothing for it, which is not wrong.
+type FilterName struct {
+	Kind, Value string
+}
+
+// Names are the names that the query gives.
+func (q DeadLetterQuery) Names() []FilterName {
+	names := append(filterNames(kindType, q.Types), filterNames(kindTopic, q.Topics)...)
+	return append(names, filterNames(kindNamespace, q.Namespaces)...)
+}
+
+// Names are the names that the query gives.
+func (q EventQuery) Names() []FilterName {
+	return append(filterNames(kindType, q.Types), filterNames(kindNamespace, q.Namespaces)...)
+}
+
+const kindType, kindTopic, kindNamespace = "event type", "topic", "namespace"
+
+func filterNames(kind string, values []string) (names []FilterName) {
+	for _, v := range values {
+		names = append(names, FilterName{kind, v})
+	}
+	return names
+}
+
+// Misspelt tells of each name that nobody knows which one it was most likely meant to be.
+func (o *Outbox) Misspelt(ctx context.Context, names []FilterName) ([]string, error) {
+	known := map[string][]string{kindType: o.Registry.EventTypes(), kindTopic: o.Registry.TopicNames()}
+	if slices.ContainsFunc(names, func(n FilterName) bool { return n.Kind == kindNamespace }) {
+		rows, err := o.DB.Query(ctx, newestNamespaces)
+		if err != nil {
+			return nil, StoreError(err)
+		}
+		if known[kindNamespace], err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+			return nil, StoreError(err)
+		}
+	}
+	var notes []string
+	for _, n := range names {
+		if similar := Nearest(n.Value, known[n.Kind]); similar != "" && similar != n.Value {
+			notes = append(notes, fmt.Sprintf("no %s %q is known: did you mean %s?", n.Kind, n.Value, similar))
+		}
+	}
+	return notes, nil
 }
 
 // EventQuery chooses events, in the words of a person.

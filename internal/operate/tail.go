@@ -17,7 +17,7 @@ type TailEventsParams struct {
 	Filter outbox.Filter
 	// Every is the pause between two looks.
 	Every time.Duration
-	// Failed is told of a look that failed; the next one goes on. Nil ends the tail with the error.
+	// Failed is told of a look that failed after the first; the next one goes on. Nil ends the tail with the error.
 	Failed func(error)
 }
 
@@ -44,7 +44,7 @@ func (o *Outbox) TailEvents(ctx context.Context, p TailEventsParams, each func(o
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil && p.Failed == nil:
+		case err != nil && (first || p.Failed == nil):
 			return StoreError(err)
 		case err != nil:
 			p.Failed(StoreError(err))
