@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
@@ -120,6 +121,11 @@ func statusOf(err error) int {
 	var away *pgconn.ConnectError
 	var broken net.Error
 	if errors.As(err, &away) || errors.As(err, &broken) || errors.Is(err, context.DeadlineExceeded) {
+		return http.StatusServiceUnavailable
+	}
+	// A statement that took too long, a server that ends or that has no connection left: another time it answers.
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && (pgerrcode.IsOperatorIntervention(pg.Code) || pgerrcode.IsInsufficientResources(pg.Code)) {
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusInternalServerError

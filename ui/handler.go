@@ -150,6 +150,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, r, err)
 		return
 	}
+	// The page that asks somebody to sign in needs them, and they tell nothing.
+	if strings.HasPrefix(r.URL.Path, "/assets/") {
+		h.mux.ServeHTTP(w, r)
+		return
+	}
 	if h.cfg.Enter != nil && h.cfg.Enter(w, r) {
 		return
 	}
@@ -163,6 +168,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 type whoKey struct{}
 
+// whoOf is who makes a request; nobody before they were identified.
 func whoOf(r *http.Request) Identity {
 	who, _ := r.Context().Value(whoKey{}).(Identity)
 	return who
@@ -281,8 +287,9 @@ func backOf(r *http.Request) string {
 	return "/dead-letters"
 }
 
-// render writes a page. It is made whole before its first byte is sent.
+// render writes a page. It is made whole before its first byte is sent. Who was not identified gets no figure and no name.
 func (h *Handler) render(w http.ResponseWriter, r *http.Request, status int, v *view) {
+	_, v.Known = r.Context().Value(whoKey{}).(Identity)
 	v.Label, v.Color, v.Place, v.Version, v.Who, v.Query = h.cfg.Label, h.cfg.Color, h.place, h.cfg.Version, whoOf(r).Name, r.URL.Query().Get("q")
 	v.Snapshot = h.snapshots.current()
 	v.OwnRights = h.reader.role == ownRights

@@ -37,6 +37,21 @@ func TestAPageWithoutADatabase(t *testing.T) {
 	}
 }
 
+// A question that the database does not answer in time is given up, and can be asked again.
+func TestAQuestionThatTakesTooLong(t *testing.T) {
+	b := setup(t, nil)
+	tx, err := b.db.Pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = tx.Exec(t.Context(), `LOCK TABLE outbox_audit IN ACCESS EXCLUSIVE MODE`)
+	require.NoError(t, err)
+	hurried := setup2(t, b, "", func(c *ui.Config) { c.QueryTimeout = 50 * time.Millisecond })
+	status, header, body := hurried.get("/audit")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.NotEmpty(t, header.Get("Retry-After"))
+	require.Contains(t, body, "The database does not answer")
+}
+
 // The role of a viewer is what keeps payloads from the page, not the page's good manners.
 func TestThePageReadsAsAViewer(t *testing.T) {
 	b := setup(t, nil)
@@ -53,9 +68,13 @@ func TestThePageReadsAsAViewer(t *testing.T) {
 }
 
 // setup2 serves a second page over the same database with another role.
-func setup2(t *testing.T, b *bundle, role string) *bundle {
+func setup2(t *testing.T, b *bundle, role string, changes ...func(*ui.Config)) *bundle {
 	t.Helper()
-	handler, err := ui.New(ui.Config{ReadPool: b.db.Pool, ReadRole: role, Identify: func(*http.Request) (ui.Identity, error) { return ui.Identity{}, nil }})
+	cfg := ui.Config{ReadPool: b.db.Pool, ReadRole: role, Identify: func(*http.Request) (ui.Identity, error) { return ui.Identity{}, nil }}
+	for _, change := range changes {
+		change(&cfg)
+	}
+	handler, err := ui.New(cfg)
 	require.NoError(t, err)
 	server := httptest.NewServer(handler)
 	t.Cleanup(func() {

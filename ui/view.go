@@ -37,8 +37,10 @@ type view struct {
 	Data any
 
 	Label, Color, Place, Version, Who, Query string
-	Snapshot                                 snapshot
-	OwnRights                                bool
+	// Known: who looks was identified.
+	Known     bool
+	Snapshot  snapshot
+	OwnRights bool
 	// Notice is why the figures are old or missing.
 	Notice *trouble
 	// Every is how many milliseconds an open page waits before it asks again.

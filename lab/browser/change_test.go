@@ -36,10 +36,14 @@ const (
 // One dead letter is replayed, discarded and restored, each time confirmed on the server, and the audit says who.
 func TestChangeOneWithAndWithoutJavaScript(t *testing.T) {
 	t.Parallel()
-	for name, off := range map[string]bool{"with": false, "without": true} {
+	for name, off := range map[string]bool{"with": false, "without, below a path": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, withChanges)
+			change := withChanges
+			if off {
+				change = below(withChanges)
+			}
+			s := newSite(t, change)
 			b := newTab(t, s.url)
 			_, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: off})
 			require.NoError(t, err)
@@ -63,7 +67,7 @@ func TestChangeOneWithAndWithoutJavaScript(t *testing.T) {
 // Three are ticked, and one of them is handled by another operator meanwhile: it is left out, and the page says so.
 func TestTickedRows(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, withChanges)
+	s := newSite(t, below(withChanges))
 	b := newTab(t, s.url)
 	b.open("/dead-letters?reason=message_too_large")
 	b.press("jxjxjx")

@@ -17,7 +17,7 @@ var hostile = `<script>window.pwned=1</script><img src=x onerror="window.pwned=2
 
 func TestHostileTextIsOnlyText(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t, live)
 	s.exec(`INSERT INTO outbox_dlq (id, event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, topic, fingerprint, namespace)
 SELECT '01930000-0000-7000-8000-0000000000d9', '01930000-0000-7000-8000-0000000000e2', 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', 'max_attempts', $1, 1, $1, left($1, 1000), $1`, hostile)
 	s.exec(`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, published_at, last_error, broker_message_id, dedupe_key, namespace)

@@ -3,12 +3,14 @@ package browser
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/ui"
 )
 
 // A page that is open while the database goes away keeps its figures and says how old they are; it comes back by itself.
@@ -18,7 +20,7 @@ func TestTheDatabaseGoesAndComesBack(t *testing.T) {
 	server, db := outboxtest.Postgres(t, devstack.PostgresParams{})
 	_, err := db.Pool.Exec(t.Context(), world)
 	require.NoError(t, err)
-	s := serve(t, db, nil)
+	s := serve(t, db, live)
 	b := newTab(t, s.url)
 	b.expect("answered 503", "status of 503")
 	b.open("/")
@@ -43,7 +45,7 @@ func TestTheDatabaseGoesAndComesBack(t *testing.T) {
 // A list does not move by itself: it says that there is more, and a click shows it. Times are shown as one chooses.
 func TestAListSaysWhatIsNewer(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t, live)
 	b := newTab(t, s.url)
 	b.open("/dead-letters?reason=invalid_payload")
 	first := js[string](b, `document.querySelector(".rows tbody").innerText`)
@@ -64,7 +66,7 @@ SELECT gen_random_uuid(), 'order_canceled', 'vendor_order', gen_random_uuid(), '
 // Seven tabs of one person load and stay current: none holds a connection of the browser's six for the host.
 func TestSevenTabs(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t, func(c *ui.Config) { c.Refresh = time.Second })
 	first := newTab(t, s.url)
 	first.open("/")
 	tabs := []*tab{first}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/ui"
 )
 
 var (
@@ -50,7 +51,7 @@ func takePictures(t *testing.T, folder string) {
 	_, db := outboxtest.Postgres(t, devstack.PostgresParams{}) // its database has a name for pictures
 	_, err := db.Pool.Exec(t.Context(), world)
 	require.NoError(t, err)
-	s := serve(t, db, withChanges)
+	s := serve(t, db, func(c *ui.Config) { withChanges(c); live(c) })
 	plan := s.plan()
 	b := newTab(t, s.url)
 	b.do(chromedp.EmulateViewport(1280, 800))

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,12 +30,17 @@ const (
 	eventID  = "01930000-0000-7000-8000-0000000000e1"
 )
 
-// site is a page over a world of its own.
+// site is a page over a world.
 type site struct {
 	t   *testing.T
 	db  *outboxtest.Database
 	url string
+	// close ends the process of the page, as far as others can tell.
+	close func()
 }
+
+// live makes the figures come as fast as a journey needs them that waits for them. Others have those of the start.
+func live(c *ui.Config) { c.Refresh = 200 * time.Millisecond }
 
 // newSite serves the page over the world. change may alter how.
 func newSite(t *testing.T, change func(*ui.Config)) *site {
@@ -49,7 +55,7 @@ func newSite(t *testing.T, change func(*ui.Config)) *site {
 func serve(t *testing.T, db *outboxtest.Database, change func(*ui.Config)) *site {
 	t.Helper()
 	cfg := ui.Config{
-		ReadPool: db.Pool, Label: "shop", Color: "blue", Refresh: 200 * time.Millisecond, Redis: outboxtest.Redis(t).Client,
+		ReadPool: db.Pool, Label: "shop", Color: "blue", Refresh: time.Hour, QueryTimeout: patience, Redis: outboxtest.Redis(t).Client,
 		Topics: map[string]string{"billing": "shop-billing"}, Settings: []ui.Setting{
 			{Key: "database.url", Value: "postgres://page:xxxxx@db.example.com/outbox", Origin: "environment", Flag: "--database-url"},
 			{Key: "ui.refresh", Value: "5s", Origin: "default", Flag: "--refresh"},
@@ -62,6 +68,7 @@ func serve(t *testing.T, db *outboxtest.Database, change func(*ui.Config)) *site
 			}, nil
 		},
 		Identify: func(*http.Request) (ui.Identity, error) { return ui.Identity{Name: "ann@example.com"}, nil },
+		Log:      func(path string, err error) { t.Logf("%s: %v", path, err) },
 	}
 	if change != nil {
 		change(&cfg)
@@ -69,12 +76,13 @@ func serve(t *testing.T, db *outboxtest.Database, change func(*ui.Config)) *site
 	page, err := ui.New(cfg)
 	require.NoError(t, err)
 	server := httptest.NewServer(page)
-	t.Cleanup(func() {
+	end := sync.OnceFunc(func() {
 		server.CloseClientConnections()
 		server.Close()
 		require.NoError(t, page.Shutdown(context.WithoutCancel(t.Context())))
 	})
-	s := &site{t: t, db: db, url: server.URL + strings.TrimRight(cfg.BasePath, "/")}
+	t.Cleanup(end)
+	s := &site{t: t, db: db, url: server.URL + strings.TrimRight(cfg.BasePath, "/"), close: end}
 	require.Eventually(t, func() bool { return s.status(http.MethodGet, "/readyz") == http.StatusOK }, patience, 20*time.Millisecond)
 	return s
 }

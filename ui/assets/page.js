@@ -59,7 +59,7 @@
     if (row) (row.querySelector("td[data-main] a") || row.querySelector("a")).focus();
   };
   const keys = {
-    "/": () => document.querySelector(".search input").focus(),
+    "/": () => document.querySelector(".search input")?.focus(),
     "?": () => help.showModal(),
     j: () => step(1),
     k: () => step(-1),
