@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -79,25 +78,4 @@ func (b *tab) picture(path string) {
 	image, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 	require.NoError(b.t, err)
 	require.NoError(b.t, os.WriteFile(path, image, 0o644))
-}
-
-// With -look every page is kept as a picture: beauty has no assertion.
-func TestLook(t *testing.T) {
-	if *looks == "" {
-		t.Skip("-look names the folder for the pictures")
-	}
-	s := newSite(t, nil)
-	b := newTab(t, s.url)
-	b.expect("answered 404", "status of 404")
-	for _, address := range append(s.addresses(s.plan()), "/no-such-page") {
-		for _, theme := range []string{"light", "dark"} {
-			b.media(theme, "screen")
-			for width, height := range map[int64]int64{360: 1500, 1280: 1000, 1900: 1000} {
-				b.do(chromedp.EmulateViewport(width, height))
-				b.open(address)
-				name := strings.Trim(strings.NewReplacer("/", "_", "?", "_", "&", "_", "=", "_").Replace(address), "_")
-				b.picture(filepath.Join(*looks, fmt.Sprintf("%.30s-%s-%d.png", name, theme, width)))
-			}
-		}
-	}
 }
