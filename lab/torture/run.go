@@ -71,7 +71,7 @@ func describe(cfg Config, skew time.Duration) history.Run {
 // minOrder is what a run does to ordering keys at the least, in proportion to how long it lasts.
 func minOrder(lasts time.Duration) map[string]int {
 	least := map[string]int{}
-	for what, perHour := range map[string]int{check.OrderReplays: 150, check.OrderDiscards: 60, check.OrderRestores: 60, check.OrderExpired: 300, check.OrderParked: 3000} {
+	for what, perHour := range map[string]int{check.OrderReplays: 150, check.OrderDiscards: 60, check.OrderRestores: 60, check.OrderExpired: 300, check.OrderParked: 600} {
 		least[what] = int(lasts * time.Duration(perHour) / time.Hour)
 	}
 	return least
