@@ -15,7 +15,7 @@ import (
 	"github.com/outboxctl/outboxctl/dispatch/pubsub"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
-	"github.com/outboxctl/outboxctl/internal/pubsub/pubsubtest"
+	"github.com/outboxctl/outboxctl/internal/outboxtest/pubsubtest"
 )
 
 // The answer is the broker's own, not the end of the time that a client spends on retries.

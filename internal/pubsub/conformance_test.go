@@ -5,8 +5,8 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/outboxtest/pubsubtest"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
-	"github.com/outboxctl/outboxctl/internal/pubsub/pubsubtest"
 )
 
 func TestPublisherConformance(t *testing.T) {

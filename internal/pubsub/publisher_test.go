@@ -14,8 +14,8 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/outboxtest/pubsubtest"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
-	"github.com/outboxctl/outboxctl/internal/pubsub/pubsubtest"
 )
 
 // One request must be one answer: a retry inside the client would hide the code
