@@ -112,7 +112,7 @@ func TestDeployedCommandLines(t *testing.T) {
 	for _, name := range []string{
 		"Procfile", "heroku.yml", "deploy/cron/outboxctl", "deploy/systemd/outboxctl-publish.service", "deploy/systemd/outboxctl-cleanup.service",
 	} {
-		commands := regexp.MustCompile(`\boutboxctl ((?:cleanup|check|migrate|publish)\b[^>)|\n]*)`)
+		commands := regexp.MustCompile(`\boutboxctl ((?:cleanup|check|migrate|publish|ui)\b[^>)|\n]*)`)
 		var code []string
 		for line := range strings.Lines(repositoryFile(t, name)) {
 			if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "Description") {

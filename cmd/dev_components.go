@@ -39,7 +39,9 @@ func devComponents(opts *devOptions) []devComponent {
 		components = append(components, devComponent{"consumer", consumeExample})
 	}
 	if !opts.noUI {
-		components = append(components, devComponent{"page", func(ctx context.Context, app *cli.App) error { return runUIAs(ctx, app, opts.uiToken) }})
+		components = append(components, devComponent{"page", func(ctx context.Context, app *cli.App) error {
+			return runUI(ctx, &uiOptions{app: app, token: opts.uiToken})
+		}})
 	}
 	if opts.demo {
 		components = append(components, devComponent{"demo", opts.runDemo})
@@ -124,7 +126,7 @@ func serverVariables() []string {
 	var names []string
 	for _, key := range cli.ConfigKeys() {
 		switch key.Name {
-		case "database.url", "redis.url", "pubsub.project", "pubsub.emulator":
+		case "database.url", "ui.read_url", "redis.url", "pubsub.project", "pubsub.emulator":
 			names = append(names, key.EnvNames()...)
 		}
 	}

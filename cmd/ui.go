@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
@@ -17,6 +19,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/signin"
+	"github.com/outboxctl/outboxctl/internal/telemetry"
 	"github.com/outboxctl/outboxctl/ui"
 )
 
@@ -31,6 +34,8 @@ const (
 )
 
 func newUICmd(app *cli.App) *cobra.Command {
+	opts := &uiOptions{app: app, token: signin.NewToken()}
+	var serveProblems bool
 	cmd := &cobra.Command{
 		Use:   "ui",
 		Short: "Serve a web page that shows what waits, what is dead and why",
@@ -46,19 +51,36 @@ On this machine whoever reaches the port may look, and with --allow-changes who 
 change (--auth link). On another address people sign in: --auth users takes names, roles and hashes from ui.users or --users-file,
 --auth jwt believes the signed token of a proxy such as IAP or Cloudflare Access. Such an address needs --public-url, and users
 need https. It starts also while the database is
-away, and says so. /healthz and /readyz answer supervisors; /api/v1/openapi.json describes the API.`,
-		Example: "  outboxctl ui\n  outboxctl ui --addr 127.0.0.1:0 --label production --label-color red\n  outboxctl ui --allow-changes",
+away, and says so. /healthz and /readyz answer supervisors, /metrics Prometheus; /api/v1/openapi.json describes the API.
+
+Settings with which it would be open to others end it. On a platform that restarts whatever ends, --serve-problems answers 503
+instead until it is stopped, and the log says what is missing.`,
+		Example: "  outboxctl ui --open\n  outboxctl ui --addr 127.0.0.1:0 --label production --label-color red\n  outboxctl ui --allow-changes",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runUI(cmd.Context(), app) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			err := runUI(cmd.Context(), opts)
+			if serveProblems && isUIProblem(err) {
+				return serveUIProblem(cmd.Context(), app, err)
+			}
+			return err
+		},
 	}
+	cmd.Flags().BoolVar(&opts.open, "open", false, "open the page in a browser ($BROWSER chooses another)")
+	cmd.Flags().BoolVar(&serveProblems, "serve-problems", false, "answer 503 instead of ending while settings are missing, for platforms that restart what ends")
 	cli.AddConfigFlags(cmd, cli.GroupUI)
 	return cmd
 }
 
-func runUI(ctx context.Context, app *cli.App) error { return runUIAs(ctx, app, signin.NewToken()) }
+// uiOptions is one page.
+type uiOptions struct {
+	app *cli.App
+	// token is the one of the link, where that is the way to sign in.
+	token string
+	open  bool
+}
 
-// runUIAs serves the page. token is the one of the link, where that is the way to sign in.
-func runUIAs(ctx context.Context, app *cli.App, token string) error {
+func runUI(ctx context.Context, opts *uiOptions) error {
+	app := opts.app
 	cfg, err := app.Config("database.url")
 	if err != nil {
 		return err
@@ -67,11 +89,14 @@ func runUIAs(ctx context.Context, app *cli.App, token string) error {
 	if err != nil {
 		return err
 	}
-	pool, err := uiPool(ctx, cfg, "outboxctl ui")
+	pool, err := uiPool(ctx, cfg, cmp.Or(cfg.UI.ReadURL, cfg.Database.URL), "outboxctl ui")
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
+	if err := checkReadRole(ctx, pool, cfg.UI.ReadRole); err != nil {
+		return err
+	}
 	settings, err := uiSettings(app, cfg)
 	if err != nil {
 		return err
@@ -81,7 +106,7 @@ func runUIAs(ctx context.Context, app *cli.App, token string) error {
 		settings.Payloads = ui.PayloadsReveal
 	}
 	if cfg.UI.AllowChanges || settings.Payloads != "" {
-		changing, err := uiPool(ctx, cfg, "outboxctl ui changes")
+		changing, err := uiPool(ctx, cfg, cfg.Database.URL, "outboxctl ui changes")
 		if err != nil {
 			return err
 		}
@@ -94,22 +119,28 @@ func runUIAs(ctx context.Context, app *cli.App, token string) error {
 		return fault.Hint(fault.As(fault.Precondition, err), "--addr 127.0.0.1:0 picks a free port")
 	}
 	address := plan.address(cfg, listener.Addr())
+	opened := address
 	if plan.method == nil {
-		link := plan.link(app, cfg, listener.Addr(), token)
-		settings.Enter, plan.method, address = link.Enter, link, link.URL(address)
+		link := plan.link(app, cfg, listener.Addr(), opts.token)
+		settings.Enter, plan.method, address, opened = link.Enter, link, link.URL(address), link.OnceURL(address)
 	}
 	settings.Identify, settings.Challenge = plan.method.Identify, plan.method.Challenge()
 	handler, err := ui.New(settings)
 	if err != nil {
 		return fault.As(fault.Usage, errors.Join(err, listener.Close()))
 	}
+	if opts.open {
+		openBrowser(ctx, app, opened)
+	}
 	fmt.Fprintf(app.Err, "serving %s %s on %s; Ctrl-C stops it\n", address, plan.whom, listener.Addr())
 	return errors.Join(serveUI(ctx, cfg, listener, handler), shutDown(ctx, handler.Shutdown))
 }
 
-// uiPool opens a pool of few connections. The server need not answer yet.
-func uiPool(ctx context.Context, cfg *cli.Config, name string) (*pgxpool.Pool, error) {
-	pc, err := cli.PoolConfig(cfg, cli.PoolParams{Name: name, MaxConns: uiConnections})
+// uiPool opens a pool of few connections to a server that need not answer yet.
+func uiPool(ctx context.Context, cfg *cli.Config, url, name string) (*pgxpool.Pool, error) {
+	there := *cfg
+	there.Database.URL = url
+	pc, err := cli.PoolConfig(&there, cli.PoolParams{Name: name, MaxConns: uiConnections})
 	if err != nil {
 		return nil, err
 	}
@@ -122,8 +153,10 @@ func uiPool(ctx context.Context, cfg *cli.Config, name string) (*pgxpool.Pool, e
 
 // uiSettings is the page as the configuration has it, without its database.
 func uiSettings(app *cli.App, cfg *cli.Config) (ui.Config, error) {
-	log := app.Log()
+	log, metrics := app.Log(), prometheus.NewRegistry()
+	telemetry.RegisterProcess(metrics, app.Build.Version, app.Build.Commit, app.Build.Go)
 	settings := ui.Config{
+		Metrics:  metrics,
 		ReadRole: cfg.UI.ReadRole, BasePath: cfg.UI.BasePath, Label: cfg.UI.Label, Color: cfg.UI.Color,
 		MaxAttempts: cfg.Publish.MaxAttempts, Refresh: cfg.UI.Refresh, QueryTimeout: cfg.UI.QueryTimeout, Version: app.Build.Version,
 		Log: func(path string, err error) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/signin"
 )
 
 // The page says where it is, answers there, and ends with its context.
@@ -26,7 +27,7 @@ func TestUIServesUntilItIsStopped(t *testing.T) {
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- runUI(ctx, app) }()
+	go func() { ended <- runUI(ctx, &uiOptions{app: app, token: signin.NewToken()}) }()
 	line, readErr := bufio.NewReader(said).ReadString('\n')
 	require.NoError(t, readErr)
 	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+/ops/`).FindString(line)
@@ -141,7 +142,7 @@ func serveTestUI(t *testing.T, env ...string) (at testUI, stop func()) {
 	app := cli.NewApp(cli.Streams{Out: io.Discard, Err: talk}, append(env, "OUTBOXCTL_DATABASE_URL="+db.URL))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- runUI(ctx, app) }()
+	go func() { ended <- runUI(ctx, &uiOptions{app: app, token: signin.NewToken()}) }()
 	line, err := bufio.NewReader(said).ReadString('\n')
 	require.NoError(t, err)
 	go func() { _, _ = io.Copy(io.Discard, said) }()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/outboxctl/outboxctl/catalogue"
@@ -100,6 +101,8 @@ type Config struct {
 	Settings []Setting
 	// Doctor examines the outbox and what it depends on; nil: the page does not offer it.
 	Doctor func(context.Context) ([]Finding, error)
+	// Metrics gets the page's metrics, and is served as /metrics to who is signed in; nil: there is no such address.
+	Metrics *prometheus.Registry
 	// Version is shown at the foot.
 	Version string
 	// Log is told what went wrong, with the path of the request.
@@ -147,15 +150,24 @@ func New(cfg Config) (*Handler, error) {
 		h.reader.keeper = idem.New(cfg.Redis, consume.DefaultTTL)
 	}
 	if cfg.Pool != nil {
+		h.elsewhere = place(conn) != place(cfg.Pool.Config().ConnConfig)
 		h.changes = newChanges(cfg, func() *operate.Outbox {
 			return &operate.Outbox{DB: cfg.Pool, Host: hostOf(cfg.Pool.Config().ConnConfig), Registry: h.reader.types.Load(), Keeper: h.reader.keeper}
 		})
 	}
 	h.guard = newGuard(cfg)
 	h.mux = h.routes()
+	h.snapshots = newSnapshots(h.reader, cfg.Refresh, cfg.MaxAttempts)
+	if h.snapshots.metrics, err = newMetrics(cfg.Metrics, h.snapshots.age); err != nil {
+		return nil, fmt.Errorf("ui: Metrics: %w", err)
+	}
+	smaller, err := compressed(http.HandlerFunc(h.answer))
+	if err != nil {
+		return nil, err
+	}
+	h.served = h.snapshots.metrics.count(smaller)
 	watching, stop := context.WithCancel(context.Background())
 	h.stop, h.stopped = stop, make(chan struct{})
-	h.snapshots = newSnapshots(h.reader, cfg.Refresh, cfg.MaxAttempts)
 	go func() { defer close(h.stopped); h.snapshots.run(watching) }()
 	return h, nil
 }

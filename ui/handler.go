@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
@@ -17,18 +19,22 @@ import (
 
 // Handler is the web page.
 type Handler struct {
-	cfg       Config
-	place     string
-	guard     *guard
-	reader    *reader
+	cfg    Config
+	place  string
+	guard  *guard
+	reader *reader
+	// elsewhere: what is read is not where changes are written.
+	elsewhere bool
 	snapshots *snapshots
 	// changes is nil where nothing can be changed or revealed.
 	changes   *changes
 	examiner  *examiner
 	templates map[string]*template.Template
 	mux       *http.ServeMux
-	stop      context.CancelFunc
-	stopped   chan struct{}
+	// served is answer, compressed and counted.
+	served  http.Handler
+	stop    context.CancelFunc
+	stopped chan struct{}
 }
 
 // Shutdown ends what the page does beside answering requests. A run finishes the rows it is at and can be resumed.
@@ -57,6 +63,8 @@ type route struct {
 	api  func(*request) (answer, error)
 	// still routes show figures of the snapshot only: they need no database, and answer while it is away.
 	still bool
+	// fresh routes show what somebody has just changed here, which a replica may not have yet.
+	fresh bool
 }
 
 // table is every address besides the assets and the API's description.
@@ -68,9 +76,9 @@ func (h *Handler) table() []route {
 		{path: "/dead-letters/{id}", page: deadLetterPage},
 		{path: "/events", page: eventsPage},
 		{path: "/events/{id}", page: eventPage},
-		{path: "/plans/{id}", page: planPage},
-		{path: "/runs", page: runsPage},
-		{path: "/runs/{id}", page: runPage},
+		{path: "/plans/{id}", page: planPage, fresh: true},
+		{path: "/runs", page: runsPage, fresh: true},
+		{path: "/runs/{id}", page: runPage, fresh: true},
 		{path: "/topics", page: topicsPage, still: true},
 		{path: "/audit", page: auditPage},
 		{path: "/doctor", page: doctorPage, still: true},
@@ -91,10 +99,10 @@ func (h *Handler) table() []route {
 		{path: "/api/v1/doctor", api: doctorAPI, still: true},
 		{path: "/api/v1/config", api: configAPI, still: true},
 		{path: "/api/v1/audit", api: auditAPI},
-		{path: "/api/v1/plans", api: plansAPI},
-		{path: "/api/v1/plans/{id}", api: planAPI},
-		{path: "/api/v1/runs", api: runsAPI},
-		{path: "/api/v1/runs/{id}", api: planAPI},
+		{path: "/api/v1/plans", api: plansAPI, fresh: true},
+		{path: "/api/v1/plans/{id}", api: planAPI, fresh: true},
+		{path: "/api/v1/runs", api: runsAPI, fresh: true},
+		{path: "/api/v1/runs/{id}", api: planAPI, fresh: true},
 	}
 }
 
@@ -112,6 +120,9 @@ func (h *Handler) routes() *http.ServeMux {
 		mux.HandleFunc(c.method+" "+c.path, func(w http.ResponseWriter, req *http.Request) { h.serveChange(w, req, c.do) })
 	}
 	mux.HandleFunc("GET /api/v1/openapi.json", h.serveOpenAPI)
+	if h.cfg.Metrics != nil {
+		mux.Handle("GET /metrics", promhttp.HandlerFor(h.cfg.Metrics, promhttp.HandlerOpts{}))
+	}
 	mux.HandleFunc("GET /parts/newer/dead-letters", h.serveNewer)
 	mux.HandleFunc("GET /assets/{name}", h.serveAsset)
 	mux.HandleFunc("GET /favicon.ico", serveIcon)
@@ -137,6 +148,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			r.URL.RawPath = ""
 		}
 	}
+	h.served.ServeHTTP(w, r)
+}
+
+// answer answers a request whose address has no base path.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request) {
 	// A supervisor asks by an address of its own, and learns nothing but whether we live.
 	switch r.URL.Path {
 	case "/healthz":
@@ -204,7 +220,11 @@ func (h *Handler) with(r *http.Request, to route, do func(*request) error) error
 		req.outbox = &operate.Outbox{Registry: h.reader.types.Load()}
 		return do(req)
 	}
-	return h.reader.do(r.Context(), func(o *operate.Outbox) error {
+	pool := h.cfg.ReadPool
+	if to.fresh && h.elsewhere {
+		pool = h.cfg.Pool
+	}
+	return h.reader.doOn(r.Context(), pool, func(o *operate.Outbox) error {
 		req.outbox = o
 		return do(req)
 	})
@@ -293,7 +313,7 @@ func (h *Handler) render(w http.ResponseWriter, r *http.Request, status int, v *
 	v.Label, v.Color, v.Place, v.Version, v.Who, v.Query = h.cfg.Label, h.cfg.Color, h.place, h.cfg.Version, whoOf(r).Name, r.URL.Query().Get("q")
 	v.Snapshot = h.snapshots.current()
 	v.OwnRights = h.reader.role == ownRights
-	v.Notice = whyOld(v.Snapshot.Err)
+	v.Notice = whyOld(v.Snapshot)
 	if v.Every == 0 {
 		v.Every = max(h.cfg.Refresh, shortestPoll).Milliseconds()
 	}

@@ -77,7 +77,7 @@ func setup(t *testing.T, change func(*ui.Config)) *bundle {
 		require.NoError(t, handler.Shutdown(context.WithoutCancel(t.Context())))
 	})
 	b := &bundle{t: t, db: db, base: strings.TrimRight(cfg.BasePath, "/"), url: server.URL}
-	require.Eventually(t, func() bool { status, _, _ := b.get("/readyz"); return status == http.StatusOK }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { status, _, _ := b.get("/readyz"); return status == http.StatusOK }, waitFor, tick)
 	return b
 }
 

@@ -50,9 +50,14 @@ func troubles(s *operate.StatsResult) []trouble {
 	return found
 }
 
+// behindAllowed is how far a replica may be behind before the page says so.
+const behindAllowed = 10 * time.Second
+
 // whyOld says why there are no newer figures; nil: there are.
-func whyOld(err error) *trouble {
-	switch {
+func whyOld(s snapshot) *trouble {
+	switch err := s.Err; {
+	case err == nil && s.Behind > behindAllowed:
+		return &trouble{Text: fmt.Sprintf("The replica that this page reads is %s behind.", span(s.Behind)), Remedy: "What is shown is as old as that; runs and plans are read where they are written."}
 	case err == nil:
 		return nil
 	case statusOf(err) == http.StatusServiceUnavailable:

@@ -54,8 +54,13 @@ func (r *reader) learn(ctx context.Context) error {
 // do calls use with an Outbox that reads from one snapshot of the database. Role and limit are set for the transaction
 // only: a pooler would hand settings of a session to somebody else.
 func (r *reader) do(ctx context.Context, use func(*operate.Outbox) error) error {
+	return r.doOn(ctx, r.pool, use)
+}
+
+// doOn is do with another pool.
+func (r *reader) doOn(ctx context.Context, pool *pgxpool.Pool, use func(*operate.Outbox) error) error {
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	return pgx.BeginTxFunc(ctx, r.pool, opts, func(tx pgx.Tx) error {
+	return pgx.BeginTxFunc(ctx, pool, opts, func(tx pgx.Tx) error {
 		setup := fmt.Sprintf("SET LOCAL statement_timeout = %d", r.timeout.Milliseconds())
 		if r.role != ownRights {
 			setup += "; SET LOCAL ROLE " + pgx.Identifier{r.role}.Sanitize()

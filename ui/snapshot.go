@@ -2,6 +2,7 @@ package ui
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -33,6 +34,8 @@ type snapshot struct {
 	// Hours are the deaths of each cause in each of the last 24 hours, the newest hour first.
 	Hours   map[string][]int64
 	History []point
+	// Behind is how far the server that is read is behind the one that is written.
+	Behind time.Duration
 	// Err is why there are no newer figures.
 	Err error
 }
@@ -49,9 +52,11 @@ type snapshots struct {
 	reader      *reader
 	refresh     time.Duration
 	maxAttempts int
+	metrics     *metrics
 
 	mu     sync.Mutex
 	now    snapshot
+	taken  time.Time
 	looked time.Time
 	wake   chan struct{}
 }
@@ -74,6 +79,16 @@ func (s *snapshots) current() snapshot {
 	return s.now
 }
 
+// age is how many seconds ago the figures were taken; infinite before the first.
+func (s *snapshots) age() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken.IsZero() {
+		return math.Inf(1)
+	}
+	return time.Since(s.taken).Seconds()
+}
+
 // run takes snapshots until ctx ends.
 func (s *snapshots) run(ctx context.Context) {
 	for {
@@ -82,6 +97,7 @@ func (s *snapshots) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		s.metrics.taken(time.Since(began), err)
 		s.keep(next, err)
 		s.mu.Lock()
 		pause := min(max(s.refresh, snapshotShare*time.Since(began)), snapshotPause)
@@ -120,6 +136,9 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 			}
 			next.Causes[by] = r.Groups
 		}
+		if next.Behind, err = o.Behind(ctx); err != nil {
+			return err
+		}
 		if next.Hours, err = o.DeathsPerHour(ctx, hoursShown); err != nil {
 			return err
 		}
@@ -144,6 +163,7 @@ func (s *snapshots) keep(next snapshot, err error) {
 		s.now = next
 		return
 	}
+	s.taken = time.Now()
 	next.History = append(append([]point{}, s.now.History...), pointOf(next.Stats.Report))
 	for len(next.History) > 0 && next.Stats.At.Sub(next.History[0].At) > historyKept {
 		next.History = next.History[1:]

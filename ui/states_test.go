@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	waitFor = time.Minute
+	waitFor = 2 * time.Minute // figures that cost much come once a minute
 	tick    = 10 * time.Millisecond
 )
 

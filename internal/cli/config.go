@@ -52,6 +52,7 @@ type Config struct {
 		Label        string
 		Color        string
 		ReadRole     string
+		ReadURL      string
 		Refresh      time.Duration
 		QueryTimeout time.Duration
 		AllowChanges bool

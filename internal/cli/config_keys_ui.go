@@ -118,6 +118,11 @@ func uiKeys() []ConfigKey {
 			set:  setOneOf(func(c *Config) *string { return &c.UI.Color }, ui.Colors()...),
 		},
 		{
+			Name: "ui.read_url", Kind: "url", Secret: true,
+			Help: "connection string of a replica, or of another login, from which the page reads (default database.url)",
+			set:  setReadURL,
+		},
+		{
 			Name: "ui.read_role", Flag: "read-role", groups: []FlagGroup{GroupUI}, Def: ui.DefaultReadRole, Kind: "role",
 			Help: "role under which the page reads; - reads with the login's own rights",
 			set:  setString(func(c *Config) *string { return &c.UI.ReadRole }),

@@ -121,6 +121,7 @@ func TestConfigEnvironment(t *testing.T) {
 		"OUTBOXCTL_UI_ALLOW_CHANGES":               {"true", func(c *Config) any { return c.UI.AllowChanges }, true},
 		"OUTBOXCTL_UI_PAYLOADS":                    {"reveal", func(c *Config) any { return c.UI.Payloads }, "reveal"},
 		"OUTBOXCTL_UI_AUTH":                        {"users", func(c *Config) any { return c.UI.Auth }, "users"},
+		"OUTBOXCTL_UI_READ_URL":                    {"postgres://replica/x", func(c *Config) any { return c.UI.ReadURL }, "postgres://replica/x"},
 		"OUTBOXCTL_UI_USERS":                       {"x", func(c *Config) any { return c.UI.Users }, "x"},
 		"OUTBOXCTL_UI_USERS_FILE":                  {"x", func(c *Config) any { return c.UI.UsersFile }, "x"},
 		"OUTBOXCTL_UI_OPERATORS":                   {"x", func(c *Config) any { return c.UI.Operators }, "x"},
@@ -153,7 +154,7 @@ func TestConfigEnvironmentIsExhaustive(t *testing.T) {
 	for _, k := range ConfigKeys() {
 		n += len(k.EnvNames())
 	}
-	require.Equal(t, 68, n, "a variable was added or removed: change TestConfigEnvironment too")
+	require.Equal(t, 69, n, "a variable was added or removed: change TestConfigEnvironment too")
 }
 
 func TestConfigPrecedence(t *testing.T) {

@@ -112,14 +112,18 @@ func setResourceName(field func(*Config) *string) func(*Config, string) error {
 var errUnescaped = errors.New("has an @ behind the host: write the special characters of a password as %2F, %3F, %23, %40")
 
 // SetDatabaseURL takes a PostgreSQL connection string that can be parsed.
-func SetDatabaseURL(c *Config, raw string) error {
+func SetDatabaseURL(c *Config, raw string) error { return setPostgresURL(&c.Database.URL, raw) }
+
+func setReadURL(c *Config, raw string) error { return setPostgresURL(&c.UI.ReadURL, raw) }
+
+func setPostgresURL(to *string, raw string) error {
 	if _, err := pgxpool.ParseConfig(raw); err != nil {
 		return errors.New("is not a PostgreSQL connection string (postgres://user@host:5432/database)")
 	}
 	if safetext.Ambiguous(raw) {
 		return errUnescaped
 	}
-	c.Database.URL = raw
+	*to = raw
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
@@ -35,6 +36,9 @@ type Link struct {
 	Port, Path string
 	// Now is the clock.
 	Now func() time.Time
+
+	// once is a token that is good for one entrance.
+	once atomic.Pointer[string]
 }
 
 // NewToken makes a token for a link.
@@ -47,12 +51,27 @@ func NewToken() string {
 // URL is an address with the token.
 func (l *Link) URL(address string) string { return address + "?" + linkField + "=" + l.Token }
 
+// OnceURL is an address that lets in once. It is for the command line of a browser, which everybody on the machine may see.
+func (l *Link) OnceURL(address string) string {
+	token := NewToken()
+	l.once.Store(&token)
+	return address + "?" + linkField + "=" + token
+}
+
+// accepts reports whether a token lets in.
+func (l *Link) accepts(token string) bool {
+	if once := l.once.Load(); once != nil && same(token, *once) {
+		return l.once.CompareAndSwap(once, nil)
+	}
+	return same(token, l.Token)
+}
+
 func (l *Link) cookie() string { return "outboxctl_" + l.Port }
 
 // Enter answers the link itself: it signs the browser in and leads to the address without the token.
 func (l *Link) Enter(w http.ResponseWriter, r *http.Request) (answered bool) {
 	q := r.URL.Query()
-	if r.Method != http.MethodGet || !q.Has(linkField) || !same(q.Get(linkField), l.Token) {
+	if r.Method != http.MethodGet || !q.Has(linkField) || !l.accepts(q.Get(linkField)) {
 		return false
 	}
 	until := l.Now().Add(linkLife)

@@ -83,8 +83,14 @@ SELECT coalesce(e.%s::text, ''),
 
 	dlqGroupQuery = `SELECT %s, sum(n)::bigint FROM outbox_dlq_counts WHERE state = 'open' GROUP BY 1 HAVING sum(n) <> 0`
 
-	// Tenants may be as many as dead letters, so they are not counted when these are written.
-	dlqTenantQuery = `SELECT coalesce(tenant_id::text, ''), count(*) FROM outbox_dlq WHERE state = 'open' GROUP BY 1`
+	// Tenants may be as many as dead letters, so they are not counted when these are written, but read from
+	// outbox_dlq_open_tenant_idx alone. Those without a tenant are the rest: counting them would read the table.
+	dlqTenantQuery = `
+WITH named AS (
+    SELECT tenant_id::text AS tenant, count(*) AS n FROM outbox_dlq WHERE state = 'open' AND tenant_id IS NOT NULL GROUP BY 1),
+rest AS (
+    SELECT (SELECT coalesce(sum(n), 0) FROM outbox_dlq_counts WHERE state = 'open') - (SELECT coalesce(sum(n), 0) FROM named) AS n)
+SELECT tenant, n::bigint FROM named UNION ALL SELECT '', n::bigint FROM rest WHERE n <> 0`
 )
 
 // strandedQuery counts what waits of few types. It walks the claim index, which is what waits.

@@ -166,6 +166,14 @@ func TestGroups(t *testing.T) {
 	require.Equal(t, map[string][]int64{
 		"vendor_order": {3, 3, 0, 0, 0}, "ad": {9, 0, 4, 5, 0}, "ledger_event": {2, 2, 0, 0, 0}, "media": {0, 0, 0, 0, 7},
 	}, figures("aggregate"))
+
+	// Those without a tenant are what is left of the sum.
+	_, err := pool.Exec(t.Context(), `INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, tenant_id)
+SELECT gen_random_uuid(), 'ad_created', 'ad', gen_random_uuid(), '{}', 'max_attempts', 'x', 1, CASE WHEN i > 1 THEN '11111111-1111-1111-1111-111111111111'::uuid END FROM generate_series(1, 3) AS i`)
+	require.NoError(t, err)
+	require.Equal(t, map[string][]int64{
+		"": {9, 5, 4, 0, 8}, "11111111-1111-1111-1111-111111111111": {5, 0, 0, 5, 2},
+	}, figures("tenant"))
 }
 
 func TestLivePublishersAndTheTopicsTheyCannotReach(t *testing.T) {

@@ -1,0 +1,64 @@
+package cmd
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
+)
+
+// uiCheckTimeout bounds the look at the read role: the page starts also while the database is away.
+const uiCheckTimeout = 2 * time.Second
+
+// checkReadRole refuses a role that the page could not read under. A database that does not answer is no reason: the page
+// says so itself.
+func checkReadRole(ctx context.Context, pool *pgxpool.Pool, role string) error {
+	if role == ownRights {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, uiCheckTimeout)
+	defer cancel()
+	err := (&operate.Outbox{DB: pool}).CheckReadRole(ctx, role)
+	if isUIProblem(err) {
+		return err
+	}
+	return nil
+}
+
+// ownRights is the value of ui.read_role that changes no role.
+const ownRights = "-"
+
+// isUIProblem reports whether err is about how the page was set up: another start would end the same way.
+func isUIProblem(err error) bool {
+	kind, _ := fault.KindOf(err)
+	return kind == fault.Usage || kind == fault.Precondition
+}
+
+// serveUIProblem answers every request with 503 until ctx ends. What is missing is for those who read the log.
+func serveUIProblem(ctx context.Context, app *cli.App, problem error) error {
+	app.Report(problem)
+	cfg := &cli.Config{}
+	for _, v := range app.Settings() {
+		if v.Key.Name == "ui.addr" {
+			cfg.UI.Addr = v.Raw
+		}
+	}
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", cfg.UI.Addr)
+	if err != nil {
+		return problem
+	}
+	return serveUI(ctx, cfg, listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		if r.URL.Path != "/healthz" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = w.Write([]byte("this page is not set up: its log says what is missing\n")) // nobody is left to tell
+	}))
+}

@@ -1,0 +1,113 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/signin"
+)
+
+func TestBrowserCommand(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		chosen, system string
+		want           []string
+	}{
+		{"firefox", "linux", []string{"firefox"}},
+		{"", "linux", []string{"xdg-open"}},
+		{"", "darwin", []string{"open"}},
+		{"", "windows", []string{"rundll32", "url.dll,FileProtocolHandler"}},
+	} {
+		require.Equal(t, tc.want, browserCommand(tc.chosen, tc.system))
+	}
+}
+
+// What a browser is given on its command line, where everybody on the machine may read it, lets in once.
+func TestOpenGivesTheBrowserALinkForOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	browser, seen := filepath.Join(dir, "browser"), filepath.Join(dir, "seen")
+	require.NoError(t, os.WriteFile(browser, []byte("#!/bin/sh\nprintf %s \"$1\" > "+seen+".part && mv "+seen+".part "+seen+"\n"), 0o700)) //nolint:gosec // it has to be run
+	app := cli.NewApp(cli.Streams{Out: io.Discard, Err: io.Discard}, []string{
+		"OUTBOXCTL_DATABASE_URL=" + outboxtest.DB(t).URL, "OUTBOXCTL_UI_ADDR=127.0.0.1:0", "OUTBOXCTL_UI_ALLOW_CHANGES=true", "BROWSER=" + browser,
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	token := signin.NewToken()
+	go func() { ended <- runUI(ctx, &uiOptions{app: app, token: token, open: true}) }()
+	var address []byte
+	require.Eventually(t, func() bool { address, _ = os.ReadFile(seen); return len(address) > 0 }, time.Minute, 10*time.Millisecond)
+	require.NotContains(t, string(address), token)
+	for _, want := range []int{http.StatusSeeOther, http.StatusUnauthorized} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, string(address), nil)
+		require.NoError(t, err)
+		client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		status, _ := fetchTest(t, client, request)
+		require.Equal(t, want, status)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	cancel()
+	require.NoError(t, <-ended)
+	require.NoError(t, app.Close())
+}
+
+// A role under which nothing can be read is refused while somebody looks at the terminal.
+func TestUIRefusesARoleThatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	code, _, stderr := runCLI(t, []string{"OUTBOXCTL_DATABASE_URL=" + outboxtest.DB(t).URL, "OUTBOXCTL_UI_ADDR=127.0.0.1:0", "OUTBOXCTL_UI_READ_ROLE=no_such_role"}, "ui")
+	require.Equal(t, cli.ExitPrecondition, code, stderr)
+	require.Contains(t, stderr, "no such role")
+}
+
+// Where a platform restarts what ends, a page without its settings stays and says that it is not set up, and nothing else.
+func TestProblemsAreServedWhereTheyMustNotEndTheProcess(t *testing.T) {
+	t.Parallel()
+	var said bytes.Buffer
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed at once
+	require.NoError(t, err)
+	free := listener.Addr().String()
+	require.NoError(t, listener.Close())
+	app := cli.NewApp(cli.Streams{Out: io.Discard, Err: &said}, []string{"OUTBOXCTL_DATABASE_URL=postgres://nobody:hunter2@127.0.0.1:1/none", "OUTBOXCTL_UI_AUTH=users", "OUTBOXCTL_UI_ADDR=" + free})
+	problem := runUI(t.Context(), &uiOptions{app: app})
+	require.True(t, isUIProblem(problem), "%v", problem)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- serveUIProblem(ctx, app, problem) }()
+	client := &http.Client{}
+	ask := func(path string) (int, string) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+free+path, nil)
+		require.NoError(t, err)
+		response, err := client.Do(request)
+		if err != nil {
+			return 0, ""
+		}
+		defer func() { _ = response.Body.Close() }()
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		return response.StatusCode, string(body)
+	}
+	require.Eventually(t, func() bool { status, _ := ask("/healthz"); return status == http.StatusOK }, time.Minute, 10*time.Millisecond)
+	for _, path := range []string{"/", "/readyz", "/api/v1/stats", "/settings"} {
+		status, body := ask(path)
+		require.Equal(t, http.StatusServiceUnavailable, status, path)
+		require.Equal(t, "this page is not set up: its log says what is missing\n", body)
+	}
+	client.CloseIdleConnections()
+	cancel()
+	require.NoError(t, <-ended)
+	require.Contains(t, said.String(), "ui.users")
+	require.False(t, strings.Contains(said.String(), "hunter2"))
+	require.False(t, isUIProblem(context.Canceled))
+}

@@ -1,0 +1,38 @@
+package operate_test
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+)
+
+func TestCheckReadRole(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	outbox := &operate.Outbox{DB: db.Pool}
+	require.NoError(t, outbox.CheckReadRole(t.Context(), "outbox_viewer"))
+	err := outbox.CheckReadRole(t.Context(), "no_such_role")
+	require.ErrorContains(t, err, "no such role")
+	require.Contains(t, fault.HintOf(err), "migrate")
+
+	config := db.Pool.Config()
+	config.ConnConfig.RuntimeParams["role"] = "outbox_emitter"
+	lesser, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(lesser.Close)
+	err = (&operate.Outbox{DB: lesser}).CheckReadRole(t.Context(), "outbox_viewer")
+	require.ErrorContains(t, err, "not a member")
+	require.Contains(t, fault.HintOf(err), "GRANT outbox_viewer")
+}
+
+func TestAPrimaryIsNotBehind(t *testing.T) {
+	t.Parallel()
+	behind, err := (&operate.Outbox{DB: outboxtest.DB(t).Pool}).Behind(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, behind)
+}
