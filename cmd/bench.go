@@ -60,6 +60,8 @@ Modes:
   idle          what a publisher with nothing to do costs
   consume       the example consumer on a waiting subscription: Redis, handler,
                 inbox and acknowledgement; effects must equal events
+  ui            every page over many rows (--head, a fifth of them dead letters),
+                and a drain beside 20 viewers; --processes measures its memory
 
 With --check the mode's criteria decide the exit code: 1 when one fails.`,
 		Example: `  outboxctl bench
@@ -72,13 +74,13 @@ With --check the mode's criteria decide the exit code: 1 when one fails.`,
 	}
 	flags, p := cmd.Flags(), &opts.params
 	flags.StringVar(&opts.mode, "mode", string(bench.ModeDrain), "what to measure: "+strings.Join(benchModes(), ", "))
-	flags.IntVar(&p.Events, "events", 0, "events to publish (default 50000, row-by-row 2000, publishers 100000, consume 10000)")
+	flags.IntVar(&p.Events, "events", 0, "events to publish (default 50000, row-by-row 2000, publishers 100000, consume 10000, ui 60000)")
 	flags.IntVar(&p.PayloadBytes, "payload", 0, "about how many bytes each event's payload has (default 400)")
 	flags.IntVar(&p.Publishers, "publishers", 0, "publishers that share the work (default 1, mode publishers 3)")
 	flags.BoolVar(&p.Processes, "processes", false, "run each publisher as a process of its own and measure its memory")
 	flags.IntVar(&p.Rate, "rate", 0, "events per second of the steady modes (default 200, pinned-xmin and ordered 800)")
 	flags.Var(&opts.duration, "duration", "how long the steady modes last (default 20s, pinned-xmin 60s)")
-	flags.IntVar(&p.Head, "head", 0, "rows in the way (default 100000 backing off or parked, 1000000 paused or backlog, 5000000 history)")
+	flags.IntVar(&p.Head, "head", 0, "rows in the way (default 100000 backing off or parked, 1000000 paused or backlog, 5000000 history, 50000 ui)")
 	flags.IntVar(&p.Keys, "keys", 0, "ordering keys of mode ordered (default one for two events)")
 	flags.IntVar(&p.Workers, "workers", 0, "claim-publish-settle pipelines of each publisher")
 	flags.IntVar(&p.BatchSize, "batch-size", 0, "rows per claim to begin with")

@@ -69,6 +69,9 @@ func printBench(w io.Writer, r *bench.Report) {
 		line("effects", "%s events, %s inbox rows, %s done marks, %d repeated; %d redeliveries turned away, %d failures", humanize.Comma(c.Effects),
 			humanize.Comma(c.Inbox), humanize.Comma(c.Marks), c.Repeated, c.Redeliveries, c.Failures)
 	}
+	if v := r.UI; v != nil {
+		printViewing(line, r, v)
+	}
 	if r.WALBytesPerEvent > 0 {
 		line("WAL", "%s bytes/event", humanize.Comma(int64(r.WALBytesPerEvent)))
 	}
@@ -90,6 +93,20 @@ func printBench(w io.Writer, r *bench.Report) {
 	if r.Server != "" {
 		line("server", "PostgreSQL %s", r.Server)
 	}
+}
+
+func printViewing(line func(name, format string, args ...any), r *bench.Report, v *bench.Viewing) {
+	line("dead letters", "%s", humanize.Comma(int64(v.DeadLetters)))
+	for _, page := range append(v.Pages, v.Unchanged) {
+		address := page.Address
+		if len(address) > 40 {
+			address = address[:39] + "…"
+		}
+		line("  "+address, "p95 %.1f ms; %s; %s bytes, %d", page.P95, percentileText(page.Duration), humanize.Comma(int64(page.Bytes)), page.Status)
+	}
+	line("snapshot", "%.0f ms", 1000*v.SnapshotSeconds)
+	line("beside viewers", "%s events/s, %s without (%.2f ×); %d viewers, %d requests, %d not answered", humanize.Comma(int64(r.EventsPerSecond)),
+		humanize.Comma(int64(v.AloneEventsPerSecond)), r.EventsPerSecond/v.AloneEventsPerSecond, v.Viewers, v.ViewerRequests, v.ViewerErrors)
 }
 
 func percentileText(p bench.Percentiles) string {

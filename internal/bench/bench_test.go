@@ -47,6 +47,16 @@ func TestEveryModeMeasures(t *testing.T) {
 				require.Positive(t, c.Handle.Count)
 				require.Equal(t, "redis-server", c.Redis[:len("redis-server")])
 				require.InDelta(t, 2, c.RedisRoundTrips, 0, "begin and done, and nothing else")
+			case ModeUI:
+				require.EqualValues(t, 300, report.Delivery.Expected)
+				require.Equal(t, 140, report.UI.DeadLetters)
+				require.Len(t, report.UI.Pages, 19)
+				for _, page := range report.UI.Pages {
+					require.Positive(t, page.Duration.P50, page.Address)
+				}
+				require.Equal(t, 204, report.UI.Unchanged.Status)
+				require.Positive(t, report.UI.SnapshotSeconds)
+				require.Positive(t, report.UI.AloneEventsPerSecond)
 			case ModeBacklog:
 				require.EqualValues(t, 700, report.Delivery.Expected)
 			case ModeCatalogue:

@@ -41,13 +41,15 @@ const (
 	ModeCatalogue Mode = "catalogue"
 	// ModeConsume lets the example consumer handle a waiting subscription.
 	ModeConsume Mode = "consume"
+	// ModeUI asks for every page over many rows, and drains beside viewers.
+	ModeUI Mode = "ui"
 )
 
 // Modes lists every mode.
 func Modes() []Mode {
 	return []Mode{
 		ModeDrain, ModeFloor, ModeRowByRow, ModeSteady, ModePublishers, ModePinnedXmin,
-		ModeBackingOff, ModePausedTopic, ModeBacklog, ModeHistory, ModeOrdered, ModeCatalogue, ModeIdle, ModeConsume,
+		ModeBackingOff, ModePausedTopic, ModeBacklog, ModeHistory, ModeOrdered, ModeCatalogue, ModeIdle, ModeConsume, ModeUI,
 	}
 }
 
@@ -125,6 +127,9 @@ func (p Params) withDefaults() Params {
 	case ModeHistory:
 		set(&p.Events, 50_000)
 		set(&p.Head, 5_000_000)
+	case ModeUI:
+		set(&p.Events, 60_000)
+		set(&p.Head, 50_000)
 	case ModeBackingOff, ModeOrdered:
 		set(&p.Events, 50_000)
 		set(&p.Head, 100_000)
@@ -170,6 +175,7 @@ func (p Params) validate() error {
 	refuse(p.Rate < 1, "rate must be at least 1 per second")
 	refuse(p.Duration < time.Second, "duration must be at least 1s")
 	refuse(p.Head < 0 || p.Keys < 0 || p.Workers < 0 || p.BatchSize < 0, "head, keys, workers and batch size must not be negative")
+	refuse(p.Mode == ModeUI && (p.Events < 3 || p.Head < deadShare), "mode ui needs at least 3 events and a head of %d", deadShare)
 	refuse(p.Processes && p.Executable == "", "processes need an executable")
 	refuse(p.Processes && slices.Contains([]Mode{ModeFloor, ModeRowByRow, ModeSteady, ModePinnedXmin, ModeCatalogue, ModeIdle, ModeConsume}, p.Mode),
 		"mode %s measures from inside and cannot use processes", p.Mode)

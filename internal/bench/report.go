@@ -40,6 +40,9 @@ type Report struct {
 	// Consume is what mode consume has instead of publishers' figures.
 	Consume *Consumption `json:"consume,omitempty"`
 
+	// UI is what mode ui has besides the drain beside its viewers.
+	UI *Viewing `json:"ui,omitempty"`
+
 	// HeadDisturbed counts rows in the way that a publisher charged or changed.
 	HeadDisturbed int64 `json:"headDisturbed"`
 	// LeasesLost counts rows whose settle came too late, Troubles the errors the

@@ -77,6 +77,8 @@ func (s *session) measure(ctx context.Context) (*Report, error) {
 		return s.publishers(ctx)
 	case ModeConsume:
 		return s.consume(ctx)
+	case ModeUI:
+		return s.ui(ctx)
 	default:
 		return s.one(ctx, s.params)
 	}
