@@ -12,8 +12,8 @@ import (
 func (r *dlqRig) editor(script string) {
 	r.t.Helper()
 	name := filepath.Join(r.t.TempDir(), "editor")
-	require.NoError(r.t, os.WriteFile(name, []byte("#!/bin/sh\n"+script), 0o700))
-	r.env = append(r.env, "EDITOR="+name+" --wait", "TMPDIR="+r.t.TempDir())
+	require.NoError(r.t, os.WriteFile(name, []byte(script), 0o600))
+	r.env = append(r.env, "EDITOR=sh "+name+" --wait", "TMPDIR="+r.t.TempDir())
 }
 
 const canceledOrder = `{"orderId": "7f2c0b60-0000-4000-8000-000000000001", "checkoutGroupId": "7f2c0b60-0000-4000-8000-000000000002", "canceledAt": "2026-03-01T12:00:00Z"}`

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
+	"strings"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 )
@@ -24,7 +25,7 @@ func openBrowser(ctx context.Context, app *cli.App, address string) {
 func browserCommand(chosen, system string) []string {
 	switch {
 	case chosen != "":
-		return []string{chosen}
+		return strings.Fields(chosen)
 	case system == "darwin":
 		return []string{"open"}
 	case system == "windows":

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"time"
@@ -54,6 +55,7 @@ func serveUIProblem(ctx context.Context, app *cli.App, problem error) error {
 	if err != nil {
 		return problem
 	}
+	fmt.Fprintf(app.Err, "answering 503 on %s\n", listener.Addr())
 	return serveUI(ctx, cfg, listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		if r.URL.Path != "/healthz" {

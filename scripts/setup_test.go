@@ -150,7 +150,7 @@ func TestSetupInstallsNpmWhereTheBrowserIsRequired(t *testing.T) {
 			m.postgres()
 			m.redis("7.0.15")
 			m.apt("")
-			m.env = append(tc.env, "CHROMIUM=/usr/bin/true")
+			m.env = append(m.env, append(tc.env, "CHROMIUM=/usr/bin/true")...)
 
 			output, code := m.setup("test")
 			require.Equal(t, 0, code, output)

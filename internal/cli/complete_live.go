@@ -49,7 +49,7 @@ func CompleteConsumers(app *App) Completion {
 		if redisErr == nil {
 			announced, redisErr = keeper.Consumers(ctx)
 		}
-		names := append(inbox, announced...)
+		names := slices.Concat(inbox, announced)
 		slices.Sort(names)
 		return slices.Compact(names), errors.Join(err, redisErr)
 	})
