@@ -22,7 +22,7 @@ const (
 	miniChatFile = "../testdata/catalogue/mini-chat.yaml"
 )
 
-// stranger is somebody who starts with an empty database and a catalogue file.
+// stranger is a user who starts with an empty database and a catalogue file.
 func stranger(t *testing.T) *publishRig {
 	t.Helper()
 	r := publishRigOn(t, outboxtest.EmptyDB(t))

@@ -279,10 +279,10 @@ func TestDevRefusesBadInput(t *testing.T) {
 		args []string
 		says string
 	}{
-		"servers of somebody else": {[]string{"--database-url", "postgres://db/x"}, "dev starts servers of its own"},
-		"no rate":                  {[]string{"--demo", "--demo-rate", "0"}, "--demo-rate 0: must be above 0"},
-		"negative time":            {[]string{"--for", "-3s"}, "must not be negative"},
-		"table":                    {[]string{"-o", "table"}, "none of env, json, yaml"},
+		"another server": {[]string{"--database-url", "postgres://db/x"}, "dev starts servers of its own"},
+		"no rate":        {[]string{"--demo", "--demo-rate", "0"}, "--demo-rate 0: must be above 0"},
+		"negative time":  {[]string{"--for", "-3s"}, "must not be negative"},
+		"table":          {[]string{"-o", "table"}, "none of env, json, yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -203,7 +203,7 @@ func runWithCanary(t *testing.T, servers canaryServers) {
 		}
 		args, known := more[path]
 		require.True(t, known, "give %q its arguments, so that it is tried", path)
-		// Only the flag makes bench use a server that somebody else runs; without it, it starts one, which is no failure.
+		// Only the flag makes bench use another server; without it, it starts one, which is no failure.
 		if path == "bench" && !servers.asFlags {
 			return
 		}

@@ -62,7 +62,7 @@ func TestOpenGivesTheBrowserALinkForOnce(t *testing.T) {
 	require.NoError(t, app.Close())
 }
 
-// A role under which nothing can be read is refused while somebody looks at the terminal.
+// A role under which nothing can be read is refused at the start, where the operator sees it.
 func TestUIRefusesARoleThatDoesNotExist(t *testing.T) {
 	t.Parallel()
 	code, _, stderr := runCLI(t, []string{"OUTBOXCTL_DATABASE_URL=" + outboxtest.DB(t).URL, "OUTBOXCTL_UI_ADDR=127.0.0.1:0", "OUTBOXCTL_UI_READ_ROLE=no_such_role"}, "ui")

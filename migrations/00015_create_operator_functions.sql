@@ -111,7 +111,7 @@ $$;
 -- Every open dead letter of such an event is closed with it, named or not: an
 -- event on its way must not be listed as dead.
 --   replayed          it is on its way again
---   already_replayed  somebody did that before
+--   already_replayed  done before
 --   discarded         restore it first
 --   event_live        its event is on its way through another dead letter
 --   event_published   its event has been published meanwhile

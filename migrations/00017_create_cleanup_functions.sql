@@ -8,8 +8,8 @@
 SET LOCAL check_function_bodies = off; -- see 00009
 
 -- Adds to a run's audit row what one batch deleted of one kind, and the events
--- that went with it; NULL begins a row. Returns its id. Nobody adds to a row of
--- somebody else.
+-- that went with it; NULL begins a row. Returns its id. A run adds to its own
+-- row only.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_audit_cleanup(
     run bigint, actor text, reason text, detail jsonb, kind text, older_than timestamptz, deleted bigint, events bigint) RETURNS bigint

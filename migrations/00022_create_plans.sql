@@ -271,7 +271,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- Keeps the lease while a run waits, and tells whether somebody asked it to stop.
+-- Keeps the lease while a run waits, and tells whether an operator asked it to stop.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_run_beat(plan uuid, lease uuid) RETURNS boolean
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER

@@ -137,7 +137,7 @@ type runData struct {
 	// Left is how many rows are not done; Speed is how fast it goes, in words.
 	Left  int64
 	Speed string
-	// Sends: the change sends events. Ended: nothing more happens unless somebody resumes it. Typed is that of the plan.
+	// Sends: the change sends events. Ended: nothing more happens unless an operator resumes it. Typed is that of the plan.
 	Sends, Ended, Typed bool
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-// changeRequest is a request of somebody who may change something.
+// changeRequest is a request of a user who may change something.
 type changeRequest struct {
 	*http.Request
 	h      *Handler

@@ -246,7 +246,7 @@ func TestTheAPIChanges(t *testing.T) {
 	require.Contains(t, got.EndedWhy, "nothing to replay")
 }
 
-// What must die again is replayed only by somebody who says so.
+// What must die again is replayed only on request.
 func TestAHopelessReplayIsRefused(t *testing.T) {
 	b := setup(t, operators)
 	b.kill(2, "invalid_payload")

@@ -31,7 +31,7 @@ const (
 	DefaultQueryTimeout = 5 * time.Second
 )
 
-// Role is what somebody may do.
+// Role is what a user may do.
 type Role string
 
 // The roles. A viewer looks; an operator changes, where changes are allowed.
@@ -56,7 +56,7 @@ func (i Identity) role() Role { return cmp.Or(i.Role, Viewer) }
 // ErrNotSignedIn is what Identify returns for a request without a valid identity.
 var ErrNotSignedIn = errors.New("not signed in")
 
-// ErrBusy is what Identify returns for somebody who tried too often.
+// ErrBusy is what Identify returns for a user who tried too often.
 var ErrBusy = errors.New("too many requests")
 
 // Config is what a page needs. Only ReadPool and Identify have no default.
@@ -81,7 +81,7 @@ type Config struct {
 	Redis *redis.Client
 	// Identify tells who makes a request. It is the only sign-in.
 	Identify func(*http.Request) (Identity, error)
-	// Challenge is the WWW-Authenticate of an answer to somebody who is not signed in; empty: HTTP Basic.
+	// Challenge is the WWW-Authenticate of an answer to a user who is not signed in; empty: HTTP Basic.
 	Challenge string
 	// Enter may answer a request before Identify is asked about it, such as a link that signs a browser in; nil answers none.
 	Enter func(w http.ResponseWriter, r *http.Request) (answered bool)

@@ -34,7 +34,7 @@ type examination struct {
 	Findings []Finding
 }
 
-// examiner asks doctor when somebody asks, one at a time.
+// examiner runs doctor on request, one at a time.
 type examiner struct {
 	run func(context.Context) ([]Finding, error)
 
@@ -72,7 +72,7 @@ func (e *examiner) examine(ctx context.Context, again bool) (examination, error)
 
 type doctorData struct {
 	examination
-	// Wrong are the findings that need somebody, Right the others.
+	// Wrong are the findings that need an operator, Right the others.
 	Wrong, Right []Finding
 }
 

@@ -63,7 +63,7 @@ type route struct {
 	api  func(*request) (answer, error)
 	// still routes show figures of the snapshot only: they need no database, and answer while it is away.
 	still bool
-	// fresh routes show what somebody has just changed here, which a replica may not have yet.
+	// fresh routes show what was just changed here, which a replica may not have yet.
 	fresh bool
 }
 
@@ -166,7 +166,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, r, err)
 		return
 	}
-	// The page that asks somebody to sign in needs them, and they tell nothing.
+	// The page that asks for a sign-in needs them, and they tell nothing.
 	if strings.HasPrefix(r.URL.Path, "/assets/") {
 		h.mux.ServeHTTP(w, r)
 		return

@@ -10,7 +10,7 @@ import (
 )
 
 // metrics counts what the page is asked and what its figures cost. No label comes from a request: there would be a series
-// for every address that somebody makes up.
+// for every made-up address.
 type metrics struct {
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec

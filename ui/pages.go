@@ -24,7 +24,7 @@ type trouble struct {
 	Bad          bool
 }
 
-// troubles reads from the figures what needs somebody.
+// troubles reads from the figures what needs an operator.
 func troubles(s *operate.StatsResult) []trouble {
 	var found []trouble
 	if len(s.Publishers) == 0 {

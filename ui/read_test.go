@@ -77,7 +77,7 @@ func TestCausesShowDeathsPerHour(t *testing.T) {
 	}, waitFor, tick)
 }
 
-// An examination is asked for, kept for a minute, and made again when somebody says so.
+// An examination is asked for, kept for a minute, and made again on request.
 func TestDoctorIsAskedOnceAMinute(t *testing.T) {
 	asked := 0
 	b := setup(t, func(c *ui.Config) {

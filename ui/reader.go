@@ -52,7 +52,7 @@ func (r *reader) learn(ctx context.Context) error {
 }
 
 // do calls use with an Outbox that reads from one snapshot of the database. Role and limit are set for the transaction
-// only: a pooler would hand settings of a session to somebody else.
+// only: a pooler would hand settings of a session to another client.
 func (r *reader) do(ctx context.Context, use func(*operate.Outbox) error) error {
 	return r.doOn(ctx, r.pool, use)
 }

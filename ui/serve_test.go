@@ -52,7 +52,7 @@ func TestAnswersAreCompressedForOurOwnPages(t *testing.T) {
 	}
 }
 
-// Metrics are for those who are signed in, and no address that somebody makes up becomes a series.
+// Metrics are for those who are signed in, and no made-up address becomes a series.
 func TestMetricsAreForThoseWhoAreSignedIn(t *testing.T) {
 	b := setup(t, func(c *ui.Config) {
 		c.Metrics = prometheus.NewRegistry()
@@ -65,7 +65,7 @@ func TestMetricsAreForThoseWhoAreSignedIn(t *testing.T) {
 	})
 	status, _, _ := b.get("/metrics")
 	require.Equal(t, http.StatusUnauthorized, status)
-	b.get("/made-up-by-somebody", "Authorization", "x")
+	b.get("/made-up", "Authorization", "x")
 	b.get("/parts/causes", "Authorization", "x")
 	status, _, body := b.get("/metrics", "Authorization", "x")
 	require.Equal(t, http.StatusOK, status)

@@ -16,7 +16,7 @@ const (
 	snapshotShare = 20
 	// snapshotPause is the longest wait, and the pace while nobody looks.
 	snapshotPause = time.Minute
-	// lookedLately is how long ago a request counts as somebody who looks.
+	// lookedLately is how long ago a request counts as a viewer.
 	lookedLately = 2 * time.Minute
 	historyKept  = time.Hour
 	causesKept   = 200
@@ -103,7 +103,7 @@ func (s *snapshots) run(ctx context.Context) {
 		pause := min(max(s.refresh, snapshotShare*time.Since(began)), snapshotPause)
 		switch {
 		case err != nil:
-			pause = s.refresh // to ask somebody who does not answer costs nothing
+			pause = s.refresh // to ask a server that does not answer costs nothing
 		case time.Since(s.looked) > lookedLately:
 			pause = snapshotPause
 		}

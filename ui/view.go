@@ -32,7 +32,7 @@ type view struct {
 	Nav string
 	// Command is the command line that shows the same.
 	Command string
-	// Live pages are asked again while somebody looks.
+	// Live pages are asked again while a viewer looks.
 	Live bool
 	Data any
 

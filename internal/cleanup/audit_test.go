@@ -135,7 +135,7 @@ func TestOldAuditRowsGo(t *testing.T) {
 	require.Equal(t, 0, count(t, pool, "outbox_audit WHERE action = 'dlq.replay'"))
 }
 
-// What somebody planted in the schema is not called instead of what is meant.
+// A function planted in the schema is not called instead of what is meant.
 func TestCleanupCallsNothingThatWasPlanted(t *testing.T) {
 	t.Parallel()
 	pool := outboxtest.DB(t).Pool

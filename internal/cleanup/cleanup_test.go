@@ -143,7 +143,7 @@ func TestOneCleanerAtATime(t *testing.T) {
 	require.Equal(t, 10, count(t, pool, "outbox_events"))
 }
 
-// A row somebody is working on (a republish, say) is left for the next run instead of waited for.
+// A locked row (a republish, say) is left for the next run instead of waited for.
 func TestLockedRowsAreSkipped(t *testing.T) {
 	t.Parallel()
 	pool := outboxtest.DB(t).Pool

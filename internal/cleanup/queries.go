@@ -15,7 +15,7 @@ SELECT set_config(name, '0', true)
 	cutoff = `SELECT now() - $1::interval`
 
 	// One batch each; the functions delete and add to the run's audit row in one transaction. The types are exact: an
-	// overload that somebody planted in the schema would win over one that merely fits.
+	// overload planted in the schema would win over one that merely fits.
 	cleanupEvents = `SELECT run, deleted, last_published, busy FROM outbox_cleanup_events(` + inOrderArgs + `)`
 	cleanupInbox  = `SELECT run, deleted, last_processed, busy FROM outbox_cleanup_inbox(` + inOrderArgs + `)`
 	cleanupAudit  = `SELECT run, deleted, last_at, busy FROM outbox_cleanup_audit(` + inOrderArgs + `)`

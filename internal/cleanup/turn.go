@@ -20,7 +20,7 @@ type turn struct {
 	tx   pgx.Tx
 }
 
-// takeTurn returns ErrBusy when somebody else has it.
+// takeTurn returns ErrBusy when another cleanup has it.
 func (c *Cleaner) takeTurn(ctx context.Context) (*turn, error) {
 	// A connection beside the pool: a pool of one would have none left for the batches.
 	conn, err := pgx.ConnectConfig(ctx, c.pool.Config().ConnConfig)

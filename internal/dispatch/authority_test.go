@@ -13,7 +13,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// memAuthority judges some types and leaves the others to somebody else.
+// memAuthority judges some types and leaves the others to another publisher.
 type memAuthority struct {
 	mu     sync.Mutex
 	judges []string

@@ -22,7 +22,7 @@ type Correction struct {
 }
 
 // Correct emits the new event and discards the dead letter, in one transaction with one audit row. The answer has the id
-// of the event that stands for the dead one: another than the correction's when somebody was faster.
+// of the event that stands for the dead one: another than the correction's when another operator was faster.
 //
 // Like Act it does not stop when ctx is cancelled.
 func (s *Store) Correct(ctx context.Context, c Correction) (Outcome, error) {

@@ -130,7 +130,7 @@ func (r *run) step(ctx context.Context, p FrozenRunParams, lease string, n int) 
 	return outcomes, r.report(outcomes)
 }
 
-// beat keeps the lease until ctx ends, and ends the run when somebody asks for it or another runner took over.
+// beat keeps the lease until ctx ends, and ends the run when an operator asks for it or another runner took over.
 func (s *Store) beat(ctx context.Context, plan, lease string, stop context.CancelCauseFunc) {
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()

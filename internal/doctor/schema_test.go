@@ -88,7 +88,7 @@ func TestNoDriftInAnyShape(t *testing.T) {
 	}
 }
 
-// What somebody else put on the table is named while it can keep events out.
+// What another owner put on the table is named while it can keep events out.
 func TestForeignObjectsAreNamed(t *testing.T) {
 	t.Parallel()
 	pool := outboxtest.DB(t).Pool

@@ -90,7 +90,7 @@ func TestOperatorOfOneDatabaseCannotReadAnother(t *testing.T) {
 	require.Empty(t, migrated("shop").ForeignRoles)
 	exec(t, admin, "GRANT "+strings.Join(migrate.Roles(), ", ")+" TO alice")
 	require.Equal(t, may, states("alice", "shop"))
-	require.Equal(t, migrate.Roles(), migrated("billing").ForeignRoles, "told, so that somebody can see to it")
+	require.Equal(t, migrate.Roles(), migrated("billing").ForeignRoles, "told, so that an operator can grant them")
 	require.Equal(t, mayNot, states("alice", "billing"))
 
 	// On request the second database grants to roles of its own.

@@ -136,7 +136,7 @@ func (s *session) apply(ctx context.Context, provider *goose.Provider, step Step
 			return err
 		}
 		delay := time.Duration(float64(backoff) * (0.5 + opts.jitter()/2))
-		opts.Progress(fmt.Sprintf("%s: somebody holds a lock it needs (try %d), again in %s", step, try, delay.Round(time.Millisecond)))
+		opts.Progress(fmt.Sprintf("%s: another session holds a lock it needs (try %d), again in %s", step, try, delay.Round(time.Millisecond)))
 		if err := wait.For(ctx, delay); err != nil {
 			return err
 		}

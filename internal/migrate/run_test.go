@@ -134,7 +134,7 @@ func TestLongReaderDelaysTheMigrationOnly(t *testing.T) {
 
 	tries := 0
 	res, err := migrate.Up(t.Context(), pool, migrate.Options{LockTimeout: 20e6, Progress: func(line string) {
-		if !strings.Contains(line, "somebody holds a lock") {
+		if !strings.Contains(line, "another session holds a lock") {
 			return
 		}
 		tries++
@@ -179,7 +179,7 @@ func TestReadingChangesNothing(t *testing.T) {
 		reader, err := pgxpool.NewWithConfig(t.Context(), cfg)
 		require.NoError(t, err)
 		defer reader.Close()
-		// Held by somebody else, the lock must not matter to readers.
+		// Held by another session, the lock must not matter to readers.
 		exec(t, pool, "SELECT pg_advisory_lock($1)", migrate.LockKey)
 
 		before := catalogue(t, pool)

@@ -36,7 +36,7 @@ type RecordResult struct {
 	AuditID int64    `json:"auditId,omitempty"`
 }
 
-// Asks reports whether the change takes something away, so that somebody has to confirm it. Adding never does.
+// Asks reports whether the change takes something away, so that an operator has to confirm it. Adding never does.
 func (r RecordResult) Asks() bool {
 	return len(r.Trial.Refused) > 0 || slices.ContainsFunc(r.Changes, func(c TypeChange) bool { return c.Change == TypeRemoved })
 }

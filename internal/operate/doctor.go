@@ -123,7 +123,7 @@ func schemaCheck(pool *pgxpool.Pool) doctor.Check {
 	}}
 }
 
-// otherIDs counts, among the newest events, those whose envelope was numbered by somebody else.
+// otherIDs counts, among the newest events, those whose envelope has an id of its own.
 const otherIDs = `
 SELECT count(*) FROM (SELECT id, payload_json FROM outbox_events ORDER BY seq DESC LIMIT 1000) AS newest
  WHERE lower(payload_json ->> 'eventId') <> id::text`

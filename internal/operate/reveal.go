@@ -12,7 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
-// actionReveal is in the audit when somebody looked at what an event carries.
+// actionReveal is in the audit when an operator looked at what an event carries.
 const actionReveal = "payload.reveal"
 
 // RevealParams names what is to be revealed, to whom and why.

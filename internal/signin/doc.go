@@ -15,7 +15,7 @@ import (
 type Method interface {
 	// Identify tells who makes a request.
 	Identify(r *http.Request) (ui.Identity, error)
-	// Challenge is the WWW-Authenticate of an answer to somebody who is not signed in.
+	// Challenge is the WWW-Authenticate of an answer to a user who is not signed in.
 	Challenge() string
 }
 

@@ -29,7 +29,7 @@ func below(change func(*ui.Config)) func(*ui.Config) {
 	return func(c *ui.Config) { change(c); c.BasePath = "/ops/outbox" }
 }
 
-// as lets somebody else change things.
+// as lets another user change things.
 func as(name string) func(*ui.Config) {
 	return func(c *ui.Config) {
 		withChanges(c)

@@ -34,7 +34,7 @@ func signedIn(t *testing.T, s *site, method signin.Method) *site {
 	}))
 }
 
-// refused sees that the page shows nothing to somebody who is not signed in.
+// refused sees that the page shows nothing to a user who is not signed in.
 func (b *tab) refused(why string) {
 	b.t.Helper()
 	b.open("/dead-letters")
@@ -43,7 +43,7 @@ func (b *tab) refused(why string) {
 	require.Zero(b.t, js[int](b, `document.querySelectorAll(".menu span").length`), "no figure is told: %s", why)
 }
 
-// admitted sees the page as somebody who may change things.
+// admitted sees the page as a user who may change things.
 func (b *tab) admitted(name string) {
 	b.t.Helper()
 	b.open("/dead-letters")
