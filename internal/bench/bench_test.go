@@ -46,7 +46,8 @@ func TestEveryModeMeasures(t *testing.T) {
 				require.True(t, c.exact(300), "%+v", c)
 				require.Positive(t, c.Handle.Count)
 				require.Equal(t, "redis-server", c.Redis[:len("redis-server")])
-				require.InDelta(t, 2, c.RedisRoundTrips, 0, "begin and done, and nothing else")
+				require.Positive(t, c.RedisRoundTrips)
+				require.LessOrEqual(t, c.RedisRoundTrips, 2.0, "begin and done, shared by deliveries, and nothing else")
 			case ModeUI:
 				require.EqualValues(t, 300, report.Delivery.Expected)
 				require.Equal(t, 140, report.UI.DeadLetters)
