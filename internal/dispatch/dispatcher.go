@@ -123,8 +123,8 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	close(quit)
 	around.Wait()
-	if d.cfg.Once && err == nil {
-		d.countHeld(context.WithoutCancel(ctx))
+	if d.cfg.Once && err == nil && ctx.Err() == nil {
+		d.countHeld(ctx)
 	}
 	return err
 }

@@ -53,7 +53,8 @@ func (d *Dispatcher) recoverTopic(ctx context.Context, br *breaker) {
 				d.change(br, TopicRecovering, nil)
 			}
 			var result trialResult
-			if result, err = d.trial(ctx, br); result == trialNoRow {
+			// What the topic refuses may all have no key, or all have one: only another row ends that.
+			if result, err = d.trial(ctx, br, br.refusing() && try%2 == 0); result == trialNoRow {
 				missed++
 			} else {
 				missed = 0
@@ -104,14 +105,15 @@ const (
 )
 
 // trial publishes one row of the topic, preferring rows that have not been sent
-// during this outage. The error is that of the broker or the topic.
-func (d *Dispatcher) trial(ctx context.Context, br *breaker) (trialResult, error) {
+// during this outage, and those with a key or without. The error is that of the
+// broker or the topic.
+func (d *Dispatcher) trial(ctx context.Context, br *breaker, keyed bool) (trialResult, error) {
 	if len(br.types) == 0 {
 		return trialNoRow, nil // no claim can single out this topic's rows
 	}
 	for _, after := range []int64{br.trialStart(), 0} {
 		started := time.Now()
-		rows, err := d.claimTrial(ctx, br, after)
+		rows, err := d.claimTrial(ctx, br, after, keyed)
 		if errors.Is(err, context.DeadlineExceeded) {
 			continue // the walk to the first row takes too long; sweeps will get there
 		}
@@ -142,9 +144,9 @@ func (d *Dispatcher) trial(ctx context.Context, br *breaker) (trialResult, error
 	return trialNoRow, nil
 }
 
-// claimTrial leases one row of the topic: one that needs no order, or else the
-// head of a key.
-func (d *Dispatcher) claimTrial(ctx context.Context, br *breaker, after int64) ([]Claimed, error) {
+// claimTrial leases one row of the topic: one that needs no order or the head of
+// a key, whichever is preferred, or else the other.
+func (d *Dispatcher) claimTrial(ctx context.Context, br *breaker, after int64, keyed bool) ([]Claimed, error) {
 	got, err := d.inFlight.reserve(ctx, 1)
 	if err != nil {
 		return nil, err
@@ -152,12 +154,19 @@ func (d *Dispatcher) claimTrial(ctx context.Context, br *breaker, after int64) (
 	p := ClaimParams{
 		AfterSeq: after, Limit: 1, MaxBytes: got.bytes, MaxRowBytes: d.maxRowBytes(), Lease: d.cfg.Lease, Only: br.types, Paused: d.paused(),
 	}
-	rows, err := d.claim(p, after == 0)
+	rows, err := d.trialRow(p, keyed)
 	if err == nil && len(rows) == 0 {
-		rows, err = d.trialHead(p)
+		rows, err = d.trialRow(p, !keyed)
 	}
 	d.inFlight.adjust(got, rows)
 	return rows, err
+}
+
+func (d *Dispatcher) trialRow(p ClaimParams, keyed bool) ([]Claimed, error) {
+	if keyed {
+		return d.trialHead(p)
+	}
+	return d.claim(p, p.AfterSeq == 0)
 }
 
 func (d *Dispatcher) change(br *breaker, state TopicState, err error) {

@@ -86,25 +86,28 @@ func TestLoneRefusedMessageOnASilentTopicDies(t *testing.T) {
 // A message that was refused alone dies when it is refused again and the topic
 // has accepted another one in between.
 func TestRefusedMessageDiesOnceTheTopicAcceptsAnother(t *testing.T) {
-	for name, poison := range map[string]int{"one": 1, "several": 3} {
+	for name, tc := range map[string]struct {
+		poison int
+		key    string
+	}{"one": {1, ""}, "several": {3, ""}, "several, and the other has a key": {3, "a"}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBundle(t, nil)
+				b.store.addOrdered(1, tc.key, "red")[0].next = time.Now().Add(10 * time.Second)
 				bad := map[string]bool{}
-				for _, r := range b.store.add(poison, "red") {
+				for _, r := range b.store.add(tc.poison, "red") {
 					bad[r.ID] = true
 				}
 				b.broker.refuse(func(_ string, m Message) bool { return bad[m.EventID] })
 				start(t, b.Dispatcher)
 				time.Sleep(10 * time.Second)
 				require.Zero(t, b.store.count(isDead))
-				if poison > 1 {
+				if tc.poison > 1 {
 					require.Equal(t, []TopicState{TopicMisconfigured}, b.observer.states("reds"))
 				}
-				b.store.add(1, "red")
 				time.Sleep(20 * time.Second)
 				require.Equal(t, 1, b.store.count(isPublished))
-				require.Equal(t, poison, b.store.count(func(r memRow) bool { return r.dead == outbox.ReasonRejectedByBroker }))
+				require.Equal(t, tc.poison, b.store.count(func(r memRow) bool { return r.dead == outbox.ReasonRejectedByBroker }))
 				require.Equal(t, TopicHealthy, b.Topics()[1].State)
 			})
 		})
