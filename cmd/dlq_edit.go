@@ -149,7 +149,7 @@ func indented(data []byte) string {
 // fromEditor lets a person write the payload until it is valid or they leave it as it is. What was written and is not
 // valid is kept in its file.
 func (o *dlqEditOptions) fromEditor(ctx context.Context, edit *operate.Edit) ([]byte, error) {
-	file, err := os.CreateTemp("", "outboxctl-edit-*.json")
+	file, err := os.CreateTemp(o.app.Env("TMPDIR"), "outboxctl-edit-*.json")
 	if err != nil {
 		return nil, fmt.Errorf("edit the payload: %w", err)
 	}
