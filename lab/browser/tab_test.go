@@ -2,13 +2,16 @@ package browser
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
@@ -129,11 +132,27 @@ func (b *tab) expect(parts ...string) {
 	b.expected = append(b.expected, parts...)
 }
 
+// do takes one step after the other. A live page may replace what a step has just found: nothing has happened to it yet, so the
+// step is taken again.
 func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	require.NoError(b.t, chromedp.Do(ctx, steps...))
+	for _, step := range steps {
+		err := chromedp.Do(ctx, step)
+		for wasReplaced(err) {
+			err = chromedp.Do(ctx, step)
+		}
+		require.NoError(b.t, err)
+	}
+}
+
+// wasReplaced reports whether a step failed because its node is no longer in the page.
+func wasReplaced(err error) bool {
+	var answer *cdproto.Error
+	return errors.As(err, &answer) && slices.Contains([]string{
+		"Could not find node with given id", "Could not compute content quads.", "Node is detached from document",
+	}, answer.Message)
 }
 
 // open goes to an address below the page's own.
