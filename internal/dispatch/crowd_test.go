@@ -24,7 +24,7 @@ func TestClaimsGoBackForATopicThatWasCrowded(t *testing.T) {
 		start(t, b.Dispatcher)
 		began := time.Now()
 		reds := func(r memRow) bool { return isPublished(r) && r.EventType == "red" }
-		for range 15 * 20 {
+		for range 20 * 20 {
 			b.store.add(5, "blue") // moves the hint past the reds
 			time.Sleep(50 * time.Millisecond)
 		}
