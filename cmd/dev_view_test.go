@@ -34,7 +34,7 @@ func TestDevShowsItselfOnATerminal(t *testing.T) {
 	before, frames, entered := strings.Cut(out.String(), "\x1b[?1049h")
 	require.True(t, entered, out.String())
 	require.Contains(t, before, "export DATABASE_URL=")
-	for _, want := range []string{"publisher, consumer, demo; up ", "dead letters  ", "outboxctl why ", "running for "+lasted, filepath.Join(dir, "dev.log")} {
+	for _, want := range []string{"publisher, consumer, demo; up ", "dead letters  ", "outboxctl why ", "running for " + lasted, filepath.Join(dir, "dev.log")} {
 		require.Contains(t, frames, want)
 	}
 	require.True(t, strings.HasSuffix(frames, "\x1b[?1049l"), "the terminal gets its own screen back")
