@@ -21,7 +21,7 @@ func TestDevShowsItselfOnATerminal(t *testing.T) {
 	var out, talk bytes.Buffer
 	streams := cli.Streams{In: strings.NewReader(""), Out: &out, Err: &talk, OutTTY: true, ErrTTY: true, Width: 100, Height: 40}
 	var lasted string
-	for _, lasted = range []string{"6s", "30s", "90s"} { // a busy machine needs longer until something has died
+	for _, lasted = range []string{"6s", "30s", "1m30s"} { // a busy machine needs longer until something has died
 		out.Reset()
 		talk.Reset()
 		args := []string{"dev", "--demo", "--demo-rate", "200", "--for", lasted, "--no-ui", "--state-dir", dir}
