@@ -1,0 +1,194 @@
+package cmd_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/cmd"
+	"github.com/outboxctl/outboxctl/internal/cli"
+)
+
+func TestHostileTextNeverReachesTheTerminal(t *testing.T) {
+	t.Parallel()
+	r := newDLQRig(t)
+	hostile := "=cmd()|\x1b]0;owned\x07\x1b[2J\u009b31m\u202Eevil\u2066\n\r\tline two\u2028\u200bend"
+	payload := `{"version": 1, "data": {"note": "\u001b[31m` + "\u009b\u202E" + `"}}`
+	r.die(1, hostile, payload)
+	r.exec("UPDATE outbox_events SET last_error = $1, broker_message_id = $1", hostile)
+	id := r.id()
+	code, _, _ := r.run(false, "", "dlq", "discard", id, "--yes", "--actor", "ann\x1b[31m", "--note", hostile)
+	require.Equal(t, 0, code)
+	var commands [][]string
+	for _, format := range []string{"table", "wide", "json", "jsonl", "yaml", "csv", "id"} {
+		commands = append(commands, []string{"dlq", "list", "--state", "all", "-o", format}, []string{"dlq", "audit", "-o", format},
+			[]string{"dlq", "list", "--state", "all", "--group-by", "fingerprint", "-o", format}, []string{"event", "list", "-o", format})
+	}
+	for _, format := range []string{"table", "json", "yaml"} {
+		commands = append(commands, []string{"dlq", "show", id, "--payload", "pretty", "-o", format}, []string{"dlq", "show", id, "--payload", "raw", "-o", format},
+			[]string{"event", "show", id, "--payload", "raw", "-o", format}, []string{"why", id, "-o", format})
+	}
+	commands = append(commands, []string{"dlq", "export", "--state", "all"}, []string{"dlq", "restore", id, "--dry-run"},
+		[]string{"dlq", "restore", "--since", "1d", "--dry-run"}, []string{"__complete", "dlq", "show", ""}, []string{"__complete", "dlq", "list", "--fingerprint", ""})
+	for _, args := range commands {
+		for _, tty := range []bool{false, true} {
+			code, stdout, stderr := r.run(tty, "", args...)
+			require.Equal(t, 0, code, "%v: %s", args, stderr)
+			clean := stripPaint(stdout + stderr)
+			for _, bad := range clean {
+				plain := bad == '\n' || bad == '\t' || !unicode.IsControl(bad) && !unicode.Is(unicode.Bidi_Control, bad) && bad != 0x2028 && bad != 0x200b
+				require.True(t, plain, "%v (tty %v) prints %U:\n%q", args, tty, bad, clean)
+			}
+			if args[len(args)-1] == "csv" {
+				require.NotContains(t, stdout, "\n=cmd", "a formula at the start of a cell")
+				require.NotContains(t, stdout, ",=cmd", "a formula at the start of a cell")
+			}
+		}
+	}
+}
+
+func stripPaint(text string) string {
+	for _, style := range []string{"1", "2", "1;31", "31", "32", "33", "36", "0"} {
+		text = strings.ReplaceAll(text, "\x1b["+style+"m", "")
+	}
+	// What a progress bar writes to draw and to clear itself.
+	return strings.NewReplacer("\r", "", "\x1b[K", "").Replace(text)
+}
+
+func TestCompletionAsksTheDatabase(t *testing.T) {
+	t.Parallel()
+	r := newDLQRig(t)
+	r.die(1, "no route", `{"data": {}}`)
+	id := r.id()
+	r.exec(`INSERT INTO inbox_events (consumer, event_id) SELECT 'mailer', event_id FROM outbox_dlq`)
+	config := filepath.Join(t.TempDir(), "outboxctl.yaml")
+	require.NoError(t, os.WriteFile(config, []byte("contexts:\n  far:\n    database: {url: \"postgres://x@127.0.0.1:1/x\"}\n"), 0o600))
+	r.env = append(r.env, "OUTBOXCTL_CONFIG="+config)
+	code, _, said := r.run(false, "", "dlq", "discard", id, "--freeze", "--yes")
+	require.Equal(t, 0, code, said)
+	code, _, said = r.run(false, "", "pause", "--topic", "billing", "--actor", "ann", "--note", "why", "--yes")
+	require.Equal(t, 0, code, said)
+	_, plan, _ := r.run(false, "", "run", "list", "--all", "-o", "id")
+	plan = strings.TrimSpace(plan)
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"dlq", "show", ""}, id + "\torder_canceled max_attempts: no route\n"},
+		{[]string{"dlq", "replay", id[:4]}, id + "\t"},
+		{[]string{"dlq", "restore", ""}, ":4\n"},
+		{[]string{"dlq", "list", "--reason", "m"}, "max_attempts\nmessage_too_large\n"},
+		{[]string{"dlq", "replay", "--type", "order_c"}, "order_created\norder_canceled\n"},
+		{[]string{"dlq", "replay", "--type", "ad_paused,order_e"}, "ad_paused,order_expired\n"},
+		{[]string{"dlq", "list", "--topic", ""}, "domain\tno route\n"},
+		{[]string{"dlq", "list", "--state", ""}, "open\nreplayed\ndiscarded\nall\n"},
+		{[]string{"dlq", "list", "--group-by", ""}, "fingerprint\nreason\ntype\ntopic\n"},
+		{[]string{"event", "list", "--status", ""}, "pending\nprocessing\npublished\ndead\nall\n"},
+		{[]string{"why", ""}, "\tdead order_canceled\n"},
+		{[]string{"idem", "show", ""}, "\tdead order_canceled\n"},
+		{[]string{"idem", "forget", ""}, "\tdead order_canceled\n"},
+		{[]string{"idem", "forget", id, "--consumer", ""}, "mailer\n:4\n"},
+		{[]string{"idem", "show", id, "--consumer", "m"}, "mailer\n:4\n"},
+		{[]string{"dlq", "show", id, "--consumers", "audit,m"}, "audit,mailer\n:4\n"},
+		{[]string{"dlq", "replay", id, "--check-consumers", ""}, "mailer\n:4\n"},
+		{[]string{"run", "show", ""}, plan + "\tdlq.discard, ready\n"},
+		{[]string{"run", "resume", plan[:9]}, plan + "\tdlq.discard, ready\n"},
+		{[]string{"audit", "show", ""}, "\tpause by ann\n"},
+		{[]string{"audit", "--run", ""}, "\tpause by ann\n"},
+		{[]string{"resume", "--topic", ""}, "billing\tpaused by ann why\n"},
+		{[]string{"stats", "--context", ""}, "far\n:4\n"},
+		{[]string{"config", "use-context", "f"}, "far\n:4\n"},
+		{[]string{"registry", "check", ""}, ":0\n"},
+		{[]string{"dlq", "replay", "--apply", ""}, ":0\n"},
+		{[]string{"stats", "--config", ""}, ":0\n"},
+		{[]string{"dev", "--state-dir", ""}, ":16\n"},
+	} {
+		code, stdout, _ := r.run(false, "", append([]string{"__complete"}, tc.args...)...)
+		require.Equal(t, 0, code)
+		require.Contains(t, stdout, tc.want, "%v", tc.args)
+	}
+	// Without a database there is still what the program itself knows, and no noise.
+	r.env[2] = "OUTBOXCTL_DATABASE_URL=postgres://nobody@127.0.0.1:1/x"
+	_, stdout, stderr := r.run(false, "", "__complete", "dlq", "list", "--reason", "max")
+	require.Contains(t, stdout, "max_attempts\n")
+	_, stdout, _ = r.run(false, "", "__complete", "dlq", "show", "")
+	require.Equal(t, ":4\n", stdout)
+	require.NotContains(t, stderr, "error")
+}
+
+func TestMisspeltFiltersNameWhatWasMeant(t *testing.T) {
+	t.Parallel()
+	r := newDLQRig(t)
+	r.die(1, "no", `{"data": {}}`)
+	for line, want := range map[string]string{
+		"dlq list --topic domian":                       `note: no topic "domian" is known: did you mean domain?`,
+		"dlq list --group-by type --namespace defualt":  `note: no namespace "defualt" is known: did you mean default?`,
+		"event list --namespace defalt":                 `note: no namespace "defalt" is known: did you mean default?`,
+		"event list --type order_cancelled":             `did you mean order_canceled?`,
+		"event tail --type order_cancelled":             `did you mean order_canceled?`,
+		"dlq discard --topic domian --dry-run":          `note: no topic "domian" is known: did you mean domain?`,
+		"event republish --type order_creatd --dry-run": `did you mean order_created?`,
+		"dlq list --state opne":                         "hint: did you mean open?",
+		"dlq list --reason max_atempts":                 "hint: did you mean max_attempts?",
+		"dlq list --group-by tpye":                      "hint: did you mean type?",
+		"dlq list -o jsn":                               "hint: did you mean json?",
+		"event list --status ded":                       "hint: did you mean dead?",
+		"stats --by tpic":                               "hint: did you mean topic?",
+		"audit --action dlq.replya":                     "hint: did you mean dlq.replay?",
+		"registry show order_cancelled":                 "hint: did you mean order_canceled?",
+		"run show abc":                                  "hint: outboxctl run list --all lists the plans",
+	} {
+		_, _, stderr := r.run(false, "", strings.Fields(line)...)
+		require.Contains(t, stderr, want, line)
+	}
+	_, _, stderr := r.run(false, "", "dlq", "list", "--topic", "domain", "--namespace", "quite_another")
+	require.Empty(t, stderr)
+}
+
+func TestManyChangedRowsAreASentence(t *testing.T) {
+	t.Parallel()
+	r := newDLQRig(t)
+	r.die(60, "no", `{"data": {}}`)
+	code, stdout, stderr := r.run(true, "", "dlq", "discard", "--since", "1d", "--yes")
+	require.Equal(t, 0, code, stderr)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "60 discarded\n")
+	_, ids, _ := r.run(false, "", "dlq", "list", "--state", "discarded", "--limit", "0", "-o", "id")
+	code, stdout, stderr = r.run(true, ids, "dlq", "discard", "-", "--yes")
+	require.NotEqual(t, 0, code)
+	require.Equal(t, 51, strings.Count(stdout, "\n"), "the head and fifty rows")
+	require.Contains(t, stderr, "and 10 more\n0 discarded; 60 already discarded\n")
+}
+
+func TestDeadLettersFitANarrowTerminal(t *testing.T) {
+	t.Parallel()
+	for width, left := range map[int]string{
+		60:  "hidden columns: state, attempts, reason, failed (-o wide shows all)\n",
+		80:  "hidden columns: state, attempts, reason (-o wide shows all)\n",
+		120: "",
+	} {
+		t.Run(strconv.Itoa(width), func(t *testing.T) {
+			t.Parallel()
+			r := newDLQRig(t)
+			r.die(1, strings.Repeat("a long error ", 30), `{"data": {}}`)
+			r.exec(`ALTER TABLE outbox_dlq DISABLE TRIGGER USER`)
+			r.exec(`UPDATE outbox_dlq SET error_reason = 'aggregate_mismatch'`)
+			var out, said bytes.Buffer
+			streams := cli.Streams{In: strings.NewReader(""), Out: &out, Err: &said, OutTTY: true, Width: width}
+			require.Equal(t, 0, cmd.Run(context.Background(), []string{"dlq", "list"}, streams, r.env), said.String())
+			for line := range strings.Lines(out.String()) {
+				require.LessOrEqual(t, ansi.StringWidth(strings.TrimRight(line, "\n")), width, line)
+			}
+			require.Contains(t, out.String(), "a long error a long error", "the error is what one looks for")
+			require.Equal(t, left, said.String())
+		})
+	}
+}
