@@ -57,7 +57,7 @@ test: ## run the whole suite against real PostgreSQL and Redis (TEST_PKGS=…, T
 	GOGC=$(TEST_GOGC) $(GO) test $(RACE) -vet=off -shuffle=on -parallel $(TEST_PARALLEL) -timeout 12m $(TEST_ARGS) $(TEST_PKGS)
 
 .PHONY: test-race
-test-race: ## the same under the race detector, as the pipeline runs it: about twice the time
+test-race: ## the same under the race detector, as the pipeline runs it
 	@[ "$$($(GO) env CGO_ENABLED)" = 1 ] || echo "running WITHOUT the race detector: no C compiler found"
 	@$(MAKE) --no-print-directory test RACE=$$([ "$$($(GO) env CGO_ENABLED)" != 1 ] || echo -race)
 
