@@ -61,9 +61,9 @@ func runRegistryApply(ctx context.Context, app *cli.App, file string, f *registr
 	if err != nil {
 		return err
 	}
+	announceApply(app.Err, result)
 	if !f.DryRun && len(result.Changes) > 0 {
 		if result.Asks() {
-			announceApply(app.Err, result)
 			if err := app.Confirm(ctx, f.yes, 1, "record it"); err != nil {
 				return err
 			}
@@ -84,8 +84,8 @@ func announceApply(w io.Writer, r operate.RecordResult) {
 		}
 	}
 	for _, refused := range r.Trial.Refused {
-		fmt.Fprintf(w, "%s: %d waiting events would die and %d of those published lately would be refused: %s\n",
-			refused.EventType, refused.Waiting, refused.Published, refused.Problem)
+		fmt.Fprintf(w, "%s: %s would die and %d of those published lately would be refused: %s\n",
+			refused.EventType, operate.Counted(refused.Waiting, "waiting event"), refused.Published, refused.Problem)
 	}
 }
 

@@ -88,11 +88,11 @@ func EventTypes(known *registry.Registry) []EventType {
 // TypeParams names an event type. Without a namespace the first that has it is meant.
 type TypeParams struct{ Namespace, Name string }
 
-// ShowEventType returns all that the catalogue says of a type, by its present name.
+// ShowEventType returns all that the catalogue says of a type, by its present or a former name.
 func ShowEventType(known *registry.Registry, p TypeParams) (EventTypeDetail, error) {
 	for _, d := range known.Documents() {
 		for _, t := range d.Types {
-			if t.Name != p.Name || p.Namespace != "" && p.Namespace != d.Namespace {
+			if t.Name != p.Name && !slices.Contains(t.Was, p.Name) || p.Namespace != "" && p.Namespace != d.Namespace {
 				continue
 			}
 			detail := EventTypeDetail{EventType: eventType(d, t), Schema: t.Schema.JSON(), Attributes: attributes(t), Publishers: []TypeHolder{}}
