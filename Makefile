@@ -54,7 +54,8 @@ run-outbox-publisher: build ## start the publisher against the configured or the
 .PHONY: test
 test: ## run the whole suite against real PostgreSQL and Redis (TEST_PKGS=…, TEST_ARGS=…)
 	@scripts/setup.sh test
-	GOGC=$(TEST_GOGC) $(GO) test $(RACE) -vet=off -shuffle=on -parallel $(TEST_PARALLEL) -timeout 12m $(TEST_ARGS) $(TEST_PKGS)
+	run=$$(mktemp -d); trap 'rm -rf "$$run"' EXIT; \
+	OUTBOXTEST_RUN=$$run GOGC=$(TEST_GOGC) $(GO) test $(RACE) -vet=off -shuffle=on -parallel $(TEST_PARALLEL) -timeout 12m $(TEST_ARGS) $(TEST_PKGS)
 
 .PHONY: test-race
 test-race: ## the same under the race detector, as the pipeline runs it

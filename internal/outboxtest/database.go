@@ -2,6 +2,7 @@ package outboxtest
 
 import (
 	"context"
+	"os"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -73,13 +74,12 @@ func Postgres(t testing.TB, params devstack.PostgresParams) (*devstack.Postgres,
 		params.Dir = dir
 	}
 	ctx := context.Background()
-	server, err := devstack.StartPostgres(ctx, params)
+	server, err := startPostgres(ctx, os.Getenv(runEnv), params)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Kill()) })
 
 	const name = "outbox"
-	_, err = Pool(t, server.URL("postgres")).Exec(ctx, "CREATE DATABASE "+name)
+	_, err = Pool(t, server.URL("postgres")).Exec(ctx, "ALTER DATABASE "+template+" RENAME TO "+name)
 	require.NoError(t, err)
-	require.NoError(t, migrateDatabase(ctx, server.URL(name)))
 	return server, &Database{Name: name, URL: server.URL(name), Pool: Pool(t, server.URL(name))}
 }

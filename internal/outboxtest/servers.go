@@ -3,7 +3,6 @@ package outboxtest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,11 +13,9 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/devstate"
-	"github.com/outboxctl/outboxctl/internal/migrate"
 )
 
 const (
-	template = "outbox_template"
 	// redisDatabases is how many tests of one process can use Redis at the same time.
 	redisDatabases = 512
 	// setUpTimeout bounds what is done once for all tests, stopTimeout what is done after them.
@@ -94,7 +91,7 @@ func (s *servers) once(step func(ctx context.Context) error) error {
 	return s.failed
 }
 
-// usePostgres starts the server and prepares the template. It does not hang on a test's context: the server outlives the test.
+// usePostgres starts the server. It does not hang on a test's context: the server outlives the test.
 func (s *servers) usePostgres() error {
 	return s.once(func(ctx context.Context) error {
 		if s.admin != nil {
@@ -104,7 +101,7 @@ func (s *servers) usePostgres() error {
 		if err != nil {
 			return err
 		}
-		if s.postgres, err = devstack.StartPostgres(ctx, devstack.PostgresParams{Dir: dir}); err != nil {
+		if s.postgres, err = startPostgres(ctx, os.Getenv(runEnv), devstack.PostgresParams{Dir: dir}); err != nil {
 			return err
 		}
 		admin, err := pgxpool.New(ctx, s.postgres.URL("postgres"))
@@ -117,34 +114,9 @@ func (s *servers) usePostgres() error {
 			admin.Close()
 			return err
 		}
-		if _, err := admin.Exec(ctx, "CREATE DATABASE "+template); err != nil {
-			admin.Close()
-			return err
-		}
-		if err := migrateDatabase(ctx, s.postgres.URL(template)); err != nil {
-			admin.Close()
-			return err
-		}
 		s.admin = admin
 		return nil
 	})
-}
-
-// migrateDatabase closes its connections before it returns: a database in use cannot be copied.
-func migrateDatabase(ctx context.Context, url string) error {
-	pool, err := pgxpool.New(ctx, url)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	// As PostgreSQL 15 and later have it, and as doctor wants it.
-	if _, err := pool.Exec(ctx, "REVOKE CREATE ON SCHEMA public FROM PUBLIC"); err != nil {
-		return fmt.Errorf("prepare the template database: %w", err)
-	}
-	if _, err := migrate.Up(ctx, pool, migrate.Options{}); err != nil {
-		return fmt.Errorf("migrate the template database: %w", err)
-	}
-	return nil
 }
 
 func (s *servers) useRedis() error {
