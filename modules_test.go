@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -14,8 +15,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -179,62 +180,68 @@ func main() { _ = handle }
 	},
 }
 
-// A service that imports a library builds outside this tree, and takes over the few requirements of that library only.
-func TestWhatAServiceTakesOver(t *testing.T) {
+// What users install and import builds from the modules as they are published: no go.work, no replace lines.
+func TestModulesAsPublished(t *testing.T) {
 	t.Parallel()
 	published := publish(t)
+	// First and alone: the services find what it has built in the build cache.
+	t.Run("go install", published.install)
 	for _, s := range services {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			module := cmp.Or(s.module, program+"/"+s.name)
-			sums, err := os.ReadFile(filepath.Join(folderOf(module), "go.sum")) // it has all the checksums
-			require.NoError(t, err)
-			for name, content := range map[string]string{
-				"main.go": s.source,
-				"go.sum":  string(sums),
-				"go.mod":  fmt.Sprintf("module example.com/service\n\ngo 1.26.0\n\nrequire %s %s\n", module, published.version),
-			} {
-				require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
-			}
-			published.run(t, dir, "go", "mod", "tidy")
-			published.run(t, dir, "go", "run", ".")
-			var mod struct{ Require []struct{ Path string } }
-			require.NoError(t, json.Unmarshal([]byte(published.run(t, dir, "go", "mod", "edit", "-json")), &mod))
-			var requires []string
-			for _, r := range mod.Require {
-				requires = append(requires, r.Path)
-			}
-			require.ElementsMatch(t, s.requires, requires)
+			published.serve(t, s)
 		})
 	}
 }
 
-// go install with a version takes the modules as they are published: no go.work, no replace lines.
-func TestGoInstall(t *testing.T) {
-	t.Parallel()
-	published := publish(t)
+func (p publication) install(t *testing.T) {
 	bin := t.TempDir()
-	published.env = append(published.env, "GOBIN="+bin)
-	args := []string{"go", "install", "-ldflags=-s -w"} // nobody debugs it: linking takes half the time
-	if raceDetector() {
-		args = append(args, "-race") // what the tests were built with is in the build cache
-	}
-	published.run(t, bin, append(args, program+"@"+published.version)...)
+	p.env = append(slices.Clone(p.env), "GOBIN="+bin)
+	args := append([]string{"go", "install", "-ldflags=-s -w"}, raceFlag()...) // nobody debugs it: linking takes half the time
+	p.run(t, bin, append(args, program+"@"+p.version)...)
 	name := "outboxctl"
 	if runtime.GOOS == "windows" {
 		name += ".exe"
 	}
-	require.Contains(t, published.run(t, bin, filepath.Join(bin, name), "version"), published.version)
+	require.Contains(t, p.run(t, bin, filepath.Join(bin, name), "version"), p.version)
 }
 
-func raceDetector() bool {
+// serve builds and runs a service outside this tree, which takes over the few requirements of its library only.
+func (p publication) serve(t *testing.T, s service) {
+	t.Helper()
+	dir := t.TempDir()
+	module := cmp.Or(s.module, program+"/"+s.name)
+	sums, err := os.ReadFile(filepath.Join(folderOf(module), "go.sum")) // it has all the checksums
+	require.NoError(t, err)
+	for name, content := range map[string]string{
+		"main.go": s.source,
+		"go.sum":  string(sums),
+		"go.mod":  fmt.Sprintf("module example.com/service\n\ngo 1.26.0\n\nrequire %s %s\n", module, p.version),
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	p.run(t, dir, "go", "mod", "tidy")
+	p.run(t, dir, slices.Concat([]string{"go", "run"}, raceFlag(), []string{"."})...)
+	var mod struct{ Require []struct{ Path string } }
+	require.NoError(t, json.Unmarshal([]byte(p.run(t, dir, "go", "mod", "edit", "-json")), &mod))
+	var requires []string
+	for _, r := range mod.Require {
+		requires = append(requires, r.Path)
+	}
+	require.ElementsMatch(t, s.requires, requires)
+}
+
+// raceFlag builds as the tests were built: what they need is in the build cache.
+func raceFlag() []string {
 	info, ok := debug.ReadBuildInfo()
-	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+	if ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		return []string{"-race"}
+	}
+	return nil
 }
 
-// publication is this tree as a module proxy serves it, under a version that nothing else has: the module cache keeps
-// what it was given once.
+// publication is this tree as a module proxy serves it, under a version that no other checkout has and that stays the same: the
+// build cache goes by it, so that a run builds only what has changed since the last.
 type publication struct {
 	version string
 	env     []string
@@ -243,9 +250,13 @@ type publication struct {
 func publish(t *testing.T) publication {
 	t.Helper()
 	proxy := t.TempDir()
-	p := publication{version: fmt.Sprintf("%s-test.p%d.t%d", requiredVersion, os.Getpid(), time.Now().UnixNano())}
-	p.env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-modcacherw -buildvcs=false", "GOSUMDB=off", "GOTOOLCHAIN=local", "GONOPROXY=none", "GOPRIVATE=")
+	checkout, err := filepath.Abs(".")
+	require.NoError(t, err)
+	p := publication{version: fmt.Sprintf("%s-test.c%x", requiredVersion, crc32.ChecksumIEEE([]byte(checkout)))}
+	p.env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-modcacherw -buildvcs=false", "GOSUMDB=off", "GOTOOLCHAIN=local", "GONOPROXY=none", "GOPRIVATE=",
+		"GODEBUG=goindex=0") // the index takes it that a version's files never change
 	cache := strings.TrimSpace(p.run(t, ".", "go", "env", "GOMODCACHE"))
+	p.holdVersion(t, cache)
 	for _, module := range append(libraries, program) {
 		folder := folderOf(module)
 		versions := filepath.Join(proxy, filepath.FromSlash(module), "@v")
@@ -257,18 +268,32 @@ func publish(t *testing.T) publication {
 			require.NoError(t, os.WriteFile(filepath.Join(versions, p.version+ext), content, 0o600))
 		}
 		require.NoError(t, os.WriteFile(filepath.Join(versions, "list"), []byte(p.version+"\n"), 0o600))
-		t.Cleanup(func() {
+	}
+	others := strings.TrimSpace(p.run(t, ".", "go", "env", "GOPROXY"))
+	p.env = append(p.env, "GOPROXY=file://"+filepath.ToSlash(proxy)+","+others)
+	return p
+}
+
+// holdVersion keeps other runs in this checkout waiting until the test is over, and the version out of the module cache
+// before and after: the cache keeps what it was given once. The kernel lets go of the lock of a run that was killed.
+func (p publication) holdVersion(t *testing.T, cache string) {
+	t.Helper()
+	file, err := os.OpenFile(filepath.Join(cache, "cache", program[strings.LastIndex(program, "/")+1:]+"@"+p.version+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, file.Close()) })
+	require.NoError(t, syscall.Flock(int(file.Fd()), syscall.LOCK_EX))
+	forget := func() {
+		for _, module := range append(libraries, program) {
 			require.NoError(t, os.RemoveAll(filepath.Join(cache, filepath.FromSlash(module)+"@"+p.version)))
 			left, err := filepath.Glob(filepath.Join(cache, "cache", "download", filepath.FromSlash(module), "@v", p.version+".*"))
 			require.NoError(t, err)
 			for _, file := range left {
 				require.NoError(t, os.Remove(file))
 			}
-		})
+		}
 	}
-	others := strings.TrimSpace(p.run(t, ".", "go", "env", "GOPROXY"))
-	p.env = append(p.env, "GOPROXY=file://"+filepath.ToSlash(proxy)+","+others)
-	return p
+	forget()
+	t.Cleanup(forget)
 }
 
 // folderOf is the folder of one of our modules.
