@@ -126,13 +126,16 @@ func (r *run) measureConsume(ctx context.Context, redis *devstack.Redis, subscri
 		return nil, nil, err
 	}
 	defer pool.Close()
-	trips, handled := &roundTrips{}, newHandling()
+	// Acknowledged copies count as well as events do, so the end is that of the last event.
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	trips, handled := &roundTrips{}, newHandling(r.params.Events, stop)
 	rdb.AddHook(trips)
 	worker, err := consumer.New(consumer.Dependencies{
 		Source: consumer.NewSource(r.client.PubSub(), subscription, consumer.DefaultConcurrency, consumer.EmulatorStreams),
 		Guard:  guard, Pool: pool,
 	}, consumer.Config{
-		Handlers: consumer.Example{Consumer: notifications.Consumer, DB: pool}.Handlers(), Count: int64(r.params.Events), IdleExit: drainPatience,
+		Handlers: consumer.Example{Consumer: notifications.Consumer, DB: pool}.Handlers(), IdleExit: drainPatience,
 		Hooks: consumer.Hooks{AfterBegin: handled.begin, AfterDone: handled.done},
 	})
 	if err != nil {
@@ -143,7 +146,7 @@ func (r *run) measureConsume(ctx context.Context, redis *devstack.Redis, subscri
 		return nil, nil, err
 	}
 	began := time.Now()
-	done, err := worker.Run(ctx)
+	done, err := worker.Run(running)
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return nil, nil, fmt.Errorf("consume: %w", err)
 	}

@@ -49,10 +49,13 @@ type handling struct {
 	begun map[uuid.UUID]time.Time
 	hist  *hdrhistogram.Histogram
 	last  time.Time
+	// left are the events to be done with, after which end is called.
+	left int
+	end  func()
 }
 
-func newHandling() *handling {
-	return &handling{begun: map[uuid.UUID]time.Time{}, hist: newHistogram()}
+func newHandling(events int, end func()) *handling {
+	return &handling{begun: map[uuid.UUID]time.Time{}, hist: newHistogram(), left: events, end: end}
 }
 
 func (h *handling) begin(id uuid.UUID) {
@@ -67,4 +70,7 @@ func (h *handling) done(id uuid.UUID) {
 	h.last = time.Now()
 	record(h.hist, h.last.Sub(h.begun[id]))
 	delete(h.begun, id)
+	if h.left--; h.left == 0 {
+		h.end()
+	}
 }
