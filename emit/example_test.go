@@ -52,6 +52,19 @@ func ExampleEmitSQL() {
 	_ = pauseAd
 }
 
+// A typed emitter takes data of its type only, so that a program writes the name of the type once.
+func ExampleFor() {
+	emitter := emit.New(builtin.Catalogue{})
+	verified := emit.For[builtin.LicenseStatusChanged](emitter, builtin.TypeLicenseStatusChanged)
+	event := verified.Event("018f3f6e-0000-7000-8000-000000000001", builtin.LicenseStatusChanged{
+		LicenseID: uuid.MustParse("018f3f6e-0000-7000-8000-000000000001"), StoreID: uuid.MustParse("018f3f6e-0000-7000-8000-000000000002"), Status: "maybe",
+	})
+	// verified.Emit(ctx, tx, id, data) says the same before it writes.
+	fmt.Println(emitter.Validate(event))
+	// Output:
+	// invalid event: data.status must be one of pending, verified, rejected
+}
+
 // A refused event names every field and its problem; the transaction is unharmed.
 func ExampleValidate() {
 	err := emit.Validate(emit.Event{

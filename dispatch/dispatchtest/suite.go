@@ -1,6 +1,16 @@
 // Package dispatchtest is the suite that every dispatch.Publisher must pass. An
 // implementation supplies a broker that can be told to misbehave; the suite
-// checks that the verdicts reach the dispatcher as the interface promises.
+// checks that the verdicts reach the dispatcher as the interface promises:
+//
+//	func TestMyPublisher(t *testing.T) {
+//		dispatchtest.Run(t, func(t *testing.T) dispatchtest.Broker {
+//			fake := startFake(t)
+//			return dispatchtest.Broker{
+//				Publisher: NewPublisher(fake.URL), Topic: "orders", Stored: fake.Stored,
+//				Fail: fake.Fail, Recover: fake.Recover, Reject: fake.Reject, Hold: fake.Hold,
+//			}
+//		})
+//	}
 package dispatchtest
 
 import (
