@@ -70,7 +70,7 @@ func (e *Emitter) Prepare(event Event) (Prepared, error) {
 	aggregate, topic := e.checkType(event, bad)
 	checkScope(event, bad)
 	event.OrderingKey = e.orderingKey(event, aggregate, topic, bad)
-	e.checkHeaders(event.Headers, bad)
+	e.checkHeaders(event, bad)
 	if event.MaxAttempts < 0 || event.MaxAttempts > 1<<31-1 {
 		bad.add("maxAttempts", "must be a positive 32-bit number, or 0 for the publisher's own")
 	}
@@ -196,8 +196,12 @@ func checkText(field, text string, most int, bad *InvalidError) {
 	}
 }
 
-func (e *Emitter) checkHeaders(headers map[string]string, bad *InvalidError) {
-	if most := e.Limits.Attributes - wire.StandardAttributes; len(headers) > most {
+func (e *Emitter) checkHeaders(event Event, bad *InvalidError) {
+	headers, most := event.Headers, e.Limits.Attributes-wire.StandardAttributes
+	if event.OrderingKey != "" {
+		most--
+	}
+	if len(headers) > most {
 		bad.TooLarge = &wire.TooLargeError{What: "headers", Size: len(headers), Max: most, Unit: "headers"}
 		bad.add("headers", "has %d entries, at most %d are allowed", len(headers), most)
 		return

@@ -85,7 +85,7 @@ func TestPrepareWithAnotherCatalogue(t *testing.T) {
 func TestPrepareHoldsTheLimitsOfTheBroker(t *testing.T) {
 	t.Parallel()
 	e := testEmitter()
-	e.Limits = wire.Limits{MessageBytes: 1_000, Attributes: 11, AttributeNameBytes: 20, AttributeValueBytes: 40, ReservedPrefix: "nats-"}
+	e.Limits = wire.Limits{MessageBytes: 1_000, Attributes: 10, AttributeNameBytes: 20, AttributeValueBytes: 40, ReservedPrefix: "nats-"}
 	event := goodEvent()
 	event.Headers = map[string]string{"googclient": "x", "b": "y"}
 	require.NoError(t, e.Validate(event), "what only Pub/Sub refuses")
@@ -155,7 +155,8 @@ func TestPrepareNamesTheFieldAndTheProblem(t *testing.T) {
 		{"goog header", func(p *Event) { p.Headers["googclient"] = "x" }, "headers.googclient", "keeps for itself"},
 		{"long header value", func(p *Event) { p.Headers["h"] = strings.Repeat("v", 1025) }, "headers.h", "at most 1024"},
 		{"header with NUL", func(p *Event) { p.Headers["h"] = "\x00" }, "headers.h", "NUL"},
-		{"92 headers", func(p *Event) { p.Headers = manyHeaders(92) }, "headers", "has 92 entries, at most 91 are allowed"},
+		{"93 headers", func(p *Event) { p.Headers = manyHeaders(93) }, "headers", "has 93 entries, at most 92 are allowed"},
+		{"92 headers and a key", func(p *Event) { p.Headers, p.OrderingKey = manyHeaders(92), "k" }, "headers", "has 92 entries, at most 91 are allowed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -176,7 +177,7 @@ func TestPrepareNamesTheFieldAndTheProblem(t *testing.T) {
 	}
 
 	limits := goodEvent()
-	limits.Headers = manyHeaders(91)
+	limits.Headers = manyHeaders(92)
 	limits.Namespace = strings.Repeat("n", 255)
 	limits.DedupeKey = testTenant + "/" + strings.Repeat("k", 1024-37)
 	_, err := testEmitter().Prepare(limits)

@@ -228,8 +228,8 @@ BEGIN
                 message := format('name %L starts with goog, which the broker keeps for itself', h.key);
             ELSIF h.key IN ('event_id', 'event_type', 'aggregate_type', 'aggregate_id', 'created_at', 'namespace', 'tenant_id', 'dedupe_key', 'event_seq') THEN
                 message := format('name %L is an attribute the publisher sets', h.key);
-            ELSIF entries > 91 THEN
-                state := 'OX006'; message := 'at most 91 entries are allowed';
+            ELSIF entries > 92 OR entries > 91 AND ordering_key IS NOT NULL THEN
+                state := 'OX006'; message := 'at most 92 entries are allowed, and 91 beside an ordering key';
             ELSE
                 bytes := bytes + @schema@.outbox_field_bytes(
                     @schema@.outbox_field_bytes(octet_length(h.key)) + @schema@.outbox_field_bytes(octet_length(h.text)));

@@ -27,8 +27,9 @@ const (
 	AttrEventSeq      = "event_seq"
 )
 
-// StandardAttributes is how many attributes are kept free of headers.
-const StandardAttributes = 9
+// StandardAttributes is how many attributes are kept free of headers, beside one more
+// where the event has an ordering key.
+const StandardAttributes = 8
 
 // IsStandardAttribute reports whether an attribute of that name is the publisher's to set.
 func IsStandardAttribute(name string) bool {
@@ -79,7 +80,7 @@ func Attributes(row Row) map[string]string {
 // Core is Attributes without namespace, tenant, dedupe key and place, for stored rows whose
 // headers leave no room for them.
 func Core(row Row) map[string]string {
-	attrs := make(map[string]string, len(row.Headers)+StandardAttributes)
+	attrs := make(map[string]string, len(row.Headers)+StandardAttributes+1)
 	maps.Copy(attrs, row.Headers)
 	attrs[AttrEventID] = row.ID
 	attrs[AttrEventType] = row.EventType

@@ -114,6 +114,7 @@ func TestEmitFunctionRefuses(t *testing.T) {
 		"long header name":     {ok + header(limits.AttributeNameBytes+1, 1), "OX006", "headers"},
 		"long header value":    {ok + header(1, limits.AttributeValueBytes+1), "OX006", "headers"},
 		"many headers":         {ok + headers(most+1), "OX006", "headers"},
+		"headers and a place":  {ok + headers(most) + `, ordering_key => 'k'`, "OX006", "headers"},
 		"too large":            {`'order_created', NULL, gen_random_uuid(), to_jsonb(repeat('x', 10000000))`, "OX006", "data"},
 	} {
 		_, err := emit(t, pool, tc.arguments)
