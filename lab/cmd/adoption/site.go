@@ -179,7 +179,16 @@ func (s *site) account(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lost, doubled := 0, 0
+	lost, doubled := s.tally()
+	s.lab.say("%d events written: %d published by outboxctl, %d by the job; %d lost, %d doubled, %d dead", len(s.written), len(s.seen), len(s.jobbed), lost, doubled, dead)
+	if lost+doubled+dead > 0 {
+		return errors.New("an event was lost, doubled or died")
+	}
+	return nil
+}
+
+// tally counts the events that were published nowhere, and those that were more than once.
+func (s *site) tally() (lost, doubled int) {
 	for _, id := range s.written {
 		switch s.seen[id] + s.jobbed[id] {
 		case 0:
@@ -189,9 +198,5 @@ func (s *site) account(ctx context.Context) error {
 			doubled++
 		}
 	}
-	s.lab.say("%d events written: %d published by outboxctl, %d by the job; %d lost, %d doubled, %d dead", len(s.written), len(s.seen), len(s.jobbed), lost, doubled, dead)
-	if lost+doubled+dead > 0 {
-		return errors.New("an event was lost, doubled or died")
-	}
-	return nil
+	return lost, doubled
 }
