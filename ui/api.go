@@ -137,12 +137,16 @@ func deadLettersAPI(r *request) (answer, error) {
 	return answer{rows, paged.Next}, err
 }
 
-// searchRows is how many rows one request looks at for those with an error like the one that is asked for; the next goes on.
-const searchRows = 100_000
+// searchRows and searchTime are how many rows one request looks at, and how long, for those with an error like the one that is
+// asked for; the next goes on.
+const (
+	searchRows = 100_000
+	searchTime = time.Second
+)
 
 func listDeadLetters(r *request) ([]dlq.Entry, operate.Paged, error) {
 	return list(r, deadLetterNames(), deadLetterFilter, func(f dlq.Filter, page operate.Page, each func(dlq.Entry) error) (operate.Paged, error) {
-		page.LookAt = searchRows
+		page.LookAt, page.LookFor = searchRows, searchTime
 		return r.outbox.ListDeadLetters(r.Context(), operate.ListDeadLettersParams{Filter: f, Page: page}, each)
 	})
 }

@@ -31,7 +31,7 @@ type snapshot struct {
 	// Causes are the groups of open dead letters by each of dlq.GroupBy.
 	Causes  map[string][]dlq.Group
 	Running []dlq.Frozen
-	// Hours are the deaths of each cause in each of the last 24 hours, the newest hour first.
+	// Hours are the deaths of each cause that is shown in each of the last 24 hours, the newest hour first.
 	Hours   map[string][]int64
 	History []point
 	// Behind is how far the server that is read is behind the one that is written.
@@ -139,7 +139,11 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 		if next.Behind, err = o.Behind(ctx); err != nil {
 			return err
 		}
-		if next.Hours, err = o.DeathsPerHour(ctx, hoursShown); err != nil {
+		var causes []string
+		for _, g := range next.Causes["fingerprint"] {
+			causes = append(causes, g.Value)
+		}
+		if next.Hours, err = o.DeathsPerHour(ctx, hoursShown, causes); err != nil {
 			return err
 		}
 		_, err := o.ListPlans(ctx, operate.ListPlansParams{Started: true, Page: operate.Page{Limit: runsKept}}, func(p dlq.Frozen) error {

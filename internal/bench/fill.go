@@ -103,13 +103,15 @@ const fillSQL = `
 INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, published_at, attempt_count, next_attempt_at, namespace)
 SELECT id, $2::text::event_type_enum, $3::text::aggregate_type_enum, id,
        jsonb_build_object('version', 1, 'eventId', id, 'occurredAt', '2026-01-01T00:00:00Z', 'data', $4::text::jsonb),
-       CASE WHEN $5::bool THEN now() END, $6::int, now() + $7::bigint * interval '1 second', $8::text
-  FROM (SELECT outbox_uuid_v7() AS id FROM generate_series(1, $1::int)) AS ids`
+       CASE WHEN $5::bool THEN now() - $9::interval * i / $1 END, $6::int, now() + $7::bigint * interval '1 second', $8::text
+  FROM (SELECT outbox_uuid_v7() AS id, i FROM generate_series(1, $1::int) AS i) AS ids`
 
 // filling is what many rows have in common.
 type filling struct {
 	eventType string
 	published bool
+	// over is the time over which they were published, up to now.
+	over      time.Duration
 	attempts  int
 	dueIn     time.Duration
 	namespace string
@@ -126,7 +128,7 @@ func (r *run) fill(ctx context.Context, n int, f filling) error {
 	}
 	for done := 0; done < n; {
 		size := min(fillBatch, n-done)
-		_, err := r.db.pool.Exec(ctx, fillSQL, size, f.eventType, aggregate, data, f.published, f.attempts, int64(f.dueIn.Seconds()), f.namespace)
+		_, err := r.db.pool.Exec(ctx, fillSQL, size, f.eventType, aggregate, data, f.published, f.attempts, int64(f.dueIn.Seconds()), f.namespace, f.over)
 		if err != nil {
 			return fmt.Errorf("fill the outbox: %w", err)
 		}

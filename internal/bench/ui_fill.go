@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/outboxctl/outboxctl/emit/builtin"
 )
@@ -20,9 +21,12 @@ SELECT id, event_type, aggregate_type, aggregate_id, payload_json, (ARRAY['max_a
        last_error, 10, dead_at, 'domain', md5(last_error), created_at
   FROM dead`
 
+// tenDays is over which time the rows of a page were published or died: an outbox keeps what it published for weeks.
+const tenDays = 10 * 24 * time.Hour
+
 // fillForPage writes rows behind, of which some are dead.
 func (r *run) fillForPage(ctx context.Context, rows, dead int) error {
-	if err := r.fill(ctx, rows-dead, filling{eventType: builtin.TypeOrderCreated, published: true, namespace: "default"}); err != nil {
+	if err := r.fill(ctx, rows-dead, filling{eventType: builtin.TypeOrderCreated, published: true, over: tenDays, namespace: "default"}); err != nil {
 		return err
 	}
 	for done := 0; done < dead; {

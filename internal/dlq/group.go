@@ -32,7 +32,8 @@ func groupColumns() map[string]string {
 func GroupBy() []string { return []string{"fingerprint", "reason", "type", "topic"} }
 
 // Groups counts the dead letters of a filter by one column, the largest group
-// first, at most limit groups. The sample is the newest of its group.
+// first, at most limit groups. The sample is the newest of its group. What is
+// open altogether is not counted: it is read from what was counted before.
 func (s *Store) Groups(ctx context.Context, f Filter, by string, limit int) ([]Group, error) {
 	column, ok := groupColumns()[by]
 	if !ok {
@@ -46,11 +47,9 @@ func (s *Store) Groups(ctx context.Context, f Filter, by string, limit int) ([]G
 	// The sample is looked up per group that is shown, by the time of its newest row.
 	sql := fmt.Sprintf(`
 WITH groups AS MATERIALIZED (
-    SELECT %[1]s AS value, count(*) AS n, min(failed_at) AS first_seen, max(failed_at) AS last_seen
-      FROM outbox_dlq
-     WHERE %[2]s
-     GROUP BY 1
-     ORDER BY 2 DESC, 4 DESC, 1
+    SELECT value, n, first_seen, last_seen
+      FROM (%[4]s) AS counted
+     ORDER BY n DESC, last_seen DESC, value
      LIMIT %[3]d
 )
 SELECT coalesce(g.value::text, ''), g.n, g.first_seen, g.last_seen, coalesce(s.id::text, ''), coalesce(s.error_message, '')
@@ -61,7 +60,7 @@ SELECT coalesce(g.value::text, ''), g.n, g.first_seen, g.last_seen, coalesce(s.i
         WHERE failed_at = g.last_seen AND %[1]s IS NOT DISTINCT FROM g.value AND %[2]s
         ORDER BY id DESC
         LIMIT 1) AS s ON true
- ORDER BY g.n DESC, g.last_seen DESC, 1`, column, where, limit)
+ ORDER BY g.n DESC, g.last_seen DESC, 1`, column, where, limit, countedBy(f, c, column, where, limit))
 	groups, err := collect(ctx, s.db, func(row pgx.CollectableRow) (g Group, err error) {
 		return g, row.Scan(&g.Value, &g.Count, &g.FirstSeen, &g.LastSeen, &g.SampleID, &g.SampleError)
 	}, sql, args...)
@@ -71,15 +70,71 @@ SELECT coalesce(g.value::text, ''), g.n, g.first_seen, g.last_seen, coalesce(s.i
 	return groups, nil
 }
 
-// deathsPerHourQuery reads only what died lately, in the order of outbox_dlq_open_idx.
-const deathsPerHourQuery = `SELECT fingerprint, floor(extract(epoch FROM now() - failed_at) / 3600)::int AS hour, count(*)
-  FROM outbox_dlq
- WHERE state = 'open' AND fingerprint IS NOT NULL AND failed_at > now() - make_interval(hours => $1) AND failed_at <= now()
- GROUP BY 1, 2`
+// fewGroups is up to how many groups each has its ends looked up.
+const fewGroups = 1_000
 
-// DeathsPerHour counts the open dead letters of each fingerprint by how many hours ago they died, the last hour first.
-func (s *Store) DeathsPerHour(ctx context.Context, hours int) (map[string][]int64, error) {
-	rows, err := s.db.Query(ctx, deathsPerHourQuery, hours)
+// countedBy is the query that counts the dead letters of a filter by one column.
+func countedBy(f Filter, c compiled, column, where string, limit int) string {
+	switch {
+	case f.State != StateOpen || c.lead != "" || c.rest != "":
+		return fmt.Sprintf(groupRows, column, where)
+	case limit > fewGroups || !f.Since.IsZero() || !f.Until.IsZero():
+		return fmt.Sprintf(groupIndex, column, where)
+	case column == "fingerprint":
+		return fmt.Sprintf(groupCounts, column, "nullif(fingerprint, '')", "outbox_dlq_causes", lowestID, highestID, limit)
+	}
+	value := column
+	for _, cond := range f.conditions() {
+		if cond.column == column {
+			value = cond.cast.One(column)
+		}
+	}
+	return fmt.Sprintf(groupCounts, column, value, "outbox_dlq_counts WHERE state = 'open'", lowestID, highestID, limit)
+}
+
+const (
+	// Reads the rows.
+	groupRows = `SELECT %[1]s AS value, count(*) AS n, min(failed_at) AS first_seen, max(failed_at) AS last_seen
+              FROM outbox_dlq WHERE %[2]s GROUP BY 1`
+
+	// Reads the column's index of open rows and nothing else, where the table was vacuumed. Without the order PostgreSQL
+	// would rather read the whole table, payloads and all; OFFSET 0 keeps it from seeing that the order is not needed.
+	groupIndex = `SELECT value, count(*) AS n, min(failed_at) AS first_seen, max(failed_at) AS last_seen
+              FROM (SELECT %[1]s AS value, failed_at FROM outbox_dlq WHERE %[2]s ORDER BY %[1]s, failed_at, id OFFSET 0) AS walked GROUP BY 1`
+
+	// Reads what was counted when open rows were written (migration 00021), and both ends of each value in the column's
+	// index. Whole rows of the index are compared, for the reason that compiled.walk has; with NULL they compare as nothing.
+	// Of groups of one size those come first that changed last.
+	groupCounts = `SELECT c.value, c.n, oldest.failed_at AS first_seen, newest.failed_at AS last_seen
+              FROM (SELECT %[2]s AS value, c.n
+                      FROM (SELECT %[1]s, sum(n)::bigint AS n FROM %[3]s GROUP BY 1 HAVING sum(n) > 0 ORDER BY 2 DESC, max(id) DESC LIMIT %[6]d) AS c) AS c
+              JOIN LATERAL (
+                   (SELECT failed_at FROM outbox_dlq
+                     WHERE state = 'open' AND (%[1]s, failed_at, id) >= (c.value, '-infinity', '%[4]s') AND (%[1]s, failed_at, id) <= (c.value, 'infinity', '%[5]s')
+                     ORDER BY %[1]s, failed_at, id LIMIT 1)
+                   UNION ALL
+                   (SELECT failed_at FROM outbox_dlq WHERE c.value IS NULL AND state = 'open' AND %[1]s IS NULL ORDER BY failed_at, id LIMIT 1)) AS oldest ON true
+              JOIN LATERAL (
+                   (SELECT failed_at FROM outbox_dlq
+                     WHERE state = 'open' AND (%[1]s, failed_at, id) >= (c.value, '-infinity', '%[4]s') AND (%[1]s, failed_at, id) <= (c.value, 'infinity', '%[5]s')
+                     ORDER BY %[1]s DESC, failed_at DESC, id DESC LIMIT 1)
+                   UNION ALL
+                   (SELECT failed_at FROM outbox_dlq WHERE c.value IS NULL AND state = 'open' AND %[1]s IS NULL ORDER BY failed_at DESC, id DESC LIMIT 1)) AS newest ON true`
+)
+
+// deathsPerHourQuery reads, for each of few causes, what died lately: a part of outbox_dlq_open_fingerprint_idx.
+const deathsPerHourQuery = `
+SELECT c.fingerprint, h.hour, h.n
+  FROM unnest($2::text[]) AS c(fingerprint)
+ CROSS JOIN LATERAL (
+       SELECT floor(date_part('epoch', now() - d.failed_at) / 3600)::int AS hour, count(*) AS n
+         FROM outbox_dlq AS d
+        WHERE d.state = 'open' AND d.fingerprint = c.fingerprint AND d.failed_at > now() - make_interval(hours => $1) AND d.failed_at <= now()
+        GROUP BY 1) AS h`
+
+// DeathsPerHour counts the open dead letters of some fingerprints by how many hours ago they died, the last hour first.
+func (s *Store) DeathsPerHour(ctx context.Context, hours int, fingerprints []string) (map[string][]int64, error) {
+	rows, err := s.db.Query(ctx, deathsPerHourQuery, hours, fingerprints)
 	if err != nil {
 		return nil, fmt.Errorf("count deaths per hour: %w", err)
 	}

@@ -75,8 +75,43 @@ SELECT gen_random_uuid(), (enum_range(NULL::event_type_enum))[1 + i % 18], 'vend
 			require.Contains(t, db.plan, tc.index)
 			require.NotContains(t, db.plan, "Seq Scan on outbox_dlq")
 			require.Equal(t, 1, strings.Count(db.plan, "_idx"), "one index:\n%s", db.plan)
+			scan, err = dlq.NewStore(db).NewScan(tc.filter, outbox.NewestFirst)
+			require.NoError(t, err)
+			_, err = scan.List(b.ctx, 50)
+			require.NoError(t, err)
+			require.Contains(t, db.plan, tc.index)
+			require.NotContains(t, db.plan, "Seq Scan on outbox_dlq")
 		})
 	}
+}
+
+// A grouping of what is open reads no dead letter but the ends of each group; a span of time is read from an index alone.
+func TestGroupsReadTheirIndex(t *testing.T) {
+	b := setup(t)
+	b.exec(`INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, failed_at, topic, fingerprint)
+SELECT gen_random_uuid(), 'ad_paused', 'ad', gen_random_uuid(), jsonb_build_object('data', repeat(md5(i::text), 8)), (enum_range(NULL::outbox_dlq_reason))[1 + i % 3], 'error', 10,
+       now() - i * interval '1 minute', 't' || i % 2, 'f' || i % 40
+  FROM generate_series(1, 8000) AS i`)
+	b.exec("VACUUM ANALYZE outbox_dlq")
+	db := &explaining{DB: b.pool}
+	store := dlq.NewStore(db)
+	for by, index := range map[string]string{
+		"fingerprint": "outbox_dlq_open_fingerprint_idx", "reason": "outbox_dlq_open_reason_idx", "type": "outbox_dlq_open_type_idx", "topic": "outbox_dlq_open_topic_idx",
+	} {
+		_, err := store.Groups(b.ctx, dlq.Filter{State: "open"}, by, 200)
+		require.NoError(t, err)
+		require.Contains(t, db.plan, "using "+index, by)
+		require.NotContains(t, db.plan, "Seq Scan on outbox_dlq\n", by)
+		require.NotContains(t, db.plan, "Seq Scan on outbox_dlq ", by)
+		_, err = store.Groups(b.ctx, dlq.Filter{State: "open", Since: base().AddDate(-9, 0, 0)}, by, 200)
+		require.NoError(t, err)
+		require.Contains(t, db.plan, "Index Only Scan using "+index, by)
+		require.NotContains(t, db.plan, "Seq Scan", by)
+	}
+	_, err := store.DeathsPerHour(b.ctx, 24, []string{"f1", "f2"})
+	require.NoError(t, err)
+	require.Contains(t, db.plan, "outbox_dlq_open_fingerprint_idx")
+	require.NotContains(t, db.plan, "Seq Scan")
 }
 
 // The columns whose types differ between installations have their indexes in each.

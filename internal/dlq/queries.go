@@ -12,17 +12,18 @@ SELECT c.system_identifier::text, d.oid, d.datname
 const entryColumns = `d.id::text AS id, d.event_id::text AS event_id, d.event_type::text AS event_type,
        d.aggregate_type::text AS aggregate_type, d.aggregate_id::text AS aggregate_id, d.error_reason::text AS error_reason,
        d.error_message, d.attempt_count, d.failed_at, d.namespace, d.tenant_id::text AS tenant_id, d.topic, d.fingerprint,
-       d.event_created_at, d.state, d.state_changed_at, e.ordering_key, coalesce(b.blocks, 0) AS blocks`
+       d.event_created_at, d.state, d.state_changed_at, e.ordering_key, b.blocks`
 
-// The event's ordering key, and what an open dead letter holds back in it. Primary key and outbox_events_turn_idx.
+// The event's ordering key, and what an open dead letter holds back in it. Primary key and outbox_events_turn_idx. What says
+// whether anything can be held back stands inside: then nothing is looked up for a row that holds back nothing.
 const joinBlocked = `
   LEFT JOIN outbox_events AS e ON e.id = d.event_id
-  LEFT JOIN LATERAL (
+ CROSS JOIN LATERAL (
        SELECT count(*) AS blocks
          FROM (SELECT FROM outbox_events AS f
-                WHERE f.ordering_key = e.ordering_key AND f.published_at IS NULL AND f.passed_at IS NULL AND f.dead_at IS NULL AND f.seq > e.seq
-                LIMIT 1001) AS behind) AS b
-    ON d.state = 'open' AND e.dead_at IS NOT NULL AND e.published_at IS NULL AND e.passed_at IS NULL AND e.ordering_key IS NOT NULL`
+                WHERE d.state = 'open' AND e.dead_at IS NOT NULL AND e.published_at IS NULL AND e.passed_at IS NULL AND e.ordering_key IS NOT NULL
+                  AND f.ordering_key = e.ordering_key AND f.published_at IS NULL AND f.passed_at IS NULL AND f.dead_at IS NULL AND f.seq > e.seq
+                LIMIT 1001) AS behind) AS b`
 
 // A condition on a dead letter: something waits for it.
 const blocksSomething = `EXISTS (
@@ -65,6 +66,14 @@ SELECT ` + entryColumns + `
   FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
   JOIN outbox_dlq AS d ON d.id = w.id` + joinBlocked + `
  ORDER BY w.ord`
+
+// A page of an index: what is walked, its order, how many, and twice the direction. A viewer may not read every column.
+const selectPage = `
+SELECT ` + entryColumns + `
+  FROM (SELECT id, event_id, event_type, aggregate_type, aggregate_id, error_reason, error_message, attempt_count, failed_at, namespace,
+               tenant_id, topic, fingerprint, event_created_at, state, state_changed_at
+          FROM outbox_dlq WHERE %[1]s ORDER BY %[2]s LIMIT %[3]d) AS d` + joinBlocked + `
+ ORDER BY d.failed_at %[4]s, d.id %[4]s`
 
 // By primary key.
 const countReasons = `SELECT error_reason::text, count(*) FROM outbox_dlq WHERE id = ANY ($1::uuid[]) GROUP BY 1`

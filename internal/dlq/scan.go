@@ -21,11 +21,18 @@ type Scan struct {
 	look   int       // size of the next window
 	// budget is how many more rows may be looked at; 0: all of them.
 	budget int
-	done   bool
+	// until is when a scan with a budget stops looking; zero: whenever it is used up.
+	until time.Time
+	done  bool
 }
 
-// LookAt ends the scan after so many rows that were looked at one by one. Where it ended then is Unfinished.
-func (s *Scan) LookAt(rows int) { s.budget = rows }
+// LookAt ends the scan after so many rows that were looked at one by one, or after so long; 0 is no limit. Where it ended then
+// is Unfinished.
+func (s *Scan) LookAt(rows int, long time.Duration) {
+	if s.budget = rows; long > 0 {
+		s.until = time.Now().Add(long)
+	}
+}
 
 // Unfinished is the row up to which a scan that used up its budget has looked; empty: it was not cut short.
 func (s *Scan) Unfinished() string {
@@ -159,7 +166,7 @@ func (s *Scan) spend(seen int) {
 	if s.budget == 0 {
 		return
 	}
-	if s.budget -= seen; s.budget <= 0 {
+	if s.budget -= seen; s.budget <= 0 || (!s.until.IsZero() && time.Now().After(s.until)) {
 		s.budget, s.done = -1, true
 	}
 }
@@ -169,6 +176,9 @@ func (s *Scan) moveTo(t Target) { s.after = &position{instant(t.At), t.ID} }
 // List returns the next n entries of a scan, newest first. It looks at as many
 // windows as it takes to fill the page.
 func (s *Scan) List(ctx context.Context, n int) ([]Entry, error) {
+	if s.filter.rest == "" {
+		return s.entries(ctx, n)
+	}
 	var ids []string
 	for len(ids) < n {
 		targets, err := s.Next(ctx, n-len(ids))
@@ -183,4 +193,23 @@ func (s *Scan) List(ctx context.Context, n int) ([]Entry, error) {
 		}
 	}
 	return s.store.Entries(ctx, ids)
+}
+
+// entries is List where the index decides all: a page is then read by one statement.
+func (s *Scan) entries(ctx context.Context, n int) ([]Entry, error) {
+	if s.done || n <= 0 {
+		return nil, nil
+	}
+	c := s.filter
+	c.args = slices.Clone(c.args)
+	walk, orderBy := c.walk(s.order, s.after)
+	entries, err := collect(ctx, s.store.db, pgx.RowToStructByName[Entry], fmt.Sprintf(selectPage, walk, orderBy, n, s.order), c.args...)
+	if err != nil {
+		return nil, fmt.Errorf("list dead letters: %w", err)
+	}
+	if s.done = len(entries) < n; len(entries) > 0 {
+		last := entries[len(entries)-1]
+		s.moveTo(Target{ID: last.ID, At: last.FailedAt})
+	}
+	return entries, nil
 }

@@ -160,6 +160,44 @@ func TestGroupsAreTheCauses(t *testing.T) {
 	require.ErrorContains(t, err, "cannot group by")
 }
 
+// However dead letters are counted, the answer is the same: when they were written, in an index, row by row. What is counted
+// when they are written follows every change.
+func TestGroupsOfEveryWayAgree(t *testing.T) {
+	b := setup(t)
+	for i := range 40 {
+		d := death{Error: fmt.Sprint("code ", string(rune('a'+i%7))), At: base().Add(time.Duration(i) * time.Minute), State: "open"}
+		if i%5 == 0 {
+			d.Reason = "invalid_payload"
+		}
+		b.die(d)
+	}
+	const open = 1_001 // more groups than are looked up one by one
+	for _, change := range []string{
+		`INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, failed_at)
+SELECT gen_random_uuid(), 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', 'invalid_payload', 'none', 1, now() + i * interval '1 minute' FROM generate_series(1, 9) AS i`,
+		`UPDATE outbox_dlq SET state = 'replayed' WHERE id IN (SELECT id FROM outbox_dlq WHERE fingerprint IS NOT NULL ORDER BY failed_at LIMIT 4)`,
+		`ALTER TABLE outbox_dlq DISABLE TRIGGER outbox_dlq_refuse_delete; DELETE FROM outbox_dlq WHERE id IN (SELECT id FROM outbox_dlq WHERE state = 'open' ORDER BY failed_at DESC LIMIT 3)`,
+		`UPDATE outbox_dlq SET state = 'discarded' WHERE error_reason = 'invalid_payload'`,
+		`UPDATE outbox_dlq SET state = 'open' WHERE state = 'discarded' AND fingerprint IS NULL`,
+	} {
+		b.exec(change)
+		for _, by := range dlq.GroupBy() {
+			counted, err := b.store.Groups(b.ctx, dlq.Filter{State: "open"}, by, 50)
+			require.NoError(t, err)
+			require.NotEmpty(t, counted)
+			walked, err := b.store.Groups(b.ctx, dlq.Filter{State: "open"}, by, open)
+			require.NoError(t, err)
+			require.Equal(t, walked, counted, "%s after %s", by, change)
+			read, err := b.store.Groups(b.ctx, dlq.Filter{State: "open", Namespaces: []string{"default"}}, by, 50)
+			require.NoError(t, err)
+			require.Equal(t, read, counted, "%s after %s", by, change)
+		}
+	}
+	var rows int
+	require.NoError(t, b.pool.QueryRow(b.ctx, `SELECT count(*) FROM outbox_dlq_causes`).Scan(&rows))
+	require.Less(t, rows, 60, "they are added up now and then")
+}
+
 func TestIDsMayBeTheDeadLettersOrTheEvents(t *testing.T) {
 	b := setup(t)
 	first, event := b.die(death{State: "replayed"})

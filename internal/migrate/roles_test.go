@@ -73,6 +73,8 @@ func TestRoleMatrix(t *testing.T) {
 		{`UPDATE outbox_dlq SET state = 'replayed'`, [4]string{denied, denied, denied, denied}},
 		{`SELECT * FROM outbox_dlq_counts`, [4]string{denied, allowed, allowed, allowed}},
 		{`INSERT INTO outbox_dlq_counts (state, error_reason, event_type, aggregate_type, namespace, n) VALUES ('open', '', '', '', '', 1)`, [4]string{denied, denied, denied, denied}},
+		{`SELECT * FROM outbox_dlq_causes`, [4]string{denied, denied, allowed, allowed}},
+		{`INSERT INTO outbox_dlq_causes (fingerprint, n) VALUES ('x', 1)`, [4]string{denied, denied, denied, denied}},
 		{`DELETE FROM outbox_dlq`, [4]string{denied, denied, denied, denied}},
 		{`SELECT * FROM outbox_audit`, [4]string{denied, denied, allowed, allowed}},
 		{`INSERT INTO outbox_audit (actor, action) VALUES ('me', 'forged')`, [4]string{denied, denied, denied, denied}},

@@ -54,7 +54,7 @@ func (o *Outbox) ListDeadLetters(ctx context.Context, p ListDeadLettersParams, e
 	if err != nil {
 		return Paged{}, fault.As(fault.Usage, err)
 	}
-	scan.LookAt(p.LookAt)
+	scan.LookAt(p.LookAt, p.LookFor)
 	paged, err := listRows(ctx, p.Page, scan, each, func(e dlq.Entry) string { return e.ID })
 	if last := scan.Unfinished(); err == nil && paged.Next == "" && last != "" {
 		paged = Paged{Next: last, Unfinished: true}
@@ -62,9 +62,9 @@ func (o *Outbox) ListDeadLetters(ctx context.Context, p ListDeadLettersParams, e
 	return paged, err
 }
 
-// DeathsPerHour counts the open dead letters of each cause by how many hours ago they died, the last hour first.
-func (o *Outbox) DeathsPerHour(ctx context.Context, hours int) (map[string][]int64, error) {
-	found, err := o.store().DeathsPerHour(ctx, hours)
+// DeathsPerHour counts the open dead letters of some fingerprints by how many hours ago they died, the last hour first.
+func (o *Outbox) DeathsPerHour(ctx context.Context, hours int, fingerprints []string) (map[string][]int64, error) {
+	found, err := o.store().DeathsPerHour(ctx, hours, fingerprints)
 	return found, StoreError(err)
 }
 

@@ -1,6 +1,10 @@
 package operate
 
-import "github.com/outboxctl/outboxctl/internal/fault"
+import (
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
+)
 
 // Page is a part of a list.
 type Page struct {
@@ -11,13 +15,15 @@ type Page struct {
 	// LookAt is how many rows are looked at one by one for those that match; 0: as many as it takes. Only lists of dead letters
 	// have it.
 	LookAt int
+	// LookFor is how long, beside LookAt; 0: as long as it takes.
+	LookFor time.Duration
 }
 
 // Paged is where a list goes on.
 type Paged struct {
 	// Next is the cursor of the next part; empty when there are no more rows.
 	Next string
-	// Unfinished tells that the search was cut short by LookAt: Next goes on from there, whatever was found.
+	// Unfinished tells that the search was cut short by LookAt or LookFor: Next goes on from there, whatever was found.
 	Unfinished bool
 }
 

@@ -38,14 +38,13 @@ SELECT count(*), count(*) FILTER (WHERE created_at > now() - interval '1 minute'
   FROM outbox_events
  WHERE dead_at > now() - interval '1 minute'`
 
-	// Ranges of outbox_events_published_at_idx.
+	// Ranges of outbox_events_published_at_idx, which is all that is read where the table was vacuumed. Each is counted by
+	// itself: to compare every row of the hour with the shorter spans takes as long again as to count it.
 	publishedQuery = `
-SELECT count(*) FILTER (WHERE published_at > now() - interval '1 minute'),
-       count(*) FILTER (WHERE published_at > now() - interval '5 minutes'),
-       count(*),
-       has_table_privilege('outbox_audit', 'SELECT')
-  FROM outbox_events
- WHERE published_at > now() - interval '1 hour'`
+SELECT (SELECT count(*) FROM outbox_events WHERE published_at > now() - interval '1 minute'),
+       (SELECT count(*) FROM outbox_events WHERE published_at > now() - interval '5 minutes'),
+       (SELECT count(*) FROM outbox_events WHERE published_at > now() - interval '1 hour'),
+       has_table_privilege('outbox_audit', 'SELECT')`
 
 	// What cleanups of the last hour may have removed; an earlier one cannot have removed anything published since. A
 	// dispatcher's role may not read the audit.
