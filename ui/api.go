@@ -88,6 +88,10 @@ func causesAPI(r *request) (answer, error) {
 		return answer{}, err
 	}
 	s, err := r.figures()
+	if _, late := s.Late[by]; err == nil && late {
+		err = statusError{http.StatusServiceUnavailable, fault.Hint(
+			fault.Preconditionf("the dead letters could not be counted by %s in time", by), "raise ui.query_timeout, or ask for another grouping")}
+	}
 	if s.Causes[by] == nil {
 		return answer{body: []dlq.Group{}}, err
 	}

@@ -68,9 +68,12 @@ func whyOld(s snapshot) *trouble {
 }
 
 type overviewData struct {
-	Troubles                     []trouble
-	Causes                       []dlq.Group
-	CauseCount                   int
+	Troubles   []trouble
+	Causes     []dlq.Group
+	CauseCount int
+	// CausesLate tells that newer causes took too long, and CausesAt when these were read; zero: there are none.
+	CausesLate                   bool
+	CausesAt                     time.Time
 	Dead, Backlog, Oldest, Drain chart
 	// DeadChange is how many more are open than at the beginning of the chart, DeadSpan ago.
 	DeadChange int64
@@ -88,6 +91,7 @@ func overviewPage(r *request) (*view, error) {
 		return v, nil
 	}
 	d := overviewData{Troubles: troubles(s.Stats), Causes: s.Causes["fingerprint"], CauseCount: len(s.Causes["fingerprint"])}
+	d.CausesAt, d.CausesLate = s.Late["fingerprint"]
 	d.Causes = d.Causes[:min(causesOnOverview, len(d.Causes))]
 	whole := func(n float64) string { return operate.Count(int64(n)) }
 	d.Dead = newChart(s.History, func(p point) float64 { return float64(p.Dead) }, whole)
@@ -107,6 +111,9 @@ type causesData struct {
 	Ways    []string
 	Groups  []dlq.Group
 	Largest int64
+	// Late tells that newer figures took too long, and ReadAt when these were read; zero: there are none.
+	Late   bool
+	ReadAt time.Time
 }
 
 func causesPage(r *request) (*view, error) {
@@ -119,6 +126,7 @@ func causesPage(r *request) (*view, error) {
 		return nil, err
 	}
 	d := causesData{By: by, Ways: dlq.GroupBy(), Groups: r.snapshot.Causes[by]}
+	d.ReadAt, d.Late = r.snapshot.Late[by]
 	if by == "fingerprint" {
 		d.Hours = hourCharts(r.snapshot.Hours)
 	}

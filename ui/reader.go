@@ -72,6 +72,15 @@ func (r *reader) doOn(ctx context.Context, pool *pgxpool.Pool, use func(*operate
 	})
 }
 
+// part calls use with an Outbox that reads in a part of o's transaction, which goes on after an error.
+func part(ctx context.Context, o *operate.Outbox, use func(*operate.Outbox) error) error {
+	return pgx.BeginTxFunc(ctx, o.DB, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		inner := *o
+		inner.DB = inside{tx}
+		return use(&inner)
+	})
+}
+
 // inside is a transaction as a database: what begins inside it is a part of it.
 type inside struct{ pgx.Tx }
 

@@ -2,9 +2,13 @@ package ui
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync"
 	"time"
+
+	"github.com/jackc/pgerrcode"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/operate"
@@ -22,6 +26,8 @@ const (
 	causesKept   = 200
 	runsKept     = 20
 	hoursShown   = 24
+	// perHour is the name of Hours among the groupings.
+	perHour = "hour"
 )
 
 // snapshot is the figures of the whole outbox at one moment, the same for everybody who looks.
@@ -34,6 +40,8 @@ type snapshot struct {
 	// Hours are the deaths of each cause that is shown in each of the last 24 hours, the newest hour first.
 	Hours   map[string][]int64
 	History []point
+	// Late are the groupings that took too long, and when those were read that stand in for them; zero: never.
+	Late map[string]time.Time
 	// Behind is how far the server that is read is behind the one that is written.
 	Behind time.Duration
 	// Err is why there are no newer figures.
@@ -121,7 +129,7 @@ func (s *snapshots) run(ctx context.Context) {
 }
 
 func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
-	next.Causes = map[string][]dlq.Group{}
+	next.Causes, next.Late = map[string][]dlq.Group{}, map[string]time.Time{}
 	if err := s.reader.learn(ctx); err != nil {
 		return next, err
 	}
@@ -130,23 +138,30 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 			return err
 		}
 		for _, by := range dlq.GroupBy() {
-			r, err := o.GroupDeadLetters(ctx, operate.GroupDeadLettersParams{Filter: dlq.Filter{State: dlq.StateOpen}, By: by, Limit: causesKept})
+			err := next.try(ctx, o, by, func(o *operate.Outbox) error {
+				r, err := o.GroupDeadLetters(ctx, operate.GroupDeadLettersParams{Filter: dlq.Filter{State: dlq.StateOpen}, By: by, Limit: causesKept})
+				next.Causes[by] = r.Groups
+				return err
+			})
 			if err != nil {
 				return err
 			}
-			next.Causes[by] = r.Groups
 		}
 		if next.Behind, err = o.Behind(ctx); err != nil {
 			return err
 		}
-		var causes []string
-		for _, g := range next.Causes["fingerprint"] {
-			causes = append(causes, g.Value)
-		}
-		if next.Hours, err = o.DeathsPerHour(ctx, hoursShown, causes); err != nil {
+		err = next.try(ctx, o, perHour, func(o *operate.Outbox) (err error) {
+			var causes []string
+			for _, g := range next.Causes["fingerprint"] {
+				causes = append(causes, g.Value)
+			}
+			next.Hours, err = o.DeathsPerHour(ctx, hoursShown, causes)
+			return err
+		})
+		if err != nil {
 			return err
 		}
-		_, err := o.ListPlans(ctx, operate.ListPlansParams{Started: true, Page: operate.Page{Limit: runsKept}}, func(p dlq.Frozen) error {
+		_, err = o.ListPlans(ctx, operate.ListPlansParams{Started: true, Page: operate.Page{Limit: runsKept}}, func(p dlq.Frozen) error {
 			if p.State == "running" {
 				next.Running = append(next.Running, p)
 			}
@@ -157,6 +172,34 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 	return next, err
 }
 
+// try reads one grouping in a part of o's transaction. These read most rows; one that takes too long must not cost the page
+// its other figures.
+func (s *snapshot) try(ctx context.Context, o *operate.Outbox, grouping string, read func(*operate.Outbox) error) error {
+	err := part(ctx, o, read)
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == pgerrcode.QueryCanceled && ctx.Err() == nil {
+		s.Late[grouping] = time.Time{}
+		return nil
+	}
+	return err
+}
+
+// standIn takes from an earlier snapshot what took too long in s.
+func (s *snapshot) standIn(earlier snapshot) {
+	for grouping := range s.Late {
+		at, late := earlier.Late[grouping]
+		if !late && earlier.Stats != nil {
+			at = earlier.Stats.At
+		}
+		s.Late[grouping] = at
+		if grouping == perHour {
+			s.Hours = earlier.Hours
+		} else {
+			s.Causes[grouping] = earlier.Causes[grouping]
+		}
+	}
+}
+
 // keep replaces the snapshot; after an error the last figures stay, with their age.
 func (s *snapshots) keep(next snapshot, err error) {
 	s.mu.Lock()
@@ -164,9 +207,11 @@ func (s *snapshots) keep(next snapshot, err error) {
 	next.Version = s.now.Version + 1
 	if err != nil {
 		next.Stats, next.Causes, next.Running, next.Hours, next.History, next.Err = s.now.Stats, s.now.Causes, s.now.Running, s.now.Hours, s.now.History, err
+		next.Late = s.now.Late
 		s.now = next
 		return
 	}
+	next.standIn(s.now)
 	s.taken = time.Now()
 	next.History = append(append([]point{}, s.now.History...), pointOf(next.Stats.Report))
 	for len(next.History) > 0 && next.Stats.At.Sub(next.History[0].At) > historyKept {

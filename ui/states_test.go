@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +51,49 @@ func TestAQuestionThatTakesTooLong(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.NotEmpty(t, header.Get("Retry-After"))
 	require.Contains(t, body, "The database does not answer")
+}
+
+// hinder lets every statement of a viewer that groups dead letters by fingerprint end as one that takes too long.
+const hinder = `
+CREATE FUNCTION in_time() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_query() LIKE '%fingerprint%' AND current_query() LIKE '%GROUP BY%' THEN
+        RAISE query_canceled USING MESSAGE = 'canceling statement due to statement timeout';
+    END IF;
+    RETURN true;
+END
+$$;
+ALTER TABLE outbox_dlq ENABLE ROW LEVEL SECURITY;
+CREATE POLICY in_time ON outbox_dlq FOR SELECT TO outbox_viewer USING (in_time());
+UPDATE outbox_dlq SET state = 'open'`
+
+// One grouping that takes too long costs the page no other figure: its last value stays, and is called old.
+func TestAGroupingThatTakesTooLong(t *testing.T) {
+	b := setup(t, nil)
+	_, err := b.db.Pool.Exec(t.Context(), hinder)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		_, _, body := b.get("/api/v1/causes?by=reason")
+		return strings.Contains(body, `"count":2`)
+	}, waitFor, tick, "the others are new")
+	for _, address := range []string{"/", "/causes"} {
+		_, _, body := b.get(address)
+		require.Contains(t, body, `longer than ui.query_timeout allows: they were counted <time`, address)
+		require.Contains(t, body, `data-label="Open">1</td>`, address)
+	}
+	_, _, body := b.get("/causes?by=reason")
+	require.NotContains(t, body, "ui.query_timeout")
+	status, _, body := b.get("/api/v1/causes")
+	require.Equal(t, http.StatusServiceUnavailable, status, "a program must not take old figures for new")
+	require.Contains(t, body, "could not be counted by fingerprint in time")
+	status, _, _ = b.get("/readyz")
+	require.Equal(t, http.StatusOK, status)
+
+	late := setup2(t, b, "")
+	require.Eventually(t, func() bool { status, _, _ := late.get("/readyz"); return status == http.StatusOK }, waitFor, tick)
+	_, _, body = late.get("/causes")
+	require.Contains(t, body, "longer than ui.query_timeout allows.")
+	require.NotContains(t, body, "No dead letter is open")
 }
 
 // The role of a viewer is what keeps payloads from the page, not the page's good manners.
