@@ -90,7 +90,7 @@ func (s *source) read(text []byte, bad *Problems) []Document {
 			break
 		}
 		if err != nil {
-			bad.add(place{s.file, 0}, "is not YAML: %s", err)
+			bad.add(place{s.file, 0}, "%s", notYAML(err))
 			return nil
 		}
 		root := lines{file: s.file}

@@ -110,7 +110,7 @@ func TestLoadRefuses(t *testing.T) {
 			"conf/doorito.yaml:4: type x: cloudevents needs envelope: none, because a CloudEvent's data is the payload itself"},
 		"no catalogue":  {"", "conf/doorito.yaml: holds no catalogue"},
 		"another file":  {"services: {}\n", "conf/doorito.yaml:1: the catalogue has the unknown key \"services\"\nconf/doorito.yaml:1: outbox: 1 is missing at the top; is this a catalogue?\nconf/doorito.yaml:1: name is required: what the catalogue is called, such as your system\nconf/doorito.yaml:1: types are missing: a catalogue has at least one"},
-		"no YAML":       {"{", "conf/doorito.yaml: is not YAML: yaml: line 1: did not find expected node content"},
+		"no YAML":       {"{", "conf/doorito.yaml: is not YAML: check the indentation, brackets and quotes near line 1"},
 		"not a mapping": {"- outbox\n", "conf/doorito.yaml:1: the catalogue must be a mapping"},
 	} {
 		t.Run(name, func(t *testing.T) {

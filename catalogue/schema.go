@@ -199,7 +199,7 @@ func readSchema(folder fs.FS, name string) (any, error) {
 	}
 	if extension := path.Ext(name); extension == ".yaml" || extension == ".yml" {
 		if text, err = yamlToJSON(text); err != nil {
-			return nil, fmt.Errorf("%q, which is not YAML: %w", name, err)
+			return nil, fmt.Errorf("%q: %w", name, err)
 		}
 	}
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))

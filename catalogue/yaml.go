@@ -12,12 +12,21 @@ import (
 func yamlToJSON(text []byte) ([]byte, error) {
 	var node yaml.Node
 	if err := yaml.Unmarshal(text, &node); err != nil {
-		return nil, fmt.Errorf("is not YAML: %w", err)
+		return nil, notYAML(err)
 	}
 	if len(node.Content) == 0 {
 		return nil, errors.New("is empty")
 	}
 	return nodeToJSON(node.Content[0])
+}
+
+// notYAML says where a text stops being YAML. The library tells it in words only, and those are about its parser.
+func notYAML(err error) error {
+	var line int
+	if _, unknown := fmt.Sscanf(err.Error(), "yaml: line %d:", &line); unknown != nil {
+		return errors.New("is not YAML")
+	}
+	return fmt.Errorf("is not YAML: check the indentation, brackets and quotes near line %d", line)
 }
 
 // nodeToJSON writes a node as JSON. Decoding it into Go values would make times of texts that look like dates.

@@ -52,9 +52,12 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 	if opts.apply != "" {
 		file, err := os.Open(opts.apply)
 		if err != nil {
-			return fault.Usagef("read plan: %w", err)
+			return fault.Usagef("read plan: %w", fault.File(opts.apply, err))
 		}
 		defer func() { _ = file.Close() }() // it was only read
+		if info, err := file.Stat(); err == nil && info.IsDir() {
+			return fault.Usagef("read plan: %s is a folder", opts.apply)
+		}
 		params.Plan = file
 	}
 	outbox, err := opts.app.Outbox(ctx)

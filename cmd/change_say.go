@@ -88,6 +88,9 @@ func (o *changeOptions) describe(set *operate.ChangeSet) {
 			operate.Counted(set.Total, "item"), safetext.Line(note))
 		return
 	}
+	if set.Total == 0 || o.app.InTTY && !o.yes && !o.dryRun {
+		return // there is nothing to do, or the question says it
+	}
 	fmt.Fprintf(w, "%s %s in %s\n", o.would(), operate.Counted(set.Total, set.Noun()), safetext.Line(set.Database.Place()))
 }
 

@@ -55,6 +55,7 @@ A payload that is left as it was, and an editor that fails, change nothing. With
 	flags := cmd.Flags()
 	flags.StringVar(&opts.data, "data", "", "the payload instead of an editor: JSON, @file, or - for standard input")
 	flags.BoolVar(&opts.dryRun, "dry-run", false, "check the payload and show the difference, and change nothing")
+	cli.Must(cmd.RegisterFlagCompletionFunc("data", cli.CompleteData))
 	cli.AddYesFlag(cmd, &opts.yes)
 	cli.AddAuditFlags(cmd, &opts.audit)
 	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)
@@ -107,7 +108,7 @@ func (o *dlqEditOptions) apply(ctx context.Context, edit *operate.Edit, data []b
 	w := o.app.Err
 	l := edit.Letter
 	fmt.Fprintf(w, "%s event %s, %s: %s\n", l.EventType, l.EventID, l.Reason, safetext.Cut(safetext.Line(l.ErrorMessage), 160))
-	o.app.WriteDiff(w, o.app.ErrTTY, indented(edit.Data), indented(data))
+	o.app.WriteDiff(w, o.app.ErrTTY, indentedLike(edit.Data, data), indented(data))
 	if l.Blocks > 0 {
 		fmt.Fprintf(w, "%s behind it in its ordering key %s for the corrected one\n", operate.Counted(l.Blocks, "event"), plural(l.Blocks, "waits", "wait"))
 	}
@@ -144,6 +145,32 @@ func indented(data []byte) string {
 		return string(data)
 	}
 	return text.String()
+}
+
+// indentedLike is indented, with the keys sorted where those of another payload are, as jq writes them: else all lines
+// would differ.
+func indentedLike(data, other []byte) string {
+	if sorted := indentedSorted(data); sorted != "" && indentedSorted(other) == indented(other) {
+		return sorted
+	}
+	return indented(data)
+}
+
+func indentedSorted(data []byte) string {
+	var value any
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	if decoder.Decode(&value) != nil {
+		return ""
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if encoder.Encode(value) != nil {
+		return ""
+	}
+	return strings.TrimSuffix(text.String(), "\n")
 }
 
 // fromEditor lets a person write the payload until it is valid or they leave it as it is. What was written and is not

@@ -82,6 +82,7 @@ A bad line is named with its number and its fields, and no line of its transacti
 	f.IntVar(&opts.txSize, "tx-size", operate.DefaultTxSize, "with --stdin: events per transaction")
 	f.BoolVar(&opts.dryRun, "dry-run", false, "check the events and write nothing; needs no database")
 	cli.AddOutputFlags(cmd, &opts.output, cli.FormatID, cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatJSONL, cli.FormatYAML, cli.FormatCSV)
+	cli.Must(cmd.RegisterFlagCompletionFunc("data", cli.CompleteData))
 	cli.Must(cmd.RegisterFlagCompletionFunc("type", cli.CompleteTypes(app)))
 	cli.Must(cmd.RegisterFlagCompletionFunc("aggregate-type", cli.CompleteAggregates(app)))
 	return cmd
@@ -328,7 +329,7 @@ func readData(app *cli.App, text string) ([]byte, error) {
 	case strings.HasPrefix(text, "@"):
 		file, err := os.Open(text[1:])
 		if err != nil {
-			return nil, fault.Usagef("--data: %w", err)
+			return nil, fault.Usagef("--data: %w", fault.File(text[1:], err))
 		}
 		defer file.Close()
 		return readLimited(file, "--data "+text)
@@ -340,7 +341,7 @@ func readData(app *cli.App, text string) ([]byte, error) {
 func readLimited(r io.Reader, what string) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, operate.MaxEventText+1))
 	if err != nil {
-		return nil, fault.Usagef("read %s: %w", what, err)
+		return nil, fault.Usagef("read %s: %w", what, fault.File(strings.TrimPrefix(what, "--data @"), err))
 	}
 	if len(data) > operate.MaxEventText {
 		return nil, fault.Usagef("%s has more than %d bytes", what, operate.MaxEventText)

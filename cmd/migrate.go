@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,6 +13,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 type migrateUpOptions struct {
@@ -82,8 +82,10 @@ func runMigrateUp(ctx context.Context, opts *migrateUpOptions) error {
 	if opts.to < 0 {
 		return fault.Usagef("--to %d: a version is not negative", opts.to)
 	}
-	if !slices.Contains([]string{"", migrate.TypesText, migrate.TypesEnum}, opts.types) {
-		return fault.Usagef("--types %q: must be %s or %s", opts.types, migrate.TypesText, migrate.TypesEnum)
+	if opts.types != "" {
+		if err := operate.OneOf("--types", opts.types, []string{migrate.TypesText, migrate.TypesEnum}); err != nil {
+			return err
+		}
 	}
 	if opts.pace < 0 || opts.pace > maxPace {
 		return fault.Usagef("--pace %g: must be between 0 and %d", opts.pace, maxPace)

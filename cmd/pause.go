@@ -111,10 +111,11 @@ func runPause(ctx context.Context, opts *pauseOptions, resume bool) error {
 	if err != nil {
 		return err
 	}
-	do, verb := o.Pause, "pause"
+	do, check, verb := o.Pause, o.CheckPause, "pause"
 	if resume {
-		do, verb = o.Resume, "resume"
-	} else if err := o.CheckPause(&p); err != nil {
+		do, check, verb = o.Resume, o.CheckResume, "resume"
+	}
+	if err := check(ctx, &p); err != nil {
 		return err
 	}
 	events, err := o.Would(ctx, p)

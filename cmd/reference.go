@@ -24,9 +24,6 @@ func WriteReference(dir string) error {
 	app.Build = buildVersion()
 	root := newRootCmd(app)
 	root.DisableAutoGenTag = true
-	// Cobra adds these two only when it runs; they have man pages as well.
-	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
 	files := map[string]func(io.Writer) error{
 		"completions/outboxctl.bash": func(w io.Writer) error { return root.GenBashCompletionV2(w, true) },
 		"completions/_outboxctl":     root.GenZshCompletion,

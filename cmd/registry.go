@@ -52,7 +52,7 @@ func eventTypeView() cli.View[operate.EventType] {
 	return cli.View[operate.EventType]{
 		ID: func(t operate.EventType) string { return t.Type },
 		Columns: []cli.Column[operate.EventType]{
-			{Head: "type", Cell: func(t operate.EventType, _ *cli.CellStyle) string { return t.Type }},
+			{Head: "type", Whole: true, Cell: func(t operate.EventType, _ *cli.CellStyle) string { return t.Type }},
 			{Head: "aggregate", Field: "aggregateType", Spare: 2, Cell: func(t operate.EventType, _ *cli.CellStyle) string { return t.AggregateType }},
 			{Head: "topic", Cell: func(t operate.EventType, _ *cli.CellStyle) string { return t.Topic }},
 			{Head: "description", Rest: true, Spare: 1, Cell: func(t operate.EventType, _ *cli.CellStyle) string { return t.Description }},

@@ -79,6 +79,8 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 		newVersionCmd(app),
 	)
 	root.AddCommand(newHelpTopics()...)
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
 	prepare(root)
 	return root
 }
@@ -152,7 +154,9 @@ func prepare(cmd *cobra.Command) {
 		}
 		return fault.Hint(usage(c, flagError(err)), "%s", hint)
 	})
-	if args := cmd.Args; args != nil {
+	if cmd.Name() == "help" {
+		cmd.Args = helpArgs
+	} else if args := cmd.Args; args != nil {
 		cmd.Args = func(c *cobra.Command, given []string) error {
 			switch {
 			case args(c, given) == nil:

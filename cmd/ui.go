@@ -116,7 +116,7 @@ func runUI(ctx context.Context, opts *uiOptions) error {
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", cfg.UI.Addr)
 	if err != nil {
-		return fault.Hint(fault.As(fault.Precondition, err), "--addr 127.0.0.1:0 picks a free port")
+		return fault.Hint(fault.Preconditionf("listen for http: %w", fault.Address(cfg.UI.Addr, err)), "--addr 127.0.0.1:0 picks a free port")
 	}
 	address := plan.address(cfg, listener.Addr())
 	opened := address

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/signin"
 	"github.com/outboxctl/outboxctl/ui"
 )
@@ -41,7 +42,7 @@ func checkUI(app *cli.App, cfg *cli.Config) (plan uiPlan, err error) {
 		add("ui.tls_cert, ui.tls_key: one goes with the other")
 	} else if cfg.UI.TLSCert != "" {
 		if _, err := tls.LoadX509KeyPair(cfg.UI.TLSCert, cfg.UI.TLSKey); err != nil {
-			add("ui.tls_cert: %v", err)
+			add("ui.tls_cert: %v", fault.File(cfg.UI.TLSCert+" or "+cfg.UI.TLSKey, err))
 		}
 	}
 	way := cfg.UI.Auth
@@ -94,7 +95,7 @@ func uiMethod(app *cli.App, cfg *cli.Config, way string) (method signin.Method, 
 		if cfg.UI.UsersFile != "" {
 			content, err := os.ReadFile(cfg.UI.UsersFile)
 			if err != nil {
-				return nil, "", []string{fmt.Sprintf("ui.users_file: %v", err)}
+				return nil, "", []string{fmt.Sprintf("ui.users_file: %v", fault.File(cfg.UI.UsersFile, err))}
 			}
 			text += "\n" + string(content)
 		}

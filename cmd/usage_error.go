@@ -15,7 +15,7 @@ import (
 
 func unknownSubcommand(cmd *cobra.Command, name string) error {
 	err := fault.Usagef("%s has no command %q", cmd.CommandPath(), name)
-	if similar := cmd.SuggestionsFor(name); len(similar) > 0 {
+	if similar := cmd.SuggestionsFor(name); name != "" && len(similar) > 0 {
 		return fault.Hint(err, "did you mean %s?", strings.Join(similar, " or "))
 	}
 	var names []string
@@ -27,11 +27,27 @@ func unknownSubcommand(cmd *cobra.Command, name string) error {
 	return fault.Hint(err, "%s --help lists the commands: %s", cmd.CommandPath(), strings.Join(names, ", "))
 }
 
+// helpArgs refuses a command that does not exist; cobra would show help for what it found of it.
+func helpArgs(cmd *cobra.Command, given []string) error {
+	found, left, err := cmd.Root().Find(given)
+	switch {
+	case err != nil || found == cmd.Root() && len(given) > 0:
+		return unknownSubcommand(cmd.Root(), given[0])
+	case len(left) > 0 && found.HasSubCommands():
+		return unknownSubcommand(found, left[0])
+	case len(left) > 0:
+		return fault.Hint(fault.Usagef("%s has no commands, so there is no help on %q", found.CommandPath(), left[0]), "%s --help", found.CommandPath())
+	}
+	return nil
+}
+
 // argsError tells which argument is missing or too much. The command's usage line names those it takes.
 func argsError(cmd *cobra.Command, given []string) error {
 	var takes []string
-	for _, word := range strings.Fields(cmd.Use)[1:] {
-		if strings.ToUpper(word) == word && !strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "[") {
+	words := strings.Fields(cmd.Use)
+	for i, word := range words[1:] {
+		ofFlag := strings.HasPrefix(strings.TrimLeft(words[i], "("), "--")
+		if strings.ToUpper(word) == word && strings.Trim(word, "-|[") == word && !ofFlag {
 			takes = append(takes, word)
 		}
 	}

@@ -37,6 +37,7 @@ type App struct {
 
 	env    map[string]string
 	lookup func(name string) (string, bool)
+	sets   func(flag, key string) bool
 	dryRun bool // the command that runs has a --dry-run
 	cfg    *Config
 	issues []string
@@ -67,6 +68,14 @@ func NewApp(streams Streams, environ []string) *App {
 // BindFlags remembers the flags of the command that runs; the configuration reads them when it is first needed.
 func (a *App) BindFlags(cmd *cobra.Command) {
 	a.dryRun = cmd.Flags().Lookup("dry-run") != nil
+	a.sets = func(flag, key string) bool {
+		f := cmd.Flags().Lookup(flag)
+		if f == nil {
+			return false
+		}
+		text, ok := f.Value.(*textFlag)
+		return ok && slices.Contains(text.keys, key)
+	}
 	a.lookup = func(name string) (string, bool) {
 		f := cmd.Flags().Lookup(name)
 		if f == nil || !f.Changed {
@@ -122,7 +131,7 @@ func (a *App) Under(changed map[string]string) *App {
 			delete(env, name)
 		}
 	}
-	return &App{Streams: a.Streams, Now: a.Now, Build: a.Build, env: env, lookup: a.lookup}
+	return &App{Streams: a.Streams, Now: a.Now, Build: a.Build, env: env, lookup: a.lookup, sets: a.sets}
 }
 
 // RefuseEmpty is for flags that narrow what a command publishes or changes: an empty value is a variable that was not
@@ -144,7 +153,7 @@ func (a *App) RefuseEmpty(names ...string) error {
 // work without, so that a missing one is reported together with everything else that is wrong.
 func (a *App) Config(required ...string) (*Config, error) {
 	if a.cfg == nil {
-		a.cfg, a.issues = LoadConfig(ConfigSource{Flag: a.lookup, env: a.env, discover: a.discover})
+		a.cfg, a.issues = LoadConfig(ConfigSource{Flag: a.lookup, sets: a.sets, env: a.env, discover: a.discover})
 	}
 	problems := append([]string(nil), a.issues...)
 	for _, v := range a.cfg.Values {

@@ -59,7 +59,7 @@ func BrokerError(cfg *Config, err error) error {
 		where = fmt.Sprintf("%s on the emulator at %s", where, cfg.PubSub.Emulator)
 		hint += "; outboxctl dev starts a local stack"
 	}
-	return fault.Hint(fault.Preconditionf("ask Pub/Sub (%s): %w", where, err), "%s", hint)
+	return fault.Hint(fault.Preconditionf("ask Pub/Sub (%s): %w", where, fault.Reword(err, "%s", pubsub.Explain(err))), "%s", hint)
 }
 
 // EnsureError tells apart the broker that does not answer, the one that refused everything, and work that was half done.

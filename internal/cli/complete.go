@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -67,6 +70,32 @@ func complete(app *App, fallback func() []string, read func(ctx context.Context,
 		}
 		return fitting, cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// CompleteData suggests the files behind the @ of --data; without it the payload itself is being typed.
+func CompleteData(_ *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	typed, isFile := strings.CutPrefix(toComplete, "@")
+	if !isFile {
+		return []string{"@", "-"}, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	}
+	folder, _ := filepath.Split(typed)
+	entries, err := os.ReadDir(cmp.Or(folder, "."))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var found []string
+	directive := cobra.ShellCompDirectiveNoFileComp
+	for _, e := range entries {
+		name := folder + e.Name()
+		if !strings.HasPrefix(name, typed) {
+			continue
+		}
+		if e.IsDir() {
+			name, directive = name+"/", directive|cobra.ShellCompDirectiveNoSpace
+		}
+		found = append(found, "@"+name)
+	}
+	return found, directive
 }
 
 // CompleteDLQIDs suggests the newest dead letters in a state (empty: any).

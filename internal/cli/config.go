@@ -119,17 +119,27 @@ func AddConfigFlags(cmd *cobra.Command, group FlagGroup) {
 		flags.Var(&textFlag{kind: "file"}, FlagConfig, "configuration file (default outboxctl.yaml here, then in the user's configuration folder)")
 	}
 	for _, k := range ConfigKeys() {
-		if k.Flag != "" && k.in(group) && flags.Lookup(k.Flag) == nil {
+		if k.Flag == "" || !k.in(group) {
+			continue
+		}
+		if flags.Lookup(k.Flag) == nil {
 			flags.Var(&textFlag{text: k.Def, kind: k.Kind}, k.Flag, k.Help)
-			if k.Kind == kindBool {
-				flags.Lookup(k.Flag).NoOptDefVal = "true"
-			}
+		}
+		f := flags.Lookup(k.Flag)
+		if k.Kind == kindBool {
+			f.NoOptDefVal = "true"
+		}
+		if text, ok := f.Value.(*textFlag); ok {
+			text.keys = append(text.keys, k.Name)
 		}
 	}
 }
 
-// textFlag is a flag that takes any text.
-type textFlag struct{ text, kind string }
+// textFlag is a flag that takes any text, for some settings.
+type textFlag struct {
+	text, kind string
+	keys       []string
+}
 
 func (f *textFlag) String() string        { return f.text }
 func (f *textFlag) Set(text string) error { f.text = text; return nil }
@@ -160,13 +170,15 @@ func LoadConfig(src ConfigSource) (*Config, []string) {
 // ConfigSource is where values may come from.
 type ConfigSource struct {
 	Flag func(name string) (text string, changed bool)
+	// sets reports whether a flag of the command sets this key: another command's may have the same name. Nil: it does.
+	sets func(flag, key string) bool
 	env  map[string]string
 	// discover finds the settings of a running embedded stack.
 	discover func(stateDir string) (map[string]string, bool)
 }
 
 func resolve(k ConfigKey, src ConfigSource, file configFile, chosen *Context) ConfigValue {
-	if k.Flag != "" {
+	if k.Flag != "" && (src.sets == nil || src.sets(k.Flag, k.Name)) {
 		if text, changed := src.Flag(k.Flag); changed {
 			return ConfigValue{k, text, "flag --" + k.Flag, true}
 		}

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/spf13/viper"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
 // configFile is what the configuration file sets, as text by key.
@@ -37,14 +38,31 @@ func readConfigFile(src ConfigSource) (configFile, []string) {
 	reader := viper.NewWithOptions(viper.WithDecoderRegistry(tree))
 	reader.SetConfigFile(path)
 	if err := reader.ReadInConfig(); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return configFile{}, []string{fmt.Sprintf("configuration file %s does not exist", path)}
-		}
-		return configFile{}, []string{fmt.Sprintf("configuration file %s: %v", path, err)}
+		return configFile{}, []string{"configuration file " + fileProblem(path, err)}
 	}
 	file := configFile{path: path, values: map[string]string{}}
 	problems := file.takeContexts(tree.root)
 	return file, append(problems, file.take("", tree.root)...)
+}
+
+// fileProblem says in our words why a configuration file cannot be read.
+func fileProblem(path string, err error) string {
+	var (
+		format viper.UnsupportedConfigError
+		syntax viper.ConfigParseError
+	)
+	switch info, statErr := os.Stat(path); {
+	case statErr == nil && info.IsDir():
+		return path + " is a folder"
+	case errors.As(err, &format):
+		return path + " must end in .yaml, .json or .toml, by what it holds"
+	case errors.As(err, &syntax):
+		var line int
+		_, _ = fmt.Sscanf(errors.Unwrap(syntax).Error(), "yaml: line %d:", &line) // the library tells it in words only
+		return fmt.Sprintf("%s cannot be read: check the indentation, brackets and quotes near line %d", path, max(line, 1))
+	default:
+		return fault.File(path, err).Error()
+	}
 }
 
 // treeDecoder keeps the whole tree that viper decodes. Viper's own list of keys leaves out what is empty, and with it a

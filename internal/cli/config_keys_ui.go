@@ -15,12 +15,12 @@ func uiKeys() []ConfigKey {
 		{
 			Name: "ui.addr", Flag: "addr", groups: []FlagGroup{GroupUI}, Def: defaultUIAddr, Kind: "host:port",
 			Help: "address of the web page; port 0 picks one; off this machine it needs --auth users or jwt and --public-url",
-			set:  setListenAddr(func(c *Config) *string { return &c.UI.Addr }),
+			set:  setHostPort(func(c *Config) *string { return &c.UI.Addr }),
 		},
 		{
 			Name: "ui.base_path", Flag: "base-path", groups: []FlagGroup{GroupUI}, Kind: "path",
 			Help: "prefix of every address of the page, such as /ops/outbox",
-			set:  setString(func(c *Config) *string { return &c.UI.BasePath }),
+			set:  setBasePath,
 		},
 		{
 			Name: "ui.public_url", Flag: "public-url", groups: []FlagGroup{GroupUI}, Kind: "url",

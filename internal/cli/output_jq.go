@@ -2,8 +2,10 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/itchyny/gojq"
 
@@ -34,11 +36,32 @@ func (f *jqFlag) Type() string { return "expression" }
 func (f *jqFlag) Set(text string) error {
 	parsed, err := gojq.Parse(text)
 	if err != nil {
-		return err
+		return fault.Hint(errors.New(jqProblem(text, err)), "a dot, ., is all of the output; jq's manual explains the rest")
 	}
 	code, err := gojq.Compile(parsed)
+	if err != nil {
+		return errors.New(jqProblem(text, err))
+	}
 	*f.query = &jqQuery{text, code}
-	return err
+	return nil
+}
+
+// jqProblem says in our words what is wrong with an expression.
+func jqProblem(text string, err error) string {
+	var syntax *gojq.ParseError
+	kind, name, unknown := strings.Cut(err.Error(), " not defined: ")
+	switch {
+	case strings.TrimSpace(text) == "":
+		return "the expression is empty"
+	case errors.As(err, &syntax) && syntax.Token != "":
+		return fmt.Sprintf("%q is not a jq expression: %q is not expected there", safetext.Cut(text, 60), safetext.Cut(syntax.Token, 60))
+	case errors.As(err, &syntax):
+		return fmt.Sprintf("%q is not a jq expression: it ends too early", safetext.Cut(text, 60))
+	case unknown:
+		return fmt.Sprintf("jq has no %s %s", kind, safetext.Cut(name, 60))
+	default:
+		return err.Error()
+	}
 }
 
 // write prints what the expression makes of a value: texts as they are, everything else as JSON, one on a line.
@@ -59,11 +82,16 @@ func (q *jqQuery) write(w io.Writer, value any) error {
 		}
 		switch result := result.(type) {
 		case error:
-			return fault.Usagef("--jq: %w", result)
+			// Not wrapped: it has an exit code of jq's own.
+			return fault.Hint(fault.Usagef("--jq: the expression fails on this output: %v", result), "-o json shows what it is given")
 		case string:
 			_, err = fmt.Fprintln(w, safetext.Block(result))
 		default:
 			err = EncodeJSON(w, result, "")
+			var number *json.UnsupportedValueError
+			if errors.As(err, &number) {
+				return fault.Usagef("--jq: the result has a number that JSON cannot write, %s", number.Str)
+			}
 		}
 		if err != nil {
 			return err

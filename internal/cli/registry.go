@@ -64,7 +64,7 @@ func OpenCatalogue(file string) (*registry.Registry, error) {
 		return nil, fault.Hint(fault.Usagef("catalogue %s: %s\n%w", file, operate.Counted(int64(len(problems.All)), "problem"), err),
 			"docs/catalogue.md lists the keys; outboxctl registry export builtin prints an example")
 	case err != nil:
-		return nil, fault.As(fault.Usage, err)
+		return nil, fault.Hint(fault.As(fault.Usage, fault.File("catalogue "+file, err)), "it is a YAML file, builtin, or database")
 	}
 	if err := checkNames(types.Topics()); err != nil {
 		return nil, fault.Usagef("catalogue %s: %w", file, err)

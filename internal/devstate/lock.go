@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
 const (
@@ -45,11 +47,11 @@ type Lock struct {
 // AcquireLock takes a state folder, creating it when missing, or returns a *LockedError.
 func AcquireLock(dir string) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("create state folder: %w", err)
+		return nil, fmt.Errorf("create state folder: %w", fault.File(dir, err))
 	}
 	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("lock state folder: %w", err)
+		return nil, fmt.Errorf("lock state folder: %w", fault.File(dir, err))
 	}
 	for attempt := 1; ; attempt++ {
 		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

@@ -47,7 +47,7 @@ func OpenPlan(r io.Reader) (*PlanReader, error) {
 	for {
 		token, err := p.dec.Token()
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrPlan, noEOF(err))
+			return nil, fmt.Errorf("%w: %w", ErrPlan, broken(err))
 		}
 		name, isName := token.(string)
 		if !isName {
@@ -58,7 +58,7 @@ func OpenPlan(r io.Reader) (*PlanReader, error) {
 		}
 		var value json.RawMessage
 		if err := p.dec.Decode(&value); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrPlan, noEOF(err))
+			return nil, fmt.Errorf("%w: %w", ErrPlan, broken(err))
 		}
 		header[name] = value
 	}
@@ -68,7 +68,7 @@ func OpenPlan(r io.Reader) (*PlanReader, error) {
 	}
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrPlan, err)
+		return nil, fmt.Errorf("%w: %w", ErrPlan, broken(err))
 	case p.Header.Format != planFormat:
 		return nil, fmt.Errorf("%w: its format is %q, not %q", ErrPlan, p.Header.Format, planFormat)
 	case p.Header.Version != planVersion:
@@ -89,7 +89,7 @@ func (p *PlanReader) Next(_ context.Context, n int) ([]Target, error) {
 		}
 		var item PlanItem
 		if err := p.dec.Decode(&item); err != nil {
-			return nil, fmt.Errorf("%w: item %d: %w", ErrPlan, p.count+1, noEOF(err))
+			return nil, fmt.Errorf("%w: item %d: %w", ErrPlan, p.count+1, broken(err))
 		}
 		p.count++
 		if digest, err := hex.DecodeString(item.PayloadSHA256); err != nil || len(digest) != 32 || uuid.Validate(item.ID) != nil {
@@ -119,7 +119,7 @@ func (p *PlanReader) finish() error {
 	}
 	var count int64
 	if err := p.dec.Decode(&count); err != nil {
-		return fmt.Errorf("%w: %w", ErrPlan, noEOF(err))
+		return fmt.Errorf("%w: %w", ErrPlan, broken(err))
 	}
 	if count != p.count {
 		return fmt.Errorf("%w: it says %d items and has %d", ErrPlan, count, p.count)
@@ -130,7 +130,7 @@ func (p *PlanReader) finish() error {
 	}
 	var digest string
 	if err := p.dec.Decode(&digest); err != nil {
-		return fmt.Errorf("%w: %w", ErrPlan, noEOF(err))
+		return fmt.Errorf("%w: %w", ErrPlan, broken(err))
 	}
 	if digest != hex.EncodeToString(p.digest.sum.Sum(nil)) {
 		return fmt.Errorf("%w: it was changed after it was written", ErrPlan)
@@ -147,7 +147,7 @@ func (p *PlanReader) finish() error {
 func (p *PlanReader) expect(want json.Token) error {
 	token, err := p.dec.Token()
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrPlan, noEOF(err))
+		return fmt.Errorf("%w: %w", ErrPlan, broken(err))
 	}
 	if token != want {
 		return fmt.Errorf("%w: found %v where %v belongs", ErrPlan, token, want)
@@ -155,10 +155,20 @@ func (p *PlanReader) expect(want json.Token) error {
 	return nil
 }
 
-// noEOF keeps a plan that was cut off from looking like the regular end of something.
-func noEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
+// broken says what is wrong with a plan's JSON. One that was cut off must not look like the regular end of something.
+func broken(err error) error {
+	var (
+		syntax *json.SyntaxError
+		kind   *json.UnmarshalTypeError
+	)
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("it ends too early")
+	case errors.As(err, &syntax):
+		return fmt.Errorf("it is not JSON, see byte %d", syntax.Offset)
+	case errors.As(err, &kind):
+		return fmt.Errorf("%s has a value of the wrong kind", kind.Field)
+	default:
+		return err
 	}
-	return err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
@@ -59,7 +60,7 @@ func Listen(ctx context.Context, p Params) (*Server, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", p.Addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen for http: %w", err)
+		return nil, fmt.Errorf("listen for http: %w", fault.Address(p.Addr, err))
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /healthz", checks(p.Health))

@@ -28,10 +28,17 @@ func (l Loss) String() string {
 	case l.Rows < 0:
 		return l.Kind + " " + l.Name
 	case l.Unpublished > 0:
-		return fmt.Sprintf("%s %s with %s rows, %s of them not published", l.Kind, l.Name, bounded(l.Rows), bounded(l.Unpublished))
+		return fmt.Sprintf("%s %s with %s, %s of them not published", l.Kind, l.Name, rows(l.Rows), bounded(l.Unpublished))
 	default:
-		return fmt.Sprintf("%s %s with %s rows", l.Kind, l.Name, bounded(l.Rows))
+		return fmt.Sprintf("%s %s with %s", l.Kind, l.Name, rows(l.Rows))
 	}
+}
+
+func rows(n int64) string {
+	if n == 1 {
+		return "1 row"
+	}
+	return bounded(n) + " rows"
 }
 
 func bounded(n int64) string {

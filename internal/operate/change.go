@@ -334,6 +334,10 @@ func refuseHopeless(hopeless map[string]int64, of int64, noun string) error {
 	if total == 0 {
 		return nil
 	}
-	return fault.Hint(fault.Refusedf("%s of %s must die again as stored: %s", Count(total), Counted(of, noun), strings.Join(reasons, ", ")),
+	which := fmt.Sprintf("%s of %s", Count(total), Counted(of, noun))
+	if of == 1 {
+		which = "the " + noun
+	}
+	return fault.Hint(fault.Refusedf("%s must die again as stored: %s", which, strings.Join(reasons, ", ")),
 		"outboxctl dlq edit corrects one; outboxctl dlq export writes many for correction and outboxctl emit --stdin sends the corrected events; --force replays them as they are, after the event type or the publisher was corrected")
 }

@@ -151,6 +151,6 @@ func (s *ChangeSet) verdict(ctx context.Context, r dlq.RunResult, err error) err
 	case done+r.Counts[dlq.DoneByPlan] > 0:
 		return fault.Partialf("%s of %s could not be %s", Count(bad), Counted(r.Total(), s.Noun()), success)
 	default:
-		return fault.Preconditionf("none of %s could be %s", Counted(r.Total(), s.Noun()), success)
+		return fault.Preconditionf("%s be %s", noneOf(r.Total(), s.Noun()), success)
 	}
 }

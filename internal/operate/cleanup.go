@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/prometheus/common/model"
+
 	"github.com/outboxctl/outboxctl/internal/cleanup"
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
@@ -27,10 +29,10 @@ func (p CleanupParams) Validate() error {
 	case p.MaxRows < 0:
 		return fault.Usagef("--max-rows must not be negative")
 	case p.InboxOlderThan != nil && *p.InboxOlderThan < p.IdempotencyTTL:
-		return fault.Hint(fault.Usagef("--inbox-older-than %s is less than idempotency.ttl (%s)", *p.InboxOlderThan, p.IdempotencyTTL),
+		return fault.Hint(fault.Usagef("--inbox-older-than %s is less than idempotency.ttl (%s)", model.Duration(*p.InboxOlderThan), model.Duration(p.IdempotencyTTL)),
 			"the inbox keeps an effect single when Redis has lost the event's key, so it has to remember for at least as long")
 	case p.AuditOlderThan != nil && *p.AuditOlderThan < cleanup.MinAuditAge:
-		return fault.Hint(fault.Usagef("--audit-older-than %s is less than 7d", *p.AuditOlderThan),
+		return fault.Hint(fault.Usagef("--audit-older-than %s is less than 7d", model.Duration(*p.AuditOlderThan)),
 			"the last days of the audit trail are always kept, so that nobody can wipe out what they did")
 	}
 	return nil

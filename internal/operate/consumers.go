@@ -182,7 +182,7 @@ func (o *Outbox) inboxTimes(ctx context.Context, eventID string, names []string)
 
 // redisError returns err as a precondition, with where to look.
 func redisError(err error) error {
-	return fault.Hint(fault.As(fault.Precondition, err), "outboxctl config view shows where redis.url comes from; outboxctl dev starts a local stack")
+	return fault.Hint(fault.Preconditionf("ask Redis: %w", fault.Address("redis.url", err)), "outboxctl config view shows where redis.url comes from; outboxctl dev starts a local stack")
 }
 
 func errNoRedis() error {

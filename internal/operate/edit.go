@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/google/uuid"
@@ -93,8 +94,7 @@ func (e *Edit) Check(data []byte) error {
 
 func (e *Edit) prepare(data []byte) (emit.Prepared, error) {
 	if !json.Valid(data) {
-		var anything any
-		return emit.Prepared{}, fault.Usagef("the payload is not JSON: %w", json.Unmarshal(data, &anything))
+		return emit.Prepared{}, fault.Usagef("the payload is not JSON: %s", notJSON(data))
 	}
 	event := e.event
 	event.Data = data
@@ -104,6 +104,16 @@ func (e *Edit) prepare(data []byte) (emit.Prepared, error) {
 	}
 	prepared, err := prepareLine(e.emitter, text)
 	return prepared, emitError(err)
+}
+
+// notJSON says where to look in a text that is not JSON.
+func notJSON(data []byte) string {
+	var anything any
+	var syntax *json.SyntaxError
+	if len(bytes.TrimSpace(data)) == 0 || !errors.As(json.Unmarshal(data, &anything), &syntax) {
+		return "it is empty"
+	}
+	return fmt.Sprintf("check the quotes, commas and brackets up to line %d", 1+bytes.Count(data[:syntax.Offset], []byte("\n")))
 }
 
 // EditParams is how a correction is made.

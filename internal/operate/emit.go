@@ -87,7 +87,7 @@ func (o *Outbox) Emit(ctx context.Context, p EmitParams) (EmitResult, error) {
 func (o *Outbox) emitOne(ctx context.Context, p EmitParams, emitter *emit.Emitter) (EmitResult, error) {
 	prepared, err := emitter.Prepare(*p.Event)
 	if err != nil {
-		return EmitResult{}, emitError(err)
+		return EmitResult{}, o.unknownType(emitError(err), p.Event.Type)
 	}
 	if p.DryRun {
 		return EmitResult{Events: 1}, nil
@@ -177,6 +177,14 @@ func checkStream(ctx context.Context, batches <-chan emitBatch) (valid EmitResul
 			return valid, emitError(batch.err)
 		}
 	}
+}
+
+// unknownType suggests the type that an unknown one was most likely meant to be.
+func (o *Outbox) unknownType(err error, name string) error {
+	if similar := Nearest(name, o.Registry.EventTypes()); similar != "" && similar != name {
+		return fault.Hint(err, "did you mean %s?", similar)
+	}
+	return err
 }
 
 // emitError gives the emitter's errors their kinds and hints.

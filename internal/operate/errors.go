@@ -38,6 +38,9 @@ func StoreError(err error) error {
 // unknownValue says in our words that a column cannot have a value. Those of PostgreSQL name the column's type, which no
 // operator has chosen.
 func unknownValue(message string) string {
+	if text, isUUID := strings.CutPrefix(message, "invalid input syntax for type uuid: "); isUUID {
+		return text + " is not a UUID, and the ids of this database are"
+	}
 	enum, text, isEnum := strings.Cut(strings.TrimPrefix(message, "invalid input value for enum "), ": ")
 	if !isEnum || !strings.HasPrefix(message, "invalid input value for enum ") {
 		return message

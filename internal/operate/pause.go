@@ -53,7 +53,7 @@ type PauseResult struct {
 
 // CheckPause refuses what nobody has. A topic or type that the catalogue lacks is most likely a typing error: the pause
 // would hold back nothing, and nobody would notice.
-func (o *Outbox) CheckPause(p *PauseParams) error {
+func (o *Outbox) CheckPause(_ context.Context, p *PauseParams) error {
 	var known []string
 	switch p.Kind {
 	case outbox.PauseTopic:
@@ -74,6 +74,29 @@ func (o *Outbox) CheckPause(p *PauseParams) error {
 		return nil
 	}
 	return DidYouMean(fault.Usagef("the catalogue has no %s %q", p.Kind, p.Value), p.Value, known, "outboxctl registry list shows the event types and their topics")
+}
+
+// CheckResume refuses what is not paused, before anything is asked of a person.
+func (o *Outbox) CheckResume(ctx context.Context, p *PauseParams) error {
+	pauses, err := outbox.Pauses(ctx, o.DB)
+	if err != nil {
+		return StoreError(err)
+	}
+	var paused []string
+	for _, pause := range pauses {
+		if pause.Kind != p.Kind {
+			continue
+		}
+		if pause.Value == p.Value {
+			return nil
+		}
+		paused = append(paused, pause.Value)
+	}
+	return DidYouMean(notPaused(*p), p.Value, paused, "outboxctl pause list shows what is")
+}
+
+func notPaused(p PauseParams) error {
+	return fault.Preconditionf("%s %s is not paused", p.Kind, p.Value)
 }
 
 // Pauses lists what is paused, with what that holds back.
@@ -118,7 +141,7 @@ func (o *Outbox) Resume(ctx context.Context, p PauseParams) (PauseResult, error)
 	})
 	if err == nil && r.Outcome == NotPaused {
 		r.RunID = ""
-		err = fault.Hint(fault.Preconditionf("%s %s is not paused", p.Kind, p.Value), "outboxctl pause list shows what is")
+		err = fault.Hint(notPaused(p), "outboxctl pause list shows what is")
 	}
 	return r, err
 }

@@ -16,7 +16,7 @@ func TestAPauseIsSeenAndEnds(t *testing.T) {
 	b := setup(t)
 	event := b.emit("", 0)
 	topic := operate.PauseParams{Kind: outbox.PauseTopic, Value: "domain", Actor: "ann", Note: "consumer is migrated"}
-	require.NoError(t, b.outbox.CheckPause(&topic))
+	require.NoError(t, b.outbox.CheckPause(t.Context(), &topic))
 	r, err := b.outbox.Pause(b.ctx, topic)
 	require.NoError(t, err)
 	require.Equal(t, operate.PauseResult{Kind: "topic", Value: "domain", Outcome: operate.Paused, Events: 1, RunID: r.RunID}, r)
@@ -68,12 +68,12 @@ func TestAPauseOfNothingIsRefused(t *testing.T) {
 	for _, p := range []operate.PauseParams{
 		{Kind: outbox.PauseTopic, Value: "domian"}, {Kind: outbox.PauseType, Value: "order_cancelled"}, {Kind: outbox.PauseTenant, Value: "acme"},
 	} {
-		kind, _ := fault.KindOf(b.outbox.CheckPause(&p))
+		kind, _ := fault.KindOf(b.outbox.CheckPause(t.Context(), &p))
 		require.Equal(t, fault.Usage, kind, p.Value)
 	}
-	require.Equal(t, "did you mean order_canceled?", fault.HintOf(b.outbox.CheckPause(&operate.PauseParams{Kind: outbox.PauseType, Value: "order_cancelled"})))
-	require.Equal(t, "did you mean domain?", fault.HintOf(b.outbox.CheckPause(&operate.PauseParams{Kind: outbox.PauseTopic, Value: "domian"})))
+	require.Equal(t, "did you mean order_canceled?", fault.HintOf(b.outbox.CheckPause(t.Context(), &operate.PauseParams{Kind: outbox.PauseType, Value: "order_cancelled"})))
+	require.Equal(t, "did you mean domain?", fault.HintOf(b.outbox.CheckPause(t.Context(), &operate.PauseParams{Kind: outbox.PauseTopic, Value: "domian"})))
 	p := operate.PauseParams{Kind: outbox.PauseTenant, Value: "7F2C0B60-0000-4000-8000-000000000001"}
-	require.NoError(t, b.outbox.CheckPause(&p))
+	require.NoError(t, b.outbox.CheckPause(t.Context(), &p))
 	require.Equal(t, uuid.MustParse(p.Value).String(), p.Value)
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
@@ -61,7 +62,7 @@ func probe(ctx context.Context, probes []Probe) map[string]string {
 		running.Go(func() {
 			answers[i] = DependencyOK
 			if err := p.Run(ctx); err != nil {
-				answers[i] = "unreachable: " + safetext.Stored(err.Error())
+				answers[i] = "unreachable: " + safetext.Stored(fault.Address(p.Name, err).Error())
 			}
 		})
 	}

@@ -22,6 +22,14 @@ func Counted(n int64, noun string) string {
 	return humanize.Comma(n) + " " + noun + "s"
 }
 
+// noneOf says that nothing of a number of things was done: none of 3 events, the one event of 1 not.
+func noneOf(n int64, noun string) string {
+	if n == 1 {
+		return "the " + noun + " could not"
+	}
+	return "none of " + Counted(n, noun) + " could"
+}
+
 // Seconds writes a length of time as people say it: 850ms, 42s, 3m20s, 5h10m.
 func Seconds(s float64) string {
 	d := time.Duration(s * float64(time.Second))
@@ -66,7 +74,7 @@ func DidYouMean(err error, word string, known []string, otherwise string) error 
 // Nearest is the one of the known words that a word was most likely meant to be: at most two letters differ. Empty when
 // none is close.
 func Nearest(word string, known []string) (nearest string) {
-	least := 3
+	least := min(3, len(word)) // not all of its letters
 	for _, k := range known {
 		if d := distance(word, k); d < least {
 			nearest, least = k, d

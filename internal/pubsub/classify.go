@@ -46,6 +46,22 @@ func codeOf(err error) codes.Code {
 	}
 }
 
+// Explain says in our words why a request was not answered, or refused.
+func Explain(err error) string {
+	switch codeOf(err) {
+	case codes.Unavailable, codes.DeadlineExceeded:
+		return "it does not answer"
+	case codes.Unauthenticated:
+		return "it does not accept the account's credentials"
+	case codes.PermissionDenied:
+		return "the account may not do that"
+	case codes.NotFound:
+		return "it has no such project, topic or subscription"
+	default:
+		return err.Error()
+	}
+}
+
 // misconfigured is a failure found here, before the broker could answer with it.
 func misconfigured(code codes.Code, err error) *dispatch.Failure {
 	return dispatch.NewFailure(dispatch.Misconfigured, code.String(), err)

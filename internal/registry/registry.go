@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,7 +35,7 @@ func New() *Registry { return &Registry{Catalogue: catalogue.Builtin(), Source: 
 func File(name string) (_ *Registry, err error) {
 	folder, err := os.OpenRoot(filepath.Dir(name))
 	if err != nil {
-		return nil, fmt.Errorf("read catalogue: %w", err)
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, folder.Close()) }()
 	read, err := catalogue.Load(folder.FS(), filepath.Base(name))

@@ -176,7 +176,7 @@ func (c *checker) excused(cmd *history.Command) bool {
 func outageSigns() []string {
 	return []string{
 		"connect", "eof", "broken pipe", "reset by peer", "i/o timeout", "timeout", "deadline exceeded",
-		"conn closed", "closed pool", "shutting down", "starting up", "recovery mode", "terminating",
+		"answer", "conn closed", "closed pool", "shutting down", "starting up", "recovery mode", "terminating",
 		"57p0", "25006", "read-only", "55p03", "08006", "53300", "oom command", "loading", "unavailable", "canceling statement",
 	}
 }

@@ -1,0 +1,125 @@
+package cmd
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+)
+
+// foreign are the words of libraries, servers and the system that an operator must not have to know.
+var foreign = regexp.MustCompile(`SQLSTATE|invalid input (value|syntax)|pgx|accepts \d|arg\(s\)|unknown command|unknown shorthand|strconv|openat|open \S+:|mkdir|` +
+	`no such file|is a directory|unexpected EOF|end of JSON|invalid character|cannot unmarshal|unsupported value|[^.]yaml: |While parsing|Config Type|` +
+	`not defined:|missing query|unexpected token|rpc error|dial tcp|lookup |bind: |listen tcp|\*?[a-z]+\.[A-Z]\w+Error|%!|h0m0s`)
+
+// Whatever is wrong with a command line is said in our own words, with the exit code that scripts know.
+func TestErrorsAreInOurOwnWords(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	brokenYAML, otherYAML, note := file("broken.yaml", "a: [\n"), file("other.yaml", "foo: bar\n"), file("note.txt", "x")
+	missing, long := filepath.Join(dir, "nope.yaml"), strings.Repeat("x", 3000)
+	id := "01890a5d-ac96-774b-bcce-b302099a8057"
+	env := []string{"DATABASE_URL=" + outboxtest.DB(t).URL, "REDIS_URL=redis://127.0.0.1:1/0", "PUBSUB_EMULATOR_HOST=127.0.0.1:1", "GOOGLE_CLOUD_PROJECT=shop-dev"}
+
+	for _, tc := range []struct {
+		args string // words, separated by blanks; '' is an empty one
+		want int
+		says string
+	}{
+		{"foo", cli.ExitUsage, `outboxctl has no command "foo"`},
+		{"''", cli.ExitUsage, "hint: outboxctl --help lists the commands: audit, "},
+		{"dlq lst", cli.ExitUsage, "did you mean list?"},
+		{"help foo", cli.ExitUsage, `outboxctl has no command "foo"`},
+		{"help dlq foo", cli.ExitUsage, `outboxctl dlq has no command "foo"`},
+		{"help dlq list foo", cli.ExitUsage, `outboxctl dlq list has no commands, so there is no help on "foo"`},
+		{"completion foo", cli.ExitUsage, `outboxctl completion has no command "foo"`},
+		{"completion bash extra", cli.ExitUsage, `unexpected argument "extra"`},
+		{"consume extra", cli.ExitUsage, `unexpected argument "extra"`},
+		{"pause billing", cli.ExitUsage, `outboxctl pause has no command "billing"`},
+		{"resume billing", cli.ExitUsage, `unexpected argument "billing"`},
+		{"dlq show", cli.ExitUsage, "ID is missing"},
+		{"dlq show " + id + " extra", cli.ExitUsage, `unexpected argument "extra"`},
+		{"dlq list --nosuch", cli.ExitUsage, "unknown flag --nosuch"},
+		{"dlq list -Z", cli.ExitUsage, "unknown flag -Z"},
+		{"dlq list --limit", cli.ExitUsage, "--limit needs a value"},
+		{"dlq list --limit many", cli.ExitUsage, `--limit: "many" is not a number`},
+		{"dlq list --limit 99999999999999999999", cli.ExitUsage, "is too large"},
+		{"dlq list --watch=maybe", cli.ExitUsage, "is neither true nor false"},
+		{"dlq list -o ''", cli.ExitUsage, `--output: "" is none of table`},
+		{"dlq list --fields ''", cli.ExitUsage, "--fields must not be empty"},
+		{"dlq list --fields nope", cli.ExitUsage, `--fields: there is no field "nope"`},
+		{"dlq list --since yesterday", cli.ExitUsage, `"yesterday" is neither a time`},
+		{"dlq list --jq ''", cli.ExitUsage, "--jq: the expression is empty"},
+		{"dlq list --jq .[", cli.ExitUsage, `--jq: ".[" is not a jq expression: it ends too early`},
+		{"dlq list --jq ,", cli.ExitUsage, `"," is not expected there`},
+		{"dlq list --jq foo", cli.ExitUsage, "jq has no function foo/0"},
+		{"dlq list --jq $foo", cli.ExitUsage, "jq has no variable $foo"},
+		{"dlq list --jq " + long, cli.ExitUsage, "jq has no function xxx"},
+		{"dlq list --jq .id", cli.ExitUsage, "--jq: the expression fails on this output"},
+		{"dlq list --jq error(5)", cli.ExitUsage, "--jq: the expression fails on this output"},
+		{"dlq list --jq 1e999", cli.ExitUsage, "--jq: the result has a number that JSON cannot write"},
+		{"dlq list --type media_uploded", cli.ExitUsage, "did you mean media_uploaded?"},
+		{"dlq list --aggregate store/7", cli.ExitUsage, `"7" is not a UUID, and the ids of this database are`},
+		{"event show nope", cli.ExitUsage, `"nope" is not an id`},
+		{"migrate --types foo", cli.ExitUsage, `--types: "foo" is none of text, enum`},
+		{"event list --catalogue " + missing, cli.ExitUsage, "nope.yaml does not exist"},
+		{"event list --catalogue " + dir, cli.ExitUsage, "is a folder"},
+		{"registry check " + missing, cli.ExitUsage, "nope.yaml does not exist"},
+		{"registry check " + brokenYAML, cli.ExitUsage, "is not YAML: check the indentation, brackets and quotes near line 1"},
+		{"event list --config " + missing, cli.ExitUsage, "nope.yaml does not exist"},
+		{"event list --config " + dir, cli.ExitUsage, "is a folder"},
+		{"event list --config " + note, cli.ExitUsage, "must end in .yaml, .json or .toml"},
+		{"event list --config " + brokenYAML, cli.ExitUsage, "check the indentation, brackets and quotes near line 1"},
+		{"event list --config " + otherYAML, cli.ExitUsage, "foo (file " + otherYAML + "): no such setting"},
+		{"event list --context nope", cli.ExitUsage, "no such context"},
+		{"event list --database-url postgres://u:p@127.0.0.1:1/x", cli.ExitPrecondition, "no server answers there"},
+		{"idem show " + id, cli.ExitPrecondition, "ask Redis: no server answers there"},
+		{"topic list", cli.ExitPrecondition, "on the emulator at 127.0.0.1:1): it does not answer"},
+		{"publish --http-addr foo", cli.ExitUsage, `configuration: publish.http_addr (flag --http-addr): "foo" is not host:port`},
+		{"consume --example --http-addr foo", cli.ExitUsage, `configuration: consume.http_addr (flag --http-addr): "foo" is not host:port`},
+		{"ui --addr ''", cli.ExitUsage, `ui.addr (flag --addr): "" is not host:port`},
+		{"ui --base-path foo", cli.ExitUsage, `"foo" is not a path such as /ops/outbox`},
+		{"ui --addr 127.0.0.1:0 --tls-cert " + missing + " --tls-key " + missing, cli.ExitUsage, "does not exist"},
+		{"dev --state-dir " + long, cli.ExitPrecondition, "is too long"},
+		{"cleanup --inbox-older-than 1d", cli.ExitUsage, "--inbox-older-than 1d is less than idempotency.ttl (30d)"},
+		{"emit --type media_uploded --aggregate-id " + id + " --data {}", cli.ExitUsage, "did you mean media_uploaded?"},
+		{"emit --type media_uploaded --aggregate-id " + id + " --data @" + missing, cli.ExitUsage, "nope.yaml does not exist"},
+		{"emit --type media_uploaded --aggregate-id " + id + " --data @" + dir, cli.ExitUsage, "is a folder"},
+		{"emit --type media_uploaded --aggregate-id " + id + " --data {", cli.ExitUsage, "data is not valid JSON"},
+		{"emit --type media_uploaded --aggregate-id " + id + " --data {} --max-attempts 0", cli.ExitUsage, "--max-attempts must be at least 1"},
+		{"dlq edit " + id + " --data @" + missing, cli.ExitUsage, "nope.yaml does not exist"},
+		{"dlq replay --yes --apply " + missing, cli.ExitUsage, "nope.yaml does not exist"},
+		{"dlq replay --yes --apply " + dir, cli.ExitUsage, "is a folder"},
+		{"dlq replay --yes --apply " + note, cli.ExitUsage, "not a usable plan: it is not JSON"},
+		{"dlq replay --yes " + id, cli.ExitNotFound, "not found: 1 id"},
+		{"pause --topic biling", cli.ExitUsage, "did you mean billing?"},
+		{"resume --topic biling", cli.ExitPrecondition, "topic biling is not paused"},
+		{"audit show nope", cli.ExitUsage, `"nope" is not a run`},
+		{"run resume " + id, cli.ExitNotFound, "no plan " + id},
+		{"migrate down --to 99999", cli.ExitNotFound, "no migration has version 99999"},
+	} {
+		t.Run(tc.args[:min(len(tc.args), 60)], func(t *testing.T) {
+			t.Parallel()
+			args := strings.Fields(tc.args)
+			for i, arg := range args {
+				args[i] = strings.Trim(arg, "'")
+			}
+			code, _, talk := runCLI(t, env, args...)
+			require.Equal(t, tc.want, code, talk)
+			require.Contains(t, talk, tc.says)
+			require.Empty(t, foreign.FindString(talk), talk)
+			require.Less(t, len(talk), 2000)
+		})
+	}
+}
