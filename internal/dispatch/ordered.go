@@ -172,7 +172,7 @@ func (d *Dispatcher) runOrdered(ctx context.Context, sweep bool) (r runResult) {
 	o := &d.ordered
 	s := o.cursor.next(time.Now(), sweep)
 	busy, look := o.hints()
-	after, last, took := s.after, int64(0), time.Duration(0)
+	after, last, took, cut := s.after, int64(0), time.Duration(0), false
 	for growth := 1; ; growth = windowGrowth {
 		got, err := d.inFlight.reserve(ctx, o.batchSize.limit())
 		if err != nil {
@@ -194,17 +194,30 @@ func (d *Dispatcher) runOrdered(ctx context.Context, sweep bool) (r runResult) {
 			d.inFlight.passOver(crowded)
 		}
 		r.rows += len(claim.Rows)
-		d.launchRuns(ctx, started, p, claim.Rows)
+		cut = d.launchRuns(ctx, started, p, claim.Rows) || cut
 		last = max(last, claim.reached(look))
 		r.more = claim.Full
 		if claim.Full || claim.Seen < p.Window {
-			o.batchSize.done(got.rows, len(claim.Rows))
+			o.resize(got.rows, len(claim.Rows), cut, len(busy) > 0)
 			break
 		}
 		after, look = claim.SeenTo, nil
 	}
 	r.swept = o.cursor.done(s, s.began.Add(took), r.more, r.rows, last)
 	return r
+}
+
+// resize adapts the next claim. One that gave a key all that one key may have is
+// as good as full, and one that found nothing beside keys that are being sent says
+// nothing about what waits in them: a lone busy key never fills a claim, and would
+// otherwise get a quarter of the smallest one, request after request.
+func (o *orderedStream) resize(limit, got int, cut, busy bool) {
+	switch {
+	case cut:
+		o.batchSize.done(limit, limit)
+	case got > 0 || !busy:
+		o.batchSize.done(limit, got)
+	}
 }
 
 // reached is the seq up to which nothing that was seen is left to the next claim.
@@ -240,15 +253,18 @@ func (d *Dispatcher) trialHead(p ClaimParams) ([]Claimed, error) {
 	return claim.Rows, err
 }
 
-// launchRuns starts to send the runs of a claim.
-func (d *Dispatcher) launchRuns(ctx context.Context, started time.Time, p OrderedParams, rows []Claimed) {
+// launchRuns starts to send the runs of a claim, and reports whether one of them
+// was cut: it has as many rows as a claim takes of one key.
+func (d *Dispatcher) launchRuns(ctx context.Context, started time.Time, p OrderedParams, rows []Claimed) (cut bool) {
 	runs := d.runs(rows)
 	for _, g := range runs {
 		if len(g.rows) >= p.most() {
 			d.ordered.sending(g.key)
+			cut = true
 		}
 	}
 	d.start(ctx, started, runs, d.sendRun)
+	return cut
 }
 
 // runs sorts claimed rows by their key.

@@ -54,7 +54,7 @@ func TestRunsOfAKeyArriveInOrder(t *testing.T) {
 		want := idsOfRows(rows)
 		require.Equal(t, want, slices.DeleteFunc(arrived, func(id string) bool { return !slices.Contains(want, id) }))
 		for _, r := range requests {
-			require.LessOrEqual(t, len(r), 10, "a quarter of a claim is one key's")
+			require.LessOrEqual(t, len(r), maxBatch/4, "a quarter of a claim is one key's")
 		}
 		require.Equal(t, "a", b.broker.messages[rows[0].ID].OrderingKey)
 	})
@@ -123,6 +123,21 @@ func TestDeadHeadParksItsKeyOnly(t *testing.T) {
 		time.Sleep(time.Second)
 		stop()
 		require.Equal(t, 5, b.store.count(isPublished))
+	})
+}
+
+// A lone busy key never fills a claim, which grows for it all the same.
+func TestBusyKeyIsSentInLargeRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, func(c *Config) { c.BatchSize, c.MaxInFlight = 40, 10*maxBatch })
+		b.broker.latency = func(string) time.Duration { return 20 * time.Millisecond } // claims find nothing meanwhile
+		rows := b.store.addOrdered(4*maxBatch, "a", "red")
+		stop := start(t, b.Dispatcher)
+		time.Sleep(time.Minute)
+		stop()
+		requests, arrived := b.broker.sent()
+		require.Equal(t, idsOfRows(rows), arrived)
+		require.Less(t, len(requests), 30, "of a quarter of the largest claim each, once claims have grown")
 	})
 }
 
