@@ -110,6 +110,13 @@ func (b *broker) place(id string) (at int, stored bool) {
 	return at, stored
 }
 
+// events counts those that it has stored.
+func (b *broker) events() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.stored)
+}
+
 // duplicates counts messages beyond each event's first.
 func (b *broker) duplicates() (n int) {
 	b.mu.Lock()

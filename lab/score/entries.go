@@ -35,7 +35,10 @@ func entries() []entry {
 		{"R21", "cleanup of a million rows under load, killed 5 times", "no wrong delete, each transaction < 200 ms", (*Session).cleanup},
 		{"R22", "200 events/s on defaults", "commit to acknowledgement p50 ≤ 10 ms with the hint, ≤ the poll without; p99 ≤ 50 ms", (*Session).steady},
 		{"R23", "behind pgbouncer in transaction mode; REPEATABLE READ as default; clocks ± 10 minutes", "same results", (*Session).elsewhere},
-		{"R24", "events with ordering keys, 1 of 3 publishers killed each second for a minute, every fifth after standing still for 2 leases", "0 first copies out of order, 0 lost", (*Session).orderThroughKills},
+		{"R24", "events with ordering keys, 1 of 3 publishers killed each second for a minute, every fifth after standing still for 2 leases", "0 first copies out of order, at the broker and at a subscriber with message ordering; 0 lost", (*Session).orderThroughKills},
+		{"R25", "a dead event with 100,000 followers in its key beside others", "≥ 0.8 of the rate without, the others' p99 + ≤ 50 ms; none sent early; in order after the discard", (*Session).behindDeadHead},
+		{"R26", "50,000 events of one ordering key", "≥ 2 MB/s, 0 out of order, 0 lost", (*Session).hotKey},
+		{"R27", "a publisher of before ordering keys beside 2 new ones, then replaced", "0 first copies out of order, 0 lost; it is refused, and doctor names it", (*Session).versions},
 	}
 }
 

@@ -59,6 +59,8 @@ type offer struct {
 	hold      time.Duration
 	// poisonShare of the events are rejected by the broker.
 	poisonShare float64
+	// keyed events have an ordering key of their own: transactions that overlap have no order.
+	keyed bool
 }
 
 // committed is an event and when its producer had the answer to COMMIT.
@@ -88,6 +90,9 @@ func (w *world) offer(ctx context.Context, o offer) ([]committed, error) {
 		c := committed{late: w.random.Float64() < o.lateShare, poison: w.random.Float64() < o.poisonShare}
 		group.Go(func() error {
 			event := newEvent(c.poison)
+			if o.keyed {
+				event.OrderingKey = event.ID.String()
+			}
 			err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 				if _, err := emit.Emit(ctx, tx, event); err != nil {
 					return err

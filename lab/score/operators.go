@@ -78,11 +78,11 @@ func (s *Session) twoOperators(ctx context.Context) (result, error) {
 func (s *Session) cleanup(ctx context.Context) (result, error) {
 	return s.in(ctx, surroundings{}, func(w *world) (result, error) {
 		old := s.size(200_000, 1_000_000)
-		if err := w.fill(ctx, old, "now() - interval '40 days'"); err != nil {
+		if err := w.fill(ctx, filling{rows: old, published: "now() - interval '40 days'"}); err != nil {
 			return result{}, err
 		}
 		const recent = 1000
-		if err := w.fill(ctx, recent, "now() - interval '20 days'"); err != nil {
+		if err := w.fill(ctx, filling{rows: recent, published: "now() - interval '20 days'"}); err != nil {
 			return result{}, err
 		}
 		if _, err := w.pool.Exec(ctx, `VACUUM ANALYZE outbox_events`); err != nil {

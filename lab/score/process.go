@@ -25,6 +25,11 @@ type process struct {
 
 // start runs outboxctl until it ends or the world does.
 func (w *world) start(name string, env []string, args ...string) (*process, error) {
+	return w.run(w.Program, name, env, args...)
+}
+
+// run is start for another program.
+func (w *world) run(program, name string, env []string, args ...string) (*process, error) {
 	w.started++
 	p := &process{name: name, log: filepath.Join(w.dir, fmt.Sprintf("%s-%d.log", name, w.started))}
 	log, err := os.Create(p.log)
@@ -32,7 +37,7 @@ func (w *world) start(name string, env []string, args ...string) (*process, erro
 		return nil, err
 	}
 	defer func() { _ = log.Close() }() // the program has it
-	cmd := exec.Command(w.Program, args...)
+	cmd := exec.Command(program, args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = w.env(env...), log, log
 	if p.Child, err = rig.Start(cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)

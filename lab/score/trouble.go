@@ -1,6 +1,7 @@
 package score
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -84,7 +85,7 @@ func (s *Session) outage(ctx context.Context) (result, error) {
 	piled := s.size(200_000, 0)
 	var ideal time.Duration
 	_, err := s.in(ctx, surroundings{}, func(w *world) (result, error) {
-		if err := w.fill(ctx, piled+int(away.Seconds())*rate, "NULL"); err != nil {
+		if err := w.fill(ctx, filling{rows: piled + int(away.Seconds())*rate}); err != nil {
 			return result{}, err
 		}
 		if _, err := w.publish("publisher"); err != nil {
@@ -117,7 +118,7 @@ func (s *Session) outage(ctx context.Context) (result, error) {
 		}
 		w.broker.OnCall(func(context.Context, string) error { return status.Error(codes.Unavailable, "away") })
 		before := calls(w.broker.Calls())
-		if err := w.fill(ctx, piled, "NULL"); err != nil {
+		if err := w.fill(ctx, filling{rows: piled}); err != nil {
 			return result{}, err
 		}
 		began := time.Now()
@@ -153,15 +154,24 @@ func calls(by map[string]int) (n int) {
 	return n
 }
 
-// fill writes rows without a round trip each; published is an SQL expression.
-func (w *world) fill(ctx context.Context, n int, published string) error {
-	for done := 0; done < n; {
-		size := min(50_000, n-done)
+// filling is rows that are written without a round trip each.
+type filling struct {
+	rows int
+	// published and key are SQL expressions; n is the row's number. The default is NULL.
+	published, key string
+	// padding is a text in the payload.
+	padding string
+}
+
+func (w *world) fill(ctx context.Context, f filling) error {
+	for done := 0; done < f.rows; {
+		size := min(50_000, f.rows-done)
 		_, err := w.pool.Exec(ctx, `
-INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, published_at)
+INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, published_at, ordering_key)
 SELECT id, 'license_status_changed', 'license', id, jsonb_build_object('version', 1, 'eventId', id, 'occurredAt', '2026-01-01T00:00:00Z', 'data',
-       jsonb_build_object('licenseId', id, 'storeId', id, 'status', 'verified')), `+published+`
-  FROM (SELECT outbox_uuid_v7() AS id FROM generate_series(1, $1::int)) AS ids`, size)
+       jsonb_strip_nulls(jsonb_build_object('licenseId', id, 'storeId', id, 'status', 'verified', 'reason', nullif($2::text, '')))), `+cmp.Or(f.published, "NULL")+`, 'default/' || `+cmp.Or(f.key, "NULL")+`
+  FROM (SELECT n, outbox_uuid_v7() AS id FROM generate_series($3::int, $3::int + $1::int - 1) AS n) AS ids
+ ORDER BY n`, size, f.padding, done)
 		if err != nil {
 			return fmt.Errorf("fill the outbox: %w", err)
 		}

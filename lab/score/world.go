@@ -36,6 +36,8 @@ type world struct {
 // surroundings are what worlds differ in.
 type surroundings struct {
 	redis bool
+	// ordered subscriptions deliver the events of an ordering key in order.
+	ordered bool
 	// schema is the version to migrate to; zero means the newest.
 	schema string
 	// postgresEnv goes to the server.
@@ -97,11 +99,11 @@ func (w *world) open(ctx context.Context, around surroundings) (err error) {
 	}
 	w.stopping(fake.Stop)
 	w.broker = newBroker(fake)
-	return w.prepare(ctx, around.schema)
+	return w.prepare(ctx, around)
 }
 
 // prepare makes the database and the topics with the program itself.
-func (w *world) prepare(ctx context.Context, schema string) error {
+func (w *world) prepare(ctx context.Context, around surroundings) error {
 	admin, err := pgxpool.New(ctx, w.postgres.URL("postgres"))
 	if err != nil {
 		return err
@@ -113,13 +115,13 @@ func (w *world) prepare(ctx context.Context, schema string) error {
 	}
 	w.databaseURL = w.postgres.URL(database)
 	up := []string{"migrate", "up"}
-	if schema != "" {
-		up = append(up, "--to", schema)
+	if around.schema != "" {
+		up = append(up, "--to", around.schema)
 	}
 	if _, err := w.command(ctx, up...); err != nil {
 		return err
 	}
-	if _, err := w.command(ctx, "topic", "ensure"); err != nil {
+	if _, err := w.command(ctx, "topic", "ensure", fmt.Sprintf("--ordered=%t", around.ordered)); err != nil {
 		return err
 	}
 	if w.pool, err = openPool(ctx, w.postgres.URL(database), 16); err != nil {
