@@ -27,7 +27,9 @@ SELECT id,
        published_at,
        dead_at,
        broker_message_id,
-       updated_at
+       updated_at,
+       ordering_key,
+       passed_at
   FROM outbox_events;
 
 -- +goose Down

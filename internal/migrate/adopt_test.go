@@ -98,6 +98,7 @@ func TestTableOfAnotherShapeIsRefused(t *testing.T) {
 		"no primary key":  {`DROP CONSTRAINT outbox_events_pkey`, "table has no primary key on (id)", `ALTER TABLE outbox_events ADD PRIMARY KEY (id);`},
 		"further column":  {`ADD COLUMN "Shop" int NOT NULL DEFAULT 1; ALTER TABLE outbox_events ALTER COLUMN "Shop" DROP DEFAULT`, "Shop is a further column that may not be null and has no default", `ALTER TABLE outbox_events ALTER COLUMN "Shop" DROP NOT NULL;`},
 		"name of ours":    {`ADD COLUMN headers text`, "headers has the name of a column that outboxctl adds", `ALTER TABLE outbox_events RENAME COLUMN headers TO their_headers;`},
+		"key of theirs":   {`ADD COLUMN ordering_key text`, "ordering_key has the name of a column that outboxctl adds", `ALTER TABLE outbox_events RENAME COLUMN ordering_key TO their_ordering_key;`},
 		"several":         {`DROP COLUMN last_error, ALTER COLUMN created_at DROP DEFAULT`, "created_at has no default; last_error is missing", `ALTER TABLE outbox_events ALTER COLUMN created_at SET DEFAULT now(); ALTER TABLE outbox_events ADD COLUMN last_error text;`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -58,9 +58,9 @@ func TestLaterMigrationsKeepTheLockedColumns(t *testing.T) {
 		"dead_at timestamptz YES ",
 		"broker_message_id text YES ",
 		"updated_at timestamptz NO now()",
-		"seq int8 NO ",
 		"ordering_key text YES ",
 		"passed_at timestamptz YES ",
+		"seq int8 NO ",
 	}, columns(t, pool))
 	require.Equal(t, "ALWAYS", queryOne[string](t, pool,
 		`SELECT identity_generation FROM information_schema.columns WHERE table_name = 'outbox_events' AND column_name = 'seq'`))

@@ -5,8 +5,6 @@
 
 -- +goose Up
 ALTER TABLE outbox_events
-    ADD COLUMN IF NOT EXISTS ordering_key text COLLATE "C",
-    ADD COLUMN IF NOT EXISTS passed_at    timestamptz,
     DROP CONSTRAINT IF EXISTS outbox_events_ordering_key_check,
     DROP CONSTRAINT IF EXISTS outbox_events_passed_check,
     -- Namespaces never share a key; 1,024 bytes are the broker's limit.
@@ -49,75 +47,11 @@ CREATE TRIGGER outbox_events_refuse_gap
     WHEN (OLD.ordering_key IS NOT NULL AND OLD.published_at IS NULL AND OLD.passed_at IS NULL)
     EXECUTE FUNCTION outbox_refuse_delete('events of its ordering key wait for it');
 
-CREATE OR REPLACE VIEW outbox_event_status AS
-SELECT id,
-       CASE
-           WHEN published_at IS NOT NULL THEN 'published'
-           WHEN dead_at IS NOT NULL THEN 'dead'
-           WHEN locked_until > now() THEN 'processing'
-           ELSE 'pending'
-       END AS status,
-       seq,
-       namespace,
-       tenant_id,
-       event_type,
-       aggregate_type,
-       aggregate_id,
-       dedupe_key,
-       attempt_count,
-       max_attempts,
-       last_error,
-       created_at,
-       next_attempt_at,
-       locked_by,
-       locked_until,
-       published_at,
-       dead_at,
-       broker_message_id,
-       updated_at,
-       ordering_key,
-       passed_at
-  FROM outbox_events;
-
-SELECT outbox_grant('GRANT INSERT (ordering_key) ON outbox_events TO outbox_emitter');
-SELECT outbox_grant('GRANT SELECT (ordering_key, passed_at) ON outbox_events TO outbox_viewer');
-
 -- +goose Down
-DROP VIEW IF EXISTS outbox_event_status;
 DROP TRIGGER IF EXISTS outbox_events_refuse_gap ON outbox_events;
 DROP TRIGGER IF EXISTS outbox_events_refuse_rekey ON outbox_events;
 DROP TRIGGER IF EXISTS outbox_events_refuse_disorder ON outbox_events;
 DROP FUNCTION IF EXISTS outbox_refuse_disorder();
 ALTER TABLE outbox_events
-    DROP COLUMN IF EXISTS ordering_key,
-    DROP COLUMN IF EXISTS passed_at;
-CREATE VIEW outbox_event_status AS
-SELECT id,
-       CASE
-           WHEN published_at IS NOT NULL THEN 'published'
-           WHEN dead_at IS NOT NULL THEN 'dead'
-           WHEN locked_until > now() THEN 'processing'
-           ELSE 'pending'
-       END AS status,
-       seq,
-       namespace,
-       tenant_id,
-       event_type,
-       aggregate_type,
-       aggregate_id,
-       dedupe_key,
-       attempt_count,
-       max_attempts,
-       last_error,
-       created_at,
-       next_attempt_at,
-       locked_by,
-       locked_until,
-       published_at,
-       dead_at,
-       broker_message_id,
-       updated_at
-  FROM outbox_events;
-SELECT outbox_grant('GRANT SELECT ON outbox_event_status TO outbox_dispatcher');
-SELECT outbox_grant('GRANT SELECT ON outbox_event_status TO outbox_operator');
-SELECT outbox_grant('GRANT SELECT ON outbox_event_status TO outbox_viewer');
+    DROP CONSTRAINT IF EXISTS outbox_events_ordering_key_check,
+    DROP CONSTRAINT IF EXISTS outbox_events_passed_check;
