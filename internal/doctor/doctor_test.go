@@ -99,6 +99,10 @@ func TestAilments(t *testing.T) {
 			VALUES (gen_random_uuid(), 'old', 1, 'v', now(), '{}'), (gen_random_uuid(), 'gone', 2, 'v', now() - interval '1 hour', '{}'),
 			       (gen_random_uuid(), 'new', 3, 'v', now(), '{"keepsOrder": true}')`,
 			"order", doctor.Fail, "refused when they claim them: old/1"},
+		"publishers that keep no order, and nothing waits": {`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, ordering_key, published_at)
+			VALUES (gen_random_uuid(), 'ad_created', 'ad', gen_random_uuid(), '{}', 'default/a', now());
+			INSERT INTO outbox_publishers (id, host, pid, version, last_seen_at, state) VALUES (gen_random_uuid(), 'old', 1, 'v', now(), '{}')`,
+			"order", doctor.Fail, "refused when they claim them: old/1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
