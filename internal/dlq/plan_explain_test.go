@@ -101,6 +101,7 @@ SELECT gen_random_uuid(), 'ad_paused', 'ad', gen_random_uuid(), jsonb_build_obje
 		_, err := store.Groups(b.ctx, dlq.Filter{State: "open"}, by, 200)
 		require.NoError(t, err)
 		require.Contains(t, db.plan, "using "+index, by)
+		require.Contains(t, db.plan, map[bool]string{true: "on outbox_dlq_causes", false: "on outbox_dlq_counts"}[by == "fingerprint"], by)
 		require.NotContains(t, db.plan, "Seq Scan on outbox_dlq\n", by)
 		require.NotContains(t, db.plan, "Seq Scan on outbox_dlq ", by)
 		_, err = store.Groups(b.ctx, dlq.Filter{State: "open", Since: base().AddDate(-9, 0, 0)}, by, 200)
