@@ -18,6 +18,9 @@ const (
 	// minSchemaRate is what is left where each payload is checked by a JSON Schema.
 	minSchemaRate = 0.5
 	manyTypes     = 500
+	// turns is how often every installation is measured to judge it, each time with a part of the events: what else the
+	// machine does comes and goes within seconds, and a short run is more likely to meet a moment without it.
+	turns = 5
 )
 
 // variant is an installation that mode catalogue compares: the columns of the table, and whose event types they are.
@@ -77,17 +80,19 @@ func (v variant) retype(e emit.Event) emit.Event {
 	return e
 }
 
-// catalogues drains and emits with every variant, in turn. To judge them, that is done twice and the better one counts.
+// catalogues drains and emits with every variant, in turn. To judge them, that is done several times, each time with another one
+// first, and the best of each figure counts.
 func (s *session) catalogues(ctx context.Context) (*Report, error) {
-	turns := 1
-	if s.params.Check {
-		turns = rounds
+	p, times := s.params, 1
+	if p.Check {
+		p.Events, times = max(p.Events/turns, 1), turns
 	}
-	best := make([]*Report, len(variants()))
-	for range turns {
-		for i, v := range variants() {
-			p := s.params
-			p.variant = v
+	all := variants()
+	best := make([]*Report, len(all))
+	for turn := range times {
+		for k := range all {
+			i := (turn + k) % len(all)
+			p.variant = all[i]
 			r, err := s.one(ctx, p)
 			if err != nil {
 				return r, err
