@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -173,40 +176,47 @@ func indentedSorted(data []byte) string {
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-// fromEditor lets a person write the payload until it is valid or they leave it as it is. What was written and is not
-// valid is kept in its file.
+// fromEditor lets a person write the payload until it is valid or they leave it as it is. The file has a folder of its
+// own, which nobody else can read and which is gone afterwards, with what the editor left beside it: it holds a payload.
 func (o *dlqEditOptions) fromEditor(ctx context.Context, edit *operate.Edit) ([]byte, error) {
-	file, err := os.CreateTemp(o.app.Env("TMPDIR"), "outboxctl-edit-*.json")
+	// A terminal that is closed in the meantime would end the process before it can remove the folder.
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)
+	defer stop()
+	folder, err := os.MkdirTemp(o.app.Env("TMPDIR"), "outboxctl-edit-")
 	if err != nil {
 		return nil, fmt.Errorf("edit the payload: %w", err)
 	}
-	name := file.Name()
-	text := indented(edit.Data) + "\n"
-	_, err = file.WriteString(editHead(edit, nil) + text)
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
+	text, err := o.write(ctx, edit, filepath.Join(folder, "payload.json"))
+	if gone := os.RemoveAll(folder); err == nil && gone != nil {
+		err = fmt.Errorf("remove the payload that was edited: %w", gone)
 	}
-	for err == nil {
-		if err = o.app.EditFile(ctx, name); err != nil {
-			break
+	return []byte(text), err
+}
+
+// write opens the file in the editor, again with what is wrong at the top, until it is valid or left as it was.
+func (o *dlqEditOptions) write(ctx context.Context, edit *operate.Edit, name string) (text string, err error) {
+	var problem error
+	for text = indented(edit.Data) + "\n"; ; {
+		if err := os.WriteFile(name, []byte(editHead(edit, problem)+text), 0o600); err != nil {
+			return "", fmt.Errorf("edit the payload: %w", err)
 		}
-		var written []byte
-		if written, err = os.ReadFile(name); err != nil {
-			break
+		if err := o.app.EditFile(ctx, name); err != nil {
+			return "", err
+		}
+		written, err := os.ReadFile(name)
+		if err != nil {
+			return "", fmt.Errorf("edit the payload: %w", err)
 		}
 		before := text
 		text = withoutComments(string(written))
-		problem := edit.Check([]byte(text))
+		problem = edit.Check([]byte(text))
 		if problem == nil || edit.Same([]byte(text)) {
-			return []byte(text), os.Remove(name)
+			return text, nil
 		}
 		if text == before {
-			return nil, fault.Hint(problem, "nothing was changed; what you wrote is in %s", name)
+			return "", fault.Hint(problem, "nothing was changed")
 		}
-		err = os.WriteFile(name, []byte(editHead(edit, problem)+text), 0o600)
 	}
-	_ = os.Remove(name) // holds a payload; the error before counts
-	return nil, err
 }
 
 // editHead tells in the file what it is about, in lines that are not part of the payload.
