@@ -26,6 +26,7 @@ import (
 // What a request to the page may take: it answers in a fraction of a second, and reads small bodies.
 const (
 	uiMaxBody      = 2 << 20
+	uiMaxHeader    = 64 << 10
 	uiReadTimeout  = 5 * time.Second
 	uiWriteTimeout = 30 * time.Second
 	uiIdleTimeout  = 2 * time.Minute
@@ -192,7 +193,7 @@ func uiSettings(app *cli.App, cfg *cli.Config) (ui.Config, error) {
 }
 
 func serveUI(ctx context.Context, cfg *cli.Config, listener net.Listener, handler http.Handler) error {
-	server := &http.Server{Handler: http.MaxBytesHandler(handler, uiMaxBody), ReadTimeout: uiReadTimeout, WriteTimeout: uiWriteTimeout, IdleTimeout: uiIdleTimeout}
+	server := &http.Server{Handler: http.MaxBytesHandler(handler, uiMaxBody), MaxHeaderBytes: uiMaxHeader, ReadTimeout: uiReadTimeout, WriteTimeout: uiWriteTimeout, IdleTimeout: uiIdleTimeout}
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() { stopped <- shutDown(ctx, server.Shutdown) })
 	defer stop()

@@ -93,7 +93,7 @@ type Config struct {
 	Label, Color string
 	// MaxAttempts is the publishers' maximum, for events that have none of their own.
 	MaxAttempts int
-	// Refresh is the pace of the figures; QueryTimeout limits one statement.
+	// Refresh is the pace of the figures; QueryTimeout limits one statement, and how long a request waits for a connection.
 	Refresh, QueryTimeout time.Duration
 	// Topics are the names that topics have at the broker; a topic that is not there has none that is known here.
 	Topics map[string]string
@@ -144,7 +144,7 @@ func New(cfg Config) (*Handler, error) {
 	}
 	h := &Handler{
 		cfg: cfg, templates: templates, place: place(conn),
-		reader: newReader(cfg), examiner: &examiner{run: cfg.Doctor},
+		reader: newReader(cfg), turns: make(chan struct{}, cfg.ReadPool.Config().MaxConns), examiner: &examiner{run: cfg.Doctor},
 	}
 	if cfg.Redis != nil {
 		h.reader.keeper = idem.New(cfg.Redis, consume.DefaultTTL)

@@ -42,6 +42,13 @@ func ChangePaths() []string {
 	return paths
 }
 
+// Occupy takes every turn to read, as many slow requests would.
+func (h *Handler) Occupy() {
+	for range cap(h.turns) {
+		h.turns <- struct{}{}
+	}
+}
+
 func allChanges() []changeRoute {
 	return (&Handler{cfg: Config{AllowChanges: true, Payloads: PayloadsReveal}}).changeRoutes()
 }

@@ -44,8 +44,13 @@ func (g *guard) check(w http.ResponseWriter, r *http.Request) error {
 		header.Set("Cross-Origin-Opener-Policy", "same-origin")
 		header.Set("Strict-Transport-Security", "max-age=31536000")
 	}
-	if g.public != nil && g.public.Scheme == "https" && r.Header.Get("X-Forwarded-Proto") == "http" && r.Method == http.MethodGet {
-		return elsewhere(g.public.Scheme + "://" + g.public.Host + r.RequestURI)
+	if g.public != nil && g.public.Scheme == "https" && r.Header.Get("X-Forwarded-Proto") == "http" {
+		switch {
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			return statusError{http.StatusForbidden, fault.Refusedf("the request came without https: open https://%s", g.public.Host)}
+		case strings.HasPrefix(r.RequestURI, "/"): // a request line may name a whole address, which would become a part of our name
+			return elsewhere(g.public.Scheme + "://" + g.public.Host + r.RequestURI)
+		}
 	}
 	// Of a page that was brought to another address by its name, a browser says that it is of the same site: only the name
 	// tells.
@@ -127,6 +132,10 @@ func statusOf(err error) int {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && (pgerrcode.IsOperatorIntervention(pg.Code) || pgerrcode.IsInsufficientResources(pg.Code)) {
 		return http.StatusServiceUnavailable
+	}
+	// What the database cannot hold as text, such as NUL, came with the request: nothing that is stored has it.
+	if pg != nil && (pg.Code == pgerrcode.CharacterNotInRepertoire || pg.Code == pgerrcode.UntranslatableCharacter) {
+		return http.StatusBadRequest
 	}
 	return http.StatusInternalServerError
 }

@@ -8,7 +8,9 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
@@ -26,6 +28,8 @@ type Handler struct {
 	// elsewhere: what is read is not where changes are written.
 	elsewhere bool
 	snapshots *snapshots
+	// turns has room for as many requests as there are connections to read with.
+	turns chan struct{}
 	// changes is nil where nothing can be changed or revealed.
 	changes   *changes
 	examiner  *examiner
@@ -166,6 +170,10 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, r, err)
 		return
 	}
+	if err := readable(r.URL); err != nil {
+		h.fail(w, r, err)
+		return
+	}
 	// The page that asks for a sign-in needs them, and they tell nothing.
 	if strings.HasPrefix(r.URL.Path, "/assets/") {
 		h.mux.ServeHTTP(w, r)
@@ -180,6 +188,18 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), whoKey{}, who)))
+}
+
+// readable refuses an address that would be read as another one: of a query with a semicolon or half an escape the broken part
+// would be left out, and a filter with it; and a path with // or .. would lead to an address without the base path.
+func readable(u *url.URL) error {
+	if _, err := url.ParseQuery(u.RawQuery); err != nil {
+		return fault.Usagef("the query cannot be read: %w", err)
+	}
+	if u.Path != "/" && path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") {
+		return fault.NotFoundf("there is no page at this address")
+	}
+	return nil
 }
 
 type whoKey struct{}
@@ -220,6 +240,10 @@ func (h *Handler) with(r *http.Request, to route, do func(*request) error) error
 		req.outbox = &operate.Outbox{Registry: h.reader.types.Load()}
 		return do(req)
 	}
+	if err := h.turn(r.Context()); err != nil {
+		return err
+	}
+	defer func() { <-h.turns }()
 	pool := h.cfg.ReadPool
 	if to.fresh && h.elsewhere {
 		pool = h.cfg.Pool
@@ -228,6 +252,21 @@ func (h *Handler) with(r *http.Request, to route, do func(*request) error) error
 		req.outbox = o
 		return do(req)
 	})
+}
+
+// turn waits until a request may read, no longer than a statement may take: who comes with many others is told to come again
+// instead of waiting behind all of them.
+func (h *Handler) turn(ctx context.Context) error {
+	wait := time.NewTimer(h.cfg.QueryTimeout)
+	defer wait.Stop()
+	select {
+	case h.turns <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-wait.C:
+		return busy("too many requests wait for the database")
+	}
 }
 
 func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, to route) {
@@ -261,7 +300,9 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", "5")
 	}
 	if status >= http.StatusInternalServerError {
-		h.cfg.Log(r.URL.Path, err)
+		if r.Context().Err() == nil { // who asked has not gone
+			h.cfg.Log(r.URL.Path, err)
+		}
 		w.Header().Set("Retry-After", "5")
 	}
 	if isAPI(r) {

@@ -40,6 +40,8 @@ type bundle struct {
 	db   *outboxtest.Database
 	base string
 	url  string
+	// handler is nil for a second page.
+	handler *ui.Handler
 }
 
 // setup serves a page over a world of its own, and waits for its first figures.
@@ -76,7 +78,7 @@ func setup(t *testing.T, change func(*ui.Config)) *bundle {
 		server.Close()
 		require.NoError(t, handler.Shutdown(context.WithoutCancel(t.Context())))
 	})
-	b := &bundle{t: t, db: db, base: strings.TrimRight(cfg.BasePath, "/"), url: server.URL}
+	b := &bundle{t: t, db: db, handler: handler, base: strings.TrimRight(cfg.BasePath, "/"), url: server.URL}
 	require.Eventually(t, func() bool { status, _, _ := b.get("/readyz"); return status == http.StatusOK }, waitFor, tick)
 	return b
 }

@@ -7,9 +7,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -105,6 +108,33 @@ func TestUsersSignIn(t *testing.T) {
 	require.ErrorIs(t, err, ui.ErrBusy, "it is not remembered for ever")
 	_, err = users.Identify(basic("ann", "right", "192.0.2.3:3"))
 	require.NoError(t, err)
+}
+
+// Guesses that come all at once are counted one by one: checking a password costs a tenth of a second of a core.
+func TestGuessesAtOnceAreCountedBeforeTheNext(t *testing.T) {
+	t.Parallel()
+	hash, err := bcrypt.GenerateFromPassword([]byte("right"), bcrypt.MinCost+2)
+	require.NoError(t, err)
+	users, err := signin.ParseUsers("ann:operator:"+string(hash), time.Now)
+	require.NoError(t, err)
+	var guesses sync.WaitGroup
+	answers := make([]error, 200)
+	for i := range answers {
+		guesses.Go(func() {
+			r := request(t, "/")
+			r.SetBasicAuth("ann", fmt.Sprint("guess", i))
+			_, answers[i] = users.Identify(r)
+		})
+	}
+	guesses.Wait()
+	refused := 0
+	for _, err := range answers {
+		require.NotContains(t, err.Error(), "too many wrong sign-ins", "it was checked although there were too many")
+		if errors.Is(err, ui.ErrBusy) {
+			refused++
+		}
+	}
+	require.Positive(t, refused)
 }
 
 func TestUsersThatCannotBeRead(t *testing.T) {
