@@ -106,11 +106,10 @@ func overviewPage(r *request) (*view, error) {
 }
 
 type causesData struct {
-	By      string
-	Hours   map[string]hourChart
-	Ways    []string
-	Groups  []dlq.Group
-	Largest int64
+	By     string
+	Hours  map[string]hourChart
+	Ways   []string
+	Groups []dlq.Group
 	// Late tells that newer figures took too long, and ReadAt when these were read; zero: there are none.
 	Late   bool
 	ReadAt time.Time
@@ -129,9 +128,6 @@ func causesPage(r *request) (*view, error) {
 	d.ReadAt, d.Late = r.snapshot.Late[by]
 	if by == "fingerprint" {
 		d.Hours = hourCharts(r.snapshot.Hours)
-	}
-	for _, g := range d.Groups {
-		d.Largest = max(d.Largest, g.Count)
 	}
 	return &view{Title: "Causes", Nav: "causes", Command: "outboxctl dlq list --group-by " + by, template: "causes", Data: d}, nil
 }
