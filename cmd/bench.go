@@ -25,11 +25,8 @@ type benchOptions struct {
 	output   cli.Output
 }
 
-func newBenchCmd(app *cli.App, runF func(context.Context, *benchOptions) error) *cobra.Command {
+func newBenchCmd(app *cli.App) *cobra.Command {
 	opts := &benchOptions{app: app}
-	if runF == nil {
-		runF = runBench
-	}
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure publishing and consuming on this machine, on a database of its own",
@@ -70,7 +67,7 @@ With --check the mode's criteria decide the exit code: 1 when one fails.`,
   outboxctl bench --mode publishers --publishers 3 --processes
   outboxctl bench --mode consume --check`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runF(cmd.Context(), opts) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runBench(cmd.Context(), opts) },
 	}
 	flags, p := cmd.Flags(), &opts.params
 	flags.StringVar(&opts.mode, "mode", string(bench.ModeDrain), "what to measure: "+strings.Join(benchModes(), ", "))

@@ -30,11 +30,8 @@ type consumeOptions struct {
 	noHTTP      bool // for callers inside this program that serve HTTP themselves, or not at all
 }
 
-func newConsumeCmd(app *cli.App, runF func(context.Context, *consumeOptions) error) *cobra.Command {
+func newConsumeCmd(app *cli.App) *cobra.Command {
 	opts := &consumeOptions{app: app}
-	if runF == nil {
-		runF = runConsume
-	}
 	cmd := &cobra.Command{
 		Use:   "consume --consumer NAME (--http URL | --exec CMD)",
 		Short: "Hand events to a worker in any language, or run the example consumer",
@@ -70,7 +67,7 @@ the package consume; examples/notifications is this one, to copy.`,
   outboxctl topic ensure --subscription audit-sub && outboxctl consume --example --consumer audit --subscription audit-sub
   outboxctl consume --example --fail-rate 0.2 --log-level debug`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runF(cmd.Context(), opts) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runConsume(cmd.Context(), opts) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&opts.url, "http", "", "post each event to this `URL`")

@@ -47,7 +47,7 @@ type devOptions struct {
 	uiToken  string        // of the link that signs in to the page
 }
 
-func newDevCmd(app *cli.App, runF func(context.Context, *devOptions) error) *cobra.Command {
+func newDevCmd(app *cli.App) *cobra.Command {
 	opts := &devOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "dev",
@@ -65,12 +65,7 @@ with -o. A terminal then shows how the events are doing, and the logs go to dev.
 instead. Ctrl-C stops everything; the database keeps its rows for the next start, unless that one says --reset.`,
 		Example: "  outboxctl dev\n  outboxctl dev --demo --demo-rate 100\n  outboxctl dev --catalogue doorito.yaml\n  outboxctl dev --demo --for 30s --state-dir /tmp/try --reset --yes",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if runF != nil {
-				return runF(cmd.Context(), opts)
-			}
-			return runDev(cmd.Context(), opts)
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runDev(cmd.Context(), opts) },
 	}
 	cmd.Flags().Var(&opts.duration, "for", "stop by itself after this time")
 	cmd.Flags().BoolVar(&opts.demo, "demo", false, "produce traffic: events of every type, some of which fail (the default with --catalogue FILE)")

@@ -24,11 +24,8 @@ type publishOptions struct {
 	eventTypes []string
 }
 
-func newPublishCmd(app *cli.App, runF func(context.Context, *publishOptions) error) *cobra.Command {
+func newPublishCmd(app *cli.App) *cobra.Command {
 	opts := &publishOptions{app: app}
-	if runF == nil {
-		runF = runPublish
-	}
 	cmd := &cobra.Command{
 		Use:   "publish",
 		Short: "Move committed events to Pub/Sub, until stopped",
@@ -50,7 +47,7 @@ events stay leased because the reply to a claim was lost.`,
   outboxctl publish --event-type payment_settled --event-type cash_collected
   outboxctl publish --http-addr 127.0.0.1:0 --log-level debug`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runF(cmd.Context(), opts) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runPublish(cmd.Context(), opts) },
 	}
 	cmd.Flags().BoolVar(&opts.once, "once", false, "publish what is due and exit")
 	cmd.Flags().StringVar(&opts.namespace, "namespace", "", "publish only this namespace")

@@ -50,9 +50,9 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 
 	addTo(root, groupRun,
-		newConsumeCmd(app, nil),
-		newDevCmd(app, nil),
-		newPublishCmd(app, nil),
+		newConsumeCmd(app),
+		newDevCmd(app),
+		newPublishCmd(app),
 		newUICmd(app),
 	)
 	addTo(root, groupOperate,
@@ -74,7 +74,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 		newMigrateCmd(app),
 		newTopicCmd(app),
 		newRegistryCmd(app),
-		newBenchCmd(app, nil),
+		newBenchCmd(app),
 		newConfigCmd(app),
 		newVersionCmd(app),
 	)
