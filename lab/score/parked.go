@@ -43,7 +43,8 @@ func (s *Session) behindDeadHead(ctx context.Context) (result, error) {
 			if err != nil {
 				return result{}, err
 			}
-			early, err := w.count(ctx, `SELECT count(*) FROM outbox_events WHERE ordering_key = $1 AND published_at IS NOT NULL`, "default/"+parkedKey)
+			early, err := w.count(ctx, `SELECT count(*) FROM outbox_events AS e JOIN outbox_events AS head USING (ordering_key)
+				 WHERE head.dead_at IS NOT NULL AND e.seq > head.seq AND e.published_at IS NOT NULL`)
 			if err != nil {
 				return result{}, err
 			}
@@ -72,10 +73,10 @@ func (s *Session) behindDeadHead(ctx context.Context) (result, error) {
 
 // park lets an event die and commits followers of it. It returns the dead letter, and leaves a publisher behind.
 func (w *world) park(ctx context.Context, followers int) (letter string, err error) {
-	head := newEvent(true)
-	head.OrderingKey = parkedKey
-	// Beside one that the topic takes: it would be blamed otherwise.
-	if err := w.emitAll(ctx, head, newEvent(false)); err != nil {
+	// One that the topic takes goes before it: the topic would be blamed otherwise.
+	proof, head := newEvent(false), newEvent(true)
+	proof.OrderingKey, head.OrderingKey = parkedKey, parkedKey
+	if err := w.emitAll(ctx, proof, head); err != nil {
 		return "", err
 	}
 	p, err := w.publish("publisher")
