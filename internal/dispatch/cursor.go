@@ -64,9 +64,13 @@ type span struct {
 // A sweep that fails may have taken longer than a claim is given, and the same
 // sweep would fail again for ever. So it is continued in windows of seq, by one
 // worker at a time while the others keep to the hint, until a whole pass is fast
-// enough for one claim.
+// enough for one claim. Where there is one worker only, it does the same with a
+// sweep that others would feel.
 type cursor struct {
-	mu        sync.Mutex
+	mu sync.Mutex
+	// felt is how long the only worker may take for a sweep before it makes windows
+	// of it; 0 where there are several.
+	felt      time.Duration
 	low       int64
 	nextSweep time.Time
 	// walks is how much longer than their rows explain the latest sweeps took.
@@ -134,33 +138,44 @@ func (c *cursor) done(s span, now time.Time, more bool, rows int, last int64) (s
 	}
 	copy(c.walks[1:], c.walks[:])
 	c.walks[0], c.lastSweep = walk, now
-	c.nextSweep = now.Add(restAfter(slices.Min(c.walks[:])))
+	usual := slices.Min(c.walks[:])
+	c.nextSweep = now.Add(restAfter(usual))
 	if s.began.After(c.rewound) {
 		c.rewound = time.Time{}
+	}
+	if c.felt > 0 && usual > c.felt && c.low > 0 {
+		c.width, c.at = max(c.low/4, windowMin), 0
 	}
 	return !more
 }
 
 func (c *cursor) windowDone(s span, now time.Time, more bool, last int64, walk time.Duration) (swept bool) {
+	fast, slow := windowFast, windowSlow
+	if c.felt > 0 {
+		fast, slow = c.felt/4, c.felt
+	}
 	c.sweeping = false
 	took := now.Sub(s.began)
 	c.took += took
 	c.nextSweep = now.Add(restAfter(walk))
+	if c.felt > 0 && !c.rewound.IsZero() {
+		c.nextSweep = now
+	}
 	switch {
 	case more:
 		c.at, c.nextSweep = max(last, c.at), now
 		return false
 	case s.through > 0:
 		c.at = s.through
-		if took < windowFast {
+		if took < fast {
 			c.width = min(2*c.width, windowMax)
-		} else if took > windowSlow {
+		} else if took > slow {
 			c.width = max(c.width/2, windowMin)
 		}
 		return false
 	}
 	c.at = 0
-	if c.took < windowSlow {
+	if c.took < slow {
 		c.width = 0
 	}
 	if c.began.After(c.rewound) {
@@ -245,11 +260,11 @@ func (c *cursor) hurry() {
 	}
 }
 
-// rationed reports whether claims keep to the hint for now.
+// rationed reports whether the next claim does not look at everything.
 func (c *cursor) rationed(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return now.Before(c.nextSweep) && c.rewound.IsZero()
+	return c.width > 0 || now.Before(c.nextSweep) && c.rewound.IsZero()
 }
 
 // rewind makes the next claim a sweep: rows below the hint may have become
@@ -259,4 +274,7 @@ func (c *cursor) rewind(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rewound = now
+	if c.felt > 0 {
+		c.nextSweep = now
+	}
 }

@@ -12,6 +12,9 @@ const (
 	// a small window. One that finds too few is continued in larger ones.
 	windowRows   = 1000
 	windowGrowth = 4
+	// orderedFelt is how long a sweep over rows that are parked may keep the others
+	// waiting.
+	orderedFelt = 20 * time.Millisecond
 	// lookKeys is how many keys a claim looks at because they were just settled.
 	lookKeys = 1000
 	// busyKeys is how many keys a claim is told to leave out.
@@ -37,7 +40,7 @@ type orderedStream struct {
 
 func newOrderedStream(batchSize int) orderedStream {
 	return orderedStream{
-		batchSize: newBatchSize(batchSize), nudged: make(chan struct{}, 1), busy: map[string]bool{},
+		cursor: cursor{felt: orderedFelt}, batchSize: newBatchSize(batchSize), nudged: make(chan struct{}, 1), busy: map[string]bool{},
 	}
 }
 

@@ -104,6 +104,43 @@ func TestTopicRecoversBehindASlowWalk(t *testing.T) {
 	})
 }
 
+// A worker that is alone with its sweeps keeps others waiting for a window of one at most.
+func TestTheOnlyWorkerSweepsInWindows(t *testing.T) {
+	t.Parallel()
+	const felt = 20 * time.Millisecond
+	now := time.Now()
+	c := &cursor{felt: felt, low: 100_000}
+	for range sweepsJudged {
+		require.Zero(t, c.width)
+		s := c.next(now, true)
+		now = now.Add(5 * felt)
+		require.True(t, c.done(s, now, false, 0, 0))
+	}
+	require.EqualValues(t, 25_000, c.width, "that was no accident")
+	require.False(t, c.next(now, false).sweep)
+	require.True(t, c.rationed(now.Add(time.Hour)), "what follows in a key may lie in another window")
+
+	c.rewind(now.Add(time.Second))
+	now = now.Add(2 * time.Second)
+	windows := 0
+	for ended := false; !ended; windows++ {
+		s := c.next(now, false)
+		require.True(t, s.window, "a pass that was asked for does not rest")
+		now = now.Add(felt / 2)
+		ended = c.done(s, now, false, 0, 0)
+	}
+	require.Equal(t, 4, windows)
+	require.True(t, c.rewound.IsZero())
+	require.Positive(t, c.width, "all of it would still be felt")
+	for c.width > 0 {
+		now = now.Add(time.Minute)
+		s := c.next(now, false)
+		require.True(t, s.window)
+		c.done(s, now.Add(time.Millisecond), false, 0, 0)
+	}
+	require.True(t, c.next(now.Add(time.Minute), false).sweep)
+}
+
 func TestWindows(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
