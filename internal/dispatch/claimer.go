@@ -37,6 +37,7 @@ func (d *Dispatcher) runOnce(ctx context.Context, sweep bool) runResult {
 		return runResult{err: err}
 	}
 	swept := d.cursor.done(s, time.Now(), p.cutShort(rows), len(rows), lastSeq(rows))
+	d.passOver(s)
 	d.batchSize.done(got.rows, len(rows))
 	if len(rows) > 0 {
 		d.inFlight.passOver(crowded)
@@ -67,6 +68,14 @@ func (d *Dispatcher) end(s span, blind bool) int64 {
 		return 0 // the claim's error is observed, and has most likely the same cause
 	}
 	return end
+}
+
+// passOver gives claims a hint where a sweep that found nothing to start from was
+// felt: all that waits may have an ordering key, and is not theirs.
+func (d *Dispatcher) passOver(s span) {
+	if d.cursor.blind() && time.Since(s.began) > sweepFelt {
+		d.cursor.pass(d.end(s, true))
+	}
 }
 
 // claim leases rows, and has the other loop look when rows wait that it leaves

@@ -138,13 +138,12 @@ func (c *cursor) done(s span, now time.Time, more bool, rows int, last int64) (s
 	}
 	copy(c.walks[1:], c.walks[:])
 	c.walks[0], c.lastSweep = walk, now
-	usual := slices.Min(c.walks[:])
-	c.nextSweep = now.Add(restAfter(usual))
+	c.nextSweep = now.Add(restAfter(slices.Min(c.walks[:])))
 	if s.began.After(c.rewound) {
 		c.rewound = time.Time{}
 	}
-	if c.felt > 0 && usual > c.felt && c.low > 0 {
-		c.width, c.at = max(c.low/4, windowMin), 0
+	if c.felt > 0 && walk > c.felt && c.low > 0 {
+		c.width, c.at = max(c.low/int64(walk/c.felt+1), windowMin), 0
 	}
 	return !more
 }
@@ -227,6 +226,13 @@ func (c *cursor) hint() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.low
+}
+
+// pass makes claims start behind a seq. What is below it is left to the sweeps.
+func (c *cursor) pass(seq int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.low = max(c.low, seq)
 }
 
 // restart makes the next sweep begin at the head.

@@ -55,6 +55,7 @@ func (d *Dispatcher) look() (bool, error) {
 		d.cursor.found(s)
 	default:
 		d.cursor.done(s, time.Now(), false, 0, 0)
+		d.passOver(s)
 	}
 	return due, err
 }

@@ -14,7 +14,7 @@ const (
 	windowGrowth = 4
 	// orderedFelt is how long a sweep over rows that are parked may keep the others
 	// waiting.
-	orderedFelt = 20 * time.Millisecond
+	orderedFelt = 8 * time.Millisecond
 	// lookKeys is how many keys a claim looks at because they were just settled.
 	lookKeys = 1000
 	// busyKeys is how many keys a claim is told to leave out.
