@@ -14,6 +14,10 @@ const (
 	settleRetryMax = time.Second
 	// settleRows bounds what one settle transaction carries.
 	settleRows = 2000
+	// settleFew is how many verdicts are few enough to wait, for settleGather and
+	// beside a transaction that is under way, for others to share a transaction with.
+	settleFew    = 500
+	settleGather = 5 * time.Millisecond
 )
 
 // settlement is the verdicts on one group, and what to call when they are recorded.
@@ -23,8 +27,8 @@ type settlement struct {
 }
 
 // settler records verdicts. What queues up while it is busy goes into the
-// next transaction together, so under load commits are shared and at rest
-// nothing waits.
+// next transaction together, and few verdicts wait a moment beside another that is
+// under way, so under load commits are shared and at rest nothing waits.
 //
 // It runs apart from claiming and publishing, on connections of its own: a
 // slow broker or a long claim must never keep an acknowledged row from being
@@ -40,6 +44,7 @@ type settler struct {
 
 	mu     sync.Mutex
 	queue  []settlement
+	busy   int // transactions under way
 	queued chan struct{}
 }
 
@@ -77,6 +82,9 @@ func (s *settler) run(abandon, last context.Context, quit <-chan struct{}) {
 		}
 		s.turn("settle")
 		for {
+			if s.few() {
+				_ = wait.For(last, settleGather) // what waits is settled in any case
+			}
 			batch := s.take()
 			if len(batch) == 0 {
 				break
@@ -86,11 +94,25 @@ func (s *settler) run(abandon, last context.Context, quit <-chan struct{}) {
 				all.add(st.verdicts)
 			}
 			s.settle(abandon, last, all)
+			s.mu.Lock()
+			s.busy--
+			s.mu.Unlock()
 			for _, st := range batch {
 				st.done()
 			}
 		}
 	}
+}
+
+// few reports whether it is better to wait for more.
+func (s *settler) few() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rows := 0
+	for _, st := range s.queue {
+		rows += st.verdicts.Len()
+	}
+	return s.busy > 0 && rows > 0 && rows < settleFew
 }
 
 // take removes what fits into one transaction, and wakes another settler when
@@ -103,8 +125,12 @@ func (s *settler) take() []settlement {
 		rows += s.queue[n].verdicts.Len()
 		n++
 	}
+	if n == 0 {
+		return nil
+	}
 	batch := s.queue[:n:n]
 	s.queue = s.queue[n:]
+	s.busy++
 	if len(s.queue) > 0 {
 		s.signal()
 	}
