@@ -185,13 +185,18 @@ func (f facts) dead(r *WhyResult) {
 		return
 	}
 	r.say("It will not be tried again by itself. %s", remedy(last.Reason))
-	r.do("outboxctl dlq show %s --payload pretty", last.ID)
-	if last.Reason == string(outbox.ReasonMaxAttempts) || last.Reason == string(outbox.ReasonRejectedByBroker) {
-		r.do("outboxctl dlq replay %s --note '…'", last.ID)
+	r.putRight(last.ID, last.Reason)
+}
+
+// putRight names the commands for an open dead letter. One that must die again as it is stored has to be corrected.
+func (r *WhyResult) putRight(letter, reason string) {
+	r.do("outboxctl dlq show %s --payload pretty", letter)
+	if reason == string(outbox.ReasonMaxAttempts) || reason == string(outbox.ReasonRejectedByBroker) {
+		r.do("outboxctl dlq replay %s --note '…'", letter)
 	} else {
-		r.do("outboxctl dlq edit %s --note '…'", last.ID)
+		r.do("outboxctl dlq edit %s --note '…'", letter)
 	}
-	r.do("outboxctl dlq discard %s --note '…'", last.ID)
+	r.do("outboxctl dlq discard %s --note '…'", letter)
 }
 
 // remedy returns what usually helps against a reason.

@@ -64,10 +64,8 @@ func (f facts) sayParked(r *WhyResult) bool {
 	case head.DeadAt != nil && f.HeadLetter != nil:
 		r.State = WhyParked
 		r.say("the first, %s, died %s (%s).", head.ID, f.when(*head.DeadAt), f.HeadLetter.Reason)
-		r.say("It goes on when that one is replayed and published, or discarded.")
-		r.do("outboxctl dlq show %s", f.HeadLetter.ID)
-		r.do("outboxctl dlq replay %s --note '…'", f.HeadLetter.ID)
-		r.do("outboxctl dlq discard %s --note '…'", f.HeadLetter.ID)
+		r.say("It goes on when that one is replayed or corrected and published, or discarded.")
+		r.putRight(f.HeadLetter.ID, f.HeadLetter.Reason)
 		return true
 	case head.DeadAt != nil:
 		r.State = WhyParked
