@@ -105,9 +105,9 @@ SELECT count(*) FILTER (WHERE locked_until < now()), count(*) FILTER (WHERE lock
 	}
 	switch {
 	case far > 0:
-		return warn("lower publish.lease, or wait: another publisher cannot have these rows earlier", "%s rows are leased for more than an hour", humanize.Comma(far)), nil
+		return warn("lower publish.lease, or wait: another publisher cannot have these rows earlier", "leases for more than an hour: %s", humanize.Comma(far)), nil
 	case expired > 0:
-		return warn("start a publisher: it takes them over by itself", "%s rows have an expired lease and wait to be taken over", humanize.Comma(expired)), nil
+		return warn("start a publisher: it takes them over by itself", "expired leases: %s; their rows wait to be taken over", humanize.Comma(expired)), nil
 	default:
 		return ok("none is expired or far away"), nil
 	}

@@ -88,10 +88,10 @@ func TestAilments(t *testing.T) {
 		"strange enum value":            {`ALTER TYPE event_type_enum ADD VALUE 'order_teleported'`, "enums", doctor.Warn, "order_teleported"},
 		"abandoned lease": {`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, locked_by, locked_until)
 			VALUES (gen_random_uuid(), 'ad_created', 'ad', gen_random_uuid(), '{}', gen_random_uuid(), now() - interval '1 minute')`,
-			"leases", doctor.Warn, "1 rows have an expired lease"},
+			"leases", doctor.Warn, "expired leases: 1"},
 		"lease without end": {`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, locked_by, locked_until)
 			VALUES (gen_random_uuid(), 'ad_created', 'ad', gen_random_uuid(), '{}', gen_random_uuid(), now() + interval '1 day')`,
-			"leases", doctor.Warn, "leased for more than an hour"},
+			"leases", doctor.Warn, "leases for more than an hour: 1"},
 		"seq in blocks": {`ALTER TABLE outbox_events ALTER COLUMN seq SET CACHE 20`, "order", doctor.Fail, "blocks of 20"},
 		"publishers that keep no order": {`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, ordering_key)
 			VALUES (gen_random_uuid(), 'ad_created', 'ad', gen_random_uuid(), '{}', 'default/a');
