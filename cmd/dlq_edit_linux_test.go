@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -48,7 +49,7 @@ func TestAnEditedPayloadIsGoneAfterASignal(t *testing.T) {
 				return found
 			}
 			edit := exec.Command("outboxctl", "dlq", "edit", r.id())
-			edit.Env = append(r.env[:len(r.env):len(r.env)], "TMPDIR="+temporary)
+			edit.Env = slices.Concat(r.env, []string{"TMPDIR=" + temporary})
 			side := terminal(t)
 			edit.Stdin, edit.Stderr = side, side
 			require.NoError(t, edit.Start())
