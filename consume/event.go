@@ -3,6 +3,7 @@ package consume
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,6 +20,9 @@ type Event struct {
 	AggregateType, AggregateID     string
 	Namespace, TenantID, DedupeKey string
 	CreatedAt                      time.Time // zero when the attribute is missing
+	// Seq is the event's place in its ordering key, which a subscription with message ordering delivers by; 0 where it
+	// has no key. A consumer that keeps the last one it applied may drop what is not larger.
+	Seq int64
 	// Attributes are all of them, the event's headers included.
 	Attributes map[string]string
 	// Body is the message's: an envelope, or the data itself where the catalogue says so.
@@ -41,6 +45,7 @@ func ParseEvent(attributes map[string]string, body []byte) (Event, error) {
 	}
 	// The time is for people; a message without it is still good.
 	e.CreatedAt, _ = time.Parse(time.RFC3339Nano, attributes[AttrCreatedAt])
+	e.Seq, _ = strconv.ParseInt(attributes[wire.AttrEventSeq], 10, 64) // most have none
 	return e, nil
 }
 

@@ -38,7 +38,7 @@ func TestRouterSettlesByWhatTheHandlerSays(t *testing.T) {
 		ack                       bool
 	}{
 		{name: "processed", body: body, outcome: consume.Processed, ack: true, handler: func(e consume.Event, d ready) error {
-			if d.Door != 7 || e.TenantID != "acme" || e.Type != "order.ready" || e.Attributes["trace"] != "t" {
+			if d.Door != 7 || e.TenantID != "acme" || e.Seq != 42 || e.Type != "order.ready" || e.Attributes["trace"] != "t" {
 				return fmt.Errorf("got %+v %+v", e, d)
 			}
 			return nil
@@ -60,7 +60,7 @@ func TestRouterSettlesByWhatTheHandlerSays(t *testing.T) {
 			r := consume.NewRouter(guardOn(t, startRedis(t).client(t), consume.Options{}), consume.RouterOptions{Log: slog.New(slog.DiscardHandler)})
 			consume.On(r, "order.ready", func(_ context.Context, e consume.Event, d ready) error { return tc.handler(e, d) })
 			attributes := map[string]string{
-				consume.AttrEventID: orElse(tc.id, uuid.NewString()), consume.AttrEventType: orElse(tc.eventType, "order.ready"), "tenant_id": "acme", "trace": "t",
+				consume.AttrEventID: orElse(tc.id, uuid.NewString()), consume.AttrEventType: orElse(tc.eventType, "order.ready"), "tenant_id": "acme", "event_seq": "42", "trace": "t",
 			}
 			var msg settled
 			outcome, err := r.Deliver(t.Context(), &msg, attributes, []byte(tc.body))
