@@ -80,3 +80,14 @@ func TestTailShowsEachNewEventOnce(t *testing.T) {
 		require.Equal(t, 1, n, id)
 	}
 }
+
+// An event of such a type can never come, and a look that finds no event does not notice.
+func TestATypeThatCannotComeIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	err := (&operate.Outbox{DB: outboxtest.DB(t).Pool}).TailEvents(ctx, operate.TailEventsParams{
+		Every: time.Millisecond, Filter: outbox.Filter{Types: []string{"order_cancelled"}},
+	}, func(outbox.Event) error { return nil })
+	require.ErrorContains(t, err, "order_cancelled")
+}

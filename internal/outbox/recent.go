@@ -53,6 +53,12 @@ func (s *Store) Recent(ctx context.Context, f Filter, since time.Time, seq int64
 	return found, nil
 }
 
+// CheckTypes returns an error for types that the column cannot hold. A query that meets no row may never look at them.
+func (s *Store) CheckTypes(ctx context.Context, types []string) error {
+	var n int
+	return s.db.QueryRow(ctx, `SELECT count(outbox_event_type(t)) FROM unnest($1::text[]) AS t`, types).Scan(&n)
+}
+
 // firstID is below every UUID of version 7 that is made at a moment or later.
 func firstID(at time.Time) string {
 	var id uuid.UUID
