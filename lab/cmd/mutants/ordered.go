@@ -60,7 +60,7 @@ func orderedMutants() []mutant {
 			name: "isolation-side-by-side",
 			edits: []edit{{"internal/pubsub Publisher.publishInOrder", `return dispatch.InOrder(ctx, msgs, first, func`, `_ = first
 	return dispatch.Isolate(ctx, msgs, func`}},
-			breaks: []string{"I5"},
+			faults: "broker.away,broker.slow", breaks: []string{"I5"},
 		},
 		{
 			name: "ordering-key-not-sent",
