@@ -39,7 +39,7 @@ func TestOperatorsSeeWhatADeadHeadHoldsBack(t *testing.T) {
 	require.Equal(t, operate.WhyParked, why.State)
 	require.Contains(t, why.Explanation, "3 ahead; the first, "+ids[0]+", died")
 	require.Contains(t, why.Explanation, "(rejected_by_broker)")
-	require.Contains(t, why.Commands, "outboxctl dlq show "+head)
+	require.Contains(t, why.Commands, "outboxctl dlq show "+head+" --payload pretty")
 
 	r, err := b.outbox.Stats(b.ctx, operate.StatsParams{MaxAttempts: 10, By: "type"})
 	require.NoError(t, err)
