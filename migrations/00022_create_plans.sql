@@ -356,7 +356,7 @@ SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_run_stop(uuid, text) TO ou
 -- The lease is the runner's alone, and a digest would let a viewer guess at payloads.
 SELECT outbox_grant('GRANT SELECT (id, action, state, author, db_user, reason, filter, database, created_at, frozen_at, total, left_out, summary, lease_until, runner, options, started_at, ended_at, stop_by, ended_why, done, counts, watched) ON outbox_plans TO outbox_operator');
 SELECT outbox_grant('GRANT SELECT (id, action, state, author, db_user, reason, filter, database, created_at, frozen_at, total, left_out, summary, lease_until, runner, options, started_at, ended_at, stop_by, ended_why, done, counts, watched) ON outbox_plans TO outbox_viewer');
-SELECT outbox_grant('GRANT SELECT (plan_id, chunk, ids, event_ids, seen, done, outcomes) ON outbox_plan_chunks TO outbox_operator');
+SELECT outbox_grant('GRANT SELECT (plan_id, chunk, ids, event_ids, seen, digests, done, outcomes) ON outbox_plan_chunks TO outbox_operator');
 SELECT outbox_grant('GRANT SELECT (plan_id, chunk, ids, event_ids, seen, done, outcomes) ON outbox_plan_chunks TO outbox_viewer');
 
 -- +goose Down

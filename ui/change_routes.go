@@ -3,7 +3,9 @@ package ui
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -26,10 +28,10 @@ type changed struct {
 	at     string
 	status int
 	body   any
-	// page is shown at once, and text is sent as a file, where nothing must stay in the browser's history.
-	page *view
-	file string
-	text string
+	// page is shown at once, and a file is written, where nothing must stay in the browser's history.
+	page  *view
+	file  string
+	write func(io.Writer) error
 }
 
 // A changeRoute is one way to change something: by a form of a page or by the API.
@@ -38,10 +40,11 @@ type changeRoute struct {
 	do           func(*changeRequest) (changed, error)
 }
 
-// changeTable is every address that changes something. None of them exists unless changes are allowed.
+// changeTable is every address that changes something, or needs the rights of who may. None of them exists unless changes are allowed.
 func changeTable() []changeRoute {
 	return []changeRoute{
 		{http.MethodPost, "/plans", planByForm},
+		{http.MethodGet, "/plans/{id}/file", planFile},
 		{http.MethodPost, "/plans/{id}/run", runByForm},
 		{http.MethodPost, "/plans/{id}/abandon", abandonByForm},
 		{http.MethodPost, "/runs/{id}/stop", stopByForm},
@@ -57,7 +60,7 @@ func changeTable() []changeRoute {
 // changeRoutes is the addresses that exist here.
 func (h *Handler) changeRoutes() (routes []changeRoute) {
 	if h.cfg.AllowChanges {
-		routes = append(changeTable(), forgetTable()...)
+		routes = slices.Concat(changeTable(), forgetTable(), pauseTable())
 	}
 	if h.cfg.Payloads == PayloadsReveal {
 		routes = append(routes, revealTable()...)
@@ -85,8 +88,10 @@ func (h *Handler) serveChange(w http.ResponseWriter, r *http.Request, do func(*c
 		h.render(w, r, http.StatusOK, out.page)
 		return
 	case out.file != "":
-		w.Header().Set("Content-Disposition", `attachment; filename="`+out.file+`"`)
-		writeText(w, http.StatusOK, out.text)
+		attach(w, out.file, "text/plain; charset=utf-8")
+		if err := out.write(slowly{w}); err != nil {
+			h.breakOff(r, err)
+		}
 		return
 	case !isAPI(r):
 		http.Redirect(w, r, h.cfg.BasePath+out.at, http.StatusSeeOther)

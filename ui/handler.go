@@ -128,6 +128,9 @@ func (h *Handler) routes() *http.ServeMux {
 		mux.Handle("GET /metrics", promhttp.HandlerFor(h.cfg.Metrics, promhttp.HandlerOpts{}))
 	}
 	mux.HandleFunc("GET /parts/newer/dead-letters", h.serveNewer)
+	for path, read := range exports() {
+		mux.HandleFunc("GET /export"+path, func(w http.ResponseWriter, req *http.Request) { h.serveExport(w, req, path, read) })
+	}
 	mux.HandleFunc("GET /assets/{name}", h.serveAsset)
 	mux.HandleFunc("GET /favicon.ico", serveIcon)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
@@ -337,12 +340,15 @@ func errorTitle(method string, status int) string {
 	}
 }
 
-// backOf is the page whose form was refused: that of the plan or run, or the one before.
+// backOf is the page whose form was refused: that of the plan, run or topics, or the one before.
 func backOf(r *http.Request) string {
 	if r.Method == http.MethodGet {
 		return ""
 	}
-	if parts := strings.Split(r.URL.Path, "/"); len(parts) == 4 {
+	switch parts := strings.Split(r.URL.Path, "/"); {
+	case strings.HasPrefix(r.URL.Path, "/topics/"):
+		return "/topics"
+	case len(parts) == 4:
 		return "/" + parts[1] + "/" + url.PathEscape(parts[2])
 	}
 	return "/dead-letters"

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
@@ -37,6 +38,14 @@ func troubles(s *operate.StatsResult) []trouble {
 	for _, t := range s.Topics {
 		text := fmt.Sprintf("Topic %s has been %s for %s at %s: %s", t.Topic, t.State, operate.Seconds(operate.OutageSeconds(s.At, t)), t.Publisher, t.Error)
 		found = append(found, trouble{text, "outboxctl topic list", true})
+	}
+	for _, p := range s.Pauses {
+		text := fmt.Sprintf("Paused by %s %s: %s %s; waiting: %s.", p.Actor, operate.PauseEnds(s.At, p.Until), p.Kind, p.Value, operate.Counted(p.Events, "event"))
+		found = append(found, trouble{text, "outboxctl resume --" + p.Kind + " " + quote(p.Value), false})
+	}
+	for _, t := range s.Stranded {
+		text := fmt.Sprintf("No publisher takes %s; waiting: %s, the oldest for %s.", t.Name(), operate.Counted(t.Events, "event"), operate.Seconds(s.At.Sub(t.OldestAt).Seconds()))
+		found = append(found, trouble{text, "outboxctl doctor", true})
 	}
 	if s.Flow.State == stats.FlowNotShrinking && len(s.Publishers) > 0 && s.OldestAgeSeconds > 60 {
 		found = append(found, trouble{
@@ -106,10 +115,12 @@ func overviewPage(r *request) (*view, error) {
 }
 
 type causesData struct {
-	By     string
-	Hours  map[string]hourChart
-	Ways   []string
-	Groups []dlq.Group
+	By    string
+	Hours map[string]hourChart
+	// Handled is what was done lately about a cause, in words.
+	Handled map[string]string
+	Ways    []string
+	Groups  []dlq.Group
 	// Late tells that newer figures took too long, and ReadAt when these were read; zero: there are none.
 	Late   bool
 	ReadAt time.Time
@@ -127,9 +138,28 @@ func causesPage(r *request) (*view, error) {
 	d := causesData{By: by, Ways: dlq.GroupBy(), Groups: r.snapshot.Causes[by]}
 	d.ReadAt, d.Late = r.snapshot.Late[by]
 	if by == "fingerprint" {
-		d.Hours = hourCharts(r.snapshot.Hours)
+		d.Hours, d.Handled = hourCharts(r.snapshot.Hours), map[string]string{}
+		for cause, h := range r.snapshot.Handled {
+			d.Handled[cause] = handledWords(h)
+		}
 	}
 	return &view{Title: "Causes", Nav: "causes", Command: "outboxctl dlq list --group-by " + by, template: "causes", Data: d}, nil
+}
+
+// handledWords says what was done about a cause and what came of it: whoever has it again need not start from nothing.
+func handledWords(h dlq.Handled) string {
+	var words []string
+	if h.Replayed > 0 {
+		again := "none died again"
+		if h.DiedAgain > 0 {
+			again = operate.Count(h.DiedAgain) + " died again"
+		}
+		words = append(words, fmt.Sprintf("%s replayed, %s", operate.Count(h.Replayed), again))
+	}
+	if h.Discarded > 0 {
+		words = append(words, operate.Count(h.Discarded)+" discarded")
+	}
+	return strings.Join(words, "; ") + "; last by " + h.Actor
 }
 
 func redirectTo(path, query string) *view {
@@ -154,6 +184,8 @@ type listData struct {
 	Looked     int64
 	// Count is how many rows match, in words, where that is cheap to tell. Newer is the address of the list as it will be.
 	Count, Newer string
+	// Link is the address that shows the same rows at another time, and File that of all of them as a file.
+	Link, File string
 	// Chips are the filters in use, each with the address without it.
 	Chips                  []chip
 	Types, Reasons, Topics []string
@@ -225,6 +257,9 @@ func deadLettersPage(r *request) (*view, error) {
 	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
 		return nil, err
 	}
+	if err := d.fix("/dead-letters", q); err != nil {
+		return nil, err
+	}
 	err = d.offer(q, verbsOf(one(q, "state", dlq.StateOpen)))
 	return &view{Title: "Dead letters", Nav: "dead-letters", Command: command("outboxctl dlq list", q, append(deadLetterNames(), "limit", "cursor")...), template: "dead_letters", Data: d}, err
 }
@@ -245,6 +280,9 @@ func eventsPage(r *request) (*view, error) {
 	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
 		return nil, err
 	}
+	if err := d.fix("/events", q); err != nil {
+		return nil, err
+	}
 	err = d.offer(q, verbsOf(one(q, "status", "")))
 	return &view{Title: "Events", Nav: "events", Command: command("outboxctl event list", q, append(eventNames(), "limit", "cursor")...), template: "events", Data: d}, err
 }
@@ -261,7 +299,10 @@ func auditPage(r *request) (*view, error) {
 	d := newList(r, "/audit", auditNames()...)
 	d.Audit = rows
 	d.addNext("/audit", q, paged.Next)
-	d.Now, err = r.outbox.Now(r.Context())
+	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
+		return nil, err
+	}
+	err = d.fix("/audit", q)
 	return &view{Title: "Audit", Nav: "audit", Command: command("outboxctl dlq audit", q, append(auditNames(), "limit", "cursor")...), template: "audit", Data: d}, err
 }
 

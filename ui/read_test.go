@@ -2,6 +2,7 @@ package ui_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -100,4 +101,21 @@ func TestDoctorIsAskedOnceAMinute(t *testing.T) {
 	status, _, body = none.get("/settings")
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, body, "its own configuration")
+}
+
+// A cause that was met before says what was done about it, and what came of that.
+func TestCausesShowWhatWasDoneBefore(t *testing.T) {
+	b := setup(t, operators)
+	b.kill(3, "max_attempts")
+	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"fingerprint": "f2"}, "reason": "broker is back"}`)
+	plan = b.reaches(plan.ID, "ready")
+	_, _, _ = b.api(http.MethodPost, "/plans/"+plan.ID+"/run", fmt.Sprintf(`{"confirm": {"count": 3, "database": %q}}`, plan.Database.Name))
+	b.reaches(plan.ID, "done")
+	_, err := b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, topic, fingerprint, failed_at)
+SELECT event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, 11, topic, fingerprint, now() + interval '1 second' FROM outbox_dlq WHERE state = 'replayed' LIMIT 1`)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		_, _, body := b.get("/causes")
+		return strings.Contains(body, "3 replayed, 1 died again; last by ann@example.com") && strings.Contains(body, "1 discarded; last by bob")
+	}, waitFor, tick)
 }

@@ -3,6 +3,7 @@ package ui
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 
@@ -72,7 +73,10 @@ func revealByForm(r *changeRequest) (changed, error) {
 	}
 	payload := indented(found.Payload)
 	if form.Get("file") != "" {
-		return changed{file: "payload-" + found.EventID + ".txt", text: payload}, nil
+		return changed{file: "payload-" + found.EventID + ".txt", write: func(w io.Writer) error {
+			_, err := io.WriteString(w, payload)
+			return err
+		}}, nil
 	}
 	d := payloadData{EventID: found.EventID, Payload: payload, Headers: indented(found.Headers), Back: backOf(r.Request), Note: form.Get("note")}
 	if len(d.Payload) > inlineBytes {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
@@ -26,7 +27,7 @@ const (
 	causesKept   = 200
 	runsKept     = 20
 	hoursShown   = 24
-	// perHour is the name of Hours among the groupings.
+	// perHour is the name of Hours and Handled among the groupings.
 	perHour = "hour"
 )
 
@@ -38,7 +39,9 @@ type snapshot struct {
 	Causes  map[string][]dlq.Group
 	Running []dlq.Frozen
 	// Hours are the deaths of each cause that is shown in each of the last 24 hours, the newest hour first.
-	Hours   map[string][]int64
+	Hours map[string][]int64
+	// Handled is what was done lately about the causes that are shown.
+	Handled map[string]dlq.Handled
 	History []point
 	// Late are the groupings that took too long, and when those were read that stand in for them; zero: never.
 	Late map[string]time.Time
@@ -85,6 +88,19 @@ func (s *snapshots) current() snapshot {
 	}
 	s.looked = time.Now()
 	return s.now
+}
+
+// pauses replaces what is paused by what it has just become.
+func (s *snapshots) pauses(held []outbox.HeldPause) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.now.Stats == nil {
+		return
+	}
+	figures := *s.now.Stats
+	figures.Pauses = held
+	s.now.Stats = &figures
+	s.now.Version++
 }
 
 // age is how many seconds ago the figures were taken; infinite before the first.
@@ -155,7 +171,10 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 			for _, g := range next.Causes["fingerprint"] {
 				causes = append(causes, g.Value)
 			}
-			next.Hours, err = o.DeathsPerHour(ctx, hoursShown, causes)
+			if next.Hours, err = o.DeathsPerHour(ctx, hoursShown, causes); err != nil {
+				return err
+			}
+			next.Handled, err = o.HandledCauses(ctx, causes)
 			return err
 		})
 		if err != nil {
@@ -193,7 +212,7 @@ func (s *snapshot) standIn(earlier snapshot) {
 		}
 		s.Late[grouping] = at
 		if grouping == perHour {
-			s.Hours = earlier.Hours
+			s.Hours, s.Handled = earlier.Hours, earlier.Handled
 		} else {
 			s.Causes[grouping] = earlier.Causes[grouping]
 		}
@@ -206,8 +225,8 @@ func (s *snapshots) keep(next snapshot, err error) {
 	defer s.mu.Unlock()
 	next.Version = s.now.Version + 1
 	if err != nil {
-		next.Stats, next.Causes, next.Running, next.Hours, next.History, next.Err = s.now.Stats, s.now.Causes, s.now.Running, s.now.Hours, s.now.History, err
-		next.Late = s.now.Late
+		next.Stats, next.Causes, next.Running, next.History, next.Err = s.now.Stats, s.now.Causes, s.now.Running, s.now.History, err
+		next.Hours, next.Handled, next.Late = s.now.Hours, s.now.Handled, s.now.Late
 		s.now = next
 		return
 	}

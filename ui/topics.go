@@ -2,6 +2,7 @@ package ui
 
 import (
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
@@ -15,6 +16,8 @@ type topicRow struct {
 	Figures stats.Group `json:"figures"`
 	// Troubles are what publishers say of it, as long as they can not publish to it.
 	Troubles []stats.TopicState `json:"troubles"`
+	// Pause is what an operator has paused it by.
+	Pause *outbox.HeldPause `json:"pause"`
 }
 
 // topics are all topics of the catalogue, and those that only events of an older one go to.
@@ -34,6 +37,11 @@ func topics(r *request, s *operate.StatsResult) []topicRow {
 			for _, t := range s.Topics {
 				if t.Topic == name {
 					row.Troubles = append(row.Troubles, t)
+				}
+			}
+			for _, p := range s.Pauses {
+				if p.Kind == outbox.PauseTopic && p.Value == name {
+					row.Pause = &p
 				}
 			}
 		}

@@ -2,9 +2,11 @@ package dlq
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -85,6 +87,7 @@ SELECT ` + frozenColumns + `
  ORDER BY p.id DESC
  LIMIT $3`
 	selectFrozenFirst    = `SELECT c.ids[1:$2::int]::text[], c.event_ids[1:$2::int]::text[] FROM outbox_plan_chunks AS c WHERE c.plan_id = $1::uuid AND c.chunk = 1`
+	selectFrozenChunks   = `SELECT c.ids::text[], c.event_ids::text[], c.seen, c.digests FROM outbox_plan_chunks AS c WHERE c.plan_id = $1::uuid ORDER BY c.chunk`
 	selectFrozenFailures = `
 SELECT f.key, coalesce(c.event_ids[array_position(c.ids, f.key::uuid)]::text, ''), f.value
   FROM outbox_plan_chunks AS c, jsonb_each_text(c.outcomes) AS f
@@ -130,4 +133,46 @@ func (s *Store) FrozenFailures(ctx context.Context, id string, n int) ([]Outcome
 		return nil, fmt.Errorf("list what was not changed: %w", err)
 	}
 	return found, nil
+}
+
+// WriteFrozen writes a plan as the file of a plan, in which each row has the digest of what it carried when it was frozen.
+func (s *Store) WriteFrozen(ctx context.Context, w io.Writer, plan Frozen) error {
+	header := PlanHeader{
+		Format: planFormat, Version: planVersion, ID: plan.ID, Action: plan.Action, CreatedAt: plan.CreatedAt, Author: plan.Author, Reason: plan.Reason, Database: plan.Database,
+	}
+	if string(plan.Filter) != "null" {
+		header.Filter = plan.Filter
+	}
+	out, err := newPlanWriter(w, header)
+	if err != nil {
+		return err
+	}
+	rows, err := s.db.Query(ctx, selectFrozenChunks, plan.ID)
+	if err != nil {
+		return fmt.Errorf("read the rows of the plan: %w", err)
+	}
+	var (
+		ids, events []string
+		seen        []*time.Time
+		digests     [][]byte
+	)
+	_, err = pgx.ForEachRow(rows, []any{&ids, &events, &seen, &digests}, func() error {
+		for i, id := range ids {
+			item := PlanItem{ID: id, PayloadSHA256: hex.EncodeToString(digests[i])}
+			if plan.Action == Republish {
+				at := seen[i].UTC()
+				item.PublishedAt = &at
+			} else {
+				item.EventID = events[i]
+			}
+			if err := out.add(item); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("write the rows of the plan: %w", err)
+	}
+	return out.finish()
 }

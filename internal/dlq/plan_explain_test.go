@@ -113,6 +113,10 @@ SELECT gen_random_uuid(), 'ad_paused', 'ad', gen_random_uuid(), jsonb_build_obje
 	require.NoError(t, err)
 	require.Contains(t, db.plan, "outbox_dlq_open_fingerprint_idx")
 	require.NotContains(t, db.plan, "Seq Scan")
+	_, err = store.Handled(b.ctx, []string{"f1", "f2"})
+	require.NoError(t, err)
+	require.Contains(t, db.plan, "outbox_dlq_handled_idx")
+	require.Contains(t, db.plan, "outbox_dlq_event_idx")
 }
 
 // The columns whose types differ between installations have their indexes in each.

@@ -109,7 +109,7 @@ func TestRoleMatrix(t *testing.T) {
 		{`SELECT state, counts FROM outbox_plans`, [4]string{denied, denied, allowed, allowed}},
 		{`SELECT lease FROM outbox_plans`, [4]string{denied, denied, denied, denied}},
 		{`SELECT ids, outcomes FROM outbox_plan_chunks`, [4]string{denied, denied, allowed, allowed}},
-		{`SELECT digests FROM outbox_plan_chunks`, [4]string{denied, denied, denied, denied}},
+		{`SELECT digests FROM outbox_plan_chunks`, [4]string{denied, denied, allowed, denied}},
 		{`INSERT INTO outbox_plan_chunks (plan_id) VALUES (gen_random_uuid())`, [4]string{denied, denied, denied, denied}},
 		{`UPDATE outbox_plans SET state = 'ready'`, [4]string{denied, denied, denied, denied}},
 		{`DELETE FROM inbox_events`, [4]string{denied, denied, denied, denied}},

@@ -68,6 +68,12 @@ func (o *Outbox) DeathsPerHour(ctx context.Context, hours int, fingerprints []st
 	return found, StoreError(err)
 }
 
+// HandledCauses tells, of some fingerprints, what was done lately about dead letters that had them, and with what success.
+func (o *Outbox) HandledCauses(ctx context.Context, fingerprints []string) (map[string]dlq.Handled, error) {
+	found, err := o.store().Handled(ctx, fingerprints)
+	return found, StoreError(err)
+}
+
 // CountDeadLettersUpTo counts the dead letters of a filter and stops at most. counted is false where every row would have to be
 // looked at.
 func (o *Outbox) CountDeadLettersUpTo(ctx context.Context, f dlq.Filter, most int) (n int64, counted bool, err error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -34,8 +35,9 @@ type PauseParams struct {
 	Kind, Value string
 	// For is how long; 0: until it is lifted.
 	For time.Duration
-	// Actor and Note go to the audit row.
+	// Actor, Note and Detail go to the audit row.
 	Actor, Note string
+	Detail      map[string]any
 }
 
 // PauseResult is a pause that was made or lifted.
@@ -152,7 +154,9 @@ func (o *Outbox) changePause(ctx context.Context, p PauseParams, call func(detai
 	if r.Events, err = o.Would(ctx, p); err != nil {
 		return r, err
 	}
-	detail, err := json.Marshal(map[string]string{"runId": r.RunID})
+	facts := map[string]any{"runId": r.RunID}
+	maps.Copy(facts, p.Detail)
+	detail, err := json.Marshal(facts)
 	if err != nil {
 		return r, err
 	}

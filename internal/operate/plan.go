@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -164,6 +165,11 @@ func (o *Outbox) plan(ctx context.Context, text string) (dlq.Frozen, error) {
 		return plan, fault.Hint(fault.NotFoundf("no plan %s", id), "outboxctl run list --all lists the plans; dlq audit --run finds a run that had none")
 	}
 	return plan, StoreError(err)
+}
+
+// WritePlanFile writes a plan as the file that --apply takes. An operator may: its digests tell equal payloads from others.
+func (o *Outbox) WritePlanFile(ctx context.Context, w io.Writer, plan dlq.Frozen) error {
+	return StoreError(o.store().WriteFrozen(ctx, w, plan))
 }
 
 // AbandonPlan gives up a plan that was not started.

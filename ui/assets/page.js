@@ -40,7 +40,7 @@
   document.addEventListener("click", async (event) => {
     const button = event.target.closest(".copy");
     if (!button) return;
-    await navigator.clipboard.writeText(button.dataset.copy || button.previousElementSibling.textContent);
+    await navigator.clipboard.writeText("link" in button.dataset ? new URL(button.dataset.link, location.href).href : button.previousElementSibling.textContent);
     const words = button.textContent;
     button.textContent = "Copied";
     setTimeout(() => { button.textContent = words; }, 1500);
@@ -78,7 +78,7 @@
     g = event.key === "g" && !g;
   });
 
-  // What is open is asked again while somebody looks. What holds the focus, a selection or an open dialog is left alone.
+  // What is open is asked again while a person looks. What holds the focus, a selection or something open is left alone.
   const ask = (path, v) => {
     const to = new URL(location.href);
     to.pathname = body.dataset.base + "/parts" + path;
@@ -99,7 +99,7 @@
     };
     setTimeout(again, every);
   };
-  const held = (part) => !getSelection().isCollapsed || document.querySelector("dialog[open]") || part.contains(document.activeElement);
+  const held = (part) => !getSelection().isCollapsed || document.querySelector("dialog[open]") || part.querySelector("details[open]") || part.contains(document.activeElement);
 
   let version = "";
   if ("live" in body.dataset) watch(Number(body.dataset.live), async () => {

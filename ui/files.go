@@ -1,0 +1,135 @@
+package ui
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+// sendWithin is how long a viewer may take to fetch one piece of a file.
+const sendWithin = 30 * time.Second
+
+// exports are the lists that can be taken as a file. They carry what the API's lists do: no payload.
+func exports() map[string]func(*request) (answer, error) {
+	return map[string]func(*request) (answer, error){"/dead-letters": deadLettersAPI, "/events": eventsAPI, "/audit": auditAPI}
+}
+
+// serveExport sends every row of a list that matches, as JSON lines. Each thousand is read by itself: a file that takes minutes
+// to fetch holds no transaction open.
+func (h *Handler) serveExport(w http.ResponseWriter, r *http.Request, path string, read func(*request) (answer, error)) {
+	q := r.URL.Query()
+	if q.Has("limit") || q.Has("cursor") {
+		h.fail(w, r, fault.Usagef("a file has every row: limit and cursor are for lists"))
+		return
+	}
+	q.Set("limit", strconv.Itoa(mostRows))
+	for first := true; first || q.Get("cursor") != ""; first = false {
+		r = r.Clone(r.Context())
+		r.URL.RawQuery = q.Encode()
+		var page answer
+		err := h.with(r, route{}, func(req *request) (err error) {
+			page, err = read(req)
+			return err
+		})
+		if err != nil && first {
+			h.fail(w, r, err)
+			return
+		}
+		if first {
+			attach(w, path[1:]+".jsonl", "application/jsonl")
+		}
+		if err == nil {
+			err = sendLines(w, page.body)
+		}
+		if err != nil {
+			h.breakOff(r, err)
+		}
+		q.Set("cursor", page.next)
+	}
+}
+
+// attach begins an answer that a browser keeps as a file.
+func attach(w http.ResponseWriter, name, contentType string) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
+}
+
+// breakOff ends an answer that has begun, so that who fetches it sees that it is not whole.
+func (h *Handler) breakOff(r *http.Request, err error) {
+	h.cfg.Log(r.URL.Path, err)
+	panic(http.ErrAbortHandler)
+}
+
+// sendLines writes each row of a list on a line.
+func sendLines(w http.ResponseWriter, rows any) error {
+	doc, err := json.Marshal(rows)
+	if err != nil {
+		return err
+	}
+	var lines []json.RawMessage
+	if err := json.Unmarshal(safetext.JSON(doc), &lines); err != nil {
+		return err
+	}
+	out := slowly{w}
+	for _, line := range lines {
+		if _, err := out.Write(append(line, '\n')); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// slowly is an answer whose time limit starts anew with each piece: a large file takes longer than a page may.
+type slowly struct{ http.ResponseWriter }
+
+func (w slowly) Write(piece []byte) (int, error) {
+	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(sendWithin)) // a writer of a test has no limit
+	return w.ResponseWriter.Write(piece)
+}
+
+// planFile sends a plan as the file that --apply takes.
+func planFile(r *changeRequest) (changed, error) {
+	plan, err := r.outbox.Plan(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return changed{}, err
+	}
+	return changed{file: "plan-" + plan.ID + ".json", write: func(w io.Writer) error {
+		return r.outbox.WritePlanFile(r.Context(), w, plan.Frozen)
+	}}, nil
+}
+
+// fix writes the addresses of a list that show the same rows tomorrow: a time such as 2h ago becomes an instant. A file ends
+// when the list was read.
+func (d *listData) fix(path string, q url.Values) error {
+	since, until, err := operate.ParseSpan(one(q, "since", ""), one(q, "until", ""), d.Now)
+	if err != nil {
+		return fault.As(fault.Usage, err)
+	}
+	fixed := url.Values{}
+	for name, v := range q {
+		if name != "cursor" {
+			fixed[name] = v
+		}
+	}
+	set := func(name string, at time.Time) {
+		if !at.IsZero() {
+			fixed.Set(name, at.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	set("since", since)
+	set("until", until)
+	d.Link = path + "?" + fixed.Encode()
+	if until.IsZero() {
+		set("until", d.Now)
+	}
+	fixed.Del("limit")
+	d.File = "/export" + path + "?" + fixed.Encode()
+	return nil
+}

@@ -1,0 +1,102 @@
+package ui
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// pauseTable is the addresses that pause a topic and that lift its pause.
+func pauseTable() []changeRoute {
+	return []changeRoute{
+		{http.MethodPost, "/topics/{topic}/pause", pauseByForm},
+		{http.MethodPost, "/topics/{topic}/resume", liftByForm},
+		{http.MethodPost, "/api/v1/topics/{topic}/pause", pauseByAPI},
+		{http.MethodPost, "/api/v1/topics/{topic}/resume", liftByAPI},
+	}
+}
+
+// pauseRequest asks for a pause. For is how long, such as 2h; empty: until it is lifted.
+type pauseRequest struct {
+	Reason string `json:"reason"`
+	For    string `json:"for"`
+}
+
+func pauseByForm(r *changeRequest) (changed, error) {
+	form, err := readForm(r.Request)
+	if err == nil {
+		err = known(form, "note", "for")
+	}
+	if err != nil {
+		return changed{}, err
+	}
+	return pauseTopic(r, pauseRequest{form.Get("note"), form.Get("for")})
+}
+
+func pauseByAPI(r *changeRequest) (changed, error) {
+	var p pauseRequest
+	if err := readJSON(r.Request, &p); err != nil {
+		return changed{}, err
+	}
+	return pauseTopic(r, p)
+}
+
+func liftByForm(r *changeRequest) (changed, error) {
+	form, err := readForm(r.Request)
+	if err == nil {
+		err = known(form, "note")
+	}
+	if err != nil {
+		return changed{}, err
+	}
+	return r.paused(r.pause(form.Get("note")), r.outbox.Resume)
+}
+
+func liftByAPI(r *changeRequest) (changed, error) {
+	var p struct {
+		Reason string `json:"reason"`
+	}
+	if err := readJSON(r.Request, &p); err != nil {
+		return changed{}, err
+	}
+	return r.paused(r.pause(p.Reason), r.outbox.Resume)
+}
+
+func pauseTopic(r *changeRequest, p pauseRequest) (changed, error) {
+	params := r.pause(p.Reason)
+	if text := strings.TrimSpace(p.For); text != "" {
+		var err error
+		if params.For, err = operate.ParseDuration(text); err != nil || params.For < time.Second {
+			return changed{}, fault.Usagef("for: %q is not a time of a second or more, such as 2h", text)
+		}
+	}
+	if err := r.outbox.CheckPause(r.Context(), &params); err != nil {
+		return changed{}, err
+	}
+	return r.paused(params, r.outbox.Pause)
+}
+
+func (r *changeRequest) pause(reason string) operate.PauseParams {
+	return operate.PauseParams{Kind: outbox.PauseTopic, Value: r.PathValue("topic"), Actor: r.who.Name, Note: strings.TrimSpace(reason), Detail: r.detail()}
+}
+
+// paused makes or lifts a pause. The figures that are shown until the next snapshot have it at once.
+func (r *changeRequest) paused(p operate.PauseParams, do func(context.Context, operate.PauseParams) (operate.PauseResult, error)) (changed, error) {
+	if p.Note == "" {
+		return changed{}, fault.Usagef("say why, for the audit")
+	}
+	found, err := do(r.Context(), p)
+	if err != nil {
+		return changed{}, err
+	}
+	held, err := r.outbox.Pauses(r.Context())
+	if err == nil {
+		r.h.snapshots.pauses(held)
+	}
+	return changed{at: "/topics", status: http.StatusOK, body: found}, err
+}
