@@ -3,8 +3,12 @@ package cmd
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,33 +37,70 @@ func TestBrowserCommand(t *testing.T) {
 	}
 }
 
-// What a browser is given on its command line, where everybody on the machine may read it, lets in once.
-func TestOpenGivesTheBrowserALinkForOnce(t *testing.T) {
-	t.Parallel()
+// openedUI runs the page until the test ends and returns the address that a browser is told to open.
+func openedUI(t *testing.T, token string, env ...string) (address string) {
+	t.Helper()
 	dir := t.TempDir()
 	browser, seen := filepath.Join(dir, "browser"), filepath.Join(dir, "seen")
 	require.NoError(t, os.WriteFile(browser, []byte("printf %s \"$1\" > "+seen+".part && mv "+seen+".part "+seen+"\n"), 0o600))
-	app := cli.NewApp(cli.Streams{Out: io.Discard, Err: io.Discard}, []string{
-		"OUTBOXCTL_DATABASE_URL=" + outboxtest.DB(t).URL, "OUTBOXCTL_UI_ADDR=127.0.0.1:0", "OUTBOXCTL_UI_ALLOW_CHANGES=true", "BROWSER=sh " + browser,
-	})
+	app := cli.NewApp(cli.Streams{Out: io.Discard, Err: io.Discard}, append(env, "OUTBOXCTL_DATABASE_URL="+outboxtest.DB(t).URL, "OUTBOXCTL_UI_ADDR=127.0.0.1:0", "BROWSER=sh "+browser))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	token := signin.NewToken()
 	go func() { ended <- runUI(ctx, &uiOptions{app: app, token: token, open: true}) }()
-	var address []byte
-	require.Eventually(t, func() bool { address, _ = os.ReadFile(seen); return len(address) > 0 }, time.Minute, 10*time.Millisecond)
-	require.NotContains(t, string(address), token)
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+		require.NoError(t, app.Close())
+	})
+	var text []byte
+	require.Eventually(t, func() bool { text, _ = os.ReadFile(seen); return len(text) > 0 }, time.Minute, 10*time.Millisecond)
+	return string(text)
+}
+
+// What a browser is given on its command line, where everybody on the machine may read it, lets in once.
+func TestOpenGivesTheBrowserALinkForOnce(t *testing.T) {
+	t.Parallel()
+	token := signin.NewToken()
+	address := openedUI(t, token, "OUTBOXCTL_UI_ALLOW_CHANGES=true")
+	require.NotContains(t, address, token)
 	for _, want := range []int{http.StatusSeeOther, http.StatusUnauthorized} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, string(address), nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 		require.NoError(t, err)
 		client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 		status, _ := fetchTest(t, client, request)
 		require.Equal(t, want, status)
 	}
 	http.DefaultClient.CloseIdleConnections()
-	cancel()
-	require.NoError(t, <-ended)
-	require.NoError(t, app.Close())
+}
+
+// With a certificate of its own the page speaks TLS and HTTP/2, and nothing else.
+func TestUIWithItsOwnCertificate(t *testing.T) {
+	t.Parallel()
+	other := httptest.NewTLSServer(nil)
+	defer other.Close()
+	pair := other.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	require.NoError(t, err)
+	files := map[string]string{}
+	for kind, der := range map[string][]byte{"CERTIFICATE": pair.Certificate[0], "PRIVATE KEY": key} {
+		files[kind] = filepath.Join(t.TempDir(), "pem")
+		require.NoError(t, os.WriteFile(files[kind], pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+	}
+	address := openedUI(t, signin.NewToken(), "OUTBOXCTL_UI_TLS_CERT="+files["CERTIFICATE"], "OUTBOXCTL_UI_TLS_KEY="+files["PRIVATE KEY"])
+	require.True(t, strings.HasPrefix(address, "https://127.0.0.1:"), address)
+	trusted := x509.NewCertPool()
+	trusted.AddCert(other.Certificate())
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}, ForceAttemptHTTP2: true}
+	defer transport.CloseIdleConnections()
+	for to, want := range map[string]struct{ status, version int }{address: {http.StatusOK, 2}, strings.Replace(address, "https", "http", 1): {http.StatusBadRequest, 1}} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, to, nil)
+		require.NoError(t, err)
+		response, err := transport.RoundTrip(request)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, want.status, response.StatusCode, to)
+		require.Equal(t, want.version, response.ProtoMajor, to)
+	}
 }
 
 // A role under which nothing can be read is refused at the start, where the operator sees it.

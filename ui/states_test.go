@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/ui"
 )
 
@@ -141,5 +143,93 @@ func TestSettingsThatCannotBe(t *testing.T) {
 	} {
 		_, err := ui.New(cfg)
 		require.ErrorContains(t, err, want)
+	}
+}
+
+// An outbox with nothing in it says what would be there.
+func TestAnEmptyOutbox(t *testing.T) {
+	t.Parallel()
+	b := setup2(t, &bundle{db: outboxtest.DB(t)}, "")
+	require.Eventually(t, func() bool { status, _, _ := b.get("/readyz"); return status == http.StatusOK }, waitFor, tick)
+	for address, want := range map[string]string{
+		"/": "No publisher is alive.", "/causes": "When events die, their causes are listed here.", "/dead-letters": "Events that cannot be published are listed here.",
+		"/events": "No event is in this state.", "/runs": "--freeze</code> makes a plan", "/audit": "Nothing was changed by anybody yet.", "/topics": "<code>outboxctl publish</code> starts one.",
+	} {
+		status, _, body := b.get(address)
+		require.Equal(t, http.StatusOK, status, address)
+		require.Contains(t, body, want, address)
+	}
+}
+
+// A filter that nothing matches is told from an outbox that has nothing.
+func TestAFilterWithoutAMatch(t *testing.T) {
+	b := setup(t, nil)
+	for address, want := range map[string]string{
+		"/dead-letters?type=ad_created": "No dead letter matches these filters.", "/events?type=ad_created": "No event matches these filters.", "/audit?actor=nobody": "No change matches these filters.",
+	} {
+		_, _, body := b.get(address)
+		require.Contains(t, body, want, address)
+		require.Contains(t, body, "Remove the filter", address)
+	}
+}
+
+// A search that has looked at enough rows for one request says so and goes on from there.
+func TestASearchThatIsNotFinished(t *testing.T) {
+	b := setup(t, nil)
+	_, err := b.db.Pool.Exec(t.Context(), more, 100_500, 1)
+	require.NoError(t, err)
+	_, _, page := b.get("/dead-letters?error-like=no*such")
+	require.Contains(t, page, "rows and is not finished")
+	found := false
+	for next := "/dead-letters?error-like=no*such"; next != ""; {
+		_, _, page = b.get(next)
+		found = found || strings.Contains(page, "no such topic")
+		next = ""
+		if strings.Contains(page, "is not finished") {
+			next = linked(t, page, `class="button" href="([^"]*)">Go on<`)
+		}
+	}
+	require.True(t, found, "what it looked for comes last")
+}
+
+// An event that cleanup has removed is missed by name on the page of its dead letter, which stays.
+func TestARowThatCleanupRemoved(t *testing.T) {
+	b := setup(t, nil)
+	_, err := b.db.Pool.Exec(t.Context(), `SET session_replication_role = replica; DELETE FROM outbox_events WHERE id = '`+eventID+`'; RESET session_replication_role`)
+	require.NoError(t, err)
+	status, _, body := b.get("/dead-letters/" + deadID)
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, body, "(removed by cleanup)")
+	status, _, body = b.get("/events/" + eventID)
+	require.Equal(t, http.StatusNotFound, status)
+	require.Contains(t, body, "Not found")
+}
+
+// A schema that lacks what this version reads is named with its remedy, and the last figures stay.
+func TestASchemaThatIsOld(t *testing.T) {
+	b := setup(t, operators)
+	_, err := b.db.Pool.Exec(t.Context(), `ALTER TABLE outbox_pauses RENAME TO outbox_pauses_later`)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		_, _, body := b.get("/")
+		return strings.Contains(body, "schema is missing or old") && strings.Contains(body, "outboxctl migrate brings it up to date")
+	}, waitFor, tick)
+	_, _, body := b.get("/")
+	require.Contains(t, body, "Waiting for a decision: 1 open dead letter.", "the last figures")
+	_, _, body = b.get("/dead-letters/" + deadID)
+	require.NotContains(t, body, `method="post"`, "changes are off")
+	status, _, _ := b.get("/api/v1/stats")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+}
+
+// Redis that does not answer costs a page what the consumers remember, and nothing else.
+func TestRedisIsAway(t *testing.T) {
+	away := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
+	t.Cleanup(func() { _ = away.Close() })
+	b := setup(t, func(c *ui.Config) { c.Redis = away })
+	for _, address := range []string{"/dead-letters/" + deadID, "/events/" + eventID} {
+		status, _, body := b.get(address)
+		require.Equal(t, http.StatusOK, status, address)
+		require.Contains(t, body, "What the consumers remember is not known", address)
 	}
 }
