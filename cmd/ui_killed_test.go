@@ -1,0 +1,66 @@
+package cmd_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+)
+
+// The page is killed in the middle of a run, without a chance to say so. Its lease tells; the command line resumes the run, and
+// no row is changed twice.
+func TestARunOfAKilledPageIsResumed(t *testing.T) {
+	t.Parallel()
+	r := newDLQRig(t)
+	const rows = 4000
+	r.die(rows, "no route to broker", `{"data": {}}`)
+	page := startService(t, r.env, "ui", "--addr", "127.0.0.1:0", "--allow-changes", "--auth", "none")
+	var address string
+	eventually(t, "the page answers", func() bool {
+		if found := regexp.MustCompile(`serving (http://\S+)/ `).FindStringSubmatch(page.output()); found != nil {
+			address = found[1] + "/api/v1"
+		}
+		return address != ""
+	})
+	post := func(path, body string) (plan dlq.Frozen) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address+path, strings.NewReader(body))
+		require.NoError(t, err)
+		request.Header.Set("Content-Type", "application/json")
+		response, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, response.Body.Close()) }()
+		require.Equal(t, http.StatusAccepted, response.StatusCode)
+		require.NoError(t, json.NewDecoder(response.Body).Decode(&plan))
+		return plan
+	}
+	plan := post("/plans", `{"action": "replay", "filter": {"type": "order_canceled"}, "reason": "broker is back"}`)
+	eventually(t, "the set is frozen", func() bool { return r.count("SELECT count(*) FROM outbox_plans WHERE state = 'ready'") == 1 })
+	post("/plans/"+plan.ID+"/run", fmt.Sprintf(`{"confirm": {"count": %d, "database": %q}, "rate": 1000}`, rows, r.db.Name))
+	eventually(t, "rows are replayed", func() bool { return r.count("SELECT done FROM outbox_plans") > 0 })
+	http.DefaultClient.CloseIdleConnections()
+	page.signal(syscall.SIGKILL)
+	page.wait()
+	done := r.count("SELECT done FROM outbox_plans")
+	require.Less(t, done, rows, "killed too late to prove anything")
+
+	code, _, stderr := r.run(false, "", "run", "resume", plan.ID, "--yes")
+	require.Equal(t, 4, code, "it may still be alive: %s", stderr)
+	r.exec("UPDATE outbox_plans SET lease_until = now() - interval '1 second'") // its time is over
+	_, stdout, _ := r.run(false, "", "run", "show", plan.ID)
+	require.Contains(t, stdout, "interrupted")
+	require.Contains(t, stdout, "its runner is gone")
+	code, _, stderr = r.run(false, "", "run", "resume", plan.ID, "--yes")
+	require.Equal(t, 0, code, stderr)
+	require.Equal(t, rows, r.count("SELECT done FROM outbox_plans WHERE state = 'done'"))
+	require.Equal(t, rows, r.count("SELECT sum(affected) FROM outbox_audit"))
+	require.Equal(t, rows, r.count("SELECT count(DISTINCT x) FROM outbox_audit, jsonb_array_elements_text(detail -> 'eventIds') AS x"))
+	require.Equal(t, 2, r.count("SELECT count(DISTINCT coalesce(detail ->> 'via', 'command line')) FROM outbox_audit"))
+}
