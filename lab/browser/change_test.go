@@ -101,3 +101,28 @@ SELECT gen_random_uuid(), 'order_canceled', 'vendor_order', gen_random_uuid(), '
 	require.Equal(t, 1, s.number(lettersIn, "invalid_payload", "open"), "the later death was never seen, so it is not touched")
 	b.see(`/done/.test(document.querySelector("h1").innerText)`)
 }
+
+// A topic is paused and resumed. The form that is open stays while the figures around it renew themselves.
+func TestPauseAndResumeATopic(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, below(func(c *ui.Config) { withChanges(c); live(c) }))
+	b := newTab(t, s.url)
+	b.open("/topics")
+	const form = `form[action$="/topics/billing/pause"]`
+	b.do(chromedp.Click(chromedp.CSS(`tr:has(`+form+`) summary`)), chromedp.SendKeys(chromedp.CSS(form+` input[name="note"]`), "the consumer is migrated"))
+	js[any](b, `document.activeElement.blur()`)
+	shown := js[string](b, `document.querySelector("footer time").dateTime`)
+	b.see(`document.querySelector("footer time").dateTime !== "` + shown + `"`)
+	require.Equal(t, "the consumer is migrated", js[string](b, `document.querySelector('`+form+` input[name="note"]').value`))
+	b.do(chromedp.Click(chromedp.CSS(form + " button")))
+	b.seeText("by ann@example.com")
+	b.seeText("the consumer is migrated")
+	require.Equal(t, 1, s.number(`SELECT count(*) FROM outbox_pauses WHERE kind = 'topic' AND value = 'billing'`))
+	b.open("/")
+	b.seeText("outboxctl resume --topic billing")
+	b.open("/topics")
+	const lift = `form[action$="/topics/billing/resume"]`
+	b.do(chromedp.Click(chromedp.CSS(`tr:has(`+lift+`) summary`)), chromedp.SendKeys(chromedp.CSS(lift+` input[name="note"]`), "done"), chromedp.Click(chromedp.CSS(lift+" button")))
+	b.see(`!document.body.innerText.includes("the consumer is migrated")`)
+	require.Zero(t, s.number(`SELECT count(*) FROM outbox_pauses`))
+}

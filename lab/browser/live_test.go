@@ -82,3 +82,12 @@ func TestSevenTabs(t *testing.T) {
 		b.seeText("No publisher is alive")
 	}
 }
+
+// A page that another version of the program has sent is loaded again, once the newer one answers.
+func TestAPageOfAnOlderVersionIsLoadedAgain(t *testing.T) {
+	t.Parallel()
+	b := newTab(t, newSite(t, live).url)
+	b.open("/")
+	js[any](b, `(window.old = true, document.querySelector("script").setAttribute("src", "/assets/page-older.js"))`)
+	b.see(`!window.old && !document.querySelector("script").src.includes("older")`)
+}

@@ -3,6 +3,7 @@ package browser
 import (
 	"fmt"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -78,11 +79,15 @@ func filterAndBack(t *testing.T, s *site) {
 	b.at("/dead-letters?since=30d")
 	js[any](b, "history.back()")
 	b.at("/dead-letters?reason=message_too_large&since=30d")
+	copied := js[string](b, `document.querySelector("[data-link]").dataset.link`)
 	js[any](b, "history.back()")
 	b.at("/dead-letters")
 
 	other := newTab(t, s.url)
 	other.open("/dead-letters?reason=message_too_large&since=30d")
+	require.Equal(t, rows, js[int](other, `document.querySelectorAll(".rows tbody tr").length`))
+	other.open(strings.TrimPrefix(copied, js[string](b, "document.body.dataset.base")))
+	require.Contains(t, js[string](other, "location.search"), "since=20", "an instant")
 	require.Equal(t, rows, js[int](other, `document.querySelectorAll(".rows tbody tr").length`))
 	require.Equal(t, "message_too_large", js[string](other, `document.querySelector('select[name="reason"]').value`))
 	other.open("/search?q=" + url.QueryEscape(letterID))
