@@ -77,8 +77,8 @@ type ClaimParams struct {
 	ThroughSeq int64
 	// Limit is never exceeded, whatever the plan.
 	Limit int
-	// MaxBytes bounds what the claimed rows are when printed; one row is always
-	// taken. MaxRowBytes bounds each: a row beyond it comes without its contents,
+	// MaxBytes bounds what the claimed rows are when printed, give or take a
+	// quarter; one row is always taken. MaxRowBytes bounds each: a row beyond it comes without its contents,
 	// as unreadable.
 	MaxBytes, MaxRowBytes int64
 	Lease                 time.Duration
