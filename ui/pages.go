@@ -159,7 +159,10 @@ func handledWords(h dlq.Handled) string {
 	if h.Discarded > 0 {
 		words = append(words, operate.Count(h.Discarded)+" discarded")
 	}
-	return strings.Join(words, "; ") + "; last by " + h.Actor
+	if h.Actor != "" {
+		words = append(words, "last by "+h.Actor)
+	}
+	return strings.Join(words, "; ")
 }
 
 func redirectTo(path, query string) *view {

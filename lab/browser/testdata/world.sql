@@ -43,6 +43,7 @@ SELECT v.id::uuid, e.id, e.event_type, e.aggregate_type, e.aggregate_id, e.paylo
  WHERE e.id = '01930000-0000-7000-8000-0000000000e2';
 INSERT INTO outbox_audit (at, actor, action, reason, affected, detail)
 VALUES (now() - interval '70 minutes', 'ben@example.com', 'dlq.replay', 'billing answered again for a while', 1, '{"eventIds": ["01930000-0000-7000-8000-0000000000e2"], "via": "cli"}');
+UPDATE outbox_dlq SET audit_id = (SELECT max(id) FROM outbox_audit) WHERE id = '01930000-0000-7000-8000-0000000000d0';
 
 -- Two publishers; to one of them a topic does not answer. They are seen in the future, so that they live as long as a journey.
 INSERT INTO outbox_publishers (id, host, pid, version, started_at, last_seen_at, state)
