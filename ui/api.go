@@ -195,24 +195,6 @@ func auditAPI(r *request) (answer, error) {
 	return answer{rows, paged.Next}, err
 }
 
-// auditNames are the filters of the audit: the flags of dlq audit.
-func auditNames() []string { return []string{"actor", "action", "event", "run", "since", "until"} }
-
-func auditFilter(q url.Values, now time.Time) (p operate.AuditParams, err error) {
-	p = operate.AuditParams{Actor: one(q, "actor", ""), Action: one(q, "action", ""), ID: one(q, "event", ""), RunID: one(q, "run", "")}
-	if p.Since, p.Until, err = operate.ParseSpan(one(q, "since", ""), one(q, "until", ""), now); err != nil {
-		return p, fault.As(fault.Usage, err)
-	}
-	return p, nil
-}
-
-func listAudit(r *request) ([]operate.AuditRow, operate.Paged, error) {
-	return list(r, auditNames(), auditFilter, func(p operate.AuditParams, page operate.Page, each func(operate.AuditRow) error) (operate.Paged, error) {
-		p.Page = page
-		return r.outbox.Audit(r.Context(), p, each)
-	})
-}
-
 func plansAPI(r *request) (answer, error) {
 	rows, paged, err := listPlans(r, false)
 	return answer{rows, paged.Next}, err

@@ -91,3 +91,16 @@ func hourCharts(deaths map[string][]int64) map[string]hourChart {
 	}
 	return charts
 }
+
+// momentsShown is how many rows the table of the charts has.
+const momentsShown = 12
+
+// moments takes some points of the history at even steps, the newest first.
+func moments(history []point) []point {
+	step := max((len(history)+momentsShown-1)/momentsShown, 1)
+	var some []point
+	for i := len(history) - 1; i >= 0; i -= step {
+		some = append(some, history[i])
+	}
+	return some
+}

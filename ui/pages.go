@@ -84,6 +84,8 @@ type overviewData struct {
 	CausesLate                   bool
 	CausesAt                     time.Time
 	Dead, Backlog, Oldest, Drain chart
+	// Hour is some moments of the charts, as figures.
+	Hour []point
 	// DeadChange is how many more are open than at the beginning of the chart, DeadSpan ago.
 	DeadChange int64
 	DeadSpan   string
@@ -107,6 +109,7 @@ func overviewPage(r *request) (*view, error) {
 	d.Backlog = newChart(s.History, func(p point) float64 { return float64(p.Backlog) }, whole)
 	d.Oldest = newChart(s.History, func(p point) float64 { return p.OldestSeconds }, operate.Seconds)
 	d.Drain = newChart(s.History, func(p point) float64 { return p.Out }, func(n float64) string { return fmt.Sprintf("%.1f/s", n) })
+	d.Hour = moments(s.History)
 	if len(s.History) > 0 {
 		d.DeadChange, d.DeadSpan = s.Stats.DLQ.Open-s.History[0].Dead, span(s.Stats.At.Sub(s.History[0].At))
 	}
@@ -288,25 +291,6 @@ func eventsPage(r *request) (*view, error) {
 	}
 	err = d.offer(q, verbsOf(one(q, "status", "")))
 	return &view{Title: "Events", Nav: "events", Command: command("outboxctl event list", q, append(eventNames(), "limit", "cursor")...), template: "events", Data: d}, err
-}
-
-func auditPage(r *request) (*view, error) {
-	q := r.URL.Query()
-	if clean := tidy(q); clean != q.Encode() {
-		return redirectTo("/audit", clean), nil
-	}
-	rows, paged, err := listAudit(r)
-	if err != nil {
-		return nil, err
-	}
-	d := newList(r, "/audit", auditNames()...)
-	d.Audit = rows
-	d.addNext("/audit", q, paged.Next)
-	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
-		return nil, err
-	}
-	err = d.fix("/audit", q)
-	return &view{Title: "Audit", Nav: "audit", Command: command("outboxctl dlq audit", q, append(auditNames(), "limit", "cursor")...), template: "audit", Data: d}, err
 }
 
 func runsPage(r *request) (*view, error) {

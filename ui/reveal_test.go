@@ -40,6 +40,9 @@ UPDATE outbox_events SET payload_json = '{"id": 9007199254740993, "text": "<scri
 	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE action = 'payload.reveal' AND actor = 'ann@example.com' AND reason = 'the customer asked'
    AND affected = 1 AND detail -> 'eventIds' ? $1 AND detail ->> 'via' = 'ui' AND NOT detail::text LIKE '%canary%'`, eventID))
 
+	_, _, body = b.get("/audit?action=payload.reveal")
+	require.Contains(t, body, `href="/search?q=`+eventID+`">the event<`)
+
 	status, header, body := b.send(http.MethodPost, "/dead-letters/"+deadID+"/reveal", formType, "note=x&file=1")
 	require.Equal(t, http.StatusOK, status)
 	require.Equal(t, "text/plain; charset=utf-8", header.Get("Content-Type"))

@@ -31,6 +31,9 @@ func TestEveryPageAnswers(t *testing.T) {
 	for _, want := range []string{"No publisher is alive; waiting: 1 event.", "Waiting for a decision: 1 open dead letter.", "no such topic", "eve@example.com, may look"} {
 		require.Contains(t, body, want)
 	}
+	require.Contains(t, body, "The charts as a table")
+	_, _, body = b.get("/audit")
+	require.Contains(t, body, `href="/runs/`+b.planID()+`">the run<`)
 	_, _, body = b.get("/dead-letters/00000000-0000-7000-8000-0000000000d4")
 	require.Contains(t, body, "discarded")
 	require.Contains(t, body, "a test")

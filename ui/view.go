@@ -96,6 +96,7 @@ func templateFuncs(base string) template.FuncMap {
 		"verb":    func(a dlq.Action) string { _, verb, _ := strings.Cut(string(a), "."); return verb },
 		"noun":    nounOf,
 		"ranked":  ranked,
+		"refs":    auditRefs,
 		"instant": func(v any) string { return timeOf(v).UTC().Format(time.RFC3339Nano) },
 		"pairs":   func(doc json.RawMessage) string { return strings.Trim(string(doc), "{}") },
 		"dict": func(pairs ...any) map[string]any {

@@ -14,14 +14,16 @@ import (
 
 // AuditRow is one change an operator made. The ids of the events it touched are left out of Detail.
 type AuditRow struct {
-	ID       int64           `json:"id" db:"id"`
-	At       time.Time       `json:"at" db:"at"`
-	Actor    string          `json:"actor" db:"actor"`
-	DBUser   string          `json:"dbUser" db:"db_user"`
-	Action   string          `json:"action" db:"action"`
-	Reason   string          `json:"reason" db:"reason"`
-	Affected int64           `json:"affected" db:"affected"`
-	Detail   json.RawMessage `json:"detail" db:"detail"`
+	ID       int64     `json:"id" db:"id"`
+	At       time.Time `json:"at" db:"at"`
+	Actor    string    `json:"actor" db:"actor"`
+	DBUser   string    `json:"dbUser" db:"db_user"`
+	Action   string    `json:"action" db:"action"`
+	Reason   string    `json:"reason" db:"reason"`
+	Affected int64     `json:"affected" db:"affected"`
+	// EventID is the event that was touched, if it was one.
+	EventID *string         `json:"eventId" db:"event_id"`
+	Detail  json.RawMessage `json:"detail" db:"detail"`
 }
 
 // AuditActions lists the actions of the audit trail.
@@ -107,6 +109,7 @@ func (o *Outbox) Audit(ctx context.Context, p AuditParams, each func(AuditRow) e
 }
 
 const auditColumns = `a.id, a.at, a.actor, a.db_user, a.action, coalesce(a.reason, '') AS reason, a.affected,
+       CASE jsonb_typeof(a.detail -> 'eventIds') WHEN 'array' THEN CASE jsonb_array_length(a.detail -> 'eventIds') WHEN 1 THEN a.detail -> 'eventIds' ->> 0 END END AS event_id,
        coalesce((a.detail - 'eventIds')::text, '{}') AS detail`
 
 // auditRows reads up to n rows below the row before.

@@ -1,0 +1,69 @@
+package ui
+
+import (
+	"encoding/json"
+	"net/url"
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
+)
+
+// auditNames are the filters of the audit: the flags of dlq audit.
+func auditNames() []string { return []string{"actor", "action", "event", "run", "since", "until"} }
+
+func auditFilter(q url.Values, now time.Time) (p operate.AuditParams, err error) {
+	p = operate.AuditParams{Actor: one(q, "actor", ""), Action: one(q, "action", ""), ID: one(q, "event", ""), RunID: one(q, "run", "")}
+	if p.Since, p.Until, err = operate.ParseSpan(one(q, "since", ""), one(q, "until", ""), now); err != nil {
+		return p, fault.As(fault.Usage, err)
+	}
+	return p, nil
+}
+
+func listAudit(r *request) ([]operate.AuditRow, operate.Paged, error) {
+	return list(r, auditNames(), auditFilter, func(p operate.AuditParams, page operate.Page, each func(operate.AuditRow) error) (operate.Paged, error) {
+		p.Page = page
+		return r.outbox.Audit(r.Context(), p, each)
+	})
+}
+
+func auditPage(r *request) (*view, error) {
+	q := r.URL.Query()
+	if clean := tidy(q); clean != q.Encode() {
+		return redirectTo("/audit", clean), nil
+	}
+	rows, paged, err := listAudit(r)
+	if err != nil {
+		return nil, err
+	}
+	d := newList(r, "/audit", auditNames()...)
+	d.Audit = rows
+	d.addNext("/audit", q, paged.Next)
+	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
+		return nil, err
+	}
+	err = d.fix("/audit", q)
+	return &view{Title: "Audit", Nav: "audit", Command: command("outboxctl dlq audit", q, append(auditNames(), "limit", "cursor")...), template: "audit", Data: d}, err
+}
+
+// auditRef leads from a change to what it belongs to.
+type auditRef struct{ Words, To string }
+
+// auditRefs tells of a change which run it was a part of and, where it changed one event, which.
+func auditRefs(row operate.AuditRow) (refs []auditRef) {
+	var found struct {
+		PlanID string `json:"planId"`
+		RunID  string `json:"runId"`
+	}
+	_ = json.Unmarshal(row.Detail, &found) // what has another form leads nowhere
+	switch {
+	case found.PlanID != "" && found.PlanID == found.RunID: // a plan in the database; a file's has runs of other ids
+		refs = append(refs, auditRef{"the run", "/runs/" + url.PathEscape(found.PlanID)})
+	case found.RunID != "":
+		refs = append(refs, auditRef{"all of this run", "/audit" + query([]string{"run", found.RunID})})
+	}
+	if row.EventID != nil {
+		refs = append(refs, auditRef{"the event", "/search" + query([]string{"q", *row.EventID})})
+	}
+	return refs
+}
