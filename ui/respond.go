@@ -1,0 +1,106 @@
+package ui
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+// fail answers with an error, as a page or as a problem document.
+func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
+	var to elsewhere
+	if errors.As(err, &to) {
+		http.Redirect(w, r, string(to), http.StatusPermanentRedirect)
+		return
+	}
+	status := statusOf(err)
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", h.cfg.Challenge)
+	}
+	if status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "5")
+	}
+	if status >= http.StatusInternalServerError {
+		if r.Context().Err() == nil { // who asked has not gone
+			h.cfg.Log(r.URL.Path, err)
+		}
+		w.Header().Set("Retry-After", "5")
+	}
+	if isAPI(r) {
+		writeProblem(w, status, err)
+		return
+	}
+	h.render(w, r, status, &view{Title: errorTitle(r.Method, status), template: "error", Data: map[string]string{
+		"Text": safetext.Redact(err.Error()), "Hint": fault.HintOf(err), "Back": backOf(r),
+	}})
+}
+
+func isAPI(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/api/") }
+
+func errorTitle(method string, status int) string {
+	switch {
+	case status == http.StatusNotFound:
+		return "Not found"
+	case status == http.StatusServiceUnavailable:
+		return "The database does not answer"
+	case status == http.StatusUnauthorized:
+		return "Sign in"
+	case status == http.StatusTooManyRequests:
+		return "Try again in a moment"
+	case status == http.StatusForbidden:
+		return "Not allowed"
+	case method != http.MethodGet:
+		return "Nothing was changed"
+	case status == http.StatusBadRequest:
+		return "This address cannot be read"
+	default:
+		return "This cannot be shown"
+	}
+}
+
+// backOf is the page whose form was refused: that of the plan, run or topics, or the one before.
+func backOf(r *http.Request) string {
+	if r.Method == http.MethodGet {
+		return ""
+	}
+	switch parts := strings.Split(r.URL.Path, "/"); {
+	case strings.HasPrefix(r.URL.Path, "/topics/"):
+		return "/topics"
+	case len(parts) == 4:
+		return "/" + parts[1] + "/" + url.PathEscape(parts[2])
+	}
+	return "/dead-letters"
+}
+
+// render writes a page. It is made whole before its first byte is sent. Who was not identified gets no figure and no name.
+func (h *Handler) render(w http.ResponseWriter, r *http.Request, status int, v *view) {
+	_, v.Known = r.Context().Value(whoKey{}).(Identity)
+	v.Label, v.Color, v.Place, v.Version, v.Who, v.Query = h.cfg.Label, h.cfg.Color, h.place, h.cfg.Version, whoOf(r).Name, r.URL.Query().Get("q")
+	v.Snapshot = h.snapshots.current()
+	v.OwnRights = h.reader.role == ownRights
+	v.Notice = whyOld(v.Snapshot)
+	if v.Every == 0 {
+		v.Every = max(h.cfg.Refresh, shortestPoll).Milliseconds()
+	}
+	operator := whoOf(r).Role == Operator && v.Snapshot.Err == nil
+	v.Changes = h.cfg.AllowChanges
+	v.MayChange, v.MayReveal = v.Changes && operator, h.cfg.Payloads == PayloadsReveal && operator
+	var out bytes.Buffer
+	if err := h.templates[v.template].ExecuteTemplate(&out, "layout", v); err != nil {
+		h.cfg.Log(r.URL.Path, fmt.Errorf("render %s: %w", v.template, err))
+		writeText(w, http.StatusInternalServerError, "the page could not be made\n")
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	if _, err := out.WriteTo(w); err != nil && !errors.Is(err, context.Canceled) {
+		h.cfg.Log(r.URL.Path, err)
+	}
+}

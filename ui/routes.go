@@ -1,0 +1,91 @@
+package ui
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
+)
+
+// A route is one address: a page, or an answer of the API.
+type route struct {
+	path string
+	page func(*request) (*view, error)
+	api  func(*request) (answer, error)
+	// still routes show figures of the snapshot only: they need no database, and answer while it is away.
+	still bool
+	// fresh routes show what was just changed here, which a replica may not have yet.
+	fresh bool
+}
+
+// table is every address besides the assets and the API's description.
+func (h *Handler) table() []route {
+	return []route{
+		{path: "/{$}", page: overviewPage, still: true},
+		{path: "/causes", page: causesPage, still: true},
+		{path: "/dead-letters", page: deadLettersPage},
+		{path: "/dead-letters/{id}", page: deadLetterPage},
+		{path: "/events", page: eventsPage},
+		{path: "/events/{id}", page: eventPage},
+		{path: "/plans/{id}", page: planPage, fresh: true},
+		{path: "/runs", page: runsPage, fresh: true},
+		{path: "/runs/{id}", page: runPage, fresh: true},
+		{path: "/topics", page: topicsPage, still: true},
+		{path: "/audit", page: auditPage},
+		{path: "/doctor", page: doctorPage, still: true},
+		{path: "/settings", page: settingsPage, still: true},
+		{path: "/search", page: searchPage},
+		{path: "/api/v1/me", api: meAPI, still: true},
+		{path: "/api/v1/stats", api: statsAPI, still: true},
+		{path: "/api/v1/causes", api: causesAPI, still: true},
+		{path: "/api/v1/dead-letters", api: deadLettersAPI},
+		{path: "/api/v1/dead-letters/{id}", api: deadLetterAPI},
+		{path: "/api/v1/events", api: eventsAPI},
+		{path: "/api/v1/events/{id}", api: eventAPI},
+		{path: "/api/v1/events/{id}/why", api: whyAPI},
+		{path: "/api/v1/events/{id}/consumers", api: consumersAPI},
+		{path: "/api/v1/registry", api: registryAPI, still: true},
+		{path: "/api/v1/publishers", api: publishersAPI, still: true},
+		{path: "/api/v1/topics", api: topicsAPI, still: true},
+		{path: "/api/v1/doctor", api: doctorAPI, still: true},
+		{path: "/api/v1/config", api: configAPI, still: true},
+		{path: "/api/v1/audit", api: auditAPI},
+		{path: "/api/v1/plans", api: plansAPI, fresh: true},
+		{path: "/api/v1/plans/{id}", api: planAPI, fresh: true},
+		{path: "/api/v1/runs", api: runsAPI, fresh: true},
+		{path: "/api/v1/runs/{id}", api: planAPI, fresh: true},
+	}
+}
+
+func (h *Handler) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	for _, r := range h.table() {
+		if r.page != nil {
+			mux.HandleFunc("GET "+r.path, func(w http.ResponseWriter, req *http.Request) { h.servePage(w, req, r) })
+			mux.HandleFunc("GET /parts"+r.path, func(w http.ResponseWriter, req *http.Request) { h.servePart(w, req, r) })
+		} else {
+			mux.HandleFunc("GET "+r.path, func(w http.ResponseWriter, req *http.Request) { h.serveAPI(w, req, r) })
+		}
+	}
+	for _, c := range h.changeRoutes() {
+		mux.HandleFunc(c.method+" "+c.path, func(w http.ResponseWriter, req *http.Request) { h.serveChange(w, req, c.do) })
+	}
+	mux.HandleFunc("GET /api/v1/openapi.json", h.serveOpenAPI)
+	if h.cfg.Metrics != nil {
+		mux.Handle("GET /metrics", promhttp.HandlerFor(h.cfg.Metrics, promhttp.HandlerOpts{}))
+	}
+	mux.HandleFunc("GET /parts/newer/dead-letters", h.serveNewer)
+	for path, read := range exports() {
+		mux.HandleFunc("GET /export"+path, func(w http.ResponseWriter, req *http.Request) { h.serveExport(w, req, path, read) })
+	}
+	mux.HandleFunc("GET /assets/{name}", h.serveAsset)
+	mux.HandleFunc("GET /favicon.ico", serveIcon)
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
+		h.fail(w, r, fault.NotFoundf("no such address: %s %s", r.Method, r.URL.Path))
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		h.fail(w, r, fault.NotFoundf("there is no page at this address"))
+	})
+	return mux
+}
