@@ -132,16 +132,46 @@ func (s *snapshots) run(ctx context.Context) {
 			pause = snapshotPause
 		}
 		s.mu.Unlock()
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if s.rest(ctx, pause); ctx.Err() != nil {
 			return
-		case <-s.wake:
-			timer.Stop()
-		case <-timer.C:
 		}
 	}
+}
+
+// rest waits until the next snapshot is due or a viewer comes back, or until the database is gone: that is told at the pace of
+// the figures, however seldom these are taken.
+func (s *snapshots) rest(ctx context.Context, pause time.Duration) {
+	due, look := time.NewTimer(pause), time.NewTicker(s.refresh)
+	defer due.Stop()
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wake:
+			return
+		case <-due.C:
+			return
+		case <-look.C:
+			if s.gone(ctx) {
+				return
+			}
+		}
+	}
+}
+
+// gone reports whether the database does not answer any more. One that is busy is not gone; one that nobody looks at is not asked.
+func (s *snapshots) gone(ctx context.Context) bool {
+	s.mu.Lock()
+	unwatched := s.now.Err != nil || time.Since(s.looked) > lookedLately
+	s.mu.Unlock()
+	if unwatched {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.refresh)
+	defer cancel()
+	err := s.reader.pool.Ping(ctx)
+	return err != nil && ctx.Err() == nil
 }
 
 func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {

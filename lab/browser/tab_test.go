@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is how long a journey waits for what must happen: on a busy machine figures come once a minute. tick is how often it looks.
+// patience is how long a journey waits for what must happen, a machine may be busy; tick is how often it looks.
 const (
-	patience = 2 * time.Minute
+	patience = time.Minute
 	tick     = 20 * time.Millisecond
 )
 
