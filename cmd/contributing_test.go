@@ -26,7 +26,8 @@ func TestContributingNamesWhatIsThere(t *testing.T) {
 		"internal/dlq/entry.go":          "type Entry struct",
 		"cmd/dlq_list.go":                "func dlqView(",
 		"cmd/publish.go":                 "func runPublish(",
-		"ui/handler.go":                  "func (h *Handler) table(",
+		"ui/routes.go":                   "func (h *Handler) table(",
+		"cmd/secrets_test.go":            "func canaryArgs(",
 		"internal/dispatch/publisher.go": "type Publisher interface",
 		"internal/operate/outbox.go":     "type Outbox struct",
 	} {
