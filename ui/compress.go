@@ -17,7 +17,7 @@ const compressFrom = 1 << 10
 // No answer has a token against forged requests that could be guessed: those are told by where they come from.
 func compressed(next http.Handler) (http.Handler, error) {
 	wrap, err := gzhttp.NewWrapper(gzhttp.MinSize(compressFrom), gzhttp.EnableZstd(false), gzhttp.ContentTypes([]string{
-		"text/html", "text/css", "text/javascript", "image/svg+xml", "application/json", "application/problem+json",
+		"text/html", "text/css", "text/javascript", "image/svg+xml", "application/json", "application/problem+json", "application/jsonl",
 	}))
 	if err != nil {
 		return nil, fmt.Errorf("prepare compression: %w", err)
