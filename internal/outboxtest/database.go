@@ -29,11 +29,14 @@ func DB(t testing.TB) *Database {
 	return newDatabase(t, " TEMPLATE "+template)
 }
 
-// EmptyDB returns a fresh database without any migration.
+// EmptyDB returns a fresh database without any migration, in which PUBLIC may create nothing: PostgreSQL 14 lets it.
 func EmptyDB(t testing.TB) *Database {
 	t.Helper()
 	require.NoError(t, shared.usePostgres())
-	return newDatabase(t, " TEMPLATE template0")
+	db := newDatabase(t, " TEMPLATE template0")
+	_, err := db.Pool.Exec(context.Background(), "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+	require.NoError(t, err)
+	return db
 }
 
 func newDatabase(t testing.TB, clause string) *Database {
