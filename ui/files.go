@@ -94,11 +94,14 @@ func (w slowly) Write(piece []byte) (int, error) {
 	return w.ResponseWriter.Write(piece)
 }
 
-// planFile sends a plan as the file that --apply takes.
+// planFile sends a plan as the file that --apply takes, which only commands that send events have.
 func planFile(r *changeRequest) (changed, error) {
 	plan, err := r.outbox.Plan(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return changed{}, err
+	}
+	if !sends(plan.Action) {
+		return changed{}, fault.Hint(fault.Preconditionf("no command applies a %s from a file", plan.Action), "outboxctl run resume %s", plan.ID)
 	}
 	return changed{file: "plan-" + plan.ID + ".json", write: func(w io.Writer) error {
 		return r.outbox.WritePlanFile(r.Context(), w, plan.Frozen)

@@ -81,4 +81,13 @@ func TestAPlanIsAFileForTheCommandLine(t *testing.T) {
 	result, err := dlq.NewStore(b.db.Pool).Run(t.Context(), dlq.RunParams{Action: found.Action, Who: dlq.Who{Actor: "ben"}, Detail: map[string]any{}, Plan: &file.Header, Source: file, OnOutcomes: func([]dlq.Outcome) error { return nil }})
 	require.NoError(t, err)
 	require.Equal(t, map[string]int64{"replayed": manyDead}, result.Counts)
+
+	// Only commands that send events take a file.
+	_, plan, _ = b.api(http.MethodPost, "/plans", `{"action": "discard", "ids": ["`+deadID+`"], "reason": "too old"}`)
+	plan = b.reaches(plan.ID, "ready")
+	_, _, page = b.get("/plans/" + plan.ID)
+	require.NotContains(t, page, "--apply")
+	status, _, body = b.get("/plans/" + plan.ID + "/file")
+	require.Equal(t, http.StatusConflict, status)
+	require.Contains(t, body, "no command applies a dlq.discard from a file")
 }
