@@ -176,7 +176,7 @@ func TestAFilterWithoutAMatch(t *testing.T) {
 // A search that has looked at enough rows for one request says so and goes on from there.
 func TestASearchThatIsNotFinished(t *testing.T) {
 	b := setup(t, nil)
-	_, err := b.db.Pool.Exec(t.Context(), more, 100_500, 1)
+	_, err := b.db.Pool.Exec(t.Context(), more, 250_000, 1)
 	require.NoError(t, err)
 	_, _, page := b.get("/dead-letters?error-like=no*such")
 	require.Contains(t, page, "rows and is not finished")
