@@ -31,6 +31,10 @@ const (
 // where the event has an ordering key.
 const StandardAttributes = 8
 
+// usualAttributes is how many of them most messages have. A map of up to eight is much
+// smaller than one with room for more.
+const usualAttributes = 6
+
 // IsStandardAttribute reports whether an attribute of that name is the publisher's to set.
 func IsStandardAttribute(name string) bool {
 	switch name {
@@ -63,11 +67,14 @@ type Row struct {
 // headers. A header never replaces a column: a consumer trusts event_id to be the row's.
 func Attributes(row Row) map[string]string {
 	attrs := Core(row)
-	for name, value := range map[string]string{AttrNamespace: row.Namespace, AttrTenantID: row.TenantID, AttrDedupeKey: row.DedupeKey} {
+	set := func(name, value string) {
 		if value != "" {
 			attrs[name] = value
 		}
 	}
+	set(AttrNamespace, row.Namespace)
+	set(AttrTenantID, row.TenantID)
+	set(AttrDedupeKey, row.DedupeKey)
 	if row.Seq > 0 {
 		attrs[AttrEventSeq] = strconv.FormatInt(row.Seq, 10)
 	}
@@ -80,7 +87,7 @@ func Attributes(row Row) map[string]string {
 // Core is Attributes without namespace, tenant, dedupe key and place, for stored rows whose
 // headers leave no room for them.
 func Core(row Row) map[string]string {
-	attrs := make(map[string]string, len(row.Headers)+StandardAttributes+1)
+	attrs := make(map[string]string, len(row.Headers)+usualAttributes)
 	maps.Copy(attrs, row.Headers)
 	attrs[AttrEventID] = row.ID
 	attrs[AttrEventType] = row.EventType

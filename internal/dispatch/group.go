@@ -42,6 +42,9 @@ func (d *Dispatcher) split(rows []Claimed) []*group {
 		g := byTopic[topic]
 		if g == nil {
 			g = &group{topic: topic}
+			if len(byTopic) == 0 { // most claims have one topic
+				g.rows, g.msgs = make([]*Claimed, 0, len(rows)), make([]Message, 0, len(rows))
+			}
 			byTopic[topic] = g
 			groups = append(groups, g)
 		}

@@ -156,6 +156,9 @@ func collectClaimed(found pgx.Rows, limit int) ([]Claimed, error) {
 			return nil, err
 		}
 		r.CreatedAt, r.Headers = created.Time, headersOf(headers)
+		if len(rows) == cap(rows) {
+			rows = slices.Grow(rows, len(rows)) // append would grow by a quarter and copy three times as much
+		}
 		rows = append(rows, r)
 	}
 	return rows, found.Err()

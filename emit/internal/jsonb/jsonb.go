@@ -70,7 +70,7 @@ func Bytes(text []byte, field string) (int, error) {
 // Members splits an object into its members, after checking the whole text the
 // way Bytes does. The error is an *Error.
 func Members(text []byte, field string) ([]Member, error) {
-	s := scan{text: text, keep: true}
+	s := scan{text: text, keep: true, members: make([]Member, 0, 8)}
 	if p := s.document(); p != nil {
 		return nil, p.from(field)
 	}
@@ -126,6 +126,7 @@ type scan struct {
 }
 
 func (s *scan) document() *Error {
+	s.names = make([][]byte, 0, 16)
 	s.space()
 	s.first = s.peek()
 	if p := s.value(); p != nil {
