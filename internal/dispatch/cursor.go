@@ -33,6 +33,9 @@ const (
 	// windowMin is the narrowest window of a sweep. One that fails all the same is
 	// passed over until the next sweep.
 	windowMin = 1000
+	// windowMinFelt is the narrowest where there is one worker: a pass over many rows
+	// that wait must not take minutes because the machine was slow for a moment.
+	windowMinFelt = 10 * windowMin
 	// windowMax is the widest.
 	windowMax = int64(1) << 40
 	// windowFast and windowSlow are the durations outside of which a window is
@@ -40,6 +43,10 @@ const (
 	windowFast = 100 * time.Millisecond
 	windowSlow = 500 * time.Millisecond
 )
+
+// lateRows is how far below the hint the only worker looks with every claim: most
+// rows that are met below it committed a moment after the ones behind them.
+const lateRows = 1000
 
 // span is where one claim looks: behind after and, unless through is 0, no
 // further than through.
@@ -102,7 +109,7 @@ func (c *cursor) next(now time.Time, force bool) span {
 	case c.width == 0 && (due || c.low == 0 || !c.rewound.IsZero()):
 		return span{sweep: true, began: now}
 	case c.width == 0 || !due || c.sweeping:
-		return span{after: c.low, began: now}
+		return span{after: c.start(), began: now}
 	}
 	if c.at == 0 {
 		c.began, c.took = now, 0
@@ -113,6 +120,21 @@ func (c *cursor) next(now time.Time, force bool) span {
 		s.through = 0
 	}
 	return s
+}
+
+// start is where a claim begins that keeps to the hint.
+func (c *cursor) start() int64 {
+	if c.felt > 0 {
+		return max(c.low-lateRows, 0)
+	}
+	return c.low
+}
+
+func (c *cursor) narrowest() int64 {
+	if c.felt > 0 {
+		return windowMinFelt
+	}
+	return windowMin
 }
 
 // done records how many rows a claim found, up to which seq, and whether it left
@@ -143,7 +165,7 @@ func (c *cursor) done(s span, now time.Time, more bool, rows int, last int64) (s
 		c.rewound = time.Time{}
 	}
 	if c.felt > 0 && walk > c.felt && c.low > 0 {
-		c.width, c.at = max(c.low/int64(walk/c.felt+1), windowMin), 0
+		c.width, c.at = max(c.low/int64(walk/c.felt+1), c.narrowest()), 0
 	}
 	return !more
 }
@@ -169,7 +191,7 @@ func (c *cursor) windowDone(s span, now time.Time, more bool, last int64, walk t
 		if took < fast {
 			c.width = min(2*c.width, windowMax)
 		} else if took > slow {
-			c.width = max(c.width/2, windowMin)
+			c.width = max(c.width/2, min(c.width, c.narrowest())) // one that failed is narrower
 		}
 		return false
 	}

@@ -62,6 +62,11 @@ func TestPlansSurviveStaleStatistics(t *testing.T) {
 			require.Contains(t, claim, "Index Scan using outbox_events_pkey")
 			require.Contains(t, claim, "Index Cond: (id = ", "every candidate is printed once")
 			require.NotContains(t, claim, "Sort")
+			sweep := explain(t, conn, orderedSQL, int64(0), "", "", []string{}, []string{}, int64(math.MaxInt64), 1000, int64(1<<20), owner, int64(30_000), int64(1<<20),
+				1000, 100, true, []string{}, []string{})
+			require.Contains(t, sweep, "using outbox_events_ordered_claim_idx")
+			require.Regexp(t, `(?s)Subquery Scan on d.*Limit.*using outbox_events_turn_idx[^\n]*\n\s*Index Cond: \(ordering_key = d.ordering_key\)`, sweep,
+				"of what waits behind a dead event only the first is read")
 			last := explain(t, conn, lastSeqSQL)
 			require.Contains(t, last, "Index Only Scan Backward using outbox_events_seq_claim_idx")
 			for _, settle := range []string{

@@ -19,7 +19,8 @@ const runRows = `16`
 // those whose first open row is dead, or their followers would fill every window;
 // always those that this publisher is sending. seen is what is due, and locks
 // nothing: a limit on locked rows would be used up by rows whose turn it is not.
-// The CASE keeps the planner on the primary key.
+// The CASE keeps the planner on the primary key, and the order and the limit of a
+// key's first row keep it from reading all open rows instead, as it did for NOT EXISTS.
 //
 // last_owner is that of the first row alone: the end of a lease is charged to it,
 // the others were not sent.
@@ -33,7 +34,7 @@ WITH still AS MATERIALIZED (
               FROM outbox_events
              WHERE ` + openRows + ` AND dead_at IS NOT NULL AND $14::bool
              GROUP BY ordering_key) AS d
-     WHERE NOT EXISTS (SELECT FROM outbox_events WHERE ordering_key = d.ordering_key AND ` + openRows + ` AND seq < d.seq)
+     WHERE seq = (SELECT seq FROM outbox_events WHERE ordering_key = d.ordering_key AND ` + openRows + ` ORDER BY seq LIMIT 1)
      UNION ALL
     SELECT unnest($15::text[])
 ), seen AS MATERIALIZED (

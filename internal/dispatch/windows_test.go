@@ -194,6 +194,30 @@ func TestWindows(t *testing.T) {
 	require.EqualValues(t, 100_000, c.low)
 }
 
+// The only worker must not let a slow moment turn a pass over what waits into minutes, and looks a little below its hint:
+// what committed a moment late is not left to that pass.
+func TestWindowsOfTheOnlyWorker(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	c := &cursor{felt: orderedFelt}
+	c.done(c.next(now, false), now.Add(time.Second), false, 0, 100_000)
+	require.EqualValues(t, windowMinFelt, c.width)
+	require.EqualValues(t, 100_000-lateRows, c.next(now, false).after)
+	slow := c.next(now.Add(time.Minute), false)
+	require.True(t, slow.window)
+	c.done(slow, slow.began.Add(time.Second), false, 0, 0)
+	require.EqualValues(t, windowMinFelt, c.width)
+	c.failed(c.next(now.Add(2*time.Minute), false), now.Add(2*time.Minute), 0)
+	require.Less(t, c.width, int64(windowMinFelt), "one that failed gets narrower all the same")
+	narrow := c.next(now.Add(3*time.Minute), false)
+	was := c.width
+	c.done(narrow, narrow.began.Add(time.Second), false, 0, 0)
+	require.Equal(t, was, c.width, "and no wider by being slow")
+	c.low = lateRows / 2
+	c.nextSweep = now.Add(time.Hour)
+	require.Zero(t, c.next(now, false).after)
+}
+
 // A failure that took no time is not a long walk.
 func TestFailedHintedClaimsDoNotAskForTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -35,11 +35,7 @@ func (s *Session) behindDeadHead(ctx context.Context) (result, error) {
 				}
 			}
 			share := slices.Max(beside) / slices.Max(without)
-			calm, err := clean.keyedWaits(ctx, lasts)
-			if err != nil {
-				return result{}, err
-			}
-			others, err := w.keyedWaits(ctx, lasts)
+			calm, others, err := keyedWaits(ctx, clean, w, lasts)
 			if err != nil {
 				return result{}, err
 			}
@@ -120,27 +116,40 @@ func (w *world) drainRate(ctx context.Context, n int) (float64, error) {
 	return float64(n) / took.Seconds(), p.end(ctx, syscall.SIGTERM)
 }
 
-// keyedWaits offers events with keys to a publisher, which stays, and returns how long they took.
-func (w *world) keyedWaits(ctx context.Context, lasts time.Duration) (spread, error) {
-	p, err := w.publish("publisher")
-	if err != nil {
-		return spread{}, err
-	}
-	if err := ready(ctx, p); err != nil {
-		return spread{}, err
+// keyedWaits offers events with keys to a publisher of each world, in turns, and returns how long they took. The
+// publishers stay.
+func keyedWaits(ctx context.Context, clean, other *world, lasts time.Duration) (calm, others spread, err error) {
+	const turns = 5
+	worlds := []*world{clean, other}
+	offered := make([][]committed, len(worlds))
+	for _, w := range worlds {
+		p, err := w.publish("publisher")
+		if err != nil {
+			return calm, others, err
+		}
+		if err := ready(ctx, p); err != nil {
+			return calm, others, err
+		}
 	}
 	rig.Pause(ctx, time.Second) // the first sweeps
-	events, err := w.offer(ctx, offer{rate: 100, lasts: lasts, keyed: true})
-	if err != nil {
-		return spread{}, err
+	for range turns {
+		for i, w := range worlds {
+			events, err := w.offer(ctx, offer{rate: 100, lasts: lasts / turns, keyed: true})
+			if err != nil {
+				return calm, others, err
+			}
+			offered[i] = append(offered[i], events...)
+		}
 	}
-	err = eventually(ctx, time.Minute, func() (bool, error) {
-		return w.waits(events, everyOne).n == len(events), nil
-	})
-	if err != nil {
-		return spread{}, fmt.Errorf("wait for events beside the parked ones: %w", err)
+	for i, w := range worlds {
+		err := eventually(ctx, time.Minute, func() (bool, error) {
+			return w.waits(offered[i], everyOne).n == len(offered[i]), nil
+		})
+		if err != nil {
+			return calm, others, fmt.Errorf("wait for events beside the parked ones: %w", err)
+		}
 	}
-	return w.waits(events, everyOne), nil
+	return clean.waits(offered[0], everyOne), other.waits(offered[1], everyOne), nil
 }
 
 func everyOne(committed) bool { return true }
