@@ -65,6 +65,8 @@ const behindAllowed = 10 * time.Second
 // whyOld says why there are no newer figures; nil: there are.
 func whyOld(s snapshot) *trouble {
 	switch err := s.Err; {
+	case s.Schema.Database > s.Schema.Binary:
+		return &trouble{Text: fmt.Sprintf("The schema is at version %d, this page knows %d: what is new is not shown.", s.Schema.Database, s.Schema.Binary), Remedy: "Start the page with the version of outboxctl that migrated the database."}
 	case err == nil && s.Behind > behindAllowed:
 		return &trouble{Text: fmt.Sprintf("The replica that this page reads is %s behind.", span(s.Behind)), Remedy: "What is shown is as old as that; runs and plans are read where they are written."}
 	case err == nil:

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/stats"
@@ -47,6 +48,8 @@ type snapshot struct {
 	Late map[string]time.Time
 	// Behind is how far the server that is read is behind the one that is written.
 	Behind time.Duration
+	// Schema is the version of the database's schema beside this program's.
+	Schema migrate.Versions
 	// Err is why there are no newer figures.
 	Err error
 }
@@ -176,6 +179,9 @@ func (s *snapshots) gone(ctx context.Context) bool {
 
 func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 	next.Causes, next.Late = map[string][]dlq.Group{}, map[string]time.Time{}
+	if next.Schema, err = migrate.Version(ctx, s.reader.pool, migrate.Options{}); err != nil {
+		return next, operate.StoreError(err)
+	}
 	if err := s.reader.learn(ctx); err != nil {
 		return next, err
 	}

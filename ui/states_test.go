@@ -2,6 +2,7 @@ package ui_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/ui"
 )
@@ -176,7 +179,7 @@ func TestAFilterWithoutAMatch(t *testing.T) {
 // A search that has looked at enough rows for one request says so and goes on from there.
 func TestASearchThatIsNotFinished(t *testing.T) {
 	b := setup(t, nil)
-	_, err := b.db.Pool.Exec(t.Context(), more, 250_000, 1)
+	_, err := b.db.Pool.Exec(t.Context(), more, 150_000, 1)
 	require.NoError(t, err)
 	_, _, page := b.get("/dead-letters?error-like=no*such")
 	require.Contains(t, page, "rows and is not finished")
@@ -220,6 +223,53 @@ func TestASchemaThatIsOld(t *testing.T) {
 	require.NotContains(t, body, `method="post"`, "changes are off")
 	status, _, _ := b.get("/api/v1/stats")
 	require.Equal(t, http.StatusServiceUnavailable, status)
+}
+
+// A schema that a newer version made is told as that, also where something that this one reads is gone: migrating would
+// be the wrong advice.
+func TestASchemaThatIsNewer(t *testing.T) {
+	b := setup(t, nil)
+	_, err := b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_schema_version (version_id, is_applied) VALUES (9000, true)`)
+	require.NoError(t, err)
+	told := func() bool {
+		_, _, body := b.get("/causes")
+		return strings.Contains(body, "The schema is at version 9000, this page knows") && strings.Contains(body, "Start the page with the version of outboxctl that migrated")
+	}
+	require.Eventually(t, told, waitFor, tick)
+	status, _, body := b.get("/dead-letters")
+	require.Equal(t, http.StatusOK, status, "what it knows it shows")
+	require.Contains(t, body, deadID)
+	_, err = b.db.Pool.Exec(t.Context(), `ALTER TABLE outbox_pauses RENAME TO outbox_pauses_later`)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { status, _, _ := b.get("/api/v1/stats"); return status == http.StatusServiceUnavailable }, waitFor, tick)
+	require.True(t, told())
+	_, _, body = b.get("/")
+	require.NotContains(t, body, "outboxctl migrate brings it up to date")
+}
+
+// Pub/Sub that does not answer is told by the publishers, which ask it, and found by doctor.
+func TestPubSubIsAway(t *testing.T) {
+	refused := errors.New("connection refused")
+	b := setup(t, func(c *ui.Config) {
+		c.Doctor = func(ctx context.Context) ([]ui.Finding, error) {
+			return operate.Doctor(ctx, operate.DoctorParams{
+				Database: func(context.Context) (*pgxpool.Pool, error) { return nil, refused },
+				Broker:   func(context.Context, bool) ([]operate.Resource, error) { return nil, refused },
+				Redis:    func(context.Context) (consume.ServerReport, error) { return consume.ServerReport{}, nil },
+			})
+		}
+	})
+	_, err := b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_publishers (id, host, pid, version, last_seen_at, state)
+		VALUES (gen_random_uuid(), 'worker-7', 1, 'v1', now() + interval '1 hour', '{"topics": [{"topic": "billing", "state": "unreachable", "error": "connection refused"}]}')`)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		_, _, body := b.get("/")
+		return strings.Contains(body, "Topic billing has been unreachable") && strings.Contains(body, "worker-7/1: connection refused")
+	}, waitFor, tick)
+	_, _, body := b.get("/topics")
+	require.Regexp(t, `>billing</strong>(?s:.*?)unreachable(?s:.*?)connection refused`, body)
+	_, _, body = b.get("/doctor")
+	require.Regexp(t, `pubsub <span class="small">topics</span>(?s:.*?)connection refused(?s:.*?)check pubsub.project`, body)
 }
 
 // Redis that does not answer costs a page what the consumers remember, and nothing else.
