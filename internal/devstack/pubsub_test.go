@@ -32,7 +32,9 @@ func startPubSub(t *testing.T) broker {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop(context.Background())) })
 
-	conn, err := grpc.NewClient(server.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	// With a window of its own choice a stream that nobody reads could take any number of messages.
+	conn, err := grpc.NewClient(server.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithStaticStreamWindowSize(64<<10), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close()) })
 	b := broker{PubSub: server, conn: conn, client: pubsubpb.NewPublisherClient(conn), topic: "projects/" + server.Project + "/topics/t"}
