@@ -74,7 +74,7 @@ for major in $majors; do
 		began=$SECONDS
 		if run_step "$step" >"$log" 2>&1; then
 			verdict="ok, $((SECONDS - began)) s"
-			[ "$step" != bench ] || verdict=$(sed -n 's/.*"eventsPerSecond": *\([0-9.]*\).*/\1 events\/s/p' "$log" | head -n 1)
+			[ "$step" != bench ] || verdict=$(sed -n 's/.*"eventsPerSecond": *\([0-9]*\).*/\1 events\/s/p' "$log" | head -n 1)
 			[ "$step" != torture ] || verdict=$(grep -oE '[0-9]+ violations' "$log" | tail -n 1)
 		else
 			verdict="FAILED, see bin/matrix/$major-$step.log"
