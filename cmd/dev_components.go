@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -125,8 +126,7 @@ func onStack(a *cli.App, info devstate.Info) *cli.App {
 func serverVariables() []string {
 	var names []string
 	for _, key := range cli.ConfigKeys() {
-		switch key.Name {
-		case "database.url", "ui.read_url", "redis.url", "pubsub.project", "pubsub.emulator":
+		if slices.Contains(cli.ServerKeys(), key.Name) {
 			names = append(names, key.EnvNames()...)
 		}
 	}

@@ -187,7 +187,7 @@ func resolve(k ConfigKey, src ConfigSource, file configFile, chosen *Context) Co
 		if text, ok := chosen.values[k.Name]; ok {
 			return ConfigValue{k, text, "context " + chosen.Name, true}
 		}
-		if slices.Contains(serverKeys(), k.Name) {
+		if slices.Contains(ServerKeys(), k.Name) {
 			return ConfigValue{k, "", "context " + chosen.Name, false}
 		}
 	}
@@ -213,7 +213,7 @@ func withUnit(text, unit string) string {
 // useDevStack takes the servers of a running embedded stack, but only when none of them was configured: half of a
 // production configuration must never be completed with a laptop's servers.
 func useDevStack(cfg *Config, src ConfigSource) {
-	servers := serverKeys()
+	servers := ServerKeys()
 	stateDir := ""
 	for _, v := range cfg.Values {
 		if v.Key.Name == "dev.state_dir" {

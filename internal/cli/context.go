@@ -37,10 +37,10 @@ type Context struct {
 // Setting is what the context sets a key to.
 func (c Context) Setting(name string) string { return c.values[name] }
 
-// serverKeys say which installation is meant. With a context they come from it and from flags alone: the database of one
+// ServerKeys say which installation is meant. With a context they come from it and from flags alone: the database of one
 // must never be completed with another one's Redis.
-func serverKeys() []string {
-	return []string{"database.url", "redis.url", "pubsub.project", "pubsub.emulator", "pubsub.endpoint"}
+func ServerKeys() []string {
+	return []string{"database.url", "ui.read_url", "redis.url", "pubsub.project", "pubsub.emulator", "pubsub.endpoint"}
 }
 
 // takeContexts reads the contexts of a file, and the name of the current one.

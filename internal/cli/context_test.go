@@ -55,7 +55,7 @@ contexts:
 	load := func(flags map[string]string) *Config {
 		cfg, problems := LoadConfig(ConfigSource{
 			Flag: func(name string) (string, bool) { text, ok := flags[name]; return text, ok },
-			env:  map[string]string{"DATABASE_URL": "postgres://env", "OUTBOXCTL_CONTEXT": "one", "REDIS_URL": "redis://env", "OUTBOXCTL_LOG_LEVEL": "debug"},
+			env:  map[string]string{"DATABASE_URL": "postgres://env", "OUTBOXCTL_CONTEXT": "one", "REDIS_URL": "redis://env", "OUTBOXCTL_LOG_LEVEL": "debug", "OUTBOXCTL_UI_READ_URL": "postgres://replica"},
 		})
 		require.Empty(t, problems)
 		return cfg
@@ -64,6 +64,7 @@ contexts:
 	require.Equal(t, "postgres://one", cfg.Database.URL)
 	require.Equal(t, "warn", cfg.Log.Level)
 	require.Empty(t, cfg.Redis.URL)
+	require.Empty(t, cfg.UI.ReadURL, "a page that reads one database must not change another")
 	require.Equal(t, 7, cfg.Publish.BatchSize)
 	require.Equal(t, "postgres://flag", load(map[string]string{FlagConfig: path, "database-url": "postgres://flag"}).Database.URL)
 
