@@ -271,3 +271,20 @@ func TestUnsentTrialDoesNotCloseItsTopic(t *testing.T) {
 		require.Equal(t, 500, b.store.count(isPublished))
 	})
 }
+
+// A broker that is away is asked ever more seldom, but no later than every few seconds.
+func TestQuestionsToABrokerThatIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, nil)
+		b.broker.outage("")
+		b.store.add(1, "red")
+		start(t, b.Dispatcher)
+		time.Sleep(10 * time.Minute)
+		before := b.broker.requests()
+		time.Sleep(20 * probeMax)
+		asked := b.broker.requests() - before
+		require.GreaterOrEqual(t, asked, 20, "in %s", 20*probeMax)
+		require.Less(t, asked, 40, "in %s", 20*probeMax)
+		require.LessOrEqual(t, probeMax, 5*time.Second, "what comes back is noticed so late, which docs/publishing.md promises")
+	})
+}
