@@ -179,13 +179,15 @@ func (s *snapshots) gone(ctx context.Context) bool {
 
 func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 	next.Causes, next.Late = map[string][]dlq.Group{}, map[string]time.Time{}
-	if next.Schema, err = migrate.Version(ctx, s.reader.pool, migrate.Options{}); err != nil {
-		return next, operate.StoreError(err)
-	}
 	if err := s.reader.learn(ctx); err != nil {
 		return next, err
 	}
 	err = s.reader.do(ctx, func(o *operate.Outbox) error {
+		// Who may not read the version is told nothing about it.
+		_ = part(ctx, o, func(o *operate.Outbox) (err error) {
+			next.Schema, err = migrate.Version(ctx, o.DB, migrate.Options{})
+			return err
+		})
 		if next.Stats, err = o.Stats(ctx, operate.StatsParams{MaxAttempts: s.maxAttempts, By: "topic"}); err != nil {
 			return err
 		}

@@ -32,13 +32,13 @@ type Planned struct {
 
 // Status lists every migration known to the binary or to the database, by
 // version. It only reads.
-func Status(ctx context.Context, pool *pgxpool.Pool, opts Options) ([]StepStatus, error) {
+func Status(ctx context.Context, db querier, opts Options) ([]StepStatus, error) {
 	opts = opts.withDefaults()
 	known, err := steps(opts.Migrations)
 	if err != nil {
 		return nil, err
 	}
-	applied, err := readApplied(ctx, pool)
+	applied, err := readApplied(ctx, db)
 	if err != nil {
 		return nil, err
 	}
@@ -46,8 +46,8 @@ func Status(ctx context.Context, pool *pgxpool.Pool, opts Options) ([]StepStatus
 }
 
 // Version compares the database's version with the binary's. It only reads.
-func Version(ctx context.Context, pool *pgxpool.Pool, opts Options) (Versions, error) {
-	list, err := Status(ctx, pool, opts)
+func Version(ctx context.Context, db querier, opts Options) (Versions, error) {
+	list, err := Status(ctx, db, opts)
 	if err != nil {
 		return Versions{}, err
 	}
