@@ -130,6 +130,7 @@ func (c *cursor) start() int64 {
 	return c.low
 }
 
+// narrowest is the least that a window which did not fail has.
 func (c *cursor) narrowest() int64 {
 	if c.felt > 0 {
 		return windowMinFelt

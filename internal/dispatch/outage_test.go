@@ -281,10 +281,9 @@ func TestQuestionsToABrokerThatIsAway(t *testing.T) {
 		start(t, b.Dispatcher)
 		time.Sleep(10 * time.Minute)
 		before := b.broker.requests()
-		time.Sleep(20 * probeMax)
+		time.Sleep(100 * time.Second)
 		asked := b.broker.requests() - before
-		require.GreaterOrEqual(t, asked, 20, "in %s", 20*probeMax)
-		require.Less(t, asked, 40, "in %s", 20*probeMax)
-		require.LessOrEqual(t, probeMax, 5*time.Second, "what comes back is noticed so late, which docs/publishing.md promises")
+		require.GreaterOrEqual(t, asked, 20, "every five seconds, as docs/publishing.md promises")
+		require.Less(t, asked, 40)
 	})
 }
