@@ -247,6 +247,17 @@ func TestASchemaThatIsNewer(t *testing.T) {
 	require.NotContains(t, body, "outboxctl migrate brings it up to date")
 }
 
+// A page that may not read the version loses nothing but that.
+func TestTheVersionMayNotBeRead(t *testing.T) {
+	b := setup(t, nil)
+	_, err := b.db.Pool.Exec(t.Context(), `REVOKE SELECT ON outbox_schema_version FROM outbox_viewer`)
+	require.NoError(t, err)
+	late := setup2(t, b, "")
+	require.Eventually(t, func() bool { status, _, _ := late.get("/api/v1/stats"); return status == http.StatusOK }, waitFor, tick)
+	_, _, body := late.get("/")
+	require.NotContains(t, body, "The schema is at version")
+}
+
 // Pub/Sub that does not answer is told by the publishers, which ask it, and found by doctor.
 func TestPubSubIsAway(t *testing.T) {
 	refused := errors.New("connection refused")
