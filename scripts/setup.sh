@@ -43,7 +43,10 @@ redis_major() { redis-server --version 2>/dev/null | sed -n 's/.*v=\([0-9][0-9]*
 
 has_pgbouncer() { command -v pgbouncer >/dev/null || [ -x "$root/usr/sbin/pgbouncer" ]; }
 
-has_chromium() { [ -n "${CHROMIUM:-}" ] || [ -x "$root/usr/lib/chromium/chromium" ] || command -v chromium >/dev/null || command -v google-chrome >/dev/null; }
+has_chromium() {
+	[ -n "${CHROMIUM:-}" ] || command -v chromium-headless-shell >/dev/null || [ -x "$root/usr/lib/chromium/chromium" ] ||
+		command -v chromium >/dev/null || command -v google-chrome >/dev/null
+}
 
 # axe, the accessibility checker, is not ours to hand on: each machine fetches it once, and the digest says that it is this one.
 axe=${root:+$root/}bin/axe-4.14.0.min.js
@@ -77,7 +80,7 @@ helpful_packages() {
 	command -v apt-get >/dev/null || return 0
 	case $purpose in
 	test)
-		has_chromium || echo chromium
+		has_chromium || echo chromium-headless-shell
 		# Where the page must be tested, so must its accessibility.
 		[ -z "${OUTBOXCTL_REQUIRE_BROWSER:-}" ] || [ -s "$axe" ] || command -v npm >/dev/null || echo npm
 		;;
