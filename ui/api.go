@@ -150,7 +150,7 @@ const (
 
 func listDeadLetters(r *request) ([]dlq.Entry, operate.Paged, error) {
 	return list(r, deadLetterNames(), deadLetterFilter, func(f dlq.Filter, page operate.Page, each func(dlq.Entry) error) (operate.Paged, error) {
-		page.LookAt, page.LookFor = searchRows, searchTime
+		page.LookAt, page.LookFor = r.h.searchRows, searchTime
 		return r.outbox.ListDeadLetters(r.Context(), operate.ListDeadLettersParams{Filter: f, Page: page}, each)
 	})
 }

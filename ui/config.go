@@ -143,7 +143,7 @@ func New(cfg Config) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{
-		cfg: cfg, templates: templates, place: place(conn),
+		cfg: cfg, templates: templates, place: place(conn), searchRows: searchRows,
 		reader: newReader(cfg), turns: make(chan struct{}, cfg.ReadPool.Config().MaxConns), examiner: &examiner{run: cfg.Doctor},
 	}
 	if cfg.Redis != nil {

@@ -49,6 +49,9 @@ func (h *Handler) Occupy() {
 	}
 }
 
+// LookAt makes a request look at so many rows only in search of an error.
+func (h *Handler) LookAt(rows int) { h.searchRows = rows }
+
 func allChanges() []changeRoute {
 	return (&Handler{cfg: Config{AllowChanges: true, Payloads: PayloadsReveal}}).changeRoutes()
 }

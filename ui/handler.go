@@ -25,6 +25,8 @@ type Handler struct {
 	snapshots *snapshots
 	// turns has room for as many requests as there are connections to read with.
 	turns chan struct{}
+	// searchRows is how many rows one request looks at in search of an error.
+	searchRows int
 	// changes is nil where nothing can be changed or revealed.
 	changes   *changes
 	examiner  *examiner

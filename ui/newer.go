@@ -62,7 +62,7 @@ func (h *Handler) serveNewer(w http.ResponseWriter, r *http.Request) {
 			return err
 		}
 		filter.Since = read
-		page := operate.Page{Limit: mostNewer, LookAt: searchRows, LookFor: searchTime}
+		page := operate.Page{Limit: mostNewer, LookAt: h.searchRows, LookFor: searchTime}
 		_, err = req.outbox.ListDeadLetters(r.Context(), operate.ListDeadLettersParams{Filter: filter, Page: page}, func(dlq.Entry) error { n++; return nil })
 		return err
 	})

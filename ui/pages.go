@@ -187,9 +187,8 @@ type listData struct {
 	// Tabs are the states of the list; Next is the address of the next page.
 	Tabs []tab
 	Next string
-	// Unfinished tells that a search was cut short after it had looked at Looked rows; Next goes on from there.
-	Unfinished bool
-	Looked     int64
+	// Looked is after how many rows a search was cut short; Next goes on from there.
+	Looked int64
 	// Count is how many rows match, in words, where that is cheap to tell. Newer is the address of the list as it will be.
 	Count, Newer string
 	// Link is the address that shows the same rows at another time, and File that of all of them as a file.
@@ -253,7 +252,7 @@ func deadLettersPage(r *request) (*view, error) {
 		return nil, err
 	}
 	d := newList(r, "/dead-letters", deadLetterNames()...)
-	d.Letters, d.Unfinished, d.Looked = rows, paged.Unfinished, searchRows
+	d.Letters, d.Looked = rows, int64(paged.Looked)
 	if d.Count, err = countDeadLetters(r); err != nil {
 		return nil, err
 	}

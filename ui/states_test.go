@@ -179,10 +179,11 @@ func TestAFilterWithoutAMatch(t *testing.T) {
 // A search that has looked at enough rows for one request says so and goes on from there.
 func TestASearchThatIsNotFinished(t *testing.T) {
 	b := setup(t, nil)
-	_, err := b.db.Pool.Exec(t.Context(), more, 150_000, 1)
+	b.handler.LookAt(1000)
+	_, err := b.db.Pool.Exec(t.Context(), more, 6_000, 1)
 	require.NoError(t, err)
 	_, _, page := b.get("/dead-letters?error-like=no*such")
-	require.Contains(t, page, "rows and is not finished")
+	require.Contains(t, page, "The search has looked at 2,500 rows and is not finished", "its windows have 500 and 2,000")
 	found := false
 	for next := "/dead-letters?error-like=no*such"; next != ""; {
 		_, _, page = b.get(next)

@@ -19,11 +19,11 @@ type Scan struct {
 	order  outbox.Order
 	after  *position // nothing up to here is returned again
 	look   int       // size of the next window
-	// budget is how many more rows may be looked at; 0: all of them.
-	budget int
+	// looked is how many rows were looked at one by one, and budget how many may be; 0: all of them.
+	looked, budget int
 	// until is when a scan with a budget stops looking; zero: whenever it is used up.
-	until time.Time
-	done  bool
+	until     time.Time
+	done, cut bool
 }
 
 // LookAt ends the scan after so many rows that were looked at one by one, or after so long; 0 is no limit. Where it ended then
@@ -34,12 +34,12 @@ func (s *Scan) LookAt(rows int, long time.Duration) {
 	}
 }
 
-// Unfinished is the row up to which a scan that used up its budget has looked; empty: it was not cut short.
-func (s *Scan) Unfinished() string {
-	if s.budget >= 0 || s.after == nil {
-		return ""
+// Unfinished is the row up to which a scan that was cut short has looked, and how many rows that were; empty: it was not.
+func (s *Scan) Unfinished() (last string, looked int) {
+	if !s.cut {
+		return "", 0
 	}
-	return s.after.id
+	return s.after.id, s.looked
 }
 
 // NewScan starts a scan.
@@ -161,13 +161,11 @@ func (s *Scan) window(ctx context.Context, n int, sql string, args []any) ([]Tar
 	return targets, nil
 }
 
-// spend takes rows that were looked at from the budget; one that is used up ends the scan.
+// spend counts rows that were looked at; a budget that is used up ends the scan.
 func (s *Scan) spend(seen int) {
-	if s.budget == 0 {
-		return
-	}
-	if s.budget -= seen; s.budget <= 0 || (!s.until.IsZero() && time.Now().After(s.until)) {
-		s.budget, s.done = -1, true
+	s.looked += seen
+	if s.budget > 0 && (s.looked >= s.budget || (!s.until.IsZero() && time.Now().After(s.until))) {
+		s.cut, s.done = true, true
 	}
 }
 

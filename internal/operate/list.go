@@ -56,8 +56,8 @@ func (o *Outbox) ListDeadLetters(ctx context.Context, p ListDeadLettersParams, e
 	}
 	scan.LookAt(p.LookAt, p.LookFor)
 	paged, err := listRows(ctx, p.Page, scan, each, func(e dlq.Entry) string { return e.ID })
-	if last := scan.Unfinished(); err == nil && paged.Next == "" && last != "" {
-		paged = Paged{Next: last, Unfinished: true}
+	if last, looked := scan.Unfinished(); err == nil && paged.Next == "" {
+		paged = Paged{Next: last, Looked: looked}
 	}
 	return paged, err
 }

@@ -23,8 +23,8 @@ type Page struct {
 type Paged struct {
 	// Next is the cursor of the next part; empty when there are no more rows.
 	Next string
-	// Unfinished tells that the search was cut short by LookAt or LookFor: Next goes on from there, whatever was found.
-	Unfinished bool
+	// Looked is after how many rows LookAt or LookFor cut the search short: Next goes on from there, whatever was found. 0: it was not.
+	Looked int
 }
 
 // readAtOnce is how many rows of a list are read by one statement, so that memory does not grow with the list.
