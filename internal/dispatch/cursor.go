@@ -25,6 +25,9 @@ const (
 	// for no longer than a poll and a quarter of a second.
 	sweepFelt = 10 * time.Millisecond
 	sweepRest = 700 * time.Millisecond
+	// sweepBacklog is how long claims keep to the hint after a sweep that left rows
+	// behind: in a backlog each sweep walks over all that is in flight.
+	sweepBacklog = 50 * time.Millisecond
 	// sweepPause is the longest pause between two sweeps. What took long may
 	// have been the database and not the walk, and rows below the hint must not
 	// wait a hundred seconds for one answer that took ten.
@@ -65,8 +68,9 @@ type span struct {
 // of them. So a claim normally starts after the largest seq claimed so far.
 // That is a hint and never the truth: a low seq can commit late, a retry comes
 // due, a lease expires. A sweep, which starts at the head, finds those. While
-// sweeps are cheap every claim is one; once they are not, they get at most a
-// tenth of the time, and once they would be felt they are rare.
+// sweeps are cheap and leave nothing behind, every claim is one; once they are
+// not, they get at most a tenth of the time, and once they would be felt they are
+// rare.
 //
 // A sweep that fails may have taken longer than a claim is given, and the same
 // sweep would fail again for ever. So it is continued in windows of seq, by one
@@ -161,7 +165,11 @@ func (c *cursor) done(s span, now time.Time, more bool, rows int, last int64) (s
 	}
 	copy(c.walks[1:], c.walks[:])
 	c.walks[0], c.lastSweep = walk, now
-	c.nextSweep = now.Add(restAfter(slices.Min(c.walks[:])))
+	rest := restAfter(slices.Min(c.walks[:]))
+	if more && c.felt == 0 {
+		rest = max(rest, sweepBacklog)
+	}
+	c.nextSweep = now.Add(rest)
 	if s.began.After(c.rewound) {
 		c.rewound = time.Time{}
 	}

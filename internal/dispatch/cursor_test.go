@@ -50,6 +50,21 @@ func dearCursor(now time.Time) *cursor {
 	return c
 }
 
+// Nothing is to be found below the hint of a backlog but what is in flight, over which each sweep walks.
+func TestASweepThatLeftRowsBehindIsNotRepeatedAtOnce(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	c := &cursor{}
+	c.claimed(now, true, false, []Claimed{{Seq: 10}}, 0)
+	require.True(t, c.next(now, false).sweep, "it cost nothing")
+	c.claimed(now, true, true, []Claimed{{Seq: 20}}, 0)
+	require.Equal(t, span{after: 20, began: now}, c.next(now, false))
+	c.rewind(now)
+	require.True(t, c.next(now, false).sweep, "rows below the hint have become claimable")
+	c.rewound = time.Time{}
+	require.True(t, c.next(now.Add(sweepBacklog), false).sweep)
+}
+
 func TestFullSweepRewindsTheHint(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
