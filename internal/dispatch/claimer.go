@@ -23,27 +23,34 @@ func (d *Dispatcher) runOnce(ctx context.Context, sweep bool) runResult {
 	if err != nil {
 		return runResult{} // only the end of ctx does this
 	}
-	s := d.cursor.next(time.Now(), sweep)
-	p := ClaimParams{
-		AfterSeq: s.after, ThroughSeq: s.through, Limit: got.rows, MaxBytes: got.bytes, MaxRowBytes: d.maxRowBytes(), Lease: d.cfg.Lease,
-		KeyedAfter: d.ordered.cursor.hint(),
-	}
-	crowded := d.leaveOut(&p)
+	p := ClaimParams{Limit: got.rows, MaxBytes: got.bytes, MaxRowBytes: d.maxRowBytes(), Lease: d.cfg.Lease}
+	c, s := d.aim(&p, sweep)
 	started := time.Now()
 	rows, err := d.claim(p, s.sweep)
 	d.inFlight.adjust(got, rows)
 	if err != nil {
-		d.cursor.failed(s, time.Now(), d.end(s, d.cursor.blind()))
+		c.failed(s, time.Now(), d.end(s, c.blind()))
 		return runResult{err: err}
 	}
-	swept := d.cursor.done(s, time.Now(), p.cutShort(rows), len(rows), lastSeq(rows))
-	d.passOver(s)
-	d.batchSize.done(got.rows, len(rows))
-	if len(rows) > 0 {
-		d.inFlight.passOver(crowded)
+	swept := c.done(s, time.Now(), p.cutShort(rows), len(rows), lastSeq(rows))
+	d.passOver(c, s)
+	if c == &d.cursor { // a claim around others says nothing about the backlog
+		d.batchSize.done(got.rows, len(rows))
 	}
 	d.launch(ctx, started, rows)
 	return runResult{rows: len(rows), more: p.cutShort(rows), swept: swept}
+}
+
+// aim decides where a claim looks, and returns the cursor that wants to know what
+// it finds there.
+func (d *Dispatcher) aim(p *ClaimParams, sweep bool) (*cursor, span) {
+	c := &d.cursor
+	if crowded := d.leaveOut(p); len(crowded) > 0 {
+		c = d.around.of(crowded)
+	}
+	s := c.next(time.Now(), sweep)
+	p.AfterSeq, p.ThroughSeq, p.KeyedAfter = s.after, s.through, d.ordered.cursor.hint()
+	return c, s
 }
 
 // leaveOut names the event types not to claim now, and returns the topics that are only crowded.
@@ -71,10 +78,10 @@ func (d *Dispatcher) end(s span, blind bool) int64 {
 }
 
 // passOver gives claims a hint where a sweep that found nothing to start from was
-// felt: all that waits may have an ordering key, and is not theirs.
-func (d *Dispatcher) passOver(s span) {
-	if d.cursor.blind() && time.Since(s.began) > sweepFelt {
-		d.cursor.pass(d.end(s, true))
+// felt: all that waits may have an ordering key, or a topic that is left out.
+func (d *Dispatcher) passOver(c *cursor, s span) {
+	if c.blind() && time.Since(s.began) > sweepFelt {
+		c.pass(d.end(s, true))
 	}
 }
 
@@ -168,6 +175,7 @@ func (d *Dispatcher) release(g *group) {
 // rewind makes the next claims sweeps.
 func (d *Dispatcher) rewind() {
 	d.cursor.rewind(time.Now())
+	d.around.rewind(time.Now())
 	d.ordered.cursor.rewind(time.Now())
 	d.ordered.nudge()
 }

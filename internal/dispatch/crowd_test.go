@@ -31,3 +31,28 @@ func TestClaimsGoBackForATopicThatWasCrowded(t *testing.T) {
 		require.Equal(t, 5000, b.store.count(reds), "after %v", time.Since(began))
 	})
 }
+
+// A claim that leaves out a crowded topic finds nothing in a backlog of that topic alone. It seldom walks over it: it has a hint of
+// its own.
+func TestABacklogOfACrowdedTopicIsSeldomWalkedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rows = 8_000
+		b := newBundle(t, func(c *Config) { c.MaxInFlight = 1000 })
+		b.broker.latency = func(string) time.Duration { return 100 * time.Millisecond }
+		walks := 0
+		b.store.walkCost = func(walked int) time.Duration {
+			if walked > rows/4 {
+				walks++
+			}
+			return time.Duration(walked) * 5 * time.Microsecond
+		}
+		b.store.add(rows, "red")
+		start(t, b.Dispatcher)
+		require.Eventually(t, func() bool { return b.store.count(isPublished) == rows }, time.Minute, 10*time.Millisecond)
+		require.Less(t, walks, 15)
+
+		b.store.add(10, "blue")
+		time.Sleep(b.cfg.PollInterval)
+		require.Equal(t, rows+10, b.store.count(isPublished))
+	})
+}

@@ -27,6 +27,7 @@ type Dispatcher struct {
 	waker     Waker
 
 	cursor    cursor
+	around    around
 	inFlight  *inFlightLimit
 	batchSize *batchSize
 	ordered   orderedStream

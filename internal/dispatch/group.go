@@ -305,7 +305,6 @@ func deadAttempts(g *group) []Attempt {
 func (d *Dispatcher) settleGroup(g *group, v Verdicts) {
 	d.settler.submit(settlement{verdicts: v, done: func() {
 		if d.inFlight.end(g) {
-			d.cursor.hurry()
 			d.ordered.cursor.hurry()
 		}
 		if g.key != "" {

@@ -40,9 +40,8 @@ func (d *Dispatcher) turn(ctx context.Context, idle bool) runResult {
 func (d *Dispatcher) look() (bool, error) {
 	ctx, cancel := context.WithTimeout(d.abandon, claimTimeout)
 	defer cancel()
-	s := d.cursor.next(time.Now(), false)
-	p := ClaimParams{AfterSeq: s.after, ThroughSeq: s.through, KeyedAfter: d.ordered.cursor.hint()}
-	d.leaveOut(&p)
+	p := ClaimParams{}
+	c, s := d.aim(&p, false)
 	due, keyed, err := d.store.Due(ctx, p)
 	if keyed {
 		d.ordered.nudge()
@@ -50,12 +49,12 @@ func (d *Dispatcher) look() (bool, error) {
 	switch {
 	case err != nil:
 		d.observe.Trouble("look for due rows", err)
-		d.cursor.failed(s, time.Now(), d.end(s, d.cursor.blind()))
+		c.failed(s, time.Now(), d.end(s, c.blind()))
 	case due:
-		d.cursor.found(s)
+		c.found(s)
 	default:
-		d.cursor.done(s, time.Now(), false, 0, 0)
-		d.passOver(s)
+		c.done(s, time.Now(), false, 0, 0)
+		d.passOver(c, s)
 	}
 	return due, err
 }

@@ -1,0 +1,43 @@
+package dispatch
+
+import (
+	"strings"
+	"sync"
+	"time"
+)
+
+// around has the cursors of claims that leave out crowded topics.
+//
+// Such a claim walks over all that the crowded topics have waiting, which can be
+// the whole backlog, mostly to find nothing. With a hint of its own it walks once
+// and then looks behind the end only; and the hint of the other claims stays where
+// the crowded topics go on when they have room again.
+type around struct {
+	mu      sync.Mutex
+	cursors map[string]*cursor
+}
+
+// of returns the cursor of claims that leave out these topics. One expensive sweep
+// is enough for it to make the next ones rare.
+func (a *around) of(crowded []string) *cursor {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	key := strings.Join(crowded, " ")
+	c := a.cursors[key]
+	if c == nil {
+		c = &cursor{walks: [sweepsJudged]time.Duration{sweepPause, sweepPause, sweepPause}}
+		if a.cursors == nil {
+			a.cursors = map[string]*cursor{}
+		}
+		a.cursors[key] = c
+	}
+	return c
+}
+
+func (a *around) rewind(now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range a.cursors {
+		c.rewind(now)
+	}
+}
