@@ -13,24 +13,33 @@ import (
 // and then looks behind the end only; and the hint of the other claims stays where
 // the crowded topics go on when they have room again.
 type around struct {
-	mu      sync.Mutex
+	mu sync.Mutex
+	// free is when nothing was crowded last. What lies below the hint is left to the
+	// claims of everything while they have their turns.
+	free    time.Time
 	cursors map[string]*cursor
 }
 
-// of returns the cursor of claims that leave out these topics. One expensive sweep
-// is enough for it to make the next ones rare.
-func (a *around) of(crowded []string) *cursor {
+// of returns the cursor of claims that leave out these topics: all, the one of
+// claims of everything, where there are none.
+func (a *around) of(crowded []string, all *cursor, now time.Time) *cursor {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if len(crowded) == 0 {
+		a.free = now
+		return all
+	}
 	key := strings.Join(crowded, " ")
 	c := a.cursors[key]
 	if c == nil {
-		c = &cursor{walks: [sweepsJudged]time.Duration{sweepPause, sweepPause, sweepPause}}
 		if a.cursors == nil {
 			a.cursors = map[string]*cursor{}
 		}
+		c = &cursor{}
 		a.cursors[key] = c
 	}
+	c.pass(all.hint())
+	c.postpone(a.free.Add(sweepRest))
 	return c
 }
 

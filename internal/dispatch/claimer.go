@@ -32,8 +32,8 @@ func (d *Dispatcher) runOnce(ctx context.Context, sweep bool) runResult {
 		c.failed(s, time.Now(), d.end(s, c.blind()))
 		return runResult{err: err}
 	}
-	swept := c.done(s, time.Now(), p.cutShort(rows), len(rows), lastSeq(rows))
-	d.passOver(c, s)
+	swept := c.done(s, time.Now(), p.cutShort(rows), len(rows), seqOfLast(rows))
+	d.passOver(s)
 	if c == &d.cursor { // a claim around others says nothing about the backlog
 		d.batchSize.done(got.rows, len(rows))
 	}
@@ -44,11 +44,12 @@ func (d *Dispatcher) runOnce(ctx context.Context, sweep bool) runResult {
 // aim decides where a claim looks, and returns the cursor that wants to know what
 // it finds there.
 func (d *Dispatcher) aim(p *ClaimParams, sweep bool) (*cursor, span) {
-	c := &d.cursor
-	if crowded := d.leaveOut(p); len(crowded) > 0 {
-		c = d.around.of(crowded)
+	now := time.Now()
+	c := d.around.of(d.leaveOut(p), &d.cursor, now)
+	s := c.next(now, sweep)
+	if c != &d.cursor {
+		s.end = d.lastSeq()
 	}
-	s := c.next(time.Now(), sweep)
 	p.AfterSeq, p.ThroughSeq, p.KeyedAfter = s.after, s.through, d.ordered.cursor.hint()
 	return c, s
 }
@@ -68,20 +69,26 @@ func (d *Dispatcher) end(s span, blind bool) int64 {
 	if time.Since(s.began) < claimSlow && !blind {
 		return 0
 	}
+	return d.lastSeq()
+}
+
+// lastSeq is the largest seq there is, or 0 if that is not known: the error of the
+// claim beside it is observed, and has most likely the same cause.
+func (d *Dispatcher) lastSeq() int64 {
 	ctx, cancel := context.WithTimeout(d.abandon, claimTimeout)
 	defer cancel()
 	end, err := d.store.LastSeq(ctx)
 	if err != nil {
-		return 0 // the claim's error is observed, and has most likely the same cause
+		return 0
 	}
 	return end
 }
 
 // passOver gives claims a hint where a sweep that found nothing to start from was
-// felt: all that waits may have an ordering key, or a topic that is left out.
-func (d *Dispatcher) passOver(c *cursor, s span) {
-	if c.blind() && time.Since(s.began) > sweepFelt {
-		c.pass(d.end(s, true))
+// felt: all that waits may have an ordering key, and is not theirs.
+func (d *Dispatcher) passOver(s span) {
+	if d.cursor.blind() && time.Since(s.began) > sweepFelt {
+		d.cursor.pass(d.lastSeq())
 	}
 }
 
@@ -114,8 +121,8 @@ func (d *Dispatcher) claimed(started time.Time, rows []Claimed, sweep bool, err 
 	}
 }
 
-// lastSeq is the seq of the last of rows, or 0.
-func lastSeq(rows []Claimed) int64 {
+// seqOfLast is the seq of the last of rows, or 0.
+func seqOfLast(rows []Claimed) int64 {
 	if len(rows) == 0 {
 		return 0
 	}

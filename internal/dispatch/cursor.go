@@ -58,6 +58,9 @@ type span struct {
 	// sweep: the claim looks below the hint. window: it is a part of a sweep.
 	sweep, window bool
 	began         time.Time
+	// end is the largest seq that there was before the claim, where its cursor wants
+	// to know.
+	end int64
 }
 
 // cursor decides where the next claim looks.
@@ -156,6 +159,9 @@ func (c *cursor) done(s span, now time.Time, more bool, rows int, last int64) (s
 			// much of it may lie below where claims had got to.
 			c.low = last
 		}
+	}
+	if !more && !s.window {
+		c.low = max(c.low, s.end)
 	}
 	switch {
 	case !s.sweep:
@@ -264,6 +270,15 @@ func (c *cursor) pass(seq int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.low = max(c.low, seq)
+}
+
+// postpone puts off the next sweep.
+func (c *cursor) postpone(until time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if until.After(c.nextSweep) {
+		c.nextSweep = until
+	}
 }
 
 // restart makes the next sweep begin at the head.

@@ -38,7 +38,7 @@ func TestExpensiveSweepsGetATenthOfTheTime(t *testing.T) {
 
 // claimed records a claim without windows that took so long.
 func (c *cursor) claimed(now time.Time, sweep, more bool, rows []Claimed, took time.Duration) {
-	c.done(span{sweep: sweep, began: now.Add(-took)}, now, more, len(rows), lastSeq(rows))
+	c.done(span{sweep: sweep, began: now.Add(-took)}, now, more, len(rows), seqOfLast(rows))
 }
 
 // dearCursor has seen sweeps that took a second each.

@@ -54,7 +54,7 @@ func (d *Dispatcher) look() (bool, error) {
 		c.found(s)
 	default:
 		c.done(s, time.Now(), false, 0, 0)
-		d.passOver(c, s)
+		d.passOver(s)
 	}
 	return due, err
 }
