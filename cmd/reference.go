@@ -112,7 +112,7 @@ contexts:
 ` + "```" + `
 
 ` + "`--context NAME`, then `OUTBOXCTL_CONTEXT`, then `current_context`" + ` choose one. It may set any key, and beats the environment and the rest of the
-file; flags beat it. Which database, Redis, project and emulator are meant comes from the context and from flags alone: what
+file; flags beat it. Which servers are meant (%s) comes from the context and from flags alone: what
 it leaves out is not set, so that one installation is never completed with the servers of another.
 ` + "`outboxctl config contexts` lists them, `outboxctl stats --all-contexts`" + ` asks them all.
 
@@ -133,7 +133,7 @@ func writeConfigReference(w io.Writer) error {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n",
 			k.Name, code(k.Flag, "--"), strings.Join(env, "<br>"), code(k.Def, ""), strings.ReplaceAll(k.Help, "|", `\|`))
 	}
-	b.WriteString(configReferenceTail)
+	fmt.Fprintf(&b, configReferenceTail, "`"+strings.Join(cli.ServerKeys(), "`, `")+"`")
 	writeConfigExample(&b)
 	b.WriteString("```\n")
 	_, err := io.WriteString(w, b.String())

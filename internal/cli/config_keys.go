@@ -151,7 +151,7 @@ func ConfigKeys() []ConfigKey {
 			func(c *Config) *time.Duration { return &c.Publish.Lease }),
 		publishDuration("publish_timeout", dispatch.DefaultPublishTimeout, "how long the broker may take to acknowledge",
 			func(c *Config) *time.Duration { return &c.Publish.PublishTimeout }),
-		publishDuration("backoff_base", dispatch.DefaultBackoffBase, "delay after the first failed delivery; doubles with each",
+		publishDuration("backoff_base", dispatch.DefaultBackoffBase, "delay after the first attempt that failed; doubles with each",
 			func(c *Config) *time.Duration { return &c.Publish.BackoffBase }),
 		publishDuration("backoff_max", dispatch.DefaultBackoffMax, "longest delay between two deliveries",
 			func(c *Config) *time.Duration { return &c.Publish.BackoffMax }),
