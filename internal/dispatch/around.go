@@ -13,20 +13,17 @@ import (
 // and then looks behind the end only; and the hint of the other claims stays where
 // the crowded topics go on when they have room again.
 type around struct {
-	mu sync.Mutex
-	// free is when nothing was crowded last. What lies below the hint is left to the
-	// claims of everything while they have their turns.
-	free    time.Time
+	mu      sync.Mutex
 	cursors map[string]*cursor
 }
 
 // of returns the cursor of claims that leave out these topics: all, the one of
-// claims of everything, where there are none.
+// claims of everything, where there are none. Sweeps of the others walk over the
+// backlog as well: they begin late, and one that is expensive makes the next rare.
 func (a *around) of(crowded []string, all *cursor, now time.Time) *cursor {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(crowded) == 0 {
-		a.free = now
 		return all
 	}
 	key := strings.Join(crowded, " ")
@@ -35,11 +32,10 @@ func (a *around) of(crowded []string, all *cursor, now time.Time) *cursor {
 		if a.cursors == nil {
 			a.cursors = map[string]*cursor{}
 		}
-		c = &cursor{}
+		c = &cursor{nextSweep: now.Add(sweepRest), walks: [sweepsJudged]time.Duration{sweepPause, sweepPause, sweepPause}}
 		a.cursors[key] = c
 	}
 	c.pass(all.hint())
-	c.postpone(a.free.Add(sweepRest))
 	return c
 }
 

@@ -272,15 +272,6 @@ func (c *cursor) pass(seq int64) {
 	c.low = max(c.low, seq)
 }
 
-// postpone puts off the next sweep.
-func (c *cursor) postpone(until time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if until.After(c.nextSweep) {
-		c.nextSweep = until
-	}
-}
-
 // restart makes the next sweep begin at the head.
 func (c *cursor) restart() {
 	c.mu.Lock()
