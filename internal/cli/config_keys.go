@@ -153,7 +153,7 @@ func ConfigKeys() []ConfigKey {
 			func(c *Config) *time.Duration { return &c.Publish.PublishTimeout }),
 		publishDuration("backoff_base", dispatch.DefaultBackoffBase, "delay after the first attempt that failed; doubles with each",
 			func(c *Config) *time.Duration { return &c.Publish.BackoffBase }),
-		publishDuration("backoff_max", dispatch.DefaultBackoffMax, "longest delay between two deliveries",
+		publishDuration("backoff_max", dispatch.DefaultBackoffMax, "longest delay between two attempts",
 			func(c *Config) *time.Duration { return &c.Publish.BackoffMax }),
 		{
 			Name: "publish.workers", Flag: "workers", groups: publish, Def: strconv.Itoa(dispatch.DefaultWorkers), Kind: "n",

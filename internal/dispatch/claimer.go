@@ -34,11 +34,12 @@ func (d *Dispatcher) runOnce(ctx context.Context, sweep bool) runResult {
 	}
 	swept := c.done(s, time.Now(), p.cutShort(rows), len(rows), seqOfLast(rows))
 	d.passOver(s)
-	if c == &d.cursor { // a claim around others says nothing about the backlog
+	whole := c == &d.cursor // a claim around others says nothing about the backlog
+	if whole {
 		d.batchSize.done(got.rows, len(rows))
 	}
 	d.launch(ctx, started, rows)
-	return runResult{rows: len(rows), more: p.cutShort(rows), swept: swept}
+	return runResult{rows: len(rows), more: p.cutShort(rows), swept: swept && whole}
 }
 
 // aim decides where a claim looks, and returns the cursor that wants to know what

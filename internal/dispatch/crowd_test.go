@@ -50,7 +50,6 @@ func TestABacklogOfACrowdedTopicIsSeldomWalkedOver(t *testing.T) {
 		start(t, b.Dispatcher)
 		require.Eventually(t, func() bool { return b.store.count(isPublished) == rows }, time.Minute, 10*time.Millisecond)
 		require.Less(t, walks, 15)
-
 	})
 }
 
