@@ -120,7 +120,7 @@ func completeFiles(cmd *cobra.Command) {
 	if strings.HasSuffix(cmd.Use, "FILE") {
 		cmd.ValidArgsFunction = cli.OnlyFirst(suggest(cobra.ShellCompDirectiveDefault))
 	}
-	for _, flags := range []*pflag.FlagSet{cmd.LocalNonPersistentFlags(), cmd.PersistentFlags()} {
+	for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
 		flags.VisitAll(func(f *pflag.Flag) {
 			switch kind, _ := pflag.UnquoteUsage(f); kind {
 			case "file":
