@@ -30,8 +30,9 @@ LDFLAGS := -s -w -X $(PKG)/cmd.version=$(VERSION) -X $(PKG)/cmd.commit=$(COMMIT)
 
 # Set by test-race. The detector needs a C compiler; without one the suite still runs, and says what is missing.
 RACE ?=
-# Memory for time: what collects garbage less often. make lint runs vet, over everything and once.
-TEST_GOGC ?= 400
+# Memory for time: what collects garbage only at a gigabyte, linker included; a detector's memory is several times that. make
+# lint runs vet, over everything and once.
+TEST_MEMORY ?= $(if $(RACE),GOGC=400,GOGC=off GOMEMLIMIT=1GiB)
 
 .PHONY: help
 help: ## list the targets
@@ -58,7 +59,7 @@ run-outbox-publisher: build ## start the publisher against the configured or the
 test: ## run the whole suite against real PostgreSQL and Redis (TEST_PKGS=…, TEST_ARGS=…)
 	@scripts/setup.sh test
 	run=$$(mktemp -d); trap 'rm -rf "$$run"' EXIT; \
-	OUTBOXTEST_RUN=$$run GOGC=$(TEST_GOGC) $(GO) test $(RACE) -vet=off -shuffle=on -p $(TEST_PACKAGES) -parallel $(TEST_PARALLEL) -timeout 12m $(TEST_ARGS) $(TEST_PKGS)
+	OUTBOXTEST_RUN=$$run $(TEST_MEMORY) $(GO) test $(RACE) -vet=off -shuffle=on -p $(TEST_PACKAGES) -parallel $(TEST_PARALLEL) -timeout 12m $(TEST_ARGS) $(TEST_PKGS)
 
 .PHONY: test-race
 test-race: ## the same under the race detector, as the pipeline runs it
