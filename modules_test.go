@@ -197,7 +197,7 @@ func TestModulesAsPublished(t *testing.T) {
 func (p publication) install(t *testing.T) {
 	bin := t.TempDir()
 	p.env = append(slices.Clone(p.env), "GOBIN="+bin)
-	args := append([]string{"go", "install", "-ldflags=-s -w"}, raceFlag()...) // nobody debugs it: linking takes half the time
+	args := append([]string{"go", "install", "-ldflags=-s -w"}, raceFlag()...) // it is not debugged: linking takes half the time
 	p.run(t, bin, append(args, program+"@"+p.version)...)
 	name := "outboxctl"
 	if runtime.GOOS == "windows" {

@@ -71,7 +71,7 @@ func TestLoadReadsWhatTheFileSays(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, []string{catalogue.None, catalogue.None, "//chat"}, []string{usage.Envelope, usage.Aggregate, usage.CloudEventsSource})
 	_, ok = c.Find("mini-chat", "order.ready")
-	require.True(t, ok, "what its own document does not name is everybody's")
+	require.True(t, ok, "what its own document does not name is known to all")
 	_, ok = c.Find("default", "usage.turn_finalized")
 	require.False(t, ok)
 }
@@ -123,7 +123,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// A misspelt keyword checks nothing, which the standard allows and nobody wants.
+// A misspelt keyword checks nothing, which the standard allows and no author means.
 func TestLoadWarnsOfUnknownKeywords(t *testing.T) {
 	t.Parallel()
 	c := load(t, folder(map[string]string{"conf/doorito.yaml": "outbox: 1\nname: n\ntopics: {a: topic-a}\ntypes:\n  x:\n    topic: a\n    aggregate: o\n" +

@@ -152,7 +152,7 @@ func TestModKitsEvents(t *testing.T) {
 		return err
 	}))
 	require.NoError(t, r.sql(`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, namespace)
-		VALUES (outbox_uuid_v7(), 'usage.turn_started', '', '', '{}', 'mini-chat')`), "a type that nobody knows")
+		VALUES (outbox_uuid_v7(), 'usage.turn_started', '', '', '{}', 'mini-chat')`), "an unknown type")
 	require.Contains(t, r.lines("__complete", "emit", "--type", "usage."), "usage.turn_finalized")
 	require.Equal(t, []string{"mini-chat"}, r.lines("stats", "--by", "namespace", "-o", "id"))
 	code, _, talk = r.run("publish", "--once")

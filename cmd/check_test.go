@@ -38,7 +38,7 @@ func TestCheckSaysUnknownOnStdout(t *testing.T) {
 	}
 }
 
-// A verdict that nobody could read is no OK.
+// A verdict that was not printed is no OK.
 func TestCheckThatCannotPrintIsUnknown(t *testing.T) {
 	t.Parallel()
 	var stderr bytes.Buffer

@@ -13,7 +13,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
-// stateStyle is the colour of what has a state: what is done, what is going wrong, and what nobody has to look at.
+// stateStyle is the colour of what has a state: what is done, what is going wrong, and what needs no look.
 func stateStyle(state string) cli.Style {
 	switch state {
 	case outbox.StatusPublished, dlq.StateReplayed, dlq.RunDone:

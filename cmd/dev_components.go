@@ -107,7 +107,7 @@ func onStack(a *cli.App, info devstate.Info) *cli.App {
 	env["OUTBOXCTL_REDIS_URL"] = info.RedisURL
 	env["OUTBOXCTL_PUBSUB_EMULATOR"] = info.PubSubEmulator
 	env["OUTBOXCTL_PUBSUB_PROJECT"] = info.PubSubProject
-	// A line for every event would bury everything else; who wants them asks with --log-level info.
+	// A line for every event would hide everything else; who wants them asks with --log-level info.
 	if a.Origin("log.level") == cli.OriginDefault {
 		env["OUTBOXCTL_LOG_LEVEL"] = "warn"
 	}

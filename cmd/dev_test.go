@@ -39,7 +39,7 @@ func devStateDir(t *testing.T) string {
 	return dir
 }
 
-// devEnv is an environment without the settings of whoever runs the tests.
+// devEnv is an environment without the settings of the user who runs the tests.
 func devEnv(dir string) []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "OUTBOXCTL_STATE_DIR=" + dir, "TMPDIR=" + os.TempDir()}
 }
@@ -224,7 +224,7 @@ func testDevDemo(t *testing.T, args, types []string) {
 	dir := devStateDir(t)
 	var code int
 	var out, talk string
-	// How much happens in two seconds is the machine's affair: a busy one is given more of them.
+	// How much happens in two seconds depends on the machine: a busy one is given more of them.
 	for _, enough := range []string{"2s", "10s", "60s"} {
 		code, out, talk = outboxctl(t, dir, append([]string{"dev", "--demo-rate", "500", "--for", enough, "--state-dir", dir}, args...)...)
 		require.Zero(t, code, talk)

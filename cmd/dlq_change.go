@@ -56,7 +56,7 @@ func newDLQDiscardCmd(app *cli.App) *cobra.Command {
 		Long: `Mark dead letters as handled without sending their events. The mark can be taken back with outboxctl dlq restore until
 cleanup removes the row. Say which: ids (a dead letter's or an event's; - reads them from standard input) or filters.`,
 		Example: `  outboxctl dlq discard 01890a5d-ac96-774b-bcce-b302099a8057 --note 'test order'
-  outboxctl dlq discard --reason invalid_payload --until 30d --yes --note 'nobody needs these any more'`,
+  outboxctl dlq discard --reason invalid_payload --until 30d --yes --note 'no longer needed'`,
 	}
 	finishDLQChange(app, cmd, opts, dlq.StateOpen)
 	return cmd

@@ -42,7 +42,7 @@ catalogue, shown as a difference and, when you agree, emitted as a new event tha
 corrects. The old event's dead letter is discarded. All of that is one transaction with one audit row.
 
 The new event has the old one's place in its ordering key: what waits behind the old one goes on when the new one is
-published. A dead letter is corrected once; whoever comes second is told by which event.
+published. A dead letter is corrected once; a second operator is told by which event.
 
 A payload that is left as it was, and an editor that fails, change nothing. Without a terminal give the payload with --data.`,
 		Example: `  outboxctl dlq edit 01890a5d-ac96-774b-bcce-b302099a8057 --note 'amount was a text'
@@ -177,7 +177,7 @@ func indentedSorted(data []byte) string {
 }
 
 // fromEditor lets a person write the payload until it is valid or they leave it as it is. The file has a folder of its
-// own, which nobody else can read and which is gone afterwards, with what the editor left beside it: it holds a payload.
+// own, which other users cannot read and which is gone afterwards, with what the editor left beside it: it holds a payload.
 func (o *dlqEditOptions) fromEditor(ctx context.Context, edit *operate.Edit) ([]byte, error) {
 	// A terminal that is closed in the meantime would end the process before it can remove the folder.
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)

@@ -48,7 +48,7 @@ func TestADeadEventIsCorrectedInAnEditor(t *testing.T) {
 			t.Parallel()
 			r := newDLQRig(t)
 			r.die(1, "no", `{"data": {"orderId": 7}}`)
-			// Editors keep copies beside the file. Nobody else may read any of it.
+			// Editors keep copies beside the file. Other users may read none of it.
 			temporary := r.editor(`cp "$2" "$2~"; test -n "$(find "$2" -perm 600)" -a -n "$(find "${2%/*}" -prune -perm 700)" || exit 9; ` + tc.script)
 			code, _, stderr := r.run(true, tc.answer, "dlq", "edit", r.id(), "--color", "never")
 			require.Equal(t, tc.code, code, stderr)

@@ -53,7 +53,7 @@ func TestDoctorWarnsOfEviction(t *testing.T) {
 	require.NotContains(t, out, "ok\tredis")
 }
 
-// A finding that is cut helps nobody.
+// A finding is never cut.
 func TestFindingsAreBrokenIntoLinesNotCut(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -133,7 +133,7 @@ func sayRights(w io.Writer, res migrate.Result) {
 	}
 	if len(res.Creators) > 0 {
 		who := strings.Join(res.Creators, ", ")
-		fmt.Fprintf(w, "warning: %s may create in schema %s, and so run code as whoever uses the outbox; REVOKE CREATE ON SCHEMA %s FROM %s\n",
+		fmt.Fprintf(w, "warning: %s may create in schema %s, and so run code as the roles that use the outbox; REVOKE CREATE ON SCHEMA %s FROM %s\n",
 			who, res.Schema, res.Schema, who)
 	}
 }

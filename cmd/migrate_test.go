@@ -159,13 +159,13 @@ func TestMigrateStatusJSON(t *testing.T) {
 	require.NotNil(t, entries[0].AppliedAt)
 }
 
-// Whoever deploys hears about rights even when there is nothing else to do.
+// A deployment is told about rights even when there is nothing else to do.
 func TestMigrateWarnsOfStrangersInTheSchema(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
 	for _, tc := range []struct{ sql, says string }{
 		{"REVOKE CREATE ON SCHEMA public FROM PUBLIC", ""},
-		{"GRANT CREATE ON SCHEMA public TO PUBLIC", "warning: PUBLIC may create in schema public, and so run code as whoever uses the outbox; REVOKE CREATE ON SCHEMA public FROM PUBLIC\n"},
+		{"GRANT CREATE ON SCHEMA public TO PUBLIC", "warning: PUBLIC may create in schema public, and so run code as the roles that use the outbox; REVOKE CREATE ON SCHEMA public FROM PUBLIC\n"},
 	} {
 		_, err := db.Pool.Exec(t.Context(), tc.sql)
 		require.NoError(t, err)

@@ -161,7 +161,7 @@ func (s *publishService) Run(ctx context.Context) error {
 	}
 	s.log.Info().Str("version", s.identity.Version).Bool("once", s.once).Str("catalogue", s.source).Msg("publishing")
 	began := time.Now()
-	// A server that stops answering ends the publisher too: whoever watches it must not be blind.
+	// A server that stops answering ends the publisher too: its monitoring must not be blind.
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	context.AfterFunc(around, cancel)

@@ -101,7 +101,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 	})
 }
 
-// Whoever keeps events for 30d expects every duration to be written so.
+// An operator who keeps events for 30d expects every duration to be written so.
 func TestEveryDurationTakesDaysAndWeeks(t *testing.T) {
 	t.Parallel()
 	walk(newRootCmd(cli.NewApp(cli.Streams{}, nil)), func(c *cobra.Command) {

@@ -16,7 +16,7 @@ func newRunCmd(app *cli.App) *cobra.Command {
 		Short: "List, watch, resume and stop changes that were frozen in the database",
 		Long: `A change that was frozen with --freeze is a plan in the database. Its run is begun by one process and can be watched, stopped
 and resumed by any other: each step changes rows, leaves an audit row and marks the rows as done in one transaction, so
-a run that was killed goes on where it was and changes nothing twice. A plan that nobody starts expires after seven days.`,
+a run that was killed goes on where it was and changes nothing twice. A plan that is not started expires after seven days.`,
 	}
 	cmd.AddCommand(newRunListCmd(app), newRunShowCmd(app), newRunResumeCmd(app), newRunStopCmd(app), newRunAbandonCmd(app))
 	return cmd
@@ -109,7 +109,7 @@ func newRunAbandonCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "abandon ID",
 		Short:             "Give up a plan that was not started",
-		Long:              "Give up a plan that was not started, so that nobody starts it. Its set is deleted; the plan stays listed.",
+		Long:              "Give up a plan that was not started, so that it cannot be started. Its set is deleted; the plan stays listed.",
 		Example:           "  outboxctl run abandon 01890a5d-ac96-774b-bcce-b302099a8057",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteRuns(app)),

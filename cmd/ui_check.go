@@ -87,7 +87,7 @@ func isLocal(addr string) bool {
 func uiMethod(app *cli.App, cfg *cli.Config, way string) (method signin.Method, whom string, problems []string) {
 	switch way {
 	case signin.NameNone:
-		return signin.None{Name: app.Actor(cli.AuditFlags{}), Role: ownRole(cfg)}, "to everybody on this machine", nil
+		return signin.None{Name: app.Actor(cli.AuditFlags{}), Role: ownRole(cfg)}, "to all users of this machine", nil
 	case signin.NameLink:
 		return nil, "to who has this link", nil
 	case signin.NameUsers:

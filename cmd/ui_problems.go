@@ -61,6 +61,6 @@ func serveUIProblem(ctx context.Context, app *cli.App, problem error) error {
 		if r.URL.Path != "/healthz" {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-		_, _ = w.Write([]byte("this page is not set up: its log says what is missing\n")) // nobody is left to tell
+		_, _ = w.Write([]byte("this page is not set up: its log says what is missing\n")) // the caller has gone
 	}))
 }

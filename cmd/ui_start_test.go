@@ -57,7 +57,7 @@ func openedUI(t *testing.T, token string, env ...string) (address string) {
 	return string(text)
 }
 
-// What a browser is given on its command line, where everybody on the machine may read it, lets in once.
+// What a browser is given on its command line, where all users of the machine may read it, lets in once.
 func TestOpenGivesTheBrowserALinkForOnce(t *testing.T) {
 	t.Parallel()
 	token := signin.NewToken()

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// callsTogether bounds what one round trip asks of Redis, which answers nobody else meanwhile.
+	// callsTogether bounds what one round trip asks of Redis, which answers no other client meanwhile.
 	callsTogether = 128
 	// callLanes are the round trips of a guard at the same time. More of them are smaller ones.
 	callLanes = 2
@@ -16,7 +16,7 @@ const (
 
 // call is one script run on one key.
 type call struct {
-	until  time.Time // nobody waits longer
+	until  time.Time // no caller waits longer
 	script *redis.Script
 	key    string
 	args   []any

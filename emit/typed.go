@@ -19,7 +19,7 @@ type Typed[T any] struct {
 //	result, err := ready.Emit(ctx, tx, "42", OrderReady{Door: 7})
 func For[T any](emitter *Emitter, eventType string) Typed[T] { return Typed[T]{emitter, eventType} }
 
-// Event is the event that Emit writes, for whoever wants to set more of it.
+// Event is the event that Emit writes, for a caller that sets more of it.
 func (t Typed[T]) Event(aggregateID string, data T) Event {
 	return Event{Type: t.eventType, AggregateID: aggregateID, Data: data}
 }

@@ -23,7 +23,7 @@ type Options struct {
 	// Types are those of the columns that Up creates in an empty database, Text or Enum; empty means Enum. Tables that
 	// exist keep theirs: to ask for others is an error.
 	Types string
-	// Progress is told what happens, in words for a human, one call at a time; nil means nobody listens.
+	// Progress is told what happens, in words for a human, one call at a time; nil discards it.
 	Progress func(message string)
 }
 

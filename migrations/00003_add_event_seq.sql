@@ -103,7 +103,7 @@ DROP INDEX CONCURRENTLY IF EXISTS outbox_events_backfill_idx;
 SELECT set_config('lock_timeout', current_setting('outboxctl.lock_timeout'), false);
 
 -- The identity's own sequence continues where the default's stopped: the lock
--- keeps anybody from drawing a number in between.
+-- keeps other sessions from drawing a number in between.
 -- +goose StatementBegin
 DO $$
 DECLARE

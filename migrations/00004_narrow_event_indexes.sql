@@ -28,7 +28,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- Building or dropping concurrently blocks nobody while it waits for older
+-- Building or dropping concurrently blocks no session while it waits for older
 -- transactions, so the short lock timeout would only throw work away here.
 SELECT set_config('outboxctl.lock_timeout', current_setting('lock_timeout'), false);
 SET lock_timeout = 0;
@@ -67,7 +67,7 @@ BEGIN
            'outbox_events_event_type_idx', 'outbox_events_aggregate_idx');
     IF usable <> 5 THEN
         RAISE EXCEPTION 'only % of 5 indexes on outbox_events are valid', usable
-            USING ERRCODE = 'OX201', HINT = 'Run outboxctl migrate again: it drops invalid indexes and builds them anew.';
+            USING ERRCODE = 'OX201', HINT = 'Run outboxctl migrate again: it drops invalid indexes and builds them again.';
     END IF;
 END
 $$;

@@ -1,4 +1,4 @@
--- Append-only in the database, whoever writes. The update guards fire once per
+-- Append-only in the database, for every writer. The update guards fire once per
 -- statement and only when an immutable column is named, so claiming and
 -- settling never meet them; a row trigger would lock each row a second time.
 -- (The audit trail has one, and no hot path.)
@@ -42,7 +42,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- A number of a few bytes may have 131,072 digits: rows of nothing else fill the memory of whoever reads them. No other
+-- A number of a few bytes may have 131,072 digits: rows of nothing else fill the memory of their reader. No other
 -- JSON takes more than six times its stored size when it is printed. What arrives compressed, copied from another
 -- table, looks small and is measured again.
 -- +goose StatementBegin

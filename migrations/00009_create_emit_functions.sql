@@ -8,7 +8,7 @@
 -- right to read the table.
 --
 -- Every function of this schema looks names up in pg_catalog alone. With this
--- schema on its path, whoever may create here could offer a function or an
+-- schema on its path, a role that may create here could offer a function or an
 -- operator that fits an argument better than PostgreSQL's own does, and have it
 -- run as the owner. What is ours is therefore called by its full name, in which
 -- @schema@ stands for the schema that the migration runs in.
@@ -64,7 +64,7 @@ CREATE TABLE outbox_event_types (
     PRIMARY KEY (event_type, namespace)
 );
 
--- Which catalogue that is. There is always one row, so whoever applies a
+-- Which catalogue that is. There is always one row, so who applies a
 -- catalogue can lock it; revision 0 is a database that recorded nothing.
 CREATE TABLE outbox_catalogue (
     one_row    boolean     PRIMARY KEY DEFAULT true CONSTRAINT outbox_catalogue_one_row_check CHECK (one_row),
@@ -278,7 +278,7 @@ CREATE FUNCTION outbox_emit(
 DECLARE
     envelope jsonb;
 BEGIN
-    -- to_char drops BC, and the publisher takes the very first moment for a time nobody set.
+    -- to_char drops BC, and the publisher takes the very first moment for a time that was not set.
     IF occurred_at <= timestamptz '0001-01-01 00:00:00+00' OR occurred_at >= timestamptz '10000-01-01 00:00:00+00' THEN
         RAISE EXCEPTION 'occurred_at: must be within the years 1 to 9999, and not their first moment'
             USING ERRCODE = 'OX004', COLUMN = 'occurred_at';
@@ -315,7 +315,7 @@ $$;
 -- +goose StatementEnd
 
 -- The same for ids that are no text: with the one above alone callers would have
--- to cast theirs. One function of any type would do as well, but then whoever may
+-- to cast theirs. One function of any type would do as well, but then a role that may
 -- create here could offer one that fits a uuid better.
 -- +goose StatementBegin
 DO $do$

@@ -1,6 +1,6 @@
 -- Four roles to grant to logins. Roles belong to the cluster, not to this
--- database: whoever is an operator of another one must not become an operator
--- of this one. Rights are therefore given only to roles that are nobody's yet,
+-- database: an operator of another one must not become an operator
+-- of this one. Rights are therefore given only to roles that are unused,
 -- without rights in any database and without members. To any other role they are
 -- given on request: `outboxctl migrate grants` prints the
 -- statements, also for roles of your own. The same goes for a hosted cluster
@@ -33,7 +33,7 @@ BEGIN
                         WHERE d.refclassid = 'pg_authid'::regclass AND d.refobjid = to_regrole(role) AND d.dbid <> 0)
             OR EXISTS (SELECT FROM pg_auth_members WHERE roleid = to_regrole(role) AND member <> (SELECT oid FROM pg_roles WHERE rolname = current_user));
         ours := ours || role;
-        -- In public everybody has it; a schema of one's own needs it said.
+        -- In public every role has it; a schema of one's own needs it said.
         IF NOT has_schema_privilege(role, current_schema(), 'USAGE') THEN
             EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', current_schema(), role);
         END IF;
@@ -96,7 +96,7 @@ SELECT outbox_grant('GRANT SELECT (id, event_id, event_type, aggregate_type, agg
 SELECT outbox_grant('GRANT SELECT ON outbox_audit TO outbox_viewer');
 SELECT outbox_grant('GRANT SELECT ON outbox_event_status TO outbox_viewer');
 
--- The catalogue is no secret: whoever emits may look up what an event type needs.
+-- The catalogue is no secret: an emitter may look up what an event type needs.
 SELECT outbox_grant('GRANT SELECT ON outbox_event_types, outbox_catalogue TO outbox_emitter');
 SELECT outbox_grant('GRANT SELECT ON outbox_event_types, outbox_catalogue TO outbox_dispatcher');
 SELECT outbox_grant('GRANT SELECT ON outbox_event_types, outbox_catalogue TO outbox_operator');

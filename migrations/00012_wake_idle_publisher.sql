@@ -3,7 +3,7 @@
 -- busy: an idle publisher holds an advisory lock exclusively, and a statement
 -- that inserts notifies only when it cannot share that lock. Asking costs two
 -- calls into shared memory, once per statement, never per row. The lock is
--- given back at once, so a long transaction keeps nobody from becoming idle.
+-- given back at once, so a long transaction keeps no publisher from becoming idle.
 --
 -- Nothing depends on the hint. ALTER TABLE outbox_events DISABLE TRIGGER
 -- outbox_events_wake switches it off; publishers then poll.

@@ -35,7 +35,7 @@ $$;
 -- Leaves the audit row of an operator's wish to have an event processed again,
 -- and on request removes the inbox row with it. The key in Redis is deleted by
 -- the caller after this is committed: a crash in between leaves a wish that can
--- be repeated, never a deletion that nobody can explain.
+-- be repeated, never a deletion without an explanation.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_forget_event(
     consumer text, event_id uuid, with_inbox boolean, actor text, reason text, detail jsonb,

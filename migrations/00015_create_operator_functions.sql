@@ -38,7 +38,7 @@ $$;
 -- What an action answers for one row, by the state of the dead letter (NULL: there is none) and of its event. unchanged is
 -- false for a dead letter that a corrected event stands for, for an event published again since, and for one that backs
 -- off. It is the only place that decides this: the functions below use it for what they did not change, and a dry run asks it before. It reads no
--- table, so anybody may call it.
+-- table, so every role may call it.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_outcome(action text, state text, found boolean, published boolean, dead boolean, unchanged boolean)
     RETURNS text

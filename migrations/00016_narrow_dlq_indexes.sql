@@ -32,7 +32,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- Building or dropping concurrently blocks nobody while it waits for older
+-- Building or dropping concurrently blocks no session while it waits for older
 -- transactions, so the short lock timeout would only throw work away here.
 SELECT set_config('outboxctl.lock_timeout', current_setting('lock_timeout'), false);
 SET lock_timeout = 0;

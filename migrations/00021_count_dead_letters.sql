@@ -27,7 +27,7 @@ CREATE TABLE outbox_dlq_causes (
 );
 CREATE INDEX outbox_dlq_causes_fingerprint_idx ON outbox_dlq_causes (fingerprint);
 
--- Now and then it adds rows up, so that there are never many: those nobody else
+-- Now and then it adds rows up, so that there are never many: those no other session
 -- is adding up, and not in an isolation level where another one who does is an
 -- error. Of the causes it takes those that changed, one in sixteen.
 -- +goose StatementBegin
@@ -111,7 +111,7 @@ $$;
 SELECT outbox_qualify_functions();
 REVOKE ALL ON FUNCTION outbox_count_dead_letters() FROM PUBLIC;
 
--- From here on nobody else writes dead letters until this is committed, so what
+-- From here on no other session writes dead letters until this is committed, so what
 -- is counted below is what was there.
 CREATE TRIGGER outbox_dlq_count_insert AFTER INSERT ON outbox_dlq
     REFERENCING NEW TABLE AS arrived FOR EACH STATEMENT EXECUTE FUNCTION outbox_count_dead_letters();

@@ -1,7 +1,7 @@
 -- A large change is frozen before it is made: a plan holds the set, in chunks of
 -- a thousand ids with a digest of what each carries. Running it does one chunk
 -- after the other, each in one transaction with its audit row and the mark that
--- it is done. So whoever looks, on whatever machine, sees the same run; a killed
+-- it is done. So an operator on any machine sees the same run; a killed
 -- one is resumed where it was; and no row is changed twice. The tables are
 -- written by the functions below alone. Refusals:
 --   OX300 malformed argument      OX310 the plan is in another state
@@ -54,7 +54,7 @@ CREATE TABLE outbox_plan_chunks (
     PRIMARY KEY (plan_id, chunk)
 );
 
--- Begins a plan. Plans that nobody started within a week, and their like of three
+-- Begins a plan. Plans that were not started within a week, and their like of three
 -- months ago, go: the audit keeps what was changed.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_plan_create(action text, author text, reason text, filter jsonb, database jsonb, OUT plan uuid, OUT lease uuid)

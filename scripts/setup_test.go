@@ -45,7 +45,7 @@ func (m *machine) program(path, body string) {
 	path = filepath.Join(m.root, path)
 	require.NoError(m.t, os.MkdirAll(filepath.Dir(path), 0o755))
 	// A process that another test forks meanwhile would have the file open for writing, too, until it runs its own
-	// program, and whoever runs this one before would be told "text file busy".
+	// program, and a process that runs this one before would be told "text file busy".
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	require.NoError(m.t, os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o755))
@@ -241,7 +241,7 @@ func TestSetupSaysWhatStandsInTheWay(t *testing.T) {
 			want: []string{"installing packages needs root", "as root: apt-get install postgresql redis-server"},
 		},
 		{
-			name: "sudo asks for a password and nobody is there",
+			name: "sudo asks for a password without a terminal",
 			prepare: func(m *machine) {
 				m.program("bin/id", "echo 1000")
 				m.program("bin/sudo", `[ "$1" = -n ] && exit 1; exit 0`)

@@ -41,7 +41,7 @@ func (h *Handler) serveAPI(w http.ResponseWriter, r *http.Request, to route) {
 		w.Header().Set("Link", "<"+h.cfg.BasePath+r.URL.Path+"?"+q.Encode()+`>; rel="next"`)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(safetext.JSON(doc), '\n')) // nobody is left to tell
+	_, _ = w.Write(append(safetext.JSON(doc), '\n')) // the caller has gone
 }
 
 func meAPI(r *request) (answer, error) {

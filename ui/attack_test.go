@@ -57,7 +57,7 @@ func vouched(t *testing.T) (change func(*ui.Config), sign func(alg jose.Signatur
 	}, sign, key
 }
 
-// Nobody becomes another by saying so: every address refuses them, and nothing is changed or shown.
+// A request does not become another user's by saying so: every address refuses them, and nothing is changed or shown.
 func TestForgedIdentities(t *testing.T) {
 	change, sign, key := vouched(t)
 	b := setup(t, change)

@@ -180,7 +180,7 @@ func (p pace) check() error {
 	return nil
 }
 
-// readJSON reads the body of an API request: one JSON document, and nothing in it that nobody reads.
+// readJSON reads the body of an API request: one JSON document, and no field that is not read.
 func readJSON(r *http.Request, into any) error {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
 		return statusError{http.StatusUnsupportedMediaType, fault.Usagef("say Content-Type: application/json")}

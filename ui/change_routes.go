@@ -111,7 +111,7 @@ func (h *Handler) serveChange(w http.ResponseWriter, r *http.Request, do func(*c
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(out.status)
-	_, _ = w.Write(append(safetext.JSON(doc), '\n')) // nobody is left to tell
+	_, _ = w.Write(append(safetext.JSON(doc), '\n')) // the caller has gone
 }
 
 func planByForm(r *changeRequest) (changed, error) {

@@ -78,7 +78,7 @@ func TestARunIsStopped(t *testing.T) {
 	require.Equal(t, "stopped by ann@example.com", plan.EndedWhy)
 }
 
-// Two operators on two pages and the command line, all on the same rows: each row is changed once and everybody is told.
+// Two operators on two pages and the command line, all on the same rows: each row is changed once and each of them is told.
 func TestOverlappingChangesChangeEachRowOnce(t *testing.T) {
 	b := setup(t, operators)
 	b.kill(manyDead, "max_attempts")

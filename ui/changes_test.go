@@ -283,7 +283,7 @@ func TestWhoMayChange(t *testing.T) {
 				if strings.HasPrefix(path, "/api/") {
 					contentType, body = jsonType, `{"action": "replay", "ids": ["`+deadID+`"]}`
 				}
-				// A header that a proxy might set is believed by nobody.
+				// A header that a proxy might set is not believed.
 				status, _, _ := b.send(method, path, contentType, body, "X-Forwarded-User", "ann@example.com", "X-Forwarded-Email", "ann@example.com", "X-Goog-Authenticated-User-Email", "ann@example.com", "Remote-User", "ann")
 				require.Contains(t, tc.want, status, call)
 			}
@@ -329,7 +329,7 @@ func TestBadRequestsChangeNothing(t *testing.T) {
 		"no row is ticked":       {"/plans", formType, "action=replay", nil, http.StatusBadRequest},
 		"an unknown field":       {"/plans", formType, good + "&actor=bob", nil, http.StatusBadRequest},
 		"fields in the address":  {"/plans?" + good, formType, "", nil, http.StatusBadRequest},
-		"a plan of nobody":       {"/plans/00000000-0000-7000-8000-0000000000ff/run", formType, "count=1", nil, http.StatusNotFound},
+		"an unknown plan":        {"/plans/00000000-0000-7000-8000-0000000000ff/run", formType, "count=1", nil, http.StatusNotFound},
 		"a plan without an id":   {"/plans/x/run", formType, "count=1", nil, http.StatusBadRequest},
 		"a count in words":       {"/plans/" + b.planID() + "/run", formType, "count=one", nil, http.StatusBadRequest},
 		"a negative rate":        {"/api/v1/plans/" + b.planID() + "/run", jsonType, `{"rate": -1}`, nil, http.StatusBadRequest},

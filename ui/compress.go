@@ -33,7 +33,7 @@ func compressed(next http.Handler) (http.Handler, error) {
 }
 
 // askedByUs reports whether no other site made the browser ask. Programs do not say; browsers that do not either are on a
-// plain connection, where whoever sees lengths sees everything.
+// plain connection, where an observer of lengths sees everything.
 func askedByUs(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "none", "same-origin":

@@ -66,7 +66,7 @@ type Config struct {
 	Pool *pgxpool.Pool
 	// AllowChanges lets operators replay, discard, restore and republish. Without it the addresses for that do not exist.
 	AllowChanges bool
-	// Payloads is PayloadsReveal where operators may see what one event carries, which is audited; empty: nobody may. It needs
+	// Payloads is PayloadsReveal where operators may see what one event carries, which is audited; empty: no operator may. It needs
 	// Pool.
 	Payloads string
 	// MaxPlanRows is the largest set that one change may have.

@@ -23,7 +23,7 @@ type Setting struct {
 }
 
 const (
-	// examinationKept is how long one examination is good for, whoever asks. It asks the broker and Redis, too.
+	// examinationKept is how long one examination is good for, for all who ask. It asks the broker and Redis, too.
 	examinationKept  = time.Minute
 	examinationLimit = 20 * time.Second
 )

@@ -86,7 +86,7 @@ func sendLines(w http.ResponseWriter, rows any) error {
 	return nil
 }
 
-// slowly is an answer whose time limit starts anew with each piece: a large file takes longer than a page may.
+// slowly is an answer whose time limit starts again with each piece: a large file takes longer than a page may.
 type slowly struct{ http.ResponseWriter }
 
 func (w slowly) Write(piece []byte) (int, error) {

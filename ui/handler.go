@@ -122,7 +122,7 @@ func readable(u *url.URL) error {
 
 type whoKey struct{}
 
-// whoOf is who makes a request; nobody before they were identified.
+// whoOf is who makes a request; empty before they were identified.
 func whoOf(r *http.Request) Identity {
 	who, _ := r.Context().Value(whoKey{}).(Identity)
 	return who
@@ -140,7 +140,7 @@ func (h *Handler) serveReady(w http.ResponseWriter) {
 func writeText(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = fmt.Fprint(w, text) // nobody is left to tell
+	_, _ = fmt.Fprint(w, text) // the caller has gone
 }
 
 // request is one request, and the outbox as it reads it.

@@ -62,7 +62,7 @@ func troubles(s *operate.StatsResult) []trouble {
 // behindAllowed is how far a replica may be behind before the page says so.
 const behindAllowed = 10 * time.Second
 
-// whyOld says why there are no newer figures; nil: there are.
+// whyOld returns the reason for old figures; nil: there are.
 func whyOld(s snapshot) *trouble {
 	switch err := s.Err; {
 	case s.Schema.Database > s.Schema.Binary:
@@ -151,7 +151,7 @@ func causesPage(r *request) (*view, error) {
 	return &view{Title: "Causes", Nav: "causes", Command: "outboxctl dlq list --group-by " + by, template: "causes", Data: d}, nil
 }
 
-// handledWords says what was done about a cause and what came of it: whoever has it again need not start from nothing.
+// handledWords says what was done about a cause and what came of it: an operator who has it again need not start from nothing.
 func handledWords(h dlq.Handled) string {
 	var words []string
 	if h.Replayed > 0 {

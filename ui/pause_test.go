@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A topic is paused and resumed on its page, with a reason, and everybody who looks sees it at once.
+// A topic is paused and resumed on its page, with a reason, and every open page shows it at once.
 func TestATopicIsPausedAndResumed(t *testing.T) {
 	b := setup(t, operators)
 	paused := func() int64 { return b.count(`SELECT count(*) FROM outbox_pauses`) }

@@ -26,5 +26,5 @@ func writeProblem(w http.ResponseWriter, status int, err error) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	doc, _ := json.Marshal(p)                        // texts and a number, which cannot fail
-	_, _ = w.Write(append(safetext.JSON(doc), '\n')) // nobody is left to tell
+	_, _ = w.Write(append(safetext.JSON(doc), '\n')) // the caller has gone
 }

@@ -20,7 +20,7 @@ import (
 const (
 	// snapshotShare is how much longer the page waits than a snapshot took: the figures cost a twentieth of one core at most.
 	snapshotShare = 20
-	// snapshotPause is the longest wait, and the pace while nobody looks.
+	// snapshotPause is the longest wait, and the pace while no page is open.
 	snapshotPause = time.Minute
 	// lookedLately is how long ago a request counts as a viewer.
 	lookedLately = 2 * time.Minute
@@ -32,7 +32,7 @@ const (
 	perHour = "hour"
 )
 
-// snapshot is the figures of the whole outbox at one moment, the same for everybody who looks.
+// snapshot is the figures of the whole outbox at one moment, the same for every viewer.
 type snapshot struct {
 	Version int64
 	Stats   *operate.StatsResult
@@ -163,7 +163,7 @@ func (s *snapshots) rest(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// gone reports whether the database does not answer any more. One that is busy is not gone; one that nobody looks at is not asked.
+// gone reports whether the database does not answer any more. One that is busy is not gone; one is not asked while no page is open.
 func (s *snapshots) gone(ctx context.Context) bool {
 	s.mu.Lock()
 	unwatched := s.now.Err != nil || time.Since(s.looked) > lookedLately

@@ -101,7 +101,7 @@ func TestAGroupingThatTakesTooLong(t *testing.T) {
 	require.NotContains(t, body, "No dead letter is open")
 }
 
-// The role of a viewer is what keeps payloads from the page, not the page's good manners.
+// The role of a viewer is what keeps payloads from the page, not the page's own restraint.
 func TestThePageReadsAsAViewer(t *testing.T) {
 	b := setup(t, nil)
 	_, err := b.db.Pool.Exec(t.Context(), `REVOKE SELECT ON outbox_audit FROM outbox_viewer`)
@@ -156,7 +156,7 @@ func TestAnEmptyOutbox(t *testing.T) {
 	require.Eventually(t, func() bool { status, _, _ := b.get("/readyz"); return status == http.StatusOK }, waitFor, tick)
 	for address, want := range map[string]string{
 		"/": "No publisher is alive.", "/causes": "When events die, their causes are listed here.", "/dead-letters": "Events that cannot be published are listed here.",
-		"/events": "No event is in this state.", "/runs": "--freeze</code> makes a plan", "/audit": "Nothing was changed by anybody yet.", "/topics": "<code>outboxctl publish</code> starts one.",
+		"/events": "No event is in this state.", "/runs": "--freeze</code> makes a plan", "/audit": "No operator has changed anything yet.", "/topics": "<code>outboxctl publish</code> starts one.",
 	} {
 		status, _, body := b.get(address)
 		require.Equal(t, http.StatusOK, status, address)

@@ -22,7 +22,7 @@ func TestEveryPageAnswers(t *testing.T) {
 		require.Contains(t, body, `<main id="main">`, address)
 		require.Regexp(t, `On the command line</span><code>outboxctl [a-z]`, body, "%s names the command that does the same", address)
 		require.NotContains(t, body, secret, address)
-		require.NotRegexp(t, `style="|onclick=|javascript:|https?://[^1]`, body, "%s asks nobody else, and has nothing the policy forbids", address)
+		require.NotRegexp(t, `style="|onclick=|javascript:|https?://[^1]`, body, "%s asks no other server, and has nothing the policy forbids", address)
 		require.Equal(t, "no-store", header.Get("Cache-Control"), address)
 		require.Contains(t, header.Get("Content-Security-Policy"), "default-src 'none'", address)
 		require.Equal(t, "nosniff", header.Get("X-Content-Type-Options"), address)

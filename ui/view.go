@@ -227,7 +227,7 @@ func writeAsset(w http.ResponseWriter, name, mime string) {
 		return
 	}
 	w.Header().Set("Content-Type", mime)
-	_, _ = w.Write(content) // nobody is left to tell
+	_, _ = w.Write(content) // the caller has gone
 }
 
 // serveOpenAPI answers with the description of the API, which is kept as YAML for those who write it.
@@ -241,5 +241,5 @@ func (h *Handler) serveOpenAPI(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(content) // nobody is left to tell
+	_, _ = w.Write(content) // the caller has gone
 }

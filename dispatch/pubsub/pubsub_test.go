@@ -27,7 +27,7 @@ func TestTheFirstAnswerIsTold(t *testing.T) {
 	require.Equal(t, codes.Unavailable.String(), dispatch.CodeOf(results[0].Err))
 }
 
-// plainClient is a client as anybody makes it, of a fake with one topic.
+// plainClient is a client as any program makes it, of a fake with one topic.
 func plainClient(t *testing.T) (*devstack.PubSub, *google.Client) {
 	t.Helper()
 	fake := outboxtest.PubSub(t)
@@ -40,7 +40,7 @@ func plainClient(t *testing.T) (*devstack.PubSub, *google.Client) {
 	return fake, client
 }
 
-// The client is as anybody makes it: it would retry what fails, until the time is over.
+// The client is as any program makes it: it would retry what fails, until the time is over.
 func TestConformanceOnAPlainClient(t *testing.T) {
 	t.Parallel()
 	pubsubtest.Conform(t, "orders", "projects/"+devstack.DefaultProject+"/topics/shop-orders", func(t *testing.T) (*devstack.PubSub, dispatch.Publisher) {

@@ -32,7 +32,7 @@ func TestVerifySeesEveryFault(t *testing.T) {
 			again.Data = []byte(`{}`)
 			r.messages = append([]dispatch.Message{again}, r.messages...)
 		}, Delivery{Expected: 3, Arrived: 3, Duplicates: 1, Changed: 1}},
-		{"nobody's event", func(r *received) {
+		{"an unknown event", func(r *received) {
 			r.messages = append(r.messages, dispatch.Message{Attributes: map[string]string{"event_id": uuid.NewString()}})
 		}, Delivery{Expected: 3, Arrived: 3, Unknown: 1}},
 		{"no event id", func(r *received) { r.messages = append(r.messages, dispatch.Message{}) }, Delivery{Expected: 3, Arrived: 3, Unknown: 1}},

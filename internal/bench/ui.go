@@ -38,9 +38,9 @@ type Viewing struct {
 	Pages []PageCost `json:"pages"`
 	// Unchanged is an open page that asks whether something changed when nothing has.
 	Unchanged PageCost `json:"unchanged"`
-	// SnapshotSeconds is what the figures for everybody took; they are taken twenty times as seldom.
+	// SnapshotSeconds is what the shared figures took; they are taken twenty times as seldom.
 	SnapshotSeconds float64 `json:"snapshotSeconds"`
-	// AloneEventsPerSecond is the drain while nobody looks.
+	// AloneEventsPerSecond is the drain while no page is open.
 	AloneEventsPerSecond float64 `json:"aloneEventsPerSecond"`
 	// ViewerRequests were made during the other drain, of which ViewerErrors were not answered.
 	ViewerRequests int64 `json:"viewerRequests"`

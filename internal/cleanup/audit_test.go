@@ -45,9 +45,9 @@ func TestARunLeavesOneAuditRow(t *testing.T) {
 	pool := outboxtest.DB(t).Pool
 	fill(t, pool, 2500, "published", 31*day)
 	for range 2 {
-		bury(t, pool, "discarded", 91*day)
+		deadLetter(t, pool, "discarded", 91*day)
 	}
-	bury(t, pool, "replayed", 91*day)
+	deadLetter(t, pool, "replayed", 91*day)
 	remember(t, pool, 1200, "billing", 60*day)
 	record(t, pool, 7, "dlq.replay", 400*day)
 	result, err := cleanup.New(pool).Run(t.Context(), cleanup.Params{
@@ -93,7 +93,7 @@ func TestAnInterruptedRunHasItsAuditRow(t *testing.T) {
 	require.Len(t, rows, 2)
 	require.Equal(t, [2]int64{1000, 1500}, [2]int64{rows[0].Affected, rows[1].Affected})
 
-	// Nor can anybody count in another's row.
+	// Nor can another transaction count in its row.
 	for _, actor := range []string{"other", "tester"} {
 		fill(t, pool, 1, "published", 31*day)
 		_, err = pool.Exec(t.Context(), `SELECT outbox_cleanup_events(now(), NULL, 10, $1, NULL, '{}', $2)`, actor, rows[0].ID)

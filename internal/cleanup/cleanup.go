@@ -189,7 +189,7 @@ func (r *run) limit() int {
 	return int(min(int64(r.size), r.MaxRows-r.result.Rows()))
 }
 
-// cutoff is taken once from the database's clock, so that a run has an end and nobody's wrong clock deletes too much.
+// cutoff is taken once from the database's clock, so that a run has an end and a wrong clock elsewhere cannot delete too much.
 func (r *run) cutoff(ctx context.Context, age time.Duration) (time.Time, error) {
 	var at time.Time
 	err := r.pool.QueryRow(ctx, cutoff, age).Scan(&at)

@@ -75,8 +75,8 @@ func TestMaxRowsEndsARun(t *testing.T) {
 	require.Equal(t, 30, count(t, pool, "outbox_events"))
 }
 
-// bury makes a dead event with a dead letter in the given state.
-func bury(t *testing.T, pool *pgxpool.Pool, state string, age time.Duration) (eventID string) {
+// deadLetter makes a dead event with a dead letter in the given state.
+func deadLetter(t *testing.T, pool *pgxpool.Pool, state string, age time.Duration) (eventID string) {
 	t.Helper()
 	err := pool.QueryRow(t.Context(), `
 WITH event AS (
@@ -97,10 +97,10 @@ SELECT id FROM event`, state, age).Scan(&eventID)
 func TestHandledDeadLettersGo(t *testing.T) {
 	t.Parallel()
 	pool := outboxtest.DB(t).Pool
-	bury(t, pool, "open", 0)
-	discarded := bury(t, pool, "discarded", 91*day)
-	bury(t, pool, "discarded", 89*day)
-	bury(t, pool, "replayed", 91*day)
+	deadLetter(t, pool, "open", 0)
+	discarded := deadLetter(t, pool, "discarded", 91*day)
+	deadLetter(t, pool, "discarded", 89*day)
+	deadLetter(t, pool, "replayed", 91*day)
 
 	result, err := cleanup.New(pool).Run(t.Context(), cleanup.Params{DLQOlderThan: ptr(90 * day), Actor: "tester"})
 	require.NoError(t, err)
@@ -114,7 +114,7 @@ func TestHandledDeadLettersGo(t *testing.T) {
 func TestADeathThatIsStillOpenKeepsItsEvent(t *testing.T) {
 	t.Parallel()
 	pool := outboxtest.DB(t).Pool
-	event := bury(t, pool, "discarded", 91*day)
+	event := deadLetter(t, pool, "discarded", 91*day)
 	_, err := pool.Exec(t.Context(), `
 INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count)
 SELECT id, event_type, aggregate_type, aggregate_id, payload_json, 'max_attempts', 'x', 10 FROM outbox_events WHERE id = $1`, event)
@@ -195,7 +195,7 @@ func TestMaxRowsBoundsTheWholeRun(t *testing.T) {
 	t.Parallel()
 	pool := outboxtest.DB(t).Pool
 	fill(t, pool, 10, "published", 90*day)
-	bury(t, pool, "discarded", 91*day)
+	deadLetter(t, pool, "discarded", 91*day)
 	remember(t, pool, 50, "compliance", 60*day)
 	result, err := cleanup.New(pool).Run(t.Context(), cleanup.Params{
 		OlderThan: ptr(30 * day), DLQOlderThan: ptr(90 * day), InboxOlderThan: ptr(60 * day), MaxRows: 31, Actor: "tester",
@@ -240,7 +240,7 @@ VALUES (gen_random_uuid(), 'order_canceled', 'vendor_order', gen_random_uuid(), 
 const holder = `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'
    AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted)`
 
-// A cleaner that rests still has its turn, and holds up nobody's vacuum meanwhile.
+// A cleaner that rests still has its turn, and holds up no vacuum meanwhile.
 func TestASecondCleanerDoesNotWorkInThePauses(t *testing.T) {
 	t.Parallel()
 	// The server's patience must not end the turn, and one connection for the batches has to do.

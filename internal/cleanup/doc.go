@@ -1,4 +1,4 @@
-// Package cleanup removes what nobody needs any more: events published longer ago than a retention time, dead letters
+// Package cleanup removes what is no longer needed: events published longer ago than a retention time, dead letters
 // that were handled, inbox rows older than anything that may still be delivered again, and old audit rows.
 //
 // It holds whatever it is asked for: an event that is not published is never deleted (nor a dead letter that is open);

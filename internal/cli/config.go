@@ -247,7 +247,7 @@ func checkTogether(cfg *Config, known []string) []string {
 	p := cfg.Publish
 	if p.Lease <= p.PublishTimeout {
 		problems = append(problems, fmt.Sprintf(
-			"publish.lease (%s) must be longer than publish.publish_timeout (%s): a publish may still land when its time-out has passed",
+			"publish.lease (%s) must be longer than publish.publish_timeout (%s): a publish may still succeed when its time-out has passed",
 			p.Lease, p.PublishTimeout))
 	}
 	if p.PollInterval >= p.Lease {

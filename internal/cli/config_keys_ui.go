@@ -54,7 +54,7 @@ func uiKeys() []ConfigKey {
 		},
 		{
 			Name: "ui.operators", Flag: "operators", groups: []FlagGroup{GroupUI}, Kind: "names",
-			Help: "with --auth jwt: who may change things, such as ann@example.com,*@ops.example.com (default nobody)",
+			Help: "with --auth jwt: who may change things, such as ann@example.com,*@ops.example.com (default none)",
 			set:  setString(func(c *Config) *string { return &c.UI.Operators }),
 		},
 		{

@@ -85,7 +85,7 @@ type Column[T any] struct {
 	Wide  bool // only in wide
 	// Always keeps the column though it may be the same in every row.
 	Always bool
-	// Whole keeps the cell from being cut to the terminal's width: half an id is no use to anybody.
+	// Whole keeps the cell from being cut to the terminal's width: half an id is of no use.
 	Whole bool
 	// Rest gives the column the room that the others leave: it is cut before they are.
 	Rest bool

@@ -91,7 +91,7 @@ func TestPostgresAsksForItsPassword(t *testing.T) {
 	require.Equal(t, "1", query(t, again.URL("postgres"), "SELECT '1'"))
 }
 
-func TestPostgresRefusesADatabaseThatLetsEverybodyIn(t *testing.T) {
+func TestPostgresRefusesADatabaseWithoutPasswords(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
 	server, err := devstack.StartPostgres(t.Context(), devstack.PostgresParams{Dir: dir})

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// CreateDatabase creates a database on the server, unless it is there, and closes its schema to everybody else: up to
+// CreateDatabase creates a database on the server, unless it is there, and closes its schema to all others: up to
 // PostgreSQL 14 every role may create in it. name must be a plain word.
 func (p *Postgres) CreateDatabase(ctx context.Context, name string) error {
 	err := onConn(ctx, p.URL("postgres"), func(conn *pgx.Conn) error {

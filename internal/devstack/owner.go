@@ -12,7 +12,7 @@ import (
 )
 
 // unprivilegedUsers are tried in this order when we run as root. PostgreSQL refuses to run as root, and a Redis that does would
-// let anybody on the machine write files as root through CONFIG SET dir.
+// let every user of the machine write files as root through CONFIG SET dir.
 func unprivilegedUsers() []string { return []string{"postgres", "nobody"} }
 
 // owner is the unprivileged user the servers run as. A nil owner means ourselves.

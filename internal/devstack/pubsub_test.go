@@ -32,7 +32,7 @@ func startPubSub(t *testing.T) broker {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop(context.Background())) })
 
-	// With a window of its own choice a stream that nobody reads could take any number of messages.
+	// With a window of its own choice a stream without a reader could take any number of messages.
 	conn, err := grpc.NewClient(server.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithStaticStreamWindowSize(64<<10), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
 	require.NoError(t, err)

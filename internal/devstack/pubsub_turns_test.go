@@ -114,7 +114,7 @@ func TestARestingStreamAnswersPings(t *testing.T) {
 }
 
 // A reader that is stuck keeps what it has taken, and nothing more.
-func TestAStuckReaderHoldsUpNobody(t *testing.T) {
+func TestAStuckReaderHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	b := startPubSub(t)
 	client, subscription := b.subscribe(t, &pubsubpb.Subscription{AckDeadlineSeconds: 600})

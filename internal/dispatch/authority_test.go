@@ -58,7 +58,7 @@ func poisoned(rows []*memRow) {
 	}
 }
 
-// Only who has the database's version of a type buries for it: the others give the row back uncharged and leave the type
+// Only who has the database's version of a type dead-letters for it: the others give the row back uncharged and leave the type
 // alone, until a publisher comes that may judge.
 func TestOnlyWhoMayJudgeBuries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestAnotherEventIDIsPublishedAndCounted(t *testing.T) {
 	})
 }
 
-// Whether there is an envelope is the type's to say, so only who has the database's version of it buries for a missing one;
+// Whether there is an envelope is the type's to say, so only who has the database's version of it dead-letters for a missing one;
 // headers that cannot be read are wrong by any version.
 func TestAMissingEnvelopeIsJudgedByTheType(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

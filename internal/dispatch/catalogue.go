@@ -19,13 +19,13 @@ type Catalogue interface {
 	TopicOf(eventType string) (topic string, ok bool)
 }
 
-// Authority knows for which event types this publisher may bury events: those of which the database's catalogue says
+// Authority knows for which event types this publisher may dead-letter events: those of which the database's catalogue says
 // what its own says. While publishers of two versions run side by side, the other ones wait for a publisher that may.
 type Authority interface {
-	// Refresh looks what the database says now. It is called before an event is buried: what was true a moment ago may
+	// Refresh looks what the database says now. It is called before an event is dead-lettered: what was true a moment ago may
 	// be the catalogue from before the event.
 	Refresh(ctx context.Context) error
-	// Judges reports whether this publisher may bury an event for what its type says.
+	// Judges reports whether this publisher may dead-letter an event for what its type says.
 	Judges(namespace, eventType string) bool
 	// StandDown leaves a type to others until the database's catalogue changes.
 	StandDown(namespace, eventType string)

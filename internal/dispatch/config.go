@@ -71,7 +71,7 @@ type Config struct {
 	// EventTypes lists the catalogue's types that are in scope, so that the
 	// rows of one topic can be left alone.
 	EventTypes []string
-	// Authority says for which event types this publisher may bury events; nil means
+	// Authority says for which event types this publisher may dead-letter events; nil means
 	// for all that its catalogue has.
 	Authority Authority
 	// Paused says what operators have paused; nil means nothing. It is asked with every claim.

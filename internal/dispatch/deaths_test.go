@@ -12,7 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// A row that kills whoever sends it dies of its attempts. Those who happen to
+// A row that kills the publisher that sends it dies of its attempts. Those who happen to
 // be in flight with it must not die in thousands.
 func TestRowThatKillsItsPublishersTakesFewWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestRowThatKillsItsPublishersTakesFewWithIt(t *testing.T) {
 func TestFlightIsNarrowWhilePublishersDie(t *testing.T) {
 	const room, batch = 800, 10
 	for name, c := range map[string]struct{ lost, of, most int }{
-		"nobody died":               {0, 20, room},
+		"no publisher died":         {0, 20, room},
 		"half of the attempts left": {10, 20, room},
 		"less than half":            {11, 20, room / 2},
 		"of its own attempts":       {5, 6, room / 4},

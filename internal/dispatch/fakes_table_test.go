@@ -230,7 +230,7 @@ func (s *memTable) lease(r *memRow, owner string, until time.Time, got *leased, 
 	got.rows = append(got.rows, row)
 }
 
-// replay puts a dead row back, as an operator does, and says whether it was
+// replay puts a dead row back, as an operator does, and reports whether it was
 // dead.
 func (s *memTable) replay(id string) bool {
 	r := s.byID[id]

@@ -78,9 +78,9 @@ func (d *Dispatcher) split(rows []Claimed) []*group {
 	return groups
 }
 
-// mayJudge returns what tells, for the rows of one claim, whether they may be buried for
+// mayJudge returns what tells, for the rows of one claim, whether they may be dead-lettered for
 // what their type says. The database is asked when it is first called. Where it does not
-// answer nothing is buried.
+// answer nothing is dead-lettered.
 func (d *Dispatcher) mayJudge() func(row *Claimed) bool {
 	authority := d.cfg.Authority
 	look := sync.OnceValue(func() error {

@@ -278,7 +278,7 @@ SELECT FROM outbox_republish(ARRAY(SELECT id FROM outbox_events WHERE published_
 	}
 }
 
-// lock holds rows for a moment, as a session does that nobody expects.
+// lock holds rows for a moment, as a foreign session does.
 func (h *hunt) lock(ctx context.Context, r *rand.Rand) {
 	for ctx.Err() == nil {
 		h.failed(pgx.BeginFunc(context.Background(), h.pool, func(tx pgx.Tx) error {

@@ -146,7 +146,7 @@ func TestTheUnsentAreNotCharged(t *testing.T) {
 	require.Positive(t, v.Failed[0].Delay)
 }
 
-func TestIsolateOutOfTimeBlamesNobody(t *testing.T) {
+func TestIsolateOutOfTimeChargesNoRow(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	results := Isolate(ctx, make([]Message, 3), func(_ context.Context, part []Message) []Result {

@@ -75,7 +75,7 @@ func TestIdleListenerIsWokenByACommit(t *testing.T) {
 	db := outboxtest.DB(t)
 	l, observer := listen(t, db)
 	l.Arm()
-	hinted(t, l) // arming asks for one look: rows committed just before told nobody
+	hinted(t, l) // arming asks for one look: rows committed just before sent no notification
 	for range 3 {
 		emitOrders(t, db.Pool, 2, nil)
 		hinted(t, l)
@@ -89,7 +89,7 @@ func TestIdleListenerIsWokenByACommit(t *testing.T) {
 	require.NoError(t, observer.first())
 }
 
-func TestEmittersNotifyNobodyWhoIsBusy(t *testing.T) {
+func TestEmittersNotifyNoBusyPublisher(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
 	conn, err := pgx.Connect(t.Context(), db.URL)
@@ -102,7 +102,7 @@ func TestEmittersNotifyNobodyWhoIsBusy(t *testing.T) {
 	require.NoError(t, err)
 	n, err := conn.WaitForNotification(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, "the test", n.Payload, "the events came first and told nobody")
+	require.Equal(t, "the test", n.Payload, "the events came first and sent no notification")
 }
 
 func TestListenerComesBackAfterItsSessionIsKilled(t *testing.T) {

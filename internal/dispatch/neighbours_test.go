@@ -33,7 +33,7 @@ func (b contagious) Publish(ctx context.Context, topic string, msgs []Message) [
 	return b.memBroker.Publish(ctx, topic, msgs)
 }
 
-func TestNobodyDiesOfTheirNeighbours(t *testing.T) {
+func TestNoRowDiesOfItsNeighbours(t *testing.T) {
 	for _, maxAttempts := range []int{2, 3, 10} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBundle(t, func(c *Config) { c.MaxAttempts = maxAttempts })

@@ -130,7 +130,7 @@ func TestLoneRowTheBrokerNeverTakesStillDies(t *testing.T) {
 	})
 }
 
-func TestMisconfiguredTopicPausesWithoutChargingAnybody(t *testing.T) {
+func TestMisconfiguredTopicPausesWithoutChargingRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBundle(t, nil)
 		missing := NewFailure(Misconfigured, "NotFound", errors.New("topic does not exist"))
@@ -242,7 +242,7 @@ func TestOneGroupAsksForAll(t *testing.T) {
 				// The group's question, and the first of who watches the topic.
 				require.LessOrEqual(t, broker.asked.Load(), int32(2))
 				for _, r := range b.store.all() {
-					require.False(t, r.locked, "nobody waits for an answer that is known")
+					require.False(t, r.locked, "no row waits for an answer that is known")
 					require.Equal(t, 1, r.AttemptCount)
 				}
 			})

@@ -176,7 +176,7 @@ func (a *audit) stored(l *lease, m Message) {
 }
 
 // inTurn is I5: when a row is first stored, so were all before it in its key that
-// nobody has discarded.
+// are not discarded.
 func (a *audit) inTurn(h *history) {
 	for _, before := range a.order {
 		if before.row.OrderingKey == h.row.OrderingKey && before.row.Seq < h.row.Seq && before.committed && !before.passed && before.copies == 0 {

@@ -148,7 +148,7 @@ func (b *simBroker) windowByID(id int) *window {
 func (b *simBroker) admit(c *publishCall) {
 	w := b.w
 	c.leases = w.audit.offered(c.proc, c.topic, c.msgs)
-	c.survives = w.chance(w.plan.rate[publishLandsLate])
+	c.survives = w.chance(w.plan.rate[publishStoredLate])
 	travel := w.between(200*time.Microsecond, 20*time.Millisecond)
 	switch {
 	case w.suffers(publishUnsent):
@@ -178,8 +178,8 @@ func (b *simBroker) arrive(c *publishCall) {
 		return
 	}
 	if c.gone || c.proc.dead {
-		w.count(publishLandsLate)
-		w.audit.excuseLeases(c.leases, "publish: landed late")
+		w.count(publishStoredLate)
+		w.audit.excuseLeases(c.leases, "publish: stored late")
 	}
 	c.begun = true
 	results := b.judge(c)

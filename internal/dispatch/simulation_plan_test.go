@@ -17,17 +17,17 @@ const (
 	databaseAway   fault = "database away"
 	storeHeadSlow  fault = "store: the walk from the head takes too long"
 
-	publishError     fault = "publish: error of some class"
-	publishPartly    fault = "publish: one message fails"
-	publishReplyLost fault = "publish: stored, reply lost"
-	publishSlow      fault = "publish: slow"
-	publishHang      fault = "publish: no answer"
-	publishLandsLate fault = "publish: lands after the client gave up"
-	publishUnsent    fault = "publish: its turn does not come"
-	probeError       fault = "probe: error of some class"
-	brokerAway       fault = "broker away"
-	topicForbidden   fault = "topic misconfigured"
-	topicRefuses     fault = "topic refuses every message"
+	publishError      fault = "publish: error of some class"
+	publishPartly     fault = "publish: one message fails"
+	publishReplyLost  fault = "publish: stored, reply lost"
+	publishSlow       fault = "publish: slow"
+	publishHang       fault = "publish: no answer"
+	publishStoredLate fault = "publish: stored after the client gave up"
+	publishUnsent     fault = "publish: its turn does not come"
+	probeError        fault = "probe: error of some class"
+	brokerAway        fault = "broker away"
+	topicForbidden    fault = "topic misconfigured"
+	topicRefuses      fault = "topic refuses every message"
 
 	processCrash  fault = "publisher crashes"
 	processFreeze fault = "publisher stands still"
@@ -45,7 +45,7 @@ const (
 
 var allFaults = []fault{
 	storeError, storeReplyLost, storeAborted, storeSlow, storeHang, databaseAway,
-	publishError, publishPartly, publishReplyLost, publishSlow, publishHang, publishLandsLate, probeError, brokerAway, topicForbidden,
+	publishError, publishPartly, publishReplyLost, publishSlow, publishHang, publishStoredLate, probeError, brokerAway, topicForbidden,
 	processCrash, processFreeze, processStop,
 	rowRolledBack, rowLate, rowRepeated, rowUnfit, rowRejected, rowStubborn, operatorPlay, hintLost,
 	publishUnsent, topicRefuses, storeHeadSlow,
@@ -58,7 +58,7 @@ var usual = map[fault]float64{
 	processCrash: 0.1, processFreeze: 0.07, processStop: 0.15, operatorPlay: 0.3,
 	rowRolledBack: 0.2, rowLate: 0.15, rowRepeated: 0.1, rowUnfit: 0.05, rowRejected: 0.05, rowStubborn: 0.04,
 	publishError: 0.06, publishReplyLost: 0.06, publishSlow: 0.08, publishHang: 0.06, probeError: 0.1,
-	hintLost: 0.3, publishLandsLate: 0.5,
+	hintLost: 0.3, publishStoredLate: 0.5,
 }
 
 const usualPerCall = 0.03

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A group whose turn did not come says nothing about the broker: nobody is
+// A group whose turn did not come says nothing about the broker: no row is
 // charged, and its topic stays as it is.
-func TestTheUnsentBlameNobody(t *testing.T) {
+func TestAGroupWithoutItsTurnIsNotCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBundle(t, nil)
 		rows := b.store.add(100, "red")

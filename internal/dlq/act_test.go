@@ -80,7 +80,7 @@ func TestReplayTellsWhatItCouldNotDo(t *testing.T) {
 func TestReplayClosesEveryOpenDeathOfTheEvent(t *testing.T) {
 	b := setup(t)
 	first, event := b.die(death{})
-	second := b.bury(event, death{At: base().Add(time.Hour)})
+	second := b.deadLetter(event, death{At: base().Add(time.Hour)})
 	require.Equal(t, []string{dlq.Replayed}, b.act(dlq.Replay, second))
 	require.Equal(t, []string{dlq.AlreadyReplayed}, b.act(dlq.Replay, first))
 	require.Empty(t, b.all(b.scan(dlq.Filter{State: "open"}, outbox.NewestFirst), 10))

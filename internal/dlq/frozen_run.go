@@ -56,7 +56,7 @@ type FrozenRunResult struct {
 var errAskedToStop = errors.New("asked to stop")
 
 // RunPlan does what is left of a plan, step by step, each in one transaction that also marks it as done. It holds the
-// plan's lease meanwhile, so that nobody else does. When ctx ends, the step it is at is finished.
+// plan's lease meanwhile, so that no other process does. When ctx ends, the step it is at is finished.
 func (s *Store) RunPlan(ctx context.Context, p FrozenRunParams) (FrozenRunResult, error) {
 	options := map[string]any{}
 	if p.Rate > 0 {

@@ -75,11 +75,11 @@ func (b *bundle) die(d death) (dlqID, eventID string) {
 VALUES ($1::text::uuid, $2::text::event_type_enum, $3::text::aggregate_type_enum, $4::text::uuid,
         jsonb_build_object('version', 1, 'eventId', $1::text, 'occurredAt', '2026-03-01T12:00:00Z', 'data', '{}'::jsonb), $5, $6, $7::text::uuid, $5, 10, 'no', '{"traceparent": "00-1"}')`,
 		eventID, or(d.Type, "order_canceled"), or(d.Aggregate, "vendor_order"), d.AggregateID, d.At, or(d.Namespace, "default"), d.Tenant)
-	return b.bury(eventID, d), eventID
+	return b.deadLetter(eventID, d), eventID
 }
 
-// bury writes a dead letter for an event that exists.
-func (b *bundle) bury(eventID string, d death) (dlqID string) {
+// deadLetter writes a dead letter for an event that exists.
+func (b *bundle) deadLetter(eventID string, d death) (dlqID string) {
 	b.t.Helper()
 	reason, message := or(d.Reason, "max_attempts"), or(d.Error, "rpc error: code = Unavailable desc = no")
 	err := b.pool.QueryRow(b.ctx, `

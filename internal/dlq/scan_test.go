@@ -201,8 +201,8 @@ SELECT gen_random_uuid(), 'order_canceled', 'vendor_order', gen_random_uuid(), '
 func TestIDsMayBeTheDeadLettersOrTheEvents(t *testing.T) {
 	b := setup(t)
 	first, event := b.die(death{State: "replayed"})
-	second := b.bury(event, death{At: base().Add(time.Hour)})
-	third := b.bury(event, death{At: base().Add(2 * time.Hour), State: "discarded"})
+	second := b.deadLetter(event, death{At: base().Add(time.Hour)})
+	third := b.deadLetter(event, death{At: base().Add(2 * time.Hour), State: "discarded"})
 	unknown := uuid.NewString()
 	targets, err := b.store.Resolve(b.ctx, []string{first, event, unknown}, dlq.StateOpen)
 	require.NoError(t, err)

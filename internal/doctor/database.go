@@ -185,7 +185,7 @@ func (d Database) rights(ctx context.Context) ([]Finding, error) {
 	}
 	names := strings.Join(creators, ", ")
 	return fail(fmt.Sprintf("REVOKE CREATE ON SCHEMA %s FROM %s", schema, names),
-		"%s may create in schema %s, and so run code as whoever uses the outbox", names, schema), nil
+		"%s may create in schema %s, and so run code as the roles that use the outbox", names, schema), nil
 }
 
 // roles looks for roles of ours with rights in another database too, as a restored dump or a copied database leaves them.
@@ -217,7 +217,7 @@ SELECT DISTINCT r.rolname::text, there.datname::text
 	slices.Sort(databases)
 	roles, databases = slices.Compact(roles), slices.Compact(databases)
 	return warn("give each database roles of its own with outboxctl migrate grants, and revoke these",
-		"%s have rights in %s too: whoever is a member has them in both", strings.Join(roles, ", "), strings.Join(databases[:min(3, len(databases))], ", ")), nil
+		"%s have rights in %s too: a member has them in both", strings.Join(roles, ", "), strings.Join(databases[:min(3, len(databases))], ", ")), nil
 }
 
 func (d Database) enums(ctx context.Context) ([]Finding, error) {

@@ -75,8 +75,8 @@ func TestAilments(t *testing.T) {
 		level doctor.Level
 		says  string
 	}{
-		"anybody may create": {`GRANT CREATE ON SCHEMA public TO PUBLIC`, "rights", doctor.Fail, "PUBLIC may create in schema public"},
-		"missing index":      {`DROP INDEX outbox_events_seq_claim_idx`, "indexes", doctor.Fail, "outbox_events_seq_claim_idx"},
+		"PUBLIC may create": {`GRANT CREATE ON SCHEMA public TO PUBLIC`, "rights", doctor.Fail, "PUBLIC may create in schema public"},
+		"missing index":     {`DROP INDEX outbox_events_seq_claim_idx`, "indexes", doctor.Fail, "outbox_events_seq_claim_idx"},
 		// As an interrupted CREATE INDEX CONCURRENTLY leaves it.
 		"invalid index": {`UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'outbox_events_seq_claim_idx'::regclass`,
 			"indexes", doctor.Fail, "outbox_events_seq_claim_idx"},
@@ -141,7 +141,7 @@ func TestClocksThatDisagree(t *testing.T) {
 	}
 }
 
-func TestWhoeverPinsXminIsNamed(t *testing.T) {
+func TestTheSessionThatPinsXminIsNamed(t *testing.T) {
 	t.Parallel()
 	pool := outboxtest.DB(t).Pool
 	tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
@@ -159,7 +159,7 @@ func TestWhoeverPinsXminIsNamed(t *testing.T) {
 }
 
 // A check that cannot be made is a finding, and the others are made all the same.
-func TestAFailingCheckStopsNobody(t *testing.T) {
+func TestAFailingCheckStopsNoOther(t *testing.T) {
 	t.Parallel()
 	found := doctor.Examine(t.Context(), []doctor.Check{
 		{Area: "a", Name: "broken", Remedy: "fix it", Run: func(context.Context) ([]doctor.Finding, error) { return nil, errors.New("no way") }},

@@ -28,16 +28,16 @@ func TestEmitFunctionFollowsTheRecordedCatalogue(t *testing.T) {
 	record(t, pool, "press", "ad_paused", "media", "standard")
 	record(t, pool, "press", "ad_created", "ad", "standard")
 	for name, tc := range map[string]struct{ arguments, state, aggregate string }{
-		"built in only":              {`'order_created', NULL, gen_random_uuid(), '{}'`, "OX001", ""},
-		"its aggregate":              {`'ad_paused', NULL, gen_random_uuid(), '{}'`, allowed, "store"},
-		"the built-in aggregate":     {`'ad_paused', 'ad', gen_random_uuid(), '{}'`, "OX002", ""},
-		"of the namespace":           {`'ad_paused', 'media', gen_random_uuid(), '{}', namespace => 'press'`, allowed, "media"},
-		"of another namespace":       {`'ad_paused', 'store', gen_random_uuid(), '{}', namespace => 'shop'`, allowed, "store"},
-		"no namespace is default":    {`'ad_paused', 'store', gen_random_uuid(), '{}', namespace => NULL`, allowed, "store"},
-		"only in its namespace":      {`'ad_created', NULL, gen_random_uuid(), '{}', namespace => 'press'`, allowed, "ad"},
-		"not in another":             {`'ad_created', NULL, gen_random_uuid(), '{}'`, "OX001", ""},
-		"the star is no namespace":   {`'ad_created', NULL, gen_random_uuid(), '{}', namespace => '*'`, "OX001", ""},
-		"an enum value nobody knows": {`'ad_expired', NULL, gen_random_uuid(), '{}', namespace => 'press'`, "OX001", ""},
+		"built in only":            {`'order_created', NULL, gen_random_uuid(), '{}'`, "OX001", ""},
+		"its aggregate":            {`'ad_paused', NULL, gen_random_uuid(), '{}'`, allowed, "store"},
+		"the built-in aggregate":   {`'ad_paused', 'ad', gen_random_uuid(), '{}'`, "OX002", ""},
+		"of the namespace":         {`'ad_paused', 'media', gen_random_uuid(), '{}', namespace => 'press'`, allowed, "media"},
+		"of another namespace":     {`'ad_paused', 'store', gen_random_uuid(), '{}', namespace => 'shop'`, allowed, "store"},
+		"no namespace is default":  {`'ad_paused', 'store', gen_random_uuid(), '{}', namespace => NULL`, allowed, "store"},
+		"only in its namespace":    {`'ad_created', NULL, gen_random_uuid(), '{}', namespace => 'press'`, allowed, "ad"},
+		"not in another":           {`'ad_created', NULL, gen_random_uuid(), '{}'`, "OX001", ""},
+		"the star is no namespace": {`'ad_created', NULL, gen_random_uuid(), '{}', namespace => '*'`, "OX001", ""},
+		"an unknown enum value":    {`'ad_expired', NULL, gen_random_uuid(), '{}', namespace => 'press'`, "OX001", ""},
 	} {
 		e, err := emit(t, pool, tc.arguments)
 		if tc.state != allowed {

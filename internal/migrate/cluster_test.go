@@ -17,7 +17,7 @@ import (
 	"github.com/outboxctl/outboxctl/migrations"
 )
 
-// cluster starts a server of the test's own, in which nobody has created the roles yet: they belong to the cluster.
+// cluster starts a server of the test's own, in which the roles do not exist yet: they belong to the cluster.
 func cluster(t *testing.T) (server *devstack.Postgres, admin *pgxpool.Pool) {
 	t.Helper()
 	server, _ = outboxtest.Postgres(t, devstack.PostgresParams{})
@@ -38,7 +38,7 @@ func as(t *testing.T, url, login string) *pgxpool.Pool {
 }
 
 // A hosted cluster lets its user create no role: that is told, and everything else is there.
-func TestClusterThatLetsNobodyCreateRoles(t *testing.T) {
+func TestClusterThatForbidsCreatingRoles(t *testing.T) {
 	t.Parallel()
 	server, admin := cluster(t)
 	exec(t, admin, "CREATE ROLE hosted LOGIN PASSWORD 'hosted'")
@@ -54,7 +54,7 @@ func TestClusterThatLetsNobodyCreateRoles(t *testing.T) {
 	require.Zero(t, res.To)
 }
 
-// Whoever has a role for one database must not get its rights in the next one that is migrated on the same server.
+// A member of a role for one database must not get its rights in the next one that is migrated on the same server.
 func TestOperatorOfOneDatabaseCannotReadAnother(t *testing.T) {
 	t.Parallel()
 	server, admin := cluster(t)
@@ -115,11 +115,11 @@ func TestOperatorOfOneDatabaseCannotReadAnother(t *testing.T) {
 	require.Equal(t, migrate.Roles(), migrated("returns").ForeignRoles)
 	require.Equal(t, mayNot, states("alice", "returns"))
 	exec(t, admin, "REVOKE "+strings.Join(migrate.Roles(), ", ")+" FROM alice")
-	require.Empty(t, migrated("stock").ForeignRoles, "without members they are nobody's")
+	require.Empty(t, migrated("stock").ForeignRoles, "without members they are unused")
 }
 
 // Several databases migrated for the first time at once all want to create the same roles; one of them gets them. The
-// same goes for roles that are there and nobody's.
+// same goes for roles that exist and are unused.
 func TestOneOfManyDatabasesGetsTheRoles(t *testing.T) {
 	t.Parallel()
 	server, admin := cluster(t)

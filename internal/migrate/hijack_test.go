@@ -17,7 +17,7 @@ import (
 // hijacked is the SQLSTATE of everything that plant creates.
 const hijacked = "HJ001"
 
-// Where anybody may create in the schema, as in every database made before PostgreSQL 15, a stranger can add a function
+// Where every role may create in the schema, as in every database made before PostgreSQL 15, a stranger can add a function
 // or an operator that fits a call better than the one of pg_catalog. None of ours may ever reach such a thing.
 func TestNoFunctionCanBeHijacked(t *testing.T) {
 	t.Parallel()
@@ -161,12 +161,12 @@ var calls = []call{
 	{"outbox_operator", `SELECT outbox_run_end(` + running + `, false, ''::text, '{}'::jsonb)`, allowed},
 	{"outbox_operator", `SELECT outbox_run_stop('00000000-0000-7000-8000-0000000000a3'::uuid, 'me'::text)`, allowed},
 	{"outbox_operator", `SELECT outbox_plan_create('none'::text, 'me'::text, NULL::text, '{}'::jsonb, '{}'::jsonb)`, "OX300"},
-	{"outbox_operator", `SELECT outbox_plan_add(` + nobodys + `, '{00000000-0000-7000-8000-000000000003}'::uuid[], '{00000000-0000-7000-8000-000000000001}'::uuid[], '{NULL}'::timestamptz[], '{ab}'::bytea[])`, "OX312"},
-	{"outbox_operator", `SELECT outbox_plan_ready(` + nobodys + `, '{}'::jsonb, '{}'::jsonb)`, "OX312"},
+	{"outbox_operator", `SELECT outbox_plan_add(` + unknownPlan + `, '{00000000-0000-7000-8000-000000000003}'::uuid[], '{00000000-0000-7000-8000-000000000001}'::uuid[], '{NULL}'::timestamptz[], '{ab}'::bytea[])`, "OX312"},
+	{"outbox_operator", `SELECT outbox_plan_ready(` + unknownPlan + `, '{}'::jsonb, '{}'::jsonb)`, "OX312"},
 	{"outbox_operator", `SELECT outbox_plan_abandon('00000000-0000-7000-8000-0000000000a3'::uuid, 'me'::text, ''::text)`, "OX310"},
 	{"outbox_operator", `SELECT outbox_run_begin('00000000-0000-7000-8000-0000000000a3'::uuid, 'me'::text, ''::text, '{}'::jsonb)`, "OX312"},
-	{"outbox_operator", `SELECT outbox_run_beat(` + nobodys + `)`, "OX312"},
-	{"outbox_operator", `SELECT outbox_run_end(` + nobodys + `, false, ''::text, '{}'::jsonb)`, "OX312"},
+	{"outbox_operator", `SELECT outbox_run_beat(` + unknownPlan + `)`, "OX312"},
+	{"outbox_operator", `SELECT outbox_run_end(` + unknownPlan + `, false, ''::text, '{}'::jsonb)`, "OX312"},
 	{"outbox_operator", `SELECT outbox_run_stop('00000000-0000-7000-8000-0000000000a2'::uuid, 'me'::text)`, "OX310"},
 	{"postgres", `UPDATE outbox_events SET payload_json = payload_json`, "OX100"},
 	{"postgres", `DELETE FROM outbox_dlq`, "OX101"},
@@ -175,9 +175,9 @@ var calls = []call{
 
 // A plan with its lease: one that is being frozen, one that runs, and one that there is not.
 const (
-	nobodys  = `'00000000-0000-7000-8000-0000000000a9'::uuid, '00000000-0000-7000-8000-00000000000f'::uuid`
-	freezing = `'00000000-0000-7000-8000-0000000000a1'::uuid, '00000000-0000-7000-8000-00000000000f'::uuid`
-	running  = `'00000000-0000-7000-8000-0000000000a3'::uuid, '00000000-0000-7000-8000-00000000000f'::uuid`
+	unknownPlan = `'00000000-0000-7000-8000-0000000000a9'::uuid, '00000000-0000-7000-8000-00000000000f'::uuid`
+	freezing    = `'00000000-0000-7000-8000-0000000000a1'::uuid, '00000000-0000-7000-8000-00000000000f'::uuid`
+	running     = `'00000000-0000-7000-8000-0000000000a3'::uuid, '00000000-0000-7000-8000-00000000000f'::uuid`
 )
 
 func emitCall(eventType, data, key, headers, actor, maxAttempts string) string {

@@ -20,7 +20,7 @@ type Loss struct {
 	Unpublished int64
 }
 
-// maxCounted keeps counting cheap: nobody needs to know a million exactly to hesitate.
+// maxCounted keeps counting cheap: an operator need not know a million exactly to hesitate.
 const maxCounted = 100_000
 
 func (l Loss) String() string {

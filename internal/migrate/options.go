@@ -48,7 +48,7 @@ type Options struct {
 	To int64
 	// Steps is the number of migrations Down reverts when To is not given; 0 means one.
 	Steps int
-	// Progress is told what happens, in words for a human, one call at a time; nil means nobody listens.
+	// Progress is told what happens, in words for a human, one call at a time; nil discards it.
 	Progress func(message string)
 
 	// What tests replace: jitter in [0,1), how often a run that waits says so, and the oldest server.

@@ -142,18 +142,18 @@ func (undo) Error() string { return "undo" }
 
 var errUndo error = undo{}
 
-// A function that runs as its owner must look names up in pg_catalog alone, and must not be everybody's to call. The
+// A function that runs as its owner must look names up in pg_catalog alone, and must not be callable by PUBLIC. The
 // same holds for the others, unless only such functions call them.
 func TestFunctionsLookNamesUpInTheCatalogueAlone(t *testing.T) {
 	t.Parallel()
 	pool := outboxtest.DB(t).Pool
 	const ours = `SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace `
 	const free = ` AND NOT EXISTS (SELECT FROM unnest(p.proconfig) AS c WHERE c = 'search_path=pg_catalog, pg_temp')`
-	const anybodys = ` AND EXISTS (SELECT FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) AS a WHERE a.grantee = 0)`
+	const callableByAll = ` AND EXISTS (SELECT FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) AS a WHERE a.grantee = 0)`
 	require.NotEmpty(t, queryAll(t, pool, ours+`AND p.prosecdef`))
 	require.Empty(t, queryAll(t, pool, ours+`AND p.prosecdef`+free))
-	require.Empty(t, queryAll(t, pool, ours+`AND p.prosecdef`+anybodys))
-	require.Empty(t, queryAll(t, pool, ours+free+anybodys+` AND p.prosqlbody IS NULL`), "one whose body is parsed looks up nothing")
+	require.Empty(t, queryAll(t, pool, ours+`AND p.prosecdef`+callableByAll))
+	require.Empty(t, queryAll(t, pool, ours+free+callableByAll+` AND p.prosqlbody IS NULL`), "one whose body is parsed looks up nothing")
 	require.Empty(t, queryAll(t, pool, ours+`AND p.prosrc LIKE '%@schema@%'`), "a migration forgot outbox_qualify_functions")
 }
 

@@ -108,7 +108,7 @@ SELECT CASE WHEN format_type(a.atttypid, NULL) IN ('text', 'character varying') 
 	})
 }
 
-// Creators lists who may create in the outbox's schema, PUBLIC for everybody, owner, database owner and superusers aside.
+// Creators lists who may create in the outbox's schema, PUBLIC for every role, owner, database owner and superusers aside.
 // A session with that schema on its search_path runs what they plant there.
 func Creators(ctx context.Context, db querier) (schema string, creators []string, err error) {
 	err = inCatalogue(ctx, db, func(tx pgx.Tx, home string) error {

@@ -23,7 +23,7 @@ func TestOldServerIsRefused(t *testing.T) {
 	require.Empty(t, catalogue(t, pool))
 }
 
-// Whoever migrates would run what others planted in the schema.
+// The migrating role would run what others planted in the schema.
 func TestSchemaWithPlantedFunctionsIsRefused(t *testing.T) {
 	t.Parallel()
 	admin := outboxtest.EmptyDB(t).Pool

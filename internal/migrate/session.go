@@ -24,7 +24,7 @@ const lockKey int64 = 0x6f7574626f780001 // "outbox", 1
 const pollLock = 250 * time.Millisecond
 
 // session is the one connection a run works on. The lock and the work share
-// it, so whoever loses the lock has lost the connection that was working.
+// it, so a migration that loses the lock has lost the connection that was working.
 type session struct {
 	db  *sql.DB
 	pid int32

@@ -18,7 +18,7 @@ func TestTypesAreChosenOnce(t *testing.T) {
 	require.Equal(t, []string{"text C", "text C", "text C"}, queryAll(t, pool, `
 		SELECT format_type(a.atttypid, a.atttypmod) || ' ' || c.collname FROM pg_attribute AS a JOIN pg_collation AS c ON c.oid = a.attcollation
 		 WHERE a.attrelid = 'outbox_events'::regclass AND a.attname IN ('event_type', 'aggregate_type', 'aggregate_id')`))
-	require.Empty(t, queryAll(t, pool, `SELECT typname FROM pg_type WHERE typname LIKE '%type_enum'`), "enums that nobody uses")
+	require.Empty(t, queryAll(t, pool, `SELECT typname FROM pg_type WHERE typname LIKE '%type_enum'`), "unused enums")
 
 	_, err = migrate.Up(t.Context(), pool, migrate.Options{Types: migrate.TypesEnum})
 	require.Equal(t, &migrate.TypesError{Wanted: "enum", Found: "text"}, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
-// AuditRun is one change as whoever made it sees it: all transactions of a replay, not each of them.
+// AuditRun is one change as the operator who made it sees it: all transactions of a replay, not each of them.
 type AuditRun struct {
 	// Run is the change's runId, or the number of its audit row where it has none.
 	Run     string    `json:"run" db:"run"`

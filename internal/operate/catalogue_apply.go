@@ -42,7 +42,7 @@ func (r RecordResult) Asks() bool {
 }
 
 // ApplyCatalogue records a catalogue in the database: SQL emitters refuse by it, and publishers that have the same one
-// may bury by it. A type of which events wait is not removed, in a dry run neither.
+// may dead-letter by it. A type of which events wait is not removed, in a dry run neither.
 func (o *Outbox) ApplyCatalogue(ctx context.Context, p RecordParams) (RecordResult, error) {
 	if o.Pool == nil {
 		return RecordResult{}, errors.New("this face only looks")

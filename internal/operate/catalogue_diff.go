@@ -65,7 +65,7 @@ func (o *Outbox) DiffCatalogue(ctx context.Context, given *registry.Registry) (C
 	return d, nil
 }
 
-// usedSQL reports whether the outbox ever held an event. Where it did not and nothing is recorded, nobody has the built-in
+// usedSQL reports whether the outbox ever held an event. Where it did not and nothing is recorded, no emitter has the built-in
 // types: a first catalogue removes nothing.
 const usedSQL = `SELECT EXISTS (SELECT FROM outbox_events) OR EXISTS (SELECT FROM outbox_dlq)`
 

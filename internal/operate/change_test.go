@@ -14,8 +14,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
-// bury writes a dead event and its open dead letter, and returns the dead letter's id.
-func bury(t *testing.T, db *outboxtest.Database, reason string) string {
+// deadLetter writes a dead event and its open dead letter, and returns the dead letter's id.
+func deadLetter(t *testing.T, db *outboxtest.Database, reason string) string {
 	t.Helper()
 	var id string
 	require.NoError(t, db.Pool.QueryRow(t.Context(), `
@@ -33,7 +33,7 @@ func TestAReplayOfWhatMustDieAgainIsRefused(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
 	outbox := &operate.Outbox{DB: db.Pool, Host: "db.example:5432", Registry: registry.New()}
-	ids := []string{bury(t, db, "max_attempts"), bury(t, db, "invalid_payload"), bury(t, db, "message_too_large"), bury(t, db, "rejected_by_broker")}
+	ids := []string{deadLetter(t, db, "max_attempts"), deadLetter(t, db, "invalid_payload"), deadLetter(t, db, "message_too_large"), deadLetter(t, db, "rejected_by_broker")}
 	byIDs := operate.ChangeParams{Action: dlq.Replay, IDs: ids, Actor: "ann"}
 	byFilter := operate.ChangeParams{Action: dlq.Replay, DeadLetters: &dlq.Filter{State: dlq.StateOpen, Types: []string{"order_canceled"}}, Actor: "ann"}
 	for name, params := range map[string]operate.ChangeParams{"by ids": byIDs, "by filter": byFilter} {
@@ -69,7 +69,7 @@ func TestIDsThatAreNotThereAreToldFirst(t *testing.T) {
 	kind, _ := fault.KindOf(err)
 	require.Equal(t, fault.NotFound, kind)
 
-	known := bury(t, db, "max_attempts")
+	known := deadLetter(t, db, "max_attempts")
 	set, err := outbox.ChooseChange(t.Context(), operate.ChangeParams{Action: dlq.Replay, IDs: []string{missing, known}})
 	require.NoError(t, err)
 	require.Equal(t, []string{missing}, set.Missing)

@@ -33,7 +33,7 @@ func (p CleanupParams) Validate() error {
 			"the inbox keeps an effect single when Redis has lost the event's key, so it has to remember for at least as long")
 	case p.AuditOlderThan != nil && *p.AuditOlderThan < cleanup.MinAuditAge:
 		return fault.Hint(fault.Usagef("--audit-older-than %s is less than 7d", model.Duration(*p.AuditOlderThan)),
-			"the last days of the audit trail are always kept, so that nobody can wipe out what they did")
+			"the last days of the audit trail are always kept, so that an operator cannot wipe out what they did")
 	}
 	return nil
 }

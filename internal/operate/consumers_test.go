@@ -24,9 +24,9 @@ func TestWhichConsumersAreAsked(t *testing.T) {
 	require.NoError(t, err)
 	b.exec("INSERT INTO inbox_events (consumer, event_id) VALUES ('archive', gen_random_uuid()), ('billing', $1::text::uuid)", event)
 	for name, tc := range map[string]struct{ named, want []string }{
-		"all that are known":    {nil, []string{"archive unknown", "billing unknown inbox", "search unknown"}},
-		"only those named":      {[]string{"search", "archive"}, []string{"search unknown", "archive unknown"}},
-		"one nobody else knows": {[]string{"silent"}, []string{"silent processed"}},
+		"all that are known":     {nil, []string{"archive unknown", "billing unknown inbox", "search unknown"}},
+		"only those named":       {[]string{"search", "archive"}, []string{"search unknown", "archive unknown"}},
+		"one known nowhere else": {[]string{"silent"}, []string{"silent processed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, id := range []string{event, letter} {

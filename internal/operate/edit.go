@@ -30,7 +30,7 @@ type Edit struct {
 }
 
 // ChooseEdit reads what is to be corrected. id is a dead letter's or an event's. What cannot be corrected is refused here:
-// nobody should find that out after writing a new payload.
+// an operator should not find that out after writing a new payload.
 func (o *Outbox) ChooseEdit(ctx context.Context, id string) (*Edit, error) {
 	id, err := ParseID(id)
 	if err != nil {

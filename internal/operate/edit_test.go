@@ -71,7 +71,7 @@ SELECT (n.seq, n.ordering_key, n.aggregate_id, n.max_attempts) = (e.seq, e.order
 	require.Equal(t, dlq.StateDiscarded, state)
 	require.Equal(t, "dlq.edit|ann|was a number|1|"+r.RunID, audited)
 
-	// Whoever comes second is told, and nothing more is written.
+	// A second operator is told, and nothing more is written.
 	_, err = second.Apply(b.ctx, operate.EditParams{Data: []byte(canceled), Actor: "bob"})
 	require.ErrorContains(t, err, "corrected already, by event "+r.CorrectedBy)
 	_, err = b.outbox.ChooseEdit(b.ctx, id)

@@ -24,7 +24,7 @@ type commitCutter struct {
 	listener net.Listener
 	server   string
 	deliver  bool
-	deaf     bool // accept nobody after the cut
+	deaf     bool // accept no connection after the cut
 
 	mu   sync.Mutex
 	used bool

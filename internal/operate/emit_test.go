@@ -99,7 +99,7 @@ func TestEmitDryRunCountsAndNamesTheBadLine(t *testing.T) {
 	require.Equal(t, EmitResult{Events: 1}, result)
 }
 
-// An error of whoever is told ends the stream; what was committed stays committed.
+// An error of the callback ends the stream; what was committed stays committed.
 func TestEmitStopsWhenItsReportFails(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)

@@ -53,8 +53,8 @@ type PauseResult struct {
 	RunID string `json:"runId,omitempty"`
 }
 
-// CheckPause refuses what nobody has. A topic or type that the catalogue lacks is most likely a typing error: the pause
-// would hold back nothing, and nobody would notice.
+// CheckPause refuses what does not exist. A topic or type that the catalogue lacks is most likely a typing error: the pause
+// would hold back nothing, unnoticed.
 func (o *Outbox) CheckPause(_ context.Context, p *PauseParams) error {
 	var known []string
 	switch p.Kind {

@@ -194,7 +194,7 @@ type RunPlanParams struct {
 	Rate float64
 	// Watch makes the run go in growing steps and stop when replayed events die again; nil does not.
 	Watch *dlq.Watch
-	// OnBegun is told that the run has begun and nobody else can; nil is not.
+	// OnBegun is told that the run has begun and no other can; nil is not.
 	OnBegun func()
 	// OnOutcomes is told what became of each step.
 	OnOutcomes func([]dlq.Outcome) error

@@ -24,7 +24,7 @@ const (
 	typedAbove = 100
 )
 
-// Typed reports whether the count of a plan has to be typed to confirm it: nobody has looked at each row of a set that a
+// Typed reports whether the count of a plan has to be typed to confirm it: the operator has not looked at each row of a set that a
 // filter chose, or of a large one.
 func Typed(p dlq.Frozen) bool { return string(p.Filter) != "null" || p.Total > typedAbove }
 

@@ -125,7 +125,7 @@ func TestARunIsStoppedInterruptedAndResumed(t *testing.T) {
 	require.Equal(t, dlq.RunInterrupted, result.State)
 	require.EqualValues(t, 10, result.Total())
 
-	// Nobody publishes, so a watched run stops after its first event.
+	// No publisher runs, so a watched run stops after its first event.
 	_, err = b.run(b.ctx, plan.ID, func(p *operate.RunPlanParams) {
 		p.Watch = &dlq.Watch{MaxDead: 0.05, For: time.Millisecond, Every: time.Millisecond}
 	})
@@ -167,7 +167,7 @@ func TestARunWhoseProcessIsGoneIsTakenOver(t *testing.T) {
 	require.EqualValues(t, 200, b.count(`SELECT sum(affected)::bigint FROM outbox_audit WHERE actor = 'dan'`))
 }
 
-// Two plans of the same set, and the command line beside them: each row is changed once and everybody is told.
+// Two plans of the same set, and the command line beside them: each row is changed once and each of them is told.
 func TestOverlappingRunsChangeEachRowOnce(t *testing.T) {
 	b := setup(t)
 	b.dieMany(3000)

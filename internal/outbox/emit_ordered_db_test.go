@@ -49,7 +49,7 @@ SELECT outbox_emit('license_status_changed', NULL, $1, '{}', namespace => 'shop'
 	}, keys)
 }
 
-// A type with order: aggregate has the same key whoever emits it, and however a UUID is spelt.
+// A type with order: aggregate has the same key from every emitter, and however a UUID is spelt.
 func TestTheCatalogueOrdersByAggregate(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)

@@ -38,7 +38,7 @@ type servers struct {
 	redis    *devstack.Redis
 	redisDBs chan int
 	names    int
-	failed   error // a set-up that failed once fails for everybody, at once
+	failed   error // a set-up that failed once fails for all tests, at once
 }
 
 func (s *servers) open() {
@@ -178,7 +178,7 @@ func (s *servers) close() error {
 		s.admin.Close()
 	}
 	if s.postgres != nil {
-		// Nobody needs the data: skip the checkpoint.
+		// The data is not needed: skip the checkpoint.
 		errs = append(errs, s.postgres.Kill())
 	}
 	if s.redis != nil {

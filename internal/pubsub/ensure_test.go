@@ -60,7 +60,7 @@ func TestEnsureCreatesWhatIsMissing(t *testing.T) {
 	require.EqualValues(t, pubsub.MaxDeliveryAttempts, sub.GetDeadLetterPolicy().GetMaxDeliveryAttempts())
 	require.EqualValues(t, pubsub.AckDeadline.Seconds(), sub.GetAckDeadlineSeconds())
 	require.Equal(t, pubsub.RetryBackoffMax, sub.GetRetryPolicy().GetMaximumBackoff().AsDuration())
-	require.NotNil(t, sub.GetExpirationPolicy(), "a subscription nobody reads must not expire")
+	require.NotNil(t, sub.GetExpirationPolicy(), "a subscription without readers must not expire")
 	require.Zero(t, sub.GetExpirationPolicy().GetTtl().AsDuration())
 }
 

@@ -54,7 +54,7 @@ func TestPublishReplyLost(t *testing.T) {
 	require.Equal(t, []string{"e1", "e2", "e1", "e2"}, storedIDs(fake))
 }
 
-// A publish that was given up may land all the same.
+// A publish that was given up may succeed all the same.
 func TestPublishCancelledMayStillLand(t *testing.T) {
 	t.Parallel()
 	fake, publisher := start(t, pubsub.Config{})

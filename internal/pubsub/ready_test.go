@@ -74,7 +74,7 @@ func TestReadyWithThePublisherRoleOnly(t *testing.T) {
 	}
 }
 
-// guarded is a Pub/Sub that lets nobody look at topics but says who may publish.
+// guarded is a Pub/Sub that forbids looking at topics but says who may publish.
 // The fake knows no permissions.
 type guarded struct {
 	pubsubpb.UnimplementedPublisherServer

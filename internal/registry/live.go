@@ -12,7 +12,7 @@ import (
 )
 
 // Live is a running publisher's catalogue beside the one that the database recorded. It says for which event types the
-// publisher may bury events: those of which both say the same.
+// publisher may dead-letter events: those of which both say the same.
 type Live struct {
 	db catalogue.DB
 
@@ -137,7 +137,7 @@ func (l *Live) revision() int64 {
 	return l.recorded.Recording.Revision
 }
 
-// Judges implements dispatch.Authority. A type that nobody knows is everybody's to bury.
+// Judges implements dispatch.Authority. Any publisher may dead-letter an event of an unknown type.
 func (l *Live) Judges(namespace, eventType string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package signin tells who uses the web page that outboxctl serves: whoever reaches the port, who has the printed link, the
+// Package signin tells who uses the web page that outboxctl serves: any process that reaches the port, who has the printed link, the
 // users of a file, or those that a proxy vouches for with a signed token.
 //
 // What it guarantees: an identity is believed only with a secret or a signature; a bare header such as X-Forwarded-User never
@@ -27,7 +27,7 @@ const (
 	NameJWT   = "jwt"
 )
 
-// None lets everybody in who reaches the port, as the person who runs the process.
+// None lets in all who reach the port, as the person who runs the process.
 type None struct {
 	Name string
 	Role ui.Role

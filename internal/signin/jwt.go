@@ -121,7 +121,7 @@ func (j *JWT) Identify(r *http.Request) (ui.Identity, error) {
 	}
 	token, err := j.verifier.Verify(r.Context(), text)
 	if unread := j.keys.unread(); err != nil && unread != nil {
-		return ui.Identity{}, unread // nobody's fault who signs in; the library loses what kind of error it was
+		return ui.Identity{}, unread // not the fault of who signs in; the library loses what kind of error it was
 	}
 	if err != nil {
 		return ui.Identity{}, fmt.Errorf("%w: the token of the proxy is not valid: %w", ui.ErrNotSignedIn, err)

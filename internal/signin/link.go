@@ -51,7 +51,7 @@ func NewToken() string {
 // URL is an address with the token.
 func (l *Link) URL(address string) string { return address + "?" + linkField + "=" + l.Token }
 
-// OnceURL is an address that lets in once. It is for the command line of a browser, which everybody on the machine may see.
+// OnceURL is an address that lets in once. It is for the command line of a browser, which all users of the machine may see.
 func (l *Link) OnceURL(address string) string {
 	token := NewToken()
 	l.once.Store(&token)

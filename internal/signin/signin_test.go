@@ -142,8 +142,8 @@ func TestUsersThatCannotBeRead(t *testing.T) {
 	_, err := signin.ParseUsers("ann\nbob:admin:x\ncyd:viewer:hunter2\ndan:viewer:sha256:12", time.Now)
 	require.EqualError(t, err, "line 1: must be name:role:hash\nline 2: the role is neither viewer nor operator\nline 3: the hash is not one of bcrypt, such as htpasswd -nB makes\nline 4: the hash of the token is not 64 hexadecimal digits")
 	require.NotContains(t, err.Error(), "hunter2")
-	_, err = signin.ParseUsers("# nobody\n", time.Now)
-	require.EqualError(t, err, "names nobody")
+	_, err = signin.ParseUsers("# no user\n", time.Now)
+	require.EqualError(t, err, "names no user")
 }
 
 // proxy signs tokens as an identity-aware proxy does.
@@ -244,7 +244,7 @@ func TestAProxyVouchesForPeople(t *testing.T) {
 	require.ErrorIs(t, err, ui.ErrNotSignedIn, "a header without a signature is not believed")
 }
 
-// Tokens with made-up keys do not become requests to whoever publishes the keys.
+// Tokens with made-up keys do not become requests to the publisher of the keys.
 func TestTheKeySetIsFetchedAtALimitedPace(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t)

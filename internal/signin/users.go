@@ -70,7 +70,7 @@ func ParseUsers(text string, now func() time.Time) (*Users, error) {
 		}
 	}
 	if len(u.people)+len(u.tokens) == 0 && len(problems) == 0 {
-		problems = append(problems, errors.New("names nobody"))
+		problems = append(problems, errors.New("names no user"))
 	}
 	return u, errors.Join(problems...)
 }

@@ -1,7 +1,7 @@
 package stats
 
 const (
-	// Keys that stand still behind a dead event that nobody has discarded, and since which seq. Read from
+	// Keys that stand still behind a dead event that is not discarded, and since which seq. Read from
 	// outbox_events_blocking_idx; they are few.
 	blockedKeys = `
 WITH blocked AS MATERIALIZED (

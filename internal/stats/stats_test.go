@@ -195,7 +195,7 @@ INSERT INTO outbox_publishers (id, host, pid, version, last_seen_at, state) VALU
 	}}, r.Topics)
 }
 
-// The figures agree with what anybody can count by hand.
+// The figures agree with what is counted by hand.
 func TestFiguresEqualPlainCounts(t *testing.T) {
 	t.Parallel()
 	pool := build(t)

@@ -106,7 +106,7 @@ func TestARunStopsByItselfAndIsResumed(t *testing.T) {
 	require.Equal(t, 9, s.number(countInState, "open"))
 	b.do(chromedp.Click(chromedp.CSS(".empty-state a.button")))
 	b.see(fmt.Sprintf("location.pathname === %q", plan))
-	require.True(t, js[bool](b, `document.querySelector("input[name=ramp]").checked`), "a set that nobody looked at goes in steps")
+	require.True(t, js[bool](b, `document.querySelector("input[name=ramp]").checked`), "a set that was not looked at goes in steps")
 	b.confirm("9")
 	b.see(`document.querySelector("h1 .s-stopped")`)
 	b.seeText("1 of 1 replayed events died again")

@@ -57,7 +57,7 @@ func (b *tab) header(name, value string) {
 	require.NoError(b.t, err)
 }
 
-// Each way to sign in lets in whom it should, and shows nothing to anybody else.
+// Each way to sign in lets in whom it should, and shows nothing to others.
 func TestEachWayToSignIn(t *testing.T) {
 	t.Parallel()
 	world := newSite(t, nil)
@@ -88,7 +88,7 @@ func TestEachWayToSignIn(t *testing.T) {
 	basic := func(password string) string {
 		return "Basic " + base64.StdEncoding.EncodeToString([]byte("ann:"+password))
 	}
-	// The browser would ask with a window of its own, which nobody answers here.
+	// The browser would ask with a window of its own, which is not answered here.
 	require.Equal(t, http.StatusUnauthorized, site.status(http.MethodGet, "/"))
 	require.Equal(t, http.StatusUnauthorized, site.status(http.MethodGet, "/", "Authorization", basic("wrong")))
 	b = newTab(t, site.url)
@@ -99,7 +99,7 @@ func TestEachWayToSignIn(t *testing.T) {
 	b = newTab(t, signedIn(t, world, p.method()).url)
 	b.expect(expected...)
 	b.header("X-Goog-Authenticated-User-Email", "ann@example.com")
-	b.refused("with a header that anybody can set")
+	b.refused("with a header that any client can set")
 	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	for why, token := range map[string]string{

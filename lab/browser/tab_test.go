@@ -70,7 +70,7 @@ func openTab(t *testing.T, base string, whose chromedp.ContextOption) *tab {
 	return b
 }
 
-// watch collects errors on the console, requests that fail and requests to anybody else.
+// watch collects errors on the console, requests that fail and requests to other servers.
 func (b *tab) watch(ctx context.Context, watchers *sync.WaitGroup) {
 	console := chromedp.Console(ctx)
 	sent := chromedp.Events(ctx, network.RequestWillBeSent)

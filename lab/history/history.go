@@ -37,7 +37,7 @@ type Run struct {
 	CleanupAge time.Duration `json:"cleanupAge"`
 	// MaxInFlight bounds the rows one publisher holds.
 	MaxInFlight int `json:"maxInFlight"`
-	// ClockSkew is how far the database's clock is ahead of everybody else's.
+	// ClockSkew is how far the database's clock is ahead of all others.
 	ClockSkew time.Duration `json:"clockSkew"`
 	// Started, LastFault and Ended: producers run from Started; after LastFault nothing is injected any more and
 	// producers have stopped; at Ended the final state was read.

@@ -142,7 +142,7 @@ func (w *world) freeze(ctx context.Context, n int, args []string) (all []*proces
 	return all, eventually(ctx, 30*time.Second, func() (bool, error) {
 		for _, p := range all {
 			if !p.StandsStill() {
-				// Whoever takes it stands still; one at a time, so that one gets one.
+				// The publisher that takes it stands still; one at a time, so that one gets one.
 				_, err := emitMany(ctx, w.pool, 1, 0)
 				rig.Pause(ctx, 150*time.Millisecond)
 				return false, err

@@ -34,7 +34,7 @@ type quota struct {
 	done  atomic.Int64
 }
 
-// wait returns when the next transaction is due, and says whether ctx let it.
+// wait returns when the next transaction is due, and reports whether ctx let it.
 func (q *quota) wait(ctx context.Context) bool {
 	for float64(q.done.Load()) >= time.Since(q.since).Seconds()*float64(q.rate) {
 		if !rig.Pause(ctx, 5*time.Millisecond) {
@@ -213,7 +213,7 @@ func (p *producer) retract(ctx context.Context, tx pgx.Tx, id string) (*history.
 	return &intent, inner.Rollback(ctx)
 }
 
-// insert is the plain INSERT anybody may write in any language, rules and all ignored.
+// insert is the plain INSERT that a service may write in any language, rules and all ignored.
 func (p *producer) insert(ctx context.Context, tx pgx.Tx, d draft, data string) error {
 	aggregate, _, _ := p.catalog.Resolve(d.event.Type)
 	envelope := fmt.Sprintf(`{"version": 1, "eventId": %q, "occurredAt": "2026-01-02T03:04:05Z", "data": %s}`, d.event.ID, data)

@@ -132,7 +132,7 @@ func (t *torture) startProducers(ctx context.Context) {
 	t.producing.Go(func() { cli.script(ctx, &source{t.random(99)}) })
 }
 
-// connectionsLeft counts what is connected although everybody has gone. The server needs a moment to notice who went
+// connectionsLeft counts what is connected although all processes have ended. The server needs a moment to notice who went
 // last; what is still there after noticeTime stays.
 func (t *torture) connectionsLeft(ctx context.Context) (left int, err error) {
 	for deadline := time.Now().Add(noticeTime); ; {
@@ -175,7 +175,7 @@ func (t *torture) settle(ctx context.Context, sh shell, first map[string]int) er
 	if err != nil {
 		return fmt.Errorf("count connections: %w", err)
 	}
-	t.rec.Add(history.Resource{Name: "postgres connections after everybody has gone", Last: left})
+	t.rec.Add(history.Resource{Name: "postgres connections after all processes ended", Last: left})
 	t.rec.Add(t.run)
 	return nil
 }

@@ -151,7 +151,7 @@ func (w *world) database(ctx context.Context, server *devstack.Postgres, name, s
 	if c := migrate.run(ctx, "", "", "migrate"); c.Exit != 0 {
 		return nil, fmt.Errorf("migrate %s: %s", name, c.Stderr)
 	}
-	// The harness writes and reads also while the database is read-only for everybody else.
+	// The harness writes and reads also while the database is read-only for all others.
 	pool, err := pgxpool.New(ctx, withParams(server.URL(name), "application_name", "harness", "default_transaction_read_only", "off"))
 	if err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ func (w *world) prepareTopics(ctx context.Context) error {
 }
 
 // dropUnread removes the subscriptions that are not read. The fake walks over every message that waits, a hundred times a
-// second and with everybody else waiting: after ten minutes of them it would be what is measured.
+// second and with all others waiting: after ten minutes of them it would be what is measured.
 func (w *world) dropUnread(ctx context.Context, client *vkit.SubscriptionAdminClient) error {
 	project := "projects/" + w.broker.Project
 	var unread []string
