@@ -9,12 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	vkit "cloud.google.com/go/pubsub/v2/apiv1"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
@@ -190,11 +190,29 @@ func (w *world) prepareTopics(ctx context.Context) error {
 	}
 	subscriptions := client.PubSub().SubscriptionAdminClient
 	_, err = subscriptions.CreateSubscription(ctx, &pubsubpb.Subscription{
-		Name:               fmt.Sprintf("projects/%s/subscriptions/%s", w.broker.Project, workerSub),
+		Name:               w.subscription(workerSub),
 		Topic:              fmt.Sprintf("projects/%s/topics/%s", w.broker.Project, domainTopic),
 		AckDeadlineSeconds: 10,
 	})
-	return errors.Join(err, w.dropUnread(ctx, subscriptions), client.Close())
+	return errors.Join(err, w.allowDeliveries(ctx, subscriptions), w.dropUnread(ctx, subscriptions), client.Close())
+}
+
+// allowDeliveries raises the example's limit of deliveries to the most Pub/Sub takes. The fake counts the deliveries of all
+// subscriptions together, so ten of a worker that is killed again and again would dead-letter what the example never had.
+func (w *world) allowDeliveries(ctx context.Context, client *vkit.SubscriptionAdminClient) error {
+	sub, err := client.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: w.subscription(exampleSub)})
+	if err != nil {
+		return err
+	}
+	sub.DeadLetterPolicy.MaxDeliveryAttempts = 100
+	_, err = client.UpdateSubscription(ctx, &pubsubpb.UpdateSubscriptionRequest{
+		Subscription: sub, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"dead_letter_policy"}},
+	})
+	return err
+}
+
+func (w *world) subscription(id string) string {
+	return fmt.Sprintf("projects/%s/subscriptions/%s", w.broker.Project, id)
 }
 
 // dropUnread removes the subscriptions that are not read. The fake walks over every message that waits, a hundred times a
@@ -206,7 +224,7 @@ func (w *world) dropUnread(ctx context.Context, client *vkit.SubscriptionAdminCl
 		if err != nil {
 			return fmt.Errorf("list subscriptions: %w", err)
 		}
-		if !slices.Contains([]string{exampleSub, workerSub}, strings.TrimPrefix(sub.GetName(), project+"/subscriptions/")) {
+		if !slices.Contains([]string{w.subscription(exampleSub), w.subscription(workerSub)}, sub.GetName()) {
 			unread = append(unread, sub.GetName())
 		}
 	}
