@@ -194,13 +194,18 @@ func readJSON(r *http.Request, into any) error {
 	return bodyError(err)
 }
 
-// readForm reads the fields of a page's form.
-func readForm(r *http.Request) (url.Values, error) {
+// readForm reads a page's form. A field that is not among the names is refused: a typing error must not widen a set.
+func readForm(r *http.Request, names ...string) (url.Values, error) {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/x-www-form-urlencoded" {
 		return nil, statusError{http.StatusUnsupportedMediaType, fault.Usagef("forms of this page are sent as application/x-www-form-urlencoded")}
 	}
 	if err := r.ParseForm(); err != nil {
 		return nil, bodyError(err)
+	}
+	for name := range r.PostForm {
+		if !slices.Contains(names, name) {
+			return nil, fault.Usagef("%q is no field of this form", name)
+		}
 	}
 	return r.PostForm, nil
 }
@@ -220,12 +225,13 @@ func bodyError(err error) error {
 }
 
 // planForm reads the form that asks for a plan: ticked ids, or all that match the filter.
-func planForm(form url.Values) (planRequest, error) {
-	p := planRequest{Action: form.Get("action"), IDs: values(form, "id"), Reason: form.Get("note")}
-	names := append(append(deadLetterNames(), eventNames()...), "action", "id", "note", "all")
-	if err := known(form, names...); err != nil {
+func planForm(r *http.Request) (p planRequest, err error) {
+	own := []string{"action", "id", "note", "all"}
+	form, err := readForm(r, slices.Concat(deadLetterNames(), eventNames(), own)...)
+	if err != nil {
 		return p, err
 	}
+	p = planRequest{Action: form.Get("action"), IDs: values(form, "id"), Reason: form.Get("note")}
 	if form.Get("all") == "" {
 		if len(p.IDs) == 0 {
 			return p, fault.Usagef("no row is ticked")
@@ -234,7 +240,7 @@ func planForm(form url.Values) (planRequest, error) {
 	}
 	p.IDs, p.Filter = nil, filter{}
 	for name := range form {
-		if v := values(form, name); len(v) > 0 && !slices.Contains([]string{"action", "id", "note", "all"}, name) {
+		if v := values(form, name); len(v) > 0 && !slices.Contains(own, name) {
 			p.Filter[name] = v
 		}
 	}
@@ -242,8 +248,9 @@ func planForm(form url.Values) (planRequest, error) {
 }
 
 // runForm reads the form that confirms a plan. What was typed is taken as people write numbers: 9,031.
-func runForm(form url.Values) (p runRequest, err error) {
-	if err := known(form, "count", "database", "note", "force", "rate", "ramp", "abort"); err != nil {
+func runForm(r *http.Request) (p runRequest, err error) {
+	form, err := readForm(r, "count", "database", "note", "force", "rate", "ramp", "abort")
+	if err != nil {
 		return p, err
 	}
 	typed := strings.NewReplacer(",", "", " ", "", ".", "", "\u00a0", "").Replace(form.Get("count"))

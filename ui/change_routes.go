@@ -115,11 +115,7 @@ func (h *Handler) serveChange(w http.ResponseWriter, r *http.Request, do func(*c
 }
 
 func planByForm(r *changeRequest) (changed, error) {
-	form, err := readForm(r.Request)
-	if err != nil {
-		return changed{}, err
-	}
-	p, err := planForm(form)
+	p, err := planForm(r.Request)
 	if err != nil {
 		return changed{}, err
 	}
@@ -157,11 +153,7 @@ func (r *changeRequest) plan(id, at string) (changed, error) {
 }
 
 func runByForm(r *changeRequest) (changed, error) {
-	form, err := readForm(r.Request)
-	if err != nil {
-		return changed{}, err
-	}
-	p, err := runForm(form)
+	p, err := runForm(r.Request)
 	if err != nil {
 		return changed{}, err
 	}
@@ -226,11 +218,8 @@ func (r *changeRequest) detail() map[string]any {
 }
 
 func resumeByForm(r *changeRequest) (changed, error) {
-	form, err := readForm(r.Request)
+	form, err := readForm(r.Request, "rate", "ramp", "abort")
 	if err != nil {
-		return changed{}, err
-	}
-	if err := known(form, "rate", "ramp", "abort"); err != nil {
 		return changed{}, err
 	}
 	p, err := paceForm(form)

@@ -28,10 +28,7 @@ type pauseRequest struct {
 }
 
 func pauseByForm(r *changeRequest) (changed, error) {
-	form, err := readForm(r.Request)
-	if err == nil {
-		err = known(form, "note", "for")
-	}
+	form, err := readForm(r.Request, "note", "for")
 	if err != nil {
 		return changed{}, err
 	}
@@ -47,10 +44,7 @@ func pauseByAPI(r *changeRequest) (changed, error) {
 }
 
 func liftByForm(r *changeRequest) (changed, error) {
-	form, err := readForm(r.Request)
-	if err == nil {
-		err = known(form, "note")
-	}
+	form, err := readForm(r.Request, "note")
 	if err != nil {
 		return changed{}, err
 	}

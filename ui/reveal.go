@@ -60,10 +60,7 @@ type payloadData struct {
 
 // revealByForm answers with the payload at once: an address that shows it would stay in the browser's history.
 func revealByForm(r *changeRequest) (changed, error) {
-	form, err := readForm(r.Request)
-	if err == nil {
-		err = known(form, "note", "file")
-	}
+	form, err := readForm(r.Request, "note", "file")
 	if err != nil {
 		return changed{}, err
 	}
@@ -106,10 +103,7 @@ type forgetRequest struct {
 }
 
 func forgetByForm(r *changeRequest) (changed, error) {
-	form, err := readForm(r.Request)
-	if err == nil {
-		err = known(form, "consumer", "confirm", "note", "inbox")
-	}
+	form, err := readForm(r.Request, "consumer", "confirm", "note", "inbox")
 	if err != nil {
 		return changed{}, err
 	}
