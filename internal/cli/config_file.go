@@ -34,6 +34,10 @@ func readConfigFile(src ConfigSource) (configFile, []string) {
 			return configFile{}, nil
 		}
 	}
+	return loadConfigFile(path)
+}
+
+func loadConfigFile(path string) (configFile, []string) {
 	tree := &treeDecoder{registry: viper.NewCodecRegistry()}
 	reader := viper.NewWithOptions(viper.WithDecoderRegistry(tree))
 	reader.SetConfigFile(path)

@@ -6,7 +6,10 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -129,9 +132,9 @@ func (a *App) ContextNames() (file string, names map[string]bool, err error) {
 }
 
 // SetCurrentContext writes the name of the current context to a configuration file; the empty name removes it. Every other
-// line stays as it is, and the file is replaced as a whole.
+// line stays as it is, and the file is replaced as a whole, unless it would then read differently in anything else.
 func SetCurrentContext(path, name string) error {
-	text, err := os.ReadFile(path)
+	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return err
 	}
@@ -139,26 +142,41 @@ func SetCurrentContext(path, name string) error {
 	if err != nil {
 		return err
 	}
-	lines := slices.DeleteFunc(strings.SplitAfter(string(text), "\n"), func(line string) bool {
-		return strings.HasPrefix(line, keyCurrentContext+":")
-	})
-	if name != "" {
-		lines = append([]string{keyCurrentContext + ": " + name + "\n"}, lines...)
-	}
-	if path, err = filepath.EvalSymlinks(path); err != nil {
+	text, err := os.ReadFile(path)
+	if err != nil {
 		return err
 	}
-	fresh, err := os.CreateTemp(filepath.Dir(path), ".outboxctl-*")
+	want, _ := loadConfigFile(path)
+	fresh, err := os.CreateTemp(filepath.Dir(path), ".outboxctl-*"+filepath.Ext(path))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(fresh.Name()) }() // gone already when it has become the file
-	_, err = fresh.WriteString(strings.Join(lines, ""))
+	_, err = fresh.WriteString(withCurrentContext(string(text), name, filepath.Ext(path)))
 	err = errors.Join(err, fresh.Chmod(info.Mode().Perm()), fresh.Sync(), fresh.Close())
 	if err != nil {
 		return err
 	}
+	want.path, want.current = fresh.Name(), name
+	if got, _ := loadConfigFile(fresh.Name()); !reflect.DeepEqual(got, want) {
+		return fmt.Errorf("%s cannot be set in a file of this form without changing the rest: set it by hand", keyCurrentContext)
+	}
 	return os.Rename(fresh.Name(), path)
+}
+
+// withCurrentContext edits the text of a configuration file in YAML or, by its extension, TOML.
+func withCurrentContext(text, name, extension string) string {
+	text = regexp.MustCompile(`(?m)^["']?`+keyCurrentContext+`["']?[ \t]*[:=].*\n?`).ReplaceAllString(text, "")
+	if name == "" {
+		return text
+	}
+	line := keyCurrentContext + ": " + strconv.Quote(name) + "\n"
+	if extension == ".toml" {
+		line = keyCurrentContext + " = " + strconv.Quote(name) + "\n"
+	}
+	// A document of YAML may begin with comments and three dashes.
+	head := regexp.MustCompile(`\A(?:#.*\n|[ \t\r]*\n)*---.*\n`).FindString(text)
+	return head + line + text[len(head):]
 }
 
 // CompleteContexts suggests the contexts of the configuration file.

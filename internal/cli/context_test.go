@@ -82,3 +82,41 @@ contexts:
 		require.Contains(t, problems[0], want, text)
 	}
 }
+
+// The name of the current context is all that changes in a configuration file; where that cannot be, nothing does.
+func TestSetCurrentContext(t *testing.T) {
+	t.Parallel()
+	const yaml = "# kept\nlog: {level: warn}\ncontexts:\n  one: {redis: {url: \"redis://one\"}}\n  \"1\": {}\n"
+	const toml = "# kept\n[contexts.one.redis]\nurl = \"redis://one\"\n"
+	for name, c := range map[string]struct{ file, text, set, want string }{
+		"none before":          {"a.yaml", yaml, "one", "current_context: \"one\"\n" + yaml},
+		"another before":       {"a.yml", yaml + "current_context: two # chosen\n", "one", "current_context: \"one\"\n" + yaml},
+		"removed":              {"a.yaml", "\"current_context\" : one\n" + yaml, "", yaml},
+		"a name like a number": {"a.yaml", yaml, "1", "current_context: \"1\"\n" + yaml},
+		"behind the dashes":    {"a.yaml", "# head\n---\n" + yaml, "one", "# head\n---\ncurrent_context: \"one\"\n" + yaml},
+		"TOML":                 {"a.toml", "current_context = 'two'\n" + toml, "one", "current_context = \"one\"\n" + toml},
+		"JSON":                 {"a.json", `{"contexts": {"one": {}}}`, "one", ""},
+		"a flow":               {"a.yaml", "{contexts: {one: {}}}\n", "one", ""},
+		"a document in a line": {"a.yaml", "--- {contexts: {one: {}}}\n", "one", ""},
+		"more than one line":   {"a.yaml", yaml + "current_context:\n  two\n", "one", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), c.file)
+			require.NoError(t, os.WriteFile(path, []byte(c.text), 0o640))
+			err := SetCurrentContext(path, c.set)
+			if c.want == "" {
+				require.ErrorContains(t, err, "set it by hand")
+				c.want = c.text
+			} else {
+				require.NoError(t, err)
+			}
+			got, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, c.want, string(got))
+			left, err := os.ReadDir(filepath.Dir(path))
+			require.NoError(t, err)
+			require.Len(t, left, 1)
+		})
+	}
+}
