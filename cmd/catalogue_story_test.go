@@ -2,6 +2,7 @@ package cmd_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -236,4 +237,29 @@ func TestOldAndNewPublishersSideBySide(t *testing.T) {
 	require.Zero(t, r.count(`SELECT count(*) FROM outbox_dlq`))
 	current.signal(syscall.SIGTERM)
 	require.Equal(t, 128+int(syscall.SIGTERM), current.wait())
+}
+
+// A publisher that follows the database goes on when a topic is dropped for which it has a name, and /readyz asks for the
+// topics of the new catalogue.
+func TestTheTopicsOfAFollowedCatalogueChange(t *testing.T) {
+	t.Parallel()
+	r := stranger(t)
+	const last = "  order.cancelled: {topic: orders, aggregate: order}\n"
+	before := edited(t, dooritoFile, last, last+"  parcel.sent: {topic: parcels, aggregate: parcel}\n")
+	before = edited(t, before, "topics: {", "topics: {parcels: doorito-parcels, ")
+	after := edited(t, dooritoFile, last, last+"  order.returned: {topic: returns, aggregate: order}\n")
+	after = edited(t, after, "topics: {", "topics: {returns: not-there, ")
+	r.lines("registry", "apply", before, "--yes")
+	r.lines("topic", "ensure", "-o", "id")
+	p := startService(t, append(r.env(), "OUTBOXCTL_PUBSUB_TOPICS_PARCELS=doorito-parcels"), "publish")
+	eventually(t, "it is ready", func() bool { code, _ := p.get("/readyz"); return code == http.StatusOK })
+
+	r.lines("registry", "apply", after, "--yes")
+	eventually(t, "it asks for the new topic", func() bool {
+		_, body := p.get("/readyz")
+		return strings.Contains(body, "topic returns") && !strings.Contains(body, "topic parcels")
+	})
+	require.Contains(t, p.output(), "pubsub.topics.parcels")
+	require.NoError(t, r.sql(`SELECT outbox_emit('file.stored', 'UploadFile', '3', '1')`))
+	r.settled(1)
 }

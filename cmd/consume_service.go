@@ -192,10 +192,12 @@ func (s *consumeService) serveHTTP(ctx context.Context, services *errgroup.Group
 	params := httpd.Params{
 		Addr:   addr,
 		Health: []httpd.Check{{Name: "handlers", Run: s.worker.Healthy}},
-		Ready: []httpd.Check{
-			{Name: "redis", Run: s.worker.ReadyRedis},
-			{Name: "database", Run: s.worker.ReadyDatabase},
-			{Name: "receiving", Run: s.worker.Receiving},
+		Ready: func() []httpd.Check {
+			return []httpd.Check{
+				{Name: "redis", Run: s.worker.ReadyRedis},
+				{Name: "database", Run: s.worker.ReadyDatabase},
+				{Name: "receiving", Run: s.worker.Receiving},
+			}
 		},
 		Metrics: s.registry,
 	}

@@ -88,7 +88,8 @@ func (s *publishService) publisher(ctx context.Context, types *registry.Registry
 		return nil, err
 	}
 	if err := s.app.UseRegistry(types); err != nil {
-		return nil, err
+		// At the start it is an error. A catalogue that is followed may drop a topic, and must not end every publisher with it.
+		s.log.Warn().Err(err).Msg("a setting is not used any more")
 	}
 	topics, err := s.app.Topics(ctx)
 	if err != nil {
@@ -245,7 +246,7 @@ func (s *publishService) serveHTTP(ctx context.Context, services *errgroup.Group
 		return nil
 	}
 	backlog := telemetry.NewBacklog(s.registry, s.sample, s.inFlight, s.observe.Trouble)
-	server, err := httpd.Listen(ctx, httpd.Params{Addr: addr, Health: s.health(), Ready: s.ready(), Metrics: s.registry})
+	server, err := httpd.Listen(ctx, httpd.Params{Addr: addr, Health: s.health(), Ready: s.ready, Metrics: s.registry})
 	if err != nil {
 		return fault.Hint(fault.As(fault.Precondition, err), "--http-addr 127.0.0.1:0 picks a free port, an empty one serves nothing")
 	}
@@ -266,15 +267,9 @@ func (s *publishService) health() []httpd.Check {
 	}}}
 }
 
-func (s *publishService) ready() []httpd.Check {
-	checks := []httpd.Check{
-		{Name: "database", Run: s.claims.Ping},
-		{Name: "claims", Run: func(context.Context) error { return s.relay.Dispatcher().ClaimsReady() }},
-	}
-	for _, topic := range s.relay.Dispatcher().TopicNames() {
-		checks = append(checks, httpd.Check{Name: "topic " + topic, Run: func(ctx context.Context) error {
-			return s.relay.Dispatcher().TopicReady(ctx, topic)
-		}})
+func (s *publishService) ready() (checks []httpd.Check) {
+	for _, c := range s.relay.Checks() {
+		checks = append(checks, httpd.Check(c))
 	}
 	return checks
 }

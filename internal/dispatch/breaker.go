@@ -33,8 +33,6 @@ type TopicStatus struct {
 	// Code and Error are the last failure's; empty while the topic is healthy.
 	Code  string
 	Error string
-	// Probes counts readiness requests since the topic was last healthy.
-	Probes int
 }
 
 // breaker keeps one topic's state. A failure of everything that was asked of
@@ -130,12 +128,6 @@ func (b *breaker) move(state TopicState, now time.Time, err error) TopicStatus {
 	defer b.mu.Unlock()
 	b.setLocked(state, now, err)
 	return b.status
-}
-
-func (b *breaker) probed() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.status.Probes++
 }
 
 func (b *breaker) trialStart() int64 {

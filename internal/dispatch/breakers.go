@@ -43,6 +43,16 @@ func (b *breakers) at(topic string) *breaker {
 	return br
 }
 
+// typesOf lists the event types in scope that go to a topic.
+func (b *breakers) typesOf(topic string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if br := b.byTopic[topic]; br != nil {
+		return br.types
+	}
+	return nil
+}
+
 func (b *breakers) all() []*breaker {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -162,7 +162,9 @@ func (d *Dispatcher) TopicNames() []string {
 }
 
 // TopicReady returns the reason why a topic cannot be published to. The broker is
-// asked only when the topic is healthy and has accepted nothing lately.
+// asked only when the topic is healthy and has accepted nothing lately, and at once:
+// a publisher of many quiet topics would be over the budget of the questions that
+// end an outage.
 func (d *Dispatcher) TopicReady(ctx context.Context, topic string) error {
 	br := d.breakers.at(topic)
 	if s := br.snapshot(); s.State != TopicHealthy {

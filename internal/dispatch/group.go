@@ -245,7 +245,7 @@ func (d *Dispatcher) askFirst(ctx context.Context, br *breaker, g *group) error 
 		return NewFailure(Misconfigured, s.Code, textError(s.Error))
 	}
 	generation := br.begin()
-	err := d.ask(ctx, br)
+	err := d.askInTurn(ctx, br)
 	if err != nil && ctx.Err() == nil {
 		d.tripped(br, br.trip(generation, time.Now(), 0, err))
 	}

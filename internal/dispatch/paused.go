@@ -8,7 +8,7 @@ func (d *Dispatcher) paused() (texts []string) {
 	for _, p := range d.cfg.Paused() {
 		switch p.Kind {
 		case outbox.PauseTopic:
-			texts = append(texts, d.breakers.at(p.Value).types...)
+			texts = append(texts, d.breakers.typesOf(p.Value)...)
 		case outbox.PauseNamespace:
 			texts = append(texts, p.Value+" ")
 		case outbox.PauseTenant:

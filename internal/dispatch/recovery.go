@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// probesPerSecond bounds readiness requests of all topics together.
+	// probesPerSecond bounds the readiness requests of recovering topics together.
 	probesPerSecond = 4
 	probeMin        = 250 * time.Millisecond
 	probeMax        = 5 * time.Second
@@ -44,7 +44,7 @@ func (d *Dispatcher) tripped(br *breaker, failed bool) {
 func (d *Dispatcher) recoverTopic(ctx context.Context, br *breaker) {
 	pause := Backoff{Base: probeMin, Max: probeMax}
 	for try, missed := 1, 0; ; try++ {
-		err := d.ask(ctx, br)
+		err := d.askInTurn(ctx, br)
 		if ctx.Err() != nil {
 			return
 		}
@@ -76,14 +76,18 @@ func (d *Dispatcher) recoverTopic(ctx context.Context, br *breaker) {
 	}
 }
 
-// ask sends one readiness request, within the budget all topics share.
-func (d *Dispatcher) ask(ctx context.Context, br *breaker) error {
+// askInTurn sends one readiness request, within the budget all topics share.
+func (d *Dispatcher) askInTurn(ctx context.Context, br *breaker) error {
 	if err := d.probes.Wait(ctx); err != nil {
 		return err
 	}
+	return d.ask(ctx, br)
+}
+
+// ask sends one readiness request.
+func (d *Dispatcher) ask(ctx context.Context, br *breaker) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	br.probed()
 	asked := time.Now()
 	err := d.publisher.Ready(ctx, br.topic)
 	if err == nil {

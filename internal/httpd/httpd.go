@@ -42,8 +42,10 @@ type Check struct {
 type Params struct {
 	// Addr to listen on; port 0 picks one.
 	Addr string
-	// Health are asked by /healthz, Ready by /readyz.
-	Health, Ready []Check
+	// Health are asked by /healthz.
+	Health []Check
+	// Ready lists what /readyz asks, for each request.
+	Ready func() []Check
 	// Metrics are served on /metrics.
 	Metrics prometheus.Gatherer
 }
@@ -63,7 +65,7 @@ func Listen(ctx context.Context, p Params) (*Server, error) {
 		return nil, fmt.Errorf("listen for http: %w", fault.Address(p.Addr, err))
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /healthz", checks(p.Health))
+	mux.Handle("GET /healthz", checks(func() []Check { return p.Health }))
 	mux.Handle("GET /readyz", checks(p.Ready))
 	if p.Metrics != nil {
 		mux.Handle("GET /metrics", promhttp.HandlerFor(p.Metrics, promhttp.HandlerOpts{}))
@@ -106,8 +108,9 @@ type answer struct {
 
 // checks runs all of them at once: with several dependencies away, the answer should name each and still come before the
 // prober gives up.
-func checks(all []Check) http.Handler {
+func checks(list func() []Check) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		all := list()
 		ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)
 		defer cancel()
 		errs := make([]error, len(all))

@@ -28,14 +28,16 @@ func TestServer(t *testing.T) {
 	s, err := httpd.Listen(t.Context(), httpd.Params{
 		Addr:   "127.0.0.1:0",
 		Health: []httpd.Check{{Name: "loop", Run: func(context.Context) error { return nil }}},
-		Ready: []httpd.Check{
-			{Name: "database", Run: func(context.Context) error { return nil }},
-			{Name: "redis", Run: func(context.Context) error {
-				if away.Load() {
-					return errors.New("dial redis://user:canary@host: refused")
-				}
-				return nil
-			}},
+		Ready: func() []httpd.Check {
+			return []httpd.Check{
+				{Name: "database", Run: func(context.Context) error { return nil }},
+				{Name: "redis", Run: func(context.Context) error {
+					if away.Load() {
+						return errors.New("dial redis://user:canary@host: refused")
+					}
+					return nil
+				}},
+			}
 		},
 		Metrics: reg,
 	})

@@ -163,20 +163,37 @@ func (r *Relay) State() dispatch.PublisherState {
 	return state
 }
 
-// Ready returns why the publisher cannot publish everything now: the database, its claims, or a topic.
-func (r *Relay) Ready(ctx context.Context) error {
-	if err := r.params.Claims.Ping(ctx); err != nil {
-		return fmt.Errorf("database: %w", err)
-	}
+// Check is one thing that must hold for everything to be published.
+type Check struct {
+	Name string
+	Run  func(context.Context) error
+}
+
+// Checks lists what must hold now: the database, its claims, and each topic of the catalogue, which changes with it.
+func (r *Relay) Checks() []Check {
 	d := r.Dispatcher()
-	if err := d.ClaimsReady(); err != nil {
-		return fmt.Errorf("claims: %w", err)
+	checks := []Check{
+		{"database", r.params.Claims.Ping},
+		{"claims", func(context.Context) error { return d.ClaimsReady() }},
 	}
-	var errs []error
 	for _, topic := range d.TopicNames() {
-		if err := d.TopicReady(ctx, topic); err != nil {
-			errs = append(errs, fmt.Errorf("topic %s: %w", topic, err))
-		}
+		checks = append(checks, Check{"topic " + topic, func(ctx context.Context) error { return d.TopicReady(ctx, topic) }})
 	}
+	return checks
+}
+
+// Ready returns why the publisher cannot publish everything now.
+func (r *Relay) Ready(ctx context.Context) error {
+	checks := r.Checks()
+	errs := make([]error, len(checks))
+	var running sync.WaitGroup
+	for i, c := range checks {
+		running.Go(func() {
+			if err := c.Run(ctx); err != nil {
+				errs[i] = fmt.Errorf("%s: %w", c.Name, err)
+			}
+		})
+	}
+	running.Wait()
 	return errors.Join(errs...)
 }
