@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -67,7 +68,7 @@ func TestPlansSurviveStaleStatistics(t *testing.T) {
 			require.Contains(t, sweep, "using outbox_events_ordered_claim_idx")
 			require.Regexp(t, `(?s)Subquery Scan on d.*Limit.*using outbox_events_turn_idx[^\n]*\n\s*Index Cond: \(ordering_key = d.ordering_key\)`, sweep,
 				"of what waits behind a dead event only the first is read")
-			last := explain(t, conn, lastSeqSQL)
+			last := explain(t, conn, outbox.LastSeqSQL)
 			require.Contains(t, last, "Index Only Scan Backward using outbox_events_seq_claim_idx")
 			for _, settle := range []string{
 				explain(t, conn, publishedSQL, owner, ids, until, ids),

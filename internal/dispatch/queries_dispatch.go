@@ -164,11 +164,6 @@ WITH locked AS MATERIALIZED (
 const dueSQL = `
 SELECT (SELECT count(*) > 0 FROM (SELECT 1 FROM outbox_events WHERE ` + dueRows + ` ORDER BY seq LIMIT 1) AS first), ` + keyedBefore + `$7` + keyedAfter
 
-// lastSeqSQL reads the end of the claim index. Rows with a lower seq may still be
-// committed: what it returns is a hint. max(seq) could be planned as a walk.
-const lastSeqSQL = `
-SELECT coalesce((SELECT seq FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL ORDER BY seq DESC LIMIT 1), 0)`
-
 // heldSQL counts the leases of a publisher. No index knows owners, so it walks the
 // claim index: it is for the end of a run.
 const heldSQL = `

@@ -18,6 +18,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/failpoint"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // Batcher is what the SQL store needs of a connection pool.
@@ -193,7 +194,7 @@ func (s *SQLStore) dueArgs(p ClaimParams) []any {
 
 // LastSeq implements Store.
 func (s *SQLStore) LastSeq(ctx context.Context) (seq int64, err error) {
-	if err := s.steered(ctx, []any{&seq}, lastSeqSQL); err != nil {
+	if err := s.steered(ctx, []any{&seq}, outbox.LastSeqSQL); err != nil {
 		return 0, fmt.Errorf("look for the last event: %w", err)
 	}
 	return seq, nil

@@ -71,7 +71,7 @@ type tail struct {
 	since time.Time
 	seq   int64
 	marks []mark
-	seen  map[string]time.Time // events passed on, and when
+	seen  map[string]time.Time // events passed on, and when a look found them last
 }
 
 // mark is the largest seq at a moment.
@@ -86,7 +86,7 @@ func (t *tail) look(ctx context.Context) ([]outbox.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := t.outbox.events().Recent(ctx, t.filter, t.since.Add(-tailBack), t.seq)
+	found, err := t.outbox.events().Recent(ctx, t.filter, t.since.Add(-tailBack), now, t.seq)
 	if err != nil {
 		return nil, err
 	}
@@ -102,8 +102,8 @@ func (t *tail) look(ctx context.Context) ([]outbox.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range fresh {
-		t.seen[id] = now
+	for _, e := range found {
+		t.seen[e.ID] = now
 	}
 	t.moveOn(last)
 	return events, nil

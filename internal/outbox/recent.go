@@ -23,14 +23,20 @@ SELECT id::text, seq FROM outbox_events WHERE id IN (SELECT id FROM lately) AND 
 // random would all be recent.
 const clocksApart = time.Hour
 
+// LastSeqSQL reads the end of the claim index. Rows with a lower seq may still be committed: what it returns is a hint.
+// max(seq) could be planned as a walk.
+const LastSeqSQL = `
+SELECT coalesce((SELECT seq FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL ORDER BY seq DESC LIMIT 1), 0)`
+
 // Numbered is an event and its place in the queue.
 type Numbered struct {
 	ID  string
 	Seq int64
 }
 
-// Recent finds the events of a filter that were made since a moment, or wait behind a seq, oldest first.
-func (s *Store) Recent(ctx context.Context, f Filter, since time.Time, seq int64) ([]Numbered, error) {
+// Recent finds the events of a filter that were made since a moment, or wait behind a seq, oldest first. now is the
+// database's clock.
+func (s *Store) Recent(ctx context.Context, f Filter, since, now time.Time, seq int64) ([]Numbered, error) {
 	c, err := f.compile(false)
 	if err != nil {
 		return nil, err
@@ -41,7 +47,7 @@ func (s *Store) Recent(ctx context.Context, f Filter, since time.Time, seq int64
 			where += " AND " + part
 		}
 	}
-	from, to, behind := c.bind(firstID(since)), c.bind(firstID(since.Add(clocksApart))), c.bind(seq)
+	from, to, behind := c.bind(firstID(since)), c.bind(firstID(now.Add(clocksApart))), c.bind(seq)
 	rows, err := s.db.Query(ctx, fmt.Sprintf(recentQuery, from, to, behind, where), c.args...)
 	if err != nil {
 		return nil, fmt.Errorf("look for new events: %w", err)
@@ -68,8 +74,7 @@ func firstID(at time.Time) string {
 
 // LastSeq is the largest seq of the events that wait, or 0.
 func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
-	err = s.db.QueryRow(ctx, `SELECT coalesce(max(seq), 0) FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL`).Scan(&seq)
-	if err != nil {
+	if err := s.db.QueryRow(ctx, LastSeqSQL).Scan(&seq); err != nil {
 		return 0, fmt.Errorf("look for the newest event: %w", err)
 	}
 	return seq, nil
