@@ -287,6 +287,12 @@ func TestSecureURL(t *testing.T) {
 		"postgres://db.example.com/x?a=b":             "postgres://db.example.com/x?a=b&sslmode=verify-full",
 		"postgres://db.example.com/x?sslmode=require": "postgres://db.example.com/x?sslmode=require",
 		"host=db.example.com dbname=x":                "host=db.example.com dbname=x sslmode=verify-full",
+		"host=db.example.com dbname=sslmode":          "host=db.example.com dbname=sslmode sslmode=verify-full",
+		"host=db.example.com sslmode = require":       "host=db.example.com sslmode = require",
+		"host=db.example.com password='no sslmode=x'": "host=db.example.com password='no sslmode=x' sslmode=verify-full",
+		"postgres://u:sslmode@db.example.com/sslmode": "postgres://u:sslmode@db.example.com/sslmode?sslmode=verify-full",
+		"postgres://localhost,db.example.com/x":       "postgres://localhost,db.example.com/x?sslmode=verify-full",
+		"postgres://localhost:1,127.0.0.1:2/x":        "postgres://localhost:1,127.0.0.1:2/x",
 	} {
 		require.Equal(t, want, pgpool.SecureURL(raw), raw)
 	}

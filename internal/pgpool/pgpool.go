@@ -2,8 +2,12 @@
 package pgpool
 
 import (
+	"cmp"
 	"net"
+	"net/url"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,15 +26,15 @@ type Params struct {
 }
 
 // Config is the configuration of a pool for a URL, whose own settings win.
-func Config(url string, p Params) (*pgxpool.Config, error) {
-	pc, err := pgxpool.ParseConfig(SecureURL(url))
+func Config(raw string, p Params) (*pgxpool.Config, error) {
+	pc, err := pgxpool.ParseConfig(SecureURL(raw))
 	if err != nil {
 		return nil, err
 	}
-	if !strings.Contains(url, "pool_max_conns") {
+	if !sets(raw, "pool_max_conns") {
 		pc.MaxConns = p.MaxConns
 	}
-	pc.ConnConfig.ConnectTimeout = ConnectTimeout
+	pc.ConnConfig.ConnectTimeout = cmp.Or(pc.ConnConfig.ConnectTimeout, ConnectTimeout)
 	if pc.ConnConfig.RuntimeParams["application_name"] == "" {
 		pc.ConnConfig.RuntimeParams["application_name"] = p.Name
 	}
@@ -44,24 +48,42 @@ func Config(url string, p Params) (*pgxpool.Config, error) {
 	return pc, nil
 }
 
-// SecureURL asks for a verified TLS connection when the server is not on this machine and no mode was chosen: the
+// SecureURL asks for a verified TLS connection when a server is not on this machine and no mode was chosen: the
 // driver's own default, prefer, falls back to plain text without a word.
 func SecureURL(raw string) string {
-	if strings.Contains(raw, "sslmode") || os.Getenv("PGSSLMODE") != "" {
+	if sets(raw, "sslmode") || os.Getenv("PGSSLMODE") != "" {
 		return raw
 	}
 	pc, err := pgxpool.ParseConfig(raw)
-	if err != nil || IsLocal(pc.ConnConfig.Host) {
+	if err != nil {
 		return raw
 	}
+	remote := func(f *pgconn.FallbackConfig) bool { return !IsLocal(f.Host) }
 	switch {
-	case !strings.Contains(raw, "://"):
+	case IsLocal(pc.ConnConfig.Host) && !slices.ContainsFunc(pc.ConnConfig.Fallbacks, remote):
+		return raw
+	case !isURL(raw):
 		return raw + " sslmode=verify-full"
 	case strings.Contains(raw, "?"):
 		return raw + "&sslmode=verify-full"
 	default:
 		return raw + "?sslmode=verify-full"
 	}
+}
+
+func isURL(raw string) bool {
+	return strings.HasPrefix(raw, "postgres://") || strings.HasPrefix(raw, "postgresql://")
+}
+
+// sets reports whether a connection string sets a parameter.
+func sets(raw, name string) bool {
+	if isURL(raw) {
+		_, query, _ := strings.Cut(raw, "?")
+		values, err := url.ParseQuery(query)
+		return err == nil && values.Has(name)
+	}
+	quoted := regexp.MustCompile(`'(?:[^'\\]|\\.)*'`) // such a value may hold anything
+	return regexp.MustCompile(`(?:^|\s)` + name + `\s*=`).MatchString(quoted.ReplaceAllString(raw, "''"))
 }
 
 // IsLocal reports whether a host is this machine.
