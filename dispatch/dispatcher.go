@@ -87,8 +87,11 @@ func New(ctx context.Context, cfg Config) (_ *Dispatcher, err error) {
 		Publisher: func(context.Context, *registry.Registry) (dispatch.Publisher, error) { return cfg.Publisher, nil },
 		Scope:     dispatch.Scope{Namespace: cfg.Namespace}, Tuning: cfg.Tuning.internal(), Identity: identity, Observe: observe, Log: log,
 	})
-	if err != nil || cfg.Metrics == nil {
-		return d, err
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Metrics == nil {
+		return d, nil
 	}
 	d.backlog = telemetry.NewBacklog(own, func(ctx context.Context) (stats.Sample, error) {
 		return stats.TakeSample(ctx, cfg.Claims, cmp.Or(cfg.Tuning.MaxAttempts, dispatch.DefaultMaxAttempts))

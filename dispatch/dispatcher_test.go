@@ -178,7 +178,8 @@ func TestNewRefuses(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := dispatch.New(t.Context(), tc.cfg)
+			d, err := dispatch.New(t.Context(), tc.cfg)
+			require.Nil(t, d)
 			require.ErrorContains(t, err, tc.want)
 			require.NotContains(t, err.Error(), "secret")
 		})

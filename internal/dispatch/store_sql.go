@@ -217,7 +217,10 @@ func (s *SQLStore) steered(ctx context.Context, into []any, sql string, args ...
 	if err = readBegin(br); err == nil {
 		err = br.QueryRow().Scan(into...)
 	}
-	return errors.Join(err, br.Close())
+	if closed := br.Close(); err == nil {
+		err = closed
+	}
+	return err
 }
 
 // orEmpty keeps a nil slice from becoming NULL, which no array comparison
