@@ -275,8 +275,8 @@ func anyFailedBefore(rows []*Claimed) bool {
 }
 
 // asideFor is how long a row waits that this publisher may not judge: about as long as
-// it takes to notice that the database's catalogue has changed.
-const asideFor = heartbeatEvery
+// it takes publishers to notice that the database's catalogue has changed.
+const asideFor = 5 * time.Second
 
 // leaveAside gives back rows that another publisher has to judge, uncharged.
 func (d *Dispatcher) leaveAside(g *group) (v Verdicts) {

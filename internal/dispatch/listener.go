@@ -74,6 +74,7 @@ func (l *Listener) wanted() bool {
 	return l.armed
 }
 
+// signal wakes the reader of a channel, unless it is to be woken already.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

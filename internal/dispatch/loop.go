@@ -109,10 +109,7 @@ func (d *Dispatcher) help(ctx context.Context, drained <-chan struct{}) error {
 
 func (d *Dispatcher) callHelp() {
 	for range d.cfg.Workers - 1 {
-		select {
-		case d.helpers <- struct{}{}:
-		default:
-		}
+		signal(d.helpers)
 	}
 }
 

@@ -45,12 +45,7 @@ func newOrderedStream(batchSize int) orderedStream {
 }
 
 // nudge makes the loop look now.
-func (o *orderedStream) nudge() {
-	select {
-	case o.nudged <- struct{}{}:
-	default:
-	}
-}
+func (o *orderedStream) nudge() { signal(o.nudged) }
 
 // sending records a run that takes as many rows of its key as a claim may.
 func (o *orderedStream) sending(key string) {

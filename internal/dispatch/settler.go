@@ -60,14 +60,7 @@ func (s *settler) submit(st settlement) {
 	s.mu.Lock()
 	s.queue = append(s.queue, st)
 	s.mu.Unlock()
-	s.signal()
-}
-
-func (s *settler) signal() {
-	select {
-	case s.queued <- struct{}{}:
-	default:
-	}
+	signal(s.queued)
 }
 
 // run settles until quit is closed. Several may run at once. abandon ends
@@ -132,7 +125,7 @@ func (s *settler) take() []settlement {
 	s.queue = s.queue[n:]
 	s.busy++
 	if len(s.queue) > 0 {
-		s.signal()
+		signal(s.queued)
 	}
 	return batch
 }

@@ -98,7 +98,7 @@ func (l *Live) Follow() *Registry {
 	return l.own
 }
 
-// revisionSQL is asked with every heartbeat; the types are read again only when it has changed.
+// revisionSQL is asked every few seconds; the types are read again only when it has changed.
 const revisionSQL = `SELECT revision FROM outbox_catalogue`
 
 // Refresh implements dispatch.Authority: it looks whether the database's catalogue has changed.
