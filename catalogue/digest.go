@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Applied tells who recorded the type as it is now, and when. It is empty for a type that was not read from a database.
+// Applied is who recorded the type as it is now, and when. It is empty for a type that was not read from a database.
 func (t Type) Applied() (by string, at time.Time) {
 	at, err := time.Parse(time.RFC3339Nano, t.appliedAt)
 	if err != nil {

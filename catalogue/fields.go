@@ -12,7 +12,7 @@ import (
 // Field is a member of a payload that its schema names.
 type Field struct {
 	Name string
-	// Type says what the member is, for people.
+	// Type describes what the member is, for people.
 	Type     string
 	Required bool
 }

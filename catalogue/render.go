@@ -40,7 +40,7 @@ func problemsOf(e *jsonschema.ValidationError, value any, root string) wire.Prob
 	return all
 }
 
-// problemsAt says which field breaks which rule. It never shows the value: the library's own texts do.
+// problemsAt lists which field breaks which rule. It never shows the value: the library's own texts do.
 func problemsAt(e *jsonschema.ValidationError, value any, root string) wire.Problems {
 	field := fieldPath(e.InstanceLocation, value, root)
 	members := func(names []string, problem string) wire.Problems {

@@ -131,7 +131,7 @@ func compileAt(url string, document any, loader folderLoader) (*jsonschema.Schem
 	return compiled, nil
 }
 
-// schemaError says in our words why a schema does not compile.
+// schemaError explains in our words why a schema does not compile.
 func schemaError(err error) error {
 	var invalid *jsonschema.SchemaValidationError
 	var found *jsonschema.ValidationError

@@ -20,7 +20,7 @@ func yamlToJSON(text []byte) ([]byte, error) {
 	return nodeToJSON(node.Content[0])
 }
 
-// notYAML says where a text stops being YAML. The library tells it in words only, and those are about its parser.
+// notYAML returns the error of a text that stops being YAML, with the place. The library tells it in words only, and those are about its parser.
 func notYAML(err error) error {
 	var line int
 	if _, unknown := fmt.Sscanf(err.Error(), "yaml: line %d:", &line); unknown != nil {

@@ -150,7 +150,7 @@ func (s *consumeService) openGuard(ctx context.Context, app *cli.App, name strin
 	return guard, nil
 }
 
-// subscriptionError tells a missing subscription from a broker that is away.
+// subscriptionError explains an error of a subscription: it is missing, or the broker is away.
 func subscriptionError(cfg *cli.Config, err error) error {
 	if status.Code(err) == codes.NotFound {
 		return fault.Hint(fault.NotFoundf("subscription %s does not exist in project %s", cfg.PubSub.Subscription, cfg.PubSub.Project),

@@ -133,7 +133,7 @@ func serverVariables() []string {
 	return names
 }
 
-// warnShadowed says when other commands will not use the stack: it stands behind everything that is configured.
+// warnShadowed warns when other commands will not use the stack: it stands behind everything that is configured.
 func warnShadowed(app *cli.App) {
 	for _, name := range serverVariables() {
 		if app.Env(name) != "" {

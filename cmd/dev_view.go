@@ -94,7 +94,7 @@ func (v *devView) look(ctx context.Context, app *cli.App, outbox *operate.Outbox
 	return nil
 }
 
-// head says what runs and how the events are doing.
+// head prints what runs and how the events are doing.
 func (v *devView) head(w io.Writer, report *operate.StatsResult) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%-13s %s\n", name, fmt.Sprintf(format, args...))

@@ -121,7 +121,7 @@ func runMigrateUp(ctx context.Context, opts *migrateUpOptions) error {
 	return writeMigrateResult(opts.app, opts.output, res, false)
 }
 
-// sayRights tells what a run left to be done about rights.
+// sayRights prints what a run left to be done about rights.
 func sayRights(w io.Writer, res migrate.Result) {
 	if len(res.MissingRoles) > 0 && len(res.Ran) > 0 {
 		fmt.Fprintf(w, "roles not created, this database user may not: %s; outboxctl migrate grants prints the statements\n",

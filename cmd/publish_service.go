@@ -179,7 +179,7 @@ func (s *publishService) Run(ctx context.Context) error {
 	return err
 }
 
-// sayParked tells of events that a run with --once does not wait for, because an operator has to act first.
+// sayParked warns of events that a run with --once does not wait for, because an operator has to act first.
 func (s *publishService) sayParked(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, parkedTimeout)
 	defer cancel()
@@ -189,7 +189,7 @@ func (s *publishService) sayParked(ctx context.Context) {
 	}
 }
 
-// sayPaused tells of events that a run with --once leaves because an operator has paused them.
+// sayPaused warns of events that a run with --once leaves because an operator has paused them.
 func (s *publishService) sayPaused(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, parkedTimeout)
 	defer cancel()

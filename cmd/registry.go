@@ -152,7 +152,7 @@ func printEventType(w io.Writer, t operate.EventTypeDetail) error {
 	return err
 }
 
-// holderText says which version of a type a publisher has.
+// holderText describes which version of a type a publisher has.
 func holderText(p operate.TypeHolder) string {
 	text := map[string]string{
 		operate.VersionSame: "has this version", operate.VersionNone: "does not have the type", operate.VersionUnseen: "has not seen this revision yet",

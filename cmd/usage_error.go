@@ -41,7 +41,7 @@ func helpArgs(cmd *cobra.Command, given []string) error {
 	return nil
 }
 
-// argsError tells which argument is missing or too much. The command's usage line names those it takes.
+// argsError names the argument that is missing or too much. The command's usage line names those it takes.
 func argsError(cmd *cobra.Command, given []string) error {
 	var takes []string
 	words := strings.Fields(cmd.Use)

@@ -164,11 +164,11 @@ func appliedError(applied bool, err error) error {
 	return err
 }
 
-// Malformed says that no redelivery can help: the message is given back for the subscription's dead-letter policy to
+// Malformed returns an error after which no redelivery can help: the message is given back for the subscription's dead-letter policy to
 // take. The text of err should name the field and never show a value.
 func Malformed(err error) error { return fmt.Errorf("%w: %w", ErrMalformed, err) }
 
-// RetryAfter says that a handler wants to see the event again, and not before d has passed. The message is held so long,
+// RetryAfter returns the error of a handler that wants to see the event again, and not before d has passed. The message is held so long,
 // ten minutes at most, and keeps its place among those that the subscriber handles at once.
 func RetryAfter(d time.Duration) error { return &retryAfterError{d} }
 

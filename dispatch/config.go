@@ -12,7 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
-// Config says where a Dispatcher takes events from and who publishes them.
+// Config is where a Dispatcher takes events from and who publishes them.
 type Config struct {
 	// URL is the database's. A server on another machine must prove who it is unless the URL chooses an sslmode.
 	URL string

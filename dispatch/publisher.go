@@ -44,11 +44,11 @@ var ErrUnsent = dispatch.ErrUnsent
 // was not handed over in time is unsent, and costs no attempt.
 func Each(f Func, parallel int) Publisher { return dispatch.Each(f, parallel) }
 
-// Reject says that a message can never be accepted. The event dies as soon as its topic has accepted another one, in the
+// Reject returns the error of a message that can never be accepted. The event dies as soon as its topic has accepted another one, in the
 // same call or since: a topic that rejects everything is left alone instead, and its events keep their attempts.
 func Reject(err error) error { return dispatch.Reject(err) }
 
-// Pause says that nothing is wrong with the message, but its topic takes none now: the topic is left alone until one
+// Pause returns the error of a message that is fine but whose topic takes none now: the topic is left alone until one
 // event on trial is accepted, and its events keep their attempts.
 func Pause(err error) error { return dispatch.Pause(err) }
 

@@ -79,7 +79,7 @@ type Config struct {
 	Catalogue *catalogue.Catalogue
 	// Redis is where consumers keep their marks; nil: they are not shown.
 	Redis *redis.Client
-	// Identify tells who makes a request. It is the only sign-in.
+	// Identify returns who makes a request. It is the only sign-in.
 	Identify func(*http.Request) (Identity, error)
 	// Challenge is the WWW-Authenticate of an answer to a user who is not signed in; empty: HTTP Basic.
 	Challenge string

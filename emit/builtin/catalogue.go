@@ -33,7 +33,7 @@ type Type struct {
 	Aggregate string
 	// Topic is the logical topic that the event is published on.
 	Topic string
-	// Description says when the event happens.
+	// Description is when the event happens.
 	Description string
 	// Fields are the members of the payload.
 	Fields []Field

@@ -44,7 +44,7 @@ func IsStandardAttribute(name string) bool {
 	return false
 }
 
-// isColumnAttribute tells the names that headers of stored rows may have: they became
+// isColumnAttribute reports whether headers of stored rows may have the name: such names became
 // the publisher's later.
 func isColumnAttribute(name string) bool {
 	return name == AttrNamespace || name == AttrTenantID || name == AttrDedupeKey || name == AttrEventSeq

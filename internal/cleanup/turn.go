@@ -53,7 +53,7 @@ func (t *turn) lock(ctx context.Context) error {
 	return nil
 }
 
-// check tells whether the turn is still ours: with its connection, the lock is lost as well.
+// check returns an error when the turn is no longer ours: with its connection, the lock is lost as well.
 func (t *turn) check(ctx context.Context) error {
 	// The extended protocol would keep the statement's snapshot, which holds up vacuum, until the next statement comes.
 	if _, err := t.tx.Exec(ctx, `SELECT`, pgx.QueryExecModeSimpleProtocol); err != nil {

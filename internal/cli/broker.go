@@ -62,7 +62,7 @@ func BrokerError(cfg *Config, err error) error {
 	return fault.Hint(fault.Preconditionf("ask Pub/Sub (%s): %w", where, fault.Reword(err, "%s", pubsub.Explain(err))), "%s", hint)
 }
 
-// EnsureError tells apart the broker that does not answer, the one that refused everything, and work that was half done.
+// EnsureError explains whether the broker does not answer, refused everything, or did half of the work.
 func EnsureError(cfg *Config, err error, actions []pubsub.Action) error {
 	switch {
 	case err == nil:

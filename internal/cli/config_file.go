@@ -49,7 +49,7 @@ func loadConfigFile(path string) (configFile, []string) {
 	return file, append(problems, file.take("", tree.root)...)
 }
 
-// fileProblem says in our words why a configuration file cannot be read.
+// fileProblem explains in our words why a configuration file cannot be read.
 func fileProblem(path string, err error) string {
 	var (
 		format viper.UnsupportedConfigError

@@ -26,7 +26,7 @@ func databaseError(cfg *Config, err error) error {
 	return wrapped
 }
 
-// connectProblem says what went wrong and gives advice, by the type of the error. The driver may have tried several addresses,
+// connectProblem explains what went wrong and gives advice, by the type of the error. The driver may have tried several addresses,
 // with and without TLS, and its error holds all their errors: what the server itself answered counts first.
 func connectProblem(err error) (problem, hint string) {
 	var answer *pgconn.PgError

@@ -46,7 +46,7 @@ func (f *jqFlag) Set(text string) error {
 	return nil
 }
 
-// jqProblem says in our words what is wrong with an expression.
+// jqProblem explains in our words what is wrong with an expression.
 func jqProblem(text string, err error) string {
 	var syntax *gojq.ParseError
 	kind, name, unknown := strings.Cut(err.Error(), " not defined: ")

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TopicState tells whether a topic is published to.
+// TopicState is whether a topic is published to.
 type TopicState string
 
 // The states of a topic.

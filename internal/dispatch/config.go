@@ -71,10 +71,10 @@ type Config struct {
 	// EventTypes lists the catalogue's types that are in scope, so that the
 	// rows of one topic can be left alone.
 	EventTypes []string
-	// Authority says for which event types this publisher may dead-letter events; nil means
+	// Authority knows for which event types this publisher may dead-letter events; nil means
 	// for all that its catalogue has.
 	Authority Authority
-	// Paused says what operators have paused; nil means nothing. It is asked with every claim.
+	// Paused returns what operators have paused; nil means nothing. It is asked with every claim.
 	Paused func() []outbox.Pause
 	// Random draws from [0, 1) and must be safe for concurrent use.
 	Random func() float64

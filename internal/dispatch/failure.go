@@ -52,12 +52,12 @@ func NewFailure(class Class, code string, err error) *Failure {
 	return &Failure{Class: class, Code: code, Err: err}
 }
 
-// Reject says that a message can never be accepted. It dies as soon as its topic
+// Reject returns the error of a message that can never be accepted. It dies as soon as its topic
 // has accepted another message, in the same call or since: a topic that rejects
 // everything is left alone instead, and its events keep their attempts.
 func Reject(err error) error { return NewFailure(Refused, "rejected", err) }
 
-// Pause says that nothing is wrong with the message, and that its topic takes
+// Pause returns the error of a message with which nothing is wrong, and whose topic takes
 // none: it is left alone until it is ready again, and its events keep their
 // attempts.
 func Pause(err error) error { return NewFailure(Misconfigured, "paused", err) }

@@ -78,7 +78,7 @@ type Observer interface {
 	Trouble(doing string, err error)
 }
 
-// Observers tells several observers, in order.
+// Observers passes everything on to several observers, in order.
 type Observers []Observer
 
 // Claimed implements Observer.

@@ -10,7 +10,7 @@ const runRows = `16`
 
 // orderedRuns locks, key by key, the rows whose turn it is. The run of a key
 // begins at its first open row and has no gap. What makes that certain is
-// place = n: who leases row n of a key holds the locks of the rows 1 to n-1, each
+// place = n: the publisher that leases row n of a key holds the locks of the rows 1 to n-1, each
 // read again at its newest version. An open row only ever leaves that set, so an
 // old snapshot takes less, never more. Nothing narrows the look at a key: a row
 // that the filters hide, or the hint, or a lock, is still the one whose turn it is.

@@ -29,8 +29,8 @@ func (s *SQLStore) ClaimOrdered(ctx context.Context, p OrderedParams) (got Order
 	return got, nil
 }
 
-// claimOrdered sends its statements together. Who does not get its turn in time
-// claims without.
+// claimOrdered sends its statements together. A publisher that does not get its
+// turn in time claims without it.
 func (s *SQLStore) claimOrdered(ctx context.Context, p OrderedParams, turns bool) (got OrderedClaim, err error) {
 	b := newBatch()
 	b.Queue(keepOrder)

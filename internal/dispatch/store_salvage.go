@@ -128,7 +128,7 @@ func readContents(ctx context.Context, tx pgx.Tx, ids []string, p ClaimParams) (
 	return read, nil
 }
 
-// aboutTheData tells what a row holds from what the database suffers from.
+// aboutTheData reports whether err is about what a row holds, not about the state of the database.
 func aboutTheData(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && (pgerrcode.IsDataException(pg.Code) || pgerrcode.IsProgramLimitExceeded(pg.Code) ||

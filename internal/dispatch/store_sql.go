@@ -309,8 +309,8 @@ func readSettle(br pgx.BatchResults, counts []*int) error {
 	return err
 }
 
-// settleError tells a verdict the database refuses from a database that does
-// not answer. Only what is plainly about the data counts as refused.
+// settleError marks an error with ErrRefused where the data is to blame, not the
+// connection. Only what is plainly about the data counts as refused.
 func settleError(err error) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && (pgerrcode.IsDataException(pg.Code) || pgerrcode.IsIntegrityConstraintViolation(pg.Code)) {

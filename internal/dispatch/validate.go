@@ -15,8 +15,8 @@ import (
 type unfit struct {
 	reason outbox.DeadReason
 	err    error
-	// judged: the row breaks a rule of the catalogue, so only who has the database's
-	// version of it may say so.
+	// judged: the row breaks a rule of the catalogue, so only a publisher that has the
+	// database's version of it may say so.
 	judged bool
 }
 
@@ -69,7 +69,7 @@ func prepare(catalogue Catalogue, limits wire.Limits, row *Claimed) (topic strin
 	return topic, msg, nil
 }
 
-// unfitFor tells what is too large from what is wrong.
+// unfitFor returns the reason for which a row dies: it is too large, or wrong.
 func unfitFor(err error) *unfit {
 	var tooLarge *wire.TooLargeError
 	if errors.As(err, &tooLarge) {

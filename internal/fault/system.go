@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// File says in our words why the file or folder of this name could not be used. The system's name the call that failed.
+// File explains in our words why the file or folder of this name could not be used. The system's name the call that failed.
 func File(name string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -26,7 +26,7 @@ func File(name string, err error) error {
 	}
 }
 
-// Address says in our words why nothing can be served or reached at an address.
+// Address explains in our words why nothing can be served or reached at an address.
 func Address(addr string, err error) error {
 	var unknown *net.DNSError
 	switch {

@@ -104,7 +104,7 @@ func run(ctx context.Context, pool *pgxpool.Pool, opts Options, down bool) (res 
 	return res, s.finish(ctx, known, opts, down, &res)
 }
 
-// survey says where the database stands and what is to do.
+// survey returns where the database stands and what is to do.
 func survey(ctx context.Context, db querier, known []Step, opts Options, down bool) (Result, []Step, error) {
 	applied, err := readApplied(ctx, db)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *session) apply(ctx context.Context, provider *goose.Provider, step Step
 	}
 }
 
-// heartbeat says now and then that a step is still at work: a backfill or an index build takes as long as the table is
+// heartbeat reports now and then that a step is still running: a backfill or an index build takes as long as the table is
 // big, or as the oldest transaction is open. The function it returns ends it and waits for its end.
 func heartbeat(step Step, opts Options) (stop func()) {
 	start := time.Now()

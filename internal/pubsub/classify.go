@@ -46,7 +46,7 @@ func codeOf(err error) codes.Code {
 	}
 }
 
-// Explain says in our words why a request was not answered, or refused.
+// Explain describes in our words why a request was not answered, or refused.
 func Explain(err error) string {
 	switch codeOf(err) {
 	case codes.Unavailable, codes.DeadlineExceeded:

@@ -36,7 +36,7 @@ const emulatorEnv = "PUBSUB_EMULATOR_HOST"
 // ErrNoProject means that neither flag, environment nor file names a project.
 var ErrNoProject = errors.New("no Pub/Sub project configured")
 
-// Config says where Pub/Sub is and how much may be in flight.
+// Config is where Pub/Sub is and how much may be in flight.
 type Config struct {
 	// Project is the Google Cloud project, or any name when an emulator is used.
 	Project string

@@ -85,7 +85,7 @@ func show(s string, keep func(rune) bool) string {
 	return b.String()
 }
 
-// dangerous tells which characters a terminal acts on instead of showing them: C0, DEL and C1 controls, the
+// dangerous reports whether a terminal acts on a character instead of showing it: C0, DEL and C1 controls, the
 // characters that reorder or hide their neighbours, and the line separators.
 func dangerous(r rune) bool {
 	switch {

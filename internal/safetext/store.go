@@ -115,7 +115,7 @@ func hideParts(u *url.URL) string {
 	return strings.ReplaceAll(u.String(), "%2A%2A%2A%2A", Hidden)
 }
 
-// strayAt tells that an @ stands behind the host: then what was taken for the host is the beginning of a password with
+// strayAt reports whether an @ stands behind the host: then what was taken for the host is the beginning of a password with
 // an unescaped slash, question mark or hash in it.
 func strayAt(u *url.URL) bool {
 	if strings.Contains(u.EscapedPath(), "@") || strings.Contains(u.EscapedFragment(), "@") {
@@ -129,7 +129,7 @@ func strayAt(u *url.URL) bool {
 	return false
 }
 
-// Ambiguous tells that a connection string has an @ behind its host: a driver would take a piece of the password for the
+// Ambiguous reports whether a connection string has an @ behind its host: a driver would take a piece of the password for the
 // name of a database, and say it in its errors.
 func Ambiguous(s string) bool {
 	u, err := url.Parse(s)

@@ -13,7 +13,7 @@ import (
 
 // Method is one way to sign in.
 type Method interface {
-	// Identify tells who makes a request.
+	// Identify returns who makes a request.
 	Identify(r *http.Request) (ui.Identity, error)
 	// Challenge is the WWW-Authenticate of an answer to a user who is not signed in.
 	Challenge() string

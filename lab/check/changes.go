@@ -16,7 +16,7 @@ const (
 	other // what none of the statements does
 )
 
-// kindOf tells the statements that change rows apart by what they leave.
+// kindOf returns the kind of a statement that changed a row, by what it left.
 func kindOf(ch *history.Change) changeKind {
 	before, after := &ch.Before, &ch.After
 	ended := before.Lease.By != "" && after.Lease.By == ""

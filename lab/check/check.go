@@ -99,5 +99,5 @@ func (c *checker) finish() {
 	c.report.Valid = len(c.report.Invalid) == 0
 }
 
-// isOperator tells an operator's connection from a publisher's.
+// isOperator reports whether a connection is an operator's, not a publisher's.
 func isOperator(applicationName string) bool { return strings.HasPrefix(applicationName, "operator") }

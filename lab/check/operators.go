@@ -144,7 +144,7 @@ func (c *checker) commands() {
 	}
 }
 
-// broke tells a failure from the answers that are no zero either: not found, another process is doing it, some of it done.
+// broke reports whether a command failed; other answers are no zero either: not found, another process is doing it, some of it done.
 // What is done in part by a cleanup or a migration was cut short by an error.
 func broke(cmd *history.Command) bool {
 	return cmd.Exit == 1 || cmd.Exit == 5 && (strings.HasPrefix(cmd.Verb, "cleanup") || strings.HasPrefix(cmd.Verb, "migrate"))

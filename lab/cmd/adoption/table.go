@@ -37,7 +37,7 @@ type figures struct {
 	Backlog             struct{ Publish, OtherEventID int64 }
 }
 
-// kept tells of a migration that took much longer than planned. A plan of less than a second is one of a second.
+// kept reports a migration that took much longer than planned. A plan of less than a second is one of a second.
 func (f figures) kept(took time.Duration) error {
 	if took.Seconds() > 3*max(f.Seconds, 1) {
 		return fmt.Errorf("the migration took %s, more than three times what the plan said", took)
