@@ -70,6 +70,7 @@ func TestAddressesMeanWhatTheFlagsMean(t *testing.T) {
 		"/search?q=118824410000003":                                   {http.StatusNotFound, "as the broker&#39;s id"},
 		"/search?q=order+47%2F11":                                     {http.StatusNotFound, "no event has the dedupe key"},
 		"/search?q=%00":                                               {http.StatusNotFound, "no event has the dedupe key"},
+		"/search?q=00000000":                                          {http.StatusBadRequest, "00000000-0000-7000-8000-0000000000e2 order_canceled, an event"},
 		"/nothing":                                                    {http.StatusNotFound, "no page"},
 		"/dead-letters?state=all&limit=1":                             {http.StatusOK, "Next page"},
 		"/dead-letters?error-like=such&reason=max_attempts&since=30d": {http.StatusOK, "outboxctl dlq list --reason max_attempts --since 30d --error-like such"},

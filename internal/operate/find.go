@@ -1,0 +1,160 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/jackc/pgerrcode"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// FoundKind is the kind of thing that an id or key belongs to.
+type FoundKind string
+
+// The kinds of things that Find finds.
+const (
+	FoundPlan       FoundKind = "plan"
+	FoundDeadLetter FoundKind = "dead letter"
+	FoundEvent      FoundKind = "event"
+	FoundAggregate  FoundKind = "aggregate"
+	FoundTenant     FoundKind = "tenant"
+)
+
+// Found is what an id or key belongs to.
+type Found struct {
+	Kind FoundKind
+	// ID is whole, also where its beginning was given. An aggregate's is as --aggregate takes it.
+	ID string
+}
+
+// Find returns what has an id, the beginning of one, or a key: a plan, a dead letter, an event, an aggregate of some event, a
+// tenant of some dead letter. It only looks whether that exists. Of an event with dead letters, the one that matters is found.
+func (o *Outbox) Find(ctx context.Context, text string) (Found, error) {
+	text = strings.TrimSpace(text)
+	id, err := ParseID(text)
+	if err != nil {
+		return o.findWords(ctx, text)
+	}
+	for _, find := range []func() (Found, error){
+		func() (Found, error) { return o.findPlan(ctx, id) },
+		func() (Found, error) { return o.findRow(ctx, id) },
+		func() (Found, error) { return o.findKey(ctx, text) },
+		func() (Found, error) { return o.findAggregate(ctx, aggregateOf(id)) },
+		func() (Found, error) { return o.findTenant(ctx, id) },
+	} {
+		found, err := find()
+		if kind, _ := fault.KindOf(err); kind != fault.NotFound {
+			return found, err
+		}
+	}
+	return Found{}, fault.NotFoundf("nothing here has the id %s: no event, dead letter, run, aggregate, dedupe key, or tenant of a dead letter", id)
+}
+
+// findWords is for text that is no UUID, which keys, the broker's ids and aggregates have.
+func (o *Outbox) findWords(ctx context.Context, text string) (Found, error) {
+	found, noKey := o.findKey(ctx, text)
+	if kind, _ := fault.KindOf(noKey); kind != fault.NotFound {
+		return found, noKey
+	}
+	found, err := o.findAggregate(ctx, text)
+	if kind, _ := fault.KindOf(err); kind == fault.NotFound {
+		return Found{}, noKey
+	}
+	return found, err
+}
+
+func (o *Outbox) findPlan(ctx context.Context, id string) (Found, error) {
+	plan, err := o.plan(ctx, id)
+	return Found{FoundPlan, plan.ID}, err
+}
+
+// findRow finds a dead letter by its own id or its event's, and else an event.
+func (o *Outbox) findRow(ctx context.Context, id string) (Found, error) {
+	if err := o.completeIDs(ctx, &id); err != nil {
+		return Found{}, err
+	}
+	targets, err := o.store().Resolve(ctx, []string{id}, dlq.StateOpen)
+	if err != nil {
+		return Found{}, StoreError(err)
+	}
+	if targets[0].ID != "" {
+		return Found{FoundDeadLetter, targets[0].ID}, nil
+	}
+	event, err := o.event(ctx, id)
+	if err != nil {
+		return Found{}, err
+	}
+	if event == nil {
+		return Found{}, fault.NotFoundf("no event and no dead letter %s", id)
+	}
+	return Found{FoundEvent, event.ID}, nil
+}
+
+func (o *Outbox) findKey(ctx context.Context, key string) (Found, error) {
+	id, err := o.EventOfKey(ctx, key)
+	return Found{FoundEvent, id}, err
+}
+
+// aggregateOf is an id as --aggregate takes it.
+func aggregateOf(id string) string {
+	if idLike.MatchString(id) {
+		return id
+	}
+	return "/" + id
+}
+
+// findAggregate finds an aggregate, as --aggregate takes it, of which there is an event.
+func (o *Outbox) findAggregate(ctx context.Context, aggregate string) (Found, error) {
+	none := fault.NotFoundf("no event has the aggregate %s", aggregate)
+	aggregateType, ids, err := ParseAggregate(aggregate)
+	if err != nil {
+		return Found{}, none
+	}
+	some := false
+	// A value that the column cannot have ends the transaction it is asked in, which may be the caller's.
+	err = pgx.BeginTxFunc(ctx, o.DB, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		scan, err := outbox.NewStore(tx).NewScan(outbox.Filter{AggregateType: aggregateType, AggregateIDs: ids}, outbox.NewestFirst, false)
+		if err != nil {
+			return err
+		}
+		rows, err := scan.List(ctx, 1)
+		some = len(rows) > 0
+		return err
+	})
+	var pg *pgconn.PgError
+	switch {
+	case errors.As(err, &pg) && pgerrcode.IsDataException(pg.Code):
+		return Found{}, none
+	case err != nil:
+		return Found{}, StoreError(err)
+	case !some:
+		return Found{}, none
+	}
+	return Found{FoundAggregate, aggregate}, nil
+}
+
+// findTenant finds a tenant of which there is a dead letter. Tenants have whole UUIDs.
+func (o *Outbox) findTenant(ctx context.Context, id string) (Found, error) {
+	none := fault.NotFoundf("no dead letter has the tenant %s", id)
+	if len(id) != idLength {
+		return Found{}, none
+	}
+	scan, err := o.store().NewScan(dlq.Filter{Tenants: []string{id}}, outbox.NewestFirst)
+	if err != nil {
+		return Found{}, err
+	}
+	rows, err := scan.List(ctx, 1)
+	if err != nil {
+		return Found{}, StoreError(err)
+	}
+	if len(rows) == 0 {
+		return Found{}, none
+	}
+	return Found{FoundTenant, id}, nil
+}
