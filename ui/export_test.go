@@ -3,6 +3,7 @@ package ui
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // APIPaths are the addresses of the API, below /api/v1, each after its method.
@@ -47,6 +48,13 @@ func (h *Handler) Occupy() {
 	for range cap(h.turns) {
 		h.turns <- struct{}{}
 	}
+}
+
+// Looked is when a viewer was last seen.
+func (h *Handler) Looked() time.Time {
+	h.snapshots.mu.Lock()
+	defer h.snapshots.mu.Unlock()
+	return h.snapshots.looked
 }
 
 // LookAt makes a request look at so many rows only in search of an error.

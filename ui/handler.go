@@ -128,9 +128,9 @@ func whoOf(r *http.Request) Identity {
 	return who
 }
 
-// serveReady tells whether figures come in; what is wrong is for those who are signed in.
+// serveReady answers whether figures come in; what is wrong is for those who are signed in. A probe is no viewer.
 func (h *Handler) serveReady(w http.ResponseWriter) {
-	if s := h.snapshots.current(); s.Stats == nil || s.Err != nil {
+	if s := h.snapshots.peek(); s.Stats == nil || s.Err != nil {
 		writeText(w, http.StatusServiceUnavailable, "not ready\n")
 		return
 	}

@@ -79,11 +79,14 @@ func backOf(r *http.Request) string {
 	return "/dead-letters"
 }
 
-// render writes a page. It is made whole before its first byte is sent. Who was not identified gets no figure and no name.
+// render writes a page. It is made whole before its first byte is sent. A caller that was not identified gets no figure and
+// no name, and is no viewer for whom figures are gathered.
 func (h *Handler) render(w http.ResponseWriter, r *http.Request, status int, v *view) {
 	_, v.Known = r.Context().Value(whoKey{}).(Identity)
 	v.Label, v.Color, v.Place, v.Version, v.Who, v.Query = h.cfg.Label, h.cfg.Color, h.place, h.cfg.Version, whoOf(r).Name, r.URL.Query().Get("q")
-	v.Snapshot = h.snapshots.current()
+	if v.Snapshot = h.snapshots.peek(); v.Known {
+		v.Snapshot = h.snapshots.current()
+	}
 	v.OwnRights = h.reader.role == ownRights
 	v.Notice = whyOld(v.Snapshot)
 	if v.Every == 0 {

@@ -93,3 +93,24 @@ func TestRunsAreReadWhereTheyAreWritten(t *testing.T) {
 		require.Equal(t, want, status, "%s: %s", address, body)
 	}
 }
+
+// The figures come slowly while no page is open: neither a probe nor a stranger is a viewer.
+func TestOnlyAViewerKeepsTheFiguresComing(t *testing.T) {
+	b := setup(t, func(c *ui.Config) {
+		c.Identify = func(r *http.Request) (ui.Identity, error) {
+			if r.Header.Get("Authorization") == "" {
+				return ui.Identity{}, ui.ErrNotSignedIn
+			}
+			return ui.Identity{Name: "ann"}, nil
+		}
+	})
+	before := b.handler.Looked()
+	for address, want := range map[string]int{"/readyz": http.StatusOK, "/healthz": http.StatusOK, "/": http.StatusUnauthorized, "/api/v1/stats": http.StatusUnauthorized} {
+		status, _, _ := b.get(address)
+		require.Equal(t, want, status, address)
+		require.Equal(t, before, b.handler.Looked(), address)
+	}
+	status, _, _ := b.get("/", "Authorization", "x")
+	require.Equal(t, http.StatusOK, status)
+	require.True(t, b.handler.Looked().After(before))
+}

@@ -79,7 +79,14 @@ func newSnapshots(r *reader, refresh time.Duration, maxAttempts int) *snapshots 
 	return &snapshots{reader: r, refresh: refresh, maxAttempts: maxAttempts, wake: make(chan struct{}, 1), looked: time.Now()}
 }
 
-// current is the newest snapshot. Asking for it is what keeps the figures coming.
+// peek returns the newest snapshot to a caller that is no viewer.
+func (s *snapshots) peek() snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+// current returns the newest snapshot to a viewer. Asking for it is what keeps the figures coming.
 func (s *snapshots) current() snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
