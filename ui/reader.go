@@ -2,6 +2,7 @@ package ui
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -23,7 +24,7 @@ type reader struct {
 	role    string
 	timeout time.Duration
 	keeper  *idem.Keeper
-	// types is the catalogue; learns tells that the database's is read with each snapshot.
+	// types is the catalogue; with learns it is the database's, read with each snapshot.
 	types  atomic.Pointer[registry.Registry]
 	learns bool
 }
@@ -38,16 +39,22 @@ func newReader(cfg Config) *reader {
 	return r
 }
 
-// learn reads the event types that the database recorded.
-func (r *reader) learn(ctx context.Context) error {
+// learn reads the event types that the database recorded, in a part of o's transaction, and gives them to o.
+func (r *reader) learn(ctx context.Context, o *operate.Outbox) error {
 	if !r.learns {
 		return nil
 	}
-	known, err := registry.Recorded(ctx, r.pool)
+	tx, err := o.DB.BeginTx(ctx, pgx.TxOptions{})
 	if err != nil {
 		return operate.StoreError(err)
 	}
+	known, err := registry.Recorded(ctx, tx)
+	// A schema without the tables is no error to the registry, but it is to the transaction: only going back mends that.
+	if err = errors.Join(err, tx.Rollback(ctx)); err != nil {
+		return operate.StoreError(err)
+	}
 	r.types.Store(known)
+	o.Registry = known
 	return nil
 }
 

@@ -22,6 +22,8 @@ const (
 	snapshotShare = 20
 	// snapshotPause is the longest wait, and the pace while no page is open.
 	snapshotPause = time.Minute
+	// snapshotStatements is how many statements of a snapshot may take as long as one may at most.
+	snapshotStatements = 12
 	// lookedLately is how long ago a request counts as a viewer.
 	lookedLately = 2 * time.Minute
 	historyKept  = time.Hour
@@ -66,7 +68,9 @@ type snapshots struct {
 	reader      *reader
 	refresh     time.Duration
 	maxAttempts int
-	metrics     *metrics
+	// limit is how long one snapshot may take.
+	limit   time.Duration
+	metrics *metrics
 
 	mu     sync.Mutex
 	now    snapshot
@@ -76,7 +80,10 @@ type snapshots struct {
 }
 
 func newSnapshots(r *reader, refresh time.Duration, maxAttempts int) *snapshots {
-	return &snapshots{reader: r, refresh: refresh, maxAttempts: maxAttempts, wake: make(chan struct{}, 1), looked: time.Now()}
+	return &snapshots{
+		reader: r, refresh: refresh, maxAttempts: maxAttempts, limit: max(snapshotPause, snapshotStatements*r.timeout),
+		wake: make(chan struct{}, 1), looked: time.Now(),
+	}
 }
 
 // peek returns the newest snapshot to a caller that is no viewer.
@@ -184,13 +191,17 @@ func (s *snapshots) gone(ctx context.Context) bool {
 	return err != nil && ctx.Err() == nil
 }
 
+// take reads the figures, and gives up after a time: the server ends a statement that takes too long, but not one whose answer
+// is lost on the way.
 func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 	next.Causes, next.Late = map[string][]dlq.Group{}, map[string]time.Time{}
-	if err := s.reader.learn(ctx); err != nil {
-		return next, err
-	}
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
+	defer cancel()
 	err = s.reader.do(ctx, func(o *operate.Outbox) error {
-		// Who may not read the version is told nothing about it.
+		if err := s.reader.learn(ctx, o); err != nil {
+			return err
+		}
+		// A page that may not read the version does without it.
 		_ = part(ctx, o, func(o *operate.Outbox) (err error) {
 			next.Schema, err = migrate.Version(ctx, o.DB, migrate.Options{})
 			return err

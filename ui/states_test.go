@@ -116,6 +116,28 @@ func TestThePageReadsAsAViewer(t *testing.T) {
 	require.Contains(t, body, "reads with its login's own rights")
 }
 
+// The catalogue, too, is read as a viewer.
+func TestTheCatalogueIsReadAsAViewer(t *testing.T) {
+	b := setup(t, nil)
+	_, err := b.db.Pool.Exec(t.Context(), `REVOKE SELECT ON outbox_catalogue FROM outbox_viewer`)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		_, _, body := b.get("/")
+		return strings.Contains(body, "may not do that: permission denied for table outbox_catalogue") && strings.Contains(body, "migrate grants")
+	}, waitFor, tick)
+}
+
+// An outbox whose schema has no catalogue yet shows its figures with the built-in event types.
+func TestAnOutboxWithoutACatalogue(t *testing.T) {
+	b := setup(t, nil)
+	_, err := b.db.Pool.Exec(t.Context(), `ALTER TABLE outbox_catalogue RENAME TO outbox_catalogue_later`)
+	require.NoError(t, err)
+	late := setup2(t, b, "")
+	require.Eventually(t, func() bool { status, _, _ := late.get("/readyz"); return status == http.StatusOK }, waitFor, tick)
+	_, _, body := late.get("/api/v1/registry")
+	require.Contains(t, body, "order_canceled")
+}
+
 // setup2 serves a second page over the same database with another role.
 func setup2(t *testing.T, b *bundle, role string, changes ...func(*ui.Config)) *bundle {
 	t.Helper()
