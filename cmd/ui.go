@@ -163,7 +163,7 @@ func uiSettings(app *cli.App, cfg *cli.Config) (ui.Config, error) {
 		Log: func(path string, err error) {
 			log.Warn().Str("path", path).Str("error", safetext.Redact(err.Error())).Msg("request failed")
 		},
-		AllowChanges: cfg.UI.AllowChanges, MaxPlanRows: int64(cfg.UI.MaxPlanRows),
+		AllowChanges: cfg.UI.AllowChanges, MaxPlanRows: int64(cfg.UI.MaxPlanRows), IdempotencyTTL: cfg.Idempotency.TTL,
 	}
 	settings.Topics, settings.Settings = cfg.PubSub.Topics, shownSettings(app.Settings())
 	settings.Doctor = func(ctx context.Context) ([]ui.Finding, error) {

@@ -79,7 +79,9 @@ type Config struct {
 	Catalogue *catalogue.Catalogue
 	// Redis is where consumers keep their marks; nil: they are not shown.
 	Redis *redis.Client
-	// Identify returns who makes a request. It is the only sign-in.
+	// IdempotencyTTL is how long consumers keep their marks; one that was silent for longer is not shown.
+	IdempotencyTTL time.Duration
+	// Identify tells who makes a request. It is the only sign-in.
 	Identify func(*http.Request) (Identity, error)
 	// Challenge is the WWW-Authenticate of an answer to a user who is not signed in; empty: HTTP Basic.
 	Challenge string
@@ -126,6 +128,7 @@ func New(cfg Config) (*Handler, error) {
 	cfg.ReadRole = cmp.Or(cfg.ReadRole, DefaultReadRole)
 	cfg.Refresh = cmp.Or(cfg.Refresh, DefaultRefresh)
 	cfg.QueryTimeout = cmp.Or(cfg.QueryTimeout, DefaultQueryTimeout)
+	cfg.IdempotencyTTL = cmp.Or(cfg.IdempotencyTTL, consume.DefaultTTL)
 	cfg.MaxAttempts = cmp.Or(cfg.MaxAttempts, dispatch.DefaultMaxAttempts)
 	cfg.Challenge = cmp.Or(cfg.Challenge, `Basic realm="outboxctl", charset="UTF-8"`)
 	cfg.MaxPlanRows = cmp.Or(cfg.MaxPlanRows, DefaultMaxPlanRows)
@@ -147,7 +150,7 @@ func New(cfg Config) (*Handler, error) {
 		reader: newReader(cfg), turns: make(chan struct{}, cfg.ReadPool.Config().MaxConns), examiner: &examiner{run: cfg.Doctor},
 	}
 	if cfg.Redis != nil {
-		h.reader.keeper = idem.New(cfg.Redis, consume.DefaultTTL)
+		h.reader.keeper = idem.New(cfg.Redis, cfg.IdempotencyTTL)
 	}
 	if cfg.Pool != nil {
 		h.elsewhere = place(conn) != place(cfg.Pool.Config().ConnConfig)

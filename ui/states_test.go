@@ -317,3 +317,17 @@ func TestRedisIsAway(t *testing.T) {
 		require.Contains(t, body, "What the consumers remember is not known", address)
 	}
 }
+
+// A consumer that was silent is shown for as long as its marks live, which the installation decides.
+func TestConsumersAreKnownAsLongAsTheirMarksLive(t *testing.T) {
+	client := outboxtest.Redis(t).Client
+	silent := redis.Z{Score: float64(time.Now().Add(-consume.DefaultTTL - time.Hour).UnixMilli()), Member: "billing"}
+	require.NoError(t, client.ZAdd(t.Context(), consume.ConsumersKey, silent).Err())
+	b := setup(t, func(c *ui.Config) { c.Redis, c.IdempotencyTTL = client, 2*consume.DefaultTTL })
+	_, _, body := b.get("/api/v1/events/" + eventID + "/consumers")
+	require.Contains(t, body, `"consumer":"billing"`)
+
+	brief := setup2(t, b, "", func(c *ui.Config) { c.Redis = client })
+	_, _, body = brief.get("/api/v1/events/" + eventID + "/consumers")
+	require.NotContains(t, body, "billing")
+}
