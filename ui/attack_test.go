@@ -129,7 +129,7 @@ func harmless(t *testing.T, what string, status int, header http.Header, body st
 func TestInjectedText(t *testing.T) {
 	b := setup(t, revealing)
 	names := map[string][]string{
-		"/dead-letters": {"reason", "type", "topic", "fingerprint", "aggregate", "tenant", "namespace", "since", "until", "error-like", "state", "limit", "cursor"},
+		"/dead-letters": {"reason", "type", "topic", "fingerprint", "aggregate", "tenant", "namespace", "since", "until", "error-like", "blocking", "state", "limit", "cursor"},
 		"/events":       {"status", "type", "aggregate", "tenant", "namespace", "since", "until", "limit", "cursor"},
 		"/audit":        {"actor", "action", "run", "event", "since", "until", "limit", "cursor"},
 		"/causes":       {"by"}, "/runs": {"limit", "cursor"}, "/search": {"q"}, "/doctor": {"again"}, "/topics": {"x"}, "/": {"x"},

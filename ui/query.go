@@ -20,7 +20,7 @@ const (
 
 // deadLetterNames and eventNames are the filters of the lists: the names of the flags.
 func deadLetterNames() []string {
-	return []string{"reason", "type", "topic", "fingerprint", "aggregate", "tenant", "namespace", "since", "until", "error-like", "state"}
+	return []string{"reason", "type", "topic", "fingerprint", "aggregate", "tenant", "namespace", "since", "until", "error-like", "blocking", "state"}
 }
 
 func eventNames() []string {
@@ -65,10 +65,15 @@ func readPage(q url.Values) (operate.Page, error) {
 
 // deadLetterFilter reads the filters of dead letters. now is the database's clock.
 func deadLetterFilter(q url.Values, now time.Time) (dlq.Filter, error) {
+	blocking := one(q, "blocking", "false")
+	if blocking != "true" && blocking != "false" {
+		return dlq.Filter{}, fault.Usagef("blocking: %q is neither true nor false", blocking)
+	}
 	return operate.DeadLetterQuery{
 		Reasons: values(q, "reason"), Types: values(q, "type"), Topics: values(q, "topic"), Fingerprints: values(q, "fingerprint"),
 		Aggregate: one(q, "aggregate", ""), Tenants: values(q, "tenant"), Namespaces: values(q, "namespace"),
-		Since: one(q, "since", ""), Until: one(q, "until", ""), ErrorLike: one(q, "error-like", ""), State: one(q, "state", dlq.StateOpen),
+		Since: one(q, "since", ""), Until: one(q, "until", ""), ErrorLike: one(q, "error-like", ""), Blocking: blocking == "true",
+		State: one(q, "state", dlq.StateOpen),
 	}.Filter(now)
 }
 
@@ -110,7 +115,12 @@ func with(q url.Values, name, value string) string {
 func command(words string, q url.Values, names ...string) string {
 	for _, name := range names {
 		for _, v := range values(q, name) {
-			words += " --" + name + " " + quote(v)
+			switch {
+			case name != "blocking":
+				words += " --" + name + " " + quote(v)
+			case v == "true": // a flag without a value
+				words += " --" + name
+			}
 		}
 	}
 	return words

@@ -119,3 +119,39 @@ SELECT event_id, event_type, aggregate_type, aggregate_id, payload_json, error_r
 		return strings.Contains(body, "3 replayed, 1 died again; last by ann@example.com") && strings.Contains(body, "1 discarded; last by bob")
 	}, waitFor, tick)
 }
+
+// ordered is a dead event and one that waits for it, because they have the same ordering key.
+const ordered = `
+INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, ordering_key, dead_at, attempt_count, last_error)
+VALUES ('00000000-0000-7000-8000-0000000000c1', 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', 'default/a', now(), 10, 'no'),
+       ('00000000-0000-7000-8000-0000000000c2', 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', 'default/a', NULL, 0, NULL);
+INSERT INTO outbox_dlq (id, event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count)
+SELECT '00000000-0000-7000-8000-0000000000dc', id, event_type, aggregate_type, aggregate_id, payload_json, 'max_attempts', last_error, 10
+  FROM outbox_events WHERE ordering_key = 'default/a' AND dead_at IS NOT NULL`
+
+// The page filters by what others wait for, as the command line does, and changes what the list shows.
+func TestDeadLettersThatOthersWaitFor(t *testing.T) {
+	b := setup(t, operators)
+	_, err := b.db.Pool.Exec(t.Context(), ordered)
+	require.NoError(t, err)
+	status, _, body := b.get("/dead-letters?blocking=true")
+	require.Equal(t, http.StatusOK, status, body)
+	for _, want := range []string{
+		"/dead-letters/00000000-0000-7000-8000-0000000000dc", "outboxctl dlq list --blocking<", `aria-label="Remove the filter blocking"`,
+		`<option value="true" selected>yes</option>`, `<input type="hidden" name="blocking" value="true">`,
+	} {
+		require.Contains(t, body, want)
+	}
+	require.NotContains(t, body, deadID)
+	_, _, body = b.get("/dead-letters?blocking=false")
+	require.Contains(t, body, deadID)
+	_, _, body = b.get("/api/v1/dead-letters?blocking=true")
+	require.Contains(t, body, "0000000000dc")
+	require.NotContains(t, body, deadID)
+	status, _, body = b.get("/dead-letters?blocking=yes")
+	require.Equal(t, http.StatusBadRequest, status)
+	require.Contains(t, body, "neither true nor false")
+
+	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"blocking": "true"}, "reason": "broker is back"}`)
+	require.EqualValues(t, 1, b.reaches(plan.ID, "ready").Total)
+}
