@@ -141,12 +141,16 @@ func New(cfg Config) (*Handler, error) {
 	if cfg.Log == nil {
 		cfg.Log = func(string, error) {}
 	}
-	templates, err := parseTemplates(cfg.BasePath)
+	assets, err := readAssets()
+	if err != nil {
+		return nil, err
+	}
+	templates, err := parseTemplates(cfg.BasePath, assets)
 	if err != nil {
 		return nil, err
 	}
 	h := &Handler{
-		cfg: cfg, templates: templates, place: place(conn), searchRows: searchRows,
+		cfg: cfg, assets: assets, templates: templates, place: place(conn), searchRows: searchRows,
 		reader: newReader(cfg), turns: make(chan struct{}, cfg.ReadPool.Config().MaxConns), examiner: &examiner{run: cfg.Doctor},
 	}
 	if cfg.Redis != nil {

@@ -80,7 +80,7 @@ func (h *Handler) routes() *http.ServeMux {
 		mux.HandleFunc("GET /export"+path, func(w http.ResponseWriter, req *http.Request) { h.serveExport(w, req, path, read) })
 	}
 	mux.HandleFunc("GET /assets/{name}", h.serveAsset)
-	mux.HandleFunc("GET /favicon.ico", serveIcon)
+	mux.HandleFunc("GET /favicon.ico", h.serveIcon)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, r, fault.NotFoundf("no such address: %s %s", r.Method, r.URL.Path))
 	})

@@ -20,12 +20,12 @@ type topicRow struct {
 	Pause *outbox.HeldPause `json:"pause"`
 }
 
-// topics are all topics of the catalogue, and those that only events of an older one go to.
+// topics are all topics of the catalogue, with their figures of s, which may be nil.
 func topics(r *request, s *operate.StatsResult) []topicRow {
-	rows := []topicRow{}
+	rows, types := []topicRow{}, r.outbox.Registry.TypesByTopic()
 	for _, name := range r.outbox.Registry.TopicNames() {
 		row := topicRow{
-			Name: name, Physical: r.h.cfg.Topics[name], EventTypes: r.outbox.Registry.TypesByTopic()[name],
+			Name: name, Physical: r.h.cfg.Topics[name], EventTypes: types[name],
 			Figures: stats.Group{Key: name}, Troubles: []stats.TopicState{},
 		}
 		if s != nil {

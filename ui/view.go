@@ -1,21 +1,17 @@
 package ui
 
 import (
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"html/template"
 	"io/fs"
-	"net/http"
 	"net/url"
 	"path"
 	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"sigs.k8s.io/yaml"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/operate"
@@ -55,14 +51,14 @@ type view struct {
 }
 
 // parseTemplates reads the pages, each with the layout and the parts around it.
-func parseTemplates(base string) (map[string]*template.Template, error) {
+func parseTemplates(base string, a assets) (map[string]*template.Template, error) {
 	names, err := fs.Glob(files, "templates/page_*.html")
 	if err != nil {
 		return nil, fmt.Errorf("list templates: %w", err)
 	}
 	all := make(map[string]*template.Template, len(names))
 	for _, name := range names {
-		t, err := template.New("").Funcs(templateFuncs(base)).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/change.html", name)
+		t, err := template.New("").Funcs(templateFuncs(base, a)).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/change.html", name)
 		if err != nil {
 			return nil, fmt.Errorf("read templates: %w", err)
 		}
@@ -71,11 +67,11 @@ func parseTemplates(base string) (map[string]*template.Template, error) {
 	return all, nil
 }
 
-func templateFuncs(base string) template.FuncMap {
+func templateFuncs(base string, a assets) template.FuncMap {
 	return template.FuncMap{
 		"url":     func(to string) string { return base + to },
 		"link":    func(to string, pairs ...string) string { return base + to + query(pairs) },
-		"asset":   func(name string) string { return base + "/assets/" + assetName(name) },
+		"asset":   func(name string) string { return base + "/assets/" + a.named[name] },
 		"line":    func(v any) string { return safetext.Line(textOf(v)) },
 		"lines":   func(v any) string { return safetext.Block(textOf(v)) },
 		"cut":     func(n int, v any) string { return safetext.Cut(safetext.Line(textOf(v)), n) },
@@ -192,54 +188,4 @@ func share(n, of int64) string {
 		return "<1 %"
 	}
 	return fmt.Sprintf("%.0f %%", p)
-}
-
-// assetName is a file's name with a digest of its content, so that browsers may keep it for ever.
-func assetName(name string) string {
-	content, err := files.ReadFile("assets/" + name)
-	if err != nil {
-		return name
-	}
-	sum := sha256.Sum256(content)
-	ext := path.Ext(name)
-	return strings.TrimSuffix(name, ext) + "-" + hex.EncodeToString(sum[:6]) + ext
-}
-
-func (h *Handler) serveAsset(w http.ResponseWriter, r *http.Request) {
-	for name, mime := range map[string]string{"style.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8", "changes.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml"} {
-		if r.PathValue("name") != assetName(name) {
-			continue
-		}
-		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-		writeAsset(w, name, mime)
-		return
-	}
-	writeText(w, http.StatusNotFound, "no such file\n")
-}
-
-// serveIcon is for browsers that ask for it at the place of old.
-func serveIcon(w http.ResponseWriter, _ *http.Request) { writeAsset(w, "icon.svg", "image/svg+xml") }
-
-func writeAsset(w http.ResponseWriter, name, mime string) {
-	content, err := files.ReadFile("assets/" + name)
-	if err != nil {
-		writeText(w, http.StatusNotFound, "no such file\n")
-		return
-	}
-	w.Header().Set("Content-Type", mime)
-	_, _ = w.Write(content) // the caller has gone
-}
-
-// serveOpenAPI answers with the description of the API, which is kept as YAML for those who write it.
-func (h *Handler) serveOpenAPI(w http.ResponseWriter, r *http.Request) {
-	content, err := files.ReadFile("openapi.yaml")
-	if err == nil {
-		content, err = yaml.YAMLToJSON(content)
-	}
-	if err != nil {
-		h.fail(w, r, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(content) // the caller has gone
 }
