@@ -23,9 +23,9 @@ func openBrowser(ctx context.Context, app *cli.App, address string) {
 
 // browserCommand is what opens an address on a system.
 func browserCommand(chosen, system string) []string {
-	switch {
-	case chosen != "":
-		return strings.Fields(chosen)
+	switch words := strings.Fields(chosen); {
+	case len(words) > 0:
+		return words
 	case system == "darwin":
 		return []string{"open"}
 	case system == "windows":

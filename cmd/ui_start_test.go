@@ -30,6 +30,7 @@ func TestBrowserCommand(t *testing.T) {
 	}{
 		{"firefox --private-window", "linux", []string{"firefox", "--private-window"}},
 		{"", "linux", []string{"xdg-open"}},
+		{" ", "linux", []string{"xdg-open"}},
 		{"", "darwin", []string{"open"}},
 		{"", "windows", []string{"rundll32", "url.dll,FileProtocolHandler"}},
 	} {
