@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
@@ -62,6 +61,6 @@ func (o *changeOptions) freezeToFile(ctx context.Context, set *operate.ChangeSet
 		group = "event"
 	}
 	fmt.Fprintf(o.app.Err, "%s frozen in %s; nothing was changed\napply it with: outboxctl %s %s --apply %s\n",
-		operate.Counted(n, set.Noun()), safetext.Line(o.plan), group, set.Verb(), cli.QuoteWord(o.plan))
+		operate.Counted(n, set.Noun()), safetext.Line(o.plan), group, set.Verb(), operate.QuoteWord(o.plan))
 	return nil
 }

@@ -117,22 +117,11 @@ func command(words string, q url.Values, names ...string) string {
 		for _, v := range values(q, name) {
 			switch {
 			case name != "blocking":
-				words += " --" + name + " " + quote(v)
+				words += " --" + name + " " + operate.QuoteWord(v)
 			case v == "true": // a flag without a value
 				words += " --" + name
 			}
 		}
 	}
 	return words
-}
-
-// quote writes a word so that a shell takes it as it is.
-func quote(word string) string {
-	plain := !strings.ContainsFunc(word, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+,=", r))
-	})
-	if plain && word != "" {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

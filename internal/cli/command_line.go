@@ -1,15 +1,13 @@
 package cli
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-)
 
-// plainWord needs no quotes in any shell.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:,@%+=-]+$`)
+	"github.com/outboxctl/outboxctl/internal/operate"
+)
 
 // CommandLine writes the command that is running as it could be typed again, with some flags changed (an empty value
 // leaves a flag out). The flags of every command are repeated, or it could act on another database; connection strings
@@ -17,7 +15,7 @@ var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:,@%+=-]+$`)
 func CommandLine(cmd *cobra.Command, args []string, set map[string]string) string {
 	words := []string{cmd.CommandPath()}
 	for _, arg := range args {
-		words = append(words, QuoteWord(arg))
+		words = append(words, operate.QuoteWord(arg))
 	}
 	secret := map[string]bool{}
 	for _, k := range ConfigKeys() {
@@ -28,7 +26,7 @@ func CommandLine(cmd *cobra.Command, args []string, set map[string]string) strin
 		switch {
 		case secret[f.Name]:
 		case changed && value != "":
-			words = append(words, "--"+f.Name+" "+QuoteWord(value))
+			words = append(words, "--"+f.Name+" "+operate.QuoteWord(value))
 		case changed || !f.Changed:
 		case f.Value.Type() == "bool":
 			words = append(words, "--"+f.Name+map[bool]string{true: "", false: "=false"}[f.Value.String() == "true"])
@@ -38,17 +36,9 @@ func CommandLine(cmd *cobra.Command, args []string, set map[string]string) strin
 				values = list.GetSlice()
 			}
 			for _, v := range values {
-				words = append(words, "--"+f.Name+" "+QuoteWord(v))
+				words = append(words, "--"+f.Name+" "+operate.QuoteWord(v))
 			}
 		}
 	})
 	return strings.Join(words, " ")
-}
-
-// QuoteWord quotes a word for a shell where it must be.
-func QuoteWord(word string) string {
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

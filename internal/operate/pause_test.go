@@ -77,3 +77,14 @@ func TestAPauseOfNothingIsRefused(t *testing.T) {
 	require.NoError(t, b.outbox.CheckPause(t.Context(), &p))
 	require.Equal(t, uuid.MustParse(p.Value).String(), p.Value)
 }
+
+// A namespace may be any text; the command that resumes it can be pasted into a shell.
+func TestTheCommandThatResumesIsQuoted(t *testing.T) {
+	b := setup(t)
+	event := uuid.NewString()
+	b.exec(`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, namespace)
+VALUES ($1::text::uuid, 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', 'ann''s shop; reboot')`, event)
+	_, err := b.outbox.Pause(b.ctx, operate.PauseParams{Kind: outbox.PauseNamespace, Value: "ann's shop; reboot", Actor: "ann"})
+	require.NoError(t, err)
+	require.Equal(t, []string{`outboxctl resume --namespace 'ann'\''s shop; reboot'`}, b.why(event).Commands)
+}

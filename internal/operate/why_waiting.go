@@ -137,7 +137,7 @@ func (f facts) sayHeld(r *WhyResult) bool {
 			r.say("(%s)", p.Reason)
 		}
 		r.say("%s. It keeps its attempts and is published when the pause ends.", PauseEnds(f.Now, p.Until))
-		r.do("outboxctl resume --%s %s", p.Kind, p.Value)
+		r.do("outboxctl resume --%s %s", p.Kind, QuoteWord(p.Value))
 		return true
 	}
 	return false
