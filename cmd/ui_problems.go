@@ -12,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/ui"
 )
 
 // uiCheckTimeout bounds the look at the read role: the page starts also while the database is away.
@@ -20,7 +21,7 @@ const uiCheckTimeout = 2 * time.Second
 // checkReadRole refuses a role that the page could not read under. A database that does not answer is no reason: the page
 // says so itself.
 func checkReadRole(ctx context.Context, pool *pgxpool.Pool, role string) error {
-	if role == ownRights {
+	if role == ui.OwnRights {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, uiCheckTimeout)
@@ -31,9 +32,6 @@ func checkReadRole(ctx context.Context, pool *pgxpool.Pool, role string) error {
 	}
 	return nil
 }
-
-// ownRights is the value of ui.read_role that changes no role.
-const ownRights = "-"
 
 // isUIProblem reports whether err is about how the page was set up: another start would end the same way.
 func isUIProblem(err error) bool {

@@ -5,10 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +21,11 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/pgpool"
 )
+
+// OwnRights is the ReadRole that changes no role: the page reads with the rights of its pool's login.
+const OwnRights = "-"
 
 // The defaults of a Config.
 const (
@@ -73,7 +76,7 @@ type Config struct {
 	MaxPlanRows int64
 	// ReadPool is the database, or a replica of it. The page uses at most as many connections as it has.
 	ReadPool *pgxpool.Pool
-	// ReadRole is the role under which everything is read. "-" reads with the pool's own rights.
+	// ReadRole is the role under which everything is read. OwnRights changes none.
 	ReadRole string
 	// Catalogue is the event types; nil: those that outboxctl registry apply recorded in the database.
 	Catalogue *catalogue.Catalogue
@@ -122,7 +125,7 @@ func New(cfg Config) (*Handler, error) {
 	if cfg.Payloads != "" && cfg.Payloads != PayloadsReveal {
 		return nil, fmt.Errorf("ui: Payloads %q is not %s", cfg.Payloads, PayloadsReveal)
 	}
-	if cfg.Color != "" && !isColor(cfg.Color) {
+	if cfg.Color != "" && !slices.Contains(Colors(), cfg.Color) {
 		return nil, fmt.Errorf("ui: Color %q is none of %s", cfg.Color, strings.Join(Colors(), ", "))
 	}
 	cfg.ReadRole = cmp.Or(cfg.ReadRole, DefaultReadRole)
@@ -132,9 +135,9 @@ func New(cfg Config) (*Handler, error) {
 	cfg.MaxAttempts = cmp.Or(cfg.MaxAttempts, dispatch.DefaultMaxAttempts)
 	cfg.Challenge = cmp.Or(cfg.Challenge, `Basic realm="outboxctl", charset="UTF-8"`)
 	cfg.MaxPlanRows = cmp.Or(cfg.MaxPlanRows, DefaultMaxPlanRows)
-	cfg.BasePath = strings.TrimRight(cfg.BasePath, "/")
-	if cfg.BasePath != "" && (!strings.HasPrefix(cfg.BasePath, "/") || strings.ContainsAny(cfg.BasePath, "{}?#%")) {
-		return nil, fmt.Errorf("ui: BasePath %q must be a path such as /ops/outbox", cfg.BasePath)
+	var err error
+	if cfg.BasePath, err = operate.ParseBasePath(cfg.BasePath); err != nil {
+		return nil, fmt.Errorf("ui: BasePath: %w", err)
 	}
 	conn := cfg.ReadPool.Config().ConnConfig
 	cfg.Label = cmp.Or(cfg.Label, conn.Database)
@@ -159,7 +162,7 @@ func New(cfg Config) (*Handler, error) {
 	if cfg.Pool != nil {
 		h.elsewhere = place(conn) != place(cfg.Pool.Config().ConnConfig)
 		h.changes = newChanges(cfg, func() *operate.Outbox {
-			return &operate.Outbox{DB: cfg.Pool, Host: hostOf(cfg.Pool.Config().ConnConfig), Registry: h.reader.types.Load(), Keeper: h.reader.keeper}
+			return &operate.Outbox{DB: cfg.Pool, Host: pgpool.Host(cfg.Pool.Config().ConnConfig), Registry: h.reader.types.Load(), Keeper: h.reader.keeper}
 		})
 	}
 	h.guard = newGuard(cfg)
@@ -182,22 +185,5 @@ func New(cfg Config) (*Handler, error) {
 // Colors are the names that Config.Color knows.
 func Colors() []string { return []string{"red", "amber", "green", "blue", "violet", "grey"} }
 
-func isColor(name string) bool {
-	for _, c := range Colors() {
-		if c == name {
-			return true
-		}
-	}
-	return false
-}
-
 // place is where the database is, for a person.
-func place(c *pgx.ConnConfig) string { return c.Database + " on " + hostOf(c) }
-
-// hostOf is where a server is reached; the folder of a socket stands for this machine.
-func hostOf(c *pgx.ConnConfig) string {
-	if strings.HasPrefix(c.Host, "/") {
-		return "localhost"
-	}
-	return net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))
-}
+func place(c *pgx.ConnConfig) string { return c.Database + " on " + pgpool.Host(c) }

@@ -15,9 +15,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
-// ownRights is the ReadRole that changes no role.
-const ownRights = "-"
-
 // reader reads the database, each time in one transaction that cannot write, under the role of a viewer.
 type reader struct {
 	pool    *pgxpool.Pool
@@ -69,7 +66,7 @@ func (r *reader) doOn(ctx context.Context, pool *pgxpool.Pool, use func(*operate
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	return pgx.BeginTxFunc(ctx, pool, opts, func(tx pgx.Tx) error {
 		setup := fmt.Sprintf("SET LOCAL statement_timeout = %d", r.timeout.Milliseconds())
-		if r.role != ownRights {
+		if r.role != OwnRights {
 			setup += "; SET LOCAL ROLE " + pgx.Identifier{r.role}.Sanitize()
 		}
 		if _, err := tx.Exec(ctx, setup, pgx.QueryExecModeSimpleProtocol); err != nil {

@@ -87,7 +87,7 @@ func (h *Handler) render(w http.ResponseWriter, r *http.Request, status int, v *
 	if v.Snapshot = h.snapshots.peek(); v.Known {
 		v.Snapshot = h.snapshots.current()
 	}
-	v.OwnRights = h.reader.role == ownRights
+	v.OwnRights = h.reader.role == OwnRights
 	v.Notice = whyOld(v.Snapshot)
 	if v.Every == 0 {
 		v.Every = max(h.cfg.Refresh, shortestPoll).Milliseconds()

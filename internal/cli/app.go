@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
@@ -23,6 +20,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/pgpool"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
@@ -251,7 +249,7 @@ func (a *App) Outbox(ctx context.Context) (*operate.Outbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &operate.Outbox{DB: pool, Pool: pool, Host: host(pool.Config().ConnConfig), Registry: types}
+	o := &operate.Outbox{DB: pool, Pool: pool, Host: pgpool.Host(pool.Config().ConnConfig), Registry: types}
 	if a.cfg.Redis.URL != "" {
 		o.Keeper, err = a.Keeper()
 	}
@@ -284,14 +282,6 @@ func (a *App) ConsumersOutbox(ctx context.Context) (*operate.Outbox, error) {
 		fmt.Fprintln(a.Err, "note: the database does not answer, so the inbox is not shown")
 	}
 	return o, nil
-}
-
-// host is where a database is reached; the folder of a socket stands for this machine.
-func host(c *pgx.ConnConfig) string {
-	if strings.HasPrefix(c.Host, "/") {
-		return "localhost"
-	}
-	return net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))
 }
 
 // Keeper is the command's view of the idempotency keys.

@@ -100,8 +100,8 @@ func setListenAddr(field func(*Config) *string) func(*Config, string) error {
 
 // setBasePath takes a prefix of addresses as package ui does, whose error names a field of Go's.
 func setBasePath(c *Config, raw string) error {
-	if raw != "" && (!strings.HasPrefix(raw, "/") || strings.ContainsAny(raw, "{}?#%")) {
-		return fmt.Errorf("%q is not a path such as /ops/outbox", raw)
+	if _, err := operate.ParseBasePath(raw); err != nil {
+		return err
 	}
 	c.UI.BasePath = raw
 	return nil
