@@ -40,16 +40,16 @@ func newUICmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ui",
 		Short: "Serve a web page that shows what waits, what is dead and why",
-		Long: `Serve the web page and its JSON API until a signal comes. It has the words and the filters of the command line: who knows
-dlq list --type x --since 2h knows /dead-letters?type=x&since=2h. Every page shows the command that does the same.
+		Long: `Serve the web page and its JSON API until a signal comes. It has the words and the filters of the command line: if you
+know dlq list --type x --since 2h, you know /dead-letters?type=x&since=2h. Every page shows the command that does the same.
 
 Looking is a read-only transaction under the role of a viewer (--read-role), which cannot see what events carry. With
 --allow-changes operators also replay, discard, restore and republish: a set is chosen, frozen in the database, confirmed by its
 count and its database, and run in this process. Without it the addresses for that do not exist. With --payloads reveal an
 operator may see what one event carries, and the audit says who did and why.
 
-On this machine any process that reaches the port may look, and with --allow-changes who has the link that is printed at the start may
-change (--auth link). On another address people sign in: --auth users takes names, roles and hashes from ui.users or --users-file,
+On this machine any process that reaches the port may look, and with --allow-changes anyone who has the link that is printed at the
+start may change (--auth link). On another address people sign in: --auth users takes names, roles and hashes from ui.users or --users-file,
 --auth jwt believes the signed token of a proxy such as IAP or Cloudflare Access. Such an address needs --public-url, and users
 need https. It starts also while the database is
 away, and says so. /healthz and /readyz answer supervisors, /metrics Prometheus; /api/v1/openapi.json describes the API.

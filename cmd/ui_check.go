@@ -20,7 +20,7 @@ type uiPlan struct {
 	public *url.URL
 	// method is nil for a link, which needs the port.
 	method signin.Method
-	// whom says who comes in.
+	// whom describes who comes in, for the line that is printed at the start.
 	whom string
 }
 
@@ -89,7 +89,7 @@ func uiMethod(app *cli.App, cfg *cli.Config, way string) (method signin.Method, 
 	case signin.NameNone:
 		return signin.None{Name: app.Actor(cli.AuditFlags{}), Role: ownRole(cfg)}, "to all users of this machine", nil
 	case signin.NameLink:
-		return nil, "to who has this link", nil
+		return nil, "to anyone who has this link", nil
 	case signin.NameUsers:
 		text := cfg.UI.Users
 		if cfg.UI.UsersFile != "" {

@@ -104,7 +104,7 @@ func TestUIOffThisMachine(t *testing.T) {
 	stop()
 }
 
-// With changes the page is for who has the link.
+// With changes the page is for those who have the link.
 func TestUIIsEnteredByItsLink(t *testing.T) {
 	t.Parallel()
 	address, stop := serveTestUI(t, "OUTBOXCTL_UI_ADDR=127.0.0.1:0", "OUTBOXCTL_UI_ALLOW_CHANGES=true", "OUTBOXCTL_UI_BASE_PATH=/ops", "OUTBOXCTL_ACTOR=ann@example.com")

@@ -100,7 +100,7 @@ func TestForgedIdentities(t *testing.T) {
 	}
 	require.Equal(t, before, b.count(`SELECT (SELECT count(*) FROM outbox_plans) + (SELECT count(*) FROM outbox_audit)`))
 
-	// Who is known has the name that was signed, whatever else the request says.
+	// A user who is known has the name that was signed, whatever else the request says.
 	status, _, body := b.send(http.MethodPost, "/api/v1/plans", jsonType, `{"action": "replay", "ids": ["`+deadID+`"], "reason": "x"}`, "X-Goog-IAP-JWT-Assertion", good, "X-Forwarded-User", "bob")
 	require.Equal(t, http.StatusAccepted, status, body)
 	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_plans WHERE author = 'ann@example.com'`))
@@ -261,7 +261,7 @@ func TestNothingRevealedIsKept(t *testing.T) {
 	}
 }
 
-// Who comes with many others is told to come again; what needs no connection is answered meanwhile.
+// A request that comes with many others is told to come again; what needs no connection is answered meanwhile.
 func TestTooManyRequestsAreNotKeptWaiting(t *testing.T) {
 	b := setup(t, func(c *ui.Config) { c.QueryTimeout = time.Second })
 	b.handler.Occupy()

@@ -49,7 +49,7 @@ func auditPage(r *request) (*view, error) {
 // auditRef leads from a change to what it belongs to.
 type auditRef struct{ Words, To string }
 
-// auditRefs tells of a change which run it was a part of and, where it changed one event, which.
+// auditRefs returns, of a change, which run it was a part of and, where it changed one event, which.
 func auditRefs(row operate.AuditRow) (refs []auditRef) {
 	var found struct {
 		PlanID string `json:"planId"`

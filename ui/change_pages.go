@@ -95,7 +95,7 @@ type planData struct {
 	// Typed: the count has to be typed. Sends: the change sends events, so it can go in steps.
 	Typed, Sends bool
 	NoPublisher  bool
-	// Hopeless says which of the set must die again as it is stored.
+	// Hopeless describes which of the set must die again as it is stored.
 	Hopeless string
 }
 

@@ -107,7 +107,7 @@ func (p planRequest) params(now time.Time, actor string) (operate.ChangeParams, 
 	}
 }
 
-// orEverything refuses a filter that leaves nothing out: who gives none has not said what to change.
+// orEverything refuses a filter that leaves nothing out: a caller that gives none has not said what to change.
 func orEverything(narrows bool, err error) error {
 	if err == nil && !narrows {
 		return fault.Usagef("say which rows: the filter leaves nothing out")

@@ -40,7 +40,7 @@ type changeRoute struct {
 	do           func(*changeRequest) (changed, error)
 }
 
-// changeTable is every address that changes something, or needs the rights of who may. None of them exists unless changes are allowed.
+// changeTable is every address that changes something, or needs the rights of an operator. None of them exists unless changes are allowed.
 func changeTable() []changeRoute {
 	return []changeRoute{
 		{http.MethodPost, "/plans", planByForm},
@@ -68,7 +68,7 @@ func (h *Handler) changeRoutes() (routes []changeRoute) {
 	return routes
 }
 
-// serveChange answers a request that changes something, if who sent it may.
+// serveChange answers a request that changes something, if its sender may.
 func (h *Handler) serveChange(w http.ResponseWriter, r *http.Request, do func(*changeRequest) (changed, error)) {
 	who := whoOf(r)
 	if who.Role != Operator {
@@ -212,7 +212,7 @@ func (r *changeRequest) begun(id string, err error) (changed, error) {
 	return out, errors.Join(err, readErr)
 }
 
-// detail is what the audit keeps of a request besides the name of who sent it.
+// detail is what the audit keeps of a request besides the name of its sender.
 func (r *changeRequest) detail() map[string]any {
 	return map[string]any{"via": "ui", "auth": r.who.Auth, "remote": remoteOf(r.Request), "requestId": uuid.NewString()}
 }

@@ -12,7 +12,7 @@ const compressFrom = 1 << 10
 
 // compressed sends pages, JSON and assets in a fraction of their bytes.
 //
-// The length of a compressed answer tells who sees it whether a guess is in the answer twice, when they can put guesses there
+// The length of a compressed answer tells anyone who sees it whether a guess is in the answer twice, when they can put guesses there
 // (BREACH). So what another site made a browser ask for is not compressed, nor the answer to a change, which may be a payload.
 // No answer has a token against forged requests that could be guessed: those are told by where they come from.
 func compressed(next http.Handler) (http.Handler, error) {

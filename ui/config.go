@@ -43,7 +43,7 @@ const (
 	Operator Role = "operator"
 )
 
-// Identity is who looks at the page.
+// Identity is the user who looks at the page.
 type Identity struct {
 	// Name is shown, goes to the log, and is the actor in the audit of what they change.
 	Name string
@@ -84,7 +84,7 @@ type Config struct {
 	Redis *redis.Client
 	// IdempotencyTTL is how long consumers keep their marks; one that was silent for longer is not shown.
 	IdempotencyTTL time.Duration
-	// Identify tells who makes a request. It is the only sign-in.
+	// Identify returns the user who makes a request. It is the only sign-in.
 	Identify func(*http.Request) (Identity, error)
 	// Challenge is the WWW-Authenticate of an answer to a user who is not signed in; empty: HTTP Basic.
 	Challenge string
@@ -106,7 +106,7 @@ type Config struct {
 	Settings []Setting
 	// Doctor examines the outbox and what it depends on; nil: the page does not offer it.
 	Doctor func(context.Context) ([]Finding, error)
-	// Metrics gets the page's metrics, and is served as /metrics to who is signed in; nil: there is no such address.
+	// Metrics gets the page's metrics, and is served as /metrics to signed-in users; nil: there is no such address.
 	Metrics *prometheus.Registry
 	// Version is shown at the foot.
 	Version string

@@ -56,7 +56,7 @@ func (e *examiner) examine(ctx context.Context, again bool) (examination, error)
 	if time.Since(e.last.At) < kept {
 		return e.last, nil
 	}
-	// Who asked may go away; the answer is for all.
+	// The caller may go away; the answer is for all.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), examinationLimit)
 	defer cancel()
 	findings, err := e.run(ctx)

@@ -61,7 +61,7 @@ func attach(w http.ResponseWriter, name, contentType string) {
 	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
 }
 
-// breakOff ends an answer that has begun, so that who fetches it sees that it is not whole.
+// breakOff ends an answer that has begun, so that the client sees that it is not whole.
 func (h *Handler) breakOff(r *http.Request, err error) {
 	h.cfg.Log(r.URL.Path, err)
 	panic(http.ErrAbortHandler)

@@ -123,7 +123,7 @@ func readable(u *url.URL) error {
 
 type whoKey struct{}
 
-// whoOf is who makes a request; empty before they were identified.
+// whoOf is the user who makes a request; empty before they were identified.
 func whoOf(r *http.Request) Identity {
 	who, _ := r.Context().Value(whoKey{}).(Identity)
 	return who
@@ -173,8 +173,8 @@ func (h *Handler) with(r *http.Request, to route, do func(*request) error) error
 	})
 }
 
-// turn waits until a request may read, no longer than a statement may take: who comes with many others is told to come again
-// instead of waiting behind all of them.
+// turn waits until a request may read, no longer than a statement may take: a request that comes with many others is told to
+// come again instead of waiting behind all of them.
 func (h *Handler) turn(ctx context.Context) error {
 	wait := time.NewTimer(h.cfg.QueryTimeout)
 	defer wait.Stop()

@@ -16,7 +16,7 @@ const (
 	mostNewer   = 1_000
 )
 
-// countDeadLetters says how many dead letters match, where that is cheap to tell.
+// countDeadLetters returns how many dead letters match, in words, where that is cheap to tell.
 func countDeadLetters(r *request) (string, error) {
 	filter, err := r.deadLetters()
 	if err != nil {
@@ -44,7 +44,7 @@ func (r *request) deadLetters() (dlq.Filter, error) {
 	return deadLetterFilter(r.URL.Query(), now)
 }
 
-// serveNewer tells an open list how many rows came since it was read, so that it need not move by itself.
+// serveNewer answers an open list with how many rows came since it was read, so that it need not move by itself.
 func (h *Handler) serveNewer(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	read, err := time.Parse(time.RFC3339Nano, q.Get("v"))

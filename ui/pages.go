@@ -82,7 +82,7 @@ type overviewData struct {
 	Troubles   []trouble
 	Causes     []dlq.Group
 	CauseCount int
-	// CausesLate tells that newer causes took too long, and CausesAt when these were read; zero: there are none.
+	// CausesLate: newer causes took too long. CausesAt is when these were read; zero: there are none.
 	CausesLate                   bool
 	CausesAt                     time.Time
 	Dead, Backlog, Oldest, Drain chart
@@ -126,7 +126,7 @@ type causesData struct {
 	Handled map[string]string
 	Ways    []string
 	Groups  []dlq.Group
-	// Late tells that newer figures took too long, and ReadAt when these were read; zero: there are none.
+	// Late: newer figures took too long. ReadAt is when these were read; zero: there are none.
 	Late   bool
 	ReadAt time.Time
 }
@@ -151,7 +151,7 @@ func causesPage(r *request) (*view, error) {
 	return &view{Title: "Causes", Nav: "causes", Command: "outboxctl dlq list --group-by " + by, template: "causes", Data: d}, nil
 }
 
-// handledWords says what was done about a cause and what came of it: an operator who has it again need not start from nothing.
+// handledWords describes what was done about a cause and what came of it: an operator who has it again need not start from nothing.
 func handledWords(h dlq.Handled) string {
 	var words []string
 	if h.Replayed > 0 {

@@ -28,7 +28,7 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", "5")
 	}
 	if status >= http.StatusInternalServerError {
-		if r.Context().Err() == nil { // who asked has not gone
+		if r.Context().Err() == nil { // the caller has not gone
 			h.cfg.Log(r.URL.Path, err)
 		}
 		w.Header().Set("Retry-After", "5")

@@ -33,7 +33,7 @@ type view struct {
 	Data any
 
 	Label, Color, Place, Version, Who, Query string
-	// Known: who looks was identified.
+	// Known: the viewer was identified.
 	Known     bool
 	Snapshot  snapshot
 	OwnRights bool
@@ -41,9 +41,9 @@ type view struct {
 	Notice *trouble
 	// Every is how many milliseconds an open page waits before it asks again.
 	Every int64
-	// Changes tells that something can be changed at all, MayChange that who looks may.
+	// Changes: something can be changed at all. MayChange: the viewer may.
 	Changes, MayChange bool
-	// MayReveal: who looks may see what an event carries.
+	// MayReveal: the viewer may see what an event carries.
 	MayReveal bool
 
 	template string
