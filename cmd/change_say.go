@@ -61,10 +61,10 @@ func (o *changeOptions) describe(set *operate.ChangeSet) {
 		}
 	}
 	for _, e := range set.Events {
-		fmt.Fprintf(w, "  %s %s, %s\n", e.ID, e.EventType, e.Status)
+		fmt.Fprintf(w, "  %s %s, %s\n", e.ID, safetext.Line(e.EventType), e.Status)
 	}
 	for _, e := range set.Letters {
-		fmt.Fprintf(w, "  %s %s, %s, %s: %s\n", e.ID, e.EventType, e.State, e.Reason, safetext.Cut(safetext.Line(e.ErrorMessage), 160))
+		fmt.Fprintf(w, "  %s %s, %s, %s: %s\n", e.ID, safetext.Line(e.EventType), e.State, e.Reason, safetext.Cut(safetext.Line(e.ErrorMessage), 160))
 	}
 	if shown := int64(len(set.Events) + len(set.Letters)); shown > 0 && set.Total > shown {
 		fmt.Fprintf(w, "  and %s more\n", operate.Count(set.Total-shown))

@@ -119,11 +119,11 @@ func sayCleanup(w io.Writer, r cleanup.Result) error {
 func sayCleanupPlan(w io.Writer, plan cleanup.Plan) error {
 	consumers := make([]cleanup.TypeCount, len(plan.Inbox))
 	for i, c := range plan.Inbox {
-		consumers[i] = cleanup.TypeCount{EventType: safetext.Line(c.Consumer), Count: c.Count}
+		consumers[i] = cleanup.TypeCount{EventType: c.Consumer, Count: c.Count}
 	}
 	actions := make([]cleanup.TypeCount, len(plan.Audit))
 	for i, a := range plan.Audit {
-		actions[i] = cleanup.TypeCount{EventType: safetext.Line(a.Action), Count: a.Count}
+		actions[i] = cleanup.TypeCount{EventType: a.Action, Count: a.Count}
 	}
 	for _, part := range []struct {
 		name   string
@@ -137,7 +137,7 @@ func sayCleanupPlan(w io.Writer, plan cleanup.Plan) error {
 			return err
 		}
 		for _, c := range part.counts {
-			if _, err := fmt.Fprintf(w, "  %s\t%s\n", c.EventType, humanize.Comma(c.Count)); err != nil {
+			if _, err := fmt.Fprintf(w, "  %s\t%s\n", safetext.Line(c.EventType), humanize.Comma(c.Count)); err != nil {
 				return err
 			}
 		}

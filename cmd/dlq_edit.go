@@ -110,7 +110,7 @@ func runDLQEdit(ctx context.Context, opts *dlqEditOptions) error {
 func (o *dlqEditOptions) apply(ctx context.Context, edit *operate.Edit, data []byte) error {
 	w := o.app.Err
 	l := edit.Letter
-	fmt.Fprintf(w, "%s event %s, %s: %s\n", l.EventType, l.EventID, l.Reason, safetext.Cut(safetext.Line(l.ErrorMessage), 160))
+	fmt.Fprintf(w, "%s event %s, %s: %s\n", safetext.Line(l.EventType), l.EventID, l.Reason, safetext.Cut(safetext.Line(l.ErrorMessage), 160))
 	o.app.WriteDiff(w, o.app.ErrTTY, indentedLike(edit.Data, data), indented(data))
 	if l.Blocks > 0 {
 		fmt.Fprintf(w, "%s behind it in its ordering key %s for the corrected one\n", operate.Counted(l.Blocks, "event"), plural(l.Blocks, "waits", "wait"))

@@ -15,6 +15,8 @@ import (
 
 	"github.com/outboxctl/outboxctl/cmd"
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
 func TestHostileTextNeverReachesTheTerminal(t *testing.T) {
@@ -42,16 +44,81 @@ func TestHostileTextNeverReachesTheTerminal(t *testing.T) {
 		for _, tty := range []bool{false, true} {
 			code, stdout, stderr := r.run(tty, "", args...)
 			require.Equal(t, 0, code, "%v: %s", args, stderr)
-			clean := stripPaint(stdout + stderr)
-			for _, bad := range clean {
-				plain := bad == '\n' || bad == '\t' || !unicode.IsControl(bad) && !unicode.Is(unicode.Bidi_Control, bad) && bad != 0x2028 && bad != 0x200b
-				require.True(t, plain, "%v (tty %v) prints %U:\n%q", args, tty, bad, clean)
-			}
+			requirePlain(t, args, stdout+stderr)
 			if args[len(args)-1] == "csv" {
 				require.NotContains(t, stdout, "\n=cmd", "a formula at the start of a cell")
 				require.NotContains(t, stdout, ",=cmd", "a formula at the start of a cell")
 			}
 		}
+	}
+}
+
+// requirePlain fails when an output has a character that a terminal acts on.
+func requirePlain(t *testing.T, args []string, output string) {
+	t.Helper()
+	clean := stripPaint(output)
+	for _, bad := range clean {
+		plain := bad == '\n' || bad == '\t' || !unicode.IsControl(bad) && !unicode.Is(unicode.Bidi_Control, bad) && bad != 0x2028 && bad != 0x200b
+		require.True(t, plain, "%v prints %U:\n%q", args, bad, clean)
+	}
+}
+
+// A column of the type text takes any event type, a publisher any name, and a catalogue file any description.
+func TestHostileNamesNeverReachTheTerminal(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.ShapedDB(t, outboxtest.Shape{Types: migrate.TypesText})
+	r := &dlqRig{t: t, db: db, env: []string{"HOME=" + t.TempDir(), "OUTBOXCTL_DATABASE_URL=" + db.URL, "OUTBOXCTL_ACTOR=ann"}}
+	const hostile = "evil\x1b[2J\u202e\nforged"
+	r.exec(`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, created_at, published_at, dead_at)
+SELECT outbox_uuid_v7(), $1, 'order', 'a', '{"version": 1, "data": {}}', now() - interval '3 days', published, dead
+  FROM (VALUES (now() - interval '2 days', NULL), (NULL, now() - interval '2 days'), (NULL, NULL)) AS v(published, dead)`, hostile)
+	r.exec(`INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, failed_at, topic, state, state_changed_at)
+SELECT id, event_type, aggregate_type, aggregate_id, payload_json, 'max_attempts', 'no', 10, dead_at, 'domain', state, CASE WHEN state <> 'open' THEN dead_at END
+  FROM outbox_events, (VALUES ('open'), ('discarded')) AS s(state) WHERE dead_at IS NOT NULL`)
+	r.exec(`INSERT INTO outbox_publishers (id, host, pid, version, started_at, last_seen_at, state)
+VALUES (gen_random_uuid(), $1, 7, 'v1', now(), now(), jsonb_build_object('catalogue', jsonb_build_object('source', $1::text)))`, hostile)
+	text := func(sql string) (id string) {
+		require.NoError(t, db.Pool.QueryRow(t.Context(), sql).Scan(&id))
+		return id
+	}
+	dead := text("SELECT id::text FROM outbox_dlq WHERE state = 'open'")
+	published := text("SELECT id::text FROM outbox_events WHERE published_at IS NOT NULL")
+
+	catalogue := filepath.Join(t.TempDir(), "shop.yaml")
+	require.NoError(t, os.WriteFile(catalogue, []byte(`outbox: 1
+name: shop
+topics: {orders: shop-orders}
+types:
+  order.made:
+    topic: orders
+    aggregate: order
+    description: "evil\e[2J\u202E"
+    schema: {type: object, properties: {id: {type: string, "evil\e[2J": 1}, "name\e[2J": {type: string}}}
+`), 0o600))
+	// An event of the type is waiting whose payload the catalogue refuses, and says why with words of the payload.
+	r.exec(`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json)
+VALUES (outbox_uuid_v7(), 'order.made', $1, 'a', '{"version": 1, "data": {"id": 7}}')`, hostile)
+	for _, tc := range []struct {
+		says string // that the command came to print the text
+		args []string
+	}{
+		{"evil", []string{"cleanup", "--older-than", "1d", "--dlq-older-than", "1d", "--dry-run"}},
+		{"evil", []string{"dlq", "replay", dead, "--dry-run"}},
+		{"evil", []string{"event", "republish", published, "--dry-run"}},
+		{"warning: ", []string{"registry", "check", catalogue}},
+		{"evil", []string{"registry", "show", "order.made", "--catalogue", catalogue}},
+		{"would die", []string{"registry", "apply", catalogue, "--dry-run"}},
+		{"note: publisher evil", []string{"registry", "apply", catalogue, "--dry-run"}},
+	} {
+		t.Run(tc.args[0]+" "+tc.args[1]+" "+tc.says, func(t *testing.T) {
+			for _, tty := range []bool{false, true} {
+				code, stdout, stderr := r.run(tty, "", tc.args...)
+				require.Equal(t, 0, code, "%v: %s", tc.args, stderr)
+				require.Contains(t, stdout+stderr, tc.says, "%v", tc.args)
+				require.NotContains(t, stdout+stderr, "\nforged", "%v", tc.args)
+				requirePlain(t, tc.args, stdout+stderr)
+			}
+		})
 	}
 }
 

@@ -124,7 +124,7 @@ func showEventType(ctx context.Context, app *cli.App, p operate.TypeParams) (ope
 func printEventType(w io.Writer, t operate.EventTypeDetail) error {
 	applied := ""
 	if t.AppliedAt != nil {
-		applied = t.AppliedAt.Format(time.RFC3339) + " by " + safetext.Line(t.AppliedBy)
+		applied = t.AppliedAt.Format(time.RFC3339) + " by " + t.AppliedBy
 	}
 	lines := [][2]string{
 		{"type", t.Type}, {"namespace", t.Namespace}, {"description", t.Description}, {"topic", t.Topic + " (" + t.TopicName + ")"},
@@ -132,12 +132,12 @@ func printEventType(w io.Writer, t operate.EventTypeDetail) error {
 		{"was", strings.Join(t.Was, ", ")}, {"attributes", strings.Join(t.Attributes, ", ")}, {"digest", t.Digest[:12]}, {"applied", applied},
 	}
 	for _, p := range t.Publishers {
-		lines = append(lines, [2]string{"publisher", fmt.Sprintf("%s/%d %s", safetext.Line(p.Host), p.PID, holderText(p))})
+		lines = append(lines, [2]string{"publisher", fmt.Sprintf("%s/%d %s", p.Host, p.PID, holderText(p))})
 	}
 	var text strings.Builder
 	for _, line := range lines {
 		if line[1] != "" {
-			fmt.Fprintf(&text, "%-13s %s\n", line[0], line[1])
+			fmt.Fprintf(&text, "%-13s %s\n", line[0], safetext.Line(line[1]))
 		}
 	}
 	for _, f := range t.Fields {
@@ -145,9 +145,9 @@ func printEventType(w io.Writer, t operate.EventTypeDetail) error {
 		if !f.Required {
 			mark = "?"
 		}
-		fmt.Fprintf(&text, "  %s%s  %s\n", f.Name, mark, f.Type)
+		fmt.Fprintf(&text, "  %s%s  %s\n", safetext.Line(f.Name), mark, safetext.Line(f.Type))
 	}
-	fmt.Fprintf(&text, "\n%s\n", emitCall(t.EventType))
+	fmt.Fprintf(&text, "\n%s\n", safetext.Line(emitCall(t.EventType)))
 	_, err := io.WriteString(w, text.String())
 	return err
 }
@@ -163,7 +163,7 @@ func holderText(p operate.TypeHolder) string {
 	if p.StoodDown {
 		text += ", and leaves the type to others: an event did not fit it"
 	}
-	return text + " (catalogue " + safetext.Line(p.Source) + ")"
+	return text + " (catalogue " + p.Source + ")"
 }
 
 // emitCall is a call of outbox_emit to be completed.

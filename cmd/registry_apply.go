@@ -10,6 +10,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 type registryApplyFlags struct {
@@ -80,12 +81,12 @@ func runRegistryApply(ctx context.Context, app *cli.App, file string, f *registr
 func announceApply(w io.Writer, r operate.RecordResult) {
 	for _, c := range r.Changes {
 		if c.Change == operate.TypeRemoved {
-			fmt.Fprintf(w, "%s is removed: emitters are refused, and events of it that come all the same die\n", c.Type)
+			fmt.Fprintf(w, "%s is removed: emitters are refused, and events of it that come all the same die\n", safetext.Line(c.Type))
 		}
 	}
 	for _, refused := range r.Trial.Refused {
 		fmt.Fprintf(w, "%s: %s would die and %d of those published lately would be refused: %s\n",
-			refused.EventType, operate.Counted(refused.Waiting, "waiting event"), refused.Published, refused.Problem)
+			safetext.Line(refused.EventType), operate.Counted(refused.Waiting, "waiting event"), refused.Published, safetext.Line(refused.Problem))
 	}
 }
 
@@ -93,14 +94,14 @@ func printApply(w io.Writer, r operate.RecordResult) error {
 	var text strings.Builder
 	marks := map[string]string{operate.TypeAdded: "+", operate.TypeChanged: "~", operate.TypeRemoved: "-", operate.TypeRenamed: ">"}
 	for _, c := range r.Changes {
-		fmt.Fprintf(&text, "%s %s", marks[c.Change], c.Type)
+		fmt.Fprintf(&text, "%s %s", marks[c.Change], safetext.Line(c.Type))
 		if len(c.Parts) > 0 {
 			fmt.Fprintf(&text, " (%s)", strings.Join(c.Parts, ", "))
 		}
 		text.WriteString("\n")
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintf(&text, "note: %s\n", note)
+		fmt.Fprintf(&text, "note: %s\n", safetext.Line(note))
 	}
 	switch {
 	case len(r.Changes) == 0:
@@ -108,7 +109,7 @@ func printApply(w io.Writer, r operate.RecordResult) error {
 	case r.DryRun:
 		text.WriteString("dry run: nothing was changed\n")
 	default:
-		fmt.Fprintf(&text, "recorded %s as revision %d (audit %d)\n", r.Catalogue, r.Revision, r.AuditID)
+		fmt.Fprintf(&text, "recorded %s as revision %d (audit %d)\n", safetext.Line(r.Catalogue), r.Revision, r.AuditID)
 	}
 	_, err := io.WriteString(w, text.String())
 	return err

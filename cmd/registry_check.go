@@ -9,6 +9,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 func newRegistryCheckCmd(app *cli.App) *cobra.Command {
@@ -40,7 +41,7 @@ func runRegistryCheck(ctx context.Context, app *cli.App, file string, pending bo
 		return err
 	}
 	if !pending {
-		fmt.Fprintf(app.Err, "%s is a valid catalogue: %s on %s\n", file, operate.Counted(int64(len(operate.EventTypes(types))), "type"),
+		fmt.Fprintf(app.Err, "%s is a valid catalogue: %s on %s\n", safetext.Line(file), operate.Counted(int64(len(operate.EventTypes(types))), "type"),
 			operate.Counted(int64(len(types.Topics())), "topic"))
 		return nil
 	}
@@ -73,7 +74,7 @@ func openAndWarn(app *cli.App, file string) (*registry.Registry, error) {
 		return nil, err
 	}
 	for _, w := range types.Warnings() {
-		fmt.Fprintf(app.Err, "warning: %s\n", w)
+		fmt.Fprintf(app.Err, "warning: %s\n", safetext.Line(w))
 	}
 	return types, nil
 }
