@@ -32,7 +32,7 @@ func addDLQFilterFlags(app *cli.App, cmd *cobra.Command, f *operate.DeadLetterQu
 	flags.StringVar(&f.ErrorLike, "error-like", "", "whose error contains this `text` in any case; * stands for anything")
 	cli.Must(cmd.RegisterFlagCompletionFunc("reason", cli.CompleteReasons(app)))
 	cli.Must(cmd.RegisterFlagCompletionFunc("type", cli.CompleteTypes(app)))
-	cli.Must(cmd.RegisterFlagCompletionFunc("topic", cli.CompleteTopics(app)))
+	cli.Must(cmd.RegisterFlagCompletionFunc("topic", cli.CompleteDeadTopics(app)))
 	cli.Must(cmd.RegisterFlagCompletionFunc("fingerprint", cli.CompleteFingerprints(app)))
 }
 

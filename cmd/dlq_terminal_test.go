@@ -170,6 +170,7 @@ func TestCompletionAsksTheDatabase(t *testing.T) {
 		{[]string{"run", "resume", plan[:9]}, plan + "\tdlq.discard, ready\n"},
 		{[]string{"audit", "show", ""}, "\tpause by ann\n"},
 		{[]string{"audit", "--run", ""}, "\tpause by ann\n"},
+		{[]string{"pause", "--topic", "b"}, "billing\n:4\n"},
 		{[]string{"resume", "--topic", ""}, "billing\tpaused by ann why\n"},
 		{[]string{"stats", "--context", ""}, "far\n:4\n"},
 		{[]string{"config", "use-context", "f"}, "far\n:4\n"},

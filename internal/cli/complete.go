@@ -129,8 +129,13 @@ func CompleteTypes(app *App) Completion {
 	return completeCatalogue(app, (*registry.Registry).EventTypes)
 }
 
-// CompleteTopics suggests topics that have dead letters.
+// CompleteTopics suggests the catalogue's topics.
 func CompleteTopics(app *App) Completion {
+	return completeCatalogue(app, (*registry.Registry).TopicNames)
+}
+
+// CompleteDeadTopics suggests topics that have dead letters.
+func CompleteDeadTopics(app *App) Completion {
 	return completeLive(app, func() []string { return registry.New().TopicNames() }, func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
 		return described(dlq.NewStore(db).SuggestGroups(ctx, "topic"))
 	})
