@@ -154,18 +154,6 @@ func runAuditUndo(ctx context.Context, opts *changeOptions, run string) error {
 	}
 	p := *undo.Resume
 	p.Actor, p.Note = opts.app.Actor(opts.audit), opts.audit.Note
-	what := safetext.Line(p.Kind + " " + p.Value)
-	if opts.dryRun {
-		fmt.Fprintf(opts.app.Err, "would resume %s\n", what)
-		return nil
-	}
-	if err := opts.app.Confirm(ctx, opts.yes, 0, "resume "+what); err != nil {
-		return err
-	}
-	resumed, err := outbox.Resume(ctx, p)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(opts.app.Err, "%s goes on; %s\n", what, operate.Counted(resumed.Events, "event")+" "+plural(resumed.Events, "waits", "wait"))
-	return nil
+	pause := &pauseOptions{app: opts.app, yes: opts.yes, dryRun: opts.dryRun, output: opts.output}
+	return pause.change(ctx, outbox, p, true)
 }

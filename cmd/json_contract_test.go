@@ -29,7 +29,7 @@ func jsonObjects() map[string][]any {
 	return map[string][]any{
 		"audit":           {operate.AuditRun{}},
 		"audit show":      {operate.AuditRunResult{}},
-		"audit undo":      {operate.ChangeOutcome{}},
+		"audit undo":      {operate.ChangeOutcome{}, operate.PauseResult{}},
 		"bench":           {bench.Report{}},
 		"cleanup":         {cleanup.Result{}, cleanup.Plan{}},
 		"config contexts": {contextEntry{}},

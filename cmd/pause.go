@@ -15,13 +15,14 @@ import (
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-// pauseOptions are those of pause and resume.
+// pauseOptions are those of pause, of resume, and of undoing a pause.
 type pauseOptions struct {
 	app *cli.App
 
 	values map[string]*string // by kind
 	length time.Duration
 	yes    bool
+	dryRun bool
 	audit  cli.AuditFlags
 	output cli.Output
 }
@@ -111,9 +112,14 @@ func runPause(ctx context.Context, opts *pauseOptions, resume bool) error {
 	if err != nil {
 		return err
 	}
-	do, check, verb := o.Pause, o.CheckPause, "pause"
+	return opts.change(ctx, o, p, resume)
+}
+
+// change pauses or resumes what p names, once it is confirmed, and prints what came of it.
+func (opts *pauseOptions) change(ctx context.Context, o *operate.Outbox, p operate.PauseParams, resume bool) error {
+	do, check, verb, outcome := o.Pause, o.CheckPause, "pause", operate.Paused
 	if resume {
-		do, check, verb = o.Resume, o.CheckResume, "resume"
+		do, check, verb, outcome = o.Resume, o.CheckResume, "resume", operate.Resumed
 	}
 	if err := check(ctx, &p); err != nil {
 		return err
@@ -123,6 +129,10 @@ func runPause(ctx context.Context, opts *pauseOptions, resume bool) error {
 		return err
 	}
 	what := safetext.Line(p.Kind + " " + p.Value)
+	if opts.dryRun {
+		fmt.Fprintf(opts.app.Err, "would %s %s\n", verb, what)
+		return opts.write(operate.PauseResult{Kind: p.Kind, Value: p.Value, Outcome: outcome, Events: events}, "")
+	}
 	if err := opts.app.Confirm(ctx, opts.yes, events, fmt.Sprintf("%s %s, of which %s %s now", verb, what, operate.Counted(events, "event"), plural(events, "waits", "wait"))); err != nil {
 		return err
 	}
@@ -130,14 +140,38 @@ func runPause(ctx context.Context, opts *pauseOptions, resume bool) error {
 	if err != nil {
 		return err
 	}
-	return cli.WriteObject(opts.app, opts.output, r, func(w io.Writer) error {
-		text := what + " goes on"
-		if !resume {
-			text = fmt.Sprintf("%s is paused %s", what, operate.PauseEnds(opts.app.Now(), r.Until))
-		}
-		_, err := fmt.Fprintf(w, "%s; %s %s\n", text, operate.Counted(r.Events, "event"), plural(r.Events, "waits", "wait"))
-		return err
-	})
+	text := what + " goes on"
+	if !resume {
+		text = fmt.Sprintf("%s is paused %s", what, operate.PauseEnds(opts.app.Now(), r.Until))
+	}
+	return opts.write(r, fmt.Sprintf("%s; %s %s\n", text, operate.Counted(r.Events, "event"), plural(r.Events, "waits", "wait")))
+}
+
+// write prints the result in the chosen form; text is what a person reads.
+func (opts *pauseOptions) write(r operate.PauseResult, text string) error {
+	switch opts.output.Form() {
+	case cli.FormatCSV, cli.FormatID:
+		return cli.WriteList(opts.app, opts.output, pauseResultView(), []operate.PauseResult{r})
+	default:
+		return cli.WriteObject(opts.app, opts.output, r, func(w io.Writer) error {
+			_, err := io.WriteString(w, text)
+			return err
+		})
+	}
+}
+
+func pauseResultView() cli.View[operate.PauseResult] {
+	return cli.View[operate.PauseResult]{
+		ID: func(p operate.PauseResult) string { return p.Kind + "=" + p.Value },
+		Columns: []cli.Column[operate.PauseResult]{
+			{Head: "kind", Cell: func(p operate.PauseResult, _ *cli.CellStyle) string { return p.Kind }},
+			{Head: "value", Cell: func(p operate.PauseResult, _ *cli.CellStyle) string { return p.Value }},
+			{Head: "outcome", Cell: func(p operate.PauseResult, _ *cli.CellStyle) string { return p.Outcome }},
+			{Head: "events", Cell: func(p operate.PauseResult, s *cli.CellStyle) string { return s.Count(p.Events) }},
+			{Head: "until", Cell: func(p operate.PauseResult, s *cli.CellStyle) string { return s.TimePtr(p.Until) }},
+			{Head: "run", Field: "runId", Cell: func(p operate.PauseResult, _ *cli.CellStyle) string { return p.RunID }},
+		},
+	}
 }
 
 func newPauseListCmd(app *cli.App) *cobra.Command {
