@@ -118,8 +118,14 @@ type Who struct {
 	Reason string
 }
 
-// chunkTimeout bounds one transaction of a change.
+// chunkTimeout bounds one transaction of a change, and each question that belongs to it.
 const chunkTimeout = 30 * time.Second
+
+// finishing returns a context for what is finished although ctx has ended, such as a change that was sent: it ends after
+// chunkTimeout, so that a database that hangs does not hold the caller for ever.
+func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), chunkTimeout)
+}
 
 // Act performs one action on a set of targets in one transaction and returns
 // what became of each, in their order. detail goes to the audit row.
@@ -127,7 +133,7 @@ const chunkTimeout = 30 * time.Second
 // It does not stop when ctx is cancelled: a change that was sent is waited for,
 // so that the caller can say what happened.
 func (s *Store) Act(ctx context.Context, action Action, targets []Target, who Who, detail map[string]any) ([]Outcome, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), chunkTimeout)
+	ctx, cancel := finishing(ctx)
 	defer cancel()
 	doc, err := json.Marshal(detail)
 	if err != nil {

@@ -45,7 +45,9 @@ func (s *Store) Await(ctx context.Context, p AwaitParams) (sum Watched, err erro
 			last = true
 		case <-ctx.Done():
 			rest.Stop()
-			_, err = s.awaitRound(context.WithoutCancel(ctx), p, open, true, &sum) // what is known is still told
+			finish, cancel := finishing(ctx)
+			defer cancel()
+			_, err = s.awaitRound(finish, p, open, true, &sum) // what is known is still told
 			return sum, err
 		}
 		rest.Stop()

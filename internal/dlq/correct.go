@@ -26,7 +26,7 @@ type Correction struct {
 //
 // Like Act it does not stop when ctx is cancelled.
 func (s *Store) Correct(ctx context.Context, c Correction) (Outcome, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), chunkTimeout)
+	ctx, cancel := finishing(ctx)
 	defer cancel()
 	detail, err := json.Marshal(c.Detail)
 	if err != nil {

@@ -136,7 +136,7 @@ func (s *Store) AbandonPlan(ctx context.Context, id, actor, why string) error {
 // change calls a function that writes, in a transaction of its own, and reads its one row. A call that was sent is waited
 // for.
 func (s *Store) change(ctx context.Context, sql string, args []any, into ...any) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), chunkTimeout)
+	ctx, cancel := finishing(ctx)
 	defer cancel()
 	opts := pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
 	return pgx.BeginTxFunc(ctx, s.db, opts, func(tx pgx.Tx) error {

@@ -102,7 +102,7 @@ func (s *Store) RunPlan(ctx context.Context, p FrozenRunParams) (FrozenRunResult
 
 // step does the next rows of a plan. A step that is begun is finished.
 func (r *run) step(ctx context.Context, p FrozenRunParams, lease string, n int) ([]Outcome, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), chunkTimeout)
+	ctx, cancel := finishing(ctx)
 	defer cancel()
 	if p.Detail == nil {
 		p.Detail = map[string]any{}

@@ -133,6 +133,8 @@ func (s *Store) drift(ctx context.Context, p RunParams, targets []Target) (map[s
 	if p.Plan == nil {
 		return nil, nil
 	}
+	ctx, cancel := finishing(ctx)
+	defer cancel()
 	hashes, err := s.hashes(ctx, p.Action, targets)
 	if err != nil {
 		return nil, err
@@ -161,6 +163,8 @@ func (s *Store) creditPlan(ctx context.Context, p RunParams, outcomes []Outcome)
 	if len(doubtful) == 0 {
 		return nil
 	}
+	ctx, cancel := finishing(ctx)
+	defer cancel()
 	done, err := collect(ctx, s.db, pgx.RowTo[string], selectDoneByPlan, string(p.Action), p.Plan.CreatedAt, p.Plan.ID, doubtful)
 	if err != nil {
 		return fmt.Errorf("look for earlier runs of the plan: %w", err)

@@ -172,7 +172,7 @@ func (r *run) next(ctx context.Context, step, n int) ([]Outcome, error) {
 
 // handle does one chunk and reports it. A chunk that is begun is finished: what was changed must also be told.
 func (r *run) handle(ctx context.Context, step int, targets []Target) ([]Outcome, error) {
-	outcomes, err := r.store.chunk(context.WithoutCancel(ctx), r.params, step, targets)
+	outcomes, err := r.store.chunk(ctx, r.params, step, targets)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,8 @@ func (r *run) watch(ctx context.Context, outcomes []Outcome) (stop bool, err err
 }
 
 // chunk handles one chunk: what a plan says has changed is set aside, the rest
-// is acted on, and the outcomes come back in the order of the targets.
+// is acted on, and the outcomes come back in the order of the targets. Each of
+// its steps is finished when ctx ends, and takes no longer than chunkTimeout.
 func (s *Store) chunk(ctx context.Context, p RunParams, step int, targets []Target) ([]Outcome, error) {
 	outcomes := make([]Outcome, len(targets))
 	judged, err := s.drift(ctx, p, targets)
@@ -237,7 +238,9 @@ func (s *Store) chunk(ctx context.Context, p RunParams, step int, targets []Targ
 	}
 	var done []Outcome
 	if p.DryRun {
-		done, err = s.Preview(ctx, p.Action, todo)
+		finish, cancel := finishing(ctx)
+		defer cancel()
+		done, err = s.Preview(finish, p.Action, todo)
 	} else {
 		detail := maps.Clone(p.Detail)
 		detail["chunk"] = step + 1
