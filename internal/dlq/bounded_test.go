@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // boundedDB is the database, for callers that a hung server must not hold for ever.
@@ -73,23 +74,43 @@ func (c cancelling) Next(ctx context.Context, n int) ([]dlq.Target, error) {
 	return c.Source.Next(ctx, n)
 }
 
-// afterwards is a database whose caller goes once an answer is read.
+// afterwards is a database in which something happens once an answer is read.
 type afterwards struct {
 	dlq.DB
-	cancel context.CancelFunc
+	do func()
 }
 
 func (a *afterwards) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	rows, err := a.DB.Query(ctx, sql, args...)
-	return closing{rows, a.cancel}, err
+	return closing{rows, a.do}, err
 }
 
 type closing struct {
 	pgx.Rows
-	cancel context.CancelFunc
+	do func()
 }
 
 func (c closing) Close() {
 	c.Rows.Close()
-	c.cancel()
+	c.do()
+}
+
+// A dead letter that cleanup removes while a plan is made is not in it: without its digest the file would be refused.
+func TestAPlanLeavesOutWhatIsRemovedMeanwhile(t *testing.T) {
+	b := setup(t)
+	b.many(1)
+	removed, _ := b.die(death{})
+	here, err := b.store.Identity(b.ctx)
+	require.NoError(t, err)
+	b.exec("ALTER TABLE outbox_dlq DISABLE TRIGGER USER")
+	source := b.scan(dlq.Filter{State: "open"}, outbox.OldestFirst)
+	store := dlq.NewStore(&afterwards{b.pool, func() { b.exec("DELETE FROM outbox_dlq WHERE id = $1::text::uuid", removed) }})
+	var file bytes.Buffer
+	n, skipped, err := store.WritePlan(b.ctx, &file, dlq.PlanHeader{Action: dlq.Replay, Author: "tester", Database: here}, source)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, n)
+	require.Equal(t, map[string]int64{dlq.NotFound: 1}, skipped)
+	_, count, err := dlq.CheckPlan(&file)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, count)
 }

@@ -93,7 +93,12 @@ func (s *Store) freeze(ctx context.Context, action Action, targets []Target, ski
 			skipped[o]++
 			continue
 		}
-		item := PlanItem{ID: t.ID, PayloadSHA256: hashes[t.ID]}
+		hash, found := hashes[t.ID]
+		if !found { // cleanup has removed it since the preview
+			skipped[NotFound]++
+			continue
+		}
+		item := PlanItem{ID: t.ID, PayloadSHA256: hash}
 		if action == Republish {
 			at := t.At.UTC()
 			item.PublishedAt = &at
