@@ -21,7 +21,7 @@ type Scan struct {
 	look   int       // size of the next window
 	// looked is how many rows were looked at one by one, and budget how many may be; 0: all of them.
 	looked, budget int
-	// until is when a scan with a budget stops looking; zero: whenever it is used up.
+	// until is when the scan stops looking; zero: never.
 	until     time.Time
 	done, cut bool
 }
@@ -161,10 +161,10 @@ func (s *Scan) window(ctx context.Context, n int, sql string, args []any) ([]Tar
 	return targets, nil
 }
 
-// spend counts rows that were looked at; a budget that is used up ends the scan.
+// spend counts rows that were looked at; a budget of rows or of time that is used up ends the scan.
 func (s *Scan) spend(seen int) {
 	s.looked += seen
-	if s.budget > 0 && (s.looked >= s.budget || (!s.until.IsZero() && time.Now().After(s.until))) {
+	if s.budget > 0 && s.looked >= s.budget || !s.until.IsZero() && time.Now().After(s.until) {
 		s.cut, s.done = true, true
 	}
 }

@@ -221,3 +221,15 @@ func orGiven(b *bundle, s dlq.Source) (ids []string) {
 	}
 	return ids
 }
+
+// A limit of time holds without one of rows.
+func TestAScanEndsWhenItsTimeIsOver(t *testing.T) {
+	b := setup(t)
+	b.many(outbox.FirstWindow + 1)
+	scan := b.scan(dlq.Filter{State: "open", ErrorLike: "nowhere"}, outbox.OldestFirst)
+	scan.LookAt(0, time.Nanosecond)
+	require.Empty(t, b.all(scan, 10))
+	last, looked := scan.Unfinished()
+	require.NotEmpty(t, last)
+	require.Equal(t, outbox.FirstWindow, looked)
+}
