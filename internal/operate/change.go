@@ -213,9 +213,9 @@ func (s *ChangeSet) aimIDs() {
 }
 
 func (s *ChangeSet) describeIDs(ctx context.Context) error {
-	s.Total = int64(len(s.params.IDs))
 	var known []string
 	err := s.each(ctx, func(targets []dlq.Target) error {
+		s.Total += int64(len(targets)) // not ids: a dead letter's own and its event's are one
 		var found []string
 		for _, t := range targets {
 			if t.ID == "" {

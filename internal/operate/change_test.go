@@ -76,6 +76,19 @@ func TestIDsThatAreNotThereAreToldFirst(t *testing.T) {
 	require.Len(t, set.Letters, 1)
 }
 
+// What is asked about is what is changed: a dead letter that is named twice, by its own id and by its event's, is one.
+func TestTwoIDsOfOneDeadLetterCountOnce(t *testing.T) {
+	b := setup(t)
+	id, event := b.die("no")
+	other, _ := b.die("no")
+	set, err := b.outbox.ChooseChange(b.ctx, operate.ChangeParams{Action: dlq.Replay, IDs: []string{id, event, other}, Actor: "ann"})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, set.Total)
+	result, err := set.Apply(b.ctx, operate.ApplyParams{OnOutcomes: func([]dlq.Outcome) error { return nil }})
+	require.NoError(t, err)
+	require.Equal(t, map[string]int64{dlq.Replayed: 2}, result.Counts)
+}
+
 func TestMarksAreCountedPerConsumer(t *testing.T) {
 	b := setup(t)
 	guard := b.withRedis()
