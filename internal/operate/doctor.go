@@ -123,9 +123,15 @@ func schemaCheck(pool *pgxpool.Pool) doctor.Check {
 	}}
 }
 
-// otherIDs counts, among the newest events, those whose envelope has an id of its own.
+// otherIDs counts, among the newest events, those whose envelope has an id of its own. No index has every event in the order
+// of seq, so the newest are taken from the end of outbox_events_seq_claim_idx and of outbox_events_published_at_idx.
 const otherIDs = `
-SELECT count(*) FROM (SELECT id, payload_json FROM outbox_events ORDER BY seq DESC LIMIT 1000) AS newest
+SELECT count(*)
+  FROM (SELECT id, payload_json
+          FROM ((SELECT id, payload_json, seq FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL ORDER BY seq DESC LIMIT 1000)
+                UNION ALL
+                (SELECT id, payload_json, seq FROM outbox_events WHERE published_at IS NOT NULL ORDER BY published_at DESC LIMIT 1000)) AS ends
+         ORDER BY seq DESC LIMIT 1000) AS newest
  WHERE lower(payload_json ->> 'eventId') <> id::text`
 
 func (p DoctorParams) eventIDCheck(pool *pgxpool.Pool) doctor.Check {
