@@ -45,7 +45,7 @@ func (r RecordResult) Asks() bool {
 // may dead-letter by it. A type of which events wait is not removed, in a dry run neither.
 func (o *Outbox) ApplyCatalogue(ctx context.Context, p RecordParams) (RecordResult, error) {
 	if o.Pool == nil {
-		return RecordResult{}, errors.New("this face only looks")
+		return RecordResult{}, fault.Preconditionf("this outbox was opened for reading only")
 	}
 	var (
 		r   = RecordResult{DryRun: p.DryRun, Notes: []string{}}
@@ -124,7 +124,7 @@ func applyError(err error) error {
 	case errors.Is(err, catalogue.ErrChanged):
 		return fault.Hint(fault.As(fault.Precondition, err), "another catalogue was applied meanwhile; run registry diff and apply again")
 	case errors.Is(err, catalogue.ErrWaiting):
-		return fault.Hint(fault.As(fault.Precondition, err), "outboxctl stats --by event_type shows what waits")
+		return fault.Hint(fault.As(fault.Precondition, err), "outboxctl stats --by type shows what waits")
 	case errors.Is(err, catalogue.ErrColumns):
 		return fault.As(fault.Precondition, err)
 	case errors.Is(err, catalogue.ErrOtherCatalogue):
