@@ -3,8 +3,10 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
@@ -26,8 +28,8 @@ func (o *changeOptions) freezeInDatabase(ctx context.Context, set *operate.Chang
 }
 
 func (o *changeOptions) sayLeftOut(set *operate.ChangeSet, leftOut map[string]int64) {
-	for outcome, count := range leftOut {
-		fmt.Fprintf(o.app.Err, "left out: %s (%s)\n", operate.Counted(count, set.Noun()), dlq.Explain(outcome))
+	for _, outcome := range slices.Sorted(maps.Keys(leftOut)) {
+		fmt.Fprintf(o.app.Err, "left out: %s (%s)\n", operate.Counted(leftOut[outcome], set.Noun()), dlq.Explain(outcome))
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -28,5 +30,18 @@ func TestTheProgressOfADryRunClaimsNothing(t *testing.T) {
 		require.NoError(t, root.ExecuteContext(t.Context()))
 		require.NoError(t, app.Close())
 		require.Contains(t, stderr.String(), tc[1])
+	}
+}
+
+// Two runs over the same set say the same.
+func TestWhatIsLeftOutIsNamedInOneOrder(t *testing.T) {
+	t.Parallel()
+	var stderr bytes.Buffer
+	opts := &changeOptions{app: cli.NewApp(cli.Streams{Err: &stderr}, nil)}
+	for range 50 {
+		stderr.Reset()
+		opts.sayLeftOut(&operate.ChangeSet{Action: dlq.Replay}, map[string]int64{dlq.NotFound: 1, dlq.EventLive: 2, dlq.AlreadyReplayed: 3, dlq.Changed: 4})
+		require.Equal(t, "left out: 3 dead letters (already replayed)\nleft out: 4 dead letters (changed since the set was frozen)\n"+
+			"left out: 2 dead letters (already on the way)\nleft out: 1 dead letter (not found)\n", stderr.String())
 	}
 }
