@@ -55,8 +55,8 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Confi
 	if opts.failRate < 0 || opts.failRate > 1 {
 		problem = errors.Join(problem, fmt.Errorf("fail rate %g is not between 0 and 1", opts.failRate))
 	}
-	if opts.streams < 0 {
-		problem = errors.Join(problem, fmt.Errorf("streams %d is negative", opts.streams))
+	if opts.streams < 0 || opts.streams > consumer.MaxStreams {
+		problem = errors.Join(problem, fmt.Errorf("streams %d is not between 0 and %d", opts.streams, consumer.MaxStreams))
 	}
 	if problem != nil {
 		return nil, fault.As(fault.Usage, errors.New(strings.ReplaceAll(problem.Error(), "\n", "; ")))

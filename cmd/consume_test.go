@@ -211,6 +211,7 @@ func TestConsumeRefusals(t *testing.T) {
 	for _, problem := range []string{"fail rate", "concurrency", "consumer name", "streams"} {
 		require.Contains(t, said, problem)
 	}
+	require.Contains(t, w.fails(cli.ExitUsage, "consume", "--example", "--streams", "5000"), "streams 5000 is not between 0 and 1000")
 	said = w.fails(cli.ExitUsage, "consume", "--example", "--consumer", "", "--concurrency", "0")
 	require.Contains(t, said, "consumer name is empty; concurrency 0")
 	w.fails(cli.ExitUsage, "idem", "show", "not-a-uuid")

@@ -40,8 +40,10 @@ const (
 	// it logs what may be wrong.
 	DefaultQuietAfter = 30 * time.Second
 
+	// MaxStreams is how many streams one worker may receive with.
+	MaxStreams = 1_000
+
 	maxConcurrency = 10_000
-	maxStreams     = 1_000
 )
 
 // Config of a Worker.

@@ -37,13 +37,13 @@ func Inspect(ctx context.Context, client *pubsub.Client, project, subscription s
 }
 
 // NewSource prepares a subscriber for a worker of that concurrency. Streams 0
-// means DefaultStreams.
+// means DefaultStreams; more than MaxStreams are for the caller to refuse.
 func NewSource(client *pubsub.Client, subscription string, concurrency, streams int) *pubsub.Subscriber {
 	sub := client.Subscriber(subscription)
 	// The callback's slot is the concurrency limit: one more message than can be
 	// handled would only let its ack deadline run.
 	sub.ReceiveSettings.MaxOutstandingMessages = cmp.Or(concurrency, DefaultConcurrency)
-	sub.ReceiveSettings.NumGoroutines = min(cmp.Or(streams, DefaultStreams), maxStreams)
+	sub.ReceiveSettings.NumGoroutines = cmp.Or(streams, DefaultStreams)
 	// What a killed worker held comes back within this time. Handlers may take
 	// longer: the deadline is extended while they run.
 	sub.ReceiveSettings.MaxDurationPerAckExtension = ackExtension
