@@ -93,14 +93,14 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 		return opts.freezeInDatabase(ctx, set)
 	}
 	if set.Total == 0 {
-		fmt.Fprintf(opts.app.Err, "nothing to %s\n", set.Verb())
+		fmt.Fprintf(opts.app.Err, "nothing to %s\n", set.Action.Verb())
 		return cli.WriteList(opts.app, opts.output, opts.view(ctx, outbox), nil)
 	}
 	if err := opts.sayConsumers(ctx, set); err != nil {
 		return err
 	}
 	if !opts.dryRun {
-		question := fmt.Sprintf("%s %s in %s", set.Verb(), operate.Counted(set.Total, set.Noun()), safetext.Line(set.Database.Place()))
+		question := fmt.Sprintf("%s %s in %s", set.Action.Verb(), operate.Counted(set.Total, set.Action.Noun()), safetext.Line(set.Database.Place()))
 		if set.Releases > 0 {
 			question += fmt.Sprintf(", which releases %s that wait behind them", operate.Counted(set.Releases, "event"))
 		}
@@ -129,7 +129,7 @@ func (o *changeOptions) params() (operate.ChangeParams, error) {
 	}
 	switch {
 	case sources == 0:
-		return p, fault.Hint(fault.Usagef("say what to %s: %s", o.verb(), o.sources()), "%s", o.noSetHint())
+		return p, fault.Hint(fault.Usagef("say what to %s: %s", o.action.Verb(), o.sources()), "%s", o.noSetHint())
 	case sources > 1:
 		return p, fault.Usagef("give %s, only one of them", o.sources())
 	case o.plan != "" && (o.apply != "" || o.dryRun):

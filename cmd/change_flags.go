@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
 )
@@ -156,7 +155,7 @@ func checkIDs(texts []string, where string) ([]string, error) {
 // view is how outcomes are listed; what became of an event only where that is waited for.
 func (o *changeOptions) view(ctx context.Context, outbox *operate.Outbox) cli.View[operate.ChangeOutcome] {
 	// An event's id is said once to a person; on a pipe every change has the same columns.
-	events := o.app.OutTTY && (o.action == dlq.Republish || o.action == dlq.Retry)
+	events := o.app.OutTTY && o.action.OnEvents()
 	v := cli.View[operate.ChangeOutcome]{
 		IDs:     func(o operate.ChangeOutcome) []string { return []string{o.ID, o.EventID} },
 		Shorten: shortIDs(ctx, outbox),

@@ -23,13 +23,13 @@ func (o *changeOptions) freezeInDatabase(ctx context.Context, set *operate.Chang
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.app.Err, "%s frozen in plan %s; nothing was changed\nrun it with: outboxctl run resume %s\n", operate.Counted(plan.Total, set.Noun()), plan.ID, plan.ID)
+	fmt.Fprintf(o.app.Err, "%s frozen in plan %s; nothing was changed\nrun it with: outboxctl run resume %s\n", operate.Counted(plan.Total, set.Action.Noun()), plan.ID, plan.ID)
 	return nil
 }
 
 func (o *changeOptions) sayLeftOut(set *operate.ChangeSet, leftOut map[string]int64) {
 	for _, outcome := range slices.Sorted(maps.Keys(leftOut)) {
-		fmt.Fprintf(o.app.Err, "left out: %s (%s)\n", operate.Counted(leftOut[outcome], set.Noun()), dlq.Explain(outcome))
+		fmt.Fprintf(o.app.Err, "left out: %s (%s)\n", operate.Counted(leftOut[outcome], set.Action.Noun()), dlq.Explain(outcome))
 	}
 }
 
@@ -58,11 +58,7 @@ func (o *changeOptions) freezeToFile(ctx context.Context, set *operate.ChangeSet
 	if err := os.Link(file.Name(), o.plan); err != nil {
 		return fault.Preconditionf("write plan: %w", err)
 	}
-	group := "dlq"
-	if o.action == dlq.Republish {
-		group = "event"
-	}
 	fmt.Fprintf(o.app.Err, "%s frozen in %s; nothing was changed\napply it with: outboxctl %s %s --apply %s\n",
-		operate.Counted(n, set.Noun()), safetext.Line(o.plan), group, set.Verb(), operate.QuoteWord(o.plan))
+		operate.Counted(n, set.Action.Noun()), safetext.Line(o.plan), set.Action.Group(), set.Action.Verb(), operate.QuoteWord(o.plan))
 	return nil
 }

@@ -14,22 +14,17 @@ import (
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-func (o *changeOptions) verb() string {
-	_, verb, _ := strings.Cut(string(o.action), ".")
-	return verb
-}
-
 // would announces a change, or a look at one.
 func (o *changeOptions) would() string {
 	if o.dryRun {
-		return "would " + o.verb()
+		return "would " + o.action.Verb()
 	}
-	return "about to " + o.verb()
+	return "about to " + o.action.Verb()
 }
 
 // sources names the ways to say what to change. Only what is sent again can be planned first.
 func (o *changeOptions) sources() string {
-	if o.action == dlq.Replay || o.action == dlq.Republish {
+	if o.action.Sends() {
 		return "ids, filters or --apply"
 	}
 	if o.action == dlq.Retry {
@@ -45,7 +40,7 @@ func (o *changeOptions) noSetHint() string {
 	if o.action == dlq.Retry {
 		return "outboxctl event list --status pending -o id | outboxctl event retry -"
 	}
-	return fmt.Sprintf("outboxctl dlq %s --reason max_attempts --dry-run", o.verb())
+	return fmt.Sprintf("outboxctl dlq %s --reason max_attempts --dry-run", o.action.Verb())
 }
 
 // describe says on Err what the set consists of.
@@ -91,7 +86,7 @@ func (o *changeOptions) describe(set *operate.ChangeSet) {
 	if set.Total == 0 || o.app.InTTY && !o.yes && !o.dryRun {
 		return // there is nothing to do, or the question says it
 	}
-	fmt.Fprintf(w, "%s %s in %s\n", o.would(), operate.Counted(set.Total, set.Noun()), safetext.Line(set.Database.Place()))
+	fmt.Fprintf(w, "%s %s in %s\n", o.would(), operate.Counted(set.Total, set.Action.Noun()), safetext.Line(set.Database.Place()))
 }
 
 // summarise says on Err how many rows had which outcome.

@@ -42,7 +42,7 @@ set each has processed:
   outboxctl dlq replay --type payment_settled --plan replay.json
   outboxctl dlq replay --apply replay.json --yes`,
 	}
-	finishDLQChange(app, cmd, opts, dlq.StateOpen)
+	finishDLQChange(app, cmd, opts)
 	addReplayFlags(cmd, opts)
 	cmd.Flags().BoolVar(&opts.force, "force", false, "replay also what must die again as it is stored")
 	return cmd
@@ -58,7 +58,7 @@ cleanup removes the row. Say which: ids (a dead letter's or an event's; - reads 
 		Example: `  outboxctl dlq discard 01890a5d-ac96-774b-bcce-b302099a8057 --note 'test order'
   outboxctl dlq discard --reason invalid_payload --until 30d --yes --note 'no longer needed'`,
 	}
-	finishDLQChange(app, cmd, opts, dlq.StateOpen)
+	finishDLQChange(app, cmd, opts)
 	return cmd
 }
 
@@ -71,18 +71,18 @@ func newDLQRestoreCmd(app *cli.App) *cobra.Command {
 input) or filters.`,
 		Example: "  outboxctl dlq restore 01890a5d-ac96-774b-bcce-b302099a8057 --note 'discarded by mistake'",
 	}
-	finishDLQChange(app, cmd, opts, dlq.StateDiscarded)
+	finishDLQChange(app, cmd, opts)
 	return cmd
 }
 
 // finishDLQChange gives a command that changes dead letters its flags and its run function.
-func finishDLQChange(app *cli.App, cmd *cobra.Command, opts *changeOptions, state string) {
-	filter := &operate.DeadLetterQuery{State: state}
+func finishDLQChange(app *cli.App, cmd *cobra.Command, opts *changeOptions) {
+	filter := &operate.DeadLetterQuery{State: opts.action.State()}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		opts.ids = args
 		return runChange(cmd.Context(), opts)
 	}
-	cmd.ValidArgsFunction = cli.CompleteDLQIDs(app, state)
+	cmd.ValidArgsFunction = cli.CompleteDLQIDs(app, opts.action.State())
 	opts.choose = func(now time.Time, p *operate.ChangeParams) (bool, error) {
 		opts.names = filter.Names()
 		f, err := filter.Filter(now)

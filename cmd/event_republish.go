@@ -8,12 +8,11 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/operate"
-	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 func newEventRepublishCmd(app *cli.App) *cobra.Command {
 	opts := &changeOptions{app: app, action: dlq.Republish}
-	filter := &operate.EventQuery{Status: outbox.StatusPublished}
+	filter := &operate.EventQuery{Status: dlq.Republish.State()}
 	cmd := &cobra.Command{
 		Use:   "republish [ID... | -]",
 		Short: "Publish published events once more, for a consumer that came later",
@@ -30,7 +29,7 @@ was chosen is left alone, so no event of the set is republished twice.`,
 			opts.ids = args
 			return runChange(cmd.Context(), opts)
 		},
-		ValidArgsFunction: cli.CompleteEventIDs(app, outbox.StatusPublished),
+		ValidArgsFunction: cli.CompleteEventIDs(app, dlq.Republish.State()),
 	}
 	opts.choose = func(now time.Time, p *operate.ChangeParams) (bool, error) {
 		opts.names = filter.Names()

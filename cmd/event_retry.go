@@ -8,7 +8,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/operate"
-	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 func newEventRetryCmd(app *cli.App) *cobra.Command {
@@ -25,7 +24,7 @@ standard input.`,
 			opts.ids = args
 			return runChange(cmd.Context(), opts)
 		},
-		ValidArgsFunction: cli.CompleteEventIDs(app, outbox.StatusPending),
+		ValidArgsFunction: cli.CompleteEventIDs(app, dlq.Retry.State()),
 	}
 	opts.choose = func(time.Time, *operate.ChangeParams) (bool, error) { return false, nil }
 	addChangeFlags(cmd, opts)

@@ -12,31 +12,24 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
-	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // runPoll is how often an open page asks for a run that is at work.
 const runPoll = time.Second
 
-// verbsOf is what can be done to something in this state.
-func verbsOf(state string) []string {
-	switch state {
-	case dlq.StateOpen:
-		return []string{"replay", "discard"}
-	case dlq.StateDiscarded:
-		return []string{"restore"}
-	case outbox.StatusPublished:
-		return []string{"republish"}
-	default:
-		return nil
-	}
+// planned is the actions that a plan can be made for.
+func planned() []dlq.Action {
+	return []dlq.Action{dlq.Replay, dlq.Discard, dlq.Restore, dlq.Republish}
 }
 
-func nounOf(a dlq.Action) string {
-	if a == dlq.Republish {
-		return "event"
+// verbsOf is what can be done to something in this state.
+func verbsOf(state string) (verbs []string) {
+	for _, a := range planned() {
+		if a.State() == state {
+			verbs = append(verbs, a.Verb())
+		}
 	}
-	return "dead letter"
+	return verbs
 }
 
 // counted is a name and how often it was counted.
@@ -110,7 +103,7 @@ func planPage(r *request) (*view, error) {
 	if preview.StartedAt != nil {
 		return &view{redirect: "/runs/" + preview.ID}, nil
 	}
-	d := planData{PlanPreview: preview, Plan: preview.PlanDetail, Typed: operate.Typed(preview.Frozen), Sends: sends(preview.Action)}
+	d := planData{PlanPreview: preview, Plan: preview.PlanDetail, Typed: operate.Typed(preview.Frozen), Sends: preview.Action.Sends()}
 	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
 		return nil, err
 	}
@@ -128,7 +121,7 @@ func planPage(r *request) (*view, error) {
 }
 
 // sends reports whether a change sends events.
-func sends(a dlq.Action) bool { return a == dlq.Replay || a == dlq.Republish }
+func sends(a dlq.Action) bool { return a.Sends() }
 
 // runData is a plan that was started.
 type runData struct {
@@ -152,7 +145,7 @@ func runPage(r *request) (*view, error) {
 	if plan.StartedAt == nil {
 		return &view{redirect: "/plans/" + plan.ID}, nil
 	}
-	d := runData{Plan: plan, Left: plan.Total - plan.Done, Sends: sends(plan.Action), Ended: plan.State != "running", Typed: operate.Typed(plan.Frozen)}
+	d := runData{Plan: plan, Left: plan.Total - plan.Done, Sends: plan.Action.Sends(), Ended: plan.State != "running", Typed: operate.Typed(plan.Frozen)}
 	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
 		return nil, err
 	}

@@ -84,12 +84,12 @@ func (p planRequest) params(now time.Time, actor string) (operate.ChangeParams, 
 		slices.Sort(out.IDs)
 		out.IDs = slices.Compact(out.IDs)
 		return out, nil
-	case out.Action == dlq.Republish:
+	case out.Action.OnEvents():
 		names := slices.DeleteFunc(eventNames(), func(name string) bool { return name == "status" })
 		if err := known(q, names...); err != nil {
 			return out, err
 		}
-		f, err := eventFilter(withOne(q, "status", "published"), now)
+		f, err := eventFilter(withOne(q, "status", out.Action.State()), now)
 		out.Events = &f
 		return out, orEverything(f.Narrows(), err)
 	default:
@@ -97,11 +97,7 @@ func (p planRequest) params(now time.Time, actor string) (operate.ChangeParams, 
 		if err := known(q, names...); err != nil {
 			return out, err
 		}
-		state := dlq.StateOpen
-		if out.Action == dlq.Restore {
-			state = dlq.StateDiscarded
-		}
-		f, err := deadLetterFilter(withOne(q, "state", state), now)
+		f, err := deadLetterFilter(withOne(q, "state", out.Action.State()), now)
 		out.DeadLetters = &f
 		return out, orEverything(f.Narrows(), err)
 	}
@@ -125,8 +121,8 @@ func withOne(q url.Values, name, value string) url.Values {
 
 // actionOf reads an action: replay, or dlq.replay as the audit has it.
 func actionOf(word string) (dlq.Action, error) {
-	for _, a := range []dlq.Action{dlq.Replay, dlq.Discard, dlq.Restore, dlq.Republish} {
-		if _, verb, _ := strings.Cut(string(a), "."); word == verb || word == string(a) {
+	for _, a := range planned() {
+		if word == a.Verb() || word == string(a) {
 			return a, nil
 		}
 	}

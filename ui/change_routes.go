@@ -195,7 +195,7 @@ func (r *changeRequest) begin(plan operate.PlanDetail, reason string, p pace) er
 
 // watchOf leaves out a watch over what sends no event.
 func (p pace) watchOf(action dlq.Action) *dlq.Watch {
-	if action != dlq.Replay && action != dlq.Republish {
+	if !action.Sends() {
 		return nil
 	}
 	return p.watch()

@@ -46,7 +46,7 @@ SELECT '', e.event_type::text, '', coalesce(e.tenant_id::text, ''), count(*)
 // summarize adds a chunk of ids to a summary.
 func (s *Store) summarize(ctx context.Context, action Action, ids []string, sum *Summary) error {
 	sql := summarizeEntries
-	if action == Republish {
+	if action.OnEvents() {
 		sql = summarizeEvents
 	}
 	rows, err := s.db.Query(ctx, sql, ids)

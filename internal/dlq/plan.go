@@ -116,7 +116,7 @@ func (s *Store) hashes(ctx context.Context, action Action, targets []Target) (ma
 		ids[i] = t.ID
 	}
 	sql := selectHashes
-	if action == Republish {
+	if action.OnEvents() {
 		sql = selectEventHashes
 	}
 	rows, err := s.db.Query(ctx, sql, ids)

@@ -265,7 +265,7 @@ func (s *Store) Preview(ctx context.Context, action Action, targets []Target) ([
 		ids[i] = t.ID
 	}
 	sql, args := previewEntries, []any{ids, string(action)}
-	if action == Republish || action == Retry {
+	if action.OnEvents() {
 		sql, args = previewEvents, append(args, seenTimes(targets))
 	}
 	outcomes, err := collect(ctx, s.db, scanOutcome, sql, args...)

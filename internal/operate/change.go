@@ -71,26 +71,6 @@ const (
 	reasonsShown = 1000
 )
 
-// Verb is what the change does: replay, discard, restore, republish.
-func (s *ChangeSet) Verb() string { return verb(s.Action) }
-
-func verb(action dlq.Action) string {
-	_, v, _ := strings.Cut(string(action), ".")
-	return v
-}
-
-// Noun is what the change is made to.
-func (s *ChangeSet) Noun() string {
-	switch s.Action {
-	case dlq.Republish:
-		return "published event"
-	case dlq.Retry:
-		return "event"
-	default:
-		return "dead letter"
-	}
-}
-
 // ChooseChange finds and describes the rows of a change. It changes nothing.
 func (o *Outbox) ChooseChange(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
 	s, err := o.aim(ctx, p)
@@ -137,7 +117,7 @@ func (o *Outbox) aim(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
 		s.filter = f
 		s.open = func() (dlq.Source, error) { return s.store.PublishedEvents(f) }
 	default:
-		err = fault.Usagef("say what to %s", s.Verb())
+		err = fault.Usagef("say what to %s", s.Action.Verb())
 	}
 	return s, err
 }
@@ -201,14 +181,10 @@ func (s *ChangeSet) aimPlan() error {
 
 func (s *ChangeSet) aimIDs() {
 	s.open = func() (dlq.Source, error) {
-		switch s.Action {
-		case dlq.Republish, dlq.Retry:
+		if s.Action.OnEvents() {
 			return s.store.NamedEvents(s.params.IDs), nil
-		case dlq.Restore:
-			return s.store.NamedEntries(s.params.IDs, dlq.StateDiscarded), nil
-		default:
-			return s.store.NamedEntries(s.params.IDs, dlq.StateOpen), nil
 		}
+		return s.store.NamedEntries(s.params.IDs, s.Action.State()), nil
 	}
 }
 
@@ -234,7 +210,7 @@ func (s *ChangeSet) describeIDs(ctx context.Context) error {
 		return fault.Hint(fault.NotFoundf("not found: %s", Counted(s.Total, "id")), "outboxctl why ID tells what became of an event")
 	}
 	first := known[:min(sampleRows, len(known))]
-	if s.Action == dlq.Republish || s.Action == dlq.Retry {
+	if s.Action.OnEvents() {
 		s.Events, err = s.events.Events(ctx, first)
 	} else {
 		s.Letters, err = s.store.Entries(ctx, first)
@@ -320,7 +296,9 @@ func (s *ChangeSet) addHopeless(reason string, n int64) {
 }
 
 // RefuseHopeless returns the error for a replay of dead letters that must die again; nil when there are none.
-func (s *ChangeSet) RefuseHopeless() error { return refuseHopeless(s.Hopeless, s.Total, s.Noun()) }
+func (s *ChangeSet) RefuseHopeless() error {
+	return refuseHopeless(s.Hopeless, s.Total, s.Action.Noun())
+}
 
 func refuseHopeless(hopeless map[string]int64, of int64, noun string) error {
 	var total int64

@@ -31,7 +31,7 @@ func (s *ChangeSet) Freeze(ctx context.Context, w io.Writer) (frozen int64, left
 	case frozen == 0 && leftOut[dlq.NotFound] > 0:
 		return 0, leftOut, fault.NotFoundf("write plan: none of the ids was found")
 	case frozen == 0:
-		return 0, leftOut, fault.Preconditionf("write plan: nothing to %s", s.Verb())
+		return 0, leftOut, fault.Preconditionf("write plan: nothing to %s", s.Action.Verb())
 	}
 	return frozen, leftOut, nil
 }
@@ -149,8 +149,8 @@ func (s *ChangeSet) verdict(ctx context.Context, r dlq.RunResult, err error) err
 	case r.Counts[dlq.NotFound] == r.Total():
 		return fault.NotFoundf("not found: %s", Counted(bad, "id"))
 	case done+r.Counts[dlq.DoneByPlan] > 0:
-		return fault.Partialf("%s of %s could not be %s", Count(bad), Counted(r.Total(), s.Noun()), success)
+		return fault.Partialf("%s of %s could not be %s", Count(bad), Counted(r.Total(), s.Action.Noun()), success)
 	default:
-		return fault.Preconditionf("%s be %s", noneOf(r.Total(), s.Noun()), success)
+		return fault.Preconditionf("%s be %s", noneOf(r.Total(), s.Action.Noun()), success)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -85,7 +84,7 @@ func (f *Freezing) finish(ctx context.Context, effects dlq.OrderEffects) (dlq.Fr
 	if err != nil || plan.Total > 0 {
 		return plan, StoreError(err)
 	}
-	nothing := fault.Preconditionf("freeze: nothing to %s", f.set.Verb())
+	nothing := fault.Preconditionf("freeze: nothing to %s", f.set.Action.Verb())
 	return plan, errors.Join(nothing, f.abandon(ctx, nothing.Error()))
 }
 
@@ -213,8 +212,8 @@ func (o *Outbox) RunPlan(ctx context.Context, p RunPlanParams) (dlq.FrozenRunRes
 	if !plan.Database.Same(here) {
 		return dlq.FrozenRunResult{}, fault.Preconditionf("plan %s was made on %s and came here with a copy of it: this is %s", plan.ID, plan.Database, here)
 	}
-	if p.Watch != nil && !slices.Contains([]dlq.Action{dlq.Replay, dlq.Republish}, plan.Action) {
-		return dlq.FrozenRunResult{}, fault.Usagef("nothing of a %s can be watched: it sends no event", verb(plan.Action))
+	if p.Watch != nil && !plan.Action.Sends() {
+		return dlq.FrozenRunResult{}, fault.Usagef("nothing of a %s can be watched: it sends no event", plan.Action.Verb())
 	}
 	result, err := o.store().RunPlan(ctx, dlq.FrozenRunParams{
 		Plan: plan.ID, Action: plan.Action, Runner: p.Runner, Reason: p.Reason, Detail: p.Detail, Rate: p.Rate, Watch: p.Watch, OnBegun: p.OnBegun,

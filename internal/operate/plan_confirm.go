@@ -55,7 +55,7 @@ func (o *Outbox) PreviewPlan(ctx context.Context, id string) (PlanPreview, error
 		return p, StoreError(err)
 	}
 	first := ids[:min(sampleRows, len(ids))]
-	if plan.Action == dlq.Republish {
+	if plan.Action.OnEvents() {
 		p.Events, err = o.events().Events(ctx, first)
 	} else {
 		p.Letters, err = o.store().Entries(ctx, first)
@@ -64,7 +64,7 @@ func (o *Outbox) PreviewPlan(ctx context.Context, id string) (PlanPreview, error
 		return p, StoreError(err)
 	}
 	p.MarksOf = len(events)
-	if plan.Action == dlq.Replay || plan.Action == dlq.Republish {
+	if plan.Action.Sends() {
 		if p.Overtaken, err = o.events().Overtaken(ctx, events); err != nil {
 			return p, StoreError(err)
 		}
@@ -119,7 +119,7 @@ type Confirmation struct {
 // Confirm reports why a plan must not be run after this confirmation.
 func (c Confirmation) Confirm(p dlq.Frozen) error {
 	if c.Count != p.Total || c.Database != p.Database.Name {
-		return fault.Hint(fault.Preconditionf("not confirmed: the plan is to %s %s in %s, not %s in %s", verb(p.Action), Counted(p.Total, "row"),
+		return fault.Hint(fault.Preconditionf("not confirmed: the plan is to %s %s in %s, not %s in %s", p.Action.Verb(), Counted(p.Total, "row"),
 			safetext.Line(p.Database.Name), Count(c.Count), quoted(c.Database)), "nothing was changed; look at the plan once more")
 	}
 	if strings.TrimSpace(c.Reason) == "" && p.Reason == "" {
@@ -133,7 +133,7 @@ func (c Confirmation) Confirm(p dlq.Frozen) error {
 
 // RefuseHopeless returns the error for a plan that replays dead letters which must die again; nil when there are none.
 func RefuseHopeless(p dlq.Frozen) error {
-	return refuseHopeless(p.Summary.Hopeless(), p.Total, "dead letter")
+	return refuseHopeless(p.Summary.Hopeless(), p.Total, p.Action.Noun())
 }
 
 func quoted(name string) string {
