@@ -240,5 +240,7 @@ func (o *changeOptions) watch() *dlq.Watch {
 	if !o.ramp && !o.abortIfDead.set {
 		return nil
 	}
-	return &dlq.Watch{MaxDead: o.abortIfDead.share, For: o.watchFor, Every: min(o.watchFor, 250*time.Millisecond)}
+	w := dlq.DefaultWatch()
+	w.MaxDead, w.For = o.abortIfDead.share, o.watchFor
+	return &w
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
 )
@@ -45,9 +46,6 @@ type percentFlag struct {
 	set   bool
 }
 
-// defaultAbortShare is how many replayed events may die again before a watched run stops.
-const defaultAbortShare = 0.05
-
 func (f *percentFlag) Type() string { return "percent" }
 func (f *percentFlag) String() string {
 	return strconv.FormatFloat(f.share*100, 'g', -1, 64) + "%"
@@ -68,7 +66,6 @@ func (f *percentFlag) Set(text string) error {
 
 // addChangeFlags gives a command what every change has.
 func addChangeFlags(cmd *cobra.Command, o *changeOptions) {
-	o.abortIfDead.share = defaultAbortShare
 	flags := cmd.Flags()
 	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would happen to each row, and change nothing")
 	cli.AddYesFlag(cmd, &o.yes)
@@ -104,10 +101,11 @@ func addReplayFlags(cmd *cobra.Command, o *changeOptions) {
 
 // addRampFlags gives a command what sends events in steps and watches them.
 func addRampFlags(cmd *cobra.Command, o *changeOptions) {
-	flags := cmd.Flags()
+	flags, watch := cmd.Flags(), dlq.DefaultWatch()
+	o.abortIfDead.share = watch.MaxDead
 	flags.BoolVar(&o.ramp, "ramp", false, "go in growing steps (1, 2, 5, 20, …) and wait for the outcome of each")
 	flags.Var(&o.abortIfDead, "abort-if-dead", "with --ramp, which it implies: stop when more than this share dies again")
-	cli.AddLimit(cmd, &o.watchFor, "watch-for", 30*time.Second, time.Millisecond, "how long --ramp waits for the outcome of a step")
+	cli.AddLimit(cmd, &o.watchFor, "watch-for", watch.For, time.Millisecond, "how long --ramp waits for the outcome of a step")
 }
 
 // readIDs checks ids given as arguments, or with - as lines on standard input, all of them before anything is done.

@@ -37,7 +37,6 @@ process at a time runs a plan. Ctrl-C ends after the rows it is at.
 			return runResume(cmd.Context(), opts)
 		},
 	}
-	opts.abortIfDead.share = defaultAbortShare
 	flags := cmd.Flags()
 	cli.AddYesFlag(cmd, &opts.yes)
 	flags.Var(&opts.rate, "rate", "change at most so many rows per second, such as 200/s")

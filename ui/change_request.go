@@ -20,11 +20,8 @@ import (
 const (
 	// maxBody is the largest body: some twenty thousand ids.
 	maxBody = 1 << 20
-	// watchFor is how long a watched run waits for the outcome of a step, unless told otherwise.
-	watchFor      = 30 * time.Second
-	maxWatch      = time.Hour
-	defaultAbort  = 0.05
-	watchInterval = 250 * time.Millisecond
+	// maxWatch is the longest that a watched run waits for the outcome of a step.
+	maxWatch = time.Hour
 )
 
 // planRequest asks for a plan.
@@ -153,15 +150,14 @@ func (p pace) watch() *dlq.Watch {
 	if !p.Ramp && p.AbortIfDead == nil {
 		return nil
 	}
-	w := &dlq.Watch{MaxDead: defaultAbort, For: watchFor, Every: watchInterval}
+	w := dlq.DefaultWatch()
 	if p.AbortIfDead != nil {
 		w.MaxDead = *p.AbortIfDead
 	}
 	if p.WatchSeconds > 0 {
 		w.For = time.Duration(p.WatchSeconds * float64(time.Second))
 	}
-	w.Every = min(w.Every, w.For)
-	return w
+	return &w
 }
 
 func (p pace) check() error {

@@ -18,8 +18,13 @@ type Watch struct {
 	MaxDead float64
 	// For is how long one step is waited for.
 	For time.Duration
-	// Every is how often the database is asked.
+	// Every is how often the database is asked, and at least once in For.
 	Every time.Duration
+}
+
+// DefaultWatch is a watch that stops when more than 5 % die again, judged 30 seconds after each step at the latest.
+func DefaultWatch() Watch {
+	return Watch{MaxDead: 0.05, For: 30 * time.Second, Every: 250 * time.Millisecond}
 }
 
 // Watched counts what became of replayed events.
@@ -46,7 +51,7 @@ func (w *Watch) step(n int) int {
 func (w *Watch) follow(ctx context.Context, s *Store, events []string, sum *Watched) error {
 	deadline := time.NewTimer(w.For)
 	defer deadline.Stop()
-	tick := time.NewTicker(w.Every)
+	tick := time.NewTicker(min(w.Every, w.For))
 	defer tick.Stop()
 	open := events
 	for {
