@@ -149,7 +149,7 @@ func runAuditUndo(ctx context.Context, opts *changeOptions, run string) error {
 	opts.audit.Note = cmp.Or(opts.audit.Note, "undo of "+r.Run)
 	if undo.Resume == nil {
 		opts.action, opts.ids = undo.Action, undo.EventIDs
-		opts.choose = func(time.Time, *operate.ChangeParams) (bool, error) { return false, nil }
+		opts.choose = func(time.Time, *operate.ChangeParams) error { return nil }
 		return runChange(ctx, opts)
 	}
 	p := *undo.Resume

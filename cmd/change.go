@@ -3,6 +3,7 @@ package cmd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -20,8 +21,8 @@ import (
 type changeOptions struct {
 	app    *cli.App
 	action dlq.Action
-	// choose reads the filter flags of the command into the params and reports whether any was given.
-	choose func(now time.Time, p *operate.ChangeParams) (narrows bool, err error)
+	// choose reads the filter flags of the command into the params, if any was given.
+	choose func(now time.Time, p *operate.ChangeParams) error
 	// names are those that the filter flags give.
 	names []operate.FilterName
 
@@ -46,19 +47,11 @@ type changeOptions struct {
 
 func runChange(ctx context.Context, opts *changeOptions) error {
 	params, err := opts.params()
+	if file, opened := params.Plan.(*os.File); opened {
+		defer func() { _ = file.Close() }() // it was only read
+	}
 	if err != nil {
 		return err
-	}
-	if opts.apply != "" {
-		file, err := os.Open(opts.apply)
-		if err != nil {
-			return fault.Usagef("read plan: %w", fault.File(opts.apply, err))
-		}
-		defer func() { _ = file.Close() }() // it was only read
-		if info, err := file.Stat(); err == nil && info.IsDir() {
-			return fault.Usagef("read plan: %s is a folder", opts.apply)
-		}
-		params.Plan = file
 	}
 	outbox, err := opts.app.Outbox(ctx)
 	if err != nil {
@@ -69,7 +62,7 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 	if err != nil {
 		return err
 	}
-	if _, err := opts.choose(now, &params); err != nil {
+	if err := opts.choose(now, &params); err != nil {
 		return err
 	}
 	if err := sayMisspelt(ctx, opts.app, outbox, opts.names); err != nil {
@@ -117,20 +110,25 @@ func (o *changeOptions) params() (operate.ChangeParams, error) {
 	if err := o.app.RefuseEmpty(append(filterFlags(), "plan", "apply")...); err != nil {
 		return p, err
 	}
-	narrows, err := o.choose(o.app.Now(), &p)
-	if err != nil {
+	if err := o.choose(o.app.Now(), &p); err != nil {
 		return p, err
 	}
-	sources := 0
-	for _, given := range []bool{len(o.ids) > 0, narrows, o.apply != ""} {
-		if given {
-			sources++
+	p.IDs = o.ids // they are read last: standard input may be among them
+	if o.apply != "" {
+		file, err := os.Open(o.apply)
+		if err != nil {
+			return p, fault.Usagef("read plan: %w", fault.File(o.apply, err))
+		}
+		p.Plan = file
+		if info, err := file.Stat(); err == nil && info.IsDir() {
+			return p, fault.Usagef("read plan: %s is a folder", o.apply)
 		}
 	}
+	err := p.Check()
 	switch {
-	case sources == 0:
+	case errors.Is(err, operate.ErrNoSet):
 		return p, fault.Hint(fault.Usagef("say what to %s: %s", o.action.Verb(), o.sources()), "%s", o.noSetHint())
-	case sources > 1:
+	case err != nil:
 		return p, fault.Usagef("give %s, only one of them", o.sources())
 	case o.plan != "" && (o.apply != "" || o.dryRun):
 		return p, fault.Usagef("--plan changes nothing, so --apply and --dry-run do not go with it")

@@ -83,11 +83,13 @@ func finishDLQChange(app *cli.App, cmd *cobra.Command, opts *changeOptions) {
 		return runChange(cmd.Context(), opts)
 	}
 	cmd.ValidArgsFunction = cli.CompleteDLQIDs(app, opts.action.State())
-	opts.choose = func(now time.Time, p *operate.ChangeParams) (bool, error) {
+	opts.choose = func(now time.Time, p *operate.ChangeParams) error {
 		opts.names = filter.Names()
 		f, err := filter.Filter(now)
-		p.DeadLetters = &f
-		return f.Narrows(), err
+		if f.Narrows() {
+			p.DeadLetters = &f
+		}
+		return err
 	}
 	addDLQFilterFlags(app, cmd, filter)
 	addChangeFlags(cmd, opts)

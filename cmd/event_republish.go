@@ -31,11 +31,13 @@ was chosen is left alone, so no event of the set is republished twice.`,
 		},
 		ValidArgsFunction: cli.CompleteEventIDs(app, dlq.Republish.State()),
 	}
-	opts.choose = func(now time.Time, p *operate.ChangeParams) (bool, error) {
+	opts.choose = func(now time.Time, p *operate.ChangeParams) error {
 		opts.names = filter.Names()
 		f, err := filter.Filter(now)
-		p.Events = &f
-		return f.Narrows(), err
+		if f.Narrows() {
+			p.Events = &f
+		}
+		return err
 	}
 	addEventFilterFlags(app, cmd, filter, "published")
 	addChangeFlags(cmd, opts)

@@ -26,7 +26,7 @@ standard input.`,
 		},
 		ValidArgsFunction: cli.CompleteEventIDs(app, dlq.Retry.State()),
 	}
-	opts.choose = func(time.Time, *operate.ChangeParams) (bool, error) { return false, nil }
+	opts.choose = func(time.Time, *operate.ChangeParams) error { return nil }
 	addChangeFlags(cmd, opts)
 	addWaitFlags(cmd, opts)
 	return cmd

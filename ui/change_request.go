@@ -73,31 +73,38 @@ func (p planRequest) params(now time.Time, actor string) (operate.ChangeParams, 
 			return out, err
 		}
 	}
-	q := url.Values(p.Filter)
-	switch {
-	case (len(p.IDs) > 0) == (len(q) > 0):
+	slices.Sort(out.IDs)
+	out.IDs = slices.Compact(out.IDs)
+	if q := url.Values(p.Filter); len(q) > 0 {
+		if err := choose(q, now, &out); err != nil {
+			return out, err
+		}
+	}
+	if out.Check() != nil {
 		return out, fault.Usagef("say which rows: ids or a filter, one of them")
-	case len(p.IDs) > 0:
-		slices.Sort(out.IDs)
-		out.IDs = slices.Compact(out.IDs)
-		return out, nil
-	case out.Action.OnEvents():
+	}
+	return out, nil
+}
+
+// choose reads a filter into the params.
+func choose(q url.Values, now time.Time, out *operate.ChangeParams) error {
+	state := out.Action.State()
+	if out.Action.OnEvents() {
 		names := slices.DeleteFunc(eventNames(), func(name string) bool { return name == "status" })
 		if err := known(q, names...); err != nil {
-			return out, err
+			return err
 		}
-		f, err := eventFilter(withOne(q, "status", out.Action.State()), now)
+		f, err := eventFilter(withOne(q, "status", state), now)
 		out.Events = &f
-		return out, orEverything(f.Narrows(), err)
-	default:
-		names := slices.DeleteFunc(deadLetterNames(), func(name string) bool { return name == "state" })
-		if err := known(q, names...); err != nil {
-			return out, err
-		}
-		f, err := deadLetterFilter(withOne(q, "state", out.Action.State()), now)
-		out.DeadLetters = &f
-		return out, orEverything(f.Narrows(), err)
+		return orEverything(f.Narrows(), err)
 	}
+	names := slices.DeleteFunc(deadLetterNames(), func(name string) bool { return name == "state" })
+	if err := known(q, names...); err != nil {
+		return err
+	}
+	f, err := deadLetterFilter(withOne(q, "state", state), now)
+	out.DeadLetters = &f
+	return orEverything(f.Narrows(), err)
 }
 
 // orEverything refuses a filter that leaves nothing out: a caller that gives none has not said what to change.

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -27,6 +28,30 @@ type ChangeParams struct {
 	Plan io.ReadSeeker
 	// Actor and Note go to the audit row.
 	Actor, Note string
+}
+
+// What is wrong with params that do not choose one set of rows.
+var (
+	ErrNoSet       = errors.New("say which rows")
+	ErrSeveralSets = errors.New("say in one way which rows")
+)
+
+// Check reports whether exactly one of ids, a filter and a plan chooses the rows: ErrNoSet or ErrSeveralSets when not.
+// Nothing is opened for it.
+func (p ChangeParams) Check() error {
+	sets := 0
+	for _, given := range []bool{len(p.IDs) > 0, p.DeadLetters != nil, p.Events != nil, p.Plan != nil} {
+		if given {
+			sets++
+		}
+	}
+	switch {
+	case sets == 0:
+		return fault.As(fault.Usage, ErrNoSet)
+	case sets > 1:
+		return fault.As(fault.Usage, ErrSeveralSets)
+	}
+	return nil
 }
 
 // A ChangeSet is the rows a change will be made to, chosen and described but not touched.
@@ -94,8 +119,11 @@ func (o *Outbox) ChooseChange(ctx context.Context, p ChangeParams) (*ChangeSet, 
 
 // aim makes the set of a change without looking at its rows.
 func (o *Outbox) aim(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
+	err := p.Check()
+	if err != nil {
+		return nil, err
+	}
 	s := &ChangeSet{Action: p.Action, params: p, store: o.store(), events: o.events(), keeper: o.Keeper}
-	var err error
 	if s.Database, err = s.store.Identity(ctx); err != nil {
 		return nil, err
 	}
@@ -111,13 +139,11 @@ func (o *Outbox) aim(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
 		f.Until, err = s.ends(ctx, f.Since, f.Until)
 		s.filter = f
 		s.open = func() (dlq.Source, error) { return s.store.NewScan(f, outbox.OldestFirst) }
-	case p.Events != nil:
+	default:
 		f := *p.Events
 		f.Until, err = s.ends(ctx, f.Since, f.Until)
 		s.filter = f
 		s.open = func() (dlq.Source, error) { return s.store.PublishedEvents(f) }
-	default:
-		err = fault.Usagef("say what to %s", s.Action.Verb())
 	}
 	return s, err
 }

@@ -76,6 +76,21 @@ func TestIDsThatAreNotThereAreToldFirst(t *testing.T) {
 	require.Len(t, set.Letters, 1)
 }
 
+// A change is made to one set, whatever face asks for it.
+func TestAChangeNeedsExactlyOneSet(t *testing.T) {
+	b := setup(t)
+	id, _ := b.die("no")
+	none, several := operate.ChangeParams{Action: dlq.Discard}, operate.ChangeParams{Action: dlq.Discard, IDs: []string{id}, DeadLetters: &dlq.Filter{State: dlq.StateOpen}}
+	for want, p := range map[error]operate.ChangeParams{operate.ErrNoSet: none, operate.ErrSeveralSets: several} {
+		require.ErrorIs(t, p.Check(), want)
+		_, err := b.outbox.ChooseChange(b.ctx, p)
+		require.ErrorIs(t, err, want)
+		requireKind(t, fault.Usage, err)
+		_, err = b.outbox.BeginPlan(b.ctx, operate.BeginPlanParams{ChangeParams: p})
+		require.ErrorIs(t, err, want)
+	}
+}
+
 // What is asked about is what is changed: a dead letter that is named twice, by its own id and by its event's, is one.
 func TestTwoIDsOfOneDeadLetterCountOnce(t *testing.T) {
 	b := setup(t)
