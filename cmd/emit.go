@@ -288,8 +288,8 @@ func (o *emitOptions) event() (emit.Event, error) {
 	}
 	if o.tenant != "" {
 		var err error
-		if p.TenantID, err = wire.ParseID(o.tenant); err != nil {
-			problems = append(problems, "--tenant "+err.Error())
+		if p.TenantID, err = operate.ParseTenant(o.tenant); err != nil {
+			problems = append(problems, err.Error())
 		}
 	}
 	if o.occurredAt != "" {

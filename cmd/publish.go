@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 type publishOptions struct {
@@ -64,9 +64,9 @@ func (opts *publishOptions) scope(ctx context.Context) (dispatch.Scope, error) {
 		return dispatch.Scope{}, err
 	}
 	if opts.tenant != "" {
-		id, err := uuid.Parse(opts.tenant)
+		id, err := operate.ParseTenant(opts.tenant)
 		if err != nil {
-			return dispatch.Scope{}, fault.Usagef("--tenant: %q is not a UUID", opts.tenant)
+			return dispatch.Scope{}, err
 		}
 		opts.tenant = id.String()
 	}

@@ -63,9 +63,9 @@ func (o *Outbox) CheckPause(_ context.Context, p *PauseParams) error {
 	case outbox.PauseType:
 		known = o.Registry.EventTypes()
 	case outbox.PauseTenant:
-		id, err := uuid.Parse(p.Value)
+		id, err := ParseTenant(p.Value)
 		if err != nil {
-			return fault.Usagef("tenant %q is not a UUID", p.Value)
+			return err
 		}
 		p.Value = id.String()
 		return nil

@@ -1,6 +1,7 @@
 package operate_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -87,4 +88,20 @@ VALUES ($1::text::uuid, 'order_canceled', 'vendor_order', gen_random_uuid(), '{}
 	_, err := b.outbox.Pause(b.ctx, operate.PauseParams{Kind: outbox.PauseNamespace, Value: "ann's shop; reboot", Actor: "ann"})
 	require.NoError(t, err)
 	require.Equal(t, []string{`outboxctl resume --namespace 'ann'\''s shop; reboot'`}, b.why(event).Commands)
+}
+
+// A tenant is compared as text, so that another spelling of its id would pause nothing.
+func TestATenantIsNamedByItsWholeID(t *testing.T) {
+	b := setup(t)
+	const id = "7f2c0b60-0000-4000-8000-00000000000a"
+	p := operate.PauseParams{Kind: outbox.PauseTenant, Value: strings.ToUpper(id)}
+	require.NoError(t, b.outbox.CheckPause(b.ctx, &p))
+	require.Equal(t, id, p.Value)
+	for _, wrong := range []string{"x", "{" + id + "}", "urn:uuid:" + id, strings.ReplaceAll(id, "-", ""), uuid.Nil.String(), id[:8]} {
+		_, err := operate.ParseTenant(wrong)
+		requireKind(t, fault.Usage, err)
+		_, err = operate.ParseTenants([]string{id, wrong})
+		requireKind(t, fault.Usage, err)
+		requireKind(t, fault.Usage, b.outbox.CheckPause(b.ctx, &operate.PauseParams{Kind: outbox.PauseTenant, Value: wrong}))
+	}
 }

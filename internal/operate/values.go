@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/outboxctl/outboxctl/emit/wire"
+	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
 // ParseDuration reads what people write: 30d, 2w, 12h, 1h30m, 500ms, 1.5s.
@@ -74,19 +75,23 @@ func ParseBasePath(raw string) (string, error) {
 func ParseTenants(raw []string) ([]string, error) {
 	var ids []string
 	for _, text := range raw {
-		id, err := wholeID(text)
+		id, err := ParseTenant(text)
 		if err != nil {
-			return nil, fmt.Errorf("--tenant: %q is not an id", text)
+			return nil, err
 		}
-		ids = append(ids, id)
+		ids = append(ids, id.String())
 	}
 	return ids, nil
 }
 
-// wholeID reads an id that is not one of an event or a dead letter, and so cannot be completed from its beginning.
-func wholeID(text string) (string, error) {
+// ParseTenant reads the id of a tenant, by the rule by which events are emitted: a whole UUID in its usual form, which is how
+// tenants are compared. It is no id of an event or a dead letter, so it cannot be completed from its beginning.
+func ParseTenant(text string) (uuid.UUID, error) {
 	id, err := wire.ParseID(strings.TrimSpace(text))
-	return id.String(), err
+	if err != nil {
+		return id, fault.Usagef("--tenant: %q is not a UUID", text)
+	}
+	return id, nil
 }
 
 // ParseSpan reads --since and --until, counted from now where they are relative.
