@@ -16,6 +16,10 @@ const (
 	pruneAfter = 10 * time.Minute
 )
 
+// AliveFor is how old a publisher's last heartbeat may be before it counts as gone. A dead publisher's leases end in about
+// this time.
+const AliveFor = 30 * time.Second
+
 // Every beat rewrites the row whole, so one that an operator deleted, or that
 // another publisher pruned while this one stood still, comes back.
 const (

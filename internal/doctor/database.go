@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 )
 
@@ -74,7 +75,7 @@ SELECT s.seqcache FROM pg_sequence AS s WHERE s.seqrelid = pg_get_serial_sequenc
 		return fail("ALTER TABLE outbox_events ALTER COLUMN seq SET CACHE 1", "seq is drawn in blocks of %d: events of an ordering key get the wrong order", cached), nil
 	}
 	var old string
-	if err := d.Pool.QueryRow(ctx, orderlessSQL).Scan(&old); err != nil {
+	if err := d.Pool.QueryRow(ctx, orderlessSQL, dispatch.AliveFor).Scan(&old); err != nil {
 		return nil, err
 	}
 	if old != "" {
@@ -89,7 +90,7 @@ SELECT s.seqcache FROM pg_sequence AS s WHERE s.seqrelid = pg_get_serial_sequenc
 const orderlessSQL = `
 SELECT coalesce(string_agg(host || '/' || pid, ', ' ORDER BY host, pid), '')
   FROM outbox_publishers
- WHERE last_seen_at > now() - interval '30 seconds' AND NOT state @> '{"keepsOrder": true}'
+ WHERE last_seen_at > now() - $1::interval AND NOT state @> '{"keepsOrder": true}'
    AND (EXISTS (SELECT FROM outbox_events WHERE ordering_key IS NOT NULL AND published_at IS NULL AND dead_at IS NULL)
      OR EXISTS (SELECT FROM (SELECT ordering_key FROM outbox_events WHERE published_at IS NOT NULL ORDER BY published_at DESC LIMIT 1000) AS latest
                  WHERE ordering_key IS NOT NULL))`

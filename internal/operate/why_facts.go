@@ -78,7 +78,7 @@ SELECT count(*), (array_agg(id::text ORDER BY seq))[1]
          LIMIT $3) AS ahead`
 
 const selectPublishers = `
-SELECT id::text AS id, host, pid, last_seen_at > now() - interval '30 seconds' AS alive, last_seen_at, state::text AS state
+SELECT id::text AS id, host, pid, last_seen_at > now() - $1::interval AS alive, last_seen_at, state::text AS state
   FROM outbox_publishers
  ORDER BY last_seen_at DESC
  LIMIT 100`
@@ -178,7 +178,7 @@ func (o *Outbox) addQueue(ctx context.Context, f *facts) error {
 
 // publishers reads the heartbeats, the newest first.
 func (o *Outbox) publishers(ctx context.Context) ([]publisher, error) {
-	rows, err := o.DB.Query(ctx, selectPublishers)
+	rows, err := o.DB.Query(ctx, selectPublishers, dispatch.AliveFor)
 	if err != nil {
 		return nil, fmt.Errorf("read publishers: %w", err)
 	}

@@ -4,19 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
-// aliveFor is how old a publisher's last heartbeat may be. It writes one every few seconds; a dead publisher's leases end
-// in about this time.
-const aliveFor = 30 * time.Second
-
 func publishers(ctx context.Context, tx pgx.Tx, r *Report) error {
-	rows, err := tx.Query(ctx, publishersQuery, aliveFor)
+	rows, err := tx.Query(ctx, publishersQuery, dispatch.AliveFor)
 	if err != nil {
 		return err
 	}
