@@ -105,9 +105,23 @@ func brokerResources(ctx context.Context, app *cli.App, ordered bool) ([]operate
 	}
 	resources := make([]operate.Resource, len(actions))
 	for i, a := range actions {
-		resources[i] = operate.Resource{Kind: a.Kind, Name: a.Name, State: string(a.Outcome), Detail: a.Detail}
+		resources[i] = operate.Resource{Kind: a.Kind, Name: a.Name, State: resourceState(a.Outcome), Detail: a.Detail}
 	}
 	return resources, nil
+}
+
+// resourceState is the state of a resource after a dry run of topic ensure.
+func resourceState(o pubsub.Outcome) string {
+	switch o {
+	case pubsub.OutcomeExists, pubsub.OutcomeCreated:
+		return operate.ResourceExists
+	case pubsub.OutcomeMissing:
+		return operate.ResourceMissing
+	case pubsub.OutcomeDiffers:
+		return operate.ResourceDiffers
+	default:
+		return operate.ResourceFailed
+	}
 }
 
 func doctorView() cli.View[doctor.Finding] {
