@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Correction is a new event that takes the place of a dead one.
@@ -26,18 +24,13 @@ type Correction struct {
 //
 // Like Act it does not stop when ctx is cancelled.
 func (s *Store) Correct(ctx context.Context, c Correction) (Outcome, error) {
-	ctx, cancel := finishing(ctx)
-	defer cancel()
 	detail, err := json.Marshal(c.Detail)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("encode audit detail: %w", err)
 	}
 	outcome := Outcome{ID: c.ID}
-	err = pgx.BeginTxFunc(ctx, s.db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, callCorrect, c.ID, c.EventID, string(c.Payload), string(c.Headers), c.Who.Actor, c.Who.Reason, string(detail)).
-			Scan(&outcome.EventID, &outcome.Outcome)
-	})
-	if err != nil {
+	args := []any{c.ID, c.EventID, string(c.Payload), string(c.Headers), c.Who.Actor, c.Who.Reason, string(detail)}
+	if err := s.change(ctx, callCorrect, args, &outcome.EventID, &outcome.Outcome); err != nil {
 		return Outcome{}, fmt.Errorf("correct the event: %w", err)
 	}
 	return outcome, nil

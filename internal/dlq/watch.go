@@ -1,11 +1,10 @@
 package dlq
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // rampSteps are the sizes of the first steps of a watched run: a cause that is
@@ -39,6 +38,13 @@ type Watched struct {
 	Waiting int64 `json:"waiting"`
 }
 
+func (w *Watched) add(more Watched) {
+	w.Published += more.Published
+	w.Dead += more.Dead
+	w.Failing += more.Failing
+	w.Waiting += more.Waiting
+}
+
 func (w *Watch) step(n int) int {
 	if steps := rampSteps(); n < len(steps) {
 		return steps[n]
@@ -49,51 +55,11 @@ func (w *Watch) step(n int) int {
 // follow waits until every event is published or dead, but no longer than the
 // watch says, and adds up what it saw.
 func (w *Watch) follow(ctx context.Context, s *Store, events []string, sum *Watched) error {
-	deadline := time.NewTimer(w.For)
-	defer deadline.Stop()
-	tick := time.NewTicker(min(w.Every, w.For))
-	defer tick.Stop()
-	open := events
-	for {
-		failing := int64(0)
-		rows, err := s.db.Query(ctx, selectProgress, open)
-		if err != nil {
-			return fmt.Errorf("watch replayed events: %w", err)
-		}
-		left := make([]string, 0, len(open))
-		var id string
-		var published, dead bool
-		var attempts int
-		_, err = pgx.ForEachRow(rows, []any{&id, &published, &dead, &attempts}, func() error {
-			switch {
-			case published:
-				sum.Published++
-			case dead:
-				sum.Dead++
-			default:
-				left = append(left, id)
-				if attempts > 0 {
-					failing++
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("watch replayed events: %w", err)
-		}
-		if open = left; len(open) == 0 {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			sum.Failing += failing
-			sum.Waiting += int64(len(open)) - failing
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	seen, err := s.Await(ctx, AwaitParams{
+		Events: events, Timeout: w.For, Every: min(w.Every, w.For), OnSettled: func(string, string) error { return nil },
+	})
+	sum.add(seen)
+	return cmp.Or(err, ctx.Err())
 }
 
 // verdict returns the reason why a run must stop, or nothing.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
@@ -56,7 +57,7 @@ func (o *Outbox) TryCatalogue(ctx context.Context, given *registry.Registry, pub
 	if err := given.Fits(ctx, o.DB); err != nil {
 		return Trial{}, applyError(err)
 	}
-	t := trial{catalogue: recorded.With(given.Catalogue), refused: map[[2]string]*Refusal{}}
+	t := trial{catalogue: recorded.With(given.Catalogue), refused: refusals{}}
 	if t.Waiting, err = t.run(ctx, o.DB, false, triedWaiting); err != nil {
 		return Trial{}, StoreError(err)
 	}
@@ -65,20 +66,38 @@ func (o *Outbox) TryCatalogue(ctx context.Context, given *registry.Registry, pub
 			return Trial{}, StoreError(err)
 		}
 	}
-	t.Refused = []Refusal{}
-	for _, r := range t.refused {
-		t.Refused = append(t.Refused, *r)
+	t.Refused = t.refused.list()
+	return t.Trial, nil
+}
+
+// refusals collects what a publisher would refuse, by event type and reason.
+type refusals map[[2]string]*Refusal
+
+// of returns the refusal that a row belongs to, of which the first row is the example.
+func (r refusals) of(row *dispatch.Claimed, reason outbox.DeadReason, problem error) *Refusal {
+	key := [2]string{row.EventType, string(reason)}
+	if r[key] == nil {
+		r[key] = &Refusal{EventType: row.EventType, Reason: string(reason), Problem: problem.Error(), Example: row.ID}
 	}
-	slices.SortFunc(t.Refused, func(a, b Refusal) int {
+	return r[key]
+}
+
+// list is the refusals, those of the most waiting events first.
+func (r refusals) list() []Refusal {
+	list := make([]Refusal, 0, len(r))
+	for _, refusal := range r {
+		list = append(list, *refusal)
+	}
+	slices.SortFunc(list, func(a, b Refusal) int {
 		return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.EventType, b.EventType), cmp.Compare(a.Reason, b.Reason))
 	})
-	return t.Trial, nil
+	return list
 }
 
 type trial struct {
 	Trial
 	catalogue dispatch.Catalogue
-	refused   map[[2]string]*Refusal
+	refused   refusals
 }
 
 // run judges the rows of a query one by one, so that a backlog of any size fits into memory.
@@ -104,13 +123,7 @@ func (t *trial) run(ctx context.Context, db interface {
 		if bad == nil {
 			return nil
 		}
-		key := [2]string{row.EventType, string(reason)}
-		r := t.refused[key]
-		if r == nil {
-			r = &Refusal{EventType: row.EventType, Reason: string(reason), Problem: bad.Error(), Example: row.ID}
-			t.refused[key] = r
-		}
-		if published {
+		if r := t.refused.of(&row, reason, bad); published {
 			r.Published++
 		} else {
 			r.Waiting++

@@ -85,7 +85,7 @@ func (p CheckParams) judge(r *stats.Report) *CheckResult {
 		out.say(LevelCritical, "no publisher is alive")
 	}
 	for _, s := range r.Stranded {
-		out.say(LevelWarning, fmt.Sprintf("no publisher takes %s, and %s of it wait", safetext.Line(safetext.Cut(s.Name(), 80)), Counted(s.Events, "event")))
+		out.say(LevelWarning, strandedText(s))
 	}
 	for _, s := range r.Pauses {
 		out.say(LevelOK, safetext.Line(fmt.Sprintf("%s %s is paused by %s for %s, %s wait", s.Kind, s.Value, s.Actor, Seconds(r.At.Sub(s.At).Seconds()), Counted(s.Events, "event"))))
@@ -108,6 +108,11 @@ func (p CheckParams) judge(r *stats.Report) *CheckResult {
 	outage := Figure{Name: "topic outage", Label: "topic_outage", Unit: "s", Value: longest, Threshold: p.Outage, Level: p.Outage.Judge(longest)}
 	out.Figures = append(out.Figures, outage)
 	return out
+}
+
+// strandedText describes an event type that waits because every publisher leaves it to others.
+func strandedText(s stats.StrandedType) string {
+	return fmt.Sprintf("no publisher takes %s, and %s of it wait", safetext.Line(safetext.Cut(s.Name(), 80)), Counted(s.Events, "event"))
 }
 
 // judge gives a figure its level and puts it into words.

@@ -159,8 +159,7 @@ func (p DoctorParams) publisherCheck(pool *pgxpool.Pool) doctor.Check {
 		var found []doctor.Finding
 		for _, s := range report.Stranded {
 			found = append(found, doctor.Finding{
-				Level: doctor.Warn, Remedy: "outboxctl publish --catalogue database",
-				Message: fmt.Sprintf("no publisher takes %s, and %s of it wait", safetext.Line(safetext.Cut(s.Name(), 80)), Counted(s.Events, "event")),
+				Level: doctor.Warn, Remedy: "outboxctl publish --catalogue database", Message: strandedText(s),
 			})
 		}
 		for _, t := range report.Topics {

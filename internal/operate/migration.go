@@ -1,11 +1,9 @@
 package operate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -14,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
@@ -86,8 +85,8 @@ func (b *Backlog) judge(ctx context.Context, tx pgx.Tx, p PlanMigrationParams, v
 	if err != nil {
 		return err
 	}
-	refused := map[[2]string]*Refusal{}
-	row := dispatch.Claimed{Namespace: "default"}
+	refused := refusals{}
+	row := dispatch.Claimed{Namespace: outbox.DefaultNamespace}
 	_, err = pgx.ForEachRow(rows, []any{&row.ID, &row.EventType, &row.AggregateType, &row.AggregateID, &row.Payload, &row.AttemptCount}, func() error {
 		b.Judged++
 		row.Notes = dispatch.Notes{}
@@ -101,19 +100,10 @@ func (b *Backlog) judge(ctx context.Context, tx pgx.Tx, p PlanMigrationParams, v
 				b.OtherEventID++
 			}
 		default:
-			key := [2]string{row.EventType, string(reason)}
-			if refused[key] == nil {
-				refused[key] = &Refusal{EventType: row.EventType, Reason: string(reason), Problem: bad.Error(), Example: row.ID}
-			}
-			refused[key].Waiting++
+			refused.of(&row, reason, bad).Waiting++
 		}
 		return nil
 	})
-	for _, r := range refused {
-		b.Die = append(b.Die, *r)
-	}
-	slices.SortFunc(b.Die, func(x, y Refusal) int {
-		return cmp.Or(cmp.Compare(y.Waiting, x.Waiting), cmp.Compare(x.EventType, y.EventType), cmp.Compare(x.Reason, y.Reason))
-	})
+	b.Die = refused.list()
 	return err
 }

@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// DefaultNamespace is the namespace of an event whose emitter names none.
+const DefaultNamespace = "default"
+
 // The states of an event. They are derived from its row, by the view outbox_event_status.
 const (
 	StatusPending    = "pending"
