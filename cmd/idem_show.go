@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/operate"
 )
@@ -53,14 +54,14 @@ func runIdemShow(ctx context.Context, app *cli.App, params operate.ConsumerMarks
 }
 
 func consumerMarkView() cli.View[operate.ConsumerMark] {
-	colours := map[string]cli.Style{"processed": cli.StyleGood, "processing": cli.StyleWarn, "unknown": cli.StyleFaint}
+	colours := map[consume.State]cli.Style{consume.StateProcessed: cli.StyleGood, consume.StateProcessing: cli.StyleWarn, consume.StateUnknown: cli.StyleFaint}
 	return cli.View[operate.ConsumerMark]{
 		ID: func(m operate.ConsumerMark) string { return m.Consumer },
 		Columns: []cli.Column[operate.ConsumerMark]{
 			{Head: "consumer", Cell: func(m operate.ConsumerMark, _ *cli.CellStyle) string { return m.Consumer }},
 			{
 				Head: "state", Cell: func(m operate.ConsumerMark, _ *cli.CellStyle) string { return m.State },
-				Style: func(m operate.ConsumerMark) cli.Style { return colours[m.State] },
+				Style: func(m operate.ConsumerMark) cli.Style { return colours[consume.State(m.State)] },
 			},
 			{Head: "since", Cell: func(m operate.ConsumerMark, s *cli.CellStyle) string { return s.TimePtr(m.Since) }},
 			{Head: "expires", Field: "expiresAt", Cell: func(m operate.ConsumerMark, s *cli.CellStyle) string { return s.TimePtr(m.ExpiresAt) }},

@@ -117,7 +117,7 @@ func planPage(r *request) (*view, error) {
 	} else {
 		d.MarksError = ""
 	}
-	return &view{Title: "Plan", Nav: "runs", Command: "outboxctl run resume " + preview.ID, Live: preview.State == "freezing", Every: runPoll.Milliseconds(), template: "plan", Data: d}, nil
+	return &view{Title: "Plan", Nav: "runs", Command: "outboxctl run resume " + preview.ID, Live: preview.State == dlq.PlanFreezing, Every: runPoll.Milliseconds(), template: "plan", Data: d}, nil
 }
 
 // sends reports whether a change sends events.
@@ -145,7 +145,7 @@ func runPage(r *request) (*view, error) {
 	if plan.StartedAt == nil {
 		return &view{redirect: "/plans/" + plan.ID}, nil
 	}
-	d := runData{Plan: plan, Left: plan.Total - plan.Done, Sends: plan.Action.Sends(), Ended: plan.State != "running", Typed: operate.Typed(plan.Frozen)}
+	d := runData{Plan: plan, Left: plan.Total - plan.Done, Sends: plan.Action.Sends(), Ended: plan.State != dlq.RunRunning, Typed: operate.Typed(plan.Frozen)}
 	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
 		return nil, err
 	}

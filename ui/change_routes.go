@@ -205,7 +205,7 @@ func (p pace) watchOf(action dlq.Action) *dlq.Watch {
 func (r *changeRequest) begun(id string, err error) (changed, error) {
 	out, readErr := r.plan(id, "/runs/")
 	if err != nil && readErr == nil {
-		if plan, _ := out.body.(operate.PlanDetail); plan.State == "running" {
+		if plan, _ := out.body.(operate.PlanDetail); plan.State == dlq.RunRunning {
 			return out, nil
 		}
 	}

@@ -21,8 +21,10 @@ const (
 	callRunStop  = `SELECT outbox_run_stop($1::uuid, $2)`
 )
 
-// The states a run of a frozen plan can end in.
+// The states of a frozen plan while a process works on it, and those that its run can end in.
 const (
+	PlanFreezing   = "freezing"
+	RunRunning     = "running"
 	RunDone        = "done"
 	RunStopped     = "stopped"
 	RunInterrupted = "interrupted"

@@ -107,7 +107,7 @@ type StrandedType struct {
 
 // Name names the type for people, with its namespace unless that is the usual one.
 func (s StrandedType) Name() string {
-	if s.Namespace == "default" {
+	if s.Namespace == outbox.DefaultNamespace {
 		return s.EventType
 	}
 	return s.EventType + " of namespace " + s.Namespace
