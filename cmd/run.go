@@ -100,7 +100,7 @@ func newRunStopCmd(app *cli.App) *cobra.Command {
 			return outbox.StopRun(cmd.Context(), args[0], app.Actor(audit))
 		},
 	}
-	cmd.Flags().StringVar(&audit.Actor, "actor", "", "who does this (default $OUTBOXCTL_ACTOR, then user@host)")
+	cli.AddActorFlag(cmd, &audit)
 	return cmd
 }
 
@@ -121,6 +121,6 @@ func newRunAbandonCmd(app *cli.App) *cobra.Command {
 			return outbox.AbandonPlan(cmd.Context(), args[0], app.Actor(audit))
 		},
 	}
-	cmd.Flags().StringVar(&audit.Actor, "actor", "", "who does this (default $OUTBOXCTL_ACTOR, then user@host)")
+	cli.AddActorFlag(cmd, &audit)
 	return cmd
 }

@@ -37,11 +37,10 @@ process at a time runs a plan. Ctrl-C ends after the rows it is at.
 			return runResume(cmd.Context(), opts)
 		},
 	}
-	flags := cmd.Flags()
 	cli.AddYesFlag(cmd, &opts.yes)
-	flags.Var(&opts.rate, "rate", "change at most so many rows per second, such as 200/s")
+	cmd.Flags().Var(&opts.rate, "rate", "change at most so many rows per second, such as 200/s")
 	addRampFlags(cmd, &opts.changeOptions)
-	flags.StringVar(&opts.audit.Actor, "actor", "", "who runs it, for the audit trail (default $OUTBOXCTL_ACTOR, then user@host)")
+	cli.AddActorFlag(cmd, &opts.audit)
 	return cmd
 }
 

@@ -13,8 +13,13 @@ type AuditFlags struct{ Actor, Note string }
 
 // AddAuditFlags gives a command that changes something --actor and --note.
 func AddAuditFlags(cmd *cobra.Command, f *AuditFlags) {
-	cmd.Flags().StringVar(&f.Actor, "actor", "", "who does this, for the audit trail (default $OUTBOXCTL_ACTOR, then user@host)")
+	AddActorFlag(cmd, f)
 	cmd.Flags().StringVarP(&f.Note, "note", "m", "", "why, for the audit trail")
+}
+
+// AddActorFlag gives a command --actor alone: what it does was explained before, by another command.
+func AddActorFlag(cmd *cobra.Command, f *AuditFlags) {
+	cmd.Flags().StringVar(&f.Actor, "actor", "", "who does this, for the audit trail (default $OUTBOXCTL_ACTOR, then user@host)")
 }
 
 // Actor names the person or job behind the command.
