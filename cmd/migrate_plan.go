@@ -43,7 +43,7 @@ func runMigratePlan(ctx context.Context, opts *migrateUpOptions, o migrate.Optio
 	return nil
 }
 
-func writeMigrationPlan(w io.Writer, plan migrationPlan) error {
+func writeMigrationPlan(w io.Writer, plan operate.MigrationPlan) error {
 	p := planPrinter{w: w}
 	switch {
 	case !plan.Exists:
@@ -85,9 +85,6 @@ func writeMigrationPlan(w io.Writer, plan migrationPlan) error {
 	p.backlog(plan.Waiting, plan.Backlog)
 	return p.err
 }
-
-// migrationPlan is what the plan prints.
-type migrationPlan = operate.MigrationPlan
 
 type planPrinter struct {
 	w   io.Writer

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"runtime"
@@ -56,13 +55,13 @@ func newVersionCmd(app *cli.App) *cobra.Command {
 		Short:   "Show version, commit and build date",
 		Example: "  outboxctl version -o json",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runVersion(cmd.Context(), opts) },
+		RunE:    func(*cobra.Command, []string) error { return runVersion(opts) },
 	}
 	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)
 	return cmd
 }
 
-func runVersion(_ context.Context, opts *versionOptions) error {
+func runVersion(opts *versionOptions) error {
 	v := buildVersion()
 	return cli.WriteObject(opts.app, opts.output, v, func(w io.Writer) error {
 		_, err := fmt.Fprintln(w, "outboxctl", v)

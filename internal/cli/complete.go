@@ -114,9 +114,7 @@ func CompleteEventIDs(app *App, status string) Completion {
 
 // CompleteReasons suggests the reasons for which events die.
 func CompleteReasons(app *App) Completion {
-	return completeLive(app, outbox.DeadReasons, func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
-		return outbox.NewStore(db).EnumValues(ctx, "outbox_dlq_reason")
-	})
+	return complete(app, nil, func(context.Context, string) ([]string, error) { return outbox.DeadReasons(), nil })
 }
 
 // CompleteAggregates suggests the catalogue's aggregate types.

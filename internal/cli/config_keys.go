@@ -32,7 +32,6 @@ const (
 	GroupTopic   FlagGroup = "topic"
 	GroupDev     FlagGroup = "dev"
 	GroupUI      FlagGroup = "ui"
-	groupNone    FlagGroup = ""
 )
 
 // A ConfigKey is one setting: where its value may come from and how it is read.

@@ -169,17 +169,3 @@ func (s *Store) CountUpTo(ctx context.Context, f Filter, most int) (n int64, cou
 	}
 	return n, true, nil
 }
-
-// Count counts the dead letters of a filter.
-func (s *Store) Count(ctx context.Context, f Filter) (int64, error) {
-	c, err := f.compile()
-	if err != nil {
-		return 0, err
-	}
-	where, args := c.where()
-	var n int64
-	if err := s.db.QueryRow(ctx, "SELECT count(*) FROM outbox_dlq WHERE "+where, args...).Scan(&n); err != nil {
-		return 0, fmt.Errorf("count dead letters: %w", err)
-	}
-	return n, nil
-}

@@ -73,7 +73,8 @@ func (o *Outbox) eventID(ctx context.Context, id string) (string, error) {
 	if o.DB == nil && len(id) == idLength {
 		return id, nil
 	}
-	if err := o.completeIDs(ctx, &id); err != nil {
+	id, err := o.complete(ctx, id)
+	if err != nil {
 		return "", err
 	}
 	event, err := o.store().EventID(ctx, id)

@@ -131,7 +131,8 @@ func (p *DetailParams) Check() (err error) {
 }
 
 func (o *Outbox) deadLetter(ctx context.Context, id string) (dlq.Entry, error) {
-	if err := o.completeIDs(ctx, &id); err != nil {
+	id, err := o.complete(ctx, id)
+	if err != nil {
 		return dlq.Entry{}, err
 	}
 	targets, err := o.store().Resolve(ctx, []string{id}, dlq.StateOpen)

@@ -76,7 +76,8 @@ func (o *Outbox) findPlan(ctx context.Context, id string) (Found, error) {
 
 // findRow finds a dead letter by its own id or its event's, and else an event.
 func (o *Outbox) findRow(ctx context.Context, id string) (Found, error) {
-	if err := o.completeIDs(ctx, &id); err != nil {
+	id, err := o.complete(ctx, id)
+	if err != nil {
 		return Found{}, err
 	}
 	targets, err := o.store().Resolve(ctx, []string{id}, dlq.StateOpen)

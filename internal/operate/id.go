@@ -55,20 +55,13 @@ func idRange(short string) (first, last string, err error) {
 	return short + rest, short + strings.ReplaceAll(rest, "0", "f"), nil
 }
 
-// completeIDs replaces the beginnings among ids by the ids they mean, of events and of dead letters.
-func (o *Outbox) completeIDs(ctx context.Context, ids ...*string) error {
-	for _, id := range ids {
-		if *id == "" || len(*id) == idLength {
-			continue
-		}
-		none := fault.Hint(fault.NotFoundf("no event and no dead letter has an id that begins with %s", *id), "cleanup may have removed it; the whole id tells more")
-		full, err := o.completeID(ctx, *id, candidatesQuery, none)
-		if err != nil {
-			return err
-		}
-		*id = full
+// complete returns the id, of an event or of a dead letter, that begins with this; a whole or an empty one as it is.
+func (o *Outbox) complete(ctx context.Context, id string) (string, error) {
+	if id == "" || len(id) == idLength {
+		return id, nil
 	}
-	return nil
+	none := fault.Hint(fault.NotFoundf("no event and no dead letter has an id that begins with %s", id), "cleanup may have removed it; the whole id tells more")
+	return o.completeID(ctx, id, candidatesQuery, none)
 }
 
 // completeAll returns ids with the beginnings among them replaced, each once.
@@ -76,7 +69,8 @@ func (o *Outbox) completeAll(ctx context.Context, ids []string) ([]string, error
 	all := make([]string, 0, len(ids))
 	seen := make(map[string]bool, len(ids))
 	for _, id := range ids {
-		if err := o.completeIDs(ctx, &id); err != nil {
+		id, err := o.complete(ctx, id)
+		if err != nil {
 			return nil, err
 		}
 		if !seen[id] {

@@ -20,10 +20,11 @@ func (p *ListEventsParams) Check() error { return p.checkCursor() }
 
 // ListEvents passes the events of a filter to each, newest first.
 func (o *Outbox) ListEvents(ctx context.Context, p ListEventsParams, each func(outbox.Event) error) (Paged, error) {
-	if err := p.Check(); err != nil {
+	err := p.Check()
+	if err != nil {
 		return Paged{}, err
 	}
-	if err := o.completeIDs(ctx, &p.Cursor); err != nil {
+	if p.Cursor, err = o.complete(ctx, p.Cursor); err != nil {
 		return Paged{}, err
 	}
 	scan, err := o.events().NewScan(p.Filter, outbox.NewestFirst, false)
@@ -44,10 +45,11 @@ func (p *ListDeadLettersParams) Check() error { return p.checkCursor() }
 
 // ListDeadLetters passes the dead letters of a filter to each, newest first.
 func (o *Outbox) ListDeadLetters(ctx context.Context, p ListDeadLettersParams, each func(dlq.Entry) error) (Paged, error) {
-	if err := p.Check(); err != nil {
+	err := p.Check()
+	if err != nil {
 		return Paged{}, err
 	}
-	if err := o.completeIDs(ctx, &p.Cursor); err != nil {
+	if p.Cursor, err = o.complete(ctx, p.Cursor); err != nil {
 		return Paged{}, err
 	}
 	scan, err := o.store().NewScan(p.Filter, outbox.NewestFirst)

@@ -44,7 +44,7 @@ func (o *Outbox) Reveal(ctx context.Context, p RevealParams) (RevealResult, erro
 	if strings.TrimSpace(p.Note) == "" {
 		return RevealResult{}, fault.Usagef("reason: say why, for the audit trail")
 	}
-	if err := o.completeIDs(ctx, &id); err != nil {
+	if id, err = o.complete(ctx, id); err != nil {
 		return RevealResult{}, err
 	}
 	detail, err := json.Marshal(p.Detail)

@@ -56,7 +56,7 @@ func (o *Outbox) Why(ctx context.Context, p WhyParams) (WhyResult, error) {
 	if err != nil {
 		return WhyResult{}, err
 	}
-	if err := o.completeIDs(ctx, &id); err != nil {
+	if id, err = o.complete(ctx, id); err != nil {
 		return WhyResult{}, err
 	}
 	f, err := o.facts(ctx, id)

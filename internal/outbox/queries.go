@@ -73,5 +73,3 @@ SELECT count(*)
    AND EXISTS (SELECT 1 FROM outbox_events AS n
                 WHERE n.aggregate_type = e.aggregate_type AND n.aggregate_id = e.aggregate_id AND n.published_at IS NOT NULL
                   AND (n.created_at, n.seq) > (e.created_at, e.seq))`
-
-const selectEnum = `SELECT enumlabel::text FROM pg_enum WHERE enumtypid = to_regtype($1) ORDER BY enumsortorder`

@@ -118,12 +118,3 @@ func CheckTables(ctx context.Context, db DB) error {
 	rows.Close()
 	return rows.Err()
 }
-
-// EnumValues lists the values of an enum of the schema.
-func (s *Store) EnumValues(ctx context.Context, enum string) ([]string, error) {
-	rows, err := s.db.Query(ctx, selectEnum, enum)
-	if err != nil {
-		return nil, fmt.Errorf("read enum %s: %w", enum, err)
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
-}
