@@ -124,7 +124,7 @@ func (opts *pauseOptions) change(ctx context.Context, o *operate.Outbox, p opera
 	if err := check(ctx, &p); err != nil {
 		return err
 	}
-	events, err := o.Would(ctx, p)
+	events, err := o.CountHeld(ctx, p)
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func (a Action) Success() string {
 	}
 }
 
-// Explain says an outcome in words.
+// Explain returns an outcome in words.
 func Explain(outcome string) string {
 	switch outcome {
 	case AlreadyReplayed:

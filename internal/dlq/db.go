@@ -33,7 +33,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
-// Identity tells databases apart: a copy made by dump and restore is another
+// Identity identifies a database: a copy made by dump and restore is another
 // database, a renamed one is the same.
 type Identity struct {
 	SystemIdentifier string `json:"systemIdentifier"`

@@ -43,7 +43,7 @@ SELECT c.fingerprint, c.replayed, c.discarded, c.died_again, c.at, coalesce(a.ac
   FROM causes AS c
   LEFT JOIN outbox_audit AS a ON a.id = c.audit_id`
 
-// Handled tells, of some fingerprints, what was done lately about dead letters that had them, and with what success.
+// Handled returns, by fingerprint, what was done lately about dead letters that had them, and with what success.
 func (s *Store) Handled(ctx context.Context, fingerprints []string) (map[string]Handled, error) {
 	found, err := collect(ctx, s.db, pgx.RowToStructByName[Handled], selectHandled, handledRows, fingerprints)
 	if err != nil {

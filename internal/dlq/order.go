@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// OrderEffects tells what a change to dead events does to those that wait behind them in their ordering key.
+// OrderEffects describes what a change to dead events does to those that wait behind them in their ordering key.
 type OrderEffects struct {
 	// Releases is how many waiting events a discard lets go.
 	Releases int64 `json:"releases,omitempty"`

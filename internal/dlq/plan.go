@@ -153,8 +153,8 @@ func (s *Store) drift(ctx context.Context, p RunParams, targets []Target) (map[s
 	return judged, nil
 }
 
-// creditPlan tells what an earlier, interrupted run of the same plan did from
-// what others did.
+// creditPlan marks what an earlier, interrupted run of the same plan did, so
+// that it is not taken for what others did.
 func (s *Store) creditPlan(ctx context.Context, p RunParams, outcomes []Outcome) error {
 	if p.Plan == nil {
 		return nil

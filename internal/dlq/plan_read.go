@@ -155,7 +155,7 @@ func (p *PlanReader) expect(want json.Token) error {
 	return nil
 }
 
-// broken says what is wrong with a plan's JSON. One that was cut off must not look like the regular end of something.
+// broken describes what is wrong with a plan's JSON. One that was cut off must not look like the regular end of something.
 func broken(err error) error {
 	var (
 		syntax *json.SyntaxError

@@ -89,7 +89,7 @@ func (r RecordResult) refuse() error {
 	return nil
 }
 
-// note tells what the change means while publishers of the former version run, and which do.
+// note describes what the change means while publishers of the former version run, and which do.
 func (r *RecordResult) note(ctx context.Context, o *Outbox) error {
 	if len(r.Changes) == 0 {
 		return nil

@@ -38,7 +38,7 @@ type CatalogueDiff struct {
 	Unchanged int          `json:"unchanged"`
 }
 
-// DiffCatalogue tells what recording a catalogue would change. One for a namespace of another catalogue would be refused.
+// DiffCatalogue reports what recording a catalogue would change. One for a namespace of another catalogue would be refused.
 func (o *Outbox) DiffCatalogue(ctx context.Context, given *registry.Registry) (CatalogueDiff, error) {
 	recorded, err := registry.Recorded(ctx, o.DB)
 	if err != nil {

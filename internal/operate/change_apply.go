@@ -40,7 +40,7 @@ func (s *ChangeSet) Freeze(ctx context.Context, w io.Writer) (frozen int64, left
 type ApplyParams struct {
 	// RunID is in every audit row of the run; empty makes one.
 	RunID string
-	// DryRun tells what would become of each row and changes nothing.
+	// DryRun reports what would become of each row and changes nothing.
 	DryRun bool
 	// Rate limits the run to so many rows per second; 0 does not.
 	Rate float64

@@ -57,7 +57,7 @@ func (o *Outbox) Cleanup(ctx context.Context, p CleanupParams) (cleanup.Result, 
 	return result, cleanupError(result, err)
 }
 
-// cleanupError tells what a run that did not finish has done already.
+// cleanupError describes what a run that did not finish has done already.
 func cleanupError(result cleanup.Result, err error) error {
 	switch {
 	case err == nil:

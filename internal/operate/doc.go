@@ -3,8 +3,9 @@
 //
 // What it guarantees:
 //
-//   - A use case takes Params and returns a Result. It prints nothing, asks nothing and knows no command line, so that it
-//     can be tested, and called, without a terminal.
+//   - A use case takes Params and returns a Result. It prints nothing, asks nothing and reads no command line, so that it
+//     can be tested, and called, without a terminal. Its messages name a filter as the flag does (--state, --tenant), and
+//     its hints name commands: the page's addresses take the same names.
 //   - Results, and the rows of internal/outbox and internal/dlq in them, are the JSON contract of docs/json-output.md: their
 //     field tags are the documented names.
 //   - Errors carry a kind and, where there is one, a hint (internal/fault). The face makes an exit code or an HTTP status

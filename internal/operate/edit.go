@@ -106,7 +106,7 @@ func (e *Edit) prepare(data []byte) (emit.Prepared, error) {
 	return prepared, emitError(err)
 }
 
-// notJSON says where to look in a text that is not JSON.
+// notJSON reports where to look in a text that is not JSON.
 func notJSON(data []byte) string {
 	var anything any
 	var syntax *json.SyntaxError

@@ -35,7 +35,7 @@ func StoreError(err error) error {
 	}
 }
 
-// unknownValue says in our words that a column cannot have a value. Those of PostgreSQL name the column's type, which no
+// unknownValue reports in our words that a column cannot have a value. Those of PostgreSQL name the column's type, which no
 // operator has chosen.
 func unknownValue(message string) string {
 	if text, isUUID := strings.CutPrefix(message, "invalid input syntax for type uuid: "); isUUID {

@@ -115,7 +115,7 @@ func attributes(t catalogue.Type) []string {
 	return append(slices.Sorted(maps.Keys(wire.Attributes(row))), wire.AttrDedupeKey+"?", wire.AttrTenantID+"?")
 }
 
-// TypeHolders tells which version of a recorded type the live publishers have.
+// TypeHolders reports which version of a recorded type the live publishers have.
 func (o *Outbox) TypeHolders(ctx context.Context, t EventType) ([]TypeHolder, error) {
 	holders := []TypeHolder{}
 	live, err := o.publishers(ctx)

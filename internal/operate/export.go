@@ -11,7 +11,7 @@ import (
 // exportAtOnce bounds how many payloads are in memory.
 const exportAtOnce = 100
 
-// ExportParams says which dead letters to export: by a filter or, when there is none, by ids.
+// ExportParams describes which dead letters to export: by a filter or, when there is none, by ids.
 type ExportParams struct {
 	Filter *dlq.Filter
 	// IDs may be dead letters' or events', as ParseID returns them. No ids export nothing.

@@ -70,7 +70,7 @@ func (o *Outbox) DeathsPerHour(ctx context.Context, hours int, fingerprints []st
 	return found, StoreError(err)
 }
 
-// HandledCauses tells, of some fingerprints, what was done lately about dead letters that had them, and with what success.
+// HandledCauses returns, by fingerprint, what was done lately about dead letters that had them, and with what success.
 func (o *Outbox) HandledCauses(ctx context.Context, fingerprints []string) (map[string]dlq.Handled, error) {
 	found, err := o.store().Handled(ctx, fingerprints)
 	return found, StoreError(err)
@@ -110,7 +110,7 @@ func listRows[T any](ctx context.Context, p Page, s scan[T], each func(T) error,
 // mostGroups bounds a list of groups: they are counted by one statement and held in memory.
 const mostGroups = 1_000_000
 
-// GroupDeadLettersParams says what to count.
+// GroupDeadLettersParams describes what to count.
 type GroupDeadLettersParams struct {
 	Filter dlq.Filter
 	// By is one of dlq.GroupBy().

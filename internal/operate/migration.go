@@ -19,7 +19,7 @@ import (
 // maxJudged bounds how many waiting rows a plan looks at, the oldest ones.
 const maxJudged = 100_000
 
-// PlanMigrationParams say what is planned.
+// PlanMigrationParams describes what is planned.
 type PlanMigrationParams struct {
 	Options migrate.Options
 	// Catalogue judges what waits.

@@ -21,10 +21,9 @@ const (
 	actionResume = "resume"
 )
 
-// What became of a pause.
+// What became of a pause; one that had been there before and got another end is extended.
 const (
 	Paused    = "paused"
-	Extended  = "extended"
 	Resumed   = "resumed"
 	NotPaused = "not_paused"
 )
@@ -107,8 +106,8 @@ func (o *Outbox) Pauses(ctx context.Context) ([]outbox.HeldPause, error) {
 	return pauses, StoreError(err)
 }
 
-// Would counts what waits that a pause holds back, or would hold back.
-func (o *Outbox) Would(ctx context.Context, p PauseParams) (events int64, err error) {
+// CountHeld counts what waits that a pause holds back, or would hold back.
+func (o *Outbox) CountHeld(ctx context.Context, p PauseParams) (events int64, err error) {
 	column, values := "namespace", []string{p.Value}
 	switch p.Kind {
 	case outbox.PauseTopic:
@@ -151,7 +150,7 @@ func (o *Outbox) Resume(ctx context.Context, p PauseParams) (PauseResult, error)
 func (o *Outbox) changePause(ctx context.Context, p PauseParams, call func(detail string) (sql string, args []any)) (PauseResult, error) {
 	r := PauseResult{Kind: p.Kind, Value: p.Value, RunID: uuid.NewString()}
 	var err error
-	if r.Events, err = o.Would(ctx, p); err != nil {
+	if r.Events, err = o.CountHeld(ctx, p); err != nil {
 		return r, err
 	}
 	facts := map[string]any{"runId": r.RunID}
@@ -170,7 +169,7 @@ func (o *Outbox) changePause(ctx context.Context, p PauseParams, call func(detai
 	return r, StoreError(err)
 }
 
-// PauseEnds says when a pause ends, in words.
+// PauseEnds returns when a pause ends, in words.
 func PauseEnds(now time.Time, until *time.Time) string {
 	if until == nil {
 		return "until it is lifted"

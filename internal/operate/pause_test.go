@@ -37,7 +37,7 @@ func TestAPauseIsSeenAndEnds(t *testing.T) {
 	topic.For = time.Hour
 	r, err = b.outbox.Pause(b.ctx, topic)
 	require.NoError(t, err)
-	require.Equal(t, operate.Extended, r.Outcome)
+	require.Equal(t, "extended", r.Outcome)
 	require.NotNil(t, r.Until)
 
 	// It ends by itself, and then there is nothing to lift.

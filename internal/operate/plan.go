@@ -180,7 +180,7 @@ func (o *Outbox) AbandonPlan(ctx context.Context, id, actor string) error {
 	return planError(o.store().AbandonPlan(ctx, plan.ID, actor, ""))
 }
 
-// RunPlanParams says how a plan is run.
+// RunPlanParams describes how a plan is run.
 type RunPlanParams struct {
 	ID string
 	// Runner goes to the audit rows, beside the plan's author.

@@ -104,7 +104,7 @@ func filterNames(kind string, values []string) (names []FilterName) {
 	return names
 }
 
-// Misspelt tells of each unknown name which one it was most likely meant to be.
+// Misspelt returns a note for each unknown name, with the one that was most likely meant.
 func (o *Outbox) Misspelt(ctx context.Context, names []FilterName) ([]string, error) {
 	known := map[string][]string{kindType: o.Registry.EventTypes(), kindTopic: o.Registry.TopicNames()}
 	if slices.ContainsFunc(names, func(n FilterName) bool { return n.Kind == kindNamespace }) {

@@ -7,7 +7,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
-// readRoleQuery tells whether the login may take a role on; null: there is no such role.
+// readRoleQuery reports whether the login may take a role on; null: there is no such role.
 const readRoleQuery = `SELECT (SELECT pg_has_role(current_user, r.oid, 'MEMBER') FROM pg_catalog.pg_roles AS r WHERE r.rolname = $1)`
 
 // CheckReadRole refuses a role that does not exist, or that the login of the database is no member of.

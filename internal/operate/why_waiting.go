@@ -15,8 +15,8 @@ func (f facts) waiting(r *WhyResult) {
 	case e.LockedUntil != nil && e.LockedUntil.After(f.Now):
 		f.leased(r)
 	case f.sayParked(r):
-	case f.sayHeld(r):
 	case f.sayPaused(r):
+	case f.sayTopicDown(r):
 	case f.sayStranded(r):
 	case e.NextAttemptAt.After(f.Now) && e.AttemptCount > 0:
 		r.State = WhyBackingOff
@@ -121,8 +121,8 @@ func (f facts) leased(r *WhyResult) {
 	r.do("outboxctl why %s   # again in a moment", f.EventID)
 }
 
-// sayHeld explains an operator's pause and reports whether one holds the event back.
-func (f facts) sayHeld(r *WhyResult) bool {
+// sayPaused explains an operator's pause and reports whether one holds the event back.
+func (f facts) sayPaused(r *WhyResult) bool {
 	tenant := ""
 	if f.Event.TenantID != nil {
 		tenant = *f.Event.TenantID
@@ -143,8 +143,8 @@ func (f facts) sayHeld(r *WhyResult) bool {
 	return false
 }
 
-// sayPaused explains a topic that is not published to and reports whether the event's is one.
-func (f facts) sayPaused(r *WhyResult) bool {
+// sayTopicDown explains a topic that is not published to and reports whether the event's is one.
+func (f facts) sayTopicDown(r *WhyResult) bool {
 	p, t, paused := f.paused()
 	if !paused {
 		return false

@@ -22,7 +22,7 @@ func Counted(n int64, noun string) string {
 	return humanize.Comma(n) + " " + noun + "s"
 }
 
-// noneOf says that nothing of a number of things was done: none of 3 events, the one event of 1 not.
+// noneOf begins a sentence about a number of things of which nothing was done: none of 3 events, the one event of 1 not.
 func noneOf(n int64, noun string) string {
 	if n == 1 {
 		return "the " + noun + " could not"
