@@ -108,32 +108,32 @@ func runPause(ctx context.Context, opts *pauseOptions, resume bool) error {
 	if err != nil {
 		return err
 	}
-	o, err := opts.app.Outbox(ctx)
+	box, err := opts.app.Outbox(ctx)
 	if err != nil {
 		return err
 	}
-	return opts.change(ctx, o, p, resume)
+	return opts.change(ctx, box, p, resume)
 }
 
 // change pauses or resumes what p names, once it is confirmed, and prints what came of it.
-func (opts *pauseOptions) change(ctx context.Context, o *operate.Outbox, p operate.PauseParams, resume bool) error {
-	do, check, verb, outcome := o.Pause, o.CheckPause, "pause", operate.Paused
+func (o *pauseOptions) change(ctx context.Context, box *operate.Outbox, p operate.PauseParams, resume bool) error {
+	do, check, verb, outcome := box.Pause, box.CheckPause, "pause", operate.Paused
 	if resume {
-		do, check, verb, outcome = o.Resume, o.CheckResume, "resume", operate.Resumed
+		do, check, verb, outcome = box.Resume, box.CheckResume, "resume", operate.Resumed
 	}
 	if err := check(ctx, &p); err != nil {
 		return err
 	}
-	events, err := o.CountHeld(ctx, p)
+	events, err := box.CountHeld(ctx, p)
 	if err != nil {
 		return err
 	}
 	what := safetext.Line(p.Kind + " " + p.Value)
-	if opts.dryRun {
-		fmt.Fprintf(opts.app.Err, "would %s %s\n", verb, what)
-		return opts.write(operate.PauseResult{Kind: p.Kind, Value: p.Value, Outcome: outcome, Events: events}, "")
+	if o.dryRun {
+		fmt.Fprintf(o.app.Err, "would %s %s\n", verb, what)
+		return o.write(operate.PauseResult{Kind: p.Kind, Value: p.Value, Outcome: outcome, Events: events}, "")
 	}
-	if err := opts.app.Confirm(ctx, opts.yes, events, fmt.Sprintf("%s %s, of which %s %s now", verb, what, operate.Counted(events, "event"), plural(events, "waits", "wait"))); err != nil {
+	if err := o.app.Confirm(ctx, o.yes, events, fmt.Sprintf("%s %s, of which %s %s now", verb, what, operate.Counted(events, "event"), plural(events, "waits", "wait"))); err != nil {
 		return err
 	}
 	r, err := do(ctx, p)
@@ -142,18 +142,18 @@ func (opts *pauseOptions) change(ctx context.Context, o *operate.Outbox, p opera
 	}
 	text := what + " goes on"
 	if !resume {
-		text = fmt.Sprintf("%s is paused %s", what, operate.PauseEnds(opts.app.Now(), r.Until))
+		text = fmt.Sprintf("%s is paused %s", what, operate.PauseEnds(o.app.Now(), r.Until))
 	}
-	return opts.write(r, fmt.Sprintf("%s; %s %s\n", text, operate.Counted(r.Events, "event"), plural(r.Events, "waits", "wait")))
+	return o.write(r, fmt.Sprintf("%s; %s %s\n", text, operate.Counted(r.Events, "event"), plural(r.Events, "waits", "wait")))
 }
 
 // write prints the result in the chosen form; text is what a person reads.
-func (opts *pauseOptions) write(r operate.PauseResult, text string) error {
-	switch opts.output.Form() {
+func (o *pauseOptions) write(r operate.PauseResult, text string) error {
+	switch o.output.Form() {
 	case cli.FormatCSV, cli.FormatID:
-		return cli.WriteList(opts.app, opts.output, pauseResultView(), []operate.PauseResult{r})
+		return cli.WriteList(o.app, o.output, pauseResultView(), []operate.PauseResult{r})
 	default:
-		return cli.WriteObject(opts.app, opts.output, r, func(w io.Writer) error {
+		return cli.WriteObject(o.app, o.output, r, func(w io.Writer) error {
 			_, err := io.WriteString(w, text)
 			return err
 		})

@@ -83,6 +83,9 @@ func (o *Outbox) CheckResume(ctx context.Context, p *PauseParams) error {
 	if err != nil {
 		return StoreError(err)
 	}
+	if id, err := ParseTenant(p.Value); p.Kind == outbox.PauseTenant && err == nil {
+		p.Value = id.String()
+	}
 	var paused []string
 	for _, pause := range pauses {
 		if pause.Kind != p.Kind {

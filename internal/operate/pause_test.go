@@ -97,6 +97,12 @@ func TestATenantIsNamedByItsWholeID(t *testing.T) {
 	p := operate.PauseParams{Kind: outbox.PauseTenant, Value: strings.ToUpper(id)}
 	require.NoError(t, b.outbox.CheckPause(b.ctx, &p))
 	require.Equal(t, id, p.Value)
+	p.Actor = "ann"
+	_, err := b.outbox.Pause(b.ctx, p)
+	require.NoError(t, err)
+	p.Value = strings.ToUpper(id)
+	require.NoError(t, b.outbox.CheckResume(b.ctx, &p))
+	require.Equal(t, id, p.Value)
 	for _, wrong := range []string{"x", "{" + id + "}", "urn:uuid:" + id, strings.ReplaceAll(id, "-", ""), uuid.Nil.String(), id[:8]} {
 		_, err := operate.ParseTenant(wrong)
 		requireKind(t, fault.Usage, err)
