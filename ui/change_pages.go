@@ -120,9 +120,6 @@ func planPage(r *request) (*view, error) {
 	return &view{Title: "Plan", Nav: "runs", Command: "outboxctl run resume " + preview.ID, Live: preview.State == dlq.PlanFreezing, Every: runPoll.Milliseconds(), template: "plan", Data: d}, nil
 }
 
-// sends reports whether a change sends events.
-func sends(a dlq.Action) bool { return a.Sends() }
-
 // runData is a plan that was started.
 type runData struct {
 	Now  time.Time

@@ -100,7 +100,7 @@ func planFile(r *changeRequest) (changed, error) {
 	if err != nil {
 		return changed{}, err
 	}
-	if !sends(plan.Action) {
+	if !plan.Action.Sends() {
 		return changed{}, fault.Hint(fault.Preconditionf("no command applies a %s from a file", plan.Action), "outboxctl run resume %s", plan.ID)
 	}
 	return changed{file: "plan-" + plan.ID + ".json", write: func(w io.Writer) error {
