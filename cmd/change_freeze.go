@@ -59,6 +59,6 @@ func (o *changeOptions) freezeToFile(ctx context.Context, set *operate.ChangeSet
 		return fault.Preconditionf("write plan: %w", err)
 	}
 	fmt.Fprintf(o.app.Err, "%s frozen in %s; nothing was changed\napply it with: outboxctl %s %s --apply %s\n",
-		operate.Counted(n, set.Action.Noun()), safetext.Line(o.plan), set.Action.Group(), set.Action.Verb(), operate.QuoteWord(o.plan))
+		operate.Counted(n, set.Action.Noun()), safetext.Line(o.plan), set.Action.Group(), set.Action.Verb(), safetext.QuoteWord(o.plan))
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/devstate"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/signin"
 )
 
@@ -184,7 +184,7 @@ func serveDev(ctx context.Context, opts *devOptions) (err error) {
 		return err
 	}
 	if _, given := app.Flag("state-dir"); given {
-		fmt.Fprintf(app.Err, "other commands find this stack with: export OUTBOXCTL_STATE_DIR=%s\n", operate.QuoteWord(dir))
+		fmt.Fprintf(app.Err, "other commands find this stack with: export OUTBOXCTL_STATE_DIR=%s\n", safetext.QuoteWord(dir))
 	}
 	fmt.Fprintln(app.Err, devFarewell(opts))
 	return runComponents(ctx, opts, info, servers)

@@ -41,7 +41,7 @@ func troubles(s *operate.StatsResult) []trouble {
 	}
 	for _, p := range s.Pauses {
 		text := fmt.Sprintf("Paused by %s %s: %s %s; waiting: %s.", p.Actor, operate.PauseEnds(s.At, p.Until), p.Kind, p.Value, operate.Counted(p.Events, "event"))
-		found = append(found, trouble{text, "outboxctl resume --" + p.Kind + " " + operate.QuoteWord(p.Value), false})
+		found = append(found, trouble{text, "outboxctl resume --" + p.Kind + " " + safetext.QuoteWord(p.Value), false})
 	}
 	for _, t := range s.Stranded {
 		text := fmt.Sprintf("No publisher takes %s; waiting: %s, the oldest for %s.", t.Name(), operate.Counted(t.Events, "event"), operate.Seconds(s.At.Sub(t.OldestAt).Seconds()))

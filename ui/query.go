@@ -11,6 +11,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 const (
@@ -117,7 +118,7 @@ func command(words string, q url.Values, names ...string) string {
 		for _, v := range values(q, name) {
 			switch {
 			case name != "blocking":
-				words += " --" + name + " " + operate.QuoteWord(v)
+				words += " --" + name + " " + safetext.QuoteWord(v)
 			case v == "true": // a flag without a value
 				words += " --" + name
 			}

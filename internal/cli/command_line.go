@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 // CommandLine writes the command that is running as it could be typed again, with some flags changed (an empty value
@@ -15,7 +15,7 @@ import (
 func CommandLine(cmd *cobra.Command, args []string, set map[string]string) string {
 	words := []string{cmd.CommandPath()}
 	for _, arg := range args {
-		words = append(words, operate.QuoteWord(arg))
+		words = append(words, safetext.QuoteWord(arg))
 	}
 	secret := map[string]bool{}
 	for _, k := range ConfigKeys() {
@@ -26,7 +26,7 @@ func CommandLine(cmd *cobra.Command, args []string, set map[string]string) strin
 		switch {
 		case secret[f.Name]:
 		case changed && value != "":
-			words = append(words, "--"+f.Name+" "+operate.QuoteWord(value))
+			words = append(words, "--"+f.Name+" "+safetext.QuoteWord(value))
 		case changed || !f.Changed:
 		case f.Value.Type() == "bool":
 			words = append(words, "--"+f.Name+map[bool]string{true: "", false: "=false"}[f.Value.String() == "true"])
@@ -36,7 +36,7 @@ func CommandLine(cmd *cobra.Command, args []string, set map[string]string) strin
 				values = list.GetSlice()
 			}
 			for _, v := range values {
-				words = append(words, "--"+f.Name+" "+operate.QuoteWord(v))
+				words = append(words, "--"+f.Name+" "+safetext.QuoteWord(v))
 			}
 		}
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 // waiting explains an event that is neither published nor dead.
@@ -137,7 +138,7 @@ func (f facts) sayPaused(r *WhyResult) bool {
 			r.say("(%s)", p.Reason)
 		}
 		r.say("%s. It keeps its attempts and is published when the pause ends.", PauseEnds(f.Now, p.Until))
-		r.do("outboxctl resume --%s %s", p.Kind, QuoteWord(p.Value))
+		r.do("outboxctl resume --%s %s", p.Kind, safetext.QuoteWord(p.Value))
 		return true
 	}
 	return false

@@ -7,6 +7,7 @@
 //   - Line and Block show text on a terminal: control characters become visible and inert.
 //   - JSON escapes, inside an encoded JSON document, what a terminal would interpret.
 //   - CSVCell keeps a spreadsheet from reading a cell as a formula.
+//   - QuoteWord keeps a shell from reading more than a word in a command that is offered for pasting.
 //   - Redact removes passwords from connection strings inside any text; URL from one connection string.
 //   - Cut shortens text on a rune boundary. Stored is what an error column gets: Redact, then Cut.
 package safetext

@@ -1,4 +1,4 @@
-package operate
+package safetext
 
 import (
 	"regexp"
