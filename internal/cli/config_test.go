@@ -277,6 +277,26 @@ func TestParseDuration(t *testing.T) {
 	}
 }
 
+// What a connection string sets wins; a password that names a setting sets nothing.
+func TestPoolSettings(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]struct {
+		conns   int32
+		timeout time.Duration
+	}{
+		"postgres://localhost/x":                                     {7, pgpool.ConnectTimeout},
+		"postgres://localhost/x?connect_timeout=2&pool_max_conns=3":  {3, 2 * time.Second},
+		"postgres://u:pool_max_conns@localhost/x":                    {7, pgpool.ConnectTimeout},
+		"host=localhost pool_max_conns = 3 connect_timeout=2":        {3, 2 * time.Second},
+		"host=localhost password='pool_max_conns=3 connect_timeout'": {7, pgpool.ConnectTimeout},
+	} {
+		pc, err := pgpool.Config(raw, pgpool.Params{MaxConns: 7})
+		require.NoError(t, err, raw)
+		require.Equal(t, want.conns, pc.MaxConns, raw)
+		require.Equal(t, want.timeout, pc.ConnConfig.ConnectTimeout, raw)
+	}
+}
+
 func TestSecureURL(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{
