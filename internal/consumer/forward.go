@@ -40,6 +40,9 @@ func PostTo(url string, connections int) Handler {
 			return err
 		}
 		for name, value := range cloudEvent(e) {
+			if !headerName(name) {
+				return consume.Malformed(fmt.Errorf("the attribute %q cannot be the name of a header", name))
+			}
 			req.Header.Set(name, headerValue(value))
 		}
 		req.Header.Set("Content-Type", "application/json")
@@ -108,6 +111,13 @@ func cloudEvent(e Event) map[string]string {
 	return headers
 }
 
+// headerName reports whether net/http takes the name: a token of RFC 9110.
+func headerName(name string) bool {
+	return !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
+}
+
 // headerValue encodes a value as the HTTP binding of CloudEvents says.
 func headerValue(value string) string {
 	var text strings.Builder
@@ -128,10 +138,17 @@ func RunCommand(command, consumer string, out io.Writer) Handler {
 	return func(ctx context.Context, e Event) error {
 		cmd := exec.CommandContext(ctx, "sh", "-c", command)
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(e.Body), out, out
-		cmd.Env = append(os.Environ(),
-			"OUTBOX_CONSUMER="+consumer, "OUTBOX_EVENT_ID="+e.ID.String(), "OUTBOX_EVENT_TYPE="+e.Type,
-			"OUTBOX_AGGREGATE_TYPE="+e.AggregateType, "OUTBOX_AGGREGATE_ID="+e.AggregateID, "OUTBOX_NAMESPACE="+e.Namespace,
-			"OUTBOX_TENANT_ID="+e.TenantID, "OUTBOX_DEDUPE_KEY="+e.DedupeKey, "OUTBOX_CREATED_AT="+e.Attributes[consume.AttrCreatedAt])
+		env := []string{
+			"OUTBOX_CONSUMER=" + consumer, "OUTBOX_EVENT_ID=" + e.ID.String(), "OUTBOX_EVENT_TYPE=" + e.Type,
+			"OUTBOX_AGGREGATE_TYPE=" + e.AggregateType, "OUTBOX_AGGREGATE_ID=" + e.AggregateID, "OUTBOX_NAMESPACE=" + e.Namespace,
+			"OUTBOX_TENANT_ID=" + e.TenantID, "OUTBOX_DEDUPE_KEY=" + e.DedupeKey, "OUTBOX_CREATED_AT=" + e.Attributes[consume.AttrCreatedAt],
+		}
+		for _, entry := range env {
+			if name, value, _ := strings.Cut(entry, "="); strings.ContainsRune(value, 0) {
+				return consume.Malformed(fmt.Errorf("a NUL byte cannot be passed to the command in %s", name))
+			}
+		}
+		cmd.Env = append(os.Environ(), env...)
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 		cmd.WaitDelay = killDelay
 		err := cmd.Run()

@@ -77,6 +77,46 @@ func TestPostTo(t *testing.T) {
 	}
 }
 
+// What cannot be handed over at all will not be at the next delivery either.
+func TestWhatCannotBeHandedOverIsMalformed(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(server.Close)
+	post, run := consumer.PostTo(server.URL, 1), consumer.RunCommand("exit 0", "mailer", io.Discard)
+	for _, tc := range []struct {
+		name, attribute, value string
+		post, run              bool
+	}{
+		{name: "NUL", attribute: "aggregate_id", value: "a\x00b", run: true},
+		{name: "NUL in a time", attribute: "created_at", value: "\x00", run: true},
+		{name: "NUL in a header", attribute: "ce-note", value: "\x00"},
+		{name: "line break", attribute: "tenant_id", value: "a\r\nb: c"},
+		{name: "blank in a name", attribute: "ce-my note", value: "x", post: true},
+		{name: "line break in a name", attribute: "ce-a\r\nb", value: "x", post: true},
+		{name: "name beyond ASCII", attribute: "ce-größe", value: "x", post: true},
+		{name: "odd name", attribute: "ce-a.b_c|d", value: "x"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			attributes := aReadyOrder(t).Attributes
+			attributes[tc.attribute] = tc.value
+			parsed, err := consume.ParseEvent(attributes, []byte(`{}`))
+			require.NoError(t, err)
+			for _, handler := range []struct {
+				handle    consumer.Handler
+				malformed bool
+			}{{post, tc.post}, {run, tc.run}} {
+				err := handler.handle(t.Context(), consumer.Event{Event: parsed})
+				if handler.malformed {
+					require.ErrorIs(t, err, consume.ErrMalformed)
+				} else {
+					require.NoError(t, err)
+				}
+			}
+		})
+	}
+}
+
 func TestPostToHidesTheAddress(t *testing.T) {
 	t.Parallel()
 	err := consumer.PostTo("http://user:secret@127.0.0.1:1/", 1)(t.Context(), aReadyOrder(t))

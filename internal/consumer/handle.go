@@ -42,6 +42,7 @@ func (w *Worker) handle(ctx, work context.Context, pause context.CancelCauseFunc
 	outcome, err := w.process(work, msg)
 	if ack := w.count(outcome); ack {
 		msg.Ack()
+		w.failures.forget(msg.ID)
 		w.acknowledged(outcome, msg, err)
 		return
 	}
@@ -161,6 +162,10 @@ func (w *Worker) giveBack(ctx, work context.Context, pause context.CancelCauseFu
 		fields(w.cfg.Log.Error().Err(err), msg).Int("delivery_attempt", attempt).Msg("malformed message given back for the dead-letter policy")
 		w.parking.nack(ctx, msg, delay)
 	default:
+		failed := w.failures.add(msg.ID)
+		if attempt == 0 {
+			attempt = failed
+		}
 		delay, told := consume.Delay(err)
 		if !told {
 			delay = pauseFor(failedPauseBase, failedPauseMax, attempt)

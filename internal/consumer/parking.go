@@ -48,7 +48,7 @@ func pauseWhileHeld(attempt int, lease time.Duration) time.Duration {
 	return lease
 }
 
-// pauseFor doubles from base with each delivery the broker has counted.
+// pauseFor doubles from base with each delivery that was counted, by the broker or by failures.
 func pauseFor(base, limit time.Duration, attempt int) time.Duration {
 	d := base
 	for range max(attempt, 1) - 1 {

@@ -33,13 +33,14 @@ type Dependencies struct {
 
 // Worker receives, guards and applies events. Create it with New, run it once.
 type Worker struct {
-	cfg     Config
-	source  Source
-	guard   *consume.Guard
-	pool    *pgxpool.Pool
-	metrics *metrics
-	totals  totals
-	parking parking
+	cfg      Config
+	source   Source
+	guard    *consume.Guard
+	pool     *pgxpool.Pool
+	metrics  *metrics
+	totals   totals
+	parking  parking
+	failures failures
 
 	finish context.CancelCauseFunc // ends Run early; set by Run before it receives
 
