@@ -119,6 +119,9 @@ func list[F, T any](
 	if err := known(q, append(names, "limit", "cursor")...); err != nil {
 		return nil, paged, err
 	}
+	if err := given(q, "limit", "cursor"); err != nil {
+		return nil, paged, err
+	}
 	page, err := readPage(q)
 	if err != nil {
 		return nil, paged, err

@@ -47,6 +47,7 @@ func (f *filter) UnmarshalJSON(doc []byte) error {
 		case string:
 			(*f)[name] = []string{v}
 		case []any:
+			(*f)[name] = []string{} // a list of none is given, too
 			for _, one := range v {
 				text, ok := one.(string)
 				if !ok {
@@ -76,6 +77,9 @@ func (p planRequest) params(now time.Time, actor string) (operate.ChangeParams, 
 	slices.Sort(out.IDs)
 	out.IDs = slices.Compact(out.IDs)
 	if q := url.Values(p.Filter); len(q) > 0 {
+		if p.IDs != nil {
+			return out, fault.Usagef("say which rows: ids or a filter, one of them")
+		}
 		if err := choose(q, now, &out); err != nil {
 			return out, err
 		}
@@ -88,6 +92,14 @@ func (p planRequest) params(now time.Time, actor string) (operate.ChangeParams, 
 
 // choose reads a filter into the params.
 func choose(q url.Values, now time.Time, out *operate.ChangeParams) error {
+	if err := given(q); err != nil {
+		return err
+	}
+	for _, name := range []string{"aggregate", "since", "until", "error-like", "blocking"} {
+		if len(q[name]) > 1 {
+			return fault.Usagef("filter: %s: takes one value", name)
+		}
+	}
 	state := out.Action.State()
 	if out.Action.OnEvents() {
 		names := slices.DeleteFunc(eventNames(), func(name string) bool { return name == "status" })
@@ -230,16 +242,16 @@ func planForm(r *http.Request) (p planRequest, err error) {
 	if err != nil {
 		return p, err
 	}
-	p = planRequest{Action: form.Get("action"), IDs: values(form, "id"), Reason: form.Get("note")}
+	p = planRequest{Action: form.Get("action"), IDs: form["id"], Reason: form.Get("note")}
 	if form.Get("all") == "" {
 		if len(p.IDs) == 0 {
 			return p, fault.Usagef("no row is ticked")
 		}
 		return p, nil
 	}
-	p.IDs, p.Filter = nil, filter{}
-	for name := range form {
-		if v := values(form, name); len(v) > 0 && !slices.Contains(own, name) {
+	p.Filter = filter{}
+	for name, v := range form {
+		if !slices.Contains(own, name) {
 			p.Filter[name] = v
 		}
 	}

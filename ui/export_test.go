@@ -43,6 +43,11 @@ func ChangePaths() []string {
 	return paths
 }
 
+// DeadLetterNames, EventNames and AuditNames are the filters of the lists.
+func DeadLetterNames() []string { return deadLetterNames() }
+func EventNames() []string      { return eventNames() }
+func AuditNames() []string      { return auditNames() }
+
 // Occupy takes every turn to read, as many slow requests would.
 func (h *Handler) Occupy() {
 	for range cap(h.turns) {

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -33,6 +34,17 @@ func known(q url.Values, names ...string) error {
 	for name := range q {
 		if !slices.Contains(names, name) {
 			return fault.Usagef("%q is no filter of this list: it knows %s", name, strings.Join(names, ", "))
+		}
+	}
+	return nil
+}
+
+// given refuses a filter without a value: it is a variable that was not set, not a choice, and would widen the set. A form sends
+// every field it has, so pages leave empty ones out before they ask for a list.
+func given(q url.Values, except ...string) error {
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		if !slices.Contains(except, name) && (len(q[name]) == 0 || len(values(q, name)) < len(q[name])) {
+			return fault.Usagef("%s must not be empty", name)
 		}
 	}
 	return nil
