@@ -34,7 +34,7 @@ VALUES ($1::text, $2::text, $3::text, $4::text, $5::text, $6::text::jsonb, $7::t
 	revisionSQL = `UPDATE outbox_catalogue SET revision = revision + 1, name = $1::text, applied_at = now(), applied_by = $2::text RETURNING revision`
 
 	auditSQL = `
-INSERT INTO outbox_audit (actor, action, reason, detail, affected)
+INSERT INTO outbox_audit (actor, action, note, detail, affected)
 VALUES ($1::text, 'registry.apply', nullif($2::text, ''), $3::text::jsonb, $4::bigint) RETURNING id`
 
 	// One row for each type that waits: the planner walks the claim index.

@@ -52,7 +52,7 @@ func auditRunView() cli.View[operate.AuditRun] {
 			{Head: "actor", Always: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return r.Actor }},
 			{Head: "action", Always: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return r.Action }},
 			{Head: "rows", Field: "affected", Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return s.Count(r.Changed) }},
-			{Head: "reason", Rest: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return r.Reason }},
+			{Head: "note", Rest: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return r.Note }},
 			{Head: "began", Wide: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return s.Time(r.Began) }},
 			{Head: "transactions", Wide: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return s.Count(r.Transactions) }},
 			{Head: "db user", Field: "dbUser", Wide: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return r.DBUser }},
@@ -105,7 +105,7 @@ func newAuditShowCmd(app *cli.App) *cobra.Command {
 
 func sayAuditRun(w io.Writer, r *operate.AuditRunResult) error {
 	fmt.Fprintf(w, "%s %s %s, by %s (database login %s)\n", safetext.Line(r.Action), r.Run, r.Ended.UTC().Format(time.RFC3339), safetext.Line(r.Actor), safetext.Line(r.DBUser))
-	fmt.Fprintf(w, "  reason        %s\n", cmp.Or(safetext.Line(r.Reason), "none was given"))
+	fmt.Fprintf(w, "  note          %s\n", cmp.Or(safetext.Line(r.Note), "none was given"))
 	fmt.Fprintf(w, "  rows          %s in %s\n", operate.Count(r.Changed), operate.Counted(r.Transactions, "transaction"))
 	fmt.Fprintf(w, "  detail        %s\n", safetext.Line(string(r.Detail)))
 	for i, id := range r.EventIDs {

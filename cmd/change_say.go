@@ -76,8 +76,8 @@ func (o *changeOptions) describe(set *operate.ChangeSet) {
 	}
 	if p := set.Plan; p != nil {
 		note := ""
-		if p.Reason != "" {
-			note = ": " + p.Reason
+		if p.Note != "" {
+			note = ": " + p.Note
 		}
 		fmt.Fprintf(w, "plan %s by %s of %s, %s%s\n", p.ID, safetext.Line(p.Author), p.CreatedAt.Format(time.RFC3339),
 			operate.Counted(set.Total, "item"), safetext.Line(note))

@@ -79,7 +79,7 @@ func runCleanup(ctx context.Context, opts *cleanupOptions) error {
 	params := operate.CleanupParams{
 		Params: cleanup.Params{
 			OlderThan: opts.olderThan.Value, DLQOlderThan: opts.dlqOlderThan.Value, InboxOlderThan: opts.inboxOlderThan.Value,
-			AuditOlderThan: opts.auditOlderThan.Value, MaxRows: opts.maxRows, Pause: opts.pause, MaxReplicaLag: opts.maxReplicaLag, Actor: opts.app.Actor(opts.audit), Reason: opts.audit.Note,
+			AuditOlderThan: opts.auditOlderThan.Value, MaxRows: opts.maxRows, Pause: opts.pause, MaxReplicaLag: opts.maxReplicaLag, Actor: opts.app.Actor(opts.audit), Note: opts.audit.Note,
 		},
 		IdempotencyTTL: cfg.Idempotency.TTL,
 	}

@@ -99,7 +99,7 @@ func TestAnEventIsConsumedShownAndForgotten(t *testing.T) {
 	w.ok(append(forget, "--note", "TICKET-7", "--yes")...)
 	require.Equal(t, "unknown", w.show(id).State)
 	require.NotNil(t, w.show(id).InboxAt, "the inbox row stays unless asked for")
-	require.Equal(t, 1, w.Count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget' AND actor = 'tester' AND reason = 'TICKET-7'
+	require.Equal(t, 1, w.Count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget' AND actor = 'tester' AND note = 'TICKET-7'
 		AND detail->'eventIds' = jsonb_build_array($1::text) AND detail->>'consumer' = 'compliance' AND detail->>'state' = 'processed'`, id))
 
 	require.Contains(t, w.fails(cli.ExitNotFound, append(forget, "--note", "again", "--yes")...), "--inbox")

@@ -74,8 +74,8 @@ func printSurroundings(p *cli.Page, s operate.Surroundings) {
 		if step.Actor != "" {
 			text += " by " + step.Actor
 		}
-		if step.Reason != "" {
-			text += ": " + step.Reason
+		if step.Note != "" {
+			text += ": " + step.Note
 		}
 		if step.Detail != "" {
 			text += ": " + step.Detail

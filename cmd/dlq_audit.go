@@ -89,7 +89,7 @@ func auditView() cli.View[operate.AuditRow] {
 			{Head: "actor", Cell: func(r operate.AuditRow, s *cli.CellStyle) string { return r.Actor }},
 			{Head: "action", Cell: func(r operate.AuditRow, s *cli.CellStyle) string { return r.Action }},
 			{Head: "rows", Field: "affected", Cell: func(r operate.AuditRow, s *cli.CellStyle) string { return s.Count(r.Affected) }},
-			{Head: "reason", Rest: true, Cell: func(r operate.AuditRow, s *cli.CellStyle) string { return r.Reason }},
+			{Head: "note", Rest: true, Cell: func(r operate.AuditRow, s *cli.CellStyle) string { return r.Note }},
 			{Head: "db user", Field: "dbUser", Wide: true, Cell: func(r operate.AuditRow, s *cli.CellStyle) string { return r.DBUser }},
 			{Head: "detail", Wide: true, Cell: func(r operate.AuditRow, s *cli.CellStyle) string { return string(r.Detail) }},
 		},

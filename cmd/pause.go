@@ -213,7 +213,7 @@ func pauseView() cli.View[outbox.HeldPause] {
 			{Head: "since", Field: "at", Spare: 1, Cell: func(p outbox.HeldPause, s *cli.CellStyle) string { return s.Time(p.At) }},
 			{Head: "until", Cell: func(p outbox.HeldPause, s *cli.CellStyle) string { return s.TimePtr(p.Until) }},
 			{Head: "actor", Cell: func(p outbox.HeldPause, _ *cli.CellStyle) string { return p.Actor }},
-			{Head: "reason", Rest: true, Cell: func(p outbox.HeldPause, _ *cli.CellStyle) string { return p.Reason }},
+			{Head: "note", Rest: true, Cell: func(p outbox.HeldPause, _ *cli.CellStyle) string { return p.Note }},
 		},
 	}
 }

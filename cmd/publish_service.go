@@ -202,7 +202,7 @@ func (s *publishService) sayPaused(ctx context.Context) {
 		return
 	}
 	for _, p := range pauses {
-		s.log.Warn().Str(p.Kind, p.Value).Int64("events", p.Events).Str("actor", p.Actor).Str("note", p.Reason).
+		s.log.Warn().Str(p.Kind, p.Value).Int64("events", p.Events).Str("actor", p.Actor).Str("note", p.Note).
 			Msg("paused, and left alone: outboxctl resume lifts it")
 	}
 }

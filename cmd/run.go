@@ -78,7 +78,7 @@ func runView() cli.View[dlq.Frozen] {
 			{Head: "started", Field: "startedAt", Wide: true, Cell: func(p dlq.Frozen, s *cli.CellStyle) string { return s.TimePtr(p.StartedAt) }},
 			{Head: "ended", Field: "endedAt", Wide: true, Cell: func(p dlq.Frozen, s *cli.CellStyle) string { return s.TimePtr(p.EndedAt) }},
 			{Head: "why", Field: "endedWhy", Spare: 3, Rest: true, Cell: func(p dlq.Frozen, _ *cli.CellStyle) string { return p.EndedWhy }},
-			{Head: "reason", Wide: true, Cell: func(p dlq.Frozen, _ *cli.CellStyle) string { return p.Reason }},
+			{Head: "note", Wide: true, Cell: func(p dlq.Frozen, _ *cli.CellStyle) string { return p.Note }},
 		},
 	}
 }

@@ -44,7 +44,7 @@ func sayPlan(app *cli.App, w io.Writer, p operate.PlanDetail) error {
 	page.Field("plan", p.ID)
 	page.Field("database", p.Database.Place())
 	page.Field("author", p.Author)
-	page.Field("note", p.Reason)
+	page.Field("note", p.Note)
 	page.Field("made", page.Time(&p.CreatedAt))
 	if p.StartedAt == nil {
 		page.Field("expires", page.Time(&p.ExpiresAt))

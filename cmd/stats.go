@@ -146,8 +146,8 @@ func sayStats(a *cli.App, w io.Writer, r *operate.StatsResult) error {
 	}
 	for _, s := range r.Pauses {
 		text := fmt.Sprintf("%s %s by %s %s, %s wait", s.Kind, s.Value, s.Actor, operate.PauseEnds(r.At, s.Until), operate.Counted(s.Events, "event"))
-		if s.Reason != "" {
-			text += ": " + s.Reason
+		if s.Note != "" {
+			text += ": " + s.Note
 		}
 		line("paused", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(text)))
 	}

@@ -41,7 +41,7 @@ func TestARunOfAKilledPageIsResumed(t *testing.T) {
 		require.NoError(t, json.NewDecoder(response.Body).Decode(&plan))
 		return plan
 	}
-	plan := post("/plans", `{"action": "replay", "filter": {"type": "order_canceled"}, "reason": "broker is back"}`)
+	plan := post("/plans", `{"action": "replay", "filter": {"type": "order_canceled"}, "note": "broker is back"}`)
 	eventually(t, "the set is frozen", func() bool { return r.count("SELECT count(*) FROM outbox_plans WHERE state = 'ready'") == 1 })
 	post("/plans/"+plan.ID+"/run", fmt.Sprintf(`{"confirm": {"count": %d, "database": %q}, "rate": 1000}`, rows, r.db.Name))
 	eventually(t, "rows are replayed", func() bool { return r.count("SELECT done FROM outbox_plans") > 0 })

@@ -8,7 +8,7 @@ CREATE TABLE outbox_audit (
     actor    text        NOT NULL,
     db_user  text        NOT NULL DEFAULT session_user,
     action   text        NOT NULL,
-    reason   text,
+    note     text,
     detail   jsonb,
     affected bigint      NOT NULL DEFAULT 0
 );

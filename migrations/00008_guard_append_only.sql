@@ -96,7 +96,7 @@ CREATE TRIGGER outbox_dlq_refuse_truncate
 
 -- A cleanup counts its batches in one row, so that row grows. Old rows go by way of the function that records it.
 CREATE TRIGGER outbox_audit_refuse_update
-    BEFORE UPDATE OF id, at, actor, db_user, action, reason ON outbox_audit FOR EACH STATEMENT EXECUTE FUNCTION outbox_refuse_update();
+    BEFORE UPDATE OF id, at, actor, db_user, action, note ON outbox_audit FOR EACH STATEMENT EXECUTE FUNCTION outbox_refuse_update();
 CREATE TRIGGER outbox_audit_refuse_change
     BEFORE UPDATE ON outbox_audit FOR EACH ROW
     WHEN (OLD.action <> 'cleanup' OR NEW.affected < OLD.affected)

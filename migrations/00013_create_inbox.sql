@@ -38,7 +38,7 @@ $$;
 -- be repeated, never a deletion without an explanation.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_forget_event(
-    consumer text, event_id uuid, with_inbox boolean, actor text, reason text, detail jsonb,
+    consumer text, event_id uuid, with_inbox boolean, actor text, note text, detail jsonb,
     OUT audit_id bigint, OUT inbox_removed boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
@@ -50,8 +50,8 @@ BEGIN
          WHERE i.consumer = outbox_forget_event.consumer AND i.event_id = outbox_forget_event.event_id;
         inbox_removed := FOUND;
     END IF;
-    INSERT INTO @schema@.outbox_audit AS a (actor, action, reason, detail, affected)
-    VALUES (outbox_forget_event.actor, 'idem_forget', outbox_forget_event.reason,
+    INSERT INTO @schema@.outbox_audit AS a (actor, action, note, detail, affected)
+    VALUES (outbox_forget_event.actor, 'idem_forget', outbox_forget_event.note,
             coalesce(outbox_forget_event.detail, '{}') || jsonb_build_object(
                 'consumer', outbox_forget_event.consumer,
                 'eventIds', jsonb_build_array(outbox_forget_event.event_id),
@@ -65,12 +65,12 @@ $$;
 -- Redis refused, or the key had changed since the operator saw it: say so next
 -- to the wish, about the same event.
 -- +goose StatementBegin
-CREATE FUNCTION outbox_forget_event_undone(audit_id bigint, actor text, reason text, detail jsonb) RETURNS bigint
+CREATE FUNCTION outbox_forget_event_undone(audit_id bigint, actor text, note text, detail jsonb) RETURNS bigint
     LANGUAGE sql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
     AS $$
-    INSERT INTO @schema@.outbox_audit (actor, action, reason, detail, affected)
-    VALUES (actor, 'idem_forget_undone', reason, coalesce(detail, '{}') || jsonb_build_object(
+    INSERT INTO @schema@.outbox_audit (actor, action, note, detail, affected)
+    VALUES (actor, 'idem_forget_undone', note, coalesce(detail, '{}') || jsonb_build_object(
                 'auditId', audit_id,
                 'consumer', (SELECT a.detail -> 'consumer' FROM @schema@.outbox_audit AS a WHERE a.id = audit_id),
                 'eventIds', (SELECT a.detail -> 'eventIds' FROM @schema@.outbox_audit AS a WHERE a.id = audit_id)),

@@ -12,7 +12,7 @@ SET LOCAL check_function_bodies = off; -- see 00009
 -- The audit row of one change; returns its id. eventIds makes the history of
 -- one event searchable.
 -- +goose StatementBegin
-CREATE FUNCTION outbox_audit_change(action text, actor text, reason text, detail jsonb, events uuid[], affected bigint) RETURNS bigint
+CREATE FUNCTION outbox_audit_change(action text, actor text, note text, detail jsonb, events uuid[], affected bigint) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
     AS $$
@@ -26,8 +26,8 @@ BEGIN
     IF jsonb_typeof(detail) <> 'object' THEN
         RAISE EXCEPTION 'detail: must be a JSON object' USING ERRCODE = 'OX300', COLUMN = 'detail';
     END IF;
-    INSERT INTO @schema@.outbox_audit (actor, action, reason, detail, affected)
-    VALUES (actor, action, nullif(btrim(reason), ''),
+    INSERT INTO @schema@.outbox_audit (actor, action, note, detail, affected)
+    VALUES (actor, action, nullif(btrim(note), ''),
             coalesce(detail, '{}') || jsonb_build_object('eventIds', to_jsonb(events)), affected)
     RETURNING id INTO audit;
     RETURN audit;
@@ -118,7 +118,7 @@ $$;
 --   event_gone        its event was removed by cleanup
 --   not_found         there is no such dead letter
 -- +goose StatementBegin
-CREATE FUNCTION outbox_replay(dlq_ids uuid[], actor text, reason text DEFAULT NULL, detail jsonb DEFAULT NULL)
+CREATE FUNCTION outbox_replay(dlq_ids uuid[], actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL)
     RETURNS TABLE (dlq_id uuid, event_id uuid, outcome text)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
@@ -154,7 +154,7 @@ BEGIN
     SELECT array_agg(up.id) INTO revived FROM up;
 
     IF revived IS NOT NULL THEN
-        audit := @schema@.outbox_audit_change(text 'dlq.replay', actor, reason, detail, revived, cardinality(revived)::bigint);
+        audit := @schema@.outbox_audit_change(text 'dlq.replay', actor, note, detail, revived, cardinality(revived)::bigint);
         UPDATE @schema@.outbox_dlq AS d
            SET state = 'replayed', state_changed_at = now(), audit_id = audit
          WHERE d.id = ANY (ARRAY(SELECT l.id FROM unnest(ids, events, states) AS l(id, event_id, state)
@@ -181,7 +181,7 @@ $$;
 -- locked first: of two discards that close its last letters the second sees both.
 --   discarded · already_discarded · already_replayed · not_found
 -- +goose StatementBegin
-CREATE FUNCTION outbox_discard(dlq_ids uuid[], actor text, reason text DEFAULT NULL, detail jsonb DEFAULT NULL)
+CREATE FUNCTION outbox_discard(dlq_ids uuid[], actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL)
     RETURNS TABLE (dlq_id uuid, event_id uuid, outcome text)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
@@ -196,7 +196,7 @@ BEGIN
     SELECT array_agg(d.id), array_agg(DISTINCT d.event_id) INTO hit, events
       FROM @schema@.outbox_dlq AS d WHERE d.id = ANY (dlq_ids) AND d.state = 'open';
     IF hit IS NOT NULL THEN
-        audit := @schema@.outbox_audit_change(text 'dlq.discard', actor, reason, detail, events, cardinality(hit)::bigint);
+        audit := @schema@.outbox_audit_change(text 'dlq.discard', actor, note, detail, events, cardinality(hit)::bigint);
         UPDATE @schema@.outbox_dlq AS d SET state = 'discarded', state_changed_at = now(), audit_id = audit WHERE d.id = ANY (hit);
         PERFORM FROM (SELECT e.id FROM @schema@.outbox_events AS e
                        WHERE e.id = ANY (events) AND e.ordering_key IS NOT NULL ORDER BY e.id FOR UPDATE) AS locked;
@@ -224,7 +224,7 @@ $$;
 -- key holds back again what has not been sent meanwhile.
 --   restored · already_open · already_replayed · already_corrected · event_live · event_published · not_found
 -- +goose StatementBegin
-CREATE FUNCTION outbox_restore(dlq_ids uuid[], actor text, reason text DEFAULT NULL, detail jsonb DEFAULT NULL)
+CREATE FUNCTION outbox_restore(dlq_ids uuid[], actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL)
     RETURNS TABLE (dlq_id uuid, event_id uuid, outcome text)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
@@ -242,7 +242,7 @@ BEGIN
      WHERE d.id = ANY (dlq_ids) AND d.state = 'discarded' AND NOT @schema@.outbox_corrected(d.audit_id)
        AND (e.id IS NULL OR (e.dead_at IS NOT NULL AND e.published_at IS NULL));
     IF hit IS NOT NULL THEN
-        audit := @schema@.outbox_audit_change(text 'dlq.restore', actor, reason, detail, events, cardinality(hit)::bigint);
+        audit := @schema@.outbox_audit_change(text 'dlq.restore', actor, note, detail, events, cardinality(hit)::bigint);
         UPDATE @schema@.outbox_dlq AS d SET state = 'open', state_changed_at = now(), audit_id = audit WHERE d.id = ANY (hit);
         UPDATE @schema@.outbox_events AS e SET passed_at = NULL, updated_at = now() WHERE e.id = ANY (events) AND e.passed_at IS NOT NULL;
     END IF;
@@ -266,7 +266,7 @@ $$;
 -- dedupe key is that of an export of the dead letter, so that it is corrected once, in whichever way.
 --   corrected · already_corrected · already_replayed · discarded · event_live · event_published · not_found
 -- +goose StatementBegin
-CREATE FUNCTION outbox_correct(dlq_id uuid, new_id uuid, payload jsonb, headers jsonb, actor text, reason text DEFAULT NULL, detail jsonb DEFAULT NULL)
+CREATE FUNCTION outbox_correct(dlq_id uuid, new_id uuid, payload jsonb, headers jsonb, actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL)
     RETURNS TABLE (event_id uuid, outcome text)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
@@ -310,7 +310,7 @@ BEGIN
         SELECT o.id INTO emitted FROM @schema@.outbox_events AS o
          WHERE o.dedupe_key = dedupe AND o.event_type = letter.event_type AND o.namespace = letter.namespace;
     ELSIF emitted IS NOT NULL THEN
-        audit := @schema@.outbox_audit_change(text 'dlq.edit', actor, reason,
+        audit := @schema@.outbox_audit_change(text 'dlq.edit', actor, note,
             coalesce(detail, '{}') || jsonb_build_object('dlqId', dlq_id, 'correctedBy', emitted), ARRAY[letter.event_id, emitted], bigint '1');
         UPDATE @schema@.outbox_dlq AS d SET state = 'discarded', state_changed_at = now(), audit_id = audit
          WHERE d.event_id = letter.event_id AND d.state = 'open';
@@ -327,7 +327,7 @@ $$;
 -- then is left alone, so a set is republished once however often it is tried.
 --   republished · changed · not_published · dead · not_found
 -- +goose StatementBegin
-CREATE FUNCTION outbox_republish(event_ids uuid[], seen timestamptz[], actor text, reason text DEFAULT NULL, detail jsonb DEFAULT NULL)
+CREATE FUNCTION outbox_republish(event_ids uuid[], seen timestamptz[], actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL)
     RETURNS TABLE (event_id uuid, outcome text)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
@@ -346,7 +346,7 @@ BEGIN
       FROM unnest(event_ids, seen) AS w(id, at)
       JOIN @schema@.outbox_events AS e ON e.id = w.id AND e.published_at = coalesce(w.at, e.published_at);
     IF hit IS NOT NULL THEN
-        PERFORM @schema@.outbox_audit_change(text 'event.republish', actor, reason,
+        PERFORM @schema@.outbox_audit_change(text 'event.republish', actor, note,
             coalesce(detail, '{}') || jsonb_build_object('publishedFrom', oldest, 'publishedTo', newest), hit, cardinality(hit)::bigint);
         UPDATE @schema@.outbox_events AS e
            SET published_at = NULL, broker_message_id = NULL, dead_at = NULL, passed_at = NULL, attempt_count = 0, last_error = NULL,
@@ -369,7 +369,7 @@ $$;
 -- Makes events that back off after a failure due now. What they lost of their attempts stays lost.
 --   retried · not_backing_off (due, or being published) · event_published · dead · not_found
 -- +goose StatementBegin
-CREATE FUNCTION outbox_retry(event_ids uuid[], actor text, reason text DEFAULT NULL, detail jsonb DEFAULT NULL)
+CREATE FUNCTION outbox_retry(event_ids uuid[], actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL)
     RETURNS TABLE (event_id uuid, outcome text)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
@@ -390,7 +390,7 @@ BEGIN
     )
     SELECT array_agg(up.id) INTO hit FROM up;
     IF hit IS NOT NULL THEN
-        PERFORM @schema@.outbox_audit_change(text 'event.retry', actor, reason, detail, hit, cardinality(hit)::bigint);
+        PERFORM @schema@.outbox_audit_change(text 'event.retry', actor, note, detail, hit, cardinality(hit)::bigint);
     END IF;
     RETURN QUERY
         SELECT w.id, CASE WHEN e.id = ANY (hit) THEN 'retried'
@@ -406,14 +406,14 @@ $$;
 -- What an event carries, of a dead letter or else of an event, and the audit row that says who saw it and why. The page
 -- reads as a viewer, who may not see it; this is the one way for it, and there is no one without the other.
 -- +goose StatementBegin
-CREATE FUNCTION outbox_reveal(id uuid, actor text, reason text, detail jsonb, OUT event_id uuid, OUT payload text, OUT headers text)
+CREATE FUNCTION outbox_reveal(id uuid, actor text, note text, detail jsonb, OUT event_id uuid, OUT payload text, OUT headers text)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
     AS $$
 #variable_conflict use_column
 BEGIN
-    IF coalesce(btrim(actor), '') = '' OR coalesce(btrim(reason), '') = '' THEN
-        RAISE EXCEPTION 'actor, reason: must not be empty' USING ERRCODE = 'OX300', COLUMN = 'reason';
+    IF coalesce(btrim(actor), '') = '' OR coalesce(btrim(note), '') = '' THEN
+        RAISE EXCEPTION 'actor, note: must not be empty' USING ERRCODE = 'OX300', COLUMN = 'note';
     END IF;
     SELECT d.event_id, d.payload_json::text, d.headers::text INTO event_id, payload, headers
       FROM @schema@.outbox_dlq AS d WHERE d.id = outbox_reveal.id;
@@ -424,8 +424,8 @@ BEGIN
     IF event_id IS NULL THEN
         RETURN;
     END IF;
-    INSERT INTO @schema@.outbox_audit AS a (actor, action, reason, detail, affected)
-    VALUES (outbox_reveal.actor, 'payload.reveal', outbox_reveal.reason,
+    INSERT INTO @schema@.outbox_audit AS a (actor, action, note, detail, affected)
+    VALUES (outbox_reveal.actor, 'payload.reveal', outbox_reveal.note,
             coalesce(outbox_reveal.detail, '{}') || jsonb_build_object('eventIds', jsonb_build_array(event_id)), 1);
 END
 $$;

@@ -12,7 +12,7 @@ SET LOCAL check_function_bodies = off; -- see 00009
 -- row only.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_audit_cleanup(
-    run bigint, actor text, reason text, detail jsonb, kind text, older_than timestamptz, deleted bigint, events bigint) RETURNS bigint
+    run bigint, actor text, note text, detail jsonb, kind text, older_than timestamptz, deleted bigint, events bigint) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
     AS $$
@@ -21,8 +21,8 @@ DECLARE
     part jsonb;
 BEGIN
     IF run IS NULL THEN
-        INSERT INTO @schema@.outbox_audit AS a (actor, action, reason, detail, affected)
-        VALUES (actor, 'cleanup', nullif(btrim(reason), ''), coalesce(detail, '{}'), 0)
+        INSERT INTO @schema@.outbox_audit AS a (actor, action, note, detail, affected)
+        VALUES (actor, 'cleanup', nullif(btrim(note), ''), coalesce(detail, '{}'), 0)
         RETURNING a.id INTO run;
     END IF;
     SELECT coalesce(a.detail -> kind, '{}') INTO part
@@ -48,7 +48,7 @@ $$;
 -- of walking the index entries that batch left behind.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_cleanup_events(
-    older_than timestamptz, from_published timestamptz, max_rows int, actor text, reason text, detail jsonb,
+    older_than timestamptz, from_published timestamptz, max_rows int, actor text, note text, detail jsonb,
     INOUT run bigint, OUT deleted bigint, OUT last_published timestamptz, OUT busy boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
@@ -75,7 +75,7 @@ BEGIN
     )
     SELECT count(*), max(removed.published_at) INTO deleted, last_published FROM removed;
     IF deleted > 0 THEN
-        run := @schema@.outbox_audit_cleanup(run, actor, reason, detail, text 'events', older_than, deleted, NULL::bigint);
+        run := @schema@.outbox_audit_cleanup(run, actor, note, detail, text 'events', older_than, deleted, NULL::bigint);
     END IF;
 END
 $$;
@@ -85,7 +85,7 @@ $$;
 -- anything that may still be delivered again.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_cleanup_inbox(
-    older_than timestamptz, from_processed timestamptz, max_rows int, actor text, reason text, detail jsonb,
+    older_than timestamptz, from_processed timestamptz, max_rows int, actor text, note text, detail jsonb,
     INOUT run bigint, OUT deleted bigint, OUT last_processed timestamptz, OUT busy boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
@@ -111,7 +111,7 @@ BEGIN
     )
     SELECT count(*), max(removed.processed_at) INTO deleted, last_processed FROM removed;
     IF deleted > 0 THEN
-        run := @schema@.outbox_audit_cleanup(run, actor, reason, detail, text 'inbox', older_than, deleted, NULL::bigint);
+        run := @schema@.outbox_audit_cleanup(run, actor, note, detail, text 'inbox', older_than, deleted, NULL::bigint);
     END IF;
 END
 $$;
@@ -121,7 +121,7 @@ $$;
 -- the same event is still open.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_cleanup_dlq(
-    older_than timestamptz, max_rows int, actor text, reason text, detail jsonb,
+    older_than timestamptz, max_rows int, actor text, note text, detail jsonb,
     INOUT run bigint, OUT deleted bigint, OUT deleted_events bigint, OUT busy boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
@@ -154,7 +154,7 @@ BEGIN
        AND NOT EXISTS (SELECT FROM @schema@.outbox_dlq AS d WHERE d.event_id = e.id AND d.state = 'open');
     GET DIAGNOSTICS deleted_events = ROW_COUNT;
     IF deleted > 0 THEN
-        run := @schema@.outbox_audit_cleanup(run, actor, reason, detail, text 'dlq', older_than, deleted, deleted_events);
+        run := @schema@.outbox_audit_cleanup(run, actor, note, detail, text 'dlq', older_than, deleted, deleted_events);
     END IF;
 END
 $$;
@@ -164,7 +164,7 @@ $$;
 -- there is a least age.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_cleanup_audit(
-    older_than timestamptz, from_at timestamptz, max_rows int, actor text, reason text, detail jsonb,
+    older_than timestamptz, from_at timestamptz, max_rows int, actor text, note text, detail jsonb,
     INOUT run bigint, OUT deleted bigint, OUT last_at timestamptz, OUT busy boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
@@ -195,7 +195,7 @@ BEGIN
     SELECT count(*), max(removed.at) INTO deleted, last_at FROM removed;
     PERFORM set_config('outboxctl.audit_cleanup', 'off', true);
     IF deleted > 0 THEN
-        run := @schema@.outbox_audit_cleanup(run, actor, reason, detail, text 'audit', older_than, deleted, NULL::bigint);
+        run := @schema@.outbox_audit_cleanup(run, actor, note, detail, text 'audit', older_than, deleted, NULL::bigint);
     END IF;
 END
 $$;

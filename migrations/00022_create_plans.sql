@@ -19,7 +19,7 @@ CREATE TABLE outbox_plans (
         CHECK (state IN ('freezing', 'ready', 'abandoned', 'running', 'stopped', 'interrupted', 'done')),
     author      text        NOT NULL,
     db_user     text        NOT NULL DEFAULT session_user,
-    reason      text,
+    note        text,
     filter      jsonb,
     database    jsonb       NOT NULL,
     created_at  timestamptz NOT NULL DEFAULT now(),
@@ -57,7 +57,7 @@ CREATE TABLE outbox_plan_chunks (
 -- Begins a plan. Plans that were not started within a week, and their like of three
 -- months ago, go: the audit keeps what was changed.
 -- +goose StatementBegin
-CREATE FUNCTION outbox_plan_create(action text, author text, reason text, filter jsonb, database jsonb, OUT plan uuid, OUT lease uuid)
+CREATE FUNCTION outbox_plan_create(action text, author text, note text, filter jsonb, database jsonb, OUT plan uuid, OUT lease uuid)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
     AS $$
@@ -73,8 +73,8 @@ BEGIN
      WHERE (p.started_at IS NULL AND p.created_at < now() - interval '8 days')
         OR (p.state <> 'running' AND p.created_at < now() - interval '90 days');
     lease := gen_random_uuid();
-    INSERT INTO @schema@.outbox_plans AS p (action, author, reason, filter, database, lease, lease_until)
-    VALUES (action, author, nullif(btrim(reason), ''), filter, database, lease, now() + interval '30 seconds')
+    INSERT INTO @schema@.outbox_plans AS p (action, author, note, filter, database, lease, lease_until)
+    VALUES (action, author, nullif(btrim(note), ''), filter, database, lease, now() + interval '30 seconds')
     RETURNING p.id INTO plan;
 END
 $$;
@@ -146,9 +146,9 @@ $$;
 -- +goose StatementEnd
 
 -- Takes the lease of a run: of a plan that is ready, or of a run that ended or whose runner is gone before all was done.
--- The reason counts where the plan has none.
+-- The note counts where the plan has none.
 -- +goose StatementBegin
-CREATE FUNCTION outbox_run_begin(plan uuid, runner text, reason text, options jsonb) RETURNS uuid
+CREATE FUNCTION outbox_run_begin(plan uuid, runner text, note text, options jsonb) RETURNS uuid
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
     AS $$
@@ -172,7 +172,7 @@ BEGIN
     END IF;
     UPDATE @schema@.outbox_plans AS o
        SET state = 'running', lease = token, lease_until = now() + interval '30 seconds', runner = outbox_run_begin.runner,
-           reason = coalesce(o.reason, nullif(btrim(outbox_run_begin.reason), '')), options = outbox_run_begin.options, started_at = coalesce(o.started_at, now()), ended_at = NULL, ended_why = NULL, stop_by = NULL
+           note = coalesce(o.note, nullif(btrim(outbox_run_begin.note), '')), options = outbox_run_begin.options, started_at = coalesce(o.started_at, now()), ended_at = NULL, ended_why = NULL, stop_by = NULL
      WHERE o.id = plan;
     RETURN token;
 END
@@ -195,7 +195,7 @@ DECLARE
     success text;
     start   int;
     stop    int;
-    note    jsonb;
+    about   jsonb;
     todo    uuid[];
     times   timestamptz[];
     keys    uuid[];
@@ -224,25 +224,25 @@ BEGIN
      WHERE coalesce(e.payload_json, d.payload_json) IS NULL
         OR sha256(convert_to(coalesce(e.payload_json, d.payload_json)::text, 'UTF8')) = w.digest;
 
-    note := coalesce(detail, '{}') || jsonb_build_object('runId', plan, 'planId', plan, 'author', p.author, 'chunk', c.chunk);
+    about := coalesce(detail, '{}') || jsonb_build_object('runId', plan, 'planId', plan, 'author', p.author, 'chunk', c.chunk);
     IF todo IS NOT NULL THEN
         CASE p.action
         WHEN 'dlq.replay' THEN
             success := 'replayed';
             SELECT array_agg(r.dlq_id), array_agg(r.event_id), array_agg(r.outcome) INTO keys, events, results
-              FROM @schema@.outbox_replay(todo, actor, p.reason, note) AS r;
+              FROM @schema@.outbox_replay(todo, actor, p.note, about) AS r;
         WHEN 'dlq.discard' THEN
             success := 'discarded';
             SELECT array_agg(r.dlq_id), array_agg(r.event_id), array_agg(r.outcome) INTO keys, events, results
-              FROM @schema@.outbox_discard(todo, actor, p.reason, note) AS r;
+              FROM @schema@.outbox_discard(todo, actor, p.note, about) AS r;
         WHEN 'dlq.restore' THEN
             success := 'restored';
             SELECT array_agg(r.dlq_id), array_agg(r.event_id), array_agg(r.outcome) INTO keys, events, results
-              FROM @schema@.outbox_restore(todo, actor, p.reason, note) AS r;
+              FROM @schema@.outbox_restore(todo, actor, p.note, about) AS r;
         ELSE
             success := 'republished';
             SELECT array_agg(r.event_id), array_agg(r.event_id), array_agg(r.outcome) INTO keys, events, results
-              FROM @schema@.outbox_republish(todo, times, actor, p.reason, note) AS r;
+              FROM @schema@.outbox_republish(todo, times, actor, p.note, about) AS r;
         END CASE;
     END IF;
     -- In the order of the plan; what was not tried has changed.
@@ -354,8 +354,8 @@ SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_run_beat(uuid, uuid) TO ou
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_run_end(uuid, uuid, boolean, text, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_run_stop(uuid, text) TO outbox_operator');
 -- The lease is the runner's alone, and a digest would let a viewer guess at payloads.
-SELECT outbox_grant('GRANT SELECT (id, action, state, author, db_user, reason, filter, database, created_at, frozen_at, total, left_out, summary, lease_until, runner, options, started_at, ended_at, stop_by, ended_why, done, counts, watched) ON outbox_plans TO outbox_operator');
-SELECT outbox_grant('GRANT SELECT (id, action, state, author, db_user, reason, filter, database, created_at, frozen_at, total, left_out, summary, lease_until, runner, options, started_at, ended_at, stop_by, ended_why, done, counts, watched) ON outbox_plans TO outbox_viewer');
+SELECT outbox_grant('GRANT SELECT (id, action, state, author, db_user, note, filter, database, created_at, frozen_at, total, left_out, summary, lease_until, runner, options, started_at, ended_at, stop_by, ended_why, done, counts, watched) ON outbox_plans TO outbox_operator');
+SELECT outbox_grant('GRANT SELECT (id, action, state, author, db_user, note, filter, database, created_at, frozen_at, total, left_out, summary, lease_until, runner, options, started_at, ended_at, stop_by, ended_why, done, counts, watched) ON outbox_plans TO outbox_viewer');
 SELECT outbox_grant('GRANT SELECT (plan_id, chunk, ids, event_ids, seen, digests, done, outcomes) ON outbox_plan_chunks TO outbox_operator');
 SELECT outbox_grant('GRANT SELECT (plan_id, chunk, ids, event_ids, seen, done, outcomes) ON outbox_plan_chunks TO outbox_viewer');
 

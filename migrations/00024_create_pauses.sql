@@ -11,17 +11,17 @@ CREATE TABLE outbox_pauses (
     value  text        NOT NULL
         CONSTRAINT outbox_pauses_value_check CHECK (octet_length(value) BETWEEN 1 AND 255),
     actor  text        NOT NULL,
-    reason text,
+    note   text,
     at     timestamptz NOT NULL DEFAULT now(),
     -- When it ends by itself; NULL: when it is lifted.
     until  timestamptz,
     PRIMARY KEY (kind, value)
 );
 
--- Pauses, or gives a pause another end and another reason. Pauses that have ended go.
+-- Pauses, or gives a pause another end and another note. Pauses that have ended go.
 --   paused · extended
 -- +goose StatementBegin
-CREATE FUNCTION outbox_pause(kind text, value text, seconds float8, actor text, reason text DEFAULT NULL, detail jsonb DEFAULT NULL) RETURNS text
+CREATE FUNCTION outbox_pause(kind text, value text, seconds float8, actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL) RETURNS text
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
     AS $$
@@ -34,13 +34,13 @@ BEGIN
         RAISE EXCEPTION 'a pause has a kind (topic, type, tenant, namespace), a value of 1 to 255 bytes and a positive length'
             USING ERRCODE = 'OX300', COLUMN = 'kind';
     END IF;
-    PERFORM @schema@.outbox_audit_change(text 'pause', actor, reason,
+    PERFORM @schema@.outbox_audit_change(text 'pause', actor, note,
         coalesce(detail, '{}') || jsonb_build_object('kind', kind, 'value', value, 'until', ends), '{}'::uuid[], bigint '1');
     DELETE FROM @schema@.outbox_pauses AS p WHERE p.until <= now();
     SELECT true INTO before FROM @schema@.outbox_pauses AS p WHERE p.kind = kind AND p.value = value;
-    INSERT INTO @schema@.outbox_pauses AS p (kind, value, actor, reason, until)
-    VALUES (kind, value, actor, nullif(btrim(reason), ''), ends)
-        ON CONFLICT ON CONSTRAINT outbox_pauses_pkey DO UPDATE SET actor = excluded.actor, reason = excluded.reason, until = excluded.until;
+    INSERT INTO @schema@.outbox_pauses AS p (kind, value, actor, note, until)
+    VALUES (kind, value, actor, nullif(btrim(note), ''), ends)
+        ON CONFLICT ON CONSTRAINT outbox_pauses_pkey DO UPDATE SET actor = excluded.actor, note = excluded.note, until = excluded.until;
     RETURN CASE WHEN before THEN 'extended' ELSE 'paused' END;
 END
 $$;
@@ -49,7 +49,7 @@ $$;
 -- Lifts a pause.
 --   resumed · not_paused
 -- +goose StatementBegin
-CREATE FUNCTION outbox_resume(kind text, value text, actor text, reason text DEFAULT NULL, detail jsonb DEFAULT NULL) RETURNS text
+CREATE FUNCTION outbox_resume(kind text, value text, actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL) RETURNS text
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
     AS $$
@@ -59,7 +59,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 'not_paused';
     END IF;
-    PERFORM @schema@.outbox_audit_change(text 'resume', actor, reason,
+    PERFORM @schema@.outbox_audit_change(text 'resume', actor, note,
         coalesce(detail, '{}') || jsonb_build_object('kind', kind, 'value', value), '{}'::uuid[], bigint '1');
     RETURN 'resumed';
 END

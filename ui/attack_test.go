@@ -94,14 +94,14 @@ func TestForgedIdentities(t *testing.T) {
 		}
 		for _, call := range ui.ChangePaths() {
 			method, path, _ := strings.Cut(strings.ReplaceAll(call, "{id}", deadID), " ")
-			status, _, _ := b.send(method, path, jsonType, `{"reason": "x"}`, headers...)
+			status, _, _ := b.send(method, path, jsonType, `{"note": "x"}`, headers...)
 			require.Equal(t, http.StatusUnauthorized, status, "%s: %s", name, call)
 		}
 	}
 	require.Equal(t, before, b.count(`SELECT (SELECT count(*) FROM outbox_plans) + (SELECT count(*) FROM outbox_audit)`))
 
 	// A user who is known has the name that was signed, whatever else the request says.
-	status, _, body := b.send(http.MethodPost, "/api/v1/plans", jsonType, `{"action": "replay", "ids": ["`+deadID+`"], "reason": "x"}`, "X-Goog-IAP-JWT-Assertion", good, "X-Forwarded-User", "bob")
+	status, _, body := b.send(http.MethodPost, "/api/v1/plans", jsonType, `{"action": "replay", "ids": ["`+deadID+`"], "note": "x"}`, "X-Goog-IAP-JWT-Assertion", good, "X-Forwarded-User", "bob")
 	require.Equal(t, http.StatusAccepted, status, body)
 	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_plans WHERE author = 'ann@example.com'`))
 }
@@ -155,7 +155,7 @@ func TestInjectedText(t *testing.T) {
 		word, err := json.Marshal(text)
 		require.NoError(t, err)
 		for _, body := range []string{
-			`{"action": %s, "ids": ["x"]}`, `{"action": "replay", "ids": [%s]}`, `{"action": "replay", "ids": ["` + deadID + `"], "reason": %s}`,
+			`{"action": %s, "ids": ["x"]}`, `{"action": "replay", "ids": [%s]}`, `{"action": "replay", "ids": ["` + deadID + `"], "note": %s}`,
 			`{"action": "replay", "filter": {"fingerprint": %[1]s, "namespace": %[1]s, "error-like": %[1]s, "topic": %[1]s}}`, `{"action": "replay", "filter": {%s: "x"}}`, `{%s: 1}`,
 		} {
 			body = fmt.Sprintf(body, word)

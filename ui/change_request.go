@@ -29,7 +29,7 @@ type planRequest struct {
 	Action string   `json:"action"`
 	IDs    []string `json:"ids"`
 	Filter filter   `json:"filter"`
-	Reason string   `json:"reason"`
+	Note   string   `json:"note"`
 }
 
 // filter is the filter of a list, by the names of the flags: a value, or several that are alternatives.
@@ -64,7 +64,7 @@ func (f *filter) UnmarshalJSON(doc []byte) error {
 
 // params reads the request. now is the database's clock.
 func (p planRequest) params(now time.Time, actor string) (operate.ChangeParams, error) {
-	out := operate.ChangeParams{IDs: p.IDs, Actor: actor, Note: strings.TrimSpace(p.Reason)}
+	out := operate.ChangeParams{IDs: p.IDs, Actor: actor, Note: strings.TrimSpace(p.Note)}
 	var err error
 	if out.Action, err = actionOf(p.Action); err != nil {
 		return out, err
@@ -151,8 +151,8 @@ type runRequest struct {
 		Count    int64  `json:"count"`
 		Database string `json:"database"`
 	} `json:"confirm"`
-	Reason string `json:"reason"`
-	Force  bool   `json:"force"`
+	Note  string `json:"note"`
+	Force bool   `json:"force"`
 	pace
 }
 
@@ -242,7 +242,7 @@ func planForm(r *http.Request) (p planRequest, err error) {
 	if err != nil {
 		return p, err
 	}
-	p = planRequest{Action: form.Get("action"), IDs: form["id"], Reason: form.Get("note")}
+	p = planRequest{Action: form.Get("action"), IDs: form["id"], Note: form.Get("note")}
 	if form.Get("all") == "" {
 		if len(p.IDs) == 0 {
 			return p, fault.Usagef("no row is ticked")
@@ -268,7 +268,7 @@ func runForm(r *http.Request) (p runRequest, err error) {
 	if p.Confirm.Count, err = strconv.ParseInt(typed, 10, 64); err != nil && typed != "" {
 		return p, fault.Usagef("count: %q is not a number", form.Get("count"))
 	}
-	p.Confirm.Database, p.Reason, p.Force = form.Get("database"), form.Get("note"), form.Get("force") != ""
+	p.Confirm.Database, p.Note, p.Force = form.Get("database"), form.Get("note"), form.Get("force") != ""
 	p.pace, err = paceForm(form)
 	return p, err
 }

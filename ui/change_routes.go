@@ -177,19 +177,19 @@ func run(r *changeRequest, p runRequest) (changed, error) {
 	if err != nil {
 		return changed{}, err
 	}
-	said := operate.Confirmation{Count: p.Confirm.Count, Database: p.Confirm.Database, Reason: p.Reason, Force: p.Force}
+	said := operate.Confirmation{Count: p.Confirm.Count, Database: p.Confirm.Database, Note: p.Note, Force: p.Force}
 	if err := said.Confirm(plan.Frozen); err != nil {
 		return changed{}, err
 	}
 	if plan.StartedAt == nil {
-		err = r.begin(plan, p.Reason, p.pace)
+		err = r.begin(plan, p.Note, p.pace)
 	}
 	return r.begun(plan.ID, err)
 }
 
-func (r *changeRequest) begin(plan operate.PlanDetail, reason string, p pace) error {
+func (r *changeRequest) begin(plan operate.PlanDetail, note string, p pace) error {
 	return r.h.changes.run(operate.RunPlanParams{
-		ID: plan.ID, Runner: r.who.Name, Reason: reason, Rate: p.Rate, Watch: p.watchOf(plan.Action), Detail: r.detail(),
+		ID: plan.ID, Runner: r.who.Name, Note: note, Rate: p.Rate, Watch: p.watchOf(plan.Action), Detail: r.detail(),
 	})
 }
 

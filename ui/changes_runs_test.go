@@ -39,7 +39,7 @@ func TestARunIsInterruptedAndResumedByAnotherPage(t *testing.T) {
 	b := setup(t, operators)
 	b.kill(manyDead, "max_attempts")
 	other, handler := b.second("bob")
-	_, plan, text := other.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"fingerprint": "f2"}, "reason": "broker is back"}`)
+	_, plan, text := other.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"fingerprint": "f2"}, "note": "broker is back"}`)
 	require.NotEmpty(t, plan.ID, text)
 	plan = other.reaches(plan.ID, "ready")
 	require.EqualValues(t, manyDead, plan.Total)
@@ -69,7 +69,7 @@ func TestARunIsInterruptedAndResumedByAnotherPage(t *testing.T) {
 func TestARunIsStopped(t *testing.T) {
 	b := setup(t, operators)
 	b.kill(manyDead, "max_attempts")
-	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "discard", "filter": {"fingerprint": "f2"}, "reason": "tests"}`)
+	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "discard", "filter": {"fingerprint": "f2"}, "note": "tests"}`)
 	plan = b.reaches(plan.ID, "ready")
 	_, _, _ = b.api(http.MethodPost, "/plans/"+plan.ID+"/run", fmt.Sprintf(`{"confirm": {"count": %d, "database": %q}, "rate": 40}`, manyDead, plan.Database.Name))
 	status, _, body := b.form("/runs/" + plan.ID + "/stop")
@@ -86,7 +86,7 @@ func TestOverlappingChangesChangeEachRowOnce(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, handler.Shutdown(context.WithoutCancel(t.Context()))) })
 	var plans []dlq.Frozen
 	for _, page := range []*bundle{b, other} {
-		_, plan, text := page.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"fingerprint": "f2"}, "reason": "x"}`)
+		_, plan, text := page.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"fingerprint": "f2"}, "note": "x"}`)
 		require.NotEmpty(t, plan.ID, text)
 		plans = append(plans, page.reaches(plan.ID, "ready"))
 	}
@@ -129,7 +129,7 @@ func TestChangesAreLimited(t *testing.T) {
 	// Eleven plans of the same row: the tenth is the last that may be run within a minute.
 	var plans []dlq.Frozen
 	for range 11 {
-		_, plan, text := b.api(http.MethodPost, "/plans", `{"action": "replay", "ids": ["`+deadID+`"], "reason": "x"}`)
+		_, plan, text := b.api(http.MethodPost, "/plans", `{"action": "replay", "ids": ["`+deadID+`"], "note": "x"}`)
 		require.Equal(t, "ready", plan.State, text)
 		plans = append(plans, plan)
 	}
@@ -151,7 +151,7 @@ func TestHostileTextInPlans(t *testing.T) {
 	_, err := b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, topic, fingerprint)
 SELECT $2::text::uuid, 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', 'max_attempts', $1, 1, $1, $1`, hostile, eventID)
 	require.NoError(t, err)
-	doc, err := json.Marshal(map[string]any{"action": "discard", "reason": hostile, "filter": map[string]any{"fingerprint": hostile}})
+	doc, err := json.Marshal(map[string]any{"action": "discard", "note": hostile, "filter": map[string]any{"fingerprint": hostile}})
 	require.NoError(t, err)
 	_, plan, text := b.api(http.MethodPost, "/plans", string(doc))
 	require.NotEmpty(t, plan.ID, text)

@@ -145,7 +145,7 @@ func TestOneRowIsReplayed(t *testing.T) {
 		b.reaches(id, "done")
 	}
 	require.Equal(t, before+1, audits(), "asked twice, it is one run")
-	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE actor = 'ann@example.com' AND reason = 'topic is back' AND action = 'dlq.replay'
+	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE actor = 'ann@example.com' AND note = 'topic is back' AND action = 'dlq.replay'
    AND detail ->> 'runId' = $1 AND detail ->> 'via' = 'ui' AND detail ->> 'auth' = 'test' AND detail ->> 'remote' = '127.0.0.1' AND detail ->> 'requestId' <> ''`, id))
 	_, _, body = b.get("/runs/" + id)
 	require.Contains(t, body, "<strong>1</strong> of 1 done")
@@ -199,7 +199,7 @@ func TestAllMatchingAreThoseThatWereLookedAt(t *testing.T) {
 func TestTheAPIChanges(t *testing.T) {
 	b := setup(t, operators)
 	api := readOpenAPI(t)
-	status, plan, text := b.api(http.MethodPost, "/plans", `{"action": "restore", "filter": {"reason": ["max_attempts"], "until": "0s"}, "reason": "mistake"}`)
+	status, plan, text := b.api(http.MethodPost, "/plans", `{"action": "restore", "filter": {"reason": ["max_attempts"], "until": "0s"}, "note": "mistake"}`)
 	require.Equal(t, http.StatusAccepted, status, text)
 	require.EqualValues(t, 1, plan.Total)
 	require.Equal(t, map[string]int64{"order_canceled": 1}, plan.Summary.Types)
@@ -221,7 +221,7 @@ func TestTheAPIChanges(t *testing.T) {
 	status, _, text = b.api(http.MethodPost, "/plans/"+plan.ID+"/run", confirm(1, plan.Database.Name))
 	require.Equal(t, http.StatusAccepted, status, text)
 	b.reaches(plan.ID, "done")
-	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE action = 'dlq.restore' AND reason = 'mistake'`))
+	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE action = 'dlq.restore' AND note = 'mistake'`))
 
 	// What is over cannot be stopped, resumed or given up; what is not started can be given up once.
 	for _, call := range []string{"POST /runs/%s/resume", "DELETE /plans/%s"} {
@@ -250,7 +250,7 @@ func TestTheAPIChanges(t *testing.T) {
 func TestAHopelessReplayIsRefused(t *testing.T) {
 	b := setup(t, operators)
 	b.kill(2, "invalid_payload")
-	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"fingerprint": "f2"}, "reason": "x"}`)
+	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"fingerprint": "f2"}, "note": "x"}`)
 	_, _, body := b.get("/plans/" + plan.ID)
 	require.Contains(t, body, "2 of 2 dead letters must die again as stored: 2 invalid_payload")
 	confirm := fmt.Sprintf(`{"confirm": {"count": 2, "database": %q}`, plan.Database.Name)
@@ -338,7 +338,7 @@ func TestBadRequestsChangeNothing(t *testing.T) {
 		"a negative rate":        {"/api/v1/plans/" + b.planID() + "/run", jsonType, `{"rate": -1}`, nil, http.StatusBadRequest},
 		"a share of three":       {"/api/v1/plans/" + b.planID() + "/run", jsonType, `{"abortIfDead": 3}`, nil, http.StatusBadRequest},
 		"a form that is too big": {"/plans", formType, good + "&note=" + strings.Repeat("x", 1<<20), nil, http.StatusRequestEntityTooLarge},
-		"JSON that is too big":   {"/api/v1/plans", jsonType, `{"reason": "` + strings.Repeat("x", 1<<20) + `"}`, nil, http.StatusRequestEntityTooLarge},
+		"JSON that is too big":   {"/api/v1/plans", jsonType, `{"note": "` + strings.Repeat("x", 1<<20) + `"}`, nil, http.StatusRequestEntityTooLarge},
 	} {
 		status, _, body := b.send(http.MethodPost, tc.path, tc.contentType, tc.body, tc.headers...)
 		require.Equal(t, tc.want, status, "%s: %s", name, body)

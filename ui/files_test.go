@@ -65,7 +65,7 @@ func TestACopiedLinkKeepsItsTime(t *testing.T) {
 func TestAPlanIsAFileForTheCommandLine(t *testing.T) {
 	b := setup(t, operators)
 	b.kill(manyDead, "max_attempts")
-	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"fingerprint": "f2"}, "reason": "broker is back"}`)
+	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"fingerprint": "f2"}, "note": "broker is back"}`)
 	plan = b.reaches(plan.ID, "ready")
 	_, _, page := b.get("/plans/" + plan.ID)
 	status, header, body := b.get(linked(t, page, `href="([^"]*/file)"`))
@@ -74,7 +74,7 @@ func TestAPlanIsAFileForTheCommandLine(t *testing.T) {
 	found, n, err := dlq.CheckPlan(strings.NewReader(body))
 	require.NoError(t, err)
 	require.EqualValues(t, manyDead, n)
-	require.Equal(t, []any{plan.ID, plan.Action, plan.Author, plan.Reason, plan.Database}, []any{found.ID, found.Action, found.Author, found.Reason, found.Database})
+	require.Equal(t, []any{plan.ID, plan.Action, plan.Author, plan.Note, plan.Database}, []any{found.ID, found.Action, found.Author, found.Note, found.Database})
 
 	file, err := dlq.OpenPlan(strings.NewReader(body))
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestAPlanIsAFileForTheCommandLine(t *testing.T) {
 	require.Equal(t, map[string]int64{"replayed": manyDead}, result.Counts)
 
 	// Only commands that send events take a file.
-	_, plan, _ = b.api(http.MethodPost, "/plans", `{"action": "discard", "ids": ["`+deadID+`"], "reason": "too old"}`)
+	_, plan, _ = b.api(http.MethodPost, "/plans", `{"action": "discard", "ids": ["`+deadID+`"], "note": "too old"}`)
 	plan = b.reaches(plan.ID, "ready")
 	_, _, page = b.get("/plans/" + plan.ID)
 	require.NotContains(t, page, "--apply")

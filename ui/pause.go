@@ -23,8 +23,8 @@ func pauseTable() []changeRoute {
 
 // pauseRequest asks for a pause. For is how long, such as 2h; empty: until it is lifted.
 type pauseRequest struct {
-	Reason string `json:"reason"`
-	For    string `json:"for"`
+	Note string `json:"note"`
+	For  string `json:"for"`
 }
 
 func pauseByForm(r *changeRequest) (changed, error) {
@@ -53,16 +53,16 @@ func liftByForm(r *changeRequest) (changed, error) {
 
 func liftByAPI(r *changeRequest) (changed, error) {
 	var p struct {
-		Reason string `json:"reason"`
+		Note string `json:"note"`
 	}
 	if err := readJSON(r.Request, &p); err != nil {
 		return changed{}, err
 	}
-	return r.paused(r.pause(p.Reason), r.outbox.Resume)
+	return r.paused(r.pause(p.Note), r.outbox.Resume)
 }
 
 func pauseTopic(r *changeRequest, p pauseRequest) (changed, error) {
-	params := r.pause(p.Reason)
+	params := r.pause(p.Note)
 	if text := strings.TrimSpace(p.For); text != "" {
 		var err error
 		if params.For, err = operate.ParseDuration(text); err != nil || params.For < time.Second {
@@ -75,8 +75,8 @@ func pauseTopic(r *changeRequest, p pauseRequest) (changed, error) {
 	return r.paused(params, r.outbox.Pause)
 }
 
-func (r *changeRequest) pause(reason string) operate.PauseParams {
-	return operate.PauseParams{Kind: outbox.PauseTopic, Value: r.PathValue("topic"), Actor: r.who.Name, Note: strings.TrimSpace(reason), Detail: r.detail()}
+func (r *changeRequest) pause(note string) operate.PauseParams {
+	return operate.PauseParams{Kind: outbox.PauseTopic, Value: r.PathValue("topic"), Actor: r.who.Name, Note: strings.TrimSpace(note), Detail: r.detail()}
 }
 
 // paused makes or lifts a pause. The figures that are shown until the next snapshot have it at once.

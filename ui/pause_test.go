@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A topic is paused and resumed on its page, with a reason, and every open page shows it at once.
+// A topic is paused and resumed on its page, with a note, and every open page shows it at once.
 func TestATopicIsPausedAndResumed(t *testing.T) {
 	b := setup(t, operators)
 	paused := func() int64 { return b.count(`SELECT count(*) FROM outbox_pauses`) }
@@ -37,13 +37,13 @@ func TestATopicIsPausedAndResumed(t *testing.T) {
 	_, _, body = b.get("/api/v1/topics")
 	require.Contains(t, body, `"pause":{"kind":"topic","value":"billing"`)
 
-	status, _, body = b.send(http.MethodPost, "/api/v1/topics/billing/resume", jsonType, `{"reason": "done"}`)
+	status, _, body = b.send(http.MethodPost, "/api/v1/topics/billing/resume", jsonType, `{"note": "done"}`)
 	require.Equal(t, http.StatusOK, status, body)
 	require.Contains(t, body, `"outcome":"resumed"`)
 	require.Zero(t, paused())
 	_, _, body = b.get("/topics")
 	require.NotContains(t, body, "/topics/billing/resume")
-	status, _, body = b.send(http.MethodPost, "/api/v1/topics/billing/resume", jsonType, `{"reason": "done"}`)
+	status, _, body = b.send(http.MethodPost, "/api/v1/topics/billing/resume", jsonType, `{"note": "done"}`)
 	require.Equal(t, http.StatusConflict, status)
 	require.Contains(t, body, "is not paused")
 	require.EqualValues(t, 2, b.count(`SELECT count(*) FROM outbox_audit WHERE action IN ('pause', 'resume') AND actor = 'ann@example.com' AND detail ->> 'via' = 'ui' AND detail ? 'requestId'`))

@@ -107,7 +107,7 @@ func TestDoctorIsAskedOnceAMinute(t *testing.T) {
 func TestCausesShowWhatWasDoneBefore(t *testing.T) {
 	b := setup(t, operators)
 	b.kill(3, "max_attempts")
-	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"fingerprint": "f2"}, "reason": "broker is back"}`)
+	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"fingerprint": "f2"}, "note": "broker is back"}`)
 	plan = b.reaches(plan.ID, "ready")
 	_, _, _ = b.api(http.MethodPost, "/plans/"+plan.ID+"/run", fmt.Sprintf(`{"confirm": {"count": 3, "database": %q}}`, plan.Database.Name))
 	b.reaches(plan.ID, "done")
@@ -152,6 +152,6 @@ func TestDeadLettersThatOthersWaitFor(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, status)
 	require.Contains(t, body, "neither true nor false")
 
-	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"blocking": "true"}, "reason": "broker is back"}`)
+	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"blocking": "true"}, "note": "broker is back"}`)
 	require.EqualValues(t, 1, b.reaches(plan.ID, "ready").Total)
 }

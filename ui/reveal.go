@@ -37,17 +37,17 @@ func forgetTable() []changeRoute {
 
 func revealByAPI(r *changeRequest) (changed, error) {
 	var p struct {
-		Reason string `json:"reason"`
+		Note string `json:"note"`
 	}
 	if err := readJSON(r.Request, &p); err != nil {
 		return changed{}, err
 	}
-	found, err := r.reveal(p.Reason)
+	found, err := r.reveal(p.Note)
 	return changed{status: http.StatusOK, body: found}, err
 }
 
-func (r *changeRequest) reveal(reason string) (operate.RevealResult, error) {
-	return r.outbox.Reveal(r.Context(), operate.RevealParams{ID: r.PathValue("id"), Actor: r.who.Name, Note: reason, Detail: r.detail()})
+func (r *changeRequest) reveal(note string) (operate.RevealResult, error) {
+	return r.outbox.Reveal(r.Context(), operate.RevealParams{ID: r.PathValue("id"), Actor: r.who.Name, Note: note, Detail: r.detail()})
 }
 
 // payloadData is what an event carries, as text that was made here: a script would lose digits of large numbers.
@@ -98,7 +98,7 @@ func indented(doc json.RawMessage) string {
 type forgetRequest struct {
 	Consumer string `json:"consumer"`
 	Confirm  string `json:"confirm"`
-	Reason   string `json:"reason"`
+	Note     string `json:"note"`
 	Inbox    bool   `json:"inbox"`
 }
 
@@ -123,7 +123,7 @@ func forget(r *changeRequest, p forgetRequest) (changed, error) {
 		return changed{}, fault.Hint(fault.Preconditionf("not confirmed: type the name of the consumer, %q", p.Consumer), "nothing was changed")
 	}
 	found, err := r.outbox.Forget(r.Context(), operate.ForgetParams{
-		ID: r.PathValue("id"), Consumer: p.Consumer, Inbox: p.Inbox, Actor: r.who.Name, Note: p.Reason, Detail: r.detail(),
+		ID: r.PathValue("id"), Consumer: p.Consumer, Inbox: p.Inbox, Actor: r.who.Name, Note: p.Note, Detail: r.detail(),
 	})
 	return changed{at: "/events/" + url.PathEscape(r.PathValue("id")), status: http.StatusOK, body: found}, err
 }

@@ -37,7 +37,7 @@ UPDATE outbox_events SET payload_json = '{"id": 9007199254740993, "text": "<scri
 	require.Contains(t, body, "9007199254740993", "every digit")
 	require.Contains(t, body, secret)
 	require.NotContains(t, body, "<script>w")
-	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE action = 'payload.reveal' AND actor = 'ann@example.com' AND reason = 'the customer asked'
+	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE action = 'payload.reveal' AND actor = 'ann@example.com' AND note = 'the customer asked'
    AND affected = 1 AND detail -> 'eventIds' ? $1 AND detail ->> 'via' = 'ui' AND NOT detail::text LIKE '%canary%'`, eventID))
 
 	_, _, body = b.get("/audit?action=payload.reveal")
@@ -49,11 +49,11 @@ UPDATE outbox_events SET payload_json = '{"id": 9007199254740993, "text": "<scri
 	require.Contains(t, header.Get("Content-Disposition"), "attachment; filename=")
 	require.Equal(t, "no-store", header.Get("Cache-Control"))
 	require.Contains(t, body, secret)
-	status, _, body = b.send(http.MethodPost, "/api/v1/dead-letters/"+deadID+"/reveal", jsonType, `{"reason": "x"}`)
+	status, _, body = b.send(http.MethodPost, "/api/v1/dead-letters/"+deadID+"/reveal", jsonType, `{"note": "x"}`)
 	require.Equal(t, http.StatusOK, status, body)
 	require.Contains(t, body, `"payload":{"data":"canary-7f3a"}`)
 	require.EqualValues(t, 3, audits())
-	status, _, _ = b.send(http.MethodPost, "/api/v1/events/00000000-0000-7000-8000-0000000000ff/reveal", jsonType, `{"reason": "x"}`)
+	status, _, _ = b.send(http.MethodPost, "/api/v1/events/00000000-0000-7000-8000-0000000000ff/reveal", jsonType, `{"note": "x"}`)
 	require.Equal(t, http.StatusNotFound, status)
 	require.EqualValues(t, 3, audits())
 }
@@ -76,7 +76,7 @@ func TestWhoMayReveal(t *testing.T) {
 				status, _, body := b.send(http.MethodPost, path, formType, "note=x")
 				require.Equal(t, tc.want, status)
 				require.NotContains(t, body, secret)
-				status, _, body = b.send(http.MethodPost, "/api/v1"+path, jsonType, `{"reason": "x"}`)
+				status, _, body = b.send(http.MethodPost, "/api/v1"+path, jsonType, `{"note": "x"}`)
 				require.Equal(t, tc.want, status)
 				require.NotContains(t, body, secret)
 			}
@@ -117,7 +117,7 @@ func TestAConsumerForgets(t *testing.T) {
 	require.Zero(t, b.count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget'`))
 	status, to, body := b.form("/events/"+eventID+"/forget", "consumer", "shop", "confirm", "shop", "note", "it lost its index")
 	require.Equal(t, []any{http.StatusSeeOther, "/events/" + eventID}, []any{status, to}, body)
-	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget' AND actor = 'ann@example.com' AND reason = 'it lost its index' AND detail ->> 'via' = 'ui'`))
-	status, _, body = b.send(http.MethodPost, "/api/v1/events/"+eventID+"/forget", jsonType, `{"consumer": "shop", "confirm": "shop", "reason": "x"}`)
+	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget' AND actor = 'ann@example.com' AND note = 'it lost its index' AND detail ->> 'via' = 'ui'`))
+	status, _, body = b.send(http.MethodPost, "/api/v1/events/"+eventID+"/forget", jsonType, `{"consumer": "shop", "confirm": "shop", "note": "x"}`)
 	require.Equal(t, http.StatusNotFound, status, body)
 }

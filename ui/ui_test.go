@@ -136,7 +136,7 @@ func TestHostileTextStaysText(t *testing.T) {
 	_, err := b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_dlq (id, event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, topic, fingerprint, namespace)
 SELECT '00000000-0000-7000-8000-0000000000d9', '00000000-0000-7000-8000-0000000000e3', 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', 'max_attempts', $1, 1, $1, $1, $1`, hostile)
 	require.NoError(t, err)
-	_, err = b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_audit (actor, action, reason, detail) VALUES ($1, $1, $1, jsonb_build_object('eventIds', jsonb_build_array('00000000-0000-7000-8000-0000000000e3'), 'runId', $1::text))`, hostile)
+	_, err = b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_audit (actor, action, note, detail) VALUES ($1, $1, $1, jsonb_build_object('eventIds', jsonb_build_array('00000000-0000-7000-8000-0000000000e3'), 'runId', $1::text))`, hostile)
 	require.NoError(t, err)
 	_, err = b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_publishers (id, host, pid, version, state) VALUES (gen_random_uuid(), $1, 1, $1, jsonb_build_object('topics', jsonb_build_array(jsonb_build_object('topic', $1::text, 'state', 'unreachable', 'error', $1::text))))`, hostile)
 	require.NoError(t, err)

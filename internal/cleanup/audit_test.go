@@ -16,16 +16,16 @@ import (
 )
 
 type auditRow struct {
-	ID                    int64
-	Actor, Action, Reason string
-	Affected              int64
-	Detail                json.RawMessage
+	ID                  int64
+	Actor, Action, Note string
+	Affected            int64
+	Detail              json.RawMessage
 }
 
 // audits lists the audit rows of cleanups, oldest first.
 func audits(t *testing.T, pool *pgxpool.Pool) []auditRow {
 	t.Helper()
-	rows, err := pool.Query(t.Context(), `SELECT id, actor, action, coalesce(reason, ''), affected, detail FROM outbox_audit WHERE action LIKE 'cleanup%' ORDER BY id`)
+	rows, err := pool.Query(t.Context(), `SELECT id, actor, action, coalesce(note, ''), affected, detail FROM outbox_audit WHERE action LIKE 'cleanup%' ORDER BY id`)
 	require.NoError(t, err)
 	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[auditRow])
 	require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestARunLeavesOneAuditRow(t *testing.T) {
 	remember(t, pool, 1200, "billing", 60*day)
 	record(t, pool, 7, "dlq.replay", 400*day)
 	result, err := cleanup.New(pool).Run(t.Context(), cleanup.Params{
-		OlderThan: ptr(30 * day), DLQOlderThan: ptr(90 * day), InboxOlderThan: ptr(60 * day), AuditOlderThan: ptr(365 * day), Actor: "tester", Reason: "retention",
+		OlderThan: ptr(30 * day), DLQOlderThan: ptr(90 * day), InboxOlderThan: ptr(60 * day), AuditOlderThan: ptr(365 * day), Actor: "tester", Note: "retention",
 	})
 	require.NoError(t, err)
 	require.Greater(t, result.Batches, 5)
@@ -75,7 +75,7 @@ func TestARunLeavesOneAuditRow(t *testing.T) {
 	}
 	require.Equal(t, [4]part{{Deleted: 2500}, {Deleted: 3, Events: 2}, {Deleted: 1200}, {Deleted: 7}},
 		[4]part{detail.Events, detail.DLQ, detail.Inbox, detail.Audit})
-	require.Equal(t, auditRow{ID: rows[0].ID, Actor: "tester", Action: "cleanup", Reason: "retention", Affected: 3710, Detail: rows[0].Detail}, rows[0])
+	require.Equal(t, auditRow{ID: rows[0].ID, Actor: "tester", Action: "cleanup", Note: "retention", Affected: 3710, Detail: rows[0].Detail}, rows[0])
 }
 
 // What a run that ended early removed is in its row all the same.

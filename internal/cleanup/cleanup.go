@@ -38,8 +38,8 @@ type Params struct {
 	Pause time.Duration
 	// MaxReplicaLag is how far a replica may fall behind before the run waits for it.
 	MaxReplicaLag time.Duration
-	// Actor and Reason go into the run's audit row.
-	Actor, Reason string
+	// Actor and Note go into the run's audit row.
+	Actor, Note string
 	// OnBatch, where set, is told about every batch.
 	OnBatch func(Batch)
 }
@@ -124,7 +124,7 @@ func (r *run) inOrder(ctx context.Context, query string, age time.Duration, tota
 		var deleted int64
 		var last *time.Time
 		var busy bool
-		err := r.pool.QueryRow(ctx, query, cutoff, from, limit, r.Actor, r.Reason, r.detail(), r.audit).Scan(&r.audit, &deleted, &last, &busy)
+		err := r.pool.QueryRow(ctx, query, cutoff, from, limit, r.Actor, r.Note, r.detail(), r.audit).Scan(&r.audit, &deleted, &last, &busy)
 		if busy {
 			return 0, ErrBusy
 		}
@@ -145,7 +145,7 @@ func (r *run) deadLetters(ctx context.Context) error {
 	return r.batches(ctx, func(ctx context.Context, limit int) (int64, error) {
 		var deleted, events int64
 		var busy bool
-		err := r.pool.QueryRow(ctx, cleanupDLQ, cutoff, limit, r.Actor, r.Reason, r.detail(), r.audit).Scan(&r.audit, &deleted, &events, &busy)
+		err := r.pool.QueryRow(ctx, cleanupDLQ, cutoff, limit, r.Actor, r.Note, r.detail(), r.audit).Scan(&r.audit, &deleted, &events, &busy)
 		if busy {
 			return 0, ErrBusy
 		}

@@ -46,7 +46,7 @@ func TestOnlyOldPublishedEventsGo(t *testing.T) {
 	fill(t, pool, 3, "dead", 90*day)
 
 	cleaner := cleanup.New(pool)
-	params := cleanup.Params{OlderThan: ptr(30 * day), Actor: "tester", Reason: "retention"}
+	params := cleanup.Params{OlderThan: ptr(30 * day), Actor: "tester", Note: "retention"}
 	plan, err := cleaner.Plan(t.Context(), params)
 	require.NoError(t, err)
 	require.Equal(t, cleanup.Plan{Events: []cleanup.TypeCount{{EventType: "order_canceled", Count: 2500}}, DLQ: []cleanup.TypeCount{}, Inbox: []cleanup.ConsumerCount{}, Audit: []cleanup.ActionCount{}}, plan)
@@ -176,7 +176,7 @@ func TestOnlyOldInboxRowsGo(t *testing.T) {
 	fill(t, pool, 5, "published", 90*day)
 
 	cleaner := cleanup.New(pool)
-	params := cleanup.Params{InboxOlderThan: ptr(60 * day), Actor: "tester", Reason: "retention"}
+	params := cleanup.Params{InboxOlderThan: ptr(60 * day), Actor: "tester", Note: "retention"}
 	plan, err := cleaner.Plan(t.Context(), params)
 	require.NoError(t, err)
 	require.Equal(t, []cleanup.ConsumerCount{{Consumer: "billing", Count: 2400}, {Consumer: "compliance", Count: 100}}, plan.Inbox)

@@ -62,7 +62,7 @@ func CompletePauses(app *App, kind string) Completion {
 		var found []outbox.Suggestion
 		for _, p := range pauses {
 			if p.Kind == kind {
-				found = append(found, outbox.Suggestion{Value: p.Value, About: "paused by " + p.Actor + " " + p.Reason})
+				found = append(found, outbox.Suggestion{Value: p.Value, About: "paused by " + p.Actor + " " + p.Note})
 			}
 		}
 		return described(found, err)

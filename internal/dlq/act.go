@@ -114,8 +114,8 @@ type Outcome struct {
 
 // Who is behind a change, and why.
 type Who struct {
-	Actor  string
-	Reason string
+	Actor string
+	Note  string
 }
 
 // chunkTimeout bounds one transaction of a change, and each question that belongs to it.
@@ -140,7 +140,7 @@ func (s *Store) Act(ctx context.Context, action Action, targets []Target, who Wh
 		return nil, fmt.Errorf("encode audit detail: %w", err)
 	}
 	ids := make([]string, len(targets))
-	args := []any{ids, who.Actor, who.Reason, string(doc)}
+	args := []any{ids, who.Actor, who.Note, string(doc)}
 	for i, t := range targets {
 		ids[i] = t.ID
 	}

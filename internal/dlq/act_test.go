@@ -40,7 +40,7 @@ func TestReplayQueuesTheOriginalRowAnew(t *testing.T) {
 	require.NotNil(t, entries[0].StateChangedAt)
 	require.EqualValues(t, 1, b.count("SELECT count(*) FROM outbox_audit"))
 	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_dlq AS d JOIN outbox_audit AS a ON a.id = d.audit_id
-		WHERE a.actor = 'tester' AND a.action = 'dlq.replay' AND a.reason = 'because' AND a.affected = 1`))
+		WHERE a.actor = 'tester' AND a.action = 'dlq.replay' AND a.note = 'because' AND a.affected = 1`))
 }
 
 func TestReplayTellsWhatItCouldNotDo(t *testing.T) {

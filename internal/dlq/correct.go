@@ -29,7 +29,7 @@ func (s *Store) Correct(ctx context.Context, c Correction) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("encode audit detail: %w", err)
 	}
 	outcome := Outcome{ID: c.ID}
-	args := []any{c.ID, c.EventID, string(c.Payload), string(c.Headers), c.Who.Actor, c.Who.Reason, string(detail)}
+	args := []any{c.ID, c.EventID, string(c.Payload), string(c.Headers), c.Who.Actor, c.Who.Note, string(detail)}
 	if err := s.change(ctx, callCorrect, args, &outcome.EventID, &outcome.Outcome); err != nil {
 		return Outcome{}, fmt.Errorf("correct the event: %w", err)
 	}

@@ -22,9 +22,9 @@ SELECT outbox_plan_add($1::uuid, $2::uuid, $3::uuid[], $4::uuid[], $5::timestamp
 
 // FrozenParams is a set to be frozen in the database.
 type FrozenParams struct {
-	Action         Action
-	Author, Reason string
-	Database       Identity
+	Action       Action
+	Author, Note string
+	Database     Identity
 	// Filter is how the set was chosen, for the reader.
 	Filter any
 	Source Source
@@ -54,7 +54,7 @@ func (s *Store) BeginPlan(ctx context.Context, p FrozenParams) (*Freezing, error
 		return nil, fmt.Errorf("encode the database's identity: %w", err)
 	}
 	f := &Freezing{store: s, params: p, leftOut: map[string]int64{}}
-	args := []any{string(p.Action), p.Author, p.Reason, string(filter), string(database)}
+	args := []any{string(p.Action), p.Author, p.Note, string(filter), string(database)}
 	if err := s.change(ctx, callPlanCreate, args, &f.ID, &f.lease); err != nil {
 		return nil, fmt.Errorf("create a plan: %w", err)
 	}

@@ -44,7 +44,7 @@ type Frozen struct {
 	State     string           `json:"state" db:"state"`
 	Author    string           `json:"author" db:"author"`
 	DBUser    string           `json:"dbUser" db:"db_user"`
-	Reason    string           `json:"reason" db:"reason"`
+	Note      string           `json:"note" db:"note"`
 	Filter    json.RawMessage  `json:"filter" db:"filter"`
 	Database  Identity         `json:"database" db:"database"`
 	CreatedAt time.Time        `json:"createdAt" db:"created_at"`
@@ -71,7 +71,7 @@ const frozenColumns = `p.id::text AS id, p.action,
             WHEN p.state = 'running' AND p.lease_until < now() THEN 'interrupted'
             WHEN p.state = 'ready' AND p.created_at < now() - interval '7 days' THEN 'expired'
             ELSE p.state END AS state,
-       p.author, p.db_user, coalesce(p.reason, '') AS reason, coalesce(p.filter, 'null') AS filter, p.database, p.created_at, p.frozen_at,
+       p.author, p.db_user, coalesce(p.note, '') AS note, coalesce(p.filter, 'null') AS filter, p.database, p.created_at, p.frozen_at,
        p.created_at + interval '7 days' AS expires_at, p.total, p.left_out, p.summary, coalesce(p.runner, '') AS runner,
        coalesce(p.options, '{}') AS options, p.started_at, p.ended_at,
        CASE WHEN p.state = 'running' AND p.lease_until < now() THEN 'its runner is gone' ELSE coalesce(p.ended_why, '') END AS ended_why,
@@ -138,7 +138,7 @@ func (s *Store) FrozenFailures(ctx context.Context, id string, n int) ([]Outcome
 // WriteFrozen writes a plan as the file of a plan, in which each row has the digest of what it carried when it was frozen.
 func (s *Store) WriteFrozen(ctx context.Context, w io.Writer, plan Frozen) error {
 	header := PlanHeader{
-		Format: planFormat, Version: planVersion, ID: plan.ID, Action: plan.Action, CreatedAt: plan.CreatedAt, Author: plan.Author, Reason: plan.Reason, Database: plan.Database,
+		Format: planFormat, Version: planVersion, ID: plan.ID, Action: plan.Action, CreatedAt: plan.CreatedAt, Author: plan.Author, Note: plan.Note, Database: plan.Database,
 	}
 	if string(plan.Filter) != "null" {
 		header.Filter = plan.Filter

@@ -35,8 +35,8 @@ type FrozenRunParams struct {
 	Plan   string
 	Action Action
 	Runner string
-	// Reason is why it is run, when the plan does not say.
-	Reason string
+	// Note is why it is run, when the plan does not say.
+	Note string
 	// Detail goes to each audit row.
 	Detail map[string]any
 	// Rate limits the run to so many rows per second; 0 does not.
@@ -72,7 +72,7 @@ func (s *Store) RunPlan(ctx context.Context, p FrozenRunParams) (FrozenRunResult
 		return FrozenRunResult{}, fmt.Errorf("encode the run's options: %w", err)
 	}
 	var lease string
-	if err := s.change(ctx, callRunBegin, []any{p.Plan, p.Runner, p.Reason, string(doc)}, &lease); err != nil {
+	if err := s.change(ctx, callRunBegin, []any{p.Plan, p.Runner, p.Note, string(doc)}, &lease); err != nil {
 		return FrozenRunResult{}, fmt.Errorf("begin the run: %w", err)
 	}
 	if p.OnBegun != nil {

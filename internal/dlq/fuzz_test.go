@@ -26,7 +26,7 @@ func FuzzPlan(f *testing.F) {
 		h := PlanHeader{
 			Format: planFormat, Version: planVersion, ID: uuid.NewSHA1(uuid.Nil, []byte(author)).String(), Action: Replay,
 			CreatedAt: time.Date(2026, 3, 4, 5, 6, 7, int(at), time.UTC), Author: strings.ToValidUTF8(author, "?"),
-			Reason: strings.ToValidUTF8(reason, "?"), Database: Identity{SystemIdentifier: "7", OID: 5},
+			Note: strings.ToValidUTF8(reason, "?"), Database: Identity{SystemIdentifier: "7", OID: 5},
 		}
 		if republish {
 			h.Action = Republish

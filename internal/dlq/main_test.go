@@ -110,7 +110,7 @@ func (b *bundle) act(action dlq.Action, ids ...string) []string {
 	for i, id := range ids {
 		targets[i].ID = id
 	}
-	outcomes, err := b.store.Act(b.ctx, action, targets, dlq.Who{Actor: "tester", Reason: "because"}, map[string]any{"runId": "r"})
+	outcomes, err := b.store.Act(b.ctx, action, targets, dlq.Who{Actor: "tester", Note: "because"}, map[string]any{"runId": "r"})
 	require.NoError(b.t, err)
 	words := make([]string, len(outcomes))
 	for i, o := range outcomes {

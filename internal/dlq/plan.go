@@ -25,7 +25,7 @@ type PlanHeader struct {
 	Action    Action    `json:"action"`
 	CreatedAt time.Time `json:"createdAt"`
 	Author    string    `json:"author"`
-	Reason    string    `json:"reason,omitempty"`
+	Note      string    `json:"note,omitempty"`
 	Database  Identity  `json:"database"`
 	// Filter is how the set was chosen, for the reader; the items decide.
 	Filter any `json:"filter,omitempty"`

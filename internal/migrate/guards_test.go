@@ -26,7 +26,7 @@ func TestGuards(t *testing.T) {
 			"namespace", "tenant_id", "dedupe_key", "max_attempts", "headers", "ordering_key"},
 		"outbox_dlq": {"id", "event_id", "event_type", "aggregate_type", "aggregate_id", "payload_json", "headers", "error_reason",
 			"error_message", "attempt_count", "failed_at", "namespace", "tenant_id", "topic", "fingerprint", "event_created_at"},
-		"outbox_audit": {"at", "actor", "db_user", "action", "reason", "detail", "affected"},
+		"outbox_audit": {"at", "actor", "db_user", "action", "note", "detail", "affected"},
 	}
 	mutable := map[string][]string{
 		"outbox_events": {"published_at", "attempt_count", "last_error", "next_attempt_at", "locked_by", "locked_until", "dead_at",
@@ -68,7 +68,7 @@ func TestGuards(t *testing.T) {
 	// A cleanup counts in its row as it goes, and only upwards.
 	exec(t, pool, `INSERT INTO outbox_audit (actor, action, affected) VALUES ('me', 'cleanup', 5)`)
 	exec(t, pool, `UPDATE outbox_audit SET affected = 6, detail = '{}' WHERE action = 'cleanup'`)
-	for _, set := range []string{"affected = 5", "reason = 'x'", "actor = 'x'", "action = 'x'", "at = at"} {
+	for _, set := range []string{"affected = 5", "note = 'x'", "actor = 'x'", "action = 'x'", "at = at"} {
 		_, err = pool.Exec(t.Context(), `UPDATE outbox_audit SET `+set+` WHERE action = 'cleanup'`)
 		require.Equal(t, refusedUpdate, state(t, err), set)
 	}

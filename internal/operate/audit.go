@@ -19,7 +19,7 @@ type AuditRow struct {
 	Actor    string    `json:"actor" db:"actor"`
 	DBUser   string    `json:"dbUser" db:"db_user"`
 	Action   string    `json:"action" db:"action"`
-	Reason   string    `json:"reason" db:"reason"`
+	Note     string    `json:"note" db:"note"`
 	Affected int64     `json:"affected" db:"affected"`
 	// EventID is the event that was touched, if it was one.
 	EventID *string         `json:"eventId" db:"event_id"`
@@ -108,7 +108,7 @@ func (o *Outbox) Audit(ctx context.Context, p AuditParams, each func(AuditRow) e
 	return Paged{Next: strconv.FormatInt(last.ID, 10)}, nil
 }
 
-const auditColumns = `a.id, a.at, a.actor, a.db_user, a.action, coalesce(a.reason, '') AS reason, a.affected,
+const auditColumns = `a.id, a.at, a.actor, a.db_user, a.action, coalesce(a.note, '') AS note, a.affected,
        CASE jsonb_typeof(a.detail -> 'eventIds') WHEN 'array' THEN CASE jsonb_array_length(a.detail -> 'eventIds') WHEN 1 THEN a.detail -> 'eventIds' ->> 0 END END AS event_id,
        coalesce((a.detail - 'eventIds')::text, '{}') AS detail`
 

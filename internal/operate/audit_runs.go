@@ -23,7 +23,7 @@ type AuditRun struct {
 	Actor   string    `json:"actor" db:"actor"`
 	DBUser  string    `json:"dbUser" db:"db_user"`
 	Action  string    `json:"action" db:"action"`
-	Reason  string    `json:"reason" db:"reason"`
+	Note    string    `json:"note" db:"note"`
 	Changed int64     `json:"affected" db:"affected"`
 	// Transactions counts its audit rows, of which Last is the newest.
 	Transactions int64 `json:"transactions" db:"transactions"`
@@ -32,7 +32,7 @@ type AuditRun struct {
 
 // A run is told by its newest row; outbox_audit_run_idx finds whether there is a newer one, and the others.
 const auditRunColumns = `coalesce(a.detail ->> 'runId', a.id::text) AS run, r.began, r.ended, a.actor, a.db_user, a.action,
-       coalesce(a.reason, '') AS reason, r.affected, r.transactions, a.id AS last`
+       coalesce(a.note, '') AS note, r.affected, r.transactions, a.id AS last`
 
 const auditRunFrom = `outbox_audit AS a CROSS JOIN LATERAL (
        SELECT min(b.at) AS began, max(b.at) AS ended, sum(b.affected)::bigint AS affected, count(*) AS transactions

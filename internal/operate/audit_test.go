@@ -16,7 +16,7 @@ func TestAuditFiltersAndPages(t *testing.T) {
 	b := setup(t)
 	letter, event := b.die("no")
 	b.act(dlq.Discard, letter)
-	b.exec(`INSERT INTO outbox_audit (actor, action, reason, detail, affected, at) VALUES
+	b.exec(`INSERT INTO outbox_audit (actor, action, note, detail, affected, at) VALUES
 	('cron', 'cleanup', NULL, '{"events": {"olderThan": "2026-01-01T00:00:00Z", "deleted": 5}}', 5, now() + interval '1 minute'),
 	('ann', 'dlq.replay', 'x', '{"runId": "r-1", "eventIds": []}', 2, now() + interval '2 minutes')`)
 	list := func(p operate.AuditParams) (actions []string, next string) {

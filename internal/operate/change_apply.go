@@ -23,7 +23,7 @@ func (s *ChangeSet) Freeze(ctx context.Context, w io.Writer) (frozen int64, left
 		return 0, nil, err
 	}
 	frozen, leftOut, err = s.store.WritePlan(ctx, w, dlq.PlanHeader{
-		Action: s.Action, CreatedAt: now.UTC(), Author: s.params.Actor, Reason: s.params.Note, Database: s.Database, Filter: s.filter,
+		Action: s.Action, CreatedAt: now.UTC(), Author: s.params.Actor, Note: s.params.Note, Database: s.Database, Filter: s.filter,
 	}, source)
 	switch {
 	case err != nil:
@@ -68,7 +68,7 @@ func (s *ChangeSet) Apply(ctx context.Context, p ApplyParams) (dlq.RunResult, er
 		detail["planId"] = s.Plan.ID
 	}
 	result, err := s.store.Run(ctx, dlq.RunParams{
-		Action: s.Action, Source: source, Who: dlq.Who{Actor: s.params.Actor, Reason: s.params.Note},
+		Action: s.Action, Source: source, Who: dlq.Who{Actor: s.params.Actor, Note: s.params.Note},
 		Detail: detail, DryRun: p.DryRun, Rate: p.Rate, Watch: p.Watch, Plan: s.Plan, OnOutcomes: p.OnOutcomes,
 	})
 	return result, s.verdict(ctx, result, err)

@@ -60,7 +60,7 @@ func TestACorrectedEventTakesThePlaceOfTheDeadOne(t *testing.T) {
 	require.NoError(t, b.db.Pool.QueryRow(b.ctx, `
 SELECT (n.seq, n.ordering_key, n.aggregate_id, n.max_attempts) = (e.seq, e.ordering_key, e.aggregate_id, e.max_attempts) AND e.passed_at IS NOT NULL,
        f.passed_at IS NULL AND f.seq > n.seq, n.payload_json -> 'data' ->> 'reason', n.headers::text, d.state,
-       a.action || '|' || a.actor || '|' || a.reason || '|' || a.affected || '|' || (a.detail ->> 'runId')
+       a.action || '|' || a.actor || '|' || a.note || '|' || a.affected || '|' || (a.detail ->> 'runId')
   FROM outbox_events AS n, outbox_events AS e, outbox_events AS f, outbox_dlq AS d JOIN outbox_audit AS a ON a.id = d.audit_id
  WHERE n.id = $1::text::uuid AND e.id = $2::text::uuid AND f.id = $3::text::uuid AND d.id = $4::text::uuid`,
 		r.CorrectedBy, event, follower, id).Scan(&same, &waits, &payload, &headers, &state, &audited))

@@ -102,7 +102,7 @@ func (p *ForgetParams) Check() (err error) {
 		problems = append(problems, err)
 	}
 	if p.Note == "" && !p.DryRun {
-		problems = append(problems, errors.New("give the reason for the audit trail (--note)"))
+		problems = append(problems, errors.New("give a note for the audit trail (--note)"))
 	}
 	if err := errors.Join(problems...); err != nil {
 		return fault.Hint(fault.As(fault.Usage, err), "outboxctl idem show %s lists the consumers", p.ID)

@@ -105,7 +105,7 @@ func TestForget(t *testing.T) {
 				return
 			}
 			require.Equal(t, consume.StateUnknown, b.state())
-			require.Equal(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE id = $1 AND action = 'idem_forget' AND actor = 'tester' AND reason = 'TICKET-7'
+			require.Equal(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE id = $1 AND action = 'idem_forget' AND actor = 'tester' AND note = 'TICKET-7'
 				AND detail->'eventIds' = jsonb_build_array($2::text) AND detail->>'state' = $3 AND (detail->>'forced')::boolean = $4`,
 				got.AuditID, p.ID, string(tc.redis), p.Force))
 		})
@@ -123,7 +123,7 @@ func TestForgetParams(t *testing.T) {
 		"a dry run needs no note": {ForgetParams{ID: id, Consumer: "billing", DryRun: true}, ""},
 		"no note":                 {ForgetParams{ID: id, Consumer: "billing"}, "--note"},
 		"no consumer":             {ForgetParams{ID: id, Note: "x"}, "--consumer"},
-		"neither":                 {ForgetParams{ID: id}, "--consumer)\ngive the reason"},
+		"neither":                 {ForgetParams{ID: id}, "--consumer)\ngive a note"},
 		"bad consumer":            {ForgetParams{ID: id, Consumer: "a b", Note: "x"}, "consumer name"},
 		"bad id":                  {ForgetParams{ID: "odd", Consumer: "billing", Note: "x"}, "is not an id"},
 	} {

@@ -12,10 +12,10 @@ import (
 
 // Step is one thing that happened to an event.
 type Step struct {
-	At     time.Time `json:"at"`
-	What   string    `json:"what"`
-	Actor  string    `json:"actor,omitempty"`
-	Reason string    `json:"reason,omitempty"`
+	At    time.Time `json:"at"`
+	What  string    `json:"what"`
+	Actor string    `json:"actor,omitempty"`
+	Note  string    `json:"note,omitempty"`
 	// Detail is the error of a death, or the broker's id of a publication.
 	Detail string `json:"detail,omitempty"`
 	// ID is the dead letter's, for a death.
@@ -37,7 +37,7 @@ func history(event *outbox.Event, deaths []dlq.Entry, audit []AuditRow) []Step {
 		steps = append(steps, Step{At: d.FailedAt, What: what, Detail: d.ErrorMessage, ID: d.ID})
 	}
 	for _, a := range audit {
-		steps = append(steps, Step{At: a.At, What: actionWord(a), Actor: a.Actor, Reason: a.Reason})
+		steps = append(steps, Step{At: a.At, What: actionWord(a), Actor: a.Actor, Note: a.Note})
 	}
 	if event != nil && event.PublishedAt != nil {
 		step := Step{At: *event.PublishedAt, What: "published"}

@@ -60,7 +60,7 @@ func (s *ChangeSet) beginPlan(ctx context.Context, onFrozen func(int64) error) (
 		return nil, StoreError(err)
 	}
 	frozen, err := s.store.BeginPlan(ctx, dlq.FrozenParams{
-		Action: s.Action, Author: s.params.Actor, Reason: s.params.Note, Database: s.Database, Filter: s.filter, Source: source, OnFrozen: onFrozen,
+		Action: s.Action, Author: s.params.Actor, Note: s.params.Note, Database: s.Database, Filter: s.filter, Source: source, OnFrozen: onFrozen,
 	})
 	if err != nil {
 		return nil, StoreError(err)
@@ -185,8 +185,8 @@ type RunPlanParams struct {
 	ID string
 	// Runner goes to the audit rows, beside the plan's author.
 	Runner string
-	// Reason is why it is run, when the plan does not say.
-	Reason string
+	// Note is why it is run, when the plan does not say.
+	Note string
 	// Detail goes to the audit rows too.
 	Detail map[string]any
 	// Rate limits the run to so many rows per second; 0 does not.
@@ -216,7 +216,7 @@ func (o *Outbox) RunPlan(ctx context.Context, p RunPlanParams) (dlq.FrozenRunRes
 		return dlq.FrozenRunResult{}, fault.Usagef("nothing of a %s can be watched: it sends no event", plan.Action.Verb())
 	}
 	result, err := o.store().RunPlan(ctx, dlq.FrozenRunParams{
-		Plan: plan.ID, Action: plan.Action, Runner: p.Runner, Reason: p.Reason, Detail: p.Detail, Rate: p.Rate, Watch: p.Watch, OnBegun: p.OnBegun,
+		Plan: plan.ID, Action: plan.Action, Runner: p.Runner, Note: p.Note, Detail: p.Detail, Rate: p.Rate, Watch: p.Watch, OnBegun: p.OnBegun,
 		OnOutcomes: p.OnOutcomes,
 	})
 	switch {

@@ -110,8 +110,8 @@ func (o *Outbox) countMarks(ctx context.Context, events []string) ([]MarkCount, 
 type Confirmation struct {
 	Count    int64
 	Database string
-	// Reason is why; the plan's own counts where it has one.
-	Reason string
+	// Note is why; the plan's own counts where it has one.
+	Note string
 	// Force runs also what must die again as it is stored.
 	Force bool
 }
@@ -122,8 +122,8 @@ func (c Confirmation) Confirm(p dlq.Frozen) error {
 		return fault.Hint(fault.Preconditionf("not confirmed: the plan is to %s %s in %s, not %s in %s", p.Action.Verb(), Counted(p.Total, "row"),
 			safetext.Line(p.Database.Name), Count(c.Count), quoted(c.Database)), "nothing was changed; look at the plan once more")
 	}
-	if strings.TrimSpace(c.Reason) == "" && p.Reason == "" {
-		return fault.Usagef("reason: say why, for the audit trail")
+	if strings.TrimSpace(c.Note) == "" && p.Note == "" {
+		return fault.Usagef("note: say why, for the audit trail")
 	}
 	if p.Action != dlq.Replay || c.Force {
 		return nil

@@ -81,7 +81,7 @@ func TestAPlanIsFrozenRunAndAudited(t *testing.T) {
 	require.Equal(t, dlq.RunDone, result.State)
 	require.Equal(t, map[string]int64{dlq.Replayed: 2099, dlq.AlreadyReplayed: 1}, result.Counts)
 	require.EqualValues(t, 5, b.count(`SELECT count(*) FROM outbox_dlq WHERE state = 'open'`))
-	require.EqualValues(t, 3, b.count(`SELECT count(*) FROM outbox_audit WHERE actor = 'bob' AND reason = 'broker is back'
+	require.EqualValues(t, 3, b.count(`SELECT count(*) FROM outbox_audit WHERE actor = 'bob' AND note = 'broker is back'
    AND detail ->> 'runId' = $1 AND detail ->> 'author' = 'ann' AND detail ->> 'via' = 'test'`, plan.ID), "one audit row for each chunk")
 	require.EqualValues(t, 2099, b.count(`SELECT sum(affected)::bigint FROM outbox_audit WHERE detail ->> 'runId' = $1`, plan.ID))
 

@@ -42,7 +42,7 @@ func (o *Outbox) Reveal(ctx context.Context, p RevealParams) (RevealResult, erro
 		return RevealResult{}, err
 	}
 	if strings.TrimSpace(p.Note) == "" {
-		return RevealResult{}, fault.Usagef("reason: say why, for the audit trail")
+		return RevealResult{}, fault.Usagef("note: say why, for the audit trail")
 	}
 	if id, err = o.complete(ctx, id); err != nil {
 		return RevealResult{}, err

@@ -218,8 +218,8 @@ func (f facts) lastAct(action dlq.Action) string {
 	for _, a := range slices.Backward(f.Audit) {
 		if a.Action == string(action) {
 			by := fmt.Sprintf(" %s by %s", f.when(a.At), a.Actor)
-			if a.Reason != "" {
-				by += fmt.Sprintf(" (%s)", a.Reason)
+			if a.Note != "" {
+				by += fmt.Sprintf(" (%s)", a.Note)
 			}
 			return by
 		}

@@ -134,8 +134,8 @@ func (f facts) sayPaused(r *WhyResult) bool {
 		}
 		r.State = WhyHeld
 		r.say("%s waits because %s paused the %s %s %s", f.subject(), p.Actor, p.Kind, p.Value, f.when(p.At))
-		if p.Reason != "" {
-			r.say("(%s)", p.Reason)
+		if p.Note != "" {
+			r.say("(%s)", p.Note)
 		}
 		r.say("%s. It keeps its attempts and is published when the pause ends.", PauseEnds(f.Now, p.Until))
 		r.do("outboxctl resume --%s %s", p.Kind, safetext.QuoteWord(p.Value))

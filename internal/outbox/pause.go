@@ -19,12 +19,12 @@ const (
 
 // Pause is something that publishers leave alone until it is lifted or ends.
 type Pause struct {
-	Kind   string     `json:"kind" db:"kind"`
-	Value  string     `json:"value" db:"value"`
-	Actor  string     `json:"actor" db:"actor"`
-	Reason string     `json:"reason" db:"reason"`
-	At     time.Time  `json:"at" db:"at"`
-	Until  *time.Time `json:"until" db:"until"`
+	Kind  string     `json:"kind" db:"kind"`
+	Value string     `json:"value" db:"value"`
+	Actor string     `json:"actor" db:"actor"`
+	Note  string     `json:"note" db:"note"`
+	At    time.Time  `json:"at" db:"at"`
+	Until *time.Time `json:"until" db:"until"`
 }
 
 // HeldPause is a pause with what it holds back.
@@ -35,7 +35,7 @@ type HeldPause struct {
 }
 
 const (
-	pauseColumns = `p.kind, p.value, p.actor, coalesce(p.reason, '') AS reason, p.at, p.until`
+	pauseColumns = `p.kind, p.value, p.actor, coalesce(p.note, '') AS note, p.at, p.until`
 	inForce      = ` WHERE p.until IS NULL OR p.until > now() ORDER BY p.kind, p.value`
 )
 

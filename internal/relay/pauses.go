@@ -43,7 +43,7 @@ func (r *Relay) readPauses(ctx context.Context) error {
 	before := r.Pauses()
 	r.pauses.Store(&now)
 	for _, p := range missing(now, before) {
-		r.params.Log.Warn("paused", "kind", p.Kind, "value", p.Value, "actor", p.Actor, "note", p.Reason)
+		r.params.Log.Warn("paused", "kind", p.Kind, "value", p.Value, "actor", p.Actor, "note", p.Note)
 	}
 	ended := missing(before, now)
 	for _, p := range ended {

@@ -22,7 +22,7 @@ func TestHostileTextIsOnlyText(t *testing.T) {
 SELECT '01930000-0000-7000-8000-0000000000d9', '01930000-0000-7000-8000-0000000000e2', 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', 'max_attempts', $1, 1, $1, left($1, 1000), $1`, hostile)
 	s.exec(`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, published_at, last_error, broker_message_id, dedupe_key, namespace)
 VALUES ('01930000-0000-7000-8000-0000000000e9', 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', now(), $1, $1, left($1, 1000), $1)`, hostile)
-	s.exec(`INSERT INTO outbox_audit (actor, action, reason, detail) VALUES ($1, $1, $1, jsonb_build_object('eventIds', jsonb_build_array('01930000-0000-7000-8000-0000000000e2'), 'runId', $1::text))`, hostile)
+	s.exec(`INSERT INTO outbox_audit (actor, action, note, detail) VALUES ($1, $1, $1, jsonb_build_object('eventIds', jsonb_build_array('01930000-0000-7000-8000-0000000000e2'), 'runId', $1::text))`, hostile)
 	s.exec(`INSERT INTO outbox_publishers (id, host, pid, version, last_seen_at, state) VALUES (gen_random_uuid(), $1, 1, $1, now() + interval '1 hour', jsonb_build_object('topics', jsonb_build_array(jsonb_build_object('topic', $1::text, 'state', 'unreachable', 'error', $1::text))))`, hostile)
 	b := newTab(t, s.url)
 	b.open("/")

@@ -31,7 +31,7 @@ func TestReveal(t *testing.T) {
 		require.False(t, js[bool](b, `document.body.innerHTML.includes("/reveal")`))
 		require.Equal(t, want, refusing.status(http.MethodPost, "/dead-letters/"+letterID+"/reveal"))
 	}
-	const audited = `SELECT count(*) FROM outbox_audit WHERE action = 'payload.reveal' AND actor = 'ann@example.com' AND reason = 'INC-4411'`
+	const audited = `SELECT count(*) FROM outbox_audit WHERE action = 'payload.reveal' AND actor = 'ann@example.com' AND note = 'INC-4411'`
 	b := newTab(t, s.url)
 	b.open("/dead-letters/" + letterID)
 	require.False(t, js[bool](b, `document.documentElement.outerHTML.includes("`+secret+`")`))

@@ -50,7 +50,7 @@ func everything() *history.History {
 		Removed:   []history.Row{removed},
 		Ledger:    []history.LedgerRow{{TxID: "t", EventID: "e", Line: "l", Data: "{}"}},
 		Letters:   []history.Letter{{ID: "l", EventID: "e", Reason: "invalid_payload", State: "open", Attempts: 1, FailedAt: at, Payload: "{}"}},
-		Audits:    []history.Audit{{ID: 1, At: at, Actor: "op", Action: "dlq.replay", Reason: "r", Affected: 1, Detail: map[string]any{"eventIds": []any{"e"}}}},
+		Audits:    []history.Audit{{ID: 1, At: at, Actor: "op", Action: "dlq.replay", Note: "r", Affected: 1, Detail: map[string]any{"eventIds": []any{"e"}}}},
 		Stats:     []history.Stats{{Said: map[string]int64{"pending": 1}, Truth: map[string]int64{"pending": 2}}},
 		Resources: []history.Resource{{Name: "goroutines", First: 1, Last: 2, Slack: 3}},
 	}

@@ -246,7 +246,7 @@ type Audit struct {
 	At       time.Time      `json:"at"`
 	Actor    string         `json:"actor"`
 	Action   string         `json:"action"`
-	Reason   string         `json:"reason"`
+	Note     string         `json:"note"`
 	Affected int64          `json:"affected"`
 	Detail   map[string]any `json:"detail,omitempty"`
 }

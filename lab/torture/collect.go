@@ -139,10 +139,10 @@ func (w *world) collectLetters(ctx context.Context) error {
 }
 
 func (w *world) collectAudits(ctx context.Context) error {
-	return w.each(ctx, `SELECT id, at, actor, action, coalesce(reason, ''), affected, detail FROM outbox_audit`, func(rows pgx.Rows) error {
+	return w.each(ctx, `SELECT id, at, actor, action, coalesce(note, ''), affected, detail FROM outbox_audit`, func(rows pgx.Rows) error {
 		var a history.Audit
 		var at time.Time
-		if err := rows.Scan(&a.ID, &at, &a.Actor, &a.Action, &a.Reason, &a.Affected, &a.Detail); err != nil {
+		if err := rows.Scan(&a.ID, &at, &a.Actor, &a.Action, &a.Note, &a.Affected, &a.Detail); err != nil {
 			return err
 		}
 		a.At = w.here(&at)

@@ -41,7 +41,7 @@ INSERT INTO outbox_dlq (id, event_id, event_type, aggregate_type, aggregate_id, 
 SELECT v.id::uuid, e.id, e.event_type, e.aggregate_type, e.aggregate_id, e.payload_json, 'max_attempts', e.last_error, 25, v.at, 'billing', 'max_attempts:billing-deadline', e.created_at, v.state, v.changed
   FROM outbox_events AS e, (VALUES ('01930000-0000-7000-8000-0000000000d0', now() - interval '2 hours', 'replayed', now() - interval '70 minutes'), ('01930000-0000-7000-8000-0000000000d1', now() - interval '4 minutes', 'open', NULL)) AS v(id, at, state, changed)
  WHERE e.id = '01930000-0000-7000-8000-0000000000e2';
-INSERT INTO outbox_audit (at, actor, action, reason, affected, detail)
+INSERT INTO outbox_audit (at, actor, action, note, affected, detail)
 VALUES (now() - interval '70 minutes', 'ben@example.com', 'dlq.replay', 'billing answered again for a while', 1, '{"eventIds": ["01930000-0000-7000-8000-0000000000e2"], "via": "cli"}');
 UPDATE outbox_dlq SET audit_id = (SELECT max(id) FROM outbox_audit) WHERE id = '01930000-0000-7000-8000-0000000000d0';
 
