@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -19,7 +20,7 @@ import (
 const uiCheckTimeout = 2 * time.Second
 
 // checkReadRole refuses a role that the page could not read under. A database that does not answer is no reason: the page
-// says so itself.
+// says so itself, and so it does where the default role has no rights.
 func checkReadRole(ctx context.Context, pool *pgxpool.Pool, role string) error {
 	if role == ui.OwnRights {
 		return nil
@@ -27,7 +28,7 @@ func checkReadRole(ctx context.Context, pool *pgxpool.Pool, role string) error {
 	ctx, cancel := context.WithTimeout(ctx, uiCheckTimeout)
 	defer cancel()
 	err := (&operate.Outbox{DB: pool}).CheckReadRole(ctx, role)
-	if isUIProblem(err) {
+	if isUIProblem(err) && (role != ui.DefaultReadRole || !errors.Is(err, operate.ErrNoRights)) {
 		return err
 	}
 	return nil

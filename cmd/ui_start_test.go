@@ -18,8 +18,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/signin"
+	"github.com/outboxctl/outboxctl/ui"
 )
 
 func TestBrowserCommand(t *testing.T) {
@@ -110,6 +113,17 @@ func TestUIRefusesARoleThatDoesNotExist(t *testing.T) {
 	code, _, stderr := runCLI(t, []string{"OUTBOXCTL_DATABASE_URL=" + outboxtest.DB(t).URL, "OUTBOXCTL_UI_ADDR=127.0.0.1:0", "OUTBOXCTL_UI_READ_ROLE=no_such_role"}, "ui")
 	require.Equal(t, cli.ExitPrecondition, code, stderr)
 	require.Contains(t, stderr, "no such role")
+}
+
+// In the second database of a server the default role has no rights, and the page says so itself; a role that was chosen must
+// have them.
+func TestUIReadsTheSecondDatabaseOfAServer(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.EmptyDB(t).Pool
+	_, err := migrate.Up(t.Context(), pool, migrate.Options{})
+	require.NoError(t, err)
+	require.NoError(t, checkReadRole(t.Context(), pool, ui.DefaultReadRole))
+	require.ErrorIs(t, checkReadRole(t.Context(), pool, "outbox_operator"), operate.ErrNoRights)
 }
 
 // Where a platform restarts what ends, a page without its settings stays and says that it is not set up, and nothing else.

@@ -76,7 +76,8 @@ type Config struct {
 	MaxPlanRows int64
 	// ReadPool is the database, or a replica of it. The page uses at most as many connections as it has.
 	ReadPool *pgxpool.Pool
-	// ReadRole is the role under which everything is read. OwnRights changes none.
+	// ReadRole is the role under which everything is read. OwnRights changes none, and so does DefaultReadRole in a database in
+	// which that has no rights.
 	ReadRole string
 	// Catalogue is the event types; nil: those that outboxctl registry apply recorded in the database.
 	Catalogue *catalogue.Catalogue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
-// reader reads the database, each time in one transaction that cannot write, under the role of a viewer.
+// reader reads the database, each time in one transaction that cannot write, under the role of a viewer where that has rights.
 type reader struct {
 	pool    *pgxpool.Pool
 	role    string
@@ -24,6 +25,8 @@ type reader struct {
 	// types is the catalogue; with learns it is the database's, read with each snapshot.
 	types  atomic.Pointer[registry.Registry]
 	learns bool
+	// own: what was read last was read with the login's own rights.
+	own atomic.Bool
 }
 
 func newReader(cfg Config) *reader {
@@ -33,8 +36,17 @@ func newReader(cfg Config) *reader {
 		known.Catalogue = cfg.Catalogue
 	}
 	r.types.Store(known)
+	r.own.Store(r.role == OwnRights)
 	return r
 }
+
+// beginReading sets limit and role for the transaction only: a pooler would hand settings of a session to another client. Roles
+// belong to the whole server, their rights to one database: where the default role has none, as in the second database of a
+// server, the login's own remain. A role that was chosen is taken as it is.
+const beginReading = `
+SELECT set_config('statement_timeout', $1::text, true), set_config('role', CASE WHEN own THEN current_setting('role') ELSE $2::text END, true), own
+  FROM (SELECT $2::text = '` + OwnRights + `' OR $2::text = '` + DefaultReadRole + `' AND NOT coalesce((
+               SELECT has_any_column_privilege(r.oid, to_regclass('outbox_events')::oid, 'SELECT') FROM pg_catalog.pg_roles AS r WHERE r.rolname = $2::text), false)) AS rights (own)`
 
 // learn reads the event types that the database recorded, in a part of o's transaction, and gives them to o.
 func (r *reader) learn(ctx context.Context, o *operate.Outbox) error {
@@ -55,8 +67,7 @@ func (r *reader) learn(ctx context.Context, o *operate.Outbox) error {
 	return nil
 }
 
-// do calls use with an Outbox that reads from one snapshot of the database. Role and limit are set for the transaction
-// only: a pooler would hand settings of a session to another client.
+// do calls use with an Outbox that reads from one snapshot of the database.
 func (r *reader) do(ctx context.Context, use func(*operate.Outbox) error) error {
 	return r.doOn(ctx, r.pool, use)
 }
@@ -65,13 +76,13 @@ func (r *reader) do(ctx context.Context, use func(*operate.Outbox) error) error 
 func (r *reader) doOn(ctx context.Context, pool *pgxpool.Pool, use func(*operate.Outbox) error) error {
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	return pgx.BeginTxFunc(ctx, pool, opts, func(tx pgx.Tx) error {
-		setup := fmt.Sprintf("SET LOCAL statement_timeout = %d", r.timeout.Milliseconds())
-		if r.role != OwnRights {
-			setup += "; SET LOCAL ROLE " + pgx.Identifier{r.role}.Sanitize()
-		}
-		if _, err := tx.Exec(ctx, setup, pgx.QueryExecModeSimpleProtocol); err != nil {
+		var limit, role string
+		var own bool
+		err := tx.QueryRow(ctx, beginReading, pgx.QueryExecModeSimpleProtocol, strconv.FormatInt(r.timeout.Milliseconds(), 10), r.role).Scan(&limit, &role, &own)
+		if err != nil {
 			return operate.StoreError(fmt.Errorf("begin to read: %w", err))
 		}
+		r.own.Store(own)
 		return use(&operate.Outbox{DB: inside{tx}, Registry: r.types.Load(), Keeper: r.keeper})
 	})
 }

@@ -87,7 +87,10 @@ func (h *Handler) render(w http.ResponseWriter, r *http.Request, status int, v *
 	if v.Snapshot = h.snapshots.peek(); v.Known {
 		v.Snapshot = h.snapshots.current()
 	}
-	v.OwnRights = h.reader.role == OwnRights
+	v.OwnRights = h.reader.own.Load()
+	if v.OwnRights && h.reader.role != OwnRights {
+		v.NoRights = h.reader.role
+	}
 	v.Notice = whyOld(v.Snapshot)
 	if v.Every == 0 {
 		v.Every = max(h.cfg.Refresh, shortestPoll).Milliseconds()

@@ -34,9 +34,11 @@ type view struct {
 
 	Label, Color, Place, Version, Who, Query string
 	// Known: the viewer was identified.
-	Known     bool
-	Snapshot  snapshot
+	Known    bool
+	Snapshot snapshot
+	// OwnRights: the page reads with the rights of its login. NoRights is the role that has none here.
 	OwnRights bool
+	NoRights  string
 	// Notice is why the figures are old or missing.
 	Notice *trouble
 	// Every is how many milliseconds an open page waits before it asks again.

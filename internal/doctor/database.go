@@ -189,38 +189,6 @@ func (d Database) rights(ctx context.Context) ([]Finding, error) {
 		"%s may create in schema %s, and so run code as the roles that use the outbox", names, schema), nil
 }
 
-// roles looks for roles of ours with rights in another database too, as a restored dump or a copied database leaves them.
-func (d Database) roles(ctx context.Context) ([]Finding, error) {
-	rows, err := d.Pool.Query(ctx, `
-SELECT DISTINCT r.rolname::text, there.datname::text
-  FROM pg_roles AS r
-  JOIN pg_shdepend AS s ON s.refclassid = 'pg_authid'::regclass AND s.refobjid = r.oid
-  JOIN pg_database AS there ON there.oid = s.dbid AND there.datname <> current_database()
- WHERE r.rolname = ANY ($1::text[])
-   AND EXISTS (SELECT FROM pg_shdepend AS h JOIN pg_database AS here ON here.oid = h.dbid
-                WHERE here.datname = current_database() AND h.refclassid = s.refclassid AND h.refobjid = r.oid
-                  AND h.classid = 'pg_class'::regclass AND h.objid = to_regclass('outbox_events'))
- ORDER BY 1, 2`, migrate.Roles())
-	if err != nil {
-		return nil, err
-	}
-	var roles, databases []string
-	var role, database string
-	if _, err := pgx.ForEachRow(rows, []any{&role, &database}, func() error {
-		roles, databases = append(roles, role), append(databases, database)
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	if len(roles) == 0 {
-		return ok("none has rights in another database"), nil
-	}
-	slices.Sort(databases)
-	roles, databases = slices.Compact(roles), slices.Compact(databases)
-	return warn("give each database roles of its own with outboxctl migrate grants, and revoke these",
-		"%s have rights in %s too: a member has them in both", strings.Join(roles, ", "), strings.Join(databases[:min(3, len(databases))], ", ")), nil
-}
-
 func (d Database) enums(ctx context.Context) ([]Finding, error) {
 	rows, err := d.Pool.Query(ctx, `
 SELECT e.enumlabel

@@ -12,8 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/doctor"
+	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/migrations"
 )
 
 func TestMain(m *testing.M) { outboxtest.Main(m) }
@@ -63,8 +65,34 @@ func TestRolesWithRightsInAnotherDatabase(t *testing.T) {
 	require.Len(t, found, 1)
 	require.Equal(t, doctor.Warn, found[0].Level)
 	require.Contains(t, found[0].Message, "outbox_dispatcher, outbox_emitter, outbox_operator have rights in ")
-	run(t, pool, `REVOKE ALL ON outbox_events FROM outbox_dispatcher, outbox_emitter, outbox_operator`)
-	require.Equal(t, doctor.OK, examine(t, pool, "roles", nil)[0].Level)
+}
+
+// In the second database of a server the roles exist, but have no rights: those belong to a database.
+func TestRolesWithoutRightsHere(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.EmptyDB(t)
+	pool := db.Pool
+	_, err := migrate.Up(t.Context(), pool, migrate.Options{})
+	require.NoError(t, err)
+	found := examine(t, pool, "roles", nil)
+	require.Len(t, found, 1)
+	require.Equal(t, doctor.Warn, found[0].Level)
+	require.Contains(t, found[0].Message, "without rights in this database: outbox_dispatcher, outbox_emitter, outbox_operator, outbox_viewer;")
+	require.Contains(t, found[0].Remedy, "outboxctl migrate grants --viewer")
+
+	names := map[string]string{}
+	for _, role := range migrate.Roles() {
+		names[role] = role + "_of_" + db.Name
+		run(t, pool, "CREATE ROLE "+names[role])
+	}
+	statements, err := migrate.Grants(migrations.FS, names)
+	require.NoError(t, err)
+	for _, s := range statements {
+		run(t, pool, s)
+	}
+	found = examine(t, pool, "roles", nil)
+	require.Equal(t, doctor.OK, found[0].Level)
+	require.Contains(t, found[0].Message, names["outbox_viewer"])
 }
 
 func TestAilments(t *testing.T) {

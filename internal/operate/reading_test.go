@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
@@ -19,6 +20,14 @@ func TestCheckReadRole(t *testing.T) {
 	err := outbox.CheckReadRole(t.Context(), "no_such_role")
 	require.ErrorContains(t, err, "no such role")
 	require.Contains(t, fault.HintOf(err), "migrate")
+
+	second := outboxtest.EmptyDB(t)
+	require.NoError(t, (&operate.Outbox{DB: second.Pool}).CheckReadRole(t.Context(), "outbox_viewer"), "there is nothing to read yet")
+	_, err = migrate.Up(t.Context(), second.Pool, migrate.Options{})
+	require.NoError(t, err)
+	err = (&operate.Outbox{DB: second.Pool}).CheckReadRole(t.Context(), "outbox_viewer")
+	require.ErrorIs(t, err, operate.ErrNoRights)
+	require.Contains(t, fault.HintOf(err), "migrate grants --viewer outbox_viewer")
 
 	config := db.Pool.Config()
 	config.ConnConfig.RuntimeParams["role"] = "outbox_emitter"
