@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,31 +39,10 @@ A private PostgreSQL with its default settings is started for it. With --databas
 database is created on that server instead, and dropped afterwards.
 
 Modes:
-  drain         empty a backlog; --check compares with row-by-row and db-only
-  db-only       the same without a broker: the floor
-  row-by-row    publish, wait, mark, one row at a time
-  steady        a steady --rate for --duration; commit to acknowledgement
-  publishers    several publishers share a backlog
-  pinned-xmin   steady while an open transaction keeps every dead row
-  backing-off   drain behind --head rows that wait for their next attempt
-  paused-topic  drain behind --head rows of a topic the broker lacks
-  backlog       drain --head rows; --check compares with 10,000
-  history       drain with --head published rows lying behind
-  ordered       drain events of --keys ordering keys; --check compares with the
-                same without keys, also on a schema without them, with 1,000
-                keys, with one, behind --head events parked by a dead one, and
-                beside an open transaction that keeps every dead row
-  catalogue     drain and emit on enum columns, on text, with 500 types of one's
-                own, and with a JSON Schema for each; --check: within 5 %
-  idle          what a publisher with nothing to do costs
-  consume       the example consumer on a waiting subscription: Redis, handler,
-                inbox and acknowledgement; effects must equal events
-  ui            every page over many rows (--head, a fifth of them dead letters),
-                and a drain beside 20 viewers; --processes measures its memory
-
+` + benchHelp() + `
 With --check the mode's criteria decide the exit code: 1 when one fails.`,
 		Example: `  outboxctl bench
-  outboxctl bench --mode drain --check
+  outboxctl bench --mode ordered --check
   outboxctl bench --mode steady --rate 200 --duration 30s -o json
   outboxctl bench --mode publishers --publishers 3 --processes
   outboxctl bench --mode consume --check`,
@@ -70,30 +50,37 @@ With --check the mode's criteria decide the exit code: 1 when one fails.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runBench(cmd.Context(), opts) },
 	}
 	flags, p := cmd.Flags(), &opts.params
-	flags.StringVar(&opts.mode, "mode", string(bench.ModeDrain), "what to measure: "+strings.Join(benchModes(), ", "))
-	flags.IntVar(&p.Events, "events", 0, "events to publish (default 50000, row-by-row 2000, publishers 100000, consume 10000, ui 60000)")
+	flags.StringVar(&opts.mode, "mode", bench.Drain().Name, "what to measure: "+strings.Join(benchModes(), ", "))
+	flags.IntVar(&p.Events, "events", 0, "events to publish (default 50000, publishers 100000, consume 10000)")
 	flags.IntVar(&p.PayloadBytes, "payload", 0, "about how many bytes each event's payload has (default 400)")
 	flags.IntVar(&p.Publishers, "publishers", 0, "publishers that share the work (default 1, mode publishers 3)")
 	flags.BoolVar(&p.Processes, "processes", false, "run each publisher as a process of its own and measure its memory")
-	flags.IntVar(&p.Rate, "rate", 0, "events per second of the steady modes (default 200, pinned-xmin and ordered 800)")
-	flags.Var(&opts.duration, "duration", "how long the steady modes last (default 20s, pinned-xmin 60s)")
-	flags.IntVar(&p.Head, "head", 0, "rows in the way (default 100000 backing off or parked, 1000000 paused or backlog, 5000000 history, 50000 ui)")
+	flags.IntVar(&p.Rate, "rate", 0, "events per second of mode steady (default 200)")
+	flags.Var(&opts.duration, "duration", "how long mode steady lasts (default 20s)")
 	flags.IntVar(&p.Keys, "keys", 0, "ordering keys of mode ordered (default one for two events)")
 	flags.IntVar(&p.Workers, "workers", 0, "claim-publish-settle pipelines of each publisher")
 	flags.IntVar(&p.BatchSize, "batch-size", 0, "rows per claim to begin with")
-	flags.BoolVar(&p.NoWake, "no-wake", false, "leave publishers to polling in the steady modes")
+	flags.BoolVar(&p.NoWake, "no-wake", false, "leave publishers to polling in mode steady")
 	flags.BoolVar(&p.Check, "check", false, "judge the result and fail when a criterion is not met")
 	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)
 	cli.Must(cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions(benchModes(), cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }
 
-func benchModes() []string {
-	var names []string
+func benchModes() (names []string) {
 	for _, m := range bench.Modes() {
-		names = append(names, string(m))
+		names = append(names, m.Name)
 	}
 	return names
+}
+
+// benchHelp is a line for each mode.
+func benchHelp() string {
+	var lines strings.Builder
+	for _, m := range bench.Modes() {
+		fmt.Fprintf(&lines, "  %-11s %s\n", m.Name, m.Summary)
+	}
+	return lines.String()
 }
 
 func runBench(ctx context.Context, opts *benchOptions) error {
@@ -101,7 +88,7 @@ func runBench(ctx context.Context, opts *benchOptions) error {
 	if err := operate.OneOf("--mode", opts.mode, benchModes()); err != nil {
 		return err
 	}
-	p.Mode = bench.Mode(opts.mode)
+	p.Mode = bench.Modes()[slices.Index(benchModes(), opts.mode)]
 	if opts.duration.Value != nil {
 		p.Duration = *opts.duration.Value
 	}
@@ -127,7 +114,7 @@ func runBench(ctx context.Context, opts *benchOptions) error {
 		return fault.As(fault.Usage, err)
 	}
 	if report != nil {
-		if printErr := cli.WriteObject(app, opts.output, report, benchText(report)); printErr != nil {
+		if printErr := cli.WriteObject(app, opts.output, report, report.WriteText); printErr != nil {
 			return printErr
 		}
 	}

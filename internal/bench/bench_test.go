@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,64 +25,33 @@ func TestMain(m *testing.M) {
 func TestEveryModeMeasures(t *testing.T) {
 	t.Parallel()
 	for _, mode := range Modes() {
-		t.Run(string(mode), func(t *testing.T) {
+		t.Run(mode.Name, func(t *testing.T) {
 			t.Parallel()
 			db := outboxtest.DB(t)
-			report, err := Run(t.Context(), Params{
-				Mode: mode, Events: 300, Head: 700, Rate: 50, Duration: time.Second, Check: mode != ModeCatalogue, DatabaseURL: db.URL,
-			})
+			report, err := Run(t.Context(), Params{Mode: mode, Events: 300, Rate: 50, Duration: time.Second, Check: true, DatabaseURL: db.URL})
 			require.NoError(t, err)
-			require.Equal(t, mode, report.Mode)
+			require.Equal(t, mode.Name, report.Mode)
 			require.NotEmpty(t, report.Server)
+			require.NotEmpty(t, report.Checks)
 			require.True(t, report.Delivery.Exact(), "%+v", report.Delivery)
-			switch mode {
-			case ModeIdle:
-				require.Zero(t, report.Events)
-				require.Positive(t, report.QueriesPerSecond)
-			case ModeSteady, ModePinnedXmin:
-				require.NotNil(t, report.Latency)
+			require.Positive(t, report.EventsPerSecond)
+			require.Positive(t, report.WALBytesPerEvent)
+			if mode.Acks {
 				require.Positive(t, report.Latency.Count)
-			case ModeConsume:
-				c := report.Consume
+			} else {
+				require.EqualValues(t, 300, report.Delivery.Expected)
+			}
+			if c := report.Consume; c != nil {
 				require.True(t, c.exact(300), "%+v", c)
 				require.Positive(t, c.Handle.Count)
 				require.Equal(t, "redis-server", c.Redis[:len("redis-server")])
 				require.Positive(t, c.RedisRoundTrips)
 				require.LessOrEqual(t, c.RedisRoundTrips, 2.0, "begin and done, shared by deliveries, and nothing else")
-			case ModeUI:
-				require.EqualValues(t, 300, report.Delivery.Expected)
-				require.Equal(t, 140, report.UI.DeadLetters)
-				require.Len(t, report.UI.Pages, 19)
-				for _, page := range report.UI.Pages {
-					require.Positive(t, page.Duration.P50, page.Address)
-				}
-				require.Equal(t, 204, report.UI.Unchanged.Status)
-				require.Positive(t, report.UI.SnapshotSeconds)
-				require.Positive(t, report.UI.AloneEventsPerSecond)
-			case ModeBacklog:
-				require.EqualValues(t, 700, report.Delivery.Expected)
-			case ModeCatalogue:
-				require.Len(t, report.Compared, 3)
-				for i, v := range append([]*Report{report}, report.Compared...) {
-					require.Equal(t, variants()[i].name, v.Variant)
-					require.Positive(t, v.EmitsPerSecond)
-					require.True(t, v.Delivery.Exact(), "%+v", v.Delivery)
-				}
-				report.judgeCatalogues()
-				require.Len(t, report.Checks, 7)
-			default:
-				require.EqualValues(t, 300, report.Delivery.Expected)
 			}
-			if mode != ModeFloor && mode != ModeRowByRow {
-				require.NotEmpty(t, report.Checks)
-			}
-			if mode != ModeIdle {
-				require.Positive(t, report.EventsPerSecond)
-				require.Positive(t, report.WALBytesPerEvent)
-			}
-			for _, other := range report.Compared {
-				require.Positive(t, other.EventsPerSecond)
-			}
+			require.Equal(t, mode.Name == Consume().Name, report.Consume != nil)
+			var text strings.Builder
+			require.NoError(t, report.WriteText(&text))
+			require.Contains(t, text.String(), "arrived once, unchanged")
 		})
 	}
 }
@@ -89,10 +59,10 @@ func TestEveryModeMeasures(t *testing.T) {
 func TestRunDropsItsDatabase(t *testing.T) {
 	t.Parallel()
 	_, db := outboxtest.Postgres(t, devstack.PostgresParams{})
-	_, err := Run(t.Context(), Params{Mode: ModeFloor, Events: 10, DatabaseURL: db.URL})
+	_, err := Run(t.Context(), Params{Mode: Drain(), Events: 10, DatabaseURL: db.URL})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = Run(ctx, Params{Mode: ModeFloor, Events: 10, DatabaseURL: db.URL, Progress: func(format string, _ ...any) {
+	_, err = Run(ctx, Params{Mode: Drain(), Events: 10, DatabaseURL: db.URL, Progress: func(format string, _ ...any) {
 		if format == "%s: draining" {
 			cancel()
 		}
@@ -106,15 +76,15 @@ func TestRunDropsItsDatabase(t *testing.T) {
 func TestRunRefusesNonsense(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]Params{
-		"no such mode":        {Mode: "sprint"},
-		"events must":         {Events: -1},
+		"no such mode":        {Mode: Mode{Name: "sprint"}},
+		"events must":         {Mode: Drain(), Events: -1},
 		"payload must":        {PayloadBytes: maxPayloadBytes + 1},
 		"publishers must":     {Publishers: 65},
-		"rate must":           {Mode: ModeSteady, Rate: -1},
-		"duration must":       {Mode: ModeSteady, Duration: time.Millisecond},
+		"rate must":           {Mode: Steady(), Rate: -1},
+		"duration must":       {Mode: Steady(), Duration: time.Millisecond},
 		"head, keys, workers": {Head: -1},
 		"an executable":       {Processes: true},
-		"cannot use proc":     {Mode: ModeFloor, Processes: true, Executable: "x"},
+		"cannot use proc":     {Mode: Consume(), Processes: true, Executable: "x"},
 	} {
 		_, err := Run(t.Context(), p)
 		var invalid *ParamError

@@ -55,10 +55,10 @@ func (c *Consumption) exact(events int64) bool {
 	return c.Effects == events && c.Inbox == events && c.Marks == events && c.Repeated == 0
 }
 
-// consume emits and publishes events, unmeasured, and measures the example
+// consuming emits and publishes events, unMeasured, and measures the example
 // consumer as outboxctl consume runs it.
-func (s *session) consume(ctx context.Context) (*Report, error) {
-	p := s.params
+func consuming(ctx context.Context, s *Session) (*Report, error) {
+	p := s.Params
 	dir, err := newScratchDir()
 	if err != nil {
 		return nil, err
@@ -73,16 +73,17 @@ func (s *session) consume(ctx context.Context) (*Report, error) {
 		defer cancel()
 		_ = redis.Stop(stopping) // nothing in it is kept
 	}()
-	return s.with(ctx, p, func(r *run) (*Report, error) {
+	return s.With(ctx, p, func(r *Trial) (*Report, error) {
+		r.licenses, r.recorder.keep = true, true
 		plan := pubsub.Plan(map[string]string{domainTopic: topics()[domainTopic]}, nil)
-		if _, err := r.client.Ensure(ctx, pubsub.EnsureParams{Plan: plan}); err != nil {
+		if _, err := r.Client.Ensure(ctx, pubsub.EnsureParams{Plan: plan}); err != nil {
 			return nil, err
 		}
 		p.Progress("consume: emitting and publishing %d events", p.Events)
-		if err := r.emit(ctx, p.Events); err != nil {
+		if err := r.Emit(ctx, p.Events); err != nil {
 			return nil, err
 		}
-		if _, err := r.drainInside(ctx, r.publisherTo()); err != nil {
+		if _, err := r.DrainInside(ctx); err != nil {
 			return nil, err
 		}
 		p.Progress("consume: consuming, keys on %s", redis.Kind)
@@ -90,7 +91,7 @@ func (s *session) consume(ctx context.Context) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		if report.Delivery, err = r.recorder.verify(ctx, r.db); err != nil {
+		if report.Delivery, err = r.recorder.verify(ctx, r.DB); err != nil {
 			return nil, fmt.Errorf("compare broker and table: %w", err)
 		}
 		if !report.Delivery.Exact() {
@@ -100,15 +101,15 @@ func (s *session) consume(ctx context.Context) (*Report, error) {
 			return report, fmt.Errorf("%w: of %d events %+v", ErrEffects, len(ids), *report.Consume)
 		}
 		if p.Check {
-			report.atLeast("events per second", report.EventsPerSecond, minConsumeRate)
-			report.atMost("Redis round trips per event", report.Consume.RedisRoundTrips, maxRedisRoundTrips)
+			report.AtLeast("events per second", report.EventsPerSecond, minConsumeRate)
+			report.AtMost("Redis round trips per event", report.Consume.RedisRoundTrips, maxRedisRoundTrips)
 		}
 		return report, nil
 	})
 }
 
 // measureConsume drains the subscription and looks at what came of it.
-func (r *run) measureConsume(ctx context.Context, redis *devstack.Redis, subscription string) (*Report, []uuid.UUID, error) {
+func (r *Trial) measureConsume(ctx context.Context, redis *devstack.Redis, subscription string) (*Report, []uuid.UUID, error) {
 	rdb, err := consume.NewClient(redis.URL())
 	if err != nil {
 		return nil, nil, err
@@ -121,7 +122,7 @@ func (r *run) measureConsume(ctx context.Context, redis *devstack.Redis, subscri
 	if _, err := guard.Check(ctx); err != nil { // as the command does at start
 		return nil, nil, err
 	}
-	pool, err := r.db.open(ctx, "outboxctl bench consume", consumer.DefaultConnections)
+	pool, err := r.DB.Open(ctx, "outboxctl bench consume", consumer.DefaultConnections)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -129,19 +130,19 @@ func (r *run) measureConsume(ctx context.Context, redis *devstack.Redis, subscri
 	// Acknowledged copies count as well as events do, so the end is that of the last event.
 	running, stop := context.WithCancel(ctx)
 	defer stop()
-	trips, handled := &roundTrips{}, newHandling(r.params.Events, stop)
+	trips, handled := &roundTrips{}, newHandling(r.Params.Events, stop)
 	rdb.AddHook(trips)
 	worker, err := consumer.New(consumer.Dependencies{
-		Source: consumer.NewSource(r.client.PubSub(), subscription, consumer.DefaultConcurrency, consumer.EmulatorStreams),
+		Source: consumer.NewSource(r.Client.PubSub(), subscription, consumer.DefaultConcurrency, consumer.EmulatorStreams),
 		Guard:  guard, Pool: pool,
 	}, consumer.Config{
-		Handlers: consumer.Example{Consumer: notifications.Consumer, DB: pool}.Handlers(), IdleExit: drainPatience,
+		Handlers: consumer.Example{Consumer: notifications.Consumer, DB: pool}.Handlers(), IdleExit: Patience,
 		Hooks: consumer.Hooks{AfterBegin: handled.begin, AfterDone: handled.done},
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	before, err := r.db.counters(ctx)
+	before, err := r.DB.Counters(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -150,11 +151,11 @@ func (r *run) measureConsume(ctx context.Context, redis *devstack.Redis, subscri
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return nil, nil, fmt.Errorf("consume: %w", err)
 	}
-	report := r.newReport()
+	report := r.NewReport()
 	// A worker that waited in vain is not slow but wrong, and will be called so.
-	report.took(handled.last.Sub(began))
-	report.MemoryBytes = residentPeak(os.Getpid())
-	after, err := r.db.counters(ctx)
+	report.Took(handled.last.Sub(began))
+	report.MemoryBytes = ResidentPeak(os.Getpid())
+	after, err := r.DB.Counters(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -162,7 +163,7 @@ func (r *run) measureConsume(ctx context.Context, redis *devstack.Redis, subscri
 	report.Consume = &Consumption{
 		Redis: redis.Kind, Concurrency: consumer.DefaultConcurrency, Streams: consumer.EmulatorStreams,
 		RedisRoundTrips: float64(trips.count.Load()) / float64(report.Events),
-		Handle:          percentiles(handled.hist), Redeliveries: done.Duplicates, Failures: done.Failed,
+		Handle:          PercentilesOf(handled.hist), Redeliveries: done.Duplicates, Failures: done.Failed,
 	}
 	ids, err := r.effects(ctx, idem.New(rdb, consume.DefaultTTL), report.Consume)
 	return report, ids, err
@@ -177,12 +178,12 @@ SELECT count(*) FILTER (WHERE n.notices >= 1), count(*) FILTER (WHERE n.notices 
  WHERE e.namespace = $2`
 
 // effects compares events, notices, inbox and keys.
-func (r *run) effects(ctx context.Context, keeper *idem.Keeper, c *Consumption) ([]uuid.UUID, error) {
-	err := r.db.pool.QueryRow(ctx, effectsSQL, notifications.Consumer, measured).Scan(&c.Effects, &c.Repeated, &c.Inbox)
+func (r *Trial) effects(ctx context.Context, keeper *idem.Keeper, c *Consumption) ([]uuid.UUID, error) {
+	err := r.DB.Pool.QueryRow(ctx, effectsSQL, notifications.Consumer, Measured).Scan(&c.Effects, &c.Repeated, &c.Inbox)
 	if err != nil {
 		return nil, fmt.Errorf("count effects: %w", err)
 	}
-	rows, err := r.db.pool.Query(ctx, `SELECT id FROM outbox_events WHERE namespace = $1`, measured)
+	rows, err := r.DB.Pool.Query(ctx, `SELECT id FROM outbox_events WHERE namespace = $1`, Measured)
 	if err != nil {
 		return nil, fmt.Errorf("list events: %w", err)
 	}

@@ -55,7 +55,7 @@ type handling struct {
 }
 
 func newHandling(events int, end func()) *handling {
-	return &handling{begun: map[uuid.UUID]time.Time{}, hist: newHistogram(), left: events, end: end}
+	return &handling{begun: map[uuid.UUID]time.Time{}, hist: NewHistogram(), left: events, end: end}
 }
 
 func (h *handling) begin(id uuid.UUID) {
@@ -68,7 +68,7 @@ func (h *handling) done(id uuid.UUID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.last = time.Now()
-	record(h.hist, h.last.Sub(h.begun[id]))
+	Record(h.hist, h.last.Sub(h.begun[id]))
 	delete(h.begun, id)
 	if h.left--; h.left == 0 {
 		h.end()

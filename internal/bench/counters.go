@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// counters are the server's own figures about the scratch database.
-type counters struct {
+// Counters are the server's own figures about the scratch database.
+type Counters struct {
 	wal          int64
 	updates      int64
 	hot          int64
-	transactions int64
+	Transactions int64
 	claimIndex   int64 // bytes
 }
 
@@ -21,8 +21,9 @@ SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint, t.n_tup_upd, t.n_tu
   FROM pg_stat_user_tables AS t, pg_stat_database AS d
  WHERE t.relname = 'outbox_events' AND d.datname = current_database()`
 
-func (d *database) counters(ctx context.Context) (c counters, err error) {
-	err = d.pool.QueryRow(ctx, countersSQL).Scan(&c.wal, &c.updates, &c.hot, &c.transactions, &c.claimIndex)
+// Counters reads them.
+func (d *Database) Counters(ctx context.Context) (c Counters, err error) {
+	err = d.Pool.QueryRow(ctx, countersSQL).Scan(&c.wal, &c.updates, &c.hot, &c.Transactions, &c.claimIndex)
 	if err != nil {
 		return c, fmt.Errorf("read the server's counters: %w", err)
 	}
@@ -31,10 +32,10 @@ func (d *database) counters(ctx context.Context) (c counters, err error) {
 
 // countersAfter waits until the server has counted at least so many updates: each
 // backend reports late, at the latest when its connection ends.
-func (d *database) countersAfter(ctx context.Context, before counters, updates int64) (counters, error) {
+func (d *Database) countersAfter(ctx context.Context, before Counters, updates int64) (Counters, error) {
 	deadline := time.Now().Add(5 * time.Second)
 	for {
-		now, err := d.counters(ctx)
+		now, err := d.Counters(ctx)
 		if err != nil || now.updates-before.updates >= updates || time.Now().After(deadline) {
 			return now, err
 		}

@@ -19,16 +19,18 @@ import (
 const (
 	emitBatch   = 500
 	emitWriters = 2
-	fillBatch   = 100_000
 	// envelopeBytes is payload_json around an empty list of orders, orderBytes
 	// what each order adds.
 	envelopeBytes = 190
 	orderBytes    = 40
 )
 
-// measured is the namespace of the events that must arrive. Those in the way have
+// FillBatch is how many rows one statement fills in.
+const FillBatch = 100_000
+
+// Measured is the namespace of the events that must arrive. Those in the way have
 // the default one.
-const measured = "bench"
+const Measured = "bench"
 
 // event makes one whose payload_json weighs about payloadBytes.
 func event(payloadBytes int) emit.Event {
@@ -39,7 +41,7 @@ func event(payloadBytes int) emit.Event {
 	}
 	return emit.Event{
 		Type:        builtin.TypeOrderCreated,
-		Namespace:   measured,
+		Namespace:   Measured,
 		AggregateID: group.String(),
 		Data:        builtin.OrderCreated{CheckoutGroupID: group, VendorOrderIDs: orders},
 	}
@@ -48,27 +50,30 @@ func event(payloadBytes int) emit.Event {
 // licenseBytes is payload_json of a license event without a reason.
 const licenseBytes = 290
 
-// newEvent makes one that suits the mode: the example consumer handles licenses only.
-func (r *run) newEvent() emit.Event {
-	if r.params.Mode != ModeConsume {
-		e := r.params.variant.retype(event(r.params.PayloadBytes))
-		if r.params.Keys > 0 {
-			e.OrderingKey = fmt.Sprint("key/", rand.IntN(r.params.Keys))
+// newEvent makes one that suits the run: the example consumer handles licenses only.
+func (r *Trial) newEvent() emit.Event {
+	if !r.licenses {
+		e := event(r.Params.PayloadBytes)
+		if r.Params.Installation.Retype != nil {
+			r.Params.Installation.Retype(&e)
+		}
+		if r.Params.Keys > 0 {
+			e.OrderingKey = fmt.Sprint("key/", rand.IntN(r.Params.Keys))
 		}
 		return e
 	}
 	license := uuid.New()
 	return emit.Event{
-		Type: builtin.TypeLicenseStatusChanged, Namespace: measured, AggregateID: license.String(),
+		Type: builtin.TypeLicenseStatusChanged, Namespace: Measured, AggregateID: license.String(),
 		Data: builtin.LicenseStatusChanged{
 			LicenseID: license, StoreID: uuid.New(), Status: builtin.LicenseRejected,
-			Reason: strings.Repeat("x", max(1, r.params.PayloadBytes-licenseBytes)),
+			Reason: strings.Repeat("x", max(1, r.Params.PayloadBytes-licenseBytes)),
 		},
 	}
 }
 
-// emit writes a backlog the way applications do, through the emitter.
-func (r *run) emit(ctx context.Context, n int) error {
+// Emit writes a backlog the way applications do, through the emitter.
+func (r *Trial) Emit(ctx context.Context, n int) error {
 	emitter := emit.New(r.registry)
 	var left atomic.Int64
 	left.Store(int64(n))
@@ -84,7 +89,7 @@ func (r *run) emit(ctx context.Context, n int) error {
 				for i := range events {
 					events[i] = r.newEvent()
 				}
-				err := pgx.BeginFunc(ctx, r.db.pool, func(tx pgx.Tx) error {
+				err := pgx.BeginFunc(ctx, r.DB.Pool, func(tx pgx.Tx) error {
 					_, err := emitter.EmitAll(ctx, tx, events)
 					return err
 				})
@@ -106,35 +111,36 @@ SELECT id, $2::text::event_type_enum, $3::text::aggregate_type_enum, id,
        CASE WHEN $5::bool THEN now() - $9::interval * i / $1 END, $6::int, now() + $7::bigint * interval '1 second', $8::text
   FROM (SELECT outbox_uuid_v7() AS id, i FROM generate_series(1, $1::int) AS i) AS ids`
 
-// filling is what many rows have in common.
-type filling struct {
-	eventType string
-	published bool
-	// over is the time over which they were published, up to now.
-	over      time.Duration
-	attempts  int
-	dueIn     time.Duration
-	namespace string
+// Filling is what many rows have in common.
+type Filling struct {
+	EventType string
+	Published bool
+	// Over is the time over which they were published, up to now.
+	Over      time.Duration
+	Attempts  int
+	DueIn     time.Duration
+	Namespace string
 }
 
-func (r *run) fill(ctx context.Context, n int, f filling) error {
-	aggregate, _, ok := r.registry.Resolve(f.eventType)
+// Fill writes n rows.
+func (r *Trial) Fill(ctx context.Context, n int, f Filling) error {
+	aggregate, _, ok := r.registry.Resolve(f.EventType)
 	if !ok {
-		return fmt.Errorf("fill with unknown type %s", f.eventType)
+		return fmt.Errorf("fill with unknown type %s", f.EventType)
 	}
 	data := `{"orderId":"0190a000-0000-7000-8000-000000000001","paymentIntentId":"0190a000-0000-7000-8000-000000000002","amountCents":4200,"settledAt":"2026-01-01T00:00:00Z"}`
-	if f.eventType == builtin.TypeOrderCreated {
+	if f.EventType == builtin.TypeOrderCreated {
 		data = `{"checkoutGroupId":"0190a000-0000-7000-8000-000000000001","vendorOrderIds":["0190a000-0000-7000-8000-000000000002","0190a000-0000-7000-8000-000000000003","0190a000-0000-7000-8000-000000000004","0190a000-0000-7000-8000-000000000005","0190a000-0000-7000-8000-000000000006"]}`
 	}
 	for done := 0; done < n; {
-		size := min(fillBatch, n-done)
-		_, err := r.db.pool.Exec(ctx, fillSQL, size, f.eventType, aggregate, data, f.published, f.attempts, int64(f.dueIn.Seconds()), f.namespace, f.over)
+		size := min(FillBatch, n-done)
+		_, err := r.DB.Pool.Exec(ctx, fillSQL, size, f.EventType, aggregate, data, f.Published, f.Attempts, int64(f.DueIn.Seconds()), f.Namespace, f.Over)
 		if err != nil {
 			return fmt.Errorf("fill the outbox: %w", err)
 		}
 		done += size
 		if done < n {
-			r.params.Progress("filled %d of %d rows", done, n)
+			r.Params.Progress("filled %d of %d rows", done, n)
 		}
 	}
 	return nil
@@ -142,8 +148,8 @@ func (r *run) fill(ctx context.Context, n int, f filling) error {
 
 // settleDown gives the planner figures of the table as it is now. An outbox in
 // use has been analysed; one filled a moment ago has not.
-func (r *run) settleDown(ctx context.Context) error {
-	if _, err := r.db.pool.Exec(ctx, `ANALYZE outbox_events`); err != nil {
+func (r *Trial) settleDown(ctx context.Context) error {
+	if _, err := r.DB.Pool.Exec(ctx, `ANALYZE outbox_events`); err != nil {
 		return fmt.Errorf("analyse the outbox: %w", err)
 	}
 	return nil

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// residentPeak is the largest resident size a process has had, zero where the
+// ResidentPeak is the largest resident size a process has had, zero where the
 // system does not say. It is read while the process lives: what wait reports
 // afterwards includes the size of the parent it was started from.
-func residentPeak(pid int) int64 {
+func ResidentPeak(pid int) int64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
@@ -29,8 +29,8 @@ func residentPeak(pid int) int64 {
 	return 0
 }
 
-// cpuTime is the processor time this process has used.
-func cpuTime() time.Duration {
+// CPUTime is the processor time this process has used.
+func CPUTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		return 0

@@ -10,8 +10,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
-// meter watches dispatchers from inside.
-type meter struct {
+// Meter watches dispatchers from inside.
+type Meter struct {
 	keepAcks bool
 
 	mu         sync.Mutex
@@ -23,16 +23,16 @@ type meter struct {
 	troubles   int
 }
 
-var _ dispatch.Observer = (*meter)(nil)
+var _ dispatch.Observer = (*Meter)(nil)
 
-func newMeter(keepAcks bool) *meter {
-	m := &meter{keepAcks: keepAcks}
-	m.reset()
+func newMeter(keepAcks bool) *Meter {
+	m := &Meter{keepAcks: keepAcks}
+	m.Reset()
 	return m
 }
 
-// reset starts a new phase of the same run.
-func (m *meter) reset() {
+// Reset starts a new phase of the same run.
+func (m *Meter) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.claims, m.settles = newTiming(), newTiming()
@@ -41,9 +41,9 @@ func (m *meter) reset() {
 	}
 }
 
-// Claimed implements outbox.Observer. Claims that found nothing cost nothing per
+// Claimed implements dispatch.Observer. Claims that found nothing cost nothing per
 // row and are left out.
-func (m *meter) Claimed(r dispatch.ClaimReport) {
+func (m *Meter) Claimed(r dispatch.ClaimReport) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r.Err == nil && r.Rows > 0 {
@@ -51,8 +51,8 @@ func (m *meter) Claimed(r dispatch.ClaimReport) {
 	}
 }
 
-// Published implements outbox.Observer.
-func (m *meter) Published(_ string, _ time.Duration, attempts []dispatch.Attempt) {
+// Published implements dispatch.Observer.
+func (m *Meter) Published(_ string, _ time.Duration, attempts []dispatch.Attempt) {
 	if !m.keepAcks {
 		return
 	}
@@ -68,8 +68,8 @@ func (m *meter) Published(_ string, _ time.Duration, attempts []dispatch.Attempt
 	}
 }
 
-// Settled implements outbox.Observer.
-func (m *meter) Settled(r dispatch.SettleReport) {
+// Settled implements dispatch.Observer.
+func (m *Meter) Settled(r dispatch.SettleReport) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lost += int64(r.Lost)
@@ -79,26 +79,26 @@ func (m *meter) Settled(r dispatch.SettleReport) {
 	}
 }
 
-// TopicChanged implements outbox.Observer.
-func (m *meter) TopicChanged(dispatch.TopicStatus) {}
+// TopicChanged implements dispatch.Observer.
+func (m *Meter) TopicChanged(dispatch.TopicStatus) {}
 
-// Trouble implements outbox.Observer. The dispatcher gets over it; a reader of the
+// Trouble implements dispatch.Observer. The dispatcher gets over it; a reader of the
 // figures should know.
-func (m *meter) Trouble(string, error) {
+func (m *Meter) Trouble(string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.troubles++
 }
 
-// costs reports what claiming and settling took.
-func (m *meter) costs() (claim, settle *Cost) {
+// Costs reports what claiming and settling took.
+func (m *Meter) Costs() (claim, settle *Cost) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.claims.cost(), m.settles.cost()
 }
 
 // mishaps reports settles that came too late and errors the dispatcher got over.
-func (m *meter) mishaps() (lost int64, troubles int) {
+func (m *Meter) mishaps() (lost int64, troubles int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.lost, m.troubles
@@ -111,32 +111,34 @@ type timing struct {
 	hist  *hdrhistogram.Histogram
 }
 
-func newTiming() timing { return timing{hist: newHistogram()} }
+func newTiming() timing { return timing{hist: NewHistogram()} }
 
 func (t *timing) add(rows int, took time.Duration) {
 	t.rows += int64(rows)
 	t.spent += took
-	record(t.hist, took)
+	Record(t.hist, took)
 }
 
 func (t *timing) cost() *Cost {
-	c := &Cost{Statements: t.hist.TotalCount(), Rows: t.rows, Duration: percentiles(t.hist)}
+	c := &Cost{Statements: t.hist.TotalCount(), Rows: t.rows, Duration: PercentilesOf(t.hist)}
 	if t.rows > 0 {
 		c.MicrosPerRow = float64(t.spent.Microseconds()) / float64(t.rows)
 	}
 	return c
 }
 
-// Histograms count microseconds up to an hour with three digits.
-func newHistogram() *hdrhistogram.Histogram {
+// NewHistogram counts microseconds up to an hour with three digits.
+func NewHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, int64(time.Hour/time.Microsecond), 3)
 }
 
-func record(h *hdrhistogram.Histogram, d time.Duration) {
+// Record adds a time.
+func Record(h *hdrhistogram.Histogram, d time.Duration) {
 	_ = h.RecordValue(min(max(d.Microseconds(), 1), h.HighestTrackableValue())) // in range
 }
 
-func percentiles(h *hdrhistogram.Histogram) Percentiles {
+// PercentilesOf sums a histogram up.
+func PercentilesOf(h *hdrhistogram.Histogram) Percentiles {
 	at := func(q float64) float64 { return float64(h.ValueAtQuantile(q)) / 1000 }
 	return Percentiles{Count: h.TotalCount(), P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), Max: float64(h.Max()) / 1000}
 }

@@ -18,10 +18,10 @@ const memoryEvery = 50 * time.Millisecond
 // drainOutside empties the outbox with processes of their own and returns the time
 // from the first arrival to the last, and the largest resident size. Starting a
 // process is not publishing.
-func (r *run) drainOutside(ctx context.Context) (took time.Duration, memory int64, err error) {
+func (r *Trial) drainOutside(ctx context.Context) (took time.Duration, memory int64, err error) {
 	var largest atomic.Int64
 	running, ctx := errgroup.WithContext(ctx)
-	for range r.params.Publishers {
+	for range r.Params.Publishers {
 		running.Go(func() error { return r.process(ctx, &largest) })
 	}
 	err = running.Wait()
@@ -29,19 +29,19 @@ func (r *run) drainOutside(ctx context.Context) (took time.Duration, memory int6
 }
 
 // process runs one outboxctl publish --once.
-func (r *run) process(ctx context.Context, largest *atomic.Int64) error {
+func (r *Trial) process(ctx context.Context, largest *atomic.Int64) error {
 	args := []string{"publish", "--once"}
-	if r.params.Workers > 0 {
-		args = append(args, "--workers", fmt.Sprint(r.params.Workers))
+	if r.Params.Workers > 0 {
+		args = append(args, "--workers", fmt.Sprint(r.Params.Workers))
 	}
-	if r.params.BatchSize > 0 {
-		args = append(args, "--batch-size", fmt.Sprint(r.params.BatchSize))
+	if r.Params.BatchSize > 0 {
+		args = append(args, "--batch-size", fmt.Sprint(r.Params.BatchSize))
 	}
-	cmd := exec.CommandContext(ctx, r.params.Executable, args...)
+	cmd := exec.CommandContext(ctx, r.Params.Executable, args...)
 	cmd.Args[0] = "outboxctl" // whatever the file is called
 	// Nothing of the caller's own configuration, and nothing secret in the arguments.
 	cmd.Env = []string{
-		"OUTBOXCTL_DATABASE_URL=" + r.db.url,
+		"OUTBOXCTL_DATABASE_URL=" + r.DB.URL,
 		"OUTBOXCTL_PUBSUB_EMULATOR=" + r.fake.Addr(),
 		"OUTBOXCTL_PUBSUB_PROJECT=" + r.fake.Project,
 		"OUTBOXCTL_PUBSUB_TOPICS_DOMAIN=" + topics()[domainTopic],
@@ -62,7 +62,7 @@ func (r *run) process(ctx context.Context, largest *atomic.Int64) error {
 	err := cmd.Wait()
 	close(done)
 	<-watched
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == exitPartly && r.params.Mode == ModePausedTopic {
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == exitPartly && r.Params.Mode.Partly {
 		return nil // it says that a topic takes nothing, which is the point
 	}
 	if err != nil {
@@ -78,7 +78,7 @@ func watchMemory(pid int, done <-chan struct{}, largest *atomic.Int64) {
 	tick := time.NewTicker(memoryEvery)
 	defer tick.Stop()
 	for {
-		size := residentPeak(pid)
+		size := ResidentPeak(pid)
 		for {
 			seen := largest.Load()
 			if size <= seen || largest.CompareAndSwap(seen, size) {

@@ -25,37 +25,37 @@ type publisher struct {
 }
 
 // newPublisher wires a dispatcher as outboxctl publish does.
-func (r *run) newPublisher(ctx context.Context, to dispatch.Publisher, once bool) (_ *publisher, err error) {
+func (r *Trial) newPublisher(ctx context.Context, to dispatch.Publisher, once bool) (_ *publisher, err error) {
 	p := &publisher{}
 	defer func() {
 		if err != nil {
 			p.close()
 		}
 	}()
-	workers := r.params.Workers
+	workers := r.Params.Workers
 	if workers == 0 {
 		workers = dispatch.DefaultWorkers
 	}
-	if p.claims, err = r.db.open(ctx, "outboxctl bench claim", int32(workers)+2); err != nil {
+	if p.claims, err = r.DB.Open(ctx, "outboxctl bench claim", int32(workers)+2); err != nil {
 		return nil, err
 	}
-	if p.settles, err = r.db.open(ctx, "outboxctl bench settle", settleConns); err != nil {
+	if p.settles, err = r.DB.Open(ctx, "outboxctl bench settle", settleConns); err != nil {
 		return nil, err
 	}
-	// Connecting is not what is measured.
+	// Connecting is not what is Measured.
 	if err := errors.Join(p.claims.Ping(ctx), p.settles.Ping(ctx)); err != nil {
 		return nil, err
 	}
 	var waker dispatch.Waker
-	if !once && !r.params.NoWake {
-		p.listener = dispatch.NewListener(func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, r.db.url) }, r.meter)
+	if !once && !r.Params.NoWake {
+		p.listener = dispatch.NewListener(func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, r.DB.URL) }, r.Meter)
 		waker = p.listener
 	}
 	config := dispatch.Config{
-		BatchSize: r.params.BatchSize, Workers: workers, Once: once, EventTypes: r.registry.EventTypes(),
+		BatchSize: r.Params.BatchSize, Workers: workers, Once: once, EventTypes: r.registry.EventTypes(),
 	}
 	store := dispatch.NewSQLStore(p.claims, p.settles, uuid.NewString(), dispatch.Scope{})
-	p.dispatcher, err = dispatch.New(config, store, to, r.registry, r.meter, waker)
+	p.dispatcher, err = dispatch.New(config, store, to, r.registry, r.Meter, waker)
 	return p, err
 }
 
@@ -80,10 +80,10 @@ func (p *publisher) run(ctx context.Context) error {
 	return errors.Join(err, services.Wait())
 }
 
-// drainInside empties the outbox with publishers inside this process and returns
+// DrainInside empties the outbox with publishers inside this process and returns
 // the time from their start to the last settle.
-func (r *run) drainInside(ctx context.Context, to dispatch.Publisher) (time.Duration, error) {
-	publishers := make([]*publisher, r.params.Publishers)
+func (r *Trial) DrainInside(ctx context.Context) (time.Duration, error) {
+	publishers := make([]*publisher, r.Params.Publishers)
 	defer func() {
 		for _, p := range publishers {
 			if p != nil {
@@ -93,7 +93,7 @@ func (r *run) drainInside(ctx context.Context, to dispatch.Publisher) (time.Dura
 	}()
 	for i := range publishers {
 		var err error
-		if publishers[i], err = r.newPublisher(ctx, to, true); err != nil {
+		if publishers[i], err = r.newPublisher(ctx, r.To(), true); err != nil {
 			return 0, fmt.Errorf("start publisher: %w", err)
 		}
 	}
@@ -105,7 +105,7 @@ func (r *run) drainInside(ctx context.Context, to dispatch.Publisher) (time.Dura
 	if err := running.Wait(); err != nil {
 		return 0, fmt.Errorf("drain: %w", err)
 	}
-	r.meter.mu.Lock()
-	defer r.meter.mu.Unlock()
-	return r.meter.lastSettle.Sub(began), nil
+	r.Meter.mu.Lock()
+	defer r.Meter.mu.Unlock()
+	return r.Meter.lastSettle.Sub(began), nil
 }

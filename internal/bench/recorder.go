@@ -117,21 +117,13 @@ func (r *recorder) watch(fake *devstack.PubSub, topic string) {
 	})
 }
 
-// floorPublisher acknowledges at once: what remains is the database's cost.
-type floorPublisher struct{ recorder *recorder }
-
-func (p floorPublisher) Publish(_ context.Context, _ string, msgs []dispatch.Message) []dispatch.Result {
-	p.recorder.record(len(msgs), func(i int) ([]byte, map[string]string) { return msgs[i].Data, msgs[i].Attributes })
-	results := make([]dispatch.Result, len(msgs))
-	for i := range results {
-		results[i].MessageID = "0"
-	}
-	return results
+// Record notes messages that reach another publisher than the fake.
+func (r *Trial) Record(msgs []dispatch.Message) {
+	r.recorder.record(len(msgs), func(i int) ([]byte, map[string]string) { return msgs[i].Data, msgs[i].Attributes })
 }
 
-func (floorPublisher) Limits() wire.Limits { return wire.PubSubLimits() }
-
-func (floorPublisher) Ready(context.Context, string) error { return nil }
+// Verify compares the broker with the table.
+func (r *Trial) Verify(ctx context.Context) (Delivery, error) { return r.recorder.verify(ctx, r.DB) }
 
 // verifySQL reads the events that must have arrived, with what they consist of.
 const verifySQL = `
@@ -142,8 +134,8 @@ SELECT id::text, event_type::text, aggregate_type::text, aggregate_id::text, pay
  ORDER BY seq`
 
 // verify compares the broker with the table.
-func (r *recorder) verify(ctx context.Context, db *database) (Delivery, error) {
-	rows, err := db.pool.Query(ctx, verifySQL, measured)
+func (r *recorder) verify(ctx context.Context, db *Database) (Delivery, error) {
+	rows, err := db.Pool.Query(ctx, verifySQL, Measured)
 	if err != nil {
 		return Delivery{}, err
 	}
@@ -179,7 +171,7 @@ func (r *recorder) verify(ctx context.Context, db *database) (Delivery, error) {
 			reached[key] = a.order
 		}
 		want := r.fingerprint(payload, wire.Attributes(wire.Row{
-			ID: id, EventType: eventType, AggregateType: aggregateType, AggregateID: aggregateID, Namespace: measured, CreatedAt: createdAt, Seq: seq,
+			ID: id, EventType: eventType, AggregateType: aggregateType, AggregateID: aggregateID, Namespace: Measured, CreatedAt: createdAt, Seq: seq,
 		}))
 		if a.mixed || a.print != want {
 			d.Changed++

@@ -57,8 +57,8 @@ type received struct {
 // returns the verdict.
 func receive(t *testing.T, db *outboxtest.Database, tamper func(*received)) Delivery {
 	t.Helper()
-	r := &run{params: Params{PayloadBytes: 400}, registry: registry.New(), db: &database{pool: db.Pool}}
-	require.NoError(t, r.emit(t.Context(), 3))
+	r := &Trial{Params: Params{PayloadBytes: 400}, registry: registry.New(), DB: &Database{Pool: db.Pool}}
+	require.NoError(t, r.Emit(t.Context(), 3))
 	rows, err := db.Pool.Query(t.Context(), `SELECT id::text, event_type::text, aggregate_type::text, aggregate_id::text, payload_json::text, created_at FROM outbox_events`)
 	require.NoError(t, err)
 	var all received
@@ -67,7 +67,7 @@ func receive(t *testing.T, db *outboxtest.Database, tamper func(*received)) Deli
 		var payload []byte
 		var createdAt time.Time
 		require.NoError(t, rows.Scan(&id, &eventType, &aggregateType, &aggregateID, &payload, &createdAt))
-		all.messages = append(all.messages, dispatch.Message{Data: payload, Attributes: wire.Attributes(wire.Row{ID: id, EventType: eventType, AggregateType: aggregateType, AggregateID: aggregateID, Namespace: measured, CreatedAt: createdAt})})
+		all.messages = append(all.messages, dispatch.Message{Data: payload, Attributes: wire.Attributes(wire.Row{ID: id, EventType: eventType, AggregateType: aggregateType, AggregateID: aggregateID, Namespace: Measured, CreatedAt: createdAt})})
 	}
 	require.NoError(t, rows.Err())
 	tamper(&all)
@@ -80,7 +80,7 @@ func receive(t *testing.T, db *outboxtest.Database, tamper func(*received)) Deli
 
 	recorder := newRecorder(3)
 	recorder.record(len(all.messages), func(i int) ([]byte, map[string]string) { return all.messages[i].Data, all.messages[i].Attributes })
-	delivery, err := recorder.verify(t.Context(), &database{pool: db.Pool})
+	delivery, err := recorder.verify(t.Context(), &Database{Pool: db.Pool})
 	require.NoError(t, err)
 	return delivery
 }
@@ -89,10 +89,10 @@ func TestReportJudges(t *testing.T) {
 	t.Parallel()
 	r := &Report{}
 	require.True(t, r.Passed())
-	r.atLeast("a", 2, 2)
-	r.atMost("b", 2, 2)
+	r.AtLeast("a", 2, 2)
+	r.AtMost("b", 2, 2)
 	require.True(t, r.Passed())
-	r.atMost("c", 2.1, 2)
+	r.AtMost("c", 2.1, 2)
 	require.False(t, r.Passed())
 	require.Equal(t, Check{Name: "c", Want: "≤ 2", Got: 2.1}, r.Checks[2])
 }

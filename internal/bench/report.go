@@ -1,14 +1,17 @@
 package bench
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Report is the result of one run. Its JSON is a contract.
 type Report struct {
-	Mode         Mode `json:"mode"`
-	Events       int  `json:"events"`
-	PayloadBytes int  `json:"payloadBytes"`
-	Publishers   int  `json:"publishers"`
-	Processes    bool `json:"processes"`
+	Mode         string `json:"mode"`
+	Events       int    `json:"events"`
+	PayloadBytes int    `json:"payloadBytes"`
+	Publishers   int    `json:"publishers"`
+	Processes    bool   `json:"processes"`
 	// Head is how many rows stood in the way, or lay behind.
 	Head int `json:"head,omitempty"`
 	// Keys is how many ordering keys the events shared.
@@ -40,8 +43,8 @@ type Report struct {
 	// Consume is what mode consume has instead of publishers' figures.
 	Consume *Consumption `json:"consume,omitempty"`
 
-	// UI is what mode ui has besides the drain beside its viewers.
-	UI *Viewing `json:"ui,omitempty"`
+	// Extra is what only a mode of the laboratory measures.
+	Extra any `json:"extra,omitempty"`
 
 	// HeadDisturbed counts rows in the way that a publisher charged or changed.
 	HeadDisturbed int64 `json:"headDisturbed"`
@@ -114,16 +117,35 @@ func (r *Report) Passed() bool {
 	return true
 }
 
-func (r *Report) took(d time.Duration) {
+// Took notes how long all events took.
+func (r *Report) Took(d time.Duration) {
 	r.Seconds = d.Seconds()
 	r.EventsPerSecond = float64(r.Events) / d.Seconds()
 }
 
-// atLeast and atMost add a criterion.
-func (r *Report) atLeast(name string, got, want float64) {
+// AtLeast adds a criterion.
+func (r *Report) AtLeast(name string, got, want float64) {
 	r.Checks = append(r.Checks, Check{Name: name, Want: "≥ " + number(want), Got: got, OK: got >= want})
 }
 
-func (r *Report) atMost(name string, got, want float64) {
+// AtMost adds a criterion.
+func (r *Report) AtMost(name string, got, want float64) {
 	r.Checks = append(r.Checks, Check{Name: name, Want: "≤ " + number(want), Got: got, OK: got <= want})
+}
+
+// number prints a bound without needless digits.
+func number(f float64) string { return strconv.FormatFloat(f, 'g', 6, 64) }
+
+// The criteria of every drain.
+const (
+	minHOTShare     = 0.95
+	maxPublisherMiB = 120.0
+)
+
+// CheckShape adds what holds for every drain.
+func (r *Report) CheckShape() {
+	r.AtLeast("HOT share of claims", r.HOTShare, minHOTShare)
+	if r.Processes && r.MemoryBytes > 0 {
+		r.AtMost("publisher memory in MiB", float64(r.MemoryBytes)/(1<<20), maxPublisherMiB)
+	}
 }

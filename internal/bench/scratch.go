@@ -69,17 +69,17 @@ func (s *server) close() error {
 	return errors.Join(errs...)
 }
 
-// database is one scratch database, migrated and empty.
-type database struct {
+// Database is one scratch database, migrated and empty.
+type Database struct {
 	server *server
 	name   string
-	url    string
-	pool   *pgxpool.Pool
+	URL    string
+	Pool   *pgxpool.Pool
 }
 
-func (s *server) create(ctx context.Context, options migrate.Options) (_ *database, err error) {
-	d := &database{server: s, name: "outboxctl_bench_" + strings.ReplaceAll(uuid.NewString(), "-", "")}
-	if d.url, err = withDatabase(s.url, d.name); err != nil {
+func (s *server) create(ctx context.Context, options migrate.Options) (_ *Database, err error) {
+	d := &Database{server: s, name: "outboxctl_bench_" + strings.ReplaceAll(uuid.NewString(), "-", "")}
+	if d.URL, err = withDatabase(s.url, d.name); err != nil {
 		return nil, err
 	}
 	if _, err = s.admin.Exec(ctx, "CREATE DATABASE "+d.name); err != nil {
@@ -90,19 +90,19 @@ func (s *server) create(ctx context.Context, options migrate.Options) (_ *databa
 			err = errors.Join(err, d.drop())
 		}
 	}()
-	if d.pool, err = d.open(ctx, "outboxctl bench", 8); err != nil {
+	if d.Pool, err = d.Open(ctx, "outboxctl bench", 8); err != nil {
 		return nil, err
 	}
-	if _, err = migrate.Up(ctx, d.pool, options); err != nil {
+	if _, err = migrate.Up(ctx, d.Pool, options); err != nil {
 		return nil, fmt.Errorf("migrate scratch database: %w", err)
 	}
 	return d, nil
 }
 
 // drop removes the database even when the run was cut short.
-func (d *database) drop() error {
-	if d.pool != nil {
-		d.pool.Close()
+func (d *Database) drop() error {
+	if d.Pool != nil {
+		d.Pool.Close()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
@@ -112,8 +112,9 @@ func (d *database) drop() error {
 	return nil
 }
 
-func (d *database) open(ctx context.Context, name string, conns int32) (*pgxpool.Pool, error) {
-	config, err := pgxpool.ParseConfig(d.url)
+// Open connects to it under a name.
+func (d *Database) Open(ctx context.Context, name string, conns int32) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(d.URL)
 	if err != nil {
 		return nil, errors.New("read the bench's connection string")
 	}

@@ -22,17 +22,17 @@ import (
 const (
 	maxSteadyP50 = 10.0 // milliseconds
 	maxSteadyP99 = 50.0
-	// minOffered is how much of the offered rate must come through.
-	minOffered = 0.95
+	// MinOffered is how much of the offered rate must come through.
+	MinOffered = 0.95
 )
 
 const (
 	// steadyWriters commit side by side, each event in a transaction of its own.
 	steadyWriters = 8
-	// warmUp is left out of the percentiles: the first events meet cold caches.
-	warmUp = time.Second
-	// drainPatience bounds the wait for the last events.
-	drainPatience = 60 * time.Second
+	// WarmUp is left out of the percentiles: the first events meet cold caches.
+	WarmUp = time.Second
+	// Patience bounds the wait for the last events.
+	Patience = 60 * time.Second
 )
 
 // commits remembers when each event's transaction was known to be committed.
@@ -42,15 +42,15 @@ type commits struct {
 }
 
 // offer commits events at a steady rate for a while.
-func (r *run) offer(ctx context.Context, lasts time.Duration) (*commits, error) {
-	pool, err := r.db.open(ctx, "outboxctl bench emit", steadyWriters)
+func (r *Trial) commitAll(ctx context.Context, lasts time.Duration) (*commits, error) {
+	pool, err := r.DB.Open(ctx, "outboxctl bench emit", steadyWriters)
 	if err != nil {
 		return nil, err
 	}
 	defer pool.Close()
-	n := int(float64(r.params.Rate) * lasts.Seconds())
+	n := int(float64(r.Params.Rate) * lasts.Seconds())
 	c := &commits{at: make(map[uuid.UUID]time.Time, n)}
-	limiter := rate.NewLimiter(rate.Limit(r.params.Rate), 1)
+	limiter := rate.NewLimiter(rate.Limit(r.Params.Rate), 1)
 	emitter := emit.New(r.registry)
 	turns := make(chan struct{})
 	writers, ctx := errgroup.WithContext(ctx)
@@ -71,8 +71,8 @@ func (r *run) offer(ctx context.Context, lasts time.Duration) (*commits, error) 
 	for writer := range steadyWriters {
 		writers.Go(func() error {
 			for range turns {
-				e := event(r.params.PayloadBytes)
-				if perWriter := r.params.Keys / steadyWriters; perWriter > 0 {
+				e := event(r.Params.PayloadBytes)
+				if perWriter := r.Params.Keys / steadyWriters; perWriter > 0 {
 					// Keys of its own: transactions that overlap have no order.
 					e.OrderingKey = fmt.Sprint("key/", writer, "/", rand.IntN(perWriter))
 				}
@@ -105,17 +105,20 @@ func (c *commits) commit(ctx context.Context, pool *pgxpool.Pool, emitter *emit.
 	return nil
 }
 
-// phase is one stretch of a steady run, with its own figures.
-type phase struct {
+// Phase is one stretch of a steady run, with its own figures.
+type Phase struct {
 	commits *commits
 	began   time.Time
-	took    time.Duration
+	Took    time.Duration
 }
 
-// latency of the events committed in [from, to) of the phase. An acknowledgement
+// Events is how many were committed.
+func (p *Phase) Events() int { return len(p.commits.at) }
+
+// Latency of the events committed in [from, to) of the phase. An acknowledgement
 // can be seen before the reply of COMMIT is; that counts as none.
-func (p *phase) latency(m *meter, from, to time.Duration) Percentiles {
-	h := newHistogram()
+func (p *Phase) Latency(m *Meter, from, to time.Duration) Percentiles {
+	h := NewHistogram()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id, at := range p.commits.at {
@@ -123,14 +126,14 @@ func (p *phase) latency(m *meter, from, to time.Duration) Percentiles {
 			continue
 		}
 		if ack, ok := m.acks[id]; ok {
-			record(h, max(ack.Sub(at), 0))
+			Record(h, max(ack.Sub(at), 0))
 		}
 	}
-	return percentiles(h)
+	return PercentilesOf(h)
 }
 
-// publishing runs f beside the publishers, then lets them finish what is left.
-func (r *run) publishing(ctx context.Context, f func(context.Context) error) (err error) {
+// Publishing runs f beside the publishers, then lets them finish what is left.
+func (r *Trial) Publishing(ctx context.Context, f func(context.Context) error) (err error) {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	var group errgroup.Group
@@ -142,8 +145,8 @@ func (r *run) publishing(ctx context.Context, f func(context.Context) error) (er
 			p.close()
 		}
 	}()
-	for range r.params.Publishers {
-		p, err := r.newPublisher(ctx, r.publisherTo(), false)
+	for range r.Params.Publishers {
+		p, err := r.newPublisher(ctx, r.To(), false)
 		if err != nil {
 			return err
 		}
@@ -156,14 +159,14 @@ func (r *run) publishing(ctx context.Context, f func(context.Context) error) (er
 	return r.awaitEmpty(ctx)
 }
 
-// awaitEmpty waits until nothing measured is unpublished.
-func (r *run) awaitEmpty(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, drainPatience)
+// awaitEmpty waits until nothing Measured is unpublished.
+func (r *Trial) awaitEmpty(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	for {
 		var left bool
-		err := r.db.pool.QueryRow(ctx,
-			`SELECT EXISTS (SELECT FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL AND namespace = $1)`, measured).Scan(&left)
+		err := r.DB.Pool.QueryRow(ctx,
+			`SELECT EXISTS (SELECT FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL AND namespace = $1)`, Measured).Scan(&left)
 		if err != nil {
 			return fmt.Errorf("wait for the last events: %w", err)
 		}
@@ -178,42 +181,42 @@ func (r *run) awaitEmpty(ctx context.Context) error {
 	}
 }
 
-// offerPhase is one stretch at the offered rate.
-func (r *run) offerPhase(ctx context.Context, lasts time.Duration) (*phase, error) {
-	p := &phase{began: time.Now()}
+// Offer is one stretch at the offered rate.
+func (r *Trial) Offer(ctx context.Context, lasts time.Duration) (*Phase, error) {
+	p := &Phase{began: time.Now()}
 	var err error
-	p.commits, err = r.offer(ctx, lasts)
-	p.took = time.Since(p.began)
+	p.commits, err = r.commitAll(ctx, lasts)
+	p.Took = time.Since(p.began)
 	return p, err
 }
 
-func (s *session) steady(ctx context.Context) (*Report, error) {
-	p := s.params
-	return s.with(ctx, p, func(r *run) (*Report, error) {
-		before, err := r.db.counters(ctx)
+func steady(ctx context.Context, s *Session) (*Report, error) {
+	p := s.Params
+	return s.With(ctx, p, func(r *Trial) (*Report, error) {
+		before, err := r.DB.Counters(ctx)
 		if err != nil {
 			return nil, err
 		}
 		p.Progress("steady: %d events per second for %s", p.Rate, p.Duration)
-		var ph *phase
-		err = r.publishing(ctx, func(ctx context.Context) (err error) {
-			ph, err = r.offerPhase(ctx, p.Duration)
+		var ph *Phase
+		err = r.Publishing(ctx, func(ctx context.Context) (err error) {
+			ph, err = r.Offer(ctx, p.Duration)
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
-		report := r.newReport()
-		report.Events = len(ph.commits.at)
-		report.took(ph.took)
-		report.MemoryBytes = residentPeak(os.Getpid())
-		latency := ph.latency(r.meter, min(warmUp, p.Duration/2), p.Duration+drainPatience)
+		report := r.NewReport()
+		report.Events = ph.Events()
+		report.Took(ph.Took)
+		report.MemoryBytes = ResidentPeak(os.Getpid())
+		latency := ph.Latency(r.Meter, min(WarmUp, p.Duration/2), p.Duration+Patience)
 		report.Latency = &latency
 		if p.Check {
-			report.atLeast("share of the offered rate", report.EventsPerSecond/float64(p.Rate), minOffered)
-			report.atMost("commit to acknowledgement p50 in ms", latency.P50, maxSteadyP50)
-			report.atMost("commit to acknowledgement p99 in ms", latency.P99, maxSteadyP99)
+			report.AtLeast("share of the offered rate", report.EventsPerSecond/float64(p.Rate), MinOffered)
+			report.AtMost("commit to acknowledgement p50 in ms", latency.P50, maxSteadyP50)
+			report.AtMost("commit to acknowledgement p99 in ms", latency.P99, maxSteadyP99)
 		}
-		return report, r.finish(ctx, report, before)
+		return report, r.Finish(ctx, report, before)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/bench"
+	measuring "github.com/outboxctl/outboxctl/lab/bench"
 )
 
 // measure runs outboxctl bench's own measurement.
@@ -22,7 +23,7 @@ func (s *Session) measure(ctx context.Context, p bench.Params) (_ *bench.Report,
 // publishersShare is R5.
 func (s *Session) publishersShare(ctx context.Context) (result, error) {
 	r, _, err := s.measure(ctx, bench.Params{
-		Mode: bench.ModePublishers, Events: s.size(100_000, 100_000), Publishers: 3, Processes: true, Executable: s.Program,
+		Mode: bench.Publishers(), Events: s.size(100_000, 100_000), Publishers: 3, Processes: true, Executable: s.Program,
 	})
 	if err != nil {
 		return result{}, err
@@ -34,7 +35,7 @@ func (s *Session) publishersShare(ctx context.Context) (result, error) {
 // pinnedXmin is R12.
 func (s *Session) pinnedXmin(ctx context.Context) (result, error) {
 	lasts := s.lasts(time.Minute, 3*time.Minute)
-	r, exact, err := s.measure(ctx, bench.Params{Mode: bench.ModePinnedXmin, Rate: 800, Duration: lasts})
+	r, exact, err := s.measure(ctx, bench.Params{Mode: measuring.PinnedXmin(), Rate: 800, Duration: lasts})
 	if err != nil {
 		return result{}, err
 	}
@@ -50,7 +51,7 @@ func (s *Session) pinnedXmin(ctx context.Context) (result, error) {
 // manyEvents is R13.
 func (s *Session) manyEvents(ctx context.Context) (result, error) {
 	n := s.size(400_000, 1_000_000)
-	r, exact, err := s.measure(ctx, bench.Params{Mode: bench.ModeBacklog, Head: n, Processes: true, Executable: s.Program})
+	r, exact, err := s.measure(ctx, bench.Params{Mode: measuring.Backlog(), Head: n, Processes: true, Executable: s.Program})
 	if err != nil {
 		return result{}, err
 	}
@@ -64,7 +65,7 @@ func (s *Session) manyEvents(ctx context.Context) (result, error) {
 
 // steady is R22.
 func (s *Session) steady(ctx context.Context) (result, error) {
-	params := bench.Params{Mode: bench.ModeSteady, Rate: 200, Duration: s.lasts(20*time.Second, time.Minute)}
+	params := bench.Params{Mode: bench.Steady(), Rate: 200, Duration: s.lasts(20*time.Second, time.Minute)}
 	hint, exact, err := s.measure(ctx, params)
 	if err != nil {
 		return result{}, err

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/emit/wire"
+	"github.com/outboxctl/outboxctl/internal/bench"
 )
 
 const (
@@ -30,16 +31,22 @@ SELECT id::text, event_type::text, aggregate_type::text, aggregate_id::text, pay
 	naiveMarkSQL = `UPDATE outbox_events SET published_at = now() WHERE id = $1::text::uuid`
 )
 
+// RowByRow is the loop most people write first: publish a row, wait, mark it, next.
+func RowByRow() bench.Mode {
+	return bench.Mode{Name: "row-by-row", Summary: "publish, wait, mark, one row at a time", Inside: true,
+		Defaults: bench.Sizes{Events: 2_000}, Measure: one, Loop: rowByRow}
+}
+
 // rowByRow is the loop the dispatcher is compared with: one transaction per batch,
 // and inside it publish a row, wait for the broker, mark it, take the next.
-func (r *run) rowByRow(ctx context.Context) (time.Duration, error) {
-	topic := r.client.PubSub().Publisher(topics()[domainTopic])
+func rowByRow(ctx context.Context, r *bench.Trial) (time.Duration, error) {
+	topic := r.Client.PubSub().Publisher(bench.DomainTopic)
 	topic.PublishSettings.DelayThreshold = naiveDelay
 	defer topic.Stop()
 	began := time.Now()
 	for {
 		n := 0
-		err := pgx.BeginFunc(ctx, r.db.pool, func(tx pgx.Tx) (err error) {
+		err := pgx.BeginFunc(ctx, r.DB.Pool, func(tx pgx.Tx) (err error) {
 			n, err = naiveTurn(ctx, tx, topic)
 			return err
 		})
@@ -73,7 +80,7 @@ func naiveTurn(ctx context.Context, tx pgx.Tx, topic *pubsub.Publisher) (int, er
 	for _, row := range rows {
 		_, err := topic.Publish(ctx, &pubsub.Message{
 			Data:       row.payload,
-			Attributes: wire.Attributes(wire.Row{ID: row.id, EventType: row.eventType, AggregateType: row.aggregateType, AggregateID: row.aggregateID, Namespace: measured, CreatedAt: row.createdAt}),
+			Attributes: wire.Attributes(wire.Row{ID: row.id, EventType: row.eventType, AggregateType: row.aggregateType, AggregateID: row.aggregateID, Namespace: bench.Measured, CreatedAt: row.createdAt}),
 		}).Get(ctx)
 		if err != nil {
 			return 0, err

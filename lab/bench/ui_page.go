@@ -20,6 +20,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/outboxctl/outboxctl/internal/bench"
 	"github.com/outboxctl/outboxctl/internal/wait"
 	"github.com/outboxctl/outboxctl/ui"
 )
@@ -46,18 +47,18 @@ func (at *servedPage) close() error {
 }
 
 // servePage starts the page and waits for its first figures.
-func (r *run) servePage(ctx context.Context) (at *servedPage, err error) {
-	if r.params.Processes {
-		at, err = r.pageOutside(ctx)
+func servePage(ctx context.Context, r *bench.Trial) (at *servedPage, err error) {
+	if r.Params.Processes {
+		at, err = pageOutside(ctx, r)
 	} else {
-		at, err = r.pageInside(ctx)
+		at, err = pageInside(ctx, r)
 	}
 	if err != nil {
 		return nil, err
 	}
 	// What is asked for is compressed, as for a browser, and its bytes are those on the line.
 	at.client = &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: viewers + 1}}
-	waiting, cancel := context.WithTimeout(ctx, drainPatience)
+	waiting, cancel := context.WithTimeout(ctx, bench.Patience)
 	defer cancel()
 	for {
 		answer, err := at.ask(waiting, "/readyz")
@@ -72,20 +73,20 @@ func (r *run) servePage(ctx context.Context) (at *servedPage, err error) {
 
 // pageRole is the role the page reads under. The roles of a server belong to its first database; on one that has others a
 // scratch database grants them nothing.
-func (r *run) pageRole() string {
-	if r.params.DatabaseURL != "" {
+func pageRole(r *bench.Trial) string {
+	if r.Params.DatabaseURL != "" {
 		return "-"
 	}
 	return ui.DefaultReadRole
 }
 
-func (r *run) pageInside(ctx context.Context) (*servedPage, error) {
-	pool, err := r.db.open(ctx, "outboxctl bench ui", pageConns)
+func pageInside(ctx context.Context, r *bench.Trial) (*servedPage, error) {
+	pool, err := r.DB.Open(ctx, "outboxctl bench ui", pageConns)
 	if err != nil {
 		return nil, err
 	}
 	handler, err := ui.New(ui.Config{
-		ReadPool: pool, ReadRole: r.pageRole(), Metrics: prometheus.NewRegistry(),
+		ReadPool: pool, ReadRole: pageRole(r), Metrics: prometheus.NewRegistry(),
 		Identify: func(*http.Request) (ui.Identity, error) { return ui.Identity{Name: "bench"}, nil },
 	})
 	if err != nil {
@@ -101,7 +102,7 @@ func (r *run) pageInside(ctx context.Context) (*servedPage, error) {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	return &servedPage{base: "http://" + listener.Addr().String(), pid: os.Getpid(), stop: func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		err := errors.Join(server.Shutdown(ctx), handler.Shutdown(ctx))
 		if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
@@ -113,10 +114,10 @@ func (r *run) pageInside(ctx context.Context) (*servedPage, error) {
 }
 
 // pageOutside runs outboxctl ui, whose memory can be told from the bench's.
-func (r *run) pageOutside(ctx context.Context) (*servedPage, error) {
-	cmd := exec.CommandContext(ctx, r.params.Executable, "ui", "--addr", "127.0.0.1:0", "--read-role", r.pageRole())
+func pageOutside(ctx context.Context, r *bench.Trial) (*servedPage, error) {
+	cmd := exec.CommandContext(ctx, r.Params.Executable, "ui", "--addr", "127.0.0.1:0", "--read-role", pageRole(r))
 	cmd.Args[0] = "outboxctl"
-	cmd.Env = []string{"OUTBOXCTL_DATABASE_URL=" + r.db.url, "OUTBOXCTL_LOG_LEVEL=error"}
+	cmd.Env = []string{"OUTBOXCTL_DATABASE_URL=" + r.DB.URL, "OUTBOXCTL_LOG_LEVEL=error"}
 	said, err := cmd.StderrPipe()
 	if err != nil {
 		return nil, err
@@ -167,9 +168,9 @@ func (at *servedPage) ask(ctx context.Context, path string) (a pageAnswer, err e
 }
 
 // measure asks for every page, and then for one that has not changed.
-func (at *servedPage) measure(ctx context.Context, r *run, v *Viewing) error {
+func (at *servedPage) measure(ctx context.Context, r *bench.Trial, v *Viewing) error {
 	var letter, event, fingerprint string
-	err := r.db.pool.QueryRow(ctx, `SELECT id::text, event_id::text, fingerprint FROM outbox_dlq ORDER BY failed_at DESC LIMIT 1`).Scan(&letter, &event, &fingerprint)
+	err := r.DB.Pool.QueryRow(ctx, `SELECT id::text, event_id::text, fingerprint FROM outbox_dlq ORDER BY failed_at DESC LIMIT 1`).Scan(&letter, &event, &fingerprint)
 	if err != nil {
 		return fmt.Errorf("choose a dead letter: %w", err)
 	}
@@ -205,7 +206,7 @@ func (at *servedPage) measure(ctx context.Context, r *run, v *Viewing) error {
 // cost asks for an address again and again.
 func (at *servedPage) cost(ctx context.Context, path string) (PageCost, error) {
 	cost, took := PageCost{Address: path}, []time.Duration{}
-	h := newHistogram()
+	h := bench.NewHistogram()
 	for range pageRequests {
 		began := time.Now()
 		answer, err := at.ask(ctx, path)
@@ -216,10 +217,10 @@ func (at *servedPage) cost(ctx context.Context, path string) (PageCost, error) {
 			return cost, fmt.Errorf("ask for %s: it answers %d", path, answer.status)
 		}
 		took = append(took, time.Since(began))
-		record(h, took[len(took)-1])
+		bench.Record(h, took[len(took)-1])
 		cost.Status, cost.Bytes = answer.status, answer.bytes
 	}
 	slices.Sort(took)
-	cost.P95, cost.Duration = float64(took[len(took)*95/100].Microseconds())/1000, percentiles(h)
+	cost.P95, cost.Duration = float64(took[len(took)*95/100].Microseconds())/1000, bench.PercentilesOf(h)
 	return cost, nil
 }

@@ -1,4 +1,4 @@
-package cmd
+package bench
 
 import (
 	"fmt"
@@ -7,34 +7,30 @@ import (
 	"text/tabwriter"
 
 	"github.com/dustin/go-humanize"
-
-	"github.com/outboxctl/outboxctl/internal/bench"
 )
 
-// benchText prints a report for a person.
-func benchText(r *bench.Report) func(io.Writer) error {
-	return func(out io.Writer) error {
-		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-		printBench(w, r)
-		for _, other := range r.Compared {
-			fmt.Fprintf(w, "\ncompared with %s\n", other.Mode)
-			printBench(w, other)
-		}
-		if len(r.Checks) > 0 {
-			fmt.Fprintln(w, "\nchecks")
-		}
-		for _, c := range r.Checks {
-			verdict := "ok"
-			if !c.OK {
-				verdict = "FAILED"
-			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", verdict, c.Name, humanize.FormatFloat("#,###.###", c.Got), c.Want)
-		}
-		return w.Flush()
+// WriteText prints the report for a person.
+func (r *Report) WriteText(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	r.write(w)
+	for _, other := range r.Compared {
+		fmt.Fprintf(w, "\ncompared with %s\n", other.Mode)
+		other.write(w)
 	}
+	if len(r.Checks) > 0 {
+		fmt.Fprintln(w, "\nchecks")
+	}
+	for _, c := range r.Checks {
+		verdict := "ok"
+		if !c.OK {
+			verdict = "FAILED"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", verdict, c.Name, humanize.FormatFloat("#,###.###", c.Got), c.Want)
+	}
+	return w.Flush()
 }
 
-func printBench(w io.Writer, r *bench.Report) {
+func (r *Report) write(w io.Writer) {
 	line := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	line("mode", "%s", r.Mode)
 	who := fmt.Sprintf("%d publishers in the bench's process", r.Publishers)
@@ -55,22 +51,24 @@ func printBench(w io.Writer, r *bench.Report) {
 		line("rate", "%s events/s in %.2f s", humanize.Comma(int64(r.EventsPerSecond)), r.Seconds)
 	}
 	if r.Latency != nil {
-		line("commit to ack", "%s", percentileText(*r.Latency))
+		line("commit to ack", "%s", r.Latency)
 	}
 	if r.Claim != nil && r.Claim.Rows > 0 {
-		line("claim", "%.1f µs/row; %d statements, %s", r.Claim.MicrosPerRow, r.Claim.Statements, percentileText(r.Claim.Duration))
+		line("claim", "%.1f µs/row; %d statements, %s", r.Claim.MicrosPerRow, r.Claim.Statements, r.Claim.Duration)
 	}
 	if r.Settle != nil && r.Settle.Rows > 0 {
-		line("settle", "%.1f µs/row; %d statements, %s", r.Settle.MicrosPerRow, r.Settle.Statements, percentileText(r.Settle.Duration))
+		line("settle", "%.1f µs/row; %d statements, %s", r.Settle.MicrosPerRow, r.Settle.Statements, r.Settle.Duration)
 	}
 	if c := r.Consume; c != nil {
-		line("lease to mark", "%s", percentileText(c.Handle))
+		line("lease to mark", "%s", c.Handle)
 		line("Redis", "%.2f round trips/event on %s", c.RedisRoundTrips, c.Redis)
 		line("effects", "%s events, %s inbox rows, %s done marks, %d repeated; %d redeliveries turned away, %d failures", humanize.Comma(c.Effects),
 			humanize.Comma(c.Inbox), humanize.Comma(c.Marks), c.Repeated, c.Redeliveries, c.Failures)
 	}
-	if v := r.UI; v != nil {
-		printViewing(line, r, v)
+	if extra, ok := r.Extra.(interface {
+		Lines(line func(name, format string, args ...any))
+	}); ok {
+		extra.Lines(line)
 	}
 	if r.WALBytesPerEvent > 0 {
 		line("WAL", "%s bytes/event", humanize.Comma(int64(r.WALBytesPerEvent)))
@@ -88,32 +86,20 @@ func printBench(w io.Writer, r *bench.Report) {
 		line("mishaps", "%d leases lost, %d errors got over: the machine does not keep up", r.LeasesLost, r.Troubles)
 	}
 	if d := r.Delivery; d.Expected > 0 {
-		line("delivery", "%s", deliveryText(d))
+		line("delivery", "%s", d)
 	}
 	if r.Server != "" {
 		line("server", "PostgreSQL %s", r.Server)
 	}
 }
 
-func printViewing(line func(name, format string, args ...any), r *bench.Report, v *bench.Viewing) {
-	line("dead letters", "%s", humanize.Comma(int64(v.DeadLetters)))
-	for _, page := range append(v.Pages, v.Unchanged) {
-		address := page.Address
-		if len(address) > 40 {
-			address = address[:39] + "…"
-		}
-		line("  "+address, "p95 %.1f ms; %s; %s bytes, %d", page.P95, percentileText(page.Duration), humanize.Comma(int64(page.Bytes)), page.Status)
-	}
-	line("snapshot", "%.0f ms", 1000*v.SnapshotSeconds)
-	line("beside viewers", "%s events/s, %s without (%.2f ×); %d viewers, %d requests, %d not answered", humanize.Comma(int64(r.EventsPerSecond)),
-		humanize.Comma(int64(v.AloneEventsPerSecond)), r.EventsPerSecond/v.AloneEventsPerSecond, v.Viewers, v.ViewerRequests, v.ViewerErrors)
-}
-
-func percentileText(p bench.Percentiles) string {
+// String prints them for a person.
+func (p Percentiles) String() string {
 	return fmt.Sprintf("p50 %.1f, p90 %.1f, p99 %.1f, max %.1f ms", p.P50, p.P90, p.P99, p.Max)
 }
 
-func deliveryText(d bench.Delivery) string {
+// String prints the comparison for a person.
+func (d Delivery) String() string {
 	if d.Exact() {
 		return fmt.Sprintf("all %s arrived once, unchanged, and are marked", humanize.Comma(d.Expected))
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/internal/bench"
 )
 
 // fillDeadSQL writes dead events with their open dead letters: forty causes over ten days.
@@ -25,20 +26,20 @@ SELECT id, event_type, aggregate_type, aggregate_id, payload_json, (ARRAY['max_a
 const tenDays = 10 * 24 * time.Hour
 
 // fillForPage writes rows behind, of which some are dead.
-func (r *run) fillForPage(ctx context.Context, rows, dead int) error {
-	if err := r.fill(ctx, rows-dead, filling{eventType: builtin.TypeOrderCreated, published: true, over: tenDays, namespace: "default"}); err != nil {
+func fillForPage(ctx context.Context, r *bench.Trial, rows, dead int) error {
+	if err := r.Fill(ctx, rows-dead, bench.Filling{EventType: builtin.TypeOrderCreated, Published: true, Over: tenDays, Namespace: "default"}); err != nil {
 		return err
 	}
 	for done := 0; done < dead; {
-		size := min(fillBatch, dead-done)
-		if _, err := r.db.pool.Exec(ctx, fillDeadSQL, size); err != nil {
+		size := min(bench.FillBatch, dead-done)
+		if _, err := r.DB.Pool.Exec(ctx, fillDeadSQL, size); err != nil {
 			return fmt.Errorf("fill with dead letters: %w", err)
 		}
 		done += size
-		r.params.Progress("filled %d of %d dead letters", done, dead)
+		r.Params.Progress("filled %d of %d dead letters", done, dead)
 	}
 	for _, table := range []string{"outbox_events", "outbox_dlq"} {
-		if _, err := r.db.pool.Exec(ctx, "VACUUM ANALYZE "+table); err != nil {
+		if _, err := r.DB.Pool.Exec(ctx, "VACUUM ANALYZE "+table); err != nil {
 			return fmt.Errorf("analyse %s: %w", table, err)
 		}
 	}

@@ -7,8 +7,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/outboxctl/outboxctl/internal/bench"
 	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
@@ -42,6 +44,8 @@ type Viewing struct {
 	SnapshotSeconds float64 `json:"snapshotSeconds"`
 	// AloneEventsPerSecond is the drain while no page is open.
 	AloneEventsPerSecond float64 `json:"aloneEventsPerSecond"`
+	// BesideEventsPerSecond is the drain beside the viewers.
+	BesideEventsPerSecond float64 `json:"besideEventsPerSecond"`
 	// ViewerRequests were made during the other drain, of which ViewerErrors were not answered.
 	ViewerRequests int64 `json:"viewerRequests"`
 	ViewerErrors   int64 `json:"viewerErrors"`
@@ -49,28 +53,34 @@ type Viewing struct {
 
 // PageCost is what one address costs.
 type PageCost struct {
-	Address  string      `json:"address"`
-	Status   int         `json:"status"`
-	Bytes    int         `json:"bytes"`
-	P95      float64     `json:"p95Ms"`
-	Duration Percentiles `json:"duration"`
+	Address  string            `json:"address"`
+	Status   int               `json:"status"`
+	Bytes    int               `json:"bytes"`
+	P95      float64           `json:"p95Ms"`
+	Duration bench.Percentiles `json:"duration"`
 }
 
-// ui measures the web page over many rows, and a drain beside those who look at it.
-func (s *session) ui(ctx context.Context) (*Report, error) {
-	p := s.params
-	return s.with(ctx, p, func(r *run) (_ *Report, err error) {
-		report, v := r.newReport(), &Viewing{DeadLetters: p.Head / deadShare, Viewers: viewers}
-		report.UI = v
-		if err := r.fillForPage(ctx, p.Head, v.DeadLetters); err != nil {
+// UI asks for every page over many rows, and drains beside viewers.
+func UI() bench.Mode {
+	return bench.Mode{Name: "ui", Summary: "every page over --head rows, a fifth of them dead letters, and a drain beside 20 viewers",
+		Defaults: bench.Sizes{Events: 60_000, Head: 50_000}, Measure: measureUI}
+}
+
+// measureUI measures the web page over many rows, and a drain beside those who look at it.
+func measureUI(ctx context.Context, s *bench.Session) (*bench.Report, error) {
+	p := s.Params
+	return s.With(ctx, p, func(r *bench.Trial) (_ *bench.Report, err error) {
+		report, v := r.NewReport(), &Viewing{DeadLetters: p.Head / deadShare, Viewers: viewers}
+		report.Extra = v
+		if err := fillForPage(ctx, r, p.Head, v.DeadLetters); err != nil {
 			return nil, err
 		}
-		before, err := r.db.counters(ctx)
+		before, err := r.DB.Counters(ctx)
 		if err != nil {
 			return nil, err
 		}
 		p.Progress("ui: starting the page")
-		at, err := r.servePage(ctx)
+		at, err := servePage(ctx, r)
 		if err != nil {
 			return nil, err
 		}
@@ -79,28 +89,28 @@ func (s *session) ui(ctx context.Context) (*Report, error) {
 		if err := at.measure(ctx, r, v); err != nil {
 			return nil, err
 		}
-		if err := at.drains(ctx, r, report); err != nil {
+		if err := at.drains(ctx, r, report, v); err != nil {
 			return nil, err
 		}
-		report.MemoryBytes = residentPeak(at.pid)
+		report.MemoryBytes = bench.ResidentPeak(at.pid)
 		if p.Check {
-			report.checkPage()
+			checkPage(report, v)
 		}
-		return report, r.finish(ctx, report, before)
+		return report, r.Finish(ctx, report, before)
 	})
 }
 
 // drains empties a backlog alone and beside viewers, in turn. The best of each counts.
-func (at *servedPage) drains(ctx context.Context, r *run, report *Report) error {
-	part := r.params.Events / (2*rounds + 1)
+func (at *servedPage) drains(ctx context.Context, r *bench.Trial, report *bench.Report, v *Viewing) error {
+	part := r.Params.Events / (2*bench.Rounds + 1)
 	// The first drain meets cold caches and is not measured.
-	if _, err := r.drainPart(ctx, r.params.Events-2*rounds*part); err != nil {
+	if _, err := drainPart(ctx, r, r.Params.Events-2*bench.Rounds*part); err != nil {
 		return err
 	}
-	for round := range rounds {
+	for round := range bench.Rounds {
 		// The first of a round has the emptier table, so they change places.
 		for _, looked := range []bool{round%2 == 1, round%2 == 0} {
-			if err := at.drain(ctx, r, report, part, looked); err != nil {
+			if err := at.drain(ctx, r, report, v, part, looked); err != nil {
 				return err
 			}
 		}
@@ -109,47 +119,48 @@ func (at *servedPage) drains(ctx context.Context, r *run, report *Report) error 
 }
 
 // drain empties a backlog, beside viewers where it is looked at, and keeps the rate if it is the best so far.
-func (at *servedPage) drain(ctx context.Context, r *run, report *Report, part int, looked bool) (err error) {
+func (at *servedPage) drain(ctx context.Context, r *bench.Trial, report *bench.Report, v *Viewing, part int, looked bool) (err error) {
 	if !looked {
-		alone, err := r.drainPart(ctx, part)
-		report.UI.AloneEventsPerSecond = max(report.UI.AloneEventsPerSecond, alone)
+		alone, err := drainPart(ctx, r, part)
+		v.AloneEventsPerSecond = max(v.AloneEventsPerSecond, alone)
 		return err
 	}
 	var viewed float64
-	err = at.beside(ctx, report.UI, func() (err error) {
-		viewed, err = r.drainPart(ctx, part)
+	err = at.beside(ctx, v, func() (err error) {
+		viewed, err = drainPart(ctx, r, part)
 		return err
 	})
 	if err == nil && viewed > report.EventsPerSecond {
 		report.Seconds, report.EventsPerSecond = float64(part)/viewed, viewed
+		v.BesideEventsPerSecond = viewed
 	}
 	return err
 }
 
 // drainPart emits events, publishes them and returns how many a second.
-func (r *run) drainPart(ctx context.Context, n int) (float64, error) {
-	r.params.Progress("ui: draining %d events", n)
-	if err := r.emit(ctx, n); err != nil {
+func drainPart(ctx context.Context, r *bench.Trial, n int) (float64, error) {
+	r.Params.Progress("ui: draining %d events", n)
+	if err := r.Emit(ctx, n); err != nil {
 		return 0, err
 	}
-	took, err := r.drainInside(ctx, r.publisherTo())
+	took, err := r.DrainInside(ctx)
 	return float64(n) / took.Seconds(), err
 }
 
-func (r *Report) checkPage() {
+func checkPage(r *bench.Report, v *Viewing) {
 	worst := 0.0
-	for _, page := range r.UI.Pages {
+	for _, page := range v.Pages {
 		worst = max(worst, page.P95)
 		if page.P95 > maxPageP95 {
-			r.atMost("p95 of "+page.Address+" in ms", page.P95, maxPageP95)
+			r.AtMost("p95 of "+page.Address+" in ms", page.P95, maxPageP95)
 		}
 	}
-	r.atMost("p95 of the slowest page in ms", worst, maxPageP95)
-	r.atMost("p95 of an unchanged part in ms", r.UI.Unchanged.P95, maxUnchangedP95)
-	r.atLeast(fmt.Sprintf("rate beside %d viewers over one without", viewers), r.EventsPerSecond/r.UI.AloneEventsPerSecond, minBesidePage)
-	r.atMost("requests of viewers that were not answered", float64(r.UI.ViewerErrors), 0)
+	r.AtMost("p95 of the slowest page in ms", worst, maxPageP95)
+	r.AtMost("p95 of an unchanged part in ms", v.Unchanged.P95, maxUnchangedP95)
+	r.AtLeast(fmt.Sprintf("rate beside %d viewers over one without", viewers), r.EventsPerSecond/v.AloneEventsPerSecond, minBesidePage)
+	r.AtMost("requests of viewers that were not answered", float64(v.ViewerErrors), 0)
 	if r.Processes && r.MemoryBytes > 0 {
-		r.atMost("memory of the page in MiB", float64(r.MemoryBytes)/(1<<20), maxPageMiB)
+		r.AtMost("memory of the page in MiB", float64(r.MemoryBytes)/(1<<20), maxPageMiB)
 	}
 }
 
@@ -189,3 +200,18 @@ func viewerPaths() []string {
 
 // viewerPace is how often an open page asks.
 const viewerPace = 5 * time.Second
+
+// Lines prints it for a person.
+func (v *Viewing) Lines(line func(name, format string, args ...any)) {
+	line("dead letters", "%s", humanize.Comma(int64(v.DeadLetters)))
+	for _, page := range append(v.Pages, v.Unchanged) {
+		address := page.Address
+		if len(address) > 40 {
+			address = address[:39] + "…"
+		}
+		line("  "+address, "p95 %.1f ms; %s; %s bytes, %d", page.P95, page.Duration, humanize.Comma(int64(page.Bytes)), page.Status)
+	}
+	line("snapshot", "%.0f ms", 1000*v.SnapshotSeconds)
+	line("beside viewers", "%s events/s, %s without (%.2f ×); %d viewers, %d requests, %d not answered", humanize.Comma(int64(v.BesideEventsPerSecond)),
+		humanize.Comma(int64(v.AloneEventsPerSecond)), v.BesideEventsPerSecond/v.AloneEventsPerSecond, v.Viewers, v.ViewerRequests, v.ViewerErrors)
+}

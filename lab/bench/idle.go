@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/outboxctl/outboxctl/internal/bench"
 	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
@@ -14,30 +15,35 @@ const (
 	maxIdleCPU     = 0.01
 )
 
+// Idle measures a publisher that has nothing to do.
+func Idle() bench.Mode {
+	return bench.Mode{Name: "idle", Summary: "what a publisher with nothing to do costs", Inside: true, Measure: idle}
+}
+
 // idle measures what a publisher costs that has nothing to do. The broker fake and
 // the bench idle in the same process and are counted with it.
-func (s *session) idle(ctx context.Context) (*Report, error) {
-	p := s.params
-	return s.with(ctx, p, func(r *run) (*Report, error) {
-		report := r.newReport()
+func idle(ctx context.Context, s *bench.Session) (*bench.Report, error) {
+	p := s.Params
+	return s.With(ctx, p, func(r *bench.Trial) (*bench.Report, error) {
+		report := r.NewReport()
 		report.Events = 0
-		var before counters
+		var before bench.Counters
 		var cpu time.Duration
-		err := r.publishing(ctx, func(ctx context.Context) error {
+		err := r.Publishing(ctx, func(ctx context.Context) error {
 			// What follows a start is not idleness yet.
 			p.Progress("idle: settling down, then %s of nothing", p.Duration)
 			if err := wait.For(ctx, 2*time.Second); err != nil {
 				return err
 			}
 			var err error
-			if before, err = r.db.counters(ctx); err != nil {
+			if before, err = r.DB.Counters(ctx); err != nil {
 				return err
 			}
-			spent, began := cpuTime(), time.Now()
+			spent, began := bench.CPUTime(), time.Now()
 			if err := wait.For(ctx, p.Duration); err != nil {
 				return err
 			}
-			cpu = cpuTime() - spent
+			cpu = bench.CPUTime() - spent
 			report.Seconds = time.Since(began).Seconds()
 			return nil
 		})
@@ -48,19 +54,19 @@ func (s *session) idle(ctx context.Context) (*Report, error) {
 		if err := wait.For(ctx, 500*time.Millisecond); err != nil {
 			return nil, err
 		}
-		after, err := r.db.counters(ctx)
+		after, err := r.DB.Counters(ctx)
 		if err != nil {
 			return nil, err
 		}
-		report.QueriesPerSecond = float64(after.transactions-before.transactions) / report.Seconds
+		report.QueriesPerSecond = float64(after.Transactions-before.Transactions) / report.Seconds
 		report.CPUShare = cpu.Seconds() / report.Seconds
-		report.MemoryBytes = residentPeak(os.Getpid())
-		if report.Delivery, err = r.recorder.verify(ctx, r.db); err != nil {
+		report.MemoryBytes = bench.ResidentPeak(os.Getpid())
+		if report.Delivery, err = r.Verify(ctx); err != nil {
 			return nil, err
 		}
 		if p.Check {
-			report.atMost("queries per second", report.QueriesPerSecond, maxIdleQueries)
-			report.atMost("share of one processor", report.CPUShare, maxIdleCPU)
+			report.AtMost("queries per second", report.QueriesPerSecond, maxIdleQueries)
+			report.AtMost("share of one processor", report.CPUShare, maxIdleCPU)
 		}
 		return report, nil
 	})

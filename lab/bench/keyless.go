@@ -1,0 +1,96 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/outboxctl/outboxctl/internal/bench"
+)
+
+// The criteria of mode keyless.
+const (
+	minParkedRate  = 0.8 // of the rate without parked rows
+	minKeyMBPerSec = 2.0
+	minUnusedRate  = 0.97 // of a schema without keys, for events without one
+	fewKeys        = 1000
+	hotShare       = 5 // one key gets a fifth of the events
+)
+
+// parkedSQL puts a dead head into the way, and what waits behind it.
+const parkedSQL = `
+INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, dead_at, ordering_key)
+SELECT outbox_uuid_v7(), 'order_created', 'checkout_group', outbox_uuid_v7(), '{}', CASE WHEN n = 0 THEN now() END, 'default/parked'
+  FROM generate_series(0, $1::int) AS n
+ ORDER BY n`
+
+// keylessSQL takes away what the schema has for keys.
+const keylessSQL = `
+DROP TRIGGER outbox_events_refuse_disorder ON outbox_events;
+DROP TRIGGER outbox_events_refuse_rekey ON outbox_events;
+DROP TRIGGER outbox_events_refuse_gap ON outbox_events;
+DROP INDEX outbox_events_turn_idx, outbox_events_ordered_claim_idx, outbox_events_blocking_idx`
+
+// Keyless measures what ordering keys cost: a drain without them, on a schema that knows none, with a thousand keys, with one,
+// behind parked rows, and beside a transaction that keeps every dead row.
+func Keyless() bench.Mode {
+	return bench.Mode{Name: "keyless", Summary: "what ordering keys cost those who use none, few, or one, and beside --head parked rows",
+		Defaults: bench.Sizes{Head: 100_000, Rate: 800}, Measure: keyless}
+}
+
+func keyless(ctx context.Context, s *bench.Session) (*bench.Report, error) {
+	plain := s.Params
+	plain.Mode, plain.Keys, plain.Head = bench.Drain(), 0, 0
+	keyed := plain
+	keyed.Keys = max(plain.Events/2, 1)
+	var before, without, best *bench.Report
+	var err error
+	for range bench.Rounds { // in turn
+		before, err = bench.Faster(before, func() (*bench.Report, error) { return after(ctx, s, plain, keylessSQL) })
+		if err != nil {
+			return before, err
+		}
+		if without, err = s.Better(ctx, plain, without); err != nil {
+			return without, err
+		}
+		if best, err = s.Better(ctx, keyed, best); err != nil {
+			return best, err
+		}
+	}
+	few, hot, behind := keyed, keyed, keyed
+	few.Keys = min(fewKeys, plain.Events)
+	hot.Keys, hot.Events = 1, max(plain.Events/hotShare, 1)
+	behind.Head = s.Params.Head
+	some, err := s.One(ctx, few)
+	if err != nil {
+		return some, err
+	}
+	single, err := s.One(ctx, hot)
+	if err != nil {
+		return single, err
+	}
+	parked, err := after(ctx, s, behind, parkedSQL, behind.Head)
+	if err != nil {
+		return parked, err
+	}
+	few.Mode, few.Check = PinnedXmin(), false
+	pinned, err := pinnedXmin(ctx, s, few)
+	if err != nil {
+		return pinned, err
+	}
+	without.Compared = []*bench.Report{before, best, some, single, parked, pinned}
+	without.AtLeast("rate without keys over a schema without them", without.EventsPerSecond/before.EventsPerSecond, minUnusedRate)
+	without.AtLeast("MB/s of one key", single.EventsPerSecond*float64(single.PayloadBytes)/1e6, minKeyMBPerSec)
+	without.AtLeast(fmt.Sprintf("rate beside %d parked events", parked.Head), parked.EventsPerSecond/best.EventsPerSecond, minParkedRate)
+	without.AtMost("claim p50 beside an old snapshot over undisturbed", pinned.Claim.Duration.P50/pinned.Compared[0].Claim.Duration.P50, maxPinnedClaim)
+	return without, nil
+}
+
+// after drains what is emitted after a statement.
+func after(ctx context.Context, s *bench.Session, p bench.Params, sql string, args ...any) (*bench.Report, error) {
+	return s.Drain(ctx, p, func(r *bench.Trial) error {
+		if _, err := r.DB.Pool.Exec(ctx, sql, args...); err != nil {
+			return fmt.Errorf("prepare the database: %w", err)
+		}
+		return r.Emit(ctx, p.Events)
+	})
+}
