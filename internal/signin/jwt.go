@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -24,8 +26,10 @@ import (
 const (
 	// keysEvery is the shortest time between two fetches of the key set: tokens with made-up keys must not become requests.
 	keysEvery = 30 * time.Second
-	// keysLife is how long a key set is believed without being fetched again.
+	// keysLife is how long a key set is believed without being fetched again, and keysTrusted how long while it cannot be: the proxy
+	// may have withdrawn a key that was stolen.
 	keysLife    = time.Hour
+	keysTrusted = 6 * time.Hour
 	keysTimeout = 5 * time.Second
 	keysSize    = 1 << 20
 )
@@ -68,8 +72,8 @@ func (p *JWTParams) Complete() (problems []string) {
 	if p.Audience == "" {
 		problems = append(problems, "ui.jwt.audience: is required: without it a token for any other service of the same issuer would be believed")
 	}
-	if !strings.HasPrefix(p.KeysURL, "https://") && !strings.HasPrefix(p.KeysURL, "http://127.0.0.1") {
-		problems = append(problems, "ui.jwt.jwks_url: must be an https address")
+	if keys, err := url.Parse(p.KeysURL); err != nil || !safeKeys(keys) {
+		problems = append(problems, "ui.jwt.jwks_url: must be an https address; http is for an address of this machine such as http://127.0.0.1:8080/keys")
 	}
 	if len(p.Algs) == 0 {
 		problems = append(problems, "ui.jwt.algs: is required, such as RS256 or ES256")
@@ -88,6 +92,12 @@ func (p *JWTParams) Complete() (problems []string) {
 	return problems
 }
 
+// safeKeys reports whether keys come unchanged from an address: nobody is between this process and its own machine.
+func safeKeys(u *url.URL) bool {
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() != "" && (u.Scheme == "https" || u.Scheme == "http" && ip != nil && ip.IsLoopback())
+}
+
 func (p *JWTParams) fill(header, keys, issuer, alg string) {
 	p.Header, p.KeysURL, p.Issuer = cmp.Or(p.Header, header), cmp.Or(p.KeysURL, keys), cmp.Or(p.Issuer, issuer)
 	if len(p.Algs) == 0 {
@@ -104,10 +114,21 @@ type JWT struct {
 
 // NewJWT checks tokens as params say, which Complete has found nothing wrong with.
 func NewJWT(p JWTParams) *JWT {
-	keys := &keySet{url: p.KeysURL, algs: p.Algs, now: p.Now, client: &http.Client{Timeout: keysTimeout}}
+	keys := &keySet{url: p.KeysURL, algs: p.Algs, now: p.Now, client: &http.Client{Timeout: keysTimeout, CheckRedirect: safeRedirect}}
 	return &JWT{params: p, keys: keys, verifier: oidc.NewVerifier(p.Issuer, keys, &oidc.Config{
 		ClientID: p.Audience, SupportedSigningAlgs: p.Algs, Now: p.Now,
 	})}
+}
+
+// safeRedirect follows to where keys may be fetched from, not to where anyone could change them on the way.
+func safeRedirect(to *http.Request, via []*http.Request) error {
+	if !safeKeys(to.URL) {
+		return fmt.Errorf("it leads to %s, which is no https address", to.URL.Redacted())
+	}
+	if len(via) >= 10 {
+		return errors.New("it leads on and on")
+	}
+	return nil
 }
 
 // Identify implements Method.
@@ -192,17 +213,23 @@ func (k *keySet) find(ctx context.Context, id string) []jose.JSONWebKey {
 		}
 		found = k.keys.Key(id)
 	}
+	if now.Sub(k.fetched) > keysTrusted {
+		return nil
+	}
 	return found
 }
 
-// unread is why the set was never fetched.
+// unread is why there is no set, or none that is still believed.
 func (k *keySet) unread() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.fetched.IsZero() || k.err == nil {
+	switch {
+	case k.err == nil || k.now().Sub(k.fetched) <= keysTrusted:
 		return nil
+	case k.fetched.IsZero():
+		return fault.Preconditionf("read the key set of the proxy: %w", k.err)
 	}
-	return fault.Preconditionf("read the key set of the proxy: %w", k.err)
+	return fault.Preconditionf("read the key set of the proxy, which is of %s and no longer believed: %w", k.fetched.UTC().Format(time.RFC3339), k.err)
 }
 
 func (k *keySet) fetch(ctx context.Context) error {

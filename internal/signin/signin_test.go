@@ -271,6 +271,54 @@ func TestTheKeySetIsFetchedAtALimitedPace(t *testing.T) {
 	require.EqualValues(t, 3, p.fetches.Load())
 }
 
+// A key that the proxy withdrew is not believed for ever because its key set cannot be read.
+func TestOldKeysAreNotBelievedForEver(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t)
+	method := p.method()
+	ask := func() error {
+		_, err := method.Identify(request(t, "/", "X-Goog-IAP-JWT-Assertion", p.token(jose.ES256, p.key, "k1", nil)))
+		return err
+	}
+	require.NoError(t, ask())
+	p.down.Store(true)
+	p.now = p.now.Add(6 * time.Hour)
+	require.NoError(t, ask(), "a proxy that is away for a while locks nobody out")
+	require.EqualValues(t, 2, p.fetches.Load())
+	p.now = p.now.Add(time.Minute)
+	for range 2 { // also when it is not fetched again
+		err := ask()
+		require.ErrorContains(t, err, "no longer believed")
+		require.NotErrorIs(t, err, ui.ErrNotSignedIn)
+	}
+	p.down.Store(false)
+	p.now = p.now.Add(time.Minute)
+	require.NoError(t, ask())
+}
+
+// The address of the keys may be on this machine, not merely look like it, and it must not lead to one that is neither.
+func TestKeysComeFromASafeAddress(t *testing.T) {
+	t.Parallel()
+	problems := func(keys string) string {
+		params := signin.JWTParams{Preset: "iap", Audience: "x", KeysURL: keys}
+		return strings.Join(params.Complete(), "; ")
+	}
+	for _, keys := range []string{
+		"http://127.0.0.1.evil.example", "http://127.0.0.1@evil.example/keys", "http://127.0.0.1:80@evil.example", "http://127.0.0.10.evil.example/", "http://keys.example", "http://localhost.evil.example",
+		"https://", "https:keys.example", "https:///keys", "ftp://127.0.0.1/keys", "file:///etc/keys", "http://127.0.0.1:port/", "http://0x7f.1/keys", "127.0.0.1",
+	} {
+		require.Contains(t, problems(keys), "ui.jwt.jwks_url: must be an https address", keys)
+	}
+	for _, keys := range []string{"https://keys.example", "http://127.0.0.1", "http://127.0.0.1:8080/keys", "http://127.8.9.1/", "http://[::1]:8080/keys"} {
+		require.Empty(t, problems(keys), keys)
+	}
+
+	p := newProxy(t)
+	p.keys.Config.Handler = http.RedirectHandler("http://127.0.0.1.evil.example/keys", http.StatusFound)
+	_, err := p.method().Identify(request(t, "/", "X-Goog-IAP-JWT-Assertion", p.token(jose.ES256, p.key, "k1", nil)))
+	require.ErrorContains(t, err, "which is no https address")
+}
+
 func TestSettingsOfAProxyThatAreNotSafe(t *testing.T) {
 	t.Parallel()
 	for want, params := range map[string]signin.JWTParams{
