@@ -74,6 +74,9 @@ func (c *checker) run(data json.RawMessage, emptyAllowed, wantExtras bool) (extr
 	if err != nil {
 		return nil, one("is not JSON")
 	}
+	if path, found := longNumber(value); found {
+		return nil, wire.Problems{{Field: "data" + path, Problem: fmt.Sprintf("has more than %d digits; send such a number as a string", maxDigits)}}
+	}
 	schema := c.plain
 	if c.strict != nil && wantExtras {
 		schema = c.strict

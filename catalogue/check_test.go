@@ -14,6 +14,28 @@ import (
 	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
+// A schema calculates with numbers exactly, which takes minutes for long ones, so it is not asked about them. What
+// fits a double is short enough, and a type without a schema takes any number.
+func TestNumbersOfManyDigitsAreRefusedBeforeTheSchemaIsAsked(t *testing.T) {
+	t.Parallel()
+	c, err := catalogue.New("numbers", catalogue.Type{Name: "x", Topic: "a", Aggregate: catalogue.None, ExtraFields: catalogue.Allow,
+		Schema: `{"type": "object", "properties": {"n": {"type": "array", "items": {"type": "number", "minimum": -1e400, "multipleOf": 1e-800}}}}`},
+		catalogue.Type{Name: "any", Topic: "a", Aggregate: catalogue.None, Schema: catalogue.Any})
+	require.NoError(t, err)
+	for number, fits := range map[string]bool{
+		"1.7976931348623157e308": true, "-4.9406564584124654e-324": true, strings.Repeat("7", 1024): true, "0.00": true, "1E+300": true,
+		strings.Repeat("7", 1025): false, "1e131071": false, "1e-16383": false, "1E+2000": false, "1e99999999999999999999": false, "0." + strings.Repeat("7", 1025): false,
+	} {
+		data := json.RawMessage(`{"a": [{"b": 1}], "n": [0, ` + number + `]}`)
+		if err := c.Validate("x", data); fits {
+			require.NoError(t, err, number)
+		} else {
+			require.ErrorContains(t, err, "data.n[1] has more than 1024 digits; send such a number as a string", number)
+		}
+		require.NoError(t, c.Validate("any", json.RawMessage(number)))
+	}
+}
+
 // Errors name the field and the rule, and never the value.
 func TestErrorsNameFieldAndRule(t *testing.T) {
 	t.Parallel()
