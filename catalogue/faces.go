@@ -74,6 +74,14 @@ func (n namespaced) OrderedByAggregate(eventType string) bool {
 	return t != nil && t.Order == OrderAggregate
 }
 
+// CloudEventsSource is the source of a type's CloudEvents; empty where its messages are none.
+func (n namespaced) CloudEventsSource(eventType string) string {
+	if t := n.find(eventType); t != nil {
+		return t.CloudEventsSource
+	}
+	return ""
+}
+
 // Describe returns what a publisher has to know of an event type, by its present or a former name.
 func (c *Catalogue) Describe(namespace, eventType string) (wire.EventType, bool) {
 	t := c.find(namespace, eventType)

@@ -2,6 +2,7 @@ package cmd_test
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -45,6 +47,46 @@ SELECT payload_json::text, broker_message_id, event_type::text, aggregate_type::
 		}
 		require.Equal(t, topic, m.Topic)
 	}
+}
+
+// A program that writes rows itself puts what it likes into headers: no consumer takes them for the tenant, the
+// namespace, the key or the place of an event, and no number of them pushes the true ones out.
+func TestHeadersOfAPlainInsertForgeNoAttribute(t *testing.T) {
+	t.Parallel()
+	r := newPublishRig(t)
+	const tenant = "0192d3a0-7777-7000-8000-000000000007"
+	insert := func(fillers int, tenant, key string) (id string) {
+		id = uuid.NewString()
+		require.NoError(t, r.sql(`
+INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, tenant_id, dedupe_key, ordering_key, headers)
+SELECT $1::text::uuid, 'order_expired', 'vendor_order', gen_random_uuid(), jsonb_build_object('version', 1, 'eventId', $1::text,
+       'occurredAt', '2026-01-01T00:00:00Z', 'data', jsonb_build_object('orderId', gen_random_uuid(), 'checkoutGroupId', gen_random_uuid(),
+       'expiredAt', '2026-01-01T00:00:00Z')), nullif($2::text, '')::uuid, nullif($3::text, ''), 'default/' || nullif($3::text, ''),
+       '{"tenant_id": "forged", "namespace": "forged", "dedupe_key": "forged", "event_seq": "1", "Tenant_Id": "forged", "EVENT_ID": "forged"}'::jsonb
+       || coalesce((SELECT jsonb_object_agg('h' || n, 'x') FROM generate_series(1, $4::int) AS n), '{}')`, id, tenant, key, fillers))
+		return id
+	}
+	bare, full := insert(0, "", ""), insert(91, tenant, tenant+"/7")
+	tooMany := []string{insert(94, tenant, ""), insert(92, tenant, tenant+"/8"), insert(95, "", "")}
+	require.Equal(t, 5, r.start("--once").wait(), "some died")
+
+	standard := func(id string) map[string]string {
+		got := map[string]string{}
+		for name, value := range r.attributesOf(id) {
+			if !strings.HasPrefix(name, "h") && name != "created_at" && name != "aggregate_id" {
+				got[name] = value
+			}
+		}
+		return got
+	}
+	want := map[string]string{"event_id": bare, "event_type": "order_expired", "aggregate_type": "vendor_order", "namespace": "default"}
+	require.Equal(t, want, standard(bare))
+	want["event_id"], want["tenant_id"], want["dedupe_key"] = full, tenant, tenant+"/7"
+	want["event_seq"] = strconv.Itoa(r.count(`SELECT seq FROM outbox_events WHERE id = $1::text::uuid`, full))
+	require.Equal(t, want, standard(full))
+	require.Len(t, r.attributesOf(full), 100)
+	require.Len(t, r.stored(), 2)
+	require.Equal(t, len(tooMany), r.count(`SELECT count(*) FROM outbox_dlq WHERE error_reason = 'message_too_large' AND event_id = ANY ($1::text[]::uuid[])`, tooMany))
 }
 
 // Payloads and times travel as text where a pooler forbids prepared statements.

@@ -14,5 +14,6 @@ type Catalogue interface {
 	// One that also has In(namespace string) Catalogue is asked for that of each event's
 	// namespace; one with WithoutEnvelope(eventType string) bool says which types are
 	// stored as bare data, one with OrderedByAggregate(eventType string) bool which keep
-	// the order of their aggregate.
+	// the order of their aggregate, one with CloudEventsSource(eventType string) string
+	// whose messages are CloudEvents, which takes some of the room for headers.
 }

@@ -69,7 +69,11 @@ func (e *Emitter) Prepare(event Event) (Prepared, error) {
 	bad := &InvalidError{}
 	aggregate, topic := e.checkType(event, bad)
 	checkScope(event, bad)
-	event.OrderingKey = e.orderingKey(event, aggregate, topic, bad)
+	orderedBy := e.orderedBy(event, aggregate, topic, bad)
+	if orderedBy != "" {
+		event.OrderingKey = orderedBy + event.AggregateID
+	}
+	checkText("orderingKey", event.OrderingKey, maxOrderingKeyBytes-len(cmp.Or(event.Namespace, "default"))-1, bad)
 	e.checkHeaders(event, bad)
 	if event.MaxAttempts < 0 || event.MaxAttempts > 1<<31-1 {
 		bad.add("maxAttempts", "must be a positive 32-bit number, or 0 for the publisher's own")
@@ -88,7 +92,7 @@ func (e *Emitter) Prepare(event Event) (Prepared, error) {
 	if len(bad.Problems) > 0 {
 		return Prepared{}, bad
 	}
-	row, err := event.row(id, aggregate, envelope)
+	row, err := event.row(id, aggregate, orderedBy, envelope)
 	if err != nil {
 		return Prepared{}, fmt.Errorf("encode event: %w", err)
 	}
@@ -156,33 +160,23 @@ func checkScope(event Event, bad *InvalidError) {
 	}
 }
 
-// orderingKey is the key without its namespace: the event's own, or its aggregate
-// where the event or the catalogue says so. The topic is part of one that is made
-// here, so that a topic that stands still stops only itself. The database makes the
-// same one, so the spelling of a UUID must not matter.
-func (e *Emitter) orderingKey(event Event, aggregate, topic string, bad *InvalidError) string {
-	key := event.OrderingKey
+// orderedBy is what comes before the aggregate's id in the ordering key, where the event or the
+// catalogue says that aggregates keep their order. The topic is part of it, so that a topic that
+// stands still stops only itself. The database adds the id as its column prints it: two spellings
+// of a UUID or of a number are one aggregate.
+func (e *Emitter) orderedBy(event Event, aggregate, topic string, bad *InvalidError) string {
 	ordered, ok := e.catalogue.(interface {
 		OrderedByAggregate(eventType string) bool
 	})
 	switch byAggregate := event.ByAggregate || ok && ordered.OrderedByAggregate(event.Type); {
-	case event.ByAggregate && key != "":
+	case event.ByAggregate && event.OrderingKey != "":
 		bad.add("orderingKey", "must be empty beside byAggregate")
 	case event.ByAggregate && topic != "" && aggregate == "":
 		bad.add("byAggregate", "must be left out: %s is about no aggregate", event.Type)
-	case byAggregate && key == "":
-		key = topic + "/" + aggregate + "/" + plainID(event.AggregateID)
+	case byAggregate && event.OrderingKey == "":
+		return topic + "/" + aggregate + "/"
 	}
-	checkText("orderingKey", key, maxOrderingKeyBytes-len(cmp.Or(event.Namespace, "default"))-1, bad)
-	return key
-}
-
-// plainID writes a UUID in lower case, as the database does.
-func plainID(id string) string {
-	if parsed, err := uuid.Parse(id); err == nil && len(id) == len(uuid.Nil.String()) {
-		return parsed.String()
-	}
-	return id
+	return ""
 }
 
 func checkText(field, text string, most int, bad *InvalidError) {
@@ -201,6 +195,10 @@ func (e *Emitter) checkHeaders(event Event, bad *InvalidError) {
 	if event.OrderingKey != "" {
 		most--
 	}
+	cloudEvent := e.cloudEventsSource(event.Type) != ""
+	if cloudEvent {
+		most -= wire.CloudEventAttributes
+	}
 	if len(headers) > most {
 		bad.TooLarge = &wire.TooLargeError{What: "headers", Size: len(headers), Max: most, Unit: "headers"}
 		bad.add("headers", "has %d entries, at most %d are allowed", len(headers), most)
@@ -215,7 +213,7 @@ func (e *Emitter) checkHeaders(event Event, bad *InvalidError) {
 		case *wire.AttributeError:
 			bad.add(field, "%s", err.Problem)
 		default:
-			if wire.IsStandardAttribute(name) {
+			if wire.IsStandardAttribute(name) || cloudEvent && wire.IsCloudEventAttribute(name) {
 				bad.add(field, "is an attribute the publisher sets")
 			}
 			if strings.IndexByte(name+value, 0) >= 0 {
@@ -223,6 +221,16 @@ func (e *Emitter) checkHeaders(event Event, bad *InvalidError) {
 			}
 		}
 	}
+}
+
+// cloudEventsSource is set where the type's messages are CloudEvents.
+func (e *Emitter) cloudEventsSource(eventType string) string {
+	if c, ok := e.catalogue.(interface {
+		CloudEventsSource(eventType string) string
+	}); ok {
+		return c.CloudEventsSource(eventType)
+	}
+	return ""
 }
 
 // checkSize measures the message that a body of that many bytes will be. The database
@@ -233,6 +241,7 @@ func (e *Emitter) checkSize(event Event, aggregate string, body int, bad *Invali
 	row := wire.Row{
 		ID: uuid.Nil.String(), EventType: event.Type, AggregateType: aggregate, AggregateID: event.AggregateID,
 		Namespace: cmp.Or(event.Namespace, "default"), DedupeKey: event.DedupeKey, CreatedAt: longest, Headers: event.Headers,
+		CloudEventsSource: e.cloudEventsSource(event.Type),
 	}
 	if event.TenantID != uuid.Nil {
 		row.TenantID = event.TenantID.String()

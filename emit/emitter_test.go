@@ -110,6 +110,31 @@ func TestPrepareMakesVersion7Ids(t *testing.T) {
 	require.Equal(t, event.ID, p.ID, "a caller's own id is kept")
 }
 
+// asked is a catalogue that tells when a schema is asked.
+type asked struct {
+	builtin.Catalogue
+	times *int
+}
+
+func (a asked) Validate(string, json.RawMessage) error {
+	*a.times++
+	return nil
+}
+
+// A schema calculates with numbers: those that are refused anyway must not reach it.
+func TestInflatedNumbersReachNoSchema(t *testing.T) {
+	t.Parallel()
+	times := 0
+	e := New(asked{times: &times})
+	event := goodEvent()
+	event.Data = []byte(`[1e131071` + strings.Repeat(`,1e131071`, 20_000) + `]`)
+	require.ErrorContains(t, e.Validate(event), "when its numbers are written out; send them as strings")
+	require.Zero(t, times)
+	event.Data = []byte(`[1e300]`)
+	require.NoError(t, e.Validate(event))
+	require.Equal(t, 1, times)
+}
+
 func TestPrepareNamesTheFieldAndTheProblem(t *testing.T) {
 	t.Parallel()
 	manyHeaders := func(n int) map[string]string {
@@ -152,6 +177,7 @@ func TestPrepareNamesTheFieldAndTheProblem(t *testing.T) {
 		{"a long ordering key", func(p *Event) { p.OrderingKey = strings.Repeat("k", 1024) }, "orderingKey", "at most 10"},
 		{"negative attempts", func(p *Event) { p.MaxAttempts = -1 }, "maxAttempts", "must be a positive"},
 		{"own attribute", func(p *Event) { p.Headers["event_id"] = "x" }, "headers.event_id", "is an attribute the publisher sets"},
+		{"own attribute in capitals", func(p *Event) { p.Headers["Tenant_ID"] = "x" }, "headers.Tenant_ID", "is an attribute the publisher sets"},
 		{"goog header", func(p *Event) { p.Headers["googclient"] = "x" }, "headers.googclient", "keeps for itself"},
 		{"long header value", func(p *Event) { p.Headers["h"] = strings.Repeat("v", 1025) }, "headers.h", "at most 1024"},
 		{"header with NUL", func(p *Event) { p.Headers["h"] = "\x00" }, "headers.h", "NUL"},

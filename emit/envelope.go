@@ -102,6 +102,7 @@ func (e *Emitter) data(event Event, known bool, bad *InvalidError) (json.RawMess
 	}
 	if size > inflation*len(data)+4096 {
 		bad.add("data", "makes %d bytes of %d when its numbers are written out; send them as strings", size, len(data))
+		return nil, 0 // a schema would calculate with them, for minutes
 	}
 	if !known {
 		return data, size
@@ -137,7 +138,7 @@ func checkActor(a *wire.Actor, bad *InvalidError) json.RawMessage {
 // row builds one element of the array that the SQL function outbox_emit_many takes.
 // The envelope is put in by hand: it is checked JSON already, and encoding it a second
 // time costs more than everything else here.
-func (event Event) row(id uuid.UUID, aggregate string, envelope json.RawMessage) (json.RawMessage, error) {
+func (event Event) row(id uuid.UUID, aggregate, orderedBy string, envelope json.RawMessage) (json.RawMessage, error) {
 	columns := struct {
 		ID            uuid.UUID         `json:"id"`
 		EventType     string            `json:"event_type"`
@@ -149,9 +150,13 @@ func (event Event) row(id uuid.UUID, aggregate string, envelope json.RawMessage)
 		Headers       map[string]string `json:"headers,omitempty"`
 		MaxAttempts   int               `json:"max_attempts,omitempty"`
 		OrderingKey   string            `json:"ordering_key,omitempty"`
+		OrderedBy     string            `json:"ordered_by,omitempty"`
 	}{
 		id, event.Type, aggregate, event.AggregateID, event.TenantID, cmp.Or(event.Namespace, "default"),
-		event.DedupeKey, event.Headers, event.MaxAttempts, event.OrderingKey,
+		event.DedupeKey, event.Headers, event.MaxAttempts, event.OrderingKey, orderedBy,
+	}
+	if orderedBy != "" {
+		columns.OrderingKey = ""
 	}
 	text, err := json.Marshal(columns)
 	if err != nil {

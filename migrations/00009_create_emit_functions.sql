@@ -105,14 +105,15 @@ $$;
 
 -- What the catalogue says of a type, or no row. PostgreSQL inlines it: one probe
 -- of an index for each event. (A join would hash the whole catalogue for each call.)
--- ordered_by is what comes before the aggregate's id in the ordering key; NULL where
+-- envelope is cloudevents where there is none and the message is a CloudEvent. ordered_by is what comes before the aggregate's id in the ordering key; NULL where
 -- the type keeps no order.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_catalogue_type(event_type text, namespace text)
     RETURNS TABLE (aggregate_type text, envelope text, ordered_by text)
     LANGUAGE sql STABLE ROWS 1
     AS $$
-    (SELECT c.aggregate_type, c.envelope, CASE c.options ->> 'order' WHEN 'aggregate' THEN c.topic || '/' || c.aggregate_type || '/' END
+    (SELECT c.aggregate_type, CASE WHEN c.options ->> 'cloudEventsSource' IS NULL THEN c.envelope ELSE 'cloudevents' END,
+            CASE c.options ->> 'order' WHEN 'aggregate' THEN c.topic || '/' || c.aggregate_type || '/' END
        FROM @schema@.outbox_event_types AS c
       WHERE c.event_type = $1 AND c.namespace IN ('*', $2)
       ORDER BY c.namespace = '*'
@@ -158,6 +159,8 @@ DECLARE
         + 15 + octet_length(coalesce(namespace, 'default')) + CASE WHEN octet_length(namespace) > 100 THEN 2 ELSE 0 END
         + CASE WHEN tenant_id IS NULL THEN 0 ELSE 51 END
         + CASE WHEN dedupe_key IS NULL THEN 0 ELSE 16 + octet_length(dedupe_key) + CASE WHEN octet_length(dedupe_key) > 100 THEN 2 ELSE 0 END END
+        -- the seven attributes of a CloudEvent at their longest
+        + CASE WHEN envelope = 'cloudevents' THEN 2048 ELSE 0 END
         -- event_seq at its longest, and the key itself
         + CASE WHEN ordering_key IS NULL THEN 0 ELSE 34 + octet_length(coalesce(namespace, 'default')) + 1 + octet_length(ordering_key) END;
     state    text := 'OX004';
@@ -165,6 +168,7 @@ DECLARE
     message  text;
     h        record;
     entries  int := 0;
+    most     int := 92 - CASE WHEN ordering_key IS NULL THEN 0 ELSE 1 END - CASE WHEN envelope = 'cloudevents' THEN 7 ELSE 0 END;
 BEGIN
     IF expected IS NULL THEN
         RAISE EXCEPTION '%', coalesce(label || ': ', '') || format('event_type: unknown event type %L', left(event_type, 80))
@@ -193,7 +197,7 @@ BEGIN
         field := 'max_attempts'; message := 'must be at least 1';
     ELSIF envelope = 'standard' AND jsonb_typeof(payload) IS DISTINCT FROM 'object' THEN
         field := 'payload'; message := 'must be the envelope, a JSON object';
-    ELSIF coalesce(CASE envelope WHEN 'none' THEN payload ELSE payload -> 'data' END, 'null') = 'null' THEN
+    ELSIF coalesce(CASE envelope WHEN 'standard' THEN payload -> 'data' ELSE payload END, 'null') = 'null' THEN
         state := 'OX003'; field := 'data'; message := 'must not be null ({} is allowed)';
     ELSIF envelope = 'standard' AND (payload -> 'version' IS DISTINCT FROM '1' OR payload ->> 'eventId' IS DISTINCT FROM id::text
           OR payload - '{version,eventId,occurredAt,actor,data}'::text[] <> '{}') THEN
@@ -226,10 +230,11 @@ BEGIN
                 state := 'OX006'; message := format('value of %L must have at most 1024 bytes', h.key);
             ELSIF starts_with(lower(h.key), 'goog') THEN
                 message := format('name %L starts with goog, which the broker keeps for itself', h.key);
-            ELSIF h.key IN ('event_id', 'event_type', 'aggregate_type', 'aggregate_id', 'created_at', 'namespace', 'tenant_id', 'dedupe_key', 'event_seq') THEN
+            ELSIF lower(h.key) IN ('event_id', 'event_type', 'aggregate_type', 'aggregate_id', 'created_at', 'namespace', 'tenant_id', 'dedupe_key', 'event_seq')
+                  OR envelope = 'cloudevents' AND lower(h.key) IN ('ce-specversion', 'ce-id', 'ce-type', 'ce-source', 'ce-time', 'ce-subject', 'content-type') THEN
                 message := format('name %L is an attribute the publisher sets', h.key);
-            ELSIF entries > 92 OR entries > 91 AND ordering_key IS NOT NULL THEN
-                state := 'OX006'; message := 'at most 92 entries are allowed, and 91 beside an ordering key';
+            ELSIF entries > most THEN
+                state := 'OX006'; message := format('at most %s entries are allowed', most);
             ELSE
                 bytes := bytes + @schema@.outbox_field_bytes(
                     @schema@.outbox_field_bytes(octet_length(h.key)) + @schema@.outbox_field_bytes(octet_length(h.text)));
@@ -285,7 +290,7 @@ BEGIN
     END IF;
     id := coalesce(id, @schema@.outbox_uuid_v7());
     IF (occurred_at IS NOT NULL OR actor IS NOT NULL)
-       AND EXISTS (SELECT FROM @schema@.outbox_catalogue_type(event_type, coalesce(namespace, 'default')) AS c WHERE c.envelope = 'none') THEN
+       AND EXISTS (SELECT FROM @schema@.outbox_catalogue_type(event_type, coalesce(namespace, 'default')) AS c WHERE c.envelope <> 'standard') THEN
         RAISE EXCEPTION '%: has no place in an event without an envelope', CASE WHEN actor IS NULL THEN 'occurred_at' ELSE 'actor' END
             USING ERRCODE = 'OX004', COLUMN = CASE WHEN actor IS NULL THEN 'occurred_at' ELSE 'actor' END;
     END IF;
@@ -355,7 +360,8 @@ $do$;
 -- Many events in one round trip: a JSON array of objects with id, event_type,
 -- aggregate_type, aggregate_id, payload (the finished envelope, or the data of a
 -- type that has none), dedupe_key, tenant_id, namespace, headers, max_attempts,
--- ordering_key. All or none are written.
+-- ordering_key or, for an order of aggregates, ordered_by: what comes before the
+-- aggregate's id in the key. All or none are written.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_emit_many(events jsonb)
     RETURNS TABLE (ord int, id uuid, already_enqueued boolean)
@@ -374,13 +380,13 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION outbox_event_rows(events jsonb)
     RETURNS TABLE (id uuid, event_type text, aggregate_type text, aggregate_id text, payload jsonb,
-                   dedupe_key text, tenant_id uuid, namespace text, headers jsonb, max_attempts int, ordering_key text, ord bigint)
+                   dedupe_key text, tenant_id uuid, namespace text, headers jsonb, max_attempts int, ordering_key text, ordered_by text, ord bigint)
     LANGUAGE sql STABLE
     AS $$
     SELECT *
       FROM ROWS FROM (jsonb_to_recordset(events) AS (
                id uuid, event_type text, aggregate_type text, aggregate_id text, payload jsonb,
-               dedupe_key text, tenant_id uuid, namespace text, headers jsonb, max_attempts int, ordering_key text)) WITH ORDINALITY
+               dedupe_key text, tenant_id uuid, namespace text, headers jsonb, max_attempts int, ordering_key text, ordered_by text)) WITH ORDINALITY
 $$;
 -- +goose StatementEnd
 
@@ -414,10 +420,9 @@ BEGIN
               LEFT JOIN LATERAL @schema@.outbox_catalogue_type(r.event_type, coalesce(r.namespace, 'default')) AS c ON true
              -- A single event comes with an envelope: looking up before whether its type has one would cost as much again.
              CROSS JOIN LATERAL (SELECT CASE WHEN batch OR c.envelope = 'standard' THEN r.payload ELSE r.payload -> 'data' END AS payload,
-                    -- Two spellings of a UUID are one aggregate, hence one key.
-                    CASE WHEN r.ordering_key IS NOT NULL OR c.ordered_by IS NULL THEN r.ordering_key
-                         WHEN r.aggregate_id ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN c.ordered_by || lower(r.aggregate_id)
-                         ELSE c.ordered_by || r.aggregate_id END AS ordering_key) AS p
+                    -- As the column prints it: two spellings of an id are one aggregate, hence one key.
+                    CASE WHEN r.ordering_key IS NOT NULL OR r.aggregate_id = '' OR coalesce(r.ordered_by, c.ordered_by) IS NULL THEN r.ordering_key
+                         ELSE coalesce(r.ordered_by, c.ordered_by) || @schema@.outbox_aggregate_id(r.aggregate_id)::text END AS ordering_key) AS p
              WHERE @schema@.outbox_check_event(CASE WHEN batch THEN 'event ' || r.ord END, r.id, r.event_type, r.aggregate_type,
                        r.aggregate_id, p.payload, r.dedupe_key, r.tenant_id, r.namespace, r.headers, r.max_attempts, c.aggregate_type, c.envelope, p.ordering_key)
              ORDER BY r.ord

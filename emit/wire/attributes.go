@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/outboxctl/outboxctl/emit/internal/jsonb"
@@ -35,19 +35,38 @@ const StandardAttributes = 8
 // smaller than one with room for more.
 const usualAttributes = 6
 
-// IsStandardAttribute reports whether an attribute of that name is the publisher's to set.
+// IsStandardAttribute reports whether an attribute of that name, however it is capitalised, is the
+// publisher's to set.
 func IsStandardAttribute(name string) bool {
-	switch name {
+	switch strings.ToLower(name) {
 	case AttrEventID, AttrEventType, AttrAggregateType, AttrAggregateID, AttrCreatedAt, AttrNamespace, AttrTenantID, AttrDedupeKey, AttrEventSeq:
 		return true
 	}
 	return false
 }
 
-// isColumnAttribute reports whether headers of stored rows may have the name: such names became
-// the publisher's later.
-func isColumnAttribute(name string) bool {
-	return name == AttrNamespace || name == AttrTenantID || name == AttrDedupeKey || name == AttrEventSeq
+// The attributes of a CloudEvent in binary mode, by the names of Google's Pub/Sub binding.
+const (
+	attrCESpecVersion = "ce-specversion"
+	attrCEID          = "ce-id"
+	attrCEType        = "ce-type"
+	attrCESource      = "ce-source"
+	attrCETime        = "ce-time"
+	attrCESubject     = "ce-subject"
+	attrContentType   = "content-type"
+)
+
+// CloudEventAttributes is how many more attributes a message has that is a CloudEvent.
+const CloudEventAttributes = 7
+
+// IsCloudEventAttribute reports whether an attribute of that name, however it is capitalised, is the
+// publisher's to set in a CloudEvent.
+func IsCloudEventAttribute(name string) bool {
+	switch strings.ToLower(name) {
+	case attrCESpecVersion, attrCEID, attrCEType, attrCESource, attrCETime, attrCESubject, attrContentType:
+		return true
+	}
+	return false
 }
 
 // Row is what of an event's row becomes attributes of its message.
@@ -64,13 +83,27 @@ type Row struct {
 }
 
 // Attributes builds the attributes of a message: those of the row's columns and its
-// headers. A header never replaces a column: a consumer trusts event_id to be the row's.
+// headers. A header with the name of an attribute of ours, however it is capitalised, is left
+// out, whether the row has a value for it or not: a consumer trusts event_id and tenant_id to
+// be the row's.
 func Attributes(row Row) map[string]string {
-	attrs := Core(row)
+	attrs := make(map[string]string, len(row.Headers)+usualAttributes)
+	for name, value := range row.Headers {
+		if !IsStandardAttribute(name) && (row.CloudEventsSource == "" || !IsCloudEventAttribute(name)) {
+			attrs[name] = value
+		}
+	}
 	set := func(name, value string) {
 		if value != "" {
 			attrs[name] = value
 		}
+	}
+	attrs[AttrEventID] = row.ID
+	attrs[AttrEventType] = row.EventType
+	attrs[AttrCreatedAt] = row.CreatedAt.UTC().Format(time.RFC3339Nano)
+	if row.AggregateType != "" {
+		attrs[AttrAggregateType] = row.AggregateType
+		attrs[AttrAggregateID] = row.AggregateID
 	}
 	set(AttrNamespace, row.Namespace)
 	set(AttrTenantID, row.TenantID)
@@ -79,42 +112,20 @@ func Attributes(row Row) map[string]string {
 		attrs[AttrEventSeq] = strconv.FormatInt(row.Seq, 10)
 	}
 	if row.CloudEventsSource != "" {
-		addCloudEvent(attrs, row)
+		attrs[attrCESpecVersion] = "1.0"
+		attrs[attrCEID] = row.ID
+		attrs[attrCEType] = row.EventType
+		attrs[attrCESource] = row.CloudEventsSource
+		attrs[attrCETime] = attrs[AttrCreatedAt]
+		attrs[attrContentType] = "application/json"
+		set(attrCESubject, row.AggregateID)
 	}
 	return attrs
-}
-
-// Core is Attributes without namespace, tenant, dedupe key and place, for stored rows whose
-// headers leave no room for them.
-func Core(row Row) map[string]string {
-	attrs := make(map[string]string, len(row.Headers)+usualAttributes)
-	maps.Copy(attrs, row.Headers)
-	attrs[AttrEventID] = row.ID
-	attrs[AttrEventType] = row.EventType
-	attrs[AttrCreatedAt] = row.CreatedAt.UTC().Format(time.RFC3339Nano)
-	if row.AggregateType != "" {
-		attrs[AttrAggregateType] = row.AggregateType
-		attrs[AttrAggregateID] = row.AggregateID
-	}
-	return attrs
-}
-
-// addCloudEvent adds what CloudEvents 1.0 calls binary mode, by the names of Google's
-// Pub/Sub binding.
-func addCloudEvent(attrs map[string]string, row Row) {
-	attrs["ce-specversion"] = "1.0"
-	attrs["ce-id"] = row.ID
-	attrs["ce-type"] = row.EventType
-	attrs["ce-source"] = row.CloudEventsSource
-	attrs["ce-time"] = row.CreatedAt.UTC().Format(time.RFC3339Nano)
-	attrs["content-type"] = "application/json"
-	if row.AggregateID != "" {
-		attrs["ce-subject"] = row.AggregateID
-	}
 }
 
 // ParseHeaders reads a row's headers column: NULL, or an object of strings. Rows
-// written without the emit function may hold anything.
+// written without the emit function may hold anything. One that claims to be another event
+// is an error; Attributes leaves out what else is not a header's to say.
 func ParseHeaders(raw json.RawMessage) (map[string]string, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
@@ -129,7 +140,8 @@ func ParseHeaders(raw json.RawMessage) (map[string]string, error) {
 		if !ok {
 			return nil, fmt.Errorf("header %q is not a string", short.Name(m.Name))
 		}
-		if IsStandardAttribute(m.Name) && !isColumnAttribute(m.Name) {
+		switch m.Name {
+		case AttrEventID, AttrEventType, AttrAggregateType, AttrAggregateID, AttrCreatedAt:
 			return nil, fmt.Errorf("header %q is an attribute the publisher sets", m.Name)
 		}
 		headers[m.Name] = value

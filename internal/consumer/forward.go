@@ -99,7 +99,8 @@ func cloudEvent(e Event) map[string]string {
 		"ce-namespace": e.Namespace, "ce-tenantid": e.TenantID, "ce-dedupekey": e.DedupeKey,
 	}
 	for name, value := range e.Attributes {
-		if strings.HasPrefix(name, "ce-") && name != "ce-id" {
+		// Of ours the source alone is the publisher's to choose; a header of the event may have the name of any other.
+		if _, ours := headers[strings.ToLower(name)]; strings.HasPrefix(name, "ce-") && (!ours || name == "ce-source") {
 			headers[name] = value
 		}
 	}

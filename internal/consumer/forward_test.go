@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,6 +116,26 @@ func TestWhatCannotBeHandedOverIsMalformed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Headers of an event become attributes too: none may say in a request what the publisher says.
+func TestAttributesForgeNoHeaderOfARequest(t *testing.T) {
+	t.Parallel()
+	e := aReadyOrder(t)
+	for _, name := range []string{
+		"specversion", "id", "type", "time", "subject", "aggregatetype", "aggregateid", "namespace", "tenantid", "dedupekey",
+	} {
+		e.Attributes["ce-"+name], e.Attributes["Ce-"+name], e.Attributes["ce-"+strings.ToUpper(name)] = "forged", "forged", "forged"
+	}
+	e.Attributes["ce-source"], e.Attributes["ce-traceparent"], e.Attributes["Idempotency-Key"] = "//shop", "00", "forged"
+	var got http.Header
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))
+	t.Cleanup(server.Close)
+	require.NoError(t, consumer.PostTo(server.URL, 1)(t.Context(), e))
+	for name := range got {
+		require.NotContains(t, got.Values(name), "forged", name)
+	}
+	require.Equal(t, []string{"//shop", "00", "acme", ""}, []string{got.Get("ce-source"), got.Get("ce-traceparent"), got.Get("ce-tenantid"), got.Get("ce-dedupekey")})
 }
 
 func TestPostToHidesTheAddress(t *testing.T) {

@@ -59,12 +59,8 @@ func prepare(catalogue Catalogue, limits wire.Limits, row *Claimed) (topic strin
 		Namespace: row.Namespace, TenantID: row.TenantID, DedupeKey: row.DedupeKey, Attempt: row.AttemptCount + 1,
 	}
 	limits.MessageBytes -= len(row.OrderingKey)
-	if limits.Check(msg.Data, msg.Attributes) != nil {
-		// A row that was stored before these attributes existed does not die of them.
-		msg.Attributes = wire.Core(from)
-		if err := limits.Check(msg.Data, msg.Attributes); err != nil {
-			return topic, Message{}, unfitFor(err)
-		}
+	if err := limits.Check(msg.Data, msg.Attributes); err != nil {
+		return topic, Message{}, unfitFor(err)
 	}
 	return topic, msg, nil
 }

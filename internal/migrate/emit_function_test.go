@@ -88,6 +88,7 @@ func TestEmitFunctionRefuses(t *testing.T) {
 		"headers no object":    {ok + `, headers => '["a"]'`, "OX004", "headers"},
 		"header no string":     {ok + `, headers => '{"a": 1}'`, "OX004", "headers"},
 		"header is ours":       {ok + `, headers => '{"event_id": "x"}'`, "OX004", "headers"},
+		"header is like ours":  {ok + `, headers => '{"Tenant_ID": "x"}'`, "OX004", "headers"},
 		"header is the broker": {ok + `, headers => '{"` + strings.ToUpper(limits.ReservedPrefix) + `client": "x"}'`, "OX004", "headers"},
 		"header without name":  {ok + `, headers => '{"": "x"}'`, "OX004", "headers"},
 		"empty namespace":      {ok + `, namespace => ''`, "OX004", "namespace"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -85,6 +86,69 @@ SELECT outbox_emit('license_status_changed', NULL, $1::text, '{}', namespace => 
 	require.NoError(t, err)
 	byAggregate := "/domain/license/" + id
 	require.Equal(t, []string{"default" + byAggregate, "default/mine", "", "shop" + byAggregate, "default" + byAggregate, "default/mine", ""}, keys)
+}
+
+// An aggregate has one ordering key, whoever emits and however the id is spelt: the one its column prints.
+func TestEverySpellingOfAnAggregateIsOneKey(t *testing.T) {
+	t.Parallel()
+	ordered, err := catalogue.Load(fstest.MapFS{"c.yaml": {Data: []byte(`
+outbox: 1
+name: licenses
+topics: {domain: licenses}
+types:
+  license_status_changed: {topic: domain, aggregate: license, schema: any, order: aggregate}
+`)}}, "c.yaml")
+	require.NoError(t, err)
+	for _, shape := range outboxtest.Shapes() {
+		t.Run(shape.Name, func(t *testing.T) {
+			t.Parallel()
+			pool := outboxtest.ShapedDB(t, shape).Pool
+			id, column := "0192d3a0-aaaa-7bbb-8ccc-0000000000ef", shape.ID
+			spellings := []string{id}
+			switch {
+			case shape.Integers():
+				id, spellings = "7", []string{"7", "007", "+7", " 7 "}
+			case shape.Types == migrate.TypesEnum:
+				column = "uuid"
+				spellings = append(spellings, strings.ToUpper(id), "{"+id+"}", strings.ReplaceAll(id, "-", ""))
+			case shape.Types == migrate.TypesText:
+				column = "text"
+			}
+			require.NoError(t, ordered.Apply(t.Context(), pool))
+			for _, as := range spellings {
+				event := emit.Event{Type: "license_status_changed", AggregateID: as, Data: map[string]any{}}
+				byAggregate := event
+				byAggregate.ByAggregate = true
+				require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+					_, err := emit.New(ordered).EmitAll(t.Context(), tx, []emit.Event{event, byAggregate})
+					return err
+				}))
+				for _, sql := range []string{
+					`SELECT outbox_emit('license_status_changed', NULL, $1::text, '{}')`,
+					`SELECT outbox_emit_many(jsonb_build_array(jsonb_build_object('id', i, 'event_type', 'license_status_changed', 'aggregate_id', $1::text,
+						'payload', jsonb_build_object('version', 1, 'eventId', i, 'occurredAt', '2026-01-01T00:00:00Z', 'data', '{}'::jsonb)))) FROM gen_random_uuid() AS i`,
+					// As docs/ordering.md has it.
+					`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, ordering_key)
+						SELECT gen_random_uuid(), 'license_status_changed', 'license', a, '{}', 'default/domain/license/' || a
+						  FROM (VALUES ($1::text::` + column + `)) AS v(a)`,
+				} {
+					_, err := pool.Exec(t.Context(), sql, as)
+					require.NoError(t, err, as)
+				}
+			}
+			rows, err := pool.Query(t.Context(), `SELECT DISTINCT ordering_key FROM outbox_events`)
+			require.NoError(t, err)
+			keys, err := pgx.CollectRows(rows, pgx.RowTo[*string])
+			require.NoError(t, err)
+			key := "default/domain/license/" + id
+			require.Equal(t, []*string{&key}, keys)
+
+			var pg *pgconn.PgError
+			_, err = pool.Exec(t.Context(), `SELECT outbox_emit('license_status_changed', NULL, '', '{}')`)
+			require.ErrorAs(t, err, &pg)
+			require.Equal(t, []string{"OX004", "aggregate_id"}, []string{pg.Code, pg.ColumnName}, "an id that is missing is not one that cannot be read")
+		})
+	}
 }
 
 func TestEventsAboutNoAggregateHaveNoOrderOfIt(t *testing.T) {
