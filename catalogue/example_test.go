@@ -18,7 +18,7 @@ func ExampleNew() {
 	if err != nil {
 		panic(err)
 	}
-	topic, _ := types.TopicOf("order.ready")
+	_, topic, _ := types.Resolve("order.ready")
 	fmt.Println(topic)
 	fmt.Println(types.Validate("order.ready", json.RawMessage(`{"door": 7}`)))
 	fmt.Println(types.Validate("order.ready", json.RawMessage(`{"door": "seven"}`)))

@@ -94,19 +94,6 @@ func (c *Catalogue) Describe(namespace, eventType string) (wire.EventType, bool)
 	}, true
 }
 
-// TopicOf returns the logical topic of an event type in whichever namespace has it, for figures that know no namespace.
-func (c *Catalogue) TopicOf(eventType string) (topic string, ok bool) {
-	if t := c.find("", eventType); t != nil {
-		return t.Topic, true
-	}
-	for _, d := range c.documents {
-		if t := c.types[key{d.Namespace, eventType}]; t != nil {
-			return t.Topic, true
-		}
-	}
-	return "", false
-}
-
 // aggregate is the aggregate type as a row has it.
 func (t *Type) aggregate() string {
 	if t.Aggregate == None {

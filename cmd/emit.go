@@ -139,7 +139,7 @@ func (o *emitOptions) checkEvents(ctx context.Context, params operate.EmitParams
 	case o.stdin:
 		fmt.Fprintf(o.app.Err, "valid: %s; nothing written\n", operate.Counted(int64(result.Events), "event"))
 	default:
-		topic, _ := types.TopicOf(o.eventType)
+		topic := types.TopicOf(o.namespace, o.eventType)
 		fmt.Fprintf(o.app.Err, "valid: %s would be published on %s; nothing written\n", o.eventType, topic)
 	}
 	return nil

@@ -52,7 +52,7 @@ events stay leased because the reply to a claim was lost.`,
 	cmd.Flags().BoolVar(&opts.once, "once", false, "publish what is due and exit")
 	cmd.Flags().StringVar(&opts.namespace, "namespace", "", "publish only this namespace")
 	cmd.Flags().StringVar(&opts.tenant, "tenant", "", "publish only this tenant (a UUID)")
-	cmd.Flags().StringSliceVar(&opts.eventTypes, "event-type", nil, "publish only these event types (repeatable)")
+	cmd.Flags().StringSliceVar(&opts.eventTypes, "event-type", nil, "publish only these event types, stored under their present or a former name (repeatable)")
 	cli.AddConfigFlags(cmd, cli.GroupPublish)
 	cli.Must(cmd.RegisterFlagCompletionFunc("event-type", cli.CompleteTypes(app)))
 	return cmd
@@ -70,8 +70,9 @@ func (opts *publishOptions) scope(ctx context.Context) (dispatch.Scope, error) {
 		}
 		opts.tenant = id.String()
 	}
+	scope := dispatch.Scope{Namespace: opts.namespace, TenantID: opts.tenant}
 	if len(opts.eventTypes) == 0 {
-		return dispatch.Scope{Namespace: opts.namespace, TenantID: opts.tenant}, nil
+		return scope, nil
 	}
 	types, err := opts.app.Registry(ctx)
 	if err != nil {
@@ -83,7 +84,7 @@ func (opts *publishOptions) scope(ctx context.Context) (dispatch.Scope, error) {
 			return dispatch.Scope{}, fault.Hint(fault.Usagef("--event-type: %q is not in the registry", t), "known types: %s", strings.Join(known, ", "))
 		}
 	}
-	return dispatch.Scope{Namespace: opts.namespace, TenantID: opts.tenant, EventTypes: opts.eventTypes}, nil
+	return scope, nil
 }
 
 // publishMemory is what the runtime is asked to stay below. Four times what may be in flight: a row is held as it was
@@ -110,7 +111,7 @@ func runPublish(ctx context.Context, opts *publishOptions) error {
 		return err
 	}
 	limitMemory()
-	service, err := newPublishService(ctx, opts.app, cfg, scope, opts.once)
+	service, err := newPublishService(ctx, opts, cfg, scope)
 	if err != nil {
 		return err
 	}

@@ -47,8 +47,9 @@ type publishService struct {
 }
 
 // newPublishService opens what a publisher needs. The pools belong to the app and are closed with it.
-func newPublishService(ctx context.Context, app *cli.App, cfg *cli.Config, scope dispatch.Scope, once bool) (*publishService, error) {
-	s := &publishService{app: app, cfg: cfg, once: once, registry: prometheus.NewRegistry()}
+func newPublishService(ctx context.Context, opts *publishOptions, cfg *cli.Config, scope dispatch.Scope) (*publishService, error) {
+	app := opts.app
+	s := &publishService{app: app, cfg: cfg, once: opts.once, registry: prometheus.NewRegistry()}
 	if err := s.tuning().Validate(); err != nil {
 		return nil, cli.ConfigProblems(strings.Split(err.Error(), "\n")...)
 	}
@@ -71,7 +72,7 @@ func newPublishService(ctx context.Context, app *cli.App, cfg *cli.Config, scope
 	telemetry.RegisterProcess(s.registry, app.Build.Version, app.Build.Commit, app.Build.Go)
 	p := relay.Params{
 		Claims: s.claims, Settles: s.settles, Types: types, Follows: app.FollowsDatabase(), Publisher: s.publisher,
-		Scope: scope, Tuning: s.tuning(), Identity: s.identity, Observe: s.observe, Log: log,
+		Scope: scope, EventTypes: opts.eventTypes, Tuning: s.tuning(), Identity: s.identity, Observe: s.observe, Log: log,
 	}
 	if cfg.Publish.Wake == "auto" {
 		p.Connect = s.dial

@@ -1,6 +1,8 @@
 package ui
 
 import (
+	"slices"
+
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/stats"
@@ -22,7 +24,12 @@ type topicRow struct {
 
 // topics are all topics of the catalogue, with their figures of s, which may be nil.
 func topics(r *request, s *operate.StatsResult) []topicRow {
-	rows, types := []topicRow{}, r.outbox.Registry.TypesByTopic()
+	rows, types := []topicRow{}, map[string][]string{}
+	for _, n := range r.outbox.Registry.Names() {
+		if !slices.Contains(types[n.Topic], n.Name) {
+			types[n.Topic] = append(types[n.Topic], n.Name)
+		}
+	}
 	for _, name := range r.outbox.Registry.TopicNames() {
 		row := topicRow{
 			Name: name, Physical: r.h.cfg.Topics[name], EventTypes: types[name],

@@ -52,7 +52,7 @@ func (r *Trial) newPublisher(ctx context.Context, to dispatch.Publisher, once bo
 		waker = p.listener
 	}
 	config := dispatch.Config{
-		BatchSize: r.Params.BatchSize, Workers: workers, Once: once, EventTypes: r.registry.EventTypes(),
+		BatchSize: r.Params.BatchSize, Workers: workers, Once: once, Names: r.registry.Names(),
 	}
 	store := dispatch.NewSQLStore(p.claims, p.settles, uuid.NewString(), dispatch.Scope{})
 	p.dispatcher, err = dispatch.New(config, store, to, r.registry, r.Meter, waker)

@@ -3,6 +3,8 @@ package dispatch
 import (
 	"sync"
 	"time"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // TopicState is whether a topic is published to.
@@ -40,7 +42,7 @@ type TopicStatus struct {
 // there is one writer per outage.
 type breaker struct {
 	topic string
-	types []string
+	types outbox.Types
 	// asking is held by the one group that asks the broker for all of them.
 	asking chan struct{}
 	// runs sends the runs of ordering keys that begin on this topic.
@@ -64,7 +66,7 @@ type breaker struct {
 	trialAfter int64
 }
 
-func newBreaker(topic string, types []string) *breaker {
+func newBreaker(topic string, types outbox.Types) *breaker {
 	return &breaker{
 		topic: topic, types: types, asking: make(chan struct{}, 1), refused: map[string]time.Time{},
 		status: TopicStatus{Topic: topic, State: TopicHealthy, Since: time.Now()},

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // breakers holds the breakers of all topics.
@@ -14,18 +16,26 @@ type breakers struct {
 }
 
 // newBreakers groups the event types in scope by the topic they go to.
-func newBreakers(catalogue Catalogue, types []string) *breakers {
-	byTopic := map[string][]string{}
-	for _, t := range types {
-		if topic, ok := catalogue.TopicOf(t); ok {
-			byTopic[topic] = append(byTopic[topic], t)
+func newBreakers(names outbox.Names, scope Scope) *breakers {
+	b := &breakers{byTopic: map[string]*breaker{}}
+	for _, topic := range names.Topics() {
+		if types := scope.types(names.OnTopic(topic)); len(types) > 0 {
+			b.byTopic[topic] = newBreaker(topic, types)
 		}
 	}
-	b := &breakers{byTopic: make(map[string]*breaker, len(byTopic)), topics: slices.Sorted(maps.Keys(byTopic))}
-	for topic, types := range byTopic {
-		b.byTopic[topic] = newBreaker(topic, types)
-	}
+	b.topics = slices.Sorted(maps.Keys(b.byTopic))
 	return b
+}
+
+// types are those of a set that are in scope.
+func (s Scope) types(set outbox.Types) outbox.Types {
+	if len(s.Types) > 0 {
+		set = set.And(s.Types)
+	}
+	if s.Namespace != "" {
+		set = set.In(s.Namespace)
+	}
+	return set
 }
 
 // at returns a topic's breaker.
@@ -43,16 +53,6 @@ func (b *breakers) at(topic string) *breaker {
 	return br
 }
 
-// typesOf lists the event types in scope that go to a topic.
-func (b *breakers) typesOf(topic string) []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if br := b.byTopic[topic]; br != nil {
-		return br.types
-	}
-	return nil
-}
-
 func (b *breakers) all() []*breaker {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,13 +65,13 @@ func (b *breakers) all() []*breaker {
 
 // except lists the event types not to claim now, and the topics among them that
 // are only crowded.
-func (b *breakers) except(isCrowded func(topic string) bool) (types, crowded []string) {
+func (b *breakers) except(isCrowded func(topic string) bool) (types outbox.Types, crowded []string) {
 	for _, br := range b.all() {
 		switch {
 		case !br.healthy():
-			types = append(types, br.types...)
+			types = types.Or(br.types)
 		case isCrowded(br.topic):
-			types = append(types, br.types...)
+			types = types.Or(br.types)
 			crowded = append(crowded, br.topic)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/outboxctl/outboxctl/emit/wire"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // Catalogue is this publisher's knowledge of event types.
@@ -15,8 +16,6 @@ type Catalogue interface {
 	// Check checks the data of an event. extra is how many of its members the catalogue does not name where they are
 	// only counted. What is wrong with data is a *wire.PayloadError; any other error means that it cannot be told.
 	Check(namespace, eventType string, data json.RawMessage) (extra int, err error)
-	// TopicOf returns the topic of an event type in whichever namespace has it.
-	TopicOf(eventType string) (topic string, ok bool)
 }
 
 // Authority knows for which event types this publisher may dead-letter events: those of which the database's catalogue says
@@ -29,34 +28,16 @@ type Authority interface {
 	Judges(namespace, eventType string) bool
 	// StandDown leaves a type to others until the database's catalogue changes.
 	StandDown(namespace, eventType string)
-	// Except lists, by namespace, the event types that are not to be claimed; those under AllNamespaces in none.
+	// Except lists, by namespace, the event types that are not to be claimed; those under outbox.AllNamespaces in none.
 	Except() map[string][]string
 }
 
-// AllNamespaces stands for every namespace.
-const AllNamespaces = "*"
-
-// TypesIn lists event types by namespace; those under AllNamespaces are meant in every one.
+// TypesIn lists event types by namespace; those under outbox.AllNamespaces are meant in every one.
 type TypesIn map[string][]string
 
 // Has reports whether an event type of a namespace is among them.
 func (t TypesIn) Has(namespace, eventType string) bool {
-	return slices.Contains(t[AllNamespaces], eventType) || slices.Contains(t[namespace], eventType)
-}
-
-// Texts writes each as a statement compares it: the type alone, or the namespace before it. The names of types have no
-// spaces.
-func (t TypesIn) Texts() []string {
-	texts := slices.Clone(t[AllNamespaces])
-	for namespace, types := range t {
-		for _, eventType := range types {
-			if namespace != AllNamespaces {
-				texts = append(texts, namespace+" "+eventType)
-			}
-		}
-	}
-	slices.Sort(texts)
-	return texts
+	return slices.Contains(t[outbox.AllNamespaces], eventType) || slices.Contains(t[namespace], eventType)
 }
 
 // soleAuthority judges everything: there is one catalogue.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/failpoint"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // runResult is what one turn of the loop did.
@@ -58,7 +59,7 @@ func (d *Dispatcher) aim(p *ClaimParams, sweep bool) (*cursor, span) {
 // leaveOut names the event types not to claim now, and returns the topics that are only crowded.
 func (d *Dispatcher) leaveOut(p *ClaimParams) (crowded []string) {
 	p.Except, crowded = d.breakers.except(d.inFlight.crowded)
-	p.ExceptIn = d.cfg.Authority.Except()
+	p.Except = p.Except.Or(outbox.ByNamespace(d.cfg.Authority.Except()))
 	p.Paused = d.paused()
 	return crowded
 }

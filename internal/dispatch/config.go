@@ -68,9 +68,10 @@ type Config struct {
 	// Once ends Run when nothing is left to claim. Rows that wait for their
 	// next attempt, or whose topic is not taking anything, are not waited for.
 	Once bool
-	// EventTypes lists the catalogue's types that are in scope, so that the
-	// rows of one topic can be left alone.
-	EventTypes []string
+	// Names lists the names under which the catalogue's events are stored, and Scope
+	// is the store's, so that the rows of one topic can be left alone.
+	Names outbox.Names
+	Scope Scope
 	// Authority knows for which event types this publisher may dead-letter events; nil means
 	// for all that its catalogue has.
 	Authority Authority

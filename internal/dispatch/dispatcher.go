@@ -68,7 +68,7 @@ func New(cfg Config, store Store, publisher Publisher, catalogue Catalogue, obse
 		inFlight:  newInFlightLimit(cfg.MaxInFlight, cfg.MaxInFlightBytes, cfg.BatchSize),
 		batchSize: newBatchSize(cfg.BatchSize),
 		ordered:   newOrderedStream(cfg.BatchSize),
-		breakers:  newBreakers(catalogue, cfg.EventTypes),
+		breakers:  newBreakers(cfg.Names, cfg.Scope),
 		settler:   newSettler(cfg, store, observe),
 		probes:    rate.NewLimiter(probesPerSecond, 1),
 		helpers:   make(chan struct{}, cfg.Workers),

@@ -33,7 +33,7 @@ func newBundle(t *testing.T, change func(*Config)) *bundle {
 // another is a second dispatcher on the same store and broker.
 func (b *bundle) another(t *testing.T, change func(*Config)) *Dispatcher {
 	t.Helper()
-	cfg := Config{EventTypes: []string{"red", "blue"}}
+	cfg := Config{Names: memNames("red", "blue")}
 	if change != nil {
 		change(&cfg)
 	}

@@ -102,7 +102,7 @@ func (s *memTable) dueNow(r *memRow, p ClaimParams, now time.Time) bool {
 	return (!r.pending || s.bug == bugDirtyRead) &&
 		r.published.IsZero() && r.dead == "" && !r.next.After(now) &&
 		(!r.locked || (!r.Until.After(now) && s.bug != bugNoReclaim)) &&
-		(len(p.Only) == 0 || slices.Contains(p.Only, r.EventType)) && !slices.Contains(p.Except, r.EventType) && !p.ExceptIn.Has(r.Namespace, r.EventType)
+		(len(p.Only) == 0 || p.Only.Has(r.Namespace, r.EventType)) && !p.Except.Has(r.Namespace, r.EventType)
 }
 
 // behind is the rows after a seq.

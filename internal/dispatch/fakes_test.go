@@ -6,24 +6,22 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/emit/wire"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // memCatalogue knows two topics.
 type memCatalogue struct{}
 
-func (c memCatalogue) Describe(_, t string) (wire.EventType, bool) {
-	topic, ok := c.TopicOf(t)
-	return wire.EventType{Aggregate: "thing", Topic: topic}, ok
+func (memCatalogue) Describe(_, t string) (wire.EventType, bool) {
+	return wire.EventType{Aggregate: "thing", Topic: t + "s"}, t == "red" || t == "blue"
 }
 
-func (memCatalogue) TopicOf(t string) (string, bool) {
-	switch t {
-	case "red":
-		return "reds", true
-	case "blue":
-		return "blues", true
+// memNames are those of types that each have a topic.
+func memNames(types ...string) (names outbox.Names) {
+	for _, t := range types {
+		names = append(names, outbox.Name{Namespace: outbox.AllNamespaces, Name: t, Type: t, Topic: t + "s"})
 	}
-	return "", false
+	return names
 }
 
 func (memCatalogue) Check(_, t string, data json.RawMessage) (int, error) {

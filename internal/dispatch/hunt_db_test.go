@@ -150,7 +150,7 @@ func (h *hunt) publish(r *rand.Rand, rows []dispatch.Claimed) error {
 
 // live is the life of one publisher, until it crashes or ctx ends.
 func (h *hunt) live(ctx context.Context, r *rand.Rand, only []string) {
-	store := newStore(h.pool, dispatch.Scope{EventTypes: only})
+	store := newStore(h.pool, dispatch.Scope{Types: outbox.Everywhere(only...)})
 	crashed := &atomic.Bool{}
 	var runs sync.WaitGroup
 	var hint int64
@@ -158,7 +158,7 @@ func (h *hunt) live(ctx context.Context, r *rand.Rand, only []string) {
 		p := orderedAll(4 + r.IntN(60))
 		p.Lease = huntLease
 		if r.IntN(4) == 0 { // a topic is paused
-			p.Except = []string{"cash_collected"}
+			p.Except = outbox.Everywhere("cash_collected")
 		}
 		if r.IntN(3) == 0 {
 			p.AfterSeq, p.Sweep = hint, false

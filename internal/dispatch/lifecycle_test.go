@@ -47,7 +47,7 @@ func TestStopIsNotHeldUpByADatabaseThatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBundle(t, nil)
 		silent := &silentStore{Store: b.store}
-		d, err := New(Config{EventTypes: []string{"red"}, ShutdownTimeout: 2 * time.Second}, silent, b.broker, memCatalogue{}, b.observer, nil)
+		d, err := New(Config{Names: memNames("red"), ShutdownTimeout: 2 * time.Second}, silent, b.broker, memCatalogue{}, b.observer, nil)
 		require.NoError(t, err)
 		stop := start(t, d)
 		time.Sleep(time.Second)
@@ -133,7 +133,7 @@ func TestRefusedVerdictDoesNotTakeTheOthersDown(t *testing.T) {
 		b := newBundle(t, nil)
 		b.store.add(100, "red")
 		poison := &refusingStore{Store: b.store, id: b.store.all()[41].ID}
-		d, err := New(Config{EventTypes: []string{"red"}}, poison, b.broker, memCatalogue{}, b.observer, nil)
+		d, err := New(Config{Names: memNames("red")}, poison, b.broker, memCatalogue{}, b.observer, nil)
 		require.NoError(t, err)
 		stop := start(t, d)
 		time.Sleep(time.Second)

@@ -1,21 +1,10 @@
 package dispatch
 
-import "github.com/outboxctl/outboxctl/internal/outbox"
-
-// paused lists what operators have paused as claims leave it out: event types, a namespace and a blank, a blank and a
-// tenant. A row that is left out keeps its place in its ordering key, so what follows it waits too.
+// paused lists what operators have paused, as claims leave it out. A row that is left out keeps its place in its ordering
+// key, so what follows it waits too.
 func (d *Dispatcher) paused() (texts []string) {
 	for _, p := range d.cfg.Paused() {
-		switch p.Kind {
-		case outbox.PauseTopic:
-			texts = append(texts, d.breakers.typesOf(p.Value)...)
-		case outbox.PauseNamespace:
-			texts = append(texts, p.Value+" ")
-		case outbox.PauseTenant:
-			texts = append(texts, " "+p.Value)
-		default:
-			texts = append(texts, p.Value)
-		}
+		texts = append(texts, p.Texts(d.cfg.Names)...)
 	}
 	return texts
 }

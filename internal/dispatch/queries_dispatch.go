@@ -27,17 +27,19 @@ const steerPlanner = `SELECT set_config('enable_seqscan', 'off', true), set_conf
 // scope, and not of a topic that takes nothing at the moment. Its first line
 // is that of the partial index outbox_events_seq_claim_idx.
 //
-//	$2 namespace, $3 tenant, $4 only these types, $5 not these, as TypesIn.Texts writes them, and
-//	what is paused: a namespace and a blank, a blank and a tenant
+//	$2 namespace, $3 tenant, $4 only what these texts choose, $5 not what these do, both as outbox.Chosen says. The rows
+//	of a topic that is away are walked over again and again, so what leaves out most of them is compared first.
 const dueNow = `
        published_at IS NULL AND dead_at IS NULL
    AND next_attempt_at <= now()
    AND (locked_until IS NULL OR locked_until <= now())
    AND ($2::text = '' OR namespace = $2::text)
    AND ($3::text = '' OR tenant_id = nullif($3::text, '')::uuid)
-   AND (cardinality($4::text[]) = 0 OR event_type::text = ANY ($4::text[]))
+   AND (cardinality($4::text[]) = 0 OR event_type::text = ANY ($4::text[]) OR namespace || ' ' || event_type::text = ANY ($4::text[])
+        OR ('* ' || event_type::text = ANY ($4::text[]) AND ' ' || event_type::text || ' ' || namespace <> ALL ($4::text[])))
    AND (cardinality($5::text[]) = 0 OR (event_type::text <> ALL ($5::text[]) AND namespace || ' ' || event_type::text <> ALL ($5::text[])
-                                         AND namespace || ' ' <> ALL ($5::text[]) AND coalesce(' ' || tenant_id::text, '') <> ALL ($5::text[])))`
+        AND ('* ' || event_type::text <> ALL ($5::text[]) OR ' ' || event_type::text || ' ' || namespace = ANY ($5::text[]))
+        AND namespace || ' ' <> ALL ($5::text[]) AND coalesce(' ' || tenant_id::text, '') <> ALL ($5::text[])))`
 
 // inSpan bounds the walk. 0 as $1 is the head, where rows with seq 0 are: those that
 // had been published before the table became an outbox, and were published again.

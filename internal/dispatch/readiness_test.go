@@ -14,20 +14,15 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// ownTopics is a catalogue in which each type has a topic of its own.
-type ownTopics struct{ memCatalogue }
-
-func (ownTopics) TopicOf(t string) (string, bool) { return "topic-" + t, true }
-
 // A publisher of many topics on which nothing is sent is ready: the questions are not those of an outage, which come one
 // after the other.
 func TestManyQuietTopicsAreReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config{}
 		for i := range 60 {
-			cfg.EventTypes = append(cfg.EventTypes, fmt.Sprint(i))
+			cfg.Names = append(cfg.Names, memNames(fmt.Sprint(i))...)
 		}
-		d, err := New(cfg, &memStore{}, newMemBroker(), ownTopics{}, &memObserver{}, nil)
+		d, err := New(cfg, &memStore{}, newMemBroker(), memCatalogue{}, &memObserver{}, nil)
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()

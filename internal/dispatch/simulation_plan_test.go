@@ -102,7 +102,7 @@ func planFor(r *rand.Rand) simPlan {
 		Lease:           publish + settle + between(500*time.Millisecond, 5*time.Second),
 		ShutdownTimeout: between(300*time.Millisecond, 3*time.Second),
 		Backoff:         Backoff{Base: between(50*time.Millisecond, time.Second), Max: between(time.Second, 4*time.Second)},
-		EventTypes:      []string{"red", "blue"},
+		Names:           memNames("red", "blue"),
 	}
 	// Every seed leaves some faults out: what a fault hides, its absence shows.
 	for _, f := range allFaults {

@@ -63,9 +63,9 @@ type Notes struct {
 // Scope narrows a publisher to a part of the outbox. Zero values do not
 // narrow anything.
 type Scope struct {
-	Namespace  string
-	TenantID   string
-	EventTypes []string
+	Namespace string
+	TenantID  string
+	Types     outbox.Types
 }
 
 // ClaimParams asks for the oldest due rows.
@@ -84,14 +84,13 @@ type ClaimParams struct {
 	Lease                 time.Duration
 	// KeyedAfter is behind which seq a waiting row with an ordering key is told of.
 	KeyedAfter int64
-	// Only, when not empty, names the event types to take.
-	Only []string
-	// Except names event types to leave alone: their topic is unreachable
-	// or misconfigured, or has enough in flight.
-	Except []string
-	// ExceptIn are those that are left to publishers with another catalogue.
-	ExceptIn TypesIn
-	// Paused are event types, and namespaces and tenants as dueNow knows them, that an operator has paused.
+	// Only, when not empty, are the event types to take.
+	Only outbox.Types
+	// Except are event types to leave alone: their topic is unreachable
+	// or misconfigured, or has enough in flight, or they are left to publishers
+	// with another catalogue.
+	Except outbox.Types
+	// Paused is what an operator has paused, as outbox.Chosen compares it with rows.
 	Paused []string
 }
 

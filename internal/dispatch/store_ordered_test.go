@@ -121,10 +121,10 @@ func TestClaimOrderedWaitsForTheHead(t *testing.T) {
 			settle(t, s, dead(claimOrdered(t, s, orderedAll(1))[0]))
 		},
 		"of another type": func(t *testing.T, _ *pgxpool.Pool, _ string, p *dispatch.OrderedParams) {
-			p.Only = []string{"cash_collected"}
+			p.Only = outbox.Everywhere("cash_collected")
 		},
 		"of a paused topic": func(t *testing.T, _ *pgxpool.Pool, _ string, p *dispatch.OrderedParams) {
-			p.Except = []string{"order_state_changed"}
+			p.Except = outbox.Everywhere("order_state_changed")
 		},
 		"before the hint and leased": func(t *testing.T, pool *pgxpool.Pool, head string, p *dispatch.OrderedParams) {
 			claimOrdered(t, newStore(pool, dispatch.Scope{}), orderedAll(1))

@@ -183,13 +183,13 @@ func (s *SQLStore) Due(ctx context.Context, p ClaimParams) (due, keyed bool, err
 func (s *SQLStore) dueArgs(p ClaimParams) []any {
 	only := p.Only
 	if len(only) == 0 {
-		only = s.scope.EventTypes
+		only = s.scope.Types
 	}
 	through := p.ThroughSeq
 	if through == 0 {
 		through = math.MaxInt64
 	}
-	return []any{p.AfterSeq, s.scope.Namespace, s.scope.TenantID, orEmpty(only), orEmpty(slices.Concat(p.Except, p.ExceptIn.Texts(), p.Paused)), through}
+	return []any{p.AfterSeq, s.scope.Namespace, s.scope.TenantID, orEmpty(only.Texts()), orEmpty(append(p.Except.Texts(), p.Paused...)), through}
 }
 
 // LastSeq implements Store.

@@ -227,6 +227,9 @@ func TestClaimHonoursItsLimits(t *testing.T) {
 	require.NoError(t, err)
 	var seqs []int64
 	require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT array_agg(seq ORDER BY seq) FROM outbox_events`).Scan(&seqs))
+	names := outbox.Names{
+		{Namespace: "*", Name: types[0], Topic: "elsewhere"}, {Namespace: "*", Name: types[1], Topic: "elsewhere"}, {Namespace: "shop", Name: types[0], Topic: "here"},
+	}
 	pick := func(index ...int) []string {
 		out := []string{}
 		for _, i := range index {
@@ -241,14 +244,19 @@ func TestClaimHonoursItsLimits(t *testing.T) {
 	}{
 		"oldest first, due only": {want: pick(1, 2, 3), change: func(p *dispatch.ClaimParams) { p.Limit = 3 }},
 		"after a seq":            {want: pick(8, 9), change: func(p *dispatch.ClaimParams) { p.AfterSeq = seqs[7] }},
-		"only some types":        {want: pick(2, 4, 6, 8), change: func(p *dispatch.ClaimParams) { p.Only = types[:1] }},
-		"except some types":      {want: pick(2, 4, 6, 8), change: func(p *dispatch.ClaimParams) { p.Except = types[1:] }},
-		"except one elsewhere":   {want: pick(1, 2, 3, 5, 6, 7, 8, 9), change: func(p *dispatch.ClaimParams) { p.ExceptIn = dispatch.TypesIn{"shop": types} }},
-		"except one everywhere":  {want: pick(2, 4, 6, 8), change: func(p *dispatch.ClaimParams) { p.ExceptIn = dispatch.TypesIn{"*": types[1:], "shop": types[1:]} }},
-		"a budget of one byte":   {want: pick(1), change: func(p *dispatch.ClaimParams) { p.MaxBytes = 1 }},
-		"namespace":              {want: pick(4), scope: dispatch.Scope{Namespace: "shop"}},
-		"tenant":                 {want: pick(6), scope: dispatch.Scope{TenantID: tenant.String()}},
-		"types in scope":         {want: pick(1, 3, 5, 7, 9), scope: dispatch.Scope{EventTypes: types[1:]}},
+		"only some types":        {want: pick(2, 4, 6, 8), change: func(p *dispatch.ClaimParams) { p.Only = outbox.Everywhere(types[:1]...) }},
+		"except some types":      {want: pick(2, 4, 6, 8), change: func(p *dispatch.ClaimParams) { p.Except = outbox.Everywhere(types[1:]...) }},
+		"except one elsewhere":   {want: pick(1, 2, 3, 5, 6, 7, 8, 9), change: func(p *dispatch.ClaimParams) { p.Except = outbox.ByNamespace(map[string][]string{"shop": types}) }},
+		"except one everywhere": {want: pick(2, 4, 6, 8), change: func(p *dispatch.ClaimParams) {
+			p.Except = outbox.ByNamespace(map[string][]string{"*": types[1:], "shop": types[1:]})
+		}},
+		"except all but one":   {want: pick(4), change: func(p *dispatch.ClaimParams) { p.Except = names.OnTopic("elsewhere") }},
+		"only all but one":     {want: pick(1, 2, 3, 5, 6, 7, 8, 9), change: func(p *dispatch.ClaimParams) { p.Only = names.OnTopic("elsewhere") }},
+		"only one":             {want: pick(4), change: func(p *dispatch.ClaimParams) { p.Only = names.OnTopic("here") }},
+		"a budget of one byte": {want: pick(1), change: func(p *dispatch.ClaimParams) { p.MaxBytes = 1 }},
+		"namespace":            {want: pick(4), scope: dispatch.Scope{Namespace: "shop"}},
+		"tenant":               {want: pick(6), scope: dispatch.Scope{TenantID: tenant.String()}},
+		"types in scope":       {want: pick(1, 3, 5, 7, 9), scope: dispatch.Scope{Types: outbox.Everywhere(types[1:]...)}},
 	} {
 		p := claimAll(10)
 		if tc.change != nil {

@@ -3,7 +3,6 @@ package operate
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -105,24 +104,15 @@ func notPaused(p PauseParams) error {
 
 // Pauses lists what is paused, with what that holds back.
 func (o *Outbox) Pauses(ctx context.Context) ([]outbox.HeldPause, error) {
-	pauses, err := outbox.HeldPauses(ctx, o.DB, o.Registry.TypesByTopic())
+	pauses, err := outbox.HeldPauses(ctx, o.DB, o.Registry.Names())
 	return pauses, StoreError(err)
 }
 
 // CountHeld counts what waits that a pause holds back, or would hold back.
 func (o *Outbox) CountHeld(ctx context.Context, p PauseParams) (events int64, err error) {
-	column, values := "namespace", []string{p.Value}
-	switch p.Kind {
-	case outbox.PauseTopic:
-		column, values = "event_type::text", o.Registry.TypesByTopic()[p.Value]
-	case outbox.PauseType:
-		column = "event_type::text"
-	case outbox.PauseTenant:
-		column = "tenant_id::text"
-	}
 	// A walk over outbox_events_seq_claim_idx.
-	sql := fmt.Sprintf("SELECT count(*) FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL AND %s = ANY ($1::text[])", column)
-	err = o.DB.QueryRow(ctx, sql, values).Scan(&events)
+	sql := "SELECT count(*) FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL AND " + outbox.Chosen("$1")
+	err = o.DB.QueryRow(ctx, sql, outbox.Pause{Kind: p.Kind, Value: p.Value}.Texts(o.Registry.Names())).Scan(&events)
 	return events, StoreError(err)
 }
 

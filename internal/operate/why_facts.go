@@ -39,7 +39,7 @@ type facts struct {
 	// PublishersKnown: the database keeps a list of publishers.
 	PublishersKnown bool
 	Publishers      []publisher
-	// Pauses is what operators have paused.
+	// Pauses are those of operators that hold the event back.
 	Pauses []outbox.Pause
 	// CleanupAt and CleanupOlderThan are of the newest cleanup that removed published events; zero: there was none.
 	CleanupAt, CleanupOlderThan time.Time
@@ -114,12 +114,12 @@ func (o *Outbox) facts(ctx context.Context, id string) (f facts, err error) {
 	case f.Event == nil:
 		err = o.addAbsence(ctx, &f)
 	case f.Event.Status == outbox.StatusPending || f.Event.Status == outbox.StatusProcessing:
-		f.Topic, _ = o.Registry.TopicOf(f.Event.EventType)
+		f.Topic = o.Registry.TopicOf(f.Event.Namespace, f.Event.EventType)
 		if err = o.addQueue(ctx, &f); err == nil {
 			err = o.addHead(ctx, &f)
 		}
 		if err == nil {
-			f.Pauses, err = outbox.Pauses(ctx, o.DB)
+			err = o.addPauses(ctx, &f)
 		}
 	}
 	return f, err
@@ -136,6 +136,18 @@ func (o *Outbox) addAbsence(ctx context.Context, f *facts) error {
 		return fmt.Errorf("look for a cleanup: %w", err)
 	}
 	return nil
+}
+
+// addPauses looks for what operators have paused.
+func (o *Outbox) addPauses(ctx context.Context, f *facts) error {
+	pauses, err := outbox.Pauses(ctx, o.DB)
+	names := o.Registry.Names()
+	for _, p := range pauses {
+		if p.Holds(names, f.Event) {
+			f.Pauses = append(f.Pauses, p)
+		}
+	}
+	return err
 }
 
 // addHead looks at what stands before an event in its ordering key.

@@ -124,24 +124,18 @@ func (f facts) leased(r *WhyResult) {
 
 // sayPaused explains an operator's pause and reports whether one holds the event back.
 func (f facts) sayPaused(r *WhyResult) bool {
-	tenant := ""
-	if f.Event.TenantID != nil {
-		tenant = *f.Event.TenantID
+	if len(f.Pauses) == 0 {
+		return false
 	}
-	for _, p := range f.Pauses {
-		if !p.Holds(f.Topic, f.Event.EventType, tenant, f.Event.Namespace) {
-			continue
-		}
-		r.State = WhyHeld
-		r.say("%s waits because %s paused the %s %s %s", f.subject(), p.Actor, p.Kind, p.Value, f.when(p.At))
-		if p.Note != "" {
-			r.say("(%s)", p.Note)
-		}
-		r.say("%s. It keeps its attempts and is published when the pause ends.", PauseEnds(f.Now, p.Until))
-		r.do("outboxctl resume --%s %s", p.Kind, safetext.QuoteWord(p.Value))
-		return true
+	p := f.Pauses[0]
+	r.State = WhyHeld
+	r.say("%s waits because %s paused the %s %s %s", f.subject(), p.Actor, p.Kind, p.Value, f.when(p.At))
+	if p.Note != "" {
+		r.say("(%s)", p.Note)
 	}
-	return false
+	r.say("%s. It keeps its attempts and is published when the pause ends.", PauseEnds(f.Now, p.Until))
+	r.do("outboxctl resume --%s %s", p.Kind, safetext.QuoteWord(p.Value))
+	return true
 }
 
 // sayTopicDown explains a topic that is not published to and reports whether the event's is one.

@@ -16,14 +16,14 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
-	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 // dbEmitter has a fixed clock, so that the same event has the same size each time.
 func dbEmitter() *emit.Emitter {
-	emitter := emit.New(registry.New())
+	emitter := emit.New(catalogue.Builtin())
 	emitter.Now = func() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }
 	return emitter
 }

@@ -34,25 +34,23 @@ type HeldPause struct {
 	OldestAt *time.Time `json:"oldestAt" db:"oldest_at"`
 }
 
-const (
-	pauseColumns = `p.kind, p.value, p.actor, coalesce(p.note, '') AS note, p.at, p.until`
-	inForce      = ` WHERE p.until IS NULL OR p.until > now() ORDER BY p.kind, p.value`
-)
+const selectPauses = `
+SELECT kind, value, actor, coalesce(note, '') AS note, at, until
+  FROM outbox_pauses
+ WHERE until IS NULL OR until > now()
+ ORDER BY kind, value`
 
-const selectPauses = `SELECT ` + pauseColumns + ` FROM outbox_pauses AS p` + inForce
-
-// Each pause walks outbox_events_seq_claim_idx, which is what waits. $1 has the event types of each topic.
-const selectHeldPauses = `
-SELECT ` + pauseColumns + `, h.events, h.oldest_at
-  FROM outbox_pauses AS p
- CROSS JOIN LATERAL (
-       SELECT count(*) AS events, min(e.created_at) AS oldest_at
-         FROM outbox_events AS e
-        WHERE e.published_at IS NULL AND e.dead_at IS NULL
-          AND CASE p.kind WHEN 'namespace' THEN e.namespace = p.value
-                          WHEN 'tenant' THEN e.tenant_id::text = p.value
-                          WHEN 'type' THEN e.event_type::text = p.value
-                          ELSE coalesce(($1::text::jsonb -> p.value) ? e.event_type::text, false) END) AS h` + inForce
+// Each pause walks outbox_events_seq_claim_idx, which is what waits. $1 has the texts of each, as a JSON array of arrays.
+func selectHeld() string {
+	return `
+SELECT h.events, h.oldest_at
+  FROM jsonb_array_elements($1::text::jsonb) WITH ORDINALITY AS p (texts, place),
+       LATERAL (SELECT ARRAY(SELECT jsonb_array_elements_text(p.texts)) AS texts OFFSET 0) AS t,
+       LATERAL (SELECT count(*) AS events, min(created_at) AS oldest_at
+                  FROM outbox_events
+                 WHERE published_at IS NULL AND dead_at IS NULL AND ` + Chosen("t.texts") + `) AS h
+ ORDER BY p.place`
+}
 
 // Querier runs a query.
 type Querier interface {
@@ -64,13 +62,28 @@ func Pauses(ctx context.Context, db Querier) ([]Pause, error) {
 	return readPauses[Pause](ctx, db, selectPauses)
 }
 
-// HeldPauses reads what is paused now and how much that holds back. typesByTopic is the catalogue's.
-func HeldPauses(ctx context.Context, db Querier, typesByTopic map[string][]string) ([]HeldPause, error) {
-	topics, err := json.Marshal(typesByTopic)
+// HeldPauses reads what is paused now and how much that holds back. names are the catalogue's.
+func HeldPauses(ctx context.Context, db Querier, names Names) ([]HeldPause, error) {
+	pauses, err := Pauses(ctx, db)
+	if err != nil || len(pauses) == 0 {
+		return []HeldPause{}, err
+	}
+	held, texts := make([]HeldPause, len(pauses)), make([][]string, len(pauses))
+	for i, p := range pauses {
+		held[i].Pause, texts[i] = p, p.Texts(names)
+	}
+	list, err := json.Marshal(texts)
 	if err != nil {
 		return nil, fmt.Errorf("read pauses: %w", err)
 	}
-	return readPauses[HeldPause](ctx, db, selectHeldPauses, string(topics))
+	counts, err := readPauses[struct {
+		Events   int64      `db:"events"`
+		OldestAt *time.Time `db:"oldest_at"`
+	}](ctx, db, selectHeld(), string(list))
+	for i, c := range counts {
+		held[i].Events, held[i].OldestAt = c.Events, c.OldestAt
+	}
+	return held, err
 }
 
 func readPauses[T any](ctx context.Context, db Querier, sql string, args ...any) ([]T, error) {
@@ -85,16 +98,31 @@ func readPauses[T any](ctx context.Context, db Querier, sql string, args ...any)
 	return found, nil
 }
 
-// Holds reports whether the pause holds back an event of this topic, type, tenant and namespace.
-func (p Pause) Holds(topic, eventType, tenant, namespace string) bool {
+// Texts is what the pause holds back, as Chosen compares it with rows. A type that was renamed is held under all of its
+// names, whichever of them was paused.
+func (p Pause) Texts(names Names) []string {
 	switch p.Kind {
 	case PauseTopic:
-		return p.Value == topic
+		return names.OnTopic(p.Value).Texts()
 	case PauseType:
-		return p.Value == eventType
+		return names.Called(p.Value).Texts()
 	case PauseTenant:
-		return p.Value == tenant
+		return []string{" " + p.Value}
 	default:
-		return p.Value == namespace
+		return []string{p.Value + " "}
+	}
+}
+
+// Holds reports whether the pause holds back an event.
+func (p Pause) Holds(names Names, e *Event) bool {
+	switch p.Kind {
+	case PauseTopic:
+		return names.OnTopic(p.Value).Has(e.Namespace, e.EventType)
+	case PauseType:
+		return names.Called(p.Value).Has(e.Namespace, e.EventType)
+	case PauseTenant:
+		return e.TenantID != nil && p.Value == *e.TenantID
+	default:
+		return p.Value == e.Namespace
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/catalogue"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // Live is a running publisher's catalogue beside the one that the database recorded. It says for which event types the
@@ -76,8 +77,7 @@ func (l *Live) compare(own, recorded *Registry) {
 // knows reports whether events of a type can be published in a namespace, or in any where all are meant.
 func (r *Registry) knows(namespace, name string) bool {
 	if namespace == catalogue.AllNamespaces {
-		_, known := r.TopicOf(name)
-		return known
+		return slices.ContainsFunc(r.Names(), func(n outbox.Name) bool { return n.Name == name })
 	}
 	_, known := r.Find(namespace, name)
 	return known

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outboxctl/outboxctl/catalogue"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // Where a catalogue can come from, besides a file.
@@ -76,29 +77,27 @@ func (r *Registry) EventTypes() []string {
 	return names
 }
 
-// TypesByTopic lists the names under which events of each topic are stored, former names included.
-func (r *Registry) TypesByTopic() map[string][]string {
-	types := map[string][]string{}
+// Names lists the names under which events are stored, former ones included.
+func (r *Registry) Names() outbox.Names {
+	var names outbox.Names
 	for _, d := range r.Documents() {
 		for _, t := range d.Types {
-			types[t.Topic] = append(append(types[t.Topic], t.Name), t.Was...)
-		}
-	}
-	return types
-}
-
-// TopicNames lists every logical topic once, in the catalogue's order.
-func (r *Registry) TopicNames() []string {
-	var topics []string
-	for _, d := range r.Documents() {
-		for _, t := range d.Types {
-			if !slices.Contains(topics, t.Topic) {
-				topics = append(topics, t.Topic)
+			for _, name := range append([]string{t.Name}, t.Was...) {
+				names = append(names, outbox.Name{Namespace: d.Namespace, Name: name, Type: t.Name, Topic: t.Topic})
 			}
 		}
 	}
-	return topics
+	return names
 }
+
+// TopicOf returns the logical topic of an event type in a namespace; empty: the catalogue has no such type there.
+func (r *Registry) TopicOf(namespace, eventType string) string {
+	t, _ := r.Find(namespace, eventType)
+	return t.Topic
+}
+
+// TopicNames lists every logical topic once, in the catalogue's order.
+func (r *Registry) TopicNames() []string { return r.Names().Topics() }
 
 // Aggregates lists every aggregate type once, in the catalogue's order.
 func (r *Registry) Aggregates() []string {

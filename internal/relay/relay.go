@@ -29,7 +29,9 @@ type Params struct {
 	Follows bool
 	// Publisher makes the publisher for a catalogue: at the start, and again when the catalogue that is followed changes.
 	Publisher func(context.Context, *registry.Registry) (dispatch.Publisher, error)
-	Scope     dispatch.Scope
+	// Scope is without event types: EventTypes, unless empty, are those to publish, by name.
+	Scope      dispatch.Scope
+	EventTypes []string
 	// Tuning is the dispatcher's, without event types and authority.
 	Tuning   dispatch.Config
 	Identity dispatch.Identity
@@ -80,12 +82,11 @@ func (r *Relay) build(ctx context.Context) error {
 	tuning := r.params.Tuning
 	tuning.Authority = r.live
 	tuning.Paused = r.Pauses
-	if tuning.EventTypes = r.params.Scope.EventTypes; len(tuning.EventTypes) == 0 {
-		for _, names := range types.TypesByTopic() {
-			tuning.EventTypes = append(tuning.EventTypes, names...)
-		}
+	tuning.Names, tuning.Scope = types.Names(), r.params.Scope
+	if len(r.params.EventTypes) > 0 {
+		tuning.Scope.Types = tuning.Names.Called(r.params.EventTypes...)
 	}
-	store := dispatch.NewSQLStore(r.params.Claims, r.params.Settles, r.params.Identity.ID, r.params.Scope)
+	store := dispatch.NewSQLStore(r.params.Claims, r.params.Settles, r.params.Identity.ID, tuning.Scope)
 	d, err := dispatch.New(tuning, store, publisher, types, r.params.Observe, waker)
 	if err != nil {
 		return err

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // catalogueEvery is how often the database is asked whether its catalogue has changed.
@@ -21,7 +21,7 @@ func (r *Relay) watchCatalogue(ctx context.Context) bool {
 		seen = r.live.Report().Revision
 	}
 	for {
-		if stood := dispatch.TypesIn(r.live.Report().StoodDown).Texts(); !slices.Equal(stood, said) {
+		if stood := outbox.ByNamespace(r.live.Report().StoodDown).Texts(); !slices.Equal(stood, said) {
 			if said = stood; len(said) > 0 {
 				r.params.Log.Warn("leaving event types to publishers with the recorded catalogue: an event does not fit this one's", "types", said)
 			}
@@ -39,7 +39,7 @@ func (r *Relay) watchCatalogue(ctx context.Context) bool {
 			continue
 		}
 		seen = report.Revision
-		r.params.Log.Info("the recorded catalogue has changed", "revision", seen, "unknown", dispatch.TypesIn(report.Unknown).Texts())
+		r.params.Log.Info("the recorded catalogue has changed", "revision", seen, "unknown", outbox.ByNamespace(report.Unknown).Texts())
 		if r.params.Follows && r.live.Behind() {
 			return true
 		}

@@ -11,11 +11,12 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// Catalogue knows the topic of an event type.
+// Catalogue knows event types.
 type Catalogue interface {
-	TopicOf(eventType string) (topic string, ok bool)
-	// TypesByTopic lists the names under which events of each topic are stored.
-	TypesByTopic() map[string][]string
+	// TopicOf returns the topic of an event type in a namespace, by its present or a former name; empty: it has none.
+	TopicOf(namespace, eventType string) string
+	// Names lists the names under which events are stored.
+	Names() outbox.Names
 }
 
 // DB is the database: a pool, or one connection.
@@ -71,7 +72,7 @@ func fill(ctx context.Context, tx pgx.Tx, catalogue Catalogue, p Params, r *Repo
 	if err := publishers(ctx, tx, r); err != nil {
 		return err
 	}
-	if r.Pauses, err = outbox.HeldPauses(ctx, tx, catalogue.TypesByTopic()); err != nil {
+	if r.Pauses, err = outbox.HeldPauses(ctx, tx, catalogue.Names()); err != nil {
 		return err
 	}
 	if p.By != "" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,10 +15,10 @@ import (
 // Dimensions are the values of By.
 func Dimensions() []string { return []string{"type", "topic", "tenant", "namespace", "aggregate"} }
 
-// groupColumn is the column behind a dimension. A topic is no column: its event types are added up.
+// groupColumn is the expression behind a dimension. A topic is no column: its event types are added up, by namespace.
 func groupColumn(by string) (string, bool) {
 	column, ok := map[string]string{
-		"type": "event_type", "topic": "event_type", "tenant": "tenant_id", "namespace": "namespace", "aggregate": "aggregate_type",
+		"type": "event_type", "topic": "namespace || ' ' || event_type::text", "tenant": "tenant_id", "namespace": "namespace", "aggregate": "aggregate_type",
 	}[by]
 	return column, ok
 }
@@ -77,11 +78,10 @@ func groups(ctx context.Context, tx pgx.Tx, catalogue Catalogue, p Params) ([]Gr
 	return all, nil
 }
 
-func topicOf(catalogue Catalogue, eventType string) string {
-	if topic, ok := catalogue.TopicOf(eventType); ok {
-		return topic
-	}
-	return "unknown"
+// topicOf is the topic of a namespace, a blank and a type. The names of types have no blanks.
+func topicOf(catalogue Catalogue, stored string) string {
+	blank := strings.LastIndexByte(stored, ' ')
+	return cmp.Or(catalogue.TopicOf(stored[:blank], stored[blank+1:]), "unknown")
 }
 
 func (g *Group) add(part Group) {

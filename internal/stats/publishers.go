@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 func publishers(ctx context.Context, tx pgx.Tx, r *Report) error {
@@ -38,7 +39,7 @@ func publishers(ctx context.Context, tx pgx.Tx, r *Report) error {
 	if err != nil || len(left) == 0 {
 		return err
 	}
-	rows, err = tx.Query(ctx, strandedQuery, left.Texts())
+	rows, err = tx.Query(ctx, strandedQuery, outbox.ByNamespace(left).Texts())
 	if err != nil {
 		return err
 	}

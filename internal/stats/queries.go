@@ -68,9 +68,9 @@ SELECT id::text, host, pid, version, started_at, last_seen_at, state
  WHERE last_seen_at > now() - $1::interval
  ORDER BY started_at, id`
 
-	// %s is a column of the allow-list in groupColumns.
+	// %s is an expression of the allow-list in groupColumn.
 	groupQuery = blockedKeys + `
-SELECT coalesce(e.%s::text, ''),
+SELECT coalesce((%s)::text, ''),
        count(*) FILTER (WHERE b.seq IS NULL),
        count(*) FILTER (WHERE b.seq IS NULL AND (locked_until IS NULL OR locked_until <= now()) AND next_attempt_at <= now()),
        count(*) FILTER (WHERE b.seq IS NULL AND (locked_until IS NULL OR locked_until <= now()) AND next_attempt_at > now()),
