@@ -79,7 +79,7 @@ func (g *guard) knows(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// remoteOf is the address a request came from, as far as the connection tells: a header can say anything.
+// remoteOf is the address a request came from, as the server around the page tells it: a header can say anything.
 func remoteOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

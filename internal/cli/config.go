@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -62,9 +63,11 @@ type Config struct {
 		Users        string
 		UsersFile    string
 		Operators    string
-		JWT          struct{ Preset, Header, KeysURL, Issuer, Audience, Algs, Claim string }
-		TLSCert      string
-		TLSKey       string
+		// TrustedProxies are those whose X-Forwarded-For is believed.
+		TrustedProxies []netip.Prefix
+		JWT            struct{ Preset, Header, KeysURL, Issuer, Audience, Algs, Claim string }
+		TLSCert        string
+		TLSKey         string
 	}
 
 	Values []ConfigValue
