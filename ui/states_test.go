@@ -16,6 +16,7 @@ import (
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/pgread"
 	"github.com/outboxctl/outboxctl/ui"
 )
 
@@ -287,7 +288,7 @@ func TestPubSubIsAway(t *testing.T) {
 	b := setup(t, func(c *ui.Config) {
 		c.Doctor = func(ctx context.Context) ([]ui.Finding, error) {
 			return operate.Doctor(ctx, operate.DoctorParams{
-				Database: func(context.Context) (*pgxpool.Pool, error) { return nil, refused },
+				Database: func(context.Context) (*pgread.DB, error) { return nil, refused },
 				Broker:   func(context.Context, bool) ([]operate.Resource, error) { return nil, refused },
 				Redis:    func(context.Context) (consume.ServerReport, error) { return consume.ServerReport{}, nil },
 			})

@@ -19,6 +19,8 @@ type Config struct {
 	Database  struct {
 		URL      string
 		ExecMode string
+		// ReadTimeout bounds a statement that reads.
+		ReadTimeout time.Duration
 	}
 	Redis  struct{ URL string }
 	PubSub struct {

@@ -33,6 +33,7 @@ func TestConfigDefaults(t *testing.T) {
 
 	want := &Config{}
 	want.Database.ExecMode = "cache_statement"
+	want.Database.ReadTimeout = 5 * time.Second
 	want.Redis.URL = "redis://127.0.0.1:6379/0"
 	want.PubSub.Topics = map[string]string{
 		"domain": "pf-domain-events", "analytics": "pf-analytics-events",
@@ -72,6 +73,7 @@ func TestConfigEnvironment(t *testing.T) {
 		"OUTBOXCTL_DATABASE_URL":                   {"postgres://a/b", text(func(c *Config) string { return c.Database.URL }), "postgres://a/b"},
 		"DATABASE_URL":                             {"postgres://a/b", text(func(c *Config) string { return c.Database.URL }), "postgres://a/b"},
 		"OUTBOXCTL_DATABASE_EXEC_MODE":             {"exec", text(func(c *Config) string { return c.Database.ExecMode }), "exec"},
+		"OUTBOXCTL_DATABASE_READ_TIMEOUT":          {"1m", func(c *Config) any { return c.Database.ReadTimeout }, time.Minute},
 		"OUTBOXCTL_REDIS_URL":                      {"rediss://r:1/2", text(func(c *Config) string { return c.Redis.URL }), "rediss://r:1/2"},
 		"REDIS_URL":                                {"redis://r:1/2", text(func(c *Config) string { return c.Redis.URL }), "redis://r:1/2"},
 		"OUTBOXCTL_PUBSUB_PROJECT":                 {"shop-1", text(func(c *Config) string { return c.PubSub.Project }), "shop-1"},
