@@ -3,6 +3,7 @@ package ui_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -57,6 +58,10 @@ func TestAQuestionThatTakesTooLong(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.NotEmpty(t, header.Get("Retry-After"))
 	require.Contains(t, body, "The database does not answer")
+	require.Contains(t, body, fmt.Sprintf("session %d (%s, user postgres) has locked outbox_audit", tx.Conn().PgConn().PID(), t.Name()))
+	require.Contains(t, body, "SELECT pg_terminate_backend(")
+	_, _, body = hurried.get("/api/v1/audit")
+	require.Contains(t, body, "has locked outbox_audit")
 }
 
 // hinder lets every statement of a viewer that groups dead letters by fingerprint end as one that takes too long.

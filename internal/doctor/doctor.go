@@ -84,7 +84,7 @@ func (c Check) examine(ctx context.Context) []Finding {
 // failed is the finding of a check that could not be made. What the error advises is nearer to it than what the check does.
 func (c Check) failed(err error) Finding {
 	f := Finding{Level: Fail, Message: fmt.Sprintf("check failed: %v", err), Remedy: cmp.Or(fault.HintOf(err), c.Remedy)}
-	f.cause = f.Message
+	f.cause = f.Message + "\n" + f.Remedy // servers that are away may say the same
 	var late *pgread.GaveUpError
 	if errors.As(err, &late) && len(late.Blockers) > 0 {
 		f.Message, f.cause = fmt.Sprintf("check failed: %v", late), causeOf(late.Blockers)
