@@ -43,6 +43,14 @@ SELECT namespace, event_type::text, count(*), min(created_at)
   FROM outbox_events
  WHERE published_at IS NULL AND dead_at IS NULL
  GROUP BY 1, 2 ORDER BY 1, 2`
+
+	// What has its place in an ordering key, by the part of the key behind the namespace: that is the topic where the key
+	// was made of the aggregate.
+	keyedSQL = `
+SELECT namespace, event_type::text, split_part(substr(ordering_key, length(namespace) + 2), '/', 1), count(*)
+  FROM outbox_events
+ WHERE ordering_key IS NOT NULL AND published_at IS NULL AND passed_at IS NULL
+ GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`
 )
 
 // Waiting is how many events of a type wait to be published.
@@ -79,7 +87,8 @@ type RecordResult struct {
 }
 
 // Apply records the catalogue in a database, so that SQL emitters refuse by it and publishers may judge by it. It adds
-// and changes without asking; a type is not removed while events of it wait (ErrWaiting). outboxctl registry apply asks.
+// and changes without asking; a type is not removed while events of it wait, nor moved to another topic while some keep
+// the order of their aggregate (ErrWaiting). outboxctl registry apply asks.
 func (c *Catalogue) Apply(ctx context.Context, pool *pgxpool.Pool) error {
 	_, err := c.Record(ctx, pool, RecordParams{Actor: "catalogue.Apply"})
 	return err
@@ -108,6 +117,9 @@ func (c *Catalogue) Record(ctx context.Context, pool *pgxpool.Pool, p RecordPara
 			return err
 		}
 		if err := c.checkRemoved(ctx, tx, former.Catalogue); err != nil {
+			return err
+		}
+		if err := c.checkMoved(ctx, tx, former.Catalogue); err != nil {
 			return err
 		}
 		if err := c.write(ctx, tx, former.Catalogue, p.Actor); err != nil {
@@ -169,6 +181,33 @@ func (c *Catalogue) checkRemoved(ctx context.Context, tx pgx.Tx, former *Catalog
 		return fmt.Errorf("%w, so it cannot be removed: %s", ErrWaiting, strings.Join(stranded, ", "))
 	}
 	return nil
+}
+
+// checkMoved refuses to move a type to another topic while events of it wait in the order of their aggregate. The topic is
+// part of their ordering key, so what is emitted afterwards would not wait for them.
+func (c *Catalogue) checkMoved(ctx context.Context, tx pgx.Tx, former *Catalogue) error {
+	if former == nil {
+		former = Builtin()
+	}
+	rows, err := tx.Query(ctx, keyedSQL)
+	if err != nil {
+		return err
+	}
+	after := former.With(c)
+	var moved []string
+	var namespace, eventType, topic string
+	var events int64
+	_, err = pgx.ForEachRow(rows, []any{&namespace, &eventType, &topic, &events}, func() error {
+		before, now := former.find(namespace, eventType), after.find(namespace, eventType)
+		if before != nil && now != nil && before.Topic == topic && now.Topic != topic {
+			moved = append(moved, fmt.Sprintf("%s from %s to %s (%d)", eventType, topic, now.Topic, events))
+		}
+		return nil
+	})
+	if err != nil || len(moved) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w in the order of their aggregate, which a move to another topic would break: %s", ErrWaiting, strings.Join(moved, ", "))
 }
 
 // With returns what holds once other is recorded over c: its namespaces replaced, the others kept. What is built in is

@@ -246,7 +246,7 @@ func (s *publishService) serveHTTP(ctx context.Context, services *errgroup.Group
 	if addr == "" || (s.once && s.cfg.Origin("publish.http_addr") == cli.OriginDefault) {
 		return nil
 	}
-	backlog := telemetry.NewBacklog(s.registry, s.sample, s.inFlight, s.observe.Trouble)
+	backlog := telemetry.NewBacklog(s.registry, s.sample, s.current, s.observe.Trouble)
 	server, err := httpd.Listen(ctx, httpd.Params{Addr: addr, Health: s.health(), Ready: s.ready, Metrics: s.registry})
 	if err != nil {
 		return fault.Hint(fault.As(fault.Precondition, err), "--http-addr 127.0.0.1:0 picks a free port, an empty one serves nothing")
@@ -275,7 +275,10 @@ func (s *publishService) ready() (checks []httpd.Check) {
 	return checks
 }
 
-func (s *publishService) inFlight() (rows int, bytes int64) { return s.relay.Dispatcher().InFlight() }
+func (s *publishService) current() telemetry.Current {
+	rows, bytes := s.relay.Dispatcher().InFlight()
+	return telemetry.Current{Events: rows, Bytes: bytes, StoodDown: len(s.relay.StoodDown())}
+}
 
 func (s *publishService) sample(ctx context.Context) (stats.Sample, error) {
 	return stats.TakeSample(ctx, s.claims, s.cfg.Publish.MaxAttempts)

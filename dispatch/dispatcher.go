@@ -95,12 +95,17 @@ func New(ctx context.Context, cfg Config) (_ *Dispatcher, err error) {
 	}
 	d.backlog = telemetry.NewBacklog(own, func(ctx context.Context) (stats.Sample, error) {
 		return stats.TakeSample(ctx, cfg.Claims, cmp.Or(cfg.Tuning.MaxAttempts, dispatch.DefaultMaxAttempts))
-	}, func() (int, int64) { return d.relay.Dispatcher().InFlight() }, observe.Trouble)
+	}, func() telemetry.Current { return current(d.relay) }, observe.Trouble)
 	if err := cfg.Metrics.Register(own); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	d.metrics = func() { cfg.Metrics.Unregister(own) }
 	return d, nil
+}
+
+func current(r *relay.Relay) telemetry.Current {
+	rows, bytes := r.Dispatcher().InFlight()
+	return telemetry.Current{Events: rows, Bytes: bytes, StoodDown: len(r.StoodDown())}
 }
 
 // open makes the two pools of a URL.

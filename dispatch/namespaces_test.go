@@ -3,12 +3,15 @@ package dispatch_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/catalogue"
@@ -221,4 +224,53 @@ func TestAPausedTypeIsHeldUnderAllItsNames(t *testing.T) {
 			counted(t, db.Pool, 4, "published_at IS NULL AND namespace = 'default'")
 		})
 	}
+}
+
+// The topic is part of the ordering key of an aggregate. A type is not moved while events wait in it, dead ones included: what
+// is emitted afterwards would overtake them.
+func TestATypeIsNotMovedBesideItsOrder(t *testing.T) {
+	t.Parallel()
+	on := func(topic string) catalogue.Document {
+		d := document("*", topic, []string{"order.ready"})
+		d.Name, d.Types[0].Aggregate, d.Types[0].Order = "shop", "order", catalogue.OrderAggregate
+		return d
+	}
+	db, emitter := namespacedOutbox(t, on("orders"))
+	emitIn(t, db.Pool, emitter, 1, emit.Event{Type: "order.ready", AggregateID: "42"})
+	moved, err := catalogue.Build(on("bulk"))
+	require.NoError(t, err)
+	require.ErrorIs(t, moved.Apply(t.Context(), db.Pool), catalogue.ErrWaiting)
+	_, err = db.Pool.Exec(t.Context(), `UPDATE outbox_events SET dead_at = now()`)
+	require.NoError(t, err)
+	require.ErrorContains(t, moved.Apply(t.Context(), db.Pool), "order.ready from orders to bulk (1)")
+	_, err = db.Pool.Exec(t.Context(), `UPDATE outbox_events SET dead_at = NULL`)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), once(t, db.URL).Published)
+	require.NoError(t, moved.Apply(t.Context(), db.Pool))
+	emitIn(t, db.Pool, emit.New(moved), 1, emit.Event{Type: "order.ready", AggregateID: "42"})
+	counted(t, db.Pool, 2, "ordering_key IN ('default/orders/order/42', 'default/bulk/order/42')")
+}
+
+// A publisher whose catalogue is not the recorded one leaves a type alone once an event does not fit, and says so.
+func TestAPublisherSaysWhichTypesItLeavesAlone(t *testing.T) {
+	t.Parallel()
+	db, emitter := namespacedOutbox(t, document("*", "orders", []string{"order.ready"}))
+	emitIn(t, db.Pool, emitter, 1, emit.Event{Type: "order.ready", Namespace: "shop"})
+	strict := document("*", "orders", []string{"order.ready"})
+	strict.Types[0].Schema = `{"type": "object", "required": ["door"]}`
+	own, err := catalogue.Build(strict)
+	require.NoError(t, err)
+	metrics := prometheus.NewRegistry()
+	d, err := dispatch.New(t.Context(), dispatch.Config{URL: db.URL, Catalogue: own, Publisher: newPartly(nil), Metrics: metrics})
+	require.NoError(t, err)
+	defer d.Close()
+	require.NoError(t, d.Ready(t.Context()))
+	_, err = d.Once(t.Context())
+	require.NoError(t, err)
+	require.ErrorContains(t, d.Ready(t.Context()), "catalogue: leaves shop order.ready alone")
+	require.NoError(t, testutil.GatherAndCompare(metrics, strings.NewReader(`
+# HELP outbox_stood_down_types Event types that this publisher leaves alone: an event does not fit its catalogue, and the recorded one says something else.
+# TYPE outbox_stood_down_types gauge
+outbox_stood_down_types 1
+`), "outbox_stood_down_types"))
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -170,12 +171,27 @@ type Check struct {
 	Run  func(context.Context) error
 }
 
-// Checks lists what must hold now: the database, its claims, and each topic of the catalogue, which changes with it.
+// StoodDown lists the event types that the publisher leaves alone because an event does not fit its catalogue, each behind
+// its namespace.
+func (r *Relay) StoodDown() []string { return outbox.ByNamespace(r.live.Report().StoodDown).Texts() }
+
+// catalogueReady returns which types the publisher has stood down from.
+func (r *Relay) catalogueReady(context.Context) error {
+	stood := r.StoodDown()
+	if len(stood) == 0 {
+		return nil
+	}
+	return fmt.Errorf("leaves %s alone: an event does not fit the catalogue of this publisher (%s), and the recorded one says something else; registry apply records this one",
+		strings.Join(stood, ", "), r.live.Own().Source)
+}
+
+// Checks lists what must hold now: the database, its claims, the catalogue, and each topic of it, which changes with it.
 func (r *Relay) Checks() []Check {
 	d := r.Dispatcher()
 	checks := []Check{
 		{"database", r.params.Claims.Ping},
 		{"claims", func(context.Context) error { return d.ClaimsReady() }},
+		{"catalogue", r.catalogueReady},
 	}
 	for _, topic := range d.TopicNames() {
 		checks = append(checks, Check{"topic " + topic, func(ctx context.Context) error { return d.TopicReady(ctx, topic) }})

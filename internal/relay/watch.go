@@ -21,7 +21,7 @@ func (r *Relay) watchCatalogue(ctx context.Context) bool {
 		seen = r.live.Report().Revision
 	}
 	for {
-		if stood := outbox.ByNamespace(r.live.Report().StoodDown).Texts(); !slices.Equal(stood, said) {
+		if stood := r.StoodDown(); !slices.Equal(stood, said) {
 			if said = stood; len(said) > 0 {
 				r.params.Log.Warn("leaving event types to publishers with the recorded catalogue: an event does not fit this one's", "types", said)
 			}

@@ -24,24 +24,33 @@ const (
 // from scrapes, so that many scrapers cost no more than one, and the longer it
 // takes the rarer it gets.
 type Backlog struct {
-	take     func(context.Context) (stats.Sample, error)
-	inFlight func() (rows int, bytes int64)
-	trouble  func(doing string, err error)
+	take    func(context.Context) (stats.Sample, error)
+	current func() Current
+	trouble func(doing string, err error)
 
 	mu     sync.Mutex
 	last   stats.Sample
 	at     time.Time
 	descs  [6]*prometheus.Desc
-	flight [2]*prometheus.Desc
+	flight [3]*prometheus.Desc
 	open   *prometheus.Desc
 }
 
+// Current is what a publisher knows of itself without a query.
+type Current struct {
+	// Events and Bytes are those in flight.
+	Events int
+	Bytes  int64
+	// StoodDown is how many event types it leaves alone because an event does not fit its catalogue.
+	StoodDown int
+}
+
 // NewBacklog registers the figures.
-func NewBacklog(r prometheus.Registerer, take func(context.Context) (stats.Sample, error), inFlight func() (int, int64), trouble func(string, error)) *Backlog {
+func NewBacklog(r prometheus.Registerer, take func(context.Context) (stats.Sample, error), current func() Current, trouble func(string, error)) *Backlog {
 	desc := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc(namespace+"_"+name, help, nil, nil)
 	}
-	b := &Backlog{take: take, inFlight: inFlight, trouble: trouble,
+	b := &Backlog{take: take, current: current, trouble: trouble,
 		descs: [6]*prometheus.Desc{
 			desc("backlog_events", "Events neither published nor dead nor parked."),
 			desc("oldest_unpublished_age_seconds", "Age of the oldest event neither published nor dead nor parked."),
@@ -50,9 +59,10 @@ func NewBacklog(r prometheus.Registerer, take func(context.Context) (stats.Sampl
 			desc("blocked_keys", "Ordering keys that stand still behind a dead event."),
 			desc("pauses", "Pauses in force: topics, types, tenants and namespaces that operators have paused."),
 		},
-		flight: [2]*prometheus.Desc{
+		flight: [3]*prometheus.Desc{
 			desc("in_flight_events", "Events of this publisher between claim and settle."),
 			desc("in_flight_bytes", "Payload bytes of this publisher between claim and settle."),
+			desc("stood_down_types", "Event types that this publisher leaves alone: an event does not fit its catalogue, and the recorded one says something else."),
 		},
 		open: prometheus.NewDesc(namespace+"_dlq_open", "Open dead letters.", []string{"reason"}, nil),
 	}
@@ -101,9 +111,10 @@ func (b *Backlog) Describe(ch chan<- *prometheus.Desc) {
 // absent: zero would be a lie that looks like health.
 func (b *Backlog) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64) { ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
-	rows, bytes := b.inFlight()
-	gauge(b.flight[0], float64(rows))
-	gauge(b.flight[1], float64(bytes))
+	now := b.current()
+	gauge(b.flight[0], float64(now.Events))
+	gauge(b.flight[1], float64(now.Bytes))
+	gauge(b.flight[2], float64(now.StoodDown))
 	b.mu.Lock()
 	s, at := b.last, b.at
 	b.mu.Unlock()

@@ -22,7 +22,7 @@ func exposed(t *testing.T) map[string]bool {
 	telemetry.NewMetrics(r, []string{"domain"})
 	telemetry.RegisterProcess(r, "v1", "c", "go1")
 	telemetry.NewBacklog(r, func(context.Context) (stats.Sample, error) { return stats.Sample{}, nil },
-		func() (int, int64) { return 0, 0 }, func(string, error) {})
+		func() telemetry.Current { return telemetry.Current{} }, func(string, error) {})
 	ch := make(chan *prometheus.Desc, 1000)
 	r.Describe(ch)
 	close(ch)

@@ -176,12 +176,12 @@ func TestBacklogShowsNothingItHasNotSeen(t *testing.T) {
 				return stats.Sample{}, errors.New("away")
 			}
 			return stats.Sample{Backlog: 12, OldestAgeSeconds: 30, AtMaxAttempts: 2, DLQOpen: map[string]int64{"max_attempts": 3}}, nil
-		}, func() (int, int64) { return 5, 500 }, func(string, error) { troubles.Add(1) })
+		}, func() telemetry.Current { return telemetry.Current{Events: 5, Bytes: 500, StoodDown: 1} }, func(string, error) { troubles.Add(1) })
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); b.Run(ctx) }()
 		synctest.Wait()
-		require.Equal(t, 2, testutil.CollectAndCount(b), "rows and bytes in flight are known without a query")
+		require.Equal(t, 3, testutil.CollectAndCount(b), "what the publisher knows of itself needs no query")
 		require.Equal(t, int64(1), troubles.Load())
 		fail.Store(false)
 		<-time.After(15 * time.Second)
@@ -218,6 +218,9 @@ outbox_parked_events 0
 # HELP outbox_pauses Pauses in force: topics, types, tenants and namespaces that operators have paused.
 # TYPE outbox_pauses gauge
 outbox_pauses 0
+# HELP outbox_stood_down_types Event types that this publisher leaves alone: an event does not fit its catalogue, and the recorded one says something else.
+# TYPE outbox_stood_down_types gauge
+outbox_stood_down_types 1
 `)))
 		cancel()
 		<-done
