@@ -123,9 +123,11 @@ func newAuditUndoCmd(app *cli.App) *cobra.Command {
 	opts := &changeOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "undo RUN",
-		Short: "Take a discard, a restore or a pause back",
-		Long: `Take a run back: discarded dead letters are open again, restored ones discarded again, a pause ends. What was changed
-once more since then is left alone and named. What has been sent, removed or seen cannot be undone; that is exit code 4.`,
+		Short: "Take a discard, a restore, a pause or a resume back",
+		Long: `Take a run back: discarded dead letters are open again, restored ones discarded again; a pause ends or is again what it
+was before, and what was resumed is paused again. Only what is still as the run left it is changed. What anyone changed since
+is named and left alone: exit code 5, or 4 where that is everything. What has been sent, removed or seen cannot be undone;
+that is exit code 4 too.`,
 		Example: "  outboxctl audit undo 4b6f1c8e --note 'the wrong ones'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -142,18 +144,47 @@ func runAuditUndo(ctx context.Context, opts *changeOptions, run string) error {
 	if err != nil {
 		return err
 	}
-	r, undo, err := outbox.UndoRun(ctx, run)
+	r, err := outbox.AuditRun(ctx, run)
 	if err != nil {
 		return err
 	}
-	opts.audit.Note = cmp.Or(opts.audit.Note, "undo of "+r.Run)
-	if undo.Resume == nil {
-		opts.action, opts.ids = undo.Action, undo.EventIDs
-		opts.choose = func(time.Time, *operate.ChangeParams) error { return nil }
-		return runChange(ctx, opts)
+	if err := r.CannotUndo(); err != nil {
+		return err
 	}
-	p := *undo.Resume
-	p.Actor, p.Note = opts.app.Actor(opts.audit), opts.audit.Note
-	pause := &pauseOptions{app: opts.app, yes: opts.yes, dryRun: opts.dryRun, output: opts.output}
-	return pause.change(ctx, outbox, p, true)
+	opts.audit.Note = cmp.Or(opts.audit.Note, "undo of "+r.Run)
+	if opts.action = r.UndoAction(); opts.action == "" {
+		return undoPause(ctx, opts, outbox, r)
+	}
+	opts.choose = func(_ time.Time, p *operate.ChangeParams) error {
+		p.Undo = r
+		return nil
+	}
+	return runChange(ctx, opts)
+}
+
+// undoPause takes a pause or the end of one back, once it is confirmed, and prints what came of it.
+func undoPause(ctx context.Context, opts *changeOptions, outbox *operate.Outbox, run *operate.AuditRunResult) error {
+	p := operate.UndoPauseParams{Run: run, Actor: opts.app.Actor(opts.audit), Note: opts.audit.Note, DryRun: true}
+	would, err := outbox.UndoPause(ctx, p)
+	if err != nil {
+		return err
+	}
+	verb, what := "resume", safetext.Line(would.Kind+" "+would.Value)
+	if would.Outcome == operate.WouldPause {
+		verb, what = "pause", what+" again "+operate.PauseEnds(opts.app.Now(), would.Until)
+	}
+	pause := &pauseOptions{app: opts.app, output: opts.output}
+	if opts.dryRun {
+		fmt.Fprintf(opts.app.Err, "would %s %s\n", verb, what)
+		return pause.write(would, "")
+	}
+	if err := pause.confirm(ctx, opts.yes, verb, what, would.Events); err != nil {
+		return err
+	}
+	p.DryRun = false
+	r, err := outbox.UndoPause(ctx, p)
+	if err != nil {
+		return err
+	}
+	return pause.say(r)
 }

@@ -217,6 +217,8 @@ func (o *changeOptions) perform(ctx context.Context, outbox *operate.Outbox, set
 		err = fault.Hint(err, "fix the cause, then go on with: %s", o.again(resume(set)))
 	case result.Unfinished:
 		err = fault.Hint(err, "every row listed is settled; go on with: %s", o.again(resume(set)))
+	case result.Counts[dlq.Changed] > 0 && set.Undoes():
+		err = fault.Hint(err, "outboxctl audit --event ID shows who changed it since")
 	case result.Counts[dlq.NotFound] > 0 && result.Counts[dlq.NotFound] == result.Total():
 		err = fault.Hint(err, "outboxctl why ID tells what became of an event")
 	}

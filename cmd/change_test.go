@@ -41,7 +41,7 @@ func TestWhatIsLeftOutIsNamedInOneOrder(t *testing.T) {
 	for range 50 {
 		stderr.Reset()
 		opts.sayLeftOut(&operate.ChangeSet{Action: dlq.Replay}, map[string]int64{dlq.NotFound: 1, dlq.EventLive: 2, dlq.AlreadyReplayed: 3, dlq.Changed: 4})
-		require.Equal(t, "left out: 3 dead letters (already replayed)\nleft out: 4 dead letters (changed since the set was frozen)\n"+
+		require.Equal(t, "left out: 3 dead letters (already replayed)\nleft out: 4 dead letters (changed since)\n"+
 			"left out: 2 dead letters (already on the way)\nleft out: 1 dead letter (not found)\n", stderr.String())
 	}
 }

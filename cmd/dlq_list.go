@@ -123,6 +123,7 @@ func dlqView(ctx context.Context, o *operate.Outbox) cli.View[dlq.Entry] {
 			{Head: "fingerprint", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return cli.Text(e.Fingerprint) }},
 			{Head: "emitted", Field: "eventCreatedAt", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.TimePtr(e.EventCreatedAt) }},
 			{Head: "changed", Field: "stateChangedAt", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.TimePtr(e.StateChangedAt) }},
+			{Head: "corrected by", Field: "correctedBy", Wide: true, Whole: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.ID(cli.Text(e.CorrectedBy)) }},
 		},
 	}
 }

@@ -57,6 +57,7 @@ func printDeadLetter(p *cli.Page, d operate.DeadLetterDetail, payload string) er
 	p.Field("namespace", d.Namespace)
 	p.Field("tenant", cli.Text(d.TenantID))
 	p.Field("state", d.State+p.Since(d.StateChangedAt))
+	p.Field("corrected by", cli.Text(d.CorrectedBy))
 	p.Field("failed", p.Time(&d.FailedAt))
 	p.Field("reason", d.Reason)
 	p.Field("attempts", fmt.Sprint(d.AttemptCount))

@@ -15,14 +15,13 @@ import (
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-// pauseOptions are those of pause, of resume, and of undoing a pause.
+// pauseOptions are those of pause and of resume.
 type pauseOptions struct {
 	app *cli.App
 
 	values map[string]*string // by kind
 	length time.Duration
 	yes    bool
-	dryRun bool
 	audit  cli.AuditFlags
 	output cli.Output
 }
@@ -36,7 +35,8 @@ func newPauseCmd(app *cli.App) *cobra.Command {
 database; every publisher obeys it within a second, also one that is started later. What was claimed before is still sent.
 Events that are held back lose no attempt; in an ordering key what follows them waits too.
 
-A pause ends with outboxctl resume, or by itself with --for. Pausing again gives it another end. stats, check, why and the
+A pause ends with outboxctl resume, or by itself with --for. Pausing again gives it another end, or none without --for, and
+names the one it had. stats, check, why and the
 metrics tell of it; outboxctl pause list shows what is paused.`,
 		Example: `  outboxctl pause --topic billing --for 2h --note 'consumer is migrated'
   outboxctl pause --tenant 7f2c0b60-0000-4000-8000-000000000001 --note 'asked for by support'
@@ -117,9 +117,9 @@ func runPause(ctx context.Context, opts *pauseOptions, resume bool) error {
 
 // change pauses or resumes what p names, once it is confirmed, and prints what came of it.
 func (o *pauseOptions) change(ctx context.Context, box *operate.Outbox, p operate.PauseParams, resume bool) error {
-	do, check, verb, outcome := box.Pause, box.CheckPause, "pause", operate.Paused
+	do, check, verb := box.Pause, box.CheckPause, "pause"
 	if resume {
-		do, check, verb, outcome = box.Resume, box.CheckResume, "resume", operate.Resumed
+		do, check, verb = box.Resume, box.CheckResume, "resume"
 	}
 	if err := check(ctx, &p); err != nil {
 		return err
@@ -128,21 +128,31 @@ func (o *pauseOptions) change(ctx context.Context, box *operate.Outbox, p operat
 	if err != nil {
 		return err
 	}
-	what := safetext.Line(p.Kind + " " + p.Value)
-	if o.dryRun {
-		fmt.Fprintf(o.app.Err, "would %s %s\n", verb, what)
-		return o.write(operate.PauseResult{Kind: p.Kind, Value: p.Value, Outcome: outcome, Events: events}, "")
-	}
-	if err := o.app.Confirm(ctx, o.yes, events, fmt.Sprintf("%s %s, of which %s %s now", verb, what, operate.Counted(events, "event"), plural(events, "waits", "wait"))); err != nil {
+	if err := o.confirm(ctx, o.yes, verb, safetext.Line(p.Kind+" "+p.Value), events); err != nil {
 		return err
 	}
 	r, err := do(ctx, p)
 	if err != nil {
 		return err
 	}
-	text := what + " goes on"
-	if !resume {
-		text = fmt.Sprintf("%s is paused %s", what, operate.PauseEnds(o.app.Now(), r.Until))
+	return o.say(r)
+}
+
+// confirm asks before what waits is held back or let go.
+func (o *pauseOptions) confirm(ctx context.Context, yes bool, verb, what string, events int64) error {
+	return o.app.Confirm(ctx, yes, events, fmt.Sprintf("%s %s, of which %s %s now", verb, what, operate.Counted(events, "event"), plural(events, "waits", "wait")))
+}
+
+// say prints a pause that was made or lifted.
+func (o *pauseOptions) say(r operate.PauseResult) error {
+	now, text := o.app.Now(), safetext.Line(r.Kind+" "+r.Value)
+	if r.Outcome == operate.Resumed {
+		text = "resumed " + text
+	} else {
+		text += " is paused " + operate.PauseEnds(now, r.Until)
+	}
+	if r.Before != nil {
+		text += fmt.Sprintf("; %s had paused it %s", safetext.Line(r.Before.Actor), operate.PauseEnds(now, r.Before.Until))
 	}
 	return o.write(r, fmt.Sprintf("%s; %s %s\n", text, operate.Counted(r.Events, "event"), plural(r.Events, "waits", "wait")))
 }

@@ -74,7 +74,9 @@ CREATE TABLE outbox_dlq (
     state            text                NOT NULL DEFAULT 'open'
         CONSTRAINT outbox_dlq_state_check CHECK (state IN ('open', 'replayed', 'discarded')),
     state_changed_at timestamptz,
-    audit_id         bigint
+    audit_id         bigint,
+    -- The event that was emitted in its place; a corrected dead letter is neither replayed nor restored.
+    corrected_by     uuid
 )$t$, VARIADIC ARRAY(
         SELECT format_type(a.atttypid, a.atttypmod) || CASE WHEN a.attcollation <> t.typcollation THEN ' COLLATE ' || a.attcollation::regcollation ELSE '' END
           FROM pg_attribute AS a

@@ -35,13 +35,14 @@ END
 $$;
 -- +goose StatementEnd
 
--- What an action answers for one row, by the state of the dead letter (NULL: there is none) and of its event. unchanged is
--- false for a dead letter that a corrected event stands for, for an event published again since, and for one that backs
--- off. It is the only place that decides this: the functions below use it for what they did not change, and a dry run asks it before. It reads no
--- table, so every role may call it.
+-- What an action answers for one row, by the state of the dead letter (NULL: there is none) and of its event. corrected:
+-- another event was emitted in the dead letter's place. unchanged: the row is as whoever asks saw it, as published or as an
+-- earlier change left it; for a retry, that the event does not back off. It is the only place that decides this: the
+-- functions below use it for what they did not change, and a dry run asks it before. It reads no table, so every role may
+-- call it.
 -- +goose StatementBegin
-CREATE FUNCTION outbox_outcome(action text, state text, found boolean, published boolean, dead boolean, unchanged boolean)
-    RETURNS text
+CREATE FUNCTION outbox_outcome(action text, state text, found boolean, published boolean, dead boolean, corrected boolean,
+    unchanged boolean) RETURNS text
     LANGUAGE sql IMMUTABLE
     SET search_path = pg_catalog, pg_temp
     AS $$
@@ -59,21 +60,23 @@ SELECT CASE action
             CASE WHEN state IS NULL THEN 'not_found'
                  WHEN state = 'replayed' THEN 'already_replayed'
                  WHEN state = 'discarded' THEN 'already_discarded'
+                 WHEN NOT unchanged THEN 'changed'
                  ELSE 'discarded'
             END
        WHEN 'dlq.restore' THEN
             CASE WHEN state IS NULL THEN 'not_found'
                  WHEN state = 'open' THEN 'already_open'
                  WHEN state = 'replayed' THEN 'already_replayed'
-                 WHEN NOT unchanged THEN 'already_corrected'
+                 WHEN corrected THEN 'already_corrected'
                  WHEN published THEN 'event_published'
                  WHEN found AND NOT dead THEN 'event_live'
+                 WHEN NOT unchanged THEN 'changed'
                  ELSE 'restored'
             END
        WHEN 'dlq.edit' THEN
             CASE WHEN state IS NULL THEN 'not_found'
                  WHEN state = 'replayed' THEN 'already_replayed'
-                 WHEN state = 'discarded' AND NOT unchanged THEN 'already_corrected'
+                 WHEN state = 'discarded' AND corrected THEN 'already_corrected'
                  WHEN state = 'discarded' THEN 'discarded'
                  WHEN published THEN 'event_published'
                  WHEN found AND NOT dead THEN 'event_live'
@@ -94,16 +97,6 @@ SELECT CASE action
                  ELSE 'retried'
             END
        END
-$$;
--- +goose StatementEnd
-
--- Whether this audit row is that of a correction.
--- +goose StatementBegin
-CREATE FUNCTION outbox_corrected(audit_id bigint) RETURNS boolean
-    LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
-    AS $$
-SELECT EXISTS (SELECT FROM @schema@.outbox_audit AS a WHERE a.id = audit_id AND a.action = 'dlq.edit')
 $$;
 -- +goose StatementEnd
 
@@ -165,7 +158,7 @@ BEGIN
     RETURN QUERY
         SELECT w.id, l.event_id,
                CASE WHEN r.id IS NOT NULL AND l.state = 'open' THEN 'replayed'
-                    ELSE @schema@.outbox_outcome(text 'dlq.replay', l.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, true)
+                    ELSE @schema@.outbox_outcome(text 'dlq.replay', l.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, false, true)
                END
           FROM unnest(dlq_ids) WITH ORDINALITY AS w(id, ord)
           LEFT JOIN unnest(ids, events, states) AS l(id, event_id, state) ON l.id = w.id
@@ -179,9 +172,11 @@ $$;
 -- Marks dead letters as not worth replaying. Their events stay dead. One with an
 -- ordering key and no open letter left is passed by what waits behind it. It is
 -- locked first: of two discards that close its last letters the second sees both.
---   discarded · already_discarded · already_replayed · not_found
+-- seen is the audit row that each dead letter must still have (NULL: any), for
+-- taking back what that row tells of: what was changed since is left alone.
+--   discarded · already_discarded · already_replayed · changed · not_found
 -- +goose StatementBegin
-CREATE FUNCTION outbox_discard(dlq_ids uuid[], actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL)
+CREATE FUNCTION outbox_discard(dlq_ids uuid[], actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL, seen bigint[] DEFAULT NULL)
     RETURNS TABLE (dlq_id uuid, event_id uuid, outcome text)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
@@ -193,10 +188,13 @@ DECLARE
     audit  bigint;
 BEGIN
     PERFORM FROM (SELECT d.id FROM @schema@.outbox_dlq AS d WHERE d.id = ANY (dlq_ids) ORDER BY d.id FOR UPDATE) AS locked;
-    SELECT array_agg(d.id), array_agg(DISTINCT d.event_id) INTO hit, events
-      FROM @schema@.outbox_dlq AS d WHERE d.id = ANY (dlq_ids) AND d.state = 'open';
+    SELECT array_agg(DISTINCT d.id), array_agg(DISTINCT d.event_id) INTO hit, events
+      FROM unnest(dlq_ids, seen) AS w(id, seen)
+      JOIN @schema@.outbox_dlq AS d ON d.id = w.id
+     WHERE d.state = 'open' AND (w.seen IS NULL OR w.seen = d.audit_id);
     IF hit IS NOT NULL THEN
-        audit := @schema@.outbox_audit_change(text 'dlq.discard', actor, note, detail, events, cardinality(hit)::bigint);
+        audit := @schema@.outbox_audit_change(text 'dlq.discard', actor, note, coalesce(detail, '{}') || jsonb_build_object('dlqIds', hit), events,
+                                              cardinality(hit)::bigint);
         UPDATE @schema@.outbox_dlq AS d SET state = 'discarded', state_changed_at = now(), audit_id = audit WHERE d.id = ANY (hit);
         PERFORM FROM (SELECT e.id FROM @schema@.outbox_events AS e
                        WHERE e.id = ANY (events) AND e.ordering_key IS NOT NULL ORDER BY e.id FOR UPDATE) AS locked;
@@ -209,9 +207,10 @@ BEGIN
     RETURN QUERY
         SELECT w.id, d.event_id,
                CASE WHEN d.audit_id = audit THEN 'discarded'
-                    ELSE @schema@.outbox_outcome(text 'dlq.discard', d.state, true, false, true, true)
+                    ELSE @schema@.outbox_outcome(text 'dlq.discard', d.state, true, false, true, false,
+                                                 w.seen IS NULL OR w.seen IS NOT DISTINCT FROM d.audit_id)
                END
-          FROM unnest(dlq_ids) WITH ORDINALITY AS w(id, ord)
+          FROM unnest(dlq_ids, seen) WITH ORDINALITY AS w(id, seen, ord)
           LEFT JOIN @schema@.outbox_dlq AS d ON d.id = w.id
          ORDER BY w.ord;
 END
@@ -220,11 +219,11 @@ $$;
 
 -- Takes a discard back. A dead letter whose event is alive or published is left
 -- alone: opening it would report a death that is over. So is one that was
--- corrected: the corrected event stands in its place. An event with an ordering
--- key holds back again what has not been sent meanwhile.
---   restored · already_open · already_replayed · already_corrected · event_live · event_published · not_found
+-- corrected: another event replaced its own. An event with an ordering
+-- key holds back again what has not been sent meanwhile. seen is as in outbox_discard.
+--   restored · already_open · already_replayed · already_corrected · event_live · event_published · changed · not_found
 -- +goose StatementBegin
-CREATE FUNCTION outbox_restore(dlq_ids uuid[], actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL)
+CREATE FUNCTION outbox_restore(dlq_ids uuid[], actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL, seen bigint[] DEFAULT NULL)
     RETURNS TABLE (dlq_id uuid, event_id uuid, outcome text)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
@@ -236,13 +235,15 @@ DECLARE
     audit  bigint;
 BEGIN
     PERFORM FROM (SELECT d.id FROM @schema@.outbox_dlq AS d WHERE d.id = ANY (dlq_ids) ORDER BY d.id FOR UPDATE) AS locked;
-    SELECT array_agg(d.id), array_agg(DISTINCT d.event_id) INTO hit, events
-      FROM @schema@.outbox_dlq AS d
+    SELECT array_agg(DISTINCT d.id), array_agg(DISTINCT d.event_id) INTO hit, events
+      FROM unnest(dlq_ids, seen) AS w(id, seen)
+      JOIN @schema@.outbox_dlq AS d ON d.id = w.id
       LEFT JOIN @schema@.outbox_events AS e ON e.id = d.event_id
-     WHERE d.id = ANY (dlq_ids) AND d.state = 'discarded' AND NOT @schema@.outbox_corrected(d.audit_id)
+     WHERE d.state = 'discarded' AND d.corrected_by IS NULL AND (w.seen IS NULL OR w.seen = d.audit_id)
        AND (e.id IS NULL OR (e.dead_at IS NOT NULL AND e.published_at IS NULL));
     IF hit IS NOT NULL THEN
-        audit := @schema@.outbox_audit_change(text 'dlq.restore', actor, note, detail, events, cardinality(hit)::bigint);
+        audit := @schema@.outbox_audit_change(text 'dlq.restore', actor, note, coalesce(detail, '{}') || jsonb_build_object('dlqIds', hit), events,
+                                              cardinality(hit)::bigint);
         UPDATE @schema@.outbox_dlq AS d SET state = 'open', state_changed_at = now(), audit_id = audit WHERE d.id = ANY (hit);
         UPDATE @schema@.outbox_events AS e SET passed_at = NULL, updated_at = now() WHERE e.id = ANY (events) AND e.passed_at IS NOT NULL;
     END IF;
@@ -250,9 +251,9 @@ BEGIN
         SELECT w.id, d.event_id,
                CASE WHEN d.audit_id = audit THEN 'restored'
                     ELSE @schema@.outbox_outcome(text 'dlq.restore', d.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL,
-                                                 NOT @schema@.outbox_corrected(d.audit_id))
+                                                 d.corrected_by IS NOT NULL, w.seen IS NULL OR w.seen IS NOT DISTINCT FROM d.audit_id)
                END
-          FROM unnest(dlq_ids) WITH ORDINALITY AS w(id, ord)
+          FROM unnest(dlq_ids, seen) WITH ORDINALITY AS w(id, seen, ord)
           LEFT JOIN @schema@.outbox_dlq AS d ON d.id = w.id
           LEFT JOIN @schema@.outbox_events AS e ON e.id = d.event_id
          ORDER BY w.ord;
@@ -288,7 +289,7 @@ BEGIN
     SELECT d.* INTO letter FROM @schema@.outbox_dlq AS d WHERE d.id = dlq_id;
     SELECT e.* INTO old FROM @schema@.outbox_events AS e WHERE e.id = letter.event_id FOR UPDATE;
     verdict := @schema@.outbox_outcome(text 'dlq.edit', letter.state, old.id IS NOT NULL, old.published_at IS NOT NULL, old.dead_at IS NOT NULL,
-                                       NOT @schema@.outbox_corrected(letter.audit_id));
+                                       letter.corrected_by IS NOT NULL, true);
     dedupe := coalesce(letter.tenant_id::text || '/', '') || 'corrects/' || dlq_id;
     IF verdict = 'corrected' THEN
         INSERT INTO @schema@.outbox_events AS o (id, event_type, aggregate_type, aggregate_id, payload_json, dedupe_key, tenant_id, namespace,
@@ -307,12 +308,13 @@ BEGIN
         verdict := CASE WHEN emitted IS NULL THEN 'already_corrected' ELSE verdict END;
     END IF;
     IF verdict = 'already_corrected' THEN
-        SELECT o.id INTO emitted FROM @schema@.outbox_events AS o
-         WHERE o.dedupe_key = dedupe AND o.event_type = letter.event_type AND o.namespace = letter.namespace;
+        emitted := coalesce(letter.corrected_by, (
+            SELECT o.id FROM @schema@.outbox_events AS o
+             WHERE o.dedupe_key = dedupe AND o.event_type = letter.event_type AND o.namespace = letter.namespace));
     ELSIF emitted IS NOT NULL THEN
         audit := @schema@.outbox_audit_change(text 'dlq.edit', actor, note,
             coalesce(detail, '{}') || jsonb_build_object('dlqId', dlq_id, 'correctedBy', emitted), ARRAY[letter.event_id, emitted], bigint '1');
-        UPDATE @schema@.outbox_dlq AS d SET state = 'discarded', state_changed_at = now(), audit_id = audit
+        UPDATE @schema@.outbox_dlq AS d SET state = 'discarded', state_changed_at = now(), audit_id = audit, corrected_by = emitted
          WHERE d.event_id = letter.event_id AND d.state = 'open';
         UPDATE @schema@.outbox_events AS e SET passed_at = now(), updated_at = now()
          WHERE e.id = old.id AND e.ordering_key IS NOT NULL;
@@ -357,7 +359,7 @@ BEGIN
         SELECT w.id,
                CASE WHEN e.id = ANY (hit) THEN 'republished'
                     ELSE @schema@.outbox_outcome(text 'event.republish', NULL::text, e.id IS NOT NULL, e.published_at IS NOT NULL,
-                                                 e.dead_at IS NOT NULL, false)
+                                                 e.dead_at IS NOT NULL, false, false)
                END
           FROM unnest(event_ids) WITH ORDINALITY AS w(id, ord)
           LEFT JOIN @schema@.outbox_events AS e ON e.id = w.id
@@ -394,7 +396,7 @@ BEGIN
     END IF;
     RETURN QUERY
         SELECT w.id, CASE WHEN e.id = ANY (hit) THEN 'retried'
-                          ELSE @schema@.outbox_outcome(text 'event.retry', NULL::text, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, true)
+                          ELSE @schema@.outbox_outcome(text 'event.retry', NULL::text, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, false, true)
                      END
           FROM unnest(event_ids) WITH ORDINALITY AS w(id, ord)
           LEFT JOIN @schema@.outbox_events AS e ON e.id = w.id
@@ -436,14 +438,14 @@ REVOKE ALL ON FUNCTION outbox_reveal(uuid, text, text, jsonb) FROM PUBLIC;
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_reveal(uuid, text, text, jsonb) TO outbox_operator');
 REVOKE ALL ON FUNCTION outbox_audit_change(text, text, text, jsonb, uuid[], bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_replay(uuid[], text, text, jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_discard(uuid[], text, text, jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_restore(uuid[], text, text, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_discard(uuid[], text, text, jsonb, bigint[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_restore(uuid[], text, text, jsonb, bigint[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_correct(uuid, uuid, jsonb, jsonb, text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_retry(uuid[], text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_republish(uuid[], timestamptz[], text, text, jsonb) FROM PUBLIC;
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_replay(uuid[], text, text, jsonb) TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_discard(uuid[], text, text, jsonb) TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_restore(uuid[], text, text, jsonb) TO outbox_operator');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_discard(uuid[], text, text, jsonb, bigint[]) TO outbox_operator');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_restore(uuid[], text, text, jsonb, bigint[]) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_correct(uuid, uuid, jsonb, jsonb, text, text, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_retry(uuid[], text, text, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_republish(uuid[], timestamptz[], text, text, jsonb) TO outbox_operator');
@@ -453,9 +455,8 @@ DROP FUNCTION IF EXISTS outbox_reveal(uuid, text, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_retry(uuid[], text, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_republish(uuid[], timestamptz[], text, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_correct(uuid, uuid, jsonb, jsonb, text, text, jsonb);
-DROP FUNCTION IF EXISTS outbox_restore(uuid[], text, text, jsonb);
-DROP FUNCTION IF EXISTS outbox_discard(uuid[], text, text, jsonb);
+DROP FUNCTION IF EXISTS outbox_restore(uuid[], text, text, jsonb, bigint[]);
+DROP FUNCTION IF EXISTS outbox_discard(uuid[], text, text, jsonb, bigint[]);
 DROP FUNCTION IF EXISTS outbox_replay(uuid[], text, text, jsonb);
-DROP FUNCTION IF EXISTS outbox_corrected(bigint);
-DROP FUNCTION IF EXISTS outbox_outcome(text, text, boolean, boolean, boolean, boolean);
+DROP FUNCTION IF EXISTS outbox_outcome(text, text, boolean, boolean, boolean, boolean, boolean);
 DROP FUNCTION IF EXISTS outbox_audit_change(text, text, text, jsonb, uuid[], bigint);

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -79,7 +80,7 @@ func Explain(outcome string) string {
 	case AlreadyOpen:
 		return "not discarded"
 	case AlreadyCorrected:
-		return "already corrected: another event stands for it"
+		return "already corrected: replaced by another event"
 	case Discarded:
 		return "discarded"
 	case EventLive:
@@ -89,7 +90,7 @@ func Explain(outcome string) string {
 	case EventGone:
 		return "removed by cleanup"
 	case Changed:
-		return "changed since the set was frozen"
+		return "changed since"
 	case NotPublished:
 		return "not published"
 	case NotBackingOff:
@@ -144,8 +145,11 @@ func (s *Store) Act(ctx context.Context, action Action, targets []Target, who Wh
 	for i, t := range targets {
 		ids[i] = t.ID
 	}
-	if action == Republish {
+	switch action {
+	case Republish:
 		args = append(args, seenTimes(targets))
+	case Discard, Restore:
+		args = append(args, seenAudits(targets))
 	}
 	// A role may default to REPEATABLE READ, where waiting for another operator ends in an error.
 	tx, err := s.db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
@@ -180,6 +184,18 @@ func seenTimes(targets []Target) []*string {
 		if !t.At.IsZero() {
 			at := t.At.UTC().Format(time.RFC3339Nano)
 			seen[i] = &at
+		}
+	}
+	return seen
+}
+
+// seenAudits are the audit rows that dead letters must still have, as text like seenTimes.
+func seenAudits(targets []Target) []*string {
+	seen := make([]*string, len(targets))
+	for i, t := range targets {
+		if t.AuditID != 0 {
+			id := strconv.FormatInt(t.AuditID, 10)
+			seen[i] = &id
 		}
 	}
 	return seen

@@ -35,6 +35,8 @@ type Entry struct {
 	EventCreatedAt *time.Time `json:"eventCreatedAt" db:"event_created_at"`
 	State          string     `json:"state" db:"state"`
 	StateChangedAt *time.Time `json:"stateChangedAt" db:"state_changed_at"`
+	// CorrectedBy is the event that was emitted in its place.
+	CorrectedBy *string `json:"correctedBy" db:"corrected_by"`
 	// OrderingKey is the event's. Blocks counts the events that wait for this one to be replayed or discarded, up to
 	// BlocksBound and one more.
 	OrderingKey *string `json:"orderingKey" db:"ordering_key"`
@@ -73,6 +75,8 @@ type Target struct {
 	At time.Time
 	// Hash is the payload's, where a plan recorded it.
 	Hash string
+	// AuditID is the audit row that the dead letter must still have; 0: any.
+	AuditID int64
 }
 
 // Resolve finds the dead letters behind ids, each of which may be a dead

@@ -12,7 +12,7 @@ SELECT c.system_identifier::text, d.oid, d.datname
 const entryColumns = `d.id::text AS id, d.event_id::text AS event_id, d.event_type::text AS event_type,
        d.aggregate_type::text AS aggregate_type, d.aggregate_id::text AS aggregate_id, d.error_reason::text AS error_reason,
        d.error_message, d.attempt_count, d.failed_at, d.namespace, d.tenant_id::text AS tenant_id, d.topic, d.fingerprint,
-       d.event_created_at, d.state, d.state_changed_at, e.ordering_key, b.blocks`
+       d.event_created_at, d.state, d.state_changed_at, d.corrected_by::text AS corrected_by, e.ordering_key, b.blocks`
 
 // The event's ordering key, and what an open dead letter holds back in it. Primary key and outbox_events_turn_idx. What says
 // whether anything can be held back stands inside: then nothing is looked up for a row that holds back nothing.
@@ -71,7 +71,7 @@ SELECT ` + entryColumns + `
 const selectPage = `
 SELECT ` + entryColumns + `
   FROM (SELECT id, event_id, event_type, aggregate_type, aggregate_id, error_reason, error_message, attempt_count, failed_at, namespace,
-               tenant_id, topic, fingerprint, event_created_at, state, state_changed_at
+               tenant_id, topic, fingerprint, event_created_at, state, state_changed_at, corrected_by
           FROM outbox_dlq WHERE %[1]s ORDER BY %[2]s LIMIT %[3]d) AS d` + joinBlocked + `
  ORDER BY d.failed_at %[4]s, d.id %[4]s`
 
@@ -104,14 +104,24 @@ SELECT w.id::text, coalesce(d.id, n.id)::text, coalesce(d.event_id, n.event_id):
         LIMIT 1) AS n ON true
  ORDER BY w.ord`
 
+// The dead letters that the next audit row of a run tells of; $1 is the one before, $3 any of them: a run of one may have no runId. By outbox_audit_run_idx or
+// primary key.
+const selectRunEntries = `
+SELECT a.id, ARRAY(SELECT i.id FROM jsonb_array_elements_text(a.detail -> 'dlqIds') WITH ORDINALITY AS i(id, ord) ORDER BY i.ord),
+       ARRAY(SELECT coalesce(d.event_id::text, '') FROM jsonb_array_elements_text(a.detail -> 'dlqIds') WITH ORDINALITY AS i(id, ord)
+               LEFT JOIN outbox_dlq AS d ON d.id = i.id::uuid ORDER BY i.ord)
+  FROM outbox_audit AS a
+ WHERE a.id > $1::bigint AND (a.detail ->> 'runId' = $2 OR a.id = $3::bigint)
+ ORDER BY a.id LIMIT 1`
+
 // The functions lock, judge, change and write the audit row.
 const (
 	callReplay = `
 SELECT dlq_id::text, coalesce(event_id::text, ''), outcome FROM outbox_replay($1::uuid[], $2, nullif($3, ''), $4::jsonb)`
 	callDiscard = `
-SELECT dlq_id::text, coalesce(event_id::text, ''), outcome FROM outbox_discard($1::uuid[], $2, nullif($3, ''), $4::jsonb)`
+SELECT dlq_id::text, coalesce(event_id::text, ''), outcome FROM outbox_discard($1::uuid[], $2, nullif($3, ''), $4::jsonb, $5::bigint[])`
 	callRestore = `
-SELECT dlq_id::text, coalesce(event_id::text, ''), outcome FROM outbox_restore($1::uuid[], $2, nullif($3, ''), $4::jsonb)`
+SELECT dlq_id::text, coalesce(event_id::text, ''), outcome FROM outbox_restore($1::uuid[], $2, nullif($3, ''), $4::jsonb, $5::bigint[])`
 	callRepublish = `
 SELECT event_id::text, event_id::text, outcome FROM outbox_republish($1::uuid[], $5::timestamptz[], $2, nullif($3, ''), $4::jsonb)`
 	callRetry = `
@@ -125,15 +135,15 @@ SELECT coalesce(event_id::text, ''), outcome FROM outbox_correct($1::uuid, $2::u
 const previewEntries = `
 SELECT w.id::text, coalesce(d.event_id::text, ''),
        outbox_outcome($2, d.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL,
-                      NOT outbox_corrected(d.audit_id))
-  FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
+                      d.corrected_by IS NOT NULL, w.seen IS NULL OR w.seen IS NOT DISTINCT FROM d.audit_id)
+  FROM unnest($1::uuid[], $3::bigint[]) WITH ORDINALITY AS w(id, seen, ord)
   LEFT JOIN outbox_dlq AS d ON d.id = w.id
   LEFT JOIN outbox_events AS e ON e.id = d.event_id
  ORDER BY w.ord`
 
 const previewEvents = `
 SELECT w.id::text, w.id::text,
-       outbox_outcome($2, NULL, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL,
+       outbox_outcome($2, NULL, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, false,
                       CASE $2 WHEN 'event.retry' THEN e.next_attempt_at <= now() OR e.locked_until > now() IS TRUE
                               ELSE e.published_at = coalesce(w.at, e.published_at) END)
   FROM ROWS FROM (unnest($1::uuid[]), unnest($3::timestamptz[])) WITH ORDINALITY AS w(id, at, ord)

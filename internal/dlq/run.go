@@ -264,9 +264,9 @@ func (s *Store) Preview(ctx context.Context, action Action, targets []Target) ([
 	for i, t := range targets {
 		ids[i] = t.ID
 	}
-	sql, args := previewEntries, []any{ids, string(action)}
+	sql, args := previewEntries, []any{ids, string(action), seenAudits(targets)}
 	if action.OnEvents() {
-		sql, args = previewEvents, append(args, seenTimes(targets))
+		sql, args = previewEvents, []any{ids, string(action), seenTimes(targets)}
 	}
 	outcomes, err := collect(ctx, s.db, scanOutcome, sql, args...)
 	if err != nil {

@@ -1,6 +1,12 @@
 package dlq
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
 
 // IDSource hands out the targets behind ids that an operator named.
 type IDSource struct {
@@ -50,4 +56,39 @@ func (s *IDSource) Next(ctx context.Context, n int) ([]Target, error) {
 		}
 	}
 	return nil, nil
+}
+
+// runSource hands out what one run changed.
+type runSource struct {
+	store *Store
+	run   string
+	some  int64
+	last  int64 // the audit row that rest is of
+	rest  []Target
+}
+
+// RunEntries is the source of the dead letters that a run changed, by its audit rows, of which some is one. Each target is to
+// be as its audit row left it.
+func (s *Store) RunEntries(run string, some int64) Source {
+	return &runSource{store: s, run: run, some: some}
+}
+
+// Next returns up to n more targets.
+func (s *runSource) Next(ctx context.Context, n int) ([]Target, error) {
+	for len(s.rest) == 0 {
+		var ids, events []string
+		err := s.store.db.QueryRow(ctx, selectRunEntries, s.last, s.run, s.some).Scan(&s.last, &ids, &events)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read what the run changed: %w", err)
+		}
+		for i, id := range ids {
+			s.rest = append(s.rest, Target{ID: id, EventID: events[i], AuditID: s.last})
+		}
+	}
+	part := s.rest[:min(n, len(s.rest))]
+	s.rest = s.rest[len(part):]
+	return part, nil
 }

@@ -31,7 +31,7 @@ func TestGuards(t *testing.T) {
 	mutable := map[string][]string{
 		"outbox_events": {"published_at", "attempt_count", "last_error", "next_attempt_at", "locked_by", "locked_until", "dead_at",
 			"broker_message_id", "updated_at", "passed_at"},
-		"outbox_dlq": {"state", "state_changed_at", "audit_id"},
+		"outbox_dlq": {"state", "state_changed_at", "audit_id", "corrected_by"},
 	}
 	for table, names := range immutable {
 		for _, name := range names {

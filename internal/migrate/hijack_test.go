@@ -95,6 +95,8 @@ INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload
 VALUES (gen_random_uuid(), 'order_created', 'checkout_group', '00000000-0000-7000-8000-000000000005', '{}');
 INSERT INTO inbox_events (consumer, event_id, processed_at) VALUES ('c', '00000000-0000-7000-8000-000000000001', now() - interval '1 day');
 INSERT INTO outbox_audit (actor, action, at) VALUES ('me', 'test', now() - interval '1 year');
+INSERT INTO outbox_audit (id, actor, action, detail) OVERRIDING SYSTEM VALUE
+VALUES (1000, 'me', 'resume', '{"kind": "type", "value": "z", "before": {"kind": "type", "value": "z", "actor": "me", "at": "2026-03-01T12:00:00Z", "audit_id": 7}}');
 INSERT INTO outbox_pauses (kind, value, actor, until) VALUES ('type', 'x', 'me', NULL), ('type', 'y', 'me', now() - interval '1 day');
 INSERT INTO outbox_plans (id, action, state, author, database, lease, lease_until, total)
 SELECT v.id, v.action, v.state, 'me', '{}', '00000000-0000-7000-8000-00000000000f', now() + interval '1 hour', 1
@@ -132,13 +134,16 @@ var calls = []call{
 	{"outbox_operator", `SELECT outbox_replay('{00000000-0000-7000-8000-000000000003,00000000-0000-7000-8000-000000000009}'::uuid[], 'me'::text, 'why'::text, '{}'::jsonb)`, allowed},
 	{"outbox_operator", `SELECT outbox_replay('{00000000-0000-7000-8000-000000000003}'::uuid[], ' '::text, NULL::text, NULL::jsonb)`, "OX300"},
 	{"outbox_operator", `SELECT outbox_replay('{00000000-0000-7000-8000-000000000003}'::uuid[], 'me'::text, NULL::text, '[]'::jsonb)`, "OX300"},
-	{"outbox_operator", `SELECT outbox_discard('{00000000-0000-7000-8000-000000000003}'::uuid[], 'me'::text, NULL::text, NULL::jsonb)`, allowed},
-	{"outbox_operator", `SELECT outbox_restore('{00000000-0000-7000-8000-000000000004}'::uuid[], 'me'::text, NULL::text, NULL::jsonb)`, allowed},
+	{"outbox_operator", `SELECT outbox_discard('{00000000-0000-7000-8000-000000000003}'::uuid[], 'me'::text, NULL::text, NULL::jsonb, '{7}'::bigint[])`, allowed},
+	{"outbox_operator", `SELECT outbox_discard('{00000000-0000-7000-8000-000000000003}'::uuid[], 'me'::text, NULL::text, NULL::jsonb, NULL::bigint[])`, allowed},
+	{"outbox_operator", `SELECT outbox_restore('{00000000-0000-7000-8000-000000000004}'::uuid[], 'me'::text, NULL::text, NULL::jsonb, NULL::bigint[])`, allowed},
 	{"outbox_operator", `SELECT outbox_correct('00000000-0000-7000-8000-000000000003'::uuid, '00000000-0000-7000-8000-00000000000c'::uuid, '{}'::jsonb, '{}'::jsonb, 'me'::text, NULL::text, NULL::jsonb)`, "OX003"},
 	{"outbox_operator", `SELECT outbox_retry('{00000000-0000-7000-8000-000000000001}'::uuid[], 'me'::text, NULL::text, NULL::jsonb)`, allowed},
 	{"outbox_operator", `SELECT outbox_pause('type'::text, 'x'::text, 60::float8, 'me'::text, NULL::text, NULL::jsonb)`, allowed},
 	{"outbox_operator", `SELECT outbox_pause('odd'::text, 'x'::text, NULL::float8, 'me'::text, NULL::text, NULL::jsonb)`, "OX300"},
 	{"outbox_operator", `SELECT outbox_resume('type'::text, 'x'::text, 'me'::text, NULL::text, NULL::jsonb)`, allowed},
+	{"outbox_operator", `SELECT outbox_undo_pause(1000::bigint, 'me'::text, NULL::text, NULL::jsonb)`, allowed},
+	{"outbox_viewer", `SELECT outbox_pause_undone(1000::bigint)`, allowed},
 	{"outbox_operator", `SELECT outbox_republish('{00000000-0000-7000-8000-000000000002}'::uuid[], '{NULL}'::timestamptz[], 'me'::text, NULL::text, NULL::jsonb)`, allowed},
 	{"outbox_operator", `SELECT outbox_forget_event('c'::text, '00000000-0000-7000-8000-000000000001'::uuid, true, 'me'::text, NULL::text, NULL::jsonb)`, allowed},
 	{"outbox_operator", `SELECT * FROM outbox_reveal('00000000-0000-7000-8000-000000000001'::uuid, 'me'::text, 'why'::text, NULL::jsonb)`, allowed},

@@ -110,7 +110,7 @@ func (o *Outbox) Audit(ctx context.Context, p AuditParams, each func(AuditRow) e
 
 const auditColumns = `a.id, a.at, a.actor, a.db_user, a.action, coalesce(a.note, '') AS note, a.affected,
        CASE jsonb_typeof(a.detail -> 'eventIds') WHEN 'array' THEN CASE jsonb_array_length(a.detail -> 'eventIds') WHEN 1 THEN a.detail -> 'eventIds' ->> 0 END END AS event_id,
-       coalesce((a.detail - 'eventIds')::text, '{}') AS detail`
+       coalesce((a.detail - 'eventIds' - 'dlqIds')::text, '{}') AS detail`
 
 // auditRows reads up to n rows below the row before.
 func (o *Outbox) auditRows(ctx context.Context, p AuditParams, before int64, n int) ([]AuditRow, error) {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
@@ -83,7 +82,7 @@ type AuditRunResult struct {
 }
 
 const selectAuditRun = `
-SELECT ` + auditRunColumns + `, coalesce((a.detail - 'eventIds')::text, '{}') AS detail,
+SELECT ` + auditRunColumns + `, coalesce((a.detail - 'eventIds' - 'dlqIds')::text, '{}') AS detail,
        ARRAY(SELECT DISTINCT e FROM outbox_audit AS b, jsonb_array_elements_text(CASE jsonb_typeof(b.detail -> 'eventIds') WHEN 'array' THEN b.detail -> 'eventIds' ELSE '[]' END) AS e
               WHERE b.id = a.id OR b.detail ->> 'runId' = a.detail ->> 'runId' ORDER BY e) AS event_ids
   FROM ` + auditRunFrom + `
@@ -118,52 +117,10 @@ func (o *Outbox) AuditRun(ctx context.Context, run string) (*AuditRunResult, err
 		return nil, fault.Usagef("%s is the beginning of several runs: %s", run, strings.Join(names, ", "))
 	}
 	r := &found[0]
-	if _, err := r.undo(); err == nil {
+	if r.CannotUndo() == nil {
 		r.Undo = "outboxctl audit undo " + r.Run
 	}
 	return r, nil
-}
-
-// Undo is what takes a change back: an action on the dead letters of events, or the end of a pause.
-type Undo struct {
-	Action   dlq.Action
-	EventIDs []string
-	Resume   *PauseParams
-}
-
-// UndoRun decides how a change is taken back. What has left for the broker, or is gone, cannot be.
-func (o *Outbox) UndoRun(ctx context.Context, run string) (*AuditRunResult, Undo, error) {
-	r, err := o.AuditRun(ctx, run)
-	if err != nil {
-		return nil, Undo{}, err
-	}
-	u, err := r.undo()
-	return r, u, err
-}
-
-func (r *AuditRunResult) undo() (Undo, error) {
-	switch r.Action {
-	case string(dlq.Discard):
-		return Undo{Action: dlq.Restore, EventIDs: r.EventIDs}, nil
-	case string(dlq.Restore):
-		return Undo{Action: dlq.Discard, EventIDs: r.EventIDs}, nil
-	case actionPause:
-		var detail struct{ Kind, Value string }
-		if err := json.Unmarshal(r.Detail, &detail); err != nil {
-			return Undo{}, fmt.Errorf("read the audit row: %w", err)
-		}
-		return Undo{Resume: &PauseParams{Kind: detail.Kind, Value: detail.Value}}, nil
-	}
-	why := map[string]string{
-		string(dlq.Replay): "the events are on their way again", string(dlq.Republish): "the events are on their way again",
-		string(dlq.Retry): "the events are on their way again", string(dlq.Edit): "the corrected event is on its way",
-		"cleanup": "the rows are gone", actionReveal: "what was seen was seen", actionResume: "pause it again, with the end it should have",
-		actionApply: "apply the catalogue of before", actionForget: "a consumer may have processed the event since",
-	}[r.Action]
-	if why == "" {
-		why = "nothing takes it back"
-	}
-	return Undo{}, fault.Preconditionf("%s cannot be undone: %s", r.Action, why)
 }
 
 func readRows[T any](ctx context.Context, o *Outbox, sql string, args ...any) ([]T, error) {

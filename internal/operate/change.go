@@ -14,8 +14,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// ChangeParams names a change and the rows it is made to: by ids, by one of the filters, or by a plan, and only one of
-// them.
+// ChangeParams names a change and the rows it is made to: by ids, by one of the filters, by a plan, or by
+// the run to be undone, and only one of them.
 type ChangeParams struct {
 	Action dlq.Action
 	// IDs may be dead letters' or events'.
@@ -26,6 +26,8 @@ type ChangeParams struct {
 	Events *outbox.Filter
 	// Plan is a set that was frozen before.
 	Plan io.ReadSeeker
+	// Undo is a run whose discards or restores are to be taken back, where they are as it left them.
+	Undo *AuditRunResult
 	// Actor and Note go to the audit row.
 	Actor, Note string
 }
@@ -40,7 +42,7 @@ var (
 // Nothing is opened for it.
 func (p ChangeParams) Check() error {
 	sets := 0
-	for _, given := range []bool{len(p.IDs) > 0, p.DeadLetters != nil, p.Events != nil, p.Plan != nil} {
+	for _, given := range []bool{len(p.IDs) > 0, p.DeadLetters != nil, p.Events != nil, p.Plan != nil, p.Undo != nil} {
 		if given {
 			sets++
 		}
@@ -101,7 +103,7 @@ func (o *Outbox) ChooseChange(ctx context.Context, p ChangeParams) (*ChangeSet, 
 	s, err := o.aim(ctx, p)
 	switch {
 	case err != nil || p.Plan != nil:
-	case len(p.IDs) > 0:
+	case len(p.IDs) > 0 || p.Undo != nil:
 		err = s.describeIDs(ctx)
 	case p.DeadLetters != nil:
 		err = s.describeDeadLetters(ctx)
@@ -134,6 +136,8 @@ func (o *Outbox) aim(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
 	case len(p.IDs) > 0:
 		s.params.IDs, err = o.completeAll(ctx, p.IDs)
 		s.aimIDs()
+	case p.Undo != nil:
+		s.open = func() (dlq.Source, error) { return s.store.RunEntries(p.Undo.Run, p.Undo.Last), nil }
 	case p.DeadLetters != nil:
 		f := *p.DeadLetters
 		f.Until, err = s.ends(ctx, f.Since, f.Until)
@@ -320,6 +324,9 @@ func (s *ChangeSet) addHopeless(reason string, n int64) {
 	}
 	s.Hopeless[reason] += n
 }
+
+// Undoes reports whether the change takes back an earlier one.
+func (s *ChangeSet) Undoes() bool { return s.params.Undo != nil }
 
 // RefuseHopeless returns the error for a replay of dead letters that must die again; nil when there are none.
 func (s *ChangeSet) RefuseHopeless() error {

@@ -67,6 +67,9 @@ func (s *ChangeSet) Apply(ctx context.Context, p ApplyParams) (dlq.RunResult, er
 	if s.Plan != nil {
 		detail["planId"] = s.Plan.ID
 	}
+	if s.params.Undo != nil {
+		detail["undoes"] = s.params.Undo.Run
+	}
 	result, err := s.store.Run(ctx, dlq.RunParams{
 		Action: s.Action, Source: source, Who: dlq.Who{Actor: s.params.Actor, Note: s.params.Note},
 		Detail: detail, DryRun: p.DryRun, Rate: p.Rate, Watch: p.Watch, Plan: s.Plan, OnOutcomes: p.OnOutcomes,

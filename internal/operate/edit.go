@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -173,18 +172,4 @@ func correctError(err error) error {
 		return fault.Usagef("%s", pg.Message)
 	}
 	return StoreError(err)
-}
-
-// correctedBy is the event that stands for this one; empty when it was not corrected, or is the corrected one itself.
-func (f facts) correctedBy() string {
-	for _, a := range slices.Backward(f.Audit) {
-		var detail struct {
-			CorrectedBy string `json:"correctedBy"`
-		}
-		if a.Action != string(dlq.Edit) || json.Unmarshal(a.Detail, &detail) != nil || detail.CorrectedBy == f.EventID {
-			continue
-		}
-		return detail.CorrectedBy
-	}
-	return ""
 }

@@ -91,6 +91,35 @@ SELECT (n.seq, n.ordering_key, n.aggregate_id, n.max_attempts) = (e.seq, e.order
 	require.Equal(t, 1, audits)
 }
 
+// That a dead letter was corrected is a fact of its own row: it stays when cleanup has removed the audit row and the
+// corrected event.
+func TestACorrectionOutlivesItsAuditRow(t *testing.T) {
+	b := setup(t)
+	id, event, _ := b.deadOrder()
+	edit, err := b.outbox.ChooseEdit(b.ctx, id)
+	require.NoError(t, err)
+	r, err := edit.Apply(b.ctx, operate.EditParams{Data: []byte(canceled), Actor: "ann"})
+	require.NoError(t, err)
+	b.exec("UPDATE outbox_events SET published_at = now() WHERE id = $1::text::uuid", r.CorrectedBy)
+	b.exec("DELETE FROM outbox_events WHERE id = $1::text::uuid", r.CorrectedBy)
+	b.exec("SET outboxctl.audit_cleanup = 'on'; DELETE FROM outbox_audit; RESET outboxctl.audit_cleanup")
+
+	for _, action := range []dlq.Action{dlq.Restore, dlq.Replay} {
+		set, err := b.outbox.ChooseChange(b.ctx, operate.ChangeParams{Action: action, IDs: []string{id}, Actor: "bob"})
+		require.NoError(t, err)
+		for _, dryRun := range []bool{true, false} {
+			_, err = set.Apply(b.ctx, operate.ApplyParams{DryRun: dryRun, OnOutcomes: func([]dlq.Outcome) error { return nil }})
+			requireKind(t, fault.Precondition, err)
+		}
+	}
+	_, err = edit.Apply(b.ctx, operate.EditParams{Data: []byte(canceled), Actor: "bob"})
+	require.ErrorContains(t, err, "corrected already, by event "+r.CorrectedBy)
+	letter, err := b.outbox.DeadLetterDetail(b.ctx, operate.DetailParams{ID: id})
+	require.NoError(t, err)
+	require.Equal(t, &r.CorrectedBy, letter.CorrectedBy)
+	require.Equal(t, []string{"outboxctl why " + r.CorrectedBy}, b.why(event).Commands)
+}
+
 func TestAnEditIsRefusedWhereItComesTooLate(t *testing.T) {
 	b := setup(t)
 	id, event, _ := b.deadOrder()

@@ -25,6 +25,10 @@ const (
 	Paused    = "paused"
 	Resumed   = "resumed"
 	NotPaused = "not_paused"
+	extended  = "extended"
+	// In a dry run.
+	WouldPause  = "would_pause"
+	WouldResume = "would_resume"
 )
 
 // PauseParams names what is to be paused, or is no longer to be.
@@ -47,8 +51,18 @@ type PauseResult struct {
 	Events int64 `json:"events"`
 	// Until is when it ends by itself; nil: it does not.
 	Until *time.Time `json:"until"`
+	// Before is the pause that this one replaced.
+	Before *PauseBefore `json:"before,omitempty"`
 	// RunID finds the audit row; empty when nothing was changed.
 	RunID string `json:"runId,omitempty"`
+}
+
+// PauseBefore is a pause that was there before.
+type PauseBefore struct {
+	Actor string     `json:"actor"`
+	Note  string     `json:"note"`
+	At    time.Time  `json:"at"`
+	Until *time.Time `json:"until"`
 }
 
 // CheckPause refuses what does not exist. A topic or type that the catalogue lacks is most likely a typing error: the pause
@@ -119,6 +133,9 @@ func (o *Outbox) CountHeld(ctx context.Context, p PauseParams) (events int64, er
 const (
 	callPause  = `SELECT outbox_pause($1, $2, nullif($3::float8, 0), $4, nullif($5, ''), $6::text::jsonb)`
 	callResume = `SELECT outbox_resume($1, $2, $3, nullif($4, ''), $5::text::jsonb)`
+	// When the pause ends now, and the one of before.
+	selectPaused = `SELECT (SELECT until FROM outbox_pauses WHERE kind = $1 AND value = $2),
+       (SELECT a.detail ->> 'before' FROM outbox_audit AS a WHERE a.detail ->> 'runId' = $3)`
 )
 
 // Pause makes publishers leave something alone, or gives such a pause another end.
@@ -153,12 +170,16 @@ func (o *Outbox) changePause(ctx context.Context, p PauseParams, call func(detai
 		return r, err
 	}
 	sql, args := call(string(detail))
+	var before *string
 	err = pgx.BeginTxFunc(ctx, o.DB, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, sql, args...).Scan(&r.Outcome); err != nil {
 			return err
 		}
-		return tx.QueryRow(ctx, `SELECT (SELECT until FROM outbox_pauses WHERE kind = $1 AND value = $2)`, p.Kind, p.Value).Scan(&r.Until)
+		return tx.QueryRow(ctx, selectPaused, p.Kind, p.Value, r.RunID).Scan(&r.Until, &before)
 	})
+	if err == nil && r.Outcome == extended && before != nil {
+		err = json.Unmarshal([]byte(*before), &r.Before)
+	}
 	return r, StoreError(err)
 }
 

@@ -175,9 +175,9 @@ func (f facts) dead(r *WhyResult) {
 	}
 	if last.State == dlq.StateDiscarded {
 		r.State = WhyDiscarded
-		if by := f.correctedBy(); by != "" {
-			r.say("It was corrected%s: event %s stands for it.", f.lastAct(dlq.Edit), by)
-			r.do("outboxctl why %s", by)
+		if by := last.CorrectedBy; by != nil {
+			r.say("It was corrected%s: event %s stands for it.", f.lastAct(dlq.Edit), *by)
+			r.do("outboxctl why %s", *by)
 			return
 		}
 		r.say("It was discarded%s. Nothing will happen to it until it is restored, or removed by cleanup.", f.lastAct(dlq.Discard))
