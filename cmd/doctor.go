@@ -120,6 +120,8 @@ func resourceState(o pubsub.Outcome) string {
 		return operate.ResourceExists
 	case pubsub.OutcomeMissing:
 		return operate.ResourceMissing
+	case pubsub.OutcomeOrphaned:
+		return operate.ResourceOrphaned
 	case pubsub.OutcomeDiffers:
 		return operate.ResourceDiffers
 	default:

@@ -24,10 +24,12 @@ func sayMisspelt(ctx context.Context, app *cli.App, o *operate.Outbox, names []o
 func addEventFilterFlags(app *cli.App, cmd *cobra.Command, f *operate.EventQuery, what string) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.Types, "type", nil, "of this event `type`")
+	flags.StringSliceVar(&f.Topics, "topic", nil, "of the event types that go to this `topic`")
 	flags.StringVar(&f.Aggregate, "aggregate", "", "of one aggregate: its id, its type, or `type/id`; /id where an id could be taken for a type")
 	flags.StringSliceVar(&f.Tenants, "tenant", nil, "of this tenant's `id`")
 	flags.StringSliceVar(&f.Namespaces, "namespace", nil, "of this `namespace`")
 	flags.StringVar(&f.Since, "since", "", what+" at this `time` or later: 2026-03-01T12:00:00Z, 2026-03-01 (UTC), or how long ago: 2h, 30d")
 	flags.StringVar(&f.Until, "until", "", what+" before this `time`")
 	cli.Must(cmd.RegisterFlagCompletionFunc("type", cli.CompleteTypes(app)))
+	cli.Must(cmd.RegisterFlagCompletionFunc("topic", cli.CompleteTopics(app)))
 }

@@ -24,6 +24,7 @@ publication. A set chosen by filters ends when the command starts, and an event 
 was chosen is left alone, so no event of the set is republished twice.`,
 		Example: `  outboxctl event republish --type order_created --since 7d --dry-run
   outboxctl event republish --type order_created --since 7d --plan republish.json
+  outboxctl event republish --topic domain --since 2026-03-01T12:00:00Z --note 'its subscription was replaced'
   outboxctl event republish --apply republish.json --rate 100/s --yes --note 'new search index'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.ids = args

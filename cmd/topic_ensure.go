@@ -1,12 +1,18 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
@@ -19,7 +25,12 @@ func newTopicEnsureCmd(app *cli.App) *cobra.Command {
 		Long: `Create the topics that the configuration names, a subscription for each, and the dead-letter topic and
 subscription that take what a consumer cannot handle. What exists is left as it is, so the command can be run at every
 deployment, and by two deployers at once. With --ordered the subscriptions deliver the events of an ordering key in order;
-that is fixed when a subscription is created.`,
+that is fixed when a subscription is created.
+
+A subscription whose topic was deleted is replaced, with its settings: a new topic of the same name would not reach it.
+While a topic is created, or its subscriptions replaced, publishing to it is paused in the database, so that no event is
+published before its subscriptions exist. If the command is interrupted the pause stays; run it again. What the replaced
+subscriptions may have missed is named, with the command that publishes it once more.`,
 		Example: "  outboxctl topic ensure --dry-run\n  outboxctl topic ensure --emulator 127.0.0.1:8085 --project demo",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -46,6 +57,12 @@ func runTopicEnsure(ctx context.Context, app *cli.App, params pubsub.EnsureParam
 	if params.Plan, err = app.BrokerPlan(ctx); err != nil {
 		return err
 	}
+	held := map[string]bool{}
+	if cfg.Database.URL != "" {
+		params.Hold = func(ctx context.Context, topics []string) (func(context.Context) error, error) {
+			return holdTopics(ctx, app, topics, held)
+		}
+	}
 	actions, problem := client.Ensure(ctx, params)
 	if err := cli.WriteList(app, output, ensureView(), actions); err != nil {
 		return err
@@ -55,13 +72,78 @@ func runTopicEnsure(ctx context.Context, app *cli.App, params pubsub.EnsureParam
 		counts[a.Outcome]++
 	}
 	if params.DryRun && problem == nil {
-		fmt.Fprintf(app.Err, "%d would be created, %d exist\n", counts[pubsub.OutcomeMissing], counts[pubsub.OutcomeExists])
+		fmt.Fprintf(app.Err, "%d would be created, %d would be replaced, %d exist\n",
+			counts[pubsub.OutcomeMissing], counts[pubsub.OutcomeOrphaned], counts[pubsub.OutcomeExists])
 	}
-	if counts[pubsub.OutcomeCreated] > 0 && !params.TopicsOnly && !client.Emulated() {
+	if counts[pubsub.OutcomeCreated]+counts[pubsub.OutcomeReplaced] > 0 && !params.TopicsOnly && !client.Emulated() {
 		fmt.Fprintf(app.Err, "note: dead letters move once Pub/Sub's service account of project %s may publish to the "+
 			"dead-letter topics (roles/pubsub.publisher) and acknowledge on the subscriptions (roles/pubsub.subscriber)\n", cfg.PubSub.Project)
 	}
+	for _, topic := range slices.Sorted(maps.Keys(held)) {
+		fmt.Fprintf(app.Err, "note: topic %s stays paused until its subscriptions exist: run outboxctl topic ensure again\n", topic)
+	}
+	if counts[pubsub.OutcomeReplaced] > 0 {
+		if err := sayUnreached(ctx, app, params.Plan, actions); err != nil {
+			return err
+		}
+	}
 	return cli.EnsureError(cfg, problem, actions)
+}
+
+// holdTopics keeps publishers from sending to topics. held has those that are not released yet.
+func holdTopics(ctx context.Context, app *cli.App, topics []string, held map[string]bool) (func(context.Context) error, error) {
+	box, err := app.Outbox(ctx)
+	if err != nil {
+		return nil, err
+	}
+	release, err := box.HoldTopics(ctx, operate.HoldParams{Topics: topics, Actor: app.Actor(cli.AuditFlags{}), Waiting: func() {
+		fmt.Fprintf(app.Err, "waiting until no publisher sends to %s\n", strings.Join(topics, ", "))
+	}})
+	if err != nil {
+		return nil, err
+	}
+	for _, topic := range topics {
+		held[topic] = true
+	}
+	return func(ctx context.Context) error {
+		err := release(ctx)
+		if err == nil {
+			maps.DeleteFunc(held, func(topic string, _ bool) bool { return slices.Contains(topics, topic) })
+		}
+		return err
+	}, nil
+}
+
+// sayUnreached names what was published while replaced subscriptions did not get it, and the command that publishes it
+// once more.
+func sayUnreached(ctx context.Context, app *cli.App, plan []pubsub.PlannedTopic, actions []pubsub.Action) error {
+	box, err := app.Outbox(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range plan {
+		var kept time.Duration
+		for _, a := range actions {
+			if a.Outcome == pubsub.OutcomeReplaced && a.Topic == t.Name {
+				kept = max(kept, cmp.Or(a.Retention, pubsub.Retention))
+			}
+		}
+		for _, topic := range t.Logical {
+			if kept == 0 {
+				continue
+			}
+			u, err := box.Unreached(ctx, topic, kept)
+			if err != nil {
+				return err
+			}
+			if u.Events > 0 {
+				fmt.Fprintf(app.Err, "note: %s of topic %s, published since %s, may not have reached the replaced subscriptions. "+
+					"Publish them once more; consumers skip what they have handled. Was the topic deleted earlier, give an earlier --since:\n  %s\n",
+					operate.Counted(u.Events, "event"), topic, u.Since.UTC().Format(time.RFC3339), u.Command())
+			}
+		}
+	}
+	return nil
 }
 
 func ensureView() cli.View[pubsub.Action] {

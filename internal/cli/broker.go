@@ -67,6 +67,8 @@ func EnsureError(cfg *Config, err error, actions []pubsub.Action) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, new(*pubsub.HoldError)):
+		return err
 	case !errors.Is(err, pubsub.ErrIncomplete):
 		return BrokerError(cfg, err)
 	}
@@ -75,7 +77,7 @@ func EnsureError(cfg *Config, err error, actions []pubsub.Action) error {
 		switch a.Outcome {
 		case pubsub.OutcomeFailed, pubsub.OutcomeDiffers:
 			bad++
-		case pubsub.OutcomeCreated:
+		case pubsub.OutcomeCreated, pubsub.OutcomeReplaced:
 			kind = fault.Partial
 		}
 	}

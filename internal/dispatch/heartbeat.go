@@ -54,9 +54,14 @@ type PublisherState struct {
 	Topics        []TopicReport `json:"topics"`
 	// KeepsOrder: the publisher claims events with an ordering key. Those of older versions do not say so, and are refused.
 	KeepsOrder bool `json:"keepsOrder"`
+	// Pauses are those that the publisher obeys, as PauseName writes them.
+	Pauses []string `json:"pauses,omitempty"`
 	// Catalogue is what the publisher knows of event types.
 	Catalogue *CatalogueReport `json:"catalogue,omitempty"`
 }
+
+// PauseName is a pause in PublisherState.
+func PauseName(kind, value string) string { return kind + "=" + value }
 
 // CatalogueReport is a publisher's catalogue in PublisherState.
 type CatalogueReport struct {
@@ -102,7 +107,10 @@ type Heartbeat struct {
 	DB       Execer
 	Identity Identity
 	State    func() PublisherState
-	Observe  Observer
+	// Soon asks for a beat before the next is due: the state has changed in a way
+	// that is waited for. May be nil.
+	Soon    <-chan struct{}
+	Observe Observer
 }
 
 // Run beats until ctx ends and then removes the row. The beat under way is
@@ -119,6 +127,7 @@ func (h *Heartbeat) Run(ctx context.Context) {
 		}
 		select {
 		case <-ticker.C:
+		case <-h.Soon:
 		case <-ctx.Done():
 			h.exec(lasting, leaveSQL, h.Identity.ID)
 			return

@@ -145,6 +145,9 @@ func (o *Outbox) aim(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
 		s.open = func() (dlq.Source, error) { return s.store.NewScan(f, outbox.OldestFirst) }
 	default:
 		f := *p.Events
+		if err := o.addTopics(&f); err != nil {
+			return nil, err
+		}
 		f.Until, err = s.ends(ctx, f.Since, f.Until)
 		s.filter = f
 		s.open = func() (dlq.Source, error) { return s.store.PublishedEvents(f) }

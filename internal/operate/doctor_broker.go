@@ -12,10 +12,11 @@ const (
 	ResourceTopic        = "topic"
 	ResourceSubscription = "subscription"
 
-	ResourceExists  = "exists"
-	ResourceMissing = "missing"
-	ResourceDiffers = "differs" // a subscription of another topic
-	ResourceFailed  = "failed"  // the broker refused to tell
+	ResourceExists   = "exists"
+	ResourceMissing  = "missing"
+	ResourceOrphaned = "orphaned" // a subscription whose topic was deleted
+	ResourceDiffers  = "differs"  // a subscription of another topic
+	ResourceFailed   = "failed"   // the broker refused to tell
 )
 
 // A Resource is a topic or subscription that the configuration names, as the broker has it.
@@ -78,6 +79,8 @@ func (r Resource) finding() *doctor.Finding {
 		return &doctor.Finding{Level: doctor.Fail, Message: name + " is missing", Remedy: "outboxctl topic ensure"}
 	case r.State == ResourceMissing:
 		return &doctor.Finding{Level: doctor.Warn, Message: name + " is missing", Remedy: "outboxctl topic ensure"}
+	case r.State == ResourceOrphaned:
+		return &doctor.Finding{Level: doctor.Fail, Message: detail, Remedy: "outboxctl topic ensure"}
 	case r.State == ResourceDiffers:
 		return &doctor.Finding{Level: doctor.Warn, Message: detail, Remedy: "name another subscription (pubsub.subscription) or delete this one"}
 	default:

@@ -27,6 +27,9 @@ func (o *Outbox) ListEvents(ctx context.Context, p ListEventsParams, each func(o
 	if p.Cursor, err = o.complete(ctx, p.Cursor); err != nil {
 		return Paged{}, err
 	}
+	if err := o.addTopics(&p.Filter); err != nil {
+		return Paged{}, err
+	}
 	scan, err := o.events().NewScan(p.Filter, outbox.NewestFirst, false)
 	if err != nil {
 		return Paged{}, fault.As(fault.Usage, err)

@@ -130,6 +130,7 @@ type EventQuery struct {
 	// Status is one of outbox.Statuses, or all.
 	Status string
 	Types  []string
+	Topics []string
 	// Aggregate is an id, a type, or type/id.
 	Aggregate  string
 	Tenants    []string
@@ -141,7 +142,7 @@ type EventQuery struct {
 
 // Filter reads the query and reports everything that is wrong with it. now is the database's clock.
 func (q EventQuery) Filter(now time.Time) (outbox.Filter, error) {
-	out := outbox.Filter{Status: q.Status, Types: q.Types, Namespaces: q.Namespaces}
+	out := outbox.Filter{Status: q.Status, Types: q.Types, Topics: q.Topics, Namespaces: q.Namespaces}
 	var problems []error
 	err := OneOf("--status", q.Status, append(outbox.Statuses(), allStates))
 	if err != nil {
@@ -163,4 +164,25 @@ func (q EventQuery) Filter(now time.Time) (outbox.Filter, error) {
 		return outbox.Filter{}, fault.As(fault.Usage, errors.Join(problems...))
 	}
 	return out, nil
+}
+
+// addTopics adds the event types of a filter's topics. One that the catalogue lacks is a mistake: it would choose nothing.
+func (o *Outbox) addTopics(f *outbox.Filter) error {
+	f.OnTopics = nil
+	for _, topic := range f.Topics {
+		if err := o.checkTopic(topic); err != nil {
+			return err
+		}
+		f.OnTopics = f.OnTopics.Or(o.Registry.Names().OnTopic(topic))
+	}
+	return nil
+}
+
+// checkTopic refuses a topic that the catalogue lacks.
+func (o *Outbox) checkTopic(topic string) error {
+	known := o.Registry.TopicNames()
+	if slices.Contains(known, topic) {
+		return nil
+	}
+	return DidYouMean(fault.Usagef("the catalogue has no %s %q", outbox.PauseTopic, topic), topic, known, "outboxctl registry list shows the event types and their topics")
 }

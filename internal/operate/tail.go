@@ -27,6 +27,9 @@ func (o *Outbox) TailEvents(ctx context.Context, p TailEventsParams, each func(o
 	if p.Every <= 0 {
 		return fault.Usagef("the pause between two looks must be positive")
 	}
+	if err := o.addTopics(&p.Filter); err != nil {
+		return err
+	}
 	if err := o.events().CheckTypes(ctx, p.Filter.Types); err != nil {
 		return StoreError(err)
 	}

@@ -134,7 +134,11 @@ func (f facts) sayPaused(r *WhyResult) bool {
 		r.say("(%s)", p.Note)
 	}
 	r.say("%s. It keeps its attempts and is published when the pause ends.", PauseEnds(f.Now, p.Until))
-	r.do("outboxctl resume --%s %s", p.Kind, safetext.QuoteWord(p.Value))
+	if p.Note == holdNote { // lifted by hand it would lose what is published before the subscriptions exist
+		r.do("outboxctl topic ensure")
+	} else {
+		r.do("outboxctl resume --%s %s", p.Kind, safetext.QuoteWord(p.Value))
+	}
 	return true
 }
 
@@ -159,7 +163,9 @@ func (f facts) sayTopicDown(r *WhyResult) bool {
 	}
 	r.say("The event keeps its attempts and is published when the topic works again.")
 	r.do("outboxctl doctor")
-	r.do("outboxctl topic ensure")
+	if t.State == dispatch.TopicMisconfigured {
+		r.do("outboxctl topic ensure")
+	}
 	return true
 }
 

@@ -10,17 +10,20 @@ import (
 type Filter struct {
 	Status        string    `json:"status,omitempty"` // empty: all
 	Types         []string  `json:"types,omitempty"`
+	Topics        []string  `json:"topics,omitempty"`
 	Namespaces    []string  `json:"namespaces,omitempty"`
 	Tenants       []string  `json:"tenants,omitempty"`
 	AggregateIDs  []string  `json:"aggregateIds,omitempty"`
 	AggregateType string    `json:"aggregateType,omitempty"`
 	Since         time.Time `json:"since,omitzero"` // inclusive
 	Until         time.Time `json:"until,omitzero"` // exclusive
+	// OnTopics are the event types of Topics, which a row does not tell.
+	OnTopics Types `json:"-"`
 }
 
 // Narrows reports whether the filter leaves anything out besides a status.
 func (f Filter) Narrows() bool {
-	return len(f.Types)+len(f.Namespaces)+len(f.Tenants)+len(f.AggregateIDs) > 0 || f.AggregateType != "" ||
+	return len(f.Types)+len(f.Topics)+len(f.Namespaces)+len(f.Tenants)+len(f.AggregateIDs) > 0 || f.AggregateType != "" ||
 		!f.Since.IsZero() || !f.Until.IsZero()
 }
 
@@ -133,6 +136,9 @@ func (f Filter) compile(byPublication bool) (compiled, error) {
 		if len(field.values) > 0 {
 			rest = append(rest, fmt.Sprintf("coalesce(%s = ANY (%s), false)", field.column, field.cast.List(c.bind(field.values))))
 		}
+	}
+	if len(f.Topics) > 0 {
+		rest = append(rest, Chosen(c.bind(f.OnTopics.Texts())))
 	}
 	if f.AggregateType != "" {
 		rest = append(rest, "aggregate_type = "+AggregateTypeCast.One(c.bind(f.AggregateType)))

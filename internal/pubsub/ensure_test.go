@@ -33,13 +33,13 @@ func TestEnsureCreatesWhatIsMissing(t *testing.T) {
 	plan := twoTopics()
 	lines := func(outcome string) []string {
 		return []string{
-			"topic pf-billing-events " + outcome,
 			"topic pf-billing-events-dead-letter " + outcome,
 			"subscription pf-billing-events-dead-letter-sub " + outcome,
+			"topic pf-billing-events " + outcome,
 			"subscription pf-billing-events-sub " + outcome,
-			"topic pf-domain-events " + outcome,
 			"topic pf-domain-events-dead-letter " + outcome,
 			"subscription pf-domain-events-dead-letter-sub " + outcome,
+			"topic pf-domain-events " + outcome,
 			"subscription reader " + outcome,
 		}
 	}
@@ -143,10 +143,10 @@ func TestEnsureGoesOnAfterARefusal(t *testing.T) {
 	actions, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: twoTopics()})
 	require.ErrorIs(t, err, pubsub.ErrIncomplete)
 	require.Equal(t, []string{
-		"topic pf-billing-events failed",
-		"topic pf-domain-events created",
+		"topic pf-billing-events-dead-letter failed",
 		"topic pf-domain-events-dead-letter created",
 		"subscription pf-domain-events-dead-letter-sub created",
+		"topic pf-domain-events created",
 		"subscription reader created",
 	}, outcomes(actions))
 	require.Contains(t, actions[0].Detail, "pubsub.topics.create")

@@ -42,12 +42,19 @@ func (r *Relay) readPauses(ctx context.Context) error {
 	}
 	before := r.Pauses()
 	r.pauses.Store(&now)
-	for _, p := range missing(now, before) {
+	begun := missing(now, before)
+	for _, p := range begun {
 		r.params.Log.Warn("paused", "kind", p.Kind, "value", p.Value, "actor", p.Actor, "note", p.Note)
 	}
 	ended := missing(before, now)
 	for _, p := range ended {
 		r.params.Log.Info("no longer paused", "kind", p.Kind, "value", p.Value)
+	}
+	if len(begun)+len(ended) > 0 {
+		select {
+		case r.changed <- struct{}{}:
+		default: // it is asked to already
+		}
 	}
 	if d := r.Dispatcher(); d != nil && len(ended) > 0 {
 		d.LookAgain()

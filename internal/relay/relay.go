@@ -49,6 +49,8 @@ type Relay struct {
 	listener   *dispatch.Listener // nil: polling only
 	// pauses is what was paused when the database was asked last.
 	pauses atomic.Pointer[[]outbox.Pause]
+	// changed makes the heartbeat tell of other pauses: an operator may wait until they are obeyed.
+	changed chan struct{}
 	// used: the dispatcher has run, and the next run needs another.
 	used bool
 }
@@ -59,7 +61,7 @@ func New(ctx context.Context, p Params) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Relay{params: p, live: live}
+	r := &Relay{params: p, live: live, changed: make(chan struct{}, 1)}
 	if p.Connect != nil {
 		r.listener = dispatch.NewListener(p.Connect, p.Observe)
 	}
@@ -120,7 +122,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	var services sync.WaitGroup
 	defer services.Wait()
 	defer stop()
-	heartbeat := &dispatch.Heartbeat{DB: r.params.Claims, Identity: r.params.Identity, State: r.State, Observe: r.params.Observe}
+	heartbeat := &dispatch.Heartbeat{DB: r.params.Claims, Identity: r.params.Identity, State: r.State, Soon: r.changed, Observe: r.params.Observe}
 	services.Go(func() { heartbeat.Run(around) })
 	services.Go(func() { r.watchPauses(around) })
 	if r.listener != nil && !r.params.Tuning.Once {
@@ -158,6 +160,9 @@ func (r *Relay) dispatch(ctx context.Context) error {
 // State is what the publisher reports of itself.
 func (r *Relay) State() dispatch.PublisherState {
 	state := r.Dispatcher().State()
+	for _, p := range r.Pauses() {
+		state.Pauses = append(state.Pauses, dispatch.PauseName(p.Kind, p.Value))
+	}
 	report := r.live.Report()
 	state.Catalogue = &dispatch.CatalogueReport{
 		Source: report.Source, Revision: report.Revision, Unknown: report.Unknown, StoodDown: report.StoodDown, Other: report.Other,
