@@ -51,11 +51,7 @@ func runDLQExport(ctx context.Context, app *cli.App, args []string, flags *opera
 	if len(args) > 0 && filter.Narrows() {
 		return fault.Usagef("give ids or filters, not both")
 	}
-	outbox, err := app.LongOutbox(ctx)
-	if err != nil {
-		return err
-	}
-	now, err := outbox.Now(ctx)
+	outbox, now, err := app.OutboxNow(ctx)
 	if err != nil {
 		return err
 	}

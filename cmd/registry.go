@@ -226,11 +226,11 @@ func exported(ctx context.Context, app *cli.App, source string) (*registry.Regis
 	case registry.Builtin:
 		return registry.New(), nil
 	case registry.Database:
-		db, err := app.Reads(ctx)
+		pool, err := app.Pool(ctx)
 		if err != nil {
 			return nil, err
 		}
-		types, err := registry.Recorded(ctx, db)
+		types, err := registry.Recorded(ctx, pool)
 		return types, operate.StoreError(err)
 	}
 	return cli.OpenCatalogue(source)

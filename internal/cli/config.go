@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -19,8 +18,6 @@ type Config struct {
 	Database  struct {
 		URL      string
 		ExecMode string
-		// ReadTimeout bounds a statement that reads.
-		ReadTimeout time.Duration
 	}
 	Redis  struct{ URL string }
 	PubSub struct {
@@ -65,11 +62,9 @@ type Config struct {
 		Users        string
 		UsersFile    string
 		Operators    string
-		// TrustedProxies are those whose X-Forwarded-For is believed.
-		TrustedProxies []netip.Prefix
-		JWT            struct{ Preset, Header, KeysURL, Issuer, Audience, Algs, Claim string }
-		TLSCert        string
-		TLSKey         string
+		JWT          struct{ Preset, Header, KeysURL, Issuer, Audience, Algs, Claim string }
+		TLSCert      string
+		TLSKey       string
 	}
 
 	Values []ConfigValue

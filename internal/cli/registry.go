@@ -40,11 +40,11 @@ func (a *App) findRegistry(ctx context.Context, cfg *Config) (*registry.Registry
 	case cfg.Catalogue == registry.Builtin, cfg.Catalogue == "" && cfg.Database.URL == "":
 		return registry.New(), nil
 	case cfg.Catalogue == "" || cfg.Catalogue == registry.Database:
-		db, err := a.Reads(ctx)
+		pool, err := a.Pool(ctx)
 		if err != nil {
 			return nil, err
 		}
-		types, err := registry.Recorded(ctx, db)
+		types, err := registry.Recorded(ctx, pool)
 		return types, operate.StoreError(err)
 	}
 	return OpenCatalogue(cfg.Catalogue)

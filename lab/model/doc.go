@@ -1,0 +1,3 @@
+// Package model has no code but its tests: random sequences of what producers and operators do, run against the real
+// programs and PostgreSQL, and a model that says what must come of each. docs/simulation.md describes it.
+package model
