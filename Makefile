@@ -111,9 +111,10 @@ scoreboard: ## measure what docs/scoreboard.md says and write it there (SCORES="
 	$(BIN)/scoreboard -program $(BIN)/outboxctl-failpoints -seed $(SEED) $(SCORE_ARGS) $(SCORES)
 
 .PHONY: simulate
-simulate: ## run the dispatcher's simulation on SEEDS=1000 new seeds, or from SEED=… on (TRACE=file keeps the last one's)
-	SIMULATE_SEED=$(if $(filter file,$(origin SEED)),$$(date +%s)000,$(SEED)) SIMULATE_SEEDS=$(or $(SEEDS),1000) SIMULATE_TRACE=$(abspath $(TRACE)) \
-		$(GO) test -count=1 -timeout 60m -v -run 'TestSimulation$$' ./internal/dispatch
+simulate: ## run the simulations of dispatcher and operators on SEEDS=1000 new seeds, or from SEED=… on (TRACE=file keeps the last one's)
+	export SIMULATE_SEED=$(if $(filter file,$(origin SEED)),$$(date +%s)000,$(SEED)) SIMULATE_SEEDS=$(or $(SEEDS),1000) SIMULATE_TRACE=$(abspath $(TRACE)); \
+	$(GO) test -count=1 -timeout 60m -v -run 'TestSimulation$$' ./internal/dispatch; \
+	$(GO) test -count=1 -timeout 60m -v -run 'TestModel$$' ./lab/model
 
 FUZZTIME ?= 1m
 

@@ -1,5 +1,5 @@
-// Mutants plants known bugs, one at a time, and requires the torture run to find each of them. A bug that survives is a
-// hole in the proof, and fails the run.
+// Mutants plants known bugs, one at a time, and requires the torture run, or the model of the operators' world, to find each
+// of them. A bug that survives is a hole in the proof, and fails the run.
 //
 //	mutants                       all of them
 //	mutants NAME...               only these
@@ -138,8 +138,17 @@ func (h hunt) hunt(ctx context.Context, m mutant) (verdict string, killed bool, 
 		return "", false, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := compile(ctx, dir, m); err != nil {
+	config, err := overlay(dir, m)
+	if err != nil {
 		return "", false, err
+	}
+	if slices.Contains(m.breaks, model) {
+		return h.play(ctx, dir, config)
+	}
+	for program, source := range map[string]string{"outboxctl": ".", "torture": "./lab/cmd/torture"} {
+		if err := compile(ctx, "build", "-tags", tags, "-overlay", config, "-o", filepath.Join(dir, program), source); err != nil {
+			return "", false, err
+		}
 	}
 	// A seed without faults would be a plan without a kind: then the workload is all there is.
 	args := []string{"-program", filepath.Join(dir, "outboxctl"), "-dir", filepath.Join(dir, "run"), "-seed", strconv.FormatUint(h.seed, 10),
@@ -165,37 +174,66 @@ func (h hunt) hunt(ctx context.Context, m mutant) (verdict string, killed bool, 
 	return fmt.Sprintf("SURVIVED: %d violations, none of %v", len(report.Violations), m.breaks), false, nil
 }
 
-// compile builds the program and its tormentor with the bug in them, from sources that are replaced for the compiler only.
-func compile(ctx context.Context, dir string, m mutant) error {
+// model as what a mutant breaks means that the sequences of lab/model find it.
+const model = "model"
+
+// modelSeeds is how many sequences are played before a mutant has survived.
+const modelSeeds = 1000
+
+// play builds the sequences of lab/model with the bug in them and plays them until one fails.
+func (h hunt) play(ctx context.Context, dir, config string) (verdict string, killed bool, err error) {
+	program := filepath.Join(dir, "model")
+	if err := compile(ctx, "test", "-c", "-overlay", config, "-o", program, "./lab/model"); err != nil {
+		return "", false, err
+	}
+	cmd := exec.CommandContext(ctx, program, "-test.run", "^TestModel$", "-test.v", "-test.timeout", "1h")
+	cmd.Dir = filepath.Join("lab", "model")
+	cmd.Env = append(os.Environ(), fmt.Sprint("SIMULATE_SEED=", h.seed), fmt.Sprint("SIMULATE_SEEDS=", modelSeeds))
+	said, err := cmd.CombinedOutput()
+	_, found, failed := strings.Cut(string(said), ": seed ")
+	switch {
+	case h.verbose:
+		fmt.Fprintf(h.out, "%s\n", said)
+	case err != nil && !failed:
+		return "", false, fmt.Errorf("play sequences: %w: %s", err, said)
+	}
+	if failed {
+		seed, _, _ := strings.Cut(found, ":")
+		return "killed: sequence " + seed, true, nil
+	}
+	return fmt.Sprintf("SURVIVED: %d sequences", modelSeeds), false, nil
+}
+
+// overlay writes the sources that have the bug, and the file that replaces them for the compiler only.
+func overlay(dir string, m mutant) (config string, err error) {
 	root, err := filepath.Abs(".")
 	if err != nil {
-		return err
+		return "", err
 	}
 	planted, err := m.plant(root)
 	if err != nil {
-		return err
+		return "", err
 	}
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
 	for path, text := range planted {
 		replaced := filepath.Join(dir, strings.ReplaceAll(path, "/", "-"))
 		if err := os.WriteFile(replaced, []byte(text), 0o600); err != nil {
-			return err
+			return "", err
 		}
 		overlay.Replace[path] = replaced
 	}
 	doc, err := json.Marshal(overlay)
 	if err != nil {
-		return err
+		return "", err
 	}
-	config := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(config, doc, 0o600); err != nil {
-		return err
-	}
-	for program, source := range map[string]string{"outboxctl": ".", "torture": "./lab/cmd/torture"} {
-		cmd := exec.CommandContext(ctx, "go", "build", "-tags", tags, "-overlay", config, "-o", filepath.Join(dir, program), source)
-		if said, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("build: %w: %s", err, said)
-		}
+	config = filepath.Join(dir, "overlay.json")
+	return config, os.WriteFile(config, doc, 0o600)
+}
+
+// compile runs the go tool.
+func compile(ctx context.Context, args ...string) error {
+	if said, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w: %s", err, said)
 	}
 	return nil
 }
