@@ -83,7 +83,8 @@ A value comes from the first of these that has one: a flag, an environment varia
 origin.
 
 The file is the one that ` + "`--config`" + ` or ` + "`OUTBOXCTL_CONFIG`" + ` names, otherwise ` + "`outboxctl.yaml`" + ` in the working directory, otherwise
-` + "`outboxctl/config.yaml`" + ` in the user's configuration folder. A key that does not exist is an error. All problems are reported together,
+` + "`outboxctl/config.yaml`" + ` in the user's configuration folder. One that was not named must belong to you or root, and neither it nor its folder may be
+writable by others; the same goes for the folder of the dev stack. A key that does not exist is an error. All problems are reported together,
 with exit code 2.
 
 Durations take ` + "`500ms`, `30s`, `12h`, `30d`, `2w`" + `. Where an environment variable has other names, the first one set wins.

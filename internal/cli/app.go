@@ -23,6 +23,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/pgpool"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 // App is what the commands share: the streams, the configuration and the connections. Connections are opened when a
@@ -40,11 +41,13 @@ type App struct {
 	cfg    *Config
 	issues []string
 	said   bool
-	pool   *pgxpool.Pool
-	redis  *redis.Client
-	broker *pubsub.Client
-	types  *registry.Registry
-	close  []func() error
+	// stateDir is where a dev stack was looked for.
+	stateDir string
+	pool     *pgxpool.Pool
+	redis    *redis.Client
+	broker   *pubsub.Client
+	types    *registry.Registry
+	close    []func() error
 }
 
 // NewApp returns an App with these streams and this environment. It opens nothing.
@@ -180,6 +183,10 @@ func (a *App) discover(stateDir string) (map[string]string, bool) {
 		stateDir = devstate.DefaultDir(a.Env)
 	}
 	info, err := devstate.Discover(stateDir)
+	if foreign := new(devstate.ForeignError); errors.As(err, &foreign) {
+		fmt.Fprintf(a.Err, "note: the dev stack in %s is not used: %s\n", safetext.Line(stateDir), safetext.Line(foreign.Error()))
+	}
+	a.stateDir = stateDir
 	if err != nil {
 		return nil, false // a stack that cannot be read is as good as none; dev itself reports it
 	}
@@ -198,7 +205,7 @@ func (a *App) sayDevStack() {
 		return
 	}
 	a.said = true
-	fmt.Fprintln(a.Err, a.Paint(a.ErrTTY, StyleFaint, "using the running dev stack"))
+	fmt.Fprintln(a.Err, a.Paint(a.ErrTTY, StyleFaint, "using the running dev stack in "+safetext.Line(a.stateDir)))
 }
 
 // Pool is the command's connection pool to PostgreSQL, opened and tried on first use.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/viper"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/fileowner"
 )
 
 // configFile is what the configuration file sets, as text by key.
@@ -32,6 +33,10 @@ func readConfigFile(src ConfigSource) (configFile, []string) {
 	if !named {
 		if path = usualConfigFile(src.env); path == "" {
 			return configFile{}, nil
+		}
+		// It says which database is changed, and it was not named: another user must not have put it there.
+		if err := fileowner.Check(path); err != nil {
+			return configFile{}, []string{fmt.Sprintf("configuration file %s is not used: %v; --config %[1]s says that it is meant", path, err)}
 		}
 	}
 	return loadConfigFile(path)

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/outboxctl/outboxctl/internal/fileowner"
 )
 
 // InfoFile is the name of the file in a state folder that says where the servers are.
@@ -15,6 +17,17 @@ const InfoFile = "stack.json"
 
 // ErrNotRunning means that no stack runs on a state folder.
 var ErrNotRunning = errors.New("no embedded stack is running")
+
+// ForeignError means that a state folder, or what is in it, may be another user's.
+type ForeignError struct{ error }
+
+// Unwrap returns what was found.
+func (e *ForeignError) Unwrap() error { return e.error }
+
+// Hint names the way out.
+func (e *ForeignError) Hint() string {
+	return "choose a folder of your own with --state-dir or OUTBOXCTL_STATE_DIR"
+}
 
 // Info is what a running stack tells other processes about itself.
 type Info struct {
@@ -48,7 +61,15 @@ func DefaultDir(getenv func(string) string) string {
 
 // Discover returns the stack running on a state folder, or ErrNotRunning. A stack that was killed leaves its file behind; the lock,
 // which the kernel drops with the process, tells it from a living one.
+//
+// What it says is where commands connect to, so a folder that another user of the machine made in our place is a *ForeignError: the
+// default one may lie in the temporary folder, where all may.
 func Discover(dir string) (*Info, error) {
+	switch err := fileowner.Check(filepath.Join(dir, InfoFile)); {
+	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission): // told apart below
+	default:
+		return nil, &ForeignError{err}
+	}
 	content, err := os.ReadFile(filepath.Join(dir, InfoFile))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return nil, ErrNotRunning // another user's stack is not ours to find

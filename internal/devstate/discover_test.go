@@ -50,6 +50,37 @@ func TestDiscoverFindsOnlyALivingStack(t *testing.T) {
 	require.Len(t, entries, 1, "only the lock file stays")
 }
 
+// The temporary folder is everybody's: what another user put there says nothing about our servers.
+func TestAnotherUsersStackIsNotOurs(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "outboxctl-dev-1000")
+	lock, err := devstate.AcquireLock(dir)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, lock.Release()) }()
+	require.NoError(t, devstate.WriteInfo(dir, devstate.Info{DatabaseURL: "postgres://ours@evil.example/outbox"}))
+	_, err = devstate.Discover(dir)
+	require.NoError(t, err)
+
+	foreign := new(devstate.ForeignError)
+	require.NoError(t, os.Chmod(filepath.Join(dir, devstate.InfoFile), 0o666))
+	_, err = devstate.Discover(dir)
+	require.ErrorAs(t, err, &foreign, "all may write it")
+	require.NoError(t, os.Chmod(filepath.Join(dir, devstate.InfoFile), 0o600))
+	require.NoError(t, os.Chmod(dir, 0o777))
+	_, err = devstate.Discover(dir)
+	require.ErrorAs(t, err, &foreign, "all may replace it")
+	_, err = devstate.AcquireLock(dir)
+	require.ErrorAs(t, err, &foreign, "a stack is not started there either")
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	require.NoError(t, os.Chmod(dir, 0o755))
+	require.NoError(t, os.Chown(dir, 65534, 65534))
+	_, err = devstate.Discover(dir)
+	require.ErrorAs(t, err, &foreign)
+	require.ErrorContains(t, err, "belongs to another user (uid 65534)")
+}
+
 func TestAcquireLockNamesTheHolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/fileowner"
 )
 
 const (
@@ -48,6 +49,9 @@ type Lock struct {
 func AcquireLock(dir string) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("create state folder: %w", fault.File(dir, err))
+	}
+	if err := fileowner.CheckFolder(dir); err != nil {
+		return nil, fmt.Errorf("use state folder %s: %w", dir, &ForeignError{err})
 	}
 	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
