@@ -118,7 +118,7 @@ func (c *Catalogue) names(column string) []string {
 	for _, d := range c.documents {
 		for _, t := range d.Types {
 			if column == "event_type" {
-				names = append(names, t.Name)
+				names = append(append(names, t.Name), t.Was...)
 			} else {
 				names = append(names, t.aggregate())
 			}

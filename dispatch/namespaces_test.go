@@ -274,3 +274,27 @@ func TestAPublisherSaysWhichTypesItLeavesAlone(t *testing.T) {
 outbox_stood_down_types 1
 `), "outbox_stood_down_types"))
 }
+
+// A dedupe key that is taken under a type's former name is taken.
+func TestADedupeKeyIsTakenUnderAFormerName(t *testing.T) {
+	t.Parallel()
+	db, former := namespacedOutbox(t, document("*", "orders", []string{"order.ready"}))
+	emitOne := func(emitter *emit.Emitter, e emit.Event) (got emit.Result) {
+		e.Data, e.DedupeKey = map[string]int{"n": 1}, "k"
+		require.NoError(t, pgx.BeginFunc(t.Context(), db.Pool, func(tx pgx.Tx) (err error) {
+			got, err = emitter.Emit(t.Context(), tx, e)
+			return err
+		}))
+		return got
+	}
+	first := emitOne(former, emit.Event{Type: "order.ready"})
+	shops := emitOne(former, emit.Event{Type: "order.ready", Namespace: "shop"})
+	now := applyDocuments(t, db.Pool, document("*", "orders", []string{"order.prepared", "order.ready"}), document("shop", "orders", []string{"order.ready"}))
+	again := emitOne(now, emit.Event{Type: "order.prepared"})
+	require.True(t, again.AlreadyEnqueued)
+	require.Equal(t, first.ID, again.ID)
+	require.False(t, emitOne(now, emit.Event{Type: "order.prepared", Namespace: "till"}).AlreadyEnqueued, "the key of another namespace")
+	require.False(t, emitOne(now, emit.Event{Type: "order.prepared", Namespace: "shop"}).AlreadyEnqueued, "there the old name is another type")
+	require.Equal(t, shops.ID, emitOne(now, emit.Event{Type: "order.ready", Namespace: "shop"}).ID)
+	require.Equal(t, first.ID, emitOne(now, emit.Event{Type: "order.prepared"}).ID)
+}

@@ -106,22 +106,37 @@ $$;
 -- What the catalogue says of a type, or no row. PostgreSQL inlines it: one probe
 -- of an index for each event. (A join would hash the whole catalogue for each call.)
 -- envelope is cloudevents where there is none and the message is a CloudEvent. ordered_by is what comes before the aggregate's id in the ordering key; NULL where
--- the type keeps no order.
+-- the type keeps no order. former are the names it had before; NULL where it had none.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_catalogue_type(event_type text, namespace text)
-    RETURNS TABLE (aggregate_type text, envelope text, ordered_by text)
+    RETURNS TABLE (aggregate_type text, envelope text, ordered_by text, former jsonb)
     LANGUAGE sql STABLE ROWS 1
     AS $$
     (SELECT c.aggregate_type, CASE WHEN c.options ->> 'cloudEventsSource' IS NULL THEN c.envelope ELSE 'cloudevents' END,
-            CASE c.options ->> 'order' WHEN 'aggregate' THEN c.topic || '/' || c.aggregate_type || '/' END
+            CASE c.options ->> 'order' WHEN 'aggregate' THEN c.topic || '/' || c.aggregate_type || '/' END, c.options -> 'was'
        FROM @schema@.outbox_event_types AS c
       WHERE c.event_type = $1 AND c.namespace IN ('*', $2)
       ORDER BY c.namespace = '*'
       LIMIT 1)
      UNION ALL
-    SELECT b.aggregate_type, 'standard', NULL
+    SELECT b.aggregate_type, 'standard', NULL, NULL
       FROM (SELECT @schema@.outbox_builtin_aggregate($1)) AS b(aggregate_type)
      WHERE b.aggregate_type IS NOT NULL AND NOT EXISTS (SELECT FROM @schema@.outbox_event_types)
+$$;
+-- +goose StatementEnd
+
+-- The event that holds a dedupe key under a former name of its type. A namespace
+-- that has a type of that name means another by it.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_former_event(former jsonb, namespace text, dedupe_key text) RETURNS uuid
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT o.id
+      FROM jsonb_array_elements_text($1) AS f(name)
+      JOIN @schema@.outbox_events AS o
+        ON o.namespace = $2 AND o.event_type = @schema@.outbox_event_type(f.name) AND o.dedupe_key = $3 AND o.dedupe_key IS NOT NULL
+     WHERE NOT EXISTS (SELECT FROM @schema@.outbox_event_types AS t WHERE t.event_type = f.name AND t.namespace = $2)
+     LIMIT 1
 $$;
 -- +goose StatementEnd
 
@@ -425,6 +440,8 @@ BEGIN
                          ELSE coalesce(r.ordered_by, c.ordered_by) || @schema@.outbox_aggregate_id(r.aggregate_id)::text END AS ordering_key) AS p
              WHERE @schema@.outbox_check_event(CASE WHEN batch THEN 'event ' || r.ord END, r.id, r.event_type, r.aggregate_type,
                        r.aggregate_id, p.payload, r.dedupe_key, r.tenant_id, r.namespace, r.headers, r.max_attempts, c.aggregate_type, c.envelope, p.ordering_key)
+               AND (c.former IS NULL OR r.dedupe_key IS NULL
+                    OR @schema@.outbox_former_event(c.former, coalesce(r.namespace, 'default'), r.dedupe_key) IS NULL)
              ORDER BY r.ord
                 ON CONFLICT DO NOTHING
             RETURNING o.id
@@ -453,6 +470,11 @@ BEGIN
                   FROM @schema@.outbox_events AS o
                  WHERE o.dedupe_key = r.dedupe_key AND o.dedupe_key IS NOT NULL
                    AND o.event_type = @schema@.outbox_event_type(r.event_type) AND o.namespace = coalesce(r.namespace, 'default')
+                 UNION ALL
+                SELECT f.id, false
+                  FROM @schema@.outbox_catalogue_type(r.event_type, coalesce(r.namespace, 'default')) AS c,
+                       LATERAL (SELECT @schema@.outbox_former_event(c.former, coalesce(r.namespace, 'default'), r.dedupe_key) AS id) AS f
+                 WHERE f.id IS NOT NULL
                  UNION ALL
                 SELECT o.id, (o.event_type::text, o.aggregate_id, o.namespace, o.dedupe_key)
                              IS DISTINCT FROM (r.event_type, @schema@.outbox_aggregate_id(coalesce(r.aggregate_id, '')),
@@ -501,6 +523,7 @@ REVOKE ALL ON FUNCTION outbox_event_rows(jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_check_event(text, uuid, text, text, text, jsonb, text, uuid, text, jsonb, int, text, text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_field_bytes(int) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_catalogue_type(text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_former_event(jsonb, text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_builtin_aggregate(text) FROM PUBLIC;
 
 -- +goose Down
@@ -514,6 +537,7 @@ DROP FUNCTION IF EXISTS outbox_emit_rows(jsonb, boolean);
 DROP FUNCTION IF EXISTS outbox_event_rows(jsonb);
 DROP FUNCTION IF EXISTS outbox_check_event(text, uuid, text, text, text, jsonb, text, uuid, text, jsonb, int, text, text, text);
 DROP FUNCTION IF EXISTS outbox_field_bytes(int);
+DROP FUNCTION IF EXISTS outbox_former_event(jsonb, text, text);
 DROP FUNCTION IF EXISTS outbox_catalogue_type(text, text);
 DROP FUNCTION IF EXISTS outbox_builtin_aggregate(text);
 DROP TABLE IF EXISTS outbox_catalogue;
