@@ -26,7 +26,6 @@ type consumeOptions struct {
 	streams     int
 	count       int64
 	idleExit    time.Duration
-	failRate    float64
 	noHTTP      bool // for callers inside this program that serve HTTP themselves, or not at all
 }
 
@@ -65,7 +64,7 @@ the package consume; examples/notifications is this one, to copy.`,
   outboxctl consume --example
   outboxctl consume --example --count 100 --idle-exit 10s
   outboxctl topic ensure --subscription audit-sub && outboxctl consume --example --consumer audit --subscription audit-sub
-  outboxctl consume --example --fail-rate 0.2 --log-level debug`,
+  outboxctl consume --example --log-level debug`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runConsume(cmd.Context(), opts) },
 	}
@@ -80,7 +79,6 @@ the package consume; examples/notifications is this one, to copy.`,
 	flags.IntVar(&opts.streams, "streams", 0, "streams to receive on (0: 4, or 64 from an emulator)")
 	flags.Int64Var(&opts.count, "count", 0, "exit after acknowledging this many messages, of types it does not handle too (0: never)")
 	cli.AddLimit(cmd, &opts.idleExit, "idle-exit", 0, 0, "exit when no message arrived for this long (0: never)")
-	flags.Float64Var(&opts.failRate, "fail-rate", 0, "let this share of the handlers fail before their commit, to watch redelivery")
 	cli.AddConfigFlags(cmd, cli.GroupConsume)
 	return cmd
 }
@@ -121,8 +119,8 @@ func (o *consumeOptions) check() error {
 		return fault.Usagef("--http: want an URL such as http://127.0.0.1:8000/events")
 	case !o.example && o.name == "":
 		return fault.Hint(fault.Usagef("consume needs --consumer"), "the name keeps what this consumer has processed apart from others")
-	case !o.example && o.failRate != 0, o.example && len(o.types) > 0:
-		return fault.Usagef("--fail-rate is for --example, --type for --http and --exec")
+	case o.example && len(o.types) > 0:
+		return fault.Usagef("--type is for --http and --exec")
 	}
 	if flag, given := o.app.Flag("consumer"); o.example && o.name == "" && (!given || flag != "") {
 		o.name = notifications.Consumer

@@ -52,9 +52,6 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Confi
 	if opts.concurrency == 0 {
 		problem = errors.Join(problem, errors.New("concurrency 0 handles nothing"))
 	}
-	if opts.failRate < 0 || opts.failRate > 1 {
-		problem = errors.Join(problem, fmt.Errorf("fail rate %g is not between 0 and 1", opts.failRate))
-	}
 	if opts.streams < 0 || opts.streams > consumer.MaxStreams {
 		problem = errors.Join(problem, fmt.Errorf("streams %d is not between 0 and %d", opts.streams, consumer.MaxStreams))
 	}
@@ -117,7 +114,7 @@ func (s *consumeService) handlers(ctx context.Context, opts *consumeOptions, set
 		return nil, err
 	}
 	opts.app.OnClose(func() error { pool.Close(); return nil })
-	settings.Handlers = consumer.Example{Consumer: opts.name, DB: pool, FailRate: opts.failRate}.Handlers()
+	settings.Handlers = consumer.Example{Consumer: opts.name, DB: pool}.Handlers()
 	return pool, operate.StoreError(consumer.CheckTables(ctx, pool))
 }
 

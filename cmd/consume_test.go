@@ -200,15 +200,14 @@ func TestConsumeRefusals(t *testing.T) {
 		{"one of --http, --exec and --example", []string{"--http", "http://x/", "--exec", "true", "--consumer", "c"}},
 		{"needs --consumer", []string{"--exec", "true"}},
 		{"--http: want an URL", []string{"--http", "x:secret@/", "--consumer", "c"}},
-		{"--fail-rate is for --example", []string{"--exec", "true", "--consumer", "c", "--fail-rate", "0.1"}},
-		{"--type for --http", []string{"--example", "--type", "order.ready"}},
+		{"--type is for --http", []string{"--example", "--type", "order.ready"}},
 	} {
 		said := w.fails(cli.ExitUsage, append([]string{"consume"}, refused.args...)...)
 		require.Contains(t, said, refused.said)
 		require.NotContains(t, said, "secret")
 	}
-	said := w.fails(cli.ExitUsage, "consume", "--example", "--fail-rate", "2", "--concurrency", "-1", "--consumer", "a:b", "--streams", "-1")
-	for _, problem := range []string{"fail rate", "concurrency", "consumer name", "streams"} {
+	said := w.fails(cli.ExitUsage, "consume", "--example", "--concurrency", "-1", "--consumer", "a:b", "--streams", "-1")
+	for _, problem := range []string{"concurrency", "consumer name", "streams"} {
 		require.Contains(t, said, problem)
 	}
 	require.Contains(t, w.fails(cli.ExitUsage, "consume", "--example", "--streams", "5000"), "streams 5000 is not between 0 and 1000")

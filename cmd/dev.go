@@ -40,7 +40,7 @@ type devOptions struct {
 
 	talk *lockedWriter // what everything says, as whole lines
 	dir  string        // the state folder
-	// ownCatalogue: --catalogue names a file, and generated events of its types are the demo.
+	// ownCatalogue: --catalogue names a file, which the stack records.
 	ownCatalogue bool
 	// consumer: the catalogue has the type that the example consumer is for.
 	consumer bool
@@ -58,8 +58,8 @@ Pub/Sub fake, migrate the database, create topics and subscriptions, and run the
 page (outboxctl ui) against them. Every other outboxctl command on this machine finds the stack by itself while it runs; with --state-dir only
 those do for which OUTBOXCTL_STATE_DIR names the same folder.
 
-With --catalogue FILE the database records that catalogue, and the stack runs with made-up events of its types, which fit their schemas but for
-a few (--demo=false: without them); with --demo and without a catalogue the events are those of a market place.
+With --catalogue FILE the database records that catalogue, for events of your own. The traffic of --demo is that of a market
+place, whose types are the built-in ones.
 
 The connection settings, with the servers' random passwords, go to standard output as lines for a shell, or as JSON or YAML
 with -o. A terminal then shows how the events are doing, and the logs go to dev.log in the state folder; --logs shows them
@@ -69,7 +69,7 @@ instead. Ctrl-C stops everything; the database keeps its rows for the next start
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDev(cmd.Context(), opts) },
 	}
 	cmd.Flags().Var(&opts.duration, "for", "stop by itself after this time")
-	cmd.Flags().BoolVar(&opts.demo, "demo", false, "produce traffic: events of every type, some of which fail (the default with --catalogue FILE)")
+	cmd.Flags().BoolVar(&opts.demo, "demo", false, "produce traffic: events of every built-in type, some of which fail")
 	cmd.Flags().Float64Var(&opts.demoRate, "demo-rate", defaultDemoRate, "events per second of --demo")
 	cmd.Flags().Uint64Var(&opts.demoSeed, "seed", defaultDemoSeed, "same seed, same demo traffic")
 	cmd.Flags().BoolVar(&opts.noUI, "no-ui", false, "run without the web page")
@@ -112,8 +112,8 @@ func runDev(ctx context.Context, opts *devOptions) (err error) {
 		if _, err := openAndWarn(app, cfg.Catalogue); err != nil {
 			return err
 		}
-		if _, given := app.Flag("demo"); !given {
-			opts.demo = true
+		if opts.demo {
+			return fault.Usagef("--demo produces events of the built-in types, which the catalogue %s does not have", cfg.Catalogue)
 		}
 	}
 	dir := cfg.Dev.StateDir

@@ -12,7 +12,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/demo"
 	"github.com/outboxctl/outboxctl/internal/devstate"
-	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 const (
@@ -38,17 +37,7 @@ func (o *devOptions) runDemo(ctx context.Context, app *cli.App) error {
 			sayOutbox(ctx, app, o.info)
 		}
 	}
-	if types.Source == registry.Builtin {
-		return demo.New(params, pool, emitter, report).Run(ctx)
-	}
-	traffic, skipped, err := demo.Generated(params, pool, emitter, types.Catalogue, report)
-	for _, name := range slices.Sorted(maps.Keys(skipped)) {
-		fmt.Fprintf(app.Err, "demo: no %s, because no payload could be made up that fits its schema: %v\n", name, skipped[name])
-	}
-	if err != nil {
-		return err
-	}
-	return traffic.Run(ctx)
+	return demo.New(params, pool, emitter, report).Run(ctx)
 }
 
 func describeDemo(r demo.Report) string {

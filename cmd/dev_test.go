@@ -206,17 +206,17 @@ func mark(t *testing.T, p *devProcess) {
 
 func TestDevEndsByItselfAfterTheDemo(t *testing.T) {
 	t.Parallel()
+	testDevDemo(t, []string{"--demo"}, []string{"mostly order_", "mostly line_item", "mostly notification"})
+}
+
+func TestTheDemoIsOfTheBuiltInTypes(t *testing.T) {
+	t.Parallel()
 	own, err := filepath.Abs("../testdata/catalogue/doorito.yaml")
 	require.NoError(t, err)
-	for name, tc := range map[string]struct{ args, types []string }{
-		"a market place":        {args: []string{"--demo"}, types: []string{"mostly order_", "mostly line_item", "mostly notification"}},
-		"a catalogue of my own": {args: []string{"--catalogue", own}, types: []string{"mostly order.", "mostly file."}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			testDevDemo(t, tc.args, tc.types)
-		})
-	}
+	dir := devStateDir(t)
+	code, _, talk := outboxctl(t, dir, "dev", "--demo", "--catalogue", own, "--state-dir", dir)
+	require.Equal(t, 2, code, talk)
+	require.Contains(t, talk, "--demo produces events of the built-in types")
 }
 
 func testDevDemo(t *testing.T, args, types []string) {

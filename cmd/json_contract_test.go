@@ -55,7 +55,6 @@ func jsonObjects() map[string][]any {
 		"migrate":         {migrateResult{}, operate.MigrationPlan{}},
 		"migrate down":    {migrateResult{}},
 		"migrate status":  {migrationEntry{}},
-		"migrate up":      {migrateResult{}, operate.MigrationPlan{}},
 		"migrate version": {migrate.Versions{}},
 		"pause":           {operate.PauseResult{}},
 		"pause list":      {outbox.HeldPause{}},

@@ -33,10 +33,7 @@ const maxPace = 100
 
 func newMigrateCmd(app *cli.App) *cobra.Command {
 	cmd := newMigrateUpCmd(app)
-	cmd.Use = "migrate"
-	cmd.Short = "Create or update the outbox tables; without a command the same as migrate up"
 	cmd.AddCommand(
-		newMigrateUpCmd(app),
 		newMigrateDownCmd(app),
 		newMigrateStatusCmd(app),
 		newMigrateVersionCmd(app),
@@ -48,8 +45,8 @@ func newMigrateCmd(app *cli.App) *cobra.Command {
 func newMigrateUpCmd(app *cli.App) *cobra.Command {
 	opts := &migrateUpOptions{app: app}
 	cmd := &cobra.Command{
-		Use:   "up",
-		Short: "Apply the migrations this database lacks",
+		Use:   "migrate",
+		Short: "Create or update the outbox tables",
 		Long: `Apply the migrations this database lacks, safely beside running producers and publishers.
 
 An advisory lock lets one migration run per database at a time; a second one waits and finds nothing to do. No
@@ -62,7 +59,7 @@ so does a catalogue file that is configured; otherwise they are PackFinderz' enu
 --plan looks first, and changes nothing: whether an existing table can become the outbox (exit code 4 and the statements that
 help, if it cannot), how long that takes and what it writes, who uses the table now, and which of the waiting events would be
 published, or die and why. docs/adoption.md has the whole way.`,
-		Example: "  outboxctl migrate --plan\n  outboxctl migrate\n  outboxctl migrate up --dry-run\n  outboxctl migrate --types text\n  outboxctl migrate up --to 4 --lock-timeout 200ms",
+		Example: "  outboxctl migrate --plan\n  outboxctl migrate\n  outboxctl migrate --dry-run\n  outboxctl migrate --types text\n  outboxctl migrate --to 4 --lock-timeout 200ms",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runMigrateUp(cmd.Context(), opts) },
 	}

@@ -28,7 +28,6 @@ func WriteReference(dir string) error {
 		"completions/outboxctl.bash": func(w io.Writer) error { return root.GenBashCompletionV2(w, true) },
 		"completions/_outboxctl":     root.GenZshCompletion,
 		"completions/outboxctl.fish": func(w io.Writer) error { return root.GenFishCompletion(w, true) },
-		"completions/outboxctl.ps1":  root.GenPowerShellCompletionWithDesc,
 		"docs/configuration.md":      writeConfigReference,
 	}
 	addManPages(files, root)

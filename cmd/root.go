@@ -80,9 +80,21 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 	)
 	root.AddCommand(newHelpTopics()...)
 	root.InitDefaultCompletionCmd()
+	dropPowerShell(root)
 	root.InitDefaultHelpCmd()
 	prepare(root)
 	return root
+}
+
+// dropPowerShell leaves out the completion of a shell that no release runs on.
+func dropPowerShell(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "powershell" {
+			root.RemoveCommand(cmd)
+		} else if cmd.Name() == "completion" {
+			dropPowerShell(cmd)
+		}
+	}
 }
 
 func addColorFlag(root *cobra.Command) {

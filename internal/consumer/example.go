@@ -2,11 +2,8 @@ package consumer
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outboxctl/outboxctl/consume"
@@ -19,26 +16,11 @@ type Example struct {
 	Consumer string
 	// DB takes the effects.
 	DB consume.DB
-	// FailRate in [0,1] makes that share of the transactions fail at their
-	// commit, to watch redelivery.
-	FailRate float64
-	// Random returns a number in [0,1) (default math/rand).
-	Random func() float64
 }
-
-// errInjected is what FailRate produces.
-var errInjected = errors.New("failure injected by the fail rate")
 
 // Handlers of the example's event type.
 func (x Example) Handlers() map[string]Handler {
-	db := x.DB
-	if x.FailRate > 0 {
-		if x.Random == nil {
-			x.Random = rand.Float64
-		}
-		db = failingDB{x.DB, func() bool { return x.Random() < x.FailRate }}
-	}
-	batch := consume.NewBatch(db, x.Consumer, consume.BatchOptions{}, notifications.Write)
+	batch := consume.NewBatch(x.DB, x.Consumer, consume.BatchOptions{}, notifications.Write)
 	return map[string]Handler{notifications.EventType: func(ctx context.Context, e Event) error {
 		applied, err := batch.Once(ctx, e.Event)
 		if err == nil && !applied {
@@ -46,29 +28,6 @@ func (x Example) Handlers() map[string]Handler {
 		}
 		return err
 	}}
-}
-
-// failingDB begins transactions that fail to commit when fails reports true.
-type failingDB struct {
-	consume.DB
-	fails func() bool
-}
-
-func (db failingDB) BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error) {
-	tx, err := db.DB.BeginTx(ctx, options)
-	return failingTx{tx, db.fails}, err
-}
-
-type failingTx struct {
-	pgx.Tx
-	fails func() bool
-}
-
-func (tx failingTx) Commit(ctx context.Context) error {
-	if tx.fails() {
-		return errInjected
-	}
-	return tx.Tx.Commit(ctx)
 }
 
 // exampleTables fails to parse when a table or a column is missing, and reads nothing.

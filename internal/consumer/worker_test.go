@@ -144,18 +144,37 @@ func TestFailuresAreRetriedUntilTheySucceed(t *testing.T) {
 	}
 	w.publish(msgs...)
 	var draws atomic.Int64
-	example := consumer.Example{Consumer: notifications.Consumer, DB: w.pool, FailRate: 0.5, Random: func() float64 {
-		if draws.Add(1)%3 == 0 {
-			return 0
-		}
-		return 0.9
-	}}
+	db := failingDB{w.pool, func() bool { return draws.Add(1)%3 == 0 }}
+	example := consumer.Example{Consumer: notifications.Consumer, DB: db}
 	worker := w.worker(consumer.Config{Count: 100, Handlers: example.Handlers()})
 	report, err := worker.Run(t.Context())
 	require.NoError(t, err)
 	require.Positive(t, report.Failed)
 	require.EqualValues(t, 100, report.Processed)
 	require.Equal(t, once(ids), w.effects(), "a failed handler leaves no effect behind")
+}
+
+// failingDB begins transactions that fail to commit when fails reports true.
+type failingDB struct {
+	consume.DB
+	fails func() bool
+}
+
+func (db failingDB) BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error) {
+	tx, err := db.DB.BeginTx(ctx, options)
+	return failingTx{tx, db.fails}, err
+}
+
+type failingTx struct {
+	pgx.Tx
+	fails func() bool
+}
+
+func (tx failingTx) Commit(ctx context.Context) error {
+	if tx.fails() {
+		return errors.New("injected")
+	}
+	return tx.Tx.Commit(ctx)
 }
 
 func TestAPanickingHandlerIsAFailedOne(t *testing.T) {

@@ -63,7 +63,7 @@ func (w *world) migrateAndDie(ctx context.Context, reading time.Duration) error 
 				return err
 			}
 		}
-		p, err := w.start("migrate", nil, "migrate", "up")
+		p, err := w.start("migrate", nil, "migrate")
 		if err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func (w *world) migrateAndDie(ctx context.Context, reading time.Duration) error 
 			return err
 		}
 	}
-	_, err = w.command(ctx, "migrate", "up")
+	_, err = w.command(ctx, "migrate")
 	return err
 }
 

@@ -114,7 +114,7 @@ func (w *world) prepare(ctx context.Context, around surroundings) error {
 		return fmt.Errorf("create the database: %w", err)
 	}
 	w.databaseURL = w.postgres.URL(database)
-	up := []string{"migrate", "up"}
+	up := []string{"migrate"}
 	if around.schema != "" {
 		up = append(up, "--to", around.schema)
 	}
