@@ -5,7 +5,7 @@
 CREATE TABLE outbox_audit (
     id       bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at       timestamptz NOT NULL DEFAULT now(),
-    actor    text        NOT NULL,
+    actor    text        NOT NULL CONSTRAINT outbox_audit_actor_check CHECK (btrim(actor) <> ''),
     db_user  text        NOT NULL DEFAULT session_user,
     action   text        NOT NULL,
     note     text,

@@ -44,6 +44,9 @@ CREATE FUNCTION outbox_forget_event(
     SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
+    IF coalesce(btrim(actor), '') = '' THEN
+        RAISE EXCEPTION 'actor: must not be empty' USING ERRCODE = 'OX300', COLUMN = 'actor';
+    END IF;
     inbox_removed := false;
     IF with_inbox THEN
         DELETE FROM @schema@.inbox_events AS i
@@ -66,16 +69,25 @@ $$;
 -- to the wish, about the same event.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_forget_event_undone(audit_id bigint, actor text, note text, detail jsonb) RETURNS bigint
-    LANGUAGE sql SECURITY DEFINER
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
     AS $$
-    INSERT INTO @schema@.outbox_audit (actor, action, note, detail, affected)
+#variable_conflict use_variable
+DECLARE
+    undone bigint;
+BEGIN
+    IF coalesce(btrim(actor), '') = '' THEN
+        RAISE EXCEPTION 'actor: must not be empty' USING ERRCODE = 'OX300', COLUMN = 'actor';
+    END IF;
+    INSERT INTO @schema@.outbox_audit AS o (actor, action, note, detail, affected)
     VALUES (actor, 'idem_forget_undone', note, coalesce(detail, '{}') || jsonb_build_object(
                 'auditId', audit_id,
                 'consumer', (SELECT a.detail -> 'consumer' FROM @schema@.outbox_audit AS a WHERE a.id = audit_id),
                 'eventIds', (SELECT a.detail -> 'eventIds' FROM @schema@.outbox_audit AS a WHERE a.id = audit_id)),
             0)
-    RETURNING id
+    RETURNING o.id INTO undone;
+    RETURN undone;
+END
 $$;
 -- +goose StatementEnd
 

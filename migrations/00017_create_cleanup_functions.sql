@@ -44,6 +44,24 @@ END
 $$;
 -- +goose StatementEnd
 
+-- What every batch asks first: who cleans, and up to when. What is younger than now is still in use; the audit has a floor of
+-- its own.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_check_cleanup(actor text, older_than timestamptz) RETURNS void
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF coalesce(btrim(actor), '') = '' THEN
+        RAISE EXCEPTION 'actor: must not be empty' USING ERRCODE = 'OX300', COLUMN = 'actor';
+    END IF;
+    IF older_than IS NULL OR older_than > now() THEN
+        RAISE EXCEPTION 'older_than: must be a time that is over' USING ERRCODE = 'OX300', COLUMN = 'older_than';
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
 -- from_published lets the next batch start where the last one ended instead
 -- of walking the index entries that batch left behind.
 -- +goose StatementBegin
@@ -54,6 +72,7 @@ CREATE FUNCTION outbox_cleanup_events(
     SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
+    PERFORM @schema@.outbox_check_cleanup(actor, older_than);
     deleted := 0;
     busy := NOT pg_try_advisory_xact_lock(hashtextextended('outbox_cleanup', 0));
     IF busy THEN
@@ -91,6 +110,7 @@ CREATE FUNCTION outbox_cleanup_inbox(
     SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
+    PERFORM @schema@.outbox_check_cleanup(actor, older_than);
     deleted := 0;
     busy := NOT pg_try_advisory_xact_lock(hashtextextended('outbox_cleanup', 0));
     IF busy THEN
@@ -129,6 +149,7 @@ CREATE FUNCTION outbox_cleanup_dlq(
 DECLARE
     discarded uuid[];
 BEGIN
+    PERFORM @schema@.outbox_check_cleanup(actor, older_than);
     deleted := 0;
     deleted_events := 0;
     busy := NOT pg_try_advisory_xact_lock(hashtextextended('outbox_cleanup', 0));
@@ -170,7 +191,8 @@ CREATE FUNCTION outbox_cleanup_audit(
     SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
-    IF older_than IS NULL OR older_than > now() - interval '7 days' THEN
+    PERFORM @schema@.outbox_check_cleanup(actor, older_than);
+    IF older_than > now() - interval '7 days' THEN
         RAISE EXCEPTION 'older_than: audit rows are kept for at least 7 days' USING ERRCODE = 'OX300', COLUMN = 'older_than';
     END IF;
     deleted := 0;
@@ -204,6 +226,7 @@ $$;
 SELECT outbox_qualify_functions();
 REVOKE ALL ON FUNCTION outbox_audit_cleanup(bigint, text, text, jsonb, text, timestamptz, bigint, bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_cleanup_events(timestamptz, timestamptz, int, text, text, jsonb, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_check_cleanup(text, timestamptz) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_cleanup_inbox(timestamptz, timestamptz, int, text, text, jsonb, bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_cleanup_dlq(timestamptz, int, text, text, jsonb, bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_cleanup_audit(timestamptz, timestamptz, int, text, text, jsonb, bigint) FROM PUBLIC;
@@ -217,4 +240,5 @@ DROP FUNCTION IF EXISTS outbox_cleanup_events(timestamptz, timestamptz, int, tex
 DROP FUNCTION IF EXISTS outbox_cleanup_inbox(timestamptz, timestamptz, int, text, text, jsonb, bigint);
 DROP FUNCTION IF EXISTS outbox_cleanup_dlq(timestamptz, int, text, text, jsonb, bigint);
 DROP FUNCTION IF EXISTS outbox_cleanup_audit(timestamptz, timestamptz, int, text, text, jsonb, bigint);
+DROP FUNCTION IF EXISTS outbox_check_cleanup(text, timestamptz);
 DROP FUNCTION IF EXISTS outbox_audit_cleanup(bigint, text, text, jsonb, text, timestamptz, bigint, bigint);

@@ -134,6 +134,9 @@ CREATE FUNCTION outbox_plan_abandon(plan uuid, actor text, why text) RETURNS voi
     SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
+    IF coalesce(btrim(actor), '') = '' THEN
+        RAISE EXCEPTION 'actor: must not be empty' USING ERRCODE = 'OX300', COLUMN = 'actor';
+    END IF;
     UPDATE @schema@.outbox_plans AS p
        SET state = 'abandoned', ended_at = now(), ended_why = coalesce(nullif(btrim(why), ''), 'abandoned by ' || actor), lease = NULL, lease_until = NULL
      WHERE p.id = plan AND p.state IN ('freezing', 'ready');

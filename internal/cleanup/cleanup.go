@@ -123,10 +123,10 @@ func (r *run) inOrder(ctx context.Context, query string, age time.Duration, tota
 	return r.batches(ctx, func(ctx context.Context, limit int) (int64, error) {
 		var deleted int64
 		var last *time.Time
-		var busy bool
-		err := r.pool.QueryRow(ctx, query, cutoff, from, limit, r.Actor, r.Note, r.detail(), r.audit).Scan(&r.audit, &deleted, &last, &busy)
-		if busy {
-			return 0, ErrBusy
+		var taken bool
+		err := r.pool.QueryRow(ctx, query, cutoff, from, limit, r.Actor, r.Note, r.detail(), r.audit).Scan(&r.audit, &deleted, &last, &taken)
+		if taken {
+			return 0, busy(ctx, r.pool, batchKey)
 		}
 		if last != nil {
 			from = last
@@ -144,10 +144,10 @@ func (r *run) deadLetters(ctx context.Context) error {
 	r.size = firstBatch
 	return r.batches(ctx, func(ctx context.Context, limit int) (int64, error) {
 		var deleted, events int64
-		var busy bool
-		err := r.pool.QueryRow(ctx, cleanupDLQ, cutoff, limit, r.Actor, r.Note, r.detail(), r.audit).Scan(&r.audit, &deleted, &events, &busy)
-		if busy {
-			return 0, ErrBusy
+		var taken bool
+		err := r.pool.QueryRow(ctx, cleanupDLQ, cutoff, limit, r.Actor, r.Note, r.detail(), r.audit).Scan(&r.audit, &deleted, &events, &taken)
+		if taken {
+			return 0, busy(ctx, r.pool, batchKey)
 		}
 		r.result.DLQ += deleted
 		r.result.DeadEvents += events

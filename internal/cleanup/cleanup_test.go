@@ -222,6 +222,26 @@ func TestOneCleanerOfTheInboxAtATime(t *testing.T) {
 	require.Equal(t, 10, count(t, pool, "inbox_events"))
 }
 
+// Any login of the database can hold a lock of this name, so the refusal names who does.
+func TestWhoKeepsACleanerOutIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"outbox_cleanup", "outbox_cleanup_run"} {
+		t.Run(key, func(t *testing.T) {
+			t.Parallel()
+			pool := outboxtest.DB(t).Pool
+			remember(t, pool, 1, "compliance", 60*day)
+			stranger, err := pool.Begin(t.Context())
+			require.NoError(t, err)
+			defer func() { require.NoError(t, stranger.Rollback(context.WithoutCancel(t.Context()))) }()
+			_, err = stranger.Exec(t.Context(), `SELECT set_config('application_name', 'stranger', true), pg_advisory_xact_lock(hashtextextended($1, 0))`, key)
+			require.NoError(t, err)
+			_, err = cleanup.New(pool).Run(t.Context(), cleanup.Params{InboxOlderThan: ptr(30 * day), Actor: "tester"})
+			require.ErrorIs(t, err, cleanup.ErrBusy)
+			require.Regexp(t, `another cleanup is running: process \d+, application stranger, user \w+, since \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ$`, err.Error())
+		})
+	}
+}
+
 // What counts is when an event was published, not when it was emitted: one that waited for weeks is new to its consumers.
 func TestAgeCountsFromPublication(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,21 @@ package cleanup
 
 const (
 	// A key beside the one that each batch takes.
-	takeTurn = `SELECT pg_try_advisory_xact_lock(hashtextextended('outbox_cleanup_run'::text, 0::bigint))`
+	takeTurn = `SELECT pg_try_advisory_xact_lock(hashtextextended('` + turnKey + `'::text, 0::bigint))`
+
+	// Who has a lock of ours. Advisory locks are open to every login of the database, so it need not be a cleanup. Of the
+	// sessions of other roles PostgreSQL may show no more than the process.
+	whoHolds = `
+SELECT concat_ws(', ', 'process ' || l.pid, 'application ' || nullif(a.application_name, ''), 'user ' || a.usename,
+                 'since ' || to_char(a.xact_start AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS"Z"'))
+  FROM pg_locks AS l
+  LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
+ WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+   AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+   AND l.classid::bigint << 32 | l.objid::bigint = hashtextextended($1::text, 0::bigint)
+ LIMIT 1`
+	turnKey  = "outbox_cleanup_run"
+	batchKey = "outbox_cleanup"
 
 	// The transaction that holds the turn is idle on purpose, for as long as the run takes. transaction_timeout came
 	// with PostgreSQL 17.

@@ -48,9 +48,20 @@ func (t *turn) lock(ctx context.Context) error {
 		return fmt.Errorf("take the turn to clean: %w", err)
 	}
 	if !got {
-		return ErrBusy
+		return busy(ctx, t.tx, turnKey)
 	}
 	return nil
+}
+
+// busy is ErrBusy with the name of who has the lock.
+func busy(ctx context.Context, db interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}, key string) error {
+	var who string
+	if err := db.QueryRow(ctx, whoHolds, key).Scan(&who); err != nil {
+		return ErrBusy // it has just ended
+	}
+	return fmt.Errorf("%w: %s", ErrBusy, who)
 }
 
 // check returns an error when the turn is no longer ours: with its connection, the lock is lost as well.

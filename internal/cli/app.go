@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -317,7 +318,18 @@ func (a *App) Log() zerolog.Logger {
 		w := zerolog.ConsoleWriter{Out: a.Err, TimeFormat: time.TimeOnly, NoColor: !a.colored(a.ErrTTY)}
 		return zerolog.New(w).Level(level).With().Timestamp().Logger()
 	}
-	return zerolog.New(a.Err).Level(level).With().Timestamp().Logger()
+	return zerolog.New(escapedJSON{a.Err}).Level(level).With().Timestamp().Logger()
+}
+
+// escapedJSON writes JSON lines in which a terminal finds nothing to act on: zerolog escapes C0 controls only, and texts
+// of brokers and databases are in its lines.
+type escapedJSON struct{ out io.Writer }
+
+func (w escapedJSON) Write(line []byte) (int, error) {
+	if _, err := w.out.Write(safetext.JSON(line)); err != nil {
+		return 0, err
+	}
+	return len(line), nil
 }
 
 func parseLevel(name string) zerolog.Level {

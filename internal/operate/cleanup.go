@@ -65,7 +65,7 @@ func cleanupError(result cleanup.Result, err error) error {
 	case result.Rows() > 0 && !errors.Is(err, context.Canceled):
 		return fault.Hint(fault.As(fault.Partial, err), "what was removed stays removed; run the same command again to go on")
 	case errors.Is(err, cleanup.ErrBusy):
-		return fault.Hint(fault.As(fault.Precondition, err), "one cleaner works at a time; this one removed nothing")
+		return fault.Hint(fault.As(fault.Precondition, err), "one cleaner works at a time; this one removed nothing. If the process is no cleanup, pg_terminate_backend ends it")
 	default:
 		return StoreError(err)
 	}
