@@ -53,7 +53,7 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 	if err != nil {
 		return err
 	}
-	outbox, err := opts.app.Outbox(ctx)
+	outbox, err := opts.app.LongOutbox(ctx)
 	if err != nil {
 		return err
 	}

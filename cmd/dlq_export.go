@@ -51,7 +51,11 @@ func runDLQExport(ctx context.Context, app *cli.App, args []string, flags *opera
 	if len(args) > 0 && filter.Narrows() {
 		return fault.Usagef("give ids or filters, not both")
 	}
-	outbox, now, err := app.OutboxNow(ctx)
+	outbox, err := app.LongOutbox(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := outbox.Now(ctx)
 	if err != nil {
 		return err
 	}

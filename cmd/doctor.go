@@ -70,7 +70,7 @@ func runDoctor(ctx context.Context, opts *doctorOptions) error {
 func doctorParams(app *cli.App, cfg *cli.Config, types *registry.Registry) operate.DoctorParams {
 	p := operate.DoctorParams{
 		Registry: types, Now: app.Now,
-		Database: app.Pool, ExecMode: cfg.Database.ExecMode, RemoteDatabase: cfg.RemoteDatabase(), MaxAttempts: cfg.Publish.MaxAttempts,
+		Database: app.Reads, ExecMode: cfg.Database.ExecMode, RemoteDatabase: cfg.RemoteDatabase(), MaxAttempts: cfg.Publish.MaxAttempts,
 		Emulator: cfg.PubSub.Emulator, EmulatorOrigin: cfg.Origin("pubsub.emulator"), Endpoint: cfg.PubSub.Endpoint, Redelivery: pubsub.Retention,
 		IdempotencyTTL: cfg.Idempotency.TTL,
 		Redis: func(ctx context.Context) (consume.ServerReport, error) {
@@ -80,6 +80,9 @@ func doctorParams(app *cli.App, cfg *cli.Config, types *registry.Registry) opera
 			}
 			return consume.CheckServer(ctx, client, time.Second)
 		},
+	}
+	for _, key := range []string{"redis.url", "idempotency.ttl", "consume.http_addr"} {
+		p.NeedsRedis = p.NeedsRedis || cfg.Origin(key) != cli.OriginDefault
 	}
 	if cfg.PubSub.Project != "" {
 		p.Broker = func(ctx context.Context, ordered bool) ([]operate.Resource, error) {

@@ -46,10 +46,10 @@ func TestDoctorWarnsOfEviction(t *testing.T) {
 	server, rdb := outboxtest.RedisServer(t)
 	w := newEventWorld(t)
 	w.env = append(w.env, "REDIS_URL="+server.URL())
-	require.Contains(t, w.fails(cli.ExitFailed, "doctor"), "ok\tredis\tkeeper\t")
+	require.Contains(t, w.fails(cli.ExitFailed, "doctor"), "ok\tredis\tkeys\t")
 	require.NoError(t, rdb.Client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
 	out := w.fails(cli.ExitFailed, "doctor")
-	require.Contains(t, out, "warn\tredis\tkeeper\tredis maxmemory-policy is allkeys-lru")
+	require.Contains(t, out, "warn\tredis\tkeys\tredis maxmemory-policy is allkeys-lru")
 	require.NotContains(t, out, "ok\tredis")
 }
 

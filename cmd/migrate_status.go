@@ -43,11 +43,11 @@ another version of outboxctl). It only reads, and needs no lock.`,
 }
 
 func runMigrateStatus(ctx context.Context, opts *migrateStatusOptions) error {
-	pool, err := opts.app.Pool(ctx)
+	db, err := opts.app.Reads(ctx)
 	if err != nil {
 		return err
 	}
-	list, err := migrate.Status(ctx, pool, migrate.Options{})
+	list, err := migrate.Status(ctx, db, migrate.Options{})
 	if err != nil {
 		return err
 	}
@@ -103,11 +103,11 @@ func newMigrateVersionCmd(app *cli.App) *cobra.Command {
 }
 
 func runMigrateVersion(ctx context.Context, opts *migrateVersionOptions) error {
-	pool, err := opts.app.Pool(ctx)
+	db, err := opts.app.Reads(ctx)
 	if err != nil {
 		return err
 	}
-	v, err := migrate.Version(ctx, pool, migrate.Options{})
+	v, err := migrate.Version(ctx, db, migrate.Options{})
 	if err != nil {
 		return err
 	}

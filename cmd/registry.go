@@ -226,11 +226,11 @@ func exported(ctx context.Context, app *cli.App, source string) (*registry.Regis
 	case registry.Builtin:
 		return registry.New(), nil
 	case registry.Database:
-		pool, err := app.Pool(ctx)
+		db, err := app.Reads(ctx)
 		if err != nil {
 			return nil, err
 		}
-		types, err := registry.Recorded(ctx, pool)
+		types, err := registry.Recorded(ctx, db)
 		return types, operate.StoreError(err)
 	}
 	return cli.OpenCatalogue(source)

@@ -46,7 +46,7 @@ process at a time runs a plan. Ctrl-C ends after the rows it is at.
 
 func runResume(ctx context.Context, opts *runResumeOptions) error {
 	app := opts.app
-	outbox, err := app.Outbox(ctx)
+	outbox, err := app.LongOutbox(ctx)
 	if err != nil {
 		return err
 	}

@@ -51,8 +51,8 @@ operator may see what one event carries, and the audit says who did and why.
 On this machine any process that reaches the port may look, and with --allow-changes anyone who has the link that is printed at the
 start may change (--auth link). On another address people sign in: --auth users takes names, roles and hashes from ui.users or --users-file,
 --auth jwt believes the signed token of a proxy such as IAP or Cloudflare Access. Such an address needs --public-url, and users
-need https. It starts also while the database is
-away, and says so. /healthz and /readyz answer supervisors, /metrics Prometheus; /api/v1/openapi.json describes the API.
+need https. Behind a proxy --trusted-proxies names its addresses, so that limits and the audit know one client from another. It
+starts also while the database is away, and says so. /healthz and /readyz answer supervisors, /metrics Prometheus; /api/v1/openapi.json describes the API.
 
 Settings with which it would be open to others end it. On a platform that restarts whatever ends, --serve-problems answers 503
 instead until it is stopped, and the log says what is missing.`,
@@ -134,7 +134,7 @@ func runUI(ctx context.Context, opts *uiOptions) error {
 		openBrowser(ctx, app, opened)
 	}
 	fmt.Fprintf(app.Err, "serving %s %s on %s; Ctrl-C stops it\n", address, plan.whom, listener.Addr())
-	return errors.Join(serveUI(ctx, cfg, listener, handler), shutDown(ctx, handler.Shutdown))
+	return errors.Join(serveUI(ctx, cfg, listener, signin.Behind(cfg.UI.TrustedProxies, handler)), shutDown(ctx, handler.Shutdown))
 }
 
 // uiPool opens a pool of few connections to a server that need not answer yet.

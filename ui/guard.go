@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/pgread"
 )
 
 // guard decides which requests are answered at all, and what browsers may do with the answers.
@@ -79,7 +80,7 @@ func (g *guard) knows(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// remoteOf is the address a request came from, as far as the connection tells: a header can say anything.
+// remoteOf is the address a request came from, as the server around the page tells it: a header can say anything.
 func remoteOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -112,6 +113,9 @@ func statusOf(err error) int {
 	}
 	if errors.Is(err, ErrNotSignedIn) {
 		return http.StatusUnauthorized
+	}
+	if late := new(pgread.GaveUpError); errors.As(err, &late) {
+		return http.StatusServiceUnavailable
 	}
 	switch kind, _ := fault.KindOf(err); kind {
 	case fault.Usage:

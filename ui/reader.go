@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/pgread"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
@@ -40,13 +40,13 @@ func newReader(cfg Config) *reader {
 	return r
 }
 
-// beginReading sets limit and role for the transaction only: a pooler would hand settings of a session to another client. Roles
+// beginReading sets the role for the transaction only: a pooler would hand settings of a session to another client. Roles
 // belong to the whole server, their rights to one database: where the default role has none, as in the second database of a
 // server, the login's own remain. A role that was chosen is taken as it is.
 const beginReading = `
-SELECT set_config('statement_timeout', $1::text, true), set_config('role', CASE WHEN own THEN current_setting('role') ELSE $2::text END, true), own
-  FROM (SELECT $2::text = '` + OwnRights + `' OR $2::text = '` + DefaultReadRole + `' AND NOT coalesce((
-               SELECT has_any_column_privilege(r.oid, to_regclass('outbox_events')::oid, 'SELECT') FROM pg_catalog.pg_roles AS r WHERE r.rolname = $2::text), false)) AS rights (own)`
+SELECT set_config('role', CASE WHEN own THEN current_setting('role') ELSE $1::text END, true), own
+  FROM (SELECT $1::text = '` + OwnRights + `' OR $1::text = '` + DefaultReadRole + `' AND NOT coalesce((
+               SELECT has_any_column_privilege(r.oid, to_regclass('outbox_events')::oid, 'SELECT') FROM pg_catalog.pg_roles AS r WHERE r.rolname = $1::text), false)) AS rights (own)`
 
 // learn reads the event types that the database recorded, in a part of o's transaction, and gives them to o.
 func (r *reader) learn(ctx context.Context, o *operate.Outbox) error {
@@ -75,16 +75,18 @@ func (r *reader) do(ctx context.Context, use func(*operate.Outbox) error) error 
 // doOn is do with another pool.
 func (r *reader) doOn(ctx context.Context, pool *pgxpool.Pool, use func(*operate.Outbox) error) error {
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	return pgx.BeginTxFunc(ctx, pool, opts, func(tx pgx.Tx) error {
-		var limit, role string
+	db := &pgread.DB{Pool: pool, Limits: pgread.Within(r.timeout), Setting: "ui.query_timeout"}
+	err := pgx.BeginTxFunc(ctx, db, opts, func(tx pgx.Tx) error {
+		var role string
 		var own bool
-		err := tx.QueryRow(ctx, beginReading, pgx.QueryExecModeSimpleProtocol, strconv.FormatInt(r.timeout.Milliseconds(), 10), r.role).Scan(&limit, &role, &own)
+		err := tx.QueryRow(ctx, beginReading, pgx.QueryExecModeSimpleProtocol, r.role).Scan(&role, &own)
 		if err != nil {
 			return operate.StoreError(fmt.Errorf("begin to read: %w", err))
 		}
 		r.own.Store(own)
 		return use(&operate.Outbox{DB: inside{tx}, Registry: r.types.Load(), Keeper: r.keeper})
 	})
+	return db.Explain(ctx, err) // a part of the transaction does not explain itself
 }
 
 // part calls use with an Outbox that reads in a part of o's transaction, which goes on after an error.

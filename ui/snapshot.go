@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -252,7 +253,7 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 func (s *snapshot) try(ctx context.Context, o *operate.Outbox, grouping string, read func(*operate.Outbox) error) error {
 	err := part(ctx, o, read)
 	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.Code == pgerrcode.QueryCanceled && ctx.Err() == nil {
+	if errors.As(err, &pg) && slices.Contains([]string{pgerrcode.QueryCanceled, pgerrcode.LockNotAvailable}, pg.Code) && ctx.Err() == nil {
 		s.Late[grouping] = time.Time{}
 		return nil
 	}

@@ -3,6 +3,7 @@ package ui_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/pgread"
 	"github.com/outboxctl/outboxctl/ui"
 )
 
@@ -56,6 +58,10 @@ func TestAQuestionThatTakesTooLong(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.NotEmpty(t, header.Get("Retry-After"))
 	require.Contains(t, body, "The database does not answer")
+	require.Contains(t, body, fmt.Sprintf("session %d (%s, user postgres) has locked outbox_audit", tx.Conn().PgConn().PID(), t.Name()))
+	require.Contains(t, body, "SELECT pg_terminate_backend(")
+	_, _, body = hurried.get("/api/v1/audit")
+	require.Contains(t, body, "has locked outbox_audit")
 }
 
 // hinder lets every statement of a viewer that groups dead letters by fingerprint end as one that takes too long.
@@ -287,7 +293,7 @@ func TestPubSubIsAway(t *testing.T) {
 	b := setup(t, func(c *ui.Config) {
 		c.Doctor = func(ctx context.Context) ([]ui.Finding, error) {
 			return operate.Doctor(ctx, operate.DoctorParams{
-				Database: func(context.Context) (*pgxpool.Pool, error) { return nil, refused },
+				Database: func(context.Context) (*pgread.DB, error) { return nil, refused },
 				Broker:   func(context.Context, bool) ([]operate.Resource, error) { return nil, refused },
 				Redis:    func(context.Context) (consume.ServerReport, error) { return consume.ServerReport{}, nil },
 			})

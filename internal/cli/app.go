@@ -22,6 +22,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/pgpool"
+	"github.com/outboxctl/outboxctl/internal/pgread"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/safetext"
@@ -227,6 +228,15 @@ func (a *App) Pool(ctx context.Context) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
+// Reads is the command's pool for reading: no statement waits longer than database.read_timeout.
+func (a *App) Reads(ctx context.Context) (*pgread.DB, error) {
+	pool, err := a.Pool(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &pgread.DB{Pool: pool, Limits: pgread.Within(a.cfg.Database.ReadTimeout), Setting: "database.read_timeout"}, nil
+}
+
 // Redis is the command's Redis client. It is not tried: callers decide what an unreachable Redis means to them.
 func (a *App) Redis() (*redis.Client, error) {
 	if a.redis != nil {
@@ -249,7 +259,7 @@ func (a *App) Redis() (*redis.Client, error) {
 // Outbox opens the installation that the use cases work on. Redis is not dialled: a use case that asks the consumers'
 // marks finds out whether it answers.
 func (a *App) Outbox(ctx context.Context) (*operate.Outbox, error) {
-	pool, err := a.Pool(ctx)
+	db, err := a.Reads(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -257,11 +267,26 @@ func (a *App) Outbox(ctx context.Context) (*operate.Outbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &operate.Outbox{DB: pool, Pool: pool, Host: pgpool.Host(pool.Config().ConnConfig), Registry: types}
+	o := &operate.Outbox{DB: db, Pool: db.Pool, Host: pgpool.Host(db.Pool.Config().ConnConfig), Registry: types}
 	if a.cfg.Redis.URL != "" {
 		o.Keeper, err = a.Keeper()
 	}
 	return o, err
+}
+
+// LongOutbox is Outbox for a command that chooses or exports a set of any size: a statement may take its time, but it waits no
+// longer for a lock.
+func (a *App) LongOutbox(ctx context.Context) (*operate.Outbox, error) {
+	o, err := a.Outbox(ctx)
+	if err != nil {
+		return nil, err
+	}
+	db, err := a.Reads(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o.DB = db.With(pgread.Limits{Lock: db.Lock})
+	return o, nil
 }
 
 // OutboxNow opens the installation and reads the database's clock, from which "two hours ago" is counted.
@@ -284,8 +309,8 @@ func (a *App) ConsumersOutbox(ctx context.Context) (*operate.Outbox, error) {
 	if a.cfg.Database.URL == "" {
 		return o, nil
 	}
-	if pool, err := a.Pool(ctx); err == nil {
-		o.DB = pool
+	if db, err := a.Reads(ctx); err == nil {
+		o.DB = db
 	} else {
 		fmt.Fprintln(a.Err, "note: the database does not answer, so the inbox is not shown")
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,8 @@ type Config struct {
 	Database  struct {
 		URL      string
 		ExecMode string
+		// ReadTimeout bounds a statement that reads.
+		ReadTimeout time.Duration
 	}
 	Redis  struct{ URL string }
 	PubSub struct {
@@ -62,9 +65,11 @@ type Config struct {
 		Users        string
 		UsersFile    string
 		Operators    string
-		JWT          struct{ Preset, Header, KeysURL, Issuer, Audience, Algs, Claim string }
-		TLSCert      string
-		TLSKey       string
+		// TrustedProxies are those whose X-Forwarded-For is believed.
+		TrustedProxies []netip.Prefix
+		JWT            struct{ Preset, Header, KeysURL, Issuer, Audience, Algs, Claim string }
+		TLSCert        string
+		TLSKey         string
 	}
 
 	Values []ConfigValue

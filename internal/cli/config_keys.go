@@ -8,6 +8,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/pgread"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
@@ -92,6 +93,11 @@ func ConfigKeys() []ConfigKey {
 			Kind: "mode", Help: "how statements are sent; exec or simple_protocol behind a transaction pooler",
 			set: setOneOf(func(c *Config) *string { return &c.Database.ExecMode },
 				"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"),
+		},
+		{
+			Name: "database.read_timeout", groups: global, Def: durationText(pgread.DefaultTimeout), Kind: "duration",
+			Help: "longest statement of a command that reads; it waits a little less for a lock",
+			set:  setDuration(func(c *Config) *time.Duration { return &c.Database.ReadTimeout }, 100*time.Millisecond, time.Hour),
 		},
 		{
 			Name: "catalogue", Flag: "catalogue", groups: global, Kind: "file",

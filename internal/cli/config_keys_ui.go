@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -51,6 +52,11 @@ func uiKeys() []ConfigKey {
 			Name: "ui.users_file", Flag: "users-file", groups: []FlagGroup{GroupUI}, Kind: "file",
 			Help: "file with the same lines as ui.users",
 			set:  setString(func(c *Config) *string { return &c.UI.UsersFile }),
+		},
+		{
+			Name: "ui.trusted_proxies", Flag: "trusted-proxies", groups: []FlagGroup{GroupUI}, Kind: "addresses",
+			Help: "addresses or networks of proxies whose X-Forwarded-For names the client, such as 10.0.0.7,10.1.0.0/16 (default none)",
+			set:  setProxies,
 		},
 		{
 			Name: "ui.operators", Flag: "operators", groups: []FlagGroup{GroupUI}, Kind: "names",
@@ -138,4 +144,12 @@ func uiKeys() []ConfigKey {
 			set:  setDuration(func(c *Config) *time.Duration { return &c.UI.QueryTimeout }, 100*time.Millisecond, time.Hour),
 		},
 	}
+}
+
+func setProxies(c *Config, raw string) error {
+	var wrong []string
+	if c.UI.TrustedProxies, wrong = signin.ParseProxies(strings.FieldsFunc(raw, func(r rune) bool { return r == ',' || r == ' ' })); len(wrong) > 0 {
+		return fmt.Errorf("%s is neither an address nor a network such as 10.1.0.0/16", strings.Join(wrong, ", "))
+	}
+	return nil
 }

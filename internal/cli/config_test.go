@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -32,6 +33,7 @@ func TestConfigDefaults(t *testing.T) {
 
 	want := &Config{}
 	want.Database.ExecMode = "cache_statement"
+	want.Database.ReadTimeout = 5 * time.Second
 	want.Redis.URL = "redis://127.0.0.1:6379/0"
 	want.PubSub.Topics = map[string]string{
 		"domain": "pf-domain-events", "analytics": "pf-analytics-events",
@@ -71,6 +73,7 @@ func TestConfigEnvironment(t *testing.T) {
 		"OUTBOXCTL_DATABASE_URL":                   {"postgres://a/b", text(func(c *Config) string { return c.Database.URL }), "postgres://a/b"},
 		"DATABASE_URL":                             {"postgres://a/b", text(func(c *Config) string { return c.Database.URL }), "postgres://a/b"},
 		"OUTBOXCTL_DATABASE_EXEC_MODE":             {"exec", text(func(c *Config) string { return c.Database.ExecMode }), "exec"},
+		"OUTBOXCTL_DATABASE_READ_TIMEOUT":          {"1m", func(c *Config) any { return c.Database.ReadTimeout }, time.Minute},
 		"OUTBOXCTL_REDIS_URL":                      {"rediss://r:1/2", text(func(c *Config) string { return c.Redis.URL }), "rediss://r:1/2"},
 		"REDIS_URL":                                {"redis://r:1/2", text(func(c *Config) string { return c.Redis.URL }), "redis://r:1/2"},
 		"OUTBOXCTL_PUBSUB_PROJECT":                 {"shop-1", text(func(c *Config) string { return c.PubSub.Project }), "shop-1"},
@@ -115,6 +118,7 @@ func TestConfigEnvironment(t *testing.T) {
 		"OUTBOXCTL_UI_PUBLIC_URL":                  {"https://x", text(func(c *Config) string { return c.UI.PublicURL }), "https://x"},
 		"OUTBOXCTL_UI_LABEL":                       {"prod", text(func(c *Config) string { return c.UI.Label }), "prod"},
 		"OUTBOXCTL_UI_COLOR":                       {"red", text(func(c *Config) string { return c.UI.Color }), "red"},
+		"OUTBOXCTL_UI_TRUSTED_PROXIES":             {"10.0.0.7, 10.1.2.3/16", func(c *Config) any { return fmt.Sprint(c.UI.TrustedProxies) }, "[10.0.0.7/32 10.1.0.0/16]"},
 		"OUTBOXCTL_UI_READ_ROLE":                   {"-", text(func(c *Config) string { return c.UI.ReadRole }), "-"},
 		"OUTBOXCTL_UI_REFRESH":                     {"9s", func(c *Config) any { return c.UI.Refresh }, 9 * time.Second},
 		"OUTBOXCTL_UI_QUERY_TIMEOUT":               {"9s", func(c *Config) any { return c.UI.QueryTimeout }, 9 * time.Second},
@@ -154,7 +158,7 @@ func TestConfigEnvironmentIsExhaustive(t *testing.T) {
 	for _, k := range ConfigKeys() {
 		n += len(k.EnvNames())
 	}
-	require.Equal(t, 69, n, "a variable was added or removed: change TestConfigEnvironment too")
+	require.Equal(t, 70, n, "a variable was added or removed: change TestConfigEnvironment too")
 }
 
 func TestConfigPrecedence(t *testing.T) {

@@ -40,11 +40,11 @@ func (a *App) findRegistry(ctx context.Context, cfg *Config) (*registry.Registry
 	case cfg.Catalogue == registry.Builtin, cfg.Catalogue == "" && cfg.Database.URL == "":
 		return registry.New(), nil
 	case cfg.Catalogue == "" || cfg.Catalogue == registry.Database:
-		pool, err := a.Pool(ctx)
+		db, err := a.Reads(ctx)
 		if err != nil {
 			return nil, err
 		}
-		types, err := registry.Recorded(ctx, pool)
+		types, err := registry.Recorded(ctx, db)
 		return types, operate.StoreError(err)
 	}
 	return OpenCatalogue(cfg.Catalogue)

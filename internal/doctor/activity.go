@@ -109,6 +109,6 @@ SELECT count(*) FILTER (WHERE locked_until < now()), count(*) FILTER (WHERE lock
 	case expired > 0:
 		return warn("start a publisher: it takes them over by itself", "expired leases: %s; their rows wait to be taken over", humanize.Comma(expired)), nil
 	default:
-		return ok("none is expired or far away"), nil
+		return ok("no expired leases"), nil
 	}
 }

@@ -9,23 +9,29 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/pgread"
 )
 
 // Database is what the checks of PostgreSQL need to know.
 type Database struct {
-	Pool *pgxpool.Pool
+	// Pool reads it.
+	Pool *pgread.DB
 	// EventTypes are the types this binary knows.
 	EventTypes []string
 	// ExecMode is how statements are sent.
 	ExecMode string
 	// XminHeldFor is how long a session may keep vacuum from its work before it is worth a remark.
 	XminHeldFor time.Duration
-	Now         func() time.Time
+	// LockWait is how long a session may wait for a lock before it is worth a remark.
+	LockWait time.Duration
+	Now      func() time.Time
 }
+
+// DefaultLockWait is longer than statements on the outbox hold a lock.
+const DefaultLockWait = time.Second
 
 // DefaultXminHeldFor is longer than honest transactions and shorter than the trouble they would cause.
 const DefaultXminHeldFor = 5 * time.Minute
@@ -35,6 +41,8 @@ func (d Database) Checks() []Check {
 	const area = "database"
 	reach := "check database.url with outboxctl config view"
 	return []Check{
+		{area, "locks", reach, d.locks},
+		{area, "connections", reach, d.connections},
 		{area, "version", reach, d.version},
 		{area, "durability", reach, d.durability},
 		{area, "clock", reach, d.clock},
@@ -145,7 +153,7 @@ func (d Database) clock(ctx context.Context) ([]Finding, error) {
 
 // pooler finds out whether each statement may get another backend, which is what a transaction-mode pooler does.
 func (d Database) pooler(ctx context.Context) ([]Finding, error) {
-	conn, err := d.Pool.Acquire(ctx)
+	conn, err := d.Pool.Pool.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +219,7 @@ SELECT e.enumlabel
 	case len(strange) > 0:
 		return warn("upgrade outboxctl: events of these types end in the dead-letter table", "this binary does not know %s", strings.Join(strange, ", ")), nil
 	default:
-		return ok("%d event types, here and there", len(there)), nil
+		return ok("binary and database agree on %d event types", len(there)), nil
 	}
 }
 

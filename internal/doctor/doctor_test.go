@@ -14,6 +14,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/doctor"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/pgread"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/migrations"
 )
@@ -24,8 +25,8 @@ func TestMain(m *testing.M) { outboxtest.Main(m) }
 func examine(t *testing.T, pool *pgxpool.Pool, check string, change func(*doctor.Database)) []doctor.Finding {
 	t.Helper()
 	d := doctor.Database{
-		Pool: pool, EventTypes: registry.New().EventTypes(),
-		ExecMode: "cache_statement", XminHeldFor: doctor.DefaultXminHeldFor, Now: time.Now,
+		Pool: &pgread.DB{Pool: pool, Limits: pgread.Within(pgread.DefaultTimeout)}, EventTypes: registry.New().EventTypes(),
+		ExecMode: "cache_statement", XminHeldFor: doctor.DefaultXminHeldFor, LockWait: doctor.DefaultLockWait, Now: time.Now,
 	}
 	if change != nil {
 		change(&d)
@@ -194,7 +195,7 @@ func TestAFailingCheckStopsNoOther(t *testing.T) {
 		{Area: "a", Name: "fine", Run: func(context.Context) ([]doctor.Finding, error) { return []doctor.Finding{{Level: doctor.OK}}, nil }},
 	})
 	require.Equal(t, []doctor.Finding{
-		{Area: "a", Check: "broken", Level: doctor.Fail, Message: "could not look: no way", Remedy: "fix it"},
+		{Area: "a", Check: "broken", Level: doctor.Fail, Message: "check failed: no way", Remedy: "fix it"},
 		{Area: "a", Check: "fine", Level: doctor.OK},
 	}, found)
 	require.Equal(t, doctor.Fail, doctor.Worst(found))

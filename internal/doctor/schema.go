@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outboxctl/outboxctl/migrations"
 )
@@ -90,9 +89,14 @@ SELECT 'function', '', p.proname || '(' || oidvectortypes(p.proargtypes) || ')',
   FROM pg_proc p JOIN home ON home.id = p.pronamespace
  WHERE p.proname ~ '^outbox_'`
 
+// querier is what reading the schema needs.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
 // drift compares the schema with the expected one, indexes or all else. What is there beside it does not matter.
-func drift(ctx context.Context, pool *pgxpool.Pool, want func(object) bool) ([]Finding, int, error) {
-	rows, err := pool.Query(ctx, readSchema)
+func drift(ctx context.Context, db querier, want func(object) bool) ([]Finding, int, error) {
+	rows, err := db.Query(ctx, readSchema)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -127,8 +131,8 @@ func drift(ctx context.Context, pool *pgxpool.Pool, want func(object) bool) ([]F
 }
 
 // Drift returns what of the schema, indexes aside, is missing or not as the migrations of this binary made it.
-func Drift(ctx context.Context, pool *pgxpool.Pool) ([]Finding, error) {
-	found, _, err := drift(ctx, pool, func(o object) bool { return o.Kind != "index" })
+func Drift(ctx context.Context, db querier) ([]Finding, error) {
+	found, _, err := drift(ctx, db, func(o object) bool { return o.Kind != "index" })
 	return found, err
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/pgread"
 )
 
 var update = flag.Bool("update", false, "rewrite schema.txt")
@@ -74,7 +75,7 @@ func TestNoDriftInAnyShape(t *testing.T) {
 				require.NoError(t, err)
 				require.Empty(t, found)
 			}
-			enums, err := Database{Pool: pool, EventTypes: []string{"order.ready"}}.enums(t.Context())
+			enums, err := Database{Pool: &pgread.DB{Pool: pool}, EventTypes: []string{"order.ready"}}.enums(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, shape.Types == migrate.TypesEnum, len(enums) > 0, "text knows no list of values")
 			_, err = pool.Exec(t.Context(), `DROP INDEX outbox_dlq_open_aggregate_idx; DROP TRIGGER outbox_dlq_refuse_update ON outbox_dlq;
@@ -92,7 +93,7 @@ func TestNoDriftInAnyShape(t *testing.T) {
 func TestForeignObjectsAreNamed(t *testing.T) {
 	t.Parallel()
 	pool := outboxtest.DB(t).Pool
-	found, err := Database{Pool: pool}.foreign(t.Context())
+	found, err := Database{Pool: &pgread.DB{Pool: pool}}.foreign(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, found)
 	_, err = pool.Exec(t.Context(), `CREATE UNIQUE INDEX "Their" ON outbox_events (aggregate_id); CREATE INDEX ON outbox_events (created_at);
@@ -100,7 +101,7 @@ func TestForeignObjectsAreNamed(t *testing.T) {
 		CREATE TRIGGER after AFTER INSERT ON outbox_events FOR EACH ROW EXECUTE FUNCTION f();
 		CREATE TRIGGER before BEFORE INSERT ON outbox_events FOR EACH ROW EXECUTE FUNCTION f()`)
 	require.NoError(t, err)
-	found, err = Database{Pool: pool}.foreign(t.Context())
+	found, err = Database{Pool: &pgread.DB{Pool: pool}}.foreign(t.Context())
 	require.NoError(t, err)
 	require.Len(t, found, 2)
 	require.Contains(t, found[0].Message, "trigger before on outbox_events")

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/doctor"
 	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/pgread"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
@@ -22,7 +21,7 @@ type DoctorParams struct {
 	// Now is this machine's clock, to be compared with the database's.
 	Now func() time.Time
 
-	Database func(ctx context.Context) (*pgxpool.Pool, error)
+	Database func(ctx context.Context) (*pgread.DB, error)
 	// ExecMode is how statements are sent to it.
 	ExecMode string
 	// RemoteDatabase reports whether it is on another machine.
@@ -41,6 +40,8 @@ type DoctorParams struct {
 	Redelivery time.Duration
 
 	Redis func(ctx context.Context) (consume.ServerReport, error)
+	// NeedsRedis: Redis or a consumer is configured. Otherwise nothing that is examined here uses it.
+	NeedsRedis bool
 	// IdempotencyTTL is how long Redis remembers that an event was processed.
 	IdempotencyTTL time.Duration
 }
@@ -54,6 +55,9 @@ func Doctor(ctx context.Context, p DoctorParams) ([]doctor.Finding, error) {
 	return findings, ctx.Err()
 }
 
+// hurried bounds a check's wait for a lock while somebody is known to hold one.
+const hurried = 500 * time.Millisecond
+
 // checks are all checks that can be made. Those of the tables need a database that answers.
 func (p DoctorParams) checks(ctx context.Context) []doctor.Check {
 	checks := []doctor.Check{{Area: "configuration", Name: "environment", Run: p.environment}}
@@ -65,26 +69,36 @@ func (p DoctorParams) checks(ctx context.Context) []doctor.Check {
 			Run: func(context.Context) ([]doctor.Finding, error) { return nil, err },
 		})
 	} else {
+		// Who is in the way already would be waited for by one check after the other.
+		if blockers, err := pool.Blockers(ctx); err == nil && len(blockers) > 0 {
+			pool = pool.With(pgread.Limits{Statement: pool.Statement, Lock: min(pool.Lock, hurried)})
+		}
 		database := doctor.Database{
 			Pool: pool, EventTypes: p.Registry.EventTypes(), ExecMode: p.ExecMode,
-			XminHeldFor: doctor.DefaultXminHeldFor, Now: p.Now,
+			XminHeldFor: doctor.DefaultXminHeldFor, LockWait: doctor.DefaultLockWait, Now: p.Now,
 		}
-		checks = append(checks, schemaCheck(pool))
 		checks = append(checks, database.Checks()...)
-		checks = append(checks, p.publisherCheck(pool), p.eventIDCheck(pool))
+		checks = append(checks, schemaCheck(pool), p.publisherCheck(pool), p.eventIDCheck(pool))
 		ordered = func(ctx context.Context) (some bool, err error) {
 			return some, pool.QueryRow(ctx, orderedEvents).Scan(&some)
 		}
 	}
-	return append(checks,
+	checks = append(checks,
 		doctor.Check{Area: "pubsub", Name: "topics", Remedy: "check pubsub.project, pubsub.emulator and the credentials", Run: func(ctx context.Context) ([]doctor.Finding, error) {
 			return p.broker(ctx, ordered)
 		}},
 		doctor.Check{
-			Area: "redis", Name: "keeper", Run: p.redis,
+			Area: "redis", Name: "keys", Run: p.redis,
 			Remedy: "check redis.url; consumers stop while Redis is away, publishers do not need it",
 		},
 	)
+	for i, c := range checks {
+		checks[i].Run = func(ctx context.Context) ([]doctor.Finding, error) {
+			found, err := c.Run(ctx)
+			return found, StoreError(err)
+		}
+	}
+	return checks
 }
 
 // environment looks for half a laptop in a production configuration, or the reverse.
@@ -98,7 +112,7 @@ func (p DoctorParams) environment(context.Context) ([]doctor.Finding, error) {
 	}}, nil
 }
 
-func schemaCheck(pool *pgxpool.Pool) doctor.Check {
+func schemaCheck(pool *pgread.DB) doctor.Check {
 	return doctor.Check{Area: "database", Name: "schema", Run: func(ctx context.Context) ([]doctor.Finding, error) {
 		v, err := migrate.Version(ctx, pool, migrate.Options{})
 		switch {
@@ -134,7 +148,7 @@ SELECT count(*)
          ORDER BY seq DESC LIMIT 1000) AS newest
  WHERE lower(payload_json ->> 'eventId') <> id::text`
 
-func (p DoctorParams) eventIDCheck(pool *pgxpool.Pool) doctor.Check {
+func (p DoctorParams) eventIDCheck(pool *pgread.DB) doctor.Check {
 	return doctor.Check{Area: "emitters", Name: "event ids", Remedy: "outboxctl migrate", Run: func(ctx context.Context) ([]doctor.Finding, error) {
 		var n int64
 		if err := pool.QueryRow(ctx, otherIDs).Scan(&n); err != nil {
@@ -150,7 +164,7 @@ func (p DoctorParams) eventIDCheck(pool *pgxpool.Pool) doctor.Check {
 	}}
 }
 
-func (p DoctorParams) publisherCheck(pool *pgxpool.Pool) doctor.Check {
+func (p DoctorParams) publisherCheck(pool *pgread.DB) doctor.Check {
 	return doctor.Check{Area: "publishers", Name: "alive", Remedy: "outboxctl migrate", Run: func(ctx context.Context) ([]doctor.Finding, error) {
 		report, err := stats.Collect(ctx, pool, p.Registry, stats.Params{MaxAttempts: p.MaxAttempts, StateOnly: true})
 		if err != nil {
@@ -184,7 +198,10 @@ func (p DoctorParams) publisherCheck(pool *pgxpool.Pool) doctor.Check {
 
 func (p DoctorParams) redis(ctx context.Context) ([]doctor.Finding, error) {
 	report, err := p.Redis(ctx)
-	if err != nil {
+	switch {
+	case err != nil && !p.NeedsRedis:
+		return []doctor.Finding{{Level: doctor.OK, Message: "no Redis is configured; only consumers need one"}}, nil
+	case err != nil:
 		return nil, err
 	}
 	var found []doctor.Finding
@@ -198,7 +215,7 @@ func (p DoctorParams) redis(ctx context.Context) ([]doctor.Finding, error) {
 		})
 	}
 	if found == nil {
-		found = append(found, doctor.Finding{Level: doctor.OK, Message: "Redis " + report.Version + " keeps the processed marks"})
+		found = append(found, doctor.Finding{Level: doctor.OK, Message: "Redis " + report.Version + " stores the processed-event keys"})
 	}
 	return found, nil
 }

@@ -6,20 +6,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/doctor"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/pgread"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 // unreachable are the parameters of a doctor who finds no server at all.
 func unreachable() operate.DoctorParams {
 	return operate.DoctorParams{
-		Registry: registry.New(), Now: time.Now, IdempotencyTTL: 720 * time.Hour,
-		Database: func(context.Context) (*pgxpool.Pool, error) {
+		Registry: registry.New(), Now: time.Now, NeedsRedis: true, IdempotencyTTL: 720 * time.Hour,
+		Database: func(context.Context) (*pgread.DB, error) {
 			return nil, errors.New("connect to postgres://app:canary@db/x: refused")
 		},
 		Broker: func(context.Context, bool) ([]operate.Resource, error) { return nil, errors.New("broker away") },
@@ -48,9 +48,9 @@ func levels(t *testing.T, p operate.DoctorParams, area string) map[string]doctor
 // A server that is away is a finding, and the others are examined all the same.
 func TestDoctorExaminesWhatItCanReach(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, map[string]doctor.Level{"could not look: connect to postgres://app:****@db/x: refused": doctor.Fail}, levels(t, unreachable(), "database"))
-	require.Equal(t, map[string]doctor.Level{"could not look: broker away": doctor.Fail}, levels(t, unreachable(), "pubsub"))
-	require.Equal(t, map[string]doctor.Level{"could not look: redis away": doctor.Fail}, levels(t, unreachable(), "redis"))
+	require.Equal(t, map[string]doctor.Level{"check failed: connect to postgres://app:****@db/x: refused": doctor.Fail}, levels(t, unreachable(), "database"))
+	require.Equal(t, map[string]doctor.Level{"check failed: broker away": doctor.Fail}, levels(t, unreachable(), "pubsub"))
+	require.Equal(t, map[string]doctor.Level{"check failed: redis away": doctor.Fail}, levels(t, unreachable(), "redis"))
 	require.Empty(t, levels(t, unreachable(), "publishers"))
 }
 
@@ -103,7 +103,7 @@ func TestDoctorJudgesRedis(t *testing.T) {
 	p := unreachable()
 	p.Redelivery = 168 * time.Hour
 	p.Redis = func(context.Context) (consume.ServerReport, error) { return consume.ServerReport{Version: "7.0"}, nil }
-	require.Equal(t, map[string]doctor.Level{"Redis 7.0 keeps the processed marks": doctor.OK}, levels(t, p, "redis"))
+	require.Equal(t, map[string]doctor.Level{"Redis 7.0 stores the processed-event keys": doctor.OK}, levels(t, p, "redis"))
 	p.IdempotencyTTL = time.Hour
 	require.Equal(t, map[string]doctor.Level{"idempotency.ttl is 1h0m0s, but the broker may redeliver for 168h0m0s": doctor.Warn}, levels(t, p, "redis"))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/pgread"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
@@ -49,6 +50,11 @@ func (b *bundle) withRedis() (guard func(consumer string) *consume.Guard) {
 		require.NoError(b.t, err)
 		return g
 	}
+}
+
+// reads is the database as commands read it.
+func (b *bundle) reads() *pgread.DB {
+	return &pgread.DB{Pool: b.db.Pool, Limits: pgread.Within(pgread.DefaultTimeout)}
 }
 
 // pool opens the database with other settings.

@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/doctor"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/pgread"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
@@ -89,7 +89,7 @@ func TestDoctorLooksAtWhatKeepsTheOrder(t *testing.T) {
 	var asked bool
 	p := operate.DoctorParams{
 		Registry: unreachable().Registry, Now: unreachable().Now, Redis: unreachable().Redis,
-		Database: func(context.Context) (*pgxpool.Pool, error) { return b.db.Pool, nil },
+		Database: func(context.Context) (*pgread.DB, error) { return b.reads(), nil },
 		Broker: func(_ context.Context, ordered bool) ([]operate.Resource, error) {
 			asked = ordered
 			return nil, nil

@@ -7,24 +7,22 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+	"golang.org/x/time/rate"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/ratelimit"
 	"github.com/outboxctl/outboxctl/ui"
 )
 
 const (
 	// remembered is how long a password that was right is not checked again: a check takes a tenth of a second on purpose.
 	remembered = 5 * time.Minute
-	// failures is how many wrong sign-ins one address has in a minute.
-	failures = 20
 	// kept bounds the memory for passwords that were right.
 	kept = 10_000
 )
@@ -37,12 +35,18 @@ type Users struct {
 	tokens map[string]ui.Identity
 	key    []byte
 
-	failed *ratelimit.PerName
+	// known and unknown are the wrong passwords of names that exist and of others: who makes up names must not use up the limits
+	// of those that exist.
+	known, unknown guesses
+	// made is how many made-up names have a password checked; took is how long the last check did.
+	made *rate.Limiter
+	took atomic.Int64
 
 	// checking is held while a password is checked.
 	checking sync.Mutex
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// right is when a password was checked last and was right, by its mark.
 	right map[string]time.Time
 }
 
@@ -56,7 +60,7 @@ type user struct {
 func ParseUsers(text string, now func() time.Time) (*Users, error) {
 	u := &Users{
 		now: now, people: map[string]user{}, tokens: map[string]ui.Identity{}, key: make([]byte, 32),
-		right: map[string]time.Time{}, failed: ratelimit.New(failures),
+		right: map[string]time.Time{}, known: newGuesses(), unknown: newGuesses(), made: rate.NewLimiter(rate.Every(time.Minute/madeUp), madeUp),
 	}
 	_, _ = rand.Read(u.key) // it never fails
 	var problems []error
@@ -108,35 +112,69 @@ func (u *Users) Identify(r *http.Request) (ui.Identity, error) {
 		if who, known := u.tokens[hex.EncodeToString(sum[:])]; known {
 			return who, nil
 		}
-		return ui.Identity{}, u.refuse(r)
+		return ui.Identity{}, ui.ErrNotSignedIn // a token is too long to be guessed
 	}
 	name, password, given := r.BasicAuth()
 	if !given {
 		return ui.Identity{}, fault.Hint(ui.ErrNotSignedIn, "sign in with your name and password; scripts send Authorization: Bearer")
 	}
 	mark := u.mark(name, password)
-	if u.remembers(mark) {
+	if lately, _ := u.wasRight(mark); lately {
 		return u.identity(name), nil
+	}
+	if _, exists := u.people[name]; !exists && !u.made.Allow() {
+		return ui.Identity{}, u.pretend(r, name)
 	}
 	// One at a time: many that come at once would all be checked before the first of them is counted.
 	u.checking.Lock()
 	defer u.checking.Unlock()
-	if u.remembers(mark) {
+	lately, once := u.wasRight(mark)
+	if lately {
 		return u.identity(name), nil
 	}
-	if u.failed.Of(addressOf(r)).Tokens() < 1 {
-		return ui.Identity{}, fmt.Errorf("%w: too many wrong passwords from this address", ui.ErrBusy)
-	}
-	person, known := u.people[name]
-	hash := person.hash
-	if !known {
-		hash = u.anyHash() // an unknown name takes as long as a known one
-	}
-	if err := bcrypt.CompareHashAndPassword(hash, []byte(password)); err != nil || !known {
-		return ui.Identity{}, u.refuse(r)
+	if err := u.check(addressOf(r), name, password, once); err != nil {
+		return ui.Identity{}, err
 	}
 	u.remember(mark)
 	return u.identity(name), nil
+}
+
+// check checks a password. One that was right before is no guess: it is checked however many were wrong, so that nobody who
+// signed in before is locked out by others.
+func (u *Users) check(address, name, password string, once bool) error {
+	limits, hash := u.unknown, u.anyHash() // an unknown name takes as long as a known one
+	person, exists := u.people[name]
+	if exists {
+		limits, hash = u.known, person.hash
+	}
+	if !once && !limits.left(address, name) {
+		return errGuessed
+	}
+	began := time.Now()
+	err := bcrypt.CompareHashAndPassword(hash, []byte(password))
+	u.took.Store(int64(time.Since(began)))
+	if err != nil || !exists {
+		limits.wrong(address, name)
+		return ui.ErrNotSignedIn
+	}
+	return nil
+}
+
+// pretend refuses a made-up name after the time that a check takes, without one: they would take the processor from those who
+// exist.
+func (u *Users) pretend(r *http.Request, name string) error {
+	address := addressOf(r)
+	if !u.unknown.left(address, name) {
+		return errGuessed
+	}
+	u.unknown.wrong(address, name)
+	wait := time.NewTimer(time.Duration(u.took.Load()))
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-r.Context().Done():
+	}
+	return ui.ErrNotSignedIn
 }
 
 // Challenge implements Method.
@@ -160,10 +198,12 @@ func (u *Users) mark(name, password string) string {
 	return string(mac.Sum(nil))
 }
 
-func (u *Users) remembers(mark string) bool {
+// wasRight reports whether a password was right lately, or at least once.
+func (u *Users) wasRight(mark string) (lately, once bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.now().Before(u.right[mark])
+	at, once := u.right[mark]
+	return once && u.now().Before(at.Add(remembered)), once
 }
 
 func (u *Users) remember(mark string) {
@@ -172,22 +212,5 @@ func (u *Users) remember(mark string) {
 	if len(u.right) >= kept {
 		clear(u.right)
 	}
-	u.right[mark] = u.now().Add(remembered)
-}
-
-// refuse counts a wrong sign-in against the address it came from.
-func (u *Users) refuse(r *http.Request) error {
-	if !u.failed.Of(addressOf(r)).Allow() {
-		return fmt.Errorf("%w: too many wrong sign-ins from this address", ui.ErrBusy)
-	}
-	return ui.ErrNotSignedIn
-}
-
-// addressOf is where a request came from, without the port.
-func addressOf(r *http.Request) string {
-	address, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return address
+	u.right[mark] = u.now()
 }
