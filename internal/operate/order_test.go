@@ -40,6 +40,7 @@ func TestOperatorsSeeWhatADeadHeadHoldsBack(t *testing.T) {
 	require.Contains(t, why.Explanation, "3 ahead; the first, "+ids[0]+", died")
 	require.Contains(t, why.Explanation, "(rejected_by_broker)")
 	require.Contains(t, why.Commands, "outboxctl dlq show "+head+" --payload pretty")
+	require.Contains(t, b.why(ids[0]).Explanation, "3 events of its ordering key default/a wait behind it.")
 
 	r, err := b.outbox.Stats(b.ctx, operate.StatsParams{MaxAttempts: 10, By: "type"})
 	require.NoError(t, err)

@@ -176,7 +176,7 @@ func (f facts) dead(r *WhyResult) {
 	if last.State == dlq.StateDiscarded {
 		r.State = WhyDiscarded
 		if by := last.CorrectedBy; by != nil {
-			r.say("It was corrected%s: event %s stands for it.", f.lastAct(dlq.Edit), *by)
+			r.say("It was corrected%s, replaced by event %s.", f.lastAct(dlq.Edit), *by)
 			r.do("outboxctl why %s", *by)
 			return
 		}
@@ -184,11 +184,24 @@ func (f facts) dead(r *WhyResult) {
 		r.do("outboxctl dlq restore %s --note '…'", last.ID)
 		return
 	}
+	f.sayBehind(r)
 	r.say("It will not be tried again by itself. %s", remedy(last.Reason))
 	r.putRight(last.ID, last.Reason)
 }
 
-// putRight names the commands for an open dead letter. One that must die again as it is stored has to be corrected.
+// sayBehind mentions what a dead event keeps from being published.
+func (f facts) sayBehind(r *WhyResult) {
+	switch n := f.KeyBehind; {
+	case n >= aheadBound:
+		r.say("More than %s events of its ordering key %s wait behind it.", Count(aheadBound), *f.Event.OrderingKey)
+	case n == 1:
+		r.say("1 event of its ordering key %s waits behind it.", *f.Event.OrderingKey)
+	case n > 1:
+		r.say("%s events of its ordering key %s wait behind it.", Count(n), *f.Event.OrderingKey)
+	}
+}
+
+// putRight names the commands for an open dead letter. One that would fail again unchanged has to be corrected.
 func (r *WhyResult) putRight(letter, reason string) {
 	r.do("outboxctl dlq show %s --payload pretty", letter)
 	if reason == string(outbox.ReasonMaxAttempts) || reason == string(outbox.ReasonRejectedByBroker) {

@@ -34,6 +34,8 @@ type facts struct {
 	// KeyAhead counts the events before it in its ordering key, up to aheadBound; Head is the first of them.
 	KeyAhead int64
 	Head     *outbox.Event
+	// KeyBehind counts the living events behind a dead one in its ordering key, up to aheadBound.
+	KeyBehind int64
 	// HeadLetter is the newest dead letter of a head that is dead.
 	HeadLetter *dlq.Entry
 	// PublishersKnown: the database keeps a list of publishers.
@@ -77,11 +79,21 @@ SELECT count(*), (array_agg(id::text ORDER BY seq))[1]
          ORDER BY seq
          LIMIT $3) AS ahead`
 
+// What a dead event keeps from being published. Reads outbox_events_turn_idx.
+const countBehindInKey = `
+SELECT count(*)
+  FROM (SELECT FROM outbox_events
+         WHERE ordering_key = $1 AND published_at IS NULL AND passed_at IS NULL AND dead_at IS NULL AND seq > $2
+         LIMIT $3) AS behind`
+
 const selectPublishers = `
 SELECT id::text AS id, host, pid, last_seen_at > now() - $1::interval AS alive, last_seen_at, state::text AS state
   FROM outbox_publishers
  ORDER BY last_seen_at DESC
- LIMIT 100`
+ LIMIT $2`
+
+// mostPublishers is how many heartbeats are read.
+const mostPublishers = 100
 
 const hasPublishers = `SELECT to_regclass('outbox_publishers') IS NOT NULL`
 
@@ -113,6 +125,8 @@ func (o *Outbox) facts(ctx context.Context, id string) (f facts, err error) {
 	switch {
 	case f.Event == nil:
 		err = o.addAbsence(ctx, &f)
+	case f.Event.DeadAt != nil && f.Event.OrderingKey != nil:
+		err = o.DB.QueryRow(ctx, countBehindInKey, *f.Event.OrderingKey, f.Event.Seq, aheadBound).Scan(&f.KeyBehind)
 	case f.Event.Status == outbox.StatusPending || f.Event.Status == outbox.StatusProcessing:
 		f.Topic = o.Registry.TopicOf(f.Event.Namespace, f.Event.EventType)
 		if err = o.addQueue(ctx, &f); err == nil {
@@ -190,7 +204,7 @@ func (o *Outbox) addQueue(ctx context.Context, f *facts) error {
 
 // publishers reads the heartbeats, the newest first.
 func (o *Outbox) publishers(ctx context.Context) ([]publisher, error) {
-	rows, err := o.DB.Query(ctx, selectPublishers, dispatch.AliveFor)
+	rows, err := o.DB.Query(ctx, selectPublishers, dispatch.AliveFor, mostPublishers)
 	if err != nil {
 		return nil, fmt.Errorf("read publishers: %w", err)
 	}

@@ -73,7 +73,7 @@ func TestWhyKnowsEveryState(t *testing.T) {
 	set("attempt_count = 3, last_error = 'x'")
 	check(operate.WhyWaiting, "It has no attempts left and dies at its next claim")
 	set("attempt_count = 2, locked_by = gen_random_uuid(), locked_until = now() - interval '1 minute'")
-	check(operate.WhyAbandoned, "(2 of 3 so far)", "It has no attempts left and dies at its next claim")
+	check(operate.WhyAbandoned, "which is not a registered publisher (no heartbeat), whose lease ran out", "(2 of 3 so far)", "It has no attempts left and dies at its next claim")
 	set("attempt_count = 3, last_error = 'x', next_attempt_at = now() + interval '3 hours 1 minute'")
 	b.exec("UPDATE outbox_events SET max_attempts = 5")
 	set("next_attempt_at = now() + interval '3 hours 1 minute'")

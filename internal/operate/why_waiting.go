@@ -118,7 +118,7 @@ func (f facts) leased(r *WhyResult) {
 	if f.Event.AttemptCount > 0 {
 		r.say("It has failed %s before.", Counted(int64(f.Event.AttemptCount), "time"))
 	}
-	r.say("Should that publisher die, another takes the event over when the lease ends.")
+	r.say("Should that one die, a publisher takes the event over when the lease ends.")
 	r.do("outboxctl why %s   # again in a moment", f.EventID)
 }
 
@@ -222,6 +222,9 @@ func (f facts) owner() string {
 		if p.ID == id {
 			return fmt.Sprintf("publisher %s (process %d)", p.Host, p.PID)
 		}
+	}
+	if f.PublishersKnown && len(f.Publishers) < mostPublishers {
+		return "holder " + id + ", which is not a registered publisher (no heartbeat)"
 	}
 	return "publisher " + id
 }
