@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -81,9 +82,9 @@ func doctorParams(app *cli.App, cfg *cli.Config, types *registry.Registry) opera
 			return consume.CheckServer(ctx, client, time.Second)
 		},
 	}
-	for _, key := range []string{"redis.url", "idempotency.ttl", "consume.http_addr"} {
-		p.NeedsRedis = p.NeedsRedis || cfg.Origin(key) != cli.OriginDefault
-	}
+	p.NeedsRedis = slices.ContainsFunc([]string{"redis.url", "idempotency.ttl", "consume.http_addr"}, func(key string) bool {
+		return cfg.Origin(key) != cli.OriginDefault && (key != "redis.url" || cfg.Redis.URL != "")
+	})
 	if cfg.PubSub.Project != "" {
 		p.Broker = func(ctx context.Context, ordered bool) ([]operate.Resource, error) {
 			return brokerResources(ctx, app, ordered)

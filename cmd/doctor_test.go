@@ -2,6 +2,8 @@ package cmd
 
 import (
 	"bytes"
+	"net/url"
+	"os"
 	"strings"
 	"testing"
 
@@ -72,4 +74,35 @@ func TestFindingsAreBrokenIntoLinesNotCut(t *testing.T) {
 	for _, word := range strings.Fields(finding.Message + " " + finding.Remedy) {
 		require.Contains(t, words, word)
 	}
+}
+
+// A producer's machine has no Redis, and nothing there needs one. Whoever configures one is told that it does not answer.
+func TestDoctorNeedsRedisOnlyWhereItIsConfigured(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	env := []string{"HOME=" + home, "DATABASE_URL=" + outboxtest.DB(t).URL}
+	away := "redis://127.0.0.1:1/0"
+	require.NoError(t, os.WriteFile(home+"/c.yaml", []byte("contexts:\n  p:\n    database:\n      url: "+env[1][len("DATABASE_URL="):]+"\n"), 0o600))
+	code, out, _ := runCLI(t, env, "doctor", "--config", home+"/c.yaml", "--context", "p")
+	require.Equal(t, cli.ExitOK, code, out)
+	require.Contains(t, out, "ok\tredis\tkeys\tno Redis is configured; only consumers need one")
+	code, out, _ = runCLI(t, append(env, "REDIS_URL="+away), "doctor")
+	require.Equal(t, cli.ExitFailed, code, out)
+	require.Contains(t, out, "fail\tredis\tkeys\tcheck failed: ")
+}
+
+// A server that has no connection left is told from one that is away.
+func TestDoctorKnowsThatNoConnectionIsLeft(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	_, err := db.Pool.Exec(t.Context(), "CREATE ROLE full_"+db.Name+" LOGIN PASSWORD 'x' CONNECTION LIMIT 0")
+	require.NoError(t, err)
+	at, err := url.Parse(db.URL)
+	require.NoError(t, err)
+	at.User = url.UserPassword("full_"+db.Name, "x")
+	code, out, _ := runCLI(t, []string{"HOME=" + t.TempDir(), "DATABASE_URL=" + at.String()}, "doctor")
+	require.Equal(t, cli.ExitFailed, code, out)
+	require.Contains(t, out, `no connection is left: too many connections for role "full_`+db.Name+`"`)
+	require.Contains(t, out, "raise max_connections (or the CONNECTION LIMIT of the role or database)")
+	require.NotContains(t, out, "config view")
 }

@@ -71,7 +71,8 @@ func answerProblem(answer *pgconn.PgError) (problem, hint string) {
 	case pgerrcode.InsufficientPrivilege:
 		return "this user may not connect to that database", "GRANT CONNECT ON DATABASE lets it in"
 	case pgerrcode.TooManyConnections:
-		return "the server has no connection left", "end some, or raise max_connections"
+		return "no connection is left: " + answer.Message, "raise max_connections (or the CONNECTION LIMIT of the role or database), or end idle sessions; " +
+			"a superuser sees who holds them: SELECT application_name, usename, state, count(*) FROM pg_stat_activity GROUP BY 1, 2, 3 ORDER BY 4 DESC"
 	case pgerrcode.CannotConnectNow:
 		return "the server is starting or stopping", "try again"
 	default:

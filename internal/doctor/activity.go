@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -14,6 +15,7 @@ const (
 	manyUpdates = 10_000
 	lowHotShare = 0.35 // every claim should be HOT, no settle can be: half of all updates is healthy
 	manyDead    = 50_000
+	fewPins     = 10 // are named, the oldest first
 )
 
 func (d Database) vacuum(ctx context.Context) ([]Finding, error) {
@@ -76,7 +78,7 @@ SELECT 'replication slot ' || slot_name || CASE WHEN active THEN '' ELSE ' (inac
 	if err != nil {
 		return nil, err
 	}
-	var found []Finding
+	var pins []string
 	var who string
 	var age *time.Duration
 	var since *time.Time
@@ -85,13 +87,19 @@ SELECT 'replication slot ' || slot_name || CASE WHEN active THEN '' ELSE ' (inac
 		if age != nil && since != nil {
 			text = fmt.Sprintf("%s has pinned xmin for %s (query began %s)", who, age.Round(time.Second), since.UTC().Format(time.RFC3339))
 		}
-		found = append(found, warn("end it (pg_terminate_backend, COMMIT or ROLLBACK PREPARED, pg_drop_replication_slot): claims slow down while it stands", "%s", text)...)
+		pins = append(pins, text)
 		return nil
 	})
-	if err == nil && found == nil {
-		found = ok("no session has pinned it for more than %s", d.XminHeldFor)
+	switch more := len(pins) - fewPins; {
+	case err != nil:
+		return nil, err
+	case len(pins) == 0:
+		return ok("no session has pinned it for more than %s", d.XminHeldFor), nil
+	case more > 0:
+		pins = append(pins[:fewPins], fmt.Sprintf("and %d more", more))
 	}
-	return found, err
+	return warn("end it (pg_terminate_backend, COMMIT or ROLLBACK PREPARED, pg_drop_replication_slot): claims slow down while it stands",
+		"%s", strings.Join(pins, "; ")), nil
 }
 
 // leases finds rows whose publisher will not come back for them. They are not lost: the next claim takes them over.

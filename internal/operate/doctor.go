@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/outboxctl/outboxctl/consume"
@@ -176,12 +177,7 @@ func (p DoctorParams) publisherCheck(pool *pgread.DB) doctor.Check {
 				Level: doctor.Warn, Remedy: "outboxctl publish --catalogue database", Message: strandedText(s),
 			})
 		}
-		for _, t := range report.Topics {
-			found = append(found, doctor.Finding{
-				Level: doctor.Warn, Remedy: "outboxctl topic list shows what exists; publishing resumes by itself",
-				Message: fmt.Sprintf("topic %s has been %s for %s at %s: %s", t.Topic, t.State, Seconds(OutageSeconds(report.At, t)), t.Publisher, t.Error),
-			})
-		}
+		found = append(found, topicFindings(report)...)
 		switch {
 		case len(report.Publishers) > 0:
 			found = append(found, doctor.Finding{Level: doctor.OK, Message: fmt.Sprintf("%d alive", len(report.Publishers))})
@@ -194,6 +190,31 @@ func (p DoctorParams) publisherCheck(pool *pgread.DB) doctor.Check {
 		}
 		return found, nil
 	}}
+}
+
+// topicFindings are the topics that cannot be published to, each with the publishers that found out and the longest outage.
+func topicFindings(report *stats.Report) (found []doctor.Finding) {
+	var topics [][]stats.TopicState
+	for _, t := range report.Topics {
+		i := slices.IndexFunc(topics, func(same []stats.TopicState) bool { return same[0].Topic == t.Topic && same[0].State == t.State })
+		if i < 0 {
+			topics = append(topics, []stats.TopicState{t})
+			continue
+		}
+		topics[i] = append(topics[i], t)
+	}
+	for _, same := range topics {
+		var at []string
+		outage := 0.0
+		for _, t := range same {
+			at, outage = append(at, t.Publisher), max(outage, OutageSeconds(report.At, t))
+		}
+		found = append(found, doctor.Finding{
+			Level: doctor.Warn, Remedy: "outboxctl topic list shows what exists; publishing resumes by itself",
+			Message: fmt.Sprintf("topic %s has been %s for %s at %s: %s", same[0].Topic, same[0].State, Seconds(outage), someOf(at), same[0].Error),
+		})
+	}
+	return found
 }
 
 func (p DoctorParams) redis(ctx context.Context) ([]doctor.Finding, error) {

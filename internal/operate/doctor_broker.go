@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/outboxctl/outboxctl/internal/doctor"
 )
@@ -53,18 +54,42 @@ func (p DoctorParams) broker(ctx context.Context, ordered func(context.Context) 
 		})
 	}
 	fine := 0
+	same := map[Resource][]string{} // what is wrong, and with which
+	var wrong []Resource
 	for _, r := range resources {
 		if r.State == ResourceExists {
 			fine++
 		}
-		if f := r.finding(); f != nil {
-			found = append(found, *f)
+		if r.finding() == nil {
+			continue
 		}
+		kind := Resource{Kind: r.Kind, State: r.State, Detail: r.Detail}
+		if same[kind] == nil {
+			wrong = append(wrong, r)
+		}
+		same[kind] = append(same[kind], r.Name)
+	}
+	for _, r := range wrong {
+		f := r.finding()
+		if names := same[Resource{Kind: r.Kind, State: r.State, Detail: r.Detail}]; len(names) > 1 {
+			f.Message = strings.Replace(f.Message, r.Kind+" "+r.Name, r.Kind+"s "+someOf(names), 1)
+			f.Message = strings.Replace(f.Message, " is missing", " are missing", 1)
+		}
+		found = append(found, *f)
 	}
 	if fine > 0 {
 		found = append(found, doctor.Finding{Level: doctor.OK, Message: fmt.Sprintf("%d topics and subscriptions exist", fine)})
 	}
 	return found, nil
+}
+
+// someOf lists the first few names and counts the others.
+func someOf(names []string) string {
+	const most = 5
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }
 
 // finding is what is wrong with a resource; nil when nothing is.

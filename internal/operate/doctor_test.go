@@ -3,9 +3,13 @@ package operate_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/consume"
@@ -61,6 +65,7 @@ func TestDoctorJudgesTheBrokersResources(t *testing.T) {
 		return []operate.Resource{
 			{Kind: operate.ResourceTopic, Name: "a", State: operate.ResourceExists},
 			{Kind: operate.ResourceTopic, Name: "b", State: operate.ResourceMissing},
+			{Kind: operate.ResourceTopic, Name: "b2", State: operate.ResourceMissing},
 			{Kind: operate.ResourceSubscription, Name: "c", State: operate.ResourceMissing},
 			{Kind: operate.ResourceSubscription, Name: "d", State: operate.ResourceDiffers, Detail: "of another topic"},
 			{Kind: operate.ResourceSubscription, Name: "e", State: operate.ResourceExists, Detail: "no dead-letter policy"},
@@ -68,7 +73,7 @@ func TestDoctorJudgesTheBrokersResources(t *testing.T) {
 		}, nil
 	}
 	require.Equal(t, map[string]doctor.Level{
-		"topic b is missing":                    doctor.Fail,
+		"topics b, b2 are missing":              doctor.Fail,
 		"subscription c is missing":             doctor.Warn,
 		"subscription d: of another topic":      doctor.Warn,
 		"subscription e: no dead-letter policy": doctor.Warn,
@@ -106,4 +111,52 @@ func TestDoctorJudgesRedis(t *testing.T) {
 	require.Equal(t, map[string]doctor.Level{"Redis 7.0 stores the processed-event keys": doctor.OK}, levels(t, p, "redis"))
 	p.IdempotencyTTL = time.Hour
 	require.Equal(t, map[string]doctor.Level{"idempotency.ttl is 1h0m0s, but the broker may redeliver for 168h0m0s": doctor.Warn}, levels(t, p, "redis"))
+}
+
+// A login without rights is told of them once, not to migrate.
+func TestDoctorNamesTheRightsThatAreMissing(t *testing.T) {
+	b := setup(t)
+	b.exec(fmt.Sprintf("CREATE ROLE lesser_%s", b.db.Name))
+	pool := b.pool(func(c *pgxpool.Config) {
+		c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, fmt.Sprintf("SET ROLE lesser_%s", b.db.Name))
+			return err
+		}
+	})
+	p := unreachable()
+	p.Database = func(context.Context) (*pgread.DB, error) {
+		return &pgread.DB{Pool: pool, Limits: pgread.Within(pgread.DefaultTimeout)}, nil
+	}
+	findings, err := operate.Doctor(t.Context(), p)
+	require.NoError(t, err)
+	var denied []doctor.Finding
+	for _, f := range findings {
+		if strings.Contains(f.Message, "permission denied for table outbox_events") {
+			denied = append(denied, f)
+		}
+	}
+	require.Len(t, denied, 1)
+	require.Contains(t, denied[0].Check, "leases, ")
+	require.Equal(t, "outboxctl migrate grants prints what each role needs", denied[0].Remedy)
+}
+
+// Several publishers that cannot reach one topic are one finding.
+func TestDoctorNamesATopicOnce(t *testing.T) {
+	b := setup(t)
+	for range 2 {
+		b.publisher(`{"topics": [{"topic": "domain", "state": "unreachable", "error": "away"}]}`, "1 second")
+	}
+	p := unreachable()
+	p.Database = func(context.Context) (*pgread.DB, error) { return b.reads(), nil }
+	found := levels(t, p, "publishers")
+	require.Len(t, found, 2, found)
+	require.Equal(t, doctor.Warn, found["topic domain has been unreachable for 1s at worker-7/4242, worker-7/4242: away"])
+}
+
+// Nothing that publishes needs Redis.
+func TestDoctorDoesWithoutRedisWhereNothingNeedsIt(t *testing.T) {
+	t.Parallel()
+	p := unreachable()
+	p.NeedsRedis = false
+	require.Equal(t, map[string]doctor.Level{"no Redis is configured; only consumers need one": doctor.OK}, levels(t, p, "redis"))
 }
