@@ -88,7 +88,7 @@ func (o *devOptions) validate() error {
 	if o.demoRate <= 0 || o.demoRate > 100_000 {
 		return fault.Usagef("--demo-rate %g: must be above 0 and at most 100000", o.demoRate)
 	}
-	for _, name := range []string{"database-url", "redis-url", "project", "emulator"} {
+	for _, name := range []string{"database-url", "redis-url", "project", "emulator", cli.FlagContext} {
 		if _, given := o.app.Flag(name); given {
 			return fault.Usagef("--%s: dev starts servers of its own", name)
 		}
@@ -102,6 +102,7 @@ func runDev(ctx context.Context, opts *devOptions) (err error) {
 		return err
 	}
 	app.Quiet() // a stack that runs already is not what dev uses
+	app.LeaveContext()
 	opts.talk = &lockedWriter{w: app.Err}
 	app.Err = opts.talk
 	cfg, err := app.Config()

@@ -79,6 +79,9 @@ func doctorParams(app *cli.App, cfg *cli.Config, types *registry.Registry) opera
 			if err != nil {
 				return consume.ServerReport{}, err
 			}
+			if cfg.ReadOnly() {
+				return consume.InspectServer(ctx, client, time.Second)
+			}
 			return consume.CheckServer(ctx, client, time.Second)
 		},
 	}

@@ -72,7 +72,7 @@ func exitCodesHelp() string {
 		{cli.ExitNotFound, "what was asked for does not exist"},
 		{cli.ExitPrecondition, "precondition: a server does not answer, the schema is old, another process is doing the same"},
 		{cli.ExitPartial, "partly done; the output tells which part"},
-		{cli.ExitRefused, "refused: it would change something and was not confirmed (--yes)"},
+		{cli.ExitRefused, "refused: it would change something and was not confirmed (--yes), or the context is read-only"},
 		{cli.ExitSignalBase + 2, "stopped by SIGINT (Ctrl-C)"},
 		{cli.ExitSignalBase + 15, "stopped by SIGTERM"},
 	} {

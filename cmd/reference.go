@@ -104,8 +104,8 @@ contexts:
     database: {url: "postgres://ann@staging.internal/outbox"}
     pubsub: {project: acme-staging}
   production:
-    production: true          # named in every question; above 100 rows its name has to be typed
-    read_only: true           # every connection refuses to change anything
+    production: true          # above 100 rows, and before anything is destroyed, its name has to be typed
+    read_only: true           # refuses every command that writes to database, broker or Redis
     database: {url: "postgres://ann@production.internal/outbox"}
     redis: {url: "rediss://production.internal"}
     pubsub: {project: acme}

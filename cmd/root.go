@@ -32,8 +32,9 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       buildVersion().String(),
-		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			app.BindFlags(cmd)
+			return app.RefuseReadOnly(cmd, effectOf(cmd))
 		},
 	}
 	root.SetVersionTemplate("outboxctl {{.Version}}\n")

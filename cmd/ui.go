@@ -45,7 +45,7 @@ know dlq list --type x --since 2h, you know /dead-letters?type=x&since=2h. Every
 
 Looking is a read-only transaction under the role of a viewer (--read-role), which cannot see what events carry. With
 --allow-changes operators also replay, discard, restore and republish: a set is chosen, frozen in the database, confirmed by its
-count and its database, and run in this process. Without it the addresses for that do not exist. With --payloads reveal an
+count and its database, and run in this process. Without it, and in a read-only context, the addresses for that do not exist. With --payloads reveal an
 operator may see what one event carries, and the audit says who did and why.
 
 On this machine any process that reaches the port may look, and with --allow-changes anyone who has the link that is printed at the
@@ -85,6 +85,9 @@ func runUI(ctx context.Context, opts *uiOptions) error {
 	cfg, err := app.Config("database.url")
 	if err != nil {
 		return err
+	}
+	if cfg.ReadOnly() {
+		cfg = lookingOnly(app, cfg)
 	}
 	plan, err := checkUI(app, cfg)
 	if err != nil {
@@ -135,6 +138,17 @@ func runUI(ctx context.Context, opts *uiOptions) error {
 	}
 	fmt.Fprintf(app.Err, "serving %s %s on %s; Ctrl-C stops it\n", address, plan.whom, listener.Addr())
 	return errors.Join(serveUI(ctx, cfg, listener, signin.Behind(cfg.UI.TrustedProxies, handler)), shutDown(ctx, handler.Shutdown))
+}
+
+// lookingOnly is the configuration of a page in a read-only context: it has none of the addresses that change something, and none
+// that reveal, which the audit would record.
+func lookingOnly(app *cli.App, cfg *cli.Config) *cli.Config {
+	only := *cfg
+	if only.UI.AllowChanges || reveals(cfg) {
+		fmt.Fprintf(app.Err, "context %s is read-only: the page offers no changes and reveals no payloads\n", cfg.Context.Name)
+	}
+	only.UI.AllowChanges, only.UI.Payloads = false, ""
+	return &only
 }
 
 // uiPool opens a pool of few connections to a server that need not answer yet.

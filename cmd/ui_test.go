@@ -143,7 +143,11 @@ func serveTestUI(t *testing.T, env ...string) (at testUI, stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- runUI(ctx, &uiOptions{app: app, token: signin.NewToken()}) }()
-	line, err := bufio.NewReader(said).ReadString('\n')
+	lines := bufio.NewReader(said)
+	line, err := lines.ReadString('\n')
+	for err == nil && !strings.HasPrefix(line, "serving ") {
+		line, err = lines.ReadString('\n')
+	}
 	require.NoError(t, err)
 	go func() { _, _ = io.Copy(io.Discard, said) }()
 	at.said = regexp.MustCompile(`https?://\S+`).FindString(line)

@@ -34,6 +34,12 @@ func CheckServer(ctx context.Context, rdb redis.UniversalClient, timeout time.Du
 	return newServer(rdb, cmp.Or(timeout, DefaultTimeout)).check(ctx)
 }
 
+// InspectServer is CheckServer without the scripts: it writes nothing, and
+// only reads what the server says about itself.
+func InspectServer(ctx context.Context, rdb redis.UniversalClient, timeout time.Duration) (ServerReport, error) {
+	return newServer(rdb, cmp.Or(timeout, DefaultTimeout)).inspect(ctx)
+}
+
 // server is the Redis a guard works on.
 type server struct {
 	rdb     redis.UniversalClient
@@ -60,6 +66,14 @@ func unavailable(what string, err error) error {
 }
 
 func (s server) check(ctx context.Context) (ServerReport, error) {
+	report, err := s.inspect(ctx)
+	if err == nil {
+		err = s.probe(ctx)
+	}
+	return report, err
+}
+
+func (s server) inspect(ctx context.Context) (ServerReport, error) {
 	var report ServerReport
 	info, err := s.info(ctx)
 	if err != nil {
@@ -72,9 +86,6 @@ func (s server) check(ctx context.Context) (ServerReport, error) {
 	}
 	if tooOld(report.Version) {
 		return report, fmt.Errorf("%w: version %s, need %s or later", ErrUnsupportedServer, report.Version, MinServerVersion)
-	}
-	if err := s.probe(ctx); err != nil {
-		return report, err
 	}
 	if p := report.MaxMemoryPolicy; p != "" && p != "noeviction" {
 		report.Warnings = append(report.Warnings, fmt.Sprintf(

@@ -40,9 +40,11 @@ type App struct {
 	lookup func(name string) (string, bool)
 	sets   func(flag, key string) bool
 	dryRun bool // the command that runs has a --dry-run
-	cfg    *Config
-	issues []string
-	said   bool
+	// outside: no context applies.
+	outside bool
+	cfg     *Config
+	issues  []string
+	said    bool
 	// stateDir is where a dev stack was looked for.
 	stateDir string
 	pool     *pgxpool.Pool
@@ -134,7 +136,7 @@ func (a *App) Under(changed map[string]string) *App {
 			delete(env, name)
 		}
 	}
-	return &App{Streams: a.Streams, Now: a.Now, Build: a.Build, env: env, lookup: a.lookup, sets: a.sets}
+	return &App{Streams: a.Streams, Now: a.Now, Build: a.Build, env: env, lookup: a.lookup, sets: a.sets, outside: a.outside}
 }
 
 // RefuseEmpty is for flags that narrow what a command publishes or changes: an empty value is a variable that was not
@@ -155,9 +157,7 @@ func (a *App) RefuseEmpty(names ...string) error {
 // Config returns the configuration, read once. The keys named must have a value: a command names those it cannot
 // work without, so that a missing one is reported together with everything else that is wrong.
 func (a *App) Config(required ...string) (*Config, error) {
-	if a.cfg == nil {
-		a.cfg, a.issues = LoadConfig(ConfigSource{Flag: a.lookup, sets: a.sets, env: a.env, discover: a.discover})
-	}
+	a.load()
 	problems := append([]string(nil), a.issues...)
 	for _, v := range a.cfg.Values {
 		for _, name := range required {
@@ -178,6 +178,18 @@ func (a *App) Config(required ...string) (*Config, error) {
 	}
 	return nil, err
 }
+
+// load reads the configuration once, whatever is wrong with it.
+func (a *App) load() *Config {
+	if a.cfg == nil {
+		a.cfg, a.issues = LoadConfig(ConfigSource{Flag: a.lookup, sets: a.sets, env: a.env, discover: a.discover, outside: a.outside})
+	}
+	return a.cfg
+}
+
+// LeaveContext makes the configuration what it is without any context, for a command that starts servers of its own: what a
+// context says would be taken before the addresses of those.
+func (a *App) LeaveContext() { a.cfg, a.outside = nil, true }
 
 // discover finds the servers of a running embedded stack.
 func (a *App) discover(stateDir string) (map[string]string, bool) {

@@ -180,6 +180,8 @@ type ConfigSource struct {
 	env  map[string]string
 	// discover finds the settings of a running embedded stack.
 	discover func(stateDir string) (map[string]string, bool)
+	// outside: no context applies, whatever chooses one.
+	outside bool
 }
 
 func resolve(k ConfigKey, src ConfigSource, file configFile, chosen *Context) ConfigValue {

@@ -27,9 +27,6 @@ const typedAbove = 100
 // context is named, and its name is the answer when many rows are touched.
 func (a *App) Confirm(ctx context.Context, yes bool, rows int64, question string) error {
 	if a.cfg != nil && a.cfg.Context != nil {
-		if a.cfg.Context.ReadOnly {
-			return fault.Hint(fault.Refusedf("%s: context %s is read-only", question, a.cfg.Context.Name), "contexts.%s.read_only in %s says so", a.cfg.Context.Name, a.cfg.File)
-		}
 		question += a.Paint(a.ErrTTY, a.contextStyle(), " (context "+a.cfg.Context.Name+")")
 	}
 	if yes {

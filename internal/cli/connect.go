@@ -47,7 +47,8 @@ func PoolConfig(cfg *Config, p PoolParams) (*pgxpool.Config, error) {
 	if cfg.Origin("database.exec_mode") != OriginDefault || !strings.Contains(cfg.Database.URL, "default_query_exec_mode") {
 		pc.ConnConfig.DefaultQueryExecMode = execMode(cfg.Database.ExecMode)
 	}
-	if cfg.Context != nil && cfg.Context.ReadOnly {
+	// The second line: no command that writes comes here, and what one that reads does wrong is refused by the server.
+	if cfg.ReadOnly() {
 		pc.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
 	}
 	return pc, nil

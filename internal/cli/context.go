@@ -29,9 +29,9 @@ const FlagContext = "context"
 // A Context is a set of servers under one name, as the configuration file describes it.
 type Context struct {
 	Name string
-	// Production makes every question name the context, and above a hundred rows asks for its name.
+	// Production asks for the context's name before many rows are changed, or anything is destroyed.
 	Production bool
-	// ReadOnly keeps every connection from changing the database.
+	// ReadOnly refuses every command that would write, and keeps every connection from changing the database.
 	ReadOnly bool
 
 	values map[string]string
@@ -39,6 +39,9 @@ type Context struct {
 
 // Setting is what the context sets a key to.
 func (c Context) Setting(name string) string { return c.values[name] }
+
+// ReadOnly reports whether nothing may be changed where this configuration points.
+func (c *Config) ReadOnly() bool { return c.Context != nil && c.Context.ReadOnly }
 
 // ServerKeys say which installation is meant. With a context they come from it and from flags alone: the database of one
 // must never be completed with another one's Redis.
@@ -98,7 +101,7 @@ func (f *configFile) choose(src ConfigSource) (*Context, []string) {
 	if text, given := src.Flag(FlagContext); given {
 		name, origin = text, "flag --"+FlagContext
 	}
-	if name == "" {
+	if name == "" || src.outside {
 		return nil, nil
 	}
 	for i := range f.contexts {

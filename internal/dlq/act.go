@@ -152,7 +152,7 @@ func (s *Store) Act(ctx context.Context, action Action, targets []Target, who Wh
 		args = append(args, seenAudits(targets))
 	}
 	// A role may default to REPEATABLE READ, where waiting for another operator ends in an error.
-	tx, err := s.db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
+	tx, err := s.db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
 		return nil, fmt.Errorf("begin %s: %w", action, err)
 	}

@@ -134,7 +134,7 @@ func (s *Store) AbandonPlan(ctx context.Context, id, actor, why string) error {
 func (s *Store) change(ctx context.Context, sql string, args []any, into ...any) error {
 	ctx, cancel := finishing(ctx)
 	defer cancel()
-	opts := pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
+	opts := pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
 	return pgx.BeginTxFunc(ctx, s.db, opts, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sql, args...)
 		if err != nil {

@@ -114,7 +114,7 @@ func (r *run) step(ctx context.Context, p FrozenRunParams, lease string, n int) 
 		return nil, fmt.Errorf("encode audit detail: %w", err)
 	}
 	var outcomes []Outcome
-	opts := pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
+	opts := pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
 	err = pgx.BeginTxFunc(ctx, r.store.db, opts, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, callRunStep, p.Plan, lease, n, p.Runner, string(detail))
 		if err != nil {

@@ -170,6 +170,26 @@ func TestRetriesAreBounded(t *testing.T) {
 	require.Contains(t, partial.Hint(), "pg_stat_activity")
 }
 
+// A connection that may not write is not made to: what set it so meant it.
+func TestAReadOnlyConnectionIsNotMigrated(t *testing.T) {
+	t.Parallel()
+	for name, pool := range map[string]*pgxpool.Pool{"empty": emptyDB(t), "migrated": migrated(t)} {
+		cfg := pool.Config()
+		cfg.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+		reader, err := pgxpool.NewWithConfig(t.Context(), cfg)
+		require.NoError(t, err)
+		defer reader.Close()
+		before := catalogue(t, pool)
+		if name == "empty" {
+			_, err = migrate.Up(t.Context(), reader, migrate.Options{})
+		} else {
+			_, err = migrate.Down(t.Context(), reader, migrate.Options{To: migrate.AllSteps})
+		}
+		require.ErrorContains(t, err, "read-only", name)
+		require.Empty(t, differ(before, catalogue(t, pool)), name)
+	}
+}
+
 func TestReadingChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, pool := range map[string]*pgxpool.Pool{"empty": emptyDB(t), "migrated": migrated(t)} {

@@ -58,7 +58,7 @@ func (s *session) prepare(ctx context.Context, opts Options) error {
 		_, err = conn.Exec(ctx, `
 SELECT set_config(v.name, v.value, false)
   FROM (VALUES ('lock_timeout', $1), ('statement_timeout', '0'), ('idle_in_transaction_session_timeout', '0'),
-               ('default_transaction_isolation', 'read committed'), ('default_transaction_read_only', 'off'),
+               ('default_transaction_isolation', 'read committed'),
                ('TimeZone', 'UTC'), ('client_connection_check_interval', '1s')) AS v(name, value)
   JOIN pg_settings p ON p.name = v.name`, fmt.Sprintf("%dms", opts.LockTimeout.Milliseconds()))
 		if err != nil {

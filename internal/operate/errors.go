@@ -27,7 +27,7 @@ func StoreError(err error) error {
 	case pgerrcode.UndefinedTable, pgerrcode.UndefinedColumn, pgerrcode.UndefinedFunction, pgerrcode.UndefinedObject:
 		return fault.Hint(fault.Preconditionf("%w", fault.Reword(err, "the database's schema is missing or old: %s", pg.Message)), "outboxctl migrate brings it up to date")
 	case pgerrcode.ReadOnlySQLTransaction:
-		return fault.Hint(fault.Preconditionf("%w", fault.Reword(err, "nothing can be written here")), "the server is a replica, or the context in use is read-only")
+		return fault.Hint(fault.Preconditionf("%w", fault.Reword(err, "nothing can be written here")), "the server is a replica, or default_transaction_read_only is on for this login or database")
 	case pgerrcode.InsufficientPrivilege:
 		return fault.Hint(fault.Preconditionf("%w", fault.Reword(err, "this database user may not do that: %s", pg.Message)), "outboxctl migrate grants prints what each role needs")
 	default:

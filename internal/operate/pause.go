@@ -171,7 +171,7 @@ func (o *Outbox) changePause(ctx context.Context, p PauseParams, call func(detai
 	}
 	sql, args := call(string(detail))
 	var before *string
-	err = pgx.BeginTxFunc(ctx, o.DB, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
+	err = pgx.BeginTxFunc(ctx, o.DB, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, sql, args...).Scan(&r.Outcome); err != nil {
 			return err
 		}

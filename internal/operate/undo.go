@@ -83,7 +83,7 @@ func (o *Outbox) UndoPause(ctx context.Context, p UndoPauseParams) (PauseResult,
 	if p.DryRun {
 		r.RunID, err = "", look(o.DB)
 	} else {
-		err = pgx.BeginTxFunc(ctx, o.DB, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
+		err = pgx.BeginTxFunc(ctx, o.DB, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 			if err := look(tx); err != nil {
 				return err
 			}

@@ -1,0 +1,57 @@
+package operate_test
+
+import (
+	"testing"
+
+	"github.com/jackc/pgerrcode"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/registry"
+)
+
+// A connection whose default is to write nothing keeps it: no change may ask for a transaction that writes all the same.
+func TestNoChangeOverridesAReadOnlyDefault(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	letter := deadLetter(t, db, "max_attempts")
+	writing := &operate.Outbox{DB: db.Pool, Pool: db.Pool, Registry: registry.New()}
+	params := operate.ChangeParams{Action: dlq.Replay, IDs: []string{letter}, Actor: "ann"}
+	set, err := writing.ChooseChange(t.Context(), params)
+	require.NoError(t, err)
+	plan, err := set.Store(t.Context(), func(int64) {})
+	require.NoError(t, err)
+
+	cfg := db.Pool.Config()
+	cfg.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	outbox := &operate.Outbox{DB: pool, Pool: pool, Registry: registry.New()}
+	set, err = outbox.ChooseChange(t.Context(), params)
+	require.NoError(t, err)
+	pause := operate.PauseParams{Kind: "type", Value: "order_created", Actor: "ann"}
+	for name, change := range map[string]func() error{
+		"replay": func() error { _, err := set.Apply(t.Context(), operate.ApplyParams{RunID: plan.ID}); return err },
+		"freeze": func() error { _, err := set.Store(t.Context(), func(int64) {}); return err },
+		"run": func() error {
+			_, err := outbox.RunPlan(t.Context(), operate.RunPlanParams{ID: plan.ID, Runner: "ann"})
+			return err
+		},
+		"stop":    func() error { return outbox.StopRun(t.Context(), plan.ID, "ann") },
+		"abandon": func() error { return outbox.AbandonPlan(t.Context(), plan.ID, "ann") },
+		"pause":   func() error { _, err := outbox.Pause(t.Context(), pause); return err },
+		"resume":  func() error { _, err := outbox.Resume(t.Context(), pause); return err },
+	} {
+		var answer *pgconn.PgError
+		require.ErrorAs(t, change(), &answer, name)
+		require.Equal(t, pgerrcode.ReadOnlySQLTransaction, answer.Code, name)
+	}
+	var n int
+	require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM outbox_audit) + (SELECT count(*) FROM outbox_pauses) + (SELECT count(*) FROM outbox_plans WHERE state <> 'ready')`).Scan(&n))
+	require.Zero(t, n)
+}
