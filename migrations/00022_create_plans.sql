@@ -80,7 +80,9 @@ END
 $$;
 -- +goose StatementEnd
 
--- Adds a chunk to a plan that is being frozen, and returns how many rows it has.
+-- Adds a chunk to a plan that is being frozen, and returns how many rows it has. What the rows are is counted here, and not
+-- taken from the caller: an operator who confirms a plan that another one made decides by these figures. Each kind tells a
+-- hundred names apart; others counts the rest.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_plan_add(plan uuid, lease uuid, ids uuid[], event_ids uuid[], seen timestamptz[], digests bytea[]) RETURNS bigint
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -95,7 +97,32 @@ BEGIN
         RAISE EXCEPTION 'ids: 1 to 1000 of them, and as much of everything else' USING ERRCODE = 'OX300', COLUMN = 'ids';
     END IF;
     UPDATE @schema@.outbox_plans AS p
-       SET total = p.total + cardinality(ids), lease_until = now() + interval '30 seconds'
+       SET total = p.total + cardinality(ids), lease_until = now() + interval '30 seconds', summary = (
+           WITH counted AS (
+               SELECT c.kind, c.name, sum(c.n) AS n, bool_or(c.known) AS known
+                 FROM (SELECT k.key AS kind, v.key AS name, v.value::bigint AS n, true AS known
+                         FROM jsonb_each(p.summary) AS k, jsonb_each_text(k.value) AS v
+                       UNION ALL
+                       SELECT k.kind, k.name, 1, false
+                         FROM @schema@.outbox_dlq AS d,
+                              LATERAL (VALUES ('reasons', d.error_reason::text), ('types', d.event_type::text), ('topics', d.topic),
+                                              ('tenants', d.tenant_id::text)) AS k (kind, name)
+                        WHERE d.id = ANY (ids) AND p.action <> 'event.republish'
+                       UNION ALL
+                       SELECT k.kind, k.name, 1, false
+                         FROM @schema@.outbox_events AS e,
+                              LATERAL (VALUES ('types', e.event_type::text), ('tenants', e.tenant_id::text)) AS k (kind, name)
+                        WHERE e.id = ANY (ids) AND p.action = 'event.republish') AS c
+                WHERE c.name <> ''
+                GROUP BY 1, 2),
+           named AS (
+               SELECT c.kind, c.n, CASE WHEN row_number() OVER (PARTITION BY c.kind, c.name = 'others' ORDER BY c.known DESC, c.name) > 100
+                                        THEN 'others' ELSE c.name END AS name
+                 FROM counted AS c)
+           SELECT coalesce(jsonb_object_agg(k.kind, k.counts), '{}')
+             FROM (SELECT m.kind, jsonb_object_agg(m.name, m.n) AS counts
+                     FROM (SELECT n.kind, n.name, sum(n.n) AS n FROM named AS n GROUP BY 1, 2) AS m
+                    GROUP BY 1) AS k)
      WHERE p.id = plan AND p.state = 'freezing' AND p.lease = outbox_plan_add.lease
     RETURNING p.total INTO sum;
     IF sum IS NULL THEN
@@ -109,16 +136,18 @@ END
 $$;
 -- +goose StatementEnd
 
--- Ends the freezing: the set is whole, counted by what its rows are, and what was left out is counted by outcome.
+-- Ends the freezing: the set is whole, and what was left out is counted by outcome. effects is what the change does to waiting
+-- events beside the set.
 -- +goose StatementBegin
-CREATE FUNCTION outbox_plan_ready(plan uuid, lease uuid, left_out jsonb, summary jsonb) RETURNS void
+CREATE FUNCTION outbox_plan_ready(plan uuid, lease uuid, left_out jsonb, effects jsonb) RETURNS void
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
     UPDATE @schema@.outbox_plans AS p
        SET state = 'ready', frozen_at = now(), left_out = coalesce(outbox_plan_ready.left_out, '{}'),
-           summary = coalesce(outbox_plan_ready.summary, '{}'), lease = NULL, lease_until = NULL
+           summary = p.summary || jsonb_strip_nulls(jsonb_build_object('releases', effects -> 'releases', 'behind', effects -> 'behind')),
+           lease = NULL, lease_until = NULL
      WHERE p.id = plan AND p.state = 'freezing' AND p.lease = outbox_plan_ready.lease;
     IF NOT FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'OX312', MESSAGE = format('plan %s: is not being frozen by you', plan);

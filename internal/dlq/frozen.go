@@ -40,7 +40,6 @@ type Freezing struct {
 	params  FrozenParams
 	lease   string
 	leftOut map[string]int64
-	summary Summary
 }
 
 // BeginPlan creates a plan in the database. Its set is written by Fill.
@@ -64,10 +63,9 @@ func (s *Store) BeginPlan(ctx context.Context, p FrozenParams) (*Freezing, error
 // Fill writes the set to the plan, in chunks of one transaction each. A plan that is not finished, or in which there is
 // nothing, is abandoned. effects is what else is known about the set.
 func (f *Freezing) Fill(ctx context.Context, effects OrderEffects) error {
-	f.summary.OrderEffects = effects
 	err := f.fill(ctx)
 	if err == nil {
-		err = f.finish(ctx)
+		err = f.finish(ctx, effects)
 	}
 	if err == nil {
 		return nil
@@ -78,16 +76,16 @@ func (f *Freezing) Fill(ctx context.Context, effects OrderEffects) error {
 	return fmt.Errorf("freeze: %w", err)
 }
 
-func (f *Freezing) finish(ctx context.Context) error {
+func (f *Freezing) finish(ctx context.Context, effects OrderEffects) error {
 	leftOut, err := json.Marshal(f.leftOut)
 	if err != nil {
 		return fmt.Errorf("encode what was left out: %w", err)
 	}
-	summary, err := json.Marshal(f.summary)
+	beside, err := json.Marshal(effects)
 	if err != nil {
-		return fmt.Errorf("encode the summary: %w", err)
+		return fmt.Errorf("encode the effects: %w", err)
 	}
-	return f.store.change(ctx, callPlanReady, []any{f.ID, f.lease, string(leftOut), string(summary)})
+	return f.store.change(ctx, callPlanReady, []any{f.ID, f.lease, string(leftOut), string(beside)})
 }
 
 func (f *Freezing) fill(ctx context.Context) error {
@@ -113,9 +111,6 @@ func (f *Freezing) fill(ctx context.Context) error {
 		}
 		var total int64
 		if err := f.store.change(ctx, callPlanAdd, []any{f.ID, f.lease, ids, events, seen, digests}, &total); err != nil {
-			return err
-		}
-		if err := f.store.summarize(ctx, f.params.Action, ids, &f.summary); err != nil {
 			return err
 		}
 		if err := f.params.OnFrozen(total); err != nil {
