@@ -92,7 +92,7 @@ func TestADeletedTopicLosesNothing(t *testing.T) {
 	_, stdout, _ := r.run("why", ids[0])
 	require.Contains(t, stdout, "outboxctl topic ensure")
 	_, stdout, _ = r.run("doctor", "-o", "csv")
-	require.Contains(t, stdout, "subscription pf-domain-events-sub: has lost its topic")
+	require.Contains(t, stdout, "subscriptions audit-sub, pf-domain-events-sub: has lost its topic")
 	_, stdout, stderr := r.run("topic", "ensure", "--dry-run", "-o", "csv")
 	require.Contains(t, stdout, "subscription,audit-sub,the-domain,orphaned", stderr)
 
