@@ -14,7 +14,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
-	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 // changeOptions is one change to many rows: replay, discard, restore or republish.
@@ -93,9 +92,9 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 		return err
 	}
 	if !opts.dryRun {
-		question := fmt.Sprintf("%s %s in %s", set.Action.Verb(), operate.Counted(set.Total, set.Action.Noun()), safetext.Line(set.Database.Place()))
+		question := fmt.Sprintf("%s %s", set.Action.Verb(), operate.Counted(set.Total, set.Action.Noun()))
 		if set.Releases > 0 {
-			question += fmt.Sprintf(", which releases %s that wait behind them", operate.Counted(set.Releases, "event"))
+			question += fmt.Sprintf(" and release %s that wait behind them", operate.Counted(set.Releases, "event"))
 		}
 		if err := opts.app.Confirm(ctx, opts.yes, set.Total, question); err != nil {
 			return err

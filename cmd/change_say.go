@@ -86,7 +86,7 @@ func (o *changeOptions) describe(set *operate.ChangeSet) {
 	if set.Total == 0 || o.app.InTTY && !o.yes && !o.dryRun {
 		return // there is nothing to do, or the question says it
 	}
-	fmt.Fprintf(w, "%s %s in %s\n", o.would(), operate.Counted(set.Total, set.Action.Noun()), safetext.Line(set.Database.Place()))
+	fmt.Fprintf(w, "%s %s%s\n", o.would(), operate.Counted(set.Total, set.Action.Noun()), o.app.Where())
 }
 
 // summarise says on Err how many rows had which outcome.
@@ -97,7 +97,7 @@ func (o *changeOptions) summarise(r dlq.RunResult) {
 	if o.dryRun {
 		done = operate.Count(r.Counts[success]) + " would be " + success
 	}
-	parts = append(parts, done)
+	parts = append(parts, done+o.app.Where())
 	for _, outcome := range slices.Sorted(maps.Keys(r.Counts)) {
 		if outcome != success {
 			parts = append(parts, operate.Count(r.Counts[outcome])+" "+dlq.Explain(outcome))

@@ -101,18 +101,18 @@ func runCleanup(ctx context.Context, opts *cleanupOptions) error {
 	params.OnBatch = func(b cleanup.Batch) { bar.Add(b.Deleted) }
 	result, err := outbox.Cleanup(ctx, params)
 	bar.Done()
-	if sayErr := cli.WriteObject(opts.app, opts.output, result, func(w io.Writer) error { return sayCleanup(w, result) }); sayErr != nil {
+	if sayErr := cli.WriteObject(opts.app, opts.output, result, func(w io.Writer) error { return sayCleanup(w, result, opts.app.Where()) }); sayErr != nil {
 		return sayErr
 	}
 	return err
 }
 
-func sayCleanup(w io.Writer, r cleanup.Result) error {
+func sayCleanup(w io.Writer, r cleanup.Result, in string) error {
 	if r.Rows() == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "removed %s published events, %s handled dead letters (%s dead events with them), %s inbox rows and %s audit rows in %s batches\n",
-		humanize.Comma(r.Events), humanize.Comma(r.DLQ), humanize.Comma(r.DeadEvents), humanize.Comma(r.Inbox), humanize.Comma(r.Audit), humanize.Comma(int64(r.Batches)))
+	_, err := fmt.Fprintf(w, "removed %s published events, %s handled dead letters (%s dead events with them), %s inbox rows and %s audit rows in %s batches%s\n",
+		humanize.Comma(r.Events), humanize.Comma(r.DLQ), humanize.Comma(r.DeadEvents), humanize.Comma(r.Inbox), humanize.Comma(r.Audit), humanize.Comma(int64(r.Batches)), in)
 	return err
 }
 

@@ -29,7 +29,7 @@ func TestReplayIntoAClosedPipe(t *testing.T) {
 	var exit *exec.ExitError
 	require.ErrorAs(t, replay.Wait(), &exit)
 	require.Equal(t, 5, exit.ExitCode(), "%s %s", exit, stderr.String())
-	require.Regexp(t, `(?m)^[0-9]+ replayed$`, stderr.String())
+	require.Regexp(t, `(?m)^[0-9]+ replayed in `, stderr.String())
 	require.Contains(t, stderr.String(), "broken pipe")
 	require.Contains(t, stderr.String(), "go on with: outboxctl dlq replay --output jsonl --rate 20/s --since ")
 	require.Positive(t, r.count("SELECT count(*) FROM outbox_dlq WHERE state = 'open'"))

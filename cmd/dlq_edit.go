@@ -116,7 +116,7 @@ func (o *dlqEditOptions) apply(ctx context.Context, edit *operate.Edit, data []b
 		fmt.Fprintf(w, "%s behind it in its ordering key %s for the corrected one\n", operate.Counted(l.Blocks, "event"), plural(l.Blocks, "waits", "wait"))
 	}
 	if !o.dryRun {
-		question := "send the corrected event and discard the dead letter in " + safetext.Line(edit.Database.Place())
+		const question = "send the corrected event and discard the dead letter"
 		if err := o.app.Confirm(ctx, o.yes, 1, question); err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func (o *dlqEditOptions) apply(ctx context.Context, edit *operate.Edit, data []b
 	return cli.WriteObject(o.app, o.output, r, func(out io.Writer) error {
 		text := "valid: would be emitted as a new event, and the dead letter discarded\n"
 		if !r.DryRun {
-			text = fmt.Sprintf("corrected by event %s; see what becomes of it with: outboxctl why %s\n", r.CorrectedBy, r.CorrectedBy)
+			text = fmt.Sprintf("corrected by event %s%s; see what becomes of it with: outboxctl why %s\n", r.CorrectedBy, o.app.Where(), r.CorrectedBy)
 		}
 		_, err := io.WriteString(out, text)
 		return err

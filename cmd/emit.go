@@ -122,7 +122,7 @@ func runEmit(ctx context.Context, opts *emitOptions) error {
 		return err
 	}
 	defer cli.SurviveClosedPipe()()
-	return opts.emit(ctx, outbox, params)
+	return operate.StoreError(opts.emit(ctx, outbox, params))
 }
 
 // checkEvents is the dry run, which needs no database.

@@ -66,14 +66,19 @@ func runIdemForget(ctx context.Context, app *cli.App, f *idemForgetFlags) error 
 	}
 	announceForget(app.Err, f, result)
 	if !f.DryRun {
-		if err := app.Confirm(ctx, f.yes, 1, "forget it"); err != nil {
+		// Without the inbox row nothing keeps the effect single.
+		rows := int64(1)
+		if f.Inbox && result.InInbox {
+			rows = cli.Destroys
+		}
+		if err := app.Confirm(ctx, f.yes, rows, "forget it"); err != nil {
 			return err
 		}
 		if result, err = outbox.Forget(ctx, f.ForgetParams); err != nil {
 			return err
 		}
 	}
-	return cli.WriteObject(app, f.output, result, func(w io.Writer) error { return printForget(w, result) })
+	return cli.WriteObject(app, f.output, result, func(w io.Writer) error { return printForget(w, result, app.Where()) })
 }
 
 // announceForget prints what will be touched.
@@ -87,15 +92,15 @@ func announceForget(w io.Writer, f *idemForgetFlags, r operate.ForgetResult) {
 	}
 }
 
-func printForget(w io.Writer, r operate.ForgetResult) error {
+func printForget(w io.Writer, r operate.ForgetResult, in string) error {
 	var err error
 	switch {
 	case r.DryRun:
 		_, err = fmt.Fprintln(w, "dry run: nothing was changed")
 	case r.InboxRemoved:
-		_, err = fmt.Fprintf(w, "%s forgot event %s, inbox row included (audit %d)\n", r.Consumer, r.EventID, r.AuditID)
+		_, err = fmt.Fprintf(w, "%s forgot event %s, inbox row included%s (audit %d)\n", r.Consumer, r.EventID, in, r.AuditID)
 	default:
-		_, err = fmt.Fprintf(w, "%s forgot event %s (audit %d)\n", r.Consumer, r.EventID, r.AuditID)
+		_, err = fmt.Fprintf(w, "%s forgot event %s%s (audit %d)\n", r.Consumer, r.EventID, in, r.AuditID)
 	}
 	return err
 }

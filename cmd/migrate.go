@@ -8,6 +8,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/jackc/pgerrcode"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
@@ -165,7 +167,7 @@ func writeMigrateResult(app *cli.App, output cli.Output, res migrate.Result, dow
 		if len(steps) == 0 {
 			_, err = fmt.Fprintf(w, "nothing to do: schema version %d\n", res.To)
 		} else {
-			_, err = fmt.Fprintf(w, "schema version %d (was %d): %d %s\n", res.To, res.From, len(steps), word)
+			_, err = fmt.Fprintf(w, "schema version %d (was %d): %d %s%s\n", res.To, res.From, len(steps), word, app.Where())
 		}
 		return err
 	})
@@ -196,6 +198,7 @@ func migrateError(err error) error {
 		old     *migrate.TooOldError
 		hidden  *migrate.HiddenError
 		types   *migrate.TypesError
+		answer  *pgconn.PgError
 	)
 	switch {
 	case errors.As(err, &none):
@@ -205,6 +208,8 @@ func migrateError(err error) error {
 	case errors.As(err, &newer), errors.As(err, &busy), errors.As(err, &lost), errors.As(err, &old), errors.As(err, &hidden), errors.As(err, &types),
 		migrate.IsLockTimeout(err):
 		return fault.As(fault.Precondition, err)
+	case errors.As(err, &answer) && answer.Code == pgerrcode.InsufficientPrivilege:
+		return fault.Hint(fault.As(fault.Precondition, err), "run it as the owner of the tables or, before there are any, as one who may create in the schema")
 	default:
 		return err
 	}

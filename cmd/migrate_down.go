@@ -11,6 +11,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
@@ -32,7 +33,8 @@ func newMigrateDownCmd(app *cli.App) *cobra.Command {
 		Use:   "down",
 		Short: "Revert the last migration, or all above a version; drops what they created",
 		Long: `Revert the last migration, or with --to every one above a version, or --all. This drops tables and columns
-together with their rows: it says which, and asks. Off a terminal it needs --yes.`,
+together with their rows: it says which, and asks; in a production context for the context's name. Off a terminal it
+needs --yes.`,
 		Example: "  outboxctl migrate down --dry-run\n  outboxctl migrate down --to 8 --yes\n  outboxctl migrate down --all",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -80,8 +82,8 @@ func runMigrateDown(ctx context.Context, opts *migrateDownOptions) error {
 		return writePlan(opts.app, plan)
 	}
 	if len(plan) > 0 {
-		question := fmt.Sprintf("revert %d migrations", len(plan))
-		if err := opts.app.Confirm(ctx, opts.yes, 0, question); err != nil {
+		question := "revert " + operate.Counted(int64(len(plan)), "migration")
+		if err := opts.app.Confirm(ctx, opts.yes, cli.Destroys, question); err != nil {
 			return err
 		}
 	}

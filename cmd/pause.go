@@ -154,7 +154,7 @@ func (o *pauseOptions) say(r operate.PauseResult) error {
 	if r.Before != nil {
 		text += fmt.Sprintf("; %s had paused it %s", safetext.Line(r.Before.Actor), operate.PauseEnds(now, r.Before.Until))
 	}
-	return o.write(r, fmt.Sprintf("%s; %s %s\n", text, operate.Counted(r.Events, "event"), plural(r.Events, "waits", "wait")))
+	return o.write(r, fmt.Sprintf("%s; %s %s%s\n", text, operate.Counted(r.Events, "event"), plural(r.Events, "waits", "wait"), o.app.Where()))
 }
 
 // write prints the result in the chosen form; text is what a person reads.

@@ -65,7 +65,7 @@ func runRegistryApply(ctx context.Context, app *cli.App, file string, f *registr
 	announceApply(app.Err, result)
 	if !f.DryRun && len(result.Changes) > 0 {
 		if result.Asks() {
-			if err := app.Confirm(ctx, f.yes, 1, "record it"); err != nil {
+			if err := app.Confirm(ctx, f.yes, cli.Destroys, "record it"); err != nil {
 				return err
 			}
 		}
@@ -74,7 +74,7 @@ func runRegistryApply(ctx context.Context, app *cli.App, file string, f *registr
 			return err
 		}
 	}
-	return cli.WriteObject(app, f.output, result, func(w io.Writer) error { return printApply(w, result) })
+	return cli.WriteObject(app, f.output, result, func(w io.Writer) error { return printApply(w, result, app.Where()) })
 }
 
 // announceApply prints what a confirmation is about.
@@ -90,7 +90,7 @@ func announceApply(w io.Writer, r operate.RecordResult) {
 	}
 }
 
-func printApply(w io.Writer, r operate.RecordResult) error {
+func printApply(w io.Writer, r operate.RecordResult, in string) error {
 	var text strings.Builder
 	marks := map[string]string{operate.TypeAdded: "+", operate.TypeChanged: "~", operate.TypeRemoved: "-", operate.TypeRenamed: ">"}
 	for _, c := range r.Changes {
@@ -109,7 +109,7 @@ func printApply(w io.Writer, r operate.RecordResult) error {
 	case r.DryRun:
 		text.WriteString("dry run: nothing was changed\n")
 	default:
-		fmt.Fprintf(&text, "recorded %s as revision %d (audit %d)\n", safetext.Line(r.Catalogue), r.Revision, r.AuditID)
+		fmt.Fprintf(&text, "recorded %s as revision %d%s (audit %d)\n", safetext.Line(r.Catalogue), r.Revision, in, r.AuditID)
 	}
 	_, err := io.WriteString(w, text.String())
 	return err

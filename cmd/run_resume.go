@@ -57,7 +57,7 @@ func runResume(ctx context.Context, opts *runResumeOptions) error {
 	opts.action = plan.Action
 	fmt.Fprintf(app.Err, "plan %s by %s of %s: %s of %s left\n", plan.ID, safetext.Line(plan.Author), plan.CreatedAt.UTC().Format(time.RFC3339),
 		operate.Count(plan.Total-plan.Done), operate.Counted(plan.Total, "row"))
-	question := fmt.Sprintf("%s %s in %s", plan.Action.Verb(), operate.Counted(plan.Total-plan.Done, "row"), safetext.Line(plan.Database.Place()))
+	question := fmt.Sprintf("%s %s", plan.Action.Verb(), operate.Counted(plan.Total-plan.Done, "row"))
 	if err := app.Confirm(ctx, opts.yes, plan.Total-plan.Done, question); err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func newWriterWorld(t *testing.T) *writerWorld {
 	w.ok("dlq", "replay", w.dead, "--freeze")
 	w.plan = id(`SELECT id::text FROM outbox_plans`)
 	w.ok("dlq", "discard", w.discarded, "--yes")
-	w.run = id(`SELECT detail ->> 'runId' FROM outbox_audit`)
+	w.run = id(`SELECT detail ->> 'runId' FROM outbox_audit WHERE action = 'dlq.discard'`)
 	w.ok("pause", "--type", "media_uploaded", "--yes")
 	w.published = id(fmt.Sprintf(event, "published_at", "now() - interval '2 days'"))
 	w.waiting = id(fmt.Sprintf(event, "attempt_count, last_error, next_attempt_at", "1, 'no', now() + interval '1 hour'"))
@@ -129,7 +129,6 @@ func writers() map[string]writer {
 		"idem forget":     {args: with(published, "--consumer", "compliance", "--note", "x", "--yes")},
 		"migrate":         {prepare: behind, args: words()},
 		"migrate down":    {args: words("--yes")},
-		"migrate up":      {prepare: behind, args: words()},
 		"pause":           {args: words("--type", "order_created", "--yes")},
 		"publish":         {args: words("--once", "--http-addr", "127.0.0.1:0")},
 		"registry apply":  {args: func(w *writerWorld) []string { return []string{w.catalogue(), "--yes"} }},

@@ -2,16 +2,20 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/pgpool"
+	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 // AddYesFlag gives a destructive command its --yes.
@@ -22,13 +26,19 @@ func AddYesFlag(cmd *cobra.Command, yes *bool) {
 // typedAbove is from how many rows on the name of a production context has to be typed.
 const typedAbove = 100
 
+// Destroys is how many rows a change counts for that takes more than rows, or what cannot be had again: tables, the meaning of
+// events, what keeps an effect single.
+const Destroys int64 = math.MaxInt64
+
 // Confirm lets a destructive command go on only when it was confirmed: by --yes, or by an answer at the terminal. The
-// caller has already told on Err what will be touched. Without a terminal it cannot ask, and refuses. A production
-// context is named, and its name is the answer when many rows are touched.
+// caller has already told on Err what will be touched. Without a terminal it cannot ask, and refuses. Every question names
+// database and context, and the name of a production context is the answer when many rows are touched, or it destroys.
 func (a *App) Confirm(ctx context.Context, yes bool, rows int64, question string) error {
+	where := a.Where()
 	if a.cfg != nil && a.cfg.Context != nil {
-		question += a.Paint(a.ErrTTY, a.contextStyle(), " (context "+a.cfg.Context.Name+")")
+		where = a.Paint(a.ErrTTY, a.contextStyle(), where)
 	}
+	question += where
 	if yes {
 		return nil
 	}
@@ -56,6 +66,23 @@ func (a *App) Confirm(ctx context.Context, yes bool, rows int64, question string
 		return nil
 	}
 	return fault.Refusedf("nothing was changed")
+}
+
+// Where names where a change is made, for a question and for the summary that follows it: the database, its host and the context.
+// It is empty where neither is used.
+func (a *App) Where() string {
+	var parts []string
+	if a.pool != nil {
+		c := a.pool.Config().ConnConfig
+		parts = append(parts, safetext.Line(cmp.Or(c.Database, c.User)+" on "+pgpool.Host(c)))
+	}
+	if a.cfg != nil && a.cfg.Context != nil {
+		parts = append(parts, "context "+safetext.Line(a.cfg.Context.Name))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " in " + strings.Join(parts, ", ")
 }
 
 func (a *App) inProduction() bool {
