@@ -1,0 +1,336 @@
+package cmd_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+)
+
+// advices is a rig that brings about what why and doctor advise on, and runs what they advise.
+type advices struct {
+	*lostTopic
+	redis, folder string
+	ran           []string
+}
+
+// adviceOf are the commands of the code: what why does, and doctor's remedies that are commands.
+func adviceOf(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	files, names := token.NewFileSet(), []string{}
+	for _, pattern := range []string{"../internal/operate/why*.go", "../internal/operate/doctor*.go", "../internal/doctor/*.go"} {
+		found, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		names = append(names, found...)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(files, name, nil, 0)
+		require.NoError(t, err)
+		ast.Inspect(file, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				if text, _ := strconv.Unquote(lit.Value); strings.HasPrefix(text, "outboxctl ") && !slices.Contains(all, text) {
+					all = append(all, text)
+				}
+			}
+			return true
+		})
+	}
+	return all
+}
+
+// Every command that why and doctor advise is run in the state that they advise it for. It succeeds, and no event is lost.
+// A command in the code that this does not run fails the test: bring about its state here.
+func TestEveryAdviceRunsAndLosesNothing(t *testing.T) {
+	t.Parallel()
+	a := &advices{lostTopic: loseTopic(t), redis: outboxtest.Redis(t).URL, folder: t.TempDir()}
+	a.waiting()
+	a.settledStates()
+	a.lost()
+	a.doctor()
+
+	a.do("publish --once")
+	var never []string
+	// What has an ordering key may wait behind a dead letter that was only looked at.
+	require.NoError(t, a.db.Pool.QueryRow(t.Context(), `SELECT ARRAY(SELECT row_to_json(e)::text FROM outbox_events AS e
+		 WHERE dead_at IS NULL AND (published_at IS NOT NULL OR ordering_key IS NULL) AND id::text <> ALL ($1))`,
+		slices.Collect(maps.Keys(a.stored()))).Scan(&never))
+	require.Empty(t, never, "the broker never got them")
+
+	for _, advice := range adviceOf(t) {
+		// Remedies with prose behind the command are checked by TestEveryAdvisedCommandExists.
+		command, prose, _ := strings.Cut(advice, " shows what exists")
+		if prose != "" {
+			continue
+		}
+		pattern := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(command), "%s", ".+") + "$")
+		require.True(t, slices.ContainsFunc(a.ran, pattern.MatchString), "no test runs the advice %q", advice)
+	}
+}
+
+// sh runs a command line as an operator does who says yes.
+func (a *advices) sh(line string) {
+	a.t.Helper()
+	command, comment, _ := strings.Cut(line, "   #")
+	words := strings.Fields(command)
+	switch {
+	case words[1] == "publish":
+		command += " --once" // a service
+	case strings.Contains(command, "--note"), words[1] == "resume":
+		command = strings.Replace(command, "…", "advised", 1) + " --yes"
+	}
+	if slices.Contains(words, "edit") { // what one would type in the editor, which needs a terminal
+		command += fmt.Sprintf(` --data '{"checkoutGroupId": %q, "vendorOrderIds": [%q]}'`, uuid.New(), uuid.New())
+	}
+	cmd := exec.CommandContext(a.t.Context(), "sh", "-c", command)
+	cmd.Dir, cmd.Env = a.folder, append(a.env(), "OUTBOXCTL_REDIS_URL="+a.redis)
+	out, err := cmd.CombinedOutput()
+	a.ran = append(a.ran, line)
+	if words[1] == "doctor" && cmd.ProcessState.ExitCode() == 1 {
+		return // it has findings, which is the point
+	}
+	require.NoError(a.t, err, "%s\n%s", command, out)
+	if _, then, ok := strings.Cut(comment, "then: "); ok {
+		a.sh(then)
+	}
+}
+
+// why checks the state of an event and returns what is advised.
+func (a *advices) why(id, state string) []string {
+	a.t.Helper()
+	_, out, talk := a.run("why", id, "-o", "json")
+	var r struct {
+		State    string
+		Commands []string
+	}
+	require.NoError(a.t, json.Unmarshal([]byte(out), &r), talk)
+	require.Equal(a.t, state, r.State, out)
+	return r.Commands
+}
+
+// follow runs each command that is advised for an event in a state, on one that was brought there for it.
+func (a *advices) follow(state string, bring func() (id string)) {
+	a.t.Helper()
+	for i, n := 0, 1; i < n; i++ {
+		commands := a.why(bring(), state)
+		n = len(commands)
+		require.NotZero(a.t, n, state)
+		a.sh(commands[i])
+	}
+}
+
+func (a *advices) exec(sql string, args ...any) {
+	a.t.Helper()
+	_, err := a.db.Pool.Exec(a.t.Context(), sql, args...)
+	require.NoError(a.t, err)
+}
+
+// one is a new event, behind no other.
+func (a *advices) one() string {
+	a.t.Helper()
+	a.do("publish --once")
+	return a.emit(1, "order_created")[0]
+}
+
+func (a *advices) published() string {
+	a.t.Helper()
+	id := a.one()
+	a.do("publish --once")
+	return id
+}
+
+// refused has what is published meanwhile refused by the broker.
+func (a *advices) refused(publish string) {
+	a.t.Helper()
+	a.pubsub.OnPublish(func(context.Context, devstack.PublishCall) devstack.PublishFault {
+		return devstack.PublishFault{Err: status.Error(codes.Internal, "odd")}
+	})
+	a.run(strings.Fields(publish)...) // it exits with what has died
+	a.pubsub.OnPublish(nil)
+}
+
+// waiting: for a publisher, for its lease, for an operator, for another catalogue, for its next attempt and for its key.
+func (a *advices) waiting() {
+	a.follow("no_publisher", a.one)
+	a.follow("leased", func() string {
+		id := a.one()
+		a.exec(`UPDATE outbox_events SET locked_by = gen_random_uuid(), locked_until = now() + interval '10 seconds' WHERE id = $1`, id)
+		return id
+	})
+	a.exec(`UPDATE outbox_events SET locked_until = now() WHERE locked_until > now()`)
+	a.follow("paused", func() string {
+		id := a.one()
+		a.do("pause --topic domain --yes")
+		return id
+	})
+	a.follow("stranded", func() string {
+		id := a.one()
+		a.stranger()
+		return id
+	})
+	a.exec(`DELETE FROM outbox_publishers`)
+	a.follow("backing_off", func() string {
+		id := a.one()
+		a.refused("publish --once")
+		a.exec(`UPDATE outbox_events SET next_attempt_at = now() + interval '1 hour' WHERE id = $1`, id)
+		return id
+	})
+	a.exec(`UPDATE outbox_events SET next_attempt_at = now()`)
+	a.follow("no_publisher", func() string { return a.behind() })
+	a.follow("parked", func() string {
+		id := a.behind()
+		a.refused("publish --once --max-attempts 1")
+		return id
+	})
+}
+
+// stranger is a living publisher that does not know the type.
+func (a *advices) stranger() {
+	a.t.Helper()
+	a.exec(`INSERT INTO outbox_publishers (id, host, pid, version, started_at, last_seen_at, state) VALUES (gen_random_uuid(), 'other', 1, 'x', now(), now(),
+	        '{"keepsOrder": true, "topics": [], "catalogue": {"source": "file", "unknown": {"*": ["order_created"]}}}')`)
+}
+
+// behind is the second event of an ordering key.
+func (a *advices) behind() string {
+	a.t.Helper()
+	key := "default/" + uuid.NewString()
+	like := a.published()
+	a.copy(like, key, `{}`)
+	return a.copy(like, key, `{}`)
+}
+
+// copy writes an event like another, with an ordering key or other data, and returns its id.
+func (a *advices) copy(id, key, data string) string {
+	a.t.Helper()
+	copied := uuid.Must(uuid.NewV7()).String()
+	a.exec(`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, ordering_key, payload_json)
+	        SELECT $2::text::uuid, event_type, aggregate_type, aggregate_id, nullif($3, ''),
+	               payload_json || jsonb_build_object('eventId', $2::text, 'data', payload_json -> 'data' || $4::jsonb)
+	          FROM outbox_events WHERE id = $1`, id, copied, key, data)
+	return copied
+}
+
+// settledStates: published, dead, discarded, corrected, cleaned up, never there.
+func (a *advices) settledStates() {
+	a.follow("published", a.published)
+	a.follow("not_found", uuid.NewString)
+	exhausted := func() string {
+		id := a.one()
+		a.refused("publish --once --max-attempts 1")
+		return id
+	}
+	a.follow("dead", exhausted)
+	malformed := func() string {
+		id := a.copy(a.published(), "", `{"vendorOrderIds": "one"}`)
+		a.run("publish", "--once")
+		return id
+	}
+	a.follow("dead", malformed)
+	a.follow("discarded", func() string {
+		id := exhausted()
+		a.sh("outboxctl dlq discard " + a.letter(id) + " --note 'x'")
+		return id
+	})
+	a.follow("discarded", func() string {
+		id := malformed()
+		a.sh("outboxctl dlq edit " + a.letter(id) + " --note 'x'")
+		return id
+	})
+	a.follow("cleaned_up", func() string {
+		id := exhausted()
+		a.exec(`DELETE FROM outbox_events WHERE id = $1`, id)
+		return id
+	})
+	a.follow("cleaned_up", func() string {
+		id := a.published()
+		a.do("event republish " + id + " --yes")
+		a.do("publish --once")
+		a.exec(`DELETE FROM outbox_events WHERE id = $1`, id)
+		return id
+	})
+}
+
+func (a *advices) letter(event string) (id string) {
+	a.t.Helper()
+	require.NoError(a.t, a.db.Pool.QueryRow(a.t.Context(), `SELECT id::text FROM outbox_dlq WHERE event_id = $1`, event).Scan(&id))
+	return id
+}
+
+// lost: the topic is deleted under a running publisher, and a topic ensure that was killed has left its pause.
+func (a *advices) lost() {
+	p := a.start()
+	id := ""
+	a.follow("topic_paused", func() string {
+		if id != "" { // the advice before has only looked
+			return id
+		}
+		a.deleteTopic()
+		id = a.emit(1, "order_created")[0]
+		eventually(a.t, "the topic is refused", func() bool {
+			return a.count(`SELECT count(*) FROM outbox_publishers WHERE state::text LIKE '%misconfigured%'`) == 1
+		})
+		return id
+	})
+	a.requireReceived([]string{id})
+	p.signal(syscall.SIGTERM)
+	p.wait()
+	a.deleteTopic()
+	id = a.emit(1, "order_created")[0]
+	a.killedAt(4).wait()
+	a.follow("paused", func() string { return id })
+	a.do("publish --once")
+	a.requireReceived([]string{id})
+}
+
+// doctor runs the remedies that are commands, in states that have them.
+func (a *advices) doctor() {
+	a.one()
+	a.remedies("outboxctl publish")
+	a.stranger()
+	a.one()
+	a.remedies("outboxctl publish --catalogue database")
+	a.exec(`DELETE FROM outbox_publishers`)
+	a.deleteTopic()
+	a.remedies("outboxctl topic ensure")
+	db := a.db
+	a.db = outboxtest.EmptyDB(a.t)
+	a.remedies("outboxctl migrate")
+	a.db = db
+}
+
+// remedies runs what doctor advises, which must include one.
+func (a *advices) remedies(want string) {
+	a.t.Helper()
+	_, out, talk := a.run("doctor", "-o", "json")
+	var findings []struct{ Remedy string }
+	require.NoError(a.t, json.Unmarshal([]byte(out), &findings), talk)
+	found := map[string]bool{}
+	for _, f := range findings {
+		found[f.Remedy] = true
+	}
+	require.True(a.t, found[want], out)
+	a.sh(want)
+}
