@@ -3,6 +3,7 @@ package migrate_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,8 @@ import (
 const (
 	allowed = ""
 	denied  = "42501"
+	// malformed is a statement that nobody can run.
+	malformed = "42601"
 )
 
 // Role × statement × SQLSTATE: what each role is for works, and nothing else does.
@@ -31,7 +34,18 @@ func TestRoleMatrix(t *testing.T) {
 		SELECT id, event_type, aggregate_type, aggregate_id, payload_json, headers, 'max_attempts', 'x', 10, namespace, tenant_id, 'domain', 'f', created_at
 		  FROM outbox_events LIMIT 1`
 	roles := []string{"outbox_emitter", "outbox_dispatcher", "outbox_operator", "outbox_viewer"}
-	for _, tc := range []struct {
+	// A login that is in none of them may do what anybody may.
+	const nobody = "outbox_matrix_nobody"
+	exec(t, pool, "CREATE ROLE "+nobody)
+	t.Cleanup(func() {
+		_, err := pool.Exec(context.WithoutCancel(t.Context()), "DROP ROLE "+nobody)
+		require.NoError(t, err)
+	})
+	public := []string{
+		`SELECT outbox_aggregate_id(gen_random_uuid()::text), outbox_aggregate_type('license'), outbox_event_type('order_created')`,
+		`SELECT outbox_outcome('a', 'b', true, true, true, true, true)`, `SELECT outbox_uuid_v7()`,
+	}
+	matrix := []struct {
 		statement string
 		want      [4]string
 	}{
@@ -39,7 +53,7 @@ func TestRoleMatrix(t *testing.T) {
 		{plainInsert + " ON CONFLICT DO NOTHING", [4]string{allowed, denied, denied, denied}},
 		{plainInsert + " RETURNING id", [4]string{denied, denied, denied, denied}},
 		{plainInsert + " ON CONFLICT (namespace, event_type, dedupe_key) WHERE dedupe_key IS NOT NULL DO NOTHING", [4]string{denied, denied, denied, denied}},
-		{strings.Replace(plainInsert, "payload_json,", "payload_json, created_at,", 1), [4]string{"42601", "42601", "42601", "42601"}},
+		{strings.Replace(plainInsert, "payload_json,", "payload_json, created_at,", 1), [4]string{malformed, malformed, malformed, malformed}},
 		{`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, published_at)
 			VALUES (gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), '{}', now())`, [4]string{denied, denied, denied, denied}},
 		{`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, created_at)
@@ -114,12 +128,34 @@ func TestRoleMatrix(t *testing.T) {
 		{`SELECT digests FROM outbox_plan_chunks`, [4]string{denied, denied, allowed, denied}},
 		{`INSERT INTO outbox_plan_chunks (plan_id) VALUES (gen_random_uuid())`, [4]string{denied, denied, denied, denied}},
 		{`UPDATE outbox_plans SET state = 'ready'`, [4]string{denied, denied, denied, denied}},
+		{public[0], [4]string{allowed, allowed, allowed, allowed}},
+		{public[1], [4]string{allowed, allowed, allowed, allowed}},
+		{public[2], [4]string{allowed, allowed, allowed, allowed}},
+		{`SELECT outbox_audit_change('me', 'forged', NULL, '{}', NULL, 1)`, [4]string{denied, denied, denied, denied}},
+		{`SELECT outbox_builtin_aggregate('order_created')`, [4]string{denied, denied, denied, denied}},
+		{`SELECT outbox_catalogue_type('default', 'order_created')`, [4]string{denied, denied, denied, denied}},
+		{`SELECT outbox_check_cleanup('me', now())`, [4]string{denied, denied, denied, denied}},
+		{`SELECT outbox_check_event(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)`, [4]string{denied, denied, denied, denied}},
+		{`SELECT outbox_event_rows('[]')`, [4]string{denied, denied, denied, denied}},
+		{`SELECT outbox_field_bytes(1)`, [4]string{denied, denied, denied, denied}},
+		{`SELECT outbox_former_event('{}', 'a', 'b')`, [4]string{denied, denied, denied, denied}},
+		{`SELECT outbox_qualify_functions()`, [4]string{denied, denied, denied, denied}},
+		{`SELECT outbox_first_time('c', gen_random_uuid())`, [4]string{allowed, denied, denied, denied}},
+		{`SELECT outbox_republish(ARRAY[gen_random_uuid()], NULL, 'me', NULL, '{}')`, [4]string{denied, denied, allowed, denied}},
+		{`SELECT id FROM outbox_publishers`, [4]string{denied, allowed, allowed, allowed}},
+		{`DELETE FROM outbox_publishers`, [4]string{denied, allowed, denied, denied}},
+		{`SELECT consumer FROM inbox_events`, [4]string{denied, denied, allowed, allowed}},
+		{`INSERT INTO inbox_events (consumer, event_id) VALUES ('c', gen_random_uuid())`, [4]string{denied, denied, denied, denied}},
+		{`SELECT id FROM notifications`, [4]string{denied, denied, denied, denied}},
 		{`DELETE FROM inbox_events`, [4]string{denied, denied, denied, denied}},
 		{`INSERT INTO outbox_schema_version (version_id, is_applied) VALUES (1, true)`, [4]string{denied, denied, denied, denied}},
 		{`DROP TABLE outbox_events`, [4]string{denied, denied, denied, denied}},
 		{`ALTER TABLE outbox_events DISABLE TRIGGER ALL`, [4]string{denied, denied, denied, denied}},
-	} {
-		for i, role := range roles {
+	}
+	var all strings.Builder
+	for _, tc := range matrix {
+		all.WriteString(tc.statement + "\n")
+		for i, role := range append(roles, nobody) {
 			err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 				if _, err := tx.Exec(t.Context(), "SET LOCAL ROLE "+role); err != nil {
 					return err
@@ -133,7 +169,29 @@ func TestRoleMatrix(t *testing.T) {
 			if !errors.Is(err, errUndo) {
 				got = state(t, err)
 			}
-			require.Equal(t, tc.want[i], got, "%s: %s", role, tc.statement)
+			want := denied
+			switch {
+			case i < len(roles):
+				want = tc.want[i]
+			case slices.Contains(public, tc.statement):
+				want = allowed
+			case tc.want[0] == malformed:
+				want = malformed
+			}
+			require.Equal(t, want, got, "%s: %s", role, tc.statement)
+		}
+	}
+	// Every function that can be called and every table is in the matrix.
+	for _, name := range queryAll(t, pool, `SELECT DISTINCT proname::text FROM pg_proc
+		WHERE pronamespace = current_schema()::regnamespace AND prorettype <> 'trigger'::regtype ORDER BY 1`) {
+		if !strings.Contains(all.String(), name+"(") {
+			t.Errorf("function %s is not in the matrix", name)
+		}
+	}
+	for _, name := range queryAll(t, pool, `SELECT relname::text FROM pg_class
+		WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'v') ORDER BY 1`) {
+		if !strings.Contains(all.String(), name) {
+			t.Errorf("table %s is not in the matrix", name)
 		}
 	}
 }
