@@ -1,0 +1,105 @@
+package ui_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/ui"
+)
+
+// Route × role: with the rights of an operator the addresses that change something work. With those of any other role, or none, each
+// refuses with the server's reason and changes nothing, whoever is signed in.
+func TestRouteRoleMatrix(t *testing.T) {
+	roles := append(migrate.Roles(), "outbox_ui_nobody")
+	for _, role := range roles {
+		t.Run(role, func(t *testing.T) {
+			redis := outboxtest.Redis(t)
+			b := setup(t, func(c *ui.Config) {
+				operators(c)
+				c.Payloads, c.Redis = ui.PayloadsReveal, redis.Client
+				if role == "outbox_ui_nobody" {
+					_, err := c.ReadPool.Exec(t.Context(), "CREATE ROLE "+role)
+					require.NoError(t, err)
+					t.Cleanup(func() {
+						_, err := outboxtest.DB(t).Pool.Exec(context.WithoutCancel(t.Context()), "DROP ROLE "+role)
+						require.NoError(t, err)
+					})
+				}
+				changing := c.ReadPool.Config()
+				changing.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+					_, err := conn.Exec(ctx, "SET ROLE "+role)
+					return err
+				}
+				var err error
+				c.Pool, err = pgxpool.NewWithConfig(t.Context(), changing)
+				require.NoError(t, err)
+				t.Cleanup(c.Pool.Close)
+			})
+			require.NoError(t, redis.Client.Set(t.Context(), "pf:evt:processed:shop:"+eventID, "done:x:1:y", 0).Err())
+			outbox := &operate.Outbox{DB: b.db.Pool, Registry: registry.New()}
+			plan := func() string {
+				set, err := outbox.ChooseChange(t.Context(), operate.ChangeParams{Action: dlq.Discard, IDs: []string{deadID}, Actor: "ann", Note: "x"})
+				require.NoError(t, err)
+				plan, err := set.Store(t.Context(), func(int64) {})
+				require.NoError(t, err)
+				return plan.ID
+			}
+			plans := map[string]string{} // one for each address, frozen before any of them runs
+			for _, call := range ui.ChangePaths() {
+				plans[call] = plan()
+			}
+			for _, call := range ui.ChangePaths() {
+				method, path, _ := strings.Cut(call, " ")
+				id := plans[call]
+				switch {
+				case strings.HasPrefix(path, "/api/v1/events/"):
+					id = eventID
+				case strings.HasPrefix(path, "/api/v1/dead-letters/"):
+					id = deadID
+				case !strings.HasPrefix(path, "/api/"):
+					continue // a form asks the same function
+				}
+				var database string
+				require.NoError(t, b.db.Pool.QueryRow(t.Context(), `SELECT current_database()`).Scan(&database))
+				body, known := map[string]string{
+					"/api/v1/plans":                    `{"action": "discard", "ids": ["` + deadID + `"], "note": "x"}`,
+					"/api/v1/plans/{id}":               ``,
+					"/api/v1/plans/{id}/run":           `{"confirm": {"count": 1, "database": "` + database + `"}, "note": "x"}`,
+					"/api/v1/runs/{id}/stop":           ``,
+					"/api/v1/runs/{id}/resume":         ``,
+					"/api/v1/events/{id}/forget":       `{"consumer": "shop", "confirm": "shop", "note": "x"}`,
+					"/api/v1/topics/{topic}/pause":     `{"note": "x"}`,
+					"/api/v1/topics/{topic}/resume":    `{"note": "x"}`,
+					"/api/v1/dead-letters/{id}/reveal": `{"note": "x"}`,
+					"/api/v1/events/{id}/reveal":       `{"note": "x"}`,
+				}[path]
+				require.True(t, known, "give %s a body with which it changes something", call)
+				const state = `SELECT (SELECT count(*) FROM outbox_audit) + (SELECT count(*) FROM outbox_pauses) + (SELECT count(*) FROM outbox_plans)
+					+ 100 * (SELECT count(*) FROM outbox_plans WHERE state = 'abandoned' OR started_at IS NOT NULL)`
+				before := b.count(state)
+				status, _, text := b.send(method, strings.NewReplacer("{id}", id, "{topic}", "domain").Replace(path), jsonType, body)
+				// A plan that was not started is neither stopped nor resumed, whoever asks.
+				never := strings.HasPrefix(path, "/api/v1/runs/")
+				if role == "outbox_operator" {
+					require.Equal(t, never, status >= http.StatusBadRequest, "%s: %d %s", call, status, text)
+					continue
+				}
+				require.GreaterOrEqual(t, status, http.StatusBadRequest, "%s: %s", call, text)
+				require.True(t, never || strings.Contains(text, "may not do that"), "%s: %d %s", call, status, text)
+				require.Equal(t, before, b.count(state), call)
+				require.EqualValues(t, 1, redis.Client.Exists(t.Context(), "pf:evt:processed:shop:"+eventID).Val(), call)
+			}
+		})
+	}
+}
