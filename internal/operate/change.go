@@ -140,16 +140,22 @@ func (o *Outbox) aim(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
 		s.open = func() (dlq.Source, error) { return s.store.RunEntries(p.Undo.Run, p.Undo.Last), nil }
 	case p.DeadLetters != nil:
 		f := *p.DeadLetters
+		if err := o.settleAggregate(ctx, &f.AggregateType, &f.AggregateIDs); err != nil {
+			return nil, err
+		}
 		f.Until, err = s.ends(ctx, f.Since, f.Until)
-		s.filter = f
+		s.params.DeadLetters, s.filter = &f, f
 		s.open = func() (dlq.Source, error) { return s.store.NewScan(f, outbox.OldestFirst) }
 	default:
 		f := *p.Events
 		if err := o.addTopics(&f); err != nil {
 			return nil, err
 		}
+		if err := o.settleAggregate(ctx, &f.AggregateType, &f.AggregateIDs); err != nil {
+			return nil, err
+		}
 		f.Until, err = s.ends(ctx, f.Since, f.Until)
-		s.filter = f
+		s.params.Events, s.filter = &f, f
 		s.open = func() (dlq.Source, error) { return s.store.PublishedEvents(f) }
 	}
 	return s, err

@@ -31,8 +31,12 @@ func (o *Outbox) Export(ctx context.Context, p ExportParams, each func(dlq.Expor
 	var r ExportResult
 	var source dlq.Source = o.store().NamedEntries(p.IDs, dlq.StateOpen)
 	if p.Filter != nil {
-		var err error
-		if source, err = o.store().NewScan(*p.Filter, outbox.OldestFirst); err != nil {
+		filter := *p.Filter
+		err := o.settleAggregate(ctx, &filter.AggregateType, &filter.AggregateIDs)
+		if err != nil {
+			return r, err
+		}
+		if source, err = o.store().NewScan(filter, outbox.OldestFirst); err != nil {
 			return r, fault.As(fault.Usage, err)
 		}
 	}

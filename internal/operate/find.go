@@ -117,6 +117,9 @@ func (o *Outbox) findAggregate(ctx context.Context, aggregate string) (Found, er
 	if err != nil {
 		return Found{}, none
 	}
+	if err := o.settleAggregate(ctx, &aggregateType, &ids); err != nil {
+		return Found{}, err
+	}
 	some := false
 	// A value that the column cannot have ends the transaction it is asked in, which may be the caller's.
 	err = pgx.BeginTxFunc(ctx, o.DB, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {

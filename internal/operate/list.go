@@ -30,6 +30,9 @@ func (o *Outbox) ListEvents(ctx context.Context, p ListEventsParams, each func(o
 	if err := o.addTopics(&p.Filter); err != nil {
 		return Paged{}, err
 	}
+	if err = o.settleAggregate(ctx, &p.Filter.AggregateType, &p.Filter.AggregateIDs); err != nil {
+		return Paged{}, err
+	}
 	scan, err := o.events().NewScan(p.Filter, outbox.NewestFirst, false)
 	if err != nil {
 		return Paged{}, fault.As(fault.Usage, err)
@@ -53,6 +56,9 @@ func (o *Outbox) ListDeadLetters(ctx context.Context, p ListDeadLettersParams, e
 		return Paged{}, err
 	}
 	if p.Cursor, err = o.complete(ctx, p.Cursor); err != nil {
+		return Paged{}, err
+	}
+	if err = o.settleAggregate(ctx, &p.Filter.AggregateType, &p.Filter.AggregateIDs); err != nil {
 		return Paged{}, err
 	}
 	scan, err := o.store().NewScan(p.Filter, outbox.NewestFirst)
@@ -82,6 +88,9 @@ func (o *Outbox) HandledCauses(ctx context.Context, fingerprints []string) (map[
 // CountDeadLettersUpTo counts the dead letters of a filter and stops at most. counted is false where every row would have to be
 // looked at.
 func (o *Outbox) CountDeadLettersUpTo(ctx context.Context, f dlq.Filter, most int) (n int64, counted bool, err error) {
+	if err := o.settleAggregate(ctx, &f.AggregateType, &f.AggregateIDs); err != nil {
+		return 0, false, err
+	}
 	n, counted, err = o.store().CountUpTo(ctx, f, most)
 	return n, counted, StoreError(err)
 }
@@ -140,6 +149,9 @@ func (p *GroupDeadLettersParams) Check() error {
 // GroupDeadLetters counts the dead letters of a filter by what they share.
 func (o *Outbox) GroupDeadLetters(ctx context.Context, p GroupDeadLettersParams) (GroupDeadLettersResult, error) {
 	if err := p.Check(); err != nil {
+		return GroupDeadLettersResult{}, err
+	}
+	if err := o.settleAggregate(ctx, &p.Filter.AggregateType, &p.Filter.AggregateIDs); err != nil {
 		return GroupDeadLettersResult{}, err
 	}
 	limit := p.Limit

@@ -33,6 +33,9 @@ func (o *Outbox) TailEvents(ctx context.Context, p TailEventsParams, each func(o
 	if err := o.events().CheckTypes(ctx, p.Filter.Types); err != nil {
 		return StoreError(err)
 	}
+	if err := o.settleAggregate(ctx, &p.Filter.AggregateType, &p.Filter.AggregateIDs); err != nil {
+		return err
+	}
 	began, err := o.Now(ctx)
 	if err != nil {
 		return err

@@ -1,9 +1,11 @@
 package operate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,8 +45,8 @@ func ParseInstant(raw string, now time.Time) (time.Time, error) {
 // idLike is what an aggregate's id looks like where ids are UUIDs or integers.
 var idLike = regexp.MustCompile(`^([0-9]+|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$`)
 
-// ParseAggregate reads --aggregate: type/id, a type, or an id that looks like one, a UUID or an integer. An id of another
-// look is given with the slash, /id. The database knows which ids there can be.
+// ParseAggregate reads --aggregate: type/id, /id, an id that looks like one, a UUID or an integer, or a word, which is returned
+// as a type; settleAggregate asks the database whether it is an id.
 func ParseAggregate(raw string) (aggregateType string, ids []string, err error) {
 	if raw == "" {
 		return "", nil, nil
@@ -60,6 +62,22 @@ func ParseAggregate(raw string) (aggregateType string, ids []string, err error) 
 		return "", nil, fmt.Errorf("--aggregate: %q has no id; give type/id, a type, or an id", raw)
 	}
 	return aggregateType, []string{id}, nil
+}
+
+// settleAggregate turns the type of a filter into an id where it is no type that there is, and ids can be any text.
+func (o *Outbox) settleAggregate(ctx context.Context, aggregateType *string, ids *[]string) error {
+	word := *aggregateType
+	if word == "" || len(*ids) > 0 || slices.Contains(o.Registry.Aggregates(), word) {
+		return nil
+	}
+	isID, err := o.events().AggregateIsID(ctx, word)
+	if err != nil {
+		return StoreError(err)
+	}
+	if isID {
+		*aggregateType, *ids = "", []string{word}
+	}
+	return nil
 }
 
 // ParseBasePath reads the prefix of a page's addresses and returns it without the slash at its end.

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -60,6 +61,20 @@ WITH RECURSIVE kinds(kind) AS (
     SELECT (SELECT e.aggregate_type FROM outbox_events AS e WHERE e.aggregate_type > k.kind ORDER BY e.aggregate_type LIMIT 1)
       FROM kinds AS k WHERE k.kind IS NOT NULL
 ) SELECT kind FROM kinds WHERE kind IS NOT NULL)`
+
+// A word is an aggregate's type where some event or dead letter has it, and else an id where ids can be any text.
+const aggregateIsID = `
+SELECT $1 <> ALL (` + aggregateTypes + `::text[]) AND NOT EXISTS (SELECT FROM outbox_dlq_counts WHERE aggregate_type::text = $1)
+   AND a.atttypid IN ('text'::regtype, 'varchar'::regtype)
+  FROM pg_attribute AS a WHERE a.attrelid = 'outbox_events'::regclass AND a.attname = 'aggregate_id'`
+
+// AggregateIsID reports whether a word that could be an aggregate's type or an id can only be an id.
+func (s *Store) AggregateIsID(ctx context.Context, word string) (is bool, err error) {
+	if err := s.db.QueryRow(ctx, aggregateIsID, word).Scan(&is); err != nil {
+		return false, fmt.Errorf("look for an aggregate: %w", err)
+	}
+	return is, nil
+}
 
 // walk is the index a scan follows: its key, and what is true of every row in it.
 type walk struct{ key, cast, where string }
