@@ -36,6 +36,7 @@ outboxctl audit show tells which events a run touched, and outboxctl audit undo 
 		},
 	}
 	f.add(cmd, app)
+	cli.KnowFields[operate.AuditRun](&f.output)
 	cmd.AddCommand(newAuditShowCmd(app), newAuditUndoCmd(app))
 	return cmd
 }
@@ -136,6 +137,7 @@ that is exit code 4 too.`,
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteAuditRuns(app)),
 	}
 	addChangeFlags(cmd, opts)
+	cli.KnowFields[operate.PauseResult](&opts.output)
 	return cmd
 }
 

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,10 +71,9 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 		return err
 	}
 	opts.describe(set)
-	var refusal error
-	if !opts.force {
-		if refusal = set.RefuseHopeless(); refusal != nil && !opts.dryRun {
-			return refusal
+	if !opts.force && !opts.dryRun {
+		if err := set.RefuseHopeless(); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -100,7 +98,7 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 			return err
 		}
 	}
-	return cmp.Or(opts.perform(ctx, outbox, set), refusal) // a dry run ends as the run it stands for
+	return opts.perform(ctx, outbox, set)
 }
 
 // params returns what is wrong with the command line before anything is opened, and reads the ids.
@@ -147,7 +145,7 @@ func (o *changeOptions) params() (operate.ChangeParams, error) {
 
 // perform changes the set, or says what a change would do.
 func (o *changeOptions) perform(ctx context.Context, outbox *operate.Outbox, set *operate.ChangeSet) error {
-	run := operate.ApplyParams{RunID: uuid.NewString(), DryRun: o.dryRun, Rate: float64(o.rate), Watch: o.watch()}
+	run := operate.ApplyParams{RunID: uuid.NewString(), DryRun: o.dryRun, Force: o.force, Rate: float64(o.rate), Watch: o.watch()}
 	list, err := cli.NewListWriter(o.app, o.output, o.view(ctx, outbox))
 	if err != nil {
 		return err
@@ -155,9 +153,9 @@ func (o *changeOptions) perform(ctx context.Context, outbox *operate.Outbox, set
 	// A person wants to see what did not work, or the first of it; the thousands that did are a number.
 	form := o.output.Form()
 	brief := o.app.OutTTY && (form == cli.FormatTable || form == cli.FormatWide) && set.Total > cli.DefaultLimit
-	label := o.action.Success()
+	label, success := o.action.Success(), o.action.Success()
 	if o.dryRun {
-		label = "looked at"
+		label, success = "looked at", o.action.Would()
 	}
 	bar := o.app.NewProgress(label, set.Total)
 	if !o.dryRun {
@@ -176,7 +174,7 @@ func (o *changeOptions) perform(ctx context.Context, outbox *operate.Outbox, set
 	run.OnOutcomes = func(outcomes []dlq.Outcome) error {
 		for _, outcome := range outcomes {
 			row := operate.ChangeOutcome{ID: outcome.ID, EventID: outcome.EventID, Outcome: outcome.Outcome}
-			if outcome.Outcome == o.action.Success() && (o.wait || brief) {
+			if outcome.Outcome == success && (o.wait || brief) {
 				if o.wait {
 					sent = append(sent, row) // printed when it is known what became of it
 				}

@@ -72,6 +72,7 @@ func addChangeFlags(cmd *cobra.Command, o *changeOptions) {
 	flags.Var(&o.rate, "rate", "change at most so many rows per second, such as 200/s")
 	cli.AddAuditFlags(cmd, &o.audit)
 	cli.AddOutputFlags(cmd, &o.output, cli.FormatTable, cli.FormatJSON, cli.FormatJSONL, cli.FormatCSV, cli.FormatID)
+	cli.KnowFields[operate.ChangeOutcome](&o.output)
 	o.again = func(set map[string]string) string {
 		return cli.CommandLine(cmd, cmd.Flags().Args(), set)
 	}

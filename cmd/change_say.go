@@ -95,7 +95,8 @@ func (o *changeOptions) summarise(r dlq.RunResult) {
 	success := o.action.Success()
 	done := operate.Count(r.Counts[success]) + " " + success
 	if o.dryRun {
-		done = operate.Count(r.Counts[success]) + " would be " + success
+		success = o.action.Would()
+		done = operate.Count(r.Counts[success]) + " would be " + o.action.Success()
 	}
 	parts = append(parts, done+o.app.Where())
 	for _, outcome := range slices.Sorted(maps.Keys(r.Counts)) {

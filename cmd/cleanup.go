@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -29,6 +30,7 @@ type cleanupOptions struct {
 	yes            bool
 	audit          cli.AuditFlags
 	output         cli.Output
+	again          func() string
 }
 
 func newCleanupCmd(app *cli.App) *cobra.Command {
@@ -47,7 +49,8 @@ when Redis has forgotten the event, so it must not go before Redis may forget: l
 cannot wipe out what he did.
 
 It works in short transactions and may be stopped and started again. One cleaner works at a time, its pauses included: a
-second one ends at once with exit code 4. --older-than is the consent: it never asks, so that a plain cron line works.
+second one ends at once with exit code 4. --older-than is the consent, so that a plain cron line works; only on a terminal an
+age below a day is asked about.
 It says nothing when there is nothing to do. A run leaves one row in the audit trail, with what it removed.`,
 		Example: `  outboxctl cleanup --older-than 30d
   outboxctl cleanup --older-than 30d --dlq-older-than 90d --dry-run
@@ -65,9 +68,10 @@ It says nothing when there is nothing to do. A run leaves one row in the audit t
 	cli.AddLimit(cmd, &opts.maxReplicaLag, "max-replica-lag", 10*time.Second, 0, "wait while a replica is further behind; 0 does not look")
 	flags.Int64Var(&opts.maxRows, "max-rows", 0, "stop after this many rows (0: no limit)")
 	flags.BoolVar(&opts.dryRun, "dry-run", false, "count what would be removed, and remove nothing")
-	flags.BoolVarP(&opts.yes, "yes", "y", false, "accepted for symmetry: cleanup never asks")
+	flags.BoolVarP(&opts.yes, "yes", "y", false, "do not ask about an age below a day")
 	cli.AddAuditFlags(cmd, &opts.audit)
 	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)
+	opts.again = func() string { return cli.CommandLine(cmd, nil, nil) }
 	return cmd
 }
 
@@ -97,14 +101,37 @@ func runCleanup(ctx context.Context, opts *cleanupOptions) error {
 		}
 		return cli.WriteObject(opts.app, opts.output, plan, func(w io.Writer) error { return sayCleanupPlan(w, plan) })
 	}
+	if err := opts.confirm(ctx, outbox, params); err != nil {
+		return err
+	}
 	bar := opts.app.NewProgress("removed", -1)
 	params.OnBatch = func(b cleanup.Batch) { bar.Add(b.Deleted) }
 	result, err := outbox.Cleanup(ctx, params)
 	bar.Done()
+	if ctx.Err() != nil { // of which the exit code alone tells
+		fmt.Fprintf(opts.app.Err, "interrupted after %s; go on with: %s\n", operate.Counted(result.Rows(), "row"), opts.again())
+	}
 	if sayErr := cli.WriteObject(opts.app, opts.output, result, func(w io.Writer) error { return sayCleanup(w, result, opts.app.Where()) }); sayErr != nil {
 		return sayErr
 	}
 	return err
+}
+
+// confirm asks a person about an age below a day, which is more likely a slip than a retention.
+func (o *cleanupOptions) confirm(ctx context.Context, outbox *operate.Outbox, params operate.CleanupParams) error {
+	young := slices.ContainsFunc([]*time.Duration{params.OlderThan, params.DLQOlderThan, params.InboxOlderThan, params.AuditOlderThan},
+		func(age *time.Duration) bool { return age != nil && *age < 24*time.Hour })
+	if !young || o.yes || !o.app.InTTY || !o.app.ErrTTY {
+		return nil
+	}
+	plan, err := outbox.PlanCleanup(ctx, params)
+	if err != nil {
+		return err
+	}
+	if err := sayCleanupPlan(o.app.Err, plan); err != nil {
+		return err
+	}
+	return o.app.Confirm(ctx, false, plan.Rows(), fmt.Sprintf("remove %s, some of less than a day ago", operate.Counted(plan.Rows(), "row")))
 }
 
 func sayCleanup(w io.Writer, r cleanup.Result, in string) error {

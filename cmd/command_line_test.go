@@ -2,8 +2,10 @@ package cmd
 
 import (
 	"io"
+	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
@@ -22,4 +24,47 @@ func TestCommandLineKeepsTheServers(t *testing.T) {
 	require.Equal(t,
 		`outboxctl dlq list --config 'prod env.yaml' --cursor x --emulator h:1 --exec-mode exec --limit 3 --log-level warn --project shop`,
 		cli.CommandLine(cmd, nil, map[string]string{"cursor": "x"}))
+}
+
+// A key that the output does not have is refused, with those it has, before anything is opened: no server is there.
+func TestEveryListRefusesAnUnknownField(t *testing.T) {
+	t.Parallel()
+	more, tried := canaryArgs(), 0
+	walk(newRootCmd(cli.NewApp(cli.Streams{}, nil)), func(c *cobra.Command) {
+		if c.Flags().Lookup("fields") == nil {
+			return
+		}
+		tried++
+		path := strings.TrimPrefix(c.CommandPath(), "outboxctl ")
+		args := append(append(strings.Fields(path), more[path]...), "--fields", "nope")
+		code, stdout, stderr := runCLI(t, []string{"DATABASE_URL=postgres://127.0.0.1:1/x"}, args...)
+		require.Equal(t, cli.ExitUsage, code, "%v: %s", args, stderr)
+		require.Contains(t, stderr, "error: --fields: there is no field \"nope\"\nhint: the fields are ", "%v", args)
+		require.Empty(t, stdout, "%v", args)
+	})
+	require.Greater(t, tried, 15)
+}
+
+// A group in the plural is understood, with what follows it; and only the probe answers like a probe.
+func TestWhatWasMeantIsNamedWhole(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ args, want string }{
+		{"events list", "hint: did you mean event list?\n"},
+		{"pauses list", "hint: did you mean pause list?\n"},
+		{"topics ensure now", "hint: did you mean topic ensure?\n"},
+		{"events nonsense", "hint: did you mean event?\n"},
+		{"registry check", "error: FILE is missing\n"},
+		{"registry check x.yaml --nonsense", "error: unknown flag --nonsense\n"},
+	} {
+		code, stdout, stderr := runCLI(t, nil, strings.Fields(tc.args)...)
+		require.Equal(t, cli.ExitUsage, code, tc.args)
+		require.Contains(t, stderr, tc.want, tc.args)
+		require.Empty(t, stdout, tc.args)
+	}
+	walk(newRootCmd(cli.NewApp(cli.Streams{}, nil)), func(c *cobra.Command) {
+		if c.HasSubCommands() && c.HasParent() && !c.Parent().HasParent() && !strings.HasSuffix(c.Name(), "s") {
+			_, _, stderr := runCLI(t, nil, c.Name()+"s")
+			require.Contains(t, stderr, "did you mean "+c.Name(), c.Name())
+		}
+	})
 }

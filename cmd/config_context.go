@@ -45,6 +45,7 @@ config use-context chooses one.`,
 		},
 	}
 	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
+	cli.KnowFields[contextEntry](&output)
 	return cmd
 }
 

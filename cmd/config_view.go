@@ -46,6 +46,7 @@ Values that cannot be read are shown too; the command then lists every problem a
 		cli.AddConfigFlags(cmd, group)
 	}
 	cli.AddOutputFlags(cmd, &opts.output, cli.ListFormats()...)
+	cli.KnowFields[ui.Setting](&opts.output)
 	return cmd
 }
 

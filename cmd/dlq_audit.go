@@ -42,6 +42,7 @@ one row per transaction, which share its runId; a cleanup leaves one row per run
 		},
 	}
 	f.add(cmd, app)
+	cli.KnowFields[operate.AuditRow](&f.output)
 	return cmd
 }
 

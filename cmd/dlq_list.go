@@ -49,6 +49,8 @@ looks at five thousand rows at most at a time, so it never keeps the database bu
 	cli.AddPageFlags(cmd, &f.page, "dead letter with this `id`")
 	cli.AddWatchFlags(cmd, &f.watch)
 	cli.AddOutputFlags(cmd, &f.output, cli.ListFormats()...)
+	cli.KnowFields[dlq.Entry](&f.output)
+	cli.KnowFields[dlq.Group](&f.output)
 	cli.Must(cmd.RegisterFlagCompletionFunc("group-by", cobra.FixedCompletions(dlq.GroupBy(), cobra.ShellCompDirectiveNoFileComp)))
 	cli.Must(cmd.RegisterFlagCompletionFunc("cursor", cli.CompleteDLQIDs(app, "")))
 	return cmd

@@ -39,6 +39,7 @@ Nothing is changed. The exit code is 1 when something fails, otherwise 0; --stri
 	}
 	cmd.Flags().BoolVar(&opts.strict, "strict", false, "exit with 1 on warnings too")
 	cli.AddOutputFlags(cmd, &opts.output, cli.ListFormats()...)
+	cli.KnowFields[doctor.Finding](&opts.output)
 	return cmd
 }
 

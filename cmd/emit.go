@@ -82,6 +82,7 @@ A bad line is named with its number and its fields, and no line of its transacti
 	f.IntVar(&opts.txSize, "tx-size", operate.DefaultTxSize, "with --stdin: events per transaction")
 	f.BoolVar(&opts.dryRun, "dry-run", false, "check the events and write nothing; needs no database")
 	cli.AddOutputFlags(cmd, &opts.output, cli.FormatID, cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatJSONL, cli.FormatYAML, cli.FormatCSV)
+	cli.KnowFields[operate.Emitted](&opts.output)
 	cli.Must(cmd.RegisterFlagCompletionFunc("data", cli.CompleteData))
 	cli.Must(cmd.RegisterFlagCompletionFunc("type", cli.CompleteTypes(app)))
 	cli.Must(cmd.RegisterFlagCompletionFunc("aggregate-type", cli.CompleteAggregates(app)))

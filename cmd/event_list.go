@@ -47,6 +47,7 @@ What has no index is looked for in short steps of at most five thousand rows: pr
 	cli.Must(cmd.RegisterFlagCompletionFunc("cursor", cli.CompleteEventIDs(app, "")))
 	cli.AddWatchFlags(cmd, &f.watch)
 	cli.AddOutputFlags(cmd, &f.output, cli.ListFormats()...)
+	cli.KnowFields[outbox.Event](&f.output)
 	return cmd
 }
 

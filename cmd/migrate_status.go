@@ -39,6 +39,7 @@ another version of outboxctl). It only reads, and needs no lock.`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runMigrateStatus(cmd.Context(), opts) },
 	}
 	cli.AddOutputFlags(cmd, &opts.output, cli.ListFormats()...)
+	cli.KnowFields[migrationEntry](&opts.output)
 	return cmd
 }
 

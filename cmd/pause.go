@@ -208,6 +208,7 @@ func newPauseListCmd(app *cli.App) *cobra.Command {
 	}
 	cli.AddWatchFlags(cmd, &watch)
 	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
+	cli.KnowFields[outbox.HeldPause](&output)
 	return cmd
 }
 

@@ -45,6 +45,7 @@ names, otherwise what the database recorded, otherwise the built-in one; a file 
 		},
 	}
 	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
+	cli.KnowFields[operate.EventType](&output)
 	return cmd
 }
 

@@ -32,6 +32,7 @@ Nothing is changed. The exit code is then 1 when events would die.`,
 	}
 	cmd.Flags().BoolVar(&pending, "pending", false, "judge every event that waits in the database")
 	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
+	cli.KnowFields[operate.Refusal](&output)
 	return cmd
 }
 
@@ -123,5 +124,6 @@ what), renamed or removed, with the number of events that wait. Nothing is chang
 		},
 	}
 	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
+	cli.KnowFields[operate.TypeChange](&output)
 	return cmd
 }

@@ -154,7 +154,7 @@ func suggest(what cobra.ShellCompDirective) cli.Completion {
 // command, wrong flags and wrong arguments are usage errors in our own words.
 func prepare(cmd *cobra.Command) {
 	usage := func(_ *cobra.Command, err error) error { return fault.As(fault.Usage, err) }
-	if cmd.Name() == "check" {
+	if cmd.CommandPath() == cmd.Root().Name()+" check" {
 		// To a monitoring system, 2 would be an alarm.
 		usage = func(c *cobra.Command, err error) error { return checkFailed(c.OutOrStdout(), err) }
 	}
@@ -175,7 +175,7 @@ func prepare(cmd *cobra.Command) {
 			case args(c, given) == nil:
 				return nil
 			case c.HasSubCommands():
-				return unknownSubcommand(c, given[0])
+				return unknownSubcommand(c, given)
 			default:
 				return fault.Hint(usage(c, argsError(c, given)), "usage: %s", c.UseLine())
 			}
@@ -197,7 +197,7 @@ func prepare(cmd *cobra.Command) {
 			if len(given) == 0 {
 				return c.Help()
 			}
-			return unknownSubcommand(c, given[0])
+			return unknownSubcommand(c, given)
 		}
 	}
 	for _, sub := range cmd.Commands() {

@@ -43,7 +43,7 @@ func TestEveryCommandRefusesNonsense(t *testing.T) {
 			t.Parallel()
 			code, out, stderr := runCLI(t, nil, append(path, "--no-such-flag")...)
 			want, line := cli.ExitUsage, ""
-			if c.Name() == "check" {
+			if c.CommandPath() == "outboxctl check" {
 				want, line = checkUnknown, "OUTBOX UNKNOWN - unknown flag --no-such-flag\n"
 			}
 			require.Equal(t, want, code, stderr)

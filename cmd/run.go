@@ -54,6 +54,7 @@ once has no plan; outboxctl dlq audit shows it.`,
 	cli.AddPageFlags(cmd, &p.Page, "plan with this `id`")
 	cli.AddWatchFlags(cmd, &watch)
 	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
+	cli.KnowFields[dlq.Frozen](&output)
 	return cmd
 }
 

@@ -70,7 +70,9 @@ func runResume(ctx context.Context, opts *runResumeOptions) error {
 	if result.Total() > 0 {
 		opts.summarise(result.RunResult)
 	}
-	if err != nil && result.State != "" {
+	if result.Interrupted { // of which the exit code alone tells
+		fmt.Fprintf(app.Err, "interrupted after %s; go on with: outboxctl run resume %s\n", operate.Counted(result.Total(), "row"), plan.ID)
+	} else if err != nil && result.State != "" {
 		err = fault.Hint(err, "go on with: outboxctl run resume %s", plan.ID)
 	}
 	return err

@@ -57,6 +57,9 @@ With --by the backlog is split, and -o wide, csv and id list the groups.`,
 	cmd.Flags().BoolVar(&opts.all, "all-contexts", false, "one row for each context of the configuration file")
 	cli.AddWatchFlags(cmd, &opts.watch)
 	cli.AddOutputFlags(cmd, &opts.output, cli.ListFormats()...)
+	cli.KnowFields[stats.Group](&opts.output)
+	cli.KnowFields[contextStats](&opts.output)
+	cli.KnowFields[operate.StatsResult](&opts.output)
 	cli.Must(cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(stats.Dimensions(), cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }

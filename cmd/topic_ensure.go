@@ -42,6 +42,7 @@ subscriptions may have missed is named, with the command that publishes it once 
 	cmd.Flags().BoolVar(&params.TopicsOnly, "topics-only", false, "create no subscriptions and no dead-letter topics")
 	cli.AddConfigFlags(cmd, cli.GroupTopic)
 	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
+	cli.KnowFields[pubsub.Action](&output)
 	return cmd
 }
 

@@ -30,6 +30,7 @@ subscriptions attached to it. A topic without a subscription forgets what is pub
 	cli.AddConfigFlags(cmd, cli.GroupTopic)
 	cli.AddWatchFlags(cmd, &watch)
 	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
+	cli.KnowFields[pubsub.Topic](&output)
 	return cmd
 }
 

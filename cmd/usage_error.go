@@ -3,6 +3,7 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,9 +14,13 @@ import (
 	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
-func unknownSubcommand(cmd *cobra.Command, name string) error {
+func unknownSubcommand(cmd *cobra.Command, given []string) error {
+	name := given[0]
 	err := fault.Usagef("%s has no command %q", cmd.CommandPath(), name)
 	if similar := cmd.SuggestionsFor(name); name != "" && len(similar) > 0 {
+		for i, word := range similar {
+			similar[i] = withSubcommands(cmd, word, given[1:])
+		}
 		return fault.Hint(err, "did you mean %s?", strings.Join(similar, " or "))
 	}
 	var names []string
@@ -27,14 +32,29 @@ func unknownSubcommand(cmd *cobra.Command, name string) error {
 	return fault.Hint(err, "%s --help lists the commands: %s", cmd.CommandPath(), strings.Join(names, ", "))
 }
 
+// withSubcommands is the name of a command with those of the words given after it that are its subcommands.
+func withSubcommands(cmd *cobra.Command, name string, given []string) string {
+	for {
+		at := slices.IndexFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.Name() == name[strings.LastIndex(name, " ")+1:] })
+		if at < 0 || len(given) == 0 {
+			return name
+		}
+		cmd = cmd.Commands()[at]
+		if !slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.Name() == given[0] }) {
+			return name
+		}
+		name, given = name+" "+given[0], given[1:]
+	}
+}
+
 // helpArgs refuses a command that does not exist; cobra would show help for what it found of it.
 func helpArgs(cmd *cobra.Command, given []string) error {
 	found, left, err := cmd.Root().Find(given)
 	switch {
 	case err != nil || found == cmd.Root() && len(given) > 0:
-		return unknownSubcommand(cmd.Root(), given[0])
+		return unknownSubcommand(cmd.Root(), given)
 	case len(left) > 0 && found.HasSubCommands():
-		return unknownSubcommand(found, left[0])
+		return unknownSubcommand(found, left)
 	case len(left) > 0:
 		return fault.Hint(fault.Usagef("%s has no commands, so there is no help on %q", found.CommandPath(), left[0]), "%s --help", found.CommandPath())
 	}

@@ -209,6 +209,22 @@ type Plan struct {
 	Audit  []ActionCount   `json:"audit"`
 }
 
+// Rows is how many rows that is.
+func (p Plan) Rows() (n int64) {
+	for _, counts := range [][]TypeCount{p.Events, p.DLQ} {
+		for _, c := range counts {
+			n += c.Count
+		}
+	}
+	for _, c := range p.Inbox {
+		n += c.Count
+	}
+	for _, a := range p.Audit {
+		n += a.Count
+	}
+	return n
+}
+
 // An ActionCount counts the audit rows of one action.
 type ActionCount struct {
 	Action string `json:"action"`

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
@@ -38,6 +40,7 @@ type Output struct {
 	Format string
 	// Fields are the JSON keys to print, in this order; none means all.
 	Fields []string
+	keys   []string // that there are
 
 	jq      *jqQuery
 	allowed []string
@@ -71,10 +74,31 @@ func AddOutputFlags(cmd *cobra.Command, o *Output, formats ...string) {
 	cmd.Flags().VarP(o, "output", "o", "output format: "+strings.Join(formats, ", "))
 	Must(cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
 	if slices.Contains(formats, FormatCSV) {
-		cmd.Flags().StringSliceVar(&o.Fields, "fields", nil, "print only these `keys` of the JSON output, separated by commas, in any format")
+		cmd.Flags().Var(&fieldsFlag{o}, "fields", "print only these `keys` of the JSON output, separated by commas, in any format")
 	}
 	cmd.Flags().Var(&jqFlag{&o.jq}, "jq", "print what this jq `expression` makes of the JSON output")
 	Must(cmd.RegisterFlagCompletionFunc("jq", cobra.NoFileCompletions))
+}
+
+// KnowFields says that a command prints rows of T: --fields takes their keys and no others.
+func KnowFields[T any](o *Output) { o.keys = append(o.keys, jsonKeys[T]()...) }
+
+// fieldsFlag checks the keys as they are read: what is wrong with a command line is said before anything is opened or done.
+type fieldsFlag struct{ o *Output }
+
+func (f *fieldsFlag) Type() string   { return "strings" }
+func (f *fieldsFlag) String() string { return strings.Join(f.o.Fields, ",") }
+
+func (f *fieldsFlag) Set(text string) error {
+	var fields []string
+	if text != "" {
+		fields = strings.Split(text, ",")
+	}
+	f.o.Fields = append(f.o.Fields, fields...)
+	if len(f.o.Fields) == 0 {
+		return fault.Hint(errors.New("must not be empty"), "the fields are %s", strings.Join(f.o.keys, ","))
+	}
+	return checkFields(f.o.Fields, f.o.keys)
 }
 
 // A Column is one column of a list.

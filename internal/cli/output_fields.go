@@ -34,12 +34,9 @@ func keysOf(t reflect.Type) (keys []string) {
 }
 
 func checkFields(fields, keys []string) error {
-	if fields != nil && len(fields) == 0 {
-		return fault.Hint(fault.Usagef("--fields must not be empty"), "the fields are %s", strings.Join(keys, ","))
-	}
 	for _, field := range fields {
 		if !slices.Contains(keys, field) {
-			return fault.Hint(fault.Usagef("--fields: there is no field %q", field), "the fields are %s", strings.Join(keys, ","))
+			return fault.Hint(fault.Usagef("there is no field %q", field), "the fields are %s", strings.Join(keys, ","))
 		}
 	}
 	return nil

@@ -40,6 +40,8 @@ func (a *App) NewProgress(label string, total int64) *Progress {
 			progressbar.OptionThrottle(100*time.Millisecond),
 			progressbar.OptionClearOnFinish(),
 			progressbar.OptionEnableColorCodes(false),
+			// Else a bar of unknown length is drawn over the summary, by a goroutine that nothing ends.
+			progressbar.OptionSetSpinnerChangeInterval(0),
 		)
 	}
 	return p

@@ -50,7 +50,17 @@ const (
 	NotFound         = "not_found"
 	// DoneByPlan: an earlier run of the same plan did it.
 	DoneByPlan = "done_by_plan"
+	// WouldFail is told by a dry run of a replay: the event would die again as it is stored.
+	WouldFail = "would_fail"
 )
+
+// Would is what a dry run tells of a target that the action would succeed for.
+func (a Action) Would() string {
+	if a == Edit {
+		return "would_correct"
+	}
+	return "would_" + a.Verb()
+}
 
 // Success is the outcome of an action that did what was asked.
 func (a Action) Success() string {
@@ -99,6 +109,8 @@ func Explain(outcome string) string {
 		return "dead, not published"
 	case NotFound:
 		return "not found"
+	case WouldFail:
+		return "would fail again unchanged"
 	case DoneByPlan:
 		return "done by an earlier run of this plan"
 	default:

@@ -161,7 +161,7 @@ func (s *Store) creditPlan(ctx context.Context, p RunParams, outcomes []Outcome)
 	}
 	var doubtful []string
 	for _, o := range outcomes {
-		if o.Outcome != p.Action.Success() && o.EventID != "" {
+		if !p.did(o) && o.EventID != "" {
 			doubtful = append(doubtful, o.EventID)
 		}
 	}
@@ -179,7 +179,7 @@ func (s *Store) creditPlan(ctx context.Context, p RunParams, outcomes []Outcome)
 		byPlan[id] = true
 	}
 	for i, o := range outcomes {
-		if o.Outcome != p.Action.Success() && byPlan[o.EventID] {
+		if !p.did(o) && byPlan[o.EventID] {
 			outcomes[i].Outcome = DoneByPlan
 		}
 	}

@@ -76,6 +76,9 @@ SELECT ` + entryColumns + `
  ORDER BY d.failed_at %[4]s, d.id %[4]s`
 
 // By primary key.
+const selectHopeless = `SELECT id::text FROM outbox_dlq WHERE id = ANY ($1::uuid[]) AND error_reason::text = ANY ($2::text[])`
+
+// By primary key.
 const countReasons = `SELECT error_reason::text, count(*) FROM outbox_dlq WHERE id = ANY ($1::uuid[]) GROUP BY 1`
 
 // All deaths of one event, oldest first, by outbox_dlq_event_idx.

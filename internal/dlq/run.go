@@ -7,6 +7,7 @@ import (
 	"maps"
 	"sync"
 
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 )
@@ -28,6 +29,8 @@ type RunParams struct {
 	Detail map[string]any
 	// DryRun asks what would happen and changes nothing, so neither Rate nor Watch slows it down.
 	DryRun bool
+	// Force replays what would die again as it is stored; without it a dry run tells which that is.
+	Force bool
 	// Rate limits the run to so many targets per second; 0 does not.
 	Rate float64
 	// Watch makes the run go in growing steps and stop when replayed events die again; nil does not.
@@ -36,6 +39,11 @@ type RunParams struct {
 	Plan *PlanHeader
 	// OnOutcomes is told what became of each chunk.
 	OnOutcomes func([]Outcome) error
+}
+
+// did reports whether a target was, or would be, changed.
+func (p RunParams) did(o Outcome) bool {
+	return o.Outcome == p.Action.Success() || p.DryRun && (o.Outcome == p.Action.Would() || o.Outcome == WouldFail)
 }
 
 // RunResult is what a run did.
@@ -240,7 +248,7 @@ func (s *Store) chunk(ctx context.Context, p RunParams, step int, targets []Targ
 	if p.DryRun {
 		finish, cancel := finishing(ctx)
 		defer cancel()
-		done, err = s.Preview(finish, p.Action, todo)
+		done, err = s.foretell(finish, p, todo)
 	} else {
 		detail := maps.Clone(p.Detail)
 		detail["chunk"] = step + 1
@@ -256,6 +264,38 @@ func (s *Store) chunk(ctx context.Context, p RunParams, step int, targets []Targ
 		outcomes[place[i]] = o
 	}
 	return outcomes, s.creditPlan(ctx, p, outcomes)
+}
+
+// foretell returns what a run would do to targets, in the words of a dry run.
+func (s *Store) foretell(ctx context.Context, p RunParams, targets []Target) ([]Outcome, error) {
+	outcomes, err := s.Preview(ctx, p.Action, targets)
+	if err != nil {
+		return nil, err
+	}
+	fails := map[string]bool{}
+	if p.Action == Replay && !p.Force {
+		ids := make([]string, len(targets))
+		for i, t := range targets {
+			ids[i] = t.ID
+		}
+		hopeless, err := collect(ctx, s.db, pgx.RowTo[string], selectHopeless, ids, HopelessReasons())
+		if err != nil {
+			return nil, fmt.Errorf("preview %s: %w", p.Action, err)
+		}
+		for _, id := range hopeless {
+			fails[id] = true
+		}
+	}
+	for i, o := range outcomes {
+		switch {
+		case o.Outcome != p.Action.Success():
+		case fails[o.ID]:
+			outcomes[i].Outcome = WouldFail
+		default:
+			outcomes[i].Outcome = p.Action.Would()
+		}
+	}
+	return outcomes, nil
 }
 
 // Preview returns what an action would do to targets, without doing it.

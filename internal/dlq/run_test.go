@@ -41,7 +41,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 		Rate: 2, Watch: &dlq.Watch{MaxDead: 1, For: time.Minute, Every: time.Minute},
 	})
 	require.Equal(t, 1, res.Chunks, "nothing is sent, so nothing is paced")
-	require.Equal(t, map[string]int64{dlq.Replayed: 3}, res.Counts)
+	require.Equal(t, map[string]int64{dlq.Replay.Would(): 3}, res.Counts)
 	require.Len(t, all, 3)
 	require.EqualValues(t, 3, b.count("SELECT count(*) FROM outbox_dlq WHERE state = 'open'"))
 	require.EqualValues(t, 0, b.count("SELECT count(*) FROM outbox_audit"))

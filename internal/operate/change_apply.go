@@ -42,6 +42,8 @@ type ApplyParams struct {
 	RunID string
 	// DryRun reports what would become of each row and changes nothing.
 	DryRun bool
+	// Force replays what would die again as it is stored; without it a dry run tells which that is.
+	Force bool
 	// Rate limits the run to so many rows per second; 0 does not.
 	Rate float64
 	// Watch makes the run go in growing steps and stop when replayed events die again; nil does not.
@@ -72,9 +74,9 @@ func (s *ChangeSet) Apply(ctx context.Context, p ApplyParams) (dlq.RunResult, er
 	}
 	result, err := s.store.Run(ctx, dlq.RunParams{
 		Action: s.Action, Source: source, Who: dlq.Who{Actor: s.params.Actor, Note: s.params.Note},
-		Detail: detail, DryRun: p.DryRun, Rate: p.Rate, Watch: p.Watch, Plan: s.Plan, OnOutcomes: p.OnOutcomes,
+		Detail: detail, DryRun: p.DryRun, Force: p.Force, Rate: p.Rate, Watch: p.Watch, Plan: s.Plan, OnOutcomes: p.OnOutcomes,
 	})
-	return result, s.verdict(ctx, result, err)
+	return result, s.verdict(ctx, p, result, err)
 }
 
 // ChangeOutcome is what became of one row and, where that was waited for, of its event after it was sent again.
@@ -127,10 +129,14 @@ func (s *ChangeSet) Await(ctx context.Context, p AwaitParams) (dlq.Watched, erro
 	return sum, nil
 }
 
-// verdict is the error that a run deserves.
-func (s *ChangeSet) verdict(ctx context.Context, r dlq.RunResult, err error) error {
+// verdict is the error that a run deserves, and a dry run that its run would: what would die again is not replayed at all
+// without force.
+func (s *ChangeSet) verdict(ctx context.Context, p ApplyParams, r dlq.RunResult, err error) error {
 	success := s.Action.Success()
 	done := r.Counts[success]
+	if p.DryRun {
+		done = r.Counts[s.Action.Would()] + r.Counts[dlq.WouldFail]
+	}
 	switch {
 	case r.Interrupted:
 		return ctx.Err()
@@ -140,6 +146,8 @@ func (s *ChangeSet) verdict(ctx context.Context, r dlq.RunResult, err error) err
 		return StoreError(err)
 	case r.Stopped != "":
 		return fault.Partialf("stopped by itself: %s", r.Stopped)
+	case p.DryRun && !p.Force && s.RefuseHopeless() != nil:
+		return s.RefuseHopeless()
 	}
 	bad := r.Total() - done - r.Counts[dlq.DoneByPlan]
 	if !s.Until.IsZero() {

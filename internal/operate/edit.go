@@ -142,6 +142,9 @@ type EditResult struct {
 // who correct the same one, the second is refused.
 func (e *Edit) Apply(ctx context.Context, p EditParams) (EditResult, error) {
 	r := EditResult{ID: e.Letter.ID, EventID: e.Letter.EventID, Outcome: dlq.Corrected, Behind: e.Letter.Blocks, DryRun: p.DryRun}
+	if p.DryRun {
+		r.Outcome = dlq.Edit.Would()
+	}
 	prepared, err := e.prepare(p.Data)
 	if err != nil || p.DryRun {
 		return r, err

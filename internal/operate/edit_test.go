@@ -47,7 +47,7 @@ func TestACorrectedEventTakesThePlaceOfTheDeadOne(t *testing.T) {
 
 	dry, err := edit.Apply(b.ctx, operate.EditParams{Data: []byte(canceled), Actor: "ann", DryRun: true})
 	require.NoError(t, err)
-	require.Equal(t, operate.EditResult{ID: id, EventID: event, Outcome: dlq.Corrected, Behind: 1, DryRun: true}, dry)
+	require.Equal(t, operate.EditResult{ID: id, EventID: event, Outcome: "would_correct", Behind: 1, DryRun: true}, dry)
 
 	second, err := b.outbox.ChooseEdit(b.ctx, id)
 	require.NoError(t, err)
