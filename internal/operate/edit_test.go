@@ -108,7 +108,7 @@ func TestACorrectionOutlivesItsAuditRow(t *testing.T) {
 		set, err := b.outbox.ChooseChange(b.ctx, operate.ChangeParams{Action: action, IDs: []string{id}, Actor: "bob"})
 		require.NoError(t, err)
 		for _, dryRun := range []bool{true, false} {
-			_, err = set.Apply(b.ctx, operate.ApplyParams{DryRun: dryRun, OnOutcomes: func([]dlq.Outcome) error { return nil }})
+			_, err = set.Apply(b.ctx, operate.ApplyParams{DryRun: dryRun, Force: true, OnOutcomes: func([]dlq.Outcome) error { return nil }})
 			requireKind(t, fault.Precondition, err)
 		}
 	}

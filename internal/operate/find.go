@@ -117,13 +117,14 @@ func (o *Outbox) findAggregate(ctx context.Context, aggregate string) (Found, er
 	if err != nil {
 		return Found{}, none
 	}
-	if err := o.settleAggregate(ctx, &aggregateType, &ids); err != nil {
-		return Found{}, err
-	}
 	some := false
 	// A value that the column cannot have ends the transaction it is asked in, which may be the caller's.
 	err = pgx.BeginTxFunc(ctx, o.DB, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		scan, err := outbox.NewStore(tx).NewScan(outbox.Filter{AggregateType: aggregateType, AggregateIDs: ids}, outbox.NewestFirst, false)
+		events := outbox.NewStore(tx)
+		if err := o.settleAggregateBy(ctx, events, &aggregateType, &ids); err != nil {
+			return err
+		}
+		scan, err := events.NewScan(outbox.Filter{AggregateType: aggregateType, AggregateIDs: ids}, outbox.NewestFirst, false)
 		if err != nil {
 			return err
 		}

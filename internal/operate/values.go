@@ -14,6 +14,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // ParseDuration reads what people write: 30d, 2w, 12h, 1h30m, 500ms, 1.5s.
@@ -66,18 +67,19 @@ func ParseAggregate(raw string) (aggregateType string, ids []string, err error) 
 
 // settleAggregate turns the type of a filter into an id where it is no type that there is, and ids can be any text.
 func (o *Outbox) settleAggregate(ctx context.Context, aggregateType *string, ids *[]string) error {
+	return StoreError(o.settleAggregateBy(ctx, o.events(), aggregateType, ids))
+}
+
+func (o *Outbox) settleAggregateBy(ctx context.Context, events *outbox.Store, aggregateType *string, ids *[]string) error {
 	word := *aggregateType
 	if word == "" || len(*ids) > 0 || slices.Contains(o.Registry.Aggregates(), word) {
 		return nil
 	}
-	isID, err := o.events().AggregateIsID(ctx, word)
-	if err != nil {
-		return StoreError(err)
-	}
+	isID, err := events.AggregateIsID(ctx, word)
 	if isID {
 		*aggregateType, *ids = "", []string{word}
 	}
-	return nil
+	return err
 }
 
 // ParseBasePath reads the prefix of a page's addresses and returns it without the slash at its end.
