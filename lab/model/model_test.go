@@ -114,6 +114,13 @@ func (m *model) typeOf(namespace, stored string) *eventType {
 	return nil
 }
 
+// orderedBy reports whether events of a type have a place in the order of an aggregate on its topic, which a move would break.
+func (m *model) orderedBy(t *eventType, namespace string) bool {
+	return slices.ContainsFunc(m.events, func(e *event) bool {
+		return m.typeOf(e.namespace, e.stored) == t && strings.HasPrefix(e.key, namespace+"/"+t.topic+"/") && e.state != published && !e.passed
+	})
+}
+
 // paused reports whether an operator holds an event back.
 func (m *model) paused(e *event) bool {
 	t := m.typeOf(e.namespace, e.stored)

@@ -41,7 +41,7 @@ func (g *game) changed(action string, affected int) {
 }
 
 // chosen draws letters, as ids or as a filter, that an action on letters of a state is done to.
-func (g *game) chosen(n [6]int, state string) (letters []*letter, args []string) {
+func (g *game) chosen(n numbers, state string) (letters []*letter, args []string) {
 	filter := func(fits func(*letter) bool) (found []*letter) {
 		for _, l := range g.m.letters {
 			if l.state == state && fits(l) {
@@ -71,8 +71,8 @@ func (g *game) chosen(n [6]int, state string) (letters []*letter, args []string)
 	return []*letter{one}, []string{one.id}
 }
 
-func (g *game) letters(verb string) func(context.Context, [6]int) error {
-	return func(_ context.Context, n [6]int) error {
+func (g *game) letters(verb string) func(context.Context, numbers) error {
+	return func(_ context.Context, n numbers) error {
 		if len(g.m.letters) == 0 {
 			return nil
 		}
@@ -114,12 +114,12 @@ func (g *game) named(args []string) string {
 	return text
 }
 
-func (g *game) edit(_ context.Context, n [6]int) error {
+func (g *game) edit(_ context.Context, n numbers) error {
 	if len(g.m.letters) == 0 {
 		return nil
 	}
 	l, kind := pick(g.m.letters, n[2]), pick([]string{good, good, poison}, n[3])
-	if t := g.m.typeOf(l.event.namespace, l.event.stored); t == nil || t.name != l.event.stored {
+	if g.m.typeOf(l.event.namespace, l.event.stored) == nil {
 		return nil // there is no such type to correct it by
 	}
 	g.say("%s: dlq edit %s, which makes it %s", g.actor, l.name, kind)
@@ -138,7 +138,7 @@ func (g *game) edit(_ context.Context, n [6]int) error {
 	return nil
 }
 
-func (g *game) undo(_ context.Context, n [6]int) error {
+func (g *game) undo(_ context.Context, n numbers) error {
 	if len(g.m.runs) == 0 {
 		return nil
 	}
@@ -161,7 +161,7 @@ func (g *game) undo(_ context.Context, n [6]int) error {
 	return nil
 }
 
-func (g *game) pause(_ context.Context, n [6]int) error {
+func (g *game) pause(_ context.Context, n numbers) error {
 	t := pick(g.m.types[pick(namespaces(), n[2])], n[3])
 	p := pick([]pause{{"topic", t.topic}, {"topic", t.topic}, {"type", t.name}, {"type", t.name}, {"namespace", pick(namespaces(), n[2])}, {"tenant", pick(tenants(), 2+n[2]%2)}}, n[1])
 	g.say("%s: pause --%s %s", g.actor, p.kind, p.value)
@@ -173,7 +173,7 @@ func (g *game) pause(_ context.Context, n [6]int) error {
 	return nil
 }
 
-func (g *game) resume(_ context.Context, n [6]int) error {
+func (g *game) resume(_ context.Context, n numbers) error {
 	var list []string
 	for p := range g.m.pauses {
 		list = append(list, p.kind+" "+p.value)
@@ -193,14 +193,14 @@ func (g *game) resume(_ context.Context, n [6]int) error {
 }
 
 // some draws events: one, or those of a namespace.
-func (g *game) some(n [6]int) []*event {
+func (g *game) some(n numbers) []*event {
 	if n[1]%2 == 0 {
 		return []*event{pick(g.m.events, n[2])}
 	}
 	return slices.DeleteFunc(slices.Clone(g.m.events), func(e *event) bool { return e.namespace != pick(namespaces(), n[2]) })
 }
 
-func (g *game) republish(_ context.Context, n [6]int) error {
+func (g *game) republish(_ context.Context, n numbers) error {
 	if len(g.m.events) == 0 {
 		return nil
 	}
@@ -223,7 +223,7 @@ func (g *game) republish(_ context.Context, n [6]int) error {
 	return nil
 }
 
-func (g *game) retry(_ context.Context, n [6]int) error {
+func (g *game) retry(_ context.Context, n numbers) error {
 	if len(g.m.events) == 0 {
 		return nil
 	}
@@ -248,7 +248,7 @@ func (g *game) retry(_ context.Context, n [6]int) error {
 }
 
 // cleanup removes what is older than a month, which more often than not has just gone by.
-func (g *game) cleanup(ctx context.Context, n [6]int) error {
+func (g *game) cleanup(ctx context.Context, n numbers) error {
 	if n[2]%3 > 0 {
 		if err := g.month(ctx, n); err != nil {
 			return err
@@ -267,14 +267,14 @@ func (g *game) cleanup(ctx context.Context, n [6]int) error {
 	return nil
 }
 
-func (g *game) month(ctx context.Context, _ [6]int) error {
+func (g *game) month(ctx context.Context, _ numbers) error {
 	g.say("a month goes by")
 	g.m.month()
 	return g.w.month(ctx)
 }
 
 // apply renames a type, or moves it to another topic.
-func (g *game) apply(_ context.Context, n [6]int) error {
+func (g *game) apply(_ context.Context, n numbers) error {
 	namespace := pick(namespaces(), n[1])
 	t := pick(g.m.types[namespace], n[2])
 	if n[3]%2 == 0 {
@@ -287,6 +287,15 @@ func (g *game) apply(_ context.Context, n [6]int) error {
 			return nil
 		}
 		g.say("%s: registry apply, type %s/%s moves to %s", g.actor, namespace, t.name, topic)
+		if was := t.topic; g.m.orderedBy(t, namespace) {
+			t.topic = topic
+			code, _ := g.w.apply(g.actor, namespace, g.m.types[namespace])
+			t.topic = was
+			if code != 4 {
+				return fmt.Errorf("exit %d, although events wait in the order of an aggregate on %s", code, was)
+			}
+			return nil
+		}
 		t.topic = topic
 	}
 	if code, said := g.w.apply(g.actor, namespace, g.m.types[namespace]); code != 0 {

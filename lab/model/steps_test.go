@@ -14,8 +14,10 @@ import (
 // sequence is a sequence.
 type step struct {
 	verb string
-	n    [6]int
+	n    numbers
 }
+
+type numbers [8]int
 
 // verbs are what is drawn from, the usual things more often.
 func verbs() []string {
@@ -74,7 +76,7 @@ func (g *game) say(format string, args ...any) {
 func (g *game) take(ctx context.Context, s step) error {
 	g.run, g.affected, g.both, g.fates, g.stored = &run{}, 0, false, nil, nil
 	g.actor = pick(operators(), s.n[0])
-	do := map[string]func(context.Context, [6]int) error{
+	do := map[string]func(context.Context, numbers) error{
 		"emit": g.emit, "publish": g.publish, "topic": g.topic, "poison": g.poison, "replay": g.letters("replay"), "discard": g.letters("discard"),
 		"restore": g.letters("restore"), "edit": g.edit, "undo": g.undo, "pause": g.pause, "resume": g.resume, "republish": g.republish,
 		"retry": g.retry, "cleanup": g.cleanup, "month": g.month, "apply": g.apply,
@@ -89,7 +91,7 @@ func (g *game) take(ctx context.Context, s step) error {
 	return g.compare(ctx)
 }
 
-func (g *game) emit(ctx context.Context, n [6]int) error {
+func (g *game) emit(ctx context.Context, n numbers) error {
 	namespace := pick(namespaces(), n[0])
 	t := pick(g.m.types[namespace], n[1])
 	e := emission{namespace: namespace, eventType: t.name, aggregate: fmt.Sprint(n[1] % 2), tenant: pick(tenants(), n[3])}
@@ -99,15 +101,14 @@ func (g *game) emit(ctx context.Context, n [6]int) error {
 		e.key = fmt.Sprint("k", n[5]%2)
 	case 4:
 		e.byAggregate = how == byGo || how == byCLI
-	case 5, 6:
-		if how != byInsert {
-			e.dedupe = strings.TrimPrefix(e.tenant+"/same", "/")
-		}
-	case 7, 8:
-		if len(t.was) > 0 {
-			e.eventType = pick(t.was, n[1])
-		}
-	case 9:
+	}
+	if n[6]%3 == 0 && how != byInsert {
+		e.dedupe = strings.TrimPrefix(e.tenant+"/same", "/")
+	}
+	switch {
+	case n[7] < 3 && len(t.was) > 0:
+		e.eventType = pick(t.was, n[1])
+	case n[7] == 11:
 		e.eventType = "ghost"
 	}
 	e.data = map[string]string{good: `{"n": 1}`, poison: `{"n": 1, "poison": true}`, bad: `{"n": "one"}`}[kind]
@@ -145,7 +146,7 @@ func (g *game) emit(ctx context.Context, n [6]int) error {
 	return nil
 }
 
-func (g *game) publish(ctx context.Context, n [6]int) error {
+func (g *game) publish(ctx context.Context, n numbers) error {
 	namespace, backoff := pick([]string{"", "", "", "eu", "us"}, n[2]), pick([]time.Duration{time.Hour, time.Millisecond}, n[1])
 	g.fates = g.m.fates(namespace)
 	var must []string
@@ -163,14 +164,14 @@ func (g *game) publish(ctx context.Context, n [6]int) error {
 	return nil
 }
 
-func (g *game) topic(_ context.Context, n [6]int) error {
+func (g *game) topic(_ context.Context, n numbers) error {
 	topic, state := pick([]string{"t0", "t1", "t2"}, n[1]), pick([]string{up, up, away, away, deaf, missing}, n[2])
 	g.m.topics[topic], g.w.broker.topics[topic] = state, state
 	g.say("topic %s is %s", topic, state)
 	return nil
 }
 
-func (g *game) poison(context.Context, [6]int) error {
+func (g *game) poison(context.Context, numbers) error {
 	g.m.refuses = !g.m.refuses
 	g.w.broker.refuses = g.m.refuses
 	g.say("the broker takes poison: %t", !g.m.refuses)
