@@ -276,6 +276,7 @@ CREATE FUNCTION outbox_correct(dlq_id uuid, new_id uuid, payload jsonb, headers 
 DECLARE
     letter  record;
     old     record;
+    present text;
     dedupe  text;
     emitted uuid;
     verdict text;
@@ -292,6 +293,10 @@ BEGIN
                                        letter.corrected_by IS NOT NULL, true);
     dedupe := coalesce(letter.tenant_id::text || '/', '') || 'corrects/' || dlq_id;
     IF verdict = 'corrected' THEN
+        -- The catalogue knows a type by the name that it has now; the event keeps its own.
+        SELECT t.event_type INTO present FROM @schema@.outbox_event_types AS t
+         WHERE t.namespace IN ('*', letter.namespace) AND (t.event_type = letter.event_type::text OR t.options -> 'was' ? letter.event_type::text)
+         ORDER BY t.namespace = '*' LIMIT 1;
         INSERT INTO @schema@.outbox_events AS o (id, event_type, aggregate_type, aggregate_id, payload_json, dedupe_key, tenant_id, namespace,
                                         headers, max_attempts, ordering_key, seq)
                OVERRIDING SYSTEM VALUE
@@ -299,7 +304,7 @@ BEGIN
                h.headers, old.max_attempts, old.ordering_key,
                CASE WHEN old.ordering_key IS NULL THEN nextval(pg_get_serial_sequence($table$@schema@.outbox_events$table$, 'seq')) ELSE old.seq END
           FROM (SELECT coalesce(headers, '{}') || jsonb_build_object('corrects', letter.event_id) AS headers) AS h
-          LEFT JOIN LATERAL @schema@.outbox_catalogue_type(letter.event_type::text, letter.namespace) AS c ON true
+          LEFT JOIN LATERAL @schema@.outbox_catalogue_type(coalesce(present, letter.event_type::text), letter.namespace) AS c ON true
          WHERE @schema@.outbox_check_event(NULL, new_id, letter.event_type::text, letter.aggregate_type::text, letter.aggregate_id::text, payload,
                    dedupe, letter.tenant_id, letter.namespace, h.headers, old.max_attempts, c.aggregate_type, c.envelope,
                    substr(old.ordering_key, length(letter.namespace) + 2))

@@ -51,7 +51,7 @@ func (o *Outbox) ChooseEdit(ctx context.Context, id string) (*Edit, error) {
 	if err := e.refusal(would[0].Outcome, ""); err != nil {
 		return nil, err
 	}
-	exports, err := e.store.Export(ctx, target)
+	exports, err := o.export(ctx, target)
 	if err != nil {
 		return nil, StoreError(err)
 	}

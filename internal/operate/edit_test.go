@@ -2,13 +2,17 @@ package operate_test
 
 import (
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 // deadOrder writes an event with an ordering key that died of its payload, one that waits behind it, and returns the dead
@@ -118,6 +122,44 @@ func TestACorrectionOutlivesItsAuditRow(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, &r.CorrectedBy, letter.CorrectedBy)
 	require.Equal(t, []string{"outboxctl why " + r.CorrectedBy}, b.why(event).Commands)
+}
+
+// renamed is a catalogue in which a type has another name than events of it are stored under.
+const renamed = `outbox: 1
+name: shop
+topics: {orders: shop-orders}
+types:
+  order.prepared: {topic: orders, aggregate: order, was: [order.ready], schema: {type: object, required: [n], properties: {n: {type: integer}}}}
+`
+
+// A dead event is corrected, and exported for correction, by what its type is called now. The corrected one keeps the name
+// that it was stored under.
+func TestAnEventOfARenamedTypeIsCorrected(t *testing.T) {
+	t.Parallel()
+	types, err := catalogue.Load(fstest.MapFS{"shop.yaml": {Data: []byte(renamed)}}, "shop.yaml")
+	require.NoError(t, err)
+	b := &bundle{t: t, ctx: t.Context(), db: outboxtest.ShapedDB(t, outboxtest.Shapes()[1])}
+	b.outbox = &operate.Outbox{DB: b.db.Pool, Registry: &registry.Registry{Catalogue: types}}
+	require.NoError(t, types.Apply(b.ctx, b.db.Pool))
+	event := uuid.Must(uuid.NewV7()).String()
+	b.exec(`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json)
+VALUES ($1::text::uuid, 'order.ready', 'order', '42',
+        jsonb_build_object('version', 1, 'eventId', $1::text, 'occurredAt', '2026-03-01T12:00:00Z', 'data', jsonb_build_object('n', 'seven')))`, event)
+	id := b.dieAgain(event, "invalid_payload", "data.n: must be an integer")
+
+	var exported string
+	_, err = b.outbox.Export(b.ctx, operate.ExportParams{IDs: []string{id}}, func(e dlq.Export) error { exported = e.Type; return nil })
+	require.NoError(t, err)
+	require.Equal(t, "order.prepared", exported)
+
+	edit, err := b.outbox.ChooseEdit(b.ctx, id)
+	require.NoError(t, err)
+	require.ErrorContains(t, edit.Check([]byte(`{"n": "eight"}`)), "data.n")
+	r, err := edit.Apply(b.ctx, operate.EditParams{Data: []byte(`{"n": 7}`), Actor: "ann"})
+	require.NoError(t, err)
+	var stored string
+	require.NoError(t, b.db.Pool.QueryRow(b.ctx, "SELECT event_type FROM outbox_events WHERE id = $1::text::uuid", r.CorrectedBy).Scan(&stored))
+	require.Equal(t, "order.ready", stored)
 }
 
 func TestAnEditIsRefusedWhereItComesTooLate(t *testing.T) {

@@ -48,7 +48,7 @@ func (o *Outbox) Export(ctx context.Context, p ExportParams, each func(dlq.Expor
 		if len(targets) == 0 {
 			return r, r.verdict()
 		}
-		exports, err := o.store().Export(ctx, targets)
+		exports, err := o.export(ctx, targets)
 		if err != nil {
 			return r, StoreError(err)
 		}
@@ -60,6 +60,17 @@ func (o *Outbox) Export(ctx context.Context, p ExportParams, each func(dlq.Expor
 		}
 		r.Missing += int64(len(targets) - len(exports))
 	}
+}
+
+// export reads dead letters as new events, under the names that their types have now: a former one is not emitted.
+func (o *Outbox) export(ctx context.Context, targets []dlq.Target) ([]dlq.Export, error) {
+	exports, err := o.store().Export(ctx, targets)
+	for i, e := range exports {
+		if t, known := o.Registry.Find(e.Namespace, e.Type); known {
+			exports[i].Type = t.Name
+		}
+	}
+	return exports, err
 }
 
 func (r ExportResult) verdict() error {
