@@ -19,7 +19,7 @@ type mutant struct {
 
 // catalogue lists the planted bugs.
 func catalogue() []mutant {
-	return append(orderedMutants(), []mutant{
+	return append(append(orderedMutants(), operatorMutants()...), []mutant{
 		{
 			name: "settle-before-publish",
 			edits: []edit{{"internal/dispatch Dispatcher.send", `	failpoint.Hit(failpoint.Sending)
