@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -216,7 +217,7 @@ func (w *world) publish(ctx context.Context, namespace string, backoff time.Dura
 		return err
 	}
 	defer d.Close()
-	running, stop := context.WithCancel(ctx)
+	running, stop := context.WithTimeout(ctx, publishTimeout)
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer stop()
@@ -235,11 +236,17 @@ func (w *world) publish(ctx context.Context, namespace string, backoff time.Dura
 		stop()
 	})
 	_, err = d.Once(running)
+	if errors.Is(running.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("publishing has not ended within %s", publishTimeout)
+	}
 	if running.Err() != nil && ctx.Err() == nil {
 		return nil
 	}
 	return err
 }
+
+// publishTimeout ends a dispatcher that finds work for ever. The busiest machine needs a few seconds.
+const publishTimeout = time.Minute
 
 const leftSQL = `SELECT count(*) FROM outbox_event_status WHERE id = ANY ($1::text[]::uuid[]) AND status NOT IN ('published', 'dead')`
 
