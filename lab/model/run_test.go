@@ -90,7 +90,7 @@ func TestModel(t *testing.T) {
 	for range workers {
 		w := newWorld(t)
 		playing.Go(func() {
-			for n := next.Add(1) - 1; n < count; n = next.Add(1) - 1 {
+			for n := next.Add(1) - 1; n < count && !t.Failed(); n = next.Add(1) - 1 {
 				steps.Add(uint64(playSeed(t, w, first+n)))
 			}
 		})
