@@ -132,7 +132,7 @@ func TestWhatWentNowhereIsNamedAndPublishedOnceMore(t *testing.T) {
 	require.Len(t, advice, 2, stderr)
 	require.Contains(t, r.do(advice[1]+" --yes -o json"), `"republished"`)
 	r.requireReceived(ids)
-	require.Equal(t, 30+25, len(r.pubsub.Stored()), "nothing else is published once more")
+	require.Len(t, r.pubsub.Stored(), 30+25, "nothing else is published once more")
 }
 
 // A topic ensure that is killed at any step loses nothing: publishing stays paused, why says what to do, and the next one
