@@ -12,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 func newAuditCmd(app *cli.App) *cobra.Command {
@@ -107,7 +108,7 @@ func newAuditShowCmd(app *cli.App) *cobra.Command {
 func sayAuditRun(w io.Writer, r *operate.AuditRunResult) error {
 	fmt.Fprintf(w, "%s %s %s, by %s (database login %s)\n", safetext.Line(r.Action), r.Run, r.Ended.UTC().Format(time.RFC3339), safetext.Line(r.Actor), safetext.Line(r.DBUser))
 	fmt.Fprintf(w, "  note          %s\n", cmp.Or(safetext.Line(r.Note), "none was given"))
-	fmt.Fprintf(w, "  rows          %s in %s\n", operate.Count(r.Changed), operate.Counted(r.Transactions, "transaction"))
+	fmt.Fprintf(w, "  rows          %s in %s\n", words.Count(r.Changed), words.Counted(r.Transactions, "transaction"))
 	fmt.Fprintf(w, "  detail        %s\n", safetext.Line(string(r.Detail)))
 	for i, id := range r.EventIDs {
 		name := ""

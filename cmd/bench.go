@@ -14,7 +14,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/bench"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 type benchOptions struct {
@@ -85,7 +85,7 @@ func benchHelp() string {
 
 func runBench(ctx context.Context, opts *benchOptions) error {
 	app, p := opts.app, opts.params
-	if err := operate.OneOf("--mode", opts.mode, benchModes()); err != nil {
+	if err := words.OneOf("--mode", opts.mode, benchModes()); err != nil {
 		return err
 	}
 	p.Mode = bench.Modes()[slices.Index(benchModes(), opts.mode)]

@@ -13,6 +13,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // changeOptions is one change to many rows: replay, discard, restore or republish.
@@ -90,9 +91,9 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 		return err
 	}
 	if !opts.dryRun {
-		question := fmt.Sprintf("%s %s", set.Action.Verb(), operate.Counted(set.Total, set.Action.Noun()))
+		question := fmt.Sprintf("%s %s", set.Action.Verb(), words.Counted(set.Total, set.Action.Noun()))
 		if set.Releases > 0 {
-			question += fmt.Sprintf(" and release %s that wait behind them", operate.Counted(set.Releases, "event"))
+			question += fmt.Sprintf(" and release %s that wait behind them", words.Counted(set.Releases, "event"))
 		}
 		if err := opts.app.Confirm(ctx, opts.yes, set.Total, question); err != nil {
 			return err
@@ -202,14 +203,14 @@ func (o *changeOptions) perform(ctx context.Context, outbox *operate.Outbox, set
 		err = closeErr
 	}
 	if unsaid > 0 {
-		fmt.Fprintf(o.app.Err, "and %s more\n", operate.Count(unsaid))
+		fmt.Fprintf(o.app.Err, "and %s more\n", words.Count(unsaid))
 	}
 	if len(sent) == 0 {
 		o.summarise(result)
 	}
 	switch {
 	case result.Interrupted:
-		fmt.Fprintf(o.app.Err, "interrupted after %s; go on with: %s\n", operate.Counted(result.Total(), "row"), o.again(resume(set)))
+		fmt.Fprintf(o.app.Err, "interrupted after %s; go on with: %s\n", words.Counted(result.Total(), "row"), o.again(resume(set)))
 	case result.Stopped != "":
 		err = fault.Hint(err, "fix the cause, then go on with: %s", o.again(resume(set)))
 	case result.Unfinished:

@@ -12,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // freezeInDatabase keeps the set as a plan that outboxctl run, or the web page, runs.
@@ -23,13 +24,13 @@ func (o *changeOptions) freezeInDatabase(ctx context.Context, set *operate.Chang
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.app.Err, "%s frozen in plan %s; nothing was changed\nrun it with: outboxctl run resume %s\n", operate.Counted(plan.Total, set.Action.Noun()), plan.ID, plan.ID)
+	fmt.Fprintf(o.app.Err, "%s frozen in plan %s; nothing was changed\nrun it with: outboxctl run resume %s\n", words.Counted(plan.Total, set.Action.Noun()), plan.ID, plan.ID)
 	return nil
 }
 
 func (o *changeOptions) sayLeftOut(set *operate.ChangeSet, leftOut map[string]int64) {
 	for _, outcome := range slices.Sorted(maps.Keys(leftOut)) {
-		fmt.Fprintf(o.app.Err, "left out: %s (%s)\n", operate.Counted(leftOut[outcome], set.Action.Noun()), dlq.Explain(outcome))
+		fmt.Fprintf(o.app.Err, "left out: %s (%s)\n", words.Counted(leftOut[outcome], set.Action.Noun()), dlq.Explain(outcome))
 	}
 }
 
@@ -59,6 +60,6 @@ func (o *changeOptions) freezeToFile(ctx context.Context, set *operate.ChangeSet
 		return fault.Preconditionf("write plan: %w", err)
 	}
 	fmt.Fprintf(o.app.Err, "%s frozen in %s; nothing was changed\napply it with: outboxctl %s %s --apply %s\n",
-		operate.Counted(n, set.Action.Noun()), safetext.Line(o.plan), set.Action.Group(), set.Action.Verb(), safetext.QuoteWord(o.plan))
+		words.Counted(n, set.Action.Noun()), safetext.Line(o.plan), set.Action.Group(), set.Action.Verb(), safetext.QuoteWord(o.plan))
 	return nil
 }

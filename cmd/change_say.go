@@ -12,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // would announces a change, or a look at one.
@@ -47,12 +48,12 @@ func (o *changeOptions) noSetHint() string {
 func (o *changeOptions) describe(set *operate.ChangeSet) {
 	w := o.app.Err
 	for _, g := range set.Reasons {
-		fmt.Fprintf(w, "  %s: %s, last %s, for example %s: %s\n", g.Value, operate.Counted(g.Count, "dead letter"),
+		fmt.Fprintf(w, "  %s: %s, last %s, for example %s: %s\n", g.Value, words.Counted(g.Count, "dead letter"),
 			g.LastSeen.UTC().Format(time.RFC3339), g.SampleID, safetext.Cut(safetext.Line(g.SampleError), 160))
 	}
 	if o.app.InTTY {
 		for _, g := range set.Causes {
-			fmt.Fprintf(w, "  cause %s: %s\n", safetext.Line(g.Value), operate.Counted(g.Count, "dead letter"))
+			fmt.Fprintf(w, "  cause %s: %s\n", safetext.Line(g.Value), words.Counted(g.Count, "dead letter"))
 		}
 	}
 	for _, e := range set.Events {
@@ -62,17 +63,17 @@ func (o *changeOptions) describe(set *operate.ChangeSet) {
 		fmt.Fprintf(w, "  %s %s, %s, %s: %s\n", e.ID, safetext.Line(e.EventType), e.State, e.Reason, safetext.Cut(safetext.Line(e.ErrorMessage), 160))
 	}
 	if shown := int64(len(set.Events) + len(set.Letters)); shown > 0 && set.Total > shown {
-		fmt.Fprintf(w, "  and %s more\n", operate.Count(set.Total-shown))
+		fmt.Fprintf(w, "  and %s more\n", words.Count(set.Total-shown))
 	}
 	if set.First != nil {
-		fmt.Fprintf(w, "  %s, published from %s to %s, for example %s\n", operate.Counted(set.Total, "event"),
+		fmt.Fprintf(w, "  %s, published from %s to %s, for example %s\n", words.Counted(set.Total, "event"),
 			set.First.At.UTC().Format(time.RFC3339), set.Last.At.UTC().Format(time.RFC3339), set.First.ID)
 	}
 	if set.Releases > 0 {
-		fmt.Fprintf(w, "  %s behind them in their ordering keys go on\n", operate.Counted(set.Releases, "event"))
+		fmt.Fprintf(w, "  %s behind them in their ordering keys go on\n", words.Counted(set.Releases, "event"))
 	}
 	if set.Behind > 0 {
-		fmt.Fprintf(w, "  %s of them stay parked: a dead event before them in their ordering key is not replayed\n", operate.Count(set.Behind))
+		fmt.Fprintf(w, "  %s of them stay parked: a dead event before them in their ordering key is not replayed\n", words.Count(set.Behind))
 	}
 	if p := set.Plan; p != nil {
 		note := ""
@@ -80,34 +81,34 @@ func (o *changeOptions) describe(set *operate.ChangeSet) {
 			note = ": " + p.Note
 		}
 		fmt.Fprintf(w, "plan %s by %s of %s, %s%s\n", p.ID, safetext.Line(p.Author), p.CreatedAt.Format(time.RFC3339),
-			operate.Counted(set.Total, "item"), safetext.Line(note))
+			words.Counted(set.Total, "item"), safetext.Line(note))
 		return
 	}
 	if set.Total == 0 || o.app.InTTY && !o.yes && !o.dryRun {
 		return // there is nothing to do, or the question says it
 	}
-	fmt.Fprintf(w, "%s %s%s\n", o.would(), operate.Counted(set.Total, set.Action.Noun()), o.app.Where())
+	fmt.Fprintf(w, "%s %s%s\n", o.would(), words.Counted(set.Total, set.Action.Noun()), o.app.Where())
 }
 
 // summarise says on Err how many rows had which outcome.
 func (o *changeOptions) summarise(r dlq.RunResult) {
 	var parts []string
 	success := o.action.Success()
-	done := operate.Count(r.Counts[success]) + " " + success
+	done := words.Count(r.Counts[success]) + " " + success
 	if o.dryRun {
 		success = o.action.Would()
-		done = operate.Count(r.Counts[success]) + " would be " + o.action.Success()
+		done = words.Count(r.Counts[success]) + " would be " + o.action.Success()
 	}
 	parts = append(parts, done+o.app.Where())
 	for _, outcome := range slices.Sorted(maps.Keys(r.Counts)) {
 		if outcome != success {
-			parts = append(parts, operate.Count(r.Counts[outcome])+" "+dlq.Explain(outcome))
+			parts = append(parts, words.Count(r.Counts[outcome])+" "+dlq.Explain(outcome))
 		}
 	}
 	fmt.Fprintln(o.app.Err, strings.Join(parts, "; "))
 	if w := r.Watched; w != (dlq.Watched{}) {
 		fmt.Fprintf(o.app.Err, "of the events sent again %s were published, %s died again, %s keep failing, %s were not tried yet\n",
-			operate.Count(w.Published), operate.Count(w.Dead), operate.Count(w.Failing), operate.Count(w.Waiting))
+			words.Count(w.Published), words.Count(w.Dead), words.Count(w.Failing), words.Count(w.Waiting))
 	}
 	if r.Counts[dlq.EventGone] > 0 {
 		fmt.Fprintln(o.app.Err, "events removed by cleanup can be emitted again from outboxctl dlq export")
@@ -127,7 +128,7 @@ func (o *changeOptions) sayConsumers(ctx context.Context, set *operate.ChangeSet
 	for _, c := range counts {
 		some = some || c.Processed > 0
 		fmt.Fprintf(o.app.Err, "consumer %s: %s already processed, %s being processed, %s not seen\n",
-			safetext.Line(c.Consumer), operate.Count(c.Processed), operate.Count(c.Processing), operate.Count(c.Unknown))
+			safetext.Line(c.Consumer), words.Count(c.Processed), words.Count(c.Processing), words.Count(c.Unknown))
 	}
 	if some {
 		fmt.Fprintln(o.app.Err, "a consumer skips what it has already processed; outboxctl idem forget makes it process an event again")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // await waits for what becomes of the events that were sent, and writes each as soon as it is known. ran is the error of
@@ -18,6 +19,6 @@ func (o *changeOptions) await(ctx context.Context, set *operate.ChangeSet, sent 
 	}})
 	bar.Done()
 	fmt.Fprintf(o.app.Err, "%s published, %s died again, %s keep failing, %s still waiting\n",
-		operate.Count(sum.Published), operate.Count(sum.Dead), operate.Count(sum.Failing), operate.Count(sum.Waiting))
+		words.Count(sum.Published), words.Count(sum.Dead), words.Count(sum.Failing), words.Count(sum.Waiting))
 	return cmp.Or(ran, err)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // checkUnknown is the exit code when the probe itself failed; the other codes are those of operate.Level.
@@ -155,7 +156,7 @@ func parseCount(text string) (float64, error) {
 }
 
 func parseAge(text string) (float64, error) {
-	d, err := operate.ParseDuration(strings.TrimSpace(text))
+	d, err := words.ParseDuration(strings.TrimSpace(text))
 	if err == nil && d < 0 {
 		err = errors.New("must not be negative")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 type cleanupOptions struct {
@@ -109,7 +110,7 @@ func runCleanup(ctx context.Context, opts *cleanupOptions) error {
 	result, err := outbox.Cleanup(ctx, params)
 	bar.Done()
 	if ctx.Err() != nil { // of which the exit code alone tells
-		fmt.Fprintf(opts.app.Err, "interrupted after %s; go on with: %s\n", operate.Counted(result.Rows(), "row"), opts.again())
+		fmt.Fprintf(opts.app.Err, "interrupted after %s; go on with: %s\n", words.Counted(result.Rows(), "row"), opts.again())
 	}
 	if sayErr := cli.WriteObject(opts.app, opts.output, result, func(w io.Writer) error { return sayCleanup(w, result, opts.app.Where()) }); sayErr != nil {
 		return sayErr
@@ -131,7 +132,7 @@ func (o *cleanupOptions) confirm(ctx context.Context, outbox *operate.Outbox, pa
 	if err := sayCleanupPlan(o.app.Err, plan); err != nil {
 		return err
 	}
-	return o.app.Confirm(ctx, false, plan.Rows(), fmt.Sprintf("remove %s, some of less than a day ago", operate.Counted(plan.Rows(), "row")))
+	return o.app.Confirm(ctx, false, plan.Rows(), fmt.Sprintf("remove %s, some of less than a day ago", words.Counted(plan.Rows(), "row")))
 }
 
 func sayCleanup(w io.Writer, r cleanup.Result, in string) error {

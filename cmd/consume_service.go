@@ -23,7 +23,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/failpoint"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/httpd"
-	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 // consumeService is a worker with everything around it.
@@ -115,7 +114,7 @@ func (s *consumeService) handlers(ctx context.Context, opts *consumeOptions, set
 	}
 	opts.app.OnClose(func() error { pool.Close(); return nil })
 	settings.Handlers = consumer.Example{Consumer: opts.name, DB: pool}.Handlers()
-	return pool, operate.StoreError(consumer.CheckTables(ctx, pool))
+	return pool, fault.Database(consumer.CheckTables(ctx, pool))
 }
 
 // hit makes a failpoint of one of the worker's hooks.

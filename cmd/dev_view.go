@@ -12,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 const (
@@ -105,9 +106,9 @@ func (v *devView) head(w io.Writer, report *operate.StatsResult) {
 	}
 	line("logs", "%s", v.log)
 	fmt.Fprintln(w)
-	line("published", "%-22s %s", fmt.Sprintf("%.1f/s, %s in 5m", report.Flow.DrainPerSecond, operate.Count(report.Published.Last5m)), sparkline(v.departed))
-	line("waiting", "%-22s %s", fmt.Sprintf("%s, oldest %s", operate.Count(report.Backlog), cli.Age(time.Duration(report.OldestAgeSeconds*float64(time.Second)))), sparkline(v.backlog))
-	line("dead letters", "%s open", operate.Count(report.DLQ.Open))
+	line("published", "%-22s %s", fmt.Sprintf("%.1f/s, %s in 5m", report.Flow.DrainPerSecond, words.Count(report.Published.Last5m)), sparkline(v.departed))
+	line("waiting", "%-22s %s", fmt.Sprintf("%s, oldest %s", words.Count(report.Backlog), cli.Age(time.Duration(report.OldestAgeSeconds*float64(time.Second)))), sparkline(v.backlog))
+	line("dead letters", "%s open", words.Count(report.DLQ.Open))
 }
 
 // next names commands for another terminal that show something now.

@@ -19,6 +19,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 type dlqEditOptions struct {
@@ -113,7 +114,7 @@ func (o *dlqEditOptions) apply(ctx context.Context, edit *operate.Edit, data []b
 	fmt.Fprintf(w, "%s event %s, %s: %s\n", safetext.Line(l.EventType), l.EventID, l.Reason, safetext.Cut(safetext.Line(l.ErrorMessage), 160))
 	o.app.WriteDiff(w, o.app.ErrTTY, indentedLike(edit.Data, data), indented(data))
 	if l.Blocks > 0 {
-		fmt.Fprintf(w, "%s behind it in its ordering key %s for the corrected one\n", operate.Counted(l.Blocks, "event"), plural(l.Blocks, "waits", "wait"))
+		fmt.Fprintf(w, "%s behind it in its ordering key %s for the corrected one\n", words.Counted(l.Blocks, "event"), plural(l.Blocks, "waits", "wait"))
 	}
 	if !o.dryRun {
 		const question = "send the corrected event and discard the dead letter"

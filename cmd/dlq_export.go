@@ -10,6 +10,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 func newDLQExportCmd(app *cli.App) *cobra.Command {
@@ -70,7 +71,7 @@ func runDLQExport(ctx context.Context, app *cli.App, args []string, flags *opera
 		return cli.EncodeJSON(app.Out, e, "")
 	})
 	if kind, _ := fault.KindOf(err); err == nil || kind == fault.Partial || kind == fault.NotFound {
-		fmt.Fprintf(app.Err, "exported %s\n", operate.Counted(result.Written, "dead letter"))
+		fmt.Fprintf(app.Err, "exported %s\n", words.Counted(result.Written, "dead letter"))
 	}
 	return err
 }

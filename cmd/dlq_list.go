@@ -11,6 +11,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 type dlqListFlags struct {
@@ -147,9 +148,9 @@ func blocks(n int64) string {
 	case n == 0:
 		return ""
 	case n > dlq.BlocksBound:
-		return operate.Count(dlq.BlocksBound) + "+ events"
+		return words.Count(dlq.BlocksBound) + "+ events"
 	default:
-		return operate.Counted(n, "event")
+		return words.Counted(n, "event")
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 type emitOptions struct {
@@ -123,7 +124,7 @@ func runEmit(ctx context.Context, opts *emitOptions) error {
 		return err
 	}
 	defer cli.SurviveClosedPipe()()
-	return operate.StoreError(opts.emit(ctx, outbox, params))
+	return fault.Database(opts.emit(ctx, outbox, params))
 }
 
 // checkEvents is the dry run, which needs no database.
@@ -138,7 +139,7 @@ func (o *emitOptions) checkEvents(ctx context.Context, params operate.EmitParams
 	case err != nil || !o.dryRun:
 		return err
 	case o.stdin:
-		fmt.Fprintf(o.app.Err, "valid: %s; nothing written\n", operate.Counted(int64(result.Events), "event"))
+		fmt.Fprintf(o.app.Err, "valid: %s; nothing written\n", words.Counted(int64(result.Events), "event"))
 	default:
 		topic := types.TopicOf(o.namespace, o.eventType)
 		fmt.Fprintf(o.app.Err, "valid: %s would be published on %s; nothing written\n", o.eventType, topic)
@@ -207,7 +208,7 @@ func (o oneEvent) Close() error                  { return nil }
 
 // summarise prints how many events were written or, after an error, where a stream can be taken up again.
 func (o *emitOptions) summarise(ctx context.Context, r operate.EmitResult, err error, took time.Duration) {
-	events := operate.Counted(int64(r.Events), "event")
+	events := words.Counted(int64(r.Events), "event")
 	word := "stopped"
 	if ctx.Err() != nil {
 		word = "interrupted"
@@ -219,10 +220,10 @@ func (o *emitOptions) summarise(ctx context.Context, r operate.EmitResult, err e
 	case err == nil:
 		already := ""
 		if r.Already > 0 {
-			already = fmt.Sprintf(" (%s of them already enqueued)", operate.Count(int64(r.Already)))
+			already = fmt.Sprintf(" (%s of them already enqueued)", words.Count(int64(r.Already)))
 		}
 		rate := int64(float64(r.Events) / max(took.Seconds(), 0.001))
-		fmt.Fprintf(o.app.Err, "emitted %s%s in %s, %s/s\n", events, already, took.Round(time.Millisecond), operate.Count(rate))
+		fmt.Fprintf(o.app.Err, "emitted %s%s in %s, %s/s\n", events, already, took.Round(time.Millisecond), words.Count(rate))
 	case r.Events == 0:
 		fmt.Fprintf(o.app.Err, "%s: nothing written\n", word)
 	default:

@@ -15,7 +15,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 type migrateUpOptions struct {
@@ -82,7 +82,7 @@ func runMigrateUp(ctx context.Context, opts *migrateUpOptions) error {
 		return fault.Usagef("--to %d: a version is not negative", opts.to)
 	}
 	if opts.types != "" {
-		if err := operate.OneOf("--types", opts.types, []string{migrate.TypesText, migrate.TypesEnum}); err != nil {
+		if err := words.OneOf("--types", opts.types, []string{migrate.TypesText, migrate.TypesEnum}); err != nil {
 			return err
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 type migrateDownOptions struct {
@@ -82,7 +82,7 @@ func runMigrateDown(ctx context.Context, opts *migrateDownOptions) error {
 		return writePlan(opts.app, plan)
 	}
 	if len(plan) > 0 {
-		question := "revert " + operate.Counted(int64(len(plan)), "migration")
+		question := "revert " + words.Counted(int64(len(plan)), "migration")
 		if err := opts.app.Confirm(ctx, opts.yes, cli.Destroys, question); err != nil {
 			return err
 		}

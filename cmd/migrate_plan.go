@@ -13,6 +13,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // runMigratePlan shows what a migration would find and do. A table that cannot be adopted is a precondition that fails.
@@ -38,7 +39,7 @@ func runMigratePlan(ctx context.Context, opts *migrateUpOptions, o migrate.Optio
 	}
 	if len(plan.Blocked) > 0 {
 		return fault.Hint(fault.As(fault.Precondition, fmt.Errorf("table outbox_events cannot be adopted as it is: %s",
-			operate.Counted(int64(len(plan.Blocked)), "difference"))), "run the statements above, then plan again")
+			words.Counted(int64(len(plan.Blocked)), "difference"))), "run the statements above, then plan again")
 	}
 	return nil
 }
@@ -56,7 +57,7 @@ func writeMigrationPlan(w io.Writer, plan operate.MigrationPlan) error {
 	default:
 		p.line("Table outbox_events exists and would become the outbox, with event types as %s.", plan.Types)
 	}
-	p.line("It has about %s in %s, and indexes of %s.", operate.Counted(plan.Rows, "row"), size(plan.TableBytes), size(plan.IndexBytes))
+	p.line("It has about %s in %s, and indexes of %s.", words.Counted(plan.Rows, "row"), size(plan.TableBytes), size(plan.IndexBytes))
 	if len(plan.Blocked) > 0 {
 		p.head("What has to change first")
 		for _, d := range plan.Blocked {
@@ -110,19 +111,19 @@ func (p *planPrinter) list(head string, lines []string) {
 }
 
 func (p *planPrinter) backlog(waiting int64, b operate.Backlog) {
-	p.head("What becomes of %s", operate.Counted(waiting, "waiting event"))
+	p.head("What becomes of %s", words.Counted(waiting, "waiting event"))
 	if b.Judged < waiting {
-		p.line("  the oldest %s were judged", operate.Count(b.Judged))
+		p.line("  the oldest %s were judged", words.Count(b.Judged))
 	}
-	p.line("  %s would be published", operate.Count(b.Publish))
+	p.line("  %s would be published", words.Count(b.Publish))
 	if b.OtherEventID > 0 {
-		p.line("  %s of them have an envelope with another eventId; they are published unchanged, with the row's id as attribute event_id", operate.Count(b.OtherEventID))
+		p.line("  %s of them have an envelope with another eventId; they are published unchanged, with the row's id as attribute event_id", words.Count(b.OtherEventID))
 	}
 	if b.AttemptsSpent > 0 {
-		p.line("  %s have spent their attempts and die at their first claim, keeping their last error", operate.Count(b.AttemptsSpent))
+		p.line("  %s have spent their attempts and die at their first claim, keeping their last error", words.Count(b.AttemptsSpent))
 	}
 	for _, r := range b.Die {
-		p.line("  %s of type %s would die as %s: %s (such as %s)", operate.Count(r.Waiting), safetext.Line(r.EventType), r.Reason, safetext.Line(r.Problem), r.Example)
+		p.line("  %s of type %s would die as %s: %s (such as %s)", words.Count(r.Waiting), safetext.Line(r.EventType), r.Reason, safetext.Line(r.Problem), r.Example)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // pauseOptions are those of pause and of resume.
@@ -140,7 +141,7 @@ func (o *pauseOptions) change(ctx context.Context, box *operate.Outbox, p operat
 
 // confirm asks before what waits is held back or let go.
 func (o *pauseOptions) confirm(ctx context.Context, yes bool, verb, what string, events int64) error {
-	return o.app.Confirm(ctx, yes, events, fmt.Sprintf("%s %s, of which %s %s now", verb, what, operate.Counted(events, "event"), plural(events, "waits", "wait")))
+	return o.app.Confirm(ctx, yes, events, fmt.Sprintf("%s %s, of which %s %s now", verb, what, words.Counted(events, "event"), plural(events, "waits", "wait")))
 }
 
 // say prints a pause that was made or lifted.
@@ -154,7 +155,7 @@ func (o *pauseOptions) say(r operate.PauseResult) error {
 	if r.Before != nil {
 		text += fmt.Sprintf("; %s had paused it %s", safetext.Line(r.Before.Actor), operate.PauseEnds(now, r.Before.Until))
 	}
-	return o.write(r, fmt.Sprintf("%s; %s %s%s\n", text, operate.Counted(r.Events, "event"), plural(r.Events, "waits", "wait"), o.app.Where()))
+	return o.write(r, fmt.Sprintf("%s; %s %s%s\n", text, words.Counted(r.Events, "event"), plural(r.Events, "waits", "wait"), o.app.Where()))
 }
 
 // write prints the result in the chosen form; text is what a person reads.

@@ -115,5 +115,5 @@ func runPublish(ctx context.Context, opts *publishOptions) error {
 	if err != nil {
 		return err
 	}
-	return operate.StoreError(service.Run(ctx))
+	return fault.Database(service.Run(ctx))
 }

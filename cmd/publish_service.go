@@ -20,7 +20,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/httpd"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/relay"
@@ -137,7 +136,7 @@ func unready(err error) error {
 	if err == nil {
 		return nil
 	}
-	err = operate.StoreError(err)
+	err = fault.Database(err)
 	if _, known := fault.KindOf(err); known {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/safetext"
@@ -119,7 +120,7 @@ func showEventType(ctx context.Context, app *cli.App, p operate.TypeParams) (ope
 		return detail, err
 	}
 	detail.Publishers, err = outbox.TypeHolders(ctx, detail.EventType)
-	return detail, operate.StoreError(err)
+	return detail, fault.Database(err)
 }
 
 func printEventType(w io.Writer, t operate.EventTypeDetail) error {
@@ -232,7 +233,7 @@ func exported(ctx context.Context, app *cli.App, source string) (*registry.Regis
 			return nil, err
 		}
 		types, err := registry.Recorded(ctx, db)
-		return types, operate.StoreError(err)
+		return types, fault.Database(err)
 	}
 	return cli.OpenCatalogue(source)
 }

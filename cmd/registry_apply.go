@@ -11,6 +11,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 type registryApplyFlags struct {
@@ -86,7 +87,7 @@ func announceApply(w io.Writer, r operate.RecordResult) {
 	}
 	for _, refused := range r.Trial.Refused {
 		fmt.Fprintf(w, "%s: %s would die and %d of those published lately would be refused: %s\n",
-			safetext.Line(refused.EventType), operate.Counted(refused.Waiting, "waiting event"), refused.Published, safetext.Line(refused.Problem))
+			safetext.Line(refused.EventType), words.Counted(refused.Waiting, "waiting event"), refused.Published, safetext.Line(refused.Problem))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 func newRegistryCheckCmd(app *cli.App) *cobra.Command {
@@ -42,8 +43,8 @@ func runRegistryCheck(ctx context.Context, app *cli.App, file string, pending bo
 		return err
 	}
 	if !pending {
-		fmt.Fprintf(app.Err, "%s is a valid catalogue: %s on %s\n", safetext.Line(file), operate.Counted(int64(len(operate.EventTypes(types))), "type"),
-			operate.Counted(int64(len(types.Topics())), "topic"))
+		fmt.Fprintf(app.Err, "%s is a valid catalogue: %s on %s\n", safetext.Line(file), words.Counted(int64(len(operate.EventTypes(types))), "type"),
+			words.Counted(int64(len(types.Topics())), "topic"))
 		return nil
 	}
 	outbox, err := app.Outbox(ctx)
@@ -61,7 +62,7 @@ func runRegistryCheck(ctx context.Context, app *cli.App, file string, pending bo
 	for _, r := range trial.Refused {
 		die += r.Waiting
 	}
-	fmt.Fprintf(app.Err, "%s waiting, %s of them would die\n", operate.Counted(trial.Waiting, "event"), operate.Count(die))
+	fmt.Fprintf(app.Err, "%s waiting, %s of them would die\n", words.Counted(trial.Waiting, "event"), words.Count(die))
 	if die > 0 {
 		return cli.Silent(cli.ExitFailed)
 	}
@@ -119,7 +120,7 @@ what), renamed or removed, with the number of events that wait. Nothing is chang
 			if err := cli.WriteList(app, output, typeChangeView(), diff.Changes); err != nil {
 				return err
 			}
-			fmt.Fprintf(app.Err, "%s, %d unchanged (recorded revision %d)\n", operate.Counted(int64(len(diff.Changes)), "change"), diff.Unchanged, diff.Revision)
+			fmt.Fprintf(app.Err, "%s, %d unchanged (recorded revision %d)\n", words.Counted(int64(len(diff.Changes)), "change"), diff.Unchanged, diff.Revision)
 			return nil
 		},
 	}

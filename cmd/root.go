@@ -10,7 +10,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // The groups in which help lists the commands.
@@ -115,7 +115,7 @@ func (f *choiceFlag) Type() string   { return "choice" }
 
 func (f *choiceFlag) Set(text string) error {
 	if !slices.Contains(f.choices, text) {
-		return operate.DidYouMean(fmt.Errorf("%q is none of %s", text, strings.Join(f.choices, ", ")), text, f.choices, "")
+		return words.DidYouMean(fmt.Errorf("%q is none of %s", text, strings.Join(f.choices, ", ")), text, f.choices, "")
 	}
 	f.value = text
 	return nil

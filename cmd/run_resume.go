@@ -12,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 type runResumeOptions struct {
@@ -56,8 +57,8 @@ func runResume(ctx context.Context, opts *runResumeOptions) error {
 	}
 	opts.action = plan.Action
 	fmt.Fprintf(app.Err, "plan %s by %s of %s: %s of %s left\n", plan.ID, safetext.Line(plan.Author), plan.CreatedAt.UTC().Format(time.RFC3339),
-		operate.Count(plan.Total-plan.Done), operate.Counted(plan.Total, "row"))
-	question := fmt.Sprintf("%s %s", plan.Action.Verb(), operate.Counted(plan.Total-plan.Done, "row"))
+		words.Count(plan.Total-plan.Done), words.Counted(plan.Total, "row"))
+	question := fmt.Sprintf("%s %s", plan.Action.Verb(), words.Counted(plan.Total-plan.Done, "row"))
 	if err := app.Confirm(ctx, opts.yes, plan.Total-plan.Done, question); err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func runResume(ctx context.Context, opts *runResumeOptions) error {
 		opts.summarise(result.RunResult)
 	}
 	if result.Interrupted { // of which the exit code alone tells
-		fmt.Fprintf(app.Err, "interrupted after %s; go on with: outboxctl run resume %s\n", operate.Counted(result.Total(), "row"), plan.ID)
+		fmt.Fprintf(app.Err, "interrupted after %s; go on with: outboxctl run resume %s\n", words.Counted(result.Total(), "row"), plan.ID)
 	} else if err != nil && result.State != "" {
 		err = fault.Hint(err, "go on with: outboxctl run resume %s", plan.ID)
 	}

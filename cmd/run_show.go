@@ -12,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 func newRunShowCmd(app *cli.App) *cobra.Command {
@@ -49,7 +50,7 @@ func sayPlan(app *cli.App, w io.Writer, p operate.PlanDetail) error {
 	if p.StartedAt == nil {
 		page.Field("expires", page.Time(&p.ExpiresAt))
 	}
-	page.Field("rows", operate.Count(p.Total))
+	page.Field("rows", words.Count(p.Total))
 	page.Field("left out", countsText(p.LeftOut))
 	if p.StartedAt != nil {
 		page.Title("run")
@@ -57,7 +58,7 @@ func sayPlan(app *cli.App, w io.Writer, p operate.PlanDetail) error {
 		page.Field("started", page.Time(p.StartedAt))
 		page.Field("ended", page.Time(p.EndedAt))
 		page.Field("why", p.EndedWhy)
-		page.Field("done", operate.Count(p.Done)+" of "+operate.Count(p.Total))
+		page.Field("done", words.Count(p.Done)+" of "+words.Count(p.Total))
 		page.Field("outcomes", countsText(p.Counts))
 	}
 	if len(p.Failed) > 0 {
@@ -73,7 +74,7 @@ func sayPlan(app *cli.App, w io.Writer, p operate.PlanDetail) error {
 func countsText(counts map[string]int64) string {
 	var parts []string
 	for _, outcome := range slices.Sorted(maps.Keys(counts)) {
-		parts = append(parts, operate.Count(counts[outcome])+" "+dlq.Explain(outcome))
+		parts = append(parts, words.Count(counts[outcome])+" "+dlq.Explain(outcome))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 type statsOptions struct {
@@ -66,7 +67,7 @@ With --by the backlog is split, and -o wide, csv and id list the groups.`,
 
 func runStats(ctx context.Context, opts *statsOptions) error {
 	if opts.by != "" {
-		if err := operate.OneOf("--by", opts.by, stats.Dimensions()); err != nil {
+		if err := words.OneOf("--by", opts.by, stats.Dimensions()); err != nil {
 			return err
 		}
 	}
@@ -131,31 +132,31 @@ func sayStats(a *cli.App, w io.Writer, r *operate.StatsResult) error {
 	line("backlog", "%s  (%s due, %s backing off, %s in flight)", n(r.Backlog), n(r.Due), n(r.BackingOff), n(r.InFlight))
 	oldest := "nothing waits"
 	if r.OldestUnpublishedAt != nil {
-		oldest = operate.Seconds(r.OldestAgeSeconds)
+		oldest = words.Seconds(r.OldestAgeSeconds)
 	}
 	line("oldest", "%s", oldest)
 	line("published", "%s", publishedLine(r))
 	line("flow", "%.1f/s in, %.1f/s out: %s", r.Flow.ArrivalPerSecond, r.Flow.DrainPerSecond, forecast(r.Flow))
 	if r.BlockedKeys > 0 {
-		text := fmt.Sprintf("%s wait behind the dead events of %s: outboxctl dlq list --blocking", operate.Counted(r.Parked, "event"), operate.Counted(r.BlockedKeys, "ordering key"))
+		text := fmt.Sprintf("%s wait behind the dead events of %s: outboxctl dlq list --blocking", words.Counted(r.Parked, "event"), words.Counted(r.BlockedKeys, "ordering key"))
 		line("parked", "%s", a.Paint(a.OutTTY, cli.StyleWarn, text))
 	}
 	line("max attempt", "%s rows used up their attempts", n(r.AtMaxAttempts))
 	line("dlq", "%s open%s", n(r.DLQ.Open), reasons(r.DLQ.ByReason))
 	line("publishers", "%s", publishersLine(r))
 	for _, t := range r.Topics {
-		text := fmt.Sprintf("%s has been %s for %s at %s: %s", t.Topic, t.State, operate.Seconds(operate.OutageSeconds(r.At, t)), t.Publisher, t.Error)
+		text := fmt.Sprintf("%s has been %s for %s at %s: %s", t.Topic, t.State, words.Seconds(operate.OutageSeconds(r.At, t)), t.Publisher, t.Error)
 		line("topic", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(text)))
 	}
 	for _, s := range r.Pauses {
-		text := fmt.Sprintf("%s %s by %s %s, %s wait", s.Kind, s.Value, s.Actor, operate.PauseEnds(r.At, s.Until), operate.Counted(s.Events, "event"))
+		text := fmt.Sprintf("%s %s by %s %s, %s wait", s.Kind, s.Value, s.Actor, operate.PauseEnds(r.At, s.Until), words.Counted(s.Events, "event"))
 		if s.Note != "" {
 			text += ": " + s.Note
 		}
 		line("paused", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(text)))
 	}
 	for _, s := range r.Stranded {
-		text := fmt.Sprintf("no publisher takes %s: %s events wait, the oldest for %s", s.Name(), n(s.Events), operate.Seconds(r.At.Sub(s.OldestAt).Seconds()))
+		text := fmt.Sprintf("no publisher takes %s: %s events wait, the oldest for %s", s.Name(), n(s.Events), words.Seconds(r.At.Sub(s.OldestAt).Seconds()))
 		line("stranded", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(text)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Dependencies)) {
@@ -196,7 +197,7 @@ func forecast(f stats.Flow) string {
 	case stats.FlowKeepingUp:
 		return "keeping up"
 	case stats.FlowShrinking:
-		return "drained in about " + operate.Seconds(*f.ETASeconds)
+		return "drained in about " + words.Seconds(*f.ETASeconds)
 	default:
 		return "the backlog does not shrink"
 	}

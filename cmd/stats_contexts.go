@@ -7,6 +7,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // contextStats is one context as stats --all-contexts shows it.
@@ -48,7 +49,7 @@ func statsOfContexts(ctx context.Context, opts *statsOptions) error {
 	case len(rows):
 		return fault.Preconditionf("no context answers")
 	default:
-		return fault.Partialf("%s of %s do not answer", operate.Count(int64(failed)), operate.Counted(int64(len(rows)), "context"))
+		return fault.Partialf("%s of %s do not answer", words.Count(int64(failed)), words.Counted(int64(len(rows)), "context"))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 func newTopicEnsureCmd(app *cli.App) *cobra.Command {
@@ -140,7 +141,7 @@ func sayUnreached(ctx context.Context, app *cli.App, plan []pubsub.PlannedTopic,
 			if u.Events > 0 {
 				fmt.Fprintf(app.Err, "note: %s of topic %s, published since %s, may not have reached the replaced subscriptions. "+
 					"Publish them once more; consumers skip what they have handled. Was the topic deleted earlier, give an earlier --since:\n  %s\n",
-					operate.Counted(u.Events, "event"), topic, u.Since.UTC().Format(time.RFC3339), u.Command())
+					words.Counted(u.Events, "event"), topic, u.Since.UTC().Format(time.RFC3339), u.Command())
 			}
 		}
 	}

@@ -109,8 +109,8 @@ func uiMethod(app *cli.App, cfg *cli.Config, way string) (method signin.Method, 
 	case signin.NameJWT:
 		c := cfg.UI.JWT
 		params := signin.JWTParams{
-			Preset: c.Preset, Header: c.Header, KeysURL: c.KeysURL, Issuer: c.Issuer, Audience: c.Audience, Algs: words(c.Algs), Claim: c.Claim,
-			Operators: words(cfg.UI.Operators), Now: app.Now,
+			Preset: c.Preset, Header: c.Header, KeysURL: c.KeysURL, Issuer: c.Issuer, Audience: c.Audience, Algs: fields(c.Algs), Claim: c.Claim,
+			Operators: fields(cfg.UI.Operators), Now: app.Now,
 		}
 		if problems := params.Complete(); len(problems) > 0 {
 			return nil, "", problems
@@ -128,7 +128,7 @@ func ownRole(cfg *cli.Config) ui.Role {
 	return ui.Viewer
 }
 
-func words(text string) []string {
+func fields(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
 }
 

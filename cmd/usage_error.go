@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 func unknownSubcommand(cmd *cobra.Command, given []string) error {
@@ -89,7 +89,7 @@ func similarFlag(cmd *cobra.Command, err error) string {
 			names = append(names, f.Name)
 		}
 	})
-	return operate.Nearest(unknown.GetSpecifiedName(), names)
+	return words.Nearest(unknown.GetSpecifiedName(), names)
 }
 
 // flagError puts what the flag library found into the words of the other errors.

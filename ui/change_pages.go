@@ -12,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // runPoll is how often an open page asks for a run that is at work.
@@ -148,7 +149,7 @@ func runPage(r *request) (*view, error) {
 	}
 	if seconds := d.Now.Sub(*plan.StartedAt).Seconds(); !d.Ended && plan.Done > 0 && seconds > 1 {
 		perSecond := float64(plan.Done) / seconds
-		d.Speed = strings.TrimSpace(fmt.Sprintf("%.0f/s, about %s left", perSecond, operate.Seconds(float64(d.Left)/perSecond)))
+		d.Speed = strings.TrimSpace(fmt.Sprintf("%.0f/s, about %s left", perSecond, words.Seconds(float64(d.Left)/perSecond)))
 	}
 	command := "outboxctl run show " + plan.ID
 	if d.Ended && d.Left > 0 {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // The size of a small chart, in units of its view box.
@@ -86,7 +86,7 @@ func hourCharts(deaths map[string][]int64) map[string]hourChart {
 			}
 			c.Bars = append(c.Bars, hourBar{n, i * hourStep, hourHeight - height, height})
 		}
-		c.Words = fmt.Sprintf("%s in the last %d hours, %s in the last one, at most %s in one", operate.Counted(sum, "death"), len(hours), operate.Count(hours[0]), operate.Count(most))
+		c.Words = fmt.Sprintf("%s in the last %d hours, %s in the last one, at most %s in one", words.Counted(sum, "death"), len(hours), words.Count(hours[0]), words.Count(most))
 		charts[cause] = c
 	}
 	return charts

@@ -19,6 +19,7 @@ import (
 	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/httpd"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/pgpool"
@@ -137,7 +138,7 @@ func New(cfg Config) (*Handler, error) {
 	cfg.Challenge = cmp.Or(cfg.Challenge, `Basic realm="outboxctl", charset="UTF-8"`)
 	cfg.MaxPlanRows = cmp.Or(cfg.MaxPlanRows, DefaultMaxPlanRows)
 	var err error
-	if cfg.BasePath, err = operate.ParseBasePath(cfg.BasePath); err != nil {
+	if cfg.BasePath, err = httpd.ParseBasePath(cfg.BasePath); err != nil {
 		return nil, fmt.Errorf("ui: BasePath: %w", err)
 	}
 	conn := cfg.ReadPool.Config().ConnConfig

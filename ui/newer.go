@@ -8,6 +8,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 const (
@@ -23,16 +24,16 @@ func countDeadLetters(r *request) (string, error) {
 		return "", err
 	}
 	if s := r.snapshot.Stats; s != nil && filter.State == dlq.StateOpen && !filter.Narrows() {
-		return operate.Counted(s.DLQ.Open, "dead letter"), nil
+		return words.Counted(s.DLQ.Open, "dead letter"), nil
 	}
 	n, counted, err := r.outbox.CountDeadLettersUpTo(r.Context(), filter, mostCounted+1)
 	switch {
 	case err != nil || !counted || n == 0:
 		return "", err
 	case n > mostCounted:
-		return operate.Count(mostCounted) + "+ dead letters", nil
+		return words.Count(mostCounted) + "+ dead letters", nil
 	}
-	return operate.Counted(n, "dead letter"), nil
+	return words.Counted(n, "dead letter"), nil
 }
 
 // deadLetters is the filter that a request asks for.
@@ -73,6 +74,6 @@ func (h *Handler) serveNewer(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	default:
 		plus := map[bool]string{true: "+"}[n == mostNewer]
-		writeText(w, http.StatusOK, fmt.Sprintf("%s%s newer, show", operate.Count(n), plus))
+		writeText(w, http.StatusOK, fmt.Sprintf("%s%s newer, show", words.Count(n), plus))
 	}
 }

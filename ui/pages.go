@@ -14,6 +14,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // causesOnOverview is how many causes the overview shows.
@@ -31,30 +32,30 @@ func troubles(s *operate.StatsResult) []trouble {
 	if len(s.Publishers) == 0 {
 		text := "No publisher is alive"
 		if s.Backlog > 0 {
-			text += "; waiting: " + operate.Counted(s.Backlog, "event")
+			text += "; waiting: " + words.Counted(s.Backlog, "event")
 		}
 		found = append(found, trouble{text + ".", "outboxctl publish", s.Backlog > 0})
 	}
 	for _, t := range s.Topics {
-		text := fmt.Sprintf("Topic %s has been %s for %s at %s: %s", t.Topic, t.State, operate.Seconds(operate.OutageSeconds(s.At, t)), t.Publisher, t.Error)
+		text := fmt.Sprintf("Topic %s has been %s for %s at %s: %s", t.Topic, t.State, words.Seconds(operate.OutageSeconds(s.At, t)), t.Publisher, t.Error)
 		found = append(found, trouble{text, "outboxctl topic list", true})
 	}
 	for _, p := range s.Pauses {
-		text := fmt.Sprintf("Paused by %s %s: %s %s; waiting: %s.", p.Actor, operate.PauseEnds(s.At, p.Until), p.Kind, p.Value, operate.Counted(p.Events, "event"))
+		text := fmt.Sprintf("Paused by %s %s: %s %s; waiting: %s.", p.Actor, operate.PauseEnds(s.At, p.Until), p.Kind, p.Value, words.Counted(p.Events, "event"))
 		found = append(found, trouble{text, "outboxctl resume --" + p.Kind + " " + safetext.QuoteWord(p.Value), false})
 	}
 	for _, t := range s.Stranded {
-		text := fmt.Sprintf("No publisher takes %s; waiting: %s, the oldest for %s.", t.Name(), operate.Counted(t.Events, "event"), operate.Seconds(s.At.Sub(t.OldestAt).Seconds()))
+		text := fmt.Sprintf("No publisher takes %s; waiting: %s, the oldest for %s.", t.Name(), words.Counted(t.Events, "event"), words.Seconds(s.At.Sub(t.OldestAt).Seconds()))
 		found = append(found, trouble{text, "outboxctl doctor", true})
 	}
 	if s.Flow.State == stats.FlowNotShrinking && len(s.Publishers) > 0 && s.OldestAgeSeconds > 60 {
 		found = append(found, trouble{
 			fmt.Sprintf("The backlog does not shrink: %.1f/s in, %.1f/s out, the oldest has waited for %s.",
-				s.Flow.ArrivalPerSecond, s.Flow.DrainPerSecond, operate.Seconds(s.OldestAgeSeconds)), "outboxctl stats --by topic", true,
+				s.Flow.ArrivalPerSecond, s.Flow.DrainPerSecond, words.Seconds(s.OldestAgeSeconds)), "outboxctl stats --by topic", true,
 		})
 	}
 	if s.DLQ.Open > 0 {
-		found = append(found, trouble{"Waiting for a decision: " + operate.Counted(s.DLQ.Open, "open dead letter") + ".", "outboxctl dlq list --group-by fingerprint", false})
+		found = append(found, trouble{"Waiting for a decision: " + words.Counted(s.DLQ.Open, "open dead letter") + ".", "outboxctl dlq list --group-by fingerprint", false})
 	}
 	return found
 }
@@ -106,10 +107,10 @@ func overviewPage(r *request) (*view, error) {
 	d := overviewData{Troubles: troubles(s.Stats), Causes: s.Causes["fingerprint"], CauseCount: len(s.Causes["fingerprint"])}
 	d.CausesAt, d.CausesLate = s.Late["fingerprint"]
 	d.Causes = d.Causes[:min(causesOnOverview, len(d.Causes))]
-	whole := func(n float64) string { return operate.Count(int64(n)) }
+	whole := func(n float64) string { return words.Count(int64(n)) }
 	d.Dead = newChart(s.History, func(p point) float64 { return float64(p.Dead) }, whole)
 	d.Backlog = newChart(s.History, func(p point) float64 { return float64(p.Backlog) }, whole)
-	d.Oldest = newChart(s.History, func(p point) float64 { return p.OldestSeconds }, operate.Seconds)
+	d.Oldest = newChart(s.History, func(p point) float64 { return p.OldestSeconds }, words.Seconds)
 	d.Drain = newChart(s.History, func(p point) float64 { return p.Out }, func(n float64) string { return fmt.Sprintf("%.1f/s", n) })
 	d.Hour = moments(s.History)
 	if len(s.History) > 0 {
@@ -153,21 +154,21 @@ func causesPage(r *request) (*view, error) {
 
 // handledWords describes what was done about a cause and what came of it: an operator who has it again need not start from nothing.
 func handledWords(h dlq.Handled) string {
-	var words []string
+	var said []string
 	if h.Replayed > 0 {
 		again := "none died again"
 		if h.DiedAgain > 0 {
-			again = operate.Count(h.DiedAgain) + " died again"
+			again = words.Count(h.DiedAgain) + " died again"
 		}
-		words = append(words, fmt.Sprintf("%s replayed, %s", operate.Count(h.Replayed), again))
+		said = append(said, fmt.Sprintf("%s replayed, %s", words.Count(h.Replayed), again))
 	}
 	if h.Discarded > 0 {
-		words = append(words, operate.Count(h.Discarded)+" discarded")
+		said = append(said, words.Count(h.Discarded)+" discarded")
 	}
 	if h.Actor != "" {
-		words = append(words, "last by "+h.Actor)
+		said = append(said, "last by "+h.Actor)
 	}
-	return strings.Join(words, "; ")
+	return strings.Join(said, "; ")
 }
 
 func redirectTo(path, query string) *view {

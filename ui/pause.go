@@ -9,6 +9,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // pauseTable is the addresses that pause a topic and that lift its pause.
@@ -65,7 +66,7 @@ func pauseTopic(r *changeRequest, p pauseRequest) (changed, error) {
 	params := r.pause(p.Note)
 	if text := strings.TrimSpace(p.For); text != "" {
 		var err error
-		if params.For, err = operate.ParseDuration(text); err != nil || params.For < time.Second {
+		if params.For, err = words.ParseDuration(text); err != nil || params.For < time.Second {
 			return changed{}, fault.Usagef("for: %q is not a time of a second or more, such as 2h", text)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/pgread"
@@ -55,12 +56,12 @@ func (r *reader) learn(ctx context.Context, o *operate.Outbox) error {
 	}
 	tx, err := o.DB.BeginTx(ctx, pgx.TxOptions{})
 	if err != nil {
-		return operate.StoreError(err)
+		return fault.Database(err)
 	}
 	known, err := registry.Recorded(ctx, tx)
 	// A schema without the tables is no error to the registry, but it is to the transaction: only going back mends that.
 	if err = errors.Join(err, tx.Rollback(ctx)); err != nil {
-		return operate.StoreError(err)
+		return fault.Database(err)
 	}
 	r.types.Store(known)
 	o.Registry = known
@@ -81,7 +82,7 @@ func (r *reader) doOn(ctx context.Context, pool *pgxpool.Pool, use func(*operate
 		var own bool
 		err := tx.QueryRow(ctx, beginReading, pgx.QueryExecModeSimpleProtocol, r.role).Scan(&role, &own)
 		if err != nil {
-			return operate.StoreError(fmt.Errorf("begin to read: %w", err))
+			return fault.Database(fmt.Errorf("begin to read: %w", err))
 		}
 		r.own.Store(own)
 		return use(&operate.Outbox{DB: inside{tx}, Registry: r.types.Load(), Keeper: r.keeper})

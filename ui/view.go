@@ -14,8 +14,8 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 //go:embed templates/*.html assets/* openapi.yaml
@@ -77,9 +77,9 @@ func templateFuncs(base string, a assets) template.FuncMap {
 		"line":    func(v any) string { return safetext.Line(textOf(v)) },
 		"lines":   func(v any) string { return safetext.Block(textOf(v)) },
 		"cut":     func(n int, v any) string { return safetext.Cut(safetext.Line(textOf(v)), n) },
-		"count":   operate.Count,
-		"counted": operate.Counted,
-		"seconds": operate.Seconds,
+		"count":   words.Count,
+		"counted": words.Counted,
+		"seconds": words.Seconds,
 		"rate":    func(perSecond float64) string { return humanize.CommafWithDigits(perSecond, 1) + "/s" },
 		"share":   share,
 		"width":   func(n, of int64) string { return fmt.Sprintf("%.1f", 100*float64(n)/float64(max(of, 1))) },

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/consume"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/pgpool"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // source builds a configSource from maps.
@@ -271,12 +271,12 @@ func TestParseDuration(t *testing.T) {
 		"30d": 720 * time.Hour, "2w": 336 * time.Hour, "12h": 12 * time.Hour, "1h30m": 90 * time.Minute,
 		"500ms": 500 * time.Millisecond, "1.5s": 1500 * time.Millisecond, "0s": 0,
 	} {
-		got, err := operate.ParseDuration(text)
+		got, err := words.ParseDuration(text)
 		require.NoError(t, err, text)
 		require.Equal(t, want, got, text)
 	}
 	for _, text := range []string{"", "30", "d30", "a week", "1d1"} {
-		_, err := operate.ParseDuration(text)
+		_, err := words.ParseDuration(text)
 		require.Error(t, err, text)
 	}
 }

@@ -12,9 +12,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/httpd"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 func setString(field func(*Config) *string) func(*Config, string) error {
@@ -62,7 +63,7 @@ func setInt(field func(*Config) *int, least, most int) func(*Config, string) err
 // setDuration reads a duration of at least least and, unless most is zero, at most most.
 func setDuration(field func(*Config) *time.Duration, least, most time.Duration) func(*Config, string) error {
 	return func(c *Config, raw string) error {
-		d, err := operate.ParseDuration(raw)
+		d, err := words.ParseDuration(raw)
 		switch {
 		case err != nil:
 			return err
@@ -100,7 +101,7 @@ func setListenAddr(field func(*Config) *string) func(*Config, string) error {
 
 // setBasePath takes a prefix of addresses as package ui does, whose error names a field of Go's.
 func setBasePath(c *Config, raw string) error {
-	if _, err := operate.ParseBasePath(raw); err != nil {
+	if _, err := httpd.ParseBasePath(raw); err != nil {
 		return err
 	}
 	c.UI.BasePath = raw

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // DurationFlag is an optional duration in the units people use for retention: 30d, 2w, 12h.
@@ -25,7 +25,7 @@ func (f *DurationFlag) String() string {
 
 // Set implements pflag.Value.
 func (f *DurationFlag) Set(text string) error {
-	d, err := operate.ParseDuration(text)
+	d, err := words.ParseDuration(text)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (f *limitFlag) String() string {
 }
 
 func (f *limitFlag) Set(text string) error {
-	d, err := operate.ParseDuration(text)
+	d, err := words.ParseDuration(text)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // FuzzParseDuration holds that a duration means what Go takes it for where Go knows its units, and that what a person
@@ -16,7 +17,7 @@ func FuzzParseDuration(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		d, err := operate.ParseDuration(text)
+		d, err := words.ParseDuration(text)
 		plain, plainErr := time.ParseDuration(text)
 		if plainErr == nil {
 			require.NoError(t, err, text)
@@ -25,7 +26,7 @@ func FuzzParseDuration(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := operate.ParseDuration(d.String())
+		again, err := words.ParseDuration(d.String())
 		require.NoError(t, err, d.String())
 		require.Equal(t, d, again)
 		var flag DurationFlag
@@ -46,15 +47,15 @@ func FuzzParseInstant(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		at, err := operate.ParseInstant(text, now)
+		at, err := words.ParseInstant(text, now)
 		if err != nil {
 			return
 		}
-		if ago, err := operate.ParseDuration(text); err == nil && ago >= 0 {
+		if ago, err := words.ParseDuration(text); err == nil && ago >= 0 {
 			require.False(t, at.After(now), "%s is %v ago, not at %v", text, ago, at)
 			return
 		}
-		again, err := operate.ParseInstant(at.UTC().Format(time.RFC3339Nano), now)
+		again, err := words.ParseInstant(at.UTC().Format(time.RFC3339Nano), now)
 		require.NoError(t, err, text)
 		require.True(t, again.Equal(at), text)
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // The forms in which a list can be printed. JSON is the contract for programs.
@@ -62,7 +62,7 @@ func (o *Output) Type() string { return "format" }
 // Set implements pflag.Value.
 func (o *Output) Set(text string) error {
 	if !slices.Contains(o.allowed, text) {
-		return operate.DidYouMean(fmt.Errorf("%q is none of %s", text, strings.Join(o.allowed, ", ")), text, o.allowed, "")
+		return words.DidYouMean(fmt.Errorf("%q is none of %s", text, strings.Join(o.allowed, ", ")), text, o.allowed, "")
 	}
 	o.Format = text
 	return nil

@@ -10,9 +10,9 @@ import (
 
 	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // Registry is the catalogue that the command works with, found once: what the configuration names, otherwise what the
@@ -45,7 +45,7 @@ func (a *App) findRegistry(ctx context.Context, cfg *Config) (*registry.Registry
 			return nil, err
 		}
 		types, err := registry.Recorded(ctx, db)
-		return types, operate.StoreError(err)
+		return types, fault.Database(err)
 	}
 	return OpenCatalogue(cfg.Catalogue)
 }
@@ -61,7 +61,7 @@ func OpenCatalogue(file string) (*registry.Registry, error) {
 	var problems *catalogue.Problems
 	switch {
 	case errors.As(err, &problems):
-		return nil, fault.Hint(fault.Usagef("catalogue %s: %s\n%w", file, operate.Counted(int64(len(problems.All)), "problem"), err),
+		return nil, fault.Hint(fault.Usagef("catalogue %s: %s\n%w", file, words.Counted(int64(len(problems.All)), "problem"), err),
 			"docs/catalogue.md lists the keys; outboxctl registry export builtin prints an example")
 	case err != nil:
 		return nil, fault.Hint(fault.As(fault.Usage, fault.File("catalogue "+file, err)), "it is a YAML file, builtin, or database")

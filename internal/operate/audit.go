@@ -10,6 +10,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // AuditRow is one change an operator made. The ids of the events it touched are left out of Detail.
@@ -49,7 +50,7 @@ type AuditParams struct {
 // Check reports what is wrong with the params, before anything is opened, and makes the id canonical.
 func (p *AuditParams) Check() (err error) {
 	if p.Action != "" {
-		if err := OneOf("--action", p.Action, AuditActions()); err != nil {
+		if err := words.OneOf("--action", p.Action, AuditActions()); err != nil {
 			return err
 		}
 	}
@@ -103,7 +104,7 @@ func (o *Outbox) Audit(ctx context.Context, p AuditParams, each func(AuditRow) e
 		return rows, err
 	})
 	if err != nil || !more {
-		return Paged{}, StoreError(err)
+		return Paged{}, fault.Database(err)
 	}
 	return Paged{Next: strconv.FormatInt(last.ID, 10)}, nil
 }

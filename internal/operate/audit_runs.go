@@ -66,7 +66,7 @@ func (o *Outbox) AuditRuns(ctx context.Context, p AuditParams, each func(AuditRu
 		return rows, err
 	})
 	if err != nil || !more {
-		return Paged{}, StoreError(err)
+		return Paged{}, fault.Database(err)
 	}
 	return Paged{Next: strconv.FormatInt(last.Last, 10)}, nil
 }
@@ -106,7 +106,7 @@ func (o *Outbox) AuditRun(ctx context.Context, run string) (*AuditRunResult, err
 	found, err := readRows[AuditRunResult](ctx, o, selectAuditRun, number, first, last, namedCandidates)
 	switch {
 	case err != nil:
-		return nil, StoreError(err)
+		return nil, fault.Database(err)
 	case len(found) == 0:
 		return nil, fault.Hint(fault.NotFoundf("no run %s in the audit trail", run), "outboxctl audit lists the runs")
 	case len(found) > 1:

@@ -10,6 +10,7 @@ import (
 	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // actionApply is the action of the audit trail.
@@ -62,7 +63,7 @@ func (o *Outbox) ApplyCatalogue(ctx context.Context, p RecordParams) (RecordResu
 		return r, err
 	}
 	if err := r.note(ctx, o); err != nil {
-		return r, StoreError(err)
+		return r, fault.Database(err)
 	}
 	if p.DryRun {
 		return r, nil
@@ -82,7 +83,7 @@ func (o *Outbox) ApplyCatalogue(ctx context.Context, p RecordParams) (RecordResu
 func (r RecordResult) refuse() error {
 	for _, c := range r.Changes {
 		if c.Change == TypeRemoved && c.Waiting > 0 {
-			return fault.Hint(fault.Preconditionf("type %s cannot be removed while events of it wait to be published (%s)", c.Type, Count(c.Waiting)),
+			return fault.Hint(fault.Preconditionf("type %s cannot be removed while events of it wait to be published (%s)", c.Type, words.Count(c.Waiting)),
 				"keep the type until they are published, or name it in another type's was, under which they are published still")
 		}
 	}
@@ -130,5 +131,5 @@ func applyError(err error) error {
 	case errors.Is(err, catalogue.ErrOtherCatalogue):
 		return fault.Hint(fault.As(fault.Precondition, err), "one file speaks for a namespace: put the types into that one (outboxctl registry export database prints it), or give this one a namespace of its own")
 	}
-	return StoreError(err)
+	return fault.Database(err)
 }

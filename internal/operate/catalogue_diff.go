@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/outboxctl/outboxctl/catalogue"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
@@ -42,14 +43,14 @@ type CatalogueDiff struct {
 func (o *Outbox) DiffCatalogue(ctx context.Context, given *registry.Registry) (CatalogueDiff, error) {
 	recorded, err := registry.Recorded(ctx, o.DB)
 	if err != nil {
-		return CatalogueDiff{}, StoreError(err)
+		return CatalogueDiff{}, fault.Database(err)
 	}
 	if err := given.Replaces(recorded.Recording.Catalogue); err != nil {
 		return CatalogueDiff{}, applyError(err)
 	}
 	waiting, err := catalogue.WaitingTypes(ctx, o.DB)
 	if err != nil {
-		return CatalogueDiff{}, StoreError(err)
+		return CatalogueDiff{}, fault.Database(err)
 	}
 	d := diff(recorded, given, waiting)
 	if recorded.Source != registry.Builtin {
@@ -57,7 +58,7 @@ func (o *Outbox) DiffCatalogue(ctx context.Context, given *registry.Registry) (C
 	}
 	var used bool
 	if err := o.DB.QueryRow(ctx, usedSQL).Scan(&used); err != nil {
-		return CatalogueDiff{}, StoreError(err)
+		return CatalogueDiff{}, fault.Database(err)
 	}
 	if !used {
 		d.Changes = slices.DeleteFunc(d.Changes, func(c TypeChange) bool { return c.Change == TypeRemoved })

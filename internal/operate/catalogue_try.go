@@ -10,6 +10,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
@@ -52,18 +53,18 @@ const (
 func (o *Outbox) TryCatalogue(ctx context.Context, given *registry.Registry, published bool) (Trial, error) {
 	recorded, err := registry.Recorded(ctx, o.DB)
 	if err != nil {
-		return Trial{}, StoreError(err)
+		return Trial{}, fault.Database(err)
 	}
 	if err := given.Fits(ctx, o.DB); err != nil {
 		return Trial{}, applyError(err)
 	}
 	t := trial{catalogue: recorded.With(given.Catalogue), refused: refusals{}}
 	if t.Waiting, err = t.run(ctx, o.DB, false, triedWaiting); err != nil {
-		return Trial{}, StoreError(err)
+		return Trial{}, fault.Database(err)
 	}
 	if published {
 		if t.Published, err = t.run(ctx, o.DB, true, triedPublish, triedPublished); err != nil {
-			return Trial{}, StoreError(err)
+			return Trial{}, fault.Database(err)
 		}
 	}
 	t.Refused = t.refused.list()

@@ -12,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // ChangeParams names a change and the rows it is made to: by ids, by one of the filters, by a plan, or by
@@ -114,7 +115,7 @@ func (o *Outbox) ChooseChange(ctx context.Context, p ChangeParams) (*ChangeSet, 
 		err = s.addOrderEffects(ctx)
 	}
 	if err != nil {
-		return nil, StoreError(err)
+		return nil, fault.Database(err)
 	}
 	return s, nil
 }
@@ -246,7 +247,7 @@ func (s *ChangeSet) describeIDs(ctx context.Context) error {
 		return err
 	}
 	if len(known) == 0 {
-		return fault.Hint(fault.NotFoundf("not found: %s", Counted(s.Total, "id")), "outboxctl why ID tells what became of an event")
+		return fault.Hint(fault.NotFoundf("not found: %s", words.Counted(s.Total, "id")), "outboxctl why ID tells what became of an event")
 	}
 	first := known[:min(sampleRows, len(known))]
 	if s.Action.OnEvents() {
@@ -348,13 +349,13 @@ func refuseHopeless(hopeless map[string]int64, of int64, noun string) error {
 	for _, reason := range dlq.HopelessReasons() {
 		if n := hopeless[reason]; n > 0 {
 			total += n
-			reasons = append(reasons, fmt.Sprintf("%s %s", Count(n), reason))
+			reasons = append(reasons, fmt.Sprintf("%s %s", words.Count(n), reason))
 		}
 	}
 	if total == 0 {
 		return nil
 	}
-	which := fmt.Sprintf("%s of %s", Count(total), Counted(of, noun))
+	which := fmt.Sprintf("%s of %s", words.Count(total), words.Counted(of, noun))
 	if of == 1 {
 		which = "the " + noun
 	}

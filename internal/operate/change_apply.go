@@ -9,6 +9,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // Freeze writes the set as a plan: which rows they are and a digest of what they carry. Rows that the change could not be
@@ -16,7 +17,7 @@ import (
 func (s *ChangeSet) Freeze(ctx context.Context, w io.Writer) (frozen int64, leftOut map[string]int64, err error) {
 	now, err := s.store.Now(ctx)
 	if err != nil {
-		return 0, nil, StoreError(err)
+		return 0, nil, fault.Database(err)
 	}
 	source, err := s.open()
 	if err != nil {
@@ -27,7 +28,7 @@ func (s *ChangeSet) Freeze(ctx context.Context, w io.Writer) (frozen int64, left
 	}, source)
 	switch {
 	case err != nil:
-		return frozen, leftOut, StoreError(err)
+		return frozen, leftOut, fault.Database(err)
 	case frozen == 0 && leftOut[dlq.NotFound] > 0:
 		return 0, leftOut, fault.NotFoundf("write plan: none of the ids was found")
 	case frozen == 0:
@@ -120,11 +121,11 @@ func (s *ChangeSet) Await(ctx context.Context, p AwaitParams) (dlq.Watched, erro
 	}})
 	switch {
 	case err != nil:
-		return sum, StoreError(err)
+		return sum, fault.Database(err)
 	case ctx.Err() != nil:
 		return sum, ctx.Err()
 	case sum.Published < int64(len(events)):
-		return sum, fault.Partialf("not published: %s of %s", Count(int64(len(events))-sum.Published), Counted(int64(len(events)), "event"))
+		return sum, fault.Partialf("not published: %s of %s", words.Count(int64(len(events))-sum.Published), words.Counted(int64(len(events)), "event"))
 	}
 	return sum, nil
 }
@@ -141,9 +142,9 @@ func (s *ChangeSet) verdict(ctx context.Context, p ApplyParams, r dlq.RunResult,
 	case r.Interrupted:
 		return ctx.Err()
 	case r.Unfinished:
-		return fault.Partialf("stopped after %s: %w", Counted(r.Total(), "row"), StoreError(err))
+		return fault.Partialf("stopped after %s: %w", words.Counted(r.Total(), "row"), fault.Database(err))
 	case err != nil:
-		return StoreError(err)
+		return fault.Database(err)
 	case r.Stopped != "":
 		return fault.Partialf("stopped by itself: %s", r.Stopped)
 	case p.DryRun && !p.Force && s.RefuseHopeless() != nil:
@@ -158,10 +159,10 @@ func (s *ChangeSet) verdict(ctx context.Context, p ApplyParams, r dlq.RunResult,
 	case bad == 0:
 		return nil
 	case r.Counts[dlq.NotFound] == r.Total():
-		return fault.NotFoundf("not found: %s", Counted(bad, "id"))
+		return fault.NotFoundf("not found: %s", words.Counted(bad, "id"))
 	case done+r.Counts[dlq.DoneByPlan] > 0:
-		return fault.Partialf("%s of %s could not be %s", Count(bad), Counted(r.Total(), s.Action.Noun()), success)
+		return fault.Partialf("%s of %s could not be %s", words.Count(bad), words.Counted(r.Total(), s.Action.Noun()), success)
 	default:
-		return fault.Preconditionf("%s be %s", noneOf(r.Total(), s.Action.Noun()), success)
+		return fault.Preconditionf("%s be %s", words.NoneOf(r.Total(), s.Action.Noun()), success)
 	}
 }

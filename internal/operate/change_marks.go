@@ -59,5 +59,5 @@ func (s *ChangeSet) Marks(ctx context.Context, consumers []string) ([]MarkCount,
 		}
 		return nil
 	})
-	return counts, StoreError(err)
+	return counts, fault.Database(err)
 }

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // Level is a verdict. Its value is the exit code of a Nagios plugin.
@@ -74,7 +76,7 @@ type CheckResult struct {
 func (o *Outbox) Check(ctx context.Context, p CheckParams) (*CheckResult, error) {
 	r, err := stats.Collect(ctx, o.DB, o.Registry, stats.Params{MaxAttempts: p.MaxAttempts, StateOnly: true})
 	if err != nil {
-		return nil, StoreError(err)
+		return nil, fault.Database(err)
 	}
 	return p.judge(r), nil
 }
@@ -88,7 +90,7 @@ func (p CheckParams) judge(r *stats.Report) *CheckResult {
 		out.say(LevelWarning, strandedText(s))
 	}
 	for _, s := range r.Pauses {
-		out.say(LevelOK, safetext.Line(fmt.Sprintf("%s %s is paused by %s for %s, %s wait", s.Kind, s.Value, s.Actor, Seconds(r.At.Sub(s.At).Seconds()), Counted(s.Events, "event"))))
+		out.say(LevelOK, safetext.Line(fmt.Sprintf("%s %s is paused by %s for %s, %s wait", s.Kind, s.Value, s.Actor, words.Seconds(r.At.Sub(s.At).Seconds()), words.Counted(s.Events, "event"))))
 	}
 	longest := 0.0
 	for _, t := range worstTopics(r.Topics) {
@@ -112,7 +114,7 @@ func (p CheckParams) judge(r *stats.Report) *CheckResult {
 
 // strandedText describes an event type that waits because every publisher leaves it to others.
 func strandedText(s stats.StrandedType) string {
-	return fmt.Sprintf("no publisher takes %s, and %s of it wait", safetext.Line(safetext.Cut(s.Name(), 80)), Counted(s.Events, "event"))
+	return fmt.Sprintf("no publisher takes %s, and %s of it wait", safetext.Line(safetext.Cut(s.Name(), 80)), words.Counted(s.Events, "event"))
 }
 
 // judge gives a figure its level and puts it into words.
@@ -140,7 +142,7 @@ func (c *CheckResult) say(level Level, text string) {
 
 func (f Figure) show(v float64) string {
 	if f.Unit == "s" {
-		return Seconds(v)
+		return words.Seconds(v)
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }

@@ -44,7 +44,7 @@ func (o *Outbox) PlanCleanup(ctx context.Context, p CleanupParams) (cleanup.Plan
 		return cleanup.Plan{}, err
 	}
 	plan, err := cleanup.New(o.Pool).Plan(ctx, p.Params)
-	return plan, StoreError(err)
+	return plan, fault.Database(err)
 }
 
 // Cleanup removes old rows batch by batch; Params.OnBatch is told about each. What it returns was removed, also when it
@@ -67,6 +67,6 @@ func cleanupError(result cleanup.Result, err error) error {
 	case errors.Is(err, cleanup.ErrBusy):
 		return fault.Hint(fault.As(fault.Precondition, err), "one cleaner works at a time; this one removed nothing. If the process is no cleanup, pg_terminate_backend ends it")
 	default:
-		return StoreError(err)
+		return fault.Database(err)
 	}
 }

@@ -78,7 +78,7 @@ func (o *Outbox) eventID(ctx context.Context, id string) (string, error) {
 		return "", err
 	}
 	event, err := o.store().EventID(ctx, id)
-	return event, StoreError(err)
+	return event, fault.Database(err)
 }
 
 // marks reads the marks of the named consumers, in the order given, or else of all that are known, in the order of their
@@ -153,10 +153,10 @@ func (o *Outbox) knownConsumers(ctx context.Context) ([]string, error) {
 func (o *Outbox) InboxConsumers(ctx context.Context) ([]string, error) {
 	rows, err := o.DB.Query(ctx, selectInboxConsumers)
 	if err != nil {
-		return nil, StoreError(err)
+		return nil, fault.Database(err)
 	}
 	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	return names, StoreError(err)
+	return names, fault.Database(err)
 }
 
 // selectInbox reads what the database knows about an event, by primary key.
@@ -170,7 +170,7 @@ func (o *Outbox) inboxTimes(ctx context.Context, eventID string, names []string)
 	}
 	rows, err := o.DB.Query(ctx, selectInbox, eventID, names)
 	if err != nil {
-		return nil, StoreError(err)
+		return nil, fault.Database(err)
 	}
 	var name string
 	var at time.Time
@@ -178,7 +178,7 @@ func (o *Outbox) inboxTimes(ctx context.Context, eventID string, names []string)
 		found[name] = at.UTC()
 		return nil
 	})
-	return found, StoreError(err)
+	return found, fault.Database(err)
 }
 
 // redisError returns err as a precondition, with where to look.

@@ -12,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 const (
@@ -62,7 +63,7 @@ const keySearch = 100_000
 
 // EventOfKey finds an event by its dedupe key or, among the newest published events, by the id that the broker gave it.
 func (o *Outbox) EventOfKey(ctx context.Context, key string) (id string, err error) {
-	nothing := fault.NotFoundf("no event has the dedupe key %q, and none of the newest %s published events has it as the broker's id", safetext.Cut(safetext.Line(key), 60), Count(keySearch))
+	nothing := fault.NotFoundf("no event has the dedupe key %q, and none of the newest %s published events has it as the broker's id", safetext.Cut(safetext.Line(key), 60), words.Count(keySearch))
 	if !utf8.ValidString(key) || strings.ContainsRune(key, 0) {
 		return "", nothing
 	}
@@ -70,7 +71,7 @@ func (o *Outbox) EventOfKey(ctx context.Context, key string) (id string, err err
 	if errors.Is(err, outbox.ErrNotFound) {
 		return "", nothing
 	}
-	return id, StoreError(err)
+	return id, fault.Database(err)
 }
 
 // EventDetail describes an event.
@@ -137,7 +138,7 @@ func (o *Outbox) deadLetter(ctx context.Context, id string) (dlq.Entry, error) {
 	}
 	targets, err := o.store().Resolve(ctx, []string{id}, dlq.StateOpen)
 	if err != nil {
-		return dlq.Entry{}, StoreError(err)
+		return dlq.Entry{}, fault.Database(err)
 	}
 	if targets[0].ID == "" {
 		return dlq.Entry{}, fault.Hint(fault.NotFoundf("no dead letter %s, and no dead letter of an event with that id", id),
@@ -145,7 +146,7 @@ func (o *Outbox) deadLetter(ctx context.Context, id string) (dlq.Entry, error) {
 	}
 	entries, err := o.store().Entries(ctx, []string{targets[0].ID})
 	if err != nil {
-		return dlq.Entry{}, StoreError(err)
+		return dlq.Entry{}, fault.Database(err)
 	}
 	if len(entries) == 0 {
 		return dlq.Entry{}, fault.NotFoundf("dead letter %s has just been removed", id)
@@ -160,7 +161,7 @@ func (o *Outbox) event(ctx context.Context, id string) (*outbox.Event, error) {
 	case errors.Is(err, outbox.ErrNotFound):
 		return nil, nil
 	case err != nil:
-		return nil, StoreError(err)
+		return nil, fault.Database(err)
 	default:
 		return &event, nil
 	}
@@ -170,16 +171,16 @@ func (o *Outbox) event(ctx context.Context, id string) (*outbox.Event, error) {
 func (o *Outbox) surroundings(ctx context.Context, row *outbox.Event, about outbox.Event, consumers []string) (s Surroundings, err error) {
 	deaths, err := o.store().Deaths(ctx, about.ID)
 	if err != nil {
-		return s, StoreError(err)
+		return s, fault.Database(err)
 	}
 	audit, err := o.eventAudit(ctx, about.ID)
 	if err != nil {
-		return s, StoreError(err)
+		return s, fault.Database(err)
 	}
 	s.History = history(row, deaths, audit)
 	s.Neighbours, err = o.events().Neighbours(ctx, about.AggregateType, about.AggregateID, about.ID, about.CreatedAt, detailNeighbours)
 	if err != nil {
-		return s, StoreError(err)
+		return s, fault.Database(err)
 	}
 	bounded, cancel := context.WithTimeout(ctx, detailRedisTimeout)
 	defer cancel()
@@ -196,7 +197,7 @@ func (s *Surroundings) addContent(p DetailParams, read func() (outbox.Content, e
 	}
 	content, err := read()
 	if err != nil {
-		return StoreError(err)
+		return fault.Database(err)
 	}
 	s.Payload, s.Headers = content.Payload, content.Headers
 	return nil

@@ -8,11 +8,13 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/doctor"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/pgread"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // DoctorParams are what Doctor examines. The servers come as functions that reach them: one that cannot be reached is a
@@ -96,7 +98,7 @@ func (p DoctorParams) checks(ctx context.Context) []doctor.Check {
 	for i, c := range checks {
 		checks[i].Run = func(ctx context.Context) ([]doctor.Finding, error) {
 			found, err := c.Run(ctx)
-			return found, StoreError(err)
+			return found, fault.Database(err)
 		}
 	}
 	return checks
@@ -160,7 +162,7 @@ func (p DoctorParams) eventIDCheck(pool *pgread.DB) doctor.Check {
 		}
 		return []doctor.Finding{{
 			Level: doctor.Warn, Remedy: "emit with outbox_emit or the emit package; until then consumers must go by the attribute event_id",
-			Message: fmt.Sprintf("%s of the newest 1,000 events have an eventId in their envelope that is not the row's id", Count(n)),
+			Message: fmt.Sprintf("%s of the newest 1,000 events have an eventId in their envelope that is not the row's id", words.Count(n)),
 		}}, nil
 	}}
 }
@@ -211,7 +213,7 @@ func topicFindings(report *stats.Report) (found []doctor.Finding) {
 		}
 		found = append(found, doctor.Finding{
 			Level: doctor.Warn, Remedy: "outboxctl topic list shows what exists; publishing resumes by itself",
-			Message: fmt.Sprintf("topic %s has been %s for %s at %s: %s", same[0].Topic, same[0].State, Seconds(outage), someOf(at), same[0].Error),
+			Message: fmt.Sprintf("topic %s has been %s for %s at %s: %s", same[0].Topic, same[0].State, words.Seconds(outage), someOf(at), same[0].Error),
 		})
 	}
 	return found

@@ -40,20 +40,20 @@ func (o *Outbox) ChooseEdit(ctx context.Context, id string) (*Edit, error) {
 		return nil, err
 	}
 	if e.Database, err = e.store.Identity(ctx); err != nil {
-		return nil, StoreError(err)
+		return nil, fault.Database(err)
 	}
 	e.Database.Host = o.Host
 	target := []dlq.Target{{ID: e.Letter.ID, EventID: e.Letter.EventID}}
 	would, err := e.store.Preview(ctx, dlq.Edit, target)
 	if err != nil {
-		return nil, StoreError(err)
+		return nil, fault.Database(err)
 	}
 	if err := e.refusal(would[0].Outcome, ""); err != nil {
 		return nil, err
 	}
 	exports, err := o.export(ctx, target)
 	if err != nil {
-		return nil, StoreError(err)
+		return nil, fault.Database(err)
 	}
 	if len(exports) == 0 {
 		return nil, fault.NotFoundf("dead letter %s has just been removed", e.Letter.ID)
@@ -174,5 +174,5 @@ func correctError(err error) error {
 	if errors.As(err, &pg) && len(pg.Code) == 5 && pg.Code[:3] == "OX0" {
 		return fault.Usagef("%s", pg.Message)
 	}
-	return StoreError(err)
+	return fault.Database(err)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // EventType is one type of the catalogue.
@@ -103,7 +104,7 @@ func ShowEventType(known *registry.Registry, p TypeParams) (EventTypeDetail, err
 		}
 	}
 	unknown := fault.NotFoundf("event type %q is not in the catalogue (%s)", p.Name, known.Source)
-	return EventTypeDetail{}, DidYouMean(unknown, p.Name, known.EventTypes(), "outboxctl registry list shows those that are")
+	return EventTypeDetail{}, words.DidYouMean(unknown, p.Name, known.EventTypes(), "outboxctl registry list shows those that are")
 }
 
 // attributes names those that every message of a type has, and after them with a question mark those that some have.

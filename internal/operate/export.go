@@ -6,6 +6,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // exportAtOnce bounds how many payloads are in memory.
@@ -43,14 +44,14 @@ func (o *Outbox) Export(ctx context.Context, p ExportParams, each func(dlq.Expor
 	for {
 		targets, err := source.Next(ctx, exportAtOnce)
 		if err != nil {
-			return r, StoreError(err)
+			return r, fault.Database(err)
 		}
 		if len(targets) == 0 {
 			return r, r.verdict()
 		}
 		exports, err := o.export(ctx, targets)
 		if err != nil {
-			return r, StoreError(err)
+			return r, fault.Database(err)
 		}
 		for _, e := range exports {
 			if err := each(e); err != nil {
@@ -76,7 +77,7 @@ func (o *Outbox) export(ctx context.Context, targets []dlq.Target) ([]dlq.Export
 func (r ExportResult) verdict() error {
 	switch {
 	case r.Missing > 0 && r.Written > 0:
-		return fault.Partialf("%s of the ids have no dead letter", Count(r.Missing))
+		return fault.Partialf("%s of the ids have no dead letter", words.Count(r.Missing))
 	case r.Missing > 0:
 		return fault.NotFoundf("no dead letter has that id")
 	default:

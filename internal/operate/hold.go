@@ -13,6 +13,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/wait"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 const (
@@ -57,14 +58,14 @@ type HoldParams struct {
 func (o *Outbox) HoldTopics(ctx context.Context, p HoldParams) (release func(context.Context) error, err error) {
 	var installed bool
 	if err := o.DB.QueryRow(ctx, hasPauses).Scan(&installed); err != nil {
-		return nil, StoreError(err)
+		return nil, fault.Database(err)
 	}
 	if !installed { // then no publisher runs
 		return func(context.Context) error { return nil }, nil
 	}
 	tx, err := o.DB.BeginTx(ctx, pgx.TxOptions{})
 	if err != nil {
-		return nil, StoreError(err)
+		return nil, fault.Database(err)
 	}
 	h := topicHold{Outbox: o, HoldParams: p, tx: tx, before: map[string]outbox.Pause{}}
 	if err = h.begin(ctx); err == nil {
@@ -86,11 +87,11 @@ type topicHold struct {
 
 func (h *topicHold) begin(ctx context.Context) error {
 	if _, err := h.tx.Exec(ctx, lockHold); err != nil {
-		return StoreError(err)
+		return fault.Database(err)
 	}
 	pauses, err := outbox.Pauses(ctx, h.DB)
 	if err != nil {
-		return StoreError(err)
+		return fault.Database(err)
 	}
 	for _, p := range pauses {
 		if p.Kind == outbox.PauseTopic {
@@ -129,7 +130,7 @@ func (h *topicHold) wait(ctx context.Context) error {
 		var publishers int64
 		var claimed bool
 		if err := h.DB.QueryRow(ctx, selectSending(), dispatch.AliveFor, string(want), types.Texts()).Scan(&publishers, &claimed); err != nil {
-			return StoreError(err)
+			return fault.Database(err)
 		}
 		if clean++; publishers > 0 || claimed {
 			clean = 0
@@ -150,8 +151,8 @@ func (h *topicHold) wait(ctx context.Context) error {
 
 // giveUp lifts the pauses again: nothing was changed yet.
 func (h *topicHold) giveUp(ctx context.Context, publishers int64) error {
-	err := fault.Hint(fault.Preconditionf("%s did not stop sending to %s within %s", Counted(publishers, "publisher"),
-		strings.Join(h.Topics, ", "), Seconds(holdPatience.Seconds())), "outboxctl stats lists the publishers; stop them, then run this again")
+	err := fault.Hint(fault.Preconditionf("%s did not stop sending to %s within %s", words.Counted(publishers, "publisher"),
+		strings.Join(h.Topics, ", "), words.Seconds(holdPatience.Seconds())), "outboxctl stats lists the publishers; stop them, then run this again")
 	if lift := h.release(ctx); lift != nil {
 		return lift
 	}
@@ -179,7 +180,7 @@ func (h *topicHold) release(ctx context.Context) error {
 			return fmt.Errorf("resume topic %s: %w", topic, err)
 		}
 	}
-	return StoreError(h.tx.Rollback(ctx))
+	return fault.Database(h.tx.Rollback(ctx))
 }
 
 // Unreached is what was published to a topic while a subscription did not get it.
@@ -205,7 +206,7 @@ SELECT count(*) FROM (
        SELECT FROM outbox_events
         WHERE published_at >= $1::timestamptz AND published_at < $2::timestamptz AND `+outbox.Chosen("$3")+`
         LIMIT $4) AS events`, u.Since, u.Until, o.Registry.Names().OnTopic(topic).Texts(), unreachedBound).Scan(&u.Events)
-	return u, StoreError(err)
+	return u, fault.Database(err)
 }
 
 // Command publishes it once more.

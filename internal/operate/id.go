@@ -103,12 +103,12 @@ func (o *Outbox) completeID(ctx context.Context, short, query string, none error
 	}
 	rows, err := o.DB.Query(ctx, query, first, last, namedCandidates+1)
 	if err != nil {
-		return "", StoreError(err)
+		return "", fault.Database(err)
 	}
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[struct{ ID, What string }])
 	switch {
 	case err != nil:
-		return "", StoreError(err)
+		return "", fault.Database(err)
 	case len(found) == 0:
 		return "", none
 	case len(found) == 1:
@@ -138,7 +138,7 @@ SELECT g.id::text, n.id::text FROM unnest($1::text[]::uuid[]) AS g (id) CROSS JO
 func (o *Outbox) ShortIDs(ctx context.Context, ids []string) (length int, err error) {
 	rows, err := o.DB.Query(ctx, neighboursQuery, ids)
 	if err != nil {
-		return 0, StoreError(err)
+		return 0, fault.Database(err)
 	}
 	var id, neighbour string
 	length = leastShortID
@@ -153,5 +153,5 @@ func (o *Outbox) ShortIDs(ctx context.Context, ids []string) (length int, err er
 	if length < idLength && idShape[length-1] == '-' {
 		length++ // no id ends with a hyphen
 	}
-	return length, StoreError(err)
+	return length, fault.Database(err)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // ListEventsParams selects events.
@@ -76,13 +77,13 @@ func (o *Outbox) ListDeadLetters(ctx context.Context, p ListDeadLettersParams, e
 // DeathsPerHour counts the open dead letters of some fingerprints by how many hours ago they died, the last hour first.
 func (o *Outbox) DeathsPerHour(ctx context.Context, hours int, fingerprints []string) (map[string][]int64, error) {
 	found, err := o.store().DeathsPerHour(ctx, hours, fingerprints)
-	return found, StoreError(err)
+	return found, fault.Database(err)
 }
 
 // HandledCauses returns, by fingerprint, what was done lately about dead letters that had them, and with what success.
 func (o *Outbox) HandledCauses(ctx context.Context, fingerprints []string) (map[string]dlq.Handled, error) {
 	found, err := o.store().Handled(ctx, fingerprints)
-	return found, StoreError(err)
+	return found, fault.Database(err)
 }
 
 // CountDeadLettersUpTo counts the dead letters of a filter and stops at most. counted is false where every row would have to be
@@ -92,7 +93,7 @@ func (o *Outbox) CountDeadLettersUpTo(ctx context.Context, f dlq.Filter, most in
 		return 0, false, err
 	}
 	n, counted, err = o.store().CountUpTo(ctx, f, most)
-	return n, counted, StoreError(err)
+	return n, counted, fault.Database(err)
 }
 
 // A scan walks rows in their order.
@@ -109,12 +110,12 @@ func listRows[T any](ctx context.Context, p Page, s scan[T], each func(T) error,
 			return Paged{}, fault.NotFoundf("no row %s to start after", p.Cursor)
 		}
 		if err != nil {
-			return Paged{}, StoreError(err)
+			return Paged{}, fault.Database(err)
 		}
 	}
 	last, more, err := readPages(p.Limit, each, func(n int) ([]T, error) { return s.List(ctx, n) })
 	if err != nil || !more {
-		return Paged{}, StoreError(err)
+		return Paged{}, fault.Database(err)
 	}
 	return Paged{Next: id(last)}, nil
 }
@@ -140,7 +141,7 @@ type GroupDeadLettersResult struct {
 
 // Check reports what is wrong with the params, before anything is opened.
 func (p *GroupDeadLettersParams) Check() error {
-	if err := OneOf("--group-by", p.By, dlq.GroupBy()); err != nil {
+	if err := words.OneOf("--group-by", p.By, dlq.GroupBy()); err != nil {
 		return err
 	}
 	return Page{Limit: p.Limit}.check()
@@ -160,7 +161,7 @@ func (o *Outbox) GroupDeadLetters(ctx context.Context, p GroupDeadLettersParams)
 	}
 	groups, err := o.store().Groups(ctx, p.Filter, p.By, limit+1) // one more than asked for tells whether there are more
 	if err != nil {
-		return GroupDeadLettersResult{}, StoreError(err)
+		return GroupDeadLettersResult{}, fault.Database(err)
 	}
 	shown := groups[:min(limit, len(groups))]
 	return GroupDeadLettersResult{Groups: shown, More: len(shown) < len(groups)}, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/registry"
@@ -59,7 +60,7 @@ func PlanMigration(ctx context.Context, pool *pgxpool.Pool, p PlanMigrationParam
 		if err := p.Catalogue.Fits(ctx, pool); errors.As(err, &column) {
 			plan.Blocked = append(plan.Blocked, migrate.Difference{Column: column.Column, Problem: "cannot hold the catalogue: " + column.Problem, Statement: column.Statement})
 		} else if err != nil {
-			return MigrationPlan{}, StoreError(err)
+			return MigrationPlan{}, fault.Database(err)
 		}
 	}
 	if !found.Exists || len(plan.Blocked) > 0 {
@@ -69,7 +70,7 @@ func PlanMigration(ctx context.Context, pool *pgxpool.Pool, p PlanMigrationParam
 		return plan.Backlog.judge(ctx, tx, p, found.Database)
 	})
 	if err != nil {
-		return MigrationPlan{}, StoreError(fmt.Errorf("judge the events that wait: %w", err))
+		return MigrationPlan{}, fault.Database(fmt.Errorf("judge the events that wait: %w", err))
 	}
 	return plan, nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/registry"
@@ -36,5 +37,5 @@ func (o *Outbox) events() *outbox.Store { return outbox.NewStore(o.DB) }
 // Now is the database's clock. "Two hours ago" counts from it: the operator's machine may be minutes off.
 func (o *Outbox) Now(ctx context.Context) (time.Time, error) {
 	now, err := o.store().Now(ctx)
-	return now, StoreError(err)
+	return now, fault.Database(err)
 }

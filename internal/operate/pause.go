@@ -12,6 +12,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // The actions of pauses in the audit trail.
@@ -87,14 +88,14 @@ func (o *Outbox) CheckPause(_ context.Context, p *PauseParams) error {
 	if slices.Contains(known, p.Value) {
 		return nil
 	}
-	return DidYouMean(fault.Usagef("the catalogue has no %s %q", p.Kind, p.Value), p.Value, known, "outboxctl registry list shows the event types and their topics")
+	return words.DidYouMean(fault.Usagef("the catalogue has no %s %q", p.Kind, p.Value), p.Value, known, "outboxctl registry list shows the event types and their topics")
 }
 
 // CheckResume refuses what is not paused, before anything is asked of a person.
 func (o *Outbox) CheckResume(ctx context.Context, p *PauseParams) error {
 	pauses, err := outbox.Pauses(ctx, o.DB)
 	if err != nil {
-		return StoreError(err)
+		return fault.Database(err)
 	}
 	if id, err := ParseTenant(p.Value); p.Kind == outbox.PauseTenant && err == nil {
 		p.Value = id.String()
@@ -109,7 +110,7 @@ func (o *Outbox) CheckResume(ctx context.Context, p *PauseParams) error {
 		}
 		paused = append(paused, pause.Value)
 	}
-	return DidYouMean(notPaused(*p), p.Value, paused, "outboxctl pause list shows what is")
+	return words.DidYouMean(notPaused(*p), p.Value, paused, "outboxctl pause list shows what is")
 }
 
 func notPaused(p PauseParams) error {
@@ -119,7 +120,7 @@ func notPaused(p PauseParams) error {
 // Pauses lists what is paused, with what that holds back.
 func (o *Outbox) Pauses(ctx context.Context) ([]outbox.HeldPause, error) {
 	pauses, err := outbox.HeldPauses(ctx, o.DB, o.Registry.Names())
-	return pauses, StoreError(err)
+	return pauses, fault.Database(err)
 }
 
 // CountHeld counts what waits that a pause holds back, or would hold back.
@@ -127,7 +128,7 @@ func (o *Outbox) CountHeld(ctx context.Context, p PauseParams) (events int64, er
 	// A walk over outbox_events_seq_claim_idx.
 	sql := "SELECT count(*) FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL AND " + outbox.Chosen("$1")
 	err = o.DB.QueryRow(ctx, sql, outbox.Pause{Kind: p.Kind, Value: p.Value}.Texts(o.Registry.Names())).Scan(&events)
-	return events, StoreError(err)
+	return events, fault.Database(err)
 }
 
 const (
@@ -180,7 +181,7 @@ func (o *Outbox) changePause(ctx context.Context, p PauseParams, call func(detai
 	if err == nil && r.Outcome == extended && before != nil {
 		err = json.Unmarshal([]byte(*before), &r.Before)
 	}
-	return r, StoreError(err)
+	return r, fault.Database(err)
 }
 
 // PauseEnds returns when a pause ends, in words.
@@ -188,5 +189,5 @@ func PauseEnds(now time.Time, until *time.Time) string {
 	if until == nil {
 		return "until it is lifted"
 	}
-	return "for " + Seconds(max(until.Sub(now).Seconds(), 0))
+	return "for " + words.Seconds(max(until.Sub(now).Seconds(), 0))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // failuresShown is how many rows that were not changed a run lists.
@@ -44,11 +45,11 @@ type BeginPlanParams struct {
 func (o *Outbox) BeginPlan(ctx context.Context, p BeginPlanParams) (*Freezing, error) {
 	set, err := o.aim(ctx, p.ChangeParams)
 	if err != nil {
-		return nil, StoreError(err)
+		return nil, fault.Database(err)
 	}
 	return set.beginPlan(ctx, func(n int64) error {
 		if p.MaxRows > 0 && n > p.MaxRows {
-			return fault.Hint(fault.Preconditionf("the set has more than %s", Counted(p.MaxRows, "row")), "narrow the filter, or allow more with ui.max_plan_rows")
+			return fault.Hint(fault.Preconditionf("the set has more than %s", words.Counted(p.MaxRows, "row")), "narrow the filter, or allow more with ui.max_plan_rows")
 		}
 		return nil
 	})
@@ -57,13 +58,13 @@ func (o *Outbox) BeginPlan(ctx context.Context, p BeginPlanParams) (*Freezing, e
 func (s *ChangeSet) beginPlan(ctx context.Context, onFrozen func(int64) error) (*Freezing, error) {
 	source, err := s.open()
 	if err != nil {
-		return nil, StoreError(err)
+		return nil, fault.Database(err)
 	}
 	frozen, err := s.store.BeginPlan(ctx, dlq.FrozenParams{
 		Action: s.Action, Author: s.params.Actor, Note: s.params.Note, Database: s.Database, Filter: s.filter, Source: source, OnFrozen: onFrozen,
 	})
 	if err != nil {
-		return nil, StoreError(err)
+		return nil, fault.Database(err)
 	}
 	return &Freezing{ID: frozen.ID, set: s, frozen: frozen}, nil
 }
@@ -71,25 +72,25 @@ func (s *ChangeSet) beginPlan(ctx context.Context, onFrozen func(int64) error) (
 // Finish writes the set to the plan. A plan that comes to nothing is abandoned, and says why.
 func (f *Freezing) Finish(ctx context.Context) (dlq.Frozen, error) {
 	if err := f.set.addOrderEffects(ctx); err != nil {
-		return dlq.Frozen{}, errors.Join(StoreError(err), f.abandon(ctx, err.Error()))
+		return dlq.Frozen{}, errors.Join(fault.Database(err), f.abandon(ctx, err.Error()))
 	}
 	return f.finish(ctx, f.set.OrderEffects)
 }
 
 func (f *Freezing) finish(ctx context.Context, effects dlq.OrderEffects) (dlq.Frozen, error) {
 	if err := f.frozen.Fill(ctx, effects); err != nil {
-		return dlq.Frozen{}, StoreError(err)
+		return dlq.Frozen{}, fault.Database(err)
 	}
 	plan, err := f.set.store.Frozen(ctx, f.ID)
 	if err != nil || plan.Total > 0 {
-		return plan, StoreError(err)
+		return plan, fault.Database(err)
 	}
 	nothing := fault.Preconditionf("freeze: nothing to %s", f.set.Action.Verb())
 	return plan, errors.Join(nothing, f.abandon(ctx, nothing.Error()))
 }
 
 func (f *Freezing) abandon(ctx context.Context, why string) error {
-	return StoreError(f.set.store.AbandonPlan(context.WithoutCancel(ctx), f.ID, f.set.params.Actor, why))
+	return fault.Database(f.set.store.AbandonPlan(context.WithoutCancel(ctx), f.ID, f.set.params.Actor, why))
 }
 
 // ListPlansParams selects plans.
@@ -122,7 +123,7 @@ func (o *Outbox) ListPlans(ctx context.Context, p ListPlansParams, each func(dlq
 		return plans, err
 	})
 	if err != nil || !more {
-		return Paged{}, StoreError(err)
+		return Paged{}, fault.Database(err)
 	}
 	return Paged{Next: last.ID}, nil
 }
@@ -144,7 +145,7 @@ func (o *Outbox) Plan(ctx context.Context, id string) (PlanDetail, error) {
 	if failed == nil {
 		failed = []dlq.Outcome{}
 	}
-	return PlanDetail{Frozen: plan, Failed: failed}, StoreError(err)
+	return PlanDetail{Frozen: plan, Failed: failed}, fault.Database(err)
 }
 
 // plan finds a plan by its id or the beginning of it.
@@ -163,12 +164,12 @@ func (o *Outbox) plan(ctx context.Context, text string) (dlq.Frozen, error) {
 	if errors.Is(err, outbox.ErrNotFound) {
 		return plan, fault.Hint(fault.NotFoundf("no plan %s", id), "outboxctl run list --all lists the plans; dlq audit --run finds a run that had none")
 	}
-	return plan, StoreError(err)
+	return plan, fault.Database(err)
 }
 
 // WritePlanFile writes a plan as the file that --apply takes. An operator may: its digests tell equal payloads from others.
 func (o *Outbox) WritePlanFile(ctx context.Context, w io.Writer, plan dlq.Frozen) error {
-	return StoreError(o.store().WriteFrozen(ctx, w, plan))
+	return fault.Database(o.store().WriteFrozen(ctx, w, plan))
 }
 
 // AbandonPlan gives up a plan that was not started.
@@ -207,7 +208,7 @@ func (o *Outbox) RunPlan(ctx context.Context, p RunPlanParams) (dlq.FrozenRunRes
 	}
 	here, err := o.store().Identity(ctx)
 	if err != nil {
-		return dlq.FrozenRunResult{}, StoreError(err)
+		return dlq.FrozenRunResult{}, fault.Database(err)
 	}
 	if !plan.Database.Same(here) {
 		return dlq.FrozenRunResult{}, fault.Preconditionf("plan %s was made on %s and came here with a copy of it: this is %s", plan.ID, plan.Database, here)
@@ -221,7 +222,7 @@ func (o *Outbox) RunPlan(ctx context.Context, p RunPlanParams) (dlq.FrozenRunRes
 	})
 	switch {
 	case err != nil && result.Unfinished:
-		return result, fault.Partialf("stopped after %s: %w", Counted(result.Total(), "row"), planError(err))
+		return result, fault.Partialf("stopped after %s: %w", words.Counted(result.Total(), "row"), planError(err))
 	case err != nil:
 		return result, planError(err)
 	case result.Interrupted:
@@ -229,7 +230,7 @@ func (o *Outbox) RunPlan(ctx context.Context, p RunPlanParams) (dlq.FrozenRunRes
 	case result.Stopped != "":
 		return result, fault.Partialf("stopped by itself: %s", result.Stopped)
 	case result.State != dlq.RunDone:
-		return result, fault.Partialf("stopped on request after %s", Counted(result.Total(), "row"))
+		return result, fault.Partialf("stopped on request after %s", words.Counted(result.Total(), "row"))
 	}
 	return result, nil
 }
@@ -254,6 +255,6 @@ func planError(err error) error {
 	case dlq.PlanRefused(err):
 		return fault.Hint(fault.Preconditionf("%s", pg.Message), "outboxctl run list --all shows what state it is in")
 	default:
-		return StoreError(err)
+		return fault.Database(err)
 	}
 }

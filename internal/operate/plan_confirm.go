@@ -13,6 +13,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 const (
@@ -52,7 +53,7 @@ func (o *Outbox) PreviewPlan(ctx context.Context, id string) (PlanPreview, error
 	p := PlanPreview{PlanDetail: plan}
 	ids, events, err := o.store().FrozenFirst(ctx, plan.ID, planMarksRows)
 	if err != nil || len(ids) == 0 {
-		return p, StoreError(err)
+		return p, fault.Database(err)
 	}
 	first := ids[:min(sampleRows, len(ids))]
 	if plan.Action.OnEvents() {
@@ -61,12 +62,12 @@ func (o *Outbox) PreviewPlan(ctx context.Context, id string) (PlanPreview, error
 		p.Letters, err = o.store().Entries(ctx, first)
 	}
 	if err != nil {
-		return p, StoreError(err)
+		return p, fault.Database(err)
 	}
 	p.MarksOf = len(events)
 	if plan.Action.Sends() {
 		if p.Overtaken, err = o.events().Overtaken(ctx, events); err != nil {
-			return p, StoreError(err)
+			return p, fault.Database(err)
 		}
 	}
 	if p.Marks, err = o.countMarks(ctx, events); err != nil {
@@ -119,8 +120,8 @@ type Confirmation struct {
 // Confirm reports why a plan must not be run after this confirmation.
 func (c Confirmation) Confirm(p dlq.Frozen) error {
 	if c.Count != p.Total || c.Database != p.Database.Name {
-		return fault.Hint(fault.Preconditionf("not confirmed: the plan is to %s %s in %s, not %s in %s", p.Action.Verb(), Counted(p.Total, "row"),
-			safetext.Line(p.Database.Name), Count(c.Count), quoted(c.Database)), "nothing was changed; look at the plan once more")
+		return fault.Hint(fault.Preconditionf("not confirmed: the plan is to %s %s in %s, not %s in %s", p.Action.Verb(), words.Counted(p.Total, "row"),
+			safetext.Line(p.Database.Name), words.Count(c.Count), quoted(c.Database)), "nothing was changed; look at the plan once more")
 	}
 	if strings.TrimSpace(c.Note) == "" && p.Note == "" {
 		return fault.Usagef("note: say why, for the audit trail")

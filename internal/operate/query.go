@@ -12,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // allStates is how one asks for rows in any state.
@@ -49,7 +50,7 @@ func (q DeadLetterQuery) Filter(now time.Time) (dlq.Filter, error) {
 		Namespaces: q.Namespaces, ErrorLike: q.ErrorLike, Blocking: q.Blocking,
 	}
 	var problems []error
-	err := OneOf("--state", q.State, DeadLetterStates())
+	err := words.OneOf("--state", q.State, DeadLetterStates())
 	if err != nil {
 		problems = append(problems, err)
 	}
@@ -57,7 +58,7 @@ func (q DeadLetterQuery) Filter(now time.Time) (dlq.Filter, error) {
 		out.State = ""
 	}
 	for _, r := range q.Reasons {
-		if err := OneOf("--reason", r, outbox.DeadReasons()); err != nil {
+		if err := words.OneOf("--reason", r, outbox.DeadReasons()); err != nil {
 			problems = append(problems, err)
 		}
 	}
@@ -110,15 +111,15 @@ func (o *Outbox) Misspelt(ctx context.Context, names []FilterName) ([]string, er
 	if slices.ContainsFunc(names, func(n FilterName) bool { return n.Kind == kindNamespace }) {
 		rows, err := o.DB.Query(ctx, newestNamespaces)
 		if err != nil {
-			return nil, StoreError(err)
+			return nil, fault.Database(err)
 		}
 		if known[kindNamespace], err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
-			return nil, StoreError(err)
+			return nil, fault.Database(err)
 		}
 	}
 	var notes []string
 	for _, n := range names {
-		if similar := Nearest(n.Value, known[n.Kind]); similar != "" && similar != n.Value {
+		if similar := words.Nearest(n.Value, known[n.Kind]); similar != "" && similar != n.Value {
 			notes = append(notes, fmt.Sprintf("no %s %q is known: did you mean %s?", n.Kind, n.Value, similar))
 		}
 	}
@@ -144,7 +145,7 @@ type EventQuery struct {
 func (q EventQuery) Filter(now time.Time) (outbox.Filter, error) {
 	out := outbox.Filter{Status: q.Status, Types: q.Types, Topics: q.Topics, Namespaces: q.Namespaces}
 	var problems []error
-	err := OneOf("--status", q.Status, append(outbox.Statuses(), allStates))
+	err := words.OneOf("--status", q.Status, append(outbox.Statuses(), allStates))
 	if err != nil {
 		problems = append(problems, err)
 	}
@@ -184,5 +185,5 @@ func (o *Outbox) checkTopic(topic string) error {
 	if slices.Contains(known, topic) {
 		return nil
 	}
-	return DidYouMean(fault.Usagef("the catalogue has no %s %q", outbox.PauseTopic, topic), topic, known, "outboxctl registry list shows the event types and their topics")
+	return words.DidYouMean(fault.Usagef("the catalogue has no %s %q", outbox.PauseTopic, topic), topic, known, "outboxctl registry list shows the event types and their topics")
 }

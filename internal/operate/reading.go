@@ -47,7 +47,7 @@ SELECT CASE WHEN pg_is_in_recovery() AND pg_last_wal_receive_lsn() IS DISTINCT F
 func (o *Outbox) Behind(ctx context.Context) (time.Duration, error) {
 	var seconds float64
 	if err := o.DB.QueryRow(ctx, behindQuery).Scan(&seconds); err != nil {
-		return 0, StoreError(err)
+		return 0, fault.Database(err)
 	}
 	return time.Duration(seconds * float64(time.Second)), nil
 }

@@ -59,7 +59,7 @@ func (o *Outbox) Reveal(ctx context.Context, p RevealParams) (RevealResult, erro
 	case errors.Is(err, pgx.ErrNoRows):
 		return r, fault.NotFoundf("no event or dead letter %s", id)
 	case err != nil:
-		return r, StoreError(fmt.Errorf("reveal: %w", err))
+		return r, fault.Database(fmt.Errorf("reveal: %w", err))
 	}
 	r.Payload = json.RawMessage(payload)
 	if headers != nil {

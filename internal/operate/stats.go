@@ -47,7 +47,7 @@ func (o *Outbox) Stats(ctx context.Context, p StatsParams) (*StatsResult, error)
 	report, err := stats.Collect(ctx, o.DB, o.Registry, stats.Params{MaxAttempts: p.MaxAttempts, By: p.By})
 	dependencies := <-probed
 	if err != nil {
-		return nil, StoreError(err)
+		return nil, fault.Database(err)
 	}
 	return &StatsResult{Report: *report, Dependencies: dependencies}, nil
 }

@@ -31,7 +31,7 @@ func (o *Outbox) TailEvents(ctx context.Context, p TailEventsParams, each func(o
 		return err
 	}
 	if err := o.events().CheckTypes(ctx, p.Filter.Types); err != nil {
-		return StoreError(err)
+		return fault.Database(err)
 	}
 	if err := o.settleAggregate(ctx, &p.Filter.AggregateType, &p.Filter.AggregateIDs); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (o *Outbox) TailEvents(ctx context.Context, p TailEventsParams, each func(o
 	}
 	seq, err := o.events().LastSeq(ctx)
 	if err != nil {
-		return StoreError(err)
+		return fault.Database(err)
 	}
 	t := tail{outbox: o, filter: p.Filter, seen: map[string]time.Time{}, since: began, seq: seq}
 	for first := true; ; first = false {
@@ -54,9 +54,9 @@ func (o *Outbox) TailEvents(ctx context.Context, p TailEventsParams, each func(o
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && (first || p.Failed == nil):
-			return StoreError(err)
+			return fault.Database(err)
 		case err != nil:
-			p.Failed(StoreError(err))
+			p.Failed(fault.Database(err))
 		}
 		for _, e := range fresh {
 			if err := each(e); err != nil {

@@ -91,7 +91,7 @@ func (o *Outbox) UndoPause(ctx context.Context, p UndoPauseParams) (PauseResult,
 		})
 	}
 	if err != nil {
-		return r, StoreError(fmt.Errorf("undo the %s: %w", p.Run.Action, err))
+		return r, fault.Database(fmt.Errorf("undo the %s: %w", p.Run.Action, err))
 	}
 	if err := refuseUndoPause(r, by); err != nil {
 		return r, err

@@ -10,38 +10,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/prometheus/common/model"
 
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
-
-// ParseDuration reads what people write: 30d, 2w, 12h, 1h30m, 500ms, 1.5s.
-func ParseDuration(raw string) (time.Duration, error) {
-	if d, err := model.ParseDuration(raw); err == nil {
-		return time.Duration(d), nil
-	}
-	d, err := time.ParseDuration(raw)
-	if err != nil {
-		return 0, fmt.Errorf("%q is not a duration such as 500ms, 30s, 12h, 30d or 2w", raw)
-	}
-	return d, nil
-}
-
-// ParseInstant reads a point in time as people write it: RFC 3339, a date or a date and time in UTC, or how long ago
-// (2h, 30d), counted from now.
-func ParseInstant(raw string, now time.Time) (time.Time, error) {
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
-		if t, err := time.Parse(layout, raw); err == nil {
-			return t, nil
-		}
-	}
-	if d, err := ParseDuration(raw); err == nil && d >= 0 {
-		return now.Add(-d), nil
-	}
-	return time.Time{}, fmt.Errorf("%q is neither a time (2026-03-01T12:00:00Z), a date (2026-03-01) nor how long ago (2h, 30d)", raw)
-}
 
 // idLike is what an aggregate's id looks like where ids are UUIDs or integers.
 var idLike = regexp.MustCompile(`^([0-9]+|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$`)
@@ -67,7 +41,7 @@ func ParseAggregate(raw string) (aggregateType string, ids []string, err error) 
 
 // settleAggregate turns the type of a filter into an id where it is no type that there is, and ids can be any text.
 func (o *Outbox) settleAggregate(ctx context.Context, aggregateType *string, ids *[]string) error {
-	return StoreError(o.settleAggregateBy(ctx, o.events(), aggregateType, ids))
+	return fault.Database(o.settleAggregateBy(ctx, o.events(), aggregateType, ids))
 }
 
 func (o *Outbox) settleAggregateBy(ctx context.Context, events *outbox.Store, aggregateType *string, ids *[]string) error {
@@ -80,15 +54,6 @@ func (o *Outbox) settleAggregateBy(ctx context.Context, events *outbox.Store, ag
 		*aggregateType, *ids = "", []string{word}
 	}
 	return err
-}
-
-// ParseBasePath reads the prefix of a page's addresses and returns it without the slash at its end.
-func ParseBasePath(raw string) (string, error) {
-	base := strings.TrimRight(raw, "/")
-	if base != "" && (!strings.HasPrefix(base, "/") || strings.ContainsAny(base, "{}?#%")) {
-		return "", fmt.Errorf("%q is not a path such as /ops/outbox", raw)
-	}
-	return base, nil
 }
 
 // ParseTenants reads the ids of --tenant.
@@ -117,12 +82,12 @@ func ParseTenant(text string) (uuid.UUID, error) {
 // ParseSpan reads --since and --until, counted from now where they are relative.
 func ParseSpan(since, until string, now time.Time) (from, to time.Time, err error) {
 	if since != "" {
-		if from, err = ParseInstant(since, now); err != nil {
+		if from, err = words.ParseInstant(since, now); err != nil {
 			return from, to, fmt.Errorf("--since: %w", err)
 		}
 	}
 	if until != "" {
-		if to, err = ParseInstant(until, now); err != nil {
+		if to, err = words.ParseInstant(until, now); err != nil {
 			return from, to, fmt.Errorf("--until: %w", err)
 		}
 	}

@@ -10,7 +10,9 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // The states in which Why finds an event.
@@ -61,7 +63,7 @@ func (o *Outbox) Why(ctx context.Context, p WhyParams) (WhyResult, error) {
 	}
 	f, err := o.facts(ctx, id)
 	if err != nil {
-		return WhyResult{}, StoreError(err)
+		return WhyResult{}, fault.Database(err)
 	}
 	f.MaxAttempts = p.MaxAttempts
 	return f.explain(), nil
@@ -153,7 +155,7 @@ func (f facts) published(r *WhyResult) {
 		r.Explanation += "."
 	}
 	if e.AttemptCount > 0 {
-		r.say("It took %s before that.", Counted(int64(e.AttemptCount), "failed attempt"))
+		r.say("It took %s before that.", words.Counted(int64(e.AttemptCount), "failed attempt"))
 	}
 	r.say("What happens next is the consumers' responsibility: a consumer that missed it can be asked about, and the event can be published once more.")
 	r.do("outboxctl idem show %s", e.ID)
@@ -169,7 +171,7 @@ func (f facts) dead(r *WhyResult) {
 		return
 	}
 	last := f.Deaths[len(f.Deaths)-1]
-	r.say("after %s, for the reason %s: %s.", Counted(int64(last.AttemptCount), "failed attempt"), last.Reason, strings.TrimRight(last.ErrorMessage, "."))
+	r.say("after %s, for the reason %s: %s.", words.Counted(int64(last.AttemptCount), "failed attempt"), last.Reason, strings.TrimRight(last.ErrorMessage, "."))
 	if n := len(f.Deaths); n > 1 {
 		r.say("It has died %d times.", n)
 	}
@@ -193,11 +195,11 @@ func (f facts) dead(r *WhyResult) {
 func (f facts) sayBehind(r *WhyResult) {
 	switch n := f.KeyBehind; {
 	case n >= aheadBound:
-		r.say("More than %s events of its ordering key %s wait behind it.", Count(aheadBound), *f.Event.OrderingKey)
+		r.say("More than %s events of its ordering key %s wait behind it.", words.Count(aheadBound), *f.Event.OrderingKey)
 	case n == 1:
 		r.say("1 event of its ordering key %s waits behind it.", *f.Event.OrderingKey)
 	case n > 1:
-		r.say("%s events of its ordering key %s wait behind it.", Count(n), *f.Event.OrderingKey)
+		r.say("%s events of its ordering key %s wait behind it.", words.Count(n), *f.Event.OrderingKey)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // waiting explains an event that is neither published nor dead.
@@ -21,7 +22,7 @@ func (f facts) waiting(r *WhyResult) {
 	case f.sayStranded(r):
 	case e.NextAttemptAt.After(f.Now) && e.AttemptCount > 0:
 		r.State = WhyBackingOff
-		r.say("%s has failed %s of %s and is tried again %s.", f.subject(), Counted(int64(e.AttemptCount), "time"), f.maximum(), f.when(e.NextAttemptAt))
+		r.say("%s has failed %s of %s and is tried again %s.", f.subject(), words.Counted(int64(e.AttemptCount), "time"), f.maximum(), f.when(e.NextAttemptAt))
 		r.say("The last error was: %s.", strings.TrimRight(textOr(e.LastError, "none"), "."))
 		if !f.sayLastAttempt(r) {
 			r.say("Nothing needs to be done unless the cause persists.")
@@ -36,7 +37,7 @@ func (f facts) waiting(r *WhyResult) {
 	case e.LockedUntil != nil:
 		r.State = WhyAbandoned
 		r.say("%s was being published by %s, whose lease ran out %s without a verdict: it probably crashed. The next publisher takes it over; that counts as a failed attempt (%s of %s so far).",
-			f.subject(), f.owner(), f.when(*e.LockedUntil), Count(int64(e.AttemptCount)), f.maximum())
+			f.subject(), f.owner(), f.when(*e.LockedUntil), words.Count(int64(e.AttemptCount)), f.maximum())
 		f.sayLastAttempt(r)
 		f.sayPublishers(r)
 	default:
@@ -56,9 +57,9 @@ func (f facts) sayParked(r *WhyResult) bool {
 		return false
 	}
 	r.State = WhyWaiting
-	ahead := Count(f.KeyAhead)
+	ahead := words.Count(f.KeyAhead)
 	if f.KeyAhead >= aheadBound {
-		ahead = "more than " + Count(aheadBound)
+		ahead = "more than " + words.Count(aheadBound)
 	}
 	r.say("%s waits its turn in the ordering key %s, %s ahead;", f.subject(), *f.Event.OrderingKey, ahead)
 	switch head := f.Head; {
@@ -74,7 +75,7 @@ func (f facts) sayParked(r *WhyResult) bool {
 	case head.LockedUntil != nil && head.LockedUntil.After(f.Now):
 		r.say("the first, %s, is being published right now.", head.ID)
 	case head.AttemptCount > 0:
-		r.say("the first, %s, has failed %s and is tried again %s: %s.", head.ID, Counted(int64(head.AttemptCount), "time"),
+		r.say("the first, %s, has failed %s and is tried again %s: %s.", head.ID, words.Counted(int64(head.AttemptCount), "time"),
 			f.when(head.NextAttemptAt), strings.TrimRight(textOr(head.LastError, "no error"), "."))
 	default:
 		r.say("the first is %s.", head.ID)
@@ -102,13 +103,13 @@ func (f facts) sayLastAttempt(r *WhyResult) bool {
 func (f facts) sayAhead(r *WhyResult) {
 	switch {
 	case f.Ahead >= aheadBound:
-		r.say("More than %s due events are before it.", Count(aheadBound))
+		r.say("More than %s due events are before it.", words.Count(aheadBound))
 	case f.Ahead == 0:
 		r.say("Nothing is before it.")
 	case f.Ahead == 1:
 		r.say("1 due event is before it.")
 	default:
-		r.say("%s due events are before it.", Count(f.Ahead))
+		r.say("%s due events are before it.", words.Count(f.Ahead))
 	}
 }
 
@@ -116,7 +117,7 @@ func (f facts) leased(r *WhyResult) {
 	r.State = WhyLeased
 	r.say("%s is being published right now by %s, whose lease ends %s.", f.subject(), f.owner(), f.when(*f.Event.LockedUntil))
 	if f.Event.AttemptCount > 0 {
-		r.say("It has failed %s before.", Counted(int64(f.Event.AttemptCount), "time"))
+		r.say("It has failed %s before.", words.Counted(int64(f.Event.AttemptCount), "time"))
 	}
 	r.say("Should that one die, a publisher takes the event over when the lease ends.")
 	r.do("outboxctl why %s   # again in a moment", f.EventID)
@@ -193,7 +194,7 @@ func (f facts) sayStranded(r *WhyResult) bool {
 // sayReplayed mentions how a dead or published event came to wait again.
 func (f facts) sayReplayed(r *WhyResult) {
 	if n := len(f.Deaths); n > 0 {
-		r.say("It has died %s and was replayed%s.", Counted(int64(n), "time"), f.lastAct(dlq.Replay))
+		r.say("It has died %s and was replayed%s.", words.Counted(int64(n), "time"), f.lastAct(dlq.Replay))
 	} else if by := f.lastAct(dlq.Republish); by != "" {
 		r.say("It was published before and sent to be published again%s.", by)
 	}
@@ -230,7 +231,7 @@ func (f facts) owner() string {
 }
 
 // maximum is how many attempts the event has, in words.
-func (f facts) maximum() string { return Count(int64(f.limit())) }
+func (f facts) maximum() string { return words.Count(int64(f.limit())) }
 
 // limit is how many attempts the event has.
 func (f facts) limit() int {

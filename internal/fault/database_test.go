@@ -1,4 +1,4 @@
-package operate_test
+package fault_test
 
 import (
 	"errors"
@@ -10,10 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
-func TestStoreErrorHasAKindAndAHint(t *testing.T) {
+func TestADatabaseErrorHasAKindAndAHint(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]struct {
 		kind fault.Kind
@@ -28,13 +27,13 @@ func TestStoreErrorHasAKindAndAHint(t *testing.T) {
 		pgerrcode.ReadOnlySQLTransaction:    {fault.Precondition, "replica"},
 		pgerrcode.SyntaxError:               {fault.Failed, ""},
 	} {
-		err := operate.StoreError(fmt.Errorf("read: %w", &pgconn.PgError{Code: code, Message: "no"}))
+		err := fault.Database(fmt.Errorf("read: %w", &pgconn.PgError{Code: code, Message: "no"}))
 		kind, _ := fault.KindOf(err)
 		require.Equal(t, want.kind, kind, code)
 		require.Contains(t, fault.HintOf(err), want.hint, code)
 		require.ErrorContains(t, err, "no", code)
 	}
 	plain := errors.New("plain")
-	require.Equal(t, plain, operate.StoreError(plain))
-	require.NoError(t, operate.StoreError(nil))
+	require.Equal(t, plain, fault.Database(plain))
+	require.NoError(t, fault.Database(nil))
 }

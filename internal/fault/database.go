@@ -1,4 +1,4 @@
-package operate
+package fault
 
 import (
 	"errors"
@@ -7,29 +7,27 @@ import (
 
 	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
-// StoreError gives an error of the database its kind and a hint: a value that no enum has is the caller's mistake, a
+// Database gives an error of the database its kind and a hint: a value that no enum has is the caller's mistake, a
 // missing schema or privilege is the installation's.
-func StoreError(err error) error {
+func Database(err error) error {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
 		return err
 	}
-	if _, known := fault.KindOf(err); known {
+	if _, known := KindOf(err); known {
 		return err
 	}
 	switch pg.Code {
 	case pgerrcode.InvalidTextRepresentation:
-		return fault.Hint(fault.Usagef("%s", unknownValue(pg.Message)), "outboxctl registry list shows the event types and aggregates")
+		return Hint(Usagef("%s", unknownValue(pg.Message)), "outboxctl registry list shows the event types and aggregates")
 	case pgerrcode.UndefinedTable, pgerrcode.UndefinedColumn, pgerrcode.UndefinedFunction, pgerrcode.UndefinedObject:
-		return fault.Hint(fault.Preconditionf("%w", fault.Reword(err, "the database's schema is missing or old: %s", pg.Message)), "outboxctl migrate brings it up to date")
+		return Hint(Preconditionf("%w", Reword(err, "the database's schema is missing or old: %s", pg.Message)), "outboxctl migrate brings it up to date")
 	case pgerrcode.ReadOnlySQLTransaction:
-		return fault.Hint(fault.Preconditionf("%w", fault.Reword(err, "nothing can be written here")), "the server is a replica, or default_transaction_read_only is on for this login or database")
+		return Hint(Preconditionf("%w", Reword(err, "nothing can be written here")), "the server is a replica, or default_transaction_read_only is on for this login or database")
 	case pgerrcode.InsufficientPrivilege:
-		return fault.Hint(fault.Preconditionf("%w", fault.Reword(err, "this database user may not do that: %s", pg.Message)), "outboxctl migrate grants prints what each role needs")
+		return Hint(Preconditionf("%w", Reword(err, "this database user may not do that: %s", pg.Message)), "outboxctl migrate grants prints what each role needs")
 	default:
 		return err
 	}

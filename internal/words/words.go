@@ -1,4 +1,4 @@
-package operate
+package words
 
 import (
 	"slices"
@@ -8,7 +8,6 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
 // Count writes a number with its digits grouped.
@@ -22,8 +21,8 @@ func Counted(n int64, noun string) string {
 	return humanize.Comma(n) + " " + noun + "s"
 }
 
-// noneOf begins a sentence about a number of things of which nothing was done: none of 3 events, the one event of 1 not.
-func noneOf(n int64, noun string) string {
+// NoneOf begins a sentence about a number of things of which nothing was done: none of 3 events, the one event of 1 not.
+func NoneOf(n int64, noun string) string {
 	if n == 1 {
 		return "the " + noun + " could not"
 	}
@@ -41,15 +40,6 @@ func Seconds(s float64) string {
 	default:
 		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
 	}
-}
-
-// OutageSeconds is how long a topic has not been published to, at least a second: the publisher that tells has another
-// clock than the database.
-func OutageSeconds(at time.Time, t stats.TopicState) float64 {
-	if t.Since.IsZero() {
-		return 1
-	}
-	return max(at.Sub(t.Since).Seconds(), 1)
 }
 
 // OneOf reports that a value is none of those it can be, and which it was most likely meant to be.
