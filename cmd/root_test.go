@@ -22,6 +22,7 @@ func runCLI(t *testing.T, environ []string, args ...string) (code int, stdout, s
 	t.Helper()
 	var out, errOut bytes.Buffer
 	code = Run(t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errOut}, environ)
+	followHints(t, environ, errOut.String())
 	return code, out.String(), errOut.String()
 }
 
@@ -50,6 +51,9 @@ func TestEveryCommandRefusesNonsense(t *testing.T) {
 			require.Equal(t, line, out)
 			require.Equal(t, line == "", strings.Contains(stderr, "error: unknown flag --no-such-flag\n"), stderr)
 			if !c.HasAvailableSubCommands() {
+				if c.ValidateArgs(nil) != nil {
+					require.ErrorContains(t, argsError(c, nil), " is missing")
+				}
 				return
 			}
 			code, _, stderr = runCLI(t, nil, append(path, "no-such-command")...)

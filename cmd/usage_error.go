@@ -67,7 +67,8 @@ func argsError(cmd *cobra.Command, given []string) error {
 	words := strings.Fields(cmd.Use)
 	for i, word := range words[1:] {
 		ofFlag := strings.HasPrefix(strings.TrimLeft(words[i], "("), "--")
-		if strings.ToUpper(word) == word && strings.Trim(word, "-|[") == word && !ofFlag {
+		isName := strings.ToUpper(word) == word || strings.Contains(word, "|")
+		if isName && strings.Trim(word, "-|[") == word && !ofFlag {
 			takes = append(takes, word)
 		}
 	}
