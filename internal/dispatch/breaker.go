@@ -45,8 +45,8 @@ type breaker struct {
 	types outbox.Types
 	// asking is held by the one group that asks the broker for all of them.
 	asking chan struct{}
-	// runs sends the runs of ordering keys that begin on this topic.
-	runs runners
+	// keyed sends the groups of ordering keys that begin on this topic.
+	keyed sendQueue
 
 	mu     sync.Mutex
 	status TopicStatus

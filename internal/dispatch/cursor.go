@@ -19,11 +19,11 @@ const (
 	sweepsJudged = 3
 	// sweepShare bounds the time spent on expensive sweeps: 1 in 10.
 	sweepShare = 10
-	// sweepFelt is when a sweep is so slow that it should be rare as well, and
+	// sweepSlow is when a sweep is so slow that it should be rare as well, and
 	// sweepRest how rare. A busy publisher claims every few milliseconds: fewer
 	// than one claim in a hundred is then a sweep. And a late commit still waits
 	// for no longer than a poll and a quarter of a second.
-	sweepFelt = 10 * time.Millisecond
+	sweepSlow = 10 * time.Millisecond
 	sweepRest = 700 * time.Millisecond
 	// sweepBacklog is how long claims keep to the hint after a sweep that left rows
 	// behind: in a backlog each sweep walks over all that is in flight.
@@ -36,9 +36,12 @@ const (
 	// windowMin is the narrowest window of a sweep. One that fails all the same is
 	// passed over until the next sweep.
 	windowMin = 1000
-	// windowMinFelt is the narrowest where there is one worker: a pass over many rows
+	// orderedMaxSweep is how long a sweep over rows that wait for their turn may keep the
+	// others waiting.
+	orderedMaxSweep = 8 * time.Millisecond
+	// windowMinAlone is the narrowest where there is one worker: a pass over many rows
 	// that wait must not take minutes because the machine was slow for a moment.
-	windowMinFelt = 10 * windowMin
+	windowMinAlone = 10 * windowMin
 	// windowMax is the widest.
 	windowMax = int64(1) << 40
 	// windowFast and windowSlow are the durations outside of which a window is
@@ -72,8 +75,7 @@ type span struct {
 // That is a hint and never the truth: a low seq can commit late, a retry comes
 // due, a lease expires. A sweep, which starts at the head, finds those. While
 // sweeps are cheap and leave nothing behind, every claim is one; once they are
-// not, they get at most a tenth of the time, and once they would be felt they are
-// rare.
+// not, they get at most a tenth of the time, and slow ones are rare.
 //
 // A sweep that fails may have taken longer than a claim is given, and the same
 // sweep would fail again for ever. So it is continued in windows of seq, by one
@@ -82,9 +84,9 @@ type span struct {
 // sweep that others would feel.
 type cursor struct {
 	mu sync.Mutex
-	// felt is how long the only worker may take for a sweep before it makes windows
+	// maxSweep is how long the only worker may take for a sweep before it makes windows
 	// of it; 0 where there are several.
-	felt      time.Duration
+	maxSweep  time.Duration
 	low       int64
 	nextSweep time.Time
 	// walks is how much longer than their rows explain the latest sweeps took.
@@ -131,7 +133,7 @@ func (c *cursor) next(now time.Time, force bool) span {
 
 // start is where a claim begins that keeps to the hint.
 func (c *cursor) start() int64 {
-	if c.felt > 0 {
+	if c.maxSweep > 0 {
 		return max(c.low-lateRows, 0)
 	}
 	return c.low
@@ -139,14 +141,15 @@ func (c *cursor) start() int64 {
 
 // narrowest is the least that a window which did not fail has.
 func (c *cursor) narrowest() int64 {
-	if c.felt > 0 {
-		return windowMinFelt
+	if c.maxSweep > 0 {
+		return windowMinAlone
 	}
 	return windowMin
 }
 
 // done records how many rows a claim found, up to which seq, and whether it left
-// something behind. last is 0 where it found nothing. It reports whether that ended a sweep: nothing is left between the head and the end.
+// something behind. last is 0 where it found nothing. It reports whether that ended a
+// sweep: nothing is left between the head and the end.
 func (c *cursor) done(s span, now time.Time, more bool, rows int, last int64) (swept bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,29 +175,29 @@ func (c *cursor) done(s span, now time.Time, more bool, rows int, last int64) (s
 	copy(c.walks[1:], c.walks[:])
 	c.walks[0], c.lastSweep = walk, now
 	rest := restAfter(slices.Min(c.walks[:]))
-	if more && c.felt == 0 {
+	if more && c.maxSweep == 0 {
 		rest = max(rest, sweepBacklog)
 	}
 	c.nextSweep = now.Add(rest)
 	if s.began.After(c.rewound) {
 		c.rewound = time.Time{}
 	}
-	if c.felt > 0 && walk > c.felt && c.low > 0 {
-		c.width, c.at = max(c.low/int64(walk/c.felt+1), c.narrowest()), 0
+	if c.maxSweep > 0 && walk > c.maxSweep && c.low > 0 {
+		c.width, c.at = max(c.low/int64(walk/c.maxSweep+1), c.narrowest()), 0
 	}
 	return !more
 }
 
 func (c *cursor) windowDone(s span, now time.Time, more bool, last int64, walk time.Duration) (swept bool) {
 	fast, slow := windowFast, windowSlow
-	if c.felt > 0 {
-		fast, slow = c.felt/4, c.felt
+	if c.maxSweep > 0 {
+		fast, slow = c.maxSweep/4, c.maxSweep
 	}
 	c.sweeping = false
 	took := now.Sub(s.began)
 	c.took += took
 	c.nextSweep = now.Add(restAfter(walk))
-	if c.felt > 0 && !c.rewound.IsZero() {
+	if c.maxSweep > 0 && !c.rewound.IsZero() {
 		c.nextSweep = now
 	}
 	switch {
@@ -285,17 +288,17 @@ func restAfter(walk time.Duration) time.Duration {
 	switch {
 	case walk <= sweepCheap:
 		return 0
-	case walk <= sweepFelt:
+	case walk <= sweepSlow:
 		return sweepShare * walk
 	default:
 		return min(max(sweepShare*walk, sweepRest), sweepPause)
 	}
 }
 
-// hurry brings the next sweep forward: a topic that claims have passed over has
+// sweepSooner brings the next sweep forward: a topic that claims have passed over has
 // room again. Unlike a rewind this happens over and over while the topic has a
 // backlog, so sweeps get half of the time and not all of it.
-func (c *cursor) hurry() {
+func (c *cursor) sweepSooner() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if soon := c.lastSweep.Add(max(slices.Min(c.walks[:]), 0)); soon.Before(c.nextSweep) {
@@ -317,7 +320,7 @@ func (c *cursor) rewind(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rewound = now
-	if c.felt > 0 {
+	if c.maxSweep > 0 {
 		c.nextSweep = now
 	}
 }

@@ -38,7 +38,7 @@ func TestExpensiveSweepsGetATenthOfTheTime(t *testing.T) {
 
 // claimed records a claim without windows that took so long.
 func (c *cursor) claimed(now time.Time, sweep, more bool, rows []Claimed, took time.Duration) {
-	c.done(span{sweep: sweep, began: now.Add(-took)}, now, more, len(rows), seqOfLast(rows))
+	c.done(span{sweep: sweep, began: now.Add(-took)}, now, more, len(rows), Claim{Rows: rows}.reached(ClaimParams{}))
 }
 
 // dearCursor has seen sweeps that took a second each.
@@ -114,7 +114,7 @@ func TestSlowAnswersDoNotHoldSweepsBack(t *testing.T) {
 func TestSweepsRestTheLongerTheDearerTheyAre(t *testing.T) {
 	t.Parallel()
 	for walk, want := range map[time.Duration]time.Duration{
-		-time.Millisecond: 0, sweepCheap: 0, 4 * time.Millisecond: 40 * time.Millisecond, sweepFelt: 100 * time.Millisecond,
+		-time.Millisecond: 0, sweepCheap: 0, 4 * time.Millisecond: 40 * time.Millisecond, sweepSlow: 100 * time.Millisecond,
 		11 * time.Millisecond: sweepRest, 100 * time.Millisecond: time.Second, claimTimeout: sweepPause,
 	} {
 		require.Equal(t, want, restAfter(walk), "after %s", walk)

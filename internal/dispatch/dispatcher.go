@@ -26,15 +26,14 @@ type Dispatcher struct {
 	observe   Observer
 	waker     Waker
 
-	cursor    cursor
-	around    around
-	inFlight  *inFlightLimit
-	batchSize *batchSize
-	ordered   orderedStream
-	breakers  *breakers
-	settler   *settler
-	probes    *rate.Limiter
-	pulse     pulse
+	// plainStream claims rows without an ordering key, orderedStream those with one.
+	plainStream, orderedStream *stream
+
+	inFlight *inFlightLimit
+	breakers *breakers
+	settler  *settler
+	probes   *rate.Limiter
+	pulse    pulse
 	// lastClaim is how the latest claim ended.
 	lastClaim atomic.Pointer[error]
 
@@ -45,8 +44,6 @@ type Dispatcher struct {
 	// that bring topics back. Run waits for both.
 	groups     waitGroup
 	recoveries waitGroup
-	// helpers is signalled when a claim came back full and more workers help.
-	helpers chan struct{}
 
 	// running is the first stage's context, abandon the second's; both are set
 	// by Run before anything starts.
@@ -65,14 +62,12 @@ func New(cfg Config, store Store, publisher Publisher, catalogue Catalogue, obse
 	}
 	d := &Dispatcher{
 		cfg: cfg, store: store, publisher: publisher, catalogue: catalogue, observe: observe, waker: waker,
-		inFlight:  newInFlightLimit(cfg.MaxInFlight, cfg.MaxInFlightBytes, cfg.BatchSize),
-		batchSize: newBatchSize(cfg.BatchSize),
-		ordered:   newOrderedStream(cfg.BatchSize),
-		breakers:  newBreakers(cfg.Names, cfg.Scope),
-		settler:   newSettler(cfg, store, observe),
-		probes:    rate.NewLimiter(probesPerSecond, 1),
-		helpers:   make(chan struct{}, cfg.Workers),
+		inFlight: newInFlightLimit(cfg.MaxInFlight, cfg.MaxInFlightBytes, cfg.BatchSize),
+		breakers: newBreakers(cfg.Names, cfg.Scope),
+		settler:  newSettler(cfg, store, observe),
+		probes:   rate.NewLimiter(probesPerSecond, 1),
 	}
+	d.plainStream, d.orderedStream = newPlainStream(d), newOrderedStream(d)
 	d.pulse.beat(time.Now())
 	return d, nil
 }
@@ -94,10 +89,10 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	d.running, d.abandon = running, abandon
 
 	quit := make(chan struct{})
-	var around sync.WaitGroup
-	around.Go(func() { d.limitShutdown(running, quit, giveUp, end) })
+	var services sync.WaitGroup
+	services.Go(func() { d.limitShutdown(running, quit, giveUp, end) })
 	for range d.cfg.Settlers {
-		around.Go(func() { d.settler.run(abandon, last, quit) })
+		services.Go(func() { d.settler.run(abandon, last, quit) })
 	}
 
 	work, workCtx := errgroup.WithContext(running)
@@ -106,11 +101,11 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	drained := make(chan struct{})
 	work.Go(func() error {
 		defer close(drained)
-		return d.lead(workCtx)
+		return d.plainStream.lead(workCtx)
 	})
-	work.Go(func() error { return d.leadOrdered(workCtx) })
+	work.Go(func() error { return d.orderedStream.lead(workCtx) })
 	for range d.cfg.Workers - 1 {
-		work.Go(func() error { return d.help(workCtx, drained) })
+		work.Go(func() error { return d.plainStream.help(workCtx, drained) })
 	}
 	err := work.Wait()
 	stop()
@@ -123,7 +118,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		d.recoveries.wait()
 	}
 	close(quit)
-	around.Wait()
+	services.Wait()
 	if d.cfg.Once && err == nil && ctx.Err() == nil {
 		d.countHeld(ctx)
 	}

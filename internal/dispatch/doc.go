@@ -16,6 +16,20 @@
 // becomes a message or is unfit, the Publisher answers for each message, and a
 // settle writes the verdicts back.
 //
+//	               outbox_events
+//	               |           |   claim: lease rows behind the cursor
+//	     +---------v----+ +----v-----------+
+//	     | plain stream | | ordered stream |       loop.go stream.go cursor.go
+//	     +---------+----+ +----+-----------+
+//	split by topic |           | split by ordering key
+//	             +-v-----------v-+   send
+//	             |     group     | --------> Publisher    group.go send.go
+//	             +-------+-------+ <-------- answers      breaker.go recovery.go
+//	                     | verdicts                       judge.go
+//	             +-------v-------+  settle
+//	             |    settler    | --------> outbox_events    settler.go
+//	             +---------------+
+//
 // The package knows no broker: limits, topics and failure codes are the
 // Publisher's. It imports the outbox for the row and its words, nothing else of
 // this module but small helpers.

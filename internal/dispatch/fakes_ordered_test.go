@@ -22,10 +22,10 @@ type orderedLeased struct {
 	locked int
 }
 
-func (l *orderedLeased) claim(p OrderedParams) OrderedClaim {
+func (l *orderedLeased) claim(p ClaimParams) Claim {
 	rows := slices.Clone(l.rows)
 	slices.SortFunc(rows, func(a, b Claimed) int { return cmp.Compare(a.Seq, b.Seq) })
-	return OrderedClaim{Rows: rows, SeenTo: l.seenTo, Seen: l.seen, Full: l.locked >= p.Limit || p.cutShort(rows)}
+	return Claim{Rows: rows, SeenTo: l.seenTo, Seen: l.seen, Full: l.locked >= p.Limit || p.cutShort(rows)}
 }
 
 func (s *memTable) dueOrdered(p ClaimParams) bool {
@@ -53,7 +53,7 @@ func (s *memTable) open(key string) (rows []*memRow) {
 }
 
 // keysSeen lists the keys that a claim looks at, and counts their rows.
-func (s *memTable) keysSeen(p OrderedParams, now time.Time, got *orderedLeased) (keys []string, rows map[string]int) {
+func (s *memTable) keysSeen(p ClaimParams, now time.Time, got *orderedLeased) (keys []string, rows map[string]int) {
 	rows = map[string]int{}
 	want := func(key string, n int) {
 		if rows[key] == 0 {
@@ -69,11 +69,11 @@ func (s *memTable) keysSeen(p OrderedParams, now time.Time, got *orderedLeased) 
 		if got.seen == p.Window {
 			break
 		}
-		if r == nil || r.OrderingKey == "" || !inRange(r, p.ClaimParams) {
+		if r == nil || r.OrderingKey == "" || !inRange(r, p) {
 			continue
 		}
 		got.walked++
-		if !s.dueNow(r, p.ClaimParams, now) || slices.Contains(p.Busy, r.OrderingKey) {
+		if !s.dueNow(r, p, now) || slices.Contains(p.Busy, r.OrderingKey) {
 			continue
 		}
 		if _, known := still[r.OrderingKey]; !known {
@@ -89,7 +89,7 @@ func (s *memTable) keysSeen(p OrderedParams, now time.Time, got *orderedLeased) 
 }
 
 // beginOrdered locks the runs whose turn it is.
-func (s *memTable) beginOrdered(owner string, p OrderedParams) (tx *memTx, got *orderedLeased) {
+func (s *memTable) beginOrdered(owner string, p ClaimParams) (tx *memTx, got *orderedLeased) {
 	tx, got = &memTx{}, &orderedLeased{leased: leased{charged: map[string]bool{}}}
 	now := s.now()
 	keys, rows := s.keysSeen(p, now, got)
@@ -99,14 +99,14 @@ func (s *memTable) beginOrdered(owner string, p OrderedParams) (tx *memTx, got *
 	for _, key := range keys {
 		open := s.open(key)
 		if s.bug == bugFilterProbe {
-			open = slices.DeleteFunc(open, func(r *memRow) bool { return !s.dueNow(r, p.ClaimParams, now) })
+			open = slices.DeleteFunc(open, func(r *memRow) bool { return !s.dueNow(r, p, now) })
 		}
 		if s.bug == bugHintProbe {
 			open = slices.DeleteFunc(open, func(r *memRow) bool { return r.Seq <= p.AfterSeq })
 		}
 		gap := false
 		for n, r := range open[:min(len(open), max(rows[key], 16), p.most())] {
-			if !s.dueNow(r, p.ClaimParams, now) || got.locked == p.Limit {
+			if !s.dueNow(r, p, now) || got.locked == p.Limit {
 				break
 			}
 			if r.tx != nil {

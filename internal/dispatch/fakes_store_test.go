@@ -56,23 +56,30 @@ func (s *memStore) failure(call string) error {
 	return s.fail(call)
 }
 
-func (s *memStore) Claim(ctx context.Context, p ClaimParams) ([]Claimed, bool, error) {
+func (s *memStore) Claim(ctx context.Context, p ClaimParams) (Claim, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if p.Ordered {
+		return s.claimOrdered(ctx, p)
+	}
 	s.claims++
 	if err := s.failure("claim"); err != nil {
-		return nil, false, err
+		return Claim{}, err
 	}
 	tx, got := s.beginClaim("", p)
 	keyed := s.keyed(p.KeyedAfter)
 	err := s.walk(ctx, got.walked)
 	tx.end(err == nil)
-	return got.rows, keyed, err
+	return Claim{Rows: got.rows, Keyed: keyed, Full: p.cutShort(got.rows)}, err
 }
 
 func (s *memStore) Due(ctx context.Context, p ClaimParams) (due, keyed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if p.Ordered {
+		s.keyLooks++
+		return s.dueOrdered(p), false, cmp.Or(s.failure("due ordered"), ctx.Err())
+	}
 	s.looks++
 	if err := s.failure("due"); err != nil {
 		return false, false, err
@@ -81,27 +88,15 @@ func (s *memStore) Due(ctx context.Context, p ClaimParams) (due, keyed bool, err
 	return due, s.keyed(p.KeyedAfter), s.walk(ctx, walked)
 }
 
-func (s *memStore) ClaimOrdered(ctx context.Context, p OrderedParams) (OrderedClaim, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *memStore) claimOrdered(ctx context.Context, p ClaimParams) (Claim, error) {
 	s.keyLooks++
 	if err := s.failure("claim ordered"); err != nil {
-		return OrderedClaim{}, err
+		return Claim{}, err
 	}
 	tx, got := s.beginOrdered("", p)
 	err := s.walk(ctx, got.walked)
 	tx.end(err == nil)
 	return got.claim(p), err
-}
-
-func (s *memStore) DueOrdered(ctx context.Context, p ClaimParams) (bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.keyLooks++
-	if err := s.failure("due ordered"); err != nil {
-		return false, err
-	}
-	return s.dueOrdered(p), ctx.Err()
 }
 
 // addOrdered adds n rows of one key.

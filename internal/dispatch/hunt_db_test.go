@@ -166,7 +166,7 @@ func (h *hunt) live(ctx context.Context, r *rand.Rand, only []string) {
 		for range r.IntN(3) {
 			p.Look = append(p.Look, fmt.Sprint("default/k", r.IntN(huntKeys)))
 		}
-		got, err := store.ClaimOrdered(context.Background(), p)
+		got, err := store.Claim(context.Background(), p)
 		if h.failed(err) {
 			return
 		}

@@ -60,9 +60,9 @@ func TestStopIsNotHeldUpByADatabaseThatDoesNotAnswer(t *testing.T) {
 // silentStore answers no claim.
 type silentStore struct{ Store }
 
-func (s *silentStore) Claim(ctx context.Context, _ ClaimParams) ([]Claimed, bool, error) {
+func (s *silentStore) Claim(ctx context.Context, _ ClaimParams) (Claim, error) {
 	<-ctx.Done()
-	return nil, false, ctx.Err()
+	return Claim{}, ctx.Err()
 }
 
 func TestStopDuringAClaimReleasesItsRows(t *testing.T) {

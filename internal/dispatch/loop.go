@@ -3,58 +3,81 @@ package dispatch
 import (
 	"context"
 	"time"
+
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
-// lead is the loop that polls. It alone decides when the outbox is idle.
-func (d *Dispatcher) lead(ctx context.Context) error {
-	pace := pacer{poll: d.cfg.PollInterval, random: d.cfg.Random}
+// unusedPolls is how much rarer than the plain stream the ordered one looks by itself
+// while it has never met a key. Claims of the plain stream tell it of rows behind its
+// hint, so where keys are not used it costs next to nothing.
+const unusedPolls = 10
+
+// lead is the loop of a stream. That of the plain stream alone decides when the outbox
+// is idle.
+func (s *stream) lead(ctx context.Context) error {
+	pace := pacer{poll: s.cfg.PollInterval, random: s.cfg.Random}
+	var r turnResult
 	woken := false
 	for ctx.Err() == nil {
-		d.pulse.beat(time.Now())
-		r := d.turn(ctx, pace.idle() && !woken)
+		if !s.ordered() {
+			s.pulse.beat(time.Now())
+		}
+		r = s.turn(ctx, s.mayBeEmpty(r, &pace, woken))
 		if r.more {
-			d.callHelp()
+			s.callHelp()
 		}
 		wait := pace.next(r)
-		if d.cfg.Once {
-			if done, err := d.drained(ctx, r, &pace, &d.cursor, d.runOnce); done {
+		if s.cfg.Once {
+			if done, err := s.drained(ctx, r, &pace); done {
 				return err
 			}
 		}
-		woken = d.rest(ctx, wait, pace.idle())
+		if s.ordered() && pace.idle() && s.cursor.blind() {
+			wait *= unusedPolls
+		}
+		woken = s.rest(ctx, wait, pace.idle())
 	}
 	return nil
 }
 
-// turn claims, or, on an idle outbox, first looks whether there is anything:
-// a look is one plain query, a claim a transaction.
-func (d *Dispatcher) turn(ctx context.Context, idle bool) runResult {
-	if idle {
-		if due, err := d.look(); err != nil || !due {
-			return runResult{err: err}
-		}
+// mayBeEmpty reports whether a turn that follows should look before it claims: in the
+// plain stream on an idle outbox, in the ordered one unless rows are known of.
+func (s *stream) mayBeEmpty(before turnResult, pace *pacer, woken bool) bool {
+	if s.ordered() {
+		return !before.more && !s.keys.looks()
 	}
-	return d.runOnce(ctx, false)
+	return pace.idle() && !woken
 }
 
-func (d *Dispatcher) look() (bool, error) {
-	ctx, cancel := context.WithTimeout(d.abandon, claimTimeout)
+// turn claims, or first looks whether there is anything: a look is one plain query,
+// a claim a transaction.
+func (s *stream) turn(ctx context.Context, look bool) turnResult {
+	if look {
+		if due, err := s.look(); err != nil || !due {
+			return turnResult{err: err}
+		}
+	}
+	return s.claimAndSend(ctx, false)
+}
+
+func (s *stream) look() (bool, error) {
+	ctx, cancel := context.WithTimeout(s.abandon, claimTimeout)
 	defer cancel()
-	p := ClaimParams{}
-	c, s := d.aim(&p, false)
-	due, keyed, err := d.store.Due(ctx, p)
+	p := ClaimParams{Ordered: s.ordered()}
+	c, at := s.aim(&p, false)
+	due, keyed, err := s.store.Due(ctx, p)
 	if keyed {
-		d.ordered.nudge()
+		s.orderedStream.nudge()
 	}
 	switch {
 	case err != nil:
-		d.observe.Trouble("look for due rows", err)
-		c.failed(s, time.Now(), d.end(s, c.blind()))
+		s.observe.Trouble("look for due rows", err)
+		c.failed(at, time.Now(), s.endAfter(at, c))
 	case due:
-		c.found(s)
+		c.found(at)
 	default:
-		c.done(s, time.Now(), false, 0, 0)
-		d.passOver(s)
+		c.done(at, time.Now(), false, 0, 0)
+		s.startSomewhere(at)
 	}
 	return due, err
 }
@@ -63,76 +86,92 @@ func (d *Dispatcher) look() (bool, error) {
 // in flight is settled, and a sweep after that finds nothing either. A topic
 // that has just failed gets a moment to come back; an outage is not waited
 // for.
-func (d *Dispatcher) drained(ctx context.Context, r runResult, pace *pacer, c *cursor, run func(ctx context.Context, sweep bool) runResult) (bool, error) {
+func (s *stream) drained(ctx context.Context, r turnResult, pace *pacer) (bool, error) {
 	if r.err != nil {
 		return pace.trouble >= troubleMax, r.err
 	}
 	if r.rows > 0 || ctx.Err() != nil {
 		return false, nil
 	}
-	d.groups.wait()
-	for wait := probeMin; !d.breakers.healthy() && wait <= 8*probeMin && ctx.Err() == nil; wait *= 2 {
-		d.rest(ctx, wait, false)
+	s.groups.wait()
+	for pause := probeMin; !s.breakers.healthy() && pause <= 8*probeMin && ctx.Err() == nil; pause *= 2 {
+		_ = wait.For(ctx, pause)
 	}
-	c.restart()
+	s.cursor.restart()
 	for ctx.Err() == nil {
-		again := run(ctx, true)
+		again := s.claimAndSend(ctx, true)
 		if again.err != nil || again.rows > 0 {
 			return false, nil
 		}
 		if again.swept {
 			return true, nil
 		}
-		d.rest(ctx, pollMin, false) // a helper sweeps, or this was a part of it
+		_ = wait.For(ctx, pollMin) // a helper sweeps, or this was a part of it
 	}
 	return false, nil
 }
 
 // help is a loop that joins in while claims come back full, until the leader is
 // done.
-func (d *Dispatcher) help(ctx context.Context, drained <-chan struct{}) error {
+func (s *stream) help(ctx context.Context, drained <-chan struct{}) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-drained:
 			return nil
-		case <-d.helpers:
+		case <-s.helpers:
 		}
 		for ctx.Err() == nil {
-			if r := d.runOnce(ctx, false); r.err != nil || !r.more {
+			if r := s.claimAndSend(ctx, false); r.err != nil || !r.more {
 				break
 			}
 		}
 	}
 }
 
-func (d *Dispatcher) callHelp() {
-	for range d.cfg.Workers - 1 {
-		signal(d.helpers)
+// callHelp wakes the helpers, which the ordered stream does not have.
+func (s *stream) callHelp() {
+	for range s.cfg.Workers - 1 {
+		signal(s.helpers)
 	}
 }
 
-// rest waits, or returns earlier at a hint that rows were committed, and reports
-// whether there was one.
-func (d *Dispatcher) rest(ctx context.Context, wait time.Duration, idle bool) (woken bool) {
+// rest waits, or returns earlier at a hint that there may be something to claim, and
+// reports whether there was one.
+func (s *stream) rest(ctx context.Context, wait time.Duration, idle bool) (woken bool) {
 	if wait <= 0 {
 		return false
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	var hint <-chan struct{}
-	if idle {
-		d.waker.Arm()
-		hint = d.waker.C()
-	} else {
-		d.waker.Disarm()
-	}
+	hint := s.wakeups(idle)
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
+		return false
 	case <-hint:
 		return true
+	case <-timer.C:
 	}
-	return false
+	select {
+	case <-hint: // the turn that follows sees what it was for
+		return true
+	default:
+		return false
+	}
+}
+
+// wakeups receives when the stream should look: the ordered one when it is nudged, the
+// plain one at commits, while the outbox is idle.
+func (s *stream) wakeups(idle bool) <-chan struct{} {
+	switch {
+	case s.ordered():
+		return s.nudged
+	case idle:
+		s.waker.Arm()
+		return s.waker.C()
+	default:
+		s.waker.Disarm()
+		return nil
+	}
 }

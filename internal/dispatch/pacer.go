@@ -25,7 +25,7 @@ type pacer struct {
 	trouble time.Duration
 }
 
-func (p *pacer) next(r runResult) time.Duration {
+func (p *pacer) next(r turnResult) time.Duration {
 	if r.err != nil {
 		p.trouble = min(max(2*p.trouble, troubleMin), troubleMax)
 		return p.jitter(p.trouble)

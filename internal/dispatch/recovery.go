@@ -28,7 +28,7 @@ func (d *Dispatcher) tripped(br *breaker, failed bool) {
 	if !failed {
 		return
 	}
-	d.batchSize.shrink()
+	d.plainStream.batchSize.shrink()
 	d.observe.TopicChanged(br.snapshot())
 	d.recoveries.begin()
 	go func() {
@@ -128,19 +128,18 @@ func (d *Dispatcher) trial(ctx context.Context, br *breaker, keyed bool) (trialR
 			continue
 		}
 		br.tried(rows[0].Seq)
-		send, groups := d.send, d.split(rows)
+		split := d.splitByTopic
 		if rows[0].OrderingKey != "" {
-			send, groups = d.sendRun, d.runs(rows)
+			split = d.splitByKey
 		}
+		groups := split(rows)
 		if ctx.Err() != nil {
-			d.start(ctx, started, groups, send)
+			d.start(ctx, started, groups)
 			return trialFailed, nil
 		}
 		g := groups[0]
-		g.claimed = started
-		d.inFlight.start(g)
-		d.groups.begin()
-		if err := send(d.abandon, g); err != nil || len(g.died)+len(g.aside) > 0 {
+		d.begin(g, started)
+		if err := d.send(d.abandon, g); err != nil || len(g.died)+len(g.aside) > 0 {
 			return trialFailed, err // a row that cannot be sent has tried nothing
 		}
 		return trialAnswered, nil
@@ -156,21 +155,16 @@ func (d *Dispatcher) claimTrial(ctx context.Context, br *breaker, after int64, k
 		return nil, err
 	}
 	p := ClaimParams{
-		AfterSeq: after, Limit: 1, MaxBytes: got.bytes, MaxRowBytes: d.maxRowBytes(), Lease: d.cfg.Lease, Only: br.types, Paused: d.paused(),
+		AfterSeq: after, Limit: 1, MaxBytes: got.bytes, MaxRowBytes: d.maxRowBytes(), Lease: d.cfg.Lease,
+		Only: br.types, Paused: d.paused(), Sweep: after == 0, Ordered: keyed, Window: windowRows,
 	}
-	rows, err := d.trialRow(p, keyed)
-	if err == nil && len(rows) == 0 {
-		rows, err = d.trialRow(p, !keyed)
+	claim, err := d.claim(p)
+	if err == nil && len(claim.Rows) == 0 {
+		p.Ordered = !keyed
+		claim, err = d.claim(p)
 	}
-	d.inFlight.adjust(got, rows)
-	return rows, err
-}
-
-func (d *Dispatcher) trialRow(p ClaimParams, keyed bool) ([]Claimed, error) {
-	if keyed {
-		return d.trialHead(p)
-	}
-	return d.claim(p, p.AfterSeq == 0)
+	d.inFlight.adjust(got, claim.Rows)
+	return claim.Rows, err
 }
 
 func (d *Dispatcher) change(br *breaker, state TopicState, err error) {

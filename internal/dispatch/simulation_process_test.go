@@ -172,7 +172,7 @@ func callerRole() string {
 	for {
 		frame, more := frames.Next()
 		for _, role := range []string{"lead", "help", "recoverTopic"} {
-			if strings.HasSuffix(frame.Function, "(*Dispatcher)."+role) {
+			if strings.HasSuffix(frame.Function, ")."+role) {
 				return role
 			}
 		}

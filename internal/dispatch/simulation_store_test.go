@@ -36,7 +36,10 @@ type storeCall struct {
 }
 
 // Claim implements Store.
-func (p *process) Claim(ctx context.Context, params ClaimParams) (rows []Claimed, keyed bool, err error) {
+func (p *process) Claim(ctx context.Context, params ClaimParams) (claim Claim, err error) {
+	if params.Ordered {
+		return p.claimOrdered(ctx, params)
+	}
 	var got *leased
 	unheard, asked := "", time.Now()
 	c := p.storeCall(ctx, "claim", fmt.Sprintf("%s after=%d through=%d limit=%d only=%v except=%v",
@@ -44,7 +47,7 @@ func (p *process) Claim(ctx context.Context, params ClaimParams) (rows []Claimed
 	c.head = params.AfterSeq == 0
 	c.begin = func() (tx *memTx, ok bool) {
 		tx, got = p.w.table.beginClaim(p.name, params)
-		keyed = p.w.table.keyed(params.KeyedAfter)
+		claim.Keyed = p.w.table.keyed(params.KeyedAfter)
 		return tx, true
 	}
 	c.commit = func() {
@@ -52,7 +55,7 @@ func (p *process) Claim(ctx context.Context, params ClaimParams) (rows []Claimed
 			p.w.audit.granted(p, &got.rows[i], asked, true, got.charged[got.rows[i].ID], unheard)
 		}
 		if !c.gone {
-			rows = got.rows
+			claim.Rows, claim.Full = got.rows, params.cutShort(got.rows)
 		}
 		p.w.say("%s leases %s #%d", p.name, shortIDs(column(got.rows, func(r Claimed) string { return r.ID })), c.n)
 	}
@@ -66,14 +69,13 @@ func (p *process) Claim(ctx context.Context, params ClaimParams) (rows []Claimed
 	}
 	p.w.park(&c.call)
 	if c.err != nil || p.dead {
-		return nil, false, c.err
+		return Claim{}, c.err
 	}
-	return rows, keyed, nil
+	return claim, nil
 }
 
-// ClaimOrdered implements Store.
-func (p *process) ClaimOrdered(ctx context.Context, params OrderedParams) (OrderedClaim, error) {
-	var claim OrderedClaim
+func (p *process) claimOrdered(ctx context.Context, params ClaimParams) (Claim, error) {
+	var claim Claim
 	var got *orderedLeased
 	unheard, asked := "", time.Now()
 	c := p.storeCall(ctx, "claim ordered", fmt.Sprintf("%s after=%d through=%d limit=%d only=%v except=%v sweep=%v busy=%v look=%v",
@@ -105,29 +107,24 @@ func (p *process) ClaimOrdered(ctx context.Context, params OrderedParams) (Order
 	}
 	p.w.park(&c.call)
 	if c.err != nil || p.dead {
-		return OrderedClaim{}, c.err
+		return Claim{}, c.err
 	}
 	return claim, nil
 }
 
-// DueOrdered implements Store.
-func (p *process) DueOrdered(ctx context.Context, params ClaimParams) (bool, error) {
-	due := false
-	c := p.storeCall(ctx, "due ordered", fmt.Sprintf("after=%d through=%d except=%v", params.AfterSeq, params.ThroughSeq, params.Except))
-	c.head = params.AfterSeq == 0
-	c.begin = func() (*memTx, bool) {
-		due = p.w.table.dueOrdered(params)
-		return &memTx{}, true
-	}
-	p.w.park(&c.call)
-	return due && c.err == nil, c.err
-}
-
 // Due implements Store.
 func (p *process) Due(ctx context.Context, params ClaimParams) (due, keyed bool, err error) {
-	c := p.storeCall(ctx, "due", fmt.Sprintf("after=%d through=%d except=%v", params.AfterSeq, params.ThroughSeq, params.Except))
+	name := "due"
+	if params.Ordered {
+		name = "due ordered"
+	}
+	c := p.storeCall(ctx, name, fmt.Sprintf("after=%d through=%d except=%v", params.AfterSeq, params.ThroughSeq, params.Except))
 	c.head = params.AfterSeq == 0
 	c.begin = func() (*memTx, bool) {
+		if params.Ordered {
+			due = p.w.table.dueOrdered(params)
+			return &memTx{}, true
+		}
 		due, _ = p.w.table.due(params)
 		keyed = p.w.table.keyed(params.KeyedAfter)
 		return &memTx{}, true

@@ -78,8 +78,8 @@ type ClaimParams struct {
 	// Limit is never exceeded, whatever the plan.
 	Limit int
 	// MaxBytes bounds what the claimed rows are when printed, give or take a
-	// quarter; one row is always taken. MaxRowBytes bounds each: a row beyond it comes without its contents,
-	// as unreadable.
+	// quarter; one row is always taken. MaxRowBytes bounds each: a row beyond it
+	// comes without its contents, as unreadable.
 	MaxBytes, MaxRowBytes int64
 	Lease                 time.Duration
 	// KeyedAfter is behind which seq a waiting row with an ordering key is told of.
@@ -90,16 +90,18 @@ type ClaimParams struct {
 	// or misconfigured, or has enough in flight, or they are left to publishers
 	// with another catalogue.
 	Except outbox.Types
+	// crowded are the topics that are left out only because they have enough in flight.
+	crowded []string
 	// Paused is what an operator has paused, as outbox.Chosen compares it with rows.
 	Paused []string
-}
-
-// OrderedParams asks for the rows whose turn it is, key by key.
-type OrderedParams struct {
-	ClaimParams
-	// Sweep leaves out keys that stand still behind a dead row. It costs a walk
-	// over the dead rows that hold back others.
+	// Sweep: the claim looks below the hint.
 	Sweep bool
+
+	// Ordered asks for the rows with an ordering key whose turn it is, key by key.
+	// Without it rows with a key are left alone. What follows is for such claims;
+	// with Sweep they also leave out keys that are blocked by a dead row, which
+	// costs a walk over the dead rows that hold back others.
+	Ordered bool
 	// Busy are keys to leave out: this publisher is sending them.
 	Busy []string
 	// Look are keys to look at whatever AfterSeq says.
@@ -110,19 +112,21 @@ type OrderedParams struct {
 
 // most is how many rows of one key a claim takes, so that one key does not take
 // them all.
-func (p OrderedParams) most() int { return max(p.Limit/4, 1) }
+func (p ClaimParams) most() int { return max(p.Limit/4, 1) }
 
-// OrderedClaim is what a claim of keys has found.
-type OrderedClaim struct {
-	// Rows are runs: of each key the first rows that are neither published nor
-	// passed, without a gap, in seq order.
+// Claim is what a claim has found.
+type Claim struct {
+	// Rows are in seq order. Of an ordering key they are the first rows that are
+	// neither published nor passed, without a gap.
 	Rows []Claimed
-	// SeenTo is the largest seq that the claim looked at, and Seen how many rows.
+	// Full: the claim ended at one of its limits, so that there may be more.
+	Full bool
+	// Keyed: an ordered claim may have something to look at, a row behind KeyedAfter
+	// that is neither published nor dead. An ordered claim does not tell.
+	Keyed bool
+	// SeenTo is the largest seq that an ordered claim looked at, and Seen how many rows.
 	SeenTo int64
 	Seen   int
-	// Full: the claim ended at one of its limits, and not because it had looked at
-	// everything it has seen.
-	Full bool
 }
 
 // Published is a row the broker has acknowledged.
@@ -169,6 +173,10 @@ func (v Verdicts) Len() int {
 }
 
 func (v *Verdicts) add(w Verdicts) {
+	if v.Len() == 0 {
+		*v = w
+		return
+	}
 	v.Published = append(v.Published, w.Published...)
 	v.Failed = append(v.Failed, w.Failed...)
 	v.Dead = append(v.Dead, w.Dead...)
@@ -190,21 +198,15 @@ var ErrRefused = errors.New("refused by the database")
 
 // Store is the outbox table as one dispatcher uses it.
 type Store interface {
-	// Claim leases the oldest due rows, in seq order, and commits before it
-	// returns, so that no transaction is open while anything is published. keyed
-	// reports whether ClaimOrdered may have something to look at: a row behind
-	// KeyedAfter that is neither published nor dead.
-	Claim(ctx context.Context, p ClaimParams) (rows []Claimed, keyed bool, err error)
-	// ClaimOrdered leases rows with an ordering key, which Claim leaves alone.
-	// While a row is leased, failed, hidden by a filter or dead, nothing that
-	// follows it in its key is leased to anyone.
-	ClaimOrdered(ctx context.Context, p OrderedParams) (OrderedClaim, error)
+	// Claim leases the oldest due rows and commits before it returns, so that no
+	// transaction is open while anything is published. While a row is leased, failed,
+	// hidden by a filter or dead, nothing that follows it in its ordering key is
+	// leased to anyone.
+	Claim(ctx context.Context, p ClaimParams) (Claim, error)
 	// Due reports, without locking anything, whether Claim would find a row, and
-	// keyed as Claim does.
+	// keyed as Claim does. Of an ordered claim it does not tell whether it is the
+	// row's turn.
 	Due(ctx context.Context, p ClaimParams) (due, keyed bool, err error)
-	// DueOrdered reports whether ClaimOrdered has something to look at. That it
-	// may not be a row's turn is not looked at.
-	DueOrdered(ctx context.Context, p ClaimParams) (bool, error)
 	// Held counts the rows that are leased to this publisher, and returns when the
 	// last of these leases ends.
 	Held(ctx context.Context) (rows int, until time.Time, err error)

@@ -31,13 +31,15 @@ func keyed(t testing.TB, pool *pgxpool.Pool, keys ...string) (ids []string) {
 	return ids
 }
 
-func orderedAll(limit int) dispatch.OrderedParams {
-	return dispatch.OrderedParams{ClaimParams: claimAll(limit), Sweep: true, Window: 1000}
+func orderedAll(limit int) dispatch.ClaimParams {
+	p := claimAll(limit)
+	p.Ordered, p.Sweep, p.Window = true, true, 1000
+	return p
 }
 
-func claimOrdered(t testing.TB, s *dispatch.SQLStore, p dispatch.OrderedParams) []dispatch.Claimed {
+func claimOrdered(t testing.TB, s *dispatch.SQLStore, p dispatch.ClaimParams) []dispatch.Claimed {
 	t.Helper()
-	got, err := s.ClaimOrdered(t.Context(), p)
+	got, err := s.Claim(t.Context(), p)
 	require.NoError(t, err)
 	return got.Rows
 }
@@ -68,26 +70,26 @@ func TestClaimOrderedTakesRunsInEveryExecMode(t *testing.T) {
 		ids := keyed(t, pool, "a", "b", "a", "b", "a")
 		plain := emitOrders(t, pool, 1, nil)
 		one, two := newStore(pool, dispatch.Scope{}), newStore(pool, dispatch.Scope{})
-		due, err := one.DueOrdered(t.Context(), dispatch.ClaimParams{})
+		due, _, err := one.Due(t.Context(), dispatch.ClaimParams{Ordered: true})
 		require.NoError(t, err)
 		require.True(t, due)
 		p := claimAll(10)
-		rows, waiting, err := two.Claim(t.Context(), p)
+		got, err := two.Claim(t.Context(), p)
 		require.NoError(t, err)
-		require.Equal(t, plain, idsOf(rows), "the plain claim leaves keys alone")
-		require.True(t, waiting, "and says that there are some")
-		p.KeyedAfter = rows[0].Seq
-		_, waiting, err = two.Claim(t.Context(), p)
+		require.Equal(t, plain, idsOf(got.Rows), "the plain claim leaves keys alone")
+		require.True(t, got.Keyed, "and says that there are some")
+		p.KeyedAfter = got.Rows[0].Seq
+		got, err = two.Claim(t.Context(), p)
 		require.NoError(t, err)
-		require.False(t, waiting)
-		_, waiting, err = two.Due(t.Context(), p)
+		require.False(t, got.Keyed)
+		_, waiting, err := two.Due(t.Context(), p)
 		require.NoError(t, err)
 		require.False(t, waiting)
 		_, waiting, err = two.Due(t.Context(), dispatch.ClaimParams{})
 		require.NoError(t, err)
 		require.True(t, waiting)
 
-		got, err := one.ClaimOrdered(t.Context(), orderedAll(8)) // two rows of a key
+		got, err = one.Claim(t.Context(), orderedAll(8)) // two rows of a key
 		require.NoError(t, err)
 		require.Equal(t, ids[:4], idsOf(got.Rows))
 		require.Equal(t, "default/a", got.Rows[0].OrderingKey)
@@ -103,35 +105,35 @@ func TestClaimOrderedTakesRunsInEveryExecMode(t *testing.T) {
 // What holds back a key, whatever the claim is told to look at.
 func TestClaimOrderedWaitsForTheHead(t *testing.T) {
 	t.Parallel()
-	for name, hide := range map[string]func(t *testing.T, pool *pgxpool.Pool, head string, p *dispatch.OrderedParams){
-		"leased": func(t *testing.T, pool *pgxpool.Pool, _ string, _ *dispatch.OrderedParams) {
+	for name, hide := range map[string]func(t *testing.T, pool *pgxpool.Pool, head string, p *dispatch.ClaimParams){
+		"leased": func(t *testing.T, pool *pgxpool.Pool, _ string, _ *dispatch.ClaimParams) {
 			claimOrdered(t, newStore(pool, dispatch.Scope{}), orderedAll(1))
 		},
-		"backing off": func(t *testing.T, pool *pgxpool.Pool, head string, _ *dispatch.OrderedParams) {
+		"backing off": func(t *testing.T, pool *pgxpool.Pool, head string, _ *dispatch.ClaimParams) {
 			_, err := pool.Exec(t.Context(), `UPDATE outbox_events SET next_attempt_at = now() + interval '1 hour' WHERE id = $1::text::uuid`, head)
 			require.NoError(t, err)
 		},
-		"dead, beside the hint": func(t *testing.T, pool *pgxpool.Pool, _ string, p *dispatch.OrderedParams) {
+		"dead, beside the hint": func(t *testing.T, pool *pgxpool.Pool, _ string, p *dispatch.ClaimParams) {
 			s := newStore(pool, dispatch.Scope{})
 			settle(t, s, dead(claimOrdered(t, s, orderedAll(1))[0]))
 			p.Sweep = false
 		},
-		"dead": func(t *testing.T, pool *pgxpool.Pool, _ string, _ *dispatch.OrderedParams) {
+		"dead": func(t *testing.T, pool *pgxpool.Pool, _ string, _ *dispatch.ClaimParams) {
 			s := newStore(pool, dispatch.Scope{})
 			settle(t, s, dead(claimOrdered(t, s, orderedAll(1))[0]))
 		},
-		"of another type": func(t *testing.T, _ *pgxpool.Pool, _ string, p *dispatch.OrderedParams) {
+		"of another type": func(t *testing.T, _ *pgxpool.Pool, _ string, p *dispatch.ClaimParams) {
 			p.Only = outbox.Everywhere("cash_collected")
 		},
-		"of a paused topic": func(t *testing.T, _ *pgxpool.Pool, _ string, p *dispatch.OrderedParams) {
+		"of a paused topic": func(t *testing.T, _ *pgxpool.Pool, _ string, p *dispatch.ClaimParams) {
 			p.Except = outbox.Everywhere("order_state_changed")
 		},
-		"before the hint and leased": func(t *testing.T, pool *pgxpool.Pool, head string, p *dispatch.OrderedParams) {
+		"before the hint and leased": func(t *testing.T, pool *pgxpool.Pool, head string, p *dispatch.ClaimParams) {
 			claimOrdered(t, newStore(pool, dispatch.Scope{}), orderedAll(1))
 			require.NoError(t, pool.QueryRow(t.Context(), `SELECT seq FROM outbox_events WHERE id = $1::text::uuid`, head).Scan(&p.AfterSeq))
 			p.Sweep = false
 		},
-		"leased, and the key is looked at": func(t *testing.T, pool *pgxpool.Pool, _ string, p *dispatch.OrderedParams) {
+		"leased, and the key is looked at": func(t *testing.T, pool *pgxpool.Pool, _ string, p *dispatch.ClaimParams) {
 			claimOrdered(t, newStore(pool, dispatch.Scope{}), orderedAll(1))
 			p.Look = []string{"default/a"}
 		},
@@ -156,7 +158,7 @@ func TestRunsReachBehindTheWindow(t *testing.T) {
 	ids := keyed(t, db.Pool, "a", "b", "a", "c")
 	p := orderedAll(100)
 	p.Window = 2
-	got, err := newStore(db.Pool, dispatch.Scope{}).ClaimOrdered(t.Context(), p)
+	got, err := newStore(db.Pool, dispatch.Scope{}).Claim(t.Context(), p)
 	require.NoError(t, err)
 	require.Equal(t, ids[:3], idsOf(got.Rows))
 	require.Equal(t, []any{2, got.Rows[1].Seq, false}, []any{got.Seen, got.SeenTo, got.Full})
@@ -294,7 +296,7 @@ func TestClaimOrderedSalvagesWhatCannotBeRead(t *testing.T) {
 		RESET session_replication_role`)
 	require.NoError(t, err)
 	store := newStore(db.Pool, dispatch.Scope{})
-	_, err = store.ClaimOrdered(t.Context(), orderedAll(100))
+	_, err = store.Claim(t.Context(), orderedAll(100))
 	require.Error(t, err)
 	rows := claimOrdered(t, store, orderedAll(100))
 	require.Equal(t, ids[:1], idsOf(rows))
@@ -316,7 +318,7 @@ SELECT gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), 
 	ids := keyed(t, db.Pool, "b")
 	store := newStore(db.Pool, dispatch.Scope{})
 	p := orderedAll(10)
-	got, err := store.ClaimOrdered(t.Context(), p)
+	got, err := store.Claim(t.Context(), p)
 	require.NoError(t, err)
 	require.Empty(t, got.Rows)
 	require.Equal(t, 1000, got.Seen)

@@ -42,6 +42,22 @@ type salvage struct {
 	suspects   *atomic.Int64
 }
 
+func (s *SQLStore) salvagePlain(ctx context.Context, p ClaimParams) (got Claim, err error) {
+	p.Limit, got.Keyed = min(p.Limit, salvageRows), true // it is not looked at
+	got.Rows, err = s.salvage(ctx, salvage{p, candidatesSQL, append(s.dueArgs(p), p.Limit), &s.suspects})
+	return got, err
+}
+
+// salvageOrdered takes heads only, from the first: a row that cannot be read is met
+// at its turn.
+func (s *SQLStore) salvageOrdered(ctx context.Context, p ClaimParams) (got Claim, err error) {
+	p.AfterSeq, p.ThroughSeq, p.Sweep, p.Look = 0, 0, true, nil
+	p.Limit = min(p.Limit, salvageRows)
+	got.Rows, err = s.salvage(ctx, salvage{p, orderedCandidatesSQL, s.orderedArgs(p, 1), &s.orderedSuspects})
+	got.Full = len(got.Rows) > 0
+	return got, err
+}
+
 // salvage claims while some row cannot be read: printed it would be larger than
 // a text can be (a number of 20 bytes may have 130,000 digits), its storage is
 // damaged, or it does not exist in the connection's encoding. Such a row fails

@@ -40,7 +40,7 @@ func TestOneUnreadableRowDoesNotStopTheOthers(t *testing.T) {
 	pool := outboxtest.DB(t).Pool
 	s, ids := unreadable(t, pool, 8, 2, 5)
 
-	_, _, err := s.Claim(t.Context(), claimAll(100))
+	_, err := s.Claim(t.Context(), claimAll(100))
 	require.ErrorContains(t, err, "22P05")
 
 	var got []string
@@ -73,7 +73,7 @@ func TestOneUnreadableRowDoesNotStopTheOthers(t *testing.T) {
 func TestASuspectIsLookedForUntilItIsFound(t *testing.T) {
 	t.Parallel()
 	s, ids := unreadable(t, outboxtest.DB(t).Pool, 130, 120)
-	_, _, err := s.Claim(t.Context(), claimAll(1000))
+	_, err := s.Claim(t.Context(), claimAll(1000))
 	require.Error(t, err)
 
 	behind := claimAll(1000)
@@ -89,7 +89,7 @@ func TestASuspectIsLookedForUntilItIsFound(t *testing.T) {
 func TestSalvageKeepsToItsLimits(t *testing.T) {
 	t.Parallel()
 	s, ids := unreadable(t, outboxtest.DB(t).Pool, 8, 7)
-	_, _, err := s.Claim(t.Context(), claimAll(100))
+	_, err := s.Claim(t.Context(), claimAll(100))
 	require.Error(t, err)
 
 	p := claimAll(100)

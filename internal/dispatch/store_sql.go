@@ -50,34 +50,40 @@ func NewSQLStore(claims, settles Batcher, owner string, scope Scope) *SQLStore {
 // Claim implements Store. A claim that fails because of what some row holds is
 // an error; the next one finds the row. That is not done at once, because the
 // failure may have taken most of the caller's time.
-func (s *SQLStore) Claim(ctx context.Context, p ClaimParams) (rows []Claimed, keyed bool, err error) {
-	if s.suspects.Load() > 0 {
-		p.Limit, keyed = min(p.Limit, salvageRows), true // it is not looked at
-		rows, err = s.salvage(ctx, salvage{p, candidatesSQL, append(s.dueArgs(p), p.Limit), &s.suspects})
-	} else if rows, keyed, err = s.claim(ctx, p); aboutTheData(err) {
-		s.suspects.Store(int64(p.Limit))
+func (s *SQLStore) Claim(ctx context.Context, p ClaimParams) (got Claim, err error) {
+	claim, salvage, suspects := s.claim, s.salvagePlain, &s.suspects
+	if p.Ordered {
+		claim, salvage, suspects = s.claimInTurn, s.salvageOrdered, &s.orderedSuspects
+	}
+	if suspects.Load() > 0 {
+		got, err = salvage(ctx, p)
+	} else if got, err = claim(ctx, p); aboutTheData(err) {
+		suspects.Store(int64(p.Limit))
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("claim events: %w", reconnect(s.claims, err))
+		return Claim{}, fmt.Errorf("claim events: %w", reconnect(s.claims, err))
 	}
-	slices.SortFunc(rows, func(a, b Claimed) int { return cmp.Compare(a.Seq, b.Seq) })
-	return rows, keyed, nil
+	got.Full = got.Full || p.cutShort(got.Rows)
+	slices.SortFunc(got.Rows, func(a, b Claimed) int { return cmp.Compare(a.Seq, b.Seq) })
+	return got, nil
 }
 
 // claim sends its statements together, so that it is one round trip.
-func (s *SQLStore) claim(ctx context.Context, p ClaimParams) (rows []Claimed, keyed bool, err error) {
+func (s *SQLStore) claim(ctx context.Context, p ClaimParams) (got Claim, err error) {
 	args := append(s.dueArgs(p), p.Limit, p.MaxBytes, s.owner, p.Lease.Milliseconds(), p.MaxRowBytes)
 	b := newBatch()
 	b.Queue(countFromZero, p.KeyedAfter)
 	b.Queue(claimSQL, args...)
 	b.Queue(`COMMIT`)
-	rows, err = s.sendClaim(ctx, b, p, &keyed)
-	return rows, keyed, err
+	got.Rows, err = s.sendClaim(ctx, b, p, &got.Keyed)
+	return got, err
 }
 
 // sendClaim sends a claim and reads its rows, and what the statement before it
 // says about rows with an ordering key unless keyed is nil.
-func (s *SQLStore) sendClaim(ctx context.Context, b *pgx.Batch, p ClaimParams, keyed *bool) ([]Claimed, error) {
+func (s *SQLStore) sendClaim(
+	ctx context.Context, b *pgx.Batch, p ClaimParams, keyed *bool,
+) ([]Claimed, error) {
 	br := s.claims.SendBatch(ctx, b)
 	rows, err := readClaim(br, b.Len(), p, keyed)
 	if closed := br.Close(); err == nil {
@@ -153,7 +159,8 @@ func collectClaimed(found pgx.Rows, limit int) ([]Claimed, error) {
 		var headers *string
 		var created pgtype.Timestamptz // infinity is a time to PostgreSQL, and none to Go
 		if err := found.Scan(&r.ID, &r.Until, &r.Seq, &r.EventType, &r.AggregateType, &r.AggregateID,
-			&created, &r.AttemptCount, &r.LastError, &r.MaxAttempts, &r.Expired, &r.Namespace, &r.TenantID, &r.DedupeKey, &r.OrderingKey, &r.Printed, &r.Payload, &headers); err != nil {
+			&created, &r.AttemptCount, &r.LastError, &r.MaxAttempts, &r.Expired, &r.Namespace, &r.TenantID,
+			&r.DedupeKey, &r.OrderingKey, &r.Printed, &r.Payload, &headers); err != nil {
 			return nil, err
 		}
 		r.CreatedAt, r.Headers = created.Time, headersOf(headers)
@@ -174,7 +181,12 @@ func headersOf(text *string) json.RawMessage {
 
 // Due implements Store.
 func (s *SQLStore) Due(ctx context.Context, p ClaimParams) (due, keyed bool, err error) {
-	if err := s.claims.QueryRow(ctx, dueSQL, append(s.dueArgs(p), p.KeyedAfter)...).Scan(&due, &keyed); err != nil {
+	if p.Ordered {
+		err = s.claims.QueryRow(ctx, orderedDueSQL, s.dueArgs(p)...).Scan(&due)
+	} else {
+		err = s.claims.QueryRow(ctx, dueSQL, append(s.dueArgs(p), p.KeyedAfter)...).Scan(&due, &keyed)
+	}
+	if err != nil {
 		return false, false, fmt.Errorf("look for due events: %w", err)
 	}
 	return due, keyed, nil
@@ -189,7 +201,10 @@ func (s *SQLStore) dueArgs(p ClaimParams) []any {
 	if through == 0 {
 		through = math.MaxInt64
 	}
-	return []any{p.AfterSeq, s.scope.Namespace, s.scope.TenantID, orEmpty(only.Texts()), orEmpty(append(p.Except.Texts(), p.Paused...)), through}
+	return []any{
+		p.AfterSeq, s.scope.Namespace, s.scope.TenantID, orEmpty(only.Texts()),
+		orEmpty(append(p.Except.Texts(), p.Paused...)), through,
+	}
 }
 
 // LastSeq implements Store.

@@ -54,9 +54,9 @@ func claimAll(limit int) dispatch.ClaimParams {
 
 func mustClaim(t testing.TB, s *dispatch.SQLStore, p dispatch.ClaimParams) []dispatch.Claimed {
 	t.Helper()
-	rows, _, err := s.Claim(t.Context(), p)
+	claim, err := s.Claim(t.Context(), p)
 	require.NoError(t, err)
-	return rows
+	return claim.Rows
 }
 
 func idsOf(rows []dispatch.Claimed) []string {
@@ -180,16 +180,16 @@ func TestConcurrentClaimsAreDisjointAndExact(t *testing.T) {
 		store := newStore(db.Pool, dispatch.Scope{})
 		wg.Go(func() {
 			for {
-				rows, _, err := store.Claim(t.Context(), claimAll(7))
+				claim, err := store.Claim(t.Context(), claimAll(7))
 				mu.Lock()
-				if err != nil || len(rows) > 7 {
-					t.Errorf("claimed %d rows: %v", len(rows), err)
+				if err != nil || len(claim.Rows) > 7 {
+					t.Errorf("claimed %d rows: %v", len(claim.Rows), err)
 				}
-				for _, r := range rows {
+				for _, r := range claim.Rows {
 					seen[r.ID]++
 				}
 				mu.Unlock()
-				if len(rows) == 0 || err != nil {
+				if len(claim.Rows) == 0 || err != nil {
 					return
 				}
 			}

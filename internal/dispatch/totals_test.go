@@ -37,12 +37,12 @@ type lossyStore struct {
 	lost atomic.Bool
 }
 
-func (s *lossyStore) Claim(ctx context.Context, p ClaimParams) ([]Claimed, bool, error) {
-	rows, keyed, err := s.memStore.Claim(ctx, p)
-	if err == nil && s.lost.CompareAndSwap(false, true) {
-		return nil, false, errors.New("connection reset by peer")
+func (s *lossyStore) Claim(ctx context.Context, p ClaimParams) (Claim, error) {
+	claim, err := s.memStore.Claim(ctx, p)
+	if err == nil && !p.Ordered && s.lost.CompareAndSwap(false, true) {
+		return Claim{}, errors.New("connection reset by peer")
 	}
-	return rows, keyed, err
+	return claim, err
 }
 
 func TestOnceNamesTheRowsOfALostClaim(t *testing.T) {

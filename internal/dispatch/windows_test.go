@@ -52,9 +52,9 @@ func TestSweepSlowerThanAClaimDoesNotStopPublishing(t *testing.T) {
 
 // width is how many seq a window of b's sweeps has.
 func width(b *bundle) int64 {
-	b.cursor.mu.Lock()
-	defer b.cursor.mu.Unlock()
-	return b.cursor.width
+	b.plainStream.cursor.mu.Lock()
+	defer b.plainStream.cursor.mu.Unlock()
+	return b.plainStream.cursor.width
 }
 
 // A sweep in windows is over when it is fast again: retries and late commits are
@@ -108,10 +108,10 @@ func TestTopicRecoversBehindASlowWalk(t *testing.T) {
 func TestClaimsGetAHintFromASlowSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBundle(t, nil)
-		slowHead(b, 1000, 5*sweepFelt)
+		slowHead(b, 1000, 5*sweepSlow)
 		start(t, b.Dispatcher)
 		time.Sleep(time.Minute)
-		require.False(t, b.cursor.blind())
+		require.False(t, b.plainStream.cursor.blind())
 		b.store.mu.Lock()
 		b.store.rows[10].next = time.Now()
 		b.store.mu.Unlock()
@@ -124,11 +124,11 @@ func TestClaimsGetAHintFromASlowSweep(t *testing.T) {
 // A worker that is alone with its sweeps keeps others waiting for a window of one at most.
 func TestTheOnlyWorkerSweepsInWindows(t *testing.T) {
 	t.Parallel()
-	const felt = 20 * time.Millisecond
+	const limit = 20 * time.Millisecond
 	now := time.Now()
-	c := &cursor{felt: felt, low: 100_000}
+	c := &cursor{maxSweep: limit, low: 100_000}
 	s := c.next(now, true)
-	now = now.Add(3 * felt)
+	now = now.Add(3 * limit)
 	require.True(t, c.done(s, now, false, 0, 0))
 	require.EqualValues(t, 25_000, c.width)
 	require.True(t, c.rationed(now.Add(time.Hour)), "what follows in a key may lie in another window")
@@ -139,7 +139,7 @@ func TestTheOnlyWorkerSweepsInWindows(t *testing.T) {
 	for ended := false; !ended; windows++ {
 		s := c.next(now, false)
 		require.True(t, s.window, "a pass that was asked for does not rest")
-		now = now.Add(felt / 2)
+		now = now.Add(limit / 2)
 		ended = c.done(s, now, false, 0, 0)
 	}
 	require.Equal(t, 4, windows)
@@ -201,16 +201,16 @@ func TestWindows(t *testing.T) {
 func TestWindowsOfTheOnlyWorker(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	c := &cursor{felt: orderedFelt}
+	c := &cursor{maxSweep: orderedMaxSweep}
 	c.done(c.next(now, false), now.Add(time.Second), false, 0, 100_000)
-	require.EqualValues(t, windowMinFelt, c.width)
+	require.EqualValues(t, windowMinAlone, c.width)
 	require.EqualValues(t, 100_000-lateRows, c.next(now, false).after)
 	slow := c.next(now.Add(time.Minute), false)
 	require.True(t, slow.window)
 	c.done(slow, slow.began.Add(time.Second), false, 0, 0)
-	require.EqualValues(t, windowMinFelt, c.width)
+	require.EqualValues(t, windowMinAlone, c.width)
 	c.failed(c.next(now.Add(2*time.Minute), false), now.Add(2*time.Minute), 0)
-	require.Less(t, c.width, int64(windowMinFelt), "one that failed gets narrower all the same")
+	require.Less(t, c.width, int64(windowMinAlone), "one that failed gets narrower all the same")
 	narrow := c.next(now.Add(3*time.Minute), false)
 	was := c.width
 	c.done(narrow, narrow.began.Add(time.Second), false, 0, 0)

@@ -22,7 +22,7 @@ func catalogue() []mutant {
 	return append(append(orderedMutants(), operatorMutants()...), []mutant{
 		{
 			name: "settle-before-publish",
-			edits: []edit{{"internal/dispatch Dispatcher.send", `	failpoint.Hit(failpoint.Sending)
+			edits: []edit{{"internal/dispatch Dispatcher.sendRequest", `	failpoint.Hit(failpoint.Sending)
 	ctx, cancel := context.WithTimeout(abandon, d.cfg.PublishTimeout)
 `, `	ctx, cancel := context.WithTimeout(abandon, d.cfg.PublishTimeout)
 	early := Verdicts{Published: column(g.rows, func(r *Claimed) Published { return Published{r.Key, "early"} })}
@@ -157,7 +157,7 @@ func again(payload []byte) []byte {
 			name: "outage-burns-attempts",
 			edits: []edit{
 				{"internal/dispatch Dispatcher.conclude", `d.tripped(br, br.trip(generation, now, j.sentTo, j.outage))`, `_ = generation`},
-				{"internal/dispatch Dispatcher.askFirst", `if !anyFailedBefore(g.rows) {`, `if true {`},
+				{"internal/dispatch Dispatcher.askFirst", `if !anyFailedBefore(rows) {`, `if true {`},
 			},
 			faults: "broker.away", breaks: []string{"I7"},
 		},
@@ -168,7 +168,7 @@ func again(payload []byte) []byte {
 		},
 		{
 			name:   "lease-released-while-the-publish-may-land",
-			edits:  []edit{{"internal/dispatch Dispatcher.leave", `case errors.Is(r.Err, ErrUnsent):`, `case errors.Is(r.Err, ErrUnsent), r.Err != nil:`}},
+			edits:  []edit{{"internal/dispatch group.leave", `case errors.Is(r.Err, ErrUnsent):`, `case errors.Is(r.Err, ErrUnsent), r.Err != nil:`}},
 			faults: "publisher.term", breaks: []string{"I12"},
 		},
 		{

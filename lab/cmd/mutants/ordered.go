@@ -32,16 +32,16 @@ func orderedMutants() []mutant {
 		},
 		{
 			name:   "run-goes-on-after-a-failure",
-			edits:  []edit{{"internal/dispatch Dispatcher.sendRun", `n, ended, err = d.sendPart`, `n, _, err = d.sendPart`}},
+			edits:  []edit{{"internal/dispatch Dispatcher.send", `n, ended, err = d.sendRequest`, `n, _, err = d.sendRequest`}},
 			faults: failing, breaks: []string{"I5"},
 		},
 		{
 			name: "requests-of-a-run-side-by-side",
-			edits: []edit{{"internal/dispatch Dispatcher.sendRun", `		n, ended, err = d.sendPart(abandon, part, &v)
-`, `		n = len(part.rows)
+			edits: []edit{{"internal/dispatch Dispatcher.send", `		n, ended, err = d.sendRequest(abandon, request, &v)
+`, `		n = len(request.rows)
 		go func() {
 			var w Verdicts
-			_, _, _ = d.sendPart(abandon, part, &w)
+			_, _, _ = d.sendRequest(abandon, request, &w)
 			d.settler.submit(settlement{verdicts: w, done: func() {}})
 		}()
 `}},
@@ -51,8 +51,8 @@ func orderedMutants() []mutant {
 			// Keys that differ in their last letter are one run.
 			name: "two-keys-in-one-request",
 			edits: []edit{
-				{"internal/dispatch Dispatcher.runs", `g := byKey[row.OrderingKey]`, `g := byKey[row.OrderingKey[:len(row.OrderingKey)-1]]`},
-				{"internal/dispatch Dispatcher.runs", `byKey[g.key] = g`, `byKey[g.key[:len(g.key)-1]] = g`},
+				{"internal/dispatch Dispatcher.splitByKey", `g := byKey[row.OrderingKey]`, `g := byKey[row.OrderingKey[:len(row.OrderingKey)-1]]`},
+				{"internal/dispatch Dispatcher.splitByKey", `byKey[g.key] = g`, `byKey[g.key[:len(g.key)-1]] = g`},
 			},
 			breaks: []string{"I5"},
 		},
@@ -70,10 +70,10 @@ func orderedMutants() []mutant {
 		},
 		{
 			name: "unfit-head-skipped",
-			edits: []edit{{"internal/dispatch Dispatcher.sendRun", `			v.Dead, rest = g.died, rest[1:]
-			break
-`, `			v.Dead, rest = append(v.Dead, g.died...), rest[1:]
-			continue
+			edits: []edit{{"internal/dispatch Dispatcher.sendRequest", `		v.add(d.bury(g))
+		return len(g.rows), true, nil
+`, `		v.add(d.bury(g))
+		return len(g.rows), false, nil
 `}},
 			breaks: []string{"I5"},
 		},

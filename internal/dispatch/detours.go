@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// around has the cursors of claims that leave out crowded topics.
+// detours has the cursors of claims that leave out crowded topics.
 //
 // Such a claim walks over all that the crowded topics have waiting, which can be
 // the whole backlog, mostly to find nothing. With a hint of its own it walks once
 // and then looks behind the end only; and the hint of the other claims stays where
 // the crowded topics go on when they have room again.
-type around struct {
+type detours struct {
 	mu      sync.Mutex
 	cursors map[string]*cursor
 }
@@ -20,29 +20,32 @@ type around struct {
 // of returns the cursor of claims that leave out these topics: all, the one of
 // claims of everything, where there are none. Sweeps of the others walk over the
 // backlog as well: they begin late, and one that is expensive makes the next rare.
-func (a *around) of(crowded []string, all *cursor, now time.Time) *cursor {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (d *detours) of(crowded []string, all *cursor, now time.Time) *cursor {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if len(crowded) == 0 {
 		return all
 	}
 	key := strings.Join(crowded, " ")
-	c := a.cursors[key]
+	c := d.cursors[key]
 	if c == nil {
-		if a.cursors == nil {
-			a.cursors = map[string]*cursor{}
+		if d.cursors == nil {
+			d.cursors = map[string]*cursor{}
 		}
-		c = &cursor{nextSweep: now.Add(sweepRest), walks: [sweepsJudged]time.Duration{sweepPause, sweepPause, sweepPause}}
-		a.cursors[key] = c
+		c = &cursor{nextSweep: now.Add(sweepRest)}
+		for i := range c.walks {
+			c.walks[i] = sweepPause
+		}
+		d.cursors[key] = c
 	}
 	c.pass(all.hint())
 	return c
 }
 
-func (a *around) rewind(now time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, c := range a.cursors {
+func (d *detours) rewind(now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.cursors {
 		c.rewind(now)
 	}
 }
