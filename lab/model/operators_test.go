@@ -40,6 +40,15 @@ func (g *game) changed(action string, affected int) {
 	g.m.runs = append(g.m.runs, g.run)
 }
 
+// letter draws one, more often than not in the state that the action is for.
+func (g *game) letter(n numbers, state string) *letter {
+	fitting := slices.DeleteFunc(slices.Clone(g.m.letters), func(l *letter) bool { return l.state != state })
+	if len(fitting) == 0 || n[4]%4 == 0 {
+		fitting = g.m.letters
+	}
+	return pick(fitting, n[2])
+}
+
 // chosen draws letters, as ids or as a filter, that an action on letters of a state is done to.
 func (g *game) chosen(n numbers, state string) (letters []*letter, args []string) {
 	filter := func(fits func(*letter) bool) (found []*letter) {
@@ -50,7 +59,7 @@ func (g *game) chosen(n numbers, state string) (letters []*letter, args []string
 		}
 		return found
 	}
-	one := pick(g.m.letters, n[2])
+	one := g.letter(n, state)
 	switch n[1] % 6 {
 	case 0:
 		return filter(func(l *letter) bool { return l.event.namespace == one.event.namespace }), []string{"--namespace", one.event.namespace}
@@ -118,7 +127,7 @@ func (g *game) edit(_ context.Context, n numbers) error {
 	if len(g.m.letters) == 0 {
 		return nil
 	}
-	l, kind := pick(g.m.letters, n[2]), pick([]string{good, good, poison}, n[3])
+	l, kind := g.letter(n, open), pick([]string{good, good, poison}, n[3])
 	if g.m.typeOf(l.event.namespace, l.event.stored) == nil {
 		return nil // there is no such type to correct it by
 	}
