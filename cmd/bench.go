@@ -94,7 +94,7 @@ func runBench(ctx context.Context, opts *benchOptions) error {
 	}
 	// Only the flag counts: a variable that points at production must not make a load test of it.
 	if text, given := app.Flag("database-url"); given {
-		if err := cli.SetDatabaseURL(&cli.Config{}, text); err != nil {
+		if err := cli.IsDatabaseURL(text); err != nil {
 			return fault.Usagef("--database-url: %w", err)
 		}
 		p.DatabaseURL = text

@@ -125,7 +125,7 @@ func onStack(a *cli.App, info devstate.Info) *cli.App {
 // serverVariables are the environment variables that name a server.
 func serverVariables() []string {
 	var names []string
-	for _, key := range cli.ConfigKeys() {
+	for _, key := range cli.Settings() {
 		if slices.Contains(cli.ServerKeys(), key.Name) {
 			names = append(names, key.EnvNames()...)
 		}

@@ -36,7 +36,7 @@ several variables, the first one that is set wins. outboxctl config view shows e
 
 `)
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, k := range cli.ConfigKeys() {
+	for _, k := range cli.Settings() {
 		names := k.EnvNames()
 		meaning := k.Help
 		if k.Def != "" {

@@ -24,7 +24,7 @@ func TestHelpEnvironmentNamesEveryVariable(t *testing.T) {
 	t.Parallel()
 	code, out, stderr := runCLI(t, nil, "help", "environment")
 	require.Equal(t, cli.ExitOK, code, stderr)
-	for _, k := range cli.ConfigKeys() {
+	for _, k := range cli.Settings() {
 		for _, name := range k.EnvNames() {
 			require.Regexp(t, `(?m)^  `+name+` +\S`, out)
 		}

@@ -125,7 +125,7 @@ Every key with its default; a key without one is a comment.
 func writeConfigReference(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(configReferenceHead)
-	for _, k := range cli.ConfigKeys() {
+	for _, k := range cli.Settings() {
 		var env []string
 		for _, name := range k.EnvNames() {
 			env = append(env, "`"+name+"`")
@@ -152,7 +152,7 @@ func code(text, prefix string) string {
 // alone it would read as a key with no value, which is refused.
 func writeConfigExample(b *strings.Builder) {
 	var open []string
-	for _, k := range cli.ConfigKeys() {
+	for _, k := range cli.Settings() {
 		path := strings.Split(k.Name, ".")
 		parents, leaf := path[:len(path)-1], path[len(path)-1]
 		common := 0
@@ -177,7 +177,7 @@ func writeConfigExample(b *strings.Builder) {
 }
 
 func hasDefaultBelow(prefix string) bool {
-	return slices.ContainsFunc(cli.ConfigKeys(), func(k cli.ConfigKey) bool {
+	return slices.ContainsFunc(cli.Settings(), func(k cli.Setting) bool {
 		return k.Def != "" && strings.HasPrefix(k.Name, prefix)
 	})
 }

@@ -70,7 +70,7 @@ func TestConfigReferenceExampleIsAccepted(t *testing.T) {
 	t.Parallel()
 	var page strings.Builder
 	require.NoError(t, writeConfigReference(&page))
-	for _, k := range cli.ConfigKeys() {
+	for _, k := range cli.Settings() {
 		require.Contains(t, page.String(), "| `"+k.Name+"` |")
 	}
 	load := func(heading string) (*cli.Config, string) {

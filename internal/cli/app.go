@@ -114,7 +114,7 @@ func (a *App) UnknownVariables() []string {
 	for _, v := range a.cfg.Values {
 		known = append(known, v.Key.EnvNames()...)
 	}
-	for _, k := range ConfigKeys() {
+	for _, k := range Settings() {
 		known = append(known, k.EnvNames()...)
 	}
 	var unknown []string

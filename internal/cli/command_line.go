@@ -18,7 +18,7 @@ func CommandLine(cmd *cobra.Command, args []string, set map[string]string) strin
 		words = append(words, safetext.QuoteWord(arg))
 	}
 	secret := map[string]bool{}
-	for _, k := range ConfigKeys() {
+	for _, k := range Settings() {
 		secret[k.Flag] = secret[k.Flag] || k.Secret
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {

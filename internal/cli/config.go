@@ -48,29 +48,7 @@ type Config struct {
 	Idempotency struct{ TTL time.Duration }
 	Log         struct{ Level, Format string }
 	Dev         struct{ StateDir string }
-	UI          struct {
-		Addr         string
-		BasePath     string
-		PublicURL    string
-		Label        string
-		Color        string
-		ReadRole     string
-		ReadURL      string
-		Refresh      time.Duration
-		QueryTimeout time.Duration
-		AllowChanges bool
-		MaxPlanRows  int
-		Payloads     string
-		Auth         string
-		Users        string
-		UsersFile    string
-		Operators    string
-		// TrustedProxies are those whose X-Forwarded-For is believed.
-		TrustedProxies []netip.Prefix
-		JWT            struct{ Preset, Header, KeysURL, Issuer, Audience, Algs, Claim string }
-		TLSCert        string
-		TLSKey         string
-	}
+	UI          UIConfig
 
 	Values []ConfigValue
 	// Context is the one that applies; nil when none does. Contexts are all that the file has.
@@ -80,9 +58,34 @@ type Config struct {
 	File string
 }
 
+// UIConfig is what the web page is configured by.
+type UIConfig struct {
+	Addr         string
+	BasePath     string
+	PublicURL    string
+	Label        string
+	Color        string
+	ReadRole     string
+	ReadURL      string
+	Refresh      time.Duration
+	QueryTimeout time.Duration
+	AllowChanges bool
+	MaxPlanRows  int
+	Payloads     string
+	Auth         string
+	Users        string
+	UsersFile    string
+	Operators    string
+	// TrustedProxies are those whose X-Forwarded-For is believed.
+	TrustedProxies []netip.Prefix
+	JWT            struct{ Preset, Header, KeysURL, Issuer, Audience, Algs, Claim string }
+	TLSCert        string
+	TLSKey         string
+}
+
 // A ConfigValue is a key's text and the place it came from.
 type ConfigValue struct {
-	Key    ConfigKey
+	Key    Setting
 	Raw    string
 	Origin string
 	set    bool
@@ -123,8 +126,8 @@ func AddConfigFlags(cmd *cobra.Command, group FlagGroup) {
 		flags.Var(&textFlag{kind: "name"}, FlagContext, "use the servers of this context of the configuration file")
 		flags.Var(&textFlag{kind: "file"}, FlagConfig, "configuration file (default outboxctl.yaml here, then in the user's configuration folder)")
 	}
-	for _, k := range ConfigKeys() {
-		if k.Flag == "" || !k.in(group) {
+	for _, k := range Settings() {
+		if k.Flag == "" || !k.isIn(group) {
 			continue
 		}
 		if flags.Lookup(k.Flag) == nil {
@@ -157,7 +160,7 @@ func LoadConfig(src ConfigSource) (*Config, []string) {
 	chosen, unknown := file.choose(src)
 	problems = append(problems, unknown...)
 	cfg := &Config{Context: chosen, Contexts: file.contexts, File: file.path}
-	for _, k := range append(ConfigKeys(), otherTopicKeys(src, file)...) {
+	for _, k := range append(cfg.settings(), cfg.otherTopics(src, file)...) {
 		cfg.Values = append(cfg.Values, resolve(k, src, file, chosen))
 	}
 	useDevStack(cfg, src)
@@ -165,7 +168,7 @@ func LoadConfig(src ConfigSource) (*Config, []string) {
 		if !v.set {
 			continue
 		}
-		if err := v.Key.set(cfg, v.Raw); err != nil {
+		if err := v.Key.set(v.Raw); err != nil {
 			problems = append(problems, fmt.Sprintf("%s (%s): %v", v.Key.Name, v.Origin, err))
 		}
 	}
@@ -184,7 +187,7 @@ type ConfigSource struct {
 	outside bool
 }
 
-func resolve(k ConfigKey, src ConfigSource, file configFile, chosen *Context) ConfigValue {
+func resolve(k Setting, src ConfigSource, file configFile, chosen *Context) ConfigValue {
 	if k.Flag != "" && (src.sets == nil || src.sets(k.Flag, k.Name)) {
 		if text, changed := src.Flag(k.Flag); changed {
 			return ConfigValue{k, text, "flag --" + k.Flag, true}

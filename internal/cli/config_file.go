@@ -130,7 +130,7 @@ func knownName(name string) (known, isKey bool) {
 	if logical, ok := strings.CutPrefix(name, topicPrefix); ok && logical != "" && !strings.Contains(logical, ".") {
 		return true, true // the catalogue knows which there are
 	}
-	for _, k := range ConfigKeys() {
+	for _, k := range Settings() {
 		if k.Name == name {
 			return true, true
 		}

@@ -155,7 +155,7 @@ func TestConfigEnvironment(t *testing.T) {
 func TestConfigEnvironmentIsExhaustive(t *testing.T) {
 	t.Parallel()
 	n := 0
-	for _, k := range ConfigKeys() {
+	for _, k := range Settings() {
 		n += len(k.EnvNames())
 	}
 	require.Equal(t, 71, n, "a variable was added or removed: change TestConfigEnvironment too")

@@ -143,7 +143,7 @@ func (a *App) SettingsInUse(ctx context.Context) ([]ConfigValue, error) {
 	}
 	for _, logical := range slices.Sorted(maps.Keys(topics)) {
 		if !named[logical] {
-			key := topicKey(logical, topics[logical])
+			key := a.cfg.topic(logical).def(topics[logical])
 			values = slices.Insert(values, place, ConfigValue{Key: key, Raw: topics[logical], Origin: "catalogue " + types.Source})
 			place++
 		}
