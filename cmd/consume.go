@@ -2,11 +2,15 @@ package cmd
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/examples/notifications"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/consumer"
@@ -124,6 +128,31 @@ func (o *consumeOptions) check() error {
 	}
 	if flag, given := o.app.Flag("consumer"); o.example && o.name == "" && (!given || flag != "") {
 		o.name = notifications.Consumer
+	}
+	return o.checkNumbers()
+}
+
+// checkNumbers reports every problem of the name and the numbers at once.
+func (o *consumeOptions) checkNumbers() error {
+	var problems []string
+	if o.name == "" {
+		problems = append(problems, "consumer name is empty")
+	} else if err := consume.ValidateConsumer(o.name); err != nil {
+		problems = append(problems, err.Error())
+	}
+	for _, n := range []struct {
+		flag            string
+		value, min, max int64
+	}{
+		{"concurrency", int64(o.concurrency), 1, 10_000}, {"streams", int64(o.streams), 0, 1_000},
+		{"count", o.count, 0, math.MaxInt64}, // the limits of --timeout and --idle-exit are in AddLimit
+	} {
+		if n.value < n.min || n.value > n.max {
+			problems = append(problems, fmt.Sprintf("%s %d is not between %d and %d", n.flag, n.value, n.min, n.max))
+		}
+	}
+	if len(problems) > 0 {
+		return fault.Usagef("%s", strings.Join(problems, "; "))
 	}
 	return nil
 }

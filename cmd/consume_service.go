@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"syscall"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/examples/notifications"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/failpoint"
@@ -29,6 +29,7 @@ import (
 type consumeService struct {
 	cfg      *cli.Config
 	log      zerolog.Logger
+	guard    *consume.Guard
 	worker   *consumer.Worker
 	registry *prometheus.Registry
 	noHTTP   bool
@@ -37,35 +38,12 @@ type consumeService struct {
 func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Config) (*consumeService, error) {
 	app := opts.app
 	s := &consumeService{cfg: cfg, registry: prometheus.NewRegistry(), noHTTP: opts.noHTTP}
-	settings := consumer.Config{
-		Concurrency: opts.concurrency, Count: opts.count, IdleExit: opts.idleExit, HandlerTimeout: opts.timeout,
-		Hooks: consumer.Hooks{AfterBegin: hit(failpoint.Begun), AfterEffect: hit(failpoint.Applied), AfterDone: hit(failpoint.Done)},
-	}
-	problem := settings.Validate()
-	if opts.name == "" {
-		problem = errors.Join(problem, errors.New("consumer name is empty"))
-	} else {
-		problem = errors.Join(problem, consume.ValidateConsumer(opts.name))
-	}
-	// To the worker a zero is its default; on a command line it was written, or a variable was empty.
-	if opts.concurrency == 0 {
-		problem = errors.Join(problem, errors.New("concurrency 0 handles nothing"))
-	}
-	if opts.streams < 0 || opts.streams > consumer.MaxStreams {
-		problem = errors.Join(problem, fmt.Errorf("streams %d is not between 0 and %d", opts.streams, consumer.MaxStreams))
-	}
-	if problem != nil {
-		return nil, fault.As(fault.Usage, errors.New(strings.ReplaceAll(problem.Error(), "\n", "; ")))
-	}
 	s.log = app.Log().With().Str("consumer", opts.name).Logger()
-	settings.Log = s.log
-
-	pool, err := s.handlers(ctx, opts, &settings)
+	pool, err := s.openExample(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	guard, err := s.openGuard(ctx, app, opts.name)
-	if err != nil {
+	if s.guard, err = s.openGuard(ctx, app, opts.name); err != nil {
 		return nil, err
 	}
 	client, err := app.BrokerOver(ctx, cli.ReceivingConnections)
@@ -78,34 +56,53 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Confi
 	}
 	lookUp, cancel := context.WithTimeout(ctx, cli.ConnectTimeout)
 	defer cancel()
-	sub, err := consumer.Inspect(lookUp, client.PubSub(), client.Project(), cfg.PubSub.Subscription)
+	subscription := cfg.PubSub.Subscription
+	deadLetters, err := consumer.DeadLetterTopic(lookUp, client.PubSub(), client.Project(), subscription)
 	if err != nil {
 		return nil, subscriptionError(cfg, err)
 	}
-	if sub.DeadLetterTopic == "" {
-		s.log.Warn().Str("subscription", sub.Name).Msg("subscription has no dead-letter policy: malformed messages stay until they expire")
+	if deadLetters == "" {
+		s.log.Warn().Str("subscription", subscription).
+			Msg("subscription has no dead-letter policy: malformed messages stay until they expire")
 	}
-	s.worker, err = consumer.New(consumer.Dependencies{
-		Source: consumer.NewSource(client.PubSub(), sub.Name, settings.Concurrency, streams),
-		Guard:  guard, Pool: pool, Metrics: s.registry,
-	}, settings)
-	return s, err
+	source := consumer.NewSource(client.PubSub(), subscription, opts.concurrency, streams)
+	s.worker = consumer.New(source, s.guard, consumer.Config{
+		Count: opts.count, IdleExit: opts.idleExit, HandlerTimeout: opts.timeout, Metrics: s.registry, Log: s.log,
+		Hooks: consumer.Hooks{
+			AfterBegin: hit(failpoint.Begun), AfterEffect: hit(failpoint.Applied), AfterDone: hit(failpoint.Done),
+		},
+	})
+	register(s.worker.Router, opts, pool)
+	return s, nil
 }
 
-// handlers sets who gets the events. The pool is the example's; there is no other.
-func (s *consumeService) handlers(ctx context.Context, opts *consumeOptions, settings *consumer.Config) (*pgxpool.Pool, error) {
+// register sets who gets the events. The pool is the example's.
+func register(router *consume.Router, opts *consumeOptions, pool *pgxpool.Pool) {
+	if opts.example {
+		router.HandleBatch(notifications.EventType, pool, consume.BatchOptions{}, notifications.Write)
+		return
+	}
+	handler := consumer.PostTo(opts.url, opts.concurrency)
+	if opts.command != "" {
+		handler = consumer.RunCommand(opts.command, opts.name, opts.app.Err)
+	}
+	if len(opts.types) == 0 {
+		router.HandleOthers(handler)
+	}
+	for _, name := range opts.types {
+		router.Handle(name, handler)
+	}
+}
+
+// exampleTables fails to parse when a table or a column is missing, and reads nothing.
+const exampleTables = `
+SELECT i.consumer, i.event_id, n.id, n.type, n.audience, n.store_id, n.license_id, n.status, n.reason, n.message, n.event_id
+  FROM inbox_events AS i, notifications AS n
+ WHERE false`
+
+// openExample opens the example's database and looks for its tables. Other consumers have none: the pool is nil.
+func (s *consumeService) openExample(ctx context.Context, opts *consumeOptions) (*pgxpool.Pool, error) {
 	if !opts.example {
-		handler := consumer.PostTo(opts.url, opts.concurrency)
-		if opts.command != "" {
-			handler = consumer.RunCommand(opts.command, opts.name, opts.app.Err)
-		}
-		if len(opts.types) == 0 {
-			settings.Any = handler
-		}
-		settings.Handlers = map[string]consumer.Handler{}
-		for _, name := range opts.types {
-			settings.Handlers[name] = handler
-		}
 		return nil, nil
 	}
 	pool, err := cli.OpenPool(ctx, s.cfg, cli.PoolParams{Name: "outboxctl consume", MaxConns: consumer.DefaultConnections})
@@ -113,8 +110,10 @@ func (s *consumeService) handlers(ctx context.Context, opts *consumeOptions, set
 		return nil, err
 	}
 	opts.app.OnClose(func() error { pool.Close(); return nil })
-	settings.Handlers = consumer.Example{Consumer: opts.name, DB: pool}.Handlers()
-	return pool, fault.Database(consumer.CheckTables(ctx, pool))
+	if _, err := pool.Exec(ctx, exampleTables); err != nil {
+		return nil, fault.Database(fmt.Errorf("check the consumer's tables: %w", err))
+	}
+	return pool, nil
 }
 
 // hit makes a failpoint of one of the worker's hooks.
@@ -190,8 +189,8 @@ func (s *consumeService) serveHTTP(ctx context.Context, services *errgroup.Group
 		Health: []httpd.Check{{Name: "handlers", Run: s.worker.Healthy}},
 		Ready: func() []httpd.Check {
 			return []httpd.Check{
-				{Name: "redis", Run: s.worker.ReadyRedis},
-				{Name: "database", Run: s.worker.ReadyDatabase},
+				{Name: "redis", Run: s.guard.Announce},
+				{Name: "database", Run: s.worker.Router.PingDatabases},
 				{Name: "receiving", Run: s.worker.Receiving},
 			}
 		},

@@ -211,8 +211,9 @@ func TestConsumeRefusals(t *testing.T) {
 		require.Contains(t, said, problem)
 	}
 	require.Contains(t, w.fails(cli.ExitUsage, "consume", "--example", "--streams", "5000"), "streams 5000 is not between 0 and 1000")
-	said = w.fails(cli.ExitUsage, "consume", "--example", "--consumer", "", "--concurrency", "0")
-	require.Contains(t, said, "consumer name is empty; concurrency 0")
+	said = w.fails(cli.ExitUsage, "consume", "--example", "--consumer", "", "--concurrency", "0", "--count", "-1")
+	require.Contains(t, said, "consumer name is empty; concurrency 0 is not between 1 and 10000; count -1")
+	w.fails(cli.ExitUsage, "consume", "--example", "--idle-exit", "-1s")
 	w.fails(cli.ExitUsage, "idem", "show", "not-a-uuid")
 	w.fails(cli.ExitUsage, "idem", "show", uuid.NewString(), "--consumer", "a:b")
 	w.env = append(w.env, "REDIS_URL=redis://127.0.0.1:1/0")

@@ -35,6 +35,10 @@
 // a second effect would do harm, also insert a row (consumer, event_id) in the
 // effect's own transaction.
 //
+// A Router has a handler per event type. Its Run is a whole consumer: it receives
+// from a Source, paces what fails, and receives nothing while Redis or a handler's
+// database is away.
+//
 // The package works with any broker whose messages can be acked and nacked. It
 // needs Redis 2.6.12 or later (Lua scripts and SET with NX and PX), or anything
 // compatible.

@@ -14,6 +14,10 @@ var (
 	// ErrUnavailable wraps every failure to get an answer from Redis.
 	ErrUnavailable = errors.New("redis gives no answer")
 
+	// ErrDatabaseUnavailable is in the error of an event whose database gives no answer or takes no writes. A handler
+	// registered with HandleTx or HandleBatch finds out by itself; another may wrap it.
+	ErrDatabaseUnavailable = errors.New("database gives no answer")
+
 	// ErrConsumerName refuses a name that cannot be part of a key.
 	ErrConsumerName = errors.New("invalid consumer name")
 
@@ -30,4 +34,7 @@ var (
 	// ErrUnsupportedServer means the server cannot or will not run the guard's
 	// scripts: too old, a read-only replica, a user without the permission.
 	ErrUnsupportedServer = errors.New("redis server cannot be used")
+
+	// errApplied is a handler's answer that an earlier delivery has had the effect.
+	errApplied = errors.New("event was applied before")
 )

@@ -23,6 +23,10 @@ type Event struct {
 	// Seq is the event's place in its ordering key, which a subscription with message ordering delivers by; 0 where it
 	// has no key. A consumer that keeps the last one it applied may drop what is not larger.
 	Seq int64
+	// OrderingKey is the message's and Attempt its number of deliveries, as the broker counts them: empty and 0 where it
+	// does not say.
+	OrderingKey string
+	Attempt     int
 	// Attributes are all of them, the event's headers included.
 	Attributes map[string]string
 	// Body is the message's: an envelope, or the data itself where the catalogue says so.

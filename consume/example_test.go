@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 
 	"github.com/jackc/pgx/v5"
 
@@ -106,6 +108,55 @@ func ExampleRouter_HandleBatch() {
 		return err
 	})
 }
+
+// Run receives, paces what fails and waits while Redis is away. With Pub/Sub, the source calls the subscriber's Receive.
+func ExampleRouter_Run() {
+	url, stop := exampleRedis()
+	defer stop()
+	rdb, err := consume.NewClient(url)
+	if err != nil {
+		panic(err)
+	}
+	defer rdb.Close()
+	guard, err := consume.New(rdb, "doors", consume.Options{})
+	if err != nil {
+		panic(err)
+	}
+	failed := errors.New("the door is stuck")
+	r := consume.NewRouter(guard, consume.RouterOptions{
+		Log: slog.New(slog.DiscardHandler),
+		Observer: consume.Observer{Settled: func(_ consume.Delivery, outcome consume.Outcome, err error) {
+			fmt.Println(outcome, err)
+		}},
+	})
+	r.Handle("order.ready", func(context.Context, consume.Event) error {
+		defer func() { failed = nil }()
+		return failed
+	})
+	attributes := map[string]string{
+		consume.AttrEventID: "019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d", consume.AttrEventType: "order.ready",
+	}
+	err = r.Run(context.Background(), func(_ context.Context, deliver func(consume.Delivery)) error {
+		for attempt := range 3 {
+			message := make(settledMessage)
+			deliver(consume.Delivery{Message: message, Attributes: attributes, Attempt: attempt + 1})
+			<-message // a broker delivers it again when it was given back
+		}
+		return consume.Stop(io.EOF)
+	})
+	fmt.Println(err)
+	// Output:
+	// failed the door is stuck
+	// processed <nil>
+	// duplicate <nil>
+	// receive: EOF
+}
+
+// settledMessage is closed when it is acknowledged or given back.
+type settledMessage chan struct{}
+
+func (m settledMessage) Ack()  { close(m) }
+func (m settledMessage) Nack() { close(m) }
 
 // A handler per event type gets the event's data as a struct of its own. What was handled before is acknowledged only.
 func ExampleOn() {

@@ -3,11 +3,11 @@ package consume
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
+	cryptorand "crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
@@ -167,7 +167,7 @@ func (g *Guard) Announce(ctx context.Context) error {
 // which the message is held up to Options.Hold. Meanwhile Handle asks again with
 // growing pauses. Cancelling ctx ends the wait with a nack.
 func (g *Guard) Handle(ctx context.Context, msg Message, eventID string, handler func(context.Context) error) (Outcome, error) {
-	outcome, err := g.settle(ctx, eventID, handler)
+	outcome, err := g.patiently(ctx, func() (Outcome, error) { return g.Process(ctx, eventID, handler) })
 	if outcome.Ack() {
 		msg.Ack()
 	} else {
@@ -176,12 +176,13 @@ func (g *Guard) Handle(ctx context.Context, msg Message, eventID string, handler
 	return outcome, err
 }
 
-// settle is Process with the waits of Handle.
-func (g *Guard) settle(ctx context.Context, eventID string, handler func(context.Context) error) (Outcome, error) {
+// patiently tries again while another answer may come, as Handle says.
+func (g *Guard) patiently(ctx context.Context, try func() (Outcome, error)) (Outcome, error) {
 	began := time.Now()
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		outcome, err := g.Process(ctx, eventID, handler)
-		if outcome.Ack() || time.Since(began) >= g.patience(outcome) || !sleep(ctx, pause) {
+		outcome, err := try()
+		// Half of the pause is random: messages held together should not ask together.
+		if outcome.Ack() || time.Since(began) >= g.patience(outcome) || !sleep(ctx, pause/2+rand.N(pause/2)) {
 			return outcome, err
 		}
 	}
@@ -199,10 +200,9 @@ func (g *Guard) patience(outcome Outcome) time.Duration {
 	}
 }
 
-// sleep waits for d or half of it, so that messages held together do not ask
-// together, and reports whether ctx let it.
+// sleep waits for d and reports whether ctx let it.
 func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d/2 + mathrand.N(d/2))
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -263,9 +263,9 @@ func (g *Guard) key(eventID uuid.UUID) (string, error) {
 	return Key(g.consumer, eventID), nil
 }
 
-// newToken identifies one call. crypto/rand.Read never returns an error.
+// newToken identifies one call. Read never returns an error.
 func newToken() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:])
+	_, _ = cryptorand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }

@@ -23,23 +23,33 @@ const (
 	ProcessedUnmarked Outcome = "processed_unmarked"
 	// Duplicate: the event was processed before. Acknowledge.
 	Duplicate Outcome = "duplicate"
+	// DuplicateInbox: the inbox has the event, although Redis had forgotten it.
+	// Redis knows it again. Acknowledge.
+	DuplicateInbox Outcome = "duplicate_inbox"
 	// InProgress: another delivery is at work. Nack, and not at once.
 	InProgress Outcome = "in_progress"
 	// Failed: the handler returned an error and the lease was given back. Nack.
 	Failed Outcome = "failed"
-	// Unavailable: Redis gave no answer, so the handler did not run. Nack, and
-	// back off.
+	// Unavailable: Redis gave no answer, so the handler did not run, or the
+	// handler's database gave none. Nack, and back off.
 	Unavailable Outcome = "unavailable"
 	// Invalid: the event id cannot form a key, or the message is malformed. No
 	// retry helps.
-	Invalid Outcome = "invalid"
+	Invalid Outcome = "malformed"
 	// Ignored: a Router has no handler for the event's type. Acknowledge.
 	Ignored Outcome = "ignored"
+	// Returned: Run was about to end, so the message is given back untouched.
+	Returned Outcome = "returned"
 )
 
 // Ack reports whether the message is finished with.
 func (o Outcome) Ack() bool {
-	return o == Processed || o == ProcessedUnmarked || o == Duplicate || o == Ignored
+	switch o {
+	case Processed, ProcessedUnmarked, Duplicate, DuplicateInbox, Ignored:
+		return true
+	default:
+		return false
+	}
 }
 
 // PanicError is a handler's panic, turned into an error so that one poisonous
@@ -81,23 +91,44 @@ func (g *Guard) Process(ctx context.Context, eventID string, handler func(contex
 	}
 
 	err = g.runHeld(ctx, claim, handler)
+	outcome := outcomeOf(err)
 
 	// What follows states a fact about something that already happened, so it
 	// must not die with the caller's context.
 	settle := context.WithoutCancel(ctx)
-	if err != nil {
+	if !outcome.Ack() {
 		if _, abortErr := claim.Abort(settle); abortErr != nil {
 			err = errors.Join(err, abortErr)
 		}
-		return Failed, err
+		return outcome, err
 	}
 	for try := 1; ; try++ {
 		if _, err = claim.Done(settle); err == nil {
-			return Processed, nil
+			return outcome, nil
 		}
 		if try == doneTries {
-			return ProcessedUnmarked, err
+			break
 		}
+	}
+	if outcome == Processed {
+		outcome = ProcessedUnmarked
+	}
+	return outcome, err
+}
+
+// outcomeOf is what a handler's error means.
+func outcomeOf(err error) Outcome {
+	switch {
+	case err == nil:
+		return Processed
+	case errors.Is(err, errApplied):
+		return DuplicateInbox
+	case errors.Is(err, ErrMalformed):
+		return Invalid
+	case errors.Is(err, ErrDatabaseUnavailable):
+		return Unavailable
+	default:
+		return Failed
 	}
 }
 

@@ -1,11 +1,14 @@
 package consume
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +17,10 @@ import (
 
 // maxRetryAfter bounds how long a message is held because its handler said so.
 const maxRetryAfter = 10 * time.Minute
+
+// Handler applies one event. Its error means that the event should come again; see also Malformed,
+// RetryAfter and ErrDatabaseUnavailable.
+type Handler func(context.Context, Event) error
 
 // UnknownPolicy is what becomes of events that no handler was registered for.
 type UnknownPolicy uint8
@@ -29,17 +36,38 @@ const (
 type RouterOptions struct {
 	// Unknown is what becomes of types without a handler (default AckUnknown).
 	Unknown UnknownPolicy
+	// Timeout bounds each handler; 0 means no bound.
+	Timeout time.Duration
+	// Drain is how long Run waits for the handlers under way when it is to end (default DefaultDrain).
+	Drain time.Duration
 	// Log gets what was not processed; nil means slog.Default. It never gets a body.
 	Log *slog.Logger
+	// Wrap, unless it is nil, is put around every handler: for traces, or for metrics of the handlers.
+	Wrap func(Handler) Handler
+	// Observer is told what becomes of the messages.
+	Observer Observer
+}
+
+// Observer is told what a Router does, for metrics and probes. Its functions are called by several
+// goroutines at once and must return soon; each may be nil.
+type Observer struct {
+	// Settled is called for each message, before it is acknowledged or given back.
+	Settled func(Delivery, Outcome, error)
+	// Receiving is called by Run: with nil when it begins to receive, and with the reason when it waits.
+	// That wraps ErrUnavailable, ErrDatabaseUnavailable or an error of the Source.
+	Receiving func(error)
 }
 
 // Router hands each event to the handler of its type, once, through a Guard. Register every handler before the first
-// Deliver; then it is safe for concurrent use.
+// message; then it is safe for concurrent use.
 type Router struct {
-	guard    *Guard
-	opts     RouterOptions
-	handlers map[string]func(context.Context, Event) error
-	unknown  sync.Map // the types that were logged
+	guard     *Guard
+	opts      RouterOptions
+	handlers  map[string]Handler
+	others    Handler  // of types that are not in handlers; may be nil
+	databases []DB     // those of HandleTx and HandleBatch
+	unknown   sync.Map // the types that were logged
+	failures  failures
 }
 
 // NewRouter returns a router without handlers.
@@ -47,37 +75,70 @@ func NewRouter(guard *Guard, opts RouterOptions) *Router {
 	if opts.Log == nil {
 		opts.Log = slog.Default()
 	}
-	return &Router{guard: guard, opts: opts, handlers: map[string]func(context.Context, Event) error{}}
+	if opts.Wrap == nil {
+		opts.Wrap = func(h Handler) Handler { return h }
+	}
+	if opts.Observer.Settled == nil {
+		opts.Observer.Settled = func(Delivery, Outcome, error) {}
+	}
+	if opts.Observer.Receiving == nil {
+		opts.Observer.Receiving = func(error) {}
+	}
+	opts.Drain = cmp.Or(opts.Drain, DefaultDrain)
+	return &Router{guard: guard, opts: opts, handlers: map[string]Handler{}}
 }
 
 // Handle registers the handler of an event type. It runs at most once at a time per event, usually once, more often when
 // a worker dies on the way; a panic is an error. To register a type twice panics.
-func (r *Router) Handle(eventType string, handler func(context.Context, Event) error) {
+func (r *Router) Handle(eventType string, handler Handler) {
 	if _, twice := r.handlers[eventType]; twice || eventType == "" || handler == nil {
 		panic(fmt.Sprintf("consume: event type %q needs one handler", eventType))
 	}
-	r.handlers[eventType] = handler
+	r.handlers[eventType] = r.opts.Wrap(handler)
+}
+
+// HandleOthers registers the handler of every event type that has none of its own.
+func (r *Router) HandleOthers(handler Handler) {
+	if handler == nil || r.others != nil {
+		panic("consume: other event types need one handler")
+	}
+	r.others = r.opts.Wrap(handler)
 }
 
 // HandleTx registers a handler whose effect is in a transaction: there is one effect per event, because a row of the
 // table inbox_events is committed with it. The transaction is rolled back when the handler returns an error.
 func (r *Router) HandleTx(eventType string, db DB, handler func(context.Context, pgx.Tx, Event) error) {
-	if db == nil || handler == nil {
-		panic(fmt.Sprintf("consume: event type %q needs a database and a handler", eventType))
-	}
-	r.Handle(eventType, func(ctx context.Context, e Event) error {
-		return appliedError(Once(ctx, db, r.guard.Consumer(), e.ID, func(tx pgx.Tx) error { return handler(ctx, tx, e) }))
+	r.handleIn(db, eventType, handler == nil, func(ctx context.Context, e Event) (bool, error) {
+		return Once(ctx, db, r.guard.Consumer(), e.ID, func(tx pgx.Tx) error { return handler(ctx, tx, e) })
 	})
 }
 
 // HandleBatch registers a handler like HandleTx's that gets the events delivered at the same time, in one transaction: see
 // Batch. It is for consumers whose rate matters, and gets larger batches the more messages the subscriber handles at once.
-func (r *Router) HandleBatch(eventType string, db DB, opts BatchOptions, handler func(context.Context, pgx.Tx, []Event) error) {
-	if db == nil || handler == nil {
+func (r *Router) HandleBatch(
+	eventType string, db DB, opts BatchOptions, handler func(context.Context, pgx.Tx, []Event) error,
+) {
+	r.handleIn(db, eventType, handler == nil, NewBatch(db, r.guard.Consumer(), opts, handler).Once)
+}
+
+// handleIn registers once, which reports whether the effect is new, as a handler with a database.
+func (r *Router) handleIn(db DB, eventType string, none bool, once func(context.Context, Event) (bool, error)) {
+	if db == nil || none {
 		panic(fmt.Sprintf("consume: event type %q needs a database and a handler", eventType))
 	}
-	batch := NewBatch(db, r.guard.Consumer(), opts, handler)
-	r.Handle(eventType, func(ctx context.Context, e Event) error { return appliedError(batch.Once(ctx, e)) })
+	if !reflect.ValueOf(db).Comparable() || !slices.Contains(r.databases, db) {
+		r.databases = append(r.databases, db)
+	}
+	r.Handle(eventType, func(ctx context.Context, e Event) error {
+		applied, err := once(ctx, e)
+		switch {
+		case err == nil && !applied:
+			return errApplied
+		case err != nil && ctx.Err() == nil && databaseAway(ctx, db, err):
+			return fmt.Errorf("%w: %w", ErrDatabaseUnavailable, err)
+		}
+		return err
+	})
 }
 
 // On registers a handler that gets the event's data as a T. Data that is none is malformed; fields that T does not have
@@ -90,78 +151,6 @@ func On[T any](r *Router, eventType string, handler func(context.Context, Event,
 		}
 		return handler(ctx, e, data)
 	})
-}
-
-// Deliver has a message handled and acknowledges it, or gives it back:
-//
-//	processed, handled before    acknowledged
-//	no handler for the type      acknowledged, or given back with NackUnknown
-//	handler failed               given back at once: the subscription's retry policy sets the pace
-//	RetryAfter                   held for that long, then given back
-//	Malformed, no usable id      given back, for the dead-letter policy to take
-//	Redis gives no answer        as Guard.Handle
-//
-// The error explains every outcome that is not Processed, Duplicate or Ignored.
-func (r *Router) Deliver(ctx context.Context, msg Message, attributes map[string]string, body []byte) (Outcome, error) {
-	outcome, err := r.route(ctx, attributes, body)
-	if outcome.Ack() {
-		msg.Ack()
-	} else {
-		if after, ok := Delay(err); ok {
-			pause(ctx, after)
-		}
-		msg.Nack()
-	}
-	if outcome != Processed && outcome != Duplicate && outcome != Ignored {
-		r.opts.Log.Warn("event not settled as usual", "event_id", attributes[AttrEventID], "event_type", attributes[AttrEventType], "outcome", outcome, "error", err)
-	}
-	return outcome, err
-}
-
-func (r *Router) route(ctx context.Context, attributes map[string]string, body []byte) (Outcome, error) {
-	e, err := ParseEvent(attributes, body)
-	if err != nil {
-		return Invalid, err
-	}
-	handler, known := r.handlers[e.Type]
-	if !known {
-		return r.ignore(e)
-	}
-	before := false
-	outcome, err := r.guard.settle(ctx, e.ID.String(), func(ctx context.Context) error {
-		err := handler(ctx, e)
-		if before = errors.Is(err, errApplied); before {
-			return nil // Redis had forgotten; the mark is written again
-		}
-		return err
-	})
-	switch {
-	case outcome == Processed && before:
-		return Duplicate, nil
-	case outcome == Failed && errors.Is(err, ErrMalformed):
-		return Invalid, err
-	}
-	return outcome, err
-}
-
-func (r *Router) ignore(e Event) (Outcome, error) {
-	if r.opts.Unknown == NackUnknown {
-		return Failed, fmt.Errorf("no handler for event type %q", e.Type)
-	}
-	if _, said := r.unknown.LoadOrStore(e.Type, true); !said {
-		r.opts.Log.Info("acknowledging events of a type without a handler", "event_type", e.Type)
-	}
-	return Ignored, nil
-}
-
-// errApplied is a handler's answer that an earlier delivery has had the effect.
-var errApplied = errors.New("event was applied before")
-
-func appliedError(applied bool, err error) error {
-	if err == nil && !applied {
-		return errApplied
-	}
-	return err
 }
 
 // Malformed returns an error after which no redelivery can help: the message is given back for the subscription's dead-letter policy to
@@ -185,14 +174,4 @@ type retryAfterError struct{ after time.Duration }
 
 func (e *retryAfterError) Error() string {
 	return fmt.Sprintf("to be delivered again after %s", e.after)
-}
-
-// pause waits for d, or for the end of ctx.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

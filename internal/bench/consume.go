@@ -132,16 +132,11 @@ func (r *Trial) measureConsume(ctx context.Context, redis *devstack.Redis, subsc
 	defer stop()
 	trips, handled := &roundTrips{}, newHandling(r.Params.Events, stop)
 	rdb.AddHook(trips)
-	worker, err := consumer.New(consumer.Dependencies{
-		Source: consumer.NewSource(r.Client.PubSub(), subscription, consumer.DefaultConcurrency, consumer.EmulatorStreams),
-		Guard:  guard, Pool: pool,
-	}, consumer.Config{
-		Handlers: consumer.Example{Consumer: notifications.Consumer, DB: pool}.Handlers(), IdleExit: Patience,
-		Hooks: consumer.Hooks{AfterBegin: handled.begin, AfterDone: handled.done},
+	source := consumer.NewSource(r.Client.PubSub(), subscription, consumer.DefaultConcurrency, consumer.EmulatorStreams)
+	worker := consumer.New(source, guard, consumer.Config{
+		IdleExit: Patience, Hooks: consumer.Hooks{AfterBegin: handled.begin, AfterDone: handled.done},
 	})
-	if err != nil {
-		return nil, nil, err
-	}
+	worker.Router.HandleBatch(notifications.EventType, pool, consume.BatchOptions{}, notifications.Write)
 	before, err := r.DB.Counters(ctx)
 	if err != nil {
 		return nil, nil, err

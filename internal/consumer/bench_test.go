@@ -41,11 +41,9 @@ func BenchmarkWorker(b *testing.B) {
 				msgs[i] = license(uuid.Must(uuid.NewV7()), "verified", "")
 			}
 			w.publish(msgs...)
-			worker, err := consumer.New(consumer.Dependencies{
-				Source: consumer.NewSource(w.client.PubSub(), subscription, consumer.DefaultConcurrency, streams),
-				Guard:  w.guard(consume.Options{}), Pool: pool,
-			}, consumer.Config{Handlers: consumer.Example{Consumer: notifications.Consumer, DB: pool}.Handlers(), Count: int64(b.N)})
-			require.NoError(b, err)
+			source := consumer.NewSource(w.client.PubSub(), subscription, consumer.DefaultConcurrency, streams)
+			worker := consumer.New(source, w.guard(consume.Options{}), consumer.Config{Count: int64(b.N)})
+			worker.Router.HandleBatch(notifications.EventType, pool, consume.BatchOptions{}, notifications.Write)
 			b.ResetTimer()
 			report, err := worker.Run(b.Context())
 			b.StopTimer()

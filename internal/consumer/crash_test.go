@@ -60,12 +60,8 @@ func crashAt(window string) {
 	if err != nil {
 		panic(err)
 	}
-	example := consumer.Example{Consumer: notifications.Consumer, DB: pool}
-	worker, err := consumer.New(consumer.Dependencies{Source: shortSource(client, 1), Guard: guard, Pool: pool},
-		consumer.Config{Handlers: example.Handlers(), Concurrency: 1, Hooks: hooks})
-	if err != nil {
-		panic(err)
-	}
+	worker := consumer.New(shortSource(client, 1), guard, consumer.Config{Hooks: hooks})
+	worker.Router.HandleBatch(notifications.EventType, pool, consume.BatchOptions{}, notifications.Write)
 	report, err := worker.Run(ctx)
 	panic(errors.Join(err, errors.New("the worker survived"), errors.New(string(rune('0'+report.Processed)))))
 }
@@ -96,11 +92,8 @@ func TestKilledWorkers(t *testing.T) {
 				require.Equal(t, once(ids), effects, "killed after the effect")
 			}
 
-			source := shortSource(w.client, 16)
-			worker, err := consumer.New(consumer.Dependencies{Source: source, Guard: w.guard(consume.Options{}), Pool: w.pool},
-				consumer.Config{Handlers: w.handlers(), Concurrency: 16, Count: int64(len(ids))})
-			require.NoError(t, err)
-			report, err := worker.Run(t.Context())
+			worker := consumer.New(shortSource(w.client, 16), w.guard(consume.Options{}), consumer.Config{Count: int64(len(ids))})
+			report, err := w.example(worker).Run(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, once(ids), w.effects())
 			if window == "begin" {

@@ -14,7 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/examples/notifications"
+	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 )
@@ -32,7 +32,7 @@ func TestAFailingMessageWaitsLongerEachTimeWithoutAPolicy(t *testing.T) {
 
 	bad := uuid.Must(uuid.NewV7())
 	var failed, passed atomic.Int64
-	handlers := map[string]consumer.Handler{notifications.EventType: func(_ context.Context, e consumer.Event) error {
+	handler := func(_ context.Context, e consume.Event) error {
 		if e.ID != bad {
 			passed.Add(1)
 			return nil
@@ -41,13 +41,13 @@ func TestAFailingMessageWaitsLongerEachTimeWithoutAPolicy(t *testing.T) {
 			return nil
 		}
 		return errors.New("not now")
-	}}
+	}
 	reader, writer := io.Pipe()
 	t.Cleanup(func() { _ = writer.Close() })
 	var log bytes.Buffer
 	copied := make(chan struct{})
 	go func() { defer close(copied); _, _ = io.Copy(&log, reader) }()
-	stop := w.running(w.worker(consumer.Config{Handlers: handlers, Log: zerolog.New(writer)}))
+	stop := w.running(handled(w.bare(16, consumer.Config{Log: zerolog.New(writer)}), handler))
 	w.publish(license(bad, "pending", ""))
 	w.eventually(func() bool { return failed.Load() == 4 }, "it is tried again")
 	good := newIDs(50)

@@ -28,13 +28,13 @@ const (
 
 // PostTo hands events to an HTTP service, one request each: 2xx means done, 400 and 422 that no retry helps, anything else
 // that the event should come again, after the time in Retry-After where the answer has one.
-func PostTo(url string, connections int) Handler {
+func PostTo(url string, connections int) consume.Handler {
 	client := &http.Client{
 		// A POST that follows a redirect may become a GET, which would be taken for done.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: connections, IdleConnTimeout: time.Minute},
 	}
-	return func(ctx context.Context, e Event) error {
+	return func(ctx context.Context, e consume.Event) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(e.Body))
 		if err != nil {
 			return err
@@ -91,7 +91,7 @@ func withoutURL(err error) error {
 }
 
 // cloudEvent is the event as a CloudEvent in binary mode. What the publisher has set already stays.
-func cloudEvent(e Event) map[string]string {
+func cloudEvent(e consume.Event) map[string]string {
 	headers := map[string]string{
 		"ce-specversion": "1.0", "ce-id": e.ID.String(), "ce-type": e.Type, "ce-source": "/outbox/" + e.Namespace,
 		"ce-time": e.Attributes[consume.AttrCreatedAt], "ce-subject": e.AggregateID,
@@ -135,8 +135,8 @@ func headerValue(value string) string {
 // RunCommand hands events to a command of the shell, one process each: the body is its input, the attributes are in its
 // environment. Exit code 0 means done, 65 that no retry helps, any other that the event should come again. What it
 // prints goes to out.
-func RunCommand(command, consumer string, out io.Writer) Handler {
-	return func(ctx context.Context, e Event) error {
+func RunCommand(command, consumer string, out io.Writer) consume.Handler {
+	return func(ctx context.Context, e consume.Event) error {
 		cmd := exec.CommandContext(ctx, "sh", "-c", command)
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(e.Body), out, out
 		env := []string{

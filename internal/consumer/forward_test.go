@@ -16,14 +16,14 @@ import (
 	"github.com/outboxctl/outboxctl/internal/consumer"
 )
 
-func aReadyOrder(t *testing.T) consumer.Event {
+func aReadyOrder(t *testing.T) consume.Event {
 	t.Helper()
 	e, err := consume.ParseEvent(map[string]string{
 		"event_id": uuid.NewString(), "event_type": "order.ready", "aggregate_type": "order", "aggregate_id": "Tür 7%", "namespace": "shop",
 		"tenant_id": "acme", "created_at": "2026-01-02T03:04:05Z",
 	}, []byte(`{"door": 7}`))
 	require.NoError(t, err)
-	return consumer.Event{Event: e}
+	return e
 }
 
 func TestPostTo(t *testing.T) {
@@ -104,10 +104,10 @@ func TestWhatCannotBeHandedOverIsMalformed(t *testing.T) {
 			parsed, err := consume.ParseEvent(attributes, []byte(`{}`))
 			require.NoError(t, err)
 			for _, handler := range []struct {
-				handle    consumer.Handler
+				handle    consume.Handler
 				malformed bool
 			}{{post, tc.post}, {run, tc.run}} {
-				err := handler.handle(t.Context(), consumer.Event{Event: parsed})
+				err := handler.handle(t.Context(), parsed)
 				if handler.malformed {
 					require.ErrorIs(t, err, consume.ErrMalformed)
 				} else {

@@ -102,29 +102,31 @@ func (w *world) guard(opts consume.Options) *consume.Guard {
 	return g
 }
 
-// handlers are the example's.
-func (w *world) handlers() map[string]consumer.Handler {
-	return consumer.Example{Consumer: notifications.Consumer, DB: w.pool}.Handlers()
+// example registers the example's handler.
+func (w *world) example(worker *consumer.Worker) *consumer.Worker {
+	worker.Router.HandleBatch(notifications.EventType, w.pool, consume.BatchOptions{}, notifications.Write)
+	return worker
+}
+
+// handled registers another handler of the example's event type.
+func handled(worker *consumer.Worker, handler consume.Handler) *consumer.Worker {
+	worker.Router.Handle(notifications.EventType, handler)
+	return worker
 }
 
 // keeper reads what the guard wrote.
 func (w *world) keeper() *idem.Keeper { return idem.New(w.redis(), consume.DefaultTTL) }
 
+// worker runs the example, 16 events at once.
 func (w *world) worker(cfg consumer.Config) *consumer.Worker {
 	w.t.Helper()
-	if cfg.Handlers == nil {
-		cfg.Handlers = w.handlers()
-	}
-	if cfg.Concurrency == 0 {
-		cfg.Concurrency = 16
-	}
-	worker, err := consumer.New(consumer.Dependencies{
-		Source: shortSource(w.client, cfg.Concurrency),
-		Guard:  w.guard(consume.Options{Lease: 2 * time.Second}),
-		Pool:   w.pool,
-	}, cfg)
-	require.NoError(w.t, err)
-	return worker
+	return w.example(w.bare(16, cfg))
+}
+
+// bare is a worker without handlers.
+func (w *world) bare(concurrency int, cfg consumer.Config) *consumer.Worker {
+	w.t.Helper()
+	return consumer.New(shortSource(w.client, concurrency), w.guard(consume.Options{Lease: 2 * time.Second}), cfg)
 }
 
 // running runs a worker until the returned function stops it.

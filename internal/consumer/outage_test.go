@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
@@ -61,7 +62,7 @@ func TestRedisAwayUnderLoad(t *testing.T) {
 
 	require.NoError(t, server.Kill())
 	w.eventually(func() bool { return worker.Receiving(t.Context()) != nil }, "the outage is noticed")
-	require.Error(t, worker.ReadyRedis(t.Context()))
+	require.Error(t, w.guard(consume.Options{}).Announce(t.Context()))
 	require.NoError(t, worker.Healthy(t.Context()))
 	// From here on nothing may run until Redis is back; what was under way has ended.
 	before, guarded := len(w.effects()), begun.Load()
@@ -95,7 +96,7 @@ func TestDatabaseAwayUnderLoad(t *testing.T) {
 	for range 2 {
 		require.NoError(t, server.Kill())
 		w.eventually(func() bool { return worker.Receiving(t.Context()) != nil }, "the outage is noticed")
-		require.Error(t, worker.ReadyDatabase(t.Context()))
+		require.Error(t, worker.Router.PingDatabases(t.Context()))
 		require.NoError(t, server.Restart(t.Context()))
 		resumed := done.Load()
 		w.eventually(func() bool { return done.Load() > resumed+50 }, "work resumes by itself")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"testing"
 
 	"github.com/google/uuid"
@@ -38,6 +39,18 @@ func TestRouterHandleTx(t *testing.T) {
 	}
 }
 
+// A handler's trouble with another server is its own failure, not an outage of the database.
+func TestANetworkErrorOfAHandlerIsItsOwn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := consume.NewRouter(w.guard(consume.Options{}), consume.RouterOptions{Log: slog.New(slog.DiscardHandler)})
+	_, refused := net.Dial("tcp", "127.0.0.1:1")
+	r.HandleTx("order.ready", w.pool, func(context.Context, pgx.Tx, consume.Event) error { return refused })
+	attributes := map[string]string{consume.AttrEventID: uuid.NewString(), consume.AttrEventType: "order.ready"}
+	outcome, err := r.Deliver(t.Context(), anyMessage{}, attributes, nil)
+	require.Equal(t, consume.Failed, outcome, "%v", err)
+}
+
 func testHandleTx(t *testing.T, register func(*consume.Router, consume.DB, func(context.Context, pgx.Tx, consume.Event) error)) {
 	t.Helper()
 	w := newWorld(t)
@@ -64,7 +77,7 @@ func testHandleTx(t *testing.T, register func(*consume.Router, consume.DB, func(
 		{"fails", func() {}, consume.Failed, 0},
 		{"succeeds", func() { fail = false }, consume.Processed, 1},
 		{"is known to Redis", func() {}, consume.Duplicate, 1},
-		{"is known to the inbox only", func() { require.NoError(t, guard.Delete(t.Context(), id)) }, consume.Duplicate, 1},
+		{"is known to the inbox only", func() { require.NoError(t, guard.Delete(t.Context(), id)) }, consume.DuplicateInbox, 1},
 		{"is known to Redis again", func() {}, consume.Duplicate, 1},
 	} {
 		step.prepare()

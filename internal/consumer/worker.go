@@ -1,19 +1,32 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"cloud.google.com/go/pubsub/v2"
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/wait"
+)
+
+const (
+	// DefaultHandlerTimeout bounds one event's handler.
+	DefaultHandlerTimeout = 30 * time.Second
+
+	// DefaultQuietAfter is how long a worker waits for its first message before
+	// it logs what may be wrong.
+	DefaultQuietAfter = 30 * time.Second
+
+	// stuckAfter is how long beyond its time-out a handler may take to notice.
+	stuckAfter = 30 * time.Second
 )
 
 // Source hands out messages until its context ends and every message is
@@ -22,149 +35,218 @@ type Source interface {
 	Receive(ctx context.Context, f func(context.Context, *pubsub.Message)) error
 }
 
-// Dependencies of a Worker. They stay the caller's to close.
-type Dependencies struct {
-	Source Source
-	Guard  *consume.Guard
-	// Pool is asked whether the handlers' database is there; nil where they have none.
-	Pool    *pgxpool.Pool
-	Metrics prometheus.Registerer // may be nil
+// Config of a Worker. The zero value means the defaults.
+type Config struct {
+	HandlerTimeout time.Duration
+	// Drain is how long a stopping worker waits for the handlers under way.
+	Drain time.Duration
+	// Count ends Run after that many acknowledged messages, those of types without
+	// a handler included; 0 means never.
+	Count int64
+	// IdleExit ends Run when no message arrived for that long; 0 means never.
+	IdleExit   time.Duration
+	QuietAfter time.Duration
+	// Metrics may be nil, Log the zero logger.
+	Metrics prometheus.Registerer
+	Log     zerolog.Logger
+	Hooks   Hooks
 }
 
-// Worker receives, guards and applies events. Create it with New, run it once.
-type Worker struct {
-	cfg      Config
-	source   Source
-	guard    *consume.Guard
-	pool     *pgxpool.Pool
-	metrics  *metrics
-	totals   totals
-	parking  parking
-	failures failures
+// Hooks mark the windows in which a crash is interesting. Each may be nil.
+type Hooks struct {
+	// AfterBegin: Redis holds the lease, nothing has happened yet.
+	AfterBegin func(eventID uuid.UUID)
+	// AfterEffect: effect and inbox row are committed, Redis says "processing".
+	AfterEffect func(eventID uuid.UUID)
+	// AfterDone: Redis says "done", the message is not acknowledged.
+	AfterDone func(eventID uuid.UUID)
+}
 
-	finish context.CancelCauseFunc // ends Run early; set by Run before it receives
+// Worker runs a router on a subscription and watches it. Create it with New, register handlers with its Router, run it once.
+type Worker struct {
+	// Router has the handlers.
+	Router *consume.Router
+
+	cfg     Config
+	source  Source
+	metrics *metrics
+	finish  context.CancelFunc // ends Run early
+	places  chan struct{}      // one for each message under way or acknowledged, Count in all
 
 	mu        sync.Mutex
-	inFlight  map[*pubsub.Message]time.Time // since when; guarded by mu
-	lastEvent time.Time                     // guarded by mu
-	trouble   error                         // why nothing is received right now; guarded by mu
+	handling  map[uuid.UUID]time.Time   // the events whose handlers run, and since when; guarded by mu
+	outcomes  map[consume.Outcome]int64 // guarded by mu
+	received  int64                     // messages; guarded by mu
+	acked     int64                     // guarded by mu
+	busy      int                       // messages whose callback has not returned; guarded by mu
+	open      int                       // messages neither acknowledged nor given back; guarded by mu
+	lastEvent time.Time                 // guarded by mu
+	trouble   error                     // why nothing is received right now; guarded by mu
 }
 
-// totals count what the limits and the report need.
-type totals struct {
-	reserved, acked                                       atomic.Int64
-	processed, duplicates, ignored, failed, malformed, in atomic.Int64
-}
-
-// Report is what a finished Run did.
-type Report struct {
-	Received   int64
-	Processed  int64
-	Duplicates int64
-	Ignored    int64
-	Failed     int64
-	Malformed  int64
-}
-
-// errFinished is the cause with which Run ends itself.
-var errFinished = errors.New("finished")
-
-// New checks the configuration. It opens nothing.
-func New(deps Dependencies, cfg Config) (*Worker, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
+// New returns a worker whose router has no handlers. It opens nothing.
+func New(source Source, guard *consume.Guard, cfg Config) *Worker {
+	cfg.HandlerTimeout = cmp.Or(cfg.HandlerTimeout, DefaultHandlerTimeout)
+	cfg.QuietAfter = cmp.Or(cfg.QuietAfter, DefaultQuietAfter)
+	w := &Worker{
+		cfg: cfg, source: source, handling: map[uuid.UUID]time.Time{}, outcomes: map[consume.Outcome]int64{},
 	}
-	if len(cfg.Handlers) == 0 && cfg.Any == nil {
-		return nil, errors.New("consumer needs a handler")
+	if cfg.Count > 0 {
+		w.places = make(chan struct{}, cfg.Count) // elements without size need no memory
 	}
-	cfg = cfg.withDefaults()
-	if deps.Source == nil || deps.Guard == nil {
-		return nil, errors.New("consumer needs a source and a guard")
-	}
-	return &Worker{
-		cfg: cfg, source: deps.Source, guard: deps.Guard, pool: deps.Pool,
-		metrics:  newMetrics(deps.Guard.Consumer(), deps.Metrics),
-		inFlight: map[*pubsub.Message]time.Time{},
-	}, nil
-}
-
-// Run receives until ctx ends, Count is reached or IdleExit has passed. It
-// returns when every message in hand is settled, at most ShutdownTimeout after
-// ctx ended. Dependencies that go away are waited for, at start as well.
-func (w *Worker) Run(ctx context.Context) (Report, error) {
-	ctx, w.finish = context.WithCancelCause(ctx)
-	defer w.finish(errFinished)
-
-	// Handlers outlive the order to stop, within bounds.
-	work, kill := context.WithCancel(context.WithoutCancel(ctx))
-	defer kill()
-	stopTimer := context.AfterFunc(ctx, func() {
-		time.AfterFunc(w.cfg.ShutdownTimeout, kill)
-		if n := w.busy(); n > 0 {
-			w.cfg.Log.Info().Int("handlers", n).Dur("at_most_ms", w.cfg.ShutdownTimeout).Msg("waiting for the handlers under way")
-		}
+	w.metrics = newMetrics(w, guard.Consumer(), cfg.Metrics)
+	w.Router = consume.NewRouter(guard, consume.RouterOptions{
+		Timeout: cfg.HandlerTimeout, Drain: cfg.Drain, Log: slog.New(zerolog.NewSlogHandler(cfg.Log)),
+		Wrap: w.watch, Observer: consume.Observer{Settled: w.settled, Receiving: w.setTrouble},
 	})
-	defer stopTimer()
+	return w
+}
 
+// Run receives until ctx ends, Count is reached or IdleExit has passed, as Router.Run does.
+func (w *Worker) Run(ctx context.Context) (Report, error) {
+	ctx, w.finish = context.WithCancel(ctx)
 	var watches sync.WaitGroup
 	defer watches.Wait()
-	defer w.finish(errFinished)
+	defer w.finish()
+	defer context.AfterFunc(ctx, w.logDrain)()
 	watches.Go(func() { w.watchQuiet(ctx) })
 	if w.cfg.IdleExit > 0 {
 		w.lastEvent = time.Now()
 		watches.Go(func() { w.watchIdle(ctx) })
 	}
-
-	backoff := retryBase
-	for ctx.Err() == nil {
-		if w.awaitDependencies(ctx) != nil {
-			break
-		}
-		started := time.Now()
-		err := w.session(ctx, work)
-		if err == nil {
-			continue // paused for a dependency, or told to stop
-		}
-		if Permanent(err) && w.totals.in.Load() == 0 {
-			return w.report(), fmt.Errorf("receive: %w", err)
-		}
-		w.setTrouble(err)
-		w.cfg.Log.Error().Err(err).Dur("retry_in_ms", backoff).Msg("receiving ended")
-		if time.Since(started) > retryMax {
-			backoff = retryBase
-		}
-		if wait.For(ctx, backoff) != nil {
-			break
-		}
-		backoff = min(2*backoff, retryMax)
-	}
-	return w.report(), nil
+	err := w.Router.Run(ctx, w.receive)
+	return w.report(), err
 }
 
-// session receives until ctx ends or a dependency goes away. Nil means that
-// this was on purpose.
-func (w *Worker) session(ctx, work context.Context) error {
-	ctx, pause := context.WithCancelCause(ctx)
-	defer pause(nil)
-	w.setTrouble(nil)
+// receive is the router's source.
+func (w *Worker) receive(ctx context.Context, deliver func(consume.Delivery)) error {
 	err := w.source.Receive(ctx, func(_ context.Context, msg *pubsub.Message) {
-		w.handle(ctx, work, pause, msg)
-	})
-	w.parking.wait()
-	if cause := context.Cause(ctx); cause != nil {
-		if away := (*awayError)(nil); errors.As(cause, &away) {
-			w.setTrouble(cause)
-			w.cfg.Log.Warn().Err(cause).Msg("paused receiving")
+		m := &message{Message: msg, worker: w}
+		d := consume.Delivery{Message: m, ID: msg.ID, Attributes: msg.Attributes, Body: msg.Data, OrderingKey: msg.OrderingKey}
+		if msg.DeliveryAttempt != nil {
+			d.Attempt = *msg.DeliveryAttempt
 		}
-		return nil
+		defer w.enter(d)()
+		reserved := w.reserve(ctx)
+		deliver(d)
+		if reserved && !m.acked {
+			<-w.places
+		}
+	})
+	if Permanent(err) && w.report().Received == 0 {
+		return consume.Stop(err)
 	}
 	return err
 }
 
-func (w *Worker) report() Report {
-	t := &w.totals
-	return Report{
-		Received: t.in.Load(), Processed: t.processed.Load(), Duplicates: t.duplicates.Load(),
-		Ignored: t.ignored.Load(), Failed: t.failed.Load(), Malformed: t.malformed.Load(),
+// reserve waits for a place under Count, so that not one message too many is acknowledged. False means that there is
+// no limit, or that the session is over: then the router gives the message back.
+func (w *Worker) reserve(ctx context.Context) bool {
+	if w.places == nil {
+		return false
 	}
+	select {
+	case w.places <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// message tells the worker when it is acknowledged or given back.
+type message struct {
+	*pubsub.Message
+	worker *Worker
+	acked  bool
+}
+
+func (m *message) Ack() {
+	m.acked = true
+	m.Message.Ack()
+	w := m.worker
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.open--
+	if w.acked++; w.acked == w.cfg.Count {
+		w.finish()
+	}
+}
+
+func (m *message) Nack() {
+	m.Message.Nack()
+	m.worker.mu.Lock()
+	defer m.worker.mu.Unlock()
+	m.worker.open--
+}
+
+// Report is what a finished Run did.
+type Report struct {
+	Received, Processed, Duplicates, Ignored, Failed, Malformed int64
+}
+
+func (w *Worker) report() Report {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	o := w.outcomes
+	return Report{
+		Received: w.received, Processed: o[consume.Processed] + o[consume.ProcessedUnmarked],
+		Duplicates: o[consume.Duplicate] + o[consume.DuplicateInbox], Ignored: o[consume.Ignored],
+		Failed: o[consume.Failed], Malformed: o[consume.Invalid],
+	}
+}
+
+// watchIdle ends Run when nothing has arrived, and nothing was under way, for
+// IdleExit. While a dependency is away the worker is not idle but waiting.
+func (w *Worker) watchIdle(ctx context.Context) {
+	for wait.For(ctx, max(w.cfg.IdleExit/10, time.Millisecond)) == nil {
+		w.mu.Lock()
+		if w.trouble != nil {
+			w.lastEvent = time.Now()
+		}
+		idle := w.open == 0 && time.Since(w.lastEvent) >= w.cfg.IdleExit
+		w.mu.Unlock()
+		if idle {
+			w.finish()
+		}
+	}
+}
+
+// watchQuiet logs what may be wrong when no message arrives. It looks once: a
+// subscription that has delivered something is the right one.
+func (w *Worker) watchQuiet(ctx context.Context) {
+	if wait.For(ctx, w.cfg.QuietAfter) != nil || w.report().Received > 0 || w.Receiving(ctx) != nil {
+		return
+	}
+	w.cfg.Log.Info().Dur("waited_ms", w.cfg.QuietAfter).
+		Msg("no message yet: a subscription hands each message to one of its workers only, and has none from before it was made")
+}
+
+func (w *Worker) logDrain() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.busy > 0 {
+		w.cfg.Log.Info().Int("handlers", w.busy).Dur("at_most_ms", cmp.Or(w.cfg.Drain, consume.DefaultDrain)).
+			Msg("waiting for the handlers under way")
+	}
+}
+
+// Healthy is the liveness question: no handler is stuck. A dependency that is
+// away is no reason to restart the worker.
+func (w *Worker) Healthy(context.Context) error {
+	limit := w.cfg.HandlerTimeout + stuckAfter
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, since := range w.handling {
+		if held := time.Since(since); held > limit {
+			return fmt.Errorf("event %s has been in its handler for %s", id, held.Round(time.Second))
+		}
+	}
+	return nil
+}
+
+// Receiving returns the reason why nothing is received, or nil.
+func (w *Worker) Receiving(context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.trouble
 }

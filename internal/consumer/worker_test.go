@@ -61,9 +61,9 @@ func TestFiftyDeliveriesOfOneEventRunOnce(t *testing.T) {
 	}
 	w.publish(msgs...)
 	var runs atomic.Int64
-	worker := w.worker(consumer.Config{Count: 50, Concurrency: 50, Hooks: consumer.Hooks{
+	worker := w.example(w.bare(50, consumer.Config{Count: 50, Hooks: consumer.Hooks{
 		AfterBegin: func(uuid.UUID) { runs.Add(1) },
-	}})
+	}}))
 	report, err := worker.Run(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 1, runs.Load())
@@ -84,7 +84,7 @@ func TestDuplicatesLeaveOneEffectEach(t *testing.T) {
 		}
 	}
 	w.publish(msgs...)
-	report, err := w.worker(consumer.Config{Count: int64(len(msgs)), Concurrency: 64}).Run(t.Context())
+	report, err := w.example(w.bare(64, consumer.Config{Count: int64(len(msgs))})).Run(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, once(ids), w.effects())
 	require.EqualValues(t, events, report.Processed)
@@ -145,8 +145,8 @@ func TestFailuresAreRetriedUntilTheySucceed(t *testing.T) {
 	w.publish(msgs...)
 	var draws atomic.Int64
 	db := failingDB{w.pool, func() bool { return draws.Add(1)%3 == 0 }}
-	example := consumer.Example{Consumer: notifications.Consumer, DB: db}
-	worker := w.worker(consumer.Config{Count: 100, Handlers: example.Handlers()})
+	worker := w.bare(16, consumer.Config{Count: 100})
+	worker.Router.HandleBatch(notifications.EventType, db, consume.BatchOptions{}, notifications.Write)
 	report, err := worker.Run(t.Context())
 	require.NoError(t, err)
 	require.Positive(t, report.Failed)
@@ -183,15 +183,14 @@ func TestAPanickingHandlerIsAFailedOne(t *testing.T) {
 	id := uuid.Must(uuid.NewV7())
 	w.publish(license(id, "pending", ""))
 	var tries atomic.Int64
-	handlers := w.handlers()
-	actual := handlers[notifications.EventType]
-	handlers[notifications.EventType] = func(ctx context.Context, e consumer.Event) error {
+	worker := w.bare(16, consumer.Config{Count: 1})
+	worker.Router.HandleTx(notifications.EventType, w.pool, func(ctx context.Context, tx pgx.Tx, e consume.Event) error {
 		if tries.Add(1) == 1 {
 			panic("poison")
 		}
-		return actual(ctx, e)
-	}
-	report, err := w.worker(consumer.Config{Count: 1, Handlers: handlers}).Run(t.Context())
+		return notifications.Write(ctx, tx, []consume.Event{e})
+	})
+	report, err := worker.Run(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 1, report.Failed)
 	require.Equal(t, once([]uuid.UUID{id}), w.effects())
@@ -225,14 +224,12 @@ func TestStopEndsAHandlerThatWillNot(t *testing.T) {
 	id := uuid.Must(uuid.NewV7())
 	w.publish(license(id, "pending", ""))
 	entered := make(chan struct{})
-	handlers := map[string]consumer.Handler{
-		notifications.EventType: func(ctx context.Context, _ consumer.Event) error {
-			close(entered)
-			<-ctx.Done()
-			return ctx.Err()
-		},
-	}
-	stop := w.running(w.worker(consumer.Config{Handlers: handlers, ShutdownTimeout: 50 * time.Millisecond}))
+	worker := w.bare(16, consumer.Config{Drain: 50 * time.Millisecond})
+	stop := w.running(handled(worker, func(ctx context.Context, _ consume.Event) error {
+		close(entered)
+		<-ctx.Done()
+		return ctx.Err()
+	}))
 	<-entered
 	report := stop()
 	require.EqualValues(t, 1, report.Failed)
@@ -262,7 +259,7 @@ func TestCountIsExact(t *testing.T) {
 		msgs[i] = license(id, "pending", "")
 	}
 	w.publish(msgs...)
-	report, err := w.worker(consumer.Config{Count: 25, Concurrency: 32}).Run(t.Context())
+	report, err := w.example(w.bare(32, consumer.Config{Count: 25})).Run(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 25, report.Processed)
 	require.Len(t, w.effects(), 25)
@@ -271,38 +268,23 @@ func TestCountIsExact(t *testing.T) {
 func TestAMissingSubscriptionIsAnError(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	worker, err := consumer.New(consumer.Dependencies{
-		Source: consumer.NewSource(w.client.PubSub(), "no-such-sub", 1, 1), Guard: w.guard(consume.Options{}), Pool: w.pool,
-	}, consumer.Config{Handlers: w.handlers()})
-	require.NoError(t, err)
-	_, err = worker.Run(t.Context())
+	source := consumer.NewSource(w.client.PubSub(), "no-such-sub", 1, 1)
+	_, err := w.example(consumer.New(source, w.guard(consume.Options{}), consumer.Config{})).Run(t.Context())
 	require.Error(t, err)
 	require.True(t, consumer.Permanent(err), "%v", err)
-	_, err = consumer.Inspect(t.Context(), w.client.PubSub(), w.client.Project(), "no-such-sub")
+	_, err = consumer.DeadLetterTopic(t.Context(), w.client.PubSub(), w.client.Project(), "no-such-sub")
 	require.True(t, consumer.Permanent(err), "%v", err)
 
-	sub, err := consumer.Inspect(t.Context(), w.client.PubSub(), w.client.Project(), subscription)
+	deadLetters, err := consumer.DeadLetterTopic(t.Context(), w.client.PubSub(), w.client.Project(), subscription)
 	require.NoError(t, err)
-	require.Contains(t, sub.DeadLetterTopic, "dead-letter")
-	require.Positive(t, sub.MaxDeliveryAttempts)
+	require.Contains(t, deadLetters, "dead-letter")
 }
 
-func TestBadConfigurationsAreRefused(t *testing.T) {
+// A router without a handler would acknowledge everything.
+func TestAWorkerNeedsAHandler(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	good := consumer.Dependencies{Source: consumer.NewSource(w.client.PubSub(), subscription, 1, 1), Guard: w.guard(consume.Options{}), Pool: w.pool}
-	handlers := w.handlers()
-	for _, cfg := range []consumer.Config{
-		{},
-		{Handlers: handlers, Concurrency: -1},
-		{Handlers: handlers, Count: -1},
-		{Handlers: handlers, IdleExit: -1},
-	} {
-		_, err := consumer.New(good, cfg)
-		require.Error(t, err, "%+v", cfg)
-	}
-	_, err := consumer.New(consumer.Dependencies{}, consumer.Config{Handlers: handlers})
-	require.Error(t, err)
+	_, err := newWorld(t).bare(1, consumer.Config{}).Run(t.Context())
+	require.ErrorContains(t, err, "no handler")
 }
 
 // silence is a subscription whose messages go to another worker.
@@ -325,10 +307,8 @@ func TestASilentSubscriptionIsExplained(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	logged := make(lines, 10)
-	worker, err := consumer.New(consumer.Dependencies{Source: silence{}, Guard: w.guard(consume.Options{}), Pool: w.pool},
-		consumer.Config{Handlers: w.handlers(), Count: 5, QuietAfter: time.Millisecond, Log: zerolog.New(logged)})
-	require.NoError(t, err)
-	stop := w.running(worker)
+	stop := w.running(w.example(consumer.New(silence{}, w.guard(consume.Options{}),
+		consumer.Config{Count: 5, QuietAfter: time.Millisecond, Log: zerolog.New(logged)})))
 	require.Contains(t, <-logged, "no message yet")
 	require.Zero(t, stop())
 }

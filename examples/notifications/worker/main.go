@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// run receives until ctx ends. Then it gives back what is in hand.
+// run receives until ctx ends. Then it finishes what is in hand.
 func run(ctx context.Context, getenv func(string) string) error {
 	pool, err := pgxpool.New(ctx, getenv("DATABASE_URL"))
 	if err != nil {
@@ -67,9 +67,12 @@ func run(ctx context.Context, getenv func(string) string) error {
 
 	router := consume.NewRouter(guard, consume.RouterOptions{})
 	router.HandleBatch(notifications.EventType, pool, consume.BatchOptions{}, notifications.Write)
-	return client.Subscriber(getenv("SUBSCRIPTION")).Receive(ctx, func(ctx context.Context, msg *pubsub.Message) {
-		// What failed is delivered again after the pause of the subscription's retry
-		// policy, and ends in its dead-letter topic. The router logs it.
-		_, _ = router.Deliver(ctx, msg, msg.Attributes, msg.Data)
+	subscriber := client.Subscriber(getenv("SUBSCRIPTION"))
+	// What fails is delivered again after a pause, and ends in the subscription's
+	// dead-letter topic. The router logs it.
+	return router.Run(ctx, func(ctx context.Context, deliver func(consume.Delivery)) error {
+		return subscriber.Receive(ctx, func(_ context.Context, m *pubsub.Message) {
+			deliver(consume.Delivery{Message: m, ID: m.ID, Attributes: m.Attributes, Body: m.Data, OrderingKey: m.OrderingKey})
+		})
 	})
 }

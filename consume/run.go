@@ -1,0 +1,169 @@
+package consume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// DefaultDrain is how long Run waits for the handlers under way when it is to end.
+	DefaultDrain = 20 * time.Second
+
+	// Run's pauses double from minRetry to maxRetry while nothing can be received.
+	minRetry = 200 * time.Millisecond
+	maxRetry = 5 * time.Second
+
+	// maxParked bounds the messages that wait to be given back after their handler's place is free. Those beyond it
+	// wait in their place, which slows receiving down.
+	maxParked = 1_000
+)
+
+// Source receives messages until its context ends, calls deliver with each, several at once, and returns when those
+// calls have. With Google's client:
+//
+//	func(ctx context.Context, deliver func(consume.Delivery)) error {
+//		return subscriber.Receive(ctx, func(_ context.Context, m *pubsub.Message) {
+//			deliver(consume.Delivery{Message: m, ID: m.ID, Attributes: m.Attributes, Body: m.Data, OrderingKey: m.OrderingKey})
+//		})
+//	}
+//
+// Run calls it again when it returns an error, unless that is one of Stop.
+type Source func(ctx context.Context, deliver func(Delivery)) error
+
+// Stop returns the error of a Source that ends Run: receiving again would not help.
+func Stop(err error) error { return &stopError{err} }
+
+type stopError struct{ error }
+
+func (e *stopError) Unwrap() error { return e.error }
+
+// Run receives and handles messages until ctx ends. It settles them as Deliver does, with these differences:
+//
+//	handler failed               given back after a pause that doubles from 100ms to 10s; others pass meanwhile
+//	Malformed, no usable id      given back after a pause
+//	at work elsewhere            given back after a pause
+//	Redis or a database away     given back, and nothing more is received until they take writes again: an
+//	                             outage costs a message one delivery, not all of them
+//
+// Handlers outlive ctx, for RouterOptions.Drain at most. The error is one of Stop, or says that there is no handler.
+func (r *Router) Run(ctx context.Context, source Source) error {
+	if len(r.handlers) == 0 && r.others == nil {
+		return errors.New("router has no handler")
+	}
+	work, kill := context.WithCancel(context.WithoutCancel(ctx))
+	defer kill()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(r.opts.Drain, kill) })()
+	for pause := minRetry; r.await(ctx); {
+		began := time.Now()
+		err := r.session(ctx, work, source)
+		var stop *stopError
+		switch {
+		case errors.As(err, &stop):
+			return fmt.Errorf("receive: %w", stop.error)
+		case err == nil || ctx.Err() != nil:
+			continue // waits for a dependency, or was told to stop
+		case time.Since(began) > maxRetry:
+			pause = minRetry
+		}
+		r.opts.Observer.Receiving(err)
+		r.opts.Log.Error("receiving ended", "error", err.Error(), "retry_in_ms", pause.Milliseconds())
+		sleep(ctx, pause)
+		pause = min(2*pause, maxRetry)
+	}
+	return nil
+}
+
+// session receives until ctx ends or something is away. Nil means that this was on purpose.
+func (r *Router) session(ctx, work context.Context, source Source) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	r.opts.Observer.Receiving(nil)
+	var later parking
+	err := source(ctx, func(d Delivery) { r.receive(ctx, work, end, &later, d) })
+	later.wg.Wait()
+	cause := context.Cause(ctx)
+	if errors.Is(cause, ErrUnavailable) || errors.Is(cause, ErrDatabaseUnavailable) {
+		r.opts.Observer.Receiving(cause)
+		r.opts.Log.Warn("paused receiving", "error", cause.Error())
+	}
+	if cause != nil {
+		return nil
+	}
+	return err
+}
+
+// receive settles one message. ctx ends with the session, work when a stopping Run waits no longer; end ends the session.
+func (r *Router) receive(ctx, work context.Context, end context.CancelCauseFunc, later *parking, d Delivery) {
+	if ctx.Err() != nil {
+		r.settled(d, Returned, nil, returnedPause)
+		later.nack(work, d, returnedPause)
+		return
+	}
+	outcome, err := r.handle(work, d)
+	if outcome.Ack() {
+		r.failures.forget(d.Attributes[AttrEventID])
+		r.settled(d, outcome, err, 0)
+		d.Ack()
+		return
+	}
+	after := r.pauseAfter(d, outcome, err)
+	r.settled(d, outcome, err, after)
+	if outcome == Unavailable {
+		later.nack(work, d, after)
+		end(err)
+		return
+	}
+	later.nack(ctx, d, after)
+}
+
+// parking delays nacks. Without a delay a broker hands a nacked message out
+// again at once, and a message that cannot be handled yet becomes a busy loop.
+type parking struct {
+	count atomic.Int64
+	wg    sync.WaitGroup
+}
+
+// nack nacks the message after d, or at once when ctx ends.
+func (p *parking) nack(ctx context.Context, msg Message, d time.Duration) {
+	later := func() {
+		defer p.count.Add(-1)
+		sleep(ctx, d)
+		msg.Nack()
+	}
+	if p.count.Add(1) > maxParked {
+		later()
+		return
+	}
+	p.wg.Go(later)
+}
+
+// await returns when Redis and the databases take writes, and reports whether ctx let it. Receiving without them would
+// only nack, and every nack brings a message closer to its dead-letter topic.
+func (r *Router) await(ctx context.Context) bool {
+	for pause, waited := minRetry, false; ctx.Err() == nil; pause = min(2*pause, maxRetry) {
+		err := r.guard.Announce(ctx)
+		if err == nil {
+			err = r.PingDatabases(ctx)
+		}
+		if err == nil {
+			if waited {
+				r.opts.Log.Info("dependencies are back")
+			}
+			return true
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		r.opts.Observer.Receiving(err)
+		if !waited {
+			r.opts.Log.Warn("waiting for a dependency", "error", err.Error())
+			waited = true
+		}
+		sleep(ctx, pause)
+	}
+	return false
+}
