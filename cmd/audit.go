@@ -11,6 +11,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
@@ -26,12 +27,12 @@ outboxctl audit show tells which events a run touched, and outboxctl audit undo 
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return app.Watch(cmd.Context(), f.watch, func(ctx context.Context) error {
-				outbox, err := f.open(ctx, app)
+				box, err := f.open(ctx, app)
 				if err != nil {
 					return err
 				}
-				return cli.WritePage(app, cmd, f.output, auditRunView(), func(each func(operate.AuditRun) error) (operate.Paged, error) {
-					return outbox.AuditRuns(ctx, f.AuditParams, each)
+				return cli.WritePage(app, cmd, f.output, auditRunView(), func(each func(operate.AuditRun) error) (outbox.Paged, error) {
+					return box.AuditRuns(ctx, f.AuditParams, each)
 				})
 			})
 		},
@@ -89,11 +90,11 @@ func newAuditShowCmd(app *cli.App) *cobra.Command {
 		Example: "  outboxctl audit show 4b6f1c8e",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			outbox, err := app.Outbox(cmd.Context())
+			box, err := app.Outbox(cmd.Context())
 			if err != nil {
 				return err
 			}
-			r, err := outbox.AuditRun(cmd.Context(), args[0])
+			r, err := box.AuditRun(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -138,16 +139,16 @@ that is exit code 4 too.`,
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteAuditRuns(app)),
 	}
 	addChangeFlags(cmd, opts)
-	cli.KnowFields[operate.PauseResult](&opts.output)
+	cli.KnowFields[outbox.PauseResult](&opts.output)
 	return cmd
 }
 
 func runAuditUndo(ctx context.Context, opts *changeOptions, run string) error {
-	outbox, err := opts.app.Outbox(ctx)
+	box, err := opts.app.Outbox(ctx)
 	if err != nil {
 		return err
 	}
-	r, err := outbox.AuditRun(ctx, run)
+	r, err := box.AuditRun(ctx, run)
 	if err != nil {
 		return err
 	}
@@ -156,7 +157,7 @@ func runAuditUndo(ctx context.Context, opts *changeOptions, run string) error {
 	}
 	opts.audit.Note = cmp.Or(opts.audit.Note, "undo of "+r.Run)
 	if opts.action = r.UndoAction(); opts.action == "" {
-		return undoPause(ctx, opts, outbox, r)
+		return undoPause(ctx, opts, box, r)
 	}
 	opts.choose = func(_ time.Time, p *operate.ChangeParams) error {
 		p.Undo = r
@@ -166,15 +167,15 @@ func runAuditUndo(ctx context.Context, opts *changeOptions, run string) error {
 }
 
 // undoPause takes a pause or the end of one back, once it is confirmed, and prints what came of it.
-func undoPause(ctx context.Context, opts *changeOptions, outbox *operate.Outbox, run *operate.AuditRunResult) error {
+func undoPause(ctx context.Context, opts *changeOptions, box *operate.Outbox, run *operate.AuditRunResult) error {
 	p := operate.UndoPauseParams{Run: run, Actor: opts.app.Actor(opts.audit), Note: opts.audit.Note, DryRun: true}
-	would, err := outbox.UndoPause(ctx, p)
+	would, err := box.UndoPause(ctx, p)
 	if err != nil {
 		return err
 	}
 	verb, what := "resume", safetext.Line(would.Kind+" "+would.Value)
-	if would.Outcome == operate.WouldPause {
-		verb, what = "pause", what+" again "+operate.PauseEnds(opts.app.Now(), would.Until)
+	if would.Outcome == outbox.WouldPause {
+		verb, what = "pause", what+" again "+outbox.PauseEnds(opts.app.Now(), would.Until)
 	}
 	pause := &pauseOptions{app: opts.app, output: opts.output}
 	if opts.dryRun {
@@ -185,7 +186,7 @@ func undoPause(ctx context.Context, opts *changeOptions, outbox *operate.Outbox,
 		return err
 	}
 	p.DryRun = false
-	r, err := outbox.UndoPause(ctx, p)
+	r, err := box.UndoPause(ctx, p)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
@@ -23,7 +24,7 @@ type changeOptions struct {
 	// choose reads the filter flags of the command into the params, if any was given.
 	choose func(now time.Time, p *operate.ChangeParams) error
 	// names are those that the filter flags give.
-	names []operate.FilterName
+	names []outbox.FilterName
 
 	ids            []string
 	dryRun         bool
@@ -52,22 +53,22 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 	if err != nil {
 		return err
 	}
-	outbox, err := opts.app.LongOutbox(ctx)
+	box, err := opts.app.LongOutbox(ctx)
 	if err != nil {
 		return err
 	}
 	// Once more by the database's clock, which is the one that rows are stamped with.
-	now, err := outbox.Now(ctx)
+	now, err := box.Now(ctx)
 	if err != nil {
 		return err
 	}
 	if err := opts.choose(now, &params); err != nil {
 		return err
 	}
-	if err := sayMisspelt(ctx, opts.app, outbox, opts.names); err != nil {
+	if err := sayMisspelt(ctx, opts.app, box, opts.names); err != nil {
 		return err
 	}
-	set, err := outbox.ChooseChange(ctx, params)
+	set, err := box.ChooseChange(ctx, params)
 	if err != nil {
 		return err
 	}
@@ -85,7 +86,7 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 	}
 	if set.Total == 0 {
 		fmt.Fprintf(opts.app.Err, "nothing to %s\n", set.Action.Verb())
-		return cli.WriteList(opts.app, opts.output, opts.view(ctx, outbox), nil)
+		return cli.WriteList(opts.app, opts.output, opts.view(ctx, box), nil)
 	}
 	if err := opts.sayConsumers(ctx, set); err != nil {
 		return err
@@ -99,7 +100,7 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 			return err
 		}
 	}
-	return opts.perform(ctx, outbox, set)
+	return opts.perform(ctx, box, set)
 }
 
 // params returns what is wrong with the command line before anything is opened, and reads the ids.
@@ -145,9 +146,9 @@ func (o *changeOptions) params() (operate.ChangeParams, error) {
 }
 
 // perform changes the set, or says what a change would do.
-func (o *changeOptions) perform(ctx context.Context, outbox *operate.Outbox, set *operate.ChangeSet) error {
+func (o *changeOptions) perform(ctx context.Context, box *operate.Outbox, set *operate.ChangeSet) error {
 	run := operate.ApplyParams{RunID: uuid.NewString(), DryRun: o.dryRun, Force: o.force, Rate: float64(o.rate), Watch: o.watch()}
-	list, err := cli.NewListWriter(o.app, o.output, o.view(ctx, outbox))
+	list, err := cli.NewListWriter(o.app, o.output, o.view(ctx, box))
 	if err != nil {
 		return err
 	}

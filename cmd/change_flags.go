@@ -16,6 +16,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // rateFlag is a number of rows per second: 200, 200/s, 30/m.
@@ -136,7 +137,7 @@ func checkIDs(texts []string, where string) ([]string, error) {
 		if text == "" && where != "" {
 			continue
 		}
-		id, err := operate.ParseID(text)
+		id, err := outbox.ParseID(text)
 		if err != nil && where != "" {
 			return nil, fault.As(fault.Usage, fmt.Errorf("%s %d: %w", where, i+1, err))
 		}
@@ -152,12 +153,12 @@ func checkIDs(texts []string, where string) ([]string, error) {
 }
 
 // view is how outcomes are listed; what became of an event only where that is waited for.
-func (o *changeOptions) view(ctx context.Context, outbox *operate.Outbox) cli.View[operate.ChangeOutcome] {
+func (o *changeOptions) view(ctx context.Context, box *operate.Outbox) cli.View[operate.ChangeOutcome] {
 	// An event's id is said once to a person; on a pipe every change has the same columns.
 	events := o.app.OutTTY && o.action.OnEvents()
 	v := cli.View[operate.ChangeOutcome]{
 		IDs:     func(o operate.ChangeOutcome) []string { return []string{o.ID, o.EventID} },
-		Shorten: shortIDs(ctx, outbox),
+		Shorten: shortIDs(ctx, box),
 		ID:      func(o operate.ChangeOutcome) string { return o.ID },
 		Columns: []cli.Column[operate.ChangeOutcome]{
 			{Head: "id", Whole: true, Cell: func(o operate.ChangeOutcome, s *cli.CellStyle) string { return s.ID(o.ID) }},

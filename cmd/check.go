@@ -75,11 +75,11 @@ func runCheck(ctx context.Context, opts *checkOptions) error {
 	if err != nil {
 		return checkFailed(opts.app.Out, err)
 	}
-	outbox, err := opts.app.Outbox(ctx)
+	box, err := opts.app.Outbox(ctx)
 	if err != nil {
 		return checkFailed(opts.app.Out, err)
 	}
-	result, err := outbox.Check(ctx, operate.CheckParams{
+	result, err := box.Check(ctx, operate.CheckParams{
 		MaxAttempts: cfg.Publish.MaxAttempts, NeedPublisher: opts.needPublisher,
 		Backlog: opts.backlog.limits, Age: opts.age.limits, Dead: opts.dead.limits, AttemptRows: opts.attempts.limits, Parked: opts.parked.limits,
 		Outage: opts.outage.limits,

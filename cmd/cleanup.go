@@ -91,23 +91,23 @@ func runCleanup(ctx context.Context, opts *cleanupOptions) error {
 	if err := params.Validate(); err != nil {
 		return err
 	}
-	outbox, err := opts.app.Outbox(ctx)
+	box, err := opts.app.Outbox(ctx)
 	if err != nil {
 		return err
 	}
 	if opts.dryRun {
-		plan, err := outbox.PlanCleanup(ctx, params)
+		plan, err := box.PlanCleanup(ctx, params)
 		if err != nil {
 			return err
 		}
 		return cli.WriteObject(opts.app, opts.output, plan, func(w io.Writer) error { return sayCleanupPlan(w, plan) })
 	}
-	if err := opts.confirm(ctx, outbox, params); err != nil {
+	if err := opts.confirm(ctx, box, params); err != nil {
 		return err
 	}
 	bar := opts.app.NewProgress("removed", -1)
 	params.OnBatch = func(b cleanup.Batch) { bar.Add(b.Deleted) }
-	result, err := outbox.Cleanup(ctx, params)
+	result, err := box.Cleanup(ctx, params)
 	bar.Done()
 	if ctx.Err() != nil { // of which the exit code alone tells
 		fmt.Fprintf(opts.app.Err, "interrupted after %s; go on with: %s\n", words.Counted(result.Rows(), "row"), opts.again())
@@ -119,13 +119,13 @@ func runCleanup(ctx context.Context, opts *cleanupOptions) error {
 }
 
 // confirm asks a person about an age below a day, which is more likely a slip than a retention.
-func (o *cleanupOptions) confirm(ctx context.Context, outbox *operate.Outbox, params operate.CleanupParams) error {
+func (o *cleanupOptions) confirm(ctx context.Context, box *operate.Outbox, params operate.CleanupParams) error {
 	young := slices.ContainsFunc([]*time.Duration{params.OlderThan, params.DLQOlderThan, params.InboxOlderThan, params.AuditOlderThan},
 		func(age *time.Duration) bool { return age != nil && *age < 24*time.Hour })
 	if !young || o.yes || !o.app.InTTY || !o.app.ErrTTY {
 		return nil
 	}
-	plan, err := outbox.PlanCleanup(ctx, params)
+	plan, err := box.PlanCleanup(ctx, params)
 	if err != nil {
 		return err
 	}

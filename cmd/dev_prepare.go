@@ -79,10 +79,10 @@ func recordDev(ctx context.Context, app *cli.App) error {
 	if err != nil {
 		return err
 	}
-	outbox, err := app.Outbox(ctx)
+	box, err := app.Outbox(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = outbox.ApplyCatalogue(ctx, operate.RecordParams{Catalogue: types, Actor: "outboxctl dev"})
+	_, err = box.ApplyCatalogue(ctx, operate.RecordParams{Catalogue: types, Actor: "outboxctl dev"})
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
@@ -62,21 +63,21 @@ func enterDevView(opts *devOptions, components []devComponent) (v *devView, leav
 
 func (v *devView) run(ctx context.Context, app *cli.App) error {
 	app.Streams = v.terminal
-	outbox, err := app.Outbox(ctx)
+	box, err := app.Outbox(ctx)
 	if err != nil {
 		return err
 	}
-	return app.Watch(ctx, cli.Watch{On: true, Every: devViewEvery}, func(ctx context.Context) error { return v.look(ctx, app, outbox) })
+	return app.Watch(ctx, cli.Watch{On: true, Every: devViewEvery}, func(ctx context.Context) error { return v.look(ctx, app, box) })
 }
 
-func (v *devView) look(ctx context.Context, app *cli.App, outbox *operate.Outbox) error {
-	report, err := outbox.Stats(ctx, operate.StatsParams{})
+func (v *devView) look(ctx context.Context, app *cli.App, box *operate.Outbox) error {
+	report, err := box.Stats(ctx, operate.StatsParams{})
 	if err != nil {
 		return err
 	}
 	var dead []dlq.Entry
-	newest := operate.ListDeadLettersParams{Filter: dlq.Filter{State: dlq.StateOpen}, Page: operate.Page{Limit: devViewDead}}
-	if _, err := outbox.ListDeadLetters(ctx, newest, func(e dlq.Entry) error { dead = append(dead, e); return nil }); err != nil {
+	newest := operate.ListDeadLettersParams{Filter: dlq.Filter{State: dlq.StateOpen}, Page: outbox.Page{Limit: devViewDead}}
+	if _, err := box.ListDeadLetters(ctx, newest, func(e dlq.Entry) error { dead = append(dead, e); return nil }); err != nil {
 		return err
 	}
 	v.backlog = remember(v.backlog, float64(report.Backlog))
@@ -84,7 +85,7 @@ func (v *devView) look(ctx context.Context, app *cli.App, outbox *operate.Outbox
 	v.head(app.Out, report)
 	if len(dead) > 0 {
 		fmt.Fprintln(app.Out)
-		if err := cli.WriteList(app, cli.Output{Format: cli.FormatTable}, dlqView(ctx, outbox), dead); err != nil {
+		if err := cli.WriteList(app, cli.Output{Format: cli.FormatTable}, dlqView(ctx, box), dead); err != nil {
 			return err
 		}
 	}

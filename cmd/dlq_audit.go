@@ -9,6 +9,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // auditFlags choose what of the audit trail is shown.
@@ -31,12 +32,12 @@ one row per transaction, which share its runId; a cleanup leaves one row per run
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return app.Watch(cmd.Context(), f.watch, func(ctx context.Context) error {
-				outbox, err := f.open(ctx, app)
+				box, err := f.open(ctx, app)
 				if err != nil {
 					return err
 				}
-				return cli.WritePage(app, cmd, f.output, auditView(), func(each func(operate.AuditRow) error) (operate.Paged, error) {
-					return outbox.Audit(ctx, f.AuditParams, each)
+				return cli.WritePage(app, cmd, f.output, auditView(), func(each func(operate.AuditRow) error) (outbox.Paged, error) {
+					return box.Audit(ctx, f.AuditParams, each)
 				})
 			})
 		},
@@ -68,17 +69,17 @@ func (f *auditFlags) open(ctx context.Context, app *cli.App) (*operate.Outbox, e
 	if err := f.Check(); err != nil {
 		return nil, err
 	}
-	if _, _, err := operate.ParseSpan(f.since, f.until, app.Now()); err != nil {
+	if _, _, err := outbox.ParseSpan(f.since, f.until, app.Now()); err != nil {
 		return nil, fault.As(fault.Usage, err)
 	}
-	outbox, now, err := app.OutboxNow(ctx)
+	box, now, err := app.OutboxNow(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if f.Since, f.Until, err = operate.ParseSpan(f.since, f.until, now); err != nil {
+	if f.Since, f.Until, err = outbox.ParseSpan(f.since, f.until, now); err != nil {
 		return nil, fault.As(fault.Usage, err)
 	}
-	return outbox, nil
+	return box, nil
 }
 
 func auditView() cli.View[operate.AuditRow] {

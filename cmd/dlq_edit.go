@@ -18,6 +18,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
@@ -71,7 +72,7 @@ func runDLQEdit(ctx context.Context, opts *dlqEditOptions) error {
 	if err := app.RefuseEmpty("data"); err != nil {
 		return err
 	}
-	if _, err := operate.ParseID(opts.id); err != nil {
+	if _, err := outbox.ParseID(opts.id); err != nil {
 		return err
 	}
 	if opts.data == "" && !(app.InTTY && app.ErrTTY) {
@@ -84,11 +85,11 @@ func runDLQEdit(ctx context.Context, opts *dlqEditOptions) error {
 			return err
 		}
 	}
-	outbox, err := app.Outbox(ctx)
+	box, err := app.Outbox(ctx)
 	if err != nil {
 		return err
 	}
-	edit, err := outbox.ChooseEdit(ctx, opts.id)
+	edit, err := box.ChooseEdit(ctx, opts.id)
 	if err != nil {
 		return err
 	}

@@ -52,11 +52,11 @@ func runDLQExport(ctx context.Context, app *cli.App, args []string, flags *opera
 	if len(args) > 0 && filter.Narrows() {
 		return fault.Usagef("give ids or filters, not both")
 	}
-	outbox, err := app.LongOutbox(ctx)
+	box, err := app.LongOutbox(ctx)
 	if err != nil {
 		return err
 	}
-	now, err := outbox.Now(ctx)
+	now, err := box.Now(ctx)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func runDLQExport(ctx context.Context, app *cli.App, args []string, flags *opera
 		}
 		params.Filter = &filter
 	}
-	result, err := outbox.Export(ctx, params, func(e dlq.Export) error {
+	result, err := box.Export(ctx, params, func(e dlq.Export) error {
 		return cli.EncodeJSON(app.Out, e, "")
 	})
 	if kind, _ := fault.KindOf(err); err == nil || kind == fault.Partial || kind == fault.NotFound {

@@ -11,13 +11,14 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 type dlqListFlags struct {
 	filter  operate.DeadLetterQuery
 	groupBy string
-	page    operate.Page
+	page    outbox.Page
 	watch   cli.Watch
 	output  cli.Output
 }
@@ -74,7 +75,7 @@ func runDLQList(ctx context.Context, cmd *cobra.Command, app *cli.App, f *dlqLis
 	if _, err := f.filter.Filter(app.Now()); err != nil {
 		return err
 	}
-	outbox, now, err := app.OutboxNow(ctx)
+	box, now, err := app.OutboxNow(ctx)
 	if err != nil {
 		return err
 	}
@@ -82,19 +83,19 @@ func runDLQList(ctx context.Context, cmd *cobra.Command, app *cli.App, f *dlqLis
 	if err != nil {
 		return err
 	}
-	if err := sayMisspelt(ctx, app, outbox, f.filter.Names()); err != nil {
+	if err := sayMisspelt(ctx, app, box, f.filter.Names()); err != nil {
 		return err
 	}
 	if rows.Filter, groups.Filter = filter, filter; f.groupBy == "" {
-		return cli.WritePage(app, cmd, f.output, dlqView(ctx, outbox), func(each func(dlq.Entry) error) (operate.Paged, error) {
-			return outbox.ListDeadLetters(ctx, rows, each)
+		return cli.WritePage(app, cmd, f.output, dlqView(ctx, box), func(each func(dlq.Entry) error) (outbox.Paged, error) {
+			return box.ListDeadLetters(ctx, rows, each)
 		})
 	}
-	result, err := outbox.GroupDeadLetters(ctx, groups)
+	result, err := box.GroupDeadLetters(ctx, groups)
 	if err != nil {
 		return err
 	}
-	if err := cli.WriteList(app, f.output, dlqGroupView(ctx, outbox, f.groupBy), result.Groups); err != nil {
+	if err := cli.WriteList(app, f.output, dlqGroupView(ctx, box, f.groupBy), result.Groups); err != nil {
 		return err
 	}
 	if result.More {

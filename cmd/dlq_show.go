@@ -37,11 +37,11 @@ func runDLQShow(ctx context.Context, app *cli.App, id string, flags *detailFlags
 	if err := params.Check(); err != nil {
 		return err
 	}
-	outbox, err := app.Outbox(ctx)
+	box, err := app.Outbox(ctx)
 	if err != nil {
 		return err
 	}
-	d, err := outbox.DeadLetterDetail(ctx, params)
+	d, err := box.DeadLetterDetail(ctx, params)
 	if err != nil {
 		return err
 	}

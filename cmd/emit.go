@@ -18,6 +18,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
@@ -80,10 +81,10 @@ A bad line is named with its number and its fields, and no line of its transacti
 	f.StringVar(&opts.occurredAt, "occurred-at", "", "when it happened, RFC 3339 (default now)")
 	f.BoolVar(&opts.stdin, "stdin", false, "read events from standard input, one JSON object per line")
 	f.BoolVar(&opts.atomic, "atomic", false, "with --stdin: write all lines in one transaction, or none")
-	f.IntVar(&opts.txSize, "tx-size", operate.DefaultTxSize, "with --stdin: events per transaction")
+	f.IntVar(&opts.txSize, "tx-size", outbox.DefaultTxSize, "with --stdin: events per transaction")
 	f.BoolVar(&opts.dryRun, "dry-run", false, "check the events and write nothing; needs no database")
 	cli.AddOutputFlags(cmd, &opts.output, cli.FormatID, cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatJSONL, cli.FormatYAML, cli.FormatCSV)
-	cli.KnowFields[operate.Emitted](&opts.output)
+	cli.KnowFields[outbox.Emitted](&opts.output)
 	cli.Must(cmd.RegisterFlagCompletionFunc("data", cli.CompleteData))
 	cli.Must(cmd.RegisterFlagCompletionFunc("type", cli.CompleteTypes(app)))
 	cli.Must(cmd.RegisterFlagCompletionFunc("aggregate-type", cli.CompleteAggregates(app)))
@@ -100,7 +101,7 @@ func runEmit(ctx context.Context, opts *emitOptions) error {
 	if err := opts.check(); err != nil {
 		return err
 	}
-	var params operate.EmitParams
+	var params outbox.EmitParams
 	if opts.stdin {
 		params.Lines = opts.app.In
 		if !opts.atomic {
@@ -119,22 +120,22 @@ func runEmit(ctx context.Context, opts *emitOptions) error {
 			return err
 		}
 	}
-	outbox, err := opts.app.Outbox(ctx)
+	box, err := opts.app.Outbox(ctx)
 	if err != nil {
 		return err
 	}
 	defer cli.SurviveClosedPipe()()
-	return fault.Database(opts.emit(ctx, outbox, params))
+	return fault.Database(opts.emit(ctx, box, params))
 }
 
 // checkEvents is the dry run, which needs no database.
-func (o *emitOptions) checkEvents(ctx context.Context, params operate.EmitParams) error {
+func (o *emitOptions) checkEvents(ctx context.Context, params outbox.EmitParams) error {
 	params.DryRun = true
 	types, err := o.app.Registry(ctx)
 	if err != nil {
 		return err
 	}
-	result, err := (&operate.Outbox{Registry: types}).Emit(ctx, params)
+	result, err := operate.New(nil, types).Emit(ctx, params)
 	switch {
 	case err != nil || !o.dryRun:
 		return err
@@ -148,7 +149,7 @@ func (o *emitOptions) checkEvents(ctx context.Context, params operate.EmitParams
 }
 
 // emit writes the events and prints each transaction's once it is committed.
-func (o *emitOptions) emit(ctx context.Context, outbox *operate.Outbox, params operate.EmitParams) error {
+func (o *emitOptions) emit(ctx context.Context, box *operate.Outbox, params outbox.EmitParams) error {
 	// Ids leave in one piece per transaction: a system call for each would be a tenth of the work.
 	buffer := bufio.NewWriterSize(o.app.Out, 64<<10)
 	list, err := o.list(buffer)
@@ -160,7 +161,7 @@ func (o *emitOptions) emit(ctx context.Context, outbox *operate.Outbox, params o
 		// On a terminal the ids themselves are the progress.
 		bar = o.app.NewProgress("emit", -1)
 	}
-	params.Committed = func(events []operate.Emitted) error {
+	params.Committed = func(events []outbox.Emitted) error {
 		for _, e := range events {
 			if err := list.Write(e); err != nil {
 				return fmt.Errorf("print ids of committed events: %w", err)
@@ -175,7 +176,7 @@ func (o *emitOptions) emit(ctx context.Context, outbox *operate.Outbox, params o
 		return nil
 	}
 	start := o.app.Now()
-	result, err := outbox.Emit(ctx, params)
+	result, err := box.Emit(ctx, params)
 	if bar != nil {
 		bar.Done()
 	}
@@ -189,7 +190,7 @@ func (o *emitOptions) emit(ctx context.Context, outbox *operate.Outbox, params o
 }
 
 // list starts the list of written events. One event given by flags is an object, not a list of one.
-func (o *emitOptions) list(out io.Writer) (cli.ListWriter[operate.Emitted], error) {
+func (o *emitOptions) list(out io.Writer) (cli.ListWriter[outbox.Emitted], error) {
 	buffered := *o.app
 	buffered.Out = out
 	if format := o.output.Form(); !o.stdin && (format == cli.FormatJSON || format == cli.FormatYAML) {
@@ -203,11 +204,11 @@ type oneEvent struct {
 	output cli.Output
 }
 
-func (o oneEvent) Write(e operate.Emitted) error { return cli.WriteObject(o.app, o.output, e, nil) }
-func (o oneEvent) Close() error                  { return nil }
+func (o oneEvent) Write(e outbox.Emitted) error { return cli.WriteObject(o.app, o.output, e, nil) }
+func (o oneEvent) Close() error                 { return nil }
 
 // summarise prints how many events were written or, after an error, where a stream can be taken up again.
-func (o *emitOptions) summarise(ctx context.Context, r operate.EmitResult, err error, took time.Duration) {
+func (o *emitOptions) summarise(ctx context.Context, r outbox.EmitResult, err error, took time.Duration) {
 	events := words.Counted(int64(r.Events), "event")
 	word := "stopped"
 	if ctx.Err() != nil {
@@ -232,15 +233,15 @@ func (o *emitOptions) summarise(ctx context.Context, r operate.EmitResult, err e
 	}
 }
 
-func emittedView() cli.View[operate.Emitted] {
-	return cli.View[operate.Emitted]{
-		ID: func(e operate.Emitted) string { return e.ID.String() },
-		Columns: []cli.Column[operate.Emitted]{
-			{Head: "id", Cell: func(e operate.Emitted, _ *cli.CellStyle) string { return e.ID.String() }},
-			{Head: "type", Cell: func(e operate.Emitted, _ *cli.CellStyle) string { return e.Type }},
-			{Head: "topic", Wide: true, Cell: func(e operate.Emitted, _ *cli.CellStyle) string { return e.Topic }},
-			{Head: "already enqueued", Field: "alreadyEnqueued", Cell: func(e operate.Emitted, _ *cli.CellStyle) string { return fmt.Sprint(e.AlreadyEnqueued) }},
-			{Head: "line", Wide: true, Cell: func(e operate.Emitted, s *cli.CellStyle) string { return s.Count(int64(e.Line)) }},
+func emittedView() cli.View[outbox.Emitted] {
+	return cli.View[outbox.Emitted]{
+		ID: func(e outbox.Emitted) string { return e.ID.String() },
+		Columns: []cli.Column[outbox.Emitted]{
+			{Head: "id", Cell: func(e outbox.Emitted, _ *cli.CellStyle) string { return e.ID.String() }},
+			{Head: "type", Cell: func(e outbox.Emitted, _ *cli.CellStyle) string { return e.Type }},
+			{Head: "topic", Wide: true, Cell: func(e outbox.Emitted, _ *cli.CellStyle) string { return e.Topic }},
+			{Head: "already enqueued", Field: "alreadyEnqueued", Cell: func(e outbox.Emitted, _ *cli.CellStyle) string { return fmt.Sprint(e.AlreadyEnqueued) }},
+			{Head: "line", Wide: true, Cell: func(e outbox.Emitted, s *cli.CellStyle) string { return s.Count(int64(e.Line)) }},
 		},
 	}
 }
@@ -290,7 +291,7 @@ func (o *emitOptions) event() (emit.Event, error) {
 	}
 	if o.tenant != "" {
 		var err error
-		if p.TenantID, err = operate.ParseTenant(o.tenant); err != nil {
+		if p.TenantID, err = outbox.ParseTenant(o.tenant); err != nil {
 			problems = append(problems, err.Error())
 		}
 	}
@@ -341,12 +342,12 @@ func readData(app *cli.App, text string) ([]byte, error) {
 }
 
 func readLimited(r io.Reader, what string) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, operate.MaxEventText+1))
+	data, err := io.ReadAll(io.LimitReader(r, outbox.MaxEventText+1))
 	if err != nil {
 		return nil, fault.Usagef("read %s: %w", what, fault.File(strings.TrimPrefix(what, "--data @"), err))
 	}
-	if len(data) > operate.MaxEventText {
-		return nil, fault.Usagef("%s has more than %d bytes", what, operate.MaxEventText)
+	if len(data) > outbox.MaxEventText {
+		return nil, fault.Usagef("%s has more than %d bytes", what, outbox.MaxEventText)
 	}
 	return data, nil
 }

@@ -8,11 +8,12 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 // sayMisspelt names the values of a filter that are likely misspelt, and what was meant.
-func sayMisspelt(ctx context.Context, app *cli.App, o *operate.Outbox, names []operate.FilterName) error {
+func sayMisspelt(ctx context.Context, app *cli.App, o *operate.Outbox, names []outbox.FilterName) error {
 	notes, err := o.Misspelt(ctx, names)
 	for _, note := range notes {
 		fmt.Fprintln(app.Err, "note:", safetext.Line(note))
@@ -21,7 +22,7 @@ func sayMisspelt(ctx context.Context, app *cli.App, o *operate.Outbox, names []o
 }
 
 // addEventFilterFlags gives a command the filters. what happened to the events at the times of --since and --until.
-func addEventFilterFlags(app *cli.App, cmd *cobra.Command, f *operate.EventQuery, what string) {
+func addEventFilterFlags(app *cli.App, cmd *cobra.Command, f *outbox.EventQuery, what string) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.Types, "type", nil, "of this event `type`")
 	flags.StringSliceVar(&f.Topics, "topic", nil, "of the event types that go to this `topic`")

@@ -13,8 +13,8 @@ import (
 )
 
 type eventListFlags struct {
-	filter operate.EventQuery
-	page   operate.Page
+	filter outbox.EventQuery
+	page   outbox.Page
 	watch  cli.Watch
 	output cli.Output
 }
@@ -55,7 +55,7 @@ func runEventList(ctx context.Context, cmd *cobra.Command, app *cli.App, f *even
 	if cmd.Flags().Changed("status") && cmd.Flags().Changed("state") {
 		return fault.Hint(fault.Usagef("--status and --state exclude each other"), "they mean the same: give one of them")
 	}
-	params := operate.ListEventsParams{Page: f.page}
+	params := outbox.ListEventsParams{Page: f.page}
 	if err := params.Check(); err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func runEventList(ctx context.Context, cmd *cobra.Command, app *cli.App, f *even
 	if err := sayMisspelt(ctx, app, o, f.filter.Names()); err != nil {
 		return err
 	}
-	return cli.WritePage(app, cmd, f.output, eventView(ctx, o), func(each func(outbox.Event) error) (operate.Paged, error) {
+	return cli.WritePage(app, cmd, f.output, eventView(ctx, o), func(each func(outbox.Event) error) (outbox.Paged, error) {
 		return o.ListEvents(ctx, params, each)
 	})
 }

@@ -34,11 +34,11 @@ func runEventShow(ctx context.Context, app *cli.App, id string, flags *detailFla
 	if err := params.Check(); err != nil {
 		return err
 	}
-	outbox, err := app.Outbox(ctx)
+	box, err := app.Outbox(ctx)
 	if err != nil {
 		return err
 	}
-	d, err := outbox.EventDetail(ctx, params)
+	d, err := box.EventDetail(ctx, params)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 
 func newEventTailCmd(app *cli.App) *cobra.Command {
 	var (
-		filter operate.EventQuery
+		filter outbox.EventQuery
 		every  time.Duration
 		lasts  time.Duration
 		output cli.Output
@@ -30,16 +30,16 @@ older than ten seconds when their transaction commits are seen only while they w
 			if _, err := filter.Filter(app.Now()); err != nil {
 				return err
 			}
-			outbox, now, err := app.OutboxNow(cmd.Context())
+			box, now, err := app.OutboxNow(cmd.Context())
 			if err != nil {
 				return err
 			}
-			params := operate.TailEventsParams{Every: every, Failed: app.Report}
+			params := outbox.TailEventsParams{Every: every, Failed: app.Report}
 			if params.Filter, err = filter.Filter(now); err != nil {
 				return err
 			}
 			ctx := cmd.Context()
-			if err := sayMisspelt(ctx, app, outbox, filter.Names()); err != nil {
+			if err := sayMisspelt(ctx, app, box, filter.Names()); err != nil {
 				return err
 			}
 			if lasts > 0 {
@@ -47,7 +47,7 @@ older than ten seconds when their transaction commits are seen only while they w
 				ctx, stop = context.WithTimeout(ctx, lasts)
 				defer stop()
 			}
-			return tailEvents(ctx, app, outbox, params, output)
+			return tailEvents(ctx, app, box, params, output)
 		},
 	}
 	addEventFilterFlags(app, cmd, &filter, "emitted")
@@ -59,7 +59,7 @@ older than ten seconds when their transaction commits are seen only while they w
 }
 
 // tailEvents prints each event as it comes. A terminal gets lines of one shape, since a table has to know all of its rows.
-func tailEvents(ctx context.Context, app *cli.App, o *operate.Outbox, params operate.TailEventsParams, output cli.Output) error {
+func tailEvents(ctx context.Context, app *cli.App, o *operate.Outbox, params outbox.TailEventsParams, output cli.Output) error {
 	plain := *app
 	plain.OutTTY = false
 	view := eventView(ctx, o)

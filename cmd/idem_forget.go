@@ -54,13 +54,13 @@ func runIdemForget(ctx context.Context, app *cli.App, f *idemForgetFlags) error 
 	if err := f.Check(); err != nil {
 		return err
 	}
-	outbox, err := app.Outbox(ctx)
+	box, err := app.Outbox(ctx)
 	if err != nil {
 		return err
 	}
 	params := f.ForgetParams
 	params.DryRun = true
-	result, err := outbox.Forget(ctx, params)
+	result, err := box.Forget(ctx, params)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func runIdemForget(ctx context.Context, app *cli.App, f *idemForgetFlags) error 
 		if err := app.Confirm(ctx, f.yes, rows, "forget it"); err != nil {
 			return err
 		}
-		if result, err = outbox.Forget(ctx, f.ForgetParams); err != nil {
+		if result, err = box.Forget(ctx, f.ForgetParams); err != nil {
 			return err
 		}
 	}

@@ -40,11 +40,11 @@ func runIdemShow(ctx context.Context, app *cli.App, params operate.ConsumerMarks
 	if err := params.Check(); err != nil {
 		return err
 	}
-	outbox, err := app.ConsumersOutbox(ctx)
+	box, err := app.ConsumersOutbox(ctx)
 	if err != nil {
 		return err
 	}
-	marks, err := outbox.ConsumerMarks(ctx, params)
+	marks, err := box.ConsumerMarks(ctx, params)
 	if err != nil {
 		return err
 	}

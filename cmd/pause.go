@@ -85,8 +85,8 @@ func addPauseFlags(cmd *cobra.Command, o *pauseOptions) {
 }
 
 // params reads which one of the flags was given.
-func (o *pauseOptions) params() (operate.PauseParams, error) {
-	p := operate.PauseParams{For: o.length, Actor: o.app.Actor(o.audit), Note: o.audit.Note}
+func (o *pauseOptions) params() (outbox.PauseParams, error) {
+	p := outbox.PauseParams{For: o.length, Actor: o.app.Actor(o.audit), Note: o.audit.Note}
 	if err := o.app.RefuseEmpty(pauseKinds()...); err != nil {
 		return p, err
 	}
@@ -117,7 +117,7 @@ func runPause(ctx context.Context, opts *pauseOptions, resume bool) error {
 }
 
 // change pauses or resumes what p names, once it is confirmed, and prints what came of it.
-func (o *pauseOptions) change(ctx context.Context, box *operate.Outbox, p operate.PauseParams, resume bool) error {
+func (o *pauseOptions) change(ctx context.Context, box *operate.Outbox, p outbox.PauseParams, resume bool) error {
 	do, check, verb := box.Pause, box.CheckPause, "pause"
 	if resume {
 		do, check, verb = box.Resume, box.CheckResume, "resume"
@@ -145,24 +145,24 @@ func (o *pauseOptions) confirm(ctx context.Context, yes bool, verb, what string,
 }
 
 // say prints a pause that was made or lifted.
-func (o *pauseOptions) say(r operate.PauseResult) error {
+func (o *pauseOptions) say(r outbox.PauseResult) error {
 	now, text := o.app.Now(), safetext.Line(r.Kind+" "+r.Value)
-	if r.Outcome == operate.Resumed {
+	if r.Outcome == outbox.Resumed {
 		text = "resumed " + text
 	} else {
-		text += " is paused " + operate.PauseEnds(now, r.Until)
+		text += " is paused " + outbox.PauseEnds(now, r.Until)
 	}
 	if r.Before != nil {
-		text += fmt.Sprintf("; %s had paused it %s", safetext.Line(r.Before.Actor), operate.PauseEnds(now, r.Before.Until))
+		text += fmt.Sprintf("; %s had paused it %s", safetext.Line(r.Before.Actor), outbox.PauseEnds(now, r.Before.Until))
 	}
 	return o.write(r, fmt.Sprintf("%s; %s %s%s\n", text, words.Counted(r.Events, "event"), plural(r.Events, "waits", "wait"), o.app.Where()))
 }
 
 // write prints the result in the chosen form; text is what a person reads.
-func (o *pauseOptions) write(r operate.PauseResult, text string) error {
+func (o *pauseOptions) write(r outbox.PauseResult, text string) error {
 	switch o.output.Form() {
 	case cli.FormatCSV, cli.FormatID:
-		return cli.WriteList(o.app, o.output, pauseResultView(), []operate.PauseResult{r})
+		return cli.WriteList(o.app, o.output, pauseResultView(), []outbox.PauseResult{r})
 	default:
 		return cli.WriteObject(o.app, o.output, r, func(w io.Writer) error {
 			_, err := io.WriteString(w, text)
@@ -171,16 +171,16 @@ func (o *pauseOptions) write(r operate.PauseResult, text string) error {
 	}
 }
 
-func pauseResultView() cli.View[operate.PauseResult] {
-	return cli.View[operate.PauseResult]{
-		ID: func(p operate.PauseResult) string { return p.Kind + "=" + p.Value },
-		Columns: []cli.Column[operate.PauseResult]{
-			{Head: "kind", Cell: func(p operate.PauseResult, _ *cli.CellStyle) string { return p.Kind }},
-			{Head: "value", Cell: func(p operate.PauseResult, _ *cli.CellStyle) string { return p.Value }},
-			{Head: "outcome", Cell: func(p operate.PauseResult, _ *cli.CellStyle) string { return p.Outcome }},
-			{Head: "events", Cell: func(p operate.PauseResult, s *cli.CellStyle) string { return s.Count(p.Events) }},
-			{Head: "until", Cell: func(p operate.PauseResult, s *cli.CellStyle) string { return s.TimePtr(p.Until) }},
-			{Head: "run", Field: "runId", Cell: func(p operate.PauseResult, _ *cli.CellStyle) string { return p.RunID }},
+func pauseResultView() cli.View[outbox.PauseResult] {
+	return cli.View[outbox.PauseResult]{
+		ID: func(p outbox.PauseResult) string { return p.Kind + "=" + p.Value },
+		Columns: []cli.Column[outbox.PauseResult]{
+			{Head: "kind", Cell: func(p outbox.PauseResult, _ *cli.CellStyle) string { return p.Kind }},
+			{Head: "value", Cell: func(p outbox.PauseResult, _ *cli.CellStyle) string { return p.Value }},
+			{Head: "outcome", Cell: func(p outbox.PauseResult, _ *cli.CellStyle) string { return p.Outcome }},
+			{Head: "events", Cell: func(p outbox.PauseResult, s *cli.CellStyle) string { return s.Count(p.Events) }},
+			{Head: "until", Cell: func(p outbox.PauseResult, s *cli.CellStyle) string { return s.TimePtr(p.Until) }},
+			{Head: "run", Field: "runId", Cell: func(p outbox.PauseResult, _ *cli.CellStyle) string { return p.RunID }},
 		},
 	}
 }

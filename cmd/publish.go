@@ -12,7 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 type publishOptions struct {
@@ -64,7 +64,7 @@ func (opts *publishOptions) scope(ctx context.Context) (dispatch.Scope, error) {
 		return dispatch.Scope{}, err
 	}
 	if opts.tenant != "" {
-		id, err := operate.ParseTenant(opts.tenant)
+		id, err := outbox.ParseTenant(opts.tenant)
 		if err != nil {
 			return dispatch.Scope{}, err
 		}

@@ -115,11 +115,11 @@ func showEventType(ctx context.Context, app *cli.App, p operate.TypeParams) (ope
 	if err != nil || types.Source != registry.Database {
 		return detail, err
 	}
-	outbox, err := app.Outbox(ctx)
+	box, err := app.Outbox(ctx)
 	if err != nil {
 		return detail, err
 	}
-	detail.Publishers, err = outbox.TypeHolders(ctx, detail.EventType)
+	detail.Publishers, err = box.TypeHolders(ctx, types, detail.EventType)
 	return detail, fault.Database(err)
 }
 

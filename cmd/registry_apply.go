@@ -53,13 +53,13 @@ func runRegistryApply(ctx context.Context, app *cli.App, file string, f *registr
 	if f.Catalogue, err = openAndWarn(app, file); err != nil {
 		return err
 	}
-	outbox, err := app.Outbox(ctx)
+	box, err := app.Outbox(ctx)
 	if err != nil {
 		return err
 	}
 	params := f.RecordParams
 	params.DryRun = true
-	result, err := outbox.ApplyCatalogue(ctx, params)
+	result, err := box.ApplyCatalogue(ctx, params)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func runRegistryApply(ctx context.Context, app *cli.App, file string, f *registr
 			}
 		}
 		params.DryRun, params.Revision = false, &result.Revision
-		if result, err = outbox.ApplyCatalogue(ctx, params); err != nil {
+		if result, err = box.ApplyCatalogue(ctx, params); err != nil {
 			return err
 		}
 	}

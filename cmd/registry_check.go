@@ -47,11 +47,11 @@ func runRegistryCheck(ctx context.Context, app *cli.App, file string, pending bo
 			words.Counted(int64(len(types.Topics())), "topic"))
 		return nil
 	}
-	outbox, err := app.Outbox(ctx)
+	box, err := app.Outbox(ctx)
 	if err != nil {
 		return err
 	}
-	trial, err := outbox.TryCatalogue(ctx, types, false)
+	trial, err := box.TryCatalogue(ctx, types, false)
 	if err != nil {
 		return err
 	}
@@ -109,11 +109,11 @@ what), renamed or removed, with the number of events that wait. Nothing is chang
 			if err != nil {
 				return err
 			}
-			outbox, err := app.Outbox(cmd.Context())
+			box, err := app.Outbox(cmd.Context())
 			if err != nil {
 				return err
 			}
-			diff, err := outbox.DiffCatalogue(cmd.Context(), types)
+			diff, err := box.DiffCatalogue(cmd.Context(), types)
 			if err != nil {
 				return err
 			}

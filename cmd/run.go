@@ -8,6 +8,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 func newRunCmd(app *cli.App) *cobra.Command {
@@ -40,12 +41,12 @@ once has no plan; outboxctl dlq audit shows it.`,
 			}
 			p.Started = !all
 			return app.Watch(cmd.Context(), watch, func(ctx context.Context) error {
-				outbox, err := app.Outbox(ctx)
+				box, err := app.Outbox(ctx)
 				if err != nil {
 					return err
 				}
-				return cli.WritePage(app, cmd, output, runView(), func(each func(dlq.Frozen) error) (operate.Paged, error) {
-					return outbox.ListPlans(ctx, p, each)
+				return cli.WritePage(app, cmd, output, runView(), func(each func(dlq.Frozen) error) (outbox.Paged, error) {
+					return box.ListPlans(ctx, p, each)
 				})
 			})
 		},
@@ -94,11 +95,11 @@ func newRunStopCmd(app *cli.App) *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteRuns(app)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			outbox, err := app.Outbox(cmd.Context())
+			box, err := app.Outbox(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return outbox.StopRun(cmd.Context(), args[0], app.Actor(audit))
+			return box.StopRun(cmd.Context(), args[0], app.Actor(audit))
 		},
 	}
 	cli.AddActorFlag(cmd, &audit)
@@ -115,11 +116,11 @@ func newRunAbandonCmd(app *cli.App) *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteRuns(app)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			outbox, err := app.Outbox(cmd.Context())
+			box, err := app.Outbox(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return outbox.AbandonPlan(cmd.Context(), args[0], app.Actor(audit))
+			return box.AbandonPlan(cmd.Context(), args[0], app.Actor(audit))
 		},
 	}
 	cli.AddActorFlag(cmd, &audit)

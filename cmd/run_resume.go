@@ -47,11 +47,11 @@ process at a time runs a plan. Ctrl-C ends after the rows it is at.
 
 func runResume(ctx context.Context, opts *runResumeOptions) error {
 	app := opts.app
-	outbox, err := app.LongOutbox(ctx)
+	box, err := app.LongOutbox(ctx)
 	if err != nil {
 		return err
 	}
-	plan, err := outbox.Plan(ctx, opts.id)
+	plan, err := box.Plan(ctx, opts.id)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func runResume(ctx context.Context, opts *runResumeOptions) error {
 		return err
 	}
 	bar := app.NewProgress(plan.Action.Success(), plan.Total-plan.Done)
-	result, err := outbox.RunPlan(ctx, operate.RunPlanParams{
+	result, err := box.RunPlan(ctx, operate.RunPlanParams{
 		ID: plan.ID, Runner: app.Actor(opts.audit), Rate: float64(opts.rate), Watch: opts.watch(),
 		OnOutcomes: func(outcomes []dlq.Outcome) error { bar.Add(int64(len(outcomes))); return nil },
 	})

@@ -24,11 +24,11 @@ func newRunShowCmd(app *cli.App) *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteRuns(app)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			outbox, err := app.Outbox(cmd.Context())
+			box, err := app.Outbox(cmd.Context())
 			if err != nil {
 				return err
 			}
-			plan, err := outbox.Plan(cmd.Context(), args[0])
+			plan, err := box.Plan(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

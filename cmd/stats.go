@@ -15,6 +15,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
 	"github.com/outboxctl/outboxctl/internal/words"
@@ -75,12 +76,12 @@ func runStats(ctx context.Context, opts *statsOptions) error {
 	if err != nil {
 		return err
 	}
-	outbox, err := opts.app.Outbox(ctx)
+	box, err := opts.app.Outbox(ctx)
 	if err != nil {
 		return err
 	}
 	params := operate.StatsParams{MaxAttempts: cfg.Publish.MaxAttempts, By: opts.by, Probes: opts.app.Probes()}
-	return watchStats(ctx, opts, outbox, params)
+	return watchStats(ctx, opts, box, params)
 }
 
 // print writes a report in the chosen form. Wide, CSV and id are lists, so they show the groups.
@@ -149,7 +150,7 @@ func sayStats(a *cli.App, w io.Writer, r *operate.StatsResult) error {
 		line("topic", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(text)))
 	}
 	for _, s := range r.Pauses {
-		text := fmt.Sprintf("%s %s by %s %s, %s wait", s.Kind, s.Value, s.Actor, operate.PauseEnds(r.At, s.Until), words.Counted(s.Events, "event"))
+		text := fmt.Sprintf("%s %s by %s %s, %s wait", s.Kind, s.Value, s.Actor, outbox.PauseEnds(r.At, s.Until), words.Counted(s.Events, "event"))
 		if s.Note != "" {
 			text += ": " + s.Note
 		}

@@ -59,11 +59,11 @@ func statsOf(ctx context.Context, app *cli.App) (*operate.StatsResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	outbox, err := app.Outbox(ctx)
+	box, err := app.Outbox(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return outbox.Stats(ctx, operate.StatsParams{MaxAttempts: cfg.Publish.MaxAttempts})
+	return box.Stats(ctx, operate.StatsParams{MaxAttempts: cfg.Publish.MaxAttempts})
 }
 
 func contextStatsView() cli.View[contextStats] {

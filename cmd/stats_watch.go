@@ -13,10 +13,10 @@ import (
 const history = 60
 
 // watchStats shows reports until it is interrupted, on a terminal with sparklines above.
-func watchStats(ctx context.Context, opts *statsOptions, outbox *operate.Outbox, params operate.StatsParams) error {
+func watchStats(ctx context.Context, opts *statsOptions, box *operate.Outbox, params operate.StatsParams) error {
 	var backlog, rate []float64
 	return opts.app.Watch(ctx, opts.watch, func(ctx context.Context) error {
-		report, err := outbox.Stats(ctx, params)
+		report, err := box.Stats(ctx, params)
 		if err != nil {
 			return err
 		}

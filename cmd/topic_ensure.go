@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
@@ -98,7 +98,7 @@ func holdTopics(ctx context.Context, app *cli.App, topics []string, held map[str
 	if err != nil {
 		return nil, err
 	}
-	release, err := box.HoldTopics(ctx, operate.HoldParams{Topics: topics, Actor: app.Actor(cli.AuditFlags{}), Waiting: func() {
+	release, err := box.HoldTopics(ctx, outbox.HoldParams{Topics: topics, Actor: app.Actor(cli.AuditFlags{}), Waiting: func() {
 		fmt.Fprintf(app.Err, "waiting until no publisher sends to %s\n", strings.Join(topics, ", "))
 	}})
 	if err != nil {

@@ -27,7 +27,7 @@ func checkReadRole(ctx context.Context, pool *pgxpool.Pool, role string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, uiCheckTimeout)
 	defer cancel()
-	err := (&operate.Outbox{DB: pool}).CheckReadRole(ctx, role)
+	err := operate.New(pool, nil).CheckReadRole(ctx, role)
 	if isUIProblem(err) && (role != ui.DefaultReadRole || !errors.Is(err, operate.ErrNoRights)) {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 func newWhyCmd(app *cli.App) *cobra.Command {
@@ -30,10 +31,10 @@ id. The exit code is 3 for an event that is not known.`,
 }
 
 func runWhy(ctx context.Context, app *cli.App, id string, output cli.Output) error {
-	if _, err := operate.ParseID(id); err != nil {
+	if _, err := outbox.ParseID(id); err != nil {
 		return err
 	}
-	outbox, err := app.Outbox(ctx)
+	box, err := app.Outbox(ctx)
 	if err != nil {
 		return err
 	}
@@ -41,7 +42,7 @@ func runWhy(ctx context.Context, app *cli.App, id string, output cli.Output) err
 	if err != nil {
 		return err
 	}
-	r, err := outbox.Why(ctx, operate.WhyParams{ID: id, MaxAttempts: cfg.Publish.MaxAttempts})
+	r, err := box.Why(ctx, operate.WhyParams{ID: id, MaxAttempts: cfg.Publish.MaxAttempts})
 	if err != nil {
 		return err
 	}

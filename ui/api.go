@@ -113,8 +113,8 @@ func grouping(q url.Values) (by string, err error) {
 // list reads one part of a list. names are its filters, parse reads them at the database's time, and read passes the rows that
 // they select.
 func list[F, T any](
-	r *request, names []string, parse func(url.Values, time.Time) (F, error), read func(F, operate.Page, func(T) error) (operate.Paged, error),
-) (rows []T, paged operate.Paged, err error) {
+	r *request, names []string, parse func(url.Values, time.Time) (F, error), read func(F, outbox.Page, func(T) error) (outbox.Paged, error),
+) (rows []T, paged outbox.Paged, err error) {
 	q := r.URL.Query()
 	if err := known(q, append(names, "limit", "cursor")...); err != nil {
 		return nil, paged, err
@@ -151,8 +151,8 @@ const (
 	searchTime = time.Second
 )
 
-func listDeadLetters(r *request) ([]dlq.Entry, operate.Paged, error) {
-	return list(r, deadLetterNames(), deadLetterFilter, func(f dlq.Filter, page operate.Page, each func(dlq.Entry) error) (operate.Paged, error) {
+func listDeadLetters(r *request) ([]dlq.Entry, outbox.Paged, error) {
+	return list(r, deadLetterNames(), deadLetterFilter, func(f dlq.Filter, page outbox.Page, each func(dlq.Entry) error) (outbox.Paged, error) {
 		page.LookAt, page.LookFor = r.h.searchRows, searchTime
 		return r.outbox.ListDeadLetters(r.Context(), operate.ListDeadLettersParams{Filter: f, Page: page}, each)
 	})
@@ -168,9 +168,9 @@ func eventsAPI(r *request) (answer, error) {
 	return answer{rows, paged.Next}, err
 }
 
-func listEvents(r *request) ([]outbox.Event, operate.Paged, error) {
-	return list(r, eventNames(), eventFilter, func(f outbox.Filter, page operate.Page, each func(outbox.Event) error) (operate.Paged, error) {
-		return r.outbox.ListEvents(r.Context(), operate.ListEventsParams{Filter: f, Page: page}, each)
+func listEvents(r *request) ([]outbox.Event, outbox.Paged, error) {
+	return list(r, eventNames(), eventFilter, func(f outbox.Filter, page outbox.Page, each func(outbox.Event) error) (outbox.Paged, error) {
+		return r.outbox.ListEvents(r.Context(), outbox.ListEventsParams{Filter: f, Page: page}, each)
 	})
 }
 
@@ -190,7 +190,7 @@ func consumersAPI(r *request) (answer, error) {
 }
 
 func registryAPI(r *request) (answer, error) {
-	return answer{body: operate.EventTypes(r.outbox.Registry)}, known(r.URL.Query())
+	return answer{body: operate.EventTypes(r.h.reader.types.Load())}, known(r.URL.Query())
 }
 
 func auditAPI(r *request) (answer, error) {
@@ -208,9 +208,9 @@ func runsAPI(r *request) (answer, error) {
 	return answer{rows, paged.Next}, err
 }
 
-func listPlans(r *request, started bool) ([]dlq.Frozen, operate.Paged, error) {
+func listPlans(r *request, started bool) ([]dlq.Frozen, outbox.Paged, error) {
 	all := func(url.Values, time.Time) (struct{}, error) { return struct{}{}, nil }
-	return list(r, nil, all, func(_ struct{}, page operate.Page, each func(dlq.Frozen) error) (operate.Paged, error) {
+	return list(r, nil, all, func(_ struct{}, page outbox.Page, each func(dlq.Frozen) error) (outbox.Paged, error) {
 		return r.outbox.ListPlans(r.Context(), operate.ListPlansParams{Started: started, Page: page}, each)
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // auditNames are the filters of the audit: the flags of dlq audit.
@@ -14,14 +15,14 @@ func auditNames() []string { return []string{"actor", "action", "event", "run", 
 
 func auditFilter(q url.Values, now time.Time) (p operate.AuditParams, err error) {
 	p = operate.AuditParams{Actor: one(q, "actor", ""), Action: one(q, "action", ""), ID: one(q, "event", ""), RunID: one(q, "run", "")}
-	if p.Since, p.Until, err = operate.ParseSpan(one(q, "since", ""), one(q, "until", ""), now); err != nil {
+	if p.Since, p.Until, err = outbox.ParseSpan(one(q, "since", ""), one(q, "until", ""), now); err != nil {
 		return p, fault.As(fault.Usage, err)
 	}
 	return p, nil
 }
 
-func listAudit(r *request) ([]operate.AuditRow, operate.Paged, error) {
-	return list(r, auditNames(), auditFilter, func(p operate.AuditParams, page operate.Page, each func(operate.AuditRow) error) (operate.Paged, error) {
+func listAudit(r *request) ([]operate.AuditRow, outbox.Paged, error) {
+	return list(r, auditNames(), auditFilter, func(p operate.AuditParams, page outbox.Page, each func(operate.AuditRow) error) (outbox.Paged, error) {
 		p.Page = page
 		return r.outbox.Audit(r.Context(), p, each)
 	})

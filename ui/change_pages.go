@@ -12,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
@@ -62,7 +63,7 @@ type field struct{ Name, Value string }
 // be the one that is looked at.
 func (d *listData) offer(q url.Values, verbs []string) error {
 	d.Changes = verbs
-	since, until, err := operate.ParseSpan(one(q, "since", ""), one(q, "until", ""), d.Now)
+	since, until, err := outbox.ParseSpan(one(q, "since", ""), one(q, "until", ""), d.Now)
 	if err != nil {
 		return fault.As(fault.Usage, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 const (
@@ -70,7 +71,7 @@ func (p planRequest) params(now time.Time, actor string) (operate.ChangeParams, 
 		return out, err
 	}
 	for i, text := range out.IDs {
-		if out.IDs[i], err = operate.ParseID(text); err != nil {
+		if out.IDs[i], err = outbox.ParseID(text); err != nil {
 			return out, err
 		}
 	}

@@ -39,8 +39,8 @@ type changes struct {
 	begun *ratelimit.PerName
 }
 
-func newChanges(cfg Config, outbox func() *operate.Outbox) *changes {
-	c := &changes{outbox: outbox, maxRows: cfg.MaxPlanRows, log: cfg.Log, slot: make(chan struct{}, 1), begun: ratelimit.New(runsPerMinute)}
+func newChanges(cfg Config, box func() *operate.Outbox) *changes {
+	c := &changes{outbox: box, maxRows: cfg.MaxPlanRows, log: cfg.Log, slot: make(chan struct{}, 1), begun: ratelimit.New(runsPerMinute)}
 	c.working, c.stop = context.WithCancel(context.Background())
 	return c
 }

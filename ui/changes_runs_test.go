@@ -90,8 +90,8 @@ func TestOverlappingChangesChangeEachRowOnce(t *testing.T) {
 		require.NotEmpty(t, plan.ID, text)
 		plans = append(plans, page.reaches(plan.ID, "ready"))
 	}
-	outbox := &operate.Outbox{DB: b.db.Pool, Registry: registry.New()}
-	set, err := outbox.ChooseChange(t.Context(), operate.ChangeParams{Action: dlq.Replay, DeadLetters: &dlq.Filter{State: dlq.StateOpen, Fingerprints: []string{"f2"}}, Actor: "cli"})
+	box := operate.New(b.db.Pool, registry.New())
+	set, err := box.ChooseChange(t.Context(), operate.ChangeParams{Action: dlq.Replay, DeadLetters: &dlq.Filter{State: dlq.StateOpen, Fingerprints: []string{"f2"}}, Actor: "cli"})
 	require.NoError(t, err)
 
 	var all sync.WaitGroup

@@ -164,7 +164,9 @@ func New(cfg Config) (*Handler, error) {
 	if cfg.Pool != nil {
 		h.elsewhere = place(conn) != place(cfg.Pool.Config().ConnConfig)
 		h.changes = newChanges(cfg, func() *operate.Outbox {
-			return &operate.Outbox{DB: cfg.Pool, Host: pgpool.Host(cfg.Pool.Config().ConnConfig), Registry: h.reader.types.Load(), Keeper: h.reader.keeper}
+			o := operate.New(cfg.Pool, h.reader.types.Load())
+			o.Host, o.Keeper = pgpool.Host(cfg.Pool.Config().ConnConfig), h.reader.keeper
+			return o
 		})
 	}
 	h.guard = newGuard(cfg)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
@@ -111,7 +111,7 @@ func planFile(r *changeRequest) (changed, error) {
 // fix writes the addresses of a list that show the same rows tomorrow: a time such as 2h ago becomes an instant. A file ends
 // when the list was read.
 func (d *listData) fix(path string, q url.Values) error {
-	since, until, err := operate.ParseSpan(one(q, "since", ""), one(q, "until", ""), d.Now)
+	since, until, err := outbox.ParseSpan(one(q, "since", ""), one(q, "until", ""), d.Now)
 	if err != nil {
 		return fault.As(fault.Usage, err)
 	}

@@ -156,7 +156,7 @@ type request struct {
 func (h *Handler) with(r *http.Request, to route, do func(*request) error) error {
 	req := &request{Request: r, h: h, snapshot: h.snapshots.current()}
 	if to.still {
-		req.outbox = &operate.Outbox{Registry: h.reader.types.Load()}
+		req.outbox = operate.New(nil, h.reader.types.Load())
 		return do(req)
 	}
 	if err := h.turn(r.Context()); err != nil {

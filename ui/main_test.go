@@ -51,12 +51,12 @@ func setup(t *testing.T, change func(*ui.Config)) *bundle {
 	db := outboxtest.DB(t)
 	_, err := db.Pool.Exec(t.Context(), world)
 	require.NoError(t, err)
-	outbox := &operate.Outbox{DB: db.Pool, Registry: registry.New()}
-	set, err := outbox.ChooseChange(t.Context(), operate.ChangeParams{Action: dlq.Discard, IDs: []string{"00000000-0000-7000-8000-0000000000d4"}, Actor: "ann", Note: "a test"})
+	box := operate.New(db.Pool, registry.New())
+	set, err := box.ChooseChange(t.Context(), operate.ChangeParams{Action: dlq.Discard, IDs: []string{"00000000-0000-7000-8000-0000000000d4"}, Actor: "ann", Note: "a test"})
 	require.NoError(t, err)
 	plan, err := set.Store(t.Context(), func(int64) {})
 	require.NoError(t, err)
-	_, err = outbox.RunPlan(t.Context(), operate.RunPlanParams{ID: plan.ID, Runner: "bob", OnOutcomes: func([]dlq.Outcome) error { return nil }})
+	_, err = box.RunPlan(t.Context(), operate.RunPlanParams{ID: plan.ID, Runner: "bob", OnOutcomes: func([]dlq.Outcome) error { return nil }})
 	require.NoError(t, err)
 
 	cfg := ui.Config{

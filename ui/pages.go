@@ -41,7 +41,7 @@ func troubles(s *operate.StatsResult) []trouble {
 		found = append(found, trouble{text, "outboxctl topic list", true})
 	}
 	for _, p := range s.Pauses {
-		text := fmt.Sprintf("Paused by %s %s: %s %s; waiting: %s.", p.Actor, operate.PauseEnds(s.At, p.Until), p.Kind, p.Value, words.Counted(p.Events, "event"))
+		text := fmt.Sprintf("Paused by %s %s: %s %s; waiting: %s.", p.Actor, outbox.PauseEnds(s.At, p.Until), p.Kind, p.Value, words.Counted(p.Events, "event"))
 		found = append(found, trouble{text, "outboxctl resume --" + p.Kind + " " + safetext.QuoteWord(p.Value), false})
 	}
 	for _, t := range s.Stranded {

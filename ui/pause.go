@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
@@ -76,12 +75,12 @@ func pauseTopic(r *changeRequest, p pauseRequest) (changed, error) {
 	return r.paused(params, r.outbox.Pause)
 }
 
-func (r *changeRequest) pause(note string) operate.PauseParams {
-	return operate.PauseParams{Kind: outbox.PauseTopic, Value: r.PathValue("topic"), Actor: r.who.Name, Note: strings.TrimSpace(note), Detail: r.detail()}
+func (r *changeRequest) pause(note string) outbox.PauseParams {
+	return outbox.PauseParams{Kind: outbox.PauseTopic, Value: r.PathValue("topic"), Actor: r.who.Name, Note: strings.TrimSpace(note), Detail: r.detail()}
 }
 
 // paused makes or lifts a pause. The figures that are shown until the next snapshot have it at once.
-func (r *changeRequest) paused(p operate.PauseParams, do func(context.Context, operate.PauseParams) (operate.PauseResult, error)) (changed, error) {
+func (r *changeRequest) paused(p outbox.PauseParams, do func(context.Context, outbox.PauseParams) (outbox.PauseResult, error)) (changed, error) {
 	if p.Note == "" {
 		return changed{}, fault.Usagef("say why, for the audit")
 	}

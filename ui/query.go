@@ -64,8 +64,8 @@ func one(q url.Values, name, absent string) string {
 }
 
 // readPage reads limit and cursor.
-func readPage(q url.Values) (operate.Page, error) {
-	p := operate.Page{Limit: defaultRows, Cursor: one(q, "cursor", "")}
+func readPage(q url.Values) (outbox.Page, error) {
+	p := outbox.Page{Limit: defaultRows, Cursor: one(q, "cursor", "")}
 	if text := one(q, "limit", ""); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > mostRows {
@@ -92,7 +92,7 @@ func deadLetterFilter(q url.Values, now time.Time) (dlq.Filter, error) {
 
 // eventFilter reads the filters of events.
 func eventFilter(q url.Values, now time.Time) (outbox.Filter, error) {
-	return operate.EventQuery{
+	return outbox.EventQuery{
 		Status: one(q, "status", "all"), Types: values(q, "type"), Aggregate: one(q, "aggregate", ""), Tenants: values(q, "tenant"),
 		Namespaces: values(q, "namespace"), Since: one(q, "since", ""), Until: one(q, "until", ""),
 	}.Filter(now)

@@ -85,7 +85,9 @@ func (r *reader) doOn(ctx context.Context, pool *pgxpool.Pool, use func(*operate
 			return fault.Database(fmt.Errorf("begin to read: %w", err))
 		}
 		r.own.Store(own)
-		return use(&operate.Outbox{DB: inside{tx}, Registry: r.types.Load(), Keeper: r.keeper})
+		o := operate.New(inside{tx}, r.types.Load())
+		o.Keeper = r.keeper
+		return use(o)
 	})
 	return db.Explain(ctx, err) // a part of the transaction does not explain itself
 }

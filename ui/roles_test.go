@@ -47,9 +47,9 @@ func TestRouteRoleMatrix(t *testing.T) {
 				t.Cleanup(c.Pool.Close)
 			})
 			require.NoError(t, redis.Client.Set(t.Context(), "pf:evt:processed:shop:"+eventID, "done:x:1:y", 0).Err())
-			outbox := &operate.Outbox{DB: b.db.Pool, Registry: registry.New()}
+			box := operate.New(b.db.Pool, registry.New())
 			plan := func() string {
-				set, err := outbox.ChooseChange(t.Context(), operate.ChangeParams{Action: dlq.Discard, IDs: []string{deadID}, Actor: "ann", Note: "x"})
+				set, err := box.ChooseChange(t.Context(), operate.ChangeParams{Action: dlq.Discard, IDs: []string{deadID}, Actor: "ann", Note: "x"})
 				require.NoError(t, err)
 				plan, err := set.Store(t.Context(), func(int64) {})
 				require.NoError(t, err)

@@ -237,7 +237,7 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 		if err != nil {
 			return err
 		}
-		_, err = o.ListPlans(ctx, operate.ListPlansParams{Started: true, Page: operate.Page{Limit: runsKept}}, func(p dlq.Frozen) error {
+		_, err = o.ListPlans(ctx, operate.ListPlansParams{Started: true, Page: outbox.Page{Limit: runsKept}}, func(p dlq.Frozen) error {
 			if p.State == dlq.RunRunning {
 				next.Running = append(next.Running, p)
 			}

@@ -279,7 +279,8 @@ func (a *App) Outbox(ctx context.Context) (*operate.Outbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &operate.Outbox{DB: db, Pool: db.Pool, Host: pgpool.Host(db.Pool.Config().ConnConfig), Registry: types}
+	o := operate.New(db, types)
+	o.Pool, o.Host = db.Pool, pgpool.Host(db.Pool.Config().ConnConfig)
 	if a.cfg.Redis.URL != "" {
 		o.Keeper, err = a.Keeper()
 	}
@@ -317,7 +318,8 @@ func (a *App) ConsumersOutbox(ctx context.Context) (*operate.Outbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &operate.Outbox{Registry: registry.New(), Keeper: keeper}
+	o := operate.New(nil, registry.New())
+	o.Keeper = keeper
 	if a.cfg.Database.URL == "" {
 		return o, nil
 	}

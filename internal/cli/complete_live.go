@@ -28,8 +28,8 @@ func CompleteRuns(app *App) Completion {
 func CompleteAuditRuns(app *App) Completion {
 	return completeLive(app, nil, func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
 		var found []outbox.Suggestion
-		newest := operate.AuditParams{Page: operate.Page{Limit: outbox.SuggestLimit}}
-		_, err := (&operate.Outbox{DB: db}).AuditRuns(ctx, newest, func(r operate.AuditRun) error {
+		newest := operate.AuditParams{Page: outbox.Page{Limit: outbox.SuggestLimit}}
+		_, err := operate.New(db, nil).AuditRuns(ctx, newest, func(r operate.AuditRun) error {
 			found = append(found, outbox.Suggestion{Value: r.Run, About: r.Action + " by " + r.Actor})
 			return nil
 		})
@@ -43,7 +43,7 @@ func CompleteConsumers(app *App) Completion {
 		var inbox, announced []string
 		pool, err := app.Pool(ctx)
 		if err == nil {
-			inbox, err = (&operate.Outbox{DB: pool}).InboxConsumers(ctx)
+			inbox, err = operate.New(pool, nil).InboxConsumers(ctx)
 		}
 		keeper, redisErr := app.Keeper()
 		if redisErr == nil {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // Tenants are read by the rule of all ids; an aggregate's id may be any text.
@@ -20,18 +20,18 @@ func TestAggregatesAndTenants(t *testing.T) {
 		"42": {"", []string{"42"}}, "order/42": {"order", []string{"42"}}, "/A-17": {"", []string{"A-17"}}, "order/2026/17": {"order", []string{"2026/17"}},
 		"{" + id + "}": {"{" + id + "}", nil}, // not an id, so a type, which the database refuses
 	} {
-		kind, ids, err := operate.ParseAggregate(raw)
+		kind, ids, err := outbox.ParseAggregate(raw)
 		require.NoError(t, err, raw)
 		require.Equal(t, want.kind, kind, raw)
 		require.Equal(t, want.ids, ids, raw)
 	}
 	for _, raw := range []string{"/", "license/", "license/00000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000000"} {
-		_, _, err := operate.ParseAggregate(raw)
+		_, _, err := outbox.ParseAggregate(raw)
 		require.ErrorContains(t, err, "--aggregate", raw)
 	}
-	tenants, err := operate.ParseTenants([]string{upper, id})
+	tenants, err := outbox.ParseTenants([]string{upper, id})
 	require.NoError(t, err)
 	require.Equal(t, []string{id, id}, tenants)
-	_, err = operate.ParseTenants([]string{id, "urn:uuid:" + id})
+	_, err = outbox.ParseTenants([]string{id, "urn:uuid:" + id})
 	require.ErrorContains(t, err, "--tenant")
 }

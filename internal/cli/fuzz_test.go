@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
@@ -67,7 +67,7 @@ func FuzzParseAggregate(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		kind, ids, err := operate.ParseAggregate(text)
+		kind, ids, err := outbox.ParseAggregate(text)
 		if err != nil {
 			return
 		}
@@ -76,7 +76,7 @@ func FuzzParseAggregate(f *testing.F) {
 		for _, id := range ids {
 			whole += "/" + id
 		}
-		againKind, againIDs, err := operate.ParseAggregate(whole)
+		againKind, againIDs, err := outbox.ParseAggregate(whole)
 		require.NoError(t, err, "%q was taken for %q", text, whole)
 		require.Equal(t, kind, againKind)
 		require.Equal(t, ids, againIDs)

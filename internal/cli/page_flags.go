@@ -5,20 +5,20 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // DefaultLimit is how many rows a list shows when none was asked for.
 const DefaultLimit = 50
 
 // AddPageFlags gives a list --limit and --cursor. row names what the cursor is of.
-func AddPageFlags(cmd *cobra.Command, p *operate.Page, row string) {
+func AddPageFlags(cmd *cobra.Command, p *outbox.Page, row string) {
 	cmd.Flags().IntVar(&p.Limit, "limit", DefaultLimit, "how many rows to show; 0 shows all")
 	cmd.Flags().StringVar(&p.Cursor, "cursor", "", "start after the "+row)
 }
 
 // WritePage prints one part of a list on Out, and the command for the next part, if there is one, on Err.
-func WritePage[T any](a *App, cmd *cobra.Command, o Output, v View[T], list func(each func(T) error) (operate.Paged, error)) error {
+func WritePage[T any](a *App, cmd *cobra.Command, o Output, v View[T], list func(each func(T) error) (outbox.Paged, error)) error {
 	w, err := NewListWriter(a, o, v)
 	if err != nil {
 		return err

@@ -16,10 +16,6 @@ const (
 	pruneAfter = 10 * time.Minute
 )
 
-// AliveFor is how old a publisher's last heartbeat may be before it counts as gone. A dead publisher's leases end in about
-// this time.
-const AliveFor = 30 * time.Second
-
 // Every beat rewrites the row whole, so one that an operator deleted, or that
 // another publisher pruned while this one stood still, comes back.
 const (
@@ -54,14 +50,11 @@ type PublisherState struct {
 	Topics        []TopicReport `json:"topics"`
 	// KeepsOrder: the publisher claims events with an ordering key. Those of older versions do not say so, and are refused.
 	KeepsOrder bool `json:"keepsOrder"`
-	// Pauses are those that the publisher obeys, as PauseName writes them.
+	// Pauses are those that the publisher obeys, as outbox.Pause.Name writes them.
 	Pauses []string `json:"pauses,omitempty"`
 	// Catalogue is what the publisher knows of event types.
 	Catalogue *CatalogueReport `json:"catalogue,omitempty"`
 }
-
-// PauseName is a pause in PublisherState.
-func PauseName(kind, value string) string { return kind + "=" + value }
 
 // CatalogueReport is a publisher's catalogue in PublisherState.
 type CatalogueReport struct {

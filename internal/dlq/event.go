@@ -11,24 +11,12 @@ import (
 )
 
 // A dead letter's id leads to its event; any other id stands for itself.
-const selectEventID = `SELECT coalesce((SELECT event_id FROM outbox_dlq WHERE id = $1::uuid), $1::uuid)::text`
-
 const resolveEvents = `
 SELECT w.id::text, e.id::text, e.published_at
   FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
   LEFT JOIN outbox_dlq AS d ON d.id = w.id
   LEFT JOIN outbox_events AS e ON e.id = coalesce(d.event_id, w.id)
  ORDER BY w.ord`
-
-// EventID returns the id of the event that id means: an event's own, or that of the event behind a dead letter. An unknown
-// id is returned as it is.
-func (s *Store) EventID(ctx context.Context, id string) (string, error) {
-	var event string
-	if err := s.db.QueryRow(ctx, selectEventID, id).Scan(&event); err != nil {
-		return "", fmt.Errorf("look up event: %w", err)
-	}
-	return event, nil
-}
 
 // ResolveEvents finds the events behind ids. At is when each was published.
 func (s *Store) ResolveEvents(ctx context.Context, ids []string) ([]Target, error) {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/pgread"
 )
 
@@ -83,7 +83,7 @@ SELECT s.seqcache FROM pg_sequence AS s WHERE s.seqrelid = pg_get_serial_sequenc
 		return fail("ALTER TABLE outbox_events ALTER COLUMN seq SET CACHE 1", "seq is drawn in blocks of %d: events of an ordering key get the wrong order", cached), nil
 	}
 	var old string
-	if err := d.Pool.QueryRow(ctx, orderlessSQL, dispatch.AliveFor).Scan(&old); err != nil {
+	if err := d.Pool.QueryRow(ctx, orderlessSQL, outbox.AliveFor).Scan(&old); err != nil {
 		return nil, err
 	}
 	if old != "" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
@@ -31,7 +32,7 @@ type AuditRow struct {
 func AuditActions() []string {
 	return []string{
 		string(dlq.Replay), string(dlq.Discard), string(dlq.Restore), string(dlq.Republish), string(dlq.Edit), string(dlq.Retry),
-		"cleanup", actionForget, actionForgetUndone, actionReveal, actionApply, actionPause, actionResume,
+		"cleanup", actionForget, actionForgetUndone, actionReveal, actionApply, outbox.ActionPause, outbox.ActionResume,
 	}
 }
 
@@ -44,7 +45,7 @@ type AuditParams struct {
 	RunID string
 	Since time.Time // inclusive
 	Until time.Time // exclusive
-	Page
+	outbox.Page
 }
 
 // Check reports what is wrong with the params, before anything is opened, and makes the id canonical.
@@ -55,14 +56,14 @@ func (p *AuditParams) Check() (err error) {
 		}
 	}
 	if p.ID != "" {
-		if p.ID, err = ParseID(p.ID); err != nil {
+		if p.ID, err = outbox.ParseID(p.ID); err != nil {
 			return err
 		}
 	}
 	if _, err := p.before(); err != nil {
 		return err
 	}
-	return p.Page.check()
+	return p.Page.CheckLimit()
 }
 
 // before is the id that the rows of the page are below; 0 starts at the newest.
@@ -83,7 +84,7 @@ func (o *Outbox) prepareAudit(ctx context.Context, p *AuditParams) (before int64
 		return 0, err
 	}
 	if p.ID != "" {
-		if p.ID, err = o.eventID(ctx, p.ID); err != nil {
+		if p.ID, err = o.EventID(ctx, p.ID); err != nil {
 			return 0, err
 		}
 	}
@@ -91,12 +92,12 @@ func (o *Outbox) prepareAudit(ctx context.Context, p *AuditParams) (before int64
 }
 
 // Audit lists audit rows, newest first.
-func (o *Outbox) Audit(ctx context.Context, p AuditParams, each func(AuditRow) error) (Paged, error) {
+func (o *Outbox) Audit(ctx context.Context, p AuditParams, each func(AuditRow) error) (outbox.Paged, error) {
 	before, err := o.prepareAudit(ctx, &p)
 	if err != nil {
-		return Paged{}, err
+		return outbox.Paged{}, err
 	}
-	last, more, err := readPages(p.Limit, each, func(n int) ([]AuditRow, error) {
+	last, more, err := outbox.ReadPages(p.Limit, each, func(n int) ([]AuditRow, error) {
 		rows, err := o.auditRows(ctx, p, before, n)
 		if len(rows) > 0 {
 			before = rows[len(rows)-1].ID
@@ -104,9 +105,9 @@ func (o *Outbox) Audit(ctx context.Context, p AuditParams, each func(AuditRow) e
 		return rows, err
 	})
 	if err != nil || !more {
-		return Paged{}, fault.Database(err)
+		return outbox.Paged{}, fault.Database(err)
 	}
-	return Paged{Next: strconv.FormatInt(last.ID, 10)}, nil
+	return outbox.Paged{Next: strconv.FormatInt(last.ID, 10)}, nil
 }
 
 const auditColumns = `a.id, a.at, a.actor, a.db_user, a.action, coalesce(a.note, '') AS note, a.affected,

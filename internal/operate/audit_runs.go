@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // AuditRun is one change as the operator who made it sees it: all transactions of a replay, not each of them.
@@ -46,16 +47,16 @@ const (
 )
 
 // AuditRuns lists changes, newest first, one row for each however many transactions it took.
-func (o *Outbox) AuditRuns(ctx context.Context, p AuditParams, each func(AuditRun) error) (Paged, error) {
+func (o *Outbox) AuditRuns(ctx context.Context, p AuditParams, each func(AuditRun) error) (outbox.Paged, error) {
 	before, err := o.prepareAudit(ctx, &p)
 	if err != nil {
-		return Paged{}, err
+		return outbox.Paged{}, err
 	}
 	newest := newestOfItsRun
 	if p.ID != "" {
 		newest = newestWithTheEvent
 	}
-	last, more, err := readPages(p.Limit, each, func(n int) ([]AuditRun, error) {
+	last, more, err := outbox.ReadPages(p.Limit, each, func(n int) ([]AuditRun, error) {
 		where, args := p.conditions(before)
 		args = append(args, n)
 		sql := fmt.Sprintf("SELECT %s FROM %s WHERE %s AND %s ORDER BY a.id DESC LIMIT $%d", auditRunColumns, auditRunFrom, where, newest, len(args))
@@ -66,9 +67,9 @@ func (o *Outbox) AuditRuns(ctx context.Context, p AuditParams, each func(AuditRu
 		return rows, err
 	})
 	if err != nil || !more {
-		return Paged{}, fault.Database(err)
+		return outbox.Paged{}, fault.Database(err)
 	}
-	return Paged{Next: strconv.FormatInt(last.Last, 10)}, nil
+	return outbox.Paged{Next: strconv.FormatInt(last.Last, 10)}, nil
 }
 
 // AuditRunResult is one change with what it touched.
@@ -92,18 +93,18 @@ SELECT ` + auditRunColumns + `, coalesce((a.detail - 'eventIds' - 'dlqIds')::tex
 // AuditRun finds a change by its run, the beginning of one, or the number of an audit row.
 func (o *Outbox) AuditRun(ctx context.Context, run string) (*AuditRunResult, error) {
 	number, first, last := int64(0), "", ""
-	if n, err := strconv.ParseInt(run, 10, 64); err == nil && len(run) < leastShortID {
+	if n, err := strconv.ParseInt(run, 10, 64); err == nil && len(run) < outbox.LeastShortID {
 		number = n
 	} else {
-		id, err := ParseID(run)
+		id, err := outbox.ParseID(run)
 		if err != nil {
 			return nil, fault.Hint(fault.Usagef("%q is not a run: it is an id, its beginning, or the number of an audit row", run), "outboxctl audit lists the runs")
 		}
-		if first, last, err = idRange(id); err != nil {
+		if first, last, err = outbox.IDRange(id); err != nil {
 			first, last = id, id
 		}
 	}
-	found, err := readRows[AuditRunResult](ctx, o, selectAuditRun, number, first, last, namedCandidates)
+	found, err := readRows[AuditRunResult](ctx, o, selectAuditRun, number, first, last, outbox.NamedCandidates)
 	switch {
 	case err != nil:
 		return nil, fault.Database(err)

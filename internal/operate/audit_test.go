@@ -10,6 +10,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 func TestAuditFiltersAndPages(t *testing.T) {
@@ -48,9 +49,9 @@ func TestAuditFiltersAndPages(t *testing.T) {
 		require.Equal(t, tc.want, got, name)
 		require.Empty(t, next, name)
 	}
-	first, next := list(operate.AuditParams{Page: operate.Page{Limit: 2}})
+	first, next := list(operate.AuditParams{Page: outbox.Page{Limit: 2}})
 	require.Equal(t, []string{"dlq.replay", "cleanup"}, first)
-	rest, end := list(operate.AuditParams{Page: operate.Page{Limit: 2, Cursor: next}})
+	rest, end := list(operate.AuditParams{Page: outbox.Page{Limit: 2, Cursor: next}})
 	require.Equal(t, []string{"dlq.discard"}, rest)
 	require.Empty(t, end)
 	// More than one statement reads.
@@ -62,7 +63,7 @@ func TestAuditFiltersAndPages(t *testing.T) {
 func TestAuditRefusals(t *testing.T) {
 	t.Parallel()
 	for _, p := range []operate.AuditParams{
-		{ID: "odd"}, {Page: operate.Page{Limit: -1}}, {Page: operate.Page{Cursor: "odd"}}, {Page: operate.Page{Cursor: "-1"}},
+		{ID: "odd"}, {Page: outbox.Page{Limit: -1}}, {Page: outbox.Page{Cursor: "odd"}}, {Page: outbox.Page{Cursor: "-1"}},
 	} {
 		requireKind(t, fault.Usage, p.Check())
 	}

@@ -126,7 +126,7 @@ func (o *Outbox) aim(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &ChangeSet{Action: p.Action, params: p, store: o.store(), events: o.events(), keeper: o.Keeper}
+	s := &ChangeSet{Action: p.Action, params: p, store: o.store(), events: o.Events(), keeper: o.Keeper}
 	if s.Database, err = s.store.Identity(ctx); err != nil {
 		return nil, err
 	}
@@ -135,13 +135,13 @@ func (o *Outbox) aim(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
 	case p.Plan != nil:
 		err = s.aimPlan()
 	case len(p.IDs) > 0:
-		s.params.IDs, err = o.completeAll(ctx, p.IDs)
+		s.params.IDs, err = o.CompleteAll(ctx, p.IDs)
 		s.aimIDs()
 	case p.Undo != nil:
 		s.open = func() (dlq.Source, error) { return s.store.RunEntries(p.Undo.Run, p.Undo.Last), nil }
 	case p.DeadLetters != nil:
 		f := *p.DeadLetters
-		if err := o.settleAggregate(ctx, &f.AggregateType, &f.AggregateIDs); err != nil {
+		if err := o.SettleAggregate(ctx, &f.AggregateType, &f.AggregateIDs); err != nil {
 			return nil, err
 		}
 		f.Until, err = s.ends(ctx, f.Since, f.Until)
@@ -149,10 +149,10 @@ func (o *Outbox) aim(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
 		s.open = func() (dlq.Source, error) { return s.store.NewScan(f, outbox.OldestFirst) }
 	default:
 		f := *p.Events
-		if err := o.addTopics(&f); err != nil {
+		if err := o.AddTopics(&f); err != nil {
 			return nil, err
 		}
-		if err := o.settleAggregate(ctx, &f.AggregateType, &f.AggregateIDs); err != nil {
+		if err := o.SettleAggregate(ctx, &f.AggregateType, &f.AggregateIDs); err != nil {
 			return nil, err
 		}
 		f.Until, err = s.ends(ctx, f.Since, f.Until)

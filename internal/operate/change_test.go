@@ -32,12 +32,13 @@ RETURNING id::text`, uuid.NewString(), reason).Scan(&id))
 func TestAReplayOfWhatMustDieAgainIsRefused(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
-	outbox := &operate.Outbox{DB: db.Pool, Host: "db.example:5432", Registry: registry.New()}
+	box := operate.New(db.Pool, registry.New())
+	box.Host = "db.example:5432"
 	ids := []string{deadLetter(t, db, "max_attempts"), deadLetter(t, db, "invalid_payload"), deadLetter(t, db, "message_too_large"), deadLetter(t, db, "rejected_by_broker")}
 	byIDs := operate.ChangeParams{Action: dlq.Replay, IDs: ids, Actor: "ann"}
 	byFilter := operate.ChangeParams{Action: dlq.Replay, DeadLetters: &dlq.Filter{State: dlq.StateOpen, Types: []string{"order_canceled"}}, Actor: "ann"}
 	for name, params := range map[string]operate.ChangeParams{"by ids": byIDs, "by filter": byFilter} {
-		set, err := outbox.ChooseChange(t.Context(), params)
+		set, err := box.ChooseChange(t.Context(), params)
 		require.NoError(t, err, name)
 		require.EqualValues(t, 4, set.Total, name)
 		require.Equal(t, map[string]int64{"invalid_payload": 1, "message_too_large": 1}, set.Hopeless, name)
@@ -54,7 +55,7 @@ func TestAReplayOfWhatMustDieAgainIsRefused(t *testing.T) {
 		{Action: dlq.Discard, IDs: ids},
 		{Action: dlq.Replay, IDs: []string{ids[0], ids[3]}},
 	} {
-		set, err := outbox.ChooseChange(t.Context(), params)
+		set, err := box.ChooseChange(t.Context(), params)
 		require.NoError(t, err)
 		require.NoError(t, set.RefuseHopeless())
 	}
@@ -63,14 +64,14 @@ func TestAReplayOfWhatMustDieAgainIsRefused(t *testing.T) {
 func TestIDsThatAreNotThereAreToldFirst(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
-	outbox := &operate.Outbox{DB: db.Pool, Registry: registry.New()}
+	box := operate.New(db.Pool, registry.New())
 	missing := uuid.NewString()
-	_, err := outbox.ChooseChange(t.Context(), operate.ChangeParams{Action: dlq.Replay, IDs: []string{missing}})
+	_, err := box.ChooseChange(t.Context(), operate.ChangeParams{Action: dlq.Replay, IDs: []string{missing}})
 	kind, _ := fault.KindOf(err)
 	require.Equal(t, fault.NotFound, kind)
 
 	known := deadLetter(t, db, "max_attempts")
-	set, err := outbox.ChooseChange(t.Context(), operate.ChangeParams{Action: dlq.Replay, IDs: []string{missing, known}})
+	set, err := box.ChooseChange(t.Context(), operate.ChangeParams{Action: dlq.Replay, IDs: []string{missing, known}})
 	require.NoError(t, err)
 	require.Equal(t, []string{missing}, set.Missing)
 	require.Len(t, set.Letters, 1)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // ConsumerMark is what is known about one event and one consumer.
@@ -41,7 +42,7 @@ type ConsumerMarksParams struct {
 
 // Check reports what is wrong with the params, before anything is opened, and makes the id canonical.
 func (p *ConsumerMarksParams) Check() (err error) {
-	if p.ID, err = ParseID(p.ID); err != nil {
+	if p.ID, err = outbox.ParseID(p.ID); err != nil {
 		return err
 	}
 	return checkConsumers(p.Consumers)
@@ -52,7 +53,7 @@ func (o *Outbox) ConsumerMarks(ctx context.Context, p ConsumerMarksParams) ([]Co
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	id, err := o.eventID(ctx, p.ID)
+	id, err := o.EventID(ctx, p.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -66,19 +67,6 @@ func checkConsumers(names []string) error {
 		}
 	}
 	return nil
-}
-
-// eventID returns the id of the event that id means: an event's own, or that of the event behind a dead letter.
-func (o *Outbox) eventID(ctx context.Context, id string) (string, error) {
-	if o.DB == nil && len(id) == idLength {
-		return id, nil
-	}
-	id, err := o.complete(ctx, id)
-	if err != nil {
-		return "", err
-	}
-	event, err := o.store().EventID(ctx, id)
-	return event, fault.Database(err)
 }
 
 // marks reads the marks of the named consumers, in the order given, or else of all that are known, in the order of their

@@ -3,16 +3,12 @@ package operate
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
-	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 const (
@@ -58,32 +54,16 @@ type DeadLetterDetail struct {
 	Surroundings
 }
 
-// keySearch is how many published events are looked at for one with an id of the broker's.
-const keySearch = 100_000
-
-// EventOfKey finds an event by its dedupe key or, among the newest published events, by the id that the broker gave it.
-func (o *Outbox) EventOfKey(ctx context.Context, key string) (id string, err error) {
-	nothing := fault.NotFoundf("no event has the dedupe key %q, and none of the newest %s published events has it as the broker's id", safetext.Cut(safetext.Line(key), 60), words.Count(keySearch))
-	if !utf8.ValidString(key) || strings.ContainsRune(key, 0) {
-		return "", nothing
-	}
-	id, err = o.events().ByKey(ctx, key, keySearch)
-	if errors.Is(err, outbox.ErrNotFound) {
-		return "", nothing
-	}
-	return id, fault.Database(err)
-}
-
 // EventDetail describes an event.
 func (o *Outbox) EventDetail(ctx context.Context, p DetailParams) (EventDetail, error) {
 	if err := p.Check(); err != nil {
 		return EventDetail{}, err
 	}
-	id, err := o.eventID(ctx, p.ID)
+	id, err := o.EventID(ctx, p.ID)
 	if err != nil {
 		return EventDetail{}, err
 	}
-	event, err := o.event(ctx, id)
+	event, err := o.Event(ctx, id)
 	if err != nil {
 		return EventDetail{}, err
 	}
@@ -94,7 +74,7 @@ func (o *Outbox) EventDetail(ctx context.Context, p DetailParams) (EventDetail, 
 	if d.Surroundings, err = o.surroundings(ctx, event, *event, p.Consumers); err != nil {
 		return EventDetail{}, err
 	}
-	err = d.addContent(p, func() (outbox.Content, error) { return o.events().Content(ctx, id) })
+	err = d.addContent(p, func() (outbox.Content, error) { return o.Events().Content(ctx, id) })
 	return d, err
 }
 
@@ -108,7 +88,7 @@ func (o *Outbox) DeadLetterDetail(ctx context.Context, p DetailParams) (DeadLett
 		return DeadLetterDetail{}, err
 	}
 	d := DeadLetterDetail{Entry: entry}
-	if d.Event, err = o.event(ctx, d.EventID); err != nil {
+	if d.Event, err = o.Event(ctx, d.EventID); err != nil {
 		return DeadLetterDetail{}, err
 	}
 	// The dead letter has enough of the event to find what surrounded it when the event's row is gone.
@@ -125,14 +105,14 @@ func (o *Outbox) DeadLetterDetail(ctx context.Context, p DetailParams) (DeadLett
 
 // Check reports what is wrong with the params, before anything is opened, and makes the id canonical.
 func (p *DetailParams) Check() (err error) {
-	if p.ID, err = ParseID(p.ID); err != nil {
+	if p.ID, err = outbox.ParseID(p.ID); err != nil {
 		return err
 	}
 	return checkConsumers(p.Consumers)
 }
 
 func (o *Outbox) deadLetter(ctx context.Context, id string) (dlq.Entry, error) {
-	id, err := o.complete(ctx, id)
+	id, err := o.Complete(ctx, id)
 	if err != nil {
 		return dlq.Entry{}, err
 	}
@@ -154,19 +134,6 @@ func (o *Outbox) deadLetter(ctx context.Context, id string) (dlq.Entry, error) {
 	return entries[0], nil
 }
 
-// event reads an event's row; nil when there is none.
-func (o *Outbox) event(ctx context.Context, id string) (*outbox.Event, error) {
-	event, err := o.events().Event(ctx, id)
-	switch {
-	case errors.Is(err, outbox.ErrNotFound):
-		return nil, nil
-	case err != nil:
-		return nil, fault.Database(err)
-	default:
-		return &event, nil
-	}
-}
-
 // surroundings gathers what belongs to the event about. row is its row as it is now, nil when it is gone.
 func (o *Outbox) surroundings(ctx context.Context, row *outbox.Event, about outbox.Event, consumers []string) (s Surroundings, err error) {
 	deaths, err := o.store().Deaths(ctx, about.ID)
@@ -178,7 +145,7 @@ func (o *Outbox) surroundings(ctx context.Context, row *outbox.Event, about outb
 		return s, fault.Database(err)
 	}
 	s.History = history(row, deaths, audit)
-	s.Neighbours, err = o.events().Neighbours(ctx, about.AggregateType, about.AggregateID, about.ID, about.CreatedAt, detailNeighbours)
+	s.Neighbours, err = o.Events().Neighbours(ctx, about.AggregateType, about.AggregateID, about.ID, about.CreatedAt, detailNeighbours)
 	if err != nil {
 		return s, fault.Database(err)
 	}

@@ -155,12 +155,12 @@ func TestLooksWorkInEveryMode(t *testing.T) {
 	b.publisher(`{"topics": [{"topic": "domain", "state": "misconfigured"}]}`, "1 second")
 	var want []any
 	for _, mode := range modes() {
-		outbox := *b.outbox
-		outbox.DB = b.pool(func(c *pgxpool.Config) {
+		box := *b.outbox
+		box.DB = b.pool(func(c *pgxpool.Config) {
 			c.ConnConfig.DefaultQueryExecMode = mode
 			c.ConnConfig.RuntimeParams["TimeZone"] = "America/New_York"
 		})
-		got := looks(b.ctx, t, &outbox, letter, waiting, true)
+		got := looks(b.ctx, t, &box, letter, waiting, true)
 		if want == nil {
 			want = got
 		}
@@ -210,7 +210,7 @@ func looks(ctx context.Context, t *testing.T, o *operate.Outbox, letter, waiting
 		return nil
 	})
 	require.NoError(t, err)
-	_, err = o.ListEvents(ctx, operate.ListEventsParams{Filter: outbox.Filter{Types: []string{"order_canceled"}}}, func(e outbox.Event) error {
+	_, err = o.ListEvents(ctx, outbox.ListEventsParams{Filter: outbox.Filter{Types: []string{"order_canceled"}}}, func(e outbox.Event) error {
 		seen = append(seen, asJSON(t, e))
 		return nil
 	})

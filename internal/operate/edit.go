@@ -13,6 +13,7 @@ import (
 	"github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // An Edit is a dead letter whose event is to be corrected, read but not touched.
@@ -31,7 +32,7 @@ type Edit struct {
 // ChooseEdit reads what is to be corrected. id is a dead letter's or an event's. What cannot be corrected is refused here:
 // an operator should not find that out after writing a new payload.
 func (o *Outbox) ChooseEdit(ctx context.Context, id string) (*Edit, error) {
-	id, err := ParseID(id)
+	id, err := outbox.ParseID(id)
 	if err != nil {
 		return nil, err
 	}
@@ -101,8 +102,8 @@ func (e *Edit) prepare(data []byte) (emit.Prepared, error) {
 	if err != nil {
 		return emit.Prepared{}, fault.Usagef("encode the event: %w", err)
 	}
-	prepared, err := prepareLine(e.emitter, text)
-	return prepared, emitError(err)
+	prepared, err := outbox.PrepareLine(e.emitter, text)
+	return prepared, outbox.EmitError(err)
 }
 
 // notJSON reports where to look in a text that is not JSON.

@@ -139,7 +139,7 @@ func TestAnEventOfARenamedTypeIsCorrected(t *testing.T) {
 	types, err := catalogue.Load(fstest.MapFS{"shop.yaml": {Data: []byte(renamed)}}, "shop.yaml")
 	require.NoError(t, err)
 	b := &bundle{t: t, ctx: t.Context(), db: outboxtest.ShapedDB(t, outboxtest.Shapes()[1])}
-	b.outbox = &operate.Outbox{DB: b.db.Pool, Registry: &registry.Registry{Catalogue: types}}
+	b.outbox = operate.New(b.db.Pool, &registry.Registry{Catalogue: types})
 	require.NoError(t, types.Apply(b.ctx, b.db.Pool))
 	event := uuid.Must(uuid.NewV7()).String()
 	b.exec(`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json)

@@ -117,7 +117,7 @@ func attributes(t catalogue.Type) []string {
 }
 
 // TypeHolders reports which version of a recorded type the live publishers have.
-func (o *Outbox) TypeHolders(ctx context.Context, t EventType) ([]TypeHolder, error) {
+func (o *Outbox) TypeHolders(ctx context.Context, known *registry.Registry, t EventType) ([]TypeHolder, error) {
 	holders := []TypeHolder{}
 	live, err := o.publishers(ctx)
 	if err != nil {
@@ -125,7 +125,7 @@ func (o *Outbox) TypeHolders(ctx context.Context, t EventType) ([]TypeHolder, er
 	}
 	for _, p := range live {
 		if p.Alive && p.Catalogue != nil {
-			holders = append(holders, p.holds(t, o.Registry.Recording.Revision))
+			holders = append(holders, p.holds(t, known.Recording.Revision))
 		}
 	}
 	return holders, nil

@@ -33,7 +33,7 @@ func (o *Outbox) Export(ctx context.Context, p ExportParams, each func(dlq.Expor
 	var source dlq.Source = o.store().NamedEntries(p.IDs, dlq.StateOpen)
 	if p.Filter != nil {
 		filter := *p.Filter
-		err := o.settleAggregate(ctx, &filter.AggregateType, &filter.AggregateIDs)
+		err := o.SettleAggregate(ctx, &filter.AggregateType, &filter.AggregateIDs)
 		if err != nil {
 			return r, err
 		}

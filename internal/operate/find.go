@@ -37,7 +37,7 @@ type Found struct {
 // tenant of some dead letter. It only looks whether that exists. Of an event with dead letters, the one that matters is found.
 func (o *Outbox) Find(ctx context.Context, text string) (Found, error) {
 	text = strings.TrimSpace(text)
-	id, err := ParseID(text)
+	id, err := outbox.ParseID(text)
 	if err != nil {
 		return o.findWords(ctx, text)
 	}
@@ -76,7 +76,7 @@ func (o *Outbox) findPlan(ctx context.Context, id string) (Found, error) {
 
 // findRow finds a dead letter by its own id or its event's, and else an event.
 func (o *Outbox) findRow(ctx context.Context, id string) (Found, error) {
-	id, err := o.complete(ctx, id)
+	id, err := o.Complete(ctx, id)
 	if err != nil {
 		return Found{}, err
 	}
@@ -87,7 +87,7 @@ func (o *Outbox) findRow(ctx context.Context, id string) (Found, error) {
 	if targets[0].ID != "" {
 		return Found{FoundDeadLetter, targets[0].ID}, nil
 	}
-	event, err := o.event(ctx, id)
+	event, err := o.Event(ctx, id)
 	if err != nil {
 		return Found{}, err
 	}
@@ -104,7 +104,7 @@ func (o *Outbox) findKey(ctx context.Context, key string) (Found, error) {
 
 // aggregateOf is an id as --aggregate takes it.
 func aggregateOf(id string) string {
-	if idLike.MatchString(id) {
+	if outbox.IDLike.MatchString(id) {
 		return id
 	}
 	return "/" + id
@@ -113,7 +113,7 @@ func aggregateOf(id string) string {
 // findAggregate finds an aggregate, as --aggregate takes it, of which there is an event.
 func (o *Outbox) findAggregate(ctx context.Context, aggregate string) (Found, error) {
 	none := fault.NotFoundf("no event has the aggregate %s", aggregate)
-	aggregateType, ids, err := ParseAggregate(aggregate)
+	aggregateType, ids, err := outbox.ParseAggregate(aggregate)
 	if err != nil {
 		return Found{}, none
 	}
@@ -121,7 +121,7 @@ func (o *Outbox) findAggregate(ctx context.Context, aggregate string) (Found, er
 	// A value that the column cannot have ends the transaction it is asked in, which may be the caller's.
 	err = pgx.BeginTxFunc(ctx, o.DB, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		events := outbox.NewStore(tx)
-		if err := o.settleAggregateBy(ctx, events, &aggregateType, &ids); err != nil {
+		if err := o.SettleAggregateBy(ctx, events, &aggregateType, &ids); err != nil {
 			return err
 		}
 		scan, err := events.NewScan(outbox.Filter{AggregateType: aggregateType, AggregateIDs: ids}, outbox.NewestFirst, false)
@@ -147,7 +147,7 @@ func (o *Outbox) findAggregate(ctx context.Context, aggregate string) (Found, er
 // findTenant finds a tenant of which there is a dead letter. Tenants have whole UUIDs.
 func (o *Outbox) findTenant(ctx context.Context, id string) (Found, error) {
 	none := fault.NotFoundf("no dead letter has the tenant %s", id)
-	if len(id) != idLength {
+	if len(id) != outbox.IDLength {
 		return Found{}, none
 	}
 	scan, err := o.store().NewScan(dlq.Filter{Tenants: []string{id}}, outbox.NewestFirst)

@@ -13,6 +13,7 @@ import (
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
@@ -65,7 +66,7 @@ func (o *Outbox) Forget(ctx context.Context, p ForgetParams) (ForgetResult, erro
 	if o.Keeper == nil {
 		return ForgetResult{}, errNoRedis()
 	}
-	id, err := o.eventID(ctx, p.ID)
+	id, err := o.EventID(ctx, p.ID)
 	if err != nil {
 		return ForgetResult{}, err
 	}
@@ -92,7 +93,7 @@ func (o *Outbox) Forget(ctx context.Context, p ForgetParams) (ForgetResult, erro
 
 // Check reports what is wrong with the params, before anything is opened, and makes the id canonical.
 func (p *ForgetParams) Check() (err error) {
-	if p.ID, err = ParseID(p.ID); err != nil {
+	if p.ID, err = outbox.ParseID(p.ID); err != nil {
 		return err
 	}
 	var problems []error

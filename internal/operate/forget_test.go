@@ -24,7 +24,9 @@ func newForgetOutbox(t *testing.T) (*Outbox, *consume.Guard) {
 	client := outboxtest.Redis(t).Client
 	guard, err := consume.New(client, "billing", consume.Options{})
 	require.NoError(t, err)
-	return &Outbox{DB: outboxtest.DB(t).Pool, Keeper: idem.New(client, consume.DefaultTTL)}, guard
+	o := New(outboxtest.DB(t).Pool, nil)
+	o.Keeper = idem.New(client, consume.DefaultTTL)
+	return o, guard
 }
 
 func (b *forgetBundle) count(sql string, args ...any) (n int) {
@@ -43,7 +45,7 @@ func (b *forgetBundle) state() consume.State {
 // What Redis and the inbox know decides what is forgotten, what is refused, and what is recorded.
 func TestForget(t *testing.T) {
 	t.Parallel()
-	outbox, guard := newForgetOutbox(t)
+	box, guard := newForgetOutbox(t)
 	for name, tc := range map[string]struct {
 		redis   consume.State
 		inInbox bool
@@ -66,7 +68,7 @@ func TestForget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := &forgetBundle{t: t, outbox: outbox, event: uuid.Must(uuid.NewV7())}
+			b := &forgetBundle{t: t, outbox: box, event: uuid.Must(uuid.NewV7())}
 			ctx := t.Context()
 			switch tc.redis {
 			case consume.StateProcessed:
@@ -141,8 +143,8 @@ func TestForgetParams(t *testing.T) {
 // A key that changes between the look and the deletion stays, and the audit trail says so.
 func TestForgetRecordsWhatItCouldNotDo(t *testing.T) {
 	t.Parallel()
-	outbox, guard := newForgetOutbox(t)
-	b := &forgetBundle{t: t, outbox: outbox, event: uuid.Must(uuid.NewV7())}
+	box, guard := newForgetOutbox(t)
+	b := &forgetBundle{t: t, outbox: box, event: uuid.Must(uuid.NewV7())}
 	ctx := t.Context()
 	_, err := guard.CheckAndMarkProcessed(ctx, b.event, consume.DefaultTTL)
 	require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 func TestParseID(t *testing.T) {
@@ -33,7 +33,7 @@ func TestParseID(t *testing.T) {
 		"01890a5dac96774bbcceb302099a8057":     "",
 		"00000000-0000-0000-0000-000000000000": "",
 	} {
-		got, err := operate.ParseID(text)
+		got, err := outbox.ParseID(text)
 		require.Equal(t, want, got, "%q", text)
 		if want == "" {
 			kind, _ := fault.KindOf(err)

@@ -24,7 +24,7 @@ func (b *bundle) deadLetters(p operate.ListDeadLettersParams) (ids []string, nex
 	return ids, page.Next
 }
 
-func (b *bundle) events(p operate.ListEventsParams) (ids []string, next string) {
+func (b *bundle) events(p outbox.ListEventsParams) (ids []string, next string) {
 	b.t.Helper()
 	page, err := b.outbox.ListEvents(b.ctx, p, func(e outbox.Event) error {
 		ids = append(ids, e.ID)
@@ -40,7 +40,7 @@ func TestASearchIsCutShortAndGoesOn(t *testing.T) {
 	needle, _ := b.die("the needle")
 	b.exec(`INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count)
 SELECT event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, 'hay', attempt_count FROM outbox_dlq, generate_series(1, 2500)`)
-	for _, p := range []operate.Page{{Limit: 10, LookAt: 1_000}, {Limit: 10, LookAt: 100_000, LookFor: 1}} {
+	for _, p := range []outbox.Page{{Limit: 10, LookAt: 1_000}, {Limit: 10, LookAt: 100_000, LookFor: 1}} {
 		var found []string
 		requests := 0
 		for {
@@ -70,15 +70,15 @@ func TestListsPage(t *testing.T) {
 	for _, limit := range []int{0, 1, 2, 4, 5, 6} {
 		for name, tc := range map[string]struct {
 			want []string
-			read func(operate.Page) ([]string, string)
+			read func(outbox.Page) ([]string, string)
 		}{
-			"dead letters": {letters, func(p operate.Page) ([]string, string) {
+			"dead letters": {letters, func(p outbox.Page) ([]string, string) {
 				return b.deadLetters(operate.ListDeadLettersParams{Filter: open, Page: p})
 			}},
-			"events": {events, func(p operate.Page) ([]string, string) { return b.events(operate.ListEventsParams{Page: p}) }},
+			"events": {events, func(p outbox.Page) ([]string, string) { return b.events(outbox.ListEventsParams{Page: p}) }},
 		} {
 			var got []string
-			page := operate.Page{Limit: limit}
+			page := outbox.Page{Limit: limit}
 			for parts := 1; ; parts++ {
 				ids, next := tc.read(page)
 				got = append(got, ids...)
@@ -98,29 +98,29 @@ func TestListRefusals(t *testing.T) {
 	b := setup(t)
 	broken := errors.New("broken pipe")
 	for name, tc := range map[string]struct {
-		page   operate.Page
+		page   outbox.Page
 		filter string
 		kind   fault.Kind
 	}{
-		"negative limit": {page: operate.Page{Limit: -1}, kind: fault.Usage},
-		"odd cursor":     {page: operate.Page{Cursor: "odd"}, kind: fault.Usage},
-		"unknown cursor": {page: operate.Page{Cursor: uuid.NewString()}, kind: fault.NotFound},
+		"negative limit": {page: outbox.Page{Limit: -1}, kind: fault.Usage},
+		"odd cursor":     {page: outbox.Page{Cursor: "odd"}, kind: fault.Usage},
+		"unknown cursor": {page: outbox.Page{Cursor: uuid.NewString()}, kind: fault.NotFound},
 		"unknown state":  {filter: "odd", kind: fault.Usage},
 	} {
 		_, err := b.outbox.ListDeadLetters(b.ctx, operate.ListDeadLettersParams{Filter: dlq.Filter{State: tc.filter}, Page: tc.page}, nil)
 		require.Error(t, err, name)
 		requireKind(t, tc.kind, err)
-		_, err = b.outbox.ListEvents(b.ctx, operate.ListEventsParams{Filter: outbox.Filter{Status: tc.filter}, Page: tc.page}, nil)
+		_, err = b.outbox.ListEvents(b.ctx, outbox.ListEventsParams{Filter: outbox.Filter{Status: tc.filter}, Page: tc.page}, nil)
 		require.Error(t, err, name)
 		requireKind(t, tc.kind, err)
 	}
-	cursor := operate.ListEventsParams{Page: operate.Page{Cursor: "odd"}}
+	cursor := outbox.ListEventsParams{Page: outbox.Page{Cursor: "odd"}}
 	requireKind(t, fault.Usage, cursor.Check()) // before anything is opened
 	// A value that no enum of the schema has is the caller's mistake, and a reader's error comes back as it is.
 	b.emit("", 0)
-	_, err := b.outbox.ListEvents(b.ctx, operate.ListEventsParams{Filter: outbox.Filter{Types: []string{"odd"}}}, nil)
+	_, err := b.outbox.ListEvents(b.ctx, outbox.ListEventsParams{Filter: outbox.Filter{Types: []string{"odd"}}}, nil)
 	requireKind(t, fault.Usage, err)
-	_, err = b.outbox.ListEvents(b.ctx, operate.ListEventsParams{}, func(outbox.Event) error { return broken })
+	_, err = b.outbox.ListEvents(b.ctx, outbox.ListEventsParams{}, func(outbox.Event) error { return broken })
 	require.ErrorIs(t, err, broken)
 }
 

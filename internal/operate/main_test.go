@@ -36,7 +36,7 @@ func setup(t *testing.T) *bundle {
 	t.Helper()
 	t.Parallel()
 	db := outboxtest.DB(t)
-	return &bundle{t: t, ctx: context.Background(), db: db, outbox: &operate.Outbox{DB: db.Pool, Registry: registry.New()}}
+	return &bundle{t: t, ctx: context.Background(), db: db, outbox: operate.New(db.Pool, registry.New())}
 }
 
 // withRedis gives the installation a Redis, and returns a consumer's guard maker.

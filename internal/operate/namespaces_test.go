@@ -65,7 +65,7 @@ func TestOperatorsSeeNamespacesAndFormerNames(t *testing.T) {
 		{outbox.PauseType, "order_expired", elsewhere[1:], append(elsewhere[:1:1], shop...)},
 		{outbox.PauseType, "order_created", []string{elsewhere[0], shop[0]}, []string{elsewhere[1], shop[1]}},
 	} {
-		p := operate.PauseParams{Kind: tc.kind, Value: tc.value, Actor: "ann"}
+		p := outbox.PauseParams{Kind: tc.kind, Value: tc.value, Actor: "ann"}
 		made, err := b.outbox.Pause(b.ctx, p)
 		require.NoError(t, err)
 		require.EqualValues(t, len(tc.holds), made.Events, tc.value)

@@ -16,11 +16,11 @@ import (
 func TestAPauseIsSeenAndEnds(t *testing.T) {
 	b := setup(t)
 	event := b.emit("", 0)
-	topic := operate.PauseParams{Kind: outbox.PauseTopic, Value: "domain", Actor: "ann", Note: "consumer is migrated"}
+	topic := outbox.PauseParams{Kind: outbox.PauseTopic, Value: "domain", Actor: "ann", Note: "consumer is migrated"}
 	require.NoError(t, b.outbox.CheckPause(t.Context(), &topic))
 	r, err := b.outbox.Pause(b.ctx, topic)
 	require.NoError(t, err)
-	require.Equal(t, operate.PauseResult{Kind: "topic", Value: "domain", Outcome: operate.Paused, Events: 1, RunID: r.RunID}, r)
+	require.Equal(t, outbox.PauseResult{Kind: "topic", Value: "domain", Outcome: outbox.Paused, Events: 1, RunID: r.RunID}, r)
 
 	why := b.why(event)
 	require.Equal(t, operate.WhyHeld, why.State)
@@ -51,13 +51,13 @@ func TestAPauseIsSeenAndEnds(t *testing.T) {
 	require.Equal(t, fault.Precondition, kind)
 
 	for kind, value := range map[string]string{outbox.PauseType: "order_canceled", outbox.PauseNamespace: "default"} {
-		p := operate.PauseParams{Kind: kind, Value: value, Actor: "ann"}
+		p := outbox.PauseParams{Kind: kind, Value: value, Actor: "ann"}
 		_, err := b.outbox.Pause(b.ctx, p)
 		require.NoError(t, err)
 		require.Equal(t, operate.WhyHeld, b.why(event).State, kind)
 		r, err := b.outbox.Resume(b.ctx, p)
 		require.NoError(t, err)
-		require.Equal(t, operate.Resumed, r.Outcome)
+		require.Equal(t, outbox.Resumed, r.Outcome)
 	}
 	var audited string
 	require.NoError(t, b.db.Pool.QueryRow(b.ctx, "SELECT string_agg(action, ' ' ORDER BY id) FROM outbox_audit").Scan(&audited))
@@ -66,15 +66,15 @@ func TestAPauseIsSeenAndEnds(t *testing.T) {
 
 func TestAPauseOfNothingIsRefused(t *testing.T) {
 	b := setup(t)
-	for _, p := range []operate.PauseParams{
+	for _, p := range []outbox.PauseParams{
 		{Kind: outbox.PauseTopic, Value: "domian"}, {Kind: outbox.PauseType, Value: "order_cancelled"}, {Kind: outbox.PauseTenant, Value: "acme"},
 	} {
 		kind, _ := fault.KindOf(b.outbox.CheckPause(t.Context(), &p))
 		require.Equal(t, fault.Usage, kind, p.Value)
 	}
-	require.Equal(t, "did you mean order_canceled?", fault.HintOf(b.outbox.CheckPause(t.Context(), &operate.PauseParams{Kind: outbox.PauseType, Value: "order_cancelled"})))
-	require.Equal(t, "did you mean domain?", fault.HintOf(b.outbox.CheckPause(t.Context(), &operate.PauseParams{Kind: outbox.PauseTopic, Value: "domian"})))
-	p := operate.PauseParams{Kind: outbox.PauseTenant, Value: "7F2C0B60-0000-4000-8000-000000000001"}
+	require.Equal(t, "did you mean order_canceled?", fault.HintOf(b.outbox.CheckPause(t.Context(), &outbox.PauseParams{Kind: outbox.PauseType, Value: "order_cancelled"})))
+	require.Equal(t, "did you mean domain?", fault.HintOf(b.outbox.CheckPause(t.Context(), &outbox.PauseParams{Kind: outbox.PauseTopic, Value: "domian"})))
+	p := outbox.PauseParams{Kind: outbox.PauseTenant, Value: "7F2C0B60-0000-4000-8000-000000000001"}
 	require.NoError(t, b.outbox.CheckPause(t.Context(), &p))
 	require.Equal(t, uuid.MustParse(p.Value).String(), p.Value)
 }
@@ -85,7 +85,7 @@ func TestTheCommandThatResumesIsQuoted(t *testing.T) {
 	event := uuid.NewString()
 	b.exec(`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, namespace)
 VALUES ($1::text::uuid, 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', 'ann''s shop; reboot')`, event)
-	_, err := b.outbox.Pause(b.ctx, operate.PauseParams{Kind: outbox.PauseNamespace, Value: "ann's shop; reboot", Actor: "ann"})
+	_, err := b.outbox.Pause(b.ctx, outbox.PauseParams{Kind: outbox.PauseNamespace, Value: "ann's shop; reboot", Actor: "ann"})
 	require.NoError(t, err)
 	require.Equal(t, []string{`outboxctl resume --namespace 'ann'\''s shop; reboot'`}, b.why(event).Commands)
 }
@@ -94,7 +94,7 @@ VALUES ($1::text::uuid, 'order_canceled', 'vendor_order', gen_random_uuid(), '{}
 func TestATenantIsNamedByItsWholeID(t *testing.T) {
 	b := setup(t)
 	const id = "7f2c0b60-0000-4000-8000-00000000000a"
-	p := operate.PauseParams{Kind: outbox.PauseTenant, Value: strings.ToUpper(id)}
+	p := outbox.PauseParams{Kind: outbox.PauseTenant, Value: strings.ToUpper(id)}
 	require.NoError(t, b.outbox.CheckPause(b.ctx, &p))
 	require.Equal(t, id, p.Value)
 	p.Actor = "ann"
@@ -104,10 +104,10 @@ func TestATenantIsNamedByItsWholeID(t *testing.T) {
 	require.NoError(t, b.outbox.CheckResume(b.ctx, &p))
 	require.Equal(t, id, p.Value)
 	for _, wrong := range []string{"x", "{" + id + "}", "urn:uuid:" + id, strings.ReplaceAll(id, "-", ""), uuid.Nil.String(), id[:8]} {
-		_, err := operate.ParseTenant(wrong)
+		_, err := outbox.ParseTenant(wrong)
 		requireKind(t, fault.Usage, err)
-		_, err = operate.ParseTenants([]string{id, wrong})
+		_, err = outbox.ParseTenants([]string{id, wrong})
 		requireKind(t, fault.Usage, err)
-		requireKind(t, fault.Usage, b.outbox.CheckPause(b.ctx, &operate.PauseParams{Kind: outbox.PauseTenant, Value: wrong}))
+		requireKind(t, fault.Usage, b.outbox.CheckPause(b.ctx, &outbox.PauseParams{Kind: outbox.PauseTenant, Value: wrong}))
 	}
 }

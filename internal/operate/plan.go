@@ -97,25 +97,25 @@ func (f *Freezing) abandon(ctx context.Context, why string) error {
 type ListPlansParams struct {
 	// Started leaves out plans that were not started: what remains are runs.
 	Started bool
-	Page
+	outbox.Page
 }
 
 // Check reports what is wrong with the params, before anything is opened, and makes the cursor canonical.
 func (p *ListPlansParams) Check() error {
-	err := p.checkCursor()
-	if err == nil && p.Cursor != "" && len(p.Cursor) < idLength {
+	err := p.CheckCursor()
+	if err == nil && p.Cursor != "" && len(p.Cursor) < outbox.IDLength {
 		err = fault.Usagef("the cursor %s is the beginning of an id: give the whole id of the plan", p.Cursor)
 	}
 	return err
 }
 
 // ListPlans passes the plans in the database to each, newest first.
-func (o *Outbox) ListPlans(ctx context.Context, p ListPlansParams, each func(dlq.Frozen) error) (Paged, error) {
+func (o *Outbox) ListPlans(ctx context.Context, p ListPlansParams, each func(dlq.Frozen) error) (outbox.Paged, error) {
 	if err := p.Check(); err != nil {
-		return Paged{}, err
+		return outbox.Paged{}, err
 	}
 	after := p.Cursor
-	last, more, err := readPages(p.Limit, each, func(n int) ([]dlq.Frozen, error) {
+	last, more, err := outbox.ReadPages(p.Limit, each, func(n int) ([]dlq.Frozen, error) {
 		plans, err := o.store().FrozenPlans(ctx, after, p.Started, n)
 		if len(plans) > 0 {
 			after = plans[len(plans)-1].ID
@@ -123,9 +123,9 @@ func (o *Outbox) ListPlans(ctx context.Context, p ListPlansParams, each func(dlq
 		return plans, err
 	})
 	if err != nil || !more {
-		return Paged{}, fault.Database(err)
+		return outbox.Paged{}, fault.Database(err)
 	}
-	return Paged{Next: last.ID}, nil
+	return outbox.Paged{Next: last.ID}, nil
 }
 
 // PlanDetail is a plan, and the first rows that were not changed as planned.
@@ -150,13 +150,13 @@ func (o *Outbox) Plan(ctx context.Context, id string) (PlanDetail, error) {
 
 // plan finds a plan by its id or the beginning of it.
 func (o *Outbox) plan(ctx context.Context, text string) (dlq.Frozen, error) {
-	id, err := ParseID(text)
+	id, err := outbox.ParseID(text)
 	if err != nil {
 		return dlq.Frozen{}, fault.Hint(err, "outboxctl run list --all lists the plans")
 	}
-	if len(id) < idLength {
+	if len(id) < outbox.IDLength {
 		none := fault.Hint(fault.NotFoundf("no plan has an id that begins with %s", id), "outboxctl run list --all lists the plans")
-		if id, err = o.completeID(ctx, id, planCandidatesQuery, none); err != nil {
+		if id, err = o.CompleteID(ctx, id, planCandidatesQuery, none); err != nil {
 			return dlq.Frozen{}, err
 		}
 	}
@@ -258,3 +258,6 @@ func planError(err error) error {
 		return fault.Database(err)
 	}
 }
+
+const planCandidatesQuery = `
+SELECT id::text, action || ' by ' || author FROM outbox_plans WHERE id BETWEEN $1::text::uuid AND $2::text::uuid ORDER BY id LIMIT $3`

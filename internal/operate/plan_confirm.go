@@ -57,7 +57,7 @@ func (o *Outbox) PreviewPlan(ctx context.Context, id string) (PlanPreview, error
 	}
 	first := ids[:min(sampleRows, len(ids))]
 	if plan.Action.OnEvents() {
-		p.Events, err = o.events().Events(ctx, first)
+		p.Events, err = o.Events().Events(ctx, first)
 	} else {
 		p.Letters, err = o.store().Entries(ctx, first)
 	}
@@ -66,7 +66,7 @@ func (o *Outbox) PreviewPlan(ctx context.Context, id string) (PlanPreview, error
 	}
 	p.MarksOf = len(events)
 	if plan.Action.Sends() {
-		if p.Overtaken, err = o.events().Overtaken(ctx, events); err != nil {
+		if p.Overtaken, err = o.Events().Overtaken(ctx, events); err != nil {
 			return p, fault.Database(err)
 		}
 	}

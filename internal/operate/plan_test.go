@@ -262,10 +262,10 @@ func TestEveryActionIsPlannedInEveryMode(t *testing.T) {
 				require.Equal(t, map[string]int64{p.Action.Success(): plan.Total}, result.Counts)
 			}
 			var plans []dlq.Frozen
-			page, err := b.outbox.ListPlans(b.ctx, operate.ListPlansParams{Page: operate.Page{Limit: 3}}, func(p dlq.Frozen) error { plans = append(plans, p); return nil })
+			page, err := b.outbox.ListPlans(b.ctx, operate.ListPlansParams{Page: outbox.Page{Limit: 3}}, func(p dlq.Frozen) error { plans = append(plans, p); return nil })
 			require.NoError(t, err)
 			require.Equal(t, plans[2].ID, page.Next)
-			_, err = b.outbox.ListPlans(b.ctx, operate.ListPlansParams{Started: true, Page: operate.Page{Cursor: page.Next}}, func(p dlq.Frozen) error { plans = append(plans, p); return nil })
+			_, err = b.outbox.ListPlans(b.ctx, operate.ListPlansParams{Started: true, Page: outbox.Page{Cursor: page.Next}}, func(p dlq.Frozen) error { plans = append(plans, p); return nil })
 			require.NoError(t, err)
 			require.Len(t, plans, 4)
 			require.Equal(t, dlq.Discard, plans[3].Action)

@@ -15,17 +15,17 @@ import (
 func TestCheckReadRole(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
-	outbox := &operate.Outbox{DB: db.Pool}
-	require.NoError(t, outbox.CheckReadRole(t.Context(), "outbox_viewer"))
-	err := outbox.CheckReadRole(t.Context(), "no_such_role")
+	box := operate.New(db.Pool, nil)
+	require.NoError(t, box.CheckReadRole(t.Context(), "outbox_viewer"))
+	err := box.CheckReadRole(t.Context(), "no_such_role")
 	require.ErrorContains(t, err, "no such role")
 	require.Contains(t, fault.HintOf(err), "migrate")
 
 	second := outboxtest.EmptyDB(t)
-	require.NoError(t, (&operate.Outbox{DB: second.Pool}).CheckReadRole(t.Context(), "outbox_viewer"), "there is nothing to read yet")
+	require.NoError(t, operate.New(second.Pool, nil).CheckReadRole(t.Context(), "outbox_viewer"), "there is nothing to read yet")
 	_, err = migrate.Up(t.Context(), second.Pool, migrate.Options{})
 	require.NoError(t, err)
-	err = (&operate.Outbox{DB: second.Pool}).CheckReadRole(t.Context(), "outbox_viewer")
+	err = operate.New(second.Pool, nil).CheckReadRole(t.Context(), "outbox_viewer")
 	require.ErrorIs(t, err, operate.ErrNoRights)
 	require.Contains(t, fault.HintOf(err), "migrate grants --viewer outbox_viewer")
 
@@ -34,14 +34,14 @@ func TestCheckReadRole(t *testing.T) {
 	lesser, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(lesser.Close)
-	err = (&operate.Outbox{DB: lesser}).CheckReadRole(t.Context(), "outbox_viewer")
+	err = operate.New(lesser, nil).CheckReadRole(t.Context(), "outbox_viewer")
 	require.ErrorContains(t, err, "not a member")
 	require.Contains(t, fault.HintOf(err), "GRANT outbox_viewer")
 }
 
 func TestAPrimaryIsNotBehind(t *testing.T) {
 	t.Parallel()
-	behind, err := (&operate.Outbox{DB: outboxtest.DB(t).Pool}).Behind(t.Context())
+	behind, err := operate.New(outboxtest.DB(t).Pool, nil).Behind(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, behind)
 }

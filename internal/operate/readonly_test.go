@@ -10,6 +10,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
@@ -19,7 +20,8 @@ func TestNoChangeOverridesAReadOnlyDefault(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
 	letter := deadLetter(t, db, "max_attempts")
-	writing := &operate.Outbox{DB: db.Pool, Pool: db.Pool, Registry: registry.New()}
+	writing := operate.New(db.Pool, registry.New())
+	writing.Pool = db.Pool
 	params := operate.ChangeParams{Action: dlq.Replay, IDs: []string{letter}, Actor: "ann"}
 	set, err := writing.ChooseChange(t.Context(), params)
 	require.NoError(t, err)
@@ -31,21 +33,22 @@ func TestNoChangeOverridesAReadOnlyDefault(t *testing.T) {
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	outbox := &operate.Outbox{DB: pool, Pool: pool, Registry: registry.New()}
-	set, err = outbox.ChooseChange(t.Context(), params)
+	box := operate.New(pool, registry.New())
+	box.Pool = pool
+	set, err = box.ChooseChange(t.Context(), params)
 	require.NoError(t, err)
-	pause := operate.PauseParams{Kind: "type", Value: "order_created", Actor: "ann"}
+	pause := outbox.PauseParams{Kind: "type", Value: "order_created", Actor: "ann"}
 	for name, change := range map[string]func() error{
 		"replay": func() error { _, err := set.Apply(t.Context(), operate.ApplyParams{RunID: plan.ID}); return err },
 		"freeze": func() error { _, err := set.Store(t.Context(), func(int64) {}); return err },
 		"run": func() error {
-			_, err := outbox.RunPlan(t.Context(), operate.RunPlanParams{ID: plan.ID, Runner: "ann"})
+			_, err := box.RunPlan(t.Context(), operate.RunPlanParams{ID: plan.ID, Runner: "ann"})
 			return err
 		},
-		"stop":    func() error { return outbox.StopRun(t.Context(), plan.ID, "ann") },
-		"abandon": func() error { return outbox.AbandonPlan(t.Context(), plan.ID, "ann") },
-		"pause":   func() error { _, err := outbox.Pause(t.Context(), pause); return err },
-		"resume":  func() error { _, err := outbox.Resume(t.Context(), pause); return err },
+		"stop":    func() error { return box.StopRun(t.Context(), plan.ID, "ann") },
+		"abandon": func() error { return box.AbandonPlan(t.Context(), plan.ID, "ann") },
+		"pause":   func() error { _, err := box.Pause(t.Context(), pause); return err },
+		"resume":  func() error { _, err := box.Resume(t.Context(), pause); return err },
 	} {
 		var answer *pgconn.PgError
 		require.ErrorAs(t, change(), &answer, name)

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // actionReveal is in the audit when an operator looked at what an event carries.
@@ -37,14 +38,14 @@ const callReveal = `SELECT event_id::text, payload, headers FROM outbox_reveal($
 // Reveal returns what an event carries, and leaves an audit row that says who saw it and why. There is no one without the
 // other.
 func (o *Outbox) Reveal(ctx context.Context, p RevealParams) (RevealResult, error) {
-	id, err := ParseID(p.ID)
+	id, err := outbox.ParseID(p.ID)
 	if err != nil {
 		return RevealResult{}, err
 	}
 	if strings.TrimSpace(p.Note) == "" {
 		return RevealResult{}, fault.Usagef("note: say why, for the audit trail")
 	}
-	if id, err = o.complete(ctx, id); err != nil {
+	if id, err = o.Complete(ctx, id); err != nil {
 		return RevealResult{}, err
 	}
 	detail, err := json.Marshal(p.Detail)

@@ -15,7 +15,7 @@ import (
 func TestIDsAreCompleted(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
-	o := &operate.Outbox{DB: db.Pool, Registry: registry.New()}
+	o := operate.New(db.Pool, registry.New())
 	const (
 		alone = "01890a5d-ac96-774b-bcce-b302099a8057"
 		one   = "02890a5d-ac96-774b-bcce-b302099a8057"

@@ -17,8 +17,8 @@ import (
 // only.
 func TestStatsProbesTheDependencies(t *testing.T) {
 	t.Parallel()
-	outbox := &operate.Outbox{DB: outboxtest.DB(t).Pool, Registry: registry.New()}
-	report, err := outbox.Stats(t.Context(), operate.StatsParams{MaxAttempts: 10, Probes: []operate.Probe{
+	box := operate.New(outboxtest.DB(t).Pool, registry.New())
+	report, err := box.Stats(t.Context(), operate.StatsParams{MaxAttempts: 10, Probes: []operate.Probe{
 		{Name: "redis", Run: func(context.Context) error { return nil }},
 		{Name: "pubsub", Run: func(context.Context) error { return errors.New("dial\x1b[2J: refused") }},
 		{Name: "silent", Run: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
@@ -32,11 +32,11 @@ func TestStatsProbesTheDependencies(t *testing.T) {
 
 func TestFiguresWithoutASchemaHaveAHint(t *testing.T) {
 	t.Parallel()
-	outbox := &operate.Outbox{DB: outboxtest.EmptyDB(t).Pool, Registry: registry.New()}
-	_, err := outbox.Stats(t.Context(), operate.StatsParams{MaxAttempts: 10})
+	box := operate.New(outboxtest.EmptyDB(t).Pool, registry.New())
+	_, err := box.Stats(t.Context(), operate.StatsParams{MaxAttempts: 10})
 	kind, _ := fault.KindOf(err)
 	require.Equal(t, fault.Precondition, kind)
 	require.Contains(t, fault.HintOf(err), "outboxctl migrate")
-	_, err = outbox.Check(t.Context(), operate.CheckParams{MaxAttempts: 10})
+	_, err = box.Check(t.Context(), operate.CheckParams{MaxAttempts: 10})
 	require.Contains(t, fault.HintOf(err), "outboxctl migrate")
 }

@@ -33,7 +33,7 @@ func TestTailShowsEachNewEventOnce(t *testing.T) {
 	shown := make(chan string, 100)
 	done := make(chan error, 1)
 	go func() {
-		done <- (&operate.Outbox{DB: db.Pool}).TailEvents(ctx, operate.TailEventsParams{Every: time.Millisecond}, func(e outbox.Event) error {
+		done <- operate.New(db.Pool, nil).TailEvents(ctx, outbox.TailEventsParams{Every: time.Millisecond}, func(e outbox.Event) error {
 			shown <- e.ID
 			return nil
 		})
@@ -86,7 +86,7 @@ func TestATypeThatCannotComeIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	err := (&operate.Outbox{DB: outboxtest.DB(t).Pool}).TailEvents(ctx, operate.TailEventsParams{
+	err := operate.New(outboxtest.DB(t).Pool, nil).TailEvents(ctx, outbox.TailEventsParams{
 		Every: time.Millisecond, Filter: outbox.Filter{Types: []string{"order_cancelled"}},
 	}, func(outbox.Event) error { return nil })
 	require.ErrorContains(t, err, "order_cancelled")

@@ -10,13 +10,14 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // CannotUndo returns why a run cannot be taken back; nil when it can. What has left for the broker, or is gone, cannot be.
 func (r *AuditRunResult) CannotUndo() error {
 	why := "nothing takes it back"
 	switch r.Action {
-	case string(dlq.Discard), string(dlq.Restore), actionPause, actionResume:
+	case string(dlq.Discard), string(dlq.Restore), outbox.ActionPause, outbox.ActionResume:
 		return nil
 	case string(dlq.Replay), string(dlq.Republish), string(dlq.Retry):
 		why = "the events are on their way again"
@@ -68,8 +69,8 @@ const (
 
 // UndoPause takes a pause, its extension or its end back: the pause there was before is there again as it was, or there is
 // none. Where somebody paused or resumed since, it is an error and nothing is changed.
-func (o *Outbox) UndoPause(ctx context.Context, p UndoPauseParams) (PauseResult, error) {
-	r := PauseResult{RunID: uuid.NewString()}
+func (o *Outbox) UndoPause(ctx context.Context, p UndoPauseParams) (outbox.PauseResult, error) {
+	r := outbox.PauseResult{RunID: uuid.NewString()}
 	detail, err := json.Marshal(map[string]any{"runId": r.RunID})
 	if err != nil {
 		return r, err
@@ -97,18 +98,18 @@ func (o *Outbox) UndoPause(ctx context.Context, p UndoPauseParams) (PauseResult,
 		return r, err
 	}
 	if p.DryRun {
-		r.Outcome = map[string]string{Paused: WouldPause, Resumed: WouldResume}[r.Outcome]
+		r.Outcome = map[string]string{outbox.Paused: outbox.WouldPause, outbox.Resumed: outbox.WouldResume}[r.Outcome]
 	}
-	r.Events, err = o.CountHeld(ctx, PauseParams{Kind: r.Kind, Value: r.Value})
+	r.Events, err = o.CountHeld(ctx, outbox.PauseParams{Kind: r.Kind, Value: r.Value})
 	return r, err
 }
 
 // refuseUndoPause returns why a pause was left as it is; nil when it was not.
-func refuseUndoPause(r PauseResult, by *string) error {
+func refuseUndoPause(r outbox.PauseResult, by *string) error {
 	const hint = "outboxctl audit shows who changed it, and outboxctl pause list what is paused"
 	switch r.Outcome {
-	case NotPaused:
-		return notPaused(PauseParams{Kind: r.Kind, Value: r.Value})
+	case outbox.NotPaused:
+		return outbox.NotPausedError(outbox.PauseParams{Kind: r.Kind, Value: r.Value})
 	case pauseEnded:
 		return fault.Preconditionf("the pause of %s %s would have ended since", r.Kind, r.Value)
 	case pauseChanged:

@@ -54,11 +54,11 @@ type WhyResult struct {
 
 // Why explains where an event is. An event that is not in the database is a result (WhyNotFound), not an error.
 func (o *Outbox) Why(ctx context.Context, p WhyParams) (WhyResult, error) {
-	id, err := ParseID(p.ID)
+	id, err := outbox.ParseID(p.ID)
 	if err != nil {
 		return WhyResult{}, err
 	}
-	if id, err = o.complete(ctx, id); err != nil {
+	if id, err = o.Complete(ctx, id); err != nil {
 		return WhyResult{}, err
 	}
 	f, err := o.facts(ctx, id)

@@ -110,10 +110,10 @@ func (o *Outbox) facts(ctx context.Context, id string) (f facts, err error) {
 	if f.Now, err = o.Now(ctx); err != nil {
 		return f, err
 	}
-	if f.EventID, err = o.eventID(ctx, id); err != nil {
+	if f.EventID, err = o.EventID(ctx, id); err != nil {
 		return f, err
 	}
-	if f.Event, err = o.event(ctx, f.EventID); err != nil {
+	if f.Event, err = o.Event(ctx, f.EventID); err != nil {
 		return f, err
 	}
 	if f.Deaths, err = o.store().Deaths(ctx, f.EventID); err != nil {
@@ -176,7 +176,7 @@ func (o *Outbox) addHead(ctx context.Context, f *facts) (err error) {
 	if head == nil {
 		return nil
 	}
-	if f.Head, err = o.event(ctx, *head); err != nil || f.Head == nil || f.Head.DeadAt == nil {
+	if f.Head, err = o.Event(ctx, *head); err != nil || f.Head == nil || f.Head.DeadAt == nil {
 		return err
 	}
 	deaths, err := o.store().Deaths(ctx, *head)
@@ -204,7 +204,7 @@ func (o *Outbox) addQueue(ctx context.Context, f *facts) error {
 
 // publishers reads the heartbeats, the newest first.
 func (o *Outbox) publishers(ctx context.Context) ([]publisher, error) {
-	rows, err := o.DB.Query(ctx, selectPublishers, dispatch.AliveFor, mostPublishers)
+	rows, err := o.DB.Query(ctx, selectPublishers, outbox.AliveFor, mostPublishers)
 	if err != nil {
 		return nil, fmt.Errorf("read publishers: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
@@ -134,8 +135,8 @@ func (f facts) sayPaused(r *WhyResult) bool {
 	if p.Note != "" {
 		r.say("(%s)", p.Note)
 	}
-	r.say("%s. It keeps its attempts and is published when the pause ends.", PauseEnds(f.Now, p.Until))
-	if p.Note == holdNote { // lifted by hand it would lose what is published before the subscriptions exist
+	r.say("%s. It keeps its attempts and is published when the pause ends.", outbox.PauseEnds(f.Now, p.Until))
+	if p.Note == outbox.HoldNote { // lifted by hand it would lose what is published before the subscriptions exist
 		r.do("outboxctl topic ensure")
 	} else {
 		r.do("outboxctl resume --%s %s", p.Kind, safetext.QuoteWord(p.Value))

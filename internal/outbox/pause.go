@@ -126,3 +126,6 @@ func (p Pause) Holds(names Names, e *Event) bool {
 		return p.Value == e.Namespace
 	}
 }
+
+// Name is how a publisher tells that it obeys the pause.
+func (p Pause) Name() string { return p.Kind + "=" + p.Value }

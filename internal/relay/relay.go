@@ -161,7 +161,7 @@ func (r *Relay) dispatch(ctx context.Context) error {
 func (r *Relay) State() dispatch.PublisherState {
 	state := r.Dispatcher().State()
 	for _, p := range r.Pauses() {
-		state.Pauses = append(state.Pauses, dispatch.PauseName(p.Kind, p.Value))
+		state.Pauses = append(state.Pauses, p.Name())
 	}
 	report := r.live.Report()
 	state.Catalogue = &dispatch.CatalogueReport{

@@ -12,7 +12,7 @@ import (
 )
 
 func publishers(ctx context.Context, tx pgx.Tx, r *Report) error {
-	rows, err := tx.Query(ctx, publishersQuery, dispatch.AliveFor)
+	rows, err := tx.Query(ctx, publishersQuery, outbox.AliveFor)
 	if err != nil {
 		return err
 	}

@@ -114,7 +114,7 @@ func (s *site) exec(sql string, args ...any) {
 // plan freezes a replay of a cause, as a person does before it runs, and returns its id.
 func (s *site) plan() string {
 	s.t.Helper()
-	outbox := &operate.Outbox{DB: s.db.Pool, Registry: registry.New()}
+	outbox := operate.New(s.db.Pool, registry.New())
 	set, err := outbox.ChooseChange(s.t.Context(), operate.ChangeParams{
 		Action: dlq.Replay, DeadLetters: &dlq.Filter{State: dlq.StateOpen, Fingerprints: []string{"max_attempts:billing-deadline"}}, Actor: "ann@example.com", Note: "billing is back, INC-4411",
 	})

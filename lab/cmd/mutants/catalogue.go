@@ -163,7 +163,7 @@ func again(payload []byte) []byte {
 		},
 		{
 			name:   "safe-to-retry-believed",
-			edits:  []edit{{"internal/operate emitWriter.outcome", `if errors.As(cause, &refused)`, `if pgconn.SafeToRetry(cause) || errors.As(cause, &refused)`}},
+			edits:  []edit{{"internal/outbox emitWriter.outcome", `if errors.As(cause, &refused)`, `if pgconn.SafeToRetry(cause) || errors.As(cause, &refused)`}},
 			breaks: []string{"I3"},
 		},
 		{

@@ -1,4 +1,4 @@
-package operate
+package outbox
 
 import (
 	"context"
@@ -88,7 +88,7 @@ func (o *Outbox) Emit(ctx context.Context, p EmitParams) (EmitResult, error) {
 func (o *Outbox) emitOne(ctx context.Context, p EmitParams, emitter *emit.Emitter) (EmitResult, error) {
 	prepared, err := emitter.Prepare(*p.Event)
 	if err != nil {
-		return EmitResult{}, o.unknownType(emitError(err), p.Event.Type)
+		return EmitResult{}, o.unknownType(EmitError(err), p.Event.Type)
 	}
 	if p.DryRun {
 		return EmitResult{Events: 1}, nil
@@ -175,7 +175,7 @@ func checkStream(ctx context.Context, batches <-chan emitBatch) (valid EmitResul
 		case errors.Is(batch.err, io.EOF):
 			return valid, nil
 		case batch.err != nil:
-			return valid, emitError(batch.err)
+			return valid, EmitError(batch.err)
 		}
 	}
 }
@@ -188,8 +188,8 @@ func (o *Outbox) unknownType(err error, name string) error {
 	return err
 }
 
-// emitError gives the emitter's errors their kinds and hints.
-func emitError(err error) error {
+// EmitError gives the emitter's errors their kinds and hints.
+func EmitError(err error) error {
 	var invalid *emit.InvalidError
 	switch {
 	case errors.As(err, &invalid):

@@ -1,4 +1,4 @@
-package operate
+package outbox
 
 import (
 	"context"
@@ -9,23 +9,21 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/wait"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 const (
 	// holdNote is the note of a pause that HoldTopics makes. One that is found was left by a run that ended early.
-	holdNote = "outboxctl topic ensure creates the topic and its subscriptions; if it was interrupted, run it again"
+	HoldNote = "outboxctl topic ensure creates the topic and its subscriptions; if it was interrupted, run it again"
 
 	holdPoll = 250 * time.Millisecond
 	// holdLooks is how many looks in a row must find nothing under way: a claim that began before its publisher knew of
 	// the pause may commit just behind one.
 	holdLooks = 3
 	// holdPatience is how long publishers are waited for: one that has died counts as alive for half of it.
-	holdPatience = 2 * dispatch.AliveFor
+	holdPatience = 2 * AliveFor
 )
 
 const (
@@ -42,7 +40,7 @@ func selectSending() string {
 SELECT (SELECT count(*) FROM outbox_publishers
          WHERE last_seen_at > now() - $1::interval AND NOT coalesce(state -> 'pauses' @> $2::text::jsonb, false)),
        EXISTS (SELECT FROM outbox_events
-                WHERE published_at IS NULL AND dead_at IS NULL AND locked_until > now() AND ` + outbox.Chosen("$3") + `)`
+                WHERE published_at IS NULL AND dead_at IS NULL AND locked_until > now() AND ` + Chosen("$3") + `)`
 }
 
 // HoldParams names topics whose subscriptions are about to be made or replaced.
@@ -67,7 +65,7 @@ func (o *Outbox) HoldTopics(ctx context.Context, p HoldParams) (release func(con
 	if err != nil {
 		return nil, fault.Database(err)
 	}
-	h := topicHold{Outbox: o, HoldParams: p, tx: tx, before: map[string]outbox.Pause{}}
+	h := topicHold{Outbox: o, HoldParams: p, tx: tx, before: map[string]Pause{}}
 	if err = h.begin(ctx); err == nil {
 		err = h.wait(ctx)
 	}
@@ -82,19 +80,19 @@ type topicHold struct {
 	*Outbox
 	HoldParams
 	tx     pgx.Tx // has the lock
-	before map[string]outbox.Pause
+	before map[string]Pause
 }
 
 func (h *topicHold) begin(ctx context.Context) error {
 	if _, err := h.tx.Exec(ctx, lockHold); err != nil {
 		return fault.Database(err)
 	}
-	pauses, err := outbox.Pauses(ctx, h.DB)
+	pauses, err := Pauses(ctx, h.DB)
 	if err != nil {
 		return fault.Database(err)
 	}
 	for _, p := range pauses {
-		if p.Kind == outbox.PauseTopic {
+		if p.Kind == PauseTopic {
 			h.before[p.Value] = p
 		}
 	}
@@ -110,15 +108,15 @@ func (h *topicHold) begin(ctx context.Context) error {
 }
 
 func (h *topicHold) pause(topic string) PauseParams {
-	return PauseParams{Kind: outbox.PauseTopic, Value: topic, Actor: h.Actor, Note: holdNote}
+	return PauseParams{Kind: PauseTopic, Value: topic, Actor: h.Actor, Note: HoldNote}
 }
 
 // wait returns when every living publisher has told that it obeys the pauses, and what it had claimed is settled.
 func (h *topicHold) wait(ctx context.Context) error {
 	var held []string
-	var types outbox.Types
+	var types Types
 	for _, topic := range h.Topics {
-		held = append(held, dispatch.PauseName(outbox.PauseTopic, topic))
+		held = append(held, Pause{Kind: PauseTopic, Value: topic}.Name())
 		types = types.Or(h.Registry.Names().OnTopic(topic))
 	}
 	want, err := json.Marshal(held)
@@ -129,7 +127,7 @@ func (h *topicHold) wait(ctx context.Context) error {
 	for clean := 0; clean < holdLooks; {
 		var publishers int64
 		var claimed bool
-		if err := h.DB.QueryRow(ctx, selectSending(), dispatch.AliveFor, string(want), types.Texts()).Scan(&publishers, &claimed); err != nil {
+		if err := h.DB.QueryRow(ctx, selectSending(), AliveFor, string(want), types.Texts()).Scan(&publishers, &claimed); err != nil {
 			return fault.Database(err)
 		}
 		if clean++; publishers > 0 || claimed {
@@ -165,7 +163,7 @@ func (h *topicHold) release(ctx context.Context) error {
 		p, paused := h.before[topic]
 		var err error
 		switch again := h.pause(topic); {
-		case paused && p.Until == nil && p.Note != holdNote:
+		case paused && p.Until == nil && p.Note != HoldNote:
 		case paused && p.Until != nil && time.Until(*p.Until) > time.Second:
 			again.For, again.Note = time.Until(*p.Until), p.Note
 			_, err = h.Pause(ctx, again)
@@ -204,7 +202,7 @@ func (o *Outbox) Unreached(ctx context.Context, topic string, kept time.Duration
 	err = o.DB.QueryRow(ctx, `
 SELECT count(*) FROM (
        SELECT FROM outbox_events
-        WHERE published_at >= $1::timestamptz AND published_at < $2::timestamptz AND `+outbox.Chosen("$3")+`
+        WHERE published_at >= $1::timestamptz AND published_at < $2::timestamptz AND `+Chosen("$3")+`
         LIMIT $4) AS events`, u.Since, u.Until, o.Registry.Names().OnTopic(topic).Texts(), unreachedBound).Scan(&u.Events)
 	return u, fault.Database(err)
 }

@@ -1,4 +1,4 @@
-package operate
+package outbox
 
 import (
 	"context"
@@ -13,22 +13,21 @@ import (
 
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// idLike is what an aggregate's id looks like where ids are UUIDs or integers.
-var idLike = regexp.MustCompile(`^([0-9]+|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$`)
+// IDLike is what an aggregate's id looks like where ids are UUIDs or integers.
+var IDLike = regexp.MustCompile(`^([0-9]+|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$`)
 
 // ParseAggregate reads --aggregate: type/id, /id, an id that looks like one, a UUID or an integer, or a word, which is returned
-// as a type; settleAggregate asks the database whether it is an id.
+// as a type; SettleAggregate asks the database whether it is an id.
 func ParseAggregate(raw string) (aggregateType string, ids []string, err error) {
 	if raw == "" {
 		return "", nil, nil
 	}
 	aggregateType, id, both := strings.Cut(raw, "/")
 	switch {
-	case !both && !idLike.MatchString(raw):
+	case !both && !IDLike.MatchString(raw):
 		return raw, nil, nil
 	case !both:
 		aggregateType, id = "", raw
@@ -39,12 +38,12 @@ func ParseAggregate(raw string) (aggregateType string, ids []string, err error) 
 	return aggregateType, []string{id}, nil
 }
 
-// settleAggregate turns the type of a filter into an id where it is no type that there is, and ids can be any text.
-func (o *Outbox) settleAggregate(ctx context.Context, aggregateType *string, ids *[]string) error {
-	return fault.Database(o.settleAggregateBy(ctx, o.events(), aggregateType, ids))
+// SettleAggregate turns the type of a filter into an id where it is no type that there is, and ids can be any text.
+func (o *Outbox) SettleAggregate(ctx context.Context, aggregateType *string, ids *[]string) error {
+	return fault.Database(o.SettleAggregateBy(ctx, o.Events(), aggregateType, ids))
 }
 
-func (o *Outbox) settleAggregateBy(ctx context.Context, events *outbox.Store, aggregateType *string, ids *[]string) error {
+func (o *Outbox) SettleAggregateBy(ctx context.Context, events *Store, aggregateType *string, ids *[]string) error {
 	word := *aggregateType
 	if word == "" || len(*ids) > 0 || slices.Contains(o.Registry.Aggregates(), word) {
 		return nil

@@ -1,4 +1,4 @@
-package operate
+package outbox
 
 import (
 	"time"
@@ -30,25 +30,26 @@ type Paged struct {
 // readAtOnce is how many rows of a list are read by one statement, so that memory does not grow with the list.
 const readAtOnce = 1000
 
-func (p Page) check() error {
+// CheckLimit reports what is wrong with the limit.
+func (p Page) CheckLimit() error {
 	if p.Limit < 0 {
 		return fault.Usagef("the limit must not be negative")
 	}
 	return nil
 }
 
-// checkCursor is check for lists whose rows have ids, and makes the cursor canonical.
-func (p *Page) checkCursor() (err error) {
+// CheckCursor is CheckLimit for lists whose rows have ids, and makes the cursor canonical.
+func (p *Page) CheckCursor() (err error) {
 	if p.Cursor != "" {
 		if p.Cursor, err = ParseID(p.Cursor); err != nil {
 			return err
 		}
 	}
-	return p.check()
+	return p.CheckLimit()
 }
 
-// readPages passes up to limit rows (0: all) to each. It returns the last of them and whether there are more.
-func readPages[T any](limit int, each func(T) error, read func(n int) ([]T, error)) (last T, more bool, err error) {
+// ReadPages passes up to limit rows (0: all) to each. It returns the last of them and whether there are more.
+func ReadPages[T any](limit int, each func(T) error, read func(n int) ([]T, error)) (last T, more bool, err error) {
 	for done := 0; ; {
 		want := readAtOnce
 		if limit > 0 {

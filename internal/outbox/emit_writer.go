@@ -1,4 +1,4 @@
-package operate
+package outbox
 
 import (
 	"context"
@@ -11,13 +11,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outboxctl/outboxctl/emit"
-	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
 // emitWriter writes events in transactions and reports them once they are committed.
 type emitWriter struct {
-	db        dlq.DB
+	db        Database
 	emitter   *emit.Emitter
 	committed func([]Emitted) error
 	patience  time.Duration
@@ -170,8 +169,8 @@ func (w *emitWriter) failed(ctx context.Context, err error) error {
 	case errors.As(err, &unknown):
 		return fault.Hint(fault.As(fault.Partial, err), "events with a dedupe key can be sent again safely; for others look at outboxctl event list first")
 	case w.done.Events == 0:
-		return emitError(err)
+		return EmitError(err)
 	default:
-		return fault.As(fault.Partial, emitError(err))
+		return fault.As(fault.Partial, EmitError(err))
 	}
 }

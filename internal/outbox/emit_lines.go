@@ -1,4 +1,4 @@
-package operate
+package outbox
 
 import (
 	"bufio"
@@ -87,7 +87,7 @@ func (r *lineReader) batch(emitter *emit.Emitter) emitBatch {
 		if len(bytes.TrimSpace(text)) == 0 {
 			continue
 		}
-		prepared, err := prepareLine(emitter, text)
+		prepared, err := PrepareLine(emitter, text)
 		if err != nil {
 			b.err = &lineError{r.number, err}
 			return b
@@ -98,7 +98,8 @@ func (r *lineReader) batch(emitter *emit.Emitter) emitBatch {
 	return b
 }
 
-func prepareLine(emitter *emit.Emitter, text []byte) (emit.Prepared, error) {
+// PrepareLine reads and checks an event as JSON.
+func PrepareLine(emitter *emit.Emitter, text []byte) (emit.Prepared, error) {
 	event, err := emit.DecodeEvent(text)
 	if err != nil {
 		return emit.Prepared{}, err

@@ -1,4 +1,4 @@
-package operate
+package outbox_test
 
 import (
 	"errors"
@@ -6,20 +6,22 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // However long the list and the limit are, the limit is kept, and the answer whether there are more rows is right.
 func TestReadPages(t *testing.T) {
 	t.Parallel()
-	for _, rows := range []int{0, 1, 2, readAtOnce - 1, readAtOnce, readAtOnce + 1, 2*readAtOnce + 1} {
-		for _, limit := range []int{0, 1, 2, readAtOnce - 1, readAtOnce, readAtOnce + 1, math.MaxInt} {
+	for _, rows := range []int{0, 1, 2, outbox.ReadAtOnce - 1, outbox.ReadAtOnce, outbox.ReadAtOnce + 1, 2*outbox.ReadAtOnce + 1} {
+		for _, limit := range []int{0, 1, 2, outbox.ReadAtOnce - 1, outbox.ReadAtOnce, outbox.ReadAtOnce + 1, math.MaxInt} {
 			next, seen := 0, 0
-			last, more, err := readPages(limit, func(row int) error {
+			last, more, err := outbox.ReadPages(limit, func(row int) error {
 				seen++
 				require.Equal(t, seen, row, "each row once and in order")
 				return nil
 			}, func(n int) ([]int, error) {
-				require.LessOrEqual(t, n, readAtOnce)
+				require.LessOrEqual(t, n, outbox.ReadAtOnce)
 				var page []int
 				for ; len(page) < n && next < rows; next++ {
 					page = append(page, next+1)
@@ -42,8 +44,8 @@ func TestReadPagesStopsAtAnError(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	read := func(int) ([]int, error) { return []int{1, 2}, nil }
-	_, _, err := readPages(0, func(int) error { return broken }, read)
+	_, _, err := outbox.ReadPages(0, func(int) error { return broken }, read)
 	require.ErrorIs(t, err, broken)
-	_, _, err = readPages(0, func(int) error { return nil }, func(int) ([]int, error) { return nil, broken })
+	_, _, err = outbox.ReadPages(0, func(int) error { return nil }, func(int) ([]int, error) { return nil, broken })
 	require.ErrorIs(t, err, broken)
 }

@@ -1,4 +1,4 @@
-package operate
+package outbox
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package operate
+package outbox
 
 import (
 	"context"
@@ -11,14 +11,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // The actions of pauses in the audit trail.
 const (
-	actionPause  = "pause"
-	actionResume = "resume"
+	ActionPause  = "pause"
+	ActionResume = "resume"
 )
 
 // What became of a pause; one that had been there before and got another end is extended.
@@ -71,11 +70,11 @@ type PauseBefore struct {
 func (o *Outbox) CheckPause(_ context.Context, p *PauseParams) error {
 	var known []string
 	switch p.Kind {
-	case outbox.PauseTopic:
+	case PauseTopic:
 		known = o.Registry.TopicNames()
-	case outbox.PauseType:
+	case PauseType:
 		known = o.Registry.EventTypes()
-	case outbox.PauseTenant:
+	case PauseTenant:
 		id, err := ParseTenant(p.Value)
 		if err != nil {
 			return err
@@ -93,11 +92,11 @@ func (o *Outbox) CheckPause(_ context.Context, p *PauseParams) error {
 
 // CheckResume refuses what is not paused, before anything is asked of a person.
 func (o *Outbox) CheckResume(ctx context.Context, p *PauseParams) error {
-	pauses, err := outbox.Pauses(ctx, o.DB)
+	pauses, err := Pauses(ctx, o.DB)
 	if err != nil {
 		return fault.Database(err)
 	}
-	if id, err := ParseTenant(p.Value); p.Kind == outbox.PauseTenant && err == nil {
+	if id, err := ParseTenant(p.Value); p.Kind == PauseTenant && err == nil {
 		p.Value = id.String()
 	}
 	var paused []string
@@ -110,24 +109,25 @@ func (o *Outbox) CheckResume(ctx context.Context, p *PauseParams) error {
 		}
 		paused = append(paused, pause.Value)
 	}
-	return words.DidYouMean(notPaused(*p), p.Value, paused, "outboxctl pause list shows what is")
+	return words.DidYouMean(NotPausedError(*p), p.Value, paused, "outboxctl pause list shows what is")
 }
 
-func notPaused(p PauseParams) error {
+// NotPausedError means that there is no such pause.
+func NotPausedError(p PauseParams) error {
 	return fault.Preconditionf("%s %s is not paused", p.Kind, p.Value)
 }
 
 // Pauses lists what is paused, with what that holds back.
-func (o *Outbox) Pauses(ctx context.Context) ([]outbox.HeldPause, error) {
-	pauses, err := outbox.HeldPauses(ctx, o.DB, o.Registry.Names())
+func (o *Outbox) Pauses(ctx context.Context) ([]HeldPause, error) {
+	pauses, err := HeldPauses(ctx, o.DB, o.Registry.Names())
 	return pauses, fault.Database(err)
 }
 
 // CountHeld counts what waits that a pause holds back, or would hold back.
 func (o *Outbox) CountHeld(ctx context.Context, p PauseParams) (events int64, err error) {
 	// A walk over outbox_events_seq_claim_idx.
-	sql := "SELECT count(*) FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL AND " + outbox.Chosen("$1")
-	err = o.DB.QueryRow(ctx, sql, outbox.Pause{Kind: p.Kind, Value: p.Value}.Texts(o.Registry.Names())).Scan(&events)
+	sql := "SELECT count(*) FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL AND " + Chosen("$1")
+	err = o.DB.QueryRow(ctx, sql, Pause{Kind: p.Kind, Value: p.Value}.Texts(o.Registry.Names())).Scan(&events)
 	return events, fault.Database(err)
 }
 
@@ -153,7 +153,7 @@ func (o *Outbox) Resume(ctx context.Context, p PauseParams) (PauseResult, error)
 	})
 	if err == nil && r.Outcome == NotPaused {
 		r.RunID = ""
-		err = fault.Hint(notPaused(p), "outboxctl pause list shows what is")
+		err = fault.Hint(NotPausedError(p), "outboxctl pause list shows what is")
 	}
 	return r, err
 }

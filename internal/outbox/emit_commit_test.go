@@ -1,4 +1,4 @@
-package operate
+package outbox_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/registry"
@@ -126,13 +127,13 @@ func (c *commitCutter) first() bool {
 }
 
 // emitLines runs Emit on a text and returns the events that were reported as committed.
-func emitLines(t *testing.T, pool *pgxpool.Pool, p EmitParams) (committed []Emitted, result EmitResult, err error) {
+func emitLines(t *testing.T, pool *pgxpool.Pool, p outbox.EmitParams) (committed []outbox.Emitted, result outbox.EmitResult, err error) {
 	t.Helper()
-	p.Committed = func(events []Emitted) error {
+	p.Committed = func(events []outbox.Emitted) error {
 		committed = append(committed, events...)
 		return nil
 	}
-	result, err = (&Outbox{DB: pool, Registry: registry.New()}).Emit(t.Context(), p)
+	result, err = (&outbox.Outbox{DB: pool, Registry: registry.New()}).Emit(t.Context(), p)
 	return committed, result, err
 }
 
@@ -141,10 +142,10 @@ func TestEmitSurvivesALostCommitReply(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
 	_, url := newCommitCutter(t, db, true, false)
-	committed, result, err := emitLines(t, outboxtest.Pool(t, url), EmitParams{Lines: eventLines(3), TxSize: 2})
+	committed, result, err := emitLines(t, outboxtest.Pool(t, url), outbox.EmitParams{Lines: eventLines(3), TxSize: 2})
 	require.NoError(t, err)
 	require.Len(t, committed, 3)
-	require.Equal(t, EmitResult{Events: 3, Line: 3}, result)
+	require.Equal(t, outbox.EmitResult{Events: 3, Line: 3}, result)
 	require.Equal(t, 3, storedEvents(t, db))
 }
 
@@ -153,7 +154,7 @@ func TestEmitReportsALostCommit(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
 	_, url := newCommitCutter(t, db, false, false)
-	committed, result, err := emitLines(t, outboxtest.Pool(t, url), EmitParams{Lines: eventLines(3), TxSize: 2})
+	committed, result, err := emitLines(t, outboxtest.Pool(t, url), outbox.EmitParams{Lines: eventLines(3), TxSize: 2})
 	require.ErrorContains(t, err, "commit: ")
 	kind, _ := fault.KindOf(err)
 	require.Equal(t, fault.Failed, kind)
@@ -168,13 +169,11 @@ func TestEmitAdmitsThatItDoesNotKnow(t *testing.T) {
 	db := outboxtest.DB(t)
 	_, url := newCommitCutter(t, db, true, true)
 	emitter := emit.New(registry.New())
-	w := (&Outbox{DB: outboxtest.Pool(t, url)}).emitWriter(emitter, nil)
-	w.patience = 500 * time.Millisecond
-	prepared, err := prepareLine(emitter, []byte(eventLine("{}")))
+	prepared, err := outbox.PrepareLine(emitter, []byte(eventLine("{}")))
 	require.NoError(t, err)
-	require.NoError(t, w.write(t.Context(), []emitLine{{7, prepared}, {9, prepared}}))
+	box := &outbox.Outbox{DB: outboxtest.Pool(t, url)}
 
-	err = w.failed(t.Context(), w.commit(t.Context()))
+	err = box.EmitPrepared(t.Context(), emitter, 500*time.Millisecond, map[int]emit.Prepared{7: prepared, 9: prepared})
 	require.ErrorContains(t, err, "connection lost while committing lines 7 to 9, and it could not be found out")
 	kind, _ := fault.KindOf(err)
 	require.Equal(t, fault.Partial, kind)

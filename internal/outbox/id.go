@@ -1,4 +1,4 @@
-package operate
+package outbox
 
 import (
 	"context"
@@ -15,11 +15,11 @@ import (
 
 const (
 	idShape  = "00000000-0000-0000-0000-000000000000"
-	idLength = len(idShape)
+	IDLength = len(idShape)
 	// leastShortID is how many characters of an id tell enough of it.
-	leastShortID = 8
+	LeastShortID = 8
 	// namedCandidates is how many ids an ambiguous beginning names.
-	namedCandidates = 5
+	NamedCandidates = 5
 )
 
 // ParseID reads the id of an event or of a dead letter as a person gives it: a UUID of 36 characters in any case, with or
@@ -30,16 +30,16 @@ func ParseID(text string) (string, error) {
 	if id, err := wire.ParseID(trimmed); err == nil {
 		return id.String(), nil
 	}
-	if _, _, err := idRange(trimmed); err == nil {
+	if _, _, err := IDRange(trimmed); err == nil {
 		return trimmed, nil
 	}
-	return "", fault.Hint(fault.Usagef("%q is not an id: an id looks like 01890a5d-ac96-774b-bcce-b302099a8057, or like its first %d characters or more", text, leastShortID),
+	return "", fault.Hint(fault.Usagef("%q is not an id: an id looks like 01890a5d-ac96-774b-bcce-b302099a8057, or like its first %d characters or more", text, LeastShortID),
 		"outboxctl event list and outboxctl dlq list show the ids")
 }
 
-// idRange is the first and the last id that begin so.
-func idRange(short string) (first, last string, err error) {
-	if len(short) < leastShortID || len(short) >= idLength {
+// IDRange is the first and the last id that begin so.
+func IDRange(short string) (first, last string, err error) {
+	if len(short) < LeastShortID || len(short) >= IDLength {
 		return "", "", fmt.Errorf("%d characters", len(short))
 	}
 	for i, c := range short {
@@ -55,21 +55,39 @@ func idRange(short string) (first, last string, err error) {
 	return short + rest, short + strings.ReplaceAll(rest, "0", "f"), nil
 }
 
-// complete returns the id, of an event or of a dead letter, that begins with this; a whole or an empty one as it is.
-func (o *Outbox) complete(ctx context.Context, id string) (string, error) {
-	if id == "" || len(id) == idLength {
+// Complete returns the id, of an event or of a dead letter, that begins with this; a whole or an empty one as it is.
+func (o *Outbox) Complete(ctx context.Context, id string) (string, error) {
+	if id == "" || len(id) == IDLength {
 		return id, nil
 	}
 	none := fault.Hint(fault.NotFoundf("no event and no dead letter has an id that begins with %s", id), "cleanup may have removed it; the whole id tells more")
-	return o.completeID(ctx, id, candidatesQuery, none)
+	return o.CompleteID(ctx, id, candidatesQuery, none)
 }
 
-// completeAll returns ids with the beginnings among them replaced, each once.
-func (o *Outbox) completeAll(ctx context.Context, ids []string) ([]string, error) {
+const selectEventID = `SELECT coalesce((SELECT event_id FROM outbox_dlq WHERE id = $1::uuid), $1::uuid)::text`
+
+// EventID returns the id of the event that id means: an event's own, or that of the event behind a dead letter.
+func (o *Outbox) EventID(ctx context.Context, id string) (string, error) {
+	if o.DB == nil && len(id) == IDLength {
+		return id, nil
+	}
+	id, err := o.Complete(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	var event string
+	if err := o.DB.QueryRow(ctx, selectEventID, id).Scan(&event); err != nil {
+		return "", fault.Database(fmt.Errorf("look up event: %w", err))
+	}
+	return event, nil
+}
+
+// CompleteAll returns ids with the beginnings among them replaced, each once.
+func (o *Outbox) CompleteAll(ctx context.Context, ids []string) ([]string, error) {
 	all := make([]string, 0, len(ids))
 	seen := make(map[string]bool, len(ids))
 	for _, id := range ids {
-		id, err := o.complete(ctx, id)
+		id, err := o.Complete(ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -89,19 +107,16 @@ SELECT text, what FROM (
     (SELECT id::text, event_type::text || ', a dead letter, ' || state FROM outbox_dlq WHERE id BETWEEN $1::text::uuid AND $2::text::uuid ORDER BY id LIMIT $3)
 ) AS found ORDER BY text`
 
-const planCandidatesQuery = `
-SELECT id::text, action || ' by ' || author FROM outbox_plans WHERE id BETWEEN $1::text::uuid AND $2::text::uuid ORDER BY id LIMIT $3`
-
-// completeID returns the only id that begins so of those that a query finds, or none as the error.
-func (o *Outbox) completeID(ctx context.Context, short, query string, none error) (string, error) {
-	first, last, err := idRange(short)
+// CompleteID returns the only id that begins so of those that a query finds, or none as the error.
+func (o *Outbox) CompleteID(ctx context.Context, short, query string, none error) (string, error) {
+	first, last, err := IDRange(short)
 	if err != nil {
 		return "", fault.Usagef("%q is not the beginning of an id: %w", short, err)
 	}
 	if o.DB == nil {
 		return "", fault.Usagef("%q is the beginning of an id, which only the database can complete", short)
 	}
-	rows, err := o.DB.Query(ctx, query, first, last, namedCandidates+1)
+	rows, err := o.DB.Query(ctx, query, first, last, NamedCandidates+1)
 	if err != nil {
 		return "", fault.Database(err)
 	}
@@ -116,7 +131,7 @@ func (o *Outbox) completeID(ctx context.Context, short, query string, none error
 	}
 	var names strings.Builder
 	for i, c := range found {
-		if i == namedCandidates {
+		if i == NamedCandidates {
 			names.WriteString("\n  and more")
 			break
 		}
@@ -141,7 +156,7 @@ func (o *Outbox) ShortIDs(ctx context.Context, ids []string) (length int, err er
 		return 0, fault.Database(err)
 	}
 	var id, neighbour string
-	length = leastShortID
+	length = LeastShortID
 	_, err = pgx.ForEachRow(rows, []any{&id, &neighbour}, func() error {
 		same := 0
 		for same < len(id) && id[same] == neighbour[same] {
@@ -150,7 +165,7 @@ func (o *Outbox) ShortIDs(ctx context.Context, ids []string) (length int, err er
 		length = max(length, same+1)
 		return nil
 	})
-	if length < idLength && idShape[length-1] == '-' {
+	if length < IDLength && idShape[length-1] == '-' {
 		length++ // no id ends with a hyphen
 	}
 	return length, fault.Database(err)

@@ -1,11 +1,10 @@
-package operate
+package outbox
 
 import (
 	"context"
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
@@ -14,7 +13,7 @@ const tailBack = 10 * time.Second
 
 // TailEventsParams selects the events to follow.
 type TailEventsParams struct {
-	Filter outbox.Filter
+	Filter Filter
 	// Every is the pause between two looks.
 	Every time.Duration
 	// Failed is told of a look that failed after the first; the next one goes on. Nil ends the tail with the error.
@@ -23,24 +22,24 @@ type TailEventsParams struct {
 
 // TailEvents passes the events of a filter to each as they are committed, until ctx ends. Transactions commit in another
 // order than they were begun in: each look goes back ten seconds.
-func (o *Outbox) TailEvents(ctx context.Context, p TailEventsParams, each func(outbox.Event) error) error {
+func (o *Outbox) TailEvents(ctx context.Context, p TailEventsParams, each func(Event) error) error {
 	if p.Every <= 0 {
 		return fault.Usagef("the pause between two looks must be positive")
 	}
-	if err := o.addTopics(&p.Filter); err != nil {
+	if err := o.AddTopics(&p.Filter); err != nil {
 		return err
 	}
-	if err := o.events().CheckTypes(ctx, p.Filter.Types); err != nil {
+	if err := o.Events().CheckTypes(ctx, p.Filter.Types); err != nil {
 		return fault.Database(err)
 	}
-	if err := o.settleAggregate(ctx, &p.Filter.AggregateType, &p.Filter.AggregateIDs); err != nil {
+	if err := o.SettleAggregate(ctx, &p.Filter.AggregateType, &p.Filter.AggregateIDs); err != nil {
 		return err
 	}
 	began, err := o.Now(ctx)
 	if err != nil {
 		return err
 	}
-	seq, err := o.events().LastSeq(ctx)
+	seq, err := o.Events().LastSeq(ctx)
 	if err != nil {
 		return fault.Database(err)
 	}
@@ -72,7 +71,7 @@ func (o *Outbox) TailEvents(ctx context.Context, p TailEventsParams, each func(o
 // tail is where a tail has got to.
 type tail struct {
 	outbox *Outbox
-	filter outbox.Filter
+	filter Filter
 	// since and seq are where the next look begins, and marks where later ones will.
 	since time.Time
 	seq   int64
@@ -87,12 +86,12 @@ type mark struct {
 }
 
 // look returns the events that were not there before.
-func (t *tail) look(ctx context.Context) ([]outbox.Event, error) {
+func (t *tail) look(ctx context.Context) ([]Event, error) {
 	now, err := t.outbox.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	found, err := t.outbox.events().Recent(ctx, t.filter, t.since.Add(-tailBack), now, t.seq)
+	found, err := t.outbox.Events().Recent(ctx, t.filter, t.since.Add(-tailBack), now, t.seq)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +103,7 @@ func (t *tail) look(ctx context.Context) ([]outbox.Event, error) {
 			fresh = append(fresh, e.ID)
 		}
 	}
-	events, err := t.outbox.events().Events(ctx, fresh)
+	events, err := t.outbox.Events().Events(ctx, fresh)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,58 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/catalogue"
+	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/internal/fault"
+)
+
+// AliveFor is how old a publisher's last heartbeat may be before it counts as gone. A dead publisher's leases end in about
+// this time.
+const AliveFor = 30 * time.Second
+
+// Outbox is one installation, as an operator works with it.
+type Outbox struct {
+	// DB is the database. A face that only looks may bring one that only reads.
+	DB Database
+	// Host is where the database was reached, for prompts and plans.
+	Host string
+	// Registry is the catalogue of event types.
+	Registry Catalogue
+}
+
+// Database is what use cases need of a connection pool.
+type Database interface {
+	DB
+	BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error)
+}
+
+// Catalogue is what use cases ask of the catalogue of event types.
+type Catalogue interface {
+	emit.Catalogue
+	// Names lists the names under which events are stored, former ones included.
+	Names() Names
+	EventTypes() []string
+	TopicNames() []string
+	Aggregates() []string
+	// TopicOf returns the logical topic of an event type in a namespace; empty: there is no such type.
+	TopicOf(namespace, eventType string) string
+	// Find returns an event type by its present or a former name.
+	Find(namespace, eventType string) (catalogue.Type, bool)
+}
+
+// Events reads events.
+func (o *Outbox) Events() *Store { return NewStore(o.DB) }
+
+// Now is the database's clock. "Two hours ago" counts from it: the operator's machine may be minutes off.
+func (o *Outbox) Now(ctx context.Context) (now time.Time, err error) {
+	if err := o.DB.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
+		return now, fault.Database(fmt.Errorf("read the database's clock: %w", err))
+	}
+	return now, nil
+}
