@@ -52,8 +52,8 @@ func auditRunView() cli.View[operate.AuditRun] {
 		Columns: []cli.Column[operate.AuditRun]{
 			{Head: "run", Whole: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return s.ID(r.Run) }},
 			{Head: "ended", Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return s.Time(r.Ended) }},
-			{Head: "actor", Always: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return r.Actor }},
-			{Head: "action", Always: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return r.Action }},
+			{Head: "actor", Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return r.Actor }},
+			{Head: "action", Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return r.Action }},
 			{Head: "rows", Field: "affected", Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return s.Count(r.Changed) }},
 			{Head: "note", Rest: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return r.Note }},
 			{Head: "began", Wide: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return s.Time(r.Began) }},

@@ -60,13 +60,13 @@ func contextView() cli.View[contextEntry] {
 		ID:    func(e contextEntry) string { return e.Name },
 		Empty: "no contexts: the configuration file has none",
 		Columns: []cli.Column[contextEntry]{
-			{Head: "current", Always: true, Cell: func(e contextEntry, _ *cli.CellStyle) string { return mark(e.Current, "*") }},
-			{Head: "name", Cell: func(e contextEntry, _ *cli.CellStyle) string { return e.Name }},
-			{Head: "kind", Field: "production readOnly", Always: true, Cell: func(e contextEntry, _ *cli.CellStyle) string {
+			{Head: "current", Cell: func(e contextEntry, _ *cli.CellStyle) string { return mark(e.Current, "*") }},
+			{Head: "name"},
+			{Head: "kind", Field: "production readOnly", Cell: func(e contextEntry, _ *cli.CellStyle) string {
 				return mark(e.Production, "production ") + mark(e.ReadOnly, "read-only")
 			}},
-			{Head: "database", Cell: func(e contextEntry, _ *cli.CellStyle) string { return e.Database }},
-			{Head: "project", Cell: func(e contextEntry, _ *cli.CellStyle) string { return e.Project }},
+			{Head: "database"},
+			{Head: "project"},
 		},
 	}
 }

@@ -95,10 +95,10 @@ func configView() cli.View[ui.Setting] {
 	return cli.View[ui.Setting]{
 		ID: func(e ui.Setting) string { return e.Key },
 		Columns: []cli.Column[ui.Setting]{
-			{Head: "key", Cell: func(e ui.Setting, s *cli.CellStyle) string { return e.Key }},
-			{Head: "value", Cell: func(e ui.Setting, s *cli.CellStyle) string { return e.Value }},
-			{Head: "origin", Cell: func(e ui.Setting, s *cli.CellStyle) string { return e.Origin }},
-			{Head: "flag", Wide: true, Cell: func(e ui.Setting, s *cli.CellStyle) string { return e.Flag }},
+			{Head: "key"},
+			{Head: "value"},
+			{Head: "origin"},
+			{Head: "flag", Wide: true},
 			{Head: "env", Wide: true, Cell: func(e ui.Setting, s *cli.CellStyle) string { return strings.Join(e.Env, " ") }},
 		},
 	}

@@ -245,8 +245,8 @@ func TestManyChangedRowsAreASentence(t *testing.T) {
 func TestDeadLettersFitANarrowTerminal(t *testing.T) {
 	t.Parallel()
 	for width, left := range map[int]string{
-		60:  "hidden columns: state, attempts, reason, failed (-o wide shows all)\n",
-		80:  "hidden columns: state, attempts, reason (-o wide shows all)\n",
+		60:  "hidden columns: failed, reason, attempts, state (-o wide shows all)\n",
+		80:  "hidden columns: reason, attempts, state (-o wide shows all)\n",
 		120: "",
 	} {
 		t.Run(strconv.Itoa(width), func(t *testing.T) {

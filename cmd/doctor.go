@@ -140,13 +140,13 @@ func doctorView() cli.View[doctor.Finding] {
 		ID: func(f doctor.Finding) string { return f.Area + "/" + f.Check },
 		Columns: []cli.Column[doctor.Finding]{
 			{
-				Head: "level", Always: true, Cell: func(f doctor.Finding, _ *cli.CellStyle) string { return string(f.Level) },
+				Head:  "level",
 				Style: func(f doctor.Finding) cli.Style { return colours[f.Level] },
 			},
-			{Head: "area", Cell: func(f doctor.Finding, _ *cli.CellStyle) string { return f.Area }},
-			{Head: "check", Cell: func(f doctor.Finding, _ *cli.CellStyle) string { return f.Check }},
-			{Head: "finding", Field: "message", Wrap: true, Cell: func(f doctor.Finding, _ *cli.CellStyle) string { return f.Message }},
-			{Head: "remedy", Wrap: true, Cell: func(f doctor.Finding, _ *cli.CellStyle) string { return f.Remedy }},
+			{Head: "area"},
+			{Head: "check"},
+			{Head: "finding", Field: "message", Wrap: true},
+			{Head: "remedy", Wrap: true},
 		},
 	}
 }

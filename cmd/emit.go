@@ -238,10 +238,10 @@ func emittedView() cli.View[outbox.Emitted] {
 		ID: func(e outbox.Emitted) string { return e.ID.String() },
 		Columns: []cli.Column[outbox.Emitted]{
 			{Head: "id", Cell: func(e outbox.Emitted, _ *cli.CellStyle) string { return e.ID.String() }},
-			{Head: "type", Cell: func(e outbox.Emitted, _ *cli.CellStyle) string { return e.Type }},
-			{Head: "topic", Wide: true, Cell: func(e outbox.Emitted, _ *cli.CellStyle) string { return e.Topic }},
+			{Head: "type"},
+			{Head: "topic", Wide: true},
 			{Head: "already enqueued", Field: "alreadyEnqueued", Cell: func(e outbox.Emitted, _ *cli.CellStyle) string { return fmt.Sprint(e.AlreadyEnqueued) }},
-			{Head: "line", Wide: true, Cell: func(e outbox.Emitted, s *cli.CellStyle) string { return s.Count(int64(e.Line)) }},
+			{Head: "line", Wide: true},
 		},
 	}
 }

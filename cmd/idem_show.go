@@ -59,16 +59,16 @@ func consumerMarkView() cli.View[operate.ConsumerMark] {
 	return cli.View[operate.ConsumerMark]{
 		ID: func(m operate.ConsumerMark) string { return m.Consumer },
 		Columns: []cli.Column[operate.ConsumerMark]{
-			{Head: "consumer", Cell: func(m operate.ConsumerMark, _ *cli.CellStyle) string { return m.Consumer }},
+			{Head: "consumer"},
 			{
-				Head: "state", Cell: func(m operate.ConsumerMark, _ *cli.CellStyle) string { return m.State },
+				Head:  "state",
 				Style: func(m operate.ConsumerMark) cli.Style { return colours[consume.State(m.State)] },
 			},
-			{Head: "since", Cell: func(m operate.ConsumerMark, s *cli.CellStyle) string { return s.TimePtr(m.Since) }},
-			{Head: "expires", Field: "expiresAt", Cell: func(m operate.ConsumerMark, s *cli.CellStyle) string { return s.TimePtr(m.ExpiresAt) }},
-			{Head: "inbox", Field: "inboxAt", Cell: func(m operate.ConsumerMark, s *cli.CellStyle) string { return s.TimePtr(m.InboxAt) }},
-			{Head: "owner", Wide: true, Cell: func(m operate.ConsumerMark, _ *cli.CellStyle) string { return m.Owner }},
-			{Head: "key", Wide: true, Cell: func(m operate.ConsumerMark, _ *cli.CellStyle) string { return m.Key }},
+			{Head: "since"},
+			{Head: "expires", Field: "expiresAt"},
+			{Head: "inbox", Field: "inboxAt"},
+			{Head: "owner", Wide: true},
+			{Head: "key", Wide: true},
 		},
 	}
 }

@@ -72,14 +72,14 @@ func migrationView() cli.View[migrationEntry] {
 		ID: func(e migrationEntry) string { return strconv.FormatInt(e.Version, 10) },
 		Columns: []cli.Column[migrationEntry]{
 			{Head: "version", Cell: func(e migrationEntry, _ *cli.CellStyle) string { return strconv.FormatInt(e.Version, 10) }},
-			{Head: "name", Cell: func(e migrationEntry, _ *cli.CellStyle) string { return e.Name }},
+			{Head: "name"},
 			{
-				Head: "state", Always: true, Cell: func(e migrationEntry, _ *cli.CellStyle) string { return e.State },
+				Head: "state",
 				Style: func(e migrationEntry) cli.Style {
 					return map[string]cli.Style{"applied": cli.StyleGood, "pending": cli.StyleWarn, "unknown": cli.StyleError}[e.State]
 				},
 			},
-			{Head: "applied at", Field: "appliedAt", Cell: func(e migrationEntry, s *cli.CellStyle) string { return s.TimePtr(e.AppliedAt) }},
+			{Head: "applied at", Field: "appliedAt"},
 		},
 	}
 }

@@ -175,12 +175,12 @@ func pauseResultView() cli.View[outbox.PauseResult] {
 	return cli.View[outbox.PauseResult]{
 		ID: func(p outbox.PauseResult) string { return p.Kind + "=" + p.Value },
 		Columns: []cli.Column[outbox.PauseResult]{
-			{Head: "kind", Cell: func(p outbox.PauseResult, _ *cli.CellStyle) string { return p.Kind }},
-			{Head: "value", Cell: func(p outbox.PauseResult, _ *cli.CellStyle) string { return p.Value }},
-			{Head: "outcome", Cell: func(p outbox.PauseResult, _ *cli.CellStyle) string { return p.Outcome }},
-			{Head: "events", Cell: func(p outbox.PauseResult, s *cli.CellStyle) string { return s.Count(p.Events) }},
-			{Head: "until", Cell: func(p outbox.PauseResult, s *cli.CellStyle) string { return s.TimePtr(p.Until) }},
-			{Head: "run", Field: "runId", Cell: func(p outbox.PauseResult, _ *cli.CellStyle) string { return p.RunID }},
+			{Head: "kind"},
+			{Head: "value"},
+			{Head: "outcome"},
+			{Head: "events"},
+			{Head: "until"},
+			{Head: "run", Field: "runId"},
 		},
 	}
 }
@@ -218,14 +218,14 @@ func pauseView() cli.View[outbox.HeldPause] {
 		ID:    func(p outbox.HeldPause) string { return p.Kind + "=" + p.Value },
 		Empty: "nothing is paused",
 		Columns: []cli.Column[outbox.HeldPause]{
-			{Head: "kind", Always: true, Cell: func(p outbox.HeldPause, _ *cli.CellStyle) string { return p.Kind }},
-			{Head: "value", Whole: true, Always: true, Cell: func(p outbox.HeldPause, _ *cli.CellStyle) string { return p.Value }},
-			{Head: "events", Cell: func(p outbox.HeldPause, s *cli.CellStyle) string { return s.Count(p.Events) }},
-			{Head: "oldest", Field: "oldestAt", Spare: 2, Cell: func(p outbox.HeldPause, s *cli.CellStyle) string { return s.TimePtr(p.OldestAt) }},
-			{Head: "since", Field: "at", Spare: 1, Cell: func(p outbox.HeldPause, s *cli.CellStyle) string { return s.Time(p.At) }},
-			{Head: "until", Cell: func(p outbox.HeldPause, s *cli.CellStyle) string { return s.TimePtr(p.Until) }},
-			{Head: "actor", Cell: func(p outbox.HeldPause, _ *cli.CellStyle) string { return p.Actor }},
-			{Head: "note", Rest: true, Cell: func(p outbox.HeldPause, _ *cli.CellStyle) string { return p.Note }},
+			{Head: "kind"},
+			{Head: "value", Whole: true},
+			{Head: "events"},
+			{Head: "oldest", Field: "oldestAt", From: 90},
+			{Head: "since", Field: "at", From: 110},
+			{Head: "until"},
+			{Head: "actor"},
+			{Head: "note", Rest: true},
 		},
 	}
 }

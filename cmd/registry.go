@@ -54,11 +54,11 @@ func eventTypeView() cli.View[operate.EventType] {
 	return cli.View[operate.EventType]{
 		ID: func(t operate.EventType) string { return t.Type },
 		Columns: []cli.Column[operate.EventType]{
-			{Head: "type", Whole: true, Cell: func(t operate.EventType, _ *cli.CellStyle) string { return t.Type }},
-			{Head: "aggregate", Field: "aggregateType", Spare: 2, Cell: func(t operate.EventType, _ *cli.CellStyle) string { return t.AggregateType }},
-			{Head: "topic", Cell: func(t operate.EventType, _ *cli.CellStyle) string { return t.Topic }},
-			{Head: "description", Rest: true, Spare: 1, Cell: func(t operate.EventType, _ *cli.CellStyle) string { return t.Description }},
-			{Head: "namespace", Wide: true, Cell: func(t operate.EventType, _ *cli.CellStyle) string { return t.Namespace }},
+			{Head: "type", Whole: true},
+			{Head: "aggregate", Field: "aggregateType", From: 60},
+			{Head: "topic"},
+			{Head: "description", Rest: true, From: 70},
+			{Head: "namespace", Wide: true},
 			{Head: "payload", Field: "fields", Wide: true, Cell: func(t operate.EventType, _ *cli.CellStyle) string { return payloadCell(t.Fields) }},
 		},
 	}

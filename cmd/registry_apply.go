@@ -120,11 +120,11 @@ func typeChangeView() cli.View[operate.TypeChange] {
 	return cli.View[operate.TypeChange]{
 		ID: func(c operate.TypeChange) string { return c.Type },
 		Columns: []cli.Column[operate.TypeChange]{
-			{Head: "change", Cell: func(c operate.TypeChange, _ *cli.CellStyle) string { return c.Change }},
-			{Head: "type", Cell: func(c operate.TypeChange, _ *cli.CellStyle) string { return c.Type }},
+			{Head: "change"},
+			{Head: "type"},
 			{Head: "parts", Cell: func(c operate.TypeChange, _ *cli.CellStyle) string { return strings.Join(c.Parts, ", ") }},
-			{Head: "waiting", Cell: func(c operate.TypeChange, s *cli.CellStyle) string { return s.Count(c.Waiting) }},
-			{Head: "namespace", Wide: true, Cell: func(c operate.TypeChange, _ *cli.CellStyle) string { return c.Namespace }},
+			{Head: "waiting"},
+			{Head: "namespace", Wide: true},
 		},
 	}
 }

@@ -85,12 +85,12 @@ func refusalView() cli.View[operate.Refusal] {
 	return cli.View[operate.Refusal]{
 		ID: func(r operate.Refusal) string { return r.Example },
 		Columns: []cli.Column[operate.Refusal]{
-			{Head: "type", Field: "eventType", Cell: func(r operate.Refusal, _ *cli.CellStyle) string { return r.EventType }},
-			{Head: "reason", Cell: func(r operate.Refusal, _ *cli.CellStyle) string { return r.Reason }},
-			{Head: "waiting", Cell: func(r operate.Refusal, s *cli.CellStyle) string { return s.Count(r.Waiting) }},
-			{Head: "published", Wide: true, Cell: func(r operate.Refusal, s *cli.CellStyle) string { return s.Count(r.Published) }},
-			{Head: "problem", Wrap: true, Cell: func(r operate.Refusal, _ *cli.CellStyle) string { return r.Problem }},
-			{Head: "example", Cell: func(r operate.Refusal, _ *cli.CellStyle) string { return r.Example }},
+			{Head: "type", Field: "eventType"},
+			{Head: "reason"},
+			{Head: "waiting"},
+			{Head: "published", Wide: true},
+			{Head: "problem", Wrap: true},
+			{Head: "example"},
 		},
 	}
 }

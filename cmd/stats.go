@@ -110,7 +110,7 @@ func groupView(by string) cli.View[stats.Group] {
 	return cli.View[stats.Group]{
 		ID: func(g stats.Group) string { return g.Key },
 		Columns: []cli.Column[stats.Group]{
-			{Head: by, Field: "key", Always: true, Cell: func(g stats.Group, _ *cli.CellStyle) string { return g.Key }},
+			{Head: by, Field: "key"},
 			count("backlog", "backlog", false, func(g stats.Group) int64 { return g.Backlog }),
 			count("due", "due", true, func(g stats.Group) int64 { return g.Due }),
 			count("backing-off", "backingOff", false, func(g stats.Group) int64 { return g.BackingOff }),
@@ -118,7 +118,7 @@ func groupView(by string) cli.View[stats.Group] {
 			count("parked", "parked", true, func(g stats.Group) int64 { return g.Parked }),
 			count("at-max", "atMaxAttempts", true, func(g stats.Group) int64 { return g.AtMaxAttempts }),
 			count("dlq-open", "dlqOpen", false, func(g stats.Group) int64 { return g.DLQOpen }),
-			{Head: "oldest", Field: "oldestUnpublishedAt", Cell: func(g stats.Group, s *cli.CellStyle) string { return s.TimePtr(g.OldestUnpublishedAt) }},
+			{Head: "oldest", Field: "oldestUnpublishedAt"},
 		},
 	}
 }

@@ -68,7 +68,7 @@ func statsOf(ctx context.Context, app *cli.App) (*operate.StatsResult, error) {
 
 func contextStatsView() cli.View[contextStats] {
 	figure := func(head string, text func(*operate.StatsResult, *cli.CellStyle) string) cli.Column[contextStats] {
-		return cli.Column[contextStats]{Head: head, Field: "stats", Always: true, Cell: func(c contextStats, s *cli.CellStyle) string {
+		return cli.Column[contextStats]{Head: head, Field: "stats", Cell: func(c contextStats, s *cli.CellStyle) string {
 			if c.Stats == nil {
 				return ""
 			}
@@ -78,14 +78,14 @@ func contextStatsView() cli.View[contextStats] {
 	return cli.View[contextStats]{
 		ID: func(c contextStats) string { return c.Context },
 		Columns: []cli.Column[contextStats]{
-			{Head: "context", Cell: func(c contextStats, _ *cli.CellStyle) string { return c.Context }},
+			{Head: "context"},
 			figure("backlog", func(r *operate.StatsResult, s *cli.CellStyle) string { return s.Count(r.Backlog) }),
 			figure("oldest", func(r *operate.StatsResult, _ *cli.CellStyle) string {
 				return cli.Age(time.Duration(r.OldestAgeSeconds * float64(time.Second)))
 			}),
 			figure("dlq-open", func(r *operate.StatsResult, s *cli.CellStyle) string { return s.Count(r.DLQ.Open) }),
 			figure("flow", func(r *operate.StatsResult, _ *cli.CellStyle) string { return r.Flow.State }),
-			{Head: "error", Rest: true, Cell: func(c contextStats, _ *cli.CellStyle) string { return c.Error }},
+			{Head: "error", Rest: true},
 		},
 	}
 }

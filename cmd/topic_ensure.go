@@ -152,11 +152,11 @@ func ensureView() cli.View[pubsub.Action] {
 	return cli.View[pubsub.Action]{
 		ID: func(a pubsub.Action) string { return a.Name },
 		Columns: []cli.Column[pubsub.Action]{
-			{Head: "kind", Cell: func(a pubsub.Action, _ *cli.CellStyle) string { return a.Kind }},
-			{Head: "name", Cell: func(a pubsub.Action, _ *cli.CellStyle) string { return a.Name }},
-			{Head: "topic", Wide: true, Cell: func(a pubsub.Action, _ *cli.CellStyle) string { return a.Topic }},
-			{Head: "outcome", Cell: func(a pubsub.Action, _ *cli.CellStyle) string { return string(a.Outcome) }},
-			{Head: "detail", Rest: true, Cell: func(a pubsub.Action, _ *cli.CellStyle) string { return a.Detail }},
+			{Head: "kind"},
+			{Head: "name"},
+			{Head: "topic", Wide: true},
+			{Head: "outcome"},
+			{Head: "detail", Rest: true},
 		},
 	}
 }

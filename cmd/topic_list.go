@@ -70,13 +70,13 @@ func topicView() cli.View[pubsub.Topic] {
 	return cli.View[pubsub.Topic]{
 		ID: func(t pubsub.Topic) string { return t.Name },
 		Columns: []cli.Column[pubsub.Topic]{
-			{Head: "topic", Cell: func(t pubsub.Topic, _ *cli.CellStyle) string { return t.Topic }},
-			{Head: "name", Cell: func(t pubsub.Topic, _ *cli.CellStyle) string { return t.Name }},
-			{Head: "state", Cell: func(t pubsub.Topic, _ *cli.CellStyle) string { return t.State }, Style: func(t pubsub.Topic) cli.Style { return stateStyle(t.State) }},
+			{Head: "topic"},
+			{Head: "name"},
+			{Head: "state", Style: func(t pubsub.Topic) cli.Style { return stateStyle(t.State) }},
 			{Head: "subscriptions", Rest: true, Cell: func(t pubsub.Topic, _ *cli.CellStyle) string {
 				return strings.Join(t.Subscriptions, " ")
 			}},
-			{Head: "error", Wide: true, Cell: func(t pubsub.Topic, _ *cli.CellStyle) string { return t.Error }},
+			{Head: "error", Wide: true},
 		},
 	}
 }

@@ -107,17 +107,16 @@ type Column[T any] struct {
 	// Field is the JSON key, or the keys with blanks between them, that stand for the column on a pipe; Head where it is empty.
 	Field string
 	Wide  bool // only in wide
-	// Always keeps the column though it may be the same in every row.
-	Always bool
 	// Whole keeps the cell from being cut to the terminal's width: half an id is of no use.
 	Whole bool
 	// Rest gives the column the room that the others leave: it is cut before they are.
 	Rest bool
 	// Wrap breaks a long cell into lines instead of cutting it.
 	Wrap bool
-	// Spare columns are left out of a table that would be wider than the terminal, the lowest number first; 0 always stays.
-	Spare int
-	// Cell returns the plain value; making it safe to show is the output layer's business.
+	// From is the width of the terminal from which the column is shown, whatever the rows hold.
+	From int
+	// Cell returns the plain value; making it safe to show is the output layer's business. Without one
+	// the field is shown: a time by its age, a number with grouped digits.
 	Cell func(row T, r *CellStyle) string
 	// Style, where set, chooses the colour of the cell on a terminal.
 	Style func(row T) Style
@@ -203,7 +202,7 @@ func (v View[T]) shown(o Output, r *CellStyle) []Column[T] {
 		at := slices.IndexFunc(v.Columns, func(c Column[T]) bool { return c.field() == field })
 		if at >= 0 {
 			columns[i] = v.Columns[at]
-			columns[i].Spare = 0
+			columns[i].From = 0
 			continue
 		}
 		columns[i] = Column[T]{Head: field, Field: field, Cell: func(row T, _ *CellStyle) string { return fieldTexts(row, []string{field})[0] }}

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -71,6 +73,21 @@ func (s *CellStyle) TimePtr(t *time.Time) string {
 		return ""
 	}
 	return s.Time(*t)
+}
+
+// any shows a value by its type; nothing for what is absent.
+func (s *CellStyle) any(value reflect.Value) string {
+	value = reflect.Indirect(value)
+	switch {
+	case !value.IsValid():
+		return ""
+	case value.CanInt():
+		return s.Count(value.Int())
+	}
+	if t, isTime := value.Interface().(time.Time); isTime {
+		return s.Time(t)
+	}
+	return fmt.Sprint(value)
 }
 
 // Count shows a number of things.

@@ -33,6 +33,35 @@ func keysOf(t reflect.Type) (keys []string) {
 	return keys
 }
 
+// cell is the column's cell of a row.
+func (c Column[T]) cell(row T, s *CellStyle) string {
+	if c.Cell != nil {
+		return c.Cell(row, s)
+	}
+	value, _ := fieldOf(reflect.ValueOf(row), c.field())
+	return s.any(value)
+}
+
+// fieldOf finds the field of a row by its JSON key.
+func fieldOf(row reflect.Value, key string) (reflect.Value, bool) {
+	if row = reflect.Indirect(row); !row.IsValid() {
+		return row, false
+	}
+	for i := range row.NumField() {
+		f := row.Type().Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == key {
+			return row.Field(i), true
+		}
+		if f.Anonymous && name == "" {
+			if found, ok := fieldOf(row.Field(i), key); ok {
+				return found, true
+			}
+		}
+	}
+	return reflect.Value{}, false
+}
+
 func checkFields(fields, keys []string) error {
 	for _, field := range fields {
 		if !slices.Contains(keys, field) {

@@ -46,15 +46,14 @@ func (t *table[T]) Close() error {
 		}
 		t.r.idLength = t.view.Shorten(ids)
 	}
+	t.leaveOut()
 	for _, row := range t.rows {
 		cells := make([]string, len(t.view.Columns))
 		for i, c := range t.view.Columns {
-			cells[i] = safetext.Line(c.Cell(row, t.r))
+			cells[i] = safetext.Line(c.cell(row, t.r))
 		}
 		t.cells = append(t.cells, cells)
 	}
-	t.sayOnce()
-	t.leaveOut()
 	t.fitWidth()
 	t.paint()
 	heads := make([]string, len(t.view.Columns))
@@ -126,7 +125,7 @@ func (l *lines[T]) Write(row T) error {
 		if c.Wide {
 			continue
 		}
-		cell := safetext.Line(c.Cell(row, l.r))
+		cell := safetext.Line(c.cell(row, l.r))
 		l.widths[i] = max(l.widths[i], ansi.StringWidth(cell))
 		if c.Style != nil {
 			cell = l.app.Paint(l.app.OutTTY, c.Style(row), cell)
@@ -143,60 +142,24 @@ func (l *lines[T]) Write(row T) error {
 
 func (l *lines[T]) Close() error { return nil }
 
-// sayOnce leaves out the columns that are the same in every row, and says on Err what they would repeat.
-func (t *table[T]) sayOnce() {
-	if len(t.cells) < 2 || t.width == 0 {
-		return
-	}
-	var same []string
-	for i := len(t.view.Columns) - 1; i >= 0; i-- {
-		c, first := t.view.Columns[i], t.cells[0][i]
-		if c.Always || slices.ContainsFunc(t.cells, func(row []string) bool { return row[i] != first }) {
-			continue
-		}
-		if first != "" {
-			same = append(same, c.Head+" "+first)
-		}
-		t.drop(i)
-	}
-	if slices.Reverse(same); same != nil {
-		fmt.Fprintf(t.r.app.Err, "in every row: %s\n", ansi.Truncate(strings.Join(same, ", "), max(t.width-14, leastEver), "…"))
-	}
-}
-
-func (t *table[T]) drop(column int) {
-	t.view.Columns = slices.Delete(t.view.Columns, column, column+1)
-	for i, row := range t.cells {
-		t.cells[i] = slices.Delete(row, column, column+1)
-	}
-}
-
 const (
 	// tableGap is the room between two columns.
 	tableGap = 2
-	// leastCell is how much of a cell is shown when there are columns that can be left out for it, leastRest how much of one that
-	// gets what room there is, and leastEver of any on a very small terminal.
+	// leastCell is how much of a cell is shown while others can be made narrower, leastRest how much of one that gets what
+	// room there is, and leastEver of any on a very small terminal.
 	leastCell, leastRest, leastEver = 18, 26, 8
 )
 
-// leaveOut drops spare columns until the others fit the terminal, and names them on Err.
+// leaveOut drops the columns that a terminal of this width has no room for, and names them on Err.
 func (t *table[T]) leaveOut() {
+	tooWide := func(c Column[T]) bool { return t.width > 0 && t.width < c.From }
 	var left []string
-	for t.width > 0 {
-		least, spare := -tableGap, -1
-		for i, w := range t.widths() {
-			c := t.view.Columns[i]
-			least += min(w, c.least(leastCell, leastRest)) + tableGap
-			if c.Spare > 0 && (spare < 0 || c.Spare < t.view.Columns[spare].Spare) {
-				spare = i
-			}
+	for _, c := range t.view.Columns {
+		if tooWide(c) {
+			left = append(left, c.Head)
 		}
-		if least <= t.width || spare < 0 {
-			break
-		}
-		left = append(left, t.view.Columns[spare].Head)
-		t.drop(spare)
 	}
+	t.view.Columns = slices.DeleteFunc(slices.Clone(t.view.Columns), tooWide)
 	if left != nil {
 		fmt.Fprintf(t.r.app.Err, "hidden columns: %s (-o wide shows all)\n", strings.Join(left, ", "))
 	}
