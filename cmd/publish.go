@@ -58,33 +58,32 @@ events stay leased because the reply to a claim was lost.`,
 	return cmd
 }
 
-// scope checks the flags that narrow a publisher.
-func (opts *publishOptions) scope(ctx context.Context) (dispatch.Scope, error) {
+// check checks the flags that narrow a publisher.
+func (opts *publishOptions) check(ctx context.Context) error {
 	if err := opts.app.RefuseEmpty("namespace", "tenant", "event-type"); err != nil {
-		return dispatch.Scope{}, err
+		return err
 	}
 	if opts.tenant != "" {
 		id, err := outbox.ParseTenant(opts.tenant)
 		if err != nil {
-			return dispatch.Scope{}, err
+			return err
 		}
 		opts.tenant = id.String()
 	}
-	scope := dispatch.Scope{Namespace: opts.namespace, TenantID: opts.tenant}
 	if len(opts.eventTypes) == 0 {
-		return scope, nil
+		return nil
 	}
 	types, err := opts.app.Registry(ctx)
 	if err != nil {
-		return dispatch.Scope{}, err
+		return err
 	}
 	known := types.EventTypes()
 	for _, t := range opts.eventTypes {
 		if !slices.Contains(known, t) {
-			return dispatch.Scope{}, fault.Hint(fault.Usagef("--event-type: %q is not in the registry", t), "known types: %s", strings.Join(known, ", "))
+			return fault.Hint(fault.Usagef("--event-type: %q is not in the registry", t), "known types: %s", strings.Join(known, ", "))
 		}
 	}
-	return scope, nil
+	return nil
 }
 
 // publishMemory is what the runtime is asked to stay below. Four times what may be in flight: a row is held as it was
@@ -99,8 +98,7 @@ func limitMemory() {
 }
 
 func runPublish(ctx context.Context, opts *publishOptions) error {
-	scope, err := opts.scope(ctx)
-	if err != nil {
+	if err := opts.check(ctx); err != nil {
 		return err
 	}
 	cfg, err := opts.app.Config("database.url", "pubsub.project")
@@ -111,7 +109,7 @@ func runPublish(ctx context.Context, opts *publishOptions) error {
 		return err
 	}
 	limitMemory()
-	service, err := newPublishService(ctx, opts, cfg, scope)
+	service, err := newPublishService(ctx, opts, cfg)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"time"
@@ -22,13 +23,25 @@ type Config struct {
 	Claims, Settles *pgxpool.Pool
 	// Catalogue is what the program knows of event types. Nil means what is recorded in the database, and follows it.
 	Catalogue *catalogue.Catalogue
+	// CatalogueName is what State and operators are told of Catalogue; empty means "program".
+	CatalogueName string
 	// Publisher takes the events.
 	Publisher Publisher
-	// Namespace limits the dispatcher to the events of one; empty means all.
-	Namespace string
-	Tuning    Tuning
-	// Log may be nil. It never gets a payload.
-	Log *slog.Logger
+	// NewPublisher replaces Publisher where it depends on the topics of the catalogue. It is called at the start, and
+	// again when the catalogue of the database has changed.
+	NewPublisher func(context.Context, *catalogue.Catalogue) (Publisher, error)
+	// Namespace, TenantID and EventTypes limit the dispatcher to a part of the events; empty means all. A type is
+	// published under its present and its former names.
+	Namespace, TenantID string
+	EventTypes          []string
+	// PollOnly does without the connection that listens for commits.
+	PollOnly bool
+	Tuning   Tuning
+	// Version is what operators are told of this program; empty means the name of its main package.
+	Version string
+	// Log may be nil. It never gets a payload. LogPublished raises the lines of published events from debug to info.
+	Log          *slog.Logger
+	LogPublished bool
 	// Metrics may be nil. Two dispatchers of one process need registerers with different labels, see
 	// prometheus.WrapRegistererWith.
 	Metrics prometheus.Registerer
@@ -64,6 +77,9 @@ func (t Tuning) internal() dispatch.Config {
 	}
 }
 
+// Validate reports every problem at once, defaults applied.
+func (t Tuning) Validate() error { return t.internal().Validate() }
+
 // validate reports every problem at once.
 func (c Config) validate() error {
 	var problems []error
@@ -74,8 +90,8 @@ func (c Config) validate() error {
 	case c.URL == "" && !pools:
 		problems = append(problems, errors.New("give URL, or Claims and Settles: two different pools"))
 	}
-	if c.Publisher == nil {
-		problems = append(problems, errors.New("give a Publisher; Each makes one of a function"))
+	if (c.Publisher == nil) == (c.NewPublisher == nil) {
+		problems = append(problems, errors.New("give a Publisher or NewPublisher; Each makes one of a function"))
 	}
-	return errors.Join(append(problems, c.Tuning.internal().Validate())...)
+	return errors.Join(append(problems, c.Tuning.Validate())...)
 }

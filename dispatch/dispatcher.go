@@ -9,9 +9,9 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -19,7 +19,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/pgpool"
 	"github.com/outboxctl/outboxctl/internal/registry"
-	"github.com/outboxctl/outboxctl/internal/relay"
 	"github.com/outboxctl/outboxctl/internal/stats"
 	"github.com/outboxctl/outboxctl/internal/telemetry"
 )
@@ -36,11 +35,25 @@ var ErrRunning = errors.New("the dispatcher is running already")
 
 // Dispatcher publishes the events of one outbox. Make it with New.
 type Dispatcher struct {
-	relay   *relay.Relay
-	backlog *telemetry.Backlog // nil: no metrics
-	metrics func()             // gives the metrics back
-	pools   []*pgxpool.Pool    // those to close
-	running sync.Mutex         // held while it runs
+	cfg      Config
+	identity dispatch.Identity
+	observe  dispatch.Observers
+	listener *dispatch.Listener
+	backlog  *telemetry.Backlog // nil: no metrics
+	metrics  func()             // gives the metrics back
+	pools    []*pgxpool.Pool    // those to close
+
+	live *registry.Live
+	// engine is another one when the catalogue has changed.
+	engine atomic.Pointer[dispatch.Dispatcher]
+	// pauses is what was paused when the database was asked last.
+	pauses atomic.Pointer[[]outbox.Pause]
+	// pausesChanged makes the heartbeat tell of other pauses: an operator may wait until they are obeyed.
+	pausesChanged chan struct{}
+
+	running sync.Mutex // held while it runs
+	// once: the engine ends when nothing is left. used: it has run.
+	once, used bool
 }
 
 // New connects to the database and looks whether its outbox is ready. It starts nothing: Run and Once do. Problems of the
@@ -49,7 +62,7 @@ func New(ctx context.Context, cfg Config) (_ *Dispatcher, err error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	d := &Dispatcher{metrics: func() {}}
+	d := &Dispatcher{metrics: func() {}, pausesChanged: make(chan struct{}, 1), identity: cfg.identity()}
 	defer func() {
 		if err != nil {
 			d.Close()
@@ -60,52 +73,61 @@ func New(ctx context.Context, cfg Config) (_ *Dispatcher, err error) {
 			return nil, err
 		}
 	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	cfg.Log = cfg.Log.With("publisher", d.identity.ID)
+	d.cfg = cfg
 	if err := outbox.CheckTables(ctx, cfg.Claims); err != nil {
 		return nil, fmt.Errorf("look at the outbox: %w", err)
 	}
-	types := &registry.Registry{Catalogue: cfg.Catalogue, Source: "program"}
+	types := &registry.Registry{Catalogue: cfg.Catalogue, Source: cmp.Or(cfg.CatalogueName, "program")}
 	if cfg.Catalogue == nil {
 		if types, err = registry.Recorded(ctx, cfg.Claims); err != nil {
 			return nil, err
 		}
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	identity := newIdentity()
-	log := cfg.Log.With("publisher", identity.ID)
-	observe := dispatch.Observers{telemetry.NewLog(log)}
-	own := prometheus.NewRegistry()
-	if cfg.Metrics != nil {
-		observe = append(observe, telemetry.NewMetrics(own, types.TopicNames()))
-	}
-	d.relay, err = relay.New(ctx, relay.Params{
-		Claims: cfg.Claims, Settles: cfg.Settles, Types: types, Follows: cfg.Catalogue == nil,
-		Connect: func(ctx context.Context) (*pgx.Conn, error) {
-			return pgx.ConnectConfig(ctx, cfg.Claims.Config().ConnConfig)
-		},
-		Publisher: func(context.Context, *registry.Registry) (dispatch.Publisher, error) { return cfg.Publisher, nil },
-		Scope:     dispatch.Scope{Namespace: cfg.Namespace}, Tuning: cfg.Tuning.internal(), Identity: identity, Observe: observe, Log: log,
-	})
-	if err != nil {
+	if d.live, err = registry.NewLive(ctx, cfg.Claims, types); err != nil {
 		return nil, err
 	}
-	if cfg.Metrics == nil {
-		return d, nil
+	if err := d.observeAll(types); err != nil {
+		return nil, err
 	}
-	d.backlog = telemetry.NewBacklog(own, func(ctx context.Context) (stats.Sample, error) {
-		return stats.TakeSample(ctx, cfg.Claims, cmp.Or(cfg.Tuning.MaxAttempts, dispatch.DefaultMaxAttempts))
-	}, func() telemetry.Current { return current(d.relay) }, observe.Trouble)
-	if err := cfg.Metrics.Register(own); err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
+	d.listener = dispatch.NewListener(d.listen, d.observe)
+	if err := d.readPauses(ctx); err != nil {
+		return nil, err
 	}
-	d.metrics = func() { cfg.Metrics.Unregister(own) }
-	return d, nil
+	return d, d.build(ctx)
 }
 
-func current(r *relay.Relay) telemetry.Current {
-	rows, bytes := r.Dispatcher().InFlight()
-	return telemetry.Current{Events: rows, Bytes: bytes, StoodDown: len(r.StoodDown())}
+// observeAll makes what tells of the dispatcher: log and metrics.
+func (d *Dispatcher) observeAll(types *registry.Registry) error {
+	lines := telemetry.NewLog(d.cfg.Log)
+	if d.cfg.LogPublished {
+		lines.TellPublished()
+	}
+	d.observe = dispatch.Observers{lines}
+	if d.cfg.Metrics == nil {
+		return nil
+	}
+	own := prometheus.NewRegistry()
+	d.observe = append(d.observe, telemetry.NewMetrics(own, types.TopicNames()))
+	d.backlog = telemetry.NewBacklog(own, func(ctx context.Context) (stats.Sample, error) {
+		return stats.TakeSample(ctx, d.cfg.Claims, cmp.Or(d.cfg.Tuning.MaxAttempts, dispatch.DefaultMaxAttempts))
+	}, d.current, d.observe.Trouble)
+	if err := d.cfg.Metrics.Register(own); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	d.metrics = func() { d.cfg.Metrics.Unregister(own) }
+	return nil
+}
+
+func (d *Dispatcher) current() (now telemetry.Current) {
+	if engine := d.engine.Load(); engine != nil {
+		now.Events, now.Bytes = engine.InFlight()
+		now.StoodDown = len(d.stoodDown())
+	}
+	return now
 }
 
 // open makes the two pools of a URL.
@@ -131,11 +153,11 @@ func (d *Dispatcher) open(ctx context.Context, cfg *Config) error {
 	return nil
 }
 
-// newIdentity names this dispatcher to operators.
-func newIdentity() dispatch.Identity {
+// identity names this dispatcher to operators.
+func (c Config) identity() dispatch.Identity {
 	host, _ := os.Hostname() // a host without a name is still a host
-	version := "embedded"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Path != "" {
+	version := cmp.Or(c.Version, "embedded")
+	if info, ok := debug.ReadBuildInfo(); ok && c.Version == "" && info.Main.Path != "" {
 		version += " in " + info.Main.Path
 	}
 	return dispatch.Identity{ID: uuid.NewString(), Host: host, PID: os.Getpid(), Version: version}
@@ -144,39 +166,19 @@ func newIdentity() dispatch.Identity {
 // Run publishes until ctx ends. Then it stops claiming, gives back what it has not handed over and settles what is on its
 // way, for at most Tuning.ShutdownTimeout. A database that goes away is waited for.
 func (d *Dispatcher) Run(ctx context.Context) error {
-	return d.run(ctx, d.relay.Run)
+	_, err := d.run(ctx, false)
+	return err
 }
 
 // Once publishes until nothing is left to claim. Events that wait for their next attempt, or whose topic takes nothing,
 // are not waited for.
-func (d *Dispatcher) Once(ctx context.Context) (done Totals, err error) {
-	err = d.run(ctx, func(ctx context.Context) (err error) {
-		done, err = d.relay.Once(ctx)
-		return err
-	})
-	return done, err
-}
+func (d *Dispatcher) Once(ctx context.Context) (Totals, error) { return d.run(ctx, true) }
 
-func (d *Dispatcher) run(ctx context.Context, run func(context.Context) error) error {
-	if !d.running.TryLock() {
-		return ErrRunning
-	}
-	defer d.running.Unlock()
-	around, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var services sync.WaitGroup
-	defer services.Wait()
-	defer stop()
-	if d.backlog != nil {
-		services.Go(func() { d.backlog.Run(around) })
-	}
-	return run(ctx)
-}
-
-// Ready returns why not everything can be published now: the database, its claims, or a topic.
-func (d *Dispatcher) Ready(ctx context.Context) error { return d.relay.Ready(ctx) }
+// ID is the dispatcher's in outbox_publishers, in the leases of events and in the log.
+func (d *Dispatcher) ID() string { return d.identity.ID }
 
 // State reports what the dispatcher does.
-func (d *Dispatcher) State() State { return d.relay.State() }
+func (d *Dispatcher) State() State { return d.state() }
 
 // Close gives back the metrics and closes the pools that New has opened. Run must have returned.
 func (d *Dispatcher) Close() {

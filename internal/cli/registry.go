@@ -28,7 +28,7 @@ func (a *App) Registry(ctx context.Context) (*registry.Registry, error) {
 	if a.types, err = a.findRegistry(ctx, cfg); err != nil {
 		return nil, err
 	}
-	if err := a.checkTopics(cfg); err != nil {
+	if _, err := a.TopicsOf(a.types.Catalogue); err != nil {
 		a.types = nil
 		return nil, err
 	}
@@ -83,22 +83,29 @@ func checkNames(topics map[string]string) error {
 	return errors.Join(problems...)
 }
 
-// checkTopics refuses a name for a topic that the catalogue does not have: most likely a typing error, which would
-// otherwise publish to the wrong topic.
-func (a *App) checkTopics(cfg *Config) error {
-	known := a.types.Topics()
+// TopicsOf gives each logical topic of a catalogue its name at the broker. It also returns an error when the
+// configuration names a topic that the catalogue does not have: most likely a typing error, which would otherwise
+// publish to the wrong topic.
+func (a *App) TopicsOf(types *catalogue.Catalogue) (map[string]string, error) {
+	known := types.Topics()
 	var problems []string
-	for _, v := range cfg.Values {
+	for _, v := range a.cfg.Values {
 		logical, ok := strings.CutPrefix(v.Key.Name, topicPrefix)
 		if ok && v.Origin != OriginDefault && known[logical] == "" && !isBuiltinTopic(logical) {
 			problems = append(problems, fmt.Sprintf("%s (%s): the catalogue has no such topic; it has %s", v.Key.Name, v.Origin,
 				strings.Join(slices.Sorted(maps.Keys(known)), ", ")))
 		}
 	}
-	if len(problems) > 0 {
-		return ConfigProblems(problems...)
+	topics := maps.Clone(known)
+	for logical := range topics {
+		if name, ok := a.cfg.PubSub.Topics[logical]; ok && a.cfg.Origin(topicPrefix+logical) != OriginDefault {
+			topics[logical] = name
+		}
 	}
-	return nil
+	if len(problems) > 0 {
+		return topics, ConfigProblems(problems...)
+	}
+	return topics, nil
 }
 
 // Topics gives each logical topic of the catalogue its name at the broker: the configuration's, or else the catalogue's.
@@ -107,17 +114,7 @@ func (a *App) Topics(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.topicsOf(types), nil
-}
-
-func (a *App) topicsOf(types *registry.Registry) map[string]string {
-	topics := types.Topics()
-	for logical := range topics {
-		if name, ok := a.cfg.PubSub.Topics[logical]; ok && a.cfg.Origin(topicPrefix+logical) != OriginDefault {
-			topics[logical] = name
-		}
-	}
-	return topics
+	return a.TopicsOf(types.Catalogue)
 }
 
 // SettingsInUse is Settings with the topics of the catalogue in use: those that the built-in catalogue alone has are left
@@ -154,10 +151,4 @@ func (a *App) SettingsInUse(ctx context.Context) ([]ConfigValue, error) {
 // FollowsDatabase reports whether the catalogue is the database's, so that it changes with it.
 func (a *App) FollowsDatabase() bool {
 	return a.cfg.Catalogue == registry.Database || a.cfg.Catalogue == "" && a.cfg.Database.URL != ""
-}
-
-// UseRegistry replaces the catalogue that was found.
-func (a *App) UseRegistry(types *registry.Registry) error {
-	a.types = types
-	return a.checkTopics(a.cfg)
 }

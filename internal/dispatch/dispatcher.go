@@ -187,3 +187,12 @@ func (d *Dispatcher) InFlight() (rows int, bytes int64) { return d.inFlight.load
 // away: an outage must not look like a hung process, or a supervisor restarts
 // every publisher in the middle of it.
 func (d *Dispatcher) LastPulse() time.Time { return d.pulse.last() }
+
+// Alive returns an error when the loop has stopped. It waits at most for room in flight,
+// which the broker's time-out bounds.
+func (d *Dispatcher) Alive() error {
+	if still := time.Since(d.LastPulse()); still > 2*d.cfg.PublishTimeout+d.cfg.Lease {
+		return fmt.Errorf("the loop has not moved for %s", still.Round(time.Second))
+	}
+	return nil
+}

@@ -1,21 +1,15 @@
-package relay_test
+package dispatch_test
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/catalogue"
-	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
-	"github.com/outboxctl/outboxctl/internal/registry"
-	"github.com/outboxctl/outboxctl/internal/relay"
 )
-
-func TestMain(m *testing.M) { outboxtest.Main(m) }
 
 // A publisher of some types takes what is stored under their former names, and knows the topics of its scope alone.
 func TestAPublisherOfATypeTakesItsFormerNames(t *testing.T) {
@@ -37,17 +31,15 @@ func TestAPublisherOfATypeTakesItsFormerNames(t *testing.T) {
 			VALUES (gen_random_uuid(), $2, 'vendor_order', gen_random_uuid(), '{}', $1)`, row[0], row[1])
 		require.NoError(t, err)
 	}
-	r, err := relay.New(t.Context(), relay.Params{
-		Claims: db.Pool, Settles: outboxtest.Pool(t, db.URL), Types: &registry.Registry{Catalogue: types, Source: "program"},
-		Publisher: func(context.Context, *registry.Registry) (dispatch.Publisher, error) {
-			return dispatch.Each(func(context.Context, string, dispatch.Message) error { return nil }, 1), nil
-		},
-		EventTypes: []string{"order_expired"}, Identity: dispatch.Identity{ID: uuid.NewString()},
-		Observe: dispatch.Observers{}, Log: slog.New(slog.DiscardHandler),
+	d, err := dispatch.New(t.Context(), dispatch.Config{
+		URL: db.URL, Catalogue: types, EventTypes: []string{"order_expired"},
+		Publisher: dispatch.Each(func(context.Context, string, dispatch.Message) error { return nil }, 1),
 	})
 	require.NoError(t, err)
-	require.Equal(t, []string{"orders"}, r.Dispatcher().TopicNames())
-	done, err := r.Once(t.Context())
+	defer d.Close()
+	require.Len(t, d.State().Topics, 1)
+	require.Equal(t, "orders", d.State().Topics[0].Topic)
+	done, err := d.Once(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, int64(2), done.Published)
 }

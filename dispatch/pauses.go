@@ -1,4 +1,4 @@
-package relay
+package dispatch
 
 import (
 	"context"
@@ -16,7 +16,7 @@ const (
 )
 
 // watchPauses keeps what is paused current until ctx ends.
-func (r *Relay) watchPauses(ctx context.Context) {
+func (d *Dispatcher) watchPauses(ctx context.Context) {
 	ticker := time.NewTicker(pausesEvery)
 	defer ticker.Stop()
 	for {
@@ -25,46 +25,46 @@ func (r *Relay) watchPauses(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if err := r.readPauses(ctx); err != nil && ctx.Err() == nil {
-			r.params.Observe.Trouble("pauses", err)
+		if err := d.readPauses(ctx); err != nil && ctx.Err() == nil {
+			d.observe.Trouble("pauses", err)
 		}
 	}
 }
 
 // readPauses reads what is paused, tells what has changed and, where a pause has ended, makes the dispatcher look at what
 // it had passed over.
-func (r *Relay) readPauses(ctx context.Context) error {
+func (d *Dispatcher) readPauses(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pausesTimeout)
 	defer cancel()
-	now, err := outbox.Pauses(ctx, r.params.Claims)
+	now, err := outbox.Pauses(ctx, d.cfg.Claims)
 	if err != nil {
 		return err
 	}
-	before := r.Pauses()
-	r.pauses.Store(&now)
+	before := d.paused()
+	d.pauses.Store(&now)
 	begun := missing(now, before)
 	for _, p := range begun {
-		r.params.Log.Warn("paused", "kind", p.Kind, "value", p.Value, "actor", p.Actor, "note", p.Note)
+		d.cfg.Log.Warn("paused", "kind", p.Kind, "value", p.Value, "actor", p.Actor, "note", p.Note)
 	}
 	ended := missing(before, now)
 	for _, p := range ended {
-		r.params.Log.Info("no longer paused", "kind", p.Kind, "value", p.Value)
+		d.cfg.Log.Info("no longer paused", "kind", p.Kind, "value", p.Value)
 	}
 	if len(begun)+len(ended) > 0 {
 		select {
-		case r.changed <- struct{}{}:
+		case d.pausesChanged <- struct{}{}:
 		default: // it is asked to already
 		}
 	}
-	if d := r.Dispatcher(); d != nil && len(ended) > 0 {
-		d.LookAgain()
+	if engine := d.engine.Load(); engine != nil && len(ended) > 0 {
+		engine.LookAgain()
 	}
 	return nil
 }
 
-// Pauses is what was paused when the database was asked last.
-func (r *Relay) Pauses() []outbox.Pause {
-	if p := r.pauses.Load(); p != nil {
+// paused is what was paused when the database was asked last.
+func (d *Dispatcher) paused() []outbox.Pause {
+	if p := d.pauses.Load(); p != nil {
 		return *p
 	}
 	return nil
