@@ -76,6 +76,7 @@ func effects() map[string]cli.Effect {
 		"migrate grants":     looks,
 		"migrate status":     looks,
 		"migrate version":    looks,
+		"options":            looks,
 		"pause":              writes,
 		"pause list":         looks,
 		"publish":            writes,

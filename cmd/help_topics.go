@@ -11,9 +11,14 @@ import (
 	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
-// newHelpTopics are pages of help that belong to no command: outboxctl help environment, outboxctl help exit-codes.
-func newHelpTopics() []*cobra.Command {
+// newHelpTopics are pages of help that belong to no command, such as outboxctl help environment.
+func newHelpTopics(root *cobra.Command) []*cobra.Command {
 	return []*cobra.Command{
+		{
+			Use:   "options",
+			Short: "The flags that every command has",
+			Long:  "Every command has these flags:\n\n" + root.PersistentFlags().FlagUsages(),
+		},
 		{
 			Use:   "environment",
 			Short: "Environment variables, with the setting each one sets",

@@ -79,7 +79,8 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 		newConfigCmd(app),
 		newVersionCmd(app),
 	)
-	root.AddCommand(newHelpTopics()...)
+	root.AddCommand(newHelpTopics(root)...)
+	addHelp(app, root)
 	root.InitDefaultCompletionCmd()
 	dropPowerShell(root)
 	root.InitDefaultHelpCmd()
