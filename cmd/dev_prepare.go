@@ -10,8 +10,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/devstate"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
+	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 const (
@@ -79,10 +79,10 @@ func recordDev(ctx context.Context, app *cli.App) error {
 	if err != nil {
 		return err
 	}
-	box, err := app.Outbox(ctx)
+	db, err := app.Reads(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = box.ApplyCatalogue(ctx, operate.RecordParams{Catalogue: types, Actor: "outboxctl dev"})
+	_, err = registry.Apply(ctx, db, registry.ApplyParams{Catalogue: types, Actor: "outboxctl dev"})
 	return err
 }

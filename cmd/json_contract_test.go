@@ -21,6 +21,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
+	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/ui"
 )
 
@@ -52,17 +53,17 @@ func jsonObjects() map[string][]any {
 		"event show":      {outbox.Event{}},
 		"idem forget":     {operate.ForgetResult{}},
 		"idem show":       {operate.ConsumerMark{}},
-		"migrate":         {migrateResult{}, operate.MigrationPlan{}},
+		"migrate":         {migrateResult{}, registry.Adoption{}},
 		"migrate down":    {migrateResult{}},
 		"migrate status":  {migrationEntry{}},
 		"migrate version": {migrate.Versions{}},
 		"pause":           {outbox.PauseResult{}},
 		"pause list":      {outbox.HeldPause{}},
-		"registry apply":  {operate.RecordResult{}},
-		"registry check":  {operate.Refusal{}},
-		"registry diff":   {operate.TypeChange{}},
-		"registry list":   {operate.EventType{}},
-		"registry show":   {operate.EventTypeDetail{}},
+		"registry apply":  {registry.ApplyResult{}},
+		"registry check":  {registry.Refusal{}},
+		"registry diff":   {registry.TypeChange{}},
+		"registry list":   {registry.EventType{}},
+		"registry show":   {registry.EventTypeDetail{}},
 		"resume":          {outbox.PauseResult{}},
 		"run list":        {dlq.Frozen{}},
 		"run show":        {operate.PlanDetail{}},

@@ -11,7 +11,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
@@ -30,7 +30,7 @@ func runMigratePlan(ctx context.Context, opts *migrateUpOptions, o migrate.Optio
 	if err != nil {
 		return err
 	}
-	plan, err := operate.PlanMigration(ctx, pool, operate.PlanMigrationParams{Options: o, Catalogue: catalogue, MaxAttempts: cfg.Publish.MaxAttempts})
+	plan, err := registry.PlanAdoption(ctx, pool, registry.AdoptionParams{Options: o, Catalogue: catalogue, MaxAttempts: cfg.Publish.MaxAttempts})
 	if err != nil {
 		return migrateError(err)
 	}
@@ -44,7 +44,7 @@ func runMigratePlan(ctx context.Context, opts *migrateUpOptions, o migrate.Optio
 	return nil
 }
 
-func writeMigrationPlan(w io.Writer, plan operate.MigrationPlan) error {
+func writeMigrationPlan(w io.Writer, plan registry.Adoption) error {
 	p := planPrinter{w: w}
 	switch {
 	case !plan.Exists:
@@ -110,7 +110,7 @@ func (p *planPrinter) list(head string, lines []string) {
 	}
 }
 
-func (p *planPrinter) backlog(waiting int64, b operate.Backlog) {
+func (p *planPrinter) backlog(waiting int64, b registry.Backlog) {
 	p.head("What becomes of %s", words.Counted(waiting, "waiting event"))
 	if b.Judged < waiting {
 		p.line("  the oldest %s were judged", words.Count(b.Judged))

@@ -12,7 +12,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
@@ -42,30 +41,30 @@ names, otherwise what the database recorded, otherwise the built-in one; a file 
 			if err != nil {
 				return err
 			}
-			return cli.WriteList(app, output, eventTypeView(), operate.EventTypes(types))
+			return cli.WriteList(app, output, eventTypeView(), types.List())
 		},
 	}
 	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
-	cli.KnowFields[operate.EventType](&output)
+	cli.KnowFields[registry.EventType](&output)
 	return cmd
 }
 
-func eventTypeView() cli.View[operate.EventType] {
-	return cli.View[operate.EventType]{
-		ID: func(t operate.EventType) string { return t.Type },
-		Columns: []cli.Column[operate.EventType]{
+func eventTypeView() cli.View[registry.EventType] {
+	return cli.View[registry.EventType]{
+		ID: func(t registry.EventType) string { return t.Type },
+		Columns: []cli.Column[registry.EventType]{
 			{Head: "type", Whole: true},
 			{Head: "aggregate", Field: "aggregateType", From: 60},
 			{Head: "topic"},
 			{Head: "description", Rest: true, From: 70},
 			{Head: "namespace", Wide: true},
-			{Head: "payload", Field: "fields", Wide: true, Cell: func(t operate.EventType, _ *cli.CellStyle) string { return payloadCell(t.Fields) }},
+			{Head: "payload", Field: "fields", Wide: true, Cell: func(t registry.EventType, _ *cli.CellStyle) string { return payloadCell(t.Fields) }},
 		},
 	}
 }
 
 // payloadCell names the fields of a payload, the optional ones with a question mark.
-func payloadCell(fields []operate.PayloadField) string {
+func payloadCell(fields []registry.PayloadField) string {
 	names := make([]string, len(fields))
 	for i, f := range fields {
 		names[i] = f.Name
@@ -79,7 +78,7 @@ func payloadCell(fields []operate.PayloadField) string {
 func newRegistryShowCmd(app *cli.App) *cobra.Command {
 	var (
 		output cli.Output
-		params operate.TypeParams
+		params registry.TypeParams
 	)
 	cmd := &cobra.Command{
 		Use:   "show TYPE",
@@ -106,24 +105,24 @@ running publishers have.`,
 	return cmd
 }
 
-func showEventType(ctx context.Context, app *cli.App, p operate.TypeParams) (operate.EventTypeDetail, error) {
+func showEventType(ctx context.Context, app *cli.App, p registry.TypeParams) (registry.EventTypeDetail, error) {
 	types, err := app.Registry(ctx)
 	if err != nil {
-		return operate.EventTypeDetail{}, err
+		return registry.EventTypeDetail{}, err
 	}
-	detail, err := operate.ShowEventType(types, p)
+	detail, err := types.Show(p)
 	if err != nil || types.Source != registry.Database {
 		return detail, err
 	}
-	box, err := app.Outbox(ctx)
+	db, err := app.Reads(ctx)
 	if err != nil {
 		return detail, err
 	}
-	detail.Publishers, err = box.TypeHolders(ctx, types, detail.EventType)
+	detail.Publishers, err = types.Holders(ctx, db, detail.EventType)
 	return detail, fault.Database(err)
 }
 
-func printEventType(w io.Writer, t operate.EventTypeDetail) error {
+func printEventType(w io.Writer, t registry.EventTypeDetail) error {
 	applied := ""
 	if t.AppliedAt != nil {
 		applied = t.AppliedAt.Format(time.RFC3339) + " by " + t.AppliedBy
@@ -155,11 +154,11 @@ func printEventType(w io.Writer, t operate.EventTypeDetail) error {
 }
 
 // holderText describes which version of a type a publisher has.
-func holderText(p operate.TypeHolder) string {
+func holderText(p registry.TypeHolder) string {
 	text := map[string]string{
-		operate.VersionSame: "has this version", operate.VersionNone: "does not have the type", operate.VersionUnseen: "has not seen this revision yet",
+		registry.VersionSame: "has this version", registry.VersionNone: "does not have the type", registry.VersionUnseen: "has not seen this revision yet",
 	}[p.Version]
-	if p.Version == operate.VersionOther {
+	if p.Version == registry.VersionOther {
 		text = "has another version, " + p.Digest[:min(12, len(p.Digest))]
 	}
 	if p.StoodDown {
@@ -169,7 +168,7 @@ func holderText(p operate.TypeHolder) string {
 }
 
 // emitCall is a call of outbox_emit to be completed.
-func emitCall(t operate.EventType) string {
+func emitCall(t registry.EventType) string {
 	members := map[string]any{}
 	for _, f := range t.Fields {
 		if !f.Required {

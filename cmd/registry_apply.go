@@ -9,13 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 type registryApplyFlags struct {
-	operate.RecordParams
+	registry.ApplyParams
 	yes    bool
 	audit  cli.AuditFlags
 	output cli.Output
@@ -53,13 +53,13 @@ func runRegistryApply(ctx context.Context, app *cli.App, file string, f *registr
 	if f.Catalogue, err = openAndWarn(app, file); err != nil {
 		return err
 	}
-	box, err := app.Outbox(ctx)
+	db, err := app.Reads(ctx)
 	if err != nil {
 		return err
 	}
-	params := f.RecordParams
+	params := f.ApplyParams
 	params.DryRun = true
-	result, err := box.ApplyCatalogue(ctx, params)
+	result, err := registry.Apply(ctx, db, params)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func runRegistryApply(ctx context.Context, app *cli.App, file string, f *registr
 			}
 		}
 		params.DryRun, params.Revision = false, &result.Revision
-		if result, err = box.ApplyCatalogue(ctx, params); err != nil {
+		if result, err = registry.Apply(ctx, db, params); err != nil {
 			return err
 		}
 	}
@@ -79,9 +79,9 @@ func runRegistryApply(ctx context.Context, app *cli.App, file string, f *registr
 }
 
 // announceApply prints what a confirmation is about.
-func announceApply(w io.Writer, r operate.RecordResult) {
+func announceApply(w io.Writer, r registry.ApplyResult) {
 	for _, c := range r.Changes {
-		if c.Change == operate.TypeRemoved {
+		if c.Change == registry.TypeRemoved {
 			fmt.Fprintf(w, "%s is removed: emitters are refused, and events of it that come all the same die\n", safetext.Line(c.Type))
 		}
 	}
@@ -91,9 +91,9 @@ func announceApply(w io.Writer, r operate.RecordResult) {
 	}
 }
 
-func printApply(w io.Writer, r operate.RecordResult, in string) error {
+func printApply(w io.Writer, r registry.ApplyResult, in string) error {
 	var text strings.Builder
-	marks := map[string]string{operate.TypeAdded: "+", operate.TypeChanged: "~", operate.TypeRemoved: "-", operate.TypeRenamed: ">"}
+	marks := map[string]string{registry.TypeAdded: "+", registry.TypeChanged: "~", registry.TypeRemoved: "-", registry.TypeRenamed: ">"}
 	for _, c := range r.Changes {
 		fmt.Fprintf(&text, "%s %s", marks[c.Change], safetext.Line(c.Type))
 		if len(c.Parts) > 0 {
@@ -116,13 +116,13 @@ func printApply(w io.Writer, r operate.RecordResult, in string) error {
 	return err
 }
 
-func typeChangeView() cli.View[operate.TypeChange] {
-	return cli.View[operate.TypeChange]{
-		ID: func(c operate.TypeChange) string { return c.Type },
-		Columns: []cli.Column[operate.TypeChange]{
+func typeChangeView() cli.View[registry.TypeChange] {
+	return cli.View[registry.TypeChange]{
+		ID: func(c registry.TypeChange) string { return c.Type },
+		Columns: []cli.Column[registry.TypeChange]{
 			{Head: "change"},
 			{Head: "type"},
-			{Head: "parts", Cell: func(c operate.TypeChange, _ *cli.CellStyle) string { return strings.Join(c.Parts, ", ") }},
+			{Head: "parts", Cell: func(c registry.TypeChange, _ *cli.CellStyle) string { return strings.Join(c.Parts, ", ") }},
 			{Head: "waiting"},
 			{Head: "namespace", Wide: true},
 		},

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/words"
@@ -33,7 +32,7 @@ Nothing is changed. The exit code is then 1 when events would die.`,
 	}
 	cmd.Flags().BoolVar(&pending, "pending", false, "judge every event that waits in the database")
 	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
-	cli.KnowFields[operate.Refusal](&output)
+	cli.KnowFields[registry.Refusal](&output)
 	return cmd
 }
 
@@ -43,15 +42,15 @@ func runRegistryCheck(ctx context.Context, app *cli.App, file string, pending bo
 		return err
 	}
 	if !pending {
-		fmt.Fprintf(app.Err, "%s is a valid catalogue: %s on %s\n", safetext.Line(file), words.Counted(int64(len(operate.EventTypes(types))), "type"),
+		fmt.Fprintf(app.Err, "%s is a valid catalogue: %s on %s\n", safetext.Line(file), words.Counted(int64(len(types.List())), "type"),
 			words.Counted(int64(len(types.Topics())), "topic"))
 		return nil
 	}
-	box, err := app.Outbox(ctx)
+	db, err := app.Reads(ctx)
 	if err != nil {
 		return err
 	}
-	trial, err := box.TryCatalogue(ctx, types, false)
+	trial, err := registry.Try(ctx, db, types, false)
 	if err != nil {
 		return err
 	}
@@ -81,10 +80,10 @@ func openAndWarn(app *cli.App, file string) (*registry.Registry, error) {
 	return types, nil
 }
 
-func refusalView() cli.View[operate.Refusal] {
-	return cli.View[operate.Refusal]{
-		ID: func(r operate.Refusal) string { return r.Example },
-		Columns: []cli.Column[operate.Refusal]{
+func refusalView() cli.View[registry.Refusal] {
+	return cli.View[registry.Refusal]{
+		ID: func(r registry.Refusal) string { return r.Example },
+		Columns: []cli.Column[registry.Refusal]{
 			{Head: "type", Field: "eventType"},
 			{Head: "reason"},
 			{Head: "waiting"},
@@ -109,11 +108,11 @@ what), renamed or removed, with the number of events that wait. Nothing is chang
 			if err != nil {
 				return err
 			}
-			box, err := app.Outbox(cmd.Context())
+			db, err := app.Reads(cmd.Context())
 			if err != nil {
 				return err
 			}
-			diff, err := box.DiffCatalogue(cmd.Context(), types)
+			diff, err := registry.Diff(cmd.Context(), db, types)
 			if err != nil {
 				return err
 			}
@@ -125,6 +124,6 @@ what), renamed or removed, with the number of events that wait. Nothing is chang
 		},
 	}
 	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
-	cli.KnowFields[operate.TypeChange](&output)
+	cli.KnowFields[registry.TypeChange](&output)
 	return cmd
 }

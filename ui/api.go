@@ -190,7 +190,7 @@ func consumersAPI(r *request) (answer, error) {
 }
 
 func registryAPI(r *request) (answer, error) {
-	return answer{body: operate.EventTypes(r.h.reader.types.Load())}, known(r.URL.Query())
+	return answer{body: r.h.reader.types.Load().List()}, known(r.URL.Query())
 }
 
 func auditAPI(r *request) (answer, error) {

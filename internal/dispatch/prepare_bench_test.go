@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/emit/wire"
-	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 func BenchmarkPrepareRow(b *testing.B) {
@@ -18,7 +18,7 @@ func BenchmarkPrepareRow(b *testing.B) {
 		Payload: []byte(`{"data": {"reason": "` + string(make200()) + `", "orderId": "` + other + `", "canceledAt": "2026-03-04T05:06:07Z", "checkoutGroupId": "` + other +
 			`"}, "eventId": "` + id + `", "version": 1, "occurredAt": "2026-03-04T05:06:07.123456Z"}`),
 	}
-	catalogue := registry.New()
+	catalogue := catalogue.Builtin()
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, _, bad := prepare(catalogue, wire.PubSubLimits(), row); bad != nil {

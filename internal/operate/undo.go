@@ -11,6 +11,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 // CannotUndo returns why a run cannot be taken back; nil when it can. What has left for the broker, or is gone, cannot be.
@@ -27,7 +28,7 @@ func (r *AuditRunResult) CannotUndo() error {
 		why = "the rows are gone"
 	case actionReveal:
 		why = "what was seen was seen"
-	case actionApply:
+	case registry.ActionApply:
 		why = "apply the catalogue of before"
 	case actionForget:
 		why = "a consumer may have processed the event since"

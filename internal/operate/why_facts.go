@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -40,26 +39,13 @@ type facts struct {
 	HeadLetter *dlq.Entry
 	// PublishersKnown: the database keeps a list of publishers.
 	PublishersKnown bool
-	Publishers      []publisher
+	Publishers      []dispatch.Peer
 	// Pauses are those of operators that hold the event back.
 	Pauses []outbox.Pause
 	// CleanupAt and CleanupOlderThan are of the newest cleanup that removed published events; zero: there was none.
 	CleanupAt, CleanupOlderThan time.Time
 	// MadeAt is when the event's id was made; zero when the id does not contain it.
 	MadeAt time.Time
-}
-
-// publisher is one publisher by its heartbeat.
-type publisher struct {
-	ID         string                 `db:"id"`
-	Host       string                 `db:"host"`
-	PID        int                    `db:"pid"`
-	Alive      bool                   `db:"alive"`
-	LastSeenAt time.Time              `db:"last_seen_at"`
-	State      string                 `db:"state"`
-	Topics     []dispatch.TopicReport `db:"-"`
-	// Catalogue is nil where a publisher says nothing of it.
-	Catalogue *dispatch.CatalogueReport `db:"-"`
 }
 
 // What waits before an event: due, unleased rows with a lower seq, counted up to a bound. Reads
@@ -85,15 +71,6 @@ SELECT count(*)
   FROM (SELECT FROM outbox_events
          WHERE ordering_key = $1 AND published_at IS NULL AND passed_at IS NULL AND dead_at IS NULL AND seq > $2
          LIMIT $3) AS behind`
-
-const selectPublishers = `
-SELECT id::text AS id, host, pid, last_seen_at > now() - $1::interval AS alive, last_seen_at, state::text AS state
-  FROM outbox_publishers
- ORDER BY last_seen_at DESC
- LIMIT $2`
-
-// mostPublishers is how many heartbeats are read.
-const mostPublishers = 100
 
 const hasPublishers = `SELECT to_regclass('outbox_publishers') IS NOT NULL`
 
@@ -197,27 +174,7 @@ func (o *Outbox) addQueue(ctx context.Context, f *facts) error {
 	if !f.PublishersKnown {
 		return nil
 	}
-	publishers, err := o.publishers(ctx)
+	publishers, err := dispatch.Peers(ctx, o.DB)
 	f.Publishers = publishers
 	return err
-}
-
-// publishers reads the heartbeats, the newest first.
-func (o *Outbox) publishers(ctx context.Context) ([]publisher, error) {
-	rows, err := o.DB.Query(ctx, selectPublishers, outbox.AliveFor, mostPublishers)
-	if err != nil {
-		return nil, fmt.Errorf("read publishers: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[publisher])
-	if err != nil {
-		return nil, fmt.Errorf("read publishers: %w", err)
-	}
-	for i := range found {
-		var state dispatch.PublisherState
-		// A publisher of another version may describe itself otherwise; it still counts as one.
-		if json.Unmarshal([]byte(found[i].State), &state) == nil {
-			found[i].Topics, found[i].Catalogue = state.Topics, state.Catalogue
-		}
-	}
-	return found, nil
 }

@@ -180,7 +180,7 @@ func (f facts) sayStranded(r *WhyResult) bool {
 		if !p.Alive {
 			continue
 		}
-		if !p.Catalogue.Leaves(f.Event.Namespace, f.Event.EventType) {
+		if !p.State.Catalogue.Leaves(f.Event.Namespace, f.Event.EventType) {
 			return false
 		}
 	}
@@ -225,7 +225,7 @@ func (f facts) owner() string {
 			return fmt.Sprintf("publisher %s (process %d)", p.Host, p.PID)
 		}
 	}
-	if f.PublishersKnown && len(f.Publishers) < mostPublishers {
+	if f.PublishersKnown {
 		return "holder " + id + ", which is not a registered publisher (no heartbeat)"
 	}
 	return "publisher " + id
@@ -243,15 +243,15 @@ func (f facts) limit() int {
 }
 
 // paused finds a live publisher that does not publish to the event's topic.
-func (f facts) paused() (publisher, dispatch.TopicReport, bool) {
+func (f facts) paused() (dispatch.Peer, dispatch.TopicReport, bool) {
 	for _, p := range f.Publishers {
-		for _, t := range p.Topics {
+		for _, t := range p.State.Topics {
 			if p.Alive && t.Topic == f.Topic && t.State != dispatch.TopicHealthy {
 				return p, t, true
 			}
 		}
 	}
-	return publisher{}, dispatch.TopicReport{}, false
+	return dispatch.Peer{}, dispatch.TopicReport{}, false
 }
 
 func (f facts) alive() (n int) {

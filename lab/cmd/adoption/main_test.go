@@ -11,15 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/migrate"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 // What the program's plan says is what the lab reads from it.
 func TestFiguresAreThoseOfAPlan(t *testing.T) {
 	t.Parallel()
-	text, err := json.Marshal(operate.MigrationPlan{
+	text, err := json.Marshal(registry.Adoption{
 		Adoption: migrate.Adoption{Waiting: 1, TableBytes: 2, IndexBytes: 3, Seconds: 19, GrowthBytes: 5, WALBytes: 6},
-		Backlog:  operate.Backlog{Publish: 7, OtherEventID: 8},
+		Backlog:  registry.Backlog{Publish: 7, OtherEventID: 8},
 	})
 	require.NoError(t, err)
 	var got figures

@@ -1,4 +1,4 @@
-package operate
+package registry
 
 import (
 	"context"
@@ -8,17 +8,19 @@ import (
 	"slices"
 
 	"github.com/outboxctl/outboxctl/catalogue"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/pgread"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // actionApply is the action of the audit trail.
-const actionApply = "registry.apply"
+const ActionApply = "registry.apply"
 
 // RecordParams is a catalogue to be recorded.
-type RecordParams struct {
-	Catalogue *registry.Registry
+type ApplyParams struct {
+	Catalogue *Registry
 	// Revision, when set, is the one that was looked at and confirmed.
 	Revision *int64
 	// DryRun changes nothing.
@@ -28,8 +30,8 @@ type RecordParams struct {
 }
 
 // RecordResult is what recording a catalogue changed, or would change.
-type RecordResult struct {
-	CatalogueDiff
+type ApplyResult struct {
+	Difference
 	Trial Trial `json:"trial"`
 	// Notes is what an operator should know.
 	Notes   []string `json:"notes"`
@@ -38,31 +40,28 @@ type RecordResult struct {
 }
 
 // Asks reports whether the change takes something away, so that an operator has to confirm it. Adding never does.
-func (r RecordResult) Asks() bool {
+func (r ApplyResult) Asks() bool {
 	return len(r.Trial.Refused) > 0 || slices.ContainsFunc(r.Changes, func(c TypeChange) bool { return c.Change == TypeRemoved })
 }
 
-// ApplyCatalogue records a catalogue in the database: SQL emitters refuse by it, and publishers that have the same one
+// Apply records a catalogue in the database: SQL emitters refuse by it, and publishers that have the same one
 // may dead-letter by it. A type of which events wait is not removed, in a dry run neither.
-func (o *Outbox) ApplyCatalogue(ctx context.Context, p RecordParams) (RecordResult, error) {
-	if o.Pool == nil {
-		return RecordResult{}, fault.Preconditionf("this outbox was opened for reading only")
-	}
+func Apply(ctx context.Context, db *pgread.DB, p ApplyParams) (ApplyResult, error) {
 	var (
-		r   = RecordResult{DryRun: p.DryRun, Notes: []string{}}
+		r   = ApplyResult{DryRun: p.DryRun, Notes: []string{}}
 		err error
 	)
-	if r.CatalogueDiff, err = o.DiffCatalogue(ctx, p.Catalogue); err != nil {
+	if r.Difference, err = Diff(ctx, db, p.Catalogue); err != nil {
 		return r, err
 	}
 	if err := r.refuse(); err != nil {
 		return r, err
 	}
 	changed := slices.ContainsFunc(r.Changes, func(c TypeChange) bool { return c.Change == TypeChanged })
-	if r.Trial, err = o.TryCatalogue(ctx, p.Catalogue, changed); err != nil {
+	if r.Trial, err = Try(ctx, db, p.Catalogue, changed); err != nil {
 		return r, err
 	}
-	if err := r.note(ctx, o); err != nil {
+	if err := r.note(ctx, db); err != nil {
 		return r, fault.Database(err)
 	}
 	if p.DryRun {
@@ -72,7 +71,7 @@ func (o *Outbox) ApplyCatalogue(ctx context.Context, p RecordParams) (RecordResu
 	if err != nil {
 		return r, err
 	}
-	result, err := p.Catalogue.Record(ctx, o.Pool, catalogue.RecordParams{
+	result, err := p.Catalogue.Record(ctx, db.Pool, catalogue.RecordParams{
 		Revision: p.Revision, Actor: p.Actor, Note: p.Note, Detail: string(detail), Changed: int64(len(r.Changes)),
 	})
 	r.Revision, r.AuditID = max(r.Revision, result.Revision), result.AuditID
@@ -80,7 +79,7 @@ func (o *Outbox) ApplyCatalogue(ctx context.Context, p RecordParams) (RecordResu
 }
 
 // refuse returns why the catalogue cannot be recorded as it is.
-func (r RecordResult) refuse() error {
+func (r ApplyResult) refuse() error {
 	for _, c := range r.Changes {
 		if c.Change == TypeRemoved && c.Waiting > 0 {
 			return fault.Hint(fault.Preconditionf("type %s cannot be removed while events of it wait to be published (%s)", c.Type, words.Count(c.Waiting)),
@@ -91,7 +90,7 @@ func (r RecordResult) refuse() error {
 }
 
 // note describes what the change means while publishers of the former version run, and which do.
-func (r *RecordResult) note(ctx context.Context, o *Outbox) error {
+func (r *ApplyResult) note(ctx context.Context, db outbox.DB) error {
 	if len(r.Changes) == 0 {
 		return nil
 	}
@@ -103,18 +102,18 @@ func (r *RecordResult) note(ctx context.Context, o *Outbox) error {
 			r.Notes = append(r.Notes, fmt.Sprintf("publishers with another version of %s stand down from it when an event does not fit theirs", c.Type))
 		}
 	}
-	live, err := o.publishers(ctx)
+	live, err := dispatch.Peers(ctx, db)
 	if err != nil {
 		return err
 	}
-	follows := registry.Database
+	follows := Database
 	if r.Revision == 0 {
-		follows = registry.Builtin // what one that goes by the database says as long as nothing is recorded
+		follows = Builtin // what one that goes by the database says as long as nothing is recorded
 	}
 	for _, p := range live {
-		if p.Alive && p.Catalogue != nil && p.Catalogue.Source != follows {
+		if p.Alive && p.State.Catalogue != nil && p.State.Catalogue.Source != follows {
 			r.Notes = append(r.Notes, fmt.Sprintf("publisher %s/%d runs with catalogue %s: it leaves what that lacks to others until it is restarted with this one",
-				p.Host, p.PID, p.Catalogue.Source))
+				p.Host, p.PID, p.State.Catalogue.Source))
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package operate_test
+package registry_test
 
 import (
 	"slices"
@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/migrate"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
@@ -29,9 +28,9 @@ SELECT v.event_type::event_type_enum, v.aggregate_type::aggregate_type_enum, gen
     ('ad_paused', 'ad', '{"no": "envelope"}', 10, NULL),
     ('ad_paused', 'ad', '{"no": "envelope"}', 0, now())) AS v(event_type, aggregate_type, payload, attempts, at)`
 
-func plan(t *testing.T, db *outboxtest.Database) operate.MigrationPlan {
+func plan(t *testing.T, db *outboxtest.Database) registry.Adoption {
 	t.Helper()
-	p, err := operate.PlanMigration(t.Context(), db.Pool, operate.PlanMigrationParams{Catalogue: registry.New(), MaxAttempts: 10})
+	p, err := registry.PlanAdoption(t.Context(), db.Pool, registry.AdoptionParams{Catalogue: registry.New(), MaxAttempts: 10})
 	require.NoError(t, err)
 	return p
 }
@@ -68,7 +67,7 @@ func TestPlanMigrationTellsWhatBecomesOfATable(t *testing.T) {
 		require.NoError(t, uuid.Validate(p.Backlog.Die[i].Example))
 		p.Backlog.Die[i].Example, p.Backlog.Die[i].Problem = "", ""
 	}
-	require.Equal(t, operate.Backlog{Judged: 6, Publish: 2, OtherEventID: 2, AttemptsSpent: 1, Die: []operate.Refusal{
+	require.Equal(t, registry.Backlog{Judged: 6, Publish: 2, OtherEventID: 2, AttemptsSpent: 1, Die: []registry.Refusal{
 		{EventType: "ad_paused", Reason: "invalid_payload", Waiting: 2},
 		{EventType: "ad_paused", Reason: "aggregate_mismatch", Waiting: 1},
 	}}, p.Backlog)

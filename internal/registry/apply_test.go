@@ -1,4 +1,4 @@
-package operate
+package registry
 
 import (
 	"regexp"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
@@ -18,11 +17,4 @@ func TestTheHintAboutWaitingEventsCanBeFollowed(t *testing.T) {
 	by := regexp.MustCompile(`outboxctl stats --by (\S+) `).FindStringSubmatch(fault.HintOf(applyError(catalogue.ErrWaiting)))
 	require.Len(t, by, 2)
 	require.Contains(t, stats.Dimensions(), by[1])
-}
-
-func TestACatalogueIsNotRecordedByAnOutboxThatReads(t *testing.T) {
-	t.Parallel()
-	_, err := (&Outbox{}).ApplyCatalogue(t.Context(), RecordParams{Catalogue: registry.New()})
-	kind, _ := fault.KindOf(err)
-	require.Equal(t, fault.Precondition, kind, "%v", err)
 }

@@ -1,4 +1,4 @@
-package operate
+package registry
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // What becomes of a type.
@@ -30,7 +30,7 @@ type TypeChange struct {
 }
 
 // CatalogueDiff compares a catalogue with the one that the database recorded.
-type CatalogueDiff struct {
+type Difference struct {
 	// Catalogue is the name of the one that was given.
 	Catalogue string `json:"catalogue"`
 	// Revision is that of the recorded one; 0 means that nothing was recorded, and that the built-in types hold.
@@ -39,26 +39,26 @@ type CatalogueDiff struct {
 	Unchanged int          `json:"unchanged"`
 }
 
-// DiffCatalogue reports what recording a catalogue would change. One for a namespace of another catalogue would be refused.
-func (o *Outbox) DiffCatalogue(ctx context.Context, given *registry.Registry) (CatalogueDiff, error) {
-	recorded, err := registry.Recorded(ctx, o.DB)
+// Diff reports what recording a catalogue would change. One for a namespace of another catalogue would be refused.
+func Diff(ctx context.Context, db outbox.DB, given *Registry) (Difference, error) {
+	recorded, err := Recorded(ctx, db)
 	if err != nil {
-		return CatalogueDiff{}, fault.Database(err)
+		return Difference{}, fault.Database(err)
 	}
 	if err := given.Replaces(recorded.Recording.Catalogue); err != nil {
-		return CatalogueDiff{}, applyError(err)
+		return Difference{}, applyError(err)
 	}
-	waiting, err := catalogue.WaitingTypes(ctx, o.DB)
+	waiting, err := catalogue.WaitingTypes(ctx, db)
 	if err != nil {
-		return CatalogueDiff{}, fault.Database(err)
+		return Difference{}, fault.Database(err)
 	}
 	d := diff(recorded, given, waiting)
-	if recorded.Source != registry.Builtin {
+	if recorded.Source != Builtin {
 		return d, nil
 	}
 	var used bool
-	if err := o.DB.QueryRow(ctx, usedSQL).Scan(&used); err != nil {
-		return CatalogueDiff{}, fault.Database(err)
+	if err := db.QueryRow(ctx, usedSQL).Scan(&used); err != nil {
+		return Difference{}, fault.Database(err)
 	}
 	if !used {
 		d.Changes = slices.DeleteFunc(d.Changes, func(c TypeChange) bool { return c.Change == TypeRemoved })
@@ -70,8 +70,8 @@ func (o *Outbox) DiffCatalogue(ctx context.Context, given *registry.Registry) (C
 // types: a first catalogue removes nothing.
 const usedSQL = `SELECT EXISTS (SELECT FROM outbox_events) OR EXISTS (SELECT FROM outbox_dlq)`
 
-func diff(recorded, given *registry.Registry, waiting []catalogue.Waiting) CatalogueDiff {
-	d := CatalogueDiff{Catalogue: given.Name(), Revision: recorded.Recording.Revision, Changes: []TypeChange{}}
+func diff(recorded, given *Registry, waiting []catalogue.Waiting) Difference {
+	d := Difference{Catalogue: given.Name(), Revision: recorded.Recording.Revision, Changes: []TypeChange{}}
 	merged := recorded.With(given.Catalogue)
 	before, after := typesOf(recorded.Catalogue), typesOf(merged)
 	count := func(namespace, name string) (n int64) {

@@ -1,4 +1,4 @@
-package operate
+package registry
 
 import (
 	"context"
@@ -9,8 +9,9 @@ import (
 
 	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/emit/wire"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
@@ -75,10 +76,10 @@ type PayloadField struct {
 	Required bool   `json:"required"`
 }
 
-// EventTypes lists the types of a catalogue.
-func EventTypes(known *registry.Registry) []EventType {
+// List describes the types of the catalogue.
+func (r *Registry) List() []EventType {
 	types := []EventType{}
-	for _, d := range known.Documents() {
+	for _, d := range r.Documents() {
 		for _, t := range d.Types {
 			types = append(types, eventType(d, t))
 		}
@@ -89,9 +90,9 @@ func EventTypes(known *registry.Registry) []EventType {
 // TypeParams names an event type. Without a namespace the first that has it is meant.
 type TypeParams struct{ Namespace, Name string }
 
-// ShowEventType returns all that the catalogue says of a type, by its present or a former name.
-func ShowEventType(known *registry.Registry, p TypeParams) (EventTypeDetail, error) {
-	for _, d := range known.Documents() {
+// Show returns all that the catalogue says of a type, by its present or a former name.
+func (r *Registry) Show(p TypeParams) (EventTypeDetail, error) {
+	for _, d := range r.Documents() {
 		for _, t := range d.Types {
 			if t.Name != p.Name && !slices.Contains(t.Was, p.Name) || p.Namespace != "" && p.Namespace != d.Namespace {
 				continue
@@ -103,8 +104,8 @@ func ShowEventType(known *registry.Registry, p TypeParams) (EventTypeDetail, err
 			return detail, nil
 		}
 	}
-	unknown := fault.NotFoundf("event type %q is not in the catalogue (%s)", p.Name, known.Source)
-	return EventTypeDetail{}, words.DidYouMean(unknown, p.Name, known.EventTypes(), "outboxctl registry list shows those that are")
+	unknown := fault.NotFoundf("event type %q is not in the catalogue (%s)", p.Name, r.Source)
+	return EventTypeDetail{}, words.DidYouMean(unknown, p.Name, r.EventTypes(), "outboxctl registry list shows those that are")
 }
 
 // attributes names those that every message of a type has, and after them with a question mark those that some have.
@@ -116,23 +117,23 @@ func attributes(t catalogue.Type) []string {
 	return append(slices.Sorted(maps.Keys(wire.Attributes(row))), wire.AttrDedupeKey+"?", wire.AttrTenantID+"?")
 }
 
-// TypeHolders reports which version of a recorded type the live publishers have.
-func (o *Outbox) TypeHolders(ctx context.Context, known *registry.Registry, t EventType) ([]TypeHolder, error) {
+// Holders reports which version of a recorded type the live publishers have.
+func (r *Registry) Holders(ctx context.Context, db outbox.DB, t EventType) ([]TypeHolder, error) {
 	holders := []TypeHolder{}
-	live, err := o.publishers(ctx)
+	live, err := dispatch.Peers(ctx, db)
 	if err != nil {
 		return holders, err
 	}
 	for _, p := range live {
-		if p.Alive && p.Catalogue != nil {
-			holders = append(holders, p.holds(t, known.Recording.Revision))
+		if p.Alive && p.State.Catalogue != nil {
+			holders = append(holders, holds(p, t, r.Recording.Revision))
 		}
 	}
 	return holders, nil
 }
 
-func (p publisher) holds(t EventType, revision int64) TypeHolder {
-	c := p.Catalogue
+func holds(p dispatch.Peer, t EventType, revision int64) TypeHolder {
+	c := p.State.Catalogue
 	h := TypeHolder{ID: p.ID, Host: p.Host, PID: p.PID, Source: c.Source, Version: VersionSame, Digest: c.Other[t.Namespace][t.Type]}
 	switch {
 	case c.Unknown.Has(t.Namespace, t.Type):

@@ -1,4 +1,4 @@
-package operate
+package registry
 
 import (
 	"context"
@@ -14,23 +14,22 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
-	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 // maxJudged bounds how many waiting rows a plan looks at, the oldest ones.
 const maxJudged = 100_000
 
 // PlanMigrationParams describes what is planned.
-type PlanMigrationParams struct {
+type AdoptionParams struct {
 	Options migrate.Options
 	// Catalogue judges what waits.
-	Catalogue *registry.Registry
+	Catalogue *Registry
 	// MaxAttempts is the publishers'.
 	MaxAttempts int
 }
 
 // MigrationPlan is what a migration would find and do, and what becomes of the events that wait.
-type MigrationPlan struct {
+type Adoption struct {
 	migrate.Adoption
 	Backlog Backlog `json:"backlog"`
 }
@@ -49,18 +48,18 @@ type Backlog struct {
 }
 
 // PlanMigration looks at a database before it is migrated. It changes nothing.
-func PlanMigration(ctx context.Context, pool *pgxpool.Pool, p PlanMigrationParams) (MigrationPlan, error) {
+func PlanAdoption(ctx context.Context, pool *pgxpool.Pool, p AdoptionParams) (Adoption, error) {
 	found, err := migrate.Survey(ctx, pool, p.Options)
 	if err != nil {
-		return MigrationPlan{}, err
+		return Adoption{}, err
 	}
-	plan := MigrationPlan{Adoption: found, Backlog: Backlog{Die: []Refusal{}}}
-	if found.Exists && found.Database == 0 && p.Catalogue.Source != registry.Builtin {
+	plan := Adoption{Adoption: found, Backlog: Backlog{Die: []Refusal{}}}
+	if found.Exists && found.Database == 0 && p.Catalogue.Source != Builtin {
 		var column *catalogue.ColumnError
 		if err := p.Catalogue.Fits(ctx, pool); errors.As(err, &column) {
 			plan.Blocked = append(plan.Blocked, migrate.Difference{Column: column.Column, Problem: "cannot hold the catalogue: " + column.Problem, Statement: column.Statement})
 		} else if err != nil {
-			return MigrationPlan{}, fault.Database(err)
+			return Adoption{}, fault.Database(err)
 		}
 	}
 	if !found.Exists || len(plan.Blocked) > 0 {
@@ -70,13 +69,13 @@ func PlanMigration(ctx context.Context, pool *pgxpool.Pool, p PlanMigrationParam
 		return plan.Backlog.judge(ctx, tx, p, found.Database)
 	})
 	if err != nil {
-		return MigrationPlan{}, fault.Database(fmt.Errorf("judge the events that wait: %w", err))
+		return Adoption{}, fault.Database(fmt.Errorf("judge the events that wait: %w", err))
 	}
 	return plan, nil
 }
 
 // judge reads the nine columns that every table has, by which an index on published_at may lead to them.
-func (b *Backlog) judge(ctx context.Context, tx pgx.Tx, p PlanMigrationParams, version int64) error {
+func (b *Backlog) judge(ctx context.Context, tx pgx.Tx, p AdoptionParams, version int64) error {
 	living := ""
 	if version >= 2 { // the step that adds dead_at
 		living = " AND dead_at IS NULL"

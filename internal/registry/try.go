@@ -1,4 +1,4 @@
-package operate
+package registry
 
 import (
 	"cmp"
@@ -12,7 +12,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
-	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 // triedPublished is on how many published events a changed catalogue is tried: compatibility that real events show.
@@ -48,22 +47,22 @@ const (
 	triedPublish = triedColumns + `WHERE published_at IS NOT NULL ORDER BY published_at DESC LIMIT $1`
 )
 
-// TryCatalogue judges every waiting event as a publisher would once the catalogue is recorded, and with published the
+// Try judges every waiting event as a publisher would once the catalogue is recorded, and with published the
 // latest published ones too. Nothing is changed.
-func (o *Outbox) TryCatalogue(ctx context.Context, given *registry.Registry, published bool) (Trial, error) {
-	recorded, err := registry.Recorded(ctx, o.DB)
+func Try(ctx context.Context, db outbox.DB, given *Registry, published bool) (Trial, error) {
+	recorded, err := Recorded(ctx, db)
 	if err != nil {
 		return Trial{}, fault.Database(err)
 	}
-	if err := given.Fits(ctx, o.DB); err != nil {
+	if err := given.Fits(ctx, db); err != nil {
 		return Trial{}, applyError(err)
 	}
 	t := trial{catalogue: recorded.With(given.Catalogue), refused: refusals{}}
-	if t.Waiting, err = t.run(ctx, o.DB, false, triedWaiting); err != nil {
+	if t.Waiting, err = t.run(ctx, db, false, triedWaiting); err != nil {
 		return Trial{}, fault.Database(err)
 	}
 	if published {
-		if t.Published, err = t.run(ctx, o.DB, true, triedPublish, triedPublished); err != nil {
+		if t.Published, err = t.run(ctx, db, true, triedPublish, triedPublished); err != nil {
 			return Trial{}, fault.Database(err)
 		}
 	}
@@ -102,9 +101,7 @@ type trial struct {
 }
 
 // run judges the rows of a query one by one, so that a backlog of any size fits into memory.
-func (t *trial) run(ctx context.Context, db interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}, published bool, query string, args ...any) (n int64, err error) {
+func (t *trial) run(ctx context.Context, db outbox.Querier, published bool, query string, args ...any) (n int64, err error) {
 	rows, err := db.Query(ctx, query, args...)
 	if err != nil {
 		return 0, fmt.Errorf("read events: %w", err)
