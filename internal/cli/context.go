@@ -7,12 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 )
 
 // Names in the configuration file that are not settings.
@@ -155,7 +155,7 @@ func SetCurrentContext(path, name string) error {
 		return err
 	}
 	defer func() { _ = os.Remove(fresh.Name()) }() // gone already when it has become the file
-	_, err = fresh.WriteString(withCurrentContext(string(text), name, filepath.Ext(path)))
+	_, err = fresh.WriteString(withCurrentContext(string(text), name))
 	err = errors.Join(err, fresh.Chmod(info.Mode().Perm()), fresh.Sync(), fresh.Close())
 	if err != nil {
 		return err
@@ -167,19 +167,28 @@ func SetCurrentContext(path, name string) error {
 	return os.Rename(fresh.Name(), path)
 }
 
-// withCurrentContext edits the text of a configuration file in YAML or, by its extension, TOML.
-func withCurrentContext(text, name, extension string) string {
-	text = regexp.MustCompile(`(?m)^["']?`+keyCurrentContext+`["']?[ \t]*[:=].*\n?`).ReplaceAllString(text, "")
-	if name == "" {
-		return text
+// withCurrentContext edits the text of a configuration file, which is YAML or, as a part of that, JSON.
+// An empty text is one that it does not know how to edit.
+func withCurrentContext(text, name string) string {
+	var doc yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil || len(doc.Content) == 0 {
+		return ""
 	}
-	line := keyCurrentContext + ": " + strconv.Quote(name) + "\n"
-	if extension == ".toml" {
-		line = keyCurrentContext + " = " + strconv.Quote(name) + "\n"
+	lines, root := strings.SplitAfter(text, "\n"), doc.Content[0]
+	if root.Kind != yaml.MappingNode || root.Style == yaml.FlowStyle {
+		return ""
 	}
-	// A document of YAML may begin with comments and three dashes.
-	head := regexp.MustCompile(`\A(?:#.*\n|[ \t\r]*\n)*---.*\n`).FindString(text)
-	return head + line + text[len(head):]
+	at, gone := root.Content[0].Line-1, 0
+	for i := 0; i < len(root.Content); i += 2 {
+		if key, value := root.Content[i], root.Content[i+1]; key.Value == keyCurrentContext {
+			at, gone = key.Line-1, value.Line-key.Line+1
+		}
+	}
+	var line []string
+	if name != "" {
+		line = []string{keyCurrentContext + ": " + strconv.Quote(name) + "\n"}
+	}
+	return strings.Join(slices.Replace(lines, at, at+gone, line...), "")
 }
 
 // CompleteContexts suggests the contexts of the configuration file.

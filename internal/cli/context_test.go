@@ -89,16 +89,16 @@ func TestSetCurrentContext(t *testing.T) {
 	const yaml = "# kept\nlog: {level: warn}\ncontexts:\n  one: {redis: {url: \"redis://one\"}}\n  \"1\": {}\n"
 	const toml = "# kept\n[contexts.one.redis]\nurl = \"redis://one\"\n"
 	for name, c := range map[string]struct{ file, text, set, want string }{
-		"none before":          {"a.yaml", yaml, "one", "current_context: \"one\"\n" + yaml},
-		"another before":       {"a.yml", yaml + "current_context: two # chosen\n", "one", "current_context: \"one\"\n" + yaml},
+		"none before":          {"a.yaml", yaml, "one", strings.Replace(yaml, "log:", "current_context: \"one\"\nlog:", 1)},
+		"another before":       {"a.yml", yaml + "current_context: two # chosen\n", "one", yaml + "current_context: \"one\"\n"},
 		"removed":              {"a.yaml", "\"current_context\" : one\n" + yaml, "", yaml},
-		"a name like a number": {"a.yaml", yaml, "1", "current_context: \"1\"\n" + yaml},
-		"behind the dashes":    {"a.yaml", "# head\n---\n" + yaml, "one", "# head\n---\ncurrent_context: \"one\"\n" + yaml},
-		"TOML":                 {"a.toml", "current_context = 'two'\n" + toml, "one", "current_context = \"one\"\n" + toml},
+		"a name like a number": {"a.yaml", yaml, "1", strings.Replace(yaml, "log:", "current_context: \"1\"\nlog:", 1)},
+		"behind the dashes":    {"a.yaml", "# head\n---\n" + yaml, "one", "# head\n---\n" + strings.Replace(yaml, "log:", "current_context: \"one\"\nlog:", 1)},
+		"TOML":                 {"a.toml", "current_context = 'two'\n" + toml, "one", ""},
 		"JSON":                 {"a.json", `{"contexts": {"one": {}}}`, "one", ""},
 		"a flow":               {"a.yaml", "{contexts: {one: {}}}\n", "one", ""},
 		"a document in a line": {"a.yaml", "--- {contexts: {one: {}}}\n", "one", ""},
-		"more than one line":   {"a.yaml", yaml + "current_context:\n  two\n", "one", ""},
+		"more than one line":   {"a.yaml", yaml + "current_context:\n  two\n", "one", yaml + "current_context: \"one\"\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
