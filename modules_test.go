@@ -117,7 +117,7 @@ func main() {
 }
 `,
 		requires: []string{
-			"github.com/beorn7/perks", "github.com/cespare/xxhash/v2", "github.com/google/uuid", "github.com/jackc/pgerrcode", "github.com/jackc/pgpassfile",
+			"github.com/beorn7/perks", "github.com/cespare/xxhash/v2", "github.com/dustin/go-humanize", "github.com/google/uuid", "github.com/jackc/pgerrcode", "github.com/jackc/pgpassfile",
 			"github.com/jackc/pgservicefile", "github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2", "github.com/munnerz/goautoneg",
 			program, "github.com/outboxctl/outboxctl/catalogue", "github.com/outboxctl/outboxctl/emit", "github.com/prometheus/client_golang",
 			"github.com/prometheus/client_model", "github.com/prometheus/common", "github.com/prometheus/procfs",
