@@ -193,7 +193,7 @@ func unfinished(state dispatch.State, done dispatch.Totals) error {
 		hints = append(hints, "run it again when the leases have ended")
 	}
 	for _, t := range state.Topics {
-		if t.State != engine.TopicHealthy {
+		if t.State != dispatch.Healthy {
 			left = append(left, fmt.Sprintf("topic %s is %s: %s", t.Topic, t.State, t.Error))
 		}
 	}

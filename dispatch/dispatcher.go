@@ -23,13 +23,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/telemetry"
 )
 
-// State is what a dispatcher reports of itself: what is in flight, what it has published, its topics and its catalogue.
-// It is also the column outbox_publishers.state.
-type State = dispatch.PublisherState
-
-// Totals is what one run has done.
-type Totals = dispatch.Totals
-
 // ErrRunning means that the dispatcher is running already.
 var ErrRunning = errors.New("the dispatcher is running already")
 
@@ -176,9 +169,6 @@ func (d *Dispatcher) Once(ctx context.Context) (Totals, error) { return d.run(ct
 
 // ID is the dispatcher's in outbox_publishers, in the leases of events and in the log.
 func (d *Dispatcher) ID() string { return d.identity.ID }
-
-// State reports what the dispatcher does.
-func (d *Dispatcher) State() State { return d.state() }
 
 // Close gives back the metrics and closes the pools that New has opened. Run must have returned.
 func (d *Dispatcher) Close() {

@@ -34,7 +34,7 @@ func (d *Dispatcher) build(ctx context.Context) error {
 		waker = d.listener
 	}
 	store := dispatch.NewSQLStore(d.cfg.Claims, d.cfg.Settles, d.identity.ID, tuning.Scope)
-	engine, err := dispatch.New(tuning, store, publisher, types, d.observe, waker)
+	engine, err := dispatch.New(tuning, store, dispatch.Adapt[Message, Result](publisher), types, d.observe, waker)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (d *Dispatcher) run(ctx context.Context, once bool) (Totals, error) {
 		services.Go(func() { d.backlog.Run(around) })
 	}
 	err := d.runEngines(ctx)
-	return d.engine.Load().Totals(), err
+	return Totals(d.engine.Load().Totals()), err
 }
 
 // runEngines runs engines, one after the other: a dispatcher that follows the database

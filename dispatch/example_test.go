@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
 // A function becomes a Publisher. What it returns decides what becomes of the event.
@@ -34,20 +39,40 @@ func ExampleEach() {
 	// retryable try again, with backoff
 }
 
-// A program publishes its own events until it is told to stop.
-func ExampleDispatcher_Run() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
+// A program that has emitted an event publishes what is there and ends. A service calls Run
+// instead, which publishes until its context ends.
+func ExampleDispatcher_Once() {
+	db, drop := outboxtest.Example(outboxtest.DB) // yours is in os.Getenv("DATABASE_URL")
+	defer drop()
+	ctx := context.Background()
+	if err := emitOne(ctx, db.Pool); err != nil {
+		panic(err)
+	}
 	d, err := dispatch.New(ctx, dispatch.Config{
-		URL: os.Getenv("DATABASE_URL"),
-		Publisher: dispatch.Each(func(context.Context, string, dispatch.Message) error {
+		URL: db.URL,
+		Publisher: dispatch.Each(func(_ context.Context, topic string, m dispatch.Message) error {
+			fmt.Println(topic, m.Attributes["event_type"])
 			return nil // hand the event to your own code
 		}, 8),
 	})
 	if err != nil {
-		fmt.Println(err)
-		return
+		panic(err)
 	}
 	defer d.Close()
-	fmt.Println(d.Run(ctx))
+	done, err := d.Once(ctx)
+	fmt.Println(done.Published, "published", err)
+	// Output:
+	// domain media_uploaded
+	// 1 published <nil>
+}
+
+func emitOne(ctx context.Context, pool *pgxpool.Pool) error {
+	id := uuid.New()
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		_, err := emit.Emit(ctx, tx, emit.Event{
+			Type: builtin.TypeMediaUploaded, AggregateID: id.String(),
+			Data: builtin.MediaUploaded{MediaID: id, StoreID: uuid.New(), Kind: "photo"},
+		})
+		return err
+	})
 }

@@ -3,75 +3,77 @@ package dispatch
 import (
 	"context"
 
-	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
-type (
-	// Message is one event as a Publisher gets it.
-	Message = dispatch.Message
-	// Result is the answer for one message.
-	Result = dispatch.Result
-	// Publisher hands messages to a broker, or to whatever takes events. Each makes one of a function; who writes one
-	// runs the suite of package dispatchtest on it.
-	Publisher = dispatch.Publisher
-	// Func publishes one message.
-	Func = dispatch.Func
-	// PanicError is the panic of a Func.
-	PanicError = dispatch.PanicError
-	// Failure is an error with its class and the broker's own code.
-	Failure = dispatch.Failure
-	// Class is what a failure means for the event and for its topic.
-	Class = dispatch.Class
-)
-
-// The classes of failures.
-const (
-	// Retryable: the event loses an attempt and waits.
-	Retryable = dispatch.Retryable
-	// Refused: this message was not accepted, and it is not known whether it or its topic is to blame.
-	Refused = dispatch.Refused
-	// Rejected: this message was not accepted although another one was since. The event dies.
-	Rejected = dispatch.Rejected
-	// Misconfigured: the topic takes nothing. It is left alone, its events keep their attempts.
-	Misconfigured = dispatch.Misconfigured
-)
-
-// ErrUnsent in the error of a message promises that it was not stored and will not be. It costs no attempt.
-var ErrUnsent = dispatch.ErrUnsent
-
-// Each makes a Publisher of a function that is called for each message, at most parallel times at once; the messages of
-// one ordering key one after the other. An error is repeated with backoff, a panic too; Reject and Pause say more. What
-// was not handed over in time is unsent, and costs no attempt.
-func Each(f Func, parallel int) Publisher { return dispatch.Each(f, parallel) }
-
-// Reject returns the error of a message that can never be accepted. The event dies as soon as its topic has accepted another one, in the
-// same call or since: a topic that rejects everything is left alone instead, and its events keep their attempts.
-func Reject(err error) error { return dispatch.Reject(err) }
-
-// Pause returns the error of a message that is fine but whose topic takes none now: the topic is left alone until one
-// event on trial is accepted, and its events keep their attempts.
-func Pause(err error) error { return dispatch.Pause(err) }
-
-// NewFailure is an error of a class. code is the broker's own word for it; it becomes a metric label, so it must come
-// from a small set.
-func NewFailure(class Class, code string, err error) *Failure {
-	return dispatch.NewFailure(class, code, err)
+// Message is one event in the form a broker stores: the row's payload bytes, unchanged, and
+// its attributes.
+type Message struct {
+	// EventID is the event's id. It is also the attribute event_id; it stands here so that
+	// a Publisher can name a message without reading attributes.
+	EventID string
+	// Data is the message body. A Publisher must neither change nor keep it after Publish
+	// has returned.
+	Data []byte
+	// Attributes are sent as they are. A Publisher must not change the map.
+	Attributes map[string]string
+	// OrderingKey, unless it is empty, is what the message keeps its order in.
+	OrderingKey string
+	// Namespace, TenantID and DedupeKey are the event's; the latter two may be empty.
+	Namespace, TenantID, DedupeKey string
+	// Attempt is the number of this attempt, from 1.
+	Attempt int
 }
 
-// ClassOf returns the class of an error; one without a class is Retryable.
-func ClassOf(err error) Class { return dispatch.ClassOf(err) }
-
-// CodeOf returns the code of an error; one without a code has "unknown".
-func CodeOf(err error) string { return dispatch.CodeOf(err) }
-
-// Isolate sends msgs and, where the broker refuses the whole request because of one message (Refused), cuts it into parts
-// until the message to blame stands alone. send performs one request and returns one Result per message.
-func Isolate(ctx context.Context, msgs []Message, send func(context.Context, []Message) []Result) []Result {
-	return dispatch.Isolate(ctx, msgs, send)
+// Size is what the message weighs in a request: body, attribute names and values, and the
+// ordering key.
+func (m Message) Size() int {
+	n := len(m.Data) + len(m.OrderingKey)
+	for k, v := range m.Attributes {
+		n += len(k) + len(v)
+	}
+	return n
 }
 
-// InOrder sends messages of one ordering key, each request after the acknowledgement of the one before, up to the first
-// failure. first returns how many of the messages that are left one request may hold.
-func InOrder(ctx context.Context, msgs []Message, first func([]Message) int, send func(context.Context, []Message) []Result) []Result {
-	return dispatch.InOrder(ctx, msgs, first, send)
+// Result is the broker's answer for one message.
+type Result struct {
+	// MessageID is the broker's own id of the stored message. It is set exactly when Err is
+	// nil.
+	MessageID string
+	// Err is why the message was not acknowledged. ClassOf reads its class; an error that is
+	// not a *Failure counts as Retryable.
+	Err error
+}
+
+// Publisher hands messages to a broker, or to whatever takes events. Each makes one of a
+// function; one of your own is tested by the suite of package dispatchtest.
+//
+// A Publisher never retries by itself: retries, backoff and dead letters are the
+// dispatcher's, which can only decide well when it sees the broker's first answer.
+type Publisher interface {
+	// Publish sends msgs to a logical topic (domain, analytics, …) and waits for the
+	// broker's answer for each. It returns exactly one Result per message, in the order of
+	// msgs.
+	//
+	// A nil Err is an acknowledgement: the message is stored. Anything else, including "no
+	// answer before ctx ended", is an error of the right class. ErrUnsent in it promises that
+	// the message was not stored and will not be. A Rejected result blames this message
+	// alone, and is given only when the topic has accepted another one since; without that
+	// proof it is Refused. Where the broker refuses a whole request because of one message,
+	// the implementation isolates the culprit before it answers (see Isolate).
+	//
+	// Messages with an ordering key come alone with others of the same key. They are stored
+	// in their order and acknowledged up to the first failure; see InOrder.
+	//
+	// Publish returns soon after ctx ends. The message may still be stored later; the caller
+	// keeps its lease long enough for that. Publish may be called concurrently, for the same
+	// and for other topics.
+	Publish(ctx context.Context, topic string, msgs []Message) []Result
+
+	// Limits are what the broker takes in one message. A message beyond them is not offered.
+	Limits() wire.Limits
+
+	// Ready asks, with one cheap request that stores nothing, whether topic can be published
+	// to. The error has the same classes as a Result's.
+	Ready(ctx context.Context, topic string) error
 }

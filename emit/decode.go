@@ -99,7 +99,7 @@ func decodeEventField(p *Event, m jsonb.Member, bad *InvalidError) {
 		if errors.As(err, &envelope) {
 			bad.add(envelope.Field, "%s", envelope.Problem)
 		}
-		p.Actor = actor
+		p.Actor = (*Actor)(actor)
 	default:
 		bad.add(short.Name(m.Name), "is not a field of an event")
 	}

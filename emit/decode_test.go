@@ -24,7 +24,7 @@ func TestDecodeEventReadsEveryField(t *testing.T) {
 	require.Equal(t, Event{
 		Type: "ad_paused", AggregateID: "018f3f6e-0000-7000-8000-00000000000a", AggregateType: "ad",
 		Data: json.RawMessage(`{"x":[1, 2]}`), DedupeKey: "k", TenantID: uuid.MustParse(testTenant), Namespace: "shop",
-		Headers: map[string]string{"traceparent": "00"}, Actor: &wire.Actor{UserID: "u"},
+		Headers: map[string]string{"traceparent": "00"}, Actor: &Actor{UserID: "u"},
 	}, got)
 
 	got, err = DecodeEvent([]byte(`{"type":"ad_paused","data":null,"dedupeKey":null,"tenantId":null,"actor":null,"headers":null,"occurredAt":null}`))

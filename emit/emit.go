@@ -35,7 +35,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/emit/builtin"
-	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 // Event is an event to be written.
@@ -81,7 +80,11 @@ type Event struct {
 }
 
 // Actor is the person or service on whose behalf an event happened.
-type Actor = wire.Actor
+type Actor struct {
+	UserID  string `json:"userId"`
+	StoreID string `json:"storeId,omitempty"`
+	Role    string `json:"role,omitempty"`
+}
 
 // Result is what became of an event.
 type Result struct {

@@ -118,7 +118,7 @@ func (e *Emitter) data(event Event, known bool, bad *InvalidError) (json.RawMess
 	return data, size
 }
 
-func checkActor(a *wire.Actor, bad *InvalidError) json.RawMessage {
+func checkActor(a *Actor, bad *InvalidError) json.RawMessage {
 	if a == nil {
 		return nil
 	}

@@ -3,24 +3,33 @@ package migrate_test
 import (
 	"context"
 	"fmt"
-	"os"
+	"testing"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/migrate"
 )
 
+func TestMain(m *testing.M) { outboxtest.Main(m) }
+
 // A program creates or updates its tables at start; any number of instances may do so at once.
 func ExampleUp() {
+	db, drop := outboxtest.Example(outboxtest.EmptyDB) // yours: pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
+	defer drop()
 	ctx := context.Background()
-	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
+	plan, err := migrate.Plan(ctx, db.Pool, migrate.Options{Types: migrate.Text})
 	if err != nil {
 		panic(err)
 	}
-	defer pool.Close()
-	done, err := migrate.Up(ctx, pool, migrate.Options{Types: migrate.Text})
+	fmt.Println("exists:", plan.Exists, "blocked:", len(plan.Blocked))
+	done, err := migrate.Up(ctx, db.Pool, migrate.Options{Types: migrate.Text})
 	if err != nil {
 		panic(err)
 	}
-	fmt.Printf("version %d, was %d\n", done.To, done.From)
+	fmt.Println("from version", done.From, "to the newest:", done.To == plan.Binary)
+	again, err := migrate.Up(ctx, db.Pool, migrate.Options{})
+	fmt.Println("again:", len(again.Ran), err)
+	// Output:
+	// exists: false blocked: 0
+	// from version 0 to the newest: true
+	// again: 0 <nil>
 }

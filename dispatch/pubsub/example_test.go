@@ -2,31 +2,33 @@ package pubsub_test
 
 import (
 	"context"
-	"os"
+	"fmt"
+	"testing"
 
 	google "cloud.google.com/go/pubsub/v2"
 
 	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/dispatch/pubsub"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
-// The dispatcher inside a program that has a Pub/Sub client already.
+// A Pub/Sub client that a program has already becomes the Publisher of its dispatcher.
 func ExampleNew() {
-	ctx := context.Background()
-	client, err := google.NewClient(ctx, os.Getenv("GOOGLE_CLOUD_PROJECT"))
-	if err != nil {
-		panic(err)
-	}
-	defer client.Close()
-	d, err := dispatch.New(ctx, dispatch.Config{
-		URL:       os.Getenv("DATABASE_URL"),
-		Publisher: pubsub.New(client, map[string]string{"orders": "shop-orders"}),
+	client, stop := outboxtest.Example(func(t testing.TB) *google.Client {
+		_, client := plainClient(t) // yours: google.NewClient(ctx, project)
+		return client
 	})
-	if err != nil {
-		panic(err)
+	defer stop()
+	publisher := pubsub.New(client, map[string]string{"orders": "shop-orders"})
+	// dispatch.New(ctx, dispatch.Config{URL: …, Publisher: publisher}) does what follows.
+	ctx := context.Background()
+	fmt.Println("ready:", publisher.Ready(ctx, "orders"))
+	for _, r := range publisher.Publish(ctx, "orders", []dispatch.Message{{EventID: "1", Data: []byte("{}")}}) {
+		fmt.Println("stored:", r.MessageID != "", r.Err)
 	}
-	defer d.Close()
-	if err := d.Run(ctx); err != nil {
-		panic(err)
-	}
+	fmt.Println("missing:", dispatch.ClassOf(publisher.Ready(ctx, "parcels")))
+	// Output:
+	// ready: <nil>
+	// stored: true <nil>
+	// missing: misconfigured
 }

@@ -1,6 +1,7 @@
 package pubsub_test
 
 import (
+	"context"
 	"testing"
 
 	google "cloud.google.com/go/pubsub/v2"
@@ -28,14 +29,15 @@ func TestTheFirstAnswerIsTold(t *testing.T) {
 }
 
 // plainClient is a client as any program makes it, of a fake with one topic.
-func plainClient(t *testing.T) (*devstack.PubSub, *google.Client) {
+func plainClient(t testing.TB) (*devstack.PubSub, *google.Client) {
 	t.Helper()
 	fake := outboxtest.PubSub(t)
-	client, err := google.NewClient(t.Context(), fake.Project, option.WithEndpoint(fake.Addr()), option.WithoutAuthentication(),
+	ctx := context.Background()
+	client, err := google.NewClient(ctx, fake.Project, option.WithEndpoint(fake.Addr()), option.WithoutAuthentication(),
 		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
-	_, err = client.TopicAdminClient.CreateTopic(t.Context(), &pubsubpb.Topic{Name: "projects/" + fake.Project + "/topics/shop-orders"})
+	_, err = client.TopicAdminClient.CreateTopic(ctx, &pubsubpb.Topic{Name: "projects/" + fake.Project + "/topics/shop-orders"})
 	require.NoError(t, err)
 	return fake, client
 }

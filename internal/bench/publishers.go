@@ -11,17 +11,18 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/dispatch"
+	engine "github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
 // settleConns is what a publisher's settling pool holds.
-const settleConns = dispatch.DefaultSettlers + 1
+const settleConns = engine.DefaultSettlers + 1
 
 // publisher is one dispatcher with the connections of a real one.
 type publisher struct {
 	claims, settles *pgxpool.Pool
-	dispatcher      *dispatch.Dispatcher
-	listener        *dispatch.Listener
+	dispatcher      *engine.Dispatcher
+	listener        *engine.Listener
 }
 
 // newPublisher wires a dispatcher as outboxctl publish does.
@@ -34,7 +35,7 @@ func (r *Trial) newPublisher(ctx context.Context, to dispatch.Publisher, once bo
 	}()
 	workers := r.Params.Workers
 	if workers == 0 {
-		workers = dispatch.DefaultWorkers
+		workers = engine.DefaultWorkers
 	}
 	if p.claims, err = r.DB.Open(ctx, "outboxctl bench claim", int32(workers)+2); err != nil {
 		return nil, err
@@ -46,16 +47,16 @@ func (r *Trial) newPublisher(ctx context.Context, to dispatch.Publisher, once bo
 	if err := errors.Join(p.claims.Ping(ctx), p.settles.Ping(ctx)); err != nil {
 		return nil, err
 	}
-	var waker dispatch.Waker
+	var waker engine.Waker
 	if !once && !r.Params.NoWake {
-		p.listener = dispatch.NewListener(func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, r.DB.URL) }, r.Meter)
+		p.listener = engine.NewListener(func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, r.DB.URL) }, r.Meter)
 		waker = p.listener
 	}
-	config := dispatch.Config{
+	config := engine.Config{
 		BatchSize: r.Params.BatchSize, Workers: workers, Once: once, Names: r.registry.Names(),
 	}
-	store := dispatch.NewSQLStore(p.claims, p.settles, uuid.NewString(), dispatch.Scope{})
-	p.dispatcher, err = dispatch.New(config, store, to, r.registry, r.Meter, waker)
+	store := engine.NewSQLStore(p.claims, p.settles, uuid.NewString(), engine.Scope{})
+	p.dispatcher, err = engine.New(config, store, engine.Adapt[dispatch.Message, dispatch.Result](to), r.registry, r.Meter, waker)
 	return p, err
 }
 

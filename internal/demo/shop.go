@@ -9,7 +9,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/emit/builtin"
-	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 const (
@@ -100,7 +99,7 @@ func (s *shop) scene() []emit.Event {
 func (s *shop) event(eventType string, aggregate, store uuid.UUID, data any) emit.Event {
 	return emit.Event{
 		Type: eventType, AggregateID: aggregate.String(), Data: data, TenantID: store,
-		Actor: &wire.Actor{UserID: newID(s.random).String(), StoreID: store.String(), Role: s.pick("owner", "manager", "agent")},
+		Actor: &emit.Actor{UserID: newID(s.random).String(), StoreID: store.String(), Role: s.pick("owner", "manager", "agent")},
 		Headers: map[string]string{"traceparent": fmt.Sprintf("00-%016x%016x-%016x-01",
 			s.random.Uint64()|1, s.random.Uint64(), s.random.Uint64()|1)},
 	}

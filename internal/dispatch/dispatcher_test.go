@@ -92,7 +92,7 @@ func TestAttemptsAreNumberedFromOne(t *testing.T) {
 		answers := []error{
 			NewFailure(Retryable, "Unavailable", errors.New("away")),
 			NewFailure(Misconfigured, "NotFound", errors.New("no topic")), // costs nothing, so the next has the same number
-			Unsent(context.DeadlineExceeded),                              // was none
+			unsent(context.DeadlineExceeded),                              // was none
 			nil,
 		}
 		b.broker.verdict = func(string, Message) error {

@@ -2,7 +2,8 @@ package dispatch
 
 import "errors"
 
-// Class is what a failed publish means for the row and for its topic.
+// Class is what a failed publish means for the row and for its topic. It is the public
+// package's, which converts its own.
 type Class uint8
 
 const (
@@ -52,16 +53,6 @@ func NewFailure(class Class, code string, err error) *Failure {
 	return &Failure{Class: class, Code: code, Err: err}
 }
 
-// Reject returns the error of a message that can never be accepted. It dies as soon as its topic
-// has accepted another message, in the same call or since: a topic that rejects
-// everything is left alone instead, and its events keep their attempts.
-func Reject(err error) error { return NewFailure(Refused, "rejected", err) }
-
-// Pause returns the error of a message with which nothing is wrong, and whose topic takes
-// none: it is left alone until it is ready again, and its events keep their
-// attempts.
-func Pause(err error) error { return NewFailure(Misconfigured, "paused", err) }
-
 func (f *Failure) Error() string {
 	if f.Err == nil {
 		return f.Code
@@ -92,3 +83,12 @@ func CodeOf(err error) string {
 	}
 	return codeUnknown
 }
+
+// ErrUnsent is in the error of a message that was not stored for certain, and
+// for no fault of its own: the time was over before its turn to be sent came, or
+// to be sent again without the neighbour it was refused with.
+var ErrUnsent = errors.New("not sent: no time was left")
+
+// ErrThrottled is in the error of a message whose ordering key the broker is sent
+// too much of. It says nothing about other keys.
+var ErrThrottled = errors.New("too much of one ordering key")

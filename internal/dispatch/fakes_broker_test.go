@@ -67,7 +67,7 @@ func (b *memBroker) Publish(ctx context.Context, topic string, msgs []Message) [
 // publishInOrder stores whole requests of one key, or nothing of them.
 func (b *memBroker) publishInOrder(topic string, msgs []Message) []Result {
 	whole := func(msgs []Message) int { return len(msgs) }
-	return InOrder(context.Background(), msgs, whole, func(_ context.Context, part []Message) []Result {
+	return inOrder(context.Background(), msgs, whole, func(_ context.Context, part []Message) []Result {
 		b.sendings = append(b.sendings, column(part, func(m Message) string { return m.EventID }))
 		out := make([]Result, len(part))
 		for _, m := range part {

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -305,53 +304,4 @@ func TestKeysOfAHungTopicLeaveRoomForTheOthers(t *testing.T) {
 		require.Equal(t, 1, b.store.count(isPublished))
 		stop()
 	})
-}
-
-func TestInOrderStopsAtTheFirstFailure(t *testing.T) {
-	t.Parallel()
-	msgs := make([]Message, 9)
-	for i := range msgs {
-		msgs[i].EventID = string(rune('a' + i))
-	}
-	for name, tc := range map[string]struct {
-		bad    string
-		err    error
-		stored string
-		class  Class
-		calls  int
-	}{
-		"none":             {"", nil, "abcdefghi", 0, 3},
-		"retryable":        {"e", errors.New("no"), "abcd", Retryable, 2},
-		"the first":        {"a", refusal("x"), "", Refused, 3},
-		"in the middle":    {"f", refusal("x"), "abcde", Rejected, 5},
-		"the last message": {"i", refusal("x"), "abcdefgh", Rejected, 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			stored, calls := "", 0
-			results := InOrder(t.Context(), msgs, func(left []Message) int { return min(4, len(left)) },
-				func(_ context.Context, part []Message) []Result {
-					calls++
-					out := make([]Result, len(part))
-					if slices.ContainsFunc(part, func(m Message) bool { return m.EventID == tc.bad }) {
-						for i := range out {
-							out[i].Err = tc.err
-						}
-						return out
-					}
-					for _, m := range part {
-						stored += m.EventID
-					}
-					return out
-				})
-			require.Equal(t, tc.stored, stored)
-			require.Equal(t, tc.calls, calls)
-			require.Len(t, results, len(msgs))
-			if tc.err != nil {
-				at := len(tc.stored)
-				require.Equal(t, tc.class, ClassOf(results[at].Err))
-				require.ErrorIs(t, results[len(results)-1].Err, map[bool]error{true: results[at].Err, false: ErrUnsent}[at == len(results)-1])
-			}
-		})
-	}
 }

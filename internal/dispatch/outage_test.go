@@ -262,7 +262,7 @@ func TestUnsentTrialDoesNotCloseItsTopic(t *testing.T) {
 		b.store.add(499, "red")
 		b.broker.set(func() {
 			b.broker.ready = nil
-			b.broker.verdict = func(string, Message) error { return Unsent(context.DeadlineExceeded) }
+			b.broker.verdict = func(string, Message) error { return unsent(context.DeadlineExceeded) }
 		})
 		time.Sleep(time.Minute)
 		require.NotContains(t, b.observer.states("reds"), TopicHealthy)

@@ -6,77 +6,53 @@ import (
 	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
-// Message is one event in the form a broker stores: the row's payload bytes,
-// unchanged, and its attributes.
-type Message struct {
-	// EventID is the row's id. It is also the attribute event_id; it stands
-	// here so that a Publisher can name a message without reading attributes.
-	EventID string
-	// Data is the message body. A Publisher must neither change nor keep it
-	// after Publish has returned.
-	Data []byte
-	// Attributes are sent as they are. A Publisher must not change the map.
-	Attributes map[string]string
-	// OrderingKey, unless it is empty, is what the message keeps its order in.
-	OrderingKey string
-	// Namespace, TenantID and DedupeKey are the row's; the latter two may be empty.
-	Namespace, TenantID, DedupeKey string
-	// Attempt is the number of this attempt, from 1.
-	Attempt int
-}
-
-// Size is what the message weighs in a request: body, attribute names and
-// values, and the ordering key.
-func (m Message) Size() int {
-	n := len(m.Data) + len(m.OrderingKey)
-	for k, v := range m.Attributes {
-		n += len(k) + len(v)
+// The fields of messages and results. The public package dispatch has types with the same
+// fields, which its documentation explains, so that one converts to the other.
+type (
+	messageFields = struct {
+		EventID                        string
+		Data                           []byte
+		Attributes                     map[string]string
+		OrderingKey                    string
+		Namespace, TenantID, DedupeKey string
+		Attempt                        int
 	}
-	return n
-}
+	resultFields = struct {
+		MessageID string
+		Err       error
+	}
+)
+
+// Message is one event in the form a broker stores: the row's payload bytes, unchanged, and
+// its attributes.
+type Message messageFields
 
 // Result is the broker's answer for one message.
-type Result struct {
-	// MessageID is the broker's own id of the stored message. It is set
-	// exactly when Err is nil.
-	MessageID string
-	// Err is why the message was not acknowledged. ClassOf reads its class;
-	// an error that is not a *Failure counts as Retryable.
-	Err error
+type Result resultFields
+
+// Publisher hands messages to a broker. What it promises stands at the interface of the
+// public package dispatch.
+type Publisher interface {
+	Publish(ctx context.Context, topic string, msgs []Message) []Result
+	Limits() wire.Limits
+	Ready(ctx context.Context, topic string) error
 }
 
-// Publisher hands messages to a broker.
-//
-// A Publisher never retries by itself: retries, backoff and dead letters are
-// the dispatcher's, and it can only decide well when it sees the broker's
-// first answer.
-type Publisher interface {
-	// Publish sends msgs to a logical topic (domain, analytics, …) and waits
-	// for the broker's answer for each. It returns exactly one Result per
-	// message, in the order of msgs.
-	//
-	// A nil Err is an acknowledgement: the message is stored. Anything else,
-	// including "no answer before ctx ended", is an error of the right class.
-	// ErrUnsent in it promises that the message was not stored and will not be.
-	// A Rejected result blames this message alone, and is given only when the
-	// topic has accepted another one since; without that proof it is Refused.
-	// Where the broker refuses a whole request because of one message, the
-	// implementation isolates the culprit before it answers (see Isolate).
-	//
-	// Messages with an ordering key come alone with others of the same key. They
-	// are stored in their order and acknowledged up to the first failure; see
-	// InOrder.
-	//
-	// Publish returns soon after ctx ends. The message may still be stored
-	// later; the caller keeps its lease long enough for that.
-	// Publish may be called concurrently, for the same and for other topics.
-	Publish(ctx context.Context, topic string, msgs []Message) []Result
-
-	// Limits are what the broker takes in one message. A message beyond them is not
-	// offered.
+// Foreign is a Publisher with message and result types of its own.
+type Foreign[M, R any] interface {
+	Publish(ctx context.Context, topic string, msgs []M) []R
 	Limits() wire.Limits
-
-	// Ready asks, with one cheap request that stores nothing, whether topic
-	// can be published to. The error has the same classes as a Result's.
 	Ready(ctx context.Context, topic string) error
+}
+
+// Adapt makes a Publisher of a foreign one.
+func Adapt[M ~messageFields, R ~resultFields](p Foreign[M, R]) Publisher {
+	return adapted[M, R]{p}
+}
+
+type adapted[M ~messageFields, R ~resultFields] struct{ Foreign[M, R] }
+
+func (a adapted[M, R]) Publish(ctx context.Context, topic string, msgs []Message) []Result {
+	theirs := column(msgs, func(m Message) M { return M(m) })
+	return column(a.Foreign.Publish(ctx, topic, theirs), func(r R) Result { return Result(r) })
 }

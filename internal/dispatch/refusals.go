@@ -92,3 +92,17 @@ func (b *breaker) refusingLocked() bool {
 	}
 	return unexplained > 1
 }
+
+func anyAccepted(results []Result) bool {
+	return slices.ContainsFunc(results, func(r Result) bool { return r.Err == nil })
+}
+
+// refused lists the results whose message the broker has refused.
+func refused(results []Result) (at []int) {
+	for i, r := range results {
+		if r.Err != nil && ClassOf(r.Err) == Refused {
+			at = append(at, i)
+		}
+	}
+	return at
+}

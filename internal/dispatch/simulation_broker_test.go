@@ -155,7 +155,7 @@ func (b *simBroker) admit(c *publishCall) {
 		for _, l := range c.leases {
 			l.offered = false
 		}
-		c.results = same(len(c.msgs), Unsent(context.DeadlineExceeded))
+		c.results = same(len(c.msgs), unsent(context.DeadlineExceeded))
 		w.answer(&c.call, travel)
 		return
 	case w.suffers(publishHang):
@@ -241,7 +241,7 @@ func (b *simBroker) store(c *publishCall, i int) (messageID string) {
 func (b *simBroker) judgeInOrder(c *publishCall) []Result {
 	w, size := b.w, 1+b.w.rng.IntN(len(c.msgs))
 	sent := 0
-	return InOrder(c.ctx, c.msgs, func(left []Message) int { return min(size, len(left)) }, func(_ context.Context, part []Message) []Result {
+	return inOrder(c.ctx, c.msgs, func(left []Message) int { return min(size, len(left)) }, func(_ context.Context, part []Message) []Result {
 		from := sent
 		sent += len(part)
 		for _, m := range part {

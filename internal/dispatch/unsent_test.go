@@ -15,7 +15,7 @@ func TestAGroupWithoutItsTurnIsNotCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBundle(t, nil)
 		rows := b.store.add(100, "red")
-		b.broker.verdict = func(string, Message) error { return Unsent(context.DeadlineExceeded) }
+		b.broker.verdict = func(string, Message) error { return unsent(context.DeadlineExceeded) }
 		start(t, b.Dispatcher)
 		time.Sleep(20 * time.Second)
 		require.Empty(t, b.observer.states("reds"))
@@ -38,7 +38,7 @@ func (waitingBroker) Publish(ctx context.Context, _ string, msgs []Message) []Re
 	<-ctx.Done()
 	results := make([]Result, len(msgs))
 	for i := range results {
-		results[i].Err = Unsent(ctx.Err())
+		results[i].Err = unsent(ctx.Err())
 	}
 	return results
 }
@@ -60,4 +60,19 @@ func TestShutdownGivesBackTheUnsent(t *testing.T) {
 			require.Zero(t, r.AttemptCount)
 		}
 	})
+}
+
+// Who was refused for a neighbour's fault, and not asked again in time, loses
+// nothing by it.
+func TestTheUnsentAreNotCharged(t *testing.T) {
+	t.Parallel()
+	d := &Dispatcher{cfg: Config{}.withDefaults()}
+	row := &Claimed{Key: Key{ID: "a"}, AttemptCount: d.cfg.MaxAttempts - 1}
+	var v Verdicts
+	a := d.judgeFailure("domain", row, unsent(context.DeadlineExceeded), &v)
+	require.Equal(t, OutcomeReleased, a.Outcome)
+	require.Empty(t, v.Dead)
+	require.Len(t, v.Failed, 1)
+	require.True(t, v.Failed[0].Free)
+	require.Positive(t, v.Failed[0].Delay)
 }

@@ -3,8 +3,8 @@ package pubsub_test
 import (
 	"testing"
 
+	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/internal/devstack"
-	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/outboxtest/pubsubtest"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 )

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
-	"github.com/outboxctl/outboxctl/internal/dispatch"
+	engine "github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
 // Defaults of Config.
@@ -64,7 +64,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.PublishTimeout = cmp.Or(c.PublishTimeout, dispatch.DefaultPublishTimeout)
+	c.PublishTimeout = cmp.Or(c.PublishTimeout, engine.DefaultPublishTimeout)
 	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, DefaultProbeTimeout)
 	c.MaxOutstandingBytes = cmp.Or(c.MaxOutstandingBytes, DefaultMaxOutstandingBytes)
 	c.Concurrency = cmp.Or(c.Concurrency, DefaultConcurrency)

@@ -11,8 +11,8 @@ import (
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/grpc/codes"
 
+	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/emit/wire"
-	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
 // orderedRequests is how many requests of ordering keys may be under way at once to

@@ -4,8 +4,8 @@ import (
 	"iter"
 	"math/bits"
 
+	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/emit/wire"
-	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
 // What one publish request may hold.

@@ -63,9 +63,9 @@ func (l *Log) Published(_ string, took time.Duration, attempts []dispatch.Attemp
 		if errors.As(a.Err, &answer) {
 			fields = append(fields, slog.String("code", answer.Code))
 		}
-		var panicked *dispatch.PanicError
+		var panicked interface{ Stack() []byte }
 		if errors.As(a.Err, &panicked) {
-			fields = append(fields, slog.String("stack", string(panicked.Stack)))
+			fields = append(fields, slog.String("stack", string(panicked.Stack())))
 		}
 		message := "released, without losing an attempt"
 		switch a.Outcome {

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/emit/builtin"
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/bench"
-	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
 // The criteria of the modes that drain.

@@ -7,22 +7,13 @@ import (
 	"sync"
 )
 
-// ErrUnsent is in the error of a message that was not stored for certain, and
-// for no fault of its own: the time was over before its turn to be sent came, or
-// to be sent again without the neighbour it was refused with.
-var ErrUnsent = errors.New("not sent: no time was left")
-
 // codeUnsent is ours: the broker has not seen such a message.
 const codeUnsent = "unsent"
-
-// ErrThrottled is in the error of a message whose ordering key the broker is sent
-// too much of. It says nothing about other keys.
-var ErrThrottled = errors.New("too much of one ordering key")
 
 // errBehind is why a message is not sent that follows one which failed.
 var errBehind = errors.New("an earlier message of its ordering key was not acknowledged")
 
-// Unsent is the failure of such a message.
+// Unsent is the error of a message that was not sent: it costs no attempt.
 func Unsent(err error) *Failure {
 	return NewFailure(Retryable, codeUnsent, errors.Join(ErrUnsent, err))
 }
@@ -45,12 +36,15 @@ const isolateParts = 8
 // run out of time because of the few. When ctx ends first, what has no verdict
 // of its own comes back as retryable, with ErrUnsent: no message is blamed for
 // a lack of time.
-func Isolate(ctx context.Context, msgs []Message, send func(context.Context, []Message) []Result) []Result {
-	return proven(isolate(ctx, msgs, send))
+func Isolate(
+	ctx context.Context, msgs []Message, send func(context.Context, []Message) []Result,
+) []Result {
+	return Proven(isolate(ctx, msgs, send))
 }
 
-// proven turns Refused into Rejected where the topic has accepted another message.
-func proven(results []Result) []Result {
+// Proven turns Refused into Rejected where the topic has accepted another message: a
+// Publisher that does without Isolate and InOrder passes its results through it.
+func Proven(results []Result) []Result {
 	if !anyAccepted(results) {
 		return results
 	}
@@ -60,7 +54,9 @@ func proven(results []Result) []Result {
 	return results
 }
 
-func isolate(ctx context.Context, msgs []Message, send func(context.Context, []Message) []Result) []Result {
+func isolate(
+	ctx context.Context, msgs []Message, send func(context.Context, []Message) []Result,
+) []Result {
 	results := send(ctx, msgs)
 	suspects := refused(results)
 	if len(msgs) < 2 || len(suspects) == 0 {
@@ -95,7 +91,10 @@ func isolate(ctx context.Context, msgs []Message, send func(context.Context, []M
 // follows comes back as unsent. A request that is refused as a whole is halved from
 // the front, up to the message to blame. first returns how many of the messages
 // that are left one request may hold.
-func InOrder(ctx context.Context, msgs []Message, first func([]Message) int, send func(context.Context, []Message) []Result) []Result {
+func InOrder(
+	ctx context.Context, msgs []Message, first func([]Message) int,
+	send func(context.Context, []Message) []Result,
+) []Result {
 	results := make([]Result, 0, len(msgs))
 	for size := len(msgs); len(results) < len(msgs); {
 		left := msgs[len(results):]
@@ -113,7 +112,7 @@ func InOrder(ctx context.Context, msgs []Message, first func([]Message) int, sen
 	for len(results) < len(msgs) {
 		results = append(results, Result{Err: Unsent(errBehind)})
 	}
-	return proven(results)
+	return Proven(results)
 }
 
 func anyAccepted(results []Result) bool {

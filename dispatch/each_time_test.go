@@ -58,7 +58,7 @@ func TestEachTurnsAPanicIntoAFailure(t *testing.T) {
 	var panicked *PanicError
 	require.ErrorAs(t, results[1].Err, &panicked)
 	require.Equal(t, "broken", panicked.Value)
-	require.Contains(t, string(panicked.Stack), "each_test.go")
+	require.Contains(t, string(panicked.Stack()), "each_time_test.go")
 	require.Equal(t, Retryable, ClassOf(results[1].Err))
 	require.Equal(t, codePanic, CodeOf(results[1].Err))
 }

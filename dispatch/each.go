@@ -23,8 +23,11 @@ type Func func(ctx context.Context, topic string, m Message) error
 // does not take the process with it.
 type PanicError struct {
 	Value any
-	Stack []byte
+	stack []byte
 }
+
+// Stack is where it panicked. The log shows it.
+func (e *PanicError) Stack() []byte { return e.stack }
 
 func (e *PanicError) Error() string { return fmt.Sprintf("publishing panicked: %v", e.Value) }
 
@@ -66,7 +69,7 @@ func (e each) Publish(ctx context.Context, topic string, msgs []Message) []Resul
 	for i := range results {
 		results[i] = answer(ctx, answers[i])
 	}
-	return proven(results)
+	return Proven(results)
 }
 
 // hand starts one call as soon as there is room, and returns where its answer comes.
@@ -92,7 +95,7 @@ func (e each) hand(ctx, begin context.Context, topic string, m Message) <-chan R
 func (e each) call(ctx context.Context, topic string, m Message) (result Result) {
 	defer func() {
 		if v := recover(); v != nil {
-			result = Result{Err: NewFailure(Retryable, codePanic, &PanicError{Value: v, Stack: debug.Stack()})}
+			result = Result{Err: NewFailure(Retryable, codePanic, &PanicError{Value: v, stack: debug.Stack()})}
 		}
 	}()
 	err := e.f(ctx, topic, m)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
 func TestIsolateBlamesOnlyTheCulprits(t *testing.T) {
@@ -131,21 +133,6 @@ func TestIsolateAsksAllPartsAtOnce(t *testing.T) {
 	})
 }
 
-// Who was refused for a neighbour's fault, and not asked again in time, loses
-// nothing by it.
-func TestTheUnsentAreNotCharged(t *testing.T) {
-	t.Parallel()
-	d := &Dispatcher{cfg: Config{}.withDefaults()}
-	row := &Claimed{Key: Key{ID: "a"}, AttemptCount: d.cfg.MaxAttempts - 1}
-	var v Verdicts
-	a := d.judgeFailure("domain", row, Unsent(context.DeadlineExceeded), &v)
-	require.Equal(t, OutcomeReleased, a.Outcome)
-	require.Empty(t, v.Dead)
-	require.Len(t, v.Failed, 1)
-	require.True(t, v.Failed[0].Free)
-	require.Positive(t, v.Failed[0].Delay)
-}
-
 func TestIsolateOutOfTimeChargesNoRow(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -171,4 +158,70 @@ func TestErrorsThatAreNoFailureAreRetryable(t *testing.T) {
 	require.Equal(t, "unknown", CodeOf(errors.New("anything")))
 	require.Equal(t, Retryable, ClassOf(Unsent(context.DeadlineExceeded)))
 	require.Equal(t, "unsent", CodeOf(Unsent(context.DeadlineExceeded)))
+}
+
+func TestInOrderStopsAtTheFirstFailure(t *testing.T) {
+	t.Parallel()
+	msgs := make([]Message, 9)
+	for i := range msgs {
+		msgs[i].EventID = string(rune('a' + i))
+	}
+	for name, tc := range map[string]struct {
+		bad    string
+		err    error
+		stored string
+		class  Class
+		calls  int
+	}{
+		"none":             {"", nil, "abcdefghi", 0, 3},
+		"retryable":        {"e", errors.New("no"), "abcd", Retryable, 2},
+		"the first":        {"a", Reject(errors.New("no")), "", Refused, 3},
+		"in the middle":    {"f", Reject(errors.New("no")), "abcde", Rejected, 5},
+		"the last message": {"i", Reject(errors.New("no")), "abcdefgh", Rejected, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stored, calls := "", 0
+			results := InOrder(t.Context(), msgs, func(left []Message) int { return min(4, len(left)) },
+				func(_ context.Context, part []Message) []Result {
+					calls++
+					out := make([]Result, len(part))
+					if slices.ContainsFunc(part, func(m Message) bool { return m.EventID == tc.bad }) {
+						for i := range out {
+							out[i].Err = tc.err
+						}
+						return out
+					}
+					for _, m := range part {
+						stored += m.EventID
+					}
+					return out
+				})
+			require.Equal(t, tc.stored, stored)
+			require.Equal(t, tc.calls, calls)
+			require.Len(t, results, len(msgs))
+			if tc.err != nil {
+				at := len(tc.stored)
+				require.Equal(t, tc.class, ClassOf(results[at].Err))
+				require.ErrorIs(t, results[len(results)-1].Err, map[bool]error{true: results[at].Err, false: ErrUnsent}[at == len(results)-1])
+			}
+		})
+	}
+}
+
+// The dispatcher reads the failures of this package as its own.
+func TestTheDispatcherReadsFailures(t *testing.T) {
+	t.Parallel()
+	for class, name := range map[Class]string{
+		Retryable: "retryable", Refused: "refused", Rejected: "rejected", Misconfigured: "misconfigured",
+	} {
+		cause := errors.New("no")
+		err := fmt.Errorf("publish: %w", NewFailure(class, "code", cause))
+		require.Equal(t, name, class.String())
+		require.Equal(t, name, dispatch.ClassOf(err).String())
+		require.Equal(t, "code", dispatch.CodeOf(err))
+		var own *dispatch.Failure
+		require.ErrorAs(t, err, &own)
+		require.ErrorIs(t, own, cause)
+	}
 }

@@ -1,0 +1,22 @@
+package builtin_test
+
+import (
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/emit/builtin"
+)
+
+// A built-in type has a struct for its data, and an emitter of the built-in catalogue checks it.
+func ExampleCatalogue() {
+	id := uuid.MustParse("018f3f6e-0000-7000-8000-000000000001")
+	err := emit.New(builtin.Catalogue{}).Validate(emit.Event{
+		Type: builtin.TypeMediaUploaded, AggregateID: id.String(),
+		Data: builtin.MediaUploaded{MediaID: id, StoreID: id, Kind: ""},
+	})
+	fmt.Println(err)
+	// Output:
+	// invalid event: data.kind must not be empty
+}
