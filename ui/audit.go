@@ -44,7 +44,7 @@ func auditPage(r *request) (*view, error) {
 		return nil, err
 	}
 	err = d.fix("/audit", q)
-	return &view{Title: "Audit", Nav: "audit", Command: command("outboxctl dlq audit", q, append(auditNames(), "limit", "cursor")...), template: "audit", Data: d}, err
+	return &view{Title: "Audit", Command: command("outboxctl dlq audit", q, append(auditNames(), "limit", "cursor")...), template: "audit", Data: d}, err
 }
 
 // auditRef leads from a change to what it belongs to.

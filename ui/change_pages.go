@@ -119,7 +119,7 @@ func planPage(r *request) (*view, error) {
 	} else {
 		d.MarksError = ""
 	}
-	return &view{Title: "Plan", Nav: "runs", Command: "outboxctl run resume " + preview.ID, Live: preview.State == dlq.PlanFreezing, Every: runPoll.Milliseconds(), template: "plan", Data: d}, nil
+	return &view{Title: "Plan", Command: "outboxctl run resume " + preview.ID, Live: preview.State == dlq.PlanFreezing, Every: runPoll.Milliseconds(), template: "plan", Data: d}, nil
 }
 
 // runData is a plan that was started.
@@ -156,5 +156,5 @@ func runPage(r *request) (*view, error) {
 	if d.Ended && d.Left > 0 {
 		command = "outboxctl run resume " + plan.ID
 	}
-	return &view{Title: "Run", Nav: "runs", Command: command, Live: !d.Ended, Every: runPoll.Milliseconds(), template: "run", Data: d}, nil
+	return &view{Title: "Run", Command: command, Live: !d.Ended, Every: runPoll.Milliseconds(), template: "run", Data: d}, nil
 }

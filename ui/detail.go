@@ -29,7 +29,7 @@ func deadLetterPage(r *request) (*view, error) {
 	if err := d.explain(r, found.EventID); err != nil {
 		return nil, err
 	}
-	return &view{Title: "Dead letter", Nav: "dead-letters", Command: "outboxctl dlq show " + found.ID, template: "detail", Data: d}, nil
+	return &view{Title: "Dead letter", Command: "outboxctl dlq show " + found.ID, template: "detail", Data: d}, nil
 }
 
 func eventPage(r *request) (*view, error) {
@@ -41,7 +41,7 @@ func eventPage(r *request) (*view, error) {
 	if err := d.explain(r, found.ID); err != nil {
 		return nil, err
 	}
-	return &view{Title: "Event", Nav: "events", Command: "outboxctl event show " + found.ID, template: "detail", Data: d}, nil
+	return &view{Title: "Event", Command: "outboxctl event show " + found.ID, template: "detail", Data: d}, nil
 }
 
 // SubjectID is the id of what the page is about.

@@ -103,7 +103,7 @@ func doctorPage(r *request) (*view, error) {
 			}
 		}
 	}
-	return &view{Title: "Doctor", Nav: "doctor", Command: "outboxctl doctor", template: "doctor", Data: d}, nil
+	return &view{Title: "Doctor", Command: "outboxctl doctor", template: "doctor", Data: d}, nil
 }
 
 func doctorAPI(r *request) (answer, error) {
@@ -121,7 +121,7 @@ type settingsData struct {
 
 func settingsPage(r *request) (*view, error) {
 	d := settingsData{Settings: r.h.cfg.Settings, ReadRole: r.h.cfg.ReadRole}
-	return &view{Title: "Settings", Nav: "settings", Command: "outboxctl config view", template: "settings", Data: d}, known(r.URL.Query())
+	return &view{Title: "Settings", Command: "outboxctl config view", template: "settings", Data: d}, known(r.URL.Query())
 }
 
 func configAPI(r *request) (answer, error) {

@@ -95,7 +95,7 @@ type overviewData struct {
 }
 
 func overviewPage(r *request) (*view, error) {
-	v := &view{Title: "Overview", Nav: "overview", Command: "outboxctl stats", Live: true, template: "overview"}
+	v := &view{Title: "Overview", Command: "outboxctl stats", Live: true, template: "overview"}
 	if err := known(r.URL.Query()); err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func causesPage(r *request) (*view, error) {
 			d.Handled[cause] = handledWords(h)
 		}
 	}
-	return &view{Title: "Causes", Nav: "causes", Command: "outboxctl dlq list --group-by " + by, template: "causes", Data: d}, nil
+	return &view{Title: "Causes", Command: "outboxctl dlq list --group-by " + by, template: "causes", Data: d}, nil
 }
 
 // handledWords describes what was done about a cause and what came of it: an operator who has it again need not start from nothing.
@@ -269,7 +269,7 @@ func deadLettersPage(r *request) (*view, error) {
 		return nil, err
 	}
 	err = d.offer(q, verbsOf(one(q, "state", dlq.StateOpen)))
-	return &view{Title: "Dead letters", Nav: "dead-letters", Command: command("outboxctl dlq list", q, append(deadLetterNames(), "limit", "cursor")...), template: "dead_letters", Data: d}, err
+	return &view{Title: "Dead letters", Command: command("outboxctl dlq list", q, append(deadLetterNames(), "limit", "cursor")...), template: "dead_letters", Data: d}, err
 }
 
 func eventsPage(r *request) (*view, error) {
@@ -292,7 +292,7 @@ func eventsPage(r *request) (*view, error) {
 		return nil, err
 	}
 	err = d.offer(q, verbsOf(one(q, "status", "")))
-	return &view{Title: "Events", Nav: "events", Command: command("outboxctl event list", q, append(eventNames(), "limit", "cursor")...), template: "events", Data: d}, err
+	return &view{Title: "Events", Command: command("outboxctl event list", q, append(eventNames(), "limit", "cursor")...), template: "events", Data: d}, err
 }
 
 func runsPage(r *request) (*view, error) {
@@ -304,5 +304,5 @@ func runsPage(r *request) (*view, error) {
 	d := listData{Plans: rows}
 	d.addNext("/runs", q, paged.Next)
 	d.Now, err = r.outbox.Now(r.Context())
-	return &view{Title: "Runs", Nav: "runs", Command: "outboxctl run list --all", template: "runs", Data: d}, err
+	return &view{Title: "Runs", Command: "outboxctl run list --all", template: "runs", Data: d}, err
 }

@@ -87,6 +87,7 @@ func (h *Handler) render(w http.ResponseWriter, r *http.Request, status int, v *
 	if v.Snapshot = h.snapshots.peek(); v.Known {
 		v.Snapshot = h.snapshots.current()
 	}
+	v.Menu = h.menu(r.URL.Path, v.Snapshot)
 	v.OwnRights = h.reader.own.Load()
 	if v.OwnRights && h.reader.role != OwnRights {
 		v.NoRights = h.reader.role

@@ -79,7 +79,7 @@ func revealByForm(r *changeRequest) (changed, error) {
 	if len(d.Payload) > inlineBytes {
 		d.Payload, d.Cut = d.Payload[:inlineBytes], true
 	}
-	return changed{page: &view{Title: "Payload", Nav: "events", Command: "outboxctl event show " + found.EventID + " --payload", template: "payload", Data: d}}, nil
+	return changed{page: &view{Title: "Payload", Command: "outboxctl event show " + found.EventID + " --payload", template: "payload", Data: d}}, nil
 }
 
 // indented is JSON over several lines, with every number as it was written.

@@ -2,10 +2,12 @@ package ui
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // A route is one address: a page, or an answer of the API.
@@ -17,24 +19,28 @@ type route struct {
 	still bool
 	// fresh routes show what was just changed here, which a replica may not have yet.
 	fresh bool
+	// menu is the page's name in the menu, with the letter that opens it behind g; empty: it is not there.
+	// beside is the figure that stands there.
+	menu, key string
+	beside    func(snapshot) string
 }
 
 // table is every address besides the assets and the API's description.
 func (h *Handler) table() []route {
 	return []route{
-		{path: "/{$}", page: overviewPage, still: true},
-		{path: "/causes", page: causesPage, still: true},
-		{path: "/dead-letters", page: deadLettersPage},
+		{path: "/{$}", page: overviewPage, still: true, menu: "Overview", key: "o"},
+		{path: "/causes", page: causesPage, still: true, menu: "Causes", key: "c", beside: openCauses},
+		{path: "/dead-letters", page: deadLettersPage, menu: "Dead letters", key: "d", beside: openLetters},
 		{path: "/dead-letters/{id}", page: deadLetterPage},
-		{path: "/events", page: eventsPage},
+		{path: "/events", page: eventsPage, menu: "Events", key: "e", beside: waitingEvents},
 		{path: "/events/{id}", page: eventPage},
 		{path: "/plans/{id}", page: planPage, fresh: true},
-		{path: "/runs", page: runsPage, fresh: true},
+		{path: "/runs", page: runsPage, fresh: true, menu: "Runs", key: "r", beside: runsUnderWay},
 		{path: "/runs/{id}", page: runPage, fresh: true},
-		{path: "/topics", page: topicsPage, still: true},
-		{path: "/audit", page: auditPage},
-		{path: "/doctor", page: doctorPage, still: true},
-		{path: "/settings", page: settingsPage, still: true},
+		{path: "/topics", page: topicsPage, still: true, menu: "Topics", key: "t"},
+		{path: "/audit", page: auditPage, menu: "Audit", key: "a"},
+		{path: "/doctor", page: doctorPage, still: true, menu: "Doctor", key: "h"},
+		{path: "/settings", page: settingsPage, still: true, menu: "Settings", key: "s"},
 		{path: "/search", page: searchPage},
 		{path: "/api/v1/me", api: meAPI, still: true},
 		{path: "/api/v1/stats", api: statsAPI, still: true},
@@ -56,6 +62,54 @@ func (h *Handler) table() []route {
 		{path: "/api/v1/runs", api: runsAPI, fresh: true},
 		{path: "/api/v1/runs/{id}", api: planAPI, fresh: true},
 	}
+}
+
+// entry is a line of the menu.
+type entry struct {
+	Path, Name, Key, Beside string
+	Current                 bool
+}
+
+// menu is the pages of the menu. The one that is looked at is the first part of its address.
+func (h *Handler) menu(at string, s snapshot) (entries []entry) {
+	at, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimPrefix(at, "/parts"), "/"), "/")
+	if at == "plans" {
+		at = "runs"
+	}
+	for _, r := range h.table() {
+		if r.menu == "" {
+			continue
+		}
+		e := entry{Path: strings.TrimSuffix(r.path, "{$}"), Name: r.menu, Key: r.key}
+		if e.Current = e.Path == "/"+at; r.beside != nil {
+			e.Beside = r.beside(s)
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// figure is the text of a figure that is known once there are figures.
+func figure(s snapshot, n func() int) string {
+	if s.Stats == nil {
+		return ""
+	}
+	return words.Count(int64(n()))
+}
+
+func openCauses(s snapshot) string {
+	return figure(s, func() int { return len(s.Causes["fingerprint"]) })
+}
+
+func openLetters(s snapshot) string { return figure(s, func() int { return int(s.Stats.DLQ.Open) }) }
+
+func waitingEvents(s snapshot) string { return figure(s, func() int { return int(s.Stats.Backlog) }) }
+
+func runsUnderWay(s snapshot) string {
+	if len(s.Running) == 0 {
+		return ""
+	}
+	return words.Count(int64(len(s.Running)))
 }
 
 func (h *Handler) routes() *http.ServeMux {

@@ -58,7 +58,7 @@ func topics(r *request, s *operate.StatsResult) []topicRow {
 }
 
 func topicsPage(r *request) (*view, error) {
-	v := &view{Title: "Topics", Nav: "topics", Command: "outboxctl stats --by topic", Live: true, template: "topics", Data: topics(r, r.snapshot.Stats)}
+	v := &view{Title: "Topics", Command: "outboxctl stats --by topic", Live: true, template: "topics", Data: topics(r, r.snapshot.Stats)}
 	return v, known(r.URL.Query())
 }
 

@@ -24,8 +24,7 @@ var files embed.FS
 // view is one page, and what every page shows.
 type view struct {
 	Title string
-	// Nav is the entry of the menu the page belongs to.
-	Nav string
+	Menu  []entry
 	// Command is the command line that shows the same.
 	Command string
 	// Live pages are asked again while a viewer looks.
