@@ -10,8 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/check"
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
@@ -59,6 +60,7 @@ after five minutes. Other figures without a threshold are printed and not judged
 // checkFailed turns any failure of the probe itself into "unknown", on stdout: a monitoring system reads only its first
 // line.
 func checkFailed(out io.Writer, err error) error {
+	err = fault.Database(err)
 	if _, printErr := fmt.Fprintf(out, "OUTBOX UNKNOWN - %s\n", pluginText(safetext.Redact(err.Error()))); printErr != nil {
 		return cli.Exit(checkUnknown, err)
 	}
@@ -79,7 +81,7 @@ func runCheck(ctx context.Context, opts *checkOptions) error {
 	if err != nil {
 		return checkFailed(opts.app.Out, err)
 	}
-	result, err := box.Check(ctx, operate.CheckParams{
+	result, err := check.Run(ctx, box.DB, box.Registry, check.Params{
 		MaxAttempts: cfg.Publish.MaxAttempts, NeedPublisher: opts.needPublisher,
 		Backlog: opts.backlog.limits, Age: opts.age.limits, Dead: opts.dead.limits, AttemptRows: opts.attempts.limits, Parked: opts.parked.limits,
 		Outage: opts.outage.limits,
@@ -90,14 +92,14 @@ func runCheck(ctx context.Context, opts *checkOptions) error {
 	if _, err := fmt.Fprintln(opts.app.Out, checkLine(result)); err != nil {
 		return cli.Exit(checkUnknown, fmt.Errorf("print the verdict: %w", err)) // the monitoring system has not got it
 	}
-	if result.Level != operate.LevelOK {
+	if result.Level != check.OK {
 		return cli.Silent(int(result.Level))
 	}
 	return nil
 }
 
 // checkLine is the verdict as a Nagios plugin prints it: what raised it, the other figures, then perfdata.
-func checkLine(r *operate.CheckResult) string {
+func checkLine(r *check.Result) string {
 	perf := make([]string, len(r.Figures))
 	for i, f := range r.Figures {
 		perf[i] = fmt.Sprintf("%s=%s%s;%s;%s;0", f.Label, number(f.Value), f.Unit, optional(f.Warning), optional(f.Critical))
@@ -112,7 +114,7 @@ func checkLine(r *operate.CheckResult) string {
 // A threshold is a flag with CRITICAL or WARNING,CRITICAL.
 type threshold struct {
 	text   string
-	limits operate.Threshold
+	limits check.Threshold
 	parse  func(string) (float64, error)
 }
 
@@ -132,7 +134,7 @@ func (t *threshold) Set(text string) error {
 	if err != nil {
 		return err
 	}
-	limits := operate.Threshold{Critical: &c}
+	limits := check.Threshold{Critical: &c}
 	if both {
 		w, err := parse(warn)
 		if err != nil {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/check"
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -67,9 +67,9 @@ SELECT gen_random_uuid(), 'one', 11, 'v1', now() + interval '1 hour',
 		code  int
 		begin string
 	}{
-		{nil, int(operate.LevelWarning), `OUTBOX WARNING - topic domain has been unreachable for \d+m\d+s, above 0s; backlog 0, `},
-		{[]string{"--max-topic-outage", "1m"}, int(operate.LevelCritical), `OUTBOX CRITICAL - topic domain has been unreachable for \d+m\d+s, above 1m0s; backlog 0, `},
-		{[]string{"--max-topic-outage", "1d"}, int(operate.LevelOK), `OUTBOX OK - topic domain has been unreachable for \d+m\d+s, backlog 0, `},
+		{nil, int(check.Warning), `OUTBOX WARNING - topic domain has been unreachable for \d+m\d+s, above 0s; backlog 0, `},
+		{[]string{"--max-topic-outage", "1m"}, int(check.Critical), `OUTBOX CRITICAL - topic domain has been unreachable for \d+m\d+s, above 1m0s; backlog 0, `},
+		{[]string{"--max-topic-outage", "1d"}, int(check.OK), `OUTBOX OK - topic domain has been unreachable for \d+m\d+s, backlog 0, `},
 	} {
 		code, out, stderr := runCLI(t, env, append([]string{"check"}, tc.args...)...)
 		require.Equal(t, tc.code, code, stderr)

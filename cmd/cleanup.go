@@ -12,7 +12,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cleanup"
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
@@ -81,33 +81,35 @@ func runCleanup(ctx context.Context, opts *cleanupOptions) error {
 	if err != nil {
 		return err
 	}
-	params := operate.CleanupParams{
-		Params: cleanup.Params{
-			OlderThan: opts.olderThan.Value, DLQOlderThan: opts.dlqOlderThan.Value, InboxOlderThan: opts.inboxOlderThan.Value,
-			AuditOlderThan: opts.auditOlderThan.Value, MaxRows: opts.maxRows, Pause: opts.pause, MaxReplicaLag: opts.maxReplicaLag, Actor: opts.app.Actor(opts.audit), Note: opts.audit.Note,
-		},
+	params := cleanup.Params{
+		OlderThan: opts.olderThan.Value, DLQOlderThan: opts.dlqOlderThan.Value, InboxOlderThan: opts.inboxOlderThan.Value,
+		AuditOlderThan: opts.auditOlderThan.Value, MaxRows: opts.maxRows, Pause: opts.pause, MaxReplicaLag: opts.maxReplicaLag, Actor: opts.app.Actor(opts.audit), Note: opts.audit.Note,
 		IdempotencyTTL: cfg.Idempotency.TTL,
 	}
 	if err := params.Validate(); err != nil {
 		return err
 	}
-	box, err := opts.app.Outbox(ctx)
+	db, err := opts.app.Reads(ctx)
 	if err != nil {
 		return err
 	}
+	if err := outbox.CheckTables(ctx, db); err != nil { // within limits, which removing has not
+		return err
+	}
+	cleaner := cleanup.New(db.Pool)
 	if opts.dryRun {
-		plan, err := box.PlanCleanup(ctx, params)
+		plan, err := cleaner.Plan(ctx, params)
 		if err != nil {
 			return err
 		}
 		return cli.WriteObject(opts.app, opts.output, plan, func(w io.Writer) error { return sayCleanupPlan(w, plan) })
 	}
-	if err := opts.confirm(ctx, box, params); err != nil {
+	if err := opts.confirm(ctx, cleaner, params); err != nil {
 		return err
 	}
 	bar := opts.app.NewProgress("removed", -1)
 	params.OnBatch = func(b cleanup.Batch) { bar.Add(b.Deleted) }
-	result, err := box.Cleanup(ctx, params)
+	result, err := cleaner.Run(ctx, params)
 	bar.Done()
 	if ctx.Err() != nil { // of which the exit code alone tells
 		fmt.Fprintf(opts.app.Err, "interrupted after %s; go on with: %s\n", words.Counted(result.Rows(), "row"), opts.again())
@@ -119,13 +121,13 @@ func runCleanup(ctx context.Context, opts *cleanupOptions) error {
 }
 
 // confirm asks a person about an age below a day, which is more likely a slip than a retention.
-func (o *cleanupOptions) confirm(ctx context.Context, box *operate.Outbox, params operate.CleanupParams) error {
+func (o *cleanupOptions) confirm(ctx context.Context, cleaner *cleanup.Cleaner, params cleanup.Params) error {
 	young := slices.ContainsFunc([]*time.Duration{params.OlderThan, params.DLQOlderThan, params.InboxOlderThan, params.AuditOlderThan},
 		func(age *time.Duration) bool { return age != nil && *age < 24*time.Hour })
 	if !young || o.yes || !o.app.InTTY || !o.app.ErrTTY {
 		return nil
 	}
-	plan, err := box.PlanCleanup(ctx, params)
+	plan, err := cleaner.Plan(ctx, params)
 	if err != nil {
 		return err
 	}

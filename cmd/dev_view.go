@@ -13,6 +13,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/stats"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
@@ -71,7 +72,7 @@ func (v *devView) run(ctx context.Context, app *cli.App) error {
 }
 
 func (v *devView) look(ctx context.Context, app *cli.App, box *operate.Outbox) error {
-	report, err := box.Stats(ctx, operate.StatsParams{})
+	report, err := stats.Collect(ctx, box.DB, box.Registry, stats.Params{})
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (v *devView) look(ctx context.Context, app *cli.App, box *operate.Outbox) e
 }
 
 // head prints what runs and how the events are doing.
-func (v *devView) head(w io.Writer, report *operate.StatsResult) {
+func (v *devView) head(w io.Writer, report *stats.Report) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%-13s %s\n", name, fmt.Sprintf(format, args...))
 	}

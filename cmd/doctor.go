@@ -12,7 +12,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/doctor"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
@@ -55,7 +54,7 @@ func runDoctor(ctx context.Context, opts *doctorOptions) error {
 		}
 		types = registry.New() // the examination will say what is wrong with the database
 	}
-	findings, err := operate.Doctor(ctx, doctorParams(opts.app, cfg, types))
+	findings, err := doctor.Run(ctx, doctorParams(opts.app, cfg, types))
 	if err != nil {
 		return err
 	}
@@ -69,8 +68,8 @@ func runDoctor(ctx context.Context, opts *doctorOptions) error {
 	return nil
 }
 
-func doctorParams(app *cli.App, cfg *cli.Config, types *registry.Registry) operate.DoctorParams {
-	p := operate.DoctorParams{
+func doctorParams(app *cli.App, cfg *cli.Config, types *registry.Registry) doctor.Params {
+	p := doctor.Params{
 		Registry: types, Now: app.Now,
 		Database: app.Reads, ExecMode: cfg.Database.ExecMode, RemoteDatabase: cfg.RemoteDatabase(), MaxAttempts: cfg.Publish.MaxAttempts,
 		Emulator: cfg.PubSub.Emulator, EmulatorOrigin: cfg.Origin("pubsub.emulator"), Endpoint: cfg.PubSub.Endpoint, Redelivery: pubsub.Retention,
@@ -90,7 +89,7 @@ func doctorParams(app *cli.App, cfg *cli.Config, types *registry.Registry) opera
 		return cfg.Origin(key) != cli.OriginDefault && (key != "redis.url" || cfg.Redis.URL != "")
 	})
 	if cfg.PubSub.Project != "" {
-		p.Broker = func(ctx context.Context, ordered bool) ([]operate.Resource, error) {
+		p.Broker = func(ctx context.Context, ordered bool) ([]doctor.Resource, error) {
 			return brokerResources(ctx, app, ordered)
 		}
 	}
@@ -98,7 +97,7 @@ func doctorParams(app *cli.App, cfg *cli.Config, types *registry.Registry) opera
 }
 
 // brokerResources compares Pub/Sub with the configuration.
-func brokerResources(ctx context.Context, app *cli.App, ordered bool) ([]operate.Resource, error) {
+func brokerResources(ctx context.Context, app *cli.App, ordered bool) ([]doctor.Resource, error) {
 	client, err := app.Broker(ctx)
 	if err != nil {
 		return nil, err
@@ -111,9 +110,9 @@ func brokerResources(ctx context.Context, app *cli.App, ordered bool) ([]operate
 	if err != nil && !errors.Is(err, pubsub.ErrIncomplete) {
 		return nil, err
 	}
-	resources := make([]operate.Resource, len(actions))
+	resources := make([]doctor.Resource, len(actions))
 	for i, a := range actions {
-		resources[i] = operate.Resource{Kind: a.Kind, Name: a.Name, State: resourceState(a.Outcome), Detail: a.Detail}
+		resources[i] = doctor.Resource{Kind: a.Kind, Name: a.Name, State: resourceState(a.Outcome), Detail: a.Detail}
 	}
 	return resources, nil
 }
@@ -122,15 +121,15 @@ func brokerResources(ctx context.Context, app *cli.App, ordered bool) ([]operate
 func resourceState(o pubsub.Outcome) string {
 	switch o {
 	case pubsub.OutcomeExists, pubsub.OutcomeCreated:
-		return operate.ResourceExists
+		return doctor.ResourceExists
 	case pubsub.OutcomeMissing:
-		return operate.ResourceMissing
+		return doctor.ResourceMissing
 	case pubsub.OutcomeOrphaned:
-		return operate.ResourceOrphaned
+		return doctor.ResourceOrphaned
 	case pubsub.OutcomeDiffers:
-		return operate.ResourceDiffers
+		return doctor.ResourceDiffers
 	default:
-		return operate.ResourceFailed
+		return doctor.ResourceFailed
 	}
 }
 

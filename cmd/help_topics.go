@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/check"
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 // newHelpTopics are pages of help that belong to no command, such as outboxctl help environment.
@@ -89,6 +89,6 @@ outboxctl check has the codes of a Nagios plugin instead:
   %-4d ok
   %-4d warning
   %-4d critical
-  %-4d unknown: the probe itself failed`, operate.LevelOK, operate.LevelWarning, operate.LevelCritical, checkUnknown)
+  %-4d unknown: the probe itself failed`, check.OK, check.Warning, check.Critical, checkUnknown)
 	return b.String()
 }

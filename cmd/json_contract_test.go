@@ -22,6 +22,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/stats"
 	"github.com/outboxctl/outboxctl/ui"
 )
 
@@ -67,7 +68,7 @@ func jsonObjects() map[string][]any {
 		"resume":          {outbox.PauseResult{}},
 		"run list":        {dlq.Frozen{}},
 		"run show":        {operate.PlanDetail{}},
-		"stats":           {operate.StatsResult{}, contextStats{}},
+		"stats":           {stats.Report{}, contextStats{}},
 		"topic ensure":    {pubsub.Action{}},
 		"topic list":      {pubsub.Topic{}},
 		"version":         {cli.Build{}},

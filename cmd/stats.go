@@ -14,7 +14,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
@@ -61,7 +60,7 @@ With --by the backlog is split, and -o wide, csv and id list the groups.`,
 	cli.AddOutputFlags(cmd, &opts.output, cli.ListFormats()...)
 	cli.KnowFields[stats.Group](&opts.output)
 	cli.KnowFields[contextStats](&opts.output)
-	cli.KnowFields[operate.StatsResult](&opts.output)
+	cli.KnowFields[stats.Report](&opts.output)
 	cli.Must(cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(stats.Dimensions(), cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }
@@ -80,12 +79,12 @@ func runStats(ctx context.Context, opts *statsOptions) error {
 	if err != nil {
 		return err
 	}
-	params := operate.StatsParams{MaxAttempts: cfg.Publish.MaxAttempts, By: opts.by, Probes: opts.app.Probes()}
+	params := stats.Params{MaxAttempts: cfg.Publish.MaxAttempts, By: opts.by, Probes: opts.app.Probes()}
 	return watchStats(ctx, opts, box, params)
 }
 
 // print writes a report in the chosen form. Wide, CSV and id are lists, so they show the groups.
-func (opts *statsOptions) print(w io.Writer, report *operate.StatsResult) error {
+func (opts *statsOptions) print(w io.Writer, report *stats.Report) error {
 	switch opts.output.Form() {
 	case cli.FormatWide, cli.FormatCSV, cli.FormatID:
 		if opts.by == "" {
@@ -124,7 +123,7 @@ func groupView(by string) cli.View[stats.Group] {
 }
 
 // sayStats writes a report for a person.
-func sayStats(a *cli.App, w io.Writer, r *operate.StatsResult) error {
+func sayStats(a *cli.App, w io.Writer, r *stats.Report) error {
 	var b strings.Builder
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(&b, "%-11s %s\n", label, fmt.Sprintf(format, args...))
@@ -146,7 +145,7 @@ func sayStats(a *cli.App, w io.Writer, r *operate.StatsResult) error {
 	line("dlq", "%s open%s", n(r.DLQ.Open), reasons(r.DLQ.ByReason))
 	line("publishers", "%s", publishersLine(r))
 	for _, t := range r.Topics {
-		text := fmt.Sprintf("%s has been %s for %s at %s: %s", t.Topic, t.State, words.Seconds(operate.OutageSeconds(r.At, t)), t.Publisher, t.Error)
+		text := fmt.Sprintf("%s has been %s for %s at %s: %s", t.Topic, t.State, words.Seconds(t.OutageSeconds(r.At)), t.Publisher, t.Error)
 		line("topic", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(text)))
 	}
 	for _, s := range r.Pauses {
@@ -161,7 +160,7 @@ func sayStats(a *cli.App, w io.Writer, r *operate.StatsResult) error {
 		line("stranded", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(text)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Dependencies)) {
-		if state := r.Dependencies[name]; state != operate.DependencyOK {
+		if state := r.Dependencies[name]; state != stats.DependencyOK {
 			line(name, "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(state)))
 		}
 	}
@@ -170,7 +169,7 @@ func sayStats(a *cli.App, w io.Writer, r *operate.StatsResult) error {
 }
 
 // publishedLine tells what was published lately; "at least" where a cleanup has removed a part of it.
-func publishedLine(r *operate.StatsResult) string {
+func publishedLine(r *stats.Report) string {
 	since := r.Published.CountedSince
 	windows := []struct {
 		name   string
@@ -204,7 +203,7 @@ func forecast(f stats.Flow) string {
 	}
 }
 
-func publishersLine(r *operate.StatsResult) string {
+func publishersLine(r *stats.Report) string {
 	if len(r.Publishers) == 0 {
 		return "none alive"
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/stats"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
@@ -14,8 +14,8 @@ import (
 type contextStats struct {
 	Context string `json:"context"`
 	// Stats is null when Error tells why there is none.
-	Stats *operate.StatsResult `json:"stats"`
-	Error string               `json:"error,omitempty"`
+	Stats *stats.Report `json:"stats"`
+	Error string        `json:"error,omitempty"`
 }
 
 // statsOfContexts asks one context after the other; one that does not answer is a row with its error.
@@ -53,7 +53,7 @@ func statsOfContexts(ctx context.Context, opts *statsOptions) error {
 	}
 }
 
-func statsOf(ctx context.Context, app *cli.App) (*operate.StatsResult, error) {
+func statsOf(ctx context.Context, app *cli.App) (*stats.Report, error) {
 	defer func() { _ = app.Close() }() // what was read is read
 	cfg, err := app.Config("database.url")
 	if err != nil {
@@ -63,11 +63,12 @@ func statsOf(ctx context.Context, app *cli.App) (*operate.StatsResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	return box.Stats(ctx, operate.StatsParams{MaxAttempts: cfg.Publish.MaxAttempts})
+	report, err := stats.Collect(ctx, box.DB, box.Registry, stats.Params{MaxAttempts: cfg.Publish.MaxAttempts})
+	return report, fault.Database(err)
 }
 
 func contextStatsView() cli.View[contextStats] {
-	figure := func(head string, text func(*operate.StatsResult, *cli.CellStyle) string) cli.Column[contextStats] {
+	figure := func(head string, text func(*stats.Report, *cli.CellStyle) string) cli.Column[contextStats] {
 		return cli.Column[contextStats]{Head: head, Field: "stats", Cell: func(c contextStats, s *cli.CellStyle) string {
 			if c.Stats == nil {
 				return ""
@@ -79,12 +80,12 @@ func contextStatsView() cli.View[contextStats] {
 		ID: func(c contextStats) string { return c.Context },
 		Columns: []cli.Column[contextStats]{
 			{Head: "context"},
-			figure("backlog", func(r *operate.StatsResult, s *cli.CellStyle) string { return s.Count(r.Backlog) }),
-			figure("oldest", func(r *operate.StatsResult, _ *cli.CellStyle) string {
+			figure("backlog", func(r *stats.Report, s *cli.CellStyle) string { return s.Count(r.Backlog) }),
+			figure("oldest", func(r *stats.Report, _ *cli.CellStyle) string {
 				return cli.Age(time.Duration(r.OldestAgeSeconds * float64(time.Second)))
 			}),
-			figure("dlq-open", func(r *operate.StatsResult, s *cli.CellStyle) string { return s.Count(r.DLQ.Open) }),
-			figure("flow", func(r *operate.StatsResult, _ *cli.CellStyle) string { return r.Flow.State }),
+			figure("dlq-open", func(r *stats.Report, s *cli.CellStyle) string { return s.Count(r.DLQ.Open) }),
+			figure("flow", func(r *stats.Report, _ *cli.CellStyle) string { return r.Flow.State }),
 			{Head: "error", Rest: true},
 		},
 	}

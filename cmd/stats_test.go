@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
@@ -16,8 +15,8 @@ func TestStatsInWords(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	lines := func(change func(*stats.Report)) string {
-		r := &operate.StatsResult{Report: stats.Report{At: at, Flow: stats.Flow{State: stats.FlowNotShrinking}}}
-		change(&r.Report)
+		r := &stats.Report{At: at, Flow: stats.Flow{State: stats.FlowNotShrinking}}
+		change(r)
 		var out bytes.Buffer
 		require.NoError(t, sayStats(cli.NewApp(cli.Streams{Out: &out}, nil), &out, r))
 		return out.String()

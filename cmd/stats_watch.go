@@ -7,16 +7,17 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
 // history is how many looks a sparkline spans.
 const history = 60
 
 // watchStats shows reports until it is interrupted, on a terminal with sparklines above.
-func watchStats(ctx context.Context, opts *statsOptions, box *operate.Outbox, params operate.StatsParams) error {
+func watchStats(ctx context.Context, opts *statsOptions, box *operate.Outbox, params stats.Params) error {
 	var backlog, rate []float64
 	return opts.app.Watch(ctx, opts.watch, func(ctx context.Context) error {
-		report, err := box.Stats(ctx, params)
+		report, err := stats.Collect(ctx, box.DB, box.Registry, params)
 		if err != nil {
 			return err
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/doctor"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/signin"
@@ -185,7 +185,7 @@ func uiSettings(app *cli.App, cfg *cli.Config) (ui.Config, error) {
 		if err != nil {
 			types = registry.New() // the examination will say what is wrong with the database
 		}
-		return operate.Doctor(ctx, doctorParams(app, cfg, types))
+		return doctor.Run(ctx, doctorParams(app, cfg, types))
 	}
 	switch cfg.Catalogue {
 	case "", registry.Database: // as the database has it from time to time

@@ -12,7 +12,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/pgread"
 	"github.com/outboxctl/outboxctl/ui"
 )
 
@@ -27,8 +27,8 @@ func checkReadRole(ctx context.Context, pool *pgxpool.Pool, role string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, uiCheckTimeout)
 	defer cancel()
-	err := operate.New(pool, nil).CheckReadRole(ctx, role)
-	if isUIProblem(err) && (role != ui.DefaultReadRole || !errors.Is(err, operate.ErrNoRights)) {
+	err := pgread.CheckRole(ctx, pool, role)
+	if isUIProblem(err) && (role != ui.DefaultReadRole || !errors.Is(err, pgread.ErrNoRights)) {
 		return err
 	}
 	return nil

@@ -19,8 +19,8 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/migrate"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/pgread"
 	"github.com/outboxctl/outboxctl/internal/signin"
 	"github.com/outboxctl/outboxctl/ui"
 )
@@ -123,7 +123,7 @@ func TestUIReadsTheSecondDatabaseOfAServer(t *testing.T) {
 	_, err := migrate.Up(t.Context(), pool, migrate.Options{})
 	require.NoError(t, err)
 	require.NoError(t, checkReadRole(t.Context(), pool, ui.DefaultReadRole))
-	require.ErrorIs(t, checkReadRole(t.Context(), pool, "outbox_operator"), operate.ErrNoRights)
+	require.ErrorIs(t, checkReadRole(t.Context(), pool, "outbox_operator"), pgread.ErrNoRights)
 }
 
 // Where a platform restarts what ends, a page without its settings stays and says that it is not set up, and nothing else.

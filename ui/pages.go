@@ -27,7 +27,7 @@ type trouble struct {
 }
 
 // troubles reads from the figures what needs an operator.
-func troubles(s *operate.StatsResult) []trouble {
+func troubles(s *stats.Report) []trouble {
 	var found []trouble
 	if len(s.Publishers) == 0 {
 		text := "No publisher is alive"
@@ -37,7 +37,7 @@ func troubles(s *operate.StatsResult) []trouble {
 		found = append(found, trouble{text + ".", "outboxctl publish", s.Backlog > 0})
 	}
 	for _, t := range s.Topics {
-		text := fmt.Sprintf("Topic %s has been %s for %s at %s: %s", t.Topic, t.State, words.Seconds(operate.OutageSeconds(s.At, t)), t.Publisher, t.Error)
+		text := fmt.Sprintf("Topic %s has been %s for %s at %s: %s", t.Topic, t.State, words.Seconds(t.OutageSeconds(s.At)), t.Publisher, t.Error)
 		found = append(found, trouble{text, "outboxctl topic list", true})
 	}
 	for _, p := range s.Pauses {

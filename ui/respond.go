@@ -15,6 +15,7 @@ import (
 
 // fail answers with an error, as a page or as a problem document.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
+	err = fault.Database(err)
 	var to elsewhere
 	if errors.As(err, &to) {
 		http.Redirect(w, r, string(to), http.StatusPermanentRedirect)

@@ -12,9 +12,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/pgread"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
@@ -38,7 +40,7 @@ const (
 // snapshot is the figures of the whole outbox at one moment, the same for every viewer.
 type snapshot struct {
 	Version int64
-	Stats   *operate.StatsResult
+	Stats   *stats.Report
 	// Causes are the groups of open dead letters by each of dlq.GroupBy.
 	Causes  map[string][]dlq.Group
 	Running []dlq.Frozen
@@ -207,7 +209,7 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 			next.Schema, err = migrate.Version(ctx, o.DB, migrate.Options{})
 			return err
 		})
-		if next.Stats, err = o.Stats(ctx, operate.StatsParams{MaxAttempts: s.maxAttempts, By: "topic"}); err != nil {
+		if next.Stats, err = stats.Collect(ctx, o.DB, o.Registry, stats.Params{MaxAttempts: s.maxAttempts, By: "topic"}); err != nil {
 			return err
 		}
 		for _, by := range dlq.GroupBy() {
@@ -220,7 +222,7 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 				return err
 			}
 		}
-		if next.Behind, err = o.Behind(ctx); err != nil {
+		if next.Behind, err = pgread.Behind(ctx, o.DB); err != nil {
 			return err
 		}
 		err = next.try(ctx, o, perHour, func(o *operate.Outbox) (err error) {
@@ -245,7 +247,7 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 		})
 		return err
 	})
-	return next, err
+	return next, fault.Database(err)
 }
 
 // try reads one grouping in a part of o's transaction. These read most rows; one that takes too long must not cost the page
@@ -289,7 +291,7 @@ func (s *snapshots) keep(next snapshot, err error) {
 	}
 	next.standIn(s.now)
 	s.taken = time.Now()
-	next.History = append(append([]point{}, s.now.History...), pointOf(next.Stats.Report))
+	next.History = append(append([]point{}, s.now.History...), pointOf(*next.Stats))
 	for len(next.History) > 0 && next.Stats.At.Sub(next.History[0].At) > historyKept {
 		next.History = next.History[1:]
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/consume"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/doctor"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/pgread"
 	"github.com/outboxctl/outboxctl/ui"
@@ -292,9 +292,9 @@ func TestPubSubIsAway(t *testing.T) {
 	refused := errors.New("connection refused")
 	b := setup(t, func(c *ui.Config) {
 		c.Doctor = func(ctx context.Context) ([]ui.Finding, error) {
-			return operate.Doctor(ctx, operate.DoctorParams{
+			return doctor.Run(ctx, doctor.Params{
 				Database: func(context.Context) (*pgread.DB, error) { return nil, refused },
-				Broker:   func(context.Context, bool) ([]operate.Resource, error) { return nil, refused },
+				Broker:   func(context.Context, bool) ([]doctor.Resource, error) { return nil, refused },
 				Redis:    func(context.Context) (consume.ServerReport, error) { return consume.ServerReport{}, nil },
 			})
 		}

@@ -3,7 +3,6 @@ package ui
 import (
 	"slices"
 
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
@@ -23,7 +22,7 @@ type topicRow struct {
 }
 
 // topics are all topics of the catalogue, with their figures of s, which may be nil.
-func topics(r *request, s *operate.StatsResult) []topicRow {
+func topics(r *request, s *stats.Report) []topicRow {
 	rows, types := []topicRow{}, map[string][]string{}
 	for _, n := range r.outbox.Registry.Names() {
 		if !slices.Contains(types[n.Topic], n.Name) {

@@ -126,6 +126,8 @@ func TestOldAuditRowsGo(t *testing.T) {
 	// Who is audited cannot wipe out what he did yesterday, whichever way he tries.
 	for _, age := range []time.Duration{0, cleanup.MinAuditAge - time.Minute} {
 		_, err = cleanup.New(pool).Run(t.Context(), cleanup.Params{AuditOlderThan: ptr(age), Actor: "tester"})
+		require.ErrorContains(t, err, "is less than 7d")
+		_, err = pool.Exec(t.Context(), `SELECT outbox_cleanup_audit(now() - $1::interval, NULL, 10, 'tester', NULL, '{}', NULL)`, age)
 		require.ErrorContains(t, err, "audit rows are kept for at least 7 days")
 	}
 	_, err = pool.Exec(t.Context(), `DELETE FROM outbox_audit WHERE at < now() - interval '300 days'`)

@@ -32,6 +32,8 @@ type Params struct {
 	InboxOlderThan *time.Duration
 	// AuditOlderThan is the age from which audit rows go, at least MinAuditAge. Nil: none.
 	AuditOlderThan *time.Duration
+	// IdempotencyTTL is how long Redis remembers an event; inbox rows must stay at least as long.
+	IdempotencyTTL time.Duration
 	// MaxRows ends the run early. Zero: no limit.
 	MaxRows int64
 	// Pause is the rest between two batches.
@@ -69,6 +71,14 @@ func New(pool *pgxpool.Pool) *Cleaner { return &Cleaner{pool} }
 
 // Run removes batch by batch until nothing old is left. What it returns was removed, also when it returns an error.
 func (c *Cleaner) Run(ctx context.Context, p Params) (Result, error) {
+	if err := p.Validate(); err != nil {
+		return Result{}, err
+	}
+	result, err := c.run(ctx, p)
+	return result, unfinished(result, err)
+}
+
+func (c *Cleaner) run(ctx context.Context, p Params) (Result, error) {
 	turn, err := c.takeTurn(ctx)
 	if err != nil {
 		return Result{}, err
@@ -246,7 +256,10 @@ type TypeCount struct {
 // Plan counts what Run would remove now; it changes nothing.
 func (c *Cleaner) Plan(ctx context.Context, p Params) (Plan, error) {
 	plan := Plan{Events: []TypeCount{}, DLQ: []TypeCount{}, Inbox: []ConsumerCount{}, Audit: []ActionCount{}}
-	var err error
+	err := p.Validate()
+	if err != nil {
+		return plan, err
+	}
 	if p.OlderThan != nil {
 		if plan.Events, err = count[TypeCount](ctx, c.pool, countEvents, *p.OlderThan); err != nil {
 			return plan, fmt.Errorf("count published events: %w", err)

@@ -49,6 +49,7 @@ func ExitCode(err error) int {
 
 // Report writes the error, and its hint where it has one, for a person to read.
 func (a *App) Report(err error) {
+	err = fault.Database(err)
 	var exit *exitError
 	if !errors.As(err, &exit) || !exit.said {
 		label := a.Paint(a.ErrTTY, StyleError, "error:")
@@ -87,8 +88,8 @@ func Exit(code int, err error) error { return &exitError{code: code, err: err} }
 func Said(code int, err error) error { return &exitError{code: code, err: err, said: true} }
 
 // Ran marks what a command itself returned. What cobra returns without it (flags that exclude each other, say) happened
-// before the command ran and is a usage error.
-func Ran(err error) error { return &ranError{err} }
+// before the command ran and is a usage error. What the database says is put into our words here.
+func Ran(err error) error { return &ranError{fault.Database(err)} }
 
 type ranError struct{ error }
 

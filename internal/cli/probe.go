@@ -4,19 +4,19 @@ import (
 	"context"
 	"net"
 
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
 const pubsubHost = "pubsub.googleapis.com:443"
 
 // Probes ask Redis and Pub/Sub whether they answer. Pub/Sub is not asked while no project is configured.
-func (a *App) Probes() []operate.Probe {
-	var probes []operate.Probe
+func (a *App) Probes() []stats.Probe {
+	var probes []stats.Probe
 	if client, err := a.Redis(); err == nil {
-		probes = append(probes, operate.Probe{Name: "redis", Run: func(ctx context.Context) error { return client.Ping(ctx).Err() }})
+		probes = append(probes, stats.Probe{Name: "redis", Run: func(ctx context.Context) error { return client.Ping(ctx).Err() }})
 	}
 	if addr := a.pubsubAddr(); addr != "" {
-		probes = append(probes, operate.Probe{Name: "pubsub", Run: func(ctx context.Context) error {
+		probes = append(probes, stats.Probe{Name: "pubsub", Run: func(ctx context.Context) error {
 			conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 			if err != nil {
 				return err

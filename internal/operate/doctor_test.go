@@ -14,19 +14,18 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/doctor"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/pgread"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 // unreachable are the parameters of a doctor who finds no server at all.
-func unreachable() operate.DoctorParams {
-	return operate.DoctorParams{
+func unreachable() doctor.Params {
+	return doctor.Params{
 		Registry: registry.New(), Now: time.Now, NeedsRedis: true, IdempotencyTTL: 720 * time.Hour,
 		Database: func(context.Context) (*pgread.DB, error) {
 			return nil, errors.New("connect to postgres://app:canary@db/x: refused")
 		},
-		Broker: func(context.Context, bool) ([]operate.Resource, error) { return nil, errors.New("broker away") },
+		Broker: func(context.Context, bool) ([]doctor.Resource, error) { return nil, errors.New("broker away") },
 		Redis: func(context.Context) (consume.ServerReport, error) {
 			return consume.ServerReport{}, errors.New("redis away")
 		},
@@ -34,9 +33,9 @@ func unreachable() operate.DoctorParams {
 }
 
 // levels runs Doctor and returns what it found in one area, level by message.
-func levels(t *testing.T, p operate.DoctorParams, area string) map[string]doctor.Level {
+func levels(t *testing.T, p doctor.Params, area string) map[string]doctor.Level {
 	t.Helper()
-	findings, err := operate.Doctor(t.Context(), p)
+	findings, err := doctor.Run(t.Context(), p)
 	require.NoError(t, err)
 	got := map[string]doctor.Level{}
 	for _, f := range findings {
@@ -61,15 +60,15 @@ func TestDoctorExaminesWhatItCanReach(t *testing.T) {
 func TestDoctorJudgesTheBrokersResources(t *testing.T) {
 	t.Parallel()
 	p := unreachable()
-	p.Broker = func(context.Context, bool) ([]operate.Resource, error) {
-		return []operate.Resource{
-			{Kind: operate.ResourceTopic, Name: "a", State: operate.ResourceExists},
-			{Kind: operate.ResourceTopic, Name: "b", State: operate.ResourceMissing},
-			{Kind: operate.ResourceTopic, Name: "b2", State: operate.ResourceMissing},
-			{Kind: operate.ResourceSubscription, Name: "c", State: operate.ResourceMissing},
-			{Kind: operate.ResourceSubscription, Name: "d", State: operate.ResourceDiffers, Detail: "of another topic"},
-			{Kind: operate.ResourceSubscription, Name: "e", State: operate.ResourceExists, Detail: "no dead-letter policy"},
-			{Kind: operate.ResourceTopic, Name: "f", State: operate.ResourceFailed, Detail: "forbidden"},
+	p.Broker = func(context.Context, bool) ([]doctor.Resource, error) {
+		return []doctor.Resource{
+			{Kind: doctor.ResourceTopic, Name: "a", State: doctor.ResourceExists},
+			{Kind: doctor.ResourceTopic, Name: "b", State: doctor.ResourceMissing},
+			{Kind: doctor.ResourceTopic, Name: "b2", State: doctor.ResourceMissing},
+			{Kind: doctor.ResourceSubscription, Name: "c", State: doctor.ResourceMissing},
+			{Kind: doctor.ResourceSubscription, Name: "d", State: doctor.ResourceDiffers, Detail: "of another topic"},
+			{Kind: doctor.ResourceSubscription, Name: "e", State: doctor.ResourceExists, Detail: "no dead-letter policy"},
+			{Kind: doctor.ResourceTopic, Name: "f", State: doctor.ResourceFailed, Detail: "forbidden"},
 		}, nil
 	}
 	require.Equal(t, map[string]doctor.Level{
@@ -127,7 +126,7 @@ func TestDoctorNamesTheRightsThatAreMissing(t *testing.T) {
 	p.Database = func(context.Context) (*pgread.DB, error) {
 		return &pgread.DB{Pool: pool, Limits: pgread.Within(pgread.DefaultTimeout)}, nil
 	}
-	findings, err := operate.Doctor(t.Context(), p)
+	findings, err := doctor.Run(t.Context(), p)
 	require.NoError(t, err)
 	var denied []doctor.Finding
 	for _, f := range findings {

@@ -10,6 +10,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
 // speak makes the outbox one in which the namespace shop has order_created on a topic of its own, and in which all other
@@ -48,7 +49,7 @@ func TestOperatorsSeeNamespacesAndFormerNames(t *testing.T) {
 	}
 	elsewhere = append(elsewhere, b.stored("default", "order_expired"))
 
-	got, err := b.outbox.Stats(b.ctx, operate.StatsParams{MaxAttempts: 10, By: "topic"})
+	got, err := stats.Collect(b.ctx, b.outbox.DB, b.outbox.Registry, stats.Params{MaxAttempts: 10, By: "topic"})
 	require.NoError(t, err)
 	figures := map[string]int64{}
 	for _, g := range got.Groups {

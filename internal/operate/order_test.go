@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/check"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/doctor"
 	"github.com/outboxctl/outboxctl/internal/operate"
@@ -42,7 +43,7 @@ func TestOperatorsSeeWhatADeadHeadHoldsBack(t *testing.T) {
 	require.Contains(t, why.Commands, "outboxctl dlq show "+head+" --payload pretty")
 	require.Contains(t, b.why(ids[0]).Explanation, "3 events of its ordering key default/a wait behind it.")
 
-	r, err := b.outbox.Stats(b.ctx, operate.StatsParams{MaxAttempts: 10, By: "type"})
+	r, err := stats.Collect(b.ctx, b.outbox.DB, b.outbox.Registry, stats.Params{MaxAttempts: 10, By: "type"})
 	require.NoError(t, err)
 	require.Equal(t, []int64{1, 1, 3, 1}, []int64{r.Backlog, r.Due, r.Parked, r.BlockedKeys})
 	require.Less(t, r.OldestAgeSeconds, 600.0, "parked events have no age that a publisher could help")
@@ -52,10 +53,10 @@ func TestOperatorsSeeWhatADeadHeadHoldsBack(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int64{1, 3, 1}, []int64{sample.Backlog, sample.Parked, sample.BlockedKeys})
 	limit := 2.0
-	check, err := b.outbox.Check(b.ctx, operate.CheckParams{MaxAttempts: 10, Parked: operate.Threshold{Critical: &limit}})
+	verdict, err := check.Run(b.ctx, b.outbox.DB, b.outbox.Registry, check.Params{MaxAttempts: 10, Parked: check.Threshold{Critical: &limit}})
 	require.NoError(t, err)
-	require.Equal(t, operate.LevelCritical, check.Level)
-	require.Contains(t, check.Alarms, "parked 3, above 2")
+	require.Equal(t, check.Critical, verdict.Level)
+	require.Contains(t, verdict.Alarms, "parked 3, above 2")
 
 	letter, err := b.outbox.DeadLetterDetail(b.ctx, operate.DetailParams{ID: head})
 	require.NoError(t, err)
@@ -88,10 +89,10 @@ func TestOperatorsSeeWhatADeadHeadHoldsBack(t *testing.T) {
 func TestDoctorLooksAtWhatKeepsTheOrder(t *testing.T) {
 	b := setup(t)
 	var asked bool
-	p := operate.DoctorParams{
+	p := doctor.Params{
 		Registry: unreachable().Registry, Now: unreachable().Now, Redis: unreachable().Redis,
 		Database: func(context.Context) (*pgread.DB, error) { return b.reads(), nil },
-		Broker: func(_ context.Context, ordered bool) ([]operate.Resource, error) {
+		Broker: func(_ context.Context, ordered bool) ([]doctor.Resource, error) {
 			asked = ordered
 			return nil, nil
 		},

@@ -8,9 +8,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/check"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
 func TestAPauseIsSeenAndEnds(t *testing.T) {
@@ -26,13 +28,13 @@ func TestAPauseIsSeenAndEnds(t *testing.T) {
 	require.Equal(t, operate.WhyHeld, why.State)
 	require.Contains(t, why.Explanation, "ann paused the topic domain")
 	require.Equal(t, []string{"outboxctl resume --topic domain"}, why.Commands)
-	check, err := b.outbox.Check(b.ctx, operate.CheckParams{MaxAttempts: 10})
+	verdict, err := check.Run(b.ctx, b.outbox.DB, b.outbox.Registry, check.Params{MaxAttempts: 10})
 	require.NoError(t, err)
-	require.Contains(t, check.Remarks[0], "topic domain is paused by ann for ")
-	stats, err := b.outbox.Stats(b.ctx, operate.StatsParams{MaxAttempts: 10})
+	require.Contains(t, verdict.Remarks[0], "topic domain is paused by ann for ")
+	report, err := stats.Collect(b.ctx, b.outbox.DB, b.outbox.Registry, stats.Params{MaxAttempts: 10})
 	require.NoError(t, err)
-	require.Len(t, stats.Pauses, 1)
-	require.EqualValues(t, 1, stats.Pauses[0].Events)
+	require.Len(t, report.Pauses, 1)
+	require.EqualValues(t, 1, report.Pauses[0].Events)
 
 	topic.For = time.Hour
 	r, err = b.outbox.Pause(b.ctx, topic)

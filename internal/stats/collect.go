@@ -32,13 +32,18 @@ type Params struct {
 	By string
 	// StateOnly leaves Published and Flow out: a probe every minute need not count an hour of publishing.
 	StateOnly bool
+	// Probes are run beside the count; their answers are Report.Dependencies.
+	Probes []Probe
 }
 
 // Collect takes one report from one snapshot.
 func Collect(ctx context.Context, db DB, catalogue Catalogue, p Params) (*Report, error) {
 	r := &Report{DLQ: DLQ{ByReason: map[string]int64{}}, Publishers: []Publisher{}, Topics: []TopicState{}, Stranded: []StrandedType{}, Pauses: []outbox.HeldPause{}}
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	probed := make(chan map[string]string, 1)
+	go func() { probed <- probe(ctx, p.Probes) }()
 	err := pgx.BeginTxFunc(ctx, db, opts, func(tx pgx.Tx) error { return fill(ctx, tx, catalogue, p, r) })
+	r.Dependencies = <-probed
 	if err != nil {
 		return nil, fmt.Errorf("read the outbox's figures: %w", err)
 	}

@@ -1,9 +1,12 @@
 package stats
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // Report is the state of the outbox at one moment.
@@ -41,6 +44,8 @@ type Report struct {
 	// Pauses is what operators have paused, and how much that holds back.
 	Pauses []outbox.HeldPause `json:"pauses"`
 	Groups []Group            `json:"groups,omitempty"`
+	// Dependencies has "ok" or the reason for each probe; the report needs none of them.
+	Dependencies map[string]string `json:"dependencies,omitempty"`
 }
 
 // Published counts what was published lately and is still in the table.
@@ -97,6 +102,15 @@ type TopicState struct {
 	Error string    `json:"error,omitempty"`
 }
 
+// OutageSeconds is how long the topic has not been published to, at least a second: the publisher that tells has another
+// clock than the database.
+func (t TopicState) OutageSeconds(at time.Time) float64 {
+	if t.Since.IsZero() {
+		return 1
+	}
+	return max(at.Sub(t.Since).Seconds(), 1)
+}
+
 // StrandedType is an event type that every live publisher leaves to others.
 type StrandedType struct {
 	Namespace string    `json:"namespace"`
@@ -111,6 +125,11 @@ func (s StrandedType) Name() string {
 		return s.EventType
 	}
 	return s.EventType + " of namespace " + s.Namespace
+}
+
+// String describes what waits because every publisher leaves it to others.
+func (s StrandedType) String() string {
+	return fmt.Sprintf("no publisher takes %s, and %s of it wait", safetext.Line(safetext.Cut(s.Name(), 80)), words.Counted(s.Events, "event"))
 }
 
 // Group is the part of the backlog that shares one value of the chosen dimension.

@@ -1,4 +1,4 @@
-package operate
+package check
 
 import (
 	"cmp"
@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
 	"github.com/outboxctl/outboxctl/internal/words"
@@ -18,13 +17,13 @@ type Level int
 
 // The verdicts, from good to bad.
 const (
-	LevelOK Level = iota
-	LevelWarning
-	LevelCritical
+	OK Level = iota
+	Warning
+	Critical
 )
 
 func (l Level) String() string {
-	return [...]string{LevelOK: "OK", LevelWarning: "WARNING", LevelCritical: "CRITICAL"}[l]
+	return [...]string{OK: "OK", Warning: "WARNING", Critical: "CRITICAL"}[l]
 }
 
 // A Threshold raises an alarm when a figure is above it. A nil limit raises none.
@@ -34,16 +33,16 @@ type Threshold struct{ Warning, Critical *float64 }
 func (t Threshold) Judge(value float64) Level {
 	switch {
 	case t.Critical != nil && value > *t.Critical:
-		return LevelCritical
+		return Critical
 	case t.Warning != nil && value > *t.Warning:
-		return LevelWarning
+		return Warning
 	default:
-		return LevelOK
+		return OK
 	}
 }
 
 // CheckParams are the limits that Check judges by.
-type CheckParams struct {
+type Params struct {
 	// MaxAttempts is the publisher's maximum, for the rows that have none of their own.
 	MaxAttempts int
 	// Backlog, Dead, AttemptRows and Parked count rows; Age and Outage are in seconds.
@@ -65,36 +64,36 @@ type Figure struct {
 }
 
 // CheckResult is the verdict and what led to it.
-type CheckResult struct {
+type Result struct {
 	Level   Level
 	Figures []Figure
 	// Alarms name what is above its threshold, Remarks everything else.
 	Alarms, Remarks []string
 }
 
-// Check judges the state of the outbox.
-func (o *Outbox) Check(ctx context.Context, p CheckParams) (*CheckResult, error) {
-	r, err := stats.Collect(ctx, o.DB, o.Registry, stats.Params{MaxAttempts: p.MaxAttempts, StateOnly: true})
+// Run judges the state of the outbox.
+func Run(ctx context.Context, db stats.DB, catalogue stats.Catalogue, p Params) (*Result, error) {
+	r, err := stats.Collect(ctx, db, catalogue, stats.Params{MaxAttempts: p.MaxAttempts, StateOnly: true})
 	if err != nil {
-		return nil, fault.Database(err)
+		return nil, err
 	}
 	return p.judge(r), nil
 }
 
-func (p CheckParams) judge(r *stats.Report) *CheckResult {
-	out := &CheckResult{}
+func (p Params) judge(r *stats.Report) *Result {
+	out := &Result{}
 	if p.NeedPublisher && len(r.Publishers) == 0 {
-		out.say(LevelCritical, "no publisher is alive")
+		out.say(Critical, "no publisher is alive")
 	}
 	for _, s := range r.Stranded {
-		out.say(LevelWarning, strandedText(s))
+		out.say(Warning, s.String())
 	}
 	for _, s := range r.Pauses {
-		out.say(LevelOK, safetext.Line(fmt.Sprintf("%s %s is paused by %s for %s, %s wait", s.Kind, s.Value, s.Actor, words.Seconds(r.At.Sub(s.At).Seconds()), words.Counted(s.Events, "event"))))
+		out.say(OK, safetext.Line(fmt.Sprintf("%s %s is paused by %s for %s, %s wait", s.Kind, s.Value, s.Actor, words.Seconds(r.At.Sub(s.At).Seconds()), words.Counted(s.Events, "event"))))
 	}
 	longest := 0.0
 	for _, t := range worstTopics(r.Topics) {
-		f := Figure{Name: fmt.Sprintf("topic %s has been %s for", t.Topic, t.State), Unit: "s", Value: OutageSeconds(r.At, t), Threshold: p.Outage}
+		f := Figure{Name: fmt.Sprintf("topic %s has been %s for", t.Topic, t.State), Unit: "s", Value: t.OutageSeconds(r.At), Threshold: p.Outage}
 		out.judge(f)
 		longest = max(longest, f.Value)
 	}
@@ -112,28 +111,23 @@ func (p CheckParams) judge(r *stats.Report) *CheckResult {
 	return out
 }
 
-// strandedText describes an event type that waits because every publisher leaves it to others.
-func strandedText(s stats.StrandedType) string {
-	return fmt.Sprintf("no publisher takes %s, and %s of it wait", safetext.Line(safetext.Cut(s.Name(), 80)), words.Counted(s.Events, "event"))
-}
-
 // judge gives a figure its level and puts it into words.
-func (c *CheckResult) judge(f Figure) Figure {
+func (c *Result) judge(f Figure) Figure {
 	f.Level = f.Judge(f.Value)
 	text := f.Name + " " + f.show(f.Value)
 	switch f.Level {
-	case LevelCritical:
+	case Critical:
 		text += ", above " + f.show(*f.Critical)
-	case LevelWarning:
+	case Warning:
 		text += ", above " + f.show(*f.Warning)
 	}
 	c.say(f.Level, text)
 	return f
 }
 
-func (c *CheckResult) say(level Level, text string) {
+func (c *Result) say(level Level, text string) {
 	c.Level = max(c.Level, level)
-	if level == LevelOK {
+	if level == OK {
 		c.Remarks = append(c.Remarks, text)
 	} else {
 		c.Alarms = append(c.Alarms, text)

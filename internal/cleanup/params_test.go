@@ -1,4 +1,4 @@
-package operate
+package cleanup
 
 import (
 	"errors"
@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/internal/cleanup"
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
@@ -17,14 +16,14 @@ func TestCleanupErrors(t *testing.T) {
 		err     error
 		want    fault.Kind
 	}{
-		"another cleaner from the start": {0, cleanup.ErrBusy, fault.Precondition},
-		"another cleaner in between":     {1000, cleanup.ErrBusy, fault.Partial},
+		"another cleaner from the start": {0, ErrBusy, fault.Precondition},
+		"another cleaner in between":     {1000, ErrBusy, fault.Partial},
 		"a failure from the start":       {0, errors.New("no"), fault.Failed},
 		"a failure in between":           {1000, errors.New("no"), fault.Partial},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			kind, _ := fault.KindOf(cleanupError(cleanup.Result{Events: tc.removed}, tc.err))
+			kind, _ := fault.KindOf(unfinished(Result{Events: tc.removed}, tc.err))
 			require.Equal(t, tc.want, kind)
 		})
 	}

@@ -1,72 +1,43 @@
-package operate
+package cleanup
 
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/prometheus/common/model"
 
-	"github.com/outboxctl/outboxctl/internal/cleanup"
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
-// CleanupParams choose what Cleanup removes, and how gently.
-type CleanupParams struct {
-	cleanup.Params
-
-	// IdempotencyTTL is how long Redis remembers an event; inbox rows must stay at least as long.
-	IdempotencyTTL time.Duration
-}
-
 // Validate refuses a cleanup that removes nothing, inbox rows that Redis may still lose (a flushed Redis would then let
 // their effects happen again), or young audit rows. A face calls it before it opens anything.
-func (p CleanupParams) Validate() error {
+func (p Params) Validate() error {
 	switch {
 	case p.OlderThan == nil && p.DLQOlderThan == nil && p.InboxOlderThan == nil && p.AuditOlderThan == nil:
-		return fault.Hint(fault.Usagef("say what to remove: --older-than, --dlq-older-than, --inbox-older-than, --audit-older-than"),
+		return fault.Hint(fault.Usagef("specify what to remove: --older-than, --dlq-older-than, --inbox-older-than, --audit-older-than"),
 			"outboxctl cleanup --older-than 30d --dry-run counts first")
 	case p.MaxRows < 0:
 		return fault.Usagef("--max-rows must not be negative")
 	case p.InboxOlderThan != nil && *p.InboxOlderThan < p.IdempotencyTTL:
 		return fault.Hint(fault.Usagef("--inbox-older-than %s is less than idempotency.ttl (%s)", model.Duration(*p.InboxOlderThan), model.Duration(p.IdempotencyTTL)),
 			"the inbox keeps an effect single when Redis has lost the event's key, so it has to remember for at least as long")
-	case p.AuditOlderThan != nil && *p.AuditOlderThan < cleanup.MinAuditAge:
+	case p.AuditOlderThan != nil && *p.AuditOlderThan < MinAuditAge:
 		return fault.Hint(fault.Usagef("--audit-older-than %s is less than 7d", model.Duration(*p.AuditOlderThan)),
 			"the last days of the audit trail are always kept, so that an operator cannot wipe out what they did")
 	}
 	return nil
 }
 
-// PlanCleanup counts what Cleanup would remove now; it changes nothing.
-func (o *Outbox) PlanCleanup(ctx context.Context, p CleanupParams) (cleanup.Plan, error) {
-	if err := p.Validate(); err != nil {
-		return cleanup.Plan{}, err
-	}
-	plan, err := cleanup.New(o.Pool).Plan(ctx, p.Params)
-	return plan, fault.Database(err)
-}
-
-// Cleanup removes old rows batch by batch; Params.OnBatch is told about each. What it returns was removed, also when it
-// returns an error.
-func (o *Outbox) Cleanup(ctx context.Context, p CleanupParams) (cleanup.Result, error) {
-	if err := p.Validate(); err != nil {
-		return cleanup.Result{}, err
-	}
-	result, err := cleanup.New(o.Pool).Run(ctx, p.Params)
-	return result, cleanupError(result, err)
-}
-
-// cleanupError describes what a run that did not finish has done already.
-func cleanupError(result cleanup.Result, err error) error {
+// unfinished gives an error its kind: some of the run may be done already.
+func unfinished(result Result, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case result.Rows() > 0 && !errors.Is(err, context.Canceled):
 		return fault.Hint(fault.As(fault.Partial, err), "what was removed stays removed; run the same command again to go on")
-	case errors.Is(err, cleanup.ErrBusy):
+	case errors.Is(err, ErrBusy):
 		return fault.Hint(fault.As(fault.Precondition, err), "one cleaner works at a time; this one removed nothing. If the process is no cleanup, pg_terminate_backend ends it")
 	default:
-		return fault.Database(err)
+		return err
 	}
 }

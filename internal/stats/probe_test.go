@@ -1,4 +1,4 @@
-package operate_test
+package stats_test
 
 import (
 	"context"
@@ -8,17 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
 // A dependency that is away, or that does not answer at all, is told beside the figures and delays them by its time-out
 // only.
 func TestStatsProbesTheDependencies(t *testing.T) {
 	t.Parallel()
-	box := operate.New(outboxtest.DB(t).Pool, registry.New())
-	report, err := box.Stats(t.Context(), operate.StatsParams{MaxAttempts: 10, Probes: []operate.Probe{
+	report, err := stats.Collect(t.Context(), outboxtest.DB(t).Pool, registry.New(), stats.Params{MaxAttempts: 10, Probes: []stats.Probe{
 		{Name: "redis", Run: func(context.Context) error { return nil }},
 		{Name: "pubsub", Run: func(context.Context) error { return errors.New("dial\x1b[2J: refused") }},
 		{Name: "silent", Run: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
@@ -32,11 +31,8 @@ func TestStatsProbesTheDependencies(t *testing.T) {
 
 func TestFiguresWithoutASchemaHaveAHint(t *testing.T) {
 	t.Parallel()
-	box := operate.New(outboxtest.EmptyDB(t).Pool, registry.New())
-	_, err := box.Stats(t.Context(), operate.StatsParams{MaxAttempts: 10})
-	kind, _ := fault.KindOf(err)
+	_, err := stats.Collect(t.Context(), outboxtest.EmptyDB(t).Pool, registry.New(), stats.Params{MaxAttempts: 10})
+	kind, _ := fault.KindOf(fault.Database(err))
 	require.Equal(t, fault.Precondition, kind)
-	require.Contains(t, fault.HintOf(err), "outboxctl migrate")
-	_, err = box.Check(t.Context(), operate.CheckParams{MaxAttempts: 10})
-	require.Contains(t, fault.HintOf(err), "outboxctl migrate")
+	require.Contains(t, fault.HintOf(fault.Database(err)), "outboxctl migrate")
 }

@@ -1,4 +1,4 @@
-package operate
+package check
 
 import (
 	"testing"
@@ -26,35 +26,35 @@ func TestCheckJudges(t *testing.T) {
 		return stats.TopicState{Topic: name, State: state, Since: at.Add(-ago)}
 	}
 	for name, tc := range map[string]struct {
-		params CheckParams
+		params Params
 		topics []stats.TopicState
 		want   Level
 		alarms []string
 	}{
-		"no thresholds":           {CheckParams{}, nil, LevelOK, nil},
-		"at the threshold":        {CheckParams{Backlog: limit(10)}, nil, LevelOK, nil},
-		"backlog above":           {CheckParams{Backlog: limit(9)}, nil, LevelCritical, []string{"backlog 10, above 9"}},
-		"backlog above a warning": {CheckParams{Backlog: limit(9, 10)}, nil, LevelWarning, []string{"backlog 10, above 9"}},
-		"age":                     {CheckParams{Age: limit(30, 59)}, nil, LevelCritical, []string{"oldest 1m0s, above 59s"}},
-		"dead":                    {CheckParams{Dead: limit(4)}, nil, LevelCritical, []string{"dead 5, above 4"}},
-		"attempts":                {CheckParams{AttemptRows: limit(2, 4)}, nil, LevelWarning, []string{"at max attempts 3, above 2"}},
+		"no thresholds":           {Params{}, nil, OK, nil},
+		"at the threshold":        {Params{Backlog: limit(10)}, nil, OK, nil},
+		"backlog above":           {Params{Backlog: limit(9)}, nil, Critical, []string{"backlog 10, above 9"}},
+		"backlog above a warning": {Params{Backlog: limit(9, 10)}, nil, Warning, []string{"backlog 10, above 9"}},
+		"age":                     {Params{Age: limit(30, 59)}, nil, Critical, []string{"oldest 1m0s, above 59s"}},
+		"dead":                    {Params{Dead: limit(4)}, nil, Critical, []string{"dead 5, above 4"}},
+		"attempts":                {Params{AttemptRows: limit(2, 4)}, nil, Warning, []string{"at max attempts 3, above 2"}},
 		"the worst counts": {
-			CheckParams{Backlog: limit(1, 100), Dead: limit(0), Age: limit(1000)}, nil, LevelCritical,
+			Params{Backlog: limit(1, 100), Dead: limit(0), Age: limit(1000)}, nil, Critical,
 			[]string{"backlog 10, above 1", "dead 5, above 0"},
 		},
-		"no publisher": {CheckParams{NeedPublisher: true}, nil, LevelCritical, []string{"no publisher is alive"}},
+		"no publisher": {Params{NeedPublisher: true}, nil, Critical, []string{"no publisher is alive"}},
 		"broker away": {
-			CheckParams{Outage: limit(0, 300)}, []stats.TopicState{topic("domain", "unreachable", 42*time.Second)}, LevelWarning,
+			Params{Outage: limit(0, 300)}, []stats.TopicState{topic("domain", "unreachable", 42*time.Second)}, Warning,
 			[]string{"topic domain has been unreachable for 42s, above 0s"},
 		},
 		"broker away for long": {
-			CheckParams{Outage: limit(0, 300)},
+			Params{Outage: limit(0, 300)},
 			[]stats.TopicState{topic("domain", "unreachable", 7*time.Minute), topic("billing", "misconfigured", time.Minute), topic("domain", "unreachable", time.Minute)},
-			LevelCritical,
+			Critical,
 			[]string{"topic billing has been misconfigured for 1m0s, above 0s", "topic domain has been unreachable for 7m0s, above 5m0s"},
 		},
 		"publisher's clock is ahead": {
-			CheckParams{Outage: limit(0, 300)}, []stats.TopicState{topic("domain", "unreachable", -time.Minute)}, LevelWarning,
+			Params{Outage: limit(0, 300)}, []stats.TopicState{topic("domain", "unreachable", -time.Minute)}, Warning,
 			[]string{"topic domain has been unreachable for 1s, above 0s"},
 		},
 	} {
@@ -65,7 +65,7 @@ func TestCheckJudges(t *testing.T) {
 			})
 			require.Equal(t, tc.want, got.Level)
 			require.Equal(t, tc.alarms, got.Alarms)
-			if tc.want == LevelOK {
+			if tc.want == OK {
 				require.Equal(t, calm, got.Remarks)
 			}
 			require.Len(t, got.Figures, 6)

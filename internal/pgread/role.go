@@ -1,4 +1,4 @@
-package operate
+package pgread
 
 import (
 	"context"
@@ -16,12 +16,17 @@ const readRoleQuery = `
 SELECT pg_has_role(current_user, r.oid, 'MEMBER'), has_any_column_privilege(r.oid, to_regclass('outbox_events')::oid, 'SELECT')
   FROM pg_catalog.pg_roles AS r WHERE r.rolname = $1`
 
-// CheckReadRole refuses a role under which the database cannot be read: it does not exist, the login is no member of it, or it
+// Querier reads one row.
+type Querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// CheckRole refuses a role under which the database cannot be read: it does not exist, the login is no member of it, or it
 // has no rights in this database, which is ErrNoRights.
-func (o *Outbox) CheckReadRole(ctx context.Context, role string) error {
+func CheckRole(ctx context.Context, db Querier, role string) error {
 	var member bool
 	var rights *bool
-	switch err := o.DB.QueryRow(ctx, readRoleQuery, role).Scan(&member, &rights); {
+	switch err := db.QueryRow(ctx, readRoleQuery, role).Scan(&member, &rights); {
 	case errors.Is(err, pgx.ErrNoRows):
 		return fault.Hint(fault.Preconditionf("read as %s: the database has no such role", role), "outboxctl migrate creates it; --read-role names another, and - reads with the login's own rights")
 	case err != nil:
@@ -44,10 +49,10 @@ SELECT CASE WHEN pg_is_in_recovery() AND pg_last_wal_receive_lsn() IS DISTINCT F
             THEN coalesce(extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()), 0) ELSE 0 END::float8`
 
 // Behind returns how far the server is behind the one it is a replica of; nothing where it is none.
-func (o *Outbox) Behind(ctx context.Context) (time.Duration, error) {
+func Behind(ctx context.Context, db Querier) (time.Duration, error) {
 	var seconds float64
-	if err := o.DB.QueryRow(ctx, behindQuery).Scan(&seconds); err != nil {
-		return 0, fault.Database(err)
+	if err := db.QueryRow(ctx, behindQuery).Scan(&seconds); err != nil {
+		return 0, err
 	}
 	return time.Duration(seconds * float64(time.Second)), nil
 }

@@ -1,11 +1,9 @@
-package operate
+package doctor
 
 import (
 	"context"
 	"fmt"
 	"strings"
-
-	"github.com/outboxctl/outboxctl/internal/doctor"
 )
 
 // The kinds and states of a Resource.
@@ -34,9 +32,9 @@ const orderedEvents = `
 SELECT EXISTS (SELECT FROM outbox_events WHERE ordering_key IS NOT NULL AND published_at IS NULL AND passed_at IS NULL)`
 
 // broker looks at topics and subscriptions, and, where events have an ordering key, whether these can keep its order.
-func (p DoctorParams) broker(ctx context.Context, ordered func(context.Context) (bool, error)) ([]doctor.Finding, error) {
+func (p Params) broker(ctx context.Context, ordered func(context.Context) (bool, error)) ([]Finding, error) {
 	if p.Broker == nil {
-		return []doctor.Finding{{Level: doctor.Warn, Remedy: "set pubsub.project", Message: "no project is configured"}}, nil
+		return []Finding{{Level: Warn, Remedy: "set pubsub.project", Message: "no project is configured"}}, nil
 	}
 	keys, err := ordered(ctx)
 	if err != nil {
@@ -46,10 +44,10 @@ func (p DoctorParams) broker(ctx context.Context, ordered func(context.Context) 
 	if err != nil {
 		return nil, err
 	}
-	var found []doctor.Finding
+	var found []Finding
 	if keys && p.Endpoint == "" && p.Emulator == "" {
-		found = append(found, doctor.Finding{
-			Level: doctor.Warn, Remedy: "set pubsub.endpoint to that of one region, such as europe-west1-pubsub.googleapis.com:443",
+		found = append(found, Finding{
+			Level: Warn, Remedy: "set pubsub.endpoint to that of one region, such as europe-west1-pubsub.googleapis.com:443",
 			Message: "events have an ordering key and publishers use the nearest region: keys keep their order only within one",
 		})
 	}
@@ -78,7 +76,7 @@ func (p DoctorParams) broker(ctx context.Context, ordered func(context.Context) 
 		found = append(found, *f)
 	}
 	if fine > 0 {
-		found = append(found, doctor.Finding{Level: doctor.OK, Message: fmt.Sprintf("%d topics and subscriptions exist", fine)})
+		found = append(found, Finding{Level: OK, Message: fmt.Sprintf("%d topics and subscriptions exist", fine)})
 	}
 	return found, nil
 }
@@ -93,22 +91,22 @@ func someOf(names []string) string {
 }
 
 // finding is what is wrong with a resource; nil when nothing is.
-func (r Resource) finding() *doctor.Finding {
+func (r Resource) finding() *Finding {
 	name, detail := r.Kind+" "+r.Name, fmt.Sprintf("%s %s: %s", r.Kind, r.Name, r.Detail)
 	switch {
 	case r.State == ResourceExists && r.Detail == "":
 		return nil
 	case r.State == ResourceExists:
-		return &doctor.Finding{Level: doctor.Warn, Message: detail, Remedy: "change it in the broker if that is not meant"}
+		return &Finding{Level: Warn, Message: detail, Remedy: "change it in the broker if that is not meant"}
 	case r.State == ResourceMissing && r.Kind == ResourceTopic:
-		return &doctor.Finding{Level: doctor.Fail, Message: name + " is missing", Remedy: "outboxctl topic ensure"}
+		return &Finding{Level: Fail, Message: name + " is missing", Remedy: "outboxctl topic ensure"}
 	case r.State == ResourceMissing:
-		return &doctor.Finding{Level: doctor.Warn, Message: name + " is missing", Remedy: "outboxctl topic ensure"}
+		return &Finding{Level: Warn, Message: name + " is missing", Remedy: "outboxctl topic ensure"}
 	case r.State == ResourceOrphaned:
-		return &doctor.Finding{Level: doctor.Fail, Message: detail, Remedy: "outboxctl topic ensure"}
+		return &Finding{Level: Fail, Message: detail, Remedy: "outboxctl topic ensure"}
 	case r.State == ResourceDiffers:
-		return &doctor.Finding{Level: doctor.Warn, Message: detail, Remedy: "name another subscription (pubsub.subscription) or delete this one"}
+		return &Finding{Level: Warn, Message: detail, Remedy: "name another subscription (pubsub.subscription) or delete this one"}
 	default:
-		return &doctor.Finding{Level: doctor.Fail, Message: detail, Remedy: "check the service account's permissions"}
+		return &Finding{Level: Fail, Message: detail, Remedy: "check the service account's permissions"}
 	}
 }

@@ -1,4 +1,4 @@
-package operate
+package doctor
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/consume"
-	"github.com/outboxctl/outboxctl/internal/doctor"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/pgread"
@@ -19,7 +18,7 @@ import (
 
 // DoctorParams are what Doctor examines. The servers come as functions that reach them: one that cannot be reached is a
 // finding, and does not keep Doctor from examining the others.
-type DoctorParams struct {
+type Params struct {
 	Registry *registry.Registry
 	// Now is this machine's clock, to be compared with the database's.
 	Now func() time.Time
@@ -50,8 +49,8 @@ type DoctorParams struct {
 }
 
 // Doctor examines the outbox and what it depends on. It changes nothing.
-func Doctor(ctx context.Context, p DoctorParams) ([]doctor.Finding, error) {
-	findings := doctor.Examine(ctx, p.checks(ctx))
+func Run(ctx context.Context, p Params) ([]Finding, error) {
+	findings := Examine(ctx, p.checks(ctx))
 	for i := range findings {
 		findings[i].Message = safetext.Redact(findings[i].Message)
 	}
@@ -62,23 +61,23 @@ func Doctor(ctx context.Context, p DoctorParams) ([]doctor.Finding, error) {
 const hurried = 500 * time.Millisecond
 
 // checks are all checks that can be made. Those of the tables need a database that answers.
-func (p DoctorParams) checks(ctx context.Context) []doctor.Check {
-	checks := []doctor.Check{{Area: "configuration", Name: "environment", Run: p.environment}}
+func (p Params) checks(ctx context.Context) []Check {
+	checks := []Check{{Area: "configuration", Name: "environment", Run: p.environment}}
 	ordered := func(context.Context) (bool, error) { return false, nil }
 	pool, err := p.Database(ctx)
 	if err != nil {
-		checks = append(checks, doctor.Check{
+		checks = append(checks, Check{
 			Area: "database", Name: "connection", Remedy: "check database.url with outboxctl config view",
-			Run: func(context.Context) ([]doctor.Finding, error) { return nil, err },
+			Run: func(context.Context) ([]Finding, error) { return nil, err },
 		})
 	} else {
 		// Who is in the way already would be waited for by one check after the other.
 		if blockers, err := pool.Blockers(ctx); err == nil && len(blockers) > 0 {
 			pool = pool.With(pgread.Limits{Statement: pool.Statement, Lock: min(pool.Lock, hurried)})
 		}
-		database := doctor.Database{
+		database := Database{
 			Pool: pool, EventTypes: p.Registry.EventTypes(), ExecMode: p.ExecMode,
-			XminHeldFor: doctor.DefaultXminHeldFor, LockWait: doctor.DefaultLockWait, Now: p.Now,
+			XminHeldFor: DefaultXminHeldFor, LockWait: DefaultLockWait, Now: p.Now,
 		}
 		checks = append(checks, database.Checks()...)
 		checks = append(checks, schemaCheck(pool), p.publisherCheck(pool), p.eventIDCheck(pool))
@@ -87,16 +86,16 @@ func (p DoctorParams) checks(ctx context.Context) []doctor.Check {
 		}
 	}
 	checks = append(checks,
-		doctor.Check{Area: "pubsub", Name: "topics", Remedy: "check pubsub.project, pubsub.emulator and the credentials", Run: func(ctx context.Context) ([]doctor.Finding, error) {
+		Check{Area: "pubsub", Name: "topics", Remedy: "check pubsub.project, pubsub.emulator and the credentials", Run: func(ctx context.Context) ([]Finding, error) {
 			return p.broker(ctx, ordered)
 		}},
-		doctor.Check{
+		Check{
 			Area: "redis", Name: "keys", Run: p.redis,
 			Remedy: "check redis.url; consumers stop while Redis is away, publishers do not need it",
 		},
 	)
 	for i, c := range checks {
-		checks[i].Run = func(ctx context.Context) ([]doctor.Finding, error) {
+		checks[i].Run = func(ctx context.Context) ([]Finding, error) {
 			found, err := c.Run(ctx)
 			return found, fault.Database(err)
 		}
@@ -105,36 +104,36 @@ func (p DoctorParams) checks(ctx context.Context) []doctor.Check {
 }
 
 // environment looks for half a laptop in a production configuration, or the reverse.
-func (p DoctorParams) environment(context.Context) ([]doctor.Finding, error) {
+func (p Params) environment(context.Context) ([]Finding, error) {
 	if p.Emulator == "" || !p.RemoteDatabase {
-		return []doctor.Finding{{Level: doctor.OK, Message: "no emulator left set beside a remote database"}}, nil
+		return []Finding{{Level: OK, Message: "no emulator left set beside a remote database"}}, nil
 	}
-	return []doctor.Finding{{
-		Level: doctor.Fail, Remedy: "unset PUBSUB_EMULATOR_HOST and OUTBOXCTL_PUBSUB_EMULATOR",
+	return []Finding{{
+		Level: Fail, Remedy: "unset PUBSUB_EMULATOR_HOST and OUTBOXCTL_PUBSUB_EMULATOR",
 		Message: fmt.Sprintf("pubsub.emulator is %s (%s) while the database is elsewhere: events would go to an emulator", p.Emulator, p.EmulatorOrigin),
 	}}, nil
 }
 
-func schemaCheck(pool *pgread.DB) doctor.Check {
-	return doctor.Check{Area: "database", Name: "schema", Run: func(ctx context.Context) ([]doctor.Finding, error) {
+func schemaCheck(pool *pgread.DB) Check {
+	return Check{Area: "database", Name: "schema", Run: func(ctx context.Context) ([]Finding, error) {
 		v, err := migrate.Version(ctx, pool, migrate.Options{})
 		switch {
 		case err != nil:
 			return nil, err
 		case v.Database > v.Binary:
-			return []doctor.Finding{{
-				Level: doctor.Warn, Remedy: "upgrade outboxctl",
+			return []Finding{{
+				Level: Warn, Remedy: "upgrade outboxctl",
 				Message: fmt.Sprintf("the schema is at version %d, this binary knows %d", v.Database, v.Binary),
 			}}, nil
 		case v.Pending > 0:
-			return []doctor.Finding{{
-				Level: doctor.Fail, Remedy: "outboxctl migrate",
+			return []Finding{{
+				Level: Fail, Remedy: "outboxctl migrate",
 				Message: fmt.Sprintf("the schema is at version %d of %d: %d steps are missing", v.Database, v.Binary, v.Pending),
 			}}, nil
 		}
-		found, err := doctor.Drift(ctx, pool)
+		found, err := Drift(ctx, pool)
 		if err == nil && found == nil {
-			found = []doctor.Finding{{Level: doctor.OK, Message: fmt.Sprintf("version %d, as this binary expects", v.Database)}}
+			found = []Finding{{Level: OK, Message: fmt.Sprintf("version %d, as this binary expects", v.Database)}}
 		}
 		return found, err
 	}}
@@ -151,51 +150,51 @@ SELECT count(*)
          ORDER BY seq DESC LIMIT 1000) AS newest
  WHERE lower(payload_json ->> 'eventId') <> id::text`
 
-func (p DoctorParams) eventIDCheck(pool *pgread.DB) doctor.Check {
-	return doctor.Check{Area: "emitters", Name: "event ids", Remedy: "outboxctl migrate", Run: func(ctx context.Context) ([]doctor.Finding, error) {
+func (p Params) eventIDCheck(pool *pgread.DB) Check {
+	return Check{Area: "emitters", Name: "event ids", Remedy: "outboxctl migrate", Run: func(ctx context.Context) ([]Finding, error) {
 		var n int64
 		if err := pool.QueryRow(ctx, otherIDs).Scan(&n); err != nil {
 			return nil, err
 		}
 		if n == 0 {
-			return []doctor.Finding{{Level: doctor.OK, Message: "the newest envelopes have their rows' ids"}}, nil
+			return []Finding{{Level: OK, Message: "the newest envelopes have their rows' ids"}}, nil
 		}
-		return []doctor.Finding{{
-			Level: doctor.Warn, Remedy: "emit with outbox_emit or the emit package; until then consumers must go by the attribute event_id",
+		return []Finding{{
+			Level: Warn, Remedy: "emit with outbox_emit or the emit package; until then consumers must go by the attribute event_id",
 			Message: fmt.Sprintf("%s of the newest 1,000 events have an eventId in their envelope that is not the row's id", words.Count(n)),
 		}}, nil
 	}}
 }
 
-func (p DoctorParams) publisherCheck(pool *pgread.DB) doctor.Check {
-	return doctor.Check{Area: "publishers", Name: "alive", Remedy: "outboxctl migrate", Run: func(ctx context.Context) ([]doctor.Finding, error) {
+func (p Params) publisherCheck(pool *pgread.DB) Check {
+	return Check{Area: "publishers", Name: "alive", Remedy: "outboxctl migrate", Run: func(ctx context.Context) ([]Finding, error) {
 		report, err := stats.Collect(ctx, pool, p.Registry, stats.Params{MaxAttempts: p.MaxAttempts, StateOnly: true})
 		if err != nil {
 			return nil, err
 		}
-		var found []doctor.Finding
+		var found []Finding
 		for _, s := range report.Stranded {
-			found = append(found, doctor.Finding{
-				Level: doctor.Warn, Remedy: "outboxctl publish --catalogue database", Message: strandedText(s),
+			found = append(found, Finding{
+				Level: Warn, Remedy: "outboxctl publish --catalogue database", Message: s.String(),
 			})
 		}
 		found = append(found, topicFindings(report)...)
 		switch {
 		case len(report.Publishers) > 0:
-			found = append(found, doctor.Finding{Level: doctor.OK, Message: fmt.Sprintf("%d alive", len(report.Publishers))})
+			found = append(found, Finding{Level: OK, Message: fmt.Sprintf("%d alive", len(report.Publishers))})
 		case report.Backlog > 0:
-			found = append(found, doctor.Finding{
-				Level: doctor.Fail, Remedy: "outboxctl publish", Message: fmt.Sprintf("none is alive and %d events wait", report.Backlog),
+			found = append(found, Finding{
+				Level: Fail, Remedy: "outboxctl publish", Message: fmt.Sprintf("none is alive and %d events wait", report.Backlog),
 			})
 		default:
-			found = append(found, doctor.Finding{Level: doctor.Warn, Remedy: "outboxctl publish", Message: "none is alive"})
+			found = append(found, Finding{Level: Warn, Remedy: "outboxctl publish", Message: "none is alive"})
 		}
 		return found, nil
 	}}
 }
 
 // topicFindings are the topics that cannot be published to, each with the publishers that found out and the longest outage.
-func topicFindings(report *stats.Report) (found []doctor.Finding) {
+func topicFindings(report *stats.Report) (found []Finding) {
 	var topics [][]stats.TopicState
 	for _, t := range report.Topics {
 		i := slices.IndexFunc(topics, func(same []stats.TopicState) bool { return same[0].Topic == t.Topic && same[0].State == t.State })
@@ -209,36 +208,36 @@ func topicFindings(report *stats.Report) (found []doctor.Finding) {
 		var at []string
 		outage := 0.0
 		for _, t := range same {
-			at, outage = append(at, t.Publisher), max(outage, OutageSeconds(report.At, t))
+			at, outage = append(at, t.Publisher), max(outage, t.OutageSeconds(report.At))
 		}
-		found = append(found, doctor.Finding{
-			Level: doctor.Warn, Remedy: "outboxctl topic list shows what exists; publishing resumes by itself",
+		found = append(found, Finding{
+			Level: Warn, Remedy: "outboxctl topic list shows what exists; publishing resumes by itself",
 			Message: fmt.Sprintf("topic %s has been %s for %s at %s: %s", same[0].Topic, same[0].State, words.Seconds(outage), someOf(at), same[0].Error),
 		})
 	}
 	return found
 }
 
-func (p DoctorParams) redis(ctx context.Context) ([]doctor.Finding, error) {
+func (p Params) redis(ctx context.Context) ([]Finding, error) {
 	report, err := p.Redis(ctx)
 	switch {
 	case err != nil && !p.NeedsRedis:
-		return []doctor.Finding{{Level: doctor.OK, Message: "no Redis is configured; only consumers need one"}}, nil
+		return []Finding{{Level: OK, Message: "no Redis is configured; only consumers need one"}}, nil
 	case err != nil:
 		return nil, err
 	}
-	var found []doctor.Finding
+	var found []Finding
 	for _, w := range report.Warnings {
-		found = append(found, doctor.Finding{Level: doctor.Warn, Message: w, Remedy: "CONFIG SET maxmemory-policy noeviction"})
+		found = append(found, Finding{Level: Warn, Message: w, Remedy: "CONFIG SET maxmemory-policy noeviction"})
 	}
 	if p.IdempotencyTTL < p.Redelivery {
-		found = append(found, doctor.Finding{
-			Level: doctor.Warn, Remedy: "raise idempotency.ttl",
+		found = append(found, Finding{
+			Level: Warn, Remedy: "raise idempotency.ttl",
 			Message: fmt.Sprintf("idempotency.ttl is %s, but the broker may redeliver for %s", p.IdempotencyTTL, p.Redelivery),
 		})
 	}
 	if found == nil {
-		found = append(found, doctor.Finding{Level: doctor.OK, Message: "Redis " + report.Version + " stores the processed-event keys"})
+		found = append(found, Finding{Level: OK, Message: "Redis " + report.Version + " stores the processed-event keys"})
 	}
 	return found, nil
 }
