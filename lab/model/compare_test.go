@@ -96,6 +96,9 @@ func (g *game) adopt(f facts) {
 			e.state = dead
 		}
 		if fate.try != "" {
+			if fate.cost == anyOffer {
+				fate.cost = g.w.broker.offered[e.id]
+			}
 			e.backsOff = there.BacksOff
 			e.attempts = min(e.attempts+fate.cost, max(e.attempts, there.Attempts))
 		}

@@ -155,7 +155,8 @@ type fate struct {
 	die string
 	// maybe: it may as well stay.
 	maybe bool
-	// try is the topic that takes nothing: it stays, and may back off. cost is how many attempts that may cost it.
+	// try is the topic that takes nothing: it stays, and may back off. cost is how many attempts that may cost it, anyOffer
+	// one for each time that it was offered.
 	try  string
 	cost int
 }
@@ -176,7 +177,7 @@ func (m *model) alone(e *event) fate {
 	case state == away && e.attempts == 0:
 		return fate{try: t.topic, cost: 1}
 	case state == deaf:
-		return fate{try: t.topic, cost: 3} // once, and as the one on trial after each question
+		return fate{try: t.topic, cost: anyOffer} // once, and as the one on trial after each question
 	case state != up:
 		// Who knows that the broker is away offers it nothing that has failed before.
 		return fate{try: t.topic}
@@ -186,6 +187,8 @@ func (m *model) alone(e *event) fate {
 		return fate{publish: t.topic}
 	}
 }
+
+const anyOffer = -1
 
 // fates is what a publication makes of all that wait, in one namespace or all. Of an ordering key each waits for those
 // before it.
