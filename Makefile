@@ -104,7 +104,7 @@ adoption: build ## try the ways of docs/adoption.md and a rolling deploy under l
 	$(BIN)/adoption -program $(BIN)/outboxctl $(ADOPTION_ARGS)
 
 .PHONY: scoreboard
-scoreboard: ## measure what docs/scoreboard.md says and write it there (SCORES="R6 R7", SCORE_ARGS=-full)
+scoreboard: ## measure what docs/scoreboard.md says and write it there (SCORES="R6 R8", SCORE_ARGS=-full)
 	@scripts/setup.sh scoreboard
 	$(GO) build -trimpath -tags failpoints -o $(BIN)/outboxctl-failpoints .
 	$(GO) build -trimpath -o $(BIN)/scoreboard ./lab/cmd/scoreboard

@@ -2,7 +2,6 @@ package score
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,7 +22,7 @@ type place struct {
 	name   string
 	around surroundings
 	// arrange changes the world before anything happens in it, and says what the processes need for it.
-	arrange func(context.Context, *world) (args []string, err error)
+	arrange func(context.Context, *world) (args []string)
 	missing string // why it cannot be had here
 }
 
@@ -38,7 +37,7 @@ func (s *Session) places() []place {
 	if pooler() == "" {
 		noPooler = "pgbouncer is not installed"
 	}
-	nothing := func(context.Context, *world) ([]string, error) { return nil, nil }
+	nothing := func(context.Context, *world) []string { return nil }
 	return []place{
 		{"plain", surroundings{}, nothing, ""},
 		{"pgbouncer", surroundings{}, behindPooler, noPooler},
@@ -49,7 +48,7 @@ func (s *Session) places() []place {
 }
 
 // elsewhere is R23.
-func (s *Session) elsewhere(ctx context.Context) (result, error) {
+func (s *Session) elsewhere(ctx context.Context) result {
 	var usual string
 	var same, missing, different []string
 	for _, p := range s.places() {
@@ -59,17 +58,10 @@ func (s *Session) elsewhere(ctx context.Context) (result, error) {
 			continue
 		}
 		var got string
-		_, err := s.in(ctx, p.around, func(w *world) (_ result, err error) {
-			args, err := p.arrange(ctx, w)
-			if err != nil {
-				return result{}, err
-			}
-			got, err = w.life(ctx, args)
-			return result{}, err
+		s.in(ctx, p.around, func(w *world) result {
+			got = w.life(ctx, p.arrange(ctx, w))
+			return result{}
 		})
-		if err != nil {
-			return result{}, fmt.Errorf("%s: %w", p.name, err)
-		}
 		s.say("  %s: %s", p.name, got)
 		switch {
 		case p.name == "plain":
@@ -91,87 +83,46 @@ func (s *Session) elsewhere(ctx context.Context) (result, error) {
 			r.verdict = NotRun
 		}
 	}
-	return r, nil
+	return r
 }
 
 // life is all an event can meet: emitted, published, rejected, its publisher killed, replayed, cleaned up.
-func (w *world) life(ctx context.Context, args []string) (string, error) {
+func (w *world) life(ctx context.Context, args []string) string {
 	const n, poisoned = 1000, 10
-	cfg, err := pgxpool.ParseConfig(w.databaseURL)
-	if err != nil {
-		return "", err
-	}
+	cfg := rig.Must(pgxpool.ParseConfig(w.databaseURL))
 	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return "", err
-	}
+	pool := rig.Must(pgxpool.NewWithConfig(ctx, cfg))
 	defer pool.Close()
 	publish := append([]string{"--lease", "4s", "--publish-timeout", "2s", "--backoff-base", "100ms"}, args...)
-	all, err := w.publishers(2, publish...)
-	if err != nil {
-		return "", err
-	}
-	if err := ready(ctx, all...); err != nil {
-		return "", err
-	}
-	owner, err := all[0].owner(ctx)
-	if err != nil {
-		return "", err
-	}
-	w.broker.set(500 * time.Millisecond)
-	drain(w.broker.arrivals)
-	if _, err := emitMany(ctx, pool, n, n/poisoned); err != nil {
-		return "", err
-	}
-	if err := w.broker.await(ctx); err != nil {
-		return "", err
-	}
-	if err := all[0].end(ctx, syscall.SIGKILL); err != nil {
-		return "", err
-	}
+	all := w.publishers(ctx, 2, publish...)
+	owner := owner(ctx, all[0])
+	w.Broker.Slow(500 * time.Millisecond)
+	w.Broker.Drain()
+	emitMany(ctx, pool, n, n/poisoned)
+	w.Broker.AwaitRequest(ctx)
+	all[0].End(ctx, syscall.SIGKILL)
 	rig.Pause(ctx, 100*time.Millisecond) // what its last statement did is committed within moments
-	inFlight, err := w.count(ctx, `SELECT count(*) FROM outbox_events WHERE locked_by = $1::text::uuid AND published_at IS NULL`, owner)
-	if err != nil {
-		return "", err
-	}
-	w.broker.set(0)
-	if err := w.settled(ctx, time.Minute); err != nil {
-		return "", err
-	}
-	dead, err := w.count(ctx, `SELECT count(*) FROM outbox_dlq WHERE state = 'open'`)
-	if err != nil {
-		return "", err
-	}
-	w.broker.heal()
-	if _, err := w.command(ctx, append([]string{"dlq", "replay", "--reason", "rejected_by_broker", "--yes", "--note", "scoreboard"}, args...)...); err != nil {
-		return "", err
-	}
-	if err := w.settled(ctx, time.Minute); err != nil {
-		return "", err
-	}
-	t, err := w.tally(ctx)
-	if err != nil {
-		return "", err
-	}
-	if _, err := w.command(ctx, append([]string{"cleanup", "--older-than", "1ms", "--note", "scoreboard"}, args...)...); err != nil {
-		return "", err
-	}
-	left, err := w.count(ctx, `SELECT count(*) FROM outbox_events`)
-	if err != nil {
-		return "", err
-	}
+	inFlight := w.count(ctx, `SELECT count(*) FROM outbox_events WHERE locked_by = $1::text::uuid AND published_at IS NULL`, owner)
+	w.Broker.Slow(0)
+	w.settled(ctx, time.Minute)
+	dead := w.count(ctx, `SELECT count(*) FROM outbox_dlq WHERE state = 'open'`)
+	w.Broker.Heal()
+	w.command(ctx, append([]string{"dlq", "replay", "--reason", "rejected_by_broker", "--yes", "--note", "scoreboard"}, args...)...)
+	w.settled(ctx, time.Minute)
+	t := w.tally(ctx)
+	w.command(ctx, append([]string{"cleanup", "--older-than", "1ms", "--note", "scoreboard"}, args...)...)
+	left := w.count(ctx, `SELECT count(*) FROM outbox_events`)
 	bounded := "at most those in flight"
 	if t.duplicates > inFlight {
 		bounded = fmt.Sprintf("%d, more than the %d in flight", t.duplicates, inFlight)
 	}
-	return fmt.Sprintf("%d published, %d of them after a replay, %d lost, duplicates %s, %d left after cleanup", t.events-t.dead-t.lost, dead, t.lost, bounded, left), nil
+	return fmt.Sprintf("%d published, %d of them after a replay, %d lost, duplicates %s, %d left after cleanup", t.events-t.dead-t.lost, dead, t.lost, bounded, left)
 }
 
-func repeatableRead(ctx context.Context, w *world) ([]string, error) {
-	_, err := w.pool.Exec(ctx, `ALTER ROLE postgres SET default_transaction_isolation = 'repeatable read'`)
+func repeatableRead(ctx context.Context, w *world) []string {
+	rig.Must(w.pool.Exec(ctx, `ALTER ROLE postgres SET default_transaction_isolation = 'repeatable read'`))
 	w.pool.Reset()
-	return nil, err
+	return nil
 }
 
 // pooler is where pgbouncer is; Debian keeps it off most people's path.
@@ -185,12 +136,9 @@ func pooler() string {
 }
 
 // behindPooler leads every process through a pgbouncer that lends a connection for one transaction at a time.
-func behindPooler(ctx context.Context, w *world) ([]string, error) {
-	port, err := devstack.FreePort()
-	if err != nil {
-		return nil, err
-	}
-	config := filepath.Join(w.dir, "pgbouncer.ini")
+func behindPooler(ctx context.Context, w *world) []string {
+	port := rig.Must(devstack.FreePort())
+	config := filepath.Join(w.Dir, "pgbouncer.ini")
 	text := fmt.Sprintf(`[databases]
 * = host=127.0.0.1 port=%d user=postgres password=%s
 [pgbouncer]
@@ -200,30 +148,23 @@ auth_type = any
 pool_mode = transaction
 default_pool_size = 10
 unix_socket_dir =
-`, w.postgres.Port(), passwordOf(w.databaseURL), port)
-	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
-		return nil, err
-	}
+`, w.Postgres.Port(), rig.PasswordOf(w.databaseURL), port)
+	rig.Check(os.WriteFile(config, []byte(text), 0o644))
 	args := []string{"-q", config}
 	if os.Getuid() == 0 {
 		args = append([]string{"-u", "nobody"}, args...) // it refuses to be root
 	}
 	cmd := exec.Command(pooler(), args...)
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	w.onClose(func() error {
+	rig.Check(cmd.Start())
+	w.OnClose(func() error {
 		err := cmd.Process.Kill()
 		_ = cmd.Wait() // killed
 		return err
 	})
-	w.databaseURL = withHost(w.databaseURL, fmt.Sprintf("127.0.0.1:%d", port))
-	err = eventually(ctx, 10*time.Second, func() (bool, error) {
+	w.databaseURL = rig.WithHost(w.databaseURL, fmt.Sprintf("127.0.0.1:%d", port))
+	rig.Await(ctx, 10*time.Second, "pgbouncer", func() bool {
 		conn, err := pgx.Connect(ctx, w.databaseURL)
-		if err != nil {
-			return false, nil //nolint:nilerr // not there yet
-		}
-		return true, conn.Close(ctx)
+		return err == nil && conn.Close(ctx) == nil
 	})
-	return []string{"--exec-mode", "exec"}, errors.Join(err)
+	return []string{"--exec-mode", "exec"}
 }

@@ -3,7 +3,6 @@ package score
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -17,15 +16,9 @@ import (
 )
 
 // restarts is R8.
-func (s *Session) restarts(ctx context.Context) (result, error) {
-	return s.in(ctx, surroundings{}, func(w *world) (result, error) {
-		all, err := w.publishers(3, "--lease", "8s", "--publish-timeout", "4s")
-		if err != nil {
-			return result{}, err
-		}
-		if err := ready(ctx, all...); err != nil {
-			return result{}, err
-		}
+func (s *Session) restarts(ctx context.Context) result {
+	return s.in(ctx, surroundings{}, func(w *world) result {
+		all := w.publishers(ctx, 3, "--lease", "8s", "--publish-timeout", "4s")
 		load, stop := context.WithCancel(ctx)
 		defer stop()
 		var producing sync.WaitGroup
@@ -33,23 +26,15 @@ func (s *Session) restarts(ctx context.Context) (result, error) {
 		var took []time.Duration
 		for range s.size(20, 20) {
 			rig.Pause(ctx, time.Second)
-			if err := w.postgres.Restart(ctx); err != nil {
-				return result{}, err
-			}
+			rig.Check(w.Postgres.Restart(ctx))
 			accepts := time.Now()
 			w.pool.Reset()
-			ids, err := emitMany(ctx, w.pool, 1, 0)
-			if err != nil {
-				return result{}, err
-			}
-			err = eventually(ctx, time.Minute, func() (bool, error) {
-				_, ok := w.broker.firstAt(ids[0])
-				return ok, nil
+			ids := emitMany(ctx, w.pool, 1, 0)
+			var at time.Time
+			rig.Await(ctx, time.Minute, "an event after a restart", func() (ok bool) {
+				at, ok = w.ledger.firstAt(ids[0])
+				return ok
 			})
-			if err != nil {
-				return result{}, fmt.Errorf("publish after a restart: %w", err)
-			}
-			at, _ := w.broker.firstAt(ids[0])
 			took = append(took, at.Sub(accepts))
 		}
 		stop()
@@ -60,66 +45,44 @@ func (s *Session) restarts(ctx context.Context) (result, error) {
 				exited++
 			}
 		}
-		if err := w.settled(ctx, time.Minute); err != nil {
-			return result{}, err
-		}
-		t, err := w.tally(ctx)
-		if err != nil {
-			return result{}, err
-		}
+		w.settled(ctx, time.Minute)
+		t := w.tally(ctx)
 		again := spreadOf(took)
 		return judge(t.lost == 0 && t.unknown == 0 && exited == 0, again.max <= 3*time.Second,
 			"%d restarts: publishing again after at most %s (median %s); %d processes exited; %d of %d events lost, %d duplicates",
-			again.n, round(again.max), round(again.p50), exited, t.lost, t.events, t.duplicates), nil
+			again.n, round(again.max), round(again.p50), exited, t.lost, t.events, t.duplicates)
 	})
 }
 
 // insist emits, whatever becomes of its connection.
 func (w *world) insist(ctx context.Context) {
 	for rig.Pause(ctx, 10*time.Millisecond) {
-		_, _ = emitMany(ctx, w.pool, 1, 0) // the database may be away
+		_ = rig.Carry(func() { emitMany(ctx, w.pool, 1, 0) }) // the database may be away
 	}
 }
 
 // cutCommits is R9: a producer that does not hear the answer to its COMMIT does it all again under the same id.
-func (s *Session) cutCommits(ctx context.Context) (result, error) {
-	return s.in(ctx, surroundings{}, func(w *world) (result, error) {
-		if _, err := w.pool.Exec(ctx, `CREATE TABLE score_orders (id uuid PRIMARY KEY)`); err != nil {
-			return result{}, err
-		}
-		if _, err := w.publishers(2); err != nil {
-			return result{}, err
-		}
-		cutter, err := rig.NewCutter(hostOf(w.databaseURL), 0.5, w.random)
-		if err != nil {
-			return result{}, err
-		}
-		url := withHost(w.databaseURL, cutter.Addr())
+func (s *Session) cutCommits(ctx context.Context) result {
+	return s.in(ctx, surroundings{}, func(w *world) result {
+		rig.Must(w.pool.Exec(ctx, `CREATE TABLE score_orders (id uuid PRIMARY KEY)`))
+		w.publishers(ctx, 2)
+		cutter := rig.Must(rig.NewCutter(rig.HostOf(w.databaseURL), 0.5, w.random))
+		url := rig.WithHost(w.databaseURL, cutter.Addr())
 		n := s.size(2000, 2000)
 		group, groupCtx := errgroup.WithContext(ctx)
 		group.SetLimit(8)
 		for range n {
 			group.Go(func() error { return persist(groupCtx, url, newEvent(false)) })
 		}
-		err = group.Wait()
+		err := group.Wait()
 		cuts := cutter.Close()
-		if err != nil {
-			return result{}, err
-		}
-		if err := w.settled(ctx, time.Minute); err != nil {
-			return result{}, err
-		}
-		t, err := w.tally(ctx)
-		if err != nil {
-			return result{}, err
-		}
-		orders, err := w.count(ctx, `SELECT count(*) FROM score_orders AS o JOIN outbox_events USING (id)`)
-		if err != nil {
-			return result{}, err
-		}
+		rig.Check(err)
+		w.settled(ctx, time.Minute)
+		t := w.tally(ctx)
+		orders := w.count(ctx, `SELECT count(*) FROM score_orders AS o JOIN outbox_events USING (id)`)
 		lost := n - orders + t.lost
 		return judge(lost == 0 && t.exact() && t.events == n, true, "%d transactions, %d replies cut: %d lost, %d doubled",
-			n, cuts, lost, t.duplicates+t.events-orders), nil
+			n, cuts, lost, t.duplicates+t.events-orders)
 	})
 }
 
@@ -148,29 +111,15 @@ func order(ctx context.Context, tx pgx.Tx, id uuid.UUID, event emit.Event) error
 }
 
 // lateCommits is R11. Without the hint, so that the poll is what brings them.
-func (s *Session) lateCommits(ctx context.Context) (result, error) {
+func (s *Session) lateCommits(ctx context.Context) result {
 	const poll, hold = 500 * time.Millisecond, 5 * time.Second
-	return s.in(ctx, surroundings{}, func(w *world) (result, error) {
-		all, err := w.publishers(2, "--wake", "off", "--poll-interval", poll.String())
-		if err != nil {
-			return result{}, err
-		}
-		if err := ready(ctx, all...); err != nil {
-			return result{}, err
-		}
-		events, err := w.offer(ctx, offer{rate: 100, lasts: s.lasts(40*time.Second, 3*time.Minute), lateShare: 0.05, hold: hold})
-		if err != nil {
-			return result{}, err
-		}
-		if err := w.settled(ctx, time.Minute); err != nil {
-			return result{}, err
-		}
-		t, err := w.tally(ctx)
-		if err != nil {
-			return result{}, err
-		}
+	return s.in(ctx, surroundings{}, func(w *world) result {
+		w.publishers(ctx, 2, "--wake", "off", "--poll-interval", poll.String())
+		events := w.offer(ctx, offer{rate: 100, lasts: s.lasts(40*time.Second, 3*time.Minute), lateShare: 0.05, hold: hold})
+		w.settled(ctx, time.Minute)
+		t := w.tally(ctx)
 		late := w.waits(events, func(c committed) bool { return c.late })
 		return judge(t.exact(), late.max <= poll+250*time.Millisecond, "%d of %d transactions late, poll %s: published p99 %s, longest %s after commit; %d lost, %d duplicates",
-			late.n, t.events, poll, round(late.p99), round(late.max), t.lost, t.duplicates), nil
+			late.n, t.events, poll, round(late.p99), round(late.max), t.lost, t.duplicates)
 	})
 }

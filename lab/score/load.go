@@ -25,29 +25,34 @@ func newEvent(poison bool) emit.Event {
 		Data: builtin.LicenseStatusChanged{LicenseID: uuid.New(), StoreID: uuid.New(), Status: builtin.LicenseVerified, Reason: "scoreboard"},
 	}
 	if poison {
-		e.Headers = map[string]string{headerReject: "1"}
+		e.Headers = map[string]string{rig.HeaderHeal: rig.HealAtTheEnd}
 	}
 	return e
 }
 
-// emit commits n events, hundreds to a transaction; of these, every poison-th is one the broker rejects.
-func emitMany(ctx context.Context, pool *pgxpool.Pool, n, poison int) (ids []string, err error) {
+// emitAll commits events in one transaction.
+func emitAll(ctx context.Context, pool *pgxpool.Pool, events ...emit.Event) {
+	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		_, err := emit.EmitAll(ctx, tx, events)
+		return err
+	})
+	if err != nil {
+		rig.Check(fmt.Errorf("emit: %w", err))
+	}
+}
+
+// emitMany commits n events, hundreds to a transaction; of these, every poison-th is one the broker rejects.
+func emitMany(ctx context.Context, pool *pgxpool.Pool, n, poison int) (ids []string) {
 	for done := 0; done < n; {
 		batch := make([]emit.Event, min(500, n-done))
 		for i := range batch {
 			batch[i] = newEvent(poison > 0 && (done+i)%poison == poison-1)
 			ids = append(ids, batch[i].ID.String())
 		}
-		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			_, err := emit.EmitAll(ctx, tx, batch)
-			return err
-		})
-		if err != nil {
-			return ids, fmt.Errorf("emit: %w", err)
-		}
+		emitAll(ctx, pool, batch...)
 		done += len(batch)
 	}
-	return ids, nil
+	return ids
 }
 
 // offer is a load: events per second, each in a transaction of its own.
@@ -72,11 +77,8 @@ type committed struct {
 }
 
 // offer commits events at a steady rate and returns them when all are committed.
-func (w *world) offer(ctx context.Context, o offer) ([]committed, error) {
-	pool, err := openPool(ctx, w.postgres.URL(database), 48)
-	if err != nil {
-		return nil, err
-	}
+func (w *world) offer(ctx context.Context, o offer) []committed {
+	pool := w.Pool(ctx, w.Postgres.URL(database), 48)
 	defer pool.Close()
 	var mu sync.Mutex
 	var all []committed
@@ -109,17 +111,15 @@ func (w *world) offer(ctx context.Context, o offer) ([]committed, error) {
 			return err
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return nil, fmt.Errorf("emit at a steady rate: %w", err)
-	}
-	return all, nil
+	rig.Check(group.Wait())
+	return all
 }
 
 // waits are how long the broker's acknowledgement took after each commit, for the events that are wanted.
 func (w *world) waits(all []committed, wanted func(committed) bool) spread {
 	var took []time.Duration
 	for _, c := range all {
-		if at, ok := w.broker.firstAt(c.id); ok && wanted(c) {
+		if at, ok := w.ledger.firstAt(c.id); ok && wanted(c) {
 			took = append(took, max(0, at.Sub(c.at)))
 		}
 	}
@@ -151,22 +151,17 @@ type tally struct {
 
 func (t tally) exact() bool { return t.lost == 0 && t.unknown == 0 && t.duplicates == 0 }
 
-func (w *world) tally(ctx context.Context) (t tally, err error) {
-	rows, err := w.pool.Query(ctx, `SELECT id::text, dead_at IS NOT NULL, published_at IS NOT NULL FROM outbox_events`)
-	if err != nil {
-		return t, fmt.Errorf("read the outbox: %w", err)
-	}
+func (w *world) tally(ctx context.Context) (t tally) {
+	rows := rig.Must(w.pool.Query(ctx, `SELECT id::text, dead_at IS NOT NULL, published_at IS NOT NULL FROM outbox_events`))
 	defer rows.Close()
-	t.duplicates = w.broker.duplicates()
+	t.duplicates = w.ledger.duplicates()
 	known := 0
 	for rows.Next() {
 		var id string
 		var dead, published bool
-		if err := rows.Scan(&id, &dead, &published); err != nil {
-			return t, err
-		}
+		rig.Check(rows.Scan(&id, &dead, &published))
 		t.events++
-		_, arrived := w.broker.firstAt(id)
+		_, arrived := w.ledger.firstAt(id)
 		if arrived {
 			known++
 		}
@@ -177,10 +172,9 @@ func (w *world) tally(ctx context.Context) (t tally, err error) {
 			t.lost++
 		}
 	}
-	w.broker.mu.Lock()
-	t.unknown = len(w.broker.stored) - known
-	w.broker.mu.Unlock()
-	return t, rows.Err()
+	t.unknown = w.ledger.events() - known
+	rig.Check(rows.Err())
+	return t
 }
 
 // round shortens a time for a table.

@@ -2,7 +2,6 @@ package score
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -15,69 +14,48 @@ import (
 )
 
 // migration is R20: the oldest schema, with rows, brought up to date under producers that know nothing of it.
-func (s *Session) migration(ctx context.Context) (result, error) {
-	return s.in(ctx, surroundings{schema: "1"}, func(w *world) (result, error) {
+func (s *Session) migration(ctx context.Context) result {
+	return s.in(ctx, surroundings{schema: "1"}, func(w *world) result {
 		rows := s.size(50_000, 500_000)
-		_, err := w.pool.Exec(ctx, `INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, created_at)
-			SELECT gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), '{}', now() - n * interval '1 second' FROM generate_series(1, $1::int) AS n`, rows)
-		if err != nil {
-			return result{}, fmt.Errorf("fill the old table: %w", err)
-		}
+		rig.Must(w.pool.Exec(ctx, `INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, created_at)
+			SELECT gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), '{}', now() - n * interval '1 second' FROM generate_series(1, $1::int) AS n`, rows))
 		load, stop := context.WithCancel(ctx)
 		defer stop()
 		var producing sync.WaitGroup
 		var inserts oldProducers
 		producing.Go(func() { inserts.run(load, w, 500) })
-		if err := w.migrateAndDie(ctx, s.lasts(30*time.Second, 30*time.Second)); err != nil {
-			return result{}, err
-		}
+		w.migrateAndDie(ctx, s.lasts(30*time.Second, 30*time.Second))
 		rig.Pause(ctx, time.Second)
 		stop()
 		producing.Wait()
 		took := spreadOf(inserts.took)
-		left, err := w.count(ctx, `SELECT $1::int - count(*) FROM outbox_events WHERE seq > 0`, rows+took.n)
-		if err != nil {
-			return result{}, err
-		}
+		left := w.count(ctx, `SELECT $1::int - count(*) FROM outbox_events WHERE seq > 0`, rows+took.n)
 		failed := int(inserts.failed.Load())
 		return judge(failed == 0 && left == 0, took.p99 < time.Second, "%d old rows, %d inserts, killed 5 times: %d errors, producers' p99 %s, longest %s; %d rows missing or unnumbered",
-			rows, took.n, failed, round(took.p99), round(took.max), left), nil
+			rows, took.n, failed, round(took.p99), round(took.max), left)
 	})
 }
 
 // migrateAndDie kills migrate five times, three of them while a reader is in the way, and then lets it finish.
-func (w *world) migrateAndDie(ctx context.Context, reading time.Duration) error {
-	reader, err := w.pool.Begin(ctx)
-	if err != nil {
-		return err
-	}
+func (w *world) migrateAndDie(ctx context.Context, reading time.Duration) {
+	reader := rig.Must(w.pool.Begin(ctx))
 	defer func() { _ = reader.Rollback(context.WithoutCancel(ctx)) }()
-	if _, err := reader.Exec(ctx, `SELECT FROM outbox_events LIMIT 1`); err != nil {
-		return err
-	}
+	rig.Must(reader.Exec(ctx, `SELECT FROM outbox_events LIMIT 1`))
 	opened := time.Now()
 	for i := range 5 {
 		if i == 3 {
 			rig.Pause(ctx, time.Until(opened.Add(reading)))
-			if err := reader.Rollback(ctx); err != nil {
-				return err
-			}
+			rig.Check(reader.Rollback(ctx))
 		}
-		p, err := w.start("migrate", nil, "migrate")
-		if err != nil {
-			return err
-		}
+		p := w.start("migrate", nil, "migrate")
 		after := time.Duration(100+w.random.IntN(500)) * time.Millisecond
 		if i < 3 {
 			after = reading / 4
 		}
 		rig.Pause(ctx, after)
-		if err := p.end(ctx, syscall.SIGKILL); err != nil {
-			return err
-		}
+		p.End(ctx, syscall.SIGKILL)
 	}
-	_, err = w.command(ctx, "migrate")
-	return err
+	w.command(ctx, "migrate")
 }
 
 // oldProducers insert into the table as it was before outboxctl had it.
@@ -107,7 +85,7 @@ func (o *oldProducers) insert(ctx context.Context, w *world) {
 		VALUES (gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), '{}')`)
 	if err != nil {
 		o.failed.Add(1)
-		w.say("  insert: %v", err)
+		w.session.say("  insert: %v", err)
 		return
 	}
 	o.mu.Lock()

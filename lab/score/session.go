@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"time"
+
+	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
 // Session runs scenarios.
@@ -91,7 +93,8 @@ func (s *Session) Run(ctx context.Context, names []string, put func(Row) error) 
 		began := time.Now()
 		s.say("%s: %s", e.name, e.scenario)
 		s.smaller = false
-		got, err := e.run(s, ctx)
+		var got result
+		err := rig.Carry(func() { got = e.run(s, ctx) })
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -19,9 +19,8 @@ func TestMain(m *testing.M) {
 func TestTheTallySeesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
-	w := &world{pool: db.Pool, broker: &broker{stored: map[string][]time.Time{}}}
-	ids, err := emitMany(t.Context(), w.pool, 6, 0)
-	require.NoError(t, err)
+	w := &world{pool: db.Pool, ledger: newLedger()}
+	ids := emitMany(t.Context(), w.pool, 6, 0)
 	at := func(times ...int) (all []time.Time) {
 		for _, n := range times {
 			all = append(all, time.Unix(int64(n), 0))
@@ -29,16 +28,15 @@ func TestTheTallySeesWhatIsWrong(t *testing.T) {
 		return all
 	}
 	published, unmarked, lost, dead, doubled, early := ids[0], ids[1], ids[2], ids[3], ids[4], ids[5]
-	w.broker.stored = map[string][]time.Time{
+	w.ledger.stored = map[string][]time.Time{
 		published: at(1), unmarked: at(1), doubled: at(1, 2, 3), early: at(5), "018f0000-0000-7000-8000-000000000000": at(1),
 	}
-	_, err = w.pool.Exec(t.Context(), `UPDATE outbox_events SET published_at = now() WHERE id::text = ANY ($1)`, []string{published, doubled, early})
+	_, err := w.pool.Exec(t.Context(), `UPDATE outbox_events SET published_at = now() WHERE id::text = ANY ($1)`, []string{published, doubled, early})
 	require.NoError(t, err)
 	_, err = w.pool.Exec(t.Context(), `UPDATE outbox_events SET dead_at = now() WHERE id::text = $1`, dead)
 	require.NoError(t, err)
 
-	got, err := w.tally(t.Context())
-	require.NoError(t, err)
+	got := w.tally(t.Context())
 	require.Equal(t, tally{events: 6, lost: 2, unknown: 1, duplicates: 2, dead: 1}, got, "lost: %s and %s", lost, unmarked)
 	require.False(t, got.exact())
 
@@ -65,5 +63,5 @@ func TestEveryRowOfTheTableIsThereOnce(t *testing.T) {
 		require.Greater(t, number(e.name), last)
 		seen[e.name], last = true, number(e.name)
 	}
-	require.Len(t, seen, 26, "R1 to R27, without R10")
+	require.Len(t, seen, 24, "R1 to R27, without R7, R10 and R17")
 }

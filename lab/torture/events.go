@@ -12,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/emit/builtin"
 	"github.com/outboxctl/outboxctl/lab/history"
+	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
 // handledType is the one the consumers act on.
@@ -69,9 +70,9 @@ func (s *source) next() draft {
 	}
 	switch s.random.IntN(100) {
 	case 0:
-		d.event.Headers[headerReject], d.expect = "1", history.Die
+		d.event.Headers[rig.HeaderReject], d.expect = "1", history.Die
 	case 1:
-		d.event.Headers[headerHeal] = healAtTheEnd
+		d.event.Headers[rig.HeaderHeal] = rig.HealAtTheEnd
 	case 2:
 		d.spoiled, d.expect = json.RawMessage(`{"surprise": true}`), history.Die
 	case 3:
@@ -88,12 +89,12 @@ const keyedPoison = 6
 // orderBy puts the event behind those of the aggregate that its producer has locked. What the broker refuses for a while
 // it takes before the end of the run, so that a replay can succeed meanwhile.
 func (s *source) orderBy(d *draft, key string) {
-	heals := d.event.Headers[headerHeal] != ""
+	heals := d.event.Headers[rig.HeaderHeal] != ""
 	if (heals || d.expect == history.Die) && s.random.IntN(keyedPoison) > 0 {
 		return
 	}
 	if heals {
-		d.event.Headers[headerHeal] = (time.Duration(1+s.random.IntN(5)) * time.Second).String()
+		d.event.Headers[rig.HeaderHeal] = (time.Duration(1+s.random.IntN(5)) * time.Second).String()
 	}
 	d.event.OrderingKey = key
 }

@@ -117,8 +117,8 @@ func (in *injector) harmProcess(ctx context.Context, p *process, f planned) erro
 		return nil
 	case termPublisher:
 		// Slower than the publisher's patience: what it leaves behind may still be stored.
-		in.broker.set(trouble{delay: shutdownTimeout + 500*time.Millisecond, share: 1})
-		defer in.broker.set(trouble{})
+		in.Broker.Slow(shutdownTimeout + 500*time.Millisecond)
+		defer in.Broker.Set(rig.Trouble{})
 		rig.Pause(ctx, time.Second)
 		p.signal(syscall.SIGTERM)
 		rig.Pause(ctx, f.lasts)
@@ -143,7 +143,7 @@ func (in *injector) crash(ctx context.Context, p *process, point string) error {
 		if err != nil {
 			return err
 		}
-		if err := within(ctx, done, reach); errors.Is(err, context.Canceled) {
+		if err := rig.Within(ctx, done, reach); errors.Is(err, context.Canceled) {
 			return err
 		}
 		if p.crashed() > before {
@@ -182,7 +182,7 @@ func (in *injector) harmPostgres(ctx context.Context, f planned) error {
 	const ours = "application_name <> 'harness' AND pid <> pg_backend_pid()"
 	switch f.kind {
 	case restartPostgres:
-		return in.postgres.Restart(context.WithoutCancel(ctx))
+		return in.Postgres.Restart(context.WithoutCancel(ctx))
 	case terminatePostgres:
 		_, err := in.truth.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 			WHERE backend_type = 'client backend' AND `+ours+` AND random() < 0.5`)
@@ -248,13 +248,13 @@ func (in *injector) harmNetwork(ctx context.Context, f planned) error {
 
 func (in *injector) harmRedis(ctx context.Context, f planned) error {
 	if f.kind == killRedis {
-		if err := in.redis.Kill(); err != nil {
+		if err := in.Redis.Kill(); err != nil {
 			return err
 		}
 		rig.Pause(ctx, f.lasts)
-		return in.redis.Restart(context.WithoutCancel(ctx))
+		return in.Redis.Restart(context.WithoutCancel(ctx))
 	}
-	opts, err := redis.ParseURL(in.redis.URL())
+	opts, err := redis.ParseURL(in.Redis.URL())
 	if err != nil {
 		return err
 	}
@@ -273,18 +273,18 @@ func (in *injector) harmRedis(ctx context.Context, f planned) error {
 func (in *injector) harmBroker(ctx context.Context, f planned) error {
 	switch f.kind {
 	case awayBroker:
-		in.broker.Disconnect()
+		in.Broker.Disconnect()
 		rig.Pause(ctx, f.lasts)
-		return in.broker.Reconnect()
+		return in.Broker.Reconnect()
 	case lostBroker:
-		in.broker.set(trouble{lost: true, share: 0.5})
+		in.Broker.Set(rig.Trouble{Lost: true, Share: 0.5})
 	case slowBroker:
-		in.broker.set(trouble{delay: 1500 * time.Millisecond, share: 0.7})
+		in.Broker.Set(rig.Trouble{Delay: 1500 * time.Millisecond, Share: 0.7})
 	default:
-		in.broker.set(trouble{code: codeNamed(f.detail), share: 1})
+		in.Broker.Set(rig.Trouble{Code: codeNamed(f.detail), Share: 1})
 	}
 	rig.Pause(ctx, f.lasts)
-	in.broker.set(trouble{})
+	in.Broker.Set(rig.Trouble{})
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/lab/history"
+	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
 // gauges are what a process must not collect, and how much more of it than at first is no sign of collecting: pools
@@ -70,30 +71,26 @@ func (w *world) compare(first, last map[string]int) {
 }
 
 // compareStats holds what stats says against the tables. Nothing moves any more.
-func (w *world) compareStats(ctx context.Context, sh shell) error {
+func (w *world) compareStats(ctx context.Context, sh shell) {
 	c := sh.run(ctx, "", "", "stats", "-o", "json")
 	var said struct {
 		Backlog, Due, BackingOff, InFlight, Dead, AtMaxAttempts int64
 		DLQ                                                     struct{ Open int64 }
 	}
 	if err := json.Unmarshal([]byte(c.Stdout), &said); err != nil {
-		return fmt.Errorf("read stats: %w: %s", err, c.Stderr)
+		rig.Check(fmt.Errorf("read stats: %w: %s", err, c.Stderr))
 	}
 	keys := []string{"backlog", "due", "backingOff", "inFlight", "dead", "dlqOpen"}
 	var truth [6]int64
-	err := w.truth.QueryRow(ctx, `
+	rig.Check(w.truth.QueryRow(ctx, `
 		SELECT count(*) FILTER (WHERE living), count(*) FILTER (WHERE living AND NOT leased AND next_attempt_at <= now()),
 		       count(*) FILTER (WHERE living AND NOT leased AND next_attempt_at > now()), count(*) FILTER (WHERE living AND leased),
 		       count(*) FILTER (WHERE dead_at IS NOT NULL), (SELECT count(*) FROM outbox_dlq WHERE state = 'open')
 		  FROM (SELECT *, published_at IS NULL AND dead_at IS NULL AS living, coalesce(locked_until > now(), false) AS leased FROM outbox_events) AS e`).
-		Scan(&truth[0], &truth[1], &truth[2], &truth[3], &truth[4], &truth[5])
-	if err != nil {
-		return fmt.Errorf("count the tables: %w", err)
-	}
+		Scan(&truth[0], &truth[1], &truth[2], &truth[3], &truth[4], &truth[5]))
 	s := history.Stats{Said: map[string]int64{}, Truth: map[string]int64{}}
 	for i, v := range []int64{said.Backlog, said.Due, said.BackingOff, said.InFlight, said.Dead, said.DLQ.Open} {
 		s.Said[keys[i]], s.Truth[keys[i]] = v, truth[i]
 	}
 	w.rec.Add(s)
-	return nil
 }

@@ -8,6 +8,8 @@ import (
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
+
+	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
 // network is a way from one process to one server that can be disturbed.
@@ -29,7 +31,7 @@ func newNetwork(name, upstream string) (*network, error) {
 func (n *network) addr() string { return n.proxy.Listen }
 
 // through leads a URL through the proxy.
-func (n *network) through(raw string) string { return withHost(raw, n.addr()) }
+func (n *network) through(raw string) string { return rig.WithHost(raw, n.addr()) }
 
 // disturbance is one way in which a network goes wrong.
 type disturbance struct {

@@ -134,7 +134,7 @@ func (p *process) armNext(ctx context.Context, spec string) (<-chan struct{}, er
 	last, done := p.now, p.done
 	p.mu.Unlock()
 	p.signal(syscall.SIGKILL)
-	if err := within(ctx, done, 10*time.Second); err != nil {
+	if err := rig.Within(ctx, done, 10*time.Second); err != nil {
 		return nil, fmt.Errorf("end %s (%d): %w", p.name, last.PID(), err)
 	}
 	// The supervisor is in its pause, or has just begun it.
@@ -167,7 +167,7 @@ func (p *process) kill(ctx context.Context) error {
 	done := p.done
 	p.mu.Unlock()
 	p.signal(syscall.SIGKILL)
-	return within(ctx, done, 10*time.Second)
+	return rig.Within(ctx, done, 10*time.Second)
 }
 
 // stop ends the process for good. Within patience it may end by itself.
@@ -178,7 +178,7 @@ func (p *process) stop(ctx context.Context, patience time.Duration) error {
 	p.signal(syscall.SIGCONT)
 	p.signal(syscall.SIGTERM)
 	defer func() { _ = p.log.Close() }()
-	if within(ctx, p.stopped, patience) == nil {
+	if rig.Within(ctx, p.stopped, patience) == nil {
 		return nil
 	}
 	p.signal(syscall.SIGKILL)
@@ -200,20 +200,4 @@ func pointOf(spec string) string {
 		return ""
 	}
 	return name
-}
-
-var errTimedOut = errors.New("timed out")
-
-// within waits for a channel to close, for a while.
-func within(ctx context.Context, done <-chan struct{}, limit time.Duration) error {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return errTimedOut
-	}
 }

@@ -40,7 +40,7 @@ func Run(ctx context.Context, cfg Config) (path string, err error) {
 	defer func() { err = errors.Join(err, rec.Close()) }()
 
 	w, err := newWorld(ctx, cfg, rec)
-	defer func() { err = errors.Join(err, w.close()) }()
+	defer func() { err = errors.Join(err, w.Close()) }()
 	if err != nil {
 		return path, err
 	}
@@ -108,18 +108,18 @@ func (t *torture) perform(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return t.settle(ctx, operator.shell, first)
+	return rig.Carry(func() { t.settle(ctx, operator.shell, first) })
 }
 
 func (t *torture) startOperator(ctx context.Context) *operator {
-	url := withParams(t.postgres.URL(outboxDatabase), "application_name", "operator")
-	o := &operator{shell: shell{program: t.cfg.Program, env: t.env(url), rec: t.rec}, random: t.random(3), crashes: make(chan crash)}
+	url := rig.WithParams(t.Postgres.URL(outboxDatabase), "application_name", "operator")
+	o := &operator{shell: shell{program: t.Program, env: t.Env(url), rec: t.rec}, random: t.random(3), crashes: make(chan crash)}
 	t.operating.Go(func() { o.run(ctx) })
 	return o
 }
 
 func (t *torture) startProducers(ctx context.Context) {
-	url := withParams(withHost(t.postgres.URL(outboxDatabase), t.cutter.Addr()), "application_name", "producer")
+	url := rig.WithParams(rig.WithHost(t.Postgres.URL(outboxDatabase), t.cutter.Addr()), "application_name", "producer")
 	quota := &quota{since: time.Now(), rate: t.cfg.Rate}
 	for i := range producers {
 		p := &producer{
@@ -128,76 +128,57 @@ func (t *torture) startProducers(ctx context.Context) {
 		}
 		t.producing.Go(func() { p.run(ctx) })
 	}
-	cli := shell{program: t.cfg.Program, env: t.env(withHost(url, t.scriptCutter.Addr())), rec: t.rec}
+	cli := shell{program: t.Program, env: t.Env(rig.WithHost(url, t.scriptCutter.Addr())), rec: t.rec}
 	t.producing.Go(func() { cli.script(ctx, &source{t.random(99)}) })
 }
 
 // connectionsLeft counts what is connected although all processes have ended. The server needs a moment to notice who went
 // last; what is still there after noticeTime stays.
-func (t *torture) connectionsLeft(ctx context.Context) (left int, err error) {
-	for deadline := time.Now().Add(noticeTime); ; {
-		err = t.truth.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> 'harness'`).Scan(&left)
-		if err != nil || left == 0 || time.Now().After(deadline) || !rig.Pause(ctx, 100*time.Millisecond) {
-			return left, err
-		}
-	}
+func (t *torture) connectionsLeft(ctx context.Context) (left int) {
+	_ = rig.Eventually(ctx, noticeTime, func() bool {
+		rig.Check(t.truth.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> 'harness'`).Scan(&left))
+		return left == 0
+	})
+	return left
 }
 
 // settle replays what the broker takes by now, gives everything its time and reads the state at the end of it.
-func (t *torture) settle(ctx context.Context, sh shell, first map[string]int) error {
-	if err := t.release(ctx, sh); err != nil {
-		return err
-	}
+func (t *torture) settle(ctx context.Context, sh shell, first map[string]int) {
+	t.release(ctx, sh)
 	t.run.LastFault = time.Now()
 	_, _ = fmt.Fprintf(t.cfg.Log, "faults and producers are done; %s until the outbox must be empty\n", lease+quiet)
 	rig.Pause(ctx, lease+quiet)
-	if err := t.compareStats(ctx, sh); err != nil {
-		return err
-	}
+	t.compareStats(ctx, sh)
 	last := t.measure(ctx)
-	if err := t.collect(ctx); err != nil {
-		return err
-	}
+	t.collect(ctx)
 	t.run.Ended = time.Now()
-	if err := t.awaitConsumers(ctx); err != nil {
-		return err
-	}
+	t.awaitConsumers(ctx)
 	t.compare(first, last)
-	if err := t.collectEffects(ctx); err != nil {
-		return err
-	}
+	t.collectEffects(ctx)
 	for _, p := range t.processes() {
 		if err := p.stop(ctx, shutdownTimeout+20*time.Second); err != nil {
 			t.rec.Add(history.Process{At: time.Now(), Name: p.name, Event: "exited", Exit: err.Error(), Unexpected: true})
 		}
 	}
-	left, err := t.connectionsLeft(ctx)
-	if err != nil {
-		return fmt.Errorf("count connections: %w", err)
-	}
-	t.rec.Add(history.Resource{Name: "postgres connections after all processes ended", Last: left})
+	t.rec.Add(history.Resource{Name: "postgres connections after all processes ended", Last: t.connectionsLeft(ctx)})
 	t.rec.Add(t.run)
-	return nil
 }
 
 // release has an operator replay the events that only the broker's mood had killed, and discard the dead ones that others
 // wait for, until none does. What is still parked after a minute in which it did not get less, the checker reports.
-func (t *torture) release(ctx context.Context, sh shell) error {
-	t.broker.heal()
+func (t *torture) release(ctx context.Context, sh shell) {
+	t.Broker.Heal()
 	least, since := math.MaxInt, time.Now()
 	for ; time.Since(since) < time.Minute && ctx.Err() == nil; rig.Pause(ctx, 500*time.Millisecond) {
 		var healed, blocking []string
 		var waiting int
-		err := t.truth.QueryRow(ctx, `SELECT coalesce(array_agg(l.id::text) FILTER (WHERE e.headers ? $1 AND l.state <> 'replayed'), '{}'),
+		rig.Check(t.truth.QueryRow(ctx, `SELECT coalesce(array_agg(l.id::text) FILTER (WHERE e.headers ? $1 AND l.state <> 'replayed'), '{}'),
 			coalesce(array_agg(l.id::text) FILTER (WHERE NOT e.headers ? $1 AND l.state = 'open' AND e.ordering_key IS NOT NULL), '{}'),
 			(SELECT count(*) FROM outbox_events WHERE ordering_key IS NOT NULL AND published_at IS NULL AND passed_at IS NULL)
-			FROM outbox_dlq AS l JOIN outbox_events AS e ON e.id = l.event_id`, headerHeal).Scan(&healed, &blocking, &waiting)
-		if err != nil {
-			return fmt.Errorf("look for parked events: %w", err)
-		}
+			FROM outbox_dlq AS l JOIN outbox_events AS e ON e.id = l.event_id`, rig.HeaderHeal).Scan(&healed, &blocking, &waiting))
 		switch left := len(healed) + len(blocking) + waiting; {
 		case left == 0:
-			return nil
+			return
 		case left < least:
 			least, since = left, time.Now()
 		}
@@ -209,33 +190,22 @@ func (t *torture) release(ctx context.Context, sh shell) error {
 			sh.run(ctx, "", "", "dlq discard", append(slices.Clone(chunk), "--yes", "--note", "written off")...)
 		}
 	}
-	return ctx.Err()
+	rig.Check(ctx.Err())
 }
 
 // awaitConsumers gives the consumers time to handle what was published. What is missing then, the checker reports.
-func (t *torture) awaitConsumers(ctx context.Context) error {
-	want, err := t.handledEvents(ctx)
-	if err != nil {
-		return err
-	}
+func (t *torture) awaitConsumers(ctx context.Context) {
+	var want int
+	rig.Check(t.truth.QueryRow(ctx, `SELECT (SELECT count(*) FROM outbox_events WHERE event_type = $1 AND published_at IS NOT NULL) +
+		(SELECT count(*) FROM torture_removed WHERE event_type = $1)`, handledType).Scan(&want))
 	for deadline := time.Now().Add(t.cfg.Patience); time.Now().Before(deadline); {
 		var example, worker int
-		err := t.outcome.QueryRow(ctx, `SELECT (SELECT count(DISTINCT event_id) FROM notifications), (SELECT count(*) FROM torture_effects)`).Scan(&example, &worker)
-		if err != nil {
-			return fmt.Errorf("count effects: %w", err)
-		}
+		rig.Check(t.outcome.QueryRow(ctx, `SELECT (SELECT count(DISTINCT event_id) FROM notifications), (SELECT count(*) FROM torture_effects)`).
+			Scan(&example, &worker))
 		if example >= want && worker >= want {
-			return nil
+			return
 		}
-		if !rig.Pause(ctx, time.Second) {
-			return ctx.Err()
-		}
+		rig.Pause(ctx, time.Second)
+		rig.Check(ctx.Err())
 	}
-	return nil
-}
-
-func (t *torture) handledEvents(ctx context.Context) (n int, err error) {
-	err = t.truth.QueryRow(ctx, `SELECT (SELECT count(*) FROM outbox_events WHERE event_type = $1 AND published_at IS NOT NULL) +
-		(SELECT count(*) FROM torture_removed WHERE event_type = $1)`, handledType).Scan(&n)
-	return n, err
 }

@@ -1,12 +1,10 @@
 package torture
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,23 +23,12 @@ type shell struct {
 // run runs one command to its end and records it. A failpoint may end it.
 func (s *shell) run(ctx context.Context, arm, stdin, verb string, args ...string) history.Command {
 	c := history.Command{At: time.Now(), Verb: verb, Args: args, Failpoint: pointOf(arm)}
-	cmd := exec.CommandContext(ctx, s.program, append(strings.Fields(verb), args...)...)
-	cmd.Env = s.env
+	env := s.env
 	if arm != "" {
-		cmd.Env = append(append([]string{}, s.env...), failpoint.Env+"="+arm)
+		env = append(slices.Clone(env), failpoint.Env+"="+arm)
 	}
-	var stdout, stderr bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
-	err := cmd.Run()
-	var exited *exec.ExitError
-	switch {
-	case errors.As(err, &exited):
-		c.Exit = exited.ExitCode()
-	case err != nil:
-		c.Exit = 1
-		stderr.WriteString(err.Error())
-	}
-	c.Ended, c.Stdout, c.Stderr = time.Now(), cut(stdout.String()), cut(stderr.String())
+	ran := rig.Command(ctx, env, stdin, s.program, append(strings.Fields(verb), args...)...)
+	c.Ended, c.Exit, c.Stdout, c.Stderr = time.Now(), ran.Exit, cut(ran.Stdout), cut(ran.Stderr)
 	s.rec.Add(c)
 	return c
 }

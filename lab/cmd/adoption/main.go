@@ -12,53 +12,41 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
-}
+func main() { rig.Main(run) }
 
 // lab is what the ways share.
 type lab struct {
-	program string
+	rig.World
 	// page is docs/adoption.md, from which the trigger of path B comes.
 	page          string
 	duration      time.Duration
 	rate          int
 	rows, waiting int
-	dir           string
-	postgres      *devstack.Postgres
-	fake          *devstack.PubSub
 	out           io.Writer
+	seen          func(eventID string) // of the present site
 }
 
-// ways are tried one after the other, each in a database of its own.
-func ways() map[string]func(*lab, context.Context, *site) error {
-	return map[string]func(*lab, context.Context, *site) error{
+// ways are tried one after the other, each in a database of its own. They are steps: see rig.Carry.
+func ways() map[string]func(*lab, context.Context, *site) {
+	return map[string]func(*lab, context.Context, *site){
 		"A": (*lab).pathA, "B": (*lab).pathB, "C": (*lab).pathC, "rolling": (*lab).rolling,
 	}
 }
 
-func run(ctx context.Context, args []string, out, talk io.Writer) (err error) {
+func run(ctx context.Context, args []string, out, talk io.Writer) error {
 	flags := flag.NewFlagSet("adoption", flag.ContinueOnError)
 	flags.SetOutput(talk)
 	l := &lab{out: out}
-	flags.StringVar(&l.program, "program", "bin/outboxctl", "outboxctl as users have it")
+	flags.StringVar(&l.Program, "program", "bin/outboxctl", "outboxctl as users have it")
 	flags.StringVar(&l.page, "page", "docs/adoption.md", "the page that is tried")
 	flags.DurationVar(&l.duration, "duration", 20*time.Second, "how long events are written in A, B and rolling")
 	flags.IntVar(&l.rate, "rate", 200, "events per second of each writer")
@@ -74,41 +62,29 @@ func run(ctx context.Context, args []string, out, talk io.Writer) (err error) {
 	if i := slices.IndexFunc(names, func(n string) bool { return ways()[n] == nil }); i >= 0 {
 		return fmt.Errorf("%q is none of rolling, A, B, C", names[i])
 	}
-	if l.program, err = filepath.Abs(l.program); err != nil {
-		return err
-	}
-	text, err := os.ReadFile(l.page)
-	if err != nil {
-		return err
-	}
-	l.page = string(text)
-	if l.dir, err = rig.StateDir(""); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(l.dir)) }()
-	if l.postgres, err = devstack.StartPostgres(ctx, devstack.PostgresParams{Dir: l.dir, Durable: true}); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.postgres.Stop(context.WithoutCancel(ctx))) }()
-	if l.fake, err = devstack.StartPubSub(ctx, devstack.PubSubParams{}); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.fake.Stop(context.WithoutCancel(ctx))) }()
-	for i, name := range names {
-		fmt.Fprintln(out, name)
-		if err := l.try(ctx, fmt.Sprintf("try%d", i), ways()[name]); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return nil
+	err := rig.Carry(func() { l.try(ctx, names) })
+	return errors.Join(err, l.Close())
 }
 
-func (l *lab) try(ctx context.Context, database string, way func(*lab, context.Context, *site) error) error {
-	s, err := l.open(ctx, database)
-	if err != nil {
-		return err
+func (l *lab) try(ctx context.Context, names []string) {
+	l.Program, l.page = rig.Must(filepath.Abs(l.Program)), string(rig.Must(os.ReadFile(l.page)))
+	l.Dir = rig.Must(rig.StateDir(""))
+	l.OnClose(func() error { return os.RemoveAll(l.Dir) })
+	l.StartPostgres(ctx, devstack.PostgresParams{Dir: l.Dir, Durable: true})
+	l.StartBroker(ctx, rig.NewBroker(nil, func(_ time.Time, a devstack.PublishAnswer) {
+		for _, m := range a.Messages {
+			l.seen(m.GetAttributes()["event_id"])
+		}
+	}))
+	for i, name := range names {
+		fmt.Fprintln(l.out, name)
+		s := l.open(ctx, fmt.Sprintf("try%d", i))
+		err := rig.Carry(func() { ways()[name](l, ctx, s) })
+		s.close()
+		if err != nil {
+			rig.Check(fmt.Errorf("%s: %w", name, err))
+		}
 	}
-	return errors.Join(way(l, ctx, s), s.close())
 }
 
 func (l *lab) say(format string, args ...any) {

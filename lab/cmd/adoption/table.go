@@ -3,11 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
 const (
@@ -46,62 +47,32 @@ func (f figures) kept(took time.Duration) error {
 }
 
 // pathC makes a large table the outbox while an old producer goes on writing to it, and publishes what waits.
-func (l *lab) pathC(ctx context.Context, s *site) error {
-	if _, err := s.outboxctl(ctx, "migrate", "--to", "1"); err != nil {
-		return err
-	}
-	if _, err := s.pool.Exec(ctx, packFinderz, pgx.QueryExecModeSimpleProtocol); err != nil {
-		return err
-	}
-	if _, err := s.pool.Exec(ctx, fillTable, l.rows, l.waiting); err != nil {
-		return fmt.Errorf("fill the table: %w", err)
-	}
-	if _, err := s.pool.Exec(ctx, `VACUUM ANALYZE outbox_events`); err != nil {
-		return err
-	}
-	rows, err := s.pool.Query(ctx, `SELECT id::text FROM outbox_events WHERE published_at IS NULL`)
-	if err != nil {
-		return err
-	}
-	if s.written, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
-		return err
-	}
+func (l *lab) pathC(ctx context.Context, s *site) {
+	s.outboxctl(ctx, "migrate", "--to", "1")
+	rig.Must(s.pool.Exec(ctx, packFinderz, pgx.QueryExecModeSimpleProtocol))
+	rig.Must(s.pool.Exec(ctx, fillTable, l.rows, l.waiting))
+	rig.Must(s.pool.Exec(ctx, `VACUUM ANALYZE outbox_events`))
+	rows := rig.Must(s.pool.Query(ctx, `SELECT id::text FROM outbox_events WHERE published_at IS NULL`))
+	s.written = rig.Must(pgx.CollectRows(rows, pgx.RowTo[string]))
 	writer := s.writers(ctx, insertOld)
-	text, err := s.outboxctl(ctx, "migrate", "--plan", "-o", "json")
-	if err != nil {
-		return err
-	}
 	var plan figures
-	if err := json.Unmarshal([]byte(text), &plan); err != nil {
-		return err
-	}
-	before, err := s.measure(ctx)
-	if err != nil {
-		return err
-	}
-	began := time.Now()
-	if err := s.all(ctx, []string{"migrate"}); err != nil {
-		return err
-	}
-	took := time.Since(began)
-	after, err := s.measure(ctx)
-	if err != nil {
-		return err
-	}
+	rig.Check(json.Unmarshal([]byte(s.outboxctl(ctx, "migrate", "--plan", "-o", "json")), &plan))
+	before, began := s.measure(ctx), time.Now()
+	s.outboxctl(ctx, "migrate")
+	took, after := time.Since(began), s.measure(ctx)
 	l.say("plan: %d wait, %d would be published, %d with another eventId; %.0f s, %d MB of log, %d MB of growth",
 		plan.Waiting, plan.Backlog.Publish, plan.Backlog.OtherEventID, plan.Seconds, plan.WALBytes>>20, plan.GrowthBytes>>20)
 	l.say("migrate: %.1f s, %d MB of log (with the producer's); table and indexes %d MB, before %d MB",
 		took.Seconds(), (after.WALBytes-before.WALBytes)>>20, after.TableBytes>>20, before.TableBytes>>20)
-	if err := s.all(ctx, []string{"topic", "ensure"}, []string{"publish", "--once"}); err != nil {
-		return err
-	}
-	if err := writer(); err != nil {
-		return fmt.Errorf("an insert failed meanwhile: %w", err)
-	}
-	return errors.Join(plan.kept(took), s.all(ctx, []string{"publish", "--once"}), s.drained(ctx), s.account(ctx))
+	s.outboxctl(ctx, "topic", "ensure")
+	s.outboxctl(ctx, "publish", "--once")
+	writer()
+	s.outboxctl(ctx, "publish", "--once")
+	s.drained(ctx)
+	rig.Check(plan.kept(took))
 }
 
-func (s *site) measure(ctx context.Context) (f figures, err error) {
-	err = s.pool.QueryRow(ctx, `SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint, pg_total_relation_size('outbox_events')`).Scan(&f.WALBytes, &f.TableBytes)
-	return f, err
+func (s *site) measure(ctx context.Context) (f figures) {
+	rig.Check(s.pool.QueryRow(ctx, `SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint, pg_total_relation_size('outbox_events')`).Scan(&f.WALBytes, &f.TableBytes))
+	return f
 }

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
+	"syscall"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
@@ -27,139 +29,95 @@ const (
 )
 
 // rolling replaces two publishers with another catalogue while events of both are written.
-func (l *lab) rolling(ctx context.Context, s *site) error {
-	former, err1 := s.catalogue("old", oldTypes)
-	newer, err2 := s.catalogue("new", newTypes)
-	err := errors.Join(err1, err2)
-	if err == nil {
-		err = s.all(ctx, []string{"migrate", "--types", "text"}, []string{"registry", "apply", former}, []string{"topic", "ensure"})
-	}
-	if err != nil {
-		return err
-	}
-	var old [2]*rig.Child
-	for i := range old {
-		if old[i], err = s.publish(ctx, "--catalogue", former); err != nil {
-			return err
-		}
-	}
+func (l *lab) rolling(ctx context.Context, s *site) {
+	former, newer := s.catalogue("old", oldTypes), s.catalogue("new", newTypes)
+	s.setUp(ctx, former)
+	old := []*rig.Process{s.publish("--catalogue", former), s.publish("--catalogue", former)}
 	first := s.writers(ctx, emitReady)
 	rig.Pause(ctx, l.duration/4)
-	if _, err := s.outboxctl(ctx, "registry", "apply", newer); err != nil {
-		return err
-	}
+	s.outboxctl(ctx, "registry", "apply", newer)
 	second := s.writers(ctx, emitGone, emitFound)
 	for i, args := range [][]string{{"--catalogue", newer}, {}} {
 		rig.Pause(ctx, l.duration/4)
-		if _, err := s.publish(ctx, args...); err != nil {
-			return err
-		}
-		stop(old[i])
+		s.publish(args...)
+		old[i].End(ctx, syscall.SIGTERM)
 	}
 	rig.Pause(ctx, l.duration/4)
-	if err := errors.Join(first(), second()); err != nil {
-		return err
-	}
-	return errors.Join(s.drained(ctx), s.account(ctx))
+	first()
+	second()
+	s.drained(ctx)
 }
 
 // job publishes the table that was there before, until the returned function is called and nothing is left in it.
-func (s *site) job(ctx context.Context) (end func() error) {
-	ended, failed := make(chan struct{}), make(chan error, 1)
+func (s *site) job(ctx context.Context) (end func()) {
+	ending, failed := make(chan struct{}), make(chan error, 1)
 	go func() {
-		for {
-			n, err := s.jobOnce(ctx)
-			select {
-			case <-ended:
-				if n == 0 || err != nil {
-					failed <- err
-					return
+		failed <- rig.Carry(func() {
+			for {
+				n := s.jobOnce(ctx)
+				select {
+				case <-ending:
+					if n == 0 {
+						return
+					}
+				default:
+					rig.Pause(ctx, 20*time.Millisecond)
 				}
-			default:
-				if err != nil {
-					failed <- err
-					return
-				}
-				rig.Pause(ctx, 20*time.Millisecond)
 			}
-		}
+		})
 	}()
-	return func() error { close(ended); return <-failed }
+	return func() { close(ending); rig.Check(<-failed) }
 }
 
-func (s *site) jobOnce(ctx context.Context) (int, error) {
-	rows, err := s.pool.Query(ctx, jobOwn)
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Close()
+func (s *site) jobOnce(ctx context.Context) int {
+	done := rig.Must(pgx.CollectRows(rig.Must(s.pool.Query(ctx, jobOwn)), pgx.RowTo[string]))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := 0
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return n, err
-		}
+	for _, id := range done {
 		s.jobbed[id]++
-		n++
 	}
-	return n, rows.Err()
+	return len(done)
 }
 
-// setUp is what paths A and B do first, beside the application.
-func (s *site) setUp(ctx context.Context) error {
-	file, err := s.catalogue("my", oldTypes)
-	if err != nil {
-		return err
-	}
-	return s.all(ctx, []string{"migrate", "--types", "text"}, []string{"registry", "apply", file}, []string{"topic", "ensure"})
+// setUp is what is done first, beside the application.
+func (s *site) setUp(ctx context.Context, catalogue string) {
+	s.outboxctl(ctx, "migrate", "--types", "text")
+	s.outboxctl(ctx, "registry", "apply", catalogue)
+	s.outboxctl(ctx, "topic", "ensure")
 }
 
 // pathA releases an application that emits, while the old release and its job go on for a while.
-func (l *lab) pathA(ctx context.Context, s *site) error {
-	if _, err := s.pool.Exec(ctx, createOwn); err != nil {
-		return err
-	}
+func (l *lab) pathA(ctx context.Context, s *site) {
+	rig.Must(s.pool.Exec(ctx, createOwn))
 	job, former := s.job(ctx), s.writers(ctx, insertOwn)
-	if err := s.setUp(ctx); err != nil {
-		return err
-	}
+	s.setUp(ctx, s.catalogue("my", oldTypes))
 	rig.Pause(ctx, l.duration/3)
 	newer := s.writers(ctx, emitReady)
-	if _, err := s.publish(ctx); err != nil {
-		return err
-	}
+	s.publish()
 	rig.Pause(ctx, l.duration/3)
-	if err := former(); err != nil {
-		return err
-	}
+	former()
 	rig.Pause(ctx, l.duration/3)
-	return errors.Join(job(), newer(), s.drained(ctx), s.account(ctx))
+	job()
+	newer()
+	s.drained(ctx)
 }
 
 // pathB switches the page's trigger on, off and on beside the application and its job.
-func (l *lab) pathB(ctx context.Context, s *site) error {
+func (l *lab) pathB(ctx context.Context, s *site) {
 	_, rest, ok := strings.Cut(l.page, "```sql\n-- path B\n")
 	trigger, _, _ := strings.Cut(rest, "```")
 	if !ok {
-		return errors.New("the page has no trigger for path B")
+		rig.Check(errors.New("the page has no trigger for path B"))
 	}
-	if _, err := s.pool.Exec(ctx, createOwn); err != nil {
-		return err
-	}
+	rig.Must(s.pool.Exec(ctx, createOwn))
 	job, writers := s.job(ctx), s.writers(ctx, insertOwn, insertOwn, insertOwn)
-	if err := s.setUp(ctx); err != nil {
-		return err
-	}
-	if _, err := s.publish(ctx); err != nil {
-		return err
-	}
+	s.setUp(ctx, s.catalogue("my", oldTypes))
+	s.publish()
 	for _, statement := range []string{trigger, "ALTER TABLE my_outbox DISABLE TRIGGER my_outbox_relay", "ALTER TABLE my_outbox ENABLE TRIGGER my_outbox_relay"} {
-		if _, err := s.pool.Exec(ctx, statement); err != nil {
-			return fmt.Errorf("switch the trigger: %w", err)
-		}
+		rig.Must(s.pool.Exec(ctx, statement))
 		rig.Pause(ctx, l.duration/3)
 	}
-	return errors.Join(writers(), job(), s.drained(ctx), s.account(ctx))
+	writers()
+	job()
+	s.drained(ctx)
 }

@@ -11,25 +11,15 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 	"time"
 
 	engine "github.com/outboxctl/outboxctl/internal/bench"
 	"github.com/outboxctl/outboxctl/lab/bench"
+	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
-}
+func main() { rig.Main(run) }
 
 func run(ctx context.Context, args []string, out, talk io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)

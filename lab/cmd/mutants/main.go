@@ -16,13 +16,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -33,15 +31,7 @@ import (
 	"github.com/outboxctl/outboxctl/lab/torture"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
-}
+func main() { rig.Main(run) }
 
 // hunt is one way of looking for a mutant.
 type hunt struct {
@@ -51,7 +41,7 @@ type hunt struct {
 	out      io.Writer
 }
 
-func run(ctx context.Context, args []string, out io.Writer) error {
+func run(ctx context.Context, args []string, out, _ io.Writer) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	h := hunt{out: out}
 	list := flags.Bool("list", false, "list the planted bugs")

@@ -10,42 +10,35 @@ import (
 
 	engine "github.com/outboxctl/outboxctl/internal/bench"
 	modes "github.com/outboxctl/outboxctl/lab/bench"
+	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
 // drawBenchmark measures how fast a backlog gets to the broker with outboxctl, with a River worker that publishes one event
 // per job, and with a row-by-row loop: in turns, on private PostgreSQL servers with the settings PostgreSQL ships with and on
 // the same Pub/Sub fake. The better of their rounds counts.
-func drawBenchmark(ctx context.Context, program string, events, rounds int, out string) error {
+func drawBenchmark(ctx context.Context, program string, events, rounds int, out string) {
 	contenders := []*contender{
-		{name: "outboxctl publish", measure: func(ctx context.Context) (float64, error) { return bench(ctx, program, "drain", events) }},
-		{name: "River worker", measure: func(ctx context.Context) (float64, error) { return river(ctx, events) }},
-		{name: "row by row", measure: func(ctx context.Context) (float64, error) { return rowByRow(ctx, events/10) }},
+		{name: "outboxctl publish", measure: func() (float64, error) { return bench(ctx, program, "drain", events) }},
+		{name: "River worker", measure: func() (float64, error) { return river(ctx, events) }},
+		{name: "row by row", measure: func() (float64, error) { return rowByRow(ctx, events/10) }},
 	}
 	for round := range rounds {
 		for _, c := range contenders {
-			rate, err := c.measure(ctx)
+			rate, err := c.measure()
 			if err != nil {
-				return fmt.Errorf("measure %s: %w", c.name, err)
+				rig.Check(fmt.Errorf("measure %s: %w", c.name, err))
 			}
 			fmt.Fprintf(os.Stderr, "round %d  %-18s %8.0f events/s\n", round+1, c.name, rate)
 			c.best = max(c.best, rate)
 		}
 	}
-	file, err := os.Create(out)
-	if err != nil {
-		return err
-	}
-	if err := draw(file, contenders, events); err != nil {
-		_ = file.Close()
-		return err
-	}
-	return file.Close()
+	rig.Check(os.WriteFile(out, draw(contenders, events), 0o644))
 }
 
 // A contender is one way of publishing a backlog.
 type contender struct {
 	name    string
-	measure func(ctx context.Context) (eventsPerSecond float64, err error)
+	measure func() (eventsPerSecond float64, err error)
 	best    float64
 }
 

@@ -1,10 +1,12 @@
 package main
 
 import (
-	"io"
+	"bytes"
 	"text/template"
 
 	"github.com/dustin/go-humanize"
+
+	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
 const (
@@ -33,7 +35,7 @@ type drawn struct {
 	Y, Text, Length, End int
 }
 
-func draw(w io.Writer, contenders []*contender, events int) error {
+func draw(contenders []*contender, events int) []byte {
 	most := 0.0
 	for _, c := range contenders {
 		most = max(most, c.best)
@@ -46,7 +48,9 @@ func draw(w io.Writer, contenders []*contender, events int) error {
 	}
 	bars[0].Class = "own"
 	height := top + len(bars)*(bar+gap) + 24
-	return template.Must(template.New("figure").Parse(figure)).Execute(w, map[string]any{
+	var b bytes.Buffer
+	rig.Check(template.Must(template.New("figure").Parse(figure)).Execute(&b, map[string]any{
 		"Width": width, "Height": height, "Foot": height - 8, "Left": left, "Bar": bar, "Bars": bars, "Events": humanize.Comma(int64(events)),
-	})
+	}))
+	return b.Bytes()
 }

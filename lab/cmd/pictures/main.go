@@ -4,11 +4,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
 func main() {
@@ -18,13 +19,14 @@ func main() {
 	only := flag.String("only", "", "benchmark or terminal; both when empty")
 	out := flag.String("out", "docs/images", "where the pictures go")
 	flag.Parse()
-	var err error
-	if *only != "terminal" {
-		err = drawBenchmark(context.Background(), *program, *events, *rounds, filepath.Join(*out, "benchmark.svg"))
-	}
-	if *only != "benchmark" {
-		err = errors.Join(err, drawTerminal(context.Background(), *program, filepath.Join(*out, "terminal.svg")))
-	}
+	err := rig.Carry(func() {
+		if *only != "terminal" {
+			drawBenchmark(context.Background(), *program, *events, *rounds, filepath.Join(*out, "benchmark.svg"))
+		}
+		if *only != "benchmark" {
+			drawTerminal(context.Background(), *program, filepath.Join(*out, "terminal.svg"))
+		}
+	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

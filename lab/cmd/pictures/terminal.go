@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,7 +11,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/cmd"
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/wait"
+	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
 const (
@@ -22,50 +21,27 @@ const (
 )
 
 // drawTerminal shows what an operator sees of a stack with demo traffic: how it does, the causes of death, and why.
-func drawTerminal(ctx context.Context, program, out string) (err error) {
-	dir, err := os.MkdirTemp("", "pictures-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // PostgreSQL runs as another user
-		return err
-	}
+func drawTerminal(ctx context.Context, program, out string) {
+	dir := rig.Must(rig.StateDir(""))
+	defer func() { _ = os.RemoveAll(dir) }()
 	stack := exec.CommandContext(ctx, program, "dev", "--demo", "--demo-rate", "100", "--no-ui", "--state-dir", dir) //nolint:gosec // the caller names it
-	if err := stack.Start(); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, stack.Process.Signal(os.Interrupt)); _ = stack.Wait() }() // it ends by the signal
-	if err := wait.For(ctx, traffic); err != nil {
-		return err
-	}
-
-	id, err := outboxctl(ctx, dir, strings.Fields("event list --status dead --type cash_collected --limit 1 -o id"))
-	if err != nil {
-		return err
-	}
+	rig.Check(stack.Start())
+	defer func() { _ = stack.Process.Signal(os.Interrupt); _ = stack.Wait() }() // it ends by the signal
+	rig.Pause(ctx, traffic)
+	id := outboxctl(ctx, dir, "event list --status dead --type cash_collected --limit 1 -o id")
 	var screen bytes.Buffer
 	for _, line := range []string{"stats", "dlq list --group-by fingerprint", "why " + strings.TrimSpace(id)} {
-		printed, err := outboxctl(ctx, dir, strings.Fields(line))
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&screen, "\x1b[1m$ outboxctl %s\x1b[0m\n%s\n", line, printed)
+		fmt.Fprintf(&screen, "\x1b[1m$ outboxctl %s\x1b[0m\n%s\n", line, outboxctl(ctx, dir, line))
 	}
-	file, err := os.Create(out) //nolint:gosec // the caller names it
-	if err != nil {
-		return err
-	}
-	return errors.Join(drawScreen(file, strings.TrimRight(screen.String(), "\n")), file.Close())
+	rig.Check(os.WriteFile(out, drawScreen(strings.TrimRight(screen.String(), "\n")), 0o644))
 }
 
 // outboxctl runs a command as on a terminal, and returns what that shows.
-func outboxctl(ctx context.Context, dir string, args []string) (string, error) {
+func outboxctl(ctx context.Context, dir, line string) string {
 	var out, talk bytes.Buffer
 	streams := cli.Streams{In: strings.NewReader(""), Out: &out, Err: &talk, OutTTY: true, Width: columns, Height: 50}
-	if code := cmd.Run(ctx, args, streams, []string{"OUTBOXCTL_STATE_DIR=" + dir, "CLICOLOR_FORCE=1"}); code != 0 {
-		return "", fmt.Errorf("outboxctl %s: exit code %d: %s", strings.Join(args, " "), code, talk.String())
+	if code := cmd.Run(ctx, strings.Fields(line), streams, []string{"OUTBOXCTL_STATE_DIR=" + dir, "CLICOLOR_FORCE=1"}); code != 0 {
+		rig.Check(fmt.Errorf("outboxctl %s: exit code %d: %s", line, code, talk.String()))
 	}
-	host, err := os.Hostname()
-	return strings.ReplaceAll(out.String(), host+"/", "laptop/"), err
+	return strings.ReplaceAll(out.String(), rig.Must(os.Hostname())+"/", "laptop/")
 }

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"html"
-	"io"
 	"regexp"
 	"strings"
 )
@@ -21,10 +21,10 @@ var styles = map[string]string{ //nolint:gochecknoglobals // a table
 var escape = regexp.MustCompile("\x1b\\[([0-9;]*)m")
 
 // drawScreen draws text with its colours as a window.
-func drawScreen(w io.Writer, text string) error {
+func drawScreen(text string) []byte {
 	lines := strings.Split(text, "\n")
 	height := windowBar + len(lines)*row + margin
-	var b strings.Builder
+	var b bytes.Buffer
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-label="outboxctl on a terminal">
 <style>
 text { font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; fill: #d7dee6; white-space: pre }
@@ -37,8 +37,7 @@ text { font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mo
 		fmt.Fprintf(&b, `<text x="%d" y="%d" xml:space="preserve">%s</text>`+"\n", margin, windowBar+(i+1)*row, spans(line))
 	}
 	b.WriteString("</svg>\n")
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.Bytes()
 }
 
 // spans turns a line's escape sequences into elements.

@@ -11,24 +11,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/outboxctl/outboxctl/lab/rig"
 	"github.com/outboxctl/outboxctl/lab/score"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
-}
+func main() { rig.Main(run) }
 
 func run(ctx context.Context, args []string, out, talk io.Writer) (err error) {
 	flags := flag.NewFlagSet("scoreboard", flag.ContinueOnError)

@@ -12,11 +12,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/outboxctl/outboxctl/lab/check"
@@ -25,15 +23,7 @@ import (
 	"github.com/outboxctl/outboxctl/lab/torture"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
-}
+func main() { rig.Main(run) }
 
 func run(ctx context.Context, args []string, out, talk io.Writer) error {
 	switch {

@@ -1,0 +1,140 @@
+package rig
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/outboxctl/outboxctl/internal/devstack"
+)
+
+// Headers by which the broker knows the messages it does not take.
+const (
+	HeaderReject = "lab-reject" // never
+	HeaderHeal   = "lab-heal"   // not before it is healed, or not for the time it names
+)
+
+// HealAtTheEnd is the value of HeaderHeal that names no time.
+const HealAtTheEnd = "1"
+
+// Trouble is what goes wrong with Publish requests.
+type Trouble struct {
+	Code  codes.Code // instead of storing
+	Lost  bool       // the reply, after storing
+	Delay time.Duration
+	Share float64 // of the requests
+}
+
+// Broker is the Pub/Sub fake with its troubles, and who watches it.
+type Broker struct {
+	*devstack.PubSub
+
+	random   *rand.Rand
+	arrivals chan struct{} // gets a value when a request comes, as long as there is room
+	answered func(at time.Time, a devstack.PublishAnswer)
+
+	mu      sync.Mutex
+	trouble Trouble
+	healed  bool
+	arrived map[int]time.Time    // when a request came, until it is answered
+	refused map[string]time.Time // when the broker met the events that it takes only later
+}
+
+// NewBroker returns a broker for World.StartBroker. Each answer is handed to answered, with the time its request came.
+func NewBroker(random *rand.Rand, answered func(at time.Time, a devstack.PublishAnswer)) *Broker {
+	return &Broker{
+		random: random, answered: answered, arrivals: make(chan struct{}, 1),
+		arrived: map[int]time.Time{}, refused: map[string]time.Time{},
+	}
+}
+
+func (b *Broker) listen() {
+	b.OnPublish(b.publish)
+	b.OnAnswer(b.answer)
+	b.RejectMessages(b.rejects)
+}
+
+// Set replaces the trouble; the zero value ends it.
+func (b *Broker) Set(t Trouble) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.trouble = t
+}
+
+// Slow is Set for a broker that takes so long for each request.
+func (b *Broker) Slow(delay time.Duration) { b.Set(Trouble{Delay: delay, Share: 1}) }
+
+// Heal makes the broker take what is marked by HeaderHeal.
+func (b *Broker) Heal() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.healed = true
+}
+
+// Drain forgets the requests that have come, before AwaitRequest.
+func (b *Broker) Drain() {
+	for {
+		select {
+		case <-b.arrivals:
+		default:
+			return
+		}
+	}
+}
+
+// AwaitRequest waits for the next request.
+func (b *Broker) AwaitRequest(ctx context.Context) {
+	Check(Within(ctx, b.arrivals, time.Minute))
+}
+
+func (b *Broker) publish(_ context.Context, call devstack.PublishCall) devstack.PublishFault {
+	select {
+	case b.arrivals <- struct{}{}:
+	default:
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.arrived[call.Number] = time.Now()
+	t := b.trouble
+	switch {
+	case t == (Trouble{}) || b.random.Float64() >= t.Share:
+		return devstack.PublishFault{}
+	case t.Lost:
+		return devstack.PublishFault{LostReply: status.Error(codes.Unavailable, "the reply was lost")}
+	case t.Code != codes.OK:
+		return devstack.PublishFault{Delay: t.Delay, Err: status.Error(t.Code, "injected")}
+	default:
+		return devstack.PublishFault{Delay: t.Delay}
+	}
+}
+
+func (b *Broker) rejects(_ string, m *pubsubpb.PubsubMessage) bool {
+	if m.GetAttributes()[HeaderReject] != "" {
+		return true
+	}
+	heals := m.GetAttributes()[HeaderHeal]
+	if heals == "" {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	id, now := m.GetAttributes()["event_id"], time.Now()
+	if b.refused[id].IsZero() {
+		b.refused[id] = now
+	}
+	after, err := time.ParseDuration(heals)
+	return !b.healed && (err != nil || now.Sub(b.refused[id]) < after)
+}
+
+func (b *Broker) answer(a devstack.PublishAnswer) {
+	b.mu.Lock()
+	at := b.arrived[a.Number]
+	delete(b.arrived, a.Number)
+	b.mu.Unlock()
+	b.answered(at, a)
+}

@@ -1,0 +1,143 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outboxctl/outboxctl/internal/devstack"
+)
+
+// World is the servers of a run, and what else was started in it. Its methods end the run by Check.
+type World struct {
+	// Dir takes the servers' state and the processes' logs.
+	Dir string
+	// Program is outboxctl.
+	Program  string
+	Postgres *devstack.Postgres
+	Redis    *devstack.Redis // nil unless it was started
+	Broker   *Broker
+
+	started int
+	closers []func() error
+}
+
+// OnClose has f called by Close.
+func (w *World) OnClose(f func() error) { w.closers = append(w.closers, f) }
+
+// Close ends everything, in the reverse order of its start.
+func (w *World) Close() error {
+	var errs []error
+	for i := len(w.closers) - 1; i >= 0; i-- {
+		errs = append(errs, w.closers[i]())
+	}
+	w.closers = nil
+	return errors.Join(errs...)
+}
+
+// stopping bounds a server's end.
+func (w *World) stopping(stop func(context.Context) error) {
+	w.OnClose(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		return stop(ctx)
+	})
+}
+
+// StartPostgres starts a server. The first is the world's Postgres.
+func (w *World) StartPostgres(ctx context.Context, p devstack.PostgresParams) *devstack.Postgres {
+	server := Must(devstack.StartPostgres(ctx, p))
+	w.stopping(server.Stop)
+	if w.Postgres == nil {
+		w.Postgres = server
+	}
+	return server
+}
+
+// StartRedis starts the world's Redis.
+func (w *World) StartRedis(ctx context.Context) {
+	w.Redis = Must(devstack.StartRedis(ctx, devstack.RedisParams{Dir: w.Dir}))
+	w.stopping(w.Redis.Stop)
+}
+
+// StartBroker starts the world's broker.
+func (w *World) StartBroker(ctx context.Context, b *Broker) {
+	b.PubSub = Must(devstack.StartPubSub(ctx, devstack.PubSubParams{}))
+	w.stopping(b.Stop)
+	b.listen()
+	w.Broker = b
+}
+
+// CreateDatabase makes one and returns its URL.
+func (w *World) CreateDatabase(ctx context.Context, server *devstack.Postgres, name string) string {
+	admin := Must(pgx.Connect(ctx, server.URL("postgres")))
+	_, err := admin.Exec(ctx, "CREATE DATABASE "+name)
+	if err = errors.Join(err, admin.Close(ctx)); err != nil {
+		Check(fmt.Errorf("create database %s: %w", name, err))
+	}
+	return server.URL(name)
+}
+
+// Pool opens connections that are closed with the world.
+func (w *World) Pool(ctx context.Context, rawURL string, conns int32) *pgxpool.Pool {
+	cfg := Must(pgxpool.ParseConfig(rawURL))
+	if conns > 0 {
+		cfg.MaxConns = conns
+	}
+	pool := Must(pgxpool.NewWithConfig(ctx, cfg))
+	w.OnClose(func() error { pool.Close(); return nil })
+	return pool
+}
+
+// Env is what every outboxctl of the run gets; nothing of the caller's environment but the path.
+func (w *World) Env(databaseURL string, more ...string) []string {
+	env := []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + w.Dir, "OUTBOXCTL_ACTOR=operator", "OUTBOXCTL_DATABASE_URL=" + databaseURL,
+		"OUTBOXCTL_PUBSUB_PROJECT=" + w.Broker.Project, "OUTBOXCTL_PUBSUB_EMULATOR=" + w.Broker.Addr(),
+	}
+	if w.Redis != nil {
+		env = append(env, "OUTBOXCTL_REDIS_URL="+w.Redis.URL())
+	}
+	return append(env, more...)
+}
+
+func parsed(raw string) *url.URL {
+	u, err := url.Parse(raw)
+	if err != nil {
+		panic(err) // our own servers' URLs parse
+	}
+	return u
+}
+
+// HostOf is the host and port of a server's URL.
+func HostOf(raw string) string { return parsed(raw).Host }
+
+// PasswordOf is the password in a server's URL.
+func PasswordOf(raw string) string {
+	password, _ := parsed(raw).User.Password()
+	return password
+}
+
+// WithHost leads a URL elsewhere.
+func WithHost(raw, host string) string {
+	u := parsed(raw)
+	u.Host = host
+	return u.String()
+}
+
+// WithParams adds parameters to a URL, given as names and values in turn.
+func WithParams(raw string, pairs ...string) string {
+	u := parsed(raw)
+	q := u.Query()
+	for i := 0; i < len(pairs); i += 2 {
+		q.Set(pairs[i], pairs[i+1])
+	}
+	u.RawQuery = q.Encode()
+	return u.String()
+}
