@@ -16,7 +16,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -61,9 +61,9 @@ func (w *eventWorld) Count(query string, args ...any) (n int) {
 	return n
 }
 
-func (w *eventWorld) show(id string) (row operate.ConsumerMark) {
+func (w *eventWorld) show(id string) (row idem.Mark) {
 	w.t.Helper()
-	var rows []operate.ConsumerMark
+	var rows []idem.Mark
 	require.NoError(w.t, json.Unmarshal([]byte(w.ok("idem", "show", id, "--consumer", "compliance", "-o", "json")), &rows))
 	require.Len(w.t, rows, 1)
 	return rows[0]

@@ -8,11 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/idem"
 )
 
 type idemForgetFlags struct {
-	operate.ForgetParams
+	idem.ForgetParams
 	yes    bool
 	audit  cli.AuditFlags
 	output cli.Output
@@ -82,7 +82,7 @@ func runIdemForget(ctx context.Context, app *cli.App, f *idemForgetFlags) error 
 }
 
 // announceForget prints what will be touched.
-func announceForget(w io.Writer, f *idemForgetFlags, r operate.ForgetResult) {
+func announceForget(w io.Writer, f *idemForgetFlags, r idem.ForgetResult) {
 	fmt.Fprintf(w, "consumer %s will forget event %s (%s in redis)\n", r.Consumer, r.EventID, r.State)
 	switch {
 	case r.InInbox && f.Inbox:
@@ -92,7 +92,7 @@ func announceForget(w io.Writer, f *idemForgetFlags, r operate.ForgetResult) {
 	}
 }
 
-func printForget(w io.Writer, r operate.ForgetResult, in string) error {
+func printForget(w io.Writer, r idem.ForgetResult, in string) error {
 	var err error
 	switch {
 	case r.DryRun:

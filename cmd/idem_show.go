@@ -8,11 +8,11 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/idem"
 )
 
 func newIdemShowCmd(app *cli.App) *cobra.Command {
-	var params operate.ConsumerMarksParams
+	var params idem.MarksParams
 	var output cli.Output
 	cmd := &cobra.Command{
 		Use:   "show EVENT_ID",
@@ -32,11 +32,11 @@ Redis or written an inbox row. EVENT_ID may also be a dead letter's id if there 
 	cmd.Flags().StringSliceVar(&params.Consumers, "consumer", nil, "show only these consumers (repeatable)")
 	cli.Must(cmd.RegisterFlagCompletionFunc("consumer", cli.CompleteConsumers(app)))
 	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
-	cli.KnowFields[operate.ConsumerMark](&output)
+	cli.KnowFields[idem.Mark](&output)
 	return cmd
 }
 
-func runIdemShow(ctx context.Context, app *cli.App, params operate.ConsumerMarksParams, output cli.Output) error {
+func runIdemShow(ctx context.Context, app *cli.App, params idem.MarksParams, output cli.Output) error {
 	if err := params.Check(); err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func runIdemShow(ctx context.Context, app *cli.App, params operate.ConsumerMarks
 	if err != nil {
 		return err
 	}
-	marks, err := box.ConsumerMarks(ctx, params)
+	marks, err := box.Marks(ctx, params)
 	if err != nil {
 		return err
 	}
@@ -54,15 +54,15 @@ func runIdemShow(ctx context.Context, app *cli.App, params operate.ConsumerMarks
 	return cli.WriteList(app, output, consumerMarkView(), marks)
 }
 
-func consumerMarkView() cli.View[operate.ConsumerMark] {
+func consumerMarkView() cli.View[idem.Mark] {
 	colours := map[consume.State]cli.Style{consume.StateProcessed: cli.StyleGood, consume.StateProcessing: cli.StyleWarn, consume.StateUnknown: cli.StyleFaint}
-	return cli.View[operate.ConsumerMark]{
-		ID: func(m operate.ConsumerMark) string { return m.Consumer },
-		Columns: []cli.Column[operate.ConsumerMark]{
+	return cli.View[idem.Mark]{
+		ID: func(m idem.Mark) string { return m.Consumer },
+		Columns: []cli.Column[idem.Mark]{
 			{Head: "consumer"},
 			{
 				Head:  "state",
-				Style: func(m operate.ConsumerMark) cli.Style { return colours[consume.State(m.State)] },
+				Style: func(m idem.Mark) cli.Style { return colours[consume.State(m.State)] },
 			},
 			{Head: "since"},
 			{Head: "expires", Field: "expiresAt"},

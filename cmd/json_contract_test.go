@@ -17,6 +17,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/devstate"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/doctor"
+	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
@@ -52,8 +53,8 @@ func jsonObjects() map[string][]any {
 		"event republish": {operate.ChangeOutcome{}},
 		"event retry":     {operate.ChangeOutcome{}},
 		"event show":      {outbox.Event{}},
-		"idem forget":     {operate.ForgetResult{}},
-		"idem show":       {operate.ConsumerMark{}},
+		"idem forget":     {idem.ForgetResult{}},
+		"idem show":       {idem.Mark{}},
 		"migrate":         {migrateResult{}, registry.Adoption{}},
 		"migrate down":    {migrateResult{}},
 		"migrate status":  {migrationEntry{}},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
@@ -185,7 +186,7 @@ func whyAPI(r *request) (answer, error) {
 }
 
 func consumersAPI(r *request) (answer, error) {
-	marks, err := r.outbox.ConsumerMarks(r.Context(), operate.ConsumerMarksParams{ID: r.PathValue("id")})
+	marks, err := r.outbox.Marks(r.Context(), idem.MarksParams{ID: r.PathValue("id")})
 	return answer{body: marks}, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/url"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
@@ -122,7 +123,7 @@ func forget(r *changeRequest, p forgetRequest) (changed, error) {
 	if p.Confirm != p.Consumer {
 		return changed{}, fault.Hint(fault.Preconditionf("not confirmed: type the name of the consumer, %q", p.Consumer), "nothing was changed")
 	}
-	found, err := r.outbox.Forget(r.Context(), operate.ForgetParams{
+	found, err := r.outbox.Forget(r.Context(), idem.ForgetParams{
 		ID: r.PathValue("id"), Consumer: p.Consumer, Inbox: p.Inbox, Actor: r.who.Name, Note: p.Note, Detail: r.detail(),
 	})
 	return changed{at: "/events/" + url.PathEscape(r.PathValue("id")), status: http.StatusOK, body: found}, err

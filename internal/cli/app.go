@@ -280,7 +280,7 @@ func (a *App) Outbox(ctx context.Context) (*operate.Outbox, error) {
 		return nil, err
 	}
 	o := operate.New(db, types)
-	o.Pool, o.Host = db.Pool, pgpool.Host(db.Pool.Config().ConnConfig)
+	o.Host = pgpool.Host(db.Pool.Config().ConnConfig)
 	if a.cfg.Redis.URL != "" {
 		o.Keeper, err = a.Keeper()
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/words"
@@ -33,7 +34,7 @@ type AuditRow struct {
 func AuditActions() []string {
 	return []string{
 		string(dlq.Replay), string(dlq.Discard), string(dlq.Restore), string(dlq.Republish), string(dlq.Edit), string(dlq.Retry),
-		"cleanup", actionForget, actionForgetUndone, actionReveal, registry.ActionApply, outbox.ActionPause, outbox.ActionResume,
+		"cleanup", idem.ActionForget, idem.ActionForgetUndone, actionReveal, registry.ActionApply, outbox.ActionPause, outbox.ActionResume,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/idem"
 )
 
 // MarkCount is how many events of a set a consumer knows.
@@ -31,11 +32,11 @@ func (c *MarkCount) add(state consume.State) {
 
 // Marks counts what each consumer remembers of the events in the set.
 func (s *ChangeSet) Marks(ctx context.Context, consumers []string) ([]MarkCount, error) {
-	if err := checkConsumers(consumers); err != nil {
+	if err := idem.CheckConsumers(consumers); err != nil {
 		return nil, err
 	}
 	if s.keeper == nil {
-		return nil, errNoRedis()
+		return nil, idem.ErrNoRedis()
 	}
 	counts := make([]MarkCount, len(consumers))
 	place := make(map[string]*MarkCount, len(consumers))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
@@ -30,7 +31,7 @@ func TestWhichConsumersAreAsked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, id := range []string{event, letter} {
-				marks, err := b.outbox.ConsumerMarks(b.ctx, operate.ConsumerMarksParams{ID: id, Consumers: tc.named})
+				marks, err := b.outbox.Marks(b.ctx, idem.MarksParams{ID: id, Consumers: tc.named})
 				require.NoError(t, err)
 				require.Equal(t, tc.want, words(t, event, marks))
 				d, err := b.outbox.DeadLetterDetail(b.ctx, operate.DetailParams{ID: id, Consumers: tc.named})
@@ -44,12 +45,12 @@ func TestWhichConsumersAreAsked(t *testing.T) {
 	}
 	// Without a database only Redis is asked, and an id is taken for an event's.
 	b.outbox.DB = nil
-	marks, err := b.outbox.ConsumerMarks(b.ctx, operate.ConsumerMarksParams{ID: letter})
+	marks, err := b.outbox.Marks(b.ctx, idem.MarksParams{ID: letter})
 	require.NoError(t, err)
 	require.Equal(t, []string{"billing unknown", "search unknown"}, words(t, letter, marks))
 }
 
-func words(t *testing.T, eventID string, marks []operate.ConsumerMark) (out []string) {
+func words(t *testing.T, eventID string, marks []idem.Mark) (out []string) {
 	t.Helper()
 	for _, m := range marks {
 		word := m.Consumer + " " + m.State
@@ -69,14 +70,14 @@ func words(t *testing.T, eventID string, marks []operate.ConsumerMark) (out []st
 func TestConsumerMarksRefusals(t *testing.T) {
 	b := setup(t)
 	id := uuid.NewString()
-	_, err := b.outbox.ConsumerMarks(b.ctx, operate.ConsumerMarksParams{ID: id})
+	_, err := b.outbox.Marks(b.ctx, idem.MarksParams{ID: id})
 	requireKind(t, fault.Usage, err) // no Redis is configured
 	b.withRedis()
-	_, err = b.outbox.ConsumerMarks(b.ctx, operate.ConsumerMarksParams{ID: "odd"})
+	_, err = b.outbox.Marks(b.ctx, idem.MarksParams{ID: "odd"})
 	requireKind(t, fault.Usage, err)
-	_, err = b.outbox.ConsumerMarks(b.ctx, operate.ConsumerMarksParams{ID: id, Consumers: []string{"a b"}})
+	_, err = b.outbox.Marks(b.ctx, idem.MarksParams{ID: id, Consumers: []string{"a b"}})
 	requireKind(t, fault.Usage, err)
-	marks, err := b.outbox.ConsumerMarks(b.ctx, operate.ConsumerMarksParams{ID: id})
+	marks, err := b.outbox.Marks(b.ctx, idem.MarksParams{ID: id})
 	require.NoError(t, err)
 	require.Empty(t, marks, "no consumer is known")
 }

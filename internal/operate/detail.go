@@ -7,6 +7,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
@@ -33,7 +34,7 @@ type Surroundings struct {
 	History []Step `json:"history"`
 	// Neighbours are the events of the same aggregate around it, oldest first.
 	Neighbours []outbox.Event `json:"neighbours"`
-	Consumers  []ConsumerMark `json:"consumers"`
+	Consumers  []idem.Mark    `json:"consumers"`
 	// ConsumersError is why the consumers' marks could not be read. Nothing else depends on them.
 	ConsumersError string          `json:"consumersError,omitempty"`
 	Payload        json.RawMessage `json:"payload,omitempty"`
@@ -108,7 +109,7 @@ func (p *DetailParams) Check() (err error) {
 	if p.ID, err = outbox.ParseID(p.ID); err != nil {
 		return err
 	}
-	return checkConsumers(p.Consumers)
+	return idem.CheckConsumers(p.Consumers)
 }
 
 func (o *Outbox) deadLetter(ctx context.Context, id string) (dlq.Entry, error) {
@@ -151,8 +152,8 @@ func (o *Outbox) surroundings(ctx context.Context, row *outbox.Event, about outb
 	}
 	bounded, cancel := context.WithTimeout(ctx, detailRedisTimeout)
 	defer cancel()
-	if s.Consumers, err = o.marks(bounded, about.ID, consumers); err != nil {
-		s.Consumers, s.ConsumersError = []ConsumerMark{}, safetext.Redact(err.Error())
+	if s.Consumers, err = o.MarksOf(bounded, about.ID, consumers); err != nil {
+		s.Consumers, s.ConsumersError = []idem.Mark{}, safetext.Redact(err.Error())
 	}
 	return s, nil
 }

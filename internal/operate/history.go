@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -65,7 +66,7 @@ func actionWord(a AuditRow) string {
 		return "made due now"
 	case string(dlq.Edit):
 		return "corrected"
-	case actionForget, actionForgetUndone:
+	case idem.ActionForget, idem.ActionForgetUndone:
 		return forgetWord(a)
 	default:
 		return a.Action
@@ -79,7 +80,7 @@ func forgetWord(a AuditRow) string {
 	}
 	_ = json.Unmarshal(a.Detail, &detail) // written by the database; without it only the name is missing
 	switch {
-	case a.Action == actionForgetUndone:
+	case a.Action == idem.ActionForgetUndone:
 		return fmt.Sprintf("not forgotten by %s after all", detail.Consumer)
 	case detail.InboxRemoved:
 		return fmt.Sprintf("forgotten by %s, inbox row included", detail.Consumer)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/words"
@@ -79,7 +80,7 @@ func (o *Outbox) PreviewPlan(ctx context.Context, id string) (PlanPreview, error
 // countMarks counts what every known consumer remembers of events.
 func (o *Outbox) countMarks(ctx context.Context, events []string) ([]MarkCount, error) {
 	if o.Keeper == nil {
-		return nil, errNoRedis()
+		return nil, idem.ErrNoRedis()
 	}
 	ctx, cancel := context.WithTimeout(ctx, planMarksTimeout)
 	defer cancel()

@@ -21,7 +21,6 @@ func TestNoChangeOverridesAReadOnlyDefault(t *testing.T) {
 	db := outboxtest.DB(t)
 	letter := deadLetter(t, db, "max_attempts")
 	writing := operate.New(db.Pool, registry.New())
-	writing.Pool = db.Pool
 	params := operate.ChangeParams{Action: dlq.Replay, IDs: []string{letter}, Actor: "ann"}
 	set, err := writing.ChooseChange(t.Context(), params)
 	require.NoError(t, err)
@@ -34,7 +33,6 @@ func TestNoChangeOverridesAReadOnlyDefault(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	box := operate.New(pool, registry.New())
-	box.Pool = pool
 	set, err = box.ChooseChange(t.Context(), params)
 	require.NoError(t, err)
 	pause := outbox.PauseParams{Kind: "type", Value: "order_created", Actor: "ann"}

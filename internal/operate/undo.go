@@ -10,6 +10,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
@@ -30,7 +31,7 @@ func (r *AuditRunResult) CannotUndo() error {
 		why = "what was seen was seen"
 	case registry.ActionApply:
 		why = "apply the catalogue of before"
-	case actionForget:
+	case idem.ActionForget:
 		why = "a consumer may have processed the event since"
 	}
 	return fault.Preconditionf("%s cannot be undone: %s", r.Action, why)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
@@ -117,7 +118,7 @@ func (f facts) absent(r *WhyResult) {
 	}
 	// What a consumer forgot may be another database's event.
 	audit := slices.DeleteFunc(slices.Clone(f.Audit), func(a AuditRow) bool {
-		return a.Action == actionForget || a.Action == actionForgetUndone
+		return a.Action == idem.ActionForget || a.Action == idem.ActionForgetUndone
 	})
 	if len(audit) > 0 {
 		last := audit[len(audit)-1]

@@ -135,3 +135,11 @@ func TestWhyCountsWhatIsAhead(t *testing.T) {
 	require.NoError(t, b.db.Pool.QueryRow(b.ctx, "SELECT id::text FROM outbox_events ORDER BY seq DESC LIMIT 1").Scan(&last))
 	require.Contains(t, b.why(last).Explanation, "10 due events are before it.")
 }
+
+// That a consumer forgot an event does not make it this database's.
+func TestWhatAConsumerForgotMayBeAnotherDatabasesEvent(t *testing.T) {
+	b := setup(t)
+	id := uuid.NewString()
+	b.exec("SELECT outbox_forget_event('billing', $1::text::uuid, false, 'ann', 'x', '{}')", id)
+	require.Equal(t, operate.WhyNotFound, b.why(id).State)
+}

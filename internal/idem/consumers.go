@@ -1,4 +1,4 @@
-package operate
+package idem
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// ConsumerMark is what is known about one event and one consumer.
-type ConsumerMark struct {
+// Mark is what is known about one event and one consumer.
+type Mark struct {
 	EventID  string `json:"eventId"`
 	Consumer string `json:"consumer"`
 	// State is what Redis knows: unknown, processing or processed.
@@ -32,8 +32,8 @@ type ConsumerMark struct {
 	Key string `json:"key"`
 }
 
-// ConsumerMarksParams describes which marks to read.
-type ConsumerMarksParams struct {
+// MarksParams describes which marks to read.
+type MarksParams struct {
 	// ID is an event's or a dead letter's. Without a database it is taken for an event's.
 	ID string
 	// Consumers are the names to ask about; empty: every consumer that is known.
@@ -41,15 +41,15 @@ type ConsumerMarksParams struct {
 }
 
 // Check reports what is wrong with the params, before anything is opened, and makes the id canonical.
-func (p *ConsumerMarksParams) Check() (err error) {
+func (p *MarksParams) Check() (err error) {
 	if p.ID, err = outbox.ParseID(p.ID); err != nil {
 		return err
 	}
-	return checkConsumers(p.Consumers)
+	return CheckConsumers(p.Consumers)
 }
 
-// ConsumerMarks reads what the consumers remember of an event, in Redis and, where there is a database, in the inbox.
-func (o *Outbox) ConsumerMarks(ctx context.Context, p ConsumerMarksParams) ([]ConsumerMark, error) {
+// Marks reads what the consumers remember of an event, in Redis and, where there is a database, in the inbox.
+func (o *Outbox) Marks(ctx context.Context, p MarksParams) ([]Mark, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
@@ -57,10 +57,11 @@ func (o *Outbox) ConsumerMarks(ctx context.Context, p ConsumerMarksParams) ([]Co
 	if err != nil {
 		return nil, err
 	}
-	return o.marks(ctx, id, p.Consumers)
+	return o.MarksOf(ctx, id, p.Consumers)
 }
 
-func checkConsumers(names []string) error {
+// CheckConsumers refuses what is no consumer's name.
+func CheckConsumers(names []string) error {
 	for _, name := range names {
 		if err := consume.ValidateConsumer(name); err != nil {
 			return fault.As(fault.Usage, err)
@@ -69,15 +70,15 @@ func checkConsumers(names []string) error {
 	return nil
 }
 
-// marks reads the marks of the named consumers, in the order given, or else of all that are known, in the order of their
+// MarksOf reads the marks of an event: of the named consumers, in the order given, or else of all that are known, in the order of their
 // names.
-func (o *Outbox) marks(ctx context.Context, eventID string, names []string) ([]ConsumerMark, error) {
+func (o *Outbox) MarksOf(ctx context.Context, eventID string, names []string) ([]Mark, error) {
 	id, err := uuid.Parse(eventID)
 	if err != nil {
 		return nil, err
 	}
 	if o.Keeper == nil {
-		return nil, errNoRedis()
+		return nil, ErrNoRedis()
 	}
 	if len(names) == 0 {
 		if names, err = o.knownConsumers(ctx); err != nil {
@@ -93,9 +94,9 @@ func (o *Outbox) marks(ctx context.Context, eventID string, names []string) ([]C
 		return nil, err
 	}
 	now := time.Now()
-	marks := make([]ConsumerMark, len(entries))
+	marks := make([]Mark, len(entries))
 	for i, e := range entries {
-		m := ConsumerMark{EventID: eventID, Consumer: e.Consumer, State: string(e.State), Owner: e.Owner, Key: consume.Key(e.Consumer, id)}
+		m := Mark{EventID: eventID, Consumer: e.Consumer, State: string(e.State), Owner: e.Owner, Key: consume.Key(e.Consumer, id)}
 		if !e.Since.IsZero() {
 			m.Since = &e.Since
 		}
@@ -174,6 +175,7 @@ func redisError(err error) error {
 	return fault.Hint(fault.Preconditionf("ask Redis: %w", fault.Address("redis.url", err)), "outboxctl config view shows where redis.url comes from; outboxctl dev starts a local stack")
 }
 
-func errNoRedis() error {
+// ErrNoRedis means that no Redis is configured.
+func ErrNoRedis() error {
 	return fault.Hint(fault.Usagef("redis.url is not set"), "outboxctl config view shows what is set; outboxctl dev starts a local stack")
 }

@@ -1,4 +1,4 @@
-package operate
+package idem
 
 import (
 	"context"
@@ -12,15 +12,14 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 // The actions of the audit trail that concern the consumers' marks.
 const (
-	actionForget       = "idem_forget"
-	actionForgetUndone = "idem_forget_undone"
+	ActionForget       = "idem_forget"
+	ActionForgetUndone = "idem_forget_undone"
 )
 
 // ForgetParams describes which consumer is to forget which event.
@@ -64,7 +63,7 @@ func (o *Outbox) Forget(ctx context.Context, p ForgetParams) (ForgetResult, erro
 		return ForgetResult{}, err
 	}
 	if o.Keeper == nil {
-		return ForgetResult{}, errNoRedis()
+		return ForgetResult{}, ErrNoRedis()
 	}
 	id, err := o.EventID(ctx, p.ID)
 	if err != nil {
@@ -112,7 +111,7 @@ func (p *ForgetParams) Check() (err error) {
 }
 
 // refuse returns why there is nothing to forget, or why it must not be forgotten now.
-func (p ForgetParams) refuse(entry idem.Entry, inInbox bool) error {
+func (p ForgetParams) refuse(entry Entry, inInbox bool) error {
 	switch {
 	case entry.State == consume.StateUnknown && !inInbox:
 		return fault.NotFoundf("consumer %s knows nothing about event %s", p.Consumer, entry.EventID)
@@ -137,7 +136,7 @@ const (
 const forgetTimeout = 5 * time.Second
 
 // forget records the intention and deletes the key that entry was read from, unless it has changed since.
-func (o *Outbox) forget(ctx context.Context, p ForgetParams, entry idem.Entry, result *ForgetResult) error {
+func (o *Outbox) forget(ctx context.Context, p ForgetParams, entry Entry, result *ForgetResult) error {
 	about := map[string]any{"state": entry.State, "owner": entry.Owner, "forced": p.Force}
 	maps.Copy(about, p.Detail)
 	detail, err := json.Marshal(about)

@@ -1,4 +1,4 @@
-package operate
+package idem
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -24,9 +24,7 @@ func newForgetOutbox(t *testing.T) (*Outbox, *consume.Guard) {
 	client := outboxtest.Redis(t).Client
 	guard, err := consume.New(client, "billing", consume.Options{})
 	require.NoError(t, err)
-	o := New(outboxtest.DB(t).Pool, nil)
-	o.Keeper = idem.New(client, consume.DefaultTTL)
-	return o, guard
+	return &Outbox{Outbox: outbox.Outbox{DB: outboxtest.DB(t).Pool}, Keeper: New(client, consume.DefaultTTL)}, guard
 }
 
 func (b *forgetBundle) count(sql string, args ...any) (n int) {
@@ -160,9 +158,4 @@ func TestForgetRecordsWhatItCouldNotDo(t *testing.T) {
 	require.Equal(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget' AND id = $1`, result.AuditID))
 	require.Equal(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget_undone' AND (detail->>'auditId')::bigint = $1`, result.AuditID))
 	require.Equal(t, 2, b.count(`SELECT count(*) FROM outbox_audit WHERE detail->'eventIds' = jsonb_build_array($1::text) AND detail->>'consumer' = 'billing'`, b.event.String()))
-	// That a consumer forgot it does not make it this database's event.
-	b.outbox.Registry = nil
-	why, err := b.outbox.Why(ctx, WhyParams{ID: b.event.String()})
-	require.NoError(t, err)
-	require.Equal(t, WhyNotFound, why.State)
 }
