@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
-	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 // consumeRig is everything a consumer needs, and consumers as real processes.

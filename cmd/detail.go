@@ -6,11 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
-	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 // stateStyle is the colour of what has a state: what is done, what is going wrong, and what needs no look.

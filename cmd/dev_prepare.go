@@ -5,12 +5,12 @@ import (
 	"errors"
 
 	"github.com/outboxctl/outboxctl/examples/notifications"
+	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/devstate"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
-	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/bench"
+	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/cleanup"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/devstate"
@@ -21,7 +22,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
-	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/stats"
 	"github.com/outboxctl/outboxctl/ui"

@@ -19,9 +19,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
-	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 func newTopicListCmd(app *cli.App) *cobra.Command {

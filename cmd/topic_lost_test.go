@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/outboxctl/outboxctl/internal/pubsub"
+	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 )
 
 // lostTopic is a rig whose topic domain is deleted, with its subscriptions: the planned one, and one of another consumer

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/devstack"
-	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 // startPubSub starts a fake without topics and the environment that names it.

@@ -5,7 +5,7 @@ import (
 	"cloud.google.com/go/pubsub/v2"
 
 	"github.com/outboxctl/outboxctl/dispatch"
-	broker "github.com/outboxctl/outboxctl/internal/pubsub"
+	broker "github.com/outboxctl/outboxctl/internal/broker/pubsub"
 )
 
 // New returns a Publisher to the topics that stand for the logical ones, which are the keys of topics. A value is the

@@ -17,13 +17,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/devstate"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/pgpool"
 	"github.com/outboxctl/outboxctl/internal/pgread"
-	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )

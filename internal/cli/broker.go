@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 // ReceivingConnections carry the streams of a consumer.

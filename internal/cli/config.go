@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 // Config is everything that can be set, read once from flags, environment, file and defaults.

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/outboxctl/outboxctl/catalogue"
+	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/words"
 )

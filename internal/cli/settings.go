@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/httpd"
 	"github.com/outboxctl/outboxctl/internal/pgread"
-	"github.com/outboxctl/outboxctl/internal/pubsub"
 	"github.com/outboxctl/outboxctl/internal/signin"
 )
 

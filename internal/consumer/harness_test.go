@@ -17,11 +17,11 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/examples/notifications"
+	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
-	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/examples/notifications"
+	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/consumer"
-	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 func malformed() map[string]*gcppubsub.Message {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/emit"
-	"github.com/outboxctl/outboxctl/internal/pubsub"
+	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 

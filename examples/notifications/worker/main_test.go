@@ -13,8 +13,8 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/examples/notifications"
+	broker "github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
-	broker "github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 func TestMain(m *testing.M) {

@@ -174,7 +174,7 @@ func again(payload []byte) []byte {
 		{
 			// Only what happened to the very row tells this from a duplicate that the fault explains.
 			name: "one-failure-fails-the-batch",
-			edits: []edit{{"internal/pubsub Publisher.Publish", `	wg.Wait()
+			edits: []edit{{"internal/broker/pubsub Publisher.Publish", `	wg.Wait()
 `, `	wg.Wait()
 	for _, r := range results {
 		if r.Err != nil && dispatch.ClassOf(r.Err) == dispatch.Retryable {

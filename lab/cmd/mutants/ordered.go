@@ -58,13 +58,13 @@ func orderedMutants() []mutant {
 		},
 		{
 			name: "isolation-side-by-side",
-			edits: []edit{{"internal/pubsub Publisher.publishInOrder", `return dispatch.InOrder(ctx, msgs, first, func`, `_ = first
+			edits: []edit{{"internal/broker/pubsub Publisher.publishInOrder", `return dispatch.InOrder(ctx, msgs, first, func`, `_ = first
 	return dispatch.Isolate(ctx, msgs, func`}},
 			faults: "broker.away,broker.slow", breaks: []string{"I5"},
 		},
 		{
 			name: "ordering-key-not-sent",
-			edits: []edit{{"internal/pubsub publishRequest", `		backing[i].OrderingKey = msgs[i].OrderingKey
+			edits: []edit{{"internal/broker/pubsub publishRequest", `		backing[i].OrderingKey = msgs[i].OrderingKey
 `, ``}},
 			breaks: []string{"I5"},
 		},

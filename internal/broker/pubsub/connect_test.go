@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/internal/pubsub"
+	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 )
 
 func TestConnectRefuses(t *testing.T) {

@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outboxtest/pubsubtest"
-	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 func TestPublisherConformance(t *testing.T) {

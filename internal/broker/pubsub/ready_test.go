@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/outboxctl/outboxctl/dispatch"
-	"github.com/outboxctl/outboxctl/internal/pubsub"
+	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 )
 
 func TestReadyTellsCodesApart(t *testing.T) {

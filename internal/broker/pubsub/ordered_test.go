@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/devstack"
-	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 func ordered(key string, ids ...string) (msgs []dispatch.Message) {

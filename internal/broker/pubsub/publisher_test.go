@@ -13,9 +13,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outboxtest/pubsubtest"
-	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 // One request must be one answer: a retry inside the client would hide the code

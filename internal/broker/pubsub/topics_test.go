@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/devstack"
-	"github.com/outboxctl/outboxctl/internal/pubsub"
 )
 
 // A topic that does not answer must not take the room of the others: they would time out with it.
