@@ -32,7 +32,7 @@ const benchSchema = `{"type": "object", "required": ["checkoutGroupId", "vendorO
 // Catalogue compares enum and text columns, few and many event types, with and without schemas.
 func Catalogue() bench.Mode {
 	return bench.Mode{Name: "catalogue", Summary: "drain and emit on enum columns, on text, with 500 types, and with a JSON Schema for each",
-		Inside: true, Measure: catalogues}
+		Inside: true, Measure: measure(catalogues)}
 }
 
 func installations() []bench.Installation {
@@ -67,7 +67,7 @@ func typeName(n int) string { return fmt.Sprintf("order.created.%03d", n) }
 
 // catalogues drains and emits with every variant, in turn. To judge them, that is done several times, each time with another one
 // first, and the best of each figure counts.
-func catalogues(ctx context.Context, s *bench.Session) (*bench.Report, error) {
+func catalogues(ctx context.Context, s *bench.Session) *bench.Report {
 	p, times := s.Params, 1
 	if p.Check {
 		p.Events, times = max(p.Events/turns, 1), turns
@@ -78,18 +78,14 @@ func catalogues(ctx context.Context, s *bench.Session) (*bench.Report, error) {
 		for k := range all {
 			i := (turn + k) % len(all)
 			p.Installation = all[i]
-			r, err := s.One(ctx, p)
-			if err != nil {
-				return r, err
-			}
-			best[i] = bestOf(best[i], r)
+			best[i] = bestOf(best[i], must(s.One(ctx, p)))
 		}
 	}
 	best[0].Compared = best[1:]
 	if s.Params.Check {
 		judgeCatalogues(best[0])
 	}
-	return best[0], nil
+	return best[0]
 }
 
 // bestOf takes the better of each figure that is judged: whatever else the machine does only makes them worse.

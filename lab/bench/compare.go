@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/outboxctl/outboxctl/emit/builtin"
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/bench"
+	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
 // The criteria of the modes that drain.
@@ -32,6 +34,38 @@ func Modes() []bench.Mode {
 
 // one measures a single drain.
 func one(ctx context.Context, s *bench.Session) (*bench.Report, error) { return s.One(ctx, s.Params) }
+
+// measure is a mode's Measure in steps: see rig.Carry. A step that must measures ends it, with what it measured.
+func measure(
+	steps func(ctx context.Context, s *bench.Session) *bench.Report,
+) func(ctx context.Context, s *bench.Session) (*bench.Report, error) {
+	return func(ctx context.Context, s *bench.Session) (report *bench.Report, err error) {
+		err = rig.Carry(func() { report = steps(ctx, s) })
+		var wrong *wrongError
+		if errors.As(err, &wrong) {
+			return wrong.report, wrong.error
+		}
+		return report, err
+	}
+}
+
+// wrongError ends a measurement that went wrong.
+type wrongError struct {
+	error
+	report *bench.Report
+}
+
+func must(report *bench.Report, err error) *bench.Report {
+	if err != nil {
+		rig.Check(&wrongError{err, report})
+	}
+	return report
+}
+
+// with runs steps in a trial.
+func with(ctx context.Context, s *bench.Session, p bench.Params, steps func(*bench.Trial) *bench.Report) *bench.Report {
+	return must(s.With(ctx, p, func(r *bench.Trial) (*bench.Report, error) { return steps(r), nil }))
+}
 
 // Floor is a drain without a broker: what the database alone allows.
 func Floor() bench.Mode {
@@ -57,49 +91,42 @@ func (floor) Ready(context.Context, string) error { return nil }
 
 // Compared judges a drain by the row-by-row loop and by the database alone.
 func Compared() bench.Mode {
-	return bench.Mode{Name: "compared", Summary: "drain, judged by row-by-row and db-only", Measure: compared}
+	return bench.Mode{Name: "compared", Summary: "drain, judged by row-by-row and db-only", Measure: measure(compared)}
 }
 
-func compared(ctx context.Context, s *bench.Session) (*bench.Report, error) {
+func compared(ctx context.Context, s *bench.Session) *bench.Report {
 	loop, floor := s.Params, s.Params
 	loop.Mode, loop.Events, loop.Publishers, loop.Processes = RowByRow(), min(2_000, s.Params.Events), 1, false
 	floor.Mode, floor.Processes = Floor(), false
-	slow, err := s.One(ctx, loop)
-	if err != nil {
-		return slow, err
-	}
+	slow := must(s.One(ctx, loop))
 	var bestFloor, best *bench.Report
 	for range bench.Rounds {
-		if bestFloor, err = s.Better(ctx, floor, bestFloor); err != nil {
-			return bestFloor, err
-		}
-		if best, err = s.Better(ctx, s.Params, best); err != nil {
-			return best, err
-		}
+		bestFloor = must(s.Better(ctx, floor, bestFloor))
+		best = must(s.Better(ctx, s.Params, best))
 	}
 	best.Compared = []*bench.Report{slow, bestFloor}
 	best.AtLeast("rate over row-by-row", best.EventsPerSecond/slow.EventsPerSecond, minSpeedUp)
 	best.AtLeast("rate over db-only", best.EventsPerSecond/bestFloor.EventsPerSecond, minOfFloor)
 	best.CheckShape()
-	return best, nil
+	return best
 }
 
 // BackingOff is a drain behind rows that wait for their next attempt.
 func BackingOff() bench.Mode {
-	return bench.Mode{Name: "backing-off", Summary: "drain behind --head rows that wait for their next attempt", Measure: behindHead,
+	return bench.Mode{Name: "backing-off", Summary: "drain behind --head rows that wait for their next attempt", Measure: measure(behindHead),
 		Defaults: bench.Sizes{Head: 100_000},
 		Head:     &bench.Filling{EventType: builtin.TypeOrderCreated, Attempts: 3, DueIn: time.Hour, Namespace: "default"}}
 }
 
 // PausedTopic is a drain behind rows of a topic the broker lacks.
 func PausedTopic() bench.Mode {
-	return bench.Mode{Name: "paused-topic", Summary: "drain behind --head rows of a topic the broker lacks", Measure: behindHead,
+	return bench.Mode{Name: "paused-topic", Summary: "drain behind --head rows of a topic the broker lacks", Measure: measure(behindHead),
 		Defaults: bench.Sizes{Head: 1_000_000}, Partly: true,
 		Head: &bench.Filling{EventType: builtin.TypePaymentSettled, Namespace: "default"}}
 }
 
 // behindHead drains behind rows that cannot be claimed.
-func behindHead(ctx context.Context, s *bench.Session) (*bench.Report, error) {
+func behindHead(ctx context.Context, s *bench.Session) *bench.Report {
 	return against(ctx, s, *s.Params.Mode.Head, func(report, normal *bench.Report) {
 		report.AtLeast("rate over one without a head", report.EventsPerSecond/normal.EventsPerSecond, minBehindHead)
 	})
@@ -109,45 +136,40 @@ func behindHead(ctx context.Context, s *bench.Session) (*bench.Report, error) {
 func History() bench.Mode {
 	return bench.Mode{Name: "history", Summary: "drain with --head published rows lying behind",
 		Defaults: bench.Sizes{Head: 5_000_000},
-		Measure: func(ctx context.Context, s *bench.Session) (*bench.Report, error) {
+		Measure: measure(func(ctx context.Context, s *bench.Session) *bench.Report {
 			behind := bench.Filling{EventType: builtin.TypeOrderCreated, Published: true, Namespace: "default"}
 			return against(ctx, s, behind, func(report, normal *bench.Report) {
 				report.AtMost("cost per event over one without history", normal.EventsPerSecond/report.EventsPerSecond, maxHistoryCost)
 			})
-		}}
+		})}
 }
 
 // against measures a drain beside other rows and, to judge it, the same one without.
-func against(ctx context.Context, s *bench.Session, rows bench.Filling, judge func(report, normal *bench.Report)) (*bench.Report, error) {
+func against(ctx context.Context, s *bench.Session, rows bench.Filling, judge func(report, normal *bench.Report)) *bench.Report {
 	var normal *bench.Report
 	if s.Params.Check {
 		plain := s.Params
 		plain.Mode, plain.Head = bench.Drain(), 0
-		var err error
-		if normal, err = s.One(ctx, plain); err != nil {
-			return normal, err
-		}
+		normal = must(s.One(ctx, plain))
 	}
-	report, err := s.Drain(ctx, s.Params, func(r *bench.Trial) error {
-		if err := r.Fill(ctx, s.Params.Head, rows); err != nil {
-			return err
-		}
+	report := must(s.Drain(ctx, s.Params, func(r *bench.Trial) error {
+		rig.Check(r.Fill(ctx, s.Params.Head, rows))
 		return r.Emit(ctx, s.Params.Events)
-	})
-	if err == nil && normal != nil {
+	}))
+	if normal != nil {
 		report.Compared = []*bench.Report{normal}
 		judge(report, normal)
 	}
-	return report, err
+	return report
 }
 
 // Backlog compares the cost per event of a small and a large backlog, which is the head itself.
 func Backlog() bench.Mode {
 	return bench.Mode{Name: "backlog", Summary: fmt.Sprintf("drain --head rows; --check compares with %d", smallBacklog),
-		Defaults: bench.Sizes{Head: 1_000_000}, Measure: backlog}
+		Defaults: bench.Sizes{Head: 1_000_000}, Measure: measure(backlog)}
 }
 
-func backlog(ctx context.Context, s *bench.Session) (*bench.Report, error) {
+func backlog(ctx context.Context, s *bench.Session) *bench.Report {
 	drain := func(n int) func() (*bench.Report, error) {
 		p := s.Params
 		p.Events = n
@@ -159,20 +181,16 @@ func backlog(ctx context.Context, s *bench.Session) (*bench.Report, error) {
 	}
 	var small *bench.Report
 	for range bench.Rounds {
-		if !s.Params.Check {
-			break
-		}
-		var err error
-		if small, err = bench.Faster(small, drain(min(smallBacklog, s.Params.Head))); err != nil {
-			return small, err
+		if s.Params.Check {
+			small = must(bench.Faster(small, drain(min(smallBacklog, s.Params.Head))))
 		}
 	}
-	report, err := drain(s.Params.Head)()
-	if err == nil && small != nil {
+	report := must(drain(s.Params.Head)())
+	if small != nil {
 		report.Compared = []*bench.Report{small}
 		report.AtMost(fmt.Sprintf("cost per event over a backlog of %d", small.Events), small.EventsPerSecond/report.EventsPerSecond, maxBacklogCost)
 		report.AtMost("claim index over its size before", report.ClaimIndexGrowth, maxIndexGrowth)
 		report.CheckShape()
 	}
-	return report, err
+	return report
 }

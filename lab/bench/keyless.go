@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/outboxctl/outboxctl/internal/bench"
+	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
 // The criteria of mode keyless.
@@ -34,63 +35,40 @@ DROP INDEX outbox_events_turn_idx, outbox_events_ordered_claim_idx, outbox_event
 // behind parked rows, and beside a transaction that keeps every dead row.
 func Keyless() bench.Mode {
 	return bench.Mode{Name: "keyless", Summary: "what ordering keys cost those who use none, few, or one, and beside --head parked rows",
-		Defaults: bench.Sizes{Head: 100_000, Rate: 800}, Measure: keyless}
+		Defaults: bench.Sizes{Head: 100_000, Rate: 800}, Measure: measure(keyless)}
 }
 
-func keyless(ctx context.Context, s *bench.Session) (*bench.Report, error) {
+func keyless(ctx context.Context, s *bench.Session) *bench.Report {
 	plain := s.Params
 	plain.Mode, plain.Keys, plain.Head = bench.Drain(), 0, 0
 	keyed := plain
 	keyed.Keys = max(plain.Events/2, 1)
 	var before, without, best *bench.Report
-	var err error
 	for range bench.Rounds { // in turn
-		before, err = bench.Faster(before, func() (*bench.Report, error) { return after(ctx, s, plain, keylessSQL) })
-		if err != nil {
-			return before, err
-		}
-		if without, err = s.Better(ctx, plain, without); err != nil {
-			return without, err
-		}
-		if best, err = s.Better(ctx, keyed, best); err != nil {
-			return best, err
-		}
+		before = must(bench.Faster(before, func() (*bench.Report, error) { return after(ctx, s, plain, keylessSQL) }))
+		without = must(s.Better(ctx, plain, without))
+		best = must(s.Better(ctx, keyed, best))
 	}
 	few, hot, behind := keyed, keyed, keyed
 	few.Keys = min(fewKeys, plain.Events)
 	hot.Keys, hot.Events = 1, max(plain.Events/hotShare, 1)
 	behind.Head = s.Params.Head
-	some, err := s.One(ctx, few)
-	if err != nil {
-		return some, err
-	}
-	single, err := s.One(ctx, hot)
-	if err != nil {
-		return single, err
-	}
-	parked, err := after(ctx, s, behind, parkedSQL, behind.Head)
-	if err != nil {
-		return parked, err
-	}
+	some, single := must(s.One(ctx, few)), must(s.One(ctx, hot))
+	parked := must(after(ctx, s, behind, parkedSQL, behind.Head))
 	few.Mode, few.Check = PinnedXmin(), false
-	pinned, err := pinnedXmin(ctx, s, few)
-	if err != nil {
-		return pinned, err
-	}
+	pinned := pinnedXmin(ctx, s, few)
 	without.Compared = []*bench.Report{before, best, some, single, parked, pinned}
 	without.AtLeast("rate without keys over a schema without them", without.EventsPerSecond/before.EventsPerSecond, minUnusedRate)
 	without.AtLeast("MB/s of one key", single.EventsPerSecond*float64(single.PayloadBytes)/1e6, minKeyMBPerSec)
 	without.AtLeast(fmt.Sprintf("rate beside %d parked events", parked.Head), parked.EventsPerSecond/best.EventsPerSecond, minParkedRate)
 	without.AtMost("claim p50 beside an old snapshot over undisturbed", pinned.Claim.Duration.P50/pinned.Compared[0].Claim.Duration.P50, maxPinnedClaim)
-	return without, nil
+	return without
 }
 
 // after drains what is emitted after a statement.
 func after(ctx context.Context, s *bench.Session, p bench.Params, sql string, args ...any) (*bench.Report, error) {
 	return s.Drain(ctx, p, func(r *bench.Trial) error {
-		if _, err := r.DB.Pool.Exec(ctx, sql, args...); err != nil {
-			return fmt.Errorf("prepare the database: %w", err)
-		}
+		rig.Must(r.DB.Pool.Exec(ctx, sql, args...))
 		return r.Emit(ctx, p.Events)
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/bench"
+	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
 const (
@@ -46,9 +47,8 @@ func rowByRow(ctx context.Context, r *bench.Trial) (time.Duration, error) {
 	began := time.Now()
 	for {
 		n := 0
-		err := pgx.BeginFunc(ctx, r.DB.Pool, func(tx pgx.Tx) (err error) {
-			n, err = naiveTurn(ctx, tx, topic)
-			return err
+		err := pgx.BeginFunc(ctx, r.DB.Pool, func(tx pgx.Tx) error {
+			return rig.Carry(func() { n = naiveTurn(ctx, tx, topic) })
 		})
 		if err != nil {
 			return 0, fmt.Errorf("publish row by row: %w", err)
@@ -65,29 +65,18 @@ type naiveRow struct {
 	createdAt                                 time.Time
 }
 
-func naiveTurn(ctx context.Context, tx pgx.Tx, topic *pubsub.Publisher) (int, error) {
-	found, err := tx.Query(ctx, naiveSelectSQL, naiveBatch)
-	if err != nil {
-		return 0, err
-	}
-	rows, err := pgx.CollectRows(found, func(row pgx.CollectableRow) (n naiveRow, err error) {
+func naiveTurn(ctx context.Context, tx pgx.Tx, topic *pubsub.Publisher) int {
+	found := rig.Must(tx.Query(ctx, naiveSelectSQL, naiveBatch))
+	rows := rig.Must(pgx.CollectRows(found, func(row pgx.CollectableRow) (n naiveRow, err error) {
 		err = row.Scan(&n.id, &n.eventType, &n.aggregateType, &n.aggregateID, &n.payload, &n.createdAt)
 		return n, err
-	})
-	if err != nil {
-		return 0, err
-	}
+	}))
 	for _, row := range rows {
-		_, err := topic.Publish(ctx, &pubsub.Message{
+		rig.Must(topic.Publish(ctx, &pubsub.Message{
 			Data:       row.payload,
 			Attributes: wire.Attributes(wire.Row{ID: row.id, EventType: row.eventType, AggregateType: row.aggregateType, AggregateID: row.aggregateID, Namespace: bench.Measured, CreatedAt: row.createdAt}),
-		}).Get(ctx)
-		if err != nil {
-			return 0, err
-		}
-		if _, err := tx.Exec(ctx, naiveMarkSQL, row.id); err != nil {
-			return 0, err
-		}
+		}).Get(ctx))
+		rig.Must(tx.Exec(ctx, naiveMarkSQL, row.id))
 	}
-	return len(rows), nil
+	return len(rows)
 }

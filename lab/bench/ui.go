@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/outboxctl/outboxctl/internal/bench"
-	"github.com/outboxctl/outboxctl/internal/wait"
+	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
 // The criteria of the web page, with a million dead letters among five million rows on two processors.
@@ -63,88 +63,61 @@ type PageCost struct {
 // UI asks for every page over many rows, and drains beside viewers.
 func UI() bench.Mode {
 	return bench.Mode{Name: "ui", Summary: "every page over --head rows, a fifth of them dead letters, and a drain beside 20 viewers",
-		Defaults: bench.Sizes{Events: 60_000, Head: 50_000}, Measure: measureUI}
+		Defaults: bench.Sizes{Events: 60_000, Head: 50_000}, Measure: measure(measureUI)}
 }
 
 // measureUI measures the web page over many rows, and a drain beside those who look at it.
-func measureUI(ctx context.Context, s *bench.Session) (*bench.Report, error) {
+func measureUI(ctx context.Context, s *bench.Session) *bench.Report {
 	p := s.Params
-	return s.With(ctx, p, func(r *bench.Trial) (_ *bench.Report, err error) {
+	return with(ctx, s, p, func(r *bench.Trial) *bench.Report {
 		report, v := r.NewReport(), &Viewing{DeadLetters: p.Head / deadShare, Viewers: viewers}
 		report.Extra = v
-		if err := fillForPage(ctx, r, p.Head, v.DeadLetters); err != nil {
-			return nil, err
-		}
-		before, err := r.DB.Counters(ctx)
-		if err != nil {
-			return nil, err
-		}
+		fillForPage(ctx, r, p.Head, v.DeadLetters)
+		before := rig.Must(r.DB.Counters(ctx))
 		p.Progress("ui: starting the page")
-		at, err := servePage(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, at.close()) }()
-		p.Progress("ui: asking for every page %d times", pageRequests)
-		if err := at.measure(ctx, r, v); err != nil {
-			return nil, err
-		}
-		if err := at.drains(ctx, r, report, v); err != nil {
-			return nil, err
-		}
-		report.MemoryBytes = bench.ResidentPeak(at.pid)
-		if p.Check {
-			checkPage(report, v)
-		}
-		return report, r.Finish(ctx, report, before)
+		at := servePage(ctx, r)
+		err := rig.Carry(func() {
+			p.Progress("ui: asking for every page %d times", pageRequests)
+			at.measure(ctx, r, v)
+			at.drains(ctx, r, report, v)
+			report.MemoryBytes = bench.ResidentPeak(at.pid)
+			if p.Check {
+				checkPage(report, v)
+			}
+			must(report, r.Finish(ctx, report, before))
+		})
+		rig.Check(errors.Join(err, at.close()))
+		return report
 	})
 }
 
 // drains empties a backlog alone and beside viewers, in turn. The best of each counts.
-func (at *servedPage) drains(ctx context.Context, r *bench.Trial, report *bench.Report, v *Viewing) error {
+func (at *servedPage) drains(ctx context.Context, r *bench.Trial, report *bench.Report, v *Viewing) {
 	part := r.Params.Events / (2*bench.Rounds + 1)
 	// The first drain meets cold caches and is not measured.
-	if _, err := drainPart(ctx, r, r.Params.Events-2*bench.Rounds*part); err != nil {
-		return err
-	}
+	drainPart(ctx, r, r.Params.Events-2*bench.Rounds*part)
 	for round := range bench.Rounds {
 		// The first of a round has the emptier table, so they change places.
 		for _, looked := range []bool{round%2 == 1, round%2 == 0} {
-			if err := at.drain(ctx, r, report, v, part, looked); err != nil {
-				return err
+			if !looked {
+				v.AloneEventsPerSecond = max(v.AloneEventsPerSecond, drainPart(ctx, r, part))
+				continue
+			}
+			var viewed float64
+			at.beside(ctx, v, func() { viewed = drainPart(ctx, r, part) })
+			if viewed > report.EventsPerSecond {
+				report.Seconds, report.EventsPerSecond = float64(part)/viewed, viewed
+				v.BesideEventsPerSecond = viewed
 			}
 		}
 	}
-	return nil
-}
-
-// drain empties a backlog, beside viewers where it is looked at, and keeps the rate if it is the best so far.
-func (at *servedPage) drain(ctx context.Context, r *bench.Trial, report *bench.Report, v *Viewing, part int, looked bool) (err error) {
-	if !looked {
-		alone, err := drainPart(ctx, r, part)
-		v.AloneEventsPerSecond = max(v.AloneEventsPerSecond, alone)
-		return err
-	}
-	var viewed float64
-	err = at.beside(ctx, v, func() (err error) {
-		viewed, err = drainPart(ctx, r, part)
-		return err
-	})
-	if err == nil && viewed > report.EventsPerSecond {
-		report.Seconds, report.EventsPerSecond = float64(part)/viewed, viewed
-		v.BesideEventsPerSecond = viewed
-	}
-	return err
 }
 
 // drainPart emits events, publishes them and returns how many a second.
-func drainPart(ctx context.Context, r *bench.Trial, n int) (float64, error) {
+func drainPart(ctx context.Context, r *bench.Trial, n int) float64 {
 	r.Params.Progress("ui: draining %d events", n)
-	if err := r.Emit(ctx, n); err != nil {
-		return 0, err
-	}
-	took, err := r.DrainInside(ctx)
-	return float64(n) / took.Seconds(), err
+	rig.Check(r.Emit(ctx, n))
+	return float64(n) / rig.Must(r.DrainInside(ctx)).Seconds()
 }
 
 func checkPage(r *bench.Report, v *Viewing) {
@@ -165,14 +138,14 @@ func checkPage(r *bench.Report, v *Viewing) {
 }
 
 // beside lets viewers look while f runs.
-func (at *servedPage) beside(ctx context.Context, v *Viewing, f func() error) error {
+func (at *servedPage) beside(ctx context.Context, v *Viewing, f func()) {
 	looking, stop := context.WithCancel(ctx)
 	var group errgroup.Group
 	for i := range viewers {
 		group.Go(func() error {
 			seen := ""
 			// They did not all open the page at the same moment.
-			for pause := viewerPace * time.Duration(i) / viewers; wait.For(looking, pause) == nil; pause = viewerPace {
+			for pause := viewerPace * time.Duration(i) / viewers; rig.Pause(looking, pause); pause = viewerPace {
 				answer, err := at.ask(looking, viewerPaths()[i%len(viewerPaths())]+"?v="+seen)
 				if looking.Err() != nil {
 					return nil
@@ -186,11 +159,10 @@ func (at *servedPage) beside(ctx context.Context, v *Viewing, f func() error) er
 			return nil
 		})
 	}
-	err := f()
+	err := rig.Carry(f)
 	stop()
-	err = errors.Join(err, group.Wait())
+	rig.Check(errors.Join(err, group.Wait()))
 	v.ViewerRequests, v.ViewerErrors = at.requests.Load(), at.errors.Load()
-	return err
 }
 
 // viewerPaths are what those who look have open.

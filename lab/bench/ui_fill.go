@@ -2,11 +2,11 @@ package bench
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/outboxctl/outboxctl/emit/builtin"
 	"github.com/outboxctl/outboxctl/internal/bench"
+	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
 // fillDeadSQL writes dead events with their open dead letters: forty causes over ten days.
@@ -26,22 +26,15 @@ SELECT id, event_type, aggregate_type, aggregate_id, payload_json, (ARRAY['max_a
 const tenDays = 10 * 24 * time.Hour
 
 // fillForPage writes rows behind, of which some are dead.
-func fillForPage(ctx context.Context, r *bench.Trial, rows, dead int) error {
-	if err := r.Fill(ctx, rows-dead, bench.Filling{EventType: builtin.TypeOrderCreated, Published: true, Over: tenDays, Namespace: "default"}); err != nil {
-		return err
-	}
+func fillForPage(ctx context.Context, r *bench.Trial, rows, dead int) {
+	rig.Check(r.Fill(ctx, rows-dead, bench.Filling{EventType: builtin.TypeOrderCreated, Published: true, Over: tenDays, Namespace: "default"}))
 	for done := 0; done < dead; {
 		size := min(bench.FillBatch, dead-done)
-		if _, err := r.DB.Pool.Exec(ctx, fillDeadSQL, size); err != nil {
-			return fmt.Errorf("fill with dead letters: %w", err)
-		}
+		rig.Must(r.DB.Pool.Exec(ctx, fillDeadSQL, size))
 		done += size
 		r.Params.Progress("filled %d of %d dead letters", done, dead)
 	}
 	for _, table := range []string{"outbox_events", "outbox_dlq"} {
-		if _, err := r.DB.Pool.Exec(ctx, "VACUUM ANALYZE "+table); err != nil {
-			return fmt.Errorf("analyse %s: %w", table, err)
-		}
+		rig.Must(r.DB.Pool.Exec(ctx, "VACUUM ANALYZE "+table))
 	}
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/internal/bench"
+	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
 // The criteria of pinned-xmin.
@@ -24,41 +25,28 @@ const (
 func PinnedXmin() bench.Mode {
 	return bench.Mode{Name: "pinned-xmin", Summary: "steady while an open transaction keeps every dead row", Inside: true, Acks: true,
 		Defaults: bench.Sizes{Rate: 800, Duration: time.Minute},
-		Measure: func(ctx context.Context, s *bench.Session) (*bench.Report, error) {
-			return pinnedXmin(ctx, s, s.Params)
-		}}
+		Measure:  measure(func(ctx context.Context, s *bench.Session) *bench.Report { return pinnedXmin(ctx, s, s.Params) })}
 }
 
 // pinnedXmin measures a steady rate first undisturbed and then while a transaction
 // with an old snapshot keeps vacuum from removing what each claim leaves behind.
-func pinnedXmin(ctx context.Context, s *bench.Session, p bench.Params) (*bench.Report, error) {
+func pinnedXmin(ctx context.Context, s *bench.Session, p bench.Params) *bench.Report {
 	calm := max(p.Duration/3, time.Second)
-	return s.With(ctx, p, func(r *bench.Trial) (*bench.Report, error) {
-		before, err := r.DB.Counters(ctx)
-		if err != nil {
-			return nil, err
-		}
+	return with(ctx, s, p, func(r *bench.Trial) *bench.Report {
+		before := rig.Must(r.DB.Counters(ctx))
 		var free, pinned *bench.Phase
 		var base *bench.Cost
-		err = r.Publishing(ctx, func(ctx context.Context) (err error) {
+		rig.Check(r.Publishing(ctx, func(ctx context.Context) (err error) {
 			p.Progress("pinned-xmin: %d events per second for %s, undisturbed", p.Rate, calm)
-			if free, err = r.Offer(ctx, calm); err != nil {
-				return err
-			}
+			free = rig.Must(r.Offer(ctx, calm))
 			base, _ = r.Meter.Costs()
 			r.Meter.Reset()
-			release, err := pin(ctx, r)
-			if err != nil {
-				return err
-			}
+			release := pin(ctx, r)
+			defer release()
 			p.Progress("pinned-xmin: %s more with a transaction held open", p.Duration)
 			pinned, err = r.Offer(ctx, p.Duration)
-			release()
 			return err
-		})
-		if err != nil {
-			return nil, err
-		}
+		}))
 		report := r.NewReport()
 		report.Events = free.Events() + pinned.Events()
 		report.Seconds = pinned.Took.Seconds()
@@ -66,9 +54,7 @@ func pinnedXmin(ctx context.Context, s *bench.Session, p bench.Params) (*bench.R
 		report.MemoryBytes = bench.ResidentPeak(os.Getpid())
 		latency := pinned.Latency(r.Meter, 0, p.Duration+bench.Patience)
 		report.Latency = &latency
-		if err := r.Finish(ctx, report, before); err != nil {
-			return report, err
-		}
+		must(report, r.Finish(ctx, report, before))
 		undisturbed := free.Latency(r.Meter, min(bench.WarmUp, calm/2), calm+bench.Patience)
 		report.Compared = []*bench.Report{{
 			Mode: bench.Steady().Name, Events: free.Events(), PayloadBytes: p.PayloadBytes, Publishers: p.Publishers,
@@ -78,7 +64,7 @@ func pinnedXmin(ctx context.Context, s *bench.Session, p bench.Params) (*bench.R
 		if p.Check {
 			judgePinned(report, p, base, pinned.Latency(r.Meter, 0, p.Duration/4), pinned.Latency(r.Meter, p.Duration*3/4, p.Duration+bench.Patience))
 		}
-		return report, nil
+		return report
 	})
 }
 
@@ -90,23 +76,20 @@ func judgePinned(r *bench.Report, p bench.Params, base *bench.Cost, first, last 
 }
 
 // pin holds a snapshot until released.
-func pin(ctx context.Context, r *bench.Trial) (release func(), err error) {
-	conn, err := pgx.Connect(ctx, r.DB.URL)
-	if err != nil {
-		return nil, fmt.Errorf("pin xmin: %w", err)
+func pin(ctx context.Context, r *bench.Trial) (release func()) {
+	conn := rig.Must(pgx.Connect(ctx, r.DB.URL))
+	release = func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		_ = conn.Close(ctx) // the transaction ends with it
 	}
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	if err == nil {
 		_, err = tx.Exec(ctx, `SELECT FROM outbox_events LIMIT 1`)
 	}
-	end := func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		_ = conn.Close(ctx) // the transaction ends with it
-	}
 	if err != nil {
-		end()
-		return nil, fmt.Errorf("pin xmin: %w", err)
+		release()
+		rig.Check(fmt.Errorf("pin xmin: %w", err))
 	}
-	return end, nil
+	return release
 }

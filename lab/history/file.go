@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"sync"
 )
 
@@ -49,8 +50,23 @@ func (r *Recorder) Close() error {
 }
 
 func encode(observation any) ([]byte, error) {
-	kind, ok := kindOf(observation)
-	if !ok {
+	kind := ""
+	switch o := observation.(type) {
+	case Run:
+		kind = "run"
+	case Row: // two lists have rows
+		kind = "row"
+		if !o.RemovedAt.IsZero() {
+			kind = "removed"
+		}
+	default:
+		for name, list := range new(History).lists() {
+			if reflect.TypeOf(list).Elem().Elem() == reflect.TypeOf(observation) {
+				kind = name
+			}
+		}
+	}
+	if kind == "" {
 		return nil, fmt.Errorf("record a %T: not an observation", observation)
 	}
 	body, err := json.Marshal(observation)
@@ -58,49 +74,16 @@ func encode(observation any) ([]byte, error) {
 		return nil, fmt.Errorf("record a %s: %w", kind, err)
 	}
 	text, err := json.Marshal(line{kind, body})
-	if err != nil {
-		return nil, fmt.Errorf("record a %s: %w", kind, err)
-	}
-	return append(text, '\n'), nil
+	return append(text, '\n'), err
 }
 
-func kindOf(observation any) (string, bool) {
-	switch o := observation.(type) {
-	case Run:
-		return "run", true
-	case Transaction:
-		return "transaction", true
-	case Arrival:
-		return "arrival", true
-	case Fault:
-		return "fault", true
-	case Process:
-		return "process", true
-	case Command:
-		return "command", true
-	case Handled:
-		return "handled", true
-	case Effect:
-		return "effect", true
-	case Change:
-		return "change", true
-	case Row:
-		if o.RemovedAt.IsZero() {
-			return "row", true
-		}
-		return "removed", true
-	case LedgerRow:
-		return "ledger", true
-	case Letter:
-		return "letter", true
-	case Audit:
-		return "audit", true
-	case Stats:
-		return "stats", true
-	case Resource:
-		return "resource", true
-	default:
-		return "", false
+// lists are those of the history, by the kind of their lines.
+func (h *History) lists() map[string]any {
+	return map[string]any{
+		"transaction": &h.Transactions, "arrival": &h.Arrivals, "fault": &h.Faults, "process": &h.Processes,
+		"command": &h.Commands, "handled": &h.Handled, "effect": &h.Effects, "change": &h.Changes, "row": &h.Rows,
+		"removed": &h.Removed, "ledger": &h.Ledger, "letter": &h.Letters, "audit": &h.Audits, "stats": &h.Stats,
+		"resource": &h.Resources,
 	}
 }
 
@@ -108,6 +91,7 @@ func kindOf(observation any) (string, bool) {
 // its end, when it is over.
 func Read(r io.Reader) (*History, error) {
 	h := &History{}
+	lists := h.lists()
 	dec := json.NewDecoder(bufio.NewReaderSize(r, 1<<16))
 	for n := 1; ; n++ {
 		var l line
@@ -116,57 +100,25 @@ func Read(r io.Reader) (*History, error) {
 		} else if err != nil {
 			return nil, fmt.Errorf("read history, line %d: %w", n, err)
 		}
-		if err := h.add(l); err != nil {
+		if err := h.add(l, lists); err != nil {
 			return nil, fmt.Errorf("read history, line %d: %s: %w", n, l.Kind, err)
 		}
 	}
 }
 
-func (h *History) add(l line) error {
-	switch l.Kind {
-	case "run":
+func (h *History) add(l line, lists map[string]any) error {
+	if l.Kind == "run" {
 		h.Run = Run{}
 		return json.Unmarshal(l.Body, &h.Run)
-	case "transaction":
-		return push(&h.Transactions, l.Body)
-	case "arrival":
-		return push(&h.Arrivals, l.Body)
-	case "fault":
-		return push(&h.Faults, l.Body)
-	case "process":
-		return push(&h.Processes, l.Body)
-	case "command":
-		return push(&h.Commands, l.Body)
-	case "handled":
-		return push(&h.Handled, l.Body)
-	case "effect":
-		return push(&h.Effects, l.Body)
-	case "change":
-		return push(&h.Changes, l.Body)
-	case "row":
-		return push(&h.Rows, l.Body)
-	case "removed":
-		return push(&h.Removed, l.Body)
-	case "ledger":
-		return push(&h.Ledger, l.Body)
-	case "letter":
-		return push(&h.Letters, l.Body)
-	case "audit":
-		return push(&h.Audits, l.Body)
-	case "stats":
-		return push(&h.Stats, l.Body)
-	case "resource":
-		return push(&h.Resources, l.Body)
-	default:
+	}
+	if lists[l.Kind] == nil {
 		return fmt.Errorf("unknown kind %q", l.Kind)
 	}
-}
-
-func push[T any](list *[]T, body json.RawMessage) error {
-	var v T
-	if err := json.Unmarshal(body, &v); err != nil {
+	list := reflect.ValueOf(lists[l.Kind]).Elem()
+	v := reflect.New(list.Type().Elem())
+	if err := json.Unmarshal(l.Body, v.Interface()); err != nil {
 		return err
 	}
-	*list = append(*list, v)
+	list.Set(reflect.Append(list, v.Elem()))
 	return nil
 }
