@@ -77,7 +77,7 @@ func (v *devView) look(ctx context.Context, app *cli.App, box *operate.Outbox) e
 		return err
 	}
 	var dead []dlq.Entry
-	newest := operate.ListDeadLettersParams{Filter: dlq.Filter{State: dlq.StateOpen}, Page: outbox.Page{Limit: devViewDead}}
+	newest := dlq.ListParams{Filter: dlq.Filter{State: dlq.StateOpen}, Page: outbox.Page{Limit: devViewDead}}
 	if _, err := box.ListDeadLetters(ctx, newest, func(e dlq.Entry) error { dead = append(dead, e); return nil }); err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ input) or filters.`,
 
 // finishDLQChange gives a command that changes dead letters its flags and its run function.
 func finishDLQChange(app *cli.App, cmd *cobra.Command, opts *changeOptions) {
-	filter := &operate.DeadLetterQuery{State: opts.action.State()}
+	filter := &dlq.Query{State: opts.action.State()}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		opts.ids = args
 		return runChange(cmd.Context(), opts)

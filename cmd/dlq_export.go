@@ -14,7 +14,7 @@ import (
 )
 
 func newDLQExportCmd(app *cli.App) *cobra.Command {
-	var filter operate.DeadLetterQuery
+	var filter dlq.Query
 	cmd := &cobra.Command{
 		Use:   "export [ID... | -]",
 		Short: "Write dead letters as JSON lines that emit can read back after editing",
@@ -36,7 +36,7 @@ Without ids or filters every open dead letter is exported, oldest first.`,
 	return cmd
 }
 
-func runDLQExport(ctx context.Context, app *cli.App, args []string, flags *operate.DeadLetterQuery) error {
+func runDLQExport(ctx context.Context, app *cli.App, args []string, flags *dlq.Query) error {
 	// What is exported is meant to be emitted.
 	if err := app.RefuseEmpty(filterFlags()...); err != nil {
 		return err

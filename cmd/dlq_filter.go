@@ -7,7 +7,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -17,7 +16,7 @@ func filterFlags() []string {
 }
 
 // addDLQFilterFlags gives a command the filters.
-func addDLQFilterFlags(app *cli.App, cmd *cobra.Command, f *operate.DeadLetterQuery) {
+func addDLQFilterFlags(app *cli.App, cmd *cobra.Command, f *dlq.Query) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.Reasons, "reason", nil, "of events that died for this `reason`: "+strings.Join(outbox.DeadReasons(), ", "))
 	flags.StringSliceVar(&f.Types, "type", nil, "of this event `type`")
@@ -36,8 +35,8 @@ func addDLQFilterFlags(app *cli.App, cmd *cobra.Command, f *operate.DeadLetterQu
 	cli.Must(cmd.RegisterFlagCompletionFunc("fingerprint", cli.CompleteFingerprints(app)))
 }
 
-func addStateFlag(cmd *cobra.Command, f *operate.DeadLetterQuery) {
-	states := operate.DeadLetterStates()
+func addStateFlag(cmd *cobra.Command, f *dlq.Query) {
+	states := dlq.States()
 	cmd.Flags().StringVar(&f.State, "state", dlq.StateOpen, "in this `state`: "+strings.Join(states, ", "))
 	cli.Must(cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp)))
 }

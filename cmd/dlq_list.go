@@ -16,7 +16,7 @@ import (
 )
 
 type dlqListFlags struct {
-	filter  operate.DeadLetterQuery
+	filter  dlq.Query
 	groupBy string
 	page    outbox.Page
 	watch   cli.Watch
@@ -59,8 +59,8 @@ looks at five thousand rows at most at a time, so it never keeps the database bu
 }
 
 func runDLQList(ctx context.Context, cmd *cobra.Command, app *cli.App, f *dlqListFlags) error {
-	rows := operate.ListDeadLettersParams{Page: f.page}
-	groups := operate.GroupDeadLettersParams{By: f.groupBy, Limit: f.page.Limit}
+	rows := dlq.ListParams{Page: f.page}
+	groups := dlq.GroupParams{By: f.groupBy, Limit: f.page.Limit}
 	check := rows.Check
 	if f.groupBy != "" {
 		check = groups.Check

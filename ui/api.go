@@ -155,7 +155,7 @@ const (
 func listDeadLetters(r *request) ([]dlq.Entry, outbox.Paged, error) {
 	return list(r, deadLetterNames(), deadLetterFilter, func(f dlq.Filter, page outbox.Page, each func(dlq.Entry) error) (outbox.Paged, error) {
 		page.LookAt, page.LookFor = r.h.searchRows, searchTime
-		return r.outbox.ListDeadLetters(r.Context(), operate.ListDeadLettersParams{Filter: f, Page: page}, each)
+		return r.outbox.ListDeadLetters(r.Context(), dlq.ListParams{Filter: f, Page: page}, each)
 	})
 }
 

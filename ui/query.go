@@ -10,7 +10,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
@@ -82,7 +81,7 @@ func deadLetterFilter(q url.Values, now time.Time) (dlq.Filter, error) {
 	if blocking != "true" && blocking != "false" {
 		return dlq.Filter{}, fault.Usagef("blocking: %q is neither true nor false", blocking)
 	}
-	return operate.DeadLetterQuery{
+	return dlq.Query{
 		Reasons: values(q, "reason"), Types: values(q, "type"), Topics: values(q, "topic"), Fingerprints: values(q, "fingerprint"),
 		Aggregate: one(q, "aggregate", ""), Tenants: values(q, "tenant"), Namespaces: values(q, "namespace"),
 		Since: one(q, "since", ""), Until: one(q, "until", ""), ErrorLike: one(q, "error-like", ""), Blocking: blocking == "true",

@@ -214,7 +214,7 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 		}
 		for _, by := range dlq.GroupBy() {
 			err := next.try(ctx, o, by, func(o *operate.Outbox) error {
-				r, err := o.GroupDeadLetters(ctx, operate.GroupDeadLettersParams{Filter: dlq.Filter{State: dlq.StateOpen}, By: by, Limit: causesKept})
+				r, err := o.GroupDeadLetters(ctx, dlq.GroupParams{Filter: dlq.Filter{State: dlq.StateOpen}, By: by, Limit: causesKept})
 				next.Causes[by] = r.Groups
 				return err
 			})

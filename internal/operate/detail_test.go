@@ -205,7 +205,7 @@ func looks(ctx context.Context, t *testing.T, o *operate.Outbox, letter, waiting
 		return nil
 	})
 	require.NoError(t, err)
-	_, err = o.ListDeadLetters(ctx, operate.ListDeadLettersParams{Filter: dlq.Filter{Types: []string{"order_canceled"}, ErrorLike: "no"}}, func(e dlq.Entry) error {
+	_, err = o.ListDeadLetters(ctx, dlq.ListParams{Filter: dlq.Filter{Types: []string{"order_canceled"}, ErrorLike: "no"}}, func(e dlq.Entry) error {
 		seen = append(seen, asJSON(t, e))
 		return nil
 	})
@@ -215,7 +215,7 @@ func looks(ctx context.Context, t *testing.T, o *operate.Outbox, letter, waiting
 		return nil
 	})
 	require.NoError(t, err)
-	groups, err := o.GroupDeadLetters(ctx, operate.GroupDeadLettersParams{By: "type"})
+	groups, err := o.GroupDeadLetters(ctx, dlq.GroupParams{By: "type"})
 	require.NoError(t, err)
 	seen = append(seen, asJSON(t, groups))
 	if payload {

@@ -14,7 +14,7 @@ import (
 )
 
 // deadLetters reads one part of the list of dead letters.
-func (b *bundle) deadLetters(p operate.ListDeadLettersParams) (ids []string, next string) {
+func (b *bundle) deadLetters(p dlq.ListParams) (ids []string, next string) {
 	b.t.Helper()
 	page, err := b.outbox.ListDeadLetters(b.ctx, p, func(e dlq.Entry) error {
 		ids = append(ids, e.ID)
@@ -45,7 +45,7 @@ SELECT event_id, event_type, aggregate_type, aggregate_id, payload_json, error_r
 		requests := 0
 		for {
 			requests++
-			page, err := b.outbox.ListDeadLetters(b.ctx, operate.ListDeadLettersParams{Filter: dlq.Filter{ErrorLike: "needle"}, Page: p},
+			page, err := b.outbox.ListDeadLetters(b.ctx, dlq.ListParams{Filter: dlq.Filter{ErrorLike: "needle"}, Page: p},
 				func(e dlq.Entry) error { found = append(found, e.ID); return nil })
 			require.NoError(t, err)
 			require.Equal(t, page.Next != "", page.Looked > 0)
@@ -73,7 +73,7 @@ func TestListsPage(t *testing.T) {
 			read func(outbox.Page) ([]string, string)
 		}{
 			"dead letters": {letters, func(p outbox.Page) ([]string, string) {
-				return b.deadLetters(operate.ListDeadLettersParams{Filter: open, Page: p})
+				return b.deadLetters(dlq.ListParams{Filter: open, Page: p})
 			}},
 			"events": {events, func(p outbox.Page) ([]string, string) { return b.events(outbox.ListEventsParams{Page: p}) }},
 		} {
@@ -107,7 +107,7 @@ func TestListRefusals(t *testing.T) {
 		"unknown cursor": {page: outbox.Page{Cursor: uuid.NewString()}, kind: fault.NotFound},
 		"unknown state":  {filter: "odd", kind: fault.Usage},
 	} {
-		_, err := b.outbox.ListDeadLetters(b.ctx, operate.ListDeadLettersParams{Filter: dlq.Filter{State: tc.filter}, Page: tc.page}, nil)
+		_, err := b.outbox.ListDeadLetters(b.ctx, dlq.ListParams{Filter: dlq.Filter{State: tc.filter}, Page: tc.page}, nil)
 		require.Error(t, err, name)
 		requireKind(t, tc.kind, err)
 		_, err = b.outbox.ListEvents(b.ctx, outbox.ListEventsParams{Filter: outbox.Filter{Status: tc.filter}, Page: tc.page}, nil)
@@ -130,7 +130,7 @@ func TestGroupsTellWhetherThereAreMore(t *testing.T) {
 		b.die(cause)
 	}
 	for limit, want := range map[int][]string{0: {"c", "b", "a"}, 1: {"c"}, 2: {"c", "b"}, 3: {"c", "b", "a"}, 4: {"c", "b", "a"}} {
-		r, err := b.outbox.GroupDeadLetters(b.ctx, operate.GroupDeadLettersParams{By: "fingerprint", Limit: limit})
+		r, err := b.outbox.GroupDeadLetters(b.ctx, dlq.GroupParams{By: "fingerprint", Limit: limit})
 		require.NoError(t, err)
 		var got []string
 		for _, g := range r.Groups {
@@ -139,7 +139,7 @@ func TestGroupsTellWhetherThereAreMore(t *testing.T) {
 		require.Equal(t, want, got, "limit %d", limit)
 		require.Equal(t, len(want) < 3, r.More, "limit %d", limit)
 	}
-	for _, p := range []operate.GroupDeadLettersParams{{By: "odd"}, {}, {By: "reason", Limit: -1}} {
+	for _, p := range []dlq.GroupParams{{By: "odd"}, {}, {By: "reason", Limit: -1}} {
 		_, err := b.outbox.GroupDeadLetters(b.ctx, p)
 		requireKind(t, fault.Usage, err)
 	}

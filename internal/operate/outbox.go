@@ -2,18 +2,17 @@ package operate
 
 import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // Outbox is one installation, as an operator works with it.
 type Outbox struct {
-	idem.Outbox
+	dlq.Outbox
 }
 
 // New returns the installation that a database holds.
 func New(db outbox.Database, types outbox.Catalogue) *Outbox {
-	return &Outbox{idem.Outbox{Outbox: outbox.Outbox{DB: db, Registry: types}}}
+	return &Outbox{*dlq.New(db, types)}
 }
 
 // store reads and changes dead letters.

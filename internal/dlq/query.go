@@ -1,22 +1,21 @@
-package operate
+package dlq
 
 import (
 	"errors"
 	"time"
 
-	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// DeadLetterStates are the states that dead letters can be asked for in.
-func DeadLetterStates() []string {
-	return []string{dlq.StateOpen, dlq.StateReplayed, dlq.StateDiscarded, outbox.AllStates}
+// States are the states that dead letters can be asked for in.
+func States() []string {
+	return []string{StateOpen, StateReplayed, StateDiscarded, outbox.AllStates}
 }
 
-// DeadLetterQuery chooses dead letters, in the words of a person: those of the flags, and of the page's addresses.
-type DeadLetterQuery struct {
+// Query chooses dead letters, in the words of a person: those of the flags, and of the page's addresses.
+type Query struct {
 	Reasons      []string
 	Types        []string
 	Topics       []string
@@ -36,13 +35,13 @@ type DeadLetterQuery struct {
 }
 
 // Filter reads the query and reports everything that is wrong with it. now is the database's clock.
-func (q DeadLetterQuery) Filter(now time.Time) (dlq.Filter, error) {
-	out := dlq.Filter{
+func (q Query) Filter(now time.Time) (Filter, error) {
+	out := Filter{
 		State: q.State, Reasons: q.Reasons, Types: q.Types, Topics: q.Topics, Fingerprints: q.Fingerprints,
 		Namespaces: q.Namespaces, ErrorLike: q.ErrorLike, Blocking: q.Blocking,
 	}
 	var problems []error
-	err := words.OneOf("--state", q.State, DeadLetterStates())
+	err := words.OneOf("--state", q.State, States())
 	if err != nil {
 		problems = append(problems, err)
 	}
@@ -64,13 +63,13 @@ func (q DeadLetterQuery) Filter(now time.Time) (dlq.Filter, error) {
 		problems = append(problems, err)
 	}
 	if len(problems) > 0 {
-		return dlq.Filter{}, fault.As(fault.Usage, errors.Join(problems...))
+		return Filter{}, fault.As(fault.Usage, errors.Join(problems...))
 	}
 	return out, nil
 }
 
 // Names are the names that the query gives.
-func (q DeadLetterQuery) Names() []outbox.FilterName {
+func (q Query) Names() []outbox.FilterName {
 	names := append(outbox.FilterNames(outbox.KindType, q.Types), outbox.FilterNames(outbox.KindTopic, q.Topics)...)
 	return append(names, outbox.FilterNames(outbox.KindNamespace, q.Namespaces)...)
 }

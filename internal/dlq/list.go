@@ -1,25 +1,24 @@
-package operate
+package dlq
 
 import (
 	"context"
 
-	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// ListDeadLettersParams selects dead letters.
-type ListDeadLettersParams struct {
-	Filter dlq.Filter
+// ListParams selects dead letters.
+type ListParams struct {
+	Filter Filter
 	outbox.Page
 }
 
 // Check reports what is wrong with the params, before anything is opened, and makes the cursor canonical.
-func (p *ListDeadLettersParams) Check() error { return p.CheckCursor() }
+func (p *ListParams) Check() error { return p.CheckCursor() }
 
 // ListDeadLetters passes the dead letters of a filter to each, newest first.
-func (o *Outbox) ListDeadLetters(ctx context.Context, p ListDeadLettersParams, each func(dlq.Entry) error) (outbox.Paged, error) {
+func (o *Outbox) ListDeadLetters(ctx context.Context, p ListParams, each func(Entry) error) (outbox.Paged, error) {
 	err := p.Check()
 	if err != nil {
 		return outbox.Paged{}, err
@@ -35,7 +34,7 @@ func (o *Outbox) ListDeadLetters(ctx context.Context, p ListDeadLettersParams, e
 		return outbox.Paged{}, fault.As(fault.Usage, err)
 	}
 	scan.LookAt(p.LookAt, p.LookFor)
-	paged, err := outbox.ListRows(ctx, p.Page, scan, each, func(e dlq.Entry) string { return e.ID })
+	paged, err := outbox.ListRows(ctx, p.Page, scan, each, func(e Entry) string { return e.ID })
 	if last, looked := scan.Unfinished(); err == nil && paged.Next == "" {
 		paged = outbox.Paged{Next: last, Looked: looked}
 	}
@@ -49,14 +48,14 @@ func (o *Outbox) DeathsPerHour(ctx context.Context, hours int, fingerprints []st
 }
 
 // HandledCauses returns, by fingerprint, what was done lately about dead letters that had them, and with what success.
-func (o *Outbox) HandledCauses(ctx context.Context, fingerprints []string) (map[string]dlq.Handled, error) {
+func (o *Outbox) HandledCauses(ctx context.Context, fingerprints []string) (map[string]Handled, error) {
 	found, err := o.store().Handled(ctx, fingerprints)
 	return found, fault.Database(err)
 }
 
 // CountDeadLettersUpTo counts the dead letters of a filter and stops at most. counted is false where every row would have to be
 // looked at.
-func (o *Outbox) CountDeadLettersUpTo(ctx context.Context, f dlq.Filter, most int) (n int64, counted bool, err error) {
+func (o *Outbox) CountDeadLettersUpTo(ctx context.Context, f Filter, most int) (n int64, counted bool, err error) {
 	if err := o.SettleAggregate(ctx, &f.AggregateType, &f.AggregateIDs); err != nil {
 		return 0, false, err
 	}
@@ -67,37 +66,37 @@ func (o *Outbox) CountDeadLettersUpTo(ctx context.Context, f dlq.Filter, most in
 // mostGroups bounds a list of groups: they are counted by one statement and held in memory.
 const mostGroups = 1_000_000
 
-// GroupDeadLettersParams describes what to count.
-type GroupDeadLettersParams struct {
-	Filter dlq.Filter
+// GroupParams describes what to count.
+type GroupParams struct {
+	Filter Filter
 	// By is one of dlq.GroupBy().
 	By string
 	// Limit is how many groups to return; 0: all.
 	Limit int
 }
 
-// GroupDeadLettersResult is the groups, the largest first.
-type GroupDeadLettersResult struct {
-	Groups []dlq.Group
+// GroupResult is the groups, the largest first.
+type GroupResult struct {
+	Groups []Group
 	// More reports that there are more groups than the limit.
 	More bool
 }
 
 // Check reports what is wrong with the params, before anything is opened.
-func (p *GroupDeadLettersParams) Check() error {
-	if err := words.OneOf("--group-by", p.By, dlq.GroupBy()); err != nil {
+func (p *GroupParams) Check() error {
+	if err := words.OneOf("--group-by", p.By, GroupBy()); err != nil {
 		return err
 	}
 	return outbox.Page{Limit: p.Limit}.CheckLimit()
 }
 
 // GroupDeadLetters counts the dead letters of a filter by what they share.
-func (o *Outbox) GroupDeadLetters(ctx context.Context, p GroupDeadLettersParams) (GroupDeadLettersResult, error) {
+func (o *Outbox) GroupDeadLetters(ctx context.Context, p GroupParams) (GroupResult, error) {
 	if err := p.Check(); err != nil {
-		return GroupDeadLettersResult{}, err
+		return GroupResult{}, err
 	}
 	if err := o.SettleAggregate(ctx, &p.Filter.AggregateType, &p.Filter.AggregateIDs); err != nil {
-		return GroupDeadLettersResult{}, err
+		return GroupResult{}, err
 	}
 	limit := p.Limit
 	if limit == 0 || limit > mostGroups {
@@ -105,8 +104,8 @@ func (o *Outbox) GroupDeadLetters(ctx context.Context, p GroupDeadLettersParams)
 	}
 	groups, err := o.store().Groups(ctx, p.Filter, p.By, limit+1) // one more than asked for tells whether there are more
 	if err != nil {
-		return GroupDeadLettersResult{}, fault.Database(err)
+		return GroupResult{}, fault.Database(err)
 	}
 	shown := groups[:min(limit, len(groups))]
-	return GroupDeadLettersResult{Groups: shown, More: len(shown) < len(groups)}, nil
+	return GroupResult{Groups: shown, More: len(shown) < len(groups)}, nil
 }
