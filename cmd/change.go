@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
@@ -17,7 +15,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// changeOptions is one change to many rows: replay, discard, restore or republish.
+// changeOptions is one change to many rows: replay, discard, restore, republish or retry.
 type changeOptions struct {
 	app    *cli.App
 	action dlq.Action
@@ -30,9 +28,7 @@ type changeOptions struct {
 	dryRun         bool
 	force          bool
 	yes            bool
-	plan           string
-	freeze         bool
-	apply          string
+	plan           bool
 	rate           rateFlag
 	ramp           bool
 	abortIfDead    percentFlag
@@ -42,14 +38,10 @@ type changeOptions struct {
 	checkConsumers []string
 	audit          cli.AuditFlags
 	output         cli.Output
-	again          func(set map[string]string) string
 }
 
 func runChange(ctx context.Context, opts *changeOptions) error {
 	params, err := opts.params()
-	if file, opened := params.Plan.(*os.File); opened {
-		defer func() { _ = file.Close() }() // it was only read
-	}
 	if err != nil {
 		return err
 	}
@@ -78,27 +70,28 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 			return err
 		}
 	}
-	switch {
-	case opts.plan != "":
-		return opts.freezeToFile(ctx, set)
-	case opts.freeze && set.Total > 0:
-		return opts.freezeInDatabase(ctx, set)
-	}
 	if set.Total == 0 {
 		fmt.Fprintf(opts.app.Err, "nothing to %s\n", set.Action.Verb())
+		if opts.plan {
+			return nil
+		}
 		return cli.WriteList(opts.app, opts.output, opts.view(ctx, box), nil)
 	}
 	if err := opts.sayConsumers(ctx, set); err != nil {
 		return err
 	}
-	if !opts.dryRun {
-		question := fmt.Sprintf("%s %s", set.Action.Verb(), words.Counted(set.Total, set.Action.Noun()))
-		if set.Releases > 0 {
-			question += fmt.Sprintf(" and release %s that wait behind them", words.Counted(set.Releases, "event"))
-		}
-		if err := opts.app.Confirm(ctx, opts.yes, set.Total, question); err != nil {
-			return err
-		}
+	switch {
+	case opts.dryRun:
+		return opts.preview(ctx, box, set)
+	case opts.plan:
+		return opts.makePlan(ctx, set)
+	}
+	question := fmt.Sprintf("%s %s", set.Action.Verb(), words.Counted(set.Total, set.Action.Noun()))
+	if set.Releases > 0 {
+		question += fmt.Sprintf(" and release %s that wait behind them", words.Counted(set.Releases, "event"))
+	}
+	if err := opts.app.Confirm(ctx, opts.yes, set.Total, question); err != nil {
+		return err
 	}
 	return opts.perform(ctx, box, set)
 }
@@ -106,35 +99,23 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 // params returns what is wrong with the command line before anything is opened, and reads the ids.
 func (o *changeOptions) params() (operate.ChangeParams, error) {
 	p := operate.ChangeParams{Action: o.action, Actor: o.app.Actor(o.audit), Note: o.audit.Note}
-	if err := o.app.RefuseEmpty(append(filterFlags(), "plan", "apply")...); err != nil {
+	if err := o.app.RefuseEmpty(filterFlags()...); err != nil {
 		return p, err
 	}
 	if err := o.choose(o.app.Now(), &p); err != nil {
 		return p, err
 	}
 	p.IDs = o.ids // they are read last: standard input may be among them
-	if o.apply != "" {
-		file, err := os.Open(o.apply)
-		if err != nil {
-			return p, fault.Usagef("read plan: %w", fault.File(o.apply, err))
-		}
-		p.Plan = file
-		if info, err := file.Stat(); err == nil && info.IsDir() {
-			return p, fault.Usagef("read plan: %s is a folder", o.apply)
-		}
-	}
 	err := p.Check()
 	switch {
 	case errors.Is(err, operate.ErrNoSet):
-		return p, fault.Hint(fault.Usagef("say what to %s: %s", o.action.Verb(), o.sources()), "%s", o.noSetHint())
+		return p, fault.Hint(fault.Usagef("specify what to %s: %s", o.action.Verb(), o.sources()), "%s", o.noSetHint())
 	case err != nil:
-		return p, fault.Usagef("give %s, only one of them", o.sources())
-	case o.plan != "" && (o.apply != "" || o.dryRun):
-		return p, fault.Usagef("--plan changes nothing, so --apply and --dry-run do not go with it")
-	case o.wait && (o.freeze || o.plan != "" || o.dryRun):
-		return p, fault.Usagef("--wait waits for events that are sent, and --freeze, --plan and --dry-run send none")
-	case o.freeze && (o.plan != "" || o.apply != "" || o.dryRun):
-		return p, fault.Usagef("--freeze changes nothing, so --plan, --apply and --dry-run do not go with it")
+		return p, fault.Usagef("specify %s, not both", o.sources())
+	case o.plan && o.dryRun:
+		return p, fault.Usagef("--plan changes nothing, so --dry-run does not go with it")
+	case o.wait && (o.plan || o.dryRun):
+		return p, fault.Usagef("--wait waits for events that are sent, and --plan and --dry-run send none")
 	}
 	if p.IDs, err = readIDs(o.app.In, o.ids); err != nil {
 		return p, err
@@ -145,94 +126,105 @@ func (o *changeOptions) params() (operate.ChangeParams, error) {
 	return p, nil
 }
 
-// perform changes the set, or says what a change would do.
-func (o *changeOptions) perform(ctx context.Context, box *operate.Outbox, set *operate.ChangeSet) error {
-	run := operate.ApplyParams{RunID: uuid.NewString(), DryRun: o.dryRun, Force: o.force, Rate: float64(o.rate), Watch: o.watch()}
-	list, err := cli.NewListWriter(o.app, o.output, o.view(ctx, box))
+// preview says what a change would do.
+func (o *changeOptions) preview(ctx context.Context, box *operate.Outbox, set *operate.ChangeSet) error {
+	rows, err := o.newRows(ctx, box, "looked at", o.action.Would(), set.Total)
 	if err != nil {
 		return err
 	}
-	// A person wants to see what did not work, or the first of it; the thousands that did are a number.
-	form := o.output.Form()
-	brief := o.app.OutTTY && (form == cli.FormatTable || form == cli.FormatWide) && set.Total > cli.DefaultLimit
-	label, success := o.action.Success(), o.action.Success()
-	if o.dryRun {
-		label, success = "looked at", o.action.Would()
+	result, err := set.Preview(ctx, operate.PreviewParams{Force: o.force, OnOutcomes: rows.add})
+	if err = rows.close(err); result.Interrupted {
+		fmt.Fprintf(o.app.Err, "interrupted after %s\n", words.Counted(result.Total(), "row"))
+		return err
 	}
-	bar := o.app.NewProgress(label, set.Total)
-	if !o.dryRun {
-		defer cli.SurviveClosedPipe()()
-		fmt.Fprintf(o.app.Err, "run %s\n", run.RunID)
-	}
-	var shown, unsaid int64
-	show := func(row operate.ChangeOutcome) error {
-		if shown++; brief && shown > cli.DefaultLimit {
-			unsaid++
-			return nil
-		}
-		return list.Write(row)
-	}
-	var sent []operate.ChangeOutcome
-	run.OnOutcomes = func(outcomes []dlq.Outcome) error {
-		for _, outcome := range outcomes {
-			row := operate.ChangeOutcome{ID: outcome.ID, EventID: outcome.EventID, Outcome: outcome.Outcome}
-			if outcome.Outcome == success && (o.wait || brief) {
-				if o.wait {
-					sent = append(sent, row) // printed when it is known what became of it
-				}
-				continue
-			}
-			if err := show(row); err != nil {
-				return err
-			}
-		}
-		bar.Add(int64(len(outcomes)))
-		return nil
-	}
-	result, err := set.Apply(ctx, run)
-	bar.Done()
-	if len(sent) > 0 {
-		o.summarise(result)
-		err = o.await(ctx, set, sent, err, func(row operate.ChangeOutcome) error {
-			if brief && row.Became == dlq.BecamePublished {
-				return nil
-			}
-			return show(row)
-		})
-	}
-	if closeErr := list.Close(); err == nil && closeErr != nil {
-		err = closeErr
-	}
-	if unsaid > 0 {
-		fmt.Fprintf(o.app.Err, "and %s more\n", words.Count(unsaid))
-	}
-	if len(sent) == 0 {
-		o.summarise(result)
-	}
-	switch {
-	case result.Interrupted:
-		fmt.Fprintf(o.app.Err, "interrupted after %s; go on with: %s\n", words.Counted(result.Total(), "row"), o.again(resume(set)))
-	case result.Stopped != "":
-		err = fault.Hint(err, "fix the cause, then go on with: %s", o.again(resume(set)))
-	case result.Unfinished:
-		err = fault.Hint(err, "every row listed is settled; go on with: %s", o.again(resume(set)))
-	case result.Counts[dlq.Changed] > 0 && set.Undoes():
-		err = fault.Hint(err, "outboxctl audit --event ID shows who changed it since")
-	case result.Counts[dlq.NotFound] > 0 && result.Counts[dlq.NotFound] == result.Total():
-		err = fault.Hint(err, "outboxctl why ID tells what became of an event")
-	}
-	return err
+	o.summarise(result)
+	return o.hint(err, result, set.Action == dlq.Restore || set.Action == dlq.Discard)
 }
 
-// resume is the flags that choose the same set again: a set chosen by a filter ended when it was chosen.
-func resume(set *operate.ChangeSet) map[string]string {
-	flags := map[string]string{}
-	for name, at := range map[string]time.Time{"since": set.Since, "until": set.Until} {
-		if !at.IsZero() {
-			flags[name] = at.UTC().Format(time.RFC3339Nano)
-		}
+// makePlan keeps the set as a plan that outboxctl plan run, or the web page, runs, and prints its id.
+func (o *changeOptions) makePlan(ctx context.Context, set *operate.ChangeSet) error {
+	bar := o.app.NewProgress("planned", set.Total)
+	plan, err := set.Plan(ctx, operate.PlanParams{OnAdded: func(n int64, _ []dlq.Outcome) error { bar.Add(n); return nil }})
+	bar.Done()
+	o.sayLeftOut(plan)
+	if err != nil {
+		return err
 	}
-	return flags
+	force := ""
+	if o.force {
+		force = " --force"
+	}
+	fmt.Fprintf(o.app.Err, "%s planned; nothing was changed\nrun it with: outboxctl plan run %s%s\n", words.Counted(plan.Total, plan.Action.Noun()), plan.ID, force)
+	return cli.WriteObject(o.app, o.output, plan, func(w io.Writer) error {
+		_, err := fmt.Fprintln(w, plan.ID)
+		return err
+	})
+}
+
+// perform makes a plan of the set and runs it.
+func (o *changeOptions) perform(ctx context.Context, box *operate.Outbox, set *operate.ChangeSet) error {
+	rows, err := o.newRows(ctx, box, "planned", o.action.Success(), set.Total)
+	if err != nil {
+		return err
+	}
+	defer cli.SurviveClosedPipe()()
+	plan, err := set.Plan(ctx, operate.PlanParams{AtOnce: true, OnAdded: func(n int64, leftOut []dlq.Outcome) error {
+		rows.bar.Add(n)
+		return rows.add(leftOut)
+	}})
+	if err != nil {
+		if err = rows.close(err); len(plan.LeftOut) > 0 && ctx.Err() == nil {
+			o.summarise(dlq.RunResult{Counts: plan.LeftOut})
+		}
+		if ctx.Err() != nil {
+			fmt.Fprintln(o.app.Err, "interrupted before anything was changed")
+		}
+		return o.hint(err, dlq.RunResult{Counts: plan.LeftOut}, false)
+	}
+	fmt.Fprintf(o.app.Err, "plan %s\n", plan.ID)
+	return o.runPlan(ctx, box, plan, plan.LeftOut, rows)
+}
+
+// runPlan runs a plan, prints what becomes of its rows, and names the command that goes on where it ends early.
+func (o *changeOptions) runPlan(ctx context.Context, box *operate.Outbox, plan dlq.Plan, leftOut map[string]int64, rows *changeRows) error {
+	rows.bar.Done()
+	rows.bar = o.app.NewProgress(o.action.Success(), plan.Total-plan.Done)
+	result, err := box.RunPlan(ctx, dlq.RunParams{
+		ID: plan.ID, Runner: o.app.Actor(o.audit), Rate: float64(o.rate), Watch: o.watch(), LeftOut: leftOut, OnOutcomes: rows.add,
+	})
+	rows.bar.Done()
+	if result.Counts == nil { // it did not begin
+		return rows.close(err)
+	}
+	if len(rows.sent) > 0 {
+		o.summarise(result)
+		err = rows.close(o.await(ctx, box, rows, err))
+	} else {
+		err = rows.close(err)
+		o.summarise(result)
+	}
+	goOn := "outboxctl plan run " + plan.ID + o.pace()
+	switch {
+	case result.Interrupted:
+		fmt.Fprintf(o.app.Err, "interrupted after %s; go on with: %s\n", words.Counted(result.Total(), "row"), goOn)
+		return err
+	case result.Stopped != "":
+		return fault.Hint(err, "fix the cause, then go on with: %s", goOn)
+	case result.State != dlq.PlanDone:
+		return fault.Hint(err, "every row listed is settled; go on with: %s", goOn)
+	}
+	return o.hint(err, result, plan.Undoes != "")
+}
+
+// hint adds what to do about rows that were not changed.
+func (o *changeOptions) hint(err error, result dlq.RunResult, undoes bool) error {
+	switch missing := result.Counts[dlq.NotFound]; {
+	case result.Counts[dlq.Changed] > 0 && undoes:
+		return fault.Hint(err, "outboxctl audit --event ID shows who changed it since")
+	case missing > 0 && missing == result.Total():
+		return fault.Hint(err, "outboxctl why ID tells what became of an event")
+	}
+	return err
 }
 
 func (o *changeOptions) watch() *dlq.Watch {
@@ -242,4 +234,78 @@ func (o *changeOptions) watch() *dlq.Watch {
 	w := dlq.DefaultWatch()
 	w.MaxDead, w.For = o.abortIfDead.share, o.watchFor
 	return &w
+}
+
+// pace is the flags by which a run that goes on is as careful as the one before.
+func (o *changeOptions) pace() (flags string) {
+	if o.rate > 0 {
+		flags += " --rate " + o.rate.String()
+	}
+	switch {
+	case o.abortIfDead.set:
+		flags += " --abort-if-dead " + o.abortIfDead.String()
+	case o.ramp:
+		flags += " --ramp"
+	}
+	return flags
+}
+
+// changeRows prints what becomes of rows, and keeps those that --wait waits for.
+type changeRows struct {
+	cli.ListWriter[dlq.Outcome]
+
+	opts *changeOptions
+	bar  *cli.Progress
+	// success is the outcome of what went well. brief: to a person, that is a number.
+	success string
+	brief   bool
+	shown   int64
+	unsaid  int64
+	sent    []dlq.Outcome
+}
+
+func (o *changeOptions) newRows(ctx context.Context, box *operate.Outbox, label, success string, total int64) (*changeRows, error) {
+	list, err := cli.NewListWriter(o.app, o.output, o.view(ctx, box))
+	if err != nil {
+		return nil, err
+	}
+	form := o.output.Form()
+	brief := o.app.OutTTY && (form == cli.FormatTable || form == cli.FormatWide) && total > cli.DefaultLimit
+	return &changeRows{ListWriter: list, opts: o, bar: o.app.NewProgress(label, total), success: success, brief: brief}, nil
+}
+
+func (r *changeRows) add(outcomes []dlq.Outcome) error {
+	for _, row := range outcomes {
+		switch {
+		case row.Outcome == r.success && r.opts.wait:
+			r.sent = append(r.sent, row) // printed when it is known what became of it
+		case row.Outcome == r.success && r.brief:
+		default:
+			if err := r.show(row); err != nil {
+				return err
+			}
+		}
+	}
+	r.bar.Add(int64(len(outcomes)))
+	return nil
+}
+
+func (r *changeRows) show(row dlq.Outcome) error {
+	if r.shown++; r.brief && r.shown > cli.DefaultLimit {
+		r.unsaid++
+		return nil
+	}
+	return r.Write(row)
+}
+
+// close ends the list and the progress. err is what went wrong before.
+func (r *changeRows) close(err error) error {
+	r.bar.Done()
+	if closeErr := r.Close(); err == nil {
+		err = closeErr
+	}
+	if r.unsaid > 0 {
+		fmt.Fprintf(r.opts.app.Err, "and %s more\n", words.Count(r.unsaid))
+	}
+	return err
 }

@@ -67,21 +67,23 @@ func (f *percentFlag) Set(text string) error {
 
 // addChangeFlags gives a command what every change has.
 func addChangeFlags(cmd *cobra.Command, o *changeOptions) {
-	flags := cmd.Flags()
-	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would happen to each row, and change nothing")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "say what would happen to each row, and change nothing")
 	cli.AddYesFlag(cmd, &o.yes)
-	flags.Var(&o.rate, "rate", "change at most so many rows per second, such as 200/s")
 	cli.AddAuditFlags(cmd, &o.audit)
-	cli.AddOutputFlags(cmd, &o.output, cli.FormatTable, cli.FormatJSON, cli.FormatJSONL, cli.FormatCSV, cli.FormatID)
-	cli.KnowFields[operate.ChangeOutcome](&o.output)
-	o.again = func(set map[string]string) string {
-		return cli.CommandLine(cmd, cmd.Flags().Args(), set)
-	}
+	addRunFlags(cmd, o)
 }
 
-// addFreezeFlag gives a command what plans can do --freeze.
-func addFreezeFlag(cmd *cobra.Command, o *changeOptions) {
-	cmd.Flags().BoolVar(&o.freeze, "freeze", false, "freeze the set in the database instead of changing anything; outboxctl run resume runs it")
+// addRunFlags gives a command that runs a plan its pace and its output.
+func addRunFlags(cmd *cobra.Command, o *changeOptions) {
+	cmd.Flags().Var(&o.rate, "rate", "change at most so many rows per second, such as 200/s")
+	cli.AddOutputFlags(cmd, &o.output, cli.FormatTable, cli.FormatJSON, cli.FormatJSONL, cli.FormatCSV, cli.FormatID)
+	cli.KnowFields[dlq.Outcome](&o.output)
+}
+
+// addPlanFlag gives a command --plan.
+func addPlanFlag(cmd *cobra.Command, o *changeOptions) {
+	cmd.Flags().BoolVar(&o.plan, "plan", false, "only make the plan and print its id; outboxctl plan run runs it")
+	cli.KnowFields[dlq.Plan](&o.output)
 }
 
 // addWaitFlags gives a command that sends events --wait.
@@ -92,12 +94,9 @@ func addWaitFlags(cmd *cobra.Command, o *changeOptions) {
 
 // addReplayFlags gives a command what goes with sending events again.
 func addReplayFlags(cmd *cobra.Command, o *changeOptions) {
-	flags := cmd.Flags()
-	flags.StringVar(&o.plan, "plan", "", "write the set to this `file` instead of changing anything")
-	flags.StringVar(&o.apply, "apply", "", "do it to exactly the set in this plan `file`")
 	addRampFlags(cmd, o)
 	addWaitFlags(cmd, o)
-	flags.StringSliceVar(&o.checkConsumers, "check-consumers", nil, "first show how many of the set these `consumers` have processed already")
+	cmd.Flags().StringSliceVar(&o.checkConsumers, "check-consumers", nil, "first show how many of the set these `consumers` have processed already")
 	cli.Must(cmd.RegisterFlagCompletionFunc("check-consumers", cli.CompleteConsumers(o.app)))
 }
 
@@ -153,23 +152,23 @@ func checkIDs(texts []string, where string) ([]string, error) {
 }
 
 // view is how outcomes are listed; what became of an event only where that is waited for.
-func (o *changeOptions) view(ctx context.Context, box *operate.Outbox) cli.View[operate.ChangeOutcome] {
+func (o *changeOptions) view(ctx context.Context, box *operate.Outbox) cli.View[dlq.Outcome] {
 	// An event's id is said once to a person; on a pipe every change has the same columns.
 	events := o.app.OutTTY && o.action.OnEvents()
-	v := cli.View[operate.ChangeOutcome]{
-		IDs:     func(o operate.ChangeOutcome) []string { return []string{o.ID, o.EventID} },
+	v := cli.View[dlq.Outcome]{
+		IDs:     func(o dlq.Outcome) []string { return []string{o.ID, o.EventID} },
 		Shorten: shortIDs(ctx, box),
-		ID:      func(o operate.ChangeOutcome) string { return o.ID },
-		Columns: []cli.Column[operate.ChangeOutcome]{
-			{Head: "id", Whole: true, Cell: func(o operate.ChangeOutcome, s *cli.CellStyle) string { return s.ID(o.ID) }},
-			{Head: "event", Field: "eventId", Whole: true, Wide: events, Cell: func(o operate.ChangeOutcome, s *cli.CellStyle) string { return s.ID(o.EventID) }},
-			{Head: "outcome", Cell: func(o operate.ChangeOutcome, s *cli.CellStyle) string { return o.Outcome }},
+		ID:      func(o dlq.Outcome) string { return o.ID },
+		Columns: []cli.Column[dlq.Outcome]{
+			{Head: "id", Whole: true, Cell: func(o dlq.Outcome, s *cli.CellStyle) string { return s.ID(o.ID) }},
+			{Head: "event", Field: "eventId", Whole: true, Wide: events, Cell: func(o dlq.Outcome, s *cli.CellStyle) string { return s.ID(o.EventID) }},
+			{Head: "outcome", Cell: func(o dlq.Outcome, s *cli.CellStyle) string { return o.Outcome }},
 		},
 	}
 	if o.wait {
-		v.Columns = append(v.Columns, cli.Column[operate.ChangeOutcome]{
-			Head: "became", Cell: func(o operate.ChangeOutcome, s *cli.CellStyle) string { return o.Became },
-			Style: func(o operate.ChangeOutcome) cli.Style { return stateStyle(o.Became) },
+		v.Columns = append(v.Columns, cli.Column[dlq.Outcome]{
+			Head: "became", Cell: func(o dlq.Outcome, s *cli.CellStyle) string { return o.Became },
+			Style: func(o dlq.Outcome) cli.Style { return stateStyle(o.Became) },
 		})
 	}
 	return v

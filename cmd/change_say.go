@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -17,17 +18,18 @@ import (
 
 // would announces a change, or a look at one.
 func (o *changeOptions) would() string {
-	if o.dryRun {
+	switch {
+	case o.dryRun:
 		return "would " + o.action.Verb()
+	case o.plan:
+		return "about to plan to " + o.action.Verb()
+	default:
+		return "about to " + o.action.Verb()
 	}
-	return "about to " + o.action.Verb()
 }
 
-// sources names the ways to say what to change. Only what is sent again can be planned first.
+// sources names the ways to say what to change.
 func (o *changeOptions) sources() string {
-	if o.action.Sends() {
-		return "ids, filters or --apply"
-	}
 	if o.action == dlq.Retry {
 		return "ids"
 	}
@@ -75,16 +77,7 @@ func (o *changeOptions) describe(set *operate.ChangeSet) {
 	if set.Behind > 0 {
 		fmt.Fprintf(w, "  %s of them stay parked: a dead event before them in their ordering key is not replayed\n", words.Count(set.Behind))
 	}
-	if p := set.Plan; p != nil {
-		note := ""
-		if p.Note != "" {
-			note = ": " + p.Note
-		}
-		fmt.Fprintf(w, "plan %s by %s of %s, %s%s\n", p.ID, safetext.Line(p.Author), p.CreatedAt.Format(time.RFC3339),
-			words.Counted(set.Total, "item"), safetext.Line(note))
-		return
-	}
-	if set.Total == 0 || o.app.InTTY && !o.yes && !o.dryRun {
+	if set.Total == 0 || o.app.InTTY && !o.yes && !o.dryRun && !o.plan {
 		return // there is nothing to do, or the question says it
 	}
 	fmt.Fprintf(w, "%s %s%s\n", o.would(), words.Counted(set.Total, set.Action.Noun()), o.app.Where())
@@ -134,4 +127,28 @@ func (o *changeOptions) sayConsumers(ctx context.Context, set *operate.ChangeSet
 		fmt.Fprintln(o.app.Err, "a consumer skips what it has already processed; outboxctl idem forget makes it process an event again")
 	}
 	return nil
+}
+
+// sayLeftOut says on Err what a plan leaves out.
+func (o *changeOptions) sayLeftOut(plan dlq.Plan) {
+	for _, outcome := range slices.Sorted(maps.Keys(plan.LeftOut)) {
+		fmt.Fprintf(o.app.Err, "left out: %s (%s)\n", words.Counted(plan.LeftOut[outcome], plan.Action.Noun()), dlq.Explain(outcome))
+	}
+}
+
+// await waits for what becomes of the events that were sent, and writes each as soon as it is known. ran is the error of
+// the change itself.
+func (o *changeOptions) await(ctx context.Context, box *operate.Outbox, rows *changeRows, ran error) error {
+	rows.bar = o.app.NewProgress("settled", int64(len(rows.sent)))
+	sum, err := box.Await(ctx, dlq.AwaitParams{Sent: rows.sent, Timeout: o.timeout, OnSettled: func(row dlq.Outcome) error {
+		rows.bar.Add(1)
+		if rows.brief && row.Became == dlq.BecamePublished {
+			return nil
+		}
+		return rows.show(row)
+	}})
+	rows.bar.Done()
+	fmt.Fprintf(o.app.Err, "%s published, %s died again, %s keep failing, %s still waiting\n",
+		words.Count(sum.Published), words.Count(sum.Dead), words.Count(sum.Failing), words.Count(sum.Waiting))
+	return cmp.Or(ran, err)
 }

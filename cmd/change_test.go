@@ -9,7 +9,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -40,7 +39,7 @@ func TestWhatIsLeftOutIsNamedInOneOrder(t *testing.T) {
 	opts := &changeOptions{app: cli.NewApp(cli.Streams{Err: &stderr}, nil)}
 	for range 50 {
 		stderr.Reset()
-		opts.sayLeftOut(&operate.ChangeSet{Action: dlq.Replay}, map[string]int64{dlq.NotFound: 1, dlq.EventLive: 2, dlq.AlreadyReplayed: 3, dlq.Changed: 4})
+		opts.sayLeftOut(dlq.Plan{Action: dlq.Replay, LeftOut: map[string]int64{dlq.NotFound: 1, dlq.EventLive: 2, dlq.AlreadyReplayed: 3, dlq.Changed: 4}})
 		require.Equal(t, "left out: 3 dead letters (already replayed)\nleft out: 4 dead letters (changed since)\n"+
 			"left out: 2 dead letters (already on the way)\nleft out: 1 dead letter (not found)\n", stderr.String())
 	}

@@ -31,7 +31,7 @@ func TestReplayIntoAClosedPipe(t *testing.T) {
 	require.Equal(t, 5, exit.ExitCode(), "%s %s", exit, stderr.String())
 	require.Regexp(t, `(?m)^[0-9]+ replayed in `, stderr.String())
 	require.Contains(t, stderr.String(), "broken pipe")
-	require.Contains(t, stderr.String(), "go on with: outboxctl dlq replay --output jsonl --rate 20/s --since ")
+	require.Regexp(t, `go on with: outboxctl plan run [0-9a-f-]{36} --rate 20/s`, stderr.String())
 	require.Positive(t, r.count("SELECT count(*) FROM outbox_dlq WHERE state = 'open'"))
 }
 

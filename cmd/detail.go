@@ -16,11 +16,11 @@ import (
 // stateStyle is the colour of what has a state: what is done, what is going wrong, and what needs no look.
 func stateStyle(state string) cli.Style {
 	switch state {
-	case outbox.StatusPublished, dlq.StateReplayed, dlq.RunDone:
+	case outbox.StatusPublished, dlq.StateReplayed, dlq.PlanDone:
 		return cli.StyleGood
 	case outbox.StatusDead, pubsub.TopicMissing, pubsub.TopicRefused:
 		return cli.StyleError
-	case dlq.BecameFailing, dlq.RunStopped, dlq.RunInterrupted:
+	case dlq.BecameFailing, dlq.PlanStopped, dlq.PlanInterrupted:
 		return cli.StyleWarn
 	case dlq.StateDiscarded:
 		return cli.StyleFaint

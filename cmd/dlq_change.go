@@ -18,9 +18,9 @@ func newDLQReplayCmd(app *cli.App) *cobra.Command {
 		Long: `Send the events of dead letters again: the original row is queued again, with no attempts counted and no error. The
 dead letter is marked as replayed, with who did it and why, in the same transaction.
 
-Say which: ids (a dead letter's or an event's; - reads them from standard input), filters, or --apply with a plan. A set
-chosen by filters is frozen when the command starts: what dies later is not replayed by it. --plan writes the set to a
-file, with a digest of each payload; --apply replays exactly that set and reports what is no longer as it was.
+Specify ids (a dead letter's or an event's; - reads them from standard input) or filters. A set chosen by filters ends when
+the command starts: what dies later is not replayed by it. The set is kept in the database as a plan, which is then run;
+--plan only makes it, for outboxctl plan run or the web page. A run that was interrupted goes on with outboxctl plan run.
 
 --ramp replays 1, 2, 5, 20, … events, waits for the outcome of each step and stops when more than --abort-if-dead of
 them die again. An event that failed but is still being retried when --watch-for is over counts with the dead.
@@ -39,12 +39,11 @@ set each has processed:
   outboxctl dlq replay --fingerprint 3f2a9c11d0be --dry-run
   outboxctl dlq replay --fingerprint 3f2a9c11d0be --wait --timeout 2m --yes --note 'consumer corrected'
   outboxctl dlq replay --reason max_attempts --since 2h --abort-if-dead 5% --rate 200/s --yes --note 'broker is back'
-  outboxctl dlq replay --type payment_settled --plan replay.json
-  outboxctl dlq replay --apply replay.json --yes`,
+  outboxctl dlq replay --type payment_settled --plan`,
 	}
 	finishDLQChange(app, cmd, opts)
 	addReplayFlags(cmd, opts)
-	cmd.Flags().BoolVar(&opts.force, "force", false, "replay also what must die again as it is stored")
+	cmd.Flags().BoolVar(&opts.force, "force", false, "replay also what would fail again unchanged")
 	return cmd
 }
 
@@ -54,7 +53,7 @@ func newDLQDiscardCmd(app *cli.App) *cobra.Command {
 		Use:   "discard [ID... | -]",
 		Short: "Mark dead letters as not worth replaying",
 		Long: `Mark dead letters as handled without sending their events. The mark can be taken back with outboxctl dlq restore until
-cleanup removes the row. Say which: ids (a dead letter's or an event's; - reads them from standard input) or filters.`,
+cleanup removes the row. Specify ids (a dead letter's or an event's; - reads them from standard input) or filters.`,
 		Example: `  outboxctl dlq discard 01890a5d-ac96-774b-bcce-b302099a8057 --note 'test order'
   outboxctl dlq discard --reason invalid_payload --until 30d --yes --note 'no longer needed'`,
 	}
@@ -67,7 +66,7 @@ func newDLQRestoreCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore [ID... | -]",
 		Short: "Take a discard back",
-		Long: `Make discarded dead letters open again. Say which: ids (a dead letter's or an event's; - reads them from standard
+		Long: `Make discarded dead letters open again. Specify ids (a dead letter's or an event's; - reads them from standard
 input) or filters.`,
 		Example: "  outboxctl dlq restore 01890a5d-ac96-774b-bcce-b302099a8057 --note 'discarded by mistake'",
 	}
@@ -93,5 +92,5 @@ func finishDLQChange(app *cli.App, cmd *cobra.Command, opts *changeOptions) {
 	}
 	addDLQFilterFlags(app, cmd, filter)
 	addChangeFlags(cmd, opts)
-	addFreezeFlag(cmd, opts)
+	addPlanFlag(cmd, opts)
 }

@@ -139,11 +139,11 @@ func TestCompletionAsksTheDatabase(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "outboxctl.yaml")
 	require.NoError(t, os.WriteFile(config, []byte("contexts:\n  far:\n    database: {url: \"postgres://x@127.0.0.1:1/x\"}\n"), 0o600))
 	r.env = append(r.env, "OUTBOXCTL_CONFIG="+config)
-	code, _, said := r.run(false, "", "dlq", "discard", id, "--freeze", "--yes")
+	code, _, said := r.run(false, "", "dlq", "discard", id, "--plan", "--yes")
 	require.Equal(t, 0, code, said)
 	code, _, said = r.run(false, "", "pause", "--topic", "billing", "--actor", "ann", "--note", "why", "--yes")
 	require.Equal(t, 0, code, said)
-	_, plan, _ := r.run(false, "", "run", "list", "--all", "-o", "id")
+	_, plan, _ := r.run(false, "", "plan", "list", "-o", "id")
 	plan = strings.TrimSpace(plan)
 	for _, tc := range []struct {
 		args []string
@@ -166,8 +166,8 @@ func TestCompletionAsksTheDatabase(t *testing.T) {
 		{[]string{"idem", "show", id, "--consumer", "m"}, "mailer\n:4\n"},
 		{[]string{"dlq", "show", id, "--consumers", "audit,m"}, "audit,mailer\n:4\n"},
 		{[]string{"dlq", "replay", id, "--check-consumers", ""}, "mailer\n:4\n"},
-		{[]string{"run", "show", ""}, plan + "\tdlq.discard, ready\n"},
-		{[]string{"run", "resume", plan[:9]}, plan + "\tdlq.discard, ready\n"},
+		{[]string{"plan", "show", ""}, plan + "\tdlq.discard, ready\n"},
+		{[]string{"plan", "run", plan[:9]}, plan + "\tdlq.discard, ready\n"},
 		{[]string{"audit", "show", ""}, "\tpause by ann\n"},
 		{[]string{"audit", "--run", ""}, "\tpause by ann\n"},
 		{[]string{"pause", "--topic", "b"}, "billing\n:4\n"},
@@ -175,7 +175,6 @@ func TestCompletionAsksTheDatabase(t *testing.T) {
 		{[]string{"stats", "--context", ""}, "far\n:4\n"},
 		{[]string{"config", "use-context", "f"}, "far\n:4\n"},
 		{[]string{"registry", "check", ""}, ":0\n"},
-		{[]string{"dlq", "replay", "--apply", ""}, ":0\n"},
 		{[]string{"stats", "--config", ""}, ":0\n"},
 		{[]string{"emit", "--data", "@../docs/json-"}, "@../docs/json-output.md\n:4\n"},
 		{[]string{"dlq", "edit", id, "--data", "@../do"}, "@../docs/\n:6\n"},
@@ -218,7 +217,7 @@ func TestMisspeltFiltersNameWhatWasMeant(t *testing.T) {
 		"stats --by tpic":                               "hint: did you mean topic?",
 		"audit --action dlq.replya":                     "hint: did you mean dlq.replay?",
 		"registry show order_cancelled":                 "hint: did you mean order_canceled?",
-		"run show abc":                                  "hint: outboxctl run list --all lists the plans",
+		"plan show abc":                                 "hint: outboxctl plan list lists the plans",
 	} {
 		_, _, stderr := r.run(false, "", strings.Fields(line)...)
 		require.Contains(t, stderr, want, line)

@@ -99,14 +99,11 @@ func TestErrorsAreInOurOwnWords(t *testing.T) {
 		{"emit --type media_uploaded --aggregate-id " + id + " --data {", cli.ExitUsage, "data is not valid JSON"},
 		{"emit --type media_uploaded --aggregate-id " + id + " --data {} --max-attempts 0", cli.ExitUsage, "--max-attempts must be at least 1"},
 		{"dlq edit " + id + " --data @" + missing, cli.ExitUsage, "nope.yaml does not exist"},
-		{"dlq replay --yes --apply " + missing, cli.ExitUsage, "nope.yaml does not exist"},
-		{"dlq replay --yes --apply " + dir, cli.ExitUsage, "is a folder"},
-		{"dlq replay --yes --apply " + note, cli.ExitUsage, "not a usable plan: it is not JSON"},
 		{"dlq replay --yes " + id, cli.ExitNotFound, "not found: 1 id"},
 		{"pause --topic biling", cli.ExitUsage, "did you mean billing?"},
 		{"resume --topic biling", cli.ExitPrecondition, "topic biling is not paused"},
 		{"audit show nope", cli.ExitUsage, `"nope" is not a run`},
-		{"run resume " + id, cli.ExitNotFound, "no plan " + id},
+		{"plan run " + id, cli.ExitNotFound, "no plan " + id},
 		{"migrate down --to 99999", cli.ExitNotFound, "no migration has version 99999"},
 	} {
 		t.Run(tc.args[:min(len(tc.args), 60)], func(t *testing.T) {

@@ -20,13 +20,11 @@ func newEventRepublishCmd(app *cli.App) *cobra.Command {
 		Long: `Queue events that were published already, so that they are published once more. Every consumer of their topic gets
 them again; a consumer that remembers them skips them.
 
-Say which: ids (- reads them from standard input), filters, or --apply with a plan. --since and --until limit the time of
-publication. A set chosen by filters ends when the command starts, and an event that has been published again since it
+Specify ids (- reads them from standard input) or filters. --since and --until limit the time of publication. A set chosen by filters ends when the command starts, and an event that has been published again since it
 was chosen is left alone, so no event of the set is republished twice.`,
 		Example: `  outboxctl event republish --type order_created --since 7d --dry-run
-  outboxctl event republish --type order_created --since 7d --plan republish.json
-  outboxctl event republish --topic domain --since 2026-03-01T12:00:00Z --note 'its subscription was replaced'
-  outboxctl event republish --apply republish.json --rate 100/s --yes --note 'new search index'`,
+  outboxctl event republish --type order_created --since 7d --rate 100/s --yes --note 'new search index'
+  outboxctl event republish --topic domain --since 2026-03-01T12:00:00Z --note 'its subscription was replaced'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.ids = args
 			return runChange(cmd.Context(), opts)
@@ -43,7 +41,7 @@ was chosen is left alone, so no event of the set is republished twice.`,
 	}
 	addEventFilterFlags(app, cmd, filter, "published")
 	addChangeFlags(cmd, opts)
-	addFreezeFlag(cmd, opts)
+	addPlanFlag(cmd, opts)
 	addReplayFlags(cmd, opts)
 	return cmd
 }

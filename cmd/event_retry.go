@@ -28,6 +28,7 @@ standard input.`,
 	}
 	opts.choose = func(time.Time, *operate.ChangeParams) error { return nil }
 	addChangeFlags(cmd, opts)
+	addPlanFlag(cmd, opts)
 	addWaitFlags(cmd, opts)
 	return cmd
 }

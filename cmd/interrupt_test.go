@@ -15,11 +15,11 @@ func TestAnInterruptedRunNamesTheCommandThatGoesOn(t *testing.T) {
 	t.Parallel()
 	r := newDLQRig(t)
 	r.die(50, "no", `{"data": {}}`)
-	code, _, talk := r.run(false, "", "dlq", "replay", "--since", "1d", "--freeze")
+	code, _, talk := r.run(false, "", "dlq", "replay", "--since", "1d", "--plan")
 	require.Zero(t, code, talk)
 	var plan string
 	require.NoError(t, r.db.Pool.QueryRow(t.Context(), "SELECT id::text FROM outbox_plans").Scan(&plan))
-	run := exec.Command("outboxctl", "run", "resume", plan, "--yes", "--rate", "1/s")
+	run := exec.Command("outboxctl", "plan", "run", plan, "--yes", "--rate", "1/s")
 	run.Env = r.env
 	var stderr bytes.Buffer
 	run.Stderr = &stderr
@@ -29,7 +29,7 @@ func TestAnInterruptedRunNamesTheCommandThatGoesOn(t *testing.T) {
 	var exit *exec.ExitError
 	require.ErrorAs(t, run.Wait(), &exit)
 	require.Equal(t, 130, exit.ExitCode(), stderr.String())
-	require.Regexp(t, `(?m)^interrupted after [0-9]+ rows?; go on with: outboxctl run resume `+plan+`$`, stderr.String())
+	require.Regexp(t, `(?m)^interrupted after [0-9]+ rows?; go on with: outboxctl plan run `+plan+` --rate 1/s$`, stderr.String())
 }
 
 // A person is asked about an age below a day; a cron line is not.

@@ -66,9 +66,9 @@ func TestCommandRoleMatrix(t *testing.T) {
 		"publish":         {"outbox_dispatcher"},
 		"registry apply":  {},
 		"resume":          operator,
-		"run abandon":     operator,
-		"run resume":      operator,
-		"run stop":        operator,
+		"plan abandon":    operator,
+		"plan run":        operator,
+		"plan stop":       operator,
 	}
 	for path, writer := range writers() {
 		if path == "bench" || path == "topic ensure" {

@@ -65,7 +65,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 		newIdemCmd(app),
 		newDLQCmd(app),
 		newEventCmd(app),
-		newRunCmd(app),
+		newPlanCmd(app),
 		newPauseCmd(app),
 		newResumeCmd(app),
 		newWhyCmd(app),

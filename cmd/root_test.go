@@ -174,11 +174,11 @@ func TestEmptyFiltersAreRefused(t *testing.T) {
 		flags []string
 	}{
 		{"publish --once", []string{"namespace", "tenant", "event-type"}},
-		{"dlq replay --since 1h --yes", append(filterFlags(), "plan", "apply")},
+		{"dlq replay --since 1h --yes", filterFlags()},
 		{"dlq discard --since 1h --yes", filterFlags()},
 		{"dlq restore --since 1h --yes", filterFlags()},
 		{"dlq export", filterFlags()},
-		{"event republish --since 1h --yes", []string{"type", "aggregate", "tenant", "namespace", "since", "until", "plan", "apply"}},
+		{"event republish --since 1h --yes", []string{"type", "aggregate", "tenant", "namespace", "since", "until"}},
 	} {
 		for _, flag := range tc.flags {
 			code, _, stderr := runCLI(t, nil, append(strings.Fields(tc.words), "--"+flag, "")...)

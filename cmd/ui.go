@@ -44,7 +44,7 @@ func newUICmd(app *cli.App) *cobra.Command {
 know dlq list --type x --since 2h, you know /dead-letters?type=x&since=2h. Every page shows the command that does the same.
 
 Looking is a read-only transaction under the role of a viewer (--read-role), which cannot see what events carry. With
---allow-changes operators also replay, discard, restore and republish: a set is chosen, frozen in the database, confirmed by its
+--allow-changes operators also replay, discard, restore and republish: a set is chosen, kept as a plan in the database, confirmed by its
 count and its database, and run in this process. Without it, and in a read-only context, the addresses for that do not exist. With --payloads reveal an
 operator may see what one event carries, and the audit says who did and why.
 

@@ -29,7 +29,7 @@ func TestARunOfAKilledPageIsResumed(t *testing.T) {
 		}
 		return address != ""
 	})
-	post := func(path, body string) (plan dlq.Frozen) {
+	post := func(path, body string) (plan dlq.Plan) {
 		t.Helper()
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address+path, strings.NewReader(body))
 		require.NoError(t, err)
@@ -42,24 +42,24 @@ func TestARunOfAKilledPageIsResumed(t *testing.T) {
 		return plan
 	}
 	plan := post("/plans", `{"action": "replay", "filter": {"type": "order_canceled"}, "note": "broker is back"}`)
-	eventually(t, "the set is frozen", func() bool { return r.count("SELECT count(*) FROM outbox_plans WHERE state = 'ready'") == 1 })
+	eventually(t, "the plan is made", func() bool { return r.count("SELECT count(*) FROM outbox_plans WHERE state = 'ready'") == 1 })
 	post("/plans/"+plan.ID+"/run", fmt.Sprintf(`{"confirm": {"count": %d, "database": %q}, "rate": 1000}`, rows, r.db.Name))
-	eventually(t, "rows are replayed", func() bool { return r.count("SELECT done FROM outbox_plans") > 0 })
+	eventually(t, "rows are replayed", func() bool { return r.count("SELECT coalesce(sum(done), 0) FROM outbox_plan_chunks") > 0 })
 	http.DefaultClient.CloseIdleConnections()
 	page.signal(syscall.SIGKILL)
 	page.wait()
-	done := r.count("SELECT done FROM outbox_plans")
+	done := r.count("SELECT coalesce(sum(done), 0) FROM outbox_plan_chunks")
 	require.Less(t, done, rows, "killed too late to prove anything")
 
-	code, _, stderr := r.run(false, "", "run", "resume", plan.ID, "--yes")
+	code, _, stderr := r.run(false, "", "plan", "run", plan.ID, "--yes")
 	require.Equal(t, 4, code, "it may still be alive: %s", stderr)
 	r.exec("UPDATE outbox_plans SET lease_until = now() - interval '1 second'") // its time is over
-	_, stdout, _ := r.run(false, "", "run", "show", plan.ID)
+	_, stdout, _ := r.run(false, "", "plan", "show", plan.ID)
 	require.Contains(t, stdout, "interrupted")
 	require.Contains(t, stdout, "its runner is gone")
-	code, _, stderr = r.run(false, "", "run", "resume", plan.ID, "--yes")
+	code, _, stderr = r.run(false, "", "plan", "run", plan.ID, "--yes")
 	require.Equal(t, 0, code, stderr)
-	require.Equal(t, rows, r.count("SELECT done FROM outbox_plans WHERE state = 'done'"))
+	require.Equal(t, rows, r.count("SELECT sum(c.done) FROM outbox_plan_chunks AS c JOIN outbox_plans AS p ON p.id = c.plan_id WHERE p.state = 'done'"))
 	require.Equal(t, rows, r.count("SELECT sum(affected) FROM outbox_audit"))
 	require.Equal(t, rows, r.count("SELECT count(DISTINCT x) FROM outbox_audit, jsonb_array_elements_text(detail -> 'eventIds') AS x"))
 	require.Equal(t, 2, r.count("SELECT count(DISTINCT coalesce(detail ->> 'via', 'command line')) FROM outbox_audit"))

@@ -56,7 +56,7 @@ func newWriterWorld(t *testing.T) *writerWorld {
 			  FROM outbox_events WHERE id = '` + dead + `' RETURNING id::text`)
 	}
 	w.dead, w.discarded = letter(), letter()
-	w.ok("dlq", "replay", w.dead, "--freeze")
+	w.ok("dlq", "replay", w.dead, "--plan")
 	w.plan = id(`SELECT id::text FROM outbox_plans`)
 	w.ok("dlq", "discard", w.discarded, "--yes")
 	w.run = id(`SELECT detail ->> 'runId' FROM outbox_audit WHERE action = 'dlq.discard'`)
@@ -133,10 +133,10 @@ func writers() map[string]writer {
 		"publish":         {args: words("--once", "--http-addr", "127.0.0.1:0")},
 		"registry apply":  {args: func(w *writerWorld) []string { return []string{w.catalogue(), "--yes"} }},
 		"resume":          {args: words("--type", "media_uploaded", "--yes")},
-		"run abandon":     {args: with(plan)},
-		"run resume":      {args: with(plan, "--yes")},
-		"run stop": {prepare: func(w *writerWorld) {
-			_, err := w.db.Pool.Exec(w.t.Context(), `SELECT outbox_run_begin($1, 'bob', '', '{}')`, w.plan)
+		"plan abandon":    {args: with(plan)},
+		"plan run":        {args: with(plan, "--yes")},
+		"plan stop": {prepare: func(w *writerWorld) {
+			_, err := w.db.Pool.Exec(w.t.Context(), `SELECT outbox_plan_begin($1, 'bob', '', '{}')`, w.plan)
 			require.NoError(w.t, err)
 		}, args: with(plan)},
 		"topic ensure": {args: words("--subscription", "another")},
@@ -146,11 +146,11 @@ func writers() map[string]writer {
 // moreWriting are other ways in which commands write than those of writers.
 func moreWriting(w *writerWorld) [][]string {
 	return [][]string{
-		{"dlq", "replay", "--type", "license_status_changed", "--freeze"},
-		{"dlq", "discard", w.dead, "--freeze"},
-		{"event", "republish", "--since", "30d", "--freeze"},
+		{"dlq", "replay", "--type", "license_status_changed", "--plan"},
+		{"dlq", "discard", w.dead, "--plan"},
+		{"event", "republish", "--since", "30d", "--plan"},
 		{"dlq", "replay", w.dead, "--yes", "--dry-run=false"},
-		{"dlq", "replay", w.dead, "--yes", "--plan", ""},
+		{"dlq", "replay", w.dead, "--yes", "--plan=false"},
 		{"migrate", "--plan=false"},
 		{"migrate", "down", "--all", "--yes"},
 		{"emit", "--stdin"},

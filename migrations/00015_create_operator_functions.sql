@@ -39,14 +39,12 @@ $$;
 -- another event was emitted in the dead letter's place. unchanged: the row is as whoever asks saw it, as published or as an
 -- earlier change left it; for a retry, that the event does not back off. It is the only place that decides this: the
 -- functions below use it for what they did not change, and a dry run asks it before. It reads no table, so every role may
--- call it.
+-- call it. Written with RETURN it is bound to pg_catalog when it is made, and needs no call for each row.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_outcome(action text, state text, found boolean, published boolean, dead boolean, corrected boolean,
     unchanged boolean) RETURNS text
     LANGUAGE sql IMMUTABLE
-    SET search_path = pg_catalog, pg_temp
-    AS $$
-SELECT CASE action
+    RETURN CASE action
        WHEN 'dlq.replay' THEN
             CASE WHEN state IS NULL THEN 'not_found'
                  WHEN state = 'replayed' THEN 'already_replayed'
@@ -96,8 +94,15 @@ SELECT CASE action
                  WHEN unchanged THEN 'not_backing_off'
                  ELSE 'retried'
             END
-       END
-$$;
+       END;
+-- +goose StatementEnd
+
+-- The outcome of an action that did what was asked.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_success(action text) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE action WHEN 'dlq.replay' THEN 'replayed' WHEN 'dlq.discard' THEN 'discarded' WHEN 'dlq.restore' THEN 'restored'
+                   WHEN 'dlq.edit' THEN 'corrected' WHEN 'event.republish' THEN 'republished' WHEN 'event.retry' THEN 'retried' END;
 -- +goose StatementEnd
 
 -- Re-queues the event behind each dead letter: attempts 0, no error, due now.
@@ -133,15 +138,19 @@ BEGIN
              ORDER BY d.id
                FOR UPDATE) AS l;
 
+    IF NOT 'open' = ALL (states) THEN
+        -- Only then: it compares each with each.
+        SELECT array_agg(l.event_id) INTO events
+          FROM unnest(ids, events, states) AS l(id, event_id, state) WHERE l.state = 'open' AND l.id = ANY (dlq_ids);
+    END IF;
+
     -- dead_at goes together with the lease and the attempts: a row that kept any of them would be
     -- skipped by the publisher, or die at its first failure.
     WITH up AS (
         UPDATE @schema@.outbox_events AS e
            SET dead_at = NULL, passed_at = NULL, attempt_count = 0, last_error = NULL, locked_by = NULL, locked_until = NULL,
                next_attempt_at = now(), updated_at = now()
-         WHERE e.id = ANY (ARRAY(SELECT l.event_id FROM unnest(ids, events, states) AS l(id, event_id, state)
-                                  WHERE l.state = 'open' AND l.id = ANY (dlq_ids)))
-           AND e.dead_at IS NOT NULL AND e.published_at IS NULL
+         WHERE e.id = ANY (events) AND e.dead_at IS NOT NULL AND e.published_at IS NULL
         RETURNING e.id
     )
     SELECT array_agg(up.id) INTO revived FROM up;
@@ -150,20 +159,17 @@ BEGIN
         audit := @schema@.outbox_audit_change(text 'dlq.replay', actor, note, detail, revived, cardinality(revived)::bigint);
         UPDATE @schema@.outbox_dlq AS d
            SET state = 'replayed', state_changed_at = now(), audit_id = audit
-         WHERE d.id = ANY (ARRAY(SELECT l.id FROM unnest(ids, events, states) AS l(id, event_id, state)
-                                   JOIN unnest(revived) AS r(id) ON r.id = l.event_id
-                                  WHERE l.state = 'open'));
+         WHERE d.event_id = ANY (revived) AND d.state = 'open';
     END IF;
 
     RETURN QUERY
-        SELECT w.id, l.event_id,
-               CASE WHEN r.id IS NOT NULL AND l.state = 'open' THEN 'replayed'
-                    ELSE @schema@.outbox_outcome(text 'dlq.replay', l.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, false, true)
+        SELECT w.id, d.event_id,
+               CASE WHEN d.audit_id = audit THEN 'replayed'
+                    ELSE @schema@.outbox_outcome(text 'dlq.replay', d.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, false, true)
                END
           FROM unnest(dlq_ids) WITH ORDINALITY AS w(id, ord)
-          LEFT JOIN unnest(ids, events, states) AS l(id, event_id, state) ON l.id = w.id
-          LEFT JOIN unnest(revived) AS r(id) ON r.id = l.event_id
-          LEFT JOIN @schema@.outbox_events AS e ON e.id = l.event_id AND r.id IS NULL
+          LEFT JOIN @schema@.outbox_dlq AS d ON d.id = w.id
+          LEFT JOIN @schema@.outbox_events AS e ON e.id = CASE WHEN d.audit_id IS DISTINCT FROM audit THEN d.event_id END
          ORDER BY w.ord;
 END
 $$;
@@ -463,5 +469,6 @@ DROP FUNCTION IF EXISTS outbox_correct(uuid, uuid, jsonb, jsonb, text, text, jso
 DROP FUNCTION IF EXISTS outbox_restore(uuid[], text, text, jsonb, bigint[]);
 DROP FUNCTION IF EXISTS outbox_discard(uuid[], text, text, jsonb, bigint[]);
 DROP FUNCTION IF EXISTS outbox_replay(uuid[], text, text, jsonb);
+DROP FUNCTION IF EXISTS outbox_success(text);
 DROP FUNCTION IF EXISTS outbox_outcome(text, text, boolean, boolean, boolean, boolean, boolean);
 DROP FUNCTION IF EXISTS outbox_audit_change(text, text, text, jsonb, uuid[], bigint);

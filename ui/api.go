@@ -200,19 +200,14 @@ func auditAPI(r *request) (answer, error) {
 }
 
 func plansAPI(r *request) (answer, error) {
-	rows, paged, err := listPlans(r, false)
+	rows, paged, err := listPlans(r)
 	return answer{rows, paged.Next}, err
 }
 
-func runsAPI(r *request) (answer, error) {
-	rows, paged, err := listPlans(r, true)
-	return answer{rows, paged.Next}, err
-}
-
-func listPlans(r *request, started bool) ([]dlq.Frozen, outbox.Paged, error) {
+func listPlans(r *request) ([]dlq.Plan, outbox.Paged, error) {
 	all := func(url.Values, time.Time) (struct{}, error) { return struct{}{}, nil }
-	return list(r, nil, all, func(_ struct{}, page outbox.Page, each func(dlq.Frozen) error) (outbox.Paged, error) {
-		return r.outbox.ListPlans(r.Context(), operate.ListPlansParams{Started: started, Page: page}, each)
+	return list(r, nil, all, func(_ struct{}, page outbox.Page, each func(dlq.Plan) error) (outbox.Paged, error) {
+		return r.outbox.ListPlans(r.Context(), operate.ListPlansParams{Page: page}, each)
 	})
 }
 

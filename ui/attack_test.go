@@ -132,7 +132,7 @@ func TestInjectedText(t *testing.T) {
 		"/dead-letters": {"reason", "type", "topic", "fingerprint", "aggregate", "tenant", "namespace", "since", "until", "error-like", "blocking", "state", "limit", "cursor"},
 		"/events":       {"status", "type", "aggregate", "tenant", "namespace", "since", "until", "limit", "cursor"},
 		"/audit":        {"actor", "action", "run", "event", "since", "until", "limit", "cursor"},
-		"/causes":       {"by"}, "/runs": {"limit", "cursor"}, "/search": {"q"}, "/doctor": {"again"}, "/topics": {"x"}, "/": {"x"},
+		"/causes":       {"by"}, "/plans": {"limit", "cursor"}, "/search": {"q"}, "/doctor": {"again"}, "/topics": {"x"}, "/": {"x"},
 	}
 	for _, text := range injected() {
 		value := url.QueryEscape(text)
@@ -164,7 +164,7 @@ func TestInjectedText(t *testing.T) {
 		}
 		for path, fields := range map[string]url.Values{
 			"/plans": {"action": {"replay"}, "id": {deadID}, "note": {text}}, "/plans/" + b.planID() + "/run": {"count": {text}, "database": {text}, "note": {text}, "rate": {text}},
-			"/events/" + eventID + "/forget": {"consumer": {text}, "confirm": {text}, "note": {text}}, "/runs/" + b.planID() + "/resume": {"rate": {text}}, "/plans?x": {text: {text}},
+			"/events/" + eventID + "/forget": {"consumer": {text}, "confirm": {text}, "note": {text}}, "/plans/" + b.planID() + "/run": {"rate": {text}}, "/plans?x": {text: {text}},
 		} {
 			status, header, answer := b.send(http.MethodPost, path, formType, fields.Encode())
 			harmless(t, path+" "+fields.Encode(), status, header, answer)
@@ -215,7 +215,7 @@ func TestStrangeRequests(t *testing.T) {
 		"a method of its own":    {"FROB /ops/outbox/plans" + rest + "\r\n", []int{404, 405}},
 		"TRACE":                  {"TRACE /ops/outbox/" + rest + "Cookie: secret=1\r\n\r\n", []int{404, 405}},
 		"CONNECT":                {"CONNECT localhost:22 HTTP/1.1\r\nHost: localhost:22\r\n\r\n", []int{403, 404, 405}},
-		"GET of a change":        {"GET /ops/outbox/plans?action=replay&id=" + deadID + rest + "\r\n", []int{404, 405}},
+		"GET of a change":        {"GET /ops/outbox/plans?action=replay&id=" + deadID + rest + "\r\n", []int{400, 404, 405}},
 		"GET that says POST":     {"GET /ops/outbox/dead-letters/" + deadID + "/reveal?_method=POST&note=x" + rest + "X-HTTP-Method-Override: POST\r\n\r\n", []int{404, 405}},
 		"HEAD of a change":       {"HEAD /ops/outbox/dead-letters/" + deadID + "/reveal" + rest + "\r\n", []int{404, 405}},
 		"a cross-site preflight": {"OPTIONS /ops/outbox/api/v1/plans" + rest + "Origin: https://evil.example\r\nAccess-Control-Request-Method: POST\r\n\r\n", []int{404, 405}},

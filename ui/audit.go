@@ -58,8 +58,8 @@ func auditRefs(row operate.AuditRow) (refs []auditRef) {
 	}
 	_ = json.Unmarshal(row.Detail, &found) // what has another form leads nowhere
 	switch {
-	case found.PlanID != "" && found.PlanID == found.RunID: // a plan in the database; a file's has runs of other ids
-		refs = append(refs, auditRef{"the run", "/runs/" + url.PathEscape(found.PlanID)})
+	case found.PlanID != "":
+		refs = append(refs, auditRef{"the plan", "/plans/" + url.PathEscape(found.PlanID)})
 	case found.RunID != "":
 		refs = append(refs, auditRef{"all of this run", "/audit" + query([]string{"run", found.RunID})})
 	}

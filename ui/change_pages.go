@@ -90,7 +90,7 @@ type planData struct {
 	// Typed: the count has to be typed. Sends: the change sends events, so it can go in steps.
 	Typed, Sends bool
 	NoPublisher  bool
-	// Hopeless describes which of the set must die again as it is stored.
+	// Hopeless describes which of the set would fail again unchanged.
 	Hopeless string
 }
 
@@ -103,9 +103,9 @@ func planPage(r *request) (*view, error) {
 		return nil, err
 	}
 	if preview.StartedAt != nil {
-		return &view{redirect: "/runs/" + preview.ID}, nil
+		return runView(r, preview.PlanDetail)
 	}
-	d := planData{PlanPreview: preview, Plan: preview.PlanDetail, Typed: operate.Typed(preview.Frozen), Sends: preview.Action.Sends()}
+	d := planData{PlanPreview: preview, Plan: preview.PlanDetail, Typed: operate.Typed(preview.Plan), Sends: preview.Action.Sends()}
 	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
 		return nil, err
 	}
@@ -113,13 +113,13 @@ func planPage(r *request) (*view, error) {
 		d.NoPublisher = len(s.Publishers) == 0
 	}
 	if preview.Action == dlq.Replay {
-		if err := operate.RefuseHopeless(preview.Frozen); err != nil {
+		if err := operate.RefuseHopeless(preview.Plan); err != nil {
 			d.Hopeless = err.Error()
 		}
 	} else {
 		d.MarksError = ""
 	}
-	return &view{Title: "Plan", Command: "outboxctl run resume " + preview.ID, Live: preview.State == dlq.PlanFreezing, Every: runPoll.Milliseconds(), template: "plan", Data: d}, nil
+	return &view{Title: "Plan", Command: "outboxctl plan run " + preview.ID, Live: preview.State == dlq.PlanMaking, Every: runPoll.Milliseconds(), template: "plan", Data: d}, nil
 }
 
 // runData is a plan that was started.
@@ -133,18 +133,9 @@ type runData struct {
 	Sends, Ended, Typed bool
 }
 
-func runPage(r *request) (*view, error) {
-	if err := known(r.URL.Query()); err != nil {
-		return nil, err
-	}
-	plan, err := r.outbox.Plan(r.Context(), r.PathValue("id"))
-	if err != nil {
-		return nil, err
-	}
-	if plan.StartedAt == nil {
-		return &view{redirect: "/plans/" + plan.ID}, nil
-	}
-	d := runData{Plan: plan, Left: plan.Total - plan.Done, Sends: plan.Action.Sends(), Ended: plan.State != dlq.RunRunning, Typed: operate.Typed(plan.Frozen)}
+// runView shows a plan that was started.
+func runView(r *request, plan operate.PlanDetail) (_ *view, err error) {
+	d := runData{Plan: plan, Left: plan.Total - plan.Done, Sends: plan.Action.Sends(), Ended: plan.State != dlq.PlanRunning, Typed: operate.Typed(plan.Plan)}
 	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
 		return nil, err
 	}
@@ -152,9 +143,9 @@ func runPage(r *request) (*view, error) {
 		perSecond := float64(plan.Done) / seconds
 		d.Speed = strings.TrimSpace(fmt.Sprintf("%.0f/s, about %s left", perSecond, words.Seconds(float64(d.Left)/perSecond)))
 	}
-	command := "outboxctl run show " + plan.ID
+	command := "outboxctl plan show " + plan.ID
 	if d.Ended && d.Left > 0 {
-		command = "outboxctl run resume " + plan.ID
+		command = "outboxctl plan run " + plan.ID
 	}
-	return &view{Title: "Run", Command: command, Live: !d.Ended, Every: runPoll.Milliseconds(), template: "run", Data: d}, nil
+	return &view{Title: "Plan", Command: command, Live: !d.Ended, Every: runPoll.Milliseconds(), template: "run", Data: d}, nil
 }

@@ -79,14 +79,14 @@ func (p planRequest) params(now time.Time, actor string) (operate.ChangeParams, 
 	out.IDs = slices.Compact(out.IDs)
 	if q := url.Values(p.Filter); len(q) > 0 {
 		if p.IDs != nil {
-			return out, fault.Usagef("say which rows: ids or a filter, one of them")
+			return out, fault.Usagef("specify ids or a filter, one of them")
 		}
 		if err := choose(q, now, &out); err != nil {
 			return out, err
 		}
 	}
 	if out.Check() != nil {
-		return out, fault.Usagef("say which rows: ids or a filter, one of them")
+		return out, fault.Usagef("specify ids or a filter, one of them")
 	}
 	return out, nil
 }
@@ -123,7 +123,7 @@ func choose(q url.Values, now time.Time, out *operate.ChangeParams) error {
 // orEverything refuses a filter that leaves nothing out: a caller that gives none has not said what to change.
 func orEverything(narrows bool, err error) error {
 	if err == nil && !narrows {
-		return fault.Usagef("say which rows: the filter leaves nothing out")
+		return fault.Usagef("the filter leaves nothing out: specify the rows")
 	}
 	return err
 }

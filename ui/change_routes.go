@@ -44,16 +44,13 @@ type changeRoute struct {
 func changeTable() []changeRoute {
 	return []changeRoute{
 		{http.MethodPost, "/plans", planByForm},
-		{http.MethodGet, "/plans/{id}/file", planFile},
 		{http.MethodPost, "/plans/{id}/run", runByForm},
+		{http.MethodPost, "/plans/{id}/stop", stopByForm},
 		{http.MethodPost, "/plans/{id}/abandon", abandonByForm},
-		{http.MethodPost, "/runs/{id}/stop", stopByForm},
-		{http.MethodPost, "/runs/{id}/resume", resumeByForm},
 		{http.MethodPost, "/api/v1/plans", planByAPI},
 		{http.MethodDelete, "/api/v1/plans/{id}", abandon},
 		{http.MethodPost, "/api/v1/plans/{id}/run", runByAPI},
-		{http.MethodPost, "/api/v1/runs/{id}/stop", stopRun},
-		{http.MethodPost, "/api/v1/runs/{id}/resume", resumeByAPI},
+		{http.MethodPost, "/api/v1/plans/{id}/stop", stop},
 	}
 }
 
@@ -119,7 +116,7 @@ func planByForm(r *changeRequest) (changed, error) {
 	if err != nil {
 		return changed{}, err
 	}
-	return freeze(r, p)
+	return makePlan(r, p)
 }
 
 func planByAPI(r *changeRequest) (changed, error) {
@@ -127,10 +124,10 @@ func planByAPI(r *changeRequest) (changed, error) {
 	if err := readJSON(r.Request, &p); err != nil {
 		return changed{}, err
 	}
-	return freeze(r, p)
+	return makePlan(r, p)
 }
 
-func freeze(r *changeRequest, p planRequest) (changed, error) {
+func makePlan(r *changeRequest, p planRequest) (changed, error) {
 	now, err := r.outbox.Now(r.Context())
 	if err != nil {
 		return changed{}, err
@@ -139,17 +136,17 @@ func freeze(r *changeRequest, p planRequest) (changed, error) {
 	if err != nil {
 		return changed{}, err
 	}
-	id, err := r.h.changes.freeze(r.Context(), params)
+	id, err := r.h.changes.plan(r.Context(), params)
 	if err != nil {
 		return changed{}, err
 	}
-	return r.plan(id, "/plans/")
+	return r.plan(id)
 }
 
 // plan answers with a plan as it is now.
-func (r *changeRequest) plan(id, at string) (changed, error) {
+func (r *changeRequest) plan(id string) (changed, error) {
 	plan, err := r.outbox.Plan(r.Context(), id)
-	return changed{at: at + plan.ID, status: http.StatusAccepted, body: plan}, err
+	return changed{at: "/plans/" + plan.ID, status: http.StatusAccepted, body: plan}, err
 }
 
 func runByForm(r *changeRequest) (changed, error) {
@@ -162,8 +159,10 @@ func runByForm(r *changeRequest) (changed, error) {
 
 func runByAPI(r *changeRequest) (changed, error) {
 	var p runRequest
-	if err := readJSON(r.Request, &p); err != nil {
-		return changed{}, err
+	if r.ContentLength != 0 {
+		if err := readJSON(r.Request, &p); err != nil {
+			return changed{}, err
+		}
 	}
 	if err := p.check(); err != nil {
 		return changed{}, err
@@ -171,24 +170,28 @@ func runByAPI(r *changeRequest) (changed, error) {
 	return run(r, p)
 }
 
-// run starts a plan that was confirmed. Asked twice, it is the same run.
+// run starts a plan that is confirmed, and goes on with one that was confirmed when it was started. Asked twice with the same
+// confirmation, it is the same run.
 func run(r *changeRequest, p runRequest) (changed, error) {
 	plan, err := r.outbox.Plan(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return changed{}, err
 	}
 	said := operate.Confirmation{Count: p.Confirm.Count, Database: p.Confirm.Database, Note: p.Note, Force: p.Force}
-	if err := said.Confirm(plan.Frozen); err != nil {
-		return changed{}, err
+	confirms := said.Count != 0 || said.Database != ""
+	if plan.StartedAt == nil || confirms {
+		if err := said.Confirm(plan.Plan); err != nil {
+			return changed{}, err
+		}
 	}
-	if plan.StartedAt == nil {
+	if plan.StartedAt == nil || !confirms {
 		err = r.begin(plan, p.Note, p.pace)
 	}
 	return r.begun(plan.ID, err)
 }
 
 func (r *changeRequest) begin(plan operate.PlanDetail, note string, p pace) error {
-	return r.h.changes.run(operate.RunPlanParams{
+	return r.h.changes.run(dlq.RunParams{
 		ID: plan.ID, Runner: r.who.Name, Note: note, Rate: p.Rate, Watch: p.watchOf(plan.Action), Detail: r.detail(),
 	})
 }
@@ -201,11 +204,11 @@ func (p pace) watchOf(action dlq.Action) *dlq.Watch {
 	return p.watch()
 }
 
-// begun answers with a run. Of two requests at once, both of them began it.
+// begun answers with a plan that is run. Of two requests at once, both of them began it.
 func (r *changeRequest) begun(id string, err error) (changed, error) {
-	out, readErr := r.plan(id, "/runs/")
+	out, readErr := r.plan(id)
 	if err != nil && readErr == nil {
-		if plan, _ := out.body.(operate.PlanDetail); plan.State == dlq.RunRunning {
+		if plan, _ := out.body.(operate.PlanDetail); plan.State == dlq.PlanRunning {
 			return out, nil
 		}
 	}
@@ -217,59 +220,22 @@ func (r *changeRequest) detail() map[string]any {
 	return map[string]any{"via": "ui", "auth": r.who.Auth, "remote": remoteOf(r.Request), "requestId": uuid.NewString()}
 }
 
-func resumeByForm(r *changeRequest) (changed, error) {
-	form, err := readForm(r.Request, "rate", "ramp", "abort")
-	if err != nil {
-		return changed{}, err
-	}
-	p, err := paceForm(form)
-	if err != nil {
-		return changed{}, err
-	}
-	return resume(r, p)
-}
-
-func resumeByAPI(r *changeRequest) (changed, error) {
-	var p pace
-	if r.ContentLength != 0 {
-		if err := readJSON(r.Request, &p); err != nil {
-			return changed{}, err
-		}
-	}
-	if err := p.check(); err != nil {
-		return changed{}, err
-	}
-	return resume(r, p)
-}
-
-// resume does what is left of a run, which was confirmed when it was started.
-func resume(r *changeRequest, p pace) (changed, error) {
-	plan, err := r.outbox.Plan(r.Context(), r.PathValue("id"))
-	if err != nil {
-		return changed{}, err
-	}
-	if plan.StartedAt == nil {
-		return changed{}, fault.Preconditionf("plan %s was never started: confirm it first", plan.ID)
-	}
-	return r.begun(plan.ID, r.begin(plan, "", p))
-}
-
 func stopByForm(r *changeRequest) (changed, error) {
 	if _, err := readForm(r.Request); err != nil {
 		return changed{}, err
 	}
-	return stopRun(r)
+	return stop(r)
 }
 
-// stopRun asks a run to stop. One that has ended meanwhile needs nothing.
-func stopRun(r *changeRequest) (changed, error) {
-	err := r.outbox.StopRun(r.Context(), r.PathValue("id"), r.who.Name)
+// stop asks a run to stop. One that has ended meanwhile needs nothing.
+func stop(r *changeRequest) (changed, error) {
+	err := r.outbox.StopPlan(r.Context(), r.PathValue("id"), r.who.Name)
 	if err != nil {
-		if plan, readErr := r.outbox.Plan(r.Context(), r.PathValue("id")); readErr != nil || plan.State != dlq.RunDone {
+		if plan, readErr := r.outbox.Plan(r.Context(), r.PathValue("id")); readErr != nil || plan.State != dlq.PlanDone {
 			return changed{}, err
 		}
 	}
-	return r.plan(r.PathValue("id"), "/runs/")
+	return r.plan(r.PathValue("id"))
 }
 
 func abandonByForm(r *changeRequest) (changed, error) {

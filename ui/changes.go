@@ -13,29 +13,29 @@ import (
 )
 
 const (
-	// freezeWait is how long a request waits for its set to be frozen: a small one is, so its page shows all of it at once.
-	freezeWait = 500 * time.Millisecond
-	// slotWait is how long a request waits for the set that is being frozen before it.
+	// planWait is how long a request waits for its plan: a small one is made meanwhile, so its page shows all of it at once.
+	planWait = 500 * time.Millisecond
+	// slotWait is how long a request waits for the plan that is being made before it.
 	slotWait = 2 * time.Second
-	// runsPerMinute limits how many runs one identity starts.
+	// runsPerMinute limits how many plans one identity runs.
 	runsPerMinute = 10
-	// DefaultMaxPlanRows is the largest set that is frozen.
+	// DefaultMaxPlanRows is the largest set that a plan is made of.
 	DefaultMaxPlanRows = 1_000_000
 )
 
-// changes freezes sets and runs plans for operators: in the process, not in their requests, so that a closed tab changes
+// changes makes and runs plans for operators: in the process, not in their requests, so that a closed tab changes
 // nothing.
 type changes struct {
 	outbox  func() *operate.Outbox
 	maxRows int64
 	log     func(path string, err error)
 
-	// slot is held by the one set that is being frozen.
+	// slot is held by the one plan that is being made.
 	slot    chan struct{}
 	working context.Context //nolint:containedctx // it is the life of the jobs, which outlive their requests
 	stop    context.CancelFunc
 	jobs    sync.WaitGroup
-	// begun limits the runs that each identity begins.
+	// begun limits what each identity begins to run.
 	begun *ratelimit.PerName
 }
 
@@ -55,44 +55,48 @@ func busy(format string, args ...any) error {
 	return statusError{http.StatusTooManyRequests, fault.Preconditionf(format, args...)}
 }
 
-// freeze makes a plan. It returns its id once it exists; the set may still be growing.
-func (c *changes) freeze(ctx context.Context, p operate.ChangeParams) (id string, err error) {
+// plan makes a plan. It returns its id once it exists; the set may still be growing.
+func (c *changes) plan(ctx context.Context, p operate.ChangeParams) (id string, err error) {
 	timer := time.NewTimer(slotWait)
 	defer timer.Stop()
 	select {
 	case c.slot <- struct{}{}:
 	case <-timer.C:
-		return "", busy("another set is being frozen: try again in a moment")
+		return "", busy("another plan is being made: try again in a moment")
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	freezing, err := c.outbox().BeginPlan(ctx, operate.BeginPlanParams{ChangeParams: p, MaxRows: c.maxRows})
-	if err != nil {
-		<-c.slot
-		return "", err
-	}
-	done := make(chan struct{})
+	begun, done := make(chan string, 1), make(chan error, 1)
 	c.jobs.Go(func() {
-		defer close(done)
 		defer func() { <-c.slot }()
-		if _, err := freezing.Finish(c.working); err != nil {
-			c.log("/plans/"+freezing.ID, err)
+		plan, err := c.outbox().PlanChange(c.working, p, operate.PlanParams{MaxRows: c.maxRows, OnBegun: func(id string) { begun <- id }})
+		if err != nil && plan.ID != "" {
+			c.log("/plans/"+plan.ID, err)
 		}
+		done <- err
 	})
-	wait := time.NewTimer(freezeWait)
+	select {
+	case id = <-begun:
+	case err := <-done:
+		if len(begun) == 0 {
+			return "", err
+		}
+		return <-begun, nil
+	}
+	wait := time.NewTimer(planWait)
 	defer wait.Stop()
 	select {
 	case <-done:
 	case <-wait.C:
 	case <-ctx.Done():
 	}
-	return freezing.ID, nil
+	return id, nil
 }
 
 // run begins or resumes a plan and returns when that has happened, or why it has not.
-func (c *changes) run(p operate.RunPlanParams) error {
+func (c *changes) run(p dlq.RunParams) error {
 	if !c.begun.Of(p.Runner).Allow() {
-		return busy("%s has started %d runs within a minute: wait a little", p.Runner, runsPerMinute)
+		return busy("%s has run %d plans within a minute: wait a little", p.Runner, runsPerMinute)
 	}
 	begun := make(chan error, 2)
 	p.OnBegun = func() { begun <- nil }
@@ -100,7 +104,7 @@ func (c *changes) run(p operate.RunPlanParams) error {
 	c.jobs.Go(func() {
 		_, err := c.outbox().RunPlan(c.working, p)
 		if kind, _ := fault.KindOf(err); err != nil && kind != fault.Partial {
-			c.log("/runs/"+p.ID, err)
+			c.log("/plans/"+p.ID, err)
 		}
 		begun <- err
 	})

@@ -46,20 +46,22 @@ func TestARunIsInterruptedAndResumedByAnotherPage(t *testing.T) {
 	// Slow enough to be at it for minutes; ten rows at a time.
 	status, _, text := other.api(http.MethodPost, "/plans/"+plan.ID+"/run", fmt.Sprintf(`{"confirm": {"count": %d, "database": %q}, "rate": 40}`, manyDead, plan.Database.Name))
 	require.Equal(t, http.StatusAccepted, status, text)
-	require.Eventually(t, func() bool { return b.count(`SELECT done FROM outbox_plans WHERE id = $1::text::uuid`, plan.ID) > 0 }, wantState, tick)
-	_, _, body := b.get("/runs/" + plan.ID)
+	require.Eventually(t, func() bool {
+		return b.count(`SELECT coalesce(sum(done), 0) FROM outbox_plan_chunks WHERE plan_id = $1::text::uuid`, plan.ID) > 0
+	}, wantState, tick)
+	_, _, body := b.get("/plans/" + plan.ID)
 	require.Contains(t, body, "Stop after the rows it is at")
-	status, _, text = b.api(http.MethodPost, "/runs/"+plan.ID+"/resume", "")
+	status, _, text = b.api(http.MethodPost, "/plans/"+plan.ID+"/run", "")
 	require.Equal(t, http.StatusAccepted, status, "it is running: %s", text)
 
 	require.NoError(t, handler.Shutdown(context.WithoutCancel(t.Context())))
 	plan = b.reaches(plan.ID, "interrupted")
 	require.Less(t, plan.Done, plan.Total)
-	_, _, body = b.get("/runs/" + plan.ID)
-	require.Contains(t, body, "Resume: ")
-	status, to, body := b.form("/runs/"+plan.ID+"/resume", "rate", "")
+	_, _, body = b.get("/plans/" + plan.ID)
+	require.Contains(t, body, "Go on: ")
+	status, to, body := b.form("/plans/"+plan.ID+"/run", "rate", "")
 	require.Equal(t, http.StatusSeeOther, status, body)
-	require.Equal(t, "/runs/"+plan.ID, to)
+	require.Equal(t, "/plans/"+plan.ID, to)
 	plan = b.reaches(plan.ID, "done")
 	require.Equal(t, map[string]int64{"replayed": manyDead}, plan.Counts)
 	require.EqualValues(t, manyDead, b.count(`SELECT sum(affected)::bigint FROM outbox_audit WHERE detail ->> 'runId' = $1`, plan.ID), "each row once")
@@ -72,7 +74,7 @@ func TestARunIsStopped(t *testing.T) {
 	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "discard", "filter": {"fingerprint": "f2"}, "note": "tests"}`)
 	plan = b.reaches(plan.ID, "ready")
 	_, _, _ = b.api(http.MethodPost, "/plans/"+plan.ID+"/run", fmt.Sprintf(`{"confirm": {"count": %d, "database": %q}, "rate": 40}`, manyDead, plan.Database.Name))
-	status, _, body := b.form("/runs/" + plan.ID + "/stop")
+	status, _, body := b.form("/plans/" + plan.ID + "/stop")
 	require.Equal(t, http.StatusSeeOther, status, body)
 	plan = b.reaches(plan.ID, "stopped")
 	require.Equal(t, "stopped by ann@example.com", plan.EndedWhy)
@@ -84,7 +86,7 @@ func TestOverlappingChangesChangeEachRowOnce(t *testing.T) {
 	b.kill(manyDead, "max_attempts")
 	other, handler := b.second("bob")
 	t.Cleanup(func() { require.NoError(t, handler.Shutdown(context.WithoutCancel(t.Context()))) })
-	var plans []dlq.Frozen
+	var plans []dlq.Plan
 	for _, page := range []*bundle{b, other} {
 		_, plan, text := page.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"fingerprint": "f2"}, "note": "x"}`)
 		require.NotEmpty(t, plan.ID, text)
@@ -103,7 +105,10 @@ func TestOverlappingChangesChangeEachRowOnce(t *testing.T) {
 	var byHand dlq.RunResult
 	var byHandErr error
 	all.Go(func() {
-		byHand, byHandErr = set.Apply(t.Context(), operate.ApplyParams{OnOutcomes: func([]dlq.Outcome) error { return nil }})
+		plan, err := set.Plan(t.Context(), operate.PlanParams{AtOnce: true})
+		if byHandErr = err; err == nil {
+			byHand, byHandErr = box.RunPlan(t.Context(), dlq.RunParams{ID: plan.ID, Runner: "cli", LeftOut: plan.LeftOut, OnOutcomes: func([]dlq.Outcome) error { return nil }})
+		}
 	})
 	all.Wait()
 	require.NoError(t, byHandErr)
@@ -127,7 +132,7 @@ func TestChangesAreLimited(t *testing.T) {
 	require.Contains(t, got.EndedWhy, "more than 1 row")
 
 	// Eleven plans of the same row: the tenth is the last that may be run within a minute.
-	var plans []dlq.Frozen
+	var plans []dlq.Plan
 	for range 11 {
 		_, plan, text := b.api(http.MethodPost, "/plans", `{"action": "replay", "ids": ["`+deadID+`"], "note": "x"}`)
 		require.Equal(t, "ready", plan.State, text)
@@ -156,7 +161,7 @@ SELECT $2::text::uuid, 'order_canceled', 'vendor_order', gen_random_uuid(), '{}'
 	_, plan, text := b.api(http.MethodPost, "/plans", string(doc))
 	require.NotEmpty(t, plan.ID, text)
 	plan = b.reaches(plan.ID, "ready")
-	addresses := []string{"/plans/" + plan.ID, "/runs", "/dead-letters", "/causes"}
+	addresses := []string{"/plans/" + plan.ID, "/plans", "/dead-letters", "/causes"}
 	look := func() {
 		for _, address := range addresses {
 			_, _, body := b.get(address)
@@ -172,7 +177,7 @@ SELECT $2::text::uuid, 'order_canceled', 'vendor_order', gen_random_uuid(), '{}'
 	status, _, text := b.api(http.MethodPost, "/plans/"+plan.ID+"/run", fmt.Sprintf(`{"confirm": {"count": 1, "database": %q}}`, plan.Database.Name))
 	require.Equal(t, http.StatusAccepted, status, text)
 	b.reaches(plan.ID, "done")
-	addresses = []string{"/runs/" + plan.ID, "/runs", "/audit"}
+	addresses = []string{"/plans/" + plan.ID, "/plans", "/audit"}
 	look()
 }
 

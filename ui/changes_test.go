@@ -69,7 +69,7 @@ func (b *bundle) form(path string, pairs ...string) (status int, to, body string
 }
 
 // api sends JSON and reads a plan.
-func (b *bundle) api(method, path, body string) (status int, plan dlq.Frozen, text string) {
+func (b *bundle) api(method, path, body string) (status int, plan dlq.Plan, text string) {
 	b.t.Helper()
 	status, _, text = b.send(method, "/api/v1"+path, jsonType, body)
 	if status < http.StatusBadRequest && text != "" {
@@ -85,7 +85,7 @@ func (b *bundle) count(sql string, args ...any) (n int64) {
 }
 
 // reaches waits until a plan is in a state.
-func (b *bundle) reaches(id, state string) (plan dlq.Frozen) {
+func (b *bundle) reaches(id, state string) (plan dlq.Plan) {
 	b.t.Helper()
 	require.Eventually(b.t, func() bool {
 		_, _, body := b.get("/api/v1/plans/" + id)
@@ -120,7 +120,7 @@ func TestOneRowIsReplayed(t *testing.T) {
 	id := strings.TrimPrefix(plan, "/plans/")
 	status, _, body = b.get(plan)
 	require.Equal(t, http.StatusOK, status)
-	for _, want := range []string{"Replay 1 dead letter?", "order_canceled", eventID, "max_attempts", "No publisher is alive", "outboxctl run resume " + id, "redis.url is not set"} {
+	for _, want := range []string{"Replay 1 dead letter?", "order_canceled", eventID, "max_attempts", "No publisher is alive", "outboxctl plan run " + id, "redis.url is not set"} {
 		require.Contains(t, body, want)
 	}
 	name := regexp.MustCompile(`name="database" value="([^"]*)"`).FindStringSubmatch(body)[1]
@@ -141,16 +141,14 @@ func TestOneRowIsReplayed(t *testing.T) {
 	for range 2 {
 		status, to, body := b.form(plan+"/run", "count", "1", "database", name, "note", "topic is back")
 		require.Equal(t, http.StatusSeeOther, status, body)
-		require.Equal(t, "/runs/"+id, to)
+		require.Equal(t, "/plans/"+id, to)
 		b.reaches(id, "done")
 	}
 	require.Equal(t, before+1, audits(), "asked twice, it is one run")
 	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE actor = 'ann@example.com' AND note = 'topic is back' AND action = 'dlq.replay'
    AND detail ->> 'runId' = $1 AND detail ->> 'via' = 'ui' AND detail ->> 'auth' = 'test' AND detail ->> 'remote' = '127.0.0.1' AND detail ->> 'requestId' <> ''`, id))
-	_, _, body = b.get("/runs/" + id)
+	_, _, body = b.get("/plans/" + id)
 	require.Contains(t, body, "<strong>1</strong> of 1 done")
-	status, header, _ := b.get(plan)
-	require.Equal(t, []any{http.StatusSeeOther, "/runs/" + id}, []any{status, header.Get("Location")})
 }
 
 // All that match are those of when the list was read, and their count has to be typed.
@@ -178,7 +176,7 @@ func TestAllMatchingAreThoseThatWereLookedAt(t *testing.T) {
 	require.Equal(t, http.StatusConflict, status, "the count was not typed")
 	status, to, body := b.form(plan+"/run", "count", "12", "database", name, "note", "x", "rate", "1000")
 	require.Equal(t, http.StatusSeeOther, status, body)
-	b.reaches(strings.TrimPrefix(to, "/runs/"), "done")
+	b.reaches(strings.TrimPrefix(to, "/plans/"), "done")
 	require.EqualValues(t, 5, b.count(`SELECT count(*) FROM outbox_dlq WHERE fingerprint = 'f2' AND state = 'open'`))
 
 	// A cause is a filter too.
@@ -224,15 +222,15 @@ func TestTheAPIChanges(t *testing.T) {
 	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE action = 'dlq.restore' AND note = 'mistake'`))
 
 	// What is over cannot be stopped, resumed or given up; what is not started can be given up once.
-	for _, call := range []string{"POST /runs/%s/resume", "DELETE /plans/%s"} {
+	for _, call := range []string{"POST /plans/%s/run", "DELETE /plans/%s"} {
 		method, path, _ := strings.Cut(fmt.Sprintf(call, plan.ID), " ")
 		status, _, text = b.api(method, path, "")
 		require.Equal(t, http.StatusConflict, status, "%s: %s", call, text)
 	}
-	status, _, _ = b.api(http.MethodPost, "/runs/"+plan.ID+"/stop", "")
+	status, _, _ = b.api(http.MethodPost, "/plans/"+plan.ID+"/stop", "")
 	require.Equal(t, http.StatusAccepted, status, "it has ended, as was wanted")
 	_, plan, _ = b.api(http.MethodPost, "/plans", `{"action": "republish", "ids": ["00000000-0000-7000-8000-0000000000e1"]}`)
-	status, _, _ = b.api(http.MethodPost, "/runs/"+plan.ID+"/stop", "")
+	status, _, _ = b.api(http.MethodPost, "/plans/"+plan.ID+"/stop", "")
 	require.Equal(t, http.StatusConflict, status)
 	status, _, _ = b.api(http.MethodDelete, "/plans/"+plan.ID, "")
 	require.Equal(t, http.StatusNoContent, status)
@@ -246,13 +244,13 @@ func TestTheAPIChanges(t *testing.T) {
 	require.Contains(t, got.EndedWhy, "nothing to replay")
 }
 
-// What must die again is replayed only on request.
+// What would fail again is replayed only on request.
 func TestAHopelessReplayIsRefused(t *testing.T) {
 	b := setup(t, operators)
 	b.kill(2, "invalid_payload")
 	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"fingerprint": "f2"}, "note": "x"}`)
 	_, _, body := b.get("/plans/" + plan.ID)
-	require.Contains(t, body, "2 of 2 dead letters must die again as stored: 2 invalid_payload")
+	require.Contains(t, body, "2 of 2 dead letters would fail again unchanged: 2 invalid_payload")
 	confirm := fmt.Sprintf(`{"confirm": {"count": 2, "database": %q}`, plan.Database.Name)
 	status, _, text := b.api(http.MethodPost, "/plans/"+plan.ID+"/run", confirm+`}`)
 	require.Equal(t, http.StatusForbidden, status, text)

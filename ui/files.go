@@ -2,7 +2,6 @@ package ui
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -92,20 +91,6 @@ type slowly struct{ http.ResponseWriter }
 func (w slowly) Write(piece []byte) (int, error) {
 	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(sendWithin)) // a writer of a test has no limit
 	return w.ResponseWriter.Write(piece)
-}
-
-// planFile sends a plan as the file that --apply takes, which only commands that send events have.
-func planFile(r *changeRequest) (changed, error) {
-	plan, err := r.outbox.Plan(r.Context(), r.PathValue("id"))
-	if err != nil {
-		return changed{}, err
-	}
-	if !plan.Action.Sends() {
-		return changed{}, fault.Hint(fault.Preconditionf("no command applies a %s from a file", plan.Action), "outboxctl run resume %s", plan.ID)
-	}
-	return changed{file: "plan-" + plan.ID + ".json", write: func(w io.Writer) error {
-		return r.outbox.WritePlanFile(r.Context(), w, plan.Frozen)
-	}}, nil
 }
 
 // fix writes the addresses of a list that show the same rows tomorrow: a time such as 2h ago becomes an instant. A file ends

@@ -60,34 +60,3 @@ func TestACopiedLinkKeepsItsTime(t *testing.T) {
 	_, _, page = b.get("/dead-letters?reason=max_attempts")
 	require.Equal(t, "/dead-letters?reason=max_attempts", linked(t, page, `data-link="([^"]*)"`), "nothing is narrowed that was not")
 }
-
-// A plan is a file, too, that the command line applies.
-func TestAPlanIsAFileForTheCommandLine(t *testing.T) {
-	b := setup(t, operators)
-	b.kill(manyDead, "max_attempts")
-	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"fingerprint": "f2"}, "note": "broker is back"}`)
-	plan = b.reaches(plan.ID, "ready")
-	_, _, page := b.get("/plans/" + plan.ID)
-	status, header, body := b.get(linked(t, page, `href="([^"]*/file)"`))
-	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, header.Get("Content-Disposition"), "plan-"+plan.ID+".json")
-	found, n, err := dlq.CheckPlan(strings.NewReader(body))
-	require.NoError(t, err)
-	require.EqualValues(t, manyDead, n)
-	require.Equal(t, []any{plan.ID, plan.Action, plan.Author, plan.Note, plan.Database}, []any{found.ID, found.Action, found.Author, found.Note, found.Database})
-
-	file, err := dlq.OpenPlan(strings.NewReader(body))
-	require.NoError(t, err)
-	result, err := dlq.NewStore(b.db.Pool).Run(t.Context(), dlq.RunParams{Action: found.Action, Who: dlq.Who{Actor: "ben"}, Detail: map[string]any{}, Plan: &file.Header, Source: file, OnOutcomes: func([]dlq.Outcome) error { return nil }})
-	require.NoError(t, err)
-	require.Equal(t, map[string]int64{"replayed": manyDead}, result.Counts)
-
-	// Only commands that send events take a file.
-	_, plan, _ = b.api(http.MethodPost, "/plans", `{"action": "discard", "ids": ["`+deadID+`"], "note": "too old"}`)
-	plan = b.reaches(plan.ID, "ready")
-	_, _, page = b.get("/plans/" + plan.ID)
-	require.NotContains(t, page, "--apply")
-	status, _, body = b.get("/plans/" + plan.ID + "/file")
-	require.Equal(t, http.StatusConflict, status)
-	require.Contains(t, body, "no command applies a dlq.discard from a file")
-}

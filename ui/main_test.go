@@ -54,9 +54,9 @@ func setup(t *testing.T, change func(*ui.Config)) *bundle {
 	box := operate.New(db.Pool, registry.New())
 	set, err := box.ChooseChange(t.Context(), operate.ChangeParams{Action: dlq.Discard, IDs: []string{"00000000-0000-7000-8000-0000000000d4"}, Actor: "ann", Note: "a test"})
 	require.NoError(t, err)
-	plan, err := set.Store(t.Context(), func(int64) {})
+	plan, err := set.Plan(t.Context(), operate.PlanParams{})
 	require.NoError(t, err)
-	_, err = box.RunPlan(t.Context(), operate.RunPlanParams{ID: plan.ID, Runner: "bob", OnOutcomes: func([]dlq.Outcome) error { return nil }})
+	_, err = box.RunPlan(t.Context(), dlq.RunParams{ID: plan.ID, Runner: "bob", OnOutcomes: func([]dlq.Outcome) error { return nil }})
 	require.NoError(t, err)
 
 	cfg := ui.Config{
@@ -115,6 +115,6 @@ func (b *bundle) addresses() []string {
 	return []string{
 		"/", "/causes", "/causes?by=reason", "/dead-letters", "/dead-letters?state=all", "/dead-letters?error-like=such&type=order_canceled", "/dead-letters?reason=invalid_payload",
 		"/dead-letters/00000000-0000-7000-8000-0000000000d3", "/events", "/events?status=published", "/events/00000000-0000-7000-8000-0000000000e1",
-		"/events?aggregate=" + url.QueryEscape("vendor_order/00000000-0000-7000-8000-00000000aaaa"), "/runs", "/runs/" + b.planID(), "/topics", "/audit", "/audit?actor=bob", "/doctor", "/settings",
+		"/events?aggregate=" + url.QueryEscape("vendor_order/00000000-0000-7000-8000-00000000aaaa"), "/plans", "/plans/" + b.planID(), "/topics", "/audit", "/audit?actor=bob", "/doctor", "/settings",
 	}
 }

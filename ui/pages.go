@@ -69,7 +69,7 @@ func whyOld(s snapshot) *trouble {
 	case s.Schema.Database > s.Schema.Binary:
 		return &trouble{Text: fmt.Sprintf("The schema is at version %d, this page knows %d: what is new is not shown.", s.Schema.Database, s.Schema.Binary), Remedy: "Start the page with the version of outboxctl that migrated the database."}
 	case err == nil && s.Behind > behindAllowed:
-		return &trouble{Text: fmt.Sprintf("The replica that this page reads is %s behind.", span(s.Behind)), Remedy: "What is shown is as old as that; runs and plans are read where they are written."}
+		return &trouble{Text: fmt.Sprintf("The replica that this page reads is %s behind.", span(s.Behind)), Remedy: "What is shown is as old as that; plans are read where they are written."}
 	case err == nil:
 		return nil
 	case statusOf(err) == http.StatusServiceUnavailable:
@@ -184,7 +184,7 @@ type listData struct {
 	Letters []dlq.Entry
 	Events  []outbox.Event
 	Audit   []operate.AuditRow
-	Plans   []dlq.Frozen
+	Plans   []dlq.Plan
 	// Tabs are the states of the list; Next is the address of the next page.
 	Tabs []tab
 	Next string
@@ -295,14 +295,14 @@ func eventsPage(r *request) (*view, error) {
 	return &view{Title: "Events", Command: command("outboxctl event list", q, append(eventNames(), "limit", "cursor")...), template: "events", Data: d}, err
 }
 
-func runsPage(r *request) (*view, error) {
+func plansPage(r *request) (*view, error) {
 	q := r.URL.Query()
-	rows, paged, err := listPlans(r, false)
+	rows, paged, err := listPlans(r)
 	if err != nil {
 		return nil, err
 	}
 	d := listData{Plans: rows}
-	d.addNext("/runs", q, paged.Next)
+	d.addNext("/plans", q, paged.Next)
 	d.Now, err = r.outbox.Now(r.Context())
-	return &view{Title: "Runs", Command: "outboxctl run list --all", template: "runs", Data: d}, err
+	return &view{Title: "Plans", Command: "outboxctl plan list", template: "plans", Data: d}, err
 }

@@ -35,8 +35,7 @@ func (h *Handler) table() []route {
 		{path: "/events", page: eventsPage, menu: "Events", key: "e", beside: waitingEvents},
 		{path: "/events/{id}", page: eventPage},
 		{path: "/plans/{id}", page: planPage, fresh: true},
-		{path: "/runs", page: runsPage, fresh: true, menu: "Runs", key: "r", beside: runsUnderWay},
-		{path: "/runs/{id}", page: runPage, fresh: true},
+		{path: "/plans", page: plansPage, fresh: true, menu: "Plans", key: "p", beside: plansUnderWay},
 		{path: "/topics", page: topicsPage, still: true, menu: "Topics", key: "t"},
 		{path: "/audit", page: auditPage, menu: "Audit", key: "a"},
 		{path: "/doctor", page: doctorPage, still: true, menu: "Doctor", key: "h"},
@@ -59,8 +58,6 @@ func (h *Handler) table() []route {
 		{path: "/api/v1/audit", api: auditAPI},
 		{path: "/api/v1/plans", api: plansAPI, fresh: true},
 		{path: "/api/v1/plans/{id}", api: planAPI, fresh: true},
-		{path: "/api/v1/runs", api: runsAPI, fresh: true},
-		{path: "/api/v1/runs/{id}", api: planAPI, fresh: true},
 	}
 }
 
@@ -105,7 +102,7 @@ func openLetters(s snapshot) string { return figure(s, func() int { return int(s
 
 func waitingEvents(s snapshot) string { return figure(s, func() int { return int(s.Stats.Backlog) }) }
 
-func runsUnderWay(s snapshot) string {
+func plansUnderWay(s snapshot) string {
 	if len(s.Running) == 0 {
 		return ""
 	}

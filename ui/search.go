@@ -28,7 +28,7 @@ func searchPage(r *request) (*view, error) {
 func pageOf(found operate.Found) string {
 	switch found.Kind {
 	case operate.FoundPlan:
-		return "/runs/" + found.ID
+		return "/plans/" + found.ID
 	case operate.FoundDeadLetter:
 		return "/dead-letters/" + found.ID
 	case operate.FoundAggregate:

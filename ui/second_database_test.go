@@ -54,7 +54,7 @@ func TestTheSecondDatabaseOfAServer(t *testing.T) {
 		status, _, body := page.get("/dead-letters")
 		require.Equal(t, http.StatusOK, status, "%s: %s", name, body)
 		require.Eventually(t, func() bool { status, _, _ := page.get("/readyz"); return status == http.StatusOK }, waitFor, tick, name)
-		for _, address := range []string{"/", "/dead-letters", "/events", "/events/" + eventID, "/audit", "/runs", "/causes", "/topics"} {
+		for _, address := range []string{"/", "/dead-letters", "/events", "/events/" + eventID, "/audit", "/plans", "/causes", "/topics"} {
 			status, _, body := page.get(address)
 			require.Equal(t, http.StatusOK, status, "%s %s", name, address)
 			require.NotContains(t, body, "permission denied", address)

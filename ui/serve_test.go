@@ -87,7 +87,7 @@ func TestRunsAreReadWhereTheyAreWritten(t *testing.T) {
 		c.Pool, c.ReadPool, c.AllowChanges = c.ReadPool, replica.Pool, true
 	})
 	for address, want := range map[string]int{
-		"/runs/" + b.planID(): http.StatusOK, "/api/v1/plans/" + b.planID(): http.StatusOK, "/dead-letters/00000000-0000-7000-8000-0000000000d3": http.StatusNotFound,
+		"/plans/" + b.planID(): http.StatusOK, "/api/v1/plans/" + b.planID(): http.StatusOK, "/dead-letters/00000000-0000-7000-8000-0000000000d3": http.StatusNotFound,
 	} {
 		status, _, body := b.get(address)
 		require.Equal(t, want, status, "%s: %s", address, body)

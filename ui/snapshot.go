@@ -43,7 +43,7 @@ type snapshot struct {
 	Stats   *stats.Report
 	// Causes are the groups of open dead letters by each of dlq.GroupBy.
 	Causes  map[string][]dlq.Group
-	Running []dlq.Frozen
+	Running []dlq.Plan
 	// Hours are the deaths of each cause that is shown in each of the last 24 hours, the newest hour first.
 	Hours map[string][]int64
 	// Handled is what was done lately about the causes that are shown.
@@ -239,8 +239,8 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 		if err != nil {
 			return err
 		}
-		_, err = o.ListPlans(ctx, operate.ListPlansParams{Started: true, Page: outbox.Page{Limit: runsKept}}, func(p dlq.Frozen) error {
-			if p.State == dlq.RunRunning {
+		_, err = o.ListPlans(ctx, operate.ListPlansParams{Running: true, Page: outbox.Page{Limit: runsKept}}, func(p dlq.Plan) error {
+			if p.State == dlq.PlanRunning {
 				next.Running = append(next.Running, p)
 			}
 			return nil

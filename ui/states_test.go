@@ -184,7 +184,7 @@ func TestAnEmptyOutbox(t *testing.T) {
 	require.Eventually(t, func() bool { status, _, _ := b.get("/readyz"); return status == http.StatusOK }, waitFor, tick)
 	for address, want := range map[string]string{
 		"/": "No publisher is alive.", "/causes": "When events die, their causes are listed here.", "/dead-letters": "Events that cannot be published are listed here.",
-		"/events": "No event is in this state.", "/runs": "--freeze</code> makes a plan", "/audit": "No operator has changed anything yet.", "/topics": "<code>outboxctl publish</code> starts one.",
+		"/events": "No event is in this state.", "/plans": "--plan</code> makes one", "/audit": "No operator has changed anything yet.", "/topics": "<code>outboxctl publish</code> starts one.",
 	} {
 		status, _, body := b.get(address)
 		require.Equal(t, http.StatusOK, status, address)

@@ -33,7 +33,7 @@ func TestEveryPageAnswers(t *testing.T) {
 	}
 	require.Contains(t, body, "The charts as a table")
 	_, _, body = b.get("/audit")
-	require.Contains(t, body, `href="/runs/`+b.planID()+`">the run<`)
+	require.Contains(t, body, `href="/plans/`+b.planID()+`">the plan<`)
 	_, _, body = b.get("/dead-letters/00000000-0000-7000-8000-0000000000d4")
 	require.Contains(t, body, "discarded")
 	require.Contains(t, body, "a test")
@@ -66,7 +66,7 @@ func TestAddressesMeanWhatTheFlagsMean(t *testing.T) {
 		"/dead-letters?limit=1001":                                    {http.StatusBadRequest, "1 to 1000"},
 		"/dead-letters/nonsense":                                      {http.StatusBadRequest, "is not an id"},
 		"/events/00000000-0000-7000-8000-0000000000ff":                {http.StatusNotFound, "no event"},
-		"/runs/00000000-0000-7000-8000-0000000000ff":                  {http.StatusNotFound, "no plan"},
+		"/plans/00000000-0000-7000-8000-0000000000ff":                 {http.StatusNotFound, "no plan"},
 		"/search?q=118824410000003":                                   {http.StatusNotFound, "as the broker&#39;s id"},
 		"/search?q=order+47%2F11":                                     {http.StatusNotFound, "no event has the dedupe key"},
 		"/search?q=%00":                                               {http.StatusNotFound, "no event has the dedupe key"},
@@ -96,7 +96,7 @@ SELECT ('00000000-0000-7000-8000-0000000000f' || i)::uuid, (ARRAY['order_cancele
 		"/search?q=118824410000002":                      "/events/00000000-0000-7000-8000-0000000000f2",
 		"/search?q=vendor_order":                         "/events?aggregate=vendor_order",
 		"/doctor?again=1":                                "/doctor",
-		"/search?q=" + b.planID():                        "/runs/" + b.planID(),
+		"/search?q=" + b.planID():                        "/plans/" + b.planID(),
 	} {
 		status, header, _ := b.get(from)
 		require.Equal(t, http.StatusSeeOther, status, from)

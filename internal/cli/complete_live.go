@@ -12,10 +12,10 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// CompleteRuns suggests the newest plans and runs, with what they do and how far they are.
-func CompleteRuns(app *App) Completion {
+// CompletePlans suggests the newest plans, with what they do and how far they are.
+func CompletePlans(app *App) Completion {
 	return completeLive(app, nil, func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
-		plans, err := dlq.NewStore(db).FrozenPlans(ctx, "", false, outbox.SuggestLimit)
+		plans, err := dlq.NewStore(db).Plans(ctx, "", false, outbox.SuggestLimit)
 		found := make([]outbox.Suggestion, len(plans))
 		for i, p := range plans {
 			found[i] = outbox.Suggestion{Value: p.ID, About: string(p.Action) + ", " + p.State}

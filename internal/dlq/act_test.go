@@ -57,11 +57,11 @@ func TestReplayTellsWhatItCouldNotDo(t *testing.T) {
 	ids := []string{replayed, discarded, live, published, gone, uuid.NewString(), good}
 	want := []string{dlq.AlreadyReplayed, dlq.Discarded, dlq.EventLive, dlq.EventPublished, dlq.EventGone, dlq.NotFound, dlq.Replayed}
 
-	targets := make([]dlq.Target, len(ids))
+	set := make([]dlq.Target, len(ids))
 	for i, id := range ids {
-		targets[i].ID = id
+		set[i].ID = id
 	}
-	preview, err := b.store.Preview(b.ctx, dlq.Replay, targets)
+	preview, err := b.store.Preview(b.ctx, dlq.Replay, set)
 	require.NoError(t, err)
 	var previewed []string
 	for _, o := range preview {
@@ -113,21 +113,21 @@ func TestRepublishSendsAPublicationOnce(t *testing.T) {
 	_, event := b.die(death{})
 	_, dead := b.die(death{})
 	b.exec("UPDATE outbox_events SET dead_at = NULL, published_at = now() - interval '1 hour', broker_message_id = 'm1' WHERE id = $1::text::uuid", event)
-	targets, err := b.store.ResolveEvents(b.ctx, []string{event, dead})
+	seen, err := b.store.ResolveEvents(b.ctx, []string{event, dead})
 	require.NoError(t, err)
-	act := func() []string {
-		outcomes, err := b.store.Act(b.ctx, dlq.Republish, targets, dlq.Who{Actor: "tester"}, map[string]any{})
-		require.NoError(t, err)
-		return []string{outcomes[0].Outcome, outcomes[1].Outcome}
+	act := func() map[string]int64 {
+		set := targets(slices.Clone(seen))
+		res, _ := b.run(b.ctx, change{Action: dlq.Republish, Source: &set})
+		return res.Counts
 	}
-	require.Equal(t, []string{dlq.Republished, dlq.Dead}, act())
+	require.Equal(t, map[string]int64{dlq.Republished: 1, dlq.Dead: 1}, act())
 	row, err := outbox.NewStore(b.pool).Event(b.ctx, event)
 	require.NoError(t, err)
 	require.Equal(t, outbox.StatusPending, row.Status)
 	require.Nil(t, row.BrokerMessageID)
-	require.Equal(t, []string{dlq.NotPublished, dlq.Dead}, act())
+	require.Equal(t, map[string]int64{dlq.NotPublished: 1, dlq.Dead: 1}, act())
 	b.exec("UPDATE outbox_events SET published_at = now() WHERE id = $1::text::uuid", event)
-	require.Equal(t, []string{dlq.Changed, dlq.Dead}, act(), "published again since it was seen")
+	require.Equal(t, map[string]int64{dlq.Changed: 1, dlq.Dead: 1}, act(), "published again since it was seen")
 }
 
 func TestTwoOperatorsReplayEachRowOnce(t *testing.T) {
@@ -145,7 +145,7 @@ func TestTwoOperatorsReplayEachRowOnce(t *testing.T) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			results[i], _ = b.run(b.ctx, dlq.RunParams{Action: dlq.Replay, Source: small{source, 150}})
+			results[i], _ = b.run(b.ctx, change{Action: dlq.Replay, Source: small{source, 150}})
 		}()
 	}
 	wg.Wait()
@@ -188,7 +188,7 @@ func TestActWorksInEveryModeAndIsolation(t *testing.T) {
 		b.exec("UPDATE outbox_events SET published_at = now() WHERE id = $1::text::uuid", event)
 		scan, err := other.store.PublishedEvents(outbox.Filter{Status: outbox.StatusPublished, Types: []string{"order_canceled"}, Until: time.Now().Add(time.Hour)})
 		require.NoError(t, err)
-		res, _ := other.run(b.ctx, dlq.RunParams{Action: dlq.Republish, Source: scan})
+		res, _ := other.run(b.ctx, change{Action: dlq.Republish, Source: scan})
 		require.Equal(t, map[string]int64{dlq.Republished: 1}, res.Counts)
 		_, err = other.store.Identity(b.ctx)
 		require.NoError(t, err)

@@ -6,16 +6,23 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
+// Action is a change an operator can make. Its name is the one in the audit.
+type Action string
+
+// The actions.
+const (
+	Replay    Action = "dlq.replay"
+	Discard   Action = "dlq.discard"
+	Restore   Action = "dlq.restore"
+	Republish Action = "event.republish"
+	Edit      Action = "dlq.edit"
+	Retry     Action = "event.retry"
+)
+
 // Verb is what the action does: replay, discard, restore, republish, edit or retry.
 func (a Action) Verb() string {
 	_, verb, _ := strings.Cut(string(a), ".")
 	return verb
-}
-
-// Group is the group of commands that the action belongs to: dlq or event.
-func (a Action) Group() string {
-	group, _, _ := strings.Cut(string(a), ".")
-	return group
 }
 
 // Noun is what the action is done to, in the singular.
@@ -33,8 +40,8 @@ func (a Action) Noun() string {
 // OnEvents reports whether the action is done to events; the others are done to dead letters.
 func (a Action) OnEvents() bool { return a == Republish || a == Retry }
 
-// Sends reports whether the action has events published that would not be without it, so that it can be planned, watched
-// and stopped. A retry only brings forward what is published anyway.
+// Sends reports whether the action has events published that would not be without it, so that it can be watched and
+// stopped. A retry only brings forward what is published anyway.
 func (a Action) Sends() bool { return a == Replay || a == Republish }
 
 // State is the state of the dead letters, or the status of the events, that the action is done to.
@@ -48,5 +55,31 @@ func (a Action) State() string {
 		return outbox.StatusPending
 	default:
 		return StateOpen
+	}
+}
+
+// Would is what a dry run tells of a target that the action would succeed for.
+func (a Action) Would() string {
+	if a == Edit {
+		return "would_correct"
+	}
+	return "would_" + a.Verb()
+}
+
+// Success is the outcome of an action that did what was asked.
+func (a Action) Success() string {
+	switch a {
+	case Discard:
+		return Discarded
+	case Restore:
+		return Restored
+	case Republish:
+		return Republished
+	case Edit:
+		return Corrected
+	case Retry:
+		return Retried
+	default:
+		return Replayed
 	}
 }

@@ -11,17 +11,17 @@ import (
 func TestWhatIsKnownOfAnAction(t *testing.T) {
 	t.Parallel()
 	type known struct {
-		group, verb, noun, state string
-		onEvents, sends          bool
+		verb, noun, state string
+		onEvents, sends   bool
 	}
 	for action, want := range map[dlq.Action]known{
-		dlq.Replay:    {"dlq", "replay", "dead letter", "open", false, true},
-		dlq.Discard:   {"dlq", "discard", "dead letter", "open", false, false},
-		dlq.Restore:   {"dlq", "restore", "dead letter", "discarded", false, false},
-		dlq.Edit:      {"dlq", "edit", "dead letter", "open", false, false},
-		dlq.Republish: {"event", "republish", "published event", "published", true, true},
-		dlq.Retry:     {"event", "retry", "event", "pending", true, false},
+		dlq.Replay:    {"replay", "dead letter", "open", false, true},
+		dlq.Discard:   {"discard", "dead letter", "open", false, false},
+		dlq.Restore:   {"restore", "dead letter", "discarded", false, false},
+		dlq.Edit:      {"edit", "dead letter", "open", false, false},
+		dlq.Republish: {"republish", "published event", "published", true, true},
+		dlq.Retry:     {"retry", "event", "pending", true, false},
 	} {
-		require.Equal(t, want, known{action.Group(), action.Verb(), action.Noun(), action.State(), action.OnEvents(), action.Sends()}, "%s", action)
+		require.Equal(t, want, known{action.Verb(), action.Noun(), action.State(), action.OnEvents(), action.Sends()}, "%s", action)
 	}
 }

@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,28 +18,47 @@ const (
 	BecameWaiting   = "waiting"
 )
 
-// AwaitParams names events that were sent again.
+// awaitEvery is how often the database is asked what became of events, unless told.
+const awaitEvery = 250 * time.Millisecond
+
+// AwaitParams names what was sent again.
 type AwaitParams struct {
-	Events  []string
+	Sent    []Outcome
 	Timeout time.Duration
-	// Every is how often the database is asked, at most.
+	// Every is how often the database is asked, at most; 0: four times a second.
 	Every time.Duration
-	// OnSettled is told once what became of each event: published, dead or, when the wait is over, failing or waiting.
-	OnSettled func(event, became string) error
+	// OnSettled is told once what became of each: published, dead or, when the wait is over, failing or waiting.
+	OnSettled func(Outcome) error
 }
 
 // Await waits until every event is published or dead, or the time is over, or ctx ends.
 func (s *Store) Await(ctx context.Context, p AwaitParams) (sum Watched, err error) {
+	rows := make(map[string][]Outcome, len(p.Sent))
+	open := make([]string, 0, len(p.Sent))
+	for _, row := range p.Sent {
+		if rows[row.EventID] == nil {
+			open = append(open, row.EventID)
+		}
+		rows[row.EventID] = append(rows[row.EventID], row)
+	}
+	settle := func(event, became string) error {
+		for _, row := range rows[event] {
+			row.Became = became
+			if err := p.OnSettled(row); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	deadline := time.NewTimer(p.Timeout)
 	defer deadline.Stop()
-	open := p.Events
 	for last := false; ; {
 		began := time.Now()
-		if open, err = s.awaitRound(ctx, p, open, last, &sum); err != nil || len(open) == 0 || last {
+		if open, err = s.awaitRound(ctx, settle, open, last, &sum); err != nil || len(open) == 0 || last {
 			return sum, err
 		}
 		// A round over very many events rests as long as it took, so that the database is asked half of the time.
-		rest := time.NewTimer(max(p.Every, time.Since(began)))
+		rest := time.NewTimer(max(cmp.Or(p.Every, awaitEvery), time.Since(began)))
 		select {
 		case <-rest.C:
 		case <-deadline.C:
@@ -47,7 +67,7 @@ func (s *Store) Await(ctx context.Context, p AwaitParams) (sum Watched, err erro
 			rest.Stop()
 			finish, cancel := finishing(ctx)
 			defer cancel()
-			_, err = s.awaitRound(finish, p, open, true, &sum) // what is known is still told
+			_, err = s.awaitRound(finish, settle, open, true, &sum) // what is known is still told
 			return sum, err
 		}
 		rest.Stop()
@@ -55,7 +75,7 @@ func (s *Store) Await(ctx context.Context, p AwaitParams) (sum Watched, err erro
 }
 
 // awaitRound asks once about every event that is open, in chunks, and returns those that still are.
-func (s *Store) awaitRound(ctx context.Context, p AwaitParams, open []string, last bool, sum *Watched) (left []string, err error) {
+func (s *Store) awaitRound(ctx context.Context, settle func(event, became string) error, open []string, last bool, sum *Watched) (left []string, err error) {
 	for part := range slices.Chunk(open, ChunkSize) {
 		rows, err := s.db.Query(ctx, selectProgress, part)
 		if err != nil {
@@ -78,7 +98,7 @@ func (s *Store) awaitRound(ctx context.Context, p AwaitParams, open []string, la
 				became, n = BecameFailing, &sum.Failing
 			}
 			*n++
-			return p.OnSettled(id, became)
+			return settle(id, became)
 		})
 		if err != nil {
 			return nil, fmt.Errorf("watch the events: %w", err)

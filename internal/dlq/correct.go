@@ -14,7 +14,7 @@ type Correction struct {
 	EventID string
 	// Payload and Headers are the new event's, as they are stored.
 	Payload, Headers json.RawMessage
-	Who              Who
+	Actor, Note      string
 	// Detail goes to the audit row.
 	Detail map[string]any
 }
@@ -22,14 +22,14 @@ type Correction struct {
 // Correct emits the new event and discards the dead letter, in one transaction with one audit row. The answer has the id
 // of the event that stands for the dead one: another than the correction's when another operator was faster.
 //
-// Like Act it does not stop when ctx is cancelled.
+// It does not stop when ctx is cancelled.
 func (s *Store) Correct(ctx context.Context, c Correction) (Outcome, error) {
 	detail, err := json.Marshal(c.Detail)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("encode audit detail: %w", err)
 	}
 	outcome := Outcome{ID: c.ID}
-	args := []any{c.ID, c.EventID, string(c.Payload), string(c.Headers), c.Who.Actor, c.Who.Note, string(detail)}
+	args := []any{c.ID, c.EventID, string(c.Payload), string(c.Headers), c.Actor, c.Note, string(detail)}
 	if err := s.change(ctx, callCorrect, args, &outcome.EventID, &outcome.Outcome); err != nil {
 		return Outcome{}, fmt.Errorf("correct the event: %w", err)
 	}

@@ -70,8 +70,13 @@ func (s *Store) Identity(ctx context.Context) (Identity, error) {
 	return id, nil
 }
 
+// querier is a DB or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
 // collect reads all rows of a query with scan.
-func collect[T any](ctx context.Context, db DB, scan func(pgx.CollectableRow) (T, error), sql string, args ...any) ([]T, error) {
+func collect[T any](ctx context.Context, db querier, scan func(pgx.CollectableRow) (T, error), sql string, args ...any) ([]T, error) {
 	rows, err := db.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err

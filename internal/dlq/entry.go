@@ -73,8 +73,6 @@ type Target struct {
 	EventID string
 	// At orders targets: when the dead letter was written, or when the event was published.
 	At time.Time
-	// Hash is the payload's, where a plan recorded it.
-	Hash string
 	// AuditID is the audit row that the dead letter must still have; 0: any.
 	AuditID int64
 }

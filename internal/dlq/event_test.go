@@ -31,9 +31,9 @@ func TestPublishedEventsRememberTheirPublication(t *testing.T) {
 	}
 	require.Equal(t, want[1:], got)
 	b.exec("UPDATE outbox_events SET published_at = now() WHERE id = $1::text::uuid", got[0].ID)
-	outcomes, err := b.store.Act(b.ctx, dlq.Republish, got, dlq.Who{Actor: "tester"}, map[string]any{})
-	require.NoError(t, err)
-	require.Equal(t, []string{dlq.Changed, dlq.Republished}, []string{outcomes[0].Outcome, outcomes[1].Outcome})
+	set := targets(got)
+	res, _ := b.run(b.ctx, change{Action: dlq.Republish, Source: &set})
+	require.Equal(t, map[string]int64{dlq.Changed: 1, dlq.Republished: 1}, res.Counts)
 	_, err = b.store.PublishedEvents(outbox.Filter{Status: "odd"})
 	require.Error(t, err)
 }

@@ -3,6 +3,7 @@ package dlq_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -104,39 +105,72 @@ SELECT outbox_uuid_v7(), 'order_canceled', 'vendor_order', gen_random_uuid(), '{
 SELECT id, event_type, aggregate_type, aggregate_id, payload_json, 'max_attempts', 'no', 10, dead_at, 'domain', 'f', created_at FROM outbox_events`)
 }
 
+// targets hands out a fixed set.
+type targets []dlq.Target
+
+func (t *targets) Next(_ context.Context, n int) ([]dlq.Target, error) {
+	part := (*t)[:min(n, len(*t))]
+	*t = (*t)[len(part):]
+	return part, nil
+}
+
+// act does one thing to ids and returns what became of each, in their order.
 func (b *bundle) act(action dlq.Action, ids ...string) []string {
 	b.t.Helper()
-	targets := make([]dlq.Target, len(ids))
+	set := make(targets, len(ids))
 	for i, id := range ids {
-		targets[i].ID = id
+		set[i].ID = id
 	}
-	outcomes, err := b.store.Act(b.ctx, action, targets, dlq.Who{Actor: "tester", Note: "because"}, map[string]any{"runId": "r"})
-	require.NoError(b.t, err)
-	words := make([]string, len(outcomes))
-	for i, o := range outcomes {
-		require.Equal(b.t, ids[i], o.ID)
-		words[i] = o.Outcome
+	_, outcomes := b.run(b.ctx, change{Action: action, Source: &set})
+	became := map[string]string{}
+	for _, o := range outcomes {
+		became[o.ID] = o.Outcome
+	}
+	words := make([]string, len(ids))
+	for i, id := range ids {
+		words[i] = became[id]
 	}
 	return words
 }
 
-// run performs a whole run and returns it with all outcomes.
-func (b *bundle) run(ctx context.Context, p dlq.RunParams) (dlq.RunResult, []dlq.Outcome) {
+// change is a plan to be made and run.
+type change struct {
+	Action     dlq.Action
+	Source     dlq.Source
+	Rate       float64
+	Watch      *dlq.Watch
+	OnOutcomes func([]dlq.Outcome) error
+}
+
+// plan makes a plan. What it leaves out is returned too.
+func (b *bundle) plan(action dlq.Action, source dlq.Source) (plan dlq.Plan, leftOut []dlq.Outcome, err error) {
 	b.t.Helper()
-	var all []dlq.Outcome
-	p.Who = dlq.Who{Actor: "tester"}
-	if p.Detail == nil {
-		p.Detail = map[string]any{}
+	here, err := b.store.Identity(b.ctx)
+	require.NoError(b.t, err)
+	plan, err = b.store.MakePlan(b.ctx, dlq.MakeParams{
+		Action: action, Author: "tester", Note: "because", Database: here, Source: source,
+		OnAdded: func(_ int64, out []dlq.Outcome) error { leftOut = append(leftOut, out...); return nil },
+	})
+	return plan, leftOut, err
+}
+
+// run makes a plan and runs it. It returns the run with what became of every row, left out or not.
+func (b *bundle) run(ctx context.Context, c change) (dlq.RunResult, []dlq.Outcome) {
+	b.t.Helper()
+	plan, all, err := b.plan(c.Action, c.Source)
+	if errors.Is(err, dlq.ErrNothing) {
+		return dlq.RunResult{Counts: plan.LeftOut}, all
 	}
-	inner := p.OnOutcomes
-	p.OnOutcomes = func(o []dlq.Outcome) error {
-		all = append(all, o...)
-		if inner != nil {
-			return inner(o)
-		}
-		return nil
-	}
-	res, err := b.store.Run(ctx, p)
+	require.NoError(b.t, err)
+	res, err := b.store.RunPlan(ctx, plan, dlq.RunParams{
+		Runner: "tester", Rate: c.Rate, Watch: c.Watch, LeftOut: plan.LeftOut, OnOutcomes: func(o []dlq.Outcome) error {
+			all = append(all, o...)
+			if c.OnOutcomes != nil {
+				return c.OnOutcomes(o)
+			}
+			return nil
+		},
+	})
 	require.NoError(b.t, err)
 	return res, all
 }

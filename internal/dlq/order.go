@@ -13,9 +13,23 @@ type OrderEffects struct {
 	Behind int64 `json:"behind,omitempty"`
 }
 
-// OrderEffects looks at what waits behind events. Where no key stands still it costs one look at an index; events is
-// asked only otherwise.
-func (s *Store) OrderEffects(ctx context.Context, events func() ([]string, error)) (out OrderEffects, err error) {
+// The events of a set, for orderEffects.
+const (
+	namedEvents = `unnest($1::uuid[])`
+	planEvents  = `(SELECT unnest(c.event_ids) FROM outbox_plan_chunks AS c WHERE c.plan_id = $1::uuid)`
+)
+
+// OrderEffects looks at what an action on events does to what waits behind them. Where no key stands still it costs one look
+// at an index; events is asked only otherwise.
+func (s *Store) OrderEffects(ctx context.Context, action Action, events func() ([]string, error)) (OrderEffects, error) {
+	return s.effects(ctx, action, namedEvents, func() (any, error) { return events() })
+}
+
+// effects is OrderEffects of the events that a query finds by its argument.
+func (s *Store) effects(ctx context.Context, action Action, query string, arg func() (any, error)) (out OrderEffects, err error) {
+	if action != Replay && action != Discard {
+		return out, nil
+	}
 	var some bool
 	if err := s.db.QueryRow(ctx, anyBlocked).Scan(&some); err != nil {
 		return out, fmt.Errorf("look for keys that stand still: %w", err)
@@ -23,12 +37,15 @@ func (s *Store) OrderEffects(ctx context.Context, events func() ([]string, error
 	if !some {
 		return out, nil
 	}
-	ids, err := events()
+	set, err := arg()
 	if err != nil {
 		return out, err
 	}
-	if err := s.db.QueryRow(ctx, orderEffects, ids).Scan(&out.Releases, &out.Behind); err != nil {
+	if err := s.db.QueryRow(ctx, fmt.Sprintf(orderEffects, query), set).Scan(&out.Releases, &out.Behind); err != nil {
 		return out, fmt.Errorf("count what waits behind the events: %w", err)
 	}
-	return out, nil
+	if action == Discard {
+		return OrderEffects{Releases: out.Releases}, nil
+	}
+	return OrderEffects{Behind: out.Behind}, nil
 }

@@ -2,189 +2,177 @@ package dlq
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// The form of a plan file.
+// Plan is a change to a set of rows, kept in the database, and its run once it was started.
+type Plan struct {
+	ID     string `json:"id" db:"id"`
+	Action Action `json:"action" db:"action"`
+	// State is making, ready, abandoned, expired, running, stopped, interrupted or done.
+	State  string          `json:"state" db:"state"`
+	Author string          `json:"author" db:"author"`
+	DBUser string          `json:"dbUser" db:"db_user"`
+	Note   string          `json:"note" db:"note"`
+	Filter json.RawMessage `json:"filter" db:"filter"`
+	// Undoes is the run of the audit trail that it takes back.
+	Undoes    string           `json:"undoes" db:"undoes"`
+	Database  Identity         `json:"database" db:"database"`
+	CreatedAt time.Time        `json:"createdAt" db:"created_at"`
+	ReadyAt   *time.Time       `json:"readyAt" db:"ready_at"`
+	ExpiresAt time.Time        `json:"expiresAt" db:"expires_at"`
+	Total     int64            `json:"total" db:"total"`
+	LeftOut   map[string]int64 `json:"leftOut" db:"left_out"`
+	Summary   Summary          `json:"summary" db:"summary"`
+	Runner    string           `json:"runner" db:"runner"`
+	Options   json.RawMessage  `json:"options" db:"options"`
+	StartedAt *time.Time       `json:"startedAt" db:"started_at"`
+	EndedAt   *time.Time       `json:"endedAt" db:"ended_at"`
+	// EndedWhy is why the run ended before all was done.
+	EndedWhy string           `json:"endedWhy" db:"ended_why"`
+	Done     int64            `json:"done" db:"done"`
+	Counts   map[string]int64 `json:"counts" db:"counts"`
+	// Watched is what became of the events, as far as the last runner watched.
+	Watched *Watched `json:"watched" db:"watched"`
+}
+
+// Filtered reports whether a filter chose the set: nobody has looked at each row of it.
+func (p Plan) Filtered() bool { return string(p.Filter) != "null" }
+
+// The states of a plan that a process works on, and those that its run can end in.
 const (
-	planFormat  = "outboxctl/plan"
-	planVersion = 1
+	PlanMaking      = "making"
+	PlanRunning     = "running"
+	PlanDone        = "done"
+	PlanStopped     = "stopped"
+	PlanInterrupted = "interrupted"
 )
 
-// PlanHeader is what a plan says besides its items.
-type PlanHeader struct {
-	Format    string    `json:"format"`
-	Version   int       `json:"version"`
-	ID        string    `json:"id"`
-	Action    Action    `json:"action"`
-	CreatedAt time.Time `json:"createdAt"`
-	Author    string    `json:"author"`
-	Note      string    `json:"note,omitempty"`
-	Database  Identity  `json:"database"`
-	// Filter is how the set was chosen, for the reader; the items decide.
-	Filter any `json:"filter,omitempty"`
+// Summary describes the set of a plan: how many rows there are of each kind, as outbox_plan_add counted them.
+type Summary struct {
+	Reasons map[string]int64 `json:"reasons,omitempty"`
+	Types   map[string]int64 `json:"types,omitempty"`
+	Topics  map[string]int64 `json:"topics,omitempty"`
+	Tenants map[string]int64 `json:"tenants,omitempty"`
+	OrderEffects
 }
 
-// PlanItem is one target, frozen.
-type PlanItem struct {
-	ID            string     `json:"id"`
-	EventID       string     `json:"eventId,omitempty"`
-	PublishedAt   *time.Time `json:"publishedAt,omitempty"`
-	PayloadSHA256 string     `json:"payloadSha256"`
+// Hopeless counts, by reason, the dead letters of the set that would fail again unchanged.
+func (s Summary) Hopeless() map[string]int64 {
+	found := map[string]int64{}
+	for reason, n := range s.Reasons {
+		if Hopeless(reason) {
+			found[reason] = n
+		}
+	}
+	return found
 }
 
-// WritePlan freezes the targets of a source: which they are and what they
-// carry. It returns how many there are. What an action could not be done to
-// now is not frozen, and counted in skipped.
-func (s *Store) WritePlan(ctx context.Context, w io.Writer, h PlanHeader, source Source) (n int64, skipped map[string]int64, err error) {
-	h.Format, h.Version, h.ID = planFormat, planVersion, uuid.NewString()
-	out, err := newPlanWriter(w, h)
-	if err != nil {
-		return 0, nil, err
-	}
-	skipped = map[string]int64{}
-	for {
-		targets, err := source.Next(ctx, ChunkSize)
-		if err != nil {
-			return out.n, skipped, err
-		}
-		if len(targets) == 0 {
-			break
-		}
-		items, err := s.freeze(ctx, h.Action, targets, skipped)
-		if err != nil {
-			return out.n, skipped, err
-		}
-		for _, item := range items {
-			if err := out.add(item); err != nil {
-				return out.n, skipped, err
-			}
-		}
-	}
-	return out.n, skipped, out.finish()
+// What the functions of plans refuse with.
+const (
+	codePlanState    = "OX310"
+	codePlanMissing  = "OX311"
+	codePlanLeaseOut = "OX312"
+)
+
+// PlanRefused reports whether err is a plan in another state than the call needs, or one that another process has.
+func PlanRefused(err error) bool { return hasCode(err, codePlanState) || LeaseLost(err) }
+
+// PlanMissing reports whether err is a plan that does not exist.
+func PlanMissing(err error) bool { return hasCode(err, codePlanMissing) }
+
+// LeaseLost reports whether err is a plan that another process has.
+func LeaseLost(err error) bool { return hasCode(err, codePlanLeaseOut) }
+
+func hasCode(err error, code string) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == code
 }
 
-func (s *Store) freeze(ctx context.Context, action Action, targets []Target, skipped map[string]int64) ([]PlanItem, error) {
-	known := make([]Target, 0, len(targets))
-	for _, t := range targets {
-		if t.ID == "" {
-			skipped[NotFound]++
-			continue
-		}
-		known = append(known, t)
+// A process that is gone has left its plan being made or running; its lease tells. What is done is counted in the chunks.
+const planColumns = `p.id::text AS id, p.action,
+       CASE WHEN p.state = 'making' AND p.lease_until < now() THEN 'abandoned'
+            WHEN p.state = 'running' AND p.lease_until < now() THEN 'interrupted'
+            WHEN p.state = 'ready' AND p.created_at < now() - interval '7 days' THEN 'expired'
+            ELSE p.state END AS state,
+       p.author, p.db_user, coalesce(p.note, '') AS note, coalesce(p.filter, 'null') AS filter, coalesce(p.undoes, '') AS undoes, p.database,
+       p.created_at, p.ready_at, p.created_at + interval '7 days' AS expires_at,
+       CASE p.state WHEN 'making' THEN r.size ELSE p.total END AS total, p.left_out, p.summary,
+       coalesce(p.runner, '') AS runner, coalesce(p.options, '{}') AS options, p.started_at, p.ended_at,
+       CASE WHEN p.state = 'running' AND p.lease_until < now() THEN 'its runner is gone' ELSE coalesce(p.ended_why, '') END AS ended_why,
+       r.done, r.counts, p.watched`
+
+const planFrom = `
+  FROM outbox_plans AS p
+ CROSS JOIN LATERAL (
+       SELECT coalesce(sum(o.n), 0)::bigint AS done, coalesce(jsonb_object_agg(o.outcome, o.n), '{}') AS counts,
+              (SELECT coalesce(sum(c.size), 0)::bigint FROM outbox_plan_chunks AS c WHERE c.plan_id = p.id AND p.state = 'making') AS size
+         FROM (SELECT k.key AS outcome, sum(k.value::bigint) AS n
+                 FROM outbox_plan_chunks AS c, jsonb_each_text(c.counts) AS k
+                WHERE c.plan_id = p.id
+                GROUP BY 1) AS o) AS r`
+
+const (
+	selectPlan = `SELECT ` + planColumns + planFrom + ` WHERE p.id = $1::uuid`
+	// Ids grow with time, so the primary key has the order.
+	selectPlans = `
+SELECT ` + planColumns + planFrom + `
+ WHERE p.id < coalesce(nullif($1, '')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff') AND (p.state = 'running' OR NOT $2::bool)
+ ORDER BY p.id DESC
+ LIMIT $3`
+	selectPlanFirst = `
+SELECT c.ids[1:$2::int]::text[], c.event_ids[1:$2::int]::text[] FROM outbox_plan_chunks AS c WHERE c.plan_id = $1::uuid AND c.chunk = 1`
+	selectPlanFailures = `
+SELECT f.key, coalesce(c.event_ids[array_position(c.ids, f.key::uuid)]::text, ''), f.value
+  FROM outbox_plan_chunks AS c, jsonb_each_text(c.outcomes) AS f
+ WHERE c.plan_id = $1::uuid AND c.outcomes <> '{}'
+ ORDER BY c.chunk, f.key
+ LIMIT $2`
+)
+
+// Plan reads a plan. outbox.ErrNotFound when there is none with the id.
+func (s *Store) Plan(ctx context.Context, id string) (Plan, error) {
+	found, err := collect(ctx, s.db, pgx.RowToStructByName[Plan], selectPlan, id)
+	switch {
+	case err != nil:
+		return Plan{}, fmt.Errorf("read the plan: %w", err)
+	case len(found) == 0:
+		return Plan{}, outbox.ErrNotFound
 	}
-	outcomes, err := s.Preview(ctx, action, known)
-	if err != nil {
-		return nil, err
-	}
-	hashes, err := s.hashes(ctx, action, known)
-	if err != nil {
-		return nil, err
-	}
-	var items []PlanItem
-	for i, t := range known {
-		if o := outcomes[i].Outcome; o != action.Success() {
-			skipped[o]++
-			continue
-		}
-		hash, found := hashes[t.ID]
-		if !found { // cleanup has removed it since the preview
-			skipped[NotFound]++
-			continue
-		}
-		item := PlanItem{ID: t.ID, PayloadSHA256: hash}
-		if action == Republish {
-			at := t.At.UTC()
-			item.PublishedAt = &at
-		} else {
-			item.EventID = t.EventID
-		}
-		items = append(items, item)
-	}
-	return items, nil
+	return found[0], nil
 }
 
-func (s *Store) hashes(ctx context.Context, action Action, targets []Target) (map[string]string, error) {
-	ids := make([]string, len(targets))
-	for i, t := range targets {
-		ids[i] = t.ID
-	}
-	sql := selectHashes
-	if action.OnEvents() {
-		sql = selectEventHashes
-	}
-	rows, err := s.db.Query(ctx, sql, ids)
+// Plans lists up to n plans, newest first, after the one with the id given; running leaves out those that are not being run.
+func (s *Store) Plans(ctx context.Context, after string, running bool, n int) ([]Plan, error) {
+	found, err := collect(ctx, s.db, pgx.RowToStructByName[Plan], selectPlans, after, running, n)
 	if err != nil {
-		return nil, fmt.Errorf("read payload digests: %w", err)
+		return nil, fmt.Errorf("list plans: %w", err)
 	}
-	hashes := make(map[string]string, len(ids))
-	var id, hash string
-	_, err = pgx.ForEachRow(rows, []any{&id, &hash}, func() error { hashes[id] = hash; return nil })
-	if err != nil {
-		return nil, fmt.Errorf("read payload digests: %w", err)
-	}
-	return hashes, nil
+	return found, nil
 }
 
-// drift finds, of a plan's targets, those that carry something else than when
-// the plan was made.
-func (s *Store) drift(ctx context.Context, p RunParams, targets []Target) (map[string]string, error) {
-	if p.Plan == nil {
-		return nil, nil
+// PlanFirst lists the first n ids of a plan, and the events' ids behind them; none of one that was abandoned.
+func (s *Store) PlanFirst(ctx context.Context, id string, n int) (ids, events []string, err error) {
+	err = s.db.QueryRow(ctx, selectPlanFirst, id, n).Scan(&ids, &events)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil, fmt.Errorf("read the first rows of the plan: %w", err)
 	}
-	ctx, cancel := finishing(ctx)
-	defer cancel()
-	hashes, err := s.hashes(ctx, p.Action, targets)
-	if err != nil {
-		return nil, err
-	}
-	judged := map[string]string{}
-	for _, t := range targets {
-		if hash, ok := hashes[t.ID]; ok && hash != t.Hash {
-			judged[t.ID] = Changed
-		}
-	}
-	return judged, nil
+	return ids, events, nil
 }
 
-// creditPlan marks what an earlier, interrupted run of the same plan did, so
-// that it is not taken for what others did.
-func (s *Store) creditPlan(ctx context.Context, p RunParams, outcomes []Outcome) error {
-	if p.Plan == nil {
-		return nil
-	}
-	var doubtful []string
-	for _, o := range outcomes {
-		if !p.did(o) && o.EventID != "" {
-			doubtful = append(doubtful, o.EventID)
-		}
-	}
-	if len(doubtful) == 0 {
-		return nil
-	}
-	ctx, cancel := finishing(ctx)
-	defer cancel()
-	done, err := collect(ctx, s.db, pgx.RowTo[string], selectDoneByPlan, string(p.Action), p.Plan.CreatedAt, p.Plan.ID, doubtful)
+// PlanFailures lists up to n rows of a plan that were not changed as planned.
+func (s *Store) PlanFailures(ctx context.Context, id string, n int) ([]Outcome, error) {
+	found, err := collect(ctx, s.db, scanOutcome, selectPlanFailures, id, n)
 	if err != nil {
-		return fmt.Errorf("look for earlier runs of the plan: %w", err)
+		return nil, fmt.Errorf("list what was not changed: %w", err)
 	}
-	byPlan := make(map[string]bool, len(done))
-	for _, id := range done {
-		byPlan[id] = true
-	}
-	for i, o := range outcomes {
-		if !p.did(o) && byPlan[o.EventID] {
-			outcomes[i].Outcome = DoneByPlan
-		}
-	}
-	return nil
+	return found, nil
 }
-
-// ErrPlan marks a file that is not a plan this version can apply.
-var ErrPlan = errors.New("not a usable plan")

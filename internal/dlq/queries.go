@@ -35,12 +35,12 @@ const blocksSomething = `EXISTS (
 const anyBlocked = `
 SELECT EXISTS (SELECT FROM outbox_events WHERE ordering_key IS NOT NULL AND published_at IS NULL AND dead_at IS NOT NULL AND passed_at IS NULL)`
 
-// What discarding the events $1 would release: living events behind one of them, and behind no other dead event. And how
-// many of the events $1 are behind a dead one that is not among them: replayed, these go on waiting.
+// What discarding events would release: living events behind one of them, and behind no other dead event. And how
+// many of the events are behind a dead one that is not among them: replayed, these go on waiting.
 const orderEffects = `
 WITH chosen AS MATERIALIZED (
     SELECT e.id, e.ordering_key, e.seq
-      FROM unnest($1::uuid[]) AS w(id)
+      FROM %s AS w(id)
       JOIN outbox_events AS e ON e.id = w.id
      WHERE e.ordering_key IS NOT NULL AND e.published_at IS NULL AND e.dead_at IS NOT NULL AND e.passed_at IS NULL
 ), keys AS MATERIALIZED (
@@ -117,40 +117,21 @@ SELECT a.id, ARRAY(SELECT i.id FROM jsonb_array_elements_text(a.detail -> 'dlqId
  WHERE a.id > $1::bigint AND (a.detail ->> 'runId' = $2 OR a.id = $3::bigint)
  ORDER BY a.id LIMIT 1`
 
-// The functions lock, judge, change and write the audit row.
-const (
-	callReplay = `
-SELECT dlq_id::text, coalesce(event_id::text, ''), outcome FROM outbox_replay($1::uuid[], $2, nullif($3, ''), $4::jsonb)`
-	callDiscard = `
-SELECT dlq_id::text, coalesce(event_id::text, ''), outcome FROM outbox_discard($1::uuid[], $2, nullif($3, ''), $4::jsonb, $5::bigint[])`
-	callRestore = `
-SELECT dlq_id::text, coalesce(event_id::text, ''), outcome FROM outbox_restore($1::uuid[], $2, nullif($3, ''), $4::jsonb, $5::bigint[])`
-	callRepublish = `
-SELECT event_id::text, event_id::text, outcome FROM outbox_republish($1::uuid[], $5::timestamptz[], $2, nullif($3, ''), $4::jsonb)`
-	callRetry = `
-SELECT event_id::text, event_id::text, outcome FROM outbox_retry($1::uuid[], $2, nullif($3, ''), $4::jsonb)`
-	callCorrect = `
+// The function locks, judges, changes and writes the audit row.
+const callCorrect = `
 SELECT coalesce(event_id::text, ''), outcome FROM outbox_correct($1::uuid, $2::uuid, $3::text::jsonb, $4::text::jsonb, $5, nullif($6, ''), $7::jsonb)`
-)
 
-// What an action would answer now, without locking anything. outbox_outcome decides, as it does for the functions above:
-// a dry run in a transaction that is rolled back would lock the rows, write them twice and need the operator's role.
-const previewEntries = `
-SELECT w.id::text, coalesce(d.event_id::text, ''),
-       outbox_outcome($2, d.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL,
-                      d.corrected_by IS NOT NULL, w.seen IS NULL OR w.seen IS NOT DISTINCT FROM d.audit_id)
-  FROM unnest($1::uuid[], $3::bigint[]) WITH ORDINALITY AS w(id, seen, ord)
-  LEFT JOIN outbox_dlq AS d ON d.id = w.id
-  LEFT JOIN outbox_events AS e ON e.id = d.event_id
- ORDER BY w.ord`
-
-const previewEvents = `
-SELECT w.id::text, w.id::text,
-       outbox_outcome($2, NULL, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, false,
-                      CASE $2 WHEN 'event.retry' THEN e.next_attempt_at <= now() OR e.locked_until > now() IS TRUE
-                              ELSE e.published_at = coalesce(w.at, e.published_at) END)
-  FROM ROWS FROM (unnest($1::uuid[]), unnest($3::timestamptz[])) WITH ORDINALITY AS w(id, at, ord)
-  LEFT JOIN outbox_events AS e ON e.id = w.id
+// What an action would answer now, without locking anything. outbox_outcome decides, as it does where a plan is made and
+// run: a dry run in a transaction that is rolled back would lock the rows, write them twice and need the operator's role.
+const previewRows = `
+SELECT w.id::text, coalesce(coalesce(d.event_id, e.id)::text, ''),
+       outbox_outcome($3::text, d.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, d.corrected_by IS NOT NULL,
+                      CASE $3::text WHEN 'event.republish' THEN e.published_at = coalesce(w.seen::timestamptz, e.published_at)
+                              WHEN 'event.retry' THEN e.next_attempt_at <= now() OR e.locked_until > now() IS TRUE
+                              ELSE w.seen IS NULL OR w.seen = d.audit_id::text END)
+  FROM unnest($1::uuid[], $2::text[]) WITH ORDINALITY AS w(id, seen, ord)
+  LEFT JOIN outbox_dlq AS d ON $3::text NOT IN ('event.republish', 'event.retry') AND d.id = w.id
+  LEFT JOIN outbox_events AS e ON e.id = CASE WHEN $3::text IN ('event.republish', 'event.retry') THEN w.id ELSE d.event_id END
  ORDER BY w.ord`
 
 // What becomes of replayed events.
@@ -158,28 +139,6 @@ const selectProgress = `
 SELECT w.id::text, e.id IS NULL OR e.published_at IS NOT NULL, coalesce(e.dead_at IS NOT NULL, false), coalesce(e.attempt_count, 0)
   FROM unnest($1::uuid[]) AS w(id)
   LEFT JOIN outbox_events AS e ON e.id = w.id`
-
-// The payload's digest, of the event's row where it still exists: that is what
-// a replay would publish.
-const selectHashes = `
-SELECT w.id::text, encode(sha256(convert_to(coalesce(e.payload_json, d.payload_json)::text, 'UTF8')), 'hex')
-  FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
-  JOIN outbox_dlq AS d ON d.id = w.id
-  LEFT JOIN outbox_events AS e ON e.id = d.event_id
- ORDER BY w.ord`
-
-const selectEventHashes = `
-SELECT e.id::text, encode(sha256(convert_to(e.payload_json::text, 'UTF8')), 'hex')
-  FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
-  JOIN outbox_events AS e ON e.id = w.id
- ORDER BY w.ord`
-
-// Which of these events an earlier run of a plan has handled.
-const selectDoneByPlan = `
-SELECT DISTINCT x.id
-  FROM outbox_audit AS a, jsonb_array_elements_text(a.detail -> 'eventIds') AS x(id)
- WHERE a.action = $1 AND a.at >= $2::timestamptz AND a.detail ->> 'planId' = $3
-   AND a.detail -> 'eventIds' ?| $4::text[] AND x.id = ANY ($4::text[])`
 
 // Reads what the events carried.
 const selectExport = `

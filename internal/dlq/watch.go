@@ -54,9 +54,9 @@ func (w *Watch) step(n int) int {
 
 // follow waits until every event is published or dead, but no longer than the
 // watch says, and adds up what it saw.
-func (w *Watch) follow(ctx context.Context, s *Store, events []string, sum *Watched) error {
+func (w *Watch) follow(ctx context.Context, s *Store, sent []Outcome, sum *Watched) error {
 	seen, err := s.Await(ctx, AwaitParams{
-		Events: events, Timeout: w.For, Every: min(w.Every, w.For), OnSettled: func(string, string) error { return nil },
+		Sent: sent, Timeout: w.For, Every: min(w.Every, w.For), OnSettled: func(Outcome) error { return nil },
 	})
 	sum.add(seen)
 	return cmp.Or(err, ctx.Err())

@@ -100,10 +100,10 @@ VALUES (1000, 'me', 'resume', '{"kind": "type", "value": "z", "before": {"kind":
 INSERT INTO outbox_pauses (kind, value, actor, until) VALUES ('type', 'x', 'me', NULL), ('type', 'y', 'me', now() - interval '1 day');
 INSERT INTO outbox_plans (id, action, state, author, database, lease, lease_until, total)
 SELECT v.id, v.action, v.state, 'me', '{}', '00000000-0000-7000-8000-00000000000f', now() + interval '1 hour', 1
-  FROM (VALUES ('00000000-0000-7000-8000-0000000000a1'::uuid, 'dlq.replay', 'freezing'), ('00000000-0000-7000-8000-0000000000a2', 'dlq.replay', 'ready'),
+  FROM (VALUES ('00000000-0000-7000-8000-0000000000a1'::uuid, 'dlq.replay', 'making'), ('00000000-0000-7000-8000-0000000000a2', 'dlq.replay', 'ready'),
                ('00000000-0000-7000-8000-0000000000a3', 'dlq.replay', 'running'), ('00000000-0000-7000-8000-0000000000a4', 'event.republish', 'running')) AS v(id, action, state);
-INSERT INTO outbox_plan_chunks (plan_id, chunk, ids, event_ids, seen, digests)
-SELECT p.id, 1, ARRAY[v.id], ARRAY[v.event_id], '{NULL}', ARRAY[sha256('{}')]
+INSERT INTO outbox_plan_chunks (plan_id, chunk, size, ids, event_ids, seen, digests)
+SELECT p.id, 1, 1, ARRAY[v.id], ARRAY[v.event_id], '{NULL}', ARRAY[jsonb_hash_extended('{}', 0)]
   FROM outbox_plans AS p, (VALUES ('dlq.replay', '00000000-0000-7000-8000-000000000003'::uuid, '00000000-0000-7000-8000-000000000001'::uuid),
                                   ('event.republish', '00000000-0000-7000-8000-000000000002', '00000000-0000-7000-8000-000000000002')) AS v(action, id, event_id)
  WHERE p.action = v.action;`
@@ -155,33 +155,33 @@ var calls = []call{
 	{"outbox_operator", `SELECT outbox_cleanup_audit(now(), NULL::timestamptz, 10::int, 'me'::text, NULL::text, '{}'::jsonb, NULL::bigint)`, "OX300"},
 	{"outbox_operator", `SELECT outbox_cleanup_events(now(), NULL::timestamptz, 10::int, 'me'::text, NULL::text, '{}'::jsonb, 0::bigint)`, "OX300"},
 	{"postgres", `SELECT outbox_uuid_v7(), outbox_builtin_aggregate('ad_paused'::text)`, allowed},
-	{"outbox_operator", `SELECT outbox_plan_create('dlq.replay'::text, 'me'::text, NULL::text, '{}'::jsonb, '{}'::jsonb)`, allowed},
-	{"outbox_operator", `SELECT outbox_plan_add(` + freezing + `, '{00000000-0000-7000-8000-000000000003}'::uuid[], '{00000000-0000-7000-8000-000000000001}'::uuid[], '{NULL}'::timestamptz[], '{ab}'::bytea[])`, allowed},
-	{"outbox_operator", `SELECT outbox_plan_ready(` + freezing + `, '{}'::jsonb, '{}'::jsonb)`, allowed},
+	{"outbox_operator", `SELECT outbox_plan_create('dlq.replay'::text, 'me'::text, NULL::text, '{}'::jsonb, NULL::text, '{}'::jsonb)`, allowed},
+	{"outbox_operator", `SELECT outbox_plan_add(` + making + `, 2::int, '{00000000-0000-7000-8000-000000000003}'::uuid[], '{NULL}'::text[], true)`, allowed},
+	{"outbox_operator", `SELECT outbox_plan_ready(` + making + `, '{}'::jsonb)`, allowed},
 	{"outbox_operator", `SELECT outbox_plan_abandon('00000000-0000-7000-8000-0000000000a2'::uuid, 'me'::text, ''::text)`, allowed},
-	{"outbox_operator", `SELECT outbox_run_begin('00000000-0000-7000-8000-0000000000a2'::uuid, 'me'::text, ''::text, '{}'::jsonb)`, allowed},
-	{"outbox_operator", `SELECT outbox_run_step(` + running + `, 10::int, 'me'::text, '{}'::jsonb)`, allowed},
-	{"outbox_operator", `SELECT outbox_run_step('00000000-0000-7000-8000-0000000000a4'::uuid, '00000000-0000-7000-8000-00000000000f'::uuid, 10::int, 'me'::text, '{}'::jsonb)`, allowed},
-	{"outbox_operator", `SELECT outbox_run_beat(` + running + `)`, allowed},
-	{"outbox_operator", `SELECT outbox_run_end(` + running + `, false, ''::text, '{}'::jsonb)`, allowed},
-	{"outbox_operator", `SELECT outbox_run_stop('00000000-0000-7000-8000-0000000000a3'::uuid, 'me'::text)`, allowed},
-	{"outbox_operator", `SELECT outbox_plan_create('none'::text, 'me'::text, NULL::text, '{}'::jsonb, '{}'::jsonb)`, "OX300"},
-	{"outbox_operator", `SELECT outbox_plan_add(` + unknownPlan + `, '{00000000-0000-7000-8000-000000000003}'::uuid[], '{00000000-0000-7000-8000-000000000001}'::uuid[], '{NULL}'::timestamptz[], '{ab}'::bytea[])`, "OX312"},
-	{"outbox_operator", `SELECT outbox_plan_ready(` + unknownPlan + `, '{}'::jsonb, '{}'::jsonb)`, "OX312"},
+	{"outbox_operator", `SELECT outbox_plan_begin('00000000-0000-7000-8000-0000000000a2'::uuid, 'me'::text, ''::text, '{}'::jsonb)`, allowed},
+	{"outbox_operator", `SELECT outbox_plan_step(` + running + `, 10::int, 'me'::text, '{}'::jsonb)`, allowed},
+	{"outbox_operator", `SELECT outbox_plan_step('00000000-0000-7000-8000-0000000000a4'::uuid, '00000000-0000-7000-8000-00000000000f'::uuid, 10::int, 'me'::text, '{}'::jsonb)`, allowed},
+	{"outbox_operator", `SELECT outbox_plan_beat(` + running + `)`, allowed},
+	{"outbox_operator", `SELECT outbox_plan_end(` + running + `, false, ''::text, '{}'::jsonb)`, allowed},
+	{"outbox_operator", `SELECT outbox_plan_stop('00000000-0000-7000-8000-0000000000a3'::uuid, 'me'::text)`, allowed},
+	{"outbox_operator", `SELECT outbox_plan_create('none'::text, 'me'::text, NULL::text, '{}'::jsonb, NULL::text, '{}'::jsonb)`, "OX300"},
+	{"outbox_operator", `SELECT outbox_plan_add(` + unknownPlan + `, 2::int, '{00000000-0000-7000-8000-000000000003}'::uuid[], '{NULL}'::text[], true)`, "OX312"},
+	{"outbox_operator", `SELECT outbox_plan_ready(` + unknownPlan + `, '{}'::jsonb)`, "OX312"},
 	{"outbox_operator", `SELECT outbox_plan_abandon('00000000-0000-7000-8000-0000000000a3'::uuid, 'me'::text, ''::text)`, "OX310"},
-	{"outbox_operator", `SELECT outbox_run_begin('00000000-0000-7000-8000-0000000000a3'::uuid, 'me'::text, ''::text, '{}'::jsonb)`, "OX312"},
-	{"outbox_operator", `SELECT outbox_run_beat(` + unknownPlan + `)`, "OX312"},
-	{"outbox_operator", `SELECT outbox_run_end(` + unknownPlan + `, false, ''::text, '{}'::jsonb)`, "OX312"},
-	{"outbox_operator", `SELECT outbox_run_stop('00000000-0000-7000-8000-0000000000a2'::uuid, 'me'::text)`, "OX310"},
+	{"outbox_operator", `SELECT outbox_plan_begin('00000000-0000-7000-8000-0000000000a3'::uuid, 'me'::text, ''::text, '{}'::jsonb)`, "OX312"},
+	{"outbox_operator", `SELECT outbox_plan_beat(` + unknownPlan + `)`, "OX312"},
+	{"outbox_operator", `SELECT outbox_plan_end(` + unknownPlan + `, false, ''::text, '{}'::jsonb)`, "OX312"},
+	{"outbox_operator", `SELECT outbox_plan_stop('00000000-0000-7000-8000-0000000000a2'::uuid, 'me'::text)`, "OX310"},
 	{"postgres", `UPDATE outbox_events SET payload_json = payload_json`, "OX100"},
 	{"postgres", `DELETE FROM outbox_dlq`, "OX101"},
 	{"postgres", `TRUNCATE outbox_audit`, "OX102"},
 }
 
-// A plan with its lease: one that is being frozen, one that runs, and one that there is not.
+// A plan with its lease: one that is being made, one that runs, and one that there is not.
 const (
 	unknownPlan = `'00000000-0000-7000-8000-0000000000a9'::uuid, '00000000-0000-7000-8000-00000000000f'::uuid`
-	freezing    = `'00000000-0000-7000-8000-0000000000a1'::uuid, '00000000-0000-7000-8000-00000000000f'::uuid`
+	making      = `'00000000-0000-7000-8000-0000000000a1'::uuid, '00000000-0000-7000-8000-00000000000f'::uuid`
 	running     = `'00000000-0000-7000-8000-0000000000a3'::uuid, '00000000-0000-7000-8000-00000000000f'::uuid`
 )
 

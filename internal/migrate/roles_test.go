@@ -43,7 +43,7 @@ func TestRoleMatrix(t *testing.T) {
 	})
 	public := []string{
 		`SELECT outbox_aggregate_id(gen_random_uuid()::text), outbox_aggregate_type('license'), outbox_event_type('order_created')`,
-		`SELECT outbox_outcome('a', 'b', true, true, true, true, true)`, `SELECT outbox_uuid_v7()`,
+		`SELECT outbox_outcome('a', 'b', true, true, true, true, true), outbox_success('a')`, `SELECT outbox_uuid_v7()`,
 	}
 	matrix := []struct {
 		statement string
@@ -113,16 +113,18 @@ func TestRoleMatrix(t *testing.T) {
 		{`SELECT * FROM outbox_forget_event('c', gen_random_uuid(), true, 'me', NULL, '{}')`, [4]string{denied, denied, allowed, denied}},
 		{`SELECT * FROM outbox_reveal(gen_random_uuid(), 'me', 'why', '{}')`, [4]string{denied, denied, allowed, denied}},
 		{`SELECT outbox_forget_event_undone(1, 'me', NULL, '{}')`, [4]string{denied, denied, allowed, denied}},
-		{`SELECT outbox_plan_create('dlq.replay', 'me', NULL, NULL, '{}')`, [4]string{denied, denied, allowed, denied}},
-		{`SELECT outbox_plan_add(gen_random_uuid(), gen_random_uuid(), '{}', '{}', '{}', '{}')`, [4]string{denied, denied, "OX300", denied}},
-		{`SELECT outbox_plan_ready(gen_random_uuid(), gen_random_uuid(), '{}', '{}')`, [4]string{denied, denied, "OX312", denied}},
+		{`SELECT outbox_plan_create('dlq.replay', 'me', NULL, NULL, NULL, '{}')`, [4]string{denied, denied, allowed, denied}},
+		{`SELECT outbox_plan_add(gen_random_uuid(), gen_random_uuid(), 1, '{}', '{}', true)`, [4]string{denied, denied, "OX300", denied}},
+		{`SELECT outbox_add_counts('{}', '{}')`, [4]string{denied, denied, denied, denied}},
+		{`SELECT outbox_plan_left_out(gen_random_uuid())`, [4]string{denied, denied, denied, denied}},
+		{`SELECT outbox_plan_ready(gen_random_uuid(), gen_random_uuid(), '{}')`, [4]string{denied, denied, "OX312", denied}},
 		{`SELECT outbox_plan_abandon(gen_random_uuid(), 'me', '')`, [4]string{denied, denied, "OX310", denied}},
-		{`SELECT outbox_run_begin(gen_random_uuid(), 'me', '', '{}')`, [4]string{denied, denied, "OX311", denied}},
-		{`SELECT outbox_run_step(gen_random_uuid(), gen_random_uuid(), 1, 'me', '{}')`, [4]string{denied, denied, "OX312", denied}},
-		{`SELECT outbox_run_beat(gen_random_uuid(), gen_random_uuid())`, [4]string{denied, denied, "OX312", denied}},
-		{`SELECT outbox_run_end(gen_random_uuid(), gen_random_uuid(), false, '', '{}')`, [4]string{denied, denied, "OX312", denied}},
-		{`SELECT outbox_run_stop(gen_random_uuid(), 'me')`, [4]string{denied, denied, "OX310", denied}},
-		{`SELECT state, counts FROM outbox_plans`, [4]string{denied, denied, allowed, allowed}},
+		{`SELECT outbox_plan_begin(gen_random_uuid(), 'me', '', '{}')`, [4]string{denied, denied, "OX311", denied}},
+		{`SELECT outbox_plan_step(gen_random_uuid(), gen_random_uuid(), 1, 'me', '{}')`, [4]string{denied, denied, "OX312", denied}},
+		{`SELECT outbox_plan_beat(gen_random_uuid(), gen_random_uuid())`, [4]string{denied, denied, "OX312", denied}},
+		{`SELECT outbox_plan_end(gen_random_uuid(), gen_random_uuid(), false, '', '{}')`, [4]string{denied, denied, "OX312", denied}},
+		{`SELECT outbox_plan_stop(gen_random_uuid(), 'me')`, [4]string{denied, denied, "OX310", denied}},
+		{`SELECT state, left_out FROM outbox_plans`, [4]string{denied, denied, allowed, allowed}},
 		{`SELECT lease FROM outbox_plans`, [4]string{denied, denied, denied, denied}},
 		{`SELECT ids, outcomes FROM outbox_plan_chunks`, [4]string{denied, denied, allowed, allowed}},
 		{`SELECT digests FROM outbox_plan_chunks`, [4]string{denied, denied, allowed, denied}},

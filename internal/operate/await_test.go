@@ -1,6 +1,7 @@
 package operate_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -20,21 +21,13 @@ func TestAwaitTellsWhatBecameOfEachEvent(t *testing.T) {
 		id, _ := b.die("no")
 		ids = append(ids, id)
 	}
-	set, err := b.outbox.ChooseChange(b.ctx, operate.ChangeParams{Action: dlq.Replay, IDs: ids, Actor: "ann"})
-	require.NoError(t, err)
-	var sent []operate.ChangeOutcome
-	_, err = set.Apply(b.ctx, operate.ApplyParams{OnOutcomes: func(outcomes []dlq.Outcome) error {
-		for _, o := range outcomes {
-			sent = append(sent, operate.ChangeOutcome{ID: o.ID, EventID: o.EventID, Outcome: o.Outcome})
-		}
-		return nil
-	}})
+	_, sent, err := b.change(operate.ChangeParams{Action: dlq.Replay, IDs: ids, Actor: "ann"})
 	require.NoError(t, err)
 
 	// One is published, and when that is told another one dies; one fails once, one is never tried.
 	b.exec("UPDATE outbox_events SET published_at = now() WHERE id = $1::text::uuid", sent[0].EventID)
 	b.exec("UPDATE outbox_events SET attempt_count = 1 WHERE id = $1::text::uuid", sent[2].EventID)
-	sum, err := set.Await(b.ctx, operate.AwaitParams{Sent: sent, Timeout: 2 * time.Second, OnSettled: func(row operate.ChangeOutcome) error {
+	sum, err := b.outbox.Await(b.ctx, dlq.AwaitParams{Sent: sent, Timeout: 2 * time.Second, OnSettled: func(row dlq.Outcome) error {
 		if row.EventID == sent[0].EventID {
 			b.exec("UPDATE outbox_events SET dead_at = now() WHERE id = $1::text::uuid", sent[1].EventID)
 		}
@@ -48,7 +41,7 @@ func TestAwaitTellsWhatBecameOfEachEvent(t *testing.T) {
 	require.Equal(t, map[string]string{ids[0]: "published", ids[1]: "dead", ids[2]: "failing", ids[3]: "waiting"}, became)
 
 	b.exec("UPDATE outbox_events SET published_at = now(), dead_at = NULL")
-	_, err = set.Await(b.ctx, operate.AwaitParams{Sent: sent, Timeout: time.Hour, OnSettled: func(operate.ChangeOutcome) error { return nil }})
+	_, err = b.outbox.Await(b.ctx, dlq.AwaitParams{Sent: sent, Timeout: time.Hour, OnSettled: func(dlq.Outcome) error { return nil }})
 	require.NoError(t, err)
 }
 
@@ -67,20 +60,24 @@ func TestRetryMakesWhatBacksOffDue(t *testing.T) {
 	}
 	ids = append(ids, uuid.NewString())
 	want := []string{dlq.Retried, dlq.NotBackingOff, dlq.NotBackingOff, dlq.EventPublished, dlq.Dead, dlq.NotFound}
-	set, err := b.outbox.ChooseChange(b.ctx, operate.ChangeParams{Action: dlq.Retry, IDs: ids, Actor: "ann", Note: "topic is back"})
+	params := operate.ChangeParams{Action: dlq.Retry, IDs: ids, Actor: "ann", Note: "topic is back"}
+	set, err := b.outbox.ChooseChange(b.ctx, params)
 	require.NoError(t, err)
 	for _, dryRun := range []bool{true, false} {
-		var got []string
-		_, err = set.Apply(b.ctx, operate.ApplyParams{DryRun: dryRun, OnOutcomes: func(outcomes []dlq.Outcome) error {
-			for _, o := range outcomes {
-				got = append(got, o.Outcome)
-			}
-			return nil
-		}})
+		var outcomes []dlq.Outcome
+		if dryRun {
+			_, err = set.Preview(b.ctx, operate.PreviewParams{OnOutcomes: func(o []dlq.Outcome) error { outcomes = o; return nil }})
+		} else {
+			_, outcomes, err = b.change(params)
+		}
 		require.ErrorContains(t, err, "5 of 6 events could not be retried")
 		want[0] = dlq.Retried
 		if dryRun {
 			want[0] = dlq.Retry.Would()
+		}
+		got := make([]string, len(ids))
+		for _, o := range outcomes {
+			got[slices.Index(ids, o.ID)] = o.Outcome
 		}
 		require.Equal(t, want, got, "dry run: %t", dryRun)
 	}

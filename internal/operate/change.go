@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -15,8 +14,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// ChangeParams names a change and the rows it is made to: by ids, by one of the filters, by a plan, or by
-// the run to be undone, and only one of them.
+// ChangeParams names a change and the rows it is made to: by ids, by one of the filters, or by the run to be undone, and
+// only one of them.
 type ChangeParams struct {
 	Action dlq.Action
 	// IDs may be dead letters' or events'.
@@ -25,8 +24,6 @@ type ChangeParams struct {
 	DeadLetters *dlq.Filter
 	// Events chooses what to republish.
 	Events *outbox.Filter
-	// Plan is a set that was frozen before.
-	Plan io.ReadSeeker
 	// Undo is a run whose discards or restores are to be taken back, where they are as it left them.
 	Undo *AuditRunResult
 	// Actor and Note go to the audit row.
@@ -35,15 +32,15 @@ type ChangeParams struct {
 
 // What is wrong with params that do not choose one set of rows.
 var (
-	ErrNoSet       = errors.New("say which rows")
-	ErrSeveralSets = errors.New("say in one way which rows")
+	ErrNoSet       = errors.New("specify the rows")
+	ErrSeveralSets = errors.New("specify the rows in one way")
 )
 
-// Check reports whether exactly one of ids, a filter and a plan chooses the rows: ErrNoSet or ErrSeveralSets when not.
+// Check reports whether exactly one of ids, a filter and a run chooses the rows: ErrNoSet or ErrSeveralSets when not.
 // Nothing is opened for it.
 func (p ChangeParams) Check() error {
 	sets := 0
-	for _, given := range []bool{len(p.IDs) > 0, p.DeadLetters != nil, p.Events != nil, p.Plan != nil, p.Undo != nil} {
+	for _, given := range []bool{len(p.IDs) > 0, p.DeadLetters != nil, p.Events != nil, p.Undo != nil} {
 		if given {
 			sets++
 		}
@@ -76,11 +73,9 @@ type ChangeSet struct {
 	// First and Last are the ends of a set of events chosen by a filter.
 	First *dlq.Target `json:"-"`
 	Last  *dlq.Target `json:"-"`
-	// Plan is the plan the set was frozen in.
-	Plan *dlq.PlanHeader `json:"plan,omitempty"`
 	// Missing ids were not found.
 	Missing []string `json:"missing,omitempty"`
-	// Hopeless counts, by reason, the dead letters that must die again when they are replayed: neither the broker nor
+	// Hopeless counts, by reason, the dead letters that would fail again unchanged: neither the broker nor
 	// time can change the verdict on them.
 	Hopeless map[string]int64 `json:"hopeless,omitempty"`
 	dlq.OrderEffects
@@ -103,7 +98,7 @@ const (
 func (o *Outbox) ChooseChange(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
 	s, err := o.aim(ctx, p)
 	switch {
-	case err != nil || p.Plan != nil:
+	case err != nil:
 	case len(p.IDs) > 0 || p.Undo != nil:
 		err = s.describeIDs(ctx)
 	case p.DeadLetters != nil:
@@ -132,8 +127,6 @@ func (o *Outbox) aim(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
 	}
 	s.Database.Host = o.Host
 	switch {
-	case p.Plan != nil:
-		err = s.aimPlan()
 	case len(p.IDs) > 0:
 		s.params.IDs, err = o.CompleteAll(ctx, p.IDs)
 		s.aimIDs()
@@ -173,11 +166,8 @@ func (s *ChangeSet) ends(ctx context.Context, since, until time.Time) (time.Time
 }
 
 // addOrderEffects looks at what waits behind the chosen events in their ordering keys.
-func (s *ChangeSet) addOrderEffects(ctx context.Context) error {
-	if s.Action != dlq.Replay && s.Action != dlq.Discard {
-		return nil
-	}
-	effects, err := s.store.OrderEffects(ctx, func() (events []string, err error) {
+func (s *ChangeSet) addOrderEffects(ctx context.Context) (err error) {
+	s.OrderEffects, err = s.store.OrderEffects(ctx, s.Action, func() (events []string, err error) {
 		err = s.each(ctx, func(targets []dlq.Target) error {
 			for _, t := range targets {
 				if t.ID != "" {
@@ -188,35 +178,7 @@ func (s *ChangeSet) addOrderEffects(ctx context.Context) error {
 		})
 		return events, err
 	})
-	if s.Action == dlq.Discard {
-		s.Releases = effects.Releases
-	} else {
-		s.Behind = effects.Behind
-	}
 	return err
-}
-
-// aimPlan takes the set of a plan, after reading the whole file once: nothing is done from one that is damaged.
-func (s *ChangeSet) aimPlan() error {
-	header, count, err := dlq.CheckPlan(s.params.Plan)
-	switch {
-	case err != nil:
-		return fault.Usagef("read plan: %w", err)
-	case header.Action != s.Action:
-		return fault.Usagef("read plan: %w: it is a plan for %s", dlq.ErrPlan, header.Action)
-	case !header.Database.Same(s.Database):
-		// Its ids would mean nothing here, or the wrong thing.
-		return fault.Hint(fault.Preconditionf("the plan is for another database: it was made on %s, this is %s", header.Database, s.Database),
-			"outboxctl config view shows which database this is")
-	}
-	s.Plan, s.Total, s.filter = &header, count, header.Filter
-	s.open = func() (dlq.Source, error) {
-		if _, err := s.params.Plan.Seek(0, io.SeekStart); err != nil {
-			return nil, fmt.Errorf("read plan: %w", err)
-		}
-		return dlq.OpenPlan(s.params.Plan)
-	}
-	return nil
 }
 
 func (s *ChangeSet) aimIDs() {
@@ -335,10 +297,7 @@ func (s *ChangeSet) addHopeless(reason string, n int64) {
 	s.Hopeless[reason] += n
 }
 
-// Undoes reports whether the change takes back an earlier one.
-func (s *ChangeSet) Undoes() bool { return s.params.Undo != nil }
-
-// RefuseHopeless returns the error for a replay of dead letters that must die again; nil when there are none.
+// RefuseHopeless returns the error for a replay of dead letters that would fail again; nil when there are none.
 func (s *ChangeSet) RefuseHopeless() error {
 	return refuseHopeless(s.Hopeless, s.Total, s.Action.Noun())
 }
@@ -359,6 +318,6 @@ func refuseHopeless(hopeless map[string]int64, of int64, noun string) error {
 	if of == 1 {
 		which = "the " + noun
 	}
-	return fault.Hint(fault.Refusedf("%s must die again as stored: %s", which, strings.Join(reasons, ", ")),
+	return fault.Hint(fault.Refusedf("%s would fail again unchanged: %s", which, strings.Join(reasons, ", ")),
 		"outboxctl dlq edit corrects one; outboxctl dlq export writes many for correction and outboxctl emit --stdin sends the corrected events; --force replays them as they are, after the event type or the publisher was corrected")
 }

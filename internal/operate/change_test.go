@@ -29,7 +29,7 @@ RETURNING id::text`, uuid.NewString(), reason).Scan(&id))
 	return id
 }
 
-func TestAReplayOfWhatMustDieAgainIsRefused(t *testing.T) {
+func TestAReplayOfWhatWouldFailAgainIsRefused(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
 	box := operate.New(db.Pool, registry.New())
@@ -45,7 +45,7 @@ func TestAReplayOfWhatMustDieAgainIsRefused(t *testing.T) {
 		err = set.RefuseHopeless()
 		kind, _ := fault.KindOf(err)
 		require.Equal(t, fault.Refused, kind, name)
-		require.EqualError(t, err, "2 of 4 dead letters must die again as stored: 1 invalid_payload, 1 message_too_large", name)
+		require.EqualError(t, err, "2 of 4 dead letters would fail again unchanged: 1 invalid_payload, 1 message_too_large", name)
 		require.Contains(t, fault.HintOf(err), "--force", name)
 		require.Contains(t, set.Database.Place(), " on db.example:5432", name)
 	}
@@ -87,7 +87,7 @@ func TestAChangeNeedsExactlyOneSet(t *testing.T) {
 		_, err := b.outbox.ChooseChange(b.ctx, p)
 		require.ErrorIs(t, err, want)
 		requireKind(t, fault.Usage, err)
-		_, err = b.outbox.BeginPlan(b.ctx, operate.BeginPlanParams{ChangeParams: p})
+		_, err = b.outbox.PlanChange(b.ctx, p, operate.PlanParams{})
 		require.ErrorIs(t, err, want)
 	}
 }
@@ -100,7 +100,7 @@ func TestTwoIDsOfOneDeadLetterCountOnce(t *testing.T) {
 	set, err := b.outbox.ChooseChange(b.ctx, operate.ChangeParams{Action: dlq.Replay, IDs: []string{id, event, other}, Actor: "ann"})
 	require.NoError(t, err)
 	require.EqualValues(t, 2, set.Total)
-	result, err := set.Apply(b.ctx, operate.ApplyParams{OnOutcomes: func([]dlq.Outcome) error { return nil }})
+	result, _, err := b.change(operate.ChangeParams{Action: dlq.Replay, IDs: []string{id, event, other}, Actor: "ann"})
 	require.NoError(t, err)
 	require.Equal(t, map[string]int64{dlq.Replayed: 2}, result.Counts)
 }

@@ -157,7 +157,7 @@ func (e *Edit) Apply(ctx context.Context, p EditParams) (EditResult, error) {
 	run := uuid.NewString()
 	outcome, err := e.store.Correct(ctx, dlq.Correction{
 		ID: e.Letter.ID, EventID: prepared.ID.String(), Payload: row.Payload, Headers: row.Headers,
-		Who: dlq.Who{Actor: p.Actor, Note: p.Note}, Detail: map[string]any{"runId": run},
+		Actor: p.Actor, Note: p.Note, Detail: map[string]any{"runId": run},
 	})
 	if err != nil {
 		return r, correctError(err)

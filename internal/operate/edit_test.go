@@ -80,15 +80,14 @@ SELECT (n.seq, n.ordering_key, n.aggregate_id, n.max_attempts) = (e.seq, e.order
 	require.ErrorContains(t, err, "corrected already, by event "+r.CorrectedBy)
 	_, err = b.outbox.ChooseEdit(b.ctx, id)
 	require.ErrorContains(t, err, "corrected already")
-	set, err := b.outbox.ChooseChange(b.ctx, operate.ChangeParams{Action: dlq.Restore, IDs: []string{id}, Actor: "bob"})
-	require.NoError(t, err)
-	for _, dryRun := range []bool{true, false} {
-		_, err = set.Apply(b.ctx, operate.ApplyParams{DryRun: dryRun, OnOutcomes: func(outcomes []dlq.Outcome) error {
-			require.Equal(t, []dlq.Outcome{{ID: id, EventID: event, Outcome: dlq.AlreadyCorrected}}, outcomes)
-			return nil
-		}})
-		require.Error(t, err)
-	}
+	want := []dlq.Outcome{{ID: id, EventID: event, Outcome: dlq.AlreadyCorrected}}
+	restore := operate.ChangeParams{Action: dlq.Restore, IDs: []string{id}, Actor: "bob"}
+	looked, err := b.preview(restore)
+	require.Error(t, err)
+	require.Equal(t, want, looked)
+	_, made, err := b.change(restore)
+	require.Error(t, err)
+	require.Equal(t, want, made)
 	var events, audits int
 	require.NoError(t, b.db.Pool.QueryRow(b.ctx, "SELECT (SELECT count(*) FROM outbox_events), (SELECT count(*) FROM outbox_audit)").Scan(&events, &audits))
 	require.Equal(t, 3, events)
@@ -109,12 +108,11 @@ func TestACorrectionOutlivesItsAuditRow(t *testing.T) {
 	b.exec("SET outboxctl.audit_cleanup = 'on'; DELETE FROM outbox_audit; RESET outboxctl.audit_cleanup")
 
 	for _, action := range []dlq.Action{dlq.Restore, dlq.Replay} {
-		set, err := b.outbox.ChooseChange(b.ctx, operate.ChangeParams{Action: action, IDs: []string{id}, Actor: "bob"})
-		require.NoError(t, err)
-		for _, dryRun := range []bool{true, false} {
-			_, err = set.Apply(b.ctx, operate.ApplyParams{DryRun: dryRun, Force: true, OnOutcomes: func([]dlq.Outcome) error { return nil }})
-			requireKind(t, fault.Precondition, err)
-		}
+		p := operate.ChangeParams{Action: action, IDs: []string{id}, Actor: "bob"}
+		_, err := b.preview(p)
+		requireKind(t, fault.Precondition, err)
+		_, _, err = b.change(p)
+		requireKind(t, fault.Precondition, err)
 	}
 	_, err = edit.Apply(b.ctx, operate.EditParams{Data: []byte(canceled), Actor: "bob"})
 	require.ErrorContains(t, err, "corrected already, by event "+r.CorrectedBy)

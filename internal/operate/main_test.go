@@ -112,10 +112,29 @@ RETURNING id::text`, eventID, reason, message).Scan(&dlqID))
 // act makes a change to one dead letter.
 func (b *bundle) act(action dlq.Action, id string) {
 	b.t.Helper()
-	set, err := b.outbox.ChooseChange(b.ctx, operate.ChangeParams{Action: action, IDs: []string{id}, Actor: "tester", Note: "because"})
+	_, _, err := b.change(operate.ChangeParams{Action: action, IDs: []string{id}, Actor: "tester", Note: "because"})
 	require.NoError(b.t, err)
-	_, err = set.Apply(b.ctx, operate.ApplyParams{OnOutcomes: func([]dlq.Outcome) error { return nil }})
+}
+
+// preview tells what a change would do, whatever would fail again.
+func (b *bundle) preview(p operate.ChangeParams) (all []dlq.Outcome, err error) {
+	b.t.Helper()
+	set, err := b.outbox.ChooseChange(b.ctx, p)
 	require.NoError(b.t, err)
+	_, err = set.Preview(b.ctx, operate.PreviewParams{Force: true, OnOutcomes: func(o []dlq.Outcome) error { all = append(all, o...); return nil }})
+	return all, err
+}
+
+// change makes a plan and runs it, as the command line does. It returns what became of every row, left out or not.
+func (b *bundle) change(p operate.ChangeParams) (result dlq.RunResult, all []dlq.Outcome, err error) {
+	b.t.Helper()
+	add := func(outcomes []dlq.Outcome) error { all = append(all, outcomes...); return nil }
+	plan, err := b.outbox.PlanChange(b.ctx, p, operate.PlanParams{AtOnce: true, OnAdded: func(_ int64, leftOut []dlq.Outcome) error { return add(leftOut) }})
+	if err != nil {
+		return dlq.RunResult{Counts: plan.LeftOut}, all, err
+	}
+	result, err = b.outbox.RunPlan(b.ctx, dlq.RunParams{ID: plan.ID, Runner: p.Actor, LeftOut: plan.LeftOut, OnOutcomes: add})
+	return result, all, err
 }
 
 // modes are the driver's ways to run a statement, of which poolers allow only some.

@@ -28,7 +28,7 @@ const (
 
 // Typed reports whether the count of a plan has to be typed to confirm it: the operator has not looked at each row of a set that a
 // filter chose, or of a large one.
-func Typed(p dlq.Frozen) bool { return string(p.Filter) != "null" || p.Total > typedAbove }
+func Typed(p dlq.Plan) bool { return p.Filtered() || p.Total > typedAbove }
 
 // PlanPreview is a plan as a person sees it who decides whether to run it.
 type PlanPreview struct {
@@ -52,7 +52,7 @@ func (o *Outbox) PreviewPlan(ctx context.Context, id string) (PlanPreview, error
 		return PlanPreview{}, err
 	}
 	p := PlanPreview{PlanDetail: plan}
-	ids, events, err := o.store().FrozenFirst(ctx, plan.ID, planMarksRows)
+	ids, events, err := o.store().PlanFirst(ctx, plan.ID, planMarksRows)
 	if err != nil || len(ids) == 0 {
 		return p, fault.Database(err)
 	}
@@ -114,12 +114,12 @@ type Confirmation struct {
 	Database string
 	// Note is why; the plan's own counts where it has one.
 	Note string
-	// Force runs also what must die again as it is stored.
+	// Force runs also what would fail again unchanged.
 	Force bool
 }
 
 // Confirm reports why a plan must not be run after this confirmation.
-func (c Confirmation) Confirm(p dlq.Frozen) error {
+func (c Confirmation) Confirm(p dlq.Plan) error {
 	if c.Count != p.Total || c.Database != p.Database.Name {
 		return fault.Hint(fault.Preconditionf("not confirmed: the plan is to %s %s in %s, not %s in %s", p.Action.Verb(), words.Counted(p.Total, "row"),
 			safetext.Line(p.Database.Name), words.Count(c.Count), quoted(c.Database)), "nothing was changed; look at the plan once more")
@@ -133,8 +133,8 @@ func (c Confirmation) Confirm(p dlq.Frozen) error {
 	return RefuseHopeless(p)
 }
 
-// RefuseHopeless returns the error for a plan that replays dead letters which must die again; nil when there are none.
-func RefuseHopeless(p dlq.Frozen) error {
+// RefuseHopeless returns the error for a plan that replays dead letters which would fail again; nil when there are none.
+func RefuseHopeless(p dlq.Plan) error {
 	return refuseHopeless(p.Summary.Hopeless(), p.Total, p.Action.Noun())
 }
 

@@ -22,9 +22,7 @@ func TestNoChangeOverridesAReadOnlyDefault(t *testing.T) {
 	letter := deadLetter(t, db, "max_attempts")
 	writing := operate.New(db.Pool, registry.New())
 	params := operate.ChangeParams{Action: dlq.Replay, IDs: []string{letter}, Actor: "ann"}
-	set, err := writing.ChooseChange(t.Context(), params)
-	require.NoError(t, err)
-	plan, err := set.Store(t.Context(), func(int64) {})
+	plan, err := writing.PlanChange(t.Context(), params, operate.PlanParams{})
 	require.NoError(t, err)
 
 	cfg := db.Pool.Config()
@@ -33,17 +31,14 @@ func TestNoChangeOverridesAReadOnlyDefault(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	box := operate.New(pool, registry.New())
-	set, err = box.ChooseChange(t.Context(), params)
-	require.NoError(t, err)
 	pause := outbox.PauseParams{Kind: "type", Value: "order_created", Actor: "ann"}
 	for name, change := range map[string]func() error{
-		"replay": func() error { _, err := set.Apply(t.Context(), operate.ApplyParams{RunID: plan.ID}); return err },
-		"freeze": func() error { _, err := set.Store(t.Context(), func(int64) {}); return err },
+		"plan": func() error { _, err := box.PlanChange(t.Context(), params, operate.PlanParams{}); return err },
 		"run": func() error {
-			_, err := box.RunPlan(t.Context(), operate.RunPlanParams{ID: plan.ID, Runner: "ann"})
+			_, err := box.RunPlan(t.Context(), dlq.RunParams{ID: plan.ID, Runner: "ann"})
 			return err
 		},
-		"stop":    func() error { return box.StopRun(t.Context(), plan.ID, "ann") },
+		"stop":    func() error { return box.StopPlan(t.Context(), plan.ID, "ann") },
 		"abandon": func() error { return box.AbandonPlan(t.Context(), plan.ID, "ann") },
 		"pause":   func() error { _, err := box.Pause(t.Context(), pause); return err },
 		"resume":  func() error { _, err := box.Resume(t.Context(), pause); return err },

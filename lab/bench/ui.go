@@ -167,7 +167,7 @@ func (at *servedPage) beside(ctx context.Context, v *Viewing, f func()) {
 
 // viewerPaths are what those who look have open.
 func viewerPaths() []string {
-	return []string{"/parts/", "/parts/causes", "/parts/topics", "/parts/runs"}
+	return []string{"/parts/", "/parts/causes", "/parts/topics", "/parts/plans"}
 }
 
 // viewerPace is how often an open page asks.

@@ -46,9 +46,9 @@ VALUES ('01930000-0000-7000-8000-0000000000e9', 'order_canceled', 'vendor_order'
 func changes(plan string) map[string]string {
 	return map[string]string{
 		"/api/v1/plans": http.MethodPost, "/api/v1/plans/" + plan + "/run": http.MethodPost, "/api/v1/plans/" + plan: http.MethodDelete,
-		"/api/v1/runs/" + plan + "/stop": http.MethodPost, "/api/v1/runs/" + plan + "/resume": http.MethodPost,
+		"/api/v1/plans/" + plan + "/stop":              http.MethodPost,
 		"/api/v1/dead-letters/" + letterID + "/reveal": http.MethodPost, "/api/v1/events/" + eventID + "/reveal": http.MethodPost, "/api/v1/events/" + eventID + "/forget": http.MethodPost,
-		"/dead-letters": http.MethodPost, "/plans": http.MethodPost, "/plans/" + plan + "/run": http.MethodPost, "/runs/" + plan + "/stop": http.MethodPost,
+		"/dead-letters": http.MethodPost, "/plans": http.MethodPost, "/plans/" + plan + "/run": http.MethodPost, "/plans/" + plan + "/stop": http.MethodPost,
 	}
 }
 

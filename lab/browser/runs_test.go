@@ -74,8 +74,8 @@ func (s *site) emit(n int) {
 	s.exec(`SELECT outbox_emit('media_uploaded', NULL, gen_random_uuid()::text, '{}', namespace => 'journey') FROM generate_series(1, $1::int)`, n)
 }
 
-// freezeAll makes a plan of everything that the list shows.
-func (b *tab) freezeAll(list, verb string) {
+// planAll makes a plan of everything that the list shows.
+func (b *tab) planAll(list, verb string) {
 	b.t.Helper()
 	b.open(list)
 	b.do(chromedp.Click(chromedp.CSS(`.actions form:not(#pick) button[value="`+verb+`"]`)), chromedp.WaitVisible(chromedp.CSS(confirming)))
@@ -98,7 +98,7 @@ func TestARunStopsByItselfAndIsResumed(t *testing.T) {
 
 	b := newTab(t, s.url)
 	b.expect("answered 409", "status of 409")
-	b.freezeAll("/dead-letters?namespace=journey", "replay")
+	b.planAll("/dead-letters?namespace=journey", "replay")
 	b.seeText("Replay 9 dead letters?")
 	plan := js[string](b, "location.pathname")
 	b.confirm("8")
@@ -130,16 +130,16 @@ func TestTwoOperatorsOnTheSameRows(t *testing.T) {
 	s := newSite(t, withChanges)
 	ann, ben := newTab(t, s.url), newTab(t, serve(t, s.db, as("ben@example.com")).url)
 	ben.expect("answered 409", "status of 409")
-	ann.freezeAll("/dead-letters?reason=message_too_large", "discard")
+	ann.planAll("/dead-letters?reason=message_too_large", "discard")
 	plan := js[string](ann, "location.pathname")
-	ben.freezeAll("/dead-letters?reason=message_too_large&topic=domain", "discard")
+	ben.planAll("/dead-letters?reason=message_too_large&topic=domain", "discard")
 	overlapping := js[string](ben, "location.pathname")
 	ben.open(plan)
-	ben.seeText("Frozen by ann@example.com")
+	ben.seeText("Planned by ann@example.com")
 	ann.confirm("42")
 	ben.confirm("42")
 	for _, b := range []*tab{ann, ben} {
-		b.see(`document.querySelector("h1 .s-done") && location.pathname.includes("/runs/")`)
+		b.see(`document.querySelector("h1 .s-done") && location.pathname.includes("/plans/")`)
 		b.seeText("42 of 42 done")
 	}
 	const discards = `SELECT coalesce(sum(affected), 0) FROM outbox_audit WHERE action = 'dlq.discard'`
@@ -159,16 +159,16 @@ func TestAnotherCopyOfThePageResumes(t *testing.T) {
 	other := newSite(t, below(as("ben@example.com")))
 	s := serve(t, other.db, withChanges)
 	ann, ben := newTab(t, s.url), newTab(t, other.url)
-	ann.freezeAll("/dead-letters?fingerprint=max_attempts%3Abilling-deadline", "replay")
+	ann.planAll("/dead-letters?fingerprint=max_attempts%3Abilling-deadline", "replay")
 	total := js[string](ann, `document.querySelector("input[name=count]").placeholder`)
 	ann.do(chromedp.Click(chromedp.CSS("input[name=ramp]")), chromedp.SetValue(chromedp.CSS("input[name=rate]"), "2"))
-	run := "/runs/" + strings.TrimPrefix(js[string](ann, "location.pathname"), "/plans/")
+	run := js[string](ann, "location.pathname")
 	ann.confirm(total)
 	ann.see(`document.querySelector("h1 .s-running")`)
 	ben.open(run)
 	ben.seeText("Stop after the rows it is at")
 	const done = `SELECT coalesce(sum(affected), 0) FROM outbox_audit WHERE detail ->> 'runId' = $1`
-	id := strings.TrimPrefix(run, "/runs/")
+	id := strings.TrimPrefix(run, "/plans/")
 	require.Eventually(t, func() bool { return s.number(done, id) > 0 }, patience, tick)
 	ann.open("/settings") // it asks for nothing any more
 	s.close()

@@ -111,7 +111,7 @@ func (s *site) exec(sql string, args ...any) {
 	require.NoError(s.t, err)
 }
 
-// plan freezes a replay of a cause, as a person does before it runs, and returns its id.
+// plan plans a replay of a cause, as a person does before it runs, and returns its id.
 func (s *site) plan() string {
 	s.t.Helper()
 	outbox := operate.New(s.db.Pool, registry.New())
@@ -119,7 +119,7 @@ func (s *site) plan() string {
 		Action: dlq.Replay, DeadLetters: &dlq.Filter{State: dlq.StateOpen, Fingerprints: []string{"max_attempts:billing-deadline"}}, Actor: "ann@example.com", Note: "billing is back, INC-4411",
 	})
 	require.NoError(s.t, err)
-	plan, err := set.Store(s.t.Context(), func(int64) {})
+	plan, err := set.Plan(s.t.Context(), operate.PlanParams{})
 	require.NoError(s.t, err)
 	return plan.ID
 }
@@ -128,6 +128,6 @@ func (s *site) plan() string {
 func (s *site) addresses(plan string) []string {
 	return []string{
 		"/", "/causes", "/causes?by=reason", "/dead-letters", "/dead-letters?state=replayed", "/dead-letters?reason=invalid_payload&type=order_created",
-		"/dead-letters/" + letterID, "/events", "/events?status=published", "/events/" + eventID, "/events?aggregate=vendor_order", "/runs", "/runs/" + plan, "/topics", "/audit", "/audit?actor=nobody", "/doctor", "/settings",
+		"/dead-letters/" + letterID, "/events", "/events?status=published", "/events/" + eventID, "/events?aggregate=vendor_order", "/plans", "/plans/" + plan, "/topics", "/audit", "/audit?actor=nobody", "/doctor", "/settings",
 	}
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-func newRunShowCmd(app *cli.App) *cobra.Command {
+func newPlanShowCmd(app *cli.App) *cobra.Command {
 	var output cli.Output
 	cmd := &cobra.Command{
 		Use:               "show ID",
 		Short:             "Show a plan: what it holds, how far its run has come, what was not changed",
-		Example:           "  outboxctl run show 01890a5d-ac96-774b-bcce-b302099a8057",
+		Example:           "  outboxctl plan show 01890a5d-ac96-774b-bcce-b302099a8057",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: cli.OnlyFirst(cli.CompleteRuns(app)),
+		ValidArgsFunction: cli.OnlyFirst(cli.CompletePlans(app)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			box, err := app.Outbox(cmd.Context())
 			if err != nil {

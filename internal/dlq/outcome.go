@@ -1,0 +1,109 @@
+package dlq
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// Outcome is what became of one row and, where that was waited for, of its event after it was sent again.
+type Outcome struct {
+	ID      string `json:"id"`
+	EventID string `json:"eventId"`
+	Outcome string `json:"outcome"`
+	Became  string `json:"became,omitempty"`
+}
+
+// What became of one row. The first group is success.
+const (
+	Replayed    = "replayed"
+	Discarded   = "discarded"
+	Restored    = "restored"
+	Republished = "republished"
+	Corrected   = "corrected"
+	Retried     = "retried"
+
+	AlreadyReplayed  = "already_replayed"
+	AlreadyDiscarded = "already_discarded"
+	AlreadyOpen      = "already_open"
+	AlreadyCorrected = "already_corrected"
+	EventLive        = "event_live"
+	EventPublished   = "event_published"
+	EventGone        = "event_gone"
+	Changed          = "changed"
+	NotPublished     = "not_published"
+	NotBackingOff    = "not_backing_off"
+	Dead             = "dead"
+	NotFound         = "not_found"
+	// WouldFail is told by a dry run of a replay: the event would fail again unchanged.
+	WouldFail = "would_fail"
+)
+
+// Explain returns an outcome in words.
+func Explain(outcome string) string {
+	switch outcome {
+	case AlreadyReplayed:
+		return "already replayed"
+	case AlreadyDiscarded:
+		return "already discarded"
+	case AlreadyOpen:
+		return "not discarded"
+	case AlreadyCorrected:
+		return "already corrected: replaced by another event"
+	case Discarded:
+		return "discarded"
+	case EventLive:
+		return "already on the way"
+	case EventPublished:
+		return "already published"
+	case EventGone:
+		return "removed by cleanup"
+	case Changed:
+		return "changed since"
+	case NotPublished:
+		return "not published"
+	case NotBackingOff:
+		return "due already, or being published"
+	case Dead:
+		return "dead, not published"
+	case NotFound:
+		return "not found"
+	case WouldFail:
+		return "would fail again unchanged"
+	default:
+		return outcome
+	}
+}
+
+func scanOutcome(row pgx.CollectableRow) (o Outcome, err error) {
+	return o, row.Scan(&o.ID, &o.EventID, &o.Outcome)
+}
+
+// HopelessReasons are the reasons that neither time nor the broker can change: an event that died for one of them dies
+// again unless its type's definition or the publisher has changed.
+func HopelessReasons() []string {
+	return []string{string(outbox.ReasonInvalidPayload), string(outbox.ReasonAggregateMismatch), string(outbox.ReasonMessageTooLarge)}
+}
+
+// Hopeless reports whether an event that died for this reason would fail again unchanged.
+func Hopeless(reason string) bool { return slices.Contains(HopelessReasons(), reason) }
+
+// CountReasons counts dead letters by the reason they died for.
+func (s *Store) CountReasons(ctx context.Context, ids []string) (map[string]int64, error) {
+	rows, err := s.db.Query(ctx, countReasons, ids)
+	if err != nil {
+		return nil, fmt.Errorf("count dead letters by reason: %w", err)
+	}
+	counts := map[string]int64{}
+	var reason string
+	var n int64
+	_, err = pgx.ForEachRow(rows, []any{&reason, &n}, func() error { counts[reason] = n; return nil })
+	if err != nil {
+		return nil, fmt.Errorf("count dead letters by reason: %w", err)
+	}
+	return counts, nil
+}
