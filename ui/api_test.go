@@ -4,13 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"sigs.k8s.io/yaml"
 
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/ui"
@@ -44,9 +42,9 @@ type openAPI struct {
 
 func readOpenAPI(t *testing.T) (api openAPI) {
 	t.Helper()
-	content, err := os.ReadFile("openapi.yaml")
+	content, err := ui.Described()
 	require.NoError(t, err)
-	require.NoError(t, yaml.Unmarshal(content, &api))
+	require.NoError(t, json.Unmarshal(content, &api))
 	return api
 }
 

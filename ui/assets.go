@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"path"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 )
 
 const iconFile = "icon.svg"
@@ -42,14 +40,9 @@ func readAssets() (assets, error) {
 		a.named[name] = strings.TrimSuffix(name, ext) + "-" + hex.EncodeToString(sum[:6]) + ext
 		a.served[a.named[name]] = asset{mime, content}
 	}
-	description, err := files.ReadFile("openapi.yaml")
-	if err != nil {
-		return a, fmt.Errorf("read the description of the API: %w", err)
-	}
-	if a.api, err = yaml.YAMLToJSON(description); err != nil {
-		return a, fmt.Errorf("read the description of the API: %w", err)
-	}
-	return a, nil
+	var err error
+	a.api, err = described()
+	return a, err
 }
 
 func (h *Handler) serveAsset(w http.ResponseWriter, r *http.Request) {

@@ -68,3 +68,6 @@ func (h *Handler) LookAt(rows int) { h.searchRows = rows }
 func allChanges() []changeRoute {
 	return (&Handler{cfg: Config{AllowChanges: true, Payloads: PayloadsReveal}}).changeRoutes()
 }
+
+// Described is the description of the API that is served.
+func Described() ([]byte, error) { return described() }
