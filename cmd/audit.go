@@ -10,11 +10,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
+
+// auditFlags choose what of the audit trail is shown.
+type auditFlags struct {
+	operate.AuditParams
+	since  string
+	until  string
+	watch  cli.Watch
+	output cli.Output
+}
 
 func newAuditCmd(app *cli.App) *cobra.Command {
 	var f auditFlags
@@ -23,7 +33,7 @@ func newAuditCmd(app *cli.App) *cobra.Command {
 		Short: "Show who changed what, one line per run, and take changes back",
 		Long: `Show what operators changed, newest first: who, when, what, why and how many rows, however many transactions it took.
 outboxctl audit show tells which events a run touched, and outboxctl audit undo takes it back where that is possible.`,
-		Example: "  outboxctl audit --since 7d --actor ann\n  outboxctl audit --event 01890a5d-ac96-774b-bcce-b302099a8057\n  outboxctl audit undo 4b6f1c8e --note 'the wrong ones'",
+		Example: "  outboxctl audit --since 7d --actor ann\n  outboxctl audit --dead-letters\n  outboxctl audit --event 01890a5d-ac96-774b-bcce-b302099a8057\n  outboxctl audit undo 4b6f1c8e --note 'the wrong ones'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return app.Watch(cmd.Context(), f.watch, func(ctx context.Context) error {
@@ -41,6 +51,42 @@ outboxctl audit show tells which events a run touched, and outboxctl audit undo 
 	cli.KnowFields[operate.AuditRun](&f.output)
 	cmd.AddCommand(newAuditShowCmd(app), newAuditUndoCmd(app))
 	return cmd
+}
+
+// add gives a command the filters of the audit trail.
+func (f *auditFlags) add(cmd *cobra.Command, app *cli.App) {
+	flags := cmd.Flags()
+	flags.BoolVar(&f.DeadLetters, "dead-letters", false, "only what was done to dead letters")
+	flags.StringVar(&f.Actor, "actor", "", "only what this `name` did")
+	flags.StringVar(&f.Action, "action", "", "only this `action`, such as dlq.replay")
+	flags.StringVar(&f.ID, "event", "", "only what touched the event with this `id` (a dead letter's id is accepted too)")
+	flags.StringVar(&f.RunID, "run", "", "only the run with this `id`")
+	flags.StringVar(&f.since, "since", "", "only at this `time` or later")
+	flags.StringVar(&f.until, "until", "", "only before this `time`")
+	cli.AddPageFlags(cmd, &f.Page, "audit row with this `number`")
+	cli.Must(cmd.RegisterFlagCompletionFunc("action", cobra.FixedCompletions(operate.AuditActions(), cobra.ShellCompDirectiveNoFileComp)))
+	cli.Must(cmd.RegisterFlagCompletionFunc("event", cli.CompleteEventIDs(app, "")))
+	cli.Must(cmd.RegisterFlagCompletionFunc("run", cli.CompleteAuditRuns(app)))
+	cli.AddWatchFlags(cmd, &f.watch)
+	cli.AddOutputFlags(cmd, &f.output, cli.ListFormats()...)
+}
+
+// open checks the flags, and then opens the outbox, by whose clock the times are read.
+func (f *auditFlags) open(ctx context.Context, app *cli.App) (*operate.Outbox, error) {
+	if err := f.Check(); err != nil {
+		return nil, err
+	}
+	if _, _, err := outbox.ParseSpan(f.since, f.until, app.Now()); err != nil {
+		return nil, fault.As(fault.Usage, err)
+	}
+	box, now, err := app.OutboxNow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if f.Since, f.Until, err = outbox.ParseSpan(f.since, f.until, now); err != nil {
+		return nil, fault.As(fault.Usage, err)
+	}
+	return box, nil
 }
 
 func auditRunView() cli.View[operate.AuditRun] {

@@ -21,7 +21,6 @@ dies again has two. Wherever an id is asked for, it may be the dead letter's or 
 		newDLQRestoreCmd(app),
 		newDLQEditCmd(app),
 		newDLQExportCmd(app),
-		newDLQAuditCmd(app),
 	)
 	return cmd
 }

@@ -49,7 +49,6 @@ func effects() map[string]cli.Effect {
 		"consume":            writes,
 		"dev":                looks, // it has servers of its own, and leaves every context
 		"dlq":                looks,
-		"dlq audit":          looks,
 		"dlq discard":        unless("dry-run"),
 		"dlq edit":           unless("dry-run"),
 		"dlq export":         looks,

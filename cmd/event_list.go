@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
@@ -38,10 +37,7 @@ What has no index is looked for in short steps of at most five thousand rows: pr
 	}
 	statuses := append(outbox.Statuses(), "all")
 	cmd.Flags().StringVar(&f.filter.Status, "status", "all", "in this `status`: "+strings.Join(statuses, ", "))
-	cmd.Flags().StringVar(&f.filter.Status, "state", "all", "the same as --status")
-	for _, name := range []string{"status", "state"} {
-		cli.Must(cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp)))
-	}
+	cli.Must(cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp)))
 	addEventFilterFlags(app, cmd, &f.filter, "emitted")
 	cli.AddPageFlags(cmd, &f.page, "event with this `id`")
 	cli.Must(cmd.RegisterFlagCompletionFunc("cursor", cli.CompleteEventIDs(app, "")))
@@ -52,9 +48,6 @@ What has no index is looked for in short steps of at most five thousand rows: pr
 }
 
 func runEventList(ctx context.Context, cmd *cobra.Command, app *cli.App, f *eventListFlags) error {
-	if cmd.Flags().Changed("status") && cmd.Flags().Changed("state") {
-		return fault.Hint(fault.Usagef("--status and --state exclude each other"), "they mean the same: give one of them")
-	}
 	params := outbox.ListEventsParams{Page: f.page}
 	if err := params.Check(); err != nil {
 		return err

@@ -38,7 +38,6 @@ func jsonObjects() map[string][]any {
 		"config contexts": {contextEntry{}},
 		"config view":     {ui.Setting{}},
 		"dev":             {devstate.Info{}},
-		"dlq audit":       {operate.AuditRow{}},
 		"dlq discard":     {dlq.Outcome{}},
 		"dlq edit":        {operate.EditResult{}},
 		"dlq export":      {dlq.Export{}},

@@ -84,7 +84,6 @@ func TestUsageErrors(t *testing.T) {
 		"stats --interval soon":   `--interval: "soon" is not a duration such as 500ms, 30s, 12h, 30d or 2w`,
 		"cleanup --max-rows many": `--max-rows: "many" is not a number`,
 		"cleanup --max-rows 10000000000000000000": `--max-rows: "10000000000000000000" is too large`,
-		"event list --status dead --state dead":   "--status and --state exclude each other",
 		"migrate sidewys":                         `outboxctl migrate has no command "sidewys"`,
 	} {
 		code, _, stderr := runCLI(t, nil, strings.Fields(words)...)

@@ -10,7 +10,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// auditNames are the filters of the audit: the flags of dlq audit.
+// auditNames are the filters of the audit: the flags of outboxctl audit.
 func auditNames() []string { return []string{"actor", "action", "event", "run", "since", "until"} }
 
 func auditFilter(q url.Values, now time.Time) (p operate.AuditParams, err error) {
@@ -44,7 +44,7 @@ func auditPage(r *request) (*view, error) {
 		return nil, err
 	}
 	err = d.fix("/audit", q)
-	return &view{Title: "Audit", Command: command("outboxctl dlq audit", q, append(auditNames(), "limit", "cursor")...), template: "audit", Data: d}, err
+	return &view{Title: "Audit", Command: command("outboxctl audit", q, append(auditNames(), "limit", "cursor")...), template: "audit", Data: d}, err
 }
 
 // auditRef leads from a change to what it belongs to.

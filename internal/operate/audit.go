@@ -45,8 +45,10 @@ type AuditParams struct {
 	// ID is that of an event, or of a dead letter, that was touched.
 	ID    string
 	RunID string
-	Since time.Time // inclusive
-	Until time.Time // exclusive
+	// DeadLetters leaves out what was done to anything else.
+	DeadLetters bool
+	Since       time.Time // inclusive
+	Until       time.Time // exclusive
 	outbox.Page
 }
 
@@ -139,6 +141,9 @@ func (p AuditParams) conditions(before int64) (where string, args []any) {
 	}
 	if p.Action != "" {
 		add("a.action = $%d", p.Action)
+	}
+	if p.DeadLetters {
+		all = append(all, "a.action LIKE 'dlq.%'")
 	}
 	if p.RunID != "" {
 		add("a.detail ->> 'runId' = $%d", p.RunID)

@@ -125,7 +125,7 @@ func (f facts) absent(r *WhyResult) {
 		r.State = WhyCleanedUp
 		r.say("Event %s is no longer in the outbox, but it was: %s %s by %s. Events are removed only after they were published, so the broker has it, and the row was cleaned up since.",
 			f.EventID, actionWord(last), f.when(last.At), last.Actor)
-		r.do("outboxctl dlq audit --event %s", f.EventID)
+		r.do("outboxctl audit --event %s", f.EventID)
 		return
 	}
 	r.State = WhyNotFound
