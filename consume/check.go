@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,43 +98,32 @@ func (s server) inspect(ctx context.Context) (ServerReport, error) {
 func (s server) probe(ctx context.Context) error {
 	token := newToken()
 	key, lease, ms := "pf:evt:probe:"+token, encodeValue(leasePrefix, token, "probe"), time.Minute.Milliseconds()
-	steps := []struct {
-		script *redis.Script
-		args   []any
-	}{
-		{s.scripts.begin, []any{lease, ms}},
-		{s.scripts.extend, []any{lease, ms}},
-		{s.scripts.done, []any{lease, lease, ms, leasePrefix}},
-		{s.scripts.abort, []any{lease}},
+	run := func(script *redis.Script, args ...any) error { return s.run(ctx, script, key, args...).Err() }
+	err := cmp.Or(run(s.scripts.begin, lease, ms), run(s.scripts.extend, lease, ms),
+		run(s.scripts.done, lease, lease, ms, leasePrefix), run(s.scripts.abort, lease))
+	switch {
+	case err == nil:
+		return nil
+	case refused(err):
+		return fmt.Errorf("%w: run a script: %w", ErrUnsupportedServer, err)
+	default:
+		return unavailable("run a script", err)
 	}
-	for _, step := range steps {
-		if err := s.run(ctx, step.script, key, step.args...).Err(); err != nil {
-			if refused(err) {
-				return fmt.Errorf("%w: run a script: %w", ErrUnsupportedServer, err)
-			}
-			return unavailable("run a script", err)
-		}
-	}
-	return nil
 }
 
 // info returns INFO's fields. Servers that know no INFO, or only parts of it,
 // leave the map thin; only a transport failure is an error.
 func (s server) info(ctx context.Context) (map[string]string, error) {
-	fields := map[string]string{}
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
 	text, err := s.rdb.Info(ctx).Result()
-	if err != nil {
-		if refused(err) {
-			return fields, nil
-		}
+	if err != nil && !refused(err) {
 		return nil, err
 	}
+	fields := map[string]string{}
 	for line := range strings.Lines(text) {
-		if name, value, found := strings.Cut(strings.TrimSpace(line), ":"); found {
-			fields[name] = value
-		}
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		fields[name] = value
 	}
 	return fields, nil
 }
@@ -158,29 +147,14 @@ func refused(err error) bool {
 func (s server) configuredPolicy(ctx context.Context) string {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
-	values, err := s.rdb.ConfigGet(ctx, "maxmemory-policy").Result()
-	if err != nil {
-		return ""
-	}
-	return values["maxmemory-policy"]
+	return s.rdb.ConfigGet(ctx, "maxmemory-policy").Val()["maxmemory-policy"]
 }
 
 // tooOld compares versions number by number. A version that is not made of
 // numbers is left to the probe.
 func tooOld(version string) bool {
-	have, want := strings.Split(version, "."), strings.Split(MinServerVersion, ".")
-	for i, w := range want {
-		if i >= len(have) {
-			return false
-		}
-		h, err := strconv.Atoi(have[i])
-		if err != nil {
-			return false
-		}
-		n, _ := strconv.Atoi(w)
-		if h != n {
-			return h < n
-		}
-	}
-	return false
+	var have, want [3]int
+	n, _ := fmt.Sscanf(version, "%d.%d.%d", &have[0], &have[1], &have[2])
+	_, _ = fmt.Sscanf(MinServerVersion, "%d.%d.%d", &want[0], &want[1], &want[2])
+	return slices.Compare(have[:n], want[:n]) < 0
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
+	"text/tabwriter"
 )
 
 const intro = `# Scoreboard
@@ -59,22 +59,12 @@ func cell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
 
 // Table is the rows for a terminal.
 func Table(rows []Row) string {
-	lines := [][]string{{"#", "scenario", "target", "figure", "verdict"}}
-	for _, r := range rows {
-		lines = append(lines, []string{r.Name, r.Scenario, r.Target, r.Figure, string(r.Verdict)})
-	}
-	widths := make([]int, len(lines[0]))
-	for _, line := range lines {
-		for i, text := range line {
-			widths[i] = max(widths[i], utf8.RuneCountInString(text))
-		}
-	}
 	var s strings.Builder
-	for _, line := range lines {
-		for i, text := range line {
-			s.WriteString(text + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)+2))
-		}
-		s.WriteString("\n")
+	w := tabwriter.NewWriter(&s, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "#\tscenario\ttarget\tfigure\tverdict")
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Name, r.Scenario, r.Target, r.Figure, r.Verdict)
 	}
+	_ = w.Flush() // into memory
 	return s.String()
 }

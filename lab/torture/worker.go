@@ -2,7 +2,6 @@ package torture
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/failpoint"
-	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
 // workerStreams is what it takes to receive faster than the fake's one message per stream and 10 ms.
@@ -36,64 +34,37 @@ func Work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := pubsub.Connect(ctx, pubsub.Config{Project: os.Getenv("OUTBOXCTL_PUBSUB_PROJECT"), Emulator: os.Getenv("OUTBOXCTL_PUBSUB_EMULATOR")})
+	client, err := pubsub.Connect(ctx, pubsub.Config{
+		Project: os.Getenv("OUTBOXCTL_PUBSUB_PROJECT"), Emulator: os.Getenv("OUTBOXCTL_PUBSUB_EMULATOR"),
+	})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = client.Close() }()
-	sub := client.PubSub().Subscriber(os.Getenv("TORTURE_SUBSCRIPTION"))
-	sub.ReceiveSettings.NumGoroutines = workerStreams
-	for ctx.Err() == nil {
-		err = sub.Receive(ctx, func(_ context.Context, m *gcppubsub.Message) {
-			handle(ctx, guard, pool, m)
-		})
-		if err != nil {
-			rig.Pause(ctx, 200*time.Millisecond) // the broker is away
-		}
-	}
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
-}
-
-// handle keeps a message until its event is handled: the fake counts deliveries over all subscriptions of a topic, so that
-// giving it back again and again would dead-letter the other consumer's copy.
-func handle(ctx context.Context, guard *consume.Guard, pool *pgxpool.Pool, m *gcppubsub.Message) {
-	if m.Attributes[consume.AttrEventType] != handledType {
-		m.Ack()
-		return
-	}
-	for {
-		if apply(ctx, guard, pool, m.Attributes[consume.AttrEventID]).Ack() {
-			m.Ack()
-			return
-		}
-		if !rig.Pause(ctx, 300*time.Millisecond) {
-			m.Nack()
-			return
-		}
-	}
-}
-
-// apply outlives the order to stop: a handler under way is let finish. Done is between mark and acknowledgement, so
-// Handle, which does both, is taken apart here.
-func apply(ctx context.Context, guard *consume.Guard, pool *pgxpool.Pool, id string) consume.Outcome {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
-	defer cancel()
-	outcome, _ := guard.Process(ctx, id, func(ctx context.Context) error {
+	r := consume.NewRouter(guard, consume.RouterOptions{
+		Timeout: 20 * time.Second,
+		Observer: consume.Observer{Settled: func(_ consume.Delivery, outcome consume.Outcome, _ error) {
+			if outcome == consume.Processed {
+				failpoint.Hit(failpoint.Done) // between mark and acknowledgement
+			}
+		}},
+	})
+	r.Handle(handledType, func(ctx context.Context, e consume.Event) error {
 		failpoint.Hit(failpoint.Begun)
-		if _, err := pool.Exec(ctx, recordRun, workerConsumer, id); err != nil {
+		if _, err := pool.Exec(ctx, recordRun, workerConsumer, e.ID); err != nil {
 			return err
 		}
-		if _, err := pool.Exec(ctx, applyEffect, workerConsumer, id); err != nil {
+		if _, err := pool.Exec(ctx, applyEffect, workerConsumer, e.ID); err != nil {
 			return err
 		}
 		failpoint.Hit(failpoint.Applied)
 		return nil
 	})
-	if outcome == consume.Processed {
-		failpoint.Hit(failpoint.Done)
-	}
-	return outcome
+	sub := client.PubSub().Subscriber(os.Getenv("TORTURE_SUBSCRIPTION"))
+	sub.ReceiveSettings.NumGoroutines = workerStreams
+	return r.Run(ctx, func(ctx context.Context, deliver func(consume.Delivery)) error {
+		return sub.Receive(ctx, func(_ context.Context, m *gcppubsub.Message) {
+			deliver(consume.Delivery{Message: m, ID: m.ID, Attributes: m.Attributes, Body: m.Data})
+		})
+	})
 }

@@ -73,15 +73,18 @@ func run(ctx context.Context, args []string, out, _ io.Writer) error {
 		return err
 	}
 	if *board != "" && flags.NArg() == 0 {
-		if err := record(ctx, *board, h.seed, len(hunted), survived); err != nil {
-			return err
-		}
+		err = rig.Carry(func() { // a hunt for all of them is on the scoreboard
+			row := rig.Must(rig.Must(score.NewStamp(ctx, h.seed)).Mutants(len(hunted), survived))
+			rig.Check(score.Record(*board, row))
+		})
 	}
 	if len(survived) > 0 {
-		return fmt.Errorf("%d of %d survived: %s", len(survived), len(hunted), strings.Join(survived, ", "))
+		err = errors.Join(err, fmt.Errorf("%d of %d survived: %s", len(survived), len(hunted), strings.Join(survived, ", ")))
 	}
-	fmt.Fprintf(out, "all %d killed\n", len(hunted))
-	return nil
+	if err == nil {
+		fmt.Fprintf(out, "all %d killed\n", len(hunted))
+	}
+	return err
 }
 
 // all hunts several at a time, reports each as it is done with, and returns those that survived.
@@ -92,8 +95,9 @@ func (h hunt) all(ctx context.Context, mutants []mutant, parallel int) (survived
 	for _, m := range mutants {
 		hunts.Go(func() error {
 			began := time.Now()
-			verdict, killed, err := h.hunt(ctx, m)
-			if err != nil {
+			var verdict string
+			var killed bool
+			if err := rig.Carry(func() { verdict, killed = h.hunt(ctx, m) }); err != nil {
 				return fmt.Errorf("%s: %w", m.name, err)
 			}
 			mu.Lock()
@@ -108,46 +112,25 @@ func (h hunt) all(ctx context.Context, mutants []mutant, parallel int) (survived
 	return survived, hunts.Wait()
 }
 
-// record puts a hunt for all of them on the scoreboard.
-func record(ctx context.Context, board string, seed uint64, planted int, survived []string) error {
-	stamp, err := score.NewStamp(ctx, seed)
-	if err != nil {
-		return err
-	}
-	row, err := stamp.Mutants(planted, survived)
-	if err != nil {
-		return err
-	}
-	return score.Record(board, row)
-}
-
 // hunt builds a mutant, tortures it and looks for what it should break.
-func (h hunt) hunt(ctx context.Context, m mutant) (verdict string, killed bool, err error) {
-	dir, err := rig.StateDir("")
-	if err != nil {
-		return "", false, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	config, err := overlay(dir, m)
-	if err != nil {
-		return "", false, err
-	}
+func (h hunt) hunt(ctx context.Context, m mutant) (verdict string, killed bool) {
+	dir := rig.Must(rig.StateDir(""))
+	defer func() { _ = os.RemoveAll(dir) }()
+	config := overlay(dir, m)
 	if slices.Contains(m.breaks, model) {
 		return h.play(ctx, dir, config)
 	}
 	for program, source := range map[string]string{"outboxctl": ".", "torture": "./lab/cmd/torture"} {
-		if err := compile(ctx, "build", "-tags", tags, "-overlay", config, "-o", filepath.Join(dir, program), source); err != nil {
-			return "", false, err
-		}
+		compile(ctx, "build", "-tags", tags, "-overlay", config, "-o", filepath.Join(dir, program), source)
 	}
 	// A seed without faults would be a plan without a kind: then the workload is all there is.
 	args := []string{"-program", filepath.Join(dir, "outboxctl"), "-dir", filepath.Join(dir, "run"), "-seed", strconv.FormatUint(h.seed, 10),
 		"-duration", h.duration.String(), "-patience", max(m.patience, time.Second).String(), "-only", cmp.Or(m.faults, "none")}
-	cmd := exec.CommandContext(ctx, filepath.Join(dir, "torture"), args...)
-	said, runErr := cmd.CombinedOutput() // it fails when it finds something, which is what is hoped for
+	// It fails when it finds something, which is what is hoped for.
+	said, runErr := exec.CommandContext(ctx, filepath.Join(dir, "torture"), args...).CombinedOutput()
 	report, err := check.File(filepath.Join(dir, "run", "1", torture.HistoryFile))
 	if err != nil {
-		return "", false, fmt.Errorf("%w: %w: %s", err, runErr, said)
+		rig.Check(fmt.Errorf("%w: %w: %s", err, runErr, said))
 	}
 	if h.verbose {
 		fmt.Fprintf(h.out, "%s\n", report)
@@ -158,10 +141,10 @@ func (h hunt) hunt(ctx context.Context, m mutant) (verdict string, killed bool, 
 	}
 	for _, wanted := range m.breaks {
 		if counts[wanted] > 0 {
-			return fmt.Sprintf("killed: %s broken %d times", wanted, counts[wanted]), true, nil
+			return fmt.Sprintf("killed: %s broken %d times", wanted, counts[wanted]), true
 		}
 	}
-	return fmt.Sprintf("SURVIVED: %d violations, none of %v", len(report.Violations), m.breaks), false, nil
+	return fmt.Sprintf("SURVIVED: %d violations, none of %v", len(report.Violations), m.breaks), false
 }
 
 // model as what a mutant breaks means that the sequences of lab/model find it.
@@ -171,11 +154,9 @@ const model = "model"
 const modelSeeds = 1000
 
 // play builds the sequences of lab/model with the bug in them and plays them until one fails.
-func (h hunt) play(ctx context.Context, dir, config string) (verdict string, killed bool, err error) {
+func (h hunt) play(ctx context.Context, dir, config string) (verdict string, killed bool) {
 	program := filepath.Join(dir, "model")
-	if err := compile(ctx, "test", "-c", "-overlay", config, "-o", program, "./lab/model"); err != nil {
-		return "", false, err
-	}
+	compile(ctx, "test", "-c", "-overlay", config, "-o", program, "./lab/model")
 	cmd := exec.CommandContext(ctx, program, "-test.run", "^TestModel$", "-test.v", "-test.timeout", "1h")
 	cmd.Dir = filepath.Join("lab", "model")
 	cmd.Env = append(os.Environ(), fmt.Sprint("SIMULATE_SEED=", h.seed), fmt.Sprint("SIMULATE_SEEDS=", modelSeeds))
@@ -185,45 +166,31 @@ func (h hunt) play(ctx context.Context, dir, config string) (verdict string, kil
 	case h.verbose:
 		fmt.Fprintf(h.out, "%s\n", said)
 	case err != nil && !failed:
-		return "", false, fmt.Errorf("play sequences: %w: %s", err, said)
+		rig.Check(fmt.Errorf("play sequences: %w: %s", err, said))
 	}
 	if failed {
 		seed, _, _ := strings.Cut(found, ":")
-		return "killed: sequence " + seed, true, nil
+		return "killed: sequence " + seed, true
 	}
-	return fmt.Sprintf("SURVIVED: %d sequences", modelSeeds), false, nil
+	return fmt.Sprintf("SURVIVED: %d sequences", modelSeeds), false
 }
 
 // overlay writes the sources that have the bug, and the file that replaces them for the compiler only.
-func overlay(dir string, m mutant) (config string, err error) {
-	root, err := filepath.Abs(".")
-	if err != nil {
-		return "", err
-	}
-	planted, err := m.plant(root)
-	if err != nil {
-		return "", err
-	}
+func overlay(dir string, m mutant) (config string) {
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
-	for path, text := range planted {
+	for path, text := range rig.Must(m.plant(rig.Must(filepath.Abs(".")))) {
 		replaced := filepath.Join(dir, strings.ReplaceAll(path, "/", "-"))
-		if err := os.WriteFile(replaced, []byte(text), 0o600); err != nil {
-			return "", err
-		}
+		rig.Check(os.WriteFile(replaced, []byte(text), 0o600))
 		overlay.Replace[path] = replaced
 	}
-	doc, err := json.Marshal(overlay)
-	if err != nil {
-		return "", err
-	}
 	config = filepath.Join(dir, "overlay.json")
-	return config, os.WriteFile(config, doc, 0o600)
+	rig.Check(os.WriteFile(config, rig.Must(json.Marshal(overlay)), 0o600))
+	return config
 }
 
 // compile runs the go tool.
-func compile(ctx context.Context, args ...string) error {
+func compile(ctx context.Context, args ...string) {
 	if said, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("build: %w: %s", err, said)
+		rig.Check(fmt.Errorf("build: %w: %s", err, said))
 	}
-	return nil
 }

@@ -107,15 +107,10 @@ func inflict(ctx context.Context, args []string, out, talk io.Writer) error {
 
 // record puts the run on the scoreboard.
 func record(ctx context.Context, board, name string, report check.Report) error {
-	stamp, err := score.NewStamp(ctx, report.Figures.Seed)
-	if err != nil {
-		return err
-	}
-	row, err := stamp.Torture(name, report)
-	if err != nil {
-		return err
-	}
-	return score.Record(board, row)
+	return rig.Carry(func() {
+		row := rig.Must(rig.Must(score.NewStamp(ctx, report.Figures.Seed)).Torture(name, report))
+		rig.Check(score.Record(board, row))
+	})
 }
 
 // judge checks a recorded run and prints the report.
