@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/idem"
@@ -33,7 +34,7 @@ func newConsumeRig(t *testing.T) *consumeRig {
 	r := &consumeRig{t: t, db: outboxtest.DB(t), redis: outboxtest.Redis(t), pubsub: outboxtest.PubSub(t)}
 	client := r.connect()
 	defer client.Close()
-	_, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: pubsub.Plan(map[string]string{"domain": consumeTopic}, nil)})
+	_, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: pubsub.Plan(map[string]string{"domain": consumeTopic}, nil)})
 	require.NoError(t, err)
 	return r
 }

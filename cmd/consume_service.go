@@ -18,6 +18,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/examples/notifications"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/failpoint"
@@ -31,6 +32,7 @@ type consumeService struct {
 	log      zerolog.Logger
 	guard    *consume.Guard
 	worker   *consumer.Worker
+	broker   broker.Broker
 	registry *prometheus.Registry
 	noHTTP   bool
 }
@@ -46,10 +48,11 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Confi
 	if s.guard, err = s.openGuard(ctx, app, opts.name); err != nil {
 		return nil, err
 	}
-	client, err := app.BrokerOver(ctx, cli.ReceivingConnections)
+	client, err := app.Receiver(ctx)
 	if err != nil {
 		return nil, err
 	}
+	s.broker = client
 	streams := opts.streams
 	if streams == 0 && client.Emulated() {
 		streams = consumer.EmulatorStreams
@@ -59,7 +62,7 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Confi
 	subscription := cfg.PubSub.Subscription
 	deadLetters, err := consumer.DeadLetterTopic(lookUp, client.PubSub(), client.Project(), subscription)
 	if err != nil {
-		return nil, subscriptionError(cfg, err)
+		return nil, s.subscriptionError(err)
 	}
 	if deadLetters == "" {
 		s.log.Warn().Str("subscription", subscription).
@@ -146,12 +149,12 @@ func (s *consumeService) openGuard(ctx context.Context, app *cli.App, name strin
 }
 
 // subscriptionError explains an error of a subscription: it is missing, or the broker is away.
-func subscriptionError(cfg *cli.Config, err error) error {
+func (s *consumeService) subscriptionError(err error) error {
 	if status.Code(err) == codes.NotFound {
-		return fault.Hint(fault.NotFoundf("subscription %s does not exist in project %s", cfg.PubSub.Subscription, cfg.PubSub.Project),
+		return fault.Hint(fault.NotFoundf("subscription %s does not exist in project %s", s.cfg.PubSub.Subscription, s.cfg.PubSub.Project),
 			"outboxctl topic ensure creates it")
 	}
-	return cli.BrokerError(cfg, err)
+	return cli.BrokerError(s.broker, err)
 }
 
 // Run consumes until ctx ends or the worker has had enough.
@@ -174,7 +177,7 @@ func (s *consumeService) Run(ctx context.Context) error {
 		Int64("ignored", report.Ignored).Int64("failed", report.Failed).Int64("malformed", report.Malformed).
 		Dur("ran", time.Since(began)).Msg("stopped")
 	if consumer.Permanent(err) {
-		return subscriptionError(s.cfg, err)
+		return s.subscriptionError(err)
 	}
 	return err
 }

@@ -25,7 +25,7 @@ func TestContributingNamesWhatIsThere(t *testing.T) {
 		"internal/dlq/queries.go":    "const entryColumns",
 		"internal/dlq/entry.go":      "type Entry struct",
 		"cmd/dlq_list.go":            "func dlqView(",
-		"cmd/publish.go":             "func runPublish(",
+		"internal/cli/broker.go":     "func brokers(",
 		"ui/routes.go":               "func (h *Handler) table(",
 		"cmd/secrets_test.go":        "func canaryArgs(",
 		"dispatch/publisher.go":      "type Publisher interface",

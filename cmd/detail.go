@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/operate"
@@ -18,7 +18,7 @@ func stateStyle(state string) cli.Style {
 	switch state {
 	case outbox.StatusPublished, dlq.StateReplayed, dlq.PlanDone:
 		return cli.StyleGood
-	case outbox.StatusDead, pubsub.TopicMissing, pubsub.TopicRefused:
+	case outbox.StatusDead, broker.TopicMissing, broker.TopicRefused:
 		return cli.StyleError
 	case dlq.BecameFailing, dlq.PlanStopped, dlq.PlanInterrupted:
 		return cli.StyleWarn

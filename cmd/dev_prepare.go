@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/outboxctl/outboxctl/examples/notifications"
-	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/devstate"
@@ -55,20 +55,16 @@ func prepareDev(ctx context.Context, opts *devOptions, servers *devstack.Stack, 
 		return err
 	}
 	_, opts.consumer = types.Find("", notifications.EventType)
-	cfg, err := app.Config()
-	if err != nil {
-		return err
-	}
 	client, err := app.Broker(ctx)
 	if err != nil {
 		return err
 	}
-	plan, err := app.BrokerPlan(ctx)
+	plan, err := app.BrokerPlan(ctx, client)
 	if err != nil {
 		return err
 	}
-	if _, err := client.Ensure(ctx, pubsub.EnsureParams{Plan: plan}); err != nil {
-		return cli.BrokerError(cfg, err)
+	if _, err := client.Ensure(ctx, broker.EnsureParams{Plan: plan}); err != nil {
+		return cli.BrokerError(client, err)
 	}
 	return nil
 }

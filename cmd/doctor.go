@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/consume"
-	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/doctor"
 	"github.com/outboxctl/outboxctl/internal/fault"
@@ -72,7 +72,7 @@ func doctorParams(app *cli.App, cfg *cli.Config, types *registry.Registry) docto
 	p := doctor.Params{
 		Registry: types, Now: app.Now,
 		Database: app.Reads, ExecMode: cfg.Database.ExecMode, RemoteDatabase: cfg.RemoteDatabase(), MaxAttempts: cfg.Publish.MaxAttempts,
-		Emulator: cfg.PubSub.Emulator, EmulatorOrigin: cfg.Origin("pubsub.emulator"), Endpoint: cfg.PubSub.Endpoint, Redelivery: pubsub.Retention,
+		Emulator: cfg.PubSub.Emulator, EmulatorOrigin: cfg.Origin("pubsub.emulator"), Endpoint: cfg.PubSub.Endpoint, Redelivery: cli.BrokerKind().Retention,
 		IdempotencyTTL: cfg.Idempotency.TTL,
 		Redis: func(ctx context.Context) (consume.ServerReport, error) {
 			client, err := app.Redis()
@@ -102,12 +102,12 @@ func brokerResources(ctx context.Context, app *cli.App, ordered bool) ([]doctor.
 	if err != nil {
 		return nil, err
 	}
-	plan, err := app.BrokerPlan(ctx)
+	plan, err := app.BrokerPlan(ctx, client)
 	if err != nil {
 		return nil, err
 	}
-	actions, err := client.Ensure(ctx, pubsub.EnsureParams{Plan: plan, DryRun: true, Ordered: ordered})
-	if err != nil && !errors.Is(err, pubsub.ErrIncomplete) {
+	actions, err := client.Ensure(ctx, broker.EnsureParams{Plan: plan, DryRun: true, Ordered: ordered})
+	if err != nil && !errors.Is(err, broker.ErrIncomplete) {
 		return nil, err
 	}
 	resources := make([]doctor.Resource, len(actions))
@@ -118,15 +118,15 @@ func brokerResources(ctx context.Context, app *cli.App, ordered bool) ([]doctor.
 }
 
 // resourceState is the state of a resource after a dry run of topic ensure.
-func resourceState(o pubsub.Outcome) string {
+func resourceState(o broker.Outcome) string {
 	switch o {
-	case pubsub.OutcomeExists, pubsub.OutcomeCreated:
+	case broker.OutcomeExists, broker.OutcomeCreated:
 		return doctor.ResourceExists
-	case pubsub.OutcomeMissing:
+	case broker.OutcomeMissing:
 		return doctor.ResourceMissing
-	case pubsub.OutcomeOrphaned:
+	case broker.OutcomeOrphaned:
 		return doctor.ResourceOrphaned
-	case pubsub.OutcomeDiffers:
+	case broker.OutcomeDiffers:
 		return doctor.ResourceDiffers
 	default:
 		return doctor.ResourceFailed

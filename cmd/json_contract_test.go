@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/bench"
-	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/cleanup"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/devstate"
@@ -70,8 +70,8 @@ func jsonObjects() map[string][]any {
 		"registry show":   {registry.EventTypeDetail{}},
 		"resume":          {outbox.PauseResult{}},
 		"stats":           {stats.Report{}, contextStats{}},
-		"topic ensure":    {pubsub.Action{}},
-		"topic list":      {pubsub.Topic{}},
+		"topic ensure":    {broker.Action{}},
+		"topic list":      {broker.Topic{}},
 		"version":         {cli.Build{}},
 		"why":             {operate.WhyResult{}},
 	}

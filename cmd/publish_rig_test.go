@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
@@ -57,7 +58,7 @@ func (r *publishRig) ensure(topics ...string) {
 	for _, t := range topics {
 		names[t] = "the-" + t
 	}
-	_, err = client.Ensure(r.t.Context(), pubsub.EnsureParams{Plan: pubsub.Plan(names, nil), TopicsOnly: true})
+	_, err = client.Ensure(r.t.Context(), broker.EnsureParams{Plan: pubsub.Plan(names, nil), TopicsOnly: true})
 	require.NoError(r.t, err)
 }
 

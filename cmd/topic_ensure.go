@@ -11,14 +11,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 func newTopicEnsureCmd(app *cli.App) *cobra.Command {
-	var params pubsub.EnsureParams
+	var params broker.EnsureParams
 	var output cli.Output
 	cmd := &cobra.Command{
 		Use:   "ensure",
@@ -43,12 +43,12 @@ subscriptions may have missed is named, with the command that publishes it once 
 	cmd.Flags().BoolVar(&params.TopicsOnly, "topics-only", false, "create no subscriptions and no dead-letter topics")
 	cli.AddConfigFlags(cmd, cli.GroupTopic)
 	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
-	cli.KnowFields[pubsub.Action](&output)
+	cli.KnowFields[broker.Action](&output)
 	return cmd
 }
 
-func runTopicEnsure(ctx context.Context, app *cli.App, params pubsub.EnsureParams, output cli.Output) error {
-	cfg, err := app.Config("pubsub.project")
+func runTopicEnsure(ctx context.Context, app *cli.App, params broker.EnsureParams, output cli.Output) error {
+	cfg, err := app.Config(cli.BrokerKind().Needs...)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func runTopicEnsure(ctx context.Context, app *cli.App, params pubsub.EnsureParam
 	if err != nil {
 		return err
 	}
-	if params.Plan, err = app.BrokerPlan(ctx); err != nil {
+	if params.Plan, err = app.BrokerPlan(ctx, client); err != nil {
 		return err
 	}
 	held := map[string]bool{}
@@ -69,27 +69,27 @@ func runTopicEnsure(ctx context.Context, app *cli.App, params pubsub.EnsureParam
 	if err := cli.WriteList(app, output, ensureView(), actions); err != nil {
 		return err
 	}
-	counts := map[pubsub.Outcome]int{}
+	counts := map[broker.Outcome]int{}
 	for _, a := range actions {
 		counts[a.Outcome]++
 	}
 	if params.DryRun && problem == nil {
 		fmt.Fprintf(app.Err, "%d would be created, %d would be replaced, %d exist\n",
-			counts[pubsub.OutcomeMissing], counts[pubsub.OutcomeOrphaned], counts[pubsub.OutcomeExists])
+			counts[broker.OutcomeMissing], counts[broker.OutcomeOrphaned], counts[broker.OutcomeExists])
 	}
-	if counts[pubsub.OutcomeCreated]+counts[pubsub.OutcomeReplaced] > 0 && !params.TopicsOnly && !client.Emulated() {
-		fmt.Fprintf(app.Err, "note: dead letters move once Pub/Sub's service account of project %s may publish to the "+
-			"dead-letter topics (roles/pubsub.publisher) and acknowledge on the subscriptions (roles/pubsub.subscriber)\n", cfg.PubSub.Project)
+	made := counts[broker.OutcomeCreated] + counts[broker.OutcomeReplaced]
+	if advice := client.Advice(); made > 0 && !params.TopicsOnly && advice != "" {
+		fmt.Fprintf(app.Err, "note: %s\n", advice)
 	}
 	for _, topic := range slices.Sorted(maps.Keys(held)) {
 		fmt.Fprintf(app.Err, "note: topic %s stays paused until its subscriptions exist: run outboxctl topic ensure again\n", topic)
 	}
-	if counts[pubsub.OutcomeReplaced] > 0 {
+	if counts[broker.OutcomeReplaced] > 0 {
 		if err := sayUnreached(ctx, app, params.Plan, actions); err != nil {
 			return err
 		}
 	}
-	return cli.EnsureError(cfg, problem, actions)
+	return cli.EnsureError(client, problem, actions)
 }
 
 // holdTopics keeps publishers from sending to topics. held has those that are not released yet.
@@ -118,7 +118,7 @@ func holdTopics(ctx context.Context, app *cli.App, topics []string, held map[str
 
 // sayUnreached names what was published while replaced subscriptions did not get it, and the command that publishes it
 // once more.
-func sayUnreached(ctx context.Context, app *cli.App, plan []pubsub.PlannedTopic, actions []pubsub.Action) error {
+func sayUnreached(ctx context.Context, app *cli.App, plan []broker.PlannedTopic, actions []broker.Action) error {
 	box, err := app.Outbox(ctx)
 	if err != nil {
 		return err
@@ -126,8 +126,8 @@ func sayUnreached(ctx context.Context, app *cli.App, plan []pubsub.PlannedTopic,
 	for _, t := range plan {
 		var kept time.Duration
 		for _, a := range actions {
-			if a.Outcome == pubsub.OutcomeReplaced && a.Topic == t.Name {
-				kept = max(kept, cmp.Or(a.Retention, pubsub.Retention))
+			if a.Outcome == broker.OutcomeReplaced && a.Topic == t.Name {
+				kept = max(kept, cmp.Or(a.Retention, cli.BrokerKind().Retention))
 			}
 		}
 		for _, topic := range t.Logical {
@@ -148,10 +148,10 @@ func sayUnreached(ctx context.Context, app *cli.App, plan []pubsub.PlannedTopic,
 	return nil
 }
 
-func ensureView() cli.View[pubsub.Action] {
-	return cli.View[pubsub.Action]{
-		ID: func(a pubsub.Action) string { return a.Name },
-		Columns: []cli.Column[pubsub.Action]{
+func ensureView() cli.View[broker.Action] {
+	return cli.View[broker.Action]{
+		ID: func(a broker.Action) string { return a.Name },
+		Columns: []cli.Column[broker.Action]{
 			{Head: "kind"},
 			{Head: "name"},
 			{Head: "topic", Wide: true},

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/cli"
 )
 
@@ -30,33 +30,29 @@ subscriptions attached to it. A topic without a subscription forgets what is pub
 	cli.AddConfigFlags(cmd, cli.GroupTopic)
 	cli.AddWatchFlags(cmd, &watch)
 	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
-	cli.KnowFields[pubsub.Topic](&output)
+	cli.KnowFields[broker.Topic](&output)
 	return cmd
 }
 
 func runTopicList(ctx context.Context, app *cli.App, output cli.Output) error {
-	cfg, err := app.Config("pubsub.project")
-	if err != nil {
-		return err
-	}
 	client, err := app.Broker(ctx)
 	if err != nil {
 		return err
 	}
-	plan, err := app.BrokerPlan(ctx)
+	plan, err := app.BrokerPlan(ctx, client)
 	if err != nil {
 		return err
 	}
 	topics, err := client.List(ctx, plan)
 	if err != nil {
-		return cli.BrokerError(cfg, err)
+		return cli.BrokerError(client, err)
 	}
 	if err := cli.WriteList(app, output, topicView(), topics); err != nil {
 		return err
 	}
 	missing := 0
 	for _, t := range topics {
-		if t.State == pubsub.TopicMissing {
+		if t.State == broker.TopicMissing {
 			missing++
 		}
 	}
@@ -66,14 +62,14 @@ func runTopicList(ctx context.Context, app *cli.App, output cli.Output) error {
 	return nil
 }
 
-func topicView() cli.View[pubsub.Topic] {
-	return cli.View[pubsub.Topic]{
-		ID: func(t pubsub.Topic) string { return t.Name },
-		Columns: []cli.Column[pubsub.Topic]{
+func topicView() cli.View[broker.Topic] {
+	return cli.View[broker.Topic]{
+		ID: func(t broker.Topic) string { return t.Name },
+		Columns: []cli.Column[broker.Topic]{
 			{Head: "topic"},
 			{Head: "name"},
-			{Head: "state", Style: func(t pubsub.Topic) cli.Style { return stateStyle(t.State) }},
-			{Head: "subscriptions", Rest: true, Cell: func(t pubsub.Topic, _ *cli.CellStyle) string {
+			{Head: "state", Style: func(t broker.Topic) cli.Style { return stateStyle(t.State) }},
+			{Head: "subscriptions", Rest: true, Cell: func(t broker.Topic, _ *cli.CellStyle) string {
 				return strings.Join(t.Subscriptions, " ")
 			}},
 			{Head: "error", Wide: true},

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 )
@@ -34,11 +34,11 @@ func TestTopicEnsureAndList(t *testing.T) {
 
 	code, out, stderr := runCLI(t, env, "topic", "list", "-o", "json")
 	require.Equal(t, cli.ExitOK, code, stderr)
-	var topics []pubsub.Topic
+	var topics []broker.Topic
 	require.NoError(t, json.Unmarshal([]byte(out), &topics))
 	require.Len(t, topics, 4)
 	for _, row := range topics {
-		require.Equal(t, pubsub.TopicMissing, row.State, row.Topic)
+		require.Equal(t, broker.TopicMissing, row.State, row.Topic)
 	}
 	require.Contains(t, stderr, "4 of 4 topics do not exist; outboxctl topic ensure creates them")
 
@@ -51,7 +51,7 @@ func TestTopicEnsureAndList(t *testing.T) {
 		code, out, stderr = runCLI(t, env, "topic", "ensure", "--subscription", "reader", "-o", "json")
 		require.Equal(t, cli.ExitOK, code, stderr)
 		require.Empty(t, stderr)
-		var rows []pubsub.Action
+		var rows []broker.Action
 		require.NoError(t, json.Unmarshal([]byte(out), &rows))
 		require.Len(t, rows, 16)
 		for _, row := range rows {
@@ -62,8 +62,8 @@ func TestTopicEnsureAndList(t *testing.T) {
 	code, out, stderr = runCLI(t, env, "topic", "list", "-o", "json")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.NoError(t, json.Unmarshal([]byte(out), &topics))
-	require.Equal(t, pubsub.Topic{
-		Topic: "domain", Name: "pf-domain-events", State: pubsub.TopicReady, Subscriptions: []string{"reader"},
+	require.Equal(t, broker.Topic{
+		Topic: "domain", Name: "pf-domain-events", State: broker.TopicReady, Subscriptions: []string{"reader"},
 	}, topics[2])
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/examples/notifications"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/devstack"
@@ -76,7 +77,7 @@ func consuming(ctx context.Context, s *Session) (*Report, error) {
 	return s.With(ctx, p, func(r *Trial) (*Report, error) {
 		r.licenses, r.recorder.keep = true, true
 		plan := pubsub.Plan(map[string]string{domainTopic: topics()[domainTopic]}, nil)
-		if _, err := r.Client.Ensure(ctx, pubsub.EnsureParams{Plan: plan}); err != nil {
+		if _, err := r.Client.Ensure(ctx, broker.EnsureParams{Plan: plan}); err != nil {
 			return nil, err
 		}
 		p.Progress("consume: emitting and publishing %d events", p.Events)

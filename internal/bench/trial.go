@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/registry"
@@ -92,7 +93,7 @@ func (s *Session) With(ctx context.Context, p Params, f func(*Trial) (*Report, e
 		return nil, err
 	}
 	plan := pubsub.Plan(map[string]string{domainTopic: DomainTopic}, nil)
-	if _, err = r.Client.Ensure(ctx, pubsub.EnsureParams{Plan: plan, TopicsOnly: true}); err != nil {
+	if _, err = r.Client.Ensure(ctx, broker.EnsureParams{Plan: plan, TopicsOnly: true}); err != nil {
 		return nil, err
 	}
 	r.recorder.watch(r.fake, DomainTopic)

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/outboxctl/outboxctl/consume"
-	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/devstate"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
@@ -49,7 +49,7 @@ type App struct {
 	stateDir string
 	pool     *pgxpool.Pool
 	redis    *redis.Client
-	broker   *pubsub.Client
+	broker   broker.Broker
 	types    *registry.Registry
 	close    []func() error
 }

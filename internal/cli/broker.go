@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
@@ -12,29 +13,51 @@ import (
 // ReceivingConnections carry the streams of a consumer.
 const ReceivingConnections = 4
 
-// Broker is the command's Pub/Sub client. No connection is made yet: callers decide what an unreachable broker means to
-// them.
-func (a *App) Broker(ctx context.Context) (*pubsub.Client, error) { return a.BrokerOver(ctx, 1) }
+// brokers lists the brokers that there are.
+func brokers() []broker.Kind {
+	return []broker.Kind{
+		pubsub.Kind(),
+	}
+}
 
-// BrokerOver is Broker with a number of connections: a consumer needs several, a publisher exactly one.
-func (a *App) BrokerOver(ctx context.Context, connections int) (*pubsub.Client, error) {
-	if a.broker != nil {
-		return a.broker, nil
-	}
-	cfg, err := a.Config("pubsub.project")
-	if err != nil {
-		return nil, err
-	}
-	client, err := pubsub.Connect(ctx, pubsub.Config{
-		Project:        cfg.PubSub.Project,
-		Emulator:       cfg.PubSub.Emulator,
-		Endpoint:       cfg.PubSub.Endpoint,
-		PublishTimeout: cfg.Publish.PublishTimeout,
-		Connections:    connections,
-		UserAgent:      "outboxctl/" + a.Build.Version,
+// BrokerKind is the kind of broker that is configured.
+func BrokerKind() broker.Kind { return brokers()[0] }
+
+// Broker is the command's broker. No connection is made yet: callers decide what an unreachable
+// broker means to them.
+func (a *App) Broker(ctx context.Context) (broker.Broker, error) {
+	kind := BrokerKind()
+	return openBroker(a, kind.Needs, func(cfg *Config) (broker.Broker, error) {
+		return kind.Open(ctx, broker.Params{
+			Setting: cfg.Value, PublishTimeout: cfg.Publish.PublishTimeout, UserAgent: a.userAgent(),
+		})
 	})
+}
+
+// Receiver is the Pub/Sub client of a consumer, which needs several connections; a publisher
+// needs exactly one.
+func (a *App) Receiver(ctx context.Context) (*pubsub.Client, error) {
+	return openBroker(a, pubsub.Kind().Needs, func(cfg *Config) (*pubsub.Client, error) {
+		return pubsub.Connect(ctx, pubsub.Config{
+			Project: cfg.PubSub.Project, Emulator: cfg.PubSub.Emulator, Endpoint: cfg.PubSub.Endpoint,
+			PublishTimeout: cfg.Publish.PublishTimeout, Connections: ReceivingConnections, UserAgent: a.userAgent(),
+		})
+	})
+}
+
+func (a *App) userAgent() string { return "outboxctl/" + a.Build.Version }
+
+// openBroker opens a client once for a command, which closes it.
+func openBroker[B broker.Broker](a *App, needs []string, open func(*Config) (B, error)) (client B, err error) {
+	if known, ok := a.broker.(B); ok {
+		return known, nil
+	}
+	cfg, err := a.Config(needs...)
 	if err != nil {
-		return nil, fault.Hint(fault.As(fault.Precondition, err),
+		return client, err
+	}
+	if client, err = open(cfg); err != nil {
+		return client, fault.Hint(fault.As(fault.Precondition, err),
 			"gcloud auth application-default login gives credentials; --emulator uses an emulator instead")
 	}
 	a.broker = client
@@ -43,41 +66,36 @@ func (a *App) BrokerOver(ctx context.Context, connections int) (*pubsub.Client, 
 }
 
 // BrokerPlan is the catalogue's topics and the subscriptions that the configuration names.
-func (a *App) BrokerPlan(ctx context.Context) ([]pubsub.PlannedTopic, error) {
+func (a *App) BrokerPlan(ctx context.Context, b broker.Broker) ([]broker.PlannedTopic, error) {
 	topics, err := a.Topics(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return pubsub.Plan(topics, map[string]string{"domain": a.cfg.PubSub.Subscription}), nil
+	return b.Plan(topics, map[string]string{"domain": a.cfg.PubSub.Subscription}), nil
 }
 
 // BrokerError names the broker that did not answer, and what to try.
-func BrokerError(cfg *Config, err error) error {
-	where := "project " + cfg.PubSub.Project
-	hint := "outboxctl config view shows where pubsub.project and pubsub.emulator come from"
-	if cfg.PubSub.Emulator != "" {
-		where = fmt.Sprintf("%s on the emulator at %s", where, cfg.PubSub.Emulator)
-		hint += "; outboxctl dev starts a local stack"
-	}
-	return fault.Hint(fault.Preconditionf("ask Pub/Sub (%s): %w", where, fault.Reword(err, "%s", pubsub.Explain(err))), "%s", hint)
+func BrokerError(b broker.Broker, err error) error {
+	why, advice := b.Explain(err)
+	return fault.Hint(fault.Preconditionf("ask %s: %w", b, fault.Reword(err, "%s", why)), "%s", advice)
 }
 
 // EnsureError explains whether the broker does not answer, refused everything, or did half of the work.
-func EnsureError(cfg *Config, err error, actions []pubsub.Action) error {
+func EnsureError(b broker.Broker, err error, actions []broker.Action) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, new(*pubsub.HoldError)):
+	case errors.As(err, new(*broker.HoldError)):
 		return err
-	case !errors.Is(err, pubsub.ErrIncomplete):
-		return BrokerError(cfg, err)
+	case !errors.Is(err, broker.ErrIncomplete):
+		return BrokerError(b, err)
 	}
 	kind, bad := fault.Precondition, 0
 	for _, a := range actions {
 		switch a.Outcome {
-		case pubsub.OutcomeFailed, pubsub.OutcomeDiffers:
+		case broker.OutcomeFailed, broker.OutcomeDiffers:
 			bad++
-		case pubsub.OutcomeCreated, pubsub.OutcomeReplaced:
+		case broker.OutcomeCreated, broker.OutcomeReplaced:
 			kind = fault.Partial
 		}
 	}

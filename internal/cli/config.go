@@ -96,6 +96,16 @@ const (
 	OriginDev     = "dev stack"
 )
 
+// Value returns a setting as it was written, by its whole name.
+func (c *Config) Value(name string) string {
+	for _, v := range c.Values {
+		if v.Key.Name == name {
+			return v.Raw
+		}
+	}
+	return ""
+}
+
 // Origin returns where a key's value came from.
 func (c *Config) Origin(name string) string {
 	for _, v := range c.Values {

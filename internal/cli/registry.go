@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/outboxctl/outboxctl/catalogue"
-	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/words"
@@ -76,7 +76,7 @@ func OpenCatalogue(file string) (*registry.Registry, error) {
 func checkNames(topics map[string]string) error {
 	var problems []error
 	for _, logical := range slices.Sorted(maps.Keys(topics)) {
-		if err := pubsub.ValidateName(pubsub.KindTopic, topics[logical]); err != nil {
+		if err := BrokerKind().CheckName(broker.KindTopic, topics[logical]); err != nil {
 			problems = append(problems, fmt.Errorf("topic %s: %w", logical, err))
 		}
 	}

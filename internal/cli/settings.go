@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/consume"
-	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/httpd"
 	"github.com/outboxctl/outboxctl/internal/pgread"
@@ -54,7 +54,7 @@ func (c *Config) serverSettings() []Setting {
 const topicPrefix = "pubsub.topics."
 
 func (c *Config) topicSettings() []Setting {
-	subscription := func(raw string) error { return pubsub.ValidateName(pubsub.KindSubscription, raw) }
+	subscription := func(raw string) error { return BrokerKind().CheckName(broker.KindSubscription, raw) }
 	return []Setting{
 		c.topic("domain").def("pf-domain-events").alias("PACKFINDERZ_PUBSUB_DOMAIN_TOPIC"),
 		c.topic("analytics").def("pf-analytics-events").alias("PACKFINDERZ_PUBSUB_ANALYTICS_TOPIC"),
@@ -68,7 +68,7 @@ func (c *Config) topicSettings() []Setting {
 // topic is the setting of a logical topic's physical name.
 func (c *Config) topic(logical string) Setting {
 	return Setting{Name: topicPrefix + logical, Kind: "name", Help: "physical name of the logical topic " + logical, set: func(raw string) error {
-		if err := pubsub.ValidateName(pubsub.KindTopic, raw); err != nil {
+		if err := BrokerKind().CheckName(broker.KindTopic, raw); err != nil {
 			return err
 		}
 		if c.PubSub.Topics == nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/examples/notifications"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/devstack"
@@ -75,7 +76,7 @@ func worldOn(t testing.TB, db *outboxtest.Database, rdbURL string) *world {
 	w.client = connect(t, fake.Addr())
 	t.Cleanup(func() { require.NoError(t, w.client.Close()) })
 	plan := pubsub.Plan(map[string]string{"domain": topic}, map[string]string{"domain": subscription})
-	_, err := w.client.Ensure(context.Background(), pubsub.EnsureParams{Plan: plan})
+	_, err := w.client.Ensure(context.Background(), broker.EnsureParams{Plan: plan})
 	require.NoError(t, err)
 	return w
 }

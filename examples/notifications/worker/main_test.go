@@ -13,7 +13,8 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/examples/notifications"
-	broker "github.com/outboxctl/outboxctl/internal/broker/pubsub"
+	"github.com/outboxctl/outboxctl/internal/broker"
+	ours "github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -30,10 +31,10 @@ func TestMain(m *testing.M) {
 func TestWorker(t *testing.T) {
 	db, rdb, fake := outboxtest.DB(t), outboxtest.Redis(t), outboxtest.PubSub(t)
 	t.Setenv("PUBSUB_EMULATOR_HOST", fake.Addr()) // Google's client reads it
-	client, err := broker.Connect(t.Context(), broker.Config{Project: fake.Project, Emulator: fake.Addr()})
+	client, err := ours.Connect(t.Context(), ours.Config{Project: fake.Project, Emulator: fake.Addr()})
 	require.NoError(t, err)
 	defer client.Close()
-	plan := broker.Plan(map[string]string{"domain": "events"}, map[string]string{"domain": "events-sub"})
+	plan := ours.Plan(map[string]string{"domain": "events"}, map[string]string{"domain": "events-sub"})
 	_, err = client.Ensure(t.Context(), broker.EnsureParams{Plan: plan})
 	require.NoError(t, err)
 

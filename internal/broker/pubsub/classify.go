@@ -46,8 +46,8 @@ func codeOf(err error) codes.Code {
 	}
 }
 
-// Explain describes in our words why a request was not answered, or refused.
-func Explain(err error) string {
+// explain describes in our words why a request was not answered, or refused.
+func explain(err error) string {
 	switch codeOf(err) {
 	case codes.Unavailable, codes.DeadlineExceeded:
 		return "it does not answer"

@@ -11,15 +11,16 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 )
 
-func twoTopics() []pubsub.PlannedTopic {
+func twoTopics() []broker.PlannedTopic {
 	return pubsub.Plan(map[string]string{"domain": physical, "billing": "pf-billing-events"}, map[string]string{"domain": "reader"})
 }
 
 // outcomes is the report in short: "topic pf-billing-events created".
-func outcomes(actions []pubsub.Action) []string {
+func outcomes(actions []broker.Action) []string {
 	var lines []string
 	for _, a := range actions {
 		lines = append(lines, strings.Join([]string{a.Kind, a.Name, string(a.Outcome)}, " "))
@@ -47,7 +48,7 @@ func TestEnsureCreatesWhatIsMissing(t *testing.T) {
 		dryRun  bool
 		outcome string
 	}{{true, "missing"}, {false, "created"}, {false, "exists"}, {true, "exists"}} {
-		actions, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: plan, DryRun: step.dryRun})
+		actions, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: plan, DryRun: step.dryRun})
 		require.NoError(t, err)
 		require.Equal(t, lines(step.outcome), outcomes(actions))
 	}
@@ -67,7 +68,7 @@ func TestEnsureCreatesWhatIsMissing(t *testing.T) {
 func TestEnsureTopicsOnly(t *testing.T) {
 	t.Parallel()
 	client := connect(t, startFake(t), pubsub.Config{})
-	actions, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: twoTopics(), TopicsOnly: true})
+	actions, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: twoTopics(), TopicsOnly: true})
 	require.NoError(t, err)
 	require.Equal(t, []string{"topic pf-billing-events created", "topic pf-domain-events created"}, outcomes(actions))
 }
@@ -76,10 +77,10 @@ func TestEnsureTwoAtOnce(t *testing.T) {
 	t.Parallel()
 	client := connect(t, startFake(t), pubsub.Config{})
 	var wg sync.WaitGroup
-	var reports [2][]pubsub.Action
+	var reports [2][]broker.Action
 	var errs [2]error
 	for i := range reports {
-		wg.Go(func() { reports[i], errs[i] = client.Ensure(t.Context(), pubsub.EnsureParams{Plan: twoTopics()}) })
+		wg.Go(func() { reports[i], errs[i] = client.Ensure(t.Context(), broker.EnsureParams{Plan: twoTopics()}) })
 	}
 	wg.Wait()
 	created := map[string]int{}
@@ -87,7 +88,7 @@ func TestEnsureTwoAtOnce(t *testing.T) {
 		require.NoError(t, errs[i])
 		require.Len(t, reports[i], 8)
 		for _, a := range reports[i] {
-			if a.Outcome == pubsub.OutcomeCreated {
+			if a.Outcome == broker.OutcomeCreated {
 				created[a.Kind+a.Name]++
 			}
 		}
@@ -101,13 +102,13 @@ func TestEnsureTwoAtOnce(t *testing.T) {
 func TestEnsureLeavesAForeignSubscriptionAlone(t *testing.T) {
 	t.Parallel()
 	client := connect(t, startFake(t), pubsub.Config{})
-	_, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: pubsub.Plan(map[string]string{"x": "other-topic"}, map[string]string{"x": "reader"})})
+	_, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: pubsub.Plan(map[string]string{"x": "other-topic"}, map[string]string{"x": "reader"})})
 	require.NoError(t, err)
 	for _, dryRun := range []bool{true, false} {
-		actions, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: twoTopics(), DryRun: dryRun})
-		require.ErrorIs(t, err, pubsub.ErrIncomplete)
+		actions, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: twoTopics(), DryRun: dryRun})
+		require.ErrorIs(t, err, broker.ErrIncomplete)
 		last := actions[len(actions)-1]
-		require.Equal(t, pubsub.OutcomeDiffers, last.Outcome)
+		require.Equal(t, broker.OutcomeDiffers, last.Outcome)
 		require.Equal(t, "receives from other-topic, not from pf-domain-events", last.Detail)
 	}
 }
@@ -115,16 +116,16 @@ func TestEnsureLeavesAForeignSubscriptionAlone(t *testing.T) {
 func TestEnsureMentionsAMissingDeadLetterPolicy(t *testing.T) {
 	t.Parallel()
 	client := connect(t, startFake(t), pubsub.Config{})
-	_, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: twoTopics(), TopicsOnly: true})
+	_, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: twoTopics(), TopicsOnly: true})
 	require.NoError(t, err)
 	_, err = client.PubSub().SubscriptionAdminClient.CreateSubscription(t.Context(), &pubsubpb.Subscription{
 		Name: "projects/" + testProject + "/subscriptions/reader", Topic: topicPath, AckDeadlineSeconds: 10,
 	})
 	require.NoError(t, err)
-	actions, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: twoTopics()})
+	actions, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: twoTopics()})
 	require.NoError(t, err)
 	last := actions[len(actions)-1]
-	require.Equal(t, pubsub.OutcomeExists, last.Outcome)
+	require.Equal(t, broker.OutcomeExists, last.Outcome)
 	require.Contains(t, last.Detail, "no dead-letter policy")
 }
 
@@ -140,8 +141,8 @@ func TestEnsureGoesOnAfterARefusal(t *testing.T) {
 		}
 		return nil
 	})
-	actions, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: twoTopics()})
-	require.ErrorIs(t, err, pubsub.ErrIncomplete)
+	actions, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: twoTopics()})
+	require.ErrorIs(t, err, broker.ErrIncomplete)
 	require.Equal(t, []string{
 		"topic pf-billing-events-dead-letter failed",
 		"topic pf-domain-events-dead-letter created",
@@ -157,7 +158,7 @@ func TestEnsureAndListStopWhenTheBrokerIsAway(t *testing.T) {
 	fake := startFake(t)
 	client := connect(t, fake, pubsub.Config{})
 	fake.Disconnect()
-	actions, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: twoTopics()})
+	actions, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: twoTopics()})
 	require.ErrorContains(t, err, "ensure topic pf-billing-events")
 	require.Empty(t, actions)
 	_, err = client.List(t.Context(), twoTopics())
@@ -168,13 +169,13 @@ func TestList(t *testing.T) {
 	t.Parallel()
 	fake := startFake(t)
 	client := connect(t, fake, pubsub.Config{})
-	_, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: pubsub.Plan(map[string]string{"domain": physical}, nil)})
+	_, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: pubsub.Plan(map[string]string{"domain": physical}, nil)})
 	require.NoError(t, err)
 	states, err := client.List(t.Context(), twoTopics())
 	require.NoError(t, err)
-	require.Equal(t, []pubsub.Topic{
-		{Topic: "billing", Name: "pf-billing-events", State: pubsub.TopicMissing, Subscriptions: []string{}},
-		{Topic: "domain", Name: physical, State: pubsub.TopicReady, Subscriptions: []string{physical + "-sub"}},
+	require.Equal(t, []broker.Topic{
+		{Topic: "billing", Name: "pf-billing-events", State: broker.TopicMissing, Subscriptions: []string{}},
+		{Topic: "domain", Name: physical, State: broker.TopicReady, Subscriptions: []string{physical + "-sub"}},
 	}, states)
 	shared, err := client.List(t.Context(), pubsub.Plan(map[string]string{"domain": physical, "billing": physical}, nil))
 	require.NoError(t, err)
@@ -183,6 +184,6 @@ func TestList(t *testing.T) {
 	fake.OnCall(func(context.Context, string) error { return status.Error(codes.PermissionDenied, "not you") })
 	states, err = client.List(t.Context(), twoTopics())
 	require.NoError(t, err)
-	require.Equal(t, pubsub.TopicRefused, states[0].State)
+	require.Equal(t, broker.TopicRefused, states[0].State)
 	require.Contains(t, states[0].Error, "not you")
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 )
@@ -49,9 +50,9 @@ func start(t *testing.T, cfg pubsub.Config) (*devstack.PubSub, *pubsub.Publisher
 	t.Helper()
 	fake := startFake(t)
 	client := connect(t, fake, cfg)
-	_, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: pubsub.Plan(map[string]string{logical: physical}, nil)})
+	_, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: pubsub.Plan(map[string]string{logical: physical}, nil)})
 	require.NoError(t, err)
-	return fake, client.NewPublisher(testTopics)
+	return fake, client.NewPublisher(testTopics).(*pubsub.Publisher)
 }
 
 func message(id, data string) dispatch.Message {

@@ -62,7 +62,7 @@ func TestNoRequestBeginsInTheLastQuarter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client := &Client{cfg: Config{Project: "p", PublishTimeout: 4 * time.Second, Concurrency: 1, MaxOutstandingBytes: 100}}
-		p := client.NewPublisher(map[string]string{"domain": "events"})
+		p := client.NewPublisher(map[string]string{"domain": "events"}).(*Publisher)
 		release, err := p.flows[client.topicPath("events")].acquire(t.Context(), 1)
 		require.NoError(t, err)
 		defer release()

@@ -11,40 +11,22 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/internal/broker"
 )
-
-// The states of a Topic.
-const (
-	TopicReady   = "ready"
-	TopicMissing = "missing"
-	TopicRefused = "refused"
-)
-
-// Topic is one logical topic as the broker has it.
-type Topic struct {
-	// Topic is the logical name, Name the physical one. Several logical topics may share a physical one.
-	Topic string `json:"topic"`
-	Name  string `json:"name"`
-	State string `json:"state"`
-	// Subscriptions are the ids attached to it, sorted. A topic without one forgets what is published to it.
-	Subscriptions []string `json:"subscriptions"`
-	// Error is why the broker refused to tell.
-	Error string `json:"error,omitempty"`
-}
 
 // List asks the broker about every planned topic. A topic that is missing or
 // forbidden is an answer, carried in its state; an unreachable broker is an error.
-func (c *Client) List(ctx context.Context, plan []PlannedTopic) ([]Topic, error) {
-	topics := make([]Topic, 0, len(plan))
+func (c *Client) List(ctx context.Context, plan []broker.PlannedTopic) ([]broker.Topic, error) {
+	topics := make([]broker.Topic, 0, len(plan))
 	for _, t := range plan {
-		found := Topic{Name: t.Name, State: TopicReady, Subscriptions: []string{}}
+		found := broker.Topic{Name: t.Name, State: broker.TopicReady, Subscriptions: []string{}}
 		exists, err := c.describe(ctx, &found)
 		switch {
 		case err == nil && !exists:
-			found.State = TopicMissing
+			found.State = broker.TopicMissing
 		case err == nil:
 		case dispatch.ClassOf(err) == dispatch.Misconfigured:
-			found.State, found.Error = TopicRefused, err.Error()
+			found.State, found.Error = broker.TopicRefused, err.Error()
 		default:
 			return nil, fmt.Errorf("look up topic %s: %w", t.Name, err)
 		}
@@ -57,8 +39,8 @@ func (c *Client) List(ctx context.Context, plan []PlannedTopic) ([]Topic, error)
 }
 
 // describe adds what is attached to a topic and reports whether the broker has it.
-func (c *Client) describe(ctx context.Context, t *Topic) (exists bool, err error) {
-	if err := ValidateName(KindTopic, t.Name); err != nil {
+func (c *Client) describe(ctx context.Context, t *broker.Topic) (exists bool, err error) {
+	if err := ValidateName(broker.KindTopic, t.Name); err != nil {
 		return false, misconfigured(codes.FailedPrecondition, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.ProbeTimeout)

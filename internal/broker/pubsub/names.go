@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/outboxctl/outboxctl/internal/broker"
 )
 
 // resourceID is what Pub/Sub accepts as the last part of a topic's or
@@ -49,14 +51,14 @@ func ValidateProject(project string, emulated bool) error {
 
 // topicPath accepts an id of this project or the full path of another one's topic.
 func (c *Client) topicPath(id string) string {
-	if isPath(KindTopic, id) {
+	if isPath(broker.KindTopic, id) {
 		return id
 	}
 	return "projects/" + c.cfg.Project + "/topics/" + id
 }
 
 func (c *Client) subscriptionPath(id string) string {
-	if isPath(KindSubscription, id) {
+	if isPath(broker.KindSubscription, id) {
 		return id
 	}
 	return "projects/" + c.cfg.Project + "/subscriptions/" + id

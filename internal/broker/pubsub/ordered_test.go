@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 )
@@ -46,16 +47,16 @@ func TestEnsureOrdered(t *testing.T) {
 	t.Parallel()
 	client := connect(t, startFake(t), pubsub.Config{})
 	plan := pubsub.Plan(map[string]string{logical: physical}, nil)
-	_, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: plan})
+	_, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: plan})
 	require.NoError(t, err)
-	actions, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: plan, Ordered: true, DryRun: true})
-	require.ErrorIs(t, err, pubsub.ErrIncomplete)
-	require.Equal(t, pubsub.OutcomeDiffers, actions[len(actions)-1].Outcome)
+	actions, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: plan, Ordered: true, DryRun: true})
+	require.ErrorIs(t, err, broker.ErrIncomplete)
+	require.Equal(t, broker.OutcomeDiffers, actions[len(actions)-1].Outcome)
 	require.Contains(t, actions[len(actions)-1].Detail, "does not deliver in order")
 
 	fresh := connect(t, startFake(t), pubsub.Config{})
 	for range 2 {
-		_, err = fresh.Ensure(t.Context(), pubsub.EnsureParams{Plan: plan, Ordered: true})
+		_, err = fresh.Ensure(t.Context(), broker.EnsureParams{Plan: plan, Ordered: true})
 		require.NoError(t, err)
 	}
 }

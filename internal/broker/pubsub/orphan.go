@@ -9,6 +9,8 @@ import (
 	"google.golang.org/api/iterator"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/outboxctl/outboxctl/internal/broker"
 )
 
 const (
@@ -33,8 +35,8 @@ func (s state) whole() bool { return s.exists && len(s.orphans) == 0 && s.deadLe
 
 // look asks for the topic and for its orphans: the planned subscription, and those with the planned dead-letter topic. Any
 // other orphan may have been of any topic.
-func (e *ensurer) look(ctx context.Context, t PlannedTopic) (state, error) {
-	if err := ValidateName(KindTopic, t.Name); err != nil {
+func (e *ensurer) look(ctx context.Context, t broker.PlannedTopic) (state, error) {
+	if err := ValidateName(broker.KindTopic, t.Name); err != nil {
 		return state{}, err
 	}
 	var found state
@@ -83,7 +85,7 @@ func (e *ensurer) list(ctx context.Context) error {
 }
 
 // sort keeps a subscription that has lost the topic, or its dead-letter topic.
-func (e *ensurer) sort(found *state, sub *pubsubpb.Subscription, t PlannedTopic) {
+func (e *ensurer) sort(found *state, sub *pubsubpb.Subscription, t broker.PlannedTopic) {
 	id, orphaned, spare := spared(sub), sub.GetTopic() == deletedTopic, strings.HasSuffix(sub.GetName(), spareSuffix)
 	switch {
 	case id == lastPart(t.DeadLetterSubscription) && (orphaned || spare):
@@ -102,11 +104,11 @@ func spared(sub *pubsubpb.Subscription) string {
 // replace deletes a subscription that has lost its topic and creates it again, with its settings. They are kept in a copy
 // meanwhile, so that a run that is killed loses none: the next one finds the copy.
 func (e *ensurer) replace(ctx context.Context, old *pubsubpb.Subscription, topic, deadLetters string) (ok bool, err error) {
-	a := Action{Kind: KindSubscription, Name: spared(old), Topic: topic, Retention: old.GetMessageRetentionDuration().AsDuration()}
+	a := broker.Action{Kind: broker.KindSubscription, Name: spared(old), Topic: topic, Retention: old.GetMessageRetentionDuration().AsDuration()}
 	want := e.renewed(old, topic, deadLetters)
 	spare := proto.CloneOf(want)
 	spare.Name += spareSuffix
-	err = ValidateName(KindSubscription, lastPart(spare.GetName()))
+	err = ValidateName(broker.KindSubscription, lastPart(spare.GetName()))
 	admin := e.client.pubsub.SubscriptionAdminClient
 	steps := []func(context.Context) error{
 		func(ctx context.Context) error { return e.create(ctx, spare) },
@@ -128,7 +130,7 @@ func (e *ensurer) replace(ctx context.Context, old *pubsubpb.Subscription, topic
 		}
 	}
 	if err == nil {
-		a.Outcome = OutcomeReplaced
+		a.Outcome = broker.OutcomeReplaced
 		a.Detail = "its topic had been deleted; permissions that were granted on it have to be granted again"
 	}
 	return e.record(a, err)
@@ -136,8 +138,8 @@ func (e *ensurer) replace(ctx context.Context, old *pubsubpb.Subscription, topic
 
 // replaceDeadLetters replaces the subscription of a dead-letter topic, unless it holds something: nobody could say which
 // events these dead letters were.
-func (e *ensurer) replaceDeadLetters(ctx context.Context, old *pubsubpb.Subscription, t PlannedTopic) (ok bool, err error) {
-	a := Action{Kind: KindSubscription, Name: spared(old), Topic: t.DeadLetterTopic, Outcome: OutcomeFailed}
+func (e *ensurer) replaceDeadLetters(ctx context.Context, old *pubsubpb.Subscription, t broker.PlannedTopic) (ok bool, err error) {
+	a := broker.Action{Kind: broker.KindSubscription, Name: spared(old), Topic: t.DeadLetterTopic, Outcome: broker.OutcomeFailed}
 	if old.GetTopic() == deletedTopic {
 		var held *pubsubpb.PullResponse
 		err = e.call(ctx, func(ctx context.Context) (err error) {

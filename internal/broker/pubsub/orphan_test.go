@@ -9,10 +9,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 )
 
-func onlyDomain() []pubsub.PlannedTopic {
+func onlyDomain() []broker.PlannedTopic {
 	return pubsub.Plan(map[string]string{"domain": physical}, map[string]string{"domain": "reader"})
 }
 
@@ -28,27 +29,27 @@ func (h *held) hold(context.Context, []string) (func(context.Context) error, err
 func TestALostTopicIsNotCreatedWhilePublishersCannotBeHeld(t *testing.T) {
 	t.Parallel()
 	client := connect(t, startFake(t), pubsub.Config{})
-	_, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: onlyDomain()})
+	_, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: onlyDomain()})
 	require.NoError(t, err)
 	require.NoError(t, client.PubSub().TopicAdminClient.DeleteTopic(t.Context(), &pubsubpb.DeleteTopicRequest{Topic: topicPath}))
 
 	h := &held{}
-	for _, p := range []pubsub.EnsureParams{{}, {TopicsOnly: true}, {TopicsOnly: true, Hold: h.hold}} {
+	for _, p := range []broker.EnsureParams{{}, {TopicsOnly: true}, {TopicsOnly: true, Hold: h.hold}} {
 		p.Plan = onlyDomain()
 		actions, err := client.Ensure(t.Context(), p)
-		require.ErrorIs(t, err, pubsub.ErrIncomplete)
+		require.ErrorIs(t, err, broker.ErrIncomplete)
 		require.Equal(t, []string{"topic " + physical + " failed", "subscription reader failed"}, outcomes(actions))
 		topics, err := client.List(t.Context(), onlyDomain())
 		require.NoError(t, err)
-		require.Equal(t, pubsub.TopicMissing, topics[0].State)
+		require.Equal(t, broker.TopicMissing, topics[0].State)
 	}
 	require.Zero(t, h.holds)
 
-	actions, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: onlyDomain(), Hold: h.hold})
+	actions, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: onlyDomain(), Hold: h.hold})
 	require.NoError(t, err)
 	require.Equal(t, "subscription reader replaced", outcomes(actions)[3])
 	require.Equal(t, held{1, 1}, *h)
-	_, err = client.Ensure(t.Context(), pubsub.EnsureParams{Plan: onlyDomain(), Hold: h.hold})
+	_, err = client.Ensure(t.Context(), broker.EnsureParams{Plan: onlyDomain(), Hold: h.hold})
 	require.NoError(t, err)
 	require.Equal(t, held{1, 1}, *h, "nothing is held where everything exists")
 }
@@ -71,7 +72,7 @@ func TestPublishersStayHeldUntilTheSubscriptionExists(t *testing.T) {
 				}
 				return nil
 			})
-			_, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: onlyDomain(), Hold: h.hold})
+			_, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: onlyDomain(), Hold: h.hold})
 			fake.OnCall(nil)
 			require.Error(t, err)
 			require.Equal(t, held{1, released}, *h)
@@ -93,9 +94,9 @@ func TestDeadLettersOfALostTopicStay(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, admin.TopicAdminClient.DeleteTopic(t.Context(), &pubsubpb.DeleteTopicRequest{Topic: dead}))
 
-	params := pubsub.EnsureParams{Plan: onlyDomain(), Hold: h.hold}
+	params := broker.EnsureParams{Plan: onlyDomain(), Hold: h.hold}
 	actions, err := client.Ensure(t.Context(), params)
-	require.ErrorIs(t, err, pubsub.ErrIncomplete)
+	require.ErrorIs(t, err, broker.ErrIncomplete)
 	require.Equal(t, []string{"subscription " + physical + "-dead-letter-sub failed"}, outcomes(actions))
 	require.Contains(t, actions[0].Detail, "holds dead letters")
 

@@ -3,6 +3,8 @@ package pubsub
 import (
 	"slices"
 	"time"
+
+	"github.com/outboxctl/outboxctl/internal/broker"
 )
 
 // Settings of the subscriptions that Ensure creates.
@@ -25,40 +27,24 @@ const (
 	deadLetterSuffix   = "-dead-letter"
 )
 
-// PlannedTopic is one physical topic with everything that belongs to it.
-type PlannedTopic struct {
-	// Logical lists the logical topics that are sent here; more than one when
-	// the configuration gives them the same physical name.
-	Logical []string
-	// Name is the physical topic.
-	Name string
-	// Subscription receives from Name.
-	Subscription string
-	// DeadLetterTopic takes what the subscription's consumer cannot handle, and
-	// DeadLetterSubscription keeps it there: a topic without a subscription
-	// forgets.
-	DeadLetterTopic        string
-	DeadLetterSubscription string
-}
-
 // Plan derives the topics and subscriptions from configuration: topics maps each
 // logical topic to its physical name, subscriptions names the subscription of a
 // logical topic where it is not the topic's name with "-sub" behind it.
-func Plan(topics, subscriptions map[string]string) []PlannedTopic {
+func Plan(topics, subscriptions map[string]string) []broker.PlannedTopic {
 	logical := make([]string, 0, len(topics))
 	for name := range topics {
 		logical = append(logical, name)
 	}
 	slices.Sort(logical)
 
-	var plan []PlannedTopic
+	var plan []broker.PlannedTopic
 	for _, name := range logical {
 		physical := topics[name]
-		i := slices.IndexFunc(plan, func(t PlannedTopic) bool { return t.Name == physical })
+		i := slices.IndexFunc(plan, func(t broker.PlannedTopic) bool { return t.Name == physical })
 		if i < 0 {
 			i = len(plan)
 			id := lastPart(physical)
-			plan = append(plan, PlannedTopic{
+			plan = append(plan, broker.PlannedTopic{
 				Name:                   physical,
 				Subscription:           id + subscriptionSuffix,
 				DeadLetterTopic:        id + deadLetterSuffix,

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/broker"
 )
 
 func TestPlan(t *testing.T) {
@@ -14,7 +16,7 @@ func TestPlan(t *testing.T) {
 		"billing":       "pf-billing-events",
 		"notifications": "pf-domain-events",
 	}, map[string]string{"domain": "orders-reader"})
-	require.Equal(t, []PlannedTopic{
+	require.Equal(t, []broker.PlannedTopic{
 		{
 			Logical: []string{"billing"}, Name: "pf-billing-events", Subscription: "pf-billing-events-sub",
 			DeadLetterTopic: "pf-billing-events-dead-letter", DeadLetterSubscription: "pf-billing-events-dead-letter-sub",
@@ -28,7 +30,7 @@ func TestPlan(t *testing.T) {
 
 func TestValidateName(t *testing.T) {
 	t.Parallel()
-	for kind, other := range map[string]string{KindTopic: KindSubscription, KindSubscription: KindTopic} {
+	for kind, other := range map[string]string{broker.KindTopic: broker.KindSubscription, broker.KindSubscription: broker.KindTopic} {
 		for name, ok := range map[string]bool{
 			"pf-domain-events":                     true,
 			"abc":                                  true,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/emit/wire"
+	"github.com/outboxctl/outboxctl/internal/broker"
 )
 
 // orderedRequests is how many requests of ordering keys may be under way at once to
@@ -35,7 +36,7 @@ type Publisher struct {
 var _ dispatch.Publisher = (*Publisher)(nil)
 
 // NewPublisher publishes to the physical topics that stand for the logical ones.
-func (c *Client) NewPublisher(topics map[string]string) *Publisher {
+func (c *Client) NewPublisher(topics map[string]string) dispatch.Publisher {
 	p := &Publisher{client: c, topics: maps.Clone(topics), flows: make(map[string]*flow, len(topics)), orderedFlows: make(map[string]*flow, len(topics))}
 	for _, physical := range topics {
 		p.flows[c.topicPath(physical)] = newFlow(c.cfg.Concurrency, c.cfg.MaxOutstandingBytes)
@@ -145,7 +146,7 @@ func (p *Publisher) path(topic string) (string, error) {
 	if !ok {
 		return "", misconfigured(codes.NotFound, fmt.Errorf("no Pub/Sub topic configured for %q", topic))
 	}
-	if err := ValidateName(KindTopic, physical); err != nil {
+	if err := ValidateName(broker.KindTopic, physical); err != nil {
 		return "", misconfigured(codes.FailedPrecondition, err)
 	}
 	return p.client.topicPath(physical), nil

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 )
@@ -18,7 +19,7 @@ func TestATopicThatHangsLeavesRoomForTheOthers(t *testing.T) {
 	topics := map[string]string{"domain": "pf-domain-events", "billing": "pf-billing-events"}
 	fake := startFake(t)
 	client := connect(t, fake, pubsub.Config{Concurrency: 1, PublishTimeout: time.Minute})
-	_, err := client.Ensure(t.Context(), pubsub.EnsureParams{Plan: pubsub.Plan(topics, nil), TopicsOnly: true})
+	_, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: pubsub.Plan(topics, nil), TopicsOnly: true})
 	require.NoError(t, err)
 
 	hanging := make(chan struct{})

@@ -1,0 +1,166 @@
+// Package broker is what outboxctl needs of a broker: who publishes, which topics and
+// subscriptions there are and should be, and what its answers mean. Each broker is a package
+// below this one, and a line in internal/cli/broker.go.
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/outboxctl/outboxctl/dispatch"
+)
+
+// Kind is a kind of broker, before it is connected to.
+type Kind struct {
+	// Name begins the names of its settings; Title is what people call it.
+	Name, Title string
+	// Needs are the settings without which it cannot be opened.
+	Needs []string
+	// Retention is how long it keeps what was not acknowledged, and so how late it may deliver
+	// an event once more.
+	Retention time.Duration
+	// CheckName refuses a name of a topic or a subscription (KindTopic, KindSubscription) that
+	// the broker would refuse.
+	CheckName func(kind, name string) error
+	// Open prepares a client. It makes no connection: the first call does.
+	Open func(context.Context, Params) (Broker, error)
+}
+
+// Params of Open.
+type Params struct {
+	// Setting returns the value of a setting by its whole name.
+	Setting        func(name string) string
+	PublishTimeout time.Duration
+	// UserAgent names this program to the broker.
+	UserAgent string
+}
+
+// Broker is a client of one. It is safe for concurrent use.
+type Broker interface {
+	// NewPublisher publishes to the physical topics that stand for logical ones.
+	NewPublisher(topics map[string]string) dispatch.Publisher
+	// Plan is what should exist for these topics, with the names of subscriptions where they
+	// are not derived from the topic's; both by logical topic.
+	Plan(topics, subscriptions map[string]string) []PlannedTopic
+	// List asks for every planned topic. One that is missing or forbidden is an answer; a
+	// broker that does not answer is an error.
+	List(ctx context.Context, plan []PlannedTopic) ([]Topic, error)
+	// Ensure creates what is missing and reports each topic and subscription. Running it twice,
+	// or two at once, is harmless.
+	Ensure(ctx context.Context, p EnsureParams) ([]Action, error)
+	// Explain says in our words why a request was not answered, and what to try.
+	Explain(err error) (why, advice string)
+	// Advice is what an operator has to do at the broker after Ensure has created something.
+	Advice() string
+	// String names the broker and the place in it, as in "Pub/Sub (project acme)".
+	String() string
+	Close() error
+}
+
+// PlannedTopic is one physical topic with everything that belongs to it.
+type PlannedTopic struct {
+	// Logical lists the logical topics that are sent here; more than one when
+	// the configuration gives them the same physical name.
+	Logical []string
+	// Name is the physical topic.
+	Name string
+	// Subscription receives from Name.
+	Subscription string
+	// DeadLetterTopic takes what the subscription's consumer cannot handle, and
+	// DeadLetterSubscription keeps it there: a topic without a subscription
+	// forgets.
+	DeadLetterTopic        string
+	DeadLetterSubscription string
+}
+
+// The states of a Topic.
+const (
+	TopicReady   = "ready"
+	TopicMissing = "missing"
+	TopicRefused = "refused"
+)
+
+// Topic is one logical topic as the broker has it.
+type Topic struct {
+	// Topic is the logical name, Name the physical one. Several logical topics may share a physical one.
+	Topic string `json:"topic"`
+	Name  string `json:"name"`
+	State string `json:"state"`
+	// Subscriptions are the ids attached to it, sorted. A topic without one forgets what is published to it.
+	Subscriptions []string `json:"subscriptions"`
+	// Error is why the broker refused to tell.
+	Error string `json:"error,omitempty"`
+}
+
+// Outcome is what Ensure found or did with one resource.
+type Outcome string
+
+// The outcomes of Ensure.
+const (
+	OutcomeCreated Outcome = "created"
+	OutcomeExists  Outcome = "exists"
+	// OutcomeMissing is a dry run's outcome for something it would create.
+	OutcomeMissing Outcome = "missing"
+	// OutcomeReplaced marks a subscription whose topic had been deleted: it was
+	// deleted and created again with its settings.
+	OutcomeReplaced Outcome = "replaced"
+	// OutcomeOrphaned is a dry run's outcome for a subscription it would replace.
+	OutcomeOrphaned Outcome = "orphaned"
+	// OutcomeDiffers marks an existing subscription that receives from another
+	// topic, or not in order. It is left alone: its consumer may rely on what it is.
+	OutcomeDiffers Outcome = "differs"
+	// OutcomeFailed carries the broker's refusal in Action.Err.
+	OutcomeFailed Outcome = "failed"
+)
+
+// Kinds of resource in an Action.
+const (
+	KindTopic        = "topic"
+	KindSubscription = "subscription"
+)
+
+// Action is one resource and its outcome.
+type Action struct {
+	Kind    string  `json:"kind"`
+	Name    string  `json:"name"`
+	Topic   string  `json:"topic"` // the physical one
+	Outcome Outcome `json:"outcome"`
+	// Detail explains OutcomeDiffers and OutcomeFailed, and notes what an
+	// operator should know about something that exists.
+	Detail string `json:"detail,omitempty"`
+	Err    error  `json:"-"`
+	// Retention is how long a replaced subscription kept messages: whatever it had
+	// not delivered was published since then.
+	Retention time.Duration `json:"-"`
+}
+
+// EnsureParams narrows what Ensure does.
+type EnsureParams struct {
+	Plan []PlannedTopic
+	// DryRun looks and creates nothing.
+	DryRun bool
+	// TopicsOnly creates no subscriptions and no dead-letter topics.
+	TopicsOnly bool
+	// Ordered makes subscriptions that deliver the messages of an ordering key in
+	// order. That is fixed when a subscription is created.
+	Ordered bool
+	// Hold keeps publishers from sending to logical topics until release is called.
+	// What they send to a topic before its subscriptions exist is lost, and a topic
+	// is made before its subscriptions: Pub/Sub refuses the other order. Without
+	// Hold a topic that has lost its subscriptions is left alone.
+	Hold func(ctx context.Context, topics []string) (release func(context.Context) error, err error)
+}
+
+// ErrIncomplete means that some resource could not be made; the actions tell which.
+var ErrIncomplete = errors.New("some topics or subscriptions are not as planned")
+
+// HoldError means that publishers could not be held, so that the topic was left alone.
+type HoldError struct {
+	Topic string
+	Err   error
+}
+
+func (e *HoldError) Error() string { return fmt.Sprintf("topic %s is left alone: %v", e.Topic, e.Err) }
+func (e *HoldError) Unwrap() error { return e.Err }
