@@ -1,5 +1,10 @@
 package dlq
 
+import (
+	"regexp"
+	"strings"
+)
+
 // The statements of this package. Ids travel as text and are cast here, because
 // that works in every mode of the driver, transaction poolers included. None
 // but the two that say so read payload_json or headers: a viewer may not.
@@ -67,13 +72,20 @@ SELECT ` + entryColumns + `
   JOIN outbox_dlq AS d ON d.id = w.id` + joinBlocked + `
  ORDER BY w.ord`
 
-// A page of an index: what is walked, its order, how many, and twice the direction. A viewer may not read every column.
+// A page of an index: what is walked, its order, how many, twice the direction, and its columns.
 const selectPage = `
 SELECT ` + entryColumns + `
-  FROM (SELECT id, event_id, event_type, aggregate_type, aggregate_id, error_reason, error_message, attempt_count, failed_at, namespace,
-               tenant_id, topic, fingerprint, event_created_at, state, state_changed_at, corrected_by
-          FROM outbox_dlq WHERE %[1]s ORDER BY %[2]s LIMIT %[3]d) AS d` + joinBlocked + `
+  FROM (SELECT %[5]s FROM outbox_dlq WHERE %[1]s ORDER BY %[2]s LIMIT %[3]d) AS d` + joinBlocked + `
  ORDER BY d.failed_at %[4]s, d.id %[4]s`
+
+// pageColumns are the columns of the table that entryColumns reads: a viewer may not read every one.
+func pageColumns() string {
+	var names []string
+	for _, found := range regexp.MustCompile(`\bd\.(\w+)`).FindAllStringSubmatch(entryColumns, -1) {
+		names = append(names, found[1])
+	}
+	return strings.Join(names, ", ")
+}
 
 // By primary key.
 const selectHopeless = `SELECT id::text FROM outbox_dlq WHERE id = ANY ($1::uuid[]) AND error_reason::text = ANY ($2::text[])`

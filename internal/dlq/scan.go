@@ -201,7 +201,7 @@ func (s *Scan) entries(ctx context.Context, n int) ([]Entry, error) {
 	c := s.filter
 	c.args = slices.Clone(c.args)
 	walk, orderBy := c.walk(s.order, s.after)
-	entries, err := collect(ctx, s.store.db, pgx.RowToStructByName[Entry], fmt.Sprintf(selectPage, walk, orderBy, n, s.order), c.args...)
+	entries, err := collect(ctx, s.store.db, pgx.RowToStructByName[Entry], fmt.Sprintf(selectPage, walk, orderBy, n, s.order, pageColumns()), c.args...)
 	if err != nil {
 		return nil, fmt.Errorf("list dead letters: %w", err)
 	}
