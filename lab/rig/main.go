@@ -9,13 +9,14 @@ import (
 	"syscall"
 )
 
-// Main is the main function of a laboratory's program: it runs until it is done or told to end.
-func Main(run func(ctx context.Context, args []string, out, talk io.Writer) error) {
+// Main runs a laboratory's program until it is done or told to end, and returns its exit code.
+func Main(run func(ctx context.Context, args []string, out, talk io.Writer) error) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }

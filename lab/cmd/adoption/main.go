@@ -21,7 +21,7 @@ import (
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
-func main() { rig.Main(run) }
+func main() { os.Exit(rig.Main(run)) }
 
 // lab is what the ways share.
 type lab struct {

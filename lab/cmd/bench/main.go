@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
-func main() { rig.Main(run) }
+func main() { os.Exit(rig.Main(run)) }
 
 func run(ctx context.Context, args []string, out, talk io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)

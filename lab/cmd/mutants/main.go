@@ -31,7 +31,7 @@ import (
 	"github.com/outboxctl/outboxctl/lab/torture"
 )
 
-func main() { rig.Main(run) }
+func main() { os.Exit(rig.Main(run)) }
 
 // hunt is one way of looking for a mutant.
 type hunt struct {

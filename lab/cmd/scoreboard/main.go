@@ -18,7 +18,7 @@ import (
 	"github.com/outboxctl/outboxctl/lab/score"
 )
 
-func main() { rig.Main(run) }
+func main() { os.Exit(rig.Main(run)) }
 
 func run(ctx context.Context, args []string, out, talk io.Writer) (err error) {
 	flags := flag.NewFlagSet("scoreboard", flag.ContinueOnError)

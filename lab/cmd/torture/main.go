@@ -23,7 +23,7 @@ import (
 	"github.com/outboxctl/outboxctl/lab/torture"
 )
 
-func main() { rig.Main(run) }
+func main() { os.Exit(rig.Main(run)) }
 
 func run(ctx context.Context, args []string, out, talk io.Writer) error {
 	switch {
