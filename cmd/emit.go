@@ -125,7 +125,7 @@ func runEmit(ctx context.Context, opts *emitOptions) error {
 		return err
 	}
 	defer cli.SurviveClosedPipe()()
-	return fault.Database(opts.emit(ctx, box, params))
+	return opts.emit(ctx, box, params)
 }
 
 // checkEvents is the dry run, which needs no database.

@@ -113,5 +113,5 @@ func runPublish(ctx context.Context, opts *publishOptions) error {
 	if err != nil {
 		return err
 	}
-	return fault.Database(service.Run(ctx))
+	return service.Run(ctx)
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
@@ -119,7 +118,7 @@ func showEventType(ctx context.Context, app *cli.App, p registry.TypeParams) (re
 		return detail, err
 	}
 	detail.Publishers, err = types.Holders(ctx, db, detail.EventType)
-	return detail, fault.Database(err)
+	return detail, err
 }
 
 func printEventType(w io.Writer, t registry.EventTypeDetail) error {
@@ -232,7 +231,7 @@ func exported(ctx context.Context, app *cli.App, source string) (*registry.Regis
 			return nil, err
 		}
 		types, err := registry.Recorded(ctx, db)
-		return types, fault.Database(err)
+		return types, err
 	}
 	return cli.OpenCatalogue(source)
 }

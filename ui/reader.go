@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/pgread"
@@ -56,12 +55,12 @@ func (r *reader) learn(ctx context.Context, o *operate.Outbox) error {
 	}
 	tx, err := o.DB.BeginTx(ctx, pgx.TxOptions{})
 	if err != nil {
-		return fault.Database(err)
+		return err
 	}
 	known, err := registry.Recorded(ctx, tx)
 	// A schema without the tables is no error to the registry, but it is to the transaction: only going back mends that.
 	if err = errors.Join(err, tx.Rollback(ctx)); err != nil {
-		return fault.Database(err)
+		return err
 	}
 	r.types.Store(known)
 	o.Registry = known
@@ -82,7 +81,7 @@ func (r *reader) doOn(ctx context.Context, pool *pgxpool.Pool, use func(*operate
 		var own bool
 		err := tx.QueryRow(ctx, beginReading, pgx.QueryExecModeSimpleProtocol, r.role).Scan(&role, &own)
 		if err != nil {
-			return fault.Database(fmt.Errorf("begin to read: %w", err))
+			return fmt.Errorf("begin to read: %w", err)
 		}
 		r.own.Store(own)
 		o := operate.New(inside{tx}, r.types.Load())

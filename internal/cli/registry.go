@@ -45,7 +45,7 @@ func (a *App) findRegistry(ctx context.Context, cfg *Config) (*registry.Registry
 			return nil, err
 		}
 		types, err := registry.Recorded(ctx, db)
-		return types, fault.Database(err)
+		return types, err
 	}
 	return OpenCatalogue(cfg.Catalogue)
 }

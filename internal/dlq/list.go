@@ -43,14 +43,12 @@ func (o *Outbox) ListDeadLetters(ctx context.Context, p ListParams, each func(En
 
 // DeathsPerHour counts the open dead letters of some fingerprints by how many hours ago they died, the last hour first.
 func (o *Outbox) DeathsPerHour(ctx context.Context, hours int, fingerprints []string) (map[string][]int64, error) {
-	found, err := o.store().DeathsPerHour(ctx, hours, fingerprints)
-	return found, fault.Database(err)
+	return o.store().DeathsPerHour(ctx, hours, fingerprints)
 }
 
 // HandledCauses returns, by fingerprint, what was done lately about dead letters that had them, and with what success.
 func (o *Outbox) HandledCauses(ctx context.Context, fingerprints []string) (map[string]Handled, error) {
-	found, err := o.store().Handled(ctx, fingerprints)
-	return found, fault.Database(err)
+	return o.store().Handled(ctx, fingerprints)
 }
 
 // CountDeadLettersUpTo counts the dead letters of a filter and stops at most. counted is false where every row would have to be
@@ -60,7 +58,7 @@ func (o *Outbox) CountDeadLettersUpTo(ctx context.Context, f Filter, most int) (
 		return 0, false, err
 	}
 	n, counted, err = o.store().CountUpTo(ctx, f, most)
-	return n, counted, fault.Database(err)
+	return n, counted, err
 }
 
 // mostGroups bounds a list of groups: they are counted by one statement and held in memory.
@@ -104,7 +102,7 @@ func (o *Outbox) GroupDeadLetters(ctx context.Context, p GroupParams) (GroupResu
 	}
 	groups, err := o.store().Groups(ctx, p.Filter, p.By, limit+1) // one more than asked for tells whether there are more
 	if err != nil {
-		return GroupResult{}, fault.Database(err)
+		return GroupResult{}, err
 	}
 	shown := groups[:min(limit, len(groups))]
 	return GroupResult{Groups: shown, More: len(shown) < len(groups)}, nil

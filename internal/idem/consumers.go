@@ -142,10 +142,9 @@ func (o *Outbox) knownConsumers(ctx context.Context) ([]string, error) {
 func (o *Outbox) InboxConsumers(ctx context.Context) ([]string, error) {
 	rows, err := o.DB.Query(ctx, selectInboxConsumers)
 	if err != nil {
-		return nil, fault.Database(err)
+		return nil, err
 	}
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	return names, fault.Database(err)
+	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
 // selectInbox reads what the database knows about an event, by primary key.
@@ -159,7 +158,7 @@ func (o *Outbox) inboxTimes(ctx context.Context, eventID string, names []string)
 	}
 	rows, err := o.DB.Query(ctx, selectInbox, eventID, names)
 	if err != nil {
-		return nil, fault.Database(err)
+		return nil, err
 	}
 	var name string
 	var at time.Time
@@ -167,7 +166,7 @@ func (o *Outbox) inboxTimes(ctx context.Context, eventID string, names []string)
 		found[name] = at.UTC()
 		return nil
 	})
-	return found, fault.Database(err)
+	return found, err
 }
 
 // redisError returns err as a precondition, with where to look.

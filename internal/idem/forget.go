@@ -146,7 +146,7 @@ func (o *Outbox) forget(ctx context.Context, p ForgetParams, entry Entry, result
 	err = o.DB.QueryRow(ctx, callForget, p.Consumer, entry.EventID.String(), p.Inbox, p.Actor, p.Note, string(detail)).
 		Scan(&result.AuditID, &result.InboxRemoved)
 	if err != nil {
-		return fault.Database(fmt.Errorf("write the audit row: %w", err))
+		return fmt.Errorf("write the audit row: %w", err)
 	}
 	if entry.State == consume.StateUnknown {
 		return nil

@@ -119,7 +119,7 @@ func (o *Outbox) deadLetter(ctx context.Context, id string) (dlq.Entry, error) {
 	}
 	targets, err := o.store().Resolve(ctx, []string{id}, dlq.StateOpen)
 	if err != nil {
-		return dlq.Entry{}, fault.Database(err)
+		return dlq.Entry{}, err
 	}
 	if targets[0].ID == "" {
 		return dlq.Entry{}, fault.Hint(fault.NotFoundf("no dead letter %s, and no dead letter of an event with that id", id),
@@ -127,7 +127,7 @@ func (o *Outbox) deadLetter(ctx context.Context, id string) (dlq.Entry, error) {
 	}
 	entries, err := o.store().Entries(ctx, []string{targets[0].ID})
 	if err != nil {
-		return dlq.Entry{}, fault.Database(err)
+		return dlq.Entry{}, err
 	}
 	if len(entries) == 0 {
 		return dlq.Entry{}, fault.NotFoundf("dead letter %s has just been removed", id)
@@ -139,16 +139,16 @@ func (o *Outbox) deadLetter(ctx context.Context, id string) (dlq.Entry, error) {
 func (o *Outbox) surroundings(ctx context.Context, row *outbox.Event, about outbox.Event, consumers []string) (s Surroundings, err error) {
 	deaths, err := o.store().Deaths(ctx, about.ID)
 	if err != nil {
-		return s, fault.Database(err)
+		return s, err
 	}
 	audit, err := o.eventAudit(ctx, about.ID)
 	if err != nil {
-		return s, fault.Database(err)
+		return s, err
 	}
 	s.History = history(row, deaths, audit)
 	s.Neighbours, err = o.Events().Neighbours(ctx, about.AggregateType, about.AggregateID, about.ID, about.CreatedAt, detailNeighbours)
 	if err != nil {
-		return s, fault.Database(err)
+		return s, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, detailRedisTimeout)
 	defer cancel()
@@ -165,7 +165,7 @@ func (s *Surroundings) addContent(p DetailParams, read func() (outbox.Content, e
 	}
 	content, err := read()
 	if err != nil {
-		return fault.Database(err)
+		return err
 	}
 	s.Payload, s.Headers = content.Payload, content.Headers
 	return nil

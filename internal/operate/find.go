@@ -82,7 +82,7 @@ func (o *Outbox) findRow(ctx context.Context, id string) (Found, error) {
 	}
 	targets, err := o.store().Resolve(ctx, []string{id}, dlq.StateOpen)
 	if err != nil {
-		return Found{}, fault.Database(err)
+		return Found{}, err
 	}
 	if targets[0].ID != "" {
 		return Found{FoundDeadLetter, targets[0].ID}, nil
@@ -137,7 +137,7 @@ func (o *Outbox) findAggregate(ctx context.Context, aggregate string) (Found, er
 	case errors.As(err, &pg) && pgerrcode.IsDataException(pg.Code):
 		return Found{}, none
 	case err != nil:
-		return Found{}, fault.Database(err)
+		return Found{}, err
 	case !some:
 		return Found{}, none
 	}
@@ -156,7 +156,7 @@ func (o *Outbox) findTenant(ctx context.Context, id string) (Found, error) {
 	}
 	rows, err := scan.List(ctx, 1)
 	if err != nil {
-		return Found{}, fault.Database(err)
+		return Found{}, err
 	}
 	if len(rows) == 0 {
 		return Found{}, none

@@ -148,6 +148,6 @@ func modes() []pgx.QueryExecMode {
 func requireKind(t *testing.T, want fault.Kind, err error) {
 	t.Helper()
 	require.Error(t, err)
-	kind, _ := fault.KindOf(err)
+	kind, _ := fault.KindOf(fault.Database(err))
 	require.Equal(t, want, kind, "%v", err)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
@@ -64,7 +63,7 @@ func (o *Outbox) Why(ctx context.Context, p WhyParams) (WhyResult, error) {
 	}
 	f, err := o.facts(ctx, id)
 	if err != nil {
-		return WhyResult{}, fault.Database(err)
+		return WhyResult{}, err
 	}
 	f.MaxAttempts = p.MaxAttempts
 	return f.explain(), nil

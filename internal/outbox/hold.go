@@ -56,14 +56,14 @@ type HoldParams struct {
 func (o *Outbox) HoldTopics(ctx context.Context, p HoldParams) (release func(context.Context) error, err error) {
 	var installed bool
 	if err := o.DB.QueryRow(ctx, hasPauses).Scan(&installed); err != nil {
-		return nil, fault.Database(err)
+		return nil, err
 	}
 	if !installed { // then no publisher runs
 		return func(context.Context) error { return nil }, nil
 	}
 	tx, err := o.DB.BeginTx(ctx, pgx.TxOptions{})
 	if err != nil {
-		return nil, fault.Database(err)
+		return nil, err
 	}
 	h := topicHold{Outbox: o, HoldParams: p, tx: tx, before: map[string]Pause{}}
 	if err = h.begin(ctx); err == nil {
@@ -85,11 +85,11 @@ type topicHold struct {
 
 func (h *topicHold) begin(ctx context.Context) error {
 	if _, err := h.tx.Exec(ctx, lockHold); err != nil {
-		return fault.Database(err)
+		return err
 	}
 	pauses, err := Pauses(ctx, h.DB)
 	if err != nil {
-		return fault.Database(err)
+		return err
 	}
 	for _, p := range pauses {
 		if p.Kind == PauseTopic {
@@ -128,7 +128,7 @@ func (h *topicHold) wait(ctx context.Context) error {
 		var publishers int64
 		var claimed bool
 		if err := h.DB.QueryRow(ctx, selectSending(), AliveFor, string(want), types.Texts()).Scan(&publishers, &claimed); err != nil {
-			return fault.Database(err)
+			return err
 		}
 		if clean++; publishers > 0 || claimed {
 			clean = 0
@@ -178,7 +178,7 @@ func (h *topicHold) release(ctx context.Context) error {
 			return fmt.Errorf("resume topic %s: %w", topic, err)
 		}
 	}
-	return fault.Database(h.tx.Rollback(ctx))
+	return h.tx.Rollback(ctx)
 }
 
 // Unreached is what was published to a topic while a subscription did not get it.
@@ -204,7 +204,7 @@ SELECT count(*) FROM (
        SELECT FROM outbox_events
         WHERE published_at >= $1::timestamptz AND published_at < $2::timestamptz AND `+Chosen("$3")+`
         LIMIT $4) AS events`, u.Since, u.Until, o.Registry.Names().OnTopic(topic).Texts(), unreachedBound).Scan(&u.Events)
-	return u, fault.Database(err)
+	return u, err
 }
 
 // Command publishes it once more.

@@ -77,7 +77,7 @@ func (o *Outbox) EventID(ctx context.Context, id string) (string, error) {
 	}
 	var event string
 	if err := o.DB.QueryRow(ctx, selectEventID, id).Scan(&event); err != nil {
-		return "", fault.Database(fmt.Errorf("look up event: %w", err))
+		return "", fmt.Errorf("look up event: %w", err)
 	}
 	return event, nil
 }
@@ -118,12 +118,12 @@ func (o *Outbox) CompleteID(ctx context.Context, short, query string, none error
 	}
 	rows, err := o.DB.Query(ctx, query, first, last, NamedCandidates+1)
 	if err != nil {
-		return "", fault.Database(err)
+		return "", err
 	}
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[struct{ ID, What string }])
 	switch {
 	case err != nil:
-		return "", fault.Database(err)
+		return "", err
 	case len(found) == 0:
 		return "", none
 	case len(found) == 1:
@@ -153,7 +153,7 @@ SELECT g.id::text, n.id::text FROM unnest($1::text[]::uuid[]) AS g (id) CROSS JO
 func (o *Outbox) ShortIDs(ctx context.Context, ids []string) (length int, err error) {
 	rows, err := o.DB.Query(ctx, neighboursQuery, ids)
 	if err != nil {
-		return 0, fault.Database(err)
+		return 0, err
 	}
 	var id, neighbour string
 	length = LeastShortID
@@ -168,5 +168,5 @@ func (o *Outbox) ShortIDs(ctx context.Context, ids []string) (length int, err er
 	if length < IDLength && idShape[length-1] == '-' {
 		length++ // no id ends with a hyphen
 	}
-	return length, fault.Database(err)
+	return length, err
 }

@@ -52,12 +52,12 @@ func ListRows[T any](ctx context.Context, p Page, s scan[T], each func(T) error,
 			return Paged{}, fault.NotFoundf("no row %s to start after", p.Cursor)
 		}
 		if err != nil {
-			return Paged{}, fault.Database(err)
+			return Paged{}, err
 		}
 	}
 	last, more, err := ReadPages(p.Limit, each, func(n int) ([]T, error) { return s.List(ctx, n) })
 	if err != nil || !more {
-		return Paged{}, fault.Database(err)
+		return Paged{}, err
 	}
 	return Paged{Next: id(last)}, nil
 }

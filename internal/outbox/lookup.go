@@ -24,7 +24,7 @@ func (o *Outbox) EventOfKey(ctx context.Context, key string) (id string, err err
 	if errors.Is(err, ErrNotFound) {
 		return "", nothing
 	}
-	return id, fault.Database(err)
+	return id, err
 }
 
 // Event reads an event's row; nil when there is none.
@@ -34,7 +34,7 @@ func (o *Outbox) Event(ctx context.Context, id string) (*Event, error) {
 	case errors.Is(err, ErrNotFound):
 		return nil, nil
 	case err != nil:
-		return nil, fault.Database(err)
+		return nil, err
 	default:
 		return &event, nil
 	}

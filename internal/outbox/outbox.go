@@ -9,7 +9,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/emit"
-	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
 // AliveFor is how old a publisher's last heartbeat may be before it counts as gone. A dead publisher's leases end in about
@@ -52,7 +51,7 @@ func (o *Outbox) Events() *Store { return NewStore(o.DB) }
 // Now is the database's clock. "Two hours ago" counts from it: the operator's machine may be minutes off.
 func (o *Outbox) Now(ctx context.Context) (now time.Time, err error) {
 	if err := o.DB.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
-		return now, fault.Database(fmt.Errorf("read the database's clock: %w", err))
+		return now, fmt.Errorf("read the database's clock: %w", err)
 	}
 	return now, nil
 }

@@ -94,7 +94,7 @@ func (o *Outbox) CheckPause(_ context.Context, p *PauseParams) error {
 func (o *Outbox) CheckResume(ctx context.Context, p *PauseParams) error {
 	pauses, err := Pauses(ctx, o.DB)
 	if err != nil {
-		return fault.Database(err)
+		return err
 	}
 	if id, err := ParseTenant(p.Value); p.Kind == PauseTenant && err == nil {
 		p.Value = id.String()
@@ -119,8 +119,7 @@ func NotPausedError(p PauseParams) error {
 
 // Pauses lists what is paused, with what that holds back.
 func (o *Outbox) Pauses(ctx context.Context) ([]HeldPause, error) {
-	pauses, err := HeldPauses(ctx, o.DB, o.Registry.Names())
-	return pauses, fault.Database(err)
+	return HeldPauses(ctx, o.DB, o.Registry.Names())
 }
 
 // CountHeld counts what waits that a pause holds back, or would hold back.
@@ -128,7 +127,7 @@ func (o *Outbox) CountHeld(ctx context.Context, p PauseParams) (events int64, er
 	// A walk over outbox_events_seq_claim_idx.
 	sql := "SELECT count(*) FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL AND " + Chosen("$1")
 	err = o.DB.QueryRow(ctx, sql, Pause{Kind: p.Kind, Value: p.Value}.Texts(o.Registry.Names())).Scan(&events)
-	return events, fault.Database(err)
+	return events, err
 }
 
 const (
@@ -181,7 +180,7 @@ func (o *Outbox) changePause(ctx context.Context, p PauseParams, call func(detai
 	if err == nil && r.Outcome == extended && before != nil {
 		err = json.Unmarshal([]byte(*before), &r.Before)
 	}
-	return r, fault.Database(err)
+	return r, err
 }
 
 // PauseEnds returns when a pause ends, in words.

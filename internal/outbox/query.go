@@ -45,10 +45,10 @@ func (o *Outbox) Misspelt(ctx context.Context, names []FilterName) ([]string, er
 	if slices.ContainsFunc(names, func(n FilterName) bool { return n.Kind == KindNamespace }) {
 		rows, err := o.DB.Query(ctx, newestNamespaces)
 		if err != nil {
-			return nil, fault.Database(err)
+			return nil, err
 		}
 		if known[KindNamespace], err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
-			return nil, fault.Database(err)
+			return nil, err
 		}
 	}
 	var notes []string

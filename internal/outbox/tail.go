@@ -30,7 +30,7 @@ func (o *Outbox) TailEvents(ctx context.Context, p TailEventsParams, each func(E
 		return err
 	}
 	if err := o.Events().CheckTypes(ctx, p.Filter.Types); err != nil {
-		return fault.Database(err)
+		return err
 	}
 	if err := o.SettleAggregate(ctx, &p.Filter.AggregateType, &p.Filter.AggregateIDs); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (o *Outbox) TailEvents(ctx context.Context, p TailEventsParams, each func(E
 	}
 	seq, err := o.Events().LastSeq(ctx)
 	if err != nil {
-		return fault.Database(err)
+		return err
 	}
 	t := tail{outbox: o, filter: p.Filter, seen: map[string]time.Time{}, since: began, seq: seq}
 	for first := true; ; first = false {
@@ -53,9 +53,9 @@ func (o *Outbox) TailEvents(ctx context.Context, p TailEventsParams, each func(E
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && (first || p.Failed == nil):
-			return fault.Database(err)
+			return err
 		case err != nil:
-			p.Failed(fault.Database(err))
+			p.Failed(err)
 		}
 		for _, e := range fresh {
 			if err := each(e); err != nil {

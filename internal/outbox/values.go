@@ -40,7 +40,7 @@ func ParseAggregate(raw string) (aggregateType string, ids []string, err error) 
 
 // SettleAggregate turns the type of a filter into an id where it is no type that there is, and ids can be any text.
 func (o *Outbox) SettleAggregate(ctx context.Context, aggregateType *string, ids *[]string) error {
-	return fault.Database(o.SettleAggregateBy(ctx, o.Events(), aggregateType, ids))
+	return o.SettleAggregateBy(ctx, o.Events(), aggregateType, ids)
 }
 
 func (o *Outbox) SettleAggregateBy(ctx context.Context, events *Store, aggregateType *string, ids *[]string) error {

@@ -11,7 +11,6 @@ import (
 	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
-	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
@@ -59,7 +58,7 @@ func PlanAdoption(ctx context.Context, pool *pgxpool.Pool, p AdoptionParams) (Ad
 		if err := p.Catalogue.Fits(ctx, pool); errors.As(err, &column) {
 			plan.Blocked = append(plan.Blocked, migrate.Difference{Column: column.Column, Problem: "cannot hold the catalogue: " + column.Problem, Statement: column.Statement})
 		} else if err != nil {
-			return Adoption{}, fault.Database(err)
+			return Adoption{}, err
 		}
 	}
 	if !found.Exists || len(plan.Blocked) > 0 {
@@ -69,7 +68,7 @@ func PlanAdoption(ctx context.Context, pool *pgxpool.Pool, p AdoptionParams) (Ad
 		return plan.Backlog.judge(ctx, tx, p, found.Database)
 	})
 	if err != nil {
-		return Adoption{}, fault.Database(fmt.Errorf("judge the events that wait: %w", err))
+		return Adoption{}, fmt.Errorf("judge the events that wait: %w", err)
 	}
 	return plan, nil
 }

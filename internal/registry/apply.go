@@ -62,7 +62,7 @@ func Apply(ctx context.Context, db *pgread.DB, p ApplyParams) (ApplyResult, erro
 		return r, err
 	}
 	if err := r.note(ctx, db); err != nil {
-		return r, fault.Database(err)
+		return r, err
 	}
 	if p.DryRun {
 		return r, nil
@@ -130,5 +130,5 @@ func applyError(err error) error {
 	case errors.Is(err, catalogue.ErrOtherCatalogue):
 		return fault.Hint(fault.As(fault.Precondition, err), "one file speaks for a namespace: put the types into that one (outboxctl registry export database prints it), or give this one a namespace of its own")
 	}
-	return fault.Database(err)
+	return err
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/outboxctl/outboxctl/catalogue"
-	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -43,14 +42,14 @@ type Difference struct {
 func Diff(ctx context.Context, db outbox.DB, given *Registry) (Difference, error) {
 	recorded, err := Recorded(ctx, db)
 	if err != nil {
-		return Difference{}, fault.Database(err)
+		return Difference{}, err
 	}
 	if err := given.Replaces(recorded.Recording.Catalogue); err != nil {
 		return Difference{}, applyError(err)
 	}
 	waiting, err := catalogue.WaitingTypes(ctx, db)
 	if err != nil {
-		return Difference{}, fault.Database(err)
+		return Difference{}, err
 	}
 	d := diff(recorded, given, waiting)
 	if recorded.Source != Builtin {
@@ -58,7 +57,7 @@ func Diff(ctx context.Context, db outbox.DB, given *Registry) (Difference, error
 	}
 	var used bool
 	if err := db.QueryRow(ctx, usedSQL).Scan(&used); err != nil {
-		return Difference{}, fault.Database(err)
+		return Difference{}, err
 	}
 	if !used {
 		d.Changes = slices.DeleteFunc(d.Changes, func(c TypeChange) bool { return c.Change == TypeRemoved })

@@ -10,7 +10,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
-	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -52,18 +51,18 @@ const (
 func Try(ctx context.Context, db outbox.DB, given *Registry, published bool) (Trial, error) {
 	recorded, err := Recorded(ctx, db)
 	if err != nil {
-		return Trial{}, fault.Database(err)
+		return Trial{}, err
 	}
 	if err := given.Fits(ctx, db); err != nil {
 		return Trial{}, applyError(err)
 	}
 	t := trial{catalogue: recorded.With(given.Catalogue), refused: refusals{}}
 	if t.Waiting, err = t.run(ctx, db, false, triedWaiting); err != nil {
-		return Trial{}, fault.Database(err)
+		return Trial{}, err
 	}
 	if published {
 		if t.Published, err = t.run(ctx, db, true, triedPublish, triedPublished); err != nil {
-			return Trial{}, fault.Database(err)
+			return Trial{}, err
 		}
 	}
 	t.Refused = t.refused.list()
