@@ -10,8 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
+
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/words"
@@ -19,7 +20,7 @@ import (
 
 // auditFlags choose what of the audit trail is shown.
 type auditFlags struct {
-	operate.AuditParams
+	dlq.AuditParams
 	since  string
 	until  string
 	watch  cli.Watch
@@ -41,14 +42,14 @@ outboxctl audit show tells which events a run touched, and outboxctl audit undo 
 				if err != nil {
 					return err
 				}
-				return cli.WritePage(app, cmd, f.output, auditRunView(), func(each func(operate.AuditRun) error) (outbox.Paged, error) {
+				return cli.WritePage(app, cmd, f.output, auditRunView(), func(each func(dlq.AuditRun) error) (outbox.Paged, error) {
 					return box.AuditRuns(ctx, f.AuditParams, each)
 				})
 			})
 		},
 	}
 	f.add(cmd, app)
-	cli.KnowFields[operate.AuditRun](&f.output)
+	cli.KnowFields[dlq.AuditRun](&f.output)
 	cmd.AddCommand(newAuditShowCmd(app), newAuditUndoCmd(app))
 	return cmd
 }
@@ -64,7 +65,7 @@ func (f *auditFlags) add(cmd *cobra.Command, app *cli.App) {
 	flags.StringVar(&f.since, "since", "", "only at this `time` or later")
 	flags.StringVar(&f.until, "until", "", "only before this `time`")
 	cli.AddPageFlags(cmd, &f.Page, "audit row with this `number`")
-	cli.Must(cmd.RegisterFlagCompletionFunc("action", cobra.FixedCompletions(operate.AuditActions(), cobra.ShellCompDirectiveNoFileComp)))
+	cli.Must(cmd.RegisterFlagCompletionFunc("action", cobra.FixedCompletions(dlq.AuditActions(), cobra.ShellCompDirectiveNoFileComp)))
 	cli.Must(cmd.RegisterFlagCompletionFunc("event", cli.CompleteEventIDs(app, "")))
 	cli.Must(cmd.RegisterFlagCompletionFunc("run", cli.CompleteAuditRuns(app)))
 	cli.AddWatchFlags(cmd, &f.watch)
@@ -72,7 +73,7 @@ func (f *auditFlags) add(cmd *cobra.Command, app *cli.App) {
 }
 
 // open checks the flags, and then opens the outbox, by whose clock the times are read.
-func (f *auditFlags) open(ctx context.Context, app *cli.App) (*operate.Outbox, error) {
+func (f *auditFlags) open(ctx context.Context, app *cli.App) (*dlq.Outbox, error) {
 	if err := f.Check(); err != nil {
 		return nil, err
 	}
@@ -89,22 +90,22 @@ func (f *auditFlags) open(ctx context.Context, app *cli.App) (*operate.Outbox, e
 	return box, nil
 }
 
-func auditRunView() cli.View[operate.AuditRun] {
-	return cli.View[operate.AuditRun]{
-		ID:      func(r operate.AuditRun) string { return r.Run },
-		IDs:     func(r operate.AuditRun) []string { return []string{r.Run} },
+func auditRunView() cli.View[dlq.AuditRun] {
+	return cli.View[dlq.AuditRun]{
+		ID:      func(r dlq.AuditRun) string { return r.Run },
+		IDs:     func(r dlq.AuditRun) []string { return []string{r.Run} },
 		Empty:   "nothing was changed",
 		Shorten: shortRuns,
-		Columns: []cli.Column[operate.AuditRun]{
-			{Head: "run", Whole: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return s.ID(r.Run) }},
-			{Head: "ended", Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return s.Time(r.Ended) }},
-			{Head: "actor", Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return r.Actor }},
-			{Head: "action", Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return r.Action }},
-			{Head: "rows", Field: "affected", Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return s.Count(r.Changed) }},
-			{Head: "note", Rest: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return r.Note }},
-			{Head: "began", Wide: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return s.Time(r.Began) }},
-			{Head: "transactions", Wide: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return s.Count(r.Transactions) }},
-			{Head: "db user", Field: "dbUser", Wide: true, Cell: func(r operate.AuditRun, s *cli.CellStyle) string { return r.DBUser }},
+		Columns: []cli.Column[dlq.AuditRun]{
+			{Head: "run", Whole: true, Cell: func(r dlq.AuditRun, s *cli.CellStyle) string { return s.ID(r.Run) }},
+			{Head: "ended", Cell: func(r dlq.AuditRun, s *cli.CellStyle) string { return s.Time(r.Ended) }},
+			{Head: "actor", Cell: func(r dlq.AuditRun, s *cli.CellStyle) string { return r.Actor }},
+			{Head: "action", Cell: func(r dlq.AuditRun, s *cli.CellStyle) string { return r.Action }},
+			{Head: "rows", Field: "affected", Cell: func(r dlq.AuditRun, s *cli.CellStyle) string { return s.Count(r.Changed) }},
+			{Head: "note", Rest: true, Cell: func(r dlq.AuditRun, s *cli.CellStyle) string { return r.Note }},
+			{Head: "began", Wide: true, Cell: func(r dlq.AuditRun, s *cli.CellStyle) string { return s.Time(r.Began) }},
+			{Head: "transactions", Wide: true, Cell: func(r dlq.AuditRun, s *cli.CellStyle) string { return s.Count(r.Transactions) }},
+			{Head: "db user", Field: "dbUser", Wide: true, Cell: func(r dlq.AuditRun, s *cli.CellStyle) string { return r.DBUser }},
 		},
 	}
 }
@@ -152,7 +153,7 @@ func newAuditShowCmd(app *cli.App) *cobra.Command {
 	return cmd
 }
 
-func sayAuditRun(w io.Writer, r *operate.AuditRunResult) error {
+func sayAuditRun(w io.Writer, r *dlq.AuditRunResult) error {
 	fmt.Fprintf(w, "%s %s %s, by %s (database login %s)\n", safetext.Line(r.Action), r.Run, r.Ended.UTC().Format(time.RFC3339), safetext.Line(r.Actor), safetext.Line(r.DBUser))
 	fmt.Fprintf(w, "  note          %s\n", cmp.Or(safetext.Line(r.Note), "none was given"))
 	fmt.Fprintf(w, "  rows          %s in %s\n", words.Count(r.Changed), words.Counted(r.Transactions, "transaction"))
@@ -205,7 +206,7 @@ func runAuditUndo(ctx context.Context, opts *changeOptions, run string) error {
 	if opts.action = r.UndoAction(); opts.action == "" {
 		return undoPause(ctx, opts, box, r)
 	}
-	opts.choose = func(_ time.Time, p *operate.ChangeParams) error {
+	opts.choose = func(_ time.Time, p *dlq.ChangeParams) error {
 		p.Undo = r
 		return nil
 	}
@@ -213,8 +214,8 @@ func runAuditUndo(ctx context.Context, opts *changeOptions, run string) error {
 }
 
 // undoPause takes a pause or the end of one back, once it is confirmed, and prints what came of it.
-func undoPause(ctx context.Context, opts *changeOptions, box *operate.Outbox, run *operate.AuditRunResult) error {
-	p := operate.UndoPauseParams{Run: run, Actor: opts.app.Actor(opts.audit), Note: opts.audit.Note, DryRun: true}
+func undoPause(ctx context.Context, opts *changeOptions, box *dlq.Outbox, run *dlq.AuditRunResult) error {
+	p := dlq.UndoPauseParams{Run: run, Actor: opts.app.Actor(opts.audit), Note: opts.audit.Note, DryRun: true}
 	would, err := box.UndoPause(ctx, p)
 	if err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
@@ -20,7 +19,7 @@ type changeOptions struct {
 	app    *cli.App
 	action dlq.Action
 	// choose reads the filter flags of the command into the params, if any was given.
-	choose func(now time.Time, p *operate.ChangeParams) error
+	choose func(now time.Time, p *dlq.ChangeParams) error
 	// names are those that the filter flags give.
 	names []outbox.FilterName
 
@@ -97,8 +96,8 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 }
 
 // params returns what is wrong with the command line before anything is opened, and reads the ids.
-func (o *changeOptions) params() (operate.ChangeParams, error) {
-	p := operate.ChangeParams{Action: o.action, Actor: o.app.Actor(o.audit), Note: o.audit.Note}
+func (o *changeOptions) params() (dlq.ChangeParams, error) {
+	p := dlq.ChangeParams{Action: o.action, Actor: o.app.Actor(o.audit), Note: o.audit.Note}
 	if err := o.app.RefuseEmpty(filterFlags()...); err != nil {
 		return p, err
 	}
@@ -108,7 +107,7 @@ func (o *changeOptions) params() (operate.ChangeParams, error) {
 	p.IDs = o.ids // they are read last: standard input may be among them
 	err := p.Check()
 	switch {
-	case errors.Is(err, operate.ErrNoSet):
+	case errors.Is(err, dlq.ErrNoSet):
 		return p, fault.Hint(fault.Usagef("specify what to %s: %s", o.action.Verb(), o.sources()), "%s", o.noSetHint())
 	case err != nil:
 		return p, fault.Usagef("specify %s, not both", o.sources())
@@ -127,12 +126,12 @@ func (o *changeOptions) params() (operate.ChangeParams, error) {
 }
 
 // preview says what a change would do.
-func (o *changeOptions) preview(ctx context.Context, box *operate.Outbox, set *operate.ChangeSet) error {
+func (o *changeOptions) preview(ctx context.Context, box *dlq.Outbox, set *dlq.ChangeSet) error {
 	rows, err := o.newRows(ctx, box, "looked at", o.action.Would(), set.Total)
 	if err != nil {
 		return err
 	}
-	result, err := set.Preview(ctx, operate.PreviewParams{Force: o.force, OnOutcomes: rows.add})
+	result, err := set.Preview(ctx, dlq.DryRunParams{Force: o.force, OnOutcomes: rows.add})
 	if err = rows.close(err); result.Interrupted {
 		fmt.Fprintf(o.app.Err, "interrupted after %s\n", words.Counted(result.Total(), "row"))
 		return err
@@ -142,9 +141,9 @@ func (o *changeOptions) preview(ctx context.Context, box *operate.Outbox, set *o
 }
 
 // makePlan keeps the set as a plan that outboxctl plan run, or the web page, runs, and prints its id.
-func (o *changeOptions) makePlan(ctx context.Context, set *operate.ChangeSet) error {
+func (o *changeOptions) makePlan(ctx context.Context, set *dlq.ChangeSet) error {
 	bar := o.app.NewProgress("planned", set.Total)
-	plan, err := set.Plan(ctx, operate.PlanParams{OnAdded: func(n int64, _ []dlq.Outcome) error { bar.Add(n); return nil }})
+	plan, err := set.Plan(ctx, dlq.PlanParams{OnAdded: func(n int64, _ []dlq.Outcome) error { bar.Add(n); return nil }})
 	bar.Done()
 	o.sayLeftOut(plan)
 	if err != nil {
@@ -162,13 +161,13 @@ func (o *changeOptions) makePlan(ctx context.Context, set *operate.ChangeSet) er
 }
 
 // perform makes a plan of the set and runs it.
-func (o *changeOptions) perform(ctx context.Context, box *operate.Outbox, set *operate.ChangeSet) error {
+func (o *changeOptions) perform(ctx context.Context, box *dlq.Outbox, set *dlq.ChangeSet) error {
 	rows, err := o.newRows(ctx, box, "planned", o.action.Success(), set.Total)
 	if err != nil {
 		return err
 	}
 	defer cli.SurviveClosedPipe()()
-	plan, err := set.Plan(ctx, operate.PlanParams{AtOnce: true, OnAdded: func(n int64, leftOut []dlq.Outcome) error {
+	plan, err := set.Plan(ctx, dlq.PlanParams{AtOnce: true, OnAdded: func(n int64, leftOut []dlq.Outcome) error {
 		rows.bar.Add(n)
 		return rows.add(leftOut)
 	}})
@@ -186,7 +185,7 @@ func (o *changeOptions) perform(ctx context.Context, box *operate.Outbox, set *o
 }
 
 // runPlan runs a plan, prints what becomes of its rows, and names the command that goes on where it ends early.
-func (o *changeOptions) runPlan(ctx context.Context, box *operate.Outbox, plan dlq.Plan, leftOut map[string]int64, rows *changeRows) error {
+func (o *changeOptions) runPlan(ctx context.Context, box *dlq.Outbox, plan dlq.Plan, leftOut map[string]int64, rows *changeRows) error {
 	rows.bar.Done()
 	rows.bar = o.app.NewProgress(o.action.Success(), plan.Total-plan.Done)
 	result, err := box.RunPlan(ctx, dlq.RunParams{
@@ -264,7 +263,7 @@ type changeRows struct {
 	sent    []dlq.Outcome
 }
 
-func (o *changeOptions) newRows(ctx context.Context, box *operate.Outbox, label, success string, total int64) (*changeRows, error) {
+func (o *changeOptions) newRows(ctx context.Context, box *dlq.Outbox, label, success string, total int64) (*changeRows, error) {
 	list, err := cli.NewListWriter(o.app, o.output, o.view(ctx, box))
 	if err != nil {
 		return nil, err

@@ -15,7 +15,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -152,7 +151,7 @@ func checkIDs(texts []string, where string) ([]string, error) {
 }
 
 // view is how outcomes are listed; what became of an event only where that is waited for.
-func (o *changeOptions) view(ctx context.Context, box *operate.Outbox) cli.View[dlq.Outcome] {
+func (o *changeOptions) view(ctx context.Context, box *dlq.Outbox) cli.View[dlq.Outcome] {
 	// An event's id is said once to a person; on a pipe every change has the same columns.
 	events := o.app.OutTTY && o.action.OnEvents()
 	v := cli.View[dlq.Outcome]{

@@ -11,7 +11,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
@@ -47,7 +46,7 @@ func (o *changeOptions) noSetHint() string {
 }
 
 // describe says on Err what the set consists of.
-func (o *changeOptions) describe(set *operate.ChangeSet) {
+func (o *changeOptions) describe(set *dlq.ChangeSet) {
 	w := o.app.Err
 	for _, g := range set.Reasons {
 		fmt.Fprintf(w, "  %s: %s, last %s, for example %s: %s\n", g.Value, words.Counted(g.Count, "dead letter"),
@@ -109,7 +108,7 @@ func (o *changeOptions) summarise(r dlq.RunResult) {
 }
 
 // sayConsumers shows what the consumers' stores say about the set.
-func (o *changeOptions) sayConsumers(ctx context.Context, set *operate.ChangeSet) error {
+func (o *changeOptions) sayConsumers(ctx context.Context, set *dlq.ChangeSet) error {
 	if len(o.checkConsumers) == 0 {
 		return nil
 	}
@@ -138,7 +137,7 @@ func (o *changeOptions) sayLeftOut(plan dlq.Plan) {
 
 // await waits for what becomes of the events that were sent, and writes each as soon as it is known. ran is the error of
 // the change itself.
-func (o *changeOptions) await(ctx context.Context, box *operate.Outbox, rows *changeRows, ran error) error {
+func (o *changeOptions) await(ctx context.Context, box *dlq.Outbox, rows *changeRows, ran error) error {
 	rows.bar = o.app.NewProgress("settled", int64(len(rows.sent)))
 	sum, err := box.Await(ctx, dlq.AwaitParams{Sent: rows.sent, Timeout: o.timeout, OnSettled: func(row dlq.Outcome) error {
 		rows.bar.Add(1)

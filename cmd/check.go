@@ -17,7 +17,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// checkUnknown is the exit code when the probe itself failed; the other codes are those of operate.Level.
+// checkUnknown is the exit code when the probe itself failed; the other codes are those of check.Level.
 const checkUnknown = 3
 
 // defaultOutage warns at once and becomes critical when an outage is no hiccup any more.

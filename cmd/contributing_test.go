@@ -22,14 +22,14 @@ func TestContributingNamesWhatIsThere(t *testing.T) {
 		require.True(t, exists(filepath.Join("..", match[1])), "%s is not there", match[1])
 	}
 	for file, name := range map[string]string{
-		"internal/dlq/queries.go":    "const entryColumns",
-		"internal/dlq/entry.go":      "type Entry struct",
-		"cmd/dlq_list.go":            "func dlqView(",
-		"internal/cli/broker.go":     "func brokers(",
-		"ui/routes.go":               "func (h *Handler) table(",
-		"cmd/secrets_test.go":        "func canaryArgs(",
-		"dispatch/publisher.go":      "type Publisher interface",
-		"internal/operate/outbox.go": "type Outbox struct",
+		"internal/dlq/queries.go":   "const entryColumns",
+		"internal/dlq/entry.go":     "type Entry struct",
+		"cmd/dlq_list.go":           "func dlqView(",
+		"internal/cli/broker.go":    "func brokers(",
+		"ui/routes.go":              "func (h *Handler) table(",
+		"cmd/secrets_test.go":       "func canaryArgs(",
+		"dispatch/publisher.go":     "type Publisher interface",
+		"internal/outbox/outbox.go": "type Outbox struct",
 	} {
 		source, err := os.ReadFile(filepath.Join("..", file))
 		require.NoError(t, err)

@@ -9,8 +9,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/why"
 )
 
 // stateStyle is the colour of what has a state: what is done, what is going wrong, and what needs no look.
@@ -43,8 +43,8 @@ func addDetailFlags(app *cli.App, cmd *cobra.Command, f *detailFlags) {
 	cli.AddOutputFlags(cmd, &f.output, cli.ObjectFormats()...)
 }
 
-func (f *detailFlags) params(id string) operate.DetailParams {
-	return operate.DetailParams{ID: id, Payload: f.payload.How != "", Consumers: f.consumers}
+func (f *detailFlags) params(id string) why.DetailParams {
+	return why.DetailParams{ID: id, Payload: f.payload.How != "", Consumers: f.consumers}
 }
 
 // printEvent prints an event's row.
@@ -67,7 +67,7 @@ func printEvent(p *cli.Page, e outbox.Event) {
 }
 
 // printSurroundings prints what belongs to an event.
-func printSurroundings(p *cli.Page, s operate.Surroundings) {
+func printSurroundings(p *cli.Page, s why.Surroundings) {
 	p.Title("history")
 	for _, step := range s.History {
 		text := p.Time(&step.At) + "  " + step.What

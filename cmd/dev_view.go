@@ -11,7 +11,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/stats"
 	"github.com/outboxctl/outboxctl/internal/words"
@@ -71,7 +70,7 @@ func (v *devView) run(ctx context.Context, app *cli.App) error {
 	return app.Watch(ctx, cli.Watch{On: true, Every: devViewEvery}, func(ctx context.Context) error { return v.look(ctx, app, box) })
 }
 
-func (v *devView) look(ctx context.Context, app *cli.App, box *operate.Outbox) error {
+func (v *devView) look(ctx context.Context, app *cli.App, box *dlq.Outbox) error {
 	report, err := stats.Collect(ctx, box.DB, box.Registry, stats.Params{})
 	if err != nil {
 		return err

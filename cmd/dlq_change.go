@@ -7,7 +7,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 func newDLQReplayCmd(app *cli.App) *cobra.Command {
@@ -82,7 +81,7 @@ func finishDLQChange(app *cli.App, cmd *cobra.Command, opts *changeOptions) {
 		return runChange(cmd.Context(), opts)
 	}
 	cmd.ValidArgsFunction = cli.CompleteDLQIDs(app, opts.action.State())
-	opts.choose = func(now time.Time, p *operate.ChangeParams) error {
+	opts.choose = func(now time.Time, p *dlq.ChangeParams) error {
 		opts.names = filter.Names()
 		f, err := filter.Filter(now)
 		if f.Narrows() {

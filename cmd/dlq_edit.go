@@ -17,7 +17,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/words"
@@ -109,7 +108,7 @@ func runDLQEdit(ctx context.Context, opts *dlqEditOptions) error {
 }
 
 // apply shows what changes, asks and does it.
-func (o *dlqEditOptions) apply(ctx context.Context, edit *operate.Edit, data []byte) error {
+func (o *dlqEditOptions) apply(ctx context.Context, edit *dlq.Editing, data []byte) error {
 	w := o.app.Err
 	l := edit.Letter
 	fmt.Fprintf(w, "%s event %s, %s: %s\n", safetext.Line(l.EventType), l.EventID, l.Reason, safetext.Cut(safetext.Line(l.ErrorMessage), 160))
@@ -123,7 +122,7 @@ func (o *dlqEditOptions) apply(ctx context.Context, edit *operate.Edit, data []b
 			return err
 		}
 	}
-	r, err := edit.Apply(ctx, operate.EditParams{Data: data, Actor: o.app.Actor(o.audit), Note: o.audit.Note, DryRun: o.dryRun})
+	r, err := edit.Apply(ctx, dlq.EditParams{Data: data, Actor: o.app.Actor(o.audit), Note: o.audit.Note, DryRun: o.dryRun})
 	if err != nil {
 		return err
 	}
@@ -180,7 +179,7 @@ func indentedSorted(data []byte) string {
 
 // fromEditor lets a person write the payload until it is valid or they leave it as it is. The file has a folder of its
 // own, which other users cannot read and which is gone afterwards, with what the editor left beside it: it holds a payload.
-func (o *dlqEditOptions) fromEditor(ctx context.Context, edit *operate.Edit) ([]byte, error) {
+func (o *dlqEditOptions) fromEditor(ctx context.Context, edit *dlq.Editing) ([]byte, error) {
 	// A terminal that is closed in the meantime would end the process before it can remove the folder.
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)
 	defer stop()
@@ -196,7 +195,7 @@ func (o *dlqEditOptions) fromEditor(ctx context.Context, edit *operate.Edit) ([]
 }
 
 // write opens the file in the editor, again with what is wrong at the top, until it is valid or left as it was.
-func (o *dlqEditOptions) write(ctx context.Context, edit *operate.Edit, name string) (text string, err error) {
+func (o *dlqEditOptions) write(ctx context.Context, edit *dlq.Editing, name string) (text string, err error) {
 	var problem error
 	for text = indented(edit.Data) + "\n"; ; {
 		if err := os.WriteFile(name, []byte(editHead(edit, problem)+text), 0o600); err != nil {
@@ -222,7 +221,7 @@ func (o *dlqEditOptions) write(ctx context.Context, edit *operate.Edit, name str
 }
 
 // editHead tells in the file what it is about, in lines that are not part of the payload.
-func editHead(edit *operate.Edit, problem error) string {
+func editHead(edit *dlq.Editing, problem error) string {
 	l := edit.Letter
 	var lines []string
 	if problem != nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
@@ -60,7 +59,7 @@ func runDLQExport(ctx context.Context, app *cli.App, args []string, flags *dlq.Q
 	if err != nil {
 		return err
 	}
-	params := operate.ExportParams{IDs: ids}
+	params := dlq.ExportParams{IDs: ids}
 	if len(args) == 0 {
 		if filter, err = flags.Filter(now); err != nil {
 			return err

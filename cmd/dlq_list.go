@@ -10,7 +10,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
@@ -104,7 +103,7 @@ func runDLQList(ctx context.Context, cmd *cobra.Command, app *cli.App, f *dlqLis
 	return nil
 }
 
-func dlqView(ctx context.Context, o *operate.Outbox) cli.View[dlq.Entry] {
+func dlqView(ctx context.Context, o *dlq.Outbox) cli.View[dlq.Entry] {
 	return cli.View[dlq.Entry]{
 		ID:      func(e dlq.Entry) string { return e.ID },
 		IDs:     func(e dlq.Entry) []string { return []string{e.ID} },
@@ -133,7 +132,7 @@ func dlqView(ctx context.Context, o *operate.Outbox) cli.View[dlq.Entry] {
 }
 
 // shortIDs tells a table how much of its ids it must show. Whole ids are shown when the database does not tell.
-func shortIDs(ctx context.Context, o *operate.Outbox) func([]string) int {
+func shortIDs(ctx context.Context, o *dlq.Outbox) func([]string) int {
 	return func(ids []string) int {
 		length, err := o.ShortIDs(ctx, ids)
 		if err != nil {
@@ -155,7 +154,7 @@ func blocks(n int64) string {
 	}
 }
 
-func dlqGroupView(ctx context.Context, o *operate.Outbox, by string) cli.View[dlq.Group] {
+func dlqGroupView(ctx context.Context, o *dlq.Outbox, by string) cli.View[dlq.Group] {
 	return cli.View[dlq.Group]{
 		ID:      func(g dlq.Group) string { return g.Value },
 		Empty:   "no dead letters",

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/why"
 )
 
 func newDLQShowCmd(app *cli.App) *cobra.Command {
@@ -41,14 +41,14 @@ func runDLQShow(ctx context.Context, app *cli.App, id string, flags *detailFlags
 	if err != nil {
 		return err
 	}
-	d, err := box.DeadLetterDetail(ctx, params)
+	d, err := why.DeadLetter(ctx, box, params)
 	if err != nil {
 		return err
 	}
 	return cli.WriteObject(app, flags.output, d, func(w io.Writer) error { return printDeadLetter(app.Page(w), d, flags.payload.How) })
 }
 
-func printDeadLetter(p *cli.Page, d operate.DeadLetterDetail, payload string) error {
+func printDeadLetter(p *cli.Page, d why.DeadLetterDetail, payload string) error {
 	p.Title("dead letter " + d.ID)
 	p.Field("event", d.EventID)
 	p.Field("type", d.EventType)

@@ -16,8 +16,8 @@ import (
 	"github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
@@ -135,7 +135,7 @@ func (o *emitOptions) checkEvents(ctx context.Context, params outbox.EmitParams)
 	if err != nil {
 		return err
 	}
-	result, err := operate.New(nil, types).Emit(ctx, params)
+	result, err := dlq.New(nil, types).Emit(ctx, params)
 	switch {
 	case err != nil || !o.dryRun:
 		return err
@@ -149,7 +149,7 @@ func (o *emitOptions) checkEvents(ctx context.Context, params outbox.EmitParams)
 }
 
 // emit writes the events and prints each transaction's once it is committed.
-func (o *emitOptions) emit(ctx context.Context, box *operate.Outbox, params outbox.EmitParams) error {
+func (o *emitOptions) emit(ctx context.Context, box *dlq.Outbox, params outbox.EmitParams) error {
 	// Ids leave in one piece per transaction: a system call for each would be a tenth of the work.
 	buffer := bufio.NewWriterSize(o.app.Out, 64<<10)
 	list, err := o.list(buffer)

@@ -7,13 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 // sayMisspelt names the values of a filter that are likely misspelt, and what was meant.
-func sayMisspelt(ctx context.Context, app *cli.App, o *operate.Outbox, names []outbox.FilterName) error {
+func sayMisspelt(ctx context.Context, app *cli.App, o *dlq.Outbox, names []outbox.FilterName) error {
 	notes, err := o.Misspelt(ctx, names)
 	for _, note := range notes {
 		fmt.Fprintln(app.Err, "note:", safetext.Line(note))

@@ -7,7 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/dlq"
+
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -70,7 +71,7 @@ func runEventList(ctx context.Context, cmd *cobra.Command, app *cli.App, f *even
 	})
 }
 
-func eventView(ctx context.Context, o *operate.Outbox) cli.View[outbox.Event] {
+func eventView(ctx context.Context, o *dlq.Outbox) cli.View[outbox.Event] {
 	return cli.View[outbox.Event]{
 		ID:      func(e outbox.Event) string { return e.ID },
 		Empty:   "no events",

@@ -7,7 +7,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -31,7 +30,7 @@ was chosen is left alone, so no event of the set is republished twice.`,
 		},
 		ValidArgsFunction: cli.CompleteEventIDs(app, dlq.Republish.State()),
 	}
-	opts.choose = func(now time.Time, p *operate.ChangeParams) error {
+	opts.choose = func(now time.Time, p *dlq.ChangeParams) error {
 		opts.names = filter.Names()
 		f, err := filter.Filter(now)
 		if f.Narrows() {

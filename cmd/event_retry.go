@@ -7,7 +7,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 func newEventRetryCmd(app *cli.App) *cobra.Command {
@@ -26,7 +25,7 @@ standard input.`,
 		},
 		ValidArgsFunction: cli.CompleteEventIDs(app, dlq.Retry.State()),
 	}
-	opts.choose = func(time.Time, *operate.ChangeParams) error { return nil }
+	opts.choose = func(time.Time, *dlq.ChangeParams) error { return nil }
 	addChangeFlags(cmd, opts)
 	addPlanFlag(cmd, opts)
 	addWaitFlags(cmd, opts)

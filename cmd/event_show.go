@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/why"
 )
 
 func newEventShowCmd(app *cli.App) *cobra.Command {
@@ -38,14 +38,14 @@ func runEventShow(ctx context.Context, app *cli.App, id string, flags *detailFla
 	if err != nil {
 		return err
 	}
-	d, err := box.EventDetail(ctx, params)
+	d, err := why.Event(ctx, box, params)
 	if err != nil {
 		return err
 	}
 	return cli.WriteObject(app, flags.output, d, func(w io.Writer) error { return printEventDetail(app.Page(w), d, flags.payload.How) })
 }
 
-func printEventDetail(p *cli.Page, d operate.EventDetail, payload string) error {
+func printEventDetail(p *cli.Page, d why.EventDetail, payload string) error {
 	p.Title("event " + d.ID)
 	p.Field("type", d.EventType)
 	p.Field("aggregate", d.AggregateType+"/"+d.AggregateID)

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -59,7 +59,7 @@ older than ten seconds when their transaction commits are seen only while they w
 }
 
 // tailEvents prints each event as it comes. A terminal gets lines of one shape, since a table has to know all of its rows.
-func tailEvents(ctx context.Context, app *cli.App, o *operate.Outbox, params outbox.TailEventsParams, output cli.Output) error {
+func tailEvents(ctx context.Context, app *cli.App, o *dlq.Outbox, params outbox.TailEventsParams, output cli.Output) error {
 	plain := *app
 	plain.OutTTY = false
 	view := eventView(ctx, o)

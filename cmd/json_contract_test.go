@@ -20,18 +20,18 @@ import (
 	"github.com/outboxctl/outboxctl/internal/doctor"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/migrate"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/stats"
+	"github.com/outboxctl/outboxctl/internal/why"
 	"github.com/outboxctl/outboxctl/ui"
 )
 
 // jsonObjects is what each command encodes with -o json.
 func jsonObjects() map[string][]any {
 	return map[string][]any{
-		"audit":           {operate.AuditRun{}},
-		"audit show":      {operate.AuditRunResult{}},
+		"audit":           {dlq.AuditRun{}},
+		"audit show":      {dlq.AuditRunResult{}},
 		"audit undo":      {dlq.Outcome{}, outbox.PauseResult{}},
 		"bench":           {bench.Report{}},
 		"cleanup":         {cleanup.Result{}, cleanup.Plan{}},
@@ -39,12 +39,12 @@ func jsonObjects() map[string][]any {
 		"config view":     {ui.Setting{}},
 		"dev":             {devstate.Info{}},
 		"dlq discard":     {dlq.Outcome{}},
-		"dlq edit":        {operate.EditResult{}},
+		"dlq edit":        {dlq.EditResult{}},
 		"dlq export":      {dlq.Export{}},
 		"dlq list":        {dlq.Entry{}, dlq.Group{}},
 		"dlq replay":      {dlq.Outcome{}},
 		"dlq restore":     {dlq.Outcome{}},
-		"dlq show":        {operate.DeadLetterDetail{}},
+		"dlq show":        {why.DeadLetterDetail{}},
 		"doctor":          {doctor.Finding{}},
 		"emit":            {outbox.Emitted{}},
 		"event list":      {outbox.Event{}},
@@ -62,7 +62,7 @@ func jsonObjects() map[string][]any {
 		"pause list":      {outbox.HeldPause{}},
 		"plan list":       {dlq.Plan{}},
 		"plan run":        {dlq.Outcome{}},
-		"plan show":       {operate.PlanDetail{}},
+		"plan show":       {dlq.PlanDetail{}},
 		"registry apply":  {registry.ApplyResult{}},
 		"registry check":  {registry.Refusal{}},
 		"registry diff":   {registry.TypeChange{}},
@@ -73,7 +73,7 @@ func jsonObjects() map[string][]any {
 		"topic ensure":    {broker.Action{}},
 		"topic list":      {broker.Topic{}},
 		"version":         {cli.Build{}},
-		"why":             {operate.WhyResult{}},
+		"why":             {why.Result{}},
 	}
 }
 

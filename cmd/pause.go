@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/words"
@@ -117,7 +117,7 @@ func runPause(ctx context.Context, opts *pauseOptions, resume bool) error {
 }
 
 // change pauses or resumes what p names, once it is confirmed, and prints what came of it.
-func (o *pauseOptions) change(ctx context.Context, box *operate.Outbox, p outbox.PauseParams, resume bool) error {
+func (o *pauseOptions) change(ctx context.Context, box *dlq.Outbox, p outbox.PauseParams, resume bool) error {
 	do, check, verb := box.Pause, box.CheckPause, "pause"
 	if resume {
 		do, check, verb = box.Resume, box.CheckResume, "resume"

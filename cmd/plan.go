@@ -7,7 +7,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -26,7 +25,7 @@ after seven days.`,
 }
 
 func newPlanListCmd(app *cli.App) *cobra.Command {
-	var p operate.ListPlansParams
+	var p dlq.ListPlansParams
 	var watch cli.Watch
 	var output cli.Output
 	cmd := &cobra.Command{

@@ -9,7 +9,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
@@ -54,7 +53,7 @@ func runPlanRun(ctx context.Context, opts *changeOptions, id string) error {
 	fmt.Fprintf(app.Err, "plan %s by %s of %s: %s of %s left\n", plan.ID, safetext.Line(plan.Author), plan.CreatedAt.UTC().Format(time.RFC3339),
 		words.Count(left), words.Counted(plan.Total, "row"))
 	if plan.Action == dlq.Replay && plan.StartedAt == nil && !opts.force {
-		if err := operate.RefuseHopeless(plan.Plan); err != nil {
+		if err := dlq.RefuseHopeless(plan.Plan); err != nil {
 			return err
 		}
 	}

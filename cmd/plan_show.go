@@ -11,7 +11,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
@@ -39,7 +38,7 @@ func newPlanShowCmd(app *cli.App) *cobra.Command {
 	return cmd
 }
 
-func sayPlan(app *cli.App, w io.Writer, p operate.PlanDetail) error {
+func sayPlan(app *cli.App, w io.Writer, p dlq.PlanDetail) error {
 	page := app.Page(w)
 	page.Title(fmt.Sprintf("%s, %s", p.Action, p.State))
 	page.Field("plan", p.ID)

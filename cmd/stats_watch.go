@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
@@ -14,7 +14,7 @@ import (
 const history = 60
 
 // watchStats shows reports until it is interrupted, on a terminal with sparklines above.
-func watchStats(ctx context.Context, opts *statsOptions, box *operate.Outbox, params stats.Params) error {
+func watchStats(ctx context.Context, opts *statsOptions, box *dlq.Outbox, params stats.Params) error {
 	var backlog, rate []float64
 	return opts.app.Watch(ctx, opts.watch, func(ctx context.Context) error {
 		report, err := stats.Collect(ctx, box.DB, box.Registry, params)

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/why"
 )
 
 func newWhyCmd(app *cli.App) *cobra.Command {
@@ -42,7 +42,7 @@ func runWhy(ctx context.Context, app *cli.App, id string, output cli.Output) err
 	if err != nil {
 		return err
 	}
-	r, err := box.Why(ctx, operate.WhyParams{ID: id, MaxAttempts: cfg.Publish.MaxAttempts})
+	r, err := why.Explain(ctx, box, why.Params{ID: id, MaxAttempts: cfg.Publish.MaxAttempts})
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func runWhy(ctx context.Context, app *cli.App, id string, output cli.Output) err
 		}
 		return p.Close()
 	})
-	if err == nil && r.State == operate.WhyNotFound {
+	if err == nil && r.State == why.NotFound {
 		return cli.Silent(cli.ExitNotFound)
 	}
 	return err

@@ -10,10 +10,10 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
+	"github.com/outboxctl/outboxctl/internal/why"
 )
 
 // answer is what the API answers: a body as docs/json-output.md describes it, and where a list goes on.
@@ -160,7 +160,7 @@ func listDeadLetters(r *request) ([]dlq.Entry, outbox.Paged, error) {
 }
 
 func deadLetterAPI(r *request) (answer, error) {
-	d, err := r.outbox.DeadLetterDetail(r.Context(), operate.DetailParams{ID: r.PathValue("id")})
+	d, err := why.DeadLetter(r.Context(), r.outbox, why.DetailParams{ID: r.PathValue("id")})
 	return answer{body: d}, err
 }
 
@@ -176,13 +176,13 @@ func listEvents(r *request) ([]outbox.Event, outbox.Paged, error) {
 }
 
 func eventAPI(r *request) (answer, error) {
-	d, err := r.outbox.EventDetail(r.Context(), operate.DetailParams{ID: r.PathValue("id")})
+	d, err := why.Event(r.Context(), r.outbox, why.DetailParams{ID: r.PathValue("id")})
 	return answer{body: d}, err
 }
 
 func whyAPI(r *request) (answer, error) {
-	why, err := r.outbox.Why(r.Context(), operate.WhyParams{ID: r.PathValue("id"), MaxAttempts: r.h.cfg.MaxAttempts})
-	return answer{body: why}, err
+	found, err := why.Explain(r.Context(), r.outbox, why.Params{ID: r.PathValue("id"), MaxAttempts: r.h.cfg.MaxAttempts})
+	return answer{body: found}, err
 }
 
 func consumersAPI(r *request) (answer, error) {
@@ -207,7 +207,7 @@ func plansAPI(r *request) (answer, error) {
 func listPlans(r *request) ([]dlq.Plan, outbox.Paged, error) {
 	all := func(url.Values, time.Time) (struct{}, error) { return struct{}{}, nil }
 	return list(r, nil, all, func(_ struct{}, page outbox.Page, each func(dlq.Plan) error) (outbox.Paged, error) {
-		return r.outbox.ListPlans(r.Context(), operate.ListPlansParams{Page: page}, each)
+		return r.outbox.ListPlans(r.Context(), dlq.ListPlansParams{Page: page}, each)
 	})
 }
 

@@ -5,24 +5,24 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // auditNames are the filters of the audit: the flags of outboxctl audit.
 func auditNames() []string { return []string{"actor", "action", "event", "run", "since", "until"} }
 
-func auditFilter(q url.Values, now time.Time) (p operate.AuditParams, err error) {
-	p = operate.AuditParams{Actor: one(q, "actor", ""), Action: one(q, "action", ""), ID: one(q, "event", ""), RunID: one(q, "run", "")}
+func auditFilter(q url.Values, now time.Time) (p dlq.AuditParams, err error) {
+	p = dlq.AuditParams{Actor: one(q, "actor", ""), Action: one(q, "action", ""), ID: one(q, "event", ""), RunID: one(q, "run", "")}
 	if p.Since, p.Until, err = outbox.ParseSpan(one(q, "since", ""), one(q, "until", ""), now); err != nil {
 		return p, fault.As(fault.Usage, err)
 	}
 	return p, nil
 }
 
-func listAudit(r *request) ([]operate.AuditRow, outbox.Paged, error) {
-	return list(r, auditNames(), auditFilter, func(p operate.AuditParams, page outbox.Page, each func(operate.AuditRow) error) (outbox.Paged, error) {
+func listAudit(r *request) ([]dlq.AuditRow, outbox.Paged, error) {
+	return list(r, auditNames(), auditFilter, func(p dlq.AuditParams, page outbox.Page, each func(dlq.AuditRow) error) (outbox.Paged, error) {
 		p.Page = page
 		return r.outbox.Audit(r.Context(), p, each)
 	})
@@ -51,7 +51,7 @@ func auditPage(r *request) (*view, error) {
 type auditRef struct{ Words, To string }
 
 // auditRefs returns, of a change, which run it was a part of and, where it changed one event, which.
-func auditRefs(row operate.AuditRow) (refs []auditRef) {
+func auditRefs(row dlq.AuditRow) (refs []auditRef) {
 	var found struct {
 		PlanID string `json:"planId"`
 		RunID  string `json:"runId"`

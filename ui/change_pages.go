@@ -11,7 +11,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
@@ -84,8 +83,8 @@ func (d *listData) offer(q url.Values, verbs []string) error {
 
 // planData is a plan before it is run.
 type planData struct {
-	operate.PlanPreview
-	Plan operate.PlanDetail
+	dlq.PlanPreview
+	Plan dlq.PlanDetail
 	Now  time.Time
 	// Typed: the count has to be typed. Sends: the change sends events, so it can go in steps.
 	Typed, Sends bool
@@ -105,7 +104,7 @@ func planPage(r *request) (*view, error) {
 	if preview.StartedAt != nil {
 		return runView(r, preview.PlanDetail)
 	}
-	d := planData{PlanPreview: preview, Plan: preview.PlanDetail, Typed: operate.Typed(preview.Plan), Sends: preview.Action.Sends()}
+	d := planData{PlanPreview: preview, Plan: preview.PlanDetail, Typed: dlq.Typed(preview.Plan), Sends: preview.Action.Sends()}
 	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
 		return nil, err
 	}
@@ -113,7 +112,7 @@ func planPage(r *request) (*view, error) {
 		d.NoPublisher = len(s.Publishers) == 0
 	}
 	if preview.Action == dlq.Replay {
-		if err := operate.RefuseHopeless(preview.Plan); err != nil {
+		if err := dlq.RefuseHopeless(preview.Plan); err != nil {
 			d.Hopeless = err.Error()
 		}
 	} else {
@@ -125,7 +124,7 @@ func planPage(r *request) (*view, error) {
 // runData is a plan that was started.
 type runData struct {
 	Now  time.Time
-	Plan operate.PlanDetail
+	Plan dlq.PlanDetail
 	// Left is how many rows are not done; Speed is how fast it goes, in words.
 	Left  int64
 	Speed string
@@ -134,8 +133,8 @@ type runData struct {
 }
 
 // runView shows a plan that was started.
-func runView(r *request, plan operate.PlanDetail) (_ *view, err error) {
-	d := runData{Plan: plan, Left: plan.Total - plan.Done, Sends: plan.Action.Sends(), Ended: plan.State != dlq.PlanRunning, Typed: operate.Typed(plan.Plan)}
+func runView(r *request, plan dlq.PlanDetail) (_ *view, err error) {
+	d := runData{Plan: plan, Left: plan.Total - plan.Done, Sends: plan.Action.Sends(), Ended: plan.State != dlq.PlanRunning, Typed: dlq.Typed(plan.Plan)}
 	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
 		return nil, err
 	}

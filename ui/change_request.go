@@ -14,7 +14,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -64,8 +63,8 @@ func (f *filter) UnmarshalJSON(doc []byte) error {
 }
 
 // params reads the request. now is the database's clock.
-func (p planRequest) params(now time.Time, actor string) (operate.ChangeParams, error) {
-	out := operate.ChangeParams{IDs: p.IDs, Actor: actor, Note: strings.TrimSpace(p.Note)}
+func (p planRequest) params(now time.Time, actor string) (dlq.ChangeParams, error) {
+	out := dlq.ChangeParams{IDs: p.IDs, Actor: actor, Note: strings.TrimSpace(p.Note)}
 	var err error
 	if out.Action, err = actionOf(p.Action); err != nil {
 		return out, err
@@ -92,7 +91,7 @@ func (p planRequest) params(now time.Time, actor string) (operate.ChangeParams, 
 }
 
 // choose reads a filter into the params.
-func choose(q url.Values, now time.Time, out *operate.ChangeParams) error {
+func choose(q url.Values, now time.Time, out *dlq.ChangeParams) error {
 	if err := given(q); err != nil {
 		return err
 	}

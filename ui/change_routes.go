@@ -11,7 +11,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
@@ -19,7 +18,7 @@ import (
 type changeRequest struct {
 	*http.Request
 	h      *Handler
-	outbox *operate.Outbox
+	outbox *dlq.Outbox
 	who    Identity
 }
 
@@ -177,7 +176,7 @@ func run(r *changeRequest, p runRequest) (changed, error) {
 	if err != nil {
 		return changed{}, err
 	}
-	said := operate.Confirmation{Count: p.Confirm.Count, Database: p.Confirm.Database, Note: p.Note, Force: p.Force}
+	said := dlq.Confirmation{Count: p.Confirm.Count, Database: p.Confirm.Database, Note: p.Note, Force: p.Force}
 	confirms := said.Count != 0 || said.Database != ""
 	if plan.StartedAt == nil || confirms {
 		if err := said.Confirm(plan.Plan); err != nil {
@@ -190,7 +189,7 @@ func run(r *changeRequest, p runRequest) (changed, error) {
 	return r.begun(plan.ID, err)
 }
 
-func (r *changeRequest) begin(plan operate.PlanDetail, note string, p pace) error {
+func (r *changeRequest) begin(plan dlq.PlanDetail, note string, p pace) error {
 	return r.h.changes.run(dlq.RunParams{
 		ID: plan.ID, Runner: r.who.Name, Note: note, Rate: p.Rate, Watch: p.watchOf(plan.Action), Detail: r.detail(),
 	})
@@ -208,7 +207,7 @@ func (p pace) watchOf(action dlq.Action) *dlq.Watch {
 func (r *changeRequest) begun(id string, err error) (changed, error) {
 	out, readErr := r.plan(id)
 	if err != nil && readErr == nil {
-		if plan, _ := out.body.(operate.PlanDetail); plan.State == dlq.PlanRunning {
+		if plan, _ := out.body.(dlq.PlanDetail); plan.State == dlq.PlanRunning {
 			return out, nil
 		}
 	}

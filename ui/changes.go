@@ -8,7 +8,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/ratelimit"
 )
 
@@ -26,7 +25,7 @@ const (
 // changes makes and runs plans for operators: in the process, not in their requests, so that a closed tab changes
 // nothing.
 type changes struct {
-	outbox  func() *operate.Outbox
+	outbox  func() *dlq.Outbox
 	maxRows int64
 	log     func(path string, err error)
 
@@ -39,7 +38,7 @@ type changes struct {
 	begun *ratelimit.PerName
 }
 
-func newChanges(cfg Config, box func() *operate.Outbox) *changes {
+func newChanges(cfg Config, box func() *dlq.Outbox) *changes {
 	c := &changes{outbox: box, maxRows: cfg.MaxPlanRows, log: cfg.Log, slot: make(chan struct{}, 1), begun: ratelimit.New(runsPerMinute)}
 	c.working, c.stop = context.WithCancel(context.Background())
 	return c
@@ -56,7 +55,7 @@ func busy(format string, args ...any) error {
 }
 
 // plan makes a plan. It returns its id once it exists; the set may still be growing.
-func (c *changes) plan(ctx context.Context, p operate.ChangeParams) (id string, err error) {
+func (c *changes) plan(ctx context.Context, p dlq.ChangeParams) (id string, err error) {
 	timer := time.NewTimer(slotWait)
 	defer timer.Stop()
 	select {
@@ -69,7 +68,7 @@ func (c *changes) plan(ctx context.Context, p operate.ChangeParams) (id string, 
 	begun, done := make(chan string, 1), make(chan error, 1)
 	c.jobs.Go(func() {
 		defer func() { <-c.slot }()
-		plan, err := c.outbox().PlanChange(c.working, p, operate.PlanParams{MaxRows: c.maxRows, OnBegun: func(id string) { begun <- id }})
+		plan, err := c.outbox().PlanChange(c.working, p, dlq.PlanParams{MaxRows: c.maxRows, OnBegun: func(id string) { begun <- id }})
 		if err != nil && plan.ID != "" {
 			c.log("/plans/"+plan.ID, err)
 		}

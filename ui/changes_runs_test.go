@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/ui"
@@ -92,8 +91,8 @@ func TestOverlappingChangesChangeEachRowOnce(t *testing.T) {
 		require.NotEmpty(t, plan.ID, text)
 		plans = append(plans, page.reaches(plan.ID, "ready"))
 	}
-	box := operate.New(b.db.Pool, registry.New())
-	set, err := box.ChooseChange(t.Context(), operate.ChangeParams{Action: dlq.Replay, DeadLetters: &dlq.Filter{State: dlq.StateOpen, Fingerprints: []string{"f2"}}, Actor: "cli"})
+	box := dlq.New(b.db.Pool, registry.New())
+	set, err := box.ChooseChange(t.Context(), dlq.ChangeParams{Action: dlq.Replay, DeadLetters: &dlq.Filter{State: dlq.StateOpen, Fingerprints: []string{"f2"}}, Actor: "cli"})
 	require.NoError(t, err)
 
 	var all sync.WaitGroup
@@ -105,7 +104,7 @@ func TestOverlappingChangesChangeEachRowOnce(t *testing.T) {
 	var byHand dlq.RunResult
 	var byHandErr error
 	all.Go(func() {
-		plan, err := set.Plan(t.Context(), operate.PlanParams{AtOnce: true})
+		plan, err := set.Plan(t.Context(), dlq.PlanParams{AtOnce: true})
 		if byHandErr = err; err == nil {
 			byHand, byHandErr = box.RunPlan(t.Context(), dlq.RunParams{ID: plan.ID, Runner: "cli", LeftOut: plan.LeftOut, OnOutcomes: func([]dlq.Outcome) error { return nil }})
 		}

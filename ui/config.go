@@ -19,9 +19,9 @@ import (
 	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/httpd"
 	"github.com/outboxctl/outboxctl/internal/idem"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/pgpool"
 )
 
@@ -163,8 +163,8 @@ func New(cfg Config) (*Handler, error) {
 	}
 	if cfg.Pool != nil {
 		h.elsewhere = place(conn) != place(cfg.Pool.Config().ConnConfig)
-		h.changes = newChanges(cfg, func() *operate.Outbox {
-			o := operate.New(cfg.Pool, h.reader.types.Load())
+		h.changes = newChanges(cfg, func() *dlq.Outbox {
+			o := dlq.New(cfg.Pool, h.reader.types.Load())
 			o.Host, o.Keeper = pgpool.Host(cfg.Pool.Config().ConnConfig), h.reader.keeper
 			return o
 		})

@@ -11,10 +11,10 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/idem"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/stats"
+	"github.com/outboxctl/outboxctl/internal/why"
 )
 
 // described is the description of the API as JSON: openapi.yaml, with the schemas of what the Go types
@@ -39,15 +39,15 @@ func described() ([]byte, error) {
 // answered are the types of what the API answers, by the names of their schemas.
 func answered() map[string]reflect.Type {
 	return map[string]reflect.Type{
-		"AuditRow": reflect.TypeFor[operate.AuditRow](), "ConsumerMark": reflect.TypeFor[idem.Mark](),
-		"DeadLetter": reflect.TypeFor[dlq.Entry](), "DeadLetterDetail": reflect.TypeFor[operate.DeadLetterDetail](),
-		"Event": reflect.TypeFor[outbox.Event](), "EventDetail": reflect.TypeFor[operate.EventDetail](),
+		"AuditRow": reflect.TypeFor[dlq.AuditRow](), "ConsumerMark": reflect.TypeFor[idem.Mark](),
+		"DeadLetter": reflect.TypeFor[dlq.Entry](), "DeadLetterDetail": reflect.TypeFor[why.DeadLetterDetail](),
+		"Event": reflect.TypeFor[outbox.Event](), "EventDetail": reflect.TypeFor[why.EventDetail](),
 		"EventType": reflect.TypeFor[registry.EventType](), "Finding": reflect.TypeFor[Finding](),
 		"Group": reflect.TypeFor[dlq.Group](), "Pause": reflect.TypeFor[outbox.HeldPause](),
 		"PauseResult": reflect.TypeFor[outbox.PauseResult](), "Plan": reflect.TypeFor[dlq.Plan](),
-		"PlanDetail": reflect.TypeFor[operate.PlanDetail](), "Publisher": reflect.TypeFor[stats.Publisher](),
+		"PlanDetail": reflect.TypeFor[dlq.PlanDetail](), "Publisher": reflect.TypeFor[stats.Publisher](),
 		"Setting": reflect.TypeFor[Setting](), "Stats": reflect.TypeFor[stats.Report](),
-		"Why": reflect.TypeFor[operate.WhyResult](),
+		"Why": reflect.TypeFor[why.Result](),
 	}
 }
 

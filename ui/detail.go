@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/why"
 )
 
 // detailData is one event, or one dead letter and its event.
@@ -14,14 +14,14 @@ type detailData struct {
 	Letter *dlq.Entry
 	// Event is nil when cleanup has removed its row.
 	Event *outbox.Event
-	operate.Surroundings
-	Why operate.WhyResult
+	why.Surroundings
+	Why why.Result
 	// Verbs are what can be done to it.
 	Verbs []string
 }
 
 func deadLetterPage(r *request) (*view, error) {
-	found, err := r.outbox.DeadLetterDetail(r.Context(), operate.DetailParams{ID: r.PathValue("id")})
+	found, err := why.DeadLetter(r.Context(), r.outbox, why.DetailParams{ID: r.PathValue("id")})
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func deadLetterPage(r *request) (*view, error) {
 }
 
 func eventPage(r *request) (*view, error) {
-	found, err := r.outbox.EventDetail(r.Context(), operate.DetailParams{ID: r.PathValue("id")})
+	found, err := why.Event(r.Context(), r.outbox, why.DetailParams{ID: r.PathValue("id")})
 	if err != nil {
 		return nil, err
 	}
@@ -56,6 +56,6 @@ func (d *detailData) explain(r *request, eventID string) (err error) {
 	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
 		return err
 	}
-	d.Why, err = r.outbox.Why(r.Context(), operate.WhyParams{ID: eventID, MaxAttempts: r.h.cfg.MaxAttempts})
+	d.Why, err = why.Explain(r.Context(), r.outbox, why.Params{ID: eventID, MaxAttempts: r.h.cfg.MaxAttempts})
 	return err
 }

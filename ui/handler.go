@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 )
 
 // Handler is the web page.
@@ -148,7 +148,7 @@ func writeText(w http.ResponseWriter, status int, text string) {
 type request struct {
 	*http.Request
 	h        *Handler
-	outbox   *operate.Outbox
+	outbox   *dlq.Outbox
 	snapshot snapshot
 }
 
@@ -156,7 +156,7 @@ type request struct {
 func (h *Handler) with(r *http.Request, to route, do func(*request) error) error {
 	req := &request{Request: r, h: h, snapshot: h.snapshots.current()}
 	if to.still {
-		req.outbox = operate.New(nil, h.reader.types.Load())
+		req.outbox = dlq.New(nil, h.reader.types.Load())
 		return do(req)
 	}
 	if err := h.turn(r.Context()); err != nil {
@@ -167,7 +167,7 @@ func (h *Handler) with(r *http.Request, to route, do func(*request) error) error
 	if to.fresh && h.elsewhere {
 		pool = h.cfg.Pool
 	}
-	return h.reader.doOn(r.Context(), pool, func(o *operate.Outbox) error {
+	return h.reader.doOn(r.Context(), pool, func(o *dlq.Outbox) error {
 		req.outbox = o
 		return do(req)
 	})

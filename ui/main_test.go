@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/ui"
@@ -51,10 +50,10 @@ func setup(t *testing.T, change func(*ui.Config)) *bundle {
 	db := outboxtest.DB(t)
 	_, err := db.Pool.Exec(t.Context(), world)
 	require.NoError(t, err)
-	box := operate.New(db.Pool, registry.New())
-	set, err := box.ChooseChange(t.Context(), operate.ChangeParams{Action: dlq.Discard, IDs: []string{"00000000-0000-7000-8000-0000000000d4"}, Actor: "ann", Note: "a test"})
+	box := dlq.New(db.Pool, registry.New())
+	set, err := box.ChooseChange(t.Context(), dlq.ChangeParams{Action: dlq.Discard, IDs: []string{"00000000-0000-7000-8000-0000000000d4"}, Actor: "ann", Note: "a test"})
 	require.NoError(t, err)
-	plan, err := set.Plan(t.Context(), operate.PlanParams{})
+	plan, err := set.Plan(t.Context(), dlq.PlanParams{})
 	require.NoError(t, err)
 	_, err = box.RunPlan(t.Context(), dlq.RunParams{ID: plan.ID, Runner: "bob", OnOutcomes: func([]dlq.Outcome) error { return nil }})
 	require.NoError(t, err)

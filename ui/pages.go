@@ -10,7 +10,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
@@ -183,7 +182,7 @@ type listData struct {
 	Now     time.Time
 	Letters []dlq.Entry
 	Events  []outbox.Event
-	Audit   []operate.AuditRow
+	Audit   []dlq.AuditRow
 	Plans   []dlq.Plan
 	// Tabs are the states of the list; Next is the address of the next page.
 	Tabs []tab
@@ -211,7 +210,7 @@ type chip struct{ Name, Value, Without string }
 
 func newList(r *request, path string, names ...string) listData {
 	q := r.URL.Query()
-	d := listData{Values: map[string]string{}, Reasons: outbox.DeadReasons(), Types: r.outbox.Registry.EventTypes(), Topics: r.outbox.Registry.TopicNames(), Actions: operate.AuditActions()}
+	d := listData{Values: map[string]string{}, Reasons: outbox.DeadReasons(), Types: r.outbox.Registry.EventTypes(), Topics: r.outbox.Registry.TopicNames(), Actions: dlq.AuditActions()}
 	for _, name := range names {
 		d.Values[name] = one(q, name, "")
 		if name == "state" || name == "status" {

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/idem"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/pgread"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
@@ -49,7 +49,7 @@ SELECT set_config('role', CASE WHEN own THEN current_setting('role') ELSE $1::te
                SELECT has_any_column_privilege(r.oid, to_regclass('outbox_events')::oid, 'SELECT') FROM pg_catalog.pg_roles AS r WHERE r.rolname = $1::text), false)) AS rights (own)`
 
 // learn reads the event types that the database recorded, in a part of o's transaction, and gives them to o.
-func (r *reader) learn(ctx context.Context, o *operate.Outbox) error {
+func (r *reader) learn(ctx context.Context, o *dlq.Outbox) error {
 	if !r.learns {
 		return nil
 	}
@@ -68,12 +68,12 @@ func (r *reader) learn(ctx context.Context, o *operate.Outbox) error {
 }
 
 // do calls use with an Outbox that reads from one snapshot of the database.
-func (r *reader) do(ctx context.Context, use func(*operate.Outbox) error) error {
+func (r *reader) do(ctx context.Context, use func(*dlq.Outbox) error) error {
 	return r.doOn(ctx, r.pool, use)
 }
 
 // doOn is do with another pool.
-func (r *reader) doOn(ctx context.Context, pool *pgxpool.Pool, use func(*operate.Outbox) error) error {
+func (r *reader) doOn(ctx context.Context, pool *pgxpool.Pool, use func(*dlq.Outbox) error) error {
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	db := &pgread.DB{Pool: pool, Limits: pgread.Within(r.timeout), Setting: "ui.query_timeout"}
 	err := pgx.BeginTxFunc(ctx, db, opts, func(tx pgx.Tx) error {
@@ -84,7 +84,7 @@ func (r *reader) doOn(ctx context.Context, pool *pgxpool.Pool, use func(*operate
 			return fmt.Errorf("begin to read: %w", err)
 		}
 		r.own.Store(own)
-		o := operate.New(inside{tx}, r.types.Load())
+		o := dlq.New(inside{tx}, r.types.Load())
 		o.Keeper = r.keeper
 		return use(o)
 	})
@@ -92,7 +92,7 @@ func (r *reader) doOn(ctx context.Context, pool *pgxpool.Pool, use func(*operate
 }
 
 // part calls use with an Outbox that reads in a part of o's transaction, which goes on after an error.
-func part(ctx context.Context, o *operate.Outbox, use func(*operate.Outbox) error) error {
+func part(ctx context.Context, o *dlq.Outbox, use func(*dlq.Outbox) error) error {
 	return pgx.BeginTxFunc(ctx, o.DB, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		inner := *o
 		inner.DB = inside{tx}

@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
@@ -47,8 +47,8 @@ func revealByAPI(r *changeRequest) (changed, error) {
 	return changed{status: http.StatusOK, body: found}, err
 }
 
-func (r *changeRequest) reveal(note string) (operate.RevealResult, error) {
-	return r.outbox.Reveal(r.Context(), operate.RevealParams{ID: r.PathValue("id"), Actor: r.who.Name, Note: note, Detail: r.detail()})
+func (r *changeRequest) reveal(note string) (dlq.RevealResult, error) {
+	return r.outbox.Reveal(r.Context(), dlq.RevealParams{ID: r.PathValue("id"), Actor: r.who.Name, Note: note, Detail: r.detail()})
 }
 
 // payloadData is what an event carries, as text that was made here: a script would lose digits of large numbers.

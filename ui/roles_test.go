@@ -12,7 +12,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/migrate"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/ui"
@@ -47,11 +46,11 @@ func TestRouteRoleMatrix(t *testing.T) {
 				t.Cleanup(c.Pool.Close)
 			})
 			require.NoError(t, redis.Client.Set(t.Context(), "pf:evt:processed:shop:"+eventID, "done:x:1:y", 0).Err())
-			box := operate.New(b.db.Pool, registry.New())
+			box := dlq.New(b.db.Pool, registry.New())
 			plan := func() string {
-				set, err := box.ChooseChange(t.Context(), operate.ChangeParams{Action: dlq.Discard, IDs: []string{deadID}, Actor: "ann", Note: "x"})
+				set, err := box.ChooseChange(t.Context(), dlq.ChangeParams{Action: dlq.Discard, IDs: []string{deadID}, Actor: "ann", Note: "x"})
 				require.NoError(t, err)
-				plan, err := set.Plan(t.Context(), operate.PlanParams{})
+				plan, err := set.Plan(t.Context(), dlq.PlanParams{})
 				require.NoError(t, err)
 				return plan.ID
 			}

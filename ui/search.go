@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/operate"
+	"github.com/outboxctl/outboxctl/internal/why"
 )
 
 // searchPage leads from an id or key to the page of what has it: an event, a dead letter, a plan or run, an aggregate, a tenant.
@@ -17,7 +17,7 @@ func searchPage(r *request) (*view, error) {
 	if words == "" {
 		return nil, fault.Usagef("type an id: of an event, a dead letter, a run, an aggregate or a tenant, a dedupe key, or an id that the broker gave")
 	}
-	found, err := r.outbox.Find(r.Context(), words)
+	found, err := why.Find(r.Context(), r.outbox, words)
 	if err != nil {
 		return nil, err
 	}
@@ -25,15 +25,15 @@ func searchPage(r *request) (*view, error) {
 }
 
 // pageOf is the address that shows what was found.
-func pageOf(found operate.Found) string {
+func pageOf(found why.Found) string {
 	switch found.Kind {
-	case operate.FoundPlan:
+	case why.FoundPlan:
 		return "/plans/" + found.ID
-	case operate.FoundDeadLetter:
+	case why.FoundDeadLetter:
 		return "/dead-letters/" + found.ID
-	case operate.FoundAggregate:
+	case why.FoundAggregate:
 		return "/events" + query([]string{"aggregate", found.ID})
-	case operate.FoundTenant:
+	case why.FoundTenant:
 		return "/dead-letters" + query([]string{"state", "all", "tenant", found.ID})
 	default:
 		return "/events/" + found.ID

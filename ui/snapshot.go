@@ -14,7 +14,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/pgread"
 	"github.com/outboxctl/outboxctl/internal/stats"
@@ -200,12 +199,12 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 	next.Causes, next.Late = map[string][]dlq.Group{}, map[string]time.Time{}
 	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
-	err = s.reader.do(ctx, func(o *operate.Outbox) error {
+	err = s.reader.do(ctx, func(o *dlq.Outbox) error {
 		if err := s.reader.learn(ctx, o); err != nil {
 			return err
 		}
 		// A page that may not read the version does without it.
-		_ = part(ctx, o, func(o *operate.Outbox) (err error) {
+		_ = part(ctx, o, func(o *dlq.Outbox) (err error) {
 			next.Schema, err = migrate.Version(ctx, o.DB, migrate.Options{})
 			return err
 		})
@@ -213,7 +212,7 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 			return err
 		}
 		for _, by := range dlq.GroupBy() {
-			err := next.try(ctx, o, by, func(o *operate.Outbox) error {
+			err := next.try(ctx, o, by, func(o *dlq.Outbox) error {
 				r, err := o.GroupDeadLetters(ctx, dlq.GroupParams{Filter: dlq.Filter{State: dlq.StateOpen}, By: by, Limit: causesKept})
 				next.Causes[by] = r.Groups
 				return err
@@ -225,7 +224,7 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 		if next.Behind, err = pgread.Behind(ctx, o.DB); err != nil {
 			return err
 		}
-		err = next.try(ctx, o, perHour, func(o *operate.Outbox) (err error) {
+		err = next.try(ctx, o, perHour, func(o *dlq.Outbox) (err error) {
 			var causes []string
 			for _, g := range next.Causes["fingerprint"] {
 				causes = append(causes, g.Value)
@@ -239,7 +238,7 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 		if err != nil {
 			return err
 		}
-		_, err = o.ListPlans(ctx, operate.ListPlansParams{Running: true, Page: outbox.Page{Limit: runsKept}}, func(p dlq.Plan) error {
+		_, err = o.ListPlans(ctx, dlq.ListPlansParams{Running: true, Page: outbox.Page{Limit: runsKept}}, func(p dlq.Plan) error {
 			if p.State == dlq.PlanRunning {
 				next.Running = append(next.Running, p)
 			}
@@ -252,7 +251,7 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 
 // try reads one grouping in a part of o's transaction. These read most rows; one that takes too long must not cost the page
 // its other figures.
-func (s *snapshot) try(ctx context.Context, o *operate.Outbox, grouping string, read func(*operate.Outbox) error) error {
+func (s *snapshot) try(ctx context.Context, o *dlq.Outbox, grouping string, read func(*dlq.Outbox) error) error {
 	err := part(ctx, o, read)
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && slices.Contains([]string{pgerrcode.QueryCanceled, pgerrcode.LockNotAvailable}, pg.Code) && ctx.Err() == nil {

@@ -19,9 +19,9 @@ import (
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/devstate"
+	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/pgpool"
 	"github.com/outboxctl/outboxctl/internal/pgread"
 	"github.com/outboxctl/outboxctl/internal/registry"
@@ -270,7 +270,7 @@ func (a *App) Redis() (*redis.Client, error) {
 
 // Outbox opens the installation that the use cases work on. Redis is not dialled: a use case that asks the consumers'
 // marks finds out whether it answers.
-func (a *App) Outbox(ctx context.Context) (*operate.Outbox, error) {
+func (a *App) Outbox(ctx context.Context) (*dlq.Outbox, error) {
 	db, err := a.Reads(ctx)
 	if err != nil {
 		return nil, err
@@ -279,7 +279,7 @@ func (a *App) Outbox(ctx context.Context) (*operate.Outbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := operate.New(db, types)
+	o := dlq.New(db, types)
 	o.Host = pgpool.Host(db.Pool.Config().ConnConfig)
 	if a.cfg.Redis.URL != "" {
 		o.Keeper, err = a.Keeper()
@@ -289,7 +289,7 @@ func (a *App) Outbox(ctx context.Context) (*operate.Outbox, error) {
 
 // LongOutbox is Outbox for a command that chooses or exports a set of any size: a statement may take its time, but it waits no
 // longer for a lock.
-func (a *App) LongOutbox(ctx context.Context) (*operate.Outbox, error) {
+func (a *App) LongOutbox(ctx context.Context) (*dlq.Outbox, error) {
 	o, err := a.Outbox(ctx)
 	if err != nil {
 		return nil, err
@@ -303,7 +303,7 @@ func (a *App) LongOutbox(ctx context.Context) (*operate.Outbox, error) {
 }
 
 // OutboxNow opens the installation and reads the database's clock, from which "two hours ago" is counted.
-func (a *App) OutboxNow(ctx context.Context) (*operate.Outbox, time.Time, error) {
+func (a *App) OutboxNow(ctx context.Context) (*dlq.Outbox, time.Time, error) {
 	o, err := a.Outbox(ctx)
 	if err != nil {
 		return nil, time.Time{}, err
@@ -313,12 +313,12 @@ func (a *App) OutboxNow(ctx context.Context) (*operate.Outbox, time.Time, error)
 }
 
 // ConsumersOutbox opens what can be asked about consumers: Redis, and the database where one is configured and answers.
-func (a *App) ConsumersOutbox(ctx context.Context) (*operate.Outbox, error) {
+func (a *App) ConsumersOutbox(ctx context.Context) (*dlq.Outbox, error) {
 	keeper, err := a.Keeper()
 	if err != nil {
 		return nil, err
 	}
-	o := operate.New(nil, registry.New())
+	o := dlq.New(nil, registry.New())
 	o.Keeper = keeper
 	if a.cfg.Database.URL == "" {
 		return o, nil

@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -28,8 +27,8 @@ func CompletePlans(app *App) Completion {
 func CompleteAuditRuns(app *App) Completion {
 	return completeLive(app, nil, func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
 		var found []outbox.Suggestion
-		newest := operate.AuditParams{Page: outbox.Page{Limit: outbox.SuggestLimit}}
-		_, err := operate.New(db, nil).AuditRuns(ctx, newest, func(r operate.AuditRun) error {
+		newest := dlq.AuditParams{Page: outbox.Page{Limit: outbox.SuggestLimit}}
+		_, err := dlq.New(db, nil).AuditRuns(ctx, newest, func(r dlq.AuditRun) error {
 			found = append(found, outbox.Suggestion{Value: r.Run, About: r.Action + " by " + r.Actor})
 			return nil
 		})
@@ -43,7 +42,7 @@ func CompleteConsumers(app *App) Completion {
 		var inbox, announced []string
 		pool, err := app.Pool(ctx)
 		if err == nil {
-			inbox, err = operate.New(pool, nil).InboxConsumers(ctx)
+			inbox, err = dlq.New(pool, nil).InboxConsumers(ctx)
 		}
 		keeper, redisErr := app.Keeper()
 		if redisErr == nil {

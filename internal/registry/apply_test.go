@@ -1,4 +1,4 @@
-package registry
+package registry_test
 
 import (
 	"regexp"
@@ -8,13 +8,14 @@ import (
 
 	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
 // The command that a hint names is one that stats accepts.
 func TestTheHintAboutWaitingEventsCanBeFollowed(t *testing.T) {
 	t.Parallel()
-	by := regexp.MustCompile(`outboxctl stats --by (\S+) `).FindStringSubmatch(fault.HintOf(applyError(catalogue.ErrWaiting)))
+	by := regexp.MustCompile(`outboxctl stats --by (\S+) `).FindStringSubmatch(fault.HintOf(registry.ApplyError(catalogue.ErrWaiting)))
 	require.Len(t, by, 2)
 	require.Contains(t, stats.Dimensions(), by[1])
 }

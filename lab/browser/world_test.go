@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/operate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/ui"
@@ -114,12 +113,12 @@ func (s *site) exec(sql string, args ...any) {
 // plan plans a replay of a cause, as a person does before it runs, and returns its id.
 func (s *site) plan() string {
 	s.t.Helper()
-	outbox := operate.New(s.db.Pool, registry.New())
-	set, err := outbox.ChooseChange(s.t.Context(), operate.ChangeParams{
+	outbox := dlq.New(s.db.Pool, registry.New())
+	set, err := outbox.ChooseChange(s.t.Context(), dlq.ChangeParams{
 		Action: dlq.Replay, DeadLetters: &dlq.Filter{State: dlq.StateOpen, Fingerprints: []string{"max_attempts:billing-deadline"}}, Actor: "ann@example.com", Note: "billing is back, INC-4411",
 	})
 	require.NoError(s.t, err)
-	plan, err := set.Plan(s.t.Context(), operate.PlanParams{})
+	plan, err := set.Plan(s.t.Context(), dlq.PlanParams{})
 	require.NoError(s.t, err)
 	return plan.ID
 }

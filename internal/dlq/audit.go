@@ -1,0 +1,172 @@
+package dlq
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/words"
+)
+
+// AuditRow is one change an operator made. The ids of the events it touched are left out of Detail.
+type AuditRow struct {
+	ID       int64     `json:"id" db:"id"`
+	At       time.Time `json:"at" db:"at"`
+	Actor    string    `json:"actor" db:"actor"`
+	DBUser   string    `json:"dbUser" db:"db_user"`
+	Action   string    `json:"action" db:"action"`
+	Note     string    `json:"note" db:"note"`
+	Affected int64     `json:"affected" db:"affected"`
+	// EventID is the event that was touched, if it was one.
+	EventID *string         `json:"eventId" db:"event_id"`
+	Detail  json.RawMessage `json:"detail" db:"detail"`
+}
+
+// AuditActions lists the actions of the audit trail.
+func AuditActions() []string {
+	return []string{
+		string(Replay), string(Discard), string(Restore), string(Republish), string(Edit), string(Retry),
+		"cleanup", idem.ActionForget, idem.ActionForgetUndone, actionReveal, registry.ActionApply, outbox.ActionPause, outbox.ActionResume,
+	}
+}
+
+// AuditParams selects audit rows. Zero fields select everything.
+type AuditParams struct {
+	Actor  string
+	Action string
+	// ID is that of an event, or of a dead letter, that was touched.
+	ID    string
+	RunID string
+	// DeadLetters leaves out what was done to anything else.
+	DeadLetters bool
+	Since       time.Time // inclusive
+	Until       time.Time // exclusive
+	outbox.Page
+}
+
+// Check reports what is wrong with the params, before anything is opened, and makes the id canonical.
+func (p *AuditParams) Check() (err error) {
+	if p.Action != "" {
+		if err := words.OneOf("--action", p.Action, AuditActions()); err != nil {
+			return err
+		}
+	}
+	if p.ID != "" {
+		if p.ID, err = outbox.ParseID(p.ID); err != nil {
+			return err
+		}
+	}
+	if _, err := p.before(); err != nil {
+		return err
+	}
+	return p.Page.CheckLimit()
+}
+
+// before is the id that the rows of the page are below; 0 starts at the newest.
+func (p AuditParams) before() (int64, error) {
+	if p.Cursor == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(p.Cursor, 10, 64)
+	if err != nil || n < 0 {
+		return 0, fault.Usagef("the cursor %q is not the number of an audit row", p.Cursor)
+	}
+	return n, nil
+}
+
+// prepareAudit checks the params, completes the id and returns where the page begins.
+func (o *Outbox) prepareAudit(ctx context.Context, p *AuditParams) (before int64, err error) {
+	if err := p.Check(); err != nil {
+		return 0, err
+	}
+	if p.ID != "" {
+		if p.ID, err = o.EventID(ctx, p.ID); err != nil {
+			return 0, err
+		}
+	}
+	return p.before()
+}
+
+// Audit lists audit rows, newest first.
+func (o *Outbox) Audit(ctx context.Context, p AuditParams, each func(AuditRow) error) (outbox.Paged, error) {
+	before, err := o.prepareAudit(ctx, &p)
+	if err != nil {
+		return outbox.Paged{}, err
+	}
+	last, more, err := outbox.ReadPages(p.Limit, each, func(n int) ([]AuditRow, error) {
+		rows, err := o.auditRows(ctx, p, before, n)
+		if len(rows) > 0 {
+			before = rows[len(rows)-1].ID
+		}
+		return rows, err
+	})
+	if err != nil || !more {
+		return outbox.Paged{}, err
+	}
+	return outbox.Paged{Next: strconv.FormatInt(last.ID, 10)}, nil
+}
+
+const auditColumns = `a.id, a.at, a.actor, a.db_user, a.action, coalesce(a.note, '') AS note, a.affected,
+       CASE jsonb_typeof(a.detail -> 'eventIds') WHEN 'array' THEN CASE jsonb_array_length(a.detail -> 'eventIds') WHEN 1 THEN a.detail -> 'eventIds' ->> 0 END END AS event_id,
+       coalesce((a.detail - 'eventIds' - 'dlqIds')::text, '{}') AS detail`
+
+// auditRows reads up to n rows below the row before.
+func (o *Outbox) auditRows(ctx context.Context, p AuditParams, before int64, n int) ([]AuditRow, error) {
+	where, args := p.conditions(before)
+	args = append(args, n)
+	sql := fmt.Sprintf("SELECT %s FROM outbox_audit AS a WHERE %s ORDER BY a.id DESC LIMIT $%d", auditColumns, where, len(args))
+	return readRows[AuditRow](ctx, o, sql, args...)
+}
+
+// conditions are the params as SQL about the row a. The event's, where it is asked for, is the first.
+func (p AuditParams) conditions(before int64) (where string, args []any) {
+	all := []string{"true"}
+	add := func(format string, value any) {
+		args = append(args, value)
+		all = append(all, fmt.Sprintf(format, len(args)))
+	}
+	if p.ID != "" {
+		add("a.detail -> 'eventIds' @> jsonb_build_array($%d::text)", p.ID)
+	}
+	if p.Actor != "" {
+		add("a.actor = $%d", p.Actor)
+	}
+	if p.Action != "" {
+		add("a.action = $%d", p.Action)
+	}
+	if p.DeadLetters {
+		all = append(all, "a.action LIKE 'dlq.%'")
+	}
+	if p.RunID != "" {
+		add("a.detail ->> 'runId' = $%d", p.RunID)
+	}
+	if !p.Since.IsZero() {
+		add("a.at >= $%d::timestamptz", p.Since)
+	}
+	if !p.Until.IsZero() {
+		add("a.at < $%d::timestamptz", p.Until)
+	}
+	if before > 0 {
+		add("a.id < $%d::bigint", before)
+	}
+	return strings.Join(all, " AND "), args
+}
+
+// By outbox_audit_events_idx.
+const selectEventAudit = `
+SELECT ` + auditColumns + `
+  FROM outbox_audit AS a
+ WHERE a.detail -> 'eventIds' @> jsonb_build_array($1::text)
+ ORDER BY a.at, a.id`
+
+// EventAudit reads what operators did to an event, oldest first.
+func (o *Outbox) EventAudit(ctx context.Context, eventID string) ([]AuditRow, error) {
+	return readRows[AuditRow](ctx, o, selectEventAudit, eventID)
+}

@@ -1,0 +1,322 @@
+package dlq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/words"
+)
+
+// ChangeParams names a change and the rows it is made to: by ids, by one of the filters, or by the run to be undone, and
+// only one of them.
+type ChangeParams struct {
+	Action Action
+	// IDs may be dead letters' or events'.
+	IDs []string
+	// DeadLetters chooses what to replay, discard or restore.
+	DeadLetters *Filter
+	// Events chooses what to republish.
+	Events *outbox.Filter
+	// Undo is a run whose discards or restores are to be taken back, where they are as it left them.
+	Undo *AuditRunResult
+	// Actor and Note go to the audit row.
+	Actor, Note string
+}
+
+// What is wrong with params that do not choose one set of rows.
+var (
+	ErrNoSet       = errors.New("specify the rows")
+	ErrSeveralSets = errors.New("specify the rows in one way")
+)
+
+// Check reports whether exactly one of ids, a filter and a run chooses the rows: ErrNoSet or ErrSeveralSets when not.
+// Nothing is opened for it.
+func (p ChangeParams) Check() error {
+	sets := 0
+	for _, given := range []bool{len(p.IDs) > 0, p.DeadLetters != nil, p.Events != nil, p.Undo != nil} {
+		if given {
+			sets++
+		}
+	}
+	switch {
+	case sets == 0:
+		return fault.As(fault.Usage, ErrNoSet)
+	case sets > 1:
+		return fault.As(fault.Usage, ErrSeveralSets)
+	}
+	return nil
+}
+
+// A ChangeSet is the rows a change will be made to, chosen and described but not touched.
+type ChangeSet struct {
+	Action Action `json:"action"`
+	Total  int64  `json:"total"`
+	// Database is where the rows are.
+	Database Identity `json:"database"`
+	// Since and Until are the limits of a set chosen by a filter: it ends when it was chosen, so what happens meanwhile
+	// does not enter it.
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+	// Reasons and Causes describe dead letters chosen by a filter.
+	Reasons []Group `json:"reasons,omitempty"`
+	Causes  []Group `json:"causes,omitempty"`
+	// Letters and Events are the first few rows of a set chosen by ids.
+	Letters []Entry        `json:"letters,omitempty"`
+	Events  []outbox.Event `json:"events,omitempty"`
+	// First and Last are the ends of a set of events chosen by a filter.
+	First *Target `json:"-"`
+	Last  *Target `json:"-"`
+	// Missing ids were not found.
+	Missing []string `json:"missing,omitempty"`
+	// Hopeless counts, by reason, the dead letters that would fail again unchanged: neither the broker nor
+	// time can change the verdict on them.
+	Hopeless map[string]int64 `json:"hopeless,omitempty"`
+	OrderEffects
+
+	params ChangeParams
+	store  *Store
+	events *outbox.Store
+	keeper *idem.Keeper
+	open   func() (Source, error)
+	filter any // what the plan and the audit row keep of it
+}
+
+const (
+	sampleRows   = 5
+	causesShown  = 5
+	reasonsShown = 1000
+)
+
+// ChooseChange finds and describes the rows of a change. It changes nothing.
+func (o *Outbox) ChooseChange(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
+	s, err := o.aim(ctx, p)
+	switch {
+	case err != nil:
+	case len(p.IDs) > 0 || p.Undo != nil:
+		err = s.describeIDs(ctx)
+	case p.DeadLetters != nil:
+		err = s.describeDeadLetters(ctx)
+	default:
+		err = s.describeEvents(ctx)
+	}
+	if err == nil {
+		err = s.addOrderEffects(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// aim makes the set of a change without looking at its rows.
+func (o *Outbox) aim(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
+	err := p.Check()
+	if err != nil {
+		return nil, err
+	}
+	s := &ChangeSet{Action: p.Action, params: p, store: o.store(), events: o.Events(), keeper: o.Keeper}
+	if s.Database, err = s.store.Identity(ctx); err != nil {
+		return nil, err
+	}
+	s.Database.Host = o.Host
+	switch {
+	case len(p.IDs) > 0:
+		s.params.IDs, err = o.CompleteAll(ctx, p.IDs)
+		s.aimIDs()
+	case p.Undo != nil:
+		s.open = func() (Source, error) { return s.store.RunEntries(p.Undo.Run, p.Undo.Last), nil }
+	case p.DeadLetters != nil:
+		f := *p.DeadLetters
+		if err := o.SettleAggregate(ctx, &f.AggregateType, &f.AggregateIDs); err != nil {
+			return nil, err
+		}
+		f.Until, err = s.ends(ctx, f.Since, f.Until)
+		s.params.DeadLetters, s.filter = &f, f
+		s.open = func() (Source, error) { return s.store.NewScan(f, outbox.OldestFirst) }
+	default:
+		f := *p.Events
+		if err := o.AddTopics(&f); err != nil {
+			return nil, err
+		}
+		if err := o.SettleAggregate(ctx, &f.AggregateType, &f.AggregateIDs); err != nil {
+			return nil, err
+		}
+		f.Until, err = s.ends(ctx, f.Since, f.Until)
+		s.params.Events, s.filter = &f, f
+		s.open = func() (Source, error) { return s.store.PublishedEvents(f) }
+	}
+	return s, err
+}
+
+// ends limits a set chosen by a filter: it ends now unless it ends before.
+func (s *ChangeSet) ends(ctx context.Context, since, until time.Time) (time.Time, error) {
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return until, err
+	}
+	s.Since, s.Until = since, earlier(until, now)
+	return s.Until, nil
+}
+
+// addOrderEffects looks at what waits behind the chosen events in their ordering keys.
+func (s *ChangeSet) addOrderEffects(ctx context.Context) (err error) {
+	s.OrderEffects, err = s.store.OrderEffects(ctx, s.Action, func() (events []string, err error) {
+		err = s.each(ctx, func(targets []Target) error {
+			for _, t := range targets {
+				if t.ID != "" {
+					events = append(events, t.EventID)
+				}
+			}
+			return nil
+		})
+		return events, err
+	})
+	return err
+}
+
+func (s *ChangeSet) aimIDs() {
+	s.open = func() (Source, error) {
+		if s.Action.OnEvents() {
+			return s.store.NamedEvents(s.params.IDs), nil
+		}
+		return s.store.NamedEntries(s.params.IDs, s.Action.State()), nil
+	}
+}
+
+func (s *ChangeSet) describeIDs(ctx context.Context) error {
+	var known []string
+	err := s.each(ctx, func(targets []Target) error {
+		s.Total += int64(len(targets)) // not ids: a dead letter's own and its event's are one
+		var found []string
+		for _, t := range targets {
+			if t.ID == "" {
+				s.Missing = append(s.Missing, t.Given)
+			} else {
+				found = append(found, t.ID)
+			}
+		}
+		known = append(known, found...)
+		return s.countHopeless(ctx, found)
+	})
+	if err != nil {
+		return err
+	}
+	if len(known) == 0 {
+		return fault.Hint(fault.NotFoundf("not found: %s", words.Counted(s.Total, "id")), "outboxctl why ID tells what became of an event")
+	}
+	first := known[:min(sampleRows, len(known))]
+	if s.Action.OnEvents() {
+		s.Events, err = s.events.Events(ctx, first)
+	} else {
+		s.Letters, err = s.store.Entries(ctx, first)
+	}
+	return err
+}
+
+func (s *ChangeSet) describeDeadLetters(ctx context.Context) (err error) {
+	f := *s.params.DeadLetters
+	f.Until = s.Until
+	if s.Reasons, err = s.store.Groups(ctx, f, "reason", reasonsShown); err != nil {
+		return err
+	}
+	for _, g := range s.Reasons {
+		s.Total += g.Count
+		s.addHopeless(g.Value, g.Count)
+	}
+	if s.Total > 0 {
+		s.Causes, err = s.store.Groups(ctx, f, "fingerprint", causesShown)
+	}
+	return err
+}
+
+// describeEvents counts by walking: the set has no index that could count it, and short steps spare the server.
+func (s *ChangeSet) describeEvents(ctx context.Context) error {
+	return s.each(ctx, func(targets []Target) error {
+		if s.First == nil {
+			s.First = &targets[0]
+		}
+		s.Last = &targets[len(targets)-1]
+		s.Total += int64(len(targets))
+		return nil
+	})
+}
+
+// earlier ends a set now unless it ends before: what dies or is published again meanwhile must not enter it.
+func earlier(until, now time.Time) time.Time {
+	if until.IsZero() || until.After(now) {
+		return now
+	}
+	return until
+}
+
+// each walks over the whole set in chunks.
+func (s *ChangeSet) each(ctx context.Context, do func([]Target) error) error {
+	source, err := s.open()
+	if err != nil {
+		return err
+	}
+	for {
+		targets, err := source.Next(ctx, ChunkSize)
+		if err != nil || len(targets) == 0 {
+			return err
+		}
+		if err := do(targets); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *ChangeSet) countHopeless(ctx context.Context, ids []string) error {
+	if s.Action != Replay {
+		return nil
+	}
+	counts, err := s.store.CountReasons(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for reason, n := range counts {
+		s.addHopeless(reason, n)
+	}
+	return nil
+}
+
+func (s *ChangeSet) addHopeless(reason string, n int64) {
+	if s.Action != Replay || !Hopeless(reason) {
+		return
+	}
+	if s.Hopeless == nil {
+		s.Hopeless = map[string]int64{}
+	}
+	s.Hopeless[reason] += n
+}
+
+// RefuseHopeless returns the error for a replay of dead letters that would fail again; nil when there are none.
+func (s *ChangeSet) RefuseHopeless() error {
+	return refuseHopeless(s.Hopeless, s.Total, s.Action.Noun())
+}
+
+func refuseHopeless(hopeless map[string]int64, of int64, noun string) error {
+	var total int64
+	var reasons []string
+	for _, reason := range HopelessReasons() {
+		if n := hopeless[reason]; n > 0 {
+			total += n
+			reasons = append(reasons, fmt.Sprintf("%s %s", words.Count(n), reason))
+		}
+	}
+	if total == 0 {
+		return nil
+	}
+	which := fmt.Sprintf("%s of %s", words.Count(total), words.Counted(of, noun))
+	if of == 1 {
+		which = "the " + noun
+	}
+	return fault.Hint(fault.Refusedf("%s would fail again unchanged: %s", which, strings.Join(reasons, ", ")),
+		"outboxctl dlq edit corrects one; outboxctl dlq export writes many for correction and outboxctl emit --stdin sends the corrected events; --force replays them as they are, after the event type or the publisher was corrected")
+}

@@ -1,0 +1,89 @@
+package dlq
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// Step is one thing that happened to an event.
+type Step struct {
+	At    time.Time `json:"at"`
+	What  string    `json:"what"`
+	Actor string    `json:"actor,omitempty"`
+	Note  string    `json:"note,omitempty"`
+	// Detail is the error of a death, or the broker's id of a publication.
+	Detail string `json:"detail,omitempty"`
+	// ID is the dead letter's, for a death.
+	ID string `json:"id,omitempty"`
+}
+
+// history puts in order what happened to an event: when it was emitted, its deaths, what operators did and when it was
+// published. event is nil when its row is gone.
+func History(event *outbox.Event, deaths []Entry, audit []AuditRow) []Step {
+	var steps []Step
+	switch {
+	case event != nil:
+		steps = append(steps, Step{At: event.CreatedAt, What: "emitted"})
+	case len(deaths) > 0 && deaths[0].EventCreatedAt != nil:
+		steps = append(steps, Step{At: *deaths[0].EventCreatedAt, What: "emitted"})
+	}
+	for _, d := range deaths {
+		what := fmt.Sprintf("died of %s after %d attempts", d.Reason, d.AttemptCount)
+		steps = append(steps, Step{At: d.FailedAt, What: what, Detail: d.ErrorMessage, ID: d.ID})
+	}
+	for _, a := range audit {
+		steps = append(steps, Step{At: a.At, What: ActionWord(a), Actor: a.Actor, Note: a.Note})
+	}
+	if event != nil && event.PublishedAt != nil {
+		step := Step{At: *event.PublishedAt, What: "published"}
+		if event.BrokerMessageID != nil {
+			step.Detail = *event.BrokerMessageID
+		}
+		steps = append(steps, step)
+	}
+	slices.SortStableFunc(steps, func(a, b Step) int { return a.At.Compare(b.At) })
+	return steps
+}
+
+// actionWord returns what an audit row did to an event.
+func ActionWord(a AuditRow) string {
+	switch a.Action {
+	case string(Replay):
+		return "replayed"
+	case string(Discard):
+		return "discarded"
+	case string(Restore):
+		return "restored"
+	case string(Republish):
+		return "sent to be published again"
+	case string(Retry):
+		return "made due now"
+	case string(Edit):
+		return "corrected"
+	case idem.ActionForget, idem.ActionForgetUndone:
+		return forgetWord(a)
+	default:
+		return a.Action
+	}
+}
+
+func forgetWord(a AuditRow) string {
+	var detail struct {
+		Consumer     string `json:"consumer"`
+		InboxRemoved bool   `json:"inboxRemoved"`
+	}
+	_ = json.Unmarshal(a.Detail, &detail) // written by the database; without it only the name is missing
+	switch {
+	case a.Action == idem.ActionForgetUndone:
+		return fmt.Sprintf("not forgotten by %s after all", detail.Consumer)
+	case detail.InboxRemoved:
+		return fmt.Sprintf("forgotten by %s, inbox row included", detail.Consumer)
+	default:
+		return "forgotten by " + detail.Consumer
+	}
+}

@@ -1,0 +1,161 @@
+package why_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/internal/doctor"
+	"github.com/outboxctl/outboxctl/internal/pgread"
+	"github.com/outboxctl/outboxctl/internal/registry"
+)
+
+// unreachable are the parameters of a doctor who finds no server at all.
+func unreachable() doctor.Params {
+	return doctor.Params{
+		Registry: registry.New(), Now: time.Now, NeedsRedis: true, IdempotencyTTL: 720 * time.Hour,
+		Database: func(context.Context) (*pgread.DB, error) {
+			return nil, errors.New("connect to postgres://app:canary@db/x: refused")
+		},
+		Broker: func(context.Context, bool) ([]doctor.Resource, error) { return nil, errors.New("broker away") },
+		Redis: func(context.Context) (consume.ServerReport, error) {
+			return consume.ServerReport{}, errors.New("redis away")
+		},
+	}
+}
+
+// levels runs Doctor and returns what it found in one area, level by message.
+func levels(t *testing.T, p doctor.Params, area string) map[string]doctor.Level {
+	t.Helper()
+	findings, err := doctor.Run(t.Context(), p)
+	require.NoError(t, err)
+	got := map[string]doctor.Level{}
+	for _, f := range findings {
+		if f.Area == area {
+			got[f.Message] = f.Level
+		}
+		require.NotContains(t, f.Message, "canary")
+		require.True(t, f.Level == doctor.OK || f.Remedy != "", "%+v", f)
+	}
+	return got
+}
+
+// A server that is away is a finding, and the others are examined all the same.
+func TestDoctorExaminesWhatItCanReach(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, map[string]doctor.Level{"check failed: connect to postgres://app:****@db/x: refused": doctor.Fail}, levels(t, unreachable(), "database"))
+	require.Equal(t, map[string]doctor.Level{"check failed: broker away": doctor.Fail}, levels(t, unreachable(), "pubsub"))
+	require.Equal(t, map[string]doctor.Level{"check failed: redis away": doctor.Fail}, levels(t, unreachable(), "redis"))
+	require.Empty(t, levels(t, unreachable(), "publishers"))
+}
+
+func TestDoctorJudgesTheBrokersResources(t *testing.T) {
+	t.Parallel()
+	p := unreachable()
+	p.Broker = func(context.Context, bool) ([]doctor.Resource, error) {
+		return []doctor.Resource{
+			{Kind: doctor.ResourceTopic, Name: "a", State: doctor.ResourceExists},
+			{Kind: doctor.ResourceTopic, Name: "b", State: doctor.ResourceMissing},
+			{Kind: doctor.ResourceTopic, Name: "b2", State: doctor.ResourceMissing},
+			{Kind: doctor.ResourceSubscription, Name: "c", State: doctor.ResourceMissing},
+			{Kind: doctor.ResourceSubscription, Name: "d", State: doctor.ResourceDiffers, Detail: "of another topic"},
+			{Kind: doctor.ResourceSubscription, Name: "e", State: doctor.ResourceExists, Detail: "no dead-letter policy"},
+			{Kind: doctor.ResourceTopic, Name: "f", State: doctor.ResourceFailed, Detail: "forbidden"},
+		}, nil
+	}
+	require.Equal(t, map[string]doctor.Level{
+		"topics b, b2 are missing":              doctor.Fail,
+		"subscription c is missing":             doctor.Warn,
+		"subscription d: of another topic":      doctor.Warn,
+		"subscription e: no dead-letter policy": doctor.Warn,
+		"topic f: forbidden":                    doctor.Fail,
+		"2 topics and subscriptions exist":      doctor.OK,
+	}, levels(t, p, "pubsub"))
+	p.Broker = nil
+	require.Equal(t, map[string]doctor.Level{"no project is configured": doctor.Warn}, levels(t, p, "pubsub"))
+}
+
+func TestDoctorFindsAnEmulatorBesideARemoteDatabase(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		emulator string
+		remote   bool
+		want     doctor.Level
+	}{
+		"production": {"", true, doctor.OK},
+		"laptop":     {"127.0.0.1:8085", false, doctor.OK},
+		"half":       {"127.0.0.1:8085", true, doctor.Fail},
+	} {
+		p := unreachable()
+		p.Emulator, p.RemoteDatabase = tc.emulator, tc.remote
+		for message, level := range levels(t, p, "configuration") {
+			require.Equal(t, tc.want, level, "%s: %s", name, message)
+		}
+	}
+}
+
+func TestDoctorJudgesRedis(t *testing.T) {
+	t.Parallel()
+	p := unreachable()
+	p.Redelivery = 168 * time.Hour
+	p.Redis = func(context.Context) (consume.ServerReport, error) { return consume.ServerReport{Version: "7.0"}, nil }
+	require.Equal(t, map[string]doctor.Level{"Redis 7.0 stores the processed-event keys": doctor.OK}, levels(t, p, "redis"))
+	p.IdempotencyTTL = time.Hour
+	require.Equal(t, map[string]doctor.Level{"idempotency.ttl is 1h0m0s, but the broker may redeliver for 168h0m0s": doctor.Warn}, levels(t, p, "redis"))
+}
+
+// A login without rights is told of them once, not to migrate.
+func TestDoctorNamesTheRightsThatAreMissing(t *testing.T) {
+	b := setup(t)
+	b.exec(fmt.Sprintf("CREATE ROLE lesser_%s", b.db.Name))
+	pool := b.pool(func(c *pgxpool.Config) {
+		c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, fmt.Sprintf("SET ROLE lesser_%s", b.db.Name))
+			return err
+		}
+	})
+	p := unreachable()
+	p.Database = func(context.Context) (*pgread.DB, error) {
+		return &pgread.DB{Pool: pool, Limits: pgread.Within(pgread.DefaultTimeout)}, nil
+	}
+	findings, err := doctor.Run(t.Context(), p)
+	require.NoError(t, err)
+	var denied []doctor.Finding
+	for _, f := range findings {
+		if strings.Contains(f.Message, "permission denied for table outbox_events") {
+			denied = append(denied, f)
+		}
+	}
+	require.Len(t, denied, 1)
+	require.Contains(t, denied[0].Check, "leases, ")
+	require.Equal(t, "outboxctl migrate grants prints what each role needs", denied[0].Remedy)
+}
+
+// Several publishers that cannot reach one topic are one finding.
+func TestDoctorNamesATopicOnce(t *testing.T) {
+	b := setup(t)
+	for range 2 {
+		b.publisher(`{"topics": [{"topic": "domain", "state": "unreachable", "error": "away"}]}`, "1 second")
+	}
+	p := unreachable()
+	p.Database = func(context.Context) (*pgread.DB, error) { return b.reads(), nil }
+	found := levels(t, p, "publishers")
+	require.Len(t, found, 2, found)
+	require.Equal(t, doctor.Warn, found["topic domain has been unreachable for 1s at worker-7/4242, worker-7/4242: away"])
+}
+
+// Nothing that publishes needs Redis.
+func TestDoctorDoesWithoutRedisWhereNothingNeedsIt(t *testing.T) {
+	t.Parallel()
+	p := unreachable()
+	p.NeedsRedis = false
+	require.Equal(t, map[string]doctor.Level{"no Redis is configured; only consumers need one": doctor.OK}, levels(t, p, "redis"))
+}

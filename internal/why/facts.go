@@ -1,0 +1,180 @@
+package why
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// aheadBound is where counting the rows before an event stops: "more than that" is enough to know.
+const aheadBound = 10_000
+
+// facts is what is known about where an event is.
+type facts struct {
+	EventID string
+	Now     time.Time     // the database's
+	Event   *outbox.Event // nil: its row is not there
+	Deaths  []dlq.Entry
+	Audit   []dlq.AuditRow
+	// Topic is the logical topic of the event's type; empty when the registry does not know the type.
+	Topic string
+	// MaxAttempts holds unless the event has its own.
+	MaxAttempts int
+	// Ahead counts the due events before it, up to aheadBound.
+	Ahead int64
+	// KeyAhead counts the events before it in its ordering key, up to aheadBound; Head is the first of them.
+	KeyAhead int64
+	Head     *outbox.Event
+	// KeyBehind counts the living events behind a dead one in its ordering key, up to aheadBound.
+	KeyBehind int64
+	// HeadLetter is the newest dead letter of a head that is dead.
+	HeadLetter *dlq.Entry
+	// PublishersKnown: the database keeps a list of publishers.
+	PublishersKnown bool
+	Publishers      []dispatch.Peer
+	// Pauses are those of operators that hold the event back.
+	Pauses []outbox.Pause
+	// CleanupAt and CleanupOlderThan are of the newest cleanup that removed published events; zero: there was none.
+	CleanupAt, CleanupOlderThan time.Time
+	// MadeAt is when the event's id was made; zero when the id does not contain it.
+	MadeAt time.Time
+}
+
+// What waits before an event: due, unleased rows with a lower seq, counted up to a bound. Reads
+// outbox_events_seq_claim_idx.
+const countAhead = `
+SELECT count(*)
+  FROM (SELECT 1 FROM outbox_events
+         WHERE published_at IS NULL AND dead_at IS NULL AND seq < $1 AND next_attempt_at <= now()
+           AND (locked_until IS NULL OR locked_until <= now())
+         LIMIT $2) AS ahead`
+
+// What stands before an event in its ordering key, and the first of it. Reads outbox_events_turn_idx.
+const countAheadInKey = `
+SELECT count(*), (array_agg(id::text ORDER BY seq))[1]
+  FROM (SELECT id, seq FROM outbox_events
+         WHERE ordering_key = $1 AND published_at IS NULL AND passed_at IS NULL AND seq < $2
+         ORDER BY seq
+         LIMIT $3) AS ahead`
+
+// What a dead event keeps from being published. Reads outbox_events_turn_idx.
+const countBehindInKey = `
+SELECT count(*)
+  FROM (SELECT FROM outbox_events
+         WHERE ordering_key = $1 AND published_at IS NULL AND passed_at IS NULL AND dead_at IS NULL AND seq > $2
+         LIMIT $3) AS behind`
+
+const hasPublishers = `SELECT to_regclass('outbox_publishers') IS NOT NULL`
+
+// The newest cleanup that removed published events, for an event that is not there.
+const selectLastCleanup = `
+SELECT a.at, (a.detail #>> '{events,olderThan}')::timestamptz
+  FROM outbox_audit AS a
+ WHERE a.action = 'cleanup' AND a.detail ? 'events'
+ ORDER BY a.at DESC, a.id DESC
+ LIMIT 1`
+
+// gather gathers what is known about the event that id means.
+func gather(ctx context.Context, o *dlq.Outbox, id string) (f facts, err error) {
+	if f.Now, err = o.Now(ctx); err != nil {
+		return f, err
+	}
+	if f.EventID, err = o.EventID(ctx, id); err != nil {
+		return f, err
+	}
+	if f.Event, err = o.Event(ctx, f.EventID); err != nil {
+		return f, err
+	}
+	if f.Deaths, err = dlq.NewStore(o.DB).Deaths(ctx, f.EventID); err != nil {
+		return f, err
+	}
+	if f.Audit, err = o.EventAudit(ctx, f.EventID); err != nil {
+		return f, err
+	}
+	switch {
+	case f.Event == nil:
+		err = addAbsence(ctx, o, &f)
+	case f.Event.DeadAt != nil && f.Event.OrderingKey != nil:
+		err = o.DB.QueryRow(ctx, countBehindInKey, *f.Event.OrderingKey, f.Event.Seq, aheadBound).Scan(&f.KeyBehind)
+	case f.Event.Status == outbox.StatusPending || f.Event.Status == outbox.StatusProcessing:
+		f.Topic = o.Registry.TopicOf(f.Event.Namespace, f.Event.EventType)
+		if err = addQueue(ctx, o, &f); err == nil {
+			err = addHead(ctx, o, &f)
+		}
+		if err == nil {
+			err = addPauses(ctx, o, &f)
+		}
+	}
+	return f, err
+}
+
+// addAbsence looks for a reason why an event's row is not there.
+func addAbsence(ctx context.Context, o *dlq.Outbox, f *facts) error {
+	if id, err := uuid.Parse(f.EventID); err == nil && id.Version() == 7 {
+		sec, nsec := id.Time().UnixTime()
+		f.MadeAt = time.Unix(sec, nsec).UTC()
+	}
+	err := o.DB.QueryRow(ctx, selectLastCleanup).Scan(&f.CleanupAt, &f.CleanupOlderThan)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("look for a cleanup: %w", err)
+	}
+	return nil
+}
+
+// addPauses looks for what operators have paused.
+func addPauses(ctx context.Context, o *dlq.Outbox, f *facts) error {
+	pauses, err := outbox.Pauses(ctx, o.DB)
+	names := o.Registry.Names()
+	for _, p := range pauses {
+		if p.Holds(names, f.Event) {
+			f.Pauses = append(f.Pauses, p)
+		}
+	}
+	return err
+}
+
+// addHead looks at what stands before an event in its ordering key.
+func addHead(ctx context.Context, o *dlq.Outbox, f *facts) (err error) {
+	if f.Event.OrderingKey == nil {
+		return nil
+	}
+	var head *string
+	if err := o.DB.QueryRow(ctx, countAheadInKey, *f.Event.OrderingKey, f.Event.Seq, aheadBound).Scan(&f.KeyAhead, &head); err != nil {
+		return fmt.Errorf("count what is before the event in its ordering key: %w", err)
+	}
+	if head == nil {
+		return nil
+	}
+	if f.Head, err = o.Event(ctx, *head); err != nil || f.Head == nil || f.Head.DeadAt == nil {
+		return err
+	}
+	deaths, err := dlq.NewStore(o.DB).Deaths(ctx, *head)
+	if len(deaths) > 0 {
+		f.HeadLetter = &deaths[len(deaths)-1]
+	}
+	return err
+}
+
+// addQueue looks at what stands between a waiting event and its publication.
+func addQueue(ctx context.Context, o *dlq.Outbox, f *facts) error {
+	if err := o.DB.QueryRow(ctx, countAhead, f.Event.Seq, aheadBound).Scan(&f.Ahead); err != nil {
+		return fmt.Errorf("count what waits before the event: %w", err)
+	}
+	if err := o.DB.QueryRow(ctx, hasPublishers).Scan(&f.PublishersKnown); err != nil {
+		return fmt.Errorf("look for publishers: %w", err)
+	}
+	if !f.PublishersKnown {
+		return nil
+	}
+	publishers, err := dispatch.Peers(ctx, o.DB)
+	f.Publishers = publishers
+	return err
+}

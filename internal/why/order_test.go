@@ -1,0 +1,112 @@
+package why_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/check"
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/doctor"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/pgread"
+	"github.com/outboxctl/outboxctl/internal/stats"
+	"github.com/outboxctl/outboxctl/internal/why"
+)
+
+// keyed emits n events of one ordering key.
+func (b *bundle) keyed(n int) (ids []string) {
+	b.t.Helper()
+	for range n {
+		id := uuid.NewString()
+		b.exec(`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, ordering_key, created_at)
+			VALUES ($1::text::uuid, 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', 'default/a', now() - interval '1 hour')`, id)
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+func TestOperatorsSeeWhatADeadHeadHoldsBack(t *testing.T) {
+	b := setup(t)
+	ids := b.keyed(5)
+	require.Contains(t, b.why(ids[3]).Explanation, "waits its turn in the ordering key default/a, 3 ahead; the first is "+ids[0])
+	head := b.dieAgain(ids[0], "rejected_by_broker", "no")
+	second := b.dieAgain(ids[1], "max_attempts", "no")
+	b.exec("INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json) VALUES (gen_random_uuid(), 'order_canceled', 'vendor_order', gen_random_uuid(), '{}')")
+
+	told := b.why(ids[3])
+	require.Equal(t, why.Parked, told.State)
+	require.Contains(t, told.Explanation, "3 ahead; the first, "+ids[0]+", died")
+	require.Contains(t, told.Explanation, "(rejected_by_broker)")
+	require.Contains(t, told.Commands, "outboxctl dlq show "+head+" --payload pretty")
+	require.Contains(t, b.why(ids[0]).Explanation, "3 events of its ordering key default/a wait behind it.")
+
+	r, err := stats.Collect(b.ctx, b.outbox.DB, b.outbox.Registry, stats.Params{MaxAttempts: 10, By: "type"})
+	require.NoError(t, err)
+	require.Equal(t, []int64{1, 1, 3, 1}, []int64{r.Backlog, r.Due, r.Parked, r.BlockedKeys})
+	require.Less(t, r.OldestAgeSeconds, 600.0, "parked events have no age that a publisher could help")
+	require.NotNil(t, r.OldestParkedAt)
+	require.EqualValues(t, 3, r.Groups[0].Parked)
+	sample, err := stats.TakeSample(b.ctx, b.db.Pool, 10)
+	require.NoError(t, err)
+	require.Equal(t, []int64{1, 3, 1}, []int64{sample.Backlog, sample.Parked, sample.BlockedKeys})
+	limit := 2.0
+	verdict, err := check.Run(b.ctx, b.outbox.DB, b.outbox.Registry, check.Params{MaxAttempts: 10, Parked: check.Threshold{Critical: &limit}})
+	require.NoError(t, err)
+	require.Equal(t, check.Critical, verdict.Level)
+	require.Contains(t, verdict.Alarms, "parked 3, above 2")
+
+	letter, err := why.DeadLetter(b.ctx, b.outbox, why.DetailParams{ID: head})
+	require.NoError(t, err)
+	require.Equal(t, "default/a", *letter.OrderingKey)
+	require.EqualValues(t, 3, letter.Blocks)
+
+	choose := func(action dlq.Action, ids ...string) *dlq.ChangeSet {
+		set, err := b.outbox.ChooseChange(b.ctx, dlq.ChangeParams{Action: action, IDs: ids})
+		require.NoError(t, err)
+		return set
+	}
+	require.EqualValues(t, 0, choose(dlq.Discard, head).Releases, "the second one is dead too")
+	require.EqualValues(t, 3, choose(dlq.Discard, head, second).Releases)
+	require.EqualValues(t, 1, choose(dlq.Replay, second).Behind)
+	require.EqualValues(t, 0, choose(dlq.Replay, head, second).Behind)
+	set, err := b.outbox.ChooseChange(b.ctx, dlq.ChangeParams{Action: dlq.Discard, DeadLetters: &dlq.Filter{State: dlq.StateOpen, Blocking: true}})
+	require.NoError(t, err)
+	require.Equal(t, []int64{2, 3}, []int64{set.Total, set.Releases})
+
+	b.act(dlq.Discard, head)
+	b.act(dlq.Discard, second)
+	entries, err := dlq.NewStore(b.db.Pool).NewScan(dlq.Filter{Blocking: true}, outbox.NewestFirst)
+	require.NoError(t, err)
+	left, err := entries.List(b.ctx, 10)
+	require.NoError(t, err)
+	require.Empty(t, left)
+	require.Equal(t, why.NoPublisher, b.why(ids[2]).State)
+}
+
+func TestDoctorLooksAtWhatKeepsTheOrder(t *testing.T) {
+	b := setup(t)
+	var asked bool
+	p := doctor.Params{
+		Registry: unreachable().Registry, Now: unreachable().Now, Redis: unreachable().Redis,
+		Database: func(context.Context) (*pgread.DB, error) { return b.reads(), nil },
+		Broker: func(_ context.Context, ordered bool) ([]doctor.Resource, error) {
+			asked = ordered
+			return nil, nil
+		},
+	}
+	require.Empty(t, levels(t, p, "pubsub"))
+	require.False(t, asked)
+	b.keyed(1)
+	require.Equal(t, map[string]doctor.Level{
+		"events have an ordering key and publishers use the nearest region: keys keep their order only within one": doctor.Warn,
+	}, levels(t, p, "pubsub"))
+	require.True(t, asked, "subscriptions are asked for their order")
+	p.Endpoint = "europe-west1-pubsub.googleapis.com:443"
+	require.Empty(t, levels(t, p, "pubsub"))
+
+	b.exec("ALTER TABLE outbox_events ALTER COLUMN seq SET CACHE 20")
+	require.Equal(t, doctor.Fail, levels(t, p, "database")["seq is drawn in blocks of 20: events of an ordering key get the wrong order"])
+}
