@@ -41,7 +41,7 @@ func (t Threshold) Judge(value float64) Level {
 	}
 }
 
-// CheckParams are the limits that Check judges by.
+// Params are the limits that Run judges by.
 type Params struct {
 	// MaxAttempts is the publisher's maximum, for the rows that have none of their own.
 	MaxAttempts int
@@ -63,7 +63,7 @@ type Figure struct {
 	Level Level
 }
 
-// CheckResult is the verdict and what led to it.
+// Result is the verdict and what led to it.
 type Result struct {
 	Level   Level
 	Figures []Figure

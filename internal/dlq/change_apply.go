@@ -66,7 +66,7 @@ func (s *ChangeSet) Plan(ctx context.Context, p PlanParams) (Plan, error) {
 	return plan, err
 }
 
-// PreviewParams is how a change is looked at.
+// DryRunParams is how a change is looked at.
 type DryRunParams struct {
 	// Force replays what would fail again unchanged; without it the preview tells which that is.
 	Force bool

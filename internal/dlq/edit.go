@@ -15,7 +15,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// An Edit is a dead letter whose event is to be corrected, read but not touched.
+// Editing is a dead letter whose event is to be corrected, read but not touched.
 type Editing struct {
 	Letter Entry
 	// Database is where it is.

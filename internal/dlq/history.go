@@ -22,7 +22,7 @@ type Step struct {
 	ID string `json:"id,omitempty"`
 }
 
-// history puts in order what happened to an event: when it was emitted, its deaths, what operators did and when it was
+// History puts in order what happened to an event: when it was emitted, its deaths, what operators did and when it was
 // published. event is nil when its row is gone.
 func History(event *outbox.Event, deaths []Entry, audit []AuditRow) []Step {
 	var steps []Step
@@ -50,7 +50,7 @@ func History(event *outbox.Event, deaths []Entry, audit []AuditRow) []Step {
 	return steps
 }
 
-// actionWord returns what an audit row did to an event.
+// ActionWord returns what an audit row did to an event.
 func ActionWord(a AuditRow) string {
 	switch a.Action {
 	case string(Replay):

@@ -16,8 +16,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// DoctorParams are what Doctor examines. The servers come as functions that reach them: one that cannot be reached is a
-// finding, and does not keep Doctor from examining the others.
+// Params are what Run examines. The servers come as functions that reach them: one that cannot be reached is a
+// finding, and does not keep Run from examining the others.
 type Params struct {
 	Registry *registry.Registry
 	// Now is this machine's clock, to be compared with the database's.
@@ -48,7 +48,7 @@ type Params struct {
 	IdempotencyTTL time.Duration
 }
 
-// Doctor examines the outbox and what it depends on. It changes nothing.
+// Run examines the outbox and what it depends on. It changes nothing.
 func Run(ctx context.Context, p Params) ([]Finding, error) {
 	findings := Examine(ctx, p.checks(ctx))
 	for i := range findings {

@@ -43,6 +43,7 @@ func (o *Outbox) SettleAggregate(ctx context.Context, aggregateType *string, ids
 	return o.SettleAggregateBy(ctx, o.Events(), aggregateType, ids)
 }
 
+// SettleAggregateBy is SettleAggregate inside a transaction.
 func (o *Outbox) SettleAggregateBy(ctx context.Context, events *Store, aggregateType *string, ids *[]string) error {
 	word := *aggregateType
 	if word == "" || len(*ids) > 0 || slices.Contains(o.Registry.Aggregates(), word) {

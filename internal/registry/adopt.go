@@ -18,7 +18,7 @@ import (
 // maxJudged bounds how many waiting rows a plan looks at, the oldest ones.
 const maxJudged = 100_000
 
-// PlanMigrationParams describes what is planned.
+// AdoptionParams describes what is planned.
 type AdoptionParams struct {
 	Options migrate.Options
 	// Catalogue judges what waits.
@@ -27,7 +27,7 @@ type AdoptionParams struct {
 	MaxAttempts int
 }
 
-// MigrationPlan is what a migration would find and do, and what becomes of the events that wait.
+// Adoption is what a migration would find and do, and what becomes of the events that wait.
 type Adoption struct {
 	migrate.Adoption
 	Backlog Backlog `json:"backlog"`
@@ -46,7 +46,7 @@ type Backlog struct {
 	Die []Refusal `json:"die"`
 }
 
-// PlanMigration looks at a database before it is migrated. It changes nothing.
+// PlanAdoption looks at a database before it is migrated. It changes nothing.
 func PlanAdoption(ctx context.Context, pool *pgxpool.Pool, p AdoptionParams) (Adoption, error) {
 	found, err := migrate.Survey(ctx, pool, p.Options)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // actionApply is the action of the audit trail.
 const ActionApply = "registry.apply"
 
-// RecordParams is a catalogue to be recorded.
+// ApplyParams is a catalogue to be recorded.
 type ApplyParams struct {
 	Catalogue *Registry
 	// Revision, when set, is the one that was looked at and confirmed.
@@ -29,7 +29,7 @@ type ApplyParams struct {
 	Actor, Note string
 }
 
-// RecordResult is what recording a catalogue changed, or would change.
+// ApplyResult is what recording a catalogue changed, or would change.
 type ApplyResult struct {
 	Difference
 	Trial Trial `json:"trial"`

@@ -28,7 +28,7 @@ type TypeChange struct {
 	Waiting int64 `json:"waiting"`
 }
 
-// CatalogueDiff compares a catalogue with the one that the database recorded.
+// Difference compares a catalogue with the one that the database recorded.
 type Difference struct {
 	// Catalogue is the name of the one that was given.
 	Catalogue string `json:"catalogue"`

@@ -34,7 +34,7 @@ const (
 	NotFound    = "not_found"
 )
 
-// WhyParams names an event.
+// Params names an event.
 type Params struct {
 	// ID is the event's or a dead letter's.
 	ID string
@@ -42,7 +42,7 @@ type Params struct {
 	MaxAttempts int
 }
 
-// WhyResult explains in plain words where an event is and what can be done.
+// Result explains in plain words where an event is and what can be done.
 type Result struct {
 	EventID string `json:"eventId"`
 	State   string `json:"state"`
@@ -52,7 +52,7 @@ type Result struct {
 	Commands []string `json:"commands"`
 }
 
-// Explain explains where an event is. An event that is not in the database is a result (WhyNotFound), not an error.
+// Explain explains where an event is. An event that is not in the database is a result (NotFound), not an error.
 func Explain(ctx context.Context, o *dlq.Outbox, p Params) (Result, error) {
 	id, err := outbox.ParseID(p.ID)
 	if err != nil {
