@@ -38,14 +38,14 @@ func (s *ChangeSet) Plan(ctx context.Context, p PlanParams) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	make := MakeParams{
+	planned := MakeParams{
 		Action: s.Action, Author: s.params.Actor, Note: s.params.Note, Database: s.Database, Filter: s.filter, Source: source, AtOnce: p.AtOnce, OnBegun: p.OnBegun,
 	}
 	if s.params.Undo != nil {
-		make.Undoes = s.params.Undo.Run
+		planned.Undoes = s.params.Undo.Run
 	}
 	var total int64
-	make.OnAdded = func(n int64, leftOut []Outcome) error {
+	planned.OnAdded = func(n int64, leftOut []Outcome) error {
 		if total += n; p.MaxRows > 0 && total > p.MaxRows {
 			return fault.Hint(fault.Preconditionf("the set has more than %s", words.Counted(p.MaxRows, "row")), "narrow the filter, or allow more with ui.max_plan_rows")
 		}
@@ -54,7 +54,7 @@ func (s *ChangeSet) Plan(ctx context.Context, p PlanParams) (Plan, error) {
 		}
 		return p.OnAdded(n, leftOut)
 	}
-	plan, err := s.store.MakePlan(ctx, make)
+	plan, err := s.store.MakePlan(ctx, planned)
 	switch {
 	case errors.Is(err, ErrNothing) && len(plan.LeftOut) > 0:
 		return plan, verdict(s.Action, s.filter != nil, plan.LeftOut, 0)
