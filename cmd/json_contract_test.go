@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/adoption"
 	"github.com/outboxctl/outboxctl/internal/bench"
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/cleanup"
@@ -54,7 +55,7 @@ func jsonObjects() map[string][]any {
 		"event show":      {outbox.Event{}},
 		"idem forget":     {idem.ForgetResult{}},
 		"idem show":       {idem.Mark{}},
-		"migrate":         {migrateResult{}, registry.Adoption{}},
+		"migrate":         {migrateResult{}, adoption.Adoption{}},
 		"migrate down":    {migrateResult{}},
 		"migrate status":  {migrationEntry{}},
 		"migrate version": {migrate.Versions{}},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/outboxctl/outboxctl/internal/adoption"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
@@ -30,7 +31,7 @@ func runMigratePlan(ctx context.Context, opts *migrateUpOptions, o migrate.Optio
 	if err != nil {
 		return err
 	}
-	plan, err := registry.PlanAdoption(ctx, pool, registry.AdoptionParams{Options: o, Catalogue: catalogue, MaxAttempts: cfg.Publish.MaxAttempts})
+	plan, err := adoption.Plan(ctx, pool, adoption.Params{Options: o, Catalogue: catalogue, MaxAttempts: cfg.Publish.MaxAttempts})
 	if err != nil {
 		return migrateError(err)
 	}
@@ -44,7 +45,7 @@ func runMigratePlan(ctx context.Context, opts *migrateUpOptions, o migrate.Optio
 	return nil
 }
 
-func writeMigrationPlan(w io.Writer, plan registry.Adoption) error {
+func writeMigrationPlan(w io.Writer, plan adoption.Adoption) error {
 	p := planPrinter{w: w}
 	switch {
 	case !plan.Exists:

@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -131,6 +130,9 @@ func (r *Report) flow(arrived, left int64) Flow {
 	return f
 }
 
+// openLetter is the state of a dead letter that nobody has dealt with.
+const openLetter = "open"
+
 func deadLetters(ctx context.Context, tx pgx.Tx, r *Report) error {
 	rows, err := tx.Query(ctx, dlqQuery)
 	if err != nil {
@@ -140,7 +142,7 @@ func deadLetters(ctx context.Context, tx pgx.Tx, r *Report) error {
 	var n int64
 	_, err = pgx.ForEachRow(rows, []any{&state, &reason, &n}, func() error {
 		r.Dead += n
-		if state == dlq.StateOpen {
+		if state == openLetter {
 			r.DLQ.ByReason[reason] = n
 			r.DLQ.Open += n
 		}

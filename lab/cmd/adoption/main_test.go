@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/adoption"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
@@ -17,7 +18,7 @@ import (
 // What the program's plan says is what the lab reads from it.
 func TestFiguresAreThoseOfAPlan(t *testing.T) {
 	t.Parallel()
-	text, err := json.Marshal(registry.Adoption{
+	text, err := json.Marshal(adoption.Adoption{
 		Adoption: migrate.Adoption{Waiting: 1, TableBytes: 2, IndexBytes: 3, Seconds: 19, GrowthBytes: 5, WALBytes: 6},
 		Backlog:  registry.Backlog{Publish: 7, OtherEventID: 8},
 	})

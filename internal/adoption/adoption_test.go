@@ -1,4 +1,4 @@
-package registry_test
+package adoption_test
 
 import (
 	"slices"
@@ -8,10 +8,13 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/adoption"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
+
+func TestMain(m *testing.M) { outboxtest.Main(m) }
 
 // packFinderz is a table as PackFinderz' own code leaves it, with one row of each fate.
 const packFinderz = `
@@ -28,9 +31,9 @@ SELECT v.event_type::event_type_enum, v.aggregate_type::aggregate_type_enum, gen
     ('ad_paused', 'ad', '{"no": "envelope"}', 10, NULL),
     ('ad_paused', 'ad', '{"no": "envelope"}', 0, now())) AS v(event_type, aggregate_type, payload, attempts, at)`
 
-func plan(t *testing.T, db *outboxtest.Database) registry.Adoption {
+func plan(t *testing.T, db *outboxtest.Database) adoption.Adoption {
 	t.Helper()
-	p, err := registry.PlanAdoption(t.Context(), db.Pool, registry.AdoptionParams{Catalogue: registry.New(), MaxAttempts: 10})
+	p, err := adoption.Plan(t.Context(), db.Pool, adoption.Params{Catalogue: registry.New(), MaxAttempts: 10})
 	require.NoError(t, err)
 	return p
 }
