@@ -22,7 +22,7 @@ func TestCleanupOfTheInboxKeepsToTheTTL(t *testing.T) {
 	require.Contains(t, w.ok("cleanup", "--inbox-older-than", "30d"), "1 inbox rows")
 	var run string
 	require.NoError(t, w.db.Pool.QueryRow(t.Context(), `SELECT detail ->> 'runId' FROM outbox_audit`).Scan(&run))
-	require.Contains(t, w.ok("dlq", "audit", "--run", run), "cleanup")
+	require.Contains(t, w.ok("audit", "--run", run), "cleanup")
 	require.Equal(t, 1, w.Count(`SELECT count(*) FROM inbox_events`))
 	require.Empty(t, w.ok("cleanup", "--inbox-older-than", "30d"), "nothing to do, nothing to say")
 
@@ -40,7 +40,7 @@ func TestCleanupOfTheAuditTrail(t *testing.T) {
 	require.Contains(t, w.ok("cleanup", "--audit-older-than", "400d", "--dry-run"), "would remove 1 audit rows\n  dlq.replay\t1\n")
 	require.Contains(t, w.ok("cleanup", "--audit-older-than", "400d", "--note", "retention"), "1 audit rows")
 	require.Equal(t, 1, w.Count(`SELECT count(*) FROM outbox_audit WHERE action = 'dlq.replay'`))
-	require.Contains(t, w.ok("dlq", "audit", "--action", "cleanup"), "retention")
+	require.Contains(t, w.ok("audit", "--action", "cleanup"), "retention")
 }
 
 func TestCleanupWithoutASchemaSaysWhatToDo(t *testing.T) {

@@ -30,7 +30,7 @@ func TestThePageHasTheDefaultsOfItsSettings(t *testing.T) {
 	require.Equal(t, ui.DefaultReadRole, cfg.UI.ReadRole)
 	require.Equal(t, ui.DefaultRefresh, cfg.UI.Refresh)
 	require.Equal(t, ui.DefaultQueryTimeout, cfg.UI.QueryTimeout)
-	require.EqualValues(t, ui.DefaultMaxPlanRows, cfg.UI.MaxPlanRows)
+	require.Equal(t, ui.DefaultMaxPlanRows, cfg.UI.MaxPlanRows)
 	for _, s := range cli.Settings() {
 		if s.Name == "ui.color" {
 			require.Contains(t, s.Help, strings.Join(ui.Colors(), ", "))

@@ -108,7 +108,7 @@ func TestAnEventIsConsumedShownAndForgotten(t *testing.T) {
 	story := w.ok("event", "show", id)
 	require.Contains(t, story, "forgotten by compliance by tester: TICKET-7")
 	require.Contains(t, story, "forgotten by compliance, inbox row included by tester: again")
-	require.Contains(t, w.ok("dlq", "audit", "--event", id), "idem_forget")
+	require.Contains(t, w.ok("audit", "--event", id), "idem_forget")
 	w.fails(cli.ExitNotFound, append(forget, "--note", "once more", "--inbox", "--yes")...)
 }
 

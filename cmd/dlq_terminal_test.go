@@ -31,7 +31,7 @@ func TestHostileTextNeverReachesTheTerminal(t *testing.T) {
 	require.Equal(t, 0, code)
 	var commands [][]string
 	for _, format := range []string{"table", "wide", "json", "jsonl", "yaml", "csv", "id"} {
-		commands = append(commands, []string{"dlq", "list", "--state", "all", "-o", format}, []string{"dlq", "audit", "-o", format},
+		commands = append(commands, []string{"dlq", "list", "--state", "all", "-o", format}, []string{"audit", "-o", format},
 			[]string{"dlq", "list", "--state", "all", "--group-by", "fingerprint", "-o", format}, []string{"event", "list", "-o", format})
 	}
 	for _, format := range []string{"table", "json", "yaml"} {

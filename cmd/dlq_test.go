@@ -117,8 +117,8 @@ func TestDLQExitCodes(t *testing.T) {
 		{0, []string{"dlq", "replay", "--type", "order_canceled", "--yes"}},
 		{0, []string{"dlq", "export"}},
 		{3, []string{"dlq", "export", unknown}},
-		{0, []string{"dlq", "audit"}},
-		{2, []string{"dlq", "audit", "--event", "odd"}},
+		{0, []string{"audit"}},
+		{2, []string{"audit", "--event", "odd"}},
 		{0, []string{"event", "list"}},
 		{2, []string{"event", "list", "--status", "odd"}},
 		{2, []string{"event", "list", "--status", "pending", "--state", "dead"}},
@@ -226,7 +226,7 @@ func TestTheLargestLimitIsALimit(t *testing.T) {
 	code, _, stderr := r.run(false, "", "dlq", "discard", "--since", "1d", "--yes", "--rate", "1000/s")
 	require.Equal(t, 0, code, stderr)
 	for _, args := range [][]string{
-		{"dlq", "list", "--state", "all"}, {"dlq", "list", "--state", "all", "--group-by", "type"}, {"event", "list"}, {"dlq", "audit"},
+		{"dlq", "list", "--state", "all"}, {"dlq", "list", "--state", "all", "--group-by", "type"}, {"event", "list"}, {"audit"},
 	} {
 		code, stdout, stderr := r.run(false, "", append(args, "--limit", strconv.Itoa(math.MaxInt), "-o", "jsonl")...)
 		require.Equal(t, 0, code, "%v: %s", args, stderr)
@@ -249,7 +249,7 @@ func TestShortIDsAreEnough(t *testing.T) {
 	for _, args := range [][]string{{"dlq", "show", short}, {"why", short}, {"dlq", "discard", short, "--yes", "--note", "n"}} {
 		require.Equal(t, 0, cmd.Run(context.Background(), args, cli.Streams{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, r.env), args)
 	}
-	require.NotContains(t, out.String(), "a long error a long error a long error")
+	require.NotContains(t, out.String(), strings.Repeat("a long error ", 4))
 }
 
 // A person is told of many changed rows in a sentence, and sees the first of those that were not changed.

@@ -77,6 +77,7 @@ func canaryArgs() map[string][]string {
 		"event show":         {id},
 		"event tail":         {"--for", "100ms"},
 		"exit-codes":         nil,
+		"options":            nil,
 		"help":               nil,
 		"idem forget":        {id, "--consumer", "c", "--yes", "--note", "canary"},
 		"idem show":          {id, "--consumer", "c"},
