@@ -47,7 +47,11 @@ older than ten seconds when their transaction commits are seen only while they w
 				ctx, stop = context.WithTimeout(ctx, lasts)
 				defer stop()
 			}
-			return tailEvents(ctx, app, box, params, output)
+			err = tailEvents(ctx, app, box, params, output)
+			if lasts > 0 && ctx.Err() != nil && cmd.Context().Err() == nil {
+				return nil // its time was over in the middle of a look
+			}
+			return err
 		},
 	}
 	addEventFilterFlags(app, cmd, &filter, "emitted")
