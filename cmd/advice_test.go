@@ -176,10 +176,11 @@ func (a *advices) waiting() {
 	a.follow("no_publisher", a.one)
 	a.follow("leased", func() string {
 		id := a.one()
-		a.exec(`UPDATE outbox_events SET locked_by = gen_random_uuid(), locked_until = now() + interval '10 seconds' WHERE id = $1`, id)
+		a.exec(`INSERT INTO outbox_leases (owner, until, seqs)
+			SELECT gen_random_uuid(), now() + interval '10 seconds', int8multirange(int8range(seq, seq, '[]')) FROM outbox_events WHERE id = $1`, id)
 		return id
 	})
-	a.exec(`UPDATE outbox_events SET locked_until = now() WHERE locked_until > now()`)
+	a.exec(`UPDATE outbox_leases SET until = now()`)
 	a.follow("paused", func() string {
 		id := a.one()
 		a.do("pause --topic domain --yes")
@@ -210,7 +211,7 @@ func (a *advices) waiting() {
 func (a *advices) stranger() {
 	a.t.Helper()
 	a.exec(`INSERT INTO outbox_publishers (id, host, pid, version, started_at, last_seen_at, state) VALUES (gen_random_uuid(), 'other', 1, 'x', now(), now(),
-	        '{"keepsOrder": true, "topics": [], "catalogue": {"source": "file", "unknown": {"*": ["order_created"]}}}')`)
+	        '{"topics": [], "catalogue": {"source": "file", "unknown": {"*": ["order_created"]}}}')`)
 }
 
 // behind is the second event of an ordering key.

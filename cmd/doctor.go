@@ -29,7 +29,7 @@ func newDoctorCmd(app *cli.App) *cobra.Command {
 		Use:   "doctor",
 		Short: "Examine database, schema, broker, Redis and publishers, each finding with its remedy",
 		Long: `Examine what the outbox depends on: the server and its settings, schema and enum against this binary, indexes, vacuum and
-HOT updates, sessions that pin xmin, leases, publishers, topics and subscriptions, Redis, and variables left set.
+sessions that pin xmin, leases, publishers, topics and subscriptions, Redis, and variables left set.
 
 Nothing is changed. The exit code is 1 when something fails, otherwise 0; --strict counts warnings as failures.`,
 		Example: "  outboxctl doctor\n  outboxctl doctor -o json | jq '.[] | select(.level != \"ok\")'",

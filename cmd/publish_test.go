@@ -258,7 +258,7 @@ func TestTermWaitsForTheBrokerAndLeavesNoLease(t *testing.T) {
 	<-reached
 	p.signal(syscall.SIGTERM)
 	require.Equal(t, 143, p.wait())
-	require.Zero(t, r.count(`SELECT count(*) FROM outbox_events WHERE locked_by IS NOT NULL`))
+	require.Zero(t, r.count(`SELECT count(*) FROM outbox_leases`))
 	require.Zero(t, r.count(`SELECT count(*) FROM outbox_events WHERE attempt_count > 0`))
 	require.Positive(t, r.published())
 	require.Len(t, r.stored(), r.published(), "what was sent is settled, what was not is released")
@@ -284,7 +284,10 @@ func TestKilledPublishersRowsAreTakenOver(t *testing.T) {
 	victim.signal(syscall.SIGKILL)
 	require.Equal(t, 137, victim.wait())
 	block.Store(false)
-	held := r.count(`SELECT count(*) FROM outbox_events WHERE locked_by IS NOT NULL`)
+	eventually(t, "what the dead one had begun is over", func() bool {
+		return r.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'outboxctl publish%'`) == 0
+	})
+	held := r.count(`SELECT count(*) FROM outbox_event_status WHERE locked_by IS NOT NULL`)
 	require.Positive(t, held)
 	r.start(lease...)
 	r.settled(200)
@@ -309,7 +312,7 @@ func TestZombieSettlesNothing(t *testing.T) {
 	r.freeze(zombie)
 	close(carryOn)
 	// The lease ends, as time would end it, while the zombie stands still with the broker's answer in its socket.
-	_, err := r.db.Pool.Exec(t.Context(), `UPDATE outbox_events SET locked_until = now() - interval '1 second'`)
+	_, err := r.db.Pool.Exec(t.Context(), `UPDATE outbox_leases SET until = now() - interval '1 second'`)
 	require.NoError(t, err)
 	r.start()
 	r.settled(1)

@@ -6,8 +6,8 @@
 
 -- +goose Up
 
--- fillfactor 50 leaves room in each page for the claim's new row version, which
--- makes it a HOT update: no index is written. Only new pages are affected.
+-- fillfactor 50 leaves room in each page for the version of a row that marks it: on the same page only what changed
+-- goes into the log, on another the whole row. Only new pages are affected.
 -- Dropping first makes the statement repeatable when it is run again after a kill.
 ALTER TABLE outbox_events
     ADD COLUMN IF NOT EXISTS namespace         text        NOT NULL DEFAULT 'default',
@@ -16,11 +16,8 @@ ALTER TABLE outbox_events
     ADD COLUMN IF NOT EXISTS max_attempts      integer,
     ADD COLUMN IF NOT EXISTS headers           jsonb,
     ADD COLUMN IF NOT EXISTS next_attempt_at   timestamptz NOT NULL DEFAULT now(),
-    ADD COLUMN IF NOT EXISTS locked_by         uuid,
-    ADD COLUMN IF NOT EXISTS locked_until      timestamptz,
     ADD COLUMN IF NOT EXISTS dead_at           timestamptz,
     ADD COLUMN IF NOT EXISTS broker_message_id text,
-    ADD COLUMN IF NOT EXISTS updated_at        timestamptz NOT NULL DEFAULT now(),
     ADD COLUMN IF NOT EXISTS ordering_key      text        COLLATE "C",
     ADD COLUMN IF NOT EXISTS passed_at         timestamptz,
     DROP CONSTRAINT IF EXISTS outbox_events_tenant_dedupe_check,
@@ -43,10 +40,7 @@ ALTER TABLE outbox_events
     DROP COLUMN IF EXISTS max_attempts,
     DROP COLUMN IF EXISTS headers,
     DROP COLUMN IF EXISTS next_attempt_at,
-    DROP COLUMN IF EXISTS locked_by,
-    DROP COLUMN IF EXISTS locked_until,
     DROP COLUMN IF EXISTS dead_at,
     DROP COLUMN IF EXISTS broker_message_id,
-    DROP COLUMN IF EXISTS updated_at,
     DROP COLUMN IF EXISTS ordering_key,
     DROP COLUMN IF EXISTS passed_at;

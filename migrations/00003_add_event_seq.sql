@@ -4,8 +4,8 @@
 -- ACCESS EXCLUSIVE, so it comes in steps, each repeatable after a kill. Events
 -- that were published before have no turn to wait for: they keep seq 0, which is
 -- stored nowhere, and no row of theirs is touched. Only those that wait are
--- numbered, in short transactions. That writes them once more, into pages with the
--- room that fillfactor leaves, so that claiming them is a HOT update.
+-- numbered, in short transactions. An event that is open has a number of its own:
+-- it is what a lease names it by (00007).
 
 -- +goose Up
 

@@ -1,8 +1,7 @@
 -- +goose NO TRANSACTION
 -- Every full index costs each settle one insert, so the plain indexes become
--- partial. None may mention a lease column (locked_by, locked_until,
--- next_attempt_at, attempt_count, last_error, updated_at), not even in its
--- predicate: one such index ends HOT updates and multiplies the cost of a claim.
+-- partial. None mentions next_attempt_at, attempt_count or last_error: a failure
+-- would have to write it.
 
 -- +goose Up
 

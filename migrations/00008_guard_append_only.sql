@@ -74,8 +74,13 @@ CREATE TRIGGER outbox_events_refuse_inflated
     EXECUTE FUNCTION outbox_refuse_inflated();
 CREATE TRIGGER outbox_events_refuse_update
     BEFORE UPDATE OF id, event_type, aggregate_type, aggregate_id, payload_json, created_at,
-        seq, namespace, tenant_id, dedupe_key, max_attempts, headers
+        namespace, tenant_id, dedupe_key, max_attempts, headers
     ON outbox_events FOR EACH STATEMENT EXECUTE FUNCTION outbox_refuse_update();
+-- History has no number until it is published once more, see outbox_republish.
+CREATE TRIGGER outbox_events_refuse_renumber
+    BEFORE UPDATE OF seq ON outbox_events FOR EACH STATEMENT
+    WHEN (current_setting('outboxctl.numbers_history', true) IS DISTINCT FROM 'on')
+    EXECUTE FUNCTION outbox_refuse_update();
 CREATE TRIGGER outbox_events_refuse_delete
     BEFORE DELETE ON outbox_events FOR EACH ROW
     WHEN (OLD.published_at IS NULL AND OLD.dead_at IS NULL)
@@ -111,6 +116,7 @@ CREATE TRIGGER outbox_audit_refuse_truncate
 -- +goose Down
 DROP TRIGGER IF EXISTS outbox_events_refuse_inflated ON outbox_events;
 DROP TRIGGER IF EXISTS outbox_events_refuse_update ON outbox_events;
+DROP TRIGGER IF EXISTS outbox_events_refuse_renumber ON outbox_events;
 DROP TRIGGER IF EXISTS outbox_events_refuse_delete ON outbox_events;
 DROP TRIGGER IF EXISTS outbox_events_refuse_truncate ON outbox_events;
 DROP TRIGGER IF EXISTS outbox_dlq_refuse_update ON outbox_dlq;

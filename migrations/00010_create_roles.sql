@@ -77,9 +77,12 @@ SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit(text, text, integer, 
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit(text, text, smallint, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text) TO outbox_emitter');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit_many(jsonb) TO outbox_emitter');
 
--- Dispatcher: reads events, moves what may move, records deaths.
+-- Dispatcher: leases events, moves what may move, records deaths.
+SELECT outbox_grant('GRANT SELECT, INSERT, UPDATE (seqs), DELETE ON outbox_leases TO outbox_dispatcher');
+SELECT outbox_grant('GRANT SELECT ON outbox_leases TO outbox_operator');
+SELECT outbox_grant('GRANT SELECT ON outbox_leases TO outbox_viewer');
 SELECT outbox_grant('GRANT SELECT ON outbox_events TO outbox_dispatcher');
-SELECT outbox_grant('GRANT UPDATE (published_at, attempt_count, last_error, next_attempt_at, locked_by, locked_until, dead_at, broker_message_id, updated_at) ON outbox_events TO outbox_dispatcher');
+SELECT outbox_grant('GRANT UPDATE (published_at, attempt_count, last_error, next_attempt_at, dead_at, broker_message_id) ON outbox_events TO outbox_dispatcher');
 SELECT outbox_grant('GRANT SELECT ON outbox_dlq TO outbox_dispatcher');
 SELECT outbox_grant('GRANT INSERT (id, event_id, event_type, aggregate_type, aggregate_id, payload_json, headers, error_reason, error_message, attempt_count, failed_at, namespace, tenant_id, topic, fingerprint, event_created_at) ON outbox_dlq TO outbox_dispatcher');
 SELECT outbox_grant('GRANT SELECT ON outbox_event_status TO outbox_dispatcher');
@@ -91,7 +94,7 @@ SELECT outbox_grant('GRANT SELECT ON outbox_audit TO outbox_operator');
 SELECT outbox_grant('GRANT SELECT ON outbox_event_status TO outbox_operator');
 
 -- Viewer: everything except what events carry (payload_json, headers).
-SELECT outbox_grant('GRANT SELECT (id, event_type, aggregate_type, aggregate_id, created_at, published_at, attempt_count, last_error, seq, namespace, tenant_id, dedupe_key, max_attempts, next_attempt_at, locked_by, locked_until, dead_at, broker_message_id, updated_at, ordering_key, passed_at) ON outbox_events TO outbox_viewer');
+SELECT outbox_grant('GRANT SELECT (id, event_type, aggregate_type, aggregate_id, created_at, published_at, attempt_count, last_error, seq, namespace, tenant_id, dedupe_key, max_attempts, next_attempt_at, dead_at, broker_message_id, ordering_key, passed_at) ON outbox_events TO outbox_viewer');
 SELECT outbox_grant('GRANT SELECT (id, event_id, event_type, aggregate_type, aggregate_id, error_reason, error_message, attempt_count, failed_at, namespace, tenant_id, topic, fingerprint, event_created_at, state, state_changed_at, audit_id, corrected_by) ON outbox_dlq TO outbox_viewer');
 SELECT outbox_grant('GRANT SELECT ON outbox_audit TO outbox_viewer');
 SELECT outbox_grant('GRANT SELECT ON outbox_event_status TO outbox_viewer');
@@ -118,7 +121,7 @@ DECLARE
 BEGIN
     FOREACH role IN ARRAY ARRAY['outbox_emitter', 'outbox_dispatcher', 'outbox_operator', 'outbox_viewer'] LOOP
         CONTINUE WHEN NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role);
-        FOREACH object IN ARRAY ARRAY['outbox_events', 'outbox_dlq', 'outbox_audit', 'outbox_event_status', 'outbox_event_types', 'outbox_catalogue', 'outbox_schema_version'] LOOP
+        FOREACH object IN ARRAY ARRAY['outbox_events', 'outbox_leases', 'outbox_dlq', 'outbox_audit', 'outbox_event_status', 'outbox_event_types', 'outbox_catalogue', 'outbox_schema_version'] LOOP
             EXECUTE format('REVOKE ALL ON %I FROM %I', object, role);
         END LOOP;
         IF EXISTS (SELECT FROM pg_namespace AS n, aclexplode(n.nspacl) AS a

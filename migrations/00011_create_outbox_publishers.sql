@@ -1,5 +1,5 @@
 -- Who publishes: one row per running publisher, written every few seconds,
--- removed on a clean exit. id is what the publisher writes to locked_by, so a
+-- removed on a clean exit. id is the owner of the publisher's leases, so a
 -- lease leads to the host and process that holds it. Nothing in the delivery
 -- of events depends on this table.
 
@@ -11,7 +11,7 @@ CREATE TABLE outbox_publishers (
     version      text        NOT NULL,
     started_at   timestamptz NOT NULL DEFAULT now(),
     last_seen_at timestamptz NOT NULL DEFAULT now(),
-    -- {"inFlight": n, "inFlightBytes": n, "published": n, "keepsOrder": true,
+    -- {"inFlight": n, "inFlightBytes": n, "published": n,
     --  "topics": [{"topic", "state", "since", "code"?, "error"?}]}
     state        jsonb       NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 50);

@@ -105,6 +105,24 @@ CREATE FUNCTION outbox_success(action text) RETURNS text
                    WHEN 'dlq.edit' THEN 'corrected' WHEN 'event.republish' THEN 'republished' WHEN 'event.retry' THEN 'retried' END;
 -- +goose StatementEnd
 
+-- Takes events out of leases that still name them: whoever settled them took them out in the same transaction, but a row
+-- may have been changed by hand. What is sent once more would otherwise wait for that lease, or get the verdict of its
+-- former self.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_forget_leases(events uuid[]) RETURNS void
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    gone int8multirange;
+BEGIN
+    SELECT range_agg(int8range(e.seq, e.seq, '[]')) INTO gone FROM @schema@.outbox_events AS e WHERE e.id = ANY (events);
+    DELETE FROM @schema@.outbox_leases AS l WHERE l.seqs <@ gone;
+    UPDATE @schema@.outbox_leases AS l SET seqs = l.seqs - gone WHERE l.seqs && gone;
+END
+$$;
+-- +goose StatementEnd
+
 -- Re-queues the event behind each dead letter: attempts 0, no error, due now.
 -- Every open dead letter of such an event is closed with it, named or not: an
 -- event on its way must not be listed as dead.
@@ -144,18 +162,17 @@ BEGIN
           FROM unnest(ids, events, states) AS l(id, event_id, state) WHERE l.state = 'open' AND l.id = ANY (dlq_ids);
     END IF;
 
-    -- dead_at goes together with the lease and the attempts: a row that kept any of them would be
-    -- skipped by the publisher, or die at its first failure.
+    -- dead_at goes together with the attempts: a row that kept them would die at its first failure.
     WITH up AS (
         UPDATE @schema@.outbox_events AS e
-           SET dead_at = NULL, passed_at = NULL, attempt_count = 0, last_error = NULL, locked_by = NULL, locked_until = NULL,
-               next_attempt_at = now(), updated_at = now()
+           SET dead_at = NULL, passed_at = NULL, attempt_count = 0, last_error = NULL, next_attempt_at = now()
          WHERE e.id = ANY (events) AND e.dead_at IS NOT NULL AND e.published_at IS NULL
         RETURNING e.id
     )
     SELECT array_agg(up.id) INTO revived FROM up;
 
     IF revived IS NOT NULL THEN
+        PERFORM @schema@.outbox_forget_leases(revived);
         audit := @schema@.outbox_audit_change(text 'dlq.replay', actor, note, detail, revived, cardinality(revived)::bigint);
         UPDATE @schema@.outbox_dlq AS d
            SET state = 'replayed', state_changed_at = now(), audit_id = audit
@@ -205,7 +222,7 @@ BEGIN
         PERFORM FROM (SELECT e.id FROM @schema@.outbox_events AS e
                        WHERE e.id = ANY (events) AND e.ordering_key IS NOT NULL ORDER BY e.id FOR UPDATE) AS locked;
         UPDATE @schema@.outbox_events AS e
-           SET passed_at = now(), updated_at = now()
+           SET passed_at = now()
          WHERE e.id = ANY (events) AND e.ordering_key IS NOT NULL
            AND e.dead_at IS NOT NULL AND e.published_at IS NULL AND e.passed_at IS NULL
            AND NOT EXISTS (SELECT FROM @schema@.outbox_dlq AS d WHERE d.event_id = e.id AND d.state = 'open');
@@ -251,7 +268,7 @@ BEGIN
         audit := @schema@.outbox_audit_change(text 'dlq.restore', actor, note, coalesce(detail, '{}') || jsonb_build_object('dlqIds', hit), events,
                                               cardinality(hit)::bigint);
         UPDATE @schema@.outbox_dlq AS d SET state = 'open', state_changed_at = now(), audit_id = audit WHERE d.id = ANY (hit);
-        UPDATE @schema@.outbox_events AS e SET passed_at = NULL, updated_at = now() WHERE e.id = ANY (events) AND e.passed_at IS NOT NULL;
+        UPDATE @schema@.outbox_events AS e SET passed_at = NULL WHERE e.id = ANY (events) AND e.passed_at IS NOT NULL;
     END IF;
     RETURN QUERY
         SELECT w.id, d.event_id,
@@ -327,7 +344,7 @@ BEGIN
             coalesce(detail, '{}') || jsonb_build_object('dlqId', dlq_id, 'correctedBy', emitted), ARRAY[letter.event_id, emitted], bigint '1');
         UPDATE @schema@.outbox_dlq AS d SET state = 'discarded', state_changed_at = now(), audit_id = audit, corrected_by = emitted
          WHERE d.event_id = letter.event_id AND d.state = 'open';
-        UPDATE @schema@.outbox_events AS e SET passed_at = now(), updated_at = now()
+        UPDATE @schema@.outbox_events AS e SET passed_at = now()
          WHERE e.id = old.id AND e.ordering_key IS NOT NULL;
     END IF;
     RETURN QUERY SELECT emitted, verdict;
@@ -361,10 +378,15 @@ BEGIN
     IF hit IS NOT NULL THEN
         PERFORM @schema@.outbox_audit_change(text 'event.republish', actor, note,
             coalesce(detail, '{}') || jsonb_build_object('publishedFrom', oldest, 'publishedTo', newest), hit, cardinality(hit)::bigint);
+        -- What was published before its table became an outbox has seq 0. A lease names an event by its seq.
+        PERFORM set_config('outboxctl.numbers_history', 'on', true);
+        UPDATE @schema@.outbox_events AS e SET seq = DEFAULT WHERE e.id = ANY (hit) AND e.seq = 0;
+        PERFORM set_config('outboxctl.numbers_history', 'off', true);
         UPDATE @schema@.outbox_events AS e
            SET published_at = NULL, broker_message_id = NULL, dead_at = NULL, passed_at = NULL, attempt_count = 0, last_error = NULL,
-               locked_by = NULL, locked_until = NULL, next_attempt_at = now(), updated_at = now()
+               next_attempt_at = now()
          WHERE e.id = ANY (hit);
+        PERFORM @schema@.outbox_forget_leases(hit);
     END IF;
     RETURN QUERY
         SELECT w.id,
@@ -396,9 +418,9 @@ BEGIN
                    ORDER BY e.id
                      FOR UPDATE) AS locked;
     WITH up AS (
-        UPDATE @schema@.outbox_events AS e SET next_attempt_at = now(), updated_at = now()
+        UPDATE @schema@.outbox_events AS e SET next_attempt_at = now()
          WHERE e.id = ANY (event_ids) AND e.published_at IS NULL AND e.dead_at IS NULL AND e.next_attempt_at > clock_timestamp()
-           AND (e.locked_until IS NULL OR e.locked_until <= clock_timestamp())
+           AND NOT EXISTS (SELECT FROM @schema@.outbox_leases AS l WHERE l.seqs @> e.seq AND l.until > clock_timestamp())
         RETURNING e.id
     )
     SELECT array_agg(up.id) INTO hit FROM up;
@@ -448,6 +470,7 @@ SELECT outbox_qualify_functions();
 REVOKE ALL ON FUNCTION outbox_reveal(uuid, text, text, jsonb) FROM PUBLIC;
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_reveal(uuid, text, text, jsonb) TO outbox_operator');
 REVOKE ALL ON FUNCTION outbox_audit_change(text, text, text, jsonb, uuid[], bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_forget_leases(uuid[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_replay(uuid[], text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_discard(uuid[], text, text, jsonb, bigint[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_restore(uuid[], text, text, jsonb, bigint[]) FROM PUBLIC;
@@ -470,5 +493,6 @@ DROP FUNCTION IF EXISTS outbox_restore(uuid[], text, text, jsonb, bigint[]);
 DROP FUNCTION IF EXISTS outbox_discard(uuid[], text, text, jsonb, bigint[]);
 DROP FUNCTION IF EXISTS outbox_replay(uuid[], text, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_success(text);
+DROP FUNCTION IF EXISTS outbox_forget_leases(uuid[]);
 DROP FUNCTION IF EXISTS outbox_outcome(text, text, boolean, boolean, boolean, boolean, boolean);
 DROP FUNCTION IF EXISTS outbox_audit_change(text, text, text, jsonb, uuid[], bigint);

@@ -17,27 +17,6 @@ ALTER TABLE outbox_events
 ALTER TABLE outbox_events VALIDATE CONSTRAINT outbox_events_ordering_key_check;
 ALTER TABLE outbox_events VALIDATE CONSTRAINT outbox_events_passed_check;
 
--- A publisher that does not know of keys would send the events of one in any order. Claims that keep the order say so
--- with a setting; all others are refused, loudly.
--- +goose StatementBegin
-CREATE OR REPLACE FUNCTION outbox_refuse_disorder() RETURNS trigger
-    LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp
-    AS $$
-BEGIN
-    RAISE EXCEPTION 'event % has an ordering key, and this publisher does not keep the order of keys', NEW.id
-        USING ERRCODE = 'OX103', TABLE = TG_TABLE_NAME, COLUMN = 'ordering_key',
-              HINT = 'Deploy the publishers of the version that the schema has.';
-END
-$$;
--- +goose StatementEnd
-
-DROP TRIGGER IF EXISTS outbox_events_refuse_disorder ON outbox_events;
-CREATE TRIGGER outbox_events_refuse_disorder
-    AFTER UPDATE OF locked_by ON outbox_events FOR EACH ROW
-    WHEN (NEW.ordering_key IS NOT NULL AND NEW.locked_by IS NOT NULL
-          AND current_setting('outboxctl.keeps_order', true) IS DISTINCT FROM 'on')
-    EXECUTE FUNCTION outbox_refuse_disorder();
 DROP TRIGGER IF EXISTS outbox_events_refuse_rekey ON outbox_events;
 CREATE TRIGGER outbox_events_refuse_rekey
     BEFORE UPDATE OF ordering_key ON outbox_events FOR EACH STATEMENT EXECUTE FUNCTION outbox_refuse_update();
@@ -50,8 +29,6 @@ CREATE TRIGGER outbox_events_refuse_gap
 -- +goose Down
 DROP TRIGGER IF EXISTS outbox_events_refuse_gap ON outbox_events;
 DROP TRIGGER IF EXISTS outbox_events_refuse_rekey ON outbox_events;
-DROP TRIGGER IF EXISTS outbox_events_refuse_disorder ON outbox_events;
-DROP FUNCTION IF EXISTS outbox_refuse_disorder();
 ALTER TABLE outbox_events
     DROP CONSTRAINT IF EXISTS outbox_events_ordering_key_check,
     DROP CONSTRAINT IF EXISTS outbox_events_passed_check;

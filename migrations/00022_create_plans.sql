@@ -127,7 +127,8 @@ BEGIN
         SELECT w.id, coalesce(d.event_id, e.id) AS event_id, w.seen, d.state, e.id IS NOT NULL AS found, e.published_at IS NOT NULL AS published,
                e.dead_at IS NOT NULL AS dead, d.corrected_by IS NOT NULL AS corrected,
                CASE p.action WHEN 'event.republish' THEN e.published_at = coalesce(w.seen::timestamptz, e.published_at)
-                             WHEN 'event.retry' THEN e.next_attempt_at <= now() OR e.locked_until > now() IS TRUE
+                             WHEN 'event.retry' THEN e.next_attempt_at <= now() OR EXISTS (
+                                  SELECT FROM @schema@.outbox_leases AS l WHERE l.seqs @> e.seq AND l.until > now())
                              ELSE w.seen IS NULL OR w.seen = d.audit_id::text END AS unchanged,
                CASE WHEN outbox_plan_add.digest THEN jsonb_hash_extended(coalesce(e.payload_json, d.payload_json), 0) END AS digest,
                d.error_reason::text AS reason, coalesce(d.event_type::text, e.event_type::text) AS type, d.topic,

@@ -10,20 +10,19 @@ import (
 type Counters struct {
 	wal          int64
 	updates      int64
-	hot          int64
 	Transactions int64
 	claimIndex   int64 // bytes
 }
 
 const countersSQL = `
-SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint, t.n_tup_upd, t.n_tup_hot_upd, d.xact_commit + d.xact_rollback,
+SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint, t.n_tup_upd, d.xact_commit + d.xact_rollback,
        pg_relation_size('outbox_events_seq_claim_idx')
   FROM pg_stat_user_tables AS t, pg_stat_database AS d
  WHERE t.relname = 'outbox_events' AND d.datname = current_database()`
 
 // Counters reads them.
 func (d *Database) Counters(ctx context.Context) (c Counters, err error) {
-	err = d.Pool.QueryRow(ctx, countersSQL).Scan(&c.wal, &c.updates, &c.hot, &c.Transactions, &c.claimIndex)
+	err = d.Pool.QueryRow(ctx, countersSQL).Scan(&c.wal, &c.updates, &c.Transactions, &c.claimIndex)
 	if err != nil {
 		return c, fmt.Errorf("read the server's counters: %w", err)
 	}

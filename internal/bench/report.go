@@ -29,8 +29,8 @@ type Report struct {
 	Settle  *Cost        `json:"settle,omitempty"`
 
 	WALBytesPerEvent float64 `json:"walBytesPerEvent"`
-	// HOTShare is the part of the claims that wrote no index entry.
-	HOTShare float64 `json:"hotShare"`
+	// WritesPerEvent is how often an event's row was written: to mark it, and not to lease it.
+	WritesPerEvent float64 `json:"writesPerEvent"`
 	// ClaimIndexGrowth is the size of the claim index over that before the drain.
 	ClaimIndexGrowth float64 `json:"claimIndexGrowth,omitempty"`
 	// MemoryBytes is the largest resident size of a publisher process or, when
@@ -138,13 +138,13 @@ func number(f float64) string { return strconv.FormatFloat(f, 'g', 6, 64) }
 
 // The criteria of every drain.
 const (
-	minHOTShare     = 0.95
+	maxWrites       = 1.05
 	maxPublisherMiB = 120.0
 )
 
 // CheckShape adds what holds for every drain.
 func (r *Report) CheckShape() {
-	r.AtLeast("HOT share of claims", r.HOTShare, minHOTShare)
+	r.AtMost("writes of an event's row", r.WritesPerEvent, maxWrites)
 	if r.Processes && r.MemoryBytes > 0 {
 		r.AtMost("publisher memory in MiB", float64(r.MemoryBytes)/(1<<20), maxPublisherMiB)
 	}

@@ -73,8 +73,8 @@ func (r *Report) write(w io.Writer) {
 	if r.WALBytesPerEvent > 0 {
 		line("WAL", "%s bytes/event", humanize.Comma(int64(r.WALBytesPerEvent)))
 	}
-	if r.Claim != nil || r.HOTShare > 0 {
-		line("HOT", "%.1f %% of claims; claim index %.2f × its size before", 100*r.HOTShare, r.ClaimIndexGrowth)
+	if r.WritesPerEvent > 0 {
+		line("writes", "%.2f of an event's row; claim index %.2f × its size before", r.WritesPerEvent, r.ClaimIndexGrowth)
 	}
 	if r.QueriesPerSecond > 0 {
 		line("queries", "%.1f/s, %.2f %% of a processor", r.QueriesPerSecond, 100*r.CPUShare)

@@ -185,23 +185,17 @@ func (r *Trial) NewReport() *Report {
 
 // Finish adds what the server counted and judges whether the run was correct.
 func (r *Trial) Finish(ctx context.Context, report *Report, before Counters) error {
-	perEvent := int64(2) // a claim and a settle
-	if r.Params.Mode.Loop != nil {
-		perEvent = 1
-	}
-	after, err := r.DB.countersAfter(ctx, before, perEvent*int64(report.Events))
+	after, err := r.DB.countersAfter(ctx, before, int64(report.Events))
 	if err != nil {
 		return err
 	}
 	report.WALBytesPerEvent = float64(after.wal-before.wal) / float64(report.Events)
-	if perEvent == 2 {
-		claims := int64(report.Events)
+	if r.Params.Mode.Loop == nil {
 		if !r.Params.Processes {
 			report.Claim, report.Settle = r.Meter.Costs()
 			report.LeasesLost, report.Troubles = r.Meter.mishaps()
-			claims = report.Claim.Rows
 		}
-		report.HOTShare = min(1, float64(after.hot-before.hot)/float64(max(claims, 1)))
+		report.WritesPerEvent = float64(after.updates-before.updates) / float64(report.Events)
 		report.ClaimIndexGrowth = float64(after.claimIndex) / float64(max(before.claimIndex, 1))
 	}
 	if report.Delivery, err = r.recorder.verify(ctx, r.DB); err != nil {
@@ -223,7 +217,7 @@ func (r *Trial) disturbed(ctx context.Context) (n int64, err error) {
 	}
 	err = r.DB.Pool.QueryRow(ctx, `
 SELECT count(*) FROM outbox_events
- WHERE namespace <> $1 AND (attempt_count <> $2 OR published_at IS NOT NULL OR dead_at IS NOT NULL OR locked_by IS NOT NULL)`,
+ WHERE namespace <> $1 AND (attempt_count <> $2 OR published_at IS NOT NULL OR dead_at IS NOT NULL)`,
 		Measured, r.Params.Mode.Head.Attempts).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("look at the rows in the way: %w", err)

@@ -55,9 +55,9 @@ func TestASweepThatLeftRowsBehindIsNotRepeatedAtOnce(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	c := &cursor{}
-	c.claimed(now, true, false, []Claimed{{Seq: 10}}, 0)
+	c.claimed(now, true, false, []Claimed{{Key: Key{Seq: 10}}}, 0)
 	require.True(t, c.next(now, false).sweep, "it cost nothing")
-	c.claimed(now, true, true, []Claimed{{Seq: 20}}, 0)
+	c.claimed(now, true, true, []Claimed{{Key: Key{Seq: 20}}}, 0)
 	require.Equal(t, span{after: 20, began: now}, c.next(now, false))
 	c.rewind(now)
 	require.True(t, c.next(now, false).sweep, "rows below the hint have become claimable")
@@ -69,11 +69,11 @@ func TestFullSweepRewindsTheHint(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	c := dearCursor(now)
-	c.claimed(now, false, false, []Claimed{{Seq: 900}}, 0)
-	c.claimed(now, true, true, []Claimed{{Seq: 10}, {Seq: 20}}, time.Second)
+	c.claimed(now, false, false, []Claimed{{Key: Key{Seq: 900}}}, 0)
+	c.claimed(now, true, true, []Claimed{{Key: Key{Seq: 10}}, {Key: Key{Seq: 20}}}, time.Second)
 	require.Equal(t, span{after: 20, began: now}, c.next(now, false), "the sweep was expensive")
 
-	c.claimed(now, true, false, []Claimed{{Seq: 5}}, time.Second)
+	c.claimed(now, true, false, []Claimed{{Key: Key{Seq: 5}}}, time.Second)
 	require.Equal(t, int64(20), c.next(now, false).after, "a sweep that found everything leaves the hint alone")
 
 	later := now.Add(11 * time.Second)
@@ -85,10 +85,10 @@ func TestClaimUnderWayDoesNotUndoARewind(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	c := dearCursor(now)
-	c.claimed(now, true, false, []Claimed{{Seq: 100}}, time.Second)
+	c.claimed(now, true, false, []Claimed{{Key: Key{Seq: 100}}}, time.Second)
 	c.rewind(now)
 	for _, sweep := range []bool{false, true} {
-		c.claimed(now.Add(time.Second), sweep, false, []Claimed{{Seq: 200}}, 2*time.Second)
+		c.claimed(now.Add(time.Second), sweep, false, []Claimed{{Key: Key{Seq: 200}}}, 2*time.Second)
 		again := c.next(now.Add(time.Second), false)
 		require.True(t, again.sweep, "what was under way had not seen them")
 		require.Zero(t, again.after)
@@ -103,10 +103,10 @@ func TestSlowAnswersDoNotHoldSweepsBack(t *testing.T) {
 	var c cursor
 	now := time.Now()
 	for range sweepsJudged - 1 {
-		c.claimed(now, true, false, []Claimed{{Seq: 100}}, claimTimeout)
+		c.claimed(now, true, false, []Claimed{{Key: Key{Seq: 100}}}, claimTimeout)
 		require.True(t, c.next(now, false).sweep, "not every sweep was slow")
 	}
-	c.claimed(now, true, false, []Claimed{{Seq: 100}}, claimTimeout)
+	c.claimed(now, true, false, []Claimed{{Key: Key{Seq: 100}}}, claimTimeout)
 	require.False(t, c.next(now, false).sweep, "every sweep was")
 	require.True(t, c.next(now.Add(sweepPause), false).sweep)
 }

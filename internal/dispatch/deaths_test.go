@@ -69,7 +69,9 @@ func TestFlightIsNarrowWhilePublishersDie(t *testing.T) {
 				b := newBundle(t, func(c *Config) { c.MaxInFlight, c.BatchSize = room, batch })
 				for _, row := range b.store.add(1, "red") {
 					row.AttemptCount, row.MaxAttempts = max(c.lost-1, 0), c.of
-					row.locked, row.Until = c.lost > 0, time.Now()
+					if c.lost > 0 {
+						b.store.leaseUntil(time.Now(), row)
+					}
 				}
 				var latency atomic.Int64
 				latency.Store(int64(5 * time.Second))

@@ -201,7 +201,8 @@ func TestRowAtItsLimitDiesOfItsTrueCause(t *testing.T) {
 		b := newBundle(t, func(c *Config) { c.MaxAttempts = 3 })
 		rows := b.store.add(4, "red")
 		rows[0].AttemptCount, rows[0].lastError = 5, "quota exceeded" // the maximum was lowered
-		rows[1].AttemptCount, rows[1].locked, rows[1].Until = 2, true, time.Now()
+		rows[1].AttemptCount = 2
+		b.store.leaseUntil(time.Now(), rows[1])
 		rows[2].AttemptCount = 3
 		start(t, b.Dispatcher)
 		time.Sleep(time.Second)
@@ -234,7 +235,7 @@ func TestRowsThatCanNeverBeSentDieWithoutARequest(t *testing.T) {
 		got := map[string]outbox.DeadReason{}
 		for _, r := range b.store.all() {
 			got[r.ID] = r.dead
-			require.False(t, r.locked)
+			require.False(t, r.leased())
 		}
 		require.Equal(t, map[string]outbox.DeadReason{
 			unknown.ID: outbox.ReasonUnknownEventType, aggregate.ID: outbox.ReasonAggregateMismatch, payload.ID: outbox.ReasonInvalidPayload,
@@ -269,7 +270,7 @@ func TestExpiredLeaseIsReclaimedAndCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBundle(t, nil)
 		row := b.store.add(1, "red")[0]
-		row.locked, row.Until = true, time.Now().Add(7*time.Second)
+		b.store.leaseUntil(time.Now().Add(7*time.Second), row)
 		start(t, b.Dispatcher)
 		time.Sleep(6 * time.Second)
 		require.Zero(t, b.broker.times(row.ID))
@@ -284,12 +285,12 @@ func TestZombieCannotSettleForItsSuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBundle(t, nil)
 		row := b.store.add(1, "red")[0]
-		// The database takes the claim for older than it is: the lease is over
-		// before the publish is.
+		// The lease is ended before the publish is, and another publisher has the row.
 		b.broker.latency = func(string) time.Duration {
 			b.store.mu.Lock()
 			defer b.store.mu.Unlock()
-			row.Until = row.Until.Add(-time.Microsecond)
+			b.store.forget(row)
+			b.store.lease([]*memRow{row}, "another", time.Now().Add(time.Minute), &leased{})
 			return time.Millisecond
 		}
 		stop := start(t, b.Dispatcher)

@@ -30,8 +30,9 @@ func (l *orderedLeased) claim(p ClaimParams) Claim {
 
 func (s *memTable) dueOrdered(p ClaimParams) bool {
 	now := s.now()
+	taken := s.taken(now)
 	return slices.ContainsFunc(s.behind(p.AfterSeq), func(r *memRow) bool {
-		return r != nil && r.OrderingKey != "" && inRange(r, p) && s.dueNow(r, p, now)
+		return r != nil && r.OrderingKey != "" && inRange(r, p) && s.dueNow(r, p, now) && !taken[r]
 	})
 }
 
@@ -53,7 +54,9 @@ func (s *memTable) open(key string) (rows []*memRow) {
 }
 
 // keysSeen lists the keys that a claim looks at, and counts their rows.
-func (s *memTable) keysSeen(p ClaimParams, now time.Time, got *orderedLeased) (keys []string, rows map[string]int) {
+func (s *memTable) keysSeen(
+	p ClaimParams, now time.Time, taken map[*memRow]bool, got *orderedLeased,
+) (keys []string, rows map[string]int) {
 	rows = map[string]int{}
 	want := func(key string, n int) {
 		if rows[key] == 0 {
@@ -73,7 +76,7 @@ func (s *memTable) keysSeen(p ClaimParams, now time.Time, got *orderedLeased) (k
 			continue
 		}
 		got.walked++
-		if !s.dueNow(r, p, now) || slices.Contains(p.Busy, r.OrderingKey) {
+		if !s.dueNow(r, p, now) || taken[r] || slices.Contains(p.Busy, r.OrderingKey) {
 			continue
 		}
 		if _, known := still[r.OrderingKey]; !known {
@@ -88,47 +91,58 @@ func (s *memTable) keysSeen(p ClaimParams, now time.Time, got *orderedLeased) (k
 	return keys, rows
 }
 
-// beginOrdered locks the runs whose turn it is.
+// beginOrdered begins to lease the runs whose turn it is.
 func (s *memTable) beginOrdered(owner string, p ClaimParams) (tx *memTx, got *orderedLeased) {
-	tx, got = &memTx{}, &orderedLeased{leased: leased{charged: map[string]bool{}}}
-	now := s.now()
-	keys, rows := s.keysSeen(p, now, got)
+	tx, got = &memTx{}, &orderedLeased{}
+	now := s.claimClock()
+	s.expire(tx, &got.leased, now)
+	taken := s.takenBut(tx)
 	var runs []*memRow
-	heads := map[*memRow]bool{}
-	var bytes int64
-	for _, key := range keys {
-		open := s.open(key)
-		if s.bug == bugFilterProbe {
-			open = slices.DeleteFunc(open, func(r *memRow) bool { return !s.dueNow(r, p, now) })
-		}
-		if s.bug == bugHintProbe {
-			open = slices.DeleteFunc(open, func(r *memRow) bool { return r.Seq <= p.AfterSeq })
-		}
-		gap := false
-		for n, r := range open[:min(len(open), max(rows[key], 16), p.most())] {
-			if !s.dueNow(r, p, now) || got.locked == p.Limit {
-				break
+	lock := func() {
+		var bytes int64
+		keys, rows := s.keysSeen(p, now, taken, got)
+		for _, key := range keys {
+			open := s.open(key)
+			if s.bug == bugFilterProbe {
+				open = slices.DeleteFunc(open, func(r *memRow) bool { return !s.dueNow(r, p, now) })
 			}
-			if r.tx != nil {
-				gap = s.bug != bugNoPlace
-				continue
+			if s.bug == bugHintProbe {
+				open = slices.DeleteFunc(open, func(r *memRow) bool { return r.Seq <= p.AfterSeq })
 			}
-			tx.lock(r)
-			got.locked++
-			if gap || (len(runs) > 0 && bytes >= p.MaxBytes) {
-				continue
-			}
-			bytes += r.held()
-			runs = append(runs, r)
-			if n == 0 {
-				heads[r] = true
+			gap := false
+			for _, r := range open[:min(len(open), max(rows[key], 16), p.most())] {
+				if !s.dueNow(r, p, now) || taken[r] || got.locked == p.Limit {
+					break
+				}
+				if r.tx != nil && r.tx != tx {
+					gap = s.bug != bugNoPlace
+					continue
+				}
+				tx.lock(r)
+				got.locked++
+				if gap || (len(runs) > 0 && bytes >= p.MaxBytes) {
+					continue
+				}
+				bytes += r.held()
+				runs = append(runs, r)
 			}
 		}
 	}
-	tx.commit = func() {
-		for _, r := range runs {
-			s.lease(r, owner, now.Add(p.Lease), &got.leased, heads[r])
+	look := func() {
+		if s.bug == bugNoLook {
+			return
 		}
+		taken := s.takenBut(tx)
+		ended := map[string]bool{}
+		runs = slices.DeleteFunc(runs, func(r *memRow) bool {
+			ended[r.OrderingKey] = ended[r.OrderingKey] || taken[r]
+			return ended[r.OrderingKey]
+		})
+	}
+	tx.steps = []func(){lock, look}
+	tx.commit = func() {
+		s.commitExpired(&got.leased)
+		s.lease(runs, owner, now.Add(p.Lease), &got.leased)
 	}
 	return tx, got
 }

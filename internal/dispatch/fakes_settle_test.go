@@ -1,11 +1,12 @@
 package dispatch
 
-// holds reports whether the row still carries the lease of key, which owner got.
+// holds reports whether the lease of key, which owner got, still names the row.
 func (s *memTable) holds(r *memRow, owner string, k Key) bool {
-	if s.bug == bugNoFence {
-		return r.published.IsZero() && r.dead == ""
+	if !r.published.IsZero() || r.dead != "" {
+		return false
 	}
-	return r.locked && r.owner == owner && r.Until.Equal(k.Until) && r.published.IsZero() && r.dead == ""
+	l := s.leaseOf(k.Lease)
+	return s.bug == bugNoFence || (l != nil && l.owner == owner && l.rows[r])
 }
 
 // change is one row a settle changes, and how.
@@ -16,13 +17,13 @@ type change struct {
 	count *int
 }
 
-// beginSettle locks the rows owner may settle. A row that another transaction
+// beginSettle locks leases, and the rows owner may settle. One that another transaction
 // has locked makes it wait: then there is no transaction yet.
 func (s *memTable) beginSettle(owner string, v Verdicts) (tx *memTx, n *Settled, kept []change) {
 	n = &Settled{}
 	all := s.changes(v, n)
 	for _, c := range all {
-		if c.row != nil && c.row.tx != nil {
+		if l := s.leaseOf(c.key.Lease); (c.row != nil && c.row.tx != nil) || (l != nil && l.tx != nil) {
 			return nil, nil, nil
 		}
 	}
@@ -39,15 +40,32 @@ func (s *memTable) beginSettle(owner string, v Verdicts) (tx *memTx, n *Settled,
 			tx.lock(c.row)
 			kept = append(kept, c)
 		}
+		if l := s.leaseOf(c.key.Lease); l != nil {
+			l.tx = tx
+			tx.leases = append(tx.leases, l)
+		}
+	}
+	if s.bug == bugShrinksFirst {
+		s.shrink(kept)
 	}
 	tx.commit = func() {
+		s.shrink(kept)
 		for _, c := range kept {
-			c.row.locked, c.row.owner = false, ""
 			c.apply()
 			*c.count++
 		}
 	}
 	return tx, n, kept
+}
+
+// shrink takes what is settled out of its leases.
+func (s *memTable) shrink(kept []change) {
+	for _, c := range kept {
+		if l := s.leaseOf(c.key.Lease); l != nil {
+			delete(l.rows, c.row)
+		}
+	}
+	s.dropEmpty()
 }
 
 func (s *memTable) changes(v Verdicts, n *Settled) (all []change) {

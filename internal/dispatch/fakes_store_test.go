@@ -67,6 +67,7 @@ func (s *memStore) Claim(ctx context.Context, p ClaimParams) (Claim, error) {
 		return Claim{}, err
 	}
 	tx, got := s.beginClaim("", p)
+	tx.step() // it is locked what is locked before the walk takes its time
 	keyed := s.keyed(p.KeyedAfter)
 	err := s.walk(ctx, got.walked)
 	tx.end(err == nil)
@@ -94,6 +95,7 @@ func (s *memStore) claimOrdered(ctx context.Context, p ClaimParams) (Claim, erro
 		return Claim{}, err
 	}
 	tx, got := s.beginOrdered("", p)
+	tx.step()
 	err := s.walk(ctx, got.walked)
 	tx.end(err == nil)
 	return got.claim(p), err
@@ -157,6 +159,7 @@ func (s *memStore) all() []memRow {
 	out := make([]memRow, len(s.rows))
 	for i, r := range s.rows {
 		out[i] = *r
+		out[i].leasedTo = s.holder(r)
 	}
 	slices.SortFunc(out, func(a, b memRow) int { return cmp.Compare(a.Seq, b.Seq) })
 	return out
@@ -169,6 +172,13 @@ func (s *memStore) count(match func(memRow) bool) (n int) {
 		}
 	}
 	return n
+}
+
+// leaseUntil leases rows to another publisher.
+func (s *memStore) leaseUntil(until time.Time, rows ...*memRow) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.memTable.lease(rows, "another", until, &leased{})
 }
 
 func isPublished(r memRow) bool { return !r.published.IsZero() }

@@ -18,14 +18,17 @@ type memRow struct {
 	dead      outbox.DeadReason
 	// passed: it was discarded, and holds back nothing of its key any more.
 	passed    bool
-	locked    bool
-	owner     string
 	lastError string
 	// pending is a row whose transaction has neither committed nor rolled back.
 	pending bool
 	// tx is the open transaction that has locked the row.
 	tx *memTx
+	// leasedTo is whose lease names the row, in copies of it.
+	leasedTo string
 }
+
+// leased reports whether a lease names the row, which is a copy.
+func (r memRow) leased() bool { return r.leasedTo != "" }
 
 // memLetter is a row of outbox_dlq.
 type memLetter struct {
@@ -36,14 +39,17 @@ type memLetter struct {
 
 // memTable is the outbox in memory, with the semantics of the SQL one under
 // READ COMMITTED: a statement sees what is committed, a claim skips locked
-// rows, a settle waits for them, leases go by the table's own clock, and every
-// settle is fenced. Tests talk to it through memStore, the simulation through
+// rows and looks for leases behind that, a settle waits for locks, leases end by the
+// table's own clock, and every settle is fenced. Tests talk to it through memStore, the simulation through
 // the transactions below, between whose begin and commit others get their turn.
 type memTable struct {
 	mu      sync.Mutex
 	rows    []*memRow
 	byID    map[string]*memRow
 	letters []*memLetter
+	// leases are those that are committed; leaseIDs counts all.
+	leases   []*memLease
+	leaseIDs int64
 	// skew is how far the table's clock is from its users'.
 	skew time.Duration
 	// bug is a mistake the table makes on purpose.
@@ -60,6 +66,9 @@ const (
 	bugTwoStatements memBug = "the dead letter and the mark are two transactions"
 	bugDirtyRead     memBug = "a claim sees uncommitted rows"
 	bugTakesLocked   memBug = "a claim takes rows another claim has locked"
+	bugNoLook        memBug = "a claim does not look for leases behind its locks"
+	bugChargesAll    memBug = "the end of a lease charges all rows of a key"
+	bugShrinksFirst  memBug = "a lease is shrunk in another transaction than its verdicts"
 )
 
 func (s *memTable) now() time.Time { return time.Now().Add(s.skew) }
@@ -75,7 +84,7 @@ func (s *memTable) insert(id, eventType string, pending bool) (*memRow, bool) {
 		return s.byID[id], false
 	}
 	row := &memRow{Claimed: Claimed{
-		Key: Key{ID: id}, Seq: seq, EventType: eventType, AggregateType: "thing",
+		Key: Key{ID: id, Seq: seq}, EventType: eventType, AggregateType: "thing",
 		AggregateID: "00000000-0000-4000-8000-000000000001",
 		Payload:     fmt.Appendf(nil, `{"version":1,"eventId":%q,"occurredAt":"2026-01-01T00:00:00Z","data":{}}`, id),
 		CreatedAt:   s.now(),
@@ -101,7 +110,6 @@ func (s *memTable) claimable(r *memRow, p ClaimParams, now time.Time) bool {
 func (s *memTable) dueNow(r *memRow, p ClaimParams, now time.Time) bool {
 	return (!r.pending || s.bug == bugDirtyRead) &&
 		r.published.IsZero() && r.dead == "" && !r.next.After(now) &&
-		(!r.locked || (!r.Until.After(now) && s.bug != bugNoReclaim)) &&
 		(len(p.Only) == 0 || p.Only.Has(r.Namespace, r.EventType)) && !p.Except.Has(r.Namespace, r.EventType)
 }
 
@@ -121,25 +129,16 @@ func onTheWay(r *memRow, p ClaimParams) bool {
 // rows it walked over.
 func (s *memTable) due(p ClaimParams) (due bool, walked int) {
 	now := s.now()
+	taken := s.taken(now)
 	for _, r := range s.behind(p.AfterSeq) {
 		if onTheWay(r, p) {
 			walked++
 		}
-		if s.claimable(r, p, now) {
+		if s.claimable(r, p, now) && !taken[r] {
 			return true, walked
 		}
 	}
 	return false, walked
-}
-
-// held counts the rows that are leased to owner.
-func (s *memTable) held(owner string) (rows int, until time.Time) {
-	for _, r := range s.rows {
-		if onTheWay(r, ClaimParams{}) && r.locked && r.owner == owner && r.Until.After(s.now()) {
-			rows, until = rows+1, r.Until
-		}
-	}
-	return rows, until
 }
 
 // lastSeq is the seq of the last row that is neither published nor dead.
@@ -152,10 +151,13 @@ func (s *memTable) lastSeq() (last int64) {
 	return last
 }
 
-// memTx is an open transaction: it has locked rows and changes them when it
-// commits.
+// memTx is an open transaction: it has locked rows and leases, and changes them when
+// it commits. steps are its statements behind the first; what is left of them runs
+// before the commit.
 type memTx struct {
 	locked []*memRow
+	leases []*memLease
+	steps  []func()
 	commit func()
 }
 
@@ -164,8 +166,21 @@ func (tx *memTx) lock(r *memRow) {
 	tx.locked = append(tx.locked, r)
 }
 
+// step runs the next statement, and reports whether there was one.
+func (tx *memTx) step() bool {
+	if len(tx.steps) == 0 {
+		return false
+	}
+	next := tx.steps[0]
+	tx.steps = tx.steps[1:]
+	next()
+	return true
+}
+
 // end commits or rolls back, and unlocks.
 func (tx *memTx) end(commit bool) {
+	for commit && tx.step() {
+	}
 	if commit && tx.commit != nil {
 		tx.commit()
 	}
@@ -174,60 +189,52 @@ func (tx *memTx) end(commit bool) {
 			r.tx = nil
 		}
 	}
+	for _, l := range tx.leases {
+		if l.tx == tx {
+			l.tx = nil
+		}
+	}
 }
 
-// leased is what a committed claim did.
-type leased struct {
-	rows []Claimed
-	// charged are the rows whose former lease ended without a verdict.
-	charged map[string]bool
-	walked  int
-}
-
-// beginClaim locks the oldest due rows for owner. got is complete after the
-// commit.
+// beginClaim begins to lease the oldest due rows to owner: what expired is charged, then
+// rows are locked, then those are leased that no lease names. got is complete after
+// the commit.
 func (s *memTable) beginClaim(owner string, p ClaimParams) (tx *memTx, got *leased) {
-	tx, got = &memTx{}, &leased{charged: map[string]bool{}}
-	now := s.now()
-	if s.bug == bugClientClock {
-		now = time.Now()
-	}
+	tx, got = &memTx{}, &leased{}
+	now := s.claimClock()
+	s.expire(tx, got, now)
+	taken := s.takenBut(tx)
+	var locked []*memRow
 	var bytes int64
-	for _, r := range s.behind(p.AfterSeq) {
-		if len(tx.locked) >= p.Limit || (len(tx.locked) > 0 && bytes >= p.MaxBytes) {
-			break
+	lock := func() {
+		for _, r := range s.behind(p.AfterSeq) {
+			if len(locked) >= p.Limit || (len(locked) > 0 && bytes >= p.MaxBytes) {
+				break
+			}
+			if onTheWay(r, p) {
+				got.walked++
+			}
+			if !s.claimable(r, p, now) || taken[r] || (r.tx != nil && r.tx != tx && s.bug != bugTakesLocked) {
+				continue
+			}
+			bytes += r.held()
+			tx.lock(r)
+			locked = append(locked, r)
 		}
-		if onTheWay(r, p) {
-			got.walked++
-		}
-		if !s.claimable(r, p, now) || (r.tx != nil && s.bug != bugTakesLocked) {
-			continue
-		}
-		bytes += r.held()
-		tx.lock(r)
 	}
-	tx.commit = func() {
-		for _, r := range tx.locked {
-			s.lease(r, owner, now.Add(p.Lease), got, true)
+	look := func() {
+		if s.bug == bugNoLook {
+			return
 		}
+		taken := s.takenBut(tx)
+		locked = slices.DeleteFunc(locked, func(r *memRow) bool { return taken[r] })
+	}
+	tx.steps = []func(){lock, look}
+	tx.commit = func() {
+		s.commitExpired(got)
+		s.lease(locked, owner, now.Add(p.Lease), got)
 	}
 	return tx, got
-}
-
-// lease gives a row to owner. The end of a former lease is charged where charge
-// says so.
-func (s *memTable) lease(r *memRow, owner string, until time.Time, got *leased, charge bool) {
-	r.Expired = r.locked && charge
-	if r.Expired {
-		r.AttemptCount++
-		r.lastError = "lease expired"
-		got.charged[r.ID] = true
-	}
-	r.locked, r.owner, r.Until = true, owner, until
-	row := r.Claimed
-	row.LastError, row.Printed = r.lastError, r.held()
-	row.Payload = slices.Clone(r.Payload)
-	got.rows = append(got.rows, row)
 }
 
 // replay puts a dead row back, as an operator does, and reports whether it was
@@ -237,7 +244,8 @@ func (s *memTable) replay(id string) bool {
 	if r == nil || r.dead == "" || r.tx != nil {
 		return false
 	}
-	r.dead, r.passed, r.AttemptCount, r.next = "", false, 0, s.now()
+	r.dead, r.passed, r.AttemptCount, r.next, r.lastError = "", false, 0, s.now(), ""
+	s.forget(r)
 	for _, l := range s.letters {
 		if l.eventID == id {
 			l.replayed = true

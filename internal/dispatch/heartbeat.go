@@ -48,8 +48,6 @@ type PublisherState struct {
 	InFlightBytes int64         `json:"inFlightBytes"`
 	Published     int64         `json:"published"`
 	Topics        []TopicReport `json:"topics"`
-	// KeepsOrder: the publisher claims events with an ordering key. Those of older versions do not say so, and are refused.
-	KeepsOrder bool `json:"keepsOrder"`
 	// Pauses are those that the publisher obeys, as outbox.Pause.Name writes them.
 	Pauses []string `json:"pauses,omitempty"`
 	// Catalogue is what the publisher knows of event types.
@@ -87,7 +85,7 @@ type TopicReport struct {
 // State is what this dispatcher reports of itself.
 func (d *Dispatcher) State() PublisherState {
 	rows, bytes := d.InFlight()
-	s := PublisherState{InFlight: rows, InFlightBytes: bytes, Published: d.totals.published.Load(), Topics: []TopicReport{}, KeepsOrder: true}
+	s := PublisherState{InFlight: rows, InFlightBytes: bytes, Published: d.totals.published.Load(), Topics: []TopicReport{}}
 	for _, t := range d.Topics() {
 		s.Topics = append(s.Topics, TopicReport{Topic: t.Topic, State: t.State, Since: t.Since.UTC(), Code: t.Code, Error: t.Error})
 	}

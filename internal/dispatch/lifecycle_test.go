@@ -22,7 +22,7 @@ func TestStopWaitsForPublishesInFlightAndSettlesThem(t *testing.T) {
 		stop()
 		require.Equal(t, 7*time.Second, time.Since(began))
 		require.Equal(t, 50, b.store.count(isPublished))
-		require.Zero(t, b.store.count(func(r memRow) bool { return r.locked }))
+		require.Zero(t, b.store.count(func(r memRow) bool { return r.leased() }))
 	})
 }
 
@@ -37,7 +37,7 @@ func TestStopGivesUpOnTimeAndKeepsTheLeaseOfWhatMayStillLand(t *testing.T) {
 		stop()
 		require.Equal(t, 1500*time.Millisecond, time.Since(began), "a quarter is kept for settling")
 		for _, r := range b.store.all() {
-			require.True(t, r.locked)
+			require.True(t, r.leased())
 			require.Zero(t, r.AttemptCount)
 		}
 	})
@@ -74,7 +74,7 @@ func TestStopDuringAClaimReleasesItsRows(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		stop()
 		for _, r := range b.store.all() {
-			require.False(t, r.locked)
+			require.False(t, r.leased())
 			require.Zero(t, r.AttemptCount)
 			require.Zero(t, b.broker.times(r.ID))
 		}

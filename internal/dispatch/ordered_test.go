@@ -94,7 +94,7 @@ func TestFirstFailureEndsARun(t *testing.T) {
 						continue
 					}
 					require.Empty(t, r.dead, i)
-					require.False(t, r.locked, i)
+					require.False(t, r.leased(), i)
 					if i == tc.fails {
 						require.Equal(t, tc.attempts, r.AttemptCount)
 					} else {
@@ -192,7 +192,7 @@ func TestShutdownReleasesTheRestOfARun(t *testing.T) {
 		_, arrived := b.broker.sent()
 		require.Equal(t, idsOfRows(rows[:2]), arrived)
 		for i, r := range b.store.all() {
-			require.Equal(t, []any{i < 2, false, 0}, []any{isPublished(r), r.locked, r.AttemptCount}, i)
+			require.Equal(t, []any{i < 2, false, 0}, []any{isPublished(r), r.leased(), r.AttemptCount}, i)
 		}
 	})
 }

@@ -149,7 +149,7 @@ func TestMisconfiguredTopicPausesWithoutChargingRows(t *testing.T) {
 		for _, r := range b.store.all() {
 			require.Zero(t, r.AttemptCount)
 			require.Empty(t, r.dead)
-			require.False(t, r.locked)
+			require.False(t, r.leased())
 			require.Equal(t, r.EventType == "blue", isPublished(r))
 		}
 		status := b.Topics()[1]
@@ -242,7 +242,7 @@ func TestOneGroupAsksForAll(t *testing.T) {
 				// The group's question, and the first of who watches the topic.
 				require.LessOrEqual(t, broker.asked.Load(), int32(2))
 				for _, r := range b.store.all() {
-					require.False(t, r.locked, "no row waits for an answer that is known")
+					require.False(t, r.leased(), "no row waits for an answer that is known")
 					require.Equal(t, 1, r.AttemptCount)
 				}
 			})

@@ -22,41 +22,41 @@ const runRows = `16`
 // The CASE keeps the planner on the primary key, and the order and the limit of a
 // key's first row keep it from reading all open rows instead, as it did for NOT EXISTS.
 //
-// last_owner is that of the first row alone: the end of a lease is charged to it,
-// the others were not sent.
+// A row that is leased, like one that is not due, ends the run before it. What is leased
+// is looked at again by leaseOrderedSQL.
 //
-//	$1 to $6 as dueNow and inSpan, $7 limit, $12 rows to see, $13 most rows of one key, $14 sweep, $15 busy keys,
-//	$16 keys to look at first
+//	$1 to $6 as dueNow and inSpan, $7 limit, $8 rows to see, $9 most rows of one key, $10 sweep, $11 busy keys,
+//	$12 keys to look at first
 const orderedRuns = `
-WITH still AS MATERIALIZED (
+WITH ` + takenRows + `, still AS MATERIALIZED (
     SELECT d.ordering_key
       FROM (SELECT ordering_key, min(seq) AS seq
               FROM outbox_events
-             WHERE ` + openRows + ` AND dead_at IS NOT NULL AND $14::bool
+             WHERE ` + openRows + ` AND dead_at IS NOT NULL AND $10::bool
              GROUP BY ordering_key) AS d
      WHERE seq = (SELECT seq FROM outbox_events WHERE ordering_key = d.ordering_key AND ` + openRows + ` ORDER BY seq LIMIT 1)
      UNION ALL
-    SELECT unnest($15::text[])
+    SELECT unnest($11::text[])
 ), seen AS MATERIALIZED (
     SELECT ordering_key, seq
       FROM outbox_events
      WHERE ` + dueNow + inSpan + `
-       AND ordering_key IS NOT NULL AND ordering_key NOT IN (SELECT ordering_key FROM still)
+       AND ordering_key IS NOT NULL AND ordering_key NOT IN (SELECT ordering_key FROM still) AND ` + freeRow + `
      ORDER BY seq
-     LIMIT $12
+     LIMIT $8
 ), keys AS MATERIALIZED (
-    SELECT ordering_key, min(seq) AS first, least(greatest(sum(rows), ` + runRows + `), $13::bigint) AS most
+    SELECT ordering_key, min(seq) AS first, least(greatest(sum(rows), ` + runRows + `), $9::bigint) AS most
       FROM (SELECT ordering_key, seq, 1 AS rows FROM seen
              UNION ALL
-            SELECT key, -place, $13::bigint FROM unnest($16::text[]) WITH ORDINALITY AS u(key, place)) AS wanted
+            SELECT key, -place, $9::bigint FROM unnest($12::text[]) WITH ORDINALITY AS u(key, place)) AS wanted
      GROUP BY ordering_key
      ORDER BY first
 ), locked AS MATERIALIZED (
-    SELECT e.id, e.locked_by, e.payload_json, e.headers, k.first, r.n
+    SELECT e.seq, k.first, r.n
       FROM keys AS k
      CROSS JOIN LATERAL (
            SELECT row_id, row_number() OVER w AS n, bool_and(due) OVER w AS ok
-             FROM (SELECT id AS row_id, seq AS row_seq, ` + dueNow + ` AS due
+             FROM (SELECT id AS row_id, seq AS row_seq, ` + dueNow + ` AND ` + freeRow + ` AS due
                      FROM outbox_events
                     WHERE ordering_key = k.ordering_key AND ` + openRows + `
                     ORDER BY seq
@@ -67,32 +67,18 @@ WITH still AS MATERIALIZED (
      LIMIT $7
        FOR UPDATE OF e SKIP LOCKED
 ), runs AS (
-    SELECT id, CASE WHEN n = 1 THEN locked_by END AS locked_by, payload_json, headers, first, n
+    SELECT seq, first
       FROM (SELECT *, row_number() OVER (PARTITION BY first ORDER BY n) AS place FROM locked) AS placed
      WHERE place = n
-     ORDER BY first, n
 )`
 
-// orderedSQL leases runs. Its last row, which has no id, says how far it has seen:
-// the largest seq, how many rows, and how many it has locked.
-//
-//	$8 bytes, $9 owner, $10 lease in milliseconds, $11 bytes of a row
-const orderedSQL = orderedRuns + `, leased AS (` + leasePicked + printBefore + `runs` + printAfter + returnPicked + returnPrinted + `
-)
-SELECT * FROM leased
- UNION ALL
-SELECT '', now(), coalesce((SELECT max(seq) FROM seen), 0), '', '', '', now(), (SELECT count(*)::int FROM seen), '',
-       (SELECT count(*)::int FROM locked), false, '', '', '', '', 0, NULL, NULL`
-
-// orderedCandidatesSQL locks runs without looking into them. Its parameters are
-// those of orderedSQL, so it has to name them all.
-const orderedCandidatesSQL = orderedRuns + `
-SELECT id::text FROM runs WHERE ($8::bigint, $9::text, $10::bigint, $11::bigint) IS NOT NULL ORDER BY first, n`
-
-// keepOrder begins a claim's count and says that the claim keeps the order, which
-// the trigger outbox_events_refuse_disorder asks for.
-const keepOrder = `
-SELECT set_config('` + claimedBytes + `', '0', true), set_config('outboxctl.keeps_order', 'on', true)`
+// lockOrderedSQL locks runs, and keeps which in settings of the transaction: the seq of
+// each row, and what tells its run from others. It answers how far it has seen: the
+// largest seq, how many rows, and how many it has locked.
+const lockOrderedSQL = orderedRuns + `
+SELECT set_config('` + lockedRows + `', coalesce(array_agg(seq), '{}')::text, true), set_config('` + lockedRuns + `', coalesce(array_agg(first), '{}')::text, true),
+       coalesce((SELECT max(seq) FROM seen), 0), (SELECT count(*) FROM seen), (SELECT count(*) FROM locked)
+  FROM runs`
 
 // takeTurns lets one publisher after the other claim runs: side by side they lock
 // parts of the same keys, and half of them come back empty. It is thrift and not
@@ -102,5 +88,6 @@ SELECT set_config('lock_timeout', '100ms', true), pg_advisory_xact_lock(18700340
 
 // orderedDueSQL asks whether a claim of runs has anything to look at.
 const orderedDueSQL = `
+WITH ` + heldRows + `
 SELECT count(*) > 0
-  FROM (SELECT 1 FROM outbox_events WHERE ` + dueNow + inSpan + ` AND ordering_key IS NOT NULL ORDER BY seq LIMIT 1) AS first`
+  FROM (SELECT 1 FROM outbox_events WHERE ` + dueNow + inSpan + ` AND ordering_key IS NOT NULL AND ` + freeRow + ` ORDER BY seq LIMIT 1) AS first`

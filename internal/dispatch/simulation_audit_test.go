@@ -21,6 +21,7 @@ const (
 type lease struct {
 	row   *history
 	proc  *process
+	id    int64
 	until time.Time
 	// asked is when the publisher sent the claim.
 	asked time.Time
@@ -87,33 +88,59 @@ func (a *audit) emitted(row *memRow, kind rowKind) *history {
 
 func (a *audit) kindOf(id string) rowKind { return a.rows[id].kind }
 
-// granted is a claim that has committed.
-// head reports whether the end of a former lease is the row's own fault: of a run
-// only the first row was sent for certain.
-func (a *audit) granted(p *process, row *Claimed, asked time.Time, head, charged bool, excuse string) {
+// claimed is a claim that has committed: leases that it has ended, and the one it got.
+func (a *audit) claimed(p *process, got *leased, asked time.Time, excuse string) {
+	for _, end := range got.ended {
+		a.expired(end)
+	}
+	for i := range got.rows {
+		a.granted(p, &got.rows[i], got.until, asked, excuse)
+	}
+}
+
+// expired is a lease that was ended without a verdict. Of an ordering key only the first
+// row was sent for certain, and is charged.
+func (a *audit) expired(end endedLease) {
+	if end.until.After(a.w.table.now()) {
+		a.violate("I12", "lease %d of %s is ended while it runs", end.id, end.owner)
+	}
+	heads := map[string]*history{}
+	for _, h := range a.order {
+		if l := h.current; l != nil && l.id == end.id && !l.over && heads[h.row.OrderingKey] == nil {
+			heads[h.row.OrderingKey] = h
+		}
+	}
+	for _, r := range end.freed {
+		h := a.rows[r.ID]
+		if h.current == nil || h.current.id != end.id || h.current.over {
+			a.violate("I12", "row %d is still in lease %d, which is over for it", r.Seq, end.id)
+			continue
+		}
+		h.current.over = true
+		head := r.OrderingKey == "" || heads[r.OrderingKey] == h
+		if head {
+			h.charges++
+		}
+		if end.charged[r] != head {
+			a.violate("I11", "row %d: a lease that ended without a verdict was charged: %v", r.Seq, end.charged[r])
+		}
+	}
+}
+
+// granted is one row of a lease.
+func (a *audit) granted(p *process, row *Claimed, until, asked time.Time, excuse string) {
 	h := a.rows[row.ID]
 	if !h.committed {
 		a.violate("I2", "row %d is leased before it is committed", row.Seq)
 	}
-	before := h.current
-	if open := before != nil && !before.over; open {
-		if before.until.After(a.w.table.now()) {
-			a.violate("I12", "row %d is leased to %s while the lease of %s runs", row.Seq, p.name, before.proc.name)
-		}
+	if before := h.current; before != nil && !before.over {
+		a.violate("I12", "row %d is leased to %s while the lease of %s names it", row.Seq, p.name, before.proc.name)
 		before.over = true
-		if head {
-			h.charges++
-		}
-		if charged != head {
-			a.violate("I11", "row %d: a lease that ended without a verdict was charged: %v", row.Seq, charged)
-		}
-	} else if charged {
-		a.violate("I11", "row %d was charged for a lease it did not have", row.Seq)
 	}
 	if row.AttemptCount != h.charges {
 		a.violate("I11", "row %d counts %d attempts, %d failed", row.Seq, row.AttemptCount, h.charges)
 	}
-	l := &lease{row: h, proc: p, until: row.Until, asked: asked, excuse: excuse}
+	l := &lease{row: h, proc: p, id: row.Lease, until: until, asked: asked, excuse: excuse}
 	if p.dead || p.frozen {
 		l.excuse = "claimed by a publisher that was gone"
 	}
@@ -276,7 +303,7 @@ func (a *audit) excuseLease(k Key, p *process, why string) {
 
 func (a *audit) find(k Key, p *process) *lease {
 	for _, l := range a.rows[k.ID].leases {
-		if l.proc == p && l.until.Equal(k.Until) {
+		if l.proc == p && l.id == k.Lease {
 			return l
 		}
 	}

@@ -51,9 +51,7 @@ func (p *process) Claim(ctx context.Context, params ClaimParams) (claim Claim, e
 		return tx, true
 	}
 	c.commit = func() {
-		for i := range got.rows {
-			p.w.audit.granted(p, &got.rows[i], asked, true, got.charged[got.rows[i].ID], unheard)
-		}
+		p.w.audit.claimed(p, got, asked, unheard)
 		if !c.gone {
 			claim.Rows, claim.Full = got.rows, params.cutShort(got.rows)
 		}
@@ -86,12 +84,7 @@ func (p *process) claimOrdered(ctx context.Context, params ClaimParams) (Claim, 
 		return tx, true
 	}
 	c.commit = func() {
-		started := map[string]bool{}
-		for i := range got.rows {
-			r := &got.rows[i]
-			p.w.audit.granted(p, r, asked, !started[r.OrderingKey], got.charged[r.ID], unheard)
-			started[r.OrderingKey] = true
-		}
+		p.w.audit.claimed(p, &got.leased, asked, unheard)
 		if !c.gone {
 			claim = got.claim(params)
 		}
@@ -268,7 +261,18 @@ func (w *world) beginStore(c *storeCall, outcome storeOutcome) {
 	c.begun = true
 	tx := &openTx{memTx: mem, c: &c.call}
 	w.txs = append(w.txs, tx)
-	w.after(w.between(20*time.Microsecond, 2*time.Millisecond), func() { w.endStore(c, tx, outcome) })
+	w.goOn(c, tx, outcome)
+}
+
+// goOn runs what is left of a transaction, with time between its statements.
+func (w *world) goOn(c *storeCall, tx *openTx, outcome storeOutcome) {
+	w.after(w.between(20*time.Microsecond, 2*time.Millisecond), func() {
+		if !tx.ended && tx.step() {
+			w.goOn(c, tx, outcome)
+			return
+		}
+		w.endStore(c, tx, outcome)
+	})
 }
 
 func (w *world) endStore(c *storeCall, tx *openTx, outcome storeOutcome) {

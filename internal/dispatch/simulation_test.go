@@ -115,7 +115,7 @@ func TestSimulationNoticesMistakes(t *testing.T) {
 	t.Parallel()
 	for bug, invariant := range map[memBug]string{
 		bugNoFence: "I10", bugNoReclaim: "I9", bugClientClock: "I", bugTwoStatements: "I7",
-		bugDirtyRead: "I2", bugTakesLocked: "I12",
+		bugDirtyRead: "I2", bugTakesLocked: "I12", bugNoLook: "I12", bugChargesAll: "I11", bugShrinksFirst: "I",
 		bugNoPlace: "I5", bugDeadPasses: "I5", bugFilterProbe: "I5", bugHintProbe: "I5",
 	} {
 		t.Run(string(bug), func(t *testing.T) {

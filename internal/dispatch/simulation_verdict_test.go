@@ -153,8 +153,8 @@ func (a *audit) final() {
 		switch {
 		case h.kind == kindRejected && !published && !dead:
 			// See decide.
-		case r.locked:
-			a.violate("I9", "row %d is still leased to %s", r.Seq, r.owner)
+		case a.w.table.holder(r) != "":
+			a.violate("I9", "row %d is still leased to %s", r.Seq, a.w.table.holder(r))
 		case !published && !dead:
 			a.violate("I9", "row %d is still pending, after %d attempts: %s", r.Seq, r.AttemptCount, r.lastError)
 		case published && h.copies == 0:

@@ -10,19 +10,19 @@ import (
 )
 
 // Key names a row as one claim got it. Together with the publisher's id it is
-// the fence: the same publisher claiming the row again gets another Until, so
+// the fence: the same publisher claiming the row again gets another lease, so
 // it cannot settle for its former self.
 type Key struct {
 	ID string
-	// Until is the end of the lease by the database's clock, never this
-	// machine's.
-	Until time.Time
+	// Seq is the row's place in the outbox, by which its lease names it.
+	Seq int64
+	// Lease is the lease that the row was claimed with.
+	Lease int64
 }
 
 // Claimed is a row under lease, with what publishing it needs.
 type Claimed struct {
 	Key
-	Seq           int64
 	EventType     string
 	AggregateType string
 	AggregateID   string
@@ -32,12 +32,11 @@ type Claimed struct {
 	// Printed is the size of both, also where they are left out.
 	Printed   int64
 	CreatedAt time.Time
-	// AttemptCount counts failed attempts, including the one this claim
-	// charged when it took over an expired lease.
+	// AttemptCount counts failed attempts.
 	AttemptCount int
 	// LastError is why the latest of them failed.
 	LastError string
-	// Expired: this claim took over an expired lease.
+	// Expired: the latest of them was a lease that expired without a verdict.
 	Expired bool
 	// MaxAttempts overrides the configured maximum for this row; 0 does not.
 	MaxAttempts int
@@ -162,8 +161,8 @@ type Verdicts struct {
 	Published []Published
 	Failed    []Failed
 	Dead      []Dead
-	// Released rows were never handed to the broker. They become due again at
-	// once and lose no attempt.
+	// Released rows were never handed to the broker. They are due again at
+	// once, and are not written for that.
 	Released []Key
 }
 
@@ -198,7 +197,7 @@ var ErrRefused = errors.New("refused by the database")
 
 // Store is the outbox table as one dispatcher uses it.
 type Store interface {
-	// Claim leases the oldest due rows and commits before it returns, so that no
+	// Claim leases the oldest due rows and commits before it reads them, so that no
 	// transaction is open while anything is published. While a row is leased, failed,
 	// hidden by a filter or dead, nothing that follows it in its ordering key is
 	// leased to anyone.
@@ -213,9 +212,10 @@ type Store interface {
 	// LastSeq is the largest seq of a row that is neither published nor dead. It
 	// does not walk over other rows.
 	LastSeq(ctx context.Context) (int64, error)
-	// Settle records verdicts, all in one transaction, on the rows that still
-	// carry the lease they were claimed with, and touches no others.
-	// Repeating it after an error is safe: a row the first try settled does
-	// not carry that lease any more.
+	// Settle records verdicts, all in one transaction, on the rows that the lease they
+	// were claimed with still names, and touches no others. The same transaction takes
+	// them out of it.
+	// Repeating it after an error is safe: a row the first try settled is
+	// not in that lease any more.
 	Settle(ctx context.Context, v Verdicts) (Settled, error)
 }

@@ -3,9 +3,9 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/jackc/pgerrcode"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -19,32 +19,22 @@ func (s *SQLStore) claimInTurn(ctx context.Context, p ClaimParams) (Claim, error
 	return got, err
 }
 
-// claimOrdered sends its statements together.
 func (s *SQLStore) claimOrdered(ctx context.Context, p ClaimParams, turns bool) (got Claim, err error) {
-	b := newBatch()
-	b.Queue(keepOrder)
+	var before []lockStatement
 	if turns {
-		b.Queue(takeTurns)
+		before = append(before, lockStatement{sql: takeTurns})
 	}
-	b.Queue(orderedSQL, s.orderedArgs(p, p.most())...)
-	b.Queue(`COMMIT`)
-	rows, err := s.sendClaim(ctx, b, p, nil)
-	if err != nil {
-		return got, err
-	}
-	end := slices.IndexFunc(rows, func(r Claimed) bool { return r.ID == "" })
-	if end < 0 {
-		return got, errors.New("the claim did not say how far it has seen")
-	}
-	got.SeenTo, got.Seen = rows[end].Seq, rows[end].AttemptCount
-	got.Full = rows[end].MaxAttempts >= p.Limit // so many were locked
-	got.Rows = slices.Delete(rows, end, end+1)
-	return got, nil
+	locked := 0
+	lock := s.lockRuns(p, p.most(), func(r pgx.Row) error { return r.Scan(nil, nil, &got.SeenTo, &got.Seen, &locked) })
+	got.Rows, err = s.claimRows(ctx, p, before, lock, leaseOrderedSQL)
+	got.Full = locked >= p.Limit
+	return got, err
 }
 
-func (s *SQLStore) orderedArgs(p ClaimParams, most int) []any {
-	return append(s.dueArgs(p), p.Limit, p.MaxBytes, s.owner, p.Lease.Milliseconds(), p.MaxRowBytes,
-		p.Window, most, p.Sweep, orEmpty(p.Busy), orEmpty(p.Look))
+// lockRuns locks the runs whose turn it is, of at most so many rows.
+func (s *SQLStore) lockRuns(p ClaimParams, most int, scan func(pgx.Row) error) lockStatement {
+	args := append(s.dueArgs(p), p.Limit, p.Window, most, p.Sweep, orEmpty(p.Busy), orEmpty(p.Look))
+	return lockStatement{sql: lockOrderedSQL, args: args, scan: scan}
 }
 
 func isLockTimeout(err error) bool {

@@ -258,9 +258,8 @@ func TestTableRefusesWhatBreaksTheOrder(t *testing.T) {
 	db := outboxtest.DB(t)
 	keyed(t, db.Pool, "a")
 	for name, tc := range map[string]struct{ sql, code string }{
-		"a claim that does not know of keys": {`UPDATE outbox_events SET locked_by = gen_random_uuid(), locked_until = now()`, "OX103"},
-		"another key":                        {`UPDATE outbox_events SET ordering_key = 'default/b'`, "OX100"},
-		"passing a living event":             {`UPDATE outbox_events SET passed_at = now()`, "23514"},
+		"another key":            {`UPDATE outbox_events SET ordering_key = 'default/b'`, "OX100"},
+		"passing a living event": {`UPDATE outbox_events SET passed_at = now()`, "23514"},
 		"a key of another namespace": {`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, ordering_key)
 			VALUES (gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), '{}', 'other/a')`, "23514"},
 		"an empty key": {`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, ordering_key)

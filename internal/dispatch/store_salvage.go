@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/jackc/pgerrcode"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -25,26 +24,18 @@ SELECT bytes, CASE WHEN bytes <= $2::bigint THEN payload END, CASE WHEN bytes <=
           FROM (SELECT payload_json::text AS payload, headers::text FROM outbox_events WHERE id = $1::text::uuid OFFSET 0) AS printed
         OFFSET 0) AS measured`
 
-// content is a row's payload and headers, and their size, or why they cannot be
-// had.
-type content struct {
-	payload []byte
-	headers *string
-	bytes   int64
-	err     error
-}
-
-// salvage is a claim that reads its candidates one by one.
+// salvage is a claim that reads its rows one by one.
 type salvage struct {
 	ClaimParams
-	candidates string
-	args       []any
-	suspects   *atomic.Int64
+	lock     lockStatement
+	lease    string
+	suspects *atomic.Int64
 }
 
 func (s *SQLStore) salvagePlain(ctx context.Context, p ClaimParams) (got Claim, err error) {
 	p.Limit, got.Keyed = min(p.Limit, salvageRows), true // it is not looked at
-	got.Rows, err = s.salvage(ctx, salvage{p, candidatesSQL, append(s.dueArgs(p), p.Limit), &s.suspects})
+	lock := lockStatement{sql: lockSQL, args: append(s.dueArgs(p), p.Limit)}
+	got.Rows, err = s.salvage(ctx, salvage{p, lock, leaseSQL, &s.suspects})
 	return got, err
 }
 
@@ -53,7 +44,7 @@ func (s *SQLStore) salvagePlain(ctx context.Context, p ClaimParams) (got Claim, 
 func (s *SQLStore) salvageOrdered(ctx context.Context, p ClaimParams) (got Claim, err error) {
 	p.AfterSeq, p.ThroughSeq, p.Sweep, p.Look = 0, 0, true, nil
 	p.Limit = min(p.Limit, salvageRows)
-	got.Rows, err = s.salvage(ctx, salvage{p, orderedCandidatesSQL, s.orderedArgs(p, 1), &s.orderedSuspects})
+	got.Rows, err = s.salvage(ctx, salvage{p, s.lockRuns(p, 1, nil), leaseOrderedSQL, &s.orderedSuspects})
 	got.Full = len(got.Rows) > 0
 	return got, err
 }
@@ -62,46 +53,34 @@ func (s *SQLStore) salvageOrdered(ctx context.Context, p ClaimParams) (got Claim
 // a text can be (a number of 20 bytes may have 130,000 digits), its storage is
 // damaged, or it does not exist in the connection's encoding. Such a row fails
 // every claim that it is part of, and with it all the others. So each row is
-// read on its own before it is leased. The one that cannot be ends the salvage
-// and comes back as unreadable.
+// read on its own. The one that cannot be ends the salvage
+// and comes back as unreadable; what is behind it is given back.
 func (s *SQLStore) salvage(ctx context.Context, p salvage) (rows []Claimed, err error) {
-	err = pgx.BeginTxFunc(ctx, s.claims, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-		for _, prepare := range []string{steerPlanner, keepOrder} {
-			if _, err := tx.Exec(ctx, prepare); err != nil {
-				return err
-			}
-		}
-		found, err := tx.Query(ctx, p.candidates, p.args...)
-		if err != nil {
-			return err
-		}
-		ids, err := pgx.CollectRows(found, pgx.RowTo[string])
-		if err != nil {
-			return err
-		}
-		read, err := readContents(ctx, tx, ids, p.ClaimParams)
-		if err != nil {
-			return err
-		}
-		ids = ids[:len(read)]
-		leased, err := tx.Query(ctx, salvageSQL, append(s.dueArgs(p.ClaimParams), len(ids), ids, s.owner, p.Lease.Milliseconds())...)
-		if err != nil {
-			return err
-		}
-		if rows, err = collectClaimed(leased, len(ids)); err != nil {
-			return err
-		}
-		for i := range rows {
-			c := read[rows[i].ID]
-			rows[i].Unreadable = c.err
-			rows[i].Payload, rows[i].Headers, rows[i].Printed = c.payload, headersOf(c.headers), c.bytes
-		}
-		return nil
-	})
+	b := s.queueLease(p.ClaimParams, nil, p.lock, p.lease)
+	b.Queue(beginReadCommitted)
+	b.Queue(steerPlanner)
+	b.Queue(rowsSQL)
+	b.Queue(`COMMIT`)
+	br := s.claims.SendBatch(ctx, b)
+	got, err := readLease(br, nil, p.lock)
 	if err == nil {
-		p.cleared(rows)
+		rows, err = readRows(br, p.ClaimParams, 2)
 	}
-	return rows, err
+	if closed := br.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		rows, err = s.readContents(ctx, rows, p.ClaimParams)
+	}
+	if err == nil && len(rows) < got.rows {
+		err = s.keep(ctx, got.id, rows)
+	}
+	if err != nil {
+		s.giveBack(got)
+		return nil, err
+	}
+	p.cleared(rows)
+	return rows, nil
 }
 
 // cleared counts suspects that could be read. Where one could not there may be
@@ -118,30 +97,28 @@ func (p salvage) cleared(rows []Claimed) {
 
 // readContents reads rows up to the byte budget, or to the first that cannot be
 // read: that one may have cost most of the time there is.
-func readContents(ctx context.Context, tx pgx.Tx, ids []string, p ClaimParams) (map[string]content, error) {
-	read, budget := make(map[string]content, len(ids)), p.MaxBytes
-	for _, id := range ids {
+func (s *SQLStore) readContents(ctx context.Context, rows []Claimed, p ClaimParams) ([]Claimed, error) {
+	budget := p.MaxBytes
+	for i := range rows {
 		if budget <= 0 {
-			break
+			return rows[:i], nil
 		}
-		var c content
-		err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
-			return tx.QueryRow(ctx, contentSQL, id, p.MaxRowBytes).Scan(&c.bytes, &c.payload, &c.headers)
-		})
+		r := &rows[i]
+		var headers *string
+		err := s.claims.QueryRow(ctx, contentSQL, r.ID, p.MaxRowBytes).Scan(&r.Printed, &r.Payload, &headers)
 		switch {
 		case aboutTheData(err):
-			read[id] = content{err: fmt.Errorf("the database cannot print this row: %w", err)}
-			return read, nil
+			r.Unreadable = fmt.Errorf("the database cannot print this row: %w", err)
+			return rows[:i+1], nil
 		case err != nil:
 			return nil, err
+		case r.Printed > p.MaxRowBytes:
+			r.Unreadable = tooLarge(r.Printed, p.MaxRowBytes)
 		}
-		if c.bytes > p.MaxRowBytes {
-			c.err = tooLarge(c.bytes, p.MaxRowBytes)
-		}
-		read[id] = c
-		budget -= c.bytes
+		r.Headers = headersOf(headers)
+		budget -= r.Printed
 	}
-	return read, nil
+	return rows, nil
 }
 
 // aboutTheData reports whether err is about what a row holds, not about the state of the database.

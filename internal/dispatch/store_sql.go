@@ -17,7 +17,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/outboxctl/outboxctl/emit/wire"
-	"github.com/outboxctl/outboxctl/internal/failpoint"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -25,7 +24,6 @@ import (
 type Batcher interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
 }
 
 // SQLStore is the outbox in PostgreSQL, seen by one publisher.
@@ -42,7 +40,7 @@ type SQLStore struct {
 
 // NewSQLStore claims on one pool and settles on another: a pool that claims
 // have filled must never keep an acknowledged row from being marked. owner is
-// a UUID of this publisher alone; it goes into locked_by.
+// a UUID of this publisher alone; its leases have it.
 func NewSQLStore(claims, settles Batcher, owner string, scope Scope) *SQLStore {
 	return &SQLStore{claims: claims, settles: settles, owner: owner, scope: scope}
 }
@@ -68,30 +66,6 @@ func (s *SQLStore) Claim(ctx context.Context, p ClaimParams) (got Claim, err err
 	return got, nil
 }
 
-// claim sends its statements together, so that it is one round trip.
-func (s *SQLStore) claim(ctx context.Context, p ClaimParams) (got Claim, err error) {
-	args := append(s.dueArgs(p), p.Limit, p.MaxBytes, s.owner, p.Lease.Milliseconds(), p.MaxRowBytes)
-	b := newBatch()
-	b.Queue(countFromZero, p.KeyedAfter)
-	b.Queue(claimSQL, args...)
-	b.Queue(`COMMIT`)
-	got.Rows, err = s.sendClaim(ctx, b, p, &got.Keyed)
-	return got, err
-}
-
-// sendClaim sends a claim and reads its rows, and what the statement before it
-// says about rows with an ordering key unless keyed is nil.
-func (s *SQLStore) sendClaim(
-	ctx context.Context, b *pgx.Batch, p ClaimParams, keyed *bool,
-) ([]Claimed, error) {
-	br := s.claims.SendBatch(ctx, b)
-	rows, err := readClaim(br, b.Len(), p, keyed)
-	if closed := br.Close(); err == nil {
-		err = closed
-	}
-	return rows, err
-}
-
 // newBatch opens a transaction that travels in one round trip with what is
 // queued behind it.
 func newBatch() *pgx.Batch {
@@ -101,49 +75,25 @@ func newBatch() *pgx.Batch {
 	return b
 }
 
-func readBegin(br pgx.BatchResults) error {
-	if _, err := br.Exec(); err != nil {
-		return err
+func readBegin(br pgx.BatchResults) error { return skip(br, 2) }
+
+// skip reads answers that say nothing.
+func skip(br pgx.BatchResults, statements int) error {
+	for range statements {
+		if _, err := br.Exec(); err != nil {
+			return err
+		}
 	}
-	_, err := br.Exec()
-	return err
+	return nil
 }
 
-// readClaim reads the answers to a batch whose last statement but one is the claim.
-func readClaim(br pgx.BatchResults, statements int, p ClaimParams, keyed *bool) ([]Claimed, error) {
-	before := statements - 2
-	if keyed != nil {
-		before--
-	}
-	for range before {
-		if _, err := br.Exec(); err != nil {
-			return nil, err
-		}
-	}
-	if keyed != nil {
-		if err := br.QueryRow().Scan(nil, keyed); err != nil {
-			return nil, err
-		}
-	}
-	found, err := br.Query()
-	if err != nil {
-		return nil, err
-	}
-	rows, err := collectClaimed(found, p.Limit)
-	if err != nil {
-		return nil, err
-	}
-	// A COMMIT that answers ROLLBACK has leased nothing.
+// readCommit reads the answer to COMMIT. One that answers ROLLBACK has changed nothing.
+func readCommit(br pgx.BatchResults) error {
 	tag, err := br.Exec()
 	if err == nil && tag.String() != "COMMIT" {
 		err = fmt.Errorf("commit answered %s", tag)
 	}
-	for i := range rows {
-		if r := &rows[i]; r.Printed > p.MaxRowBytes {
-			r.Unreadable = tooLarge(r.Printed, p.MaxRowBytes)
-		}
-	}
-	return rows, err
+	return err
 }
 
 // tooLarge is the error of a row that is not read because of its size.
@@ -158,9 +108,9 @@ func collectClaimed(found pgx.Rows, limit int) ([]Claimed, error) {
 		var r Claimed
 		var headers *string
 		var created pgtype.Timestamptz // infinity is a time to PostgreSQL, and none to Go
-		if err := found.Scan(&r.ID, &r.Until, &r.Seq, &r.EventType, &r.AggregateType, &r.AggregateID,
+		if err := found.Scan(&r.ID, &r.Lease, &r.Seq, &r.EventType, &r.AggregateType, &r.AggregateID,
 			&created, &r.AttemptCount, &r.LastError, &r.MaxAttempts, &r.Expired, &r.Namespace, &r.TenantID,
-			&r.DedupeKey, &r.OrderingKey, &r.Printed, &r.Payload, &headers); err != nil {
+			&r.DedupeKey, &r.OrderingKey, &r.Printed, &r.Payload, &headers, nil); err != nil {
 			return nil, err
 		}
 		r.CreatedAt, r.Headers = created.Time, headersOf(headers)
@@ -247,83 +197,6 @@ func orEmpty(list []string) []string {
 	return list
 }
 
-// Settle implements Store.
-func (s *SQLStore) Settle(ctx context.Context, v Verdicts) (Settled, error) {
-	if v.Len() == 0 {
-		return Settled{}, nil
-	}
-	b := newBatch()
-	var n Settled
-	counts := s.queue(b, v, &n)
-	b.Queue(`COMMIT`)
-	br := s.settles.SendBatch(ctx, b)
-	failpoint.Hit(failpoint.Settling)
-	if len(v.Dead) > 0 {
-		failpoint.Hit(failpoint.DeadLettering)
-	}
-	err := readSettle(br, counts)
-	if closed := br.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		return Settled{}, fmt.Errorf("settle events: %w", settleError(reconnect(s.settles, err)))
-	}
-	failpoint.Hit(failpoint.Settled)
-	return n, nil
-}
-
-// queue adds one statement per kind of verdict and returns where each of them
-// counts the rows it changed.
-func (s *SQLStore) queue(b *pgx.Batch, v Verdicts, n *Settled) (counts []*int) {
-	if len(v.Published) > 0 {
-		ids, until := keys(v.Published, func(d Published) Key { return d.Key })
-		b.Queue(publishedSQL, s.owner, ids, until, column(v.Published, func(d Published) string { return d.MessageID }))
-		counts = append(counts, &n.Published)
-	}
-	if len(v.Failed) > 0 {
-		ids, until := keys(v.Failed, func(f Failed) Key { return f.Key })
-		b.Queue(failedSQL, s.owner, ids, until,
-			column(v.Failed, func(f Failed) string { return f.Error }),
-			column(v.Failed, func(f Failed) int64 { return f.Delay.Microseconds() }),
-			column(v.Failed, func(f Failed) int32 { return charge(!f.Free) }))
-		counts = append(counts, &n.Failed)
-	}
-	if len(v.Dead) > 0 {
-		ids, until := keys(v.Dead, func(d Dead) Key { return d.Key })
-		b.Queue(deadSQL, s.owner, ids, until,
-			column(v.Dead, func(d Dead) string { return string(d.Reason) }),
-			column(v.Dead, func(d Dead) string { return d.Error }),
-			column(v.Dead, func(d Dead) string { return d.Topic }),
-			column(v.Dead, func(d Dead) string { return d.Fingerprint }),
-			column(v.Dead, func(d Dead) int32 { return charge(d.Attempted) }))
-		counts = append(counts, &n.Dead)
-	}
-	if len(v.Released) > 0 {
-		ids, until := keys(v.Released, func(k Key) Key { return k })
-		b.Queue(releasedSQL, s.owner, ids, until)
-		counts = append(counts, &n.Released)
-	}
-	return counts
-}
-
-func readSettle(br pgx.BatchResults, counts []*int) error {
-	if err := readBegin(br); err != nil {
-		return err
-	}
-	for _, count := range counts {
-		tag, err := br.Exec()
-		if err != nil {
-			return err
-		}
-		*count = int(tag.RowsAffected())
-	}
-	tag, err := br.Exec()
-	if err == nil && tag.String() != "COMMIT" {
-		err = fmt.Errorf("commit answered %s", tag)
-	}
-	return err
-}
-
 // settleError marks an error with ErrRefused where the data is to blame, not the
 // connection. Only what is plainly about the data counts as refused.
 func settleError(err error) error {
@@ -351,15 +224,4 @@ func column[T, C any](list []T, of func(T) C) []C {
 		out[i] = of(x)
 	}
 	return out
-}
-
-func keys[T any](list []T, of func(T) Key) (ids []string, until []time.Time) {
-	return column(list, func(x T) string { return of(x).ID }), column(list, func(x T) time.Time { return of(x).Until })
-}
-
-func charge(yes bool) int32 {
-	if yes {
-		return 1
-	}
-	return 0
 }

@@ -53,10 +53,10 @@ func TestShutdownGivesBackTheUnsent(t *testing.T) {
 		require.NoError(t, err)
 		stop := start(t, d)
 		time.Sleep(time.Second)
-		require.Equal(t, 100, b.store.count(func(r memRow) bool { return r.locked }))
+		require.Equal(t, 100, b.store.count(func(r memRow) bool { return r.leased() }))
 		stop()
 		for _, r := range b.store.all() {
-			require.False(t, r.locked)
+			require.False(t, r.leased())
 			require.Zero(t, r.AttemptCount)
 		}
 	})

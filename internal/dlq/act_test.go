@@ -20,7 +20,9 @@ import (
 func TestReplayQueuesTheOriginalRowAnew(t *testing.T) {
 	b := setup(t)
 	id, event := b.die(death{})
-	b.exec("UPDATE outbox_events SET locked_by = gen_random_uuid(), locked_until = now() + interval '1 hour', next_attempt_at = now() + interval '1 hour'")
+	b.exec("UPDATE outbox_events SET next_attempt_at = now() + interval '1 hour'")
+	// A lease that still names it, beside another event, must neither hold it back nor settle it.
+	b.exec("INSERT INTO outbox_leases (owner, until, seqs) SELECT gen_random_uuid(), now() + interval '1 hour', int8multirange(int8range(seq, seq + 1, '[]')) FROM outbox_events")
 	before, err := outbox.NewStore(b.pool).Event(b.ctx, event)
 	require.NoError(t, err)
 
@@ -30,9 +32,10 @@ func TestReplayQueuesTheOriginalRowAnew(t *testing.T) {
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now(), after.NextAttemptAt, time.Minute)
 	want := before
-	want.Status, want.AttemptCount, want.LastError, want.DeadAt, want.LockedBy, want.LockedUntil = outbox.StatusPending, 0, nil, nil, nil, nil
-	want.NextAttemptAt, want.UpdatedAt = after.NextAttemptAt, after.UpdatedAt
+	want.Status, want.AttemptCount, want.LastError, want.DeadAt = outbox.StatusPending, 0, nil, nil
+	want.NextAttemptAt = after.NextAttemptAt
 	require.Equal(t, want, after)
+	require.EqualValues(t, 1, b.count("SELECT count(*) FROM outbox_leases, outbox_events WHERE seqs = int8multirange(int8range(seq + 1, seq + 1, '[]'))"))
 
 	entries, err := b.store.Entries(b.ctx, []string{id})
 	require.NoError(t, err)

@@ -3,6 +3,8 @@ package dlq
 import (
 	"regexp"
 	"strings"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // The statements of this package. Ids travel as text and are cast here, because
@@ -139,7 +141,7 @@ const previewRows = `
 SELECT w.id::text, coalesce(coalesce(d.event_id, e.id)::text, ''),
        outbox_outcome($3::text, d.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, d.corrected_by IS NOT NULL,
                       CASE $3::text WHEN 'event.republish' THEN e.published_at = coalesce(w.seen::timestamptz, e.published_at)
-                              WHEN 'event.retry' THEN e.next_attempt_at <= now() OR e.locked_until > now() IS TRUE
+                              WHEN 'event.retry' THEN e.next_attempt_at <= now() OR ` + outbox.Leased + ` @> e.seq
                               ELSE w.seen IS NULL OR w.seen = d.audit_id::text END)
   FROM unnest($1::uuid[], $2::text[]) WITH ORDINALITY AS w(id, seen, ord)
   LEFT JOIN outbox_dlq AS d ON $3::text NOT IN ('event.republish', 'event.retry') AND d.id = w.id

@@ -12,10 +12,8 @@ import (
 
 // Thresholds beyond which a figure is worth a remark.
 const (
-	manyUpdates = 10_000
-	lowHotShare = 0.35 // every claim should be HOT, no settle can be: half of all updates is healthy
-	manyDead    = 50_000
-	fewPins     = 10 // are named, the oldest first
+	manyDead = 50_000
+	fewPins  = 10 // are named, the oldest first
 )
 
 func (d Database) vacuum(ctx context.Context) ([]Finding, error) {
@@ -42,24 +40,6 @@ SELECT s.n_live_tup, s.n_dead_tup, greatest(s.last_vacuum, s.last_autovacuum),
 			"%s dead rows against %s living, vacuumed %s", humanize.Comma(dead), humanize.Comma(live), when), nil
 	}
 	return ok("%s dead rows against %s living, vacuumed %s", humanize.Comma(dead), humanize.Comma(live), when), nil
-}
-
-func (d Database) hot(ctx context.Context) ([]Finding, error) {
-	var updates, hot int64
-	err := d.Pool.QueryRow(ctx, `SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relid = to_regclass('outbox_events')`).
-		Scan(&updates, &hot)
-	if err != nil {
-		return nil, err
-	}
-	if updates < manyUpdates {
-		return ok("%s updates so far, too few to judge", humanize.Comma(updates)), nil
-	}
-	share := float64(hot) / float64(updates)
-	if share < lowHotShare {
-		return warn("drop indexes on outbox_events that mention locked_by, locked_until, next_attempt_at, attempt_count, last_error or updated_at; keep fillfactor at 50",
-			"only %.0f %% of updates are HOT: claims pay for every index", share*100), nil
-	}
-	return ok("%.0f %% of updates are HOT", share*100), nil
 }
 
 // xmin finds what keeps vacuum from removing dead rows: a pinned horizon makes every claim walk them.
@@ -102,20 +82,19 @@ SELECT 'replication slot ' || slot_name || CASE WHEN active THEN '' ELSE ' (inac
 		"%s", strings.Join(pins, "; ")), nil
 }
 
-// leases finds rows whose publisher will not come back for them. They are not lost: the next claim takes them over.
+// leases finds leases whose publisher will not come back. Their events are not lost: the next claim frees them.
 func (d Database) leases(ctx context.Context) ([]Finding, error) {
 	var expired, far int64
 	err := d.Pool.QueryRow(ctx, `
-SELECT count(*) FILTER (WHERE locked_until < now()), count(*) FILTER (WHERE locked_until > now() + interval '1 hour')
-  FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL AND locked_until IS NOT NULL`).Scan(&expired, &far)
+SELECT count(*) FILTER (WHERE until < now()), count(*) FILTER (WHERE until > now() + interval '1 hour') FROM outbox_leases`).Scan(&expired, &far)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case far > 0:
-		return warn("lower publish.lease, or wait: another publisher cannot have these rows earlier", "leases for more than an hour: %s", humanize.Comma(far)), nil
+		return warn("lower publish.lease, or wait: another publisher cannot have their events earlier", "leases for more than an hour: %s", humanize.Comma(far)), nil
 	case expired > 0:
-		return warn("start a publisher: it takes them over by itself", "expired leases: %s; their rows wait to be taken over", humanize.Comma(expired)), nil
+		return warn("start a publisher: it takes them over by itself", "expired leases: %s; their events wait to be taken over", humanize.Comma(expired)), nil
 	default:
 		return ok("no expired leases"), nil
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/internal/migrate"
-	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/pgread"
 )
 
@@ -53,7 +52,6 @@ func (d Database) Checks() []Check {
 		{area, "indexes", "outboxctl migrate", d.indexes},
 		{area, "foreign", "", d.foreign},
 		{area, "vacuum", "", d.vacuum},
-		{area, "hot updates", "", d.hot},
 		{area, "xmin", "", d.xmin},
 		{area, "leases", "", d.leases},
 		{area, "order", "", d.order},
@@ -82,26 +80,8 @@ SELECT s.seqcache FROM pg_sequence AS s WHERE s.seqrelid = pg_get_serial_sequenc
 	if cached != 1 {
 		return fail("ALTER TABLE outbox_events ALTER COLUMN seq SET CACHE 1", "seq is drawn in blocks of %d: events of an ordering key get the wrong order", cached), nil
 	}
-	var old string
-	if err := d.Pool.QueryRow(ctx, orderlessSQL, outbox.AliveFor).Scan(&old); err != nil {
-		return nil, err
-	}
-	if old != "" {
-		return fail("deploy publishers of this version; what they send meanwhile is in order",
-			"events have ordering keys, and publishers of an older version are refused when they claim them: %s", old), nil
-	}
 	return ok("seq is drawn one by one, in the order of emitting"), nil
 }
-
-// orderlessSQL names the living publishers that do not know of ordering keys, where keys are used: by an event that waits, or
-// by one of the latest that were published, because publishers of this version leave none waiting for long.
-const orderlessSQL = `
-SELECT coalesce(string_agg(host || '/' || pid, ', ' ORDER BY host, pid), '')
-  FROM outbox_publishers
- WHERE last_seen_at > now() - $1::interval AND NOT state @> '{"keepsOrder": true}'
-   AND (EXISTS (SELECT FROM outbox_events WHERE ordering_key IS NOT NULL AND published_at IS NULL AND dead_at IS NULL)
-     OR EXISTS (SELECT FROM (SELECT ordering_key FROM outbox_events WHERE published_at IS NOT NULL ORDER BY published_at DESC LIMIT 1000) AS latest
-                 WHERE ordering_key IS NOT NULL))`
 
 // judgeVersion refuses what migrate refuses.
 func judgeVersion(number int, name string) []Finding {

@@ -73,7 +73,7 @@ func TestOperatorOfOneDatabaseCannotReadAnother(t *testing.T) {
 	}
 	attempts := map[string]string{
 		"outbox_operator":   "SELECT payload_json FROM outbox_events",
-		"outbox_dispatcher": "UPDATE outbox_events SET locked_by = NULL",
+		"outbox_dispatcher": "UPDATE outbox_events SET last_error = NULL",
 		"outbox_emitter":    "SELECT outbox_emit_many('[]'::jsonb)",
 		"outbox_viewer":     "SELECT id FROM outbox_events",
 	}

@@ -59,7 +59,7 @@ func TestEmitFunctionBuildsTheEnvelope(t *testing.T) {
 	require.JSONEq(t, `{"traceparent": "00-x"}`, string(content.Headers))
 	require.Equal(t, outbox.Event{
 		ID: e.ID, Seq: row.Seq, EventType: "license_status_changed", AggregateType: "license", AggregateID: aggregate, Status: outbox.StatusPending,
-		Namespace: "shop", DedupeKey: ptr("k"), MaxAttempts: ptr(3), CreatedAt: row.CreatedAt, NextAttemptAt: row.NextAttemptAt, UpdatedAt: row.UpdatedAt,
+		Namespace: "shop", DedupeKey: ptr("k"), MaxAttempts: ptr(3), CreatedAt: row.CreatedAt, NextAttemptAt: row.NextAttemptAt,
 	}, row)
 }
 

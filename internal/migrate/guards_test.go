@@ -29,8 +29,8 @@ func TestGuards(t *testing.T) {
 		"outbox_audit": {"at", "actor", "db_user", "action", "note", "detail", "affected"},
 	}
 	mutable := map[string][]string{
-		"outbox_events": {"published_at", "attempt_count", "last_error", "next_attempt_at", "locked_by", "locked_until", "dead_at",
-			"broker_message_id", "updated_at", "passed_at"},
+		"outbox_events": {"published_at", "attempt_count", "last_error", "next_attempt_at", "dead_at",
+			"broker_message_id", "passed_at"},
 		"outbox_dlq": {"state", "state_changed_at", "audit_id", "corrected_by"},
 	}
 	for table, names := range immutable {

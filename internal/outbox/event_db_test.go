@@ -35,7 +35,10 @@ func TestEventIsTheTable(t *testing.T) {
 		reflect.TypeFor[int]():       {"int4"},
 		reflect.TypeFor[int64]():     {"int8"},
 	}
-	byName := map[string]column{"status": {"status", "text", false}} // derived by the view
+	byName := map[string]column{ // the view adds what is derived, and the lease
+		"status":    {"status", "text", false},
+		"locked_by": {"locked_by", "uuid", true}, "locked_until": {"locked_until", "timestamptz", true},
+	}
 	for _, c := range table {
 		byName[c.Name] = c
 	}

@@ -119,9 +119,9 @@ func (f Filter) compile(byPublication bool) (compiled, error) {
 	}
 	switch f.Status {
 	case StatusPending:
-		rest = append(rest, "coalesce(locked_until <= now(), true)")
+		rest = append(rest, "NOT "+Leased+" @> seq")
 	case StatusProcessing:
-		rest = append(rest, "coalesce(locked_until > now(), false)")
+		rest = append(rest, Leased+" @> seq")
 	case StatusDead:
 		rest = append(rest, "published_at IS NULL")
 	}

@@ -40,7 +40,7 @@ func selectSending() string {
 SELECT (SELECT count(*) FROM outbox_publishers
          WHERE last_seen_at > now() - $1::interval AND NOT coalesce(state -> 'pauses' @> $2::text::jsonb, false)),
        EXISTS (SELECT FROM outbox_events
-                WHERE published_at IS NULL AND dead_at IS NULL AND locked_until > now() AND ` + Chosen("$3") + `)`
+                WHERE published_at IS NULL AND dead_at IS NULL AND ` + Leased + ` @> seq AND ` + Chosen("$3") + `)`
 }
 
 // HoldParams names topics whose subscriptions are about to be made or replaced.

@@ -37,10 +37,13 @@ func (b *scanBundle) insert(aggregate, status, eventType, namespace string, at t
 	b.t.Helper()
 	id = uuid.Must(uuid.NewV7()).String()
 	_, err := b.db.Pool.Exec(b.ctx, `
-INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, created_at, namespace, published_at, dead_at, locked_by, locked_until)
+WITH made AS (
+INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, created_at, namespace, published_at, dead_at)
 VALUES ($1::text::uuid, $2::text::event_type_enum, 'vendor_order', $3::text::uuid, '{"version": 1, "data": {}}', $4::timestamptz, $5,
-        CASE WHEN $6 = 'published' THEN $4::timestamptz + interval '1 minute' END, CASE WHEN $6 = 'dead' THEN $4::timestamptz + interval '1 minute' END,
-        CASE WHEN $6 = 'processing' THEN gen_random_uuid() END, CASE WHEN $6 = 'processing' THEN now() + interval '1 hour' END)`,
+        CASE WHEN $6 = 'published' THEN $4::timestamptz + interval '1 minute' END, CASE WHEN $6 = 'dead' THEN $4::timestamptz + interval '1 minute' END)
+RETURNING seq)
+INSERT INTO outbox_leases (owner, until, seqs)
+SELECT gen_random_uuid(), now() + interval '1 hour', int8multirange(int8range(seq, seq, '[]')) FROM made WHERE $6 = 'processing'`,
 		id, eventType, cmp.Or(aggregate, uuid.NewString()), at, namespace, status)
 	require.NoError(b.t, err)
 	return id

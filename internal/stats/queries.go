@@ -1,5 +1,7 @@
 package stats
 
+import "github.com/outboxctl/outboxctl/internal/outbox"
+
 const (
 	// Keys that stand still behind a dead event that is not discarded, and since which seq. Read from
 	// outbox_events_blocking_idx; they are few.
@@ -9,7 +11,7 @@ WITH blocked AS MATERIALIZED (
       FROM outbox_events
      WHERE ordering_key IS NOT NULL AND published_at IS NULL AND dead_at IS NOT NULL AND passed_at IS NULL
      GROUP BY ordering_key
-)`
+), leased AS MATERIALIZED (SELECT ` + outbox.Leased + ` AS seqs)`
 
 	// What waits, and whether it is parked: then b is not null.
 	waitingEvents = `
@@ -22,9 +24,9 @@ WITH blocked AS MATERIALIZED (
 	backlogQuery = blockedKeys + `
 SELECT now(),
        count(*) FILTER (WHERE b.seq IS NULL),
-       count(*) FILTER (WHERE b.seq IS NULL AND (locked_until IS NULL OR locked_until <= now()) AND next_attempt_at <= now()),
-       count(*) FILTER (WHERE b.seq IS NULL AND (locked_until IS NULL OR locked_until <= now()) AND next_attempt_at > now()),
-       count(*) FILTER (WHERE b.seq IS NULL AND locked_until > now()),
+       count(*) FILTER (WHERE b.seq IS NULL AND NOT (SELECT seqs FROM leased) @> e.seq AND next_attempt_at <= now()),
+       count(*) FILTER (WHERE b.seq IS NULL AND NOT (SELECT seqs FROM leased) @> e.seq AND next_attempt_at > now()),
+       count(*) FILTER (WHERE b.seq IS NULL AND (SELECT seqs FROM leased) @> e.seq),
        count(*) FILTER (WHERE attempt_count >= coalesce(max_attempts, $1::int)),
        min(created_at) FILTER (WHERE b.seq IS NULL),
        count(*) FILTER (WHERE b.seq IS NULL AND created_at > now() - interval '1 minute'),
@@ -72,9 +74,9 @@ SELECT id::text, host, pid, version, started_at, last_seen_at, state
 	groupQuery = blockedKeys + `
 SELECT coalesce((%s)::text, ''),
        count(*) FILTER (WHERE b.seq IS NULL),
-       count(*) FILTER (WHERE b.seq IS NULL AND (locked_until IS NULL OR locked_until <= now()) AND next_attempt_at <= now()),
-       count(*) FILTER (WHERE b.seq IS NULL AND (locked_until IS NULL OR locked_until <= now()) AND next_attempt_at > now()),
-       count(*) FILTER (WHERE b.seq IS NULL AND locked_until > now()),
+       count(*) FILTER (WHERE b.seq IS NULL AND NOT (SELECT seqs FROM leased) @> e.seq AND next_attempt_at <= now()),
+       count(*) FILTER (WHERE b.seq IS NULL AND NOT (SELECT seqs FROM leased) @> e.seq AND next_attempt_at > now()),
+       count(*) FILTER (WHERE b.seq IS NULL AND (SELECT seqs FROM leased) @> e.seq),
        count(*) FILTER (WHERE attempt_count >= coalesce(max_attempts, $1::int)),
        min(created_at) FILTER (WHERE b.seq IS NULL),
        count(b.seq)` + waitingEvents + `

@@ -20,25 +20,30 @@ const maxAttempts = 10
 
 // world writes some events of every state, different numbers of each so that no two figures can be confused.
 const world = `
+WITH made AS (
 INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, created_at, published_at, attempt_count,
-                           next_attempt_at, locked_by, locked_until, dead_at, tenant_id, namespace, max_attempts)
+                           next_attempt_at, dead_at, tenant_id, namespace, max_attempts)
 SELECT gen_random_uuid(), w.event_type::event_type_enum, w.aggregate::aggregate_type_enum, gen_random_uuid(), '{}',
-       now() - w.age, now() - w.published, w.attempts, now() + w.wait,
-       CASE WHEN w.lease IS NOT NULL THEN gen_random_uuid() END, now() + w.lease, now() - w.dead, w.tenant, w.namespace, w.most
+       now() - w.age, now() - w.published, w.attempts, now() + w.wait, now() - w.dead, w.tenant, w.namespace, w.most
   FROM (VALUES
-    -- n, type, aggregate, age, published, attempts, wait, lease, dead, tenant, namespace, max_attempts
-    (3, 'order_canceled', 'vendor_order', interval '10s', NULL::interval, 0, interval '-1s', NULL::interval, NULL::interval, NULL::uuid, 'default', NULL::int),
-    (4, 'ad_created', 'ad', '20s', NULL, 2, '60s', NULL, NULL, NULL, 'default', NULL),
-    (5, 'ad_created', 'ad', '30s', NULL, 0, '-1s', '20s', NULL, '11111111-1111-1111-1111-111111111111', 'default', NULL),
-    (2, 'payment_settled', 'ledger_event', '2 hours', NULL, 1, '-1s', '-5s', NULL, NULL, 'other', NULL),
-    (6, 'media_uploaded', 'media', '40s', NULL, 10, '-1s', NULL, '1s', NULL, 'default', NULL),
-    (1, 'media_uploaded', 'media', '40s', NULL, 3, '-1s', NULL, '1s', NULL, 'default', 3),
-    (7, 'license_status_changed', 'license', '50s', '30s', 0, '-1s', NULL, NULL, NULL, 'default', NULL),
-    (8, 'license_status_changed', 'license', '3 minutes', '2 minutes', 0, '-1s', NULL, NULL, NULL, 'default', NULL),
-    (9, 'license_status_changed', 'license', '3 hours', '30 minutes', 0, '-1s', NULL, NULL, NULL, 'default', NULL),
-    (11, 'license_status_changed', 'license', '3 hours', '2 hours', 0, '-1s', NULL, NULL, NULL, 'default', NULL)
-  ) AS w (n, event_type, aggregate, age, published, attempts, wait, lease, dead, tenant, namespace, most),
-  LATERAL generate_series(1, w.n);
+    -- n, type, aggregate, age, published, attempts, wait, dead, tenant, namespace, max_attempts; those with a tenant are leased, those of other were
+    (3, 'order_canceled', 'vendor_order', interval '10s', NULL::interval, 0, interval '-1s', NULL::interval, NULL::uuid, 'default', NULL::int),
+    (4, 'ad_created', 'ad', '20s', NULL, 2, '60s', NULL, NULL, 'default', NULL),
+    (5, 'ad_created', 'ad', '30s', NULL, 0, '-1s', NULL, '11111111-1111-1111-1111-111111111111', 'default', NULL),
+    (2, 'payment_settled', 'ledger_event', '2 hours', NULL, 1, '-1s', NULL, NULL, 'other', NULL),
+    (6, 'media_uploaded', 'media', '40s', NULL, 10, '-1s', '1s', NULL, 'default', NULL),
+    (1, 'media_uploaded', 'media', '40s', NULL, 3, '-1s', '1s', NULL, 'default', 3),
+    (7, 'license_status_changed', 'license', '50s', '30s', 0, '-1s', NULL, NULL, 'default', NULL),
+    (8, 'license_status_changed', 'license', '3 minutes', '2 minutes', 0, '-1s', NULL, NULL, 'default', NULL),
+    (9, 'license_status_changed', 'license', '3 hours', '30 minutes', 0, '-1s', NULL, NULL, 'default', NULL),
+    (11, 'license_status_changed', 'license', '3 hours', '2 hours', 0, '-1s', NULL, NULL, 'default', NULL)
+  ) AS w (n, event_type, aggregate, age, published, attempts, wait, dead, tenant, namespace, most),
+  LATERAL generate_series(1, w.n)
+RETURNING seq, tenant_id, namespace
+)
+INSERT INTO outbox_leases (owner, until, seqs)
+SELECT gen_random_uuid(), now() + CASE WHEN tenant_id IS NULL THEN interval '-5s' ELSE '20s' END, range_agg(int8range(seq, seq, '[]'))
+  FROM made WHERE tenant_id IS NOT NULL OR namespace = 'other' GROUP BY tenant_id;
 
 INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count)
 SELECT id, event_type, aggregate_type, aggregate_id, payload_json,

@@ -50,13 +50,14 @@ func TestRetryMakesWhatBacksOffDue(t *testing.T) {
 	for _, columns := range []string{
 		"next_attempt_at = now() + interval '1 hour', attempt_count = 3", // backs off
 		"next_attempt_at = now()",
-		"next_attempt_at = now() + interval '1 hour', locked_by = gen_random_uuid(), locked_until = now() + interval '1 hour'",
+		"next_attempt_at = now() + interval '1 hour'", // is being published
 		"published_at = now()",
 		"dead_at = now()",
 	} {
 		ids = append(ids, b.emit("", 0))
 		b.exec("UPDATE outbox_events SET "+columns+" WHERE id = $1::text::uuid", ids[len(ids)-1])
 	}
+	b.exec("INSERT INTO outbox_leases (owner, until, seqs) SELECT gen_random_uuid(), now() + interval '1 hour', int8multirange(int8range(seq, seq, '[]')) FROM outbox_events WHERE id = $1::text::uuid", ids[2])
 	ids = append(ids, uuid.NewString())
 	want := []string{dlq.Retried, dlq.NotBackingOff, dlq.NotBackingOff, dlq.EventPublished, dlq.Dead, dlq.NotFound}
 	params := dlq.ChangeParams{Action: dlq.Retry, IDs: ids, Actor: "ann", Note: "topic is back"}

@@ -135,7 +135,7 @@ func TestDoctorNamesTheRightsThatAreMissing(t *testing.T) {
 		}
 	}
 	require.Len(t, denied, 1)
-	require.Contains(t, denied[0].Check, "leases, ")
+	require.Contains(t, denied[0].Check, "event ids, ")
 	require.Equal(t, "outboxctl migrate grants prints what each role needs", denied[0].Remedy)
 }
 

@@ -54,7 +54,7 @@ const countAhead = `
 SELECT count(*)
   FROM (SELECT 1 FROM outbox_events
          WHERE published_at IS NULL AND dead_at IS NULL AND seq < $1 AND next_attempt_at <= now()
-           AND (locked_until IS NULL OR locked_until <= now())
+           AND NOT ` + outbox.Leased + ` @> seq
          LIMIT $2) AS ahead`
 
 // What stands before an event in its ordering key, and the first of it. Reads outbox_events_turn_idx.

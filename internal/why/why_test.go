@@ -28,8 +28,12 @@ func (b *bundle) publisher(state string, seen string) string {
 func TestWhyKnowsEveryState(t *testing.T) {
 	b := setup(t)
 	id, event := b.die("code = Unavailable")
+	lease := func(owner, end string) {
+		b.exec("INSERT INTO outbox_leases (owner, until, seqs) SELECT $2::text::uuid, now() + $3::text::interval, int8multirange(int8range(seq, seq, '[]')) FROM outbox_events WHERE id = $1::text::uuid", event, owner, end)
+	}
 	set := func(columns string, args ...any) {
-		b.exec("UPDATE outbox_events SET dead_at = NULL, published_at = NULL, locked_by = NULL, locked_until = NULL, attempt_count = 0, last_error = NULL, next_attempt_at = now() - interval '1 second' WHERE id = $1::text::uuid", event)
+		b.exec("DELETE FROM outbox_leases")
+		b.exec("UPDATE outbox_events SET dead_at = NULL, published_at = NULL, attempt_count = 0, last_error = NULL, next_attempt_at = now() - interval '1 second' WHERE id = $1::text::uuid", event)
 		if columns != "" {
 			b.exec("UPDATE outbox_events SET "+columns+" WHERE id = $1::text::uuid", append([]any{event}, args...)...)
 		}
@@ -72,15 +76,18 @@ func TestWhyKnowsEveryState(t *testing.T) {
 	require.NotContains(t, b.why(event).Explanation, "Nothing needs to be done")
 	set("attempt_count = 3, last_error = 'x'")
 	check(why.Waiting, "It has no attempts left and dies at its next claim")
-	set("attempt_count = 2, locked_by = gen_random_uuid(), locked_until = now() - interval '1 minute'")
+	set("attempt_count = 2")
+	lease(uuid.NewString(), "-1 minute")
 	check(why.Abandoned, "which is not a registered publisher (no heartbeat), whose lease ran out", "(2 of 3 so far)", "It has no attempts left and dies at its next claim")
 	set("attempt_count = 3, last_error = 'x', next_attempt_at = now() + interval '3 hours 1 minute'")
 	b.exec("UPDATE outbox_events SET max_attempts = 5")
 	set("next_attempt_at = now() + interval '3 hours 1 minute'")
 	check(why.Scheduled, "not due until 3 hours from now")
-	set("locked_by = $2::text::uuid, locked_until = now() + interval '20 minutes 30 seconds'", owner)
+	set("")
+	lease(owner, "20 minutes 30 seconds")
 	check(why.Leased, "being published right now by publisher worker-7 (process 4242)", "20 minutes from now")
-	set("locked_by = $2::text::uuid, locked_until = now() - interval '20 minutes'", owner)
+	set("")
+	lease(owner, "-20 minutes")
 	check(why.Abandoned, "publisher worker-7 (process 4242), whose lease ran out 20 minutes ago")
 
 	set("")

@@ -26,7 +26,6 @@ SELECT outbox_uuid_v7(), 'order_created', 'checkout_group', outbox_uuid_v7(), '{
 
 // keylessSQL takes away what the schema has for keys.
 const keylessSQL = `
-DROP TRIGGER outbox_events_refuse_disorder ON outbox_events;
 DROP TRIGGER outbox_events_refuse_rekey ON outbox_events;
 DROP TRIGGER outbox_events_refuse_gap ON outbox_events;
 DROP INDEX outbox_events_turn_idx, outbox_events_ordered_claim_idx, outbox_events_blocking_idx`

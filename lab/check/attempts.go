@@ -35,8 +35,7 @@ func (c *checker) attempts(e *event) {
 func (c *checker) miscount(kind changeKind, e *event, ch *history.Change) string {
 	before, after := &ch.Before, &ch.After
 	added := after.Attempts - before.Attempts
-	switch kind {
-	case claim:
+	if c.overtaken(ch) {
 		// Of a run only the head was sent for certain: the end of the lease is charged to it alone.
 		if key := e.row().OrderingKey; key != "" && c.heads[turn{ch.TxID, key}] != e.row().Seq {
 			if added != 0 {
@@ -44,10 +43,14 @@ func (c *checker) miscount(kind changeKind, e *event, ch *history.Change) string
 			}
 			return ""
 		}
-		if before.Lease.By != "" && added != 1 {
+		if added != 1 {
 			return "took over an expired lease without charging one attempt"
 		}
-		if before.Lease.By == "" && added != 0 {
+		return ""
+	}
+	switch kind {
+	case claim:
+		if added != 0 {
 			return "charged a row that was not tried"
 		}
 	case failed:

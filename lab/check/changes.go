@@ -1,6 +1,10 @@
 package check
 
-import "github.com/outboxctl/outboxctl/lab/history"
+import (
+	"strings"
+
+	"github.com/outboxctl/outboxctl/lab/history"
+)
 
 // changeKind is what a change of a row was.
 type changeKind int
@@ -10,11 +14,15 @@ const (
 	published                   // settled: the broker has it
 	failed                      // settled: to be tried again, charged or not
 	died                        // settled: dead
-	released                    // settled: given back untouched
+	released                    // settled: given back untouched, or freed of a lease that ended
+	expired                     // charged because its lease ended without a verdict
 	replayed                    // an operator put a dead row back
 	deleted
 	other // what none of the statements does
 )
+
+// expiredSuffix ends the error of a row whose lease ended without a verdict.
+const expiredSuffix = " expired without a verdict"
 
 // kindOf returns the kind of a statement that changed a row, by what it left.
 func kindOf(ch *history.Change) changeKind {
@@ -30,6 +38,8 @@ func kindOf(ch *history.Change) changeKind {
 		return other
 	case after.Lease.By != "" && (after.Lease.By != before.Lease.By || !after.Lease.Until.Equal(before.Lease.Until)):
 		return claim
+	case ended && strings.HasSuffix(after.LastError, expiredSuffix) && after.Attempts > before.Attempts:
+		return expired
 	case !after.Published.IsZero() && before.Published.IsZero():
 		return published
 	case !after.Dead.IsZero() && before.Dead.IsZero():
@@ -41,6 +51,13 @@ func kindOf(ch *history.Change) changeKind {
 	default:
 		return other
 	}
+}
+
+// overtaken reports whether a change took a row from its holder because the lease had ended: by a claim of another, which may
+// lease it again.
+func (x *index) overtaken(ch *history.Change) bool {
+	kind := kindOf(ch)
+	return ch.Before.Lease.By != "" && (kind == claim || kind == expired || (kind == released && x.owner[ch.Before.Lease.By] != ch.By))
 }
 
 func (k changeKind) settles() bool {
@@ -59,6 +76,8 @@ func (k changeKind) String() string {
 		return "death"
 	case released:
 		return "release"
+	case expired:
+		return "expiry"
 	case replayed:
 		return "replay"
 	case deleted:

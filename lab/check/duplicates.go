@@ -52,7 +52,7 @@ func (c *checker) explain(e *event, first, again *history.Arrival) string {
 		switch kind := kindOf(ch); {
 		case kind == replayed && late:
 			return byReplay
-		case kind == claim && ch.Before.Lease.By != "":
+		case c.overtaken(ch):
 			// A holder that was stopped and overtaken may be the one that sends the second message.
 			if late || c.faultBetween(c.owner[ch.Before.Lease.By], first.At, again.At) != "" {
 				return byExpiry

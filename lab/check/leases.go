@@ -51,10 +51,12 @@ func (c *checker) trespass(ch *history.Change) string {
 		return ""
 	case !before.Dead.IsZero():
 		return "a dead row was changed: a " + kind.String()
-	case kind == claim && before.Lease.By != "" && before.Lease.Until.After(ch.At.Add(clockError)):
-		return "a row was claimed while " + c.holder(before) + " held it until " + clock(before.Lease.Until) + ": the claim"
+	case c.overtaken(ch) && before.Lease.Until.After(ch.At.Add(clockError)):
+		return "a row was taken while " + c.holder(before) + " held it until " + clock(before.Lease.Until) + ": the " + kind.String()
 	case kind == claim:
 		return c.leaseLength(ch)
+	case c.overtaken(ch):
+		return ""
 	case before.Lease.By == "":
 		return "a row was settled that was not leased: the " + kind.String()
 	case c.owner[before.Lease.By] != ch.By:

@@ -10,20 +10,20 @@ import (
 	"github.com/outboxctl/outboxctl/lab/history"
 )
 
-// turn is one claim of an ordering key.
+// turn is what one claim did to an ordering key.
 type turn struct {
 	tx  int64
 	key string
 }
 
-// learnHeads notes with which row each claim of a key began.
+// learnHeads notes which row of a key came first in each lease that a claim took over.
 func (x *index) learnHeads(e *event) {
 	row := e.row()
 	if row == nil || row.OrderingKey == "" {
 		return
 	}
 	for _, ch := range e.changes {
-		if kindOf(ch) != claim {
+		if !x.overtaken(ch) {
 			continue
 		}
 		at := turn{ch.TxID, row.OrderingKey}

@@ -73,6 +73,9 @@ func (c *checker) claimedInOrder(events []*event) {
 // step takes one change, and returns false when it breaks the order.
 func (w *keyWalk) step(i int, ch *history.Change) bool {
 	p := w.places[i]
+	if w.overtaken(ch) && w.heads[turn{ch.TxID, p.row().OrderingKey}] == p.row().Seq {
+		w.report.Figures.order(OrderExpired, 1)
+	}
 	switch kindOf(ch) {
 	case claim:
 		if ahead := w.openBefore(i, ch); ahead != nil {
@@ -116,11 +119,8 @@ func (w *keyWalk) openBefore(i int, ch *history.Change) *place {
 	return nil
 }
 
-// count notes what a claim tells: that the lease of a run had ended, or that the row was parked behind a dead one.
+// count notes what a claim tells: that the row was parked behind a dead one.
 func (w *keyWalk) count(p *place, ch *history.Change) {
-	if ch.Before.Lease.By != "" && w.heads[turn{ch.TxID, p.row().OrderingKey}] == p.row().Seq {
-		w.report.Figures.order(OrderExpired, 1)
-	}
 	if created, err := time.Parse(time.RFC3339Nano, p.row().CreatedAt); err == nil && !p.seen && created.Add(-w.h.Run.ClockSkew).Before(w.freed) {
 		w.report.Figures.order(OrderParked, 1)
 	}

@@ -102,7 +102,7 @@ func (w *world) life(ctx context.Context, args []string) string {
 	w.Broker.AwaitRequest(ctx)
 	all[0].End(ctx, syscall.SIGKILL)
 	rig.Pause(ctx, 100*time.Millisecond) // what its last statement did is committed within moments
-	inFlight := w.count(ctx, `SELECT count(*) FROM outbox_events WHERE locked_by = $1::text::uuid AND published_at IS NULL`, owner)
+	inFlight := w.count(ctx, `SELECT count(*) FROM outbox_event_status WHERE locked_by = $1::text::uuid`, owner)
 	w.Broker.Slow(0)
 	w.settled(ctx, time.Minute)
 	dead := w.count(ctx, `SELECT count(*) FROM outbox_dlq WHERE state = 'open'`)

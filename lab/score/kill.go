@@ -17,13 +17,13 @@ func (s *Session) killedPublisher(ctx context.Context) result {
 		all := w.publishers(ctx, 3, "--lease", lease.String(), "--publish-timeout", "2s", "--backoff-base", "100ms")
 		owner := owner(ctx, all[0])
 		emitMany(ctx, w.pool, s.size(20_000, 20_000), 0)
-		const held = `SELECT count(*) FROM outbox_events WHERE locked_by = $1::text::uuid AND published_at IS NULL`
+		const held = `SELECT count(*) FROM outbox_event_status WHERE locked_by = $1::text::uuid`
 		rig.Await(ctx, 30*time.Second, "rows in flight", func() bool { return w.count(ctx, held, owner) > 0 })
 		all[0].End(ctx, syscall.SIGKILL)
 		died := time.Now()
 		// What its last statement did is committed within moments.
 		rig.Pause(ctx, 100*time.Millisecond)
-		rig.Must(w.pool.Exec(ctx, `CREATE TABLE score_held AS SELECT id FROM outbox_events WHERE locked_by = $1::text::uuid AND published_at IS NULL`, owner))
+		rig.Must(w.pool.Exec(ctx, `CREATE TABLE score_held AS SELECT id FROM outbox_event_status WHERE locked_by = $1::text::uuid`, owner))
 		inFlight := w.count(ctx, `SELECT count(*) FROM score_held`)
 		w.Broker.Slow(0)
 		rig.Await(ctx, time.Minute, "the dead one's rows", func() bool {
@@ -52,7 +52,7 @@ func (s *Session) terms(ctx context.Context) result {
 			began := time.Now()
 			p.End(ctx, syscall.SIGTERM)
 			longest = max(longest, time.Since(began))
-			leases += w.count(ctx, `SELECT count(*) FROM outbox_events WHERE locked_by IS NOT NULL AND published_at IS NULL`)
+			leases += w.count(ctx, `SELECT count(*) FROM outbox_event_status WHERE locked_by IS NOT NULL`)
 		}
 		w.Broker.Slow(0)
 		w.publish("last")

@@ -14,9 +14,10 @@ import (
 
 // collect writes the final state of the outbox's database into the history.
 func (w *world) collect(ctx context.Context) {
-	w.each(ctx, w.truth, `SELECT `+rowColumns+`, NULL::timestamptz FROM outbox_events`, w.addRow)
-	w.each(ctx, w.truth, `SELECT `+rowColumns+`, removed_at FROM torture_removed`, w.addRow)
-	w.each(ctx, w.truth, `SELECT seq, at, txid, event_id::text, app, deleted, before, after FROM torture_changes ORDER BY seq`, w.addChange)
+	w.each(ctx, w.truth, `SELECT `+rowColumns+`, l.owner::text, l.until, NULL::timestamptz FROM outbox_events AS e
+		LEFT JOIN outbox_leases AS l ON l.seqs @> e.seq AND e.published_at IS NULL AND e.dead_at IS NULL`, w.addRow)
+	w.each(ctx, w.truth, `SELECT `+rowColumns+`, NULL::text, NULL::timestamptz, e.removed_at FROM torture_removed AS e`, w.addRow)
+	w.collectChanges(ctx)
 	w.each(ctx, w.truth, `SELECT tx, event_id::text, coalesce(line, ''), data FROM torture_ledger`, func(rows pgx.Rows) any {
 		var l history.LedgerRow
 		rig.Check(rows.Scan(&l.TxID, &l.EventID, &l.Line, &l.Data))
@@ -71,18 +72,20 @@ func (w *world) here(t *time.Time) time.Time {
 	return t.Add(-w.skew)
 }
 
-const rowColumns = `id::text, seq, event_type::text, aggregate_type::text, aggregate_id::text, payload_json::text, headers,
-	created_at, coalesce(locked_by::text, ''), locked_until, attempt_count, coalesce(last_error, ''), published_at, dead_at,
-	next_attempt_at, coalesce(broker_message_id, ''), coalesce(ordering_key, ''), passed_at,
-	namespace, coalesce(tenant_id::text, ''), coalesce(dedupe_key, '')`
+const rowColumns = `e.id::text, e.seq, e.event_type::text, e.aggregate_type::text, e.aggregate_id::text, e.payload_json::text, e.headers,
+	e.created_at, e.attempt_count, coalesce(e.last_error, ''), e.published_at, e.dead_at,
+	e.next_attempt_at, coalesce(e.broker_message_id, ''), coalesce(e.ordering_key, ''), e.passed_at,
+	e.namespace, coalesce(e.tenant_id::text, ''), coalesce(e.dedupe_key, '')`
 
 func (w *world) addRow(rows pgx.Rows) any {
 	var r history.Row
 	var created time.Time
+	var holder *string
 	var until, published, dead, next, passed, removed *time.Time
 	rig.Check(rows.Scan(&r.EventID, &r.Seq, &r.Type, &r.AggregateType, &r.AggregateID, &r.Payload, &r.Headers, &created,
-		&r.State.Lease.By, &until, &r.State.Attempts, &r.State.LastError, &published, &dead, &next, &r.State.MessageID, &r.OrderingKey, &passed,
-		&r.Namespace, &r.TenantID, &r.DedupeKey, &removed))
+		&r.State.Attempts, &r.State.LastError, &published, &dead, &next, &r.State.MessageID, &r.OrderingKey, &passed,
+		&r.Namespace, &r.TenantID, &r.DedupeKey, &holder, &until, &removed))
+	r.State.Lease.By = orEmpty(holder)
 	r.CreatedAt = created.UTC().Format(time.RFC3339Nano)
 	r.State.Lease.Until, r.State.Published, r.State.Dead, r.State.Next = w.here(until), w.here(published), w.here(dead), w.here(next)
 	r.State.Passed, r.RemovedAt = w.here(passed), w.here(removed)
@@ -91,8 +94,6 @@ func (w *world) addRow(rows pgx.Rows) any {
 
 // state is a row's state as the trigger recorded it.
 type state struct {
-	By        *string    `json:"by"`
-	Until     *time.Time `json:"until"`
 	Attempts  int        `json:"attempts"`
 	Error     *string    `json:"error"`
 	Published *time.Time `json:"published"`
@@ -109,7 +110,6 @@ func (w *world) state(text []byte) history.State {
 	var s state
 	rig.Check(json.Unmarshal(text, &s))
 	return history.State{
-		Lease:    history.Lease{By: orEmpty(s.By), Until: w.here(s.Until)},
 		Attempts: s.Attempts, LastError: orEmpty(s.Error), Published: w.here(s.Published), Dead: w.here(s.Dead), Next: w.here(s.Next),
 		MessageID: orEmpty(s.Message), Passed: w.here(s.Passed),
 	}
@@ -122,11 +122,51 @@ func orEmpty(s *string) string {
 	return *s
 }
 
-func (w *world) addChange(rows pgx.Rows) any {
-	var c history.Change
-	var at time.Time
-	var before, after []byte
-	rig.Check(rows.Scan(&c.Seq, &at, &c.TxID, &c.EventID, &c.By, &c.Deleted, &before, &after))
-	c.At, c.Before, c.After = w.here(&at), w.state(before), w.state(after)
-	return c
+// leaseMark is what a lease's trigger recorded; the zero value is nobody's.
+type leaseMark struct {
+	By    string     `json:"by"`
+	Until *time.Time `json:"until"`
+}
+
+// collectChanges makes one change of all that a transaction did to a row and to the lease that names it.
+func (w *world) collectChanges(ctx context.Context) {
+	rows := rig.Must(w.truth.Query(ctx, `SELECT seq, at, txid, event_id::text, app, deleted, before, after, lease FROM torture_changes ORDER BY seq`))
+	defer rows.Close()
+	var all []*history.Change
+	last := map[string]*history.Change{}
+	for rows.Next() {
+		var c history.Change
+		var at time.Time
+		var before, after, named []byte
+		rig.Check(rows.Scan(&c.Seq, &at, &c.TxID, &c.EventID, &c.By, &c.Deleted, &before, &after, &named))
+		c.At = w.here(&at)
+		known := last[c.EventID]
+		if known == nil || known.TxID != c.TxID {
+			if known != nil {
+				c.Before, c.After = known.After, known.After
+			}
+			known = &c
+			all, last[c.EventID] = append(all, known), known
+			if before != nil {
+				held := known.Before.Lease
+				known.Before = w.state(before)
+				known.Before.Lease = held
+			}
+		}
+		known.Seq, known.Deleted = c.Seq, c.Deleted
+		switch {
+		case named != nil:
+			var l leaseMark
+			rig.Check(json.Unmarshal(named, &l))
+			known.After.Lease = history.Lease{By: l.By, Until: w.here(l.Until)}
+		default:
+			held := known.After.Lease
+			known.After = w.state(after)
+			known.After.Lease = held
+		}
+	}
+	rig.Check(rows.Err())
+	for _, c := range all {
+		w.rec.Add(*c)
+	}
 }

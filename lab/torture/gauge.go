@@ -86,7 +86,7 @@ func (w *world) compareStats(ctx context.Context, sh shell) {
 		SELECT count(*) FILTER (WHERE living), count(*) FILTER (WHERE living AND NOT leased AND next_attempt_at <= now()),
 		       count(*) FILTER (WHERE living AND NOT leased AND next_attempt_at > now()), count(*) FILTER (WHERE living AND leased),
 		       count(*) FILTER (WHERE dead_at IS NOT NULL), (SELECT count(*) FROM outbox_dlq WHERE state = 'open')
-		  FROM (SELECT *, published_at IS NULL AND dead_at IS NULL AS living, coalesce(locked_until > now(), false) AS leased FROM outbox_events) AS e`).
+		  FROM (SELECT *, published_at IS NULL AND dead_at IS NULL AS living, EXISTS (SELECT FROM outbox_leases AS l WHERE l.until > now() AND l.seqs @> o.seq) AS leased FROM outbox_events AS o) AS e`).
 		Scan(&truth[0], &truth[1], &truth[2], &truth[3], &truth[4], &truth[5]))
 	s := history.Stats{Said: map[string]int64{}, Truth: map[string]int64{}}
 	for i, v := range []int64{said.Backlog, said.Due, said.BackingOff, said.InFlight, said.Dead, said.DLQ.Open} {

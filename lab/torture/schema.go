@@ -1,8 +1,8 @@
 package torture
 
 // truthSchema adds to the outbox's database what the harness knows it by: the aggregates producers lock, the ledger
-// written beside each event, and a trace of every change of an outbox row, kept by a trigger in the same transaction so
-// that it cannot say anything that did not happen.
+// written beside each event, and a trace of every change of an outbox row and of the leases that name it, kept by triggers in the
+// same transaction so that it cannot say anything that did not happen.
 const truthSchema = `
 CREATE TABLE torture_aggregates (id int PRIMARY KEY, version bigint NOT NULL DEFAULT 0);
 INSERT INTO torture_aggregates SELECT generate_series(0, 999);
@@ -19,22 +19,42 @@ END $$;
 CREATE TRIGGER torture_line AFTER INSERT ON outbox_events FOR EACH ROW
     WHEN (NEW.headers ? 'torture-line') EXECUTE FUNCTION torture_line();
 
+-- A change is of a row, with its state before and after, or of a lease: whose it is from then on, or nobody's.
 CREATE TABLE torture_changes (
-    seq bigint GENERATED ALWAYS AS IDENTITY, at timestamptz NOT NULL, txid bigint NOT NULL, event_id uuid NOT NULL,
-    app text NOT NULL, deleted boolean NOT NULL, before jsonb NOT NULL, after jsonb
+    seq bigint GENERATED ALWAYS AS IDENTITY, at timestamptz NOT NULL DEFAULT clock_timestamp(), txid bigint NOT NULL DEFAULT txid_current(),
+    event_id uuid NOT NULL, app text NOT NULL DEFAULT current_setting('application_name'), deleted boolean NOT NULL DEFAULT false,
+    before jsonb, after jsonb, lease jsonb
 );
 CREATE FUNCTION torture_state(e outbox_events) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
-    SELECT jsonb_build_object('by', e.locked_by, 'until', e.locked_until, 'attempts', e.attempt_count, 'error', e.last_error,
+    SELECT jsonb_build_object('attempts', e.attempt_count, 'error', e.last_error,
         'published', e.published_at, 'dead', e.dead_at, 'next', e.next_attempt_at, 'message', e.broker_message_id, 'passed', e.passed_at)
 $$;
 CREATE FUNCTION torture_change() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$
 BEGIN
-    INSERT INTO torture_changes (at, txid, event_id, app, deleted, before, after)
-    VALUES (clock_timestamp(), txid_current(), OLD.id, current_setting('application_name'), TG_OP = 'DELETE',
-            torture_state(OLD), CASE WHEN TG_OP = 'DELETE' THEN NULL ELSE torture_state(NEW) END);
+    INSERT INTO torture_changes (event_id, deleted, before, after)
+    VALUES (OLD.id, TG_OP = 'DELETE', torture_state(OLD), CASE WHEN TG_OP = 'DELETE' THEN NULL ELSE torture_state(NEW) END);
     RETURN NULL;
 END $$;
 CREATE TRIGGER torture_change AFTER UPDATE OR DELETE ON outbox_events FOR EACH ROW EXECUTE FUNCTION torture_change();
+
+CREATE TABLE torture_leased (lease bigint NOT NULL, seq bigint NOT NULL, event_id uuid NOT NULL, PRIMARY KEY (lease, seq));
+CREATE FUNCTION torture_lease() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        WITH named AS (
+            INSERT INTO torture_leased
+            SELECT NEW.id, e.seq, e.id FROM unnest(NEW.seqs) AS r
+              JOIN outbox_events AS e ON e.seq >= lower(r) AND e.seq < upper(r) AND e.published_at IS NULL AND e.dead_at IS NULL
+            RETURNING event_id)
+        INSERT INTO torture_changes (event_id, lease) SELECT event_id, jsonb_build_object('by', NEW.owner, 'until', NEW.until) FROM named;
+        RETURN NULL;
+    END IF;
+    WITH freed AS (
+        DELETE FROM torture_leased AS l WHERE l.lease = OLD.id AND NOT (TG_OP = 'UPDATE' AND NEW.seqs @> l.seq) RETURNING event_id)
+    INSERT INTO torture_changes (event_id, lease) SELECT event_id, '{}' FROM freed;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER torture_lease AFTER INSERT OR UPDATE OR DELETE ON outbox_leases FOR EACH ROW EXECUTE FUNCTION torture_lease();
 
 CREATE TABLE torture_removed (removed_at timestamptz NOT NULL, LIKE outbox_events);
 CREATE FUNCTION torture_remove() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$

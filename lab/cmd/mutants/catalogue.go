@@ -32,27 +32,44 @@ func catalogue() []mutant {
 			faults: "publisher.crash:publish.sending", breaks: []string{"I1"},
 		},
 		{
-			name: "settle-without-fence",
-			edits: []edit{{"internal/dispatch fence", `   AND CASE WHEN e.locked_by = $1::text::uuid AND e.locked_until = v.until
-             AND e.published_at IS NULL AND e.dead_at IS NULL THEN true ELSE false END`,
-				`   AND ($1::text IS NOT NULL OR v.until IS NOT NULL)`}},
+			name:   "settle-without-fence",
+			edits:  []edit{{"internal/dispatch inLease", `JOIN held ON held.id = v.lease AND held.seqs @> v.seq`, `LEFT JOIN held ON held.id = v.lease`}},
 			faults: "publisher.stop", breaks: []string{"I10"},
 		},
 		{
-			name: "expired-lease-never-reclaimed",
-			edits: []edit{{"internal/dispatch dueNow", `   AND (locked_until IS NULL OR locked_until <= now())`,
-				`   AND locked_until IS NULL`}},
+			name:   "expired-lease-never-reclaimed",
+			edits:  []edit{{"internal/dispatch expiredSQL", `WHERE until <= now() FOR UPDATE`, `WHERE until <= now() - interval '1 year' FOR UPDATE`}},
 			faults: "publisher.kill,publisher.crash:publish.claimed", breaks: []string{"I9"},
 		},
 		{
 			name: "lease-by-the-applications-clock",
 			edits: []edit{
-				{"internal/dispatch leasePicked", `locked_until  = now() + $10::bigint * interval '1 millisecond'`,
-					`locked_until  = to_timestamp($10::bigint / 1000.0)`},
-				{"internal/dispatch SQLStore.claim", `p.Lease.Milliseconds()`, `time.Now().Add(p.Lease).UnixMilli()`},
+				{"internal/dispatch insertLease", `now() + $2::bigint * interval '1 millisecond'`, `to_timestamp($2::bigint / 1000.0)`},
+				{"internal/dispatch SQLStore.queueLease", `p.Lease.Milliseconds()`, `time.Now().Add(p.Lease).UnixMilli()`},
 			},
 			// The seed's database lives ten minutes in the past: a lease outlives its publisher by that much.
 			faults: "publisher.kill,publisher.crash:publish.claimed", breaks: []string{"I9", "I10", "I12"},
+		},
+		{
+			// A snapshot older than the locks: what others leased in between is leased once more.
+			name:   "lock-without-look",
+			edits:  []edit{{"internal/dispatch leaseSQL", `WHERE l.seqs && (SELECT seqs FROM locked)`, `WHERE false AND l.seqs && (SELECT seqs FROM locked)`}},
+			breaks: []string{"I10", "I12"},
+		},
+		{
+			name: "lease-shrunk-in-a-transaction-of-its-own",
+			edits: []edit{
+				{"internal/dispatch SQLStore.queue", `	b.Queue(shrinkSQL, s.owner, ids, first, last)
+`, "	b.Queue(`COMMIT`)\n	b.Queue(beginReadCommitted)\n	b.Queue(shrinkSQL, s.owner, ids, first, last)\n"},
+				{"internal/dispatch readSettle", `	if err := skip(br, 1); err != nil {
+		return err
+	}
+	return readCommit(br)`, `	if err := skip(br, 3); err != nil {
+		return err
+	}
+	return readCommit(br)`},
+			},
+			breaks: []string{"I10"},
 		},
 		{
 			name: "last-id-cursor",
@@ -101,9 +118,8 @@ func catalogue() []mutant {
 			edits: []edit{
 				{"internal/dispatch SQLStore.Settle", `	b := newBatch()
 `, `	if len(v.Dead) > 0 {
-		ids, until := keys(v.Dead, func(d Dead) Key { return d.Key })
 		var marked int
-		err := s.settles.QueryRow(ctx, markDeadSQL, s.owner, ids, until).Scan(&marked)
+		err := s.settles.QueryRow(ctx, markDeadSQL, column(v.Dead, func(d Dead) string { return d.ID })).Scan(&marked)
 		if err != nil {
 			return Settled{}, err
 		}
@@ -118,7 +134,7 @@ func catalogue() []mutant {
 const markDeadSQL = ` + "`" + `
 WITH marked AS (
     UPDATE outbox_events AS e SET dead_at = now(), last_error = 'dead'
-      FROM unnest($2::text[]::uuid[], $3::timestamptz[]) AS v (id, until) WHERE ` + "` + fence + `" + ` RETURNING e.id)
+      FROM unnest($1::text[]::uuid[]) AS v (id) WHERE e.id = v.id AND e.published_at IS NULL AND e.dead_at IS NULL RETURNING e.id)
 SELECT count(*) FROM marked` + "`" + `
 `}},
 			faults: "publisher.crash:settle.dead_lettering", breaks: []string{"I7"},

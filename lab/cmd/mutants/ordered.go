@@ -11,6 +11,11 @@ func orderedMutants() []mutant {
 			breaks: []string{"I1", "I5", "I10", "I12"},
 		},
 		{
+			name:   "runs-leased-without-look",
+			edits:  []edit{{"internal/dispatch leaseOrderedSQL", `bool_and(NOT (SELECT seqs FROM taken) @> seq)`, `bool_and(true)`}},
+			breaks: []string{"I5", "I10", "I12"},
+		},
+		{
 			name:   "order-skips-locked-rows",
 			edits:  []edit{{runs, `WHERE place = n`, `WHERE place <= n`}},
 			faults: failing, breaks: []string{"I5"},
@@ -79,17 +84,17 @@ func orderedMutants() []mutant {
 		},
 		{
 			name:   "discard-does-not-release",
-			edits:  []edit{{"migrations outbox_discard", `SET passed_at = now(), updated_at = now()`, `SET updated_at = now()`}},
+			edits:  []edit{{"migrations outbox_discard", `SET passed_at = now()`, `SET last_error = e.last_error`}},
 			breaks: []string{"I5"},
 		},
 		{
 			name:   "restore-does-not-hold",
-			edits:  []edit{{"migrations outbox_restore", `SET passed_at = NULL, updated_at = now()`, `SET updated_at = now()`}},
+			edits:  []edit{{"migrations outbox_restore", `SET passed_at = NULL`, `SET last_error = e.last_error`}},
 			breaks: []string{"I5"},
 		},
 		{
 			name:   "followers-charged",
-			edits:  []edit{{runs, `CASE WHEN n = 1 THEN locked_by END AS locked_by`, `locked_by`}},
+			edits:  []edit{{"internal/dispatch expiredSQL", `WHERE e.id = locked.id AND locked.first`, `WHERE e.id = locked.id`}},
 			faults: "publisher.kill,publisher.crash:publish.claimed", breaks: []string{"I11"},
 		},
 	}

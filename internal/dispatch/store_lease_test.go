@@ -1,0 +1,95 @@
+package dispatch_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+)
+
+// Neither a claim nor giving back writes an event: the row stays where it is.
+func TestLeasingWritesNoEvent(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	emitOrders(t, db.Pool, 20, nil)
+	keyed(t, db.Pool, "a", "a", "b")
+	const places = `SELECT array_agg(ctid::text ORDER BY seq) FROM outbox_events`
+	var before, after []string
+	require.NoError(t, db.Pool.QueryRow(t.Context(), places).Scan(&before))
+	store := newStore(db.Pool, dispatch.Scope{})
+	var given dispatch.Verdicts
+	for _, row := range append(mustClaim(t, store, claimAll(100)), claimOrdered(t, store, orderedAll(100))...) {
+		given.Released = append(given.Released, row.Key)
+	}
+	require.Equal(t, 23, given.Len())
+	settle(t, store, given)
+	require.NoError(t, db.Pool.QueryRow(t.Context(), places).Scan(&after))
+	require.Equal(t, before, after)
+	var leases int
+	require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT count(*) FROM outbox_leases`).Scan(&leases))
+	require.Zero(t, leases)
+	require.Len(t, mustClaim(t, newStore(db.Pool, dispatch.Scope{}), claimAll(100)), 20, "all of it is due again")
+}
+
+// What is over the byte budget is not leased when the claim returns, and neither is anything of a claim that failed.
+func TestWhatIsNotReadIsGivenBack(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	emitOrders(t, db.Pool, 5, nil)
+	p := claimAll(5)
+	p.MaxBytes = 1
+	store := newStore(db.Pool, dispatch.Scope{})
+	require.Len(t, mustClaim(t, store, p), 1)
+	held, _, err := store.Held(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, held)
+
+	bad, _ := unreadable(t, db.Pool, 3, 1)
+	_, err = bad.Claim(t.Context(), claimAll(100))
+	require.Error(t, err)
+	held, _, err = bad.Held(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, held)
+}
+
+// A part of a lease is settled, twice because its reply was lost, and the rest stays leased.
+func TestASettleTakesItsRowsOutOfTheLease(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	ids := emitOrders(t, db.Pool, 3, nil)
+	store := newStore(db.Pool, dispatch.Scope{})
+	rows := mustClaim(t, store, claimAll(3))
+	failed := dispatch.Verdicts{Failed: []dispatch.Failed{{Key: rows[1].Key, Error: "no"}}}
+	settle(t, store, failed)
+	n, err := store.Settle(t.Context(), failed)
+	require.NoError(t, err)
+	require.Zero(t, n.Len())
+	require.Equal(t, 1, stateOf(t, db.Pool, ids[1]).Attempts)
+	held, _, err := store.Held(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2, held)
+	require.Equal(t, ids[1:2], idsOf(mustClaim(t, newStore(db.Pool, dispatch.Scope{}), claimAll(3))))
+}
+
+// The lease of one publisher does not let another settle, and a verdict under an older lease of one's own settles nothing,
+// also beside others that do.
+func TestAFormerLeaseSettlesNothing(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	emitOrders(t, db.Pool, 2, nil)
+	store := newStore(db.Pool, dispatch.Scope{})
+	old := mustClaim(t, store, claimAll(2))
+	n, err := newStore(db.Pool, dispatch.Scope{}).Settle(t.Context(), dispatch.Verdicts{Released: []dispatch.Key{old[0].Key}})
+	require.NoError(t, err)
+	require.Zero(t, n.Len())
+	expire(t, db.Pool)
+	again := mustClaim(t, store, claimAll(2))
+	n, err = store.Settle(t.Context(), dispatch.Verdicts{
+		Published: []dispatch.Published{{Key: again[1].Key, MessageID: "m"}},
+		Failed:    []dispatch.Failed{{Key: old[0].Key, Error: "late"}},
+	})
+	require.NoError(t, err)
+	require.Equal(t, dispatch.Settled{Published: 1}, n)
+}
