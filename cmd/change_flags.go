@@ -16,6 +16,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // rateFlag is a number of rows per second: 200, 200/s, 30/m.
@@ -29,15 +30,9 @@ func (f *rateFlag) String() string {
 	return strconv.FormatFloat(float64(*f), 'g', -1, 64) + "/s"
 }
 
-func (f *rateFlag) Set(text string) error {
-	number, unit, _ := strings.Cut(text, "/")
-	n, err := strconv.ParseFloat(number, 64)
-	seconds := map[string]float64{"": 1, "s": 1, "m": 60, "h": 3600}[unit]
-	if err != nil || seconds == 0 || !(n > 0) || n > 1e9 {
-		return fmt.Errorf("%q is not a rate such as 200/s, 200 or 30/m", text)
-	}
-	*f = rateFlag(n / seconds)
-	return nil
+func (f *rateFlag) Set(text string) (err error) {
+	*(*float64)(f), err = words.ParseRate(text)
+	return err
 }
 
 // percentFlag is a share: 5% or 0.05.
@@ -51,17 +46,10 @@ func (f *percentFlag) String() string {
 	return strconv.FormatFloat(f.share*100, 'g', -1, 64) + "%"
 }
 
-func (f *percentFlag) Set(text string) error {
-	number, percent := strings.CutSuffix(text, "%")
-	n, err := strconv.ParseFloat(number, 64)
-	if percent {
-		n /= 100
-	}
-	if err != nil || !(n >= 0 && n <= 1) {
-		return fmt.Errorf("%q is not a share such as 5%% or 0.05", text)
-	}
-	f.share, f.set = n, true
-	return nil
+func (f *percentFlag) Set(text string) (err error) {
+	f.set = true
+	f.share, err = words.ParseShare(text)
+	return err
 }
 
 // addChangeFlags gives a command what every change has.

@@ -163,7 +163,7 @@ func TestInjectedText(t *testing.T) {
 			harmless(t, body, status, header, answer)
 		}
 		for path, fields := range map[string]url.Values{
-			"/plans": {"action": {"replay"}, "id": {deadID}, "note": {text}}, "/plans/" + b.planID() + "/run": {"count": {text}, "database": {text}, "note": {text}, "rate": {text}},
+			"/plans": {"action": {"replay"}, "ids": {deadID}, "note": {text}}, "/plans/" + b.planID() + "/run": {"confirm.count": {text}, "confirm.database": {text}, "note": {text}, "rate": {text}},
 			"/events/" + eventID + "/forget": {"consumer": {text}, "confirm": {text}, "note": {text}}, "/plans/" + b.planID() + "/run": {"rate": {text}}, "/plans?x": {text: {text}},
 		} {
 			status, header, answer := b.send(http.MethodPost, path, formType, fields.Encode())
@@ -215,7 +215,7 @@ func TestStrangeRequests(t *testing.T) {
 		"a method of its own":    {"FROB /ops/outbox/plans" + rest + "\r\n", []int{404, 405}},
 		"TRACE":                  {"TRACE /ops/outbox/" + rest + "Cookie: secret=1\r\n\r\n", []int{404, 405}},
 		"CONNECT":                {"CONNECT localhost:22 HTTP/1.1\r\nHost: localhost:22\r\n\r\n", []int{403, 404, 405}},
-		"GET of a change":        {"GET /ops/outbox/plans?action=replay&id=" + deadID + rest + "\r\n", []int{400, 404, 405}},
+		"GET of a change":        {"GET /ops/outbox/plans?action=replay&ids=" + deadID + rest + "\r\n", []int{400, 404, 405}},
 		"GET that says POST":     {"GET /ops/outbox/dead-letters/" + deadID + "/reveal?_method=POST&note=x" + rest + "X-HTTP-Method-Override: POST\r\n\r\n", []int{404, 405}},
 		"HEAD of a change":       {"HEAD /ops/outbox/dead-letters/" + deadID + "/reveal" + rest + "\r\n", []int{404, 405}},
 		"a cross-site preflight": {"OPTIONS /ops/outbox/api/v1/plans" + rest + "Origin: https://evil.example\r\nAccess-Control-Request-Method: POST\r\n\r\n", []int{404, 405}},

@@ -1,11 +1,11 @@
 package ui
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 
 	"github.com/google/uuid"
 
@@ -27,39 +27,36 @@ type changed struct {
 	at     string
 	status int
 	body   any
-	// page is shown at once, and a file is written, where nothing must stay in the browser's history.
-	page  *view
-	file  string
-	write func(io.Writer) error
+	// page is shown at once, and a file with the text sent, where nothing must stay in the browser's history.
+	page       *view
+	file, text string
 }
 
-// A changeRoute is one way to change something: by a form of a page or by the API.
+// A changeRoute is one way to change something, by a form at its path and in the API. There it is a POST to the same path, unless
+// api names another.
 type changeRoute struct {
-	method, path string
-	do           func(*changeRequest) (changed, error)
+	path, api string
+	do        func(*changeRequest) (changed, error)
 }
 
-// changeTable is every address that changes something, or needs the rights of an operator. None of them exists unless changes are allowed.
-func changeTable() []changeRoute {
-	return []changeRoute{
-		{http.MethodPost, "/plans", planByForm},
-		{http.MethodPost, "/plans/{id}/run", runByForm},
-		{http.MethodPost, "/plans/{id}/stop", stopByForm},
-		{http.MethodPost, "/plans/{id}/abandon", abandonByForm},
-		{http.MethodPost, "/api/v1/plans", planByAPI},
-		{http.MethodDelete, "/api/v1/plans/{id}", abandon},
-		{http.MethodPost, "/api/v1/plans/{id}/run", runByAPI},
-		{http.MethodPost, "/api/v1/plans/{id}/stop", stop},
-	}
-}
-
-// changeRoutes is the addresses that exist here.
+// changeRoutes is the addresses that change something, or need the rights of an operator, as far as they exist here.
 func (h *Handler) changeRoutes() (routes []changeRoute) {
 	if h.cfg.AllowChanges {
-		routes = slices.Concat(changeTable(), forgetTable(), pauseTable())
+		routes = []changeRoute{
+			{path: "/plans", do: makePlan},
+			{path: "/plans/{id}/run", do: runPlan},
+			{path: "/plans/{id}/stop", do: stopPlan},
+			{path: "/plans/{id}/abandon", api: "DELETE /api/v1/plans/{id}", do: abandonPlan},
+			{path: "/events/{id}/forget", do: forget},
+			{path: "/topics/{topic}/pause", do: pauseTopic},
+			{path: "/topics/{topic}/resume", do: resumeTopic},
+		}
 	}
 	if h.cfg.Payloads == PayloadsReveal {
-		routes = append(routes, revealTable()...)
+		routes = append(routes, changeRoute{path: "/dead-letters/{id}/reveal", do: reveal}, changeRoute{path: "/events/{id}/reveal", do: reveal})
+	}
+	for i, r := range routes {
+		routes[i].api = cmp.Or(r.api, "POST /api/v1"+r.path)
 	}
 	return routes
 }
@@ -80,20 +77,20 @@ func (h *Handler) serveChange(w http.ResponseWriter, r *http.Request, do func(*c
 		return
 	}
 	switch {
-	case out.page != nil:
-		h.render(w, r, http.StatusOK, out.page)
-		return
 	case out.file != "":
 		attach(w, out.file, "text/plain; charset=utf-8")
-		if err := out.write(slowly{w}); err != nil {
+		if _, err := io.WriteString(slowly{w}, out.text); err != nil {
 			h.breakOff(r, err)
 		}
+		return
+	case !isAPI(r) && out.page != nil:
+		h.render(w, r, http.StatusOK, out.page)
 		return
 	case !isAPI(r):
 		http.Redirect(w, r, h.cfg.BasePath+out.at, http.StatusSeeOther)
 		return
 	}
-	if out.at != "" {
+	if out.at != "" && out.body != nil {
 		w.Header().Set("Location", h.cfg.BasePath+"/api/v1"+out.at)
 	}
 	if out.body == nil {
@@ -110,23 +107,11 @@ func (h *Handler) serveChange(w http.ResponseWriter, r *http.Request, do func(*c
 	_, _ = w.Write(append(safetext.JSON(doc), '\n')) // the caller has gone
 }
 
-func planByForm(r *changeRequest) (changed, error) {
-	p, err := planForm(r.Request)
-	if err != nil {
-		return changed{}, err
-	}
-	return makePlan(r, p)
-}
-
-func planByAPI(r *changeRequest) (changed, error) {
+func makePlan(r *changeRequest) (changed, error) {
 	var p planRequest
-	if err := readJSON(r.Request, &p); err != nil {
+	if err := r.decode(&p); err != nil {
 		return changed{}, err
 	}
-	return makePlan(r, p)
-}
-
-func makePlan(r *changeRequest, p planRequest) (changed, error) {
 	now, err := r.outbox.Now(r.Context())
 	if err != nil {
 		return changed{}, err
@@ -148,66 +133,45 @@ func (r *changeRequest) plan(id string) (changed, error) {
 	return changed{at: "/plans/" + plan.ID, status: http.StatusAccepted, body: plan}, err
 }
 
-func runByForm(r *changeRequest) (changed, error) {
-	p, err := runForm(r.Request)
+// runPlan starts a plan that is confirmed, and resumes one that was confirmed when it was started. Asked twice with the same
+// confirmation, it is the same run.
+func runPlan(r *changeRequest) (changed, error) {
+	var p runRequest
+	if err := r.decode(&p); err != nil {
+		return changed{}, err
+	}
+	said, err := p.confirmation()
 	if err != nil {
 		return changed{}, err
 	}
-	return run(r, p)
-}
-
-func runByAPI(r *changeRequest) (changed, error) {
-	var p runRequest
-	if r.ContentLength != 0 {
-		if err := readJSON(r.Request, &p); err != nil {
-			return changed{}, err
-		}
-	}
-	if err := p.check(); err != nil {
+	rate, watch, err := p.pace()
+	if err != nil {
 		return changed{}, err
 	}
-	return run(r, p)
-}
-
-// run starts a plan that is confirmed, and goes on with one that was confirmed when it was started. Asked twice with the same
-// confirmation, it is the same run.
-func run(r *changeRequest, p runRequest) (changed, error) {
 	plan, err := r.outbox.Plan(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return changed{}, err
 	}
-	said := dlq.Confirmation{Count: p.Confirm.Count, Database: p.Confirm.Database, Note: p.Note, Force: p.Force}
 	confirms := said.Count != 0 || said.Database != ""
 	if plan.StartedAt == nil || confirms {
 		if err := said.Confirm(plan.Plan); err != nil {
 			return changed{}, err
 		}
 	}
+	if !plan.Action.Sends() { // there is nothing to watch
+		watch = nil
+	}
 	if plan.StartedAt == nil || !confirms {
-		err = r.begin(plan, p.Note, p.pace)
+		err = r.h.changes.run(dlq.RunParams{ID: plan.ID, Runner: r.who.Name, Note: p.Note, Rate: rate, Watch: watch, Detail: r.detail()})
 	}
-	return r.begun(plan.ID, err)
+	return r.begun(plan, err)
 }
 
-func (r *changeRequest) begin(plan dlq.PlanDetail, note string, p pace) error {
-	return r.h.changes.run(dlq.RunParams{
-		ID: plan.ID, Runner: r.who.Name, Note: note, Rate: p.Rate, Watch: p.watchOf(plan.Action), Detail: r.detail(),
-	})
-}
-
-// watchOf leaves out a watch over what sends no event.
-func (p pace) watchOf(action dlq.Action) *dlq.Watch {
-	if !action.Sends() {
-		return nil
-	}
-	return p.watch()
-}
-
-// begun answers with a plan that is run. Of two requests at once, both of them began it.
-func (r *changeRequest) begun(id string, err error) (changed, error) {
-	out, readErr := r.plan(id)
+// begun answers with a plan that is run. Of two requests at once, both of them began it, and it may be done before the second.
+func (r *changeRequest) begun(before dlq.PlanDetail, err error) (changed, error) {
+	out, readErr := r.plan(before.ID)
 	if err != nil && readErr == nil {
-		if plan, _ := out.body.(dlq.PlanDetail); plan.State == dlq.PlanRunning {
+		if plan, _ := out.body.(dlq.PlanDetail); plan.State == dlq.PlanRunning || before.StartedAt == nil && plan.State == dlq.PlanDone {
 			return out, nil
 		}
 	}
@@ -219,15 +183,11 @@ func (r *changeRequest) detail() map[string]any {
 	return map[string]any{"via": "ui", "auth": r.who.Auth, "remote": remoteOf(r.Request), "requestId": uuid.NewString()}
 }
 
-func stopByForm(r *changeRequest) (changed, error) {
-	if _, err := readForm(r.Request); err != nil {
+// stopPlan asks a run to stop. One that has ended meanwhile needs nothing.
+func stopPlan(r *changeRequest) (changed, error) {
+	if err := r.decode(&struct{}{}); err != nil {
 		return changed{}, err
 	}
-	return stop(r)
-}
-
-// stop asks a run to stop. One that has ended meanwhile needs nothing.
-func stop(r *changeRequest) (changed, error) {
 	err := r.outbox.StopPlan(r.Context(), r.PathValue("id"), r.who.Name)
 	if err != nil {
 		if plan, readErr := r.outbox.Plan(r.Context(), r.PathValue("id")); readErr != nil || plan.State != dlq.PlanDone {
@@ -237,16 +197,10 @@ func stop(r *changeRequest) (changed, error) {
 	return r.plan(r.PathValue("id"))
 }
 
-func abandonByForm(r *changeRequest) (changed, error) {
-	if _, err := readForm(r.Request); err != nil {
+func abandonPlan(r *changeRequest) (changed, error) {
+	if err := r.decode(&struct{}{}); err != nil {
 		return changed{}, err
 	}
-	out, err := abandon(r)
-	out.at = "/plans/" + r.PathValue("id")
-	return out, err
-}
-
-func abandon(r *changeRequest) (changed, error) {
 	err := r.outbox.AbandonPlan(r.Context(), r.PathValue("id"), r.who.Name)
-	return changed{status: http.StatusNoContent}, err
+	return changed{at: "/plans/" + r.PathValue("id"), status: http.StatusNoContent}, err
 }

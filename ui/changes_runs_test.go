@@ -183,7 +183,7 @@ SELECT $2::text::uuid, 'order_canceled', 'vendor_order', gen_random_uuid(), '{}'
 // The consumers' marks stand beside the plan, or that Redis does not answer; and whether a later event has gone out already.
 func TestAPlanShowsWhatConsumersRemember(t *testing.T) {
 	b := setup(t, func(c *ui.Config) { operators(c); c.Redis = outboxtest.Redis(t).Client })
-	_, plan, _ := b.form("/plans", "action", "replay", "id", deadID)
+	_, plan, _ := b.form("/plans", "action", "replay", "ids", deadID)
 	_, _, body := b.get(plan)
 	require.NotContains(t, body, "What the consumers remember is not known")
 	require.NotContains(t, body, "a later event is published already")
@@ -197,7 +197,7 @@ VALUES (gen_random_uuid(), 'order_canceled', 'vendor_order', '00000000-0000-7000
 // Every form leads below the base path.
 func TestChangesBelowABasePath(t *testing.T) {
 	b := setup(t, func(c *ui.Config) { operators(c); c.BasePath = "/ops/outbox" })
-	status, header, _ := b.send(http.MethodPost, "/plans", formType, "action=replay&id="+deadID)
+	status, header, _ := b.send(http.MethodPost, "/plans", formType, "action=replay&ids="+deadID)
 	require.Equal(t, http.StatusSeeOther, status)
 	require.Regexp(t, `^/ops/outbox/plans/`, header.Get("Location"))
 	for _, address := range append(b.addresses(), strings.TrimPrefix(header.Get("Location"), b.base)) {

@@ -114,7 +114,7 @@ func TestOneRowIsReplayed(t *testing.T) {
 	before := audits()
 	_, _, body := b.get("/dead-letters/" + deadID)
 	require.Contains(t, body, `value="replay"`)
-	status, plan, _ := b.form("/plans", "action", "replay", "id", deadID)
+	status, plan, _ := b.form("/plans", "action", "replay", "ids", deadID)
 	require.Equal(t, http.StatusSeeOther, status)
 	require.Regexp(t, `^/plans/[0-9a-f-]{36}$`, plan)
 	id := strings.TrimPrefix(plan, "/plans/")
@@ -123,23 +123,23 @@ func TestOneRowIsReplayed(t *testing.T) {
 	for _, want := range []string{"Replay 1 dead letter?", "order_canceled", eventID, "max_attempts", "No publisher is alive", "outboxctl plan run " + id, "redis.url is not set"} {
 		require.Contains(t, body, want)
 	}
-	name := regexp.MustCompile(`name="database" value="([^"]*)"`).FindStringSubmatch(body)[1]
+	name := regexp.MustCompile(`name="confirm.database" value="([^"]*)"`).FindStringSubmatch(body)[1]
 
 	for want, fields := range map[int][]string{
-		http.StatusConflict:   {"count", "2", "database", name, "note", "x"},
-		http.StatusBadRequest: {"count", "1", "database", name, "note", " "},
+		http.StatusConflict:   {"confirm.count", "2", "confirm.database", name, "note", "x"},
+		http.StatusBadRequest: {"confirm.count", "1", "confirm.database", name, "note", " "},
 	} {
 		status, _, body := b.form(plan+"/run", fields...)
 		require.Equal(t, want, status, body)
 		require.Contains(t, body, "Nothing was changed")
 		require.Contains(t, body, `href="`+plan+`"`, "a way back")
 	}
-	status, _, _ = b.form(plan+"/run", "count", "1", "database", "other", "note", "x")
+	status, _, _ = b.form(plan+"/run", "confirm.count", "1", "confirm.database", "other", "note", "x")
 	require.Equal(t, http.StatusConflict, status)
 	require.Equal(t, before, audits(), "nothing is changed")
 
 	for range 2 {
-		status, to, body := b.form(plan+"/run", "count", "1", "database", name, "note", "topic is back")
+		status, to, body := b.form(plan+"/run", "confirm.count", "1", "confirm.database", name, "note", "topic is back")
 		require.Equal(t, http.StatusSeeOther, status, body)
 		require.Equal(t, "/plans/"+id, to)
 		b.reaches(id, "done")
@@ -156,13 +156,10 @@ func TestAllMatchingAreThoseThatWereLookedAt(t *testing.T) {
 	b := setup(t, operators)
 	b.kill(12, "max_attempts")
 	_, _, list := b.get("/dead-letters?fingerprint=f2&since=2h")
-	require.Contains(t, list, `name="id"`)
+	require.Contains(t, list, `name="ids"`)
 	fields := []string{"action", "replay"}
-	part := regexp.MustCompile(`(?s)name="all".*?</form>`).FindString(list)
-	for _, f := range regexp.MustCompile(`name="([^"]*)" value="([^"]*)"`).FindAllStringSubmatch(`name="all" `+part, -1) {
-		if f[1] != "action" {
-			fields = append(fields, f[1], html.UnescapeString(f[2]))
-		}
+	for _, f := range regexp.MustCompile(`name="(filter[^"]*)" value="([^"]*)"`).FindAllStringSubmatch(list, -1) {
+		fields = append(fields, f[1], html.UnescapeString(f[2]))
 	}
 	b.kill(5, "max_attempts") // after the page was read
 
@@ -171,10 +168,10 @@ func TestAllMatchingAreThoseThatWereLookedAt(t *testing.T) {
 	_, _, body = b.get(plan)
 	require.Contains(t, body, "Replay 12 dead letters?")
 	require.Contains(t, body, "Type the count, 12, to confirm")
-	name := regexp.MustCompile(`name="database" value="([^"]*)"`).FindStringSubmatch(body)[1]
-	status, _, _ := b.form(plan+"/run", "database", name, "note", "x")
+	name := regexp.MustCompile(`name="confirm.database" value="([^"]*)"`).FindStringSubmatch(body)[1]
+	status, _, _ := b.form(plan+"/run", "confirm.database", name, "note", "x")
 	require.Equal(t, http.StatusConflict, status, "the count was not typed")
-	status, to, body := b.form(plan+"/run", "count", "12", "database", name, "note", "x", "rate", "1000")
+	status, to, body := b.form(plan+"/run", "confirm.count", "12", "confirm.database", name, "note", "x", "rate", "60000/m")
 	require.Equal(t, http.StatusSeeOther, status, body)
 	b.reaches(strings.TrimPrefix(to, "/plans/"), "done")
 	require.EqualValues(t, 5, b.count(`SELECT count(*) FROM outbox_dlq WHERE fingerprint = 'f2' AND state = 'open'`))
@@ -182,9 +179,9 @@ func TestAllMatchingAreThoseThatWereLookedAt(t *testing.T) {
 	// A cause is a filter too.
 	require.Eventually(t, func() bool {
 		_, _, body := b.get("/causes")
-		return strings.Contains(body, `name="fingerprint" value="f2"`)
+		return strings.Contains(body, `name="filter.fingerprint" value="f2"`)
 	}, waitFor, tick)
-	_, plan, body = b.form("/plans", "all", "1", "action", "discard", "fingerprint", "f2")
+	_, plan, body = b.form("/plans", "action", "discard", "filter.fingerprint", "f2")
 	require.NotEmpty(t, plan, body)
 	_, _, body = b.get(plan)
 	require.Contains(t, body, "Discard 5 dead letters?")
@@ -277,7 +274,7 @@ func TestWhoMayChange(t *testing.T) {
 			before := b.count(`SELECT count(*) FROM outbox_plans`)
 			for _, call := range ui.ChangePaths() {
 				method, path, _ := strings.Cut(strings.ReplaceAll(call, "{id}", b.planID()), " ")
-				contentType, body := formType, "action=replay&id="+deadID
+				contentType, body := formType, "action=replay&ids="+deadID
 				if strings.HasPrefix(path, "/api/") {
 					contentType, body = jsonType, `{"action": "replay", "ids": ["`+deadID+`"]}`
 				}
@@ -297,7 +294,7 @@ func TestWhoMayChange(t *testing.T) {
 func TestBadRequestsChangeNothing(t *testing.T) {
 	b := setup(t, operators)
 	before := b.count(`SELECT count(*) FROM outbox_plans`)
-	good := "action=replay&id=" + deadID
+	good := "action=replay&ids=" + deadID
 	for name, tc := range map[string]struct {
 		path, contentType, body string
 		headers                 []string
@@ -323,16 +320,19 @@ func TestBadRequestsChangeNothing(t *testing.T) {
 		"every row":              {"/api/v1/plans", jsonType, `{"action": "replay", "filter": {"type": []}}`, nil, http.StatusBadRequest},
 		"ids and a filter":       {"/api/v1/plans", jsonType, `{"action": "replay", "ids": ["` + deadID + `"], "filter": {"type": "order_canceled"}}`, nil, http.StatusBadRequest},
 		"no ids and a filter":    {"/api/v1/plans", jsonType, `{"action": "replay", "ids": [], "filter": {"type": "order_canceled"}}`, nil, http.StatusBadRequest},
-		"an empty id":            {"/plans", formType, good + "&id=", nil, http.StatusBadRequest},
-		"ticked and all":         {"/plans", formType, good + "&all=1&type=order_canceled", nil, http.StatusBadRequest},
+		"an empty id":            {"/plans", formType, good + "&ids=", nil, http.StatusBadRequest},
+		"ticked and all":         {"/plans", formType, good + "&filter.type=order_canceled", nil, http.StatusBadRequest},
 		"no id":                  {"/api/v1/plans", jsonType, `{"action": "replay", "ids": ["'; DROP TABLE outbox_dlq; --"]}`, nil, http.StatusBadRequest},
 		"another action":         {"/api/v1/plans", jsonType, `{"action": "delete", "ids": ["` + deadID + `"]}`, nil, http.StatusBadRequest},
 		"no row is ticked":       {"/plans", formType, "action=replay", nil, http.StatusBadRequest},
 		"an unknown field":       {"/plans", formType, good + "&actor=bob", nil, http.StatusBadRequest},
 		"fields in the address":  {"/plans?" + good, formType, "", nil, http.StatusBadRequest},
-		"an unknown plan":        {"/plans/00000000-0000-7000-8000-0000000000ff/run", formType, "count=1", nil, http.StatusNotFound},
-		"a plan without an id":   {"/plans/x/run", formType, "count=1", nil, http.StatusBadRequest},
-		"a count in words":       {"/plans/" + b.planID() + "/run", formType, "count=one", nil, http.StatusBadRequest},
+		"an unknown plan":        {"/plans/00000000-0000-7000-8000-0000000000ff/run", formType, "confirm.count=1", nil, http.StatusNotFound},
+		"a plan without an id":   {"/plans/x/run", formType, "confirm.count=1", nil, http.StatusBadRequest},
+		"a count in words":       {"/plans/" + b.planID() + "/run", formType, "confirm.count=one", nil, http.StatusBadRequest},
+		"a count in a list":      {"/plans/" + b.planID() + "/run", formType, "confirm.count=1&confirm.count=2", nil, http.StatusBadRequest},
+		"force, perhaps":         {"/api/v1/plans/" + b.planID() + "/run", jsonType, `{"force": "no"}`, nil, http.StatusBadRequest},
+		"a rate per day":         {"/plans/" + b.planID() + "/run", formType, "rate=30/d", nil, http.StatusBadRequest},
 		"a negative rate":        {"/api/v1/plans/" + b.planID() + "/run", jsonType, `{"rate": -1}`, nil, http.StatusBadRequest},
 		"a share of three":       {"/api/v1/plans/" + b.planID() + "/run", jsonType, `{"abortIfDead": 3}`, nil, http.StatusBadRequest},
 		"a form that is too big": {"/plans", formType, good + "&note=" + strings.Repeat("x", 1<<20), nil, http.StatusRequestEntityTooLarge},

@@ -34,7 +34,7 @@ func TestAnEmptyFilterIsRefused(t *testing.T) {
 				status, _, body := b.api(http.MethodPost, "/plans", asked)
 				refused(asked, name+" must not be empty", status, body)
 			}
-			status, _, body := b.form("/plans", "all", "1", "action", action, name, " ", other, value)
+			status, _, body := b.form("/plans", "action", action, "filter."+name, " ", "filter."+other, value)
 			refused(name+" in a form", name+" must not be empty", status, body)
 		}
 	}
@@ -67,8 +67,8 @@ SELECT $1::text::uuid, id, event_type, aggregate_type, aggregate_id, payload_jso
 			_, _, body = b.get("/causes?by=" + by)
 			return strings.Contains(body, `href="/dead-letters/`+nameless+`"`)
 		}, waitFor, tick, "it leads to its newest row")
-		require.NotContains(t, body, `name="`+by+`" value=""`)
-		require.Contains(t, body, `name="`+by+`" value="`, "the others can be changed")
+		require.NotContains(t, body, `name="filter.`+by+`" value=""`)
+		require.Contains(t, body, `name="filter.`+by+`" value="`, "the others can be changed")
 		require.NotContains(t, body, `href="/dead-letters"><bdi>`)
 	}
 	_, _, body := b.get("/")

@@ -15,9 +15,8 @@ func APIPaths() []string {
 		}
 	}
 	for _, r := range allChanges() {
-		if path, ok := strings.CutPrefix(r.path, "/api/v1"); ok {
-			paths = append(paths, strings.ToLower(r.method)+" "+path)
-		}
+		method, path, _ := strings.Cut(r.api, " /api/v1")
+		paths = append(paths, strings.ToLower(method)+" "+path)
 	}
 	slices.Sort(paths)
 	return paths
@@ -38,7 +37,7 @@ func PagePaths() []string {
 func ChangePaths() []string {
 	var paths []string
 	for _, r := range allChanges() {
-		paths = append(paths, r.method+" "+r.path)
+		paths = append(paths, "POST "+r.path, r.api)
 	}
 	return paths
 }

@@ -11,57 +11,15 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// pauseTable is the addresses that pause a topic and that lift its pause.
-func pauseTable() []changeRoute {
-	return []changeRoute{
-		{http.MethodPost, "/topics/{topic}/pause", pauseByForm},
-		{http.MethodPost, "/topics/{topic}/resume", liftByForm},
-		{http.MethodPost, "/api/v1/topics/{topic}/pause", pauseByAPI},
-		{http.MethodPost, "/api/v1/topics/{topic}/resume", liftByAPI},
-	}
-}
-
-// pauseRequest asks for a pause. For is how long, such as 2h; empty: until it is lifted.
-type pauseRequest struct {
-	Note string `json:"note"`
-	For  string `json:"for"`
-}
-
-func pauseByForm(r *changeRequest) (changed, error) {
-	form, err := readForm(r.Request, "note", "for")
-	if err != nil {
-		return changed{}, err
-	}
-	return pauseTopic(r, pauseRequest{form.Get("note"), form.Get("for")})
-}
-
-func pauseByAPI(r *changeRequest) (changed, error) {
-	var p pauseRequest
-	if err := readJSON(r.Request, &p); err != nil {
-		return changed{}, err
-	}
-	return pauseTopic(r, p)
-}
-
-func liftByForm(r *changeRequest) (changed, error) {
-	form, err := readForm(r.Request, "note")
-	if err != nil {
-		return changed{}, err
-	}
-	return r.paused(r.pause(form.Get("note")), r.outbox.Resume)
-}
-
-func liftByAPI(r *changeRequest) (changed, error) {
+// pauseTopic makes publishers leave a topic alone: for a while such as 2h, or until it is resumed.
+func pauseTopic(r *changeRequest) (changed, error) {
 	var p struct {
 		Note string `json:"note"`
+		For  string `json:"for"`
 	}
-	if err := readJSON(r.Request, &p); err != nil {
+	if err := r.decode(&p); err != nil {
 		return changed{}, err
 	}
-	return r.paused(r.pause(p.Note), r.outbox.Resume)
-}
-
-func pauseTopic(r *changeRequest, p pauseRequest) (changed, error) {
 	params := r.pause(p.Note)
 	if text := strings.TrimSpace(p.For); text != "" {
 		var err error
@@ -73,6 +31,16 @@ func pauseTopic(r *changeRequest, p pauseRequest) (changed, error) {
 		return changed{}, err
 	}
 	return r.paused(params, r.outbox.Pause)
+}
+
+func resumeTopic(r *changeRequest) (changed, error) {
+	var p struct {
+		Note string `json:"note"`
+	}
+	if err := r.decode(&p); err != nil {
+		return changed{}, err
+	}
+	return r.paused(r.pause(p.Note), r.outbox.Resume)
 }
 
 func (r *changeRequest) pause(note string) outbox.PauseParams {

@@ -138,7 +138,7 @@ func TestDeadLettersThatOthersWaitFor(t *testing.T) {
 	require.Equal(t, http.StatusOK, status, body)
 	for _, want := range []string{
 		"/dead-letters/00000000-0000-7000-8000-0000000000dc", "outboxctl dlq list --blocking<", `aria-label="Remove the filter blocking"`,
-		`<option value="true" selected>yes</option>`, `<input type="hidden" name="blocking" value="true">`,
+		`<option value="true" selected>yes</option>`, `<input type="hidden" name="filter.blocking" value="true">`,
 	} {
 		require.Contains(t, body, want)
 	}

@@ -120,7 +120,9 @@ func (h *Handler) routes() *http.ServeMux {
 		}
 	}
 	for _, c := range h.changeRoutes() {
-		mux.HandleFunc(c.method+" "+c.path, func(w http.ResponseWriter, req *http.Request) { h.serveChange(w, req, c.do) })
+		serve := func(w http.ResponseWriter, req *http.Request) { h.serveChange(w, req, c.do) }
+		mux.HandleFunc("POST "+c.path, serve)
+		mux.HandleFunc(c.api, serve)
 	}
 	mux.HandleFunc("GET /api/v1/openapi.json", h.serveOpenAPI)
 	if h.cfg.Metrics != nil {

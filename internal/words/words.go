@@ -1,7 +1,9 @@
 package words
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -91,4 +93,28 @@ func distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// ParseRate reads a number per second as people write it: 200, 200/s, 30/m.
+func ParseRate(text string) (perSecond float64, err error) {
+	number, unit, _ := strings.Cut(text, "/")
+	n, err := strconv.ParseFloat(number, 64)
+	seconds := map[string]float64{"": 1, "s": 1, "m": 60, "h": 3600}[unit]
+	if err != nil || seconds == 0 || !(n > 0) || n > 1e9 {
+		return 0, fmt.Errorf("%q is not a rate such as 200/s, 200 or 30/m", text)
+	}
+	return n / seconds, nil
+}
+
+// ParseShare reads a share: 5% or 0.05.
+func ParseShare(text string) (float64, error) {
+	number, percent := strings.CutSuffix(text, "%")
+	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if percent {
+		n /= 100
+	}
+	if err != nil || !(n >= 0 && n <= 1) {
+		return 0, fmt.Errorf("%q is not a share such as 5%% or 0.05", text)
+	}
+	return n, nil
 }

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	confirmCount = `form.confirm input[name="count"]`
+	confirmCount = `form.confirm input[name="confirm.count"]`
 	confirmNote  = `form.confirm textarea[name="note"]`
 	// countInState counts the dead letters of journeys' own namespace in a state.
 	countInState = `SELECT count(*) FROM outbox_dlq WHERE namespace = 'journey' AND state = $1`
@@ -160,7 +160,7 @@ func TestAnotherCopyOfThePageResumes(t *testing.T) {
 	s := serve(t, other.db, withChanges)
 	ann, ben := newTab(t, s.url), newTab(t, other.url)
 	ann.planAll("/dead-letters?fingerprint=max_attempts%3Abilling-deadline", "replay")
-	total := js[string](ann, `document.querySelector("input[name=count]").placeholder`)
+	total := js[string](ann, `document.querySelector("input[name=\"confirm.count\"]").placeholder`)
 	ann.do(chromedp.Click(chromedp.CSS("input[name=ramp]")), chromedp.SetValue(chromedp.CSS("input[name=rate]"), "2"))
 	run := js[string](ann, "location.pathname")
 	ann.confirm(total)

@@ -1,7 +1,7 @@
 // What makes choosing pleasant: tick all rows of a page, and see how many are ticked. The forms work without it.
 "use strict";
 (() => {
-  const boxes = () => [...document.querySelectorAll("input[name=id][form=pick]")];
+  const boxes = () => [...document.querySelectorAll("input[name=ids][form=pick]")];
   const all = document.querySelector("[data-all]");
   const form = document.getElementById("pick");
   if (!form) return;
@@ -17,7 +17,7 @@
     all.hidden = false;
     all.addEventListener("change", () => { for (const b of boxes()) b.checked = all.checked; show(); });
   }
-  document.addEventListener("change", (event) => { if (event.target.matches("input[name=id][form=pick]")) show(); });
+  document.addEventListener("change", (event) => { if (event.target.matches("input[name=ids][form=pick]")) show(); });
   addEventListener("pageshow", show);
   show();
 })();
