@@ -127,6 +127,10 @@ fuzz: ## fuzz every target for FUZZTIME=1m; what it finds goes to testdata/fuzz 
 		done; \
 	done
 
+.PHONY: chart
+chart: ## test the Helm chart: rendered, decoded as Kubernetes does, its command lines, the plain manifests
+	cd tools/chart && GOWORK=off $(GO) test $(TEST_ARGS) .
+
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## run the linter, dependency rule included
 	GOLANGCI_LINT_CACHE=$(CURDIR)/$(BIN)/lint-cache $(BIN)/golangci-lint run $$($(GO) list -m -f '{{.Dir}}/...')
@@ -165,9 +169,10 @@ tidy: ## tidy go.mod and go.sum of every module
 	scripts/tidy.sh
 
 .PHONY: generate
-generate: ## write the generated files again (completions, man pages, configuration reference)
+generate: ## write the generated files again (completions, man pages, configuration reference, manifests)
 	@rm -rf completions docs/man
 	$(GO) run -trimpath ./tools/generate .
+	cd tools/chart && GOWORK=off $(GO) run . ../..
 
 .PHONY: screenshots
 screenshots: ## take the pictures of the web page for README and docs, in Chromium

@@ -1,0 +1,128 @@
+// Command chart renders deploy/helm/outboxctl into the plain manifests of deploy/kubernetes and
+// the rules of deploy/prometheus, so that they cannot differ from the chart. It is a module of its
+// own: Helm decides no version of what is shipped.
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
+	"sigs.k8s.io/yaml"
+)
+
+// plain are the values behind deploy/kubernetes.
+const plain = `
+existingSecret: outboxctl
+config: {pubsub: {project: PROJECT}}
+serviceAccount: {annotations: {iam.gke.io/gcp-service-account: outboxctl@PROJECT.iam.gserviceaccount.com}}
+migrate: {hook: false}
+`
+
+const head = "# Rendered from deploy/helm/outboxctl by make generate. %s\n"
+
+// notes are what the plain manifests say first.
+var notes = map[string]string{
+	"account.yaml": "Replace PROJECT. Apply it first.",
+	"config.yaml":  "Replace PROJECT. Secrets do not belong here.",
+	"publisher.yaml": "Secrets come from a Secret of yours:\n" +
+		"# kubectl create secret generic outboxctl --from-literal=OUTBOXCTL_DATABASE_URL=postgres://…",
+	"migrate.yaml": "Before each release: kubectl create -f migrate.yaml",
+	"cleanup.yaml": "Retention, every night.",
+}
+
+func main() {
+	root := "../.."
+	if len(os.Args) > 1 {
+		root = os.Args[1]
+	}
+	files, err := manifests(root)
+	if err == nil {
+		err = write(root, files)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func write(root string, files map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		target := filepath.Join(root, "deploy", filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(target, []byte(files[name]), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// manifests are the files below deploy that come from the chart.
+func manifests(root string) (map[string]string, error) {
+	rendered, err := render(root, plain)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]string{}
+	for name, text := range rendered {
+		if note, ok := notes[name]; ok {
+			files["kubernetes/"+name] = fmt.Sprintf(head, note) + withoutHelm(text)
+		}
+	}
+	rules, err := os.ReadFile(filepath.Join(root, "deploy/helm/outboxctl/alerts.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	files["prometheus/alerts.yaml"] = "# A copy of deploy/helm/outboxctl/alerts.yaml, made by make generate.\n" + string(rules)
+	return files, nil
+}
+
+// withoutHelm removes the labels that only mean something to Helm.
+func withoutHelm(text string) string {
+	var kept []string
+	for line := range strings.Lines(strings.TrimSpace(text) + "\n") {
+		label := strings.TrimSpace(line)
+		if !strings.HasPrefix(label, "helm.sh/chart:") && !strings.HasPrefix(label, "app.kubernetes.io/managed-by:") {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "")
+}
+
+// render is what helm template prints with these values, by the template's file name.
+func render(root, values string) (map[string]string, error) {
+	c, err := loader.Load(filepath.Join(root, "deploy/helm/outboxctl"))
+	if err != nil {
+		return nil, err
+	}
+	var set map[string]any
+	if err := yaml.Unmarshal([]byte(values), &set); err != nil {
+		return nil, err
+	}
+	options := common.ReleaseOptions{Name: "outboxctl", Namespace: "shop", Revision: 1, IsInstall: true}
+	all, err := util.ToRenderValues(c, set, options, nil)
+	if err != nil {
+		return nil, err
+	}
+	out, err := engine.Render(c, all)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]string{}
+	for name, text := range out {
+		if strings.TrimSpace(text) != "" && !strings.HasSuffix(name, ".tpl") {
+			files[path.Base(name)] = text
+		}
+	}
+	return files, nil
+}
