@@ -124,7 +124,7 @@ func answer(ctx context.Context, result <-chan Result) Result {
 }
 
 // Limits implements Publisher: a function takes what memory takes.
-func (each) Limits() wire.Limits {
+func (each) Limits(string) wire.Limits {
 	return wire.Limits{MessageBytes: 64 << 20, Attributes: 1000, AttributeNameBytes: 1 << 10, AttributeValueBytes: 16 << 10}
 }
 

@@ -27,7 +27,7 @@ type webhook struct {
 
 const perRequest = 500
 
-func (w webhook) Limits() wire.Limits {
+func (w webhook) Limits(string) wire.Limits {
 	return wire.Limits{MessageBytes: 1 << 20, Attributes: 50, AttributeNameBytes: 100, AttributeValueBytes: 1000}
 }
 

@@ -75,7 +75,7 @@ func newPartly(away map[string]error) *partly {
 	return &partly{away: away, sent: map[string]int{}, asked: map[string]int{}}
 }
 
-func (p *partly) Limits() wire.Limits {
+func (p *partly) Limits(string) wire.Limits {
 	return wire.Limits{MessageBytes: 1 << 20, Attributes: 50, AttributeNameBytes: 100, AttributeValueBytes: 1000}
 }
 

@@ -19,8 +19,19 @@ type Message struct {
 	Attributes map[string]string
 	// OrderingKey, unless it is empty, is what the message keeps its order in.
 	OrderingKey string
+	// EventType is the event's. AggregateType and AggregateID are empty where events are about
+	// no aggregate.
+	EventType, AggregateType, AggregateID string
 	// Namespace, TenantID and DedupeKey are the event's; the latter two may be empty.
 	Namespace, TenantID, DedupeKey string
+	// Seq is the event's place among all events of its table. It is not without gaps, and
+	// only the order of one ordering key is that of Seq.
+	Seq int64
+	// CopyOf, unless it is empty, is the broker's id of the message that the event was
+	// published as before: an operator publishes it once more. A broker that drops what has
+	// an id it knows must be given another one than the event's, or it would take the copy
+	// for a repetition.
+	CopyOf string
 	// Attempt is the number of this attempt, from 1.
 	Attempt int
 }
@@ -65,13 +76,20 @@ type Publisher interface {
 	// Messages with an ordering key come alone with others of the same key. They are stored
 	// in their order and acknowledged up to the first failure; see InOrder.
 	//
-	// Publish returns soon after ctx ends. The message may still be stored later; the caller
-	// keeps its lease long enough for that. Publish may be called concurrently, for the same
-	// and for other topics.
+	// Publish returns soon after ctx ends, and leaves nothing behind that sends later: what it
+	// gave up is stored only if the broker had it by then. The caller keeps its lease long
+	// enough for that. Publish may be called concurrently, for the same and for other topics.
+	//
+	// Data and attributes reach the broker as they are. What the broker cannot carry as it is,
+	// such as a line break in a header, comes back as Refused, or is encoded as the broker's
+	// package says; it is never changed silently.
 	Publish(ctx context.Context, topic string, msgs []Message) []Result
 
-	// Limits are what the broker takes in one message. A message beyond them is not offered.
-	Limits() wire.Limits
+	// Limits are what the broker takes in one message to a logical topic, by what is known
+	// now: a broker may tell them only when it is connected to. A message beyond them is not
+	// offered, and its event dies; so they are never smaller than what the broker takes. An
+	// empty topic asks for the largest of all topics.
+	Limits(topic string) wire.Limits
 
 	// Ready asks, with one cheap request that stores nothing, whether topic can be published
 	// to. The error has the same classes as a Result's.

@@ -355,6 +355,7 @@ $$;
 -- Publishes published events once more. seen is the published_at the operator
 -- saw for each event (NULL: whatever it is): an event published again since
 -- then is left alone, so a set is republished once however often it is tried.
+-- broker_message_id stays that of the message before, by which the publisher knows that it sends a copy.
 --   republished · changed · not_published · dead · not_found
 -- +goose StatementBegin
 CREATE FUNCTION outbox_republish(event_ids uuid[], seen timestamptz[], actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL)
@@ -383,7 +384,7 @@ BEGIN
         UPDATE @schema@.outbox_events AS e SET seq = DEFAULT WHERE e.id = ANY (hit) AND e.seq = 0;
         PERFORM set_config('outboxctl.numbers_history', 'off', true);
         UPDATE @schema@.outbox_events AS e
-           SET published_at = NULL, broker_message_id = NULL, dead_at = NULL, passed_at = NULL, attempt_count = 0, last_error = NULL,
+           SET published_at = NULL, dead_at = NULL, passed_at = NULL, attempt_count = 0, last_error = NULL,
                next_attempt_at = now()
          WHERE e.id = ANY (hit);
         PERFORM @schema@.outbox_forget_leases(hit);

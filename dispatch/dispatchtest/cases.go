@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -23,7 +25,7 @@ func messages(prefix string, n int) []dispatch.Message {
 	for i := range msgs {
 		id := fmt.Sprintf("%s-%d", prefix, i)
 		msgs[i] = dispatch.Message{
-			EventID:    id,
+			EventID: id, EventType: "order_created", AggregateType: "order", AggregateID: "a-1", Namespace: "default", Seq: int64(i + 1), Attempt: 1,
 			Data:       fmt.Appendf(nil, `{"z": %d,  "a": "\u00e9é<&>", "n": 1.0}`, i),
 			Attributes: map[string]string{"event_id": id, "event_type": "order_created", "empty": "", "text": "naïve ✓"},
 		}
@@ -34,14 +36,24 @@ func messages(prefix string, n int) []dispatch.Message {
 func clone(msgs []dispatch.Message) []dispatch.Message {
 	out := make([]dispatch.Message, len(msgs))
 	for i, m := range msgs {
-		out[i] = dispatch.Message{EventID: m.EventID, Data: slices.Clone(m.Data), Attributes: maps.Clone(m.Attributes)}
+		out[i] = m
+		out[i].Data, out[i].Attributes = slices.Clone(m.Data), maps.Clone(m.Attributes)
+	}
+	return out
+}
+
+// onTheWire is what of messages a broker stores.
+func onTheWire(msgs []dispatch.Message) []dispatch.Message {
+	out := make([]dispatch.Message, len(msgs))
+	for i, m := range msgs {
+		out[i] = dispatch.Message{EventID: m.EventID, Data: m.Data, Attributes: m.Attributes, OrderingKey: m.OrderingKey}
 	}
 	return out
 }
 
 func byID(msgs []dispatch.Message) map[string]dispatch.Message {
 	out := make(map[string]dispatch.Message, len(msgs))
-	for _, m := range msgs {
+	for _, m := range onTheWire(msgs) {
 		out[m.EventID] = m
 	}
 	return out
@@ -50,7 +62,11 @@ func byID(msgs []dispatch.Message) map[string]dispatch.Message {
 // requireStored checks that the broker holds exactly these messages, each once.
 func requireStored(t *testing.T, b Broker, want []dispatch.Message) {
 	t.Helper()
-	stored := b.Stored()
+	requireSame(t, want, b.Stored())
+}
+
+func requireSame(t *testing.T, want, stored []dispatch.Message) {
+	t.Helper()
 	require.Len(t, stored, len(want))
 	require.Equal(t, byID(want), byID(stored))
 }
@@ -122,11 +138,16 @@ func tellsClasses(t *testing.T, b Broker) {
 }
 
 func takesWhatItSays(t *testing.T, b Broker) {
-	limits := b.Publisher.Limits()
+	require.NoError(t, b.Publisher.Ready(t.Context(), b.Topic), "limits may be known only then")
+	limits := b.Publisher.Limits(b.Topic)
 	msg := messages("largest", 1)[0]
 	for i := len(msg.Attributes); i < limits.Attributes; i++ {
 		name := fmt.Sprintf("%0*d", limits.AttributeNameBytes, i)
 		msg.Attributes[name] = strings.Repeat("x", limits.AttributeValueBytes)
+		if limits.Check(nil, msg.Attributes) != nil { // all of them together
+			delete(msg.Attributes, name)
+			break
+		}
 	}
 	msg.Data = make([]byte, limits.MessageBytes-wire.MessageBytes(0, msg.Attributes)-8)
 	require.NoError(t, limits.Check(msg.Data, msg.Attributes))
@@ -180,7 +201,7 @@ func keyed(msgs []dispatch.Message, key string) []dispatch.Message {
 func keepsOrder(t *testing.T, b Broker) {
 	msgs := keyed(messages("key", 2501), "default/a")
 	requireAcknowledged(t, b.Publisher.Publish(t.Context(), b.Topic, msgs))
-	require.Equal(t, msgs, b.Stored(), "in their order, with their key")
+	require.Equal(t, onTheWire(msgs), onTheWire(b.Stored()), "in their order, with their key")
 }
 
 func stopsAKey(t *testing.T, b Broker) {
@@ -199,7 +220,7 @@ func stopsAKey(t *testing.T, b Broker) {
 		for _, r := range results[at+1:] {
 			require.ErrorIs(t, r.Err, dispatch.ErrUnsent)
 		}
-		require.Equal(t, msgs[:at], append([]dispatch.Message{}, b.Stored()[before:]...), "nothing behind it is stored")
+		require.Equal(t, onTheWire(msgs[:at]), onTheWire(b.Stored()[before:]), "nothing behind it is stored")
 	}
 }
 
@@ -261,4 +282,65 @@ func servesConcurrently(t *testing.T, b Broker) {
 		requireAcknowledged(t, r)
 	}
 	requireStored(t, b, all)
+}
+
+// givesUpForGood: a client that keeps what it could not send, and sends it when the broker is back, stores events whose
+// lease another publisher has by then.
+func givesUpForGood(t *testing.T, b Broker) {
+	before, lost, after := messages("before", 2), messages("given-up", 3), messages("after", 2)
+	requireAcknowledged(t, b.Publisher.Publish(t.Context(), b.Topic, before))
+	away := b.Away
+	if away == nil {
+		away = func() func() { b.Fail(dispatch.Retryable); return b.Recover }
+	}
+	back := away()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	requireClass(t, dispatch.Retryable, b.Publisher.Publish(ctx, b.Topic, lost))
+	back()
+	for b.Publisher.Ready(t.Context(), b.Topic) != nil {
+		runtime.Gosched()
+	}
+	for _, m := range after { // what a client has kept goes first, on each of its connections
+		for b.Publisher.Publish(t.Context(), b.Topic, []dispatch.Message{m})[0].Err != nil {
+			require.NoError(t, t.Context().Err())
+		}
+	}
+	requireStored(t, b, append(before, after...))
+}
+
+// keepsHeaders: a header that the broker cannot carry as it is must be refused, or encoded by the rule of the broker's
+// package, which Stored undoes.
+func keepsHeaders(t *testing.T, b Broker) {
+	values := []string{"", " leading", "trailing ", "\ttabs\t", "  ", "one\r\ntwo", "one\ntwo", "\r", "naïve ✓ \U0001f4e6", "a%20b", `"quoted"`, "MiXed CaSe", "a,b; c=d", "\x00", "\x7f\u0080"}
+	names := []string{"lower", "X-Request-ID", "under_score", "dotted.name"}
+	var want []dispatch.Message
+	for i, value := range values {
+		for j, name := range names {
+			m := messages(fmt.Sprintf("header-%d-%d", i, j), 1)[0]
+			m.Attributes[name] = value
+			r := b.Publisher.Publish(t.Context(), b.Topic, []dispatch.Message{m})[0]
+			if r.Err != nil {
+				require.Equal(t, dispatch.Refused, dispatch.ClassOf(r.Err), "%s: %q: %v", name, value, r.Err)
+				continue
+			}
+			want = append(want, m)
+		}
+	}
+	require.NotEmpty(t, want, "not even %q is accepted", values[1])
+	fold(want)
+	stored := b.Stored()
+	fold(stored)
+	requireSame(t, want, stored)
+}
+
+// fold writes names of attributes in lower case: they need not differ by that alone.
+func fold(msgs []dispatch.Message) {
+	for i, m := range msgs {
+		attrs := make(map[string]string, len(m.Attributes))
+		for name, value := range m.Attributes {
+			attrs[strings.ToLower(name)] = value
+		}
+		msgs[i].Attributes = attrs
+	}
 }

@@ -37,6 +37,9 @@ type Broker struct {
 	// Reject makes the broker refuse, as a whole, each request that contains the
 	// event.
 	Reject func(eventID string)
+	// Away cuts the connections to the broker and makes it unreachable until back is called; it
+	// keeps what it has stored. Nil where there is no connection: Fail is used instead.
+	Away func() (back func())
 	// Hold makes the broker keep every publish request unanswered. It returns a
 	// channel that yields when a request has arrived, and the function that lets
 	// requests pass again.
@@ -66,6 +69,8 @@ func Run(t *testing.T, open func(t *testing.T) Broker) {
 		{"never acknowledges after the context ended", endedBefore},
 		{"returns when the context ends", endedDuring},
 		{"serves callers side by side", servesConcurrently},
+		{"stores nothing later that it gave up", givesUpForGood},
+		{"changes no header silently", keepsHeaders},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

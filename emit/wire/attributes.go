@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,16 +46,23 @@ func IsStandardAttribute(name string) bool {
 	return false
 }
 
-// The attributes of a CloudEvent in binary mode, by the names of Google's Pub/Sub binding.
+// The attributes of a CloudEvent in binary mode, behind the prefix of a broker's binding, and
+// the one that has none.
 const (
-	attrCESpecVersion = "ce-specversion"
-	attrCEID          = "ce-id"
-	attrCEType        = "ce-type"
-	attrCESource      = "ce-source"
-	attrCETime        = "ce-time"
-	attrCESubject     = "ce-subject"
-	attrContentType   = "content-type"
+	ceSpecVersion   = "specversion"
+	ceID            = "id"
+	ceType          = "type"
+	ceSource        = "source"
+	ceTime          = "time"
+	ceSubject       = "subject"
+	attrContentType = "content-type"
 )
+
+// defaultCEPrefix is that of Pub/Sub, HTTP and NATS.
+const defaultCEPrefix = "ce-"
+
+// cePrefixes are those of all bindings, in lower case: an emitter does not know the broker.
+var cePrefixes = [...]string{defaultCEPrefix, "ce_", "cloudevents_", "cloudevents:"}
 
 // CloudEventAttributes is how many more attributes a message has that is a CloudEvent.
 const CloudEventAttributes = 7
@@ -62,9 +70,16 @@ const CloudEventAttributes = 7
 // IsCloudEventAttribute reports whether an attribute of that name, however it is capitalised, is the
 // publisher's to set in a CloudEvent.
 func IsCloudEventAttribute(name string) bool {
-	switch strings.ToLower(name) {
-	case attrCESpecVersion, attrCEID, attrCEType, attrCESource, attrCETime, attrCESubject, attrContentType:
+	name = strings.ToLower(name)
+	if name == attrContentType {
 		return true
+	}
+	for _, prefix := range cePrefixes {
+		switch rest, found := strings.CutPrefix(name, prefix); {
+		case !found:
+		case rest == ceSpecVersion, rest == ceID, rest == ceType, rest == ceSource, rest == ceTime, rest == ceSubject:
+			return true
+		}
 	}
 	return false
 }
@@ -78,8 +93,9 @@ type Row struct {
 	Headers                        map[string]string
 	// Seq is the event's place in its ordering key; zero where it has none.
 	Seq int64
-	// CloudEventsSource, when set, adds the attributes of a CloudEvent in binary mode.
-	CloudEventsSource string
+	// CloudEventsSource, when set, adds the attributes of a CloudEvent in binary mode, whose
+	// names begin with CloudEventsPrefix; empty means "ce-".
+	CloudEventsSource, CloudEventsPrefix string
 }
 
 // Attributes builds the attributes of a message: those of the row's columns and its
@@ -112,13 +128,14 @@ func Attributes(row Row) map[string]string {
 		attrs[AttrEventSeq] = strconv.FormatInt(row.Seq, 10)
 	}
 	if row.CloudEventsSource != "" {
-		attrs[attrCESpecVersion] = "1.0"
-		attrs[attrCEID] = row.ID
-		attrs[attrCEType] = row.EventType
-		attrs[attrCESource] = row.CloudEventsSource
-		attrs[attrCETime] = attrs[AttrCreatedAt]
+		prefix := cmp.Or(row.CloudEventsPrefix, defaultCEPrefix)
+		attrs[prefix+ceSpecVersion] = "1.0"
+		attrs[prefix+ceID] = row.ID
+		attrs[prefix+ceType] = row.EventType
+		attrs[prefix+ceSource] = row.CloudEventsSource
+		attrs[prefix+ceTime] = attrs[AttrCreatedAt]
 		attrs[attrContentType] = "application/json"
-		set(attrCESubject, row.AggregateID)
+		set(prefix+ceSubject, row.AggregateID)
 	}
 	return attrs
 }

@@ -22,9 +22,15 @@ type Limits struct {
 	Attributes int
 	// AttributeNameBytes and AttributeValueBytes are the sizes of each of them.
 	AttributeNameBytes, AttributeValueBytes int
+	// AttributesBytes is the size of all names and values together; 0 means that
+	// MessageBytes alone bounds them.
+	AttributesBytes int
 	// ReservedPrefix begins the attribute names that the broker keeps for itself,
 	// however they are capitalised. Empty means that it keeps none.
 	ReservedPrefix string
+	// CloudEventsPrefix begins the attributes of a CloudEvent in the broker's binding; empty
+	// means "ce-".
+	CloudEventsPrefix string
 }
 
 // PubSubLimits returns the limits of Google Cloud Pub/Sub. No emulator holds them.
@@ -71,10 +77,15 @@ func (l Limits) Check(body []byte, attrs map[string]string) error {
 	if len(attrs) > l.Attributes {
 		return &TooLargeError{What: "attributes", Size: len(attrs), Max: l.Attributes, Unit: "attributes"}
 	}
+	all := 0
 	for name, value := range attrs {
 		if err := l.CheckAttribute(name, value); err != nil {
 			return err
 		}
+		all += len(name) + len(value)
+	}
+	if l.AttributesBytes > 0 && all > l.AttributesBytes {
+		return &TooLargeError{What: "attributes", Size: all, Max: l.AttributesBytes, Unit: "bytes together"}
 	}
 	return l.CheckSize(MessageBytes(len(body), attrs))
 }

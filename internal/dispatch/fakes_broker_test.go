@@ -101,7 +101,7 @@ func (b *memBroker) takes(topic string) time.Duration {
 	return b.latency(topic)
 }
 
-func (b *memBroker) Limits() wire.Limits { return wire.PubSubLimits() }
+func (b *memBroker) Limits(string) wire.Limits { return wire.PubSubLimits() }
 
 func (b *memBroker) Ready(_ context.Context, topic string) error {
 	b.mu.Lock()

@@ -120,7 +120,7 @@ func (d *Dispatcher) mayJudge() func(row *Claimed) bool {
 
 // fit makes a message of a row, or returns why the row cannot be sent.
 func (d *Dispatcher) fit(row *Claimed) (topic string, msg Message, bad *unfit) {
-	topic, msg, bad = prepare(d.catalogue, d.publisher.Limits(), row)
+	topic, msg, bad = prepare(d.catalogue, d.publisher.Limits, row)
 	if limit := attemptLimit(row, d.cfg.MaxAttempts); bad == nil && row.AttemptCount >= limit {
 		bad = &unfit{reason: outbox.ReasonMaxAttempts, err: attemptsSpent(row, limit)}
 	}

@@ -21,7 +21,7 @@ func BenchmarkPrepareRow(b *testing.B) {
 	catalogue := catalogue.Builtin()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, bad := prepare(catalogue, wire.PubSubLimits(), row); bad != nil {
+		if _, _, bad := prepare(catalogue, func(string) wire.Limits { return wire.PubSubLimits() }, row); bad != nil {
 			b.Fatal(bad)
 		}
 	}

@@ -10,12 +10,15 @@ import (
 // fields, which its documentation explains, so that one converts to the other.
 type (
 	messageFields = struct {
-		EventID                        string
-		Data                           []byte
-		Attributes                     map[string]string
-		OrderingKey                    string
-		Namespace, TenantID, DedupeKey string
-		Attempt                        int
+		EventID                               string
+		Data                                  []byte
+		Attributes                            map[string]string
+		OrderingKey                           string
+		EventType, AggregateType, AggregateID string
+		Namespace, TenantID, DedupeKey        string
+		Seq                                   int64
+		CopyOf                                string
+		Attempt                               int
 	}
 	resultFields = struct {
 		MessageID string
@@ -34,14 +37,14 @@ type Result resultFields
 // public package dispatch.
 type Publisher interface {
 	Publish(ctx context.Context, topic string, msgs []Message) []Result
-	Limits() wire.Limits
+	Limits(topic string) wire.Limits
 	Ready(ctx context.Context, topic string) error
 }
 
 // Foreign is a Publisher with message and result types of its own.
 type Foreign[M, R any] interface {
 	Publish(ctx context.Context, topic string, msgs []M) []R
-	Limits() wire.Limits
+	Limits(topic string) wire.Limits
 	Ready(ctx context.Context, topic string) error
 }
 

@@ -73,7 +73,7 @@ func (p *process) Publish(ctx context.Context, topic string, msgs []Message) []R
 }
 
 // Limits implements Publisher.
-func (p *process) Limits() wire.Limits { return wire.PubSubLimits() }
+func (p *process) Limits(string) wire.Limits { return wire.PubSubLimits() }
 
 // Ready implements Publisher.
 func (p *process) Ready(ctx context.Context, topic string) error {

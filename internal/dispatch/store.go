@@ -46,6 +46,8 @@ type Claimed struct {
 	Notes Notes
 	// OrderingKey, unless it is empty, is what the row keeps its order in.
 	OrderingKey string
+	// CopyOf is the broker's id of the message that the row was published as before.
+	CopyOf string
 	// Unreadable is why the row's contents cannot be read. Such a row has neither
 	// payload nor headers and can only be dead-lettered.
 	Unreadable error

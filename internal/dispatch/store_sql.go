@@ -110,7 +110,7 @@ func collectClaimed(found pgx.Rows, limit int) ([]Claimed, error) {
 		var created pgtype.Timestamptz // infinity is a time to PostgreSQL, and none to Go
 		if err := found.Scan(&r.ID, &r.Lease, &r.Seq, &r.EventType, &r.AggregateType, &r.AggregateID,
 			&created, &r.AttemptCount, &r.LastError, &r.MaxAttempts, &r.Expired, &r.Namespace, &r.TenantID,
-			&r.DedupeKey, &r.OrderingKey, &r.Printed, &r.Payload, &headers, nil); err != nil {
+			&r.DedupeKey, &r.OrderingKey, &r.CopyOf, &r.Printed, &r.Payload, &headers, nil); err != nil {
 			return nil, err
 		}
 		r.CreatedAt, r.Headers = created.Time, headersOf(headers)

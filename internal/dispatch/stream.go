@@ -340,5 +340,5 @@ func (r *Claimed) held() int64 { return int64(len(r.Payload) + len(r.Headers)) }
 // maxRowBytes is what a row may be when printed. Headers are printed as JSON, which
 // takes more than the attributes that they become.
 func (d *Dispatcher) maxRowBytes() int64 {
-	return int64(d.publisher.Limits().MessageBytes) + headersSlack
+	return int64(d.publisher.Limits("").MessageBytes) + headersSlack
 }

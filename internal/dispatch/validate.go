@@ -25,7 +25,7 @@ func (u *unfit) Error() string { return u.err.Error() }
 // prepare makes a message of a row, or returns why the row can never be one. It
 // returns the topic whenever the type has one, so that a dead row can be
 // grouped by it.
-func prepare(catalogue Catalogue, limits wire.Limits, row *Claimed) (topic string, msg Message, bad *unfit) {
+func prepare(catalogue Catalogue, limitsOf func(topic string) wire.Limits, row *Claimed) (topic string, msg Message, bad *unfit) {
 	t, known := catalogue.Describe(row.Namespace, row.EventType)
 	topic = t.Topic
 	if !known {
@@ -46,17 +46,20 @@ func prepare(catalogue Catalogue, limits wire.Limits, row *Claimed) (topic strin
 		return topic, Message{}, &unfit{reason: outbox.ReasonInvalidPayload, err: err}
 	}
 	row.Notes = notes
+	limits := limitsOf(topic)
 	from := wire.Row{
 		ID: row.ID, EventType: row.EventType, AggregateType: row.AggregateType, AggregateID: row.AggregateID,
 		Namespace: row.Namespace, TenantID: row.TenantID, DedupeKey: row.DedupeKey,
-		CreatedAt: row.CreatedAt, Headers: headers, CloudEventsSource: t.CloudEventsSource,
+		CreatedAt: row.CreatedAt, Headers: headers, CloudEventsSource: t.CloudEventsSource, CloudEventsPrefix: limits.CloudEventsPrefix,
 	}
 	if row.OrderingKey != "" {
 		from.Seq = row.Seq
 	}
 	msg = Message{
 		EventID: row.ID, Data: row.Payload, Attributes: wire.Attributes(from), OrderingKey: row.OrderingKey,
-		Namespace: row.Namespace, TenantID: row.TenantID, DedupeKey: row.DedupeKey, Attempt: row.AttemptCount + 1,
+		EventType: row.EventType, AggregateType: row.AggregateType, AggregateID: row.AggregateID,
+		Namespace: row.Namespace, TenantID: row.TenantID, DedupeKey: row.DedupeKey,
+		Seq: row.Seq, CopyOf: row.CopyOf, Attempt: row.AttemptCount + 1,
 	}
 	limits.MessageBytes -= len(row.OrderingKey)
 	if err := limits.Check(msg.Data, msg.Attributes); err != nil {
@@ -114,7 +117,7 @@ func storedError(err error) string { return safetext.Stored(err.Error()) }
 
 // Examine returns why a row would die if a publisher with this catalogue claimed it; an
 // empty reason means that it would be sent.
-func Examine(catalogue Catalogue, limits wire.Limits, row *Claimed) (reason outbox.DeadReason, err error) {
+func Examine(catalogue Catalogue, limits func(topic string) wire.Limits, row *Claimed) (reason outbox.DeadReason, err error) {
 	if _, _, bad := prepare(catalogue, limits, row); bad != nil {
 		return bad.reason, bad
 	}

@@ -127,7 +127,7 @@ func TestRepublishSendsAPublicationOnce(t *testing.T) {
 	row, err := outbox.NewStore(b.pool).Event(b.ctx, event)
 	require.NoError(t, err)
 	require.Equal(t, outbox.StatusPending, row.Status)
-	require.Nil(t, row.BrokerMessageID)
+	require.Equal(t, "m1", *row.BrokerMessageID, "a publisher knows by it that it sends a copy")
 	require.Equal(t, map[string]int64{dlq.NotPublished: 1, dlq.Dead: 1}, act())
 	b.exec("UPDATE outbox_events SET published_at = now() WHERE id = $1::text::uuid", event)
 	require.Equal(t, map[string]int64{dlq.Changed: 1, dlq.Dead: 1}, act(), "published again since it was seen")

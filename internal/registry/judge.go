@@ -5,7 +5,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
@@ -43,7 +42,7 @@ func (r *Registry) Judge(ctx context.Context, tx pgx.Tx, maxAttempts int, dies b
 	_, err = pgx.ForEachRow(rows, []any{&row.ID, &row.EventType, &row.AggregateType, &row.AggregateID, &row.Payload, &row.AttemptCount}, func() error {
 		b.Judged++
 		row.Notes = dispatch.Notes{}
-		reason, bad := dispatch.Examine(r, wire.PubSubLimits(), &row)
+		reason, bad := dispatch.Examine(r, anyTopic, &row)
 		switch {
 		case row.AttemptCount >= maxAttempts:
 			b.AttemptsSpent++

@@ -46,7 +46,7 @@ func TestWhatAnOldEmitterWroteIsPublished(t *testing.T) {
 		tc.kind.Name = "a"
 		c, err := catalogue.Build(document("*", tc.kind))
 		require.NoError(t, err, name)
-		_, bad := dispatch.Examine(c, wire.PubSubLimits(), stored(tc.headers))
+		_, bad := dispatch.Examine(c, func(string) wire.Limits { return wire.PubSubLimits() }, stored(tc.headers))
 		if tc.problem == "" {
 			require.NoError(t, bad, name)
 		} else {

@@ -85,7 +85,7 @@ func (p floor) Publish(_ context.Context, _ string, msgs []dispatch.Message) []d
 	return results
 }
 
-func (floor) Limits() wire.Limits { return wire.PubSubLimits() }
+func (floor) Limits(string) wire.Limits { return wire.PubSubLimits() }
 
 func (floor) Ready(context.Context, string) error { return nil }
 

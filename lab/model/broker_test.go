@@ -114,4 +114,4 @@ func (b *broker) Ready(_ context.Context, topic string) error {
 }
 
 // Limits implements dispatch.Publisher.
-func (b *broker) Limits() wire.Limits { return wire.PubSubLimits() }
+func (b *broker) Limits(string) wire.Limits { return wire.PubSubLimits() }

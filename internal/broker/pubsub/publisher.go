@@ -46,7 +46,7 @@ func (c *Client) NewPublisher(topics map[string]string) dispatch.Publisher {
 }
 
 // Limits implements [dispatch.Publisher].
-func (p *Publisher) Limits() wire.Limits { return wire.PubSubLimits() }
+func (p *Publisher) Limits(string) wire.Limits { return wire.PubSubLimits() }
 
 // Publish implements [dispatch.Publisher]. It returns at the latest when the
 // configured publish timeout has passed, counted over all its requests. The last

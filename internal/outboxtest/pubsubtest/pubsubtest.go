@@ -50,6 +50,10 @@ func Conform(t *testing.T, topic, topicPath string, start func(*testing.T) (*dev
 				defer mu.Unlock()
 				rejected[id] = true
 			},
+			Away: func() func() {
+				fake.Disconnect()
+				return func() { require.NoError(t, fake.Reconnect()) }
+			},
 			Hold: func() (<-chan struct{}, func()) { return Hold(fake) },
 		}
 	})
