@@ -1,0 +1,204 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/emit/wire"
+	"github.com/outboxctl/outboxctl/internal/broker"
+)
+
+// Publisher sends the dispatcher's batches to subjects, one message at a time, and waits for
+// the acknowledgement of the stream that has stored each.
+type Publisher struct {
+	client   *Client
+	subjects map[string]string
+}
+
+var _ dispatch.Publisher = (*Publisher)(nil)
+
+// NewPublisher publishes to the subjects that stand for logical topics.
+func (c *Client) NewPublisher(topics map[string]string) dispatch.Publisher {
+	return &Publisher{client: c, subjects: maps.Clone(topics)}
+}
+
+// Publish implements [dispatch.Publisher]. The last quarter of the time is for answers: what
+// would be sent so late is unsent.
+func (p *Publisher) Publish(ctx context.Context, topic string, msgs []dispatch.Message) []dispatch.Result {
+	results := make([]dispatch.Result, len(msgs))
+	subject, err := p.subject(topic)
+	if err != nil || len(msgs) == 0 {
+		return fill(results, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.client.cfg.PublishTimeout)
+	defer cancel()
+	if err := ctx.Err(); err != nil {
+		return fill(results, dispatch.Unsent(err))
+	}
+	l, err := p.client.get(ctx)
+	if err != nil {
+		return fill(results, unsent(err))
+	}
+	end, _ := ctx.Deadline()
+	b := batch{client: p.client, link: l, subject: subject, begin: end.Add(-time.Until(end) / 4)}
+	if msgs[0].OrderingKey == "" {
+		// Each message has an answer of its own, so none has to be isolated.
+		return dispatch.Proven(b.send(ctx, msgs))
+	}
+	one := func([]dispatch.Message) int { return 1 }
+	return dispatch.InOrder(ctx, msgs, one, b.send)
+}
+
+// unsent is the failure of a message that never left, because of err. It keeps the class: what
+// the server says of our credentials holds for the topic.
+func unsent(err error) *dispatch.Failure {
+	f := failure(err)
+	f.Err = errors.Join(dispatch.ErrUnsent, f.Err)
+	return f
+}
+
+// batch is one Publish.
+type batch struct {
+	client  *Client
+	link    *link
+	subject string
+	// begin is until when messages are sent.
+	begin time.Time
+}
+
+// send sends msgs and waits for the answer to each.
+func (b *batch) send(ctx context.Context, msgs []dispatch.Message) []dispatch.Result {
+	denied, done := b.client.denied.wait(b.subject)
+	defer done()
+	results := make([]dispatch.Result, len(msgs))
+	acks := make([]jetstream.PubAckFuture, len(msgs))
+	for i := range msgs {
+		acks[i], results[i].Err = b.offer(ctx, &msgs[i])
+	}
+	for i, ack := range acks {
+		if ack == nil {
+			continue
+		}
+		select {
+		case stored := <-ack.Ok():
+			results[i].MessageID = messageID(stored)
+		case err := <-ack.Err():
+			results[i].Err = failure(b.link.why(err))
+		case <-denied.c:
+			results[i] = afterAll(ack, failure(denied.err))
+		case <-ctx.Done():
+			results[i] = afterAll(ack, failure(ctx.Err()))
+		}
+	}
+	return results
+}
+
+// offer hands one message to the connection.
+func (b *batch) offer(ctx context.Context, m *dispatch.Message) (jetstream.PubAckFuture, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, dispatch.Unsent(err)
+	}
+	if time.Now().After(b.begin) {
+		return nil, dispatch.Unsent(context.DeadlineExceeded)
+	}
+	msg, err := b.client.message(b.subject, m)
+	if err != nil {
+		return nil, dispatch.NewFailure(dispatch.Refused, codeHeader, err)
+	}
+	ack, err := b.link.js.PublishMsgAsync(msg, jetstream.WithRetryAttempts(0))
+	switch {
+	case err == nil:
+		return ack, nil
+	case errors.Is(err, jetstream.ErrTooManyStalledMsgs):
+		return nil, dispatch.Unsent(err)
+	case errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrBadHeaderMsg), errors.Is(err, nats.ErrBadSubject):
+		return nil, failure(err)
+	default:
+		return nil, unsent(b.link.why(err))
+	}
+}
+
+// why replaces what the library says while it has no connection by why it has none.
+func (l *link) why(err error) error {
+	if errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrDisconnected) ||
+		errors.Is(err, nats.ErrConnectionClosed) {
+		return l.away()
+	}
+	return err
+}
+
+// away is why there is no connection.
+func (l *link) away() error {
+	if last := l.conn.LastError(); last != nil {
+		return fmt.Errorf("the connection is away: %w", last)
+	}
+	return errors.New("the connection is away")
+}
+
+// afterAll is the answer that has arrived at the last moment, or otherwise.
+func afterAll(ack jetstream.PubAckFuture, otherwise error) dispatch.Result {
+	select {
+	case stored := <-ack.Ok():
+		return dispatch.Result{MessageID: messageID(stored)}
+	case err := <-ack.Err():
+		return dispatch.Result{Err: failure(err)}
+	default:
+		return dispatch.Result{Err: otherwise}
+	}
+}
+
+func messageID(ack *jetstream.PubAck) string {
+	return ack.Stream + "/" + strconv.FormatUint(ack.Sequence, 10)
+}
+
+// Ready implements [dispatch.Publisher]: it asks which stream takes the subject. An account that
+// may publish and not ask is a good one; whether its events are taken is seen by the first.
+func (p *Publisher) Ready(ctx context.Context, topic string) error {
+	subject, err := p.subject(topic)
+	if err != nil {
+		return err
+	}
+	if _, err := p.client.streamOf(ctx, subject); err != nil && !errors.Is(err, errMayNotAsk) {
+		return failure(err)
+	}
+	return nil
+}
+
+// subject resolves a logical topic.
+func (p *Publisher) subject(topic string) (string, error) {
+	subject, ok := p.subjects[topic]
+	if !ok {
+		return "", dispatch.NewFailure(dispatch.Misconfigured, codeMissing, fmt.Errorf("no subject configured for %q", topic))
+	}
+	if err := CheckName(broker.KindTopic, subject); err != nil {
+		return "", dispatch.NewFailure(dispatch.Misconfigured, codeSubject, err)
+	}
+	return subject, nil
+}
+
+// Limits implements [dispatch.Publisher]. A server's max_payload counts headers and body; before it has
+// told its own, that of the most generous one holds.
+func (p *Publisher) Limits(string) wire.Limits {
+	payload := largestPayload
+	p.client.mu.Lock()
+	defer p.client.mu.Unlock()
+	if l := p.client.link; l != nil && l.conn.MaxPayload() > 0 {
+		payload = int(l.conn.MaxPayload())
+	}
+	return limits(payload)
+}
+
+func fill(results []dispatch.Result, err error) []dispatch.Result {
+	for i := range results {
+		results[i] = dispatch.Result{Err: err}
+	}
+	return results
+}
