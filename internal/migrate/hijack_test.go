@@ -144,6 +144,7 @@ var calls = []call{
 	{"outbox_operator", `SELECT outbox_resume('type'::text, 'x'::text, 'me'::text, NULL::text, NULL::jsonb)`, allowed},
 	{"outbox_operator", `SELECT outbox_undo_pause(1000::bigint, 'me'::text, NULL::text, NULL::jsonb)`, allowed},
 	{"outbox_viewer", `SELECT outbox_pause_undone(1000::bigint)`, allowed},
+	{"outbox_viewer", `SELECT outbox_claimable(10::bigint)`, allowed},
 	{"outbox_operator", `SELECT outbox_republish('{00000000-0000-7000-8000-000000000002}'::uuid[], '{NULL}'::timestamptz[], 'me'::text, NULL::text, NULL::jsonb)`, allowed},
 	{"outbox_operator", `SELECT outbox_forget_event('c'::text, '00000000-0000-7000-8000-000000000001'::uuid, true, 'me'::text, NULL::text, NULL::jsonb)`, allowed},
 	{"outbox_operator", `SELECT * FROM outbox_reveal('00000000-0000-7000-8000-000000000001'::uuid, 'me'::text, 'why'::text, NULL::jsonb)`, allowed},

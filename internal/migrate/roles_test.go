@@ -107,6 +107,7 @@ func TestRoleMatrix(t *testing.T) {
 		{`SELECT outbox_resume('type', 'x', 'me')`, [4]string{denied, denied, allowed, denied}},
 		{`SELECT outbox_undo_pause(1, 'me')`, [4]string{denied, denied, allowed, denied}},
 		{`SELECT outbox_pause_undone(1)`, [4]string{denied, denied, allowed, allowed}},
+		{`SELECT outbox_claimable(10)`, [4]string{denied, allowed, allowed, allowed}},
 		{`SELECT * FROM outbox_pauses`, [4]string{denied, allowed, allowed, allowed}},
 		{`INSERT INTO outbox_pauses (kind, value, actor) VALUES ('type', 'x', 'me')`, [4]string{denied, denied, denied, denied}},
 		{`SELECT outbox_correct(gen_random_uuid(), gen_random_uuid(), '{}', '{}', 'me')`, [4]string{denied, denied, allowed, denied}},

@@ -14,6 +14,8 @@ type Sample struct {
 	AtMaxAttempts    int64
 	// Parked and BlockedKeys are as in a Report.
 	Parked, BlockedKeys int64
+	// Claimable counts what could be claimed now, at most 100,000.
+	Claimable int64
 	// Pauses counts what operators have paused.
 	Pauses int64
 	// DLQOpen counts the open dead letters by their reason.
@@ -30,13 +32,14 @@ SELECT count(*) FILTER (WHERE b.seq IS NULL),
        (SELECT coalesce(json_object_agg(error_reason, n), '{}') FROM open),
        count(b.seq),
        (SELECT count(*) FROM blocked),
+       outbox_claimable(100000),
        (SELECT count(*) FROM outbox_pauses WHERE until IS NULL OR until > now())` + waitingEvents
 
 // TakeSample reads a Sample. maxAttempts is the publisher's maximum, for the rows that have none of their own.
 func TakeSample(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, maxAttempts int) (s Sample, err error) {
-	if err := db.QueryRow(ctx, sampleQuery, maxAttempts).Scan(&s.Backlog, &s.OldestAgeSeconds, &s.AtMaxAttempts, &s.DLQOpen, &s.Parked, &s.BlockedKeys, &s.Pauses); err != nil {
+	if err := db.QueryRow(ctx, sampleQuery, maxAttempts).Scan(&s.Backlog, &s.OldestAgeSeconds, &s.AtMaxAttempts, &s.DLQOpen, &s.Parked, &s.BlockedKeys, &s.Claimable, &s.Pauses); err != nil {
 		return s, fmt.Errorf("sample the backlog: %w", err)
 	}
 	return s, nil

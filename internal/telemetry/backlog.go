@@ -31,7 +31,7 @@ type Backlog struct {
 	mu     sync.Mutex
 	last   stats.Sample
 	at     time.Time
-	descs  [6]*prometheus.Desc
+	descs  [7]*prometheus.Desc
 	flight [3]*prometheus.Desc
 	open   *prometheus.Desc
 }
@@ -51,12 +51,13 @@ func NewBacklog(r prometheus.Registerer, take func(context.Context) (stats.Sampl
 		return prometheus.NewDesc(namespace+"_"+name, help, nil, nil)
 	}
 	b := &Backlog{take: take, current: current, trouble: trouble,
-		descs: [6]*prometheus.Desc{
+		descs: [7]*prometheus.Desc{
 			desc("backlog_events", "Events neither published nor dead nor parked."),
 			desc("oldest_unpublished_age_seconds", "Age of the oldest event neither published nor dead nor parked."),
 			desc("max_attempts_events", "Unpublished events that have used up their attempts: living ones, and dead ones with an open dead letter."),
 			desc("parked_events", "Events that wait behind a dead one of their ordering key."),
 			desc("blocked_keys", "Ordering keys that stand still behind a dead event."),
+			desc("claimable_events", "Events that could be claimed now, counted up to 100000: what more publishers would help with."),
 			desc("pauses", "Pauses in force: topics, types, tenants and namespaces that operators have paused."),
 		},
 		flight: [3]*prometheus.Desc{
@@ -130,7 +131,8 @@ func (b *Backlog) Collect(ch chan<- prometheus.Metric) {
 	gauge(b.descs[2], float64(s.AtMaxAttempts))
 	gauge(b.descs[3], float64(s.Parked))
 	gauge(b.descs[4], float64(s.BlockedKeys))
-	gauge(b.descs[5], float64(s.Pauses))
+	gauge(b.descs[5], float64(s.Claimable))
+	gauge(b.descs[6], float64(s.Pauses))
 	for _, reason := range outbox.DeadReasons() {
 		ch <- prometheus.MustNewConstMetric(b.open, prometheus.GaugeValue, float64(s.DLQOpen[reason]), reason)
 	}

@@ -192,6 +192,9 @@ outbox_backlog_events 12
 # HELP outbox_blocked_keys Ordering keys that stand still behind a dead event.
 # TYPE outbox_blocked_keys gauge
 outbox_blocked_keys 0
+# HELP outbox_claimable_events Events that could be claimed now, counted up to 100000: what more publishers would help with.
+# TYPE outbox_claimable_events gauge
+outbox_claimable_events 0
 # HELP outbox_dlq_open Open dead letters.
 # TYPE outbox_dlq_open gauge
 outbox_dlq_open{reason="aggregate_mismatch"} 0
