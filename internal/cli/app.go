@@ -354,10 +354,10 @@ func (a *App) Log() zerolog.Logger {
 		}
 	}
 	if format == "console" {
-		w := zerolog.ConsoleWriter{Out: a.Err, TimeFormat: time.TimeOnly, NoColor: !a.colored(a.ErrTTY)}
-		return zerolog.New(w).Level(level).With().Timestamp().Logger()
+		w := zerolog.ConsoleWriter{Out: a.Err, TimeFormat: "15:04:05.000", NoColor: !a.colored(a.ErrTTY)}
+		return zerolog.New(w).Level(level).Hook(zerolog.HookFunc(stamp))
 	}
-	return zerolog.New(escapedJSON{a.Err}).Level(level).With().Timestamp().Logger()
+	return zerolog.New(escapedJSON{a.Err}).Level(level).Hook(zerolog.HookFunc(stamp))
 }
 
 // escapedJSON writes JSON lines in which a terminal finds nothing to act on: zerolog escapes C0 controls only, and texts
@@ -369,6 +369,11 @@ func (w escapedJSON) Write(line []byte) (int, error) {
 		return 0, err
 	}
 	return len(line), nil
+}
+
+// stamp dates a line to the millisecond, which zerolog only does for all of a program.
+func stamp(e *zerolog.Event, _ zerolog.Level, _ string) {
+	e.Str(zerolog.TimestampFieldName, time.Now().Format("2006-01-02T15:04:05.000Z07:00"))
 }
 
 func parseLevel(name string) zerolog.Level {

@@ -21,6 +21,7 @@ func TestLogsHoldNothingATerminalActsOn(t *testing.T) {
 	var line map[string]any
 	require.NoError(t, json.Unmarshal(out.Bytes(), &line))
 	require.Equal(t, []any{hostile, hostile, hostile}, []any{line["message"], line["error"], line[hostile]})
+	require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d\d:\d\d)$`, line["time"])
 }
 
 type errorText string

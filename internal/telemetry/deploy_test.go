@@ -5,17 +5,21 @@ import (
 	"encoding/json"
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
+	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/stats"
 	"github.com/outboxctl/outboxctl/internal/telemetry"
 )
 
-// exposed is every series name a publisher can expose.
+// exposed is every series name that a publisher or a consumer can expose.
 func exposed(t *testing.T) map[string]bool {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -23,6 +27,9 @@ func exposed(t *testing.T) map[string]bool {
 	telemetry.RegisterProcess(r, "v1", "c", "go1")
 	telemetry.NewBacklog(r, func(context.Context) (stats.Sample, error) { return stats.Sample{}, nil },
 		func() telemetry.Current { return telemetry.Current{} }, func(string, error) {})
+	guard, err := consume.New(redis.NewClient(&redis.Options{}), "mailer", consume.Options{})
+	require.NoError(t, err)
+	consumer.New(nil, guard, consumer.Config{Metrics: r})
 	ch := make(chan *prometheus.Desc, 1000)
 	r.Describe(ch)
 	close(ch)
@@ -62,12 +69,21 @@ func TestAlertsAskForSeriesThatExist(t *testing.T) {
 	}
 	require.NoError(t, yaml.Unmarshal(raw, &file))
 	names := exposed(t)
+	runbook, err := os.ReadFile("../../docs/operations.md")
+	require.NoError(t, err)
+	var anchors []string
+	for _, heading := range regexp.MustCompile(`(?m)^## (.+)$`).FindAllStringSubmatch(string(runbook), -1) {
+		anchors = append(anchors, strings.ReplaceAll(strings.ToLower(heading[1]), " ", "-"))
+	}
 	require.Len(t, file.Groups, 1)
-	require.Len(t, file.Groups[0].Rules, 9)
+	require.Len(t, file.Groups[0].Rules, 11)
 	for _, rule := range file.Groups[0].Rules {
 		requireKnown(t, rule.Expr, names)
 		require.NotEmpty(t, rule.Annotations["summary"], rule.Alert)
 		require.NotEmpty(t, rule.Annotations["description"], rule.Alert)
+		_, anchor, found := strings.Cut(rule.Annotations["runbook_url"], "/docs/operations.md#")
+		require.True(t, found, rule.Alert)
+		require.Contains(t, anchors, anchor, rule.Alert)
 	}
 }
 
