@@ -4,7 +4,7 @@
 # (Debian and Ubuntu) and says so; elsewhere it names the line to type and stops. Nothing is installed,
 # asked or printed when everything is there, so every target may depend on it. With the argument "torture"
 # it also installs libfaketime, which makes a database's clock wrong, where packages are to be had; with
-# "scoreboard" pgbouncer, too; with "test" Chromium and axe, for the journeys through the web page.
+# "scoreboard" pgbouncer, too; with "test" Chromium and axe, for the journeys through the web page, and RabbitMQ.
 set -euo pipefail
 
 min_redis=7 # the oldest the suite has been run on; consumers themselves work with much older ones
@@ -67,6 +67,8 @@ fetch_axe() {
 	rm -rf "$dir"
 }
 
+has_rabbitmq() { command -v rabbitmq-server >/dev/null || compgen -G "$root/usr/lib/rabbitmq/lib/*/sbin/rabbitmq-server" >/dev/null; }
+
 has_faketime() { compgen -G "$root/usr/lib/*/faketime/libfaketime.so.1" >/dev/null; }
 
 purpose=${1:-}
@@ -81,6 +83,7 @@ helpful_packages() {
 	case $purpose in
 	test)
 		has_chromium || echo chromium-headless-shell
+		has_rabbitmq || echo rabbitmq-server
 		# Where the page must be tested, so must its accessibility.
 		[ -z "${OUTBOXCTL_REQUIRE_BROWSER:-}" ] || [ -s "$axe" ] || command -v npm >/dev/null || echo npm
 		;;
@@ -159,6 +162,7 @@ fi
 
 if [ "$purpose" = test ]; then
 	has_chromium || say "no Chromium here: the journeys through the web page are skipped"
+	has_rabbitmq || say "no RabbitMQ here: what publishes to it is not tested"
 	[ -s "$axe" ] || fetch_axe
 fi
 

@@ -150,6 +150,7 @@ func TestSetupInstallsNpmWhereTheBrowserIsRequired(t *testing.T) {
 			m.postgres()
 			m.redis("7.0.15")
 			m.apt("")
+			m.program("bin/rabbitmq-server", "")
 			m.env = append(m.env, append(tc.env, "CHROMIUM=/usr/bin/true")...)
 
 			output, code := m.setup("test")
@@ -162,6 +163,23 @@ func TestSetupInstallsNpmWhereTheBrowserIsRequired(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Only the tests need RabbitMQ.
+func TestSetupInstallsRabbitMQForTheTests(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.postgres()
+	m.redis("7.0.15")
+	m.apt("")
+	m.env = append(m.env, "CHROMIUM=/usr/bin/true")
+	output, code := m.setup()
+	require.Equal(t, 0, code, output)
+	require.Empty(t, m.aptCalls())
+	output, code = m.setup("test")
+	require.Equal(t, 0, code, output)
+	require.Contains(t, output, "no RabbitMQ here")
+	require.Contains(t, m.aptCalls()[1], "install --no-install-recommends rabbitmq-server")
 }
 
 func TestSetupInstallsAlthoughUpdateFailed(t *testing.T) {

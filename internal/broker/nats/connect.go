@@ -2,13 +2,11 @@ package nats
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -53,14 +51,9 @@ type Config struct {
 // Client is one connection to NATS. It is safe for concurrent use.
 type Client struct {
 	cfg    Config
-	tls    *tls.Config // nil: a connection of another
+	tls    *tls.Config
 	denied denials
-
-	mu      sync.Mutex
-	link    *link
-	dialing chan struct{} // closed when the attempt under way has ended
-	failed  error         // of the last attempt
-	closed  bool
+	conn   broker.Link[*link]
 }
 
 // link is a connection and what is built on it.
@@ -87,7 +80,13 @@ func Connect(cfg Config) (*Client, error) {
 	if _, err := cfg.Files.ReadPassword(); err != nil {
 		return nil, err
 	}
-	return &Client{cfg: cfg, tls: conf}, nil
+	c := &Client{cfg: cfg, tls: conf}
+	c.conn = broker.Link[*link]{
+		Dial:  c.dial,
+		Alive: func(l *link) bool { return !l.conn.IsClosed() },
+		End:   func(l *link) error { l.conn.Close(); return nil },
+	}
+	return c, nil
 }
 
 // Over is a client on a connection of another, which closes it. It must not buffer what is
@@ -106,8 +105,15 @@ func Over(conn *nats.Conn) (*Client, error) {
 		}
 	})
 	l, err := c.over(conn)
-	c.link = l
-	return c, err
+	if err != nil {
+		return nil, err
+	}
+	c.conn = broker.Link[*link]{
+		Dial:  func() (*link, error) { return l, nil },
+		Alive: func(*link) bool { return true }, // what is wrong with it is said by the first use
+		End:   func(*link) error { return nil },
+	}
+	return c, nil
 }
 
 func (c *Client) over(conn *nats.Conn) (*link, error) {
@@ -119,50 +125,12 @@ func (c *Client) over(conn *nats.Conn) (*link, error) {
 	return &link{conn: conn, js: js}, nil
 }
 
-// get returns the connection, and makes it where there is none. Callers share one attempt.
-func (c *Client) get(ctx context.Context) (*link, error) {
-	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
-		return nil, nats.ErrConnectionClosed
-	}
-	if c.link != nil && (c.tls == nil || !c.link.conn.IsClosed()) {
-		defer c.mu.Unlock()
-		return c.link, nil
-	}
-	if c.dialing == nil {
-		c.dialing = make(chan struct{})
-		go c.dial(c.dialing)
-	}
-	done := c.dialing
-	c.mu.Unlock()
-	select {
-	case <-done:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("connect: %w", ctx.Err())
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.failed != nil {
-		return nil, c.failed
-	}
-	return c.link, nil
-}
-
-func (c *Client) dial(done chan struct{}) {
+func (c *Client) dial() (*link, error) {
 	conn, err := nats.Connect(c.cfg.URL, c.options()...)
-	var l *link
-	if err == nil {
-		l, err = c.over(conn)
+	if err != nil {
+		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed && conn != nil {
-		conn.Close()
-		err = nats.ErrConnectionClosed
-	}
-	c.link, c.failed, c.dialing = l, err, nil
-	close(done)
+	return c.over(conn)
 }
 
 func (c *Client) options() []nats.Option {
@@ -194,17 +162,9 @@ func (c *Client) options() []nats.Option {
 }
 
 // Close ends the connection. Publish calls under way fail; end them first.
-func (c *Client) Close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.closed = true
-	if c.link != nil && c.tls != nil {
-		c.link.conn.Close()
-	}
-	return nil
-}
+func (c *Client) Close() error { return c.conn.Close() }
 
-// Servers are the addresses of the servers, without what is secret in them.
+// servers are the addresses of the servers, without what is secret in them.
 func (c *Client) servers() string {
 	list := strings.Split(c.cfg.URL, ",")
 	for i, raw := range list {

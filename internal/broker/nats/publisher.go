@@ -43,7 +43,7 @@ func (p *Publisher) Publish(ctx context.Context, topic string, msgs []dispatch.M
 	if err := ctx.Err(); err != nil {
 		return fill(results, dispatch.Unsent(err))
 	}
-	l, err := p.client.get(ctx)
+	l, err := p.client.conn.Get(ctx)
 	if err != nil {
 		return fill(results, unsent(err))
 	}
@@ -188,9 +188,7 @@ func (p *Publisher) subject(topic string) (string, error) {
 // told its own, that of the most generous one holds.
 func (p *Publisher) Limits(string) wire.Limits {
 	payload := largestPayload
-	p.client.mu.Lock()
-	defer p.client.mu.Unlock()
-	if l := p.client.link; l != nil && l.conn.MaxPayload() > 0 {
+	if l, ok := p.client.conn.Now(); ok && l.conn.MaxPayload() > 0 {
 		payload = int(l.conn.MaxPayload())
 	}
 	return limits(payload)

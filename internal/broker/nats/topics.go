@@ -45,7 +45,7 @@ func (c *Client) Plan(topics, subscriptions map[string]string) []broker.PlannedT
 func (c *Client) streamOf(ctx context.Context, subject string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	l, err := c.get(ctx)
+	l, err := c.conn.Get(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -90,7 +90,7 @@ func (c *Client) List(ctx context.Context, plan []broker.PlannedTopic) ([]broker
 func (c *Client) consumers(ctx context.Context, stream, subject string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	l, err := c.get(ctx)
+	l, err := c.conn.Get(ctx)
 	if err != nil {
 		return nil, failure(err)
 	}
@@ -242,7 +242,7 @@ func compare(found, want jetstream.ConsumerConfig) (broker.Outcome, string) {
 func (c *Client) call(ctx context.Context, f func(context.Context, jetstream.JetStream) error) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	l, err := c.get(ctx)
+	l, err := c.conn.Get(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,215 @@
+package rabbitmq
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/outboxctl/outboxctl/internal/broker"
+)
+
+// Retention: a queue keeps a message until it is acknowledged. So late may one come that nobody has
+// forgotten.
+const Retention = 7 * 24 * time.Hour
+
+const (
+	queueSuffix      = "-sub"
+	deadLetterSuffix = "-dead-letter"
+	// maxDeliveries is how often a message may fail before it is a dead letter of its queue.
+	maxDeliveries = 10
+)
+
+// Plan implements broker.Broker. The dead-letter topic is a queue without an exchange of its own.
+func (c *Client) Plan(topics, subscriptions map[string]string) []broker.PlannedTopic {
+	return broker.Plan(topics, subscriptions, func(physical string) broker.PlannedTopic {
+		return broker.PlannedTopic{
+			Name: physical, Subscription: physical + queueSuffix, DeadLetterSubscription: physical + deadLetterSuffix,
+		}
+	})
+}
+
+// ask makes one request on a channel of its own: a refusal closes it.
+func (c *Client) ask(ctx context.Context, f func(*amqp.Channel) error) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	l, err := c.conn.Get(ctx)
+	if err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() {
+		ch, err := l.conn.Channel()
+		if err == nil {
+			err = errors.Join(f(ch), closeChannel(ch))
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func closeChannel(ch *amqp.Channel) error {
+	if err := ch.Close(); err != nil && !errors.Is(err, amqp.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// exchangeOf is the exchange of a topic.
+func (c *Client) exchangeOf(topic string) string {
+	return target{topic: topic, exchanges: c.cfg.Exchange}.exchange()
+}
+
+func (c *Client) hasExchange(ctx context.Context, name string) (bool, error) {
+	return found(c.ask(ctx, func(ch *amqp.Channel) error {
+		return ch.ExchangeDeclarePassive(name, amqp.ExchangeTopic, true, false, false, false, nil)
+	}))
+}
+
+func (c *Client) hasQueue(ctx context.Context, name string) (bool, error) {
+	return found(c.ask(ctx, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclarePassive(name, true, false, false, false, nil)
+		return err
+	}))
+}
+
+// found: that something is missing is an answer.
+func found(err error) (bool, error) {
+	var answer *amqp.Error
+	if errors.As(err, &answer) && answer.Code == amqp.NotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// List implements broker.Broker. AMQP tells no bindings: of the queues only the planned one is shown.
+func (c *Client) List(ctx context.Context, plan []broker.PlannedTopic) ([]broker.Topic, error) {
+	queues := make(map[string]string, len(plan))
+	for _, t := range plan {
+		queues[t.Name] = t.Subscription
+	}
+	return broker.List(plan, func(t *broker.Topic) (exists bool, err error) {
+		if exists, err = c.hasExchange(ctx, c.exchangeOf(t.Name)); err != nil || !exists {
+			return exists, wrapped(err)
+		}
+		queue, err := c.hasQueue(ctx, queues[t.Name])
+		if queue {
+			t.Subscriptions = append(t.Subscriptions, queues[t.Name])
+		}
+		return true, wrapped(err)
+	})
+}
+
+func wrapped(err error) error {
+	if err == nil {
+		return nil
+	}
+	return failure(err)
+}
+
+// Ensure implements broker.Broker. A message that no queue takes comes back to the publisher, so that
+// nobody has to be held while a queue is missing.
+func (c *Client) Ensure(ctx context.Context, p broker.EnsureParams) ([]broker.Action, error) {
+	var actions []broker.Action
+	for _, t := range p.Plan {
+		steps := []step{c.exchangeStep(t)}
+		if !p.TopicsOnly {
+			steps = append(steps, c.queueStep(t, t.DeadLetterSubscription, nil), c.queueStep(t, t.Subscription, arguments(t, p.Ordered)))
+		}
+		for _, s := range steps {
+			a, err := s.run(ctx, p.DryRun)
+			if err != nil {
+				return actions, err
+			}
+			actions = append(actions, a)
+		}
+	}
+	return actions, broker.Complete(actions)
+}
+
+// arguments of a queue: replicated, with a limit of deliveries behind which its dead letters are, and
+// with one consumer at a time where the order is kept.
+func arguments(t broker.PlannedTopic, ordered bool) amqp.Table {
+	args := amqp.Table{
+		"x-queue-type": "quorum", "x-delivery-limit": maxDeliveries,
+		"x-dead-letter-exchange": "", "x-dead-letter-routing-key": t.DeadLetterSubscription,
+	}
+	if ordered {
+		args["x-single-active-consumer"] = true
+	}
+	return args
+}
+
+// step makes one thing.
+type step struct {
+	action broker.Action
+	exists func(context.Context) (bool, error)
+	// make creates it, or compares: a broker refuses to declare otherwise what exists.
+	make func(context.Context) error
+}
+
+func (c *Client) exchangeStep(t broker.PlannedTopic) step {
+	name := c.exchangeOf(t.Name)
+	a := broker.Action{Kind: broker.KindTopic, Name: t.Name, Topic: t.Name}
+	if name != t.Name {
+		a.Detail = "exchange " + name
+	}
+	return step{
+		action: a,
+		exists: func(ctx context.Context) (bool, error) { return c.hasExchange(ctx, name) },
+		make: func(ctx context.Context) error {
+			return c.ask(ctx, func(ch *amqp.Channel) error {
+				return ch.ExchangeDeclare(name, amqp.ExchangeTopic, true, false, false, false, nil)
+			})
+		},
+	}
+}
+
+func (c *Client) queueStep(t broker.PlannedTopic, queue string, args amqp.Table) step {
+	return step{
+		action: broker.Action{Kind: broker.KindSubscription, Name: queue, Topic: t.Name},
+		exists: func(ctx context.Context) (bool, error) { return c.hasQueue(ctx, queue) },
+		make: func(ctx context.Context) error {
+			return c.ask(ctx, func(ch *amqp.Channel) error {
+				if _, err := ch.QueueDeclare(queue, true, false, false, false, args); err != nil || args == nil {
+					return err
+				}
+				return ch.QueueBind(queue, bindingKey(c.cfg.RoutingKey, t.Name), c.exchangeOf(t.Name), false, nil)
+			})
+		},
+	}
+}
+
+func (s step) run(ctx context.Context, dryRun bool) (broker.Action, error) {
+	a := s.action
+	exists, err := s.exists(ctx)
+	switch {
+	case err == nil && exists:
+		a.Outcome = broker.OutcomeExists
+	case err == nil && dryRun:
+		a.Outcome = broker.OutcomeMissing
+	case err == nil:
+		a.Outcome = broker.OutcomeCreated
+	}
+	if err == nil && !dryRun {
+		err = s.make(ctx)
+	}
+	var answer *amqp.Error
+	switch {
+	case err == nil:
+		return a, nil
+	case !errors.As(err, &answer) || errors.Is(err, amqp.ErrClosed):
+		return a, err
+	case answer.Code == amqp.PreconditionFailed:
+		a.Outcome, a.Detail, a.Err = broker.OutcomeDiffers, answer.Reason, err
+	default:
+		a.Outcome, a.Detail, a.Err = broker.OutcomeFailed, explain(err), err
+	}
+	return a, nil
+}

@@ -1,0 +1,93 @@
+package rabbittest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/dispatch/dispatchtest"
+)
+
+// Topic makes an exchange with a queue of the same name that takes all of it, and returns the name.
+func (n *Node) Topic(t testing.TB, queue amqp.Table) string {
+	t.Helper()
+	name := fmt.Sprintf("t-%s", t.Name())
+	ch := n.Channel(t)
+	require.NoError(t, ch.ExchangeDeclare(name, amqp.ExchangeTopic, true, false, false, false, nil))
+	_, err := ch.QueueDeclare(name, true, false, false, false, queue)
+	require.NoError(t, err)
+	require.NoError(t, ch.QueueBind(name, "#", name, false, nil))
+	t.Cleanup(func() {
+		_, _ = ch.QueueDelete(name, false, false, false)
+		_ = ch.ExchangeDelete(name, false, false)
+	})
+	return name
+}
+
+// Stored empties a queue, and returns what it held as the messages it was made of.
+func (n *Node) Stored(t testing.TB, queue string) (out []dispatch.Message) {
+	t.Helper()
+	ch := n.Channel(t)
+	for {
+		d, ok, err := ch.Get(queue, true)
+		require.NoError(t, err)
+		if !ok {
+			return out
+		}
+		m := dispatch.Message{EventID: d.MessageId, Data: d.Body, Attributes: map[string]string{}}
+		for name, value := range d.Headers {
+			switch {
+			case name == "ordering_key":
+				m.OrderingKey = value.(string)
+			case name != "x-delivery-count": // of the queue
+				m.Attributes[name] = value.(string)
+			}
+		}
+		out = append(out, m)
+	}
+}
+
+// Conform runs dispatchtest on publishers that reach the node at an address, each to a topic of its own.
+func (n *Node) Conform(t *testing.T, open func(t *testing.T, addr string, topics map[string]string) dispatch.Publisher) {
+	t.Helper()
+	n.Need(t)
+	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Broker {
+		p, topic := NewProxy(t, n), n.Topic(t, nil)
+		var all []dispatch.Message
+		return dispatchtest.Broker{
+			Publisher: open(t, p.Addr(), map[string]string{"orders": topic, "missing": "nowhere"}), Topic: "orders", MissingTopic: "missing",
+			Stored: func() []dispatch.Message {
+				all = append(all, n.Stored(t, topic)...)
+				return all
+			},
+			Fail: func(class dispatch.Class) {
+				p.set(func() {
+					p.fail = map[dispatch.Class]uint16{dispatch.Retryable: 541, dispatch.Refused: 406, dispatch.Misconfigured: 403}[class]
+				})
+			},
+			Recover: func() { p.set(func() { p.fail = 0 }) },
+			Reject:  func(id string) { p.set(func() { p.rejected[id] = true }) },
+			Away: func() func() {
+				p.Away()
+				return func() { p.Back(t) }
+			},
+			Hold: func() (<-chan struct{}, func()) {
+				arrived, gate := make(chan struct{}, 1), make(chan struct{})
+				p.set(func() {
+					p.held = func() {
+						select {
+						case arrived <- struct{}{}:
+						default:
+						}
+						<-gate
+					}
+				})
+				return arrived, sync.OnceFunc(func() { close(gate) })
+			},
+		}
+	})
+}
