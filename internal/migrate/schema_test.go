@@ -96,9 +96,12 @@ SELECT i.indexrelid::regclass || ' ' || a.attname
 
 func TestIndexesOfTheFinishedSchema(t *testing.T) {
 	t.Parallel()
-	require.Subset(t, indexes(t, migrated(t)), []string{
-		"CREATE INDEX outbox_events_aggregate_idx ON outbox_events USING btree (aggregate_type, aggregate_id)",
+	got := indexes(t, migrated(t))
+	require.NotContains(t, got, "CREATE INDEX outbox_events_aggregate_idx ON outbox_events USING btree (aggregate_type, aggregate_id)")
+	require.Subset(t, got, []string{
 		"CREATE INDEX outbox_events_event_type_idx ON outbox_events USING btree (event_type) WHERE (published_at IS NULL)",
+		"CREATE INDEX outbox_events_open_aggregate_idx ON outbox_events USING btree (aggregate_type, aggregate_id) WHERE (published_at IS NULL)",
+		"CREATE INDEX outbox_events_past_aggregate_idx ON outbox_events USING btree (aggregate_type, aggregate_id) WHERE (published_at IS NOT NULL)",
 		"CREATE INDEX outbox_events_published_at_idx ON outbox_events USING btree (published_at) WHERE (published_at IS NOT NULL)",
 		"CREATE INDEX outbox_events_seq_claim_idx ON outbox_events USING btree (seq) WHERE ((published_at IS NULL) AND (dead_at IS NULL))",
 		"CREATE UNIQUE INDEX outbox_events_dedupe_idx ON outbox_events USING btree (namespace, event_type, dedupe_key) WHERE (dedupe_key IS NOT NULL)",

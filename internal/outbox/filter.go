@@ -52,13 +52,21 @@ func (c Cast) of(param, list string) string {
 	return param + "::" + string(c) + list
 }
 
-// aggregateTypes are the types that events have, each found by a step in outbox_events_aggregate_idx. No catalogue could
+// openOrPast is true of every event. It says so in the words of the two indexes on aggregates, of which each has the one
+// or the other, so that both are used.
+const openOrPast = `(published_at IS NULL OR published_at IS NOT NULL)`
+
+// aggregateTypes are the types that events have, each found by a step in the two indexes on aggregates. No catalogue could
 // list them: a plain INSERT may have written any text.
 const aggregateTypes = `ARRAY(
 WITH RECURSIVE kinds(kind) AS (
-    (SELECT aggregate_type FROM outbox_events ORDER BY aggregate_type LIMIT 1)
+    SELECT least((SELECT aggregate_type FROM outbox_events WHERE published_at IS NULL ORDER BY aggregate_type LIMIT 1),
+                 (SELECT aggregate_type FROM outbox_events WHERE published_at IS NOT NULL ORDER BY aggregate_type LIMIT 1))
     UNION ALL
-    SELECT (SELECT e.aggregate_type FROM outbox_events AS e WHERE e.aggregate_type > k.kind ORDER BY e.aggregate_type LIMIT 1)
+    SELECT least((SELECT e.aggregate_type FROM outbox_events AS e
+                   WHERE e.published_at IS NULL AND e.aggregate_type > k.kind ORDER BY e.aggregate_type LIMIT 1),
+                 (SELECT e.aggregate_type FROM outbox_events AS e
+                   WHERE e.published_at IS NOT NULL AND e.aggregate_type > k.kind ORDER BY e.aggregate_type LIMIT 1))
       FROM kinds AS k WHERE k.kind IS NOT NULL
 ) SELECT kind FROM kinds WHERE kind IS NOT NULL)`
 
@@ -129,14 +137,16 @@ func (f Filter) compile(byPublication bool) (compiled, error) {
 		// All types are named so that the index on (type, id) serves without one.
 		decided = append(decided, "aggregate_type = ANY ("+aggregateTypes+")",
 			fmt.Sprintf("aggregate_id = ANY (%s)", AggregateIDCast.List(c.bind(f.AggregateIDs))))
-		// Another index is walked than the one that holds only rows of the status.
+		// Of the index on aggregates a part holds the rows of the status, and others.
 		switch f.Status {
 		case StatusPublished:
-			rest = append(rest, "published_at IS NOT NULL")
+			decided = append(decided, "published_at IS NOT NULL")
 		case StatusPending, StatusProcessing:
-			rest = append(rest, "published_at IS NULL AND dead_at IS NULL")
+			decided, rest = append(decided, "published_at IS NULL"), append(rest, "dead_at IS NULL")
 		case StatusDead:
-			rest = append(rest, "dead_at IS NOT NULL")
+			decided, rest = append(decided, "published_at IS NULL"), append(rest, "dead_at IS NOT NULL")
+		default:
+			decided = append(decided, openOrPast)
 		}
 	}
 	for _, field := range []struct {

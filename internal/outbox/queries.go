@@ -21,7 +21,7 @@ SELECT ` + eventColumns + `
 // Reads what the event carries.
 const selectContent = `SELECT payload_json::text, headers::text FROM outbox_events WHERE id = $1::uuid`
 
-// By outbox_events_aggregate_idx. Events of one transaction share created_at; seq orders those.
+// By the two indexes on aggregates. Events of one transaction share created_at; seq orders those.
 const selectNeighbours = `
 WITH pivot AS (
     SELECT coalesce((SELECT p.created_at FROM outbox_events AS p WHERE p.id = $3::uuid), $4::timestamptz) AS created_at,
@@ -29,13 +29,13 @@ WITH pivot AS (
 ), near AS (
     (SELECT e.id, e.created_at, e.seq
        FROM outbox_events AS e, pivot AS p
-      WHERE e.aggregate_type = outbox_aggregate_type($1::text) AND e.aggregate_id = outbox_aggregate_id($2::text) AND e.id <> $3::uuid
+      WHERE e.aggregate_type = outbox_aggregate_type($1::text) AND e.aggregate_id = outbox_aggregate_id($2::text) AND e.id <> $3::uuid AND ` + openOrPast + `
         AND (e.created_at, e.seq) < (p.created_at, p.seq)
       ORDER BY e.created_at DESC, e.seq DESC LIMIT $5)
     UNION ALL
     (SELECT e.id, e.created_at, e.seq
        FROM outbox_events AS e, pivot AS p
-      WHERE e.aggregate_type = outbox_aggregate_type($1::text) AND e.aggregate_id = outbox_aggregate_id($2::text) AND e.id <> $3::uuid
+      WHERE e.aggregate_type = outbox_aggregate_type($1::text) AND e.aggregate_id = outbox_aggregate_id($2::text) AND e.id <> $3::uuid AND ` + openOrPast + `
         AND (e.created_at, e.seq) > (p.created_at, p.seq)
       ORDER BY e.created_at, e.seq LIMIT $5)
 )
@@ -69,7 +69,8 @@ SELECT e.id::text
  WHERE e.broker_message_id = $1
  LIMIT 1`
 
-// How many of the events were overtaken: a later one of their aggregate is published. By primary key and outbox_events_aggregate_idx.
+// How many of the events were overtaken: a later one of their aggregate is published. By primary key and
+// outbox_events_past_aggregate_idx.
 const countOvertaken = `
 SELECT count(*)
   FROM outbox_events AS e
