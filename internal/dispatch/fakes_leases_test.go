@@ -56,6 +56,14 @@ func (s *memTable) taken(after time.Time) map[*memRow]bool {
 	return taken
 }
 
+// takenFor are the rows that a claim finds leased, without having looked for leases to end.
+func (s *memTable) takenFor(p ClaimParams, now time.Time) map[*memRow]bool {
+	if p.endsLeases() {
+		return s.taken(now)
+	}
+	return s.taken(time.Time{})
+}
+
 // takenBut are the rows that a lease names, ended or not, but for those that tx takes
 // out of it.
 func (s *memTable) takenBut(tx *memTx) map[*memRow]bool {
@@ -70,9 +78,12 @@ func (s *memTable) takenBut(tx *memTx) map[*memRow]bool {
 	return taken
 }
 
-// expire locks leases that have ended, and their rows. Whatever another transaction has
+// expire locks leases that have ended, and their rows, where the claim ends leases. Whatever another transaction has
 // locked stays as it is.
-func (s *memTable) expire(tx *memTx, got *leased, now time.Time) {
+func (s *memTable) expire(tx *memTx, got *leased, p ClaimParams, now time.Time) {
+	if !p.endsLeases() {
+		return
+	}
 	for _, l := range s.leases {
 		if l.until.After(now) || l.tx != nil || s.bug == bugNoReclaim {
 			continue

@@ -30,7 +30,7 @@ func (l *orderedLeased) claim(p ClaimParams) Claim {
 
 func (s *memTable) dueOrdered(p ClaimParams) bool {
 	now := s.now()
-	taken := s.taken(now)
+	taken := s.takenFor(p, now)
 	return slices.ContainsFunc(s.behind(p.AfterSeq), func(r *memRow) bool {
 		return r != nil && r.OrderingKey != "" && inRange(r, p) && s.dueNow(r, p, now) && !taken[r]
 	})
@@ -95,7 +95,7 @@ func (s *memTable) keysSeen(
 func (s *memTable) beginOrdered(owner string, p ClaimParams) (tx *memTx, got *orderedLeased) {
 	tx, got = &memTx{}, &orderedLeased{}
 	now := s.claimClock()
-	s.expire(tx, &got.leased, now)
+	s.expire(tx, &got.leased, p, now)
 	taken := s.takenBut(tx)
 	var runs []*memRow
 	lock := func() {

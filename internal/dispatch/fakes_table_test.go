@@ -129,7 +129,7 @@ func onTheWay(r *memRow, p ClaimParams) bool {
 // rows it walked over.
 func (s *memTable) due(p ClaimParams) (due bool, walked int) {
 	now := s.now()
-	taken := s.taken(now)
+	taken := s.takenFor(p, now)
 	for _, r := range s.behind(p.AfterSeq) {
 		if onTheWay(r, p) {
 			walked++
@@ -202,7 +202,7 @@ func (tx *memTx) end(commit bool) {
 func (s *memTable) beginClaim(owner string, p ClaimParams) (tx *memTx, got *leased) {
 	tx, got = &memTx{}, &leased{}
 	now := s.claimClock()
-	s.expire(tx, got, now)
+	s.expire(tx, got, p, now)
 	taken := s.takenBut(tx)
 	var locked []*memRow
 	var bytes int64

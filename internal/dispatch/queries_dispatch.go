@@ -58,7 +58,7 @@ const dueRows = dueNow + inSpan + ` AND ordering_key IS NULL`
 //
 //	$7 limit
 const lockSQL = `
-WITH ` + takenRows + `, candidates AS MATERIALIZED (
+WITH ` + takenInSpan + `, candidates AS MATERIALIZED (
     SELECT seq
       FROM outbox_events
      WHERE ` + dueRows + ` AND ` + freeRow + `
@@ -87,7 +87,13 @@ const (
 // and the limit are what keeps it on the claim index: EXISTS would drop them
 // and might read every published row in search of one that is not.
 //
+// It answers for a sweep, which ends leases; dueBehindSQL for a claim that ends none.
+//
 //	$7 as $1 of keyedSQL
-const dueSQL = `
-WITH ` + heldRows + `
+const (
+	dueSQL       = `WITH ` + heldRows + someDue
+	dueBehindSQL = `WITH ` + takenRows + someDue
+)
+
+const someDue = `
 SELECT (SELECT count(*) > 0 FROM (SELECT 1 FROM outbox_events WHERE ` + dueRows + ` AND ` + freeRow + ` ORDER BY seq LIMIT 1) AS first), ` + keyedBefore + `$7` + keyedAfter

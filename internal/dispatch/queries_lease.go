@@ -5,6 +5,9 @@ package dispatch
 //
 //	BEGIN · charge what expired · lock · look and lease · COMMIT · read
 //
+// What expired is looked for by sweeps only: that walks over all leases, also those that
+// are over and that vacuum could not remove yet.
+//
 // What makes it safe is that the look has a newer snapshot than the lock: whoever leased
 // one of these rows before held the same row locks until its lease was committed, so the
 // look sees it; whoever settled one changed the row, so the lock's recheck drops it. No
@@ -26,15 +29,15 @@ const (
 	leaseRowsOf = `(SELECT coalesce(sum(upper(named) - lower(named)), 0)::bigint FROM unnest(seqs) AS named)`
 )
 
-// takenRows are the rows that leases name, ended or not; heldRows those of leases that
-// run, for who only wants to know whether a claim would find something.
+// takenRows are the rows that leases name, ended or not, takenInSpan those of them that
+// lie where a claim looks. heldRows are those of leases that run, for who only wants to
+// know whether a sweep would find something.
 const (
-	takenRows = `taken AS MATERIALIZED (
-    SELECT coalesce(range_agg(named), '{}') AS seqs FROM outbox_leases, unnest(seqs) AS named
-)`
-	heldRows = `taken AS MATERIALIZED (
-    SELECT coalesce(range_agg(named), '{}') AS seqs FROM outbox_leases, unnest(seqs) AS named WHERE until > now()
-)`
+	takenRows   = taken + `)`
+	takenInSpan = taken + ` WHERE seqs && int8multirange(int8range($1::bigint, nullif($6::bigint, 9223372036854775807), '(]')))`
+	heldRows    = taken + ` WHERE until > now())`
+	taken       = `taken AS MATERIALIZED (
+    SELECT coalesce(range_agg(named), '{}') AS seqs FROM outbox_leases, unnest(seqs) AS named`
 )
 
 // freeRow is the predicate of a row that no lease names. A claim leaves its lock in the
@@ -88,17 +91,23 @@ UPDATE outbox_leases SET seqs = left_over.seqs FROM left_over WHERE outbox_lease
 // expiredSuffix ends the error of a row whose last lease ended without a verdict.
 const expiredSuffix = ` expired without a verdict`
 
+// lockedAndTaken are the ranges of locked rows that leases name. The leases are found by
+// their index and cut to what is locked before they are unpacked: one of 500 scattered rows
+// has 500 ranges.
+const lockedAndTaken = `SELECT range_agg(named)
+      FROM (SELECT unnest(l.seqs * (SELECT seqs FROM all_locked)) AS named
+              FROM outbox_leases AS l
+             WHERE l.seqs && (SELECT seqs FROM all_locked)) AS met`
+
 // leaseSQL leases what the statement before has locked and no lease names. It answers
 // with a few bytes.
 //
 //	$1 owner, $2 lease in milliseconds
 const leaseSQL = `
-WITH locked AS MATERIALIZED (
+WITH all_locked AS MATERIALIZED (
     SELECT current_setting('` + lockedRows + `')::int8multirange AS seqs
 ), leased AS (
-    SELECT locked.seqs - coalesce((SELECT range_agg(named) FROM outbox_leases AS l, unnest(l.seqs) AS named
-                                    WHERE l.seqs && (SELECT seqs FROM locked)), '{}') AS seqs
-      FROM locked
+    SELECT seqs - coalesce((` + lockedAndTaken + `), '{}') AS seqs FROM all_locked
 )` + insertLease
 
 // leaseOrderedSQL does the same for runs: each is leased up to the first row that a
@@ -112,9 +121,7 @@ WITH locked AS MATERIALIZED (
 ), all_locked AS MATERIALIZED (
     SELECT range_agg(int8range(seq, seq, '[]')) AS seqs FROM locked
 ), taken AS MATERIALIZED (
-    SELECT coalesce(range_agg(named), '{}') AS seqs
-      FROM outbox_leases AS l, unnest(l.seqs) AS named
-     WHERE l.seqs && (SELECT seqs FROM all_locked)
+    SELECT coalesce((` + lockedAndTaken + `), '{}') AS seqs
 ), leased AS (
     SELECT coalesce(range_agg(int8range(seq, seq, '[]')), '{}') AS seqs
       FROM (SELECT seq, bool_and(NOT (SELECT seqs FROM taken) @> seq) OVER (PARTITION BY run ORDER BY seq ROWS UNBOUNDED PRECEDING) AS free

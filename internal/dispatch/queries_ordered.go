@@ -86,8 +86,13 @@ SELECT set_config('` + lockedRows + `', coalesce(array_agg(seq), '{}')::text, tr
 const takeTurns = `
 SELECT set_config('lock_timeout', '100ms', true), pg_advisory_xact_lock(1870034018, 2)`
 
-// orderedDueSQL asks whether a claim of runs has anything to look at.
-const orderedDueSQL = `
-WITH ` + heldRows + `
+// orderedDueSQL asks whether a sweep for runs has anything to look at, orderedDueBehindSQL
+// whether another claim has.
+const (
+	orderedDueSQL       = `WITH ` + heldRows + someRun
+	orderedDueBehindSQL = `WITH ` + takenRows + someRun
+)
+
+const someRun = `
 SELECT count(*) > 0
   FROM (SELECT 1 FROM outbox_events WHERE ` + dueNow + inSpan + ` AND ordering_key IS NOT NULL AND ` + freeRow + ` ORDER BY seq LIMIT 1) AS first`

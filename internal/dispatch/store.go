@@ -95,7 +95,7 @@ type ClaimParams struct {
 	crowded []string
 	// Paused is what an operator has paused, as outbox.Chosen compares it with rows.
 	Paused []string
-	// Sweep: the claim looks below the hint.
+	// Sweep: the claim looks below the hint, and ends leases whose time is over.
 	Sweep bool
 
 	// Ordered asks for the rows with an ordering key whose turn it is, key by key.
@@ -114,6 +114,10 @@ type ClaimParams struct {
 // most is how many rows of one key a claim takes, so that one key does not take
 // them all.
 func (p ClaimParams) most() int { return max(p.Limit/4, 1) }
+
+// endsLeases reports whether the claim ends leases whose time is over. Those are looked for
+// where rows are: from the head.
+func (p ClaimParams) endsLeases() bool { return p.Sweep || p.AfterSeq == 0 }
 
 // Claim is what a claim has found.
 type Claim struct {

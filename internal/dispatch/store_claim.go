@@ -25,12 +25,14 @@ type newLease struct {
 	rows int
 }
 
-// queueLease queues a transaction that leases: what expired is charged, rows are locked,
+// queueLease queues a transaction that leases: a sweep charges what expired, rows are locked,
 // and those are leased that no lease names.
 func (s *SQLStore) queueLease(p ClaimParams, before []lockStatement, lock lockStatement, lease string) *pgx.Batch {
 	b := newBatch()
 	b.Queue(`SELECT ` + noLease)
-	b.Queue(expiredSQL)
+	if p.endsLeases() {
+		b.Queue(expiredSQL)
+	}
 	for _, st := range before {
 		b.Queue(st.sql, st.args...)
 	}
@@ -40,11 +42,15 @@ func (s *SQLStore) queueLease(p ClaimParams, before []lockStatement, lock lockSt
 	return b
 }
 
-func readLease(br pgx.BatchResults, before []lockStatement, lock lockStatement) (got newLease, err error) {
+func readLease(br pgx.BatchResults, p ClaimParams, before []lockStatement, lock lockStatement) (got newLease, err error) {
 	if err := readBegin(br); err != nil {
 		return got, err
 	}
-	if err := skip(br, 2); err != nil {
+	own := 1
+	if p.endsLeases() {
+		own++
+	}
+	if err := skip(br, own); err != nil {
 		return got, err
 	}
 	for _, st := range append(before[:len(before):len(before)], lock) {
@@ -78,7 +84,7 @@ func (s *SQLStore) claimRows(
 	b.Queue(readSQL, p.Limit, p.MaxBytes, p.MaxRowBytes)
 	b.Queue(`COMMIT`)
 	br := s.claims.SendBatch(ctx, b)
-	got, err := readLease(br, before, lock)
+	got, err := readLease(br, p, before, lock)
 	var rows []Claimed
 	if err == nil {
 		rows, err = readRows(br, p, 3)

@@ -93,3 +93,27 @@ func TestAFormerLeaseSettlesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, dispatch.Settled{Published: 1}, n)
 }
+
+// A lease whose time is over is ended by a sweep. A claim that keeps to its hint leaves it, and says before that there is nothing.
+func TestSweepsEndLeases(t *testing.T) {
+	t.Parallel()
+	for name, p := range map[string]dispatch.ClaimParams{"plain": claimAll(3), "ordered": orderedAll(10)} {
+		db := outboxtest.DB(t)
+		emitOrders(t, db.Pool, 3, nil)
+		keyed(t, db.Pool, "a", "b")
+		got, err := newStore(db.Pool, dispatch.Scope{}).Claim(t.Context(), p)
+		require.NoError(t, err)
+		require.NotEmpty(t, got.Rows)
+		expire(t, db.Pool)
+		store := newStore(db.Pool, dispatch.Scope{})
+		for _, sweep := range []bool{false, true} {
+			p.AfterSeq, p.Sweep = 1, sweep
+			due, _, err := store.Due(t.Context(), p)
+			require.NoError(t, err)
+			require.Equal(t, sweep, due, name)
+			got, err := store.Claim(t.Context(), p)
+			require.NoError(t, err)
+			require.Equal(t, sweep, len(got.Rows) > 0, name)
+		}
+	}
+}

@@ -62,7 +62,7 @@ func (s *SQLStore) salvage(ctx context.Context, p salvage) (rows []Claimed, err 
 	b.Queue(rowsSQL)
 	b.Queue(`COMMIT`)
 	br := s.claims.SendBatch(ctx, b)
-	got, err := readLease(br, nil, p.lock)
+	got, err := readLease(br, p.ClaimParams, nil, p.lock)
 	if err == nil {
 		rows, err = readRows(br, p.ClaimParams, 2)
 	}

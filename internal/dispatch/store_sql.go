@@ -131,10 +131,14 @@ func headersOf(text *string) json.RawMessage {
 
 // Due implements Store.
 func (s *SQLStore) Due(ctx context.Context, p ClaimParams) (due, keyed bool, err error) {
+	plain, ordered := dueBehindSQL, orderedDueBehindSQL
+	if p.endsLeases() {
+		plain, ordered = dueSQL, orderedDueSQL
+	}
 	if p.Ordered {
-		err = s.claims.QueryRow(ctx, orderedDueSQL, s.dueArgs(p)...).Scan(&due)
+		err = s.claims.QueryRow(ctx, ordered, s.dueArgs(p)...).Scan(&due)
 	} else {
-		err = s.claims.QueryRow(ctx, dueSQL, append(s.dueArgs(p), p.KeyedAfter)...).Scan(&due, &keyed)
+		err = s.claims.QueryRow(ctx, plain, append(s.dueArgs(p), p.KeyedAfter)...).Scan(&due, &keyed)
 	}
 	if err != nil {
 		return false, false, fmt.Errorf("look for due events: %w", err)

@@ -53,7 +53,7 @@ func catalogue() []mutant {
 		{
 			// A snapshot older than the locks: what others leased in between is leased once more.
 			name:   "lock-without-look",
-			edits:  []edit{{"internal/dispatch leaseSQL", `WHERE l.seqs && (SELECT seqs FROM locked)`, `WHERE false AND l.seqs && (SELECT seqs FROM locked)`}},
+			edits:  []edit{{"internal/dispatch lockedAndTaken", `WHERE l.seqs && (SELECT`, `WHERE false AND l.seqs && (SELECT`}},
 			breaks: []string{"I10", "I12"},
 		},
 		{
