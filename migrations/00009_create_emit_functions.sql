@@ -103,21 +103,32 @@ CREATE FUNCTION outbox_builtin_aggregate(event_type text) RETURNS text
 $$;
 -- +goose StatementEnd
 
--- What the catalogue says of a type, or no row. PostgreSQL inlines it: one probe
+-- What the recorded catalogue says of a type, or no row. PostgreSQL inlines it: one probe
 -- of an index for each event. (A join would hash the whole catalogue for each call.)
 -- envelope is cloudevents where there is none and the message is a CloudEvent. ordered_by is what comes before the aggregate's id in the ordering key; NULL where
 -- the type keeps no order. former are the names it had before; NULL where it had none.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_recorded_type(event_type text, namespace text)
+    RETURNS TABLE (aggregate_type text, envelope text, ordered_by text, former jsonb)
+    LANGUAGE sql STABLE ROWS 1
+    AS $$
+    SELECT c.aggregate_type, CASE WHEN c.options ->> 'cloudEventsSource' IS NULL THEN c.envelope ELSE 'cloudevents' END,
+           CASE c.options ->> 'order' WHEN 'aggregate' THEN c.topic || '/' || c.aggregate_type || '/' END, c.options -> 'was'
+      FROM @schema@.outbox_event_types AS c
+     WHERE c.event_type = $1 AND c.namespace IN ('*', $2)
+     ORDER BY c.namespace = '*'
+     LIMIT 1
+$$;
+-- +goose StatementEnd
+
+-- The same, of the built-in types while nothing is recorded. outbox_emit asks for the two
+-- parts one after the other: starting this plan takes as long as the rest of its work.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_catalogue_type(event_type text, namespace text)
     RETURNS TABLE (aggregate_type text, envelope text, ordered_by text, former jsonb)
     LANGUAGE sql STABLE ROWS 1
     AS $$
-    (SELECT c.aggregate_type, CASE WHEN c.options ->> 'cloudEventsSource' IS NULL THEN c.envelope ELSE 'cloudevents' END,
-            CASE c.options ->> 'order' WHEN 'aggregate' THEN c.topic || '/' || c.aggregate_type || '/' END, c.options -> 'was'
-       FROM @schema@.outbox_event_types AS c
-      WHERE c.event_type = $1 AND c.namespace IN ('*', $2)
-      ORDER BY c.namespace = '*'
-      LIMIT 1)
+    SELECT * FROM @schema@.outbox_recorded_type($1, $2)
      UNION ALL
     SELECT b.aggregate_type, 'standard', NULL, NULL
       FROM (SELECT @schema@.outbox_builtin_aggregate($1)) AS b(aggregate_type)
@@ -149,22 +160,35 @@ CREATE FUNCTION outbox_field_bytes(n int) RETURNS int
 $$;
 -- +goose StatementEnd
 
--- The rules in one place. Raises, or returns true so that it can stand in a
--- WHERE clause. label says which event of a batch is meant; NULL for a single one.
--- expected and envelope are what the catalogue says of the type; NULL if it has none.
--- The limits are the broker's: 10 MB per request, of which 512 bytes are kept
--- for the topic's name; 100 attributes of which nine are ours; 256 bytes per
--- name and 1,024 per value. One run costs microseconds: emitting in bulk pays
--- for each, so the queries are kept out of the common case.
+-- The rules, one function for each thing they are about. A refusal is its SQLSTATE, the field, what is wrong and, where
+-- there is one, a hint; NULL is none. None of these functions raises: the one that was called does, so that an error
+-- has no context but that call. Those in SQL are inlined; those in PL/pgSQL are called for what few events have.
+
+-- An actor is an object of strings.
 -- +goose StatementBegin
-CREATE FUNCTION outbox_check_event(
-    label text, id uuid, event_type text, aggregate_type text, aggregate_id text, payload jsonb,
-    dedupe_key text, tenant_id uuid, namespace text, headers jsonb, max_attempts int, expected text, envelope text, ordering_key text
-) RETURNS boolean
+CREATE FUNCTION outbox_actor_fits(actor jsonb) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    AS $$
+BEGIN
+    RETURN coalesce(jsonb_typeof(actor) = 'object'
+        AND actor ->> 'userId' <> '' AND jsonb_typeof(actor -> 'userId') = 'string' AND octet_length(actor ->> 'userId') <= 1024
+        AND coalesce(jsonb_typeof(actor -> 'storeId') IN ('string', 'null'), true) AND coalesce(octet_length(actor ->> 'storeId') <= 1024, true)
+        AND coalesce(jsonb_typeof(actor -> 'role') IN ('string', 'null'), true) AND coalesce(octet_length(actor ->> 'role') <= 1024, true)
+        AND actor - '{userId,storeId,role}'::text[] = '{}', false);
+END
+$$;
+-- +goose StatementEnd
+
+-- What the message weighs. The limits are the broker's: 10 MB per request, of which 512 bytes are kept for the topic's
+-- name; 100 attributes of which nine are ours; 256 bytes per name and 1,024 per value.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_weight_refusal(
+    event_type text, expected text, aggregate_id text, payload jsonb, dedupe_key text, tenant_id uuid, namespace text, headers jsonb,
+    envelope text, ordering_key text
+) RETURNS text[]
     LANGUAGE plpgsql STABLE
     AS $$
 DECLARE
-    nothing  CONSTANT uuid := '00000000-0000-0000-0000-000000000000';
     -- event_id, and created_at at its longest, are 93 bytes; the others have 16, 20 and 18 besides their text, and those of
     -- more than a hundred bytes two more.
     bytes    int := @schema@.outbox_field_bytes(octet_length(payload::text)) + 93
@@ -178,96 +202,181 @@ DECLARE
         + CASE WHEN envelope = 'cloudevents' THEN 2048 ELSE 0 END
         -- event_seq at its longest, and the key itself
         + CASE WHEN ordering_key IS NULL THEN 0 ELSE 34 + octet_length(coalesce(namespace, 'default')) + 1 + octet_length(ordering_key) END;
-    state    text := 'OX004';
-    field    text;
-    message  text;
     h        record;
     entries  int := 0;
     most     int := 92 - CASE WHEN ordering_key IS NULL THEN 0 ELSE 1 END - CASE WHEN envelope = 'cloudevents' THEN 7 ELSE 0 END;
 BEGIN
-    IF expected IS NULL THEN
-        RAISE EXCEPTION '%', coalesce(label || ': ', '') || format('event_type: unknown event type %L', left(event_type, 80))
-            USING ERRCODE = 'OX001', COLUMN = 'event_type',
-                  HINT = 'Add it to the catalogue and record that with outboxctl registry apply.';
-    ELSIF aggregate_type <> expected THEN
-        state := 'OX002'; field := 'aggregate_type';
-        message := format('%s belongs to aggregate %s, not to %L', event_type, expected, left(aggregate_type, 80));
-    ELSIF id IS NULL OR id = nothing THEN
-        field := 'id'; message := 'must be set';
-    ELSIF expected = '' AND aggregate_id <> '' THEN
-        field := 'aggregate_id'; message := format('must be left out: %s is about no aggregate', event_type);
-    ELSIF expected <> '' AND coalesce(aggregate_id, '') IN ('', nothing::text) THEN
-        field := 'aggregate_id'; message := 'must be set';
-    ELSIF octet_length(aggregate_id) > 255 THEN
-        field := 'aggregate_id'; message := 'must have at most 255 bytes';
-    ELSIF namespace = '' OR octet_length(namespace) > 255 THEN
-        field := 'namespace'; message := 'must have 1 to 255 bytes';
-    ELSIF dedupe_key = '' OR octet_length(dedupe_key) > 1024 THEN
-        field := 'dedupe_key'; message := 'must have 1 to 1024 bytes';
-    ELSIF NOT starts_with(dedupe_key, tenant_id::text || '/') THEN
-        state := 'OX005'; field := 'dedupe_key'; message := format('must start with the tenant: %s/', tenant_id);
-    ELSIF ordering_key = '' OR octet_length(coalesce(namespace, 'default')) + 1 + octet_length(ordering_key) > 1024 THEN
-        field := 'ordering_key'; message := 'must have 1 to 1024 bytes with its namespace';
-    ELSIF max_attempts < 1 THEN
-        field := 'max_attempts'; message := 'must be at least 1';
-    ELSIF envelope = 'standard' AND jsonb_typeof(payload) IS DISTINCT FROM 'object' THEN
-        field := 'payload'; message := 'must be the envelope, a JSON object';
-    ELSIF coalesce(CASE envelope WHEN 'standard' THEN payload -> 'data' ELSE payload END, 'null') = 'null' THEN
-        state := 'OX003'; field := 'data'; message := 'must not be null ({} is allowed)';
-    ELSIF envelope = 'standard' AND (payload -> 'version' IS DISTINCT FROM '1' OR payload ->> 'eventId' IS DISTINCT FROM id::text
-          OR payload - '{version,eventId,occurredAt,actor,data}'::text[] <> '{}') THEN
-        field := 'payload'; message := format('must be the envelope: version 1, eventId %s, occurredAt, actor, data, and no more', id);
-    ELSIF envelope = 'standard' AND coalesce(payload ->> 'occurredAt', '') !~ '^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$' THEN
-        field := 'payload'; message := 'envelope occurredAt must be an RFC 3339 timestamp';
-    ELSIF envelope = 'standard' AND coalesce(payload -> 'actor', 'null') <> 'null' AND (jsonb_typeof(payload -> 'actor') <> 'object'
-          OR coalesce(payload -> 'actor' ->> 'userId', '') = ''
-          OR jsonb_typeof(payload -> 'actor' -> 'userId') <> 'string'
-          OR jsonb_typeof(payload -> 'actor' -> 'storeId') NOT IN ('string', 'null')
-          OR jsonb_typeof(payload -> 'actor' -> 'role') NOT IN ('string', 'null')
-          OR octet_length(payload -> 'actor' ->> 'userId') > 1024
-          OR octet_length(payload -> 'actor' ->> 'storeId') > 1024
-          OR octet_length(payload -> 'actor' ->> 'role') > 1024
-          OR (payload -> 'actor') - '{userId,storeId,role}'::text[] <> '{}') THEN
-        field := 'actor'; message := 'must be an object of strings of at most 1024 bytes: userId and, if known, storeId and role';
-    ELSIF jsonb_typeof(headers) <> 'object' THEN
-        field := 'headers'; message := 'must be an object of strings';
+    IF jsonb_typeof(headers) <> 'object' THEN
+        RETURN ARRAY['OX004', 'headers', 'must be an object of strings'];
     ELSIF headers IS NOT NULL THEN
-        field := 'headers';
         FOR h IN SELECT e.key, e.value #>> '{}' AS text, jsonb_typeof(e.value) AS kind FROM jsonb_each(headers) AS e LOOP
             entries := entries + 1;
             IF h.kind <> 'string' THEN
-                message := format('value of %L must be a string', left(h.key, 64));
+                RETURN ARRAY['OX004', 'headers', format('value of %L must be a string', left(h.key, 64))];
             ELSIF h.key = '' THEN
-                message := 'a name must not be empty';
+                RETURN ARRAY['OX004', 'headers', 'a name must not be empty'];
             ELSIF octet_length(h.key) > 256 THEN
-                state := 'OX006'; message := format('name %L must have at most 256 bytes', left(h.key, 64));
+                RETURN ARRAY['OX006', 'headers', format('name %L must have at most 256 bytes', left(h.key, 64))];
             ELSIF octet_length(h.text) > 1024 THEN
-                state := 'OX006'; message := format('value of %L must have at most 1024 bytes', h.key);
+                RETURN ARRAY['OX006', 'headers', format('value of %L must have at most 1024 bytes', h.key)];
             ELSIF starts_with(lower(h.key), 'goog') THEN
-                message := format('name %L starts with goog, which the broker keeps for itself', h.key);
+                RETURN ARRAY['OX004', 'headers', format('name %L starts with goog, which the broker keeps for itself', h.key)];
             ELSIF lower(h.key) IN ('event_id', 'event_type', 'aggregate_type', 'aggregate_id', 'created_at', 'namespace', 'tenant_id', 'dedupe_key', 'event_seq')
                   OR envelope = 'cloudevents' AND lower(h.key) IN ('ce-specversion', 'ce-id', 'ce-type', 'ce-source', 'ce-time', 'ce-subject', 'content-type') THEN
-                message := format('name %L is an attribute the publisher sets', h.key);
+                RETURN ARRAY['OX004', 'headers', format('name %L is an attribute the publisher sets', h.key)];
             ELSIF entries > most THEN
-                state := 'OX006'; message := format('at most %s entries are allowed', most);
-            ELSE
-                bytes := bytes + @schema@.outbox_field_bytes(
-                    @schema@.outbox_field_bytes(octet_length(h.key)) + @schema@.outbox_field_bytes(octet_length(h.text)));
-                CONTINUE;
+                RETURN ARRAY['OX006', 'headers', format('at most %s entries are allowed', most)];
             END IF;
-            EXIT;
+            bytes := bytes + @schema@.outbox_field_bytes(
+                @schema@.outbox_field_bytes(octet_length(h.key)) + @schema@.outbox_field_bytes(octet_length(h.text)));
         END LOOP;
     END IF;
-    IF message IS NULL AND bytes > 10000000 - 512 THEN
-        state := 'OX006'; field := 'data';
-        message := format('a message of %s bytes with its attributes, at most %s are allowed', bytes, 10000000 - 512);
+    IF bytes > 10000000 - 512 THEN
+        RETURN ARRAY['OX006', 'data', format('a message of %s bytes with its attributes, at most %s are allowed', bytes, 10000000 - 512),
+                     'Store what is large elsewhere, and send where it is.'];
     END IF;
-    IF message IS NOT NULL THEN
-        RAISE EXCEPTION '%', coalesce(label || ': ', '') || field || ': ' || message
-            USING ERRCODE = state, COLUMN = field;
-    END IF;
-    RETURN true;
+    RETURN NULL;
 END
+$$;
+-- +goose StatementEnd
+
+-- An event's own fields. expected and envelope are what the catalogue says of the type; NULL if it has none. data is what
+-- the event says, payload what is stored of it. Without headers only a payload of megabytes can be too large.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_refusal(
+    id uuid, event_type text, aggregate_type text, aggregate_id text, data jsonb, payload jsonb,
+    dedupe_key text, tenant_id uuid, namespace text, headers jsonb, occurred_at timestamptz, actor jsonb, max_attempts int,
+    expected text, envelope text, ordering_key text
+) RETURNS text[]
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE
+        WHEN expected IS NULL THEN
+            ARRAY['OX001', 'event_type', format('unknown event type %L', left(event_type, 80)),
+                  'Add it to the catalogue and record that with outboxctl registry apply.']
+        WHEN aggregate_type <> expected THEN
+            ARRAY['OX002', 'aggregate_type', format('%s belongs to aggregate %s, not to %L', event_type, expected, left(aggregate_type, 80)),
+                  'Leave it out: it is the type''s own then.']
+        WHEN id IS NULL OR id = '00000000-0000-0000-0000-000000000000' THEN
+            ARRAY['OX004', 'id', 'must be set']
+        WHEN expected = '' AND aggregate_id <> '' THEN
+            ARRAY['OX004', 'aggregate_id', format('must be left out: %s is about no aggregate', event_type)]
+        WHEN expected <> '' AND coalesce(aggregate_id, '') IN ('', '00000000-0000-0000-0000-000000000000') THEN
+            ARRAY['OX004', 'aggregate_id', 'must be set']
+        WHEN octet_length(aggregate_id) > 255 THEN
+            ARRAY['OX004', 'aggregate_id', 'must have at most 255 bytes']
+        WHEN octet_length(namespace) NOT BETWEEN 1 AND 255 THEN
+            ARRAY['OX004', 'namespace', 'must have 1 to 255 bytes']
+        WHEN octet_length(dedupe_key) NOT BETWEEN 1 AND 1024 THEN
+            ARRAY['OX004', 'dedupe_key', 'must have 1 to 1024 bytes']
+        WHEN tenant_id IS NOT NULL AND NOT starts_with(dedupe_key, tenant_id::text || '/') THEN
+            ARRAY['OX005', 'dedupe_key', format('must start with the tenant: %s/', tenant_id), 'No tenant can take another''s key then.']
+        WHEN ordering_key IS NOT NULL AND (ordering_key = '' OR octet_length(coalesce(namespace, 'default')) + 1 + octet_length(ordering_key) > 1024) THEN
+            ARRAY['OX004', 'ordering_key', 'must have 1 to 1024 bytes with its namespace']
+        WHEN max_attempts < 1 THEN
+            ARRAY['OX004', 'max_attempts', 'must be at least 1']
+        -- to_char drops BC, and the publisher takes the very first moment for a time that was not set.
+        WHEN occurred_at <= '0001-01-01 00:00:00+00' OR occurred_at >= '10000-01-01 00:00:00+00' THEN
+            ARRAY['OX004', 'occurred_at', 'must be within the years 1 to 9999, and not their first moment']
+        WHEN (actor IS NOT NULL OR occurred_at IS NOT NULL) AND envelope <> 'standard' THEN
+            ARRAY['OX004', CASE WHEN actor IS NULL THEN 'occurred_at' ELSE 'actor' END, 'has no place in an event without an envelope']
+        WHEN coalesce(data, 'null') = 'null' THEN
+            ARRAY['OX003', 'data', 'must not be null ({} is allowed)']
+        WHEN actor IS NOT NULL AND NOT @schema@.outbox_actor_fits(actor) THEN
+            ARRAY['OX004', 'actor', 'must be an object of strings of at most 1024 bytes: userId and, if known, storeId and role']
+        WHEN headers IS NOT NULL OR octet_length(payload::text) > 9000000 THEN
+            @schema@.outbox_weight_refusal(event_type, expected, aggregate_id, payload, dedupe_key, tenant_id, namespace, headers, envelope, ordering_key)
+    END
+$$;
+-- +goose StatementEnd
+
+-- A finished envelope.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_envelope_refusal(id uuid, payload jsonb) RETURNS text[]
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE
+        WHEN jsonb_typeof(payload) IS DISTINCT FROM 'object' THEN
+            ARRAY['OX004', 'payload', 'must be the envelope, a JSON object']
+        WHEN coalesce(payload -> 'data', 'null') = 'null' THEN
+            ARRAY['OX003', 'data', 'must not be null ({} is allowed)']
+        WHEN payload -> 'version' IS DISTINCT FROM '1' OR payload ->> 'eventId' IS DISTINCT FROM id::text
+             OR payload - '{version,eventId,occurredAt,actor,data}'::text[] <> '{}' THEN
+            ARRAY['OX004', 'payload', format('must be the envelope: version 1, eventId %s, occurredAt, actor, data, and no more', id),
+                  'Give data instead of payload, and the envelope is made for you.']
+        WHEN coalesce(payload ->> 'occurredAt', '') !~ '^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$' THEN
+            ARRAY['OX004', 'payload', 'envelope occurredAt must be an RFC 3339 timestamp']
+    END
+$$;
+-- +goose StatementEnd
+
+-- A null member of an actor is an absent one; any other name stays, to be refused.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_actor(actor jsonb) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    AS $$
+BEGIN
+    IF actor -> 'storeId' = 'null' THEN
+        actor := actor - 'storeId';
+    END IF;
+    IF actor -> 'role' = 'null' THEN
+        actor := actor - 'role';
+    END IF;
+    RETURN nullif(actor, 'null');
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION outbox_moment(at timestamptz) RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$ SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') $$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION outbox_envelope(id uuid, occurred_at text, data jsonb) RETURNS jsonb
+    LANGUAGE sql STABLE
+    AS $$ SELECT jsonb_build_object('version', 1, 'eventId', id, 'occurredAt', occurred_at, 'data', data) $$;
+-- +goose StatementEnd
+
+-- Whose the dedupe key is or, failing that, the id; no row where nobody has either. other is true when the id is that of
+-- another event.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_holder(id uuid, event_type text, aggregate_id text, namespace text, dedupe_key text, former jsonb)
+    RETURNS TABLE (holder uuid, other boolean)
+    LANGUAGE sql STABLE ROWS 1
+    AS $$
+    SELECT o.id, false
+      FROM @schema@.outbox_events AS o
+     WHERE o.dedupe_key = $5 AND o.dedupe_key IS NOT NULL AND o.event_type = @schema@.outbox_event_type($2) AND o.namespace = $4
+     UNION ALL
+    SELECT f.id, false FROM (SELECT @schema@.outbox_former_event($6, $4, $5)) AS f(id) WHERE f.id IS NOT NULL
+     UNION ALL
+    SELECT o.id, (o.event_type::text, o.aggregate_id, o.namespace, o.dedupe_key)
+                 IS DISTINCT FROM ($2, @schema@.outbox_aggregate_id(coalesce($3, '')), $4, $5)
+      FROM @schema@.outbox_events AS o
+     WHERE o.id = $1
+     LIMIT 1
+$$;
+-- +goose StatementEnd
+
+-- What on the table is not outboxctl's and may keep a row out without an error.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_kept_out_by() RETURNS text
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT 'It is kept out by ' || coalesce(string_agg(c.name, ', '), 'a rule or a trigger') || ', which is not outboxctl''s.'
+      FROM (SELECT 'unique index ' || r.relname AS name
+              FROM pg_index AS i
+              JOIN pg_class AS r ON r.oid = i.indexrelid
+             WHERE i.indrelid = $table$@schema@.outbox_events$table$::regclass
+               AND (i.indisunique OR i.indisexclusion) AND NOT i.indisprimary AND r.relname <> 'outbox_events_dedupe_idx'
+             UNION ALL
+            SELECT 'trigger ' || g.tgname
+              FROM pg_trigger AS g
+             WHERE g.tgrelid = $table$@schema@.outbox_events$table$::regclass
+               AND NOT g.tgisinternal AND g.tgenabled <> 'D' AND g.tgtype & 7 = 7 -- BEFORE INSERT … FOR EACH ROW
+               AND g.tgname <> 'outbox_events_refuse_inflated') AS c
 $$;
 -- +goose StatementEnd
 
@@ -275,74 +384,21 @@ $$;
 -- type that an aggregate's id has in the caller's tables; id NULL makes one. A
 -- dedupe key that is already taken is no error: the answer is the id of the
 -- event that has it. The data of a type without an envelope is stored as it is.
--- +goose StatementBegin
-CREATE FUNCTION outbox_emit(
-    event_type     text,
-    aggregate_type text,
-    aggregate_id   text,
-    data           jsonb,
-    dedupe_key     text        DEFAULT NULL,
-    tenant_id      uuid        DEFAULT NULL,
-    namespace      text        DEFAULT 'default',
-    headers        jsonb       DEFAULT NULL,
-    occurred_at    timestamptz DEFAULT NULL,
-    actor          jsonb       DEFAULT NULL,
-    max_attempts   int         DEFAULT NULL,
-    INOUT id       uuid        DEFAULT NULL,
-    ordering_key   text        DEFAULT NULL,
-    OUT already_enqueued boolean
-)
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-    AS $$
-DECLARE
-    envelope jsonb;
-BEGIN
-    -- to_char drops BC, and the publisher takes the very first moment for a time that was not set.
-    IF occurred_at <= timestamptz '0001-01-01 00:00:00+00' OR occurred_at >= timestamptz '10000-01-01 00:00:00+00' THEN
-        RAISE EXCEPTION 'occurred_at: must be within the years 1 to 9999, and not their first moment'
-            USING ERRCODE = 'OX004', COLUMN = 'occurred_at';
-    END IF;
-    id := coalesce(id, @schema@.outbox_uuid_v7());
-    IF (occurred_at IS NOT NULL OR actor IS NOT NULL)
-       AND EXISTS (SELECT FROM @schema@.outbox_catalogue_type(event_type, coalesce(namespace, 'default')) AS c WHERE c.envelope <> 'standard') THEN
-        RAISE EXCEPTION '%: has no place in an event without an envelope', CASE WHEN actor IS NULL THEN 'occurred_at' ELSE 'actor' END
-            USING ERRCODE = 'OX004', COLUMN = CASE WHEN actor IS NULL THEN 'occurred_at' ELSE 'actor' END;
-    END IF;
-    envelope := jsonb_build_object(
-        'version', 1,
-        'eventId', id,
-        'occurredAt', to_char(coalesce(occurred_at, clock_timestamp()) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
-        'data', data);
-    -- A null member is an absent one; any other name stays, to be refused.
-    IF actor -> 'storeId' = 'null' THEN
-        actor := actor - 'storeId';
-    END IF;
-    IF actor -> 'role' = 'null' THEN
-        actor := actor - 'role';
-    END IF;
-    IF jsonb_typeof(actor) <> 'null' THEN
-        envelope := envelope || jsonb_build_object('actor', actor);
-    END IF;
-    SELECT m.id, m.already_enqueued
-      INTO id, already_enqueued
-      FROM @schema@.outbox_emit_rows(jsonb_build_array(jsonb_build_object(
-               'id', id, 'event_type', event_type, 'aggregate_type', aggregate_type, 'aggregate_id', aggregate_id,
-               'payload', envelope, 'dedupe_key', dedupe_key, 'tenant_id', tenant_id, 'namespace', namespace,
-               'headers', headers, 'max_attempts', max_attempts, 'ordering_key', ordering_key)), false) AS m;
-END
-$$;
--- +goose StatementEnd
-
--- The same for ids that are no text: with the one above alone callers would have
--- to cast theirs. One function of any type would do as well, but then a role that may
--- create here could offer one that fits a uuid better.
+--
+-- There is one function for each type of ids, so that no caller has to cast. One function of any type
+-- would do as well, but then a role that may create here could offer one that fits a uuid better; and one that hands
+-- over to another would cost as much as half the INSERT.
+--
+-- ON CONFLICT without a target waits for a transaction that is inserting the same key; the look at who has it is a
+-- statement of its own, hence sees what that one committed. An event that cleanup removes between the two leaves a gap:
+-- then it is tried again. A foreign unique index or trigger leaves the same gap each time, so the
+-- tries are few: the producer's transaction is waiting.
 -- +goose StatementBegin
 DO $do$
 DECLARE
     id_type text;
 BEGIN
-    FOREACH id_type IN ARRAY ARRAY['uuid', 'bigint', 'integer', 'smallint'] LOOP
+    FOREACH id_type IN ARRAY ARRAY['text', 'uuid', 'bigint', 'integer', 'smallint'] LOOP
         EXECUTE format($f$
 CREATE FUNCTION outbox_emit(
     event_type     text,
@@ -360,11 +416,95 @@ CREATE FUNCTION outbox_emit(
     ordering_key   text        DEFAULT NULL,
     OUT already_enqueued boolean
 )
-    LANGUAGE sql VOLATILE
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
     AS $$
-    SELECT e.id, e.already_enqueued
-      FROM @schema@.outbox_emit(event_type, aggregate_type, aggregate_id::text, data, dedupe_key, tenant_id, namespace, headers,
-                                occurred_at, actor, max_attempts, id, ordering_key) AS e
+#variable_conflict use_variable
+DECLARE
+    about      text := aggregate_id;
+    -- As the columns have them; assigned, so that an id that is none is an error of this line and not of a long statement.
+    kind       @schema@.outbox_events.event_type%%TYPE;
+    subject    @schema@.outbox_events.aggregate_type%%TYPE;
+    subject_id @schema@.outbox_events.aggregate_id%%TYPE;
+    expected   text;
+    envelope   text;
+    ordered_by text;
+    former     jsonb;
+    payload    jsonb;
+    refusal    text[];
+    held       uuid;
+    other      boolean;
+BEGIN
+    SELECT c.aggregate_type, c.envelope, c.ordered_by, c.former
+      INTO expected, envelope, ordered_by, former
+      FROM @schema@.outbox_recorded_type(event_type, coalesce(namespace, 'default')) AS c;
+    IF NOT FOUND AND NOT EXISTS (SELECT FROM @schema@.outbox_event_types) THEN
+        expected := @schema@.outbox_builtin_aggregate(event_type);
+        envelope := 'standard';
+    END IF;
+    id := coalesce(id, @schema@.outbox_uuid_v7());
+    IF envelope = 'standard' THEN
+        payload := @schema@.outbox_envelope(id, @schema@.outbox_moment(coalesce(occurred_at, clock_timestamp())), data);
+    ELSE
+        payload := data;
+    END IF;
+    IF actor IS NOT NULL THEN
+        actor := @schema@.outbox_actor(actor);
+        payload := payload || CASE WHEN actor IS NULL THEN '{}' ELSE jsonb_build_object('actor', actor) END;
+    END IF;
+    IF ordered_by IS NOT NULL AND ordering_key IS NULL AND about <> '' THEN
+        -- As the column prints it: two spellings of an id are one aggregate, hence one key.
+        ordering_key := ordered_by || @schema@.outbox_aggregate_id(about);
+    END IF;
+    -- The rules take longer to start than to follow, and start with each transaction: who is given nothing that
+    -- they could refuse is let through by a glance.
+    IF num_nonnulls(aggregate_type, tenant_id, headers, occurred_at, actor, max_attempts, ordering_key) > 0
+       OR NOT coalesce(expected <> '' AND octet_length(about) BETWEEN 1 AND 255 AND about <> '00000000-0000-0000-0000-000000000000'
+                       AND id <> '00000000-0000-0000-0000-000000000000' AND octet_length(coalesce(namespace, '-')) BETWEEN 1 AND 255
+                       AND octet_length(coalesce(dedupe_key, '-')) BETWEEN 1 AND 1024 AND data <> 'null' AND octet_length(payload::text) <= 9000000, false) THEN
+        refusal := @schema@.outbox_refusal(id, event_type, aggregate_type, about, data, payload, dedupe_key, tenant_id, namespace, headers,
+                                           occurred_at, actor, max_attempts, expected, envelope, ordering_key);
+        IF refusal IS NOT NULL THEN
+            RAISE EXCEPTION '%%', refusal[2] || ': ' || refusal[3]
+                USING ERRCODE = refusal[1], COLUMN = refusal[2],
+                      HINT = coalesce(refusal[4], format('outboxctl registry show %%s prints a call that fits.', event_type));
+        END IF;
+    END IF;
+    kind := event_type;
+    subject := expected;
+    subject_id := coalesce(about, '');
+    IF former IS NOT NULL AND dedupe_key IS NOT NULL THEN
+        held := @schema@.outbox_former_event(former, coalesce(namespace, 'default'), dedupe_key);
+        IF held IS NOT NULL THEN
+            id := held;
+            already_enqueued := true;
+            RETURN;
+        END IF;
+    END IF;
+    FOR try IN 1..5 LOOP
+        INSERT INTO @schema@.outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json,
+                                            dedupe_key, tenant_id, namespace, headers, max_attempts, ordering_key)
+        VALUES (id, kind, subject, subject_id, payload,
+                dedupe_key, tenant_id, coalesce(namespace, 'default'), headers, max_attempts, coalesce(namespace, 'default') || '/' || ordering_key)
+            ON CONFLICT DO NOTHING;
+        already_enqueued := NOT FOUND;
+        IF NOT already_enqueued THEN
+            RETURN;
+        END IF;
+        SELECT h.holder, h.other
+          INTO held, other
+          FROM @schema@.outbox_holder(id, event_type, about, coalesce(namespace, 'default'), dedupe_key, former) AS h;
+        IF other THEN
+            RAISE EXCEPTION 'id: %% belongs to another event', id
+                USING ERRCODE = 'OX007', COLUMN = 'id', HINT = 'Leave the id out, and one is made.';
+        ELSIF held IS NOT NULL THEN
+            id := held;
+            RETURN;
+        END IF;
+    END LOOP;
+    RAISE EXCEPTION 'outbox_events did not take the row, although no event has its id or its dedupe key'
+        USING ERRCODE = 'OX008', TABLE = 'outbox_events', HINT = @schema@.outbox_kept_out_by();
+END
 $$$f$, id_type);
         EXECUTE format('REVOKE ALL ON FUNCTION outbox_emit(text, text, %s, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text) FROM PUBLIC', id_type);
     END LOOP;
@@ -372,10 +512,61 @@ END
 $do$;
 -- +goose StatementEnd
 
--- Many events in one round trip: a JSON array of objects with id, event_type,
--- aggregate_type, aggregate_id, payload (the finished envelope, or the data of a
--- type that has none), dedupe_key, tenant_id, namespace, headers, max_attempts,
--- ordering_key or, for an order of aggregates, ordered_by: what comes before the
+-- Whether the column takes an aggregate's id: an error of the INSERT itself would show the whole statement.
+-- +goose StatementBegin
+DO $do$
+DECLARE
+    type text := (SELECT format_type(a.atttypid, NULL) FROM pg_attribute AS a WHERE a.attrelid = 'outbox_events'::regclass AND a.attname = 'aggregate_id');
+BEGIN
+    EXECUTE format('CREATE FUNCTION outbox_aggregate_id_fits(value text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN ' || CASE type
+        WHEN 'uuid' THEN $q$value ~* '^\{?[0-9a-f]{4}(-?[0-9a-f]{4}){7}\}?$'$q$
+        WHEN 'bigint' THEN $q$value ~ '^\s*[+-]?\d\w*\s*$'$q$ WHEN 'integer' THEN $q$value ~ '^\s*[+-]?\d\w*\s*$'$q$
+        ELSE 'value IS NOT NULL' END);
+END
+$do$;
+-- +goose StatementEnd
+
+-- The events of an array as they are to be stored, each with what is wrong with it. ids has an id for each, at is now.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_event_rows(events jsonb, ids uuid[], at text)
+    RETURNS TABLE (ord bigint, id uuid, event_type text, aggregate_id text, payload jsonb, dedupe_key text, tenant_id uuid, namespace text,
+                   headers jsonb, max_attempts int, expected text, former jsonb, ordering_key text, refusal text[])
+    LANGUAGE sql STABLE ROWS 100
+    AS $$
+    SELECT e.ord, e.id, e.event_type, e.aggregate_id, e.payload, e.dedupe_key, e.tenant_id, e.namespace, e.headers, e.max_attempts,
+           e.expected, e.former, e.ordering_key,
+           coalesce(CASE WHEN e.finished AND e.envelope = 'standard' THEN @schema@.outbox_envelope_refusal(e.id, e.payload) END,
+                    @schema@.outbox_refusal(e.id, e.event_type, e.aggregate_type, e.aggregate_id, e.data, e.payload, e.dedupe_key, e.tenant_id,
+                        e.namespace, e.headers, e.occurred_at, e.actor, e.max_attempts, e.expected, e.envelope, e.ordering_key),
+                    CASE WHEN e.aggregate_id <> '' AND NOT @schema@.outbox_aggregate_id_fits(e.aggregate_id) THEN
+                        ARRAY['22P02', 'aggregate_id', format('%L is none that the table can store', left(e.aggregate_id, 80))] END)
+      FROM (SELECT r.ord, $2[r.ord] AS id, r.event_type, r.aggregate_type, r.aggregate_id, r.dedupe_key, r.tenant_id, coalesce(r.namespace, 'default') AS namespace,
+                   r.headers, r.max_attempts, r.occurred_at, c.aggregate_type AS expected, c.envelope, c.former, r.payload IS NOT NULL AS finished,
+                   CASE WHEN r.payload IS NULL THEN r.data WHEN c.envelope = 'standard' THEN r.payload -> 'data' ELSE r.payload END AS data,
+                   CASE WHEN r.payload IS NULL THEN CASE WHEN r.actor IS NOT NULL THEN @schema@.outbox_actor(r.actor) END
+                        WHEN c.envelope = 'standard' THEN nullif(r.payload -> 'actor', 'null') END AS actor,
+                   CASE WHEN r.payload IS NOT NULL THEN r.payload WHEN c.envelope <> 'standard' THEN r.data
+                        ELSE @schema@.outbox_envelope($2[r.ord], CASE WHEN r.occurred_at IS NULL THEN $3 ELSE @schema@.outbox_moment(r.occurred_at) END, r.data)
+                             || CASE WHEN r.actor IS NULL THEN '{}' ELSE jsonb_build_object('actor', @schema@.outbox_actor(r.actor)) END END AS payload,
+                   -- As the column prints it: two spellings of an id are one aggregate, hence one key.
+                   CASE WHEN r.ordering_key IS NOT NULL OR coalesce(r.ordered_by, c.ordered_by) IS NULL
+                             OR r.aggregate_id = '' OR NOT @schema@.outbox_aggregate_id_fits(r.aggregate_id) THEN r.ordering_key
+                        ELSE coalesce(r.ordered_by, c.ordered_by) || @schema@.outbox_aggregate_id(r.aggregate_id)::text END AS ordering_key
+              FROM ROWS FROM (jsonb_to_recordset($1) AS (
+                       event_type text, aggregate_type text, aggregate_id text, data jsonb, payload jsonb, dedupe_key text, tenant_id uuid, namespace text,
+                       headers jsonb, occurred_at timestamptz, actor jsonb, max_attempts int, ordering_key text, ordered_by text)) WITH ORDINALITY
+                   AS r(event_type, aggregate_type, aggregate_id, data, payload, dedupe_key, tenant_id, namespace,
+                        headers, occurred_at, actor, max_attempts, ordering_key, ordered_by, ord)
+              LEFT JOIN LATERAL @schema@.outbox_catalogue_type(r.event_type, coalesce(r.namespace, 'default')) AS c ON true
+             ORDER BY r.ord
+            OFFSET 0) AS e
+$$;
+-- +goose StatementEnd
+
+-- Many events in one round trip: a JSON array of objects with the arguments of
+-- outbox_emit as their names. Instead of data, occurred_at and actor one may have
+-- payload: the finished envelope of its id, or the data of a type that has none;
+-- and instead of ordering_key, for an order of aggregates, ordered_by: what comes before the
 -- aggregate's id in the key. All or none are written.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_emit_many(events jsonb)
@@ -383,108 +574,67 @@ CREATE FUNCTION outbox_emit_many(events jsonb)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
     AS $$
-BEGIN
-    IF events IS NULL OR jsonb_typeof(events) <> 'array' THEN
-        RAISE EXCEPTION 'events: must be a JSON array' USING ERRCODE = 'OX004', COLUMN = 'events';
-    END IF;
-    RETURN QUERY SELECT m.ord, m.id, m.already_enqueued FROM @schema@.outbox_emit_rows(events, true) AS m;
-END
-$$;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE FUNCTION outbox_event_rows(events jsonb)
-    RETURNS TABLE (id uuid, event_type text, aggregate_type text, aggregate_id text, payload jsonb,
-                   dedupe_key text, tenant_id uuid, namespace text, headers jsonb, max_attempts int, ordering_key text, ordered_by text, ord bigint)
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT *
-      FROM ROWS FROM (jsonb_to_recordset(events) AS (
-               id uuid, event_type text, aggregate_type text, aggregate_id text, payload jsonb,
-               dedupe_key text, tenant_id uuid, namespace text, headers jsonb, max_attempts int, ordering_key text, ordered_by text)) WITH ORDINALITY
-$$;
--- +goose StatementEnd
-
--- The work behind both. ON CONFLICT without a target waits for a transaction
--- that is inserting the same key; the look-up is a statement of its own, hence
--- sees what that one committed. An event that cleanup removes between the two
--- leaves a gap: then everything is tried again, which rows already written
--- survive. A foreign unique index or trigger leaves the same gap each time, so the
--- tries are few: the producer's transaction is waiting.
--- +goose StatementBegin
-CREATE FUNCTION outbox_emit_rows(events jsonb, batch boolean)
-    RETURNS TABLE (ord int, id uuid, already_enqueued boolean)
-    LANGUAGE plpgsql VOLATILE
-    AS $$
 #variable_conflict use_column
 DECLARE
+    now     text := @schema@.outbox_moment(clock_timestamp());
+    ids     uuid[];
     written uuid[] := '{}';
     fresh   uuid[];
     answers jsonb;
     clash   text;
-    culprit text;
+    wrong   record;
 BEGIN
+    IF events IS NULL OR jsonb_typeof(events) <> 'array' THEN
+        RAISE EXCEPTION 'events: must be a JSON array' USING ERRCODE = 'OX004', COLUMN = 'events', HINT = 'One object for each event.';
+    END IF;
+    ids := ARRAY(SELECT coalesce((e.event ->> 'id')::uuid, @schema@.outbox_uuid_v7())
+                   FROM jsonb_array_elements(events) WITH ORDINALITY AS e(event, n)
+                  ORDER BY e.n);
     FOR try IN 1..5 LOOP
         WITH ins AS (
             INSERT INTO @schema@.outbox_events AS o (id, event_type, aggregate_type, aggregate_id, payload_json,
                                             dedupe_key, tenant_id, namespace, headers, max_attempts, ordering_key)
-            SELECT r.id, @schema@.outbox_event_type(r.event_type), @schema@.outbox_aggregate_type(c.aggregate_type),
-                   @schema@.outbox_aggregate_id(coalesce(r.aggregate_id, '')), p.payload, r.dedupe_key, r.tenant_id, coalesce(r.namespace, 'default'), r.headers, r.max_attempts,
-                   coalesce(r.namespace, 'default') || '/' || p.ordering_key
-              FROM @schema@.outbox_event_rows(events) AS r
-              LEFT JOIN LATERAL @schema@.outbox_catalogue_type(r.event_type, coalesce(r.namespace, 'default')) AS c ON true
-             -- A single event comes with an envelope: looking up before whether its type has one would cost as much again.
-             CROSS JOIN LATERAL (SELECT CASE WHEN batch OR c.envelope = 'standard' THEN r.payload ELSE r.payload -> 'data' END AS payload,
-                    -- As the column prints it: two spellings of an id are one aggregate, hence one key.
-                    CASE WHEN r.ordering_key IS NOT NULL OR r.aggregate_id = '' OR coalesce(r.ordered_by, c.ordered_by) IS NULL THEN r.ordering_key
-                         ELSE coalesce(r.ordered_by, c.ordered_by) || @schema@.outbox_aggregate_id(r.aggregate_id)::text END AS ordering_key) AS p
-             WHERE @schema@.outbox_check_event(CASE WHEN batch THEN 'event ' || r.ord END, r.id, r.event_type, r.aggregate_type,
-                       r.aggregate_id, p.payload, r.dedupe_key, r.tenant_id, r.namespace, r.headers, r.max_attempts, c.aggregate_type, c.envelope, p.ordering_key)
-               AND (c.former IS NULL OR r.dedupe_key IS NULL
-                    OR @schema@.outbox_former_event(c.former, coalesce(r.namespace, 'default'), r.dedupe_key) IS NULL)
-             ORDER BY r.ord
+            SELECT r.id, @schema@.outbox_event_type(r.event_type), @schema@.outbox_aggregate_type(r.expected),
+                   @schema@.outbox_aggregate_id(coalesce(r.aggregate_id, '')), r.payload, r.dedupe_key, r.tenant_id, r.namespace, r.headers, r.max_attempts,
+                   r.namespace || '/' || r.ordering_key
+              FROM @schema@.outbox_event_rows(events, ids, now) AS r
+             WHERE r.refusal IS NULL
+               AND (r.former IS NULL OR r.dedupe_key IS NULL OR @schema@.outbox_former_event(r.former, r.namespace, r.dedupe_key) IS NULL)
                 ON CONFLICT DO NOTHING
             RETURNING o.id
         )
         SELECT coalesce(array_agg(i.id), '{}') INTO fresh FROM ins AS i;
         written := written || fresh;
 
-        IF cardinality(written) = jsonb_array_length(events) THEN
-            RETURN QUERY
-                SELECT e.n::int, (e.event ->> 'id')::uuid, false
-                  FROM jsonb_array_elements(events) WITH ORDINALITY AS e(event, n)
-                 ORDER BY e.n;
+        IF cardinality(written) = cardinality(ids) THEN
+            RETURN QUERY SELECT e.n::int, e.id, false FROM unnest(ids) WITH ORDINALITY AS e(id, n) ORDER BY e.n;
             RETURN;
+        END IF;
+
+        SELECT r.ord, r.event_type, r.refusal INTO wrong
+          FROM @schema@.outbox_event_rows(events, ids, now) AS r
+         WHERE r.refusal IS NOT NULL
+         ORDER BY r.ord
+         LIMIT 1;
+        IF FOUND THEN
+            RAISE EXCEPTION '%', 'event ' || wrong.ord || ': ' || wrong.refusal[2] || ': ' || wrong.refusal[3]
+                USING ERRCODE = wrong.refusal[1], COLUMN = wrong.refusal[2],
+                      HINT = coalesce(wrong.refusal[4], format('outboxctl registry show %s prints a call that fits.', wrong.event_type));
         END IF;
 
         -- The first row with an id that was written is new; any other is answered by
         -- the event that holds its dedupe key or, failing that, its id.
-        SELECT jsonb_agg(jsonb_build_object('ord', r.ord, 'id', CASE WHEN r.new THEN r.id ELSE held.id END, 'already', NOT r.new)
+        SELECT jsonb_agg(jsonb_build_object('ord', r.ord, 'id', CASE WHEN r.new THEN r.id ELSE held.holder END, 'already', NOT r.new)
                          ORDER BY r.ord),
-               min(CASE WHEN held.other THEN r.id::text END)
+               min(CASE WHEN held.other THEN 'event ' || r.ord || ': id: ' || r.id END)
           INTO answers, clash
           FROM (SELECT i.*, i.id = ANY (written) AND row_number() OVER (PARTITION BY i.id ORDER BY i.ord) = 1 AS new
-                  FROM @schema@.outbox_event_rows(events) AS i) AS r
-          LEFT JOIN LATERAL (
-                SELECT o.id, false AS other
-                  FROM @schema@.outbox_events AS o
-                 WHERE o.dedupe_key = r.dedupe_key AND o.dedupe_key IS NOT NULL
-                   AND o.event_type = @schema@.outbox_event_type(r.event_type) AND o.namespace = coalesce(r.namespace, 'default')
-                 UNION ALL
-                SELECT f.id, false
-                  FROM @schema@.outbox_catalogue_type(r.event_type, coalesce(r.namespace, 'default')) AS c,
-                       LATERAL (SELECT @schema@.outbox_former_event(c.former, coalesce(r.namespace, 'default'), r.dedupe_key) AS id) AS f
-                 WHERE f.id IS NOT NULL
-                 UNION ALL
-                SELECT o.id, (o.event_type::text, o.aggregate_id, o.namespace, o.dedupe_key)
-                             IS DISTINCT FROM (r.event_type, @schema@.outbox_aggregate_id(coalesce(r.aggregate_id, '')),
-                                               coalesce(r.namespace, 'default'), r.dedupe_key)
-                  FROM @schema@.outbox_events AS o
-                 WHERE o.id = r.id
-                 LIMIT 1) AS held ON NOT r.new;
+                  FROM @schema@.outbox_event_rows(events, ids, now) AS i) AS r
+          LEFT JOIN LATERAL @schema@.outbox_holder(r.id, r.event_type, r.aggregate_id, r.namespace, r.dedupe_key, r.former) AS held ON NOT r.new;
 
         IF clash IS NOT NULL THEN
-            RAISE EXCEPTION 'id: % belongs to another event', clash USING ERRCODE = 'OX007', COLUMN = 'id';
+            RAISE EXCEPTION '% belongs to another event', clash
+                USING ERRCODE = 'OX007', COLUMN = 'id', HINT = 'Leave the id out, and one is made.';
         END IF;
         IF NOT answers @> '[{"id": null}]' THEN
             RETURN QUERY
@@ -494,34 +644,28 @@ BEGIN
             RETURN;
         END IF;
     END LOOP;
-
-    SELECT string_agg(c.name, ', ') INTO culprit
-      FROM (SELECT 'unique index ' || r.relname AS name
-              FROM pg_index AS i
-              JOIN pg_class AS r ON r.oid = i.indexrelid
-             WHERE i.indrelid = $table$@schema@.outbox_events$table$::regclass
-               AND (i.indisunique OR i.indisexclusion) AND NOT i.indisprimary AND r.relname <> 'outbox_events_dedupe_idx'
-             UNION ALL
-            SELECT 'trigger ' || g.tgname
-              FROM pg_trigger AS g
-             WHERE g.tgrelid = $table$@schema@.outbox_events$table$::regclass
-               AND NOT g.tgisinternal AND g.tgenabled <> 'D' AND g.tgtype & 7 = 7 -- BEFORE INSERT … FOR EACH ROW
-               AND g.tgname <> 'outbox_events_refuse_inflated') AS c;
-    RAISE EXCEPTION '%', coalesce(CASE WHEN batch THEN 'event ' || (jsonb_path_query_first(answers, '$[*] ? (@.id == null)') ->> 'ord') || ': ' END, '')
-            || 'outbox_events did not take the row, although no event has its id or its dedupe key'
-        USING ERRCODE = 'OX008', TABLE = 'outbox_events',
-              HINT = 'It is kept out by ' || coalesce(culprit, 'a rule or a trigger') || ', which is not outboxctl''s.';
+    RAISE EXCEPTION '%', 'event ' || (jsonb_path_query_first(answers, '$[*] ? (@.id == null)') ->> 'ord')
+            || ': outbox_events did not take the row, although no event has its id or its dedupe key'
+        USING ERRCODE = 'OX008', TABLE = 'outbox_events', HINT = @schema@.outbox_kept_out_by();
 END
 $$;
 -- +goose StatementEnd
 
 SELECT outbox_qualify_functions();
-REVOKE ALL ON FUNCTION outbox_emit(text, text, text, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_emit_many(jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_emit_rows(jsonb, boolean) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_event_rows(jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_check_event(text, uuid, text, text, text, jsonb, text, uuid, text, jsonb, int, text, text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_refusal(uuid, text, text, text, jsonb, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, text, text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_envelope_refusal(uuid, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_envelope(uuid, text, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_actor_fits(jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_actor(jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_moment(timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_weight_refusal(text, text, text, jsonb, text, uuid, text, jsonb, text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_aggregate_id_fits(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_event_rows(jsonb, uuid[], text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_holder(uuid, text, text, text, text, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_kept_out_by() FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_field_bytes(int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_recorded_type(text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_catalogue_type(text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_former_event(jsonb, text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_builtin_aggregate(text) FROM PUBLIC;
@@ -533,12 +677,21 @@ DROP FUNCTION IF EXISTS outbox_emit(text, text, bigint, jsonb, text, uuid, text,
 DROP FUNCTION IF EXISTS outbox_emit(text, text, integer, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text);
 DROP FUNCTION IF EXISTS outbox_emit(text, text, smallint, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text);
 DROP FUNCTION IF EXISTS outbox_emit(text, text, text, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text);
-DROP FUNCTION IF EXISTS outbox_emit_rows(jsonb, boolean);
-DROP FUNCTION IF EXISTS outbox_event_rows(jsonb);
-DROP FUNCTION IF EXISTS outbox_check_event(text, uuid, text, text, text, jsonb, text, uuid, text, jsonb, int, text, text, text);
+DROP FUNCTION IF EXISTS outbox_refusal(uuid, text, text, text, jsonb, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, text, text, text);
+DROP FUNCTION IF EXISTS outbox_envelope_refusal(uuid, jsonb);
+DROP FUNCTION IF EXISTS outbox_envelope(uuid, text, jsonb);
+DROP FUNCTION IF EXISTS outbox_actor_fits(jsonb);
+DROP FUNCTION IF EXISTS outbox_actor(jsonb);
+DROP FUNCTION IF EXISTS outbox_moment(timestamptz);
+DROP FUNCTION IF EXISTS outbox_weight_refusal(text, text, text, jsonb, text, uuid, text, jsonb, text, text);
+DROP FUNCTION IF EXISTS outbox_aggregate_id_fits(text);
+DROP FUNCTION IF EXISTS outbox_event_rows(jsonb, uuid[], text);
+DROP FUNCTION IF EXISTS outbox_holder(uuid, text, text, text, text, jsonb);
+DROP FUNCTION IF EXISTS outbox_kept_out_by();
 DROP FUNCTION IF EXISTS outbox_field_bytes(int);
-DROP FUNCTION IF EXISTS outbox_former_event(jsonb, text, text);
+DROP FUNCTION IF EXISTS outbox_recorded_type(text, text);
 DROP FUNCTION IF EXISTS outbox_catalogue_type(text, text);
+DROP FUNCTION IF EXISTS outbox_former_event(jsonb, text, text);
 DROP FUNCTION IF EXISTS outbox_builtin_aggregate(text);
 DROP TABLE IF EXISTS outbox_catalogue;
 DROP TABLE IF EXISTS outbox_event_types;

@@ -302,6 +302,7 @@ DECLARE
     present text;
     dedupe  text;
     emitted uuid;
+    refusal text[];
     verdict text;
     audit   bigint;
 BEGIN
@@ -320,17 +321,25 @@ BEGIN
         SELECT t.event_type INTO present FROM @schema@.outbox_event_types AS t
          WHERE t.namespace IN ('*', letter.namespace) AND (t.event_type = letter.event_type::text OR t.options -> 'was' ? letter.event_type::text)
          ORDER BY t.namespace = '*' LIMIT 1;
+        headers := coalesce(headers, '{}') || jsonb_build_object('corrects', letter.event_id);
+        SELECT coalesce(CASE WHEN c.envelope = 'standard' THEN @schema@.outbox_envelope_refusal(new_id, payload) END,
+                        @schema@.outbox_refusal(new_id, letter.event_type::text, letter.aggregate_type::text, letter.aggregate_id::text,
+                            CASE WHEN c.envelope = 'standard' THEN payload -> 'data' ELSE payload END, payload, dedupe, letter.tenant_id, letter.namespace,
+                            headers, NULL, CASE WHEN c.envelope = 'standard' THEN nullif(payload -> 'actor', 'null') END, old.max_attempts,
+                            c.aggregate_type, c.envelope, substr(old.ordering_key, length(letter.namespace) + 2)))
+          INTO refusal
+          FROM (SELECT) AS one
+          LEFT JOIN @schema@.outbox_catalogue_type(coalesce(present, letter.event_type::text), letter.namespace) AS c ON true;
+        IF refusal IS NOT NULL THEN
+            RAISE EXCEPTION '%', refusal[2] || ': ' || refusal[3]
+                USING ERRCODE = refusal[1], COLUMN = refusal[2], HINT = coalesce(refusal[4], format('outboxctl registry show %s says what fits.', letter.event_type));
+        END IF;
         INSERT INTO @schema@.outbox_events AS o (id, event_type, aggregate_type, aggregate_id, payload_json, dedupe_key, tenant_id, namespace,
                                         headers, max_attempts, ordering_key, seq)
                OVERRIDING SYSTEM VALUE
-        SELECT new_id, letter.event_type, letter.aggregate_type, letter.aggregate_id, payload, dedupe, letter.tenant_id, letter.namespace,
-               h.headers, old.max_attempts, old.ordering_key,
-               CASE WHEN old.ordering_key IS NULL THEN nextval(pg_get_serial_sequence($table$@schema@.outbox_events$table$, 'seq')) ELSE old.seq END
-          FROM (SELECT coalesce(headers, '{}') || jsonb_build_object('corrects', letter.event_id) AS headers) AS h
-          LEFT JOIN LATERAL @schema@.outbox_catalogue_type(coalesce(present, letter.event_type::text), letter.namespace) AS c ON true
-         WHERE @schema@.outbox_check_event(NULL, new_id, letter.event_type::text, letter.aggregate_type::text, letter.aggregate_id::text, payload,
-                   dedupe, letter.tenant_id, letter.namespace, h.headers, old.max_attempts, c.aggregate_type, c.envelope,
-                   substr(old.ordering_key, length(letter.namespace) + 2))
+        VALUES (new_id, letter.event_type, letter.aggregate_type, letter.aggregate_id, payload, dedupe, letter.tenant_id, letter.namespace,
+                headers, old.max_attempts, old.ordering_key,
+                CASE WHEN old.ordering_key IS NULL THEN nextval(pg_get_serial_sequence($table$@schema@.outbox_events$table$, 'seq')) ELSE old.seq END)
             ON CONFLICT DO NOTHING
         RETURNING o.id INTO emitted;
         verdict := CASE WHEN emitted IS NULL THEN 'already_corrected' ELSE verdict END;

@@ -325,7 +325,6 @@ func TestEmitManyRefusesOtherEnvelopes(t *testing.T) {
 	pool := outboxtest.DB(t).Pool
 	id := uuid.NewString()
 	for name, payload := range map[string]string{
-		"none":          `null`,
 		"no object":     `[]`,
 		"no version":    `{"eventId":"` + id + `","occurredAt":"2026-01-02T03:04:05Z","data":{}}`,
 		"version 2":     `{"version":2,"eventId":"` + id + `","occurredAt":"2026-01-02T03:04:05Z","data":{}}`,
@@ -362,4 +361,72 @@ func emitMany(t *testing.T, pool *pgxpool.Pool, events string) []emitted {
 	got, err := pgx.CollectRows(rows, pgx.RowToStructByPos[emitted])
 	require.NoError(t, err)
 	return got
+}
+
+// Plain objects have the arguments of outbox_emit as their names; ids and envelopes are made for them.
+func TestEmitManyTakesPlainObjects(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	plain := func(more string) string {
+		return `{"event_type": "order_created", "aggregate_id": "` + aggregate + `"` + more + `}`
+	}
+	got := emitMany(t, pool, "["+plain(`, "data": {"n": 1}, "dedupe_key": "k", "occurred_at": "2026-01-02 03:04:05+02", "actor": {"userId": "u", "role": null}`)+","+
+		plain(`, "data": {"n": 2}`)+","+plain(`, "data": {"n": 3}, "dedupe_key": "k"`)+"]")
+	require.Len(t, got, 3)
+	require.Equal(t, emitted{got[0].ID, true}, got[2])
+	require.False(t, got[0].Already || got[1].Already)
+	for _, e := range got[:2] {
+		require.Equal(t, uuid.Version(7), uuid.MustParse(e.ID).Version())
+		payload := queryOne[json.RawMessage](t, pool, `SELECT payload_json FROM outbox_events WHERE id = $1::text::uuid`, e.ID)
+		envelope, err := wire.ParseEnvelope(payload)
+		require.NoError(t, err, "the dispatcher must be able to read it")
+		require.Equal(t, e.ID, envelope.EventID)
+	}
+	require.JSONEq(t, `{"version": 1, "eventId": "`+got[0].ID+`", "occurredAt": "2026-01-02T01:04:05.000000Z", "actor": {"userId": "u"}, "data": {"n": 1}}`,
+		queryOne[string](t, pool, `SELECT payload_json::text FROM outbox_events WHERE id = $1::text::uuid`, got[0].ID))
+	for more, want := range map[string][]string{
+		``:                  {"OX003", "data"},
+		`, "data": null`:    {"OX003", "data"},
+		`, "payload": null`: {"OX003", "data"},
+		`, "data": {}, "occurred_at": "0001-01-01 00:00:00+00"`: {"OX004", "occurred_at"},
+		`, "data": {}, "actor": {"role": "r"}`:                  {"OX004", "actor"},
+		`, "data": {}, "headers": {"event_id": "x"}`:            {"OX004", "headers"},
+	} {
+		_, err := pool.Exec(t.Context(), `SELECT outbox_emit_many($1::text::jsonb)`, "["+plain(`, "data": {}`)+","+plain(more)+"]")
+		var pg *pgconn.PgError
+		require.ErrorAs(t, err, &pg, more)
+		require.Equal(t, want, []string{pg.Code, pg.ColumnName}, more)
+		require.Contains(t, pg.Message, "event 2: "+want[1]+": ")
+	}
+	record(t, pool, "*", "ad_paused", "ad", "none")
+	got = emitMany(t, pool, `[{"event_type": "ad_paused", "aggregate_id": "`+aggregate+`", "data": [1]}]`)
+	require.Equal(t, `[1]`, queryOne[string](t, pool, `SELECT payload_json::text FROM outbox_events WHERE id = $1::text::uuid`, got[0].ID))
+}
+
+// A refusal is a line and a hint; its context is the call itself, and no text of ours.
+func TestRefusalsHaveNoPageOfContext(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	id := uuid.NewString()
+	_, err := emit(t, pool, `'order_created', NULL, gen_random_uuid(), '{}', id => $1::text::uuid`, id)
+	require.NoError(t, err)
+	for call, hinted := range map[string]bool{
+		`outbox_emit('order_eaten', NULL, gen_random_uuid(), '{}')`:                                                                   true,
+		`outbox_emit('order_created', NULL, 7, NULL)`:                                                                                 true,
+		`outbox_emit('order_created', NULL, gen_random_uuid(), '{}', headers => '{"a": 1}')`:                                          true,
+		`outbox_emit('media_uploaded', NULL, gen_random_uuid(), '{}', id => '` + id + `')`:                                            true,
+		`outbox_emit('order_created', NULL, 'seven', '{}')`:                                                                           false,
+		`outbox_emit_many('[{"event_type": "order_eaten"}]')`:                                                                         true,
+		`outbox_emit_many('[{"event_type": "order_created", "aggregate_id": "seven", "data": {}}]')`:                                  true,
+		`outbox_emit_many('[{"event_type": "media_uploaded", "id": "` + id + `", "aggregate_id": "` + aggregate + `", "data": {}}]')`: true,
+		`outbox_emit_many('{}')`: true,
+	} {
+		_, err := pool.Exec(t.Context(), "SELECT "+call)
+		var pg *pgconn.PgError
+		require.ErrorAs(t, err, &pg, call)
+		require.NotContains(t, pg.Message, "\n", call)
+		require.NotContains(t, pg.Where, "\n", call)
+		require.Regexp(t, `^PL/pgSQL function \S*outbox_emit\S*\(.*\) line \d+ at (RAISE|assignment)$`, pg.Where, call)
+		require.Equal(t, hinted, pg.Hint != "", call)
+	}
 }

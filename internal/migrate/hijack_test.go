@@ -122,6 +122,11 @@ var calls = []call{
 	{"outbox_emitter", emitCall("'order_created'", `'{}'`, "NULL", `'{"goog": "x"}'`, "NULL", "NULL"), "OX004"},
 	{"outbox_emitter", emitCall("'order_created'", `'{}'`, "NULL", "NULL", `'{"userId": 1}'`, "NULL"), "OX004"},
 	{"outbox_emitter", emitCall("'order_created'", `'{}'`, "NULL", "NULL", "NULL", "0"), "OX004"},
+	{"outbox_emitter", idCall("7::bigint"), "OX001"},
+	{"outbox_emitter", idCall("7::integer"), "OX001"},
+	{"outbox_emitter", idCall("7::smallint"), "OX001"},
+	{"outbox_emitter", idCall("'7'::text"), "OX001"},
+	{"outbox_emitter", idCall("'" + aggregate + "'::uuid"), "OX001"},
 	{"outbox_emitter", emitManyCall(`[` + row("00000000-0000-7000-8000-00000000000a", "") + `,` + row("00000000-0000-7000-8000-00000000000a", "") + `]`), allowed},
 	{"outbox_emitter", emitManyCall(`[` + row("00000000-0000-7000-8000-00000000000a", "") + `,{"id": "00000000-0000-7000-8000-00000000000b"}]`), "OX001"},
 	{"outbox_emitter", emitManyCall(`[` + row("00000000-0000-7000-8000-000000000002", "") + `]`), "OX007"},
@@ -185,6 +190,12 @@ const (
 	making      = `'00000000-0000-7000-8000-0000000000a1'::uuid, '00000000-0000-7000-8000-00000000000f'::uuid`
 	running     = `'00000000-0000-7000-8000-0000000000a3'::uuid, '00000000-0000-7000-8000-00000000000f'::uuid`
 )
+
+// idCall emits with an aggregate's id of one of the types that there is a function for.
+func idCall(id string) string {
+	return `SELECT outbox_emit('nonsense'::text, NULL::text, ` + id + `, '{}'::jsonb, NULL::text, NULL::uuid, 'default'::text, NULL::jsonb,
+		NULL::timestamptz, NULL::jsonb, NULL::int, NULL::uuid, NULL::text)`
+}
 
 func emitCall(eventType, data, key, headers, actor, maxAttempts string) string {
 	return fmt.Sprintf(`SELECT outbox_emit(%s::text, NULL::text, '%s'::uuid, %s::jsonb, %s::text, NULL::uuid, 'default'::text, %s::jsonb,

@@ -119,7 +119,7 @@ func TestTheDocumentedSQLWorks(t *testing.T) {
 	text, err := os.ReadFile("../../docs/emit.md")
 	require.NoError(t, err)
 	blocks := regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllStringSubmatch(string(text), -1)
-	require.Len(t, blocks, 2)
+	require.Len(t, blocks, 3)
 	for _, block := range blocks {
 		_, err := db.Pool.Exec(t.Context(), block[1])
 		require.NoError(t, err, block[1])

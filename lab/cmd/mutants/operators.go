@@ -21,7 +21,7 @@ func operatorMutants() []mutant {
 		},
 		{
 			name:   "dedupe-by-the-stored-name",
-			edits:  []edit{{"migrations outbox_emit_rows", `AND (c.former IS NULL OR`, `AND (true OR c.former IS NULL OR`}},
+			edits:  []edit{{"migrations outbox_emit_many", `AND (r.former IS NULL OR`, `AND (true OR r.former IS NULL OR`}},
 			breaks: finds,
 		},
 		{
