@@ -196,6 +196,7 @@ func migrateError(err error) error {
 		none    *migrate.NoVersionError
 		partial *migrate.PartialError
 		old     *migrate.TooOldError
+		foreign *migrate.ForeignError
 		hidden  *migrate.HiddenError
 		types   *migrate.TypesError
 		answer  *pgconn.PgError
@@ -205,7 +206,7 @@ func migrateError(err error) error {
 		return fault.As(fault.NotFound, err)
 	case errors.As(err, &partial) && len(partial.Applied) > 0:
 		return fault.As(fault.Partial, err)
-	case errors.As(err, &newer), errors.As(err, &busy), errors.As(err, &lost), errors.As(err, &old), errors.As(err, &hidden), errors.As(err, &types),
+	case errors.As(err, &newer), errors.As(err, &busy), errors.As(err, &lost), errors.As(err, &old), errors.As(err, &foreign), errors.As(err, &hidden), errors.As(err, &types),
 		migrate.IsLockTimeout(err):
 		return fault.As(fault.Precondition, err)
 	case errors.As(err, &answer) && answer.Code == pgerrcode.InsufficientPrivilege:

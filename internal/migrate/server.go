@@ -24,6 +24,29 @@ func (e *TooOldError) Hint() string {
 	return fmt.Sprintf("upgrade to PostgreSQL %d or newer", OldestServer)
 }
 
+// ForeignError means that the server only speaks PostgreSQL's protocol. Nothing was changed.
+type ForeignError struct{ Server string }
+
+func (e *ForeignError) Error() string {
+	return e.Server + " is not supported: its advisory locks and notifications do nothing, and order and leases rely on them"
+}
+
+// Hint is advice for the operator.
+func (e *ForeignError) Hint() string {
+	return fmt.Sprintf("use PostgreSQL %d or newer", OldestServer)
+}
+
+// foreignServer names the server that is none of PostgreSQL's, by what version() says.
+func foreignServer(version string) string {
+	switch {
+	case strings.HasPrefix(version, "CockroachDB"):
+		return "CockroachDB"
+	case strings.Contains(version, "-YB-"):
+		return "YugabyteDB"
+	}
+	return ""
+}
+
 // HiddenError means that functions or operators in the schema have names of PostgreSQL's own and belong to strangers.
 // Migrating would run them with the rights of the user who migrates. Nothing was changed.
 type HiddenError struct {
@@ -44,10 +67,13 @@ func (e *HiddenError) Hint() string {
 func checkServer(ctx context.Context, db querier, opts Options) error {
 	return inCatalogue(ctx, db, func(tx pgx.Tx, schema string) error {
 		var number int
-		var version string
-		err := tx.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version')`).Scan(&number, &version)
+		var version, whole string
+		err := tx.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version'), version()`).Scan(&number, &version, &whole)
 		if err != nil {
 			return fmt.Errorf("ask for the server's version: %w", err)
+		}
+		if name := foreignServer(whole); name != "" {
+			return &ForeignError{name}
 		}
 		if number < opts.oldest*10000 {
 			return &TooOldError{version}

@@ -23,6 +23,23 @@ func TestOldServerIsRefused(t *testing.T) {
 	require.Empty(t, catalogue(t, pool))
 }
 
+// What only speaks PostgreSQL's protocol would lose order and leases without a word.
+func TestServersThatAreNotPostgreSQLAreRefused(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]string{
+		"CockroachDB CCL v24.3.1 (x86_64-pc-linux-gnu, built 2024/12/09)":        "CockroachDB",
+		"PostgreSQL 15.2-YB-2025.1.0.0-b0 on x86_64-pc-linux-gnu, compiled by x": "YugabyteDB",
+	} {
+		pool := emptyDB(t)
+		exec(t, pool, "CREATE OR REPLACE FUNCTION pg_catalog.version() RETURNS text LANGUAGE sql STABLE AS $$ SELECT '"+version+"' $$")
+		_, err := migrate.Up(t.Context(), pool, migrate.Options{})
+		var foreign *migrate.ForeignError
+		require.ErrorAs(t, err, &foreign)
+		require.Equal(t, want, foreign.Server)
+		require.Empty(t, catalogue(t, pool))
+	}
+}
+
 // The migrating role would run what others planted in the schema.
 func TestSchemaWithPlantedFunctionsIsRefused(t *testing.T) {
 	t.Parallel()
