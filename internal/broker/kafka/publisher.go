@@ -1,0 +1,254 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/emit/wire"
+	"github.com/outboxctl/outboxctl/internal/broker"
+)
+
+const (
+	// batchBytes is where a batch with several messages ends: below what a topic takes by default.
+	batchBytes = 900 << 10
+	// largestMessage is the limit as long as the topic has not told its own.
+	largestMessage = 64 << 20
+	// reserve is kept of a batch for its framing, the key and the framing of headers.
+	reserve = 2 << 10
+)
+
+// Publisher sends the dispatcher's batches by Produce requests of its own.
+type Publisher struct {
+	client *Client
+	topics map[string]string
+}
+
+var _ dispatch.Publisher = (*Publisher)(nil)
+
+// NewPublisher publishes to the physical topics that stand for logical ones.
+func (c *Client) NewPublisher(topics map[string]string) dispatch.Publisher {
+	return &Publisher{client: c, topics: maps.Clone(topics)}
+}
+
+// Publish implements [dispatch.Publisher]. The last quarter of the time is for answers: what would be
+// sent so late is unsent.
+func (p *Publisher) Publish(ctx context.Context, topic string, msgs []dispatch.Message) []dispatch.Result {
+	results := make([]dispatch.Result, len(msgs))
+	name, err := p.name(topic)
+	if err != nil || len(msgs) == 0 {
+		return fill(results, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.client.cfg.PublishTimeout)
+	defer cancel()
+	if err := ctx.Err(); err != nil {
+		return fill(results, dispatch.Unsent(err))
+	}
+	end, _ := ctx.Deadline()
+	begin := end.Add(-time.Until(end) / 4)
+	meta, err := p.client.metadata(ctx, name, metadataAge)
+	if err != nil {
+		f := failure(err)
+		f.Err = errors.Join(dispatch.ErrUnsent, f.Err)
+		return fill(results, f)
+	}
+	send := func(partition int32) func(context.Context, []dispatch.Message) []dispatch.Result {
+		return func(ctx context.Context, msgs []dispatch.Message) []dispatch.Result {
+			if err := ctx.Err(); err != nil {
+				return fill(make([]dispatch.Result, len(msgs)), dispatch.Unsent(err))
+			}
+			if time.Now().After(begin) {
+				return fill(make([]dispatch.Result, len(msgs)), dispatch.Unsent(context.DeadlineExceeded))
+			}
+			return p.client.produce(ctx, meta, partition, msgs)
+		}
+	}
+	if msgs[0].OrderingKey != "" {
+		return dispatch.InOrder(ctx, msgs, fits, send(p.client.partition(&msgs[0], meta)))
+	}
+	var requests sync.WaitGroup
+	for partition, at := range p.client.byPartition(msgs, meta) {
+		for len(at) > 0 {
+			part := make([]dispatch.Message, len(at))
+			for j, i := range at {
+				part[j] = msgs[i]
+			}
+			n := fits(part)
+			mine := at[:n]
+			at = at[n:]
+			requests.Go(func() {
+				for j, r := range dispatch.Isolate(ctx, part[:n], send(partition)) {
+					results[mine[j]] = r
+				}
+			})
+		}
+	}
+	requests.Wait()
+	return dispatch.Proven(results)
+}
+
+// fits is how many of the messages one batch holds.
+func fits(msgs []dispatch.Message) int {
+	size := 0
+	for i := range msgs {
+		if size += recordBytes(&msgs[i]); size > batchBytes && i > 0 {
+			return i
+		}
+	}
+	return len(msgs)
+}
+
+// byPartition sorts messages by the partition of their key; those without one go to one partition,
+// another with each call.
+func (c *Client) byPartition(msgs []dispatch.Message, meta *kmsg.MetadataResponseTopic) map[int32][]int {
+	c.mu.Lock()
+	c.turn++
+	free := int32(c.turn % len(meta.Partitions))
+	c.mu.Unlock()
+	by := map[int32][]int{}
+	for i := range msgs {
+		partition := free
+		if keyOf(&msgs[i]) != nil {
+			partition = c.partition(&msgs[i], meta)
+		}
+		by[partition] = append(by[partition], i)
+	}
+	return by
+}
+
+// partition is the one of a key, as Kafka's own clients choose it.
+func (c *Client) partition(m *dispatch.Message, meta *kmsg.MetadataResponseTopic) int32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return int32(c.partitioner.Partition(&kgo.Record{Key: keyOf(m)}, len(meta.Partitions)))
+}
+
+// produce is one Produce request.
+func (c *Client) produce(ctx context.Context, meta *kmsg.MetadataResponseTopic, partition int32, msgs []dispatch.Message) []dispatch.Result {
+	results := make([]dispatch.Result, len(msgs))
+	leader := leaderOf(meta, partition)
+	if leader < 0 {
+		c.kgo.ForceMetadataRefresh()
+		return fill(results, failure(kerr.LeaderNotAvailable))
+	}
+	resp, err := c.kgo.Broker(int(leader)).Request(ctx, c.request(ctx, meta, partition, msgs))
+	if err != nil {
+		c.kgo.ForceMetadataRefresh()
+		return fill(results, failure(err))
+	}
+	answer, ok := onePartition(resp)
+	if !ok {
+		return fill(results, failure(errors.New("the answer names no partition")))
+	}
+	if err := kerr.ErrorForCode(answer.ErrorCode); err != nil {
+		c.kgo.ForceMetadataRefresh()
+		if answer.ErrorMessage != nil {
+			err = fmt.Errorf("%w: %s", err, *answer.ErrorMessage)
+		}
+		return fill(results, failure(err))
+	}
+	for i := range results {
+		results[i].MessageID = *meta.Topic + "/" + strconv.Itoa(int(partition)) + "/" + strconv.FormatInt(answer.BaseOffset+int64(i), 10)
+	}
+	return results
+}
+
+func leaderOf(meta *kmsg.MetadataResponseTopic, partition int32) int32 {
+	for _, p := range meta.Partitions {
+		if p.Partition == partition {
+			return p.Leader
+		}
+	}
+	return -1
+}
+
+func (c *Client) request(ctx context.Context, meta *kmsg.MetadataResponseTopic, partition int32, msgs []dispatch.Message) *kmsg.ProduceRequest {
+	req := kmsg.NewPtrProduceRequest()
+	req.Acks = -1
+	if c.cfg.LeaderOnly {
+		req.Acks = 1
+	}
+	end, _ := ctx.Deadline()
+	req.TimeoutMillis = int32(max(1, time.Until(end).Milliseconds()))
+	p := kmsg.NewProduceRequestTopicPartition()
+	p.Partition, p.Records = partition, c.encode(msgs, time.Now())
+	t := kmsg.NewProduceRequestTopic()
+	t.Topic, t.TopicID = *meta.Topic, meta.TopicID
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	return req
+}
+
+func onePartition(resp kmsg.Response) (answer kmsg.ProduceResponseTopicPartition, ok bool) {
+	produced, ok := resp.(*kmsg.ProduceResponse)
+	if !ok || len(produced.Topics) != 1 || len(produced.Topics[0].Partitions) != 1 {
+		return answer, false
+	}
+	return produced.Topics[0].Partitions[0], true
+}
+
+// name resolves a logical topic.
+func (p *Publisher) name(topic string) (string, error) {
+	name, ok := p.topics[topic]
+	if !ok {
+		return "", dispatch.NewFailure(dispatch.Misconfigured, kerr.UnknownTopicOrPartition.Message, fmt.Errorf("no Kafka topic configured for %q", topic))
+	}
+	if err := CheckName(broker.KindTopic, name); err != nil {
+		return "", dispatch.NewFailure(dispatch.Misconfigured, kerr.InvalidTopicException.Message, err)
+	}
+	return name, nil
+}
+
+// Ready implements [dispatch.Publisher]: it asks for the topic's partitions, and for what they take as
+// long as that is not known. An account that may not ask for the latter is a good one.
+func (p *Publisher) Ready(ctx context.Context, topic string) error {
+	name, err := p.name(topic)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	if _, err = p.client.metadata(ctx, name, 0); err != nil {
+		return failure(err)
+	}
+	p.client.learn(ctx, name)
+	return nil
+}
+
+// Limits implements [dispatch.Publisher].
+func (p *Publisher) Limits(topic string) wire.Limits {
+	p.client.mu.Lock()
+	defer p.client.mu.Unlock()
+	largest := p.client.maxBytes[p.topics[topic]]
+	if topic == "" {
+		for _, name := range p.topics {
+			known := p.client.maxBytes[name]
+			if known == 0 {
+				largest = largestMessage
+			}
+			largest = max(largest, known)
+		}
+	}
+	if largest == 0 {
+		largest = largestMessage
+	}
+	return wire.Limits{
+		MessageBytes: largest - reserve, Attributes: 100, AttributeNameBytes: 256, AttributeValueBytes: 32 << 10, CloudEventsPrefix: "ce_",
+	}
+}
+
+func fill(results []dispatch.Result, err error) []dispatch.Result {
+	for i := range results {
+		results[i] = dispatch.Result{Err: err}
+	}
+	return results
+}

@@ -1,0 +1,172 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/outboxctl/outboxctl/internal/broker"
+)
+
+// Retention is how long a topic keeps a record by default.
+const Retention = 7 * 24 * time.Hour
+
+const groupSuffix = "-sub"
+
+var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
+
+// CheckName refuses the name of a topic, or of a consumer group (broker.KindSubscription), that a
+// broker would refuse.
+func CheckName(kind, name string) error {
+	switch {
+	case kind == broker.KindSubscription && (name == "" || len(name) > 255):
+		return fmt.Errorf("Kafka consumer group %q: want 1 to 255 bytes", name) //nolint:revive,staticcheck // a name
+	case kind == broker.KindSubscription:
+	case !topicName.MatchString(name), name == ".", name == "..":
+		return fmt.Errorf("Kafka topic %q: want up to 249 letters, digits or ._-", name) //nolint:revive,staticcheck // a name
+	}
+	return nil
+}
+
+// Plan implements broker.Broker. A consumer group comes into being by reading.
+func (c *Client) Plan(topics, subscriptions map[string]string) []broker.PlannedTopic {
+	return broker.Plan(topics, subscriptions, func(physical string) broker.PlannedTopic {
+		return broker.PlannedTopic{Name: physical, Subscription: physical + groupSuffix}
+	})
+}
+
+// metadata asks for the partitions of a topic, unless they were asked for at most so long ago.
+func (c *Client) metadata(ctx context.Context, topic string, age time.Duration) (*kmsg.MetadataResponseTopic, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	t := kmsg.NewMetadataRequestTopic()
+	t.Topic = kmsg.StringPtr(topic)
+	req.Topics = append(req.Topics, t)
+	resp, err := (*kmsg.MetadataResponse)(nil), error(nil)
+	if age > 0 {
+		resp, err = c.kgo.RequestCachedMetadata(ctx, req, age)
+	} else {
+		resp, err = req.RequestWith(ctx, c.kgo)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case len(resp.Topics) != 1 || resp.Topics[0].Topic == nil:
+		return nil, kerr.UnknownTopicOrPartition
+	case resp.Topics[0].ErrorCode != 0:
+		return nil, kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+	case len(resp.Topics[0].Partitions) == 0:
+		return nil, kerr.LeaderNotAvailable
+	}
+	return &resp.Topics[0], nil
+}
+
+// learn asks a topic what it takes in a batch, once.
+func (c *Client) learn(ctx context.Context, topic string) {
+	const config = "max.message.bytes"
+	c.mu.Lock()
+	known := c.maxBytes[topic] > 0
+	c.mu.Unlock()
+	if known {
+		return
+	}
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	r := kmsg.NewDescribeConfigsRequestResource()
+	r.ResourceType, r.ResourceName, r.ConfigNames = kmsg.ConfigResourceTypeTopic, topic, []string{config}
+	req.Resources = append(req.Resources, r)
+	resp, err := req.RequestWith(ctx, c.kgo)
+	if err != nil || len(resp.Resources) != 1 {
+		return
+	}
+	for _, found := range resp.Resources[0].Configs {
+		if found.Name != config || found.Value == nil {
+			continue
+		}
+		if n, err := strconv.Atoi(*found.Value); err == nil && n > reserve {
+			c.mu.Lock()
+			c.maxBytes[topic] = n
+			c.mu.Unlock()
+		}
+	}
+}
+
+// exists asks for a topic.
+func (c *Client) exists(ctx context.Context, topic string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	_, err := c.metadata(ctx, topic, 0)
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// List implements broker.Broker. Which groups read a topic is not told: nothing is lost without one.
+func (c *Client) List(ctx context.Context, plan []broker.PlannedTopic) ([]broker.Topic, error) {
+	return broker.List(plan, func(t *broker.Topic) (exists bool, err error) {
+		if exists, err = c.exists(ctx, t.Name); err != nil {
+			return exists, failure(err)
+		}
+		return exists, nil
+	})
+}
+
+// Ensure implements broker.Broker. It makes topics only: a group comes into being by reading.
+func (c *Client) Ensure(ctx context.Context, p broker.EnsureParams) ([]broker.Action, error) {
+	var actions []broker.Action
+	for _, t := range p.Plan {
+		a := broker.Action{Kind: broker.KindTopic, Name: t.Name, Topic: t.Name, Outcome: broker.OutcomeExists}
+		exists, err := c.exists(ctx, t.Name)
+		switch {
+		case err != nil || exists:
+		case p.DryRun:
+			a.Outcome = broker.OutcomeMissing
+		default:
+			a.Outcome = broker.OutcomeCreated
+			err = c.create(ctx, t.Name)
+		}
+		var answer *kerr.Error
+		switch {
+		case errors.Is(err, kerr.TopicAlreadyExists): // another run was faster
+			a.Outcome = broker.OutcomeExists
+		case errors.As(err, &answer):
+			a.Outcome, a.Detail, a.Err = broker.OutcomeFailed, explain(err), err
+		case err != nil:
+			return actions, err
+		}
+		actions = append(actions, a)
+	}
+	return actions, broker.Complete(actions)
+}
+
+func (c *Client) create(ctx context.Context, topic string) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	req := kmsg.NewPtrCreateTopicsRequest()
+	t := kmsg.NewCreateTopicsRequestTopic()
+	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, -1, -1
+	if c.cfg.Partitions > 0 {
+		t.NumPartitions = int32(c.cfg.Partitions)
+	}
+	if c.cfg.Replication > 0 {
+		t.ReplicationFactor = int16(c.cfg.Replication)
+	}
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, c.kgo)
+	if err != nil {
+		return err
+	}
+	if len(resp.Topics) != 1 {
+		return errors.New("the answer names no topic")
+	}
+	err = kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+	if err != nil && resp.Topics[0].ErrorMessage != nil {
+		err = fmt.Errorf("%w: %s", err, *resp.Topics[0].ErrorMessage)
+	}
+	return err
+}
