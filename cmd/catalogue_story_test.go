@@ -259,7 +259,7 @@ func TestTheTopicsOfAFollowedCatalogueChange(t *testing.T) {
 		_, body := p.get("/readyz")
 		return strings.Contains(body, "topic returns") && !strings.Contains(body, "topic parcels")
 	})
-	require.Contains(t, p.output(), "pubsub.topics.parcels")
+	require.Contains(t, p.output(), "topics.parcels")
 	require.NoError(t, r.sql(`SELECT outbox_emit('file.stored', 'UploadFile', '3', '1')`))
 	r.settled(1)
 }

@@ -92,11 +92,15 @@ func runConsume(ctx context.Context, opts *consumeOptions) error {
 		return err
 	}
 	opts.app.Err = &lockedWriter{w: opts.app.Err} // several commands of --exec and the log talk at the same time
-	needs := []string{"redis.url", "pubsub.project"}
+	cfg, err := opts.app.Config()
+	if err != nil {
+		return err
+	}
+	needs := append([]string{"redis.url"}, cfg.BrokerKind().Needs...)
 	if opts.example {
 		needs = append(needs, "database.url")
 	}
-	cfg, err := opts.app.Config(needs...)
+	cfg, err = opts.app.Config(needs...)
 	if err != nil {
 		return err
 	}

@@ -13,8 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/examples/notifications"
@@ -33,6 +31,7 @@ type consumeService struct {
 	guard    *consume.Guard
 	worker   *consumer.Worker
 	broker   broker.Broker
+	source   broker.Source
 	registry *prometheus.Registry
 	noHTTP   bool
 }
@@ -48,28 +47,21 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Confi
 	if s.guard, err = s.openGuard(ctx, app, opts.name); err != nil {
 		return nil, err
 	}
-	client, err := app.Receiver(ctx)
-	if err != nil {
+	if s.broker, err = app.Broker(ctx); err != nil {
 		return nil, err
-	}
-	s.broker = client
-	streams := opts.streams
-	if streams == 0 && client.Emulated() {
-		streams = consumer.EmulatorStreams
 	}
 	lookUp, cancel := context.WithTimeout(ctx, cli.ConnectTimeout)
 	defer cancel()
-	subscription := cfg.PubSub.Subscription
-	deadLetters, err := consumer.DeadLetterTopic(lookUp, client.PubSub(), client.Project(), subscription)
+	s.source, err = s.broker.Source(lookUp, broker.SourceParams{
+		Subscription: cfg.Subscription(), Concurrency: opts.concurrency, Streams: opts.streams,
+	})
 	if err != nil {
 		return nil, s.subscriptionError(err)
 	}
-	if deadLetters == "" {
-		s.log.Warn().Str("subscription", subscription).
-			Msg("subscription has no dead-letter policy: malformed messages stay until they expire")
+	if warning := s.source.Warning(); warning != "" {
+		s.log.Warn().Str("subscription", cfg.Subscription()).Msg(warning)
 	}
-	source := consumer.NewSource(client.PubSub(), subscription, opts.concurrency, streams)
-	s.worker = consumer.New(source, s.guard, consumer.Config{
+	s.worker = consumer.New(s.source, s.guard, consumer.Config{
 		Count: opts.count, IdleExit: opts.idleExit, HandlerTimeout: opts.timeout, Metrics: s.registry, Log: s.log,
 		Hooks: consumer.Hooks{
 			AfterBegin: hit(failpoint.Begun), AfterEffect: hit(failpoint.Applied), AfterDone: hit(failpoint.Done),
@@ -150,9 +142,12 @@ func (s *consumeService) openGuard(ctx context.Context, app *cli.App, name strin
 
 // subscriptionError explains an error of a subscription: it is missing, or the broker is away.
 func (s *consumeService) subscriptionError(err error) error {
-	if status.Code(err) == codes.NotFound {
-		return fault.Hint(fault.NotFoundf("subscription %s does not exist in project %s", s.cfg.PubSub.Subscription, s.cfg.PubSub.Project),
-			"outboxctl topic ensure creates it")
+	switch {
+	case errors.Is(err, broker.ErrNoSource):
+		return fault.Hint(fault.Usagef("consume: nothing can be received from %s", s.broker),
+			"outboxctl publish hands each event to it; consume is for a broker that keeps messages")
+	case errors.Is(err, broker.ErrNoSubscription):
+		return fault.Hint(fault.As(fault.NotFound, err), "outboxctl topic ensure creates it")
 	}
 	return cli.BrokerError(s.broker, err)
 }
@@ -165,7 +160,7 @@ func (s *consumeService) Run(ctx context.Context) error {
 	if err := s.serveHTTP(around, services); err != nil {
 		return err
 	}
-	s.log.Info().Str("subscription", s.cfg.PubSub.Subscription).Msg("consuming")
+	s.log.Info().Str("subscription", s.cfg.Subscription()).Msg("consuming")
 	began := time.Now()
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -176,7 +171,7 @@ func (s *consumeService) Run(ctx context.Context) error {
 	s.log.Info().Int64("received", report.Received).Int64("processed", report.Processed).Int64("duplicates", report.Duplicates).
 		Int64("ignored", report.Ignored).Int64("failed", report.Failed).Int64("malformed", report.Malformed).
 		Dur("ran", time.Since(began)).Msg("stopped")
-	if consumer.Permanent(err) {
+	if err != nil && s.source.Permanent(err) {
 		return s.subscriptionError(err)
 	}
 	return err

@@ -72,7 +72,7 @@ func doctorParams(app *cli.App, cfg *cli.Config, types *registry.Registry) docto
 	p := doctor.Params{
 		Registry: types, Now: app.Now,
 		Database: app.Reads, ExecMode: cfg.Database.ExecMode, RemoteDatabase: cfg.RemoteDatabase(), MaxAttempts: cfg.Publish.MaxAttempts,
-		Emulator: cfg.PubSub.Emulator, EmulatorOrigin: cfg.Origin("pubsub.emulator"), Endpoint: cfg.PubSub.Endpoint, Redelivery: cli.BrokerKind().Retention,
+		Kind: cfg.BrokerKind(), Emulator: cfg.Value("pubsub.emulator"), EmulatorOrigin: cfg.Origin("pubsub.emulator"),
 		IdempotencyTTL: cfg.Idempotency.TTL,
 		Redis: func(ctx context.Context) (consume.ServerReport, error) {
 			client, err := app.Redis()
@@ -88,33 +88,33 @@ func doctorParams(app *cli.App, cfg *cli.Config, types *registry.Registry) docto
 	p.NeedsRedis = slices.ContainsFunc([]string{"redis.url", "idempotency.ttl", "consume.http_addr"}, func(key string) bool {
 		return cfg.Origin(key) != cli.OriginDefault && (key != "redis.url" || cfg.Redis.URL != "")
 	})
-	if cfg.PubSub.Project != "" {
-		p.Broker = func(ctx context.Context, ordered bool) ([]doctor.Resource, error) {
+	if cfg.BrokerSetUp() {
+		p.Broker = func(ctx context.Context, ordered bool) ([]doctor.Resource, []broker.Finding, error) {
 			return brokerResources(ctx, app, ordered)
 		}
 	}
 	return p
 }
 
-// brokerResources compares Pub/Sub with the configuration.
-func brokerResources(ctx context.Context, app *cli.App, ordered bool) ([]doctor.Resource, error) {
+// brokerResources compares the broker with the configuration.
+func brokerResources(ctx context.Context, app *cli.App, ordered bool) ([]doctor.Resource, []broker.Finding, error) {
 	client, err := app.Broker(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	plan, err := app.BrokerPlan(ctx, client)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	actions, err := client.Ensure(ctx, broker.EnsureParams{Plan: plan, DryRun: true, Ordered: ordered})
 	if err != nil && !errors.Is(err, broker.ErrIncomplete) {
-		return nil, err
+		return nil, nil, err
 	}
 	resources := make([]doctor.Resource, len(actions))
 	for i, a := range actions {
 		resources[i] = doctor.Resource{Kind: a.Kind, Name: a.Name, State: resourceState(a.Outcome), Detail: a.Detail}
 	}
-	return resources, nil
+	return resources, client.Findings(ordered), nil
 }
 
 // resourceState is the state of a resource after a dry run of topic ensure.

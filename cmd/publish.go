@@ -101,7 +101,11 @@ func runPublish(ctx context.Context, opts *publishOptions) error {
 	if err := opts.check(ctx); err != nil {
 		return err
 	}
-	cfg, err := opts.app.Config(append(cli.BrokerKind().Needs, "database.url")...)
+	cfg, err := opts.app.Config()
+	if err != nil {
+		return err
+	}
+	cfg, err = opts.app.Config(append(cfg.BrokerKind().Needs, "database.url")...)
 	if err != nil {
 		return err
 	}

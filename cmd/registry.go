@@ -233,5 +233,5 @@ func exported(ctx context.Context, app *cli.App, source string) (*registry.Regis
 		types, err := registry.Recorded(ctx, db)
 		return types, err
 	}
-	return cli.OpenCatalogue(source)
+	return app.OpenCatalogue(source)
 }

@@ -70,7 +70,7 @@ func runRegistryCheck(ctx context.Context, app *cli.App, file string, pending bo
 
 // openAndWarn reads a catalogue file and prints what is most likely a mistake.
 func openAndWarn(app *cli.App, file string) (*registry.Registry, error) {
-	types, err := cli.OpenCatalogue(file)
+	types, err := app.OpenCatalogue(file)
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ subscriptions may have missed is named, with the command that publishes it once 
 }
 
 func runTopicEnsure(ctx context.Context, app *cli.App, params broker.EnsureParams, output cli.Output) error {
-	cfg, err := app.Config(cli.BrokerKind().Needs...)
+	cfg, err := app.Config()
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func runTopicEnsure(ctx context.Context, app *cli.App, params broker.EnsureParam
 			return err
 		}
 	}
-	return cli.EnsureError(client, problem, actions)
+	return app.EnsureError(client, problem, actions)
 }
 
 // holdTopics keeps publishers from sending to topics. held has those that are not released yet.
@@ -127,7 +127,7 @@ func sayUnreached(ctx context.Context, app *cli.App, plan []broker.PlannedTopic,
 		var kept time.Duration
 		for _, a := range actions {
 			if a.Outcome == broker.OutcomeReplaced && a.Topic == t.Name {
-				kept = max(kept, cmp.Or(a.Retention, cli.BrokerKind().Retention))
+				kept = max(kept, cmp.Or(a.Retention, app.BrokerKind().Retention))
 			}
 		}
 		for _, topic := range t.Logical {

@@ -179,7 +179,7 @@ func uiSettings(app *cli.App, cfg *cli.Config) (ui.Config, error) {
 		},
 		AllowChanges: cfg.UI.AllowChanges, MaxPlanRows: int64(cfg.UI.MaxPlanRows), IdempotencyTTL: cfg.Idempotency.TTL,
 	}
-	settings.Topics, settings.Settings = cfg.PubSub.Topics, shownSettings(app.Settings())
+	settings.Topics, settings.Settings = cfg.Topics, shownSettings(app.Settings())
 	settings.Doctor = func(ctx context.Context) ([]ui.Finding, error) {
 		types, err := app.Registry(ctx)
 		if err != nil {
@@ -192,7 +192,7 @@ func uiSettings(app *cli.App, cfg *cli.Config) (ui.Config, error) {
 	case registry.Builtin:
 		settings.Catalogue = registry.New().Catalogue
 	default:
-		types, err := cli.OpenCatalogue(cfg.Catalogue)
+		types, err := app.OpenCatalogue(cfg.Catalogue)
 		if err != nil {
 			return settings, err
 		}

@@ -133,7 +133,10 @@ func (r *Trial) measureConsume(ctx context.Context, redis *devstack.Redis, subsc
 	defer stop()
 	trips, handled := &roundTrips{}, newHandling(r.Params.Events, stop)
 	rdb.AddHook(trips)
-	source := consumer.NewSource(r.Client.PubSub(), subscription, consumer.DefaultConcurrency, consumer.EmulatorStreams)
+	source, err := r.Client.Source(ctx, broker.SourceParams{Subscription: subscription, Concurrency: consumer.DefaultConcurrency})
+	if err != nil {
+		return nil, nil, err
+	}
 	worker := consumer.New(source, guard, consumer.Config{
 		IdleExit: Patience, Hooks: consumer.Hooks{AfterBegin: handled.begin, AfterDone: handled.done},
 	})
@@ -157,7 +160,7 @@ func (r *Trial) measureConsume(ctx context.Context, redis *devstack.Redis, subsc
 	}
 	report.WALBytesPerEvent = float64(after.wal-before.wal) / float64(report.Events)
 	report.Consume = &Consumption{
-		Redis: redis.Kind, Concurrency: consumer.DefaultConcurrency, Streams: consumer.EmulatorStreams,
+		Redis: redis.Kind, Concurrency: consumer.DefaultConcurrency, Streams: pubsub.EmulatorStreams,
 		RedisRoundTrips: float64(trips.count.Load()) / float64(report.Events),
 		Handle:          PercentilesOf(handled.hist), Redeliveries: done.Duplicates, Failures: done.Failed,
 	}

@@ -44,8 +44,8 @@ func (r *Trial) process(ctx context.Context, largest *atomic.Int64) error {
 		"OUTBOXCTL_DATABASE_URL=" + r.DB.URL,
 		"OUTBOXCTL_PUBSUB_EMULATOR=" + r.fake.Addr(),
 		"OUTBOXCTL_PUBSUB_PROJECT=" + r.fake.Project,
-		"OUTBOXCTL_PUBSUB_TOPICS_DOMAIN=" + topics()[domainTopic],
-		"OUTBOXCTL_PUBSUB_TOPICS_BILLING=" + topics()[billingTopic],
+		"OUTBOXCTL_TOPICS_DOMAIN=" + topics()[domainTopic],
+		"OUTBOXCTL_TOPICS_BILLING=" + topics()[billingTopic],
 		"OUTBOXCTL_LOG_LEVEL=error",
 	}
 	var output bytes.Buffer

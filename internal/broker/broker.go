@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/outboxctl/outboxctl/dispatch"
@@ -16,14 +17,28 @@ import (
 type Kind struct {
 	// Name begins the names of its settings; Title is what people call it.
 	Name, Title string
+	// Settings are all that it can be told, in the order in which they are shown.
+	Settings []Setting
 	// Needs are the settings without which it cannot be opened.
 	Needs []string
+	// Subscription names the setting of the subscription that consume reads from, which is also
+	// that of the topic domain; empty where nothing can be received.
+	Subscription string
 	// Retention is how long it keeps what was not acknowledged, and so how late it may deliver
 	// an event once more.
 	Retention time.Duration
 	// CheckName refuses a name of a topic or a subscription (KindTopic, KindSubscription) that
 	// the broker would refuse.
 	CheckName func(kind, name string) error
+	// Check returns what is wrong with settings that are fine alone, by the name of the setting
+	// to blame; it may be nil.
+	Check func(setting func(name string) string) map[string]error
+	// Addr is host:port of a server that answers when the broker does, as far as settings tell;
+	// empty where there is none. It may be nil.
+	Addr func(setting func(name string) string) string
+	// Remedy is what an operator looks at when the broker does not answer, and Rights when it
+	// refuses to tell about a topic.
+	Remedy, Rights string
 	// Open prepares a client. It makes no connection: the first call does.
 	Open func(context.Context, Params) (Broker, error)
 }
@@ -35,6 +50,8 @@ type Params struct {
 	PublishTimeout time.Duration
 	// UserAgent names this program to the broker.
 	UserAgent string
+	// Log gets what a program prints that the destination runs; nil where nobody reads it.
+	Log io.Writer
 }
 
 // Broker is a client of one. It is safe for concurrent use.
@@ -50,6 +67,10 @@ type Broker interface {
 	// Ensure creates what is missing and reports each topic and subscription. Running it twice,
 	// or two at once, is harmless.
 	Ensure(ctx context.Context, p EnsureParams) ([]Action, error)
+	// Source receives from a subscription; ErrNoSource where a broker has none.
+	Source(ctx context.Context, p SourceParams) (Source, error)
+	// Findings is what is worth saying of its settings; ordered: some events have an ordering key.
+	Findings(ordered bool) []Finding
 	// Explain says in our words why a request was not answered, and what to try.
 	Explain(err error) (why, advice string)
 	// Advice is what an operator has to do at the broker after Ensure has created something.

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
-
-// ReceivingConnections carry the streams of a consumer.
-const ReceivingConnections = 4
 
 // brokers lists the brokers that there are.
 func brokers() []broker.Kind {
@@ -21,44 +19,45 @@ func brokers() []broker.Kind {
 }
 
 // BrokerKind is the kind of broker that is configured.
-func BrokerKind() broker.Kind { return brokers()[0] }
+func (c *Config) BrokerKind() broker.Kind {
+	for _, kind := range brokers() {
+		if kind.Name == c.Broker {
+			return kind
+		}
+	}
+	return brokers()[0]
+}
+
+// BrokerKind is that of the configuration, which must have been read.
+func (a *App) BrokerKind() broker.Kind { return a.cfg.BrokerKind() }
+
+// BrokerSetUp reports whether everything is set without which the broker cannot be opened.
+func (c *Config) BrokerSetUp() bool {
+	return !slices.ContainsFunc(c.BrokerKind().Needs, func(name string) bool { return c.Value(name) == "" })
+}
+
+// Subscription is the one that consume reads from.
+func (c *Config) Subscription() string { return c.Value(c.BrokerKind().Subscription) }
 
 // Broker is the command's broker. No connection is made yet: callers decide what an unreachable
 // broker means to them.
 func (a *App) Broker(ctx context.Context) (broker.Broker, error) {
-	kind := BrokerKind()
-	return openBroker(a, kind.Needs, func(cfg *Config) (broker.Broker, error) {
-		return kind.Open(ctx, broker.Params{
-			Setting: cfg.Value, PublishTimeout: cfg.Publish.PublishTimeout, UserAgent: a.userAgent(),
-		})
-	})
-}
-
-// Receiver is the Pub/Sub client of a consumer, which needs several connections; a publisher
-// needs exactly one.
-func (a *App) Receiver(ctx context.Context) (*pubsub.Client, error) {
-	return openBroker(a, pubsub.Kind().Needs, func(cfg *Config) (*pubsub.Client, error) {
-		return pubsub.Connect(ctx, pubsub.Config{
-			Project: cfg.PubSub.Project, Emulator: cfg.PubSub.Emulator, Endpoint: cfg.PubSub.Endpoint,
-			PublishTimeout: cfg.Publish.PublishTimeout, Connections: ReceivingConnections, UserAgent: a.userAgent(),
-		})
-	})
-}
-
-func (a *App) userAgent() string { return "outboxctl/" + a.Build.Version }
-
-// openBroker opens a client once for a command, which closes it.
-func openBroker[B broker.Broker](a *App, needs []string, open func(*Config) (B, error)) (client B, err error) {
-	if known, ok := a.broker.(B); ok {
-		return known, nil
+	if a.broker != nil {
+		return a.broker, nil
 	}
-	cfg, err := a.Config(needs...)
+	cfg, err := a.Config()
+	if err == nil {
+		cfg, err = a.Config(cfg.BrokerKind().Needs...)
+	}
 	if err != nil {
-		return client, err
+		return nil, err
 	}
-	if client, err = open(cfg); err != nil {
-		return client, fault.Hint(fault.As(fault.Precondition, err),
-			"gcloud auth application-default login gives credentials; --emulator uses an emulator instead")
+	kind := cfg.BrokerKind()
+	client, err := kind.Open(ctx, broker.Params{
+		Setting: cfg.Value, PublishTimeout: cfg.Publish.PublishTimeout, UserAgent: "outboxctl/" + a.Build.Version, Log: a.Err,
+	})
+	if err != nil {
+		return nil, fault.Hint(fault.As(fault.Precondition, err), "%s", kind.Remedy)
 	}
 	a.broker = client
 	a.OnClose(client.Close)
@@ -71,7 +70,7 @@ func (a *App) BrokerPlan(ctx context.Context, b broker.Broker) ([]broker.Planned
 	if err != nil {
 		return nil, err
 	}
-	return b.Plan(topics, map[string]string{"domain": a.cfg.PubSub.Subscription}), nil
+	return b.Plan(topics, map[string]string{"domain": a.cfg.Subscription()}), nil
 }
 
 // BrokerError names the broker that did not answer, and what to try.
@@ -81,7 +80,7 @@ func BrokerError(b broker.Broker, err error) error {
 }
 
 // EnsureError explains whether the broker does not answer, refused everything, or did half of the work.
-func EnsureError(b broker.Broker, err error, actions []broker.Action) error {
+func (a *App) EnsureError(b broker.Broker, err error, actions []broker.Action) error {
 	switch {
 	case err == nil:
 		return nil
@@ -91,8 +90,8 @@ func EnsureError(b broker.Broker, err error, actions []broker.Action) error {
 		return BrokerError(b, err)
 	}
 	kind, bad := fault.Precondition, 0
-	for _, a := range actions {
-		switch a.Outcome {
+	for _, action := range actions {
+		switch action.Outcome {
 		case broker.OutcomeFailed, broker.OutcomeDiffers:
 			bad++
 		case broker.OutcomeCreated, broker.OutcomeReplaced:
@@ -100,5 +99,5 @@ func EnsureError(b broker.Broker, err error, actions []broker.Action) error {
 		}
 	}
 	return fault.Hint(fault.As(kind, fmt.Errorf("%d topics or subscriptions are not as planned", bad)),
-		"the column detail tells the reason; the account needs roles/pubsub.editor to create them")
+		"the column detail tells the reason; %s", a.cfg.BrokerKind().Rights)
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
@@ -22,14 +22,10 @@ type Config struct {
 		// ReadTimeout bounds a statement that reads.
 		ReadTimeout time.Duration
 	}
-	Redis  struct{ URL string }
-	PubSub struct {
-		Project      string
-		Emulator     string
-		Endpoint     string
-		Topics       map[string]string // logical name to physical name
-		Subscription string
-	}
+	Redis struct{ URL string }
+	// Broker is the name of a kind; its settings are read by Value.
+	Broker  string
+	Topics  map[string]string // logical name to physical name
 	Publish struct {
 		BatchSize       int
 		PollInterval    time.Duration
@@ -174,6 +170,7 @@ func LoadConfig(src ConfigSource) (*Config, []string) {
 		cfg.Values = append(cfg.Values, resolve(k, src, file, chosen))
 	}
 	useDevStack(cfg, src)
+	problems = append(problems, cfg.chooseBroker()...)
 	for _, v := range cfg.Values {
 		if !v.set {
 			continue
@@ -278,9 +275,10 @@ func checkTogether(cfg *Config, known []string) []string {
 	if p.BackoffBase > p.BackoffMax {
 		problems = append(problems, fmt.Sprintf("publish.backoff_base (%s) is longer than publish.backoff_max (%s)", p.BackoffBase, p.BackoffMax))
 	}
-	if cfg.PubSub.Project != "" {
-		if err := pubsub.ValidateProject(cfg.PubSub.Project, cfg.PubSub.Emulator != ""); err != nil {
-			problems = append(problems, fmt.Sprintf("pubsub.project (%s): %v", cfg.Origin("pubsub.project"), err))
+	if check := cfg.BrokerKind().Check; check != nil {
+		wrong := check(cfg.Value)
+		for _, name := range slices.Sorted(maps.Keys(wrong)) {
+			problems = append(problems, fmt.Sprintf("%s (%s): %v", name, cfg.Origin(name), wrong[name]))
 		}
 	}
 	return problems

@@ -115,6 +115,12 @@ func (f configFile) take(section string, members map[string]any) (problems []str
 				refuse(name, "want one value, not a list")
 				continue
 			}
+			if logical, old := strings.CutPrefix(name, oldTopicPrefix); old {
+				name = topicPrefix + logical
+			}
+			if _, twice := f.values[name]; twice {
+				refuse(name, "set twice: pubsub.topics is its earlier name")
+			}
 			f.values[name] = text
 		case !isSection && !empty:
 			refuse(name, "want the settings of this section below it, not a value")
@@ -127,8 +133,13 @@ func (f configFile) take(section string, members map[string]any) (problems []str
 
 // knownName reports whether a name is that of a setting or of a section, and whether it is a setting's.
 func knownName(name string) (known, isKey bool) {
-	if logical, ok := strings.CutPrefix(name, topicPrefix); ok && logical != "" && !strings.Contains(logical, ".") {
-		return true, true // the catalogue knows which there are
+	for _, prefix := range []string{topicPrefix, oldTopicPrefix} {
+		if logical, ok := strings.CutPrefix(name, prefix); ok && logical != "" && !strings.Contains(logical, ".") {
+			return true, true // the catalogue knows which there are
+		}
+	}
+	if name+"." == oldTopicPrefix {
+		return true, false
 	}
 	for _, k := range Settings() {
 		if k.Name == name {

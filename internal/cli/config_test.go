@@ -35,11 +35,11 @@ func TestConfigDefaults(t *testing.T) {
 	want.Database.ExecMode = "cache_statement"
 	want.Database.ReadTimeout = 5 * time.Second
 	want.Redis.URL = "redis://127.0.0.1:6379/0"
-	want.PubSub.Topics = map[string]string{
+	want.Broker = "pubsub"
+	want.Topics = map[string]string{
 		"domain": "pf-domain-events", "analytics": "pf-analytics-events",
 		"notifications": "pf-notification-events", "billing": "pf-billing-events",
 	}
-	want.PubSub.Subscription = "pf-domain-events-sub"
 	want.Publish.BatchSize = 50
 	want.Publish.PollInterval = 500 * time.Millisecond
 	want.Publish.MaxAttempts = 10
@@ -76,21 +76,26 @@ func TestConfigEnvironment(t *testing.T) {
 		"OUTBOXCTL_DATABASE_READ_TIMEOUT":          {"1m", func(c *Config) any { return c.Database.ReadTimeout }, time.Minute},
 		"OUTBOXCTL_REDIS_URL":                      {"rediss://r:1/2", text(func(c *Config) string { return c.Redis.URL }), "rediss://r:1/2"},
 		"REDIS_URL":                                {"redis://r:1/2", text(func(c *Config) string { return c.Redis.URL }), "redis://r:1/2"},
-		"OUTBOXCTL_PUBSUB_PROJECT":                 {"shop-1", text(func(c *Config) string { return c.PubSub.Project }), "shop-1"},
-		"GOOGLE_CLOUD_PROJECT":                     {"shop-1", text(func(c *Config) string { return c.PubSub.Project }), "shop-1"},
-		"OUTBOXCTL_PUBSUB_EMULATOR":                {"h:1", text(func(c *Config) string { return c.PubSub.Emulator }), "h:1"},
-		"PUBSUB_EMULATOR_HOST":                     {"h:1", text(func(c *Config) string { return c.PubSub.Emulator }), "h:1"},
-		"OUTBOXCTL_PUBSUB_ENDPOINT":                {"h:1", text(func(c *Config) string { return c.PubSub.Endpoint }), "h:1"},
-		"OUTBOXCTL_PUBSUB_TOPICS_DOMAIN":           {"top", text(func(c *Config) string { return c.PubSub.Topics["domain"] }), "top"},
-		"PACKFINDERZ_PUBSUB_DOMAIN_TOPIC":          {"top", text(func(c *Config) string { return c.PubSub.Topics["domain"] }), "top"},
-		"OUTBOXCTL_PUBSUB_TOPICS_ANALYTICS":        {"top", text(func(c *Config) string { return c.PubSub.Topics["analytics"] }), "top"},
-		"PACKFINDERZ_PUBSUB_ANALYTICS_TOPIC":       {"top", text(func(c *Config) string { return c.PubSub.Topics["analytics"] }), "top"},
-		"OUTBOXCTL_PUBSUB_TOPICS_NOTIFICATIONS":    {"top", text(func(c *Config) string { return c.PubSub.Topics["notifications"] }), "top"},
-		"PACKFINDERZ_PUBSUB_NOTIFICATION_TOPIC":    {"top", text(func(c *Config) string { return c.PubSub.Topics["notifications"] }), "top"},
-		"OUTBOXCTL_PUBSUB_TOPICS_BILLING":          {"top", text(func(c *Config) string { return c.PubSub.Topics["billing"] }), "top"},
-		"PACKFINDERZ_PUBSUB_BILLING_TOPIC":         {"top", text(func(c *Config) string { return c.PubSub.Topics["billing"] }), "top"},
-		"OUTBOXCTL_PUBSUB_SUBSCRIPTION":            {"sub", text(func(c *Config) string { return c.PubSub.Subscription }), "sub"},
-		"PACKFINDERZ_PUBSUB_DOMAIN_SUBSCRIPTION":   {"sub", text(func(c *Config) string { return c.PubSub.Subscription }), "sub"},
+		"OUTBOXCTL_BROKER":                         {"pubsub", text(func(c *Config) string { return c.Broker }), "pubsub"},
+		"OUTBOXCTL_PUBSUB_PROJECT":                 {"shop-1", text(func(c *Config) string { return c.Value("pubsub.project") }), "shop-1"},
+		"GOOGLE_CLOUD_PROJECT":                     {"shop-1", text(func(c *Config) string { return c.Value("pubsub.project") }), "shop-1"},
+		"OUTBOXCTL_PUBSUB_EMULATOR":                {"h:1", text(func(c *Config) string { return c.Value("pubsub.emulator") }), "h:1"},
+		"PUBSUB_EMULATOR_HOST":                     {"h:1", text(func(c *Config) string { return c.Value("pubsub.emulator") }), "h:1"},
+		"OUTBOXCTL_PUBSUB_ENDPOINT":                {"h:1", text(func(c *Config) string { return c.Value("pubsub.endpoint") }), "h:1"},
+		"OUTBOXCTL_PUBSUB_TOPICS_DOMAIN":           {"top", text(func(c *Config) string { return c.Topics["domain"] }), "top"},
+		"OUTBOXCTL_TOPICS_DOMAIN":                  {"top", text(func(c *Config) string { return c.Topics["domain"] }), "top"},
+		"PACKFINDERZ_PUBSUB_DOMAIN_TOPIC":          {"top", text(func(c *Config) string { return c.Topics["domain"] }), "top"},
+		"OUTBOXCTL_PUBSUB_TOPICS_ANALYTICS":        {"top", text(func(c *Config) string { return c.Topics["analytics"] }), "top"},
+		"OUTBOXCTL_TOPICS_ANALYTICS":               {"top", text(func(c *Config) string { return c.Topics["analytics"] }), "top"},
+		"PACKFINDERZ_PUBSUB_ANALYTICS_TOPIC":       {"top", text(func(c *Config) string { return c.Topics["analytics"] }), "top"},
+		"OUTBOXCTL_PUBSUB_TOPICS_NOTIFICATIONS":    {"top", text(func(c *Config) string { return c.Topics["notifications"] }), "top"},
+		"OUTBOXCTL_TOPICS_NOTIFICATIONS":           {"top", text(func(c *Config) string { return c.Topics["notifications"] }), "top"},
+		"PACKFINDERZ_PUBSUB_NOTIFICATION_TOPIC":    {"top", text(func(c *Config) string { return c.Topics["notifications"] }), "top"},
+		"OUTBOXCTL_PUBSUB_TOPICS_BILLING":          {"top", text(func(c *Config) string { return c.Topics["billing"] }), "top"},
+		"OUTBOXCTL_TOPICS_BILLING":                 {"top", text(func(c *Config) string { return c.Topics["billing"] }), "top"},
+		"PACKFINDERZ_PUBSUB_BILLING_TOPIC":         {"top", text(func(c *Config) string { return c.Topics["billing"] }), "top"},
+		"OUTBOXCTL_PUBSUB_SUBSCRIPTION":            {"sub", text(func(c *Config) string { return c.Value("pubsub.subscription") }), "sub"},
+		"PACKFINDERZ_PUBSUB_DOMAIN_SUBSCRIPTION":   {"sub", text(func(c *Config) string { return c.Value("pubsub.subscription") }), "sub"},
 		"OUTBOXCTL_PUBLISH_BATCH_SIZE":             {"77", func(c *Config) any { return c.Publish.BatchSize }, 77},
 		"PACKFINDERZ_OUTBOX_PUBLISH_BATCH_SIZE":    {"77", func(c *Config) any { return c.Publish.BatchSize }, 77},
 		"OUTBOXCTL_PUBLISH_POLL_INTERVAL":          {"2s", func(c *Config) any { return c.Publish.PollInterval }, 2 * time.Second},
@@ -158,7 +163,7 @@ func TestConfigEnvironmentIsExhaustive(t *testing.T) {
 	for _, k := range Settings() {
 		n += len(k.EnvNames())
 	}
-	require.Equal(t, 71, n, "a variable was added or removed: change TestConfigEnvironment too")
+	require.Equal(t, 76, n, "a variable was added or removed: change TestConfigEnvironment too")
 }
 
 func TestConfigPrecedence(t *testing.T) {
@@ -244,7 +249,7 @@ func TestConfigTakesTheBrokersRuleForNames(t *testing.T) {
 		cfg, problems := LoadConfig(source(nil, map[string]string{"OUTBOXCTL_PUBSUB_TOPICS_DOMAIN": name}))
 		require.Equal(t, ok, len(problems) == 0, "%s: %v", name, problems)
 		if ok {
-			require.Equal(t, name, cfg.PubSub.Topics["domain"])
+			require.Equal(t, name, cfg.Topics["domain"])
 		}
 	}
 }
@@ -262,7 +267,7 @@ func TestDevStackNeverCompletesHalfAConfiguration(t *testing.T) {
 	src.env = map[string]string{"GOOGLE_CLOUD_PROJECT": "production"}
 	cfg, _ = LoadConfig(src)
 	require.Empty(t, cfg.Database.URL)
-	require.Equal(t, "production", cfg.PubSub.Project)
+	require.Equal(t, "production", cfg.Value("pubsub.project"))
 }
 
 func TestParseDuration(t *testing.T) {

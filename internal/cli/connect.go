@@ -82,10 +82,10 @@ func (c *Config) RemoteDatabase() bool {
 // RefuseStrayEmulator refuses to publish a remote database's events to an emulator: they would be marked as published,
 // and no subscriber would ever get them. Only the flag tells that it is meant; a variable or a file may be left over.
 func (a *App) RefuseStrayEmulator() error {
-	if _, meant := a.Flag("emulator"); meant || a.cfg.PubSub.Emulator == "" || !a.cfg.RemoteDatabase() {
+	if _, meant := a.Flag("emulator"); meant || a.cfg.Value("pubsub.emulator") == "" || !a.cfg.RemoteDatabase() {
 		return nil
 	}
-	emulator, origin := a.cfg.PubSub.Emulator, a.cfg.Origin("pubsub.emulator")
+	emulator, origin := a.cfg.Value("pubsub.emulator"), a.cfg.Origin("pubsub.emulator")
 	return fault.Hint(fault.Usagef("pubsub.emulator is %s (%s) beside a database on another machine: its events would be marked as published without reaching Pub/Sub", emulator, origin),
 		"remove the setting (%s), or add --emulator %s if it is meant", origin, emulator)
 }

@@ -46,7 +46,15 @@ func (c *Config) ReadOnly() bool { return c.Context != nil && c.Context.ReadOnly
 // ServerKeys say which installation is meant. With a context they come from it and from flags alone: the database of one
 // must never be completed with another one's Redis.
 func ServerKeys() []string {
-	return []string{"database.url", "ui.read_url", "redis.url", "pubsub.project", "pubsub.emulator", "pubsub.endpoint"}
+	keys := []string{"database.url", "ui.read_url", "redis.url", keyBroker}
+	for _, kind := range brokers() {
+		for _, s := range kind.Settings {
+			if s.Server {
+				keys = append(keys, s.Name)
+			}
+		}
+	}
+	return keys
 }
 
 // takeContexts reads the contexts of a file, and the name of the current one.

@@ -47,7 +47,7 @@ func (a *App) findRegistry(ctx context.Context, cfg *Config) (*registry.Registry
 		types, err := registry.Recorded(ctx, db)
 		return types, err
 	}
-	return OpenCatalogue(cfg.Catalogue)
+	return a.OpenCatalogue(cfg.Catalogue)
 }
 
 // IsCatalogueFile reports whether the setting catalogue names a file.
@@ -56,7 +56,7 @@ func IsCatalogueFile(name string) bool {
 }
 
 // OpenCatalogue reads a catalogue from a file, and says in the operator's words what is wrong with it.
-func OpenCatalogue(file string) (*registry.Registry, error) {
+func (a *App) OpenCatalogue(file string) (*registry.Registry, error) {
 	types, err := registry.File(file)
 	var problems *catalogue.Problems
 	switch {
@@ -66,17 +66,21 @@ func OpenCatalogue(file string) (*registry.Registry, error) {
 	case err != nil:
 		return nil, fault.Hint(fault.As(fault.Usage, fault.File("catalogue "+file, err)), "it is a YAML file, builtin, or database")
 	}
-	if err := checkNames(types.Topics()); err != nil {
+	if err := a.checkNames(types.Topics()); err != nil {
 		return nil, fault.Usagef("catalogue %s: %w", file, err)
 	}
 	return types, nil
 }
 
 // checkNames refuses names that the broker would refuse.
-func checkNames(topics map[string]string) error {
+func (a *App) checkNames(topics map[string]string) error {
 	var problems []error
+	kind := (&Config{}).BrokerKind()
+	if a.cfg != nil {
+		kind = a.cfg.BrokerKind()
+	}
 	for _, logical := range slices.Sorted(maps.Keys(topics)) {
-		if err := BrokerKind().CheckName(broker.KindTopic, topics[logical]); err != nil {
+		if err := kind.CheckName(broker.KindTopic, topics[logical]); err != nil {
 			problems = append(problems, fmt.Errorf("topic %s: %w", logical, err))
 		}
 	}
@@ -98,7 +102,7 @@ func (a *App) TopicsOf(types *catalogue.Catalogue) (map[string]string, error) {
 	}
 	topics := maps.Clone(known)
 	for logical := range topics {
-		if name, ok := a.cfg.PubSub.Topics[logical]; ok && a.cfg.Origin(topicPrefix+logical) != OriginDefault {
+		if name, ok := a.cfg.Topics[logical]; ok && a.cfg.Origin(topicPrefix+logical) != OriginDefault {
 			topics[logical] = name
 		}
 	}

@@ -23,7 +23,7 @@ func TestTopicsComeFromTheCatalogue(t *testing.T) {
 		"built in":   {nil, map[string]string{"domain": "pf-domain-events", "analytics": "pf-analytics-events", "notifications": "pf-notification-events", "billing": "pf-billing-events"}, ""},
 		"file":       {[]string{"OUTBOXCTL_CATALOGUE=" + file}, map[string]string{"orders": "doorito-orders", "billing": "doorito-billing"}, ""},
 		"overridden": {[]string{"OUTBOXCTL_CATALOGUE=" + file, "OUTBOXCTL_PUBSUB_TOPICS_ORDERS=elsewhere", "OUTBOXCTL_PUBSUB_TOPICS_BILLING=bills"}, map[string]string{"orders": "elsewhere", "billing": "bills"}, ""},
-		"misspelt":   {[]string{"OUTBOXCTL_CATALOGUE=" + file, "OUTBOXCTL_PUBSUB_TOPICS_ODRERS=elsewhere"}, nil, "pubsub.topics.odrers (env OUTBOXCTL_PUBSUB_TOPICS_ODRERS): the catalogue has no such topic; it has billing, orders"},
+		"misspelt":   {[]string{"OUTBOXCTL_CATALOGUE=" + file, "OUTBOXCTL_PUBSUB_TOPICS_ODRERS=elsewhere"}, nil, "topics.odrers (env OUTBOXCTL_PUBSUB_TOPICS_ODRERS): the catalogue has no such topic; it has billing, orders"},
 		"no file":    {[]string{"OUTBOXCTL_CATALOGUE=" + file + ".gone"}, nil, "does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,8 +26,8 @@ func (c *Config) settings() []Setting {
 }
 
 func (c *Config) serverSettings() []Setting {
-	db, ps := &c.Database, &c.PubSub
-	return []Setting{
+	db := &c.Database
+	return append([]Setting{
 		text(&db.URL, "database.url", "PostgreSQL connection string", IsDatabaseURL).
 			flag("database-url").in(GroupGlobal).alias("DATABASE_URL").kind("url").secret(),
 		oneOf(&db.ExecMode, "database.exec_mode", "how statements are sent; exec or simple_protocol behind a transaction pooler",
@@ -39,44 +39,41 @@ func (c *Config) serverSettings() []Setting {
 			in(GroupGlobal).kind("file"),
 		text(&c.Redis.URL, "redis.url", "Redis connection string (redis:// or rediss://)", isRedisURL).
 			flag("redis-url").in(GroupGlobal).alias("REDIS_URL").kind("url").secret().def("redis://127.0.0.1:6379/0"),
-		text(&ps.Project, "pubsub.project", "Google Cloud project of the topics").
-			in(GroupGlobal).alias("GOOGLE_CLOUD_PROJECT").kind("id"),
-		text(&ps.Emulator, "pubsub.emulator", "Pub/Sub emulator to use instead of Google Cloud", isHostPort).
-			in(GroupGlobal).alias("PUBSUB_EMULATOR_HOST").kind("host:port"),
-		text(&ps.Endpoint, "pubsub.endpoint",
-			"endpoint of one region, such as europe-west1-pubsub.googleapis.com:443; events with an ordering key need one", isHostPort).
-			kind("host:port"),
-	}
+		oneOf(&c.Broker, keyBroker, "where events go: "+strings.Join(brokerNames(), ", "), brokerNames()...).
+			in(GroupGlobal).kind("name").def(brokers()[0].Name),
+	}, brokerSettings()...)
 }
 
 // topicPrefix begins the settings that name topics. There is one for each topic of the built-in
-// catalogue, and one for each other topic that the environment or the file names.
-const topicPrefix = "pubsub.topics."
+// catalogue, and one for each other topic that the environment or the file names. They had an
+// earlier name, which still is read.
+const (
+	topicPrefix    = "topics."
+	oldTopicPrefix = "pubsub." + topicPrefix
+)
 
 func (c *Config) topicSettings() []Setting {
-	subscription := func(raw string) error { return BrokerKind().CheckName(broker.KindSubscription, raw) }
 	return []Setting{
 		c.topic("domain").def("pf-domain-events").alias("PACKFINDERZ_PUBSUB_DOMAIN_TOPIC"),
 		c.topic("analytics").def("pf-analytics-events").alias("PACKFINDERZ_PUBSUB_ANALYTICS_TOPIC"),
 		c.topic("notifications").def("pf-notification-events").alias("PACKFINDERZ_PUBSUB_NOTIFICATION_TOPIC"),
 		c.topic("billing").def("pf-billing-events").alias("PACKFINDERZ_PUBSUB_BILLING_TOPIC"),
-		text(&c.PubSub.Subscription, "pubsub.subscription", "subscription of the domain topic", subscription).
-			in(GroupConsume, GroupTopic, GroupDev).alias("PACKFINDERZ_PUBSUB_DOMAIN_SUBSCRIPTION").kind("name").def("pf-domain-events-sub"),
 	}
 }
 
 // topic is the setting of a logical topic's physical name.
 func (c *Config) topic(logical string) Setting {
-	return Setting{Name: topicPrefix + logical, Kind: "name", Help: "physical name of the logical topic " + logical, set: func(raw string) error {
-		if err := BrokerKind().CheckName(broker.KindTopic, raw); err != nil {
+	s := Setting{Name: topicPrefix + logical, Kind: "name", Help: "physical name of the logical topic " + logical, set: func(raw string) error {
+		if err := c.BrokerKind().CheckName(broker.KindTopic, raw); err != nil {
 			return err
 		}
-		if c.PubSub.Topics == nil {
-			c.PubSub.Topics = make(map[string]string)
+		if c.Topics == nil {
+			c.Topics = make(map[string]string)
 		}
-		c.PubSub.Topics[logical] = raw
+		c.Topics[logical] = raw
 		return nil
 	}}
+	return s.alias(Setting{Name: oldTopicPrefix + logical}.env())
 }
 
 func isBuiltinTopic(logical string) bool {
@@ -92,8 +89,10 @@ func (c *Config) otherTopics(src ConfigSource, file configFile) (settings []Sett
 		}
 	}
 	for name := range src.env {
-		if logical, ok := strings.CutPrefix(name, "OUTBOXCTL_PUBSUB_TOPICS_"); ok && logical != "" {
-			names = append(names, strings.ToLower(logical))
+		for _, prefix := range []string{"OUTBOXCTL_TOPICS_", "OUTBOXCTL_PUBSUB_TOPICS_"} {
+			if logical, ok := strings.CutPrefix(name, prefix); ok && logical != "" {
+				names = append(names, strings.ToLower(logical))
+			}
 		}
 	}
 	slices.Sort(names)

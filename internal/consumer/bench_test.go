@@ -11,6 +11,8 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/examples/notifications"
+	kind "github.com/outboxctl/outboxctl/internal/broker"
+	broker "github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 )
 
@@ -32,7 +34,7 @@ func widePool(b *testing.B, url string) *pgxpool.Pool {
 //
 //	go test -run '^$' -bench Worker -benchtime 20000x ./internal/consumer
 func BenchmarkWorker(b *testing.B) {
-	for _, streams := range []int{16, consumer.EmulatorStreams, 128} {
+	for _, streams := range []int{16, broker.EmulatorStreams, 128} {
 		b.Run(fmt.Sprintf("streams=%d", streams), func(b *testing.B) {
 			w := newWorld(b)
 			pool := widePool(b, w.dbURL)
@@ -41,7 +43,7 @@ func BenchmarkWorker(b *testing.B) {
 				msgs[i] = license(uuid.Must(uuid.NewV7()), "verified", "")
 			}
 			w.publish(msgs...)
-			source := consumer.NewSource(w.client.PubSub(), subscription, consumer.DefaultConcurrency, streams)
+			source := sourceOf(w.client, kind.SourceParams{Subscription: subscription, Concurrency: consumer.DefaultConcurrency, Streams: streams})
 			worker := consumer.New(source, w.guard(consume.Options{}), consumer.Config{Count: int64(b.N)})
 			worker.Router.HandleBatch(notifications.EventType, pool, consume.BatchOptions{}, notifications.Write)
 			b.ResetTimer()

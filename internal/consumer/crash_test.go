@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
-	gcppubsub "cloud.google.com/go/pubsub/v2"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/examples/notifications"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/devstack"
@@ -33,9 +33,17 @@ const (
 const minAckDeadline = 10 * time.Second
 
 // shortSource gives messages of a dead worker back as early as Pub/Sub can.
-func shortSource(client *pubsub.Client, concurrency int) *gcppubsub.Subscriber {
-	source := consumer.NewSource(client.PubSub(), subscription, concurrency, min(concurrency, 16))
-	source.ReceiveSettings.MaxDurationPerAckExtension = minAckDeadline
+func shortSource(client *pubsub.Client, concurrency int) broker.Source {
+	return sourceOf(client, broker.SourceParams{
+		Subscription: subscription, Concurrency: concurrency, Streams: min(concurrency, 16), Comeback: minAckDeadline,
+	})
+}
+
+func sourceOf(client *pubsub.Client, p broker.SourceParams) broker.Source {
+	source, err := client.Source(context.Background(), p)
+	if err != nil {
+		panic(err)
+	}
 	return source
 }
 

@@ -8,12 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"cloud.google.com/go/pubsub/v2"
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
@@ -28,12 +28,6 @@ const (
 	// stuckAfter is how long beyond its time-out a handler may take to notice.
 	stuckAfter = 30 * time.Second
 )
-
-// Source hands out messages until its context ends and every message is
-// settled. *pubsub.Subscriber is one.
-type Source interface {
-	Receive(ctx context.Context, f func(context.Context, *pubsub.Message)) error
-}
 
 // Config of a Worker. The zero value means the defaults.
 type Config struct {
@@ -68,7 +62,7 @@ type Worker struct {
 	Router *consume.Router
 
 	cfg     Config
-	source  Source
+	source  broker.Source
 	metrics *metrics
 	finish  context.CancelFunc // ends Run early
 	places  chan struct{}      // one for each message under way or acknowledged, Count in all
@@ -85,7 +79,7 @@ type Worker struct {
 }
 
 // New returns a worker whose router has no handlers. It opens nothing.
-func New(source Source, guard *consume.Guard, cfg Config) *Worker {
+func New(source broker.Source, guard *consume.Guard, cfg Config) *Worker {
 	cfg.HandlerTimeout = cmp.Or(cfg.HandlerTimeout, DefaultHandlerTimeout)
 	cfg.QuietAfter = cmp.Or(cfg.QuietAfter, DefaultQuietAfter)
 	w := &Worker{
@@ -120,11 +114,10 @@ func (w *Worker) Run(ctx context.Context) (Report, error) {
 
 // receive is the router's source.
 func (w *Worker) receive(ctx context.Context, deliver func(consume.Delivery)) error {
-	err := w.source.Receive(ctx, func(_ context.Context, msg *pubsub.Message) {
-		m := &message{Message: msg, worker: w}
-		d := consume.Delivery{Message: m, ID: msg.ID, Attributes: msg.Attributes, Body: msg.Data, OrderingKey: msg.OrderingKey}
-		if msg.DeliveryAttempt != nil {
-			d.Attempt = *msg.DeliveryAttempt
+	err := w.source.Receive(ctx, func(got broker.Delivery) {
+		m := &message{Message: got.Message, worker: w}
+		d := consume.Delivery{
+			Message: m, ID: got.ID, Attributes: got.Attributes, Body: got.Body, OrderingKey: got.OrderingKey, Attempt: got.Attempt,
 		}
 		defer w.enter(d)()
 		reserved := w.reserve(ctx)
@@ -133,7 +126,7 @@ func (w *Worker) receive(ctx context.Context, deliver func(consume.Delivery)) er
 			<-w.places
 		}
 	})
-	if Permanent(err) && w.report().Received == 0 {
+	if err != nil && w.source.Permanent(err) && w.report().Received == 0 {
 		return consume.Stop(err)
 	}
 	return err
@@ -155,7 +148,7 @@ func (w *Worker) reserve(ctx context.Context) bool {
 
 // message tells the worker when it is acknowledged or given back.
 type message struct {
-	*pubsub.Message
+	broker.Message
 	worker *Worker
 	acked  bool
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/pubsub/v2"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/rs/zerolog"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/examples/notifications"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 )
 
@@ -268,16 +270,17 @@ func TestCountIsExact(t *testing.T) {
 func TestAMissingSubscriptionIsAnError(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	source := consumer.NewSource(w.client.PubSub(), "no-such-sub", 1, 1)
-	_, err := w.example(consumer.New(source, w.guard(consume.Options{}), consumer.Config{})).Run(t.Context())
-	require.Error(t, err)
-	require.True(t, consumer.Permanent(err), "%v", err)
-	_, err = consumer.DeadLetterTopic(t.Context(), w.client.PubSub(), w.client.Project(), "no-such-sub")
-	require.True(t, consumer.Permanent(err), "%v", err)
+	_, err := w.client.Source(t.Context(), broker.SourceParams{Subscription: "no-such-sub", Concurrency: 1})
+	require.ErrorIs(t, err, broker.ErrNoSubscription)
 
-	deadLetters, err := consumer.DeadLetterTopic(t.Context(), w.client.PubSub(), w.client.Project(), subscription)
-	require.NoError(t, err)
-	require.Contains(t, deadLetters, "dead-letter")
+	source := shortSource(w.client, 1)
+	require.Empty(t, source.Warning(), "it has a dead-letter policy")
+	require.NoError(t, w.client.PubSub().SubscriptionAdminClient.DeleteSubscription(t.Context(), &pubsubpb.DeleteSubscriptionRequest{
+		Subscription: "projects/" + w.client.Project() + "/subscriptions/" + subscription,
+	}))
+	_, err = w.example(consumer.New(source, w.guard(consume.Options{}), consumer.Config{})).Run(t.Context())
+	require.ErrorIs(t, err, broker.ErrNoSubscription)
+	require.True(t, source.Permanent(err), "%v", err)
 }
 
 // A router without a handler would acknowledge everything.
@@ -290,10 +293,13 @@ func TestAWorkerNeedsAHandler(t *testing.T) {
 // silence is a subscription whose messages go to another worker.
 type silence struct{}
 
-func (silence) Receive(ctx context.Context, _ func(context.Context, *pubsub.Message)) error {
+func (silence) Receive(ctx context.Context, _ func(broker.Delivery)) error {
 	<-ctx.Done()
 	return nil
 }
+
+func (silence) Permanent(error) bool { return false }
+func (silence) Warning() string      { return "" }
 
 // lines hands on what is logged.
 type lines chan string

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"github.com/outboxctl/outboxctl/internal/broker"
 )
 
 // The kinds and states of a Resource.
@@ -34,22 +36,25 @@ SELECT EXISTS (SELECT FROM outbox_events WHERE ordering_key IS NOT NULL AND publ
 // broker looks at topics and subscriptions, and, where events have an ordering key, whether these can keep its order.
 func (p Params) broker(ctx context.Context, ordered func(context.Context) (bool, error)) ([]Finding, error) {
 	if p.Broker == nil {
-		return []Finding{{Level: Warn, Remedy: "set pubsub.project", Message: "no project is configured"}}, nil
+		return []Finding{{
+			Level: Warn, Remedy: "set " + strings.Join(p.Kind.Needs, " and "), Message: p.Kind.Title + " is not configured",
+		}}, nil
 	}
 	keys, err := ordered(ctx)
 	if err != nil {
 		return nil, err
 	}
-	resources, err := p.Broker(ctx, keys)
+	resources, odd, err := p.Broker(ctx, keys)
 	if err != nil {
 		return nil, err
 	}
 	var found []Finding
-	if keys && p.Endpoint == "" && p.Emulator == "" {
-		found = append(found, Finding{
-			Level: Warn, Remedy: "set pubsub.endpoint to that of one region, such as europe-west1-pubsub.googleapis.com:443",
-			Message: "events have an ordering key and publishers use the nearest region: keys keep their order only within one",
-		})
+	for _, f := range odd {
+		level := OK
+		if f.Warn {
+			level = Warn
+		}
+		found = append(found, Finding{Level: level, Message: f.Message, Remedy: f.Remedy})
 	}
 	fine := 0
 	same := map[Resource][]string{} // what is wrong, and with which
@@ -58,7 +63,7 @@ func (p Params) broker(ctx context.Context, ordered func(context.Context) (bool,
 		if r.State == ResourceExists {
 			fine++
 		}
-		if r.finding() == nil {
+		if r.finding(p.Kind) == nil {
 			continue
 		}
 		kind := Resource{Kind: r.Kind, State: r.State, Detail: r.Detail}
@@ -68,7 +73,7 @@ func (p Params) broker(ctx context.Context, ordered func(context.Context) (bool,
 		same[kind] = append(same[kind], r.Name)
 	}
 	for _, r := range wrong {
-		f := r.finding()
+		f := r.finding(p.Kind)
 		if names := same[Resource{Kind: r.Kind, State: r.State, Detail: r.Detail}]; len(names) > 1 {
 			f.Message = strings.Replace(f.Message, r.Kind+" "+r.Name, r.Kind+"s "+someOf(names), 1)
 			f.Message = strings.Replace(f.Message, " is missing", " are missing", 1)
@@ -91,7 +96,7 @@ func someOf(names []string) string {
 }
 
 // finding is what is wrong with a resource; nil when nothing is.
-func (r Resource) finding() *Finding {
+func (r Resource) finding(kind broker.Kind) *Finding {
 	name, detail := r.Kind+" "+r.Name, fmt.Sprintf("%s %s: %s", r.Kind, r.Name, r.Detail)
 	switch {
 	case r.State == ResourceExists && r.Detail == "":
@@ -105,8 +110,8 @@ func (r Resource) finding() *Finding {
 	case r.State == ResourceOrphaned:
 		return &Finding{Level: Fail, Message: detail, Remedy: "outboxctl topic ensure"}
 	case r.State == ResourceDiffers:
-		return &Finding{Level: Warn, Message: detail, Remedy: "name another subscription (pubsub.subscription) or delete this one"}
+		return &Finding{Level: Warn, Message: detail, Remedy: "name another subscription (" + kind.Subscription + ") or delete this one"}
 	default:
-		return &Finding{Level: Fail, Message: detail, Remedy: "check the service account's permissions"}
+		return &Finding{Level: Fail, Message: detail, Remedy: kind.Rights}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/pgread"
@@ -31,15 +32,13 @@ type Params struct {
 	// MaxAttempts is the publisher's maximum, for the rows that have none of their own.
 	MaxAttempts int
 
-	// Broker compares the broker with what the configuration names; nil when no project is configured.
-	// ordered asks for subscriptions that keep the order of an ordering key.
-	Broker func(ctx context.Context, ordered bool) ([]Resource, error)
-	// Endpoint is the region that events go to; empty: the nearest.
-	Endpoint string
+	// Kind is that of the broker.
+	Kind broker.Kind
+	// Broker compares the broker with what the configuration names, and says what is odd about its settings; nil when it
+	// is not configured. ordered asks for subscriptions that keep the order of an ordering key.
+	Broker func(ctx context.Context, ordered bool) ([]Resource, []broker.Finding, error)
 	// Emulator is the address events go to instead of the real broker, and EmulatorOrigin where it was set; empty: none.
 	Emulator, EmulatorOrigin string
-	// Redelivery is how long the broker may deliver a message again.
-	Redelivery time.Duration
 
 	Redis func(ctx context.Context) (consume.ServerReport, error)
 	// NeedsRedis: Redis or a consumer is configured. Otherwise nothing that is examined here uses it.
@@ -86,7 +85,7 @@ func (p Params) checks(ctx context.Context) []Check {
 		}
 	}
 	checks = append(checks,
-		Check{Area: "pubsub", Name: "topics", Remedy: "check pubsub.project, pubsub.emulator and the credentials", Run: func(ctx context.Context) ([]Finding, error) {
+		Check{Area: p.Kind.Name, Name: "topics", Remedy: p.Kind.Remedy, Run: func(ctx context.Context) ([]Finding, error) {
 			return p.broker(ctx, ordered)
 		}},
 		Check{
@@ -230,10 +229,10 @@ func (p Params) redis(ctx context.Context) ([]Finding, error) {
 	for _, w := range report.Warnings {
 		found = append(found, Finding{Level: Warn, Message: w, Remedy: "CONFIG SET maxmemory-policy noeviction"})
 	}
-	if p.IdempotencyTTL < p.Redelivery {
+	if p.IdempotencyTTL < p.Kind.Retention {
 		found = append(found, Finding{
 			Level: Warn, Remedy: "raise idempotency.ttl",
-			Message: fmt.Sprintf("idempotency.ttl is %s, but the broker may redeliver for %s", p.IdempotencyTTL, p.Redelivery),
+			Message: fmt.Sprintf("idempotency.ttl is %s, but the broker may redeliver for %s", p.IdempotencyTTL, p.Kind.Retention),
 		})
 	}
 	if found == nil {

@@ -97,6 +97,8 @@ func (c Config) validate() error {
 type Client struct {
 	cfg    Config
 	pubsub *pubsub.Client
+	// sources are the clients that receive.
+	sources []*Client
 }
 
 // Connect prepares a client. It opens no connection: the first call does, so an
@@ -133,10 +135,14 @@ func (c *Client) PubSub() *pubsub.Client { return c.pubsub }
 
 // Close ends the connection. Publish calls under way fail; end them first.
 func (c *Client) Close() error {
-	if err := c.pubsub.Close(); err != nil {
-		return fmt.Errorf("close pub/sub client: %w", err)
+	var errs []error
+	for _, source := range c.sources {
+		errs = append(errs, source.Close())
 	}
-	return nil
+	if err := c.pubsub.Close(); err != nil {
+		errs = append(errs, fmt.Errorf("close pub/sub client: %w", err))
+	}
+	return errors.Join(errs...)
 }
 
 // clientConfig switches off every retry that would hide the server's answer.

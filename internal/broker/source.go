@@ -1,0 +1,61 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// ErrNoSource means that nothing can be received from a broker: it hands events over.
+var ErrNoSource = errors.New("nothing can be received")
+
+// ErrNoSubscription is in the error of Source, and of Receive, when the subscription does not exist.
+var ErrNoSubscription = errors.New("the subscription does not exist")
+
+// SourceParams of Source.
+type SourceParams struct {
+	// Subscription is the value of the Kind's setting Subscription.
+	Subscription string
+	// Concurrency is how many messages may be under way; Streams how many connections receive, 0
+	// for the broker's own number.
+	Concurrency, Streams int
+	// Comeback is after which time what a killed consumer held comes again, where the broker lets
+	// its reader say; 0 is the broker's own.
+	Comeback time.Duration
+}
+
+// Source is a subscription that hands out messages.
+type Source interface {
+	// Receive calls f for each message, side by side up to Concurrency and those of an ordering
+	// key one after the other, until ctx ends and every message is acknowledged or given back.
+	Receive(ctx context.Context, f func(Delivery)) error
+	// Permanent reports whether an error of Receive needs a person: the subscription is missing,
+	// or may not be read.
+	Permanent(err error) bool
+	// Warning is what is worth knowing of the subscription; mostly empty.
+	Warning() string
+}
+
+// Delivery is one message of a subscription.
+type Delivery struct {
+	Message
+	// ID is the broker's, for the log.
+	ID          string
+	Attributes  map[string]string
+	Body        []byte
+	OrderingKey string
+	// Attempt is how often it was delivered; 0 where the broker does not count.
+	Attempt int
+}
+
+// Message is acknowledged, or given back to come again.
+type Message interface {
+	Ack()
+	Nack()
+}
+
+// Finding is what doctor has to say about a broker's settings, and what to do.
+type Finding struct {
+	Warn            bool
+	Message, Remedy string
+}
