@@ -39,3 +39,11 @@ func (c *Client) Explain(err error) (why, advice string) {
 
 // Advice implements broker.Broker.
 func (c *Client) Advice() string { return "" }
+
+// Findings implements broker.Broker.
+func (c *Client) Findings(bool) []broker.Finding { return nil }
+
+// Source implements broker.Broker.
+func (c *Client) Source(context.Context, broker.SourceParams) (broker.Source, error) {
+	return nil, broker.ErrNoSource
+}
