@@ -14,7 +14,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// changeOptions is one change to many rows: replay, discard, restore, republish or retry.
+// changeOptions is one change to many rows: replay, discard, restore, republish, retry or erase.
 type changeOptions struct {
 	app    *cli.App
 	action dlq.Action
@@ -28,6 +28,7 @@ type changeOptions struct {
 	force          bool
 	yes            bool
 	plan           bool
+	discard        bool
 	rate           rateFlag
 	ramp           bool
 	abortIfDead    percentFlag
@@ -89,10 +90,18 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 	if set.Releases > 0 {
 		question += fmt.Sprintf(" and release %s that wait behind them", words.Counted(set.Releases, "event"))
 	}
-	if err := opts.app.Confirm(ctx, opts.yes, set.Total, question); err != nil {
+	if err := opts.app.Confirm(ctx, opts.yes, weight(set.Action, set.Total), question); err != nil {
 		return err
 	}
 	return opts.perform(ctx, box, set)
+}
+
+// weight is how many rows a change counts for when it is confirmed.
+func weight(action dlq.Action, rows int64) int64 {
+	if action == dlq.Erase {
+		return cli.Destroys
+	}
+	return rows
 }
 
 // params returns what is wrong with the command line before anything is opened, and reads the ids.
@@ -149,6 +158,10 @@ func (o *changeOptions) makePlan(ctx context.Context, set *dlq.ChangeSet) error 
 	if err != nil {
 		return err
 	}
+	if plan.Total == 0 {
+		fmt.Fprintf(o.app.Err, "nothing to %s\n", plan.Action.Verb())
+		return nil
+	}
 	force := ""
 	if o.force {
 		force = " --force"
@@ -179,6 +192,11 @@ func (o *changeOptions) perform(ctx context.Context, box *dlq.Outbox, set *dlq.C
 			fmt.Fprintln(o.app.Err, "interrupted before anything was changed")
 		}
 		return o.hint(err, dlq.RunResult{Counts: plan.LeftOut}, false)
+	}
+	if plan.Total == 0 { // what was wanted has happened before
+		err = rows.close(nil)
+		o.summarise(dlq.RunResult{Counts: plan.LeftOut})
+		return err
 	}
 	fmt.Fprintf(o.app.Err, "plan %s\n", plan.ID)
 	return o.runPlan(ctx, box, plan, plan.LeftOut, rows)
@@ -220,6 +238,8 @@ func (o *changeOptions) hint(err error, result dlq.RunResult, undoes bool) error
 	switch missing := result.Counts[dlq.NotFound]; {
 	case result.Counts[dlq.Changed] > 0 && undoes:
 		return fault.Hint(err, "outboxctl audit --event ID shows who changed it since")
+	case result.Counts[dlq.Waiting] > 0:
+		return fault.Hint(err, "add --discard to erase events that wait, too: they are then never published")
 	case missing > 0 && missing == result.Total():
 		return fault.Hint(err, "outboxctl why ID tells what became of an event")
 	}

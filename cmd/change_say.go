@@ -29,8 +29,11 @@ func (o *changeOptions) would() string {
 
 // sources names the ways to say what to change.
 func (o *changeOptions) sources() string {
-	if o.action == dlq.Retry {
+	switch o.action {
+	case dlq.Retry:
 		return "ids"
+	case dlq.Erase:
+		return "ids, --aggregate or --tenant"
 	}
 	return "ids or filters"
 }
@@ -41,6 +44,9 @@ func (o *changeOptions) noSetHint() string {
 	}
 	if o.action == dlq.Retry {
 		return "outboxctl event list --status pending -o id | outboxctl event retry -"
+	}
+	if o.action == dlq.Erase {
+		return "outboxctl erase --aggregate TYPE/ID --dry-run"
 	}
 	return fmt.Sprintf("outboxctl dlq %s --reason max_attempts --dry-run", o.action.Verb())
 }
@@ -66,9 +72,15 @@ func (o *changeOptions) describe(set *dlq.ChangeSet) {
 	if shown := int64(len(set.Events) + len(set.Letters)); shown > 0 && set.Total > shown {
 		fmt.Fprintf(w, "  and %s more\n", words.Count(set.Total-shown))
 	}
-	if set.First != nil {
+	switch {
+	case set.First != nil && o.action == dlq.Erase:
+		fmt.Fprintf(w, "  %s, for example %s\n", words.Counted(set.Total, "event"), set.First.ID)
+	case set.First != nil:
 		fmt.Fprintf(w, "  %s, published from %s to %s, for example %s\n", words.Counted(set.Total, "event"),
 			set.First.At.UTC().Format(time.RFC3339), set.Last.At.UTC().Format(time.RFC3339), set.First.ID)
+	}
+	if o.action == dlq.Erase && set.Total > 0 {
+		fmt.Fprintf(w, "this cannot be undone, and does not reach %s\n", dlq.NotErased)
 	}
 	if set.Releases > 0 {
 		fmt.Fprintf(w, "  %s behind them in their ordering keys go on\n", words.Counted(set.Releases, "event"))

@@ -54,6 +54,7 @@ func printEvent(p *cli.Page, e outbox.Event) {
 	p.Field("published", p.Time(e.PublishedAt))
 	p.Field("message id", cli.Text(e.BrokerMessageID))
 	p.Field("dead", p.Time(e.DeadAt))
+	p.Field("erased", p.Time(e.ErasedAt))
 	p.Field("attempts", fmt.Sprint(e.AttemptCount))
 	p.Field("last error", cli.Text(e.LastError))
 	switch e.Status {

@@ -58,6 +58,7 @@ func printDeadLetter(p *cli.Page, d why.DeadLetterDetail, payload string) error 
 	p.Field("tenant", cli.Text(d.TenantID))
 	p.Field("state", d.State+p.Since(d.StateChangedAt))
 	p.Field("corrected by", cli.Text(d.CorrectedBy))
+	p.Field("erased", p.Time(d.ErasedAt))
 	p.Field("failed", p.Time(&d.FailedAt))
 	p.Field("reason", d.Reason)
 	p.Field("attempts", fmt.Sprint(d.AttemptCount))
@@ -69,7 +70,11 @@ func printDeadLetter(p *cli.Page, d why.DeadLetterDetail, payload string) error 
 	}
 	p.Title("event")
 	if d.Event == nil {
-		p.Line("its row is gone: removed by cleanup. It cannot be replayed; outboxctl dlq export makes a new event of it.")
+		text := "its row is gone: removed by cleanup. It cannot be replayed"
+		if d.ErasedAt == nil {
+			text += "; outboxctl dlq export makes a new event of it"
+		}
+		p.Line(text + ".")
 	} else {
 		printEvent(p, *d.Event)
 	}

@@ -59,6 +59,7 @@ func effects() map[string]cli.Effect {
 		"doctor":             looks,
 		"emit":               unless("dry-run"),
 		"environment":        looks,
+		"erase":              unless("dry-run"),
 		"event":              looks,
 		"event list":         looks,
 		"event republish":    unless("dry-run"),

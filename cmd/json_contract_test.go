@@ -50,6 +50,7 @@ func jsonObjects() map[string][]any {
 		"emit":            {outbox.Emitted{}},
 		"event list":      {outbox.Event{}},
 		"event tail":      {outbox.Event{}},
+		"erase":           {dlq.Outcome{}},
 		"event republish": {dlq.Outcome{}},
 		"event retry":     {dlq.Outcome{}},
 		"event show":      {outbox.Event{}},

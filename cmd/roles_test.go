@@ -57,6 +57,7 @@ func TestCommandRoleMatrix(t *testing.T) {
 		"dlq replay":      operator,
 		"dlq restore":     operator,
 		"emit":            {"outbox_emitter"},
+		"erase":           operator,
 		"event republish": operator,
 		"event retry":     operator,
 		"idem forget":     operator,

@@ -65,6 +65,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 		newIdemCmd(app),
 		newDLQCmd(app),
 		newEventCmd(app),
+		newEraseCmd(app),
 		newPlanCmd(app),
 		newPauseCmd(app),
 		newResumeCmd(app),

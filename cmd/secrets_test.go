@@ -71,6 +71,7 @@ func canaryArgs() map[string][]string {
 		"doctor":             nil,
 		"emit":               {"--type", "media_uploaded", "--aggregate-id", id, "--data", "{}"},
 		"environment":        nil,
+		"erase":              change,
 		"event list":         {"--limit", "1"},
 		"event republish":    change,
 		"event retry":        change,

@@ -124,6 +124,7 @@ func writers() map[string]writer {
 		"dlq replay":      {args: with(dead, "--yes")},
 		"dlq restore":     {args: with(func(w *writerWorld) string { return w.discarded }, "--yes")},
 		"emit":            {args: words("--type", "license_status_changed", "--aggregate-id", "11111111-1111-7111-8111-111111111111", "--data", data)},
+		"erase":           {args: with(published, "--yes")},
 		"event republish": {args: with(published, "--yes")},
 		"event retry":     {args: with(func(w *writerWorld) string { return w.waiting }, "--yes")},
 		"idem forget":     {args: with(published, "--consumer", "compliance", "--note", "x", "--yes")},

@@ -20,6 +20,7 @@ ALTER TABLE outbox_events
     ADD COLUMN IF NOT EXISTS broker_message_id text,
     ADD COLUMN IF NOT EXISTS ordering_key      text        COLLATE "C",
     ADD COLUMN IF NOT EXISTS passed_at         timestamptz,
+    ADD COLUMN IF NOT EXISTS erased_at         timestamptz,
     DROP CONSTRAINT IF EXISTS outbox_events_tenant_dedupe_check,
     DROP CONSTRAINT IF EXISTS outbox_events_max_attempts_check,
     ADD CONSTRAINT outbox_events_tenant_dedupe_check
@@ -43,4 +44,5 @@ ALTER TABLE outbox_events
     DROP COLUMN IF EXISTS dead_at,
     DROP COLUMN IF EXISTS broker_message_id,
     DROP COLUMN IF EXISTS ordering_key,
-    DROP COLUMN IF EXISTS passed_at;
+    DROP COLUMN IF EXISTS passed_at,
+    DROP COLUMN IF EXISTS erased_at;

@@ -42,7 +42,8 @@ CREATE TYPE outbox_dlq_reason AS ENUM (
     'invalid_payload',
     'aggregate_mismatch',
     'message_too_large',
-    'rejected_by_broker'
+    'rejected_by_broker',
+    'erased'
 );
 
 -- The three columns are what they are in outbox_events.
@@ -73,7 +74,9 @@ CREATE TABLE outbox_dlq (
     state_changed_at timestamptz,
     audit_id         bigint,
     -- The event that was emitted in its place; a corrected dead letter is neither replayed nor restored.
-    corrected_by     uuid
+    corrected_by     uuid,
+    -- When payload, headers and error message were removed.
+    erased_at        timestamptz
 )$t$, VARIADIC ARRAY(
         SELECT format_type(a.atttypid, a.atttypmod) || CASE WHEN a.attcollation <> t.typcollation THEN ' COLLATE ' || a.attcollation::regcollation ELSE '' END
           FROM pg_attribute AS a

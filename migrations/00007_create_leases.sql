@@ -44,7 +44,8 @@ SELECT e.id,
        e.dead_at,
        e.broker_message_id,
        e.ordering_key,
-       e.passed_at
+       e.passed_at,
+       e.erased_at
   FROM outbox_events AS e
   LEFT JOIN LATERAL (SELECT o.owner, o.until
                        FROM outbox_leases AS o

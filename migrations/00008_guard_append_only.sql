@@ -73,9 +73,14 @@ CREATE TRIGGER outbox_events_refuse_inflated
           OR octet_length(NEW.headers::text) > 8 * pg_column_size(NEW.headers) + 4096)
     EXECUTE FUNCTION outbox_refuse_inflated();
 CREATE TRIGGER outbox_events_refuse_update
-    BEFORE UPDATE OF id, event_type, aggregate_type, aggregate_id, payload_json, created_at,
-        namespace, tenant_id, dedupe_key, max_attempts, headers
+    BEFORE UPDATE OF id, event_type, aggregate_type, aggregate_id, created_at,
+        namespace, tenant_id, dedupe_key, max_attempts
     ON outbox_events FOR EACH STATEMENT EXECUTE FUNCTION outbox_refuse_update();
+-- What an event carries never changes either, but can be removed: outbox_erase.
+CREATE TRIGGER outbox_events_refuse_content
+    BEFORE UPDATE OF payload_json, headers, erased_at ON outbox_events FOR EACH STATEMENT
+    WHEN (current_setting('outboxctl.erases', true) IS DISTINCT FROM 'on')
+    EXECUTE FUNCTION outbox_refuse_update();
 -- History has no number until it is published once more, see outbox_republish.
 CREATE TRIGGER outbox_events_refuse_renumber
     BEFORE UPDATE OF seq ON outbox_events FOR EACH STATEMENT
@@ -89,9 +94,13 @@ CREATE TRIGGER outbox_events_refuse_truncate
     BEFORE TRUNCATE ON outbox_events FOR EACH STATEMENT EXECUTE FUNCTION outbox_refuse_truncate();
 
 CREATE TRIGGER outbox_dlq_refuse_update
-    BEFORE UPDATE OF id, event_id, event_type, aggregate_type, aggregate_id, payload_json, headers, error_reason,
-        error_message, attempt_count, failed_at, namespace, tenant_id, topic, fingerprint, event_created_at
+    BEFORE UPDATE OF id, event_id, event_type, aggregate_type, aggregate_id, error_reason,
+        attempt_count, failed_at, namespace, tenant_id, topic, fingerprint, event_created_at
     ON outbox_dlq FOR EACH STATEMENT EXECUTE FUNCTION outbox_refuse_update();
+CREATE TRIGGER outbox_dlq_refuse_content
+    BEFORE UPDATE OF payload_json, headers, error_message, erased_at ON outbox_dlq FOR EACH STATEMENT
+    WHEN (current_setting('outboxctl.erases', true) IS DISTINCT FROM 'on')
+    EXECUTE FUNCTION outbox_refuse_update();
 CREATE TRIGGER outbox_dlq_refuse_delete
     BEFORE DELETE ON outbox_dlq FOR EACH ROW
     WHEN (OLD.state = 'open')
@@ -116,10 +125,12 @@ CREATE TRIGGER outbox_audit_refuse_truncate
 -- +goose Down
 DROP TRIGGER IF EXISTS outbox_events_refuse_inflated ON outbox_events;
 DROP TRIGGER IF EXISTS outbox_events_refuse_update ON outbox_events;
+DROP TRIGGER IF EXISTS outbox_events_refuse_content ON outbox_events;
 DROP TRIGGER IF EXISTS outbox_events_refuse_renumber ON outbox_events;
 DROP TRIGGER IF EXISTS outbox_events_refuse_delete ON outbox_events;
 DROP TRIGGER IF EXISTS outbox_events_refuse_truncate ON outbox_events;
 DROP TRIGGER IF EXISTS outbox_dlq_refuse_update ON outbox_dlq;
+DROP TRIGGER IF EXISTS outbox_dlq_refuse_content ON outbox_dlq;
 DROP TRIGGER IF EXISTS outbox_dlq_refuse_delete ON outbox_dlq;
 DROP TRIGGER IF EXISTS outbox_dlq_refuse_truncate ON outbox_dlq;
 DROP TRIGGER IF EXISTS outbox_audit_refuse_update ON outbox_audit;

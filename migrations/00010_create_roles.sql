@@ -94,8 +94,8 @@ SELECT outbox_grant('GRANT SELECT ON outbox_audit TO outbox_operator');
 SELECT outbox_grant('GRANT SELECT ON outbox_event_status TO outbox_operator');
 
 -- Viewer: everything except what events carry (payload_json, headers).
-SELECT outbox_grant('GRANT SELECT (id, event_type, aggregate_type, aggregate_id, created_at, published_at, attempt_count, last_error, seq, namespace, tenant_id, dedupe_key, max_attempts, next_attempt_at, dead_at, broker_message_id, ordering_key, passed_at) ON outbox_events TO outbox_viewer');
-SELECT outbox_grant('GRANT SELECT (id, event_id, event_type, aggregate_type, aggregate_id, error_reason, error_message, attempt_count, failed_at, namespace, tenant_id, topic, fingerprint, event_created_at, state, state_changed_at, audit_id, corrected_by) ON outbox_dlq TO outbox_viewer');
+SELECT outbox_grant('GRANT SELECT (id, event_type, aggregate_type, aggregate_id, created_at, published_at, attempt_count, last_error, seq, namespace, tenant_id, dedupe_key, max_attempts, next_attempt_at, dead_at, broker_message_id, ordering_key, passed_at, erased_at) ON outbox_events TO outbox_viewer');
+SELECT outbox_grant('GRANT SELECT (id, event_id, event_type, aggregate_type, aggregate_id, error_reason, error_message, attempt_count, failed_at, namespace, tenant_id, topic, fingerprint, event_created_at, state, state_changed_at, audit_id, corrected_by, erased_at) ON outbox_dlq TO outbox_viewer');
 SELECT outbox_grant('GRANT SELECT ON outbox_audit TO outbox_viewer');
 SELECT outbox_grant('GRANT SELECT ON outbox_event_status TO outbox_viewer');
 

@@ -36,19 +36,20 @@ $$;
 -- +goose StatementEnd
 
 -- What an action answers for one row, by the state of the dead letter (NULL: there is none) and of its event. corrected:
--- another event was emitted in the dead letter's place. unchanged: the row is as whoever asks saw it, as published or as an
+-- another event was emitted in the dead letter's place. erased: what it carried is removed. unchanged: the row is as whoever asks saw it, as published or as an
 -- earlier change left it; for a retry, that the event does not back off. It is the only place that decides this: the
 -- functions below use it for what they did not change, and a dry run asks it before. It reads no table, so every role may
 -- call it. Written with RETURN it is bound to pg_catalog when it is made, and needs no call for each row.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_outcome(action text, state text, found boolean, published boolean, dead boolean, corrected boolean,
-    unchanged boolean) RETURNS text
+    unchanged boolean, erased boolean) RETURNS text
     LANGUAGE sql IMMUTABLE
     RETURN CASE action
        WHEN 'dlq.replay' THEN
             CASE WHEN state IS NULL THEN 'not_found'
                  WHEN state = 'replayed' THEN 'already_replayed'
                  WHEN state = 'discarded' THEN 'discarded'
+                 WHEN erased THEN 'event_erased'
                  WHEN NOT found THEN 'event_gone'
                  WHEN published THEN 'event_published'
                  WHEN NOT dead THEN 'event_live'
@@ -66,6 +67,7 @@ CREATE FUNCTION outbox_outcome(action text, state text, found boolean, published
                  WHEN state = 'open' THEN 'already_open'
                  WHEN state = 'replayed' THEN 'already_replayed'
                  WHEN corrected THEN 'already_corrected'
+                 WHEN erased THEN 'event_erased'
                  WHEN published THEN 'event_published'
                  WHEN found AND NOT dead THEN 'event_live'
                  WHEN NOT unchanged THEN 'changed'
@@ -76,12 +78,14 @@ CREATE FUNCTION outbox_outcome(action text, state text, found boolean, published
                  WHEN state = 'replayed' THEN 'already_replayed'
                  WHEN state = 'discarded' AND corrected THEN 'already_corrected'
                  WHEN state = 'discarded' THEN 'discarded'
+                 WHEN erased THEN 'event_erased'
                  WHEN published THEN 'event_published'
                  WHEN found AND NOT dead THEN 'event_live'
                  ELSE 'corrected'
             END
        WHEN 'event.republish' THEN
             CASE WHEN NOT found THEN 'not_found'
+                 WHEN published AND erased THEN 'event_erased'
                  WHEN published AND unchanged THEN 'republished'
                  WHEN published THEN 'changed'
                  WHEN dead THEN 'dead'
@@ -102,7 +106,8 @@ CREATE FUNCTION outbox_outcome(action text, state text, found boolean, published
 CREATE FUNCTION outbox_success(action text) RETURNS text
     LANGUAGE sql IMMUTABLE
     RETURN CASE action WHEN 'dlq.replay' THEN 'replayed' WHEN 'dlq.discard' THEN 'discarded' WHEN 'dlq.restore' THEN 'restored'
-                   WHEN 'dlq.edit' THEN 'corrected' WHEN 'event.republish' THEN 'republished' WHEN 'event.retry' THEN 'retried' END;
+                   WHEN 'dlq.edit' THEN 'corrected' WHEN 'event.republish' THEN 'republished' WHEN 'event.retry' THEN 'retried'
+                   WHEN 'event.erase' THEN 'erased' END;
 -- +goose StatementEnd
 
 -- Takes events out of leases that still name them: whoever settled them took them out in the same transaction, but a row
@@ -131,6 +136,7 @@ $$;
 --   discarded         restore it first
 --   event_live        its event is on its way through another dead letter
 --   event_published   its event has been published meanwhile
+--   event_erased      what its event carried was removed
 --   event_gone        its event was removed by cleanup
 --   not_found         there is no such dead letter
 -- +goose StatementBegin
@@ -166,7 +172,7 @@ BEGIN
     WITH up AS (
         UPDATE @schema@.outbox_events AS e
            SET dead_at = NULL, passed_at = NULL, attempt_count = 0, last_error = NULL, next_attempt_at = now()
-         WHERE e.id = ANY (events) AND e.dead_at IS NOT NULL AND e.published_at IS NULL
+         WHERE e.id = ANY (events) AND e.dead_at IS NOT NULL AND e.published_at IS NULL AND e.erased_at IS NULL
         RETURNING e.id
     )
     SELECT array_agg(up.id) INTO revived FROM up;
@@ -182,7 +188,8 @@ BEGIN
     RETURN QUERY
         SELECT w.id, d.event_id,
                CASE WHEN d.audit_id = audit THEN 'replayed'
-                    ELSE @schema@.outbox_outcome(text 'dlq.replay', d.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, false, true)
+                    ELSE @schema@.outbox_outcome(text 'dlq.replay', d.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, false, true,
+                                                 d.erased_at IS NOT NULL)
                END
           FROM unnest(dlq_ids) WITH ORDINALITY AS w(id, ord)
           LEFT JOIN @schema@.outbox_dlq AS d ON d.id = w.id
@@ -231,7 +238,7 @@ BEGIN
         SELECT w.id, d.event_id,
                CASE WHEN d.audit_id = audit THEN 'discarded'
                     ELSE @schema@.outbox_outcome(text 'dlq.discard', d.state, true, false, true, false,
-                                                 w.seen IS NULL OR w.seen IS NOT DISTINCT FROM d.audit_id)
+                                                 w.seen IS NULL OR w.seen IS NOT DISTINCT FROM d.audit_id, false)
                END
           FROM unnest(dlq_ids, seen) WITH ORDINALITY AS w(id, seen, ord)
           LEFT JOIN @schema@.outbox_dlq AS d ON d.id = w.id
@@ -244,7 +251,7 @@ $$;
 -- alone: opening it would report a death that is over. So is one that was
 -- corrected: another event replaced its own. An event with an ordering
 -- key holds back again what has not been sent meanwhile. seen is as in outbox_discard.
---   restored · already_open · already_replayed · already_corrected · event_live · event_published · changed · not_found
+--   restored · already_open · already_replayed · already_corrected · event_erased · event_live · event_published · changed · not_found
 -- +goose StatementBegin
 CREATE FUNCTION outbox_restore(dlq_ids uuid[], actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL, seen bigint[] DEFAULT NULL)
     RETURNS TABLE (dlq_id uuid, event_id uuid, outcome text)
@@ -262,7 +269,7 @@ BEGIN
       FROM unnest(dlq_ids, seen) AS w(id, seen)
       JOIN @schema@.outbox_dlq AS d ON d.id = w.id
       LEFT JOIN @schema@.outbox_events AS e ON e.id = d.event_id
-     WHERE d.state = 'discarded' AND d.corrected_by IS NULL AND (w.seen IS NULL OR w.seen = d.audit_id)
+     WHERE d.state = 'discarded' AND d.corrected_by IS NULL AND d.erased_at IS NULL AND (w.seen IS NULL OR w.seen = d.audit_id)
        AND (e.id IS NULL OR (e.dead_at IS NOT NULL AND e.published_at IS NULL));
     IF hit IS NOT NULL THEN
         audit := @schema@.outbox_audit_change(text 'dlq.restore', actor, note, coalesce(detail, '{}') || jsonb_build_object('dlqIds', hit), events,
@@ -274,7 +281,7 @@ BEGIN
         SELECT w.id, d.event_id,
                CASE WHEN d.audit_id = audit THEN 'restored'
                     ELSE @schema@.outbox_outcome(text 'dlq.restore', d.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL,
-                                                 d.corrected_by IS NOT NULL, w.seen IS NULL OR w.seen IS NOT DISTINCT FROM d.audit_id)
+                                                 d.corrected_by IS NOT NULL, w.seen IS NULL OR w.seen IS NOT DISTINCT FROM d.audit_id, d.erased_at IS NOT NULL)
                END
           FROM unnest(dlq_ids, seen) WITH ORDINALITY AS w(id, seen, ord)
           LEFT JOIN @schema@.outbox_dlq AS d ON d.id = w.id
@@ -288,7 +295,7 @@ $$;
 -- event is what the old one was but for its id, payload and headers, and names the old one in its header
 -- corrects. With an ordering key it also has the old one's seq: what waits behind the old one waits for it. Its
 -- dedupe key is that of an export of the dead letter, so that it is corrected once, in whichever way.
---   corrected · already_corrected · already_replayed · discarded · event_live · event_published · not_found
+--   corrected · already_corrected · already_replayed · discarded · event_erased · event_live · event_published · not_found
 -- +goose StatementBegin
 CREATE FUNCTION outbox_correct(dlq_id uuid, new_id uuid, payload jsonb, headers jsonb, actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL)
     RETURNS TABLE (event_id uuid, outcome text)
@@ -314,7 +321,7 @@ BEGIN
     SELECT d.* INTO letter FROM @schema@.outbox_dlq AS d WHERE d.id = dlq_id;
     SELECT e.* INTO old FROM @schema@.outbox_events AS e WHERE e.id = letter.event_id FOR UPDATE;
     verdict := @schema@.outbox_outcome(text 'dlq.edit', letter.state, old.id IS NOT NULL, old.published_at IS NOT NULL, old.dead_at IS NOT NULL,
-                                       letter.corrected_by IS NOT NULL, true);
+                                       letter.corrected_by IS NOT NULL, true, letter.erased_at IS NOT NULL);
     dedupe := coalesce(letter.tenant_id::text || '/', '') || 'corrects/' || dlq_id;
     IF verdict = 'corrected' THEN
         -- The catalogue knows a type by the name that it has now; the event keeps its own.
@@ -365,7 +372,7 @@ $$;
 -- saw for each event (NULL: whatever it is): an event published again since
 -- then is left alone, so a set is republished once however often it is tried.
 -- broker_message_id stays that of the message before, by which the publisher knows that it sends a copy.
---   republished · changed · not_published · dead · not_found
+--   republished · changed · event_erased · not_published · dead · not_found
 -- +goose StatementBegin
 CREATE FUNCTION outbox_republish(event_ids uuid[], seen timestamptz[], actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL)
     RETURNS TABLE (event_id uuid, outcome text)
@@ -384,7 +391,7 @@ BEGIN
                      FOR UPDATE) AS locked;
     SELECT array_agg(DISTINCT e.id), min(e.published_at), max(e.published_at) INTO hit, oldest, newest
       FROM unnest(event_ids, seen) AS w(id, at)
-      JOIN @schema@.outbox_events AS e ON e.id = w.id AND e.published_at = coalesce(w.at, e.published_at);
+      JOIN @schema@.outbox_events AS e ON e.id = w.id AND e.published_at = coalesce(w.at, e.published_at) AND e.erased_at IS NULL;
     IF hit IS NOT NULL THEN
         PERFORM @schema@.outbox_audit_change(text 'event.republish', actor, note,
             coalesce(detail, '{}') || jsonb_build_object('publishedFrom', oldest, 'publishedTo', newest), hit, cardinality(hit)::bigint);
@@ -402,7 +409,7 @@ BEGIN
         SELECT w.id,
                CASE WHEN e.id = ANY (hit) THEN 'republished'
                     ELSE @schema@.outbox_outcome(text 'event.republish', NULL::text, e.id IS NOT NULL, e.published_at IS NOT NULL,
-                                                 e.dead_at IS NOT NULL, false, false)
+                                                 e.dead_at IS NOT NULL, false, false, e.erased_at IS NOT NULL)
                END
           FROM unnest(event_ids) WITH ORDINALITY AS w(id, ord)
           LEFT JOIN @schema@.outbox_events AS e ON e.id = w.id
@@ -439,7 +446,7 @@ BEGIN
     END IF;
     RETURN QUERY
         SELECT w.id, CASE WHEN e.id = ANY (hit) THEN 'retried'
-                          ELSE @schema@.outbox_outcome(text 'event.retry', NULL::text, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, false, true)
+                          ELSE @schema@.outbox_outcome(text 'event.retry', NULL::text, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, false, true, false)
                      END
           FROM unnest(event_ids) WITH ORDINALITY AS w(id, ord)
           LEFT JOIN @schema@.outbox_events AS e ON e.id = w.id
@@ -448,7 +455,100 @@ END
 $$;
 -- +goose StatementEnd
 
--- What an event carries, of a dead letter or else of an event, and the audit row that says who saw it and why. The page
+-- What outbox_erase would answer for an event now; seen as there.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_erase_outcome(event uuid, seen text) RETURNS text
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+SELECT coalesce((SELECT CASE WHEN e.erased_at IS NOT NULL THEN 'already_erased'
+                             WHEN e.published_at IS NOT NULL OR e.dead_at IS NOT NULL THEN 'erased'
+                             WHEN EXISTS (SELECT FROM @schema@.outbox_leases AS l WHERE l.seqs @> e.seq AND l.until > clock_timestamp()) THEN 'in_flight'
+                             WHEN seen = 'discard' THEN 'erased'
+                             ELSE 'waiting' END
+                   FROM @schema@.outbox_events AS e WHERE e.id = event),
+                -- Cleanup removed its row; what is left is in its dead letters.
+                (SELECT CASE WHEN count(*) = 0 THEN 'not_found'
+                             WHEN bool_and(d.erased_at IS NOT NULL) THEN 'already_erased'
+                             ELSE 'erased' END
+                   FROM @schema@.outbox_dlq AS d WHERE d.event_id = event))
+$$;
+-- +goose StatementEnd
+
+-- Removes what events carry: payload and headers, the copies of their dead letters, and the errors, which may quote
+-- them. The rows stay, with their ids. One that waits is removed only where seen is 'discard': it is never published, its
+-- dead letter is discarded, and what waits behind it in its ordering key goes on. Nothing takes this back.
+--   erased · already_erased · waiting · in_flight · not_found
+-- +goose StatementBegin
+CREATE FUNCTION outbox_erase(event_ids uuid[], seen text[], actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL)
+    RETURNS TABLE (event_id uuid, outcome text)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+#variable_conflict use_column
+DECLARE
+    ids     uuid[];
+    results text[];
+    hit     uuid[];
+    waiting uuid[];
+    audit   bigint;
+BEGIN
+    -- Dead letters first, as outbox_replay does. A claim that held an event has leased it when the lock is ours.
+    PERFORM FROM (SELECT d.id FROM @schema@.outbox_dlq AS d WHERE d.event_id = ANY (event_ids) ORDER BY d.id FOR UPDATE) AS locked;
+    PERFORM FROM (SELECT e.id FROM @schema@.outbox_events AS e WHERE e.id = ANY (event_ids) ORDER BY e.id FOR UPDATE) AS locked;
+    SELECT array_agg(j.id ORDER BY j.ord), array_agg(j.outcome ORDER BY j.ord), array_agg(j.id) FILTER (WHERE j.outcome = 'erased')
+      INTO ids, results, hit
+      FROM (SELECT w.id, w.ord, @schema@.outbox_erase_outcome(w.id, w.seen) AS outcome
+              FROM unnest(event_ids, seen) WITH ORDINALITY AS w(id, seen, ord)) AS j;
+    IF hit IS NOT NULL THEN
+        SELECT array_agg(e.id) INTO waiting
+          FROM @schema@.outbox_events AS e WHERE e.id = ANY (hit) AND e.published_at IS NULL AND e.dead_at IS NULL;
+        audit := @schema@.outbox_audit_change(text 'event.erase', actor, note,
+            coalesce(detail, '{}') || jsonb_build_object('discarded', coalesce(cardinality(waiting), 0)), hit, cardinality(hit)::bigint);
+        PERFORM set_config('outboxctl.erases', 'on', true);
+        IF waiting IS NOT NULL THEN
+            PERFORM @schema@.outbox_forget_leases(waiting);
+            INSERT INTO @schema@.outbox_dlq AS d (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message,
+                attempt_count, namespace, tenant_id, event_created_at, state, state_changed_at, audit_id, erased_at)
+            SELECT e.id, e.event_type, e.aggregate_type, e.aggregate_id, 'null', 'erased', 'erased before it was published',
+                   e.attempt_count, e.namespace, e.tenant_id, e.created_at, 'discarded', now(), audit, now()
+              FROM @schema@.outbox_events AS e WHERE e.id = ANY (waiting);
+        END IF;
+        UPDATE @schema@.outbox_dlq AS d
+           SET payload_json = 'null', headers = NULL, error_message = 'erased', erased_at = now()
+         WHERE d.event_id = ANY (hit) AND d.erased_at IS NULL;
+        UPDATE @schema@.outbox_events AS e
+           SET payload_json = 'null', headers = NULL, last_error = CASE WHEN e.last_error IS NOT NULL THEN 'erased' END, erased_at = now(),
+               passed_at = CASE WHEN e.id = ANY (waiting) AND e.ordering_key IS NOT NULL THEN now() ELSE e.passed_at END,
+               dead_at = CASE WHEN e.id = ANY (waiting) THEN now() ELSE e.dead_at END
+         WHERE e.id = ANY (hit);
+        PERFORM set_config('outboxctl.erases', 'off', true);
+    END IF;
+    RETURN QUERY SELECT r.id, r.outcome FROM unnest(ids, results) AS r(id, outcome);
+END
+$$;
+-- +goose StatementEnd
+
+-- ANALYZE keeps samples of what a column holds. It is done once more after an erasure, so that it keeps none of what was
+-- erased; false: another session, such as a vacuum, is in the way.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_forget_samples() RETURNS boolean
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    SET lock_timeout = '5s'
+    AS $$
+BEGIN
+    ANALYZE @schema@.outbox_events (payload_json, headers, last_error);
+    ANALYZE @schema@.outbox_dlq (payload_json, headers, error_message);
+    RETURN true;
+EXCEPTION
+    WHEN lock_not_available THEN
+        RETURN false;
+END
+$$;
+-- +goose StatementEnd
+
+-- What an event carries, of a dead letter or else of an event, and the audit row that says who saw it and why. Of what was erased there is neither. The page
 -- reads as a viewer, who may not see it; this is the one way for it, and there is no one without the other.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_reveal(id uuid, actor text, note text, detail jsonb, OUT event_id uuid, OUT payload text, OUT headers text)
@@ -466,7 +566,8 @@ BEGIN
         SELECT e.id, e.payload_json::text, e.headers::text INTO event_id, payload, headers
           FROM @schema@.outbox_events AS e WHERE e.id = outbox_reveal.id;
     END IF;
-    IF event_id IS NULL THEN
+    IF event_id IS NULL OR payload = 'null' AND @schema@.outbox_erase_outcome(event_id, NULL) = 'already_erased' THEN
+        payload := NULL;
         RETURN;
     END IF;
     INSERT INTO @schema@.outbox_audit AS a (actor, action, note, detail, affected)
@@ -486,16 +587,23 @@ REVOKE ALL ON FUNCTION outbox_discard(uuid[], text, text, jsonb, bigint[]) FROM 
 REVOKE ALL ON FUNCTION outbox_restore(uuid[], text, text, jsonb, bigint[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_correct(uuid, uuid, jsonb, jsonb, text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_retry(uuid[], text, text, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_erase(uuid[], text[], text, text, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_forget_samples() FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_republish(uuid[], timestamptz[], text, text, jsonb) FROM PUBLIC;
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_replay(uuid[], text, text, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_discard(uuid[], text, text, jsonb, bigint[]) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_restore(uuid[], text, text, jsonb, bigint[]) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_correct(uuid, uuid, jsonb, jsonb, text, text, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_retry(uuid[], text, text, jsonb) TO outbox_operator');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_erase(uuid[], text[], text, text, jsonb) TO outbox_operator');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_forget_samples() TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_republish(uuid[], timestamptz[], text, text, jsonb) TO outbox_operator');
 
 -- +goose Down
 DROP FUNCTION IF EXISTS outbox_reveal(uuid, text, text, jsonb);
+DROP FUNCTION IF EXISTS outbox_forget_samples();
+DROP FUNCTION IF EXISTS outbox_erase(uuid[], text[], text, text, jsonb);
+DROP FUNCTION IF EXISTS outbox_erase_outcome(uuid, text);
 DROP FUNCTION IF EXISTS outbox_retry(uuid[], text, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_republish(uuid[], timestamptz[], text, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_correct(uuid, uuid, jsonb, jsonb, text, text, jsonb);
@@ -504,5 +612,5 @@ DROP FUNCTION IF EXISTS outbox_discard(uuid[], text, text, jsonb, bigint[]);
 DROP FUNCTION IF EXISTS outbox_replay(uuid[], text, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_success(text);
 DROP FUNCTION IF EXISTS outbox_forget_leases(uuid[]);
-DROP FUNCTION IF EXISTS outbox_outcome(text, text, boolean, boolean, boolean, boolean, boolean);
+DROP FUNCTION IF EXISTS outbox_outcome(text, text, boolean, boolean, boolean, boolean, boolean, boolean);
 DROP FUNCTION IF EXISTS outbox_audit_change(text, text, text, jsonb, uuid[], bigint);

@@ -14,7 +14,7 @@ CREATE TABLE outbox_plans (
     id          uuid        PRIMARY KEY DEFAULT outbox_uuid_v7(),
     action      text        NOT NULL
         CONSTRAINT outbox_plans_action_check
-        CHECK (action IN ('dlq.replay', 'dlq.discard', 'dlq.restore', 'event.republish', 'event.retry')),
+        CHECK (action IN ('dlq.replay', 'dlq.discard', 'dlq.restore', 'event.republish', 'event.retry', 'event.erase')),
     state       text        NOT NULL DEFAULT 'making'
         CONSTRAINT outbox_plans_state_check
         CHECK (state IN ('making', 'ready', 'abandoned', 'running', 'stopped', 'interrupted', 'done')),
@@ -52,7 +52,8 @@ CREATE TABLE outbox_plan_chunks (
     left_out  jsonb,
     ids       uuid[]  NOT NULL,
     event_ids uuid[]  NOT NULL,
-    -- What each row must still have: the time an event was published at, or the number of a dead letter's audit row.
+    -- What each row must still have: the time an event was published at, or the number of a dead letter's audit row. Of an
+    -- event that is to be erased, discard: also when it waits.
     seen      text[]  NOT NULL,
     -- Of what each carries; NULL in a plan that was made to be run at once.
     digests   bigint[],
@@ -75,7 +76,7 @@ BEGIN
     IF coalesce(btrim(author), '') = '' THEN
         RAISE EXCEPTION 'author: must not be empty' USING ERRCODE = 'OX300', COLUMN = 'author';
     END IF;
-    IF action NOT IN ('dlq.replay', 'dlq.discard', 'dlq.restore', 'event.republish', 'event.retry') THEN
+    IF action NOT IN ('dlq.replay', 'dlq.discard', 'dlq.restore', 'event.republish', 'event.retry', 'event.erase') THEN
         RAISE EXCEPTION USING ERRCODE = 'OX300', COLUMN = 'action', MESSAGE = format('action: %s is none that can be planned', action);
     END IF;
     DELETE FROM @schema@.outbox_plans AS p
@@ -119,18 +120,19 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'OX312', MESSAGE = format('plan %s: is not being made by you', plan);
     END IF;
-    on_events := p.action IN ('event.republish', 'event.retry');
+    on_events := p.action IN ('event.republish', 'event.retry', 'event.erase');
     success := @schema@.outbox_success(p.action);
 
     -- In two steps: an outcome of plain columns needs no call for each row.
     WITH found AS MATERIALIZED (
-        SELECT w.id, coalesce(d.event_id, e.id) AS event_id, w.seen, d.state, e.id IS NOT NULL AS found, e.published_at IS NOT NULL AS published,
+        SELECT w.id, coalesce(d.event_id, e.id, CASE p.action WHEN 'event.erase' THEN w.id END) AS event_id, w.seen, d.state, e.id IS NOT NULL AS found, e.published_at IS NOT NULL AS published,
                e.dead_at IS NOT NULL AS dead, d.corrected_by IS NOT NULL AS corrected,
                CASE p.action WHEN 'event.republish' THEN e.published_at = coalesce(w.seen::timestamptz, e.published_at)
                              WHEN 'event.retry' THEN e.next_attempt_at <= now() OR EXISTS (
                                   SELECT FROM @schema@.outbox_leases AS l WHERE l.seqs @> e.seq AND l.until > now())
                              ELSE w.seen IS NULL OR w.seen = d.audit_id::text END AS unchanged,
-               CASE WHEN outbox_plan_add.digest THEN jsonb_hash_extended(coalesce(e.payload_json, d.payload_json), 0) END AS digest,
+               CASE WHEN outbox_plan_add.digest AND p.action <> 'event.erase' THEN jsonb_hash_extended(coalesce(e.payload_json, d.payload_json), 0) END AS digest,
+               coalesce(d.erased_at, e.erased_at) IS NOT NULL AS erased,
                d.error_reason::text AS reason, coalesce(d.event_type::text, e.event_type::text) AS type, d.topic,
                coalesce(d.tenant_id, e.tenant_id)::text AS tenant
           FROM unnest(ids, seen) AS w(id, seen)
@@ -138,7 +140,9 @@ BEGIN
           LEFT JOIN @schema@.outbox_events AS e ON e.id = CASE WHEN on_events THEN w.id ELSE d.event_id END),
     judged AS MATERIALIZED (
         SELECT f.id, f.event_id, f.seen, f.digest, f.reason, f.type, f.topic, f.tenant,
-               @schema@.outbox_outcome(p.action, f.state, f.found, f.published, f.dead, f.corrected, f.unchanged) AS outcome
+               CASE p.action WHEN 'event.erase' THEN @schema@.outbox_erase_outcome(f.id, f.seen)
+                             ELSE @schema@.outbox_outcome(p.action, f.state, f.found, f.published, f.dead, f.corrected, f.unchanged, f.erased)
+               END AS outcome
           FROM found AS f),
     counted AS (
         SELECT k.kind, k.name, sum(g.n) AS n
@@ -157,7 +161,7 @@ BEGIN
 
     INSERT INTO @schema@.outbox_plan_chunks AS c (plan_id, chunk, size, summary, left_out, ids, event_ids, seen, digests)
     VALUES (plan, number, coalesce(cardinality(kept), 0), kinds, @schema@.outbox_add_counts(jsonb '{}', bad_results),
-            coalesce(kept, '{}'), coalesce(events, '{}'), coalesce(sights, '{}'), CASE WHEN outbox_plan_add.digest THEN coalesce(hashes, '{}') END);
+            coalesce(kept, '{}'), coalesce(events, '{}'), coalesce(sights, '{}'), CASE WHEN outbox_plan_add.digest AND p.action <> 'event.erase' THEN coalesce(hashes, '{}') END);
     -- Not each time: those who add at the same time would wait for each other.
     UPDATE @schema@.outbox_plans AS o SET lease_until = now() + interval '30 seconds'
      WHERE o.id = plan AND o.lease_until < now() + interval '20 seconds';
@@ -324,7 +328,7 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    on_events := p.action IN ('event.republish', 'event.retry');
+    on_events := p.action IN ('event.republish', 'event.retry', 'event.erase');
     success := @schema@.outbox_success(p.action);
     start := c.done + 1;
     stop := least(c.size, c.done + greatest(max_rows, 1));
@@ -359,6 +363,9 @@ BEGIN
         WHEN 'event.republish' THEN
             SELECT array_agg(r.event_id), array_agg(r.event_id), array_agg(r.outcome) INTO keys, events, results
               FROM @schema@.outbox_republish(todo, sights::timestamptz[], actor, p.note, about) AS r;
+        WHEN 'event.erase' THEN
+            SELECT array_agg(r.event_id), array_agg(r.event_id), array_agg(r.outcome) INTO keys, events, results
+              FROM @schema@.outbox_erase(todo, sights, actor, p.note, about) AS r;
         ELSE
             SELECT array_agg(r.event_id), array_agg(r.event_id), array_agg(r.outcome) INTO keys, events, results
               FROM @schema@.outbox_retry(todo, actor, p.note, about) AS r;

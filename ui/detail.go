@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"slices"
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
@@ -18,6 +19,8 @@ type detailData struct {
 	Why why.Result
 	// Verbs are what can be done to it.
 	Verbs []string
+	// ErasedAt is when what it carried was removed.
+	ErasedAt *time.Time
 }
 
 func deadLetterPage(r *request) (*view, error) {
@@ -29,6 +32,7 @@ func deadLetterPage(r *request) (*view, error) {
 	if err := d.explain(r, found.EventID); err != nil {
 		return nil, err
 	}
+	d.leaveOut(found.ErasedAt)
 	return &view{Title: "Dead letter", Command: "outboxctl dlq show " + found.ID, template: "detail", Data: d}, nil
 }
 
@@ -41,7 +45,15 @@ func eventPage(r *request) (*view, error) {
 	if err := d.explain(r, found.ID); err != nil {
 		return nil, err
 	}
+	d.leaveOut(found.ErasedAt)
 	return &view{Title: "Event", Command: "outboxctl event show " + found.ID, template: "detail", Data: d}, nil
+}
+
+// leaveOut offers nothing for what was erased but to discard it.
+func (d *detailData) leaveOut(erasedAt *time.Time) {
+	if d.ErasedAt = erasedAt; erasedAt != nil {
+		d.Verbs = slices.DeleteFunc(d.Verbs, func(verb string) bool { return verb != dlq.Discard.Verb() })
+	}
 }
 
 // SubjectID is the id of what the page is about.

@@ -17,9 +17,10 @@ const (
 	Republish Action = "event.republish"
 	Edit      Action = "dlq.edit"
 	Retry     Action = "event.retry"
+	Erase     Action = "event.erase"
 )
 
-// Verb is what the action does: replay, discard, restore, republish, edit or retry.
+// Verb is what the action does: replay, discard, restore, republish, edit, retry or erase.
 func (a Action) Verb() string {
 	_, verb, _ := strings.Cut(string(a), ".")
 	return verb
@@ -30,7 +31,7 @@ func (a Action) Noun() string {
 	switch a {
 	case Republish:
 		return "published event"
-	case Retry:
+	case Retry, Erase:
 		return "event"
 	default:
 		return "dead letter"
@@ -38,13 +39,13 @@ func (a Action) Noun() string {
 }
 
 // OnEvents reports whether the action is done to events; the others are done to dead letters.
-func (a Action) OnEvents() bool { return a == Republish || a == Retry }
+func (a Action) OnEvents() bool { return a == Republish || a == Retry || a == Erase }
 
 // Sends reports whether the action has events published that would not be without it, so that it can be watched and
 // stopped. A retry only brings forward what is published anyway.
 func (a Action) Sends() bool { return a == Replay || a == Republish }
 
-// State is the state of the dead letters, or the status of the events, that the action is done to.
+// State is the state of the dead letters, or the status of the events, that the action is done to; empty: any.
 func (a Action) State() string {
 	switch a {
 	case Restore:
@@ -53,6 +54,8 @@ func (a Action) State() string {
 		return outbox.StatusPublished
 	case Retry:
 		return outbox.StatusPending
+	case Erase:
+		return ""
 	default:
 		return StateOpen
 	}
@@ -79,6 +82,8 @@ func (a Action) Success() string {
 		return Corrected
 	case Retry:
 		return Retried
+	case Erase:
+		return Erased
 	default:
 		return Replayed
 	}

@@ -21,6 +21,7 @@ func TestWhatIsKnownOfAnAction(t *testing.T) {
 		dlq.Edit:      {"edit", "dead letter", "open", false, false},
 		dlq.Republish: {"republish", "published event", "published", true, true},
 		dlq.Retry:     {"retry", "event", "pending", true, false},
+		dlq.Erase:     {"erase", "event", "", true, false},
 	} {
 		require.Equal(t, want, known{action.Verb(), action.Noun(), action.State(), action.OnEvents(), action.Sends()}, "%s", action)
 	}

@@ -32,7 +32,7 @@ type AuditRow struct {
 // AuditActions lists the actions of the audit trail.
 func AuditActions() []string {
 	return []string{
-		string(Replay), string(Discard), string(Restore), string(Republish), string(Edit), string(Retry),
+		string(Replay), string(Discard), string(Restore), string(Republish), string(Edit), string(Retry), string(Erase),
 		"cleanup", idem.ActionForget, idem.ActionForgetUndone, actionReveal, registry.ActionApply, outbox.ActionPause, outbox.ActionResume,
 	}
 }

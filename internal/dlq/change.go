@@ -21,8 +21,10 @@ type ChangeParams struct {
 	IDs []string
 	// DeadLetters chooses what to replay, discard or restore.
 	DeadLetters *Filter
-	// Events chooses what to republish.
+	// Events chooses what to republish or erase.
 	Events *outbox.Filter
+	// Discard erases also what waits to be published.
+	Discard bool
 	// Undo is a run whose discards or restores are to be taken back, where they are as it left them.
 	Undo *AuditRunResult
 	// Actor and Note go to the audit row.
@@ -149,7 +151,12 @@ func (o *Outbox) aim(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
 		}
 		f.Until, err = s.ends(ctx, f.Since, f.Until)
 		s.params.Events, s.filter = &f, f
-		s.open = func() (Source, error) { return s.store.PublishedEvents(f) }
+		s.open = func() (Source, error) {
+			if s.Action == Erase {
+				return s.store.Erasable(f, p.Discard)
+			}
+			return s.store.PublishedEvents(f)
+		}
 	}
 	return s, err
 }
@@ -182,7 +189,10 @@ func (s *ChangeSet) addOrderEffects(ctx context.Context) (err error) {
 
 func (s *ChangeSet) aimIDs() {
 	s.open = func() (Source, error) {
-		if s.Action.OnEvents() {
+		switch {
+		case s.Action == Erase:
+			return s.store.NamedErasable(s.params.IDs, s.params.Discard), nil
+		case s.Action.OnEvents():
 			return s.store.NamedEvents(s.params.IDs), nil
 		}
 		return s.store.NamedEntries(s.params.IDs, s.Action.State()), nil

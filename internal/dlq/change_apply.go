@@ -98,7 +98,7 @@ func verdict(action Action, filtered bool, counts map[string]int64, done int64) 
 	bad := total - done
 	if filtered {
 		// Another operator was faster: what was wanted has happened.
-		bad -= counts[AlreadyReplayed] + counts[AlreadyDiscarded] + counts[AlreadyOpen]
+		bad -= counts[AlreadyReplayed] + counts[AlreadyDiscarded] + counts[AlreadyOpen] + counts[AlreadyErased]
 	}
 	switch {
 	case bad == 0:

@@ -37,6 +37,8 @@ type Entry struct {
 	StateChangedAt *time.Time `json:"stateChangedAt" db:"state_changed_at"`
 	// CorrectedBy is the event that was emitted in its place.
 	CorrectedBy *string `json:"correctedBy" db:"corrected_by"`
+	// ErasedAt is when what the event carried was removed.
+	ErasedAt *time.Time `json:"erasedAt" db:"erased_at"`
 	// OrderingKey is the event's. Blocks counts the events that wait for this one to be replayed or discarded, up to
 	// BlocksBound and one more.
 	OrderingKey *string `json:"orderingKey" db:"ordering_key"`
@@ -73,6 +75,8 @@ type Target struct {
 	EventID string
 	// At orders targets: when the dead letter was written, or when the event was published.
 	At time.Time
+	// Discard: it is erased also when it waits to be published.
+	Discard bool
 	// AuditID is the audit row that the dead letter must still have; 0: any.
 	AuditID int64
 }

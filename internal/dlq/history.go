@@ -63,6 +63,8 @@ func ActionWord(a AuditRow) string {
 		return "sent to be published again"
 	case string(Retry):
 		return "made due now"
+	case string(Erase):
+		return "erased"
 	case string(Edit):
 		return "corrected"
 	case idem.ActionForget, idem.ActionForgetUndone:

@@ -21,7 +21,7 @@ type ExportParams struct {
 // ExportResult counts what Export did.
 type ExportResult struct {
 	Written int64
-	// Missing counts the ids that have no dead letter.
+	// Missing counts the ids that have no dead letter, and what was erased.
 	Missing int64
 }
 
@@ -76,9 +76,9 @@ func (o *Outbox) export(ctx context.Context, targets []Target) ([]Export, error)
 func (r ExportResult) verdict() error {
 	switch {
 	case r.Missing > 0 && r.Written > 0:
-		return fault.Partialf("%s of the ids have no dead letter", words.Count(r.Missing))
+		return fault.Partialf("%s of the dead letters are not found, or erased", words.Count(r.Missing))
 	case r.Missing > 0:
-		return fault.NotFoundf("no dead letter has that id")
+		return fault.NotFoundf("no dead letter has that id, or it was erased")
 	default:
 		return nil
 	}

@@ -26,6 +26,7 @@ const (
 	Republished = "republished"
 	Corrected   = "corrected"
 	Retried     = "retried"
+	Erased      = "erased"
 
 	AlreadyReplayed  = "already_replayed"
 	AlreadyDiscarded = "already_discarded"
@@ -34,6 +35,10 @@ const (
 	EventLive        = "event_live"
 	EventPublished   = "event_published"
 	EventGone        = "event_gone"
+	EventErased      = "event_erased"
+	AlreadyErased    = "already_erased"
+	Waiting          = "waiting"
+	InFlight         = "in_flight"
 	Changed          = "changed"
 	NotPublished     = "not_published"
 	NotBackingOff    = "not_backing_off"
@@ -62,6 +67,14 @@ func Explain(outcome string) string {
 		return "already published"
 	case EventGone:
 		return "removed by cleanup"
+	case EventErased:
+		return "erased: there is nothing left to send"
+	case AlreadyErased:
+		return "already erased"
+	case Waiting:
+		return "waiting to be published"
+	case InFlight:
+		return "being published"
 	case Changed:
 		return "changed since"
 	case NotPublished:

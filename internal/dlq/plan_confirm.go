@@ -26,8 +26,8 @@ const (
 )
 
 // Typed reports whether the count of a plan has to be typed to confirm it: the operator has not looked at each row of a set that a
-// filter chose, or of a large one.
-func Typed(p Plan) bool { return p.Filtered() || p.Total > typedAbove }
+// filter chose, or of a large one, or what it does cannot be had again.
+func Typed(p Plan) bool { return p.Filtered() || p.Total > typedAbove || p.Action == Erase }
 
 // PlanPreview is a plan as a person sees it who decides whether to run it.
 type PlanPreview struct {

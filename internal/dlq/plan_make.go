@@ -186,6 +186,7 @@ func idsOf(targets []Target) []string {
 }
 
 // seenOf is what each target must still have: the time an event was published at, or a dead letter's audit row; nil: anything.
+// Of an event that is to be erased it says whether it may wait.
 // It travels as text: in the simple protocol the driver cannot write an array of times.
 func seenOf(action Action, targets []Target) []*string {
 	seen := make([]*string, len(targets))
@@ -194,6 +195,9 @@ func seenOf(action Action, targets []Target) []*string {
 		case action == Republish && !t.At.IsZero():
 			at := instant(t.At)
 			seen[i] = &at
+		case action == Erase && t.Discard:
+			discard := "discard"
+			seen[i] = &discard
 		case !action.OnEvents() && t.AuditID != 0:
 			id := fmt.Sprint(t.AuditID)
 			seen[i] = &id

@@ -124,6 +124,9 @@ func (s *Store) RunPlan(ctx context.Context, plan Plan, p RunParams) (RunResult,
 	}
 	r.res.Unfinished = err != nil && len(r.res.Counts) > 0
 	endErr := r.end(ctx, err)
+	if plan.Action == Erase && r.res.Counts[Erased] > 0 {
+		endErr = errors.Join(endErr, s.forgetSamples(ctx))
+	}
 	for outcome, n := range p.LeftOut {
 		r.res.Counts[outcome] += n
 	}

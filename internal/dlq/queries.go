@@ -19,7 +19,7 @@ SELECT c.system_identifier::text, d.oid, d.datname
 const entryColumns = `d.id::text AS id, d.event_id::text AS event_id, d.event_type::text AS event_type,
        d.aggregate_type::text AS aggregate_type, d.aggregate_id::text AS aggregate_id, d.error_reason::text AS error_reason,
        d.error_message, d.attempt_count, d.failed_at, d.namespace, d.tenant_id::text AS tenant_id, d.topic, d.fingerprint,
-       d.event_created_at, d.state, d.state_changed_at, d.corrected_by::text AS corrected_by, e.ordering_key, b.blocks`
+       d.event_created_at, d.state, d.state_changed_at, d.corrected_by::text AS corrected_by, d.erased_at, e.ordering_key, b.blocks`
 
 // The event's ordering key, and what an open dead letter holds back in it. Primary key and outbox_events_turn_idx. What says
 // whether anything can be held back stands inside: then nothing is looked up for a row that holds back nothing.
@@ -139,13 +139,14 @@ SELECT coalesce(event_id::text, ''), outcome FROM outbox_correct($1::uuid, $2::u
 // run: a dry run in a transaction that is rolled back would lock the rows, write them twice and need the operator's role.
 const previewRows = `
 SELECT w.id::text, coalesce(coalesce(d.event_id, e.id)::text, ''),
-       outbox_outcome($3::text, d.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, d.corrected_by IS NOT NULL,
+       CASE $3::text WHEN 'event.erase' THEN outbox_erase_outcome(w.id, w.seen) ELSE outbox_outcome($3::text, d.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, d.corrected_by IS NOT NULL,
                       CASE $3::text WHEN 'event.republish' THEN e.published_at = coalesce(w.seen::timestamptz, e.published_at)
                               WHEN 'event.retry' THEN e.next_attempt_at <= now() OR ` + outbox.Leased + ` @> e.seq
-                              ELSE w.seen IS NULL OR w.seen = d.audit_id::text END)
+                              ELSE w.seen IS NULL OR w.seen = d.audit_id::text END,
+                      coalesce(d.erased_at, e.erased_at) IS NOT NULL) END
   FROM unnest($1::uuid[], $2::text[]) WITH ORDINALITY AS w(id, seen, ord)
-  LEFT JOIN outbox_dlq AS d ON $3::text NOT IN ('event.republish', 'event.retry') AND d.id = w.id
-  LEFT JOIN outbox_events AS e ON e.id = CASE WHEN $3::text IN ('event.republish', 'event.retry') THEN w.id ELSE d.event_id END
+  LEFT JOIN outbox_dlq AS d ON $3::text NOT IN ('event.republish', 'event.retry', 'event.erase') AND d.id = w.id
+  LEFT JOIN outbox_events AS e ON e.id = CASE WHEN $3::text IN ('event.republish', 'event.retry', 'event.erase') THEN w.id ELSE d.event_id END
  ORDER BY w.ord`
 
 // What becomes of replayed events.
@@ -159,5 +160,5 @@ const selectExport = `
 SELECT d.id::text, d.event_id::text, d.event_type::text, d.aggregate_type::text, d.aggregate_id::text, d.payload_json::text,
        d.headers::text, d.namespace, d.tenant_id::text
   FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
-  JOIN outbox_dlq AS d ON d.id = w.id
+  JOIN outbox_dlq AS d ON d.id = w.id AND d.erased_at IS NULL
  ORDER BY w.ord`

@@ -53,8 +53,7 @@ func (o *Outbox) Reveal(ctx context.Context, p RevealParams) (RevealResult, erro
 		return RevealResult{}, fmt.Errorf("encode audit detail: %w", err)
 	}
 	var r RevealResult
-	var payload string
-	var headers *string
+	var payload, headers *string
 	err = o.DB.QueryRow(ctx, callReveal, id, p.Actor, p.Note, string(detail)).Scan(&r.EventID, &payload, &headers)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -62,7 +61,10 @@ func (o *Outbox) Reveal(ctx context.Context, p RevealParams) (RevealResult, erro
 	case err != nil:
 		return r, fmt.Errorf("reveal: %w", err)
 	}
-	r.Payload = json.RawMessage(payload)
+	if payload == nil {
+		return r, fault.Preconditionf("event %s was erased: there is nothing to show", r.EventID)
+	}
+	r.Payload = json.RawMessage(*payload)
 	if headers != nil {
 		r.Headers = json.RawMessage(*headers)
 	}

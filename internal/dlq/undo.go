@@ -24,6 +24,8 @@ func (r *AuditRunResult) CannotUndo() error {
 		why = "the events are on their way again"
 	case string(Edit):
 		why = "the corrected event is on its way"
+	case string(Erase):
+		why = "what the events carried is gone"
 	case "cleanup":
 		why = "the rows are gone"
 	case actionReveal:

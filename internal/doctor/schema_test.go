@@ -136,6 +136,7 @@ func TestDrift(t *testing.T) {
 			"trigger outbox_dlq.outbox_dlq_count_delete is disabled, expected is enabled",
 			"trigger outbox_dlq.outbox_dlq_count_insert is disabled, expected is enabled",
 			"trigger outbox_dlq.outbox_dlq_count_update is disabled, expected is enabled",
+			"trigger outbox_dlq.outbox_dlq_refuse_content is disabled, expected is enabled",
 			"trigger outbox_dlq.outbox_dlq_refuse_delete is disabled, expected is enabled",
 			"trigger outbox_dlq.outbox_dlq_refuse_truncate is disabled, expected is enabled",
 			"trigger outbox_dlq.outbox_dlq_refuse_update is disabled, expected is enabled",

@@ -23,9 +23,9 @@ func TestGuards(t *testing.T) {
 
 	immutable := map[string][]string{
 		"outbox_events": {"id", "event_type", "aggregate_type", "aggregate_id", "payload_json", "created_at",
-			"namespace", "tenant_id", "dedupe_key", "max_attempts", "headers", "ordering_key"},
+			"namespace", "tenant_id", "dedupe_key", "max_attempts", "headers", "ordering_key", "erased_at"},
 		"outbox_dlq": {"id", "event_id", "event_type", "aggregate_type", "aggregate_id", "payload_json", "headers", "error_reason",
-			"error_message", "attempt_count", "failed_at", "namespace", "tenant_id", "topic", "fingerprint", "event_created_at"},
+			"error_message", "attempt_count", "failed_at", "namespace", "tenant_id", "topic", "fingerprint", "event_created_at", "erased_at"},
 		"outbox_audit": {"at", "actor", "db_user", "action", "note", "detail", "affected"},
 	}
 	mutable := map[string][]string{

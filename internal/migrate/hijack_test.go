@@ -48,6 +48,9 @@ func TestNoFunctionCanBeHijacked(t *testing.T) {
 		if f == "outbox_first_time(text,uuid)" {
 			continue // one INSERT by a constraint's name: it calls nothing that could be planted
 		}
+		if f == "outbox_forget_samples()" {
+			continue // it only says ANALYZE
+		}
 		exec(t, pool, "ALTER FUNCTION "+f+" SET search_path = pg_catalog, public, pg_temp")
 		fell := slices.ContainsFunc(calls, func(c call) bool {
 			return strings.Contains(c.sql, f[:strings.Index(f, "(")+1]) && c.try(t, pool) != c.state
@@ -151,6 +154,7 @@ var calls = []call{
 	{"outbox_viewer", `SELECT outbox_pause_undone(1000::bigint)`, allowed},
 	{"outbox_viewer", `SELECT outbox_claimable(10::bigint)`, allowed},
 	{"outbox_operator", `SELECT outbox_republish('{00000000-0000-7000-8000-000000000002}'::uuid[], '{NULL}'::timestamptz[], 'me'::text, NULL::text, NULL::jsonb)`, allowed},
+	{"outbox_operator", `SELECT outbox_erase('{00000000-0000-7000-8000-000000000001}'::uuid[], '{NULL}'::text[], 'me'::text, NULL::text, NULL::jsonb)`, allowed},
 	{"outbox_operator", `SELECT outbox_forget_event('c'::text, '00000000-0000-7000-8000-000000000001'::uuid, true, 'me'::text, NULL::text, NULL::jsonb)`, allowed},
 	{"outbox_operator", `SELECT * FROM outbox_reveal('00000000-0000-7000-8000-000000000001'::uuid, 'me'::text, 'why'::text, NULL::jsonb)`, allowed},
 	{"outbox_operator", `SELECT outbox_forget_event_undone(1::bigint, 'me'::text, NULL::text, NULL::jsonb)`, allowed},

@@ -43,7 +43,7 @@ func TestRoleMatrix(t *testing.T) {
 	})
 	public := []string{
 		`SELECT outbox_aggregate_id(gen_random_uuid()::text), outbox_aggregate_type('license'), outbox_event_type('order_created')`,
-		`SELECT outbox_outcome('a', 'b', true, true, true, true, true), outbox_success('a')`, `SELECT outbox_uuid_v7()`,
+		`SELECT outbox_outcome('a', 'b', true, true, true, true, true, true), outbox_success('a')`, `SELECT outbox_uuid_v7()`,
 	}
 	matrix := []struct {
 		statement string
@@ -102,6 +102,9 @@ func TestRoleMatrix(t *testing.T) {
 		{`SELECT outbox_discard(ARRAY[gen_random_uuid()], 'me')`, [4]string{denied, denied, allowed, denied}},
 		{`SELECT outbox_restore(ARRAY[gen_random_uuid()], 'me')`, [4]string{denied, denied, allowed, denied}},
 		{`SELECT outbox_retry(ARRAY[gen_random_uuid()], 'me')`, [4]string{denied, denied, allowed, denied}},
+		{`SELECT outbox_erase(ARRAY[gen_random_uuid()], '{NULL}', 'me')`, [4]string{denied, denied, allowed, denied}},
+		{`SELECT outbox_erase_outcome(gen_random_uuid(), NULL)`, [4]string{denied, allowed, allowed, allowed}},
+		{`SELECT outbox_forget_samples()`, [4]string{denied, denied, allowed, denied}},
 		{`SELECT outbox_pause('type', 'x', NULL, 'me')`, [4]string{denied, denied, allowed, denied}},
 		{`SELECT outbox_resume('type', 'x', 'me')`, [4]string{denied, denied, allowed, denied}},
 		{`SELECT outbox_undo_pause(1, 'me')`, [4]string{denied, denied, allowed, denied}},

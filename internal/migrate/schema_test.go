@@ -56,6 +56,7 @@ func TestLaterMigrationsKeepTheLockedColumns(t *testing.T) {
 		"broker_message_id text YES ",
 		"ordering_key text YES ",
 		"passed_at timestamptz YES ",
+		"erased_at timestamptz YES ",
 		"seq int8 NO ",
 	}, columns(t, pool))
 	require.Equal(t, "ALWAYS", queryOne[string](t, pool,
@@ -69,7 +70,7 @@ func TestDeadReasons(t *testing.T) {
 	t.Parallel()
 	pool := migrated(t)
 	require.Equal(t, []string{
-		"max_attempts", "unknown_event_type", "invalid_payload", "aggregate_mismatch", "message_too_large", "rejected_by_broker",
+		"max_attempts", "unknown_event_type", "invalid_payload", "aggregate_mismatch", "message_too_large", "rejected_by_broker", "erased",
 	}, queryAll(t, pool, `SELECT unnest(enum_range(NULL::outbox_dlq_reason))::text`))
 }
 

@@ -11,6 +11,8 @@ const (
 	ReasonAggregateMismatch DeadReason = "aggregate_mismatch"
 	ReasonMessageTooLarge   DeadReason = "message_too_large"
 	ReasonRejectedByBroker  DeadReason = "rejected_by_broker"
+	// ReasonErased: an operator removed what it carried before it was published.
+	ReasonErased DeadReason = "erased"
 )
 
 // DeadReasons lists every reason, in the order of the enum outbox_dlq_reason.
@@ -18,5 +20,6 @@ func DeadReasons() []string {
 	return []string{
 		string(ReasonMaxAttempts), string(ReasonUnknownEventType), string(ReasonInvalidPayload),
 		string(ReasonAggregateMismatch), string(ReasonMessageTooLarge), string(ReasonRejectedByBroker),
+		string(ReasonErased),
 	}
 }

@@ -45,6 +45,8 @@ type Event struct {
 	// OrderingKey is what the event keeps its order in. PassedAt is when it was discarded, so that its key goes on.
 	OrderingKey *string    `json:"orderingKey" db:"ordering_key"`
 	PassedAt    *time.Time `json:"passedAt" db:"passed_at"`
+	// ErasedAt is when what it carried was removed.
+	ErasedAt *time.Time `json:"erasedAt" db:"erased_at"`
 }
 
 // Content is what an event carries. Headers is nil when it has none.

@@ -43,7 +43,7 @@ const (
 	triedColumns = `SELECT id::text, namespace, event_type::text, aggregate_type::text, aggregate_id::text, payload_json::text, headers::text
   FROM outbox_events `
 	triedWaiting = triedColumns + `WHERE published_at IS NULL AND dead_at IS NULL ORDER BY seq`
-	triedPublish = triedColumns + `WHERE published_at IS NOT NULL ORDER BY published_at DESC LIMIT $1`
+	triedPublish = triedColumns + `WHERE published_at IS NOT NULL AND erased_at IS NULL ORDER BY published_at DESC LIMIT $1`
 )
 
 // Try judges every waiting event as a publisher would once the catalogue is recorded, and with published the

@@ -110,6 +110,11 @@ func (f facts) absent(r *Result) {
 		r.State = CleanedUp
 		r.say("The %s event %s is no longer in the outbox: cleanup removed it. Its dead letter %s is still here: it died %s of %s, and was last %s.",
 			last.EventType, f.EventID, last.ID, f.when(last.FailedAt), last.Reason, last.State)
+		if last.ErasedAt != nil {
+			r.say("What it carried was erased %s: it cannot be emitted again.", f.when(*last.ErasedAt))
+			r.do("outboxctl dlq show %s", last.ID)
+			return
+		}
 		r.say("It cannot be replayed, but its content can be emitted as a new event.")
 		r.do("outboxctl dlq show %s", last.ID)
 		r.do("outboxctl dlq export %s > event.jsonl   # edit, then: outboxctl emit --stdin < event.jsonl", last.ID)
@@ -157,6 +162,11 @@ func (f facts) published(r *Result) {
 	if e.AttemptCount > 0 {
 		r.say("It took %s before that.", words.Counted(int64(e.AttemptCount), "failed attempt"))
 	}
+	if e.ErasedAt != nil {
+		r.say("What it carried was erased%s: it cannot be published once more.", f.lastAct(dlq.Erase))
+		r.do("outboxctl idem show %s", e.ID)
+		return
+	}
 	r.say("What happens next is the consumers' responsibility: a consumer that missed it can be asked about, and the event can be published once more.")
 	r.do("outboxctl idem show %s", e.ID)
 	r.do("outboxctl event republish %s --note '…'", e.ID)
@@ -171,6 +181,11 @@ func (f facts) dead(r *Result) {
 		return
 	}
 	last := f.Deaths[len(f.Deaths)-1]
+	if e.ErasedAt != nil {
+		r.say("after %s, for the reason %s.", words.Counted(int64(last.AttemptCount), "failed attempt"), last.Reason)
+		f.deadErased(r, last)
+		return
+	}
 	r.say("after %s, for the reason %s: %s.", words.Counted(int64(last.AttemptCount), "failed attempt"), last.Reason, strings.TrimRight(last.ErrorMessage, "."))
 	if n := len(f.Deaths); n > 1 {
 		r.say("It has died %d times.", n)
@@ -189,6 +204,18 @@ func (f facts) dead(r *Result) {
 	f.sayBehind(r)
 	r.say("It will not be tried again by itself. %s", remedy(last.Reason))
 	r.putRight(last.ID, last.Reason)
+}
+
+// deadErased tells of a dead event of which nothing is left to send.
+func (f facts) deadErased(r *Result, last dlq.Entry) {
+	r.say("What it carried was erased%s: it cannot be sent any more.", f.lastAct(dlq.Erase))
+	if last.State == dlq.StateDiscarded {
+		r.State = Discarded
+		r.do("outboxctl dlq show %s", last.ID)
+		return
+	}
+	f.sayBehind(r)
+	r.do("outboxctl dlq discard %s --note '…'", last.ID)
 }
 
 // sayBehind mentions what a dead event keeps from being published.
