@@ -89,16 +89,27 @@ type key struct{ namespace, name string }
 
 // New makes the catalogue of every namespace from types. What is wrong with them is a *Problems.
 func New(name string, types ...Type) (*Catalogue, error) {
-	d := Document{Name: name, Types: types, Topics: map[string]string{}}
-	for _, t := range types {
-		d.Topics[t.Topic] = t.Topic
-	}
-	return Build(d)
+	return Build(Document{Name: name, Types: types})
 }
 
-// Build makes a catalogue from documents, one for each namespace.
+// Build makes a catalogue from documents, one for each namespace. A document that names no topics has those of its types, each
+// called at the broker as in another document, or as it is here.
 func Build(documents ...Document) (*Catalogue, error) {
 	bad := &Problems{}
+	documents = slices.Clone(documents)
+	named := map[string]string{}
+	for _, d := range documents {
+		maps.Copy(named, d.Topics)
+	}
+	for i, d := range documents {
+		if len(d.Topics) > 0 {
+			continue
+		}
+		documents[i].Topics = map[string]string{}
+		for _, t := range d.Types {
+			documents[i].Topics[t.Topic] = cmp.Or(named[t.Topic], t.Topic)
+		}
+	}
 	c := build(documents, nil, bad)
 	return c, bad.orNil()
 }

@@ -21,19 +21,34 @@ func (c *Catalogue) Validate(eventType string, data json.RawMessage) error {
 	return namespaced{c, ""}.Validate(eventType, data)
 }
 
-// In returns the catalogue of a namespace. An Emitter asks for it.
+// In returns the catalogue of a namespace. An Emitter asks for it; one that is made with it writes to that namespace:
+//
+//	emitter := emit.New(cat.In("mini-chat"))
 func (c *Catalogue) In(namespace string) emit.Catalogue {
 	if c.builtin {
-		return builtin.Catalogue{}
+		return namespacedBuiltin{namespace: namespace}
 	}
 	return namespaced{c, namespace}
 }
+
+// namespacedBuiltin is the built-in catalogue, which is the same in every namespace.
+type namespacedBuiltin struct {
+	builtin.Catalogue
+
+	namespace string
+}
+
+// Namespace is whose events an emitter writes.
+func (n namespacedBuiltin) Namespace() string { return n.namespace }
 
 // namespaced is a catalogue as an emitter of one namespace sees it.
 type namespaced struct {
 	catalogue *Catalogue
 	namespace string
 }
+
+// Namespace is whose events an emitter writes.
+func (n namespaced) Namespace() string { return n.namespace }
 
 func (n namespaced) find(eventType string) *Type {
 	t := n.catalogue.find(n.namespace, eventType)

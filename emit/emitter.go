@@ -65,8 +65,8 @@ func New(catalogue Catalogue) *Emitter {
 // PostgreSQL finds would abort the caller's transaction. A refused event gives an
 // *InvalidError with all its problems.
 func (e *Emitter) Prepare(event Event) (Prepared, error) {
-	e = e.in(event.Namespace)
 	bad := &InvalidError{}
+	e = e.in(&event, bad)
 	aggregate, topic := e.checkType(event, bad)
 	checkScope(event, bad)
 	orderedBy := e.orderedBy(event, aggregate, topic, bad)
@@ -99,8 +99,16 @@ func (e *Emitter) Prepare(event Event) (Prepared, error) {
 	return Prepared{ID: id, Type: event.Type, Topic: topic, row: row}, nil
 }
 
-// in returns the emitter of a namespace, where the catalogue tells namespaces apart.
-func (e *Emitter) in(namespace string) *Emitter {
+// in returns the emitter of the event's namespace, where the catalogue tells namespaces apart. A catalogue that is one
+// namespace's gives the event that namespace.
+func (e *Emitter) in(event *Event, bad *InvalidError) *Emitter {
+	if one, ok := e.catalogue.(interface{ Namespace() string }); ok && one.Namespace() != "" {
+		if event.Namespace != "" && event.Namespace != one.Namespace() {
+			bad.add("namespace", "must be %s, whose catalogue the emitter has, not %q", one.Namespace(), short.Name(event.Namespace))
+		}
+		event.Namespace = one.Namespace()
+		return e
+	}
 	several, ok := e.catalogue.(interface {
 		In(namespace string) Catalogue
 	})
@@ -108,7 +116,7 @@ func (e *Emitter) in(namespace string) *Emitter {
 		return e
 	}
 	one := *e
-	one.catalogue = several.In(namespace)
+	one.catalogue = several.In(event.Namespace)
 	return &one
 }
 
