@@ -49,6 +49,9 @@ func TestEveryModeMeasures(t *testing.T) {
 				require.LessOrEqual(t, c.RedisRoundTrips, 2.0, "begin and done, shared by deliveries, and nothing else")
 			}
 			require.Equal(t, mode.Name == Consume().Name, report.Consume != nil)
+			require.NotNil(t, report.Spent)
+			require.Positive(t, report.Spent.Buffers)
+			require.Positive(t, report.Spent.Transactions)
 			var text strings.Builder
 			require.NoError(t, report.WriteText(&text))
 			require.Contains(t, text.String(), "arrived once, unchanged")

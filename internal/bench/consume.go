@@ -159,6 +159,7 @@ func (r *Trial) measureConsume(ctx context.Context, redis *devstack.Redis, subsc
 		return nil, nil, err
 	}
 	report.WALBytesPerEvent = float64(after.wal-before.wal) / float64(report.Events)
+	report.Spent = spent(before, after, 0, report.Events)
 	report.Consume = &Consumption{
 		Redis: redis.Kind, Concurrency: consumer.DefaultConcurrency, Streams: pubsub.EmulatorStreams,
 		RedisRoundTrips: float64(trips.count.Load()) / float64(report.Events),

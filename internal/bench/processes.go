@@ -62,6 +62,7 @@ func (r *Trial) process(ctx context.Context, largest *atomic.Int64) error {
 	err := cmd.Wait()
 	close(done)
 	<-watched
+	r.outside.Add(int64(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()))
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == exitPartly && r.Params.Mode.Partly {
 		return nil // it says that a topic takes nothing, which is the point
 	}

@@ -29,6 +29,8 @@ type Report struct {
 	Settle  *Cost        `json:"settle,omitempty"`
 
 	WALBytesPerEvent float64 `json:"walBytesPerEvent"`
+	// Spent is what one event took of the machine.
+	Spent *Spending `json:"spentPerEvent,omitempty"`
 	// WritesPerEvent is how often an event's row was written: to mark it, and not to lease it.
 	WritesPerEvent float64 `json:"writesPerEvent"`
 	// ClaimIndexGrowth is the size of the claim index over that before the drain.

@@ -70,6 +70,10 @@ func (r *Report) write(w io.Writer) {
 	}); ok {
 		extra.Lines(line)
 	}
+	if r.Spent != nil {
+		line("processor", "%s per event", r.Spent)
+		line("database", "%.1f transactions per 1,000 events, %.1f buffers/event", 1000*r.Spent.Transactions, r.Spent.Buffers)
+	}
 	if r.WALBytesPerEvent > 0 {
 		line("WAL", "%s bytes/event", humanize.Comma(int64(r.WALBytesPerEvent)))
 	}

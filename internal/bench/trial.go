@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/outboxctl/outboxctl/dispatch"
@@ -64,6 +65,8 @@ type Trial struct {
 	registry *registry.Registry
 	fake     *devstack.PubSub
 	recorder *recorder
+	// outside is the processor time of publishers in processes of their own, in nanoseconds.
+	outside atomic.Int64
 	// licenses are the only events that the example consumer handles.
 	licenses bool
 }
@@ -190,6 +193,7 @@ func (r *Trial) Finish(ctx context.Context, report *Report, before Counters) err
 		return err
 	}
 	report.WALBytesPerEvent = float64(after.wal-before.wal) / float64(report.Events)
+	report.Spent = spent(before, after, time.Duration(r.outside.Load()), report.Events)
 	if r.Params.Mode.Loop == nil {
 		if !r.Params.Processes {
 			report.Claim, report.Settle = r.Meter.Costs()

@@ -5,6 +5,7 @@ package jsonb
 import (
 	"bytes"
 	"encoding/json"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -109,6 +110,23 @@ func String(value []byte) (string, bool) {
 	var s string
 	err := json.Unmarshal(value, &s)
 	return s, err == nil
+}
+
+// Elements walks over an array that Members returned.
+func Elements(array []byte) iter.Seq2[int, []byte] {
+	return func(yield func(int, []byte) bool) {
+		s := scan{text: array, pos: 1}
+		for i := 0; ; i++ {
+			s.space()
+			start := s.pos
+			if s.peek() == ']' || s.value() != nil || !yield(i, array[start:s.pos]) {
+				return
+			}
+			if s.space(); s.peek() == ',' {
+				s.pos++
+			}
+		}
+	}
 }
 
 // scan is one walk over a text.

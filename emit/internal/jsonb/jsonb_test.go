@@ -114,3 +114,24 @@ func FuzzJSONB(f *testing.F) {
 		}
 	})
 }
+
+// Elements are what encoding/json finds in an array.
+func TestElements(t *testing.T) {
+	t.Parallel()
+	for _, array := range []string{`[]`, `[ ]`, `[1]`, `["a", "b]", {"c": [1, 2]}, [], null, -1.5e3 , true]`, "[\n\"\\\"\" ,\t2 ]"} {
+		var want []json.RawMessage
+		if err := json.Unmarshal([]byte(array), &want); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for i, element := range Elements([]byte(array)) {
+			if i != n || i >= len(want) || string(want[i]) != string(element) {
+				t.Fatalf("%s: element %d is %s", array, i, element)
+			}
+			n++
+		}
+		if n != len(want) {
+			t.Fatalf("%s: %d elements, want %d", array, n, len(want))
+		}
+	}
+}
