@@ -76,7 +76,7 @@ func (v *devView) look(ctx context.Context, app *cli.App, box *dlq.Outbox) error
 		return err
 	}
 	var dead []dlq.Entry
-	newest := dlq.ListParams{Filter: dlq.Filter{State: dlq.StateOpen}, Page: outbox.Page{Limit: devViewDead}}
+	newest := outbox.ListParams{Filter: dlq.Filter{State: dlq.StateOpen}, Page: outbox.Page{Limit: devViewDead}}
 	if _, err := box.ListDeadLetters(ctx, newest, func(e dlq.Entry) error { dead = append(dead, e); return nil }); err != nil {
 		return err
 	}

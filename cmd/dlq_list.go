@@ -58,7 +58,7 @@ looks at five thousand rows at most at a time, so it never keeps the database bu
 }
 
 func runDLQList(ctx context.Context, cmd *cobra.Command, app *cli.App, f *dlqListFlags) error {
-	rows := dlq.ListParams{Page: f.page}
+	rows := outbox.ListParams{Page: f.page}
 	groups := dlq.GroupParams{By: f.groupBy, Limit: f.page.Limit}
 	check := rows.Check
 	if f.groupBy != "" {

@@ -13,7 +13,7 @@ import (
 
 func newEraseCmd(app *cli.App) *cobra.Command {
 	opts := &changeOptions{app: app, action: dlq.Erase}
-	filter := &outbox.EventQuery{Status: outbox.AllStates}
+	filter := &outbox.Query{Status: outbox.AllStates}
 	cmd := &cobra.Command{
 		Use:   "erase [EVENT... | -]",
 		Short: "Remove what events carry, for good",

@@ -22,7 +22,7 @@ func sayMisspelt(ctx context.Context, app *cli.App, o *dlq.Outbox, names []outbo
 }
 
 // addEventFilterFlags gives a command the filters. what happened to the events at the times of --since and --until.
-func addEventFilterFlags(app *cli.App, cmd *cobra.Command, f *outbox.EventQuery, what string) {
+func addEventFilterFlags(app *cli.App, cmd *cobra.Command, f *outbox.Query, what string) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.Types, "type", nil, "of this event `type`")
 	flags.StringSliceVar(&f.Topics, "topic", nil, "of the event types that go to this `topic`")

@@ -13,7 +13,7 @@ import (
 )
 
 type eventListFlags struct {
-	filter outbox.EventQuery
+	filter outbox.Query
 	page   outbox.Page
 	watch  cli.Watch
 	output cli.Output
@@ -49,7 +49,7 @@ What has no index is looked for in short steps of at most five thousand rows: pr
 }
 
 func runEventList(ctx context.Context, cmd *cobra.Command, app *cli.App, f *eventListFlags) error {
-	params := outbox.ListEventsParams{Page: f.page}
+	params := outbox.ListParams{Page: f.page}
 	if err := params.Check(); err != nil {
 		return err
 	}

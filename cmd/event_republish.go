@@ -12,7 +12,7 @@ import (
 
 func newEventRepublishCmd(app *cli.App) *cobra.Command {
 	opts := &changeOptions{app: app, action: dlq.Republish}
-	filter := &outbox.EventQuery{Status: dlq.Republish.State()}
+	filter := &outbox.Query{Status: dlq.Republish.State()}
 	cmd := &cobra.Command{
 		Use:   "republish [ID... | -]",
 		Short: "Publish published events once more, for a consumer that came later",

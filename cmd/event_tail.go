@@ -13,7 +13,7 @@ import (
 
 func newEventTailCmd(app *cli.App) *cobra.Command {
 	var (
-		filter outbox.EventQuery
+		filter outbox.Query
 		every  time.Duration
 		lasts  time.Duration
 		output cli.Output

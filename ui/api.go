@@ -155,7 +155,7 @@ const (
 func listDeadLetters(r *request) ([]dlq.Entry, outbox.Paged, error) {
 	return list(r, deadLetterNames(), deadLetterFilter, func(f dlq.Filter, page outbox.Page, each func(dlq.Entry) error) (outbox.Paged, error) {
 		page.LookAt, page.LookFor = r.h.searchRows, searchTime
-		return r.outbox.ListDeadLetters(r.Context(), dlq.ListParams{Filter: f, Page: page}, each)
+		return r.outbox.ListDeadLetters(r.Context(), outbox.ListParams{Filter: f, Page: page}, each)
 	})
 }
 
@@ -171,7 +171,7 @@ func eventsAPI(r *request) (answer, error) {
 
 func listEvents(r *request) ([]outbox.Event, outbox.Paged, error) {
 	return list(r, eventNames(), eventFilter, func(f outbox.Filter, page outbox.Page, each func(outbox.Event) error) (outbox.Paged, error) {
-		return r.outbox.ListEvents(r.Context(), outbox.ListEventsParams{Filter: f, Page: page}, each)
+		return r.outbox.ListEvents(r.Context(), outbox.ListParams{Filter: f, Page: page}, each)
 	})
 }
 

@@ -64,7 +64,7 @@ func (h *Handler) serveNewer(w http.ResponseWriter, r *http.Request) {
 		}
 		filter.Since = read
 		page := outbox.Page{Limit: mostNewer, LookAt: h.searchRows, LookFor: searchTime}
-		_, err = req.outbox.ListDeadLetters(r.Context(), dlq.ListParams{Filter: filter, Page: page}, func(dlq.Entry) error { n++; return nil })
+		_, err = req.outbox.ListDeadLetters(r.Context(), outbox.ListParams{Filter: filter, Page: page}, func(dlq.Entry) error { n++; return nil })
 		return err
 	})
 	switch {

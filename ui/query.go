@@ -91,7 +91,7 @@ func deadLetterFilter(q url.Values, now time.Time) (dlq.Filter, error) {
 
 // eventFilter reads the filters of events.
 func eventFilter(q url.Values, now time.Time) (outbox.Filter, error) {
-	return outbox.EventQuery{
+	return outbox.Query{
 		Status: one(q, "status", "all"), Types: values(q, "type"), Aggregate: one(q, "aggregate", ""), Tenants: values(q, "tenant"),
 		Namespaces: values(q, "namespace"), Since: one(q, "since", ""), Until: one(q, "until", ""),
 	}.Filter(now)

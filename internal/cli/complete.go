@@ -101,14 +101,14 @@ func CompleteData(_ *cobra.Command, _ []string, toComplete string) ([]string, co
 // CompleteDLQIDs suggests the newest dead letters in a state (empty: any).
 func CompleteDLQIDs(app *App, state string) Completion {
 	return completeLive(app, nil, func(ctx context.Context, db *pgxpool.Pool, prefix string) ([]string, error) {
-		return described(dlq.NewStore(db).SuggestEntries(ctx, state, prefix))
+		return described(dlq.New(db, nil).SuggestEntries(ctx, state, prefix))
 	})
 }
 
 // CompleteEventIDs suggests the newest events in a status (empty: any).
 func CompleteEventIDs(app *App, status string) Completion {
 	return completeLive(app, nil, func(ctx context.Context, db *pgxpool.Pool, prefix string) ([]string, error) {
-		return described(outbox.NewStore(db).Suggest(ctx, status, prefix))
+		return described(dlq.New(db, nil).SuggestEvents(ctx, status, prefix))
 	})
 }
 
@@ -135,14 +135,14 @@ func CompleteTopics(app *App) Completion {
 // CompleteDeadTopics suggests topics that have dead letters.
 func CompleteDeadTopics(app *App) Completion {
 	return completeLive(app, func() []string { return registry.New().TopicNames() }, func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
-		return described(dlq.NewStore(db).SuggestGroups(ctx, "topic"))
+		return described(dlq.New(db, nil).SuggestGroups(ctx, "topic"))
 	})
 }
 
 // CompleteFingerprints suggests the commonest causes of death.
 func CompleteFingerprints(app *App) Completion {
 	return completeLive(app, nil, func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
-		return described(dlq.NewStore(db).SuggestGroups(ctx, "fingerprint"))
+		return described(dlq.New(db, nil).SuggestGroups(ctx, "fingerprint"))
 	})
 }
 

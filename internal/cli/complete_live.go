@@ -14,11 +14,12 @@ import (
 // CompletePlans suggests the newest plans, with what they do and how far they are.
 func CompletePlans(app *App) Completion {
 	return completeLive(app, nil, func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
-		plans, err := dlq.NewStore(db).Plans(ctx, "", false, outbox.SuggestLimit)
-		found := make([]outbox.Suggestion, len(plans))
-		for i, p := range plans {
-			found[i] = outbox.Suggestion{Value: p.ID, About: string(p.Action) + ", " + p.State}
-		}
+		var found []outbox.Suggestion
+		newest := dlq.ListPlansParams{Page: outbox.Page{Limit: outbox.SuggestLimit}}
+		_, err := dlq.New(db, nil).ListPlans(ctx, newest, func(p dlq.Plan) error {
+			found = append(found, outbox.Suggestion{Value: p.ID, About: string(p.Action) + ", " + p.State})
+			return nil
+		})
 		return described(found, err)
 	})
 }

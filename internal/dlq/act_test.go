@@ -15,6 +15,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 func TestReplayQueuesTheOriginalRowAnew(t *testing.T) {
@@ -23,12 +24,12 @@ func TestReplayQueuesTheOriginalRowAnew(t *testing.T) {
 	b.exec("UPDATE outbox_events SET next_attempt_at = now() + interval '1 hour'")
 	// A lease that still names it, beside another event, must neither hold it back nor settle it.
 	b.exec("INSERT INTO outbox_leases (owner, until, seqs) SELECT gen_random_uuid(), now() + interval '1 hour', int8multirange(int8range(seq, seq + 1, '[]')) FROM outbox_events")
-	before, err := outbox.NewStore(b.pool).Event(b.ctx, event)
+	before, err := b.store.Event(b.ctx, event)
 	require.NoError(t, err)
 
 	require.Equal(t, []string{dlq.Replayed}, b.act(dlq.Replay, id))
 
-	after, err := outbox.NewStore(b.pool).Event(b.ctx, event)
+	after, err := b.store.Event(b.ctx, event)
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now(), after.NextAttemptAt, time.Minute)
 	want := before
@@ -64,7 +65,7 @@ func TestReplayTellsWhatItCouldNotDo(t *testing.T) {
 	for i, id := range ids {
 		set[i].ID = id
 	}
-	preview, err := b.store.Preview(b.ctx, dlq.Replay, set)
+	preview, err := b.store.Judge(b.ctx, dlq.Replay, set)
 	require.NoError(t, err)
 	var previewed []string
 	for _, o := range preview {
@@ -116,7 +117,7 @@ func TestRepublishSendsAPublicationOnce(t *testing.T) {
 	_, event := b.die(death{})
 	_, dead := b.die(death{})
 	b.exec("UPDATE outbox_events SET dead_at = NULL, published_at = now() - interval '1 hour', broker_message_id = 'm1' WHERE id = $1::text::uuid", event)
-	seen, err := b.store.ResolveEvents(b.ctx, []string{event, dead})
+	seen, err := b.store.Named(dlq.Republish, []string{event, dead}).Next(b.ctx, 2)
 	require.NoError(t, err)
 	act := func() map[string]int64 {
 		set := targets(slices.Clone(seen))
@@ -124,7 +125,7 @@ func TestRepublishSendsAPublicationOnce(t *testing.T) {
 		return res.Counts
 	}
 	require.Equal(t, map[string]int64{dlq.Republished: 1, dlq.Dead: 1}, act())
-	row, err := outbox.NewStore(b.pool).Event(b.ctx, event)
+	row, err := b.store.Event(b.ctx, event)
 	require.NoError(t, err)
 	require.Equal(t, outbox.StatusPending, row.Status)
 	require.Equal(t, "m1", *row.BrokerMessageID, "a publisher knows by it that it sends a copy")
@@ -144,7 +145,7 @@ func TestTwoOperatorsReplayEachRowOnce(t *testing.T) {
 	results := make([]dlq.RunResult, 2)
 	// In opposite orders: they meet in the middle, and would deadlock if the order of ids did not rule.
 	for i, order := range [][]string{ids, reversed} {
-		source := b.store.NamedEntries(order, dlq.StateOpen)
+		source := b.store.Named(dlq.Replay, order)
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
@@ -182,14 +183,14 @@ func TestActWorksInEveryModeAndIsolation(t *testing.T) {
 		config.ConnConfig.RuntimeParams["TimeZone"] = "America/New_York"
 		pool, err := pgxpool.NewWithConfig(b.ctx, config)
 		require.NoError(t, err)
-		other := &bundle{t: t, ctx: b.ctx, pool: pool, url: b.url, store: dlq.NewStore(pool)}
+		other := &bundle{t: t, ctx: b.ctx, pool: pool, url: b.url, store: dlq.New(pool, registry.New())}
 
 		id, event := b.die(death{Error: "mode"})
 		filter := dlq.Filter{State: "open", Reasons: []string{"max_attempts"}, Types: []string{"order_canceled", "order_expired"}, ErrorLike: "mode", Since: base()}
 		require.Equal(t, []string{id}, other.all(other.scan(filter, outbox.NewestFirst), 1))
 		require.Equal(t, []string{dlq.Replayed}, other.act(dlq.Replay, id))
 		b.exec("UPDATE outbox_events SET published_at = now() WHERE id = $1::text::uuid", event)
-		scan, err := other.store.PublishedEvents(outbox.Filter{Status: outbox.StatusPublished, Types: []string{"order_canceled"}, Until: time.Now().Add(time.Hour)})
+		scan, err := other.store.ScanEvents(outbox.Filter{Status: outbox.StatusPublished, Types: []string{"order_canceled"}, Until: time.Now().Add(time.Hour)}, outbox.OldestFirst, true)
 		require.NoError(t, err)
 		res, _ := other.run(b.ctx, change{Action: dlq.Republish, Source: scan})
 		require.Equal(t, map[string]int64{dlq.Republished: 1}, res.Counts)

@@ -113,6 +113,9 @@ func (o *Outbox) Audit(ctx context.Context, p AuditParams, each func(AuditRow) e
 	return outbox.Paged{Next: strconv.FormatInt(last.ID, 10)}, nil
 }
 
+// readAudit is what an error was met at.
+const readAudit = "read the audit trail"
+
 const auditColumns = `a.id, a.at, a.actor, a.db_user, a.action, coalesce(a.note, '') AS note, a.affected,
        CASE jsonb_typeof(a.detail -> 'eventIds') WHEN 'array' THEN CASE jsonb_array_length(a.detail -> 'eventIds') WHEN 1 THEN a.detail -> 'eventIds' ->> 0 END END AS event_id,
        coalesce((a.detail - 'eventIds' - 'dlqIds')::text, '{}') AS detail`
@@ -122,7 +125,7 @@ func (o *Outbox) auditRows(ctx context.Context, p AuditParams, before int64, n i
 	where, args := p.conditions(before)
 	args = append(args, n)
 	sql := fmt.Sprintf("SELECT %s FROM outbox_audit AS a WHERE %s ORDER BY a.id DESC LIMIT $%d", auditColumns, where, len(args))
-	return readRows[AuditRow](ctx, o, sql, args...)
+	return outbox.Rows[AuditRow](ctx, o.DB, readAudit, sql, args...)
 }
 
 // conditions are the params as SQL about the row a. The event's, where it is asked for, is the first.
@@ -168,5 +171,5 @@ SELECT ` + auditColumns + `
 
 // EventAudit reads what operators did to an event, oldest first.
 func (o *Outbox) EventAudit(ctx context.Context, eventID string) ([]AuditRow, error) {
-	return readRows[AuditRow](ctx, o, selectEventAudit, eventID)
+	return outbox.Rows[AuditRow](ctx, o.DB, readAudit, selectEventAudit, eventID)
 }

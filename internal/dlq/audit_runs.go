@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
@@ -60,7 +58,7 @@ func (o *Outbox) AuditRuns(ctx context.Context, p AuditParams, each func(AuditRu
 		where, args := p.conditions(before)
 		args = append(args, n)
 		sql := fmt.Sprintf("SELECT %s FROM %s WHERE %s AND %s ORDER BY a.id DESC LIMIT $%d", auditRunColumns, auditRunFrom, where, newest, len(args))
-		rows, err := readRows[AuditRun](ctx, o, sql, args...)
+		rows, err := outbox.Rows[AuditRun](ctx, o.DB, readAudit, sql, args...)
 		if len(rows) > 0 {
 			before = rows[len(rows)-1].Last
 		}
@@ -104,7 +102,7 @@ func (o *Outbox) AuditRun(ctx context.Context, run string) (*AuditRunResult, err
 			first, last = id, id
 		}
 	}
-	found, err := readRows[AuditRunResult](ctx, o, selectAuditRun, number, first, last, outbox.NamedCandidates)
+	found, err := outbox.Rows[AuditRunResult](ctx, o.DB, readAudit, selectAuditRun, number, first, last, outbox.NamedCandidates)
 	switch {
 	case err != nil:
 		return nil, err
@@ -122,16 +120,4 @@ func (o *Outbox) AuditRun(ctx context.Context, run string) (*AuditRunResult, err
 		r.Undo = "outboxctl audit undo " + r.Run
 	}
 	return r, nil
-}
-
-func readRows[T any](ctx context.Context, o *Outbox, sql string, args ...any) ([]T, error) {
-	rows, err := o.DB.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read the audit trail: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[T])
-	if err != nil {
-		return nil, fmt.Errorf("read the audit trail: %w", err)
-	}
-	return found, nil
 }

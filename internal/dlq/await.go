@@ -31,8 +31,8 @@ type AwaitParams struct {
 	OnSettled func(Outcome) error
 }
 
-// Await waits until every event is published or dead, or the time is over, or ctx ends.
-func (s *Store) Await(ctx context.Context, p AwaitParams) (sum Watched, err error) {
+// await waits until every event is published or dead, or the time is over, or ctx ends.
+func (o *Outbox) await(ctx context.Context, p AwaitParams) (sum Watched, err error) {
 	rows := make(map[string][]Outcome, len(p.Sent))
 	open := make([]string, 0, len(p.Sent))
 	for _, row := range p.Sent {
@@ -54,7 +54,7 @@ func (s *Store) Await(ctx context.Context, p AwaitParams) (sum Watched, err erro
 	defer deadline.Stop()
 	for last := false; ; {
 		began := time.Now()
-		if open, err = s.awaitRound(ctx, settle, open, last, &sum); err != nil || len(open) == 0 || last {
+		if open, err = o.awaitRound(ctx, settle, open, last, &sum); err != nil || len(open) == 0 || last {
 			return sum, err
 		}
 		// A round over very many events rests as long as it took, so that the database is asked half of the time.
@@ -67,7 +67,7 @@ func (s *Store) Await(ctx context.Context, p AwaitParams) (sum Watched, err erro
 			rest.Stop()
 			finish, cancel := finishing(ctx)
 			defer cancel()
-			_, err = s.awaitRound(finish, settle, open, true, &sum) // what is known is still told
+			_, err = o.awaitRound(finish, settle, open, true, &sum) // what is known is still told
 			return sum, err
 		}
 		rest.Stop()
@@ -75,9 +75,9 @@ func (s *Store) Await(ctx context.Context, p AwaitParams) (sum Watched, err erro
 }
 
 // awaitRound asks once about every event that is open, in chunks, and returns those that still are.
-func (s *Store) awaitRound(ctx context.Context, settle func(event, became string) error, open []string, last bool, sum *Watched) (left []string, err error) {
+func (o *Outbox) awaitRound(ctx context.Context, settle func(event, became string) error, open []string, last bool, sum *Watched) (left []string, err error) {
 	for part := range slices.Chunk(open, ChunkSize) {
-		rows, err := s.db.Query(ctx, selectProgress, part)
+		rows, err := o.DB.Query(ctx, selectProgress, part)
 		if err != nil {
 			return nil, fmt.Errorf("watch the events: %w", err)
 		}

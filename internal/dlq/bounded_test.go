@@ -10,11 +10,12 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 // boundedDB is the database, for callers that a hung server must not hold for ever.
 type boundedDB struct {
-	dlq.DB
+	outbox.Database
 	t *testing.T
 	// asked is how many statements were sent after the caller had gone, and gone whether it has.
 	asked int
@@ -26,7 +27,7 @@ func (d *boundedDB) Query(ctx context.Context, sql string, args ...any) (pgx.Row
 	if d.gone() {
 		d.asked++
 	}
-	return d.DB.Query(ctx, sql, args...)
+	return d.Database.Query(ctx, sql, args...)
 }
 
 // BeginTx is where a change begins, which is finished although its caller has gone.
@@ -35,7 +36,7 @@ func (d *boundedDB) BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, er
 	if d.gone() {
 		d.asked++
 	}
-	return d.DB.BeginTx(ctx, opts)
+	return d.Database.BeginTx(ctx, opts)
 }
 
 // What is finished after Ctrl-C is bounded, whatever it asks: the end of a run, the last look.
@@ -45,19 +46,19 @@ func TestNothingThatIsFinishedWaitsForEver(t *testing.T) {
 	plan, _, err := b.plan(dlq.Replay, b.scan(dlq.Filter{State: "open"}, outbox.OldestFirst))
 	require.NoError(t, err)
 	running, stop := context.WithCancel(b.ctx)
-	watched := &boundedDB{DB: b.pool, t: t, gone: func() bool { return running.Err() != nil }}
-	res, err := dlq.NewStore(watched).RunPlan(running, plan, dlq.RunParams{Runner: "tester", Rate: 1, OnOutcomes: func([]dlq.Outcome) error { stop(); return nil }})
+	watched := &boundedDB{Database: b.pool, t: t, gone: func() bool { return running.Err() != nil }}
+	res, err := dlq.New(watched, registry.New()).Run(running, plan, dlq.RunParams{Runner: "tester", Rate: 1, OnOutcomes: func([]dlq.Outcome) error { stop(); return nil }})
 	require.NoError(t, err)
 	require.True(t, res.Interrupted)
 	require.Equal(t, dlq.PlanInterrupted, res.State)
 	require.Positive(t, watched.asked, "how it ended is written down")
 
 	ctx, cancel := context.WithCancel(b.ctx)
-	db := &boundedDB{DB: b.pool, t: t, gone: func() bool { return ctx.Err() != nil }}
+	db := &boundedDB{Database: b.pool, t: t, gone: func() bool { return ctx.Err() != nil }}
 	var waiting string
 	require.NoError(t, b.pool.QueryRow(b.ctx, "SELECT id::text FROM outbox_events WHERE dead_at IS NULL LIMIT 1").Scan(&waiting))
-	db.DB = &afterwards{db.DB, cancel}
-	sum, err := dlq.NewStore(db).Await(ctx, dlq.AwaitParams{
+	db.Database = &afterwards{db.Database, cancel}
+	sum, err := dlq.New(db, registry.New()).AwaitAll(ctx, dlq.AwaitParams{
 		Sent: []dlq.Outcome{{EventID: waiting}}, Timeout: time.Hour, Every: time.Hour, OnSettled: func(dlq.Outcome) error { return nil },
 	})
 	require.NoError(t, err)
@@ -67,12 +68,12 @@ func TestNothingThatIsFinishedWaitsForEver(t *testing.T) {
 
 // afterwards is a database in which something happens once an answer is read.
 type afterwards struct {
-	dlq.DB
+	outbox.Database
 	do func()
 }
 
 func (a *afterwards) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	rows, err := a.DB.Query(ctx, sql, args...)
+	rows, err := a.Database.Query(ctx, sql, args...)
 	return closing{rows, a.do}, err
 }
 

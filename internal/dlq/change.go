@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
@@ -82,11 +81,9 @@ type ChangeSet struct {
 	OrderEffects
 
 	params ChangeParams
-	store  *Store
-	events *outbox.Store
-	keeper *idem.Keeper
+	outbox *Outbox
 	open   func() (Source, error)
-	filter any // what the plan and the audit row keep of it
+	filter *Filter // what the plan and the audit row keep of it; nil: ids chose the rows
 }
 
 const (
@@ -122,59 +119,69 @@ func (o *Outbox) aim(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &ChangeSet{Action: p.Action, params: p, store: o.store(), events: o.Events(), keeper: o.Keeper}
-	if s.Database, err = s.store.Identity(ctx); err != nil {
+	s := &ChangeSet{Action: p.Action, params: p, outbox: o}
+	if s.Database, err = o.Identity(ctx); err != nil {
 		return nil, err
 	}
-	s.Database.Host = o.Host
 	switch {
 	case len(p.IDs) > 0:
 		s.params.IDs, err = o.CompleteAll(ctx, p.IDs)
-		s.aimIDs()
-	case p.Undo != nil:
-		s.open = func() (Source, error) { return s.store.RunEntries(p.Undo.Run, p.Undo.Last), nil }
-	case p.DeadLetters != nil:
-		f := *p.DeadLetters
-		if err := o.SettleAggregate(ctx, &f.AggregateType, &f.AggregateIDs); err != nil {
-			return nil, err
-		}
-		f.Until, err = s.ends(ctx, f.Since, f.Until)
-		s.params.DeadLetters, s.filter = &f, f
-		s.open = func() (Source, error) { return s.store.NewScan(f, outbox.OldestFirst) }
-	default:
-		f := *p.Events
-		if err := o.AddTopics(&f); err != nil {
-			return nil, err
-		}
-		if err := o.SettleAggregate(ctx, &f.AggregateType, &f.AggregateIDs); err != nil {
-			return nil, err
-		}
-		f.Until, err = s.ends(ctx, f.Since, f.Until)
-		s.params.Events, s.filter = &f, f
 		s.open = func() (Source, error) {
 			if s.Action == Erase {
-				return s.store.Erasable(f, p.Discard)
+				return &erasable{discard: p.Discard, sources: []Source{o.Named(Erase, s.params.IDs)}}, nil
 			}
-			return s.store.PublishedEvents(f)
+			return o.Named(p.Action, s.params.IDs), nil
 		}
+	case p.Undo != nil:
+		s.open = func() (Source, error) { return &runSource{db: o.DB, run: p.Undo.Run, some: p.Undo.Last}, nil }
+	default:
+		err = s.aimFilter(ctx)
 	}
 	return s, err
 }
 
-// ends limits a set chosen by a filter: it ends now unless it ends before.
-func (s *ChangeSet) ends(ctx context.Context, since, until time.Time) (time.Time, error) {
-	now, err := s.store.Now(ctx)
-	if err != nil {
-		return until, err
+// aimFilter aims at the rows of a filter. The set ends now unless it ends before: what dies or is published again meanwhile
+// must not enter it.
+func (s *ChangeSet) aimFilter(ctx context.Context) error {
+	onEvents := s.params.DeadLetters == nil
+	f := s.params.Events
+	if !onEvents {
+		f = s.params.DeadLetters
 	}
-	s.Since, s.Until = since, earlier(until, now)
-	return s.Until, nil
+	filter := *f
+	if onEvents {
+		if err := s.outbox.AddTopics(&filter); err != nil {
+			return err
+		}
+	}
+	if err := s.outbox.SettleAggregate(ctx, &filter); err != nil {
+		return err
+	}
+	now, err := s.outbox.Now(ctx)
+	if err != nil {
+		return err
+	}
+	if filter.Until.IsZero() || filter.Until.After(now) {
+		filter.Until = now
+	}
+	s.Since, s.Until, s.filter = filter.Since, filter.Until, &filter
+	s.open = func() (Source, error) {
+		switch {
+		case s.Action == Erase:
+			return s.outbox.Erasable(filter, s.params.Discard)
+		case onEvents:
+			return s.outbox.ScanEvents(filter, outbox.OldestFirst, true)
+		}
+		return s.outbox.ScanDeadLetters(filter, outbox.OldestFirst)
+	}
+	return nil
 }
 
 // addOrderEffects looks at what waits behind the chosen events in their ordering keys.
 func (s *ChangeSet) addOrderEffects(ctx context.Context) (err error) {
-	s.OrderEffects, err = s.store.OrderEffects(ctx, s.Action, func() (events []string, err error) {
-		err = s.each(ctx, func(targets []Target) error {
+	s.OrderEffects, err = s.outbox.effects(ctx, s.Action, namedEvents, func() (any, error) {
+		var events []string
+		err := s.each(ctx, func(targets []Target) error {
 			for _, t := range targets {
 				if t.ID != "" {
 					events = append(events, t.EventID)
@@ -185,18 +192,6 @@ func (s *ChangeSet) addOrderEffects(ctx context.Context) (err error) {
 		return events, err
 	})
 	return err
-}
-
-func (s *ChangeSet) aimIDs() {
-	s.open = func() (Source, error) {
-		switch {
-		case s.Action == Erase:
-			return s.store.NamedErasable(s.params.IDs, s.params.Discard), nil
-		case s.Action.OnEvents():
-			return s.store.NamedEvents(s.params.IDs), nil
-		}
-		return s.store.NamedEntries(s.params.IDs, s.Action.State()), nil
-	}
 }
 
 func (s *ChangeSet) describeIDs(ctx context.Context) error {
@@ -220,19 +215,12 @@ func (s *ChangeSet) describeIDs(ctx context.Context) error {
 	if len(known) == 0 {
 		return fault.Hint(fault.NotFoundf("not found: %s", words.Counted(s.Total, "id")), "outboxctl why ID tells what became of an event")
 	}
-	first := known[:min(sampleRows, len(known))]
-	if s.Action.OnEvents() {
-		s.Events, err = s.events.Events(ctx, first)
-	} else {
-		s.Letters, err = s.store.Entries(ctx, first)
-	}
+	s.Letters, s.Events, err = s.outbox.sample(ctx, s.Action, known)
 	return err
 }
 
 func (s *ChangeSet) describeDeadLetters(ctx context.Context) (err error) {
-	f := *s.params.DeadLetters
-	f.Until = s.Until
-	if s.Reasons, err = s.store.Groups(ctx, f, "reason", reasonsShown); err != nil {
+	if s.Reasons, err = s.outbox.Groups(ctx, *s.filter, "reason", reasonsShown); err != nil {
 		return err
 	}
 	for _, g := range s.Reasons {
@@ -240,7 +228,7 @@ func (s *ChangeSet) describeDeadLetters(ctx context.Context) (err error) {
 		s.addHopeless(g.Value, g.Count)
 	}
 	if s.Total > 0 {
-		s.Causes, err = s.store.Groups(ctx, f, "fingerprint", causesShown)
+		s.Causes, err = s.outbox.Groups(ctx, *s.filter, "fingerprint", causesShown)
 	}
 	return err
 }
@@ -257,12 +245,15 @@ func (s *ChangeSet) describeEvents(ctx context.Context) error {
 	})
 }
 
-// earlier ends a set now unless it ends before: what dies or is published again meanwhile must not enter it.
-func earlier(until, now time.Time) time.Time {
-	if until.IsZero() || until.After(now) {
-		return now
+// sample reads the first few rows that an action is done to.
+func (o *Outbox) sample(ctx context.Context, action Action, ids []string) (letters []Entry, events []outbox.Event, err error) {
+	ids = ids[:min(sampleRows, len(ids))]
+	if action.OnEvents() {
+		events, err = o.Events(ctx, ids)
+	} else {
+		letters, err = o.Entries(ctx, ids)
 	}
-	return until
+	return letters, events, err
 }
 
 // each walks over the whole set in chunks.
@@ -286,14 +277,14 @@ func (s *ChangeSet) countHopeless(ctx context.Context, ids []string) error {
 	if s.Action != Replay {
 		return nil
 	}
-	counts, err := s.store.CountReasons(ctx, ids)
-	if err != nil {
-		return err
+	counts, err := outbox.Rows[struct {
+		Reason string
+		N      int64
+	}](ctx, s.outbox.DB, "count dead letters by reason", countReasons, ids)
+	for _, c := range counts {
+		s.addHopeless(c.Reason, c.N)
 	}
-	for reason, n := range counts {
-		s.addHopeless(reason, n)
-	}
-	return nil
+	return err
 }
 
 func (s *ChangeSet) addHopeless(reason string, n int64) {

@@ -2,69 +2,11 @@ package dlq
 
 import (
 	"context"
-	"errors"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
-
-// PlanParams is how the plan of a change is made.
-type PlanParams struct {
-	// AtOnce: whoever makes the plan runs it now. Another one holds a digest of what each row carries, and what has changed
-	// when it is run is left alone.
-	AtOnce bool
-	// MaxRows is the largest set; 0 has no limit.
-	MaxRows int64
-	// OnBegun is told the plan's id as soon as it exists; nil is not.
-	OnBegun func(id string)
-	// OnAdded is told how many rows were added, and which were left out because the change could not be made to them now; nil
-	// is not.
-	OnAdded func(n int64, leftOut []Outcome) error
-}
-
-// PlanChange makes the plan of a change without describing its set, which may be large.
-func (o *Outbox) PlanChange(ctx context.Context, c ChangeParams, p PlanParams) (Plan, error) {
-	set, err := o.aim(ctx, c)
-	if err != nil {
-		return Plan{}, err
-	}
-	return set.Plan(ctx, p)
-}
-
-// Plan writes the set to the database as a plan, which any process can run. One that comes to nothing is abandoned, and says
-// why; when all of its rows were left out, it is returned with the error that tells so.
-func (s *ChangeSet) Plan(ctx context.Context, p PlanParams) (Plan, error) {
-	source, err := s.open()
-	if err != nil {
-		return Plan{}, err
-	}
-	planned := MakeParams{
-		Action: s.Action, Author: s.params.Actor, Note: s.params.Note, Database: s.Database, Filter: s.filter, Source: source, AtOnce: p.AtOnce, OnBegun: p.OnBegun,
-	}
-	if s.params.Undo != nil {
-		planned.Undoes = s.params.Undo.Run
-	}
-	var total int64
-	planned.OnAdded = func(n int64, leftOut []Outcome) error {
-		if total += n; p.MaxRows > 0 && total > p.MaxRows {
-			return fault.Hint(fault.Preconditionf("the set has more than %s", words.Counted(p.MaxRows, "row")), "narrow the filter, or allow more with ui.max_plan_rows")
-		}
-		if p.OnAdded == nil {
-			return nil
-		}
-		return p.OnAdded(n, leftOut)
-	}
-	plan, err := s.store.MakePlan(ctx, planned)
-	switch {
-	case errors.Is(err, ErrNothing) && len(plan.LeftOut) > 0:
-		return plan, verdict(s.Action, s.filter != nil, plan.LeftOut, 0)
-	case errors.Is(err, ErrNothing):
-		return plan, fault.Preconditionf("nothing to %s", s.Action.Verb())
-	case ctx.Err() != nil:
-		return plan, ctx.Err()
-	}
-	return plan, err
-}
 
 // DryRunParams is how a change is looked at.
 type DryRunParams struct {
@@ -76,13 +18,20 @@ type DryRunParams struct {
 
 // Preview tells what would become of each row and changes nothing. Its error is the one that the change would have.
 func (s *ChangeSet) Preview(ctx context.Context, p DryRunParams) (RunResult, error) {
-	source, err := s.open()
-	if err != nil {
-		return RunResult{}, err
-	}
-	r, err := s.store.PreviewAll(ctx, PreviewParams{Action: s.Action, Source: source, Force: p.Force, OnOutcomes: p.OnOutcomes})
+	r := RunResult{Counts: map[string]int64{}}
+	err := s.each(ctx, func(targets []Target) error {
+		outcomes, err := s.foretell(ctx, p, targets)
+		if err != nil {
+			return err
+		}
+		for _, o := range outcomes {
+			r.Counts[o.Outcome]++
+		}
+		return p.OnOutcomes(outcomes)
+	})
 	switch {
-	case r.Interrupted:
+	case ctx.Err() != nil:
+		r.Interrupted = true
 		return r, ctx.Err()
 	case err != nil:
 		return r, err
@@ -90,6 +39,39 @@ func (s *ChangeSet) Preview(ctx context.Context, p DryRunParams) (RunResult, err
 		return r, s.RefuseHopeless()
 	}
 	return r, verdict(s.Action, s.filter != nil, r.Counts, r.Counts[s.Action.Would()]+r.Counts[WouldFail])
+}
+
+// foretell returns what would become of targets, in the words of a dry run.
+func (s *ChangeSet) foretell(ctx context.Context, p DryRunParams, targets []Target) ([]Outcome, error) {
+	outcomes, err := s.outbox.judge(ctx, s.Action, targets)
+	if err != nil {
+		return nil, err
+	}
+	fails := map[string]bool{}
+	if s.Action == Replay && !p.Force {
+		hopeless, err := outbox.Rows[Target](ctx, s.outbox.DB, "preview "+string(s.Action), selectHopeless, idsOf(targets), HopelessReasons())
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range hopeless {
+			fails[t.ID] = true
+		}
+	}
+	for i, o := range outcomes {
+		switch {
+		case o.Outcome != s.Action.Success():
+		case fails[o.ID]:
+			outcomes[i].Outcome = WouldFail
+		default:
+			outcomes[i].Outcome = s.Action.Would()
+		}
+	}
+	return outcomes, nil
+}
+
+// judge returns what an action would do to targets, without doing it.
+func (o *Outbox) judge(ctx context.Context, action Action, targets []Target) ([]Outcome, error) {
+	return outbox.Rows[Outcome](ctx, o.DB, "preview "+string(action), previewRows, idsOf(targets), seenOf(action, targets), string(action))
 }
 
 // verdict is the error for rows of which some could not be changed, by what became of them; done is how many were.
@@ -115,7 +97,7 @@ func verdict(action Action, filtered bool, counts map[string]int64, done int64) 
 // Await waits until every event that was sent again is published or dead. Events that are neither in time, and those that
 // died again, are an error of the kind Partial. When ctx ends, the wait is over too.
 func (o *Outbox) Await(ctx context.Context, p AwaitParams) (Watched, error) {
-	sum, err := o.store().Await(ctx, p)
+	sum, err := o.await(ctx, p)
 	all := sum.Published + sum.Dead + sum.Failing + sum.Waiting
 	switch {
 	case err != nil:

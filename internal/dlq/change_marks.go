@@ -2,6 +2,7 @@ package dlq
 
 import (
 	"context"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -29,35 +30,60 @@ func (c *MarkCount) add(state consume.State) {
 	}
 }
 
+// marks counts what consumers remember of events, which it is given part by part.
+func (o *Outbox) marks(ctx context.Context, consumers []string, each func(func(events []string) error) error) ([]MarkCount, error) {
+	counts := make([]MarkCount, len(consumers))
+	for i, name := range consumers {
+		counts[i].Consumer = name
+	}
+	err := each(func(events []string) error {
+		var ids []uuid.UUID
+		for _, event := range events {
+			if id, err := uuid.Parse(event); err == nil { // empty when the id was not found
+				ids = append(ids, id)
+			}
+		}
+		entries, err := o.Keeper.LookupMany(ctx, consumers, ids)
+		for _, e := range entries {
+			counts[slices.Index(consumers, e.Consumer)].add(e.State)
+		}
+		return err
+	})
+	return counts, err
+}
+
 // Marks counts what each consumer remembers of the events in the set.
 func (s *ChangeSet) Marks(ctx context.Context, consumers []string) ([]MarkCount, error) {
 	if err := idem.CheckConsumers(consumers); err != nil {
 		return nil, err
 	}
-	if s.keeper == nil {
+	if s.outbox.Keeper == nil {
 		return nil, idem.ErrNoRedis()
 	}
-	counts := make([]MarkCount, len(consumers))
-	place := make(map[string]*MarkCount, len(consumers))
-	for i, name := range consumers {
-		counts[i].Consumer = name
-		place[name] = &counts[i]
-	}
-	err := s.each(ctx, func(targets []Target) error {
-		var ids []uuid.UUID
-		for _, t := range targets {
-			if id, err := uuid.Parse(t.EventID); err == nil { // empty when the id was not found
-				ids = append(ids, id)
+	return s.outbox.marks(ctx, consumers, func(count func([]string) error) error {
+		return s.each(ctx, func(targets []Target) error {
+			events := make([]string, len(targets))
+			for i, t := range targets {
+				events[i] = t.EventID
 			}
-		}
-		entries, err := s.keeper.LookupMany(ctx, consumers, ids)
-		if err != nil {
-			return fault.Preconditionf("ask the consumers' store: %w", err)
-		}
-		for _, e := range entries {
-			place[e.Consumer].add(e.State)
-		}
-		return nil
+			if err := count(events); err != nil {
+				return fault.Preconditionf("ask the consumers' store: %w", err)
+			}
+			return nil
+		})
 	})
-	return counts, err
+}
+
+// allMarks counts what every known consumer remembers of events.
+func (o *Outbox) allMarks(ctx context.Context, events []string) ([]MarkCount, error) {
+	if o.Keeper == nil {
+		return nil, idem.ErrNoRedis()
+	}
+	ctx, cancel := context.WithTimeout(ctx, planMarksTimeout)
+	defer cancel()
+	names, err := o.Keeper.Consumers(ctx)
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	return o.marks(ctx, names, func(count func([]string) error) error { return count(events) })
 }

@@ -23,14 +23,14 @@ type Correction struct {
 // of the event that stands for the dead one: another than the correction's when another operator was faster.
 //
 // It does not stop when ctx is cancelled.
-func (s *Store) Correct(ctx context.Context, c Correction) (Outcome, error) {
+func (o *Outbox) Correct(ctx context.Context, c Correction) (Outcome, error) {
 	detail, err := json.Marshal(c.Detail)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("encode audit detail: %w", err)
 	}
 	outcome := Outcome{ID: c.ID}
 	args := []any{c.ID, c.EventID, string(c.Payload), string(c.Headers), c.Actor, c.Note, string(detail)}
-	if err := s.change(ctx, callCorrect, args, &outcome.EventID, &outcome.Outcome); err != nil {
+	if err := o.change(ctx, callCorrect, args, &outcome.EventID, &outcome.Outcome); err != nil {
 		return Outcome{}, fmt.Errorf("correct the event: %w", err)
 	}
 	return outcome, nil

@@ -25,7 +25,7 @@ type Editing struct {
 
 	event   Export
 	emitter *emit.Emitter
-	store   *Store
+	outbox  *Outbox
 }
 
 // ChooseEdit reads what is to be corrected. id is a dead letter's or an event's. What cannot be corrected is refused here:
@@ -35,23 +35,22 @@ func (o *Outbox) ChooseEdit(ctx context.Context, id string) (*Editing, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Editing{store: o.store(), emitter: emit.New(o.Registry)}
+	e := &Editing{outbox: o, emitter: emit.New(o.Registry)}
 	if e.Letter, err = o.DeadLetter(ctx, id); err != nil {
 		return nil, err
 	}
-	if e.Database, err = e.store.Identity(ctx); err != nil {
+	if e.Database, err = o.Identity(ctx); err != nil {
 		return nil, err
 	}
-	e.Database.Host = o.Host
 	target := []Target{{ID: e.Letter.ID, EventID: e.Letter.EventID}}
-	would, err := e.store.Preview(ctx, Edit, target)
+	would, err := o.judge(ctx, Edit, target)
 	if err != nil {
 		return nil, err
 	}
 	if err := e.refusal(would[0].Outcome, ""); err != nil {
 		return nil, err
 	}
-	exports, err := o.export(ctx, target)
+	exports, err := o.exports(ctx, target)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +153,7 @@ func (e *Editing) Apply(ctx context.Context, p EditParams) (EditResult, error) {
 		return r, err
 	}
 	run := uuid.NewString()
-	outcome, err := e.store.Correct(ctx, Correction{
+	outcome, err := e.outbox.Correct(ctx, Correction{
 		ID: e.Letter.ID, EventID: prepared.ID.String(), Payload: row.Payload, Headers: row.Headers,
 		Actor: p.Actor, Note: p.Note, Detail: map[string]any{"runId": run},
 	})

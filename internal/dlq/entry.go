@@ -2,11 +2,9 @@ package dlq
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -48,64 +46,51 @@ type Entry struct {
 // BlocksBound is where counting the events behind a dead one stops: more than that is enough to know.
 const BlocksBound = 1000
 
-// Entries reads dead letters by their own ids, in the order given. Ids that
-// are gone are left out.
-func (s *Store) Entries(ctx context.Context, ids []string) ([]Entry, error) {
+// Entries reads dead letters by their own ids, in the order given. Ids that are gone are left out.
+func (o *Outbox) Entries(ctx context.Context, ids []string) ([]Entry, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	entries, err := collect(ctx, s.db, pgx.RowToStructByName[Entry], selectEntries, ids)
-	if err != nil {
-		return nil, fmt.Errorf("read dead letters: %w", err)
-	}
-	return entries, nil
+	return outbox.Rows[Entry](ctx, o.DB, "read dead letters", selectEntries, ids)
 }
 
 // Content reads what the event of one dead letter carried when it died. outbox.ErrNotFound when it is gone.
-func (s *Store) Content(ctx context.Context, id string) (outbox.Content, error) {
-	return outbox.ScanContent(s.db.QueryRow(ctx, selectEntryContent, id))
+func (o *Outbox) Content(ctx context.Context, id string) (outbox.Content, error) {
+	return outbox.ScanContent(o.DB.QueryRow(ctx, selectEntryContent, id))
 }
 
-// Target is one dead letter, or one event, that something is to be done to.
-type Target struct {
-	// Given is the id the operator named; empty when the set came from a filter.
-	Given string
-	// ID is the dead letter's id, or the event's when events are worked on.
-	ID      string
-	EventID string
-	// At orders targets: when the dead letter was written, or when the event was published.
-	At time.Time
-	// Discard: it is erased also when it waits to be published.
-	Discard bool
-	// AuditID is the audit row that the dead letter must still have; 0: any.
-	AuditID int64
-}
-
-// Resolve finds the dead letters behind ids, each of which may be a dead
-// letter's own or an event's. Of an event's several dead letters the newest in
-// state prefer is meant, or the newest at all. A Target without ID was not found.
-func (s *Store) Resolve(ctx context.Context, ids []string, prefer string) ([]Target, error) {
-	targets, err := collect(ctx, s.db, func(row pgx.CollectableRow) (Target, error) {
-		var t Target
-		var id, event *string
-		var at *time.Time
-		err := row.Scan(&t.Given, &id, &event, &at)
-		if id != nil {
-			t.ID, t.EventID, t.At = *id, *event, *at
-		}
-		return t, err
-	}, resolveEntries, ids, prefer)
-	if err != nil {
-		return nil, fmt.Errorf("look up dead letters: %w", err)
-	}
-	return targets, nil
+// Resolve finds the dead letters behind ids, each of which may be a dead letter's own or an event's. Of an event's several
+// dead letters the newest in state prefer is meant, or the newest at all. A Target without ID was not found.
+func (o *Outbox) Resolve(ctx context.Context, ids []string, prefer string) ([]Target, error) {
+	return outbox.Rows[Target](ctx, o.DB, "look up dead letters", resolveEntries, ids, prefer)
 }
 
 // Deaths are an event's dead letters, oldest first.
-func (s *Store) Deaths(ctx context.Context, eventID string) ([]Entry, error) {
-	deaths, err := collect(ctx, s.db, pgx.RowToStructByName[Entry], selectEventEntries, eventID)
+func (o *Outbox) Deaths(ctx context.Context, eventID string) ([]Entry, error) {
+	return outbox.Rows[Entry](ctx, o.DB, "read the event's deaths", selectEventEntries, eventID)
+}
+
+// DeadLetter reads a dead letter by its id or its event's. Of an event with several, the newest open one is meant, or else the
+// newest.
+func (o *Outbox) DeadLetter(ctx context.Context, id string) (Entry, error) {
+	id, err := o.Complete(ctx, id)
 	if err != nil {
-		return nil, fmt.Errorf("read the event's deaths: %w", err)
+		return Entry{}, err
 	}
-	return deaths, nil
+	targets, err := o.Resolve(ctx, []string{id}, StateOpen)
+	if err != nil {
+		return Entry{}, err
+	}
+	if targets[0].ID == "" {
+		return Entry{}, fault.Hint(fault.NotFoundf("no dead letter %s, and no dead letter of an event with that id", id),
+			"outboxctl why %s tells what became of an event", id)
+	}
+	entries, err := o.Entries(ctx, []string{targets[0].ID})
+	if err != nil {
+		return Entry{}, err
+	}
+	if len(entries) == 0 {
+		return Entry{}, fault.NotFoundf("dead letter %s has just been removed", id)
+	}
+	return entries[0], nil
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
@@ -17,15 +15,17 @@ const NotErased = "messages that the broker or a consumer has, backups, replicas
 
 // An event's id stands for itself also when cleanup has removed its row and only dead letters of it are left.
 const resolveErasable = `
-SELECT w.id::text, coalesce(d.event_id, e.id, (SELECT n.event_id FROM outbox_dlq AS n WHERE n.event_id = w.id LIMIT 1))::text
-  FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
-  LEFT JOIN outbox_dlq AS d ON d.id = w.id
-  LEFT JOIN outbox_events AS e ON e.id = w.id
- ORDER BY w.ord`
+SELECT f.given, coalesce(f.id, '') AS id, coalesce(f.id, '') AS event_id
+  FROM (SELECT w.id::text AS given, w.ord,
+               coalesce(d.event_id, e.id, (SELECT n.event_id FROM outbox_dlq AS n WHERE n.event_id = w.id LIMIT 1))::text AS id
+          FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
+          LEFT JOIN outbox_dlq AS d ON d.id = w.id
+          LEFT JOIN outbox_events AS e ON e.id = w.id) AS f
+ ORDER BY f.ord`
 
 // The events of dead letters whose rows cleanup has removed. By primary key.
 const selectOrphans = `
-SELECT DISTINCT w.id::text FROM unnest($1::uuid[]) AS w(id)
+SELECT DISTINCT w.id::text AS id, w.id::text AS event_id FROM unnest($1::uuid[]) AS w(id)
  WHERE NOT EXISTS (SELECT FROM outbox_events AS e WHERE e.id = w.id)`
 
 // erasable hands out the events of its sources, each with whether it may wait.
@@ -34,35 +34,18 @@ type erasable struct {
 	discard bool
 }
 
-// NamedErasable is the source of the events behind ids, which may be events' or dead letters'.
-func (s *Store) NamedErasable(ids []string, discard bool) Source {
-	resolve := func(ctx context.Context, ids []string) ([]Target, error) {
-		targets, err := collect(ctx, s.db, func(row pgx.CollectableRow) (t Target, err error) {
-			var id *string
-			if err = row.Scan(&t.Given, &id); id != nil {
-				t.ID, t.EventID = *id, *id
-			}
-			return t, err
-		}, resolveErasable, ids)
-		if err != nil {
-			return nil, fmt.Errorf("look up events: %w", err)
-		}
-		return targets, nil
-	}
-	return &erasable{discard: discard, sources: []Source{&IDSource{resolve: resolve, ids: ids, seen: map[string]bool{}}}}
-}
-
 // Erasable is the source of the events of a filter, and of those of which only dead letters are left.
-func (s *Store) Erasable(f outbox.Filter, discard bool) (Source, error) {
-	events, err := outbox.NewStore(s.db).NewScan(f, outbox.OldestFirst, false)
+func (o *Outbox) Erasable(f Filter, discard bool) (Source, error) {
+	events, err := o.ScanEvents(f, outbox.OldestFirst, false)
 	if err != nil {
 		return nil, err
 	}
-	letters, err := s.NewScan(Filter{AggregateType: f.AggregateType, AggregateIDs: f.AggregateIDs, Tenants: f.Tenants}, outbox.OldestFirst)
+	of := Filter{AggregateType: f.AggregateType, AggregateIDs: f.AggregateIDs, Tenants: f.Tenants}
+	letters, err := o.ScanDeadLetters(of, outbox.OldestFirst)
 	if err != nil {
 		return nil, err
 	}
-	return &erasable{discard: discard, sources: []Source{eventSource{events}, &orphans{letters: letters, store: s, seen: map[string]bool{}}}}, nil
+	return &erasable{discard: discard, sources: []Source{events, &orphans{letters: letters, db: o.DB, seen: map[string]bool{}}}}, nil
 }
 
 // Next returns up to n more targets.
@@ -86,7 +69,7 @@ func (e *erasable) Next(ctx context.Context, n int) ([]Target, error) {
 // orphans hands out the events of dead letters whose rows are gone.
 type orphans struct {
 	letters Source
-	store   *Store
+	db      outbox.DB
 	seen    map[string]bool
 }
 
@@ -100,15 +83,13 @@ func (o *orphans) Next(ctx context.Context, n int) ([]Target, error) {
 		for i, l := range letters {
 			events[i] = l.EventID
 		}
-		gone, err := collect(ctx, o.store.db, pgx.RowTo[string], selectOrphans, events)
+		targets, err := outbox.Rows[Target](ctx, o.db, "look for dead letters without an event", selectOrphans, events)
 		if err != nil {
-			return nil, fmt.Errorf("look for dead letters without an event: %w", err)
+			return nil, err
 		}
-		gone = slices.DeleteFunc(gone, func(id string) bool { return o.seen[id] })
-		var targets []Target
-		for _, id := range gone {
-			o.seen[id] = true
-			targets = append(targets, Target{ID: id, EventID: id})
+		targets = slices.DeleteFunc(targets, func(t Target) bool { return o.seen[t.ID] })
+		for _, t := range targets {
+			o.seen[t.ID] = true
 		}
 		if len(targets) > 0 {
 			return targets, nil
@@ -117,9 +98,9 @@ func (o *orphans) Next(ctx context.Context, n int) ([]Target, error) {
 }
 
 // forgetSamples makes PostgreSQL's statistics forget what was erased.
-func (s *Store) forgetSamples(ctx context.Context) error {
+func (o *Outbox) forgetSamples(ctx context.Context) error {
 	var done bool
-	if err := s.change(ctx, `SELECT outbox_forget_samples()`, nil, &done); err != nil {
+	if err := o.change(ctx, `SELECT outbox_forget_samples()`, nil, &done); err != nil {
 		return fmt.Errorf("take new statistics: %w", err)
 	}
 	if !done {

@@ -121,7 +121,7 @@ func TestErasedIsNotSent(t *testing.T) {
 	for action, id := range map[dlq.Action]string{dlq.Replay: open, dlq.Restore: discarded, dlq.Republish: published} {
 		require.Equal(t, []string{dlq.EventErased}, b.act(action, id), action)
 		if action != dlq.Restore { // and past the plan
-			would, err := b.store.Preview(b.ctx, action, []dlq.Target{{ID: id}})
+			would, err := b.store.Judge(b.ctx, action, []dlq.Target{{ID: id}})
 			require.NoError(t, err)
 			require.Equal(t, dlq.EventErased, would[0].Outcome)
 		}

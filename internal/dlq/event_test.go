@@ -19,21 +19,22 @@ func TestPublishedEventsRememberTheirPublication(t *testing.T) {
 		_, id := b.die(death{})
 		at := base().Add(-time.Duration(i) * time.Hour)
 		b.exec("UPDATE outbox_events SET dead_at = NULL, published_at = $2 WHERE id = $1::text::uuid", id, at)
-		want = append([]dlq.Target{{ID: id, EventID: id, At: at}}, want...)
+		want = append([]dlq.Target{{ID: id, EventID: id, At: &at}}, want...)
 	}
 	b.die(death{}) // not published
-	source, err := b.store.PublishedEvents(outbox.Filter{Status: outbox.StatusPublished, Since: base().Add(-90 * time.Minute)})
+	source, err := b.store.ScanEvents(outbox.Filter{Status: outbox.StatusPublished, Since: base().Add(-90 * time.Minute)}, outbox.OldestFirst, true)
 	require.NoError(t, err)
 	got, err := source.Next(b.ctx, 10)
 	require.NoError(t, err)
 	for i := range got {
-		got[i].At = got[i].At.UTC()
+		at := got[i].At.UTC()
+		got[i].At = &at
 	}
 	require.Equal(t, want[1:], got)
 	b.exec("UPDATE outbox_events SET published_at = now() WHERE id = $1::text::uuid", got[0].ID)
 	set := targets(got)
 	res, _ := b.run(b.ctx, change{Action: dlq.Republish, Source: &set})
 	require.Equal(t, map[string]int64{dlq.Changed: 1, dlq.Republished: 1}, res.Counts)
-	_, err = b.store.PublishedEvents(outbox.Filter{Status: "odd"})
+	_, err = b.store.ScanEvents(outbox.Filter{Status: "odd"}, outbox.OldestFirst, true)
 	require.Error(t, err)
 }

@@ -3,9 +3,10 @@ package dlq
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // CorrectsHeader is the header, and so the message attribute, by which a
@@ -27,29 +28,84 @@ type Export struct {
 	Actor         json.RawMessage   `json:"actor,omitempty"`
 }
 
-// Export reads dead letters in the order of the targets. Those that are gone
-// are left out.
-func (s *Store) Export(ctx context.Context, targets []Target) ([]Export, error) {
-	ids := make([]string, 0, len(targets))
-	for _, t := range targets {
-		if t.ID != "" {
-			ids = append(ids, t.ID)
-		}
-	}
-	exports, err := collect(ctx, s.db, scanExport, selectExport, ids)
-	if err != nil {
-		return nil, fmt.Errorf("export dead letters: %w", err)
-	}
-	return exports, nil
+// exportAtOnce bounds how many payloads are in memory.
+const exportAtOnce = 100
+
+// ExportParams describes which dead letters to export: by a filter or, when there is none, by ids.
+type ExportParams struct {
+	Filter *Filter
+	// IDs may be dead letters' or events', as ParseID returns them. No ids export nothing.
+	IDs []string
 }
 
-func scanExport(row pgx.CollectableRow) (Export, error) {
-	var e Export
-	var id, eventID, payload string
-	var headers *string
-	err := row.Scan(&id, &eventID, &e.Type, &e.AggregateType, &e.AggregateID, &payload, &headers, &e.Namespace, &e.TenantID)
-	if err != nil {
-		return e, err
+// ExportResult counts what Export did.
+type ExportResult struct {
+	Written int64
+	// Missing counts the ids that have no dead letter, and what was erased.
+	Missing int64
+}
+
+// Export passes dead letters, oldest first, to each as new events that can be corrected and emitted. Ids without a dead
+// letter are an error after everything else was exported.
+func (o *Outbox) Export(ctx context.Context, p ExportParams, each func(Export) error) (ExportResult, error) {
+	var r ExportResult
+	var source Source = o.Named(Replay, p.IDs)
+	if p.Filter != nil {
+		filter := *p.Filter
+		err := o.SettleAggregate(ctx, &filter)
+		if err != nil {
+			return r, err
+		}
+		if source, err = o.ScanDeadLetters(filter, outbox.OldestFirst); err != nil {
+			return r, fault.As(fault.Usage, err)
+		}
+	}
+	for {
+		targets, err := source.Next(ctx, exportAtOnce)
+		if err != nil {
+			return r, err
+		}
+		if len(targets) == 0 {
+			return r, r.verdict()
+		}
+		exports, err := o.exports(ctx, targets)
+		if err != nil {
+			return r, err
+		}
+		for _, e := range exports {
+			if err := each(e); err != nil {
+				return r, err
+			}
+			r.Written++
+		}
+		r.Missing += int64(len(targets) - len(exports))
+	}
+}
+
+// exports reads dead letters as new events, in the order of the targets, under the names that their types have now: a former
+// one is not emitted. Those that are gone are left out.
+func (o *Outbox) exports(ctx context.Context, targets []Target) ([]Export, error) {
+	rows, err := outbox.Rows[exportRow](ctx, o.DB, "export dead letters", selectExport, idsOf(targets))
+	exports := make([]Export, len(rows))
+	for i, row := range rows {
+		exports[i] = row.export()
+		if t, known := o.Registry.Find(row.Namespace, row.Type); known {
+			exports[i].Type = t.Name
+		}
+	}
+	return exports, err
+}
+
+// exportRow is a dead letter with what its event carried.
+type exportRow struct {
+	ID, EventID, Type, AggregateType, AggregateID, Payload, Namespace string
+	Headers, TenantID                                                 *string
+}
+
+func (r exportRow) export() Export {
+	e := Export{
+		Type: r.Type, AggregateType: r.AggregateType, AggregateID: r.AggregateID, Namespace: r.Namespace, TenantID: r.TenantID,
+		Data: json.RawMessage(r.Payload), Headers: map[string]string{},
 	}
 	// A payload without the envelope's form is what some events died of; then all of it is the data.
 	var envelope struct {
@@ -57,27 +113,34 @@ func scanExport(row pgx.CollectableRow) (Export, error) {
 		Actor      json.RawMessage `json:"actor"`
 		Data       json.RawMessage `json:"data"`
 	}
-	e.Data = json.RawMessage(payload)
-	if json.Unmarshal([]byte(payload), &envelope) == nil && envelope.Data != nil {
+	if json.Unmarshal([]byte(r.Payload), &envelope) == nil && envelope.Data != nil {
 		e.Data, e.OccurredAt, e.Actor = envelope.Data, envelope.OccurredAt, envelope.Actor
 	}
-	e.Headers = map[string]string{}
-	if headers != nil {
-		// Headers that are not strings are another cause of death; they cannot be emitted again.
-		var raw map[string]any
-		if json.Unmarshal([]byte(*headers), &raw) == nil {
-			for name, value := range raw {
-				if text, ok := value.(string); ok {
-					e.Headers[name] = text
-				}
+	// Headers that are not strings are another cause of death; they cannot be emitted again.
+	var raw map[string]any
+	if r.Headers != nil && json.Unmarshal([]byte(*r.Headers), &raw) == nil {
+		for name, value := range raw {
+			if text, ok := value.(string); ok {
+				e.Headers[name] = text
 			}
 		}
 	}
-	e.Headers[CorrectsHeader] = eventID
+	e.Headers[CorrectsHeader] = r.EventID
 	// Emitting the file twice must not make two events of one.
-	e.DedupeKey = "corrects/" + id
+	e.DedupeKey = "corrects/" + r.ID
 	if e.TenantID != nil {
 		e.DedupeKey = *e.TenantID + "/" + e.DedupeKey
 	}
-	return e, nil
+	return e
+}
+
+func (r ExportResult) verdict() error {
+	switch {
+	case r.Missing > 0 && r.Written > 0:
+		return fault.Partialf("%s of the dead letters are not found, or erased", words.Count(r.Missing))
+	case r.Missing > 0:
+		return fault.NotFoundf("no dead letter has that id, or it was erased")
+	default:
+		return nil
+	}
 }

@@ -31,12 +31,13 @@ func FuzzFilter(f *testing.F) {
 		if since != 0 {
 			filter.Since, filter.Until = time.Unix(since, 0), time.Unix(since, 1)
 		}
-		c, err := filter.compile()
+		w, err := compile(filter)
 		if err != nil {
 			require.NotContains(t, []string{"", StateOpen, StateReplayed, StateDiscarded}, state)
 			return
 		}
-		where, args := c.where()
+		where := where(filter, &w)
+		args := w.Args
 		require.Regexp(t, shape, where)
 		for i := range args {
 			require.Len(t, regexp.MustCompile(fmt.Sprintf(`\$%d\b`, i+1)).FindAllString(where, -1), 1, where)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // Group is the dead letters that share a value.
@@ -34,16 +34,16 @@ func GroupBy() []string { return []string{"fingerprint", "reason", "type", "topi
 // Groups counts the dead letters of a filter by one column, the largest group
 // first, at most limit groups. The sample is the newest of its group. What is
 // open altogether is not counted: it is read from what was counted before.
-func (s *Store) Groups(ctx context.Context, f Filter, by string, limit int) ([]Group, error) {
+func (o *Outbox) Groups(ctx context.Context, f Filter, by string, limit int) ([]Group, error) {
 	column, ok := groupColumns()[by]
 	if !ok {
 		return nil, fmt.Errorf("cannot group by %q", by)
 	}
-	c, err := f.compile()
+	w, err := compile(f)
 	if err != nil {
 		return nil, err
 	}
-	where, args := c.where()
+	where := where(f, &w)
 	// The sample is looked up per group that is shown, by the time of its newest row.
 	sql := fmt.Sprintf(`
 WITH groups AS MATERIALIZED (
@@ -52,7 +52,7 @@ WITH groups AS MATERIALIZED (
      ORDER BY n DESC, last_seen DESC, value
      LIMIT %[3]d
 )
-SELECT coalesce(g.value::text, ''), g.n, g.first_seen, g.last_seen, coalesce(s.id::text, ''), coalesce(s.error_message, '')
+SELECT coalesce(g.value::text, '') AS value, g.n AS count, g.first_seen, g.last_seen, coalesce(s.id::text, '') AS sample_id, coalesce(s.error_message, '') AS sample_error
   FROM groups AS g
   LEFT JOIN LATERAL (
        SELECT id, error_message
@@ -60,23 +60,17 @@ SELECT coalesce(g.value::text, ''), g.n, g.first_seen, g.last_seen, coalesce(s.i
         WHERE failed_at = g.last_seen AND %[1]s IS NOT DISTINCT FROM g.value AND %[2]s
         ORDER BY id DESC
         LIMIT 1) AS s ON true
- ORDER BY g.n DESC, g.last_seen DESC, 1`, column, where, limit, countedBy(f, c, column, where, limit))
-	groups, err := collect(ctx, s.db, func(row pgx.CollectableRow) (g Group, err error) {
-		return g, row.Scan(&g.Value, &g.Count, &g.FirstSeen, &g.LastSeen, &g.SampleID, &g.SampleError)
-	}, sql, args...)
-	if err != nil {
-		return nil, fmt.Errorf("group dead letters: %w", err)
-	}
-	return groups, nil
+ ORDER BY g.n DESC, g.last_seen DESC, 1`, column, where, limit, countedBy(f, w, column, where, limit))
+	return outbox.Rows[Group](ctx, o.DB, "group dead letters", sql, w.Args...)
 }
 
 // fewGroups is up to how many groups each has its ends looked up.
 const fewGroups = 1_000
 
 // countedBy is the query that counts the dead letters of a filter by one column.
-func countedBy(f Filter, c compiled, column, where string, limit int) string {
+func countedBy(f Filter, w outbox.Walk, column, where string, limit int) string {
 	switch {
-	case f.State != StateOpen || c.lead != "" || c.rest != "":
+	case f.State != StateOpen || w.Lead != "" || len(w.Rest) > 0:
 		return fmt.Sprintf(groupRows, column, where)
 	case limit > fewGroups || !f.Since.IsZero() || !f.Until.IsZero():
 		return fmt.Sprintf(groupIndex, column, where)
@@ -84,9 +78,9 @@ func countedBy(f Filter, c compiled, column, where string, limit int) string {
 		return fmt.Sprintf(groupCounts, column, "nullif(fingerprint, '')", "outbox_dlq_causes", lowestID, highestID, limit)
 	}
 	value := column
-	for _, cond := range f.conditions() {
-		if cond.column == column {
-			value = cond.cast.One(column)
+	for _, c := range f.Conditions() {
+		if c.Column == column {
+			value = c.Cast.One(column)
 		}
 	}
 	return fmt.Sprintf(groupCounts, column, value, "outbox_dlq_counts WHERE state = 'open'", lowestID, highestID, limit)
@@ -103,7 +97,7 @@ const (
               FROM (SELECT %[1]s AS value, failed_at FROM outbox_dlq WHERE %[2]s ORDER BY %[1]s, failed_at, id OFFSET 0) AS walked GROUP BY 1`
 
 	// Reads what was counted when open rows were written (migration 00021), and both ends of each value in the column's
-	// index. Whole rows of the index are compared, for the reason that compiled.walk has; with NULL they compare as nothing.
+	// index. Whole rows of the index are compared, for the reason that outbox.Walk has; with NULL they compare as nothing.
 	// Of groups of one size those come first that changed last.
 	groupCounts = `SELECT c.value, c.n, oldest.failed_at AS first_seen, newest.failed_at AS last_seen
               FROM (SELECT %[2]s AS value, c.n
@@ -133,38 +127,34 @@ SELECT c.fingerprint, h.hour, h.n
         GROUP BY 1) AS h`
 
 // DeathsPerHour counts the open dead letters of some fingerprints by how many hours ago they died, the last hour first.
-func (s *Store) DeathsPerHour(ctx context.Context, hours int, fingerprints []string) (map[string][]int64, error) {
-	rows, err := s.db.Query(ctx, deathsPerHourQuery, hours, fingerprints)
-	if err != nil {
-		return nil, fmt.Errorf("count deaths per hour: %w", err)
-	}
+func (o *Outbox) DeathsPerHour(ctx context.Context, hours int, fingerprints []string) (map[string][]int64, error) {
+	rows, err := outbox.Rows[struct {
+		Fingerprint string
+		Hour        int
+		N           int64
+	}](ctx, o.DB, "count deaths per hour", deathsPerHourQuery, hours, fingerprints)
 	found := map[string][]int64{}
-	var fingerprint string
-	var hour int
-	var n int64
-	_, err = pgx.ForEachRow(rows, []any{&fingerprint, &hour, &n}, func() error {
-		if found[fingerprint] == nil {
-			found[fingerprint] = make([]int64, hours)
+	for _, r := range rows {
+		if found[r.Fingerprint] == nil {
+			found[r.Fingerprint] = make([]int64, hours)
 		}
-		found[fingerprint][min(max(hour, 0), hours-1)] += n
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("count deaths per hour: %w", err)
+		found[r.Fingerprint][min(max(r.Hour, 0), hours-1)] += r.N
 	}
-	return found, nil
+	return found, err
 }
 
-// CountUpTo counts the dead letters of a filter and stops at most. It does not count, and says so, where every row would
-// have to be looked at.
-func (s *Store) CountUpTo(ctx context.Context, f Filter, most int) (n int64, counted bool, err error) {
-	c, err := f.compile()
-	if err != nil || c.rest != "" {
+// CountDeadLettersUpTo counts the dead letters of a filter and stops at most. It does not count, and says so, where every
+// row would have to be looked at.
+func (o *Outbox) CountDeadLettersUpTo(ctx context.Context, f Filter, most int) (n int64, counted bool, err error) {
+	if err := o.SettleAggregate(ctx, &f); err != nil {
 		return 0, false, err
 	}
-	where, args := c.where()
-	sql := fmt.Sprintf("SELECT count(*) FROM (SELECT FROM outbox_dlq WHERE %s LIMIT %d) AS found", where, most)
-	if err := s.db.QueryRow(ctx, sql, args...).Scan(&n); err != nil {
+	w, err := compile(f)
+	if err != nil || len(w.Rest) > 0 {
+		return 0, false, err
+	}
+	sql := fmt.Sprintf("SELECT count(*) FROM (SELECT FROM outbox_dlq WHERE %s LIMIT %d) AS found", where(f, &w), most)
+	if err := o.DB.QueryRow(ctx, sql, w.Args...).Scan(&n); err != nil {
 		return 0, false, fmt.Errorf("count dead letters: %w", err)
 	}
 	return n, true, nil

@@ -2,10 +2,9 @@ package dlq
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // handledRows is how many of the dead letters that were handled last are looked at for what was done about a cause.
@@ -43,15 +42,12 @@ SELECT c.fingerprint, c.replayed, c.discarded, c.died_again, c.at, coalesce(a.ac
   FROM causes AS c
   LEFT JOIN outbox_audit AS a ON a.id = c.audit_id`
 
-// Handled returns, by fingerprint, what was done lately about dead letters that had them, and with what success.
-func (s *Store) Handled(ctx context.Context, fingerprints []string) (map[string]Handled, error) {
-	found, err := collect(ctx, s.db, pgx.RowToStructByName[Handled], selectHandled, handledRows, fingerprints)
-	if err != nil {
-		return nil, fmt.Errorf("read what was done about causes: %w", err)
-	}
+// HandledCauses returns, by fingerprint, what was done lately about dead letters that had them, and with what success.
+func (o *Outbox) HandledCauses(ctx context.Context, fingerprints []string) (map[string]Handled, error) {
+	found, err := outbox.Rows[Handled](ctx, o.DB, "read what was done about causes", selectHandled, handledRows, fingerprints)
 	byCause := make(map[string]Handled, len(found))
 	for _, h := range found {
 		byCause[h.Fingerprint] = h
 	}
-	return byCause, nil
+	return byCause, err
 }

@@ -3,7 +3,6 @@ package dlq_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 func TestMain(m *testing.M) { outboxtest.Main(m) }
@@ -25,14 +25,14 @@ type bundle struct {
 	ctx   context.Context
 	pool  *pgxpool.Pool
 	url   string
-	store *dlq.Store
+	store *dlq.Outbox
 }
 
 func setup(t *testing.T) *bundle {
 	t.Helper()
 	t.Parallel()
 	db := outboxtest.DB(t)
-	return &bundle{t: t, ctx: context.Background(), pool: db.Pool, url: db.URL, store: dlq.NewStore(db.Pool)}
+	return &bundle{t: t, ctx: context.Background(), pool: db.Pool, url: db.URL, store: dlq.New(db.Pool, registry.New())}
 }
 
 func (b *bundle) exec(sql string, args ...any) {
@@ -145,10 +145,9 @@ type change struct {
 // plan makes a plan. What it leaves out is returned too.
 func (b *bundle) plan(action dlq.Action, source dlq.Source) (plan dlq.Plan, leftOut []dlq.Outcome, err error) {
 	b.t.Helper()
-	here, err := b.store.Identity(b.ctx)
+	set, err := b.store.SetOf(b.ctx, action, source)
 	require.NoError(b.t, err)
-	plan, err = b.store.MakePlan(b.ctx, dlq.MakeParams{
-		Action: action, Author: "tester", Note: "because", Database: here, Source: source,
+	plan, err = set.Plan(b.ctx, dlq.PlanParams{
 		OnAdded: func(_ int64, out []dlq.Outcome) error { leftOut = append(leftOut, out...); return nil },
 	})
 	return plan, leftOut, err
@@ -158,11 +157,11 @@ func (b *bundle) plan(action dlq.Action, source dlq.Source) (plan dlq.Plan, left
 func (b *bundle) run(ctx context.Context, c change) (dlq.RunResult, []dlq.Outcome) {
 	b.t.Helper()
 	plan, all, err := b.plan(c.Action, c.Source)
-	if errors.Is(err, dlq.ErrNothing) {
+	if plan.State == "abandoned" {
 		return dlq.RunResult{Counts: plan.LeftOut}, all
 	}
 	require.NoError(b.t, err)
-	res, err := b.store.RunPlan(ctx, plan, dlq.RunParams{
+	res, err := b.store.Run(ctx, plan, dlq.RunParams{
 		Runner: "tester", Rate: c.Rate, Watch: c.Watch, LeftOut: plan.LeftOut, OnOutcomes: func(o []dlq.Outcome) error {
 			all = append(all, o...)
 			if c.OnOutcomes != nil {
@@ -175,9 +174,9 @@ func (b *bundle) run(ctx context.Context, c change) (dlq.RunResult, []dlq.Outcom
 	return res, all
 }
 
-func (b *bundle) scan(f dlq.Filter, order outbox.Order) *dlq.Scan {
+func (b *bundle) scan(f dlq.Filter, order outbox.Order) *outbox.Scan[dlq.Entry] {
 	b.t.Helper()
-	scan, err := b.store.NewScan(f, order)
+	scan, err := b.store.ScanDeadLetters(f, order)
 	require.NoError(b.t, err)
 	return scan
 }

@@ -19,19 +19,14 @@ const (
 	planEvents  = `(SELECT unnest(c.event_ids) FROM outbox_plan_chunks AS c WHERE c.plan_id = $1::uuid)`
 )
 
-// OrderEffects looks at what an action on events does to what waits behind them. Where no key stands still it costs one look
-// at an index; events is asked only otherwise.
-func (s *Store) OrderEffects(ctx context.Context, action Action, events func() ([]string, error)) (OrderEffects, error) {
-	return s.effects(ctx, action, namedEvents, func() (any, error) { return events() })
-}
-
-// effects is OrderEffects of the events that a query finds by its argument.
-func (s *Store) effects(ctx context.Context, action Action, query string, arg func() (any, error)) (out OrderEffects, err error) {
+// effects looks at what an action does to what waits behind the events that a query finds by its argument. Where no key
+// stands still it costs one look at an index; arg is asked only otherwise.
+func (o *Outbox) effects(ctx context.Context, action Action, query string, arg func() (any, error)) (out OrderEffects, err error) {
 	if action != Replay && action != Discard {
 		return out, nil
 	}
 	var some bool
-	if err := s.db.QueryRow(ctx, anyBlocked).Scan(&some); err != nil {
+	if err := o.DB.QueryRow(ctx, anyBlocked).Scan(&some); err != nil {
 		return out, fmt.Errorf("look for keys that stand still: %w", err)
 	}
 	if !some {
@@ -41,7 +36,7 @@ func (s *Store) effects(ctx context.Context, action Action, query string, arg fu
 	if err != nil {
 		return out, err
 	}
-	if err := s.db.QueryRow(ctx, fmt.Sprintf(orderEffects, query), set).Scan(&out.Releases, &out.Behind); err != nil {
+	if err := o.DB.QueryRow(ctx, fmt.Sprintf(orderEffects, query), set).Scan(&out.Releases, &out.Behind); err != nil {
 		return out, fmt.Errorf("count what waits behind the events: %w", err)
 	}
 	if action == Discard {

@@ -1,11 +1,7 @@
 package dlq
 
 import (
-	"context"
-	"fmt"
 	"slices"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
@@ -15,7 +11,7 @@ type Outcome struct {
 	ID      string `json:"id"`
 	EventID string `json:"eventId"`
 	Outcome string `json:"outcome"`
-	Became  string `json:"became,omitempty"`
+	Became  string `json:"became,omitempty" db:"-"`
 }
 
 // What became of one row. The first group is success.
@@ -92,10 +88,6 @@ func Explain(outcome string) string {
 	}
 }
 
-func scanOutcome(row pgx.CollectableRow) (o Outcome, err error) {
-	return o, row.Scan(&o.ID, &o.EventID, &o.Outcome)
-}
-
 // HopelessReasons are the reasons that neither time nor the broker can change: an event that died for one of them dies
 // again unless its type's definition or the publisher has changed.
 func HopelessReasons() []string {
@@ -104,19 +96,3 @@ func HopelessReasons() []string {
 
 // Hopeless reports whether an event that died for this reason would fail again unchanged.
 func Hopeless(reason string) bool { return slices.Contains(HopelessReasons(), reason) }
-
-// CountReasons counts dead letters by the reason they died for.
-func (s *Store) CountReasons(ctx context.Context, ids []string) (map[string]int64, error) {
-	rows, err := s.db.Query(ctx, countReasons, ids)
-	if err != nil {
-		return nil, fmt.Errorf("count dead letters by reason: %w", err)
-	}
-	counts := map[string]int64{}
-	var reason string
-	var n int64
-	_, err = pgx.ForEachRow(rows, []any{&reason, &n}, func() error { counts[reason] = n; return nil })
-	if err != nil {
-		return nil, fmt.Errorf("count dead letters by reason: %w", err)
-	}
-	return counts, nil
-}

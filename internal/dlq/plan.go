@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outboxctl/outboxctl/internal/outbox"
@@ -131,48 +129,21 @@ SELECT ` + planColumns + planFrom + `
 	selectPlanFirst = `
 SELECT c.ids[1:$2::int]::text[], c.event_ids[1:$2::int]::text[] FROM outbox_plan_chunks AS c WHERE c.plan_id = $1::uuid AND c.chunk = 1`
 	selectPlanFailures = `
-SELECT f.key, coalesce(c.event_ids[array_position(c.ids, f.key::uuid)]::text, ''), f.value
+SELECT f.key AS id, coalesce(c.event_ids[array_position(c.ids, f.key::uuid)]::text, '') AS event_id, f.value AS outcome
   FROM outbox_plan_chunks AS c, jsonb_each_text(c.outcomes) AS f
  WHERE c.plan_id = $1::uuid AND c.outcomes <> '{}'
  ORDER BY c.chunk, f.key
  LIMIT $2`
 )
 
-// Plan reads a plan. outbox.ErrNotFound when there is none with the id.
-func (s *Store) Plan(ctx context.Context, id string) (Plan, error) {
-	found, err := collect(ctx, s.db, pgx.RowToStructByName[Plan], selectPlan, id)
+// readPlan reads a plan. outbox.ErrNotFound when there is none with the id.
+func (o *Outbox) readPlan(ctx context.Context, id string) (Plan, error) {
+	found, err := outbox.Rows[Plan](ctx, o.DB, "read the plan", selectPlan, id)
 	switch {
 	case err != nil:
-		return Plan{}, fmt.Errorf("read the plan: %w", err)
+		return Plan{}, err
 	case len(found) == 0:
 		return Plan{}, outbox.ErrNotFound
 	}
 	return found[0], nil
-}
-
-// Plans lists up to n plans, newest first, after the one with the id given; running leaves out those that are not being run.
-func (s *Store) Plans(ctx context.Context, after string, running bool, n int) ([]Plan, error) {
-	found, err := collect(ctx, s.db, pgx.RowToStructByName[Plan], selectPlans, after, running, n)
-	if err != nil {
-		return nil, fmt.Errorf("list plans: %w", err)
-	}
-	return found, nil
-}
-
-// PlanFirst lists the first n ids of a plan, and the events' ids behind them; none of one that was abandoned.
-func (s *Store) PlanFirst(ctx context.Context, id string, n int) (ids, events []string, err error) {
-	err = s.db.QueryRow(ctx, selectPlanFirst, id, n).Scan(&ids, &events)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil, fmt.Errorf("read the first rows of the plan: %w", err)
-	}
-	return ids, events, nil
-}
-
-// PlanFailures lists up to n rows of a plan that were not changed as planned.
-func (s *Store) PlanFailures(ctx context.Context, id string, n int) ([]Outcome, error) {
-	found, err := collect(ctx, s.db, scanOutcome, selectPlanFailures, id, n)
-	if err != nil {
-		return nil, fmt.Errorf("list what was not changed: %w", err)
-	}
-	return found, nil
 }

@@ -2,15 +2,14 @@ package dlq
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/words"
@@ -51,60 +50,27 @@ func (o *Outbox) PreviewPlan(ctx context.Context, id string) (PlanPreview, error
 		return PlanPreview{}, err
 	}
 	p := PlanPreview{PlanDetail: plan}
-	ids, events, err := o.store().PlanFirst(ctx, plan.ID, planMarksRows)
-	if err != nil || len(ids) == 0 {
-		return p, err
-	}
-	first := ids[:min(sampleRows, len(ids))]
-	if plan.Action.OnEvents() {
-		p.Events, err = o.Events().Events(ctx, first)
-	} else {
-		p.Letters, err = o.store().Entries(ctx, first)
+	var ids, events []string // none of a plan that was abandoned
+	err = o.DB.QueryRow(ctx, selectPlanFirst, plan.ID, planMarksRows).Scan(&ids, &events)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return p, nil
 	}
 	if err != nil {
+		return p, fmt.Errorf("read the first rows of the plan: %w", err)
+	}
+	if p.Letters, p.Events, err = o.sample(ctx, plan.Action, ids); err != nil {
 		return p, err
 	}
 	p.MarksOf = len(events)
 	if plan.Action.Sends() {
-		if p.Overtaken, err = o.Events().Overtaken(ctx, events); err != nil {
+		if p.Overtaken, err = o.Overtaken(ctx, events); err != nil {
 			return p, err
 		}
 	}
-	if p.Marks, err = o.countMarks(ctx, events); err != nil {
+	if p.Marks, err = o.allMarks(ctx, events); err != nil {
 		p.MarksError = safetext.Redact(err.Error())
 	}
 	return p, nil
-}
-
-// countMarks counts what every known consumer remembers of events.
-func (o *Outbox) countMarks(ctx context.Context, events []string) ([]MarkCount, error) {
-	if o.Keeper == nil {
-		return nil, idem.ErrNoRedis()
-	}
-	ctx, cancel := context.WithTimeout(ctx, planMarksTimeout)
-	defer cancel()
-	names, err := o.Keeper.Consumers(ctx)
-	if err != nil || len(names) == 0 {
-		return nil, err
-	}
-	ids := make([]uuid.UUID, 0, len(events))
-	for _, event := range events {
-		if id, err := uuid.Parse(event); err == nil {
-			ids = append(ids, id)
-		}
-	}
-	entries, err := o.Keeper.LookupMany(ctx, names, ids)
-	if err != nil {
-		return nil, err
-	}
-	counts := make([]MarkCount, len(names))
-	for i, name := range names {
-		counts[i].Consumer = name
-	}
-	for _, e := range entries {
-		counts[slices.Index(names, e.Consumer)].add(e.State)
-	}
-	return counts, nil
 }
 
 // Confirmation is what a person says who wants a plan to be run: what they believe it is.

@@ -11,16 +11,17 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 // explaining is a database that keeps the plan of every query instead of its answer.
 type explaining struct {
-	dlq.DB
+	outbox.Database
 	plan string
 }
 
 func (e *explaining) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	rows, err := e.DB.Query(ctx, "EXPLAIN "+sql, args...)
+	rows, err := e.Database.Query(ctx, "EXPLAIN "+sql, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +30,7 @@ func (e *explaining) Query(ctx context.Context, sql string, args ...any) (pgx.Ro
 	if err != nil {
 		return nil, err
 	}
-	return e.DB.Query(ctx, "SELECT NULL WHERE false")
+	return e.Database.Query(ctx, "SELECT NULL WHERE false")
 }
 
 // A page of any filter is read from its own index, never by a walk over the table or over all open rows.
@@ -67,15 +68,15 @@ SELECT gen_random_uuid(), (enum_range(NULL::event_type_enum))[1 + i % 18], 'vend
 		"reason, all":        {dlq.Filter{Reasons: []string{"max_attempts"}}, "outbox_dlq_recent_idx"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db := &explaining{DB: b.pool}
-			scan, err := dlq.NewStore(db).NewScan(tc.filter, outbox.NewestFirst)
+			db := &explaining{Database: b.pool}
+			scan, err := dlq.New(db, registry.New()).ScanDeadLetters(tc.filter, outbox.NewestFirst)
 			require.NoError(t, err)
 			_, err = scan.Next(b.ctx, 50)
 			require.NoError(t, err)
 			require.Contains(t, db.plan, tc.index)
 			require.NotContains(t, db.plan, "Seq Scan on outbox_dlq")
 			require.Equal(t, 1, strings.Count(db.plan, "_idx"), "one index:\n%s", db.plan)
-			scan, err = dlq.NewStore(db).NewScan(tc.filter, outbox.NewestFirst)
+			scan, err = dlq.New(db, registry.New()).ScanDeadLetters(tc.filter, outbox.NewestFirst)
 			require.NoError(t, err)
 			_, err = scan.List(b.ctx, 50)
 			require.NoError(t, err)
@@ -93,8 +94,8 @@ SELECT gen_random_uuid(), 'ad_paused', 'ad', gen_random_uuid(), jsonb_build_obje
        now() - i * interval '1 minute', 't' || i % 2, 'f' || i % 40
   FROM generate_series(1, 8000) AS i`)
 	b.exec("VACUUM ANALYZE outbox_dlq")
-	db := &explaining{DB: b.pool}
-	store := dlq.NewStore(db)
+	db := &explaining{Database: b.pool}
+	store := dlq.New(db, registry.New())
 	for by, index := range map[string]string{
 		"fingerprint": "outbox_dlq_open_fingerprint_idx", "reason": "outbox_dlq_open_reason_idx", "type": "outbox_dlq_open_type_idx", "topic": "outbox_dlq_open_topic_idx",
 	} {
@@ -113,7 +114,7 @@ SELECT gen_random_uuid(), 'ad_paused', 'ad', gen_random_uuid(), jsonb_build_obje
 	require.NoError(t, err)
 	require.Contains(t, db.plan, "outbox_dlq_open_fingerprint_idx")
 	require.NotContains(t, db.plan, "Seq Scan")
-	_, err = store.Handled(b.ctx, []string{"f1", "f2"})
+	_, err = store.HandledCauses(b.ctx, []string{"f1", "f2"})
 	require.NoError(t, err)
 	require.Contains(t, db.plan, "outbox_dlq_handled_idx")
 	require.Contains(t, db.plan, "outbox_dlq_event_idx")
@@ -147,19 +148,19 @@ SELECT gen_random_uuid(), outbox_event_type((ARRAY['ad_paused', 'media_uploaded'
 				"type/id":        {dlq.Filter{State: "open", AggregateType: "ad", AggregateIDs: []string{id}}, "outbox_dlq_open_aggregate_idx", 1},
 				"aggregate type": {dlq.Filter{State: "open", AggregateType: "media"}, "outbox_dlq_open_idx", 2000},
 			} {
-				scan, err := dlq.NewStore(pool).NewScan(tc.filter, outbox.NewestFirst)
+				scan, err := dlq.New(pool, registry.New()).ScanDeadLetters(tc.filter, outbox.NewestFirst)
 				require.NoError(t, err, name)
 				found, err := scan.List(t.Context(), 5000)
 				require.NoError(t, err, name)
 				require.Len(t, found, tc.found, name)
-				db := &explaining{DB: pool}
-				scan, err = dlq.NewStore(db).NewScan(tc.filter, outbox.NewestFirst)
+				db := &explaining{Database: pool}
+				scan, err = dlq.New(db, registry.New()).ScanDeadLetters(tc.filter, outbox.NewestFirst)
 				require.NoError(t, err, name)
 				_, err = scan.Next(t.Context(), 50)
 				require.NoError(t, err, name)
 				require.Contains(t, db.plan, "using "+tc.index, name)
 			}
-			groups, err := dlq.NewStore(pool).Groups(t.Context(), dlq.Filter{State: "open"}, "type", 5)
+			groups, err := dlq.New(pool, registry.New()).Groups(t.Context(), dlq.Filter{State: "open"}, "type", 5)
 			require.NoError(t, err)
 			require.Len(t, groups, 2)
 			require.NotEmpty(t, groups[0].SampleID)

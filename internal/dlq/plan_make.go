@@ -11,6 +11,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // ChunkSize is how many rows one transaction of a run changes.
@@ -19,115 +23,144 @@ const ChunkSize = 1000
 // The functions of migration 00022.
 const (
 	callPlanCreate  = `SELECT plan::text, lease::text FROM outbox_plan_create($1, $2, $3, $4::jsonb, $5, $6::jsonb)`
-	callPlanAdd     = `SELECT id::text, coalesce(event_id::text, ''), outcome FROM outbox_plan_add($1::uuid, $2::uuid, $3::int, $4::uuid[], $5::text[], $6)`
+	callPlanAdd     = `SELECT id::text, coalesce(event_id::text, '') AS event_id, outcome FROM outbox_plan_add($1::uuid, $2::uuid, $3::int, $4::uuid[], $5::text[], $6)`
 	callPlanReady   = `SELECT outbox_plan_ready($1::uuid, $2::uuid, $3::jsonb)`
 	callPlanAbandon = `SELECT outbox_plan_abandon($1::uuid, $2, $3)`
 )
 
-// A Source hands out targets, at most n at a time; none means the end.
-type Source interface {
-	Next(ctx context.Context, n int) ([]Target, error)
-}
-
-// MakeParams is a plan to be made.
-type MakeParams struct {
-	Action       Action
-	Author, Note string
-	Database     Identity
-	// Filter is how the set was chosen, for the reader and the audit. It is nil where ids did.
-	Filter any
-	// Undoes is the run of the audit trail that the plan takes back.
-	Undoes string
-	Source Source
-	// AtOnce: whoever makes the plan runs it now, so it needs no digests of what the rows carry.
+// PlanParams is how the plan of a change is made.
+type PlanParams struct {
+	// AtOnce: whoever makes the plan runs it now. Another one holds a digest of what each row carries, and what has changed
+	// when it is run is left alone.
 	AtOnce bool
+	// MaxRows is the largest set; 0 has no limit.
+	MaxRows int64
 	// OnBegun is told the plan's id as soon as it exists; nil is not.
 	OnBegun func(id string)
-	// OnAdded is told how many rows were added, and which were left out because the action could not be done to them now.
-	// An error gives the plan up.
+	// OnAdded is told how many rows were added, and which were left out because the change could not be made to them now; nil
+	// is not.
 	OnAdded func(n int64, leftOut []Outcome) error
 }
 
-// ErrNothing means that there is nothing in a set that the action could be done to.
-var ErrNothing = errors.New("nothing to do")
+// PlanChange makes the plan of a change without describing its set, which may be large.
+func (o *Outbox) PlanChange(ctx context.Context, c ChangeParams, p PlanParams) (Plan, error) {
+	set, err := o.aim(ctx, c)
+	if err != nil {
+		return Plan{}, err
+	}
+	return set.Plan(ctx, p)
+}
 
-// MakePlan writes a plan to the database, in chunks of one transaction each. One that is not finished is abandoned, and so is
-// one in which there is nothing: then the error is ErrNothing, and the plan tells what was left out.
-func (s *Store) MakePlan(ctx context.Context, p MakeParams) (Plan, error) {
-	filter, err := json.Marshal(p.Filter)
-	if err != nil {
-		return Plan{}, fmt.Errorf("encode the filter: %w", err)
-	}
-	database, err := json.Marshal(p.Database)
-	if err != nil {
-		return Plan{}, fmt.Errorf("encode the database's identity: %w", err)
-	}
-	var given any // no filter is none, not the JSON null
-	if p.Filter != nil {
-		given = string(filter)
-	}
-	var id, lease string
-	args := []any{string(p.Action), p.Author, p.Note, given, p.Undoes, string(database)}
-	if err := s.change(ctx, callPlanCreate, args, &id, &lease); err != nil {
+// errNothing means that there is nothing in a set that the action could be done to.
+var errNothing = errors.New("nothing to do")
+
+// Plan writes the set to the database as a plan, which any process can run, in chunks of one transaction each. One that comes
+// to nothing is abandoned, and says why; when all of its rows were left out, it is returned with the error that tells so.
+func (s *ChangeSet) Plan(ctx context.Context, p PlanParams) (Plan, error) {
+	m := making{ChangeSet: s, PlanParams: p}
+	if err := m.create(ctx); err != nil {
 		return Plan{}, fmt.Errorf("create a plan: %w", err)
 	}
 	if p.OnBegun != nil {
-		p.OnBegun(id)
+		p.OnBegun(m.id)
 	}
-	total, err := s.fillPlan(ctx, p, id, lease)
-	if err == nil && total == 0 {
-		err = ErrNothing
+	err := m.fill(ctx)
+	if err == nil {
+		err = m.finish(ctx)
 	}
 	if err == nil {
-		err = s.finishPlan(ctx, p.Action, id, lease)
+		return s.outbox.readPlan(ctx, m.id)
 	}
-	if err == nil {
-		return s.Plan(ctx, id)
+	plan, abandonErr := m.abandon(ctx, err)
+	switch {
+	case abandonErr != nil:
+		return plan, fmt.Errorf("make plan: %w; abandon plan %s: %w", err, m.id, abandonErr)
+	case errors.Is(err, errNothing) && len(plan.LeftOut) > 0:
+		return plan, verdict(s.Action, s.filter != nil, plan.LeftOut, 0)
+	case errors.Is(err, errNothing):
+		return plan, fault.Preconditionf("nothing to %s", s.Action.Verb())
+	case ctx.Err() != nil:
+		return plan, ctx.Err()
 	}
-	why := err.Error()
-	if errors.Is(err, ErrNothing) {
-		why = "nothing to " + p.Action.Verb()
-	}
-	ctx, cancel := finishing(ctx)
-	defer cancel()
-	if undo := s.AbandonPlan(ctx, id, p.Author, why); undo != nil {
-		return Plan{}, fmt.Errorf("make plan: %w; abandon plan %s: %w", err, id, undo)
-	}
-	plan, readErr := s.Plan(ctx, id)
-	return plan, errors.Join(err, readErr)
+	return plan, err
 }
 
-// fillPlan adds the chunks, several at a time as they are done when the plan is run.
-func (s *Store) fillPlan(ctx context.Context, p MakeParams, id, lease string) (total int64, err error) {
-	var mu sync.Mutex // guards total, and OnAdded from being called by two
+// making is a plan that is being made.
+type making struct {
+	*ChangeSet
+	PlanParams
+	id, lease string
+
+	mu    sync.Mutex // guards total, and OnAdded from being called by two
+	total int64
+}
+
+func (m *making) create(ctx context.Context) error {
+	var filter any // no filter is none, not the JSON null
+	if m.filter != nil {
+		doc, err := json.Marshal(m.filter)
+		if err != nil {
+			return err
+		}
+		filter = string(doc)
+	}
+	database, err := json.Marshal(m.Database)
+	if err != nil {
+		return err
+	}
+	undoes := ""
+	if m.params.Undo != nil {
+		undoes = m.params.Undo.Run
+	}
+	args := []any{string(m.Action), m.params.Actor, m.params.Note, filter, undoes, string(database)}
+	return m.outbox.change(ctx, callPlanCreate, args, &m.id, &m.lease)
+}
+
+// fill adds the chunks, several at a time as they are done when the plan is run.
+func (m *making) fill(ctx context.Context) error {
+	source, err := m.open()
+	if err != nil {
+		return err
+	}
 	g, adding := errgroup.WithContext(ctx)
 	g.SetLimit(runWorkers)
 	for chunk := 1; adding.Err() == nil; chunk++ {
 		var targets []Target
-		if targets, err = p.Source.Next(ctx, ChunkSize); err != nil || len(targets) == 0 {
+		if targets, err = source.Next(ctx, ChunkSize); err != nil || len(targets) == 0 {
 			break
 		}
-		g.Go(func() error {
-			var leftOut []Outcome
-			err := s.transact(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
-				leftOut, err = collect(ctx, tx, scanOutcome, callPlanAdd, id, lease, chunk, idsOf(targets), seenOf(p.Action, targets), !p.AtOnce)
-				return err
-			})
-			if err != nil {
-				return fmt.Errorf("add rows to the plan: %w", err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			n := int64(len(targets) - len(leftOut))
-			total += n
-			return p.OnAdded(n, leftOut)
-		})
+		g.Go(func() error { return m.add(ctx, chunk, targets) })
 	}
-	return total, cmp.Or(g.Wait(), err)
+	if err := cmp.Or(g.Wait(), err); err != nil || m.total > 0 {
+		return err
+	}
+	return errNothing
 }
 
-func (s *Store) finishPlan(ctx context.Context, action Action, id, lease string) error {
-	effects, err := s.effects(ctx, action, planEvents, func() (any, error) { return id, nil })
+func (m *making) add(ctx context.Context, chunk int, targets []Target) error {
+	var leftOut []Outcome
+	err := m.outbox.transact(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		leftOut, err = outbox.Rows[Outcome](ctx, tx, "add rows to the plan", callPlanAdd, m.id, m.lease, chunk,
+			idsOf(targets), seenOf(m.Action, targets), !m.AtOnce)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := int64(len(targets) - len(leftOut))
+	if m.total += n; m.MaxRows > 0 && m.total > m.MaxRows {
+		return fault.Hint(fault.Preconditionf("the set has more than %s", words.Counted(m.MaxRows, "row")), "narrow the filter, or allow more with ui.max_plan_rows")
+	}
+	if m.OnAdded == nil {
+		return nil
+	}
+	return m.OnAdded(n, leftOut)
+}
+
+func (m *making) finish(ctx context.Context) error {
+	effects, err := m.outbox.effects(ctx, m.Action, planEvents, func() (any, error) { return m.id, nil })
 	if err != nil {
 		return err
 	}
@@ -135,12 +168,21 @@ func (s *Store) finishPlan(ctx context.Context, action Action, id, lease string)
 	if err != nil {
 		return fmt.Errorf("encode the effects: %w", err)
 	}
-	return s.change(ctx, callPlanReady, []any{id, lease, string(beside)})
+	return m.outbox.change(ctx, callPlanReady, []any{m.id, m.lease, string(beside)})
 }
 
-// AbandonPlan gives up a plan that was not started. Without a reason it says who did.
-func (s *Store) AbandonPlan(ctx context.Context, id, actor, why string) error {
-	return s.change(ctx, callPlanAbandon, []any{id, actor, why})
+// abandon gives the plan up because of an error, and reads it once more.
+func (m *making) abandon(ctx context.Context, because error) (Plan, error) {
+	why := because.Error()
+	if errors.Is(because, errNothing) {
+		why = "nothing to " + m.Action.Verb()
+	}
+	ctx, cancel := finishing(ctx)
+	defer cancel()
+	if err := m.outbox.change(ctx, callPlanAbandon, []any{m.id, m.params.Actor, why}); err != nil {
+		return Plan{}, err
+	}
+	return m.outbox.readPlan(ctx, m.id)
 }
 
 // chunkTimeout bounds one transaction of a change, and each question that belongs to it.
@@ -153,34 +195,30 @@ func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // change calls a function that writes and reads its one row.
-func (s *Store) change(ctx context.Context, sql string, args []any, into ...any) error {
-	return s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := collect(ctx, tx, func(row pgx.CollectableRow) (struct{}, error) {
-			if len(into) == 0 {
-				return struct{}{}, nil
-			}
-			return struct{}{}, row.Scan(into...)
-		}, sql, args...)
-		return err
+func (o *Outbox) change(ctx context.Context, sql string, args []any, into ...any) error {
+	return o.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if len(into) == 0 {
+			_, err := tx.Exec(ctx, sql, args...)
+			return err
+		}
+		return tx.QueryRow(ctx, sql, args...).Scan(into...)
 	})
 }
 
 // transact does something in a transaction of its own. It does not stop when ctx ends: a change that was sent is waited for,
 // so that the caller can say what happened.
-func (s *Store) transact(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
+func (o *Outbox) transact(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
 	ctx, cancel := finishing(ctx)
 	defer cancel()
 	// A role may default to REPEATABLE READ, where waiting for another operator ends in an error.
 	opts := pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
-	return pgx.BeginTxFunc(ctx, s.db, opts, func(tx pgx.Tx) error { return do(ctx, tx) })
+	return pgx.BeginTxFunc(ctx, o.DB, opts, func(tx pgx.Tx) error { return do(ctx, tx) })
 }
 
 func idsOf(targets []Target) []string {
 	ids := make([]string, len(targets))
 	for i, t := range targets {
-		if ids[i] = t.ID; t.ID == "" {
-			ids[i] = t.Given
-		}
+		ids[i] = cmp.Or(t.ID, t.Given)
 	}
 	return ids
 }
@@ -192,8 +230,8 @@ func seenOf(action Action, targets []Target) []*string {
 	seen := make([]*string, len(targets))
 	for i, t := range targets {
 		switch {
-		case action == Republish && !t.At.IsZero():
-			at := instant(t.At)
+		case action == Republish && t.At != nil:
+			at := instant(*t.At)
 			seen[i] = &at
 		case action == Erase && t.Discard:
 			discard := "discard"

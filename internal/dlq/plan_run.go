@@ -14,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/outboxctl/outboxctl/internal/failpoint"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 const (
@@ -26,7 +27,7 @@ const (
 
 const (
 	callPlanBegin = `SELECT outbox_plan_begin($1::uuid, $2, $3, $4::jsonb)::text`
-	callPlanStep  = `SELECT id::text, coalesce(event_id::text, ''), outcome FROM outbox_plan_step($1::uuid, $2::uuid, $3::int, $4, $5::jsonb)`
+	callPlanStep  = `SELECT id::text, coalesce(event_id::text, '') AS event_id, outcome FROM outbox_plan_step($1::uuid, $2::uuid, $3::int, $4, $5::jsonb)`
 	callPlanBeat  = `SELECT outbox_plan_beat($1::uuid, $2::uuid)`
 	callPlanEnd   = `SELECT outbox_plan_end($1::uuid, $2::uuid, $3, $4, $5::jsonb)`
 	callPlanStop  = `SELECT outbox_plan_stop($1::uuid, $2)`
@@ -82,7 +83,7 @@ var errAskedToStop = errors.New("asked to stop")
 
 // run is a run under way.
 type run struct {
-	store  *Store
+	outbox *Outbox
 	plan   Plan
 	params RunParams
 	lease  string
@@ -92,10 +93,10 @@ type run struct {
 	res RunResult
 }
 
-// RunPlan does what is left of a plan, step by step, each in one transaction that also marks it as done. It holds the
+// run does what is left of a plan, step by step, each in one transaction that also marks it as done. It holds the
 // plan's lease meanwhile, so that no other process does. When ctx ends, the steps it is at are finished.
-func (s *Store) RunPlan(ctx context.Context, plan Plan, p RunParams) (RunResult, error) {
-	r := &run{store: s, plan: plan, params: p, res: RunResult{Counts: map[string]int64{}}}
+func (o *Outbox) run(ctx context.Context, plan Plan, p RunParams) (RunResult, error) {
+	r := &run{outbox: o, plan: plan, params: p, res: RunResult{Counts: map[string]int64{}}}
 	if err := r.begin(ctx); err != nil {
 		return RunResult{}, fmt.Errorf("begin the run: %w", err)
 	}
@@ -125,7 +126,7 @@ func (s *Store) RunPlan(ctx context.Context, plan Plan, p RunParams) (RunResult,
 	r.res.Unfinished = err != nil && len(r.res.Counts) > 0
 	endErr := r.end(ctx, err)
 	if plan.Action == Erase && r.res.Counts[Erased] > 0 {
-		endErr = errors.Join(endErr, s.forgetSamples(ctx))
+		endErr = errors.Join(endErr, o.forgetSamples(ctx))
 	}
 	for outcome, n := range p.LeftOut {
 		r.res.Counts[outcome] += n
@@ -145,16 +146,14 @@ func (r *run) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	about := maps.Clone(r.params.Detail)
-	if about == nil {
-		about = map[string]any{}
-	}
+	about := map[string]any{}
+	maps.Copy(about, r.params.Detail)
 	detail, err := json.Marshal(about)
 	if err != nil {
 		return err
 	}
 	r.detail = string(detail)
-	return r.store.change(ctx, callPlanBegin, []any{r.plan.ID, r.params.Runner, r.params.Note, string(doc)}, &r.lease)
+	return r.outbox.change(ctx, callPlanBegin, []any{r.plan.ID, r.params.Runner, r.params.Note, string(doc)}, &r.lease)
 }
 
 // unpaced keeps several chunks under way. They hold different rows, so they do not wait for each other.
@@ -209,16 +208,13 @@ func (r *run) paced(ctx context.Context) error {
 // step does up to n more rows of the plan and tells what became of them. A step that is begun is finished: what was
 // changed must also be told.
 func (r *run) step(ctx context.Context, n int) (outcomes []Outcome, err error) {
-	err = r.store.transact(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
-		outcomes, err = collect(ctx, tx, scanOutcome, callPlanStep, r.plan.ID, r.lease, n, r.params.Runner, r.detail)
+	err = r.outbox.transact(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		outcomes, err = outbox.Rows[Outcome](ctx, tx, string(r.plan.Action), callPlanStep, r.plan.ID, r.lease, n, r.params.Runner, r.detail)
 		failpoint.Hit(failpoint.Replaying)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.plan.Action, err)
-	}
-	if len(outcomes) == 0 {
-		return nil, nil
+	if err != nil || len(outcomes) == 0 {
+		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -239,7 +235,7 @@ func (r *run) watch(ctx context.Context, outcomes []Outcome) (stop bool, err err
 	if len(sent) == 0 {
 		return false, nil
 	}
-	if err := r.params.Watch.follow(ctx, r.store, sent, &r.res.Watched); err != nil {
+	if err := r.params.Watch.follow(ctx, r.outbox, sent, &r.res.Watched); err != nil {
 		return true, err
 	}
 	r.res.Stopped = r.params.Watch.verdict(r.res.Watched)
@@ -257,7 +253,7 @@ func (r *run) beat(ctx context.Context, stop context.CancelCauseFunc) {
 		case <-tick.C:
 		}
 		var asked bool
-		err := r.store.change(ctx, callPlanBeat, []any{r.plan.ID, r.lease}, &asked)
+		err := r.outbox.change(ctx, callPlanBeat, []any{r.plan.ID, r.lease}, &asked)
 		switch {
 		case asked:
 			stop(errAskedToStop)
@@ -280,14 +276,9 @@ func (r *run) end(ctx context.Context, failed error) error {
 		return fmt.Errorf("encode what was watched: %w", err)
 	}
 	args := []any{r.plan.ID, r.lease, r.res.Interrupted || failed != nil, why, string(watched)}
-	err = r.store.change(ctx, callPlanEnd, args, &r.res.State)
+	err = r.outbox.change(ctx, callPlanEnd, args, &r.res.State)
 	if LeaseLost(err) && failed != nil {
 		return nil // it is the error that ended the run
 	}
 	return err
-}
-
-// StopPlan asks the runner of a plan to stop.
-func (s *Store) StopPlan(ctx context.Context, plan, actor string) error {
-	return s.change(ctx, callPlanStop, []any{plan, actor})
 }

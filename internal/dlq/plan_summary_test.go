@@ -54,7 +54,7 @@ func (b *bundle) planned(said string, chunks ...[]string) dlq.Plan {
 			id, lease, i, "{"+strings.Join(ids, ",")+"}", len(ids))
 	}
 	b.exec(`SELECT outbox_plan_ready($1::text::uuid, $2::text::uuid, $3::text::jsonb)`, id, lease, said)
-	plan, err := b.store.Plan(b.ctx, id)
+	plan, err := b.store.FindPlan(b.ctx, id)
 	require.NoError(b.t, err)
 	return plan
 }

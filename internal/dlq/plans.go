@@ -37,7 +37,7 @@ func (o *Outbox) ListPlans(ctx context.Context, p ListPlansParams, each func(Pla
 	}
 	after := p.Cursor
 	last, more, err := outbox.ReadPages(p.Limit, each, func(n int) ([]Plan, error) {
-		plans, err := o.store().Plans(ctx, after, p.Running, n)
+		plans, err := outbox.Rows[Plan](ctx, o.DB, "list plans", selectPlans, after, p.Running, n)
 		if len(plans) > 0 {
 			after = plans[len(plans)-1].ID
 		}
@@ -62,10 +62,7 @@ func (o *Outbox) Plan(ctx context.Context, id string) (PlanDetail, error) {
 	if err != nil {
 		return PlanDetail{}, err
 	}
-	failed, err := o.store().PlanFailures(ctx, plan.ID, failuresShown)
-	if failed == nil {
-		failed = []Outcome{}
-	}
+	failed, err := outbox.Rows[Outcome](ctx, o.DB, "list what was not changed", selectPlanFailures, plan.ID, failuresShown)
 	return PlanDetail{Plan: plan, Failed: failed}, err
 }
 
@@ -81,7 +78,7 @@ func (o *Outbox) FindPlan(ctx context.Context, text string) (Plan, error) {
 			return Plan{}, err
 		}
 	}
-	plan, err := o.store().Plan(ctx, id)
+	plan, err := o.readPlan(ctx, id)
 	if errors.Is(err, outbox.ErrNotFound) {
 		return plan, fault.Hint(fault.NotFoundf("no plan %s", id), "outboxctl plan list lists the plans")
 	}
@@ -94,7 +91,7 @@ func (o *Outbox) AbandonPlan(ctx context.Context, id, actor string) error {
 	if err != nil {
 		return err
 	}
-	return planError(o.store().AbandonPlan(ctx, plan.ID, actor, ""))
+	return planError(o.change(ctx, callPlanAbandon, []any{plan.ID, actor, ""}))
 }
 
 // RunPlan does what is left of a plan. It can be begun by one process and gone on with by another; two at once are refused.
@@ -103,7 +100,7 @@ func (o *Outbox) RunPlan(ctx context.Context, p RunParams) (RunResult, error) {
 	if err != nil {
 		return RunResult{}, err
 	}
-	here, err := o.store().Identity(ctx)
+	here, err := o.Identity(ctx)
 	if err != nil {
 		return RunResult{}, err
 	}
@@ -113,7 +110,7 @@ func (o *Outbox) RunPlan(ctx context.Context, p RunParams) (RunResult, error) {
 	if p.Watch != nil && !plan.Action.Sends() {
 		return RunResult{}, fault.Usagef("nothing of a %s can be watched: it sends no event", plan.Action.Verb())
 	}
-	result, err := o.store().RunPlan(ctx, plan, p)
+	result, err := o.run(ctx, plan, p)
 	switch {
 	case err != nil && result.Unfinished:
 		return result, fault.Partialf("stopped after %s: %w", words.Counted(result.Total(), "row"), planError(err))
@@ -135,7 +132,7 @@ func (o *Outbox) StopPlan(ctx context.Context, id, actor string) error {
 	if err != nil {
 		return err
 	}
-	return planError(o.store().StopPlan(ctx, plan.ID, actor))
+	return planError(o.change(ctx, callPlanStop, []any{plan.ID, actor}))
 }
 
 // planError gives what the functions of plans refuse its kind.

@@ -93,7 +93,7 @@ func pageColumns() string {
 const selectHopeless = `SELECT id::text FROM outbox_dlq WHERE id = ANY ($1::uuid[]) AND error_reason::text = ANY ($2::text[])`
 
 // By primary key.
-const countReasons = `SELECT error_reason::text, count(*) FROM outbox_dlq WHERE id = ANY ($1::uuid[]) GROUP BY 1`
+const countReasons = `SELECT error_reason::text AS reason, count(*) AS n FROM outbox_dlq WHERE id = ANY ($1::uuid[]) GROUP BY 1`
 
 // All deaths of one event, oldest first, by outbox_dlq_event_idx.
 const selectEventEntries = `
@@ -102,15 +102,14 @@ SELECT ` + entryColumns + `
  WHERE d.event_id = $1::uuid
  ORDER BY d.failed_at, d.id`
 
-const selectEntryTime = `SELECT failed_at FROM outbox_dlq WHERE id = $1::uuid`
-
 // Reads what the event carried.
 const selectEntryContent = `SELECT payload_json::text, headers::text FROM outbox_dlq WHERE id = $1::uuid`
 
 // An id is a dead letter's own, or else an event's: then its newest dead letter
 // in the state $2, or its newest. Primary key and outbox_dlq_event_idx.
 const resolveEntries = `
-SELECT w.id::text, coalesce(d.id, n.id)::text, coalesce(d.event_id, n.event_id)::text, coalesce(d.failed_at, n.failed_at)
+SELECT w.id::text AS given, coalesce(coalesce(d.id, n.id)::text, '') AS id, coalesce(coalesce(d.event_id, n.event_id)::text, '') AS event_id,
+       coalesce(d.failed_at, n.failed_at) AS at
   FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
   LEFT JOIN outbox_dlq AS d ON d.id = w.id
   LEFT JOIN LATERAL (
@@ -119,6 +118,14 @@ SELECT w.id::text, coalesce(d.id, n.id)::text, coalesce(d.event_id, n.event_id):
         WHERE d.id IS NULL AND e.event_id = w.id
         ORDER BY e.state = $2 DESC, e.failed_at DESC, e.id DESC
         LIMIT 1) AS n ON true
+ ORDER BY w.ord`
+
+// A dead letter's id leads to its event; any other id stands for itself.
+const resolveEvents = `
+SELECT w.id::text AS given, coalesce(e.id::text, '') AS id, coalesce(e.id::text, '') AS event_id, e.published_at AS at
+  FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
+  LEFT JOIN outbox_dlq AS d ON d.id = w.id
+  LEFT JOIN outbox_events AS e ON e.id = coalesce(d.event_id, w.id)
  ORDER BY w.ord`
 
 // The dead letters that the next audit row of a run tells of; $1 is the one before, $3 any of them: a run of one may have no runId. By outbox_audit_run_idx or
@@ -138,12 +145,12 @@ SELECT coalesce(event_id::text, ''), outcome FROM outbox_correct($1::uuid, $2::u
 // What an action would answer now, without locking anything. outbox_outcome decides, as it does where a plan is made and
 // run: a dry run in a transaction that is rolled back would lock the rows, write them twice and need the operator's role.
 const previewRows = `
-SELECT w.id::text, coalesce(coalesce(d.event_id, e.id)::text, ''),
+SELECT w.id::text, coalesce(coalesce(d.event_id, e.id)::text, '') AS event_id,
        CASE $3::text WHEN 'event.erase' THEN outbox_erase_outcome(w.id, w.seen) ELSE outbox_outcome($3::text, d.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, d.corrected_by IS NOT NULL,
                       CASE $3::text WHEN 'event.republish' THEN e.published_at = coalesce(w.seen::timestamptz, e.published_at)
                               WHEN 'event.retry' THEN e.next_attempt_at <= now() OR ` + outbox.Leased + ` @> e.seq
                               ELSE w.seen IS NULL OR w.seen = d.audit_id::text END,
-                      coalesce(d.erased_at, e.erased_at) IS NOT NULL) END
+                      coalesce(d.erased_at, e.erased_at) IS NOT NULL) END AS outcome
   FROM unnest($1::uuid[], $2::text[]) WITH ORDINALITY AS w(id, seen, ord)
   LEFT JOIN outbox_dlq AS d ON $3::text NOT IN ('event.republish', 'event.retry', 'event.erase') AND d.id = w.id
   LEFT JOIN outbox_events AS e ON e.id = CASE WHEN $3::text IN ('event.republish', 'event.retry', 'event.erase') THEN w.id ELSE d.event_id END
@@ -157,7 +164,7 @@ SELECT w.id::text, e.id IS NULL OR e.published_at IS NOT NULL, coalesce(e.dead_a
 
 // Reads what the events carried.
 const selectExport = `
-SELECT d.id::text, d.event_id::text, d.event_type::text, d.aggregate_type::text, d.aggregate_id::text, d.payload_json::text,
+SELECT d.id::text, d.event_id::text, d.event_type::text AS type, d.aggregate_type::text, d.aggregate_id::text, d.payload_json::text AS payload,
        d.headers::text, d.namespace, d.tenant_id::text
   FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
   JOIN outbox_dlq AS d ON d.id = w.id AND d.erased_at IS NULL

@@ -36,8 +36,9 @@ func TestADryRunChangesNothing(t *testing.T) {
 	b := setup(t)
 	b.many(3)
 	var all []dlq.Outcome
-	res, err := b.store.PreviewAll(b.ctx, dlq.PreviewParams{
-		Action: dlq.Replay, Source: b.scan(dlq.Filter{State: "open"}, outbox.OldestFirst),
+	set, err := b.store.SetOf(b.ctx, dlq.Replay, b.scan(dlq.Filter{State: "open"}, outbox.OldestFirst))
+	require.NoError(t, err)
+	res, err := set.Preview(b.ctx, dlq.DryRunParams{
 		OnOutcomes: func(o []dlq.Outcome) error { all = append(all, o...); return nil },
 	})
 	require.NoError(t, err)
@@ -135,7 +136,7 @@ func TestAPlanIsRunExactly(t *testing.T) {
 	b.exec(`UPDATE outbox_events SET payload_json = '{"version": 1, "data": {"forged": true}}' WHERE id = $1::text::uuid`, changedEvent)
 	b.exec("ALTER TABLE outbox_events ENABLE TRIGGER USER")
 
-	res, err := b.store.RunPlan(b.ctx, plan, dlq.RunParams{Runner: "tester", OnOutcomes: func([]dlq.Outcome) error { return nil }})
+	res, err := b.store.Run(b.ctx, plan, dlq.RunParams{Runner: "tester", OnOutcomes: func([]dlq.Outcome) error { return nil }})
 	require.NoError(t, err)
 	require.Equal(t, map[string]int64{dlq.Replayed: 1500, dlq.AlreadyReplayed: 1, dlq.EventGone: 1, dlq.Changed: 1}, res.Counts)
 	open := b.all(b.scan(dlq.Filter{State: "open"}, outbox.OldestFirst), 100)
@@ -157,8 +158,8 @@ func TestAPlanLeavesOutWhatCannotBeChanged(t *testing.T) {
 
 	set = targets{{ID: replayed}}
 	plan, _, err = b.plan(dlq.Replay, &set)
-	require.ErrorIs(t, err, dlq.ErrNothing)
+	require.EqualError(t, err, "the dead letter could not be replayed")
 	require.Equal(t, []any{"abandoned", "nothing to replay"}, []any{plan.State, plan.EndedWhy})
-	_, err = b.store.RunPlan(b.ctx, plan, dlq.RunParams{Runner: "tester"})
+	_, err = b.store.Run(b.ctx, plan, dlq.RunParams{Runner: "tester"})
 	require.True(t, dlq.PlanRefused(err), "%v", err)
 }

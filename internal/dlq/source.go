@@ -1,38 +1,36 @@
 package dlq
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// IDSource hands out the targets behind ids that an operator named.
-type IDSource struct {
-	resolve func(ctx context.Context, ids []string) ([]Target, error)
-	ids     []string
-	seen    map[string]bool
+// A Source hands out targets, at most n at a time; none means the end.
+type Source interface {
+	Next(ctx context.Context, n int) ([]Target, error)
 }
 
-// NamedEntries is the source of the dead letters behind ids, which may be dead
-// letters' or events'. Two ids of one dead letter count once.
-func (s *Store) NamedEntries(ids []string, prefer string) *IDSource {
-	return &IDSource{
-		resolve: func(ctx context.Context, ids []string) ([]Target, error) { return s.Resolve(ctx, ids, prefer) },
-		ids:     ids,
-		seen:    make(map[string]bool, len(ids)),
-	}
+// Named is the source of what an action is done to: the dead letters, or the events, behind ids, each of which may be a dead
+// letter's or an event's. Two ids of one row count once.
+func (o *Outbox) Named(action Action, ids []string) Source {
+	return &namedSource{outbox: o, action: action, ids: ids, seen: make(map[string]bool, len(ids))}
 }
 
-// NamedEvents is the source of the events behind ids, which may be events' or
-// dead letters'.
-func (s *Store) NamedEvents(ids []string) *IDSource {
-	return &IDSource{resolve: s.ResolveEvents, ids: ids, seen: make(map[string]bool, len(ids))}
+type namedSource struct {
+	outbox *Outbox
+	action Action
+	ids    []string
+	seen   map[string]bool
 }
 
 // Next returns up to n more targets.
-func (s *IDSource) Next(ctx context.Context, n int) ([]Target, error) {
+func (s *namedSource) Next(ctx context.Context, n int) ([]Target, error) {
 	for len(s.ids) > 0 {
 		part := s.ids[:min(n, len(s.ids))]
 		targets, err := s.resolve(ctx, part)
@@ -42,11 +40,7 @@ func (s *IDSource) Next(ctx context.Context, n int) ([]Target, error) {
 		s.ids = s.ids[len(part):]
 		fresh := targets[:0]
 		for _, t := range targets {
-			key := t.ID
-			if key == "" {
-				key = t.Given
-			}
-			if !s.seen[key] {
+			if key := cmp.Or(t.ID, t.Given); !s.seen[key] {
 				s.seen[key] = true
 				fresh = append(fresh, t)
 			}
@@ -58,26 +52,31 @@ func (s *IDSource) Next(ctx context.Context, n int) ([]Target, error) {
 	return nil, nil
 }
 
-// runSource hands out what one run changed.
-type runSource struct {
-	store *Store
-	run   string
-	some  int64
-	last  int64 // the audit row that rest is of
-	rest  []Target
+func (s *namedSource) resolve(ctx context.Context, ids []string) ([]Target, error) {
+	switch {
+	case s.action == Erase:
+		return outbox.Rows[Target](ctx, s.outbox.DB, "look up events", resolveErasable, ids)
+	case s.action.OnEvents():
+		return outbox.Rows[Target](ctx, s.outbox.DB, "look up events", resolveEvents, ids)
+	}
+	return s.outbox.Resolve(ctx, ids, s.action.State())
 }
 
-// RunEntries is the source of the dead letters that a run changed, by its audit rows, of which some is one. Each target is to
-// be as its audit row left it.
-func (s *Store) RunEntries(run string, some int64) Source {
-	return &runSource{store: s, run: run, some: some}
+// runSource hands out the dead letters that a run changed, by its audit rows, of which some is one. Each target is to be as
+// its audit row left it.
+type runSource struct {
+	db   outbox.DB
+	run  string
+	some int64
+	last int64 // the audit row that rest is of
+	rest []Target
 }
 
 // Next returns up to n more targets.
 func (s *runSource) Next(ctx context.Context, n int) ([]Target, error) {
 	for len(s.rest) == 0 {
 		var ids, events []string
-		err := s.store.db.QueryRow(ctx, selectRunEntries, s.last, s.run, s.some).Scan(&s.last, &ids, &events)
+		err := s.db.QueryRow(ctx, selectRunEntries, s.last, s.run, s.some).Scan(&s.last, &ids, &events)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil, nil
 		}

@@ -54,8 +54,8 @@ func (w *Watch) step(n int) int {
 
 // follow waits until every event is published or dead, but no longer than the
 // watch says, and adds up what it saw.
-func (w *Watch) follow(ctx context.Context, s *Store, sent []Outcome, sum *Watched) error {
-	seen, err := s.Await(ctx, AwaitParams{
+func (w *Watch) follow(ctx context.Context, o *Outbox, sent []Outcome, sum *Watched) error {
+	seen, err := o.await(ctx, AwaitParams{
 		Sent: sent, Timeout: w.For, Every: min(w.Every, w.For), OnSettled: func(Outcome) error { return nil },
 	})
 	sum.add(seen)

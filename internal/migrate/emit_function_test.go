@@ -46,10 +46,10 @@ func TestEmitFunctionBuildsTheEnvelope(t *testing.T) {
 	require.False(t, e.Already)
 	require.Equal(t, uuid.Version(7), uuid.MustParse(e.ID).Version())
 
-	store := outbox.NewStore(pool)
+	store := &outbox.Outbox{DB: pool}
 	row, err := store.Event(t.Context(), e.ID)
 	require.NoError(t, err)
-	content, err := store.Content(t.Context(), e.ID)
+	content, err := store.EventContent(t.Context(), e.ID)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"version": 1, "eventId": "`+e.ID+`", "occurredAt": "2026-01-02T01:04:05.000678Z",
 		"actor": {"userId": "u", "role": "admin"}, "data": {"licenseId": 1}}`, string(content.Payload))
@@ -57,7 +57,7 @@ func TestEmitFunctionBuildsTheEnvelope(t *testing.T) {
 	require.NoError(t, err, "the dispatcher must be able to read it")
 	require.Equal(t, e.ID, envelope.EventID)
 	require.JSONEq(t, `{"traceparent": "00-x"}`, string(content.Headers))
-	require.Equal(t, outbox.Event{
+	require.Equal(t, &outbox.Event{
 		ID: e.ID, Seq: row.Seq, EventType: "license_status_changed", AggregateType: "license", AggregateID: aggregate, Status: outbox.StatusPending,
 		Namespace: "shop", DedupeKey: ptr("k"), MaxAttempts: ptr(3), CreatedAt: row.CreatedAt, NextAttemptAt: row.NextAttemptAt,
 	}, row)

@@ -60,7 +60,7 @@ func TestEventCanBeRead(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
 	want := emitCommitted(t, db, goodEvent())
-	store := NewStore(db.Pool)
+	store := (&Outbox{DB: db.Pool})
 	got, err := store.Event(t.Context(), want.ID.String())
 	require.NoError(t, err)
 	require.Equal(t, want.ID.String(), got.ID)
@@ -72,7 +72,7 @@ func TestEventCanBeRead(t *testing.T) {
 	require.Nil(t, got.PublishedAt)
 	require.Zero(t, got.AttemptCount)
 
-	content, err := store.Content(t.Context(), got.ID)
+	content, err := store.EventContent(t.Context(), got.ID)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"traceparent":"00-ab"}`, string(content.Headers))
 	envelope, err := wire.ParseEnvelope(content.Payload)

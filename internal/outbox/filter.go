@@ -1,15 +1,15 @@
 package outbox
 
 import (
-	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
 
-// Filter selects events.
+// Filter selects events or dead letters. Zero fields select everything; several values of one field are alternatives,
+// several fields must all hold.
 type Filter struct {
-	Status        string    `json:"status,omitempty"` // empty: all
 	Types         []string  `json:"types,omitempty"`
 	Topics        []string  `json:"topics,omitempty"`
 	Namespaces    []string  `json:"namespaces,omitempty"`
@@ -18,14 +18,57 @@ type Filter struct {
 	AggregateType string    `json:"aggregateType,omitempty"`
 	Since         time.Time `json:"since,omitzero"` // inclusive
 	Until         time.Time `json:"until,omitzero"` // exclusive
-	// OnTopics are the event types of Topics, which a row does not tell.
-	OnTopics Types `json:"-"`
+
+	// Events have a status; OnTopics are the event types of Topics, which their rows do not tell.
+	Status   string `json:"status,omitempty"`
+	OnTopics Types  `json:"-"`
+
+	// Dead letters have these. Blocking selects those that events of the same ordering key wait for.
+	State        string   `json:"state,omitempty"`
+	Reasons      []string `json:"reasons,omitempty"`
+	Fingerprints []string `json:"fingerprints,omitempty"`
+	ErrorLike    string   `json:"errorLike,omitempty"`
+	Blocking     bool     `json:"blocking,omitempty"`
 }
 
-// Narrows reports whether the filter leaves anything out besides a status.
+// Narrows reports whether the filter leaves anything out besides a status or state: an operator who gave no filter has not
+// said what to change.
 func (f Filter) Narrows() bool {
-	return len(f.Types)+len(f.Topics)+len(f.Namespaces)+len(f.Tenants)+len(f.AggregateIDs) > 0 || f.AggregateType != "" ||
-		!f.Since.IsZero() || !f.Until.IsZero()
+	given := func(c Condition) bool { return len(c.Values) > 0 }
+	return slices.ContainsFunc(f.Conditions(), given) || f.Blocking || f.ErrorLike != "" || !f.Since.IsZero() || !f.Until.IsZero()
+}
+
+// Condition is one field of a filter: a column, and the values it may have.
+type Condition struct {
+	Column string
+	Cast   Cast
+	Values []string
+}
+
+// Conditions lists the fields in the order in which their indexes are preferred: those that leave the fewest rows first.
+func (f Filter) Conditions() []Condition {
+	var aggregateType []string
+	if f.AggregateType != "" {
+		aggregateType = []string{f.AggregateType}
+	}
+	return []Condition{
+		{"aggregate_id", AggregateIDCast, f.AggregateIDs},
+		{"tenant_id", "uuid", f.Tenants},
+		{"fingerprint", "text", f.Fingerprints},
+		{"event_type", EventTypeCast, f.Types},
+		{"topic", "text", f.Topics},
+		{"error_reason", "outbox_dlq_reason", f.Reasons},
+		{"namespace", "text", f.Namespaces},
+		{"aggregate_type", AggregateTypeCast, aggregateType},
+	}
+}
+
+// SQL is the condition on rows that are looked at.
+func (c Condition) SQL(w *Walk) string {
+	if len(c.Values) == 1 {
+		return c.Column + " = " + c.Cast.One(w.Bind(c.Values[0]))
+	}
+	return c.Column + " = ANY (" + c.Cast.List(w.Bind(c.Values)) + ")"
 }
 
 // Cast is how a parameter becomes what a column is compared with: the name of a type, or of a function of the schema that
@@ -76,113 +119,83 @@ SELECT $1 <> ALL (` + aggregateTypes + `::text[]) AND NOT EXISTS (SELECT FROM ou
    AND a.atttypid IN ('text'::regtype, 'varchar'::regtype)
   FROM pg_attribute AS a WHERE a.attrelid = 'outbox_events'::regclass AND a.attname = 'aggregate_id'`
 
-// AggregateIsID reports whether a word that could be an aggregate's type or an id can only be an id.
-func (s *Store) AggregateIsID(ctx context.Context, word string) (is bool, err error) {
-	if err := s.db.QueryRow(ctx, aggregateIsID, word).Scan(&is); err != nil {
-		return false, fmt.Errorf("look for an aggregate: %w", err)
-	}
-	return is, nil
-}
-
-// walk is the index a scan follows: its key, and what is true of every row in it.
-type walk struct{ key, cast, where string }
-
-func (f Filter) walk() (walk, error) {
-	switch {
-	case len(f.AggregateIDs) > 0:
-		// Not seq: all that was published before the table became an outbox has seq 0.
-		return walk{"created_at", "timestamptz", ""}, nil
-	case f.Status == "":
-		return walk{"id", "uuid", ""}, nil
-	case f.Status == StatusPublished:
-		return walk{"published_at", "timestamptz", "published_at IS NOT NULL"}, nil
-	case f.Status == StatusDead:
-		return walk{"dead_at", "timestamptz", "dead_at IS NOT NULL"}, nil
-	case f.Status == StatusPending, f.Status == StatusProcessing:
-		return walk{"seq", "bigint", "published_at IS NULL AND dead_at IS NULL"}, nil
-	default:
-		return walk{}, fmt.Errorf("unknown status %q", f.Status)
-	}
-}
-
-// compiled is a filter as SQL, in two parts: what the index that is walked can decide, and what has to be looked at row by
-// row.
-type compiled struct {
-	walk
-	decided string
-	rest    string
-	args    []any
-}
-
-// compile turns the filter into conditions. Since and Until limit created_at or, with byPublication, published_at.
-func (f Filter) compile(byPublication bool) (compiled, error) {
-	w, err := f.walk()
-	if err != nil {
-		return compiled{}, err
-	}
-	c := compiled{walk: w}
-	var decided, rest []string
-	if w.where != "" {
-		decided = append(decided, w.where)
-	}
+// walk is the index that a scan follows: published events by the time of publication, dead ones by the time of death,
+// waiting ones by their turn, and all together by id, which is the time of their making.
+func (f Filter) walk() (Walk, error) {
+	w := Walk{Table: "outbox_events", Columns: "id AS event_id, published_at AS at", Cast: "timestamptz"}
+	var leased string
 	switch f.Status {
-	case StatusPending:
-		rest = append(rest, "NOT "+Leased+" @> seq")
-	case StatusProcessing:
-		rest = append(rest, Leased+" @> seq")
+	case "":
+		w.Key, w.Cast = "id", "uuid"
+	case StatusPublished:
+		w.Key, w.Decided = "published_at", []string{"published_at IS NOT NULL"}
 	case StatusDead:
-		rest = append(rest, "published_at IS NULL")
+		w.Key, w.Decided, w.Rest = "dead_at", []string{"dead_at IS NOT NULL"}, []string{"published_at IS NULL"}
+	case StatusPending:
+		leased = "NOT "
+		fallthrough
+	case StatusProcessing:
+		w.Key, w.Cast, w.Decided = "seq", "bigint", []string{"published_at IS NULL AND dead_at IS NULL"}
+		w.Rest = []string{leased + Leased + " @> seq"}
+	default:
+		return w, fmt.Errorf("unknown status %q", f.Status)
 	}
 	if len(f.AggregateIDs) > 0 {
-		// All types are named so that the index on (type, id) serves without one.
-		decided = append(decided, "aggregate_type = ANY ("+aggregateTypes+")",
-			fmt.Sprintf("aggregate_id = ANY (%s)", AggregateIDCast.List(c.bind(f.AggregateIDs))))
-		// Of the index on aggregates a part holds the rows of the status, and others.
+		// Of the indexes on aggregates a part holds the rows of the status, and others. Not by seq: all that was published
+		// before the table became an outbox has seq 0.
+		w.Key, w.Cast = "created_at", "timestamptz"
 		switch f.Status {
+		case "":
+			w.Decided = []string{openOrPast}
 		case StatusPublished:
-			decided = append(decided, "published_at IS NOT NULL")
-		case StatusPending, StatusProcessing:
-			decided, rest = append(decided, "published_at IS NULL"), append(rest, "dead_at IS NULL")
 		case StatusDead:
-			decided, rest = append(decided, "published_at IS NULL"), append(rest, "dead_at IS NOT NULL")
+			w.Decided, w.Rest = []string{"published_at IS NULL"}, []string{"dead_at IS NOT NULL"}
 		default:
-			decided = append(decided, openOrPast)
+			w.Decided, w.Rest = []string{"published_at IS NULL"}, append(w.Rest, "dead_at IS NULL")
 		}
 	}
-	for _, field := range []struct {
-		column string
-		cast   Cast
-		values []string
-	}{
-		{"event_type", EventTypeCast, f.Types},
-		{"namespace", "text", f.Namespaces},
-		{"tenant_id", "uuid", f.Tenants},
-	} {
-		if len(field.values) > 0 {
-			rest = append(rest, fmt.Sprintf("coalesce(%s = ANY (%s), false)", field.column, field.cast.List(c.bind(field.values))))
-		}
-	}
-	if len(f.Topics) > 0 {
-		rest = append(rest, Chosen(c.bind(f.OnTopics.Texts())))
-	}
-	if f.AggregateType != "" {
-		rest = append(rest, "aggregate_type = "+AggregateTypeCast.One(c.bind(f.AggregateType)))
-	}
-	column, into := "created_at", &rest
-	if byPublication {
-		column, into = "published_at", &decided
-	}
-	if !f.Since.IsZero() {
-		*into = append(*into, fmt.Sprintf("%s >= %s::timestamptz", column, c.bind(f.Since)))
-	}
-	if !f.Until.IsZero() {
-		*into = append(*into, fmt.Sprintf("%s < %s::timestamptz", column, c.bind(f.Until)))
-	}
-	c.decided, c.rest = strings.Join(decided, " AND "), strings.Join(rest, " AND ")
-	return c, nil
+	return w, nil
 }
 
-func (c *compiled) bind(v any) string {
-	c.args = append(c.args, v)
-	return fmt.Sprintf("$%d", len(c.args))
+// compile turns the filter into conditions on events. Since and Until limit created_at or, with byPublication, published_at.
+func (f Filter) compile(byPublication bool) (Walk, error) {
+	w, err := f.walk()
+	if err != nil {
+		return w, err
+	}
+	for _, c := range f.Conditions() {
+		switch {
+		case len(c.Values) == 0:
+		case c.Column == "aggregate_id":
+			// All types are named so that the index on (type, id) serves without one.
+			w.Decided = append(w.Decided, "aggregate_type = ANY ("+aggregateTypes+")", "aggregate_id = ANY ("+c.Cast.List(w.Bind(c.Values))+")")
+		case c.Column == "topic":
+			w.Rest = append(w.Rest, Chosen(w.Bind(f.OnTopics.Texts())))
+		default:
+			w.Rest = append(w.Rest, c.SQL(&w))
+		}
+	}
+	if byPublication {
+		w.Decided = append(w.Decided, f.Span(&w, "published_at")...)
+	} else {
+		w.Rest = append(w.Rest, f.Span(&w, "created_at")...)
+	}
+	return w, nil
+}
+
+// Span are the conditions by which Since and Until limit a column.
+func (f Filter) Span(w *Walk, column string) (conditions []string) {
+	if !f.Since.IsZero() {
+		conditions = append(conditions, column+" >= "+w.Bind(f.Since)+"::timestamptz")
+	}
+	if !f.Until.IsZero() {
+		conditions = append(conditions, column+" < "+w.Bind(f.Until)+"::timestamptz")
+	}
+	return conditions
+}
+
+// ScanEvents starts a scan. Since and Until limit created_at or, with byPublication, published_at.
+func (o *Outbox) ScanEvents(f Filter, order Order, byPublication bool) (*Scan[Event], error) {
+	w, err := f.compile(byPublication)
+	return &Scan[Event]{DB: o.DB, Walk: w, Order: order, Read: o.Events}, err
 }

@@ -121,10 +121,10 @@ func TestTheLargestEventIsStoredWhole(t *testing.T) {
 	event.Data = data(limits.MessageBytes - (tooLarge.Size - limits.MessageBytes))
 	result := emitCommitted(t, db, event)
 
-	store := NewStore(db.Pool)
+	store := (&Outbox{DB: db.Pool})
 	row, err := store.Event(t.Context(), result.ID.String())
 	require.NoError(t, err)
-	content, err := store.Content(t.Context(), row.ID)
+	content, err := store.EventContent(t.Context(), row.ID)
 	require.NoError(t, err)
 	headers, err := wire.ParseHeaders(content.Headers)
 	require.NoError(t, err)

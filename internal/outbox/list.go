@@ -7,57 +7,58 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
-// ListEventsParams selects events.
-type ListEventsParams struct {
+// ListParams selects events, or dead letters.
+type ListParams struct {
 	Filter Filter
 	Page
 }
 
 // Check reports what is wrong with the params, before anything is opened, and makes the cursor canonical.
-func (p *ListEventsParams) Check() error { return p.CheckCursor() }
+func (p *ListParams) Check() error { return p.CheckCursor() }
 
 // ListEvents passes the events of a filter to each, newest first.
-func (o *Outbox) ListEvents(ctx context.Context, p ListEventsParams, each func(Event) error) (Paged, error) {
-	err := p.Check()
-	if err != nil {
-		return Paged{}, err
-	}
-	if p.Cursor, err = o.Complete(ctx, p.Cursor); err != nil {
-		return Paged{}, err
-	}
+func (o *Outbox) ListEvents(ctx context.Context, p ListParams, each func(Event) error) (Paged, error) {
 	if err := o.AddTopics(&p.Filter); err != nil {
 		return Paged{}, err
 	}
-	if err = o.SettleAggregate(ctx, &p.Filter.AggregateType, &p.Filter.AggregateIDs); err != nil {
-		return Paged{}, err
+	start := func(f Filter) (*Scan[Event], error) { return o.ScanEvents(f, NewestFirst, false) }
+	return List(ctx, o, p, start, each, func(e Event) string { return e.ID })
+}
+
+// List passes one part of a scan to each.
+func List[T any](ctx context.Context, o *Outbox, p ListParams, start func(Filter) (*Scan[T], error), each func(T) error,
+	id func(T) string,
+) (paged Paged, err error) {
+	if err := p.Check(); err != nil {
+		return paged, err
 	}
-	scan, err := o.Events().NewScan(p.Filter, NewestFirst, false)
+	if p.Cursor, err = o.Complete(ctx, p.Cursor); err != nil {
+		return paged, err
+	}
+	if err := o.SettleAggregate(ctx, &p.Filter); err != nil {
+		return paged, err
+	}
+	scan, err := start(p.Filter)
 	if err != nil {
-		return Paged{}, fault.As(fault.Usage, err)
+		return paged, fault.As(fault.Usage, err)
 	}
-	return ListRows(ctx, p.Page, scan, each, func(e Event) string { return e.ID })
-}
-
-// A scan walks rows in their order.
-type scan[T any] interface {
-	After(ctx context.Context, id string) error
-	List(ctx context.Context, n int) ([]T, error)
-}
-
-// ListRows passes one part of a scan to each.
-func ListRows[T any](ctx context.Context, p Page, s scan[T], each func(T) error, id func(T) string) (Paged, error) {
 	if p.Cursor != "" {
-		err := s.After(ctx, p.Cursor)
+		err := scan.After(ctx, p.Cursor)
 		if errors.Is(err, ErrNotFound) {
-			return Paged{}, fault.NotFoundf("no row %s to start after", p.Cursor)
+			return paged, fault.NotFoundf("no row %s to start after", p.Cursor)
 		}
 		if err != nil {
-			return Paged{}, err
+			return paged, err
 		}
 	}
-	last, more, err := ReadPages(p.Limit, each, func(n int) ([]T, error) { return s.List(ctx, n) })
-	if err != nil || !more {
-		return Paged{}, err
+	scan.LookAt(p.LookAt, p.LookFor)
+	last, more, err := ReadPages(p.Limit, each, func(n int) ([]T, error) { return scan.List(ctx, n) })
+	switch {
+	case err != nil:
+	case more:
+		paged.Next = id(last)
+	default:
+		paged.Next, paged.Looked = scan.Unfinished()
 	}
-	return Paged{Next: id(last)}, nil
+	return paged, err
 }

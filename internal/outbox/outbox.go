@@ -45,8 +45,16 @@ type Catalogue interface {
 	Find(namespace, eventType string) (catalogue.Type, bool)
 }
 
-// Events reads events.
-func (o *Outbox) Events() *Store { return NewStore(o.DB) }
+// Within is the installation as a transaction sees it.
+func (o Outbox) Within(tx pgx.Tx) *Outbox {
+	o.DB = within{tx}
+	return &o
+}
+
+type within struct{ pgx.Tx }
+
+// BeginTx begins a part of the transaction.
+func (w within) BeginTx(ctx context.Context, _ pgx.TxOptions) (pgx.Tx, error) { return w.Begin(ctx) }
 
 // Now is the database's clock. "Two hours ago" counts from it: the operator's machine may be minutes off.
 func (o *Outbox) Now(ctx context.Context) (now time.Time, err error) {

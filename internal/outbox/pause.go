@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // What can be paused.
@@ -52,14 +50,9 @@ SELECT h.events, h.oldest_at
  ORDER BY p.place`
 }
 
-// Querier runs a query.
-type Querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // Pauses reads what is paused now.
 func Pauses(ctx context.Context, db Querier) ([]Pause, error) {
-	return readPauses[Pause](ctx, db, selectPauses)
+	return Rows[Pause](ctx, db, "read pauses", selectPauses)
 }
 
 // HeldPauses reads what is paused now and how much that holds back. names are the catalogue's.
@@ -76,26 +69,11 @@ func HeldPauses(ctx context.Context, db Querier, names Names) ([]HeldPause, erro
 	if err != nil {
 		return nil, fmt.Errorf("read pauses: %w", err)
 	}
-	counts, err := readPauses[struct {
-		Events   int64      `db:"events"`
-		OldestAt *time.Time `db:"oldest_at"`
-	}](ctx, db, selectHeld(), string(list))
+	counts, err := Rows[HeldPause](ctx, db, "read pauses", selectHeld(), string(list))
 	for i, c := range counts {
 		held[i].Events, held[i].OldestAt = c.Events, c.OldestAt
 	}
 	return held, err
-}
-
-func readPauses[T any](ctx context.Context, db Querier, sql string, args ...any) ([]T, error) {
-	rows, err := db.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read pauses: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[T])
-	if err != nil {
-		return nil, fmt.Errorf("read pauses: %w", err)
-	}
-	return found, nil
 }
 
 // Texts is what the pause holds back, as Chosen compares it with rows. A type that was renamed is held under all of its

@@ -24,30 +24,30 @@ type FilterName struct {
 	Kind, Value string
 }
 
+const kindType, kindTopic, kindNamespace = "event type", "topic", "namespace"
+
 // Names are the names that the query gives.
-func (q EventQuery) Names() []FilterName {
-	return append(FilterNames(KindType, q.Types), FilterNames(KindNamespace, q.Namespaces)...)
-}
-
-const KindType, KindTopic, KindNamespace = "event type", "topic", "namespace"
-
-// FilterNames are the names of a kind.
-func FilterNames(kind string, values []string) (names []FilterName) {
-	for _, v := range values {
-		names = append(names, FilterName{kind, v})
+func (q Query) Names() (names []FilterName) {
+	add := func(kind string, values []string) {
+		for _, v := range values {
+			names = append(names, FilterName{kind, v})
+		}
 	}
+	add(kindType, q.Types)
+	add(kindTopic, q.Topics)
+	add(kindNamespace, q.Namespaces)
 	return names
 }
 
 // Misspelt returns a note for each unknown name, with the one that was most likely meant.
 func (o *Outbox) Misspelt(ctx context.Context, names []FilterName) ([]string, error) {
-	known := map[string][]string{KindType: o.Registry.EventTypes(), KindTopic: o.Registry.TopicNames()}
-	if slices.ContainsFunc(names, func(n FilterName) bool { return n.Kind == KindNamespace }) {
+	known := map[string][]string{kindType: o.Registry.EventTypes(), kindTopic: o.Registry.TopicNames()}
+	if slices.ContainsFunc(names, func(n FilterName) bool { return n.Kind == kindNamespace }) {
 		rows, err := o.DB.Query(ctx, newestNamespaces)
 		if err != nil {
 			return nil, err
 		}
-		if known[KindNamespace], err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+		if known[kindNamespace], err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
 			return nil, err
 		}
 	}
@@ -60,10 +60,11 @@ func (o *Outbox) Misspelt(ctx context.Context, names []FilterName) ([]string, er
 	return notes, nil
 }
 
-// EventQuery chooses events, in the words of a person.
-type EventQuery struct {
-	// Status is one of outbox.Statuses, or all.
-	Status string
+// DeadStates are the states that dead letters can be asked for in.
+func DeadStates() []string { return []string{"open", "replayed", "discarded", AllStates} }
+
+// Query chooses events or dead letters, in the words of a person: those of the flags, and of the page's addresses.
+type Query struct {
 	Types  []string
 	Topics []string
 	// Aggregate is an id, a type, or type/id.
@@ -73,30 +74,44 @@ type EventQuery struct {
 	// Since and Until are times, dates, or how long ago.
 	Since string
 	Until string
+	// Status is of events: one of Statuses, or all. It is empty where dead letters are chosen.
+	Status string
+	// State is of dead letters: one of DeadStates. It and the rest are empty where events are chosen.
+	State        string
+	Reasons      []string
+	Fingerprints []string
+	ErrorLike    string
+	// Blocking: events of the same ordering key wait for it.
+	Blocking bool
 }
 
 // Filter reads the query and reports everything that is wrong with it. now is the database's clock.
-func (q EventQuery) Filter(now time.Time) (Filter, error) {
-	out := Filter{Status: q.Status, Types: q.Types, Topics: q.Topics, Namespaces: q.Namespaces}
-	var problems []error
-	err := words.OneOf("--status", q.Status, append(Statuses(), AllStates))
-	if err != nil {
-		problems = append(problems, err)
+func (q Query) Filter(now time.Time) (Filter, error) {
+	out := Filter{
+		Types: q.Types, Topics: q.Topics, Namespaces: q.Namespaces, Status: q.Status, State: q.State,
+		Reasons: q.Reasons, Fingerprints: q.Fingerprints, ErrorLike: q.ErrorLike, Blocking: q.Blocking,
+	}
+	var errs [4]error
+	if q.State != "" {
+		errs[0] = words.OneOf("--state", q.State, DeadStates())
+	} else {
+		errs[0] = words.OneOf("--status", q.Status, append(Statuses(), AllStates))
+	}
+	if q.State == AllStates {
+		out.State = ""
 	}
 	if q.Status == AllStates {
 		out.Status = ""
 	}
-	if out.AggregateType, out.AggregateIDs, err = ParseAggregate(q.Aggregate); err != nil {
-		problems = append(problems, err)
+	out.AggregateType, out.AggregateIDs, errs[1] = ParseAggregate(q.Aggregate)
+	out.Tenants, errs[2] = ParseTenants(q.Tenants)
+	out.Since, out.Until, errs[3] = ParseSpan(q.Since, q.Until, now)
+	problems := errs[:]
+	for _, r := range q.Reasons {
+		problems = append(problems, words.OneOf("--reason", r, DeadReasons()))
 	}
-	if out.Tenants, err = ParseTenants(q.Tenants); err != nil {
-		problems = append(problems, err)
-	}
-	if out.Since, out.Until, err = ParseSpan(q.Since, q.Until, now); err != nil {
-		problems = append(problems, err)
-	}
-	if len(problems) > 0 {
-		return Filter{}, fault.As(fault.Usage, errors.Join(problems...))
+	if err := errors.Join(problems...); err != nil {
+		return Filter{}, fault.As(fault.Usage, err)
 	}
 	return out, nil
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 )
 
 // recentQuery finds what was emitted lately by two index walks: ids begin with the time they were made at, and what waits
@@ -28,41 +27,28 @@ const clocksApart = time.Hour
 const LastSeqSQL = `
 SELECT coalesce((SELECT seq FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL ORDER BY seq DESC LIMIT 1), 0)`
 
-// Numbered is an event and its place in the queue.
-type Numbered struct {
+// numbered is an event and its place in the queue.
+type numbered struct {
 	ID  string
 	Seq int64
 }
 
-// Recent finds the events of a filter that were made since a moment, or wait behind a seq, oldest first. now is the
+// recent finds the events of a filter that were made since a moment, or wait behind a seq, oldest first. now is the
 // database's clock.
-func (s *Store) Recent(ctx context.Context, f Filter, since, now time.Time, seq int64) ([]Numbered, error) {
-	c, err := f.compile(false)
+func (o *Outbox) recent(ctx context.Context, f Filter, since, now time.Time, seq int64) ([]numbered, error) {
+	w, err := f.compile(false)
 	if err != nil {
 		return nil, err
 	}
-	where := "true"
-	for _, part := range []string{c.decided, c.rest} {
-		if part != "" {
-			where += " AND " + part
-		}
-	}
-	from, to, behind := c.bind(firstID(since)), c.bind(firstID(now.Add(clocksApart))), c.bind(seq)
-	rows, err := s.db.Query(ctx, fmt.Sprintf(recentQuery, from, to, behind, where), c.args...)
-	if err != nil {
-		return nil, fmt.Errorf("look for new events: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Numbered])
-	if err != nil {
-		return nil, fmt.Errorf("look for new events: %w", err)
-	}
-	return found, nil
+	from, to, behind := w.Bind(firstID(since)), w.Bind(firstID(now.Add(clocksApart))), w.Bind(seq)
+	sql := fmt.Sprintf(recentQuery, from, to, behind, And(append(w.Decided, w.Rest...)...))
+	return Rows[numbered](ctx, o.DB, "look for new events", sql, w.Args...)
 }
 
-// CheckTypes returns an error for types that the column cannot hold. A query that meets no row may never look at them.
-func (s *Store) CheckTypes(ctx context.Context, types []string) error {
+// checkTypes returns an error for types that the column cannot hold. A query that meets no row may never look at them.
+func (o *Outbox) checkTypes(ctx context.Context, types []string) error {
 	var n int
-	return s.db.QueryRow(ctx, `SELECT count(outbox_event_type(t)) FROM unnest($1::text[]) AS t`, types).Scan(&n)
+	return o.DB.QueryRow(ctx, `SELECT count(outbox_event_type(t)) FROM unnest($1::text[]) AS t`, types).Scan(&n)
 }
 
 // firstID is below every UUID of version 7 that is made at a moment or later.
@@ -72,9 +58,9 @@ func firstID(at time.Time) string {
 	return id.String()
 }
 
-// LastSeq is the largest seq of the events that wait, or 0.
-func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
-	if err := s.db.QueryRow(ctx, LastSeqSQL).Scan(&seq); err != nil {
+// lastSeq is the largest seq of the events that wait, or 0.
+func (o *Outbox) lastSeq(ctx context.Context) (seq int64, err error) {
+	if err := o.DB.QueryRow(ctx, LastSeqSQL).Scan(&seq); err != nil {
 		return 0, fmt.Errorf("look for the newest event: %w", err)
 	}
 	return seq, nil

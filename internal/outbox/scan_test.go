@@ -20,14 +20,14 @@ type scanBundle struct {
 	t     *testing.T
 	ctx   context.Context
 	db    *outboxtest.Database
-	store *Store
+	store *Outbox
 }
 
 func newScanBundle(t *testing.T) *scanBundle {
 	t.Helper()
 	t.Parallel()
 	db := outboxtest.DB(t)
-	return &scanBundle{t: t, ctx: context.Background(), db: db, store: NewStore(db.Pool)}
+	return &scanBundle{t: t, ctx: context.Background(), db: db, store: (&Outbox{DB: db.Pool})}
 }
 
 func base() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
@@ -64,7 +64,7 @@ func (b *scanBundle) events(n int) (ids []string) {
 	return ids
 }
 
-func (b *scanBundle) all(s *Scan, n int) (ids []string) {
+func (b *scanBundle) all(s *Scan[Event], n int) (ids []string) {
 	b.t.Helper()
 	for {
 		refs, err := s.Next(b.ctx, n)
@@ -110,10 +110,10 @@ func TestScansFilterAndPage(t *testing.T) {
 					want = append(want, e.ID)
 				}
 			}
-			scan, err := b.store.NewScan(tc.filter, NewestFirst, false)
+			scan, err := b.store.ScanEvents(tc.filter, NewestFirst, false)
 			require.NoError(t, err)
 			require.Equal(t, want, b.all(scan, 3))
-			oldest, err := b.store.NewScan(tc.filter, OldestFirst, false)
+			oldest, err := b.store.ScanEvents(tc.filter, OldestFirst, false)
 			require.NoError(t, err)
 			backward := b.all(oldest, 3)
 			slices.Reverse(backward)
@@ -121,15 +121,15 @@ func TestScansFilterAndPage(t *testing.T) {
 			if len(want) < 4 {
 				return
 			}
-			rest, err := b.store.NewScan(tc.filter, NewestFirst, false)
+			rest, err := b.store.ScanEvents(tc.filter, NewestFirst, false)
 			require.NoError(t, err)
 			require.NoError(t, rest.After(b.ctx, want[2]))
 			require.Equal(t, want[3:], b.all(rest, 100))
 		})
 	}
-	_, err = b.store.NewScan(Filter{Status: "odd"}, NewestFirst, false)
+	_, err = b.store.ScanEvents(Filter{Status: "odd"}, NewestFirst, false)
 	require.Error(t, err)
-	scan, err := b.store.NewScan(Filter{Status: "dead"}, NewestFirst, false)
+	scan, err := b.store.ScanEvents(Filter{Status: "dead"}, NewestFirst, false)
 	require.NoError(t, err)
 	require.ErrorIs(t, scan.After(b.ctx, uuid.NewString()), ErrNotFound)
 	require.ErrorIs(t, scan.After(b.ctx, ids[1]), ErrNotFound, "it is not dead")
@@ -169,26 +169,27 @@ func TestEventsAreReadInEveryMode(t *testing.T) {
 		pool, err := pgxpool.NewWithConfig(b.ctx, config)
 		require.NoError(t, err)
 		t.Cleanup(pool.Close)
-		store := NewStore(pool)
+		store := &Outbox{DB: pool}
 		got, err := store.Events(b.ctx, ids)
 		require.NoError(t, err, "%s", mode)
 		require.Equal(t, want, got, "%s", mode)
 		one, err := store.Event(b.ctx, ids[0])
 		require.NoError(t, err, "%s", mode)
-		require.Equal(t, want[0], one, "%s", mode)
-		scan, err := store.NewScan(Filter{Status: StatusPublished, Types: []string{"order_canceled"}, Until: time.Now()}, OldestFirst, true)
+		require.Equal(t, &want[0], one, "%s", mode)
+		scan, err := store.ScanEvents(Filter{Status: StatusPublished, Types: []string{"order_canceled"}, Until: time.Now()}, OldestFirst, true)
 		require.NoError(t, err, "%s", mode)
 		listed, err := scan.List(b.ctx, 10)
 		require.NoError(t, err, "%s", mode)
 		require.Equal(t, []Event{want[3]}, listed, "%s", mode)
-		content, err := store.Content(b.ctx, ids[0])
+		content, err := store.EventContent(b.ctx, ids[0])
 		require.NoError(t, err, "%s", mode)
 		require.JSONEq(t, `{"version": 1, "data": {}}`, string(content.Payload))
 		require.Nil(t, content.Headers)
-		_, err = store.Content(b.ctx, uuid.NewString())
+		_, err = store.EventContent(b.ctx, uuid.NewString())
 		require.ErrorIs(t, err, ErrNotFound, "%s", mode)
-		_, err = store.Event(b.ctx, uuid.NewString())
-		require.ErrorIs(t, err, ErrNotFound, "%s", mode)
+		one, err = store.Event(b.ctx, uuid.NewString())
+		require.NoError(t, err, "%s", mode)
+		require.Nil(t, one, "%s", mode)
 	}
 }
 
@@ -200,10 +201,10 @@ func TestARareEventIsFoundBehindManyWindows(t *testing.T) {
 INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json)
 SELECT outbox_uuid_v7(), 'order_canceled', 'vendor_order', gen_random_uuid(), '{}' FROM generate_series(1, 11000)`)
 	require.NoError(t, err)
-	scan, err := b.store.NewScan(Filter{Types: []string{"order_expired"}}, NewestFirst, false)
+	scan, err := b.store.ScanEvents(Filter{Types: []string{"order_expired"}}, NewestFirst, false)
 	require.NoError(t, err)
 	require.Equal(t, []string{rare}, b.all(scan, 50))
-	scan, err = b.store.NewScan(Filter{Types: []string{"order_canceled"}}, NewestFirst, false)
+	scan, err = b.store.ScanEvents(Filter{Types: []string{"order_canceled"}}, NewestFirst, false)
 	require.NoError(t, err)
 	events, err := scan.List(b.ctx, 2500)
 	require.NoError(t, err)

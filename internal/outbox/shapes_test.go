@@ -14,12 +14,12 @@ import (
 
 // explaining is a database that keeps the plan of every query instead of its answer.
 type explaining struct {
-	DB
+	Database
 	plan string
 }
 
 func (e *explaining) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	rows, err := e.DB.Query(ctx, "EXPLAIN "+sql, args...)
+	rows, err := e.Database.Query(ctx, "EXPLAIN "+sql, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func (e *explaining) Query(ctx context.Context, sql string, args ...any) (pgx.Ro
 	if err != nil {
 		return nil, err
 	}
-	return e.DB.Query(ctx, "SELECT NULL WHERE false")
+	return e.Database.Query(ctx, "SELECT NULL WHERE false")
 }
 
 // Whatever the types of the columns, an aggregate is found by the index, with or without its type, and a filter finds what
@@ -66,14 +66,14 @@ SELECT outbox_uuid_v7(), outbox_event_type((ARRAY['ad_paused', 'media_uploaded',
 				"by type":         {Filter{Status: StatusPending, Types: []string{"media_uploaded"}}, 1000, []string{"outbox_events_seq_claim_idx"}},
 				"aggregate type":  {Filter{AggregateType: "license"}, 2000, []string{"outbox_events_pkey"}},
 			} {
-				scan, err := NewStore(pool).NewScan(tc.filter, NewestFirst, false)
+				scan, err := (&Outbox{DB: pool}).ScanEvents(tc.filter, NewestFirst, false)
 				require.NoError(t, err, name)
 				events, err := scan.List(t.Context(), 10_000)
 				require.NoError(t, err, name)
 				require.Len(t, events, tc.found, name)
 
-				db := &explaining{DB: pool}
-				scan, err = NewStore(db).NewScan(tc.filter, NewestFirst, false)
+				db := &explaining{Database: pool}
+				scan, err = (&Outbox{DB: db}).ScanEvents(tc.filter, NewestFirst, false)
 				require.NoError(t, err, name)
 				_, err = scan.Next(t.Context(), 50)
 				require.NoError(t, err, name)
@@ -84,16 +84,16 @@ SELECT outbox_uuid_v7(), outbox_event_type((ARRAY['ad_paused', 'media_uploaded',
 				if len(tc.filter.AggregateIDs) > 0 {
 					require.Regexp(t, `Index Cond: .*aggregate_id(\)::text)? = ANY`, db.plan, name)
 				}
-				_, err = NewStore(db).Neighbours(t.Context(), "ad", id, "018f3f6e-0000-7000-8000-00000000000a", base(), 3)
+				_, err = (&Outbox{DB: db}).Neighbours(t.Context(), "ad", id, "018f3f6e-0000-7000-8000-00000000000a", base(), 3)
 				require.NoError(t, err)
 				require.Regexp(t, `Index Cond: .*aggregate_type(\)::text)? = .* AND .*aggregate_id(\)::text)? = `, db.plan)
 			}
-			near, err := NewStore(pool).Neighbours(t.Context(), "ad", id, "018f3f6e-0000-7000-8000-00000000000a", base(), 3)
+			near, err := (&Outbox{DB: pool}).Neighbours(t.Context(), "ad", id, "018f3f6e-0000-7000-8000-00000000000a", base(), 3)
 			require.NoError(t, err)
 			require.Len(t, near, 1)
 			require.Equal(t, id, near[0].AggregateID)
 
-			scan, err := NewStore(pool).NewScan(Filter{AggregateIDs: []string{"odd"}}, NewestFirst, false)
+			scan, err := (&Outbox{DB: pool}).ScanEvents(Filter{AggregateIDs: []string{"odd"}}, NewestFirst, false)
 			require.NoError(t, err)
 			found, err := scan.Next(t.Context(), 1)
 			var pg *pgconn.PgError

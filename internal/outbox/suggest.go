@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // SuggestLimit is how many values a shell is offered.
@@ -23,26 +21,18 @@ var idPrefix = regexp.MustCompile(`^[0-9a-f-]{0,36}$`)
 // IsIDPrefix reports whether text can be the beginning of an id.
 func IsIDPrefix(text string) bool { return idPrefix.MatchString(text) }
 
-// Suggest lists the newest events in a status (empty: any) whose id begins with prefix. It looks at the newest thousand
-// only: a completion must not search.
-func (s *Store) Suggest(ctx context.Context, status, prefix string) ([]Suggestion, error) {
+// SuggestEvents lists the newest events in a status (empty: any) whose id begins with prefix. It looks at the newest
+// thousand only: a completion must not search.
+func (o *Outbox) SuggestEvents(ctx context.Context, status, prefix string) ([]Suggestion, error) {
 	w, err := Filter{Status: status}.walk()
 	if err != nil || !IsIDPrefix(prefix) {
 		return nil, err
 	}
-	where := w.where
-	if where == "" {
-		where = "true"
-	}
-	rows, err := s.db.Query(ctx, fmt.Sprintf(`
+	return Rows[Suggestion](ctx, o.DB, "suggest events", fmt.Sprintf(`
 SELECT s.id::text AS value, s.status || ' ' || s.event_type::text AS about
   FROM (SELECT id FROM outbox_events WHERE %[1]s ORDER BY %[2]s DESC LIMIT 1000) AS e
   JOIN outbox_event_status AS s ON s.id = e.id
  WHERE starts_with(s.id::text, $1)
  ORDER BY s.%[2]s DESC
- LIMIT %[3]d`, where, w.key, SuggestLimit), prefix)
-	if err != nil {
-		return nil, fmt.Errorf("suggest events: %w", err)
-	}
-	return pgx.CollectRows(rows, pgx.RowToStructByName[Suggestion])
+ LIMIT %[3]d`, And(w.Decided...), w.Key, SuggestLimit), prefix)
 }

@@ -29,17 +29,17 @@ func (o *Outbox) TailEvents(ctx context.Context, p TailEventsParams, each func(E
 	if err := o.AddTopics(&p.Filter); err != nil {
 		return err
 	}
-	if err := o.Events().CheckTypes(ctx, p.Filter.Types); err != nil {
+	if err := o.checkTypes(ctx, p.Filter.Types); err != nil {
 		return err
 	}
-	if err := o.SettleAggregate(ctx, &p.Filter.AggregateType, &p.Filter.AggregateIDs); err != nil {
+	if err := o.SettleAggregate(ctx, &p.Filter); err != nil {
 		return err
 	}
 	began, err := o.Now(ctx)
 	if err != nil {
 		return err
 	}
-	seq, err := o.Events().LastSeq(ctx)
+	seq, err := o.lastSeq(ctx)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (t *tail) look(ctx context.Context) ([]Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := t.outbox.Events().Recent(ctx, t.filter, t.since.Add(-tailBack), now, t.seq)
+	found, err := t.outbox.recent(ctx, t.filter, t.since.Add(-tailBack), now, t.seq)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (t *tail) look(ctx context.Context) ([]Event, error) {
 			fresh = append(fresh, e.ID)
 		}
 	}
-	events, err := t.outbox.Events().Events(ctx, fresh)
+	events, err := t.outbox.Events(ctx, fresh)
 	if err != nil {
 		return nil, err
 	}

@@ -38,22 +38,20 @@ func ParseAggregate(raw string) (aggregateType string, ids []string, err error) 
 	return aggregateType, []string{id}, nil
 }
 
-// SettleAggregate turns the type of a filter into an id where it is no type that there is, and ids can be any text.
-func (o *Outbox) SettleAggregate(ctx context.Context, aggregateType *string, ids *[]string) error {
-	return o.SettleAggregateBy(ctx, o.Events(), aggregateType, ids)
-}
-
-// SettleAggregateBy is SettleAggregate inside a transaction.
-func (o *Outbox) SettleAggregateBy(ctx context.Context, events *Store, aggregateType *string, ids *[]string) error {
-	word := *aggregateType
-	if word == "" || len(*ids) > 0 || slices.Contains(o.Registry.Aggregates(), word) {
+// SettleAggregate turns the aggregate's type of a filter into an id where it is no type that there is, and ids can be any text.
+func (o *Outbox) SettleAggregate(ctx context.Context, f *Filter) error {
+	word := f.AggregateType
+	if word == "" || len(f.AggregateIDs) > 0 || slices.Contains(o.Registry.Aggregates(), word) {
 		return nil
 	}
-	isID, err := events.AggregateIsID(ctx, word)
-	if isID {
-		*aggregateType, *ids = "", []string{word}
+	var isID bool
+	if err := o.DB.QueryRow(ctx, aggregateIsID, word).Scan(&isID); err != nil {
+		return fmt.Errorf("look for an aggregate: %w", err)
 	}
-	return err
+	if isID {
+		f.AggregateType, f.AggregateIDs = "", []string{word}
+	}
+	return nil
 }
 
 // ParseTenants reads the ids of --tenant.

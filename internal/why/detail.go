@@ -75,7 +75,7 @@ func Event(ctx context.Context, o *dlq.Outbox, p DetailParams) (EventDetail, err
 	if d.Surroundings, err = surroundings(ctx, o, event, *event, p.Consumers); err != nil {
 		return EventDetail{}, err
 	}
-	err = d.addContent(p, func() (outbox.Content, error) { return o.Events().Content(ctx, id) })
+	err = d.addContent(p, func() (outbox.Content, error) { return o.EventContent(ctx, id) })
 	return d, err
 }
 
@@ -100,7 +100,7 @@ func DeadLetter(ctx context.Context, o *dlq.Outbox, p DetailParams) (DeadLetterD
 	if d.Surroundings, err = surroundings(ctx, o, d.Event, about, p.Consumers); err != nil {
 		return DeadLetterDetail{}, err
 	}
-	err = d.addContent(p, func() (outbox.Content, error) { return dlq.NewStore(o.DB).Content(ctx, d.ID) })
+	err = d.addContent(p, func() (outbox.Content, error) { return o.Content(ctx, d.ID) })
 	return d, err
 }
 
@@ -114,7 +114,7 @@ func (p *DetailParams) Check() (err error) {
 
 // surroundings gathers what belongs to the event about. row is its row as it is now, nil when it is gone.
 func surroundings(ctx context.Context, o *dlq.Outbox, row *outbox.Event, about outbox.Event, consumers []string) (s Surroundings, err error) {
-	deaths, err := dlq.NewStore(o.DB).Deaths(ctx, about.ID)
+	deaths, err := o.Deaths(ctx, about.ID)
 	if err != nil {
 		return s, err
 	}
@@ -123,7 +123,7 @@ func surroundings(ctx context.Context, o *dlq.Outbox, row *outbox.Event, about o
 		return s, err
 	}
 	s.History = dlq.History(row, deaths, audit)
-	s.Neighbours, err = o.Events().Neighbours(ctx, about.AggregateType, about.AggregateID, about.ID, about.CreatedAt, detailNeighbours)
+	s.Neighbours, err = o.Neighbours(ctx, about.AggregateType, about.AggregateID, about.ID, about.CreatedAt, detailNeighbours)
 	if err != nil {
 		return s, err
 	}

@@ -205,12 +205,12 @@ func looks(ctx context.Context, t *testing.T, o *dlq.Outbox, letter, waiting str
 		return nil
 	})
 	require.NoError(t, err)
-	_, err = o.ListDeadLetters(ctx, dlq.ListParams{Filter: dlq.Filter{Types: []string{"order_canceled"}, ErrorLike: "no"}}, func(e dlq.Entry) error {
+	_, err = o.ListDeadLetters(ctx, outbox.ListParams{Filter: dlq.Filter{Types: []string{"order_canceled"}, ErrorLike: "no"}}, func(e dlq.Entry) error {
 		seen = append(seen, asJSON(t, e))
 		return nil
 	})
 	require.NoError(t, err)
-	_, err = o.ListEvents(ctx, outbox.ListEventsParams{Filter: outbox.Filter{Types: []string{"order_canceled"}}}, func(e outbox.Event) error {
+	_, err = o.ListEvents(ctx, outbox.ListParams{Filter: outbox.Filter{Types: []string{"order_canceled"}}}, func(e outbox.Event) error {
 		seen = append(seen, asJSON(t, e))
 		return nil
 	})

@@ -93,7 +93,7 @@ func gather(ctx context.Context, o *dlq.Outbox, id string) (f facts, err error) 
 	if f.Event, err = o.Event(ctx, f.EventID); err != nil {
 		return f, err
 	}
-	if f.Deaths, err = dlq.NewStore(o.DB).Deaths(ctx, f.EventID); err != nil {
+	if f.Deaths, err = o.Deaths(ctx, f.EventID); err != nil {
 		return f, err
 	}
 	if f.Audit, err = o.EventAudit(ctx, f.EventID); err != nil {
@@ -156,7 +156,7 @@ func addHead(ctx context.Context, o *dlq.Outbox, f *facts) (err error) {
 	if f.Head, err = o.Event(ctx, *head); err != nil || f.Head == nil || f.Head.DeadAt == nil {
 		return err
 	}
-	deaths, err := dlq.NewStore(o.DB).Deaths(ctx, *head)
+	deaths, err := o.Deaths(ctx, *head)
 	if len(deaths) > 0 {
 		f.HeadLetter = &deaths[len(deaths)-1]
 	}

@@ -80,7 +80,7 @@ func findRow(ctx context.Context, o *dlq.Outbox, id string) (Found, error) {
 	if err != nil {
 		return Found{}, err
 	}
-	targets, err := dlq.NewStore(o.DB).Resolve(ctx, []string{id}, dlq.StateOpen)
+	targets, err := o.Resolve(ctx, []string{id}, dlq.StateOpen)
 	if err != nil {
 		return Found{}, err
 	}
@@ -120,11 +120,12 @@ func findAggregate(ctx context.Context, o *dlq.Outbox, aggregate string) (Found,
 	some := false
 	// A value that the column cannot have ends the transaction it is asked in, which may be the caller's.
 	err = pgx.BeginTxFunc(ctx, o.DB, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		events := outbox.NewStore(tx)
-		if err := o.SettleAggregateBy(ctx, events, &aggregateType, &ids); err != nil {
+		inside := o.Within(tx)
+		f := outbox.Filter{AggregateType: aggregateType, AggregateIDs: ids}
+		if err := inside.SettleAggregate(ctx, &f); err != nil {
 			return err
 		}
-		scan, err := events.NewScan(outbox.Filter{AggregateType: aggregateType, AggregateIDs: ids}, outbox.NewestFirst, false)
+		scan, err := inside.ScanEvents(f, outbox.NewestFirst, false)
 		if err != nil {
 			return err
 		}
@@ -150,7 +151,7 @@ func findTenant(ctx context.Context, o *dlq.Outbox, id string) (Found, error) {
 	if len(id) != outbox.IDLength {
 		return Found{}, none
 	}
-	scan, err := dlq.NewStore(o.DB).NewScan(dlq.Filter{Tenants: []string{id}}, outbox.NewestFirst)
+	scan, err := o.ScanDeadLetters(dlq.Filter{Tenants: []string{id}}, outbox.NewestFirst)
 	if err != nil {
 		return Found{}, err
 	}

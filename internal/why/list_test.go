@@ -13,7 +13,7 @@ import (
 )
 
 // deadLetters reads one part of the list of dead letters.
-func (b *bundle) deadLetters(p dlq.ListParams) (ids []string, next string) {
+func (b *bundle) deadLetters(p outbox.ListParams) (ids []string, next string) {
 	b.t.Helper()
 	page, err := b.outbox.ListDeadLetters(b.ctx, p, func(e dlq.Entry) error {
 		ids = append(ids, e.ID)
@@ -23,7 +23,7 @@ func (b *bundle) deadLetters(p dlq.ListParams) (ids []string, next string) {
 	return ids, page.Next
 }
 
-func (b *bundle) events(p outbox.ListEventsParams) (ids []string, next string) {
+func (b *bundle) events(p outbox.ListParams) (ids []string, next string) {
 	b.t.Helper()
 	page, err := b.outbox.ListEvents(b.ctx, p, func(e outbox.Event) error {
 		ids = append(ids, e.ID)
@@ -44,7 +44,7 @@ SELECT event_id, event_type, aggregate_type, aggregate_id, payload_json, error_r
 		requests := 0
 		for {
 			requests++
-			page, err := b.outbox.ListDeadLetters(b.ctx, dlq.ListParams{Filter: dlq.Filter{ErrorLike: "needle"}, Page: p},
+			page, err := b.outbox.ListDeadLetters(b.ctx, outbox.ListParams{Filter: dlq.Filter{ErrorLike: "needle"}, Page: p},
 				func(e dlq.Entry) error { found = append(found, e.ID); return nil })
 			require.NoError(t, err)
 			require.Equal(t, page.Next != "", page.Looked > 0)
@@ -72,9 +72,9 @@ func TestListsPage(t *testing.T) {
 			read func(outbox.Page) ([]string, string)
 		}{
 			"dead letters": {letters, func(p outbox.Page) ([]string, string) {
-				return b.deadLetters(dlq.ListParams{Filter: open, Page: p})
+				return b.deadLetters(outbox.ListParams{Filter: open, Page: p})
 			}},
-			"events": {events, func(p outbox.Page) ([]string, string) { return b.events(outbox.ListEventsParams{Page: p}) }},
+			"events": {events, func(p outbox.Page) ([]string, string) { return b.events(outbox.ListParams{Page: p}) }},
 		} {
 			var got []string
 			page := outbox.Page{Limit: limit}
@@ -106,20 +106,20 @@ func TestListRefusals(t *testing.T) {
 		"unknown cursor": {page: outbox.Page{Cursor: uuid.NewString()}, kind: fault.NotFound},
 		"unknown state":  {filter: "odd", kind: fault.Usage},
 	} {
-		_, err := b.outbox.ListDeadLetters(b.ctx, dlq.ListParams{Filter: dlq.Filter{State: tc.filter}, Page: tc.page}, nil)
+		_, err := b.outbox.ListDeadLetters(b.ctx, outbox.ListParams{Filter: dlq.Filter{State: tc.filter}, Page: tc.page}, nil)
 		require.Error(t, err, name)
 		requireKind(t, tc.kind, err)
-		_, err = b.outbox.ListEvents(b.ctx, outbox.ListEventsParams{Filter: outbox.Filter{Status: tc.filter}, Page: tc.page}, nil)
+		_, err = b.outbox.ListEvents(b.ctx, outbox.ListParams{Filter: outbox.Filter{Status: tc.filter}, Page: tc.page}, nil)
 		require.Error(t, err, name)
 		requireKind(t, tc.kind, err)
 	}
-	cursor := outbox.ListEventsParams{Page: outbox.Page{Cursor: "odd"}}
+	cursor := outbox.ListParams{Page: outbox.Page{Cursor: "odd"}}
 	requireKind(t, fault.Usage, cursor.Check()) // before anything is opened
 	// A value that no enum of the schema has is the caller's mistake, and a reader's error comes back as it is.
 	b.emit("", 0)
-	_, err := b.outbox.ListEvents(b.ctx, outbox.ListEventsParams{Filter: outbox.Filter{Types: []string{"odd"}}}, nil)
+	_, err := b.outbox.ListEvents(b.ctx, outbox.ListParams{Filter: outbox.Filter{Types: []string{"odd"}}}, nil)
 	requireKind(t, fault.Usage, err)
-	_, err = b.outbox.ListEvents(b.ctx, outbox.ListEventsParams{}, func(outbox.Event) error { return broken })
+	_, err = b.outbox.ListEvents(b.ctx, outbox.ListParams{}, func(outbox.Event) error { return broken })
 	require.ErrorIs(t, err, broken)
 }
 

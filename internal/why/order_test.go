@@ -78,7 +78,7 @@ func TestOperatorsSeeWhatADeadHeadHoldsBack(t *testing.T) {
 
 	b.act(dlq.Discard, head)
 	b.act(dlq.Discard, second)
-	entries, err := dlq.NewStore(b.db.Pool).NewScan(dlq.Filter{Blocking: true}, outbox.NewestFirst)
+	entries, err := b.outbox.ScanDeadLetters(dlq.Filter{Blocking: true}, outbox.NewestFirst)
 	require.NoError(t, err)
 	left, err := entries.List(b.ctx, 10)
 	require.NoError(t, err)

@@ -268,7 +268,7 @@ func TestEveryActionIsPlannedInEveryMode(t *testing.T) {
 func TestPlansByRole(t *testing.T) {
 	b := setup(t)
 	b.dieMany(2)
-	as := func(role string) dlq.DB {
+	as := func(role string) outbox.Database {
 		return b.pool(func(c *pgxpool.Config) {
 			c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 				_, err := conn.Exec(ctx, "SET ROLE "+role)

@@ -1,0 +1,102 @@
+package outbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Querier runs a query.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// DB is the database: a pool, a connection or a transaction.
+type DB interface {
+	Querier
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// ErrNotFound means that no row has the id asked for.
+var ErrNotFound = errors.New("not found")
+
+// Rows reads all rows of a query by the names of their columns; what is done with it stands before an error. Fields that
+// have no column stay empty.
+func Rows[T any](ctx context.Context, db Querier, what, sql string, args ...any) ([]T, error) {
+	rows, err := db.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByNameLax[T])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return found, nil
+}
+
+// Event reads an event's row; nil when there is none.
+func (o *Outbox) Event(ctx context.Context, id string) (*Event, error) {
+	events, err := o.Events(ctx, []string{id})
+	if err != nil || len(events) == 0 {
+		return nil, err
+	}
+	return &events[0], nil
+}
+
+// Events reads events by id, in the order given. Ids that are not there are left out.
+func (o *Outbox) Events(ctx context.Context, ids []string) ([]Event, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	return Rows[Event](ctx, o.DB, "read events", selectEvents, ids)
+}
+
+// Neighbours reads the events of the same aggregate around one: up to n before it and n after it, oldest first, itself not
+// among them. An event that is gone is taken to have been emitted at.
+func (o *Outbox) Neighbours(ctx context.Context, aggregateType, aggregateID, eventID string, at time.Time, n int) ([]Event, error) {
+	return Rows[Event](ctx, o.DB, "read events", selectNeighbours, aggregateType, aggregateID, eventID, at, n)
+}
+
+// Overtaken counts those of the events of whose aggregate a later event is published already.
+func (o *Outbox) Overtaken(ctx context.Context, ids []string) (n int64, err error) {
+	if err := o.DB.QueryRow(ctx, countOvertaken, ids).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count overtaken events: %w", err)
+	}
+	return n, nil
+}
+
+// EventContent reads what an event carries. ErrNotFound when it is not there.
+func (o *Outbox) EventContent(ctx context.Context, id string) (Content, error) {
+	return ScanContent(o.DB.QueryRow(ctx, selectContent, id))
+}
+
+// ScanContent reads a row of payload_json and headers, both as text. ErrNotFound when there is none.
+func ScanContent(row pgx.Row) (c Content, err error) {
+	var payload string
+	var headers *string
+	err = row.Scan(&payload, &headers)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return c, ErrNotFound
+	case err != nil:
+		return c, fmt.Errorf("read payload: %w", err)
+	case headers != nil:
+		c.Headers = json.RawMessage(*headers)
+	}
+	c.Payload = json.RawMessage(payload)
+	return c, nil
+}
+
+// CheckTables returns an error when the database lacks a table that publishing needs.
+func CheckTables(ctx context.Context, db DB) error {
+	rows, err := db.Query(ctx, `SELECT FROM outbox_events, outbox_dlq, outbox_publishers LIMIT 0`)
+	if err != nil {
+		return err
+	}
+	rows.Close()
+	return rows.Err()
+}
