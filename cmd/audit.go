@@ -21,10 +21,9 @@ import (
 // auditFlags choose what of the audit trail is shown.
 type auditFlags struct {
 	dlq.AuditParams
-	since  string
-	until  string
-	watch  cli.Watch
-	output cli.Output
+	listFlags
+	since string
+	until string
 }
 
 func newAuditCmd(app *cli.App) *cobra.Command {
@@ -36,20 +35,20 @@ func newAuditCmd(app *cli.App) *cobra.Command {
 outboxctl audit show tells which events a run touched, and outboxctl audit undo takes it back where that is possible.`,
 		Example: "  outboxctl audit --since 7d --actor ann\n  outboxctl audit --dead-letters\n  outboxctl audit --event 01890a5d-ac96-774b-bcce-b302099a8057\n  outboxctl audit undo 4b6f1c8e --note 'the wrong ones'",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return app.Watch(cmd.Context(), f.watch, func(ctx context.Context) error {
-				box, err := f.open(ctx, app)
-				if err != nil {
-					return err
-				}
-				return cli.WritePage(app, cmd, f.output, auditRunView(), func(each func(dlq.AuditRun) error) (outbox.Paged, error) {
-					return box.AuditRuns(ctx, f.AuditParams, each)
-				})
-			})
-		},
 	}
+	cmd.RunE = f.list(app, func() error { return f.check(app.Now()) }, func(ctx context.Context, cmd *cobra.Command, box *dlq.Outbox) error {
+		now, err := box.Now(ctx)
+		if err != nil {
+			return err
+		}
+		if err := f.check(now); err != nil {
+			return err
+		}
+		return cli.WritePage(app, cmd, f.output, auditRunView(), func(each func(dlq.AuditRun) error) (outbox.Paged, error) {
+			return box.AuditRuns(ctx, f.AuditParams, each)
+		})
+	})
 	f.add(cmd, app)
-	cli.KnowFields[dlq.AuditRun](&f.output)
 	cmd.AddCommand(newAuditShowCmd(app), newAuditUndoCmd(app))
 	return cmd
 }
@@ -64,30 +63,22 @@ func (f *auditFlags) add(cmd *cobra.Command, app *cli.App) {
 	flags.StringVar(&f.RunID, "run", "", "only the run with this `id`")
 	flags.StringVar(&f.since, "since", "", "only at this `time` or later")
 	flags.StringVar(&f.until, "until", "", "only before this `time`")
-	cli.AddPageFlags(cmd, &f.Page, "audit row with this `number`")
-	cli.Must(cmd.RegisterFlagCompletionFunc("action", cobra.FixedCompletions(dlq.AuditActions(), cobra.ShellCompDirectiveNoFileComp)))
+	cli.CompleteOneOf(cmd, "action", dlq.AuditActions())
 	cli.Must(cmd.RegisterFlagCompletionFunc("event", cli.CompleteEventIDs(app, "")))
 	cli.Must(cmd.RegisterFlagCompletionFunc("run", cli.CompleteAuditRuns(app)))
-	cli.AddWatchFlags(cmd, &f.watch)
-	cli.AddOutputFlags(cmd, &f.output, cli.ListFormats()...)
+	addListFlags[dlq.AuditRun](cmd, &f.listFlags, "audit row with this `number`")
 }
 
-// open checks the flags, and then opens the outbox, by whose clock the times are read.
-func (f *auditFlags) open(ctx context.Context, app *cli.App) (*dlq.Outbox, error) {
+// check reads the flags by a clock, and reports what is wrong with them.
+func (f *auditFlags) check(now time.Time) (err error) {
+	f.Page = f.page
 	if err := f.Check(); err != nil {
-		return nil, err
-	}
-	if _, _, err := outbox.ParseSpan(f.since, f.until, app.Now()); err != nil {
-		return nil, fault.As(fault.Usage, err)
-	}
-	box, now, err := app.OutboxNow(ctx)
-	if err != nil {
-		return nil, err
+		return err
 	}
 	if f.Since, f.Until, err = outbox.ParseSpan(f.since, f.until, now); err != nil {
-		return nil, fault.As(fault.Usage, err)
+		return fault.As(fault.Usage, err)
 	}
-	return box, nil
+	return nil
 }
 
 func auditRunView() cli.View[dlq.AuditRun] {
@@ -98,14 +89,14 @@ func auditRunView() cli.View[dlq.AuditRun] {
 		Shorten: shortRuns,
 		Columns: []cli.Column[dlq.AuditRun]{
 			{Head: "run", Whole: true, Cell: func(r dlq.AuditRun, s *cli.CellStyle) string { return s.ID(r.Run) }},
-			{Head: "ended", Cell: func(r dlq.AuditRun, s *cli.CellStyle) string { return s.Time(r.Ended) }},
-			{Head: "actor", Cell: func(r dlq.AuditRun, s *cli.CellStyle) string { return r.Actor }},
-			{Head: "action", Cell: func(r dlq.AuditRun, s *cli.CellStyle) string { return r.Action }},
-			{Head: "rows", Field: "affected", Cell: func(r dlq.AuditRun, s *cli.CellStyle) string { return s.Count(r.Changed) }},
-			{Head: "note", Rest: true, Cell: func(r dlq.AuditRun, s *cli.CellStyle) string { return r.Note }},
-			{Head: "began", Wide: true, Cell: func(r dlq.AuditRun, s *cli.CellStyle) string { return s.Time(r.Began) }},
-			{Head: "transactions", Wide: true, Cell: func(r dlq.AuditRun, s *cli.CellStyle) string { return s.Count(r.Transactions) }},
-			{Head: "db user", Field: "dbUser", Wide: true, Cell: func(r dlq.AuditRun, s *cli.CellStyle) string { return r.DBUser }},
+			{Head: "ended"},
+			{Head: "actor"},
+			{Head: "action"},
+			{Head: "rows", Field: "affected"},
+			{Head: "note", Rest: true},
+			{Head: "began", Wide: true},
+			{Head: "transactions", Wide: true},
+			{Head: "db user", Field: "dbUser", Wide: true},
 		},
 	}
 }
@@ -136,17 +127,13 @@ func newAuditShowCmd(app *cli.App) *cobra.Command {
 		Long:    `Show who changed what and why in one run, which events it touched, and whether it can be undone.`,
 		Example: "  outboxctl audit show 4b6f1c8e",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			box, err := app.Outbox(cmd.Context())
-			if err != nil {
-				return err
-			}
-			r, err := box.AuditRun(cmd.Context(), args[0])
+		RunE: withOutbox(app, func(ctx context.Context, box *dlq.Outbox, args []string) error {
+			r, err := box.AuditRun(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			return cli.WriteObject(app, output, r, func(w io.Writer) error { return sayAuditRun(w, r) })
-		},
+		}),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteAuditRuns(app)),
 	}
 	cli.AddOutputFlags(cmd, &output, cli.ObjectFormats()...)
@@ -180,9 +167,9 @@ is named and left alone: exit code 5, or 4 where that is everything. What has be
 that is exit code 4 too.`,
 		Example: "  outboxctl audit undo 4b6f1c8e --note 'the wrong ones'",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return runAuditUndo(cmd.Context(), opts, args[0])
-		},
+		RunE: withOutbox(app, func(ctx context.Context, box *dlq.Outbox, args []string) error {
+			return runAuditUndo(ctx, opts, box, args[0])
+		}),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteAuditRuns(app)),
 	}
 	addChangeFlags(cmd, opts)
@@ -190,11 +177,7 @@ that is exit code 4 too.`,
 	return cmd
 }
 
-func runAuditUndo(ctx context.Context, opts *changeOptions, run string) error {
-	box, err := opts.app.Outbox(ctx)
-	if err != nil {
-		return err
-	}
+func runAuditUndo(ctx context.Context, opts *changeOptions, box *dlq.Outbox, run string) error {
 	r, err := box.AuditRun(ctx, run)
 	if err != nil {
 		return err
@@ -206,10 +189,7 @@ func runAuditUndo(ctx context.Context, opts *changeOptions, run string) error {
 	if opts.action = r.UndoAction(); opts.action == "" {
 		return undoPause(ctx, opts, box, r)
 	}
-	opts.choose = func(_ time.Time, p *dlq.ChangeParams) error {
-		p.Undo = r
-		return nil
-	}
+	opts.undo = r
 	return runChange(ctx, opts)
 }
 

@@ -18,10 +18,10 @@ import (
 type changeOptions struct {
 	app    *cli.App
 	action dlq.Action
-	// choose reads the filter flags of the command into the params, if any was given.
-	choose func(now time.Time, p *dlq.ChangeParams) error
-	// names are those that the filter flags give.
-	names []outbox.FilterName
+	// filter has the filter flags of the command; nil: it has none.
+	filter *outbox.Query
+	// undo is the run that the change takes back.
+	undo *dlq.AuditRunResult
 
 	ids            []string
 	dryRun         bool
@@ -49,16 +49,12 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 	if err != nil {
 		return err
 	}
-	// Once more by the database's clock, which is the one that rows are stamped with.
-	now, err := box.Now(ctx)
-	if err != nil {
-		return err
-	}
-	if err := opts.choose(now, &params); err != nil {
-		return err
-	}
-	if err := sayMisspelt(ctx, opts.app, box, opts.names); err != nil {
-		return err
+	if opts.filter != nil {
+		f, err := filterBy(ctx, opts.app, box, opts.filter)
+		if err != nil {
+			return err
+		}
+		opts.choose(f, &params)
 	}
 	set, err := box.ChooseChange(ctx, params)
 	if err != nil {
@@ -106,12 +102,16 @@ func weight(action dlq.Action, rows int64) int64 {
 
 // params returns what is wrong with the command line before anything is opened, and reads the ids.
 func (o *changeOptions) params() (dlq.ChangeParams, error) {
-	p := dlq.ChangeParams{Action: o.action, Actor: o.app.Actor(o.audit), Note: o.audit.Note}
+	p := dlq.ChangeParams{Action: o.action, Actor: o.app.Actor(o.audit), Note: o.audit.Note, Undo: o.undo, Discard: o.discard}
 	if err := o.app.RefuseEmpty(filterFlags()...); err != nil {
 		return p, err
 	}
-	if err := o.choose(o.app.Now(), &p); err != nil {
-		return p, err
+	if o.filter != nil {
+		f, err := o.filter.Filter(o.app.Now())
+		if err != nil {
+			return p, err
+		}
+		o.choose(f, &p)
 	}
 	p.IDs = o.ids // they are read last: standard input may be among them
 	err := p.Check()
@@ -132,6 +132,17 @@ func (o *changeOptions) params() (dlq.ChangeParams, error) {
 		return p, fault.Usagef("standard input holds no ids")
 	}
 	return p, nil
+}
+
+// choose makes a filter that leaves something out the choice of rows.
+func (o *changeOptions) choose(f outbox.Filter, p *dlq.ChangeParams) {
+	switch {
+	case !f.Narrows():
+	case o.action.OnEvents():
+		p.Events = &f
+	default:
+		p.DeadLetters = &f
+	}
 }
 
 // preview says what a change would do.

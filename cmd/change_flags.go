@@ -52,6 +52,21 @@ func (f *percentFlag) Set(text string) (err error) {
 	return err
 }
 
+// finishChange gives a command that changes the rows it is told its run function and its flags.
+func finishChange(cmd *cobra.Command, o *changeOptions) {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.ids = args
+		return runChange(cmd.Context(), o)
+	}
+	cmd.ValidArgsFunction = cli.CompleteDLQIDs(o.app, o.action.State())
+	if o.action.OnEvents() {
+		cmd.ValidArgsFunction = cli.CompleteEventIDs(o.app, o.action.State())
+	}
+	addChangeFlags(cmd, o)
+	cmd.Flags().BoolVar(&o.plan, "plan", false, "only make the plan and print its id; outboxctl plan run runs it")
+	cli.KnowFields[dlq.Plan](&o.output)
+}
+
 // addChangeFlags gives a command what every change has.
 func addChangeFlags(cmd *cobra.Command, o *changeOptions) {
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "say what would happen to each row, and change nothing")
@@ -65,12 +80,6 @@ func addRunFlags(cmd *cobra.Command, o *changeOptions) {
 	cmd.Flags().Var(&o.rate, "rate", "change at most so many rows per second, such as 200/s")
 	cli.AddOutputFlags(cmd, &o.output, cli.FormatTable, cli.FormatJSON, cli.FormatJSONL, cli.FormatCSV, cli.FormatID)
 	cli.KnowFields[dlq.Outcome](&o.output)
-}
-
-// addPlanFlag gives a command --plan.
-func addPlanFlag(cmd *cobra.Command, o *changeOptions) {
-	cmd.Flags().BoolVar(&o.plan, "plan", false, "only make the plan and print its id; outboxctl plan run runs it")
-	cli.KnowFields[dlq.Plan](&o.output)
 }
 
 // addWaitFlags gives a command that sends events --wait.
@@ -149,13 +158,12 @@ func (o *changeOptions) view(ctx context.Context, box *dlq.Outbox) cli.View[dlq.
 		Columns: []cli.Column[dlq.Outcome]{
 			{Head: "id", Whole: true, Cell: func(o dlq.Outcome, s *cli.CellStyle) string { return s.ID(o.ID) }},
 			{Head: "event", Field: "eventId", Whole: true, Wide: events, Cell: func(o dlq.Outcome, s *cli.CellStyle) string { return s.ID(o.EventID) }},
-			{Head: "outcome", Cell: func(o dlq.Outcome, s *cli.CellStyle) string { return o.Outcome }},
+			{Head: "outcome"},
 		},
 	}
 	if o.wait {
 		v.Columns = append(v.Columns, cli.Column[dlq.Outcome]{
-			Head: "became", Cell: func(o dlq.Outcome, s *cli.CellStyle) string { return o.Became },
-			Style: func(o dlq.Outcome) cli.Style { return stateStyle(o.Became) },
+			Head: "became", Style: func(o dlq.Outcome) cli.Style { return stateStyle(o.Became) },
 		})
 	}
 	return v

@@ -44,8 +44,7 @@ config use-context chooses one.`,
 			return cli.WriteList(app, output, contextView(), entries)
 		},
 	}
-	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
-	cli.KnowFields[contextEntry](&output)
+	cli.AddListOutput[contextEntry](cmd, &output)
 	return cmd
 }
 

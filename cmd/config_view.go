@@ -45,8 +45,7 @@ Values that cannot be read are shown too; the command then lists every problem a
 	for _, group := range []cli.FlagGroup{cli.GroupPublish, cli.GroupConsume, cli.GroupTopic, cli.GroupDev, cli.GroupUI} {
 		cli.AddConfigFlags(cmd, group)
 	}
-	cli.AddOutputFlags(cmd, &opts.output, cli.ListFormats()...)
-	cli.KnowFields[ui.Setting](&opts.output)
+	cli.AddListOutput[ui.Setting](cmd, &opts.output)
 	return cmd
 }
 

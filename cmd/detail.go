@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -43,8 +44,18 @@ func addDetailFlags(app *cli.App, cmd *cobra.Command, f *detailFlags) {
 	cli.AddOutputFlags(cmd, &f.output, cli.ObjectFormats()...)
 }
 
-func (f *detailFlags) params(id string) why.DetailParams {
-	return why.DetailParams{ID: id, Payload: f.payload.How != "", Consumers: f.consumers}
+// showDetail is the run function of a command with these flags.
+func showDetail[T any](app *cli.App, f *detailFlags, read func(context.Context, *dlq.Outbox, why.DetailParams) (T, error),
+	print func(*cli.Page, T, string) error,
+) runE {
+	return func(cmd *cobra.Command, args []string) error {
+		params := why.DetailParams{ID: args[0], Payload: f.payload.How != "", Consumers: f.consumers}
+		if err := params.Check(); err != nil {
+			return err
+		}
+		find := func(ctx context.Context, box *dlq.Outbox, _ string) (T, error) { return read(ctx, box, params) }
+		return showOne(app, &f.output, find, func(p *cli.Page, found T) error { return print(p, found, f.payload.How) })(cmd, args)
+	}
 }
 
 // printEvent prints an event's row.

@@ -1,12 +1,11 @@
 package cmd
 
 import (
-	"time"
-
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 func newDLQReplayCmd(app *cli.App) *cobra.Command {
@@ -40,7 +39,7 @@ set each has processed:
   outboxctl dlq replay --reason max_attempts --since 2h --abort-if-dead 5% --rate 200/s --yes --note 'broker is back'
   outboxctl dlq replay --type payment_settled --plan`,
 	}
-	finishDLQChange(app, cmd, opts)
+	finishDLQChange(cmd, opts)
 	addReplayFlags(cmd, opts)
 	cmd.Flags().BoolVar(&opts.force, "force", false, "replay also what would fail again unchanged")
 	return cmd
@@ -56,7 +55,7 @@ cleanup removes the row. Specify ids (a dead letter's or an event's; - reads the
 		Example: `  outboxctl dlq discard 01890a5d-ac96-774b-bcce-b302099a8057 --note 'test order'
   outboxctl dlq discard --reason invalid_payload --until 30d --yes --note 'no longer needed'`,
 	}
-	finishDLQChange(app, cmd, opts)
+	finishDLQChange(cmd, opts)
 	return cmd
 }
 
@@ -69,27 +68,13 @@ func newDLQRestoreCmd(app *cli.App) *cobra.Command {
 input) or filters.`,
 		Example: "  outboxctl dlq restore 01890a5d-ac96-774b-bcce-b302099a8057 --note 'discarded by mistake'",
 	}
-	finishDLQChange(app, cmd, opts)
+	finishDLQChange(cmd, opts)
 	return cmd
 }
 
 // finishDLQChange gives a command that changes dead letters its flags and its run function.
-func finishDLQChange(app *cli.App, cmd *cobra.Command, opts *changeOptions) {
-	filter := &dlq.Query{State: opts.action.State()}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		opts.ids = args
-		return runChange(cmd.Context(), opts)
-	}
-	cmd.ValidArgsFunction = cli.CompleteDLQIDs(app, opts.action.State())
-	opts.choose = func(now time.Time, p *dlq.ChangeParams) error {
-		opts.names = filter.Names()
-		f, err := filter.Filter(now)
-		if f.Narrows() {
-			p.DeadLetters = &f
-		}
-		return err
-	}
-	addDLQFilterFlags(app, cmd, filter)
-	addChangeFlags(cmd, opts)
-	addPlanFlag(cmd, opts)
+func finishDLQChange(cmd *cobra.Command, opts *changeOptions) {
+	opts.filter = &outbox.Query{State: opts.action.State()}
+	addDLQFilterFlags(opts.app, cmd, opts.filter)
+	finishChange(cmd, opts)
 }

@@ -55,13 +55,9 @@ func runDLQExport(ctx context.Context, app *cli.App, args []string, flags *dlq.Q
 	if err != nil {
 		return err
 	}
-	now, err := box.Now(ctx)
-	if err != nil {
-		return err
-	}
 	params := dlq.ExportParams{IDs: ids}
 	if len(args) == 0 {
-		if filter, err = flags.Filter(now); err != nil {
+		if filter, err = filterBy(ctx, app, box, flags); err != nil {
 			return err
 		}
 		params.Filter = &filter

@@ -38,5 +38,5 @@ func addDLQFilterFlags(app *cli.App, cmd *cobra.Command, f *dlq.Query) {
 func addStateFlag(cmd *cobra.Command, f *dlq.Query) {
 	states := outbox.DeadStates()
 	cmd.Flags().StringVar(&f.State, "state", dlq.StateOpen, "in this `state`: "+strings.Join(states, ", "))
-	cli.Must(cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp)))
+	cli.CompleteOneOf(cmd, "state", states)
 }

@@ -15,11 +15,9 @@ import (
 )
 
 type dlqListFlags struct {
+	listFlags
 	filter  dlq.Query
 	groupBy string
-	page    outbox.Page
-	watch   cli.Watch
-	output  cli.Output
 }
 
 func newDLQListCmd(app *cli.App) *cobra.Command {
@@ -40,26 +38,23 @@ looks at five thousand rows at most at a time, so it never keeps the database bu
   outboxctl dlq list --reason max_attempts --since 2h --error-like 'deadline*exceeded'
   outboxctl dlq list --type payment_settled --limit 0 -o id | outboxctl dlq replay - --dry-run`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return app.Watch(cmd.Context(), f.watch, func(ctx context.Context) error { return runDLQList(ctx, cmd, app, &f) })
-		},
 	}
+	cmd.RunE = f.list(app, func() error { return f.check(app) }, func(ctx context.Context, cmd *cobra.Command, box *dlq.Outbox) error {
+		return runDLQList(ctx, cmd, app, box, &f)
+	})
 	addDLQFilterFlags(app, cmd, &f.filter)
 	addStateFlag(cmd, &f.filter)
 	cmd.Flags().StringVar(&f.groupBy, "group-by", "", "count by `column`: "+strings.Join(dlq.GroupBy(), ", "))
-	cli.AddPageFlags(cmd, &f.page, "dead letter with this `id`")
-	cli.AddWatchFlags(cmd, &f.watch)
-	cli.AddOutputFlags(cmd, &f.output, cli.ListFormats()...)
-	cli.KnowFields[dlq.Entry](&f.output)
+	addListFlags[dlq.Entry](cmd, &f.listFlags, "dead letter with this `id`")
 	cli.KnowFields[dlq.Group](&f.output)
-	cli.Must(cmd.RegisterFlagCompletionFunc("group-by", cobra.FixedCompletions(dlq.GroupBy(), cobra.ShellCompDirectiveNoFileComp)))
+	cli.CompleteOneOf(cmd, "group-by", dlq.GroupBy())
 	cli.Must(cmd.RegisterFlagCompletionFunc("cursor", cli.CompleteDLQIDs(app, "")))
 	return cmd
 }
 
-func runDLQList(ctx context.Context, cmd *cobra.Command, app *cli.App, f *dlqListFlags) error {
-	rows := outbox.ListParams{Page: f.page}
-	groups := dlq.GroupParams{By: f.groupBy, Limit: f.page.Limit}
+// check reports what is wrong with the flags.
+func (f *dlqListFlags) check(app *cli.App) error {
+	rows, groups := outbox.ListParams{Page: f.page}, dlq.GroupParams{By: f.groupBy, Limit: f.page.Limit}
 	check := rows.Check
 	if f.groupBy != "" {
 		check = groups.Check
@@ -70,27 +65,20 @@ func runDLQList(ctx context.Context, cmd *cobra.Command, app *cli.App, f *dlqLis
 	if err := check(); err != nil {
 		return err
 	}
-	// What is wrong with the flags is reported before a connection is made.
-	if _, err := f.filter.Filter(app.Now()); err != nil {
-		return err
-	}
-	box, now, err := app.OutboxNow(ctx)
+	return checkFilter(app, &f.filter)
+}
+
+func runDLQList(ctx context.Context, cmd *cobra.Command, app *cli.App, box *dlq.Outbox, f *dlqListFlags) error {
+	filter, err := filterBy(ctx, app, box, &f.filter)
 	if err != nil {
 		return err
 	}
-	filter, err := f.filter.Filter(now)
-	if err != nil {
-		return err
-	}
-	if err := sayMisspelt(ctx, app, box, f.filter.Names()); err != nil {
-		return err
-	}
-	if rows.Filter, groups.Filter = filter, filter; f.groupBy == "" {
+	if f.groupBy == "" {
 		return cli.WritePage(app, cmd, f.output, dlqView(ctx, box), func(each func(dlq.Entry) error) (outbox.Paged, error) {
-			return box.ListDeadLetters(ctx, rows, each)
+			return box.ListDeadLetters(ctx, outbox.ListParams{Filter: filter, Page: f.page}, each)
 		})
 	}
-	result, err := box.GroupDeadLetters(ctx, groups)
+	result, err := box.GroupDeadLetters(ctx, dlq.GroupParams{Filter: filter, By: f.groupBy, Limit: f.page.Limit})
 	if err != nil {
 		return err
 	}
@@ -111,21 +99,21 @@ func dlqView(ctx context.Context, o *dlq.Outbox) cli.View[dlq.Entry] {
 		Shorten: shortIDs(ctx, o),
 		Columns: []cli.Column[dlq.Entry]{
 			{Head: "id", Whole: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.ID(e.ID) }},
-			{Head: "failed", Field: "failedAt", From: 70, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.Time(e.FailedAt) }},
-			{Head: "type", Field: "eventType", Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.EventType }},
-			{Head: "reason", From: 100, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.Reason }},
-			{Head: "attempts", Field: "attemptCount", From: 110, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.Count(int64(e.AttemptCount)) }},
-			{Head: "state", From: 120, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.State }, Style: func(e dlq.Entry) cli.Style { return stateStyle(e.State) }},
+			{Head: "failed", Field: "failedAt", From: 70},
+			{Head: "type", Field: "eventType"},
+			{Head: "reason", From: 100},
+			{Head: "attempts", Field: "attemptCount", From: 110},
+			{Head: "state", From: 120, Style: func(e dlq.Entry) cli.Style { return stateStyle(e.State) }},
 			{Head: "error", Field: "errorMessage", Rest: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.Error(e.ErrorMessage, e.EventType) }},
 			{Head: "blocks", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return blocks(e.Blocks) }},
 			{Head: "event", Field: "eventId", Wide: true, Whole: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.ID(e.EventID) }},
 			{Head: "aggregate", Field: "aggregateType aggregateId", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.AggregateType + "/" + e.AggregateID }},
-			{Head: "topic", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return cli.Text(e.Topic) }},
-			{Head: "namespace", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.Namespace }},
-			{Head: "tenant", Field: "tenantId", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return cli.Text(e.TenantID) }},
-			{Head: "fingerprint", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return cli.Text(e.Fingerprint) }},
-			{Head: "emitted", Field: "eventCreatedAt", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.TimePtr(e.EventCreatedAt) }},
-			{Head: "changed", Field: "stateChangedAt", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.TimePtr(e.StateChangedAt) }},
+			{Head: "topic", Wide: true},
+			{Head: "namespace", Wide: true},
+			{Head: "tenant", Field: "tenantId", Wide: true},
+			{Head: "fingerprint", Wide: true},
+			{Head: "emitted", Field: "eventCreatedAt", Wide: true},
+			{Head: "changed", Field: "stateChangedAt", Wide: true},
 			{Head: "corrected by", Field: "correctedBy", Wide: true, Whole: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.ID(cli.Text(e.CorrectedBy)) }},
 		},
 	}
@@ -161,10 +149,10 @@ func dlqGroupView(ctx context.Context, o *dlq.Outbox, by string) cli.View[dlq.Gr
 		IDs:     func(g dlq.Group) []string { return []string{g.SampleID} },
 		Shorten: shortIDs(ctx, o),
 		Columns: []cli.Column[dlq.Group]{
-			{Head: by, Field: "value", Cell: func(g dlq.Group, s *cli.CellStyle) string { return g.Value }},
-			{Head: "count", Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.Count(g.Count) }},
-			{Head: "first", Field: "firstSeen", From: 100, Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.Time(g.FirstSeen) }},
-			{Head: "last", Field: "lastSeen", Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.Time(g.LastSeen) }},
+			{Head: by, Field: "value"},
+			{Head: "count"},
+			{Head: "first", Field: "firstSeen", From: 100},
+			{Head: "last", Field: "lastSeen"},
 			{Head: "sample", Field: "sampleId", From: 90, Whole: true, Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.ID(g.SampleID) }},
 			{Head: "error", Field: "sampleError", Rest: true, Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.Error(g.SampleError, g.Value) }},
 		},

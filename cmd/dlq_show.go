@@ -1,9 +1,7 @@
 package cmd
 
 import (
-	"context"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -21,31 +19,13 @@ the events of the same aggregate around it, and what each consumer remembers of 
 event's; an event with several deaths shows the newest open one.
 
 What the event carries is shown only when asked for with --payload.`,
-		Example: "  outboxctl dlq show 01890a5d-ac96-774b-bcce-b302099a8057\n  outboxctl dlq show 01890a5d-ac96-774b-bcce-b302099a8057 --payload pretty",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return runDLQShow(cmd.Context(), app, args[0], &flags)
-		},
+		Example:           "  outboxctl dlq show 01890a5d-ac96-774b-bcce-b302099a8057\n  outboxctl dlq show 01890a5d-ac96-774b-bcce-b302099a8057 --payload pretty",
+		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteDLQIDs(app, "")),
 	}
 	addDetailFlags(app, cmd, &flags)
+	cmd.RunE = showDetail(app, &flags, why.DeadLetter, printDeadLetter)
 	return cmd
-}
-
-func runDLQShow(ctx context.Context, app *cli.App, id string, flags *detailFlags) error {
-	params := flags.params(id)
-	if err := params.Check(); err != nil {
-		return err
-	}
-	box, err := app.Outbox(ctx)
-	if err != nil {
-		return err
-	}
-	d, err := why.DeadLetter(ctx, box, params)
-	if err != nil {
-		return err
-	}
-	return cli.WriteObject(app, flags.output, d, func(w io.Writer) error { return printDeadLetter(app.Page(w), d, flags.payload.How) })
 }
 
 func printDeadLetter(p *cli.Page, d why.DeadLetterDetail, payload string) error {

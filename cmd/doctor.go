@@ -37,8 +37,7 @@ Nothing is changed. The exit code is 1 when something fails, otherwise 0; --stri
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), opts) },
 	}
 	cmd.Flags().BoolVar(&opts.strict, "strict", false, "exit with 1 on warnings too")
-	cli.AddOutputFlags(cmd, &opts.output, cli.ListFormats()...)
-	cli.KnowFields[doctor.Finding](&opts.output)
+	cli.AddListOutput[doctor.Finding](cmd, &opts.output)
 	return cmd
 }
 

@@ -1,8 +1,6 @@
 package cmd
 
 import (
-	"time"
-
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
@@ -12,8 +10,8 @@ import (
 )
 
 func newEraseCmd(app *cli.App) *cobra.Command {
-	opts := &changeOptions{app: app, action: dlq.Erase}
 	filter := &outbox.Query{Status: outbox.AllStates}
+	opts := &changeOptions{app: app, action: dlq.Erase, filter: filter}
 	cmd := &cobra.Command{
 		Use:   "erase [EVENT... | -]",
 		Short: "Remove what events carry, for good",
@@ -30,29 +28,18 @@ old versions of the rows until VACUUM FULL outbox_events, outbox_dlq. Keys and a
 		Example: `  outboxctl erase 01890a5d-ac96-774b-bcce-b302099a8057 --note 'request 4711'
   outboxctl erase --aggregate license/11111111-1111-7111-8111-111111111111 --dry-run
   outboxctl erase --tenant 22222222-2222-7222-8222-222222222222 --discard --yes --note 'contract ended'`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			opts.ids = args
-			return runChange(cmd.Context(), opts)
-		},
-		ValidArgsFunction: cli.CompleteEventIDs(app, ""),
 	}
-	opts.choose = func(now time.Time, p *dlq.ChangeParams) error {
-		p.Discard = opts.discard
-		f, err := filter.Filter(now)
-		if err != nil || !f.Narrows() {
-			return err
-		}
-		if filter.Aggregate != "" && len(f.AggregateIDs) == 0 {
+	finishChange(cmd, opts)
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if _, ids, err := outbox.ParseAggregate(filter.Aggregate); err == nil && filter.Aggregate != "" && len(ids) == 0 {
 			return fault.Usagef("--aggregate %s: name one aggregate, as TYPE/ID", filter.Aggregate)
 		}
-		p.Events = &f
-		return nil
+		return run(cmd, args)
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&filter.Aggregate, "aggregate", "", "the events of one aggregate, as `TYPE/ID`")
 	flags.StringSliceVar(&filter.Tenants, "tenant", nil, "the events of this `tenant`")
 	flags.BoolVar(&opts.discard, "discard", false, "erase also what waits to be published, which is then never published")
-	addChangeFlags(cmd, opts)
-	addPlanFlag(cmd, opts)
 	return cmd
 }

@@ -1,25 +1,11 @@
 package cmd
 
 import (
-	"context"
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/outbox"
-	"github.com/outboxctl/outboxctl/internal/safetext"
 )
-
-// sayMisspelt names the values of a filter that are likely misspelt, and what was meant.
-func sayMisspelt(ctx context.Context, app *cli.App, o *dlq.Outbox, names []outbox.FilterName) error {
-	notes, err := o.Misspelt(ctx, names)
-	for _, note := range notes {
-		fmt.Fprintln(app.Err, "note:", safetext.Line(note))
-	}
-	return err
-}
 
 // addEventFilterFlags gives a command the filters. what happened to the events at the times of --since and --until.
 func addEventFilterFlags(app *cli.App, cmd *cobra.Command, f *outbox.Query, what string) {

@@ -8,15 +8,12 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
-
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 type eventListFlags struct {
+	listFlags
 	filter outbox.Query
-	page   outbox.Page
-	watch  cli.Watch
-	output cli.Output
 }
 
 func newEventListCmd(app *cli.App) *cobra.Command {
@@ -32,43 +29,29 @@ What has no index is looked for in short steps of at most five thousand rows: pr
   outboxctl event list --aggregate vendor_order/01890a5d-ac96-774b-bcce-b302099a8057
   outboxctl event list --type order_created --since 1h -o json`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return app.Watch(cmd.Context(), f.watch, func(ctx context.Context) error { return runEventList(ctx, cmd, app, &f) })
-		},
 	}
+	check := func() error {
+		if err := (&outbox.ListParams{Page: f.page}).Check(); err != nil {
+			return err
+		}
+		return checkFilter(app, &f.filter)
+	}
+	cmd.RunE = f.list(app, check, func(ctx context.Context, cmd *cobra.Command, box *dlq.Outbox) error {
+		filter, err := filterBy(ctx, app, box, &f.filter)
+		if err != nil {
+			return err
+		}
+		return cli.WritePage(app, cmd, f.output, eventView(ctx, box), func(each func(outbox.Event) error) (outbox.Paged, error) {
+			return box.ListEvents(ctx, outbox.ListParams{Filter: filter, Page: f.page}, each)
+		})
+	})
 	statuses := append(outbox.Statuses(), "all")
 	cmd.Flags().StringVar(&f.filter.Status, "status", "all", "in this `status`: "+strings.Join(statuses, ", "))
-	cli.Must(cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp)))
+	cli.CompleteOneOf(cmd, "status", statuses)
 	addEventFilterFlags(app, cmd, &f.filter, "emitted")
-	cli.AddPageFlags(cmd, &f.page, "event with this `id`")
+	addListFlags[outbox.Event](cmd, &f.listFlags, "event with this `id`")
 	cli.Must(cmd.RegisterFlagCompletionFunc("cursor", cli.CompleteEventIDs(app, "")))
-	cli.AddWatchFlags(cmd, &f.watch)
-	cli.AddOutputFlags(cmd, &f.output, cli.ListFormats()...)
-	cli.KnowFields[outbox.Event](&f.output)
 	return cmd
-}
-
-func runEventList(ctx context.Context, cmd *cobra.Command, app *cli.App, f *eventListFlags) error {
-	params := outbox.ListParams{Page: f.page}
-	if err := params.Check(); err != nil {
-		return err
-	}
-	if _, err := f.filter.Filter(app.Now()); err != nil {
-		return err
-	}
-	o, now, err := app.OutboxNow(ctx)
-	if err != nil {
-		return err
-	}
-	if params.Filter, err = f.filter.Filter(now); err != nil {
-		return err
-	}
-	if err := sayMisspelt(ctx, app, o, f.filter.Names()); err != nil {
-		return err
-	}
-	return cli.WritePage(app, cmd, f.output, eventView(ctx, o), func(each func(outbox.Event) error) (outbox.Paged, error) {
-		return o.ListEvents(ctx, params, each)
-	})
 }
 
 func eventView(ctx context.Context, o *dlq.Outbox) cli.View[outbox.Event] {

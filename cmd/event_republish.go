@@ -1,8 +1,6 @@
 package cmd
 
 import (
-	"time"
-
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
@@ -11,8 +9,7 @@ import (
 )
 
 func newEventRepublishCmd(app *cli.App) *cobra.Command {
-	opts := &changeOptions{app: app, action: dlq.Republish}
-	filter := &outbox.Query{Status: dlq.Republish.State()}
+	opts := &changeOptions{app: app, action: dlq.Republish, filter: &outbox.Query{Status: dlq.Republish.State()}}
 	cmd := &cobra.Command{
 		Use:   "republish [ID... | -]",
 		Short: "Publish published events once more, for a consumer that came later",
@@ -24,23 +21,9 @@ was chosen is left alone, so no event of the set is republished twice.`,
 		Example: `  outboxctl event republish --type order_created --since 7d --dry-run
   outboxctl event republish --type order_created --since 7d --rate 100/s --yes --note 'new search index'
   outboxctl event republish --topic domain --since 2026-03-01T12:00:00Z --note 'its subscription was replaced'`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			opts.ids = args
-			return runChange(cmd.Context(), opts)
-		},
-		ValidArgsFunction: cli.CompleteEventIDs(app, dlq.Republish.State()),
 	}
-	opts.choose = func(now time.Time, p *dlq.ChangeParams) error {
-		opts.names = filter.Names()
-		f, err := filter.Filter(now)
-		if f.Narrows() {
-			p.Events = &f
-		}
-		return err
-	}
-	addEventFilterFlags(app, cmd, filter, "published")
-	addChangeFlags(cmd, opts)
-	addPlanFlag(cmd, opts)
+	addEventFilterFlags(app, cmd, opts.filter, "published")
+	finishChange(cmd, opts)
 	addReplayFlags(cmd, opts)
 	return cmd
 }

@@ -1,8 +1,6 @@
 package cmd
 
 import (
-	"time"
-
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
@@ -19,15 +17,8 @@ were counted stay counted; events that are due, being published, published or de
 standard input.`,
 		Example: `  outboxctl event retry 01890a5d-ac96-774b-bcce-b302099a8057 --wait --yes --note 'topic is back'
   outboxctl event list --status pending --type order_created -o id | outboxctl event retry - --yes`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			opts.ids = args
-			return runChange(cmd.Context(), opts)
-		},
-		ValidArgsFunction: cli.CompleteEventIDs(app, dlq.Retry.State()),
 	}
-	opts.choose = func(time.Time, *dlq.ChangeParams) error { return nil }
-	addChangeFlags(cmd, opts)
-	addPlanFlag(cmd, opts)
+	finishChange(cmd, opts)
 	addWaitFlags(cmd, opts)
 	return cmd
 }

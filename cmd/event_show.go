@@ -1,9 +1,6 @@
 package cmd
 
 import (
-	"context"
-	"io"
-
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
@@ -18,31 +15,13 @@ func newEventShowCmd(app *cli.App) *cobra.Command {
 		Long: `Show an event's row, what has happened to it, the events of the same aggregate around it, and what each consumer
 remembers of it. ID is the event's or that of one of its dead letters. What the event carries is shown only when asked
 for with --payload.`,
-		Example: "  outboxctl event show 01890a5d-ac96-774b-bcce-b302099a8057 --payload pretty",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return runEventShow(cmd.Context(), app, args[0], &flags)
-		},
+		Example:           "  outboxctl event show 01890a5d-ac96-774b-bcce-b302099a8057 --payload pretty",
+		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteEventIDs(app, "")),
 	}
 	addDetailFlags(app, cmd, &flags)
+	cmd.RunE = showDetail(app, &flags, why.Event, printEventDetail)
 	return cmd
-}
-
-func runEventShow(ctx context.Context, app *cli.App, id string, flags *detailFlags) error {
-	params := flags.params(id)
-	if err := params.Check(); err != nil {
-		return err
-	}
-	box, err := app.Outbox(ctx)
-	if err != nil {
-		return err
-	}
-	d, err := why.Event(ctx, box, params)
-	if err != nil {
-		return err
-	}
-	return cli.WriteObject(app, flags.output, d, func(w io.Writer) error { return printEventDetail(app.Page(w), d, flags.payload.How) })
 }
 
 func printEventDetail(p *cli.Page, d why.EventDetail, payload string) error {

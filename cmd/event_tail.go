@@ -27,19 +27,16 @@ older than ten seconds when their transaction commits are seen only while they w
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filter.Status = "all"
-			if _, err := filter.Filter(app.Now()); err != nil {
+			if err := checkFilter(app, &filter); err != nil {
 				return err
 			}
-			box, now, err := app.OutboxNow(cmd.Context())
+			ctx := cmd.Context()
+			box, err := app.Outbox(ctx)
 			if err != nil {
 				return err
 			}
 			params := outbox.TailEventsParams{Every: every, Failed: app.Report}
-			if params.Filter, err = filter.Filter(now); err != nil {
-				return err
-			}
-			ctx := cmd.Context()
-			if err := sayMisspelt(ctx, app, box, filter.Names()); err != nil {
+			if params.Filter, err = filterBy(ctx, app, box, &filter); err != nil {
 				return err
 			}
 			if lasts > 0 {

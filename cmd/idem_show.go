@@ -31,8 +31,7 @@ Redis or written an inbox row. EVENT_ID may also be a dead letter's id if there 
 	}
 	cmd.Flags().StringSliceVar(&params.Consumers, "consumer", nil, "show only these consumers (repeatable)")
 	cli.Must(cmd.RegisterFlagCompletionFunc("consumer", cli.CompleteConsumers(app)))
-	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
-	cli.KnowFields[idem.Mark](&output)
+	cli.AddListOutput[idem.Mark](cmd, &output)
 	return cmd
 }
 

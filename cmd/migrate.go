@@ -72,7 +72,7 @@ published, or die and why. docs/adoption.md has the whole way.`,
 	cmd.MarkFlagsMutuallyExclusive("plan", "dry-run")
 	cmd.Flags().Float64Var(&opts.pace, "pace", migrate.DefaultPace, "rest after each batch of rows, in times of what the batch took (0: not at all)")
 	cmd.Flags().StringVar(&opts.types, "types", "", "event and aggregate types in an empty database: `text` or enum (default enum, text with a catalogue file)")
-	cli.Must(cmd.RegisterFlagCompletionFunc("types", cobra.FixedCompletions([]string{migrate.TypesText, migrate.TypesEnum}, cobra.ShellCompDirectiveNoFileComp)))
+	cli.CompleteOneOf(cmd, "types", []string{migrate.TypesText, migrate.TypesEnum})
 	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)
 	return cmd
 }

@@ -38,8 +38,7 @@ another version of outboxctl). It only reads, and needs no lock.`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runMigrateStatus(cmd.Context(), opts) },
 	}
-	cli.AddOutputFlags(cmd, &opts.output, cli.ListFormats()...)
-	cli.KnowFields[migrationEntry](&opts.output)
+	cli.AddListOutput[migrationEntry](cmd, &opts.output)
 	return cmd
 }
 

@@ -186,30 +186,22 @@ func pauseResultView() cli.View[outbox.PauseResult] {
 }
 
 func newPauseListCmd(app *cli.App) *cobra.Command {
-	var output cli.Output
-	var watch cli.Watch
+	var f listFlags
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List what is paused, by whom, why and until when",
 		Example: "  outboxctl pause list",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return app.Watch(cmd.Context(), watch, func(ctx context.Context) error {
-				o, err := app.Outbox(ctx)
-				if err != nil {
-					return err
-				}
-				pauses, err := o.Pauses(ctx)
-				if err != nil {
-					return err
-				}
-				return cli.WriteList(app, output, pauseView(), pauses)
-			})
-		},
 	}
-	cli.AddWatchFlags(cmd, &watch)
-	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
-	cli.KnowFields[outbox.HeldPause](&output)
+	check := func() error { return nil }
+	cmd.RunE = f.list(app, check, func(ctx context.Context, _ *cobra.Command, box *dlq.Outbox) error {
+		pauses, err := box.Pauses(ctx)
+		if err != nil {
+			return err
+		}
+		return cli.WriteList(app, f.output, pauseView(), pauses)
+	})
+	addListFlags[outbox.HeldPause](cmd, &f, "")
 	return cmd
 }
 

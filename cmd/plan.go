@@ -26,32 +26,20 @@ after seven days.`,
 
 func newPlanListCmd(app *cli.App) *cobra.Command {
 	var p dlq.ListPlansParams
-	var watch cli.Watch
-	var output cli.Output
+	var f listFlags
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List plans, newest first: ready, running, done and interrupted",
 		Example: "  outboxctl plan list\n  outboxctl plan list -o json | jq '.[] | select(.state == \"ready\")'",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := p.Check(); err != nil {
-				return err
-			}
-			return app.Watch(cmd.Context(), watch, func(ctx context.Context) error {
-				box, err := app.Outbox(ctx)
-				if err != nil {
-					return err
-				}
-				return cli.WritePage(app, cmd, output, planView(), func(each func(dlq.Plan) error) (outbox.Paged, error) {
-					return box.ListPlans(ctx, p, each)
-				})
-			})
-		},
 	}
-	cli.AddPageFlags(cmd, &p.Page, "plan with this `id`")
-	cli.AddWatchFlags(cmd, &watch)
-	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
-	cli.KnowFields[dlq.Plan](&output)
+	check := func() error { p.Page = f.page; return p.Check() }
+	cmd.RunE = f.list(app, check, func(ctx context.Context, cmd *cobra.Command, box *dlq.Outbox) error {
+		return cli.WritePage(app, cmd, f.output, planView(), func(each func(dlq.Plan) error) (outbox.Paged, error) {
+			return box.ListPlans(ctx, p, each)
+		})
+	})
+	addListFlags[dlq.Plan](cmd, &f, "plan with this `id`")
 	return cmd
 }
 
@@ -66,17 +54,17 @@ func planView() cli.View[dlq.Plan] {
 		Empty:   "no plans",
 		Columns: []cli.Column[dlq.Plan]{
 			{Head: "id", Whole: true, Cell: func(p dlq.Plan, s *cli.CellStyle) string { return s.ID(p.ID) }},
-			{Head: "action", Cell: func(p dlq.Plan, _ *cli.CellStyle) string { return string(p.Action) }},
-			{Head: "state", Cell: func(p dlq.Plan, _ *cli.CellStyle) string { return p.State }, Style: func(p dlq.Plan) cli.Style { return stateStyle(p.State) }},
-			{Head: "done", Cell: func(p dlq.Plan, s *cli.CellStyle) string { return s.Count(p.Done) }},
-			{Head: "of", Field: "total", Cell: func(p dlq.Plan, s *cli.CellStyle) string { return s.Count(p.Total) }},
-			{Head: "author", Cell: func(p dlq.Plan, _ *cli.CellStyle) string { return p.Author }},
-			{Head: "runner", From: 110, Cell: func(p dlq.Plan, _ *cli.CellStyle) string { return p.Runner }},
-			{Head: "made", Field: "createdAt", From: 120, Cell: func(p dlq.Plan, s *cli.CellStyle) string { return s.Time(p.CreatedAt) }},
-			{Head: "started", Field: "startedAt", Wide: true, Cell: func(p dlq.Plan, s *cli.CellStyle) string { return s.TimePtr(p.StartedAt) }},
-			{Head: "ended", Field: "endedAt", Wide: true, Cell: func(p dlq.Plan, s *cli.CellStyle) string { return s.TimePtr(p.EndedAt) }},
-			{Head: "why", Field: "endedWhy", From: 90, Rest: true, Cell: func(p dlq.Plan, _ *cli.CellStyle) string { return p.EndedWhy }},
-			{Head: "note", Wide: true, Cell: func(p dlq.Plan, _ *cli.CellStyle) string { return p.Note }},
+			{Head: "action"},
+			{Head: "state", Style: func(p dlq.Plan) cli.Style { return stateStyle(p.State) }},
+			{Head: "done"},
+			{Head: "of", Field: "total"},
+			{Head: "author"},
+			{Head: "runner", From: 110},
+			{Head: "made", Field: "createdAt", From: 120},
+			{Head: "started", Field: "startedAt", Wide: true},
+			{Head: "ended", Field: "endedAt", Wide: true},
+			{Head: "why", Field: "endedWhy", From: 90, Rest: true},
+			{Head: "note", Wide: true},
 		},
 	}
 }
@@ -90,13 +78,9 @@ func newPlanStopCmd(app *cli.App) *cobra.Command {
 		Example:           "  outboxctl plan stop 01890a5d-ac96-774b-bcce-b302099a8057",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompletePlans(app)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			box, err := app.Outbox(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return box.StopPlan(cmd.Context(), args[0], app.Actor(audit))
-		},
+		RunE: withOutbox(app, func(ctx context.Context, box *dlq.Outbox, args []string) error {
+			return box.StopPlan(ctx, args[0], app.Actor(audit))
+		}),
 	}
 	cli.AddActorFlag(cmd, &audit)
 	return cmd
@@ -111,13 +95,9 @@ func newPlanAbandonCmd(app *cli.App) *cobra.Command {
 		Example:           "  outboxctl plan abandon 01890a5d-ac96-774b-bcce-b302099a8057",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompletePlans(app)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			box, err := app.Outbox(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return box.AbandonPlan(cmd.Context(), args[0], app.Actor(audit))
-		},
+		RunE: withOutbox(app, func(ctx context.Context, box *dlq.Outbox, args []string) error {
+			return box.AbandonPlan(ctx, args[0], app.Actor(audit))
+		}),
 	}
 	cli.AddActorFlag(cmd, &audit)
 	return cmd

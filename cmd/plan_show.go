@@ -1,8 +1,8 @@
 package cmd
 
 import (
+	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -22,24 +22,15 @@ func newPlanShowCmd(app *cli.App) *cobra.Command {
 		Example:           "  outboxctl plan show 01890a5d-ac96-774b-bcce-b302099a8057",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompletePlans(app)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			box, err := app.Outbox(cmd.Context())
-			if err != nil {
-				return err
-			}
-			plan, err := box.Plan(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return cli.WriteObject(app, output, plan, func(w io.Writer) error { return sayPlan(app, w, plan) })
-		},
 	}
+	cmd.RunE = showOne(app, &output, func(ctx context.Context, box *dlq.Outbox, id string) (dlq.PlanDetail, error) {
+		return box.Plan(ctx, id)
+	}, sayPlan)
 	cli.AddOutputFlags(cmd, &output, cli.FormatTable, cli.FormatJSON, cli.FormatYAML)
 	return cmd
 }
 
-func sayPlan(app *cli.App, w io.Writer, p dlq.PlanDetail) error {
-	page := app.Page(w)
+func sayPlan(page *cli.Page, p dlq.PlanDetail) error {
 	page.Title(fmt.Sprintf("%s, %s", p.Action, p.State))
 	page.Field("plan", p.ID)
 	page.Field("database", p.Database.Place())

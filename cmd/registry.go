@@ -43,8 +43,7 @@ names, otherwise what the database recorded, otherwise the built-in one; a file 
 			return cli.WriteList(app, output, eventTypeView(), types.List())
 		},
 	}
-	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
-	cli.KnowFields[registry.EventType](&output)
+	cli.AddListOutput[registry.EventType](cmd, &output)
 	return cmd
 }
 

@@ -31,8 +31,7 @@ Nothing is changed. The exit code is then 1 when events would die.`,
 		},
 	}
 	cmd.Flags().BoolVar(&pending, "pending", false, "judge every event that waits in the database")
-	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
-	cli.KnowFields[registry.Refusal](&output)
+	cli.AddListOutput[registry.Refusal](cmd, &output)
 	return cmd
 }
 
@@ -123,7 +122,6 @@ what), renamed or removed, with the number of events that wait. Nothing is chang
 			return nil
 		},
 	}
-	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
-	cli.KnowFields[registry.TypeChange](&output)
+	cli.AddListOutput[registry.TypeChange](cmd, &output)
 	return cmd
 }

@@ -103,7 +103,7 @@ func dropPowerShell(root *cobra.Command) {
 func addColorFlag(root *cobra.Command) {
 	choices := []string{cli.ColorAuto, cli.ColorAlways, cli.ColorNever}
 	root.PersistentFlags().Var(&choiceFlag{choices: choices, value: choices[0]}, "color", "colour the output: "+strings.Join(choices, ", "))
-	cli.Must(root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)))
+	cli.CompleteOneOf(root, "color", choices)
 }
 
 // choiceFlag is a flag with a few values.

@@ -57,11 +57,10 @@ With --by the backlog is split, and -o wide, csv and id list the groups.`,
 	cmd.Flags().StringVar(&opts.by, "by", "", "split the backlog by "+strings.Join(stats.Dimensions(), ", "))
 	cmd.Flags().BoolVar(&opts.all, "all-contexts", false, "one row for each context of the configuration file")
 	cli.AddWatchFlags(cmd, &opts.watch)
-	cli.AddOutputFlags(cmd, &opts.output, cli.ListFormats()...)
-	cli.KnowFields[stats.Group](&opts.output)
+	cli.AddListOutput[stats.Group](cmd, &opts.output)
 	cli.KnowFields[contextStats](&opts.output)
 	cli.KnowFields[stats.Report](&opts.output)
-	cli.Must(cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(stats.Dimensions(), cobra.ShellCompDirectiveNoFileComp)))
+	cli.CompleteOneOf(cmd, "by", stats.Dimensions())
 	return cmd
 }
 

@@ -42,8 +42,7 @@ subscriptions may have missed is named, with the command that publishes it once 
 	cmd.Flags().BoolVar(&params.Ordered, "ordered", false, "create subscriptions that deliver the events of an ordering key in order")
 	cmd.Flags().BoolVar(&params.TopicsOnly, "topics-only", false, "create no subscriptions and no dead-letter topics")
 	cli.AddConfigFlags(cmd, cli.GroupTopic)
-	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
-	cli.KnowFields[broker.Action](&output)
+	cli.AddListOutput[broker.Action](cmd, &output)
 	return cmd
 }
 

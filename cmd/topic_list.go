@@ -29,8 +29,7 @@ subscriptions attached to it. A topic without a subscription forgets what is pub
 	}
 	cli.AddConfigFlags(cmd, cli.GroupTopic)
 	cli.AddWatchFlags(cmd, &watch)
-	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
-	cli.KnowFields[broker.Topic](&output)
+	cli.AddListOutput[broker.Topic](cmd, &output)
 	return cmd
 }
 

@@ -302,16 +302,6 @@ func (a *App) LongOutbox(ctx context.Context) (*dlq.Outbox, error) {
 	return o, nil
 }
 
-// OutboxNow opens the installation and reads the database's clock, from which "two hours ago" is counted.
-func (a *App) OutboxNow(ctx context.Context) (*dlq.Outbox, time.Time, error) {
-	o, err := a.Outbox(ctx)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	now, err := o.Now(ctx)
-	return o, now, err
-}
-
 // ConsumersOutbox opens what can be asked about consumers: Redis, and the database where one is configured and answers.
 func (a *App) ConsumersOutbox(ctx context.Context) (*dlq.Outbox, error) {
 	keeper, err := a.Keeper()

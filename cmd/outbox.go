@@ -1,0 +1,94 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+type runE = func(*cobra.Command, []string) error
+
+// withOutbox is the run function of a command that works on the outbox.
+func withOutbox(app *cli.App, run func(ctx context.Context, box *dlq.Outbox, args []string) error) runE {
+	return func(cmd *cobra.Command, args []string) error {
+		box, err := app.Outbox(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), box, args)
+	}
+}
+
+// showOne is the run function of a command that reads what its argument names, and prints it as a page or an object.
+func showOne[T any](app *cli.App, output *cli.Output, read func(context.Context, *dlq.Outbox, string) (T, error), print func(*cli.Page, T) error) runE {
+	return withOutbox(app, func(ctx context.Context, box *dlq.Outbox, args []string) error {
+		found, err := read(ctx, box, args[0])
+		if err != nil {
+			return err
+		}
+		return cli.WriteObject(app, *output, found, func(w io.Writer) error { return print(app.Page(w), found) })
+	})
+}
+
+// listFlags are those of every list: a part of it, once or again and again, in a form.
+type listFlags struct {
+	page   outbox.Page
+	watch  cli.Watch
+	output cli.Output
+}
+
+// addListFlags gives a command that lists rows of T its flags. after is the row that --cursor names; empty: it has no pages.
+func addListFlags[T any](cmd *cobra.Command, f *listFlags, after string) {
+	if after != "" {
+		cli.AddPageFlags(cmd, &f.page, after)
+	}
+	cli.AddWatchFlags(cmd, &f.watch)
+	cli.AddListOutput[T](cmd, &f.output)
+}
+
+// list is the run function of a command with these flags. check is asked before anything is opened.
+func (f *listFlags) list(app *cli.App, check func() error, list func(ctx context.Context, cmd *cobra.Command, box *dlq.Outbox) error) runE {
+	return func(cmd *cobra.Command, _ []string) error {
+		return app.Watch(cmd.Context(), f.watch, func(ctx context.Context) error {
+			if err := check(); err != nil {
+				return err
+			}
+			box, err := app.Outbox(ctx)
+			if err != nil {
+				return err
+			}
+			return list(ctx, cmd, box)
+		})
+	}
+}
+
+// checkFilter reports what is wrong with the filter flags, before a connection is made.
+func checkFilter(app *cli.App, q *outbox.Query) error {
+	_, err := q.Filter(app.Now())
+	return err
+}
+
+// filterBy reads the filter flags by the database's clock, which is the one that rows are stamped with, and names the values
+// that are likely misspelt.
+func filterBy(ctx context.Context, app *cli.App, box *dlq.Outbox, q *outbox.Query) (outbox.Filter, error) {
+	now, err := box.Now(ctx)
+	if err != nil {
+		return outbox.Filter{}, err
+	}
+	f, err := q.Filter(now)
+	if err != nil {
+		return f, err
+	}
+	notes, err := box.Misspelt(ctx, q.Names())
+	for _, note := range notes {
+		fmt.Fprintln(app.Err, "note:", safetext.Line(note))
+	}
+	return f, err
+}
