@@ -12,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/signin"
+	"github.com/outboxctl/outboxctl/internal/signin/way"
 	"github.com/outboxctl/outboxctl/ui"
 )
 
@@ -45,28 +46,28 @@ func checkUI(app *cli.App, cfg *cli.Config) (plan uiPlan, err error) {
 			add("ui.tls_cert: %v", fault.File(cfg.UI.TLSCert+" or "+cfg.UI.TLSKey, err))
 		}
 	}
-	way := cfg.UI.Auth
+	chosen := cfg.UI.Auth
 	switch {
-	case way == "" && local && (cfg.UI.AllowChanges || reveals(cfg)):
-		way = signin.NameLink
-	case way == "" && local:
-		way = signin.NameNone
-	case way == "":
+	case chosen == "" && local && (cfg.UI.AllowChanges || reveals(cfg)):
+		chosen = way.Link
+	case chosen == "" && local:
+		chosen = way.None
+	case chosen == "":
 		add("ui.auth: say how people sign in, users or jwt, because %s is not an address of this machine alone", cfg.UI.Addr)
-	case !local && (way == signin.NameNone || way == signin.NameLink):
-		add("ui.auth: %s is for this machine alone; with %s use users or jwt", way, cfg.UI.Addr)
+	case !local && (chosen == way.None || chosen == way.Link):
+		add("ui.auth: %s is for this machine alone; with %s use users or jwt", chosen, cfg.UI.Addr)
 	}
-	if way == signin.NameNone && reveals(cfg) {
+	if chosen == way.None && reveals(cfg) {
 		add("ui.payloads: reveal needs a sign-in: the audit must say who saw what")
 	}
-	if way != signin.NameJWT && cfg.UI.Operators != "" {
+	if chosen != way.JWT && cfg.UI.Operators != "" {
 		add("ui.operators: goes with ui.auth jwt; the lines of ui.users have a role each")
 	}
 	var more []string
-	plan.method, plan.whom, more = uiMethod(app, cfg, way)
+	plan.method, plan.whom, more = uiMethod(app, cfg, chosen)
 	problems = append(problems, more...)
 	https := cfg.UI.TLSCert != "" || plan.public != nil && plan.public.Scheme == "https"
-	if way == signin.NameUsers && !local && !https {
+	if chosen == way.Users && !local && !https {
 		add("ui.auth: users would send passwords in the clear; set ui.tls_cert and ui.tls_key, or an https ui.public_url")
 	}
 	if len(problems) > 0 {
@@ -84,13 +85,13 @@ func isLocal(addr string) bool {
 }
 
 // uiMethod is the way to sign in, and everything that is wrong with it.
-func uiMethod(app *cli.App, cfg *cli.Config, way string) (method signin.Method, whom string, problems []string) {
-	switch way {
-	case signin.NameNone:
+func uiMethod(app *cli.App, cfg *cli.Config, chosen string) (method signin.Method, whom string, problems []string) {
+	switch chosen {
+	case way.None:
 		return signin.None{Name: app.Actor(cli.AuditFlags{}), Role: ownRole(cfg)}, "to all users of this machine", nil
-	case signin.NameLink:
+	case way.Link:
 		return nil, "to anyone who has this link", nil
-	case signin.NameUsers:
+	case way.Users:
 		text := cfg.UI.Users
 		if cfg.UI.UsersFile != "" {
 			content, err := os.ReadFile(cfg.UI.UsersFile)
@@ -106,7 +107,7 @@ func uiMethod(app *cli.App, cfg *cli.Config, way string) (method signin.Method, 
 			}
 		}
 		return users, "to its users", problems
-	case signin.NameJWT:
+	case way.JWT:
 		c := cfg.UI.JWT
 		params := signin.JWTParams{
 			Preset: c.Preset, Header: c.Header, KeysURL: c.KeysURL, Issuer: c.Issuer, Audience: c.Audience, Algs: fields(c.Algs), Claim: c.Claim,

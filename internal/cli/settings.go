@@ -11,7 +11,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/httpd"
 	"github.com/outboxctl/outboxctl/internal/pgread"
-	"github.com/outboxctl/outboxctl/internal/signin"
+	"github.com/outboxctl/outboxctl/internal/signin/way"
 )
 
 // Settings is every setting, in the order in which they are shown.
@@ -165,7 +165,7 @@ func (c *Config) uiSettings() []Setting {
 		oneOf(&u.Payloads, "ui.payloads", "reveal lets operators see what one event carries, which is audited", "off", "reveal").
 			in(GroupUI).kind("off|reveal").def("off"),
 		oneOf(&u.Auth, "ui.auth", "how people sign in: none, link, users or jwt (default on this machine none, with changes link)",
-			signin.NameNone, signin.NameLink, signin.NameUsers, signin.NameJWT).in(GroupUI).kind("way"),
+			way.None, way.Link, way.Users, way.JWT).in(GroupUI).kind("way"),
 		text(&u.Users, "ui.users",
 			"with --auth users: name:role:bcrypt-hash or name:role:sha256:hash-of-a-token, one a line; role viewer or operator").
 			kind("lines").secret(),
@@ -174,7 +174,7 @@ func (c *Config) uiSettings() []Setting {
 		text(&u.Operators, "ui.operators",
 			"with --auth jwt: who may change things, such as ann@example.com,*@ops.example.com (default none)").in(GroupUI).kind("names"),
 		oneOf(&jwt.Preset, "ui.jwt.preset", "with --auth jwt: iap or cloudflare fills in header, keys and algorithms",
-			signin.Presets()...).kind("name"),
+			way.Presets()...).kind("name"),
 		text(&jwt.Header, "ui.jwt.header", "header in which the proxy sends its signed token").kind("name"),
 		text(&jwt.KeysURL, "ui.jwt.jwks_url", "where the proxy publishes its keys").kind("url"),
 		text(&jwt.Issuer, "ui.jwt.issuer", "who must have issued the token").kind("url"),
@@ -207,7 +207,7 @@ func (u *UIConfig) proxies() Setting {
 		set: func(raw string) error {
 			var wrong []string
 			listed := strings.FieldsFunc(raw, func(r rune) bool { return r == ',' || r == ' ' })
-			if u.TrustedProxies, wrong = signin.ParseProxies(listed); len(wrong) > 0 {
+			if u.TrustedProxies, wrong = way.ParseProxies(listed); len(wrong) > 0 {
 				return fmt.Errorf("%s is neither an address nor a network such as 10.1.0.0/16", strings.Join(wrong, ", "))
 			}
 			return nil

@@ -32,30 +32,23 @@ func (r *Registry) Judge(ctx context.Context, tx pgx.Tx, maxAttempts int, dies b
 	if dies {
 		living = " AND dead_at IS NULL"
 	}
-	rows, err := tx.Query(ctx, `SELECT id::text, event_type::text, aggregate_type::text, aggregate_id::text, payload_json::text, attempt_count
-  FROM outbox_events WHERE published_at IS NULL`+living+` ORDER BY created_at LIMIT $1`, maxJudged)
-	if err != nil {
-		return b, err
-	}
+	query := `SELECT id::text, '` + outbox.DefaultNamespace + `', event_type::text, aggregate_type::text, aggregate_id::text, payload_json::text, NULL::text, attempt_count
+  FROM outbox_events WHERE published_at IS NULL` + living + ` ORDER BY created_at LIMIT $1`
 	refused := refusals{}
-	row := dispatch.Claimed{Namespace: outbox.DefaultNamespace}
-	_, err = pgx.ForEachRow(rows, []any{&row.ID, &row.EventType, &row.AggregateType, &row.AggregateID, &row.Payload, &row.AttemptCount}, func() error {
+	err = refused.judge(ctx, tx, r, func(row *dispatch.Claimed, refusal func() *Refusal) {
 		b.Judged++
-		row.Notes = dispatch.Notes{}
-		reason, bad := dispatch.Examine(r, anyTopic, &row)
 		switch {
 		case row.AttemptCount >= maxAttempts:
 			b.AttemptsSpent++
-		case bad == nil:
+		case refusal != nil:
+			refusal().Waiting++
+		default:
 			b.Publish++
 			if row.Notes.OtherID {
 				b.OtherEventID++
 			}
-		default:
-			refused.of(&row, reason, bad).Waiting++
 		}
-		return nil
-	})
+	}, query, maxJudged)
 	b.Die = refused.list()
 	return b, err
 }

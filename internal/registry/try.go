@@ -40,7 +40,7 @@ type Trial struct {
 // waits and published select the rows of a trial. Waiting rows are all judged, oldest first by the claim index; of the
 // published ones the newest.
 const (
-	triedColumns = `SELECT id::text, namespace, event_type::text, aggregate_type::text, aggregate_id::text, payload_json::text, headers::text
+	triedColumns = `SELECT id::text, namespace, event_type::text, aggregate_type::text, aggregate_id::text, payload_json::text, headers::text, attempt_count
   FROM outbox_events `
 	triedWaiting = triedColumns + `WHERE published_at IS NULL AND dead_at IS NULL ORDER BY seq`
 	triedPublish = triedColumns + `WHERE published_at IS NOT NULL AND erased_at IS NULL ORDER BY published_at DESC LIMIT $1`
@@ -56,17 +56,23 @@ func Try(ctx context.Context, db outbox.DB, given *Registry, published bool) (Tr
 	if err := given.Fits(ctx, db); err != nil {
 		return Trial{}, applyError(err)
 	}
-	t := trial{catalogue: recorded.With(given.Catalogue), refused: refusals{}}
-	if t.Waiting, err = t.run(ctx, db, false, triedWaiting); err != nil {
-		return Trial{}, err
-	}
-	if published {
-		if t.Published, err = t.run(ctx, db, true, triedPublish, triedPublished); err != nil {
-			return Trial{}, err
+	var t Trial
+	refused := refusals{}
+	types := recorded.With(given.Catalogue)
+	err = refused.judge(ctx, db, types, func(_ *dispatch.Claimed, refusal func() *Refusal) {
+		if t.Waiting++; refusal != nil {
+			refusal().Waiting++
 		}
+	}, triedWaiting)
+	if err == nil && published {
+		err = refused.judge(ctx, db, types, func(_ *dispatch.Claimed, refusal func() *Refusal) {
+			if t.Published++; refusal != nil {
+				refusal().Published++
+			}
+		}, triedPublish, triedPublished)
 	}
-	t.Refused = t.refused.list()
-	return t.Trial, nil
+	t.Refused = refused.list()
+	return t, err
 }
 
 // refusals collects what a publisher would refuse, by event type and reason.
@@ -96,38 +102,30 @@ func (r refusals) list() []Refusal {
 // anyTopic are the limits by which events are judged that no publisher has seen.
 func anyTopic(string) wire.Limits { return wire.PubSubLimits() }
 
-type trial struct {
-	Trial
-	catalogue dispatch.Catalogue
-	refused   refusals
-}
-
-// run judges the rows of a query one by one, so that a backlog of any size fits into memory.
-func (t *trial) run(ctx context.Context, db outbox.Querier, published bool, query string, args ...any) (n int64, err error) {
+// judge judges the rows of a query one by one, so that a backlog of any size fits into memory. each is told of every row;
+// refusal, nil for one that would be published, is where those that would not be are counted.
+func (r refusals) judge(ctx context.Context, db outbox.Querier, types dispatch.Catalogue, each func(row *dispatch.Claimed, refusal func() *Refusal), query string, args ...any) error {
 	rows, err := db.Query(ctx, query, args...)
 	if err != nil {
-		return 0, fmt.Errorf("read events: %w", err)
+		return fmt.Errorf("read events: %w", err)
 	}
 	var (
 		row     dispatch.Claimed
 		headers *string
 	)
-	_, err = pgx.ForEachRow(rows, []any{&row.ID, &row.Namespace, &row.EventType, &row.AggregateType, &row.AggregateID, &row.Payload, &headers}, func() error {
-		n++
-		row.Headers = nil
+	into := []any{&row.ID, &row.Namespace, &row.EventType, &row.AggregateType, &row.AggregateID, &row.Payload, &headers, &row.AttemptCount}
+	_, err = pgx.ForEachRow(rows, into, func() error {
+		row.Headers, row.Notes = nil, dispatch.Notes{}
 		if headers != nil {
 			row.Headers = []byte(*headers)
 		}
-		reason, bad := dispatch.Examine(t.catalogue, anyTopic, &row)
+		reason, bad := dispatch.Examine(types, anyTopic, &row)
 		if bad == nil {
-			return nil
-		}
-		if r := t.refused.of(&row, reason, bad); published {
-			r.Published++
+			each(&row, nil)
 		} else {
-			r.Waiting++
+			each(&row, func() *Refusal { return r.of(&row, reason, bad) })
 		}
 		return nil
 	})
-	return n, err
+	return err
 }

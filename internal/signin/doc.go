@@ -8,6 +8,7 @@ package signin
 import (
 	"net/http"
 
+	"github.com/outboxctl/outboxctl/internal/signin/way"
 	"github.com/outboxctl/outboxctl/ui"
 )
 
@@ -19,14 +20,6 @@ type Method interface {
 	Challenge() string
 }
 
-// The names of the methods, for the configuration and the audit.
-const (
-	NameNone  = "none"
-	NameLink  = "link"
-	NameUsers = "users"
-	NameJWT   = "jwt"
-)
-
 // None lets in all who reach the port, as the person who runs the process.
 type None struct {
 	Name string
@@ -35,7 +28,7 @@ type None struct {
 
 // Identify implements Method.
 func (n None) Identify(*http.Request) (ui.Identity, error) {
-	return ui.Identity{Name: n.Name, Role: n.Role, Auth: NameNone}, nil
+	return ui.Identity{Name: n.Name, Role: n.Role, Auth: way.None}, nil
 }
 
 // Challenge implements Method.

@@ -64,20 +64,6 @@ func parseAddress(text string) (netip.Addr, bool) {
 	return address.Unmap().WithZone(""), err == nil
 }
 
-// ParseProxies reads addresses and networks of proxies, and returns those that are neither.
-func ParseProxies(words []string) (proxies []netip.Prefix, wrong []string) {
-	for _, word := range words {
-		if network, err := netip.ParsePrefix(word); err == nil {
-			proxies = append(proxies, network.Masked())
-		} else if address, err := netip.ParseAddr(word); err == nil {
-			proxies = append(proxies, netip.PrefixFrom(address.Unmap(), address.Unmap().BitLen()))
-		} else {
-			wrong = append(wrong, word)
-		}
-	}
-	return proxies, wrong
-}
-
 // Behind serves requests as those of the client whom trusted proxies name in X-Forwarded-For. Each proxy appends where a request
 // came from, so it is read from its end, as far as those who wrote it are trusted: what stands before, the client may have made up.
 func Behind(proxies []netip.Prefix, next http.Handler) http.Handler {

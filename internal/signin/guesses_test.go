@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/outboxctl/outboxctl/internal/signin"
+	"github.com/outboxctl/outboxctl/internal/signin/way"
 	"github.com/outboxctl/outboxctl/ui"
 )
 
@@ -28,7 +29,7 @@ func people(t *testing.T, trusted ...string) func(name, password, from string) e
 	}
 	users, err := signin.ParseUsers(lines, time.Now)
 	require.NoError(t, err)
-	proxies, wrong := signin.ParseProxies(trusted)
+	proxies, wrong := way.ParseProxies(trusted)
 	require.Empty(t, wrong)
 	return func(name, password, from string) (err error) {
 		r := request(t, "/", "X-Forwarded-For", from)
@@ -107,7 +108,7 @@ func TestForwardedAddresses(t *testing.T) {
 		"with a port":                {[]string{"10.0.0.1"}, "10.0.0.1:1", []string{"[2001:db8::1]:443"}, "[2001:db8::1]:0"},
 		"a proxy as mapped IPv6":     {[]string{"10.0.0.1"}, "[::ffff:10.0.0.1]:1", []string{"192.0.2.1"}, "192.0.2.1:0"},
 	} {
-		proxies, wrong := signin.ParseProxies(tc.trusted)
+		proxies, wrong := way.ParseProxies(tc.trusted)
 		require.Empty(t, wrong)
 		r := request(t, "/")
 		r.RemoteAddr, r.Header["X-Forwarded-For"] = tc.peer, tc.forwarded
@@ -115,6 +116,6 @@ func TestForwardedAddresses(t *testing.T) {
 		signin.Behind(proxies, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.RemoteAddr })).ServeHTTP(httptest.NewRecorder(), r)
 		require.Equal(t, tc.want, got, name)
 	}
-	_, wrong := signin.ParseProxies([]string{"10.0.0.1", "proxy.example", "10.0.0.0/33"})
+	_, wrong := way.ParseProxies([]string{"10.0.0.1", "proxy.example", "10.0.0.0/33"})
 	require.Equal(t, []string{"proxy.example", "10.0.0.0/33"}, wrong)
 }

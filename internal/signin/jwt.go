@@ -20,6 +20,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/signin/way"
 	"github.com/outboxctl/outboxctl/ui"
 )
 
@@ -51,9 +52,6 @@ type JWTParams struct {
 	Operators []string
 	Now       func() time.Time
 }
-
-// Presets are the proxies that are known by name.
-func Presets() []string { return []string{"iap", "cloudflare"} }
 
 // Complete fills in what the preset knows and reports everything that is missing or not safe.
 func (p *JWTParams) Complete() (problems []string) {
@@ -155,7 +153,7 @@ func (j *JWT) Identify(r *http.Request) (ui.Identity, error) {
 	if name == "" {
 		return ui.Identity{}, fmt.Errorf("%w: the token has no claim %s", ui.ErrNotSignedIn, j.params.Claim)
 	}
-	who := ui.Identity{Name: name, Role: ui.Viewer, Auth: NameJWT}
+	who := ui.Identity{Name: name, Role: ui.Viewer, Auth: way.JWT}
 	if slices.ContainsFunc(j.params.Operators, func(pattern string) bool { ok, _ := path.Match(pattern, name); return ok }) {
 		who.Role = ui.Operator
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/signin/way"
 	"github.com/outboxctl/outboxctl/ui"
 )
 
@@ -88,7 +89,7 @@ func (l *Link) Enter(w http.ResponseWriter, r *http.Request) (answered bool) {
 
 // Identify implements Method. Scripts send the token as a Bearer.
 func (l *Link) Identify(r *http.Request) (ui.Identity, error) {
-	who := ui.Identity{Name: l.Name, Role: l.Role, Auth: NameLink}
+	who := ui.Identity{Name: l.Name, Role: l.Role, Auth: way.Link}
 	if token, ok := bearerOf(r); ok && same(token, l.Token) {
 		return who, nil
 	}

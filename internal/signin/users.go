@@ -17,6 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/signin/way"
 	"github.com/outboxctl/outboxctl/ui"
 )
 
@@ -92,7 +93,7 @@ func (u *Users) add(line string) error {
 		if raw, err := hex.DecodeString(digest); err != nil || len(raw) != sha256.Size {
 			return errors.New("the hash of the token is not 64 hexadecimal digits")
 		}
-		u.tokens[strings.ToLower(digest)] = ui.Identity{Name: name, Role: role, Auth: NameUsers}
+		u.tokens[strings.ToLower(digest)] = ui.Identity{Name: name, Role: role, Auth: way.Users}
 		return nil
 	}
 	if _, err := bcrypt.Cost([]byte(hash)); err != nil {
@@ -181,7 +182,7 @@ func (u *Users) pretend(r *http.Request, name string) error {
 func (u *Users) Challenge() string { return `Basic realm="outboxctl", charset="UTF-8"` }
 
 func (u *Users) identity(name string) ui.Identity {
-	return ui.Identity{Name: name, Role: u.people[name].role, Auth: NameUsers}
+	return ui.Identity{Name: name, Role: u.people[name].role, Auth: way.Users}
 }
 
 func (u *Users) anyHash() []byte {
