@@ -118,7 +118,7 @@ it leaves out is not set, so that one installation is never completed with the s
 
 ## As a file
 
-Every key with its default; a key without one is a comment.
+Every key with its default; a key without one is a comment, and so are those of other brokers.
 
 ` + "```yaml\n"
 
@@ -168,8 +168,15 @@ func writeConfigExample(b *strings.Builder) {
 		}
 		open = parents
 		indent := strings.Repeat("  ", len(parents))
-		if k.Def == "" {
+		switch other := cli.OfAnotherBroker(k.Name); {
+		case k.Def == "":
 			fmt.Fprintf(b, "# %s%s: %s\n", indent, leaf, k.Kind)
+			continue
+		case other && strings.HasPrefix(k.Def, "{"):
+			fmt.Fprintf(b, "# %s%s: %q\n", indent, leaf, k.Def)
+			continue
+		case other:
+			fmt.Fprintf(b, "# %s%s: %s\n", indent, leaf, k.Def)
 			continue
 		}
 		fmt.Fprintf(b, "%s%s: %s\n", indent, leaf, k.Def)
@@ -178,6 +185,6 @@ func writeConfigExample(b *strings.Builder) {
 
 func hasDefaultBelow(prefix string) bool {
 	return slices.ContainsFunc(cli.Settings(), func(k cli.Setting) bool {
-		return k.Def != "" && strings.HasPrefix(k.Name, prefix)
+		return k.Def != "" && !cli.OfAnotherBroker(k.Name) && strings.HasPrefix(k.Name, prefix)
 	})
 }

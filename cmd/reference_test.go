@@ -91,6 +91,10 @@ func TestConfigReferenceExampleIsAccepted(t *testing.T) {
 	require.Len(t, cfg.Contexts, 2)
 	cfg, path := load("## As a file")
 	for _, v := range cfg.Values {
+		if cli.OfAnotherBroker(v.Key.Name) { // they are comments
+			require.Empty(t, v.Raw, v.Key.Name)
+			continue
+		}
 		require.Equal(t, v.Key.Def, v.Raw, v.Key.Name)
 		if v.Key.Def != "" {
 			require.Equal(t, "file "+path, v.Origin, v.Key.Name)

@@ -6,17 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 )
 
-// Files are the files in which a broker's settings keep what is secret, and whom to trust.
+// Files are those by which a connection is encrypted.
 type Files struct {
 	// CA holds the certificates that a server may prove itself with; empty means the system's.
 	CA string
 	// Cert and Key are what we prove ourselves with; empty means nothing.
 	Cert, Key string
-	// Password is the file of a password.
-	Password string
 }
 
 // TLS is the configuration of a connection. The files are read now: a wrong name is an error
@@ -47,15 +44,40 @@ func (f Files) TLS() (*tls.Config, error) {
 	return cfg, nil
 }
 
-// ReadPassword reads the password, for each connection again: it may have been changed since.
-// Without a file there is none.
-func (f Files) ReadPassword() (string, error) {
-	if f.Password == "" {
-		return "", nil
+// FilesOf are those of a broker's settings NAME.tls_ca, NAME.tls_cert and NAME.tls_key.
+func (p Params) FilesOf(broker string) Files {
+	return Files{CA: p.Setting(broker + ".tls_ca"), Cert: p.Setting(broker + ".tls_cert"), Key: p.Setting(broker + ".tls_key")}
+}
+
+// TLSSettings are the settings of FilesOf.
+func TLSSettings(broker string) []Setting {
+	return []Setting{
+		{Name: broker + ".tls_ca", Help: "file with the certificates to trust (default the system's)", Kind: "file"},
+		{Name: broker + ".tls_cert", Help: "file with a certificate of the client", Kind: "file"},
+		{Name: broker + ".tls_key", Help: "file with the certificate's key", Kind: "file"},
 	}
-	raw, err := os.ReadFile(f.Password)
-	if err != nil {
-		return "", fmt.Errorf("read the password: %w", err)
+}
+
+// AccountSettings are a user name and its password, which Params.Secret reads.
+func AccountSettings(broker string) []Setting {
+	return []Setting{
+		{Name: broker + ".username", Help: "user name", Server: true},
+		{Name: broker + ".password", Help: "password of the user", Secret: true},
+		{Name: broker + ".password_file", Help: "file with the password", Kind: "file"},
 	}
-	return strings.TrimRight(string(raw), "\r\n"), nil
+}
+
+// CheckTogether finds what is wrong with the settings of TLSSettings and AccountSettings together.
+func CheckTogether(broker string, setting func(string) string) map[string]error {
+	problems := map[string]error{}
+	if (setting(broker+".tls_cert") == "") != (setting(broker+".tls_key") == "") {
+		problems[broker+".tls_cert"] = errors.New("give both the certificate and its key, or neither")
+	}
+	if setting(broker+".password") != "" && setting(broker+".password_file") != "" {
+		problems[broker+".password"] = errors.New("give the password or the file with it, not both")
+	}
+	if setting(broker+".username") == "" && setting(broker+".password")+setting(broker+".password_file") != "" {
+		problems[broker+".username"] = errors.New("the password needs it")
+	}
+	return problems
 }

@@ -7,7 +7,10 @@ import (
 	"slices"
 
 	"github.com/outboxctl/outboxctl/internal/broker"
+	"github.com/outboxctl/outboxctl/internal/broker/kafka"
+	"github.com/outboxctl/outboxctl/internal/broker/nats"
 	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
+	"github.com/outboxctl/outboxctl/internal/broker/rabbitmq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
@@ -15,6 +18,9 @@ import (
 func brokers() []broker.Kind {
 	return []broker.Kind{
 		pubsub.Kind(),
+		nats.Kind(),
+		kafka.Kind(),
+		rabbitmq.Kind(),
 	}
 }
 

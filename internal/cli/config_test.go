@@ -163,7 +163,7 @@ func TestConfigEnvironmentIsExhaustive(t *testing.T) {
 	for _, k := range Settings() {
 		n += len(k.EnvNames())
 	}
-	require.Equal(t, 76, n, "a variable was added or removed: change TestConfigEnvironment too")
+	require.Equal(t, 114, n, "a variable was added or removed: change TestConfigEnvironment too")
 }
 
 func TestConfigPrecedence(t *testing.T) {

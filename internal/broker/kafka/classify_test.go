@@ -43,7 +43,8 @@ func TestCheckName(t *testing.T) {
 	for _, name := range []string{"", ".", "..", "a b", "a/b", "ü"} {
 		require.Error(t, CheckName(broker.KindTopic, name), name)
 	}
-	require.Error(t, CheckName(broker.KindSubscription, ""))
+	require.Error(t, CheckName(broker.KindSubscription, "group"))
+	require.NoError(t, CheckName(broker.KindSubscription, "group@topic"))
 	for _, list := range []string{"", "a", "a:", ":9092", "a:1,b"} {
 		require.Error(t, CheckBrokers(list), list)
 	}

@@ -31,11 +31,11 @@ const (
 	metadataAge = 10 * time.Second
 )
 
-// Compressions and Mechanisms are what the settings take.
-var (
-	compressions = []string{"none", "gzip", "snappy", "lz4", "zstd"}
-	mechanisms   = []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
-)
+// compressions are those of the setting.
+func compressions() []string { return []string{"none", "gzip", "snappy", "lz4", "zstd"} }
+
+// mechanisms are those of SASL.
+func mechanisms() []string { return []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} }
 
 // Config is where Kafka is.
 type Config struct {
@@ -63,6 +63,7 @@ type Client struct {
 	cfg        Config
 	kgo        *kgo.Client
 	ours       bool // to close
+	opts       []kgo.Opt
 	compressor kgo.Compressor
 
 	mu          sync.Mutex // of what follows
@@ -110,7 +111,7 @@ func Connect(cfg Config) (*Client, error) {
 		client.Close()
 		return nil, err
 	}
-	c.ours = true
+	c.ours, c.opts = true, opts
 	return c, nil
 }
 
@@ -123,9 +124,9 @@ func over(client *kgo.Client, cfg Config) (*Client, error) {
 	codecs := []kgo.CompressionCodec{
 		kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression(),
 	}
-	at := slices.Index(compressions, cmp.Or(cfg.Compression, "zstd"))
+	at := slices.Index(compressions(), cmp.Or(cfg.Compression, "zstd"))
 	if at < 0 {
-		return nil, fmt.Errorf("want one of %s, not %q", strings.Join(compressions, ", "), cfg.Compression)
+		return nil, fmt.Errorf("want one of %s, not %q", strings.Join(compressions(), ", "), cfg.Compression)
 	}
 	var err error
 	c.compressor, err = kgo.DefaultCompressor(codecs[at])
@@ -135,7 +136,7 @@ func over(client *kgo.Client, cfg Config) (*Client, error) {
 func (c Config) mechanism() (sasl.Mechanism, error) {
 	if c.Mechanism == "" {
 		if c.Username != "" {
-			return nil, errors.New("a user name needs a SASL mechanism: " + strings.Join(mechanisms, ", "))
+			return nil, errors.New("a user name needs a SASL mechanism: " + strings.Join(mechanisms(), ", "))
 		}
 		return nil, nil
 	}
@@ -163,7 +164,7 @@ func (c Config) mechanism() (sasl.Mechanism, error) {
 	case "SCRAM-SHA-512":
 		return scram.Sha512(auth), nil
 	}
-	return nil, fmt.Errorf("want one of %s, not %q", strings.Join(mechanisms, ", "), c.Mechanism)
+	return nil, fmt.Errorf("want one of %s, not %q", strings.Join(mechanisms(), ", "), c.Mechanism)
 }
 
 // Close ends the connections. Publish calls under way fail; end them first.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -25,9 +26,12 @@ var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 // broker would refuse.
 func CheckName(kind, name string) error {
 	switch {
-	case kind == broker.KindSubscription && (name == "" || len(name) > 255):
-		return fmt.Errorf("Kafka consumer group %q: want 1 to 255 bytes", name) //nolint:revive,staticcheck // a name
 	case kind == broker.KindSubscription:
+		group, topic, found := strings.Cut(name, "@")
+		if !found || group == "" || len(name) > 500 {
+			return fmt.Errorf("Kafka consumer group %q: want GROUP@TOPIC", name) //nolint:revive,staticcheck // a name
+		}
+		return CheckName(broker.KindTopic, topic)
 	case !topicName.MatchString(name), name == ".", name == "..":
 		return fmt.Errorf("Kafka topic %q: want up to 249 letters, digits or ._-", name) //nolint:revive,staticcheck // a name
 	}
@@ -37,7 +41,7 @@ func CheckName(kind, name string) error {
 // Plan implements broker.Broker. A consumer group comes into being by reading.
 func (c *Client) Plan(topics, subscriptions map[string]string) []broker.PlannedTopic {
 	return broker.Plan(topics, subscriptions, func(physical string) broker.PlannedTopic {
-		return broker.PlannedTopic{Name: physical, Subscription: physical + groupSuffix}
+		return broker.PlannedTopic{Name: physical, Subscription: physical + groupSuffix + "@" + physical}
 	})
 }
 

@@ -35,8 +35,9 @@ const (
 type Config struct {
 	// URL lists the servers, with commas between them.
 	URL string
-	// CredsFile holds a JWT and its seed. Username goes with the password of Files.
+	// CredsFile holds a JWT and its seed. Username goes with Password, which is asked for each connection.
 	CredsFile, Username string
+	Password            func() (string, error)
 	Files               broker.Files
 	// NoDedupe leaves out the header by which a stream recognises what it has stored already.
 	NoDedupe bool
@@ -77,7 +78,10 @@ func Connect(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := cfg.Files.ReadPassword(); err != nil {
+	if cfg.Password == nil {
+		cfg.Password = func() (string, error) { return "", nil }
+	}
+	if _, err := cfg.Password(); err != nil {
 		return nil, err
 	}
 	c := &Client{cfg: cfg, tls: conf}
@@ -154,7 +158,7 @@ func (c *Client) options() []nats.Option {
 	}
 	if c.cfg.Username != "" {
 		opts = append(opts, nats.UserInfoHandler(func() (string, string) {
-			password, _ := c.cfg.Files.ReadPassword() // a file that is gone is an empty password, which the server refuses
+			password, _ := c.cfg.Password() // a file that is gone is an empty password, which the server refuses
 			return c.cfg.Username, password
 		}))
 	}

@@ -3,27 +3,74 @@ package nats
 import (
 	"context"
 	"fmt"
-	"strconv"
+	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/outboxctl/outboxctl/internal/broker"
+)
+
+// The names of the settings.
+const (
+	setURL          = "nats.url"
+	setCreds        = "nats.creds_file"
+	setUsername     = "nats.username"
+	setPassword     = "nats.password"
+	setDedupe       = "nats.dedupe"
+	setReplicas     = "nats.replicas"
+	setSubscription = "nats.subscription"
 )
 
 // Kind is NATS JetStream.
 func Kind() broker.Kind {
 	return broker.Kind{
-		Name: "nats", Title: "NATS", Retention: Retention, CheckName: CheckName, Open: open,
+		Name: "nats", Title: "NATS", Settings: settings(), Subscription: setSubscription,
+		Retention: Retention, CheckName: CheckName, Open: open,
+		Check: func(setting func(string) string) map[string]error {
+			problems := broker.CheckTogether("nats", setting)
+			if setting(setCreds) != "" && setting(setUsername) != "" {
+				problems[setCreds] = fmt.Errorf("give it or %s, not both", setUsername)
+			}
+			return problems
+		},
+		Addr: func(setting func(string) string) string {
+			first, _, _ := strings.Cut(setting(setURL), ",")
+			u, err := url.Parse(strings.TrimSpace(first))
+			switch {
+			case err != nil || u.Host == "":
+				return ""
+			case u.Port() == "":
+				return u.Host + ":4222"
+			}
+			return u.Host
+		},
+		Remedy: "check nats.url and the credentials, and that the server runs with JetStream (nats-server -js)",
+		Rights: "check the account's permissions: publish to the subject and $JS.API.>, subscribe to _INBOX.>",
 	}
 }
 
-func open(_ context.Context, p broker.Params) (broker.Broker, error) {
-	replicas, _ := strconv.Atoi(p.Setting("nats.replicas"))
-	return Connect(Config{
-		URL: p.Setting("nats.url"), CredsFile: p.Setting("nats.creds_file"), Username: p.Setting("nats.username"),
-		Files: broker.Files{
-			CA: p.Setting("nats.tls_ca"), Cert: p.Setting("nats.tls_cert"), Key: p.Setting("nats.tls_key"),
-			Password: p.Setting("nats.password_file"),
+func settings() []broker.Setting {
+	return slices.Concat([]broker.Setting{
+		{
+			Name: setURL, Help: "servers of NATS (nats:// or tls://), several with commas between them", Kind: "url", Default: DefaultURL,
+			Secret: true, Server: true, Env: []string{"NATS_URL"}, Check: CheckURL,
 		},
-		NoDedupe: p.Setting("nats.dedupe") == "false", Replicas: replicas, PublishTimeout: p.PublishTimeout, Name: p.UserAgent,
+		{Name: setCreds, Help: "file with the credentials of a NATS account", Kind: "file", Server: true},
+	}, broker.AccountSettings("nats"), broker.TLSSettings("nats"), []broker.Setting{
+		{Name: setDedupe, Help: "give messages the id by which a stream stores each once", Kind: broker.KindBool, Default: "true"},
+		{Name: setReplicas, Help: "replicas of the streams that topic ensure creates", Kind: broker.KindNumber, Default: "1"},
+		{
+			Name: setSubscription, Help: "consumer of the domain topic's stream", Kind: "name", Default: "pf-domain-events-sub",
+			Check: func(raw string) error { return CheckName(broker.KindSubscription, raw) },
+		},
+	})
+}
+
+func open(_ context.Context, p broker.Params) (broker.Broker, error) {
+	return Connect(Config{
+		URL: p.Setting(setURL), CredsFile: p.Setting(setCreds), Username: p.Setting(setUsername),
+		Password: func() (string, error) { return p.Secret(setPassword) }, Files: p.FilesOf("nats"),
+		NoDedupe: !p.Bool(setDedupe), Replicas: p.Number(setReplicas), PublishTimeout: p.PublishTimeout, Name: p.UserAgent,
 	})
 }
 
@@ -41,9 +88,9 @@ func (c *Client) Explain(err error) (why, advice string) {
 func (c *Client) Advice() string { return "" }
 
 // Findings implements broker.Broker.
-func (c *Client) Findings(bool) []broker.Finding { return nil }
-
-// Source implements broker.Broker.
-func (c *Client) Source(context.Context, broker.SourceParams) (broker.Source, error) {
-	return nil, broker.ErrNoSource
+func (c *Client) Findings(bool) []broker.Finding {
+	if c.cfg.NoDedupe {
+		return nil
+	}
+	return []broker.Finding{{Message: "streams store an event once within their duplicate window"}}
 }

@@ -39,9 +39,10 @@ const (
 
 // Config is where RabbitMQ is, and where in it events go.
 type Config struct {
-	// URL is amqp:// or amqps://, with the virtual host as its path. Username goes with the password of
-	// Files, and replaces that of the URL.
+	// URL is amqp:// or amqps://, with the virtual host as its path. Username goes with Password, which is
+	// asked for each connection, and replaces that of the URL.
 	URL, Username string
+	Password      func() (string, error)
 	Files         broker.Files
 	// Exchange and RoutingKey are templates: {topic} is the physical topic; {event_type}, {namespace} and
 	// {aggregate_type}, in the latter only, are the event's.
@@ -73,14 +74,17 @@ type link struct {
 // Connect prepares a client. It opens no connection: the first call does.
 func Connect(cfg Config) (*Client, error) {
 	cfg.URL = cmp.Or(cfg.URL, DefaultURL)
-	if err := errors.Join(CheckURL(cfg.URL)); err != nil {
+	if err := CheckURL(cfg.URL); err != nil {
 		return nil, err
 	}
 	conf, err := cfg.Files.TLS()
 	if err != nil {
 		return nil, err
 	}
-	if _, err := cfg.Files.ReadPassword(); err != nil {
+	if cfg.Password == nil {
+		cfg.Password = func() (string, error) { return "", nil }
+	}
+	if _, err := cfg.Password(); err != nil {
 		return nil, err
 	}
 	c := Over(nil, cfg)
@@ -135,7 +139,7 @@ func (c *Client) connect() (*amqp.Connection, error) {
 		},
 	}
 	if c.cfg.Username != "" {
-		password, err := c.cfg.Files.ReadPassword()
+		password, err := c.cfg.Password()
 		if err != nil {
 			return nil, err
 		}

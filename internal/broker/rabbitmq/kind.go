@@ -2,26 +2,89 @@ package rabbitmq
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/outboxctl/outboxctl/internal/broker"
+)
+
+// The names of the settings.
+const (
+	setURL          = "rabbitmq.url"
+	setUsername     = "rabbitmq.username"
+	setPassword     = "rabbitmq.password"
+	setExchange     = "rabbitmq.exchange"
+	setRoutingKey   = "rabbitmq.routing_key"
+	setSubscription = "rabbitmq.subscription"
 )
 
 // Kind is RabbitMQ.
 func Kind() broker.Kind {
 	return broker.Kind{
-		Name: "rabbitmq", Title: "RabbitMQ", Retention: Retention, CheckName: CheckName, Open: open,
+		Name: "rabbitmq", Title: "RabbitMQ", Settings: settings(), Subscription: setSubscription,
+		Retention: Retention, CheckName: CheckName, Open: open,
+		Check: func(setting func(string) string) map[string]error { return broker.CheckTogether("rabbitmq", setting) },
+		Addr: func(setting func(string) string) string {
+			u, err := url.Parse(setting(setURL))
+			switch {
+			case err != nil || u.Host == "":
+				return ""
+			case u.Port() != "":
+				return u.Host
+			case u.Scheme == "amqps":
+				return u.Host + ":5671"
+			}
+			return u.Host + ":5672"
+		},
+		Remedy: "check rabbitmq.url (its path is the virtual host) and the account",
+		Rights: "check the account's permissions: write publishes, configure creates exchanges and queues, read consumes",
+	}
+}
+
+func settings() []broker.Setting {
+	return slices.Concat([]broker.Setting{
+		{
+			Name: setURL, Help: "RabbitMQ connection string (amqp:// or amqps://), whose path is the virtual host", Kind: "url", Default: DefaultURL,
+			Secret: true, Server: true, Env: []string{"AMQP_URL"}, Check: CheckURL,
+		},
+	}, broker.AccountSettings("rabbitmq"), broker.TLSSettings("rabbitmq"), []broker.Setting{
+		{
+			Name: setExchange, Help: "exchange that events are published to; {topic} is the physical topic", Kind: "template",
+			Default: DefaultExchange, Check: placeholders("{topic}"),
+		},
+		{
+			Name: setRoutingKey, Help: "routing key; {topic}, {event_type}, {namespace} and {aggregate_type} are the event's", Kind: "template",
+			Default: DefaultRoutingKey, Check: placeholders("{topic}", "{event_type}", "{namespace}", "{aggregate_type}"),
+		},
+		{
+			Name: setSubscription, Help: "queue of the domain topic", Kind: "name", Default: "pf-domain-events-sub",
+			Check: func(raw string) error { return CheckName(broker.KindSubscription, raw) },
+		},
+	})
+}
+
+// placeholders refuses a template with others than these.
+func placeholders(known ...string) func(string) error {
+	return func(raw string) error {
+		left := raw
+		for _, name := range known {
+			left = strings.ReplaceAll(left, name, "")
+		}
+		if strings.ContainsAny(left, "{}") {
+			return errors.New("want no other placeholders than " + strings.Join(known, ", "))
+		}
+		return nil
 	}
 }
 
 func open(_ context.Context, p broker.Params) (broker.Broker, error) {
 	return Connect(Config{
-		URL: p.Setting("rabbitmq.url"), Username: p.Setting("rabbitmq.username"),
-		Files: broker.Files{
-			CA: p.Setting("rabbitmq.tls_ca"), Cert: p.Setting("rabbitmq.tls_cert"), Key: p.Setting("rabbitmq.tls_key"),
-			Password: p.Setting("rabbitmq.password_file"),
-		},
-		Exchange: p.Setting("rabbitmq.exchange"), RoutingKey: p.Setting("rabbitmq.routing_key"),
+		URL: p.Setting(setURL), Username: p.Setting(setUsername),
+		Password: func() (string, error) { return p.Secret(setPassword) }, Files: p.FilesOf("rabbitmq"),
+		Exchange: p.Setting(setExchange), RoutingKey: p.Setting(setRoutingKey),
 		PublishTimeout: p.PublishTimeout, Name: p.UserAgent,
 	})
 }
@@ -41,8 +104,3 @@ func (c *Client) Advice() string { return "" }
 
 // Findings implements broker.Broker.
 func (c *Client) Findings(bool) []broker.Finding { return nil }
-
-// Source implements broker.Broker.
-func (c *Client) Source(context.Context, broker.SourceParams) (broker.Source, error) {
-	return nil, broker.ErrNoSource
-}

@@ -1,0 +1,149 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/internal/broker"
+)
+
+// source is a durable pull consumer.
+type source struct {
+	consumer    jetstream.Consumer
+	concurrency int
+	ackWait     time.Duration
+	warning     string
+}
+
+// Source implements broker.Broker. Which stream the consumer belongs to is found by its name.
+func (c *Client) Source(ctx context.Context, p broker.SourceParams) (broker.Source, error) {
+	var found jetstream.Consumer
+	err := c.call(ctx, func(ctx context.Context, js jetstream.JetStream) error {
+		streams := js.StreamNames(ctx)
+		for stream := range streams.Name() {
+			consumer, err := js.Consumer(ctx, stream, p.Subscription)
+			switch {
+			case err == nil:
+				found = consumer
+				return nil
+			case !errors.Is(err, jetstream.ErrConsumerNotFound):
+				return err
+			}
+		}
+		return streams.Err()
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("look up consumer %s: %w", p.Subscription, err)
+	case found == nil:
+		return nil, fmt.Errorf("consumer %s: %w", p.Subscription, broker.ErrNoSubscription)
+	}
+	s := &source{consumer: found, concurrency: max(1, p.Concurrency), ackWait: found.CachedInfo().Config.AckWait}
+	if found.CachedInfo().Config.AckPolicy != jetstream.AckExplicitPolicy {
+		s.warning = "the consumer does not wait for acknowledgements: what a killed worker held is lost"
+	}
+	return s, nil
+}
+
+// Receive implements broker.Source.
+func (s *source) Receive(ctx context.Context, f func(broker.Delivery)) error {
+	iter, err := s.consumer.Messages(jetstream.PullMaxMessages(s.concurrency))
+	if err != nil {
+		return s.explain(err)
+	}
+	stop := context.AfterFunc(ctx, iter.Stop)
+	defer stop()
+	defer iter.Stop()
+	pump := broker.NewPump(s.concurrency)
+	defer pump.Wait()
+	for {
+		m, err := iter.Next()
+		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				_ = m.Nak()
+			}
+			return nil
+		case err != nil:
+			return s.explain(err)
+		}
+		pump.Hand(ctx, s.delivery(m), f)
+	}
+}
+
+func (s *source) explain(err error) error {
+	if errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrConsumerDeleted) {
+		return fmt.Errorf("%w: %w", broker.ErrNoSubscription, err)
+	}
+	return err
+}
+
+func (s *source) delivery(m jetstream.Msg) broker.Delivery {
+	d := broker.Delivery{Body: m.Data(), Attributes: make(map[string]string, len(m.Headers()))}
+	for name, values := range m.Headers() {
+		switch name {
+		case orderingKeyHeader:
+			d.OrderingKey = values[0]
+		case jetstream.MsgIDHeader:
+		default:
+			d.Attributes[name] = values[0]
+		}
+	}
+	if meta, err := m.Metadata(); err == nil {
+		d.Attempt = int(meta.NumDelivered)
+		d.ID = meta.Stream + "/" + strconv.FormatUint(meta.Sequence.Stream, 10)
+	}
+	d.Message = newMessage(m, d.Attempt, s.ackWait)
+	return d
+}
+
+// message is one that is being handled. The server is told so in time, or it would deliver it to another.
+type message struct {
+	jetstream.Msg
+	attempt int
+	end     func()
+}
+
+func newMessage(m jetstream.Msg, attempt int, ackWait time.Duration) *message {
+	settled := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(max(ackWait/3, time.Second))
+		defer tick.Stop()
+		for {
+			select {
+			case <-settled:
+				return
+			case <-tick.C:
+				_ = m.InProgress() // a connection that is away says nothing; the message comes again
+			}
+		}
+	}()
+	return &message{Msg: m, attempt: attempt, end: sync.OnceFunc(func() { close(settled) })}
+}
+
+// Ack implements broker.Message.
+func (m *message) Ack() {
+	m.end()
+	_ = m.Msg.Ack() // lost: it comes again, and the guard knows it
+}
+
+// Nack implements broker.Message.
+func (m *message) Nack() {
+	m.end()
+	_ = m.NakWithDelay(broker.Pause(m.attempt)) // lost: it comes again by itself
+}
+
+// Permanent implements broker.Source.
+func (s *source) Permanent(err error) bool {
+	return errors.Is(err, broker.ErrNoSubscription) || dispatch.ClassOf(failure(err)) == dispatch.Misconfigured
+}
+
+// Warning implements broker.Source.
+func (s *source) Warning() string { return s.warning }

@@ -1,0 +1,90 @@
+// Package sourcetest checks what every broker.Source promises.
+package sourcetest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/internal/broker"
+)
+
+// Run publishes to topic "orders" by p and receives from the client's subscription, whose topic is empty.
+func Run(t *testing.T, p dispatch.Publisher, client broker.Broker, subscription string) {
+	t.Helper()
+	var msgs []dispatch.Message
+	for i := range 20 {
+		id := fmt.Sprintf("e-%02d", i)
+		msgs = append(msgs, dispatch.Message{
+			EventID: id, EventType: "order.created", Data: []byte(`{"n": 1}`), OrderingKey: "default/a",
+			Attributes: map[string]string{"event_id": id, "tenant_id": "t"},
+		})
+	}
+	for _, r := range p.Publish(t.Context(), "orders", msgs) {
+		require.NoError(t, r.Err)
+	}
+	open := func() broker.Source {
+		s, err := client.Source(t.Context(), broker.SourceParams{Subscription: subscription, Concurrency: 4})
+		require.NoError(t, err)
+		require.Empty(t, s.Warning())
+		return s
+	}
+	// Half of them are acknowledged; one is given back first, and comes again, perhaps to the other.
+	got := receive(t, open(), 10, "e-03")
+	// Another consumer gets the rest, and nothing that was acknowledged.
+	rest := receive(t, open(), 10, "")
+	seen := map[string]bool{}
+	for _, id := range append(got, rest...) {
+		require.False(t, seen[id], "%s came twice", id)
+		seen[id] = true
+	}
+	for _, m := range msgs {
+		require.True(t, seen[m.EventID] || seen[m.EventID+" again"], m.EventID)
+	}
+	_, err := client.Source(t.Context(), broker.SourceParams{Subscription: "missing-sub@missing", Concurrency: 1})
+	require.ErrorIs(t, err, broker.ErrNoSubscription)
+}
+
+// receive acknowledges n messages, after it gave one back once, and returns what it was given, in that order.
+func receive(t *testing.T, s broker.Source, n int, fail string) (got []string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var mu sync.Mutex
+	failed := false
+	require.NoError(t, s.Receive(ctx, func(d broker.Delivery) {
+		mu.Lock()
+		id := d.Attributes["event_id"]
+		if ctx.Err() != nil || n == 0 {
+			mu.Unlock()
+			d.Nack()
+			return
+		}
+		if id == fail && !failed {
+			failed = true
+			mu.Unlock()
+			d.Nack()
+			return
+		}
+		if id == fail {
+			id += " again"
+			require.Greater(t, d.Attempt, 1)
+		}
+		require.Equal(t, "t", d.Attributes["tenant_id"])
+		require.Equal(t, `{"n": 1}`, string(d.Body))
+		require.Equal(t, "default/a", d.OrderingKey)
+		got = append(got, id)
+		n--
+		last := n == 0
+		mu.Unlock()
+		d.Ack()
+		if last {
+			cancel()
+		}
+	}))
+	return got
+}
