@@ -29,7 +29,7 @@ func TestEveryModeMeasures(t *testing.T) {
 			})
 			require.NoError(t, err)
 			require.True(t, report.Delivery.Exact(), "%+v", report.Delivery)
-			if mode.Name != Idle().Name {
+			if mode.Name != Idle().Name && mode.Name != Emit().Name {
 				require.Positive(t, report.EventsPerSecond)
 				require.Positive(t, report.WALBytesPerEvent)
 			}
@@ -45,6 +45,9 @@ func TestEveryModeMeasures(t *testing.T) {
 				require.Positive(t, report.QueriesPerSecond)
 			case PinnedXmin().Name:
 				require.Positive(t, report.Latency.Count)
+			case Emit().Name:
+				require.Len(t, report.Extra.(*Emission).Ways, 18)
+				require.Len(t, report.Checks, 12)
 			case UI().Name:
 				requirePage(t, report.Extra.(*Viewing))
 			case Backlog().Name:
