@@ -1,5 +1,5 @@
-// Command outboxctl moves committed events from a PostgreSQL outbox table to Google Cloud Pub/Sub and gives
-// operators the commands to see and fix what is stuck.
+// Command outboxctl moves committed events from a PostgreSQL outbox table to Google Cloud Pub/Sub
+// and gives operators the commands to see and fix what is stuck.
 package main
 
 import (

@@ -17,7 +17,8 @@ var ErrWaiting = errors.New("events of it are waiting")
 // ErrOtherCatalogue is why a namespace is not replaced: a catalogue of another name speaks for it.
 var ErrOtherCatalogue = errors.New("another catalogue speaks for the namespace")
 
-// ErrChanged is in the error of Record when the database has another revision than the one that was looked at.
+// ErrChanged is in the error of Record when the database has another revision than the one that was
+// looked at.
 var ErrChanged = errors.New("the recorded catalogue has changed meanwhile")
 
 // The statements of Record.
@@ -44,8 +45,8 @@ SELECT namespace, event_type::text, count(*), min(created_at)
  WHERE published_at IS NULL AND dead_at IS NULL
  GROUP BY 1, 2 ORDER BY 1, 2`
 
-	// What has its place in an ordering key, by the part of the key behind the namespace: that is the topic where the key
-	// was made of the aggregate.
+	// What has its place in an ordering key, by the part of the key behind the namespace: that is the
+	// topic where the key was made of the aggregate.
 	keyedSQL = `
 SELECT namespace, event_type::text, split_part(substr(ordering_key, length(namespace) + 2), '/', 1), count(*)
   FROM outbox_events
@@ -86,15 +87,17 @@ type RecordResult struct {
 	AuditID  int64 `json:"auditId"`
 }
 
-// Apply records the catalogue in a database, so that SQL emitters refuse by it and publishers may judge by it. It adds
-// and changes without asking; a type is not removed while events of it wait, nor moved to another topic while some keep
-// the order of their aggregate (ErrWaiting). outboxctl registry apply asks.
+// Apply records the catalogue in a database, so that SQL emitters refuse by it and publishers may
+// judge by it. It adds and changes without asking; a type is not removed while events of it wait,
+// nor moved to another topic while some keep the order of their aggregate (ErrWaiting). outboxctl
+// registry apply asks.
 func (c *Catalogue) Apply(ctx context.Context, pool *pgxpool.Pool) error {
 	_, err := c.Record(ctx, pool, RecordParams{Actor: "catalogue.Apply"})
 	return err
 }
 
-// Record is Apply with the words for the audit row. Everything but new enum values is one transaction.
+// Record is Apply with the words for the audit row. Everything but new enum values is one
+// transaction.
 func (c *Catalogue) Record(ctx context.Context, pool *pgxpool.Pool, p RecordParams) (RecordResult, error) {
 	columns, err := c.fit(ctx, pool)
 	if err != nil {
@@ -128,7 +131,8 @@ func (c *Catalogue) Record(ctx context.Context, pool *pgxpool.Pool, p RecordPara
 		if err := tx.QueryRow(ctx, revisionSQL, c.Name(), p.Actor).Scan(&result.Revision); err != nil {
 			return err
 		}
-		return tx.QueryRow(ctx, auditSQL, p.Actor, p.Note, orEmpty(p.Detail), p.Changed).Scan(&result.AuditID)
+		return tx.QueryRow(ctx, auditSQL, p.Actor, p.Note, orEmpty(p.Detail),
+			p.Changed).Scan(&result.AuditID)
 	})
 	if err != nil {
 		return RecordResult{}, fmt.Errorf("record the catalogue: %w", err)
@@ -143,7 +147,8 @@ func orEmpty(detail string) string {
 	return detail
 }
 
-// Replaces returns an ErrOtherCatalogue when a namespace of the catalogue belongs to one of another name in former, which may be nil.
+// Replaces returns an ErrOtherCatalogue when a namespace of the catalogue belongs to one of another
+// name in former, which may be nil.
 func (c *Catalogue) Replaces(former *Catalogue) error {
 	if former == nil {
 		return nil
@@ -151,14 +156,16 @@ func (c *Catalogue) Replaces(former *Catalogue) error {
 	for _, d := range c.documents {
 		for _, f := range former.documents {
 			if d.Namespace == f.Namespace && d.Name != f.Name {
-				return fmt.Errorf("%w: namespace %s is recorded for %s, and this one is called %s", ErrOtherCatalogue, d.Namespace, f.Name, d.Name)
+				return fmt.Errorf("%w: namespace %s is recorded for %s, and this one is called %s",
+					ErrOtherCatalogue, d.Namespace, f.Name, d.Name)
 			}
 		}
 	}
 	return nil
 }
 
-// checkRemoved refuses to take away a type that has events waiting, and to replace a catalogue of another name.
+// checkRemoved refuses to take away a type that has events waiting, and to replace a catalogue of
+// another name.
 func (c *Catalogue) checkRemoved(ctx context.Context, tx pgx.Tx, former *Catalogue) error {
 	if err := c.Replaces(former); err != nil {
 		return err
@@ -183,8 +190,9 @@ func (c *Catalogue) checkRemoved(ctx context.Context, tx pgx.Tx, former *Catalog
 	return nil
 }
 
-// checkMoved refuses to move a type to another topic while events of it wait in the order of their aggregate. The topic is
-// part of their ordering key, so what is emitted afterwards would not wait for them.
+// checkMoved refuses to move a type to another topic while events of it wait in the order of their
+// aggregate. The topic is part of their ordering key, so what is emitted afterwards would not wait
+// for them.
 func (c *Catalogue) checkMoved(ctx context.Context, tx pgx.Tx, former *Catalogue) error {
 	if former == nil {
 		former = Builtin()
@@ -210,8 +218,8 @@ func (c *Catalogue) checkMoved(ctx context.Context, tx pgx.Tx, former *Catalogue
 	return fmt.Errorf("%w in the order of their aggregate, which a move to another topic would break: %s", ErrWaiting, strings.Join(moved, ", "))
 }
 
-// With returns what holds once other is recorded over c: its namespaces replaced, the others kept. What is built in is
-// replaced as a whole.
+// With returns what holds once other is recorded over c: its namespaces replaced, the others kept.
+// What is built in is replaced as a whole.
 func (c *Catalogue) With(other *Catalogue) *Catalogue {
 	after := &Catalogue{types: map[key]*Type{}}
 	take := func(from *Catalogue, d Document) {
@@ -233,7 +241,8 @@ func (c *Catalogue) With(other *Catalogue) *Catalogue {
 	return after
 }
 
-// write replaces the types of the catalogue's namespaces. One that is as it was keeps who applied it, and when.
+// write replaces the types of the catalogue's namespaces. One that is as it was keeps who applied
+// it, and when.
 func (c *Catalogue) write(ctx context.Context, tx pgx.Tx, former *Catalogue, actor string) error {
 	for _, d := range c.documents {
 		if _, err := tx.Exec(ctx, clearSQL, d.Namespace); err != nil {
@@ -243,7 +252,8 @@ func (c *Catalogue) write(ctx context.Context, tx pgx.Tx, former *Catalogue, act
 		for i, t := range d.Types {
 			t.appliedBy, t.appliedAt = actor, ""
 			if former != nil {
-				if f := former.types[key{d.Namespace, t.Name}]; f != nil && f.Name == t.Name && f.Digest() == t.Digest() {
+				if f := former.types[key{d.Namespace, t.Name}]; f != nil && f.Name == t.Name &&
+					f.Digest() == t.Digest() {
 					t.appliedBy, t.appliedAt = f.appliedBy, f.appliedAt
 				}
 			}
@@ -251,7 +261,8 @@ func (c *Catalogue) write(ctx context.Context, tx pgx.Tx, former *Catalogue, act
 			if err != nil {
 				return err
 			}
-			batch.Queue(insertSQL, d.Namespace, t.Name, t.aggregate(), t.Topic, t.Envelope, schema, more, t.Digest(), t.appliedAt)
+			batch.Queue(insertSQL, d.Namespace, t.Name, t.aggregate(), t.Topic, t.Envelope, schema, more,
+				t.Digest(), t.appliedAt)
 		}
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 			return err

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// build completes documents and checks them. lines is nil for documents that were not read from YAML.
+// build completes documents and checks them. lines is nil for documents that were not read from
+// YAML.
 func build(documents []Document, source *source, bad *Problems) *Catalogue {
 	c := &Catalogue{types: map[key]*Type{}}
 	topics := map[string]string{}
@@ -23,8 +24,10 @@ func build(documents []Document, source *source, bad *Problems) *Catalogue {
 		case d.Name == "":
 			bad.add(at.of("name"), "name is required: what the catalogue is called, such as your system")
 		case !wellFormed(d.Name):
-			bad.add(at.of("name"), "name %q must be letters, digits or _.:/-, at most %d bytes", cut(d.Name), maxNameBytes)
-		case d.Namespace != AllNamespaces && (len(d.Namespace) > maxNamespaceBytes || !typeName.MatchString(d.Namespace)):
+			bad.add(at.of("name"), "name %q must be letters, digits or _.:/-, at most %d bytes",
+				cut(d.Name), maxNameBytes)
+		case d.Namespace != AllNamespaces &&
+			(len(d.Namespace) > maxNamespaceBytes || !typeName.MatchString(d.Namespace)):
 			bad.add(at.of("namespace"), "namespace %q must be * or letters, digits and _.:/-, at most %d bytes", cut(d.Namespace), maxNamespaceBytes)
 		case c.speaksFor(d.Namespace):
 			bad.add(at.of("name"), "two documents speak for namespace %s", d.Namespace)
@@ -48,7 +51,8 @@ func checkTopics(d Document, at lines, all map[string]string, bad *Problems) {
 		physical, line := d.Topics[logical], at.topic(logical)
 		switch former, ok := all[logical]; {
 		case !topicName.MatchString(logical) || len(logical) > maxNameBytes:
-			bad.add(line, "topic %q must be lower-case letters, digits, _ or -, starting with a letter", cut(logical))
+			bad.add(line, "topic %q must be lower-case letters, digits, _ or -, starting with a letter",
+				cut(logical))
 		case physical == "":
 			bad.add(line, "topic %s has no name at the broker", logical)
 		case ok && former != physical:
@@ -68,13 +72,15 @@ func (c *Catalogue) addType(d Document, t *Type, at lines, folder fs.FS, bad *Pr
 			*into = values[0]
 		}
 		if !slices.Contains(values, *into) {
-			complain(key, "%s is %q, must be %s", key, cut(*into), strings.TrimPrefix(strings.Join(values, " or "), " or "))
+			complain(key, "%s is %q, must be %s", key, cut(*into),
+				strings.TrimPrefix(strings.Join(values, " or "), " or "))
 		}
 	}
 	for i, name := range append([]string{t.Name}, t.Was...) {
 		switch {
 		case !wellFormed(name):
-			complain("was", "name %q must be letters, digits or _.:/-, at most %d bytes", cut(name), maxNameBytes)
+			complain("was", "name %q must be letters, digits or _.:/-, at most %d bytes", cut(name),
+				maxNameBytes)
 		case c.types[key{d.Namespace, name}] != nil && i == 0:
 			complain("", "is there twice, or another type was called so")
 		case c.types[key{d.Namespace, name}] != nil:
@@ -87,12 +93,14 @@ func (c *Catalogue) addType(d Document, t *Type, at lines, folder fs.FS, bad *Pr
 	case t.Topic == "":
 		complain("topic", "topic is required")
 	case d.Topics[t.Topic] == "":
-		complain("topic", "topic %q is not among the topics%s", cut(t.Topic), suggest(t.Topic, slices.Sorted(maps.Keys(d.Topics))))
+		complain("topic", "topic %q is not among the topics%s", cut(t.Topic),
+			suggest(t.Topic, slices.Sorted(maps.Keys(d.Topics))))
 	}
 	if t.Aggregate == "" {
 		complain("aggregate", "aggregate is required (none: events belong to no aggregate)")
 	} else if !wellFormed(t.Aggregate) {
-		complain("aggregate", "aggregate %q must be letters, digits or _.:/-, at most %d bytes", cut(t.Aggregate), maxNameBytes)
+		complain("aggregate", "aggregate %q must be letters, digits or _.:/-, at most %d bytes",
+			cut(t.Aggregate), maxNameBytes)
 	}
 	oneOf("envelope", &t.Envelope, Standard, None)
 	oneOf("extra_fields", &t.ExtraFields, Warn, Refuse, Allow)

@@ -11,11 +11,12 @@ import (
 	"github.com/outboxctl/outboxctl/emit/builtin"
 )
 
-// AllNamespaces is the namespace of a document that speaks for every namespace, except for the types of a namespace's
-// own document.
+// AllNamespaces is the namespace of a document that speaks for every namespace, except for the
+// types of a namespace's own document.
 const AllNamespaces = "*"
 
-// None is the aggregate of events that belong to no aggregate, and the envelope of payloads that have none.
+// None is the aggregate of events that belong to no aggregate, and the envelope of payloads that
+// have none.
 const None = "none"
 
 // Document is the catalogue of one namespace: what one YAML document says.
@@ -23,7 +24,8 @@ type Document struct {
 	Name string
 	// Namespace is the one it speaks for; empty means AllNamespaces.
 	Namespace string
-	// Topics gives each logical topic its name at the broker. New names a topic that is missing here like itself.
+	// Topics gives each logical topic its name at the broker. New names a topic that is missing here
+	// like itself.
 	Topics map[string]string
 	Types  []Type
 }
@@ -40,8 +42,8 @@ type Type struct {
 	Schema Schema `json:"schema"`
 	// Envelope is Standard, or None where payload_json is the data itself.
 	Envelope string `json:"envelope"`
-	// ExtraFields is what becomes of members that the schema does not name: Refuse, Warn or Allow. Emitters refuse
-	// them unless it is Allow; the publisher only where it is Refuse.
+	// ExtraFields is what becomes of members that the schema does not name: Refuse, Warn or Allow.
+	// Emitters refuse them unless it is Allow; the publisher only where it is Refuse.
 	ExtraFields string `json:"extraFields"`
 	// Check is CheckPublish, or CheckEmit where the publisher does not look into data.
 	Check string `json:"check"`
@@ -51,9 +53,11 @@ type Type struct {
 	EnvelopeID string `json:"envelopeId,omitempty"`
 	// Was lists former names, under which events are still published but no longer emitted.
 	Was []string `json:"was,omitempty"`
-	// Order is None, or OrderAggregate where events of an aggregate are published in the order they were emitted in.
+	// Order is None, or OrderAggregate where events of an aggregate are published in the order they
+	// were emitted in.
 	Order string `json:"order"`
-	// CloudEventsSource, when set, adds the attributes of a CloudEvent with this source. For envelope None only.
+	// CloudEventsSource, when set, adds the attributes of a CloudEvent with this source. For envelope
+	// None only.
 	CloudEventsSource string `json:"cloudEventsSource,omitempty"`
 
 	check func() (*checker, error)
@@ -92,8 +96,8 @@ func New(name string, types ...Type) (*Catalogue, error) {
 	return Build(Document{Name: name, Types: types})
 }
 
-// Build makes a catalogue from documents, one for each namespace. A document that names no topics has those of its types, each
-// called at the broker as in another document, or as it is here.
+// Build makes a catalogue from documents, one for each namespace. A document that names no topics
+// has those of its types, each called at the broker as in another document, or as it is here.
 func Build(documents ...Document) (*Catalogue, error) {
 	bad := &Problems{}
 	documents = slices.Clone(documents)
@@ -114,8 +118,8 @@ func Build(documents ...Document) (*Catalogue, error) {
 	return c, bad.orNil()
 }
 
-// Builtin returns the catalogue that is compiled into outboxctl: the event types of package builtin, checked by its
-// own code, which takes a tenth of the time a JSON Schema takes.
+// Builtin returns the catalogue that is compiled into outboxctl: the event types of package
+// builtin, checked by its own code, which takes a tenth of the time a JSON Schema takes.
 func Builtin() *Catalogue {
 	d := builtinDocument()
 	c := &Catalogue{documents: []Document{d}, builtin: true, types: map[key]*Type{}}
@@ -150,7 +154,8 @@ func (c *Catalogue) Documents() []Document {
 	return out
 }
 
-// Warnings lists what is allowed and most likely a mistake, such as a keyword that JSON Schema does not know.
+// Warnings lists what is allowed and most likely a mistake, such as a keyword that JSON Schema does
+// not know.
 func (c *Catalogue) Warnings() []string { return slices.Clone(c.warnings) }
 
 // Name names the documents.
@@ -162,8 +167,8 @@ func (c *Catalogue) Name() string {
 	return strings.Join(names, ", ")
 }
 
-// Find returns what the catalogue says of an event type, by its present or a former name: its namespace's own document
-// decides, or else the one of all namespaces.
+// Find returns what the catalogue says of an event type, by its present or a former name: its
+// namespace's own document decides, or else the one of all namespaces.
 func (c *Catalogue) Find(namespace, name string) (Type, bool) {
 	t := c.find(namespace, name)
 	if t == nil {
@@ -184,7 +189,8 @@ func (c *Catalogue) speaksFor(namespace string) bool {
 	return slices.ContainsFunc(c.documents, func(d Document) bool { return d.Namespace == namespace })
 }
 
-// Topics gives every logical topic its name at the broker. Build has seen to it that no two documents disagree.
+// Topics gives every logical topic its name at the broker. Build has seen to it that no two
+// documents disagree.
 func (c *Catalogue) Topics() map[string]string {
 	topics := map[string]string{}
 	for _, d := range c.documents {

@@ -18,13 +18,16 @@ type checker struct {
 	builtin func(data json.RawMessage) error
 	// object: data must be one. It is for types without a JSON Schema.
 	object bool
-	// plain is the type's schema; strict, which is nil where no members are named, refuses the others too.
+	// plain is the type's schema; strict, which is nil where no members are named, refuses the others
+	// too.
 	plain, strict *jsonschema.Schema
 }
 
-// Check checks data as a publisher has to, and returns how many members of it the schema does not name where these are
-// to be counted. Where the type is checked by emitters only, every data is fine.
-func (c *Catalogue) Check(namespace, eventType string, data json.RawMessage) (extra int, err error) {
+// Check checks data as a publisher has to, and returns how many members of it the schema does not
+// name where these are to be counted. Where the type is checked by emitters only, every data is
+// fine.
+func (c *Catalogue) Check(namespace, eventType string, data json.RawMessage) (extra int,
+	err error) {
 	t := c.find(namespace, eventType)
 	if t == nil {
 		return 0, fmt.Errorf("unknown event type %q", cut(eventType))
@@ -58,8 +61,12 @@ func (t *Type) judge(data json.RawMessage, refuseExtra bool) (extra int, err err
 }
 
 // run returns the members that no schema names and what else is wrong.
-func (c *checker) run(data json.RawMessage, emptyAllowed, wantExtras bool) (extras, problems wire.Problems) {
-	one := func(problem string) wire.Problems { return wire.Problems{{Field: "data", Problem: problem}} }
+func (c *checker) run(data json.RawMessage, emptyAllowed, wantExtras bool) (extras,
+	problems wire.Problems) {
+	one := func(problem string) wire.Problems {
+		return wire.Problems{{Field: "data",
+			Problem: problem}}
+	}
 	switch {
 	case len(data) == 0:
 		return nil, one("is required")
@@ -75,7 +82,8 @@ func (c *checker) run(data json.RawMessage, emptyAllowed, wantExtras bool) (extr
 		return nil, one("is not JSON")
 	}
 	if path, found := longNumber(value); found {
-		return nil, wire.Problems{{Field: "data" + path, Problem: fmt.Sprintf("has more than %d digits; send such a number as a string", maxDigits)}}
+		return nil, wire.Problems{{Field: "data" + path,
+			Problem: fmt.Sprintf("has more than %d digits; send such a number as a string", maxDigits)}}
 	}
 	schema := c.plain
 	if c.strict != nil && wantExtras {

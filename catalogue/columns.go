@@ -10,7 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// ErrColumns is why a catalogue cannot be recorded: the columns of this database cannot hold what it says.
+// ErrColumns is why a catalogue cannot be recorded: the columns of this database cannot hold what
+// it says.
 var ErrColumns = errors.New("the columns of outbox_events cannot hold the catalogue")
 
 // ColumnError is the ErrColumns of one column.
@@ -21,14 +22,17 @@ type ColumnError struct {
 }
 
 func (e *ColumnError) Error() string {
-	return fmt.Sprintf("%s: %s; %s", ErrColumns, e.Problem, "say it otherwise in the catalogue, or use a database that was made with migrate --types text")
+	return fmt.Sprintf("%s: %s; %s", ErrColumns, e.Problem,
+		"say it otherwise in the catalogue, or use a database that was made with migrate --types text")
 }
 
 func (e *ColumnError) Unwrap() error { return ErrColumns }
 
-// Enum values come before everything else and stay: a value cannot be used in the transaction that adds it.
+// Enum values come before everything else and stay: a value cannot be used in the transaction that
+// adds it.
 const (
-	// PostgreSQL takes 63 bytes as the value of an enum; a varchar's length is stored with 4 bytes more.
+	// PostgreSQL takes 63 bytes as the value of an enum; a varchar's length is stored with 4 bytes
+	// more.
 	columnsSQL = `
 SELECT a.attname::text, a.atttypid::regtype::text, t.typtype = 'e', t.typcategory = 'S',
        CASE WHEN t.typtype = 'e' THEN 63 WHEN t.typname = 'varchar' AND a.atttypmod > 4 THEN a.atttypmod - 4 ELSE 0 END
@@ -70,15 +74,18 @@ func (c *Catalogue) fit(ctx context.Context, db DB) ([]column, error) {
 	return columns, nil
 }
 
-// fitColumn looks for what a column cannot hold. An event of no aggregate has an empty id, which is neither a UUID nor a number.
+// fitColumn looks for what a column cannot hold. An event of no aggregate has an empty id, which is
+// neither a UUID nor a number.
 func (c *Catalogue) fitColumn(col column) error {
 	refuse := func(format string, args ...any) error {
-		return &ColumnError{col.Name, fmt.Sprintf(format, args...), fmt.Sprintf("ALTER TABLE outbox_events ALTER COLUMN %s TYPE text", col.Name)}
+		return &ColumnError{col.Name, fmt.Sprintf(format, args...),
+			fmt.Sprintf("ALTER TABLE outbox_events ALTER COLUMN %s TYPE text", col.Name)}
 	}
 	for _, d := range c.documents {
 		for _, t := range d.Types {
 			if t.Aggregate == None && !col.String && col.Name != "event_type" {
-				return refuse("type %s says aggregate: none, and %s is %s here, which is never empty", t.Name, col.Name, col.Type)
+				return refuse("type %s says aggregate: none, and %s is %s here, which is never empty", t.Name,
+					col.Name, col.Type)
 			}
 		}
 	}
@@ -87,7 +94,8 @@ func (c *Catalogue) fitColumn(col column) error {
 	}
 	for _, name := range c.names(col.Name) {
 		if len(name) > col.Max {
-			return refuse("%s %s has %d bytes, and the column is %s here, which takes %d", col.Name, cut(name), len(name), col.Type, col.Max)
+			return refuse("%s %s has %d bytes, and the column is %s here, which takes %d", col.Name,
+				cut(name), len(name), col.Type, col.Max)
 		}
 	}
 	return nil

@@ -1,7 +1,8 @@
-// Package catalogue reads, checks and holds catalogues: which event types there are, the topic, aggregate and payload
-// of each, and what becomes of an event that does not fit.
+// Package catalogue reads, checks and holds catalogues: which event types there are, the topic,
+// aggregate and payload of each, and what becomes of an event that does not fit.
 //
-// A catalogue is written as YAML (Load), in Go (New), or is the one that outboxctl brings (Builtin):
+// A catalogue is written as YAML (Load), in Go (New), or is the one that outboxctl brings
+// (Builtin):
 //
 //	outbox: 1
 //	name: doorito

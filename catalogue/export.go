@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// YAML writes the catalogue as Load reads it, with every schema inside and every policy spelled out that is not the
-// default.
+// YAML writes the catalogue as Load reads it, with every schema inside and every policy spelled out
+// that is not the default.
 func (c *Catalogue) YAML() ([]byte, error) {
 	var text bytes.Buffer
 	encoder := yaml.NewEncoder(&text)

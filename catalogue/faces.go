@@ -9,19 +9,20 @@ import (
 	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
-// Resolve returns the aggregate type and the logical topic of an event type of namespace default, for emitters: former
-// names are not found.
+// Resolve returns the aggregate type and the logical topic of an event type of namespace default,
+// for emitters: former names are not found.
 func (c *Catalogue) Resolve(eventType string) (aggregateType, topic string, ok bool) {
 	return namespaced{c, ""}.Resolve(eventType)
 }
 
-// Validate checks data as an emitter has to: members that the schema does not name are refused unless the type allows
-// them. What is wrong with data is a *wire.PayloadError.
+// Validate checks data as an emitter has to: members that the schema does not name are refused
+// unless the type allows them. What is wrong with data is a *wire.PayloadError.
 func (c *Catalogue) Validate(eventType string, data json.RawMessage) error {
 	return namespaced{c, ""}.Validate(eventType, data)
 }
 
-// In returns the catalogue of a namespace. An Emitter asks for it; one that is made with it writes to that namespace:
+// In returns the catalogue of a namespace. An Emitter asks for it; one that is made with it writes
+// to that namespace:
 //
 //	emitter := emit.New(cat.In("mini-chat"))
 func (c *Catalogue) In(namespace string) emit.Catalogue {

@@ -39,12 +39,14 @@ func (s Schema) Fields() []Field {
 	}
 	fields := make([]Field, 0, len(top.Properties))
 	for _, name := range slices.Sorted(maps.Keys(top.Properties)) {
-		fields = append(fields, Field{name, kindOf(top.Properties[name]), slices.Contains(top.Required, name)})
+		fields = append(fields, Field{name, kindOf(top.Properties[name]),
+			slices.Contains(top.Required, name)})
 	}
 	return fields
 }
 
-// Fields lists the members that the type's schema names. Those of the built-in types keep their order and words.
+// Fields lists the members that the type's schema names. Those of the built-in types keep their
+// order and words.
 func (t Type) Fields() []Field {
 	if c, err := t.check(); err == nil && c.builtin != nil {
 		for _, known := range (builtin.Catalogue{}).Types() {

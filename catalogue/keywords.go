@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// keywords are those of JSON Schema, drafts 4 to 2020-12. A misspelt one is allowed by the standard and checks nothing.
+// keywords are those of JSON Schema, drafts 4 to 2020-12. A misspelt one is allowed by the standard
+// and checks nothing.
 func keywords() []string {
 	return strings.Fields(`$schema $id id $ref $anchor $dynamicRef $dynamicAnchor $recursiveRef $recursiveAnchor $vocabulary $comment $defs
 		definitions allOf anyOf oneOf not if then else dependentSchemas dependencies prefixItems items additionalItems contains properties
@@ -17,7 +18,8 @@ func keywords() []string {
 		contentEncoding contentMediaType contentSchema`)
 }
 
-// unknownKeywords warns of what a schema says in vain. Names that begin with x- are annotations by custom.
+// unknownKeywords warns of what a schema says in vain. Names that begin with x- are annotations by
+// custom.
 func unknownKeywords(document any) []string {
 	w := keywordWalk{known: keywords()}
 	w.schema(document, "")

@@ -12,7 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// source is where the documents of a YAML file stand. A nil one is that of documents that were made in Go.
+// source is where the documents of a YAML file stand. A nil one is that of documents that were made
+// in Go.
 type source struct {
 	file      string
 	directory fs.FS
@@ -57,8 +58,8 @@ func (l lines) with(node *yaml.Node) lines {
 	return lines{file: l.file, line: node.Line, keys: map[string]int{}, below: map[string]lines{}}
 }
 
-// Load reads a catalogue from a YAML file. Its schemas may be files in the same folder or below it; nothing else is
-// opened. What is wrong with it is a *Problems with all there is.
+// Load reads a catalogue from a YAML file. Its schemas may be files in the same folder or below it;
+// nothing else is opened. What is wrong with it is a *Problems with all there is.
 func Load(fsys fs.FS, file string) (*Catalogue, error) {
 	text, err := fs.ReadFile(fsys, file)
 	if err != nil {
@@ -111,9 +112,10 @@ type reader struct {
 	folder fs.FS
 }
 
-// mapping calls read for every key of a mapping, and complains about what is none, about keys that are there twice and
-// about keys that are not known.
-func (r *reader) mapping(node *yaml.Node, what string, at lines, known []string, read func(key string, value *yaml.Node)) {
+// mapping calls read for every key of a mapping, and complains about what is none, about keys that
+// are there twice and about keys that are not known.
+func (r *reader) mapping(node *yaml.Node, what string, at lines, known []string,
+	read func(key string, value *yaml.Node)) {
 	node = resolved(node)
 	if node.Kind != yaml.MappingNode {
 		r.bad.add(at.in(node), "%s must be a mapping", what)
@@ -126,7 +128,8 @@ func (r *reader) mapping(node *yaml.Node, what string, at lines, known []string,
 		case twice:
 			r.bad.add(at.in(key), "%s has %q twice", what, cut(key.Value))
 		case known != nil && !slices.Contains(known, key.Value):
-			r.bad.add(at.in(key), "%s has the unknown key %q%s", what, cut(key.Value), suggest(key.Value, known))
+			r.bad.add(at.in(key), "%s has the unknown key %q%s", what, cut(key.Value),
+				suggest(key.Value, known))
 		default:
 			at.keys[key.Value] = key.Line
 			read(key.Value, value)
@@ -147,7 +150,8 @@ func documentKeys() []string {
 }
 
 func defaultKeys() []string {
-	return []string{"topic", "aggregate", "schema", "envelope", "extra_fields", "check", "empty", "envelope_id", "order", "cloudevents"}
+	return []string{"topic", "aggregate", "schema", "envelope", "extra_fields", "check", "empty",
+		"envelope_id", "order", "cloudevents"}
 }
 
 func typeKeys() []string { return append(defaultKeys(), "description", "was") }
@@ -160,7 +164,8 @@ func (r *reader) document(node *yaml.Node) Document {
 		switch key {
 		case "outbox":
 			if value.Value != "1" {
-				r.bad.add(r.at.in(value), "outbox: %s is not a version this program reads; it reads 1", cut(value.Value))
+				r.bad.add(r.at.in(value), "outbox: %s is not a version this program reads; it reads 1",
+					cut(value.Value))
 			}
 		case "name":
 			d.Name = r.text("name", value)

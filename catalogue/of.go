@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// Of completes a type with its name and with the schema of what T is encoded to by encoding/json. A member is required
-// unless it is omitted when it is empty; what may be null in Go (a pointer, a slice, a map) may be null. Kinds that JSON
-// does not have, and structs that contain themselves, are a problem that Build returns.
+// Of completes a type with its name and with the schema of what T is encoded to by encoding/json. A
+// member is required unless it is omitted when it is empty; what may be null in Go (a pointer, a
+// slice, a map) may be null. Kinds that JSON does not have, and structs that contain themselves,
+// are a problem that Build returns.
 //
 //	cat, err := catalogue.New("doorito", catalogue.Of[OrderReady]("order.ready", catalogue.Type{Topic: "orders", Aggregate: "order"}))
 func Of[T any](name string, t Type) Type {
@@ -111,7 +112,8 @@ func structSchema(t reflect.Type, inside []reflect.Type) (schemaObject, error) {
 			schema = schemaObject{"type": "string"}
 		}
 		properties[name] = schema
-		if !slices.Contains(given, "omitempty") && !slices.Contains(given, "omitzero") && !throughPointer(t, field) {
+		if !slices.Contains(given, "omitempty") && !slices.Contains(given, "omitzero") &&
+			!throughPointer(t, field) {
 			required = append(required, name)
 		}
 	}
@@ -122,7 +124,8 @@ func structSchema(t reflect.Type, inside []reflect.Type) (schemaObject, error) {
 	return schema, nil
 }
 
-// structBehind reports whether a type is a struct or a pointer to one, whose fields an embedded one promotes.
+// structBehind reports whether a type is a struct or a pointer to one, whose fields an embedded one
+// promotes.
 func structBehind(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -130,7 +133,8 @@ func structBehind(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && t != reflect.TypeFor[time.Time]()
 }
 
-// hidden reports whether a field is one of an embedded struct that has a name of its own, and is encoded under it.
+// hidden reports whether a field is one of an embedded struct that has a name of its own, and is
+// encoded under it.
 func hidden(t reflect.Type, field reflect.StructField) bool {
 	for i := 1; i < len(field.Index); i++ {
 		name, _, _ := strings.Cut(t.FieldByIndex(field.Index[:i]).Tag.Get("json"), ",")
@@ -141,7 +145,8 @@ func hidden(t reflect.Type, field reflect.StructField) bool {
 	return false
 }
 
-// throughPointer reports whether a field is one of an embedded pointer, and missing where that is nil.
+// throughPointer reports whether a field is one of an embedded pointer, and missing where that is
+// nil.
 func throughPointer(t reflect.Type, field reflect.StructField) bool {
 	for i := 1; i < len(field.Index); i++ {
 		if t.FieldByIndex(field.Index[:i]).Type.Kind() == reflect.Pointer {

@@ -28,8 +28,8 @@ type Recording struct {
 	Catalogue *Catalogue
 }
 
-// recordedSQL reads revision and types in one statement, so that they belong together. Texts, because every exec mode of
-// pgx reads them alike.
+// recordedSQL reads revision and types in one statement, so that they belong together. Texts,
+// because every exec mode of pgx reads them alike.
 const recordedSQL = `
 SELECT c.revision, c.name, c.applied_at, c.applied_by, t.namespace, t.event_type, t.aggregate_type, t.topic, t.envelope,
        coalesce(t.schema::text, ''), t.options::text, t.digest, to_char(t.applied_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
@@ -53,7 +53,8 @@ type options struct {
 	AppliedBy         string   `json:"appliedBy,omitempty"`
 }
 
-// Recorded reads the catalogue that a database recorded. Its schemas are compiled when they are first needed.
+// Recorded reads the catalogue that a database recorded. Its schemas are compiled when they are
+// first needed.
 func Recorded(ctx context.Context, db DB) (Recording, error) {
 	rows, err := db.Query(ctx, recordedSQL)
 	if err != nil {
@@ -63,7 +64,8 @@ func Recorded(ctx context.Context, db DB) (Recording, error) {
 	var r Recording
 	for rows.Next() {
 		var namespace, name, aggregate, topic, envelope, schema, more, digest, applied *string
-		if err := rows.Scan(&r.Revision, &r.Name, &r.AppliedAt, &r.AppliedBy, &namespace, &name, &aggregate, &topic, &envelope, &schema, &more, &digest, &applied); err != nil {
+		if err := rows.Scan(&r.Revision, &r.Name, &r.AppliedAt, &r.AppliedBy, &namespace, &name,
+			&aggregate, &topic, &envelope, &schema, &more, &digest, &applied); err != nil {
 			return Recording{}, fmt.Errorf("read the recorded catalogue: %w", err)
 		}
 		if namespace == nil {
@@ -95,7 +97,8 @@ func Recorded(ctx context.Context, db DB) (Recording, error) {
 // fromColumns undoes what columns does.
 func (t *Type) fromColumns() error {
 	t.Aggregate = cmp.Or(t.Aggregate, None)
-	t.ExtraFields, t.Check, t.Order = cmp.Or(t.ExtraFields, Warn), cmp.Or(t.Check, CheckPublish), cmp.Or(t.Order, None)
+	t.ExtraFields, t.Check, t.Order = cmp.Or(t.ExtraFields, Warn), cmp.Or(t.Check,
+		CheckPublish), cmp.Or(t.Order, None)
 	if t.Schema == "" {
 		t.Schema = Any
 	} else {
@@ -115,7 +118,8 @@ func (t *Type) fromColumns() error {
 	t.check = sync.OnceValues(func() (*checker, error) {
 		c, _, _, err := compile(schema, "", nil)
 		if err != nil {
-			return nil, fmt.Errorf("the recorded schema of %s cannot be used by this program: %w", cut(t.Name), err)
+			return nil, fmt.Errorf("the recorded schema of %s cannot be used by this program: %w",
+				cut(t.Name), err)
 		}
 		return c, nil
 	})
@@ -127,7 +131,8 @@ func (c *Catalogue) record(namespace string, o options, t *Type) {
 	i := slices.IndexFunc(c.documents, func(d Document) bool { return d.Namespace == namespace })
 	if i < 0 {
 		i = len(c.documents)
-		c.documents = append(c.documents, Document{Name: o.Catalogue, Namespace: namespace, Topics: map[string]string{}})
+		c.documents = append(c.documents, Document{Name: o.Catalogue, Namespace: namespace,
+			Topics: map[string]string{}})
 	}
 	c.documents[i].Types = append(c.documents[i].Types, *t)
 	c.documents[i].Topics[t.Topic] = cmp.Or(o.Name, t.Topic)

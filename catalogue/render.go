@@ -14,8 +14,8 @@ import (
 	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
-// leaves finds the rules that were broken below the ones that only combine others. Alternatives are one rule: what is
-// wrong with each of them says little.
+// leaves finds the rules that were broken below the ones that only combine others. Alternatives are
+// one rule: what is wrong with each of them says little.
 func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	switch e.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf, *kind.Not, *kind.PropertyNames, *kind.Contains:
@@ -40,7 +40,8 @@ func problemsOf(e *jsonschema.ValidationError, value any, root string) wire.Prob
 	return all
 }
 
-// problemsAt lists which field breaks which rule. It never shows the value: the library's own texts do.
+// problemsAt lists which field breaks which rule. It never shows the value: the library's own texts
+// do.
 func problemsAt(e *jsonschema.ValidationError, value any, root string) wire.Problems {
 	field := fieldPath(e.InstanceLocation, value, root)
 	members := func(names []string, problem string) wire.Problems {
@@ -65,7 +66,8 @@ func problemsAt(e *jsonschema.ValidationError, value any, root string) wire.Prob
 
 const notAField = "is not a field of this payload"
 
-// rule reads after a field's name. Of the kinds it uses what the schema says, and not what was found.
+// rule reads after a field's name. Of the kinds it uses what the schema says, and not what was
+// found.
 func rule(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.FalseSchema:
@@ -167,7 +169,8 @@ func values(all []any) string {
 	return strings.Join(texts, ", ")
 }
 
-// fieldPath writes a location as data.items[2].price. The value tells an index from a member called 2.
+// fieldPath writes a location as data.items[2].price. The value tells an index from a member called
+// 2.
 func fieldPath(location []string, value any, root string) string {
 	text := root
 	for _, part := range location {

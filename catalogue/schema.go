@@ -18,10 +18,12 @@ import (
 	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
-// Schema is what data must be: Object, Any, or the text of a JSON Schema (2020-12 unless it names another draft).
+// Schema is what data must be: Object, Any, or the text of a JSON Schema (2020-12 unless it names
+// another draft).
 //
-// Formats are checked. A date-time is a timestamp as the envelope's, and not the zero time, which is what a program
-// writes that forgot to set it; int64 is a whole number that is written as one and fits.
+// Formats are checked. A date-time is a timestamp as the envelope's, and not the zero time, which
+// is what a program writes that forgot to set it; int64 is a whole number that is written as one
+// and fits.
 type Schema string
 
 // Schemas for payloads without one. Object is the default.
@@ -37,8 +39,8 @@ const anyObject = `{"type":"object"}`
 
 func decode(text string) (any, error) { return jsonschema.UnmarshalJSON(strings.NewReader(text)) }
 
-// The addresses under which a schema's parts know each other. A schema refers to the files of the catalogue's folder
-// by their path; what comes from a database or from Go has no folder.
+// The addresses under which a schema's parts know each other. A schema refers to the files of the
+// catalogue's folder by their path; what comes from a database or from Go has no folder.
 const (
 	folderURL = "catalogue:///"
 	selfURL   = folderURL + ".schema"
@@ -46,7 +48,8 @@ const (
 	inlineURL = folderURL + ".inline"
 )
 
-// addressOf is where a schema that was read from a file stands, or one that is written in the catalogue itself.
+// addressOf is where a schema that was read from a file stands, or one that is written in the
+// catalogue itself.
 func addressOf(file string) string {
 	if file == "" {
 		return inlineURL
@@ -87,7 +90,8 @@ func compile(schema Schema, file string, folder fs.FS) (*checker, Schema, []stri
 	}
 	if namesFields(document) {
 		wrapper := map[string]any{"$ref": selfURL, "unevaluatedProperties": false}
-		c.strict, err = compileAt(strictURL, wrapper, folderLoader{loaded: map[string]any{selfURL: document}})
+		c.strict, err = compileAt(strictURL, wrapper,
+			folderLoader{loaded: map[string]any{selfURL: document}})
 	}
 	return c, Schema(text), warned, err
 }
@@ -161,7 +165,8 @@ func checkDate(text string) error {
 // errOutside is why a reference is not followed.
 var errOutside = errors.New("which is no file in the catalogue's folder or below it")
 
-// folderLoader opens what a schema refers to. It opens nothing outside the folder, and nothing at all without one.
+// folderLoader opens what a schema refers to. It opens nothing outside the folder, and nothing at
+// all without one.
 type folderLoader struct {
 	folder fs.FS
 	loaded map[string]any
@@ -209,8 +214,9 @@ func readSchema(folder fs.FS, name string) (any, error) {
 	return document, nil
 }
 
-// bundle puts the files that a schema refers to into the schema itself, so that it can be stored and sent alone. The
-// references stay as they are: each file keeps the address by which it was found.
+// bundle puts the files that a schema refers to into the schema itself, so that it can be stored
+// and sent alone. The references stay as they are: each file keeps the address by which it was
+// found.
 func bundle(document any, url string, loaded map[string]any) (any, error) {
 	root, ok := document.(map[string]any)
 	if !ok || len(loaded) == 0 {

@@ -20,7 +20,8 @@ func yamlToJSON(text []byte) ([]byte, error) {
 	return nodeToJSON(node.Content[0])
 }
 
-// notYAML returns the error of a text that stops being YAML, with the place. The library tells it in words only, and those are about its parser.
+// notYAML returns the error of a text that stops being YAML, with the place. The library tells it
+// in words only, and those are about its parser.
 func notYAML(err error) error {
 	var line int
 	if _, unknown := fmt.Sscanf(err.Error(), "yaml: line %d:", &line); unknown != nil {
@@ -29,7 +30,8 @@ func notYAML(err error) error {
 	return fmt.Errorf("is not YAML: check the indentation, brackets and quotes near line %d", line)
 }
 
-// nodeToJSON writes a node as JSON. Decoding it into Go values would make times of texts that look like dates.
+// nodeToJSON writes a node as JSON. Decoding it into Go values would make times of texts that look
+// like dates.
 func nodeToJSON(node *yaml.Node) ([]byte, error) {
 	value, err := plain(node, 0)
 	if err != nil {

@@ -75,14 +75,20 @@ the package consume; examples/notifications is this one, to copy.`,
 	flags := cmd.Flags()
 	flags.StringVar(&opts.url, "http", "", "post each event to this `URL`")
 	flags.StringVar(&opts.command, "exec", "", "run this `command` of the shell for each event")
-	flags.StringArrayVar(&opts.types, "type", nil, "hand over events of this `type` only (may be repeated)")
-	cli.AddLimit(cmd, &opts.timeout, "timeout", consumer.DefaultHandlerTimeout, 0, "how long one event may take")
+	flags.StringArrayVar(&opts.types, "type", nil,
+		"hand over events of this `type` only (may be repeated)")
+	cli.AddLimit(cmd, &opts.timeout, "timeout", consumer.DefaultHandlerTimeout, 0,
+		"how long one event may take")
 	flags.BoolVar(&opts.example, "example", false, "run the example worker")
-	flags.StringVar(&opts.name, "consumer", "", "name in Redis keys and inbox rows; what another name has processed does not count (the example's is "+notifications.Consumer+")")
-	flags.IntVar(&opts.concurrency, "concurrency", consumer.DefaultConcurrency, "events handled at once")
+	flags.StringVar(&opts.name, "consumer", "",
+		"name in Redis keys and inbox rows; what another name has processed does not count (the example's is "+notifications.Consumer+")")
+	flags.IntVar(&opts.concurrency, "concurrency", consumer.DefaultConcurrency,
+		"events handled at once")
 	flags.IntVar(&opts.streams, "streams", 0, "streams to receive on (0: 4, or 64 from an emulator)")
-	flags.Int64Var(&opts.count, "count", 0, "exit after acknowledging this many messages, of types it does not handle too (0: never)")
-	cli.AddLimit(cmd, &opts.idleExit, "idle-exit", 0, 0, "exit when no message arrived for this long (0: never)")
+	flags.Int64Var(&opts.count, "count", 0,
+		"exit after acknowledging this many messages, of types it does not handle too (0: never)")
+	cli.AddLimit(cmd, &opts.idleExit, "idle-exit", 0, 0,
+		"exit when no message arrived for this long (0: never)")
 	cli.AddConfigFlags(cmd, cli.GroupConsume)
 	return cmd
 }
@@ -126,7 +132,8 @@ func (o *consumeOptions) check() error {
 	case o.url != "" && (err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https"):
 		return fault.Usagef("--http: want an URL such as http://127.0.0.1:8000/events")
 	case !o.example && o.name == "":
-		return fault.Hint(fault.Usagef("consume needs --consumer"), "the name keeps what this consumer has processed apart from others")
+		return fault.Hint(fault.Usagef("consume needs --consumer"),
+			"the name keeps what this consumer has processed apart from others")
 	case o.example && len(o.types) > 0:
 		return fault.Usagef("--type is for --http and --exec")
 	}
@@ -152,7 +159,8 @@ func (o *consumeOptions) checkNumbers() error {
 		{"count", o.count, 0, math.MaxInt64}, // the limits of --timeout and --idle-exit are in AddLimit
 	} {
 		if n.value < n.min || n.value > n.max {
-			problems = append(problems, fmt.Sprintf("%s %d is not between %d and %d", n.flag, n.value, n.min, n.max))
+			problems = append(problems, fmt.Sprintf("%s %d is not between %d and %d", n.flag, n.value,
+				n.min, n.max))
 		}
 	}
 	if len(problems) > 0 {
@@ -161,8 +169,8 @@ func (o *consumeOptions) checkNumbers() error {
 	return nil
 }
 
-// consumeExample runs the example consumer with its defaults and without a server of its own: the form in which it
-// stands beside other services in one process.
+// consumeExample runs the example consumer with its defaults and without a server of its own: the
+// form in which it stands beside other services in one process.
 func consumeExample(ctx context.Context, app *cli.App) error {
 	return runConsume(ctx, &consumeOptions{
 		app: app, example: true, name: notifications.Consumer, concurrency: consumer.DefaultConcurrency, noHTTP: true,

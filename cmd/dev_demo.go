@@ -63,6 +63,7 @@ func sayOutbox(ctx context.Context, app *cli.App, info devstate.Info) {
 	ctx, cancel := context.WithTimeout(ctx, sayOutboxPatience)
 	defer cancel()
 	if o, err := demo.ReadOutbox(ctx, info.DatabaseURL, info.StartedAt); err == nil {
-		fmt.Fprintf(app.Err, "outbox: %d published since the start, %d waiting, %d dead letters open\n", o.Published, o.Waiting, o.Dead)
+		fmt.Fprintf(app.Err, "outbox: %d published since the start, %d waiting, %d dead letters open\n",
+			o.Published, o.Waiting, o.Dead)
 	}
 }

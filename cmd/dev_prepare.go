@@ -26,7 +26,8 @@ const (
 )
 
 // prepareDev makes the servers usable: a migrated database, topics and subscriptions.
-func prepareDev(ctx context.Context, opts *devOptions, servers *devstack.Stack, info devstate.Info) (err error) {
+func prepareDev(ctx context.Context, opts *devOptions, servers *devstack.Stack,
+	info devstate.Info) (err error) {
 	if err := servers.Postgres.CreateDatabase(ctx, devDatabase); err != nil {
 		return err
 	}
@@ -69,7 +70,8 @@ func prepareDev(ctx context.Context, opts *devOptions, servers *devstack.Stack, 
 	return nil
 }
 
-// recordDev records the catalogue of the stack, so that every other command on this machine goes by it.
+// recordDev records the catalogue of the stack, so that every other command on this machine goes by
+// it.
 func recordDev(ctx context.Context, app *cli.App) error {
 	types, err := app.Registry(ctx)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 )
 
-// helpWidth is how wide help is where no terminal says it, widestHelp how wide at most: longer lines
-// are hard to read.
+// helpWidth is how wide help is where no terminal says it, widestHelp how wide at most: longer
+// lines are hard to read.
 const helpWidth, widestHelp = 80, 100
 
 // addHelp makes help fit the terminal, and leaves the flags that every command has to options.
@@ -92,8 +92,8 @@ func listed(c *cobra.Command, group string, shown func(*cobra.Command) bool) str
 	return b.String()
 }
 
-// fold breaks text into lines of at most width. Paragraphs are filled; a line that begins with a blank
-// stays one, and goes on below its second column.
+// fold breaks text into lines of at most width. Paragraphs are filled; a line that begins with a
+// blank stays one, and goes on below its second column.
 func fold(text string, width int) string {
 	var b strings.Builder
 	var paragraph []string
@@ -134,8 +134,8 @@ func foldLine(line string, width int) string {
 	return head + fill(strings.Fields(rest), column, column, width)
 }
 
-// fill writes words in lines of at most width. The first line begins at a column that the caller has
-// reached, the others are indented.
+// fill writes words in lines of at most width. The first line begins at a column that the caller
+// has reached, the others are indented.
 func fill(words []string, at, indent, width int) string {
 	var b strings.Builder
 	begin := true

@@ -32,7 +32,8 @@ func newHelpTopics(root *cobra.Command) []*cobra.Command {
 	}
 }
 
-// environmentHelp lists the variables of every setting, from the same table that the configuration is read by.
+// environmentHelp lists the variables of every setting, from the same table that the configuration
+// is read by.
 func environmentHelp() string {
 	var b strings.Builder
 	b.WriteString(`A setting comes from a flag, otherwise from the environment, otherwise from the configuration file, otherwise from a

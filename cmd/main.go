@@ -13,8 +13,9 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 )
 
-// Main runs one command line to its end and returns the process's exit code. The first SIGINT or SIGTERM cancels the
-// command's context so that it can stop cleanly; a second one meets the default action and ends the process at once.
+// Main runs one command line to its end and returns the process's exit code. The first SIGINT or
+// SIGTERM cancels the command's context so that it can stop cleanly; a second one meets the default
+// action and ends the process at once.
 func Main(args []string, streams cli.Streams, environ []string) int {
 	ctx, caught, stop := notifySignals(context.Background())
 	defer stop()
@@ -25,12 +26,14 @@ func Main(args []string, streams cli.Streams, environ []string) int {
 	return code
 }
 
-// Run is Main without the process: no signals, and nothing taken from the operating system but what is passed in.
+// Run is Main without the process: no signals, and nothing taken from the operating system but what
+// is passed in.
 func Run(ctx context.Context, args []string, streams cli.Streams, environ []string) int {
 	app := cli.NewApp(streams, environ)
 	app.Build = buildVersion()
 	root := newRootCmd(app)
-	// cobra keeps every completion function for good, and with it the App: that must not keep the whole tree of commands.
+	// cobra keeps every completion function for good, and with it the App: that must not keep the
+	// whole tree of commands.
 	defer app.BindFlags(&cobra.Command{})
 	root.SetArgs(args)
 	root.SetIn(streams.In)
@@ -48,9 +51,10 @@ func Run(ctx context.Context, args []string, streams cli.Streams, environ []stri
 	return cli.ExitCode(err)
 }
 
-// notifySignals returns a context that the first SIGINT or SIGTERM cancels, and a function that tells which signal
-// it was (zero: none).
-func notifySignals(parent context.Context) (ctx context.Context, caught func() syscall.Signal, stop func()) {
+// notifySignals returns a context that the first SIGINT or SIGTERM cancels, and a function that
+// tells which signal it was (zero: none).
+func notifySignals(parent context.Context) (ctx context.Context, caught func() syscall.Signal,
+	stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

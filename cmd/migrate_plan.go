@@ -17,7 +17,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// runMigratePlan shows what a migration would find and do. A table that cannot be adopted is a precondition that fails.
+// runMigratePlan shows what a migration would find and do. A table that cannot be adopted is a
+// precondition that fails.
 func runMigratePlan(ctx context.Context, opts *migrateUpOptions, o migrate.Options) error {
 	pool, err := opts.app.Pool(ctx)
 	if err != nil {
@@ -31,7 +32,8 @@ func runMigratePlan(ctx context.Context, opts *migrateUpOptions, o migrate.Optio
 	if err != nil {
 		return err
 	}
-	plan, err := adoption.Plan(ctx, pool, adoption.Params{Options: o, Catalogue: catalogue, MaxAttempts: cfg.Publish.MaxAttempts})
+	plan, err := adoption.Plan(ctx, pool, adoption.Params{Options: o, Catalogue: catalogue,
+		MaxAttempts: cfg.Publish.MaxAttempts})
 	if err != nil {
 		return migrateError(err)
 	}
@@ -58,7 +60,8 @@ func writeMigrationPlan(w io.Writer, plan adoption.Adoption) error {
 	default:
 		p.line("Table outbox_events exists and would become the outbox, with event types as %s.", plan.Types)
 	}
-	p.line("It has about %s in %s, and indexes of %s.", words.Counted(plan.Rows, "row"), size(plan.TableBytes), size(plan.IndexBytes))
+	p.line("It has about %s in %s, and indexes of %s.", words.Counted(plan.Rows, "row"),
+		size(plan.TableBytes), size(plan.IndexBytes))
 	if len(plan.Blocked) > 0 {
 		p.head("What has to change first")
 		for _, d := range plan.Blocked {
@@ -76,12 +79,14 @@ func writeMigrationPlan(w io.Writer, plan adoption.Adoption) error {
 		for _, s := range plan.Steps {
 			p.line("  %-28s %6s  %s", s.Step, seconds(s.Seconds), s.Does)
 		}
-		p.line("  It writes about %s to the log, and the table and its indexes grow by about %s.", size(plan.WALBytes), size(plan.GrowthBytes))
+		p.line("  It writes about %s to the log, and the table and its indexes grow by about %s.",
+			size(plan.WALBytes), size(plan.GrowthBytes))
 	}
 	if len(plan.Sessions) > 0 {
 		p.head("Who uses the table now")
 		for _, s := range plan.Sessions {
-			p.line("  %-9s %s as %s, process %d", s.Does, safetext.Line(s.Application), safetext.Line(s.User), s.PID)
+			p.line("  %-9s %s as %s, process %d", s.Does, safetext.Line(s.Application),
+				safetext.Line(s.User), s.PID)
 		}
 	}
 	p.backlog(plan.Waiting, plan.Backlog)
@@ -121,10 +126,12 @@ func (p *planPrinter) backlog(waiting int64, b registry.Backlog) {
 		p.line("  %s of them have an envelope with another eventId; they are published unchanged, with the row's id as attribute event_id", words.Count(b.OtherEventID))
 	}
 	if b.AttemptsSpent > 0 {
-		p.line("  %s have spent their attempts and die at their first claim, keeping their last error", words.Count(b.AttemptsSpent))
+		p.line("  %s have spent their attempts and die at their first claim, keeping their last error",
+			words.Count(b.AttemptsSpent))
 	}
 	for _, r := range b.Die {
-		p.line("  %s of type %s would die as %s: %s (such as %s)", words.Count(r.Waiting), safetext.Line(r.EventType), r.Reason, safetext.Line(r.Problem), r.Example)
+		p.line("  %s of type %s would die as %s: %s (such as %s)", words.Count(r.Waiting),
+			safetext.Line(r.EventType), r.Reason, safetext.Line(r.Problem), r.Example)
 	}
 }
 

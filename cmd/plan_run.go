@@ -57,7 +57,8 @@ func runPlanRun(ctx context.Context, opts *changeOptions, id string) error {
 			return err
 		}
 	}
-	if err := app.Confirm(ctx, opts.yes, weight(plan.Action, left), fmt.Sprintf("%s %s", plan.Action.Verb(), words.Counted(left, "row"))); err != nil {
+	if err := app.Confirm(ctx, opts.yes, weight(plan.Action, left),
+		fmt.Sprintf("%s %s", plan.Action.Verb(), words.Counted(left, "row"))); err != nil {
 		return err
 	}
 	defer cli.SurviveClosedPipe()()

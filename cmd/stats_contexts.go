@@ -18,7 +18,8 @@ type contextStats struct {
 	Error string        `json:"error,omitempty"`
 }
 
-// statsOfContexts asks one context after the other; one that does not answer is a row with its error.
+// statsOfContexts asks one context after the other; one that does not answer is a row with its
+// error.
 func statsOfContexts(ctx context.Context, opts *statsOptions) error {
 	app := opts.app
 	if _, given := app.Flag(cli.FlagContext); given || opts.by != "" {
@@ -35,7 +36,8 @@ func statsOfContexts(ctx context.Context, opts *statsOptions) error {
 	failed := 0
 	for i, c := range cfg.Contexts {
 		rows[i].Context = c.Name
-		if rows[i].Stats, err = statsOf(ctx, app.Under(map[string]string{"OUTBOXCTL_CONTEXT": c.Name})); err != nil {
+		if rows[i].Stats, err = statsOf(ctx,
+			app.Under(map[string]string{"OUTBOXCTL_CONTEXT": c.Name})); err != nil {
 			rows[i].Error = err.Error()
 			failed++
 		}
@@ -49,7 +51,8 @@ func statsOfContexts(ctx context.Context, opts *statsOptions) error {
 	case len(rows):
 		return fault.Preconditionf("no context answers")
 	default:
-		return fault.Partialf("%s of %s do not answer", words.Count(int64(failed)), words.Counted(int64(len(rows)), "context"))
+		return fault.Partialf("%s of %s do not answer", words.Count(int64(failed)),
+			words.Counted(int64(len(rows)), "context"))
 	}
 }
 
@@ -63,7 +66,8 @@ func statsOf(ctx context.Context, app *cli.App) (*stats.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report, err := stats.Collect(ctx, box.DB, box.Registry, stats.Params{MaxAttempts: cfg.Publish.MaxAttempts})
+	report, err := stats.Collect(ctx, box.DB, box.Registry,
+		stats.Params{MaxAttempts: cfg.Publish.MaxAttempts})
 	return report, fault.Database(err)
 }
 

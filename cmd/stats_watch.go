@@ -14,7 +14,8 @@ import (
 const history = 60
 
 // watchStats shows reports until it is interrupted, on a terminal with sparklines above.
-func watchStats(ctx context.Context, opts *statsOptions, box *dlq.Outbox, params stats.Params) error {
+func watchStats(ctx context.Context, opts *statsOptions, box *dlq.Outbox,
+	params stats.Params) error {
 	var backlog, rate []float64
 	return opts.app.Watch(ctx, opts.watch, func(ctx context.Context) error {
 		report, err := stats.Collect(ctx, box.DB, box.Registry, params)
@@ -24,8 +25,10 @@ func watchStats(ctx context.Context, opts *statsOptions, box *dlq.Outbox, params
 		backlog = remember(backlog, float64(report.Backlog))
 		rate = remember(rate, report.Flow.DrainPerSecond)
 		if opts.watch.On && opts.app.OutTTY && opts.output.Form() == cli.FormatTable {
-			fmt.Fprintf(opts.app.Out, "outboxctl stats, every %s, %s\n\n", opts.watch.Every, report.At.Local().Format(time.TimeOnly))
-			fmt.Fprintf(opts.app.Out, "%-11s %s\n%-11s %s\n\n", "backlog", sparkline(backlog), "out/s", sparkline(rate))
+			fmt.Fprintf(opts.app.Out, "outboxctl stats, every %s, %s\n\n", opts.watch.Every,
+				report.At.Local().Format(time.TimeOnly))
+			fmt.Fprintf(opts.app.Out, "%-11s %s\n%-11s %s\n\n", "backlog", sparkline(backlog), "out/s",
+				sparkline(rate))
 		}
 		return opts.print(opts.app.Out, report)
 	})

@@ -10,7 +10,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 )
 
-// openBrowser opens an address in the person's browser. A page that cannot be opened here is served all the same.
+// openBrowser opens an address in the person's browser. A page that cannot be opened here is served
+// all the same.
 func openBrowser(ctx context.Context, app *cli.App, address string) {
 	words := browserCommand(app.Env("BROWSER"), runtime.GOOS)
 	run := exec.CommandContext(context.WithoutCancel(ctx), words[0], append(words[1:], address)...)

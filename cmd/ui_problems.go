@@ -19,8 +19,8 @@ import (
 // uiCheckTimeout bounds the look at the read role: the page starts also while the database is away.
 const uiCheckTimeout = 2 * time.Second
 
-// checkReadRole refuses a role that the page could not read under. A database that does not answer is no reason: the page
-// says so itself, and so it does where the default role has no rights.
+// checkReadRole refuses a role that the page could not read under. A database that does not answer
+// is no reason: the page says so itself, and so it does where the default role has no rights.
 func checkReadRole(ctx context.Context, pool *pgxpool.Pool, role string) error {
 	if role == ui.OwnRights {
 		return nil
@@ -34,13 +34,15 @@ func checkReadRole(ctx context.Context, pool *pgxpool.Pool, role string) error {
 	return nil
 }
 
-// isUIProblem reports whether err is about how the page was set up: another start would end the same way.
+// isUIProblem reports whether err is about how the page was set up: another start would end the
+// same way.
 func isUIProblem(err error) bool {
 	kind, _ := fault.KindOf(err)
 	return kind == fault.Usage || kind == fault.Precondition
 }
 
-// serveUIProblem answers every request with 503 until ctx ends. What is missing is for those who read the log.
+// serveUIProblem answers every request with 503 until ctx ends. What is missing is for those who
+// read the log.
 func serveUIProblem(ctx context.Context, app *cli.App, problem error) error {
 	app.Report(problem)
 	cfg := &cli.Config{}

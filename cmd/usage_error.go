@@ -29,13 +29,16 @@ func unknownSubcommand(cmd *cobra.Command, given []string) error {
 			names = append(names, sub.Name())
 		}
 	}
-	return fault.Hint(err, "%s --help lists the commands: %s", cmd.CommandPath(), strings.Join(names, ", "))
+	return fault.Hint(err, "%s --help lists the commands: %s", cmd.CommandPath(),
+		strings.Join(names, ", "))
 }
 
-// withSubcommands is the name of a command with those of the words given after it that are its subcommands.
+// withSubcommands is the name of a command with those of the words given after it that are its
+// subcommands.
 func withSubcommands(cmd *cobra.Command, name string, given []string) string {
 	for {
-		at := slices.IndexFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.Name() == name[strings.LastIndex(name, " ")+1:] })
+		at := slices.IndexFunc(cmd.Commands(),
+			func(c *cobra.Command) bool { return c.Name() == name[strings.LastIndex(name, " ")+1:] })
 		if at < 0 || len(given) == 0 {
 			return name
 		}
@@ -56,12 +59,14 @@ func helpArgs(cmd *cobra.Command, given []string) error {
 	case len(left) > 0 && found.HasSubCommands():
 		return unknownSubcommand(found, left)
 	case len(left) > 0:
-		return fault.Hint(fault.Usagef("%s has no commands, so there is no help on %q", found.CommandPath(), left[0]), "%s --help", found.CommandPath())
+		return fault.Hint(fault.Usagef("%s has no commands, so there is no help on %q",
+			found.CommandPath(), left[0]), "%s --help", found.CommandPath())
 	}
 	return nil
 }
 
-// argsError names the argument that is missing or too much. The command's usage line names those it takes.
+// argsError names the argument that is missing or too much. The command's usage line names those it
+// takes.
 func argsError(cmd *cobra.Command, given []string) error {
 	var takes []string
 	words := strings.Fields(cmd.Use)
@@ -78,7 +83,8 @@ func argsError(cmd *cobra.Command, given []string) error {
 	return fmt.Errorf("unexpected argument %q", given[min(len(takes), len(given)-1)])
 }
 
-// similarFlag is the flag that an unknown one was most likely meant to be; empty when none is close.
+// similarFlag is the flag that an unknown one was most likely meant to be; empty when none is
+// close.
 func similarFlag(cmd *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
@@ -109,7 +115,8 @@ func flagError(err error) error {
 	case errors.As(err, &missing):
 		return fmt.Errorf("--%s needs a value", missing.GetFlag().Name)
 	case errors.As(err, &invalid) && errors.As(err, &number) && number.Func == "ParseBool":
-		return fmt.Errorf("--%s: %q is neither true nor false", invalid.GetFlag().Name, invalid.GetValue())
+		return fmt.Errorf("--%s: %q is neither true nor false", invalid.GetFlag().Name,
+			invalid.GetValue())
 	case errors.As(err, &invalid) && errors.As(err, &number) && !errors.Is(err, strconv.ErrRange):
 		return fmt.Errorf("--%s: %q is not a number", invalid.GetFlag().Name, invalid.GetValue())
 	case errors.As(err, &invalid) && errors.As(err, &number):

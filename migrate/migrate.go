@@ -1,5 +1,6 @@
-// Package migrate creates and updates the outbox tables from a Go program, as outboxctl migrate does: one run per
-// database at a time, never queueing production behind a table lock, and safe to start again wherever it was killed.
+// Package migrate creates and updates the outbox tables from a Go program, as outboxctl migrate
+// does: one run per database at a time, never queueing production behind a table lock, and safe to
+// start again wherever it was killed.
 package migrate
 
 import (
@@ -21,8 +22,8 @@ const (
 
 // Options of a run. The zero value is usable.
 type Options struct {
-	// Types are those of the columns that Up creates in an empty database, Text or Enum; empty means Enum. Tables that
-	// exist keep theirs: to ask for others is an error.
+	// Types are those of the columns that Up creates in an empty database, Text or Enum; empty means
+	// Enum. Tables that exist keep theirs: to ask for others is an error.
 	Types string
 	// Progress is told what happens, in words for a human, one call at a time; nil discards it.
 	Progress func(message string)
@@ -106,7 +107,8 @@ type Session struct {
 	Since *time.Time
 }
 
-// Up applies what the database lacks. The pool's user has to own the outbox, or may create in its schema.
+// Up applies what the database lacks. The pool's user has to own the outbox, or may create in its
+// schema.
 func Up(ctx context.Context, pool *pgxpool.Pool, opts Options) (Result, error) {
 	r, err := migrate.Up(ctx, pool, opts.internal())
 	return Result{
@@ -116,8 +118,8 @@ func Up(ctx context.Context, pool *pgxpool.Pool, opts Options) (Result, error) {
 	}, err
 }
 
-// Plan returns what Up would find and do: whether an existing table can become the outbox, and how long that takes. It
-// only reads. Adoption.Blocked lists what has to change first.
+// Plan returns what Up would find and do: whether an existing table can become the outbox, and how
+// long that takes. It only reads. Adoption.Blocked lists what has to change first.
 func Plan(ctx context.Context, pool *pgxpool.Pool, opts Options) (Adoption, error) {
 	a, err := migrate.Survey(ctx, pool, opts.internal())
 	return Adoption{

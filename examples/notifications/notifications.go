@@ -47,12 +47,14 @@ func Write(ctx context.Context, tx pgx.Tx, events []consume.Event) error {
 		if n == nil {
 			continue
 		}
-		for i, value := range []string{n.audience, n.storeID, n.licenseID, n.status, n.reason, n.message, e.ID.String()} {
+		for i, value := range []string{n.audience, n.storeID, n.licenseID, n.status, n.reason, n.message,
+			e.ID.String()} {
 			columns[i] = append(columns[i], value)
 		}
 	}
 	c := columns
-	if _, err := tx.Exec(ctx, insertNotifications, c[0], c[1], c[2], c[3], c[4], c[5], c[6]); err != nil {
+	if _, err := tx.Exec(ctx, insertNotifications, c[0], c[1], c[2], c[3], c[4], c[5],
+		c[6]); err != nil {
 		return fmt.Errorf("insert notifications: %w", err)
 	}
 	return nil

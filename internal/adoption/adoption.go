@@ -1,4 +1,5 @@
-// Package adoption tells what a migration would find in a database, and what becomes of the events that wait there.
+// Package adoption tells what a migration would find in a database, and what becomes of the events
+// that wait there.
 package adoption
 
 import (

@@ -73,7 +73,8 @@ type Result struct {
 
 // Run judges the state of the outbox.
 func Run(ctx context.Context, db stats.DB, catalogue stats.Catalogue, p Params) (*Result, error) {
-	r, err := stats.Collect(ctx, db, catalogue, stats.Params{MaxAttempts: p.MaxAttempts, StateOnly: true})
+	r, err := stats.Collect(ctx, db, catalogue,
+		stats.Params{MaxAttempts: p.MaxAttempts, StateOnly: true})
 	if err != nil {
 		return nil, err
 	}
@@ -89,11 +90,13 @@ func (p Params) judge(r *stats.Report) *Result {
 		out.say(Warning, s.String())
 	}
 	for _, s := range r.Pauses {
-		out.say(OK, safetext.Line(fmt.Sprintf("%s %s is paused by %s for %s, %s wait", s.Kind, s.Value, s.Actor, words.Seconds(r.At.Sub(s.At).Seconds()), words.Counted(s.Events, "event"))))
+		out.say(OK, safetext.Line(fmt.Sprintf("%s %s is paused by %s for %s, %s wait", s.Kind, s.Value,
+			s.Actor, words.Seconds(r.At.Sub(s.At).Seconds()), words.Counted(s.Events, "event"))))
 	}
 	longest := 0.0
 	for _, t := range worstTopics(r.Topics) {
-		f := Figure{Name: fmt.Sprintf("topic %s has been %s for", t.Topic, t.State), Unit: "s", Value: t.OutageSeconds(r.At), Threshold: p.Outage}
+		f := Figure{Name: fmt.Sprintf("topic %s has been %s for", t.Topic, t.State), Unit: "s",
+			Value: t.OutageSeconds(r.At), Threshold: p.Outage}
 		out.judge(f)
 		longest = max(longest, f.Value)
 	}
@@ -101,12 +104,14 @@ func (p Params) judge(r *stats.Report) *Result {
 		{Name: "backlog", Label: "backlog", Value: float64(r.Backlog), Threshold: p.Backlog},
 		{Name: "oldest", Label: "age", Unit: "s", Value: r.OldestAgeSeconds, Threshold: p.Age},
 		{Name: "dead", Label: "dead", Value: float64(r.DLQ.Open), Threshold: p.Dead},
-		{Name: "at max attempts", Label: "attempt_rows", Value: float64(r.AtMaxAttempts), Threshold: p.AttemptRows},
+		{Name: "at max attempts", Label: "attempt_rows", Value: float64(r.AtMaxAttempts),
+			Threshold: p.AttemptRows},
 		{Name: "parked", Label: "parked", Value: float64(r.Parked), Threshold: p.Parked},
 	} {
 		out.Figures = append(out.Figures, out.judge(f))
 	}
-	outage := Figure{Name: "topic outage", Label: "topic_outage", Unit: "s", Value: longest, Threshold: p.Outage, Level: p.Outage.Judge(longest)}
+	outage := Figure{Name: "topic outage", Label: "topic_outage", Unit: "s", Value: longest,
+		Threshold: p.Outage, Level: p.Outage.Judge(longest)}
 	out.Figures = append(out.Figures, outage)
 	return out
 }
@@ -141,7 +146,8 @@ func (f Figure) show(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// worstTopics are the topics that are not published to, each as the publisher sees it that has lost it for longest.
+// worstTopics are the topics that are not published to, each as the publisher sees it that has lost
+// it for longest.
 func worstTopics(topics []stats.TopicState) []stats.TopicState {
 	sorted := slices.SortedFunc(slices.Values(topics), func(a, b stats.TopicState) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), a.Since.Compare(b.Since))

@@ -14,8 +14,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/failpoint"
 )
 
-// MinAuditAge is how long audit rows are kept whatever is asked: who is audited must not wipe out yesterday. The
-// database holds the same rule.
+// MinAuditAge is how long audit rows are kept whatever is asked: who is audited must not wipe out
+// yesterday. The database holds the same rule.
 const MinAuditAge = 7 * 24 * time.Hour
 
 // ErrBusy means that another cleaner is at work on the same database.
@@ -25,10 +25,12 @@ var ErrBusy = errors.New("another cleanup is running")
 type Params struct {
 	// OlderThan is the age, since publication, from which events go. Nil: no events.
 	OlderThan *time.Duration
-	// DLQOlderThan is the age, since they were replayed or discarded, from which dead letters go. Nil: none.
+	// DLQOlderThan is the age, since they were replayed or discarded, from which dead letters go. Nil:
+	// none.
 	DLQOlderThan *time.Duration
-	// InboxOlderThan is the age, since the effect, from which inbox rows go. Nil: none. It must be longer than any event
-	// may still be delivered again: the row is what keeps the effect single when Redis has forgotten.
+	// InboxOlderThan is the age, since the effect, from which inbox rows go. Nil: none. It must be
+	// longer than any event may still be delivered again: the row is what keeps the effect single when
+	// Redis has forgotten.
 	InboxOlderThan *time.Duration
 	// AuditOlderThan is the age from which audit rows go, at least MinAuditAge. Nil: none.
 	AuditOlderThan *time.Duration
@@ -69,7 +71,8 @@ type Cleaner struct{ pool *pgxpool.Pool }
 // New makes a Cleaner.
 func New(pool *pgxpool.Pool) *Cleaner { return &Cleaner{pool} }
 
-// Run removes batch by batch until nothing old is left. What it returns was removed, also when it returns an error.
+// Run removes batch by batch until nothing old is left. What it returns was removed, also when it
+// returns an error.
 func (c *Cleaner) Run(ctx context.Context, p Params) (Result, error) {
 	if err := p.Validate(); err != nil {
 		return Result{}, err
@@ -134,7 +137,8 @@ func (r *run) inOrder(ctx context.Context, query string, age time.Duration, tota
 		var deleted int64
 		var last *time.Time
 		var taken bool
-		err := r.pool.QueryRow(ctx, query, cutoff, from, limit, r.Actor, r.Note, r.detail(), r.audit).Scan(&r.audit, &deleted, &last, &taken)
+		err := r.pool.QueryRow(ctx, query, cutoff, from, limit, r.Actor, r.Note, r.detail(),
+			r.audit).Scan(&r.audit, &deleted, &last, &taken)
 		if taken {
 			return 0, busy(ctx, r.pool, batchKey)
 		}
@@ -155,7 +159,8 @@ func (r *run) deadLetters(ctx context.Context) error {
 	return r.batches(ctx, func(ctx context.Context, limit int) (int64, error) {
 		var deleted, events int64
 		var taken bool
-		err := r.pool.QueryRow(ctx, cleanupDLQ, cutoff, limit, r.Actor, r.Note, r.detail(), r.audit).Scan(&r.audit, &deleted, &events, &taken)
+		err := r.pool.QueryRow(ctx, cleanupDLQ, cutoff, limit, r.Actor, r.Note, r.detail(),
+			r.audit).Scan(&r.audit, &deleted, &events, &taken)
 		if taken {
 			return 0, busy(ctx, r.pool, batchKey)
 		}
@@ -166,7 +171,8 @@ func (r *run) deadLetters(ctx context.Context) error {
 }
 
 // batches calls one batch after the other until one comes back less than full.
-func (r *run) batches(ctx context.Context, batch func(ctx context.Context, limit int) (int64, error)) error {
+func (r *run) batches(ctx context.Context, batch func(ctx context.Context, limit int) (int64,
+	error)) error {
 	for {
 		limit := r.limit()
 		if limit == 0 {
@@ -199,7 +205,8 @@ func (r *run) limit() int {
 	return int(min(int64(r.size), r.MaxRows-r.result.Rows()))
 }
 
-// cutoff is taken once from the database's clock, so that a run has an end and a wrong clock elsewhere cannot delete too much.
+// cutoff is taken once from the database's clock, so that a run has an end and a wrong clock
+// elsewhere cannot delete too much.
 func (r *run) cutoff(ctx context.Context, age time.Duration) (time.Time, error) {
 	var at time.Time
 	err := r.pool.QueryRow(ctx, cutoff, age).Scan(&at)
@@ -255,7 +262,8 @@ type TypeCount struct {
 
 // Plan counts what Run would remove now; it changes nothing.
 func (c *Cleaner) Plan(ctx context.Context, p Params) (Plan, error) {
-	plan := Plan{Events: []TypeCount{}, DLQ: []TypeCount{}, Inbox: []ConsumerCount{}, Audit: []ActionCount{}}
+	plan := Plan{Events: []TypeCount{}, DLQ: []TypeCount{}, Inbox: []ConsumerCount{},
+		Audit: []ActionCount{}}
 	err := p.Validate()
 	if err != nil {
 		return plan, err
@@ -271,7 +279,8 @@ func (c *Cleaner) Plan(ctx context.Context, p Params) (Plan, error) {
 		}
 	}
 	if p.InboxOlderThan != nil {
-		if plan.Inbox, err = count[ConsumerCount](ctx, c.pool, countInbox, *p.InboxOlderThan); err != nil {
+		if plan.Inbox, err = count[ConsumerCount](ctx, c.pool, countInbox,
+			*p.InboxOlderThan); err != nil {
 			return plan, fmt.Errorf("count inbox rows: %w", err)
 		}
 	}

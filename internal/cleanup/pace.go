@@ -7,8 +7,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
-// Batches grow while they are quick and shrink before they are long: a transaction that deletes for a second holds up
-// replicas and vacuum for a second.
+// Batches grow while they are quick and shrink before they are long: a transaction that deletes for
+// a second holds up replicas and vacuum for a second.
 const (
 	firstBatch  = 1000
 	leastBatch  = 100

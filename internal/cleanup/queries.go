@@ -4,8 +4,8 @@ const (
 	// A key beside the one that each batch takes.
 	takeTurn = `SELECT pg_try_advisory_xact_lock(hashtextextended('` + turnKey + `'::text, 0::bigint))`
 
-	// Who has a lock of ours. Advisory locks are open to every login of the database, so it need not be a cleanup. Of the
-	// sessions of other roles PostgreSQL may show no more than the process.
+	// Who has a lock of ours. Advisory locks are open to every login of the database, so it need not
+	// be a cleanup. Of the sessions of other roles PostgreSQL may show no more than the process.
 	whoHolds = `
 SELECT concat_ws(', ', 'process ' || l.pid, 'application ' || nullif(a.application_name, ''), 'user ' || a.usename,
                  'since ' || to_char(a.xact_start AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS"Z"'))
@@ -18,8 +18,8 @@ SELECT concat_ws(', ', 'process ' || l.pid, 'application ' || nullif(a.applicati
 	turnKey  = "outbox_cleanup_run"
 	batchKey = "outbox_cleanup"
 
-	// The transaction that holds the turn is idle on purpose, for as long as the run takes. transaction_timeout came
-	// with PostgreSQL 17.
+	// The transaction that holds the turn is idle on purpose, for as long as the run takes.
+	// transaction_timeout came with PostgreSQL 17.
 	waitForever = `
 SELECT set_config(name, '0', true)
   FROM pg_settings
@@ -28,8 +28,8 @@ SELECT set_config(name, '0', true)
 	// The cutoff by the database's clock.
 	cutoff = `SELECT now() - $1::interval`
 
-	// One batch each; the functions delete and add to the run's audit row in one transaction. The types are exact: an
-	// overload planted in the schema would win over one that merely fits.
+	// One batch each; the functions delete and add to the run's audit row in one transaction. The
+	// types are exact: an overload planted in the schema would win over one that merely fits.
 	cleanupEvents = `SELECT run, deleted, last_published, busy FROM outbox_cleanup_events(` + inOrderArgs + `)`
 	cleanupInbox  = `SELECT run, deleted, last_processed, busy FROM outbox_cleanup_inbox(` + inOrderArgs + `)`
 	cleanupAudit  = `SELECT run, deleted, last_at, busy FROM outbox_cleanup_audit(` + inOrderArgs + `)`
@@ -63,6 +63,7 @@ SELECT event_type::text, count(*)
  WHERE state IN ('replayed', 'discarded') AND state_changed_at < now() - $1::interval
  GROUP BY event_type ORDER BY event_type`
 
-	// The slowest replica that says how far behind it is. Empty without replicas or without the right to look.
+	// The slowest replica that says how far behind it is. Empty without replicas or without the right
+	// to look.
 	replicaLag = `SELECT coalesce(max(replay_lag), interval '0') FROM pg_stat_replication`
 )

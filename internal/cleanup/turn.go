@@ -8,13 +8,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// turnTimeout bounds giving the turn back: the server takes it back by itself when the connection ends.
+// turnTimeout bounds giving the turn back: the server takes it back by itself when the connection
+// ends.
 const turnTimeout = 5 * time.Second
 
-// A turn is the right to clean, held from the first batch to the last. The lock of a batch is free while the run rests.
+// A turn is the right to clean, held from the first batch to the last. The lock of a batch is free
+// while the run rests.
 //
-// It belongs to a transaction, not to a session, so that it holds behind a transaction pooler too. The transaction only
-// waits: it has neither a snapshot nor an id, and vacuum does not mind it.
+// It belongs to a transaction, not to a session, so that it holds behind a transaction pooler too.
+// The transaction only waits: it has neither a snapshot nor an id, and vacuum does not mind it.
 type turn struct {
 	conn *pgx.Conn
 	tx   pgx.Tx
@@ -64,9 +66,11 @@ func busy(ctx context.Context, db interface {
 	return fmt.Errorf("%w: %s", ErrBusy, who)
 }
 
-// check returns an error when the turn is no longer ours: with its connection, the lock is lost as well.
+// check returns an error when the turn is no longer ours: with its connection, the lock is lost as
+// well.
 func (t *turn) check(ctx context.Context) error {
-	// The extended protocol would keep the statement's snapshot, which holds up vacuum, until the next statement comes.
+	// The extended protocol would keep the statement's snapshot, which holds up vacuum, until the next
+	// statement comes.
 	if _, err := t.tx.Exec(ctx, `SELECT`, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return fmt.Errorf("the lock that keeps other cleaners away is lost: %w", err)
 	}

@@ -17,9 +17,11 @@ func AddAuditFlags(cmd *cobra.Command, f *AuditFlags) {
 	cmd.Flags().StringVarP(&f.Note, "note", "m", "", "why, for the audit trail")
 }
 
-// AddActorFlag gives a command --actor alone: what it does was explained before, by another command.
+// AddActorFlag gives a command --actor alone: what it does was explained before, by another
+// command.
 func AddActorFlag(cmd *cobra.Command, f *AuditFlags) {
-	cmd.Flags().StringVar(&f.Actor, "actor", "", "who does this, for the audit trail (default $OUTBOXCTL_ACTOR, then user@host)")
+	cmd.Flags().StringVar(&f.Actor, "actor", "",
+		"who does this, for the audit trail (default $OUTBOXCTL_ACTOR, then user@host)")
 }
 
 // Actor names the person or job behind the command.

@@ -9,9 +9,9 @@ import (
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-// CommandLine writes the command that is running as it could be typed again, with some flags changed (an empty value
-// leaves a flag out). The flags of every command are repeated, or it could act on another database; connection strings
-// are not, since they may hold a password.
+// CommandLine writes the command that is running as it could be typed again, with some flags
+// changed (an empty value leaves a flag out). The flags of every command are repeated, or it could
+// act on another database; connection strings are not, since they may hold a password.
 func CommandLine(cmd *cobra.Command, args []string, set map[string]string) string {
 	words := []string{cmd.CommandPath()}
 	for _, arg := range args {

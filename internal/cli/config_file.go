@@ -23,8 +23,8 @@ type configFile struct {
 	current  string // the name of the current context
 }
 
-// readConfigFile reads the file that was named, or the first of the usual ones that exists. A key that does not exist is a
-// problem: it is a typing error that would otherwise be ignored for years.
+// readConfigFile reads the file that was named, or the first of the usual ones that exists. A key
+// that does not exist is a problem: it is a typing error that would otherwise be ignored for years.
 func readConfigFile(src ConfigSource) (configFile, []string) {
 	path, named := src.Flag(FlagConfig)
 	if !named {
@@ -34,7 +34,8 @@ func readConfigFile(src ConfigSource) (configFile, []string) {
 		if path = usualConfigFile(src.env); path == "" {
 			return configFile{}, nil
 		}
-		// It says which database is changed, and it was not named: another user must not have put it there.
+		// It says which database is changed, and it was not named: another user must not have put it
+		// there.
 		if err := fileowner.Check(path); err != nil {
 			return configFile{}, []string{fmt.Sprintf("configuration file %s is not used: %v; --config %[1]s says that it is meant", path, err)}
 		}
@@ -68,14 +69,15 @@ func fileProblem(path string, err error) string {
 	case errors.As(err, &syntax):
 		var line int
 		_, _ = fmt.Sscanf(errors.Unwrap(syntax).Error(), "yaml: line %d:", &line) // the library tells it in words only
-		return fmt.Sprintf("%s cannot be read: check the indentation, brackets and quotes near line %d", path, max(line, 1))
+		return fmt.Sprintf("%s cannot be read: check the indentation, brackets and quotes near line %d",
+			path, max(line, 1))
 	default:
 		return fault.File(path, err).Error()
 	}
 }
 
-// treeDecoder keeps the whole tree that viper decodes. Viper's own list of keys leaves out what is empty, and with it a
-// misspelt section.
+// treeDecoder keeps the whole tree that viper decodes. Viper's own list of keys leaves out what is
+// empty, and with it a misspelt section.
 type treeDecoder struct {
 	registry viper.DecoderRegistry
 	format   viper.Decoder
@@ -131,10 +133,12 @@ func (f configFile) take(section string, members map[string]any) (problems []str
 	return problems
 }
 
-// knownName reports whether a name is that of a setting or of a section, and whether it is a setting's.
+// knownName reports whether a name is that of a setting or of a section, and whether it is a
+// setting's.
 func knownName(name string) (known, isKey bool) {
 	for _, prefix := range []string{topicPrefix, oldTopicPrefix} {
-		if logical, ok := strings.CutPrefix(name, prefix); ok && logical != "" && !strings.Contains(logical, ".") {
+		if logical, ok := strings.CutPrefix(name, prefix); ok && logical != "" &&
+			!strings.Contains(logical, ".") {
 			return true, true // the catalogue knows which there are
 		}
 	}

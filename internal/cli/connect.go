@@ -19,7 +19,8 @@ const ConnectTimeout = pgpool.ConnectTimeout
 // PoolParams is what differs between the pools of one process.
 type PoolParams = pgpool.Params
 
-// OpenPool opens a pool and tries it once, so that a wrong address is an error now and not in the middle of the work.
+// OpenPool opens a pool and tries it once, so that a wrong address is an error now and not in the
+// middle of the work.
 func OpenPool(ctx context.Context, cfg *Config, p PoolParams) (*pgxpool.Pool, error) {
 	pc, err := PoolConfig(cfg, p)
 	if err != nil {
@@ -44,10 +45,12 @@ func PoolConfig(cfg *Config, p PoolParams) (*pgxpool.Config, error) {
 	if err != nil {
 		return nil, databaseError(cfg, err)
 	}
-	if cfg.Origin("database.exec_mode") != OriginDefault || !strings.Contains(cfg.Database.URL, "default_query_exec_mode") {
+	if cfg.Origin("database.exec_mode") != OriginDefault ||
+		!strings.Contains(cfg.Database.URL, "default_query_exec_mode") {
 		pc.ConnConfig.DefaultQueryExecMode = execMode(cfg.Database.ExecMode)
 	}
-	// The second line: no command that writes comes here, and what one that reads does wrong is refused by the server.
+	// The second line: no command that writes comes here, and what one that reads does wrong is
+	// refused by the server.
 	if cfg.ReadOnly() {
 		pc.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
 	}
@@ -76,13 +79,16 @@ func (c *Config) RemoteDatabase() bool {
 		return false
 	}
 	return !pgpool.IsLocal(pc.ConnConfig.Host) ||
-		slices.ContainsFunc(pc.ConnConfig.Fallbacks, func(f *pgconn.FallbackConfig) bool { return !pgpool.IsLocal(f.Host) })
+		slices.ContainsFunc(pc.ConnConfig.Fallbacks,
+			func(f *pgconn.FallbackConfig) bool { return !pgpool.IsLocal(f.Host) })
 }
 
-// RefuseStrayEmulator refuses to publish a remote database's events to an emulator: they would be marked as published,
-// and no subscriber would ever get them. Only the flag tells that it is meant; a variable or a file may be left over.
+// RefuseStrayEmulator refuses to publish a remote database's events to an emulator: they would be
+// marked as published, and no subscriber would ever get them. Only the flag tells that it is meant;
+// a variable or a file may be left over.
 func (a *App) RefuseStrayEmulator() error {
-	if _, meant := a.Flag("emulator"); meant || a.cfg.Value("pubsub.emulator") == "" || !a.cfg.RemoteDatabase() {
+	if _, meant := a.Flag("emulator"); meant || a.cfg.Value("pubsub.emulator") == "" ||
+		!a.cfg.RemoteDatabase() {
 		return nil
 	}
 	emulator, origin := a.cfg.Value("pubsub.emulator"), a.cfg.Origin("pubsub.emulator")

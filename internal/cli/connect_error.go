@@ -16,18 +16,21 @@ import (
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-// databaseError names the server that could not be used, without its password, what is wrong with it, and what to try.
+// databaseError names the server that could not be used, without its password, what is wrong with
+// it, and what to try.
 func databaseError(cfg *Config, err error) error {
 	problem, hint := connectProblem(err)
-	wrapped := fault.Preconditionf("connect to the database %s: %w", safetext.URL(cfg.Database.URL), fault.Reword(err, "%s", problem))
+	wrapped := fault.Preconditionf("connect to the database %s: %w", safetext.URL(cfg.Database.URL),
+		fault.Reword(err, "%s", problem))
 	if hint != "" {
 		return fault.Hint(wrapped, "%s", hint)
 	}
 	return wrapped
 }
 
-// connectProblem explains what went wrong and gives advice, by the type of the error. The driver may have tried several addresses,
-// with and without TLS, and its error holds all their errors: what the server itself answered counts first.
+// connectProblem explains what went wrong and gives advice, by the type of the error. The driver
+// may have tried several addresses, with and without TLS, and its error holds all their errors:
+// what the server itself answered counts first.
 func connectProblem(err error) (problem, hint string) {
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) {
@@ -88,5 +91,6 @@ func badCertificate(err error) bool {
 		invalid      x509.CertificateInvalidError
 		roots        x509.SystemRootsError
 	)
-	return errors.As(err, &verification) || errors.As(err, &authority) || errors.As(err, &hostname) || errors.As(err, &invalid) || errors.As(err, &roots)
+	return errors.As(err, &verification) || errors.As(err, &authority) || errors.As(err, &hostname) ||
+		errors.As(err, &invalid) || errors.As(err, &roots)
 }

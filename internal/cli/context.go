@@ -31,7 +31,8 @@ type Context struct {
 	Name string
 	// Production asks for the context's name before many rows are changed, or anything is destroyed.
 	Production bool
-	// ReadOnly refuses every command that would write, and keeps every connection from changing the database.
+	// ReadOnly refuses every command that would write, and keeps every connection from changing the
+	// database.
 	ReadOnly bool
 
 	values map[string]string
@@ -43,8 +44,8 @@ func (c Context) Setting(name string) string { return c.values[name] }
 // ReadOnly reports whether nothing may be changed where this configuration points.
 func (c *Config) ReadOnly() bool { return c.Context != nil && c.Context.ReadOnly }
 
-// ServerKeys say which installation is meant. With a context they come from it and from flags alone: the database of one
-// must never be completed with another one's Redis.
+// ServerKeys say which installation is meant. With a context they come from it and from flags
+// alone: the database of one must never be completed with another one's Redis.
 func ServerKeys() []string {
 	keys := []string{"database.url", "ui.read_url", "redis.url", keyBroker}
 	for _, kind := range brokers() {
@@ -128,7 +129,8 @@ func (f *configFile) choose(src ConfigSource) (*Context, []string) {
 	return nil, []string{fmt.Sprintf("%s (%s): no such context; %s", name, origin, why)}
 }
 
-// ContextNames returns the configuration file and the names of the contexts in it, whatever else is wrong with them.
+// ContextNames returns the configuration file and the names of the contexts in it, whatever else is
+// wrong with them.
 func (a *App) ContextNames() (file string, names map[string]bool, err error) {
 	src := ConfigSource{Flag: a.lookup, env: a.env}
 	f, problems := readConfigFile(src)
@@ -142,8 +144,9 @@ func (a *App) ContextNames() (file string, names map[string]bool, err error) {
 	return f.path, names, nil
 }
 
-// SetCurrentContext writes the name of the current context to a configuration file; the empty name removes it. Every other
-// line stays as it is, and the file is replaced as a whole, unless it would then read differently in anything else.
+// SetCurrentContext writes the name of the current context to a configuration file; the empty name
+// removes it. Every other line stays as it is, and the file is replaced as a whole, unless it would
+// then read differently in anything else.
 func SetCurrentContext(path, name string) error {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -175,8 +178,8 @@ func SetCurrentContext(path, name string) error {
 	return os.Rename(fresh.Name(), path)
 }
 
-// withCurrentContext edits the text of a configuration file, which is YAML or, as a part of that, JSON.
-// An empty text is one that it does not know how to edit.
+// withCurrentContext edits the text of a configuration file, which is YAML or, as a part of that,
+// JSON. An empty text is one that it does not know how to edit.
 func withCurrentContext(text, name string) string {
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &doc); err != nil || len(doc.Content) == 0 {

@@ -43,7 +43,8 @@ type limitFlag struct {
 }
 
 // AddLimit gives a command a duration flag with a default and a lower bound.
-func AddLimit(cmd *cobra.Command, value *time.Duration, name string, def, least time.Duration, usage string) {
+func AddLimit(cmd *cobra.Command, value *time.Duration, name string, def, least time.Duration,
+	usage string) {
 	*value = def
 	cmd.Flags().Var(&limitFlag{value, least}, name, usage)
 }

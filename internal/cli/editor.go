@@ -18,7 +18,8 @@ func (a *App) EditFile(ctx context.Context, name string) error {
 	run.Stdin, run.Stdout, run.Stderr = os.Stdin, os.Stderr, os.Stderr // Out may be a pipe; what the editor draws is no data
 	if err := run.Run(); err != nil {
 		// Not wrapped: its exit code is not ours.
-		return fault.Hint(fmt.Errorf("the editor %s: %s; nothing was changed", editor, err.Error()), "$VISUAL or $EDITOR chooses another")
+		return fault.Hint(fmt.Errorf("the editor %s: %s; nothing was changed", editor, err.Error()),
+			"$VISUAL or $EDITOR chooses another")
 	}
 	return nil
 }

@@ -12,7 +12,8 @@ import (
 type Effect struct {
 	// Writes: it changes something there, or may.
 	Writes bool
-	// Unless are the flags with which it only looks, and With the only ones with which it writes, if there are any.
+	// Unless are the flags with which it only looks, and With the only ones with which it writes, if
+	// there are any.
 	Unless, With []string
 }
 
@@ -22,7 +23,8 @@ func (a *App) RefuseReadOnly(cmd *cobra.Command, e Effect) error {
 		text, given := a.Flag(flag)
 		return given && text != "" && text != "false"
 	}
-	if !e.Writes || slices.ContainsFunc(e.Unless, on) || len(e.With) > 0 && !slices.ContainsFunc(e.With, on) || !a.load().ReadOnly() {
+	if !e.Writes || slices.ContainsFunc(e.Unless, on) || len(e.With) > 0 &&
+		!slices.ContainsFunc(e.With, on) || !a.load().ReadOnly() {
 		return nil
 	}
 	look := ""

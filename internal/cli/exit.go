@@ -57,7 +57,8 @@ func (a *App) Report(err error) {
 		fmt.Fprintf(a.Err, "%s %s\n", label, strings.TrimRight(text, "\n"))
 	}
 	if hint := fault.HintOf(err); hint != "" {
-		fmt.Fprintf(a.Err, "%s %s\n", a.Paint(a.ErrTTY, styleHint, "hint:"), safetext.Block(safetext.Redact(hint)))
+		fmt.Fprintf(a.Err, "%s %s\n", a.Paint(a.ErrTTY, styleHint, "hint:"),
+			safetext.Block(safetext.Redact(hint)))
 	}
 }
 
@@ -87,8 +88,9 @@ func Exit(code int, err error) error { return &exitError{code: code, err: err} }
 // Said ends a command with an exit code when it has printed err itself; only a hint is reported.
 func Said(code int, err error) error { return &exitError{code: code, err: err, said: true} }
 
-// Ran marks what a command itself returned. What cobra returns without it (flags that exclude each other, say) happened
-// before the command ran and is a usage error. What the database says is put into our words here.
+// Ran marks what a command itself returned. What cobra returns without it (flags that exclude each
+// other, say) happened before the command ran and is a usage error. What the database says is put
+// into our words here.
 func Ran(err error) error { return &ranError{fault.Database(err)} }
 
 type ranError struct{ error }

@@ -10,8 +10,8 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// CellStyle turns values into cells: relative times and grouped digits for a person at a terminal, RFC 3339 and plain numbers
-// for a pipe.
+// CellStyle turns values into cells: relative times and grouped digits for a person at a terminal,
+// RFC 3339 and plain numbers for a pipe.
 type CellStyle struct {
 	app   *App
 	human bool
@@ -57,8 +57,8 @@ func (s *CellStyle) ID(id string) string {
 	return id
 }
 
-// Error shows why an event failed. What all errors of its kind begin with leaves a person no room for the rest, nor does the
-// type where another cell of the row says it.
+// Error shows why an event failed. What all errors of its kind begin with leaves a person no room
+// for the rest, nor does the type where another cell of the row says it.
 func (s *CellStyle) Error(text, said string) string {
 	problem, found := strings.CutPrefix(text, "invalid payload of ")
 	if !s.human || !found {

@@ -13,7 +13,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-// jsonKeys are the keys of a row's JSON, in their order. They are the names of its fields in every form.
+// jsonKeys are the keys of a row's JSON, in their order. They are the names of its fields in every
+// form.
 func jsonKeys[T any]() []string { return keysOf(reflect.TypeFor[T]()) }
 
 func keysOf(t reflect.Type) (keys []string) {
@@ -65,7 +66,8 @@ func fieldOf(row reflect.Value, key string) (reflect.Value, bool) {
 func checkFields(fields, keys []string) error {
 	for _, field := range fields {
 		if !slices.Contains(keys, field) {
-			return fault.Hint(fault.Usagef("there is no field %q", field), "the fields are %s", strings.Join(keys, ","))
+			return fault.Hint(fault.Usagef("there is no field %q", field), "the fields are %s",
+				strings.Join(keys, ","))
 		}
 	}
 	return nil
@@ -114,7 +116,8 @@ func fieldsOf(value any) (map[string]json.RawMessage, error) {
 	return all, json.Unmarshal(doc, &all)
 }
 
-// fieldTexts are the fields of a row as text: a string without its quotes, nothing for null, JSON for what has parts.
+// fieldTexts are the fields of a row as text: a string without its quotes, nothing for null, JSON
+// for what has parts.
 func fieldTexts(row any, fields []string) []string {
 	all, err := fieldsOf(row)
 	texts := make([]string, len(fields))

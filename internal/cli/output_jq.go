@@ -19,7 +19,8 @@ type jqQuery struct {
 	code *gojq.Code
 }
 
-// jqFlag reads --jq; what is wrong with the expression is told before anything is asked of a server.
+// jqFlag reads --jq; what is wrong with the expression is told before anything is asked of a
+// server.
 type jqFlag struct{ query **jqQuery }
 
 func (f *jqFlag) String() string {
@@ -36,7 +37,8 @@ func (f *jqFlag) Type() string { return "expression" }
 func (f *jqFlag) Set(text string) error {
 	parsed, err := gojq.Parse(text)
 	if err != nil {
-		return fault.Hint(errors.New(jqProblem(text, err)), "a dot, ., is all of the output; jq's manual explains the rest")
+		return fault.Hint(errors.New(jqProblem(text, err)),
+			"a dot, ., is all of the output; jq's manual explains the rest")
 	}
 	code, err := gojq.Compile(parsed)
 	if err != nil {
@@ -54,7 +56,8 @@ func jqProblem(text string, err error) string {
 	case strings.TrimSpace(text) == "":
 		return "the expression is empty"
 	case errors.As(err, &syntax) && syntax.Token != "":
-		return fmt.Sprintf("%q is not a jq expression: %q is not expected there", safetext.Cut(text, 60), safetext.Cut(syntax.Token, 60))
+		return fmt.Sprintf("%q is not a jq expression: %q is not expected there", safetext.Cut(text, 60),
+			safetext.Cut(syntax.Token, 60))
 	case errors.As(err, &syntax):
 		return fmt.Sprintf("%q is not a jq expression: it ends too early", safetext.Cut(text, 60))
 	case unknown:
@@ -64,7 +67,8 @@ func jqProblem(text string, err error) string {
 	}
 }
 
-// write prints what the expression makes of a value: texts as they are, everything else as JSON, one on a line.
+// write prints what the expression makes of a value: texts as they are, everything else as JSON,
+// one on a line.
 func (q *jqQuery) write(w io.Writer, value any) error {
 	doc, err := marshalJSON(value, "")
 	if err != nil {
@@ -83,7 +87,8 @@ func (q *jqQuery) write(w io.Writer, value any) error {
 		switch result := result.(type) {
 		case error:
 			// Not wrapped: it has an exit code of jq's own.
-			return fault.Hint(fault.Usagef("--jq: the expression fails on this output: %v", result), "-o json shows what it is given")
+			return fault.Hint(fault.Usagef("--jq: the expression fails on this output: %v", result),
+				"-o json shows what it is given")
 		case string:
 			_, err = fmt.Fprintln(w, safetext.Block(result))
 		default:

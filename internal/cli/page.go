@@ -14,7 +14,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-// A Page prints one thing for a person to read: titles, and fields below them. All text is taken as untrusted.
+// A Page prints one thing for a person to read: titles, and fields below them. All text is taken as
+// untrusted.
 type Page struct {
 	app  *App
 	w    io.Writer
@@ -109,7 +110,8 @@ func (p *Page) Gap() { p.print("\n") }
 // Close returns the first error of writing the page.
 func (p *Page) Close() error { return p.err }
 
-// wrapWords breaks lines between words only. An id broken at a hyphen can be neither selected nor searched for.
+// wrapWords breaks lines between words only. An id broken at a hyphen can be neither selected nor
+// searched for.
 func wrapWords(text string, width int) string {
 	var b strings.Builder
 	used := 0

@@ -17,8 +17,10 @@ func AddPageFlags(cmd *cobra.Command, p *outbox.Page, row string) {
 	cmd.Flags().StringVar(&p.Cursor, "cursor", "", "start after the "+row)
 }
 
-// WritePage prints one part of a list on Out, and the command for the next part, if there is one, on Err.
-func WritePage[T any](a *App, cmd *cobra.Command, o Output, v View[T], list func(each func(T) error) (outbox.Paged, error)) error {
+// WritePage prints one part of a list on Out, and the command for the next part, if there is one,
+// on Err.
+func WritePage[T any](a *App, cmd *cobra.Command, o Output, v View[T],
+	list func(each func(T) error) (outbox.Paged, error)) error {
 	w, err := NewListWriter(a, o, v)
 	if err != nil {
 		return err
@@ -31,7 +33,8 @@ func WritePage[T any](a *App, cmd *cobra.Command, o Output, v View[T], list func
 		return err
 	}
 	if page.Next != "" {
-		fmt.Fprintf(a.Err, "more rows: %s\n", CommandLine(cmd, nil, map[string]string{"cursor": page.Next}))
+		fmt.Fprintf(a.Err, "more rows: %s\n",
+			CommandLine(cmd, nil, map[string]string{"cursor": page.Next}))
 	}
 	return nil
 }

@@ -12,7 +12,8 @@ const (
 	payloadRaw    = "raw"
 )
 
-// PayloadFlag is the --payload of a command: how to show what an event carries; empty does not show it.
+// PayloadFlag is the --payload of a command: how to show what an event carries; empty does not show
+// it.
 type PayloadFlag struct{ How string }
 
 func (f *PayloadFlag) String() string { return f.How }
@@ -32,5 +33,6 @@ func (f *PayloadFlag) Set(text string) error {
 // AddPayloadFlag gives a command --payload.
 func AddPayloadFlag(cmd *cobra.Command, f *PayloadFlag) {
 	cmd.Flags().Var(f, "payload", "show what the event carries: pretty or raw")
-	Must(cmd.RegisterFlagCompletionFunc("payload", cobra.FixedCompletions([]string{payloadPretty, payloadRaw}, cobra.ShellCompDirectiveNoFileComp)))
+	Must(cmd.RegisterFlagCompletionFunc("payload", cobra.FixedCompletions([]string{payloadPretty,
+		payloadRaw}, cobra.ShellCompDirectiveNoFileComp)))
 }

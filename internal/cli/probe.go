@@ -7,7 +7,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
-// Probes ask Redis and the broker whether they answer. A broker is not asked while none is configured.
+// Probes ask Redis and the broker whether they answer. A broker is not asked while none is
+// configured.
 func (a *App) Probes() []stats.Probe {
 	var probes []stats.Probe
 	if client, err := a.Redis(); err == nil {

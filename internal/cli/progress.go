@@ -12,7 +12,8 @@ import (
 // ProgressEvery is how often long work reports where there is no terminal to draw on.
 const ProgressEvery = 10 * time.Second
 
-// A Progress tells on Err how far long work has come: a bar on a terminal, a line every ten seconds elsewhere.
+// A Progress tells on Err how far long work has come: a bar on a terminal, a line every ten seconds
+// elsewhere.
 type Progress struct {
 	app   *App
 	label string
@@ -68,7 +69,8 @@ func (p *Progress) line(now time.Time) string {
 		of = " of " + humanize.Comma(p.total)
 	}
 	rate := float64(p.done) / max(now.Sub(p.start).Seconds(), 0.001)
-	return fmt.Sprintf("%s: %s%s, %s/s", p.label, humanize.Comma(p.done), of, humanize.Comma(int64(rate)))
+	return fmt.Sprintf("%s: %s%s, %s/s", p.label, humanize.Comma(p.done), of,
+		humanize.Comma(int64(rate)))
 }
 
 // Done takes the bar away, so that the summary stands alone.

@@ -15,8 +15,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// Registry is the catalogue that the command works with, found once: what the configuration names, otherwise what the
-// database recorded, otherwise the built-in one.
+// Registry is the catalogue that the command works with, found once: what the configuration names,
+// otherwise what the database recorded, otherwise the built-in one.
 func (a *App) Registry(ctx context.Context) (*registry.Registry, error) {
 	if a.types != nil {
 		return a.types, nil
@@ -55,7 +55,8 @@ func IsCatalogueFile(name string) bool {
 	return name != "" && name != registry.Builtin && name != registry.Database
 }
 
-// OpenCatalogue reads a catalogue from a file, and says in the operator's words what is wrong with it.
+// OpenCatalogue reads a catalogue from a file, and says in the operator's words what is wrong with
+// it.
 func (a *App) OpenCatalogue(file string) (*registry.Registry, error) {
 	types, err := registry.File(file)
 	var problems *catalogue.Problems
@@ -64,7 +65,8 @@ func (a *App) OpenCatalogue(file string) (*registry.Registry, error) {
 		return nil, fault.Hint(fault.Usagef("catalogue %s: %s\n%w", file, words.Counted(int64(len(problems.All)), "problem"), err),
 			"docs/catalogue.md lists the keys; outboxctl registry export builtin prints an example")
 	case err != nil:
-		return nil, fault.Hint(fault.As(fault.Usage, fault.File("catalogue "+file, err)), "it is a YAML file, builtin, or database")
+		return nil, fault.Hint(fault.As(fault.Usage, fault.File("catalogue "+file, err)),
+			"it is a YAML file, builtin, or database")
 	}
 	if err := a.checkNames(types.Topics()); err != nil {
 		return nil, fault.Usagef("catalogue %s: %w", file, err)
@@ -87,9 +89,9 @@ func (a *App) checkNames(topics map[string]string) error {
 	return errors.Join(problems...)
 }
 
-// TopicsOf gives each logical topic of a catalogue its name at the broker. It also returns an error when the
-// configuration names a topic that the catalogue does not have: most likely a typing error, which would otherwise
-// publish to the wrong topic.
+// TopicsOf gives each logical topic of a catalogue its name at the broker. It also returns an error
+// when the configuration names a topic that the catalogue does not have: most likely a typing
+// error, which would otherwise publish to the wrong topic.
 func (a *App) TopicsOf(types *catalogue.Catalogue) (map[string]string, error) {
 	known := types.Topics()
 	var problems []string
@@ -112,7 +114,8 @@ func (a *App) TopicsOf(types *catalogue.Catalogue) (map[string]string, error) {
 	return topics, nil
 }
 
-// Topics gives each logical topic of the catalogue its name at the broker: the configuration's, or else the catalogue's.
+// Topics gives each logical topic of the catalogue its name at the broker: the configuration's, or
+// else the catalogue's.
 func (a *App) Topics(ctx context.Context) (map[string]string, error) {
 	types, err := a.Registry(ctx)
 	if err != nil {
@@ -121,8 +124,9 @@ func (a *App) Topics(ctx context.Context) (map[string]string, error) {
 	return a.TopicsOf(types.Catalogue)
 }
 
-// SettingsInUse is Settings with the topics of the catalogue in use: those that the built-in catalogue alone has are left
-// out, and those that only the catalogue names are added. Where the catalogue cannot be read the settings are as they are.
+// SettingsInUse is Settings with the topics of the catalogue in use: those that the built-in
+// catalogue alone has are left out, and those that only the catalogue names are added. Where the
+// catalogue cannot be read the settings are as they are.
 func (a *App) SettingsInUse(ctx context.Context) ([]ConfigValue, error) {
 	types, err := a.Registry(ctx)
 	if err != nil || types.Source == registry.Builtin {
@@ -145,7 +149,8 @@ func (a *App) SettingsInUse(ctx context.Context) ([]ConfigValue, error) {
 	for _, logical := range slices.Sorted(maps.Keys(topics)) {
 		if !named[logical] {
 			key := a.cfg.topic(logical).def(topics[logical])
-			values = slices.Insert(values, place, ConfigValue{Key: key, Raw: topics[logical], Origin: "catalogue " + types.Source})
+			values = slices.Insert(values, place, ConfigValue{Key: key, Raw: topics[logical],
+				Origin: "catalogue " + types.Source})
 			place++
 		}
 	}

@@ -49,7 +49,8 @@ type Setting struct {
 	set         func(text string) error
 }
 
-// An envAlias is another environment variable of a setting. A bare number in it is in the alias's unit.
+// An envAlias is another environment variable of a setting. A bare number in it is in the alias's
+// unit.
 type envAlias struct {
 	name string
 	unit string

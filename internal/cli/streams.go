@@ -40,8 +40,9 @@ func OSStreams() Streams {
 	return s
 }
 
-// SurviveClosedPipe lets a write to a pipe whose reader has gone (| head) fail, where it would kill the process unheard,
-// until the function it returns is called. A change half done has to say how far it came.
+// SurviveClosedPipe lets a write to a pipe whose reader has gone (| head) fail, where it would kill
+// the process unheard, until the function it returns is called. A change half done has to say how
+// far it came.
 func SurviveClosedPipe() (restore func()) {
 	signal.Ignore(syscall.SIGPIPE)
 	return func() { signal.Reset(syscall.SIGPIPE) }
@@ -74,8 +75,8 @@ const (
 	ColorNever  = "never"
 )
 
-// colored reports whether a stream gets colour: by --color, else by NO_COLOR and CLICOLOR_FORCE, else when it is a terminal
-// that has any.
+// colored reports whether a stream gets colour: by --color, else by NO_COLOR and CLICOLOR_FORCE,
+// else when it is a terminal that has any.
 func (a *App) colored(tty bool) bool {
 	force := a.env["CLICOLOR_FORCE"]
 	switch choice, _ := a.Flag("color"); {

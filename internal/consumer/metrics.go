@@ -21,7 +21,8 @@ type metrics struct {
 func newMetrics(w *Worker, consumer string, reg prometheus.Registerer) *metrics {
 	labels := prometheus.Labels{"consumer": consumer}
 	histogram := func(name, help string, buckets ...float64) prometheus.Histogram {
-		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, ConstLabels: labels, Buckets: buckets})
+		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help,
+			ConstLabels: labels, Buckets: buckets})
 	}
 	gauge := func(name, help string, value func() int) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, func() float64 {
@@ -64,7 +65,8 @@ func newMetrics(w *Worker, consumer string, reg prometheus.Registerer) *metrics 
 
 // setAway marks the dependency that err speaks of as away, or none.
 func (m *metrics) setAway(err error) {
-	for dependency, away := range map[string]error{"redis": consume.ErrUnavailable, "database": consume.ErrDatabaseUnavailable} {
+	for dependency, away := range map[string]error{"redis": consume.ErrUnavailable,
+		"database": consume.ErrDatabaseUnavailable} {
 		value := 0.0
 		if errors.Is(err, away) {
 			value = 1

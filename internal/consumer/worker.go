@@ -56,7 +56,8 @@ type Hooks struct {
 	AfterDone func(eventID uuid.UUID)
 }
 
-// Worker runs a router on a subscription and watches it. Create it with New, register handlers with its Router, run it once.
+// Worker runs a router on a subscription and watches it. Create it with New, register handlers with
+// its Router, run it once.
 type Worker struct {
 	// Router has the handlers.
 	Router *consume.Router
@@ -132,8 +133,9 @@ func (w *Worker) receive(ctx context.Context, deliver func(consume.Delivery)) er
 	return err
 }
 
-// reserve waits for a place under Count, so that not one message too many is acknowledged. False means that there is
-// no limit, or that the session is over: then the router gives the message back.
+// reserve waits for a place under Count, so that not one message too many is acknowledged. False
+// means that there is no limit, or that the session is over: then the router gives the message
+// back.
 func (w *Worker) reserve(ctx context.Context) bool {
 	if w.places == nil {
 		return false
@@ -218,7 +220,8 @@ func (w *Worker) logDrain() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.busy > 0 {
-		w.cfg.Log.Info().Int("handlers", w.busy).Dur("at_most_ms", cmp.Or(w.cfg.Drain, consume.DefaultDrain)).
+		w.cfg.Log.Info().Int("handlers", w.busy).Dur("at_most_ms",
+			cmp.Or(w.cfg.Drain, consume.DefaultDrain)).
 			Msg("waiting for the handlers under way")
 	}
 }

@@ -19,7 +19,8 @@ type ad struct {
 
 // adLife is what happens to an ad after its creation.
 func adLife() []string {
-	return []string{builtin.TypeAdActivated, builtin.TypeAdUpdated, builtin.TypeAdPaused, builtin.TypeAdExpired}
+	return []string{builtin.TypeAdActivated, builtin.TypeAdUpdated, builtin.TypeAdPaused,
+		builtin.TypeAdExpired}
 }
 
 func (s *shop) createAd() []emit.Event {
@@ -53,7 +54,8 @@ func (s *shop) changeAd() []emit.Event {
 }
 
 func (s *shop) adEvent(eventType string, a *ad, changes json.RawMessage) emit.Event {
-	return s.event(eventType, a.id, a.store, builtin.AdChanged{AdID: a.id, StoreID: a.store, At: s.now().UTC(), Changes: changes})
+	return s.event(eventType, a.id, a.store, builtin.AdChanged{AdID: a.id, StoreID: a.store,
+		At: s.now().UTC(), Changes: changes})
 }
 
 func (s *shop) rollup() []emit.Event {

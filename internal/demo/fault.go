@@ -16,7 +16,8 @@ import (
 	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
-// insertEvent is what a program does that writes to the table by itself: nothing checks the event before the publisher does.
+// insertEvent is what a program does that writes to the table by itself: nothing checks the event
+// before the publisher does.
 const insertEvent = `
 INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, headers, namespace)
 VALUES ($1, $2, $3, $4, $5, $6, $7)`
@@ -84,17 +85,20 @@ func (f *faults) wrongAggregate() fault {
 	id := newID(f.random).String()
 	return fault{
 		eventType: builtin.TypeOrderCanceled, aggregateType: builtin.AggregateStore, aggregateID: id,
-		data: fmt.Sprintf(`{"orderId":%q,"checkoutGroupId":%q,"canceledAt":%q}`, id, newID(f.random), f.now().UTC().Format(time.RFC3339)),
+		data: fmt.Sprintf(`{"orderId":%q,"checkoutGroupId":%q,"canceledAt":%q}`, id, newID(f.random),
+			f.now().UTC().Format(time.RFC3339)),
 	}
 }
 
-// tooLarge has an attribute beyond the broker's limit: as dead as a message of ten megabytes, and cheaper to store.
+// tooLarge has an attribute beyond the broker's limit: as dead as a message of ten megabytes, and
+// cheaper to store.
 func (f *faults) tooLarge() fault {
 	id := newID(f.random).String()
 	return fault{
 		eventType: builtin.TypeMediaUploaded, aggregateType: builtin.AggregateMedia, aggregateID: id,
-		data:    fmt.Sprintf(`{"mediaId":%q,"storeId":%q,"kind":"photo"}`, id, newID(f.random)),
-		headers: map[string]string{"caption": strings.Repeat("very ", wire.PubSubLimits().AttributeValueBytes/5+1) + "long"},
+		data: fmt.Sprintf(`{"mediaId":%q,"storeId":%q,"kind":"photo"}`, id, newID(f.random)),
+		headers: map[string]string{"caption": strings.Repeat("very ",
+			wire.PubSubLimits().AttributeValueBytes/5+1) + "long"},
 	}
 }
 

@@ -17,7 +17,8 @@ type Outbox struct {
 	Dead int64
 }
 
-// countOutbox asks three partial indexes; the published ones since a time only, so that an old stack costs no more.
+// countOutbox asks three partial indexes; the published ones since a time only, so that an old
+// stack costs no more.
 const countOutbox = `
 SELECT (SELECT count(*) FROM outbox_events WHERE published_at >= $1),
        (SELECT count(*) FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL),
@@ -30,7 +31,8 @@ func ReadOutbox(ctx context.Context, url string, since time.Time) (o Outbox, err
 		return o, fmt.Errorf("count events: %w", err)
 	}
 	defer func() { _ = conn.Close(ctx) }() // it only read
-	if err := conn.QueryRow(ctx, countOutbox, since).Scan(&o.Published, &o.Waiting, &o.Dead); err != nil {
+	if err := conn.QueryRow(ctx, countOutbox, since).Scan(&o.Published, &o.Waiting,
+		&o.Dead); err != nil {
 		return o, fmt.Errorf("count events: %w", err)
 	}
 	return o, nil

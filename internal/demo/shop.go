@@ -13,14 +13,16 @@ import (
 
 const (
 	storeCount = 8
-	// openOrders and openAds bound what is under way; beyond that, something has to end before anything begins.
+	// openOrders and openAds bound what is under way; beyond that, something has to end before
+	// anything begins.
 	openOrders = 200
 	openAds    = 50
 	// longestScene is the largest number of events one scene has.
 	longestScene = 8
 )
 
-// shop is a small market place that goes on living. Each scene is what one request of an application would commit.
+// shop is a small market place that goes on living. Each scene is what one request of an
+// application would commit.
 type shop struct {
 	random *rand.Rand
 	now    func() time.Time
@@ -38,7 +40,10 @@ type order struct {
 }
 
 // orderStates is an order's way when nothing comes in between.
-func orderStates() []string { return []string{"created", "accepted", "packed", "shipped", "delivered"} }
+func orderStates() []string {
+	return []string{"created", "accepted", "packed", "shipped",
+		"delivered"}
+}
 
 func newShop(random *rand.Rand, now func() time.Time) *shop {
 	s := &shop{random: random, now: now}
@@ -99,7 +104,8 @@ func (s *shop) scene() []emit.Event {
 func (s *shop) event(eventType string, aggregate, store uuid.UUID, data any) emit.Event {
 	return emit.Event{
 		Type: eventType, AggregateID: aggregate.String(), Data: data, TenantID: store,
-		Actor: &emit.Actor{UserID: newID(s.random).String(), StoreID: store.String(), Role: s.pick("owner", "manager", "agent")},
+		Actor: &emit.Actor{UserID: newID(s.random).String(), StoreID: store.String(),
+			Role: s.pick("owner", "manager", "agent")},
 		Headers: map[string]string{"traceparent": fmt.Sprintf("00-%016x%016x-%016x-01",
 			s.random.Uint64()|1, s.random.Uint64(), s.random.Uint64()|1)},
 	}
@@ -111,11 +117,13 @@ func (s *shop) store() uuid.UUID { return s.stores[s.random.IntN(len(s.stores))]
 
 func (s *shop) license() []emit.Event {
 	id, store := newID(s.random), s.store()
-	change := builtin.LicenseStatusChanged{LicenseID: id, StoreID: store, Status: builtin.LicensePending}
+	change := builtin.LicenseStatusChanged{LicenseID: id, StoreID: store,
+		Status: builtin.LicensePending}
 	events := []emit.Event{s.event(builtin.TypeLicenseStatusChanged, id, store, change)}
 	change.Status = builtin.LicenseVerified
 	if s.random.IntN(3) == 0 {
-		change.Status, change.Reason = builtin.LicenseRejected, s.pick("the picture is not readable", "the license has expired", "the names differ")
+		change.Status, change.Reason = builtin.LicenseRejected, s.pick("the picture is not readable",
+			"the license has expired", "the names differ")
 	}
 	return append(events, s.event(builtin.TypeLicenseStatusChanged, id, store, change))
 }

@@ -14,10 +14,12 @@ import (
 )
 
 const (
-	// faultEvery is how many good events stand between two faulty ones; the first comes early enough to be seen in a short run.
+	// faultEvery is how many good events stand between two faulty ones; the first comes early enough
+	// to be seen in a short run.
 	faultEvery = 25
 	firstFault = 5
-	// commitsPerSecond bounds the transactions at high rates: events are then committed several at a time.
+	// commitsPerSecond bounds the transactions at high rates: events are then committed several at a
+	// time.
 	commitsPerSecond = 100
 )
 
@@ -57,20 +59,23 @@ type Traffic struct {
 	lastShown time.Time
 }
 
-// source makes up events. A scene is what one request of an application would commit; a fault is an event that the
-// publisher will refuse.
+// source makes up events. A scene is what one request of an application would commit; a fault is an
+// event that the publisher will refuse.
 type source interface {
 	scene() []emit.Event
 	fault() fault
 }
 
-// New returns the traffic of a market place. It tells report about itself every now and then and once at its end.
+// New returns the traffic of a market place. It tells report about itself every now and then and
+// once at its end.
 func New(params Params, db DB, emitter *emit.Emitter, report func(Report)) *Traffic {
 	random := params.random()
-	return newTraffic(params, db, emitter, report, market{newShop(random, params.Now), &faults{random: random, now: params.Now}})
+	return newTraffic(params, db, emitter, report,
+		market{newShop(random, params.Now), &faults{random: random, now: params.Now}})
 }
 
-func newTraffic(params Params, db DB, emitter *emit.Emitter, report func(Report), from source) *Traffic {
+func newTraffic(params Params, db DB, emitter *emit.Emitter, report func(Report),
+	from source) *Traffic {
 	return &Traffic{
 		params: params, db: db, emitter: emitter, report: report, source: from,
 		toFault: firstFault,

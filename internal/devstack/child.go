@@ -30,10 +30,12 @@ type child struct {
 	err     error         // how it ended; read only after done
 }
 
-// startChild runs a process in a group of its own, so that a terminal's Ctrl-C reaches us alone and we decide how it ends.
+// startChild runs a process in a group of its own, so that a terminal's Ctrl-C reaches us alone and
+// we decide how it ends.
 //
-// The kernel ties the parent-death signal to the thread that forked, not to the process: a child forked from a thread that the
-// runtime retires later would be killed out of the blue. The forking goroutine therefore keeps its thread until the child ends.
+// The kernel ties the parent-death signal to the thread that forked, not to the process: a child
+// forked from a thread that the runtime retires later would be killed out of the blue. The forking
+// goroutine therefore keeps its thread until the child ends.
 func startChild(spec childSpec) (*child, error) {
 	c := &child{done: make(chan struct{})}
 	started := make(chan error, 1)
@@ -61,8 +63,8 @@ func startChild(spec childSpec) (*child, error) {
 	return c, nil
 }
 
-// childEnv keeps the caller's PG* and locale variables away from the servers: PGDATA or a translated lc_messages would change
-// where they work and what we read in their logs.
+// childEnv keeps the caller's PG* and locale variables away from the servers: PGDATA or a
+// translated lc_messages would change where they work and what we read in their logs.
 func childEnv() []string {
 	env := []string{"LC_ALL=C", "TZ=UTC"}
 	for _, key := range []string{"PATH", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"} {
@@ -104,8 +106,9 @@ func (c *child) exited() bool {
 	}
 }
 
-// end sends one signal after another, each with its own patience, and finishes with SIGKILL, which nothing survives. A cancelled
-// context cuts the patience short; it never leaves the process running.
+// end sends one signal after another, each with its own patience, and finishes with SIGKILL, which
+// nothing survives. A cancelled context cuts the patience short; it never leaves the process
+// running.
 func (c *child) end(ctx context.Context, steps ...endStep) error {
 	for _, step := range steps {
 		if err := c.signal(step.signal); err != nil {

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// workingDir returns a process's working folder, or "" when the process has ended or belongs to another user.
+// workingDir returns a process's working folder, or "" when the process has ended or belongs to
+// another user.
 func workingDir(pid int) (string, error) {
 	out, err := exec.Command("lsof", "-a", "-p", strconv.Itoa(pid), "-d", "cwd", "-Fn").Output()
 	var exit *exec.ExitError

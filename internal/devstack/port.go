@@ -8,11 +8,13 @@ import (
 
 const loopback = "127.0.0.1"
 
-// portAttempts bounds how often a start is tried again because the port was taken between our look and the server's bind.
+// portAttempts bounds how often a start is tried again because the port was taken between our look
+// and the server's bind.
 const portAttempts = 5
 
-// portChoice is how a server gets its port. Looking for a free one and binding it are two steps, and another process may take it in
-// between, so every attempt chooses again until the server has bound a port; from then on it keeps it over restarts.
+// portChoice is how a server gets its port. Looking for a free one and binding it are two steps,
+// and another process may take it in between, so every attempt chooses again until the server has
+// bound a port; from then on it keeps it over restarts.
 type portChoice struct {
 	wanted int  // 0: any
 	any    bool // another one will do when the wanted one is taken

@@ -24,13 +24,14 @@ const (
 
 // PostgresParams describes how to start a private PostgreSQL.
 type PostgresParams struct {
-	// Dir is the state folder. The cluster lives in its subfolder "postgres" and is created when missing.
+	// Dir is the state folder. The cluster lives in its subfolder "postgres" and is created when
+	// missing.
 	Dir string
 	// Port to listen on; 0 picks a free one. With AnyPort a free one also does when Port is taken.
 	Port    int
 	AnyPort bool
-	// Durable keeps the defaults that survive a power cut. Without it the server is several times faster and the data is only as
-	// safe as the machine: right for tests.
+	// Durable keeps the defaults that survive a power cut. Without it the server is several times
+	// faster and the data is only as safe as the machine: right for tests.
 	Durable bool
 	// Download fetches the server programs when none are installed and PG_BIN does not name them.
 	Download bool
@@ -57,7 +58,8 @@ type Postgres struct {
 	child *child
 }
 
-// StartPostgres starts a server on its folder, creating the cluster first when there is none, and returns when it answers queries.
+// StartPostgres starts a server on its folder, creating the cluster first when there is none, and
+// returns when it answers queries.
 func StartPostgres(ctx context.Context, params PostgresParams) (*Postgres, error) {
 	dir, err := filepath.Abs(params.Dir)
 	if err != nil {
@@ -97,7 +99,8 @@ func StartPostgres(ctx context.Context, params PostgresParams) (*Postgres, error
 			return nil, err
 		}
 	}
-	if err := endLeftover(ctx, filepath.Join(p.dataDir, "postmaster.pid"), p.dataDir, params.Log); err != nil {
+	if err := endLeftover(ctx, filepath.Join(p.dataDir, "postmaster.pid"), p.dataDir,
+		params.Log); err != nil {
 		return nil, err
 	}
 	if err := p.start(ctx); err != nil {
@@ -142,11 +145,12 @@ func (p *Postgres) Done() <-chan struct{} {
 
 // ended explains an end that was not asked for.
 func (p *Postgres) ended() error {
-	return fmt.Errorf("keep PostgreSQL running: %w", explainPostgres(errors.New("it has ended by itself"), p.logPath))
+	return fmt.Errorf("keep PostgreSQL running: %w",
+		explainPostgres(errors.New("it has ended by itself"), p.logPath))
 }
 
-// Stop ends the server: connections are closed and a checkpoint is written; when that takes too long the server is stopped at once
-// and recovers at its next start.
+// Stop ends the server: connections are closed and a checkpoint is written; when that takes too
+// long the server is stopped at once and recovers at its next start.
 func (p *Postgres) Stop(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,7 +181,8 @@ func (p *Postgres) Restart(ctx context.Context) error {
 	return p.start(ctx)
 }
 
-// start runs the server, again on another port when the free port it was given has been taken meanwhile.
+// start runs the server, again on another port when the free port it was given has been taken
+// meanwhile.
 func (p *Postgres) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, postgresStartTimeout)
 	defer cancel()
@@ -193,7 +198,8 @@ func (p *Postgres) start(ctx context.Context) error {
 			p.port.keep(port)
 			return nil
 		case errors.Is(err, errPortTaken) && p.port.again(attempt):
-		// The backends of a crashed server hold its shared memory for some milliseconds longer than the postmaster lives.
+		// The backends of a crashed server hold its shared memory for some milliseconds longer than the
+		// postmaster lives.
 		case errors.Is(err, errStillDying) && wait.For(ctx, 50*time.Millisecond) == nil:
 		default:
 			return fmt.Errorf("start PostgreSQL %s: %w", p.bin.version, err)

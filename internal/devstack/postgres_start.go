@@ -52,7 +52,8 @@ func clusterVersion(dataDir string) (int, error) {
 // passwordName is the file in the state folder with the password of the cluster's superuser.
 const passwordName = "postgres.password"
 
-// ErrNoPassword means that the cluster was made by an early version, which let every user of the machine in.
+// ErrNoPassword means that the cluster was made by an early version, which let every user of the
+// machine in.
 var ErrNoPassword = errors.New("use state folder: its database has no password")
 
 // clusterPassword reads the password of the cluster, or chooses one for a cluster to be made.
@@ -74,7 +75,8 @@ func clusterPassword(dir string, exists bool) (string, error) {
 	return password, (*owner)(nil).writeSecret(path, password+"\n")
 }
 
-// initCluster works in a folder aside and renames it at the end, so that an interrupted initdb never passes for a cluster.
+// initCluster works in a folder aside and renames it at the end, so that an interrupted initdb
+// never passes for a cluster.
 func (p *Postgres) initCluster(ctx context.Context) error {
 	const aside = "postgres.new"
 	if err := os.RemoveAll(filepath.Join(p.params.Dir, aside)); err != nil {
@@ -96,7 +98,8 @@ func (p *Postgres) initCluster(ctx context.Context) error {
 	}
 	defer func() { _ = os.Remove(passwordFile) }()
 
-	// The port is open to every user of this machine, and the superuser may run programs: scram, not trust.
+	// The port is open to every user of this machine, and the superuser may run programs: scram, not
+	// trust.
 	args := []string{
 		"--pgdata=" + dir, "--username=" + superuser, "--auth=scram-sha-256", "--pwfile=" + passwordFile, "--encoding=UTF8", "--locale=C",
 	}
@@ -130,8 +133,8 @@ func (p *Postgres) initCluster(ctx context.Context) error {
 	return nil
 }
 
-// arguments returns the server's command line. TCP on the loopback interface only: a socket file's path is limited to about a
-// hundred bytes, which temporary folders exceed.
+// arguments returns the server's command line. TCP on the loopback interface only: a socket file's
+// path is limited to about a hundred bytes, which temporary folders exceed.
 func (p *Postgres) arguments(port int) []string {
 	settings := map[string]string{
 		"listen_addresses":        loopback,
@@ -145,8 +148,8 @@ func (p *Postgres) arguments(port int) []string {
 		"log_destination":         "stderr",
 	}
 	if !p.params.Durable {
-		// synchronous_commit stays on: without it a crash of the server alone would lose commits that were acknowledged, and
-		// tests that crash it could not tell that from a bug.
+		// synchronous_commit stays on: without it a crash of the server alone would lose commits that
+		// were acknowledged, and tests that crash it could not tell that from a bug.
 		maps.Copy(settings, map[string]string{
 			"fsync":            "off",
 			"full_page_writes": "off",
@@ -163,7 +166,8 @@ func (p *Postgres) arguments(port int) []string {
 	return args
 }
 
-// waitReady returns once our server, and not another one that happens to have the port, answers a query.
+// waitReady returns once our server, and not another one that happens to have the port, answers a
+// query.
 func (p *Postgres) waitReady(ctx context.Context, c *child, port int) error {
 	config, err := pgx.ParseConfig(p.urlOn(port, "postgres"))
 	if err != nil {
@@ -197,7 +201,8 @@ func serves(ctx context.Context, config *pgx.ConnConfig, dataDir string) bool {
 	return conn.QueryRow(ctx, "SHOW data_directory").Scan(&dir) == nil && dir == dataDir
 }
 
-// explainPostgres adds what the server said last. Its messages are in English because lc_messages is C.
+// explainPostgres adds what the server said last. Its messages are in English because lc_messages
+// is C.
 func explainPostgres(err error, logPath string) error {
 	content, readErr := os.ReadFile(logPath)
 	if readErr != nil {

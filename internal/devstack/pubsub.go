@@ -17,8 +17,9 @@ import (
 const (
 	// DefaultProject is the Pub/Sub project of the embedded stack.
 	DefaultProject = "outboxctl-dev"
-	// pubSubMaxRequest is above Pub/Sub's own limit of 10 MB per request, so that size limits are ours to enforce. The fake's own
-	// server stops at gRPC's 4 MB, where the client retries until its deadline instead of reporting an error.
+	// pubSubMaxRequest is above Pub/Sub's own limit of 10 MB per request, so that size limits are ours
+	// to enforce. The fake's own server stops at gRPC's 4 MB, where the client retries until its
+	// deadline instead of reporting an error.
 	pubSubMaxRequest = 20 << 20
 
 	pubSubStartTimeout = time.Minute
@@ -31,11 +32,12 @@ type PubSubParams struct {
 	AnyPort bool
 }
 
-// PubSub is Google's in-memory Pub/Sub fake behind a gRPC server of ours, which lets tests make it fail and the streams of a
-// subscription take turns.
+// PubSub is Google's in-memory Pub/Sub fake behind a gRPC server of ours, which lets tests make it
+// fail and the streams of a subscription take turns.
 //
-// The fake forgets messages that were not received after ten minutes, keeps every message ever published in memory, and counts deliveries
-// over all subscriptions of a topic together: one that gives its messages back can have another's dead-lettered.
+// The fake forgets messages that were not received after ten minutes, keeps every message ever
+// published in memory, and counts deliveries over all subscriptions of a topic together: one that
+// gives its messages back can have another's dead-lettered.
 type PubSub struct {
 	// Project is a project id to use; the fake accepts any.
 	Project string
@@ -79,8 +81,8 @@ func newFake(ctx context.Context) (fake *pstest.Server, err error) {
 	return fake, errors.Join(waitServing(ctx, fake.Addr), fake.Close())
 }
 
-// waitServing returns once a gRPC server accepts calls. Closed before its accept loop runs, the fake would complain on the standard
-// logger.
+// waitServing returns once a gRPC server accepts calls. Closed before its accept loop runs, the
+// fake would complain on the standard logger.
 func waitServing(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, pubSubStartTimeout)
 	defer cancel()
@@ -89,7 +91,8 @@ func waitServing(ctx context.Context, addr string) error {
 		return fmt.Errorf("start the Pub/Sub fake: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
-	_, err = pubsubpb.NewPublisherClient(conn).ListTopics(ctx, &pubsubpb.ListTopicsRequest{}, grpc.WaitForReady(true))
+	_, err = pubsubpb.NewPublisherClient(conn).ListTopics(ctx, &pubsubpb.ListTopicsRequest{},
+		grpc.WaitForReady(true))
 	if err != nil {
 		return fmt.Errorf("start the Pub/Sub fake: %w", err)
 	}
@@ -99,7 +102,8 @@ func waitServing(ctx context.Context, addr string) error {
 // Addr is what PUBSUB_EMULATOR_HOST takes.
 func (p *PubSub) Addr() string { return p.addr }
 
-// Disconnect closes the port and every connection, as a broker that is away. Topics, subscriptions and messages stay.
+// Disconnect closes the port and every connection, as a broker that is away. Topics, subscriptions
+// and messages stay.
 func (p *PubSub) Disconnect() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,8 +167,8 @@ func (p *PubSub) Stop(ctx context.Context) error {
 	}
 	p.closed = true
 	p.disconnect()
-	// The fake is Google's code: do not wait for it for ever. Nor for its goroutines, which end by themselves: a stream
-	// that begins just now would be counted while it waits.
+	// The fake is Google's code: do not wait for it for ever. Nor for its goroutines, which end by
+	// themselves: a stream that begins just now would be counted while it waits.
 	done := make(chan error, 1)
 	go func() { done <- p.fake.Close() }()
 	select {
@@ -185,7 +189,8 @@ type Message struct {
 	PublishedAt time.Time
 }
 
-// Stored returns every message the fake has stored, oldest first, including those whose publisher was told otherwise.
+// Stored returns every message the fake has stored, oldest first, including those whose publisher
+// was told otherwise.
 func (p *PubSub) Stored() []Message {
 	kept := p.fake.Messages()
 	messages := make([]Message, len(kept))

@@ -24,8 +24,8 @@ type PublishCall struct {
 	Messages []*pubsubpb.PubsubMessage
 }
 
-// PublishFault describes what goes wrong with a Publish request. The zero value lets it through. Errors should be made with
-// status.Error, so that they carry a code.
+// PublishFault describes what goes wrong with a Publish request. The zero value lets it through.
+// Errors should be made with status.Error, so that they carry a code.
 type PublishFault struct {
 	// Delay passes before anything else happens, or until the caller gives up: then nothing is stored.
 	Delay time.Duration
@@ -35,7 +35,8 @@ type PublishFault struct {
 	LostReply error
 }
 
-// faults decides over every request before the fake sees it. The zero value lets all of them through.
+// faults decides over every request before the fake sees it. The zero value lets all of them
+// through.
 type faults struct {
 	mu        sync.Mutex
 	calls     map[string]int
@@ -55,32 +56,34 @@ type PublishAnswer struct {
 	ReplyLost bool
 }
 
-// OnCall installs a function that is asked before every request and stream; its error is the answer. Methods are named without
-// their service: "Publish", "GetTopic", "StreamingPull". Nil removes it.
+// OnCall installs a function that is asked before every request and stream; its error is the
+// answer. Methods are named without their service: "Publish", "GetTopic", "StreamingPull". Nil
+// removes it.
 func (f *faults) OnCall(hook func(ctx context.Context, method string) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.onCall = hook
 }
 
-// OnPublish installs a function that decides over every Publish request. It runs in the goroutines of the requests. Nil removes
-// it.
+// OnPublish installs a function that decides over every Publish request. It runs in the goroutines
+// of the requests. Nil removes it.
 func (f *faults) OnPublish(hook func(ctx context.Context, call PublishCall) PublishFault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.onPublish = hook
 }
 
-// OnAnswer installs a function that is told about every Publish request before its reply is sent. It runs in the goroutines of the
-// requests. Nil removes it.
+// OnAnswer installs a function that is told about every Publish request before its reply is sent.
+// It runs in the goroutines of the requests. Nil removes it.
 func (f *faults) OnAnswer(hook func(answer PublishAnswer)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.onAnswer = hook
 }
 
-// RejectMessages installs a predicate for messages the broker does not accept. As with the real one, a single such message fails
-// its whole request with InvalidArgument and nothing of it is stored. Nil removes it.
+// RejectMessages installs a predicate for messages the broker does not accept. As with the real
+// one, a single such message fails its whole request with InvalidArgument and nothing of it is
+// stored. Nil removes it.
 func (f *faults) RejectMessages(reject func(topic string, message *pubsubpb.PubsubMessage) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,7 +106,8 @@ func (f *faults) arrive(fullMethod string) (method string, number int, hooks fau
 		f.calls = make(map[string]int)
 	}
 	f.calls[method]++
-	return method, f.calls[method], faultHooks{call: f.onCall, publish: f.onPublish, answer: f.onAnswer, reject: f.reject}
+	return method, f.calls[method], faultHooks{call: f.onCall, publish: f.onPublish,
+		answer: f.onAnswer, reject: f.reject}
 }
 
 type faultHooks struct {
@@ -113,7 +117,8 @@ type faultHooks struct {
 	reject  func(topic string, message *pubsubpb.PubsubMessage) bool
 }
 
-func (f *faults) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+func (f *faults) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+	handler grpc.UnaryHandler) (any, error) {
 	method, number, hooks := f.arrive(info.FullMethod)
 	if hooks.call != nil {
 		if err := hooks.call(ctx, method); err != nil {
@@ -142,7 +147,8 @@ func (f *faults) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 }
 
 // decide lets a Publish request through to the fake, or not.
-func (h faultHooks) decide(ctx context.Context, call PublishCall, store func() (*pubsubpb.PublishResponse, error)) PublishAnswer {
+func (h faultHooks) decide(ctx context.Context, call PublishCall,
+	store func() (*pubsubpb.PublishResponse, error)) PublishAnswer {
 	answer := PublishAnswer{PublishCall: call}
 	var fault PublishFault
 	if h.publish != nil {
@@ -157,13 +163,15 @@ func (h faultHooks) decide(ctx context.Context, call PublishCall, store func() (
 		return answer
 	}
 	if twoKeys(call.Messages) {
-		answer.Err = status.Error(codes.FailedPrecondition, "the request holds messages of two ordering keys")
+		answer.Err = status.Error(codes.FailedPrecondition,
+			"the request holds messages of two ordering keys")
 		return answer
 	}
 	if h.reject != nil {
 		for _, message := range call.Messages {
 			if h.reject(call.Topic, message) {
-				answer.Err = status.Error(codes.InvalidArgument, "the request holds a message that is not acceptable")
+				answer.Err = status.Error(codes.InvalidArgument,
+					"the request holds a message that is not acceptable")
 				return answer
 			}
 		}
@@ -176,12 +184,15 @@ func (h faultHooks) decide(ctx context.Context, call PublishCall, store func() (
 	return answer
 }
 
-// twoKeys reports whether messages differ in their ordering key. The service refuses such a request, the fake would not.
+// twoKeys reports whether messages differ in their ordering key. The service refuses such a
+// request, the fake would not.
 func twoKeys(messages []*pubsubpb.PubsubMessage) bool {
-	return slices.ContainsFunc(messages, func(m *pubsubpb.PubsubMessage) bool { return m.GetOrderingKey() != messages[0].GetOrderingKey() })
+	return slices.ContainsFunc(messages,
+		func(m *pubsubpb.PubsubMessage) bool { return m.GetOrderingKey() != messages[0].GetOrderingKey() })
 }
 
-func (f *faults) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+func (f *faults) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
+	handler grpc.StreamHandler) error {
 	method, _, hooks := f.arrive(info.FullMethod)
 	if hooks.call != nil {
 		if err := hooks.call(stream.Context(), method); err != nil {

@@ -7,14 +7,16 @@ import (
 	"google.golang.org/grpc"
 )
 
-// turns lets the streams of a subscription take turns, as the service does. The fake offers each message to its oldest streams
-// first: beside a worker that opened enough of them, a second one on the same subscription would never receive anything.
+// turns lets the streams of a subscription take turns, as the service does. The fake offers each
+// message to its oldest streams first: beside a worker that opened enough of them, a second one on
+// the same subscription would never receive anything.
 type turns struct {
 	mu     sync.Mutex
 	rounds map[string]*round // by subscription; guarded by mu
 }
 
-// A round is one turn for each stream. It ends when none is left that could take its turn now; the others rest until then.
+// A round is one turn for each stream. It ends when none is left that could take its turn now; the
+// others rest until then.
 type round struct {
 	streams map[*turnStream]turn
 	over    chan struct{} // closed when the next round begins
@@ -45,7 +47,8 @@ func (r *round) next() {
 }
 
 // intercept is a grpc.StreamServerInterceptor.
-func (t *turns) intercept(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+func (t *turns) intercept(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo,
+	handler grpc.StreamHandler) error {
 	s := &turnStream{ServerStream: stream, turns: t}
 	defer t.leave(s)
 	return handler(srv, s)
@@ -92,7 +95,8 @@ func (t *turns) roundOf(s *turnStream) *round {
 	return r
 }
 
-// take is called with a message in hand. It returns what ends the round in which that was the stream's turn.
+// take is called with a message in hand. It returns what ends the round in which that was the
+// stream's turn.
 func (t *turns) take(s *turnStream) (over <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,8 +146,8 @@ type turnStream struct {
 	sends sync.Mutex // a stream is not made for two senders
 }
 
-// RecvMsg answers the client's keep-alives here. The fake would do so holding its lock, and wait with it for a stream that rests
-// or has broken.
+// RecvMsg answers the client's keep-alives here. The fake would do so holding its lock, and wait
+// with it for a stream that rests or has broken.
 func (s *turnStream) RecvMsg(m any) error {
 	for {
 		if err := s.ServerStream.RecvMsg(m); err != nil {

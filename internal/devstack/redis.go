@@ -19,7 +19,8 @@ const (
 
 // RedisParams describes how to start a private Redis.
 type RedisParams struct {
-	// Dir is the state folder; the server works in its subfolder "redis". Nothing is kept over a restart.
+	// Dir is the state folder; the server works in its subfolder "redis". Nothing is kept over a
+	// restart.
 	Dir string
 	// Port to listen on; 0 picks a free one. With AnyPort a free one also does when Port is taken.
 	Port    int
@@ -32,8 +33,8 @@ type RedisParams struct {
 	Log io.Writer
 }
 
-// Redis is a running server that asks for a password: redis-server where it is installed, otherwise one inside this process that knows the commands
-// outboxctl uses.
+// Redis is a running server that asks for a password: redis-server where it is installed, otherwise
+// one inside this process that knows the commands outboxctl uses.
 type Redis struct {
 	// Kind names it, as in "redis-server 7.0.15" or "in-process".
 	Kind string
@@ -74,7 +75,8 @@ func StartRedis(ctx context.Context, params RedisParams) (*Redis, error) {
 	if err != nil {
 		return nil, fmt.Errorf("resolve state folder: %w", err)
 	}
-	server := &processRedis{path: path, stateDir: dir, log: params.Log, settings: params.Settings, choice: choice, password: password}
+	server := &processRedis{path: path, stateDir: dir, log: params.Log, settings: params.Settings,
+		choice: choice, password: password}
 	if err := server.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -92,8 +94,8 @@ func (r *Redis) URL() string {
 // Port is the port the server listens on; it stays the same over restarts.
 func (r *Redis) Port() int { return r.server.port() }
 
-// Done is closed when the server's present process has ended, for whatever reason. The in-process server has none: its channel is
-// nil and never ready.
+// Done is closed when the server's present process has ended, for whatever reason. The in-process
+// server has none: its channel is nil and never ready.
 func (r *Redis) Done() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,8 +129,8 @@ func (r *Redis) Restart(ctx context.Context) error {
 	return r.server.start(ctx)
 }
 
-// Pause freezes the server: connections stay open and nothing answers. The in-process server cannot do it and returns
-// errors.ErrUnsupported.
+// Pause freezes the server: connections stay open and nothing answers. The in-process server cannot
+// do it and returns errors.ErrUnsupported.
 func (r *Redis) Pause() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

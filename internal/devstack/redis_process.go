@@ -131,7 +131,8 @@ func (r *processRedis) waitReady(ctx context.Context, c *child, port int) error 
 	}
 }
 
-// redisInfo speaks to the server directly: the client library would log every refused connection of a server that is starting.
+// redisInfo speaks to the server directly: the client library would log every refused connection of
+// a server that is starting.
 func redisInfo(port int, password string) (string, error) {
 	conn, err := net.DialTimeout("tcp", address(port), time.Second)
 	if err != nil {

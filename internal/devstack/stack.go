@@ -12,7 +12,8 @@ import (
 type Params struct {
 	// Dir is the state folder.
 	Dir string
-	// PostgresPort, RedisPort and PubSubPort are taken when they are free; otherwise, and when 0, any free port is.
+	// PostgresPort, RedisPort and PubSubPort are taken when they are free; otherwise, and when 0, any
+	// free port is.
 	PostgresPort, RedisPort, PubSubPort int
 	// Durable and Download are PostgresParams' own.
 	Durable, Download bool
@@ -39,7 +40,8 @@ func Start(ctx context.Context, params Params) (*Stack, error) {
 		return err
 	})
 	group.Go(func() (err error) {
-		s.Redis, err = StartRedis(groupCtx, RedisParams{Dir: params.Dir, Port: params.RedisPort, AnyPort: true, Log: params.Log})
+		s.Redis, err = StartRedis(groupCtx, RedisParams{Dir: params.Dir, Port: params.RedisPort,
+			AnyPort: true, Log: params.Log})
 		return err
 	})
 	group.Go(func() (err error) {
@@ -52,7 +54,8 @@ func Start(ctx context.Context, params Params) (*Stack, error) {
 	return s, nil
 }
 
-// Stop ends the servers that run. A cancelled context cuts the patience short; it never leaves a process running.
+// Stop ends the servers that run. A cancelled context cuts the patience short; it never leaves a
+// process running.
 func (s *Stack) Stop(ctx context.Context) error {
 	group := errgroup.Group{}
 	if s.PubSub != nil {

@@ -10,9 +10,11 @@ import (
 	"github.com/outboxctl/outboxctl/internal/devstate"
 )
 
-// stateNames are the entries of a state folder that belong to its servers; "lock" belongs to the process that holds it.
+// stateNames are the entries of a state folder that belong to its servers; "lock" belongs to the
+// process that holds it.
 func stateNames() []string {
-	return []string{"postgres", "postgres.new", "postgres.log", passwordName, passwordName + ".new", "redis", "redis.log", devstate.InfoFile}
+	return []string{"postgres", "postgres.new", "postgres.log", passwordName, passwordName + ".new",
+		"redis", "redis.log", devstate.InfoFile}
 }
 
 // StateOf lists what earlier runs left in a state folder.
@@ -27,10 +29,11 @@ func StateOf(dir string) []string {
 	return paths
 }
 
-// RemoveState ends what is left running in a state folder and deletes what the servers made there, and nothing else: the folder may
-// hold more. The caller holds its lock.
+// RemoveState ends what is left running in a state folder and deletes what the servers made there,
+// and nothing else: the folder may hold more. The caller holds its lock.
 func RemoveState(ctx context.Context, dir string, log io.Writer) error {
-	for server, pidFile := range map[string]string{"postgres": "postmaster.pid", "redis": "redis.pid"} {
+	for server, pidFile := range map[string]string{"postgres": "postmaster.pid",
+		"redis": "redis.pid"} {
 		work := filepath.Join(dir, server)
 		if err := endLeftover(ctx, filepath.Join(work, pidFile), work, log); err != nil {
 			return err

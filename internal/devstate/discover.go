@@ -41,8 +41,9 @@ type Info struct {
 	UIURL string `json:"uiUrl,omitempty"`
 }
 
-// DefaultDir is where `outboxctl dev` keeps its state: OUTBOXCTL_STATE_DIR, else outboxctl/dev in the user's state folder. Root's
-// home is closed to the unprivileged user the servers run as, so root's default is elsewhere. getenv is os.Getenv or a stand-in.
+// DefaultDir is where `outboxctl dev` keeps its state: OUTBOXCTL_STATE_DIR, else outboxctl/dev in
+// the user's state folder. Root's home is closed to the unprivileged user the servers run as, so
+// root's default is elsewhere. getenv is os.Getenv or a stand-in.
 func DefaultDir(getenv func(string) string) string {
 	if dir := getenv("OUTBOXCTL_STATE_DIR"); dir != "" {
 		return dir
@@ -59,11 +60,12 @@ func DefaultDir(getenv func(string) string) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("outboxctl-dev-%d", os.Geteuid()))
 }
 
-// Discover returns the stack running on a state folder, or ErrNotRunning. A stack that was killed leaves its file behind; the lock,
-// which the kernel drops with the process, tells it from a living one.
+// Discover returns the stack running on a state folder, or ErrNotRunning. A stack that was killed
+// leaves its file behind; the lock, which the kernel drops with the process, tells it from a living
+// one.
 //
-// What it says is where commands connect to, so a folder that another user of the machine made in our place is a *ForeignError: the
-// default one may lie in the temporary folder, where all may.
+// What it says is where commands connect to, so a folder that another user of the machine made in
+// our place is a *ForeignError: the default one may lie in the temporary folder, where all may.
 func Discover(dir string) (*Info, error) {
 	switch err := fileowner.Check(filepath.Join(dir, InfoFile)); {
 	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission): // told apart below
@@ -91,8 +93,8 @@ func Discover(dir string) (*Info, error) {
 	return &info, nil
 }
 
-// WriteInfo announces a running stack. The caller holds the folder's lock. Readers see the old file or the new one, never half of
-// it.
+// WriteInfo announces a running stack. The caller holds the folder's lock. Readers see the old file
+// or the new one, never half of it.
 func WriteInfo(dir string, info Info) error {
 	content, err := json.MarshalIndent(info, "", "  ")
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 
 const (
 	lockFile = "lock"
-	// A look at the lock holds it for an instant; a start that meets one tries again instead of giving up.
+	// A look at the lock holds it for an instant; a start that meets one tries again instead of giving
+	// up.
 	lockAttempts = 10
 	lockPause    = 20 * time.Millisecond
 )
@@ -40,7 +41,8 @@ func (e *LockedError) Hint() string {
 	return "stop that process, or choose another folder with --state-dir"
 }
 
-// Lock is a state folder held by this process. The kernel releases it when the process ends, however it ends.
+// Lock is a state folder held by this process. The kernel releases it when the process ends,
+// however it ends.
 type Lock struct {
 	file *os.File
 }
@@ -88,12 +90,14 @@ func writePID(file *os.File) error {
 	return err
 }
 
-// Release gives the folder back. The file stays: removing it would let two processes lock two files of the same name.
+// Release gives the folder back. The file stays: removing it would let two processes lock two files
+// of the same name.
 //
-// It is unlocked before it is closed: a child that is just being started has a copy of the descriptor, which would keep
-// the lock until the child runs its own program.
+// It is unlocked before it is closed: a child that is just being started has a copy of the
+// descriptor, which would keep the lock until the child runs its own program.
 func (l *Lock) Release() error {
-	if err := errors.Join(syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN), l.file.Close()); err != nil {
+	if err := errors.Join(syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN),
+		l.file.Close()); err != nil {
 		return fmt.Errorf("unlock state folder: %w", err)
 	}
 	return nil

@@ -41,11 +41,12 @@ func (a Action) Noun() string {
 // OnEvents reports whether the action is done to events; the others are done to dead letters.
 func (a Action) OnEvents() bool { return a == Republish || a == Retry || a == Erase }
 
-// Sends reports whether the action has events published that would not be without it, so that it can be watched and
-// stopped. A retry only brings forward what is published anyway.
+// Sends reports whether the action has events published that would not be without it, so that it
+// can be watched and stopped. A retry only brings forward what is published anyway.
 func (a Action) Sends() bool { return a == Replay || a == Republish }
 
-// State is the state of the dead letters, or the status of the events, that the action is done to; empty: any.
+// State is the state of the dead letters, or the status of the events, that the action is done to;
+// empty: any.
 func (a Action) State() string {
 	switch a {
 	case Restore:

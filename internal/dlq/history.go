@@ -22,8 +22,8 @@ type Step struct {
 	ID string `json:"id,omitempty"`
 }
 
-// History puts in order what happened to an event: when it was emitted, its deaths, what operators did and when it was
-// published. event is nil when its row is gone.
+// History puts in order what happened to an event: when it was emitted, its deaths, what operators
+// did and when it was published. event is nil when its row is gone.
 func History(event *outbox.Event, deaths []Entry, audit []AuditRow) []Step {
 	var steps []Step
 	switch {

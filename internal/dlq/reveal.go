@@ -35,8 +35,8 @@ type RevealResult struct {
 // The function writes the audit row in the same statement. No row: there is nothing with the id.
 const callReveal = `SELECT event_id::text, payload, headers FROM outbox_reveal($1::uuid, $2, $3, $4::jsonb) WHERE event_id IS NOT NULL`
 
-// Reveal returns what an event carries, and leaves an audit row that says who saw it and why. There is no one without the
-// other.
+// Reveal returns what an event carries, and leaves an audit row that says who saw it and why. There
+// is no one without the other.
 func (o *Outbox) Reveal(ctx context.Context, p RevealParams) (RevealResult, error) {
 	id, err := outbox.ParseID(p.ID)
 	if err != nil {
@@ -54,7 +54,8 @@ func (o *Outbox) Reveal(ctx context.Context, p RevealParams) (RevealResult, erro
 	}
 	var r RevealResult
 	var payload, headers *string
-	err = o.DB.QueryRow(ctx, callReveal, id, p.Actor, p.Note, string(detail)).Scan(&r.EventID, &payload, &headers)
+	err = o.DB.QueryRow(ctx, callReveal, id, p.Actor, p.Note, string(detail)).Scan(&r.EventID,
+		&payload, &headers)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return r, fault.NotFoundf("no event or dead letter %s", id)

@@ -14,7 +14,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
-// CannotUndo returns why a run cannot be taken back; nil when it can. What has left for the broker, or is gone, cannot be.
+// CannotUndo returns why a run cannot be taken back; nil when it can. What has left for the broker,
+// or is gone, cannot be.
 func (r *AuditRunResult) CannotUndo() error {
 	why := "nothing takes it back"
 	switch r.Action {
@@ -38,7 +39,8 @@ func (r *AuditRunResult) CannotUndo() error {
 	return fault.Preconditionf("%s cannot be undone: %s", r.Action, why)
 }
 
-// UndoAction is the action that takes back what a run did to dead letters; empty for a run that paused or resumed.
+// UndoAction is the action that takes back what a run did to dead letters; empty for a run that
+// paused or resumed.
 func (r *AuditRunResult) UndoAction() Action {
 	switch r.Action {
 	case string(Discard):
@@ -70,8 +72,9 @@ const (
 	callUndoPause   = `SELECT outbox_undo_pause($1::bigint, $2, nullif($3, ''), $4::text::jsonb)`
 )
 
-// UndoPause takes a pause, its extension or its end back: the pause there was before is there again as it was, or there is
-// none. Where somebody paused or resumed since, it is an error and nothing is changed.
+// UndoPause takes a pause, its extension or its end back: the pause there was before is there again
+// as it was, or there is none. Where somebody paused or resumed since, it is an error and nothing
+// is changed.
 func (o *Outbox) UndoPause(ctx context.Context, p UndoPauseParams) (outbox.PauseResult, error) {
 	r := outbox.PauseResult{RunID: uuid.NewString()}
 	detail, err := json.Marshal(map[string]any{"runId": r.RunID})
@@ -91,7 +94,8 @@ func (o *Outbox) UndoPause(ctx context.Context, p UndoPauseParams) (outbox.Pause
 			if err := look(tx); err != nil {
 				return err
 			}
-			return tx.QueryRow(ctx, callUndoPause, p.Run.Last, p.Actor, p.Note, string(detail)).Scan(&r.Outcome)
+			return tx.QueryRow(ctx, callUndoPause, p.Run.Last, p.Actor, p.Note,
+				string(detail)).Scan(&r.Outcome)
 		})
 	}
 	if err != nil {
@@ -101,7 +105,8 @@ func (o *Outbox) UndoPause(ctx context.Context, p UndoPauseParams) (outbox.Pause
 		return r, err
 	}
 	if p.DryRun {
-		r.Outcome = map[string]string{outbox.Paused: outbox.WouldPause, outbox.Resumed: outbox.WouldResume}[r.Outcome]
+		r.Outcome = map[string]string{outbox.Paused: outbox.WouldPause,
+			outbox.Resumed: outbox.WouldResume}[r.Outcome]
 	}
 	r.Events, err = o.CountHeld(ctx, outbox.PauseParams{Kind: r.Kind, Value: r.Value})
 	return r, err
@@ -119,7 +124,8 @@ func refuseUndoPause(r outbox.PauseResult, by *string) error {
 		if by != nil {
 			return fault.Hint(fault.Preconditionf("the pause of %s %s was changed since: it is %s's, and stays", r.Kind, r.Value, *by), hint)
 		}
-		return fault.Hint(fault.Preconditionf("%s %s was paused and resumed since: it stays resumed", r.Kind, r.Value), hint)
+		return fault.Hint(fault.Preconditionf("%s %s was paused and resumed since: it stays resumed",
+			r.Kind, r.Value), hint)
 	}
 	return nil
 }

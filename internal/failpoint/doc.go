@@ -1,6 +1,7 @@
-// Package failpoint marks the moments at which a crash is worst: between two writes that belong together, or between an
-// effect and the record of it. A program built with the tag failpoints can be told to die, or to stand still, at one of
-// them; in any other build Hit is an empty function and costs nothing.
+// Package failpoint marks the moments at which a crash is worst: between two writes that belong
+// together, or between an effect and the record of it. A program built with the tag failpoints can
+// be told to die, or to stand still, at one of them; in any other build Hit is an empty function
+// and costs nothing.
 //
 // One failpoint per process is armed through the environment:
 //
@@ -16,7 +17,8 @@ const (
 	Sending = "publish.sending"
 	// Acknowledged: the broker has the messages, the rows do not say so.
 	Acknowledged = "publish.acknowledged"
-	// Settling: the verdicts are on their way to the database; whether it has read, run or committed them is open.
+	// Settling: the verdicts are on their way to the database; whether it has read, run or committed
+	// them is open.
 	Settling = "settle.sent"
 	// Settled: the database has committed, the dispatcher has not heard of it.
 	Settled = "settle.committed"

@@ -16,7 +16,8 @@ import (
 // Enabled reports whether this build has failpoints.
 const Enabled = true
 
-// armed is read once. Package state is what a failpoint is: the code that passes it must not have to carry anything.
+// armed is read once. Package state is what a failpoint is: the code that passes it must not have
+// to carry anything.
 //
 //nolint:gochecknoglobals // exists in test builds only
 var armed = sync.OnceValue(func() *point {
@@ -49,8 +50,8 @@ func parse(text string) (*point, error) {
 	return &point{name: parts[0], stop: parts[1] == "stop", at: at}, nil
 }
 
-// Hit dies or stands still when the process was told to do so here, at this passage. Death is SIGKILL: nothing deferred
-// runs, nothing is flushed, no connection says goodbye.
+// Hit dies or stands still when the process was told to do so here, at this passage. Death is
+// SIGKILL: nothing deferred runs, nothing is flushed, no connection says goodbye.
 func Hit(name string) {
 	p := armed()
 	if p.name != name || p.hits.Add(1) != p.at {
@@ -64,7 +65,7 @@ func Hit(name string) {
 	if !p.stop {
 		select {} // the signal is on its way; go no further
 	}
-	// It reaches the other threads, and perhaps this one, only in a moment. Who went on until then would not stand here,
-	// but somewhere behind.
+	// It reaches the other threads, and perhaps this one, only in a moment. Who went on until then
+	// would not stand here, but somewhere behind.
 	time.Sleep(200 * time.Millisecond) //nolint:forbidigo // nothing tells a process that it is about to stop
 }

@@ -1,5 +1,6 @@
-// Package fault gives errors what an operator's tool needs to know about them: a kind, which becomes the exit code of a
-// command or the status of an HTTP answer, and a hint, which is usually the command to run next.
+// Package fault gives errors what an operator's tool needs to know about them: a kind, which
+// becomes the exit code of a command or the status of an HTTP answer, and a hint, which is usually
+// the command to run next.
 //
 // An error without a kind is Failed. Of several kinds in one chain the outermost counts.
 package fault
@@ -84,8 +85,8 @@ func KindOf(err error) (kind Kind, ok bool) {
 	return e.kind, true
 }
 
-// HintOf returns the hint of the outermost error that has one, also of error types with a method Hint; empty if there is
-// none.
+// HintOf returns the hint of the outermost error that has one, also of error types with a method
+// Hint; empty if there is none.
 func HintOf(err error) string {
 	var e interface{ Hint() string }
 	if !errors.As(err, &e) {

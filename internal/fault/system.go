@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// File explains in our words why the file or folder of this name could not be used. The system's name the call that failed.
+// File explains in our words why the file or folder of this name could not be used. The system's
+// name the call that failed.
 func File(name string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

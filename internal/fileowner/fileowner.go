@@ -1,5 +1,5 @@
-// Package fileowner tells whether a file that nobody named, but that was found where one looks, can have been written by another
-// user of the machine.
+// Package fileowner tells whether a file that nobody named, but that was found where one looks, can
+// have been written by another user of the machine.
 package fileowner
 
 import (
@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Check reports who else than this user and root could have written a file, or put another in its place. A file that does not
-// exist is fs.ErrNotExist.
+// Check reports who else than this user and root could have written a file, or put another in its
+// place. A file that does not exist is fs.ErrNotExist.
 func Check(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -43,8 +43,8 @@ func CheckFolder(path string) error {
 	return nil
 }
 
-// judge refuses what others own or may write to. Into a sticky folder such as /tmp all may write, but nobody can replace the
-// files of another.
+// judge refuses what others own or may write to. Into a sticky folder such as /tmp all may write,
+// but nobody can replace the files of another.
 func judge(path string, info fs.FileInfo, around bool) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -1,8 +1,10 @@
-// Package httpd serves what a supervisor and Prometheus ask a long-running command: /healthz, /readyz and /metrics.
+// Package httpd serves what a supervisor and Prometheus ask a long-running command: /healthz,
+// /readyz and /metrics.
 //
-// Liveness and readiness are different questions. A process whose database is away is alive: a restart would not bring the
-// database back, and an outage would restart every process at once. So /healthz asks only whether the process's own loop
-// moves, and /readyz whether what it depends on can be reached.
+// Liveness and readiness are different questions. A process whose database is away is alive: a
+// restart would not bring the database back, and an outage would restart every process at once. So
+// /healthz asks only whether the process's own loop moves, and /readyz whether what it depends on
+// can be reached.
 package httpd
 
 import (
@@ -56,8 +58,8 @@ type Server struct {
 	server   *http.Server
 }
 
-// Listen binds the address at once, so that a port taken by another process is an error at start and not a silent absence
-// of metrics.
+// Listen binds the address at once, so that a port taken by another process is an error at start
+// and not a silent absence of metrics.
 func Listen(ctx context.Context, p Params) (*Server, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", p.Addr)
@@ -106,8 +108,8 @@ type answer struct {
 	Failed map[string]string `json:"failed,omitempty"`
 }
 
-// checks runs all of them at once: with several dependencies away, the answer should name each and still come before the
-// prober gives up.
+// checks runs all of them at once: with several dependencies away, the answer should name each and
+// still come before the prober gives up.
 func checks(list func() []Check) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		all := list()

@@ -40,7 +40,8 @@ type MarksParams struct {
 	Consumers []string
 }
 
-// Check reports what is wrong with the params, before anything is opened, and makes the id canonical.
+// Check reports what is wrong with the params, before anything is opened, and makes the id
+// canonical.
 func (p *MarksParams) Check() (err error) {
 	if p.ID, err = outbox.ParseID(p.ID); err != nil {
 		return err
@@ -48,7 +49,8 @@ func (p *MarksParams) Check() (err error) {
 	return CheckConsumers(p.Consumers)
 }
 
-// Marks reads what the consumers remember of an event, in Redis and, where there is a database, in the inbox.
+// Marks reads what the consumers remember of an event, in Redis and, where there is a database, in
+// the inbox.
 func (o *Outbox) Marks(ctx context.Context, p MarksParams) ([]Mark, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -70,8 +72,8 @@ func CheckConsumers(names []string) error {
 	return nil
 }
 
-// MarksOf reads the marks of an event: of the named consumers, in the order given, or else of all that are known, in the order of their
-// names.
+// MarksOf reads the marks of an event: of the named consumers, in the order given, or else of all
+// that are known, in the order of their names.
 func (o *Outbox) MarksOf(ctx context.Context, eventID string, names []string) ([]Mark, error) {
 	id, err := uuid.Parse(eventID)
 	if err != nil {
@@ -96,7 +98,8 @@ func (o *Outbox) MarksOf(ctx context.Context, eventID string, names []string) ([
 	now := time.Now()
 	marks := make([]Mark, len(entries))
 	for i, e := range entries {
-		m := Mark{EventID: eventID, Consumer: e.Consumer, State: string(e.State), Owner: e.Owner, Key: consume.Key(e.Consumer, id)}
+		m := Mark{EventID: eventID, Consumer: e.Consumer, State: string(e.State), Owner: e.Owner,
+			Key: consume.Key(e.Consumer, id)}
 		if !e.Since.IsZero() {
 			m.Since = &e.Since
 		}
@@ -112,7 +115,8 @@ func (o *Outbox) MarksOf(ctx context.Context, eventID string, names []string) ([
 	return marks, nil
 }
 
-// selectInboxConsumers walks the distinct consumers of the inbox by its primary key, one index probe each.
+// selectInboxConsumers walks the distinct consumers of the inbox by its primary key, one index
+// probe each.
 const selectInboxConsumers = `
 WITH RECURSIVE c AS (
     (SELECT consumer FROM inbox_events ORDER BY consumer LIMIT 1)
@@ -151,7 +155,8 @@ func (o *Outbox) InboxConsumers(ctx context.Context) ([]string, error) {
 const selectInbox = `SELECT consumer, processed_at FROM inbox_events WHERE event_id = $1::uuid AND consumer = ANY ($2::text[])`
 
 // inboxTimes returns when each of the consumers committed the event's effect.
-func (o *Outbox) inboxTimes(ctx context.Context, eventID string, names []string) (map[string]time.Time, error) {
+func (o *Outbox) inboxTimes(ctx context.Context, eventID string,
+	names []string) (map[string]time.Time, error) {
 	found := map[string]time.Time{}
 	if o.DB == nil {
 		return found, nil
@@ -171,10 +176,12 @@ func (o *Outbox) inboxTimes(ctx context.Context, eventID string, names []string)
 
 // redisError returns err as a precondition, with where to look.
 func redisError(err error) error {
-	return fault.Hint(fault.Preconditionf("ask Redis: %w", fault.Address("redis.url", err)), "outboxctl config view shows where redis.url comes from; outboxctl dev starts a local stack")
+	return fault.Hint(fault.Preconditionf("ask Redis: %w", fault.Address("redis.url", err)),
+		"outboxctl config view shows where redis.url comes from; outboxctl dev starts a local stack")
 }
 
 // ErrNoRedis means that no Redis is configured.
 func ErrNoRedis() error {
-	return fault.Hint(fault.Usagef("redis.url is not set"), "outboxctl config view shows what is set; outboxctl dev starts a local stack")
+	return fault.Hint(fault.Usagef("redis.url is not set"),
+		"outboxctl config view shows what is set; outboxctl dev starts a local stack")
 }

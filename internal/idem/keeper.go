@@ -59,7 +59,8 @@ func (k *Keeper) Lookup(ctx context.Context, consumer string, eventID uuid.UUID)
 
 // LookupMany reads every pair of consumer and event, events outermost, in a
 // pipeline: a few round trips however many there are.
-func (k *Keeper) LookupMany(ctx context.Context, consumers []string, eventIDs []uuid.UUID) ([]Entry, error) {
+func (k *Keeper) LookupMany(ctx context.Context, consumers []string,
+	eventIDs []uuid.UUID) ([]Entry, error) {
 	for _, name := range consumers {
 		if err := consume.ValidateConsumer(name); err != nil {
 			return nil, err
@@ -148,7 +149,8 @@ func (k *Keeper) Consumers(ctx context.Context) ([]string, error) {
 	var names []string
 	for _, z := range found {
 		name, isString := z.Member.(string)
-		if isString && time.UnixMilli(int64(z.Score)).After(oldest) && consume.ValidateConsumer(name) == nil {
+		if isString && time.UnixMilli(int64(z.Score)).After(oldest) &&
+			consume.ValidateConsumer(name) == nil {
 			names = append(names, name)
 		}
 	}

@@ -15,7 +15,8 @@ import (
 // Adoption is what a run of Up would find in a database and do to it.
 type Adoption struct {
 	Versions
-	// Exists: there is a table outbox_events. Types are those of its event types, or of the table that would be created.
+	// Exists: there is a table outbox_events. Types are those of its event types, or of the table that
+	// would be created.
 	Exists bool   `json:"exists"`
 	Types  string `json:"types"`
 	// Blocked is what keeps the table from being adopted; empty: nothing does.
@@ -28,7 +29,8 @@ type Adoption struct {
 	Waiting    int64 `json:"waiting"`
 	TableBytes int64 `json:"tableBytes"`
 	IndexBytes int64 `json:"indexBytes"`
-	// Steps are those that take time; GrowthBytes is what the table and its indexes grow by, and WALBytes what is logged.
+	// Steps are those that take time; GrowthBytes is what the table and its indexes grow by, and
+	// WALBytes what is logged.
 	Steps       []Estimate `json:"steps"`
 	Seconds     float64    `json:"seconds"`
 	GrowthBytes int64      `json:"growthBytes"`
@@ -76,8 +78,10 @@ func Survey(ctx context.Context, pool *pgxpool.Pool, opts Options) (Adoption, er
 	if err != nil {
 		return Adoption{}, err
 	}
-	a := Adoption{Versions: v, Types: opts.FreshTypes, Blocked: []Difference{}, Harmless: []string{}, Warnings: []string{}, Steps: []Estimate{}, Sessions: []Session{}}
-	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error { return a.look(ctx, tx, opts) })
+	a := Adoption{Versions: v, Types: opts.FreshTypes, Blocked: []Difference{}, Harmless: []string{},
+		Warnings: []string{}, Steps: []Estimate{}, Sessions: []Session{}}
+	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly},
+		func(tx pgx.Tx) error { return a.look(ctx, tx, opts) })
 	if err != nil {
 		return Adoption{}, fmt.Errorf("look at the table: %w", err)
 	}
@@ -135,7 +139,8 @@ func differences(fsys fs.FS) (query string, enums, labels []string, err error) {
 	if err != nil {
 		return "", nil, nil, err
 	}
-	_, rest, begins := strings.Cut(up, "-- migrate --plan reads what follows, up to its end, from here.\n")
+	_, rest, begins := strings.Cut(up,
+		"-- migrate --plan reads what follows, up to its end, from here.\n")
 	query, _, ends := strings.Cut(rest, "-- That was its end.\n")
 	if !begins || !ends {
 		return "", nil, nil, fmt.Errorf("%s: no query for what differs", known[0])
@@ -208,8 +213,8 @@ SELECT CASE WHEN (SELECT format_type(a.atttypid, NULL) FROM pg_attribute AS a WH
      ORDER BY s.xact_start LIMIT 3))
   FROM pg_class AS c WHERE c.oid = to_regclass('outbox_events')`
 
-// sessions lists who uses the table: by the locks of an open transaction, or else by the last statement, of which nothing
-// is shown. Locking rows without changing them is what publishers do.
+// sessions lists who uses the table: by the locks of an open transaction, or else by the last
+// statement, of which nothing is shown. Locking rows without changing them is what publishers do.
 const sessions = `
 SELECT s.pid, coalesce(s.usename, '')::text, s.application_name,
        CASE WHEN l.modes @> '{RowShareLock}' OR s.query ~* '\mfor (no key )?update\M|\mset\M.*\mpublished_at\M' THEN 'publishes'
@@ -222,7 +227,8 @@ SELECT s.pid, coalesce(s.usename, '')::text, s.application_name,
  ORDER BY s.xact_start NULLS LAST, s.pid
  LIMIT 50`
 
-// What steps cost, on a machine that is neither idle nor overloaded and has to read part of the table from disk.
+// What steps cost, on a machine that is neither idle nor overloaded and has to read part of the
+// table from disk.
 const (
 	scanBytesPerSecond = 400e6
 	secondsPerNumber   = 60e-6 // to give one waiting row its turn
@@ -231,8 +237,8 @@ const (
 	walPerNumber       = 3000 // beside the row itself: pages of its indexes are logged whole
 )
 
-// estimate computes what the pending steps take. Steps that only write the catalogue of PostgreSQL take milliseconds and
-// are not listed.
+// estimate computes what the pending steps take. Steps that only write the catalogue of PostgreSQL
+// take milliseconds and are not listed.
 func (a *Adoption) estimate(opts Options) {
 	if !a.Exists || len(a.Blocked) > 0 {
 		return
@@ -245,7 +251,8 @@ func (a *Adoption) estimate(opts Options) {
 		Estimate
 		growth, wal float64
 	}{
-		{2, Estimate{"00002_add_delivery_columns", 2 * scan, "adds columns without touching a row, and reads the table twice to validate two checks"}, 0, 0},
+		{2, Estimate{"00002_add_delivery_columns", 2 * scan,
+			"adds columns without touching a row, and reads the table twice to validate two checks"}, 0, 0},
 		{3, Estimate{"00003_add_event_seq", 2*scan + waiting*secondsPerNumber*(1+max(0, opts.Pace)),
 			"numbers the rows that wait, in batches of 2,000 with a pause after each"}, waiting * (row + bytesPerEntry), waiting * (row + walPerNumber)},
 		{4, Estimate{"00004_narrow_event_indexes", 8*scan + rows*secondsPerEntry, "builds partial indexes beside production and drops the full ones"},

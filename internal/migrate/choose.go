@@ -16,7 +16,8 @@ func merge(known []Step, applied map[int64]time.Time) []StepStatus {
 	}
 	for version, at := range applied {
 		if !seen[version] {
-			list = append(list, StepStatus{Step: Step{Version: version, Name: "unknown"}, Applied: true, AppliedAt: at, Unknown: true})
+			list = append(list, StepStatus{Step: Step{Version: version, Name: "unknown"}, Applied: true,
+				AppliedAt: at, Unknown: true})
 		}
 	}
 	slices.SortFunc(list, func(a, b StepStatus) int { return int(a.Version - b.Version) })

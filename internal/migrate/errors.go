@@ -29,7 +29,10 @@ func (e *NewerError) Hint() string {
 // NoVersionError means that Options.To names no migration of this binary. Nothing was changed.
 type NoVersionError struct{ Version int64 }
 
-func (e *NoVersionError) Error() string { return fmt.Sprintf("no migration has version %d", e.Version) }
+func (e *NoVersionError) Error() string {
+	return fmt.Sprintf("no migration has version %d",
+		e.Version)
+}
 
 // Hint is advice for the operator.
 func (e *NoVersionError) Hint() string { return "outboxctl migrate status lists the versions" }
@@ -44,7 +47,8 @@ func (e *BusyError) Error() string {
 	if e.PID == 0 {
 		return fmt.Sprintf("another migration holds the lock, waited %s", e.Waited.Round(time.Second))
 	}
-	return fmt.Sprintf("another migration (backend %d) holds the lock, waited %s", e.PID, e.Waited.Round(time.Second))
+	return fmt.Sprintf("another migration (backend %d) holds the lock, waited %s", e.PID,
+		e.Waited.Round(time.Second))
 }
 
 // Hint is advice for the operator.
@@ -57,7 +61,8 @@ type SessionLostError struct {
 }
 
 func (e *SessionLostError) Error() string {
-	return fmt.Sprintf("the migration lock was taken by backend %d but backend %d answers now", e.Locked, e.Now)
+	return fmt.Sprintf("the migration lock was taken by backend %d but backend %d answers now",
+		e.Locked, e.Now)
 }
 
 // Hint is advice for the operator.
@@ -92,7 +97,8 @@ func (e *PartialError) Hint() string {
 	}
 }
 
-// IsLockTimeout reports whether a statement lost a race for locks: trying again later is all it takes.
+// IsLockTimeout reports whether a statement lost a race for locks: trying again later is all it
+// takes.
 func IsLockTimeout(err error) bool {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {

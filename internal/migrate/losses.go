@@ -28,7 +28,8 @@ func (l Loss) String() string {
 	case l.Rows < 0:
 		return l.Kind + " " + l.Name
 	case l.Unpublished > 0:
-		return fmt.Sprintf("%s %s with %s, %s of them not published", l.Kind, l.Name, rows(l.Rows), bounded(l.Unpublished))
+		return fmt.Sprintf("%s %s with %s, %s of them not published", l.Kind, l.Name, rows(l.Rows),
+			bounded(l.Unpublished))
 	default:
 		return fmt.Sprintf("%s %s with %s", l.Kind, l.Name, rows(l.Rows))
 	}

@@ -26,13 +26,13 @@ const (
 
 // Options of a run. The zero value is usable.
 type Options struct {
-	// Types are those of the columns that Up creates, TypesEnum or TypesText. An outbox that has others is refused. Empty
-	// means what the database has and, in an empty one, FreshTypes.
+	// Types are those of the columns that Up creates, TypesEnum or TypesText. An outbox that has
+	// others is refused. Empty means what the database has and, in an empty one, FreshTypes.
 	Types string
 	// FreshTypes is what an empty database gets unless Types says so; empty means TypesEnum.
 	FreshTypes string
-	// Pace is how long an adopted table's backfill rests after each batch, measured by what the batch took; 0 means
-	// DefaultPace, negative means not at all.
+	// Pace is how long an adopted table's backfill rests after each batch, measured by what the batch
+	// took; 0 means DefaultPace, negative means not at all.
 	Pace float64
 	// Migrations replaces the embedded files; nil means migrations.FS.
 	Migrations fs.FS
@@ -59,7 +59,8 @@ type Options struct {
 
 // Options.Types.
 const (
-	// TypesEnum: event and aggregate types are enums with the built-in values, aggregate ids are UUIDs.
+	// TypesEnum: event and aggregate types are enums with the built-in values, aggregate ids are
+	// UUIDs.
 	TypesEnum = "enum"
 	// TypesText: all three are text.
 	TypesText = "text"

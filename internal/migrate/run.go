@@ -28,8 +28,9 @@ type Result struct {
 	From   int64         // version before
 	To     int64         // version after
 	Waited time.Duration // for another run
-	// MissingRoles are the roles that do not exist, because this database user may not create them. ForeignRoles are
-	// those that got no rights here, because they have rights elsewhere or members already.
+	// MissingRoles are the roles that do not exist, because this database user may not create them.
+	// ForeignRoles are those that got no rights here, because they have rights elsewhere or members
+	// already.
 	MissingRoles, ForeignRoles []string
 	// Schema is the outbox's, quoted; Creators are who may create in it, see Creators.
 	Schema   string
@@ -99,13 +100,15 @@ func run(ctx context.Context, pool *pgxpool.Pool, opts Options, down bool) (res 
 			return res, &PartialError{Applied: res.steps(), Failed: step, Err: err}
 		}
 		res.Ran = append(res.Ran, Ran{Step: step, Took: time.Since(start)})
-		opts.Progress(fmt.Sprintf("%s %s (%s)", verb(down), step, time.Since(start).Round(time.Millisecond)))
+		opts.Progress(fmt.Sprintf("%s %s (%s)", verb(down), step,
+			time.Since(start).Round(time.Millisecond)))
 	}
 	return res, s.finish(ctx, known, opts, down, &res)
 }
 
 // survey returns where the database stands and what is to do.
-func survey(ctx context.Context, db querier, known []Step, opts Options, down bool) (Result, []Step, error) {
+func survey(ctx context.Context, db querier, known []Step, opts Options, down bool) (Result,
+	[]Step, error) {
 	applied, err := readApplied(ctx, db)
 	if err != nil {
 		return Result{}, nil, err
@@ -118,7 +121,8 @@ func survey(ctx context.Context, db querier, known []Step, opts Options, down bo
 
 // apply runs one migration, again and again while others hold the locks it
 // needs. Between tries production has the table to itself.
-func (s *session) apply(ctx context.Context, provider *goose.Provider, step Step, opts Options, down bool) error {
+func (s *session) apply(ctx context.Context, provider *goose.Provider, step Step, opts Options,
+	down bool) error {
 	deadline := time.Now().Add(opts.RetryFor)
 	backoff := 500 * time.Millisecond
 	for try := 1; ; try++ {
@@ -136,7 +140,8 @@ func (s *session) apply(ctx context.Context, provider *goose.Provider, step Step
 			return err
 		}
 		delay := time.Duration(float64(backoff) * (0.5 + opts.jitter()/2))
-		opts.Progress(fmt.Sprintf("%s: another session holds a lock it needs (try %d), again in %s", step, try, delay.Round(time.Millisecond)))
+		opts.Progress(fmt.Sprintf("%s: another session holds a lock it needs (try %d), again in %s",
+			step, try, delay.Round(time.Millisecond)))
 		if err := wait.For(ctx, delay); err != nil {
 			return err
 		}
@@ -144,8 +149,9 @@ func (s *session) apply(ctx context.Context, provider *goose.Provider, step Step
 	}
 }
 
-// heartbeat reports now and then that a step is still running: a backfill or an index build takes as long as the table is
-// big, or as the oldest transaction is open. The function it returns ends it and waits for its end.
+// heartbeat reports now and then that a step is still running: a backfill or an index build takes
+// as long as the table is big, or as the oldest transaction is open. The function it returns ends
+// it and waits for its end.
 func heartbeat(step Step, opts Options) (stop func()) {
 	start := time.Now()
 	ticker := time.NewTicker(opts.reportEvery)
@@ -170,7 +176,8 @@ func heartbeat(step Step, opts Options) (stop func()) {
 }
 
 // finish completes the result and, after the last Down, removes the empty version table.
-func (s *session) finish(ctx context.Context, known []Step, opts Options, down bool, res *Result) error {
+func (s *session) finish(ctx context.Context, known []Step, opts Options, down bool,
+	res *Result) error {
 	return s.raw(ctx, func(conn *pgx.Conn) error {
 		after, _, err := survey(ctx, conn, known, opts, down)
 		if err != nil {
@@ -191,8 +198,8 @@ func (s *session) finish(ctx context.Context, known []Step, opts Options, down b
 	})
 }
 
-// ungrantedRoles lists those of the roles $1 that do not exist, and those that have no rights on the events although
-// the step that grants has run.
+// ungrantedRoles lists those of the roles $1 that do not exist, and those that have no rights on
+// the events although the step that grants has run.
 const ungrantedRoles = `
 SELECT coalesce(array_agg(w.name ORDER BY w.ord) FILTER (WHERE r.oid IS NULL), '{}'),
        coalesce(array_agg(w.name ORDER BY w.ord) FILTER (WHERE r.oid IS NOT NULL AND to_regproc('outbox_grant') IS NOT NULL AND NOT EXISTS (

@@ -16,7 +16,8 @@ const OldestServer = 14
 type TooOldError struct{ Version string }
 
 func (e *TooOldError) Error() string {
-	return fmt.Sprintf("PostgreSQL %s is too old, %d is the oldest that is supported", e.Version, OldestServer)
+	return fmt.Sprintf("PostgreSQL %s is too old, %d is the oldest that is supported", e.Version,
+		OldestServer)
 }
 
 // Hint is advice for the operator.
@@ -47,8 +48,9 @@ func foreignServer(version string) string {
 	return ""
 }
 
-// HiddenError means that functions or operators in the schema have names of PostgreSQL's own and belong to strangers.
-// Migrating would run them with the rights of the user who migrates. Nothing was changed.
+// HiddenError means that functions or operators in the schema have names of PostgreSQL's own and
+// belong to strangers. Migrating would run them with the rights of the user who migrates. Nothing
+// was changed.
 type HiddenError struct {
 	Schema  string
 	Objects []string // each with its owner
@@ -101,7 +103,8 @@ SELECT o.name || ' of ' || pg_get_userbyid(o.owner)
 	})
 }
 
-// TypesError means that the outbox has columns of other types than Options.Types asks for. Nothing was changed.
+// TypesError means that the outbox has columns of other types than Options.Types asks for. Nothing
+// was changed.
 type TypesError struct{ Wanted, Found string }
 
 func (e *TypesError) Error() string {
@@ -134,8 +137,9 @@ SELECT CASE WHEN format_type(a.atttypid, NULL) IN ('text', 'character varying') 
 	})
 }
 
-// Creators lists who may create in the outbox's schema, PUBLIC for every role, owner, database owner and superusers aside.
-// A session with that schema on its search_path runs what they plant there.
+// Creators lists who may create in the outbox's schema, PUBLIC for every role, owner, database
+// owner and superusers aside. A session with that schema on its search_path runs what they plant
+// there.
 func Creators(ctx context.Context, db querier) (schema string, creators []string, err error) {
 	err = inCatalogue(ctx, db, func(tx pgx.Tx, home string) error {
 		schema = home
@@ -152,8 +156,8 @@ SELECT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE pg_get_userbyid(a.grantee) END
 	return schema, creators, nil
 }
 
-// trusted is the condition that a role could do worse anyway: a superuser, the owner of the database, of the schema or
-// of the outbox, and the user who asks.
+// trusted is the condition that a role could do worse anyway: a superuser, the owner of the
+// database, of the schema or of the outbox, and the user who asks.
 func trusted(role string) string {
 	return `(EXISTS (SELECT FROM pg_roles AS r WHERE r.oid = ` + role + ` AND (r.rolsuper OR r.rolname = current_user))
       OR ` + role + ` IN (SELECT d.datdba FROM pg_database AS d WHERE d.datname = current_database()
@@ -161,8 +165,8 @@ func trusted(role string) string {
                           UNION ALL SELECT c.relowner FROM pg_class AS c WHERE c.relname = 'outbox_events' AND c.relnamespace = $1::text::regnamespace))`
 }
 
-// inCatalogue runs a read-only transaction in which no name means anything but PostgreSQL's own. schema, quoted, is the
-// one with the outbox, or the one that it would be created in.
+// inCatalogue runs a read-only transaction in which no name means anything but PostgreSQL's own.
+// schema, quoted, is the one with the outbox, or the one that it would be created in.
 func inCatalogue(ctx context.Context, db querier, ask func(tx pgx.Tx, schema string) error) error {
 	return pgx.BeginTxFunc(ctx, db, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		var schema *string

@@ -104,7 +104,8 @@ func readApplied(ctx context.Context, db querier) (map[int64]time.Time, error) {
 	applied := map[int64]time.Time{}
 	err := pgx.BeginTxFunc(ctx, db, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		var exists bool
-		if err := tx.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", Table).Scan(&exists); err != nil || !exists {
+		if err := tx.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL",
+			Table).Scan(&exists); err != nil || !exists {
 			return err
 		}
 		rows, err := tx.Query(ctx, "SELECT version_id, max(tstamp) AT TIME ZONE 'UTC' FROM "+Table+" WHERE is_applied AND version_id > 0 GROUP BY version_id")

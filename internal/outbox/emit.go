@@ -18,8 +18,8 @@ import (
 // DefaultTxSize is how many events of a stream share a transaction unless another number is chosen.
 const DefaultTxSize = 5_000
 
-// emitIdle is how long an open transaction waits for the next line. Left open it would hold back vacuum, and its events,
-// for as long as the feed is silent.
+// emitIdle is how long an open transaction waits for the next line. Left open it would hold back
+// vacuum, and its events, for as long as the feed is silent.
 const emitIdle = 2 * time.Second
 
 // EmitParams is what to write to the outbox: one event, or a stream of them.
@@ -32,8 +32,8 @@ type EmitParams struct {
 	TxSize int
 	// DryRun checks the events and writes nothing. It needs no database.
 	DryRun bool
-	// Committed is told of the events of each transaction once they are there. The slice is valid during the call. An
-	// error ends the stream.
+	// Committed is told of the events of each transaction once they are there. The slice is valid
+	// during the call. An error ends the stream.
 	Committed func([]Emitted) error
 }
 
@@ -57,11 +57,13 @@ type EmitResult struct {
 	Line int
 }
 
-// Emit writes events. Every event is checked before it is sent, and a bad line is an error that names it; no line of its
-// transaction is written. Which lines are written depends on the lines alone, not on how they arrive. A feed that falls
-// silent is committed, unless all of it is to be one transaction.
+// Emit writes events. Every event is checked before it is sent, and a bad line is an error that
+// names it; no line of its transaction is written. Which lines are written depends on the lines
+// alone, not on how they arrive. A feed that falls silent is committed, unless all of it is to be
+// one transaction.
 //
-// After an error the result tells what is committed nevertheless; if anything is, the error's kind is Partial.
+// After an error the result tells what is committed nevertheless; if anything is, the error's kind
+// is Partial.
 func (o *Outbox) Emit(ctx context.Context, p EmitParams) (EmitResult, error) {
 	if p.TxSize < 0 {
 		return EmitResult{}, fault.Usagef("a transaction of %d events: must be at least 1", p.TxSize)
@@ -70,8 +72,8 @@ func (o *Outbox) Emit(ctx context.Context, p EmitParams) (EmitResult, error) {
 	if p.Event != nil {
 		return o.emitOne(ctx, p, emitter)
 	}
-	// Cancelled when the writer gives up, so that the reader does too. A read that is under way cannot be interrupted: that
-	// goroutine ends with its input.
+	// Cancelled when the writer gives up, so that the reader does too. A read that is under way cannot
+	// be interrupted: that goroutine ends with its input.
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	batches := readBatches(reading, p.Lines, emitter)
@@ -104,7 +106,8 @@ func (o *Outbox) emitOne(ctx context.Context, p EmitParams, emitter *emit.Emitte
 }
 
 // writeStream moves batches into transactions until the stream ends.
-func (p EmitParams) writeStream(ctx context.Context, w *emitWriter, batches <-chan emitBatch) error {
+func (p EmitParams) writeStream(ctx context.Context, w *emitWriter,
+	batches <-chan emitBatch) error {
 	for {
 		batch, silent, err := nextBatch(ctx, batches, w.tx != nil && p.TxSize > 0)
 		switch {
@@ -146,7 +149,8 @@ func (p EmitParams) room(pending int) int {
 }
 
 // nextBatch waits for a batch. With a transaction open it waits only so long.
-func nextBatch(ctx context.Context, batches <-chan emitBatch, open bool) (batch emitBatch, silent bool, err error) {
+func nextBatch(ctx context.Context, batches <-chan emitBatch, open bool) (batch emitBatch,
+	silent bool, err error) {
 	var idle <-chan time.Time
 	if open {
 		timer := time.NewTimer(emitIdle)
@@ -204,7 +208,8 @@ func EmitError(err error) error {
 		}
 		return err
 	case errors.Is(err, emit.ErrNotMigrated):
-		return fault.Hint(fault.As(fault.Precondition, err), "outboxctl migrate creates or updates the tables")
+		return fault.Hint(fault.As(fault.Precondition, err),
+			"outboxctl migrate creates or updates the tables")
 	default:
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// MaxEventText bounds the text of one event. It is at most 10 MB as it is published, but escapes and blanks can make
-	// its text several times as long.
+	// MaxEventText bounds the text of one event. It is at most 10 MB as it is published, but escapes
+	// and blanks can make its text several times as long.
 	MaxEventText = 64 << 20
 	// A batch is what is sent in one statement; the bytes bound memory.
 	emitBatchEvents = 500
@@ -42,8 +42,9 @@ type lineError struct {
 func (e *lineError) Error() string { return fmt.Sprintf("line %d: %s", e.number, e.err) }
 func (e *lineError) Unwrap() error { return e.err }
 
-// readBatches reads, checks and groups lines until the stream ends or a line is bad. The last batch carries the reason,
-// io.EOF for a clean end. It runs beside the writer so that reading and checking cost no time of their own.
+// readBatches reads, checks and groups lines until the stream ends or a line is bad. The last batch
+// carries the reason, io.EOF for a clean end. It runs beside the writer so that reading and
+// checking cost no time of their own.
 func readBatches(ctx context.Context, in io.Reader, emitter *emit.Emitter) <-chan emitBatch {
 	batches := make(chan emitBatch, 1)
 	go func() {
@@ -70,8 +71,8 @@ type lineReader struct {
 	long   []byte
 }
 
-// batch collects lines until there are enough of them, or the feed has nothing more to offer at the moment: what is there
-// must not wait for what may never come.
+// batch collects lines until there are enough of them, or the feed has nothing more to offer at the
+// moment: what is there must not wait for what may never come.
 func (r *lineReader) batch(emitter *emit.Emitter) emitBatch {
 	var b emitBatch
 	size := 0

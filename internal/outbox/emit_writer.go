@@ -64,22 +64,23 @@ func (w *emitWriter) write(ctx context.Context, lines []emitLine) error {
 	return nil
 }
 
-// begin opens a transaction and notes its id: it is the only way to learn later what became of a COMMIT whose answer got
-// lost.
+// begin opens a transaction and notes its id: it is the only way to learn later what became of a
+// COMMIT whose answer got lost.
 func (w *emitWriter) begin(ctx context.Context) error {
 	tx, err := w.db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}
 	w.tx = tx
-	if err := tx.QueryRow(ctx, `SELECT pg_current_xact_id()::text`, pgx.QueryExecModeExec).Scan(&w.xid); err != nil {
+	if err := tx.QueryRow(ctx, `SELECT pg_current_xact_id()::text`,
+		pgx.QueryExecModeExec).Scan(&w.xid); err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}
 	return nil
 }
 
-// commitTimeout bounds a COMMIT and the question after its outcome. Neither listens to the caller's context: interrupting a
-// COMMIT would only make its outcome unknown.
+// commitTimeout bounds a COMMIT and the question after its outcome. Neither listens to the caller's
+// context: interrupting a COMMIT would only make its outcome unknown.
 const commitTimeout = 15 * time.Second
 
 // commit commits what is open, then reports it.
@@ -119,9 +120,9 @@ func (e *unknownOutcomeError) Error() string {
 }
 func (e *unknownOutcomeError) Unwrap() error { return e.err }
 
-// outcome finds out what became of a COMMIT that came back with an error. An error that the server sent is its answer; any
-// other means that the answer got lost, and then the server is asked again: running the lines a second time on a guess
-// would double them.
+// outcome finds out what became of a COMMIT that came back with an error. An error that the server
+// sent is its answer; any other means that the answer got lost, and then the server is asked again:
+// running the lines a second time on a guess would double them.
 func (w *emitWriter) outcome(ctx context.Context, cause error) error {
 	var refused *pgconn.PgError
 	if errors.As(cause, &refused) && !pgerrcode.IsOperatorIntervention(refused.Code) {
@@ -133,7 +134,8 @@ func (w *emitWriter) outcome(ctx context.Context, cause error) error {
 	}
 	for {
 		var status string
-		err := w.db.QueryRow(ctx, `SELECT coalesce(pg_xact_status($1::text::xid8), 'unknown')`, pgx.QueryExecModeExec, w.xid).Scan(&status)
+		err := w.db.QueryRow(ctx, `SELECT coalesce(pg_xact_status($1::text::xid8), 'unknown')`,
+			pgx.QueryExecModeExec, w.xid).Scan(&status)
 		switch {
 		case err == nil && status == "committed":
 			return nil
@@ -167,7 +169,8 @@ func (w *emitWriter) failed(ctx context.Context, err error) error {
 	var unknown *unknownOutcomeError
 	switch {
 	case errors.As(err, &unknown):
-		return fault.Hint(fault.As(fault.Partial, err), "events with a dedupe key can be sent again safely; for others look at outboxctl event list first")
+		return fault.Hint(fault.As(fault.Partial, err),
+			"events with a dedupe key can be sent again safely; for others look at outboxctl event list first")
 	case w.done.Events == 0:
 		return EmitError(err)
 	default:

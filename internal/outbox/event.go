@@ -42,7 +42,8 @@ type Event struct {
 	PublishedAt     *time.Time `json:"publishedAt" db:"published_at"`
 	DeadAt          *time.Time `json:"deadAt" db:"dead_at"`
 	BrokerMessageID *string    `json:"brokerMessageId" db:"broker_message_id"`
-	// OrderingKey is what the event keeps its order in. PassedAt is when it was discarded, so that its key goes on.
+	// OrderingKey is what the event keeps its order in. PassedAt is when it was discarded, so that its
+	// key goes on.
 	OrderingKey *string    `json:"orderingKey" db:"ordering_key"`
 	PassedAt    *time.Time `json:"passedAt" db:"passed_at"`
 	// ErasedAt is when what it carried was removed.

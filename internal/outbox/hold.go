@@ -15,26 +15,29 @@ import (
 )
 
 const (
-	// holdNote is the note of a pause that HoldTopics makes. One that is found was left by a run that ended early.
+	// holdNote is the note of a pause that HoldTopics makes. One that is found was left by a run that
+	// ended early.
 	HoldNote = "outboxctl topic ensure creates the topic and its subscriptions; if it was interrupted, run it again"
 
 	holdPoll = 250 * time.Millisecond
-	// holdLooks is how many looks in a row must find nothing under way: a claim that began before its publisher knew of
-	// the pause may commit just behind one.
+	// holdLooks is how many looks in a row must find nothing under way: a claim that began before its
+	// publisher knew of the pause may commit just behind one.
 	holdLooks = 3
-	// holdPatience is how long publishers are waited for: one that has died counts as alive for half of it.
+	// holdPatience is how long publishers are waited for: one that has died counts as alive for half
+	// of it.
 	holdPatience = 2 * AliveFor
 )
 
 const (
-	// One at a time replaces subscriptions: Pub/Sub would delete one that another run has just created. The lock is a
-	// transaction's, so that it holds behind a pooler too.
+	// One at a time replaces subscriptions: Pub/Sub would delete one that another run has just
+	// created. The lock is a transaction's, so that it holds behind a pooler too.
 	lockHold = `SELECT set_config('lock_timeout', '60s', true), set_config('idle_in_transaction_session_timeout', '0', true), pg_advisory_xact_lock(1870034018, 4)`
 
 	hasPauses = `SELECT to_regclass('outbox_pauses') IS NOT NULL`
 )
 
-// selectSending counts the publishers that do not obey the pauses yet, and tells whether events of the topics are claimed.
+// selectSending counts the publishers that do not obey the pauses yet, and tells whether events of
+// the topics are claimed.
 func selectSending() string {
 	return `
 SELECT (SELECT count(*) FROM outbox_publishers
@@ -51,9 +54,11 @@ type HoldParams struct {
 	Waiting func()
 }
 
-// HoldTopics pauses topics and returns when no publisher sends to them any more. release lifts the pauses, except those
-// that an operator had made. A process that ends before leaves them in force, and the next HoldTopics takes them over.
-func (o *Outbox) HoldTopics(ctx context.Context, p HoldParams) (release func(context.Context) error, err error) {
+// HoldTopics pauses topics and returns when no publisher sends to them any more. release lifts the
+// pauses, except those that an operator had made. A process that ends before leaves them in force,
+// and the next HoldTopics takes them over.
+func (o *Outbox) HoldTopics(ctx context.Context,
+	p HoldParams) (release func(context.Context) error, err error) {
 	var installed bool
 	if err := o.DB.QueryRow(ctx, hasPauses).Scan(&installed); err != nil {
 		return nil, err
@@ -111,7 +116,8 @@ func (h *topicHold) pause(topic string) PauseParams {
 	return PauseParams{Kind: PauseTopic, Value: topic, Actor: h.Actor, Note: HoldNote}
 }
 
-// wait returns when every living publisher has told that it obeys the pauses, and what it had claimed is settled.
+// wait returns when every living publisher has told that it obeys the pauses, and what it had
+// claimed is settled.
 func (h *topicHold) wait(ctx context.Context) error {
 	var held []string
 	var types Types
@@ -127,7 +133,8 @@ func (h *topicHold) wait(ctx context.Context) error {
 	for clean := 0; clean < holdLooks; {
 		var publishers int64
 		var claimed bool
-		if err := h.DB.QueryRow(ctx, selectSending(), AliveFor, string(want), types.Texts()).Scan(&publishers, &claimed); err != nil {
+		if err := h.DB.QueryRow(ctx, selectSending(), AliveFor, string(want),
+			types.Texts()).Scan(&publishers, &claimed); err != nil {
 			return err
 		}
 		if clean++; publishers > 0 || claimed {
@@ -191,13 +198,15 @@ type Unreached struct {
 
 const unreachedBound = 1_000_000
 
-// Unreached counts what was published to a topic in the time for which its subscriptions keep messages.
+// Unreached counts what was published to a topic in the time for which its subscriptions keep
+// messages.
 func (o *Outbox) Unreached(ctx context.Context, topic string, kept time.Duration) (Unreached, error) {
 	now, err := o.Now(ctx)
 	if err != nil {
 		return Unreached{}, err
 	}
-	u := Unreached{Topic: topic, Since: now.Add(-kept).Truncate(time.Second), Until: now.Truncate(time.Second).Add(time.Second)}
+	u := Unreached{Topic: topic, Since: now.Add(-kept).Truncate(time.Second),
+		Until: now.Truncate(time.Second).Add(time.Second)}
 	// A walk over the index of published_at, of the newest rows.
 	err = o.DB.QueryRow(ctx, `
 SELECT count(*) FROM (
@@ -209,5 +218,6 @@ SELECT count(*) FROM (
 
 // Command publishes it once more.
 func (u Unreached) Command() string {
-	return fmt.Sprintf("outboxctl event republish --topic %s --since %s --until %s", u.Topic, u.Since.UTC().Format(time.RFC3339), u.Until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("outboxctl event republish --topic %s --since %s --until %s", u.Topic,
+		u.Since.UTC().Format(time.RFC3339), u.Until.UTC().Format(time.RFC3339))
 }

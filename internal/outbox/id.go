@@ -22,9 +22,10 @@ const (
 	NamedCandidates = 5
 )
 
-// ParseID reads the id of an event or of a dead letter as a person gives it: a UUID of 36 characters in any case, with or
-// without white space around it, or its beginning, of eight characters or more. It returns the canonical form. The nil
-// UUID is refused: no event has it, so it can only be a variable that was not set.
+// ParseID reads the id of an event or of a dead letter as a person gives it: a UUID of 36
+// characters in any case, with or without white space around it, or its beginning, of eight
+// characters or more. It returns the canonical form. The nil UUID is refused: no event has it, so
+// it can only be a variable that was not set.
 func ParseID(text string) (string, error) {
 	trimmed := strings.ToLower(strings.TrimSpace(text))
 	if id, err := wire.ParseID(trimmed); err == nil {
@@ -55,18 +56,21 @@ func IDRange(short string) (first, last string, err error) {
 	return short + rest, short + strings.ReplaceAll(rest, "0", "f"), nil
 }
 
-// Complete returns the id, of an event or of a dead letter, that begins with this; a whole or an empty one as it is.
+// Complete returns the id, of an event or of a dead letter, that begins with this; a whole or an
+// empty one as it is.
 func (o *Outbox) Complete(ctx context.Context, id string) (string, error) {
 	if id == "" || len(id) == IDLength {
 		return id, nil
 	}
-	none := fault.Hint(fault.NotFoundf("no event and no dead letter has an id that begins with %s", id), "cleanup may have removed it; the whole id tells more")
+	none := fault.Hint(fault.NotFoundf("no event and no dead letter has an id that begins with %s",
+		id), "cleanup may have removed it; the whole id tells more")
 	return o.CompleteID(ctx, id, candidatesQuery, none)
 }
 
 const selectEventID = `SELECT coalesce((SELECT event_id FROM outbox_dlq WHERE id = $1::uuid), $1::uuid)::text`
 
-// EventID returns the id of the event that id means: an event's own, or that of the event behind a dead letter.
+// EventID returns the id of the event that id means: an event's own, or that of the event behind a
+// dead letter.
 func (o *Outbox) EventID(ctx context.Context, id string) (string, error) {
 	if o.DB == nil && len(id) == IDLength {
 		return id, nil
@@ -99,7 +103,8 @@ func (o *Outbox) CompleteAll(ctx context.Context, ids []string) ([]string, error
 	return all, nil
 }
 
-// Both tables answer from their primary keys. A dead letter of an event that is found too is the same to every command.
+// Both tables answer from their primary keys. A dead letter of an event that is found too is the
+// same to every command.
 const candidatesQuery = `
 SELECT text, what FROM (
     (SELECT id::text AS text, event_type::text || ', an event' AS what FROM outbox_events WHERE id BETWEEN $1::text::uuid AND $2::text::uuid ORDER BY id LIMIT $3)
@@ -140,7 +145,8 @@ func (o *Outbox) CompleteID(ctx context.Context, short, query string, none error
 	return "", fault.Usagef("%s is the beginning of several ids:%s", short, names.String())
 }
 
-// The neighbours of an id in the order of the primary key are those that share the longest beginning with it.
+// The neighbours of an id in the order of the primary key are those that share the longest
+// beginning with it.
 const neighboursQuery = `
 SELECT g.id::text, n.id::text FROM unnest($1::text[]::uuid[]) AS g (id) CROSS JOIN LATERAL (
     (SELECT id FROM outbox_events WHERE id > g.id ORDER BY id LIMIT 1) UNION ALL

@@ -12,8 +12,8 @@ type Page struct {
 	Limit int
 	// Cursor is the row after which it starts, as Paged.Next names it; empty starts at the beginning.
 	Cursor string
-	// LookAt is how many rows are looked at one by one for those that match; 0: as many as it takes. Only lists of dead letters
-	// have it.
+	// LookAt is how many rows are looked at one by one for those that match; 0: as many as it takes.
+	// Only lists of dead letters have it.
 	LookAt int
 	// LookFor is how long, beside LookAt; 0: as long as it takes.
 	LookFor time.Duration
@@ -23,11 +23,13 @@ type Page struct {
 type Paged struct {
 	// Next is the cursor of the next part; empty when there are no more rows.
 	Next string
-	// Looked is after how many rows LookAt or LookFor cut the search short: Next goes on from there, whatever was found. 0: it was not.
+	// Looked is after how many rows LookAt or LookFor cut the search short: Next goes on from there,
+	// whatever was found. 0: it was not.
 	Looked int
 }
 
-// readAtOnce is how many rows of a list are read by one statement, so that memory does not grow with the list.
+// readAtOnce is how many rows of a list are read by one statement, so that memory does not grow
+// with the list.
 const readAtOnce = 1000
 
 // CheckLimit reports what is wrong with the limit.
@@ -48,8 +50,10 @@ func (p *Page) CheckCursor() (err error) {
 	return p.CheckLimit()
 }
 
-// ReadPages passes up to limit rows (0: all) to each. It returns the last of them and whether there are more.
-func ReadPages[T any](limit int, each func(T) error, read func(n int) ([]T, error)) (last T, more bool, err error) {
+// ReadPages passes up to limit rows (0: all) to each. It returns the last of them and whether there
+// are more.
+func ReadPages[T any](limit int, each func(T) error, read func(n int) ([]T, error)) (last T,
+	more bool, err error) {
 	for done := 0; ; {
 		want := readAtOnce
 		if limit > 0 {

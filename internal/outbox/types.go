@@ -16,8 +16,8 @@ type Name struct {
 	Type, Topic string
 }
 
-// Names are all of a catalogue. An event is looked up by its namespace and, where that has no such name, under AllNamespaces:
-// one name can be two types, on two topics.
+// Names are all of a catalogue. An event is looked up by its namespace and, where that has no such
+// name, under AllNamespaces: one name can be two types, on two topics.
 type Names []Name
 
 // Topics lists every topic once, in the catalogue's order.
@@ -35,8 +35,8 @@ func (n Names) OnTopic(topic string) Types {
 	return n.where(func(e Name) bool { return e.Topic == topic })
 }
 
-// Called are the types of a name, present or former, under all of their names. Where no type has the name it is meant
-// as it stands.
+// Called are the types of a name, present or former, under all of their names. Where no type has
+// the name it is meant as it stands.
 func (n Names) Called(names ...string) Types {
 	called := map[[2]string]bool{}
 	for _, e := range n {
@@ -44,7 +44,10 @@ func (n Names) Called(names ...string) Types {
 			called[[2]string{e.Namespace, e.Type}] = true
 		}
 	}
-	return n.where(func(e Name) bool { return called[[2]string{e.Namespace, e.Type}] }).Or(Everywhere(names...))
+	return n.where(func(e Name) bool {
+		return called[[2]string{e.Namespace,
+			e.Type}]
+	}).Or(Everywhere(names...))
 }
 
 func (n Names) where(wanted func(Name) bool) Types {
@@ -72,7 +75,10 @@ type namespaces struct {
 	list []string
 }
 
-func (n namespaces) has(namespace string) bool { return slices.Contains(n.list, namespace) != n.but }
+func (n namespaces) has(namespace string) bool {
+	return slices.Contains(n.list,
+		namespace) != n.but
+}
 
 // Everywhere are types in every namespace.
 func Everywhere(names ...string) Types {

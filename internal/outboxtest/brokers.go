@@ -18,7 +18,8 @@ type RedisDB struct {
 	Client *redis.Client
 }
 
-// Redis returns an empty Redis database: of redis-server where it is installed, otherwise of the in-process server.
+// Redis returns an empty Redis database: of redis-server where it is installed, otherwise of the
+// in-process server.
 func Redis(t testing.TB) *RedisDB {
 	t.Helper()
 	require.NoError(t, shared.useRedis())

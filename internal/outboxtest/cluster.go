@@ -17,16 +17,18 @@ import (
 	"github.com/outboxctl/outboxctl/internal/migrate"
 )
 
-// runEnv names a folder of one run of many test processes, which make test makes and removes. The first process that needs
-// PostgreSQL leaves a cluster with the template database there, stopped; each server of the run begins as a copy of it. That
-// takes a tenth of the work of initdb and the migrations, and the servers share nothing: no roles, sessions or settings.
+// runEnv names a folder of one run of many test processes, which make test makes and removes. The
+// first process that needs PostgreSQL leaves a cluster with the template database there, stopped;
+// each server of the run begins as a copy of it. That takes a tenth of the work of initdb and the
+// migrations, and the servers share nothing: no roles, sessions or settings.
 const runEnv = "OUTBOXTEST_RUN"
 
 // template is the database in every server of the tests that has all migrations.
 const template = "outbox_template"
 
 // startPostgres starts a server that has the template. run is the value of OUTBOXTEST_RUN.
-func startPostgres(ctx context.Context, run string, params devstack.PostgresParams) (*devstack.Postgres, error) {
+func startPostgres(ctx context.Context, run string,
+	params devstack.PostgresParams) (*devstack.Postgres, error) {
 	if run == "" {
 		return withTemplate(ctx, params)
 	}
@@ -101,14 +103,15 @@ func lockRun(ctx context.Context, run string) (*devstate.Lock, error) {
 	}
 }
 
-// copyCluster copies a cluster and its password with their owners and modes, which the server checks. cp lets the file system
-// share the blocks where it can.
+// copyCluster copies a cluster and its password with their owners and modes, which the server
+// checks. cp lets the file system share the blocks where it can.
 func copyCluster(ctx context.Context, from, to string) error {
 	files, err := filepath.Glob(filepath.Join(from, "postgres*"))
 	if err != nil {
 		return err
 	}
-	out, err := exec.CommandContext(ctx, "cp", slices.Concat([]string{"-a"}, files, []string{to})...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "cp",
+		slices.Concat([]string{"-a"}, files, []string{to})...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("cp: %w: %s", err, out)
 	}

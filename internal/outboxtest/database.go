@@ -29,7 +29,8 @@ func DB(t testing.TB) *Database {
 	return newDatabase(t, " TEMPLATE "+template)
 }
 
-// EmptyDB returns a fresh database without any migration, in which PUBLIC may create nothing: PostgreSQL 14 lets it.
+// EmptyDB returns a fresh database without any migration, in which PUBLIC may create nothing:
+// PostgreSQL 14 lets it.
 func EmptyDB(t testing.TB) *Database {
 	t.Helper()
 	require.NoError(t, shared.usePostgres())
@@ -41,7 +42,8 @@ func EmptyDB(t testing.TB) *Database {
 
 func newDatabase(t testing.TB, clause string) *Database {
 	t.Helper()
-	// Neither the creation nor the removal may be cut short by the test's context, which is over when cleanups run.
+	// Neither the creation nor the removal may be cut short by the test's context, which is over when
+	// cleanups run.
 	ctx := context.Background()
 	name := shared.nextName()
 	_, err := shared.admin.Exec(ctx, "CREATE DATABASE "+name+clause+shared.copying)
@@ -68,7 +70,8 @@ func Pool(t testing.TB, url string) *pgxpool.Pool {
 	return pool
 }
 
-// Postgres starts a server of the test's own, for tests that crash or restart it, with a migrated database named outbox.
+// Postgres starts a server of the test's own, for tests that crash or restart it, with a migrated
+// database named outbox.
 func Postgres(t testing.TB, params devstack.PostgresParams) (*devstack.Postgres, *Database) {
 	t.Helper()
 	if params.Dir == "" {

@@ -8,7 +8,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Main runs the tests, stops the servers they used and checks that no goroutine was left behind. It ends the process.
+// Main runs the tests, stops the servers they used and checks that no goroutine was left behind. It
+// ends the process.
 func Main(m *testing.M, options ...goleak.Option) { os.Exit(Run(m, options...)) }
 
 // Run is Main for a package whose TestMain has more to do: it returns the exit code.

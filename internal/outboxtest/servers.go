@@ -24,7 +24,8 @@ const (
 	dirPattern   = "outboxctl-test-*"
 )
 
-// shared is what the tests of one process have in common. It is package state because TestMain and the tests meet nowhere else.
+// shared is what the tests of one process have in common. It is package state because TestMain and
+// the tests meet nowhere else.
 var shared servers
 
 type servers struct {
@@ -47,7 +48,8 @@ func (s *servers) open() {
 	s.usable = true
 }
 
-// stateDir returns a folder that the servers' unprivileged user can enter, and sweeps up after test processes that were killed.
+// stateDir returns a folder that the servers' unprivileged user can enter, and sweeps up after test
+// processes that were killed.
 func (s *servers) stateDir() (string, error) {
 	if !s.usable {
 		return "", errors.New(`outboxtest: the package needs func TestMain(m *testing.M) { outboxtest.Main(m) }`)
@@ -91,7 +93,8 @@ func (s *servers) once(step func(ctx context.Context) error) error {
 	return s.failed
 }
 
-// usePostgres starts the server. It does not hang on a test's context: the server outlives the test.
+// usePostgres starts the server. It does not hang on a test's context: the server outlives the
+// test.
 func (s *servers) usePostgres() error {
 	return s.once(func(ctx context.Context) error {
 		if s.admin != nil {
@@ -101,14 +104,16 @@ func (s *servers) usePostgres() error {
 		if err != nil {
 			return err
 		}
-		if s.postgres, err = startPostgres(ctx, os.Getenv(runEnv), devstack.PostgresParams{Dir: dir}); err != nil {
+		if s.postgres, err = startPostgres(ctx, os.Getenv(runEnv),
+			devstack.PostgresParams{Dir: dir}); err != nil {
 			return err
 		}
 		admin, err := pgxpool.New(ctx, s.postgres.URL("postgres"))
 		if err != nil {
 			return err
 		}
-		// Copying the template's files is faster than writing them to the log; before PostgreSQL 15 there was no other way.
+		// Copying the template's files is faster than writing them to the log; before PostgreSQL 15 there
+		// was no other way.
 		err = admin.QueryRow(ctx, `SELECT CASE WHEN current_setting('server_version_num')::int >= 150000 THEN ' STRATEGY file_copy' ELSE '' END`).Scan(&s.copying)
 		if err != nil {
 			admin.Close()

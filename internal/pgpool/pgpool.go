@@ -38,7 +38,8 @@ func Config(raw string, p Params) (*pgxpool.Config, error) {
 	if pc.ConnConfig.RuntimeParams["application_name"] == "" {
 		pc.ConnConfig.RuntimeParams["application_name"] = p.Name
 	}
-	// A role or a database may have other defaults, and payloads and times are read as text. Poolers know these two.
+	// A role or a database may have other defaults, and payloads and times are read as text. Poolers
+	// know these two.
 	pc.ConnConfig.RuntimeParams["client_encoding"] = "UTF8"
 	pc.ConnConfig.RuntimeParams["datestyle"] = "ISO"
 	// A new connection proves that its server accepts writes.
@@ -48,8 +49,8 @@ func Config(raw string, p Params) (*pgxpool.Config, error) {
 	return pc, nil
 }
 
-// SecureURL asks for a verified TLS connection when a server is not on this machine and no mode was chosen: the
-// driver's own default, prefer, falls back to plain text without a word.
+// SecureURL asks for a verified TLS connection when a server is not on this machine and no mode was
+// chosen: the driver's own default, prefer, falls back to plain text without a word.
 func SecureURL(raw string) string {
 	if sets(raw, "sslmode") || os.Getenv("PGSSLMODE") != "" {
 		return raw
@@ -88,7 +89,8 @@ func sets(raw, name string) bool {
 
 // IsLocal reports whether a host is this machine.
 func IsLocal(host string) bool {
-	if host == "" || host == "localhost" || strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") {
+	if host == "" || host == "localhost" || strings.HasPrefix(host, "/") ||
+		strings.HasPrefix(host, "@") {
 		return true
 	}
 	ip := net.ParseIP(host)

@@ -56,7 +56,8 @@ func gaveUp(err error) bool {
 	return errors.As(err, &pg) && (pg.Code == pgerrcode.LockNotAvailable || pg.Code == pgerrcode.QueryCanceled)
 }
 
-// Explain finds out who is in the way of a statement that was given up. Other errors it returns as they are.
+// Explain finds out who is in the way of a statement that was given up. Other errors it returns as
+// they are.
 func (d *DB) Explain(ctx context.Context, err error) error {
 	var pg *pgconn.PgError
 	var known *GaveUpError
@@ -79,7 +80,8 @@ type Session struct {
 	PID         int32  `db:"pid"`
 	Application string `db:"application"`
 	User        string `db:"username"`
-	// Relations are the tables and indexes that it holds or wants alone; none: it is only in the way of one that does.
+	// Relations are the tables and indexes that it holds or wants alone; none: it is only in the way
+	// of one that does.
 	Relations []string `db:"relations"`
 	// Waits: it has no lock yet, but whoever comes later waits behind it.
 	Waits bool `db:"waits"`
@@ -90,9 +92,9 @@ type Session struct {
 	Now       time.Time  `db:"now"`
 }
 
-// Reading conflicts with one lock only. A session that waits for it blocks as well, because later ones queue up behind it;
-// then those that it waits for are the cause. pg_stat_activity shows pid, user and application to everybody, the rest to
-// members of pg_read_all_stats and to the same user.
+// Reading conflicts with one lock only. A session that waits for it blocks as well, because later
+// ones queue up behind it; then those that it waits for are the cause. pg_stat_activity shows pid,
+// user and application to everybody, the rest to members of pg_read_all_stats and to the same user.
 const blockersSQL = `
 WITH alone AS (
     SELECT l.pid, l.virtualtransaction, array_agg(DISTINCT c.relname::text ORDER BY c.relname::text) AS relations, NOT bool_or(l.granted) AS waits
@@ -119,7 +121,8 @@ SELECT coalesce(c.pid, 0) AS pid,
   LEFT JOIN pg_prepared_xacts AS p ON coalesce(c.pid, 0) = 0 AND split_part(c.virtualtransaction, '/', 2) = p.transaction::text
  ORDER BY c.waits DESC, c.relations IS NULL, since NULLS LAST, pid`
 
-// Blockers lists who keeps readers of the outbox's tables waiting. One that waits itself stands before what it waits for.
+// Blockers lists who keeps readers of the outbox's tables waiting. One that waits itself stands
+// before what it waits for.
 func (d *DB) Blockers(ctx context.Context) ([]Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()
@@ -141,7 +144,8 @@ func Describe(sessions []Session) string {
 	for i, s := range sessions {
 		switch {
 		case s.Waits:
-			parts[i] = fmt.Sprintf("%s waits to lock %s%s, and everybody who comes later waits behind it", s.name(), s.tables(), s.activity())
+			parts[i] = fmt.Sprintf("%s waits to lock %s%s, and everybody who comes later waits behind it",
+				s.name(), s.tables(), s.activity())
 		case s.Relations == nil:
 			parts[i] = fmt.Sprintf("%s holds a lock that it waits for%s", s.name(), s.activity())
 		default:
@@ -153,9 +157,11 @@ func Describe(sessions []Session) string {
 
 func (s Session) name() string {
 	if s.PID == 0 {
-		return fmt.Sprintf("prepared transaction %s of user %s", safetext.Line(s.Application), safetext.Line(s.User))
+		return fmt.Sprintf("prepared transaction %s of user %s", safetext.Line(s.Application),
+			safetext.Line(s.User))
 	}
-	return fmt.Sprintf("session %d (%s, user %s)", s.PID, safetext.Line(cmp.Or(s.Application, "no name")), safetext.Line(cmp.Or(s.User, "none")))
+	return fmt.Sprintf("session %d (%s, user %s)", s.PID,
+		safetext.Line(cmp.Or(s.Application, "no name")), safetext.Line(cmp.Or(s.User, "none")))
 }
 
 func (s Session) tables() string {
@@ -170,7 +176,8 @@ func (s Session) tables() string {
 func (s Session) activity() string {
 	var b strings.Builder
 	if s.Since != nil {
-		fmt.Fprintf(&b, ", in a transaction for %s (since %s)", s.Now.Sub(*s.Since).Round(time.Second), s.Since.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&b, ", in a transaction for %s (since %s)", s.Now.Sub(*s.Since).Round(time.Second),
+			s.Since.UTC().Format(time.RFC3339))
 	}
 	if s.State != "" {
 		fmt.Fprintf(&b, ", %s", s.State)
@@ -206,7 +213,8 @@ func Remedy(sessions []Session) string {
 		switch {
 		case s.Waits && len(sessions) > 1:
 		case s.PID == 0:
-			steps = append(steps, fmt.Sprintf("COMMIT PREPARED or ROLLBACK PREPARED '%s'", strings.ReplaceAll(safetext.Line(s.Application), "'", "''")))
+			steps = append(steps, fmt.Sprintf("COMMIT PREPARED or ROLLBACK PREPARED '%s'",
+				strings.ReplaceAll(safetext.Line(s.Application), "'", "''")))
 		case s.State == "active":
 			steps = append(steps, fmt.Sprintf("SELECT pg_cancel_backend(%d)", s.PID))
 		default:

@@ -11,22 +11,24 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// DefaultTimeout is how long one statement may take: longer than any page or report of a healthy outbox.
+// DefaultTimeout is how long one statement may take: longer than any page or report of a healthy
+// outbox.
 const DefaultTimeout = 5 * time.Second
 
 // Limits is how long a read may take.
 type Limits struct {
 	// Statement bounds each statement; 0 does not.
 	Statement time.Duration
-	// Lock bounds the wait for each lock. It is less than Statement, so that the server tells which of the two was reached.
+	// Lock bounds the wait for each lock. It is less than Statement, so that the server tells which of
+	// the two was reached.
 	Lock time.Duration
 }
 
 // Within returns the limits of statements that may take d.
 func Within(d time.Duration) Limits { return Limits{Statement: d, Lock: d * 4 / 5} }
 
-// DB reads from a pool within limits. Query, QueryRow and transactions that only read are bounded; transactions that write are
-// the pool's own.
+// DB reads from a pool within limits. Query, QueryRow and transactions that only read are bounded;
+// transactions that write are the pool's own.
 type DB struct {
 	Pool *pgxpool.Pool
 	Limits
@@ -96,8 +98,8 @@ func modes(opts pgx.TxOptions) string {
 	return strings.Join(words, " ")
 }
 
-// tx is a transaction whose errors say who is in the way. What begins inside it returns the server's own errors: it may go on
-// after one.
+// tx is a transaction whose errors say who is in the way. What begins inside it returns the
+// server's own errors: it may go on after one.
 type tx struct {
 	pgx.Tx
 	db *DB
@@ -112,7 +114,8 @@ func (t *tx) end(ctx context.Context, err error) error {
 	return t.db.Explain(ctx, err)
 }
 
-// late ends the transaction of a statement that was given up; after other errors that is left to who began it.
+// late ends the transaction of a statement that was given up; after other errors that is left to
+// who began it.
 func (t *tx) late(ctx context.Context, err error) error {
 	if gaveUp(err) {
 		return t.end(ctx, err)

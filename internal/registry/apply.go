@@ -39,13 +39,16 @@ type ApplyResult struct {
 	AuditID int64    `json:"auditId,omitempty"`
 }
 
-// Asks reports whether the change takes something away, so that an operator has to confirm it. Adding never does.
+// Asks reports whether the change takes something away, so that an operator has to confirm it.
+// Adding never does.
 func (r ApplyResult) Asks() bool {
-	return len(r.Trial.Refused) > 0 || slices.ContainsFunc(r.Changes, func(c TypeChange) bool { return c.Change == TypeRemoved })
+	return len(r.Trial.Refused) > 0 ||
+		slices.ContainsFunc(r.Changes, func(c TypeChange) bool { return c.Change == TypeRemoved })
 }
 
-// Apply records a catalogue in the database: SQL emitters refuse by it, and publishers that have the same one
-// may dead-letter by it. A type of which events wait is not removed, in a dry run neither.
+// Apply records a catalogue in the database: SQL emitters refuse by it, and publishers that have
+// the same one may dead-letter by it. A type of which events wait is not removed, in a dry run
+// neither.
 func Apply(ctx context.Context, db *pgread.DB, p ApplyParams) (ApplyResult, error) {
 	var (
 		r   = ApplyResult{DryRun: p.DryRun, Notes: []string{}}
@@ -57,7 +60,8 @@ func Apply(ctx context.Context, db *pgread.DB, p ApplyParams) (ApplyResult, erro
 	if err := r.refuse(); err != nil {
 		return r, err
 	}
-	changed := slices.ContainsFunc(r.Changes, func(c TypeChange) bool { return c.Change == TypeChanged })
+	changed := slices.ContainsFunc(r.Changes,
+		func(c TypeChange) bool { return c.Change == TypeChanged })
 	if r.Trial, err = Try(ctx, db, p.Catalogue, changed); err != nil {
 		return r, err
 	}
@@ -67,7 +71,8 @@ func Apply(ctx context.Context, db *pgread.DB, p ApplyParams) (ApplyResult, erro
 	if p.DryRun {
 		return r, nil
 	}
-	detail, err := json.Marshal(map[string]any{"catalogue": r.Catalogue, "source": p.Catalogue.Source, "changes": r.Changes, "revision": r.Revision + 1})
+	detail, err := json.Marshal(map[string]any{"catalogue": r.Catalogue, "source": p.Catalogue.Source,
+		"changes": r.Changes, "revision": r.Revision + 1})
 	if err != nil {
 		return r, err
 	}
@@ -122,13 +127,15 @@ func (r *ApplyResult) note(ctx context.Context, db outbox.DB) error {
 func applyError(err error) error {
 	switch {
 	case errors.Is(err, catalogue.ErrChanged):
-		return fault.Hint(fault.As(fault.Precondition, err), "another catalogue was applied meanwhile; run registry diff and apply again")
+		return fault.Hint(fault.As(fault.Precondition, err),
+			"another catalogue was applied meanwhile; run registry diff and apply again")
 	case errors.Is(err, catalogue.ErrWaiting):
 		return fault.Hint(fault.As(fault.Precondition, err), "outboxctl stats --by type shows what waits")
 	case errors.Is(err, catalogue.ErrColumns):
 		return fault.As(fault.Precondition, err)
 	case errors.Is(err, catalogue.ErrOtherCatalogue):
-		return fault.Hint(fault.As(fault.Precondition, err), "one file speaks for a namespace: put the types into that one (outboxctl registry export database prints it), or give this one a namespace of its own")
+		return fault.Hint(fault.As(fault.Precondition, err),
+			"one file speaks for a namespace: put the types into that one (outboxctl registry export database prints it), or give this one a namespace of its own")
 	}
 	return err
 }

@@ -32,13 +32,15 @@ type TypeChange struct {
 type Difference struct {
 	// Catalogue is the name of the one that was given.
 	Catalogue string `json:"catalogue"`
-	// Revision is that of the recorded one; 0 means that nothing was recorded, and that the built-in types hold.
+	// Revision is that of the recorded one; 0 means that nothing was recorded, and that the built-in
+	// types hold.
 	Revision  int64        `json:"revision"`
 	Changes   []TypeChange `json:"changes"`
 	Unchanged int          `json:"unchanged"`
 }
 
-// Diff reports what recording a catalogue would change. One for a namespace of another catalogue would be refused.
+// Diff reports what recording a catalogue would change. One for a namespace of another catalogue
+// would be refused.
 func Diff(ctx context.Context, db outbox.DB, given *Registry) (Difference, error) {
 	recorded, err := Recorded(ctx, db)
 	if err != nil {
@@ -60,17 +62,19 @@ func Diff(ctx context.Context, db outbox.DB, given *Registry) (Difference, error
 		return Difference{}, err
 	}
 	if !used {
-		d.Changes = slices.DeleteFunc(d.Changes, func(c TypeChange) bool { return c.Change == TypeRemoved })
+		d.Changes = slices.DeleteFunc(d.Changes,
+			func(c TypeChange) bool { return c.Change == TypeRemoved })
 	}
 	return d, nil
 }
 
-// usedSQL reports whether the outbox ever held an event. Where it did not and nothing is recorded, no emitter has the built-in
-// types: a first catalogue removes nothing.
+// usedSQL reports whether the outbox ever held an event. Where it did not and nothing is recorded,
+// no emitter has the built-in types: a first catalogue removes nothing.
 const usedSQL = `SELECT EXISTS (SELECT FROM outbox_events) OR EXISTS (SELECT FROM outbox_dlq)`
 
 func diff(recorded, given *Registry, waiting []catalogue.Waiting) Difference {
-	d := Difference{Catalogue: given.Name(), Revision: recorded.Recording.Revision, Changes: []TypeChange{}}
+	d := Difference{Catalogue: given.Name(), Revision: recorded.Recording.Revision,
+		Changes: []TypeChange{}}
 	merged := recorded.With(given.Catalogue)
 	before, after := typesOf(recorded.Catalogue), typesOf(merged)
 	count := func(namespace, name string) (n int64) {
@@ -82,7 +86,8 @@ func diff(recorded, given *Registry, waiting []catalogue.Waiting) Difference {
 		return n
 	}
 	add := func(t namedType, change string, parts []string) {
-		d.Changes = append(d.Changes, TypeChange{t.namespace, t.Name, change, parts, count(t.namespace, t.Name)})
+		d.Changes = append(d.Changes, TypeChange{t.namespace, t.Name, change, parts,
+			count(t.namespace, t.Name)})
 	}
 	for _, t := range after {
 		i := slices.IndexFunc(before, t.same)

@@ -39,10 +39,12 @@ type EventTypeDetail struct {
 	Schema json.RawMessage `json:"schema"`
 	// Attributes are those of its messages, besides the headers.
 	Attributes []string `json:"attributes"`
-	// AppliedAt is since when the type is recorded as it is; null for a type that is not read from a database.
+	// AppliedAt is since when the type is recorded as it is; null for a type that is not read from a
+	// database.
 	AppliedAt *time.Time `json:"appliedAt"`
 	AppliedBy string     `json:"appliedBy"`
-	// Publishers are the live ones, with the version of the type that each has. Only a database knows them.
+	// Publishers are the live ones, with the version of the type that each has. Only a database knows
+	// them.
 	Publishers []TypeHolder `json:"publishers"`
 }
 
@@ -94,10 +96,12 @@ type TypeParams struct{ Namespace, Name string }
 func (r *Registry) Show(p TypeParams) (EventTypeDetail, error) {
 	for _, d := range r.Documents() {
 		for _, t := range d.Types {
-			if t.Name != p.Name && !slices.Contains(t.Was, p.Name) || p.Namespace != "" && p.Namespace != d.Namespace {
+			if t.Name != p.Name && !slices.Contains(t.Was, p.Name) || p.Namespace != "" &&
+				p.Namespace != d.Namespace {
 				continue
 			}
-			detail := EventTypeDetail{EventType: eventType(d, t), Schema: t.Schema.JSON(), Attributes: attributes(t), Publishers: []TypeHolder{}}
+			detail := EventTypeDetail{EventType: eventType(d, t), Schema: t.Schema.JSON(),
+				Attributes: attributes(t), Publishers: []TypeHolder{}}
 			if by, at := t.Applied(); !at.IsZero() {
 				detail.AppliedAt, detail.AppliedBy = &at, by
 			}
@@ -105,16 +109,20 @@ func (r *Registry) Show(p TypeParams) (EventTypeDetail, error) {
 		}
 	}
 	unknown := fault.NotFoundf("event type %q is not in the catalogue (%s)", p.Name, r.Source)
-	return EventTypeDetail{}, words.DidYouMean(unknown, p.Name, r.EventTypes(), "outboxctl registry list shows those that are")
+	return EventTypeDetail{}, words.DidYouMean(unknown, p.Name, r.EventTypes(),
+		"outboxctl registry list shows those that are")
 }
 
-// attributes names those that every message of a type has, and after them with a question mark those that some have.
+// attributes names those that every message of a type has, and after them with a question mark
+// those that some have.
 func attributes(t catalogue.Type) []string {
-	row := wire.Row{Namespace: "any", CloudEventsSource: t.CloudEventsSource, CreatedAt: time.Unix(0, 0)}
+	row := wire.Row{Namespace: "any", CloudEventsSource: t.CloudEventsSource,
+		CreatedAt: time.Unix(0, 0)}
 	if t.Aggregate != catalogue.None {
 		row.AggregateType, row.AggregateID = t.Aggregate, "any"
 	}
-	return append(slices.Sorted(maps.Keys(wire.Attributes(row))), wire.AttrDedupeKey+"?", wire.AttrTenantID+"?")
+	return append(slices.Sorted(maps.Keys(wire.Attributes(row))), wire.AttrDedupeKey+"?",
+		wire.AttrTenantID+"?")
 }
 
 // Holders reports which version of a recorded type the live publishers have.
@@ -134,7 +142,8 @@ func (r *Registry) Holders(ctx context.Context, db outbox.DB, t EventType) ([]Ty
 
 func holds(p dispatch.Peer, t EventType, revision int64) TypeHolder {
 	c := p.State.Catalogue
-	h := TypeHolder{ID: p.ID, Host: p.Host, PID: p.PID, Source: c.Source, Version: VersionSame, Digest: c.Other[t.Namespace][t.Type]}
+	h := TypeHolder{ID: p.ID, Host: p.Host, PID: p.PID, Source: c.Source, Version: VersionSame,
+		Digest: c.Other[t.Namespace][t.Type]}
 	switch {
 	case c.Unknown.Has(t.Namespace, t.Type):
 		h.Version = VersionNone

@@ -12,8 +12,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// Live is a running publisher's catalogue beside the one that the database recorded. It says for which event types the
-// publisher may dead-letter events: those of which both say the same.
+// Live is a running publisher's catalogue beside the one that the database recorded. It says for
+// which event types the publisher may dead-letter events: those of which both say the same.
 type Live struct {
 	db catalogue.DB
 
@@ -24,16 +24,18 @@ type Live struct {
 	report Report
 }
 
-// Report is what a publisher tells about its catalogue. Types are listed by namespace; * is every namespace.
+// Report is what a publisher tells about its catalogue. Types are listed by namespace; * is every
+// namespace.
 type Report struct {
 	Source string
 	// Revision is the one of the database that the publisher has seen last.
 	Revision int64
-	// Unknown are recorded types that this publisher's catalogue lacks; StoodDown those that it leaves to others, because
-	// an event did not fit what its own catalogue says.
+	// Unknown are recorded types that this publisher's catalogue lacks; StoodDown those that it leaves
+	// to others, because an event did not fit what its own catalogue says.
 	Unknown   map[string][]string
 	StoodDown map[string][]string
-	// Other are the publisher's digests of the types of which it has another version than the recorded one.
+	// Other are the publisher's digests of the types of which it has another version than the recorded
+	// one.
 	Other map[string]map[string]string
 }
 
@@ -74,7 +76,8 @@ func (l *Live) compare(own, recorded *Registry) {
 	}
 }
 
-// knows reports whether events of a type can be published in a namespace, or in any where all are meant.
+// knows reports whether events of a type can be published in a namespace, or in any where all are
+// meant.
 func (r *Registry) knows(namespace, name string) bool {
 	if namespace == catalogue.AllNamespaces {
 		return slices.ContainsFunc(r.Names(), func(n outbox.Name) bool { return n.Name == name })
@@ -124,7 +127,8 @@ func (l *Live) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// Behind reports whether the database has recorded another catalogue since the publisher's own was read from it.
+// Behind reports whether the database has recorded another catalogue since the publisher's own was
+// read from it.
 func (l *Live) Behind() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

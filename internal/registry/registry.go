@@ -32,7 +32,8 @@ type Registry struct {
 // New returns the built-in catalogue.
 func New() *Registry { return &Registry{Catalogue: catalogue.Builtin(), Source: Builtin} }
 
-// File reads a catalogue from a YAML file. Its schemas cannot leave the file's folder, not by a symbolic link either.
+// File reads a catalogue from a YAML file. Its schemas cannot leave the file's folder, not by a
+// symbolic link either.
 func File(name string) (_ *Registry, err error) {
 	folder, err := os.OpenRoot(filepath.Dir(name))
 	if err != nil {
@@ -46,8 +47,8 @@ func File(name string) (_ *Registry, err error) {
 	return &Registry{Catalogue: read, Source: name}, nil
 }
 
-// Recorded returns what registry apply recorded in the database; one that recorded nothing, or was made by a program
-// that could record nothing, has the built-in types.
+// Recorded returns what registry apply recorded in the database; one that recorded nothing, or was
+// made by a program that could record nothing, has the built-in types.
 func Recorded(ctx context.Context, db catalogue.DB) (*Registry, error) {
 	recording, err := catalogue.Recorded(ctx, db)
 	var pg *pgconn.PgError
@@ -83,14 +84,16 @@ func (r *Registry) Names() outbox.Names {
 	for _, d := range r.Documents() {
 		for _, t := range d.Types {
 			for _, name := range append([]string{t.Name}, t.Was...) {
-				names = append(names, outbox.Name{Namespace: d.Namespace, Name: name, Type: t.Name, Topic: t.Topic})
+				names = append(names, outbox.Name{Namespace: d.Namespace, Name: name, Type: t.Name,
+					Topic: t.Topic})
 			}
 		}
 	}
 	return names
 }
 
-// TopicOf returns the logical topic of an event type in a namespace; empty: the catalogue has no such type there.
+// TopicOf returns the logical topic of an event type in a namespace; empty: the catalogue has no
+// such type there.
 func (r *Registry) TopicOf(namespace, eventType string) string {
 	t, _ := r.Find(namespace, eventType)
 	return t.Topic

@@ -1,8 +1,8 @@
 // Package safetext makes text from outside safe to keep and safe to show.
 //
-// Payloads, broker errors and database errors may hold terminal escape sequences, bidirectional overrides,
-// spreadsheet formulas, broken UTF-8 and credentials. Everything untrusted passes through one of these functions
-// before it reaches a terminal, a CSV file, a log or the database:
+// Payloads, broker errors and database errors may hold terminal escape sequences, bidirectional
+// overrides, spreadsheet formulas, broken UTF-8 and credentials. Everything untrusted passes
+// through one of these functions before it reaches a terminal, a CSV file, a log or the database:
 //
 //   - Line and Block show text on a terminal: control characters become visible and inert.
 //   - JSON escapes, inside an encoded JSON document, what a terminal would interpret.

@@ -8,8 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// Line returns s as one line that no terminal interprets: control characters, line breaks included, become
-// visible (ESC is shown as ^[, U+009B as <U+009B>), and so do bidirectional controls and broken UTF-8.
+// Line returns s as one line that no terminal interprets: control characters, line breaks included,
+// become visible (ESC is shown as ^[, U+009B as <U+009B>), and so do bidirectional controls and
+// broken UTF-8.
 func Line(s string) string {
 	return show(s, func(r rune) bool { return false })
 }
@@ -19,8 +20,9 @@ func Block(s string) string {
 	return show(s, func(r rune) bool { return r == '\n' || r == '\t' })
 }
 
-// JSON escapes in an encoded JSON document what encoding/json leaves as it is although a terminal acts on it. The
-// document keeps its meaning, because these characters can stand only inside strings.
+// JSON escapes in an encoded JSON document what encoding/json leaves as it is although a terminal
+// acts on it. The document keeps its meaning, because these characters can stand only inside
+// strings.
 func JSON(doc []byte) []byte {
 	return escape(doc, func(b *strings.Builder, r rune) {
 		// Beyond the first plane an escape is a pair, or it means another character.
@@ -61,7 +63,8 @@ func CSVCell(s string) string {
 }
 
 func show(s string, keep func(rune) bool) string {
-	clean := utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return dangerous(r) && !keep(r) })
+	clean := utf8.ValidString(s) &&
+		!strings.ContainsFunc(s, func(r rune) bool { return dangerous(r) && !keep(r) })
 	if clean {
 		return s
 	}
@@ -85,8 +88,8 @@ func show(s string, keep func(rune) bool) string {
 	return b.String()
 }
 
-// dangerous reports whether a terminal acts on a character instead of showing it: C0, DEL and C1 controls, the
-// characters that reorder or hide their neighbours, and the line separators.
+// dangerous reports whether a terminal acts on a character instead of showing it: C0, DEL and C1
+// controls, the characters that reorder or hide their neighbours, and the line separators.
 func dangerous(r rune) bool {
 	switch {
 	case unicode.IsControl(r):

@@ -13,18 +13,19 @@ const MaxStored = 1024
 // Hidden stands where a secret was.
 const Hidden = "****"
 
-// Stored prepares an error text for a database column: secrets removed, no NUL (PostgreSQL refuses it), valid UTF-8,
-// at most MaxStored bytes.
+// Stored prepares an error text for a database column: secrets removed, no NUL (PostgreSQL refuses
+// it), valid UTF-8, at most MaxStored bytes.
 func Stored(s string) string {
 	s = strings.ToValidUTF8(s, string(utf8.RuneError))
 	s = strings.ReplaceAll(s, "\x00", "")
 	s = Cut(Redact(s), MaxStored)
-	// The cut may have left a piece of what stands for a secret, which would be taken for one the next time.
+	// The cut may have left a piece of what stands for a secret, which would be taken for one the next
+	// time.
 	return Cut(Redact(s), MaxStored)
 }
 
-// Cut shortens s to at most limit bytes without splitting a rune: half a rune makes PostgreSQL refuse the whole
-// update.
+// Cut shortens s to at most limit bytes without splitting a rune: half a rune makes PostgreSQL
+// refuse the whole update.
 func Cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -42,16 +43,18 @@ func Cut(s string, limit int) string {
 
 // The patterns of secrets that appear inside other people's error messages.
 var (
-	// userinfo of any URL. The password may itself hold an @ when it was not escaped, so the match runs to the last @
-	// before the next blank, quote or slash.
+	// userinfo of any URL. The password may itself hold an @ when it was not escaped, so the match
+	// runs to the last @ before the next blank, quote or slash.
 	urlPassword = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/?#:@"'` + "`" + `]*):[^\s/"'` + "`" + `]*@`)
-	// The same for the servers' own schemes, where an unescaped slash belongs to the password rather than to a path.
+	// The same for the servers' own schemes, where an unescaped slash belongs to the password rather
+	// than to a path.
 	serverPassword = regexp.MustCompile(`(?i)((?:postgres(?:ql)?|rediss?)://[^\s/?#:@"'` + "`" + `]*):[^\s"'` + "`" + `]*@`)
 	// A private key in PEM form, to its end or, where the text was cut, to the text's.
 	privateKey = regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`)
-	// password=… of a keyword connection string or a query parameter, "password": … of a JSON document, access_token: … of
-	// a header: whatever stands before such a name, and the value quoted, quoted inside another quoted text, or bare. What is
-	// hidden already ends there, so that hiding twice takes no more away.
+	// password=… of a keyword connection string or a query parameter, "password": … of a JSON
+	// document, access_token: … of a header: whatever stands before such a name, and the value quoted,
+	// quoted inside another quoted text, or bare. What is hidden already ends there, so that hiding
+	// twice takes no more away.
 	keywordSecret = regexp.MustCompile(`(?i)(` + secretName + `)([\\"']*\s*[=:]\s*)` +
 		`(?:\*{4}|'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|\\+"(?:[^"\\]|\\+[^"\\]|\\{3,}")*(?:\\+")?|[^\s&;,'"]+)`)
 	// The same where the whole text is a keyword connection string: only a blank ends a value there.
@@ -84,8 +87,9 @@ func redactURLs(s string) string {
 // keywordForm is how a keyword connection string begins.
 var keywordForm = regexp.MustCompile(`^\s*[a-zA-Z_]+\s*=`)
 
-// URL returns a connection string, in URL or in keyword form, with its secrets hidden. A malformed one is hidden up to its
-// last @, since a password that was not escaped may be what makes it malformed.
+// URL returns a connection string, in URL or in keyword form, with its secrets hidden. A malformed
+// one is hidden up to its last @, since a password that was not escaped may be what makes it
+// malformed.
 func URL(s string) string {
 	u, err := url.Parse(s)
 	if err == nil && u.Host != "" && !strayAt(u) {
@@ -115,8 +119,8 @@ func hideParts(u *url.URL) string {
 	return strings.ReplaceAll(u.String(), "%2A%2A%2A%2A", Hidden)
 }
 
-// strayAt reports whether an @ stands behind the host: then what was taken for the host is the beginning of a password with
-// an unescaped slash, question mark or hash in it.
+// strayAt reports whether an @ stands behind the host: then what was taken for the host is the
+// beginning of a password with an unescaped slash, question mark or hash in it.
 func strayAt(u *url.URL) bool {
 	if strings.Contains(u.EscapedPath(), "@") || strings.Contains(u.EscapedFragment(), "@") {
 		return true
@@ -129,8 +133,8 @@ func strayAt(u *url.URL) bool {
 	return false
 }
 
-// Ambiguous reports whether a connection string has an @ behind its host: a driver would take a piece of the password for the
-// name of a database, and say it in its errors.
+// Ambiguous reports whether a connection string has an @ behind its host: a driver would take a
+// piece of the password for the name of a database, and say it in its errors.
 func Ambiguous(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && u.Host != "" && strayAt(u)

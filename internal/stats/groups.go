@@ -15,7 +15,8 @@ import (
 // Dimensions are the values of By.
 func Dimensions() []string { return []string{"type", "topic", "tenant", "namespace", "aggregate"} }
 
-// groupColumn is the expression behind a dimension. A topic is no column: its event types are added up, by namespace.
+// groupColumn is the expression behind a dimension. A topic is no column: its event types are added
+// up, by namespace.
 func groupColumn(by string) (string, bool) {
 	column, ok := map[string]string{
 		"type": "event_type", "topic": "namespace || ' ' || event_type::text", "tenant": "tenant_id", "namespace": "namespace", "aggregate": "aggregate_type",
@@ -73,7 +74,8 @@ func groups(ctx context.Context, tx pgx.Tx, catalogue Catalogue, p Params) ([]Gr
 		all = append(all, *g)
 	}
 	slices.SortFunc(all, func(a, b Group) int {
-		return cmp.Or(cmp.Compare(b.Backlog, a.Backlog), cmp.Compare(b.DLQOpen, a.DLQOpen), cmp.Compare(a.Key, b.Key))
+		return cmp.Or(cmp.Compare(b.Backlog, a.Backlog), cmp.Compare(b.DLQOpen, a.DLQOpen),
+			cmp.Compare(a.Key, b.Key))
 	})
 	return all, nil
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Sample is the part of a Report that a publisher shows as metrics: it costs one index walk and no snapshot.
+// Sample is the part of a Report that a publisher shows as metrics: it costs one index walk and no
+// snapshot.
 type Sample struct {
 	Backlog          int64
 	OldestAgeSeconds float64
@@ -35,11 +36,13 @@ SELECT count(*) FILTER (WHERE b.seq IS NULL),
        outbox_claimable(100000),
        (SELECT count(*) FROM outbox_pauses WHERE until IS NULL OR until > now())` + waitingEvents
 
-// TakeSample reads a Sample. maxAttempts is the publisher's maximum, for the rows that have none of their own.
+// TakeSample reads a Sample. maxAttempts is the publisher's maximum, for the rows that have none of
+// their own.
 func TakeSample(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, maxAttempts int) (s Sample, err error) {
-	if err := db.QueryRow(ctx, sampleQuery, maxAttempts).Scan(&s.Backlog, &s.OldestAgeSeconds, &s.AtMaxAttempts, &s.DLQOpen, &s.Parked, &s.BlockedKeys, &s.Claimable, &s.Pauses); err != nil {
+	if err := db.QueryRow(ctx, sampleQuery, maxAttempts).Scan(&s.Backlog, &s.OldestAgeSeconds,
+		&s.AtMaxAttempts, &s.DLQOpen, &s.Parked, &s.BlockedKeys, &s.Claimable, &s.Pauses); err != nil {
 		return s, fmt.Errorf("sample the backlog: %w", err)
 	}
 	return s, nil

@@ -19,10 +19,11 @@ func ParseDuration(raw string) (time.Duration, error) {
 	return d, nil
 }
 
-// ParseInstant reads a point in time as people write it: RFC 3339, a date or a date and time in UTC, or how long ago
-// (2h, 30d), counted from now.
+// ParseInstant reads a point in time as people write it: RFC 3339, a date or a date and time in
+// UTC, or how long ago (2h, 30d), counted from now.
 func ParseInstant(raw string, now time.Time) (time.Time, error) {
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04",
+		"2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
 		if t, err := time.Parse(layout, raw); err == nil {
 			return t, nil
 		}

@@ -17,8 +17,9 @@ type cause struct {
 	from, to     time.Time
 }
 
-// causes are the injected faults, and the ends of processes that no fault announces. A fault that failed is among them: it
-// may have done half of its work, and who was to die in a failpoint was killed once before.
+// causes are the injected faults, and the ends of processes that no fault announces. A fault that
+// failed is among them: it may have done half of its work, and who was to die in a failpoint was
+// killed once before.
 func causes(h *history.History) []cause {
 	var all []cause
 	for i := range h.Faults {
@@ -44,7 +45,8 @@ func causes(h *history.History) []cause {
 	return all
 }
 
-// announced reports whether a process ended during a fault on it, or right after: who is told to end takes a moment.
+// announced reports whether a process ended during a fault on it, or right after: who is told to
+// end takes a moment.
 func announced(injected []cause, p *history.Process) bool {
 	for _, f := range injected {
 		if f.target == p.Name && within(f.from, f.to.Add(time.Second), p.At, p.At) {
@@ -72,14 +74,14 @@ func (f cause) about(words ...string) bool {
 	return false
 }
 
-// onPublishing reports whether a fault can make an event arrive twice: it hit a publisher, its networks, the database or the
-// broker.
+// onPublishing reports whether a fault can make an event arrive twice: it hit a publisher, its
+// networks, the database or the broker.
 func (x *index) onPublishing(f cause) bool {
 	return !slices.Contains(x.h.Run.Consumers, f.target) && !f.about("redis", "consumer", "producer", "operator")
 }
 
-// deafens reports whether a fault can keep a publisher from hearing the broker's reply. An error of the broker's is a reply,
-// and a reply that the broker loses is recorded with its arrival.
+// deafens reports whether a fault can keep a publisher from hearing the broker's reply. An error of
+// the broker's is a reply, and a reply that the broker loses is recorded with its arrival.
 func (x *index) deafens(f cause, publisher string) bool {
 	if target, link, _ := strings.Cut(f.target, "/"); target == publisher {
 		return link == "" || link == "broker"
@@ -87,7 +89,8 @@ func (x *index) deafens(f cause, publisher string) bool {
 	return f.about("broker.away", "broker.slow")
 }
 
-// onConsumer reports whether a fault can make a consumer run its handler again. What happens to another one is no excuse.
+// onConsumer reports whether a fault can make a consumer run its handler again. What happens to
+// another one is no excuse.
 func (x *index) onConsumer(f cause, consumer string) bool {
 	if slices.Contains(x.h.Run.Consumers, f.target) {
 		return f.target == consumer

@@ -38,13 +38,15 @@ func kindOf(ch *history.Change) changeKind {
 		return other
 	case after.Lease.By != "" && (after.Lease.By != before.Lease.By || !after.Lease.Until.Equal(before.Lease.Until)):
 		return claim
-	case ended && strings.HasSuffix(after.LastError, expiredSuffix) && after.Attempts > before.Attempts:
+	case ended && strings.HasSuffix(after.LastError, expiredSuffix) &&
+		after.Attempts > before.Attempts:
 		return expired
 	case !after.Published.IsZero() && before.Published.IsZero():
 		return published
 	case !after.Dead.IsZero() && before.Dead.IsZero():
 		return died
-	case ended && after.Attempts == before.Attempts && after.LastError == before.LastError && after.Next.Equal(before.Next):
+	case ended && after.Attempts == before.Attempts && after.LastError == before.LastError &&
+		after.Next.Equal(before.Next):
 		return released
 	case after.Lease.By == "" && after.Published.IsZero() && after.Dead.IsZero():
 		return failed
@@ -53,11 +55,12 @@ func kindOf(ch *history.Change) changeKind {
 	}
 }
 
-// overtaken reports whether a change took a row from its holder because the lease had ended: by a claim of another, which may
-// lease it again.
+// overtaken reports whether a change took a row from its holder because the lease had ended: by a
+// claim of another, which may lease it again.
 func (x *index) overtaken(ch *history.Change) bool {
 	kind := kindOf(ch)
-	return ch.Before.Lease.By != "" && (kind == claim || kind == expired || (kind == released && x.owner[ch.Before.Lease.By] != ch.By))
+	return ch.Before.Lease.By != "" &&
+		(kind == claim || kind == expired || (kind == released && x.owner[ch.Before.Lease.By] != ch.By))
 }
 
 func (k changeKind) settles() bool {

@@ -11,7 +11,8 @@ import (
 // Violation is one broken promise.
 type Violation struct {
 	Invariant string `json:"invariant"`
-	// EventID names the event where there is one. An event of emit --stdin that has no row is named by its line.
+	// EventID names the event where there is one. An event of emit --stdin that has no row is named by
+	// its line.
 	EventID string `json:"eventId,omitempty"`
 	Text    string `json:"text"`
 }
@@ -80,7 +81,8 @@ func Check(h *history.History) Report {
 }
 
 func (c *checker) violate(invariant, eventID, format string, args ...any) {
-	c.report.Violations = append(c.report.Violations, Violation{invariant, eventID, fmt.Sprintf(format, args...)})
+	c.report.Violations = append(c.report.Violations,
+		Violation{invariant, eventID, fmt.Sprintf(format, args...)})
 }
 
 func (c *checker) invalid(format string, args ...any) {
@@ -95,9 +97,13 @@ func (c *checker) finish() {
 	for i, name := range invariants() {
 		place[name] = i
 	}
-	slices.SortStableFunc(c.report.Violations, func(a, b Violation) int { return place[a.Invariant] - place[b.Invariant] })
+	slices.SortStableFunc(c.report.Violations,
+		func(a, b Violation) int { return place[a.Invariant] - place[b.Invariant] })
 	c.report.Valid = len(c.report.Invalid) == 0
 }
 
 // isOperator reports whether a connection is an operator's, not a publisher's.
-func isOperator(applicationName string) bool { return strings.HasPrefix(applicationName, "operator") }
+func isOperator(applicationName string) bool {
+	return strings.HasPrefix(applicationName,
+		"operator")
+}

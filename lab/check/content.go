@@ -33,12 +33,14 @@ func (c *checker) content(e *event) {
 	}
 	row := e.row()
 	if e.ledger != nil && e.ledger.Data != "" && !dataIs(row.Payload, e.ledger.Data) {
-		c.violate("I8", e.id, "its row's payload does not say what the producer meant: %s", shorten(e.ledger.Data))
+		c.violate("I8", e.id, "its row's payload does not say what the producer meant: %s",
+			shorten(e.ledger.Data))
 		return
 	}
 	byMessage := func(a *history.Arrival) bool { return a.MessageID == row.State.MessageID }
 	if !row.State.Published.IsZero() && !slices.ContainsFunc(e.stored, byMessage) {
-		c.violate("I8", e.id, "its row names message %q, which is none of its %d messages", row.State.MessageID, len(e.stored))
+		c.violate("I8", e.id, "its row names message %q, which is none of its %d messages",
+			row.State.MessageID, len(e.stored))
 	}
 }
 
@@ -63,7 +65,8 @@ func wantedAttributes(row *history.Row) map[string]string {
 	if row.OrderingKey != "" {
 		wanted["event_seq"] = strconv.FormatInt(row.Seq, 10)
 	}
-	for name, value := range map[string]string{"tenant_id": row.TenantID, "dedupe_key": row.DedupeKey} {
+	for name, value := range map[string]string{"tenant_id": row.TenantID,
+		"dedupe_key": row.DedupeKey} {
 		if value != "" {
 			wanted[name] = value
 		}

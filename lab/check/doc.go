@@ -1,8 +1,10 @@
-// Package check reads what a torture run recorded and says which of the promised invariants it broke. It needs no
-// server: the recorded history is all it looks at, so a run can be judged again later, by a better checker.
+// Package check reads what a torture run recorded and says which of the promised invariants it
+// broke. It needs no server: the recorded history is all it looks at, so a run can be judged again
+// later, by a better checker.
 //
-// The truth is the producers' ledger: an event is committed if and only if the ledger has it. Everything else, the
-// broker's messages, the consumers' effects, the outbox rows and every change of them, is held against it.
+// The truth is the producers' ledger: an event is committed if and only if the ledger has it.
+// Everything else, the broker's messages, the consumers' effects, the outbox rows and every change
+// of them, is held against it.
 //
 //	I1  every committed event that is not dead was stored by the broker
 //	I2  nothing uncommitted was published or applied
@@ -21,8 +23,10 @@
 //	I14 processes end and leave nothing open
 //	I15 cleanup removed what it may; operators' changes are in the audit; their commands fail only with a cause
 //
-// A fact is reported once, under the invariant that names it best: an event whose row is gone is I4 and not also I1.
+// A fact is reported once, under the invariant that names it best: an event whose row is gone is I4
+// and not also I1.
 //
-// Two names carry meaning. A change whose By begins with "operator" is an operator's. A fault about Redis, a consumer,
-// a producer or an operator says so in its kind or target; every other fault is taken to be one that publishing feels.
+// Two names carry meaning. A change whose By begins with "operator" is an operator's. A fault about
+// Redis, a consumer, a producer or an operator says so in its kind or target; every other fault is
+// taken to be one that publishing feels.
 package check

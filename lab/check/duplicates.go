@@ -8,7 +8,8 @@ import (
 	"github.com/outboxctl/outboxctl/lab/history"
 )
 
-// duplicates is I12 for one event: each message after the first has a cause that is its own. A fault nearby is none.
+// duplicates is I12 for one event: each message after the first has a cause that is its own. A
+// fault nearby is none.
 func (c *checker) duplicates(e *event) {
 	if len(e.stored) == 0 {
 		return
@@ -37,9 +38,10 @@ const (
 	afterNetwork = time.Second // bytes that were held back arrive after the fault
 )
 
-// explain names the cause of a second message: an operator replayed the event, the broker's reply to the first was lost,
-// the lease under which it was sent expired without a verdict, or what a publisher reported as failed had a fault of
-// that very publisher, or of the broker, between it and the reply.
+// explain names the cause of a second message: an operator replayed the event, the broker's reply
+// to the first was lost, the lease under which it was sent expired without a verdict, or what a
+// publisher reported as failed had a fault of that very publisher, or of the broker, between it and
+// the reply.
 func (c *checker) explain(e *event, first, again *history.Arrival) string {
 	if first.ReplyLost || first.Code != "" {
 		return byLostReply
@@ -66,11 +68,13 @@ func (c *checker) explain(e *event, first, again *history.Arrival) string {
 	return ""
 }
 
-// faultBetween names the fault that began last among those that kept a publisher from hearing the broker between two moments.
+// faultBetween names the fault that began last among those that kept a publisher from hearing the
+// broker between two moments.
 func (c *checker) faultBetween(publisher string, from, to time.Time) (kind string) {
 	var latest time.Time
 	for _, f := range c.causes {
-		if c.deafens(f, publisher) && within(f.from, f.to.Add(afterNetwork), from, to) && !f.from.Before(latest) {
+		if c.deafens(f, publisher) && within(f.from, f.to.Add(afterNetwork), from, to) &&
+			!f.from.Before(latest) {
 			latest, kind = f.from, f.kind
 		}
 	}
@@ -88,12 +92,14 @@ func (c *checker) duplicateBound() {
 	by := c.report.Figures.DuplicatesBy
 	extra := c.report.Figures.Duplicates - by[byReplay] - by[unexplained]
 	if bound := faults * c.h.Run.MaxInFlight; extra > bound {
-		c.violate("I12", "", "%d duplicates are more than %d faults with %d events in flight allow", extra, faults, c.h.Run.MaxInFlight)
+		c.violate("I12", "", "%d duplicates are more than %d faults with %d events in flight allow",
+			extra, faults, c.h.Run.MaxInFlight)
 	}
 }
 
-// releases is I12 for rows given back as never sent: when the first holder of a row has sent it, another one will send it
-// again. What was refused together with a bad neighbour, and not sent again without it, may be given back.
+// releases is I12 for rows given back as never sent: when the first holder of a row has sent it,
+// another one will send it again. What was refused together with a bad neighbour, and not sent
+// again without it, may be given back.
 func (c *checker) releases(e *event) {
 	var claims []*history.Change
 	for _, ch := range e.changes {
@@ -118,7 +124,8 @@ func (c *checker) releases(e *event) {
 		for _, a := range e.arrivals {
 			// Who claims next sends later than that, so this was sent by the one who said it was not.
 			if a.At.After(claims[0].At) && a.At.Before(until) && a.Code != codes.InvalidArgument.String() {
-				c.violate("I12", e.id, "was released by %s at %s as never sent, but reached the broker at %s", ch.By, clock(ch.At), clock(a.At))
+				c.violate("I12", e.id, "was released by %s at %s as never sent, but reached the broker at %s",
+					ch.By, clock(ch.At), clock(a.At))
 				return
 			}
 		}

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// grace is what a run has to wait after its last fault and a lease, before its final state means anything.
+// grace is what a run has to wait after its last fault and a lease, before its final state means
+// anything.
 const grace = 10 * time.Second
 
 // settledAtTheEnd is I9.
@@ -16,9 +17,11 @@ func (c *checker) settledAtTheEnd(e *event) {
 		s := &row.State
 		switch {
 		case s.Lease.By != "":
-			c.violate("I9", e.id, "is leased by %s (%s) at the end, until %s", s.Lease.By, c.owner[s.Lease.By], clock(s.Lease.Until))
+			c.violate("I9", e.id, "is leased by %s (%s) at the end, until %s", s.Lease.By,
+				c.owner[s.Lease.By], clock(s.Lease.Until))
 		case s.Published.IsZero() && s.Dead.IsZero():
-			c.violate("I9", e.id, "is pending at the end: %d attempts, next at %s, last error %q", s.Attempts, clock(s.Next), s.LastError)
+			c.violate("I9", e.id, "is pending at the end: %d attempts, next at %s, last error %q",
+				s.Attempts, clock(s.Next), s.LastError)
 		}
 	}
 }
@@ -82,7 +85,8 @@ func (c *checker) processes() {
 		k := key{p.Name, p.PID}
 		if p.Event == "started" && running[k] > 0 {
 			running[k] = 0
-			c.violate("I14", "", "%s (pid %d), started at %s, was never seen to end", p.Name, p.PID, clock(p.At))
+			c.violate("I14", "", "%s (pid %d), started at %s, was never seen to end", p.Name, p.PID,
+				clock(p.At))
 		}
 	}
 }

@@ -13,8 +13,8 @@ type Figures struct {
 	Seed     uint64        `json:"seed"`
 	Rate     int           `json:"rate"`     // events per second asked for
 	Duration time.Duration `json:"duration"` // from the start to the last fault
-	// Events the producers meant to emit, by what the ledger says. Unknown are those of transactions whose end was not seen;
-	// they are among the committed or the lost as well.
+	// Events the producers meant to emit, by what the ledger says. Unknown are those of transactions
+	// whose end was not seen; they are among the committed or the lost as well.
 	Transactions map[string]int `json:"transactions"` // by how they were treated
 	Committed    int            `json:"committed"`
 	RolledBack   int            `json:"rolledBack"`
@@ -177,8 +177,8 @@ func (f *Figures) wait(events []*event) {
 	f.Wait.P50, f.Wait.P99, f.Wait.Events = waits[len(waits)/2], waits[len(waits)*99/100], len(waits)
 }
 
-// recovery finds the fault after whose end it took longest until the broker stored something again. What the next fault
-// holds up is not counted.
+// recovery finds the fault after whose end it took longest until the broker stored something again.
+// What the next fault holds up is not counted.
 func (f *Figures) recovery(c *checker) {
 	var stored []time.Time
 	for i := range c.h.Arrivals {
@@ -202,7 +202,8 @@ func (f *Figures) recovery(c *checker) {
 	}
 }
 
-// overlapped reports whether another fault was on in a span of time that begins with the end of one.
+// overlapped reports whether another fault was on in a span of time that begins with the end of
+// one.
 func (c *checker) overlapped(from, to time.Time) bool {
 	for _, f := range c.causes {
 		if c.onPublishing(f) && f.to.After(from) && f.from.Before(to) {

@@ -48,7 +48,8 @@ func (e *event) row() *history.Row {
 	return e.rows[0]
 }
 
-// index is a history by event. events is in the order of the ledger, so that reports do not depend on a map's order.
+// index is a history by event. events is in the order of the ledger, so that reports do not depend
+// on a map's order.
 type index struct {
 	h       *history.History
 	events  []*event
@@ -110,8 +111,9 @@ func (x *index) list(e *event) *event {
 	return e
 }
 
-// addLines gives the rows of emit --stdin, whose ids the producer does not choose, to their lines. Several rows of one
-// line are one event with several rows. Nothing is listed yet: the ledger gives the order.
+// addLines gives the rows of emit --stdin, whose ids the producer does not choose, to their lines.
+// Several rows of one line are one event with several rows. Nothing is listed yet: the ledger gives
+// the order.
 func (x *index) addLines() {
 	for _, rows := range [][]history.Row{x.h.Rows, x.h.Removed} {
 		for i := range rows {
@@ -213,11 +215,13 @@ func (e *event) arrange() {
 	}
 }
 
-// follows reports whether the state before a change is the one after the previous change. Times are left to the rules that
-// need them: they have been converted from another clock.
+// follows reports whether the state before a change is the one after the previous change. Times are
+// left to the rules that need them: they have been converted from another clock.
 func follows(after, before *history.State) bool {
-	return after.Lease.By == before.Lease.By && after.Attempts == before.Attempts && after.LastError == before.LastError &&
-		after.Published.IsZero() == before.Published.IsZero() && after.Dead.IsZero() == before.Dead.IsZero()
+	return after.Lease.By == before.Lease.By && after.Attempts == before.Attempts &&
+		after.LastError == before.LastError &&
+		after.Published.IsZero() == before.Published.IsZero() &&
+		after.Dead.IsZero() == before.Dead.IsZero()
 }
 
 // within reports whether two spans of time meet.

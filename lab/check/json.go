@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// sameJSON compares two documents by what they mean: the order of members does not matter and 1e2 is 100, but no digit
-// of a number is lost to a float.
+// sameJSON compares two documents by what they mean: the order of members does not matter and 1e2
+// is 100, but no digit of a number is lost to a float.
 func sameJSON(a, b []byte) bool {
 	left, err := decode(a)
 	if err != nil {

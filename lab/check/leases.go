@@ -13,7 +13,8 @@ const clockError = time.Millisecond
 // longestClaim is how long a claim may wait for locks: its lease counts from its beginning.
 const longestClaim = 30 * time.Second
 
-// owners is I10 for the owners themselves: two publishers under one owner would pass each other's fences.
+// owners is I10 for the owners themselves: two publishers under one owner would pass each other's
+// fences.
 func (c *checker) owners() {
 	told := map[string]bool{}
 	for i := range c.h.Changes {
@@ -67,8 +68,8 @@ func (c *checker) trespass(ch *history.Change) string {
 	return ""
 }
 
-// leaseLength returns what is wrong with the end of a new lease. One that was taken from another clock than the database's
-// ends when it is not expected.
+// leaseLength returns what is wrong with the end of a new lease. One that was taken from another
+// clock than the database's ends when it is not expected.
 func (c *checker) leaseLength(ch *history.Change) string {
 	length := ch.After.Lease.Until.Sub(ch.At)
 	if length > c.h.Run.Lease+clockError || length < c.h.Run.Lease-longestClaim {

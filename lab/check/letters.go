@@ -2,7 +2,8 @@ package check
 
 import "github.com/outboxctl/outboxctl/lab/history"
 
-// The states of a dead letter. An operator who discards one gives up on it: the failure stays terminal.
+// The states of a dead letter. An operator who discards one gives up on it: the failure stays
+// terminal.
 const (
 	letterOpen      = "open"
 	letterDiscarded = "discarded"
@@ -23,7 +24,8 @@ func (c *checker) letters(e *event) {
 			standing++
 		}
 		if l.Reason == "max_attempts" {
-			c.violate("I7", e.id, "died of attempts, at %s after %d: an outage must not kill events", clock(l.FailedAt), l.Attempts)
+			c.violate("I7", e.id, "died of attempts, at %s after %d: an outage must not kill events",
+				clock(l.FailedAt), l.Attempts)
 			return
 		}
 		if row != nil && l.Payload != row.Payload {
@@ -33,13 +35,15 @@ func (c *checker) letters(e *event) {
 	}
 	switch {
 	case terminal && standing == 0 && len(e.letters) > 0:
-		c.violate("I7", e.id, "cannot be published, but all its %d dead letters are replayed (%s)", len(e.letters), describe(row))
+		c.violate("I7", e.id, "cannot be published, but all its %d dead letters are replayed (%s)",
+			len(e.letters), describe(row))
 	case terminal && standing == 0:
 		c.violate("I7", e.id, "cannot be published, but has no dead letter (%s)", describe(row))
 	case standing > 1:
 		c.violate("I7", e.id, "has %d dead letters that are open or discarded", standing)
 	case !terminal && standing > 0:
-		c.violate("I7", e.id, "should have been published, but has a dead letter: %s", e.letters[len(e.letters)-1].Reason)
+		c.violate("I7", e.id, "should have been published, but has a dead letter: %s",
+			e.letters[len(e.letters)-1].Reason)
 	case dead && standing == 0:
 		c.violate("I7", e.id, "its row is dead, but no dead letter is open (of %d)", len(e.letters))
 	case standing > 0 && !dead:

@@ -35,11 +35,14 @@ func (c *checker) deletes() {
 		age := ch.At.Sub(ch.Before.Published)
 		switch {
 		case ch.Before.Published.IsZero():
-			c.violate("I15", ch.EventID, "was removed by %s at %s but was not published", ch.By, clock(ch.At))
+			c.violate("I15", ch.EventID, "was removed by %s at %s but was not published", ch.By,
+				clock(ch.At))
 		case age < c.h.Run.CleanupAge-ageError:
-			c.violate("I15", ch.EventID, "was removed by %s %s after it was published; allowed are %s", ch.By, age, c.h.Run.CleanupAge)
+			c.violate("I15", ch.EventID, "was removed by %s %s after it was published; allowed are %s",
+				ch.By, age, c.h.Run.CleanupAge)
 		case removed[ch.EventID] == 0:
-			c.violate("I15", ch.EventID, "was removed by %s at %s, but what was removed was not kept", ch.By, clock(ch.At))
+			c.violate("I15", ch.EventID, "was removed by %s at %s, but what was removed was not kept",
+				ch.By, clock(ch.At))
 		}
 		removed[ch.EventID]--
 	}
@@ -134,26 +137,34 @@ func (c *checker) commands() {
 		cmd := &c.h.Commands[i]
 		c.checked("I15")
 		switch {
-		case cmd.Exit > 0 && (strings.Contains(cmd.Stderr, "OX101") || strings.Contains(cmd.Stderr, "may not be deleted")):
-			c.violate("I15", "", "%s at %s tried to delete what may not be deleted: %s", cmd.Verb, clock(cmd.At), lastLine(cmd.Stderr))
+		case cmd.Exit > 0 && (strings.Contains(cmd.Stderr, "OX101") || strings.Contains(cmd.Stderr,
+			"may not be deleted")):
+			c.violate("I15", "", "%s at %s tried to delete what may not be deleted: %s", cmd.Verb,
+				clock(cmd.At), lastLine(cmd.Stderr))
 		case cmd.Exit == 2 || cmd.Exit == 6:
-			c.violate("I15", "", "%s at %s was used wrongly (exit %d): %s", cmd.Verb, clock(cmd.At), cmd.Exit, lastLine(cmd.Stderr))
+			c.violate("I15", "", "%s at %s was used wrongly (exit %d): %s", cmd.Verb, clock(cmd.At),
+				cmd.Exit, lastLine(cmd.Stderr))
 		case broke(cmd) && !c.excused(cmd):
-			c.violate("I15", "", "%s at %s failed without a fault: %s", cmd.Verb, clock(cmd.At), lastLine(cmd.Stderr))
+			c.violate("I15", "", "%s at %s failed without a fault: %s", cmd.Verb, clock(cmd.At),
+				lastLine(cmd.Stderr))
 		}
 	}
 }
 
-// broke reports whether a command failed; other answers are no zero either: not found, another process is doing it, some of it done.
-// What is done in part by a cleanup or a migration was cut short by an error.
+// broke reports whether a command failed; other answers are no zero either: not found, another
+// process is doing it, some of it done. What is done in part by a cleanup or a migration was cut
+// short by an error.
 func broke(cmd *history.Command) bool {
-	return cmd.Exit == 1 || cmd.Exit == 5 && (strings.HasPrefix(cmd.Verb, "cleanup") || strings.HasPrefix(cmd.Verb, "migrate"))
+	return cmd.Exit == 1 || cmd.Exit == 5 &&
+		(strings.HasPrefix(cmd.Verb, "cleanup") || strings.HasPrefix(cmd.Verb, "migrate"))
 }
 
-// afterOutage is how long a command may still meet what a fault left: a server that recovers, a broken connection.
+// afterOutage is how long a command may still meet what a fault left: a server that recovers, a
+// broken connection.
 const afterOutage = 15 * time.Second
 
-// excused reports whether a command failed because a server was away, and that a fault had taken it away.
+// excused reports whether a command failed because a server was away, and that a fault had taken it
+// away.
 func (c *checker) excused(cmd *history.Command) bool {
 	text := strings.ToLower(cmd.Stderr)
 	away := false

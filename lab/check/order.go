@@ -33,8 +33,9 @@ func (x *index) learnHeads(e *event) {
 	}
 }
 
-// order is I5: the events of an ordering key are first stored in the order of their seq, and nothing is stored or claimed
-// behind one that is neither published nor discarded. Keys whose producers emit before they lock have no order to keep.
+// order is I5: the events of an ordering key are first stored in the order of their seq, and
+// nothing is stored or claimed behind one that is neither published nor discarded. Keys whose
+// producers emit before they lock have no order to keep.
 func (c *checker) order() {
 	keys := map[string][]*event{}
 	for _, e := range c.events {
@@ -83,7 +84,8 @@ func (c *checker) storedInOrder(events []*event) bool {
 	return true
 }
 
-// sendError is what the times of a message and of a row's change may be apart: they are taken by two clocks.
+// sendError is what the times of a message and of a row's change may be apart: they are taken by
+// two clocks.
 const sendError = 500 * time.Millisecond
 
 // behind returns an earlier event of the key that should have been stored before a message was.
@@ -95,16 +97,19 @@ func behind(first *history.Arrival, last, missing *event, passed []*event) *even
 		return last
 	}
 	for _, p := range passed {
-		if own := p.firstStored(); (own == nil || first.Order < own.Order) && !p.passedBefore(first.At.Add(sendError)) {
+		if own := p.firstStored(); (own == nil || first.Order < own.Order) &&
+			!p.passedBefore(first.At.Add(sendError)) {
 			return p
 		}
 	}
 	return nil
 }
 
-// passedBefore reports whether an operator had discarded the event by then, whatever became of it later.
+// passedBefore reports whether an operator had discarded the event by then, whatever became of it
+// later.
 func (e *event) passedBefore(then time.Time) bool {
-	return slices.ContainsFunc(e.changes, func(ch *history.Change) bool { return !ch.After.Passed.IsZero() && !ch.At.After(then) })
+	return slices.ContainsFunc(e.changes,
+		func(ch *history.Change) bool { return !ch.After.Passed.IsZero() && !ch.At.After(then) })
 }
 
 func (e *event) firstStoredAt() time.Time {
@@ -128,11 +133,13 @@ func (c *checker) requests() {
 	for i := range c.h.Arrivals {
 		a := &c.h.Arrivals[i]
 		if first, known := keys[a.Request]; known && first != a.OrderingKey {
-			c.violate("I5", a.EventID, "was sent at %s in one request with another ordering key", clock(a.At))
+			c.violate("I5", a.EventID, "was sent at %s in one request with another ordering key",
+				clock(a.At))
 		}
 		keys[a.Request] = a.OrderingKey
 		if e := c.byID[a.EventID]; e != nil && e.row() != nil && e.row().OrderingKey != a.OrderingKey {
-			c.violate("I5", a.EventID, "was sent at %s with the ordering key %q, its row has %q", clock(a.At), a.OrderingKey, e.row().OrderingKey)
+			c.violate("I5", a.EventID, "was sent at %s with the ordering key %q, its row has %q",
+				clock(a.At), a.OrderingKey, e.row().OrderingKey)
 		}
 	}
 }

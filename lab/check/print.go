@@ -8,7 +8,8 @@ import (
 	"github.com/outboxctl/outboxctl/lab/history"
 )
 
-// shown is how many violations of one invariant are printed: the first ones tell what is wrong, the count how badly.
+// shown is how many violations of one invariant are printed: the first ones tell what is wrong, the
+// count how badly.
 const shown = 10
 
 // String is the report for a person: verdict, what broke, figures.
@@ -78,7 +79,8 @@ func (f *Figures) print(b *strings.Builder) {
 	list("changes", f.Changes)
 	list("commands", f.Commands)
 	list("commands failed", f.CommandsFail)
-	line("wait", "p50 %s, p99 %s, longest %s (%s)", short(f.Wait.P50), short(f.Wait.P99), short(f.Wait.Max), f.Wait.MaxID)
+	line("wait", "p50 %s, p99 %s, longest %s (%s)", short(f.Wait.P50), short(f.Wait.P99),
+		short(f.Wait.Max), f.Wait.MaxID)
 	line("recovery", "longest %s, after %s", short(f.Recovery), f.Recovered)
 }
 

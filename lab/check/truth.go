@@ -2,7 +2,8 @@ package check
 
 import "github.com/outboxctl/outboxctl/lab/history"
 
-// transactionTruth is I3 for one event: what the producer saw of its transaction and what the ledger has.
+// transactionTruth is I3 for one event: what the producer saw of its transaction and what the
+// ledger has.
 func (c *checker) transactionTruth(e *event) {
 	switch {
 	case e.intent == nil && !e.committed():
@@ -45,7 +46,8 @@ func (c *checker) halfTransactions() {
 			}
 		}
 		if kept > 0 && lost != nil {
-			c.violate("I3", lost.id, "transaction %s (%s) is in the ledger with %d of its %d events", tx.ID, tx.How, kept, meant)
+			c.violate("I3", lost.id, "transaction %s (%s) is in the ledger with %d of its %d events", tx.ID,
+				tx.How, kept, meant)
 		}
 	}
 }
@@ -77,8 +79,9 @@ func (e *event) origin() string {
 	return "transaction " + e.tx.ID + " ended as " + string(e.tx.Outcome)
 }
 
-// stored is I1. An event without a row is I4's, one whose row is dead I7's, one that is pending I9's as well; what none of
-// them can see is an event that counts as published and never reached the broker.
+// stored is I1. An event without a row is I4's, one whose row is dead I7's, one that is pending
+// I9's as well; what none of them can see is an event that counts as published and never reached
+// the broker.
 func (c *checker) stored(e *event) {
 	if !e.committed() || e.expect() != history.Deliver {
 		return
@@ -86,7 +89,8 @@ func (c *checker) stored(e *event) {
 	c.checked("I1")
 	row := e.row()
 	if len(e.stored) == 0 && row != nil && row.State.Dead.IsZero() {
-		c.violate("I1", e.id, "was committed in transaction %s and never stored by the broker (%s)", e.ledger.TxID, describe(row))
+		c.violate("I1", e.id, "was committed in transaction %s and never stored by the broker (%s)",
+			e.ledger.TxID, describe(row))
 	}
 }
 

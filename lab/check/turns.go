@@ -8,8 +8,8 @@ import (
 	"github.com/outboxctl/outboxctl/lab/history"
 )
 
-// reopenError is how long a claim may have been under way when a restore reopened a row: it decides by what it saw when
-// it began.
+// reopenError is how long a claim may have been under way when a restore reopened a row: it decides
+// by what it saw when it began.
 const reopenError = 2 * time.Second
 
 // What happened to ordering keys, as the figures name it.
@@ -43,7 +43,8 @@ type keyWalk struct {
 	freed time.Time
 }
 
-// claimedInOrder looks at each claim of a key: all that is before the claimed row is closed, or claimed with it.
+// claimedInOrder looks at each claim of a key: all that is before the claimed row is closed, or
+// claimed with it.
 func (c *checker) claimedInOrder(events []*event) {
 	w := &keyWalk{checker: c, indexOf: map[string]int{}, runs: map[int64]map[int]bool{}}
 	var changes []*history.Change
@@ -121,13 +122,15 @@ func (w *keyWalk) openBefore(i int, ch *history.Change) *place {
 
 // count notes what a claim tells: that the row was parked behind a dead one.
 func (w *keyWalk) count(p *place, ch *history.Change) {
-	if created, err := time.Parse(time.RFC3339Nano, p.row().CreatedAt); err == nil && !p.seen && created.Add(-w.h.Run.ClockSkew).Before(w.freed) {
+	if created, err := time.Parse(time.RFC3339Nano, p.row().CreatedAt); err == nil && !p.seen &&
+		created.Add(-w.h.Run.ClockSkew).Before(w.freed) {
 		w.report.Figures.order(OrderParked, 1)
 	}
 	p.seen = true
 }
 
-// passes is I5 for operators: each discard lets the key of its event go on, and each restore holds it again.
+// passes is I5 for operators: each discard lets the key of its event go on, and each restore holds
+// it again.
 func (c *checker) passes() {
 	discards, restores := c.named(actionDiscard), c.named(actionRestore)
 	for _, e := range c.events {

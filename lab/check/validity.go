@@ -27,7 +27,8 @@ func (c *checker) validity() {
 		}
 	}
 	if earliest := run.LastFault.Add(run.Lease + grace); run.Ended.Before(earliest) {
-		c.invalid("the final state was read at %s, a lease and %s after the last fault is %s", clock(run.Ended), grace, clock(earliest))
+		c.invalid("the final state was read at %s, a lease and %s after the last fault is %s",
+			clock(run.Ended), grace, clock(earliest))
 	}
 	gapped := slices.IndexFunc(c.events, func(e *event) bool { return e.gapped })
 	if gapped >= 0 {

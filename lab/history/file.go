@@ -15,8 +15,8 @@ type line struct {
 	Body json.RawMessage `json:"body"`
 }
 
-// Recorder writes observations as they are made. It is safe for concurrent use. The first error stays and is returned
-// by Close, so that a caller need not look at each record.
+// Recorder writes observations as they are made. It is safe for concurrent use. The first error
+// stays and is returned by Close, so that a caller need not look at each record.
 type Recorder struct {
 	mu  sync.Mutex
 	out *bufio.Writer
@@ -87,8 +87,8 @@ func (h *History) lists() map[string]any {
 	}
 }
 
-// Read loads a recorded run. A later Run replaces an earlier one: it is written once when the run begins and once, with
-// its end, when it is over.
+// Read loads a recorded run. A later Run replaces an earlier one: it is written once when the run
+// begins and once, with its end, when it is over.
 func Read(r io.Reader) (*History, error) {
 	h := &History{}
 	lists := h.lists()

@@ -1,8 +1,8 @@
-// Package history is what a torture run leaves behind: a file of JSON lines, one observation each, from which every
-// invariant can be checked afterwards without any of the servers.
+// Package history is what a torture run leaves behind: a file of JSON lines, one observation each,
+// from which every invariant can be checked afterwards without any of the servers.
 //
-// All times are on the harness's clock. Times the database gave are converted when they are recorded, because the
-// database of a run may live ten minutes in the past.
+// All times are on the harness's clock. Times the database gave are converted when they are
+// recorded, because the database of a run may live ten minutes in the past.
 package history
 
 import "time"
@@ -39,8 +39,8 @@ type Run struct {
 	MaxInFlight int `json:"maxInFlight"`
 	// ClockSkew is how far the database's clock is ahead of all others.
 	ClockSkew time.Duration `json:"clockSkew"`
-	// Started, LastFault and Ended: producers run from Started; after LastFault nothing is injected any more and
-	// producers have stopped; at Ended the final state was read.
+	// Started, LastFault and Ended: producers run from Started; after LastFault nothing is injected
+	// any more and producers have stopped; at Ended the final state was read.
 	Started   time.Time `json:"started"`
 	LastFault time.Time `json:"lastFault"`
 	Ended     time.Time `json:"ended"`
@@ -49,7 +49,8 @@ type Run struct {
 	MinFaults int `json:"minFaults"`
 	// MinOrder is what must have happened to ordering keys, by its name in the figures.
 	MinOrder map[string]int `json:"minOrder,omitempty"`
-	// LooseKeys begin the ordering keys whose producers do not lock what they emit for: their events have no order.
+	// LooseKeys begin the ordering keys whose producers do not lock what they emit for: their events
+	// have no order.
 	LooseKeys     string   `json:"looseKeys,omitempty"`
 	NeedFaults    []string `json:"needFaults"`    // kinds of fault that must have been injected
 	NeedCrashes   []string `json:"needCrashes"`   // failpoints a process must have died in
@@ -85,7 +86,8 @@ type Intent struct {
 	Type    string      `json:"type"`
 	Topic   string      `json:"topic"`
 	Expect  Expectation `json:"expect"`
-	// Line identifies an event whose id the producer does not choose (emit --stdin); the ledger names it too.
+	// Line identifies an event whose id the producer does not choose (emit --stdin); the ledger names
+	// it too.
 	Line string `json:"line,omitempty"`
 }
 
@@ -135,10 +137,12 @@ type Process struct {
 	Name  string    `json:"name"`
 	PID   int       `json:"pid"`
 	Event string    `json:"event"` // started, exited
-	// Exit is how it ended: a code, or the signal's name. Failpoint is the one it was started with, if any.
+	// Exit is how it ended: a code, or the signal's name. Failpoint is the one it was started with, if
+	// any.
 	Exit      string `json:"exit,omitempty"`
 	Failpoint string `json:"failpoint,omitempty"`
-	// Unexpected ends are those that were not asked for: neither a signal of the harness nor a failpoint.
+	// Unexpected ends are those that were not asked for: neither a signal of the harness nor a
+	// failpoint.
 	Unexpected bool `json:"unexpected,omitempty"`
 }
 
@@ -257,8 +261,8 @@ type Stats struct {
 	Truth map[string]int64 `json:"truth"`
 }
 
-// Resource is a gauge of a process (goroutines, open files) or of the database (connections), early in the process's
-// life and at the end.
+// Resource is a gauge of a process (goroutines, open files) or of the database (connections), early
+// in the process's life and at the end.
 type Resource struct {
 	Name  string `json:"name"`
 	First int    `json:"first"`

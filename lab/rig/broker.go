@@ -45,7 +45,8 @@ type Broker struct {
 	refused map[string]time.Time // when the broker met the events that it takes only later
 }
 
-// NewBroker returns a broker for World.StartBroker. Each answer is handed to answered, with the time its request came.
+// NewBroker returns a broker for World.StartBroker. Each answer is handed to answered, with the
+// time its request came.
 func NewBroker(random *rand.Rand, answered func(at time.Time, a devstack.PublishAnswer)) *Broker {
 	return &Broker{
 		random: random, answered: answered, arrivals: make(chan struct{}, 1),

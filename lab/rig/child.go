@@ -17,7 +17,8 @@ type Child struct {
 	Done chan struct{}
 }
 
-// Start starts a program in a process group of its own: a Ctrl-C at the terminal is the harness's to deal with.
+// Start starts a program in a process group of its own: a Ctrl-C at the terminal is the harness's
+// to deal with.
 func Start(cmd *exec.Cmd) (*Child, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	dieWithParent(cmd.SysProcAttr)

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Cutter stands between producers and the database and now and then cuts a connection at the worst moment: the COMMIT
-// is delivered, its answer is not.
+// Cutter stands between producers and the database and now and then cuts a connection at the worst
+// moment: the COMMIT is delivered, its answer is not.
 type Cutter struct {
 	listener net.Listener
 	server   string
@@ -30,7 +30,8 @@ func NewCutter(server string, share float64, random *rand.Rand) (*Cutter, error)
 	if err != nil {
 		return nil, err
 	}
-	c := &Cutter{listener: listener, server: server, share: share, random: random, conns: map[net.Conn]bool{}}
+	c := &Cutter{listener: listener, server: server, share: share, random: random,
+		conns: map[net.Conn]bool{}}
 	c.wait.Go(c.accept)
 	return c, nil
 }
@@ -102,8 +103,8 @@ func (c *Cutter) requests(client, server net.Conn, cut chan<- struct{}) {
 	}
 }
 
-// answers carries what the server says, until the way back is cut: then it waits for the server to have answered, so
-// that the COMMIT is surely done, and hangs up.
+// answers carries what the server says, until the way back is cut: then it waits for the server to
+// have answered, so that the COMMIT is surely done, and hangs up.
 func (c *Cutter) answers(client, server net.Conn, cut <-chan struct{}) {
 	buf := make([]byte, 1<<16)
 	for {

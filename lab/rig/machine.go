@@ -6,7 +6,8 @@ import (
 	"path/filepath"
 )
 
-// StateDir makes a folder, a temporary one when it has no name, that the servers' unprivileged user can enter.
+// StateDir makes a folder, a temporary one when it has no name, that the servers' unprivileged user
+// can enter.
 func StateDir(dir string) (string, error) {
 	var err error
 	if dir == "" {

@@ -15,7 +15,8 @@ func Check(err error) {
 
 type failure struct{ error }
 
-// Carry runs the steps of a scenario on this goroutine and returns the error that Must or Check ended them with.
+// Carry runs the steps of a scenario on this goroutine and returns the error that Must or Check
+// ended them with.
 func Carry(steps func()) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

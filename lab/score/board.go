@@ -29,7 +29,8 @@ const (
 	NotRun Verdict = "not run"
 )
 
-// Row is one line of the scoreboard. Rows are measured apart, so each says when, on what and from which sources.
+// Row is one line of the scoreboard. Rows are measured apart, so each says when, on what and from
+// which sources.
 type Row struct {
 	Name     string  `json:"row"`
 	Scenario string  `json:"scenario"`

@@ -61,7 +61,8 @@ func atBounds() map[string]func(extra int) map[string]string {
 			return map[string]string{"n": strings.Repeat("v", limits.AttributeValueBytes+extra)}
 		},
 		"attribute value of several bytes each": func(extra int) map[string]string {
-			return map[string]string{"n": strings.Repeat("é", limits.AttributeValueBytes/2) + strings.Repeat("v", extra)}
+			return map[string]string{"n": strings.Repeat("é",
+				limits.AttributeValueBytes/2) + strings.Repeat("v", extra)}
 		},
 		"number of attributes": func(extra int) map[string]string {
 			const ours = 6 // a row without tenant, dedupe key and ordering key has so many

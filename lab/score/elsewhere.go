@@ -21,14 +21,16 @@ import (
 type place struct {
 	name   string
 	around surroundings
-	// arrange changes the world before anything happens in it, and says what the processes need for it.
+	// arrange changes the world before anything happens in it, and says what the processes need for
+	// it.
 	arrange func(context.Context, *world) (args []string)
 	missing string // why it cannot be had here
 }
 
 func (s *Session) places() []place {
 	clock := func(offset string) surroundings {
-		return surroundings{postgresEnv: []string{"LD_PRELOAD=" + s.FakeTime, "FAKETIME=" + offset, "FAKETIME_DONT_FAKE_MONOTONIC=1"}}
+		return surroundings{postgresEnv: []string{"LD_PRELOAD=" + s.FakeTime, "FAKETIME=" + offset,
+			"FAKETIME_DONT_FAKE_MONOTONIC=1"}}
 	}
 	noClock, noPooler := "", ""
 	if s.FakeTime == "" {
@@ -86,7 +88,8 @@ func (s *Session) elsewhere(ctx context.Context) result {
 	return r
 }
 
-// life is all an event can meet: emitted, published, rejected, its publisher killed, replayed, cleaned up.
+// life is all an event can meet: emitted, published, rejected, its publisher killed, replayed,
+// cleaned up.
 func (w *world) life(ctx context.Context, args []string) string {
 	const n, poisoned = 1000, 10
 	cfg := rig.Must(pgxpool.ParseConfig(w.databaseURL))
@@ -107,10 +110,12 @@ func (w *world) life(ctx context.Context, args []string) string {
 	w.settled(ctx, time.Minute)
 	dead := w.count(ctx, `SELECT count(*) FROM outbox_dlq WHERE state = 'open'`)
 	w.Broker.Heal()
-	w.command(ctx, append([]string{"dlq", "replay", "--reason", "rejected_by_broker", "--yes", "--note", "scoreboard"}, args...)...)
+	w.command(ctx, append([]string{"dlq", "replay", "--reason", "rejected_by_broker", "--yes",
+		"--note", "scoreboard"}, args...)...)
 	w.settled(ctx, time.Minute)
 	t := w.tally(ctx)
-	w.command(ctx, append([]string{"cleanup", "--older-than", "1ms", "--note", "scoreboard"}, args...)...)
+	w.command(ctx, append([]string{"cleanup", "--older-than", "1ms", "--note", "scoreboard"},
+		args...)...)
 	left := w.count(ctx, `SELECT count(*) FROM outbox_events`)
 	bounded := "at most those in flight"
 	if t.duplicates > inFlight {
@@ -135,7 +140,8 @@ func pooler() string {
 	return ""
 }
 
-// behindPooler leads every process through a pgbouncer that lends a connection for one transaction at a time.
+// behindPooler leads every process through a pgbouncer that lends a connection for one transaction
+// at a time.
 func behindPooler(ctx context.Context, w *world) []string {
 	port := rig.Must(devstack.FreePort())
 	config := filepath.Join(w.Dir, "pgbouncer.ini")

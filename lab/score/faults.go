@@ -61,7 +61,8 @@ func (w *world) insist(ctx context.Context) {
 	}
 }
 
-// cutCommits is R9: a producer that does not hear the answer to its COMMIT does it all again under the same id.
+// cutCommits is R9: a producer that does not hear the answer to its COMMIT does it all again under
+// the same id.
 func (s *Session) cutCommits(ctx context.Context) result {
 	return s.in(ctx, surroundings{}, func(w *world) result {
 		rig.Must(w.pool.Exec(ctx, `CREATE TABLE score_orders (id uuid PRIMARY KEY)`))
@@ -103,7 +104,8 @@ func persist(ctx context.Context, url string, event emit.Event) error {
 }
 
 func order(ctx context.Context, tx pgx.Tx, id uuid.UUID, event emit.Event) error {
-	if _, err := tx.Exec(ctx, `INSERT INTO score_orders (id) VALUES ($1) ON CONFLICT DO NOTHING`, id); err != nil {
+	if _, err := tx.Exec(ctx, `INSERT INTO score_orders (id) VALUES ($1) ON CONFLICT DO NOTHING`,
+		id); err != nil {
 		return err
 	}
 	_, err := emit.Emit(ctx, tx, event)
@@ -115,7 +117,8 @@ func (s *Session) lateCommits(ctx context.Context) result {
 	const poll, hold = 500 * time.Millisecond, 5 * time.Second
 	return s.in(ctx, surroundings{}, func(w *world) result {
 		w.publishers(ctx, 2, "--wake", "off", "--poll-interval", poll.String())
-		events := w.offer(ctx, offer{rate: 100, lasts: s.lasts(40*time.Second, 3*time.Minute), lateShare: 0.05, hold: hold})
+		events := w.offer(ctx, offer{rate: 100, lasts: s.lasts(40*time.Second, 3*time.Minute),
+			lateShare: 0.05, hold: hold})
 		w.settled(ctx, time.Minute)
 		t := w.tally(ctx)
 		late := w.waits(events, func(c committed) bool { return c.late })

@@ -14,11 +14,13 @@ func (s *Session) killedPublisher(ctx context.Context) result {
 	return s.in(ctx, surroundings{}, func(w *world) result {
 		// Slow enough for each publisher to have something in flight.
 		w.Broker.Slow(300 * time.Millisecond)
-		all := w.publishers(ctx, 3, "--lease", lease.String(), "--publish-timeout", "2s", "--backoff-base", "100ms")
+		all := w.publishers(ctx, 3, "--lease", lease.String(), "--publish-timeout", "2s",
+			"--backoff-base", "100ms")
 		owner := owner(ctx, all[0])
 		emitMany(ctx, w.pool, s.size(20_000, 20_000), 0)
 		const held = `SELECT count(*) FROM outbox_event_status WHERE locked_by = $1::text::uuid`
-		rig.Await(ctx, 30*time.Second, "rows in flight", func() bool { return w.count(ctx, held, owner) > 0 })
+		rig.Await(ctx, 30*time.Second, "rows in flight",
+			func() bool { return w.count(ctx, held, owner) > 0 })
 		all[0].End(ctx, syscall.SIGKILL)
 		died := time.Now()
 		// What its last statement did is committed within moments.

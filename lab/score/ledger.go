@@ -23,7 +23,8 @@ type ledger struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{stored: map[string][]time.Time{}, places: map[string]int{}, reached: map[string]bool{}}
+	return &ledger{stored: map[string][]time.Time{}, places: map[string]int{},
+		reached: map[string]bool{}}
 }
 
 func (l *ledger) answered(_ time.Time, a devstack.PublishAnswer) {

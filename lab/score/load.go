@@ -22,7 +22,8 @@ import (
 func newEvent(poison bool) emit.Event {
 	e := emit.Event{
 		ID: uuid.Must(uuid.NewV7()), Type: builtin.TypeLicenseStatusChanged, AggregateID: uuid.NewString(),
-		Data: builtin.LicenseStatusChanged{LicenseID: uuid.New(), StoreID: uuid.New(), Status: builtin.LicenseVerified, Reason: "scoreboard"},
+		Data: builtin.LicenseStatusChanged{LicenseID: uuid.New(), StoreID: uuid.New(),
+			Status: builtin.LicenseVerified, Reason: "scoreboard"},
 	}
 	if poison {
 		e.Headers = map[string]string{rig.HeaderHeal: rig.HealAtTheEnd}
@@ -41,7 +42,8 @@ func emitAll(ctx context.Context, pool *pgxpool.Pool, events ...emit.Event) {
 	}
 }
 
-// emitMany commits n events, hundreds to a transaction; of these, every poison-th is one the broker rejects.
+// emitMany commits n events, hundreds to a transaction; of these, every poison-th is one the broker
+// rejects.
 func emitMany(ctx context.Context, pool *pgxpool.Pool, n, poison int) (ids []string) {
 	for done := 0; done < n; {
 		batch := make([]emit.Event, min(500, n-done))
@@ -115,7 +117,8 @@ func (w *world) offer(ctx context.Context, o offer) []committed {
 	return all
 }
 
-// waits are how long the broker's acknowledgement took after each commit, for the events that are wanted.
+// waits are how long the broker's acknowledgement took after each commit, for the events that are
+// wanted.
 func (w *world) waits(all []committed, wanted func(committed) bool) spread {
 	var took []time.Duration
 	for _, c := range all {
@@ -137,7 +140,8 @@ func spreadOf(took []time.Duration) spread {
 		return spread{}
 	}
 	slices.Sort(took)
-	return spread{p50: took[len(took)/2], p99: took[len(took)*99/100], max: took[len(took)-1], n: len(took)}
+	return spread{p50: took[len(took)/2], p99: took[len(took)*99/100], max: took[len(took)-1],
+		n: len(took)}
 }
 
 // tally compares table and broker.
@@ -152,7 +156,8 @@ type tally struct {
 func (t tally) exact() bool { return t.lost == 0 && t.unknown == 0 && t.duplicates == 0 }
 
 func (w *world) tally(ctx context.Context) (t tally) {
-	rows := rig.Must(w.pool.Query(ctx, `SELECT id::text, dead_at IS NOT NULL, published_at IS NOT NULL FROM outbox_events`))
+	rows := rig.Must(w.pool.Query(ctx,
+		`SELECT id::text, dead_at IS NOT NULL, published_at IS NOT NULL FROM outbox_events`))
 	defer rows.Close()
 	t.duplicates = w.ledger.duplicates()
 	known := 0

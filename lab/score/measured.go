@@ -25,7 +25,8 @@ func (s *Session) measure(ctx context.Context, p bench.Params) (_ *bench.Report,
 // publishersShare is R5.
 func (s *Session) publishersShare(ctx context.Context) result {
 	r, _ := s.measure(ctx, bench.Params{
-		Mode: bench.Publishers(), Events: s.size(100_000, 100_000), Publishers: 3, Processes: true, Executable: s.Program,
+		Mode: bench.Publishers(), Events: s.size(100_000,
+			100_000), Publishers: 3, Processes: true, Executable: s.Program,
 	})
 	return judge(r.Delivery.Exact(), true, "%d events: %d lost, %d duplicates, %d changed; %.0f events/s",
 		r.Events, r.Delivery.Missing, r.Delivery.Duplicates, r.Delivery.Changed, r.EventsPerSecond)
@@ -47,7 +48,8 @@ func (s *Session) pinnedXmin(ctx context.Context) result {
 // manyEvents is R13.
 func (s *Session) manyEvents(ctx context.Context) result {
 	n := s.size(400_000, 1_000_000)
-	r, exact := s.measure(ctx, bench.Params{Mode: measuring.Backlog(), Head: n, Processes: true, Executable: s.Program})
+	r, exact := s.measure(ctx, bench.Params{Mode: measuring.Backlog(), Head: n, Processes: true,
+		Executable: s.Program})
 	small := r
 	if len(r.Compared) > 0 {
 		small = r.Compared[0]
@@ -58,7 +60,8 @@ func (s *Session) manyEvents(ctx context.Context) result {
 
 // steady is R22.
 func (s *Session) steady(ctx context.Context) result {
-	params := bench.Params{Mode: bench.Steady(), Rate: 200, Duration: s.lasts(20*time.Second, time.Minute)}
+	params := bench.Params{Mode: bench.Steady(), Rate: 200,
+		Duration: s.lasts(20*time.Second, time.Minute)}
 	hint, exact := s.measure(ctx, params)
 	params.NoWake = true
 	poll, exactToo := s.measure(ctx, params)

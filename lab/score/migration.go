@@ -13,7 +13,8 @@ import (
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
-// migration is R20: the oldest schema, with rows, brought up to date under producers that know nothing of it.
+// migration is R20: the oldest schema, with rows, brought up to date under producers that know
+// nothing of it.
 func (s *Session) migration(ctx context.Context) result {
 	return s.in(ctx, surroundings{schema: "1"}, func(w *world) result {
 		rows := s.size(50_000, 500_000)
@@ -36,7 +37,8 @@ func (s *Session) migration(ctx context.Context) result {
 	})
 }
 
-// migrateAndDie kills migrate five times, three of them while a reader is in the way, and then lets it finish.
+// migrateAndDie kills migrate five times, three of them while a reader is in the way, and then lets
+// it finish.
 func (w *world) migrateAndDie(ctx context.Context, reading time.Duration) {
 	reader := rig.Must(w.pool.Begin(ctx))
 	defer func() { _ = reader.Rollback(context.WithoutCancel(ctx)) }()

@@ -35,7 +35,8 @@ func (s *Session) twoOperators(ctx context.Context) result {
 		group, groupCtx := errgroup.WithContext(ctx)
 		for range 2 {
 			group.Go(func() error {
-				ran := w.try(groupCtx, "dlq", "replay", "--reason", "rejected_by_broker", "--yes", "--note", "scoreboard", "-o", "id")
+				ran := w.try(groupCtx, "dlq", "replay", "--reason", "rejected_by_broker", "--yes", "--note",
+					"scoreboard", "-o", "id")
 				if ran.Exit == 0 || ran.Exit == exitPartial {
 					return nil // what the other one did first is not an error of the pair
 				}
@@ -97,14 +98,16 @@ func (w *world) trickle(ctx context.Context, perSecond int) (n int) {
 	}
 }
 
-// cleanUntilDone has cleanup die five times and then lets it finish. Each statement's time goes to the server's log.
+// cleanUntilDone has cleanup die five times and then lets it finish. Each statement's time goes to
+// the server's log.
 func (w *world) cleanUntilDone(ctx context.Context) (kills int) {
 	logged := "OUTBOXCTL_DATABASE_URL=" + w.databaseURL + "&options=-c%20log_min_duration_statement%3D0"
 	args := []string{"cleanup", "--older-than", "30d", "--note", "scoreboard"}
 	for try := 0; kills < 5; try++ {
 		env := []string{logged}
 		if try%2 == 0 { // between two batches
-			env = append(env, fmt.Sprintf("%s=%s:crash:%d", failpoint.Env, failpoint.Cleaning, 1+w.random.IntN(3)))
+			env = append(env, fmt.Sprintf("%s=%s:crash:%d", failpoint.Env, failpoint.Cleaning,
+				1+w.random.IntN(3)))
 		}
 		p := w.start("cleanup", env, args...)
 		if try%2 == 1 { // anywhere

@@ -22,10 +22,12 @@ const orderedKeys = 200
 // orderedSubscription is what topic ensure makes for the events of newEvent.
 const orderedSubscription = "pf-domain-events-sub"
 
-// subscriberStreams is what it takes to receive faster than the fake's one message per stream and 10 ms.
+// subscriberStreams is what it takes to receive faster than the fake's one message per stream and
+// 10 ms.
 const subscriberStreams = 16
 
-// emitOrdered commits n events with ordering keys. One producer emits them all, so their order is that of seq.
+// emitOrdered commits n events with ordering keys. One producer emits them all, so their order is
+// that of seq.
 func (w *world) emitOrdered(ctx context.Context, n int) {
 	batch := make([]emit.Event, n)
 	for i := range batch {
@@ -37,7 +39,8 @@ func (w *world) emitOrdered(ctx context.Context, n int) {
 
 // emitWhile emits some events ten times a second for that long.
 func emitWhile(ctx context.Context, lasts time.Duration, some func(context.Context)) {
-	for ends := time.Now().Add(lasts); time.Now().Before(ends) && rig.Pause(ctx, 100*time.Millisecond); {
+	for ends := time.Now().Add(lasts); time.Now().Before(ends) &&
+		rig.Pause(ctx, 100*time.Millisecond); {
 		some(ctx)
 	}
 }
@@ -49,8 +52,8 @@ func shortLease(lease time.Duration) []string {
 	}
 }
 
-// orderThroughKills is R24. Every fifth publisher is not killed at once: it stands still for two leases, with the keys
-// that it was sending, and goes on for a moment.
+// orderThroughKills is R24. Every fifth publisher is not killed at once: it stands still for two
+// leases, with the keys that it was sending, and goes on for a moment.
 func (s *Session) orderThroughKills(ctx context.Context) result {
 	const lease = 2 * time.Second
 	lasts := s.lasts(20*time.Second, time.Minute)
@@ -61,7 +64,10 @@ func (s *Session) orderThroughKills(ctx context.Context) result {
 		all := w.publishers(ctx, 3, shortLease(lease)...)
 		work, workCtx := errgroup.WithContext(ctx)
 		work.Go(func() error {
-			return rig.Carry(func() { emitWhile(workCtx, lasts, func(ctx context.Context) { w.emitOrdered(ctx, 50) }) })
+			return rig.Carry(func() {
+				emitWhile(workCtx, lasts,
+					func(ctx context.Context) { w.emitOrdered(ctx, 50) })
+			})
 		})
 		var killed, stopped int
 		work.Go(func() error {
@@ -79,9 +85,11 @@ func (s *Session) orderThroughKills(ctx context.Context) result {
 	})
 }
 
-// subscribe is a worker of Google's client with message ordering, and the ledger of what it receives until the world ends.
+// subscribe is a worker of Google's client with message ordering, and the ledger of what it
+// receives until the world ends.
 func (w *world) subscribe(ctx context.Context) *ledger {
-	client := rig.Must(pubsub.Connect(ctx, pubsub.Config{Project: w.Broker.Project, Emulator: w.Broker.Addr()}))
+	client := rig.Must(pubsub.Connect(ctx,
+		pubsub.Config{Project: w.Broker.Project, Emulator: w.Broker.Addr()}))
 	l := newLedger()
 	receiving, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -103,7 +111,8 @@ func (w *world) subscribe(ctx context.Context) *ledger {
 }
 
 // killOneASecond kills a publisher each second and starts another in its place.
-func (w *world) killOneASecond(ctx context.Context, all []*rig.Process, lasts, lease time.Duration) (killed, stopped int) {
+func (w *world) killOneASecond(ctx context.Context, all []*rig.Process, lasts,
+	lease time.Duration) (killed, stopped int) {
 	for ends := time.Now().Add(lasts); time.Now().Before(ends) && rig.Pause(ctx, time.Second); {
 		p := all[0]
 		if killed%5 == 4 {
@@ -120,9 +129,12 @@ func (w *world) killOneASecond(ctx context.Context, all []*rig.Process, lasts, l
 	return killed, stopped
 }
 
-// disordered counts events that were at their place before an earlier one of their ordering key, or nowhere.
-func (w *world) disordered(ctx context.Context, place func(id string) (at int, there bool)) (n int) {
-	rows := rig.Must(w.pool.Query(ctx, `SELECT ordering_key, id::text FROM outbox_events WHERE ordering_key IS NOT NULL AND passed_at IS NULL ORDER BY seq`))
+// disordered counts events that were at their place before an earlier one of their ordering key, or
+// nowhere.
+func (w *world) disordered(ctx context.Context,
+	place func(id string) (at int, there bool)) (n int) {
+	rows := rig.Must(w.pool.Query(ctx,
+		`SELECT ordering_key, id::text FROM outbox_events WHERE ordering_key IS NOT NULL AND passed_at IS NULL ORDER BY seq`))
 	defer rows.Close()
 	last := map[string]int{}
 	for rows.Next() {

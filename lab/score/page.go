@@ -33,7 +33,8 @@ func (b *Board) page() string {
 	s.WriteString(intro)
 	s.WriteString("| # | scenario | target | figure | verdict |\n|---|---|---|---|---|\n")
 	for _, r := range b.Rows {
-		fmt.Fprintf(&s, "| %s | %s | %s | %s | %s |\n", r.Name, cell(r.Scenario), cell(r.Target), cell(r.Figure), r.Verdict)
+		fmt.Fprintf(&s, "| %s | %s | %s | %s | %s |\n", r.Name, cell(r.Scenario), cell(r.Target),
+			cell(r.Figure), r.Verdict)
 	}
 	s.WriteString("\n## When and where\n\n| # | date | commit | seed | machine |\n|---|---|---|---|---|\n")
 	var machines []string

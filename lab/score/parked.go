@@ -13,7 +13,8 @@ import (
 // parkedKey is the ordering key that stands still.
 const parkedKey = "parked"
 
-// behindDeadHead is R25: two outboxes are drained in turn, one of which has a dead event and what waits behind it.
+// behindDeadHead is R25: two outboxes are drained in turn, one of which has a dead event and what
+// waits behind it.
 func (s *Session) behindDeadHead(ctx context.Context) result {
 	followers, drained := s.size(100_000, 100_000), s.size(20_000, 20_000)
 	lasts := s.lasts(20*time.Second, 20*time.Second)
@@ -43,7 +44,8 @@ func (s *Session) behindDeadHead(ctx context.Context) result {
 	})
 }
 
-// park lets an event die and commits followers of it. It returns the dead letter, and leaves a publisher behind.
+// park lets an event die and commits followers of it. It returns the dead letter, and leaves a
+// publisher behind.
 func (w *world) park(ctx context.Context, followers int) (letter string) {
 	// One that the topic takes goes before it: the topic would be blamed otherwise.
 	proof, head := newEvent(false), newEvent(true)
@@ -59,7 +61,8 @@ func (w *world) park(ctx context.Context, followers int) (letter string) {
 	return letter
 }
 
-// drainRate fills the outbox with events, two to a key, starts a publisher and returns how many it sends a second.
+// drainRate fills the outbox with events, two to a key, starts a publisher and returns how many it
+// sends a second.
 func (w *world) drainRate(ctx context.Context, n int) float64 {
 	w.fill(ctx, filling{rows: n, key: `'drain/' || n / 2`})
 	w.Broker.Drain()
@@ -73,9 +76,10 @@ func (w *world) drainRate(ctx context.Context, n int) float64 {
 	return float64(n) / took.Seconds()
 }
 
-// keyedWaits offers events with keys to a publisher of each world, in turns, and returns how long they took. The
-// publishers stay.
-func keyedWaits(ctx context.Context, clean, other *world, lasts time.Duration) (calm, others spread) {
+// keyedWaits offers events with keys to a publisher of each world, in turns, and returns how long
+// they took. The publishers stay.
+func keyedWaits(ctx context.Context, clean, other *world, lasts time.Duration) (calm,
+	others spread) {
 	const turns = 5
 	worlds := []*world{clean, other}
 	offered := make([][]committed, len(worlds))
@@ -85,7 +89,8 @@ func keyedWaits(ctx context.Context, clean, other *world, lasts time.Duration) (
 	rig.Pause(ctx, time.Second) // the first sweeps
 	for range turns {
 		for i, w := range worlds {
-			offered[i] = append(offered[i], w.offer(ctx, offer{rate: 100, lasts: lasts / turns, keyed: true})...)
+			offered[i] = append(offered[i], w.offer(ctx, offer{rate: 100, lasts: lasts / turns,
+				keyed: true})...)
 		}
 	}
 	for i, w := range worlds {
@@ -122,7 +127,8 @@ func (s *Session) hotKey(ctx context.Context) result {
 // lastOf is when the broker first stored the last event of a key.
 func (w *world) lastOf(ctx context.Context, key string) time.Time {
 	var id string
-	rig.Check(w.pool.QueryRow(ctx, `SELECT id::text FROM outbox_events WHERE ordering_key = $1 ORDER BY seq DESC LIMIT 1`, key).Scan(&id))
+	rig.Check(w.pool.QueryRow(ctx,
+		`SELECT id::text FROM outbox_events WHERE ordering_key = $1 ORDER BY seq DESC LIMIT 1`, key).Scan(&id))
 	at, _ := w.ledger.firstAt(id) // one that is lost is counted elsewhere
 	return at
 }

@@ -77,8 +77,9 @@ func (s *Session) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.Log, format+"\n", args...)
 }
 
-// Run measures the named rows, or all that have a scenario, and hands each to put as soon as it is there. A scenario
-// that could not be carried through is an error, and the others are run all the same; a figure, however bad, is none.
+// Run measures the named rows, or all that have a scenario, and hands each to put as soon as it is
+// there. A scenario that could not be carried through is an error, and the others are run all the
+// same; a figure, however bad, is none.
 func (s *Session) Run(ctx context.Context, names []string, put func(Row) error) error {
 	for _, name := range names {
 		if i := slices.IndexFunc(entries(), func(e entry) bool { return e.name == name }); i < 0 || entries()[i].run == nil {

@@ -15,8 +15,10 @@ import (
 // simulation is R3: it is a test of the dispatcher, and is run as one.
 func (s *Session) simulation(ctx context.Context) result {
 	seeds := s.size(200, 1000)
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-timeout", "30m", "-v", "-run", "TestSimulation$|TestSimulationGivesTheSameTraceForTheSameSeed$", "./internal/dispatch")
-	cmd.Env = append(os.Environ(), fmt.Sprintf("SIMULATE_SEED=%d", s.Stamp.Seed), fmt.Sprintf("SIMULATE_SEEDS=%d", seeds))
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-timeout", "30m", "-v", "-run",
+		"TestSimulation$|TestSimulationGivesTheSameTraceForTheSameSeed$", "./internal/dispatch")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("SIMULATE_SEED=%d", s.Stamp.Seed),
+		fmt.Sprintf("SIMULATE_SEEDS=%d", seeds))
 	began := time.Now()
 	said, err := cmd.CombinedOutput()
 	var failing *exec.ExitError
@@ -28,5 +30,6 @@ func (s *Session) simulation(ctx context.Context) result {
 		rig.Check(fmt.Errorf("run the simulation: no such test: %s", said))
 	}
 	failed := strings.Count(string(said), "--- FAIL: TestSimulation/")
-	return judge(err == nil, true, "%d seeds from %d on, and those kept: %d violated; same seed, same trace; %s", seeds, s.Stamp.Seed, failed, time.Since(began).Round(time.Second))
+	return judge(err == nil, true,
+		"%d seeds from %d on, and those kept: %d violated; same seed, same trace; %s", seeds, s.Stamp.Seed, failed, time.Since(began).Round(time.Second))
 }

@@ -11,7 +11,8 @@ import (
 // Torture is the row of a torture run. A run that proves nothing has none.
 func (s Stamp) Torture(name string, r check.Report) (Row, error) {
 	if !r.Valid {
-		return Row{}, fmt.Errorf("the run proves nothing and does not go on the scoreboard: %s", strings.Join(r.Invalid, "; "))
+		return Row{}, fmt.Errorf("the run proves nothing and does not go on the scoreboard: %s",
+			strings.Join(r.Invalid, "; "))
 	}
 	f := r.Figures
 	faults, network := 0, 0

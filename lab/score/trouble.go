@@ -57,8 +57,8 @@ func (w *world) judgePoison(ctx context.Context, events []committed, clean, othe
 func (s *Session) outage(ctx context.Context) result {
 	const rate = 400
 	away := s.lasts(time.Minute, 10*time.Minute)
-	// A shorter outage starts with what has piled up in a longer one: how long it takes to notice that the broker is
-	// back would otherwise be most of the time to drain.
+	// A shorter outage starts with what has piled up in a longer one: how long it takes to notice that
+	// the broker is back would otherwise be most of the time to drain.
 	piled := s.size(200_000, 0)
 	var ideal time.Duration
 	s.in(ctx, surroundings{}, func(w *world) result {

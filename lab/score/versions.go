@@ -13,7 +13,8 @@ import (
 // refusal is the SQLSTATE of a claim that does not keep the order.
 const refusal = "OX103"
 
-// versions is R27: a rolling deploy in which producers use keys too early. New publishers send everything.
+// versions is R27: a rolling deploy in which producers use keys too early. New publishers send
+// everything.
 func (s *Session) versions(ctx context.Context) result {
 	if s.Older == "" {
 		return result{"no program of before ordering keys was given", NotRun}
@@ -21,7 +22,8 @@ func (s *Session) versions(ctx context.Context) result {
 	const lease = 2 * time.Second
 	lasts := s.lasts(20*time.Second, 20*time.Second)
 	return s.in(ctx, surroundings{}, func(w *world) result {
-		old := w.Start("older", w.env(), s.Older, append([]string{"publish", "--http-addr", "127.0.0.1:0"}, shortLease(lease)...)...)
+		old := w.Start("older", w.env(), s.Older, append([]string{"publish", "--http-addr",
+			"127.0.0.1:0"}, shortLease(lease)...)...)
 		w.publishers(ctx, 2, shortLease(lease)...)
 		ready(ctx, old)
 		mixed := func(ctx context.Context) {

@@ -43,7 +43,8 @@ type surroundings struct {
 // in runs a scenario in a world and ends the world, whatever happens.
 func (s *Session) in(ctx context.Context, around surroundings, f func(*world) result) (r result) {
 	s.worlds++
-	w := &world{session: s, ledger: newLedger(), random: rand.New(rand.NewPCG(s.Stamp.Seed, uint64(s.worlds)))}
+	w := &world{session: s, ledger: newLedger(), random: rand.New(rand.NewPCG(s.Stamp.Seed,
+		uint64(s.worlds)))}
 	w.Dir, w.Program = filepath.Join(s.Dir, fmt.Sprintf("world-%d", s.worlds)), s.Program
 	err := rig.Carry(func() {
 		w.open(ctx, around)
@@ -61,7 +62,8 @@ func (s *Session) in(ctx context.Context, around surroundings, f func(*world) re
 func (w *world) open(ctx context.Context, around surroundings) {
 	rig.Check(errors.Join(os.MkdirAll(w.Dir, 0o755), os.Chmod(w.Dir, 0o755)))
 	w.StartPostgres(ctx, devstack.PostgresParams{Dir: w.Dir, Durable: true, Env: around.postgresEnv})
-	w.StartBroker(ctx, rig.NewBroker(rand.New(rand.NewPCG(w.session.Stamp.Seed, 0)), w.ledger.answered))
+	w.StartBroker(ctx, rig.NewBroker(rand.New(rand.NewPCG(w.session.Stamp.Seed, 0)),
+		w.ledger.answered))
 	w.ledger.forget = w.Broker.Forget
 	w.databaseURL = w.CreateDatabase(ctx, w.Postgres, database)
 	up := []string{"migrate"}
@@ -124,7 +126,8 @@ func owner(ctx context.Context, p *rig.Process) (id string) {
 func (w *world) command(ctx context.Context, args ...string) string {
 	ran := w.try(ctx, args...)
 	if ran.Exit != 0 {
-		rig.Check(fmt.Errorf("outboxctl %s: exit code %d: %s", strings.Join(args, " "), ran.Exit, ran.Stderr))
+		rig.Check(fmt.Errorf("outboxctl %s: exit code %d: %s", strings.Join(args, " "), ran.Exit,
+			ran.Stderr))
 	}
 	return ran.Stdout
 }

@@ -55,7 +55,8 @@ func (w *world) collectEffects(ctx context.Context) {
 }
 
 // each records what record makes of each row.
-func (w *world) each(ctx context.Context, pool *pgxpool.Pool, query string, record func(pgx.Rows) any) {
+func (w *world) each(ctx context.Context, pool *pgxpool.Pool, query string,
+	record func(pgx.Rows) any) {
 	rows := rig.Must(pool.Query(ctx, query))
 	defer rows.Close()
 	for rows.Next() {
@@ -128,9 +129,11 @@ type leaseMark struct {
 	Until *time.Time `json:"until"`
 }
 
-// collectChanges makes one change of all that a transaction did to a row and to the lease that names it.
+// collectChanges makes one change of all that a transaction did to a row and to the lease that
+// names it.
 func (w *world) collectChanges(ctx context.Context) {
-	rows := rig.Must(w.truth.Query(ctx, `SELECT seq, at, txid, event_id::text, app, deleted, before, after, lease FROM torture_changes ORDER BY seq`))
+	rows := rig.Must(w.truth.Query(ctx,
+		`SELECT seq, at, txid, event_id::text, app, deleted, before, after, lease FROM torture_changes ORDER BY seq`))
 	defer rows.Close()
 	var all []*history.Change
 	last := map[string]*history.Change{}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// What every run has in common. The times are short so that a run of minutes sees every lease end and every backoff
-// grow; the relations between them are those of the defaults.
+// What every run has in common. The times are short so that a run of minutes sees every lease end
+// and every backoff grow; the relations between them are those of the defaults.
 const (
 	publishers = 3
 	producers  = 64
@@ -31,8 +31,9 @@ const (
 	quiet = 10 * time.Second
 	// noticeTime is how long PostgreSQL has to notice that a client has gone.
 	noticeTime = 5 * time.Second
-	// DefaultPatience is how long consumers may take after that: a message in the hands of a killed one comes back
-	// when the broker's deadline has passed, and waits for the dead one's lease in Redis.
+	// DefaultPatience is how long consumers may take after that: a message in the hands of a killed
+	// one comes back when the broker's deadline has passed, and waits for the dead one's lease in
+	// Redis.
 	DefaultPatience = 2 * time.Minute
 )
 
@@ -50,7 +51,8 @@ type Config struct {
 	Worker []string
 	// Dir takes the servers' state, the processes' logs and the history.
 	Dir string
-	// FakeTime is the path of libfaketime. Empty: the database's clock is right, and that is one fault less.
+	// FakeTime is the path of libfaketime. Empty: the database's clock is right, and that is one fault
+	// less.
 	FakeTime string
 	// Only, when not empty, narrows the faults to these kinds, or to kinds with a detail as in
 	// "publisher.crash:settle.sent".

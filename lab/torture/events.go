@@ -42,25 +42,30 @@ type draft struct {
 
 // text is a word that has been through everything encoders get wrong.
 func (s *source) text() string {
-	words := []string{"plain", "Größe", "日本", `"quoted"`, `back\slash`, "<b>&", "\u2028", "tab\there", "🎈", "1e400"}
+	words := []string{"plain", "Größe", "日本", `"quoted"`, `back\slash`, "<b>&", "\u2028", "tab\there",
+		"🎈", "1e400"}
 	return strings.Repeat(words[s.random.IntN(len(words))]+" ", 1+s.random.IntN(4))
 }
 
 // next makes an event. One in twenty-five is poison of some kind.
 func (s *source) next() draft {
-	d := draft{expect: history.Deliver, event: emit.Event{ID: s.id(), AggregateID: s.id().String(), Headers: map[string]string{"traceparent": s.id().String()}}}
+	d := draft{expect: history.Deliver, event: emit.Event{ID: s.id(), AggregateID: s.id().String(),
+		Headers: map[string]string{"traceparent": s.id().String()}}}
 	at := time.UnixMilli(1_700_000_000_000 + s.random.Int64N(1e10)).UTC()
 	switch s.random.IntN(10) {
 	case 0, 1, 2, 3:
 		d.topic, d.event.Type = "domain", handledType
-		status := []string{builtin.LicensePending, builtin.LicenseVerified, builtin.LicenseRejected}[s.random.IntN(3)]
-		d.event.Data = builtin.LicenseStatusChanged{LicenseID: s.id(), StoreID: s.id(), Status: status, Reason: s.text()}
+		status := []string{builtin.LicensePending, builtin.LicenseVerified,
+			builtin.LicenseRejected}[s.random.IntN(3)]
+		d.event.Data = builtin.LicenseStatusChanged{LicenseID: s.id(), StoreID: s.id(), Status: status,
+			Reason: s.text()}
 	case 4, 5:
 		d.topic, d.event.Type = "domain", builtin.TypeOrderStateChanged
 		d.event.Data = builtin.OrderStateChanged{OrderID: s.id(), From: s.text(), To: s.text()}
 	case 6:
 		d.topic, d.event.Type = "billing", builtin.TypePaymentSettled
-		d.event.Data = builtin.PaymentSettled{OrderID: s.id(), PaymentIntentID: s.text(), AmountCents: s.random.Int64(), SettledAt: at}
+		d.event.Data = builtin.PaymentSettled{OrderID: s.id(), PaymentIntentID: s.text(),
+			AmountCents: s.random.Int64(), SettledAt: at}
 	case 7:
 		d.topic, d.event.Type = "notifications", builtin.TypeNotificationRequested
 		d.event.Data = builtin.NotificationRequested{RecipientStoreID: s.id(), Type: s.text()}
@@ -83,11 +88,13 @@ func (s *source) next() draft {
 	return d
 }
 
-// keyedPoison is how rare poison with an ordering key is among all poison: its key stands still until an operator comes.
+// keyedPoison is how rare poison with an ordering key is among all poison: its key stands still
+// until an operator comes.
 const keyedPoison = 6
 
-// orderBy puts the event behind those of the aggregate that its producer has locked. What the broker refuses for a while
-// it takes before the end of the run, so that a replay can succeed meanwhile.
+// orderBy puts the event behind those of the aggregate that its producer has locked. What the
+// broker refuses for a while it takes before the end of the run, so that a replay can succeed
+// meanwhile.
 func (s *source) orderBy(d *draft, key string) {
 	heals := d.event.Headers[rig.HeaderHeal] != ""
 	if (heals || d.expect == history.Die) && s.random.IntN(keyedPoison) > 0 {
@@ -127,5 +134,6 @@ func (d draft) data() (string, error) {
 func (d draft) byHand() bool { return d.spoiled != nil || d.event.Headers["long"] != "" }
 
 func (d draft) intent() history.Intent {
-	return history.Intent{EventID: d.event.ID.String(), Type: d.event.Type, Topic: d.topic, Expect: d.expect}
+	return history.Intent{EventID: d.event.ID.String(), Type: d.event.Type, Topic: d.topic,
+		Expect: d.expect}
 }

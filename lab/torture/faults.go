@@ -58,11 +58,13 @@ func (in *injector) inject(ctx context.Context, f planned) {
 	in.rec.Add(rec)
 	in.mu.Lock()
 	in.count++
-	_, _ = fmt.Fprintf(in.cfg.Log, "fault %d: %s %s %s (%s) %s\n", in.count, f.kind, f.target, f.detail, rec.To.Sub(rec.From).Round(time.Millisecond), rec.Failed)
+	_, _ = fmt.Fprintf(in.cfg.Log, "fault %d: %s %s %s (%s) %s\n", in.count, f.kind, f.target,
+		f.detail, rec.To.Sub(rec.From).Round(time.Millisecond), rec.Failed)
 	in.mu.Unlock()
 }
 
-// thing is what the fault is done to. Two faults on it at once would make each other's record untrue.
+// thing is what the fault is done to. Two faults on it at once would make each other's record
+// untrue.
 func (in *injector) thing(f planned) *sync.Mutex {
 	name := f.target
 	if name == "" || strings.HasPrefix(f.kind, "network.") {
@@ -130,8 +132,8 @@ func (in *injector) harmProcess(ctx context.Context, p *process, f planned) erro
 	}
 }
 
-// crash has a process die in a failpoint. An instance that ends otherwise, as one whose servers are away when it starts,
-// is followed by another.
+// crash has a process die in a failpoint. An instance that ends otherwise, as one whose servers are
+// away when it starts, is followed by another.
 func (in *injector) crash(ctx context.Context, p *process, point string) error {
 	hit := 1 + in.drawn(8)
 	if point == failpoint.DeadLettering {
@@ -153,10 +155,11 @@ func (in *injector) crash(ctx context.Context, p *process, point string) error {
 	return fmt.Errorf("%s was not reached", point)
 }
 
-// freeze makes a zombie: a publisher that stands still between acknowledgement and settlement until its rows are
-// another publisher's, and then goes on.
+// freeze makes a zombie: a publisher that stands still between acknowledgement and settlement until
+// its rows are another publisher's, and then goes on.
 func (in *injector) freeze(ctx context.Context, p *process, lasts time.Duration) error {
-	if _, err := p.armNext(ctx, fmt.Sprintf("%s:stop:%d", failpoint.Acknowledged, 1+in.drawn(8))); err != nil {
+	if _, err := p.armNext(ctx, fmt.Sprintf("%s:stop:%d", failpoint.Acknowledged,
+		1+in.drawn(8))); err != nil {
 		return err
 	}
 	for deadline := time.Now().Add(reach); !p.standsStill(); {
@@ -188,13 +191,15 @@ func (in *injector) harmPostgres(ctx context.Context, f planned) error {
 			WHERE backend_type = 'client backend' AND `+ours+` AND random() < 0.5`)
 		return err
 	case readonlyPostgres:
-		if _, err := in.truth.Exec(ctx, `ALTER SYSTEM SET default_transaction_read_only = on`); err != nil {
+		if _, err := in.truth.Exec(ctx,
+			`ALTER SYSTEM SET default_transaction_read_only = on`); err != nil {
 			return err
 		}
 		_, err := in.truth.Exec(ctx, `SELECT pg_reload_conf()`)
 		rig.Pause(ctx, f.lasts)
 		ctx := context.WithoutCancel(ctx)
-		if _, reset := in.truth.Exec(ctx, `ALTER SYSTEM RESET default_transaction_read_only`); reset != nil {
+		if _, reset := in.truth.Exec(ctx,
+			`ALTER SYSTEM RESET default_transaction_read_only`); reset != nil {
 			return reset
 		}
 		_, reset := in.truth.Exec(ctx, `SELECT pg_reload_conf()`)
@@ -203,7 +208,8 @@ func (in *injector) harmPostgres(ctx context.Context, f planned) error {
 		}
 		return err
 	case xminPostgres:
-		return in.hold(ctx, f.lasts, `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT count(*) FROM torture_aggregates`)
+		return in.hold(ctx, f.lasts, `BEGIN ISOLATION LEVEL REPEATABLE READ`,
+			`SELECT count(*) FROM torture_aggregates`)
 	default:
 		return in.hold(ctx, f.lasts, `BEGIN`, `LOCK TABLE outbox_events IN ACCESS EXCLUSIVE MODE`)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
-// gauges are what a process must not collect, and how much more of it than at first is no sign of collecting: pools
-// open connections as they are needed and close them later.
+// gauges are what a process must not collect, and how much more of it than at first is no sign of
+// collecting: pools open connections as they are needed and close them later.
 func gauges() map[string]int {
 	return map[string]int{"go_goroutines": 80, "process_open_fds": 40}
 }
@@ -89,7 +89,8 @@ func (w *world) compareStats(ctx context.Context, sh shell) {
 		  FROM (SELECT *, published_at IS NULL AND dead_at IS NULL AS living, EXISTS (SELECT FROM outbox_leases AS l WHERE l.until > now() AND l.seqs @> o.seq) AS leased FROM outbox_events AS o) AS e`).
 		Scan(&truth[0], &truth[1], &truth[2], &truth[3], &truth[4], &truth[5]))
 	s := history.Stats{Said: map[string]int64{}, Truth: map[string]int64{}}
-	for i, v := range []int64{said.Backlog, said.Due, said.BackingOff, said.InFlight, said.Dead, said.DLQ.Open} {
+	for i, v := range []int64{said.Backlog, said.Due, said.BackingOff, said.InFlight, said.Dead,
+		said.DLQ.Open} {
 		s.Said[keys[i]], s.Truth[keys[i]] = v, truth[i]
 	}
 	w.rec.Add(s)

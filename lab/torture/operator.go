@@ -17,7 +17,8 @@ import (
 type operator struct {
 	shell
 	random *rand.Rand
-	// crashes are failpoints to die in, at the next command that passes them; sent by the plan of faults.
+	// crashes are failpoints to die in, at the next command that passes them; sent by the plan of
+	// faults.
 	crashes chan crash
 }
 
@@ -67,7 +68,8 @@ func (o *operator) act(ctx context.Context) {
 // change runs a command that changes dead letters, if there are any.
 func (o *operator) change(ctx context.Context, verb string, letters []string, flags ...string) {
 	if len(letters) > 0 {
-		o.shell.run(ctx, "", "", verb, slices.Concat(letters, flags, []string{"--yes", "--note", "torture"})...)
+		o.shell.run(ctx, "", "", verb, slices.Concat(letters, flags, []string{"--yes", "--note",
+			"torture"})...)
 	}
 }
 
@@ -77,7 +79,8 @@ func (o *operator) clean(ctx context.Context, arm string) history.Command {
 
 // letters picks some of the dead letters that a filter leaves.
 func (o *operator) letters(ctx context.Context, most int, filter ...string) []string {
-	c := o.shell.run(ctx, "", "", "dlq list", append([]string{"-o", "id", "--limit", "20"}, filter...)...)
+	c := o.shell.run(ctx, "", "", "dlq list", append([]string{"-o", "id", "--limit", "20"},
+		filter...)...)
 	if c.Exit != 0 {
 		return nil
 	}
@@ -96,7 +99,8 @@ func (o *operator) die(ctx context.Context, point string) error {
 		if point == failpoint.Cleaning {
 			c = o.clean(ctx, arm)
 		} else if ids := o.letters(ctx, 3, "--state", "open"); len(ids) > 0 {
-			c = o.shell.run(ctx, arm, "", "dlq replay", append(ids, "--force", "--yes", "--note", "torture")...)
+			c = o.shell.run(ctx, arm, "", "dlq replay", append(ids, "--force", "--yes", "--note",
+				"torture")...)
 		}
 		if c.Exit == -1 {
 			return nil

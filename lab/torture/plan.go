@@ -54,8 +54,8 @@ type planned struct {
 // perFault is the mean pause between two faults.
 const perFault = 3 * time.Second
 
-// plan lays out the faults of a run: first every kind and every failpoint once, in random order, then again for as long
-// as there is room.
+// plan lays out the faults of a run: first every kind and every failpoint once, in random order,
+// then again for as long as there is room.
 func plan(cfg Config) []planned {
 	random := rand.New(rand.NewPCG(cfg.Seed, 0))
 	round := func() []planned {
@@ -81,7 +81,8 @@ func plan(cfg Config) []planned {
 }
 
 func wanted(only []string, f planned) bool {
-	return len(only) == 0 || slices.Contains(only, f.kind) || slices.Contains(only, f.kind+":"+f.detail)
+	return len(only) == 0 || slices.Contains(only, f.kind) ||
+		slices.Contains(only, f.kind+":"+f.detail)
 }
 
 // everyKind is one fault of each kind and one crash in each failpoint, on targets drawn at random.
@@ -121,7 +122,8 @@ func everyKind(random *rand.Rand) []planned {
 		{kind: slowBroker, lasts: seconds(2, 4)},
 		{kind: awayBroker, lasts: seconds(12, 16)},
 	}
-	for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.Aborted, codes.Internal, codes.ResourceExhausted, codes.NotFound, codes.PermissionDenied} {
+	for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.Aborted,
+		codes.Internal, codes.ResourceExhausted, codes.NotFound, codes.PermissionDenied} {
 		if random.IntN(2) == 0 || code == codes.Unavailable {
 			faults = append(faults, planned{kind: errorBroker, detail: code.String(), lasts: seconds(1, 5)})
 		}

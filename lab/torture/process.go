@@ -16,8 +16,8 @@ import (
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
-// matured is how long a process must have lived for its end to be its own fault: one that starts while its database is
-// away may say so and end, as its platform starts it again.
+// matured is how long a process must have lived for its end to be its own fault: one that starts
+// while its database is away may say so and end, as its platform starts it again.
 const matured = 10 * time.Second
 
 // restartPause is the platform's pause before it starts a process again.
@@ -68,7 +68,8 @@ func (p *process) start() error {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
 	p.now, p.done, p.asked = child, make(chan struct{}), false
-	p.rec.Add(history.Process{At: time.Now(), Name: p.name, PID: child.PID(), Event: "started", Failpoint: pointOf(p.arm)})
+	p.rec.Add(history.Process{At: time.Now(), Name: p.name, PID: child.PID(), Event: "started",
+		Failpoint: pointOf(p.arm)})
 	return nil
 }
 
@@ -105,7 +106,8 @@ func (p *process) supervise() {
 			return
 		}
 		if err := p.start(); err != nil {
-			p.rec.Add(history.Process{At: time.Now(), Name: p.name, Event: "exited", Exit: err.Error(), Unexpected: true})
+			p.rec.Add(history.Process{At: time.Now(), Name: p.name, Event: "exited", Exit: err.Error(),
+				Unexpected: true})
 			return
 		}
 	}
@@ -127,8 +129,8 @@ func (p *process) signal(sig syscall.Signal) {
 	p.now.Signal(sig)
 }
 
-// armNext kills the present instance and has the next one meet a failpoint. The channel it returns is closed when that
-// instance has ended.
+// armNext kills the present instance and has the next one meet a failpoint. The channel it returns
+// is closed when that instance has ended.
 func (p *process) armNext(ctx context.Context, spec string) (<-chan struct{}, error) {
 	p.mu.Lock()
 	last, done := p.now, p.done

@@ -27,7 +27,8 @@ const (
 	howCLI       = "cli"
 )
 
-// quota is how many events the producers owe together by now. What a fault held up, or rolled back, is made up for.
+// quota is how many events the producers owe together by now. What a fault held up, or rolled back,
+// is made up for.
 type quota struct {
 	since time.Time
 	rate  int
@@ -55,7 +56,8 @@ type producer struct {
 	count   int
 }
 
-// run works until ctx ends. The last transaction is brought to its end: what became of it must be known.
+// run works until ctx ends. The last transaction is brought to its end: what became of it must be
+// known.
 func (p *producer) run(ctx context.Context) {
 	var conn *pgx.Conn
 	for ctx.Err() == nil {
@@ -124,7 +126,8 @@ func (p *producer) transaction(ctx, work context.Context, conn *pgx.Conn) {
 	p.rec.Add(t)
 }
 
-func (p *producer) perform(ctx, work context.Context, conn *pgx.Conn, t *history.Transaction, drafts []draft) (history.Outcome, *history.Intent) {
+func (p *producer) perform(ctx, work context.Context, conn *pgx.Conn, t *history.Transaction,
+	drafts []draft) (history.Outcome, *history.Intent) {
 	tx, err := conn.Begin(work)
 	if err != nil {
 		return history.RolledBack, nil
@@ -136,7 +139,8 @@ func (p *producer) perform(ctx, work context.Context, conn *pgx.Conn, t *history
 	}
 	locks := p.source.random.IntN(20) > 0
 	if locks {
-		if _, err := tx.Exec(work, `UPDATE torture_aggregates SET version = version + 1 WHERE id = $1`, aggregate); err != nil {
+		if _, err := tx.Exec(work, `UPDATE torture_aggregates SET version = version + 1 WHERE id = $1`,
+			aggregate); err != nil {
 			return history.RolledBack, nil
 		}
 	}
@@ -165,7 +169,8 @@ func (p *producer) perform(ctx, work context.Context, conn *pgx.Conn, t *history
 	return committed(tx.Commit(work)), retracted
 }
 
-// committed reads what a commit's error says about it. Only an answer of the server proves that it did not happen.
+// committed reads what a commit's error says about it. Only an answer of the server proves that it
+// did not happen.
 func committed(err error) history.Outcome {
 	var refused *pgconn.PgError
 	switch {
@@ -194,7 +199,8 @@ func (p *producer) write(ctx context.Context, tx pgx.Tx, id string, d draft) err
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO torture_ledger (tx, event_id, data) VALUES ($1, $2, $3)`, id, d.event.ID, data)
+	_, err = tx.Exec(ctx, `INSERT INTO torture_ledger (tx, event_id, data) VALUES ($1, $2, $3)`, id,
+		d.event.ID, data)
 	return err
 }
 

@@ -21,8 +21,8 @@ import (
 // HistoryFile is the name of the history in Config.Dir.
 const HistoryFile = "history.jsonl"
 
-// Run tortures a system of its own and returns the path of its history. An error means that the run could not be
-// carried through; what it found is for the checker to say.
+// Run tortures a system of its own and returns the path of its history. An error means that the run
+// could not be carried through; what it found is for the checker to say.
 func Run(ctx context.Context, cfg Config) (path string, err error) {
 	if err := cfg.validate(); err != nil {
 		return "", err
@@ -72,7 +72,8 @@ func describe(cfg Config, skew time.Duration) history.Run {
 // minOrder is what a run does to ordering keys at the least, in proportion to how long it lasts.
 func minOrder(lasts time.Duration) map[string]int {
 	least := map[string]int{}
-	for what, perHour := range map[string]int{check.OrderReplays: 150, check.OrderDiscards: 60, check.OrderRestores: 60, check.OrderExpired: 300, check.OrderParked: 600} {
+	for what, perHour := range map[string]int{check.OrderReplays: 150, check.OrderDiscards: 60,
+		check.OrderRestores: 60, check.OrderExpired: 300, check.OrderParked: 600} {
 		least[what] = int(lasts * time.Duration(perHour) / time.Hour)
 	}
 	return least
@@ -87,7 +88,8 @@ type torture struct {
 	operating sync.WaitGroup
 }
 
-// perform lets producers, operators and faults loose, waits for the system to come to rest and reads what is left.
+// perform lets producers, operators and faults loose, waits for the system to come to rest and
+// reads what is left.
 func (t *torture) perform(ctx context.Context) error {
 	t.run.Started = time.Now()
 	t.rec.Add(t.run)
@@ -95,11 +97,13 @@ func (t *torture) perform(ctx context.Context) error {
 	defer endProducing()
 	operator := t.startOperator(producing)
 	t.startProducers(producing)
-	_, _ = fmt.Fprintf(t.cfg.Log, "seed %d: %s at %d events/s, the database's clock is off by %s\n", t.cfg.Seed, t.cfg.Duration, t.cfg.Rate, t.skew.Round(time.Millisecond))
+	_, _ = fmt.Fprintf(t.cfg.Log, "seed %d: %s at %d events/s, the database's clock is off by %s\n",
+		t.cfg.Seed, t.cfg.Duration, t.cfg.Rate, t.skew.Round(time.Millisecond))
 	rig.Pause(ctx, 3*time.Second) // under load, before the first fault
 	first := t.measure(ctx)
 
-	in := &injector{world: t.world, random: t.random(4), operator: operator, busy: map[string]*sync.Mutex{}}
+	in := &injector{world: t.world, random: t.random(4), operator: operator,
+		busy: map[string]*sync.Mutex{}}
 	in.run(ctx, plan(t.cfg))
 	rig.Pause(ctx, time.Until(t.run.Started.Add(t.cfg.Duration)))
 	endProducing()
@@ -113,13 +117,15 @@ func (t *torture) perform(ctx context.Context) error {
 
 func (t *torture) startOperator(ctx context.Context) *operator {
 	url := rig.WithParams(t.Postgres.URL(outboxDatabase), "application_name", "operator")
-	o := &operator{shell: shell{program: t.Program, env: t.Env(url), rec: t.rec}, random: t.random(3), crashes: make(chan crash)}
+	o := &operator{shell: shell{program: t.Program, env: t.Env(url), rec: t.rec}, random: t.random(3),
+		crashes: make(chan crash)}
 	t.operating.Go(func() { o.run(ctx) })
 	return o
 }
 
 func (t *torture) startProducers(ctx context.Context) {
-	url := rig.WithParams(rig.WithHost(t.Postgres.URL(outboxDatabase), t.cutter.Addr()), "application_name", "producer")
+	url := rig.WithParams(rig.WithHost(t.Postgres.URL(outboxDatabase), t.cutter.Addr()),
+		"application_name", "producer")
 	quota := &quota{since: time.Now(), rate: t.cfg.Rate}
 	for i := range producers {
 		p := &producer{
@@ -132,17 +138,19 @@ func (t *torture) startProducers(ctx context.Context) {
 	t.producing.Go(func() { cli.script(ctx, &source{t.random(99)}) })
 }
 
-// connectionsLeft counts what is connected although all processes have ended. The server needs a moment to notice who went
-// last; what is still there after noticeTime stays.
+// connectionsLeft counts what is connected although all processes have ended. The server needs a
+// moment to notice who went last; what is still there after noticeTime stays.
 func (t *torture) connectionsLeft(ctx context.Context) (left int) {
 	_ = rig.Eventually(ctx, noticeTime, func() bool {
-		rig.Check(t.truth.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> 'harness'`).Scan(&left))
+		rig.Check(t.truth.QueryRow(ctx,
+			`SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> 'harness'`).Scan(&left))
 		return left == 0
 	})
 	return left
 }
 
-// settle replays what the broker takes by now, gives everything its time and reads the state at the end of it.
+// settle replays what the broker takes by now, gives everything its time and reads the state at the
+// end of it.
 func (t *torture) settle(ctx context.Context, sh shell, first map[string]int) {
 	t.release(ctx, sh)
 	t.run.LastFault = time.Now()
@@ -157,15 +165,18 @@ func (t *torture) settle(ctx context.Context, sh shell, first map[string]int) {
 	t.collectEffects(ctx)
 	for _, p := range t.processes() {
 		if err := p.stop(ctx, shutdownTimeout+20*time.Second); err != nil {
-			t.rec.Add(history.Process{At: time.Now(), Name: p.name, Event: "exited", Exit: err.Error(), Unexpected: true})
+			t.rec.Add(history.Process{At: time.Now(), Name: p.name, Event: "exited", Exit: err.Error(),
+				Unexpected: true})
 		}
 	}
-	t.rec.Add(history.Resource{Name: "postgres connections after all processes ended", Last: t.connectionsLeft(ctx)})
+	t.rec.Add(history.Resource{Name: "postgres connections after all processes ended",
+		Last: t.connectionsLeft(ctx)})
 	t.rec.Add(t.run)
 }
 
-// release has an operator replay the events that only the broker's mood had killed, and discard the dead ones that others
-// wait for, until none does. What is still parked after a minute in which it did not get less, the checker reports.
+// release has an operator replay the events that only the broker's mood had killed, and discard the
+// dead ones that others wait for, until none does. What is still parked after a minute in which it
+// did not get less, the checker reports.
 func (t *torture) release(ctx context.Context, sh shell) {
 	t.Broker.Heal()
 	least, since := math.MaxInt, time.Now()
@@ -184,16 +195,19 @@ func (t *torture) release(ctx context.Context, sh shell) {
 		}
 		for chunk := range slices.Chunk(healed, 500) {
 			sh.run(ctx, "", "", "dlq restore", append(slices.Clone(chunk), "--yes", "--note", "healed")...)
-			sh.run(ctx, "", "", "dlq replay", append(slices.Clone(chunk), "--force", "--yes", "--note", "healed")...)
+			sh.run(ctx, "", "", "dlq replay", append(slices.Clone(chunk), "--force", "--yes", "--note",
+				"healed")...)
 		}
 		for chunk := range slices.Chunk(blocking, 500) {
-			sh.run(ctx, "", "", "dlq discard", append(slices.Clone(chunk), "--yes", "--note", "written off")...)
+			sh.run(ctx, "", "", "dlq discard", append(slices.Clone(chunk), "--yes", "--note",
+				"written off")...)
 		}
 	}
 	rig.Check(ctx.Err())
 }
 
-// awaitConsumers gives the consumers time to handle what was published. What is missing then, the checker reports.
+// awaitConsumers gives the consumers time to handle what was published. What is missing then, the
+// checker reports.
 func (t *torture) awaitConsumers(ctx context.Context) {
 	var want int
 	rig.Check(t.truth.QueryRow(ctx, `SELECT (SELECT count(*) FROM outbox_events WHERE event_type = $1 AND published_at IS NOT NULL) +

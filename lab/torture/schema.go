@@ -1,8 +1,9 @@
 package torture
 
-// truthSchema adds to the outbox's database what the harness knows it by: the aggregates producers lock, the ledger
-// written beside each event, and a trace of every change of an outbox row and of the leases that name it, kept by triggers in the
-// same transaction so that it cannot say anything that did not happen.
+// truthSchema adds to the outbox's database what the harness knows it by: the aggregates producers
+// lock, the ledger written beside each event, and a trace of every change of an outbox row and of
+// the leases that name it, kept by triggers in the same transaction so that it cannot say anything
+// that did not happen.
 const truthSchema = `
 CREATE TABLE torture_aggregates (id int PRIMARY KEY, version bigint NOT NULL DEFAULT 0);
 INSERT INTO torture_aggregates SELECT generate_series(0, 999);
@@ -69,8 +70,8 @@ const effectSchema = `
 CREATE TABLE torture_runs (at timestamptz NOT NULL DEFAULT clock_timestamp(), consumer text NOT NULL, event_id uuid NOT NULL);
 CREATE TABLE torture_effects (consumer text NOT NULL, event_id uuid NOT NULL, PRIMARY KEY (consumer, event_id));`
 
-// The worker counts its runs and applies its effect; the effect is idempotent, as every consumer's must be that Redis
-// alone guards.
+// The worker counts its runs and applies its effect; the effect is idempotent, as every consumer's
+// must be that Redis alone guards.
 const (
 	recordRun   = `INSERT INTO torture_runs (consumer, event_id) VALUES ($1, $2)`
 	applyEffect = `INSERT INTO torture_effects (consumer, event_id) VALUES ($1, $2) ON CONFLICT DO NOTHING`

@@ -42,8 +42,9 @@ func cut(text string) string {
 	return text
 }
 
-// said reads what emit --atomic says about its transaction: 5 stands for a commit whose outcome it could not find out,
-// and a command that was cut off says nothing at all. Any other failure claims that nothing was written.
+// said reads what emit --atomic says about its transaction: 5 stands for a commit whose outcome it
+// could not find out, and a command that was cut off says nothing at all. Any other failure claims
+// that nothing was written.
 func said(c history.Command) history.Outcome {
 	switch c.Exit {
 	case 0:

@@ -14,11 +14,13 @@ import (
 	"github.com/outboxctl/outboxctl/internal/failpoint"
 )
 
-// workerStreams is what it takes to receive faster than the fake's one message per stream and 10 ms.
+// workerStreams is what it takes to receive faster than the fake's one message per stream and 10
+// ms.
 const workerStreams = 16
 
-// Work is the worker of a team that imports the package consume: guarded by Redis alone, with an effect that is
-// idempotent by itself. It takes its settings from the environment and runs until ctx ends.
+// Work is the worker of a team that imports the package consume: guarded by Redis alone, with an
+// effect that is idempotent by itself. It takes its settings from the environment and runs until
+// ctx ends.
 func Work(ctx context.Context) error {
 	pool, err := pgxpool.New(ctx, os.Getenv("OUTBOXCTL_DATABASE_URL"))
 	if err != nil {

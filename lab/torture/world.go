@@ -25,7 +25,8 @@ const (
 	workerSub       = "torture-redis-guarded"
 )
 
-// world is everything a run happens in. Its Postgres is the outbox's: it crashes, and lies about the time.
+// world is everything a run happens in. Its Postgres is the outbox's: it crashes, and lies about
+// the time.
 type world struct {
 	rig.World
 	cfg Config
@@ -49,10 +50,12 @@ type world struct {
 	http       map[string]string // address of each one's metrics
 }
 
-// newWorld starts the servers and prepares the databases. What was started is to be closed even when it fails.
+// newWorld starts the servers and prepares the databases. What was started is to be closed even
+// when it fails.
 func newWorld(ctx context.Context, cfg Config, rec *history.Recorder) (*world, error) {
 	w := &world{
-		World: rig.World{Dir: cfg.Dir, Program: cfg.Program}, cfg: cfg, rec: rec, networks: map[string]*network{},
+		World: rig.World{Dir: cfg.Dir,
+			Program: cfg.Program}, cfg: cfg, rec: rec, networks: map[string]*network{},
 		publishers: map[string]*process{}, consumers: map[string]*process{}, http: map[string]string{},
 	}
 	return w, rig.Carry(func() {
@@ -66,19 +69,24 @@ func newWorld(ctx context.Context, cfg Config, rec *history.Recorder) (*world, e
 	})
 }
 
-// random is a source of chance of its own for each use, so that one's draws do not depend on the others' timing.
+// random is a source of chance of its own for each use, so that one's draws do not depend on the
+// others' timing.
 func (w *world) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(w.cfg.Seed, stream)) }
 
 func (w *world) startServers(ctx context.Context) {
-	settings := map[string]string{"shared_buffers": "256MB", "checkpoint_timeout": "30s", "log_min_messages": "fatal"}
-	params := devstack.PostgresParams{Dir: filepath.Join(w.Dir, "outbox"), Durable: true, Settings: settings}
+	settings := map[string]string{"shared_buffers": "256MB", "checkpoint_timeout": "30s",
+		"log_min_messages": "fatal"}
+	params := devstack.PostgresParams{Dir: filepath.Join(w.Dir, "outbox"), Durable: true,
+		Settings: settings}
 	if w.cfg.FakeTime != "" {
-		// Ten minutes, as far as clocks of machines in one network have been seen apart; before or behind, as the seed says.
+		// Ten minutes, as far as clocks of machines in one network have been seen apart; before or
+		// behind, as the seed says.
 		sign := "+"
 		if w.cfg.Seed%2 == 1 {
 			sign = "-"
 		}
-		params.Env = []string{"LD_PRELOAD=" + w.cfg.FakeTime, "FAKETIME=" + sign + "600s", "FAKETIME_DONT_FAKE_MONOTONIC=1"}
+		params.Env = []string{"LD_PRELOAD=" + w.cfg.FakeTime, "FAKETIME=" + sign + "600s",
+			"FAKETIME_DONT_FAKE_MONOTONIC=1"}
 	}
 	w.StartPostgres(ctx, params)
 	w.effects = w.StartPostgres(ctx, devstack.PostgresParams{Dir: filepath.Join(w.Dir, "effects")})
@@ -87,14 +95,16 @@ func (w *world) startServers(ctx context.Context) {
 }
 
 // database makes one, migrates it with the program under test and adds the harness's own tables.
-func (w *world) database(ctx context.Context, server *devstack.Postgres, name, schema string) *pgxpool.Pool {
+func (w *world) database(ctx context.Context, server *devstack.Postgres, name,
+	schema string) *pgxpool.Pool {
 	url := w.CreateDatabase(ctx, server, name)
 	migrate := shell{program: w.Program, env: w.Env(url), rec: w.rec}
 	if c := migrate.run(ctx, "", "", "migrate"); c.Exit != 0 {
 		rig.Check(fmt.Errorf("migrate %s: %s", name, c.Stderr))
 	}
 	// The harness writes and reads also while the database is read-only for all others.
-	pool := w.Pool(ctx, rig.WithParams(url, "application_name", "harness", "default_transaction_read_only", "off"), 0)
+	pool := w.Pool(ctx, rig.WithParams(url, "application_name", "harness",
+		"default_transaction_read_only", "off"), 0)
 	rig.Must(pool.Exec(ctx, schema))
 	return pool
 }
@@ -139,18 +149,21 @@ func (w *world) startProcesses() {
 		name := publisherName(i)
 		w.http[name] = freeAddr()
 		env := w.Env(
-			rig.WithParams(w.networks[name+"/postgres"].through(w.Postgres.URL(outboxDatabase)), "application_name", name),
+			rig.WithParams(w.networks[name+"/postgres"].through(w.Postgres.URL(outboxDatabase)),
+				"application_name", name),
 			"OUTBOXCTL_PUBSUB_EMULATOR="+w.networks[name+"/broker"].addr(),
 		)
 		w.publishers[name] = rig.Must(startProcess(w.rec, w.Dir, name, env, w.Program, "publish", "--http-addr", w.http[name],
 			"--lease", lease.String(), "--publish-timeout", publishTimeout.String(), "--shutdown-timeout", shutdownTimeout.String(),
 			"--backoff-base", backoffBase.String(), "--backoff-max", backoffMax.String(), "--poll-interval", pollInterval.String()))
 	}
-	env := w.Env(w.effects.URL(effectDatabase), "OUTBOXCTL_REDIS_URL="+w.networks["consumers/redis"].through(w.Redis.URL()), "TORTURE_SUBSCRIPTION="+workerSub)
+	env := w.Env(w.effects.URL(effectDatabase),
+		"OUTBOXCTL_REDIS_URL="+w.networks["consumers/redis"].through(w.Redis.URL()), "TORTURE_SUBSCRIPTION="+workerSub)
 	w.http[exampleConsumer] = freeAddr()
 	w.consumers[exampleConsumer] = rig.Must(startProcess(w.rec, w.Dir, exampleConsumer, env,
 		w.Program, "consume", "--example", "--consumer", exampleConsumer, "--http-addr", w.http[exampleConsumer]))
-	w.consumers[workerConsumer] = rig.Must(startProcess(w.rec, w.Dir, workerConsumer, env, w.cfg.Worker...))
+	w.consumers[workerConsumer] = rig.Must(startProcess(w.rec, w.Dir, workerConsumer, env,
+		w.cfg.Worker...))
 }
 
 // processes are all of them.
@@ -165,6 +178,6 @@ func (w *world) processes() []*process {
 	return all
 }
 
-// freeAddr is an address that is not listened on at the moment. A process keeps it over its restarts, so that it can be asked
-// for its metrics.
+// freeAddr is an address that is not listened on at the moment. A process keeps it over its
+// restarts, so that it can be asked for its metrics.
 func freeAddr() string { return fmt.Sprintf("127.0.0.1:%d", rig.Must(devstack.FreePort())) }

@@ -92,7 +92,8 @@ func withoutHelm(text string) string {
 	var kept []string
 	for line := range strings.Lines(strings.TrimSpace(text) + "\n") {
 		label := strings.TrimSpace(line)
-		if !strings.HasPrefix(label, "helm.sh/chart:") && !strings.HasPrefix(label, "app.kubernetes.io/managed-by:") {
+		if !strings.HasPrefix(label, "helm.sh/chart:") &&
+			!strings.HasPrefix(label, "app.kubernetes.io/managed-by:") {
 			kept = append(kept, line)
 		}
 	}
@@ -109,7 +110,8 @@ func render(root, values string) (map[string]string, error) {
 	if err := yaml.Unmarshal([]byte(values), &set); err != nil {
 		return nil, err
 	}
-	options := common.ReleaseOptions{Name: "outboxctl", Namespace: "shop", Revision: 1, IsInstall: true}
+	options := common.ReleaseOptions{Name: "outboxctl", Namespace: "shop", Revision: 1,
+		IsInstall: true}
 	all, err := util.ToRenderValues(c, set, options, nil)
 	if err != nil {
 		return nil, err

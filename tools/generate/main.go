@@ -1,4 +1,5 @@
-// Command generate writes the files that are derived from the command tree into the folder it is given.
+// Command generate writes the files that are derived from the command tree into the folder it is
+// given.
 package main
 
 import (

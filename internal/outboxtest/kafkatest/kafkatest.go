@@ -1,5 +1,5 @@
-// Package kafkatest runs a fake Kafka cluster inside the test's process, and the conformance suite of
-// publishers on it.
+// Package kafkatest runs a fake Kafka cluster inside the test's process, and the conformance suite
+// of publishers on it.
 package kafkatest
 
 import (
@@ -149,7 +149,8 @@ func refusal(req *kmsg.ProduceRequest, code int16) kmsg.Response {
 }
 
 // Conform runs dispatchtest on publishers that do not compress, each on a cluster of its own.
-func Conform(t *testing.T, open func(t *testing.T, c *kfake.Cluster, topics map[string]string) dispatch.Publisher) {
+func Conform(t *testing.T, open func(t *testing.T, c *kfake.Cluster,
+	topics map[string]string) dispatch.Publisher) {
 	t.Helper()
 	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Broker {
 		c := Start(t, kfake.SeedTopics(1, "orders-v1"))

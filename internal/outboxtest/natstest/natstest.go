@@ -24,11 +24,12 @@ type Server struct {
 	options server.Options
 }
 
-// Start starts a server with JetStream, which ends with the test. change, which may be nil, sees its
-// options before.
+// Start starts a server with JetStream, which ends with the test. change, which may be nil, sees
+// its options before.
 func Start(t testing.TB, change func(*server.Options)) *Server {
 	t.Helper()
-	o := server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true}
+	o := server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(),
+		NoLog: true, NoSigs: true}
 	if change != nil {
 		change(&o)
 	}
@@ -133,7 +134,8 @@ func (g *gate) pass(conn *nats.Conn, m *nats.Msg) {
 		_ = m.Respond([]byte(fail))
 		return
 	}
-	_ = conn.PublishMsg(&nats.Msg{Subject: "stored." + m.Subject, Reply: m.Reply, Header: m.Header, Data: m.Data})
+	_ = conn.PublishMsg(&nats.Msg{Subject: "stored." + m.Subject, Reply: m.Reply, Header: m.Header,
+		Data: m.Data})
 }
 
 func (g *gate) set(f func()) {
@@ -147,7 +149,8 @@ func Conform(t *testing.T, open func(t *testing.T, s *Server, subjects map[strin
 	t.Helper()
 	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Broker {
 		s := Start(t, nil)
-		conn, err := nats.Connect(s.ClientURL(), nats.ReconnectWait(20*time.Millisecond), nats.MaxReconnects(-1))
+		conn, err := nats.Connect(s.ClientURL(), nats.ReconnectWait(20*time.Millisecond),
+			nats.MaxReconnects(-1))
 		require.NoError(t, err)
 		t.Cleanup(conn.Close)
 		js := Admin(t, s.ClientURL())
@@ -157,8 +160,9 @@ func Conform(t *testing.T, open func(t *testing.T, s *Server, subjects map[strin
 		require.NoError(t, err)
 		require.NoError(t, conn.Flush())
 		return dispatchtest.Broker{
-			Publisher: gated{open(t, s, map[string]string{"orders": "orders", "behind": "stored.orders", "missing": "nowhere"})},
-			Topic:     "orders", MissingTopic: "missing",
+			Publisher: gated{open(t, s, map[string]string{"orders": "orders", "behind": "stored.orders",
+				"missing": "nowhere"})},
+			Topic: "orders", MissingTopic: "missing",
 			Stored: func() []dispatch.Message { return Stored(t, js, "ORDERS") },
 			Fail: func(class dispatch.Class) {
 				g.set(func() {

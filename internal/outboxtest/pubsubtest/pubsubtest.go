@@ -1,4 +1,5 @@
-// Package pubsubtest makes the Pub/Sub fake fail as tests want it to, and runs the conformance suite of publishers on it.
+// Package pubsubtest makes the Pub/Sub fake fail as tests want it to, and runs the conformance
+// suite of publishers on it.
 package pubsubtest
 
 import (
@@ -16,8 +17,10 @@ import (
 	"github.com/outboxctl/outboxctl/internal/devstack"
 )
 
-// Conform runs dispatchtest on publishers to the logical topic, each on a fake of its own where that topic is topicPath.
-func Conform(t *testing.T, topic, topicPath string, start func(*testing.T) (*devstack.PubSub, dispatch.Publisher)) {
+// Conform runs dispatchtest on publishers to the logical topic, each on a fake of its own where
+// that topic is topicPath.
+func Conform(t *testing.T, topic, topicPath string, start func(*testing.T) (*devstack.PubSub,
+	dispatch.Publisher)) {
 	t.Helper()
 	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Broker {
 		fake, publisher := start(t)
@@ -35,7 +38,8 @@ func Conform(t *testing.T, topic, topicPath string, start func(*testing.T) (*dev
 			Stored: func() (msgs []dispatch.Message) {
 				for _, m := range fake.Stored() {
 					require.Equal(t, topicPath, m.Topic)
-					msgs = append(msgs, dispatch.Message{EventID: m.Attributes["event_id"], Data: m.Data, Attributes: m.Attributes, OrderingKey: m.OrderingKey})
+					msgs = append(msgs, dispatch.Message{EventID: m.Attributes["event_id"], Data: m.Data,
+						Attributes: m.Attributes, OrderingKey: m.OrderingKey})
 				}
 				return msgs
 			},

@@ -51,8 +51,10 @@ func (n *Node) Stored(t testing.TB, queue string) (out []dispatch.Message) {
 	}
 }
 
-// Conform runs dispatchtest on publishers that reach the node at an address, each to a topic of its own.
-func (n *Node) Conform(t *testing.T, open func(t *testing.T, addr string, topics map[string]string) dispatch.Publisher) {
+// Conform runs dispatchtest on publishers that reach the node at an address, each to a topic of its
+// own.
+func (n *Node) Conform(t *testing.T,
+	open func(t *testing.T, addr string, topics map[string]string) dispatch.Publisher) {
 	t.Helper()
 	n.Need(t)
 	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Broker {
@@ -66,7 +68,8 @@ func (n *Node) Conform(t *testing.T, open func(t *testing.T, addr string, topics
 			},
 			Fail: func(class dispatch.Class) {
 				p.set(func() {
-					p.fail = map[dispatch.Class]uint16{dispatch.Retryable: 541, dispatch.Refused: 406, dispatch.Misconfigured: 403}[class]
+					p.fail = map[dispatch.Class]uint16{dispatch.Retryable: 541, dispatch.Refused: 406,
+						dispatch.Misconfigured: 403}[class]
 				})
 			},
 			Recover: func() { p.set(func() { p.fail = 0 }) },

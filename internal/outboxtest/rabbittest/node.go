@@ -1,6 +1,6 @@
-// Package rabbittest runs a RabbitMQ node of its own for the tests of a package, and the conformance
-// suite of publishers on it. The node is the distribution's (rabbitmq-server); where that is not
-// installed tests are skipped, unless OUTBOXCTL_REQUIRE_RABBITMQ is set.
+// Package rabbittest runs a RabbitMQ node of its own for the tests of a package, and the
+// conformance suite of publishers on it. The node is the distribution's (rabbitmq-server); where
+// that is not installed tests are skipped, unless OUTBOXCTL_REQUIRE_RABBITMQ is set.
 package rabbittest
 
 import (
@@ -66,7 +66,8 @@ func Start() (n *Node, err error) {
 		return nil, err
 	}
 	// The node would leave a daemon behind for the names of nodes: it gets one of its own.
-	if n.names, err = n.run("epmd", "-port", strconv.Itoa(n.epmd), "-relaxed_command_check"); err != nil {
+	if n.names, err = n.run("epmd", "-port", strconv.Itoa(n.epmd),
+		"-relaxed_command_check"); err != nil {
 		return nil, err
 	}
 	if n.server, err = n.run(program); err != nil {
@@ -138,7 +139,8 @@ func (n *Node) run(program string, args ...string) (*exec.Cmd, error) {
 	in := func(name string) string { return filepath.Join(n.dir, name) }
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + n.dir, "LANG=C.UTF-8", "ERL_EPMD_PORT=" + strconv.Itoa(n.epmd), "ERL_EPMD_ADDRESS=127.0.0.1",
-		fmt.Sprintf("RABBITMQ_NODENAME=outboxctl-%d@localhost", os.Getpid()), "RABBITMQ_NODE_IP_ADDRESS=127.0.0.1",
+		fmt.Sprintf("RABBITMQ_NODENAME=outboxctl-%d@localhost",
+			os.Getpid()), "RABBITMQ_NODE_IP_ADDRESS=127.0.0.1",
 		"RABBITMQ_NODE_PORT=" + strconv.Itoa(n.port), "RABBITMQ_DIST_PORT=" + strconv.Itoa(dist), "RABBITMQ_LOGS=-",
 		"RABBITMQ_MNESIA_BASE=" + in("data"), "RABBITMQ_LOG_BASE=" + in("logs"), "RABBITMQ_ENABLED_PLUGINS_FILE=" + in("enabled_plugins"),
 		"RABBITMQ_CONFIG_FILE=" + in("rabbitmq"), "RABBITMQ_CONF_ENV_FILE=/dev/null", "RABBITMQ_PID_FILE=" + in("pid"),

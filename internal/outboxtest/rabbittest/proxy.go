@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Proxy stands between a client and the node. It understands so much of AMQP that it can refuse single
-// messages as the node would, and it can be away.
+// Proxy stands between a client and the node. It understands so much of AMQP that it can refuse
+// single messages as the node would, and it can be away.
 type Proxy struct {
 	node, addr string
 
@@ -28,7 +28,8 @@ type Proxy struct {
 // NewProxy starts one before the node.
 func NewProxy(t testing.TB, n *Node) *Proxy {
 	t.Helper()
-	p := &Proxy{node: n.Addr(), addr: "127.0.0.1:0", conns: map[net.Conn]struct{}{}, rejected: map[string]bool{}}
+	p := &Proxy{node: n.Addr(), addr: "127.0.0.1:0", conns: map[net.Conn]struct{}{},
+		rejected: map[string]bool{}}
 	p.listen(t)
 	t.Cleanup(p.Away)
 	return p
@@ -105,8 +106,8 @@ type session struct {
 type state struct {
 	// publish is the method frame of a message whose properties have not come yet.
 	publish []byte
-	// sent and confirmed count messages. refusing is the frame that closes the channel once all that was
-	// sent is confirmed: the node would confirm it, too, and the suite counts what is stored.
+	// sent and confirmed count messages. refusing is the frame that closes the channel once all that
+	// was sent is confirmed: the node would confirm it, too, and the suite counts what is stored.
 	sent, confirmed uint64
 	refusing        []byte
 	// closed: the client was told, and what it sends is dropped until it has heard it.
@@ -194,7 +195,8 @@ func (s *session) forward(frame []byte) error {
 	switch {
 	case (ch.closed || ch.refusing != nil) && method(frame, classChannel, channelCloseOk):
 		// The node closes its channel now, and its answer is not the client's.
-		_, err := s.node.Write(methodFrame(channel, classChannel, channelClose, []byte{0, 200, 0, 0, 0, 0, 0}))
+		_, err := s.node.Write(methodFrame(channel, classChannel, channelClose,
+			[]byte{0, 200, 0, 0, 0, 0, 0}))
 		return err
 	case ch.closed || ch.refusing != nil:
 		return nil
@@ -270,8 +272,8 @@ func (s *session) answer(frame []byte) error {
 	return s.refuse(ch)
 }
 
-// messageID finds the property in a header frame: those before it are content type (15), headers (13),
-// delivery mode (12); it is bit 7.
+// messageID finds the property in a header frame: those before it are content type (15), headers
+// (13), delivery mode (12); it is bit 7.
 func messageID(frame []byte) string {
 	r := bytes.NewReader(frame[7+12:])
 	var flags uint16

@@ -1,5 +1,6 @@
-// Adoption tries the ways of docs/adoption.md, and a rolling deploy with two catalogues, from the built program and under
-// load. Each event is followed to where it was published; one that is lost, dead, or sent from two places fails the run.
+// Adoption tries the ways of docs/adoption.md, and a rolling deploy with two catalogues, from the
+// built program and under load. Each event is followed to where it was published; one that is lost,
+// dead, or sent from two places fails the run.
 //
 //	adoption -program bin/outboxctl                 all of them
 //	adoption -program bin/outboxctl -rows 1000000 C only this one
@@ -48,7 +49,8 @@ func run(ctx context.Context, args []string, out, talk io.Writer) error {
 	l := &lab{out: out}
 	flags.StringVar(&l.Program, "program", "bin/outboxctl", "outboxctl as users have it")
 	flags.StringVar(&l.page, "page", "docs/adoption.md", "the page that is tried")
-	flags.DurationVar(&l.duration, "duration", 20*time.Second, "how long events are written in A, B and rolling")
+	flags.DurationVar(&l.duration, "duration", 20*time.Second,
+		"how long events are written in A, B and rolling")
 	flags.IntVar(&l.rate, "rate", 200, "events per second of each writer")
 	flags.IntVar(&l.rows, "rows", 1_000_000, "rows of path C's table")
 	flags.IntVar(&l.waiting, "waiting", 20_000, "how many of them wait")

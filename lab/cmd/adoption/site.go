@@ -25,13 +25,15 @@ type site struct {
 
 	mu      sync.Mutex
 	written []string
-	// seen counts how often each event was published: by outboxctl, and by the job that was there before.
+	// seen counts how often each event was published: by outboxctl, and by the job that was there
+	// before.
 	seen   map[string]int
 	jobbed map[string]int
 }
 
 func (l *lab) open(ctx context.Context, database string) *site {
-	s := &site{lab: l, url: l.CreateDatabase(ctx, l.Postgres, database), seen: map[string]int{}, jobbed: map[string]int{}}
+	s := &site{lab: l, url: l.CreateDatabase(ctx, l.Postgres, database), seen: map[string]int{},
+		jobbed: map[string]int{}}
 	s.pool = l.Pool(ctx, s.url, 0)
 	l.seen = func(id string) {
 		s.mu.Lock()
@@ -60,14 +62,16 @@ func (s *site) env() []string {
 func (s *site) outboxctl(ctx context.Context, args ...string) string {
 	ran := rig.Command(ctx, s.env(), "", s.lab.Program, args...)
 	if ran.Exit != 0 {
-		rig.Check(fmt.Errorf("outboxctl %s: exit code %d: %s", strings.Join(args, " "), ran.Exit, ran.Stderr))
+		rig.Check(fmt.Errorf("outboxctl %s: exit code %d: %s", strings.Join(args, " "), ran.Exit,
+			ran.Stderr))
 	}
 	return ran.Stdout
 }
 
 // publish starts a publisher.
 func (s *site) publish(args ...string) *rig.Process {
-	p := s.lab.Start("publisher", s.env(), s.lab.Program, append([]string{"publish", "--http-addr", ""}, args...)...)
+	p := s.lab.Start("publisher", s.env(), s.lab.Program, append([]string{"publish", "--http-addr",
+		""}, args...)...)
 	s.children = append(s.children, p)
 	return p
 }
@@ -79,7 +83,8 @@ func (s *site) catalogue(name, types string) string {
 	return file
 }
 
-// writers runs statements that return an event's id, each at the lab's rate, until the returned function is called.
+// writers runs statements that return an event's id, each at the lab's rate, until the returned
+// function is called.
 func (s *site) writers(ctx context.Context, statements ...string) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -111,7 +116,8 @@ func (s *site) writers(ctx context.Context, statements ...string) (end func()) {
 	}
 }
 
-// drained waits until nothing waits to be published, and compares what was written with what was published.
+// drained waits until nothing waits to be published, and compares what was written with what was
+// published.
 func (s *site) drained(ctx context.Context) {
 	count := func(query string) (n int) {
 		rig.Check(s.pool.QueryRow(ctx, query).Scan(&n))

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// The table as PackFinderz' own code leaves it: the first migration's, an id by default, no version.
+	// The table as PackFinderz' own code leaves it: the first migration's, an id by default, no
+	// version.
 	packFinderz = `DROP TABLE outbox_schema_version; ALTER TABLE outbox_events ALTER COLUMN id SET DEFAULT gen_random_uuid()`
 
 	// Envelopes have an eventId of their own, as that code wrote them. $2 rows wait.
@@ -38,7 +39,8 @@ type figures struct {
 	Backlog             struct{ Publish, OtherEventID int64 }
 }
 
-// kept reports a migration that took much longer than planned. A plan of less than a second is one of a second.
+// kept reports a migration that took much longer than planned. A plan of less than a second is one
+// of a second.
 func (f figures) kept(took time.Duration) error {
 	if took.Seconds() > 3*max(f.Seconds, 1) {
 		return fmt.Errorf("the migration took %s, more than three times what the plan said", took)
@@ -46,13 +48,15 @@ func (f figures) kept(took time.Duration) error {
 	return nil
 }
 
-// pathC makes a large table the outbox while an old producer goes on writing to it, and publishes what waits.
+// pathC makes a large table the outbox while an old producer goes on writing to it, and publishes
+// what waits.
 func (l *lab) pathC(ctx context.Context, s *site) {
 	s.outboxctl(ctx, "migrate", "--to", "1")
 	rig.Must(s.pool.Exec(ctx, packFinderz, pgx.QueryExecModeSimpleProtocol))
 	rig.Must(s.pool.Exec(ctx, fillTable, l.rows, l.waiting))
 	rig.Must(s.pool.Exec(ctx, `VACUUM ANALYZE outbox_events`))
-	rows := rig.Must(s.pool.Query(ctx, `SELECT id::text FROM outbox_events WHERE published_at IS NULL`))
+	rows := rig.Must(s.pool.Query(ctx,
+		`SELECT id::text FROM outbox_events WHERE published_at IS NULL`))
 	s.written = rig.Must(pgx.CollectRows(rows, pgx.RowTo[string]))
 	writer := s.writers(ctx, insertOld)
 	var plan figures
@@ -73,6 +77,7 @@ func (l *lab) pathC(ctx context.Context, s *site) {
 }
 
 func (s *site) measure(ctx context.Context) (f figures) {
-	rig.Check(s.pool.QueryRow(ctx, `SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint, pg_total_relation_size('outbox_events')`).Scan(&f.WALBytes, &f.TableBytes))
+	rig.Check(s.pool.QueryRow(ctx,
+		`SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint, pg_total_relation_size('outbox_events')`).Scan(&f.WALBytes, &f.TableBytes))
 	return f
 }

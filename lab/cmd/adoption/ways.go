@@ -48,7 +48,8 @@ func (l *lab) rolling(ctx context.Context, s *site) {
 	s.drained(ctx)
 }
 
-// job publishes the table that was there before, until the returned function is called and nothing is left in it.
+// job publishes the table that was there before, until the returned function is called and nothing
+// is left in it.
 func (s *site) job(ctx context.Context) (end func()) {
 	ending, failed := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -113,7 +114,8 @@ func (l *lab) pathB(ctx context.Context, s *site) {
 	job, writers := s.job(ctx), s.writers(ctx, insertOwn, insertOwn, insertOwn)
 	s.setUp(ctx, s.catalogue("my", oldTypes))
 	s.publish()
-	for _, statement := range []string{trigger, "ALTER TABLE my_outbox DISABLE TRIGGER my_outbox_relay", "ALTER TABLE my_outbox ENABLE TRIGGER my_outbox_relay"} {
+	for _, statement := range []string{trigger,
+		"ALTER TABLE my_outbox DISABLE TRIGGER my_outbox_relay", "ALTER TABLE my_outbox ENABLE TRIGGER my_outbox_relay"} {
 		rig.Must(s.pool.Exec(ctx, statement))
 		rig.Pause(ctx, l.duration/3)
 	}

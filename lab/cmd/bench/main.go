@@ -35,7 +35,8 @@ func run(ctx context.Context, args []string, out, talk io.Writer) error {
 	flags.IntVar(&p.Rate, "rate", 0, "events per second of the steady modes")
 	flags.DurationVar(&p.Duration, "duration", 0, "how long the steady modes last")
 	flags.IntVar(&p.Head, "head", 0, "rows in the way, or behind")
-	flags.StringVar(&p.Executable, "program", "", "outboxctl to run in processes of its own, which measures its memory")
+	flags.StringVar(&p.Executable, "program", "",
+		"outboxctl to run in processes of its own, which measures its memory")
 	flags.BoolVar(&p.Check, "check", false, "judge the result and fail when a criterion is not met")
 	asJSON := flags.Bool("json", false, "print JSON")
 	usage := flags.Usage

@@ -13,12 +13,16 @@ import (
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
-// drawBenchmark measures how fast a backlog gets to the broker with outboxctl, with a River worker that publishes one event
-// per job, and with a row-by-row loop: in turns, on private PostgreSQL servers with the settings PostgreSQL ships with and on
-// the same Pub/Sub fake. The better of their rounds counts.
+// drawBenchmark measures how fast a backlog gets to the broker with outboxctl, with a River worker
+// that publishes one event per job, and with a row-by-row loop: in turns, on private PostgreSQL
+// servers with the settings PostgreSQL ships with and on the same Pub/Sub fake. The better of their
+// rounds counts.
 func drawBenchmark(ctx context.Context, program string, events, rounds int, out string) {
 	contenders := []*contender{
-		{name: "outboxctl publish", measure: func() (float64, error) { return bench(ctx, program, "drain", events) }},
+		{name: "outboxctl publish", measure: func() (float64, error) {
+			return bench(ctx, program,
+				"drain", events)
+		}},
 		{name: "River worker", measure: func() (float64, error) { return river(ctx, events) }},
 		{name: "row by row", measure: func() (float64, error) { return rowByRow(ctx, events/10) }},
 	}

@@ -44,7 +44,8 @@ func draw(contenders []*contender, events int) []byte {
 	for i, c := range contenders {
 		length := max(2, int(c.best/most*float64(width-left-right)))
 		y := top + i*(bar+gap)
-		bars[i] = drawn{c.name, "other", humanize.Comma(int64(c.best)), y, y + bar*2/3, length, left + length + 10}
+		bars[i] = drawn{c.name, "other", humanize.Comma(int64(c.best)), y, y + bar*2/3, length,
+			left + length + 10}
 	}
 	bars[0].Class = "own"
 	height := top + len(bars)*(bar+gap) + 24

@@ -73,7 +73,8 @@ func river(ctx context.Context, events int) (rate float64, err error) {
 	return rate, errors.Join(err, w.Close())
 }
 
-func newRiver(ctx context.Context, pool *pgxpool.Pool, topic *pubsub.Publisher) *riverqueue.Client[pgx.Tx] {
+func newRiver(ctx context.Context, pool *pgxpool.Pool,
+	topic *pubsub.Publisher) *riverqueue.Client[pgx.Tx] {
 	driver := riverpgxv5.New(pool)
 	rig.Must(rig.Must(rivermigrate.New(driver, nil)).Migrate(ctx, rivermigrate.DirectionUp, nil))
 	workers := riverqueue.NewWorkers()
@@ -95,7 +96,8 @@ func fill(ctx context.Context, client *riverqueue.Client[pgx.Tx], events int) {
 	}
 }
 
-// completed waits for the jobs. It asks seldom, and for one that is left: counting them would cost the one that is measured.
+// completed waits for the jobs. It asks seldom, and for one that is left: counting them would cost
+// the one that is measured.
 func completed(ctx context.Context, pool *pgxpool.Pool, events int) {
 	rig.Await(ctx, riverPatience, "the jobs", func() (done bool) {
 		rig.Check(pool.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM river_job WHERE state <> 'completed')`).Scan(&done))

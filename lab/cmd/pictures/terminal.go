@@ -20,7 +20,8 @@ const (
 	traffic = 20 * time.Second
 )
 
-// drawTerminal shows what an operator sees of a stack with demo traffic: how it does, the causes of death, and why.
+// drawTerminal shows what an operator sees of a stack with demo traffic: how it does, the causes of
+// death, and why.
 func drawTerminal(ctx context.Context, program, out string) {
 	dir := rig.Must(rig.StateDir(""))
 	defer func() { _ = os.RemoveAll(dir) }()
@@ -30,7 +31,8 @@ func drawTerminal(ctx context.Context, program, out string) {
 	rig.Pause(ctx, traffic)
 	id := outboxctl(ctx, dir, "event list --status dead --type cash_collected --limit 1 -o id")
 	var screen bytes.Buffer
-	for _, line := range []string{"stats", "dlq list --group-by fingerprint", "why " + strings.TrimSpace(id)} {
+	for _, line := range []string{"stats", "dlq list --group-by fingerprint",
+		"why " + strings.TrimSpace(id)} {
 		fmt.Fprintf(&screen, "\x1b[1m$ outboxctl %s\x1b[0m\n%s\n", line, outboxctl(ctx, dir, line))
 	}
 	rig.Check(os.WriteFile(out, drawScreen(strings.TrimRight(screen.String(), "\n")), 0o644))
@@ -39,8 +41,10 @@ func drawTerminal(ctx context.Context, program, out string) {
 // outboxctl runs a command as on a terminal, and returns what that shows.
 func outboxctl(ctx context.Context, dir, line string) string {
 	var out, talk bytes.Buffer
-	streams := cli.Streams{In: strings.NewReader(""), Out: &out, Err: &talk, OutTTY: true, Width: columns, Height: 50}
-	if code := cmd.Run(ctx, strings.Fields(line), streams, []string{"OUTBOXCTL_STATE_DIR=" + dir, "CLICOLOR_FORCE=1"}); code != 0 {
+	streams := cli.Streams{In: strings.NewReader(""), Out: &out, Err: &talk, OutTTY: true,
+		Width: columns, Height: 50}
+	if code := cmd.Run(ctx, strings.Fields(line), streams,
+		[]string{"OUTBOXCTL_STATE_DIR=" + dir, "CLICOLOR_FORCE=1"}); code != 0 {
 		rig.Check(fmt.Errorf("outboxctl %s: exit code %d: %s", line, code, talk.String()))
 	}
 	return strings.ReplaceAll(out.String(), rig.Must(os.Hostname())+"/", "laptop/")

@@ -34,7 +34,8 @@ text { font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mo
 <circle cx="18" cy="16" r="5" fill="#ff7b72"/><circle cx="36" cy="16" r="5" fill="#e3b341"/><circle cx="54" cy="16" r="5" fill="#56d364"/>
 `, int(columns*cell)+2*margin, height)
 	for i, line := range lines {
-		fmt.Fprintf(&b, `<text x="%d" y="%d" xml:space="preserve">%s</text>`+"\n", margin, windowBar+(i+1)*row, spans(line))
+		fmt.Fprintf(&b, `<text x="%d" y="%d" xml:space="preserve">%s</text>`+"\n", margin,
+			windowBar+(i+1)*row, spans(line))
 	}
 	b.WriteString("</svg>\n")
 	return b.Bytes()

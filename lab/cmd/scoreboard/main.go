@@ -24,13 +24,15 @@ func run(ctx context.Context, args []string, out, talk io.Writer) (err error) {
 	flags := flag.NewFlagSet("scoreboard", flag.ContinueOnError)
 	flags.SetOutput(talk)
 	s := &score.Session{Log: talk}
-	flags.StringVar(&s.Program, "program", "bin/outboxctl-failpoints", "outboxctl built with the tag failpoints")
+	flags.StringVar(&s.Program, "program", "bin/outboxctl-failpoints",
+		"outboxctl built with the tag failpoints")
 	flags.StringVar(&s.Older, "older", "", "outboxctl of before ordering keys, for R27")
 	flags.StringVar(&s.FakeTime, "faketime", "", "path of libfaketime (default where Debian puts it)")
 	flags.BoolVar(&s.Full, "full", false, "run the sizes of the targets, which takes hours")
 	flags.Float64Var(&s.Scale, "scale", 1, "make everything smaller, to try a scenario out")
 	flags.BoolVar(&s.Keep, "keep", false, "keep the folders with the servers' and processes' logs")
-	board := flags.String("board", "docs/scoreboard.json", "where the rows are kept; the page is written beside it")
+	board := flags.String("board", "docs/scoreboard.json",
+		"where the rows are kept; the page is written beside it")
 	seed := flags.Uint64("seed", 1, "fixes what is left to chance")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -66,7 +68,8 @@ func run(ctx context.Context, args []string, out, talk io.Writer) (err error) {
 	return errors.Join(err, violated(rows))
 }
 
-// violated fails the run when something was incorrect. Being short does not: the machine may be busy.
+// violated fails the run when something was incorrect. Being short does not: the machine may be
+// busy.
 func violated(rows []score.Row) error {
 	var names []string
 	for _, r := range rows {

@@ -45,16 +45,23 @@ func inflict(ctx context.Context, args []string, out, talk io.Writer) error {
 	flags := flag.NewFlagSet("torture", flag.ContinueOnError)
 	flags.SetOutput(talk)
 	cfg := torture.Config{Log: talk}
-	flags.Uint64Var(&cfg.Seed, "seed", uint64(time.Now().UnixNano()%1_000_000), "fixes workload and faults")
+	flags.Uint64Var(&cfg.Seed, "seed", uint64(time.Now().UnixNano()%1_000_000),
+		"fixes workload and faults")
 	flags.DurationVar(&cfg.Duration, "duration", 3*time.Minute, "how long producers and faults go on")
 	flags.IntVar(&cfg.Rate, "rate", 300, "events per second")
-	flags.StringVar(&cfg.Program, "program", "bin/outboxctl-failpoints", "outboxctl built with the tag failpoints")
-	flags.StringVar(&cfg.Dir, "dir", "", "folder for state, logs and history (default a temporary one)")
-	flags.StringVar(&cfg.FakeTime, "faketime", "", "path of libfaketime, which makes the database's clock wrong (default where Debian puts it)")
+	flags.StringVar(&cfg.Program, "program", "bin/outboxctl-failpoints",
+		"outboxctl built with the tag failpoints")
+	flags.StringVar(&cfg.Dir, "dir", "",
+		"folder for state, logs and history (default a temporary one)")
+	flags.StringVar(&cfg.FakeTime, "faketime", "",
+		"path of libfaketime, which makes the database's clock wrong (default where Debian puts it)")
 	only := flags.String("only", "", "narrow the faults to these kinds, separated by commas")
-	flags.DurationVar(&cfg.Patience, "patience", torture.DefaultPatience, "how long consumers may take at the end")
-	tries := flags.Int("tries", 1, "how often to run while the runs prove nothing, on a machine that cannot carry the load: each time at a third of the rate before")
-	board := flags.String("score", "", "scoreboard to write the result to, such as docs/scoreboard.json")
+	flags.DurationVar(&cfg.Patience, "patience", torture.DefaultPatience,
+		"how long consumers may take at the end")
+	tries := flags.Int("tries", 1,
+		"how often to run while the runs prove nothing, on a machine that cannot carry the load: each time at a third of the rate before")
+	board := flags.String("score", "",
+		"scoreboard to write the result to, such as docs/scoreboard.json")
 	row := flags.String("row", "R1", "its row: R1, or R2 for a long run")
 	keep := flags.Bool("keep", false, "keep the folder also when nothing was found")
 	if err := flags.Parse(args); err != nil {
