@@ -97,6 +97,7 @@ func effects() map[string]cli.Effect {
 		"stats":              looks,
 		"topic":              looks,
 		"topic ensure":       unless("dry-run"),
+		"publishers":         looks,
 		"topic list":         looks,
 		"ui":                 looks,
 		"version":            looks,

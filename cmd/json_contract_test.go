@@ -73,6 +73,7 @@ func jsonObjects() map[string][]any {
 		"resume":          {outbox.PauseResult{}},
 		"stats":           {stats.Report{}, contextStats{}},
 		"topic ensure":    {broker.Action{}},
+		"publishers":      {stats.Publisher{}},
 		"topic list":      {broker.Topic{}},
 		"version":         {cli.Build{}},
 		"why":             {why.Result{}},

@@ -59,6 +59,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 	addTo(root, groupOperate,
 		newEmitCmd(app),
 		newStatsCmd(app),
+		newPublishersCmd(app),
 		newCheckCmd(app),
 		newCleanupCmd(app),
 		newDoctorCmd(app),

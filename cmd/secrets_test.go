@@ -104,6 +104,7 @@ func canaryArgs() map[string][]string {
 		"resume":             {"--type", "media_uploaded", "--yes", "--note", "canary"},
 		"stats":              {"--by", "type"},
 		"topic ensure":       nil,
+		"publishers":         nil,
 		"topic list":         nil,
 		"ui":                 {"--addr", "0.0.0.0:0"}, // refused; a page that is served is the canary of ui
 		"version":            nil,

@@ -117,6 +117,7 @@ func (d *Dispatcher) state() dispatch.PublisherState {
 	for _, p := range d.paused() {
 		state.Pauses = append(state.Pauses, p.Name())
 	}
+	state.Takes = dispatch.Takes{Namespace: d.cfg.Namespace, TenantID: d.cfg.TenantID, EventTypes: d.cfg.EventTypes}
 	report := d.live.Report()
 	state.Catalogue = &dispatch.CatalogueReport{
 		Source: report.Source, Revision: report.Revision, Unknown: report.Unknown,

@@ -12,7 +12,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
-	"github.com/outboxctl/outboxctl/internal/stats"
 	"github.com/outboxctl/outboxctl/internal/why"
 )
 
@@ -70,17 +69,6 @@ func statsAPI(r *request) (answer, error) {
 		return answer{}, err
 	}
 	return answer{body: s.Stats}, nil
-}
-
-func publishersAPI(r *request) (answer, error) {
-	s, err := r.figures()
-	if err != nil {
-		return answer{}, err
-	}
-	if s.Stats.Publishers == nil {
-		return answer{body: []stats.Publisher{}}, known(r.URL.Query())
-	}
-	return answer{body: s.Stats.Publishers}, known(r.URL.Query())
 }
 
 func causesAPI(r *request) (answer, error) {

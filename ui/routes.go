@@ -37,6 +37,7 @@ func (h *Handler) table() []route {
 		{path: "/plans/{id}", page: planPage, fresh: true},
 		{path: "/plans", page: plansPage, fresh: true, menu: "Plans", key: "p", beside: plansUnderWay},
 		{path: "/topics", page: topicsPage, still: true, menu: "Topics", key: "t"},
+		{path: "/publishers", page: publishersPage, still: true, menu: "Publishers", key: "b"},
 		{path: "/audit", page: auditPage, menu: "Audit", key: "a"},
 		{path: "/doctor", page: doctorPage, still: true, menu: "Doctor", key: "h"},
 		{path: "/settings", page: settingsPage, still: true, menu: "Settings", key: "s"},

@@ -50,8 +50,17 @@ type PublisherState struct {
 	Topics        []TopicReport `json:"topics"`
 	// Pauses are those that the publisher obeys, as outbox.Pause.Name writes them.
 	Pauses []string `json:"pauses,omitempty"`
+	// Takes is what it takes of all events.
+	Takes Takes `json:"takes"`
 	// Catalogue is what the publisher knows of event types.
 	Catalogue *CatalogueReport `json:"catalogue,omitempty"`
+}
+
+// Takes is what a publisher was told to take; empty means all.
+type Takes struct {
+	Namespace  string   `json:"namespace,omitempty"`
+	TenantID   string   `json:"tenantId,omitempty"`
+	EventTypes []string `json:"eventTypes,omitempty"`
 }
 
 // CatalogueReport is a publisher's catalogue in PublisherState.

@@ -166,7 +166,7 @@ INSERT INTO outbox_publishers (id, host, pid, version, last_seen_at) VALUES
 	require.Equal(t, []string{"here", "late"}, hosts(), "the row of a publisher that ended long ago is pruned, a late one's is not")
 	var state string
 	require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT state::text FROM outbox_publishers WHERE pid = 42`).Scan(&state))
-	require.JSONEq(t, `{"inFlight":7,"inFlightBytes":0,"published":0,"topics":[{"topic":"domain","state":"unreachable","since":"0001-01-01T00:00:00Z","error":"away"}]}`, state)
+	require.JSONEq(t, `{"inFlight":7,"inFlightBytes":0,"published":0,"takes":{},"topics":[{"topic":"domain","state":"unreachable","since":"0001-01-01T00:00:00Z","error":"away"}]}`, state)
 	cancel()
 	<-done
 	require.Equal(t, []string{"late"}, hosts())

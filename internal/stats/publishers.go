@@ -1,9 +1,11 @@
 package stats
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,35 +13,79 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
+// Publishers lists the publishers that sent a heartbeat within the last minutes, and who holds events without one: those that are
+// alive first, the oldest first.
+func Publishers(ctx context.Context, db outbox.Querier) ([]Publisher, error) {
+	peers, err := holders(ctx, db)
+	list := make([]Publisher, len(peers))
+	for i, p := range peers {
+		list[i] = publisher(p)
+	}
+	return list, err
+}
+
+func holders(ctx context.Context, db outbox.Querier) ([]dispatch.Peer, error) {
+	peers, err := dispatch.Holders(ctx, db)
+	slices.SortStableFunc(peers, func(a, b dispatch.Peer) int {
+		return cmp.Or(-compareBools(a.Alive, b.Alive), orZero(a.StartedAt).Compare(orZero(b.StartedAt)), cmp.Compare(a.ID, b.ID))
+	})
+	return peers, err
+}
+
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+func orZero(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
+}
+
+func publisher(p dispatch.Peer) Publisher {
+	types := p.State.Takes.EventTypes
+	if types == nil {
+		types = []string{}
+	}
+	return Publisher{
+		ID: p.ID, Host: p.Host, PID: p.PID, Version: p.Version, Alive: p.Alive, StartedAt: p.StartedAt, LastSeenAt: p.LastSeenAt,
+		InFlight: int64(p.State.InFlight), Leases: p.Leases, Leased: p.Leased, OldestLeaseAt: p.OldestLease,
+		Namespace: p.State.Takes.Namespace, TenantID: p.State.Takes.TenantID, EventTypes: types,
+	}
+}
+
 func publishers(ctx context.Context, tx pgx.Tx, r *Report) error {
-	rows, err := tx.Query(ctx, publishersQuery, outbox.AliveFor)
+	peers, err := holders(ctx, tx)
 	if err != nil {
 		return err
 	}
-	var p Publisher
-	var raw []byte
 	var left dispatch.TypesIn // by every publisher so far
-	_, err = pgx.ForEachRow(rows, []any{&p.ID, &p.Host, &p.PID, &p.Version, &p.StartedAt, &p.LastSeenAt, &raw}, func() error {
-		var state dispatch.PublisherState
-		if err := json.Unmarshal(raw, &state); err != nil {
-			return fmt.Errorf("read the state of publisher %s: %w", p.ID, err)
+	for _, p := range peers {
+		if !p.Alive {
+			r.Gone = append(r.Gone, publisher(p))
+			continue
 		}
-		p.InFlight = int64(state.InFlight)
-		left = leftByAll(left, state.Catalogue, len(r.Publishers) == 0)
-		r.Publishers = append(r.Publishers, p)
-		for _, t := range state.Topics {
+		left = leftByAll(left, p.State.Catalogue, len(r.Publishers) == 0)
+		r.Publishers = append(r.Publishers, publisher(p))
+		for _, t := range p.State.Topics {
 			if t.State != dispatch.TopicHealthy {
 				r.Topics = append(r.Topics, TopicState{
 					Topic: t.Topic, State: string(t.State), Since: t.Since, Error: t.Error, Publisher: fmt.Sprintf("%s/%d", p.Host, p.PID),
 				})
 			}
 		}
-		return nil
-	})
-	if err != nil || len(left) == 0 {
-		return err
 	}
-	rows, err = tx.Query(ctx, strandedQuery, outbox.ByNamespace(left).Texts())
+	if len(left) == 0 {
+		return nil
+	}
+	rows, err := tx.Query(ctx, strandedQuery, outbox.ByNamespace(left).Texts())
 	if err != nil {
 		return err
 	}

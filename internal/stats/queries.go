@@ -64,12 +64,6 @@ SELECT count(*)
 	// Dead letters are counted when they are written (migration 00021). A dead event has one that is open or discarded.
 	dlqQuery = `SELECT state, error_reason, sum(n)::bigint FROM outbox_dlq_counts GROUP BY 1, 2 HAVING sum(n) <> 0`
 
-	publishersQuery = `
-SELECT id::text, host, pid, version, started_at, last_seen_at, state
-  FROM outbox_publishers
- WHERE last_seen_at > now() - $1::interval
- ORDER BY started_at, id`
-
 	// %s is an expression of the allow-list in groupColumn.
 	groupQuery = blockedKeys + `
 SELECT coalesce((%s)::text, ''),

@@ -1,6 +1,7 @@
 package stats_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -74,7 +75,7 @@ func TestQuietOutbox(t *testing.T) {
 	zero := 0.0
 	require.Equal(t, &stats.Report{
 		At: r.At, Flow: stats.Flow{State: stats.FlowDrained, ETASeconds: &zero}, DLQ: stats.DLQ{ByReason: map[string]int64{}},
-		Publishers: []stats.Publisher{}, Topics: []stats.TopicState{}, Stranded: []stats.StrandedType{},
+		Publishers: []stats.Publisher{}, Gone: []stats.Publisher{}, Topics: []stats.TopicState{}, Stranded: []stats.StrandedType{},
 		Pauses: []outbox.HeldPause{},
 	}, r)
 }
@@ -195,6 +196,8 @@ INSERT INTO outbox_publishers (id, host, pid, version, last_seen_at, state) VALU
 	require.Len(t, r.Publishers, 1, "one that was not heard of lately is not alive")
 	require.Equal(t, "one", r.Publishers[0].Host)
 	require.EqualValues(t, 7, r.Publishers[0].InFlight)
+	require.Len(t, r.Gone, 1)
+	require.Equal(t, "two", r.Gone[0].Host)
 	require.Equal(t, []stats.TopicState{{
 		Topic: "billing", State: "unreachable", Publisher: "one/11", Error: "away", Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 	}}, r.Topics)
@@ -294,4 +297,37 @@ SELECT gen_random_uuid(), 'ad_created', 'ad', gen_random_uuid(), '{}', 'rejected
 	var kept int
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM outbox_dlq_counts`).Scan(&kept))
 	require.Less(t, kept, 200, "rows are added up now and then")
+}
+
+// Who holds what: by leases, also of those whose heartbeat nobody has.
+func TestPublishersAndWhatTheyHold(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	_, err := pool.Exec(t.Context(), `
+INSERT INTO outbox_publishers (id, host, pid, version, started_at, last_seen_at, state) VALUES
+ ('00000000-0000-0000-0000-000000000001', 'silent', 11, 'v1', now() - interval '1 hour', now() - interval '5 minutes', '{"inFlight": 1}'),
+ ('00000000-0000-0000-0000-000000000002', 'late', 22, 'v1', now() - interval '1 minute', now(), '[]'),
+ ('00000000-0000-0000-0000-000000000003', 'first', 33, 'v2', now() - interval '2 minutes', now(),
+  '{"inFlight": 4, "takes": {"namespace": "shop", "eventTypes": ["a", "b"]}}')`)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `
+INSERT INTO outbox_leases (owner, since, until, seqs) VALUES
+ ('00000000-0000-0000-0000-000000000003', now() - interval '9 seconds', now() + interval '1 minute', '{[1,4),[6,7)}'),
+ ('00000000-0000-0000-0000-000000000003', now() - interval '3 seconds', now() + interval '1 minute', '{[10,12)}'),
+ ('00000000-0000-0000-0000-000000000009', now() - interval '70 seconds', now() - interval '10 seconds', '{[20,21)}')`)
+	require.NoError(t, err)
+	list, err := stats.Publishers(t.Context(), pool)
+	require.NoError(t, err)
+	var lines []string
+	for _, p := range list {
+		lines = append(lines, fmt.Sprintf("%s alive=%t %d leases of %d events, oldest %t: %q", p.Host, p.Alive, p.Leases, p.Leased, p.OldestLeaseAt != nil, p.Takes()))
+	}
+	require.Equal(t, []string{
+		`first alive=true 2 leases of 6 events, oldest true: "namespace shop; a, b"`,
+		`late alive=true 0 leases of 0 events, oldest false: "everything"`,
+		` alive=false 1 leases of 1 events, oldest true: ""`,
+		`silent alive=false 0 leases of 0 events, oldest false: "everything"`,
+	}, lines)
+	r := collect(t, pool, "")
+	require.Equal(t, list, append(r.Publishers, r.Gone...))
 }

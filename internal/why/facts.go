@@ -40,6 +40,9 @@ type facts struct {
 	// PublishersKnown: the database keeps a list of publishers.
 	PublishersKnown bool
 	Publishers      []dispatch.Peer
+	// LeasedAt is since when the event is leased; Lockers are the sessions that have locked its row otherwise.
+	LeasedAt *time.Time
+	Lockers  []locker
 	// Pauses are those of operators that hold the event back.
 	Pauses []outbox.Pause
 	// CleanupAt and CleanupOlderThan are of the newest cleanup that removed published events; zero: there was none.
@@ -71,6 +74,26 @@ SELECT count(*)
   FROM (SELECT FROM outbox_events
          WHERE ordering_key = $1 AND published_at IS NULL AND passed_at IS NULL AND dead_at IS NULL AND seq > $2
          LIMIT $3) AS behind`
+
+// locker is a session that has locked the event's row.
+type locker struct {
+	PID         int32
+	Application string
+	User        string
+	Since       *time.Time // nil: this login may not see it
+}
+
+// The lease of an event, and who has locked its row: the row names the transaction, or the group of transactions, and each of those
+// holds a lock on itself until it ends. A publisher locks a row for the moment of its claim; this looks a moment later.
+const (
+	selectLeasedAt = `SELECT since FROM outbox_leases WHERE seqs @> $1::bigint`
+	selectLockers  = `
+SELECT a.pid, a.application_name, a.usename::text, a.xact_start
+  FROM outbox_events AS e
+  JOIN pg_locks AS l ON l.locktype = 'transactionid' AND l.granted AND l.mode = 'ExclusiveLock' AND l.transactionid = e.xmax
+  JOIN pg_stat_activity AS a ON a.pid = l.pid
+ WHERE e.id = $1::uuid`
+)
 
 const hasPublishers = `SELECT to_regclass('outbox_publishers') IS NOT NULL`
 
@@ -112,6 +135,9 @@ func gather(ctx context.Context, o *dlq.Outbox, id string) (f facts, err error) 
 		if err == nil {
 			err = addPauses(ctx, o, &f)
 		}
+		if err == nil {
+			err = addHolders(ctx, o, &f)
+		}
 	}
 	return f, err
 }
@@ -138,6 +164,24 @@ func addPauses(ctx context.Context, o *dlq.Outbox, f *facts) error {
 			f.Pauses = append(f.Pauses, p)
 		}
 	}
+	return err
+}
+
+// addHolders looks at who has the event, by a lease or by a lock.
+func addHolders(ctx context.Context, o *dlq.Outbox, f *facts) error {
+	var since time.Time
+	switch err := o.DB.QueryRow(ctx, selectLeasedAt, f.Event.Seq).Scan(&since); {
+	case err == nil:
+		f.LeasedAt = &since
+		return nil
+	case !errors.Is(err, pgx.ErrNoRows):
+		return fmt.Errorf("look for the event's lease: %w", err)
+	}
+	rows, err := o.DB.Query(ctx, selectLockers, f.Event.ID)
+	if err != nil {
+		return fmt.Errorf("look who has locked the event: %w", err)
+	}
+	f.Lockers, err = pgx.CollectRows(rows, pgx.RowToStructByPos[locker])
 	return err
 }
 

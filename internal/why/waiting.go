@@ -1,8 +1,10 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/dlq"
@@ -45,6 +47,7 @@ func (f facts) waiting(r *Result) {
 		r.State = Waiting
 		r.say("%s waits for its turn and became due %s.", f.subject(), f.when(e.NextAttemptAt))
 		f.sayAhead(r)
+		f.sayLocked(r)
 		f.sayReplayed(r)
 		f.sayLastAttempt(r)
 		f.sayPublishers(r)
@@ -114,9 +117,24 @@ func (f facts) sayAhead(r *Result) {
 	}
 }
 
+// sayLocked names the sessions that have locked the event's row: claims pass it over.
+func (f facts) sayLocked(r *Result) {
+	for _, s := range f.Lockers {
+		since := ""
+		if s.Since != nil {
+			since = ", in a transaction since " + s.Since.UTC().Format(time.RFC3339)
+		}
+		r.say("Its row is locked by session %d (%s, user %s%s): publishers pass it over until that transaction ends; pg_terminate_backend(%[1]d) ends it.",
+			s.PID, safetext.Line(cmp.Or(s.Application, "no name")), safetext.Line(cmp.Or(s.User, "none")), since)
+	}
+}
+
 func (f facts) leased(r *Result) {
 	r.State = Leased
 	r.say("%s is being published right now by %s, whose lease ends %s.", f.subject(), f.owner(), f.when(*f.Event.LockedUntil))
+	if f.LeasedAt != nil {
+		r.say("It has been held for %s.", words.Seconds(f.Now.Sub(*f.LeasedAt).Seconds()))
+	}
 	if f.Event.AttemptCount > 0 {
 		r.say("It has failed %s before.", words.Counted(int64(f.Event.AttemptCount), "time"))
 	}
@@ -210,7 +228,7 @@ func (f facts) sayPublishers(r *Result) {
 		r.State = NoPublisher
 	}
 	if len(f.Publishers) > 0 {
-		r.say("No publisher is running: the last heartbeat was %s, from %s.", f.when(f.Publishers[0].LastSeenAt), f.Publishers[0].Host)
+		r.say("No publisher is running: the last heartbeat was %s, from %s.", f.when(*f.Publishers[0].LastSeenAt), f.Publishers[0].Host)
 	} else {
 		r.say("No publisher is running.")
 	}

@@ -1,10 +1,13 @@
 package why_test
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
@@ -149,4 +152,28 @@ func TestWhatAConsumerForgotMayBeAnotherDatabasesEvent(t *testing.T) {
 	id := uuid.NewString()
 	b.exec("SELECT outbox_forget_event('billing', $1::text::uuid, false, 'ann', 'x', '{}')", id)
 	require.Equal(t, why.NotFound, b.why(id).State)
+}
+
+// Who has an event is named: by its lease, since when; by a lock on its row, which session.
+func TestWhyNamesWhoHasTheEvent(t *testing.T) {
+	b := setup(t)
+	b.emit("", 0)
+	var id string
+	require.NoError(t, b.db.Pool.QueryRow(b.ctx, "SELECT id::text FROM outbox_events").Scan(&id))
+	require.NotContains(t, b.why(id).Explanation, "locked")
+
+	conn, err := pgx.Connect(b.ctx, b.db.URL)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(context.Background()) }()
+	_, err = conn.Exec(b.ctx, "SET application_name = 'a migration'; BEGIN; SELECT FROM outbox_events FOR UPDATE")
+	require.NoError(t, err)
+	require.Regexp(t, fmt.Sprintf(`Its row is locked by session %d \(a migration, user \S+, in a transaction since \S+Z\): publishers pass it over`,
+		conn.PgConn().PID()), b.why(id).Explanation)
+	_, err = conn.Exec(b.ctx, "ROLLBACK")
+	require.NoError(t, err)
+	require.NotContains(t, b.why(id).Explanation, "locked")
+
+	b.exec(`INSERT INTO outbox_leases (owner, since, until, seqs)
+		SELECT gen_random_uuid(), now() - interval '90 seconds', now() + interval '1 hour', int8multirange(int8range(seq, seq, '[]')) FROM outbox_events`)
+	require.Contains(t, b.why(id).Explanation, "It has been held for 1m30s.")
 }

@@ -1,0 +1,31 @@
+package ui
+
+import (
+	"slices"
+
+	"github.com/outboxctl/outboxctl/internal/stats"
+)
+
+// publishersOf are all publishers of a report, which may be nil: those that are alive, and behind them those that are not.
+func publishersOf(s *stats.Report) []stats.Publisher {
+	if s == nil {
+		return []stats.Publisher{}
+	}
+	return slices.Concat([]stats.Publisher{}, s.Publishers, s.Gone)
+}
+
+func publishersPage(r *request) (*view, error) {
+	v := &view{
+		Title: "Publishers", Command: "outboxctl publishers", Live: true, template: "publishers",
+		Data: publishersOf(r.snapshot.Stats),
+	}
+	return v, known(r.URL.Query())
+}
+
+func publishersAPI(r *request) (answer, error) {
+	if err := known(r.URL.Query()); err != nil {
+		return answer{}, err
+	}
+	s, err := r.figures()
+	return answer{body: publishersOf(s.Stats)}, err
+}
