@@ -1,17 +1,13 @@
 package ui
 
-import (
-	"slices"
-
-	"github.com/outboxctl/outboxctl/internal/stats"
-)
+import "github.com/outboxctl/outboxctl/internal/stats"
 
 // publishersOf are all publishers of a report, which may be nil: those that are alive, and behind them those that are not.
 func publishersOf(s *stats.Report) []stats.Publisher {
 	if s == nil {
 		return []stats.Publisher{}
 	}
-	return slices.Concat([]stats.Publisher{}, s.Publishers, s.Gone)
+	return append(append([]stats.Publisher{}, s.Publishers...), s.Gone...)
 }
 
 func publishersPage(r *request) (*view, error) {
