@@ -86,6 +86,8 @@ type locker struct {
 // The lease of an event, and who has locked its row: the row names the transaction, or the group of transactions, and each of those
 // holds a lock on itself until it ends. A publisher locks a row for the moment of its claim; this looks a moment later.
 const (
+	// Which transaction has locked a row is not among the columns that a viewer may read.
+	mayReadLocks   = `SELECT has_table_privilege('outbox_events', 'SELECT')`
 	selectLeasedAt = `SELECT since FROM outbox_leases WHERE seqs @> $1::bigint`
 	selectLockers  = `
 SELECT a.pid, a.application_name, a.usename::text, a.xact_start
@@ -176,6 +178,10 @@ func addHolders(ctx context.Context, o *dlq.Outbox, f *facts) error {
 		return nil
 	case !errors.Is(err, pgx.ErrNoRows):
 		return fmt.Errorf("look for the event's lease: %w", err)
+	}
+	var may bool
+	if err := o.DB.QueryRow(ctx, mayReadLocks).Scan(&may); err != nil || !may {
+		return err
 	}
 	rows, err := o.DB.Query(ctx, selectLockers, f.Event.ID)
 	if err != nil {
