@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/examples/notifications"
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/devstack"
@@ -32,6 +33,7 @@ const consumeTopic = "the-domain"
 func newConsumeRig(t *testing.T) *consumeRig {
 	t.Helper()
 	r := &consumeRig{t: t, db: outboxtest.DB(t), redis: outboxtest.Redis(t), pubsub: outboxtest.PubSub(t)}
+	require.NoError(t, notifications.CreateTable(t.Context(), r.db.Pool))
 	client := r.connect()
 	defer client.Close()
 	_, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: pubsub.Plan(map[string]string{"domain": consumeTopic}, nil)})

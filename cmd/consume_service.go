@@ -95,7 +95,7 @@ SELECT i.consumer, i.event_id, n.id, n.type, n.audience, n.store_id, n.license_i
   FROM inbox_events AS i, notifications AS n
  WHERE false`
 
-// openExample opens the example's database and looks for its tables. Other consumers have none: the pool is nil.
+// openExample opens the example's database, creates its own table and looks for the others. Other consumers have none: the pool is nil.
 func (s *consumeService) openExample(ctx context.Context, opts *consumeOptions) (*pgxpool.Pool, error) {
 	if !opts.example {
 		return nil, nil
@@ -105,6 +105,9 @@ func (s *consumeService) openExample(ctx context.Context, opts *consumeOptions) 
 		return nil, err
 	}
 	opts.app.OnClose(func() error { pool.Close(); return nil })
+	if err := notifications.CreateTable(ctx, pool); err != nil {
+		return nil, fault.Database(err)
+	}
 	if _, err := pool.Exec(ctx, exampleTables); err != nil {
 		return nil, fault.Database(fmt.Errorf("check the consumer's tables: %w", err))
 	}

@@ -128,6 +128,9 @@ func (r *Trial) measureConsume(ctx context.Context, redis *devstack.Redis, subsc
 		return nil, nil, err
 	}
 	defer pool.Close()
+	if err := notifications.CreateTable(ctx, pool); err != nil {
+		return nil, nil, err
+	}
 	// Acknowledged copies count as well as events do, so the end is that of the last event.
 	running, stop := context.WithCancel(ctx)
 	defer stop()

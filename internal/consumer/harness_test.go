@@ -73,6 +73,7 @@ func worldOn(t testing.TB, db *outboxtest.Database, rdbURL string) *world {
 	t.Helper()
 	fake := outboxtest.PubSub(t)
 	w := &world{t: t, pool: db.Pool, dbURL: db.URL, rdbURL: rdbURL, fake: fake}
+	require.NoError(t, notifications.CreateTable(context.Background(), db.Pool))
 	w.client = connect(t, fake.Addr())
 	t.Cleanup(func() { require.NoError(t, w.client.Close()) })
 	plan := pubsub.Plan(map[string]string{"domain": topic}, map[string]string{"domain": subscription})

@@ -167,7 +167,6 @@ func TestRoleMatrix(t *testing.T) {
 		{`DELETE FROM outbox_publishers`, [4]string{denied, allowed, denied, denied}},
 		{`SELECT consumer FROM inbox_events`, [4]string{denied, denied, allowed, allowed}},
 		{`INSERT INTO inbox_events (consumer, event_id) VALUES ('c', gen_random_uuid())`, [4]string{denied, denied, denied, denied}},
-		{`SELECT id FROM notifications`, [4]string{denied, denied, denied, denied}},
 		{`DELETE FROM inbox_events`, [4]string{denied, denied, denied, denied}},
 		{`INSERT INTO outbox_schema_version (version_id, is_applied) VALUES (1, true)`, [4]string{denied, denied, denied, denied}},
 		{`DROP TABLE outbox_events`, [4]string{denied, denied, denied, denied}},

@@ -43,6 +43,9 @@ func run(ctx context.Context, getenv func(string) string) error {
 		return err
 	}
 	defer pool.Close()
+	if err := notifications.CreateTable(ctx, pool); err != nil {
+		return err
+	}
 	rdb, err := consume.NewClient(getenv("REDIS_URL"))
 	if err != nil {
 		return err

@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 // ours has one notification, and the worker ends when told.
 func TestWorker(t *testing.T) {
 	db, rdb, fake := outboxtest.DB(t), outboxtest.Redis(t), outboxtest.PubSub(t)
-	t.Setenv("PUBSUB_EMULATOR_HOST", fake.Addr()) // Google's client reads it
+	require.NoError(t, notifications.CreateTable(t.Context(), db.Pool)) // the worker does it too, but is asked for its rows before
+	t.Setenv("PUBSUB_EMULATOR_HOST", fake.Addr())                       // Google's client reads it
 	client, err := ours.Connect(t.Context(), ours.Config{Project: fake.Project, Emulator: fake.Addr()})
 	require.NoError(t, err)
 	defer client.Close()
