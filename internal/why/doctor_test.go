@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/doctor"
 	"github.com/outboxctl/outboxctl/internal/pgread"
 	"github.com/outboxctl/outboxctl/internal/registry"
@@ -25,7 +26,10 @@ func unreachable() doctor.Params {
 		Database: func(context.Context) (*pgread.DB, error) {
 			return nil, errors.New("connect to postgres://app:canary@db/x: refused")
 		},
-		Broker: func(context.Context, bool) ([]doctor.Resource, error) { return nil, errors.New("broker away") },
+		Kind: broker.Kind{Name: "pubsub", Title: "Pub/Sub", Needs: []string{"pubsub.project"}, Remedy: "check pubsub.project", Rights: "roles/pubsub.viewer"},
+		Broker: func(context.Context, bool) ([]doctor.Resource, []broker.Finding, error) {
+			return nil, nil, errors.New("broker away")
+		},
 		Redis: func(context.Context) (consume.ServerReport, error) {
 			return consume.ServerReport{}, errors.New("redis away")
 		},
@@ -60,7 +64,7 @@ func TestDoctorExaminesWhatItCanReach(t *testing.T) {
 func TestDoctorJudgesTheBrokersResources(t *testing.T) {
 	t.Parallel()
 	p := unreachable()
-	p.Broker = func(context.Context, bool) ([]doctor.Resource, error) {
+	p.Broker = func(context.Context, bool) ([]doctor.Resource, []broker.Finding, error) {
 		return []doctor.Resource{
 			{Kind: doctor.ResourceTopic, Name: "a", State: doctor.ResourceExists},
 			{Kind: doctor.ResourceTopic, Name: "b", State: doctor.ResourceMissing},
@@ -69,7 +73,7 @@ func TestDoctorJudgesTheBrokersResources(t *testing.T) {
 			{Kind: doctor.ResourceSubscription, Name: "d", State: doctor.ResourceDiffers, Detail: "of another topic"},
 			{Kind: doctor.ResourceSubscription, Name: "e", State: doctor.ResourceExists, Detail: "no dead-letter policy"},
 			{Kind: doctor.ResourceTopic, Name: "f", State: doctor.ResourceFailed, Detail: "forbidden"},
-		}, nil
+		}, nil, nil
 	}
 	require.Equal(t, map[string]doctor.Level{
 		"topics b, b2 are missing":              doctor.Fail,
@@ -80,7 +84,7 @@ func TestDoctorJudgesTheBrokersResources(t *testing.T) {
 		"2 topics and subscriptions exist":      doctor.OK,
 	}, levels(t, p, "pubsub"))
 	p.Broker = nil
-	require.Equal(t, map[string]doctor.Level{"no project is configured": doctor.Warn}, levels(t, p, "pubsub"))
+	require.Equal(t, map[string]doctor.Level{"pubsub.project is not configured": doctor.Warn}, levels(t, p, "pubsub"))
 }
 
 func TestDoctorFindsAnEmulatorBesideARemoteDatabase(t *testing.T) {
@@ -105,7 +109,7 @@ func TestDoctorFindsAnEmulatorBesideARemoteDatabase(t *testing.T) {
 func TestDoctorJudgesRedis(t *testing.T) {
 	t.Parallel()
 	p := unreachable()
-	p.Redelivery = 168 * time.Hour
+	p.Kind.Retention = 168 * time.Hour
 	p.Redis = func(context.Context) (consume.ServerReport, error) { return consume.ServerReport{Version: "7.0"}, nil }
 	require.Equal(t, map[string]doctor.Level{"Redis 7.0 stores the processed-event keys": doctor.OK}, levels(t, p, "redis"))
 	p.IdempotencyTTL = time.Hour

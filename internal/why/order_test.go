@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/check"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/doctor"
@@ -92,20 +93,19 @@ func TestDoctorLooksAtWhatKeepsTheOrder(t *testing.T) {
 	p := doctor.Params{
 		Registry: unreachable().Registry, Now: unreachable().Now, Redis: unreachable().Redis,
 		Database: func(context.Context) (*pgread.DB, error) { return b.reads(), nil },
-		Broker: func(_ context.Context, ordered bool) ([]doctor.Resource, error) {
-			asked = ordered
-			return nil, nil
+		Kind:     broker.Kind{Name: "pubsub"},
+		Broker: func(_ context.Context, ordered bool) ([]doctor.Resource, []broker.Finding, error) {
+			if asked = ordered; !ordered {
+				return nil, nil, nil
+			}
+			return nil, []broker.Finding{{Warn: true, Remedy: "set pubsub.endpoint", Message: "keys keep their order only within one region"}}, nil
 		},
 	}
 	require.Empty(t, levels(t, p, "pubsub"))
 	require.False(t, asked)
 	b.keyed(1)
-	require.Equal(t, map[string]doctor.Level{
-		"events have an ordering key and publishers use the nearest region: keys keep their order only within one": doctor.Warn,
-	}, levels(t, p, "pubsub"))
+	require.Equal(t, map[string]doctor.Level{"keys keep their order only within one region": doctor.Warn}, levels(t, p, "pubsub"))
 	require.True(t, asked, "subscriptions are asked for their order")
-	p.Endpoint = "europe-west1-pubsub.googleapis.com:443"
-	require.Empty(t, levels(t, p, "pubsub"))
 
 	b.exec("ALTER TABLE outbox_events ALTER COLUMN seq SET CACHE 20")
 	require.Equal(t, doctor.Fail, levels(t, p, "database")["seq is drawn in blocks of 20: events of an ordering key get the wrong order"])

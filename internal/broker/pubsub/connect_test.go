@@ -16,6 +16,13 @@ func TestConnectRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "flow limits")
 }
 
+// Order holds within a region only, so publishers of keys need an endpoint.
+func TestOrderNeedsOneRegion(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, new(pubsub.Client).Findings(false))
+	require.Len(t, new(pubsub.Client).Findings(true), 1)
+}
+
 // A malformed project refuses every message with the code of a malformed message.
 func TestConnectRefusesAMalformedProject(t *testing.T) {
 	t.Setenv("PUBSUB_EMULATOR_HOST", "")
