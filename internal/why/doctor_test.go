@@ -84,7 +84,7 @@ func TestDoctorJudgesTheBrokersResources(t *testing.T) {
 		"2 topics and subscriptions exist":      doctor.OK,
 	}, levels(t, p, "pubsub"))
 	p.Broker = nil
-	require.Equal(t, map[string]doctor.Level{"pubsub.project is not configured": doctor.Warn}, levels(t, p, "pubsub"))
+	require.Equal(t, map[string]doctor.Level{"Pub/Sub is not configured": doctor.Warn}, levels(t, p, "pubsub"))
 }
 
 func TestDoctorFindsAnEmulatorBesideARemoteDatabase(t *testing.T) {
