@@ -163,8 +163,7 @@ func (c *Client) ensureStream(ctx context.Context, t broker.PlannedTopic, dryRun
 	a = broker.Action{Kind: broker.KindTopic, Name: t.Name, Topic: t.Name, Outcome: broker.OutcomeExists}
 	stream, err = c.streamOf(ctx, t.Name)
 	switch {
-	case err == nil:
-		a.Detail = "stream " + stream
+	case err == nil: // without a word: doctor warns of what is noted about something that exists
 	case !errors.Is(err, jetstream.ErrStreamNotFound):
 		return refused(stream, a, err)
 	case dryRun:

@@ -37,6 +37,9 @@ func TestEnsureAndList(t *testing.T) {
 		actions, err := c.Ensure(t.Context(), p)
 		require.NoError(t, err)
 		for _, a := range actions {
+			if a.Outcome == broker.OutcomeExists {
+				require.Empty(t, a.Detail, "doctor would warn of it")
+			}
 			got = append(got, a.Kind+" "+a.Name+" "+string(a.Outcome))
 		}
 		return got

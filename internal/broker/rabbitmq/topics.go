@@ -156,12 +156,8 @@ type step struct {
 
 func (c *Client) exchangeStep(t broker.PlannedTopic) step {
 	name := c.exchangeOf(t.Name)
-	a := broker.Action{Kind: broker.KindTopic, Name: t.Name, Topic: t.Name}
-	if name != t.Name {
-		a.Detail = "exchange " + name
-	}
 	return step{
-		action: a,
+		action: broker.Action{Kind: broker.KindTopic, Name: t.Name, Topic: t.Name},
 		exists: func(ctx context.Context) (bool, error) { return c.hasExchange(ctx, name) },
 		make: func(ctx context.Context) error {
 			return c.ask(ctx, func(ch *amqp.Channel) error {
