@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -40,20 +41,25 @@ func (e *PanicError) Error() string { return fmt.Sprintf("publishing panicked: %
 // quarters of the time were over is unsent and loses no attempt. A function that
 // does not return when its context ends is not waited for: its message counts as
 // failed, and its place stays taken until it returns.
-func Each(f Func, parallel int) Publisher {
-	return each{f: f, slots: make(chan struct{}, max(1, parallel))}
+func Each(f Func, parallel int) Publisher { return EachWithin(f, parallel, 0) }
+
+// EachWithin is Each for a function that may take that long: its context ends then, and it is
+// called only while so much time is left. Tuning.PublishTimeout should be twice as long.
+func EachWithin(f Func, parallel int, takes time.Duration) Publisher {
+	return each{f: f, slots: make(chan struct{}, max(1, parallel)), takes: takes}
 }
 
 type each struct {
 	f     Func
 	slots chan struct{}
+	takes time.Duration // 0: a quarter of the time that there is
 }
 
 // Publish implements Publisher.
 func (e each) Publish(ctx context.Context, topic string, msgs []Message) []Result {
 	begin, stop := ctx, func() {}
 	if end, limited := ctx.Deadline(); limited {
-		begin, stop = context.WithDeadline(ctx, end.Add(-time.Until(end)/4))
+		begin, stop = context.WithDeadline(ctx, end.Add(-cmp.Or(e.takes, time.Until(end)/4)))
 	}
 	defer stop()
 	if len(msgs) > 0 && msgs[0].OrderingKey != "" {
@@ -95,15 +101,23 @@ func (e each) hand(ctx, begin context.Context, topic string, m Message) <-chan R
 func (e each) call(ctx context.Context, topic string, m Message) (result Result) {
 	defer func() {
 		if v := recover(); v != nil {
-			result = Result{Err: NewFailure(Retryable, codePanic, &PanicError{Value: v, stack: debug.Stack()})}
+			result = Result{Err: NewFailure(Retryable, codePanic, Answered(&PanicError{Value: v, stack: debug.Stack()}))}
 		}
 	}()
+	if e.takes > 0 {
+		var end context.CancelFunc
+		ctx, end = context.WithTimeout(ctx, e.takes)
+		defer end()
+	}
 	err := e.f(ctx, topic, m)
 	switch {
 	case err == nil:
 		return Result{MessageID: m.EventID}
-	case CodeOf(err) == codeUnknown:
-		err = NewFailure(ClassOf(err), codeFailed, err)
+	case CodeOf(err) != codeUnknown:
+	case ctx.Err() != nil:
+		err = NewFailure(Retryable, codeNoAnswer, err)
+	default:
+		err = NewFailure(Retryable, codeFailed, Answered(err))
 	}
 	return Result{Err: err}
 }

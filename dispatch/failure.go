@@ -1,6 +1,10 @@
 package dispatch
 
-import "github.com/outboxctl/outboxctl/internal/dispatch"
+import (
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/dispatch"
+)
 
 // Class is what a failure means for the event and for its topic.
 type Class uint8
@@ -63,6 +67,15 @@ var ErrUnsent = dispatch.ErrUnsent
 // ErrThrottled in the error of a message means that the broker is sent too much of its
 // ordering key. It says nothing about other keys.
 var ErrThrottled = dispatch.ErrThrottled
+
+// Answered is err of a message whose destination was there and failed this message: as long
+// as no other one fails so, that is the message's own failure, and its topic stays open. Each
+// takes every error of its function for one.
+func Answered(err error) error { return dispatch.Answered(err) }
+
+// RetryAfter is the error of a message that must not be offered again before that time is
+// over. Where the whole topic takes nothing, it is left alone for as long.
+func RetryAfter(err error, wait time.Duration) error { return dispatch.RetryAfter(err, wait) }
 
 // Reject returns the error of a message that can never be accepted. The event dies as soon as
 // its topic has accepted another one, in the same call or since: a topic that rejects

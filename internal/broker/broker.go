@@ -36,6 +36,9 @@ type Kind struct {
 	// Addr is host:port of a server that answers when the broker does, as far as settings tell;
 	// empty where there is none. It may be nil.
 	Addr func(setting func(name string) string) string
+	// Takes is how long one message may take where that is set; it may be nil. The time-out and
+	// the lease of a publisher that have no value of their own follow it.
+	Takes func(setting func(name string) string) time.Duration
 	// Remedy is what an operator looks at when the broker does not answer, and Rights when it
 	// refuses to tell about a topic.
 	Remedy, Rights string

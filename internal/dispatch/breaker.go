@@ -35,6 +35,8 @@ type TopicStatus struct {
 	// Code and Error are the last failure's; empty while the topic is healthy.
 	Code  string
 	Error string
+	// Answered: it was answered with that failure, and so were others.
+	Answered bool
 }
 
 // breaker keeps one topic's state. A failure of everything that was asked of
@@ -59,6 +61,8 @@ type breaker struct {
 	lastOK, lastAccepted time.Time
 	// refused are the messages that the broker has refused, and when first.
 	refused map[string]time.Time
+	// failed are the messages that the destination has failed, since it accepted one.
+	failed map[string]bool
 	// trialAfter is the seq behind which the next trial looks first. It starts
 	// at the largest seq that was sent in vain and moves on with every trial, so
 	// that an outage in which the probe succeeds and publishing does not burns
@@ -68,7 +72,7 @@ type breaker struct {
 
 func newBreaker(topic string, types outbox.Types) *breaker {
 	return &breaker{
-		topic: topic, types: types, asking: make(chan struct{}, 1), refused: map[string]time.Time{},
+		topic: topic, types: types, asking: make(chan struct{}, 1), refused: map[string]time.Time{}, failed: map[string]bool{},
 		status: TopicStatus{Topic: topic, State: TopicHealthy, Since: time.Now()},
 	}
 }
@@ -150,7 +154,7 @@ func (b *breaker) setLocked(state TopicState, now time.Time, err error) {
 	}
 	b.status.State = state
 	if err != nil {
-		b.status.Code, b.status.Error = CodeOf(err), storedError(err)
+		b.status.Code, b.status.Error, b.status.Answered = CodeOf(err), storedError(err), isAnswered(err)
 	}
 	if state == TopicHealthy {
 		b.status = TopicStatus{Topic: b.topic, State: TopicHealthy, Since: b.status.Since}

@@ -1,6 +1,9 @@
 package dispatch
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // Class is what a failed publish means for the row and for its topic. It is the public
 // package's, which converts its own.
@@ -92,3 +95,39 @@ var ErrUnsent = errors.New("not sent: no time was left")
 // ErrThrottled is in the error of a message whose ordering key the broker is sent
 // too much of. It says nothing about other keys.
 var ErrThrottled = errors.New("too much of one ordering key")
+
+// answered is in the error of a message that its destination was there for, and failed: as
+// long as no other message fails so, that says nothing about the topic.
+type answered struct{ error }
+
+func (a *answered) Unwrap() error { return a.error }
+
+// Answered marks the error of a message that its destination has answered with.
+func Answered(err error) error { return &answered{err} }
+
+func isAnswered(err error) bool { return errors.As(err, new(*answered)) }
+
+// maxRetryAfter is the longest wait that a broker may ask for.
+const maxRetryAfter = time.Hour
+
+// retryAfter is in the error of a message that the broker wants later.
+type retryAfter struct {
+	error
+	wait time.Duration
+}
+
+func (r *retryAfter) Unwrap() error { return r.error }
+
+// RetryAfter is err of a message that must not be offered again before that time is over.
+func RetryAfter(err error, wait time.Duration) error {
+	return &retryAfter{err, min(wait, maxRetryAfter)}
+}
+
+// waitOf is how long the broker wants to be left alone; zero where it did not say.
+func waitOf(err error) time.Duration {
+	var r *retryAfter
+	if errors.As(err, &r) {
+		return r.wait
+	}
+	return 0
+}

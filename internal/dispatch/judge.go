@@ -46,7 +46,8 @@ type judgement struct {
 }
 
 // judge turns the broker's results into verdicts.
-func (d *Dispatcher) judge(g *group, results []Result) judgement {
+// own: failures that the destination answered with are those of their rows alone.
+func (d *Dispatcher) judge(g *group, results []Result, own bool) judgement {
 	j := judgement{attempts: make([]Attempt, 0, len(g.rows))}
 	j.verdicts.Published = make([]Published, 0, len(g.rows))
 	for i, row := range g.rows {
@@ -59,7 +60,7 @@ func (d *Dispatcher) judge(g *group, results []Result) judgement {
 		}
 		a := d.judgeFailure(g.topic, row, err, &j.verdicts)
 		switch class := ClassOf(err); {
-		case class == Rejected || class == Refused:
+		case class == Rejected || class == Refused, own && isAnswered(err):
 			j.answered = true
 		case errors.Is(err, ErrUnsent), errors.Is(err, ErrThrottled):
 			// It proves nothing about the broker.
@@ -103,7 +104,7 @@ func (d *Dispatcher) judgeFailure(topic string, row *Claimed, err error, v *Verd
 			v.Dead = append(v.Dead, deadLetter(row, topic, a.Reason, err, true))
 			break
 		}
-		a.Delay = d.cfg.Backoff.Delay(a.Number, d.cfg.Random())
+		a.Delay = max(d.cfg.Backoff.Delay(a.Number, d.cfg.Random()), waitOf(err))
 		v.Failed = append(v.Failed, Failed{Key: row.Key, Error: storedError(err), Delay: a.Delay})
 	}
 	return a

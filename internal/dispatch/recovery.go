@@ -23,8 +23,9 @@ const (
 	readyFresh = 5 * time.Second
 )
 
-// tripped announces a topic that has just failed and starts its recovery.
-func (d *Dispatcher) tripped(br *breaker, failed bool) {
+// tripped announces a topic that has just failed and starts its recovery, after the time
+// that the broker has asked for.
+func (d *Dispatcher) tripped(br *breaker, failed bool, after time.Duration) {
 	if !failed {
 		return
 	}
@@ -33,7 +34,9 @@ func (d *Dispatcher) tripped(br *breaker, failed bool) {
 	d.recoveries.begin()
 	go func() {
 		defer d.recoveries.end()
-		d.recoverTopic(d.running, br)
+		if wait.For(d.running, after) == nil {
+			d.recoverTopic(d.running, br)
+		}
 	}()
 }
 
@@ -70,7 +73,7 @@ func (d *Dispatcher) recoverTopic(ctx context.Context, br *breaker) {
 		if err != nil {
 			d.change(br, stateFor(err), err)
 		}
-		if wait.For(ctx, pause.Delay(try, d.cfg.Random())) != nil {
+		if wait.For(ctx, max(pause.Delay(try, d.cfg.Random()), waitOf(err))) != nil {
 			return
 		}
 	}

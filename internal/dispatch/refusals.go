@@ -68,6 +68,7 @@ func (b *breaker) accepted(sent time.Time, g *group, results []Result) {
 	if sent.After(b.lastAccepted) {
 		b.lastAccepted = sent
 	}
+	clear(b.failed)
 	for i := 0; i < len(results) && len(b.refused) > 0; i++ {
 		if results[i].Err == nil {
 			delete(b.refused, g.rows[i].ID)
@@ -105,4 +106,19 @@ func refused(results []Result) (at []int) {
 		}
 	}
 	return at
+}
+
+// own reports whether what a destination fails is the fault of a message, not of the topic:
+// it is as long as one message alone fails. When a second one does, and none was accepted
+// since the first, all of them may fail: the topic is left alone, so that they keep their
+// attempts.
+func (b *breaker) own(g *group, results []Result) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, r := range results {
+		if r.Err != nil && isAnswered(r.Err) && len(b.failed) < maxRefusals {
+			b.failed[g.rows[i].ID] = true
+		}
+	}
+	return len(b.failed) == 1
 }

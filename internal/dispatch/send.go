@@ -132,14 +132,14 @@ func (d *Dispatcher) conclude(
 ) (Verdicts, error) {
 	now := time.Now()
 	br.blame(g, results, now)
-	j := d.judge(g, results)
+	j := d.judge(g, results, br.own(g, results))
 	d.totals.count(j.attempts)
 	if len(j.verdicts.Published) > 0 {
 		br.accepted(started, g, results)
 	}
 	d.observe.Published(g.topic, now.Sub(started), j.attempts)
 	if j.outage != nil {
-		d.tripped(br, br.trip(generation, now, j.sentTo, j.outage))
+		d.tripped(br, br.trip(generation, now, j.sentTo, j.outage), waitOf(j.outage))
 	} else if j.answered {
 		br.ok(started)
 	}
@@ -198,7 +198,7 @@ func (d *Dispatcher) askFirst(ctx context.Context, br *breaker, rows []*Claimed)
 	generation := br.begin()
 	err := d.askInTurn(ctx, br)
 	if err != nil && ctx.Err() == nil {
-		d.tripped(br, br.trip(generation, time.Now(), 0, err))
+		d.tripped(br, br.trip(generation, time.Now(), 0, err), waitOf(err))
 	}
 	return err
 }

@@ -112,6 +112,9 @@ func (l *Log) Settled(r dispatch.SettleReport) {
 func (l *Log) TopicChanged(s dispatch.TopicStatus) {
 	at := slog.LevelWarn
 	message := "topic is unreachable: the broker does not answer, its events are not claimed and keep their attempts"
+	if s.Answered {
+		message = "topic fails every event: those that wait keep their attempts, and one at a time is tried"
+	}
 	switch s.State {
 	case dispatch.TopicMisconfigured:
 		at = slog.LevelError

@@ -1,0 +1,104 @@
+// Package callback is what destinations have in common that hand each event over and keep none:
+// there is nothing to create and nothing to receive.
+package callback
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/internal/broker"
+)
+
+// Base implements the parts of broker.Broker about topics and subscriptions by asking a publisher
+// whether each topic is ready.
+type Base struct {
+	// Ready asks whether a physical topic can be handed events.
+	Ready func(ctx context.Context, physical string) error
+}
+
+// Plan implements broker.Broker: a topic for each name.
+func (Base) Plan(topics, _ map[string]string) (plan []broker.PlannedTopic) {
+	for _, logical := range slices.Sorted(maps.Keys(topics)) {
+		name := topics[logical]
+		i := slices.IndexFunc(plan, func(t broker.PlannedTopic) bool { return t.Name == name })
+		if i < 0 {
+			i, plan = len(plan), append(plan, broker.PlannedTopic{Name: name})
+		}
+		plan[i].Logical = append(plan[i].Logical, logical)
+	}
+	return plan
+}
+
+// List implements broker.Broker. A destination that does not answer is an answer here: each topic
+// may have its own.
+func (b Base) List(ctx context.Context, plan []broker.PlannedTopic) (topics []broker.Topic, err error) {
+	for _, t := range plan {
+		found := broker.Topic{Name: t.Name, State: broker.TopicReady, Subscriptions: []string{}}
+		if err := b.Ready(ctx, t.Name); err != nil {
+			found.State, found.Error = broker.TopicRefused, err.Error()
+		}
+		for _, logical := range t.Logical {
+			found.Topic = logical
+			topics = append(topics, found)
+		}
+	}
+	return topics, ctx.Err()
+}
+
+// Ensure implements broker.Broker. It creates nothing: it tells which topics are ready.
+func (b Base) Ensure(ctx context.Context, p broker.EnsureParams) (actions []broker.Action, err error) {
+	for _, t := range p.Plan {
+		a := broker.Action{Kind: broker.KindTopic, Name: t.Name, Topic: t.Name, Outcome: broker.OutcomeExists}
+		if failed := b.Ready(ctx, t.Name); failed != nil {
+			a.Outcome, a.Detail, a.Err = broker.OutcomeFailed, failed.Error(), failed
+			err = broker.ErrIncomplete
+		}
+		actions = append(actions, a)
+	}
+	return actions, err
+}
+
+// Source implements broker.Broker.
+func (Base) Source(context.Context, broker.SourceParams) (broker.Source, error) {
+	return nil, broker.ErrNoSource
+}
+
+// Findings implements broker.Broker.
+func (Base) Findings(bool) []broker.Finding { return nil }
+
+// Advice implements broker.Broker.
+func (Base) Advice() string { return "" }
+
+// Explain implements broker.Broker.
+func (Base) Explain(err error) (why, advice string) {
+	return err.Error(), "outboxctl config view shows where its settings come from"
+}
+
+// Close implements broker.Broker.
+func (Base) Close() error { return nil }
+
+// CheckName implements Kind.CheckName: any name will do.
+func CheckName(_, name string) error {
+	if name == "" {
+		return errors.New("a topic needs a name")
+	}
+	return nil
+}
+
+// PerTopic is a Publisher with one of its own for each logical topic, so that the calls of one do
+// not take the room of the others.
+type PerTopic struct {
+	dispatch.Publisher // for topics that nobody has named
+	Topics             map[string]dispatch.Publisher
+}
+
+// Publish implements dispatch.Publisher.
+func (p PerTopic) Publish(ctx context.Context, topic string, msgs []dispatch.Message) []dispatch.Result {
+	if own := p.Topics[topic]; own != nil {
+		return own.Publish(ctx, topic, msgs)
+	}
+	return p.Publisher.Publish(ctx, topic, msgs)
+}

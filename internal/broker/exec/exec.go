@@ -1,0 +1,185 @@
+// Package exec hands each event to a command of the shell, one process each: a way to do without
+// a broker, and without a service.
+package exec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/emit/wire"
+	"github.com/outboxctl/outboxctl/internal/broker"
+	"github.com/outboxctl/outboxctl/internal/broker/callback"
+	"github.com/outboxctl/outboxctl/internal/forward"
+	"github.com/outboxctl/outboxctl/internal/words"
+)
+
+// The names of the settings.
+const (
+	setCommand  = "exec.command"
+	setTimeout  = "exec.timeout"
+	setParallel = "exec.parallel"
+)
+
+// Defaults of Config.
+const (
+	DefaultTimeout  = 30 * time.Second
+	DefaultParallel = 4
+)
+
+// What exit codes of sysexits and of the shell say about more than one event.
+const (
+	exitNoPermission  = 77
+	exitConfig        = 78
+	exitNotExecutable = 126
+	exitNotFound      = 127
+)
+
+// Kind is a command of one's own.
+func Kind() broker.Kind {
+	return broker.Kind{
+		Name: "exec", Title: "a command", CheckName: callback.CheckName, Open: open, Needs: []string{setCommand},
+		Settings: []broker.Setting{
+			{
+				Name: setCommand, Kind: "command", Server: true, Flag: "exec", Commands: []string{"publish"}, Chooses: true,
+				Help: "run this command of the shell for each event",
+			},
+			{Name: setTimeout, Kind: broker.KindDuration, Default: "30s", Help: "how long a command may take for one event"},
+			{Name: setParallel, Kind: broker.KindNumber, Default: "4", Help: "commands of one topic running at once"},
+		},
+		Takes: func(setting func(string) string) time.Duration {
+			d, _ := words.ParseDuration(setting(setTimeout))
+			return d
+		},
+		Remedy: "check exec.command", Rights: "check exec.command",
+	}
+}
+
+func open(_ context.Context, p broker.Params) (broker.Broker, error) {
+	return New(Config{
+		Command: p.Setting(setCommand), Timeout: p.Duration(setTimeout), Parallel: p.Number(setParallel), Output: p.Log,
+	})
+}
+
+// Config is which command, and how.
+type Config struct {
+	// Command is one of the shell.
+	Command string
+	// Timeout bounds one command, Parallel is how many of a topic run at once.
+	Timeout  time.Duration
+	Parallel int
+	// Output gets what commands print; nil: nobody.
+	Output io.Writer
+}
+
+// Client hands events to a command.
+type Client struct {
+	callback.Base
+	cfg Config
+}
+
+var _ broker.Broker = (*Client)(nil)
+
+// New checks a configuration. It runs nothing.
+func New(cfg Config) (*Client, error) {
+	if cfg.Command == "" {
+		return nil, errors.New("exec.command is empty")
+	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	if cfg.Parallel <= 0 {
+		cfg.Parallel = DefaultParallel
+	}
+	if cfg.Output == nil {
+		cfg.Output = io.Discard
+	}
+	ready := func(context.Context, string) error { return nil } // whether a command works is known when it runs
+	return &Client{cfg: cfg, Base: callback.Base{Ready: ready}}, nil
+}
+
+// String implements broker.Broker. The command may hold a password.
+func (c *Client) String() string { return "the command of exec.command" }
+
+// NewPublisher hands over the events of logical topics.
+func (c *Client) NewPublisher(topics map[string]string) dispatch.Publisher {
+	p := publisher{client: c, topics: topics}
+	own := map[string]dispatch.Publisher{}
+	for logical := range topics {
+		own[logical] = dispatch.EachWithin(p.run, c.cfg.Parallel, c.cfg.Timeout)
+	}
+	p.PerTopic = callback.PerTopic{Publisher: dispatch.EachWithin(p.run, c.cfg.Parallel, c.cfg.Timeout), Topics: own}
+	return p
+}
+
+type publisher struct {
+	callback.PerTopic
+	client *Client
+	topics map[string]string
+}
+
+// Limits implements dispatch.Publisher: Linux gives a process 128 KiB in one variable.
+func (publisher) Limits(string) wire.Limits {
+	return wire.Limits{
+		MessageBytes: 64 << 20, Attributes: 100, AttributeNameBytes: 256, AttributeValueBytes: 4096, AttributesBytes: 64 << 10,
+	}
+}
+
+// Ready implements dispatch.Publisher.
+func (p publisher) Ready(_ context.Context, topic string) error {
+	if _, known := p.topics[topic]; !known {
+		return errNoTopic(topic)
+	}
+	return nil
+}
+
+func errNoTopic(topic string) error {
+	return dispatch.NewFailure(dispatch.Misconfigured, "missing", fmt.Errorf("no topic %q is configured", topic))
+}
+
+// run is the dispatch.Func of all topics.
+func (p publisher) run(ctx context.Context, topic string, m dispatch.Message) error {
+	physical, known := p.topics[topic]
+	if !known {
+		return errNoTopic(topic)
+	}
+	attributes, err := json.Marshal(m.Attributes)
+	if err != nil {
+		return dispatch.NewFailure(dispatch.Refused, "attributes", err)
+	}
+	env := append(forward.Event{
+		ID: m.EventID, Type: m.EventType, AggregateType: m.AggregateType, AggregateID: m.AggregateID, Namespace: m.Namespace,
+		TenantID: m.TenantID, DedupeKey: m.DedupeKey, CreatedAt: m.Attributes[wire.AttrCreatedAt],
+	}.Env(), "OUTBOX_TOPIC="+physical, "OUTBOX_ORDERING_KEY="+m.OrderingKey, "OUTBOX_ATTEMPT="+strconv.Itoa(m.Attempt),
+		"OUTBOX_ATTRIBUTES="+string(attributes))
+	return verdict(forward.Run(ctx, p.client.cfg.Command, env, m.Data, p.client.cfg.Output))
+}
+
+// verdict is what the end of a command means for its event and the topic.
+func verdict(err error) error {
+	var exit *forward.ExitError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, new(*forward.NULError)):
+		return dispatch.NewFailure(dispatch.Refused, "nul", err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return dispatch.NewFailure(dispatch.Retryable, "timeout", dispatch.Answered(err))
+	case !errors.As(err, &exit):
+		return dispatch.NewFailure(dispatch.Retryable, "not_run", err)
+	}
+	code := strconv.Itoa(exit.Code)
+	switch exit.Code {
+	case forward.ExitMalformed:
+		return dispatch.NewFailure(dispatch.Refused, code, err)
+	case exitNoPermission, exitConfig, exitNotExecutable, exitNotFound:
+		return dispatch.NewFailure(dispatch.Misconfigured, code, err)
+	default:
+		return dispatch.NewFailure(dispatch.Retryable, code, dispatch.Answered(err))
+	}
+}

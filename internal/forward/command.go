@@ -1,0 +1,110 @@
+package forward
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// killDelay is how long a process has to end after it was asked to.
+const killDelay = 5 * time.Second
+
+// ExitMalformed is sysexits' EX_DATAERR: the input was incorrect.
+const ExitMalformed = 65
+
+// A NULError is the error of an attribute that a process cannot be given.
+type NULError struct{ Variable string }
+
+func (e *NULError) Error() string {
+	return "a NUL byte cannot be passed to the command in " + e.Variable
+}
+
+// ExitError is how a command ended that has not handled its event.
+type ExitError struct {
+	// Code is its exit code, or -1 where a signal has ended it.
+	Code int
+	// Text is the end of what it printed to its standard error.
+	Text string
+	err  error
+}
+
+func (e *ExitError) Error() string {
+	if e.Text != "" {
+		return fmt.Sprintf("the command ended with %v: %s", e.err, e.Text)
+	}
+	return fmt.Sprintf("the command ended with %v", e.err)
+}
+
+func (e *ExitError) Unwrap() error { return e.err }
+
+// Env is the event as environment variables.
+func (e Event) Env() []string {
+	return []string{
+		"OUTBOX_EVENT_ID=" + e.ID, "OUTBOX_EVENT_TYPE=" + e.Type,
+		"OUTBOX_AGGREGATE_TYPE=" + e.AggregateType, "OUTBOX_AGGREGATE_ID=" + e.AggregateID, "OUTBOX_NAMESPACE=" + e.Namespace,
+		"OUTBOX_TENANT_ID=" + e.TenantID, "OUTBOX_DEDUPE_KEY=" + e.DedupeKey, "OUTBOX_CREATED_AT=" + e.CreatedAt,
+	}
+}
+
+// Run has a command of the shell handle an event: the body is its input, env is added to its
+// environment. What it prints goes to out. When ctx ends, it and what it has started are asked to
+// end, and a moment later made to. The error is an *ExitError, a *NULError, or why it did not run.
+func Run(ctx context.Context, command string, env []string, body []byte, out io.Writer) error {
+	for _, entry := range env {
+		if name, value, _ := strings.Cut(entry, "="); strings.ContainsRune(value, 0) {
+			return &NULError{name}
+		}
+	}
+	said := &tail{out: out}
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(body), out, said
+	cmd.Env = append(os.Environ(), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = killDelay
+	err := cmd.Run()
+	if cmd.Process != nil && ctx.Err() != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind would go on by itself
+	}
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("run the command: %w", ctx.Err())
+	case errors.As(err, &exit):
+		return &ExitError{Code: exit.ExitCode(), Text: said.text(), err: err}
+	}
+	return fmt.Errorf("run the command: %w", err)
+}
+
+// tail keeps the end of what is written, and hands all of it on.
+type tail struct {
+	out io.Writer
+	mu  sync.Mutex
+	end []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	t.end = append(t.end, p...)
+	if more := len(t.end) - textBytes; more > 0 {
+		t.end = append(t.end[:0], t.end[more:]...)
+	}
+	t.mu.Unlock()
+	return t.out.Write(p)
+}
+
+func (t *tail) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.ToValidUTF8(strings.TrimSpace(string(t.end)), "")
+}
