@@ -179,6 +179,7 @@ func LoadConfig(src ConfigSource) (*Config, []string) {
 			problems = append(problems, fmt.Sprintf("%s (%s): %v", v.Key.Name, v.Origin, err))
 		}
 	}
+	cfg.fitTimes()
 	return cfg, append(problems, checkTogether(cfg, problems)...)
 }
 
@@ -274,6 +275,10 @@ func checkTogether(cfg *Config, known []string) []string {
 	}
 	if p.BackoffBase > p.BackoffMax {
 		problems = append(problems, fmt.Sprintf("publish.backoff_base (%s) is longer than publish.backoff_max (%s)", p.BackoffBase, p.BackoffMax))
+	}
+	if takes := cfg.BrokerKind().Takes; takes != nil && takes(cfg.Value) > p.PublishTimeout {
+		problems = append(problems, fmt.Sprintf("%s.timeout (%s) must not be longer than publish.publish_timeout (%s)",
+			cfg.BrokerKind().Name, takes(cfg.Value), p.PublishTimeout))
 	}
 	if check := cfg.BrokerKind().Check; check != nil {
 		wrong := check(cfg.Value)

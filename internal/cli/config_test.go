@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -161,7 +162,9 @@ func TestConfigEnvironmentIsExhaustive(t *testing.T) {
 	t.Parallel()
 	n := 0
 	for _, k := range Settings() {
-		n += len(k.EnvNames())
+		if !strings.HasPrefix(k.Name, "http.") && !strings.HasPrefix(k.Name, "exec.") { // see TestEveryBrokersSettings
+			n += len(k.EnvNames())
+		}
 	}
 	require.Equal(t, 114, n, "a variable was added or removed: change TestConfigEnvironment too")
 }

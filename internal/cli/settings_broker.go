@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/outboxctl/outboxctl/internal/broker"
 )
@@ -78,4 +79,28 @@ func (c *Config) chooseBroker() (problems []string) {
 		c.Values[i].Raw, c.Values[i].set = "", false
 	}
 	return problems
+}
+
+// fitTimes lets the times of a publisher that have no value of their own follow the time that the broker may take for one
+// message: a request of many messages begins some of them while others are answered, and the lease outlasts all of it.
+func (c *Config) fitTimes() {
+	kind, p := c.BrokerKind(), &c.Publish
+	if kind.Takes == nil {
+		return
+	}
+	takes := kind.Takes(c.Value)
+	for _, t := range []struct {
+		name string
+		to   *time.Duration
+		min  time.Duration
+	}{
+		{"publish.publish_timeout", &p.PublishTimeout, 2 * takes},
+		{"publish.lease", &p.Lease, 3 * takes},
+		{"publish.shutdown_timeout", &p.ShutdownTimeout, takes + 5*time.Second},
+	} {
+		i := slices.IndexFunc(c.Values, func(v ConfigValue) bool { return v.Key.Name == t.name })
+		if c.Values[i].Origin == OriginDefault && *t.to < t.min {
+			*t.to, c.Values[i].Raw, c.Values[i].Origin = t.min, durationText(t.min), kind.Name+".timeout"
+		}
+	}
 }

@@ -21,6 +21,12 @@ const (
 	textBytes = 512
 )
 
+// Headers whose values are sent as they are.
+const (
+	HeaderSignature = "webhook-signature"
+	HeaderUserAgent = "User-Agent"
+)
+
 // Event is what a worker is told of an event, beside its body.
 type Event struct {
 	ID, Type                       string
@@ -82,7 +88,12 @@ func Post(ctx context.Context, client *http.Client, url string, headers map[stri
 		if !headerName(name) {
 			return Answer{}, &HeaderError{name}
 		}
-		req.Header.Set(name, HeaderValue(value))
+		switch name {
+		case HeaderSignature, HeaderUserAgent: // ours, and with blanks
+			req.Header.Set(name, value)
+		default:
+			req.Header.Set(name, HeaderValue(value))
+		}
 	}
 	resp, err := client.Do(req)
 	if err != nil {

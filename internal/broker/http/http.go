@@ -255,7 +255,7 @@ func (c *Client) headers(m dispatch.Message, now time.Time) map[string]string {
 	}
 	headers["outbox-attempt"] = strconv.Itoa(m.Attempt)
 	if c.cfg.UserAgent != "" {
-		headers["User-Agent"] = c.cfg.UserAgent
+		headers[forward.HeaderUserAgent] = c.cfg.UserAgent
 	}
 	at := strconv.FormatInt(now.Unix(), 10)
 	headers["webhook-id"], headers["webhook-timestamp"] = m.EventID, at
@@ -267,7 +267,7 @@ func (c *Client) headers(m dispatch.Message, now time.Time) map[string]string {
 		signatures = append(signatures, "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 	}
 	if signatures != nil {
-		headers["webhook-signature"] = strings.Join(signatures, " ")
+		headers[forward.HeaderSignature] = strings.Join(signatures, " ")
 	}
 	return headers
 }
@@ -306,7 +306,7 @@ func failure(err error) error {
 		return dispatch.NewFailure(dispatch.Refused, codeHeader, err)
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return dispatch.NewFailure(dispatch.Misconfigured, codeNoHost, err)
-	case errors.As(err, &cert), errors.As(err, &record), errors.As(err, &alert):
+	case errors.As(err, &cert), errors.As(err, &record), errors.As(err, &alert), errors.Is(err, http.ErrSchemeMismatch):
 		return dispatch.NewFailure(dispatch.Misconfigured, codeTLS, err)
 	case errors.As(err, &op) && op.Op == "dial":
 		return dispatch.NewFailure(dispatch.Retryable, codeConnection, err)
