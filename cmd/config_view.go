@@ -79,8 +79,11 @@ func shownSettings(values []cli.ConfigValue) []ui.Setting {
 	entries := make([]ui.Setting, 0, len(values))
 	for _, v := range values {
 		e := ui.Setting{Key: v.Key.Name, Value: v.Raw, Origin: v.Origin, Env: v.Key.EnvNames()}
-		if v.Key.Secret {
+		switch {
+		case v.Key.Secret && v.Key.Kind == "url":
 			e.Value = safetext.URL(v.Raw)
+		case v.Key.Secret && v.Raw != "":
+			e.Value = "(hidden)"
 		}
 		if v.Key.Flag != "" {
 			e.Flag = "--" + v.Key.Flag
