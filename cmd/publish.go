@@ -28,13 +28,16 @@ func newPublishCmd(app *cli.App) *cobra.Command {
 	opts := &publishOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "publish",
-		Short: "Move committed events to Pub/Sub, until stopped",
+		Short: "Move committed events to the broker, a service or a command, until stopped",
 		Long: `Claim committed events, publish them and mark them published, until stopped by a signal. Any number of publishers may
 run at once: each row is leased to one of them. Only the broker's acknowledgement marks an event as published; an
 event whose publisher dies is taken over when its lease ends, so duplicates are possible and consumers must be idempotent.
 
 SIGTERM or Ctrl-C stops claiming, waits for what is in flight, settles it and gives back what was not sent; a second
 signal ends the process at once.
+
+Events go to the broker that is configured (broker). --http posts each to a service instead, and --exec runs a command for
+each: no broker is needed, and what fails is a dead letter with the answer as its error.
 
 An emulator that only a variable (PUBSUB_EMULATOR_HOST) or the configuration file names is refused beside a database on
 another machine: --emulator on the command line tells that it is meant.
@@ -45,6 +48,8 @@ events stay leased because the reply to a claim was lost.`,
 		Example: `  outboxctl publish
   outboxctl publish --once
   outboxctl publish --event-type payment_settled --event-type cash_collected
+  outboxctl publish --http 'http://app:8000/outbox/{event_type}'
+  outboxctl publish --exec 'python3 handler.py'
   outboxctl publish --http-addr 127.0.0.1:0 --log-level debug`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPublish(cmd.Context(), opts) },

@@ -48,7 +48,10 @@ func RunCommand(command, consumer string, out io.Writer) consume.Handler {
 	return func(ctx context.Context, e consume.Event) error {
 		err := forward.Run(ctx, command, append(forwarded(e).Env(), "OUTBOX_CONSUMER="+consumer), e.Body, out)
 		var exit *forward.ExitError
-		if errors.As(err, new(*forward.NULError)) || errors.As(err, &exit) && exit.Code == forward.ExitMalformed {
+		if errors.As(err, &exit) {
+			exit.Text = "" // it was printed, and may repeat the payload
+		}
+		if errors.As(err, new(*forward.NULError)) || exit != nil && exit.Code == forward.ExitMalformed {
 			return consume.Malformed(err)
 		}
 		return err

@@ -63,9 +63,10 @@ func Run(ctx context.Context, command string, env []string, body []byte, out io.
 			return &NULError{name}
 		}
 	}
-	said := &tail{out: out}
+	both := &locked{out: out} // two pipes are read side by side
+	said := &tail{out: both}
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(body), out, said
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(body), both, said
 	cmd.Env = append(os.Environ(), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
@@ -84,6 +85,18 @@ func Run(ctx context.Context, command string, env []string, body []byte, out io.
 		return &ExitError{Code: exit.ExitCode(), Text: said.text(), err: err}
 	}
 	return fmt.Errorf("run the command: %w", err)
+}
+
+// locked is a writer for several.
+type locked struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(p)
 }
 
 // tail keeps the end of what is written, and hands all of it on.
