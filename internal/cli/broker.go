@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/outboxctl/outboxctl/internal/broker"
+	"github.com/outboxctl/outboxctl/internal/broker/exec"
+	"github.com/outboxctl/outboxctl/internal/broker/http"
 	"github.com/outboxctl/outboxctl/internal/broker/kafka"
 	"github.com/outboxctl/outboxctl/internal/broker/nats"
 	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
@@ -21,6 +23,8 @@ func brokers() []broker.Kind {
 		nats.Kind(),
 		kafka.Kind(),
 		rabbitmq.Kind(),
+		http.Kind(),
+		exec.Kind(),
 	}
 }
 
