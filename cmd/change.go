@@ -234,12 +234,12 @@ func (o *changeOptions) runPlan(ctx context.Context, box *dlq.Outbox, plan dlq.P
 	goOn := "outboxctl plan run " + plan.ID + o.pace()
 	switch {
 	case result.Interrupted:
-		fmt.Fprintf(o.app.Err, "interrupted after %s; go on with: %s\n", words.Counted(result.Total(), "row"), goOn)
+		fmt.Fprintf(o.app.Err, "interrupted after %s; continue with: %s\n", words.Counted(result.Total(), "row"), goOn)
 		return err
 	case result.Stopped != "":
-		return fault.Hint(err, "fix the cause, then go on with: %s", goOn)
+		return fault.Hint(err, "fix the cause, then continue with: %s", goOn)
 	case result.State != dlq.PlanDone:
-		return fault.Hint(err, "every row listed is settled; go on with: %s", goOn)
+		return fault.Hint(err, "every row listed is settled; continue with: %s", goOn)
 	}
 	return o.hint(err, result, plan.Undoes != "")
 }

@@ -69,7 +69,7 @@ func finishChange(cmd *cobra.Command, o *changeOptions) {
 
 // addChangeFlags gives a command what every change has.
 func addChangeFlags(cmd *cobra.Command, o *changeOptions) {
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "say what would happen to each row, and change nothing")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would happen to each row, and change nothing")
 	cli.AddYesFlag(cmd, &o.yes)
 	cli.AddAuditFlags(cmd, &o.audit)
 	addRunFlags(cmd, o)

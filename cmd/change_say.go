@@ -83,7 +83,7 @@ func (o *changeOptions) describe(set *dlq.ChangeSet) {
 		fmt.Fprintf(w, "this cannot be undone, and does not reach %s\n", dlq.NotErased)
 	}
 	if set.Releases > 0 {
-		fmt.Fprintf(w, "  %s behind them in their ordering keys go on\n", words.Counted(set.Releases, "event"))
+		fmt.Fprintf(w, "  %s behind them in their ordering keys are released\n", words.Counted(set.Releases, "event"))
 	}
 	if set.Behind > 0 {
 		fmt.Fprintf(w, "  %s of them stay parked: a dead event before them in their ordering key is not replayed\n", words.Count(set.Behind))
@@ -126,7 +126,7 @@ func (o *changeOptions) sayConsumers(ctx context.Context, set *dlq.ChangeSet) er
 	}
 	counts, err := set.Marks(ctx, o.checkConsumers)
 	if err != nil {
-		return fault.Hint(err, "leave --check-consumers out to go on without asking")
+		return fault.Hint(err, "leave out --check-consumers to continue without asking")
 	}
 	some := false
 	for _, c := range counts {

@@ -50,7 +50,7 @@ after five minutes. Other figures without a threshold are printed and not judged
 	flags.Var(&opts.backlog, "max-backlog", "events that wait")
 	flags.Var(&opts.age, "max-age", "age of the oldest event that waits, such as 5m or 2m,10m")
 	flags.Var(&opts.dead, "max-dead", "open dead letters")
-	flags.Var(&opts.attempts, "max-attempt-rows", "events that used up their attempts")
+	flags.Var(&opts.attempts, "max-attempt-rows", "events that have no attempts left")
 	flags.Var(&opts.parked, "max-parked", "events that wait behind a dead one of their ordering key")
 	flags.Var(&opts.outage, "max-topic-outage", "time for which a topic has been unreachable or misconfigured")
 	flags.BoolVar(&opts.needPublisher, "need-publisher", false, "critical when no publisher is alive")

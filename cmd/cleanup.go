@@ -46,11 +46,10 @@ removed.
 --inbox-older-than removes the inbox rows that consumers wrote beside their effects. Such a row keeps an effect single
 when Redis has forgotten the event, so it must not go before Redis may forget: less than idempotency.ttl is refused.
 
---audit-older-than removes what the audit trail says about long ago. The last 7 days are always kept: who is audited
-cannot wipe out what he did.
+--audit-older-than removes what the audit trail says about long ago. The last 7 days are always kept.
 
 It works in short transactions and may be stopped and started again. One cleaner works at a time, its pauses included: a
-second one ends at once with exit code 4. --older-than is the consent, so that a plain cron line works; only on a terminal an
+second one ends at once with exit code 4. --older-than counts as confirmation, so that a plain cron line works; only on a terminal an
 age below a day is asked about.
 It says nothing when there is nothing to do. A run leaves one row in the audit trail, with what it removed.`,
 		Example: `  outboxctl cleanup --older-than 30d
@@ -66,7 +65,7 @@ It says nothing when there is nothing to do. A run leaves one row in the audit t
 	flags.Var(&opts.inboxOlderThan, "inbox-older-than", "remove consumers' inbox rows older than this, at least idempotency.ttl")
 	flags.Var(&opts.auditOlderThan, "audit-older-than", "remove audit rows older than this, at least 7d")
 	cli.AddLimit(cmd, &opts.pause, "pause", 0, 0, "rest between two batches")
-	cli.AddLimit(cmd, &opts.maxReplicaLag, "max-replica-lag", 10*time.Second, 0, "wait while a replica is further behind; 0 does not look")
+	cli.AddLimit(cmd, &opts.maxReplicaLag, "max-replica-lag", 10*time.Second, 0, "wait while a replica is further behind (0: do not check)")
 	flags.Int64Var(&opts.maxRows, "max-rows", 0, "stop after this many rows (0: no limit)")
 	flags.BoolVar(&opts.dryRun, "dry-run", false, "count what would be removed, and remove nothing")
 	flags.BoolVarP(&opts.yes, "yes", "y", false, "do not ask about an age below a day")
@@ -112,7 +111,7 @@ func runCleanup(ctx context.Context, opts *cleanupOptions) error {
 	result, err := cleaner.Run(ctx, params)
 	bar.Done()
 	if ctx.Err() != nil { // of which the exit code alone tells
-		fmt.Fprintf(opts.app.Err, "interrupted after %s; go on with: %s\n", words.Counted(result.Rows(), "row"), opts.again())
+		fmt.Fprintf(opts.app.Err, "interrupted after %s; continue with: %s\n", words.Counted(result.Rows(), "row"), opts.again())
 	}
 	if sayErr := cli.WriteObject(opts.app, opts.output, result, func(w io.Writer) error { return sayCleanup(w, result, opts.app.Where()) }); sayErr != nil {
 		return sayErr

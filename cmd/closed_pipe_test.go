@@ -31,7 +31,7 @@ func TestReplayIntoAClosedPipe(t *testing.T) {
 	require.Equal(t, 5, exit.ExitCode(), "%s %s", exit, stderr.String())
 	require.Regexp(t, `(?m)^[0-9]+ replayed in `, stderr.String())
 	require.Contains(t, stderr.String(), "broken pipe")
-	require.Regexp(t, `go on with: outboxctl plan run [0-9a-f-]{36} --rate 20/s`, stderr.String())
+	require.Regexp(t, `continue with: outboxctl plan run [0-9a-f-]{36} --rate 20/s`, stderr.String())
 	require.Positive(t, r.count("SELECT count(*) FROM outbox_dlq WHERE state = 'open'"))
 }
 
@@ -59,6 +59,6 @@ func TestEmitIntoAClosedPipe(t *testing.T) {
 	var exit *exec.ExitError
 	require.ErrorAs(t, emit.Wait(), &exit)
 	require.Equal(t, 5, exit.ExitCode(), "%s %s", exit, stderr.String())
-	require.Contains(t, stderr.String(), "stopped: 2 events of lines 1 to 2 are committed, nothing after line 2 is; to go on: tail -n +3")
+	require.Contains(t, stderr.String(), "stopped: 2 events of lines 1 to 2 are committed, nothing after line 2 is; continue with: tail -n +3")
 	require.Equal(t, 2, r.count("SELECT count(*) FROM outbox_events"))
 }

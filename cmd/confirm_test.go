@@ -61,7 +61,7 @@ func TestEveryQuestionNamesWhereItIsAbout(t *testing.T) {
 			if slices.Contains(typed, path) {
 				code, said = w.asked(answer, args...)
 				require.Equal(t, cli.ExitRefused, code, "a y is enough: %s", said)
-				require.Contains(t, said, "type open to go on: ")
+				require.Contains(t, said, "type open to continue: ")
 				answer = "open\n"
 			}
 			w.unchanged(before, "a refused "+path)

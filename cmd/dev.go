@@ -68,7 +68,7 @@ instead. Ctrl-C stops everything; the database keeps its rows for the next start
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDev(cmd.Context(), opts) },
 	}
-	cmd.Flags().Var(&opts.duration, "for", "stop by itself after this time")
+	cmd.Flags().Var(&opts.duration, "for", "stop after this time")
 	cmd.Flags().BoolVar(&opts.demo, "demo", false, "produce traffic: events of every built-in type, some of which fail")
 	cmd.Flags().Float64Var(&opts.demoRate, "demo-rate", defaultDemoRate, "events per second of --demo")
 	cmd.Flags().Uint64Var(&opts.demoSeed, "seed", defaultDemoSeed, "same seed, same demo traffic")

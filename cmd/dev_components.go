@@ -87,7 +87,7 @@ func runBesideServers(ctx context.Context, opts *devOptions, info devstate.Info,
 		app := onStack(opts.app, info)
 		group.Go(func() error {
 			err := errors.Join(component.run(ctx, app), app.Close())
-			// What breaks because everything is being stopped is not worth a word.
+			// What breaks because everything is being stopped is not reported.
 			if err == nil || ctx.Err() != nil {
 				return nil
 			}

@@ -18,7 +18,7 @@ dead letter is marked as replayed, with who did it and why, in the same transact
 
 Specify ids (a dead letter's or an event's; - reads them from standard input) or filters. A set chosen by filters ends when
 the command starts: what dies later is not replayed by it. The set is kept in the database as a plan, which is then run;
---plan only makes it, for outboxctl plan run or the web page. A run that was interrupted goes on with outboxctl plan run.
+--plan only makes it, for outboxctl plan run or the web page. outboxctl plan run resumes an interrupted run.
 
 --ramp replays 1, 2, 5, 20, … events, waits for the outcome of each step and stops when more than --abort-if-dead of
 them die again. An event that failed but is still being retried when --watch-for is over counts with the dead.
@@ -32,7 +32,7 @@ set each has processed:
   not processed, replayed            the consumer processes it
   processed, replayed                the consumer skips it: nothing happens twice
   not processed, forgotten, replayed the same as without forgetting
-  processed, forgotten, replayed     the consumer processes it a second time; outboxctl idem forget is how to want that`,
+  processed, forgotten, replayed     the consumer processes it a second time; use outboxctl idem forget for that`,
 		Example: `  outboxctl dlq replay 01890a5d-ac96-774b-bcce-b302099a8057 --note 'topic was missing'
   outboxctl dlq replay --fingerprint 3f2a9c11d0be --dry-run
   outboxctl dlq replay --fingerprint 3f2a9c11d0be --wait --timeout 2m --yes --note 'consumer corrected'

@@ -42,7 +42,7 @@ func newDLQEditCmd(app *cli.App) *cobra.Command {
 catalogue, shown as a difference and, when you agree, emitted as a new event that names the old one in its header
 corrects. The old event's dead letter is discarded. All of that is one transaction with one audit row.
 
-The new event has the old one's place in its ordering key: what waits behind the old one goes on when the new one is
+The new event has the old one's place in its ordering key: what waits behind the old one is published after the new one is
 published. A dead letter is corrected once; a second operator is told by which event.
 
 A payload that is left as it was, and an editor that fails, change nothing. Without a terminal give the payload with --data.`,

@@ -18,7 +18,7 @@ func newDLQShowCmd(app *cli.App) *cobra.Command {
 the events of the same aggregate around it, and what each consumer remembers of it. ID is the dead letter's or the
 event's; an event with several deaths shows the newest open one.
 
-What the event carries is shown only when asked for with --payload.`,
+The payload is shown only with --payload.`,
 		Example:           "  outboxctl dlq show 01890a5d-ac96-774b-bcce-b302099a8057\n  outboxctl dlq show 01890a5d-ac96-774b-bcce-b302099a8057 --payload pretty",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteDLQIDs(app, "")),

@@ -54,7 +54,7 @@ occurredAt, actor, orderingKey, byAggregate. Lines are written in transactions o
 printed once they are committed. A feed that falls silent is committed after two seconds.
 
 A bad line is named with its number and its fields, and no line of its transaction is written. The exit code is then
-2, or 5 when earlier transactions are committed; the summary says at which line to go on.`,
+2, or 5 when earlier transactions are committed; the summary says at which line to continue.`,
 		Example: `  outboxctl emit --type license_status_changed --aggregate-id $LICENSE \
     --data '{"licenseId":"'$LICENSE'","storeId":"'$STORE'","status":"verified"}' --dedupe-key verified/$LICENSE
   outboxctl emit --type media_uploaded --aggregate-id $MEDIA --data @media.json --header traceparent=$TRACEPARENT
@@ -228,7 +228,7 @@ func (o *emitOptions) summarise(ctx context.Context, r outbox.EmitResult, err er
 	case r.Events == 0:
 		fmt.Fprintf(o.app.Err, "%s: nothing written\n", word)
 	default:
-		fmt.Fprintf(o.app.Err, "%s: %s of lines 1 to %d are committed, nothing after line %d is; to go on: tail -n +%d\n",
+		fmt.Fprintf(o.app.Err, "%s: %s of lines 1 to %d are committed, nothing after line %d is; continue with: tail -n +%d\n",
 			word, events, r.Line, r.Line, r.Line+1)
 	}
 }

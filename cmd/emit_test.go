@@ -112,5 +112,5 @@ func TestEmitInterrupted(t *testing.T) {
 	<-done
 	require.NoError(t, feed.Close())
 	require.Equal(t, 2, storedEvents(t, db))
-	require.Contains(t, stderr.String(), "interrupted: 2 events of lines 1 to 2 are committed, nothing after line 2 is; to go on: tail -n +3\n")
+	require.Contains(t, stderr.String(), "interrupted: 2 events of lines 1 to 2 are committed, nothing after line 2 is; continue with: tail -n +3\n")
 }

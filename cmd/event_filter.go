@@ -10,11 +10,11 @@ import (
 // addEventFilterFlags gives a command the filters. what happened to the events at the times of --since and --until.
 func addEventFilterFlags(app *cli.App, cmd *cobra.Command, f *outbox.Query, what string) {
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.Types, "type", nil, "of this event `type`")
-	flags.StringSliceVar(&f.Topics, "topic", nil, "of the event types that go to this `topic`")
-	flags.StringVar(&f.Aggregate, "aggregate", "", "of one aggregate: its id, its type, or `type/id`; /id where a type has the same name")
-	flags.StringSliceVar(&f.Tenants, "tenant", nil, "of this tenant's `id`")
-	flags.StringSliceVar(&f.Namespaces, "namespace", nil, "of this `namespace`")
+	flags.StringSliceVar(&f.Types, "type", nil, "filter by event `type`")
+	flags.StringSliceVar(&f.Topics, "topic", nil, "filter by the `topic` of the event type")
+	flags.StringVar(&f.Aggregate, "aggregate", "", "filter by aggregate: its id, its type, or `type/id`; /id where a type has the same name")
+	flags.StringSliceVar(&f.Tenants, "tenant", nil, "filter by tenant `id`")
+	flags.StringSliceVar(&f.Namespaces, "namespace", nil, "filter by `namespace`")
 	flags.StringVar(&f.Since, "since", "", what+" at this `time` or later: 2026-03-01T12:00:00Z, 2026-03-01 (UTC), or how long ago: 2h, 30d")
 	flags.StringVar(&f.Until, "until", "", what+" before this `time`")
 	cli.Must(cmd.RegisterFlagCompletionFunc("type", cli.CompleteTypes(app)))

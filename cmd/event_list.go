@@ -46,7 +46,7 @@ What has no index is looked for in short steps of at most five thousand rows: pr
 		})
 	})
 	statuses := append(outbox.Statuses(), "all")
-	cmd.Flags().StringVar(&f.filter.Status, "status", "all", "in this `status`: "+strings.Join(statuses, ", "))
+	cmd.Flags().StringVar(&f.filter.Status, "status", "all", "filter by `status`: "+strings.Join(statuses, ", "))
 	cli.CompleteOneOf(cmd, "status", statuses)
 	addEventFilterFlags(app, cmd, &f.filter, "emitted")
 	addListFlags[outbox.Event](cmd, &f.listFlags, "event with this `id`")

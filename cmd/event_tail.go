@@ -52,8 +52,8 @@ older than ten seconds when their transaction commits are seen only while they w
 		},
 	}
 	addEventFilterFlags(app, cmd, &filter, "emitted")
-	cli.AddLimit(cmd, &every, "interval", 500*time.Millisecond, 50*time.Millisecond, "pause between two looks")
-	cli.AddLimit(cmd, &lasts, "for", 0, 0, "stop by itself after this time")
+	cli.AddLimit(cmd, &every, "interval", 500*time.Millisecond, 50*time.Millisecond, "pause between two queries")
+	cli.AddLimit(cmd, &lasts, "for", 0, 0, "stop after this time")
 	cli.AddOutputFlags(cmd, &output, cli.FormatTable, cli.FormatJSONL, cli.FormatCSV, cli.FormatID)
 	cli.KnowFields[outbox.Event](&output)
 	return cmd

@@ -39,7 +39,7 @@ deleted, and a deletion that did not happen gets an audit row of its own.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.Consumer, "consumer", "", "the consumer that is to forget the event")
+	flags.StringVar(&f.Consumer, "consumer", "", "consumer that forgets the event")
 	cli.Must(cmd.RegisterFlagCompletionFunc("consumer", cli.CompleteConsumers(app)))
 	flags.BoolVar(&f.Inbox, "inbox", false, "remove the consumer's inbox row as well")
 	flags.BoolVar(&f.Force, "force", false, "even while a handler is working on the event")

@@ -29,7 +29,7 @@ func TestAnInterruptedRunNamesTheCommandThatGoesOn(t *testing.T) {
 	var exit *exec.ExitError
 	require.ErrorAs(t, run.Wait(), &exit)
 	require.Equal(t, 130, exit.ExitCode(), stderr.String())
-	require.Regexp(t, `(?m)^interrupted after [0-9]+ rows?; go on with: outboxctl plan run `+plan+` --rate 1/s$`, stderr.String())
+	require.Regexp(t, `(?m)^interrupted after [0-9]+ rows?; continue with: outboxctl plan run `+plan+` --rate 1/s$`, stderr.String())
 }
 
 // A person is asked about an age below a day; a cron line is not.

@@ -60,7 +60,7 @@ so does a catalogue file that is configured; otherwise they are PackFinderz' enu
 
 --plan looks first, and changes nothing: whether an existing table can become the outbox (exit code 4 and the statements that
 help, if it cannot), how long that takes and what it writes, who uses the table now, and which of the waiting events would be
-published, or die and why. docs/adoption.md has the whole way.`,
+published, or die and why. See docs/adoption.md.`,
 		Example: "  outboxctl migrate --plan\n  outboxctl migrate\n  outboxctl migrate --dry-run\n  outboxctl migrate --types text\n  outboxctl migrate --to 4 --lock-timeout 200ms",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runMigrateUp(cmd.Context(), opts) },
@@ -70,7 +70,7 @@ published, or die and why. docs/adoption.md has the whole way.`,
 	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "print the SQL that would run, and change nothing")
 	cmd.Flags().BoolVar(&opts.plan, "plan", false, "show what would be found and done, and what becomes of waiting events; change nothing")
 	cmd.MarkFlagsMutuallyExclusive("plan", "dry-run")
-	cmd.Flags().Float64Var(&opts.pace, "pace", migrate.DefaultPace, "rest after each batch of rows, in times of what the batch took (0: not at all)")
+	cmd.Flags().Float64Var(&opts.pace, "pace", migrate.DefaultPace, "rest after each batch, as a multiple of the time it took (0: none)")
 	cmd.Flags().StringVar(&opts.types, "types", "", "event and aggregate types in an empty database: `text` or enum (default enum, text with a catalogue file)")
 	cli.CompleteOneOf(cmd, "types", []string{migrate.TypesText, migrate.TypesEnum})
 	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)

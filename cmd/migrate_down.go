@@ -110,6 +110,6 @@ func sayLosses(app *cli.App, plan []migrate.Planned, losses []migrate.Loss) {
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(others)) {
-		fmt.Fprintf(app.Err, "  %d of kind %s\n", others[kind], kind)
+		fmt.Fprintln(app.Err, "  "+words.Counted(int64(others[kind]), kind))
 	}
 }

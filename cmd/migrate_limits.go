@@ -17,7 +17,7 @@ type migrateLimits struct {
 
 func (l *migrateLimits) addFlags(cmd *cobra.Command) {
 	cli.AddLimit(cmd, &l.lockTimeout, "lock-timeout", migrate.DefaultLockTimeout, time.Millisecond,
-		"give a table up after waiting this long for its lock, and try again later")
+		"stop waiting for a table lock after this long, and retry later")
 	cli.AddLimit(cmd, &l.retryFor, "retry-for", migrate.DefaultRetryFor, 0,
 		"how long to try one migration again while others hold its locks")
 	cli.AddLimit(cmd, &l.wait, "wait", migrate.DefaultWait, 0,

@@ -47,7 +47,7 @@ func TestADeadHeadParksItsKeyUntilItIsReplayed(t *testing.T) {
 	require.Contains(t, r.must("stats"), "2 events wait behind the dead events of 1 ordering key")
 	require.Contains(t, r.must("dlq", "list", "--blocking", "-o", "wide"), "default/domain/license/"+license+"\t2\n")
 	require.Contains(t, r.must("dlq", "show", ids[0]), "2 events of its key that wait for it")
-	require.Contains(t, r.must("dlq", "discard", ids[0], "--dry-run"), "2 events behind them in their ordering keys go on")
+	require.Contains(t, r.must("dlq", "discard", ids[0], "--dry-run"), "2 events behind them in their ordering keys are released")
 
 	refusing.Store(false)
 	r.must("dlq", "replay", ids[0], "--yes", "--note", "the broker takes it now")

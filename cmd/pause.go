@@ -38,17 +38,17 @@ Events that are held back lose no attempt; in an ordering key what follows them 
 
 A pause ends with outboxctl resume, or by itself with --for. Pausing again gives it another end, or none without --for, and
 names the one it had. stats, check, why and the
-metrics tell of it; outboxctl pause list shows what is paused.`,
+metrics show it; outboxctl pause list shows what is paused.`,
 		Example: `  outboxctl pause --topic billing --for 2h --note 'consumer is migrated'
   outboxctl pause --tenant 7f2c0b60-0000-4000-8000-000000000001 --note 'asked for by support'
   outboxctl resume --topic billing`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPause(cmd.Context(), opts, false) },
 	}
-	addPauseFlags(cmd, opts)
+	addPauseFlags(cmd, "pause", opts)
 	cli.Must(cmd.RegisterFlagCompletionFunc(outbox.PauseTopic, cli.CompleteTopics(app)))
 	cli.Must(cmd.RegisterFlagCompletionFunc(outbox.PauseType, cli.CompleteTypes(app)))
-	cli.AddLimit(cmd, &opts.length, "for", 0, time.Second, "end the pause by itself after this `time`, such as 2h (default when it is lifted)")
+	cli.AddLimit(cmd, &opts.length, "for", 0, time.Second, "end the pause after this `time`, such as 2h (default until resumed)")
 	cmd.AddCommand(newPauseListCmd(app))
 	return cmd
 }
@@ -57,13 +57,13 @@ func newResumeCmd(app *cli.App) *cobra.Command {
 	opts := &pauseOptions{app: app}
 	cmd := &cobra.Command{
 		Use:     "resume --topic|--type|--tenant|--namespace VALUE",
-		Short:   "Lift a pause",
-		Long:    `Lift a pause: publishers take up what it held back within a second.`,
+		Short:   "Resume what was paused",
+		Long:    `Resume what was paused: publishers take it up within a second.`,
 		Example: "  outboxctl resume --topic billing --note 'consumer is migrated'",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runPause(cmd.Context(), opts, true) },
 	}
-	addPauseFlags(cmd, opts)
+	addPauseFlags(cmd, "resume", opts)
 	for _, kind := range pauseKinds() {
 		cli.Must(cmd.RegisterFlagCompletionFunc(kind, cli.CompletePauses(app, kind)))
 	}
@@ -74,10 +74,10 @@ func pauseKinds() []string {
 	return []string{outbox.PauseTopic, outbox.PauseType, outbox.PauseTenant, outbox.PauseNamespace}
 }
 
-func addPauseFlags(cmd *cobra.Command, o *pauseOptions) {
+func addPauseFlags(cmd *cobra.Command, verb string, o *pauseOptions) {
 	o.values = map[string]*string{}
 	for _, kind := range pauseKinds() {
-		o.values[kind] = cmd.Flags().String(kind, "", "the `"+kind+"` whose events are meant")
+		o.values[kind] = cmd.Flags().String(kind, "", "the `"+kind+"` to "+verb)
 	}
 	cli.AddYesFlag(cmd, &o.yes)
 	cli.AddAuditFlags(cmd, &o.audit)
@@ -99,7 +99,7 @@ func (o *pauseOptions) params() (outbox.PauseParams, error) {
 		}
 	}
 	if p.Kind == "" {
-		return p, fault.Hint(fault.Usagef("say what is meant: --topic, --type, --tenant or --namespace"), "outboxctl pause list shows what is paused")
+		return p, fault.Hint(fault.Usagef("specify --topic, --type, --tenant or --namespace"), "outboxctl pause list shows what is paused")
 	}
 	return p, nil
 }
@@ -144,7 +144,7 @@ func (o *pauseOptions) confirm(ctx context.Context, yes bool, verb, what string,
 	return o.app.Confirm(ctx, yes, events, fmt.Sprintf("%s %s, of which %s %s now", verb, what, words.Counted(events, "event"), plural(events, "waits", "wait")))
 }
 
-// say prints a pause that was made or lifted.
+// say prints a pause that was made or ended.
 func (o *pauseOptions) say(r outbox.PauseResult) error {
 	now, text := o.app.Now(), safetext.Line(r.Kind+" "+r.Value)
 	if r.Outcome == outbox.Resumed {

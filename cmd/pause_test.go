@@ -32,11 +32,11 @@ func TestPublishersObeyAPause(t *testing.T) {
 	require.JSONEq(t, `[{"kind": "topic", "value": "billing", "events": 3, "note": "migration"}]`, stdout)
 	stdout = r.do("stats")
 	require.Contains(t, stdout, "paused      topic billing by ")
-	require.Contains(t, stdout, "until it is lifted, 3 events wait: migration")
+	require.Contains(t, stdout, "until resumed, 3 events wait: migration")
 
 	once := r.start("--once")
 	require.Zero(t, once.wait())
-	require.Contains(t, once.output(), "paused, and left alone: outboxctl resume lifts it")
+	require.Contains(t, once.output(), "paused, and left alone: outboxctl resume ends it")
 	require.Equal(t, 6, r.published())
 
 	r.do("resume --topic billing --yes")

@@ -17,7 +17,7 @@ func newPlanCmd(app *cli.App) *cobra.Command {
 		Long: `Every change to dead letters and events is a plan in the database: who wants it and why, and the rows it is made to. The
 commands that change make one and run it; with --plan they only make it. A plan is run by one process and can be watched,
 stopped and gone on with by any other: each step changes rows, leaves an audit row and marks the rows as done in one
-transaction, so a run that was killed goes on where it was and changes nothing twice. A plan that is not started expires
+transaction, so a run that was killed can be resumed and changes nothing twice. A plan that is not started expires
 after seven days.`,
 	}
 	cmd.AddCommand(newPlanListCmd(app), newPlanShowCmd(app), newPlanRunCmd(app), newPlanStopCmd(app), newPlanAbandonCmd(app))

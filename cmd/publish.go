@@ -40,7 +40,7 @@ Events go to the broker that is configured (broker). --http posts each to a serv
 each: no broker is needed, and what fails is a dead letter with the answer as its error.
 
 An emulator that only a variable (PUBSUB_EMULATOR_HOST) or the configuration file names is refused beside a database on
-another machine: --emulator on the command line tells that it is meant.
+another machine: give --emulator on the command line to use it.
 
 With --once it ends when nothing is left to claim. Events that wait for their next attempt, or whose topic takes nothing
 at the moment, are not waited for. The exit code is 5, with the counts, when events died, when a topic takes nothing, or when

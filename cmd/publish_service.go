@@ -172,7 +172,7 @@ func (s *publishService) sayPaused(ctx context.Context) {
 	}
 	for _, p := range pauses {
 		s.log.Warn().Str(p.Kind, p.Value).Int64("events", p.Events).Str("actor", p.Actor).Str("note", p.Note).
-			Msg("paused, and left alone: outboxctl resume lifts it")
+			Msg("paused, and left alone: outboxctl resume ends it")
 	}
 }
 

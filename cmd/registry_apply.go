@@ -29,7 +29,7 @@ func newRegistryApplyCmd(app *cli.App) *cobra.Command {
 		Long: `Record a catalogue file in the database, in one transaction with its audit row. From then on outbox_emit refuses by it,
 publishers that follow the database take it within seconds, and others that have the same version may dead-letter by it.
 
-Adding types never asks. A changed catalogue is tried on the events that wait and on the last 1,000 published ones; what it
+Adding types needs no confirmation. A changed catalogue is tried on the events that wait and on the last 1,000 published ones; what it
 would refuse, and any removal, has to be confirmed. A type of which events wait cannot be removed. Where event types are
 enums, their new values are added first; they stay, whatever happens then.
 

@@ -30,7 +30,7 @@ Nothing is changed. The exit code is then 1 when events would die.`,
 			return runRegistryCheck(cmd.Context(), app, args[0], pending, output)
 		},
 	}
-	cmd.Flags().BoolVar(&pending, "pending", false, "judge every event that waits in the database")
+	cmd.Flags().BoolVar(&pending, "pending", false, "check every waiting event in the database")
 	cli.AddListOutput[registry.Refusal](cmd, &output)
 	return cmd
 }

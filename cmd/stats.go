@@ -140,7 +140,7 @@ func sayStats(a *cli.App, w io.Writer, r *stats.Report) error {
 		text := fmt.Sprintf("%s wait behind the dead events of %s: outboxctl dlq list --blocking", words.Counted(r.Parked, "event"), words.Counted(r.BlockedKeys, "ordering key"))
 		line("parked", "%s", a.Paint(a.OutTTY, cli.StyleWarn, text))
 	}
-	line("max attempt", "%s rows used up their attempts", n(r.AtMaxAttempts))
+	line("exhausted", "%s", n(r.AtMaxAttempts))
 	line("dlq", "%s open%s", n(r.DLQ.Open), reasons(r.DLQ.ByReason))
 	line("publishers", "%s", publishersLine(r))
 	for _, t := range r.Topics {

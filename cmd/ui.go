@@ -43,7 +43,7 @@ func newUICmd(app *cli.App) *cobra.Command {
 		Long: `Serve the web page and its JSON API until a signal comes. It has the words and the filters of the command line: if you
 know dlq list --type x --since 2h, you know /dead-letters?type=x&since=2h. Every page shows the command that does the same.
 
-Looking is a read-only transaction under the role of a viewer (--read-role), which cannot see what events carry. With
+Pages are read in read-only transactions under the role of a viewer (--read-role), which cannot see payloads. With
 --allow-changes operators also replay, discard, restore and republish: a set is chosen, kept as a plan in the database, confirmed by its
 count and its database, and run in this process. Without it, and in a read-only context, the addresses for that do not exist. With --payloads reveal an
 operator may see what one event carries, and the audit says who did and why.
@@ -54,7 +54,7 @@ start may change (--auth link). On another address people sign in: --auth users 
 need https. Behind a proxy --trusted-proxies names its addresses, so that limits and the audit know one client from another. It
 starts also while the database is away, and says so. /healthz and /readyz answer supervisors, /metrics Prometheus; /api/v1/openapi.json describes the API.
 
-Settings with which it would be open to others end it. On a platform that restarts whatever ends, --serve-problems answers 503
+It refuses to start with settings that would open it to others. On a platform that restarts whatever exits, --serve-problems answers 503
 instead until it is stopped, and the log says what is missing.`,
 		Example: "  outboxctl ui --open\n  outboxctl ui --addr 127.0.0.1:0 --label production --label-color red\n  outboxctl ui --allow-changes",
 		Args:    cobra.NoArgs,
@@ -67,7 +67,7 @@ instead until it is stopped, and the log says what is missing.`,
 		},
 	}
 	cmd.Flags().BoolVar(&opts.open, "open", false, "open the page in a browser ($BROWSER chooses another)")
-	cmd.Flags().BoolVar(&serveProblems, "serve-problems", false, "answer 503 instead of ending while settings are missing, for platforms that restart what ends")
+	cmd.Flags().BoolVar(&serveProblems, "serve-problems", false, "answer 503 instead of exiting while settings are missing, for platforms that restart what exits")
 	cli.AddConfigFlags(cmd, cli.GroupUI)
 	return cmd
 }

@@ -1,5 +1,5 @@
 -- What operators have paused: publishers leave events of a paused topic, type, tenant or namespace where they are, uncharged,
--- until the pause is lifted or ends by itself. Publishers read the table twice a second; it is written by the functions
+-- until it is resumed or ends by itself. Publishers read the table twice a second; it is written by the functions
 -- below alone, each with its audit row. A refusal is OX300, a malformed argument.
 
 -- +goose Up
@@ -13,7 +13,7 @@ CREATE TABLE outbox_pauses (
     actor    text        NOT NULL,
     note     text,
     at       timestamptz NOT NULL DEFAULT now(),
-    -- When it ends by itself; NULL: when it is lifted.
+    -- When it ends by itself; NULL: when it is resumed.
     until    timestamptz,
     -- The audit row of whoever set it so.
     audit_id bigint,

@@ -47,7 +47,7 @@ func (r *changeRequest) pause(note string) outbox.PauseParams {
 	return outbox.PauseParams{Kind: outbox.PauseTopic, Value: r.PathValue("topic"), Actor: r.who.Name, Note: strings.TrimSpace(note), Detail: r.detail()}
 }
 
-// paused makes or lifts a pause. The figures that are shown until the next snapshot have it at once.
+// paused makes or ends a pause. The figures that are shown until the next snapshot have it at once.
 func (r *changeRequest) paused(p outbox.PauseParams, do func(context.Context, outbox.PauseParams) (outbox.PauseResult, error)) (changed, error) {
 	if p.Note == "" {
 		return changed{}, fault.Usagef("say why, for the audit")

@@ -34,7 +34,7 @@ func unfinished(result Result, err error) error {
 	case err == nil:
 		return nil
 	case result.Rows() > 0 && !errors.Is(err, context.Canceled):
-		return fault.Hint(fault.As(fault.Partial, err), "what was removed stays removed; run the same command again to go on")
+		return fault.Hint(fault.As(fault.Partial, err), "what was removed stays removed; run the same command again to continue")
 	case errors.Is(err, ErrBusy):
 		return fault.Hint(fault.As(fault.Precondition, err), "one cleaner works at a time; this one removed nothing. If the process is no cleanup, pg_terminate_backend ends it")
 	default:

@@ -20,7 +20,7 @@ import (
 
 // AddYesFlag gives a destructive command its --yes.
 func AddYesFlag(cmd *cobra.Command, yes *bool) {
-	cmd.Flags().BoolVarP(yes, "yes", "y", false, "do it without asking")
+	cmd.Flags().BoolVarP(yes, "yes", "y", false, "do not ask for confirmation")
 }
 
 // typedAbove is from how many rows on the name of a production context has to be typed.
@@ -52,7 +52,7 @@ func (a *App) Confirm(ctx context.Context, yes bool, rows int64, question string
 	accepted := []string{"y", "yes"}
 	if a.inProduction() && rows > typedAbove {
 		accepted = []string{strings.ToLower(a.cfg.Context.Name)}
-		fmt.Fprintf(a.Err, "%s\ntype %s to go on: ", question, a.cfg.Context.Name)
+		fmt.Fprintf(a.Err, "%s\ntype %s to continue: ", question, a.cfg.Context.Name)
 	} else {
 		fmt.Fprintf(a.Err, "%s [y/N] ", question)
 	}

@@ -24,10 +24,10 @@ func TestConfirmInAContext(t *testing.T) {
 	}{
 		"staging":                    {Context{Name: "staging"}, 5000, "y\n", false, true, "replay in context staging [y/N] "},
 		"production":                 {Context{Name: "prod", Production: true}, 100, "y\n", false, true, "replay in context prod [y/N] "},
-		"production, many rows":      {Context{Name: "prod", Production: true}, 101, "prod\n", false, true, "replay in context prod\ntype prod to go on: "},
-		"production, many, only yes": {Context{Name: "prod", Production: true}, 101, "y\n", false, false, "replay in context prod\ntype prod to go on: "},
+		"production, many rows":      {Context{Name: "prod", Production: true}, 101, "prod\n", false, true, "replay in context prod\ntype prod to continue: "},
+		"production, many, only yes": {Context{Name: "prod", Production: true}, 101, "y\n", false, false, "replay in context prod\ntype prod to continue: "},
 		"production, --yes":          {Context{Name: "prod", Production: true}, 5000, "", true, true, ""},
-		"production, destroys":       {Context{Name: "prod", Production: true}, Destroys, "y\n", false, false, "replay in context prod\ntype prod to go on: "},
+		"production, destroys":       {Context{Name: "prod", Production: true}, Destroys, "y\n", false, false, "replay in context prod\ntype prod to continue: "},
 	} {
 		var said bytes.Buffer
 		app := NewApp(Streams{In: strings.NewReader(tc.answer), Err: &said, InTTY: true, ErrTTY: true}, []string{"NO_COLOR=1"})

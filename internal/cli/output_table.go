@@ -99,8 +99,8 @@ func (t *table[T]) paint() {
 	}
 }
 
-// lines is a table whose rows are printed as they come: a column is as wide as its widest cell so far, and a line is cut to
-// the terminal's width.
+// lines is a table whose rows are printed as they come: a column is as wide as its widest cell so far, the one with Rest has
+// the room that the others leave, and a line is cut to the terminal's width.
 type lines[T any] struct {
 	app    *App
 	view   View[T]
@@ -120,17 +120,35 @@ func NewLineWriter[T any](a *App, v View[T]) ListWriter[T] {
 }
 
 func (l *lines[T]) Write(row T) error {
-	var line strings.Builder
+	cells := make([]string, len(l.view.Columns))
+	hidden := func(c Column[T]) bool { return c.Wide || l.app.Width > 0 && l.app.Width < c.From }
+	taken, rest := -tableGap, -1
 	for i, c := range l.view.Columns {
-		if c.Wide {
+		if hidden(c) {
 			continue
 		}
-		cell := safetext.Line(c.cell(row, l.r))
-		l.widths[i] = max(l.widths[i], ansi.StringWidth(cell))
-		if c.Style != nil {
-			cell = l.app.Paint(l.app.OutTTY, c.Style(row), cell)
+		cells[i] = safetext.Line(c.cell(row, l.r))
+		l.widths[i] = max(l.widths[i], ansi.StringWidth(cells[i]))
+		if taken += tableGap; c.Rest {
+			rest = i
+		} else {
+			taken += l.widths[i]
 		}
-		fmt.Fprintf(&line, "%s%*s", cell, l.widths[i]-ansi.StringWidth(cell)+tableGap, "")
+	}
+	if rest >= 0 && l.app.Width > 0 {
+		l.widths[rest] = min(l.widths[rest], max(leastEver, l.app.Width-taken))
+		cells[rest] = ansi.Truncate(cells[rest], l.widths[rest], "…")
+	}
+	var line strings.Builder
+	for i, c := range l.view.Columns {
+		if hidden(c) {
+			continue
+		}
+		gap := l.widths[i] - ansi.StringWidth(cells[i]) + tableGap
+		if c.Style != nil {
+			cells[i] = l.app.Paint(l.app.OutTTY, c.Style(row), cells[i])
+		}
+		fmt.Fprintf(&line, "%s%*s", cells[i], gap, "")
 	}
 	text := strings.TrimRight(line.String(), " ")
 	if l.app.Width > 0 {

@@ -112,7 +112,7 @@ func (c *Config) publishSettings() []Setting {
 	return []Setting{
 		number(&p.BatchSize, "publish.batch_size", "rows per claim to begin with; grows by itself to 1000 while claims come back full",
 			dispatch.DefaultBatchSize, 1, 1000).in(GroupPublish).alias("PACKFINDERZ_OUTBOX_PUBLISH_BATCH_SIZE").kind("rows"),
-		duration(&p.PollInterval, "publish.poll_interval", "pause between looks at an empty outbox",
+		duration(&p.PollInterval, "publish.poll_interval", "pause between queries of an empty outbox",
 			dispatch.DefaultPollInterval, time.Millisecond, time.Hour).
 			in(GroupPublish).aliasIn("ms", "PACKFINDERZ_OUTBOX_PUBLISH_POLL_MS"),
 		number(&p.MaxAttempts, "publish.max_attempts", "failed deliveries after which an event is dead",

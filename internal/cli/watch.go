@@ -20,8 +20,8 @@ type Watch struct {
 
 // AddWatchFlags gives a command that looks -w.
 func AddWatchFlags(cmd *cobra.Command, w *Watch) {
-	cmd.Flags().BoolVarP(&w.On, "watch", "w", false, "show again and again until interrupted")
-	AddLimit(cmd, &w.Every, "interval", 2*time.Second, 100*time.Millisecond, "pause between two looks with --watch")
+	cmd.Flags().BoolVarP(&w.On, "watch", "w", false, "refresh until interrupted")
+	AddLimit(cmd, &w.Every, "interval", 2*time.Second, 100*time.Millisecond, "pause between two queries with --watch")
 }
 
 // The screen that leaves the terminal's own as it was, without a cursor, and back.

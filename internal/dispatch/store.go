@@ -53,7 +53,7 @@ type Claimed struct {
 	Unreadable error
 }
 
-// Notes is what is odd about an event that is published all the same.
+// Notes is what is anomalous about an event that is published nevertheless.
 type Notes struct {
 	// OtherID: the envelope's eventId is not the row's id.
 	OtherID bool

@@ -97,7 +97,7 @@ func (p *ForgetParams) Check() (err error) {
 	}
 	var problems []error
 	if p.Consumer == "" {
-		problems = append(problems, errors.New("name the consumer that is to forget the event (--consumer)"))
+		problems = append(problems, errors.New("specify the consumer that forgets the event (--consumer)"))
 	} else if err := consume.ValidateConsumer(p.Consumer); err != nil {
 		problems = append(problems, err)
 	}

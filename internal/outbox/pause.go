@@ -15,7 +15,7 @@ const (
 	PauseNamespace = "namespace"
 )
 
-// Pause is something that publishers leave alone until it is lifted or ends.
+// Pause is something that publishers leave alone until it is resumed or ends.
 type Pause struct {
 	Kind  string     `json:"kind" db:"kind"`
 	Value string     `json:"value" db:"value"`

@@ -35,14 +35,14 @@ const (
 type PauseParams struct {
 	// Kind is one of outbox.PauseTopic and its like, and Value which one.
 	Kind, Value string
-	// For is how long; 0: until it is lifted.
+	// For is how long; 0: until it is resumed.
 	For time.Duration
 	// Actor, Note and Detail go to the audit row.
 	Actor, Note string
 	Detail      map[string]any
 }
 
-// PauseResult is a pause that was made or lifted.
+// PauseResult is a pause that was made or ended.
 type PauseResult struct {
 	Kind    string `json:"kind"`
 	Value   string `json:"value"`
@@ -145,7 +145,7 @@ func (o *Outbox) Pause(ctx context.Context, p PauseParams) (PauseResult, error) 
 	})
 }
 
-// Resume lifts a pause. One that is not there is an error.
+// Resume ends a pause. One that is not there is an error.
 func (o *Outbox) Resume(ctx context.Context, p PauseParams) (PauseResult, error) {
 	r, err := o.changePause(ctx, p, func(detail string) (string, []any) {
 		return callResume, []any{p.Kind, p.Value, p.Actor, p.Note, detail}
@@ -186,7 +186,7 @@ func (o *Outbox) changePause(ctx context.Context, p PauseParams, call func(detai
 // PauseEnds returns when a pause ends, in words.
 func PauseEnds(now time.Time, until *time.Time) string {
 	if until == nil {
-		return "until it is lifted"
+		return "until resumed"
 	}
 	return "for " + words.Seconds(max(until.Sub(now).Seconds(), 0))
 }

@@ -27,7 +27,7 @@ type Report struct {
 	OldestParkedAt *time.Time `json:"oldestParkedAt"`
 	// Dead counts the dead events by their dead letters, open or discarded.
 	Dead int64 `json:"dead"`
-	// AtMaxAttempts counts the events that used up their attempts: those that wait, and the open dead letters of those that
+	// AtMaxAttempts counts the events that have no attempts left: those that wait, and the open dead letters of those that
 	// died of it. One that was discarded asks for nothing any more.
 	AtMaxAttempts int64 `json:"atMaxAttempts"`
 

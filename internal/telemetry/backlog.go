@@ -54,7 +54,7 @@ func NewBacklog(r prometheus.Registerer, take func(context.Context) (stats.Sampl
 		descs: [7]*prometheus.Desc{
 			desc("backlog_events", "Events neither published nor dead nor parked."),
 			desc("oldest_unpublished_age_seconds", "Age of the oldest event neither published nor dead nor parked."),
-			desc("max_attempts_events", "Unpublished events that have used up their attempts: living ones, and dead ones with an open dead letter."),
+			desc("max_attempts_events", "Unpublished events that have no attempts left: waiting ones, and dead ones with an open dead letter."),
 			desc("parked_events", "Events that wait behind a dead one of their ordering key."),
 			desc("blocked_keys", "Ordering keys that stand still behind a dead event."),
 			desc("claimable_events", "Events that could be claimed now, counted up to 100000: what more publishers would help with."),

@@ -20,7 +20,7 @@ type Metrics struct {
 	failed    *prometheus.CounterVec
 	dead      *prometheus.CounterVec
 	released  *prometheus.CounterVec
-	odd       *prometheus.CounterVec
+	anomalous *prometheus.CounterVec
 	leaseLost prometheus.Counter
 	troubles  *prometheus.CounterVec
 	claimRows prometheus.Counter
@@ -32,10 +32,10 @@ type Metrics struct {
 	breaker   *prometheus.GaugeVec
 }
 
-// The kinds of odd events. An event type never becomes a label: a plain INSERT may invent any.
+// The kinds of anomalous events. An event type never becomes a label: a plain INSERT may invent any.
 const (
-	oddOtherID     = "other_event_id"
-	oddExtraFields = "extra_fields"
+	anomalyOtherID     = "other_event_id"
+	anomalyExtraFields = "extra_fields"
 )
 
 // durations reach from a cheap claim to the publish time-out.
@@ -60,8 +60,8 @@ func NewMetrics(r prometheus.Registerer, topics []string) *Metrics {
 		released:  counter("released_total", "Claimed events given back without losing an attempt.", "topic"),
 		leaseLost: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "lease_lost_total",
 			Help: "Events whose verdict was refused because their lease had passed to another publisher."}),
-		odd:      counter("odd_events_total", "Events published although something is odd about them: another eventId than the row's, or fields the catalogue does not name.", "kind"),
-		troubles: counter("errors_total", "Errors that no event and no topic is to blame for.", "doing"),
+		anomalous: counter("anomalous_events_total", "Events published although they are anomalous: another eventId than the row's, or fields the catalogue does not name.", "kind"),
+		troubles:  counter("errors_total", "Errors that no event and no topic is to blame for.", "doing"),
 		claimRows: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "claimed_total",
 			Help: "Events claimed."}),
 		sweeps: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "sweeps_total",
@@ -73,7 +73,7 @@ func NewMetrics(r prometheus.Registerer, topics []string) *Metrics {
 		breaker: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "breaker_state",
 			Help: "1 for the state a topic is in: healthy, recovering, unreachable or misconfigured."}, []string{"topic", "state"}),
 	}
-	r.MustRegister(m.odd, m.published, m.failed, m.dead, m.released, m.leaseLost, m.troubles, m.claimRows, m.sweeps,
+	r.MustRegister(m.anomalous, m.published, m.failed, m.dead, m.released, m.leaseLost, m.troubles, m.claimRows, m.sweeps,
 		m.claim, m.publish, m.settle, m.latency, m.breaker)
 	for _, topic := range topics {
 		m.published.WithLabelValues(topic)
@@ -82,8 +82,8 @@ func NewMetrics(r prometheus.Registerer, topics []string) *Metrics {
 		m.latency.WithLabelValues(topic)
 		m.TopicChanged(dispatch.TopicStatus{Topic: topic, State: dispatch.TopicHealthy})
 	}
-	m.odd.WithLabelValues(oddOtherID)
-	m.odd.WithLabelValues(oddExtraFields)
+	m.anomalous.WithLabelValues(anomalyOtherID)
+	m.anomalous.WithLabelValues(anomalyExtraFields)
 	for _, reason := range outbox.DeadReasons() {
 		m.dead.WithLabelValues(reason)
 	}
@@ -116,10 +116,10 @@ func (m *Metrics) Published(topic string, took time.Duration, attempts []dispatc
 		case dispatch.OutcomePublished:
 			published++
 			if a.Row.Notes.OtherID {
-				m.odd.WithLabelValues(oddOtherID).Inc()
+				m.anomalous.WithLabelValues(anomalyOtherID).Inc()
 			}
 			if a.Row.Notes.ExtraFields > 0 {
-				m.odd.WithLabelValues(oddExtraFields).Inc()
+				m.anomalous.WithLabelValues(anomalyExtraFields).Inc()
 			}
 			m.latency.WithLabelValues(topic).Observe(max(now.Sub(a.Row.CreatedAt), 0).Seconds())
 		case dispatch.OutcomeFailed:

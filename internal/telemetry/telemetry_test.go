@@ -211,7 +211,7 @@ outbox_in_flight_bytes 500
 # HELP outbox_in_flight_events Events of this publisher between claim and settle.
 # TYPE outbox_in_flight_events gauge
 outbox_in_flight_events 5
-# HELP outbox_max_attempts_events Unpublished events that have used up their attempts: living ones, and dead ones with an open dead letter.
+# HELP outbox_max_attempts_events Unpublished events that have no attempts left: waiting ones, and dead ones with an open dead letter.
 # TYPE outbox_max_attempts_events gauge
 outbox_max_attempts_events 2
 # HELP outbox_oldest_unpublished_age_seconds Age of the oldest event neither published nor dead nor parked.

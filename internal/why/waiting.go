@@ -70,7 +70,7 @@ func (f facts) sayParked(r *Result) bool {
 	case head.DeadAt != nil && f.HeadLetter != nil:
 		r.State = Parked
 		r.say("the first, %s, died %s (%s).", head.ID, f.when(*head.DeadAt), f.HeadLetter.Reason)
-		r.say("It goes on when that one is replayed or corrected and published, or discarded.")
+		r.say("It is published after that one is replayed or corrected, or when it is discarded.")
 		r.putRight(f.HeadLetter.ID, f.HeadLetter.Reason)
 		return true
 	case head.DeadAt != nil:

@@ -20,6 +20,9 @@ func Counted(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
+	if strings.HasSuffix(noun, "x") {
+		noun += "e" // indexes
+	}
 	return humanize.Comma(n) + " " + noun + "s"
 }
 
