@@ -61,10 +61,10 @@ func auditRefs(row dlq.AuditRow) (refs []auditRef) {
 	case found.PlanID != "":
 		refs = append(refs, auditRef{"the plan", "/plans/" + url.PathEscape(found.PlanID)})
 	case found.RunID != "":
-		refs = append(refs, auditRef{"all of this run", "/audit" + query([]string{"run", found.RunID})})
+		refs = append(refs, auditRef{"all of this run", "/audit" + query([]any{"run", found.RunID})})
 	}
 	if row.EventID != nil {
-		refs = append(refs, auditRef{"the event", "/search" + query([]string{"q", *row.EventID})})
+		refs = append(refs, auditRef{"the event", "/search" + query([]any{"q", *row.EventID})})
 	}
 	return refs
 }

@@ -57,7 +57,7 @@ func TestARunIsInterruptedAndResumedByAnotherPage(t *testing.T) {
 	plan = b.reaches(plan.ID, "interrupted")
 	require.Less(t, plan.Done, plan.Total)
 	_, _, body = b.get("/plans/" + plan.ID)
-	require.Contains(t, body, "Go on: ")
+	require.Contains(t, body, "Resume: ")
 	status, to, body := b.form("/plans/"+plan.ID+"/run", "rate", "")
 	require.Equal(t, http.StatusSeeOther, status, body)
 	require.Equal(t, "/plans/"+plan.ID, to)

@@ -56,6 +56,14 @@ func (d *detailData) leaveOut(erasedAt *time.Time) {
 	}
 }
 
+// Status is that of the event. One that waits behind a dead event is parked.
+func (d detailData) Status() string {
+	if d.Why.State == why.Parked {
+		return why.Parked
+	}
+	return d.Event.Status
+}
+
 // SubjectID is the id of what the page is about.
 func (d detailData) SubjectID() string {
 	if d.Letter != nil {

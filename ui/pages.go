@@ -23,6 +23,8 @@ const causesOnOverview = 5
 type trouble struct {
 	Text, Remedy string
 	Bad          bool
+	// To is the page about it.
+	To string
 }
 
 // troubles reads from the figures what needs an operator.
@@ -33,28 +35,35 @@ func troubles(s *stats.Report) []trouble {
 		if s.Backlog > 0 {
 			text += "; waiting: " + words.Counted(s.Backlog, "event")
 		}
-		found = append(found, trouble{text + ".", "outboxctl publish", s.Backlog > 0})
+		found = append(found, trouble{Text: text + ".", Remedy: "outboxctl publish", Bad: s.Backlog > 0})
 	}
 	for _, t := range s.Topics {
 		text := fmt.Sprintf("Topic %s has been %s for %s at %s: %s", t.Topic, t.State, words.Seconds(t.OutageSeconds(s.At)), t.Publisher, t.Error)
-		found = append(found, trouble{text, "outboxctl topic list", true})
+		found = append(found, trouble{Text: text, Remedy: "outboxctl topic list", Bad: true, To: "/topics"})
 	}
 	for _, p := range s.Pauses {
 		text := fmt.Sprintf("Paused by %s %s: %s %s; waiting: %s.", p.Actor, outbox.PauseEnds(s.At, p.Until), p.Kind, p.Value, words.Counted(p.Events, "event"))
-		found = append(found, trouble{text, "outboxctl resume --" + p.Kind + " " + safetext.QuoteWord(p.Value), false})
+		found = append(found, trouble{Text: text, Remedy: "outboxctl resume --" + p.Kind + " " + safetext.QuoteWord(p.Value), To: "/topics"})
 	}
 	for _, t := range s.Stranded {
 		text := fmt.Sprintf("No publisher takes %s; waiting: %s, the oldest for %s.", t.Name(), words.Counted(t.Events, "event"), words.Seconds(s.At.Sub(t.OldestAt).Seconds()))
-		found = append(found, trouble{text, "outboxctl doctor", true})
+		found = append(found, trouble{Text: text, Remedy: "outboxctl doctor", Bad: true, To: "/doctor"})
+	}
+	if s.BlockedKeys > 0 {
+		text := fmt.Sprintf("Blocked by a dead event: %s; parked behind it: %s", words.Counted(s.BlockedKeys, "ordering key"), words.Counted(s.Parked, "event"))
+		if s.OldestParkedAt != nil {
+			text += ", the oldest for " + words.Seconds(s.At.Sub(*s.OldestParkedAt).Seconds())
+		}
+		found = append(found, trouble{Text: text + ".", Remedy: "outboxctl dlq list --blocking", Bad: true, To: "/dead-letters?blocking=true"})
 	}
 	if s.Flow.State == stats.FlowNotShrinking && len(s.Publishers) > 0 && s.OldestAgeSeconds > 60 {
 		found = append(found, trouble{
-			fmt.Sprintf("The backlog does not shrink: %.1f/s in, %.1f/s out, the oldest has waited for %s.",
-				s.Flow.ArrivalPerSecond, s.Flow.DrainPerSecond, words.Seconds(s.OldestAgeSeconds)), "outboxctl stats --by topic", true,
+			Text: fmt.Sprintf("The backlog does not shrink: %.1f/s in, %.1f/s out, the oldest has waited for %s.",
+				s.Flow.ArrivalPerSecond, s.Flow.DrainPerSecond, words.Seconds(s.OldestAgeSeconds)), Remedy: "outboxctl stats --by topic", Bad: true, To: "/topics",
 		})
 	}
 	if s.DLQ.Open > 0 {
-		found = append(found, trouble{"Waiting for a decision: " + words.Counted(s.DLQ.Open, "open dead letter") + ".", "outboxctl dlq list --group-by fingerprint", false})
+		found = append(found, trouble{Text: "Waiting for a decision: " + words.Counted(s.DLQ.Open, "open dead letter") + ".", Remedy: "outboxctl dlq list --group-by fingerprint", To: "/causes"})
 	}
 	return found
 }
@@ -90,7 +99,9 @@ type overviewData struct {
 	Hour []point
 	// DeadChange is how many more are open than at the beginning of the chart, DeadSpan ago.
 	DeadChange int64
-	DeadSpan   string
+	// Parked is how long the oldest parked event has waited, in words.
+	Parked   string
+	DeadSpan string
 }
 
 func overviewPage(r *request) (*view, error) {
@@ -112,6 +123,9 @@ func overviewPage(r *request) (*view, error) {
 	d.Oldest = newChart(s.History, func(p point) float64 { return p.OldestSeconds }, words.Seconds)
 	d.Drain = newChart(s.History, func(p point) float64 { return p.Out }, func(n float64) string { return fmt.Sprintf("%.1f/s", n) })
 	d.Hour = moments(s.History)
+	if at := s.Stats.OldestParkedAt; at != nil {
+		d.Parked = words.Seconds(s.Stats.At.Sub(*at).Seconds())
+	}
 	if len(s.History) > 0 {
 		d.DeadChange, d.DeadSpan = s.Stats.DLQ.Open-s.History[0].Dead, span(s.Stats.At.Sub(s.History[0].At))
 	}

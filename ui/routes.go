@@ -34,6 +34,7 @@ func (h *Handler) table() []route {
 		{path: "/dead-letters/{id}", page: deadLetterPage},
 		{path: "/events", page: eventsPage, menu: "Events", key: "e", beside: waitingEvents},
 		{path: "/events/{id}", page: eventPage},
+		{path: "/ordering-keys", page: lanePage},
 		{path: "/plans/{id}", page: planPage, fresh: true},
 		{path: "/plans", page: plansPage, fresh: true, menu: "Plans", key: "p", beside: plansUnderWay},
 		{path: "/topics", page: topicsPage, still: true, menu: "Topics", key: "t"},
@@ -51,6 +52,7 @@ func (h *Handler) table() []route {
 		{path: "/api/v1/events/{id}", api: eventAPI},
 		{path: "/api/v1/events/{id}/why", api: whyAPI},
 		{path: "/api/v1/events/{id}/consumers", api: consumersAPI},
+		{path: "/api/v1/ordering-keys", api: laneAPI},
 		{path: "/api/v1/registry", api: registryAPI, still: true},
 		{path: "/api/v1/publishers", api: publishersAPI, still: true},
 		{path: "/api/v1/topics", api: topicsAPI, still: true},
@@ -71,9 +73,6 @@ type entry struct {
 // menu is the pages of the menu. The one that is looked at is the first part of its address.
 func (h *Handler) menu(at string, s snapshot) (entries []entry) {
 	at, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimPrefix(at, "/parts"), "/"), "/")
-	if at == "plans" {
-		at = "runs"
-	}
 	for _, r := range h.table() {
 		if r.menu == "" {
 			continue
@@ -101,7 +100,9 @@ func openCauses(s snapshot) string {
 
 func openLetters(s snapshot) string { return figure(s, func() int { return int(s.Stats.DLQ.Open) }) }
 
-func waitingEvents(s snapshot) string { return figure(s, func() int { return int(s.Stats.Backlog) }) }
+func waitingEvents(s snapshot) string {
+	return figure(s, func() int { return int(s.Stats.Backlog + s.Stats.Parked) })
+}
 
 func plansUnderWay(s snapshot) string {
 	if len(s.Running) == 0 {

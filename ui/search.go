@@ -32,9 +32,9 @@ func pageOf(found why.Found) string {
 	case why.FoundDeadLetter:
 		return "/dead-letters/" + found.ID
 	case why.FoundAggregate:
-		return "/events" + query([]string{"aggregate", found.ID})
+		return "/events" + query([]any{"aggregate", found.ID})
 	case why.FoundTenant:
-		return "/dead-letters" + query([]string{"state", "all", "tenant", found.ID})
+		return "/dead-letters" + query([]any{"state", "all", "tenant", found.ID})
 	default:
 		return "/events/" + found.ID
 	}

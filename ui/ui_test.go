@@ -28,7 +28,7 @@ func TestEveryPageAnswers(t *testing.T) {
 		require.Equal(t, "nosniff", header.Get("X-Content-Type-Options"), address)
 	}
 	_, _, body := b.get("/")
-	for _, want := range []string{"No publisher is alive; waiting: 1 event.", "Waiting for a decision: 1 open dead letter.", "no such topic", "eve@example.com, may look"} {
+	for _, want := range []string{"No publisher is alive; waiting: 1 event.", "Waiting for a decision: 1 open dead letter.", "no such topic", "eve@example.com</bdi> · Viewer"} {
 		require.Contains(t, body, want)
 	}
 	require.Contains(t, body, "The charts as a table")

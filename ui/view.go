@@ -14,6 +14,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
@@ -71,7 +72,8 @@ func parseTemplates(base string, a assets) (map[string]*template.Template, error
 func templateFuncs(base string, a assets) template.FuncMap {
 	return template.FuncMap{
 		"url":     func(to string) string { return base + to },
-		"link":    func(to string, pairs ...string) string { return base + to + query(pairs) },
+		"link":    func(to string, pairs ...any) string { return base + to + query(pairs) },
+		"blocks":  blocks,
 		"asset":   func(name string) string { return base + "/assets/" + a.named[name] },
 		"line":    func(v any) string { return safetext.Line(textOf(v)) },
 		"lines":   func(v any) string { return safetext.Block(textOf(v)) },
@@ -86,6 +88,9 @@ func templateFuncs(base string, a assets) template.FuncMap {
 		"utcNano": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 		"clock":   func(v any) string { return timeOf(v).UTC().Format(time.TimeOnly) },
 		"ago":     ago,
+		"age":     func(now time.Time, v any) int64 { return int64(now.Sub(timeOf(v)).Seconds()) },
+		"list":    func(one *outbox.Event) []outbox.Event { return []outbox.Event{*one} },
+		"size":    func(rows []outbox.Event) int64 { return int64(len(rows)) },
 		"set":     func(v any) bool { return !timeOf(v).IsZero() },
 		"short":   short,
 		"explain": dlq.Explain,
@@ -106,11 +111,19 @@ func templateFuncs(base string, a assets) template.FuncMap {
 	}
 }
 
-func query(pairs []string) string {
+// blocks is how many events a dead one keeps back, counted up to a bound.
+func blocks(n int64) string {
+	if n > dlq.BlocksBound {
+		return "more than " + words.Counted(dlq.BlocksBound, "event")
+	}
+	return words.Counted(n, "event")
+}
+
+func query(pairs []any) string {
 	q := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			q.Add(pairs[i], pairs[i+1])
+		if value := textOf(pairs[i+1]); value != "" {
+			q.Add(textOf(pairs[i]), value)
 		}
 	}
 	if len(q) == 0 {

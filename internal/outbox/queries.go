@@ -44,6 +44,16 @@ SELECT ` + eventColumns + `
   JOIN outbox_event_status AS e ON e.id = n.id
  ORDER BY e.created_at, e.seq`
 
+// What waits in an ordering key, in turn: the first is its head, also when that is dead. Reads outbox_events_turn_idx.
+const selectLane = `
+SELECT ` + eventColumns + `
+  FROM (SELECT id, seq FROM outbox_events
+         WHERE ordering_key = $1 AND published_at IS NULL AND passed_at IS NULL
+         ORDER BY seq
+         LIMIT $2) AS n
+  JOIN outbox_event_status AS e ON e.id = n.id
+ ORDER BY e.seq`
+
 // The events with a dedupe key, whatever their namespace and type: the walk takes one step of outbox_events_dedupe_idx for each
 // pair of those, so it does not grow with the table.
 const selectByDedupeKey = `

@@ -61,6 +61,11 @@ func (o *Outbox) Neighbours(ctx context.Context, aggregateType, aggregateID, eve
 	return Rows[Event](ctx, o.DB, "read events", selectNeighbours, aggregateType, aggregateID, eventID, at, n)
 }
 
+// Lane reads the first n events that wait in an ordering key, in turn. The first is the head; a dead one parks the others.
+func (o *Outbox) Lane(ctx context.Context, key string, n int) ([]Event, error) {
+	return Rows[Event](ctx, o.DB, "read the events of an ordering key", selectLane, key, n)
+}
+
 // Overtaken counts those of the events of whose aggregate a later event is published already.
 func (o *Outbox) Overtaken(ctx context.Context, ids []string) (n int64, err error) {
 	if err := o.DB.QueryRow(ctx, countOvertaken, ids).Scan(&n); err != nil {

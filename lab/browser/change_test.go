@@ -71,7 +71,7 @@ func TestTickedRows(t *testing.T) {
 	b := newTab(t, s.url)
 	b.open("/dead-letters?reason=message_too_large")
 	b.press("jxjxjx")
-	b.seeText("3 ticked")
+	b.seeText("3 selected")
 	s.exec(`UPDATE outbox_dlq SET state = 'discarded', state_changed_at = now() WHERE id = $1::text::uuid`, js[string](b, `document.querySelector("input[name=ids]:checked").value`))
 	b.do(chromedp.Click(chromedp.CSS(`#pick button[value="discard"]`)), chromedp.WaitVisible(chromedp.CSS(confirming)))
 	b.seeText("Left out")
@@ -111,8 +111,7 @@ func TestPauseAndResumeATopic(t *testing.T) {
 	const form = `form[action$="/topics/billing/pause"]`
 	b.do(chromedp.Click(chromedp.CSS(`tr:has(`+form+`) summary`)), chromedp.SendKeys(chromedp.CSS(form+` input[name="note"]`), "the consumer is migrated"))
 	js[any](b, `document.activeElement.blur()`)
-	shown := js[string](b, `document.querySelector("footer time").dateTime`)
-	b.see(`document.querySelector("footer time").dateTime !== "` + shown + `"`)
+	b.see(pillAge + " >= 2") // answers come, and the form is left as it is
 	require.Equal(t, "the consumer is migrated", js[string](b, `document.querySelector('`+form+` input[name="note"]').value`))
 	b.do(chromedp.Click(chromedp.CSS(form + " button")))
 	b.seeText("by ann@example.com")

@@ -48,7 +48,7 @@ func (b *tab) admitted(name string) {
 	b.t.Helper()
 	b.open("/dead-letters")
 	b.seeText("payment_settled")
-	b.seeText(name + ", may change")
+	b.seeText(name + " · Operator")
 }
 
 func (b *tab) header(name, value string) {

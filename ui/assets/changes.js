@@ -9,7 +9,7 @@
   const show = () => {
     const ticked = boxes().filter((b) => b.checked).length;
     said.hidden = false;
-    said.textContent = ticked === 0 ? "none ticked" : ticked + " ticked";
+    said.textContent = ticked === 0 ? "none selected" : ticked + " selected";
     for (const button of form.querySelectorAll("button")) button.disabled = ticked === 0;
     if (all) { all.checked = ticked > 0 && ticked === boxes().length; all.indeterminate = ticked > 0 && !all.checked; }
   };

@@ -26,13 +26,17 @@
 
   // Times come as UTC, most of them relative; the other form is in the title.
   const local = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium" });
+  const span = (s) => (s < 60 ? Math.floor(s) + "s" : s < 3600 ? Math.floor(s / 60) + "m" : s < 172800 ? Math.floor(s / 3600) + "h" : Math.floor(s / 86400) + "d");
+  const ago = (s) => (s < 0 ? "in " + span(-s) : s < 1 ? "now" : span(s) + " ago");
   const times = () => {
     const how = store.get("times");
     for (const time of all("time[datetime]")) {
       time.dataset.sent ??= time.textContent;
+      time.dataset.seen ??= performance.now();
       const at = new Date(time.dateTime);
-      time.textContent = how === "local" ? local.format(at) : how === "utc" ? at.toISOString().slice(0, 19).replace("T", " ") : time.dataset.sent;
-      time.title = time.dataset.sent + ", " + time.dateTime + ", here " + local.format(at);
+      const relative = "age" in time.dataset ? ago(Number(time.dataset.age) + (performance.now() - time.dataset.seen) / 1000) : time.dataset.sent;
+      time.textContent = how === "local" ? local.format(at) : how === "utc" ? at.toISOString().slice(0, 19).replace("T", " ") : relative;
+      time.title = relative + ", " + time.dateTime + ", here " + local.format(at);
     }
   };
   choice(".times", "times", { "": "Times: relative", local: "Times: local", utc: "Times: UTC" }, times);
@@ -86,25 +90,48 @@
     to.searchParams.set("v", v);
     return fetch(to);
   };
+  // The pill tells what the page is worth: whether it is asked again, and how old the oldest part of it is.
   const pause = document.querySelector(".pause");
-  let paused = false;
-  pause.addEventListener("click", () => { paused = !paused; pause.textContent = paused ? "Go on" : "Pause"; });
+  const pill = document.querySelector(".pill");
+  let paused = false, watched = false, lost = "", current = performance.now();
+  const state = () => {
+    if (!pill) return;
+    const old = document.querySelector("[data-since]");
+    const since = lost || (old && old.dataset.since.slice(11, 19) + " UTC");
+    const word = since ? "Disconnected since " + since : paused ? "Paused" : watched ? "Live" : "Read";
+    const [said, age] = pill.children;
+    if (said.textContent !== word) said.textContent = word;
+    age.textContent = since ? "" : " · " + Math.floor((performance.now() - current) / 1000) + " s";
+    pill.classList.toggle("bad", !!since);
+    pill.classList.toggle("paused", paused && !since);
+    body.classList.toggle("stale", !!since);
+  };
+  setInterval(() => { state(); if (!store.get("times")) times(); }, 1000);
+  state();
+  pause?.addEventListener("click", () => { paused = !paused; pause.textContent = paused ? "Resume updates" : "Pause updates"; state(); });
+  // look asks once. It is false where a part was left as it was, which keeps the age of the page.
   const watch = (every, look) => {
+    watched = true;
     pause.hidden = false;
     const again = async () => {
       if (!paused && !document.hidden) {
-        try { await look(); } catch { /* the next one may succeed */ }
+        try {
+          if ((await look()) !== false) current = performance.now();
+          lost = "";
+        } catch { lost ||= new Date().toISOString().slice(11, 19) + " UTC"; }
+        state();
       }
       setTimeout(again, every);
     };
     setTimeout(again, every);
   };
+  const answered = (answer) => { if (!answer.ok || answer.redirected) throw new Error("answered " + answer.status); return answer.status !== 204; };
   const held = (part) => !getSelection().isCollapsed || document.querySelector("dialog[open]") || part.querySelector("details[open]") || part.contains(document.activeElement);
 
   let version = "";
   if ("live" in body.dataset) watch(Number(body.dataset.live), async () => {
     const answer = await ask(location.pathname.slice(body.dataset.base.length), version);
-    if (!answer.ok || answer.status === 204) return;
+    if (!answered(answer)) return true;
     const next = new DOMParser().parseFromString(await answer.text(), "text/html");
     // Another program answers than the one this page is of.
     if (next.querySelector("script").getAttribute("src") !== document.querySelector("script").getAttribute("src")) return location.reload();
@@ -117,13 +144,14 @@
     });
     if (whole) version = answer.headers.get("Outboxctl-Version") || "";
     times();
+    return whole;
   });
 
   // A list never moves by itself: it says how many rows came since it was read.
   const newer = document.querySelector(".newer");
   if (newer) watch(Number(newer.dataset.newer), async () => {
     const answer = await ask("/newer" + location.pathname.slice(body.dataset.base.length), newer.dataset.read);
-    if (!answer.ok || answer.status === 204) return;
+    if (!answered(answer)) return;
     newer.querySelector("a").textContent = await answer.text();
     newer.hidden = false;
   });

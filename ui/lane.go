@@ -1,0 +1,62 @@
+package ui
+
+import (
+	"time"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// laneRows is how many events of an ordering key are shown.
+const laneRows = 200
+
+// laneData is what waits in an ordering key, in turn.
+type laneData struct {
+	Now time.Time
+	Key string
+	// Head is the first event; nil: nothing waits. Followers wait for it.
+	Head      *outbox.Event
+	Followers []outbox.Event
+	// More: there are more than are shown.
+	More bool
+	// Verbs are what can be done to a dead head.
+	Verbs []string
+}
+
+func readLane(r *request) (key string, rows []outbox.Event, err error) {
+	q := r.URL.Query()
+	if err := known(q, "key"); err != nil {
+		return "", nil, err
+	}
+	if key = one(q, "key", ""); key == "" {
+		return "", nil, fault.Hint(fault.Usagef("specify key: an ordering key"), "/dead-letters?blocking=true lists what blocks one")
+	}
+	rows, err = r.outbox.Lane(r.Context(), key, laneRows+1)
+	return key, rows, err
+}
+
+func lanePage(r *request) (*view, error) {
+	key, rows, err := readLane(r)
+	if err != nil {
+		return nil, err
+	}
+	v := &view{Title: "Ordering key", Command: "outboxctl dlq list --blocking", template: "lane"}
+	d := laneData{Key: key, More: len(rows) > laneRows}
+	if len(rows) > 0 {
+		d.Head, d.Followers = &rows[0], rows[1:min(len(rows), laneRows)]
+		if v.Command = "outboxctl why " + d.Head.ID; d.Head.DeadAt != nil {
+			d.Verbs = verbsOf("open")
+		}
+	}
+	d.Now, err = r.outbox.Now(r.Context())
+	v.Data = d
+	return v, err
+}
+
+func laneAPI(r *request) (answer, error) {
+	_, rows, err := readLane(r)
+	if rows == nil {
+		rows = []outbox.Event{}
+	}
+	return answer{body: rows[:min(len(rows), laneRows)]}, err
+}
