@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/doctor"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/pgread"
@@ -218,7 +219,7 @@ func TestASearchThatIsNotFinished(t *testing.T) {
 		found = found || strings.Contains(page, "no such topic")
 		next = ""
 		if strings.Contains(page, "is not finished") {
-			next = linked(t, page, `class="button" href="([^"]*)">Go on<`)
+			next = linked(t, page, `class="button" href="([^"]*)">Continue the search<`)
 		}
 	}
 	require.True(t, found, "what it looked for comes last")
@@ -293,8 +294,9 @@ func TestPubSubIsAway(t *testing.T) {
 	b := setup(t, func(c *ui.Config) {
 		c.Doctor = func(ctx context.Context) ([]ui.Finding, error) {
 			return doctor.Run(ctx, doctor.Params{
+				Kind:     broker.Kind{Name: "pubsub", Remedy: "check pubsub.project"},
 				Database: func(context.Context) (*pgread.DB, error) { return nil, refused },
-				Broker:   func(context.Context, bool) ([]doctor.Resource, error) { return nil, refused },
+				Broker:   func(context.Context, bool) ([]doctor.Resource, []broker.Finding, error) { return nil, nil, refused },
 				Redis:    func(context.Context) (consume.ServerReport, error) { return consume.ServerReport{}, nil },
 			})
 		}
