@@ -26,8 +26,7 @@ type checker struct {
 // Check checks data as a publisher has to, and returns how many members of it the schema does not
 // name where these are to be counted. Where the type is checked by emitters only, every data is
 // fine.
-func (c *Catalogue) Check(namespace, eventType string, data json.RawMessage) (extra int,
-	err error) {
+func (c *Catalogue) Check(namespace, eventType string, data json.RawMessage) (extra int, err error) {
 	t := c.find(namespace, eventType)
 	if t == nil {
 		return 0, fmt.Errorf("unknown event type %q", cut(eventType))
