@@ -2,7 +2,6 @@ package kafka_test
 
 import (
 	"context"
-	"log"
 	"os"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -12,20 +11,22 @@ import (
 )
 
 func ExampleNew() {
-	client, err := kgo.NewClient(kgo.SeedBrokers(os.Getenv("KAFKA_BROKERS")))
-	if err != nil {
-		log.Fatal(err)
+	run := func(ctx context.Context) error {
+		client, err := kgo.NewClient(kgo.SeedBrokers(os.Getenv("KAFKA_BROKERS")))
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		publisher, err := kafka.New(client, map[string]string{"orders": "shop-orders"})
+		if err != nil {
+			return err
+		}
+		d, err := dispatch.New(ctx, dispatch.Config{URL: os.Getenv("DATABASE_URL"), Publisher: publisher})
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		return d.Run(ctx)
 	}
-	defer client.Close()
-	publisher, err := kafka.New(client, map[string]string{"orders": "shop-orders"})
-	if err != nil {
-		log.Fatal(err)
-	}
-	ctx := context.Background()
-	d, err := dispatch.New(ctx, dispatch.Config{URL: os.Getenv("DATABASE_URL"), Publisher: publisher})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer d.Close()
-	log.Println(d.Run(ctx))
+	_ = run // until its context ends
 }

@@ -2,7 +2,6 @@ package nats_test
 
 import (
 	"context"
-	"log"
 	"os"
 
 	"github.com/nats-io/nats.go"
@@ -12,20 +11,22 @@ import (
 )
 
 func ExampleNew() {
-	conn, err := nats.Connect(os.Getenv("NATS_URL"), nats.ReconnectBufSize(-1), nats.MaxReconnects(-1))
-	if err != nil {
-		log.Fatal(err)
+	run := func(ctx context.Context) error {
+		conn, err := nats.Connect(os.Getenv("NATS_URL"), nats.ReconnectBufSize(-1), nats.MaxReconnects(-1))
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		publisher, err := natspublisher.New(conn, map[string]string{"orders": "shop.orders"})
+		if err != nil {
+			return err
+		}
+		d, err := dispatch.New(ctx, dispatch.Config{URL: os.Getenv("DATABASE_URL"), Publisher: publisher})
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		return d.Run(ctx)
 	}
-	defer conn.Close()
-	publisher, err := natspublisher.New(conn, map[string]string{"orders": "shop.orders"})
-	if err != nil {
-		log.Fatal(err)
-	}
-	ctx := context.Background()
-	d, err := dispatch.New(ctx, dispatch.Config{URL: os.Getenv("DATABASE_URL"), Publisher: publisher})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer d.Close()
-	log.Println(d.Run(ctx))
+	_ = run // until its context ends
 }

@@ -2,7 +2,6 @@ package rabbitmq_test
 
 import (
 	"context"
-	"log"
 	"os"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -12,14 +11,16 @@ import (
 )
 
 func ExampleNew() {
-	dial := func() (*amqp.Connection, error) { return amqp.Dial(os.Getenv("AMQP_URL")) }
-	publisher := rabbitmq.New(dial, map[string]string{"orders": "shop-orders"}, rabbitmq.Options{})
-	defer func() { _ = publisher.Close() }()
-	ctx := context.Background()
-	d, err := dispatch.New(ctx, dispatch.Config{URL: os.Getenv("DATABASE_URL"), Publisher: publisher})
-	if err != nil {
-		log.Fatal(err)
+	run := func(ctx context.Context) error {
+		dial := func() (*amqp.Connection, error) { return amqp.Dial(os.Getenv("AMQP_URL")) }
+		publisher := rabbitmq.New(dial, map[string]string{"orders": "shop-orders"}, rabbitmq.Options{})
+		defer func() { _ = publisher.Close() }()
+		d, err := dispatch.New(ctx, dispatch.Config{URL: os.Getenv("DATABASE_URL"), Publisher: publisher})
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		return d.Run(ctx)
 	}
-	defer d.Close()
-	log.Println(d.Run(ctx))
+	_ = run // until its context ends
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// ErrClosed: the client was closed.
+// ErrClosed means that the client was closed.
 var ErrClosed = errors.New("the client is closed")
 
 // Link is a connection that is made by the first call that needs it, and again when it has ended.

@@ -5,9 +5,9 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/outboxctl/outboxctl/internal/words"
-	"time"
 )
 
 // Setting is one value that a broker can be told: its words, its default and where else it may
@@ -66,7 +66,7 @@ func (s Setting) Validate(value string) error {
 	return err
 }
 
-// Number, Duration and Bool read settings that were validated; zero without a value.
+// Number reads a setting of KindNumber. It was validated; without a value it is zero, as with Duration and Bool.
 func (p Params) Number(name string) int {
 	n, _ := strconv.Atoi(p.Setting(name))
 	return n

@@ -29,11 +29,11 @@ func CheckName(kind, name string) error {
 	case kind == broker.KindSubscription:
 		group, topic, found := strings.Cut(name, "@")
 		if !found || group == "" || len(name) > 500 {
-			return fmt.Errorf("Kafka consumer group %q: want GROUP@TOPIC", name) //nolint:revive,staticcheck // a name
+			return fmt.Errorf("Kafka consumer group %q: want GROUP@TOPIC", name) //nolint:staticcheck // a name
 		}
 		return CheckName(broker.KindTopic, topic)
 	case !topicName.MatchString(name), name == ".", name == "..":
-		return fmt.Errorf("Kafka topic %q: want up to 249 letters, digits or ._-", name) //nolint:revive,staticcheck // a name
+		return fmt.Errorf("Kafka topic %q: want up to 249 letters, digits or ._-", name) //nolint:staticcheck // a name
 	}
 	return nil
 }

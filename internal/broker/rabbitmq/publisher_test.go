@@ -2,10 +2,10 @@ package rabbitmq_test
 
 import (
 	"fmt"
-	"log"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
@@ -19,20 +19,13 @@ import (
 var node *rabbittest.Node
 
 func TestMain(m *testing.M) {
-	var err error
-	if node, err = rabbittest.Start(); err != nil {
-		log.Fatal(err)
-	}
-	code := m.Run()
-	if err := node.Stop(); err != nil {
-		log.Fatal(err)
-	}
-	os.Exit(code)
+	os.Exit(rabbittest.Run(m, &node))
 }
 
 func connect(t testing.TB, cfg rabbitmq.Config) *rabbitmq.Client {
 	t.Helper()
 	node.Need(t)
+	cfg.PublishTimeout = time.Minute // 2501 messages of a key, one by one, on a machine with other work
 	client, err := rabbitmq.Connect(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
@@ -135,5 +128,5 @@ func TestRoutingKey(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, topic+".order.created", d.RoutingKey)
-	require.Equal(t, []any{"application/json", uint8(amqp.Persistent), "a-0", "order.created"}, []any{d.ContentType, d.DeliveryMode, d.MessageId, d.Type})
+	require.Equal(t, []any{"application/json", amqp.Persistent, "a-0", "order.created"}, []any{d.ContentType, d.DeliveryMode, d.MessageId, d.Type})
 }

@@ -42,6 +42,20 @@ type Node struct {
 	absent     string // why there is none
 }
 
+// Run starts a node for the tests of m, which find it in node, and ends it behind them.
+func Run(m interface{ Run() int }, node **Node) (code int) {
+	var err error
+	if *node, err = Start(); err == nil {
+		code = m.Run()
+		err = (*node).Stop()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "rabbittest:", err)
+		code = max(code, 1)
+	}
+	return code
+}
+
 // Start starts a node. Without an installation it returns one that skips.
 func Start() (n *Node, err error) {
 	n = &Node{}
@@ -133,7 +147,12 @@ func (n *Node) run(program string, args ...string) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(program, args...)
+	// A process that dies without Stop, as a test that panics, leaves nothing behind: the pipe ends with it.
+	const follow = `exec 3<&0; (cat <&3 >/dev/null; kill -TERM 0) & exec "$0" "$@" </dev/null`
+	cmd := exec.Command("sh", append([]string{"-c", follow, program}, args...)...)
+	if _, err := cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
 	cmd.Dir, cmd.Stdout, cmd.Stderr = n.dir, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: n.account}
 	in := func(name string) string { return filepath.Join(n.dir, name) }
