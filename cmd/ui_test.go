@@ -123,7 +123,7 @@ func TestUIIsEnteredByItsLink(t *testing.T) {
 	require.Contains(t, body, "the link that was printed")
 	status, body = get(address.said)
 	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, body, "ann@example.com, may change")
+	require.Contains(t, body, "<bdi>ann@example.com</bdi> · Operator")
 	require.NotContains(t, body, "token=")
 	status, _ = get(bare + "causes")
 	require.Equal(t, http.StatusOK, status)

@@ -44,10 +44,8 @@ func (n Names) Called(names ...string) Types {
 			called[[2]string{e.Namespace, e.Type}] = true
 		}
 	}
-	return n.where(func(e Name) bool {
-		return called[[2]string{e.Namespace,
-			e.Type}]
-	}).Or(Everywhere(names...))
+	here := func(e Name) bool { return called[[2]string{e.Namespace, e.Type}] }
+	return n.where(here).Or(Everywhere(names...))
 }
 
 func (n Names) where(wanted func(Name) bool) Types {

@@ -172,7 +172,7 @@ func again(payload []byte) []byte {
 		{
 			name: "outage-burns-attempts",
 			edits: []edit{
-				{"internal/dispatch Dispatcher.conclude", `d.tripped(br, br.trip(generation, now, j.sentTo, j.outage))`, `_ = generation`},
+				{"internal/dispatch Dispatcher.conclude", `d.tripped(br, br.trip(generation, now, j.sentTo, j.outage), waitOf(j.outage))`, `_ = generation`},
 				{"internal/dispatch Dispatcher.askFirst", `if !anyFailedBefore(rows) {`, `if true {`},
 			},
 			faults: "broker.away", breaks: []string{"I7"},
