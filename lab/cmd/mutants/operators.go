@@ -14,8 +14,8 @@ func operatorMutants() []mutant {
 			breaks: finds,
 		},
 		{
-			name: "pause-by-the-stored-name",
-			edits: []edit{{"internal/outbox Names.Called", `return called[[2]string{e.Namespace, e.Type}]`, `return false`}},
+			name:   "pause-by-the-stored-name",
+			edits:  []edit{{"internal/outbox Names.Called", `return called[[2]string{e.Namespace, e.Type}]`, `return false`}},
 			breaks: finds,
 		},
 		{
