@@ -46,7 +46,7 @@ func addDetailFlags(app *cli.App, cmd *cobra.Command, f *detailFlags) {
 
 // showDetail is the run function of a command with these flags.
 func showDetail[T any](app *cli.App, f *detailFlags, read func(context.Context, *dlq.Outbox, why.DetailParams) (T, error),
-	print func(*cli.Page, T, string) error,
+	show func(*cli.Page, T, string) error,
 ) runE {
 	return func(cmd *cobra.Command, args []string) error {
 		params := why.DetailParams{ID: args[0], Payload: f.payload.How != "", Consumers: f.consumers}
@@ -54,7 +54,7 @@ func showDetail[T any](app *cli.App, f *detailFlags, read func(context.Context, 
 			return err
 		}
 		find := func(ctx context.Context, box *dlq.Outbox, _ string) (T, error) { return read(ctx, box, params) }
-		return showOne(app, &f.output, find, func(p *cli.Page, found T) error { return print(p, found, f.payload.How) })(cmd, args)
+		return showOne(app, &f.output, find, func(p *cli.Page, found T) error { return show(p, found, f.payload.How) })(cmd, args)
 	}
 }
 

@@ -27,13 +27,13 @@ func withOutbox(app *cli.App, run func(ctx context.Context, box *dlq.Outbox, arg
 }
 
 // showOne is the run function of a command that reads what its argument names, and prints it as a page or an object.
-func showOne[T any](app *cli.App, output *cli.Output, read func(context.Context, *dlq.Outbox, string) (T, error), print func(*cli.Page, T) error) runE {
+func showOne[T any](app *cli.App, output *cli.Output, read func(context.Context, *dlq.Outbox, string) (T, error), show func(*cli.Page, T) error) runE {
 	return withOutbox(app, func(ctx context.Context, box *dlq.Outbox, args []string) error {
 		found, err := read(ctx, box, args[0])
 		if err != nil {
 			return err
 		}
-		return cli.WriteObject(app, *output, found, func(w io.Writer) error { return print(app.Page(w), found) })
+		return cli.WriteObject(app, *output, found, func(w io.Writer) error { return show(app.Page(w), found) })
 	})
 }
 

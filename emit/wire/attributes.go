@@ -61,8 +61,10 @@ const (
 // defaultCEPrefix is that of Pub/Sub, HTTP and NATS.
 const defaultCEPrefix = "ce-"
 
-// cePrefixes are those of all bindings, in lower case: an emitter does not know the broker.
-var cePrefixes = [...]string{defaultCEPrefix, "ce_", "cloudevents_", "cloudevents:"}
+// cePrefixes returns those of all bindings, in lower case: an emitter does not know the broker.
+func cePrefixes() [4]string {
+	return [...]string{defaultCEPrefix, "ce_", "cloudevents_", "cloudevents:"}
+}
 
 // CloudEventAttributes is how many more attributes a message has that is a CloudEvent.
 const CloudEventAttributes = 7
@@ -74,7 +76,7 @@ func IsCloudEventAttribute(name string) bool {
 	if name == attrContentType {
 		return true
 	}
-	for _, prefix := range cePrefixes {
+	for _, prefix := range cePrefixes() {
 		switch rest, found := strings.CutPrefix(name, prefix); {
 		case !found:
 		case rest == ceSpecVersion, rest == ceID, rest == ceType, rest == ceSource, rest == ceTime, rest == ceSubject:

@@ -111,7 +111,7 @@ func TestAnExpiredLeaseIsEndedOnce(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, "{[2,5)}", b.one(second, leasesOfAll), "the other has it")
-	require.Equal(t, "", b.one(first, leasesOfAll))
+	require.Empty(t, b.one(first, leasesOfAll))
 	require.NoError(t, first.Commit(t.Context()))
 	require.NoError(t, second.Commit(t.Context()))
 	require.Equal(t, "0111000000", b.one(b.db.Pool, attemptsOfAll))
@@ -175,6 +175,6 @@ SELECT gen_random_uuid(), now() - interval '1 second', range_agg(int8range(seq, 
 	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
 	require.NotRegexp(t, `Rows Removed by Join Filter: \d{4}`, fmt.Sprint(lines))
-	require.Equal(t, "", b.one(tx, leasesOfAll))
+	require.Empty(t, b.one(tx, leasesOfAll))
 	require.Equal(t, "5000", b.one(tx, `SELECT sum(attempt_count)::text FROM outbox_events`))
 }

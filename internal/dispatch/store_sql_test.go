@@ -293,7 +293,7 @@ func TestClaimFindsHistoryThatIsPublishedAgain(t *testing.T) {
 	require.True(t, due)
 	rows := mustClaim(t, store, claimAll(10))
 	require.Len(t, rows, 3)
-	require.Greater(t, rows[0].Seq, int64(0))
+	require.Positive(t, rows[0].Seq)
 	require.Less(t, rows[0].Seq, rows[1].Seq)
 	require.Less(t, rows[1].Seq, rows[2].Seq)
 }

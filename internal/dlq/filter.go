@@ -9,10 +9,12 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// What chooses dead letters, and what is chosen.
 type (
+	// Filter chooses dead letters by their columns.
 	Filter = outbox.Filter
-	Query  = outbox.Query
+	// Query chooses dead letters as an operator writes it.
+	Query = outbox.Query
+	// Target is what was chosen.
 	Target = outbox.Target
 )
 

@@ -82,12 +82,12 @@ func TestConformance(t *testing.T) {
 				s.write("hold", "")
 				arrived := make(chan struct{})
 				go func() {
-					for t.Context().Err() == nil {
+					for tick := time.NewTicker(time.Millisecond); t.Context().Err() == nil; {
 						if _, err := os.Stat(filepath.Join(s.dir, "arrived")); err == nil {
 							close(arrived)
 							return
 						}
-						time.Sleep(time.Millisecond)
+						<-tick.C
 					}
 				}()
 				return arrived, func() { s.remove("hold") }

@@ -5,8 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -63,7 +62,7 @@ func TestNoAnswers(t *testing.T) {
 	require.NoError(t, closed.Close())
 	secure := httptest.NewTLSServer(s)
 	t.Cleanup(secure.Close)
-	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	held := make(chan struct{})
 	t.Cleanup(func() { close(held) })
 	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-held }))
