@@ -49,7 +49,7 @@ type ExportResult struct {
 // letter are an error after everything else was exported.
 func (o *Outbox) Export(ctx context.Context, p ExportParams, each func(Export) error) (ExportResult, error) {
 	var r ExportResult
-	source := Source(o.Named(Replay, p.IDs))
+	source := o.Named(Replay, p.IDs)
 	if p.Filter != nil {
 		filter := *p.Filter
 		err := o.SettleAggregate(ctx, &filter)
