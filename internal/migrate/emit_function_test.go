@@ -260,31 +260,6 @@ func TestDedupeWaitsForTheOtherTransaction(t *testing.T) {
 	}
 }
 
-func TestEmitManyAnswersEachInOrder(t *testing.T) {
-	t.Parallel()
-	pool := outboxtest.DB(t).Pool
-	held, err := emit(t, pool, `'order_created', NULL, gen_random_uuid(), '{}', dedupe_key => 'held'`)
-	require.NoError(t, err)
-	a, b, c, d := uuid.NewString(), uuid.NewString(), uuid.NewString(), uuid.NewString()
-	events := "[" + row(a, "") + "," + row(b, "held") + "," + row(c, "new") + "," + row(d, "new") + "," + row(a, "") + "]"
-	got := emitMany(t, pool, events)
-	require.Equal(t, []emitted{{a, false}, {held.ID, true}, {c, false}, {c, true}, {a, true}}, got)
-	require.Equal(t, int64(3), queryOne[int64](t, pool, `SELECT count(*) FROM outbox_events`))
-	require.Equal(t, []emitted{{a, true}, {held.ID, true}, {c, true}, {c, true}, {a, true}}, emitMany(t, pool, events))
-	require.Empty(t, emitMany(t, pool, "[]"))
-
-	_, err = pool.Exec(t.Context(), `SELECT outbox_emit_many($1::text::jsonb)`,
-		"["+row(uuid.NewString(), "")+`,{"id":"`+uuid.NewString()+`","event_type":"nonsense"}]`)
-	var pg *pgconn.PgError
-	require.ErrorAs(t, err, &pg)
-	require.Equal(t, "event 2: event_type: unknown event type 'nonsense'", pg.Message)
-	require.Equal(t, int64(3), queryOne[int64](t, pool, `SELECT count(*) FROM outbox_events`), "all or none")
-	for _, bad := range []string{`{}`, `null`, `1`} {
-		_, err = pool.Exec(t.Context(), `SELECT outbox_emit_many($1::text::jsonb)`, bad)
-		require.Equal(t, "OX004", state(t, err), bad)
-	}
-}
-
 // What others put on the table may keep a row out without an error; the producer's transaction must not hang for it.
 func TestEmitFunctionsEndWhenTheRowIsKeptOut(t *testing.T) {
 	t.Parallel()
@@ -319,26 +294,6 @@ func TestEmitFunctionsEndWhenTheRowIsKeptOut(t *testing.T) {
 	}
 }
 
-// Only what the publisher can read back is an envelope.
-func TestEmitManyRefusesOtherEnvelopes(t *testing.T) {
-	t.Parallel()
-	pool := outboxtest.DB(t).Pool
-	id := uuid.NewString()
-	for name, payload := range map[string]string{
-		"no object":     `[]`,
-		"no version":    `{"eventId":"` + id + `","occurredAt":"2026-01-02T03:04:05Z","data":{}}`,
-		"version 2":     `{"version":2,"eventId":"` + id + `","occurredAt":"2026-01-02T03:04:05Z","data":{}}`,
-		"another id":    `{"version":1,"eventId":"` + uuid.NewString() + `","occurredAt":"2026-01-02T03:04:05Z","data":{}}`,
-		"no time":       `{"version":1,"eventId":"` + id + `","data":{}}`,
-		"bad time":      `{"version":1,"eventId":"` + id + `","occurredAt":"yesterday","data":{}}`,
-		"unknown field": `{"version":1,"eventId":"` + id + `","occurredAt":"2026-01-02T03:04:05Z","data":{},"more":1}`,
-	} {
-		event := fmt.Sprintf(`[{"id":%q,"event_type":"order_created","aggregate_id":%q,"payload":%s}]`, id, aggregate, payload)
-		_, err := pool.Exec(t.Context(), `SELECT outbox_emit_many($1::text::jsonb)`, event)
-		require.Equal(t, "OX004", state(t, err), name)
-	}
-}
-
 func row(id, key string) string {
 	event := map[string]any{
 		"id": id, "event_type": "order_created", "aggregate_type": "checkout_group", "aggregate_id": aggregate, "namespace": "default",
@@ -361,46 +316,6 @@ func emitMany(t *testing.T, pool *pgxpool.Pool, events string) []emitted {
 	got, err := pgx.CollectRows(rows, pgx.RowToStructByPos[emitted])
 	require.NoError(t, err)
 	return got
-}
-
-// Plain objects have the arguments of outbox_emit as their names; ids and envelopes are made for them.
-func TestEmitManyTakesPlainObjects(t *testing.T) {
-	t.Parallel()
-	pool := outboxtest.DB(t).Pool
-	plain := func(more string) string {
-		return `{"event_type": "order_created", "aggregate_id": "` + aggregate + `"` + more + `}`
-	}
-	got := emitMany(t, pool, "["+plain(`, "data": {"n": 1}, "dedupe_key": "k", "occurred_at": "2026-01-02 03:04:05+02", "actor": {"userId": "u", "role": null}`)+","+
-		plain(`, "data": {"n": 2}`)+","+plain(`, "data": {"n": 3}, "dedupe_key": "k"`)+"]")
-	require.Len(t, got, 3)
-	require.Equal(t, emitted{got[0].ID, true}, got[2])
-	require.False(t, got[0].Already || got[1].Already)
-	for _, e := range got[:2] {
-		require.Equal(t, uuid.Version(7), uuid.MustParse(e.ID).Version())
-		payload := queryOne[json.RawMessage](t, pool, `SELECT payload_json FROM outbox_events WHERE id = $1::text::uuid`, e.ID)
-		envelope, err := wire.ParseEnvelope(payload)
-		require.NoError(t, err, "the dispatcher must be able to read it")
-		require.Equal(t, e.ID, envelope.EventID)
-	}
-	require.JSONEq(t, `{"version": 1, "eventId": "`+got[0].ID+`", "occurredAt": "2026-01-02T01:04:05.000000Z", "actor": {"userId": "u"}, "data": {"n": 1}}`,
-		queryOne[string](t, pool, `SELECT payload_json::text FROM outbox_events WHERE id = $1::text::uuid`, got[0].ID))
-	for more, want := range map[string][]string{
-		``:                  {"OX003", "data"},
-		`, "data": null`:    {"OX003", "data"},
-		`, "payload": null`: {"OX003", "data"},
-		`, "data": {}, "occurred_at": "0001-01-01 00:00:00+00"`: {"OX004", "occurred_at"},
-		`, "data": {}, "actor": {"role": "r"}`:                  {"OX004", "actor"},
-		`, "data": {}, "headers": {"event_id": "x"}`:            {"OX004", "headers"},
-	} {
-		_, err := pool.Exec(t.Context(), `SELECT outbox_emit_many($1::text::jsonb)`, "["+plain(`, "data": {}`)+","+plain(more)+"]")
-		var pg *pgconn.PgError
-		require.ErrorAs(t, err, &pg, more)
-		require.Equal(t, want, []string{pg.Code, pg.ColumnName}, more)
-		require.Contains(t, pg.Message, "event 2: "+want[1]+": ")
-	}
-	record(t, pool, "*", "ad_paused", "ad", "none")
-	got = emitMany(t, pool, `[{"event_type": "ad_paused", "aggregate_id": "`+aggregate+`", "data": [1]}]`)
-	require.Equal(t, `[1]`, queryOne[string](t, pool, `SELECT payload_json::text FROM outbox_events WHERE id = $1::text::uuid`, got[0].ID))
 }
 
 // A refusal is a line and a hint; its context is the call itself, and no text of ours.
