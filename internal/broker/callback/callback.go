@@ -92,12 +92,21 @@ func CheckName(_, name string) error {
 // not take the room of the others.
 type PerTopic struct {
 	dispatch.Publisher // for topics that nobody has named
-	Topics             map[string]dispatch.Publisher
+	topics             map[string]dispatch.Publisher
+}
+
+// NewPerTopic makes one for each of the topics.
+func NewPerTopic(topics map[string]string, one func() dispatch.Publisher) PerTopic {
+	p := PerTopic{Publisher: one(), topics: map[string]dispatch.Publisher{}}
+	for logical := range topics {
+		p.topics[logical] = one()
+	}
+	return p
 }
 
 // Publish implements dispatch.Publisher.
 func (p PerTopic) Publish(ctx context.Context, topic string, msgs []dispatch.Message) []dispatch.Result {
-	if own := p.Topics[topic]; own != nil {
+	if own := p.topics[topic]; own != nil {
 		return own.Publish(ctx, topic, msgs)
 	}
 	return p.Publisher.Publish(ctx, topic, msgs)

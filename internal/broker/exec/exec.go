@@ -109,11 +109,9 @@ func (c *Client) String() string { return "the command of exec.command" }
 // NewPublisher hands over the events of logical topics.
 func (c *Client) NewPublisher(topics map[string]string) dispatch.Publisher {
 	p := publisher{client: c, topics: topics}
-	own := map[string]dispatch.Publisher{}
-	for logical := range topics {
-		own[logical] = dispatch.EachWithin(p.run, c.cfg.Parallel, c.cfg.Timeout)
-	}
-	p.PerTopic = callback.PerTopic{Publisher: dispatch.EachWithin(p.run, c.cfg.Parallel, c.cfg.Timeout), Topics: own}
+	p.PerTopic = callback.NewPerTopic(topics, func() dispatch.Publisher {
+		return dispatch.EachWithin(p.run, c.cfg.Parallel, c.cfg.Timeout)
+	})
 	return p
 }
 

@@ -123,11 +123,9 @@ func hostOf(raw string) string {
 // they go.
 func (c *Client) NewPublisher(topics map[string]string) dispatch.Publisher {
 	p := publisher{client: c, topics: topics}
-	own := map[string]dispatch.Publisher{}
-	for logical := range topics {
-		own[logical] = dispatch.EachWithin(p.post, c.cfg.Parallel, c.cfg.Timeout)
-	}
-	p.PerTopic = callback.PerTopic{Publisher: dispatch.EachWithin(p.post, c.cfg.Parallel, c.cfg.Timeout), Topics: own}
+	p.PerTopic = callback.NewPerTopic(topics, func() dispatch.Publisher {
+		return dispatch.EachWithin(p.post, c.cfg.Parallel, c.cfg.Timeout)
+	})
 	return p
 }
 
