@@ -20,7 +20,7 @@ type shell struct {
 	rec     *history.Recorder
 }
 
-// run runs one command to its end and records it. A failpoint may end it.
+// run runs one command to its end and records it, its output cut off. A failpoint may end it.
 func (s *shell) run(ctx context.Context, arm, stdin, verb string, args ...string) history.Command {
 	c := history.Command{At: time.Now(), Verb: verb, Args: args, Failpoint: pointOf(arm)}
 	env := s.env
@@ -28,8 +28,10 @@ func (s *shell) run(ctx context.Context, arm, stdin, verb string, args ...string
 		env = append(slices.Clone(env), failpoint.Env+"="+arm)
 	}
 	ran := rig.Command(ctx, env, stdin, s.program, append(strings.Fields(verb), args...)...)
-	c.Ended, c.Exit, c.Stdout, c.Stderr = time.Now(), ran.Exit, cut(ran.Stdout), cut(ran.Stderr)
-	s.rec.Add(c)
+	c.Ended, c.Exit, c.Stdout, c.Stderr = time.Now(), ran.Exit, ran.Stdout, ran.Stderr
+	kept := c
+	kept.Stdout, kept.Stderr = cut(c.Stdout), cut(c.Stderr)
+	s.rec.Add(kept)
 	return c
 }
 
