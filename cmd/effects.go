@@ -68,6 +68,7 @@ func effects() map[string]cli.Effect {
 		"event tail":         looks,
 		"exit-codes":         looks,
 		"help":               looks,
+		"init":               looks, // it writes files
 		"idem":               looks,
 		"idem forget":        unless("dry-run"),
 		"idem show":          looks,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
@@ -112,12 +113,27 @@ func runMigrateUp(ctx context.Context, opts *migrateUpOptions) error {
 		}
 		return writePlan(opts.app, plan)
 	}
+	if opts.app.ErrTTY && o.Types == "" && cfg.Catalogue == "" {
+		if err := sayPreset(ctx, opts.app.Err, pool); err != nil {
+			return migrateError(err)
+		}
+	}
 	res, err := migrate.Up(ctx, pool, o)
 	if err != nil {
 		return migrateError(err)
 	}
 	sayRights(opts.app.Err, res)
 	return writeMigrateResult(opts.app, opts.output, res, false)
+}
+
+// sayPreset tells who starts from nothing which types the tables get.
+func sayPreset(ctx context.Context, w io.Writer, pool *pgxpool.Pool) error {
+	var fresh bool
+	if err := pool.QueryRow(ctx, `SELECT to_regclass('outbox_events') IS NULL`).Scan(&fresh); err != nil || !fresh {
+		return err
+	}
+	fmt.Fprintln(w, "note: this creates the PackFinderz preset, with its event types as enums and ids as UUIDs; for types of your own: outboxctl migrate --types text")
+	return nil
 }
 
 // sayRights prints what a run left to be done about rights.

@@ -195,6 +195,25 @@ func TestMigrateGrantsNeedsNoDatabase(t *testing.T) {
 	require.Equal(t, cli.ExitUsage, code)
 }
 
+// Who starts from nothing is told once which types the tables get, and how to get others.
+func TestMigrateNamesThePreset(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		args  []string
+		tells bool
+	}{{nil, true}, {[]string{"--types", "text"}, false}, {[]string{"--catalogue", "builtin"}, false}} {
+		db := outboxtest.EmptyDB(t)
+		for _, tells := range []bool{tc.tells, false} {
+			var out, talk bytes.Buffer
+			code := Run(t.Context(), append([]string{"migrate"}, tc.args...), cli.Streams{
+				In: strings.NewReader(""), Out: &out, Err: &talk, InTTY: true, ErrTTY: true,
+			}, []string{"DATABASE_URL=" + db.URL, "NO_COLOR=1"})
+			require.Equal(t, cli.ExitOK, code, talk.String())
+			require.Equal(t, tells, strings.Contains(talk.String(), "PackFinderz preset"), talk.String())
+		}
+	}
+}
+
 // A catalogue of one's own needs columns that can hold its types.
 func TestMigrateWithACatalogueFileMakesText(t *testing.T) {
 	t.Parallel()

@@ -74,6 +74,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 		newAuditCmd(app),
 	)
 	addTo(root, groupSetUp,
+		newInitCmd(app),
 		newMigrateCmd(app),
 		newTopicCmd(app),
 		newRegistryCmd(app),

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,7 @@ type App struct {
 	said    bool
 	// stateDir is where a dev stack was looked for.
 	stateDir string
+	lines    *bufio.Reader // what is read of In, line by line
 	pool     *pgxpool.Pool
 	redis    *redis.Client
 	broker   broker.Broker

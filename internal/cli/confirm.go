@@ -96,6 +96,44 @@ func (a *App) contextStyle() Style {
 	return StyleFaint
 }
 
+// A Question is what a command asks for that no flag has given.
+type Question struct {
+	Text, Flag string
+	// Given is the flag's value, Default what counts where nothing is given or answered.
+	Given, Default string
+	Check          func(answer string) error
+}
+
+// Ask returns what was given, or the answer at the terminal, or the default. A bad answer is asked for again.
+func (a *App) Ask(ctx context.Context, q Question) (string, error) {
+	asks := a.InTTY && a.ErrTTY && q.Given == ""
+	for {
+		answer := cmp.Or(q.Given, q.Default)
+		if asks {
+			fmt.Fprint(a.Err, q.Text)
+			if q.Default != "" {
+				fmt.Fprintf(a.Err, " [%s]", q.Default)
+			}
+			fmt.Fprint(a.Err, ": ")
+			line, err := a.readLine(ctx)
+			if err != nil {
+				return "", err
+			}
+			answer = cmp.Or(strings.TrimSpace(line), q.Default)
+		}
+		err := errors.New("is not given")
+		if answer != "" {
+			if err = q.Check(answer); err == nil {
+				return answer, nil
+			}
+		}
+		if !asks {
+			return "", fault.Usagef("--%s: %w", q.Flag, err)
+		}
+		fmt.Fprintln(a.Err, safetext.Line(err.Error()))
+	}
+}
+
 // readLine reads one line and gives up when the context ends: a read from a terminal cannot be interrupted, so it is
 // left behind for the end of the process.
 func (a *App) readLine(ctx context.Context) (string, error) {
@@ -104,8 +142,11 @@ func (a *App) readLine(ctx context.Context) (string, error) {
 		err  error
 	}
 	done := make(chan result, 1)
+	if a.lines == nil {
+		a.lines = bufio.NewReader(a.In)
+	}
 	go func() {
-		line, err := bufio.NewReader(a.In).ReadString('\n')
+		line, err := a.lines.ReadString('\n')
 		done <- result{line, err}
 	}()
 	select {

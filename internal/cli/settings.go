@@ -39,7 +39,7 @@ func (c *Config) serverSettings() []Setting {
 			in(GroupGlobal).kind("file"),
 		text(&c.Redis.URL, "redis.url", "Redis connection string (redis:// or rediss://)", isRedisURL).
 			flag("redis-url").in(GroupGlobal).alias("REDIS_URL").kind("url").secret().def("redis://127.0.0.1:6379/0"),
-		oneOf(&c.Broker, keyBroker, "where events go: "+strings.Join(brokerNames(), ", "), brokerNames()...).
+		oneOf(&c.Broker, keyBroker, "where events go: "+strings.Join(BrokerNames(), ", "), BrokerNames()...).
 			in(GroupGlobal).kind("name").def(brokers()[0].Name),
 	}, brokerSettings()...)
 }

@@ -12,7 +12,8 @@ import (
 // keyBroker is the setting that chooses among the brokers.
 const keyBroker = "broker"
 
-func brokerNames() (names []string) {
+// BrokerNames lists the destinations that there are.
+func BrokerNames() (names []string) {
 	for _, kind := range brokers() {
 		names = append(names, kind.Name)
 	}
