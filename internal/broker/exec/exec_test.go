@@ -67,7 +67,7 @@ func TestConformance(t *testing.T) {
 	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Broker {
 		s := shelf{t, t.TempDir()}
 		return dispatchtest.Broker{
-			Publisher:    publisher(t, "DIR='"+s.dir+"'; "+store, 10*time.Second),
+			Publisher:    publisher(t, "DIR='"+s.dir+"'; "+store, time.Minute),
 			Topic:        "orders",
 			MissingTopic: "missing",
 			Stored:       s.stored,
@@ -109,7 +109,7 @@ func TestExitCodes(t *testing.T) {
 		"/nowhere/handler":               {dispatch.Misconfigured, "not found"},
 		"kill -9 $$":                     {dispatch.Retryable, "signal: killed"},
 	} {
-		err := publisher(t, command, time.Second).Publish(t.Context(), "orders", []dispatch.Message{{EventID: "e"}})[0].Err
+		err := publisher(t, command, time.Minute).Publish(t.Context(), "orders", []dispatch.Message{{EventID: "e"}})[0].Err
 		if want.text == "" {
 			require.NoError(t, err)
 			continue

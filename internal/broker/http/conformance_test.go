@@ -28,7 +28,7 @@ type service struct {
 	requests []http.Header
 	rejected map[string]bool
 	answer   func(w http.ResponseWriter, r *http.Request) bool // true: it has answered
-	held     func()
+	held     func(r *http.Request)
 	addr     string
 	server   *httptest.Server
 }
@@ -70,7 +70,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	held, answer := s.held, s.answer
 	s.mu.Unlock()
 	if held != nil {
-		held()
+		held(r)
 	}
 	if r.Context().Err() != nil || answer != nil && answer(w, r) {
 		return
@@ -153,7 +153,7 @@ func TestConformance(t *testing.T) {
 			Hold: func() (<-chan struct{}, func()) {
 				arrived, gate := make(chan struct{}, 1), make(chan struct{})
 				s.set(func() {
-					s.held = func() {
+					s.held = func(*http.Request) {
 						select {
 						case arrived <- struct{}{}:
 						default:

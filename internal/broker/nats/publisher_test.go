@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
@@ -24,6 +25,7 @@ func TestMain(m *testing.M) {
 
 func connect(t testing.TB, cfg nats.Config) *nats.Client {
 	t.Helper()
+	cfg.PublishTimeout = time.Minute // 2501 messages of a key, one by one, on a machine with other work
 	client, err := nats.Connect(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
