@@ -38,6 +38,9 @@ attributes. A run that is not exact fails, however fast it was.
 A private PostgreSQL with its default settings is started for it. With --database-url, and only with the flag, a scratch
 database is created on that server instead, and dropped afterwards.
 
+With --broker, and only with the flag, events go elsewhere: to the NATS, Kafka or RabbitMQ that is configured, where a new
+topic is created and read back, or to a service (http) or a command (exec) of the bench's own.
+
 Modes:
 ` + benchHelp() + `
 With --check the mode's criteria decide the exit code: 1 when one fails.`,
@@ -45,7 +48,8 @@ With --check the mode's criteria decide the exit code: 1 when one fails.`,
   outboxctl bench --mode ordered --check
   outboxctl bench --mode steady --rate 200 --duration 30s -o json
   outboxctl bench --mode publishers --publishers 3 --processes
-  outboxctl bench --mode consume --check`,
+  outboxctl bench --mode consume --check
+  NATS_URL=nats://127.0.0.1:4222 outboxctl bench --broker nats`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runBench(cmd.Context(), opts) },
 	}
@@ -98,6 +102,12 @@ func runBench(ctx context.Context, opts *benchOptions) error {
 			return fault.Usagef("--database-url: %w", err)
 		}
 		p.DatabaseURL = text
+	}
+	if name, given := app.Flag("broker"); given {
+		if err := words.OneOf("--broker", name, cli.BrokerNames()); err != nil {
+			return err
+		}
+		p.Destination = bench.Destination{Name: name, Open: app.Broker}
 	}
 	if p.Processes {
 		exe, err := os.Executable()

@@ -9,15 +9,20 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/outboxctl/outboxctl/internal/broker"
+	"github.com/outboxctl/outboxctl/internal/broker/nats"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/outboxtest/natstest"
 )
 
 func TestMain(m *testing.M) {
 	// Started by an import, for ever, by a library under the Google client. The client's own handler of stream pings
 	// notices the end of a stream at its next tick, up to ten seconds later.
 	outboxtest.Main(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"),
-		goleak.IgnoreAnyFunction("cloud.google.com/go/pubsub/v2.(*messageIterator).streamKeepAliveHandler"))
+		goleak.IgnoreAnyFunction("cloud.google.com/go/pubsub/v2.(*messageIterator).streamKeepAliveHandler"),
+		// Clocks of a NATS server that it starts for its process.
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.init.0.func1"))
 }
 
 // Every mode runs to its end, delivers exactly, and leaves no database behind. What
@@ -59,6 +64,29 @@ func TestEveryModeMeasures(t *testing.T) {
 	}
 }
 
+// Events arrive at every destination as they are stored, with and without keys.
+func TestEveryDestination(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t, nil)
+	client, err := nats.Connect(nats.Config{URL: s.ClientURL()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	for _, to := range []Destination{
+		{Name: "nats", Open: func(context.Context) (broker.Broker, error) { return client, nil }}, {Name: "http"}, {Name: "exec"},
+	} {
+		for _, mode := range []Mode{Drain(), Ordered()} {
+			t.Run(to.Name+" "+mode.Name, func(t *testing.T) {
+				t.Parallel()
+				report, err := Run(t.Context(), Params{Mode: mode, Destination: to, Events: 200, DatabaseURL: outboxtest.DB(t).URL})
+				require.NoError(t, err)
+				require.Equal(t, to.Name, report.Broker)
+				require.EqualValues(t, 200, report.Delivery.Arrived)
+				require.Zero(t, report.Troubles)
+			})
+		}
+	}
+}
+
 func TestRunDropsItsDatabase(t *testing.T) {
 	t.Parallel()
 	_, db := outboxtest.Postgres(t, devstack.PostgresParams{})
@@ -87,6 +115,8 @@ func TestRunRefusesNonsense(t *testing.T) {
 		"duration must":       {Mode: Steady(), Duration: time.Millisecond},
 		"head, keys, workers": {Head: -1},
 		"an executable":       {Processes: true},
+		"to Pub/Sub alone":    {Destination: Destination{Name: "http"}, Processes: true, Executable: "x"},
+		"from Pub/Sub alone":  {Destination: Destination{Name: "http"}, Mode: Consume()},
 		"cannot use proc":     {Mode: Consume(), Processes: true, Executable: "x"},
 	} {
 		_, err := Run(t.Context(), p)

@@ -38,6 +38,7 @@ type Params struct {
 	Check bool
 
 	Installation Installation
+	Destination  Destination
 
 	// DatabaseURL is a server on which a scratch database may be created and
 	// dropped. Empty starts a private one with PostgreSQL's default settings.
@@ -54,7 +55,12 @@ const maxPayloadBytes = 1 << 20
 // withDefaults fills in what the product promises to be measured with.
 func (p Params) withDefaults() Params {
 	d := p.Mode.Defaults
-	p.Events = cmp.Or(p.Events, d.Events, 50_000)
+	p.Destination.Name = cmp.Or(p.Destination.Name, toPubSub)
+	events := 50_000
+	if p.Destination.Name == toExec {
+		events = 2_000 // each is a process
+	}
+	p.Events = cmp.Or(p.Events, d.Events, events)
 	p.PayloadBytes = cmp.Or(p.PayloadBytes, 400)
 	p.Publishers = cmp.Or(p.Publishers, d.Publishers, 1)
 	p.Rate = cmp.Or(p.Rate, d.Rate, 200)
@@ -82,6 +88,9 @@ func (p Params) validate() error {
 	refuse(p.Head < 0 || p.Keys < 0 || p.Workers < 0 || p.BatchSize < 0, "head, keys, workers and batch size must not be negative")
 	refuse(p.Processes && p.Executable == "", "processes need an executable")
 	refuse(p.Processes && p.Mode.Inside, "mode %s measures from inside and cannot use processes", p.Mode.Name)
+	elsewhere := p.Destination.Name != toPubSub
+	refuse(elsewhere && p.Processes, "processes publish to Pub/Sub alone")
+	refuse(elsewhere && p.Mode.Name == Consume().Name, "mode consume reads from Pub/Sub alone")
 	if len(problems) == 0 {
 		return nil
 	}

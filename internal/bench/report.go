@@ -8,6 +8,7 @@ import (
 // Report is the result of one run. Its JSON is a contract.
 type Report struct {
 	Mode         string `json:"mode"`
+	Broker       string `json:"broker"`
 	Events       int    `json:"events"`
 	PayloadBytes int    `json:"payloadBytes"`
 	Publishers   int    `json:"publishers"`

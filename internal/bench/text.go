@@ -33,6 +33,7 @@ func (r *Report) WriteText(out io.Writer) error {
 func (r *Report) write(w io.Writer) {
 	line := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	line("mode", "%s", r.Mode)
+	line("broker", "%s", r.Broker)
 	who := fmt.Sprintf("%d publishers in the bench's process", r.Publishers)
 	switch {
 	case r.Processes:

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/dispatch"
-	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/registry"
@@ -61,8 +60,10 @@ type Trial struct {
 	Params   Params
 	DB       *Database
 	Meter    *Meter
-	Client   *pubsub.Client
 	registry *registry.Registry
+	to       destination
+	// Client and fake are there where the run's events go to Pub/Sub.
+	Client   *pubsub.Client
 	fake     *devstack.PubSub
 	recorder *recorder
 	// outside is the processor time of publishers in processes of their own, in nanoseconds.
@@ -88,18 +89,9 @@ func (s *Session) With(ctx context.Context, p Params, f func(*Trial) (*Report, e
 			return nil, err
 		}
 	}
-	if r.fake, err = devstack.StartPubSub(ctx, devstack.PubSubParams{}); err != nil {
+	if err = p.Destination.open(ctx, r); err != nil {
 		return nil, err
 	}
-	r.Client, err = pubsub.Connect(ctx, pubsub.Config{Project: r.fake.Project, Emulator: r.fake.Addr()})
-	if err != nil {
-		return nil, err
-	}
-	plan := pubsub.Plan(map[string]string{domainTopic: DomainTopic}, nil)
-	if _, err = r.Client.Ensure(ctx, broker.EnsureParams{Plan: plan, TopicsOnly: true}); err != nil {
-		return nil, err
-	}
-	r.recorder.watch(r.fake, DomainTopic)
 	return f(r)
 }
 
@@ -107,11 +99,8 @@ func (r *Trial) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	var errs []error
-	if r.Client != nil {
-		errs = append(errs, r.Client.Close())
-	}
-	if r.fake != nil {
-		errs = append(errs, r.fake.Stop(ctx))
+	if r.to.close != nil {
+		errs = append(errs, r.to.close(ctx))
 	}
 	if r.DB != nil {
 		errs = append(errs, r.DB.drop())
@@ -124,7 +113,7 @@ func (r *Trial) To() dispatch.Publisher {
 	if r.Params.Mode.To != nil {
 		return r.Params.Mode.To(r)
 	}
-	return r.Client.NewPublisher(topics())
+	return r.to.NewPublisher(r.to.topics)
 }
 
 // One measures a single drain of events that it emits.
@@ -181,7 +170,7 @@ func (r *Trial) measureDrain(ctx context.Context) (*Report, error) {
 func (r *Trial) NewReport() *Report {
 	p := r.Params
 	return &Report{
-		Mode: p.Mode.Name, Events: p.Events, PayloadBytes: p.PayloadBytes, Publishers: p.Publishers, Processes: p.Processes, Head: p.Head,
+		Mode: p.Mode.Name, Broker: p.Destination.Name, Events: p.Events, PayloadBytes: p.PayloadBytes, Publishers: p.Publishers, Processes: p.Processes, Head: p.Head,
 		Keys: p.Keys, Variant: p.Installation.Name,
 	}
 }
@@ -201,6 +190,9 @@ func (r *Trial) Finish(ctx context.Context, report *Report, before Counters) err
 		}
 		report.WritesPerEvent = float64(after.updates-before.updates) / float64(report.Events)
 		report.ClaimIndexGrowth = float64(after.claimIndex) / float64(max(before.claimIndex, 1))
+	}
+	if err := r.to.collect(ctx); err != nil {
+		return err
 	}
 	if report.Delivery, err = r.recorder.verify(ctx, r.DB); err != nil {
 		return fmt.Errorf("compare broker and table: %w", err)

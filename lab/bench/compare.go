@@ -28,7 +28,7 @@ const (
 // Modes are the laboratory's.
 func Modes() []bench.Mode {
 	return []bench.Mode{
-		Compared(), Floor(), RowByRow(), PinnedXmin(), BackingOff(), PausedTopic(), Backlog(), History(), Idle(), Keyless(), Catalogue(), Emit(), UI(),
+		Compared(), Floor(), RowByRow(), PinnedXmin(), BackingOff(), PausedTopic(), Backlog(), History(), Idle(), Keyless(), Catalogue(), Emit(), UI(), Brokers(),
 	}
 }
 

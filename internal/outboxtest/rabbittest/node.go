@@ -235,3 +235,6 @@ func freePort() (int, error) {
 	}
 	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
+
+// Absent is why there is no node; empty where there is one.
+func (n *Node) Absent() string { return n.absent }
