@@ -5,8 +5,6 @@ package callback
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 
 	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/internal/broker"
@@ -20,16 +18,8 @@ type Base struct {
 }
 
 // Plan implements broker.Broker: a topic for each name.
-func (Base) Plan(topics, _ map[string]string) (plan []broker.PlannedTopic) {
-	for _, logical := range slices.Sorted(maps.Keys(topics)) {
-		name := topics[logical]
-		i := slices.IndexFunc(plan, func(t broker.PlannedTopic) bool { return t.Name == name })
-		if i < 0 {
-			i, plan = len(plan), append(plan, broker.PlannedTopic{Name: name})
-		}
-		plan[i].Logical = append(plan[i].Logical, logical)
-	}
-	return plan
+func (Base) Plan(topics, _ map[string]string) []broker.PlannedTopic {
+	return broker.Plan(topics, nil, func(physical string) broker.PlannedTopic { return broker.PlannedTopic{Name: physical} })
 }
 
 // List implements broker.Broker. A destination that does not answer is an answer here: each topic

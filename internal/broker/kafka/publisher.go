@@ -40,60 +40,46 @@ func (c *Client) NewPublisher(topics map[string]string) dispatch.Publisher {
 	return &Publisher{client: c, topics: maps.Clone(topics)}
 }
 
-// Publish implements [dispatch.Publisher]. The last quarter of the time is for answers: what would be
-// sent so late is unsent.
+// Publish implements [dispatch.Publisher].
 func (p *Publisher) Publish(ctx context.Context, topic string, msgs []dispatch.Message) []dispatch.Result {
-	results := make([]dispatch.Result, len(msgs))
 	name, err := p.name(topic)
-	if err != nil || len(msgs) == 0 {
-		return fill(results, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, p.client.cfg.PublishTimeout)
-	defer cancel()
-	if err := ctx.Err(); err != nil {
-		return fill(results, dispatch.Unsent(err))
-	}
-	end, _ := ctx.Deadline()
-	begin := end.Add(-time.Until(end) / 4)
-	meta, err := p.client.metadata(ctx, name, metadataAge)
-	if err != nil {
-		f := failure(err)
-		f.Err = errors.Join(dispatch.ErrUnsent, f.Err)
-		return fill(results, f)
-	}
-	send := func(partition int32) func(context.Context, []dispatch.Message) []dispatch.Result {
-		return func(ctx context.Context, msgs []dispatch.Message) []dispatch.Result {
-			if err := ctx.Err(); err != nil {
-				return fill(make([]dispatch.Result, len(msgs)), dispatch.Unsent(err))
-			}
-			if time.Now().After(begin) {
-				return fill(make([]dispatch.Result, len(msgs)), dispatch.Unsent(context.DeadlineExceeded))
-			}
-			return p.client.produce(ctx, meta, partition, msgs)
+	return broker.Publish(ctx, p.client.cfg.PublishTimeout, len(msgs), err, func(ctx, begin context.Context) []dispatch.Result {
+		meta, err := p.client.metadata(ctx, name, metadataAge)
+		if err != nil {
+			return broker.All(len(msgs), broker.Unsent(failure(err)))
 		}
-	}
-	if msgs[0].OrderingKey != "" {
-		return dispatch.InOrder(ctx, msgs, fits, send(p.client.partition(&msgs[0], meta)))
-	}
-	var requests sync.WaitGroup
-	for partition, at := range p.client.byPartition(msgs, meta) {
-		for len(at) > 0 {
-			part := make([]dispatch.Message, len(at))
-			for j, i := range at {
-				part[j] = msgs[i]
-			}
-			n := fits(part)
-			mine := at[:n]
-			at = at[n:]
-			requests.Go(func() {
-				for j, r := range dispatch.Isolate(ctx, part[:n], send(partition)) {
-					results[mine[j]] = r
+		send := func(partition int32) func(context.Context, []dispatch.Message) []dispatch.Result {
+			return func(ctx context.Context, msgs []dispatch.Message) []dispatch.Result {
+				if err := begin.Err(); err != nil {
+					return broker.All(len(msgs), dispatch.Unsent(err))
 				}
-			})
+				return p.client.produce(ctx, meta, partition, msgs)
+			}
 		}
-	}
-	requests.Wait()
-	return dispatch.Proven(results)
+		if msgs[0].OrderingKey != "" {
+			return dispatch.InOrder(ctx, msgs, fits, send(p.client.partition(&msgs[0], meta)))
+		}
+		results := make([]dispatch.Result, len(msgs))
+		var requests sync.WaitGroup
+		for partition, at := range p.client.byPartition(msgs, meta) {
+			for len(at) > 0 {
+				part := make([]dispatch.Message, len(at))
+				for j, i := range at {
+					part[j] = msgs[i]
+				}
+				n := fits(part)
+				mine := at[:n]
+				at = at[n:]
+				requests.Go(func() {
+					for j, r := range dispatch.Isolate(ctx, part[:n], send(partition)) {
+						results[mine[j]] = r
+					}
+				})
+			}
+		}
+		requests.Wait()
+		return dispatch.Proven(results)
+	})
 }
 
 // fits is how many of the messages one batch holds.
@@ -134,28 +120,28 @@ func (c *Client) partition(m *dispatch.Message, meta *kmsg.MetadataResponseTopic
 
 // produce is one Produce request.
 func (c *Client) produce(ctx context.Context, meta *kmsg.MetadataResponseTopic, partition int32, msgs []dispatch.Message) []dispatch.Result {
-	results := make([]dispatch.Result, len(msgs))
 	leader := leaderOf(meta, partition)
 	if leader < 0 {
 		c.kgo.ForceMetadataRefresh()
-		return fill(results, failure(kerr.LeaderNotAvailable))
+		return broker.All(len(msgs), failure(kerr.LeaderNotAvailable))
 	}
 	resp, err := c.kgo.Broker(int(leader)).Request(ctx, c.request(ctx, meta, partition, msgs))
 	if err != nil {
 		c.kgo.ForceMetadataRefresh()
-		return fill(results, failure(err))
+		return broker.All(len(msgs), failure(err))
 	}
 	answer, ok := onePartition(resp)
 	if !ok {
-		return fill(results, failure(errors.New("the answer names no partition")))
+		return broker.All(len(msgs), failure(errors.New("the answer names no partition")))
 	}
 	if err := kerr.ErrorForCode(answer.ErrorCode); err != nil {
 		c.kgo.ForceMetadataRefresh()
 		if answer.ErrorMessage != nil {
 			err = fmt.Errorf("%w: %s", err, *answer.ErrorMessage)
 		}
-		return fill(results, failure(err))
+		return broker.All(len(msgs), failure(err))
 	}
+	results := make([]dispatch.Result, len(msgs))
 	for i := range results {
 		results[i].MessageID = *meta.Topic + "/" + strconv.Itoa(int(partition)) + "/" + strconv.FormatInt(answer.BaseOffset+int64(i), 10)
 	}
@@ -244,11 +230,4 @@ func (p *Publisher) Limits(topic string) wire.Limits {
 	return wire.Limits{
 		MessageBytes: largest - reserve, Attributes: 100, AttributeNameBytes: 256, AttributeValueBytes: 32 << 10, CloudEventsPrefix: "ce_",
 	}
-}
-
-func fill(results []dispatch.Result, err error) []dispatch.Result {
-	for i := range results {
-		results[i] = dispatch.Result{Err: err}
-	}
-	return results
 }

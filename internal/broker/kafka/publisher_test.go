@@ -114,6 +114,22 @@ func TestEnsureAndList(t *testing.T) {
 	require.Nil(t, c.PartitionInfo("new", 3))
 }
 
+// A topic that was missing is there as soon as somebody has made it, and until then the error is Kafka's.
+func TestTopicMadeAfterAll(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Start(t)
+	k := connect(t, c, kafka.Config{Partitions: 2, Replication: 1})
+	topics := map[string]string{"t": "new"}
+	p := k.NewPublisher(topics)
+	results := p.Publish(t.Context(), "t", messages("early", 1, 10))
+	requireVerdict(t, dispatch.Misconfigured, "UNKNOWN_TOPIC_OR_PARTITION", results)
+	require.ErrorIs(t, results[0].Err, dispatch.ErrUnsent)
+	require.NotContains(t, results[0].Err.Error(), "no time was left")
+	_, err := k.Ensure(t.Context(), broker.EnsureParams{Plan: k.Plan(topics, nil)})
+	require.NoError(t, err)
+	require.NoError(t, p.Publish(t.Context(), "t", messages("there", 1, 10))[0].Err)
+}
+
 // Keys keep their partition, and events without one are spread.
 func TestPartitions(t *testing.T) {
 	t.Parallel()

@@ -45,8 +45,16 @@ func (c *Client) Plan(topics, subscriptions map[string]string) []broker.PlannedT
 	})
 }
 
-// metadata asks for the partitions of a topic, unless they were asked for at most so long ago.
+// metadata asks for the partitions of a topic, unless they were told at most so long ago: that there is no such topic is
+// asked each time.
 func (c *Client) metadata(ctx context.Context, topic string, age time.Duration) (*kmsg.MetadataResponseTopic, error) {
+	if found, err := c.askMetadata(ctx, topic, age); err == nil || age == 0 || !errors.As(err, new(*kerr.Error)) {
+		return found, err
+	}
+	return c.askMetadata(ctx, topic, 0)
+}
+
+func (c *Client) askMetadata(ctx context.Context, topic string, age time.Duration) (*kmsg.MetadataResponseTopic, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	t := kmsg.NewMetadataRequestTopic()
 	t.Topic = kmsg.StringPtr(topic)

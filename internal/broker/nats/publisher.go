@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -30,39 +29,21 @@ func (c *Client) NewPublisher(topics map[string]string) dispatch.Publisher {
 	return &Publisher{client: c, subjects: maps.Clone(topics)}
 }
 
-// Publish implements [dispatch.Publisher]. The last quarter of the time is for answers: what
-// would be sent so late is unsent.
+// Publish implements [dispatch.Publisher].
 func (p *Publisher) Publish(ctx context.Context, topic string, msgs []dispatch.Message) []dispatch.Result {
-	results := make([]dispatch.Result, len(msgs))
 	subject, err := p.subject(topic)
-	if err != nil || len(msgs) == 0 {
-		return fill(results, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, p.client.cfg.PublishTimeout)
-	defer cancel()
-	if err := ctx.Err(); err != nil {
-		return fill(results, dispatch.Unsent(err))
-	}
-	l, err := p.client.conn.Get(ctx)
-	if err != nil {
-		return fill(results, unsent(err))
-	}
-	end, _ := ctx.Deadline()
-	b := batch{client: p.client, link: l, subject: subject, begin: end.Add(-time.Until(end) / 4)}
-	if msgs[0].OrderingKey == "" {
-		// Each message has an answer of its own, so none has to be isolated.
-		return dispatch.Proven(b.send(ctx, msgs))
-	}
-	one := func([]dispatch.Message) int { return 1 }
-	return dispatch.InOrder(ctx, msgs, one, b.send)
-}
-
-// unsent is the failure of a message that never left, because of err. It keeps the class: what
-// the server says of our credentials holds for the topic.
-func unsent(err error) *dispatch.Failure {
-	f := failure(err)
-	f.Err = errors.Join(dispatch.ErrUnsent, f.Err)
-	return f
+	return broker.Publish(ctx, p.client.cfg.PublishTimeout, len(msgs), err, func(ctx, begin context.Context) []dispatch.Result {
+		l, err := p.client.conn.Get(ctx)
+		if err != nil {
+			return broker.All(len(msgs), broker.Unsent(failure(err)))
+		}
+		b := batch{client: p.client, link: l, subject: subject, begin: begin}
+		if msgs[0].OrderingKey == "" {
+			// Each message has an answer of its own, so none has to be isolated.
+			return dispatch.Proven(b.send(ctx, msgs))
+		}
+		return dispatch.InOrder(ctx, msgs, func([]dispatch.Message) int { return 1 }, b.send)
+	})
 }
 
 // batch is one Publish.
@@ -70,8 +51,7 @@ type batch struct {
 	client  *Client
 	link    *link
 	subject string
-	// begin is until when messages are sent.
-	begin time.Time
+	begin   context.Context // messages are sent until it ends
 }
 
 // send sends msgs and waits for the answer to each.
@@ -81,7 +61,7 @@ func (b *batch) send(ctx context.Context, msgs []dispatch.Message) []dispatch.Re
 	results := make([]dispatch.Result, len(msgs))
 	acks := make([]jetstream.PubAckFuture, len(msgs))
 	for i := range msgs {
-		acks[i], results[i].Err = b.offer(ctx, &msgs[i])
+		acks[i], results[i].Err = b.offer(&msgs[i])
 	}
 	for i, ack := range acks {
 		if ack == nil {
@@ -102,12 +82,9 @@ func (b *batch) send(ctx context.Context, msgs []dispatch.Message) []dispatch.Re
 }
 
 // offer hands one message to the connection.
-func (b *batch) offer(ctx context.Context, m *dispatch.Message) (jetstream.PubAckFuture, error) {
-	if err := ctx.Err(); err != nil {
+func (b *batch) offer(m *dispatch.Message) (jetstream.PubAckFuture, error) {
+	if err := b.begin.Err(); err != nil {
 		return nil, dispatch.Unsent(err)
-	}
-	if time.Now().After(b.begin) {
-		return nil, dispatch.Unsent(context.DeadlineExceeded)
 	}
 	msg, err := b.client.message(b.subject, m)
 	if err != nil {
@@ -122,7 +99,7 @@ func (b *batch) offer(ctx context.Context, m *dispatch.Message) (jetstream.PubAc
 	case errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrBadHeaderMsg), errors.Is(err, nats.ErrBadSubject):
 		return nil, failure(err)
 	default:
-		return nil, unsent(b.link.why(err))
+		return nil, broker.Unsent(failure(b.link.why(err)))
 	}
 }
 
@@ -192,11 +169,4 @@ func (p *Publisher) Limits(string) wire.Limits {
 		payload = int(l.conn.MaxPayload())
 	}
 	return limits(payload)
-}
-
-func fill(results []dispatch.Result, err error) []dispatch.Result {
-	for i := range results {
-		results[i] = dispatch.Result{Err: err}
-	}
-	return results
 }

@@ -2,12 +2,10 @@ package rabbitmq
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
 	"sync"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -43,69 +41,50 @@ func (c *Client) NewPublisher(topics map[string]string) dispatch.Publisher {
 	return &Publisher{client: c, topics: maps.Clone(topics)}
 }
 
-// Publish implements [dispatch.Publisher]. The last quarter of the time is for answers: what would be
-// sent so late is unsent.
+// Publish implements [dispatch.Publisher].
 func (p *Publisher) Publish(ctx context.Context, topic string, msgs []dispatch.Message) []dispatch.Result {
-	results := make([]dispatch.Result, len(msgs))
 	to, err := p.target(topic)
-	if err != nil || len(msgs) == 0 {
-		return fill(results, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, p.client.cfg.PublishTimeout)
-	defer cancel()
-	if err := ctx.Err(); err != nil {
-		return fill(results, dispatch.Unsent(err))
-	}
-	end, _ := ctx.Deadline()
-	begin, stop := context.WithDeadline(ctx, end.Add(-time.Until(end)/4))
-	defer stop()
-	send := func(ctx context.Context, msgs []dispatch.Message) []dispatch.Result {
-		return p.send(ctx, begin, to, msgs)
-	}
-	if msgs[0].OrderingKey != "" {
-		return dispatch.InOrder(ctx, msgs, func([]dispatch.Message) int { return 1 }, send)
-	}
-	var parts sync.WaitGroup
-	for from := 0; from < len(msgs); from += requestMessages {
-		part := msgs[from:min(from+requestMessages, len(msgs))]
-		parts.Go(func() { copy(results[from:], dispatch.Isolate(ctx, part, send)) })
-	}
-	parts.Wait()
-	return dispatch.Proven(results)
+	return broker.Publish(ctx, p.client.cfg.PublishTimeout, len(msgs), err, func(ctx, begin context.Context) []dispatch.Result {
+		send := func(ctx context.Context, msgs []dispatch.Message) []dispatch.Result {
+			return p.send(ctx, begin, to, msgs)
+		}
+		if msgs[0].OrderingKey != "" {
+			return dispatch.InOrder(ctx, msgs, func([]dispatch.Message) int { return 1 }, send)
+		}
+		results := make([]dispatch.Result, len(msgs))
+		var parts sync.WaitGroup
+		for from := 0; from < len(msgs); from += requestMessages {
+			part := msgs[from:min(from+requestMessages, len(msgs))]
+			parts.Go(func() { copy(results[from:], dispatch.Isolate(ctx, part, send)) })
+		}
+		parts.Wait()
+		return dispatch.Proven(results)
+	})
 }
 
 // send publishes on a channel of its own.
 func (p *Publisher) send(ctx, begin context.Context, to target, msgs []dispatch.Message) []dispatch.Result {
-	results := make([]dispatch.Result, len(msgs))
 	if err := begin.Err(); err != nil { // there may be room, but it is too late
-		return fill(results, dispatch.Unsent(err))
+		return broker.All(len(msgs), dispatch.Unsent(err))
 	}
 	if err := p.client.room.Acquire(begin, 1); err != nil {
-		return fill(results, dispatch.Unsent(err))
+		return broker.All(len(msgs), dispatch.Unsent(err))
 	}
 	defer p.client.room.Release(1)
 	l, err := p.client.conn.Get(begin)
 	if err != nil {
-		return fill(results, unsent(err))
+		return broker.All(len(msgs), broker.Unsent(failure(err)))
 	}
 	if why := l.blocked.Load(); why != nil {
-		return fill(results, dispatch.NewFailure(dispatch.Retryable, codeBlocked,
-			errors.Join(dispatch.ErrUnsent, fmt.Errorf("the broker takes nothing now: %s", *why))))
+		return broker.All(len(msgs), broker.Unsent(dispatch.NewFailure(dispatch.Retryable, codeBlocked,
+			fmt.Errorf("the broker takes nothing now: %s", *why))))
 	}
 	ch, err := l.take()
 	if err != nil {
-		return fill(results, unsent(err))
+		return broker.All(len(msgs), broker.Unsent(failure(err)))
 	}
 	defer l.give(ch)
 	return ch.publish(ctx, to, msgs)
-}
-
-// unsent is the failure of a message that never left, because of err. It keeps the class: what the
-// broker says of our credentials holds for the topic.
-func unsent(err error) *dispatch.Failure {
-	f := failure(err)
-	f.Err = errors.Join(dispatch.ErrUnsent, f.Err)
-	return f
 }
 
 func publishing(m *dispatch.Message) amqp.Publishing {
@@ -177,11 +156,4 @@ func (p *Publisher) Limits(string) wire.Limits {
 		MessageBytes: messageBytes, Attributes: 100, AttributeNameBytes: nameBytes, AttributeValueBytes: frame - frameReserve,
 		AttributesBytes: frame - frameReserve, CloudEventsPrefix: "cloudEvents_",
 	}
-}
-
-func fill(results []dispatch.Result, err error) []dispatch.Result {
-	for i := range results {
-		results[i] = dispatch.Result{Err: err}
-	}
-	return results
 }

@@ -1,0 +1,50 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	"github.com/outboxctl/outboxctl/dispatch"
+)
+
+// Publish is the head that the Publishers of brokers share: err is what is wrong with the topic, and the call takes at most
+// timeout. The last quarter of the time is for answers: what would be sent after begin has ended is unsent.
+func Publish(
+	ctx context.Context, timeout time.Duration, messages int, err error, send func(ctx, begin context.Context) []dispatch.Result,
+) []dispatch.Result {
+	if err != nil || messages == 0 {
+		return All(messages, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	end, _ := ctx.Deadline()
+	begin, stop := context.WithDeadline(ctx, end.Add(-time.Until(end)/4))
+	defer stop()
+	if err := begin.Err(); err != nil {
+		return All(messages, dispatch.Unsent(err))
+	}
+	return send(ctx, begin)
+}
+
+// All is the same answer to each of the messages.
+func All(messages int, err error) []dispatch.Result {
+	results := make([]dispatch.Result, messages)
+	for i := range results {
+		results[i].Err = err
+	}
+	return results
+}
+
+// Unsent is the failure of a message that never left. It keeps its class: what a broker says of our credentials, or of the
+// topic, holds for the topic.
+func Unsent(f *dispatch.Failure) *dispatch.Failure {
+	return dispatch.NewFailure(f.Class, f.Code, unsentError{f.Err})
+}
+
+// unsentError is why a message was not sent, in its own words.
+type unsentError struct{ error }
+
+func (e unsentError) Unwrap() error { return e.error }
+
+// Is implements errors.Is.
+func (unsentError) Is(target error) bool { return target == dispatch.ErrUnsent } //nolint:errorlint // Is compares as it is
