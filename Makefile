@@ -73,7 +73,7 @@ MATRIX ?=
 test-matrix: setup ## run suite, torture and drain benchmark on PostgreSQL 14 to 18 (MATRIX=…, MATRIX_STEPS=…)
 	@scripts/test-matrix.sh $(MATRIX)
 
-# What the proof runs on: the program with its failpoints, and the tools around it. See docs/torture.md.
+# What the proof runs on: the program with its failpoints, and the tools around it. See docs/proof/torture.md.
 SEED ?= 1
 DURATION ?= 3m
 RATE ?= 300
@@ -104,7 +104,7 @@ adoption: build ## try the ways of docs/adoption.md and a rolling deploy under l
 	$(BIN)/adoption -program $(BIN)/outboxctl $(ADOPTION_ARGS)
 
 .PHONY: scoreboard
-scoreboard: ## measure what docs/scoreboard.md says and write it there (SCORES="R6 R8", SCORE_ARGS=-full)
+scoreboard: ## measure what docs/proof/scoreboard.md says and write it there (SCORES="R6 R8", SCORE_ARGS=-full)
 	@scripts/setup.sh scoreboard
 	$(GO) build -trimpath -tags failpoints -o $(BIN)/outboxctl-failpoints .
 	$(GO) build -trimpath -o $(BIN)/scoreboard ./lab/cmd/scoreboard

@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string, out, _ io.Writer) error {
 	flags.Uint64Var(&h.seed, "seed", 1, "fixes workload and faults")
 	flags.DurationVar(&h.duration, "duration", 25*time.Second, "how long each of them is tortured")
 	parallel := flags.Int("parallel", 2, "how many are hunted at a time")
-	board := flags.String("score", "", "scoreboard to write the result to, such as docs/scoreboard.json")
+	board := flags.String("score", "", "scoreboard to write the result to, such as docs/proof/scoreboard.json")
 	flags.BoolVar(&h.verbose, "v", false, "show each run's report")
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Scoreboard measures the rows of docs/scoreboard.md and writes them there.
+// Scoreboard measures the rows of docs/proof/scoreboard.md and writes them there.
 //
 //	scoreboard -program bin/outboxctl-failpoints             all rows that have a scenario
 //	scoreboard -program bin/outboxctl-failpoints R6 R7       only these; the others stay as they are
@@ -31,7 +31,7 @@ func run(ctx context.Context, args []string, out, talk io.Writer) (err error) {
 	flags.BoolVar(&s.Full, "full", false, "run the sizes of the targets, which takes hours")
 	flags.Float64Var(&s.Scale, "scale", 1, "make everything smaller, to try a scenario out")
 	flags.BoolVar(&s.Keep, "keep", false, "keep the folders with the servers' and processes' logs")
-	board := flags.String("board", "docs/scoreboard.json",
+	board := flags.String("board", "docs/proof/scoreboard.json",
 		"where the rows are kept; the page is written beside it")
 	seed := flags.Uint64("seed", 1, "fixes what is left to chance")
 	if err := flags.Parse(args); err != nil {

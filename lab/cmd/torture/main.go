@@ -61,7 +61,7 @@ func inflict(ctx context.Context, args []string, out, talk io.Writer) error {
 	tries := flags.Int("tries", 1,
 		"how often to run while the runs prove nothing, on a machine that cannot carry the load: each time at a third of the rate before")
 	board := flags.String("score", "",
-		"scoreboard to write the result to, such as docs/scoreboard.json")
+		"scoreboard to write the result to, such as docs/proof/scoreboard.json")
 	row := flags.String("row", "R1", "its row: R1, or R2 for a long run")
 	keep := flags.Bool("keep", false, "keep the folder also when nothing was found")
 	if err := flags.Parse(args); err != nil {
