@@ -76,6 +76,9 @@ func (d *detailData) explain(r *request, eventID string) (err error) {
 	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
 		return err
 	}
+	if d.Neighbours, err = withParked(r, d.Neighbours); err != nil {
+		return err
+	}
 	d.Why, err = why.Explain(r.Context(), r.outbox, why.Params{ID: eventID, MaxAttempts: r.h.cfg.MaxAttempts})
 	return err
 }

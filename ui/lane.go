@@ -40,6 +40,9 @@ func lanePage(r *request) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
+	if rows, err = withParked(r, rows); err != nil {
+		return nil, err
+	}
 	v := &view{Title: "Ordering key", Command: "outboxctl dlq list --blocking", template: "lane"}
 	d := laneData{Key: key, More: len(rows) > laneRows}
 	if len(rows) > 0 {

@@ -26,7 +26,8 @@ func TestParkedEventsAreShown(t *testing.T) {
 		"/dead-letters/00000000-0000-7000-8000-0000000000dc": {"1 event parked behind it", `/ordering-keys?key=default%2Fa`},
 		"/events/00000000-0000-7000-8000-0000000000c2":       {`s-parked">parked`, `/ordering-keys?key=default%2Fa`},
 		"/topics": {`data-label="Parked">1<`},
-		key:       {"Its head is dead", "Parked behind it: 1 event", "/dead-letters/00000000-0000-7000-8000-0000000000c1", "/events/00000000-0000-7000-8000-0000000000c2", `value="replay"`, `value="discard"`, "outboxctl why 00000000-0000-7000-8000-0000000000c1"},
+		"/events": {`/events/00000000-0000-7000-8000-0000000000c2">order_canceled</a>`, `<span class="state s-parked">parked</span>`},
+		key:       {`s-parked">parked`, "Its head is dead", "Parked behind it: 1 event", "/dead-letters/00000000-0000-7000-8000-0000000000c1", "/events/00000000-0000-7000-8000-0000000000c2", `value="replay"`, `value="discard"`, "outboxctl why 00000000-0000-7000-8000-0000000000c1"},
 	} {
 		status, _, body := b.get(address)
 		require.Equal(t, http.StatusOK, status, body)

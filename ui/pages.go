@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
+	"github.com/outboxctl/outboxctl/internal/why"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
@@ -295,7 +297,9 @@ func eventsPage(r *request) (*view, error) {
 		return nil, err
 	}
 	d := newList(r, "/events", eventNames()...)
-	d.Events = rows
+	if d.Events, err = withParked(r, rows); err != nil {
+		return nil, err
+	}
 	d.addTabs("/events", q, "status", "all", append([]string{"all"}, outbox.Statuses()...)...)
 	d.addNext("/events", q, paged.Next)
 	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
@@ -306,6 +310,17 @@ func eventsPage(r *request) (*view, error) {
 	}
 	err = d.offer(q, verbsOf(one(q, "status", "")))
 	return &view{Title: "Events", Command: command("outboxctl event list", q, append(eventNames(), "limit", "cursor")...), template: "events", Data: d}, err
+}
+
+// withParked gives the events that wait behind a dead one the status of that, for a page to show.
+func withParked(r *request, rows []outbox.Event) ([]outbox.Event, error) {
+	parked, err := r.outbox.Parked(r.Context(), rows)
+	for i, e := range rows {
+		if slices.Contains(parked, e.ID) {
+			rows[i].Status = why.Parked
+		}
+	}
+	return rows, err
 }
 
 func plansPage(r *request) (*view, error) {

@@ -44,7 +44,8 @@ func (o *Outbox) Groups(ctx context.Context, f Filter, by string, limit int) ([]
 		return nil, err
 	}
 	where := where(f, &w)
-	// The sample is looked up per group that is shown, by the time of its newest row.
+	// The sample is looked up per group that is shown, by the time of its newest row. Groups of one size keep their order: by their
+	// newest row they would change places with each death.
 	sql := fmt.Sprintf(`
 WITH groups AS MATERIALIZED (
     SELECT value, n, first_seen, last_seen
@@ -60,7 +61,7 @@ SELECT coalesce(g.value::text, '') AS value, g.n AS count, g.first_seen, g.last_
         WHERE failed_at = g.last_seen AND %[1]s IS NOT DISTINCT FROM g.value AND %[2]s
         ORDER BY id DESC
         LIMIT 1) AS s ON true
- ORDER BY g.n DESC, g.last_seen DESC, 1`, column, where, limit, countedBy(f, w, column, where, limit))
+ ORDER BY g.n DESC, g.first_seen, 1`, column, where, limit, countedBy(f, w, column, where, limit))
 	return outbox.Rows[Group](ctx, o.DB, "group dead letters", sql, w.Args...)
 }
 

@@ -128,6 +128,20 @@ func TestACursorContinuesAfterItsRow(t *testing.T) {
 	require.NotEmpty(t, entries)
 }
 
+// Causes of one size stay in their places while more of both die in turn.
+func TestGroupsOfOneSizeDoNotChangePlaces(t *testing.T) {
+	b := setup(t)
+	for i, cause := range []string{"no such topic", "deadline exceeded", "deadline exceeded", "no such topic", "no such topic", "deadline exceeded"} {
+		b.die(death{Error: cause, At: base().Add(time.Duration(i) * time.Minute)})
+		if i%2 == 0 {
+			continue
+		}
+		groups, err := b.store.Groups(b.ctx, dlq.Filter{State: "open"}, "fingerprint", 50)
+		require.NoError(t, err)
+		require.Equal(t, []string{"no such topic", "deadline exceeded"}, []string{groups[0].SampleError, groups[1].SampleError}, i)
+	}
+}
+
 func TestGroupsAreTheCauses(t *testing.T) {
 	b := setup(t)
 	for i := range 30 {

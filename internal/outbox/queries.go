@@ -54,6 +54,15 @@ SELECT ` + eventColumns + `
   JOIN outbox_event_status AS e ON e.id = n.id
  ORDER BY e.seq`
 
+// Those of the events that wait behind a dead one of their ordering key. Reads outbox_events_blocking_idx.
+const selectParked = `
+SELECT e.id::text
+  FROM outbox_events AS e
+ WHERE e.id = ANY ($1::uuid[]) AND e.published_at IS NULL AND e.dead_at IS NULL
+   AND EXISTS (SELECT FROM outbox_events AS d
+                WHERE d.ordering_key = e.ordering_key AND d.seq < e.seq
+                  AND d.published_at IS NULL AND d.dead_at IS NOT NULL AND d.passed_at IS NULL)`
+
 // The events with a dedupe key, whatever their namespace and type: the walk takes one step of outbox_events_dedupe_idx for each
 // pair of those, so it does not grow with the table.
 const selectByDedupeKey = `

@@ -66,6 +66,27 @@ func (o *Outbox) Lane(ctx context.Context, key string, n int) ([]Event, error) {
 	return Rows[Event](ctx, o.DB, "read the events of an ordering key", selectLane, key, n)
 }
 
+// Parked returns the ids of those events that wait behind a dead one of their ordering key.
+func (o *Outbox) Parked(ctx context.Context, events []Event) (parked []string, err error) {
+	var ids []string
+	for _, e := range events {
+		if e.OrderingKey != nil && e.PublishedAt == nil && e.DeadAt == nil {
+			ids = append(ids, e.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	rows, err := o.DB.Query(ctx, selectParked, ids)
+	if err == nil {
+		parked, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find parked events: %w", err)
+	}
+	return parked, nil
+}
+
 // Overtaken counts those of the events of whose aggregate a later event is published already.
 func (o *Outbox) Overtaken(ctx context.Context, ids []string) (n int64, err error) {
 	if err := o.DB.QueryRow(ctx, countOvertaken, ids).Scan(&n); err != nil {

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
@@ -56,6 +57,24 @@ func TestThePillFollowsTheLastAnswer(t *testing.T) {
 	s.close()
 	b.see(pillSays + `.startsWith("Disconnected since ") && document.body.classList.contains("stale")`)
 	require.Less(t, js[float64](b, `Number(getComputedStyle(document.querySelector(".tiles")).opacity)`), 0.9, "figures are greyed")
+}
+
+// The row under the pointer stays where it is: what is clicked must be what was looked at.
+func TestARowThatIsPointedAtStays(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, live)
+	b := newTab(t, s.url)
+	b.open("/")
+	b.see(pillSays + `.startsWith("Live · ")`)
+	place := js[[]float64](b, `(() => { const r = document.querySelector("main .columns .rows tbody tr").getBoundingClientRect(); return [r.x + 20, r.y + 8]; })()`)
+	b.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, place[0], place[1]))
+	b.see(`document.querySelector("tr:hover")`)
+	before := js[string](b, `document.querySelector("main .columns").innerText`)
+	s.exec(`DELETE FROM outbox_publishers`)
+	b.seeText("No publisher is alive") // the rest of the page goes on
+	require.Equal(t, before, js[string](b, `document.querySelector("main .columns").innerText`))
+	b.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, 1, 1))
+	b.seeText("None is alive.")
 }
 
 // Relative times go on while nobody asks for the page again.
