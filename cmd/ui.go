@@ -19,6 +19,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/signin"
+	"github.com/outboxctl/outboxctl/internal/signin/way"
 	"github.com/outboxctl/outboxctl/internal/telemetry"
 	"github.com/outboxctl/outboxctl/ui"
 )
@@ -127,6 +128,9 @@ func runUI(ctx context.Context, opts *uiOptions) error {
 	if plan.method == nil {
 		link := plan.link(app, cfg, listener.Addr(), opts.token)
 		settings.Enter, plan.method, address, opened = link.Enter, link, link.URL(address), link.OnceURL(address)
+		settings.Leave = link.Leave
+	} else if cfg.UI.Auth == way.Users {
+		settings.Leave = func(http.ResponseWriter, *http.Request) {} // the answer makes the browser forget
 	}
 	settings.Identify, settings.Challenge = plan.method.Identify, plan.method.Challenge()
 	handler, err := ui.New(settings)

@@ -387,9 +387,9 @@ END
 $$;
 -- +goose StatementEnd
 
--- Keeps the lease while a run waits, and tells whether an operator asked it to stop.
+-- Keeps the lease while a run waits, with what became of its events so far if that is given, and tells whether an operator asked it to stop.
 -- +goose StatementBegin
-CREATE FUNCTION outbox_plan_beat(plan uuid, lease uuid) RETURNS boolean
+CREATE FUNCTION outbox_plan_beat(plan uuid, lease uuid, watched jsonb) RETURNS boolean
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
     AS $$
@@ -397,7 +397,7 @@ DECLARE
     stop boolean;
 BEGIN
     UPDATE @schema@.outbox_plans AS p
-       SET lease_until = now() + interval '30 seconds'
+       SET lease_until = now() + interval '30 seconds', watched = coalesce(outbox_plan_beat.watched, p.watched)
      WHERE p.id = plan AND p.state = 'running' AND p.lease = outbox_plan_beat.lease
     RETURNING p.stop_by IS NOT NULL INTO stop;
     IF stop IS NULL THEN
@@ -460,7 +460,7 @@ REVOKE ALL ON FUNCTION outbox_plan_ready(uuid, uuid, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_plan_abandon(uuid, text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_plan_begin(uuid, text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_plan_step(uuid, uuid, int, text, jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_plan_beat(uuid, uuid) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_plan_beat(uuid, uuid, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_plan_end(uuid, uuid, boolean, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_plan_stop(uuid, text) FROM PUBLIC;
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_create(text, text, text, jsonb, text, jsonb) TO outbox_operator');
@@ -469,7 +469,7 @@ SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_ready(uuid, uuid, jso
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_abandon(uuid, text, text) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_begin(uuid, text, text, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_step(uuid, uuid, int, text, jsonb) TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_beat(uuid, uuid) TO outbox_operator');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_beat(uuid, uuid, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_end(uuid, uuid, boolean, text, jsonb) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_stop(uuid, text) TO outbox_operator');
 -- The lease is the runner's alone, and a digest would let a viewer guess at payloads.
@@ -481,7 +481,7 @@ SELECT outbox_grant('GRANT SELECT (plan_id, chunk, size, summary, left_out, ids,
 -- +goose Down
 DROP FUNCTION IF EXISTS outbox_plan_stop(uuid, text);
 DROP FUNCTION IF EXISTS outbox_plan_end(uuid, uuid, boolean, text, jsonb);
-DROP FUNCTION IF EXISTS outbox_plan_beat(uuid, uuid);
+DROP FUNCTION IF EXISTS outbox_plan_beat(uuid, uuid, jsonb);
 DROP FUNCTION IF EXISTS outbox_plan_step(uuid, uuid, int, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_plan_begin(uuid, text, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_plan_abandon(uuid, text, text);

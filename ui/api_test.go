@@ -110,7 +110,7 @@ func TestTheAPIIsAsDescribed(t *testing.T) {
 		case strings.HasPrefix(path, "/events/"):
 			address = strings.Replace(address, "{id}", "00000000-0000-7000-8000-0000000000e3", 1)
 		default:
-			address = strings.Replace(address, "{id}", b.planID(), 1)
+			address = strings.NewReplacer("{id}", b.planID(), "{run}", b.discarded()).Replace(address)
 		}
 		operation, looks := operations["get"]
 		if !looks {
@@ -162,6 +162,21 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	}
 	slices.Sort(described)
 	require.Equal(t, described, ui.APIPaths())
+}
+
+// An address that is there and does not take a method says which it takes.
+func TestAMethodThatIsNotAllowed(t *testing.T) {
+	b := setup(t, operators)
+	for call, allow := range map[string]string{
+		"POST /api/v1/stats": "GET", "DELETE /api/v1/events": "GET", "PUT /api/v1/plans": "GET, POST", "GET /api/v1/plans/" + b.planID() + "/run": "POST", "DELETE /audit": "GET",
+	} {
+		method, path, _ := strings.Cut(call, " ")
+		status, header, body := b.send(method, path, jsonType, "")
+		require.Equal(t, http.StatusMethodNotAllowed, status, "%s: %s", call, body)
+		require.Equal(t, allow, header.Get("Allow"), call)
+	}
+	status, _, _ := b.send(http.MethodPost, "/api/v1/nothing", jsonType, "")
+	require.Equal(t, http.StatusNotFound, status)
 }
 
 func TestAListGoesOnByItsLink(t *testing.T) {

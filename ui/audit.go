@@ -21,10 +21,10 @@ func auditFilter(q url.Values, now time.Time) (p dlq.AuditParams, err error) {
 	return p, nil
 }
 
-func listAudit(r *request) ([]dlq.AuditRow, outbox.Paged, error) {
-	return list(r, auditNames(), auditFilter, func(p dlq.AuditParams, page outbox.Page, each func(dlq.AuditRow) error) (outbox.Paged, error) {
+func listAudit(r *request) ([]dlq.AuditRun, outbox.Paged, error) {
+	return list(r, auditNames(), auditFilter, func(p dlq.AuditParams, page outbox.Page, each func(dlq.AuditRun) error) (outbox.Paged, error) {
 		p.Page = page
-		return r.outbox.Audit(r.Context(), p, each)
+		return r.outbox.AuditRuns(r.Context(), p, each)
 	})
 }
 
@@ -47,24 +47,46 @@ func auditPage(r *request) (*view, error) {
 	return &view{Title: "Audit", Command: command("outboxctl audit", q, append(auditNames(), "limit", "cursor")...), template: "audit", Data: d}, err
 }
 
-// auditRef leads from a change to what it belongs to.
-type auditRef struct{ Words, To string }
+// auditRunEvents is how many events of a run its page links to.
+const auditRunEvents = 100
 
-// auditRefs returns, of a change, which run it was a part of and, where it changed one event, which.
-func auditRefs(row dlq.AuditRow) (refs []auditRef) {
-	var found struct {
-		PlanID string `json:"planId"`
-		RunID  string `json:"runId"`
+// auditRunData is one run of the audit.
+type auditRunData struct {
+	Now time.Time
+	Run *dlq.AuditRunResult
+	// Undo: it can be taken back; else WhyNot is why it cannot.
+	Undo   bool
+	WhyNot string
+	// Plan is the plan that was run; empty: it had none. Events are the first that were touched, and More how many others.
+	Plan   string
+	Events []string
+	More   int64
+}
+
+func auditRunPage(r *request) (*view, error) {
+	if err := known(r.URL.Query()); err != nil {
+		return nil, err
 	}
-	_ = json.Unmarshal(row.Detail, &found) // what has another form leads nowhere
-	switch {
-	case found.PlanID != "":
-		refs = append(refs, auditRef{"the plan", "/plans/" + url.PathEscape(found.PlanID)})
-	case found.RunID != "":
-		refs = append(refs, auditRef{"all of this run", "/audit" + query([]any{"run", found.RunID})})
+	run, err := r.outbox.AuditRun(r.Context(), r.PathValue("run"))
+	if err != nil {
+		return nil, err
 	}
-	if row.EventID != nil {
-		refs = append(refs, auditRef{"the event", "/search" + query([]any{"q", *row.EventID})})
+	d := auditRunData{Run: run, Undo: true}
+	if err := run.CannotUndo(); err != nil {
+		d.Undo, d.WhyNot = false, err.Error()
 	}
-	return refs
+	var detail struct{ PlanID string }
+	_ = json.Unmarshal(run.Detail, &detail) // what has another form leads nowhere
+	shown := min(len(run.EventIDs), auditRunEvents)
+	d.Plan, d.Events, d.More = detail.PlanID, run.EventIDs[:shown], int64(len(run.EventIDs)-shown)
+	d.Now, err = r.outbox.Now(r.Context())
+	return &view{Title: "Run", Command: "outboxctl audit show " + run.Run, template: "audit_run", Data: d}, err
+}
+
+func auditRunAPI(r *request) (answer, error) {
+	if err := known(r.URL.Query()); err != nil {
+		return answer{}, err
+	}
+	run, err := r.outbox.AuditRun(r.Context(), r.PathValue("run"))
+	return answer{body: run}, err
 }

@@ -20,7 +20,7 @@ const runPoll = time.Second
 
 // planned is the actions that a plan can be made for.
 func planned() []dlq.Action {
-	return []dlq.Action{dlq.Replay, dlq.Discard, dlq.Restore, dlq.Republish}
+	return []dlq.Action{dlq.Replay, dlq.Discard, dlq.Restore, dlq.Republish, dlq.Retry}
 }
 
 // verbsOf is what can be done to something in this state.
@@ -88,13 +88,15 @@ type planData struct {
 	Now  time.Time
 	// Typed: the count has to be typed. Sends: the change sends events, so it can go in steps.
 	Typed, Sends bool
-	NoPublisher  bool
+	// One: it is one row that was chosen by its id, which needs no breakdown.
+	One         bool
+	NoPublisher bool
 	// Hopeless describes which of the set would fail again unchanged.
 	Hopeless string
 }
 
 func planPage(r *request) (*view, error) {
-	if err := known(r.URL.Query()); err != nil {
+	if err := known(r.URL.Query(), confirmedBefore); err != nil {
 		return nil, err
 	}
 	preview, err := r.outbox.PreviewPlan(r.Context(), r.PathValue("id"))
@@ -111,6 +113,7 @@ func planPage(r *request) (*view, error) {
 	if s := r.snapshot.Stats; d.Sends && s != nil {
 		d.NoPublisher = len(s.Publishers) == 0
 	}
+	d.One = preview.Total == 1 && !preview.Filtered() && preview.State == dlq.PlanReady && len(preview.LeftOut) == 0
 	if preview.Action == dlq.Replay {
 		if err := dlq.RefuseHopeless(preview.Plan); err != nil {
 			d.Hopeless = err.Error()
@@ -130,11 +133,27 @@ type runData struct {
 	Speed string
 	// Sends: the change sends events. Ended: nothing more happens unless an operator resumes it. Typed is that of the plan.
 	Sends, Ended, Typed bool
+	// State is the plan's, or stopping. Undo: what it did can be taken back. Other is who confirmed it before the viewer did.
+	State, Other string
+	Undo         bool
 }
+
+// stopping is the state of a run that was asked to stop and is not at the end of its rows yet.
+const stopping = "stopping"
+
+// confirmedBefore is how the page of a run is asked for by an operator who confirmed it after another.
+const confirmedBefore = "confirmed"
 
 // runView shows a plan that was started.
 func runView(r *request, plan dlq.PlanDetail) (_ *view, err error) {
 	d := runData{Plan: plan, Left: plan.Total - plan.Done, Sends: plan.Action.Sends(), Ended: plan.State != dlq.PlanRunning, Typed: dlq.Typed(plan.Plan)}
+	if d.State = plan.State; plan.State == dlq.PlanRunning && plan.StopBy != "" {
+		d.State = stopping
+	}
+	if r.URL.Query().Has(confirmedBefore) && plan.Runner != whoOf(r.Request).Name {
+		d.Other = plan.Runner
+	}
+	d.Undo = d.Ended && plan.Counts[plan.Action.Success()] > 0 && dlq.AuditRun{Action: string(plan.Action)}.CannotUndo() == nil
 	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
 		return nil, err
 	}

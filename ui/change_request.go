@@ -105,7 +105,7 @@ func actionOf(word string) (dlq.Action, error) {
 			return a, nil
 		}
 	}
-	return "", fault.Usagef("action: %q is none of replay, discard, restore, republish", word)
+	return "", fault.Usagef("action: %q is none of replay, discard, restore, republish, retry", word)
 }
 
 // runRequest asks for a plan to be run.

@@ -47,6 +47,7 @@ func (h *Handler) changeRoutes() (routes []changeRoute) {
 			{path: "/plans/{id}/run", do: runPlan},
 			{path: "/plans/{id}/stop", do: stopPlan},
 			{path: "/plans/{id}/abandon", api: "DELETE /api/v1/plans/{id}", do: abandonPlan},
+			{path: "/audit/{run}/undo", do: undo},
 			{path: "/events/{id}/forget", do: forget},
 			{path: "/topics/{topic}/pause", do: pauseTopic},
 			{path: "/topics/{topic}/resume", do: resumeTopic},
@@ -54,6 +55,9 @@ func (h *Handler) changeRoutes() (routes []changeRoute) {
 	}
 	if h.cfg.Payloads == PayloadsReveal {
 		routes = append(routes, changeRoute{path: "/dead-letters/{id}/reveal", do: reveal}, changeRoute{path: "/events/{id}/reveal", do: reveal})
+	}
+	if h.cfg.AllowChanges && h.cfg.Payloads == PayloadsReveal {
+		routes = append(routes, changeRoute{path: "/dead-letters/{id}/edit", do: edit})
 	}
 	for i, r := range routes {
 		routes[i].api = cmp.Or(r.api, "POST /api/v1"+r.path)
@@ -172,8 +176,12 @@ func (r *changeRequest) begun(before dlq.PlanDetail, err error) (changed, error)
 	out, readErr := r.plan(before.ID)
 	if err != nil && readErr == nil {
 		if plan, _ := out.body.(dlq.PlanDetail); plan.State == dlq.PlanRunning || before.StartedAt == nil && plan.State == dlq.PlanDone {
-			return out, nil
+			err = nil
 		}
+	}
+	// The second operator is told whose run it is.
+	if plan, _ := out.body.(dlq.PlanDetail); err == nil && plan.Runner != r.who.Name && !isAPI(r.Request) {
+		out.at += "?" + confirmedBefore + "=before"
 	}
 	return out, errors.Join(err, readErr)
 }

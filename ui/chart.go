@@ -14,7 +14,7 @@ const (
 	chartHeight = 44.0
 )
 
-// chart is a line of the last hour, drawn on the server. Points and Area are coordinates; the words say the same.
+// chart is a line of the last hour above zero, drawn on the server. Points and Area are coordinates; the words say the same.
 type chart struct {
 	Points, Area string
 	Words        string
@@ -30,21 +30,17 @@ func newChart(history []point, figure func(point) float64, unit func(float64) st
 	for _, p := range history {
 		low, high = min(low, figure(p)), max(high, figure(p))
 	}
-	floor := low
-	if high-low < 1e-9 {
-		floor = high - 1 // a level line stands at the top of its own scale, so it is drawn in the middle
-		high++
-	}
+	top := max(high, 1e-9) // a line of zeros lies on the axis
 	var points strings.Builder
 	seconds := max(last.Sub(first).Seconds(), 1)
 	for _, p := range history {
 		x := chartWidth * p.At.Sub(first).Seconds() / seconds
-		y := 2 + (chartHeight-4)*(1-(figure(p)-floor)/(high-floor))
+		y := 2 + (chartHeight-4)*(1-figure(p)/top)
 		fmt.Fprintf(&points, "%.1f,%.1f ", x, y)
 	}
 	line := strings.TrimSpace(points.String())
 	words := fmt.Sprintf("from %s to %s in the last %s, between %s and %s", unit(figure(history[0])), unit(figure(history[len(history)-1])),
-		span(last.Sub(first)), unit(low), unit(max(low, high)))
+		span(last.Sub(first)), unit(low), unit(high))
 	return chart{
 		Points: line, Area: fmt.Sprintf("0,%.1f %s %.1f,%.1f", chartHeight, line, chartWidth, chartHeight),
 		Words: words,

@@ -92,6 +92,8 @@ type Config struct {
 	Challenge string
 	// Enter may answer a request before Identify is asked about it, such as a link that signs a browser in; nil answers none.
 	Enter func(w http.ResponseWriter, r *http.Request) (answered bool)
+	// Leave signs a browser out, before the page answers that it is; nil: the page does not offer it.
+	Leave func(w http.ResponseWriter, r *http.Request)
 	// BasePath is the prefix of every address, such as /ops/outbox.
 	BasePath string
 	// PublicURL is the one address under which the page is served; empty: only names of this machine are answered.

@@ -39,7 +39,7 @@ func described() ([]byte, error) {
 // answered are the types of what the API answers, by the names of their schemas.
 func answered() map[string]reflect.Type {
 	return map[string]reflect.Type{
-		"AuditRow": reflect.TypeFor[dlq.AuditRow](), "ConsumerMark": reflect.TypeFor[idem.Mark](),
+		"AuditRun": reflect.TypeFor[dlq.AuditRun](), "AuditRunDetail": reflect.TypeFor[dlq.AuditRunResult](), "EditResult": reflect.TypeFor[dlq.EditResult](), "ConsumerMark": reflect.TypeFor[idem.Mark](),
 		"DeadLetter": reflect.TypeFor[dlq.Entry](), "DeadLetterDetail": reflect.TypeFor[why.DeadLetterDetail](),
 		"Event": reflect.TypeFor[outbox.Event](), "EventDetail": reflect.TypeFor[why.EventDetail](),
 		"EventType": reflect.TypeFor[registry.EventType](), "Finding": reflect.TypeFor[Finding](),

@@ -19,6 +19,8 @@ type detailData struct {
 	Why why.Result
 	// Verbs are what can be done to it.
 	Verbs []string
+	// Editable: its payload can be corrected. Hopeless: it would fail again unchanged.
+	Editable, Hopeless bool
 	// ErasedAt is when what it carried was removed.
 	ErasedAt *time.Time
 }
@@ -29,6 +31,10 @@ func deadLetterPage(r *request) (*view, error) {
 		return nil, err
 	}
 	d := detailData{Letter: &found.Entry, Event: found.Event, Surroundings: found.Surroundings, Verbs: verbsOf(found.State)}
+	d.Editable, d.Hopeless = found.State == dlq.StateOpen && found.ErasedAt == nil, found.State == dlq.StateOpen && dlq.Hopeless(found.Reason)
+	if d.Hopeless { // as it is, it is rather discarded
+		slices.Reverse(d.Verbs)
+	}
 	if err := d.explain(r, found.EventID); err != nil {
 		return nil, err
 	}
@@ -46,6 +52,9 @@ func eventPage(r *request) (*view, error) {
 		return nil, err
 	}
 	d.leaveOut(found.ErasedAt)
+	if e := found.Event; e.Status == outbox.StatusPending && !e.NextAttemptAt.After(d.Now) {
+		d.Verbs = nil // it is due: there is nothing to bring forward
+	}
 	return &view{Title: "Event", Command: "outboxctl event show " + found.ID, template: "detail", Data: d}, nil
 }
 

@@ -138,6 +138,14 @@ func (h *Handler) serveReady(w http.ResponseWriter) {
 	writeText(w, http.StatusOK, "ok\n")
 }
 
+// serveSignOut signs a browser out. It is answered as one who is not known: what they may not see any more is not shown, and a
+// browser that keeps a name and a password forgets them.
+func (h *Handler) serveSignOut(w http.ResponseWriter, r *http.Request) {
+	h.cfg.Leave(w, r)
+	stranger := r.WithContext(context.WithValue(r.Context(), whoKey{}, nil))
+	h.fail(w, stranger, fault.Hint(fmt.Errorf("%w: you have signed out", ErrNotSignedIn), "close this window, or sign in again"))
+}
+
 func writeText(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)

@@ -109,11 +109,18 @@ func (b *bundle) planID() (id string) {
 	return id
 }
 
+// discarded is the run of the discard that the world has.
+func (b *bundle) discarded() (run string) {
+	b.t.Helper()
+	require.NoError(b.t, b.db.Pool.QueryRow(b.t.Context(), `SELECT detail ->> 'runId' FROM outbox_audit WHERE action = 'dlq.discard' ORDER BY id LIMIT 1`).Scan(&run))
+	return run
+}
+
 // addresses are all pages of the world.
 func (b *bundle) addresses() []string {
 	return []string{
 		"/", "/causes", "/causes?by=reason", "/dead-letters", "/dead-letters?state=all", "/dead-letters?error-like=such&type=order_canceled", "/dead-letters?reason=invalid_payload",
 		"/dead-letters/00000000-0000-7000-8000-0000000000d3", "/events", "/events?status=published", "/events/00000000-0000-7000-8000-0000000000e1",
-		"/events?aggregate=" + url.QueryEscape("vendor_order/00000000-0000-7000-8000-00000000aaaa"), "/ordering-keys?key=x", "/plans", "/plans/" + b.planID(), "/topics", "/publishers", "/audit", "/audit?actor=bob", "/doctor", "/settings",
+		"/events?aggregate=" + url.QueryEscape("vendor_order/00000000-0000-7000-8000-00000000aaaa"), "/ordering-keys?key=x", "/plans", "/plans/" + b.planID(), "/topics", "/publishers", "/audit", "/audit/" + b.planID(), "/audit?actor=bob", "/doctor", "/settings",
 	}
 }

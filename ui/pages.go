@@ -198,7 +198,7 @@ type listData struct {
 	Now     time.Time
 	Letters []dlq.Entry
 	Events  []outbox.Event
-	Audit   []dlq.AuditRow
+	Audit   []dlq.AuditRun
 	Plans   []dlq.Plan
 	// Tabs are the states of the list; Next is the address of the next page.
 	Tabs []tab

@@ -100,6 +100,7 @@ func (h *Handler) render(w http.ResponseWriter, r *http.Request, status int, v *
 	operator := whoOf(r).Role == Operator && v.Snapshot.Err == nil
 	v.Changes = h.cfg.AllowChanges
 	v.MayChange, v.MayReveal = v.Changes && operator, h.cfg.Payloads == PayloadsReveal && operator
+	v.MayEdit, v.Leaves = v.MayChange && v.MayReveal, h.cfg.Leave != nil && v.Known
 	var out bytes.Buffer
 	if err := h.templates[v.template].ExecuteTemplate(&out, "layout", v); err != nil {
 		h.cfg.Log(r.URL.Path, fmt.Errorf("render %s: %w", v.template, err))

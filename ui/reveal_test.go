@@ -41,7 +41,8 @@ UPDATE outbox_events SET payload_json = '{"id": 9007199254740993, "text": "<scri
    AND affected = 1 AND detail -> 'eventIds' ? $1 AND detail ->> 'via' = 'ui' AND NOT detail::text LIKE '%canary%'`, eventID))
 
 	_, _, body = b.get("/audit?action=payload.reveal")
-	require.Contains(t, body, `href="/search?q=`+eventID+`">the event<`)
+	_, _, body = b.get(linked(t, body, `href="(/audit/[^"]*)">payload.reveal<`))
+	require.Contains(t, body, `href="/search?q=`+eventID+`">`)
 
 	status, header, body := b.send(http.MethodPost, "/dead-letters/"+deadID+"/reveal", formType, "note=x&file=1")
 	require.Equal(t, http.StatusOK, status)

@@ -77,6 +77,8 @@ func TestRouteRoleMatrix(t *testing.T) {
 					"/api/v1/plans/{id}/run":           `{"confirm": {"count": 1, "database": "` + database + `"}, "note": "x"}`,
 					"/api/v1/plans/{id}/stop":          ``,
 					"/api/v1/events/{id}/forget":       `{"consumer": "shop", "confirm": "shop", "note": "x"}`,
+					"/api/v1/audit/{run}/undo":         ``,
+					"/api/v1/dead-letters/{id}/edit":   `{"note": "x", "data": ` + rightOrder + `}`,
 					"/api/v1/topics/{topic}/pause":     `{"note": "x"}`,
 					"/api/v1/topics/{topic}/resume":    `{"note": "x"}`,
 					"/api/v1/dead-letters/{id}/reveal": `{"note": "x"}`,
@@ -85,8 +87,12 @@ func TestRouteRoleMatrix(t *testing.T) {
 				require.True(t, known, "give %s a body with which it changes something", call)
 				const state = `SELECT (SELECT count(*) FROM outbox_audit) + (SELECT count(*) FROM outbox_pauses) + (SELECT count(*) FROM outbox_plans)
 					+ 100 * (SELECT count(*) FROM outbox_plans WHERE state = 'abandoned' OR started_at IS NOT NULL)`
+				if strings.HasSuffix(path, "/edit") { // another address has discarded it
+					_, err := b.db.Pool.Exec(t.Context(), `UPDATE outbox_dlq SET state = 'open' WHERE id = $1`, deadID)
+					require.NoError(t, err)
+				}
 				before := b.count(state)
-				status, _, text := b.send(method, strings.NewReplacer("{id}", id, "{topic}", "domain").Replace(path), jsonType, body)
+				status, _, text := b.send(method, strings.NewReplacer("{id}", id, "{topic}", "domain", "{run}", b.discarded()).Replace(path), jsonType, body)
 				// A plan that was not started is not stopped, whoever asks.
 				never := strings.HasSuffix(path, "/stop")
 				if role == "outbox_operator" {

@@ -40,6 +40,7 @@ func (h *Handler) table() []route {
 		{path: "/topics", page: topicsPage, still: true, menu: "Topics", key: "t"},
 		{path: "/publishers", page: publishersPage, still: true, menu: "Publishers", key: "b"},
 		{path: "/audit", page: auditPage, menu: "Audit", key: "a"},
+		{path: "/audit/{run}", page: auditRunPage},
 		{path: "/doctor", page: doctorPage, still: true, menu: "Doctor", key: "h"},
 		{path: "/settings", page: settingsPage, still: true, menu: "Settings", key: "s"},
 		{path: "/search", page: searchPage},
@@ -59,6 +60,7 @@ func (h *Handler) table() []route {
 		{path: "/api/v1/doctor", api: doctorAPI, still: true},
 		{path: "/api/v1/config", api: configAPI, still: true},
 		{path: "/api/v1/audit", api: auditAPI},
+		{path: "/api/v1/audit/{run}", api: auditRunAPI},
 		{path: "/api/v1/plans", api: plansAPI, fresh: true},
 		{path: "/api/v1/plans/{id}", api: planAPI, fresh: true},
 	}
@@ -126,6 +128,9 @@ func (h *Handler) routes() *http.ServeMux {
 		mux.HandleFunc("POST "+c.path, serve)
 		mux.HandleFunc(c.api, serve)
 	}
+	if h.cfg.Leave != nil {
+		mux.HandleFunc("POST /sign-out", h.serveSignOut)
+	}
 	mux.HandleFunc("GET /api/v1/openapi.json", h.serveOpenAPI)
 	if h.cfg.Metrics != nil {
 		mux.Handle("GET /metrics", promhttp.HandlerFor(h.cfg.Metrics, promhttp.HandlerOpts{}))
@@ -136,11 +141,35 @@ func (h *Handler) routes() *http.ServeMux {
 	}
 	mux.HandleFunc("GET /assets/{name}", h.serveAsset)
 	mux.HandleFunc("GET /favicon.ico", h.serveIcon)
-	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
-		h.fail(w, r, fault.NotFoundf("no such address: %s %s", r.Method, r.URL.Path))
-	})
+	closed := http.NewServeMux() // what would change something: it does not exist where it is not allowed
+	for _, c := range (&Handler{cfg: Config{AllowChanges: true, Payloads: PayloadsReveal}}).changeRoutes() {
+		closed.Handle("POST "+c.path, http.NotFoundHandler())
+		closed.Handle(c.api, http.NotFoundHandler())
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		h.fail(w, r, fault.NotFoundf("there is no page at this address"))
+		_, change := closed.Handler(r)
+		allowed := methods(mux, r)
+		switch {
+		case change == "" && allowed != nil:
+			w.Header().Set("Allow", strings.Join(allowed, ", "))
+			err := fault.Usagef("%s is not what this address takes: %s", r.Method, strings.Join(allowed, ", "))
+			h.fail(w, r, statusError{http.StatusMethodNotAllowed, err})
+		case isAPI(r):
+			h.fail(w, r, fault.NotFoundf("no such address: %s %s", r.Method, r.URL.Path))
+		default:
+			h.fail(w, r, fault.NotFoundf("there is no page at this address"))
+		}
 	})
 	return mux
+}
+
+// methods are those that an address answers.
+func methods(mux *http.ServeMux, r *http.Request) (allowed []string) {
+	other := r.Clone(r.Context())
+	for _, other.Method = range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+		if _, pattern := mux.Handler(other); pattern != "" && pattern != "/" {
+			allowed = append(allowed, other.Method)
+		}
+	}
+	return allowed
 }

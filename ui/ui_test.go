@@ -32,7 +32,7 @@ func TestEveryPageAnswers(t *testing.T) {
 		require.Contains(t, body, want)
 	}
 	require.Contains(t, body, "The charts as a table")
-	_, _, body = b.get("/audit")
+	_, _, body = b.get("/audit/" + b.discarded())
 	require.Contains(t, body, `href="/plans/`+b.planID()+`">the plan<`)
 	_, _, body = b.get("/dead-letters/00000000-0000-7000-8000-0000000000d4")
 	require.Contains(t, body, "discarded")

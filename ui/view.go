@@ -47,6 +47,10 @@ type view struct {
 	Changes, MayChange bool
 	// MayReveal: the viewer may see what an event carries.
 	MayReveal bool
+	// MayEdit: the viewer may correct what an event carries.
+	MayEdit bool
+	// Leaves: the viewer can sign out.
+	Leaves bool
 
 	template string
 	redirect string
@@ -78,6 +82,7 @@ func templateFuncs(base string, a assets) template.FuncMap {
 		"line":    func(v any) string { return safetext.Line(textOf(v)) },
 		"lines":   func(v any) string { return safetext.Block(textOf(v)) },
 		"cut":     func(n int, v any) string { return safetext.Cut(safetext.Line(textOf(v)), n) },
+		"head":    func(n int, v any) string { return safetext.Cut(safetext.Line(firstLine(textOf(v))), n) },
 		"count":   words.Count,
 		"counted": words.Counted,
 		"seconds": words.Seconds,
@@ -93,12 +98,11 @@ func templateFuncs(base string, a assets) template.FuncMap {
 		"size":    func(rows []outbox.Event) int64 { return int64(len(rows)) },
 		"set":     func(v any) bool { return !timeOf(v).IsZero() },
 		"short":   short,
-		"explain": dlq.Explain,
+		"explain": dlq.Explain, "hopeless": dlq.Hopeless,
 		"title":   func(s string) string { return strings.ToUpper(s[:1]) + s[1:] },
 		"verb":    dlq.Action.Verb,
 		"noun":    dlq.Action.Noun,
 		"ranked":  ranked,
-		"refs":    auditRefs,
 		"instant": func(v any) string { return timeOf(v).UTC().Format(time.RFC3339Nano) },
 		"pairs":   func(doc json.RawMessage) string { return strings.Trim(string(doc), "{}") },
 		"dict": func(pairs ...any) map[string]any {
@@ -109,6 +113,12 @@ func templateFuncs(base string, a assets) template.FuncMap {
 			return m
 		},
 	}
+}
+
+// firstLine is the first line of a text that has something on it.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return strings.TrimSpace(line)
 }
 
 // blocks is how many events a dead one keeps back, counted up to a bound.

@@ -20,7 +20,7 @@ type ChangeParams struct {
 	IDs []string
 	// DeadLetters chooses what to replay, discard or restore.
 	DeadLetters *Filter
-	// Events chooses what to republish or erase.
+	// Events chooses what to republish, retry or erase.
 	Events *outbox.Filter
 	// Discard erases also what waits to be published.
 	Discard bool
@@ -170,7 +170,7 @@ func (s *ChangeSet) aimFilter(ctx context.Context) error {
 		case s.Action == Erase:
 			return s.outbox.Erasable(filter, s.params.Discard)
 		case onEvents:
-			return s.outbox.ScanEvents(filter, outbox.OldestFirst, true)
+			return s.outbox.ScanEvents(filter, outbox.OldestFirst, s.Action == Republish)
 		}
 		return s.outbox.ScanDeadLetters(filter, outbox.OldestFirst)
 	}

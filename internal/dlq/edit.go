@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -119,6 +120,8 @@ type EditParams struct {
 	Data []byte
 	// Actor and Note go to the audit row.
 	Actor, Note string
+	// Detail goes to it too.
+	Detail map[string]any
 	// DryRun checks everything and changes nothing.
 	DryRun bool
 }
@@ -153,9 +156,11 @@ func (e *Editing) Apply(ctx context.Context, p EditParams) (EditResult, error) {
 		return r, err
 	}
 	run := uuid.NewString()
+	detail := map[string]any{"runId": run}
+	maps.Copy(detail, p.Detail)
 	outcome, err := e.outbox.Correct(ctx, Correction{
 		ID: e.Letter.ID, EventID: prepared.ID.String(), Payload: row.Payload, Headers: row.Headers,
-		Actor: p.Actor, Note: p.Note, Detail: map[string]any{"runId": run},
+		Actor: p.Actor, Note: p.Note, Detail: detail,
 	})
 	if err != nil {
 		return r, correctError(err)

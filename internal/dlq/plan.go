@@ -34,6 +34,8 @@ type Plan struct {
 	Options   json.RawMessage  `json:"options" db:"options"`
 	StartedAt *time.Time       `json:"startedAt" db:"started_at"`
 	EndedAt   *time.Time       `json:"endedAt" db:"ended_at"`
+	// StopBy is who asked the run to stop, which it does after the rows it is at; empty: nobody.
+	StopBy string `json:"stopBy" db:"stop_by"`
 	// EndedWhy is why the run ended before all was done.
 	EndedWhy string           `json:"endedWhy" db:"ended_why"`
 	Done     int64            `json:"done" db:"done"`
@@ -48,6 +50,7 @@ func (p Plan) Filtered() bool { return string(p.Filter) != "null" }
 // The states of a plan that a process works on, and those that its run can end in.
 const (
 	PlanMaking      = "making"
+	PlanReady       = "ready"
 	PlanRunning     = "running"
 	PlanDone        = "done"
 	PlanStopped     = "stopped"
@@ -104,7 +107,7 @@ const planColumns = `p.id::text AS id, p.action,
        p.author, p.db_user, coalesce(p.note, '') AS note, coalesce(p.filter, 'null') AS filter, coalesce(p.undoes, '') AS undoes, p.database,
        p.created_at, p.ready_at, p.created_at + interval '7 days' AS expires_at,
        CASE p.state WHEN 'making' THEN r.size ELSE p.total END AS total, p.left_out, p.summary,
-       coalesce(p.runner, '') AS runner, coalesce(p.options, '{}') AS options, p.started_at, p.ended_at,
+       coalesce(p.runner, '') AS runner, coalesce(p.options, '{}') AS options, p.started_at, p.ended_at, coalesce(p.stop_by, '') AS stop_by,
        CASE WHEN p.state = 'running' AND p.lease_until < now() THEN 'its runner is gone' ELSE coalesce(p.ended_why, '') END AS ended_why,
        r.done, r.counts, p.watched`
 

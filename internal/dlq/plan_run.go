@@ -28,7 +28,7 @@ const (
 const (
 	callPlanBegin = `SELECT outbox_plan_begin($1::uuid, $2, $3, $4::jsonb)::text`
 	callPlanStep  = `SELECT id::text, coalesce(event_id::text, '') AS event_id, outcome FROM outbox_plan_step($1::uuid, $2::uuid, $3::int, $4, $5::jsonb)`
-	callPlanBeat  = `SELECT outbox_plan_beat($1::uuid, $2::uuid)`
+	callPlanBeat  = `SELECT outbox_plan_beat($1::uuid, $2::uuid, $3::jsonb)`
 	callPlanEnd   = `SELECT outbox_plan_end($1::uuid, $2::uuid, $3, $4, $5::jsonb)`
 	callPlanStop  = `SELECT outbox_plan_stop($1::uuid, $2)`
 )
@@ -235,11 +235,24 @@ func (r *run) watch(ctx context.Context, outcomes []Outcome) (stop bool, err err
 	if len(sent) == 0 {
 		return false, nil
 	}
+	r.res.Watched.begin(len(sent))
+	if err := r.tell(ctx); err != nil {
+		return true, err
+	}
 	if err := r.params.Watch.follow(ctx, r.outbox, sent, &r.res.Watched); err != nil {
 		return true, err
 	}
 	r.res.Stopped = r.params.Watch.verdict(r.res.Watched)
-	return r.res.Stopped != "", nil
+	return r.res.Stopped != "", r.tell(ctx)
+}
+
+// tell writes down what became of the steps so far, for those who look at the plan meanwhile. Whether it is to stop is asked elsewhere.
+func (r *run) tell(ctx context.Context) error {
+	watched, err := json.Marshal(r.res.Watched)
+	if err != nil {
+		return fmt.Errorf("encode what was watched: %w", err)
+	}
+	return r.outbox.change(ctx, callPlanBeat, []any{r.plan.ID, r.lease, string(watched)}, new(bool))
 }
 
 // beat keeps the lease until ctx ends, and ends the run when an operator asks for it or another runner took over.
@@ -253,7 +266,7 @@ func (r *run) beat(ctx context.Context, stop context.CancelCauseFunc) {
 		case <-tick.C:
 		}
 		var asked bool
-		err := r.outbox.change(ctx, callPlanBeat, []any{r.plan.ID, r.lease}, &asked)
+		err := r.outbox.change(ctx, callPlanBeat, []any{r.plan.ID, r.lease, nil}, &asked)
 		switch {
 		case asked:
 			stop(errAskedToStop)

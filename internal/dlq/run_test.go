@@ -75,7 +75,10 @@ func TestARampStopsWhenEventsDieAgain(t *testing.T) {
 		},
 	})
 	require.Equal(t, []int{1, 2, 5, 20}, steps)
-	require.Equal(t, dlq.Watched{Published: 18, Dead: 10}, res.Watched)
+	require.Equal(t, []int64{18, 10}, []int64{res.Watched.Published, res.Watched.Dead})
+	// Who looks at the plan sees what became of each step.
+	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_plans WHERE jsonb '[[1, 1, 0], [2, 2, 0], [5, 5, 0], [20, 10, 10]]' =
+		(SELECT jsonb_agg(jsonb_build_array(s -> 'rows', s -> 'published', s -> 'dead')) FROM jsonb_array_elements(watched -> 'steps') AS s)`))
 	require.Equal(t, "10 of 28 replayed events died again or keep failing (36%, allowed are 20%)", res.Stopped)
 	require.EqualValues(t, 272, b.count("SELECT count(*) FROM outbox_dlq WHERE state = 'open'"))
 }
@@ -90,7 +93,8 @@ func TestARampGoesOnWhileEventsLive(t *testing.T) {
 		OnOutcomes: func([]dlq.Outcome) error { steps++; b.settle(0); return nil },
 	})
 	require.Empty(t, res.Stopped)
-	require.Equal(t, dlq.Watched{Published: 300}, res.Watched)
+	require.EqualValues(t, 300, res.Watched.Published)
+	require.Len(t, res.Watched.Steps, 7)
 	require.Equal(t, 7, steps)
 }
 
@@ -114,7 +118,7 @@ func TestEventsThatKeepFailingCountWithTheDead(t *testing.T) {
 			return nil
 		},
 	})
-	require.Equal(t, dlq.Watched{Failing: 1}, res.Watched)
+	require.EqualValues(t, 1, res.Watched.Failing)
 	require.Contains(t, res.Stopped, "1 of 1 replayed events died again or keep failing")
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -16,7 +17,7 @@ import (
 
 // CannotUndo returns why a run cannot be taken back; nil when it can. What has left for the broker,
 // or is gone, cannot be.
-func (r *AuditRunResult) CannotUndo() error {
+func (r AuditRun) CannotUndo() error {
 	why := "nothing takes it back"
 	switch r.Action {
 	case string(Discard), string(Restore), outbox.ActionPause, outbox.ActionResume:
@@ -57,6 +58,8 @@ type UndoPauseParams struct {
 	Run *AuditRunResult
 	// Actor and Note go to the audit row.
 	Actor, Note string
+	// Detail goes to it too.
+	Detail map[string]any
 	// DryRun changes nothing.
 	DryRun bool
 }
@@ -77,7 +80,9 @@ const (
 // is changed.
 func (o *Outbox) UndoPause(ctx context.Context, p UndoPauseParams) (outbox.PauseResult, error) {
 	r := outbox.PauseResult{RunID: uuid.NewString()}
-	detail, err := json.Marshal(map[string]any{"runId": r.RunID})
+	about := map[string]any{"runId": r.RunID}
+	maps.Copy(about, p.Detail)
+	detail, err := json.Marshal(about)
 	if err != nil {
 		return r, err
 	}

@@ -36,6 +36,31 @@ type Watched struct {
 	Failing int64 `json:"failing"`
 	// Waiting had not been tried when the watch over them ended.
 	Waiting int64 `json:"waiting"`
+	// Steps are the newest steps of a run that is watched, one after the other; the last may be under way.
+	Steps []WatchedStep `json:"steps,omitempty"`
+}
+
+// WatchedStep is what became of the events of one step.
+type WatchedStep struct {
+	Rows      int64 `json:"rows"`
+	Published int64 `json:"published"`
+	Dead      int64 `json:"dead"`
+	Failing   int64 `json:"failing"`
+	Waiting   int64 `json:"waiting"`
+}
+
+// stepsKept is how many steps a plan keeps: the growing ones, and the newest of those that follow.
+const stepsKept = 20
+
+// Any reports whether something was watched.
+func (w Watched) Any() bool { return w.Published+w.Dead+w.Failing+w.Waiting > 0 }
+
+// begin adds a step whose events are sent and not yet judged.
+func (w *Watched) begin(rows int) {
+	if len(w.Steps) == stepsKept {
+		w.Steps = w.Steps[1:]
+	}
+	w.Steps = append(w.Steps, WatchedStep{Rows: int64(rows), Waiting: int64(rows)})
 }
 
 func (w *Watched) add(more Watched) {
@@ -43,6 +68,9 @@ func (w *Watched) add(more Watched) {
 	w.Dead += more.Dead
 	w.Failing += more.Failing
 	w.Waiting += more.Waiting
+	if last := len(w.Steps) - 1; last >= 0 {
+		w.Steps[last] = WatchedStep{w.Steps[last].Rows, more.Published, more.Dead, more.Failing, more.Waiting}
+	}
 }
 
 func (w *Watch) step(n int) int {

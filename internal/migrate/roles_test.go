@@ -130,7 +130,7 @@ func TestRoleMatrix(t *testing.T) {
 		{`SELECT outbox_plan_abandon(gen_random_uuid(), 'me', '')`, [4]string{denied, denied, "OX310", denied}},
 		{`SELECT outbox_plan_begin(gen_random_uuid(), 'me', '', '{}')`, [4]string{denied, denied, "OX311", denied}},
 		{`SELECT outbox_plan_step(gen_random_uuid(), gen_random_uuid(), 1, 'me', '{}')`, [4]string{denied, denied, "OX312", denied}},
-		{`SELECT outbox_plan_beat(gen_random_uuid(), gen_random_uuid())`, [4]string{denied, denied, "OX312", denied}},
+		{`SELECT outbox_plan_beat(gen_random_uuid(), gen_random_uuid(), NULL)`, [4]string{denied, denied, "OX312", denied}},
 		{`SELECT outbox_plan_end(gen_random_uuid(), gen_random_uuid(), false, '', '{}')`, [4]string{denied, denied, "OX312", denied}},
 		{`SELECT outbox_plan_stop(gen_random_uuid(), 'me')`, [4]string{denied, denied, "OX310", denied}},
 		{`SELECT state, left_out FROM outbox_plans`, [4]string{denied, denied, allowed, allowed}},

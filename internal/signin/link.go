@@ -87,6 +87,13 @@ func (l *Link) Enter(w http.ResponseWriter, r *http.Request) (answered bool) {
 	return true
 }
 
+// Leave ends what Enter began.
+func (l *Link) Leave(w http.ResponseWriter, r *http.Request) {
+	http.SetCookie(w, &http.Cookie{
+		Name: l.cookie(), Path: cmp.Or(l.Path, "/"), MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
+	})
+}
+
 // Identify implements Method. Scripts send the token as a Bearer.
 func (l *Link) Identify(r *http.Request) (ui.Identity, error) {
 	who := ui.Identity{Name: l.Name, Role: l.Role, Auth: way.Link}

@@ -1,6 +1,10 @@
 // What makes choosing pleasant: tick all rows of a page, and see how many are ticked. The forms work without it.
 "use strict";
 (() => {
+  // The field that an error names is selected where its payload is edited.
+  const text = document.querySelector("textarea[data-mark]");
+  const at = text ? text.value.indexOf(`"${text.dataset.mark}"`) : -1;
+  if (at >= 0) { text.focus(); text.setSelectionRange(at, text.value.indexOf("\n", at)); }
   const boxes = () => [...document.querySelectorAll("input[name=ids][form=pick]")];
   const all = document.querySelector("[data-all]");
   const form = document.getElementById("pick");
