@@ -150,6 +150,10 @@ release-check: $(BIN)/goreleaser ## check the release configuration and build th
 	$(BIN)/goreleaser check
 	$(BIN)/goreleaser build --snapshot --single-target --clean
 
+.PHONY: release-rehearsal
+release-rehearsal: $(BIN)/goreleaser ## build all files of a release twice, install and run them, and publish nothing
+	scripts/release-rehearsal.sh
+
 .PHONY: release
 release: $(BIN)/goreleaser ## build, sign and publish the tagged version as a draft (the release workflow does this)
 	$(BIN)/goreleaser release --clean
