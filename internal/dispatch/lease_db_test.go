@@ -77,13 +77,13 @@ func TestALeaseIsGivenForWhatNoLeaseNames(t *testing.T) {
 	b.lease("{[5,6)}", "-1 minute")
 	tx := b.begin()
 	b.locked(tx, map[string]string{lockedRows: "{[1,9)}"})
-	_, err := tx.Exec(t.Context(), leaseSQL, uuid.NewString(), 1000)
+	_, err := tx.Exec(t.Context(), leaseSQL, uuid.NewString(), 1000, int64(1000))
 	require.NoError(t, err)
 	require.Equal(t, "{[2,4),[7,8)} {[5,6)} {[1,2),[4,5),[6,7),[8,9)}", b.one(tx, leasesOfAll))
 
 	none := b.begin()
 	b.locked(none, map[string]string{lockedRows: "{[2,4)}"})
-	tag, err := none.Exec(t.Context(), leaseSQL, uuid.NewString(), 1000)
+	tag, err := none.Exec(t.Context(), leaseSQL, uuid.NewString(), 1000, int64(1000))
 	require.NoError(t, err)
 	require.Zero(t, tag.RowsAffected(), "no lease of nothing")
 }
@@ -94,7 +94,7 @@ func TestARunIsLeasedUpToWhatAnotherHas(t *testing.T) {
 	b.lease("{[3,4),[6,7)}", "1 minute")
 	tx := b.begin()
 	b.locked(tx, map[string]string{lockedRows: "{1,2,3,4,5,6,7,8}", lockedRuns: "{1,1,1,1,5,6,6,8}"})
-	_, err := tx.Exec(t.Context(), leaseOrderedSQL, uuid.NewString(), 1000)
+	_, err := tx.Exec(t.Context(), leaseOrderedSQL, uuid.NewString(), 1000, int64(1000))
 	require.NoError(t, err)
 	require.Equal(t, "{[3,4),[6,7)} {[1,3),[5,6),[8,9)}", b.one(tx, leasesOfAll))
 }

@@ -46,12 +46,12 @@ func TestAClaimDoesNotWalkOverLeasesThatAreOver(t *testing.T) {
 		}
 		tx := b.begin()
 		require.Less(t, b.buffersOf(tx, lockSQL, int64(5), "", "", []string{}, []string{}, int64(math.MaxInt64), 3), 100, sql)
-		require.Less(t, b.buffersOf(tx, leaseSQL, uuid.NewString(), 1000), 100, sql)
+		require.Less(t, b.buffersOf(tx, leaseSQL, uuid.NewString(), 1000, int64(1000)), 100, sql)
 		require.Equal(t, "{[6,9)}", b.one(tx, leasesOfAll))
 		require.NoError(t, tx.Rollback(t.Context()))
 		again := b.begin()
 		b.locked(again, map[string]string{lockedRows: "{10}", lockedRuns: "{10}"})
-		require.Less(t, b.buffersOf(again, leaseOrderedSQL, uuid.NewString(), 1000), 100, sql)
+		require.Less(t, b.buffersOf(again, leaseOrderedSQL, uuid.NewString(), 1000, int64(1000)), 100, sql)
 		require.NoError(t, again.Rollback(t.Context()))
 		require.Greater(t, b.buffersOf(b.begin(), expiredSQL), 100, "they are still there")
 	}

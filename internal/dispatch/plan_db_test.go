@@ -60,7 +60,7 @@ func TestPlansSurviveStaleStatistics(t *testing.T) {
 			require.Contains(t, claim, "Index Scan using outbox_events_seq_claim_idx")
 			require.NotContains(t, claim, "Sort")
 			require.Regexp(t, `InitPlan[^\n]*\n\s*->  CTE Scan on taken`, claim, "leases are put together once")
-			for _, read := range []string{explain(t, conn, readSQL, 1000, int64(1<<20), int64(1<<20)), explain(t, conn, rowsSQL)} {
+			for _, read := range []string{explain(t, conn, readSQL, int64(1), 1000, int64(1<<20), int64(1<<20)), explain(t, conn, rowsSQL, int64(1))} {
 				require.Contains(t, read, "using outbox_leases_pkey")
 				require.Contains(t, read, "Index Scan using outbox_events_seq_claim_idx")
 				require.NotContains(t, read, "Sort")

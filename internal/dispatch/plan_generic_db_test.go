@@ -43,7 +43,7 @@ func TestGenericPlansKeepTheirIndexes(t *testing.T) {
 			claim := generic(t, conn, lockSQL, int64(0), "", "", []string{"ad_paused"}, []string{"order_created"}, int64(math.MaxInt64), 1000)
 			require.Contains(t, claim, "Index Scan using outbox_events_seq_claim_idx")
 			require.NotContains(t, claim, "Seq Scan on outbox_events")
-			read := generic(t, conn, readSQL, 1000, int64(1<<20), int64(1<<20))
+			read := generic(t, conn, readSQL, int64(1), 1000, int64(1<<20), int64(1<<20))
 			require.Contains(t, read, "Index Scan using outbox_events_seq_claim_idx")
 			for _, settle := range []string{
 				generic(t, conn, publishedSQL, owner, number, id, number, number, id),

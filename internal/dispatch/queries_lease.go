@@ -18,14 +18,11 @@ package dispatch
 // no lock.
 
 // Settings that carry something from one statement of a claim to the next, so that the
-// server never waits for the client in between. That of the lease outlives the
-// transaction; a claim begins by clearing it.
+// server never waits for the client in between. The lease's id is the client's: whatever
+// becomes of the answer, it can give that lease back.
 const (
 	lockedRows  = "outboxctl.locked"
 	lockedRuns  = "outboxctl.runs"
-	leaseID     = "outboxctl.lease"
-	noLease     = `set_config('` + leaseID + `', '0', false)`
-	theLease    = `nullif(current_setting('` + leaseID + `', true), '')::bigint`
 	leaseRowsOf = `(SELECT coalesce(sum(upper(named) - lower(named)), 0)::bigint FROM unnest(seqs) AS named)`
 )
 
@@ -102,7 +99,7 @@ const lockedAndTaken = `SELECT range_agg(named)
 // leaseSQL leases what the statement before has locked and no lease names. It answers
 // with a few bytes.
 //
-//	$1 owner, $2 lease in milliseconds
+//	$1 owner, $2 lease in milliseconds, $3 its id
 const leaseSQL = `
 WITH all_locked AS MATERIALIZED (
     SELECT current_setting('` + lockedRows + `')::int8multirange AS seqs
@@ -113,7 +110,7 @@ WITH all_locked AS MATERIALIZED (
 // leaseOrderedSQL does the same for runs: each is leased up to the first row that a
 // lease names.
 //
-//	$1 owner, $2 lease in milliseconds
+//	$1 owner, $2 lease in milliseconds, $3 its id
 const leaseOrderedSQL = `
 WITH locked AS MATERIALIZED (
     SELECT seq, run
@@ -130,9 +127,9 @@ WITH locked AS MATERIALIZED (
 )` + insertLease
 
 const insertLease = `
-INSERT INTO outbox_leases (owner, until, seqs)
-SELECT $1::text::uuid, now() + $2::bigint * interval '1 millisecond', seqs FROM leased WHERE NOT isempty(seqs)
-RETURNING set_config('` + leaseID + `', id::text, false)::bigint, ` + leaseRowsOf
+INSERT INTO outbox_leases (id, owner, until, seqs)
+SELECT $3::bigint, $1::text::uuid, now() + $2::bigint * interval '1 millisecond', seqs FROM leased WHERE NOT isempty(seqs)
+RETURNING ` + leaseRowsOf
 
 // readSQL reads the rows of the lease in the order of seq, with their contents up to the
 // byte budget.
@@ -149,25 +146,27 @@ RETURNING set_config('` + leaseID + `', id::text, false)::bigint, ` + leaseRowsO
 // small that all of them are a quarter of the budget are not counted, so a claim
 // can be larger by that quarter. OFFSET 0 keeps the steps apart.
 //
-//	$1 limit, $2 bytes, $3 bytes of a row
+//	$1 lease, $2 limit, $3 bytes, $4 bytes of a row
 const readSQL = `
-SELECT ` + rowColumns + `, bytes, CASE WHEN bytes <= $3::bigint THEN payload END, CASE WHEN bytes <= $3::bigint THEN headers END,
-       CASE WHEN bytes > $2::bigint / (4 * $1::bigint) THEN set_config('` + claimedBytes + `', (before + bytes)::text, true) END
+SELECT ` + rowColumns + `, bytes, CASE WHEN bytes <= $4::bigint THEN payload END, CASE WHEN bytes <= $4::bigint THEN headers END,
+       CASE WHEN bytes > $3::bigint / (4 * $2::bigint) THEN set_config('` + claimedBytes + `', (before + bytes)::text, true) END
   FROM (SELECT *, octet_length(payload) + coalesce(octet_length(headers), 0) AS bytes
           FROM (SELECT ` + rowNames + `, before, payload_json::text AS payload, headers::text
                   FROM (SELECT *, current_setting('` + claimedBytes + `')::bigint AS before FROM (` + leasedRows + `) AS leased OFFSET 0) AS counted
-                 WHERE before < $2::bigint
+                 WHERE before < $3::bigint
                 OFFSET 0) AS printed
         OFFSET 0) AS measured`
 
 // rowsSQL reads the rows of the lease without their contents, for who reads those one by
 // one.
+//
+//	$1 lease
 const rowsSQL = `SELECT ` + rowColumns + `, 0::bigint, NULL::text, NULL::text, NULL::text FROM (` + leasedRows + `) AS leased`
 
 // leasedRows walks the ranges of the lease, each along the claim index.
 const leasedRows = `
 SELECT l.lease, e.*
-  FROM (SELECT id AS lease, unnest(seqs) AS named FROM outbox_leases WHERE id = ` + theLease + ` OFFSET 0) AS l
+  FROM (SELECT id AS lease, unnest(seqs) AS named FROM outbox_leases WHERE id = $1::bigint OFFSET 0) AS l
  CROSS JOIN LATERAL (SELECT id, seq, event_type, aggregate_type, aggregate_id, created_at, attempt_count, last_error, max_attempts,
                             namespace, tenant_id, dedupe_key, ordering_key, broker_message_id, payload_json, headers
                        FROM outbox_events
@@ -188,17 +187,20 @@ const claimedBytes = "outboxctl.claimed_bytes"
 // countFromZero begins a claim's count.
 const countFromZero = `SELECT set_config('` + claimedBytes + `', '0', true)`
 
-// keepSQL gives back what is leased but for some rows. No event is written.
+// keepSQL gives back what is leased but for some rows, and tells whether that ended the
+// lease. No event is written.
 //
 //	$1 owner, $2 lease, $3 the seqs to keep
 const keepSQL = `
 WITH kept AS MATERIALIZED (
     SELECT range_agg(int8range(seq, seq, '[]')) AS seqs FROM unnest($3::bigint[]) AS seq
 ), deleted AS (
-    DELETE FROM outbox_leases WHERE id = $2::bigint AND owner = $1::text::uuid AND (SELECT seqs FROM kept) IS NULL
+    DELETE FROM outbox_leases WHERE id = $2::bigint AND owner = $1::text::uuid AND (SELECT seqs FROM kept) IS NULL RETURNING id
+), shrunk AS (
+    UPDATE outbox_leases SET seqs = outbox_leases.seqs * kept.seqs FROM kept
+     WHERE id = $2::bigint AND owner = $1::text::uuid AND kept.seqs IS NOT NULL
 )
-UPDATE outbox_leases SET seqs = outbox_leases.seqs * kept.seqs FROM kept
- WHERE id = $2::bigint AND owner = $1::text::uuid AND kept.seqs IS NOT NULL`
+SELECT EXISTS (SELECT FROM deleted)`
 
 // heldSQL counts what is leased to a publisher.
 const heldSQL = `

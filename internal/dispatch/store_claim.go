@@ -3,14 +3,22 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 // giveBackTimeout bounds giving back a lease whose rows could not be read. If that fails
-// too, the lease ends by itself.
-const giveBackTimeout = 2 * time.Second
+// too, the lease ends by itself. giveBackPause is how long one that is not there may still
+// be on its way.
+const (
+	giveBackTimeout = 2 * time.Second
+	giveBackPause   = 50 * time.Millisecond
+)
 
 // lockStatement chooses and locks rows. Its answer is read by scan, or says nothing.
 type lockStatement struct {
@@ -19,17 +27,10 @@ type lockStatement struct {
 	scan func(pgx.Row) error
 }
 
-// newLease is what a claim has leased: its id, and how many rows.
-type newLease struct {
-	id   int64
-	rows int
-}
-
 // queueLease queues a transaction that leases: a sweep charges what expired, rows are locked,
 // and those are leased that no lease names.
-func (s *SQLStore) queueLease(p ClaimParams, before []lockStatement, lock lockStatement, lease string) *pgx.Batch {
+func (s *SQLStore) queueLease(id int64, p ClaimParams, before []lockStatement, lock lockStatement, lease string) *pgx.Batch {
 	b := newBatch()
-	b.Queue(`SELECT ` + noLease)
 	if p.endsLeases() {
 		b.Queue(expiredSQL)
 	}
@@ -37,21 +38,18 @@ func (s *SQLStore) queueLease(p ClaimParams, before []lockStatement, lock lockSt
 		b.Queue(st.sql, st.args...)
 	}
 	b.Queue(lock.sql, lock.args...)
-	b.Queue(lease, s.owner, p.Lease.Milliseconds())
+	b.Queue(lease, s.owner, p.Lease.Milliseconds(), id)
 	b.Queue(`COMMIT`)
 	return b
 }
 
-func readLease(br pgx.BatchResults, p ClaimParams, before []lockStatement, lock lockStatement) (got newLease, err error) {
+// readLease returns how many rows were leased.
+func readLease(br pgx.BatchResults, p ClaimParams, before []lockStatement, lock lockStatement) (leased int, err error) {
 	if err := readBegin(br); err != nil {
-		return got, err
+		return 0, err
 	}
-	own := 1
 	if p.endsLeases() {
-		own++
-	}
-	if err := skip(br, own); err != nil {
-		return got, err
+		before = append([]lockStatement{{}}, before...)
 	}
 	for _, st := range append(before[:len(before):len(before)], lock) {
 		if st.scan == nil {
@@ -60,16 +58,13 @@ func readLease(br pgx.BatchResults, p ClaimParams, before []lockStatement, lock 
 			err = st.scan(br.QueryRow())
 		}
 		if err != nil {
-			return got, err
+			return 0, err
 		}
 	}
-	if err := br.QueryRow().Scan(&got.id, &got.rows); err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return newLease{}, err
+	if err := br.QueryRow().Scan(&leased); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return 0, err
 	}
-	if err := readCommit(br); err != nil {
-		return newLease{}, err
-	}
-	return got, nil
+	return leased, readCommit(br)
 }
 
 // claimRows leases and reads, all in one round trip. What is leased and could not be
@@ -77,14 +72,15 @@ func readLease(br pgx.BatchResults, p ClaimParams, before []lockStatement, lock 
 func (s *SQLStore) claimRows(
 	ctx context.Context, p ClaimParams, before []lockStatement, lock lockStatement, lease string,
 ) ([]Claimed, error) {
-	b := s.queueLease(p, before, lock, lease)
+	id := rand.Int64()
+	b := s.queueLease(id, p, before, lock, lease)
 	b.Queue(beginReadCommitted)
 	b.Queue(steerPlanner)
 	b.Queue(countFromZero)
-	b.Queue(readSQL, p.Limit, p.MaxBytes, p.MaxRowBytes)
+	b.Queue(readSQL, id, p.Limit, p.MaxBytes, p.MaxRowBytes)
 	b.Queue(`COMMIT`)
 	br := s.claims.SendBatch(ctx, b)
-	got, err := readLease(br, p, before, lock)
+	leased, err := readLease(br, p, before, lock)
 	var rows []Claimed
 	if err == nil {
 		rows, err = readRows(br, p, 3)
@@ -92,12 +88,12 @@ func (s *SQLStore) claimRows(
 	if closed := br.Close(); err == nil {
 		err = closed
 	}
-	if err != nil {
-		s.giveBack(got)
-		return nil, err
+	if err == nil && len(rows) < leased {
+		_, err = s.keep(ctx, id, rows)
 	}
-	if len(rows) < got.rows {
-		return rows, s.keep(ctx, got.id, rows)
+	if err != nil {
+		s.giveBack(id, err)
+		return nil, err
 	}
 	return rows, nil
 }
@@ -131,20 +127,29 @@ func (s *SQLStore) claim(ctx context.Context, p ClaimParams) (got Claim, err err
 	return got, err
 }
 
-// keep gives back what is leased but for some rows.
-func (s *SQLStore) keep(ctx context.Context, lease int64, rows []Claimed) error {
+// keep gives back what is leased but for some rows, and reports whether the lease is gone with that.
+func (s *SQLStore) keep(ctx context.Context, lease int64, rows []Claimed) (gone bool, err error) {
 	b := newBatch()
 	b.Queue(keepSQL, s.owner, lease, column(rows, func(r Claimed) int64 { return r.Seq }))
 	b.Queue(`COMMIT`)
-	return s.settles.SendBatch(ctx, b).Close()
+	br := s.settles.SendBatch(ctx, b)
+	if err = readBegin(br); err == nil {
+		err = br.QueryRow().Scan(&gone)
+	}
+	return gone, errors.Join(err, br.Close())
 }
 
-// giveBack gives back a lease of which nothing is known. Its caller has an error already.
-func (s *SQLStore) giveBack(l newLease) {
-	if l.id == 0 {
-		return
-	}
+// giveBack gives back the lease of a claim that failed. Where the server did not say so itself, the claim may be
+// committed behind our back, also in a moment: rows that nobody knows of would wait until the lease ends, and be charged
+// for it. Its caller has an error already.
+func (s *SQLStore) giveBack(id int64, why error) {
 	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
 	defer cancel()
-	_ = s.keep(ctx, l.id, nil)
+	var refused *pgconn.PgError
+	for {
+		gone, err := s.keep(ctx, id, nil)
+		if gone || err != nil || errors.As(why, &refused) || wait.For(ctx, giveBackPause) != nil {
+			return
+		}
+	}
 }

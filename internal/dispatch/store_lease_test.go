@@ -1,8 +1,13 @@
 package dispatch_test
 
 import (
+	"context"
 	"testing"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/dispatch"
@@ -116,4 +121,40 @@ func TestSweepsEndLeases(t *testing.T) {
 			require.Equal(t, sweep, len(got.Rows) > 0, name)
 		}
 	}
+}
+
+// lostReplies are connections whose server does everything and whose answers never come.
+type lostReplies struct{ *pgxpool.Pool }
+
+func (l lostReplies) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	_ = l.Pool.SendBatch(ctx, b).Close()
+	return lostResults{}
+}
+
+type lostResults struct{ pgx.BatchResults }
+
+func (lostResults) Exec() (pgconn.CommandTag, error) {
+	return pgconn.CommandTag{}, context.DeadlineExceeded
+}
+func (lostResults) Query() (pgx.Rows, error) { return nil, context.DeadlineExceeded }
+func (l lostResults) QueryRow() pgx.Row      { return l }
+func (lostResults) Scan(...any) error        { return context.DeadlineExceeded }
+func (lostResults) Close() error             { return context.DeadlineExceeded }
+
+// A claim that the server has made although its publisher gave up waiting is given back: nobody would send its rows, and
+// each would be charged when the lease ends.
+func TestAClaimWithoutAnAnswerIsGivenBack(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	emitOrders(t, db.Pool, 3, nil)
+	keyed(t, db.Pool, "a", "b")
+	store := dispatch.NewSQLStore(lostReplies{db.Pool}, db.Pool, uuid.NewString(), dispatch.Scope{})
+	for _, p := range []dispatch.ClaimParams{claimAll(10), orderedAll(10)} {
+		_, err := store.Claim(t.Context(), p)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		var leases int
+		require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT count(*) FROM outbox_leases`).Scan(&leases))
+		require.Zero(t, leases)
+	}
+	require.Len(t, mustClaim(t, newStore(db.Pool, dispatch.Scope{}), claimAll(10)), 3)
 }

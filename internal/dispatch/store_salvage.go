@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 
@@ -56,13 +57,14 @@ func (s *SQLStore) salvageOrdered(ctx context.Context, p ClaimParams) (got Claim
 // read on its own. The one that cannot be ends the salvage
 // and comes back as unreadable; what is behind it is given back.
 func (s *SQLStore) salvage(ctx context.Context, p salvage) (rows []Claimed, err error) {
-	b := s.queueLease(p.ClaimParams, nil, p.lock, p.lease)
+	id := rand.Int64()
+	b := s.queueLease(id, p.ClaimParams, nil, p.lock, p.lease)
 	b.Queue(beginReadCommitted)
 	b.Queue(steerPlanner)
-	b.Queue(rowsSQL)
+	b.Queue(rowsSQL, id)
 	b.Queue(`COMMIT`)
 	br := s.claims.SendBatch(ctx, b)
-	got, err := readLease(br, p.ClaimParams, nil, p.lock)
+	leased, err := readLease(br, p.ClaimParams, nil, p.lock)
 	if err == nil {
 		rows, err = readRows(br, p.ClaimParams, 2)
 	}
@@ -72,11 +74,11 @@ func (s *SQLStore) salvage(ctx context.Context, p salvage) (rows []Claimed, err 
 	if err == nil {
 		rows, err = s.readContents(ctx, rows, p.ClaimParams)
 	}
-	if err == nil && len(rows) < got.rows {
-		err = s.keep(ctx, got.id, rows)
+	if err == nil && len(rows) < leased {
+		_, err = s.keep(ctx, id, rows)
 	}
 	if err != nil {
-		s.giveBack(got)
+		s.giveBack(id, err)
 		return nil, err
 	}
 	p.cleared(rows)
