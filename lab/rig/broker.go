@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
@@ -33,10 +34,16 @@ type Trouble struct {
 // Broker is the Pub/Sub fake with its troubles, and who watches it.
 type Broker struct {
 	*devstack.PubSub
+	// Front is the name of the destination before it, one of Fronts.
+	Front string
 
 	random   *rand.Rand
 	arrivals chan struct{} // gets a value when a request comes, as long as there is room
 	answered func(at time.Time, a devstack.PublishAnswer)
+
+	front  Front // nil: publishers know the fake
+	handOn func(topic string, m *pubsubpb.PubsubMessage) error
+	number atomic.Int64
 
 	mu      sync.Mutex
 	trouble Trouble
@@ -138,4 +145,13 @@ func (b *Broker) answer(a devstack.PublishAnswer) {
 	delete(b.arrived, a.Number)
 	b.mu.Unlock()
 	b.answered(at, a)
+}
+
+// found notes a message that is stored although its publisher was not told.
+func (b *Broker) found(topic string, m *pubsubpb.PubsubMessage, at time.Time, id string) {
+	Check(b.handOn(topic, m))
+	b.answered(at, devstack.PublishAnswer{
+		PublishCall: devstack.PublishCall{Number: int(b.number.Add(1)), Topic: topic, Messages: []*pubsubpb.PubsubMessage{m}},
+		Stored:      []string{id}, ReplyLost: true,
+	})
 }

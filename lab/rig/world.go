@@ -66,12 +66,16 @@ func (w *World) StartRedis(ctx context.Context) {
 	w.stopping(w.Redis.Stop)
 }
 
-// StartBroker starts the world's broker.
+// StartBroker starts the world's broker, behind a front where it names one.
 func (w *World) StartBroker(ctx context.Context, b *Broker) {
 	b.PubSub = Must(devstack.StartPubSub(ctx, devstack.PubSubParams{}))
 	w.stopping(b.Stop)
-	b.listen()
 	w.Broker = b
+	if b.Front == "" {
+		b.listen()
+		return
+	}
+	w.startFront(ctx, b)
 }
 
 // CreateDatabase makes one and returns its URL.
@@ -97,14 +101,23 @@ func (w *World) Pool(ctx context.Context, rawURL string, conns int32) *pgxpool.P
 
 // Env is what every outboxctl of the run gets; nothing of the caller's environment but the path.
 func (w *World) Env(databaseURL string, more ...string) []string {
-	env := []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + w.Dir, "OUTBOXCTL_ACTOR=operator", "OUTBOXCTL_DATABASE_URL=" + databaseURL,
-		"OUTBOXCTL_PUBSUB_PROJECT=" + w.Broker.Project, "OUTBOXCTL_PUBSUB_EMULATOR=" + w.Broker.Addr(),
-	}
+	env := append(w.bare(databaseURL), "OUTBOXCTL_PUBSUB_PROJECT="+w.Broker.Project, "OUTBOXCTL_PUBSUB_EMULATOR="+w.Broker.PubSub.Addr())
 	if w.Redis != nil {
 		env = append(env, "OUTBOXCTL_REDIS_URL="+w.Redis.URL())
 	}
 	return append(env, more...)
+}
+
+func (w *World) bare(databaseURL string) []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.Dir, "OUTBOXCTL_ACTOR=operator", "OUTBOXCTL_DATABASE_URL=" + databaseURL}
+}
+
+// PublisherEnv is Env for a publisher, which reaches the broker at an address.
+func (w *World) PublisherEnv(databaseURL, addr string) []string {
+	if w.Broker.front != nil {
+		return append(w.bare(databaseURL), w.Broker.front.Env(addr)...)
+	}
+	return w.Env(databaseURL, "OUTBOXCTL_PUBSUB_EMULATOR="+addr)
 }
 
 func parsed(raw string) *url.URL {

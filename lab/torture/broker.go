@@ -25,8 +25,12 @@ func (w *world) record(at time.Time, a devstack.PublishAnswer) {
 		}
 		if arrival.Stored {
 			arrival.MessageID, arrival.Data, arrival.Attributes = a.Stored[i], string(m.GetData()), m.GetAttributes()
-			// The fake numbers messages under the lock that it stores them under.
-			arrival.Order, _ = strconv.ParseInt(strings.TrimPrefix(a.Stored[i], "m"), 10, 64)
+			// The fake and a stream number messages under the lock that they store them under.
+			id := a.Stored[i]
+			arrival.Order, _ = strconv.ParseInt(id[strings.LastIndexAny(id, "m/")+1:], 10, 64)
+			if w.cfg.Broker == "http" {
+				arrival.MessageID = arrival.EventID // a service gives none
+			}
 		}
 		w.rec.Add(arrival)
 	}

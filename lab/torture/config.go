@@ -2,8 +2,12 @@ package torture
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"time"
+
+	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
 // What every run has in common. The times are short so that a run of minutes sees every lease end
@@ -54,6 +58,8 @@ type Config struct {
 	// FakeTime is the path of libfaketime. Empty: the database's clock is right, and that is one fault
 	// less.
 	FakeTime string
+	// Broker is what publishers publish to: one of rig.Fronts.
+	Broker string
 	// Only, when not empty, narrows the faults to these kinds, or to kinds with a detail as in
 	// "publisher.crash:settle.sent".
 	Only []string
@@ -73,6 +79,9 @@ func (c Config) validate() error {
 	}
 	if c.Program == "" || len(c.Worker) == 0 || c.Dir == "" {
 		errs = append(errs, errors.New("program, worker and folder must be given"))
+	}
+	if !slices.Contains(rig.Fronts(), c.Broker) {
+		errs = append(errs, fmt.Errorf("no such broker: %q", c.Broker))
 	}
 	return errors.Join(errs...)
 }

@@ -81,9 +81,9 @@ func (s *source) next() draft {
 	case 2:
 		d.spoiled, d.expect = json.RawMessage(`{"surprise": true}`), history.Die
 	case 3:
-		// One attribute longer than the broker takes: the cheap way to be too large.
+		// One attribute longer than any broker takes: the cheap way to be too large.
 		d.spoiled, d.expect = nil, history.Die
-		d.event.Headers["long"] = strings.Repeat("x", 1025)
+		d.event.Headers["long"] = strings.Repeat("x", 66_000)
 	}
 	return d
 }

@@ -20,7 +20,7 @@ func (w *world) prepareTopics(ctx context.Context) {
 		rig.Check(fmt.Errorf("create topics: %s", c.Stderr))
 	}
 	client := rig.Must(pubsub.Connect(ctx,
-		pubsub.Config{Project: w.Broker.Project, Emulator: w.Broker.Addr()}))
+		pubsub.Config{Project: w.Broker.Project, Emulator: w.Broker.PubSub.Addr()}))
 	defer func() { _ = client.Close() }() // nothing is left to send
 	subscriptions := client.PubSub().SubscriptionAdminClient
 	rig.Must(subscriptions.CreateSubscription(ctx, &pubsubpb.Subscription{

@@ -91,7 +91,9 @@ func (w *world) startServers(ctx context.Context) {
 	w.StartPostgres(ctx, params)
 	w.effects = w.StartPostgres(ctx, devstack.PostgresParams{Dir: filepath.Join(w.Dir, "effects")})
 	w.StartRedis(ctx)
-	w.StartBroker(ctx, rig.NewBroker(w.random(1), w.record))
+	b := rig.NewBroker(w.random(1), w.record)
+	b.Front = w.cfg.Broker
+	w.StartBroker(ctx, b)
 }
 
 // database makes one, migrates it with the program under test and adds the harness's own tables.
@@ -148,11 +150,8 @@ func (w *world) startProcesses() {
 	for i := range publishers {
 		name := publisherName(i)
 		w.http[name] = freeAddr()
-		env := w.Env(
-			rig.WithParams(w.networks[name+"/postgres"].through(w.Postgres.URL(outboxDatabase)),
-				"application_name", name),
-			"OUTBOXCTL_PUBSUB_EMULATOR="+w.networks[name+"/broker"].addr(),
-		)
+		env := w.PublisherEnv(rig.WithParams(w.networks[name+"/postgres"].through(w.Postgres.URL(outboxDatabase)), "application_name", name),
+			w.networks[name+"/broker"].addr())
 		w.publishers[name] = rig.Must(startProcess(w.rec, w.Dir, name, env, w.Program, "publish", "--http-addr", w.http[name],
 			"--lease", lease.String(), "--publish-timeout", publishTimeout.String(), "--shutdown-timeout", shutdownTimeout.String(),
 			"--backoff-base", backoffBase.String(), "--backoff-max", backoffMax.String(), "--poll-interval", pollInterval.String()))

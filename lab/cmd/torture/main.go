@@ -55,6 +55,7 @@ func inflict(ctx context.Context, args []string, out, talk io.Writer) error {
 		"folder for state, logs and history (default a temporary one)")
 	flags.StringVar(&cfg.FakeTime, "faketime", "",
 		"path of libfaketime, which makes the database's clock wrong (default where Debian puts it)")
+	flags.StringVar(&cfg.Broker, "broker", "", "what publishers publish to: http or nats (default the Pub/Sub fake)")
 	only := flags.String("only", "", "narrow the faults to these kinds, separated by commas")
 	flags.DurationVar(&cfg.Patience, "patience", torture.DefaultPatience,
 		"how long consumers may take at the end")
