@@ -58,3 +58,26 @@ func TestPublishToAServiceOfOnesOwn(t *testing.T) {
 	require.NotContains(t, stdout, "canary")
 	require.Contains(t, stdout, "(hidden)")
 }
+
+// A service that says when it wants an event again gets it not before.
+func TestPublishKeepsRetryAfter(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "1800")
+		http.Error(w, "closed for today", http.StatusInternalServerError)
+	}))
+	t.Cleanup(service.Close)
+	env := []string{"OUTBOXCTL_DATABASE_URL=" + db.URL, "OUTBOXCTL_PUBLISH_HTTP_ADDR="}
+	code, _, stderr := runCLI(t, env, "emit", "--type", "media_uploaded", "--aggregate-id", "018f3f6e-0000-7000-8000-000000000001",
+		"--data", `{"mediaId":"018f3f6e-0000-7000-8000-000000000001","storeId":"018f3f6e-0000-7000-8000-000000000002","kind":"photo"}`)
+	require.Zero(t, code, stderr)
+	_, _, stderr = runCLI(t, env, "publish", "--once", "--http", service.URL, "--backoff-base", "1ms", "--backoff-max", "1ms")
+	require.Contains(t, stderr, "closed for today")
+	var attempts int
+	var later bool
+	require.NoError(t, db.Pool.QueryRow(t.Context(),
+		`SELECT attempt_count, next_attempt_at > now() + interval '20 min' FROM outbox_events`).Scan(&attempts, &later))
+	require.Equal(t, 1, attempts)
+	require.True(t, later)
+}
