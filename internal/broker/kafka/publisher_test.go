@@ -2,16 +2,21 @@ package kafka_test
 
 import (
 	"bytes"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/kafka"
+	"github.com/outboxctl/outboxctl/internal/outboxtest/certtest"
 	"github.com/outboxctl/outboxctl/internal/outboxtest/kafkatest"
 )
 
@@ -169,4 +174,37 @@ func TestClusterAway(t *testing.T) {
 	require.Error(t, err)
 	why, _ := k.Explain(err)
 	require.Equal(t, "it does not answer", why)
+}
+
+// A cluster proves itself by a certificate of ours, or events wait.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	ca, pair := certtest.Certificate(t)
+	c := kafkatest.Start(t, kfake.SeedTopics(1, "t"), kfake.TLS(&tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}))
+	topics := map[string]string{"t": "t"}
+	trusted := connect(t, c, kafka.Config{TLS: true, Files: broker.Files{CA: ca}}).NewPublisher(topics)
+	require.NoError(t, trusted.Publish(t.Context(), "t", messages("a", 1, 10))[0].Err)
+	strange := connect(t, c, kafka.Config{TLS: true}).NewPublisher(topics)
+	requireVerdict(t, dispatch.Misconfigured, "tls", strange.Publish(t.Context(), "t", messages("b", 1, 10)))
+	plain := connect(t, c, kafka.Config{}).NewPublisher(topics)
+	require.Equal(t, dispatch.Retryable, dispatch.ClassOf(plain.Publish(t.Context(), "t", messages("c", 1, 10))[0].Err))
+}
+
+// A cluster that comes back is published to again, and holds nothing that was given up meanwhile.
+func TestClusterRestarts(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Start(t, kfake.SeedTopics(1, "t"))
+	p := connect(t, c, kafka.Config{}).NewPublisher(map[string]string{"t": "t"})
+	require.NoError(t, p.Publish(t.Context(), "t", messages("before", 1, 10))[0].Err)
+	var cut atomic.Bool
+	cut.Store(true)
+	c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		return nil, errors.New("the connection is cut"), cut.Load()
+	})
+	results := p.Publish(t.Context(), "t", messages("cut", 2, 10))
+	requireVerdict(t, dispatch.Retryable, "connection", results)
+	cut.Store(false)
+	require.NoError(t, p.Publish(t.Context(), "t", messages("after", 1, 10))[0].Err)
+	require.Len(t, kafkatest.Stored(t, c, "t"), 2)
 }

@@ -1,19 +1,11 @@
 package nats_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
@@ -22,6 +14,7 @@ import (
 	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/nats"
+	"github.com/outboxctl/outboxctl/internal/outboxtest/certtest"
 	"github.com/outboxctl/outboxctl/internal/outboxtest/natstest"
 )
 
@@ -105,7 +98,7 @@ func TestTopicsOfAServerAway(t *testing.T) {
 // The server proves itself by a certificate of ours, and the password stands in a file that may change.
 func TestTLSAndPasswordFile(t *testing.T) {
 	t.Parallel()
-	ca, pair := certificate(t)
+	ca, pair := certtest.Certificate(t)
 	s := natstest.Start(t, func(o *server.Options) {
 		o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 		o.Username, o.Password = "outbox", "correct"
@@ -130,20 +123,4 @@ func TestTLSAndPasswordFile(t *testing.T) {
 	require.NoError(t, os.Remove(password))
 	_, err = nats.Connect(nats.Config{URL: url, Username: "outbox", Password: read})
 	require.ErrorIs(t, err, os.ErrNotExist)
-}
-
-// certificate makes one for 127.0.0.1, and the file in which clients find it.
-func certificate(t *testing.T) (file string, pair tls.Certificate) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	file = filepath.Join(t.TempDir(), "ca.pem")
-	require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	return file, tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
