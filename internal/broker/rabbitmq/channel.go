@@ -21,10 +21,11 @@ type channel struct {
 	// blocks the connection until it is taken.
 	returns chan amqp.Return
 	closed  chan *amqp.Error
+	left    bool // it is being closed
 }
 
 // take gives a channel that is not in use, or opens one.
-func (l *link) take() (*channel, error) {
+func (l *link) take(ctx context.Context) (*channel, error) {
 	for {
 		select {
 		case ch := <-l.free:
@@ -33,9 +34,34 @@ func (l *link) take() (*channel, error) {
 			}
 			return ch, nil
 		default:
-			return l.openChannel()
+			return l.openWithin(ctx)
 		}
 	}
+}
+
+// openWithin opens a channel. A broker whose memory is full reads nothing and so does not answer: it is not waited for
+// longer than ctx.
+func (l *link) openWithin(ctx context.Context) (*channel, error) {
+	type opened struct {
+		ch  *channel
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		ch, err := l.openChannel()
+		done <- opened{ch, err}
+	}()
+	select {
+	case o := <-done:
+		return o.ch, o.err
+	case <-ctx.Done():
+	}
+	go func() {
+		if o := <-done; o.err == nil {
+			l.give(o.ch)
+		}
+	}()
+	return nil, ctx.Err()
 }
 
 func (l *link) openChannel() (*channel, error) {
@@ -55,14 +81,20 @@ func (l *link) openChannel() (*channel, error) {
 
 // give takes a channel back on which nothing is on its way.
 func (l *link) give(c *channel) {
-	if c.IsClosed() {
+	if c.left || c.IsClosed() {
 		return
 	}
 	select {
 	case l.free <- c:
 	default:
-		_ = c.Close()
+		c.leave()
 	}
+}
+
+// leave closes the channel. Nobody waits for the broker's answer, which may not come before its memory has room.
+func (c *channel) leave() {
+	c.left = true
+	go func() { _ = c.Close() }() // it ends with the connection at the latest
 }
 
 // publish sends messages and waits for the answer to each. What has no answer when ctx ends may be
@@ -95,7 +127,7 @@ func (c *channel) publish(ctx context.Context, to target, msgs []dispatch.Messag
 	}
 	c.blameReturned(msgs, results)
 	if !complete {
-		_ = c.Close()
+		c.leave()
 	}
 	return results
 }

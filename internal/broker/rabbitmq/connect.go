@@ -102,7 +102,7 @@ func Over(dial func() (*amqp.Connection, error), cfg Config) *Client {
 	c.conn = broker.Link[*link]{
 		Dial:  c.open,
 		Alive: func(l *link) bool { return !l.conn.IsClosed() },
-		End:   func(l *link) error { return l.conn.Close() },
+		End:   func(l *link) error { return l.conn.CloseDeadline(time.Now().Add(probeTimeout)) },
 	}
 	return c
 }

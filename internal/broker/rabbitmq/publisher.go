@@ -79,7 +79,7 @@ func (p *Publisher) send(ctx, begin context.Context, to target, msgs []dispatch.
 		return broker.All(len(msgs), broker.Unsent(dispatch.NewFailure(dispatch.Retryable, codeBlocked,
 			fmt.Errorf("the broker takes nothing now: %s", *why))))
 	}
-	ch, err := l.take()
+	ch, err := l.take(begin)
 	if err != nil {
 		return broker.All(len(msgs), broker.Unsent(failure(err)))
 	}

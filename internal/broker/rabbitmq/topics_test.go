@@ -1,7 +1,9 @@
 package rabbitmq_test
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
@@ -118,4 +120,46 @@ func TestNodeAway(t *testing.T) {
 		ids = append(ids, m.EventID)
 	}
 	require.Equal(t, []string{"before-0", "after-0"}, ids)
+}
+
+// A node that restarts is published to again, and one whose memory is full takes nothing until it has room: both cost no
+// event anything.
+func TestNodeRestartsAndIsFull(t *testing.T) {
+	t.Parallel()
+	node.Need(t)
+	own, err := rabbittest.Start()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, own.Stop()) })
+	topic := own.Topic(t, amqp.Table{"x-queue-type": "quorum"})
+	p := connect(t, rabbitmq.Config{URL: own.URL(rabbittest.Admin)}).NewPublisher(map[string]string{"orders": topic})
+	require.NoError(t, p.Publish(t.Context(), "orders", messages("before", 1, 10))[0].Err)
+	untilTaken := func(prefix string) {
+		for p.Publish(t.Context(), "orders", messages(prefix, 1, 10))[0].Err != nil {
+			require.NoError(t, t.Context().Err())
+		}
+	}
+	own.Control(t, "stop_app")
+	for p.Ready(t.Context(), "orders") == nil {
+		require.NoError(t, t.Context().Err())
+	}
+	for _, r := range p.Publish(t.Context(), "orders", messages("away", 3, 10)) {
+		require.Equal(t, dispatch.Retryable, dispatch.ClassOf(r.Err), "%v", r.Err)
+		require.ErrorIs(t, r.Err, dispatch.ErrUnsent)
+	}
+	own.Control(t, "start_app")
+	untilTaken("after")
+
+	own.Control(t, "set_vm_memory_high_watermark", "0.00000001")
+	for full := false; !full; {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		err := p.Publish(ctx, "orders", messages("full", 1, 10))[0].Err
+		cancel()
+		full = dispatch.CodeOf(err) == "blocked"
+		if err != nil {
+			require.Equal(t, dispatch.Retryable, dispatch.ClassOf(err), "%v", err)
+		}
+		require.NoError(t, t.Context().Err())
+	}
+	own.Control(t, "set_vm_memory_high_watermark", "0.9")
+	untilTaken("room")
 }

@@ -238,3 +238,14 @@ func freePort() (int, error) {
 
 // Absent is why there is no node; empty where there is one.
 func (n *Node) Absent() string { return n.absent }
+
+// Control runs rabbitmqctl on the node.
+func (n *Node) Control(t testing.TB, args ...string) {
+	t.Helper()
+	ctl, err := n.run(filepath.Join(filepath.Dir(find()), "rabbitmqctl"), args...)
+	require.NoError(t, err)
+	if err := ctl.Wait(); err != nil {
+		log, _ := os.ReadFile(filepath.Join(n.dir, "log"))
+		t.Fatalf("rabbitmqctl %v: %v\n%s", args, err, log)
+	}
+}
