@@ -56,7 +56,9 @@ func startNATSFront(b *Broker, dir string) Front {
 	f.conn = Must(nats.Connect("nats://"+natsGate+"@"+f.Addr(), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond)))
 	js := Must(jetstream.New(f.conn))
 	Must(js.CreateStream(context.Background(), jetstream.StreamConfig{Name: natsStream, Subjects: []string{natsStored + ">"}}))
-	Must(f.conn.Subscribe("pf-*", func(m *nats.Msg) { go f.pass(m) }))
+	for _, topic := range []string{"domain", "analytics", "notification", "billing"} {
+		Must(f.conn.Subscribe("pf-"+topic+"-events", func(m *nats.Msg) { go f.pass(m) }))
+	}
 	Check(f.conn.Flush())
 	return f
 }
