@@ -21,6 +21,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/httpd"
 	"github.com/outboxctl/outboxctl/internal/stats"
 	"github.com/outboxctl/outboxctl/internal/telemetry"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // parkedTimeout bounds the look at parked events at the end of a run with --once.
@@ -203,7 +204,8 @@ func unfinished(state dispatch.State, done dispatch.Totals) error {
 	if len(hints) < len(left) {
 		hints = append(hints, "outboxctl topic list shows what the broker has; the events of a topic that takes nothing keep waiting")
 	}
-	return fault.Hint(fault.Partialf("%d events published, %d attempts failed, but %s", done.Published, done.Failed, strings.Join(left, "; ")),
+	return fault.Hint(fault.Partialf("%s published, %s failed, but %s", words.Counted(int64(done.Published), "event"),
+		words.Counted(int64(done.Failed), "attempt"), strings.Join(left, "; ")),
 		"%s", strings.Join(hints, "; "))
 }
 
