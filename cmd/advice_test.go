@@ -199,6 +199,11 @@ func (a *advices) waiting() {
 		return id
 	})
 	a.exec(`UPDATE outbox_events SET next_attempt_at = now()`)
+	a.follow("scheduled", func() string {
+		id := a.one()
+		a.exec(`UPDATE outbox_events SET deliver_at = now() + interval '1 hour', next_attempt_at = now() + interval '1 hour' WHERE id = $1`, id)
+		return id
+	})
 	a.follow("no_publisher", func() string { return a.behind() })
 	a.follow("parked", func() string {
 		id := a.behind()

@@ -69,6 +69,8 @@ func printEvent(p *cli.Page, e outbox.Event) {
 	p.Field("attempts", fmt.Sprint(e.AttemptCount))
 	p.Field("last error", cli.Text(e.LastError))
 	switch e.Status {
+	case outbox.StatusScheduled:
+		p.Field("scheduled", p.Time(e.DeliverAt))
 	case outbox.StatusPending:
 		p.Field("next attempt", p.Time(&e.NextAttemptAt))
 	case outbox.StatusProcessing:

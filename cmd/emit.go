@@ -28,6 +28,8 @@ type emitOptions struct {
 
 	eventType, aggregateID, aggregateType, data string
 	dedupeKey, tenant, namespace, occurredAt    string
+	deliverAt                                   string
+	in                                          cli.DurationFlag
 	orderingKey                                 string
 	ordered                                     bool
 	headers                                     []string
@@ -50,7 +52,7 @@ as in the Go package and the SQL functions; what is written is printed, by defau
 
 One event is described by flags. With --stdin, each line of standard input is an event as a JSON object with the
 names type, aggregateId, data and, where needed, aggregateType, dedupeKey, tenantId, namespace, headers,
-occurredAt, actor, orderingKey, byAggregate. Lines are written in transactions of --tx-size events, or all in one with --atomic; ids are
+occurredAt, actor, orderingKey, byAggregate, deliverAt. Lines are written in transactions of --tx-size events, or all in one with --atomic; ids are
 printed once they are committed. A feed that falls silent is committed after two seconds.
 
 A bad line is named with its number and its fields, and no line of its transaction is written. The exit code is then
@@ -58,6 +60,7 @@ A bad line is named with its number and its fields, and no line of its transacti
 		Example: `  outboxctl emit --type license_status_changed --aggregate-id $LICENSE \
     --data '{"licenseId":"'$LICENSE'","storeId":"'$STORE'","status":"verified"}' --dedupe-key verified/$LICENSE
   outboxctl emit --type media_uploaded --aggregate-id $MEDIA --data @media.json --header traceparent=$TRACEPARENT
+  outboxctl emit --type notification_requested --aggregate-id $NOTICE --data @notice.json --in 2h
   outboxctl emit --stdin < events.jsonl
   outboxctl emit --stdin --dry-run < events.jsonl`,
 		Args: cobra.NoArgs,
@@ -78,6 +81,8 @@ A bad line is named with its number and its fields, and no line of its transacti
 	f.BoolVar(&opts.ordered, "ordered", false, "publish the event after all earlier ones of its aggregate that are ordered too")
 	f.StringArrayVar(&opts.headers, "header", nil, "extra message attribute as name=value; repeatable")
 	f.IntVar(&opts.maxAttempts, "max-attempts", 0, "failed deliveries after which the event is dead (default the publisher's)")
+	f.StringVar(&opts.deliverAt, "deliver-at", "", "publish it then and not before, RFC 3339")
+	f.Var(&opts.in, "in", "publish it after this time and not before, such as 2h")
 	f.StringVar(&opts.occurredAt, "occurred-at", "", "when it happened, RFC 3339 (default now)")
 	f.BoolVar(&opts.stdin, "stdin", false, "read events from standard input, one JSON object per line")
 	f.BoolVar(&opts.atomic, "atomic", false, "with --stdin: write all lines in one transaction, or none")
@@ -94,7 +99,7 @@ A bad line is named with its number and its fields, and no line of its transacti
 // eventFlags are those that describe one event, hence make no sense with --stdin.
 func eventFlags() []string {
 	return []string{"type", "aggregate-id", "data", "aggregate-type", "dedupe-key", "tenant", "namespace", "header", "occurred-at", "max-attempts",
-		"ordering-key", "ordered"}
+		"ordering-key", "ordered", "deliver-at", "in"}
 }
 
 func runEmit(ctx context.Context, opts *emitOptions) error {
@@ -261,6 +266,8 @@ func (o *emitOptions) check() error {
 	switch {
 	case o.ordered && o.orderingKey != "":
 		return fault.Usagef("--ordered takes the aggregate as the key, --ordering-key names one: use one of them")
+	case o.given("in") && o.given("deliver-at"):
+		return fault.Usagef("--in counts from now, --deliver-at names the time: use one of them")
 	case o.txSize < 1:
 		return fault.Usagef("--tx-size %d: must be at least 1", o.txSize)
 	case o.atomic && o.given("tx-size"):
@@ -295,15 +302,22 @@ func (o *emitOptions) event() (emit.Event, error) {
 			problems = append(problems, err.Error())
 		}
 	}
-	if o.occurredAt != "" {
-		at, err := wire.ParseTime(o.occurredAt)
+	moment := func(flag, text string) (at time.Time) {
+		if text == "" {
+			return at
+		}
+		at, err := wire.ParseTime(text)
 		switch {
 		case err != nil:
-			problems = append(problems, fmt.Sprintf("--occurred-at %s, such as %s", err, o.app.Now().UTC().Format(time.RFC3339)))
+			problems = append(problems, fmt.Sprintf("--%s %s, such as %s", flag, err, o.app.Now().UTC().Format(time.RFC3339)))
 		case at.IsZero(): // the emitter would take it for "not given"
-			problems = append(problems, "--occurred-at must not be the zero time")
+			problems = append(problems, "--"+flag+" must not be the zero time")
 		}
-		p.OccurredAt = at
+		return at
+	}
+	p.OccurredAt, p.DeliverAt = moment("occurred-at", o.occurredAt), moment("deliver-at", o.deliverAt)
+	if o.given("in") {
+		p.DeliverAt = o.app.Now().Add(*o.in.Value)
 	}
 	for _, header := range o.headers {
 		name, value, ok := strings.Cut(header, "=")

@@ -113,6 +113,7 @@ func groupView(by string) cli.View[stats.Group] {
 			count("due", "due", true, func(g stats.Group) int64 { return g.Due }),
 			count("backing-off", "backingOff", false, func(g stats.Group) int64 { return g.BackingOff }),
 			count("in-flight", "inFlight", false, func(g stats.Group) int64 { return g.InFlight }),
+			count("scheduled", "scheduled", true, func(g stats.Group) int64 { return g.Scheduled }),
 			count("parked", "parked", true, func(g stats.Group) int64 { return g.Parked }),
 			count("at-max", "atMaxAttempts", true, func(g stats.Group) int64 { return g.AtMaxAttempts }),
 			count("dlq-open", "dlqOpen", false, func(g stats.Group) int64 { return g.DLQOpen }),
@@ -136,6 +137,9 @@ func sayStats(a *cli.App, w io.Writer, r *stats.Report) error {
 	line("oldest", "%s", oldest)
 	line("published", "%s", publishedLine(r))
 	line("flow", "%.1f/s in, %.1f/s out: %s", r.Flow.ArrivalPerSecond, r.Flow.DrainPerSecond, forecast(r.Flow))
+	if r.Scheduled > 0 {
+		line("scheduled", "%s: outboxctl event list --status scheduled", n(r.Scheduled))
+	}
 	if r.BlockedKeys > 0 {
 		text := fmt.Sprintf("%s wait behind the dead events of %s: outboxctl dlq list --blocking", words.Counted(r.Parked, "event"), words.Counted(r.BlockedKeys, "ordering key"))
 		line("parked", "%s", a.Paint(a.OutTTY, cli.StyleWarn, text))

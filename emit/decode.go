@@ -6,6 +6,7 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -15,8 +16,8 @@ import (
 )
 
 // DecodeEvent reads an event from its JSON form: type, aggregateId, aggregateType,
-// data, dedupeKey, tenantId, namespace, headers, occurredAt, actor, orderingKey and
-// byAggregate, exactly so spelled. Any other name is refused, because a misspelt dedupeKey that is silently
+// data, dedupeKey, tenantId, namespace, headers, occurredAt, actor, orderingKey,
+// byAggregate and deliverAt, exactly so spelled. Any other name is refused, because a misspelt dedupeKey that is silently
 // dropped doubles events. A refused text gives an *InvalidError.
 func DecodeEvent(text []byte) (Event, error) {
 	members, err := jsonb.Members(text, "")
@@ -50,7 +51,7 @@ var integer = regexp.MustCompile(`^-?[0-9]{1,19}$`)
 func isEventField(name string) bool {
 	switch name {
 	case "type", "aggregateId", "aggregateType", "data", "dedupeKey", "tenantId", "namespace", "headers", "occurredAt", "actor",
-		"orderingKey", "byAggregate":
+		"orderingKey", "byAggregate", "deliverAt":
 		return true
 	}
 	return false
@@ -85,14 +86,9 @@ func decodeEventField(p *Event, m jsonb.Member, bad *InvalidError) {
 		}
 		p.Headers = headers
 	case "occurredAt":
-		at, err := wire.ParseTime(decodeText(m, bad))
-		switch {
-		case err != nil:
-			bad.add(m.Name, "%s", err)
-		case at.IsZero(): // the emitter would take it for "not given"
-			bad.add(m.Name, "must not be the zero time")
-		}
-		p.OccurredAt = at
+		p.OccurredAt = decodeTime(m, bad)
+	case "deliverAt":
+		p.DeliverAt = decodeTime(m, bad)
 	case "actor":
 		actor, err := wire.ParseActor(m.Value)
 		var envelope *wire.EnvelopeError
@@ -103,6 +99,17 @@ func decodeEventField(p *Event, m jsonb.Member, bad *InvalidError) {
 	default:
 		bad.add(short.Name(m.Name), "is not a field of an event")
 	}
+}
+
+func decodeTime(m jsonb.Member, bad *InvalidError) time.Time {
+	at, err := wire.ParseTime(decodeText(m, bad))
+	switch {
+	case err != nil:
+		bad.add(m.Name, "%s", err)
+	case at.IsZero(): // the emitter would take it for "not given"
+		bad.add(m.Name, "must not be the zero time")
+	}
+	return at
 }
 
 // decodeText reads a string that is not empty: an empty dedupe key or namespace is

@@ -70,6 +70,8 @@ type Event struct {
 	Headers map[string]string
 	// MaxAttempts overrides the publisher's maximum for this event; 0 does not.
 	MaxAttempts int
+	// DeliverAt is when the event is published at the earliest; zero means at once.
+	DeliverAt time.Time
 	// OrderingKey puts the event behind all earlier ones of its namespace and key:
 	// it is published once they are. Lock what the key stands for before you emit;
 	// events of transactions that overlap have no order. Empty means what the

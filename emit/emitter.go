@@ -78,6 +78,9 @@ func (e *Emitter) Prepare(event Event) (Prepared, error) {
 	if event.MaxAttempts < 0 || event.MaxAttempts > 1<<31-1 {
 		bad.add("maxAttempts", "must be a positive 32-bit number, or 0 for the publisher's own")
 	}
+	if year := event.DeliverAt.UTC().Year(); year < 1 || year > 9999 {
+		bad.add("deliverAt", "is outside the years 1 to 9999")
+	}
 
 	id, err := event.ID, error(nil)
 	if id == uuid.Nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -151,9 +152,10 @@ func (event Event) row(id uuid.UUID, aggregate, orderedBy string, envelope json.
 		MaxAttempts   int               `json:"max_attempts,omitempty"`
 		OrderingKey   string            `json:"ordering_key,omitempty"`
 		OrderedBy     string            `json:"ordered_by,omitempty"`
+		DeliverAt     time.Time         `json:"deliver_at,omitzero"`
 	}{
 		id, event.Type, aggregate, event.AggregateID, event.TenantID, cmp.Or(event.Namespace, "default"),
-		event.DedupeKey, event.Headers, event.MaxAttempts, event.OrderingKey, orderedBy,
+		event.DedupeKey, event.Headers, event.MaxAttempts, event.OrderingKey, orderedBy, event.DeliverAt.UTC(),
 	}
 	if orderedBy != "" {
 		columns.OrderingKey = ""

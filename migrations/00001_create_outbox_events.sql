@@ -149,7 +149,7 @@ SELECT h.name, p.problem, 'ALTER TABLE outbox_events ' || p.statement
  CROSS JOIN LATERAL (VALUES
     (h.required AND h.preset IS NULL AND NOT h.generated, 'is a further column that may not be null and has no default',
         format('ALTER COLUMN %I DROP NOT NULL', h.name)),
-    (h.name IN ('seq', 'namespace', 'tenant_id', 'dedupe_key', 'max_attempts', 'headers', 'next_attempt_at', 'dead_at',
+    (h.name IN ('seq', 'namespace', 'tenant_id', 'dedupe_key', 'max_attempts', 'headers', 'next_attempt_at', 'deliver_at', 'dead_at',
                 'broker_message_id', 'ordering_key', 'passed_at', 'erased_at'), 'has the name of a column that outboxctl adds',
         format('RENAME COLUMN %1$s TO their_%1$s', h.name))
   ) AS p(holds, problem, statement)

@@ -21,16 +21,22 @@ ALTER TABLE outbox_events
     ADD COLUMN IF NOT EXISTS ordering_key      text        COLLATE "C",
     ADD COLUMN IF NOT EXISTS passed_at         timestamptz,
     ADD COLUMN IF NOT EXISTS erased_at         timestamptz,
+    -- From when on the event is meant to be published; NULL is from the start. next_attempt_at decides, and is never before it.
+    ADD COLUMN IF NOT EXISTS deliver_at        timestamptz,
     DROP CONSTRAINT IF EXISTS outbox_events_tenant_dedupe_check,
     DROP CONSTRAINT IF EXISTS outbox_events_max_attempts_check,
+    DROP CONSTRAINT IF EXISTS outbox_events_deliver_at_check,
     ADD CONSTRAINT outbox_events_tenant_dedupe_check
         CHECK (tenant_id IS NULL OR dedupe_key IS NULL OR starts_with(dedupe_key, tenant_id::text || '/')) NOT VALID,
     ADD CONSTRAINT outbox_events_max_attempts_check
         CHECK (max_attempts > 0) NOT VALID,
+    ADD CONSTRAINT outbox_events_deliver_at_check
+        CHECK (deliver_at IS NULL OR next_attempt_at >= deliver_at) NOT VALID,
     SET (fillfactor = 50);
 
 ALTER TABLE outbox_events VALIDATE CONSTRAINT outbox_events_tenant_dedupe_check;
 ALTER TABLE outbox_events VALIDATE CONSTRAINT outbox_events_max_attempts_check;
+ALTER TABLE outbox_events VALIDATE CONSTRAINT outbox_events_deliver_at_check;
 
 -- +goose Down
 ALTER TABLE outbox_events
@@ -45,4 +51,5 @@ ALTER TABLE outbox_events
     DROP COLUMN IF EXISTS broker_message_id,
     DROP COLUMN IF EXISTS ordering_key,
     DROP COLUMN IF EXISTS passed_at,
-    DROP COLUMN IF EXISTS erased_at;
+    DROP COLUMN IF EXISTS erased_at,
+    DROP COLUMN IF EXISTS deliver_at;

@@ -19,7 +19,8 @@ BEGIN
            AND i.indexrelid IN (
                to_regclass('outbox_events_seq_claim_idx'), to_regclass('outbox_events_dedupe_idx'),
                to_regclass('outbox_events_published_at_idx'), to_regclass('outbox_events_event_type_idx'),
-               to_regclass('outbox_events_open_aggregate_idx'), to_regclass('outbox_events_past_aggregate_idx'))
+               to_regclass('outbox_events_open_aggregate_idx'), to_regclass('outbox_events_past_aggregate_idx'),
+               to_regclass('outbox_events_scheduled_idx'))
     LOOP
         EXECUTE format('DROP INDEX %s', leftover);
     END LOOP;
@@ -55,6 +56,10 @@ CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_events_open_aggregate_idx
 CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_events_past_aggregate_idx
     ON outbox_events (aggregate_type, aggregate_id) WHERE published_at IS NOT NULL;
 
+-- What is to be published later, soonest first. An event without a time is not in it.
+CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_events_scheduled_idx
+    ON outbox_events (deliver_at) WHERE deliver_at IS NOT NULL AND published_at IS NULL AND dead_at IS NULL;
+
 -- The full indexes go only when their successors are known to be usable.
 -- +goose StatementBegin
 DO $$
@@ -66,9 +71,9 @@ BEGIN
       JOIN pg_class c ON c.oid = i.indexrelid
      WHERE i.indrelid = 'outbox_events'::regclass AND i.indisvalid AND i.indisready
        AND c.relname IN ('outbox_events_seq_claim_idx', 'outbox_events_dedupe_idx', 'outbox_events_published_at_idx',
-           'outbox_events_event_type_idx', 'outbox_events_open_aggregate_idx', 'outbox_events_past_aggregate_idx');
-    IF usable <> 6 THEN
-        RAISE EXCEPTION 'only % of 6 indexes on outbox_events are valid', usable
+           'outbox_events_event_type_idx', 'outbox_events_open_aggregate_idx', 'outbox_events_past_aggregate_idx', 'outbox_events_scheduled_idx');
+    IF usable <> 7 THEN
+        RAISE EXCEPTION 'only % of 7 indexes on outbox_events are valid', usable
             USING ERRCODE = 'OX201', HINT = 'Run outboxctl migrate again: it drops invalid indexes and builds them again.';
     END IF;
 END
@@ -109,4 +114,5 @@ DROP INDEX CONCURRENTLY IF EXISTS outbox_events_published_at_idx;
 DROP INDEX CONCURRENTLY IF EXISTS outbox_events_event_type_idx;
 DROP INDEX CONCURRENTLY IF EXISTS outbox_events_open_aggregate_idx;
 DROP INDEX CONCURRENTLY IF EXISTS outbox_events_past_aggregate_idx;
+DROP INDEX CONCURRENTLY IF EXISTS outbox_events_scheduled_idx;
 SELECT set_config('lock_timeout', current_setting('outboxctl.lock_timeout'), false);

@@ -24,6 +24,7 @@ SELECT e.id,
            WHEN e.published_at IS NOT NULL THEN 'published'
            WHEN e.dead_at IS NOT NULL THEN 'dead'
            WHEN l.until > now() THEN 'processing'
+           WHEN e.deliver_at > now() THEN 'scheduled'
            ELSE 'pending'
        END AS status,
        e.seq,
@@ -45,7 +46,8 @@ SELECT e.id,
        e.broker_message_id,
        e.ordering_key,
        e.passed_at,
-       e.erased_at
+       e.erased_at,
+       e.deliver_at
   FROM outbox_events AS e
   LEFT JOIN LATERAL (SELECT o.owner, o.until
                        FROM outbox_leases AS o

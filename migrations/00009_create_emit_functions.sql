@@ -246,7 +246,7 @@ $$;
 CREATE FUNCTION outbox_refusal(
     id uuid, event_type text, aggregate_type text, aggregate_id text, data jsonb, payload jsonb,
     dedupe_key text, tenant_id uuid, namespace text, headers jsonb, occurred_at timestamptz, actor jsonb, max_attempts int,
-    expected text, envelope text, ordering_key text
+    expected text, envelope text, ordering_key text, deliver_at timestamptz
 ) RETURNS text[]
     LANGUAGE sql STABLE
     AS $$
@@ -275,6 +275,8 @@ CREATE FUNCTION outbox_refusal(
             ARRAY['OX004', 'ordering_key', 'must have 1 to 1024 bytes with its namespace']
         WHEN max_attempts < 1 THEN
             ARRAY['OX004', 'max_attempts', 'must be at least 1']
+        WHEN NOT isfinite(deliver_at) OR deliver_at >= '10000-01-01 00:00:00+00' THEN
+            ARRAY['OX004', 'deliver_at', 'must be before the year 10000', 'Is it a number of milliseconds that was read as seconds?']
         -- to_char drops BC, and the publisher takes the very first moment for a time that was not set.
         WHEN occurred_at <= '0001-01-01 00:00:00+00' OR occurred_at >= '10000-01-01 00:00:00+00' THEN
             ARRAY['OX004', 'occurred_at', 'must be within the years 1 to 9999, and not their first moment']
@@ -414,6 +416,7 @@ CREATE FUNCTION outbox_emit(
     max_attempts   int         DEFAULT NULL,
     INOUT id       uuid        DEFAULT NULL,
     ordering_key   text        DEFAULT NULL,
+    deliver_at     timestamptz DEFAULT NULL,
     OUT already_enqueued boolean
 )
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -458,12 +461,12 @@ BEGIN
     END IF;
     -- The rules take longer to start than to follow, and start with each transaction: who is given nothing that
     -- they could refuse is let through by a glance.
-    IF num_nonnulls(aggregate_type, tenant_id, headers, occurred_at, actor, max_attempts, ordering_key) > 0
+    IF num_nonnulls(aggregate_type, tenant_id, headers, occurred_at, actor, max_attempts, ordering_key, deliver_at) > 0
        OR NOT coalesce(expected <> '' AND octet_length(about) BETWEEN 1 AND 255 AND about <> '00000000-0000-0000-0000-000000000000'
                        AND id <> '00000000-0000-0000-0000-000000000000' AND octet_length(coalesce(namespace, '-')) BETWEEN 1 AND 255
                        AND octet_length(coalesce(dedupe_key, '-')) BETWEEN 1 AND 1024 AND data <> 'null' AND octet_length(payload::text) <= 9000000, false) THEN
         refusal := @schema@.outbox_refusal(id, event_type, aggregate_type, about, data, payload, dedupe_key, tenant_id, namespace, headers,
-                                           occurred_at, actor, max_attempts, expected, envelope, ordering_key);
+                                           occurred_at, actor, max_attempts, expected, envelope, ordering_key, deliver_at);
         IF refusal IS NOT NULL THEN
             RAISE EXCEPTION '%%', refusal[2] || ': ' || refusal[3]
                 USING ERRCODE = refusal[1], COLUMN = refusal[2],
@@ -483,9 +486,10 @@ BEGIN
     END IF;
     FOR try IN 1..5 LOOP
         INSERT INTO @schema@.outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json,
-                                            dedupe_key, tenant_id, namespace, headers, max_attempts, ordering_key)
+                                            dedupe_key, tenant_id, namespace, headers, max_attempts, ordering_key, deliver_at, next_attempt_at)
         VALUES (id, kind, subject, subject_id, payload,
-                dedupe_key, tenant_id, coalesce(namespace, 'default'), headers, max_attempts, coalesce(namespace, 'default') || '/' || ordering_key)
+                dedupe_key, tenant_id, coalesce(namespace, 'default'), headers, max_attempts,
+                coalesce(namespace, 'default') || '/' || ordering_key, deliver_at, coalesce(deliver_at, now()))
             ON CONFLICT DO NOTHING;
         already_enqueued := NOT FOUND;
         IF NOT already_enqueued THEN
@@ -506,7 +510,7 @@ BEGIN
         USING ERRCODE = 'OX008', TABLE = 'outbox_events', HINT = @schema@.outbox_kept_out_by();
 END
 $$$f$, id_type);
-        EXECUTE format('REVOKE ALL ON FUNCTION outbox_emit(text, text, %s, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text) FROM PUBLIC', id_type);
+        EXECUTE format('REVOKE ALL ON FUNCTION outbox_emit(text, text, %s, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text, timestamptz) FROM PUBLIC', id_type);
     END LOOP;
 END
 $do$;
@@ -530,18 +534,18 @@ $do$;
 -- +goose StatementBegin
 CREATE FUNCTION outbox_event_rows(events jsonb, ids uuid[], at text)
     RETURNS TABLE (ord bigint, id uuid, event_type text, aggregate_id text, payload jsonb, dedupe_key text, tenant_id uuid, namespace text,
-                   headers jsonb, max_attempts int, expected text, former jsonb, ordering_key text, refusal text[])
+                   headers jsonb, max_attempts int, expected text, former jsonb, ordering_key text, deliver_at timestamptz, refusal text[])
     LANGUAGE sql STABLE ROWS 100
     AS $$
     SELECT e.ord, e.id, e.event_type, e.aggregate_id, e.payload, e.dedupe_key, e.tenant_id, e.namespace, e.headers, e.max_attempts,
-           e.expected, e.former, e.ordering_key,
+           e.expected, e.former, e.ordering_key, e.deliver_at,
            coalesce(CASE WHEN e.finished AND e.envelope = 'standard' THEN @schema@.outbox_envelope_refusal(e.id, e.payload) END,
                     @schema@.outbox_refusal(e.id, e.event_type, e.aggregate_type, e.aggregate_id, e.data, e.payload, e.dedupe_key, e.tenant_id,
-                        e.namespace, e.headers, e.occurred_at, e.actor, e.max_attempts, e.expected, e.envelope, e.ordering_key),
+                        e.namespace, e.headers, e.occurred_at, e.actor, e.max_attempts, e.expected, e.envelope, e.ordering_key, e.deliver_at),
                     CASE WHEN e.aggregate_id <> '' AND NOT @schema@.outbox_aggregate_id_fits(e.aggregate_id) THEN
                         ARRAY['22P02', 'aggregate_id', format('%L is none that the table can store', left(e.aggregate_id, 80))] END)
       FROM (SELECT r.ord, $2[r.ord] AS id, r.event_type, r.aggregate_type, r.aggregate_id, r.dedupe_key, r.tenant_id, coalesce(r.namespace, 'default') AS namespace,
-                   r.headers, r.max_attempts, r.occurred_at, c.aggregate_type AS expected, c.envelope, c.former, r.payload IS NOT NULL AS finished,
+                   r.headers, r.max_attempts, r.occurred_at, r.deliver_at, c.aggregate_type AS expected, c.envelope, c.former, r.payload IS NOT NULL AS finished,
                    CASE WHEN r.payload IS NULL THEN r.data WHEN c.envelope = 'standard' THEN r.payload -> 'data' ELSE r.payload END AS data,
                    CASE WHEN r.payload IS NULL THEN CASE WHEN r.actor IS NOT NULL THEN @schema@.outbox_actor(r.actor) END
                         WHEN c.envelope = 'standard' THEN nullif(r.payload -> 'actor', 'null') END AS actor,
@@ -554,9 +558,9 @@ CREATE FUNCTION outbox_event_rows(events jsonb, ids uuid[], at text)
                         ELSE coalesce(r.ordered_by, c.ordered_by) || @schema@.outbox_aggregate_id(r.aggregate_id)::text END AS ordering_key
               FROM ROWS FROM (jsonb_to_recordset($1) AS (
                        event_type text, aggregate_type text, aggregate_id text, data jsonb, payload jsonb, dedupe_key text, tenant_id uuid, namespace text,
-                       headers jsonb, occurred_at timestamptz, actor jsonb, max_attempts int, ordering_key text, ordered_by text)) WITH ORDINALITY
+                       headers jsonb, occurred_at timestamptz, actor jsonb, max_attempts int, ordering_key text, ordered_by text, deliver_at timestamptz)) WITH ORDINALITY
                    AS r(event_type, aggregate_type, aggregate_id, data, payload, dedupe_key, tenant_id, namespace,
-                        headers, occurred_at, actor, max_attempts, ordering_key, ordered_by, ord)
+                        headers, occurred_at, actor, max_attempts, ordering_key, ordered_by, deliver_at, ord)
               LEFT JOIN LATERAL @schema@.outbox_catalogue_type(r.event_type, coalesce(r.namespace, 'default')) AS c ON true
              ORDER BY r.ord
             OFFSET 0) AS e
@@ -593,10 +597,10 @@ BEGIN
     FOR try IN 1..5 LOOP
         WITH ins AS (
             INSERT INTO @schema@.outbox_events AS o (id, event_type, aggregate_type, aggregate_id, payload_json,
-                                            dedupe_key, tenant_id, namespace, headers, max_attempts, ordering_key)
+                                            dedupe_key, tenant_id, namespace, headers, max_attempts, ordering_key, deliver_at, next_attempt_at)
             SELECT r.id, @schema@.outbox_event_type(r.event_type), @schema@.outbox_aggregate_type(r.expected),
                    @schema@.outbox_aggregate_id(coalesce(r.aggregate_id, '')), r.payload, r.dedupe_key, r.tenant_id, r.namespace, r.headers, r.max_attempts,
-                   r.namespace || '/' || r.ordering_key
+                   r.namespace || '/' || r.ordering_key, r.deliver_at, coalesce(r.deliver_at, now())
               FROM @schema@.outbox_event_rows(events, ids, now) AS r
              WHERE r.refusal IS NULL
                AND (r.former IS NULL OR r.dedupe_key IS NULL OR @schema@.outbox_former_event(r.former, r.namespace, r.dedupe_key) IS NULL)
@@ -653,7 +657,7 @@ $$;
 
 SELECT outbox_qualify_functions();
 REVOKE ALL ON FUNCTION outbox_emit_many(jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_refusal(uuid, text, text, text, jsonb, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, text, text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_refusal(uuid, text, text, text, jsonb, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, text, text, text, timestamptz) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_envelope_refusal(uuid, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_envelope(uuid, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_actor_fits(jsonb) FROM PUBLIC;
@@ -672,12 +676,12 @@ REVOKE ALL ON FUNCTION outbox_builtin_aggregate(text) FROM PUBLIC;
 
 -- +goose Down
 DROP FUNCTION IF EXISTS outbox_emit_many(jsonb);
-DROP FUNCTION IF EXISTS outbox_emit(text, text, uuid, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text);
-DROP FUNCTION IF EXISTS outbox_emit(text, text, bigint, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text);
-DROP FUNCTION IF EXISTS outbox_emit(text, text, integer, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text);
-DROP FUNCTION IF EXISTS outbox_emit(text, text, smallint, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text);
-DROP FUNCTION IF EXISTS outbox_emit(text, text, text, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text);
-DROP FUNCTION IF EXISTS outbox_refusal(uuid, text, text, text, jsonb, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, text, text, text);
+DROP FUNCTION IF EXISTS outbox_emit(text, text, uuid, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text, timestamptz);
+DROP FUNCTION IF EXISTS outbox_emit(text, text, bigint, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text, timestamptz);
+DROP FUNCTION IF EXISTS outbox_emit(text, text, integer, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text, timestamptz);
+DROP FUNCTION IF EXISTS outbox_emit(text, text, smallint, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text, timestamptz);
+DROP FUNCTION IF EXISTS outbox_emit(text, text, text, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text, timestamptz);
+DROP FUNCTION IF EXISTS outbox_refusal(uuid, text, text, text, jsonb, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, text, text, text, timestamptz);
 DROP FUNCTION IF EXISTS outbox_envelope_refusal(uuid, jsonb);
 DROP FUNCTION IF EXISTS outbox_envelope(uuid, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_actor_fits(jsonb);

@@ -69,12 +69,12 @@ $$;
 REVOKE ALL ON FUNCTION outbox_grant(text) FROM PUBLIC;
 
 -- Emitter: inserts, and reads nothing back. No created_at: the time of an event's row is not its writer's to choose.
-SELECT outbox_grant('GRANT INSERT (id, event_type, aggregate_type, aggregate_id, payload_json, namespace, tenant_id, dedupe_key, max_attempts, headers, ordering_key) ON outbox_events TO outbox_emitter');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit(text, text, text, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text) TO outbox_emitter');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit(text, text, uuid, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text) TO outbox_emitter');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit(text, text, bigint, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text) TO outbox_emitter');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit(text, text, integer, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text) TO outbox_emitter');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit(text, text, smallint, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text) TO outbox_emitter');
+SELECT outbox_grant('GRANT INSERT (id, event_type, aggregate_type, aggregate_id, payload_json, namespace, tenant_id, dedupe_key, max_attempts, headers, ordering_key, deliver_at, next_attempt_at) ON outbox_events TO outbox_emitter');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit(text, text, text, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text, timestamptz) TO outbox_emitter');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit(text, text, uuid, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text, timestamptz) TO outbox_emitter');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit(text, text, bigint, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text, timestamptz) TO outbox_emitter');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit(text, text, integer, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text, timestamptz) TO outbox_emitter');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit(text, text, smallint, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text, timestamptz) TO outbox_emitter');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit_many(jsonb) TO outbox_emitter');
 
 -- Dispatcher: leases events, moves what may move, records deaths.
@@ -94,7 +94,7 @@ SELECT outbox_grant('GRANT SELECT ON outbox_audit TO outbox_operator');
 SELECT outbox_grant('GRANT SELECT ON outbox_event_status TO outbox_operator');
 
 -- Viewer: everything except what events carry (payload_json, headers).
-SELECT outbox_grant('GRANT SELECT (id, event_type, aggregate_type, aggregate_id, created_at, published_at, attempt_count, last_error, seq, namespace, tenant_id, dedupe_key, max_attempts, next_attempt_at, dead_at, broker_message_id, ordering_key, passed_at, erased_at) ON outbox_events TO outbox_viewer');
+SELECT outbox_grant('GRANT SELECT (id, event_type, aggregate_type, aggregate_id, created_at, published_at, attempt_count, last_error, seq, namespace, tenant_id, dedupe_key, max_attempts, next_attempt_at, dead_at, broker_message_id, ordering_key, passed_at, erased_at, deliver_at) ON outbox_events TO outbox_viewer');
 SELECT outbox_grant('GRANT SELECT (id, event_id, event_type, aggregate_type, aggregate_id, error_reason, error_message, attempt_count, failed_at, namespace, tenant_id, topic, fingerprint, event_created_at, state, state_changed_at, audit_id, corrected_by, erased_at) ON outbox_dlq TO outbox_viewer');
 SELECT outbox_grant('GRANT SELECT ON outbox_audit TO outbox_viewer');
 SELECT outbox_grant('GRANT SELECT ON outbox_event_status TO outbox_viewer');

@@ -171,7 +171,7 @@ BEGIN
     -- dead_at goes together with the attempts: a row that kept them would die at its first failure.
     WITH up AS (
         UPDATE @schema@.outbox_events AS e
-           SET dead_at = NULL, passed_at = NULL, attempt_count = 0, last_error = NULL, next_attempt_at = now()
+           SET dead_at = NULL, passed_at = NULL, attempt_count = 0, last_error = NULL, next_attempt_at = now(), deliver_at = now()
          WHERE e.id = ANY (events) AND e.dead_at IS NOT NULL AND e.published_at IS NULL AND e.erased_at IS NULL
         RETURNING e.id
     )
@@ -333,7 +333,7 @@ BEGIN
                         @schema@.outbox_refusal(new_id, letter.event_type::text, letter.aggregate_type::text, letter.aggregate_id::text,
                             CASE WHEN c.envelope = 'standard' THEN payload -> 'data' ELSE payload END, payload, dedupe, letter.tenant_id, letter.namespace,
                             headers, NULL, CASE WHEN c.envelope = 'standard' THEN nullif(payload -> 'actor', 'null') END, old.max_attempts,
-                            c.aggregate_type, c.envelope, substr(old.ordering_key, length(letter.namespace) + 2)))
+                            c.aggregate_type, c.envelope, substr(old.ordering_key, length(letter.namespace) + 2), NULL::timestamptz))
           INTO refusal
           FROM (SELECT) AS one
           LEFT JOIN @schema@.outbox_catalogue_type(coalesce(present, letter.event_type::text), letter.namespace) AS c ON true;
@@ -401,7 +401,7 @@ BEGIN
         PERFORM set_config('outboxctl.numbers_history', 'off', true);
         UPDATE @schema@.outbox_events AS e
            SET published_at = NULL, dead_at = NULL, passed_at = NULL, attempt_count = 0, last_error = NULL,
-               next_attempt_at = now()
+               next_attempt_at = now(), deliver_at = now()
          WHERE e.id = ANY (hit);
         PERFORM @schema@.outbox_forget_leases(hit);
     END IF;
@@ -418,7 +418,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- Makes events that back off after a failure due now. What they lost of their attempts stays lost.
+-- Makes events that back off after a failure, or are scheduled, due now. What they lost of their attempts stays lost.
 --   retried · not_backing_off (due, or being published) · event_published · dead · not_found
 -- +goose StatementBegin
 CREATE FUNCTION outbox_retry(event_ids uuid[], actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL)
@@ -435,7 +435,7 @@ BEGIN
                    ORDER BY e.id
                      FOR UPDATE) AS locked;
     WITH up AS (
-        UPDATE @schema@.outbox_events AS e SET next_attempt_at = now()
+        UPDATE @schema@.outbox_events AS e SET next_attempt_at = now(), deliver_at = CASE WHEN e.deliver_at > now() THEN now() ELSE e.deliver_at END
          WHERE e.id = ANY (event_ids) AND e.published_at IS NULL AND e.dead_at IS NULL AND e.next_attempt_at > clock_timestamp()
            AND NOT EXISTS (SELECT FROM @schema@.outbox_leases AS l WHERE l.seqs @> e.seq AND l.until > clock_timestamp())
         RETURNING e.id

@@ -17,6 +17,11 @@ CREATE FUNCTION outbox_claimable(most bigint DEFAULT 10000) RETURNS bigint
           FROM @schema@.outbox_events AS o
          WHERE o.ordering_key IS NOT NULL AND o.published_at IS NULL AND o.dead_at IS NOT NULL AND o.passed_at IS NULL
          GROUP BY o.ordering_key
+         UNION ALL
+        SELECT o.ordering_key, min(o.seq)
+          FROM @schema@.outbox_events AS o
+         WHERE o.deliver_at > now() AND o.published_at IS NULL AND o.dead_at IS NULL AND o.ordering_key IS NOT NULL
+         GROUP BY o.ordering_key
     ), leased AS MATERIALIZED (
         SELECT coalesce(range_agg(named), '{}') AS seqs
           FROM @schema@.outbox_leases AS l, unnest(l.seqs) AS named

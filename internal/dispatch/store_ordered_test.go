@@ -113,6 +113,10 @@ func TestClaimOrderedWaitsForTheHead(t *testing.T) {
 			_, err := pool.Exec(t.Context(), `UPDATE outbox_events SET next_attempt_at = now() + interval '1 hour' WHERE id = $1::text::uuid`, head)
 			require.NoError(t, err)
 		},
+		"scheduled": func(t *testing.T, pool *pgxpool.Pool, head string, _ *dispatch.ClaimParams) {
+			_, err := pool.Exec(t.Context(), `UPDATE outbox_events SET deliver_at = now() + interval '1 hour', next_attempt_at = now() + interval '1 hour' WHERE id = $1::text::uuid`, head)
+			require.NoError(t, err)
+		},
 		"dead, beside the hint": func(t *testing.T, pool *pgxpool.Pool, _ string, p *dispatch.ClaimParams) {
 			s := newStore(pool, dispatch.Scope{})
 			settle(t, s, dead(claimOrdered(t, s, orderedAll(1))[0]))

@@ -96,6 +96,8 @@ func TestEmitFunctionRefuses(t *testing.T) {
 		"empty key":            {ok + `, dedupe_key => ''`, "OX004", "dedupe_key"},
 		"long key":             {ok + `, dedupe_key => repeat('x', 1025)`, "OX004", "dedupe_key"},
 		"no attempts":          {ok + `, max_attempts => 0`, "OX004", "max_attempts"},
+		"delivered never":      {ok + `, deliver_at => 'infinity'`, "OX004", "deliver_at"},
+		"delivered very late":  {ok + `, deliver_at => '10000-01-01 00:00:00+00'`, "OX004", "deliver_at"},
 		"before year 1":        {ok + `, occurred_at => '0044-03-15 00:00:00+00 BC'`, "OX004", "occurred_at"},
 		"year 0":               {ok + `, occurred_at => '0001-12-31 23:59:59+00 BC'`, "OX004", "occurred_at"},
 		"the zero time":        {ok + `, occurred_at => '0001-01-01 00:00:00+00'`, "OX004", "occurred_at"},

@@ -30,7 +30,7 @@ func TestGuards(t *testing.T) {
 	}
 	mutable := map[string][]string{
 		"outbox_events": {"published_at", "attempt_count", "last_error", "next_attempt_at", "dead_at",
-			"broker_message_id", "passed_at"},
+			"broker_message_id", "passed_at", "deliver_at"},
 		"outbox_dlq": {"state", "state_changed_at", "audit_id", "corrected_by"},
 	}
 	for table, names := range immutable {

@@ -58,6 +58,9 @@ func TestRoleMatrix(t *testing.T) {
 			VALUES (gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), '{}', now())`, [4]string{denied, denied, denied, denied}},
 		{`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, created_at)
 			VALUES (gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), '{}', now())`, [4]string{denied, denied, denied, denied}},
+		{`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, deliver_at, next_attempt_at)
+			VALUES (gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), '{}', now() + interval '1h', now() + interval '1h')`, [4]string{allowed, denied, denied, denied}},
+		{`SELECT outbox_emit('order_created', NULL, gen_random_uuid(), '{}', deliver_at => now() + interval '2 hours')`, [4]string{allowed, denied, denied, denied}},
 		{`SELECT outbox_emit('order_created', NULL, gen_random_uuid(), '{}')`, [4]string{allowed, denied, denied, denied}},
 		{`SELECT outbox_emit_many('[]')`, [4]string{allowed, denied, denied, denied}},
 		{`SELECT outbox_grant('GRANT SELECT ON outbox_events TO outbox_viewer')`, [4]string{denied, denied, denied, denied}},
@@ -150,7 +153,7 @@ func TestRoleMatrix(t *testing.T) {
 		{`SELECT outbox_actor('{}')`, [4]string{denied, denied, denied, denied}},
 		{`SELECT outbox_actor_fits('{}')`, [4]string{denied, denied, denied, denied}},
 		{`SELECT outbox_weight_refusal(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)`, [4]string{denied, denied, denied, denied}},
-		{`SELECT outbox_refusal(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)`, [4]string{denied, denied, denied, denied}},
+		{`SELECT outbox_refusal(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)`, [4]string{denied, denied, denied, denied}},
 		{`SELECT outbox_envelope_refusal(NULL, NULL)`, [4]string{denied, denied, denied, denied}},
 		{`SELECT outbox_envelope(NULL, NULL, NULL)`, [4]string{denied, denied, denied, denied}},
 		{`SELECT outbox_moment(now())`, [4]string{denied, denied, denied, denied}},

@@ -57,6 +57,7 @@ func TestLaterMigrationsKeepTheLockedColumns(t *testing.T) {
 		"ordering_key text YES ",
 		"passed_at timestamptz YES ",
 		"erased_at timestamptz YES ",
+		"deliver_at timestamptz YES ",
 		"seq int8 NO ",
 	}, columns(t, pool))
 	require.Equal(t, "ALWAYS", queryOne[string](t, pool,

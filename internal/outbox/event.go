@@ -11,6 +11,7 @@ const DefaultNamespace = "default"
 // The states of an event. They are derived from its row, by the view outbox_event_status.
 const (
 	StatusPending    = "pending"
+	StatusScheduled  = "scheduled"
 	StatusProcessing = "processing"
 	StatusPublished  = "published"
 	StatusDead       = "dead"
@@ -18,7 +19,7 @@ const (
 
 // Statuses lists the states of an event in the order in which it goes through them.
 func Statuses() []string {
-	return []string{StatusPending, StatusProcessing, StatusPublished, StatusDead}
+	return []string{StatusScheduled, StatusPending, StatusProcessing, StatusPublished, StatusDead}
 }
 
 // Event is one row of outbox_events and its status, without what the event carries.
@@ -46,6 +47,8 @@ type Event struct {
 	// key goes on.
 	OrderingKey *string    `json:"orderingKey" db:"ordering_key"`
 	PassedAt    *time.Time `json:"passedAt" db:"passed_at"`
+	// DeliverAt is from when on it is to be published; nil: from the start.
+	DeliverAt *time.Time `json:"deliverAt" db:"deliver_at"`
 	// ErasedAt is when what it carried was removed.
 	ErasedAt *time.Time `json:"erasedAt" db:"erased_at"`
 }

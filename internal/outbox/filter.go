@@ -131,8 +131,10 @@ func (f Filter) walk() (Walk, error) {
 		w.Key, w.Decided = "published_at", []string{"published_at IS NOT NULL"}
 	case StatusDead:
 		w.Key, w.Decided, w.Rest = "dead_at", []string{"dead_at IS NOT NULL"}, []string{"published_at IS NULL"}
+	case StatusScheduled:
+		w.Key, w.Decided = "deliver_at", []string{"deliver_at > now() AND published_at IS NULL AND dead_at IS NULL"}
 	case StatusPending:
-		leased = "NOT "
+		leased = "coalesce(deliver_at <= now(), true) AND NOT "
 		fallthrough
 	case StatusProcessing:
 		w.Key, w.Cast, w.Decided = "seq", "bigint", []string{"published_at IS NULL AND dead_at IS NULL"}

@@ -44,7 +44,7 @@ func groups(ctx context.Context, tx pgx.Tx, catalogue Catalogue, p Params) ([]Gr
 		return nil, err
 	}
 	var g Group
-	_, err = pgx.ForEachRow(rows, []any{&g.Key, &g.Backlog, &g.Due, &g.BackingOff, &g.InFlight, &g.AtMaxAttempts, &g.OldestUnpublishedAt, &g.Parked}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&g.Key, &g.Backlog, &g.Due, &g.BackingOff, &g.InFlight, &g.AtMaxAttempts, &g.OldestUnpublishedAt, &g.Parked, &g.Scheduled}, func() error {
 		at(g.Key).add(g)
 		g.OldestUnpublishedAt = nil
 		return nil
@@ -91,6 +91,7 @@ func (g *Group) add(part Group) {
 	g.Due += part.Due
 	g.BackingOff += part.BackingOff
 	g.InFlight += part.InFlight
+	g.Scheduled += part.Scheduled
 	g.Parked += part.Parked
 	g.AtMaxAttempts += part.AtMaxAttempts
 	g.OldestUnpublishedAt = earlier(g.OldestUnpublishedAt, part.OldestUnpublishedAt)

@@ -11,28 +11,41 @@ WITH blocked AS MATERIALIZED (
       FROM outbox_events
      WHERE ordering_key IS NOT NULL AND published_at IS NULL AND dead_at IS NOT NULL AND passed_at IS NULL
      GROUP BY ordering_key
+), later AS MATERIALIZED (
+    -- Keys that stand still until the time of a scheduled event, by outbox_events_scheduled_idx.
+    SELECT ordering_key, min(seq) AS seq
+      FROM outbox_events
+     WHERE deliver_at > now() AND published_at IS NULL AND dead_at IS NULL AND ordering_key IS NOT NULL
+     GROUP BY ordering_key
 ), leased AS MATERIALIZED (SELECT ` + outbox.Leased + ` AS seqs)`
 
-	// What waits, and whether it is parked: then b is not null.
+	// Neither parked nor scheduled: a publisher can do something about it.
+	forPublishers = `b.seq IS NULL AND s.seq IS NULL AND coalesce(e.deliver_at <= now(), true)`
+	// Scheduled is what waits for a time, its own or that of an event before it in its ordering key.
+	scheduled = `b.seq IS NULL AND (s.seq IS NOT NULL OR e.deliver_at > now())`
+
+	// What waits, whether it is parked (b is not null), and whether a scheduled event of its key is before it (s is not null).
 	waitingEvents = `
   FROM outbox_events AS e
   LEFT JOIN blocked AS b ON b.ordering_key = e.ordering_key AND b.seq < e.seq
+  LEFT JOIN later AS s ON s.ordering_key = e.ordering_key AND s.seq < e.seq
  WHERE e.published_at IS NULL AND e.dead_at IS NULL`
 
 	// One walk over outbox_events_seq_claim_idx. A row whose lease has run out is due again. What is parked waits for an
-	// operator, not for a publisher, so it is no backlog and counts apart.
+	// operator and what is scheduled for its time, not for a publisher: it is no backlog and counts apart.
 	backlogQuery = blockedKeys + `
 SELECT now(),
-       count(*) FILTER (WHERE b.seq IS NULL),
-       count(*) FILTER (WHERE b.seq IS NULL AND NOT (SELECT seqs FROM leased) @> e.seq AND next_attempt_at <= now()),
-       count(*) FILTER (WHERE b.seq IS NULL AND NOT (SELECT seqs FROM leased) @> e.seq AND next_attempt_at > now()),
-       count(*) FILTER (WHERE b.seq IS NULL AND (SELECT seqs FROM leased) @> e.seq),
+       count(*) FILTER (WHERE ` + forPublishers + `),
+       count(*) FILTER (WHERE ` + forPublishers + ` AND NOT (SELECT seqs FROM leased) @> e.seq AND next_attempt_at <= now()),
+       count(*) FILTER (WHERE ` + forPublishers + ` AND NOT (SELECT seqs FROM leased) @> e.seq AND next_attempt_at > now()),
+       count(*) FILTER (WHERE ` + forPublishers + ` AND (SELECT seqs FROM leased) @> e.seq),
        count(*) FILTER (WHERE attempt_count >= coalesce(max_attempts, $1::int)),
-       min(created_at) FILTER (WHERE b.seq IS NULL),
-       count(*) FILTER (WHERE b.seq IS NULL AND created_at > now() - interval '1 minute'),
+       min(greatest(e.created_at, e.deliver_at)) FILTER (WHERE ` + forPublishers + `),
+       count(*) FILTER (WHERE ` + forPublishers + ` AND created_at > now() - interval '1 minute'),
        count(b.seq),
        (SELECT count(*) FROM blocked),
-       min(created_at) FILTER (WHERE b.seq IS NOT NULL)` + waitingEvents
+       min(created_at) FILTER (WHERE b.seq IS NOT NULL),
+       count(*) FILTER (WHERE ` + scheduled + `)` + waitingEvents
 
 	// What died within the minute, by outbox_events_dead_at_idx, and how much of it also came in within the minute.
 	diedQuery = `
@@ -67,13 +80,14 @@ SELECT count(*)
 	// %s is an expression of the allow-list in groupColumn.
 	groupQuery = blockedKeys + `
 SELECT coalesce((%s)::text, ''),
-       count(*) FILTER (WHERE b.seq IS NULL),
-       count(*) FILTER (WHERE b.seq IS NULL AND NOT (SELECT seqs FROM leased) @> e.seq AND next_attempt_at <= now()),
-       count(*) FILTER (WHERE b.seq IS NULL AND NOT (SELECT seqs FROM leased) @> e.seq AND next_attempt_at > now()),
-       count(*) FILTER (WHERE b.seq IS NULL AND (SELECT seqs FROM leased) @> e.seq),
+       count(*) FILTER (WHERE ` + forPublishers + `),
+       count(*) FILTER (WHERE ` + forPublishers + ` AND NOT (SELECT seqs FROM leased) @> e.seq AND next_attempt_at <= now()),
+       count(*) FILTER (WHERE ` + forPublishers + ` AND NOT (SELECT seqs FROM leased) @> e.seq AND next_attempt_at > now()),
+       count(*) FILTER (WHERE ` + forPublishers + ` AND (SELECT seqs FROM leased) @> e.seq),
        count(*) FILTER (WHERE attempt_count >= coalesce(max_attempts, $1::int)),
-       min(created_at) FILTER (WHERE b.seq IS NULL),
-       count(b.seq)` + waitingEvents + `
+       min(greatest(e.created_at, e.deliver_at)) FILTER (WHERE ` + forPublishers + `),
+       count(b.seq),
+       count(*) FILTER (WHERE ` + scheduled + `)` + waitingEvents + `
  GROUP BY 1`
 
 	dlqGroupQuery = `SELECT %s, sum(n)::bigint FROM outbox_dlq_counts WHERE state = 'open' GROUP BY 1 HAVING sum(n) <> 0`

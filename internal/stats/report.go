@@ -14,12 +14,14 @@ import (
 type Report struct {
 	At time.Time `json:"at"`
 
-	// Backlog counts the events that are neither published nor dead nor parked; it is the sum of Due, BackingOff and
+	// Backlog counts the events that are neither published nor dead nor parked nor scheduled; it is the sum of Due, BackingOff and
 	// InFlight.
 	Backlog    int64 `json:"backlog"`
 	Due        int64 `json:"due"`
 	BackingOff int64 `json:"backingOff"`
 	InFlight   int64 `json:"inFlight"`
+	// Scheduled counts the events that wait for a time: their own, or that of an event before them in their ordering key.
+	Scheduled int64 `json:"scheduled"`
 	// Parked counts the events that wait behind a dead one of their ordering key, and BlockedKeys the keys with such a one.
 	// They go on when it is replayed or discarded.
 	Parked         int64      `json:"parked"`
@@ -173,6 +175,7 @@ type Group struct {
 	Due                 int64      `json:"due"`
 	BackingOff          int64      `json:"backingOff"`
 	InFlight            int64      `json:"inFlight"`
+	Scheduled           int64      `json:"scheduled"`
 	Parked              int64      `json:"parked"`
 	AtMaxAttempts       int64      `json:"atMaxAttempts"`
 	DLQOpen             int64      `json:"dlqOpen"`

@@ -13,8 +13,8 @@ type Sample struct {
 	Backlog          int64
 	OldestAgeSeconds float64
 	AtMaxAttempts    int64
-	// Parked and BlockedKeys are as in a Report.
-	Parked, BlockedKeys int64
+	// Parked, BlockedKeys and Scheduled are as in a Report.
+	Parked, BlockedKeys, Scheduled int64
 	// Claimable counts what could be claimed now, at most 100,000.
 	Claimable int64
 	// Pauses counts what operators have paused.
@@ -26,13 +26,14 @@ type Sample struct {
 // One walk over outbox_events_seq_claim_idx; the dead letters are counted when they are written.
 const sampleQuery = blockedKeys + `, open AS MATERIALIZED (
     SELECT error_reason, sum(n) AS n FROM outbox_dlq_counts WHERE state = 'open' GROUP BY 1 HAVING sum(n) <> 0)
-SELECT count(*) FILTER (WHERE b.seq IS NULL),
-       coalesce(extract(epoch FROM now() - min(created_at) FILTER (WHERE b.seq IS NULL)), 0)::float8,
+SELECT count(*) FILTER (WHERE ` + forPublishers + `),
+       coalesce(extract(epoch FROM now() - min(greatest(e.created_at, e.deliver_at)) FILTER (WHERE ` + forPublishers + `)), 0)::float8,
        count(*) FILTER (WHERE attempt_count >= coalesce(max_attempts, $1::int))
            + coalesce((SELECT n::bigint FROM open WHERE error_reason = 'max_attempts'), 0),
        (SELECT coalesce(json_object_agg(error_reason, n), '{}') FROM open),
        count(b.seq),
        (SELECT count(*) FROM blocked),
+       count(*) FILTER (WHERE ` + scheduled + `),
        outbox_claimable(100000),
        (SELECT count(*) FROM outbox_pauses WHERE until IS NULL OR until > now())` + waitingEvents
 
@@ -42,7 +43,7 @@ func TakeSample(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, maxAttempts int) (s Sample, err error) {
 	if err := db.QueryRow(ctx, sampleQuery, maxAttempts).Scan(&s.Backlog, &s.OldestAgeSeconds,
-		&s.AtMaxAttempts, &s.DLQOpen, &s.Parked, &s.BlockedKeys, &s.Claimable, &s.Pauses); err != nil {
+		&s.AtMaxAttempts, &s.DLQOpen, &s.Parked, &s.BlockedKeys, &s.Scheduled, &s.Claimable, &s.Pauses); err != nil {
 		return s, fmt.Errorf("sample the backlog: %w", err)
 	}
 	return s, nil

@@ -31,7 +31,7 @@ type Backlog struct {
 	mu     sync.Mutex
 	last   stats.Sample
 	at     time.Time
-	descs  [7]*prometheus.Desc
+	descs  [8]*prometheus.Desc
 	flight [3]*prometheus.Desc
 	open   *prometheus.Desc
 }
@@ -51,13 +51,14 @@ func NewBacklog(r prometheus.Registerer, take func(context.Context) (stats.Sampl
 		return prometheus.NewDesc(namespace+"_"+name, help, nil, nil)
 	}
 	b := &Backlog{take: take, current: current, trouble: trouble,
-		descs: [7]*prometheus.Desc{
-			desc("backlog_events", "Events neither published nor dead nor parked."),
-			desc("oldest_unpublished_age_seconds", "Age of the oldest event neither published nor dead nor parked."),
+		descs: [8]*prometheus.Desc{
+			desc("backlog_events", "Events neither published nor dead nor parked nor scheduled."),
+			desc("oldest_unpublished_age_seconds", "Age of the oldest event neither published nor dead nor parked nor scheduled; of one that was scheduled, since its time."),
 			desc("max_attempts_events", "Unpublished events that have no attempts left: waiting ones, and dead ones with an open dead letter."),
 			desc("parked_events", "Events that wait behind a dead one of their ordering key."),
 			desc("blocked_keys", "Ordering keys that stand still behind a dead event."),
 			desc("claimable_events", "Events that could be claimed now, counted up to 100000: what more publishers would help with."),
+			desc("scheduled_events", "Events that wait for their time, or behind such an event of their ordering key."),
 			desc("pauses", "Pauses in force: topics, types, tenants and namespaces that operators have paused."),
 		},
 		flight: [3]*prometheus.Desc{
@@ -132,7 +133,8 @@ func (b *Backlog) Collect(ch chan<- prometheus.Metric) {
 	gauge(b.descs[3], float64(s.Parked))
 	gauge(b.descs[4], float64(s.BlockedKeys))
 	gauge(b.descs[5], float64(s.Claimable))
-	gauge(b.descs[6], float64(s.Pauses))
+	gauge(b.descs[6], float64(s.Scheduled))
+	gauge(b.descs[7], float64(s.Pauses))
 	for _, reason := range outbox.DeadReasons() {
 		ch <- prometheus.MustNewConstMetric(b.open, prometheus.GaugeValue, float64(s.DLQOpen[reason]), reason)
 	}

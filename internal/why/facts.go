@@ -129,7 +129,7 @@ func gather(ctx context.Context, o *dlq.Outbox, id string) (f facts, err error) 
 		err = addAbsence(ctx, o, &f)
 	case f.Event.DeadAt != nil && f.Event.OrderingKey != nil:
 		err = o.DB.QueryRow(ctx, countBehindInKey, *f.Event.OrderingKey, f.Event.Seq, aheadBound).Scan(&f.KeyBehind)
-	case f.Event.Status == outbox.StatusPending || f.Event.Status == outbox.StatusProcessing:
+	case f.Event.PublishedAt == nil && f.Event.DeadAt == nil:
 		f.Topic = o.Registry.TopicOf(f.Event.Namespace, f.Event.EventType)
 		if err = addQueue(ctx, o, &f); err == nil {
 			err = addHead(ctx, o, &f)

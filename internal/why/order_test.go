@@ -110,3 +110,49 @@ func TestDoctorLooksAtWhatKeepsTheOrder(t *testing.T) {
 	b.exec("ALTER TABLE outbox_events ALTER COLUMN seq SET CACHE 20")
 	require.Equal(t, doctor.Fail, levels(t, p, "database")["seq is drawn in blocks of 20: events of an ordering key get the wrong order"])
 }
+
+// What waits for a time is no backlog, nor is what waits behind it in its ordering key.
+func TestOperatorsSeeWhatAScheduledHeadHoldsBack(t *testing.T) {
+	b := setup(t)
+	ids := b.keyed(3)
+	b.exec("UPDATE outbox_events SET deliver_at = now() + interval '2 hours', next_attempt_at = now() + interval '2 hours' WHERE id = $1::text::uuid", ids[1])
+	alone := b.emit("", 0)
+	b.exec("UPDATE outbox_events SET deliver_at = now() + interval '1 hour', next_attempt_at = now() + interval '1 hour' WHERE id = $1::text::uuid", alone)
+	b.publisher("{}", "1 second")
+
+	figures := func() []int64 {
+		t.Helper()
+		r, err := stats.Collect(b.ctx, b.outbox.DB, b.outbox.Registry, stats.Params{MaxAttempts: 10, By: "type"})
+		require.NoError(t, err)
+		sample, err := stats.TakeSample(b.ctx, b.db.Pool, 10)
+		require.NoError(t, err)
+		require.Equal(t, []int64{r.Backlog, r.Scheduled}, []int64{sample.Backlog, sample.Scheduled})
+		require.Equal(t, []int64{r.Backlog, r.Scheduled}, []int64{r.Groups[0].Backlog, r.Groups[0].Scheduled})
+		return []int64{r.Backlog, r.Due, r.BackingOff, r.Scheduled, r.Parked, sample.Claimable}
+	}
+	require.Equal(t, []int64{1, 1, 0, 3, 0, 1}, figures())
+	b.exec("UPDATE outbox_events SET published_at = now() WHERE id = $1::text::uuid", ids[0])
+	told := b.why(ids[2])
+	require.Equal(t, why.Waiting, told.State)
+	require.Contains(t, told.Explanation, "1 ahead; the first, "+ids[1]+", is scheduled for 1 hour from now")
+	require.Equal(t, why.Scheduled, b.why(ids[1]).State)
+	require.Equal(t, []string{ids[1], alone}, b.listed(outbox.StatusScheduled))
+	require.Equal(t, []string{ids[2]}, b.listed(outbox.StatusPending))
+
+	// Brought forward it is due, and counts from now on.
+	_, outcomes, err := b.change(dlq.ChangeParams{Action: dlq.Retry, IDs: []string{ids[1]}, Actor: "ann"})
+	require.NoError(t, err)
+	require.Equal(t, dlq.Retried, outcomes[0].Outcome)
+	require.Equal(t, []int64{2, 2, 0, 1, 0, 2}, figures())
+}
+
+// listed are the events of a status, in the order of its list.
+func (b *bundle) listed(status string) (ids []string) {
+	b.t.Helper()
+	_, err := b.outbox.ListEvents(b.ctx, outbox.ListParams{Filter: outbox.Filter{Status: status}}, func(e outbox.Event) error {
+		ids = append(ids, e.ID)
+		return nil
+	})
+	require.NoError(b.t, err)
+	return ids
+}

@@ -23,7 +23,12 @@ func (f facts) waiting(r *Result) {
 	case f.sayPaused(r):
 	case f.sayTopicDown(r):
 	case f.sayStranded(r):
-	case e.NextAttemptAt.After(f.Now) && e.AttemptCount > 0:
+	case e.Status == outbox.StatusScheduled:
+		r.State = Scheduled
+		r.say("%s is scheduled: it is published %s, and not before.", f.subject(), f.when(*e.DeliverAt))
+		r.do("outboxctl event retry %s --note '…'   # now instead", e.ID)
+		f.sayPublishers(r)
+	case e.NextAttemptAt.After(f.Now):
 		r.State = BackingOff
 		r.say("%s has failed %s of %s and is tried again %s.", f.subject(), words.Counted(int64(e.AttemptCount), "time"), f.maximum(), f.when(e.NextAttemptAt))
 		r.say("The last error was: %s.", strings.TrimRight(textOr(e.LastError, "none"), "."))
@@ -31,11 +36,6 @@ func (f facts) waiting(r *Result) {
 			r.say("Nothing needs to be done unless the cause persists.")
 		}
 		r.do("outboxctl event retry %s --note '…'   # now, when the cause is gone", e.ID)
-		f.sayPublishers(r)
-	case e.NextAttemptAt.After(f.Now):
-		r.State = Scheduled
-		r.say("%s is not due until %s.", f.subject(), f.when(e.NextAttemptAt))
-		f.sayLastAttempt(r)
 		f.sayPublishers(r)
 	case e.LockedUntil != nil:
 		r.State = Abandoned
@@ -78,6 +78,8 @@ func (f facts) sayParked(r *Result) bool {
 		r.say("the first, %s, died %s and has no dead letter.", head.ID, f.when(*head.DeadAt))
 	case head.LockedUntil != nil && head.LockedUntil.After(f.Now):
 		r.say("the first, %s, is being published right now.", head.ID)
+	case head.Status == outbox.StatusScheduled:
+		r.say("the first, %s, is scheduled for %s.", head.ID, f.when(*head.DeliverAt))
 	case head.AttemptCount > 0:
 		r.say("the first, %s, has failed %s and is tried again %s: %s.", head.ID, words.Counted(int64(head.AttemptCount), "time"),
 			f.when(head.NextAttemptAt), strings.TrimRight(textOr(head.LastError, "no error"), "."))

@@ -36,7 +36,7 @@ func TestWhyKnowsEveryState(t *testing.T) {
 	}
 	set := func(columns string, args ...any) {
 		b.exec("DELETE FROM outbox_leases")
-		b.exec("UPDATE outbox_events SET dead_at = NULL, published_at = NULL, attempt_count = 0, last_error = NULL, next_attempt_at = now() - interval '1 second' WHERE id = $1::text::uuid", event)
+		b.exec("UPDATE outbox_events SET dead_at = NULL, published_at = NULL, attempt_count = 0, last_error = NULL, deliver_at = NULL, next_attempt_at = now() - interval '1 second' WHERE id = $1::text::uuid", event)
 		if columns != "" {
 			b.exec("UPDATE outbox_events SET "+columns+" WHERE id = $1::text::uuid", append([]any{event}, args...)...)
 		}
@@ -85,7 +85,9 @@ func TestWhyKnowsEveryState(t *testing.T) {
 	set("attempt_count = 3, last_error = 'x', next_attempt_at = now() + interval '3 hours 1 minute'")
 	b.exec("UPDATE outbox_events SET max_attempts = 5")
 	set("next_attempt_at = now() + interval '3 hours 1 minute'")
-	check(why.Scheduled, "not due until 3 hours from now")
+	check(why.BackingOff, "failed 0 times of 5 and is tried again 3 hours from now") // it was given back unsent
+	set("next_attempt_at = now() + interval '3 hours 1 minute', deliver_at = now() + interval '3 hours 1 minute'")
+	check(why.Scheduled, "is scheduled: it is published 3 hours from now", "outboxctl event retry "+event)
 	set("")
 	lease(owner, "20 minutes 30 seconds")
 	check(why.Leased, "being published right now by publisher worker-7 (process 4242)", "20 minutes from now")
