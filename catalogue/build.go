@@ -116,6 +116,7 @@ func (c *Catalogue) addType(d Document, t *Type, at lines, folder fs.FS, bad *Pr
 	case t.EnvelopeID != "" && t.Envelope == None:
 		complain("envelope_id", "envelope_id needs the standard envelope")
 	}
+	checkPolicy(t.Policy, complain)
 	compiled, schema, warned, err := compile(t.Schema, t.file, folder)
 	if err = cmp.Or(t.problem, err); err != nil {
 		complain("schema", "%s", err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 // AllNamespaces is the namespace of a document that speaks for every namespace, except for the
@@ -59,6 +60,8 @@ type Type struct {
 	// CloudEventsSource, when set, adds the attributes of a CloudEvent with this source. For envelope
 	// None only.
 	CloudEventsSource string `json:"cloudEventsSource,omitempty"`
+	// Policy is how its events are tried, until when and how fast.
+	Policy wire.Policy `json:"policy,omitzero"`
 
 	check func() (*checker, error)
 	// problem is why Of made no schema.

@@ -80,6 +80,7 @@ func (t Type) node() (*yaml.Node, error) {
 		put(source, "source", text(t.CloudEventsSource))
 		put(node, "cloudevents", source)
 	}
+	putPolicy(node, t.Policy)
 	schema, err := t.Schema.node()
 	if err == nil && schema != nil {
 		put(node, "schema", schema)

@@ -106,7 +106,7 @@ func (c *Catalogue) Describe(namespace, eventType string) (wire.EventType, bool)
 	}
 	return wire.EventType{
 		Aggregate: t.aggregate(), Topic: t.Topic, Bare: t.Envelope == None,
-		RefuseOtherID: t.EnvelopeID == Refuse, CloudEventsSource: t.CloudEventsSource,
+		RefuseOtherID: t.EnvelopeID == Refuse, CloudEventsSource: t.CloudEventsSource, Policy: t.Policy,
 	}, true
 }
 

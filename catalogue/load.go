@@ -151,7 +151,7 @@ func documentKeys() []string {
 
 func defaultKeys() []string {
 	return []string{"topic", "aggregate", "schema", "envelope", "extra_fields", "check", "empty",
-		"envelope_id", "order", "cloudevents"}
+		"envelope_id", "order", "cloudevents", "max_attempts", "backoff", "expires_after", "rate"}
 }
 
 func typeKeys() []string { return append(defaultKeys(), "description", "was") }
@@ -221,6 +221,8 @@ func (r *reader) readType(node *yaml.Node, what string, t Type, at lines, known 
 			for _, name := range value.Content {
 				t.Was = append(t.Was, r.text(what+": was", resolved(name)))
 			}
+		case "max_attempts", "backoff", "expires_after", "rate":
+			r.policy(what, key, value, at, &t.Policy)
 		case "cloudevents":
 			below := at.with(value)
 			r.mapping(value, what+": cloudevents", below, []string{"source"}, func(_ string, value *yaml.Node) {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 // DB is a pool, a connection or a transaction of pgx.
@@ -50,7 +52,9 @@ type options struct {
 	Was               []string `json:"was,omitempty"`
 	Order             string   `json:"order"`
 	CloudEventsSource string   `json:"cloudEventsSource,omitempty"`
-	AppliedBy         string   `json:"appliedBy,omitempty"`
+	// Policy is omitted where it says nothing.
+	Policy    wire.Policy `json:"policy,omitzero"`
+	AppliedBy string      `json:"appliedBy,omitempty"`
 }
 
 // Recorded reads the catalogue that a database recorded. Its schemas are compiled when they are
@@ -78,7 +82,7 @@ func Recorded(ctx context.Context, db DB) (Recording, error) {
 		t := &Type{
 			Name: *name, Description: o.Description, Topic: *topic, Aggregate: *aggregate, Schema: Schema(*schema), Envelope: *envelope,
 			ExtraFields: o.ExtraFields, Check: o.Check, Empty: o.Empty, EnvelopeID: o.EnvelopeID, Was: o.Was, Order: o.Order,
-			CloudEventsSource: o.CloudEventsSource, digest: *digest, appliedBy: o.AppliedBy, appliedAt: *applied,
+			CloudEventsSource: o.CloudEventsSource, Policy: o.Policy, digest: *digest, appliedBy: o.AppliedBy, appliedAt: *applied,
 		}
 		if err := t.fromColumns(); err != nil {
 			return Recording{}, fmt.Errorf("read the recorded catalogue: schema of %s: %w", *name, err)
@@ -155,7 +159,7 @@ func (t Type) columns(d Document, position int) (schema *string, more string, er
 	encoded, err := json.Marshal(options{
 		Catalogue: d.Name, Position: position, Name: d.Topics[t.Topic], Description: t.Description, ExtraFields: t.ExtraFields,
 		Check: t.Check, Empty: t.Empty, EnvelopeID: t.EnvelopeID, Was: t.Was, Order: t.Order, CloudEventsSource: t.CloudEventsSource,
-		AppliedBy: t.appliedBy,
+		Policy: t.Policy, AppliedBy: t.appliedBy,
 	})
 	return schema, string(encoded), err
 }

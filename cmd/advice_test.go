@@ -204,6 +204,7 @@ func (a *advices) waiting() {
 		a.exec(`UPDATE outbox_events SET deliver_at = now() + interval '1 hour', next_attempt_at = now() + interval '1 hour' WHERE id = $1`, id)
 		return id
 	})
+	a.exec(`UPDATE outbox_events SET next_attempt_at = now(), deliver_at = NULL`)
 	a.follow("no_publisher", func() string { return a.behind() })
 	a.follow("parked", func() string {
 		id := a.behind()

@@ -39,6 +39,7 @@ func (d *Dispatcher) build(ctx context.Context) error {
 		return err
 	}
 	d.engine.Store(engine)
+	d.shareRates(ctx)
 	return nil
 }
 

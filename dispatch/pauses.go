@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -13,13 +14,18 @@ const (
 	pausesEvery = 500 * time.Millisecond
 	// pausesTimeout bounds one read. What was read last is obeyed until the database answers again.
 	pausesTimeout = 5 * time.Second
+	// sharesEvery is after how many of these reads the live publishers are counted, where a type has a rate.
+	sharesEvery = 4
 )
 
 // watchPauses keeps what is paused current until ctx ends.
 func (d *Dispatcher) watchPauses(ctx context.Context) {
 	ticker := time.NewTicker(pausesEvery)
 	defer ticker.Stop()
-	for {
+	for ticks := 0; ; ticks++ {
+		if ticks%sharesEvery == 0 {
+			d.shareRates(ctx)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -29,6 +35,30 @@ func (d *Dispatcher) watchPauses(ctx context.Context) {
 			d.observe.Trouble("pauses", err)
 		}
 	}
+}
+
+// shareRates takes this dispatcher's part of the rates of event types.
+func (d *Dispatcher) shareRates(ctx context.Context) {
+	engine := d.engine.Load()
+	if engine == nil || !engine.Rated() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, pausesTimeout)
+	defer cancel()
+	peers, err := dispatch.Peers(ctx, d.cfg.Claims)
+	if err != nil {
+		d.observe.Trouble("publishers", err)
+		return
+	}
+	engine.ShareRates(func(namespace, eventType string) int {
+		n := 1
+		for _, p := range peers {
+			if p.Alive && p.ID != d.identity.ID && p.State.Takes.Has(namespace, eventType) {
+				n++
+			}
+		}
+		return n
+	})
 }
 
 // readPauses reads what is paused, tells what has changed and, where a pause has ended, makes the dispatcher look at what

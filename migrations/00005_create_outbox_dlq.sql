@@ -43,7 +43,8 @@ CREATE TYPE outbox_dlq_reason AS ENUM (
     'aggregate_mismatch',
     'message_too_large',
     'rejected_by_broker',
-    'erased'
+    'erased',
+    'expired'
 );
 
 -- The three columns are what they are in outbox_events.

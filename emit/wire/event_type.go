@@ -12,4 +12,6 @@ type EventType struct {
 	RefuseOtherID bool
 	// CloudEventsSource, when set, is the source of the CloudEvents that messages are.
 	CloudEventsSource string
+	// Policy is how its events are tried.
+	Policy Policy
 }

@@ -31,6 +31,7 @@ type Dispatcher struct {
 
 	inFlight *inFlightLimit
 	breakers *breakers
+	rates    *rates
 	settler  *settler
 	probes   *rate.Limiter
 	pulse    pulse
@@ -64,6 +65,7 @@ func New(cfg Config, store Store, publisher Publisher, catalogue Catalogue, obse
 		cfg: cfg, store: store, publisher: publisher, catalogue: catalogue, observe: observe, waker: waker,
 		inFlight: newInFlightLimit(cfg.MaxInFlight, cfg.MaxInFlightBytes, cfg.BatchSize),
 		breakers: newBreakers(cfg.Names, cfg.Scope),
+		rates:    newRates(catalogue, cfg.Names),
 		settler:  newSettler(cfg, store, observe),
 		probes:   rate.NewLimiter(probesPerSecond, 1),
 	}

@@ -121,10 +121,13 @@ func (d *Dispatcher) mayJudge() func(row *Claimed) bool {
 // fit makes a message of a row, or returns why the row cannot be sent.
 func (d *Dispatcher) fit(row *Claimed) (topic string, msg Message, bad *unfit) {
 	topic, msg, bad = prepare(d.catalogue, d.publisher.Limits, row)
-	if limit := attemptLimit(row, d.cfg.MaxAttempts); bad == nil && row.AttemptCount >= limit {
-		bad = &unfit{reason: outbox.ReasonMaxAttempts, err: attemptsSpent(row, limit)}
+	if bad != nil {
+		return topic, msg, bad
 	}
-	return topic, msg, bad
+	if limit := d.attemptLimit(row); row.AttemptCount >= limit {
+		return topic, msg, &unfit{reason: outbox.ReasonMaxAttempts, err: attemptsSpent(row, limit)}
+	}
+	return topic, msg, expired(row, d.policy(row))
 }
 
 // notOurs is why a row that breaks a rule of the catalogue is left to another
@@ -138,7 +141,7 @@ func (d *Dispatcher) notOurs(row *Claimed, bad *unfit, mayJudge func(*Claimed) b
 
 // runningOut reports whether half of the row's attempts are used: it travels alone.
 func (d *Dispatcher) runningOut(row *Claimed) bool {
-	return row.AttemptCount > 0 && 2*row.AttemptCount >= attemptLimit(row, d.cfg.MaxAttempts)
+	return row.AttemptCount > 0 && 2*row.AttemptCount >= d.attemptLimit(row)
 }
 
 // name is unique among the groups of a moment.

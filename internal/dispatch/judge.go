@@ -1,9 +1,12 @@
 package dispatch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -17,11 +20,45 @@ func attemptsSpent(row *Claimed, limit int) error {
 	return fmt.Errorf("no attempts left: %d of %d were used, and none has left an error", row.AttemptCount, limit)
 }
 
-func attemptLimit(row *Claimed, configured int) int {
+// attemptLimit is the row's own, or its type's, or the publisher's.
+func (d *Dispatcher) attemptLimit(row *Claimed) int {
 	if row.MaxAttempts > 0 {
 		return row.MaxAttempts
 	}
-	return configured
+	return cmp.Or(d.policy(row).MaxAttempts, d.cfg.MaxAttempts)
+}
+
+// policy is what the catalogue says of how the row is tried.
+func (d *Dispatcher) policy(row *Claimed) wire.Policy {
+	t, _ := d.catalogue.Describe(row.Namespace, row.EventType)
+	return t.Policy
+}
+
+// delay is how long a row waits that has failed so many times. One that expires meanwhile is looked at then.
+func (d *Dispatcher) delay(row *Claimed, attempts int) time.Duration {
+	p, b := d.policy(row), d.cfg.Backoff
+	b.Base = cmp.Or(p.BackoffMin, b.Base)
+	b.Max = max(cmp.Or(p.BackoffMax, b.Max), b.Base)
+	if p.BackoffMax > 0 {
+		b.Base, b.Max = min(b.Base, p.BackoffMax), p.BackoffMax
+	}
+	delay := b.Delay(attempts, d.cfg.Random())
+	if p.ExpiresAfter > 0 && !row.Since.IsZero() {
+		delay = min(delay, max(p.ExpiresAfter-row.ReadAt.Sub(row.Since), 0))
+	}
+	return delay
+}
+
+// expired is why a row is not sent any more, or nil.
+func expired(row *Claimed, p wire.Policy) *unfit {
+	if p.ExpiresAfter == 0 || row.Since.IsZero() || row.ReadAt.Sub(row.Since) < p.ExpiresAfter {
+		return nil
+	}
+	err := fmt.Errorf("not published within %s, which its type allows", wire.SpanText(p.ExpiresAfter))
+	if row.LastError != "" {
+		err = fmt.Errorf("%w; the last attempt failed: %s", err, row.LastError)
+	}
+	return &unfit{outbox.ReasonExpired, err, true}
 }
 
 func deadLetter(row *Claimed, topic string, reason outbox.DeadReason, err error, attempted bool) Dead {
@@ -84,7 +121,7 @@ func (d *Dispatcher) judgeFailure(topic string, row *Claimed, err error, v *Verd
 		// Other messages took the time. They are settled now, so the next try
 		// has more of it.
 		a.Outcome, a.Number = OutcomeReleased, row.AttemptCount
-		a.Delay = d.cfg.Backoff.Delay(1, d.cfg.Random())
+		a.Delay = d.delay(row, 1)
 		v.Failed = append(v.Failed, Failed{Key: row.Key, Error: storedError(err), Free: true, Delay: a.Delay})
 		return a
 	}
@@ -96,7 +133,7 @@ func (d *Dispatcher) judgeFailure(topic string, row *Claimed, err error, v *Verd
 		a.Outcome, a.Reason = OutcomeDead, outbox.ReasonRejectedByBroker
 		v.Dead = append(v.Dead, deadLetter(row, topic, a.Reason, err, true))
 	default:
-		if a.Number >= attemptLimit(row, d.cfg.MaxAttempts) {
+		if a.Number >= d.attemptLimit(row) {
 			a.Outcome, a.Reason = OutcomeDead, outbox.ReasonMaxAttempts
 			if ClassOf(err) == Refused {
 				a.Reason = outbox.ReasonRejectedByBroker
@@ -104,7 +141,7 @@ func (d *Dispatcher) judgeFailure(topic string, row *Claimed, err error, v *Verd
 			v.Dead = append(v.Dead, deadLetter(row, topic, a.Reason, err, true))
 			break
 		}
-		a.Delay = max(d.cfg.Backoff.Delay(a.Number, d.cfg.Random()), waitOf(err))
+		a.Delay = max(d.delay(row, a.Number), waitOf(err))
 		v.Failed = append(v.Failed, Failed{Key: row.Key, Error: storedError(err), Delay: a.Delay})
 	}
 	return a

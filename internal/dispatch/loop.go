@@ -94,6 +94,10 @@ func (s *stream) drained(ctx context.Context, r turnResult, pace *pacer) (bool, 
 		return false, nil
 	}
 	s.groups.wait()
+	if s.rates.holding() {
+		_ = wait.For(ctx, pollMin)
+		return false, nil
+	}
 	for pause := probeMin; !s.breakers.healthy() && pause <= 8*probeMin && ctx.Err() == nil; pause *= 2 {
 		_ = wait.For(ctx, pause)
 	}

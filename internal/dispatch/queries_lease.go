@@ -167,18 +167,18 @@ const rowsSQL = `SELECT ` + rowColumns + `, 0::bigint, NULL::text, NULL::text, N
 const leasedRows = `
 SELECT l.lease, e.*
   FROM (SELECT id AS lease, unnest(seqs) AS named FROM outbox_leases WHERE id = $1::bigint OFFSET 0) AS l
- CROSS JOIN LATERAL (SELECT id, seq, event_type, aggregate_type, aggregate_id, created_at, attempt_count, last_error, max_attempts,
+ CROSS JOIN LATERAL (SELECT id, seq, event_type, aggregate_type, aggregate_id, created_at, deliver_at, attempt_count, last_error, max_attempts,
                             namespace, tenant_id, dedupe_key, ordering_key, broker_message_id, payload_json, headers
                        FROM outbox_events
                       WHERE seq >= lower(l.named) AND seq < upper(l.named) AND published_at IS NULL AND dead_at IS NULL
                       ORDER BY seq
                      OFFSET 0) AS e`
 
-const rowNames = `lease, id, seq, event_type, aggregate_type, aggregate_id, created_at, attempt_count, last_error, max_attempts,
+const rowNames = `lease, id, seq, event_type, aggregate_type, aggregate_id, created_at, deliver_at, attempt_count, last_error, max_attempts,
                        namespace, tenant_id, dedupe_key, ordering_key, broker_message_id`
 
 const rowColumns = `id::text, lease, seq, event_type::text, aggregate_type::text, aggregate_id::text,
-       created_at, attempt_count, coalesce(last_error, ''), coalesce(max_attempts, 0), coalesce(last_error LIKE '%` + expiredSuffix + `', false),
+       created_at, coalesce(deliver_at, created_at), now(), attempt_count, coalesce(last_error, ''), coalesce(max_attempts, 0), coalesce(last_error LIKE '%` + expiredSuffix + `', false),
        namespace, coalesce(tenant_id::text, ''), coalesce(dedupe_key, ''), coalesce(ordering_key, ''), coalesce(broker_message_id, '')`
 
 // claimedBytes is the setting that counts what a claim has printed.

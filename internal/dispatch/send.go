@@ -209,7 +209,7 @@ func (d *Dispatcher) heldBack(rows []*Claimed, err error) (v Verdicts) {
 	for _, row := range rows {
 		v.Failed = append(v.Failed, Failed{
 			Key: row.Key, Error: text, Free: true,
-			Delay: d.cfg.Backoff.Delay(row.AttemptCount, d.cfg.Random()),
+			Delay: d.delay(row, row.AttemptCount),
 		})
 	}
 	return v

@@ -107,13 +107,13 @@ func collectClaimed(found pgx.Rows, limit int) ([]Claimed, error) {
 	for found.Next() {
 		var r Claimed
 		var headers *string
-		var created pgtype.Timestamptz // infinity is a time to PostgreSQL, and none to Go
+		var created, since pgtype.Timestamptz // infinity is a time to PostgreSQL, and none to Go
 		if err := found.Scan(&r.ID, &r.Lease, &r.Seq, &r.EventType, &r.AggregateType, &r.AggregateID,
-			&created, &r.AttemptCount, &r.LastError, &r.MaxAttempts, &r.Expired, &r.Namespace, &r.TenantID,
+			&created, &since, &r.ReadAt, &r.AttemptCount, &r.LastError, &r.MaxAttempts, &r.Expired, &r.Namespace, &r.TenantID,
 			&r.DedupeKey, &r.OrderingKey, &r.CopyOf, &r.Printed, &r.Payload, &headers, nil); err != nil {
 			return nil, err
 		}
-		r.CreatedAt, r.Headers = created.Time, headersOf(headers)
+		r.CreatedAt, r.Since, r.Headers = created.Time, since.Time, headersOf(headers)
 		if len(rows) == cap(rows) {
 			rows = slices.Grow(rows, len(rows)) // append would grow by a quarter and copy three times as much
 		}

@@ -151,6 +151,8 @@ func (s *stream) aim(p *ClaimParams, sweep bool) (*cursor, span) {
 func (d *Dispatcher) leaveOut(p *ClaimParams) {
 	p.Except, p.crowded = d.breakers.except(d.inFlight.crowded)
 	p.Except = p.Except.Or(outbox.ByNamespace(d.cfg.Authority.Except()))
+	spent, names := d.rates.spent(time.Now())
+	p.Except, p.crowded = p.Except.Or(spent), append(p.crowded, names...)
 	p.Paused = d.paused()
 }
 
@@ -203,7 +205,7 @@ func (d *Dispatcher) claim(p ClaimParams) (Claim, error) {
 	if len(claim.Rows) > 0 {
 		failpoint.Hit(failpoint.Claimed)
 	}
-	if n := endangered(claim.Rows, d.cfg.MaxAttempts); n > 0 {
+	if n := d.endangered(claim.Rows); n > 0 {
 		// A row that kills its publishers comes back one lease from now.
 		d.inFlight.narrow(n, now.Add(2*d.cfg.Lease))
 	}
@@ -212,10 +214,10 @@ func (d *Dispatcher) claim(p ClaimParams) (Claim, error) {
 
 // endangered is how far beyond half of its attempts the worst of the rows is
 // whose publisher has just died.
-func endangered(rows []Claimed, maxAttempts int) (worst int) {
+func (d *Dispatcher) endangered(rows []Claimed) (worst int) {
 	for i := range rows {
 		if r := &rows[i]; r.Expired {
-			worst = max(worst, r.AttemptCount-attemptLimit(r, maxAttempts)/2)
+			worst = max(worst, r.AttemptCount-d.attemptLimit(r)/2)
 		}
 	}
 	return worst
@@ -229,6 +231,8 @@ func (s *stream) launch(
 	if len(rows) == 0 {
 		return false
 	}
+	rows, rest := s.rates.allow(rows, time.Now())
+	s.giveBack(started, rest)
 	groups := s.split(rows)
 	cut = s.keys.sending(groups, p.most())
 	if p.Ordered { // plain claims come back to a topic by their cursor, which stays there

@@ -71,7 +71,7 @@ func TestDeadReasons(t *testing.T) {
 	t.Parallel()
 	pool := migrated(t)
 	require.Equal(t, []string{
-		"max_attempts", "unknown_event_type", "invalid_payload", "aggregate_mismatch", "message_too_large", "rejected_by_broker", "erased",
+		"max_attempts", "unknown_event_type", "invalid_payload", "aggregate_mismatch", "message_too_large", "rejected_by_broker", "erased", "expired",
 	}, queryAll(t, pool, `SELECT unnest(enum_range(NULL::outbox_dlq_reason))::text`))
 }
 

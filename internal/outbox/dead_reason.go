@@ -13,6 +13,8 @@ const (
 	ReasonRejectedByBroker  DeadReason = "rejected_by_broker"
 	// ReasonErased: an operator removed what it carried before it was published.
 	ReasonErased DeadReason = "erased"
+	// ReasonExpired: it was not published within the time that its type allows.
+	ReasonExpired DeadReason = "expired"
 )
 
 // DeadReasons lists every reason, in the order of the enum outbox_dlq_reason.
@@ -20,6 +22,6 @@ func DeadReasons() []string {
 	return []string{
 		string(ReasonMaxAttempts), string(ReasonUnknownEventType), string(ReasonInvalidPayload),
 		string(ReasonAggregateMismatch), string(ReasonMessageTooLarge), string(ReasonRejectedByBroker),
-		string(ReasonErased),
+		string(ReasonErased), string(ReasonExpired),
 	}
 }

@@ -35,6 +35,11 @@ func (n Names) OnTopic(topic string) Types {
 	return n.where(func(e Name) bool { return e.Topic == topic })
 }
 
+// Only is one type, by its present name, under all of its names.
+func (n Names) Only(namespace, eventType string) Types {
+	return n.where(func(e Name) bool { return e.Namespace == namespace && e.Type == eventType })
+}
+
 // Called are the types of a name, present or former, under all of their names. Where no type has
 // the name it is meant as it stands.
 func (n Names) Called(names ...string) Types {

@@ -139,7 +139,7 @@ func parts(a, b catalogue.Type) []string {
 		"topic": a.Topic == b.Topic, "aggregate": a.Aggregate == b.Aggregate, "schema": a.Schema == b.Schema,
 		"envelope": a.Envelope == b.Envelope, "extra_fields": a.ExtraFields == b.ExtraFields, "check": a.Check == b.Check,
 		"empty": a.Empty == b.Empty, "envelope_id": a.EnvelopeID == b.EnvelopeID, "was": slices.Equal(a.Was, b.Was),
-		"order": a.Order == b.Order, "cloudevents": a.CloudEventsSource == b.CloudEventsSource,
+		"order": a.Order == b.Order, "cloudevents": a.CloudEventsSource == b.CloudEventsSource, "policy": a.Policy == b.Policy,
 	} {
 		if !same {
 			differ = append(differ, name)

@@ -29,7 +29,9 @@ type EventType struct {
 	ExtraFields string   `json:"extraFields"`
 	Check       string   `json:"check"`
 	Was         []string `json:"was"`
-	Digest      string   `json:"digest"`
+	// Policy is how its events are tried; {} leaves everything to the publishers.
+	Policy wire.Policy `json:"policy"`
+	Digest string      `json:"digest"`
 }
 
 // EventTypeDetail is all that the catalogue says of a type.
@@ -162,7 +164,7 @@ func eventType(d catalogue.Document, t catalogue.Type) EventType {
 	return EventType{
 		Type: t.Name, AggregateType: t.Aggregate, Topic: t.Topic, Description: t.Description, Fields: payloadFields(t),
 		Namespace: d.Namespace, TopicName: d.Topics[t.Topic], Envelope: t.Envelope, ExtraFields: t.ExtraFields, Check: t.Check,
-		Was: append([]string{}, t.Was...), Digest: t.Digest(),
+		Was: append([]string{}, t.Was...), Policy: t.Policy, Digest: t.Digest(),
 	}
 }
 

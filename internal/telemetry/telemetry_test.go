@@ -67,6 +67,7 @@ outbox_claimed_total 4
 # TYPE outbox_dead_total counter
 outbox_dead_total{reason="aggregate_mismatch"} 0
 outbox_dead_total{reason="erased"} 0
+outbox_dead_total{reason="expired"} 0
 outbox_dead_total{reason="invalid_payload"} 0
 outbox_dead_total{reason="max_attempts"} 1
 outbox_dead_total{reason="message_too_large"} 0
@@ -200,6 +201,7 @@ outbox_claimable_events 0
 # TYPE outbox_dlq_open gauge
 outbox_dlq_open{reason="aggregate_mismatch"} 0
 outbox_dlq_open{reason="erased"} 0
+outbox_dlq_open{reason="expired"} 0
 outbox_dlq_open{reason="invalid_payload"} 0
 outbox_dlq_open{reason="max_attempts"} 3
 outbox_dlq_open{reason="message_too_large"} 0

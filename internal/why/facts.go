@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/outbox"
@@ -26,7 +27,9 @@ type facts struct {
 	Audit   []dlq.AuditRow
 	// Topic is the logical topic of the event's type; empty when the registry does not know the type.
 	Topic string
-	// MaxAttempts holds unless the event has its own.
+	// Policy is what the catalogue says of how the event is tried.
+	Policy wire.Policy
+	// MaxAttempts holds unless the event or its type has its own.
 	MaxAttempts int
 	// Ahead counts the due events before it, up to aheadBound.
 	Ahead int64
@@ -130,7 +133,8 @@ func gather(ctx context.Context, o *dlq.Outbox, id string) (f facts, err error) 
 	case f.Event.DeadAt != nil && f.Event.OrderingKey != nil:
 		err = o.DB.QueryRow(ctx, countBehindInKey, *f.Event.OrderingKey, f.Event.Seq, aheadBound).Scan(&f.KeyBehind)
 	case f.Event.PublishedAt == nil && f.Event.DeadAt == nil:
-		f.Topic = o.Registry.TopicOf(f.Event.Namespace, f.Event.EventType)
+		t, _ := o.Registry.Find(f.Event.Namespace, f.Event.EventType)
+		f.Topic, f.Policy = t.Topic, t.Policy
 		if err = addQueue(ctx, o, &f); err == nil {
 			err = addHead(ctx, o, &f)
 		}

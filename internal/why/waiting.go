@@ -259,7 +259,7 @@ func (f facts) limit() int {
 	if f.Event.MaxAttempts != nil {
 		return *f.Event.MaxAttempts
 	}
-	return f.MaxAttempts
+	return cmp.Or(f.Policy.MaxAttempts, f.MaxAttempts)
 }
 
 // paused finds a live publisher that does not publish to the event's topic.

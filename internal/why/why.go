@@ -233,9 +233,10 @@ func (f facts) sayBehind(r *Result) {
 // putRight names the commands for an open dead letter. One that would fail again unchanged has to be corrected.
 func (r *Result) putRight(letter, reason string) {
 	r.do("outboxctl dlq show %s --payload pretty", letter)
-	if reason == string(outbox.ReasonMaxAttempts) || reason == string(outbox.ReasonRejectedByBroker) {
+	switch outbox.DeadReason(reason) {
+	case outbox.ReasonMaxAttempts, outbox.ReasonRejectedByBroker, outbox.ReasonExpired:
 		r.do("outboxctl dlq replay %s --note '…'", letter)
-	} else {
+	default:
 		r.do("outboxctl dlq edit %s --note '…'", letter)
 	}
 	r.do("outboxctl dlq discard %s --note '…'", letter)
@@ -246,6 +247,8 @@ func remedy(reason string) string {
 	switch outbox.DeadReason(reason) {
 	case outbox.ReasonMaxAttempts:
 		return "Once the cause is gone, replay it."
+	case outbox.ReasonExpired:
+		return "If it is still of use, replay it: its time then counts from the replay."
 	case outbox.ReasonRejectedByBroker:
 		return "The broker refused this message alone; when its rules were changed, replay it."
 	case outbox.ReasonUnknownEventType:

@@ -1,0 +1,82 @@
+package dispatch_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/catalogue"
+	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/emit/wire"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/migrate"
+)
+
+// An event that is not published in time dies, by the database's clock; one that was scheduled has its time from then
+// on, and one that is replayed from the replay on.
+func TestEventsExpire(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.EmptyDB(t)
+	_, err := migrate.Up(t.Context(), db.Pool, migrate.Options{Types: migrate.Text})
+	require.NoError(t, err)
+	d := document("", "usage", []string{"quick"}, []string{"patient"})
+	d.Types[0].Policy = wire.Policy{ExpiresAfter: time.Hour}
+	emitter := applyDocuments(t, db.Pool, d)
+	for _, e := range []emit.Event{
+		{Type: "quick", DedupeKey: "old"}, {Type: "quick", DedupeKey: "scheduled"}, {Type: "quick", DedupeKey: "new"}, {Type: "patient", DedupeKey: "patient"},
+	} {
+		emitIn(t, db.Pool, emitter, 1, e)
+	}
+	_, err = db.Pool.Exec(t.Context(), `
+ALTER TABLE outbox_events DISABLE TRIGGER USER;
+UPDATE outbox_events SET created_at = now() - interval '2 hours' WHERE dedupe_key <> 'new';
+UPDATE outbox_events SET deliver_at = now() - interval '10 minutes' WHERE dedupe_key = 'scheduled';
+ALTER TABLE outbox_events ENABLE TRIGGER USER`)
+	require.NoError(t, err)
+
+	once := func() (published, dead int64) {
+		t.Helper()
+		d, err := dispatch.New(t.Context(), dispatch.Config{URL: db.URL, Publisher: dispatch.Each(
+			func(context.Context, string, dispatch.Message) error { return nil }, 4)})
+		require.NoError(t, err)
+		defer d.Close()
+		done, err := d.Once(t.Context())
+		require.NoError(t, err)
+		return done.Published, done.Dead
+	}
+	published, dead := once()
+	require.Equal(t, []int64{3, 1}, []int64{published, dead})
+	var key, reason, message string
+	require.NoError(t, db.Pool.QueryRow(t.Context(), `
+SELECT e.dedupe_key, d.error_reason, d.error_message FROM outbox_dlq AS d JOIN outbox_events AS e ON e.id = d.event_id`).Scan(&key, &reason, &message))
+	require.Equal(t, []string{"old", "expired", "not published within 1h, which its type allows"}, []string{key, reason, message})
+
+	_, err = db.Pool.Exec(t.Context(), `SELECT outbox_replay(ARRAY(SELECT id FROM outbox_dlq), 'ann')`)
+	require.NoError(t, err)
+	published, dead = once()
+	require.Equal(t, []int64{1, 0}, []int64{published, dead})
+}
+
+// The policy is the same in Go, in YAML and in the database.
+func TestPolicyTravels(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.EmptyDB(t)
+	_, err := migrate.Up(t.Context(), db.Pool, migrate.Options{Types: migrate.Text})
+	require.NoError(t, err)
+	d := document("", "usage", []string{"quick"})
+	d.Types[0].Policy = wire.Policy{MaxAttempts: 3, BackoffMin: 2 * time.Second, BackoffMax: time.Minute, ExpiresAfter: 24 * time.Hour, Rate: 0.5}
+	applyDocuments(t, db.Pool, d)
+	recorded, err := catalogue.Recorded(t.Context(), db.Pool)
+	require.NoError(t, err)
+	found, _ := recorded.Catalogue.Find("default", "quick")
+	require.Equal(t, d.Types[0].Policy, found.Policy)
+	built, err := catalogue.Build(d)
+	require.NoError(t, err)
+	same, _ := built.Find("default", "quick")
+	require.Equal(t, same.Digest(), found.Digest())
+	described, _ := recorded.Catalogue.Describe("default", "quick")
+	require.Equal(t, d.Types[0].Policy, described.Policy)
+}
