@@ -9,6 +9,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
@@ -72,6 +73,8 @@ func schemaOf(t reflect.Type, nullable bool) map[string]any {
 		return schemaOf(t.Elem(), true)
 	case t == reflect.TypeFor[time.Time](), t.Kind() == reflect.String, t.Implements(reflect.TypeFor[interface{ MarshalText() ([]byte, error) }]()):
 		kind = "string"
+	case t == reflect.TypeFor[wire.Policy]():
+		kind, s["additionalProperties"] = "object", true
 	case t == reflect.TypeFor[json.RawMessage](), t.Kind() == reflect.Interface:
 		kind, s["additionalProperties"], nullable = "object", true, true
 	case t.Kind() == reflect.Struct:

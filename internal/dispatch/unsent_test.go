@@ -66,7 +66,7 @@ func TestShutdownGivesBackTheUnsent(t *testing.T) {
 // nothing by it.
 func TestTheUnsentAreNotCharged(t *testing.T) {
 	t.Parallel()
-	d := &Dispatcher{cfg: Config{}.withDefaults()}
+	d := &Dispatcher{cfg: Config{}.withDefaults(), catalogue: memCatalogue{}}
 	row := &Claimed{Key: Key{ID: "a"}, AttemptCount: d.cfg.MaxAttempts - 1}
 	var v Verdicts
 	a := d.judgeFailure("domain", row, unsent(context.DeadlineExceeded), &v)

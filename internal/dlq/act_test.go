@@ -34,7 +34,7 @@ func TestReplayQueuesTheOriginalRowAnew(t *testing.T) {
 	require.WithinDuration(t, time.Now(), after.NextAttemptAt, time.Minute)
 	want := before
 	want.Status, want.AttemptCount, want.LastError, want.DeadAt = outbox.StatusPending, 0, nil, nil
-	want.NextAttemptAt = after.NextAttemptAt
+	want.NextAttemptAt, want.DeliverAt = after.NextAttemptAt, &after.NextAttemptAt // its time counts from now
 	require.Equal(t, want, after)
 	require.EqualValues(t, 1, b.count("SELECT count(*) FROM outbox_leases, outbox_events WHERE seqs = int8multirange(int8range(seq + 1, seq + 1, '[]'))"))
 

@@ -58,7 +58,7 @@ func (b *scanBundle) events(n int) (ids []string) {
 		if i%5 == 0 {
 			of = aggregate
 		}
-		ids = append(ids, b.insert(of, Statuses()[(i+3)%4], []string{"order_canceled", "order_expired"}[i/4%2], []string{"default", "eu"}[i%2],
+		ids = append(ids, b.insert(of, []string{StatusDead, StatusPending, StatusProcessing, StatusPublished}[i%4], []string{"order_canceled", "order_expired"}[i/4%2], []string{"default", "eu"}[i%2],
 			base().Add(time.Duration(i)*time.Second)))
 	}
 	return ids

@@ -177,7 +177,7 @@ func TestBacklogShowsNothingItHasNotSeen(t *testing.T) {
 			if fail.Load() {
 				return stats.Sample{}, errors.New("away")
 			}
-			return stats.Sample{Backlog: 12, OldestAgeSeconds: 30, AtMaxAttempts: 2, DLQOpen: map[string]int64{"max_attempts": 3}}, nil
+			return stats.Sample{Backlog: 12, OldestAgeSeconds: 30, AtMaxAttempts: 2, Scheduled: 4, DLQOpen: map[string]int64{"max_attempts": 3}}, nil
 		}, func() telemetry.Current { return telemetry.Current{Events: 5, Bytes: 500, StoodDown: 1} }, func(string, error) { troubles.Add(1) })
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -188,7 +188,7 @@ func TestBacklogShowsNothingItHasNotSeen(t *testing.T) {
 		fail.Store(false)
 		<-time.After(15 * time.Second)
 		require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(`
-# HELP outbox_backlog_events Events neither published nor dead nor parked.
+# HELP outbox_backlog_events Events neither published nor dead nor parked nor scheduled.
 # TYPE outbox_backlog_events gauge
 outbox_backlog_events 12
 # HELP outbox_blocked_keys Ordering keys that stand still behind a dead event.
@@ -216,7 +216,7 @@ outbox_in_flight_events 5
 # HELP outbox_max_attempts_events Unpublished events that have no attempts left: waiting ones, and dead ones with an open dead letter.
 # TYPE outbox_max_attempts_events gauge
 outbox_max_attempts_events 2
-# HELP outbox_oldest_unpublished_age_seconds Age of the oldest event neither published nor dead nor parked.
+# HELP outbox_oldest_unpublished_age_seconds Age of the oldest event neither published nor dead nor parked nor scheduled; of one that was scheduled, since its time.
 # TYPE outbox_oldest_unpublished_age_seconds gauge
 outbox_oldest_unpublished_age_seconds 35
 # HELP outbox_parked_events Events that wait behind a dead one of their ordering key.
@@ -225,6 +225,9 @@ outbox_parked_events 0
 # HELP outbox_pauses Pauses in force: topics, types, tenants and namespaces that operators have paused.
 # TYPE outbox_pauses gauge
 outbox_pauses 0
+# HELP outbox_scheduled_events Events that wait for their time, or behind such an event of their ordering key.
+# TYPE outbox_scheduled_events gauge
+outbox_scheduled_events 4
 # HELP outbox_stood_down_types Event types that this publisher leaves alone: an event does not fit its catalogue, and the recorded one says something else.
 # TYPE outbox_stood_down_types gauge
 outbox_stood_down_types 1
