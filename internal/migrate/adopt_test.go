@@ -143,3 +143,26 @@ func refused(t *testing.T, pool *pgxpool.Pool) *migrate.PartialError {
 	require.Empty(t, differ(before, catalogue(t, pool)), "what is not ours is left alone")
 	return partial
 }
+
+// A table that was never analyzed is planned for by a sample of it.
+func TestPlanOfATableWithoutStatistics(t *testing.T) {
+	t.Parallel()
+	pool := adopted(t, 0)
+	exec(t, pool, `ALTER TABLE outbox_events SET (autovacuum_enabled = off)`)
+	survey := func() migrate.Adoption {
+		a, err := migrate.Survey(t.Context(), pool, migrate.Options{})
+		require.NoError(t, err)
+		return a
+	}
+	require.Zero(t, survey().Rows)
+	exec(t, pool, `INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, published_at)
+		SELECT gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), jsonb_build_object('x', repeat('y', 200)), CASE WHEN i > 100 THEN now() END
+		  FROM generate_series(1, 60000) AS i`)
+	require.Equal(t, float32(-1), queryOne[float32](t, pool, `SELECT reltuples FROM pg_class WHERE oid = 'outbox_events'::regclass`))
+	a := survey()
+	require.InDelta(t, 60000, a.Rows, 12000)
+	require.EqualValues(t, 100, a.Waiting)
+	require.Less(t, a.GrowthBytes, a.TableBytes)
+	exec(t, pool, `ANALYZE outbox_events`)
+	require.InDelta(t, 60000, survey().Rows, 100)
+}

@@ -110,8 +110,16 @@ func (a *Adoption) look(ctx context.Context, tx pgx.Tx, opts Options) error {
 		}
 	}
 	err := tx.QueryRow(ctx, sizes).Scan(&a.Types, &a.Rows, &a.TableBytes, &a.IndexBytes, &a.Warnings)
-	if err != nil || len(a.Blocked) > 0 {
+	if err != nil {
 		return err
+	}
+	if a.Rows < 0 {
+		if err := tx.QueryRow(ctx, sampledRows).Scan(&a.Rows); err != nil {
+			return err
+		}
+	}
+	if len(a.Blocked) > 0 {
+		return nil
 	}
 	if err := tx.QueryRow(ctx, `SELECT count(*) FROM outbox_events WHERE published_at IS NULL`).Scan(&a.Waiting); err != nil {
 		return err
@@ -191,7 +199,10 @@ SELECT coalesce(array_agg(line ORDER BY line), '{}') FROM (
 const sizes = `
 SELECT CASE WHEN (SELECT format_type(a.atttypid, NULL) FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attname = 'event_type')
                  IN ('text', 'character varying') THEN 'text' ELSE 'enum' END,
-       greatest(c.reltuples, 0)::bigint, pg_table_size(c.oid), pg_indexes_size(c.oid),
+       -- As the planner does: what was counted last, for the pages that there are now. -1 is a table of which nothing is known.
+       CASE WHEN c.reltuples > 0 AND c.relpages > 0
+            THEN (c.reltuples / c.relpages * (pg_relation_size(c.oid) / current_setting('block_size')::int))::bigint ELSE -1 END,
+       pg_table_size(c.oid), pg_indexes_size(c.oid),
        ARRAY(
     SELECT 'unique index ' || x.relname || ': an event that it keeps out makes outbox_emit fail with OX008'
       FROM pg_index AS i JOIN pg_class AS x ON x.oid = i.indexrelid
@@ -212,6 +223,16 @@ SELECT CASE WHEN (SELECT format_type(a.atttypid, NULL) FROM pg_attribute AS a WH
      WHERE s.datname = current_database() AND s.xact_start < now() - interval '1 minute' AND s.pid <> pg_backend_pid()
      ORDER BY s.xact_start LIMIT 3))
   FROM pg_class AS c WHERE c.oid = to_regclass('outbox_events')`
+
+// sampledRows estimates the rows of a table without statistics from about a thousand of its pages.
+const sampledRows = `
+SELECT (count(*) * greatest(pages / 1000.0, 1))::bigint
+  FROM (SELECT pg_relation_size('outbox_events') / current_setting('block_size')::int AS pages) AS size,
+       outbox_events TABLESAMPLE SYSTEM (least(100, 100000.0 / greatest(
+           (SELECT pg_relation_size('outbox_events') / current_setting('block_size')::int), 1)))
+ GROUP BY pages
+ UNION ALL SELECT 0
+ ORDER BY 1 DESC LIMIT 1`
 
 // sessions lists who uses the table: by the locks of an open transaction, or else by the last
 // statement, of which nothing is shown. Locking rows without changing them is what publishers do.
@@ -251,11 +272,11 @@ func (a *Adoption) estimate(opts Options) {
 		Estimate
 		growth, wal float64
 	}{
-		{2, Estimate{"00002_add_delivery_columns", 2 * scan,
-			"adds columns without touching a row, and reads the table twice to validate two checks"}, 0, 0},
+		{2, Estimate{"00002_add_delivery_columns", 3 * scan,
+			"adds columns without touching a row, and reads the table three times to validate three checks"}, 0, 0},
 		{3, Estimate{"00003_add_event_seq", 2*scan + waiting*secondsPerNumber*(1+max(0, opts.Pace)),
 			"numbers the rows that wait, in batches of 2,000 with a pause after each"}, waiting * (row + bytesPerEntry), waiting * (row + walPerNumber)},
-		{4, Estimate{"00004_narrow_event_indexes", 8*scan + rows*secondsPerEntry, "builds partial indexes beside production and drops the full ones"},
+		{4, Estimate{"00004_narrow_event_indexes", 10*scan + rows*secondsPerEntry, "builds partial indexes beside production and drops the full ones"},
 			rows * bytesPerEntry / 2, rows * bytesPerEntry},
 		{18, Estimate{"00018_index_dead_events", 2 * scan, "builds one more index, which is empty"}, 0, 0},
 	} {

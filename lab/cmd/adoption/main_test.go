@@ -49,5 +49,6 @@ func TestThePageHasTheWays(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/adoption.md")
 	require.NoError(t, err)
 	require.Equal(t, 1, strings.Count(string(page), "```sql\n-- path B\n"))
+	require.Equal(t, 1, strings.Count(string(page), "```sql\n-- path B, what waits\n"))
 	require.ErrorContains(t, run(t.Context(), []string{"D"}, io.Discard, io.Discard), `"D" is none of`)
 }

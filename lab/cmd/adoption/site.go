@@ -18,9 +18,12 @@ import (
 
 // site is one database with its programs, and what becomes of its events.
 type site struct {
-	lab      *lab
-	url      string
-	pool     *pgxpool.Pool
+	lab  *lab
+	url  string
+	pool *pgxpool.Pool
+	// app is the application: its role owns nothing, and may do what it was granted.
+	role     string
+	app      *pgxpool.Pool
 	children []*rig.Process
 
 	mu      sync.Mutex
@@ -35,12 +38,20 @@ func (l *lab) open(ctx context.Context, database string) *site {
 	s := &site{lab: l, url: l.CreateDatabase(ctx, l.Postgres, database), seen: map[string]int{},
 		jobbed: map[string]int{}}
 	s.pool = l.Pool(ctx, s.url, 0)
+	s.role = "shop_" + database
+	rig.Must(s.pool.Exec(ctx, "CREATE ROLE "+s.role))
+	s.app = l.Pool(ctx, s.url+"&options=-c%20role%3D"+s.role, 0)
 	l.seen = func(id string) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.seen[id]++
 	}
 	return s
+}
+
+// grant gives the application a right.
+func (s *site) grant(ctx context.Context, what string) {
+	rig.Must(s.pool.Exec(ctx, "GRANT "+what+" TO "+s.role))
 }
 
 // close ends what still runs.
@@ -100,7 +111,7 @@ func (s *site) writers(ctx context.Context, statements ...string) (end func()) {
 				case <-ticker.C:
 				}
 				var id string
-				if errs[i] = s.pool.QueryRow(context.WithoutCancel(ctx), statement).Scan(&id); errs[i] != nil {
+				if errs[i] = s.app.QueryRow(context.WithoutCancel(ctx), statement).Scan(&id); errs[i] != nil {
 					return
 				}
 				s.mu.Lock()

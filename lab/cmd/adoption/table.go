@@ -58,6 +58,7 @@ func (l *lab) pathC(ctx context.Context, s *site) {
 	rows := rig.Must(s.pool.Query(ctx,
 		`SELECT id::text FROM outbox_events WHERE published_at IS NULL`))
 	s.written = rig.Must(pgx.CollectRows(rows, pgx.RowTo[string]))
+	s.grant(ctx, "INSERT, SELECT (id) ON outbox_events")
 	writer := s.writers(ctx, insertOld)
 	var plan figures
 	rig.Check(json.Unmarshal([]byte(s.outboxctl(ctx, "migrate", "--plan", "-o", "json")), &plan))

@@ -22,7 +22,7 @@ const (
 	emitFound = `SELECT id::text FROM outbox_emit('order.found', 'order', '42', '{}')`
 
 	createOwn = `CREATE TABLE my_outbox (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), event_type text NOT NULL, aggregate_id text NOT NULL,
-		payload jsonb NOT NULL, delivered_at timestamptz)`
+		payload jsonb NOT NULL, created_at timestamptz NOT NULL DEFAULT now(), delivered_at timestamptz)`
 	insertOwn = `INSERT INTO my_outbox (event_type, aggregate_id, payload) VALUES ('order.ready', '42', '{}') RETURNING id::text`
 	jobOwn    = `WITH taken AS (SELECT id FROM my_outbox WHERE delivered_at IS NULL LIMIT 100 FOR UPDATE SKIP LOCKED)
 		UPDATE my_outbox AS m SET delivered_at = now() FROM taken WHERE m.id = taken.id RETURNING m.id::text`
@@ -32,6 +32,7 @@ const (
 func (l *lab) rolling(ctx context.Context, s *site) {
 	former, newer := s.catalogue("old", oldTypes), s.catalogue("new", newTypes)
 	s.setUp(ctx, former)
+	s.grant(ctx, "outbox_emitter")
 	old := []*rig.Process{s.publish("--catalogue", former), s.publish("--catalogue", former)}
 	first := s.writers(ctx, emitReady)
 	rig.Pause(ctx, l.duration/4)
@@ -90,8 +91,10 @@ func (s *site) setUp(ctx context.Context, catalogue string) {
 // pathA releases an application that emits, while the old release and its job go on for a while.
 func (l *lab) pathA(ctx context.Context, s *site) {
 	rig.Must(s.pool.Exec(ctx, createOwn))
+	s.grant(ctx, "INSERT, SELECT (id) ON my_outbox")
 	job, former := s.job(ctx), s.writers(ctx, insertOwn)
 	s.setUp(ctx, s.catalogue("my", oldTypes))
+	s.grant(ctx, "outbox_emitter")
 	rig.Pause(ctx, l.duration/3)
 	newer := s.writers(ctx, emitReady)
 	s.publish()
@@ -103,14 +106,22 @@ func (l *lab) pathA(ctx context.Context, s *site) {
 	s.drained(ctx)
 }
 
-// pathB switches the page's trigger on, off and on beside the application and its job.
-func (l *lab) pathB(ctx context.Context, s *site) {
-	_, rest, ok := strings.Cut(l.page, "```sql\n-- path B\n")
-	trigger, _, _ := strings.Cut(rest, "```")
+// sql is a block of the page.
+func (l *lab) sql(head string) string {
+	_, rest, ok := strings.Cut(l.page, "```sql\n-- "+head+"\n")
+	text, _, _ := strings.Cut(rest, "```")
 	if !ok {
-		rig.Check(errors.New("the page has no trigger for path B"))
+		rig.Check(errors.New("the page has no SQL for " + head))
 	}
+	return text
+}
+
+// pathB switches the page's trigger on, off and on beside the application and its job, and then moves
+// over what was written while neither ran.
+func (l *lab) pathB(ctx context.Context, s *site) {
+	trigger, move := l.sql("path B"), l.sql("path B, what waits")
 	rig.Must(s.pool.Exec(ctx, createOwn))
+	s.grant(ctx, "INSERT, SELECT (id) ON my_outbox")
 	job, writers := s.job(ctx), s.writers(ctx, insertOwn, insertOwn, insertOwn)
 	s.setUp(ctx, s.catalogue("my", oldTypes))
 	s.publish()
@@ -121,5 +132,14 @@ func (l *lab) pathB(ctx context.Context, s *site) {
 	}
 	writers()
 	job()
+	rig.Must(s.pool.Exec(ctx, "ALTER TABLE my_outbox DISABLE TRIGGER my_outbox_relay"))
+	late := s.writers(ctx, insertOwn)
+	rig.Pause(ctx, l.duration/6)
+	late()
+	moved := int64(0)
+	for n := int64(1); n > 0; moved += n {
+		n = rig.Must(s.pool.Exec(ctx, move)).RowsAffected()
+	}
+	l.say("%d events that waited were moved over", moved)
 	s.drained(ctx)
 }
