@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -146,7 +145,7 @@ func printEventType(w io.Writer, t registry.EventTypeDetail) error {
 		}
 		fmt.Fprintf(&text, "  %s%s  %s\n", safetext.Line(f.Name), mark, safetext.Line(f.Type))
 	}
-	fmt.Fprintf(&text, "\n%s\n", safetext.Line(emitCall(t.EventType)))
+	fmt.Fprintf(&text, "\n%s\n", safetext.Line(emitCall(t)))
 	_, err := io.WriteString(w, text.String())
 	return err
 }
@@ -166,30 +165,14 @@ func holderText(p registry.TypeHolder) string {
 }
 
 // emitCall is a call of outbox_emit to be completed.
-func emitCall(t registry.EventType) string {
-	members := map[string]any{}
-	for _, f := range t.Fields {
-		if !f.Required {
-			continue
-		}
-		members[f.Name] = "…"
-		for kind, example := range map[string]any{"integer": 0, "number": 0, "boolean": false, "array": []any{}, "object": map[string]any{}} {
-			if strings.HasPrefix(f.Type, kind) {
-				members[f.Name] = example
-			}
-		}
-	}
-	data, err := json.Marshal(members)
-	if err != nil {
-		data = []byte("{}") // such values always encode
-	}
+func emitCall(t registry.EventTypeDetail) string {
 	call := fmt.Sprintf("SELECT id FROM outbox_emit('%s', ", t.Type)
 	if t.AggregateType == "none" {
 		call = fmt.Sprintf("SELECT id FROM outbox_emit(event_type => '%s', aggregate_type => NULL, aggregate_id => NULL, data => ", t.Type)
 	} else {
 		call += fmt.Sprintf("'%s', '…', ", t.AggregateType)
 	}
-	call += "'" + string(data) + "'"
+	call += "'" + strings.ReplaceAll(string(t.Sample), "'", "''") + "'"
 	if t.Namespace != "*" {
 		call += ", namespace => '" + t.Namespace + "'"
 	}

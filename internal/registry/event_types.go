@@ -39,6 +39,8 @@ type EventTypeDetail struct {
 	EventType
 	// Schema is the JSON Schema of the data; null for any JSON.
 	Schema json.RawMessage `json:"schema"`
+	// Sample is data that the schema accepts, where one could be made.
+	Sample json.RawMessage `json:"sample"`
 	// Attributes are those of its messages, besides the headers.
 	Attributes []string `json:"attributes"`
 	// AppliedAt is since when the type is recorded as it is; null for a type that is not read from a
@@ -102,7 +104,7 @@ func (r *Registry) Show(p TypeParams) (EventTypeDetail, error) {
 				p.Namespace != d.Namespace {
 				continue
 			}
-			detail := EventTypeDetail{EventType: eventType(d, t), Schema: t.Schema.JSON(),
+			detail := EventTypeDetail{EventType: eventType(d, t), Schema: t.Schema.JSON(), Sample: Sample(t),
 				Attributes: attributes(t), Publishers: []TypeHolder{}}
 			if by, at := t.Applied(); !at.IsZero() {
 				detail.AppliedAt, detail.AppliedBy = &at, by
