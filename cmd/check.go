@@ -40,9 +40,10 @@ func newCheckCmd(app *cli.App) *cobra.Command {
 
 A threshold is CRITICAL or WARNING,CRITICAL; a figure above it raises the alarm, and the line begins with what raised it.
 Only --max-topic-outage has a default: a topic that a live publisher cannot publish to is a warning at once and critical
-after five minutes. Other figures without a threshold are printed and not judged.`,
+after five minutes. Other figures without a threshold are printed and not judged. With several contexts (--context a,b or
+all) the first line is of all of them, and a line for each follows.`,
 		Example: `  outboxctl check --max-backlog 1000,10000 --max-age 2m,10m --max-dead 0,100
-  outboxctl check --max-attempt-rows 0 --need-publisher`,
+  outboxctl check --max-attempt-rows 0 --need-publisher --context all`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runCheck(cmd.Context(), opts) },
 	}
@@ -73,19 +74,10 @@ func pluginText(text string) string {
 }
 
 func runCheck(ctx context.Context, opts *checkOptions) error {
-	cfg, err := opts.app.Config("database.url")
-	if err != nil {
-		return checkFailed(opts.app.Out, err)
+	if names := opts.app.Several(); names != nil {
+		return checkContexts(ctx, opts, names)
 	}
-	box, err := opts.app.Outbox(ctx)
-	if err != nil {
-		return checkFailed(opts.app.Out, err)
-	}
-	result, err := check.Run(ctx, box.DB, box.Registry, check.Params{
-		MaxAttempts: cfg.Publish.MaxAttempts, NeedPublisher: opts.needPublisher,
-		Backlog: opts.backlog.limits, Age: opts.age.limits, Dead: opts.dead.limits, AttemptRows: opts.attempts.limits, Parked: opts.parked.limits,
-		Outage: opts.outage.limits,
-	})
+	result, err := opts.judge(ctx, opts.app)
 	if err != nil {
 		return checkFailed(opts.app.Out, err)
 	}
@@ -98,17 +90,85 @@ func runCheck(ctx context.Context, opts *checkOptions) error {
 	return nil
 }
 
+// judge takes the figures and judges them.
+func (opts *checkOptions) judge(ctx context.Context, app *cli.App) (*check.Result, error) {
+	cfg, err := app.Config("database.url")
+	if err != nil {
+		return nil, err
+	}
+	box, err := app.Outbox(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return check.Run(ctx, box.DB, box.Registry, check.Params{
+		MaxAttempts: cfg.Publish.MaxAttempts, NeedPublisher: opts.needPublisher,
+		Backlog: opts.backlog.limits, Age: opts.age.limits, Dead: opts.dead.limits, AttemptRows: opts.attempts.limits, Parked: opts.parked.limits,
+		Outage: opts.outage.limits,
+	})
+}
+
+// checkContexts prints one line for all contexts, which names those that are not well and has the figures of all, and then a
+// line for each. A critical one is worse than one that could not be asked.
+func checkContexts(ctx context.Context, opts *checkOptions, names []string) error {
+	results, errs := cli.InContexts(ctx, opts.app, names, cli.ContextsAtOnce, opts.judge)
+	var bad, perf, lines []string
+	code, level := 0, check.OK.String()
+	worse := []int{0, 1, 3, 2} // by exit code
+	for i, name := range names {
+		own, said, text := checkUnknown, "UNKNOWN", ""
+		if errs[i] != nil {
+			text = pluginText(safetext.Redact(errs[i].Error()))
+			bad = append(bad, pluginText(name)+": "+text)
+		} else {
+			own, said, text = int(results[i].Level), results[i].Level.String(), checkWords(results[i])
+			perf = append(perf, perfdata(results[i], pluginText(name)+".")...)
+			if results[i].Level != check.OK {
+				bad = append(bad, pluginText(name+": "+strings.Join(results[i].Alarms, "; ")))
+			}
+		}
+		if worse[own] > worse[code] {
+			code, level = own, said
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s - %s", pluginText(name), said, text))
+	}
+	first := fmt.Sprintf("OUTBOX %s - %d of %s ok", level, len(names)-len(bad), words.Counted(int64(len(names)), "context"))
+	if len(bad) > 0 {
+		first += "; " + strings.Join(bad, "; ")
+	}
+	if _, err := fmt.Fprintf(opts.app.Out, "%s | %s\n%s\n", first, strings.Join(perf, " "), strings.Join(lines, "\n")); err != nil {
+		return cli.Exit(checkUnknown, fmt.Errorf("print the verdict: %w", err))
+	}
+	if code != 0 {
+		return cli.Silent(code)
+	}
+	return nil
+}
+
 // checkLine is the verdict as a Nagios plugin prints it: what raised it, the other figures, then perfdata.
 func checkLine(r *check.Result) string {
-	perf := make([]string, len(r.Figures))
-	for i, f := range r.Figures {
-		perf[i] = fmt.Sprintf("%s=%s%s;%s;%s;0", f.Label, number(f.Value), f.Unit, optional(f.Warning), optional(f.Critical))
-	}
+	return fmt.Sprintf("OUTBOX %s - %s | %s", r.Level, checkWords(r), strings.Join(perfdata(r, ""), " "))
+}
+
+// checkWords is what raised the verdict, and the other figures.
+func checkWords(r *check.Result) string {
 	words := strings.Join(r.Remarks, ", ")
 	if len(r.Alarms) > 0 {
 		words = strings.Join(r.Alarms, "; ") + "; " + words
 	}
-	return fmt.Sprintf("OUTBOX %s - %s | %s", r.Level, pluginText(words), strings.Join(perf, " "))
+	return pluginText(words)
+}
+
+// perfdata is the figures, each label behind a prefix. A label with a blank is quoted.
+func perfdata(r *check.Result, prefix string) []string {
+	perf := make([]string, len(r.Figures))
+	for i, f := range r.Figures {
+		label := prefix + f.Label
+		if strings.ContainsAny(label, " '=") {
+			label = "'" + strings.NewReplacer("'", "''", "=", "_").Replace(label) + "'"
+		}
+		perf[i] = fmt.Sprintf("%s=%s%s;%s;%s;0", label, number(f.Value), f.Unit, optional(f.Warning), optional(f.Critical))
+	}
+	return perf
 }
 
 // A threshold is a flag with CRITICAL or WARNING,CRITICAL.

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -51,11 +52,13 @@ when Redis has forgotten the event, so it must not go before Redis may forget: l
 It works in short transactions and may be stopped and started again. One cleaner works at a time, its pauses included: a
 second one ends at once with exit code 4. --older-than counts as confirmation, so that a plain cron line works; only on a terminal an
 age below a day is asked about.
+With several contexts (--context a,b or all) one is cleaned after the other; one that fails does not stop the others.
 It says nothing when there is nothing to do. A run leaves one row in the audit trail, with what it removed.`,
 		Example: `  outboxctl cleanup --older-than 30d
   outboxctl cleanup --older-than 30d --dlq-older-than 90d --dry-run
   outboxctl cleanup --older-than 30d --inbox-older-than 100d --audit-older-than 400d
-  outboxctl cleanup --older-than 2w --pause 200ms --max-rows 100000`,
+  outboxctl cleanup --older-than 2w --pause 200ms --max-rows 100000
+  outboxctl cleanup --older-than 30d --context all`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runCleanup(cmd.Context(), opts) },
 	}
@@ -76,64 +79,131 @@ It says nothing when there is nothing to do. A run leaves one row in the audit t
 }
 
 func runCleanup(ctx context.Context, opts *cleanupOptions) error {
-	cfg, err := opts.app.Config("database.url")
+	if names := opts.app.Several(); names != nil {
+		return cleanContexts(ctx, opts, names)
+	}
+	done, err := opts.clean(ctx, opts.app)
+	return cmp.Or(done.write(opts), err)
+}
+
+// cleaned is what was removed or, with --dry-run, would be; nothing when it did not come to that.
+type cleaned struct {
+	Result *cleanup.Result `json:"result,omitempty"`
+	Plan   *cleanup.Plan   `json:"plan,omitempty"`
+	where  string
+}
+
+func (c cleaned) say(w io.Writer) error {
+	switch {
+	case c.Plan != nil:
+		return sayCleanupPlan(w, *c.Plan)
+	case c.Result != nil:
+		return sayCleanup(w, *c.Result, c.where)
+	}
+	return nil
+}
+
+// write prints the one object that there is.
+func (c cleaned) write(opts *cleanupOptions) error {
+	switch {
+	case c.Plan != nil:
+		return cli.WriteObject(opts.app, opts.output, c.Plan, c.say)
+	case c.Result != nil:
+		return cli.WriteObject(opts.app, opts.output, c.Result, c.say)
+	}
+	return nil
+}
+
+// contextCleanup is one context as cleanup shows it among several.
+type contextCleanup struct {
+	Context string `json:"context"`
+	cleaned
+	Error string `json:"error,omitempty"`
+}
+
+// cleanContexts cleans one context after the other; one that fails does not stop the others.
+func cleanContexts(ctx context.Context, opts *cleanupOptions, names []string) error {
+	done, errs := cli.InContexts(ctx, opts.app, names, 1, opts.clean)
+	rows := make([]contextCleanup, len(names))
+	for i, name := range names {
+		rows[i] = contextCleanup{Context: name, cleaned: done[i]}
+		if errs[i] != nil {
+			rows[i].Error = safetext.Redact(errs[i].Error())
+		}
+	}
+	err := cli.WriteObject(opts.app, opts.output, rows, func(w io.Writer) error {
+		for _, row := range rows {
+			if row.Plan != nil {
+				fmt.Fprintf(w, "context %s\n", safetext.Line(row.Context))
+			}
+			if err := row.say(w); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return cmp.Or(err, opts.app.ReportContexts(names, errs))
+}
+
+// clean removes what is old, or counts it.
+func (opts *cleanupOptions) clean(ctx context.Context, app *cli.App) (done cleaned, err error) {
+	cfg, err := app.Config("database.url")
 	if err != nil {
-		return err
+		return done, err
 	}
 	params := cleanup.Params{
 		OlderThan: opts.olderThan.Value, DLQOlderThan: opts.dlqOlderThan.Value, InboxOlderThan: opts.inboxOlderThan.Value,
-		AuditOlderThan: opts.auditOlderThan.Value, MaxRows: opts.maxRows, Pause: opts.pause, MaxReplicaLag: opts.maxReplicaLag, Actor: opts.app.Actor(opts.audit), Note: opts.audit.Note,
+		AuditOlderThan: opts.auditOlderThan.Value, MaxRows: opts.maxRows, Pause: opts.pause, MaxReplicaLag: opts.maxReplicaLag, Actor: app.Actor(opts.audit), Note: opts.audit.Note,
 		IdempotencyTTL: cfg.Idempotency.TTL,
 	}
 	if err := params.Validate(); err != nil {
-		return err
+		return done, err
 	}
-	db, err := opts.app.Reads(ctx)
+	db, err := app.Reads(ctx)
 	if err != nil {
-		return err
+		return done, err
 	}
 	if err := outbox.CheckTables(ctx, db); err != nil { // within limits, which removing has not
-		return err
+		return done, err
 	}
+	done.where = app.Where()
 	cleaner := cleanup.New(db.Pool)
 	if opts.dryRun {
 		plan, err := cleaner.Plan(ctx, params)
-		if err != nil {
-			return err
+		if err == nil {
+			done.Plan = &plan
 		}
-		return cli.WriteObject(opts.app, opts.output, plan, func(w io.Writer) error { return sayCleanupPlan(w, plan) })
+		return done, err
 	}
-	if err := opts.confirm(ctx, cleaner, params); err != nil {
-		return err
+	if err := opts.confirm(ctx, app, cleaner, params); err != nil {
+		return done, err
 	}
-	bar := opts.app.NewProgress("removed", -1)
+	bar := app.NewProgress("removed", -1)
 	params.OnBatch = func(b cleanup.Batch) { bar.Add(b.Deleted) }
 	result, err := cleaner.Run(ctx, params)
 	bar.Done()
 	if ctx.Err() != nil { // of which the exit code alone tells
-		fmt.Fprintf(opts.app.Err, "interrupted after %s; continue with: %s\n", words.Counted(result.Rows(), "row"), opts.again())
+		fmt.Fprintf(app.Err, "interrupted after %s; continue with: %s\n", words.Counted(result.Rows(), "row"), opts.again())
 	}
-	if sayErr := cli.WriteObject(opts.app, opts.output, result, func(w io.Writer) error { return sayCleanup(w, result, opts.app.Where()) }); sayErr != nil {
-		return sayErr
-	}
-	return err
+	done.Result = &result
+	return done, err
 }
 
 // confirm asks a person about an age below a day, which is more likely a slip than a retention.
-func (o *cleanupOptions) confirm(ctx context.Context, cleaner *cleanup.Cleaner, params cleanup.Params) error {
+func (o *cleanupOptions) confirm(ctx context.Context, app *cli.App, cleaner *cleanup.Cleaner, params cleanup.Params) error {
 	young := slices.ContainsFunc([]*time.Duration{params.OlderThan, params.DLQOlderThan, params.InboxOlderThan, params.AuditOlderThan},
 		func(age *time.Duration) bool { return age != nil && *age < 24*time.Hour })
-	if !young || o.yes || !o.app.InTTY || !o.app.ErrTTY {
+	if !young || o.yes || !app.InTTY || !app.ErrTTY {
 		return nil
 	}
 	plan, err := cleaner.Plan(ctx, params)
 	if err != nil {
 		return err
 	}
-	if err := sayCleanupPlan(o.app.Err, plan); err != nil {
+	if err := sayCleanupPlan(app.Err, plan); err != nil {
 		return err
 	}
-	return o.app.Confirm(ctx, false, plan.Rows(), fmt.Sprintf("remove %s, some of less than a day ago", words.Counted(plan.Rows(), "row")))
+	return app.Confirm(ctx, false, plan.Rows(), fmt.Sprintf("remove %s, some of less than a day ago", words.Counted(plan.Rows(), "row")))
 }
 
 func sayCleanup(w io.Writer, r cleanup.Result, in string) error {

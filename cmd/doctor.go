@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -31,40 +32,90 @@ func newDoctorCmd(app *cli.App) *cobra.Command {
 		Long: `Examine what the outbox depends on: the server and its settings, schema and enum against this binary, indexes, vacuum and
 sessions that pin xmin, leases, publishers, topics and subscriptions, Redis, and variables left set.
 
-Nothing is changed. The exit code is 1 when something fails, otherwise 0; --strict counts warnings as failures.`,
+Nothing is changed. The exit code is 1 when something fails, otherwise 0; --strict counts warnings as failures. With several
+contexts (--context a,b or all) each finding has its context.`,
 		Example: "  outboxctl doctor\n  outboxctl doctor -o json | jq '.[] | select(.level != \"ok\")'",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), opts) },
 	}
 	cmd.Flags().BoolVar(&opts.strict, "strict", false, "exit with 1 on warnings too")
 	cli.AddListOutput[doctor.Finding](cmd, &opts.output)
+	cli.KnowFields[contextFinding](&opts.output)
 	return cmd
 }
 
 func runDoctor(ctx context.Context, opts *doctorOptions) error {
-	cfg, err := opts.app.Config("database.url")
-	if err != nil {
-		return err
+	names := opts.app.Several()
+	if names != nil {
+		return doctorOfContexts(ctx, opts, names)
 	}
-	types, err := opts.app.Registry(ctx)
-	if err != nil {
-		if kind, _ := fault.KindOf(err); kind == fault.Usage {
-			return err // a file that is wrong
-		}
-		types = registry.New() // the examination will say what is wrong with the database
-	}
-	findings, err := doctor.Run(ctx, doctorParams(opts.app, cfg, types))
+	findings, err := examine(ctx, opts.app)
 	if err != nil {
 		return err
 	}
 	if err := cli.WriteList(opts.app, opts.output, doctorView(), findings); err != nil {
 		return err
 	}
-	worst := doctor.Worst(findings)
+	return opts.verdict(doctor.Worst(findings))
+}
+
+// examine looks at everything that the outbox depends on.
+func examine(ctx context.Context, app *cli.App) ([]doctor.Finding, error) {
+	cfg, err := app.Config("database.url")
+	if err != nil {
+		return nil, err
+	}
+	types, err := app.Registry(ctx)
+	if err != nil {
+		if kind, _ := fault.KindOf(err); kind == fault.Usage {
+			return nil, err // a file that is wrong
+		}
+		types = registry.New() // the examination will say what is wrong with the database
+	}
+	return doctor.Run(ctx, doctorParams(app, cfg, types))
+}
+
+// verdict is the exit code of the worst finding.
+func (opts *doctorOptions) verdict(worst doctor.Level) error {
 	if worst == doctor.Fail || (opts.strict && worst == doctor.Warn) {
 		return cli.Silent(cli.ExitFailed)
 	}
 	return nil
+}
+
+// contextFinding is a finding as doctor shows it among those of several contexts.
+type contextFinding struct {
+	Context string `json:"context"`
+	doctor.Finding
+}
+
+// doctorOfContexts examines each context. One that cannot be examined is an error after the table.
+func doctorOfContexts(ctx context.Context, opts *doctorOptions, names []string) error {
+	found, errs := cli.InContexts(ctx, opts.app, names, cli.ContextsAtOnce, examine)
+	var rows []contextFinding
+	var all []doctor.Finding
+	for i, name := range names {
+		all = append(all, found[i]...)
+		for _, f := range found[i] {
+			rows = append(rows, contextFinding{name, f})
+		}
+	}
+	one := doctorView()
+	view := cli.View[contextFinding]{
+		ID:      func(f contextFinding) string { return f.Context + "/" + one.ID(f.Finding) },
+		Columns: []cli.Column[contextFinding]{{Head: "context"}},
+	}
+	for _, c := range one.Columns {
+		column := cli.Column[contextFinding]{Head: c.Head, Field: c.Field, Wrap: c.Wrap}
+		if c.Style != nil {
+			column.Style = func(f contextFinding) cli.Style { return c.Style(f.Finding) }
+		}
+		view.Columns = append(view.Columns, column)
+	}
+	if err := cli.WriteList(opts.app, opts.output, view, rows); err != nil {
+		return err
+	}
+	return cmp.Or(opts.app.ReportContexts(names, errs), opts.verdict(doctor.Worst(all)))
 }
 
 func doctorParams(app *cli.App, cfg *cli.Config, types *registry.Registry) doctor.Params {

@@ -6,12 +6,14 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/httpd"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -22,6 +24,10 @@ type publishOptions struct {
 	namespace  string
 	tenant     string
 	eventTypes []string
+
+	// several: it is one of several contexts in this process. idle is after how long its unused connections are closed.
+	several bool
+	idle    time.Duration
 }
 
 func newPublishCmd(app *cli.App) *cobra.Command {
@@ -42,11 +48,16 @@ each: no broker is needed, and what fails is a dead letter with the answer as it
 An emulator that only a variable (PUBSUB_EMULATOR_HOST) or the configuration file names is refused beside a database on
 another machine: give --emulator on the command line to use it.
 
+With several contexts (--context a,b or all) one process publishes several databases, each with its own dispatcher, leases,
+breakers, limits and metrics (label context); those with the same broker share its client. One that is away or not migrated is
+tried again and stops no other: /readyz and outbox_context_up name it. --http-addr and the log are those outside of contexts.
+
 With --once it ends when nothing is left to claim. Events that wait for their next attempt, or whose topic takes nothing
 at the moment, are not waited for. The exit code is 5, with the counts, when events died, when a topic takes nothing, or when
 events stay leased because the reply to a claim was lost.`,
 		Example: `  outboxctl publish
   outboxctl publish --once
+  outboxctl publish --context all
   outboxctl publish --event-type payment_settled --event-type cash_collected
   outboxctl publish --http 'http://app:8000/outbox/{event_type}'
   outboxctl publish --exec 'python3 handler.py'
@@ -63,8 +74,8 @@ events stay leased because the reply to a claim was lost.`,
 	return cmd
 }
 
-// check checks the flags that narrow a publisher.
-func (opts *publishOptions) check(ctx context.Context) error {
+// parse reads the flags that narrow a publisher.
+func (opts *publishOptions) parse() error {
 	if err := opts.app.RefuseEmpty("namespace", "tenant", "event-type"); err != nil {
 		return err
 	}
@@ -75,10 +86,15 @@ func (opts *publishOptions) check(ctx context.Context) error {
 		}
 		opts.tenant = id.String()
 	}
+	return nil
+}
+
+// checkTypes refuses event types that the catalogue does not have.
+func (opts *publishOptions) checkTypes(ctx context.Context, app *cli.App) error {
 	if len(opts.eventTypes) == 0 {
 		return nil
 	}
-	types, err := opts.app.Registry(ctx)
+	types, err := app.Registry(ctx)
 	if err != nil {
 		return err
 	}
@@ -95,32 +111,47 @@ func (opts *publishOptions) check(ctx context.Context) error {
 // read and as it is sent, and without a limit the heap grows to twice of that before it is collected.
 const publishMemory = 4 * dispatch.DefaultMaxInFlightBytes
 
-// limitMemory sets publishMemory, unless the operator has chosen a limit.
-func limitMemory() {
+// limitMemory sets publishMemory for each dispatcher, unless the operator has chosen a limit.
+func limitMemory(dispatchers int) {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(publishMemory)
+		debug.SetMemoryLimit(int64(dispatchers) * publishMemory)
 	}
 }
 
 func runPublish(ctx context.Context, opts *publishOptions) error {
-	if err := opts.check(ctx); err != nil {
+	if err := opts.parse(); err != nil {
 		return err
 	}
-	cfg, err := opts.app.Config()
+	if names := opts.app.Several(); names != nil {
+		return publishContexts(ctx, opts, names)
+	}
+	if err := opts.checkTypes(ctx, opts.app); err != nil {
+		return err
+	}
+	cfg, err := publishConfig(opts.app)
 	if err != nil {
 		return err
 	}
-	cfg, err = opts.app.Config(append(cfg.BrokerKind().Needs, "database.url")...)
+	limitMemory(1)
+	server := newPublishServer(opts.app, cfg, opts.once)
+	service, err := newPublishService(ctx, opts, opts.app, cfg, server.labelled(""))
 	if err != nil {
 		return err
 	}
-	if err := opts.app.RefuseStrayEmulator(); err != nil {
-		return err
-	}
-	limitMemory()
-	service, err := newPublishService(ctx, opts, cfg)
+	return server.around(ctx, service.Alive, func() []httpd.Check { return service.checks("") }, service.Run)
+}
+
+// publishConfig is the configuration of a publisher, or everything that is wrong with it.
+func publishConfig(app *cli.App) (*cli.Config, error) {
+	cfg, err := app.Config()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return service.Run(ctx)
+	if cfg, err = app.Config(append(cfg.BrokerKind().Needs, "database.url")...); err != nil {
+		return nil, err
+	}
+	if err := tuning(cfg).Validate(); err != nil {
+		return nil, cli.ConfigProblems(strings.Split(err.Error(), "\n")...)
+	}
+	return cfg, app.RefuseStrayEmulator()
 }

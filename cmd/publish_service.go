@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/dispatch"
@@ -20,54 +18,51 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/httpd"
 	"github.com/outboxctl/outboxctl/internal/stats"
-	"github.com/outboxctl/outboxctl/internal/telemetry"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // parkedTimeout bounds the look at parked events at the end of a run with --once.
 const parkedTimeout = 5 * time.Second
 
-// publishService is a dispatcher with what the command has around it: pools, broker, HTTP.
+// publishService is a dispatcher with what the command has around it: pools and broker.
 type publishService struct {
 	*dispatch.Dispatcher
-	app     *cli.App
-	cfg     *cli.Config
-	once    bool
-	log     zerolog.Logger
-	claims  *pgxpool.Pool
-	metrics *prometheus.Registry // nil: nothing is served
+	app    *cli.App
+	cfg    *cli.Config
+	once   bool
+	log    zerolog.Logger
+	claims *pgxpool.Pool
+	// idle is after how long an unused connection is closed.
+	idle time.Duration
 }
 
-// newPublishService opens what a publisher needs. Pools and dispatcher are closed with the app.
-func newPublishService(ctx context.Context, opts *publishOptions, cfg *cli.Config) (*publishService, error) {
-	app, p := opts.app, cfg.Publish
-	s := &publishService{app: app, cfg: cfg, once: opts.once, log: app.Log()}
+// newPublishService opens what a publisher needs. Pools and dispatcher are closed with the app. Nothing is measured where metrics
+// is nil.
+func newPublishService(ctx context.Context, opts *publishOptions, app *cli.App, cfg *cli.Config, metrics prometheus.Registerer) (*publishService, error) {
+	p := cfg.Publish
+	s := &publishService{app: app, cfg: cfg, once: opts.once, log: app.Log(), idle: opts.idle}
+	if cfg.Context != nil && opts.several {
+		s.log = s.log.With().Str("context", cfg.Context.Name).Logger()
+	}
 	config := dispatch.Config{
 		Namespace: opts.namespace, TenantID: opts.tenant, EventTypes: opts.eventTypes,
 		NewPublisher: s.publisher, PollOnly: p.Wake != "auto", Version: app.Build.Version,
-		Log: slog.New(zerolog.NewSlogHandler(s.log)), LogPublished: p.LogPublished,
-		Tuning: dispatch.Tuning{
-			BatchSize: p.BatchSize, PollInterval: p.PollInterval, MaxAttempts: p.MaxAttempts,
-			Lease: p.Lease, PublishTimeout: p.PublishTimeout, BackoffBase: p.BackoffBase, BackoffMax: p.BackoffMax,
-			Workers: p.Workers, ShutdownTimeout: p.ShutdownTimeout,
-		},
+		Log: slog.New(zerolog.NewSlogHandler(s.log)), LogPublished: p.LogPublished, Metrics: metrics,
+		Tuning: tuning(cfg),
 	}
-	if err := config.Tuning.Validate(); err != nil {
-		return nil, cli.ConfigProblems(strings.Split(err.Error(), "\n")...)
-	}
-	types, err := app.Registry(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if config.CatalogueName = types.Source; !app.FollowsDatabase() {
-		config.Catalogue = types.Catalogue
-	}
-	if s.serves() {
-		s.metrics = prometheus.NewRegistry()
-		config.Metrics = s.metrics
-		telemetry.RegisterProcess(s.metrics, app.Build.Version, app.Build.Commit, app.Build.Go)
+	var err error
+	if !app.FollowsDatabase() { // a file that is wrong is told before anything is opened
+		types, err := app.Registry(ctx)
+		if err != nil {
+			return nil, err
+		}
+		config.Catalogue, config.CatalogueName = types.Catalogue, types.Source
 	}
 	if config.Claims, err = s.pool(ctx, "outboxctl publish", p.Workers+2); err != nil {
+		return nil, err
+	}
+	app.UsePool(config.Claims)
+	if _, err := app.Registry(ctx); err != nil {
 		return nil, err
 	}
 	if config.Settles, err = s.pool(ctx, "outboxctl publish settle", engine.DefaultSettlers+1); err != nil {
@@ -82,7 +77,17 @@ func newPublishService(ctx context.Context, opts *publishOptions, cfg *cli.Confi
 	return s, nil
 }
 
-// publisher is Pub/Sub's, for the topics of a catalogue.
+// tuning is the dispatcher's, as it is configured.
+func tuning(cfg *cli.Config) dispatch.Tuning {
+	p := cfg.Publish
+	return dispatch.Tuning{
+		BatchSize: p.BatchSize, PollInterval: p.PollInterval, MaxAttempts: p.MaxAttempts,
+		Lease: p.Lease, PublishTimeout: p.PublishTimeout, BackoffBase: p.BackoffBase, BackoffMax: p.BackoffMax,
+		Workers: p.Workers, ShutdownTimeout: p.ShutdownTimeout,
+	}
+}
+
+// publisher is the broker's, for the topics of a catalogue.
 func (s *publishService) publisher(ctx context.Context, types *catalogue.Catalogue) (dispatch.Publisher, error) {
 	client, err := s.app.Broker(ctx)
 	if err != nil {
@@ -99,7 +104,7 @@ func (s *publishService) publisher(ctx context.Context, types *catalogue.Catalog
 // pool opens one of the two pools. Both want a server that can be written to, so that after a failover they find the
 // primary.
 func (s *publishService) pool(ctx context.Context, name string, conns int) (*pgxpool.Pool, error) {
-	pool, err := cli.OpenPool(ctx, s.cfg, cli.PoolParams{Name: name, MaxConns: int32(conns), Writable: true})
+	pool, err := cli.OpenPool(ctx, s.cfg, cli.PoolParams{Name: name, MaxConns: int32(conns), Writable: true, Idle: s.idle})
 	if err == nil {
 		s.app.OnClose(func() error { pool.Close(); return nil })
 	}
@@ -115,31 +120,19 @@ func unready(err error) error {
 	return fault.As(fault.Precondition, err)
 }
 
-// Run publishes until ctx ends. The server outlives the dispatcher, so that a draining publisher still answers.
+// Run publishes until ctx ends.
 func (s *publishService) Run(ctx context.Context) error {
-	around, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	services, around := errgroup.WithContext(around)
-	if err := s.serveHTTP(around, services); err != nil {
-		return err
-	}
 	s.log.Info().Str("version", s.app.Build.Version).Bool("once", s.once).
 		Str("catalogue", s.State().Catalogue.Source).Msg("publishing")
 	began := time.Now()
-	// A server that stops answering ends the publisher too: its monitoring must not be blind.
-	running, cancel := context.WithCancel(ctx)
-	defer cancel()
-	context.AfterFunc(around, cancel)
 	var done dispatch.Totals
 	var err error
 	if s.once {
-		done, err = s.Once(running)
+		done, err = s.Once(ctx)
 	} else {
-		err = s.Dispatcher.Run(running)
+		err = s.Dispatcher.Run(ctx)
 	}
 	state := s.State()
-	stop()
-	err = errors.Join(err, services.Wait())
 	s.log.Info().Int64("published", state.Published).Int("in_flight", state.InFlight).Dur("ran_ms", time.Since(began)).Msg("stopped")
 	if err == nil && s.once {
 		s.sayParked(context.WithoutCancel(ctx))
@@ -209,31 +202,9 @@ func unfinished(state dispatch.State, done dispatch.Totals) error {
 		"%s", strings.Join(hints, "; "))
 }
 
-// serves reports whether a server is wanted. A drain of a few seconds does not fight a running publisher for its port:
-// with --once the address must have been chosen.
-func (s *publishService) serves() bool {
-	return s.cfg.Publish.HTTPAddr != "" && (!s.once || s.cfg.Origin("publish.http_addr") != cli.OriginDefault)
-}
-
-// serveHTTP starts the server where one is wanted.
-func (s *publishService) serveHTTP(ctx context.Context, services *errgroup.Group) error {
-	if !s.serves() {
-		return nil
-	}
-	server, err := httpd.Listen(ctx, httpd.Params{
-		Addr: s.cfg.Publish.HTTPAddr, Health: []httpd.Check{{Name: "loop", Run: s.Alive}}, Ready: s.ready, Metrics: s.metrics,
-	})
-	if err != nil {
-		return fault.Hint(fault.As(fault.Precondition, err), "--http-addr 127.0.0.1:0 picks a free port, an empty one serves nothing")
-	}
-	s.log.Info().Str("addr", server.Addr()).Msg("serving /healthz, /readyz and /metrics")
-	services.Go(func() error { return server.Run(ctx) })
-	return nil
-}
-
-func (s *publishService) ready() (checks []httpd.Check) {
+func (s *publishService) checks(group string) (checks []httpd.Check) {
 	for _, c := range s.Checks() {
-		checks = append(checks, httpd.Check(c))
+		checks = append(checks, httpd.Check{Group: group, Name: c.Name, Run: c.Run})
 	}
 	return checks
 }

@@ -114,7 +114,8 @@ contexts:
 ` + "`--context NAME`, then `OUTBOXCTL_CONTEXT`, then `current_context`" + ` choose one. It may set any key, and beats the environment and the rest of the
 file; flags beat it. Which servers are meant (%s) comes from the context and from flags alone: what
 it leaves out is not set, so that one installation is never completed with the servers of another.
-` + "`outboxctl config contexts` lists them, `outboxctl stats --all-contexts`" + ` asks them all.
+` + "`outboxctl config contexts` lists them. `publish`, `cleanup`, `check`, `stats`, `doctor` and `ui` take several, `--context a,b`, or `--context all`" + `
+([several databases](operations.md#several-databases)).
 
 ## As a file
 

@@ -24,7 +24,6 @@ type statsOptions struct {
 	app *cli.App
 
 	by     string
-	all    bool
 	watch  cli.Watch
 	output cli.Output
 }
@@ -41,21 +40,23 @@ come from one snapshot of the database; neither Redis nor Pub/Sub is needed for 
 An event that dies leaves the backlog like one that is published. A backlog of which nothing is older than a few seconds is
 called keeping up.
 
-With --by the backlog is split, and -o wide, csv and id list the groups.`,
+With --by the backlog is split, and -o wide, csv and id list the groups. Of several contexts (--context a,b or all) each is a row.`,
 		Example: `  outboxctl stats
   outboxctl stats --by topic
   outboxctl stats --watch
+  outboxctl stats --context all
   outboxctl stats -o json | jq .backlog`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if opts.all {
-				return opts.app.Watch(cmd.Context(), opts.watch, func(ctx context.Context) error { return statsOfContexts(ctx, opts) })
+			if names := opts.app.Several(); names != nil {
+				return opts.app.Watch(cmd.Context(), opts.watch, func(ctx context.Context) error {
+					return statsOfContexts(ctx, opts, names)
+				})
 			}
 			return runStats(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().StringVar(&opts.by, "by", "", "split the backlog by "+strings.Join(stats.Dimensions(), ", "))
-	cmd.Flags().BoolVar(&opts.all, "all-contexts", false, "one row for each context of the configuration file")
 	cli.AddWatchFlags(cmd, &opts.watch)
 	cli.AddListOutput[stats.Group](cmd, &opts.output)
 	cli.KnowFields[contextStats](&opts.output)

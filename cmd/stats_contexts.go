@@ -6,11 +6,11 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
-	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// contextStats is one context as stats --all-contexts shows it.
+// contextStats is one context as stats shows it among several.
 type contextStats struct {
 	Context string `json:"context"`
 	// Stats is null when Error tells why there is none.
@@ -18,46 +18,26 @@ type contextStats struct {
 	Error string        `json:"error,omitempty"`
 }
 
-// statsOfContexts asks one context after the other; one that does not answer is a row with its
-// error.
-func statsOfContexts(ctx context.Context, opts *statsOptions) error {
-	app := opts.app
-	if _, given := app.Flag(cli.FlagContext); given || opts.by != "" {
-		return fault.Usagef("--all-contexts goes with neither --context nor --by")
+// statsOfContexts shows a row for each context; one that does not answer is a row with its error.
+func statsOfContexts(ctx context.Context, opts *statsOptions, names []string) error {
+	if opts.by != "" {
+		return fault.Usagef("--by needs a single context")
 	}
-	cfg, err := app.Config()
-	if err != nil {
-		return err
-	}
-	if len(cfg.Contexts) == 0 {
-		return fault.Preconditionf("the configuration file has no contexts")
-	}
-	rows := make([]contextStats, len(cfg.Contexts))
-	failed := 0
-	for i, c := range cfg.Contexts {
-		rows[i].Context = c.Name
-		if rows[i].Stats, err = statsOf(ctx,
-			app.Under(map[string]string{"OUTBOXCTL_CONTEXT": c.Name})); err != nil {
-			rows[i].Error = err.Error()
-			failed++
+	reports, errs := cli.InContexts(ctx, opts.app, names, cli.ContextsAtOnce, statsOf)
+	rows := make([]contextStats, len(names))
+	for i, name := range names {
+		rows[i] = contextStats{Context: name, Stats: reports[i]}
+		if errs[i] != nil {
+			rows[i].Stats, rows[i].Error = nil, safetext.Redact(errs[i].Error())
 		}
 	}
-	if err := cli.WriteList(app, opts.output, contextStatsView(), rows); err != nil {
+	if err := cli.WriteList(opts.app, opts.output, contextStatsView(), rows); err != nil {
 		return err
 	}
-	switch failed {
-	case 0:
-		return nil
-	case len(rows):
-		return fault.Preconditionf("no context answers")
-	default:
-		return fault.Partialf("%s of %s do not answer", words.Count(int64(failed)),
-			words.Counted(int64(len(rows)), "context"))
-	}
+	return opts.app.ReportContexts(names, errs)
 }
 
 func statsOf(ctx context.Context, app *cli.App) (*stats.Report, error) {
-	defer func() { _ = app.Close() }() // what was read is read
 	cfg, err := app.Config("database.url")
 	if err != nil {
 		return nil, err
@@ -66,9 +46,8 @@ func statsOf(ctx context.Context, app *cli.App) (*stats.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report, err := stats.Collect(ctx, box.DB, box.Registry,
+	return stats.Collect(ctx, box.DB, box.Registry,
 		stats.Params{MaxAttempts: cfg.Publish.MaxAttempts})
-	return report, fault.Database(err)
 }
 
 func contextStatsView() cli.View[contextStats] {

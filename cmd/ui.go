@@ -55,6 +55,9 @@ start may change (--auth link). On another address people sign in: --auth users 
 need https. Behind a proxy --trusted-proxies names its addresses, so that limits and the audit know one client from another. It
 starts also while the database is away, and says so. /healthz and /readyz answer supervisors, /metrics Prometheus; /api/v1/openapi.json describes the API.
 
+With several contexts (--context a,b or all) each has its page under its name, and a menu leads from one to the other. Address
+and sign-in are those outside of contexts.
+
 It refuses to start with settings that would open it to others. On a platform that restarts whatever exits, --serve-problems answers 503
 instead until it is stopped, and the log says what is missing.`,
 		Example: "  outboxctl ui --open\n  outboxctl ui --addr 127.0.0.1:0 --label production --label-color red\n  outboxctl ui --allow-changes",
@@ -83,7 +86,14 @@ type uiOptions struct {
 
 func runUI(ctx context.Context, opts *uiOptions) error {
 	app := opts.app
-	cfg, err := app.Config("database.url")
+	names := app.Several()
+	if names != nil {
+		app = app.Outside() // address and sign-in are those of the process
+	}
+	cfg, err := app.Config()
+	if err == nil && names == nil {
+		cfg, err = app.Config("database.url")
+	}
 	if err != nil {
 		return err
 	}
@@ -94,29 +104,9 @@ func runUI(ctx context.Context, opts *uiOptions) error {
 	if err != nil {
 		return err
 	}
-	pool, err := uiPool(ctx, cfg, cmp.Or(cfg.UI.ReadURL, cfg.Database.URL), "outboxctl ui")
+	pages, err := openPages(ctx, opts.app, app, cfg, names)
 	if err != nil {
 		return err
-	}
-	defer pool.Close()
-	if err := checkReadRole(ctx, pool, cfg.UI.ReadRole); err != nil {
-		return err
-	}
-	settings, err := uiSettings(app, cfg)
-	if err != nil {
-		return err
-	}
-	settings.ReadPool, settings.PublicURL = pool, plan.public
-	if cfg.UI.Payloads == ui.PayloadsReveal {
-		settings.Payloads = ui.PayloadsReveal
-	}
-	if cfg.UI.AllowChanges || settings.Payloads != "" {
-		changing, err := uiPool(ctx, cfg, cfg.Database.URL, "outboxctl ui changes")
-		if err != nil {
-			return err
-		}
-		defer changing.Close()
-		settings.Pool = changing
 	}
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", cfg.UI.Addr)
@@ -125,23 +115,65 @@ func runUI(ctx context.Context, opts *uiOptions) error {
 	}
 	address := plan.address(cfg, listener.Addr())
 	opened := address
+	var enter func(http.ResponseWriter, *http.Request) bool
+	var leave func(http.ResponseWriter, *http.Request)
 	if plan.method == nil {
 		link := plan.link(app, cfg, listener.Addr(), opts.token)
-		settings.Enter, plan.method, address, opened = link.Enter, link, link.URL(address), link.OnceURL(address)
-		settings.Leave = link.Leave
+		enter, leave, plan.method, address, opened = link.Enter, link.Leave, link, link.URL(address), link.OnceURL(address)
 	} else if cfg.UI.Auth == way.Users {
-		settings.Leave = func(http.ResponseWriter, *http.Request) {} // the answer makes the browser forget
+		leave = func(http.ResponseWriter, *http.Request) {} // the answer makes the browser forget
 	}
-	settings.Identify, settings.Challenge = plan.method.Identify, plan.method.Challenge()
-	handler, err := ui.New(settings)
-	if err != nil {
-		return fault.As(fault.Usage, errors.Join(err, listener.Close()))
+	var handlers []*ui.Handler
+	for i := range pages {
+		pages[i].PublicURL, pages[i].Enter, pages[i].Leave = plan.public, enter, leave
+		pages[i].Identify, pages[i].Challenge = plan.method.Identify, plan.method.Challenge()
+		handler, err := ui.New(pages[i])
+		if err != nil {
+			return fault.As(fault.Usage, errors.Join(err, listener.Close()))
+		}
+		handlers = append(handlers, handler)
 	}
 	if opts.open {
-		openBrowser(ctx, app, opened)
+		openBrowser(ctx, opts.app, opened)
 	}
 	fmt.Fprintf(app.Err, "serving %s %s on %s; Ctrl-C stops it\n", address, plan.whom, listener.Addr())
-	return errors.Join(serveUI(ctx, cfg, listener, signin.Behind(cfg.UI.TrustedProxies, handler)), shutDown(ctx, handler.Shutdown))
+	var root http.Handler = handlers[0]
+	if names != nil {
+		root = newContextSwitch(cfg.UI.BasePath, pages, handlers, enter)
+	}
+	err = serveUI(ctx, cfg, listener, signin.Behind(cfg.UI.TrustedProxies, root))
+	for _, handler := range handlers {
+		err = errors.Join(err, shutDown(ctx, handler.Shutdown))
+	}
+	return err
+}
+
+// openPage is the page of one installation, without its sign-in. Its pools are closed with the app.
+func openPage(ctx context.Context, app *cli.App, cfg *cli.Config) (settings ui.Config, err error) {
+	pool, err := uiPool(ctx, cfg, cmp.Or(cfg.UI.ReadURL, cfg.Database.URL), "outboxctl ui")
+	if err != nil {
+		return settings, err
+	}
+	app.OnClose(func() error { pool.Close(); return nil })
+	if err := checkReadRole(ctx, pool, cfg.UI.ReadRole); err != nil {
+		return settings, err
+	}
+	if settings, err = uiSettings(app, cfg); err != nil {
+		return settings, err
+	}
+	settings.ReadPool = pool
+	if cfg.UI.Payloads == ui.PayloadsReveal {
+		settings.Payloads = ui.PayloadsReveal
+	}
+	if cfg.UI.AllowChanges || settings.Payloads != "" {
+		changing, err := uiPool(ctx, cfg, cfg.Database.URL, "outboxctl ui changes")
+		if err != nil {
+			return settings, err
+		}
+		app.OnClose(func() error { changing.Close(); return nil })
+		settings.Pool = changing
+	}
+	return settings, nil
 }
 
 // lookingOnly is the configuration of a page in a read-only context: it has none of the addresses that change something, and none

@@ -57,6 +57,9 @@ type Identity struct {
 // role is what they may do.
 func (i Identity) role() Role { return cmp.Or(i.Role, Viewer) }
 
+// Context is the page of an installation among several: its name, and the path of its first page.
+type Context struct{ Name, Path string }
+
 // ErrNotSignedIn is what Identify returns for a request without a valid identity.
 var ErrNotSignedIn = errors.New("not signed in")
 
@@ -96,6 +99,10 @@ type Config struct {
 	Leave func(w http.ResponseWriter, r *http.Request)
 	// BasePath is the prefix of every address, such as /ops/outbox.
 	BasePath string
+	// Contexts are the pages of other installations, and this one's, that the menu leads to; Context is the name of this one.
+	// Empty: there is no such menu.
+	Contexts []Context
+	Context  string
 	// PublicURL is the one address under which the page is served; empty: only names of this machine are answered.
 	PublicURL *url.URL
 	// Label and Color name the installation, so that production looks like production.

@@ -33,6 +33,9 @@ type view struct {
 	Data any
 
 	Label, Color, Place, Version, Who, Query string
+	// Contexts are the pages of other installations; Context is this one's name among them.
+	Contexts []Context
+	Context  string
 	// Known: the viewer was identified.
 	Known    bool
 	Snapshot snapshot

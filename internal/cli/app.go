@@ -43,15 +43,18 @@ type App struct {
 	dryRun bool // the command that runs has a --dry-run
 	// outside: no context applies.
 	outside bool
-	cfg     *Config
-	issues  []string
-	said    bool
+	// file is read once, also for the Apps of its contexts.
+	file   *readFile
+	cfg    *Config
+	issues []string
+	said   bool
 	// stateDir is where a dev stack was looked for.
 	stateDir string
 	lines    *bufio.Reader // what is read of In, line by line
 	pool     *pgxpool.Pool
 	redis    *redis.Client
 	broker   broker.Broker
+	shared   *sharedBrokers // nil: the broker is its own
 	types    *registry.Registry
 	close    []func() error
 }
@@ -69,12 +72,13 @@ func NewApp(streams Streams, environ []string) *App {
 		Now:     time.Now,
 		env:     env,
 		lookup:  func(string) (string, bool) { return "", false },
+		file:    new(readFile),
 	}
 }
 
 // BindFlags remembers the flags of the command that runs; the configuration reads them when it is first needed.
 func (a *App) BindFlags(cmd *cobra.Command) {
-	a.dryRun = cmd.Flags().Lookup("dry-run") != nil
+	a.dryRun, a.file = cmd.Flags().Lookup("dry-run") != nil, new(readFile)
 	a.sets = func(flag, key string) bool {
 		f := cmd.Flags().Lookup(flag)
 		if f == nil {
@@ -138,7 +142,7 @@ func (a *App) Under(changed map[string]string) *App {
 			delete(env, name)
 		}
 	}
-	return &App{Streams: a.Streams, Now: a.Now, Build: a.Build, env: env, lookup: a.lookup, sets: a.sets, outside: a.outside}
+	return &App{Streams: a.Streams, Now: a.Now, Build: a.Build, env: env, lookup: a.lookup, sets: a.sets, outside: a.outside, file: new(readFile)}
 }
 
 // RefuseEmpty is for flags that narrow what a command publishes or changes: an empty value is a variable that was not
@@ -184,7 +188,7 @@ func (a *App) Config(required ...string) (*Config, error) {
 // load reads the configuration once, whatever is wrong with it.
 func (a *App) load() *Config {
 	if a.cfg == nil {
-		a.cfg, a.issues = LoadConfig(ConfigSource{Flag: a.lookup, sets: a.sets, env: a.env, discover: a.discover, outside: a.outside})
+		a.cfg, a.issues = LoadConfig(ConfigSource{Flag: a.lookup, sets: a.sets, env: a.env, discover: a.discover, outside: a.outside, file: a.file})
 	}
 	return a.cfg
 }
@@ -241,6 +245,9 @@ func (a *App) Pool(ctx context.Context) (*pgxpool.Pool, error) {
 	a.OnClose(func() error { pool.Close(); return nil })
 	return pool, nil
 }
+
+// UsePool makes a pool that the command has opened the one that Pool returns.
+func (a *App) UsePool(pool *pgxpool.Pool) { a.pool = pool }
 
 // Reads is the command's pool for reading: no statement waits longer than database.read_timeout.
 func (a *App) Reads(ctx context.Context) (*pgread.DB, error) {

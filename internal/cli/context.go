@@ -103,13 +103,7 @@ func (f *configFile) takeContexts(root map[string]any) (problems []string) {
 
 // choose finds the context that applies: by flag, by environment, or the file's current one.
 func (f *configFile) choose(src ConfigSource) (*Context, []string) {
-	name, origin := f.current, "file "+f.path
-	if env := src.env["OUTBOXCTL_CONTEXT"]; env != "" {
-		name, origin = env, "env OUTBOXCTL_CONTEXT"
-	}
-	if text, given := src.Flag(FlagContext); given {
-		name, origin = text, "flag --"+FlagContext
-	}
+	name, origin := f.wanted(src)
 	if name == "" || src.outside {
 		return nil, nil
 	}
@@ -117,6 +111,10 @@ func (f *configFile) choose(src ConfigSource) (*Context, []string) {
 		if f.contexts[i].Name == name {
 			return &f.contexts[i], nil
 		}
+	}
+	if f.list(name) != nil {
+		return nil, []string{fmt.Sprintf("%s (%s): choose one context; only publish, cleanup, check, "+
+			"stats, doctor and ui work on several", name, origin)}
 	}
 	names := make([]string, len(f.contexts))
 	for i, c := range f.contexts {

@@ -24,7 +24,15 @@ func (a *App) RefuseReadOnly(cmd *cobra.Command, e Effect) error {
 		return given && text != "" && text != "false"
 	}
 	if !e.Writes || slices.ContainsFunc(e.Unless, on) || len(e.With) > 0 &&
-		!slices.ContainsFunc(e.With, on) || !a.load().ReadOnly() {
+		!slices.ContainsFunc(e.With, on) {
+		return nil
+	}
+	for _, name := range a.Several() {
+		if err := a.InContext(name).RefuseReadOnly(cmd, e); err != nil {
+			return err
+		}
+	}
+	if !a.load().ReadOnly() {
 		return nil
 	}
 	look := ""

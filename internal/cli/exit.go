@@ -50,8 +50,7 @@ func ExitCode(err error) int {
 // Report writes the error, and its hint where it has one, for a person to read.
 func (a *App) Report(err error) {
 	err = fault.Database(err)
-	var exit *exitError
-	if !errors.As(err, &exit) || !exit.said {
+	if !said(err) {
 		label := a.Paint(a.ErrTTY, StyleError, "error:")
 		text := safetext.Block(safetext.Redact(err.Error()))
 		fmt.Fprintf(a.Err, "%s %s\n", label, strings.TrimRight(text, "\n"))
@@ -67,6 +66,12 @@ type exitError struct {
 	code int
 	err  error
 	said bool // the error is on the screen already, or there is none
+}
+
+// said reports whether a command has printed its error itself.
+func said(err error) bool {
+	var exit *exitError
+	return errors.As(err, &exit) && exit.said
 }
 
 func (e *exitError) Error() string {
