@@ -131,6 +131,14 @@ fuzz: ## fuzz every target for FUZZTIME=1m; what it finds goes to testdata/fuzz 
 chart: ## test the Helm chart: rendered, decoded as Kubernetes does, its command lines, the plain manifests
 	cd tools/chart && GOWORK=off $(GO) test -count=1 $(TEST_ARGS) . # the chart is outside the module, so a cached result may be old
 
+.PHONY: version
+version: ## give chart, image and manifests VERSION, before it is tagged
+	cd tools/chart && GOWORK=off $(GO) run . -set $(VERSION) ../..
+
+.PHONY: chart-version
+chart-version: ## fail unless chart and image have VERSION (the release does this)
+	cd tools/chart && GOWORK=off $(GO) run . -check $(VERSION) ../..
+
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## run the linter, dependency rule included
 	GOLANGCI_LINT_CACHE=$(CURDIR)/$(BIN)/lint-cache $(BIN)/golangci-lint run $$($(GO) list -m -f '{{.Dir}}/...')

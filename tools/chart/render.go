@@ -1,9 +1,12 @@
 // Command chart renders deploy/helm/outboxctl into the plain manifests of deploy/kubernetes and
-// the rules of deploy/prometheus, so that they cannot differ from the chart. It is a module of its
-// own: Helm decides no version of what is shipped.
+// the rules of deploy/prometheus, so that they cannot differ from the chart. With -set it gives the
+// chart a version first, with -check it refuses a chart of another version. It is a module of its own:
+// Helm decides no version of what is shipped.
 package main
 
 import (
+	"cmp"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -40,18 +43,33 @@ var notes = map[string]string{
 }
 
 func main() {
-	root := "../.."
-	if len(os.Args) > 1 {
-		root = os.Args[1]
-	}
-	files, err := manifests(root)
-	if err == nil {
-		err = write(root, files)
+	set := flag.String("set", "", "give the chart and its image this version")
+	release := flag.String("check", "", "fail unless chart and image have this version")
+	flag.Parse()
+	root := cmp.Or(flag.Arg(0), "../..")
+	var err error
+	switch {
+	case *release != "":
+		err = checkVersion(root, *release)
+	case *set != "":
+		if err = setVersion(root, *set); err == nil {
+			err = generate(root)
+		}
+	default:
+		err = generate(root)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+func generate(root string) error {
+	files, err := manifests(root)
+	if err != nil {
+		return err
+	}
+	return write(root, files)
 }
 
 func write(root string, files map[string]string) error {
@@ -79,7 +97,7 @@ func manifests(root string) (map[string]string, error) {
 			files["kubernetes/"+name] = fmt.Sprintf(head, note) + withoutHelm(text)
 		}
 	}
-	rules, err := os.ReadFile(filepath.Join(root, "deploy/helm/outboxctl/alerts.yaml"))
+	rules, err := os.ReadFile(filepath.Join(root, chartDir, "alerts.yaml"))
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +120,7 @@ func withoutHelm(text string) string {
 
 // render is what helm template prints with these values, by the template's file name.
 func render(root, values string) (map[string]string, error) {
-	c, err := loader.Load(filepath.Join(root, "deploy/helm/outboxctl"))
+	c, err := loader.Load(filepath.Join(root, chartDir))
 	if err != nil {
 		return nil, err
 	}
