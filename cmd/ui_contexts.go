@@ -70,10 +70,11 @@ func (s *contextSwitch) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.base != "" && (path == s.base || strings.HasPrefix(path, s.base+"/")) {
 		path = strings.TrimPrefix(path, s.base)
 	}
+	r = r.Clone(r.Context())
+	r.URL.Path, r.URL.RawPath = path, ""
 	for i, page := range s.pages {
 		if rest, own := strings.CutPrefix(path, "/"+page.Context); own && (rest == "" || rest[0] == '/') {
-			r = r.Clone(r.Context())
-			r.URL.Path, r.URL.RawPath = page.BasePath+rest, ""
+			r.URL.Path = page.BasePath + rest
 			s.handlers[i].ServeHTTP(w, r)
 			return
 		}
@@ -82,8 +83,7 @@ func (s *contextSwitch) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/readyz":
 		s.serveReady(w, r)
 	case "", "/":
-		r = r.Clone(r.Context())
-		if r.URL.Path, r.URL.RawPath = "/", ""; s.enter != nil && s.enter(w, r) {
+		if r.URL.Path = "/"; s.enter != nil && s.enter(w, r) {
 			return
 		}
 		http.Redirect(w, r, s.pages[0].BasePath+"/", http.StatusSeeOther)
@@ -94,8 +94,6 @@ func (s *contextSwitch) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serveReady answers as the first page that is ready, or as the last one.
 func (s *contextSwitch) serveReady(w http.ResponseWriter, r *http.Request) {
-	r = r.Clone(r.Context())
-	r.URL.Path = "/readyz"
 	for i, handler := range s.handlers {
 		answer := &heldAnswer{ResponseWriter: w, last: i == len(s.handlers)-1}
 		if handler.ServeHTTP(answer, r); answer.passed {
