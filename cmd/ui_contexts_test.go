@@ -42,6 +42,7 @@ func TestUIOfSeveralContexts(t *testing.T) {
 	t.Cleanup(func() {
 		cancel()
 		require.NoError(t, <-ended)
+		require.NoError(t, write.Close())
 		require.NoError(t, app.Close())
 	})
 	lines := bufio.NewReader(said)
