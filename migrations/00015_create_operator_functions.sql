@@ -122,7 +122,7 @@ DECLARE
     gone int8multirange;
 BEGIN
     SELECT range_agg(int8range(e.seq, e.seq, '[]')) INTO gone FROM @schema@.outbox_events AS e WHERE e.id = ANY (events);
-    DELETE FROM @schema@.outbox_leases AS l WHERE l.seqs <@ gone;
+    DELETE FROM @schema@.outbox_leases AS l WHERE l.seqs && gone AND isempty(l.seqs - gone);
     UPDATE @schema@.outbox_leases AS l SET seqs = l.seqs - gone WHERE l.seqs && gone;
 END
 $$;
