@@ -146,14 +146,14 @@ func cleanContexts(ctx context.Context, opts *cleanupOptions, names []string) er
 }
 
 // clean removes what is old, or counts it.
-func (opts *cleanupOptions) clean(ctx context.Context, app *cli.App) (done cleaned, err error) {
+func (o *cleanupOptions) clean(ctx context.Context, app *cli.App) (done cleaned, err error) {
 	cfg, err := app.Config("database.url")
 	if err != nil {
 		return done, err
 	}
 	params := cleanup.Params{
-		OlderThan: opts.olderThan.Value, DLQOlderThan: opts.dlqOlderThan.Value, InboxOlderThan: opts.inboxOlderThan.Value,
-		AuditOlderThan: opts.auditOlderThan.Value, MaxRows: opts.maxRows, Pause: opts.pause, MaxReplicaLag: opts.maxReplicaLag, Actor: app.Actor(opts.audit), Note: opts.audit.Note,
+		OlderThan: o.olderThan.Value, DLQOlderThan: o.dlqOlderThan.Value, InboxOlderThan: o.inboxOlderThan.Value,
+		AuditOlderThan: o.auditOlderThan.Value, MaxRows: o.maxRows, Pause: o.pause, MaxReplicaLag: o.maxReplicaLag, Actor: app.Actor(o.audit), Note: o.audit.Note,
 		IdempotencyTTL: cfg.Idempotency.TTL,
 	}
 	if err := params.Validate(); err != nil {
@@ -168,14 +168,14 @@ func (opts *cleanupOptions) clean(ctx context.Context, app *cli.App) (done clean
 	}
 	done.where = app.Where()
 	cleaner := cleanup.New(db.Pool)
-	if opts.dryRun {
+	if o.dryRun {
 		plan, err := cleaner.Plan(ctx, params)
 		if err == nil {
 			done.Plan = &plan
 		}
 		return done, err
 	}
-	if err := opts.confirm(ctx, app, cleaner, params); err != nil {
+	if err := o.confirm(ctx, app, cleaner, params); err != nil {
 		return done, err
 	}
 	bar := app.NewProgress("removed", -1)
@@ -183,7 +183,7 @@ func (opts *cleanupOptions) clean(ctx context.Context, app *cli.App) (done clean
 	result, err := cleaner.Run(ctx, params)
 	bar.Done()
 	if ctx.Err() != nil { // of which the exit code alone tells
-		fmt.Fprintf(app.Err, "interrupted after %s; continue with: %s\n", words.Counted(result.Rows(), "row"), opts.again())
+		fmt.Fprintf(app.Err, "interrupted after %s; continue with: %s\n", words.Counted(result.Rows(), "row"), o.again())
 	}
 	done.Result = &result
 	return done, err

@@ -197,8 +197,8 @@ func unfinished(state dispatch.State, done dispatch.Totals) error {
 	if len(hints) < len(left) {
 		hints = append(hints, "outboxctl topic list shows what the broker has; the events of a topic that takes nothing keep waiting")
 	}
-	return fault.Hint(fault.Partialf("%s published, %s failed, but %s", words.Counted(int64(done.Published), "event"),
-		words.Counted(int64(done.Failed), "attempt"), strings.Join(left, "; ")),
+	return fault.Hint(fault.Partialf("%s published, %s failed, but %s", words.Counted(done.Published, "event"),
+		words.Counted(done.Failed, "attempt"), strings.Join(left, "; ")),
 		"%s", strings.Join(hints, "; "))
 }
 

@@ -47,4 +47,4 @@ type unsentError struct{ error }
 func (e unsentError) Unwrap() error { return e.error }
 
 // Is implements errors.Is.
-func (unsentError) Is(target error) bool { return target == dispatch.ErrUnsent } //nolint:errorlint // Is compares as it is
+func (unsentError) Is(target error) bool { return target == dispatch.ErrUnsent }
