@@ -108,7 +108,7 @@ func TestAReadOnlyContextLetsEveryReaderLook(t *testing.T) {
 	for path, effect := range effects() {
 		var lines [][]string
 		switch {
-		case path == "dev" || path == "ui" || path == "config use-context" || path == "bench" || strings.HasPrefix(path, "completion"):
+		case path == "dev" || path == "init" || path == "ui" || path == "config use-context" || path == "bench" || strings.HasPrefix(path, "completion"):
 			continue // they have tests of their own, or servers
 		case !effect.Writes:
 			lines = [][]string{append(strings.Fields(path), readers[path]...)}

@@ -61,6 +61,7 @@ func canaryArgs() map[string][]string {
 		"config view":        {"-o", "json"},
 		"consume":            {"--example", "--http-addr", "127.0.0.1:0"},
 		"dev":                {"--state-dir", os.DevNull},
+		"init":               {"--name", "no name"}, // so it writes no file
 		"dlq discard":        change,
 		"dlq edit":           {id, "--data", "{}", "--yes", "--note", "canary"},
 		"dlq export":         nil,
