@@ -243,6 +243,11 @@ func (a *advices) copy(id, key, data string) string {
 // settledStates: published, dead, discarded, corrected, cleaned up, never there.
 func (a *advices) settledStates() {
 	a.follow("published", a.published)
+	a.follow("published", func() string {
+		id := a.published()
+		a.exec(`SELECT outbox_consumer_failed('mailer', $1, 'order_created', 'default', '', '', 's', 'e', true, 0)`, id)
+		return id
+	})
 	a.follow("not_found", uuid.NewString)
 	exhausted := func() string {
 		id := a.one()

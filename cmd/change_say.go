@@ -135,7 +135,7 @@ func (o *changeOptions) sayConsumers(ctx context.Context, set *dlq.ChangeSet) er
 			safetext.Line(c.Consumer), words.Count(c.Processed), words.Count(c.Processing), words.Count(c.Unknown))
 	}
 	if some {
-		fmt.Fprintln(o.app.Err, "a consumer skips what it has already processed; outboxctl idem forget makes it process an event again")
+		fmt.Fprintln(o.app.Err, "a consumer skips what it has already processed; outboxctl consumer forget makes it process an event again")
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func (w *writerWorld) asked(answer string, args ...string) (code int, said strin
 // context's name, as many rows are: a y is not enough.
 func TestEveryQuestionNamesWhereItIsAbout(t *testing.T) {
 	t.Parallel()
-	typed := []string{"migrate down", "idem forget", "registry apply", "erase"}
+	typed := []string{"migrate down", "consumer forget", "registry apply", "erase"}
 	asks := 0
 	walk(newRootCmd(cli.NewApp(cli.Streams{}, nil)), func(c *cobra.Command) {
 		path := pathOf(c)
@@ -46,7 +46,7 @@ func TestEveryQuestionNamesWhereItIsAbout(t *testing.T) {
 				writer.prepare(w)
 			}
 			args := slices.DeleteFunc(append(strings.Fields(path), writer.args(w)...), func(s string) bool { return s == "--yes" })
-			if path == "idem forget" {
+			if path == "consumer forget" {
 				_, err := w.db.Pool.Exec(t.Context(), `INSERT INTO inbox_events (consumer, event_id) VALUES ('compliance', $1)`, w.published)
 				require.NoError(t, err)
 				args = append(args, "--inbox")

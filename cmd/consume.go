@@ -24,6 +24,8 @@ type consumeOptions struct {
 	url         string
 	command     string
 	types       []string
+	topics      []string
+	maxAttempts int
 	timeout     time.Duration
 	name        string
 	concurrency int
@@ -38,14 +40,15 @@ func newConsumeCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "consume --consumer NAME (--http URL | --exec CMD)",
 		Short: "Hand events to a worker in any language, or run the example consumer",
-		Long: `Receive the events of a subscription and hand each to a worker of yours, in any language, behind a guard in Redis that turns
-duplicates away.
+		Long: `Receive events and hand each to a worker of yours, in any language, behind a guard in Redis that turns duplicates away. It
+receives from the subscriptions of the catalogue's topics, or of those in --topic, or of those that the types in --type have;
+--subscription names another one.
 
---http posts the message's bytes to a URL, with the headers of a CloudEvent and the event's id as Idempotency-Key. An
-answer of 2xx means done, 400 and 422 that no retry helps, anything else that the event should come again: after the
-time in Retry-After, or with a growing pause. --exec runs a command of the shell for each event, with the message's bytes
-as its input and OUTBOX_EVENT_ID, OUTBOX_EVENT_TYPE and more in its environment. Exit code 0 means done, 65 that no retry
-helps, any other that the event should come again. --type takes only these types; others are acknowledged.
+--http posts the message's bytes to a URL, with the headers of a CloudEvent, the event's own as outbox-NAME, its trace, and its
+id as Idempotency-Key. An answer of 2xx means done, 400 and 422 that no retry helps, anything else that the event should come
+again: after the time in Retry-After, or with a growing pause. --exec runs a command of the shell for each event, with the
+message's bytes as its input and OUTBOX_EVENT_ID, OUTBOX_EVENT_TYPE and more in its environment. Exit code 0 means done, 65
+that no retry helps, any other that the event should come again. --type takes only these types; others are acknowledged.
 
 An event comes at least once, seldom twice, and never without the guard's answer. For exactly one effect, ask inside your
 own transaction, as a statement of its own: SELECT outbox_first_time('NAME', event_id), and skip when it is false.
@@ -55,7 +58,8 @@ administrators, a verified or rejected one a notice to its store. An inbox row i
 even when Redis has forgotten.
 
 Handlers that fail release the event and are tried again; malformed messages, and those that keep failing, end in the
-subscription's dead-letter topic. While Redis, or the example's database, is away nothing is received.
+subscription's dead-letter topic. On a subscription that keeps order, later events of an ordering key wait until the failed one
+succeeds or is given up. With a database, failures are recorded there: see outboxctl consumer failures. While Redis, or the example's database, is away nothing is received.
 
 A subscription hands each message to one of its workers. Workers that share the load share --consumer and --subscription;
 a consumer that should see every event needs a name and a subscription of its own, which outboxctl topic ensure
@@ -77,6 +81,10 @@ the package consume; examples/notifications is this one, to copy.`,
 	flags.StringVar(&opts.command, "exec", "", "run this `command` of the shell for each event")
 	flags.StringArrayVar(&opts.types, "type", nil,
 		"hand over events of this `type` only (may be repeated)")
+	flags.StringArrayVar(&opts.topics, "topic", nil, "receive from the subscription of this logical `topic` (may be repeated)")
+	cli.Must(cmd.RegisterFlagCompletionFunc("topic", cli.CompleteTopics(opts.app)))
+	flags.IntVar(&opts.maxAttempts, "max-attempts", 0,
+		"give an event up after so many failures (0: when the subscription's dead-letter policy does)")
 	cli.AddLimit(cmd, &opts.timeout, "timeout", consumer.DefaultHandlerTimeout, 0,
 		"how long one event may take")
 	flags.BoolVar(&opts.example, "example", false, "run the example worker")
@@ -156,6 +164,7 @@ func (o *consumeOptions) checkNumbers() error {
 		value, min, max int64
 	}{
 		{"concurrency", int64(o.concurrency), 1, 10_000}, {"streams", int64(o.streams), 0, 1_000},
+		{"max-attempts", int64(o.maxAttempts), 0, 1_000_000},
 		{"count", o.count, 0, math.MaxInt64}, // the limits of --timeout and --idle-exit are in AddLimit
 	} {
 		if n.value < n.min || n.value > n.max {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"syscall"
 	"time"
 
@@ -34,6 +35,8 @@ type consumeService struct {
 	source   broker.Source
 	registry *prometheus.Registry
 	noHTTP   bool
+
+	subscriptions []string
 }
 
 func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Config) (*consumeService, error) {
@@ -50,19 +53,16 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Confi
 	if s.broker, err = app.Broker(ctx); err != nil {
 		return nil, err
 	}
-	lookUp, cancel := context.WithTimeout(ctx, cli.ConnectTimeout)
-	defer cancel()
-	s.source, err = s.broker.Source(lookUp, broker.SourceParams{
-		Subscription: cfg.Subscription(), Concurrency: opts.concurrency, Streams: opts.streams,
-	})
-	if err != nil {
-		return nil, s.subscriptionError(err)
+	if err := s.openSource(ctx, opts); err != nil {
+		return nil, err
 	}
-	if warning := s.source.Warning(); warning != "" {
-		s.log.Warn().Str("subscription", cfg.Subscription()).Msg(warning)
+	records, err := s.openRecords(ctx, app, pool)
+	if err != nil {
+		return nil, err
 	}
 	s.worker = consumer.New(s.source, s.guard, consumer.Config{
 		Count: opts.count, IdleExit: opts.idleExit, HandlerTimeout: opts.timeout, Metrics: s.registry, Log: s.log,
+		Database: records, Subscription: s.subscription(), MaxAttempts: opts.maxAttempts,
 		Hooks: consumer.Hooks{
 			AfterBegin: hit(failpoint.Begun), AfterEffect: hit(failpoint.Applied), AfterDone: hit(failpoint.Done),
 		},
@@ -70,6 +70,62 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Confi
 	register(s.worker.Router, opts, pool)
 	return s, nil
 }
+
+// openSource finds the subscriptions to receive from.
+func (s *consumeService) openSource(ctx context.Context, opts *consumeOptions) (err error) {
+	types := opts.types
+	if opts.example {
+		types = []string{notifications.EventType}
+	}
+	if s.subscriptions, err = opts.app.Subscriptions(ctx, s.broker, opts.topics, types); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, cli.ConnectTimeout)
+	defer cancel()
+	sources := make([]broker.Source, len(s.subscriptions))
+	for i, name := range s.subscriptions {
+		sources[i], err = s.broker.Source(ctx, broker.SourceParams{Subscription: name, Concurrency: opts.concurrency, Streams: opts.streams})
+		if err != nil {
+			return s.subscriptionError(err)
+		}
+	}
+	if len(sources) == 0 {
+		return s.subscriptionError(broker.ErrNoSource)
+	}
+	s.source = broker.Join(s.subscriptions, sources, opts.concurrency)
+	if warning := s.source.About().Warning; warning != "" {
+		s.log.Warn().Str("subscription", s.subscription()).Msg(warning)
+	}
+	return nil
+}
+
+// subscription names all of them.
+func (s *consumeService) subscription() string { return strings.Join(s.subscriptions, ",") }
+
+// openRecords returns the database that failures are recorded in, if there is one: the example's, or a small pool that
+// connects when it is needed.
+func (s *consumeService) openRecords(ctx context.Context, app *cli.App, pool *pgxpool.Pool) (consume.DB, error) {
+	switch {
+	case pool != nil:
+		return pool, nil
+	case s.cfg.Database.URL == "":
+		s.log.Warn().Msg("database.url is not set: failures are not recorded")
+		return nil, nil
+	}
+	config, err := cli.PoolConfig(s.cfg, cli.PoolParams{Name: "outboxctl consume", MaxConns: recordConnections})
+	if err != nil {
+		return nil, err
+	}
+	records, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	app.OnClose(func() error { records.Close(); return nil })
+	return records, nil
+}
+
+// recordConnections are enough for what fails.
+const recordConnections = 2
 
 // register sets who gets the events. The pool is the example's.
 func register(router *consume.Router, opts *consumeOptions, pool *pgxpool.Pool) {
@@ -163,7 +219,7 @@ func (s *consumeService) Run(ctx context.Context) error {
 	if err := s.serveHTTP(around, services); err != nil {
 		return err
 	}
-	s.log.Info().Str("subscription", s.cfg.Subscription()).Msg("consuming")
+	s.log.Info().Str("subscription", s.subscription()).Msg("consuming")
 	began := time.Now()
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()

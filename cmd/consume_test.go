@@ -64,7 +64,7 @@ func (w *eventWorld) Count(query string, args ...any) (n int) {
 func (w *eventWorld) show(id string) (row idem.Mark) {
 	w.t.Helper()
 	var rows []idem.Mark
-	require.NoError(w.t, json.Unmarshal([]byte(w.ok("idem", "show", id, "--consumer", "compliance", "-o", "json")), &rows))
+	require.NoError(w.t, json.Unmarshal([]byte(w.ok("consumer", "show", id, "--consumer", "compliance", "-o", "json")), &rows))
 	require.Len(w.t, rows, 1)
 	return rows[0]
 }
@@ -88,18 +88,18 @@ func TestAnEventIsConsumedShownAndForgotten(t *testing.T) {
 	require.NotNil(t, row.InboxAt)
 	require.NotNil(t, row.ExpiresAt)
 
-	forget := []string{"idem", "forget", id, "--consumer", "compliance"}
+	forget := []string{"consumer", "forget", id, "--consumer", "compliance"}
 	require.Contains(t, w.fails(cli.ExitUsage, forget...), "--note")
-	require.Contains(t, w.fails(cli.ExitUsage, "idem", "forget", id, "--note", "x"), "--consumer")
+	require.Contains(t, w.fails(cli.ExitUsage, "consumer", "forget", id, "--note", "x"), "--consumer")
 	require.Contains(t, w.fails(cli.ExitRefused, append(forget, "--note", "TICKET-7")...), "--yes")
 	w.ok(append(forget, "--dry-run")...)
 	require.Equal(t, "processed", w.show(id).State, "neither a refusal nor a dry run forgets")
-	require.Zero(t, w.Count(`SELECT count(*) FROM outbox_audit WHERE action LIKE 'idem%'`))
+	require.Zero(t, w.Count(`SELECT count(*) FROM outbox_audit WHERE action LIKE 'consumer.%'`))
 
 	w.ok(append(forget, "--note", "TICKET-7", "--yes")...)
 	require.Equal(t, "unknown", w.show(id).State)
 	require.NotNil(t, w.show(id).InboxAt, "the inbox row stays unless asked for")
-	require.Equal(t, 1, w.Count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget' AND actor = 'tester' AND note = 'TICKET-7'
+	require.Equal(t, 1, w.Count(`SELECT count(*) FROM outbox_audit WHERE action = 'consumer.forget' AND actor = 'tester' AND note = 'TICKET-7'
 		AND detail->'eventIds' = jsonb_build_array($1::text) AND detail->>'consumer' = 'compliance' AND detail->>'state' = 'processed'`, id))
 
 	require.Contains(t, w.fails(cli.ExitNotFound, append(forget, "--note", "again", "--yes")...), "--inbox")
@@ -108,7 +108,7 @@ func TestAnEventIsConsumedShownAndForgotten(t *testing.T) {
 	story := w.ok("event", "show", id)
 	require.Contains(t, story, "forgotten by compliance by tester: TICKET-7")
 	require.Contains(t, story, "forgotten by compliance, inbox row included by tester: again")
-	require.Contains(t, w.ok("audit", "--event", id), "idem_forget")
+	require.Contains(t, w.ok("audit", "--event", id), "consumer.forget")
 	w.fails(cli.ExitNotFound, append(forget, "--note", "once more", "--inbox", "--yes")...)
 }
 
@@ -128,7 +128,7 @@ func TestADeadLettersIDLeadsToWhatConsumersKnow(t *testing.T) {
 
 	require.Equal(t, event.String(), w.show(letter.String()).EventID)
 	require.Equal(t, "processed", w.show(letter.String()).State)
-	w.ok("idem", "forget", letter.String(), "--consumer", "compliance", "--note", "x", "--yes")
+	w.ok("consumer", "forget", letter.String(), "--consumer", "compliance", "--note", "x", "--yes")
 	require.Equal(t, "unknown", w.show(event.String()).State)
 	require.Equal(t, 1, w.Count(`SELECT count(*) FROM outbox_audit WHERE detail->'eventIds' = jsonb_build_array($1::text)`, event))
 
@@ -142,7 +142,7 @@ func TestForgetLeavesARunningHandlerAlone(t *testing.T) {
 	id := uuid.Must(uuid.NewV7())
 	require.NoError(t, w.rdb.Client.Set(t.Context(), consume.Key("compliance", id), "processing:token:1:worker/7", time.Minute).Err())
 
-	forget := []string{"idem", "forget", id.String(), "--consumer", "compliance", "--note", "x", "--yes"}
+	forget := []string{"consumer", "forget", id.String(), "--consumer", "compliance", "--note", "x", "--yes"}
 	require.Contains(t, w.fails(cli.ExitPrecondition, forget...), "worker/7")
 	require.Zero(t, w.Count(`SELECT count(*) FROM outbox_audit`))
 	w.ok(append(forget, "--force")...)
@@ -214,8 +214,8 @@ func TestConsumeRefusals(t *testing.T) {
 	said = w.fails(cli.ExitUsage, "consume", "--example", "--consumer", "", "--concurrency", "0", "--count", "-1")
 	require.Contains(t, said, "consumer name is empty; concurrency 0 is not between 1 and 10000; count -1")
 	w.fails(cli.ExitUsage, "consume", "--example", "--idle-exit", "-1s")
-	w.fails(cli.ExitUsage, "idem", "show", "not-a-uuid")
-	w.fails(cli.ExitUsage, "idem", "show", uuid.NewString(), "--consumer", "a:b")
+	w.fails(cli.ExitUsage, "consumer", "show", "not-a-uuid")
+	w.fails(cli.ExitUsage, "consumer", "show", uuid.NewString(), "--consumer", "a:b")
 	w.env = append(w.env, "REDIS_URL=redis://127.0.0.1:1/0")
-	w.fails(cli.ExitPrecondition, "idem", "show", uuid.NewString())
+	w.fails(cli.ExitPrecondition, "consumer", "show", uuid.NewString())
 }

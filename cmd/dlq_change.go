@@ -32,7 +32,7 @@ set each has processed:
   not processed, replayed            the consumer processes it
   processed, replayed                the consumer skips it: nothing happens twice
   not processed, forgotten, replayed the same as without forgetting
-  processed, forgotten, replayed     the consumer processes it a second time; use outboxctl idem forget for that`,
+  processed, forgotten, replayed     the consumer processes it a second time; use outboxctl consumer forget for that`,
 		Example: `  outboxctl dlq replay 01890a5d-ac96-774b-bcce-b302099a8057 --note 'topic was missing'
   outboxctl dlq replay --fingerprint 3f2a9c11d0be --dry-run
   outboxctl dlq replay --fingerprint 3f2a9c11d0be --wait --timeout 2m --yes --note 'consumer corrected'

@@ -47,6 +47,12 @@ func effects() map[string]cli.Effect {
 		"config use-context": looks,
 		"config view":        looks,
 		"consume":            writes,
+		"consumer":           looks,
+		"consumer failures":  looks,
+		"consumer forget":    unless("dry-run"),
+		"consumer list":      looks,
+		"consumer retry":     unless("dry-run"),
+		"consumer show":      looks,
 		"dev":                looks, // it has servers of its own, and leaves every context
 		"dlq":                looks,
 		"dlq discard":        unless("dry-run"),
@@ -69,9 +75,6 @@ func effects() map[string]cli.Effect {
 		"exit-codes":         looks,
 		"help":               looks,
 		"init":               looks, // it writes files
-		"idem":               looks,
-		"idem forget":        unless("dry-run"),
-		"idem show":          looks,
 		"migrate":            unless("dry-run", "plan"),
 		"migrate down":       unless("dry-run"),
 		"migrate grants":     looks,

@@ -84,7 +84,7 @@ func TestErrorsAreInOurOwnWords(t *testing.T) {
 		{"event list --config " + otherYAML, cli.ExitUsage, "foo (file " + otherYAML + "): no such setting"},
 		{"event list --context nope", cli.ExitUsage, "no such context"},
 		{"event list --database-url postgres://u:p@127.0.0.1:1/x", cli.ExitPrecondition, "no server answers there"},
-		{"idem show " + id, cli.ExitPrecondition, "ask Redis: no server answers there"},
+		{"consumer show " + id, cli.ExitPrecondition, "ask Redis: no server answers there"},
 		{"topic list", cli.ExitPrecondition, "on the emulator at 127.0.0.1:1): it does not answer"},
 		{"publish --http-addr foo", cli.ExitUsage, `configuration: publish.http_addr (flag --http-addr): "foo" is not host:port`},
 		{"consume --example --http-addr foo", cli.ExitUsage, `configuration: consume.http_addr (flag --http-addr): "foo" is not host:port`},

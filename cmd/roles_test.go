@@ -60,7 +60,8 @@ func TestCommandRoleMatrix(t *testing.T) {
 		"erase":           operator,
 		"event republish": operator,
 		"event retry":     operator,
-		"idem forget":     operator,
+		"consumer forget": operator,
+		"consumer retry":  operator,
 		"migrate":         {}, // the owner's
 		"migrate down":    {},
 		"pause":           operator,

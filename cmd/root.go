@@ -63,7 +63,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 		newCheckCmd(app),
 		newCleanupCmd(app),
 		newDoctorCmd(app),
-		newIdemCmd(app),
+		newConsumerCmd(app),
 		newDLQCmd(app),
 		newEventCmd(app),
 		newEraseCmd(app),

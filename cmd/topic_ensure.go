@@ -20,6 +20,7 @@ import (
 func newTopicEnsureCmd(app *cli.App) *cobra.Command {
 	var params broker.EnsureParams
 	var output cli.Output
+	var topic string
 	cmd := &cobra.Command{
 		Use:   "ensure",
 		Short: "Create the topics and subscriptions that are missing",
@@ -28,25 +29,32 @@ subscription that take what a consumer cannot handle. What exists is left as it 
 deployment, and by two deployers at once. With --ordered the subscriptions deliver the events of an ordering key in order;
 that is fixed when a subscription is created.
 
+--subscription X creates X in place of the topic's own subscription: each consumer that should see every event needs one.
+It belongs to the topic in --topic, to the only topic of the catalogue, or to the built-in topic domain.
+
 A subscription whose topic was deleted is replaced, with its settings: a new topic of the same name would not reach it.
 While a topic is created, or its subscriptions replaced, publishing to it is paused in the database, so that no event is
 published before its subscriptions exist. If the command is interrupted the pause stays; run it again. What the replaced
 subscriptions may have missed is named, with the command that publishes it once more.`,
-		Example: "  outboxctl topic ensure --dry-run\n  outboxctl topic ensure --emulator 127.0.0.1:8085 --project demo",
-		Args:    cobra.NoArgs,
+		Example: `  outboxctl topic ensure --dry-run
+  outboxctl topic ensure --emulator 127.0.0.1:8085 --project demo
+  outboxctl topic ensure --subscription audit-sub --topic orders`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runTopicEnsure(cmd.Context(), app, params, output)
+			return runTopicEnsure(cmd.Context(), app, params, topic, output)
 		},
 	}
 	cmd.Flags().BoolVar(&params.DryRun, "dry-run", false, "show what is missing and create nothing")
 	cmd.Flags().BoolVar(&params.Ordered, "ordered", false, "create subscriptions that deliver the events of an ordering key in order")
+	cmd.Flags().StringVar(&topic, "topic", "", "create this logical `topic` and what belongs to it only; --subscription is then its")
+	cli.Must(cmd.RegisterFlagCompletionFunc("topic", cli.CompleteTopics(app)))
 	cmd.Flags().BoolVar(&params.TopicsOnly, "topics-only", false, "create no subscriptions and no dead-letter topics")
 	cli.AddConfigFlags(cmd, cli.GroupTopic)
 	cli.AddListOutput[broker.Action](cmd, &output)
 	return cmd
 }
 
-func runTopicEnsure(ctx context.Context, app *cli.App, params broker.EnsureParams, output cli.Output) error {
+func runTopicEnsure(ctx context.Context, app *cli.App, params broker.EnsureParams, topic string, output cli.Output) error {
 	cfg, err := app.Config()
 	if err != nil {
 		return err
@@ -55,7 +63,7 @@ func runTopicEnsure(ctx context.Context, app *cli.App, params broker.EnsureParam
 	if err != nil {
 		return err
 	}
-	if params.Plan, err = app.BrokerPlan(ctx, client); err != nil {
+	if params.Plan, err = app.PlanTopic(ctx, client, topic); err != nil {
 		return err
 	}
 	held := map[string]bool{}

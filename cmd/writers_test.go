@@ -127,7 +127,11 @@ func writers() map[string]writer {
 		"erase":           {args: with(published, "--yes")},
 		"event republish": {args: with(published, "--yes")},
 		"event retry":     {args: with(func(w *writerWorld) string { return w.waiting }, "--yes")},
-		"idem forget":     {args: with(published, "--consumer", "compliance", "--note", "x", "--yes")},
+		"consumer retry": {prepare: func(w *writerWorld) {
+			_, err := w.db.Pool.Exec(w.t.Context(), `SELECT outbox_consumer_failed('compliance', $1, 'x', 'default', '', '', 's', 'e', true, 0)`, w.published)
+			require.NoError(w.t, err)
+		}, args: func(w *writerWorld) []string { return []string{"compliance", w.published, "--yes"} }},
+		"consumer forget": {args: with(published, "--consumer", "compliance", "--note", "x", "--yes")},
 		"migrate":         {prepare: behind, args: words()},
 		"migrate down":    {args: words("--yes")},
 		"pause":           {args: words("--type", "order_created", "--yes")},

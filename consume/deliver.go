@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 // Delivery is one message on its way to a handler.
@@ -21,6 +23,8 @@ type Delivery struct {
 	OrderingKey string
 	// Attempt is how often it was delivered; 0 where the broker does not count, as Pub/Sub without a dead-letter policy.
 	Attempt int
+	// Subscription is where it came from, where a Source receives from several; RouterOptions.Subscription otherwise.
+	Subscription string
 }
 
 // Deliver has a message handled and acknowledges it, or gives it back. It is for programs that receive by themselves:
@@ -33,19 +37,89 @@ type Delivery struct {
 //	Malformed, no usable id      given back, for the dead-letter policy to take
 //	Redis gives no answer        as Guard.Handle; so does a database of HandleTx and HandleBatch
 //
+// With RouterOptions.Ordered an event with an ordering key is tried again, after a pause, before Deliver returns.
 // The error explains every outcome that is not Processed, Duplicate or Ignored.
 func (r *Router) Deliver(ctx context.Context, msg Message, attributes map[string]string, body []byte) (Outcome, error) {
 	d := Delivery{Message: msg, Attributes: attributes, Body: body}
-	outcome, err := r.guard.patiently(ctx, func() (Outcome, error) { return r.handle(ctx, d) })
-	after, _ := Delay(err)
-	r.settled(d, outcome, err, after)
-	if outcome.Ack() {
-		msg.Ack()
-	} else {
-		sleep(ctx, after)
-		msg.Nack()
+	for {
+		outcome, err := r.guard.patiently(ctx, func() (Outcome, error) { return r.handle(ctx, d) })
+		if outcome.Ack() {
+			r.acknowledge(ctx, d, outcome, err)
+			return outcome, err
+		}
+		v := r.judge(ctx, d, outcome, err)
+		holds := r.holds(d, outcome, v)
+		if !holds {
+			v.after, _ = Delay(err)
+		}
+		r.settled(d, outcome, err, v.after)
+		if v.ack {
+			d.Ack()
+			return outcome, err
+		}
+		if !sleep(ctx, v.after) || !holds {
+			d.Nack()
+			return outcome, err
+		}
 	}
-	return outcome, err
+}
+
+// acknowledge ends a message that was handled.
+func (r *Router) acknowledge(ctx context.Context, d Delivery, outcome Outcome, err error) {
+	id := d.Attributes[AttrEventID]
+	if r.failures.forget(id) || d.Attempt > 1 {
+		if outcome != Ignored {
+			r.records.recovered(ctx, id)
+		}
+	}
+	if outcome == Processed || outcome == ProcessedUnmarked {
+		r.records.done(d)
+	}
+	r.settled(d, outcome, err, 0)
+	d.Ack()
+}
+
+// verdict is what becomes of a message that was not handled.
+type verdict struct {
+	after  time.Duration // until it is given back, or tried again
+	gaveUp bool
+	ack    bool // it is given up, and kept where an operator finds it
+}
+
+// judge counts and records what failed.
+func (r *Router) judge(ctx context.Context, d Delivery, outcome Outcome, err error) verdict {
+	if outcome != Failed && outcome != Invalid {
+		return verdict{after: r.pauseAfter(d, outcome, err)}
+	}
+	v := verdict{gaveUp: outcome == Invalid || r.opts.MaxDeliveries > 0 && d.Attempt >= r.opts.MaxDeliveries}
+	limit := r.opts.MaxAttempts
+	if limit == 0 && r.ordered(d) {
+		limit = r.opts.MaxDeliveries // a message that is held is delivered once
+	}
+	v.after = r.pauseAfter(d, outcome, err)
+	if limit > 0 && r.failures.count(d.Attributes[AttrEventID]) >= limit {
+		v.gaveUp = true
+	}
+	recorded, ok := r.records.failed(ctx, d, err, v.gaveUp, limit)
+	v.gaveUp = v.gaveUp || recorded.gaveUp
+	// What a dead-letter policy takes is given back for it. The others are safe where a copy can be published: a message
+	// that is never acknowledged would hold up what is behind it.
+	v.ack = ok && v.gaveUp && recorded.kept && (r.opts.MaxDeliveries == 0 || r.ordered(d))
+	if v.gaveUp {
+		r.failures.restart(d.Attributes[AttrEventID]) // an operator may have it tried again
+	}
+	return v
+}
+
+// ordered reports whether later messages wait for this one.
+func (r *Router) ordered(d Delivery) bool {
+	return r.opts.Ordered && (d.OrderingKey != "" || d.Attributes[wire.AttrEventSeq] != "")
+}
+
+// holds reports whether the message keeps its place, and with it those behind it, until it is handled or given up. Given
+// back it would be overtaken by what was delivered already.
+func (r *Router) holds(d Delivery, outcome Outcome, v verdict) bool {
+	return r.ordered(d) && !v.gaveUp && (outcome == Failed || outcome == InProgress)
 }
 
 // handle runs the event's handler unless the event was handled before.
@@ -54,7 +128,7 @@ func (r *Router) handle(ctx context.Context, d Delivery) (Outcome, error) {
 	if err != nil {
 		return Invalid, err
 	}
-	e.OrderingKey, e.Attempt = d.OrderingKey, d.Attempt
+	e.OrderingKey, e.Attempt = d.OrderingKey, max(d.Attempt, r.failures.count(d.Attributes[AttrEventID])+1)
 	handler := r.handlers[e.Type]
 	if handler == nil {
 		handler = r.others
@@ -121,6 +195,7 @@ func (r *Router) settled(d Delivery, outcome Outcome, err error, after time.Dura
 const (
 	minRetryPause     = 100 * time.Millisecond
 	maxFailedPause    = 10 * time.Second
+	maxHeldPause      = 5 * time.Minute // of a message that holds others back
 	maxMalformedPause = time.Second
 	inProgressPause   = time.Second
 
@@ -142,6 +217,9 @@ func (r *Router) pauseAfter(d Delivery, outcome Outcome, err error) time.Duratio
 		failed := r.failures.add(d.Attributes[AttrEventID])
 		if after, told := Delay(err); told {
 			return after
+		}
+		if r.ordered(d) {
+			return growing(maxHeldPause, failed)
 		}
 		return growing(maxFailedPause, max(d.Attempt, failed))
 	}
@@ -201,10 +279,31 @@ func (f *failures) add(id string) int {
 	return n
 }
 
-// forget ends the count of an event that is settled.
-func (f *failures) forget(id string) {
+// count is how many there were.
+func (f *failures) count(id string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return max(f.recent[id], f.older[id])
+}
+
+// forget ends the count of an event that is settled, and reports whether there was one.
+func (f *failures) forget(id string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, recent := f.recent[id]
+	_, older := f.older[id]
 	delete(f.recent, id)
 	delete(f.older, id)
+	return recent || older
+}
+
+// restart counts the failures of an event from 0 on.
+func (f *failures) restart(id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.older, id)
+	if f.recent == nil {
+		f.recent = map[string]int{}
+	}
+	f.recent[id] = 0
 }

@@ -23,8 +23,8 @@ type Event struct {
 	// Seq is the event's place in its ordering key, which a subscription with message ordering delivers by; 0 where it
 	// has no key. A consumer that keeps the last one it applied may drop what is not larger.
 	Seq int64
-	// OrderingKey is the message's and Attempt its number of deliveries, as the broker counts them: empty and 0 where it
-	// does not say.
+	// OrderingKey is the message's; empty for most. Attempt is 1 for the first try, and counts as the broker does, or as
+	// this process where that has seen more.
 	OrderingKey string
 	Attempt     int
 	// Attributes are all of them, the event's headers included.

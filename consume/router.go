@@ -46,12 +46,30 @@ type RouterOptions struct {
 	Wrap func(Handler) Handler
 	// Observer is told what becomes of the messages.
 	Observer Observer
+	// Database, unless it is nil, is the outbox's: what handlers fail on is recorded there, for outboxctl consumer
+	// failures, and Run says every few seconds that it runs. Its role needs what outbox_emitter has. A database that is
+	// away stops nothing.
+	Database DB
+	// ErrorText is what is recorded of a handler's error (default Error); 1,024 bytes of it are kept.
+	ErrorText func(error) string
+	// Subscription is what Run receives from, for those who look.
+	Subscription string
+	// Ordered says that the subscription delivers the messages of an ordering key in order. Then a handler that fails
+	// holds back the later ones of its key until it succeeds or the event is given up.
+	Ordered bool
+	// MaxDeliveries is after how many deliveries the subscription's dead-letter policy takes a message; 0 means that
+	// it has none. Then, and for held messages, this is also after how many failures an event is given up.
+	MaxDeliveries int
+	// MaxAttempts gives an event up after so many failures; 0 leaves it to MaxDeliveries. An event that is given up is
+	// acknowledged where no dead-letter policy takes it and the outbox in Database has it: outboxctl consumer retry publishes
+	// a copy.
+	MaxAttempts int
 }
 
 // Observer is told what a Router does, for metrics and probes. Its functions are called by several
 // goroutines at once and must return soon; each may be nil.
 type Observer struct {
-	// Settled is called for each message, before it is acknowledged or given back.
+	// Settled is called for each try of a message, before it is acknowledged, given back or tried again.
 	Settled func(Delivery, Outcome, error)
 	// Receiving is called by Run: with nil when it begins to receive, and with the reason when it waits.
 	// That wraps ErrUnavailable, ErrDatabaseUnavailable or an error of the Source.
@@ -68,6 +86,7 @@ type Router struct {
 	databases []DB     // those of HandleTx and HandleBatch
 	unknown   sync.Map // the types that were logged
 	failures  failures
+	records   *recorder // nil: nothing is recorded
 }
 
 // NewRouter returns a router without handlers.
@@ -85,7 +104,7 @@ func NewRouter(guard *Guard, opts RouterOptions) *Router {
 		opts.Observer.Receiving = func(error) {}
 	}
 	opts.Drain = cmp.Or(opts.Drain, DefaultDrain)
-	return &Router{guard: guard, opts: opts, handlers: map[string]Handler{}}
+	return &Router{guard: guard, opts: opts, handlers: map[string]Handler{}, records: newRecorder(guard, opts)}
 }
 
 // Handle registers the handler of an event type. It runs at most once at a time per event, usually once, more often when
@@ -145,12 +164,34 @@ func (r *Router) handleIn(db DB, eventType string, none bool, once func(context.
 // are ignored, so that producers may add some.
 func On[T any](r *Router, eventType string, handler func(context.Context, Event, T) error) {
 	r.Handle(eventType, func(ctx context.Context, e Event) error {
-		var data T
-		if err := json.Unmarshal(e.Data(), &data); err != nil {
-			return Malformed(errors.New("data is not what the handler takes"))
+		data, err := dataOf[T](e)
+		if err != nil {
+			return err
 		}
 		return handler(ctx, e, data)
 	})
+}
+
+// OnTx is On with HandleTx's transaction: the data is a T, and what the handler writes is committed with the inbox row.
+func OnTx[T any](r *Router, eventType string, db DB, handler func(context.Context, pgx.Tx, Event, T) error) {
+	if handler == nil {
+		panic(fmt.Sprintf("consume: event type %q needs a handler", eventType))
+	}
+	r.HandleTx(eventType, db, func(ctx context.Context, tx pgx.Tx, e Event) error {
+		data, err := dataOf[T](e)
+		if err != nil {
+			return err
+		}
+		return handler(ctx, tx, e, data)
+	})
+}
+
+// dataOf is the event's data as a T.
+func dataOf[T any](e Event) (data T, err error) {
+	if json.Unmarshal(e.Data(), &data) != nil {
+		return data, Malformed(errors.New("data is not what the handler takes"))
+	}
+	return data, nil
 }
 
 // Malformed returns an error after which no redelivery can help: the message is given back for the subscription's dead-letter policy to

@@ -48,6 +48,9 @@ func (e *stopError) Unwrap() error { return e.error }
 //	at work elsewhere            given back after a pause
 //	Redis or a database away     given back, and nothing more is received until they take writes again: an
 //	                             outage costs a message one delivery, not all of them
+//	failed or at work elsewhere, and RouterOptions.Ordered
+//	                             not given back: it is tried again after a pause that doubles from 100ms to 5m, and
+//	                             later messages of its ordering key wait until it is handled or given up
 //
 // Handlers outlive ctx, for RouterOptions.Drain at most. The error is one of Stop, or says that there is no handler.
 func (r *Router) Run(ctx context.Context, source Source) error {
@@ -57,6 +60,7 @@ func (r *Router) Run(ctx context.Context, source Source) error {
 	work, kill := context.WithCancel(context.WithoutCancel(ctx))
 	defer kill()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(r.opts.Drain, kill) })()
+	defer r.beating(work)()
 	for pause := minRetry; r.await(ctx); {
 		began := time.Now()
 		err := r.session(ctx, work, source)
@@ -75,6 +79,17 @@ func (r *Router) Run(ctx context.Context, source Source) error {
 		pause = min(2*pause, maxRetry)
 	}
 	return nil
+}
+
+// beating says that the worker runs, until the function that it returns is called.
+func (r *Router) beating(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var beats sync.WaitGroup
+	beats.Go(func() { r.records.run(ctx) })
+	return func() {
+		cancel()
+		beats.Wait()
+	}
 }
 
 // session receives until ctx ends or something is away. Nil means that this was on purpose.
@@ -98,26 +113,33 @@ func (r *Router) session(ctx, work context.Context, source Source) error {
 
 // receive settles one message. ctx ends with the session, work when a stopping Run waits no longer; end ends the session.
 func (r *Router) receive(ctx, work context.Context, end context.CancelCauseFunc, later *parking, d Delivery) {
-	if ctx.Err() != nil {
-		r.settled(d, Returned, nil, returnedPause)
-		later.nack(work, d, returnedPause)
-		return
+	for ctx.Err() == nil {
+		outcome, err := r.handle(work, d)
+		if outcome.Ack() {
+			r.acknowledge(work, d, outcome, err)
+			return
+		}
+		v := r.judge(work, d, outcome, err)
+		r.settled(d, outcome, err, v.after)
+		switch {
+		case v.ack:
+			d.Ack()
+			return
+		case outcome == Unavailable:
+			later.nack(work, d, v.after)
+			end(err)
+			return
+		case !r.holds(d, outcome, v):
+			later.nack(ctx, d, v.after)
+			return
+		}
+		if !sleep(ctx, v.after) {
+			d.Nack()
+			return
+		}
 	}
-	outcome, err := r.handle(work, d)
-	if outcome.Ack() {
-		r.failures.forget(d.Attributes[AttrEventID])
-		r.settled(d, outcome, err, 0)
-		d.Ack()
-		return
-	}
-	after := r.pauseAfter(d, outcome, err)
-	r.settled(d, outcome, err, after)
-	if outcome == Unavailable {
-		later.nack(work, d, after)
-		end(err)
-		return
-	}
-	later.nack(ctx, d, after)
+	r.settled(d, Returned, nil, returnedPause)
+	later.nack(work, d, returnedPause)
 }
 
 // parking delays nacks. Without a delay a broker hands a nacked message out

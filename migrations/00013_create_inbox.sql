@@ -33,7 +33,7 @@ $$;
 -- +goose StatementEnd
 
 -- Leaves the audit row of an operator's wish to have an event processed again,
--- and on request removes the inbox row with it. The key in Redis is deleted by
+-- removes its failure there, and on request the inbox row with it. The key in Redis is deleted by
 -- the caller after this is committed: a crash in between leaves a wish that can
 -- be repeated, never a deletion without an explanation.
 -- +goose StatementBegin
@@ -53,8 +53,10 @@ BEGIN
          WHERE i.consumer = outbox_forget_event.consumer AND i.event_id = outbox_forget_event.event_id;
         inbox_removed := FOUND;
     END IF;
+    DELETE FROM @schema@.outbox_consumer_failures AS f
+     WHERE f.consumer = outbox_forget_event.consumer AND f.event_id = outbox_forget_event.event_id;
     INSERT INTO @schema@.outbox_audit AS a (actor, action, note, detail, affected)
-    VALUES (outbox_forget_event.actor, 'idem_forget', outbox_forget_event.note,
+    VALUES (outbox_forget_event.actor, 'consumer.forget', outbox_forget_event.note,
             coalesce(outbox_forget_event.detail, '{}') || jsonb_build_object(
                 'consumer', outbox_forget_event.consumer,
                 'eventIds', jsonb_build_array(outbox_forget_event.event_id),
@@ -80,7 +82,7 @@ BEGIN
         RAISE EXCEPTION 'actor: must not be empty' USING ERRCODE = 'OX300', COLUMN = 'actor';
     END IF;
     INSERT INTO @schema@.outbox_audit AS o (actor, action, note, detail, affected)
-    VALUES (actor, 'idem_forget_undone', note, coalesce(detail, '{}') || jsonb_build_object(
+    VALUES (actor, 'consumer.forget_undone', note, coalesce(detail, '{}') || jsonb_build_object(
                 'auditId', audit_id,
                 'consumer', (SELECT a.detail -> 'consumer' FROM @schema@.outbox_audit AS a WHERE a.id = audit_id),
                 'eventIds', (SELECT a.detail -> 'eventIds' FROM @schema@.outbox_audit AS a WHERE a.id = audit_id)),

@@ -523,6 +523,7 @@ BEGIN
                dead_at = CASE WHEN e.id = ANY (waiting) THEN now() ELSE e.dead_at END
          WHERE e.id = ANY (hit);
         PERFORM set_config('outboxctl.erases', 'off', true);
+        UPDATE @schema@.outbox_consumer_failures AS f SET last_error = 'erased' WHERE f.event_id = ANY (hit);
     END IF;
     RETURN QUERY SELECT r.id, r.outcome FROM unnest(ids, results) AS r(id, outcome);
 END
@@ -540,6 +541,7 @@ CREATE FUNCTION outbox_forget_samples() RETURNS boolean
 BEGIN
     ANALYZE @schema@.outbox_events (payload_json, headers, last_error);
     ANALYZE @schema@.outbox_dlq (payload_json, headers, error_message);
+    ANALYZE @schema@.outbox_consumer_failures (last_error);
     RETURN true;
 EXCEPTION
     WHEN lock_not_available THEN

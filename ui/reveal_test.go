@@ -115,10 +115,10 @@ func TestAConsumerForgets(t *testing.T) {
 	require.Equal(t, http.StatusConflict, status, body)
 	status, _, body = b.form("/events/"+eventID+"/forget", "consumer", "shop", "confirm", "shop", "note", "")
 	require.Equal(t, http.StatusBadRequest, status, body)
-	require.Zero(t, b.count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget'`))
+	require.Zero(t, b.count(`SELECT count(*) FROM outbox_audit WHERE action = 'consumer.forget'`))
 	status, to, body := b.form("/events/"+eventID+"/forget", "consumer", "shop", "confirm", "shop", "note", "it lost its index")
 	require.Equal(t, []any{http.StatusSeeOther, "/events/" + eventID}, []any{status, to}, body)
-	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget' AND actor = 'ann@example.com' AND note = 'it lost its index' AND detail ->> 'via' = 'ui'`))
+	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE action = 'consumer.forget' AND actor = 'ann@example.com' AND note = 'it lost its index' AND detail ->> 'via' = 'ui'`))
 	status, _, body = b.send(http.MethodPost, "/api/v1/events/"+eventID+"/forget", jsonType, `{"consumer": "shop", "confirm": "shop", "note": "x"}`)
 	require.Equal(t, http.StatusNotFound, status, body)
 }

@@ -32,8 +32,18 @@ type Source interface {
 	// Permanent reports whether an error of Receive needs a person: the subscription is missing,
 	// or may not be read.
 	Permanent(err error) bool
-	// Warning is what is worth knowing of the subscription; mostly empty.
-	Warning() string
+	// About is what the subscription promises.
+	About() About
+}
+
+// About is what is known of a subscription.
+type About struct {
+	// Warning is what is worth knowing; mostly empty.
+	Warning string
+	// Ordered: the messages of an ordering key come in order.
+	Ordered bool
+	// MaxDeliveries is after how many deliveries a message does not come again; 0: it always does.
+	MaxDeliveries int
 }
 
 // Delivery is one message of a subscription.
@@ -46,6 +56,8 @@ type Delivery struct {
 	OrderingKey string
 	// Attempt is how often it was delivered; 0 where the broker does not count.
 	Attempt int
+	// Subscription is where it came from; Join sets it.
+	Subscription string
 }
 
 // Message is acknowledged, or given back to come again.

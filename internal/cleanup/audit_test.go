@@ -111,12 +111,12 @@ func TestOldAuditRowsGo(t *testing.T) {
 	t.Parallel()
 	pool := outboxtest.DB(t).Pool
 	record(t, pool, 2500, "dlq.replay", 366*day)
-	record(t, pool, 3, "idem_forget", 366*day)
+	record(t, pool, 3, "consumer.forget", 366*day)
 	record(t, pool, 5, "dlq.replay", 364*day)
 	params := cleanup.Params{AuditOlderThan: ptr(365 * day), Actor: "tester"}
 	plan, err := cleanup.New(pool).Plan(t.Context(), params)
 	require.NoError(t, err)
-	require.Equal(t, []cleanup.ActionCount{{Action: "dlq.replay", Count: 2500}, {Action: "idem_forget", Count: 3}}, plan.Audit)
+	require.Equal(t, []cleanup.ActionCount{{Action: "dlq.replay", Count: 2500}, {Action: "consumer.forget", Count: 3}}, plan.Audit)
 	result, err := cleanup.New(pool).Run(t.Context(), params)
 	require.NoError(t, err)
 	require.EqualValues(t, 2503, result.Audit)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/outboxctl/outboxctl/internal/broker"
@@ -15,6 +17,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/broker/rabbitmq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 // brokers lists the brokers that there are.
@@ -125,13 +129,122 @@ func (c *Config) brokerKey() string {
 	return key
 }
 
-// BrokerPlan is the catalogue's topics and the subscriptions that the configuration names.
+// subscriptionSet reports whether somebody named the subscription.
+func (c *Config) subscriptionSet() bool {
+	name := c.BrokerKind().Subscription
+	return name != "" && c.Origin(name) != OriginDefault
+}
+
+// BrokerPlan is the catalogue's topics and their subscriptions.
 func (a *App) BrokerPlan(ctx context.Context, b broker.Broker) ([]broker.PlannedTopic, error) {
-	topics, err := a.Topics(ctx)
+	plan, err := a.PlanTopic(ctx, b, "")
+	if errors.Is(err, errAmbiguous) { // nobody asks for it here
+		topics, err := a.Topics(ctx)
+		return b.Plan(topics, nil), err
+	}
+	return plan, err
+}
+
+// errAmbiguous means that the subscription that the configuration names may be any topic's.
+var errAmbiguous = errors.New("the catalogue has several topics")
+
+// PlanTopic is the catalogue's topics, or that one, and their subscriptions. The subscription that the configuration names
+// belongs to that topic, to the only one, or to domain.
+func (a *App) PlanTopic(ctx context.Context, b broker.Broker, topic string) ([]broker.PlannedTopic, error) {
+	types, err := a.Registry(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return b.Plan(topics, map[string]string{"domain": a.cfg.Subscription()}), nil
+	topics, err := a.TopicsOf(types.Catalogue)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]string{}
+	if topic != "" {
+		if topics, err = chooseTopics(topics, []string{topic}); err != nil {
+			return nil, err
+		}
+	}
+	switch _, domain := topics[domainTopic]; {
+	case !a.cfg.subscriptionSet():
+		if types.Source == registry.Builtin {
+			names[domainTopic] = a.cfg.Subscription()
+		}
+	case len(topics) == 1:
+		for logical := range topics {
+			names[logical] = a.cfg.Subscription()
+		}
+	case domain:
+		names[domainTopic] = a.cfg.Subscription()
+	default:
+		return nil, fault.Hint(fault.Usagef("subscription %s: %w", a.cfg.Subscription(), errAmbiguous),
+			"--topic says whose it is: %s", strings.Join(slices.Sorted(maps.Keys(topics)), ", "))
+	}
+	return b.Plan(topics, names), nil
+}
+
+// domainTopic is the built-in catalogue's main topic, whose subscription has a setting.
+const domainTopic = "domain"
+
+// chooseTopics narrows topics to those logical names.
+func chooseTopics(topics map[string]string, names []string) (map[string]string, error) {
+	chosen := map[string]string{}
+	for _, name := range names {
+		physical, known := topics[name]
+		if !known {
+			return nil, fault.Hint(fault.NotFoundf("the catalogue has no topic %s", name), "it has %s",
+				strings.Join(slices.Sorted(maps.Keys(topics)), ", "))
+		}
+		chosen[name] = physical
+	}
+	return chosen, nil
+}
+
+// Subscriptions are those that a consumer reads: the one that is configured, or else one for each of the topics; where none
+// is given, for those of the event types; and where these are not given either, for all.
+func (a *App) Subscriptions(ctx context.Context, b broker.Broker, topics, eventTypes []string) ([]string, error) {
+	if a.cfg.subscriptionSet() {
+		if len(topics) > 0 {
+			return nil, fault.Usagef("specify --topic or the subscription %s, not both", a.cfg.Subscription())
+		}
+		return []string{a.cfg.Subscription()}, nil
+	}
+	types, err := a.Registry(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := a.TopicsOf(types.Catalogue)
+	if err != nil {
+		return nil, err
+	}
+	if len(topics) == 0 {
+		for _, name := range eventTypes {
+			found := slices.DeleteFunc(types.Names(), func(n outbox.Name) bool { return n.Name != name })
+			if len(found) == 0 {
+				topics = nil // nobody knows where events of a type come from that the catalogue does not have
+				break
+			}
+			for _, n := range found {
+				topics = append(topics, n.Topic)
+			}
+		}
+	}
+	if len(topics) > 0 {
+		if all, err = chooseTopics(all, topics); err != nil {
+			return nil, err
+		}
+	}
+	names := map[string]string{}
+	if types.Source == registry.Builtin {
+		names[domainTopic] = a.cfg.Subscription()
+	}
+	var subscriptions []string
+	for _, t := range b.Plan(all, names) {
+		if t.Subscription != "" {
+			subscriptions = append(subscriptions, t.Subscription)
+		}
+	}
+	return subscriptions, nil
 }
 
 // BrokerError names the broker that did not answer, and what to try.

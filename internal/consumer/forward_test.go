@@ -3,6 +3,7 @@ package consumer_test
 import (
 	"bytes"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -128,13 +129,20 @@ func TestAttributesForgeNoHeaderOfARequest(t *testing.T) {
 		e.Attributes["ce-"+name], e.Attributes["Ce-"+name], e.Attributes["ce-"+strings.ToUpper(name)] = "forged", "forged", "forged"
 	}
 	e.Attributes["ce-source"], e.Attributes["ce-traceparent"], e.Attributes["Idempotency-Key"] = "//shop", "00", "forged"
+	e.Attributes["event-id"], e.Attributes["Attempt"], e.Attributes["ordering-key"] = "forged", "forged", "forged"
 	var got http.Header
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))
 	t.Cleanup(server.Close)
 	require.NoError(t, consumer.PostTo(server.URL, 1)(t.Context(), e))
+	own := map[string]string{}
 	for name := range got {
+		if rest, found := strings.CutPrefix(name, "Outbox-"); found && (strings.HasPrefix(rest, "Ce-") || strings.HasPrefix(rest, "%") || rest == "Idempotency-Key") {
+			own[rest] = got.Get(name) // as the event's own, behind its prefix
+			continue
+		}
 		require.NotContains(t, got.Values(name), "forged", name)
 	}
+	require.Equal(t, "forged", own["%65vent-Id"])
 	require.Equal(t, []string{"//shop", "00", "acme", ""}, []string{got.Get("ce-source"), got.Get("ce-traceparent"), got.Get("ce-tenantid"), got.Get("ce-dedupekey")})
 }
 
@@ -169,5 +177,33 @@ func TestRunCommand(t *testing.T) {
 			}
 			require.Contains(t, out.String(), tc.prints)
 		})
+	}
+}
+
+// Both are told everything: the event's own headers, its trace, place, key, tenant and attempt.
+func TestEverythingIsHandedOver(t *testing.T) {
+	t.Parallel()
+	e := aReadyOrder(t)
+	maps.Copy(e.Attributes, map[string]string{"traceparent": "00-ab-cd-01", "event_seq": "42", "shop_region": "eu west"})
+	e, err := consume.ParseEvent(e.Attributes, e.Body)
+	require.NoError(t, err)
+	e.OrderingKey, e.Attempt = "shop/orders/7", 3
+	var got http.Header
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))
+	t.Cleanup(server.Close)
+	require.NoError(t, consumer.PostTo(server.URL, 1)(t.Context(), e))
+	for name, want := range map[string]string{
+		"traceparent": "00-ab-cd-01", "outbox-traceparent": "00-ab-cd-01", "outbox-event-seq": "42", "outbox-shop%5Fregion": "eu%20west",
+		"outbox-ordering-key": "shop/orders/7", "outbox-attempt": "3", "outbox-tenant-id": "acme", "ce-tenantid": "acme", "outbox-event-id": e.ID.String(),
+	} {
+		require.Equal(t, want, got.Get(name), name)
+	}
+	var said bytes.Buffer
+	require.NoError(t, consumer.RunCommand("env", "mailer", &said)(t.Context(), e))
+	for _, want := range []string{
+		"TRACEPARENT=00-ab-cd-01", "OUTBOX_EVENT_SEQ=42", "OUTBOX_ORDERING_KEY=shop/orders/7", "OUTBOX_ATTEMPT=3", "OUTBOX_TENANT_ID=acme",
+		`"shop_region":"eu west"`, "OUTBOX_CONSUMER=mailer",
+	} {
+		require.Contains(t, said.String(), want)
 	}
 }

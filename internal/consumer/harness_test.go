@@ -32,6 +32,10 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(envWindow) == orderedWindow {
+		applyInOrder() // likewise
+		return
+	}
 	if window := os.Getenv(envWindow); window != "" {
 		crashAt(window) // this process is a worker that a test will see die
 		return

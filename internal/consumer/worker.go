@@ -40,6 +40,11 @@ type Config struct {
 	// IdleExit ends Run when no message arrived for that long; 0 means never.
 	IdleExit   time.Duration
 	QuietAfter time.Duration
+	// Database records failures, Subscription names where from and MaxAttempts when an event is given up: as in
+	// consume.RouterOptions. Order and deliveries are as the source says.
+	Database     consume.DB
+	Subscription string
+	MaxAttempts  int
 	// Metrics may be nil, Log the zero logger.
 	Metrics prometheus.Registerer
 	Log     zerolog.Logger
@@ -90,9 +95,12 @@ func New(source broker.Source, guard *consume.Guard, cfg Config) *Worker {
 		w.places = make(chan struct{}, cfg.Count) // elements without size need no memory
 	}
 	w.metrics = newMetrics(w, guard.Consumer(), cfg.Metrics)
+	about := source.About()
 	w.Router = consume.NewRouter(guard, consume.RouterOptions{
 		Timeout: cfg.HandlerTimeout, Drain: cfg.Drain, Log: slog.New(zerolog.NewSlogHandler(cfg.Log)),
 		Wrap: w.watch, Observer: consume.Observer{Settled: w.settled, Receiving: w.setTrouble},
+		Database: cfg.Database, ErrorText: errorText, Subscription: cfg.Subscription, MaxAttempts: cfg.MaxAttempts,
+		Ordered: about.Ordered, MaxDeliveries: about.MaxDeliveries,
 	})
 	return w
 }
@@ -119,6 +127,7 @@ func (w *Worker) receive(ctx context.Context, deliver func(consume.Delivery)) er
 		m := &message{Message: got.Message, worker: w}
 		d := consume.Delivery{
 			Message: m, ID: got.ID, Attributes: got.Attributes, Body: got.Body, OrderingKey: got.OrderingKey, Attempt: got.Attempt,
+			Subscription: got.Subscription,
 		}
 		defer w.enter(d)()
 		reserved := w.reserve(ctx)

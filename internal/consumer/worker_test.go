@@ -274,7 +274,7 @@ func TestAMissingSubscriptionIsAnError(t *testing.T) {
 	require.ErrorIs(t, err, broker.ErrNoSubscription)
 
 	source := shortSource(w.client, 1)
-	require.Empty(t, source.Warning(), "it has a dead-letter policy")
+	require.Empty(t, source.About().Warning, "it has a dead-letter policy")
 	require.NoError(t, w.client.PubSub().SubscriptionAdminClient.DeleteSubscription(t.Context(), &pubsubpb.DeleteSubscriptionRequest{
 		Subscription: "projects/" + w.client.Project() + "/subscriptions/" + subscription,
 	}))
@@ -299,7 +299,7 @@ func (silence) Receive(ctx context.Context, _ func(broker.Delivery)) error {
 }
 
 func (silence) Permanent(error) bool { return false }
-func (silence) Warning() string      { return "" }
+func (silence) About() broker.About  { return broker.About{} }
 
 // lines hands on what is logged.
 type lines chan string

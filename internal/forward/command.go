@@ -3,15 +3,19 @@ package forward
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 // killDelay is how long a process has to end after it was asked to.
@@ -45,13 +49,22 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.err }
 
-// Env is the event as environment variables.
+// Env is all that is known of the event, as environment variables: every attribute is in OUTBOX_ATTRIBUTES, as JSON.
 func (e Event) Env() []string {
-	return []string{
+	attributes, _ := json.Marshal(e.Attributes) // texts always can be
+	env := []string{
 		"OUTBOX_EVENT_ID=" + e.ID, "OUTBOX_EVENT_TYPE=" + e.Type,
 		"OUTBOX_AGGREGATE_TYPE=" + e.AggregateType, "OUTBOX_AGGREGATE_ID=" + e.AggregateID, "OUTBOX_NAMESPACE=" + e.Namespace,
 		"OUTBOX_TENANT_ID=" + e.TenantID, "OUTBOX_DEDUPE_KEY=" + e.DedupeKey, "OUTBOX_CREATED_AT=" + e.CreatedAt,
+		"OUTBOX_EVENT_SEQ=" + e.Attributes[wire.AttrEventSeq], "OUTBOX_ORDERING_KEY=" + e.OrderingKey,
+		"OUTBOX_ATTEMPT=" + strconv.Itoa(e.Attempt), "OUTBOX_ATTRIBUTES=" + string(attributes),
 	}
+	for _, name := range []string{"traceparent", "tracestate"} { // as OpenTelemetry's programs look for them
+		if value := e.Attributes[name]; value != "" && !strings.ContainsRune(value, 0) {
+			env = append(env, strings.ToUpper(name)+"="+value)
+		}
+	}
+	return env
 }
 
 // Run has a command of the shell handle an event: the body is its input, env is added to its

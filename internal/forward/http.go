@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 const (
@@ -33,6 +35,8 @@ type Event struct {
 	AggregateType, AggregateID     string
 	Namespace, TenantID, DedupeKey string
 	CreatedAt                      string
+	OrderingKey                    string
+	Attempt                        int
 	Attributes                     map[string]string
 }
 
@@ -152,6 +156,45 @@ func (e Event) CloudEvent() map[string]string {
 	}
 	headers["Content-Type"], headers["Idempotency-Key"] = "application/json", e.ID
 	return headers
+}
+
+// Headers is all that is known of the event: those of CloudEvent, every attribute behind outbox-, the trace as the event has
+// it, the ordering key and the attempt.
+func (e Event) Headers() map[string]string {
+	headers := e.CloudEvent()
+	for name, value := range e.Attributes {
+		if !strings.HasPrefix(name, "ce-") && !strings.EqualFold(name, "content-type") {
+			headers[attributeHeader(name)] = value
+		}
+		if name == "traceparent" || name == "tracestate" {
+			headers[name] = value
+		}
+	}
+	if e.OrderingKey != "" {
+		headers["outbox-ordering-key"] = e.OrderingKey
+	}
+	headers["outbox-attempt"] = strconv.Itoa(e.Attempt)
+	return headers
+}
+
+// attributeHeader is the name of an attribute's header. Servers drop names with an underscore:
+// those of our own attributes have a hyphen instead, and those of others are encoded, as is a name that would be ours.
+func attributeHeader(name string) string {
+	if wire.IsStandardAttribute(name) {
+		return "outbox-" + strings.ReplaceAll(name, "_", "-")
+	}
+	plain := strings.ToLower(name)
+	ours := wire.IsStandardAttribute(strings.ReplaceAll(plain, "-", "_")) || plain == "ordering-key" || plain == "attempt"
+	var text strings.Builder
+	text.WriteString("outbox-")
+	for i, b := range []byte(name) {
+		if b == '%' || b == '_' || i == 0 && ours || !headerName(string(rune(b))) {
+			fmt.Fprintf(&text, "%%%02X", b)
+			continue
+		}
+		text.WriteByte(b)
+	}
+	return text.String()
 }
 
 // headerName reports whether net/http takes the name: a token of RFC 9110.

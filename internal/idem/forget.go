@@ -18,8 +18,8 @@ import (
 
 // The actions of the audit trail that concern the consumers' marks.
 const (
-	ActionForget       = "idem_forget"
-	ActionForgetUndone = "idem_forget_undone"
+	ActionForget       = "consumer.forget"
+	ActionForgetUndone = "consumer.forget_undone"
 )
 
 // ForgetParams describes which consumer is to forget which event.
@@ -83,7 +83,11 @@ func (o *Outbox) Forget(ctx context.Context, p ForgetParams) (ForgetResult, erro
 	}
 	result := ForgetResult{EventID: id, Consumer: p.Consumer, State: string(entry.State), DryRun: p.DryRun}
 	_, result.InInbox = inbox[p.Consumer]
-	if err := p.refuse(entry, result.InInbox); err != nil || p.DryRun {
+	failed, err := o.Failures(ctx, FailuresParams{Consumer: p.Consumer, EventIDs: []string{id}})
+	if err != nil {
+		return ForgetResult{}, err
+	}
+	if err := p.refuse(entry, result.InInbox, len(failed) > 0); err != nil || p.DryRun {
 		return result, err
 	}
 	err = o.forget(ctx, p, entry, &result)
@@ -105,14 +109,16 @@ func (p *ForgetParams) Check() (err error) {
 		problems = append(problems, errors.New("give a note for the audit trail (--note)"))
 	}
 	if err := errors.Join(problems...); err != nil {
-		return fault.Hint(fault.As(fault.Usage, err), "outboxctl idem show %s lists the consumers", p.ID)
+		return fault.Hint(fault.As(fault.Usage, err), "outboxctl consumer show %s lists the consumers", p.ID)
 	}
 	return nil
 }
 
 // refuse returns why there is nothing to forget, or why it must not be forgotten now.
-func (p ForgetParams) refuse(entry Entry, inInbox bool) error {
+func (p ForgetParams) refuse(entry Entry, inInbox, failed bool) error {
 	switch {
+	case entry.State == consume.StateUnknown && failed:
+		return nil
 	case entry.State == consume.StateUnknown && !inInbox:
 		return fault.NotFoundf("consumer %s knows nothing about event %s", p.Consumer, entry.EventID)
 	case entry.State == consume.StateUnknown && !p.Inbox:
@@ -166,5 +172,5 @@ func (o *Outbox) forget(ctx context.Context, p ForgetParams, entry Entry, result
 	var undone int64
 	auditErr := o.DB.QueryRow(settle, callForgetUndone, result.AuditID, p.Actor, problem, `{"redisForgotten": false}`).Scan(&undone)
 	return fault.Hint(errors.Join(fault.Preconditionf("redis did not forget event %s: %s", entry.EventID, problem), auditErr),
-		"outboxctl idem show %s shows what it knows now", entry.EventID)
+		"outboxctl consumer show %s shows what it knows now", entry.EventID)
 }

@@ -105,7 +105,7 @@ func TestForget(t *testing.T) {
 				return
 			}
 			require.Equal(t, consume.StateUnknown, b.state())
-			require.Equal(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE id = $1 AND action = 'idem_forget' AND actor = 'tester' AND note = 'TICKET-7'
+			require.Equal(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE id = $1 AND action = 'consumer.forget' AND actor = 'tester' AND note = 'TICKET-7'
 				AND detail->'eventIds' = jsonb_build_array($2::text) AND detail->>'state' = $3 AND (detail->>'forced')::boolean = $4`,
 				got.AuditID, p.ID, string(tc.redis), p.Force))
 		})
@@ -155,7 +155,7 @@ func TestForgetRecordsWhatItCouldNotDo(t *testing.T) {
 	kind, _ := fault.KindOf(err)
 	require.Equal(t, fault.Precondition, kind)
 	require.False(t, result.Forgotten)
-	require.Equal(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget' AND id = $1`, result.AuditID))
-	require.Equal(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE action = 'idem_forget_undone' AND (detail->>'auditId')::bigint = $1`, result.AuditID))
+	require.Equal(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE action = 'consumer.forget' AND id = $1`, result.AuditID))
+	require.Equal(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE action = 'consumer.forget_undone' AND (detail->>'auditId')::bigint = $1`, result.AuditID))
 	require.Equal(t, 2, b.count(`SELECT count(*) FROM outbox_audit WHERE detail->'eventIds' = jsonb_build_array($1::text) AND detail->>'consumer' = 'billing'`, b.event.String()))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -25,6 +26,8 @@ type facts struct {
 	Event   *outbox.Event // nil: its row is not there
 	Deaths  []dlq.Entry
 	Audit   []dlq.AuditRow
+	// Failures are those of consumers.
+	Failures []idem.Failure
 	// Topic is the logical topic of the event's type; empty when the registry does not know the type.
 	Topic string
 	// Policy is what the catalogue says of how the event is tried.
@@ -125,6 +128,9 @@ func gather(ctx context.Context, o *dlq.Outbox, id string) (f facts, err error) 
 		return f, err
 	}
 	if f.Audit, err = o.EventAudit(ctx, f.EventID); err != nil {
+		return f, err
+	}
+	if f.Failures, err = o.Failures(ctx, idem.FailuresParams{EventIDs: []string{f.EventID}}); err != nil {
 		return f, err
 	}
 	switch {

@@ -12,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
@@ -147,7 +148,7 @@ func (f facts) absent(r *Result) {
 	}
 	r.say("Otherwise the transaction that emitted it was rolled back or is still open, or it was emitted to another database.")
 	r.do("outboxctl config view   # which database is this?")
-	r.do("outboxctl idem show %s   # has a consumer seen it?", f.EventID)
+	r.do("outboxctl consumer show %s   # has a consumer seen it?", f.EventID)
 }
 
 func (f facts) published(r *Result) {
@@ -164,12 +165,31 @@ func (f facts) published(r *Result) {
 	}
 	if e.ErasedAt != nil {
 		r.say("What it carried was erased%s: it cannot be published once more.", f.lastAct(dlq.Erase))
-		r.do("outboxctl idem show %s", e.ID)
+		r.do("outboxctl consumer show %s", e.ID)
+		return
+	}
+	if len(f.Failures) > 0 {
+		f.failing(r)
 		return
 	}
 	r.say("What happens next is the consumers' responsibility: a consumer that missed it can be asked about, and the event can be published once more.")
-	r.do("outboxctl idem show %s", e.ID)
+	r.do("outboxctl consumer show %s", e.ID)
 	r.do("outboxctl event republish %s --note '…'", e.ID)
+}
+
+// failing says which consumers cannot handle the event.
+func (f facts) failing(r *Result) {
+	for _, c := range f.Failures {
+		next := "It is tried again."
+		if c.State == idem.GaveUp {
+			next = "It is not tried again by itself."
+		}
+		r.say("Consumer %s fails to handle it: %s since %s, the last one %s: %s. %s", c.Consumer, words.Counted(int64(c.Attempts), "attempt"),
+			f.when(c.FirstAt), f.when(c.LastAt), strings.TrimSuffix(safetext.Line(c.LastError), "."), next)
+	}
+	r.say("Fix the consumer; a copy can then be published, which the other consumers skip.")
+	r.do("outboxctl consumer show %s", f.EventID)
+	r.do("outboxctl consumer retry %s %s --note '…'", f.Failures[0].Consumer, f.EventID)
 }
 
 func (f facts) dead(r *Result) {

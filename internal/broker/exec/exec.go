@@ -4,7 +4,6 @@ package exec
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -146,15 +145,11 @@ func (p publisher) run(ctx context.Context, topic string, m dispatch.Message) er
 	if !known {
 		return errNoTopic(topic)
 	}
-	attributes, err := json.Marshal(m.Attributes)
-	if err != nil {
-		return dispatch.NewFailure(dispatch.Refused, "attributes", err)
-	}
 	env := append(forward.Event{
 		ID: m.EventID, Type: m.EventType, AggregateType: m.AggregateType, AggregateID: m.AggregateID, Namespace: m.Namespace,
-		TenantID: m.TenantID, DedupeKey: m.DedupeKey, CreatedAt: m.Attributes[wire.AttrCreatedAt],
-	}.Env(), "OUTBOX_TOPIC="+physical, "OUTBOX_ORDERING_KEY="+m.OrderingKey, "OUTBOX_ATTEMPT="+strconv.Itoa(m.Attempt),
-		"OUTBOX_ATTRIBUTES="+string(attributes))
+		TenantID: m.TenantID, DedupeKey: m.DedupeKey, CreatedAt: m.Attributes[wire.AttrCreatedAt], OrderingKey: m.OrderingKey,
+		Attempt: m.Attempt, Attributes: m.Attributes,
+	}.Env(), "OUTBOX_TOPIC="+physical)
 	return verdict(forward.Run(ctx, p.client.cfg.Command, env, m.Data, p.client.cfg.Output))
 }
 

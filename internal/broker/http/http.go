@@ -233,25 +233,13 @@ func (p publisher) post(ctx context.Context, topic string, m dispatch.Message) e
 	return verdict(answer)
 }
 
-// headers are those of a CloudEvent, the attributes behind outbox-, and those of Standard
-// Webhooks.
+// headers are those of the event and of Standard Webhooks.
 func (c *Client) headers(m dispatch.Message, now time.Time) map[string]string {
 	headers := forward.Event{
 		ID: m.EventID, Type: m.EventType, AggregateType: m.AggregateType, AggregateID: m.AggregateID, Namespace: m.Namespace,
-		TenantID: m.TenantID, DedupeKey: m.DedupeKey, CreatedAt: m.Attributes[wire.AttrCreatedAt], Attributes: m.Attributes,
-	}.CloudEvent()
-	for name, value := range m.Attributes {
-		if !strings.HasPrefix(name, "ce-") && !strings.EqualFold(name, "content-type") {
-			headers[attributeHeader(name)] = value
-		}
-		if name == "traceparent" || name == "tracestate" {
-			headers[name] = value
-		}
-	}
-	if m.OrderingKey != "" {
-		headers["outbox-ordering-key"] = m.OrderingKey
-	}
-	headers["outbox-attempt"] = strconv.Itoa(m.Attempt)
+		TenantID: m.TenantID, DedupeKey: m.DedupeKey, CreatedAt: m.Attributes[wire.AttrCreatedAt], OrderingKey: m.OrderingKey,
+		Attempt: m.Attempt, Attributes: m.Attributes,
+	}.Headers()
 	if c.cfg.UserAgent != "" {
 		headers[forward.HeaderUserAgent] = c.cfg.UserAgent
 	}
@@ -268,15 +256,6 @@ func (c *Client) headers(m dispatch.Message, now time.Time) map[string]string {
 		headers[forward.HeaderSignature] = strings.Join(signatures, " ")
 	}
 	return headers
-}
-
-// attributeHeader is the name of an attribute's header. Servers drop names with an underscore:
-// those of our own attributes have a hyphen instead, and those of others are encoded.
-func attributeHeader(name string) string {
-	if wire.IsStandardAttribute(name) {
-		return "outbox-" + strings.ReplaceAll(name, "_", "-")
-	}
-	return "outbox-" + strings.NewReplacer("%", "%25", "_", "%5F").Replace(name)
 }
 
 // The codes of failures that have no status. They are metric labels.

@@ -61,6 +61,7 @@ func settings() []broker.Setting {
 		{Name: setReplication, Help: "replicas of the topics that topic ensure creates (default the cluster's)", Kind: broker.KindNumber},
 		{
 			Name: setSubscription, Help: "consumer group and topic that consume reads, as GROUP@TOPIC", Kind: "name", Default: "pf-domain-events-sub@pf-domain-events",
+			Flag: "subscription", Commands: []string{"consume", "topic"},
 			Check: func(raw string) error { return CheckName(broker.KindSubscription, raw) },
 		},
 	})

@@ -188,5 +188,5 @@ func (s *source) Permanent(err error) bool {
 	return errors.Is(err, broker.ErrNoSubscription) || dispatch.ClassOf(failure(err)) == dispatch.Misconfigured
 }
 
-// Warning implements broker.Source.
-func (s *source) Warning() string { return "" }
+// About implements broker.Source: a partition is read in order, and what fails comes again for ever.
+func (s *source) About() broker.About { return broker.About{Ordered: true} }

@@ -61,6 +61,7 @@ func settings() []broker.Setting {
 		{Name: setReplicas, Help: "replicas of the streams that topic ensure creates", Kind: broker.KindNumber, Default: "1"},
 		{
 			Name: setSubscription, Help: "consumer of the domain topic's stream", Kind: "name", Default: "pf-domain-events-sub",
+			Flag: "subscription", Commands: []string{"consume", "topic"},
 			Check: func(raw string) error { return CheckName(broker.KindSubscription, raw) },
 		},
 	})

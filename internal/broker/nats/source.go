@@ -19,7 +19,7 @@ type source struct {
 	consumer    jetstream.Consumer
 	concurrency int
 	ackWait     time.Duration
-	warning     string
+	about       broker.About
 }
 
 // Source implements broker.Broker. Which stream the consumer belongs to is found by its name.
@@ -46,8 +46,10 @@ func (c *Client) Source(ctx context.Context, p broker.SourceParams) (broker.Sour
 		return nil, fmt.Errorf("consumer %s: %w", p.Subscription, broker.ErrNoSubscription)
 	}
 	s := &source{consumer: found, concurrency: max(1, p.Concurrency), ackWait: found.CachedInfo().Config.AckWait}
-	if found.CachedInfo().Config.AckPolicy != jetstream.AckExplicitPolicy {
-		s.warning = "the consumer does not wait for acknowledgements: what a killed worker held is lost"
+	config := found.CachedInfo().Config
+	s.about.Ordered, s.about.MaxDeliveries = config.MaxAckPending == 1, max(0, config.MaxDeliver)
+	if config.AckPolicy != jetstream.AckExplicitPolicy {
+		s.about.Warning = "the consumer does not wait for acknowledgements: what a killed worker held is lost"
 	}
 	return s, nil
 }
@@ -145,5 +147,5 @@ func (s *source) Permanent(err error) bool {
 	return errors.Is(err, broker.ErrNoSubscription) || dispatch.ClassOf(failure(err)) == dispatch.Misconfigured
 }
 
-// Warning implements broker.Source.
-func (s *source) Warning() string { return s.warning }
+// About implements broker.Source.
+func (s *source) About() broker.About { return s.about }

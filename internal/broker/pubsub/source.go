@@ -31,10 +31,10 @@ const (
 
 // subscription is one that hands out messages, on connections of its own.
 type subscription struct {
-	client      *Client // of this source
-	name        string
-	deadLetters string // the topic of them; empty: none
-	receiver    *pubsub.Subscriber
+	client   *Client // of this source
+	name     string
+	about    broker.About
+	receiver *pubsub.Subscriber
 }
 
 // Source implements broker.Broker. Its connections are closed with the client.
@@ -52,7 +52,12 @@ func (c *Client) Source(ctx context.Context, p broker.SourceParams) (broker.Sour
 	if err != nil {
 		return nil, s.explain(fmt.Errorf("look up subscription %s: %w", p.Subscription, err))
 	}
-	s.deadLetters = found.GetDeadLetterPolicy().GetDeadLetterTopic()
+	s.about.Ordered = found.GetEnableMessageOrdering()
+	if policy := found.GetDeadLetterPolicy(); policy.GetDeadLetterTopic() != "" {
+		s.about.MaxDeliveries = int(cmp.Or(policy.GetMaxDeliveryAttempts(), MaxDeliveryAttempts))
+	} else {
+		s.about.Warning = "subscription has no dead-letter policy: malformed messages stay until they expire"
+	}
 	streams := DefaultStreams
 	if c.Emulated() {
 		streams = EmulatorStreams
@@ -109,10 +114,5 @@ func (s *subscription) Permanent(err error) bool {
 	}
 }
 
-// Warning implements broker.Source.
-func (s *subscription) Warning() string {
-	if s.deadLetters == "" {
-		return "subscription has no dead-letter policy: malformed messages stay until they expire"
-	}
-	return ""
-}
+// About implements broker.Source.
+func (s *subscription) About() broker.About { return s.about }

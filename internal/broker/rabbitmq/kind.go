@@ -61,6 +61,7 @@ func settings() []broker.Setting {
 		},
 		{
 			Name: setSubscription, Help: "queue of the domain topic", Kind: "name", Default: "pf-domain-events-sub",
+			Flag: "subscription", Commands: []string{"consume", "topic"},
 			Check: func(raw string) error { return CheckName(broker.KindSubscription, raw) },
 		},
 	})

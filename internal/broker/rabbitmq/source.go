@@ -137,5 +137,8 @@ func (s *source) Permanent(err error) bool {
 	return errors.Is(err, broker.ErrNoSubscription) || dispatch.ClassOf(failure(err)) == dispatch.Misconfigured
 }
 
-// Warning implements broker.Source.
-func (s *source) Warning() string { return "" }
+// About implements broker.Source. AMQP does not tell how a queue was declared: this is what topic ensure makes, and to
+// keep a key's order where nobody asked for it costs nothing.
+func (s *source) About() broker.About {
+	return broker.About{Ordered: true, MaxDeliveries: maxDeliveries}
+}

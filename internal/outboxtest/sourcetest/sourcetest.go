@@ -30,7 +30,7 @@ func Run(t *testing.T, p dispatch.Publisher, client broker.Broker, subscription 
 	open := func() broker.Source {
 		s, err := client.Source(t.Context(), broker.SourceParams{Subscription: subscription, Concurrency: 4})
 		require.NoError(t, err)
-		require.Empty(t, s.Warning())
+		require.Empty(t, s.About().Warning)
 		return s
 	}
 	// Half of them are acknowledged; one is given back first, and comes again, perhaps to the other.

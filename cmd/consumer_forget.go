@@ -11,31 +11,31 @@ import (
 	"github.com/outboxctl/outboxctl/internal/idem"
 )
 
-type idemForgetFlags struct {
+type consumerForgetFlags struct {
 	idem.ForgetParams
 	yes    bool
 	audit  cli.AuditFlags
 	output cli.Output
 }
 
-func newIdemForgetCmd(app *cli.App) *cobra.Command {
-	var f idemForgetFlags
+func newConsumerForgetCmd(app *cli.App) *cobra.Command {
+	var f consumerForgetFlags
 	cmd := &cobra.Command{
 		Use:   "forget EVENT_ID --consumer NAME --note TEXT",
 		Short: "Let a consumer process an event again",
 		Long: `Delete what Redis remembers about one event and consumer, so that the event is processed again when it is delivered the
 next time. A consumer that keeps an inbox, as the example does, still turns the event away: --inbox removes that row too.
-EVENT_ID may also be a dead letter's id.
+A failure that is recorded of it is removed as well. EVENT_ID may also be a dead letter's id.
 
 This publishes nothing: outboxctl event republish sends the event again. The audit row is committed before the key is
 deleted, and a deletion that did not happen gets an audit row of its own.`,
-		Example: `  outboxctl idem forget 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --consumer compliance --note "notice was lost" --dry-run
-  outboxctl idem forget 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --consumer compliance --inbox --note "TICKET-7" --yes`,
+		Example: `  outboxctl consumer forget 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --consumer compliance --note "notice was lost" --dry-run
+  outboxctl consumer forget 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --consumer compliance --inbox --note "TICKET-7" --yes`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteEventIDs(app, "")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.ID, f.Actor, f.Note = args[0], app.Actor(f.audit), f.audit.Note
-			return runIdemForget(cmd.Context(), app, &f)
+			return runConsumerForget(cmd.Context(), app, &f)
 		},
 	}
 	flags := cmd.Flags()
@@ -50,7 +50,7 @@ deleted, and a deletion that did not happen gets an audit row of its own.`,
 	return cmd
 }
 
-func runIdemForget(ctx context.Context, app *cli.App, f *idemForgetFlags) error {
+func runConsumerForget(ctx context.Context, app *cli.App, f *consumerForgetFlags) error {
 	if err := f.Check(); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func runIdemForget(ctx context.Context, app *cli.App, f *idemForgetFlags) error 
 }
 
 // announceForget prints what will be touched.
-func announceForget(w io.Writer, f *idemForgetFlags, r idem.ForgetResult) {
+func announceForget(w io.Writer, f *consumerForgetFlags, r idem.ForgetResult) {
 	fmt.Fprintf(w, "consumer %s will forget event %s (%s in redis)\n", r.Consumer, r.EventID, r.State)
 	switch {
 	case r.InInbox && f.Inbox:

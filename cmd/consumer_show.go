@@ -11,7 +11,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/idem"
 )
 
-func newIdemShowCmd(app *cli.App) *cobra.Command {
+func newConsumerShowCmd(app *cli.App) *cobra.Command {
 	var params idem.MarksParams
 	var output cli.Output
 	cmd := &cobra.Command{
@@ -20,13 +20,13 @@ func newIdemShowCmd(app *cli.App) *cobra.Command {
 		Long: `Show, for each consumer, what Redis knows about an event (unknown, processing or processed) and, where the database is
 configured, when its effect was committed. Without --consumer, all consumers are shown that have announced themselves in
 Redis or written an inbox row. EVENT_ID may also be a dead letter's id if there is a database to look it up in.`,
-		Example: `  outboxctl idem show 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d
-  outboxctl idem show 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --consumer compliance -o json`,
+		Example: `  outboxctl consumer show 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d
+  outboxctl consumer show 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --consumer compliance -o json`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteEventIDs(app, "")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			params.ID = args[0]
-			return runIdemShow(cmd.Context(), app, params, output)
+			return runConsumerShow(cmd.Context(), app, params, output)
 		},
 	}
 	cmd.Flags().StringSliceVar(&params.Consumers, "consumer", nil, "show only these consumers (repeatable)")
@@ -35,7 +35,7 @@ Redis or written an inbox row. EVENT_ID may also be a dead letter's id if there 
 	return cmd
 }
 
-func runIdemShow(ctx context.Context, app *cli.App, params idem.MarksParams, output cli.Output) error {
+func runConsumerShow(ctx context.Context, app *cli.App, params idem.MarksParams, output cli.Output) error {
 	if err := params.Check(); err != nil {
 		return err
 	}

@@ -1,0 +1,162 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+func newConsumerCmd(app *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "consumer",
+		Short: "Show consumers, what they fail on and what they remember",
+	}
+	cmd.AddCommand(newConsumerListCmd(app), newConsumerFailuresCmd(app), newConsumerRetryCmd(app), newConsumerShowCmd(app), newConsumerForgetCmd(app))
+	return cmd
+}
+
+func newConsumerListCmd(app *cli.App) *cobra.Command {
+	var watch cli.Watch
+	var output cli.Output
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "Show the consumers: subscription, rate, lag and what fails",
+		Long: `Show every consumer that runs with the outbox's database, or has failures recorded there: where it receives from, how many
+workers it has, how many events a second they handle, the age of the oldest event they handled in the last seconds, and how
+many events fail or were given up. Consumers that only announced themselves in Redis are listed by name.`,
+		Example: "  outboxctl consumer list\n  outboxctl consumer list --watch\n  outboxctl consumer list -o json | jq -r '.[] | select(.failing > 0).consumer'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return app.Watch(cmd.Context(), watch, func(ctx context.Context) error { return runConsumerList(ctx, app, output) })
+		},
+	}
+	cli.AddWatchFlags(cmd, &watch)
+	cli.AddListOutput[idem.Consumer](cmd, &output)
+	return cmd
+}
+
+func runConsumerList(ctx context.Context, app *cli.App, output cli.Output) error {
+	box, err := app.Outbox(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := box.ListConsumers(ctx)
+	if err != nil {
+		return err
+	}
+	return cli.WriteList(app, output, consumerView(), list)
+}
+
+func consumerView() cli.View[idem.Consumer] {
+	return cli.View[idem.Consumer]{
+		ID:    func(c idem.Consumer) string { return c.Consumer },
+		Empty: "no consumer is known; outboxctl consume starts one",
+		Columns: []cli.Column[idem.Consumer]{
+			{Head: "consumer"},
+			{Head: "subscription", Cell: func(c idem.Consumer, _ *cli.CellStyle) string { return dash(c.Subscription) }},
+			{Head: "workers"},
+			{Head: "rate", Cell: func(c idem.Consumer, _ *cli.CellStyle) string { return fmt.Sprintf("%.4g/s", c.Rate) }},
+			{Head: "lag", Field: "lagSeconds", Cell: func(c idem.Consumer, _ *cli.CellStyle) string {
+				if c.LagSeconds == nil {
+					return "-"
+				}
+				return time.Duration(*c.LagSeconds * float64(time.Second)).Round(time.Millisecond).String()
+			}},
+			{Head: "failing", Style: func(c idem.Consumer) cli.Style { return warnIf(c.Failing > 0) }},
+			{Head: "gave up", Field: "gaveUp", Style: func(c idem.Consumer) cli.Style { return warnIf(c.GaveUp > 0) }},
+			{Head: "seen", Field: "lastSeenAt"},
+			{Head: "failing since", Field: "failingSince", Wide: true},
+		},
+	}
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return safetext.Line(text)
+}
+
+func warnIf(bad bool) cli.Style {
+	if bad {
+		return cli.StyleWarn
+	}
+	return cli.StyleFaint
+}
+
+func newConsumerFailuresCmd(app *cli.App) *cobra.Command {
+	var params idem.FailuresParams
+	var output cli.Output
+	cmd := &cobra.Command{
+		Use:   "failures [NAME]",
+		Short: "Show the events that consumers fail to handle",
+		Long: `Show the events whose handlers failed, of all consumers or of one: attempts, the last error, since when, and whether they are
+tried again (failing) or not (gave_up). What succeeds after all is no longer listed. Newest events first.`,
+		Example: `  outboxctl consumer failures
+  outboxctl consumer failures mailer --state gave_up
+  outboxctl consumer failures mailer --type order.ready -o json`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: cli.OnlyFirst(cli.CompleteConsumers(app)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			params.Consumer = strings.Join(args, "")
+			return runConsumerFailures(cmd.Context(), app, params, output)
+		},
+	}
+	addFailureFilters(cmd, &params)
+	cmd.Flags().IntVar(&params.Limit, "limit", cli.DefaultLimit, "show at most so many")
+	cli.AddListOutput[idem.Failure](cmd, &output)
+	return cmd
+}
+
+// addFailureFilters gives a command what narrows failures.
+func addFailureFilters(cmd *cobra.Command, p *idem.FailuresParams) {
+	flags := cmd.Flags()
+	flags.StringVar(&p.State, "state", "", "only those in this state: failing or gave_up")
+	flags.StringVar(&p.EventType, "type", "", "only events of this type")
+	flags.StringVar(&p.Namespace, "namespace", "", "only events of this namespace")
+	flags.StringVar(&p.TenantID, "tenant", "", "only events of this tenant")
+	cli.Must(cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions([]cobra.Completion{idem.Failing, idem.GaveUp}, cobra.ShellCompDirectiveNoFileComp)))
+}
+
+func runConsumerFailures(ctx context.Context, app *cli.App, params idem.FailuresParams, output cli.Output) error {
+	if err := params.Check(); err != nil {
+		return err
+	}
+	box, err := app.Outbox(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := box.Failures(ctx, params)
+	if err != nil {
+		return err
+	}
+	return cli.WriteList(app, output, failureView(), list)
+}
+
+func failureView() cli.View[idem.Failure] {
+	return cli.View[idem.Failure]{
+		ID:    func(f idem.Failure) string { return f.EventID },
+		Empty: "no failures",
+		Columns: []cli.Column[idem.Failure]{
+			{Head: "consumer"},
+			{Head: "event", Field: "eventId", Whole: true},
+			{Head: "type", Field: "eventType"},
+			{Head: "state", Style: func(f idem.Failure) cli.Style { return warnIf(f.State == idem.GaveUp) }},
+			{Head: "attempts"},
+			{Head: "last", Field: "lastAt"},
+			{Head: "first", Field: "firstAt", Wide: true},
+			{Head: "namespace", Wide: true},
+			{Head: "tenant", Field: "tenantId", Wide: true},
+			{Head: "subscription", Wide: true},
+			{Head: "ordering key", Field: "orderingKey", Wide: true},
+			{Head: "error", Field: "lastError", Rest: true},
+		},
+	}
+}

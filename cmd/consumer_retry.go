@@ -1,0 +1,78 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/idem"
+)
+
+func newConsumerRetryCmd(app *cli.App) *cobra.Command {
+	opts := &changeOptions{app: app, action: dlq.Republish}
+	var params idem.FailuresParams
+	cmd := &cobra.Command{
+		Use:   "retry NAME [ID... | -]",
+		Short: "Let a consumer try events again that it failed to handle",
+		Long: `Publish a copy of events that a consumer failed to handle, and let it try them as often as before. The topic's other consumers
+get the copies too and skip them, because they remember the events. Specify ids (- reads them from standard input) or
+filters; without either, everything that the consumer gave up is tried again.`,
+		Example: `  outboxctl consumer retry mailer --dry-run
+  outboxctl consumer retry mailer 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --yes
+  outboxctl consumer retry mailer --type order.ready --rate 100/s --yes --note 'template fixed'`,
+		Args: cobra.MinimumNArgs(1),
+	}
+	finishChange(cmd, opts)
+	cmd.ValidArgsFunction = cli.OnlyFirst(cli.CompleteConsumers(app))
+	addFailureFilters(cmd, &params)
+	addWaitFlags(cmd, opts)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		params.Consumer, opts.ids = args[0], args[1:]
+		opts.audit.Note = cmp.Or(opts.audit.Note, "retry for consumer "+args[0])
+		return runConsumerRetry(cmd.Context(), opts, params)
+	}
+	return cmd
+}
+
+func runConsumerRetry(ctx context.Context, opts *changeOptions, p idem.FailuresParams) (err error) {
+	if err := p.Check(); err != nil {
+		return err
+	}
+	if len(opts.ids) > 0 && p.Narrows() {
+		return fault.Usagef("specify ids or filters, not both")
+	}
+	if p.EventIDs, err = readIDs(opts.app.In, opts.ids); err != nil {
+		return err
+	}
+	if len(p.EventIDs) == 0 {
+		p.State = cmp.Or(p.State, idem.GaveUp)
+	}
+	box, err := opts.app.Outbox(ctx)
+	if err != nil {
+		return err
+	}
+	found, err := box.Failures(ctx, p)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(found) == 0 && len(p.EventIDs) > 0:
+		return fault.Hint(fault.NotFoundf("consumer %s has no failure of these events", p.Consumer),
+			"outboxctl consumer failures %s lists them; outboxctl event republish publishes any event once more", p.Consumer)
+	case len(found) == 0:
+		fmt.Fprintln(opts.app.Err, "nothing to retry")
+		return nil
+	}
+	opts.ids = nil
+	for _, f := range found {
+		opts.ids = append(opts.ids, f.EventID)
+	}
+	ids := opts.ids
+	opts.before = func(ctx context.Context) error { return box.RetryFailures(ctx, p.Consumer, ids) }
+	return runChange(ctx, opts)
+}
