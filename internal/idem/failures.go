@@ -130,6 +130,9 @@ func (o *Outbox) Failures(ctx context.Context, p FailuresParams) ([]Failure, err
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
+	if len(p.EventIDs) == 0 {
+		p.EventIDs = nil // all of them, which an empty list would not be
+	}
 	rows, err := o.DB.Query(ctx, selectFailures, p.Consumer, p.State, p.EventType, p.Namespace, p.TenantID, p.EventIDs, p.Limit)
 	if err != nil {
 		return nil, err
