@@ -45,7 +45,7 @@ func TestALockedTableNamesWhoHoldsIt(t *testing.T) {
 	// With the built-in catalogue these read no table before they write one, or none at all.
 	builtin := append(slices.Clone(others), "audit undo", "cleanup", "emit", "consumer forget", "registry list", "registry show")
 	db := outboxtest.DB(t)
-	holder := fmt.Sprintf("session %d (nightly report, user postgres) has locked outbox_audit, outbox_catalogue, outbox_dlq and ", lockOutbox(t, db.URL))
+	holder := fmt.Sprintf("session %d (nightly report, user postgres) has locked outbox_audit, outbox_catalogue, outbox_consumer_failures and ", lockOutbox(t, db.URL))
 	env := []string{"DATABASE_URL=" + db.URL, "OUTBOXCTL_DATABASE_READ_TIMEOUT=200ms", "REDIS_URL=" + outboxtest.Redis(t).URL}
 	more := canaryArgs()
 	more["event tail"] = []string{"--for", "1m"}

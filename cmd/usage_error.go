@@ -18,6 +18,9 @@ func unknownSubcommand(cmd *cobra.Command, given []string) error {
 	name := given[0]
 	err := fault.Usagef("%s has no command %q", cmd.CommandPath(), name)
 	if similar := cmd.SuggestionsFor(name); name != "" && len(similar) > 0 {
+		if i := slices.Index(similar, words.Nearest(name, similar)); i > 0 {
+			similar[0], similar[i] = similar[i], similar[0]
+		}
 		for i, word := range similar {
 			similar[i] = withSubcommands(cmd, word, given[1:])
 		}
