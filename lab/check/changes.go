@@ -56,11 +56,12 @@ func kindOf(ch *history.Change) changeKind {
 }
 
 // overtaken reports whether a change took a row from its holder because the lease had ended: by a
-// claim of another, which may lease it again.
+// claim of another, which may lease it again. That other may have the name of the holder, who was killed; of a run it
+// charges the head alone, and by that one is known.
 func (x *index) overtaken(ch *history.Change) bool {
 	kind := kindOf(ch)
-	return ch.Before.Lease.By != "" &&
-		(kind == claim || kind == expired || (kind == released && x.owner[ch.Before.Lease.By] != ch.By))
+	return ch.Before.Lease.By != "" && (kind == claim || kind == expired ||
+		kind == released && (x.owner[ch.Before.Lease.By] != ch.By || x.ended[sweep{ch.TxID, ch.Before.Lease.By}]))
 }
 
 func (k changeKind) settles() bool {

@@ -56,15 +56,22 @@ type index struct {
 	byID    map[string]*event
 	byLine  map[string]*event
 	owner   map[string]string // lease owner → application name of its first claim
+	ended   map[sweep]bool    // leases that a claim ended because their time was over
 	causes  []cause
 	handled map[string]bool // event types the consumers act on
 	heads   map[turn]int64  // the lowest seq of a run that was claimed
 }
 
+// sweep is a transaction that ended the leases of an owner.
+type sweep struct {
+	tx    int64
+	owner string
+}
+
 func newIndex(h *history.History) *index {
 	x := &index{
 		h: h, byID: make(map[string]*event, len(h.Ledger)), byLine: map[string]*event{},
-		owner: map[string]string{}, handled: map[string]bool{}, heads: map[turn]int64{},
+		owner: map[string]string{}, ended: map[sweep]bool{}, handled: map[string]bool{}, heads: map[turn]int64{},
 	}
 	x.addLines()
 	x.addLedger()
@@ -195,7 +202,10 @@ func (x *index) addObservations() {
 func (x *index) learnOwners() {
 	for i := range x.h.Changes {
 		ch := &x.h.Changes[i]
-		if _, known := x.owner[ch.After.Lease.By]; !known && kindOf(ch) == claim {
+		switch kind := kindOf(ch); {
+		case kind == expired:
+			x.ended[sweep{ch.TxID, ch.Before.Lease.By}] = true
+		case kind == claim && x.owner[ch.After.Lease.By] == "":
 			x.owner[ch.After.Lease.By] = ch.By
 		}
 	}
