@@ -14,10 +14,16 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/outboxctl/outboxctl/consume"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/stats"
 	"github.com/outboxctl/outboxctl/internal/telemetry"
 )
+
+// noSource is one that nothing is read from.
+type noSource struct{ broker.Source }
+
+func (noSource) About() broker.About { return broker.About{} }
 
 // exposed is every series name that a publisher or a consumer can expose.
 func exposed(t *testing.T) map[string]bool {
@@ -30,7 +36,7 @@ func exposed(t *testing.T) map[string]bool {
 		func() telemetry.Current { return telemetry.Current{} }, func(string, error) {})
 	guard, err := consume.New(redis.NewClient(&redis.Options{}), "mailer", consume.Options{})
 	require.NoError(t, err)
-	consumer.New(nil, guard, consumer.Config{Metrics: r})
+	consumer.New(noSource{}, guard, consumer.Config{Metrics: r})
 	ch := make(chan *prometheus.Desc, 1000)
 	r.Describe(ch)
 	close(ch)
