@@ -75,10 +75,12 @@ END $$`
 DECLARE c record;
 BEGIN
     SET LOCAL session_replication_role = replica;
-    FOR c IN SELECT table_name, column_name FROM information_schema.columns
+    FOR c IN SELECT table_name, string_agg(format('%1$I = %1$I - interval ''31 days''', column_name), ', ') AS older
+               FROM information_schema.columns
               WHERE table_schema = 'public' AND data_type LIKE 'timestamp%'
-                AND table_name IN ('outbox_events', 'outbox_dlq', 'outbox_audit', 'outbox_pauses') LOOP
-        EXECUTE format('UPDATE public.%1$I SET %2$I = %2$I - interval ''31 days'' WHERE %2$I IS NOT NULL', c.table_name, c.column_name);
+                AND table_name IN ('outbox_events', 'outbox_dlq', 'outbox_audit', 'outbox_pauses')
+              GROUP BY table_name LOOP
+        EXECUTE format('UPDATE public.%I SET %s', c.table_name, c.older);
     END LOOP;
 END $$`
 )

@@ -7,12 +7,15 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
-func TestMain(m *testing.M) { outboxtest.Main(m) }
+func TestMain(m *testing.M) {
+	outboxtest.Main(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+}
 
 // What is cut is the answer: the transaction itself has happened.
 func TestACutCommitIsCommitted(t *testing.T) {
