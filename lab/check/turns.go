@@ -8,8 +8,8 @@ import (
 	"github.com/outboxctl/outboxctl/lab/history"
 )
 
-// reopenError is how long a claim may have been under way when a restore reopened a row: it decides
-// by what it saw when it began.
+// reopenError is how long a restore may take from the row it reopens to its commit, which a claim
+// sees when it begins.
 const reopenError = 2 * time.Second
 
 // What happened to ordering keys, as the figures name it.
@@ -108,12 +108,13 @@ func (w *keyWalk) step(i int, ch *history.Change) bool {
 
 // openBefore returns an open row before a claimed one that was not claimed with it.
 func (w *keyWalk) openBefore(i int, ch *history.Change) *place {
+	began := ch.After.Lease.Until.Add(-w.h.Run.Lease) // a lease counts from there, however long the claim took
 	for w.head < i && w.places[w.head].closed {
 		w.head++
 	}
 	for j := w.head; j < i; j++ {
 		p := w.places[j]
-		if !p.closed && !w.runs[ch.TxID][j] && ch.At.Sub(p.opened) > reopenError {
+		if !p.closed && !w.runs[ch.TxID][j] && began.Sub(p.opened) > reopenError {
 			return p
 		}
 	}
