@@ -1,6 +1,10 @@
 package check
 
-import "github.com/outboxctl/outboxctl/lab/history"
+import (
+	"slices"
+
+	"github.com/outboxctl/outboxctl/lab/history"
+)
 
 // The states of a dead letter. An operator who discards one gives up on it: the failure stays
 // terminal.
@@ -23,7 +27,7 @@ func (c *checker) letters(e *event) {
 		if l.State == letterOpen || l.State == letterDiscarded {
 			standing++
 		}
-		if l.Reason == "max_attempts" {
+		if l.Reason == "max_attempts" && !(terminal && e.refused()) {
 			c.violate("I7", e.id, "died of attempts, at %s after %d: an outage must not kill events",
 				clock(l.FailedAt), l.Attempts)
 			return
@@ -49,4 +53,10 @@ func (c *checker) letters(e *event) {
 	case standing > 0 && !dead:
 		c.violate("I7", e.id, "has an open dead letter, but %s", describe(row))
 	}
+}
+
+// refused reports whether the broker refused the event itself. One that must die may do so of its attempts, where its
+// publishers were killed between one refusal and the next.
+func (e *event) refused() bool {
+	return slices.ContainsFunc(e.arrivals, func(a *history.Arrival) bool { return a.Code == "InvalidArgument" })
 }
