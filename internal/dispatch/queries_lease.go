@@ -68,7 +68,9 @@ WITH ended AS MATERIALIZED (
        FOR UPDATE OF e SKIP LOCKED
 ), charged AS (
     UPDATE outbox_events AS e
-       SET attempt_count = e.attempt_count + 1, last_error = 'lease of publisher ' || locked.owner || '` + expiredSuffix + `'
+       SET attempt_count = e.attempt_count + 1,
+           last_error = coalesce(nullif(regexp_replace(e.last_error, '(^|; then the )lease of publisher \S+` + expiredSuffix + `$', ''), '') || '; then the ', '')
+                     || 'lease of publisher ' || locked.owner || '` + expiredSuffix + `'
       FROM locked
      WHERE e.id = locked.id AND locked.first
 ), named AS MATERIALIZED (
@@ -85,7 +87,8 @@ WITH ended AS MATERIALIZED (
 )
 UPDATE outbox_leases SET seqs = left_over.seqs FROM left_over WHERE outbox_leases.id = left_over.id AND NOT isempty(left_over.seqs)`
 
-// expiredSuffix ends the error of a row whose last lease ended without a verdict.
+// expiredSuffix ends the error of a row whose last lease ended without a verdict. What the broker
+// last said of it stands before.
 const expiredSuffix = ` expired without a verdict`
 
 // lockedAndTaken are the ranges of locked rows that leases name. The leases are found by

@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -66,7 +67,7 @@ func TestSettleIsFencedByTheLease(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, got.Len())
 	}
-	require.Contains(t, stateOf(t, db.Pool, id).LastError, "expired without a verdict")
+	require.Equal(t, 1, strings.Count(stateOf(t, db.Pool, id).LastError, "expired without a verdict"), "it is not said twice")
 	got, err := heir.Settle(t.Context(), dispatch.Verdicts{Published: []dispatch.Published{{Key: taken.Key, MessageID: "m"}}})
 	require.NoError(t, err)
 	require.Equal(t, 1, got.Published)
@@ -76,6 +77,25 @@ func TestSettleIsFencedByTheLease(t *testing.T) {
 	var letters int
 	require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT count(*) FROM outbox_dlq`).Scan(&letters))
 	require.Zero(t, letters)
+}
+
+// A lease that expires is an attempt of its own and hides nothing: what the broker said stays.
+func TestAnExpiredLeaseKeepsTheLastError(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	id := emitOrders(t, db.Pool, 1, nil)[0]
+	store := newStore(db.Pool, dispatch.Scope{})
+	row := mustClaim(t, store, claimAll(1))[0]
+	_, err := store.Settle(t.Context(), dispatch.Verdicts{Failed: []dispatch.Failed{{Key: row.Key, Error: "refused: lease of publisher 1"}}})
+	require.NoError(t, err)
+	for range 2 {
+		_, err = db.Pool.Exec(t.Context(), `UPDATE outbox_events SET next_attempt_at = now()`)
+		require.NoError(t, err)
+		mustClaim(t, store, claimAll(1))
+		expire(t, db.Pool)
+	}
+	require.True(t, mustClaim(t, store, claimAll(1))[0].Expired)
+	require.Regexp(t, `^refused: lease of publisher 1; then the lease of publisher \S+ expired without a verdict$`, stateOf(t, db.Pool, id).LastError)
 }
 
 func everyVerdict(row dispatch.Claimed) []dispatch.Verdicts {

@@ -54,6 +54,10 @@ func TestAllowedOddities(t *testing.T) {
 			first := again(h, givenBack, "early")
 			first.At, first.Stored, first.Code = changeOf(h, givenBack, 0).At.Add(time.Millisecond), false, "InvalidArgument"
 		}},
+		{"refused, then dead of attempts that were lost", func(h *history.History) {
+			l := letterOf(h, poison, "replayed")
+			l.Reason, l.Error = "max_attempts", "rpc error: code = InvalidArgument desc = rejected; then the lease of publisher p expired without a verdict"
+		}},
 		{"a line in the ledger with its id", func(h *history.History) {
 			find(h.Ledger, func(l *history.LedgerRow) bool { return l.Line == "line-1" }).EventID = fromLine
 		}},
@@ -109,4 +113,42 @@ func TestReplayExplainsADuplicate(t *testing.T) {
 	report := check.Check(b.h)
 	require.Empty(t, report.Violations)
 	require.Equal(t, map[string]int{"replay": 1}, report.Figures.DuplicatesBy)
+}
+
+// The successor of a killed publisher has its name. Of a run it charges the head alone, by which the
+// end of the lease is known; without that the holder gave its rows back, and nothing explains a
+// second message.
+func TestSuccessorExplainsADuplicate(t *testing.T) {
+	t.Parallel()
+	for _, sweeps := range []bool{true, false} {
+		b := newBuilder()
+		b.transaction("t", "plain", history.Committed, true, deliver("head"), deliver("follower"))
+		for _, id := range []string{"head", "follower"} {
+			b.row(id).OrderingKey = "default/a"
+			b.claim(id, "publisher-1")
+			b.h.Changes[len(b.h.Changes)-1].TxID = 1
+		}
+		b.store("head")
+		b.store("follower")
+		for _, id := range []string{"head", "follower"} {
+			b.change(id, "publisher-1", lease+time.Second, func(_ time.Time, s *history.State) {
+				if id == "head" && sweeps {
+					s.Attempts, s.LastError = s.Attempts+1, "lease of publisher "+s.Lease.By+" expired without a verdict"
+				}
+				s.Lease = history.Lease{}
+			}).TxID = 2
+		}
+		b.plain("head", "publisher-1")
+		b.after("follower", "head", time.Second)
+		b.plain("follower", "publisher-1")
+		b.h.Run.MinEvents, b.h.Run.MinFaults, b.h.Run.NeedFaults, b.h.Run.NeedCrashes = 0, 0, nil, nil
+		b.h.Run.MaxInFlight, b.h.Faults = 2, []history.Fault{{Kind: "sigkill", Target: "publisher-2", From: start(), To: start()}}
+		report := check.Check(b.h)
+		if sweeps {
+			require.Empty(t, report.Violations)
+			require.Equal(t, map[string]int{"expired lease": 2}, report.Figures.DuplicatesBy)
+			continue
+		}
+		require.Equal(t, map[string]int{"unexplained": 2}, report.Figures.DuplicatesBy)
+	}
 }

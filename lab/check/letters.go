@@ -1,7 +1,7 @@
 package check
 
 import (
-	"slices"
+	"regexp"
 
 	"github.com/outboxctl/outboxctl/lab/history"
 )
@@ -12,6 +12,10 @@ const (
 	letterOpen      = "open"
 	letterDiscarded = "discarded"
 )
+
+// refusal is what Pub/Sub, a service or NATS answers to an event that must die. Such a one may lose
+// attempts to killed publishers, and still its letter tells the refusal.
+var refusal = regexp.MustCompile(`InvalidArgument|answered 422|err_code=10054`) //nolint:gochecknoglobals // never written
 
 // letters is I7.
 func (c *checker) letters(e *event) {
@@ -27,7 +31,7 @@ func (c *checker) letters(e *event) {
 		if l.State == letterOpen || l.State == letterDiscarded {
 			standing++
 		}
-		if l.Reason == "max_attempts" && !(terminal && e.refused()) {
+		if l.Reason == "max_attempts" && !(terminal && refusal.MatchString(l.Error)) {
 			c.violate("I7", e.id, "died of attempts, at %s after %d: an outage must not kill events",
 				clock(l.FailedAt), l.Attempts)
 			return
@@ -53,10 +57,4 @@ func (c *checker) letters(e *event) {
 	case standing > 0 && !dead:
 		c.violate("I7", e.id, "has an open dead letter, but %s", describe(row))
 	}
-}
-
-// refused reports whether the broker refused the event itself. One that must die may do so of its attempts, where its
-// publishers were killed between one refusal and the next.
-func (e *event) refused() bool {
-	return slices.ContainsFunc(e.arrivals, func(a *history.Arrival) bool { return a.Code == "InvalidArgument" })
 }

@@ -105,6 +105,15 @@ func TestOrderBehindADeadEvent(t *testing.T) {
 			b.after("follower", "head", time.Millisecond)
 			b.plain("follower", "publisher-1")
 		}, ""},
+		{"claimed before it is restored, by a claim that took long", func(b *builder) {
+			b.pass("head")
+			b.hold("head")
+			b.after("follower", "head", 3*time.Second)
+			b.claim("follower", "publisher-1")
+			ch := changeOf(b.h, "follower", 0)
+			ch.After.Lease.Until = ch.At.Add(lease - 3*time.Second)
+			b.publish("follower", "publisher-1")
+		}, ""},
 		{"claimed while it is replayed", func(b *builder) {
 			b.pass("head")
 			b.hold("head")

@@ -241,6 +241,7 @@ type Letter struct {
 	State    string    `json:"state"`
 	Attempts int       `json:"attempts"`
 	FailedAt time.Time `json:"failedAt"`
+	Error    string    `json:"error"`
 	Payload  string    `json:"payload"`
 }
 

@@ -23,10 +23,10 @@ func (w *world) collect(ctx context.Context) {
 		rig.Check(rows.Scan(&l.TxID, &l.EventID, &l.Line, &l.Data))
 		return l
 	})
-	w.each(ctx, w.truth, `SELECT id::text, event_id::text, error_reason::text, state, attempt_count, failed_at, payload_json::text FROM outbox_dlq`, func(rows pgx.Rows) any {
+	w.each(ctx, w.truth, `SELECT id::text, event_id::text, error_reason::text, state, attempt_count, failed_at, error_message, payload_json::text FROM outbox_dlq`, func(rows pgx.Rows) any {
 		var l history.Letter
 		var at time.Time
-		rig.Check(rows.Scan(&l.ID, &l.EventID, &l.Reason, &l.State, &l.Attempts, &at, &l.Payload))
+		rig.Check(rows.Scan(&l.ID, &l.EventID, &l.Reason, &l.State, &l.Attempts, &at, &l.Error, &l.Payload))
 		l.FailedAt = w.here(&at)
 		return l
 	})
