@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -86,10 +85,11 @@ The file is the one that ` + "`--config`" + ` or ` + "`OUTBOXCTL_CONFIG`" + ` na
 writable by others; the same goes for the folder of the dev stack. A key that does not exist is an error. All problems are reported together,
 with exit code 2.
 
-Durations take ` + "`500ms`, `30s`, `12h`, `30d`, `2w`" + `. Where an environment variable has other names, the first one set wins.
+Durations take ` + "`500ms`, `30s`, `12h`, `30d`, `2w`" + `. The environment variable of a key is ` + "`OUTBOXCTL_`" + ` and its name: ` + "`OUTBOXCTL_DATABASE_URL`" + `
+for ` + "`database.url`" + `. Where others are named below, the first one set wins. In the file a point is a level: ` + "`database: {url: …}`" + `.
 
-| key | flag | environment | default | meaning |
-|---|---|---|---|---|
+| key | default | meaning |
+|---|---|---|
 `
 
 const configReferenceTail = `
@@ -116,76 +116,31 @@ file; flags beat it. Which servers are meant (%s) comes from the context and fro
 it leaves out is not set, so that one installation is never completed with the servers of another.
 ` + "`outboxctl config contexts` lists them. `publish`, `cleanup`, `check`, `stats`, `doctor` and `ui` take several, `--context a,b`, or `--context all`" + `
 ([several databases](operations.md#several-databases)).
-
-## As a file
-
-Every key with its default; a key without one is a comment, and so are those of other brokers.
-
-` + "```yaml\n"
+`
 
 func writeConfigReference(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(configReferenceHead)
 	for _, k := range cli.Settings() {
-		var env []string
-		for _, name := range k.EnvNames() {
-			env = append(env, "`"+name+"`")
+		name := "`" + k.Name + "`"
+		if k.Flag != "" {
+			name += "<br>`--" + k.Flag + "`"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n",
-			k.Name, code(k.Flag, "--"), strings.Join(env, "<br>"), code(k.Def, ""), strings.ReplaceAll(k.Help, "|", `\|`))
+		for _, env := range k.EnvNames() {
+			if env != "OUTBOXCTL_"+strings.ToUpper(strings.ReplaceAll(k.Name, ".", "_")) {
+				name += "<br>`" + env + "`"
+			}
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, code(k.Def), strings.ReplaceAll(k.Help, "|", `\|`))
 	}
 	fmt.Fprintf(&b, configReferenceTail, "`"+strings.Join(cli.ServerKeys(), "`, `")+"`")
-	writeConfigExample(&b)
-	b.WriteString("```\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func code(text, prefix string) string {
+func code(text string) string {
 	if text == "" {
 		return ""
 	}
-	return "`" + prefix + text + "`"
-}
-
-// writeConfigExample prints the keys as nested YAML. Keys that share a parent stand together in the table of keys, so
-// a parent is opened when it differs from the one before. A parent whose keys all lack a default is a comment too:
-// alone it would read as a key with no value, which is refused.
-func writeConfigExample(b *strings.Builder) {
-	var open []string
-	for _, k := range cli.Settings() {
-		path := strings.Split(k.Name, ".")
-		parents, leaf := path[:len(path)-1], path[len(path)-1]
-		common := 0
-		for common < len(open) && common < len(parents) && open[common] == parents[common] {
-			common++
-		}
-		for depth := common; depth < len(parents); depth++ {
-			mark := ""
-			if !hasDefaultBelow(strings.Join(parents[:depth+1], ".") + ".") {
-				mark = "# "
-			}
-			fmt.Fprintf(b, "%s%s%s:\n", mark, strings.Repeat("  ", depth), parents[depth])
-		}
-		open = parents
-		indent := strings.Repeat("  ", len(parents))
-		switch other := cli.OfAnotherBroker(k.Name); {
-		case k.Def == "":
-			fmt.Fprintf(b, "# %s%s: %s\n", indent, leaf, k.Kind)
-			continue
-		case other && strings.HasPrefix(k.Def, "{"):
-			fmt.Fprintf(b, "# %s%s: %q\n", indent, leaf, k.Def)
-			continue
-		case other:
-			fmt.Fprintf(b, "# %s%s: %s\n", indent, leaf, k.Def)
-			continue
-		}
-		fmt.Fprintf(b, "%s%s: %s\n", indent, leaf, k.Def)
-	}
-}
-
-func hasDefaultBelow(prefix string) bool {
-	return slices.ContainsFunc(cli.Settings(), func(k cli.Setting) bool {
-		return k.Def != "" && !cli.OfAnotherBroker(k.Name) && strings.HasPrefix(k.Name, prefix)
-	})
+	return "`" + text + "`"
 }

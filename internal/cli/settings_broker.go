@@ -20,11 +20,6 @@ func BrokerNames() (names []string) {
 	return names
 }
 
-// OfAnotherBroker reports whether a setting is of another broker than that of the default.
-func OfAnotherBroker(name string) bool {
-	return slices.ContainsFunc(brokers()[1:], func(k broker.Kind) bool { return strings.HasPrefix(name, k.Name+".") })
-}
-
 // brokerSettings are those that the brokers declare. Their values are read by Config.Value.
 func brokerSettings() (settings []Setting) {
 	for _, kind := range brokers() {

@@ -9,22 +9,18 @@ import (
 
 const intro = `# Scoreboard
 
-What outboxctl was put through, the target, and the figure. [torture.md](torture.md) says how to run it yourself.
+What outboxctl was put through, the target, and the figure ([how to run it](torture.md#the-scoreboard)). PostgreSQL, Redis, the broker's fake, producers and
+publishers share one machine.
 
-A row is **short** when its figure misses the target: it stays here until the figure or the target changes. It is **met,
-smaller** when the run was smaller or shorter than the scenario says; the figure tells how large it was. It is **violated** when an event was lost, doubled without a cause, or deleted wrongly. **Not run** is what the machine lacked
-the means for. PostgreSQL, Redis, the broker's fake, producers and publishers share one machine.
+A row is **short** when its figure misses the target, **met, smaller** when the run was smaller than the scenario says, **violated** when an event
+was lost, doubled without a cause or deleted wrongly, and **not run** where the machine lacked the means.
 
 `
 
 // retired are rows that torture proves, in every run and beside all other faults.
 const retired = `
-## Retired
-
-| # | scenario | proven by |
-|---|---|---|
-| R7 | publisher stopped for 2 leases after publishing; stale settles refused | torture's fault publisher.stop, invariant I10 (no settle from a lost lease); the planted bug settle-without-fence is found by it |
-| R17 | consumers killed, Redis restarted: one effect for each event | torture's faults consumer.kill, consumer.crash in each failpoint, redis.kill, redis.flush and redis.oom, invariant I6 |
+Retired, since every torture run proves them: R7, stale settles of a publisher that was stopped for 2 leases are refused (invariant I10); R17, one effect for each
+event while consumers are killed and Redis restarts (I6).
 `
 
 // page is the scoreboard for readers. It is written by the tools and not edited.
@@ -36,25 +32,16 @@ func (b *Board) page() string {
 		fmt.Fprintf(&s, "| %s | %s | %s | %s | %s |\n", r.Name, cell(r.Scenario), cell(r.Target),
 			cell(r.Figure), r.Verdict)
 	}
-	s.WriteString("\n## When and where\n\n| # | date | commit | seed | machine |\n|---|---|---|---|---|\n")
 	var machines []string
 	for _, r := range b.Rows {
-		i := slices.Index(machines, r.Machine)
-		if i < 0 {
-			i = len(machines)
+		if !slices.Contains(machines, r.Machine) {
 			machines = append(machines, r.Machine)
 		}
-		fmt.Fprintf(&s, "| %s | %s | %s | %d | %s |\n", r.Name, r.Date, r.Commit, r.Seed, letter(i))
 	}
-	s.WriteString("\n")
-	for i, m := range machines {
-		fmt.Fprintf(&s, "Machine %s: %s.\n", letter(i), m)
-	}
+	fmt.Fprintf(&s, "\nMeasured on: %s. Date, commit, seed and machine of each row are in [scoreboard.json](scoreboard.json).\n", strings.Join(machines, "; "))
 	s.WriteString(retired)
 	return s.String()
 }
-
-func letter(i int) string { return string(rune('A' + i%26)) }
 
 func cell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
 
