@@ -159,17 +159,22 @@ release-check: $(BIN)/goreleaser ## check the release configuration and build th
 	$(BIN)/goreleaser build --snapshot --single-target --clean
 
 .PHONY: release-rehearsal
-release-rehearsal: $(BIN)/goreleaser ## build all files of a release twice, install and run them, and publish nothing
+release-rehearsal: $(BIN)/goreleaser $(BIN)/syft ## build all files of a release twice, install and run them, and publish nothing
 	scripts/release-rehearsal.sh
 
 .PHONY: release
-release: $(BIN)/goreleaser ## build, sign and publish the tagged version as a draft (the release workflow does this)
-	$(BIN)/goreleaser release --clean
+release: $(BIN)/goreleaser $(BIN)/syft ## build, sign and publish the tagged version as a draft (the release workflow does this)
+	PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/goreleaser release --clean
 
-# Pinned in a module of its own, as the linter is.
+# Each pinned in a module of its own, as the linter is. syft writes the bills of materials.
 $(BIN)/goreleaser: tools/release/go.mod tools/release/go.sum
 	@echo "building goreleaser from its module download (minutes, once)"
 	cd tools/release && GOWORK=off $(GO) build -trimpath -o ../../$@ github.com/goreleaser/goreleaser/v2
+	@touch $@
+
+$(BIN)/syft: tools/sbom/go.mod tools/sbom/go.sum
+	@echo "building syft from its module download (minutes, once)"
+	cd tools/sbom && GOWORK=off $(GO) build -trimpath -o ../../$@ github.com/anchore/syft/cmd/syft
 	@touch $@
 
 .PHONY: fmt
