@@ -122,3 +122,29 @@ func TestDocumentsLinkToFilesThatExist(t *testing.T) {
 	}
 	require.Greater(t, found, 50)
 }
+
+// Every test that the documents name as a proof exists.
+func TestDocumentsNameTestsThatExist(t *testing.T) {
+	t.Parallel()
+	tests := map[string]bool{}
+	require.NoError(t, filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		for _, m := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`).FindAllStringSubmatch(string(text), -1) {
+			tests[m[1]] = true
+		}
+		return err
+	}))
+	found := 0
+	for file, text := range documents(t) {
+		for _, m := range regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w+)`").FindAllStringSubmatch(text, -1) {
+			if !tests[m[1]] {
+				t.Errorf("%s: no test %s", file, m[1])
+			}
+			found++
+		}
+	}
+	require.Greater(t, found, 50)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -117,6 +118,40 @@ func TestDashboardAsksForSeriesThatExist(t *testing.T) {
 			if regexp.MustCompile(`\b(process|go)_`).MatchString(target.Expr) {
 				require.Regexp(t, `and on \(job, instance\) outbox_`, target.Expr, "every process in Prometheus has this series")
 			}
+		}
+	}
+}
+
+// Every outbox_ name in the documents is a series that exists or something of the schema, and every series is documented. Those
+// of the web page are compared in package ui.
+func TestDocumentsNameEverySeries(t *testing.T) {
+	t.Parallel()
+	var schema, documents strings.Builder
+	read := func(to *strings.Builder, pattern string) {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, files, pattern)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			to.Write(text)
+		}
+	}
+	read(&schema, "../../migrations/*.sql")
+	for _, pattern := range []string{"../../README.md", "../../docs/*.md", "../../docs/*/*.md"} {
+		read(&documents, pattern)
+	}
+	names := exposed(t)
+	named := map[string]bool{}
+	for _, name := range regexp.MustCompile(`\boutbox_[a-z_]+`).FindAllString(documents.String(), -1) {
+		named[name] = true
+		if !names[name] && !strings.HasPrefix(name, "outbox_ui_") {
+			require.Regexp(t, `\b`+name+`\b`, schema.String(), "%s is neither exposed nor in the schema", name)
+		}
+	}
+	for name := range names {
+		if strings.HasPrefix(name, "outbox_") && !regexp.MustCompile(`_(bucket|sum|count)$`).MatchString(name) {
+			require.Contains(t, named, name, "a series that no document names")
 		}
 	}
 }
