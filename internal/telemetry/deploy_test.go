@@ -146,7 +146,7 @@ func TestDocumentsNameEverySeries(t *testing.T) {
 	for _, name := range regexp.MustCompile(`\boutbox_[a-z_]+`).FindAllString(documents.String(), -1) {
 		named[name] = true
 		if !names[name] && !strings.HasPrefix(name, "outbox_ui_") {
-			require.Regexp(t, `\b`+name+`\b`, schema.String(), "%s is neither exposed nor in the schema", name)
+			require.True(t, regexp.MustCompile(`\b`+name+`\b`).MatchString(schema.String()), "%s is neither exposed nor in the schema", name)
 		}
 	}
 	for name := range names {
