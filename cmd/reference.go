@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -121,21 +122,41 @@ it leaves out is not set, so that one installation is never completed with the s
 func writeConfigReference(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(configReferenceHead)
-	for _, k := range cli.Settings() {
-		name := "`" + k.Name + "`"
-		if k.Flag != "" {
-			name += "<br>`--" + k.Flag + "`"
-		}
-		for _, env := range k.EnvNames() {
-			if env != "OUTBOXCTL_"+strings.ToUpper(strings.ReplaceAll(k.Name, ".", "_")) {
-				name += "<br>`" + env + "`"
+	for _, row := range referenceRows() {
+		var names []string
+		for _, k := range row {
+			names = append(names, "`"+k.Name+"`")
+			if k.Flag != "" {
+				names = append(names, "`--"+k.Flag+"`")
+			}
+			for _, env := range k.EnvNames() {
+				if env != "OUTBOXCTL_"+strings.ToUpper(strings.ReplaceAll(k.Name, ".", "_")) {
+					names = append(names, "`"+env+"`")
+				}
 			}
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, code(k.Def), strings.ReplaceAll(k.Help, "|", `\|`))
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", strings.Join(names, "<br>"), code(row[0].Def), strings.ReplaceAll(row[0].Help, "|", `\|`))
 	}
 	fmt.Fprintf(&b, configReferenceTail, "`"+strings.Join(cli.ServerKeys(), "`, `")+"`")
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// referenceRows are the settings in their order, those that mean the same for several brokers together.
+func referenceRows() (rows [][]cli.Setting) {
+	for _, k := range cli.Settings() {
+		leaf := k.Name[strings.LastIndex(k.Name, ".")+1:]
+		same := slices.IndexFunc(rows, func(row []cli.Setting) bool {
+			first := row[0]
+			return strings.HasSuffix(first.Name, "."+leaf) && first.Help == k.Help && first.Def == k.Def && first.Flag == k.Flag
+		})
+		if same < 0 {
+			rows = append(rows, []cli.Setting{k})
+			continue
+		}
+		rows[same] = append(rows[same], k)
+	}
+	return rows
 }
 
 func code(text string) string {

@@ -71,7 +71,7 @@ func TestConfigReferenceExampleIsAccepted(t *testing.T) {
 	var page strings.Builder
 	require.NoError(t, writeConfigReference(&page))
 	for _, k := range cli.Settings() {
-		require.Contains(t, page.String(), "\n| `"+k.Name+"`")
+		require.Contains(t, page.String(), "`"+k.Name+"`")
 	}
 	_, example, found := strings.Cut(page.String(), "```yaml\n")
 	require.True(t, found)

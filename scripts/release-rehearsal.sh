@@ -75,11 +75,13 @@ cp "$work"/archive/docs/man/*.1 "$work/share/man/man1"
 if command -v man >/dev/null; then
 	MANPATH=$work/share/man man outboxctl-publish | grep -q 'outboxctl publish' || fail 'man does not show outboxctl-publish'
 fi
-# What bash would offer after "outboxctl dlq rep": its function asks the program on PATH.
-PATH=$work/archive:$PATH bash --norc -c '
-	source "$1/completions/outboxctl.bash"
-	COMP_WORDS=(outboxctl dlq rep) COMP_CWORD=2 COMP_LINE="outboxctl dlq rep" COMP_POINT=17 COMP_TYPE=9
-	__start_outboxctl && [[ ${COMPREPLY[*]} == *replay* ]]' - "$work/archive" || fail 'bash completes nothing'
+# What bash runs after "outboxctl dlq rep", where bash-completion is not installed too.
+(
+	PATH=$work/archive:$PATH
+	source "$work/archive/completions/outboxctl.bash"
+	complete -p outboxctl >/dev/null
+	outboxctl __complete dlq rep 2>/dev/null | grep -q '^replay'
+) || fail 'bash completes nothing'
 for file in _outboxctl outboxctl.fish; do
 	[ -s "$work/archive/completions/$file" ] || fail "the archive has no completions/$file"
 done
@@ -93,10 +95,10 @@ done
 cp Dockerfile dist/image/
 grep -qx 'COPY $TARGETPLATFORM/outboxctl /outboxctl' Dockerfile || fail 'Dockerfile does not take the built program'
 as_root chroot --userspec=65532:65532 dist/image "/linux/$host/outboxctl" version >/dev/null || fail 'the program does not run as the user of the image'
-if command -v docker >/dev/null; then
+if docker buildx inspect >/dev/null 2>&1; then
 	quiet docker buildx build --platform linux/amd64,linux/arm64 --target released dist/image
 else
-	echo 'note: the images were not built: this machine has no docker'
+	echo 'note: the images were not built: this machine has no docker buildx'
 fi
 
 say 'no link to a file that is not there'
