@@ -117,8 +117,9 @@ say 'the modules as others get them'
 go test -count=1 -run '^TestModulesAsPublished$' .
 
 say 'files'
-(cd dist && find . -maxdepth 1 -type f \( -name '*.tar.gz' -o -name '*.deb' -o -name '*.rpm' -o -name '*.sbom.json' -o -name checksums.txt \) -o -path './homebrew/*.rb' -o -path './image/*' -type f) |
-	sort | sed 's#^\./#dist/#' | while read -r file; do printf '%11d  %s\n' "$(wc -c <"$file")" "$file"; done
+for file in dist/*.tar.gz dist/*.deb dist/*.rpm dist/*.sbom.json dist/checksums.txt "$cask" dist/image/Dockerfile dist/image/linux/*/outboxctl; do
+	printf '%11d  %s\n' "$(wc -c <"$file")" "$file"
+done
 
 # A module is pushed after those that it requires.
 say 'tags, in the order in which they are pushed'
