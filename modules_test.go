@@ -28,7 +28,7 @@ const (
 )
 
 // libraries are the modules that others import.
-var libraries = []string{program + "/emit", program + "/consume", program + "/catalogue"}
+var libraries = []string{program + "/emit", program + "/emit/otelemit", program + "/consume", program + "/catalogue"}
 
 // service is a program in a module of its own.
 type service struct {
@@ -121,7 +121,8 @@ func main() {
 			"github.com/jackc/pgservicefile", "github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2", "github.com/munnerz/goautoneg",
 			program, "github.com/outboxctl/outboxctl/catalogue", "github.com/outboxctl/outboxctl/emit", "github.com/prometheus/client_golang",
 			"github.com/prometheus/client_model", "github.com/prometheus/common", "github.com/prometheus/procfs",
-			"github.com/santhosh-tekuri/jsonschema/v6", "go.yaml.in/yaml/v3", "golang.org/x/sync", "golang.org/x/sys", "golang.org/x/text", "golang.org/x/time",
+			"github.com/santhosh-tekuri/jsonschema/v6", "go.opentelemetry.io/otel",
+			"go.opentelemetry.io/otel/trace", "go.yaml.in/yaml/v3", "golang.org/x/sync", "golang.org/x/sys", "golang.org/x/text", "golang.org/x/time",
 			"google.golang.org/protobuf",
 		},
 	},

@@ -32,6 +32,7 @@ type consumeOptions struct {
 	streams     int
 	count       int64
 	idleExit    time.Duration
+	traceParent bool
 	noHTTP      bool // for callers inside this program that serve HTTP themselves, or not at all
 }
 
@@ -97,6 +98,8 @@ the package consume; examples/notifications is this one, to copy.`,
 		"exit after acknowledging this many messages, of types it does not handle too (0: never)")
 	cli.AddLimit(cmd, &opts.idleExit, "idle-exit", 0, 0,
 		"exit when no message arrived for this long (0: never)")
+	flags.BoolVar(&opts.traceParent, "trace-parent", false,
+		"make spans part of the trace of who emitted the event, instead of linking them to it")
 	cli.AddConfigFlags(cmd, cli.GroupConsume)
 	return cmd
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/failpoint"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/httpd"
+	"github.com/outboxctl/outboxctl/traces"
 )
 
 // consumeService is a worker with everything around it.
@@ -60,9 +61,17 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Confi
 	if err != nil {
 		return nil, err
 	}
+	var wrap func(consume.Handler) consume.Handler
+	if provider, err := startTraces(ctx, app); err != nil {
+		return nil, err
+	} else if provider != nil {
+		wrap = traces.Handlers(provider, traces.Options{
+			System: tracedSystem(app.BrokerKind()), Subscription: s.subscription(), Consumer: opts.name, Parent: opts.traceParent,
+		})
+	}
 	s.worker = consumer.New(s.source, s.guard, consumer.Config{
 		Count: opts.count, IdleExit: opts.idleExit, HandlerTimeout: opts.timeout, Metrics: s.registry, Log: s.log,
-		Database: records, Subscription: s.subscription(), MaxAttempts: opts.maxAttempts,
+		Database: records, Subscription: s.subscription(), MaxAttempts: opts.maxAttempts, Wrap: wrap,
 		Hooks: consumer.Hooks{
 			AfterBegin: hit(failpoint.Begun), AfterEffect: hit(failpoint.Applied), AfterDone: hit(failpoint.Done),
 		},

@@ -30,6 +30,7 @@ func printEventDetail(p *cli.Page, d why.EventDetail, payload string) error {
 	p.Field("aggregate", d.AggregateType+"/"+d.AggregateID)
 	p.Field("namespace", d.Namespace)
 	p.Field("tenant", cli.Text(d.TenantID))
+	p.Field("trace", cli.Text(d.TraceID))
 	printEvent(p, d.Event)
 	printSurroundings(p, d.Surroundings)
 	return p.Payload(payload, d.Payload, d.Headers)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
@@ -28,6 +29,8 @@ type publishOptions struct {
 	// several: it is one of several contexts in this process. idle is after how long its unused connections are closed.
 	several bool
 	idle    time.Duration
+	// traces is nil where nobody wants spans.
+	traces trace.TracerProvider
 }
 
 func newPublishCmd(app *cli.App) *cobra.Command {
@@ -120,6 +123,10 @@ func limitMemory(dispatchers int) {
 
 func runPublish(ctx context.Context, opts *publishOptions) error {
 	if err := opts.parse(); err != nil {
+		return err
+	}
+	var err error
+	if opts.traces, err = startTraces(ctx, opts.app); err != nil {
 		return err
 	}
 	if names := opts.app.Several(); names != nil {

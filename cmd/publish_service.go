@@ -48,7 +48,7 @@ func newPublishService(ctx context.Context, opts *publishOptions, app *cli.App, 
 		Namespace: opts.namespace, TenantID: opts.tenant, EventTypes: opts.eventTypes,
 		NewPublisher: s.publisher, PollOnly: p.Wake != "auto", Version: app.Build.Version,
 		Log: slog.New(zerolog.NewSlogHandler(s.log)), LogPublished: p.LogPublished, Metrics: metrics,
-		Tuning: tuning(cfg),
+		Tuning: tuning(cfg), Traces: dispatch.Traces{Provider: opts.traces, System: tracedSystem(cfg.BrokerKind())},
 	}
 	var err error
 	if !app.FollowsDatabase() { // a file that is wrong is told before anything is opened

@@ -208,7 +208,7 @@ func uiSettings(app *cli.App, cfg *cli.Config) (ui.Config, error) {
 	telemetry.RegisterProcess(metrics, app.Build.Version, app.Build.Commit, app.Build.Go)
 	settings := ui.Config{
 		Metrics:  metrics,
-		ReadRole: cfg.UI.ReadRole, BasePath: cfg.UI.BasePath, Label: cfg.UI.Label, Color: cfg.UI.Color,
+		ReadRole: cfg.UI.ReadRole, BasePath: cfg.UI.BasePath, TraceURL: cfg.UI.TraceURL, Label: cfg.UI.Label, Color: cfg.UI.Color,
 		MaxAttempts: cfg.Publish.MaxAttempts, Refresh: cfg.UI.Refresh, QueryTimeout: cfg.UI.QueryTimeout, Version: app.Build.Version,
 		Log: func(path string, err error) {
 			log.Warn().Str("path", path).Str("error", safetext.Redact(err.Error())).Msg("request failed")

@@ -45,6 +45,7 @@ type Config struct {
 	// Metrics may be nil. Two dispatchers of one process need registerers with different labels, see
 	// prometheus.WrapRegistererWith.
 	Metrics prometheus.Registerer
+	Traces  Traces
 }
 
 // Tuning of a Dispatcher. Zero values mean the default, which is also that of outboxctl publish.

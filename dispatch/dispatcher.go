@@ -93,13 +93,16 @@ func New(ctx context.Context, cfg Config) (_ *Dispatcher, err error) {
 	return d, d.build(ctx)
 }
 
-// observeAll makes what tells of the dispatcher: log and metrics.
+// observeAll makes what tells of the dispatcher: log, traces and metrics.
 func (d *Dispatcher) observeAll(types *registry.Registry) error {
 	lines := telemetry.NewLog(d.cfg.Log)
 	if d.cfg.LogPublished {
 		lines.TellPublished()
 	}
 	d.observe = dispatch.Observers{lines}
+	if d.cfg.Traces.Provider != nil {
+		d.observe = append(d.observe, tracedFailures{traces: d.cfg.Traces})
+	}
 	if d.cfg.Metrics == nil {
 		return nil
 	}

@@ -34,7 +34,8 @@ func (d *Dispatcher) build(ctx context.Context) error {
 		waker = d.listener
 	}
 	store := dispatch.NewSQLStore(d.cfg.Claims, d.cfg.Settles, d.identity.ID, tuning.Scope)
-	engine, err := dispatch.New(tuning, store, dispatch.Adapt[Message, Result](publisher), types, d.observe, waker)
+	sends := d.cfg.Traces.publisher(dispatch.Adapt[Message, Result](publisher))
+	engine, err := dispatch.New(tuning, store, sends, types, d.observe, waker)
 	if err != nil {
 		return err
 	}

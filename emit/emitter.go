@@ -2,6 +2,7 @@ package emit
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,6 +49,9 @@ func (p Prepared) Row() json.RawMessage { return p.row }
 type Emitter struct {
 	// Limits are the broker's. New sets those of Pub/Sub.
 	Limits wire.Limits
+	// Headers, unless it is nil, is asked for headers that every event of a call of Emit gets, where it has none of
+	// that name itself: for the trace of ctx, see the module emit/otelemit.
+	Headers func(ctx context.Context) map[string]string
 	// Now is asked for the time of events that carry none. New sets time.Now.
 	Now func() time.Time
 

@@ -1,7 +1,9 @@
 package emit
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/emit/builtin"
@@ -313,4 +316,31 @@ func BenchmarkPrepare(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// What the hook says of a call is in each of its events, behind what the event says itself.
+func TestHeadersOfTheContext(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	emitter := testEmitter()
+	emitter.Headers = func(ctx context.Context) map[string]string {
+		return map[string]string{"traceparent": ctx.Value(key{}).(string), "own": "no"}
+	}
+	event := Event{Type: builtin.TypeMediaUploaded, AggregateID: uuid.NewString(), Data: map[string]any{}, Headers: map[string]string{"own": "yes"}}
+	tx := &recordedTx{}
+	_, _ = emitter.EmitAll(context.WithValue(t.Context(), key{}, "00-1"), tx, []Event{event, {Type: event.Type, AggregateID: event.AggregateID, Data: event.Data}})
+	require.Contains(t, tx.text, `"headers":{"own":"yes","traceparent":"00-1"}`)
+	require.Contains(t, tx.text, `"headers":{"own":"no","traceparent":"00-1"}`)
+	require.Equal(t, map[string]string{"own": "yes"}, event.Headers, "the caller's map is left alone")
+}
+
+// recordedTx keeps what it is asked to write, and refuses it.
+type recordedTx struct {
+	pgx.Tx
+	text string
+}
+
+func (tx *recordedTx) Query(_ context.Context, _ string, args ...any) (pgx.Rows, error) {
+	tx.text, _ = args[len(args)-1].(string)
+	return nil, errors.New("not here")
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -32,7 +33,7 @@ func (e *Emitter) Emit(ctx context.Context, tx pgx.Tx, event Event) (Result, err
 // EmitAll writes events in the caller's transaction, in one round trip per 500. All
 // are checked before the first is sent.
 func (e *Emitter) EmitAll(ctx context.Context, tx pgx.Tx, events []Event) ([]Result, error) {
-	prepared, err := e.prepareAll(events)
+	prepared, err := e.prepareAll(ctx, events)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +47,7 @@ func (e *Emitter) EmitSQL(ctx context.Context, tx *sql.Tx, event Event) (Result,
 
 // EmitAllSQL is EmitAll for a transaction of database/sql.
 func (e *Emitter) EmitAllSQL(ctx context.Context, tx *sql.Tx, events []Event) ([]Result, error) {
-	prepared, err := e.prepareAll(events)
+	prepared, err := e.prepareAll(ctx, events)
 	if err != nil {
 		return nil, err
 	}
@@ -68,9 +69,18 @@ func (e *Emitter) Write(ctx context.Context, tx pgx.Tx, events []Prepared) ([]Re
 	})
 }
 
-func (e *Emitter) prepareAll(events []Event) ([]Prepared, error) {
+func (e *Emitter) prepareAll(ctx context.Context, events []Event) ([]Prepared, error) {
+	var all map[string]string
+	if e.Headers != nil {
+		all = e.Headers(ctx)
+	}
 	prepared := make([]Prepared, len(events))
 	for i, p := range events {
+		if len(all) > 0 {
+			own := p.Headers
+			p.Headers = maps.Clone(all)
+			maps.Copy(p.Headers, own)
+		}
 		var err error
 		if prepared[i], err = e.Prepare(p); err != nil {
 			var invalid *InvalidError

@@ -47,7 +47,9 @@ SELECT e.id,
        e.ordering_key,
        e.passed_at,
        e.erased_at,
-       e.deliver_at
+       e.deliver_at,
+       -- Of the headers this one is no secret: it says where to look, not what was said.
+       substring(e.headers ->> 'traceparent' FROM '^[0-9a-f]{2}-([0-9a-f]{32})-') AS trace_id
   FROM outbox_events AS e
   LEFT JOIN LATERAL (SELECT o.owner, o.until
                        FROM outbox_leases AS o

@@ -382,6 +382,15 @@ CREATE FUNCTION outbox_kept_out_by() RETURNS text
 $$;
 -- +goose StatementEnd
 
+-- The headers with the trace that the session's transaction belongs to: set_config('outboxctl.traceparent', …, true). One that is
+-- malformed is left out, because no trace is worth an event.
+CREATE FUNCTION outbox_traced(headers jsonb) RETURNS jsonb
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN CASE WHEN current_setting('outboxctl.traceparent', true) ~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$'
+                     AND coalesce(jsonb_typeof(headers) = 'object' AND NOT headers ? 'traceparent', true)
+                THEN coalesce(headers, '{}') || jsonb_build_object('traceparent', current_setting('outboxctl.traceparent', true))
+                ELSE headers END;
+
 -- One event. aggregate_type NULL means the type's own, aggregate_id may have any
 -- type that an aggregate's id has in the caller's tables; id NULL makes one. A
 -- dedupe key that is already taken is no error: the answer is the id of the
@@ -446,6 +455,7 @@ BEGIN
         envelope := 'standard';
     END IF;
     id := coalesce(id, @schema@.outbox_uuid_v7());
+    headers := @schema@.outbox_traced(headers);
     IF envelope = 'standard' THEN
         payload := @schema@.outbox_envelope(id, @schema@.outbox_moment(coalesce(occurred_at, clock_timestamp())), data);
     ELSE
@@ -545,7 +555,7 @@ CREATE FUNCTION outbox_event_rows(events jsonb, ids uuid[], at text)
                     CASE WHEN e.aggregate_id <> '' AND NOT @schema@.outbox_aggregate_id_fits(e.aggregate_id) THEN
                         ARRAY['22P02', 'aggregate_id', format('%L is none that the table can store', left(e.aggregate_id, 80))] END)
       FROM (SELECT r.ord, $2[r.ord] AS id, r.event_type, r.aggregate_type, r.aggregate_id, r.dedupe_key, r.tenant_id, coalesce(r.namespace, 'default') AS namespace,
-                   r.headers, r.max_attempts, r.occurred_at, r.deliver_at, c.aggregate_type AS expected, c.envelope, c.former, r.payload IS NOT NULL AS finished,
+                   @schema@.outbox_traced(r.headers) AS headers, r.max_attempts, r.occurred_at, r.deliver_at, c.aggregate_type AS expected, c.envelope, c.former, r.payload IS NOT NULL AS finished,
                    CASE WHEN r.payload IS NULL THEN r.data WHEN c.envelope = 'standard' THEN r.payload -> 'data' ELSE r.payload END AS data,
                    CASE WHEN r.payload IS NULL THEN CASE WHEN r.actor IS NOT NULL THEN @schema@.outbox_actor(r.actor) END
                         WHEN c.envelope = 'standard' THEN nullif(r.payload -> 'actor', 'null') END AS actor,
@@ -663,6 +673,7 @@ REVOKE ALL ON FUNCTION outbox_envelope(uuid, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_actor_fits(jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_actor(jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_moment(timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_traced(jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_weight_refusal(text, text, text, jsonb, text, uuid, text, jsonb, text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_aggregate_id_fits(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_event_rows(jsonb, uuid[], text) FROM PUBLIC;
@@ -687,6 +698,7 @@ DROP FUNCTION IF EXISTS outbox_envelope(uuid, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_actor_fits(jsonb);
 DROP FUNCTION IF EXISTS outbox_actor(jsonb);
 DROP FUNCTION IF EXISTS outbox_moment(timestamptz);
+DROP FUNCTION IF EXISTS outbox_traced(jsonb);
 DROP FUNCTION IF EXISTS outbox_weight_refusal(text, text, text, jsonb, text, uuid, text, jsonb, text, text);
 DROP FUNCTION IF EXISTS outbox_aggregate_id_fits(text);
 DROP FUNCTION IF EXISTS outbox_event_rows(jsonb, uuid[], text);

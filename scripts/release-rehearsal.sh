@@ -125,7 +125,7 @@ done
 say 'tags, in the order in which they are pushed'
 next=$(sed -n 's#.*/outboxctl/emit \(v[^ ]*\).*#\1#p' go.mod)
 pushed=' '
-for module in emit catalogue consume .; do
+for module in emit emit/otelemit catalogue consume .; do
 	for needs in $(sed -n "s#^.*github.com/outboxctl/outboxctl/\([a-z]*\) $next.*#\1#p" "$module/go.mod"); do
 		[[ $pushed == *" $needs "* ]] || fail "$module requires $needs, which is pushed later"
 	done

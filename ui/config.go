@@ -105,6 +105,8 @@ type Config struct {
 	Context  string
 	// PublicURL is the one address under which the page is served; empty: only names of this machine are answered.
 	PublicURL *url.URL
+	// TraceURL is the address of a trace, with {trace_id} in it; empty: traces are named and not linked.
+	TraceURL string
 	// Label and Color name the installation, so that production looks like production.
 	Label, Color string
 	// MaxAttempts is the publishers' maximum, for events that have none of their own.
@@ -159,7 +161,7 @@ func New(cfg Config) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	templates, err := parseTemplates(cfg.BasePath, assets)
+	templates, err := parseTemplates(cfg.BasePath, cfg.TraceURL, assets)
 	if err != nil {
 		return nil, err
 	}

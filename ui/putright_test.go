@@ -82,6 +82,7 @@ func TestARunIsUndone(t *testing.T) {
 	require.Equal(t, 1, strings.Count(body, "dlq.discard</a>"), "one line per run")
 	status, plan, body := b.form("/audit/" + b.planID() + "/undo")
 	require.Equal(t, http.StatusSeeOther, status, body)
+	b.reaches(strings.TrimPrefix(plan, "/plans/"), "ready")
 	status, _, body = b.form(plan+"/run", "confirm.count", "1", "confirm.database", b.database())
 	require.Equal(t, http.StatusSeeOther, status, body)
 	b.reaches(strings.TrimPrefix(plan, "/plans/"), "done")

@@ -155,3 +155,16 @@ func TestDeadLettersThatOthersWaitFor(t *testing.T) {
 	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"blocking": "true"}, "note": "broker is back"}`)
 	require.EqualValues(t, 1, b.reaches(plan.ID, "ready").Total)
 }
+
+// The trace of an event is named, also to those who may not read its headers, and linked where traces have an address.
+func TestTheTraceOfAnEvent(t *testing.T) {
+	const trace = "0af7651916cd43dd8448eb211c80319c"
+	b := setup(t, func(c *ui.Config) { c.TraceURL = "https://traces.test/t/{trace_id}?x=1" })
+	_, err := b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, headers) VALUES ('00000000-0000-7000-8000-0000000000e9',
+		'order_canceled', 'vendor_order', '00000000-0000-7000-8000-00000000aaab', '{}', '{"traceparent": "00-`+trace+`-b7ad6b7169203331-01"}')`)
+	require.NoError(t, err)
+	_, _, page := b.get("/events/00000000-0000-7000-8000-0000000000e9")
+	require.Contains(t, page, `<a href="https://traces.test/t/`+trace+`?x=1">`+trace+`</a>`)
+	_, _, page = b.get("/events/00000000-0000-7000-8000-0000000000e1")
+	require.NotContains(t, page, "Trace</dt>")
+}

@@ -60,14 +60,14 @@ type view struct {
 }
 
 // parseTemplates reads the pages, each with the layout and the parts around it.
-func parseTemplates(base string, a assets) (map[string]*template.Template, error) {
+func parseTemplates(base, traceURL string, a assets) (map[string]*template.Template, error) {
 	names, err := fs.Glob(files, "templates/page_*.html")
 	if err != nil {
 		return nil, fmt.Errorf("list templates: %w", err)
 	}
 	all := make(map[string]*template.Template, len(names))
 	for _, name := range names {
-		t, err := template.New("").Funcs(templateFuncs(base, a)).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/change.html", name)
+		t, err := template.New("").Funcs(templateFuncs(base, traceURL, a)).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/change.html", name)
 		if err != nil {
 			return nil, fmt.Errorf("read templates: %w", err)
 		}
@@ -76,10 +76,11 @@ func parseTemplates(base string, a assets) (map[string]*template.Template, error
 	return all, nil
 }
 
-func templateFuncs(base string, a assets) template.FuncMap {
+func templateFuncs(base, traceURL string, a assets) template.FuncMap {
 	return template.FuncMap{
 		"url":     func(to string) string { return base + to },
 		"link":    func(to string, pairs ...any) string { return base + to + query(pairs) },
+		"trace":   func(id string) string { return strings.ReplaceAll(traceURL, "{trace_id}", id) },
 		"blocks":  blocks,
 		"asset":   func(name string) string { return base + "/assets/" + a.named[name] },
 		"line":    func(v any) string { return safetext.Line(textOf(v)) },

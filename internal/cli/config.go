@@ -59,6 +59,7 @@ type UIConfig struct {
 	Addr         string
 	BasePath     string
 	PublicURL    string
+	TraceURL     string
 	Label        string
 	Color        string
 	ReadRole     string

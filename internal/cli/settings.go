@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -155,6 +157,12 @@ func (c *Config) uiSettings() []Setting {
 	u, jwt := &c.UI, &c.UI.JWT
 	colors := []string{"red", "amber", "green", "blue", "violet", "grey"}
 	basePath := func(raw string) error { _, err := httpd.ParseBasePath(raw); return err }
+	traceURL := func(raw string) error {
+		if at, err := url.Parse(raw); err != nil || at.Scheme != "http" && at.Scheme != "https" || !strings.Contains(raw, "{trace_id}") {
+			return errors.New("must be an address with http or https and {trace_id} in it")
+		}
+		return nil
+	}
 	return []Setting{
 		text(&u.Addr, "ui.addr",
 			"address of the web page; port 0 picks one; off this machine it needs --auth users or jwt and --public-url", isHostPort).
@@ -185,6 +193,8 @@ func (c *Config) uiSettings() []Setting {
 		text(&u.TLSKey, "ui.tls_key", "key of --tls-cert").in(GroupUI).kind("file"),
 		number(&u.MaxPlanRows, "ui.max_plan_rows", "largest set that one change on the page may have", 1_000_000, 1, 100_000_000).
 			in(GroupUI).kind("int"),
+		text(&u.TraceURL, "ui.trace_url", "address of a trace, such as https://traces.example.com/trace/{trace_id}; the page links to it", traceURL).
+			in(GroupUI).kind("url"),
 		text(&u.Label, "ui.label", "word at the top of the page, such as production (default the database's name)").in(GroupUI),
 		oneOf(&u.Color, "ui.color", "color of the label: "+strings.Join(colors, ", "), colors...).
 			flag("label-color").in(GroupUI).kind("color").def("blue"),

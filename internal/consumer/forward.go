@@ -9,6 +9,7 @@ import (
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/forward"
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/traces"
 )
 
 // PostTo hands events to an HTTP service, one request each: 2xx means done, 400 and 422 that no retry helps, anything else
@@ -16,7 +17,7 @@ import (
 func PostTo(url string, connections int) consume.Handler {
 	client := forward.NewClient(connections)
 	return func(ctx context.Context, e consume.Event) error {
-		answer, err := forward.Post(ctx, client, url, forwarded(e).Headers(), e.Body)
+		answer, err := forward.Post(ctx, client, url, forwarded(ctx, e).Headers(), e.Body)
 		text := answer.Text
 		answer.Text = "" // it may repeat the payload, and this error is logged
 		switch {
@@ -52,12 +53,16 @@ func errorText(err error) string {
 	return safetext.Stored(err.Error())
 }
 
-// forwarded is what a worker is told of an event.
-func forwarded(e consume.Event) forward.Event {
+// forwarded is what a worker is told of an event. Its trace is that of the span in ctx, or the event's.
+func forwarded(ctx context.Context, e consume.Event) forward.Event {
+	trace := e.Attributes
+	if here := traces.Headers(ctx); len(here) > 0 {
+		trace = here
+	}
 	return forward.Event{
 		ID: e.ID.String(), Type: e.Type, AggregateType: e.AggregateType, AggregateID: e.AggregateID, Namespace: e.Namespace,
 		TenantID: e.TenantID, DedupeKey: e.DedupeKey, CreatedAt: e.Attributes[consume.AttrCreatedAt], Attributes: e.Attributes,
-		OrderingKey: e.OrderingKey, Attempt: e.Attempt,
+		OrderingKey: e.OrderingKey, Attempt: e.Attempt, Trace: trace,
 	}
 }
 
@@ -66,7 +71,7 @@ func forwarded(e consume.Event) forward.Event {
 // prints goes to out.
 func RunCommand(command, consumer string, out io.Writer) consume.Handler {
 	return func(ctx context.Context, e consume.Event) error {
-		err := forward.Run(ctx, command, append(forwarded(e).Env(), "OUTBOX_CONSUMER="+consumer), e.Body, out)
+		err := forward.Run(ctx, command, append(forwarded(ctx, e).Env(), "OUTBOX_CONSUMER="+consumer), e.Body, out)
 		var exit *forward.ExitError
 		malformed := errors.As(err, new(*forward.NULError))
 		if errors.As(err, &exit) {

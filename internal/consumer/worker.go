@@ -45,6 +45,8 @@ type Config struct {
 	Database     consume.DB
 	Subscription string
 	MaxAttempts  int
+	// Wrap, unless it is nil, is put around every handler.
+	Wrap func(consume.Handler) consume.Handler
 	// Metrics may be nil, Log the zero logger.
 	Metrics prometheus.Registerer
 	Log     zerolog.Logger
@@ -88,6 +90,9 @@ type Worker struct {
 func New(source broker.Source, guard *consume.Guard, cfg Config) *Worker {
 	cfg.HandlerTimeout = cmp.Or(cfg.HandlerTimeout, DefaultHandlerTimeout)
 	cfg.QuietAfter = cmp.Or(cfg.QuietAfter, DefaultQuietAfter)
+	if cfg.Wrap == nil {
+		cfg.Wrap = func(h consume.Handler) consume.Handler { return h }
+	}
 	w := &Worker{
 		cfg: cfg, source: source, handling: map[uuid.UUID]time.Time{}, outcomes: map[consume.Outcome]int64{},
 	}
@@ -98,7 +103,8 @@ func New(source broker.Source, guard *consume.Guard, cfg Config) *Worker {
 	about := source.About()
 	w.Router = consume.NewRouter(guard, consume.RouterOptions{
 		Timeout: cfg.HandlerTimeout, Drain: cfg.Drain, Log: slog.New(zerolog.NewSlogHandler(cfg.Log)),
-		Wrap: w.watch, Observer: consume.Observer{Settled: w.settled, Receiving: w.setTrouble},
+		Wrap:     func(h consume.Handler) consume.Handler { return w.watch(cfg.Wrap(h)) },
+		Observer: consume.Observer{Settled: w.settled, Receiving: w.setTrouble},
 		Database: cfg.Database, ErrorText: errorText, Subscription: cfg.Subscription, MaxAttempts: cfg.MaxAttempts,
 		Ordered: about.Ordered, MaxDeliveries: about.MaxDeliveries,
 	})

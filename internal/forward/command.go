@@ -59,8 +59,8 @@ func (e Event) Env() []string {
 		"OUTBOX_EVENT_SEQ=" + e.Attributes[wire.AttrEventSeq], "OUTBOX_ORDERING_KEY=" + e.OrderingKey,
 		"OUTBOX_ATTEMPT=" + strconv.Itoa(e.Attempt), "OUTBOX_ATTRIBUTES=" + string(attributes),
 	}
-	for _, name := range []string{"traceparent", "tracestate"} { // as OpenTelemetry's programs look for them
-		if value := e.Attributes[name]; value != "" && !strings.ContainsRune(value, 0) {
+	for name, value := range e.trace() {
+		if !strings.ContainsRune(value, 0) {
 			env = append(env, strings.ToUpper(name)+"="+value)
 		}
 	}

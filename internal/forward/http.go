@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -38,6 +39,22 @@ type Event struct {
 	OrderingKey                    string
 	Attempt                        int
 	Attributes                     map[string]string
+	// Trace has traceparent and tracestate; nil means those of Attributes.
+	Trace map[string]string
+}
+
+// trace is what carries the trace on, by the names of OpenTelemetry.
+func (e Event) trace() map[string]string {
+	from, trace := e.Trace, map[string]string{}
+	if from == nil {
+		from = e.Attributes
+	}
+	for _, name := range []string{"traceparent", "tracestate"} {
+		if value := from[name]; value != "" {
+			trace[name] = value
+		}
+	}
+	return trace
 }
 
 // NewClient makes a client that keeps that many connections to a host open and follows no redirect:
@@ -166,10 +183,8 @@ func (e Event) Headers() map[string]string {
 		if !strings.HasPrefix(name, "ce-") && !strings.EqualFold(name, "content-type") {
 			headers[attributeHeader(name)] = value
 		}
-		if name == "traceparent" || name == "tracestate" {
-			headers[name] = value
-		}
 	}
+	maps.Copy(headers, e.trace())
 	if e.OrderingKey != "" {
 		headers["outbox-ordering-key"] = e.OrderingKey
 	}

@@ -49,6 +49,8 @@ type Event struct {
 	PassedAt    *time.Time `json:"passedAt" db:"passed_at"`
 	// DeliverAt is from when on it is to be published; nil: from the start.
 	DeliverAt *time.Time `json:"deliverAt" db:"deliver_at"`
+	// TraceID is of the trace in which it was emitted; nil: it has none.
+	TraceID *string `json:"traceId" db:"trace_id"`
 	// ErasedAt is when what it carried was removed.
 	ErasedAt *time.Time `json:"erasedAt" db:"erased_at"`
 }

@@ -38,6 +38,7 @@ func TestEventIsTheTable(t *testing.T) {
 	byName := map[string]column{ // the view adds what is derived, and the lease
 		"status":    {"status", "text", false},
 		"locked_by": {"locked_by", "uuid", true}, "locked_until": {"locked_until", "timestamptz", true},
+		"trace_id": {"trace_id", "text", true},
 	}
 	for _, c := range table {
 		byName[c.Name] = c

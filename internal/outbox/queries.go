@@ -5,7 +5,7 @@ package outbox
 const eventColumns = `e.id::text AS id, e.seq, e.event_type::text AS event_type, e.aggregate_type::text AS aggregate_type,
        e.aggregate_id::text AS aggregate_id, e.status, e.namespace, e.tenant_id::text AS tenant_id, e.dedupe_key, e.attempt_count,
        e.max_attempts, e.last_error, e.created_at, e.next_attempt_at, e.locked_by::text AS locked_by, e.locked_until, e.published_at,
-       e.dead_at, e.broker_message_id, e.ordering_key, e.passed_at, e.deliver_at, e.erased_at`
+       e.dead_at, e.broker_message_id, e.ordering_key, e.passed_at, e.deliver_at, e.erased_at, e.trace_id`
 
 // Leased are the events that publishers hold at the moment, as a value to compare seq with: leased @> seq. It is put
 // together once, from few rows.

@@ -57,6 +57,7 @@ func (p *Publisher) Limits(string) wire.Limits { return wire.PubSubLimits() }
 // cancellation races with the server. Its messages come back as Canceled or
 // DeadlineExceeded and must be treated as perhaps published.
 func (p *Publisher) Publish(ctx context.Context, topic string, msgs []dispatch.Message) []dispatch.Result {
+	msgs = traced(msgs)
 	results := make([]dispatch.Result, len(msgs))
 	path, err := p.path(topic)
 	if err != nil {

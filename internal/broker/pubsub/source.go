@@ -76,6 +76,7 @@ func (c *Client) Source(ctx context.Context, p broker.SourceParams) (broker.Sour
 // Receive implements broker.Source.
 func (s *subscription) Receive(ctx context.Context, f func(broker.Delivery)) error {
 	return s.explain(s.receiver.Receive(ctx, func(_ context.Context, m *pubsub.Message) {
+		delete(m.Attributes, clientTrace) // it repeats traceparent, and is not the event's
 		d := broker.Delivery{Message: m, ID: m.ID, Attributes: m.Attributes, Body: m.Data, OrderingKey: m.OrderingKey}
 		if m.DeliveryAttempt != nil {
 			d.Attempt = *m.DeliveryAttempt

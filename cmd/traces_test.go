@@ -1,0 +1,194 @@
+package cmd
+
+import (
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	spans "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// traceCollector takes spans over HTTP.
+type traceCollector struct {
+	t   *testing.T
+	url string
+	mu  sync.Mutex
+	got []*spans.Span
+}
+
+func newTraceCollector(t *testing.T) *traceCollector {
+	t.Helper()
+	c := &traceCollector{t: t}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		request := &collector.ExportTraceServiceRequest{}
+		if err != nil || r.URL.Path != "/v1/traces" || proto.Unmarshal(body, request) != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, from := range request.GetResourceSpans() {
+			for _, scope := range from.GetScopeSpans() {
+				c.got = append(c.got, scope.GetSpans()...)
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	c.url = server.URL
+	return c
+}
+
+// take returns the spans of that name and kind so far, and forgets all others.
+func (c *traceCollector) take(name string, kind spans.Span_SpanKind) []*spans.Span {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(c.got), func(s *spans.Span) bool { return s.GetName() != name || s.GetKind() != kind })
+}
+
+// runProcess runs a command as a process of its own, because OpenTelemetry reads the environment of one.
+func runProcess(t *testing.T, env []string, code int, args ...string) (output string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "outboxctl", args...)
+	cmd.Env = env
+	out, _ := cmd.CombinedOutput() // the code tells
+	require.Equal(t, code, cmd.ProcessState.ExitCode(), "%v: %s", args, out)
+	return string(out)
+}
+
+func spanText(s *spans.Span, key string) string {
+	for _, a := range s.GetAttributes() {
+		if a.GetKey() == key {
+			if a.GetValue().GetStringValue() != "" {
+				return a.GetValue().GetStringValue()
+			}
+			return fmt.Sprint(a.GetValue().GetIntValue())
+		}
+	}
+	return ""
+}
+
+func traceIDs(links []*spans.Span_Link) (ids []string) {
+	for _, l := range links {
+		ids = append(ids, hex.EncodeToString(l.GetTraceId()))
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// From who emits, in SQL or by the command, through publish to a service behind consume: what was sent is linked to who
+// emitted it, what failed is in that trace, and the service is told where it belongs.
+func TestTraces(t *testing.T) {
+	t.Parallel()
+	w := newEventWorld(t)
+	c := newTraceCollector(t)
+	w.ok("topic", "ensure")
+	parent := func(n int) string { return fmt.Sprintf("00-%032x-%016x-01", n, n) }
+	trace := func(n int) string { return fmt.Sprintf("%032x", n) }
+	inSQL := func(traceparent, statement string) (id string) {
+		tx, err := w.db.Pool.Begin(t.Context())
+		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), `SELECT set_config('outboxctl.traceparent', $1, true)`, traceparent)
+		require.NoError(t, err)
+		require.NoError(t, tx.QueryRow(t.Context(), statement, uuid.NewString()).Scan(&id))
+		require.NoError(t, tx.Commit(t.Context()))
+		return id
+	}
+	const one = `SELECT id FROM outbox_emit('license_status_changed', NULL, $1::text, '{}')`
+	first := inSQL(parent(1), one)
+	second := inSQL(parent(2), `SELECT id FROM outbox_emit_many(jsonb_build_array(jsonb_build_object(
+		'event_type', 'license_status_changed', 'aggregate_id', $1::text, 'data', '{}'::jsonb, 'headers', '{"own": "x"}'::jsonb)))`)
+	own := inSQL(parent(3), `SELECT id FROM outbox_emit('license_status_changed', NULL, $1::text, '{}', headers => '{"traceparent": "`+parent(4)+`"}')`)
+	inSQL("nonsense", one)
+	for id, want := range map[string]string{first: trace(1), second: trace(2), own: trace(4)} {
+		require.Contains(t, w.ok("event", "show", id, "-o", "json"), `"traceId": "`+want+`"`)
+	}
+	poison := inSQL(parent(5), one)
+	_, err := w.db.Pool.Exec(t.Context(), `UPDATE outbox_events SET attempt_count = 10, last_error = 'x' WHERE id = $1`, poison)
+	require.NoError(t, err)
+
+	env := append(slices.Clone(w.env), "OTEL_EXPORTER_OTLP_ENDPOINT="+c.url)
+	runProcess(t, env, 5, "publish", "--once", "--http-addr", "")
+	sent := c.take("send domain", spans.Span_SPAN_KIND_CLIENT)
+	require.Len(t, sent, 1)
+	require.Equal(t, []string{trace(1), trace(2), trace(4)}, traceIDs(sent[0].GetLinks()))
+	require.Equal(t, []string{"gcp_pubsub", "domain", "send", "send", "4"}, []string{
+		spanText(sent[0], "messaging.system"), spanText(sent[0], "messaging.destination.name"), spanText(sent[0], "messaging.operation.name"),
+		spanText(sent[0], "messaging.operation.type"), spanText(sent[0], "messaging.batch.message_count"),
+	})
+	died := c.take("send domain", spans.Span_SPAN_KIND_PRODUCER)
+	require.Len(t, died, 1)
+	require.Equal(t, []string{trace(5), fmt.Sprintf("%016x", 5), "dead", "max_attempts", poison}, []string{
+		hex.EncodeToString(died[0].GetTraceId()), hex.EncodeToString(died[0].GetParentSpanId()), spanText(died[0], "outbox.outcome"),
+		spanText(died[0], "error.type"), spanText(died[0], "messaging.message.id"),
+	})
+
+	for name, joins := range map[string]bool{"mailer": false, "audit": true} {
+		told := map[string]string{}
+		var mu sync.Mutex
+		service := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			require.Empty(t, r.Header.Get("Outbox-Googclient%5Ftraceparent"))
+			told[r.Header.Get("Idempotency-Key")] = r.Header.Get("Traceparent") + " " + r.Header.Get("Outbox-Traceparent")
+		}))
+		t.Cleanup(service.Close)
+		args := []string{"consume", "--consumer", name, "--http", service.URL, "--count", "4", "--idle-exit", "30s", "--http-addr", ""}
+		if joins {
+			w.ok("topic", "ensure", "--subscription", "audit-sub")
+			args = append(args, "--subscription", "audit-sub", "--trace-parent")
+			w.ok("event", "republish", first, second, own, "--yes", "--note", "again")
+			runProcess(t, w.env, 0, "publish", "--once", "--http-addr", "")
+			args[6] = "3"
+		}
+		runProcess(t, env, 0, args...)
+		var handled []*spans.Span
+		for _, s := range c.got {
+			if s.GetKind() == spans.Span_SPAN_KIND_CONSUMER && spanText(s, "messaging.consumer.group.name") == name {
+				handled = append(handled, s)
+			}
+		}
+		byEvent := map[string]*spans.Span{}
+		for _, s := range handled {
+			require.True(t, strings.HasPrefix(s.GetName(), "process "), s.GetName())
+			byEvent[spanText(s, "messaging.message.id")] = s
+		}
+		for id, n := range map[string]int{first: 1, second: 2, own: 4} {
+			s := byEvent[id]
+			require.NotNil(t, s, "%s %s", name, id)
+			here := hex.EncodeToString(s.GetTraceId())
+			if joins {
+				require.Equal(t, trace(n), here)
+				require.Equal(t, fmt.Sprintf("%016x", n), hex.EncodeToString(s.GetParentSpanId()))
+			} else {
+				require.NotEqual(t, trace(n), here)
+				require.Equal(t, []string{trace(n)}, traceIDs(s.GetLinks()))
+			}
+			require.Equal(t, "00-"+here+"-"+hex.EncodeToString(s.GetSpanId())+"-01 "+parent(n), told[id])
+		}
+	}
+}
+
+// A collector that is away, or a protocol that nobody speaks: the first stops nothing, the second is said at once.
+func TestTracesThatNobodyTakes(t *testing.T) {
+	t.Parallel()
+	w := newEventWorld(t)
+	w.ok("topic", "ensure")
+	w.ok("emit", "--type", "license_status_changed", "--aggregate-id", uuid.NewString(), "--data", "{}")
+	away := append(slices.Clone(w.env), "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1")
+	runProcess(t, away, 0, "publish", "--once", "--http-addr", "")
+	require.Equal(t, 1, w.Count(`SELECT count(*) FROM outbox_events WHERE published_at IS NOT NULL`))
+	said := runProcess(t, append(away, "OTEL_EXPORTER_OTLP_PROTOCOL=http/json"), 2, "publish", "--once", "--http-addr", "")
+	require.Contains(t, said, `"http/json" is not http/protobuf or grpc`)
+}
