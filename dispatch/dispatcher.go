@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -31,6 +32,7 @@ type Dispatcher struct {
 	cfg      Config
 	identity dispatch.Identity
 	observe  dispatch.Observers
+	history  *dispatch.History
 	listener *dispatch.Listener
 	backlog  *telemetry.Backlog // nil: no metrics
 	metrics  func()             // gives the metrics back
@@ -93,13 +95,14 @@ func New(ctx context.Context, cfg Config) (_ *Dispatcher, err error) {
 	return d, d.build(ctx)
 }
 
-// observeAll makes what tells of the dispatcher: log, traces and metrics.
+// observeAll makes what tells of the dispatcher: log, history, traces and metrics.
 func (d *Dispatcher) observeAll(types *registry.Registry) error {
 	lines := telemetry.NewLog(d.cfg.Log)
 	if d.cfg.LogPublished {
 		lines.TellPublished()
 	}
-	d.observe = dispatch.Observers{lines}
+	d.history = &dispatch.History{DB: d.cfg.Claims, Observe: lines, Now: time.Now}
+	d.observe = dispatch.Observers{lines, d.history}
 	if d.cfg.Traces.Provider != nil {
 		d.observe = append(d.observe, tracedFailures{traces: d.cfg.Traces})
 	}

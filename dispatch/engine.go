@@ -76,6 +76,7 @@ func (d *Dispatcher) run(ctx context.Context, once bool) (Totals, error) {
 		DB: d.cfg.Claims, Identity: d.identity, State: d.state, Soon: d.pausesChanged, Observe: d.observe,
 	}
 	services.Go(func() { heartbeat.Run(around) })
+	services.Go(func() { d.history.Run(around) })
 	services.Go(func() { d.watchPauses(around) })
 	if d.listens() {
 		services.Go(func() { d.listener.Run(around) })

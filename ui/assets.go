@@ -30,7 +30,8 @@ type assets struct {
 func readAssets() (assets, error) {
 	a := assets{named: map[string]string{}, served: map[string]asset{}}
 	for name, mime := range map[string]string{
-		"style.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8", "changes.js": "text/javascript; charset=utf-8", iconFile: "image/svg+xml",
+		"style.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8", "changes.js": "text/javascript; charset=utf-8",
+		"chart.js": "text/javascript; charset=utf-8", iconFile: "image/svg+xml",
 	} {
 		content, err := files.ReadFile("assets/" + name)
 		if err != nil {

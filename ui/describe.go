@@ -44,7 +44,7 @@ func answered() map[string]reflect.Type {
 		"DeadLetter": reflect.TypeFor[dlq.Entry](), "DeadLetterDetail": reflect.TypeFor[why.DeadLetterDetail](),
 		"Event": reflect.TypeFor[outbox.Event](), "EventDetail": reflect.TypeFor[why.EventDetail](),
 		"EventType": reflect.TypeFor[registry.EventType](), "Finding": reflect.TypeFor[Finding](),
-		"Group": reflect.TypeFor[dlq.Group](), "Pause": reflect.TypeFor[outbox.HeldPause](),
+		"Group": reflect.TypeFor[dlq.Group](), "History": reflect.TypeFor[stats.HistoryReport](), "Pause": reflect.TypeFor[outbox.HeldPause](),
 		"PauseResult": reflect.TypeFor[outbox.PauseResult](), "Plan": reflect.TypeFor[dlq.Plan](),
 		"PlanDetail": reflect.TypeFor[dlq.PlanDetail](), "Publisher": reflect.TypeFor[stats.Publisher](),
 		"Setting": reflect.TypeFor[Setting](), "Stats": reflect.TypeFor[stats.Report](),

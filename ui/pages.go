@@ -94,16 +94,14 @@ type overviewData struct {
 	Causes     []dlq.Group
 	CauseCount int
 	// CausesLate: newer causes took too long. CausesAt is when these were read; zero: there are none.
-	CausesLate                   bool
-	CausesAt                     time.Time
-	Dead, Backlog, Oldest, Drain chart
-	// Hour is some moments of the charts, as figures.
-	Hour []point
-	// DeadChange is how many more are open than at the beginning of the chart, DeadSpan ago.
-	DeadChange int64
+	CausesLate             bool
+	CausesAt               time.Time
+	Dead, In, Latency, Out plot
+	Recent                 []stats.HistoryStep
+	// Died is how many did in the hour of the charts.
+	Died int64
 	// Parked is how long the oldest parked event has waited, in words.
-	Parked   string
-	DeadSpan string
+	Parked string
 }
 
 func overviewPage(r *request) (*view, error) {
@@ -119,17 +117,17 @@ func overviewPage(r *request) (*view, error) {
 	d := overviewData{Troubles: troubles(s.Stats), Causes: s.Causes["fingerprint"], CauseCount: len(s.Causes["fingerprint"])}
 	d.CausesAt, d.CausesLate = s.Late["fingerprint"]
 	d.Causes = d.Causes[:min(causesOnOverview, len(d.Causes))]
-	whole := func(n float64) string { return words.Count(int64(n)) }
-	d.Dead = newChart(s.History, func(p point) float64 { return float64(p.Dead) }, whole)
-	d.Backlog = newChart(s.History, func(p point) float64 { return float64(p.Backlog) }, whole)
-	d.Oldest = newChart(s.History, func(p point) float64 { return p.OldestSeconds }, words.Seconds)
-	d.Drain = newChart(s.History, func(p point) float64 { return p.Out }, func(n float64) string { return fmt.Sprintf("%.1f/s", n) })
-	d.Hour = moments(s.History)
+	l := plottable()
+	d.Dead = newPlot("Died per minute", s.History, wholeWords, l["dead"])
+	d.In = newPlot("Came in per minute", s.History, wholeWords, l["in"])
+	d.Latency = newPlot("Latency, p99", s.History, latencyWords, l["p99"])
+	d.Out = newPlot("Published per minute", s.History, wholeWords, l["out"])
+	d.Recent = eventful(s.History)
+	for _, step := range s.History.Steps {
+		d.Died += step.Dead
+	}
 	if at := s.Stats.OldestParkedAt; at != nil {
 		d.Parked = words.Seconds(s.Stats.At.Sub(*at).Seconds())
-	}
-	if len(s.History) > 0 {
-		d.DeadChange, d.DeadSpan = s.Stats.DLQ.Open-s.History[0].Dead, span(s.Stats.At.Sub(s.History[0].At))
 	}
 	v.Data = d
 	return v, nil

@@ -28,7 +28,6 @@ const (
 	snapshotStatements = 12
 	// lookedLately is how long ago a request counts as a viewer.
 	lookedLately = 2 * time.Minute
-	historyKept  = time.Hour
 	causesKept   = 200
 	runsKept     = 20
 	hoursShown   = 24
@@ -47,7 +46,8 @@ type snapshot struct {
 	Hours map[string][]int64
 	// Handled is what was done lately about the causes that are shown.
 	Handled map[string]dlq.Handled
-	History []point
+	// History is the last hour, as publishers have counted it.
+	History stats.HistoryReport
 	// Late are the groupings that took too long, and when those were read that stand in for them; zero: never.
 	Late map[string]time.Time
 	// Behind is how far the server that is read is behind the one that is written.
@@ -56,13 +56,6 @@ type snapshot struct {
 	Schema migrate.Versions
 	// Err is why there are no newer figures.
 	Err error
-}
-
-// point is one moment of the last hour.
-type point struct {
-	At                     time.Time
-	Backlog, Dead          int64
-	OldestSeconds, In, Out float64
 }
 
 // snapshots keeps the newest snapshot.
@@ -211,6 +204,9 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 		if next.Stats, err = stats.Collect(ctx, o.DB, o.Registry, stats.Params{MaxAttempts: s.maxAttempts, By: "topic"}); err != nil {
 			return err
 		}
+		if next.History, err = stats.History(ctx, o.DB, next.Stats.At, stats.HistoryParams{Span: "1h", NoTypes: true}); err != nil {
+			return err
+		}
 		for _, by := range dlq.GroupBy() {
 			err := next.try(ctx, o, by, func(o *dlq.Outbox) error {
 				r, err := o.GroupDeadLetters(ctx, dlq.GroupParams{Filter: dlq.Filter{State: dlq.StateOpen}, By: by, Limit: causesKept})
@@ -290,16 +286,5 @@ func (s *snapshots) keep(next snapshot, err error) {
 	}
 	next.standIn(s.now)
 	s.taken = time.Now()
-	next.History = append(append([]point{}, s.now.History...), pointOf(*next.Stats))
-	for len(next.History) > 0 && next.Stats.At.Sub(next.History[0].At) > historyKept {
-		next.History = next.History[1:]
-	}
 	s.now = next
-}
-
-func pointOf(r stats.Report) point {
-	return point{
-		At: r.At, Backlog: r.Backlog, Dead: r.DLQ.Open, OldestSeconds: r.OldestAgeSeconds,
-		In: r.Flow.ArrivalPerSecond, Out: r.Flow.DrainPerSecond,
-	}
 }

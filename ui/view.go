@@ -87,6 +87,7 @@ func templateFuncs(base, traceURL string, a assets) template.FuncMap {
 		"lines":   func(v any) string { return safetext.Block(textOf(v)) },
 		"cut":     func(n int, v any) string { return safetext.Cut(safetext.Line(textOf(v)), n) },
 		"head":    func(n int, v any) string { return safetext.Cut(safetext.Line(firstLine(textOf(v))), n) },
+		"latency": latencyWords,
 		"count":   words.Count,
 		"counted": words.Counted,
 		"seconds": words.Seconds,

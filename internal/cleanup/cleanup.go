@@ -108,7 +108,23 @@ func (c *Cleaner) run(ctx context.Context, p Params) (Result, error) {
 			return run.result, fmt.Errorf("clean up the audit trail: %w", err)
 		}
 	}
+	if err := run.history(ctx); err != nil {
+		return run.result, fmt.Errorf("clean up the history: %w", err)
+	}
 	return run.result, nil
+}
+
+// history removes figures that are too old, whatever else is asked for: how long they are kept is not chosen.
+func (r *run) history(ctx context.Context) error {
+	for {
+		var deleted int64
+		if err := r.pool.QueryRow(ctx, cleanupHistory, historyBatch).Scan(&deleted); err != nil || deleted < historyBatch {
+			return err
+		}
+		if err := r.rest(ctx); err != nil {
+			return err
+		}
+	}
 }
 
 // Rows is how many a run removed on its own account: dead events go with their dead letters.

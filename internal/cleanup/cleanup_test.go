@@ -65,6 +65,21 @@ func TestOnlyOldPublishedEventsGo(t *testing.T) {
 	require.Equal(t, 1, count(t, pool, "outbox_audit"), "a run without work leaves no audit row")
 }
 
+// Minutes of the history go after a day, hours after 30, with any cleanup.
+func TestOldHistoryGoes(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	_, err := pool.Exec(t.Context(), `INSERT INTO outbox_history (at, topic, event_type, figures, minutes)
+SELECT now() - v.age, 'domain', n::text, '{1}', '{1}' FROM generate_series(1, 6000) AS n, (VALUES (interval '25 hours'), (interval '27 hours'), (interval '29 days'), (interval '31 days')) AS v(age)`)
+	require.NoError(t, err)
+	_, err = cleanup.New(pool).Run(t.Context(), cleanup.Params{OlderThan: ptr(30 * day), Actor: "tester"})
+	require.NoError(t, err)
+	require.Equal(t, 18000, count(t, pool, "outbox_history"))
+	require.Equal(t, 18000, count(t, pool, "outbox_history WHERE at > now() - interval '30 days'"))
+	require.Equal(t, 6000, count(t, pool, "outbox_history WHERE minutes IS NOT NULL"))
+	require.Equal(t, 6000, count(t, pool, "outbox_history WHERE minutes IS NOT NULL AND at > now() - interval '26 hours'"))
+}
+
 func TestMaxRowsEndsARun(t *testing.T) {
 	t.Parallel()
 	pool := outboxtest.DB(t).Pool

@@ -34,7 +34,10 @@ SELECT set_config(name, '0', true)
 	cleanupInbox  = `SELECT run, deleted, last_processed, busy FROM outbox_cleanup_inbox(` + inOrderArgs + `)`
 	cleanupAudit  = `SELECT run, deleted, last_at, busy FROM outbox_cleanup_audit(` + inOrderArgs + `)`
 	cleanupDLQ    = `SELECT run, deleted, deleted_events, busy FROM outbox_cleanup_dlq($1::timestamptz, $2::int, $3::text, $4::text, $5::jsonb, $6::bigint)`
-	inOrderArgs   = `$1::timestamptz, $2::timestamptz, $3::int, $4::text, $5::text, $6::jsonb, $7::bigint`
+	// How many rows of the history go in one statement.
+	historyBatch   = 5000
+	cleanupHistory = `SELECT outbox_cleanup_history($1::int)`
+	inOrderArgs    = `$1::timestamptz, $2::timestamptz, $3::int, $4::text, $5::text, $6::jsonb, $7::bigint`
 
 	// Walks outbox_events_published_at_idx up to the cutoff.
 	countEvents = `

@@ -1,0 +1,66 @@
+package ui_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/stats"
+)
+
+// past is a history of 30 hours and two types: 2 came in, 1 went out and none failed or died in each minute, which took 5 to 10 ms.
+const past = `
+INSERT INTO outbox_history (at, topic, event_type, figures, minutes)
+SELECT date_trunc('hour', now(), 'UTC') - i * interval '1 hour', v.topic, v.name, ARRAY[120, 60, 0, 0, 0, 60],
+       (array_fill(2, ARRAY[60]) || array_fill(1, ARRAY[60]) || array_fill(0, ARRAY[180]) || array_fill(1, ARRAY[60]))
+  FROM generate_series(0, 29) AS i, (VALUES ('domain', 'order_created'), ('domain', 'order_canceled'), ('domain', ''), ('', '')) AS v(topic, name)`
+
+// The history is the database's: every page shows the same, with axes from zero, a reading of each step and a table.
+func TestTheHistoryIsShown(t *testing.T) {
+	b := setup(t, nil)
+	_, err := b.db.Pool.Exec(t.Context(), past)
+	require.NoError(t, err)
+	readings := regexp.MustCompile(`data-readings="([^"]*)"`)
+	for _, page := range []*bundle{b, setup2(t, b, "")} {
+		for span, steps := range map[string][2]int{"1h": {60, 60}, "24h": {145, 150}, "7d": {169, 169}} {
+			status, _, body := page.get("/history?span=" + span)
+			require.Equal(t, http.StatusOK, status, body)
+			found := readings.FindAllStringSubmatch(body, -1)
+			require.Len(t, found, 3)
+			for _, f := range found {
+				n := strings.Count(f[1], ";") + 1
+				require.True(t, n >= steps[0] && n <= steps[1], "%s has %d steps", span, n)
+			}
+			require.Contains(t, body, "<span>0</span>", "from zero")
+			require.Contains(t, body, "The charts as a table")
+			require.Contains(t, body, "order_created</a>")
+			require.Less(t, len(body), 80_000)
+		}
+	}
+	_, _, body := b.get("/history?span=7d&topic=domain&type=order_created")
+	require.Contains(t, body, "120|60;120|60;")
+	require.NotContains(t, body, "order_canceled</a>")
+
+	for query, want := range map[string][4]int64{
+		"?span=7d&topic=domain&type=order_created": {3600, 1800, 0, 0}, "?type=order_created": {120, 60, 0, 0}, "?topic=domain": {120, 60, 0, 0}, "": {120, 60, 0, 0},
+	} {
+		var r stats.HistoryReport
+		_, _, body := b.get("/api/v1/history" + query)
+		require.NoError(t, json.Unmarshal([]byte(body), &r))
+		var sum [4]int64
+		for _, s := range r.Steps {
+			sum = [4]int64{sum[0] + s.In, sum[1] + s.Out, sum[2] + s.Failed, sum[3] + s.Dead}
+		}
+		require.Equal(t, want, sum, query)
+		require.NotEmpty(t, r.Types)
+		require.Equal(t, want, [4]int64{r.Types[0].In, r.Types[0].Out, r.Types[0].Failed, r.Types[0].Dead}, query)
+		require.InDelta(t, 0.0075, *r.Types[0].P50, 0.0001)
+		require.InDelta(t, 0.00995, *r.Types[0].P99, 0.0001)
+	}
+	status, _, _ := b.get("/history?span=2h")
+	require.Equal(t, http.StatusBadRequest, status)
+}
