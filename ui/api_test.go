@@ -110,7 +110,7 @@ func TestTheAPIIsAsDescribed(t *testing.T) {
 		case strings.HasPrefix(path, "/events/"):
 			address = strings.Replace(address, "{id}", "00000000-0000-7000-8000-0000000000e3", 1)
 		default:
-			address = strings.NewReplacer("{id}", b.planID(), "{run}", b.discarded()).Replace(address)
+			address = strings.NewReplacer("{id}", b.planID(), "{run}", b.discarded(), "{type}", "order_created").Replace(address)
 		}
 		operation, looks := operations["get"]
 		if !looks {

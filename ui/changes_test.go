@@ -266,7 +266,7 @@ func TestWhoMayChange(t *testing.T) {
 		change func(*ui.Config)
 		want   []int
 	}{
-		"read-only": {nil, []int{http.StatusNotFound, http.StatusMethodNotAllowed}},
+		"read-only": {nil, []int{http.StatusNotFound}},
 		"a viewer":  {viewers, []int{http.StatusForbidden}},
 	} {
 		t.Run(name, func(t *testing.T) {

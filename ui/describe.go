@@ -43,7 +43,7 @@ func answered() map[string]reflect.Type {
 		"AuditRun": reflect.TypeFor[dlq.AuditRun](), "AuditRunDetail": reflect.TypeFor[dlq.AuditRunResult](), "EditResult": reflect.TypeFor[dlq.EditResult](), "ConsumerMark": reflect.TypeFor[idem.Mark](),
 		"DeadLetter": reflect.TypeFor[dlq.Entry](), "DeadLetterDetail": reflect.TypeFor[why.DeadLetterDetail](),
 		"Event": reflect.TypeFor[outbox.Event](), "EventDetail": reflect.TypeFor[why.EventDetail](),
-		"EventType": reflect.TypeFor[registry.EventType](), "Finding": reflect.TypeFor[Finding](),
+		"EventType": reflect.TypeFor[registry.EventType](), "EventTypeDetail": reflect.TypeFor[registry.EventTypeDetail](), "Finding": reflect.TypeFor[Finding](),
 		"Group": reflect.TypeFor[dlq.Group](), "History": reflect.TypeFor[stats.HistoryReport](), "Pause": reflect.TypeFor[outbox.HeldPause](),
 		"PauseResult": reflect.TypeFor[outbox.PauseResult](), "Plan": reflect.TypeFor[dlq.Plan](),
 		"PlanDetail": reflect.TypeFor[dlq.PlanDetail](), "Publisher": reflect.TypeFor[stats.Publisher](),

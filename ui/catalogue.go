@@ -1,0 +1,72 @@
+package ui
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/outboxctl/outboxctl/catalogue"
+	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+)
+
+func cataloguePage(r *request) (*view, error) {
+	return &view{Title: "Catalogue", Command: "outboxctl registry list", template: "catalogue", Data: r.h.reader.types.Load().List()}, known(r.URL.Query())
+}
+
+func readType(r *request) (registry.EventTypeDetail, error) {
+	q := r.URL.Query()
+	if err := known(q, "namespace"); err != nil {
+		return registry.EventTypeDetail{}, err
+	}
+	types := r.h.reader.types.Load()
+	t, err := types.Show(registry.TypeParams{Name: r.PathValue("type"), Namespace: one(q, "namespace", "")})
+	if err == nil && t.AppliedAt != nil {
+		t.Publishers, err = types.Holders(r.Context(), r.outbox.DB, t.EventType)
+	}
+	return t, err
+}
+
+func typeAPI(r *request) (answer, error) {
+	t, err := readType(r)
+	return answer{body: t}, err
+}
+
+// typeData is the page of an event type. The texts are for people; Shell and SQL emit such an event.
+type typeData struct {
+	registry.EventTypeDetail
+	SchemaText, Shell, SQL string
+}
+
+func typePage(r *request) (*view, error) {
+	t, err := readType(r)
+	if err != nil {
+		return nil, err
+	}
+	d := typeData{EventTypeDetail: t, SchemaText: indented(t.Schema)}
+	d.Shell, d.SQL = sampleCalls(t)
+	return &view{Title: t.Type, Command: "outboxctl registry show " + safetext.QuoteWord(t.Type), template: "type", Data: d}, nil
+}
+
+// sampleCalls emit an event of a type, with data that its schema accepts. The id is one that somebody puts theirs for.
+func sampleCalls(t registry.EventTypeDetail) (shell, sql string) {
+	data, aggregate, id := string(t.Sample), "NULL", "NULL"
+	if data == "" || data == "null" {
+		data = "{}"
+	}
+	shell = "outboxctl emit --type " + safetext.QuoteWord(t.Type)
+	if t.AggregateType != catalogue.None {
+		aggregate, id = sqlText(t.AggregateType), sqlText(sampleID)
+		shell += " --aggregate-id " + sampleID
+	}
+	shell += " --data " + safetext.QuoteWord(data)
+	sql = fmt.Sprintf("SELECT id FROM outbox_emit(%s, %s, %s, %s", sqlText(t.Type), aggregate, id, sqlText(data))
+	if t.Namespace != "default" && t.Namespace != catalogue.AllNamespaces {
+		shell += " --namespace " + safetext.QuoteWord(t.Namespace)
+		sql += ", namespace => " + sqlText(t.Namespace)
+	}
+	return shell, sql + ");"
+}
+
+const sampleID = "018f3f6e-0000-7000-8000-00000000000a"
+
+func sqlText(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
