@@ -39,7 +39,7 @@ func auditPage(r *request) (*view, error) {
 	}
 	d := newList(r, "/audit", auditNames()...)
 	d.Audit = rows
-	d.addNext("/audit", q, paged.Next)
+	d.addPages("/audit", q, paged.Next)
 	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func plots(r stats.HistoryReport) []plot {
 
 // newPlot draws some figures of a history on one scale. unit writes a value in words.
 func newPlot(name string, r stats.HistoryReport, unit func(float64) string, lines ...plotted) plot {
-	span := map[string]string{"1h": "60 min,30 min", "24h": "24 h,12 h", "7d": "7 days,3½ days"}[r.Span]
+	span := map[string]string{"1h": "1 h,30 min", "24h": "24 h,12 h", "7d": "7 d,3½ d"}[r.Span]
 	p := plot{Name: name, Step: r.StepSeconds}
 	if len(r.Steps) == 0 {
 		return p

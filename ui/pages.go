@@ -198,9 +198,9 @@ type listData struct {
 	Events  []outbox.Event
 	Audit   []dlq.AuditRun
 	Plans   []dlq.Plan
-	// Tabs are the states of the list; Next is the address of the next page.
-	Tabs []tab
-	Next string
+	// Tabs are the states of the list; Next is the address of the next page, Previous that of the one before.
+	Tabs           []tab
+	Next, Previous string
 	// Looked is after how many rows a search was cut short; Next goes on from there.
 	Looked int64
 	// Count is how many rows match, in words, where that is cheap to tell. Newer is the address of the list as it will be.
@@ -247,13 +247,18 @@ func (d *listData) addTabs(path string, q url.Values, name, absent string, state
 	}
 }
 
-func (d *listData) addNext(path string, q url.Values, next string) {
-	if next == "" {
-		return
+// addPages adds the addresses of the next page and of the one before. A list goes one way only, so an address has the cursors
+// of all pages up to its own.
+func (d *listData) addPages(path string, q url.Values, next string) {
+	q, cursors := maps.Clone(q), q["cursor"]
+	if len(cursors) > 0 {
+		q["cursor"] = cursors[:len(cursors)-1]
+		d.Previous = path + "?" + q.Encode()
 	}
-	q = maps.Clone(q)
-	q.Set("cursor", next)
-	d.Next = path + "?" + q.Encode()
+	if next != "" {
+		q["cursor"] = append(slices.Clone(cursors), next)
+		d.Next = path + "?" + q.Encode()
+	}
 }
 
 func deadLettersPage(r *request) (*view, error) {
@@ -274,7 +279,7 @@ func deadLettersPage(r *request) (*view, error) {
 		d.Newer = "/dead-letters?" + q.Encode()
 	}
 	d.addTabs("/dead-letters", q, "state", dlq.StateOpen, dlq.StateOpen, dlq.StateReplayed, dlq.StateDiscarded, "all")
-	d.addNext("/dead-letters", q, paged.Next)
+	d.addPages("/dead-letters", q, paged.Next)
 	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
 		return nil, err
 	}
@@ -299,7 +304,7 @@ func eventsPage(r *request) (*view, error) {
 		return nil, err
 	}
 	d.addTabs("/events", q, "status", "all", append([]string{"all"}, outbox.Statuses()...)...)
-	d.addNext("/events", q, paged.Next)
+	d.addPages("/events", q, paged.Next)
 	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
 		return nil, err
 	}
@@ -328,7 +333,7 @@ func plansPage(r *request) (*view, error) {
 		return nil, err
 	}
 	d := listData{Plans: rows}
-	d.addNext("/plans", q, paged.Next)
+	d.addPages("/plans", q, paged.Next)
 	d.Now, err = r.outbox.Now(r.Context())
 	return &view{Title: "Plans", Command: "outboxctl plan list", template: "plans", Data: d}, err
 }

@@ -128,6 +128,7 @@ func command(words string, q url.Values, names ...string) string {
 	for _, name := range names {
 		for _, v := range values(q, name) {
 			switch {
+			case name == "cursor" && v != one(q, name, ""): // of a page before
 			case name != "blocking":
 				words += " --" + name + " " + safetext.QuoteWord(v)
 			case v == "true": // a flag without a value

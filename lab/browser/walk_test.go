@@ -101,13 +101,22 @@ func TestEveryPageBelowAPath(t *testing.T) {
 	})
 }
 
-// fits looks at four widths, the second of which is a usual screen zoomed to 200 %, and at paper.
+// widths are those of phones, tablets and screens, and 640, which is a usual screen zoomed to 200 %.
+var widths = []int64{360, 390, 480, 640, 768, 834, 1024, 1280, 1600, 1920, 2560}
+
+// outside finds what is beyond the right edge of the window, or of a box that cuts it off without saying so.
+const outside = `[...document.querySelectorAll("body, main, main *, .top, .top *, .foot *")].filter(e => {
+	if (e.closest("svg, .menu, .skip, thead, .scroll, pre, textarea, .help:not([open])")) return false;
+	const style = getComputedStyle(e), box = e.getBoundingClientRect();
+	return box.right > innerWidth + 1 || style.overflowX !== "visible" && style.textOverflow !== "ellipsis" && !/INPUT|SELECT/.test(e.tagName) && e.scrollWidth > e.clientWidth + 1;
+}).map(e => e.outerHTML.slice(0, 90)).slice(0, 3)`
+
+// fits looks at every width, and at paper.
 func (b *tab) fits(page string) {
 	b.t.Helper()
-	for _, width := range []int64{360, 640, 1024, 1920} {
+	for _, width := range widths {
 		b.do(chromedp.EmulateViewport(width, 900))
-		wide := js[[]string](b, `[...document.querySelectorAll("body, main, main *, .top *, .foot *")].filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".spark, .menu, .skip, thead, .scroll")).map(e => e.outerHTML.slice(0, 90)).slice(0, 3)`)
-		require.Empty(b.t, wide, "%s at %d", page, width)
+		require.Empty(b.t, js[[]string](b, outside), "%s at %d", page, width)
 		require.LessOrEqual(b.t, js[int](b, `document.documentElement.scrollWidth`), int(width), "%s at %d", page, width)
 	}
 	b.media("light", "print")

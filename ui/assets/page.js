@@ -1,25 +1,20 @@
 // What makes the page pleasant: theme, time zone, copying, keys, and figures that renew themselves. The page works without it.
 "use strict";
 (() => {
-  const root = document.documentElement;
-  const body = document.body;
+  const root = document.documentElement, body = document.body;
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
   const store = { get: (k) => { try { return localStorage.getItem(k) || ""; } catch { return ""; } }, set: (k, v) => { try { localStorage.setItem(k, v); } catch { /* it is only not kept */ } } };
 
   // A choice is a button that goes through its values, each with the words for it, and keeps the last.
   const choice = (selector, key, values, apply) => {
-    const button = document.querySelector(selector);
+    const button = document.querySelector(selector), names = Object.keys(values);
     const show = () => {
       const value = store.get(key) in values ? store.get(key) : "";
       button.textContent = values[value];
       apply(value);
     };
     button.hidden = false;
-    button.addEventListener("click", () => {
-      const names = Object.keys(values);
-      store.set(key, names[(names.indexOf(store.get(key)) + 1) % names.length]);
-      show();
-    });
+    button.addEventListener("click", () => { store.set(key, names[(names.indexOf(store.get(key)) + 1) % names.length]); show(); });
     show();
   };
   choice(".theme", "theme", { "": "Theme: system", light: "Theme: light", dark: "Theme: dark" }, (v) => { if (v) root.dataset.theme = v; else delete root.dataset.theme; });
@@ -51,8 +46,7 @@
   });
   if (navigator.clipboard) for (const button of all(".copy")) button.hidden = false;
 
-  const help = document.querySelector(".help");
-  const keysOn = document.querySelector(".keys-on");
+  const help = document.querySelector(".help"), keysOn = document.querySelector(".keys-on");
   keysOn.checked = store.get("keys") !== "off";
   keysOn.addEventListener("change", () => store.set("keys", keysOn.checked ? "" : "off"));
   const rows = () => all("main .rows tbody tr").filter((row) => row.querySelector("a"));
@@ -75,10 +69,7 @@
     if (!keysOn.checked || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]") || event.target.closest("input:not([type=checkbox]), select, textarea")) return;
     const page = g && document.querySelector(`.menu a[data-key="${CSS.escape(event.key)}"]`);
     if (page) page.click();
-    else if (!g && event.key in keys) {
-      event.preventDefault();
-      keys[event.key]();
-    }
+    else if (!g && event.key in keys) { event.preventDefault(); keys[event.key](); }
     g = event.key === "g" && !g;
   });
 
@@ -91,8 +82,7 @@
     return fetch(to);
   };
   // The pill tells what the page is worth: whether it is asked again, and how old the oldest part of it is.
-  const pause = document.querySelector(".pause");
-  const pill = document.querySelector(".pill");
+  const pause = document.querySelector(".pause"), pill = document.querySelector(".pill");
   let paused = false, watched = false, lost = "", current = performance.now();
   const state = () => {
     if (!pill) return;
@@ -113,6 +103,7 @@
   const watch = (every, look) => {
     watched = true;
     pause.hidden = false;
+    state();
     const again = async () => {
       if (!paused && !document.hidden) {
         try {
@@ -126,7 +117,7 @@
     setTimeout(again, every);
   };
   const answered = (answer) => { if (!answer.ok || answer.redirected) throw new Error("answered " + answer.status); return answer.status !== 204; };
-  const held = (part) => !getSelection().isCollapsed || document.querySelector("dialog[open]") || part.querySelector("details[open]") || part.contains(document.activeElement) || part.querySelector("tr:hover");
+  const held = (part) => !getSelection().isCollapsed || document.querySelector("dialog[open]") || part.querySelector("details[open]") || part.contains(document.activeElement) || part.querySelector("tr:hover, .area:hover");
 
   let version = "";
   if ("live" in body.dataset) watch(Number(body.dataset.live), async () => {

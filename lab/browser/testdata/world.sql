@@ -51,3 +51,22 @@ SELECT pg_temp.id('publisher', i), 'worker-' || i, 40 + i, 'v0.1.0', now() - int
        jsonb_build_object('inFlight', 12 * i, 'published', 48211, 'topics', CASE i WHEN 2 THEN jsonb_build_array(jsonb_build_object('topic', 'billing', 'state', 'unreachable', 'since', now() - interval '14 minutes', 'code', 'DeadlineExceeded', 'error', 'context deadline exceeded')) ELSE '[]' END)
   FROM generate_series(1, 2) AS i;
 ANALYZE outbox_events, outbox_dlq;
+
+-- The last eight days: a wave by day, with attempts that fail now and then, and deaths.
+WITH counted AS (
+    SELECT h, j, v.topic, v.name, round(v.n * (20 + 9 * sin((j - 60 * h) / 230.0) + 6 * sin((j - 60 * h) / 11.0)))::int AS n, v.n AS scale, abs(j - 60 * h) AS t
+      FROM generate_series(0, 25) AS h, generate_series(0, 59) AS j,
+           (VALUES ('domain', 'order_created', 3), ('billing', 'payment_settled', 1), ('domain', '', 3), ('billing', '', 1), ('', '', 4)) AS v(topic, name, n)),
+figured AS (
+    SELECT c.h, c.j, c.topic, c.name, f.k,
+           CASE f.k WHEN 0 THEN n WHEN 1 THEN n - n / 9 WHEN 2 THEN CASE WHEN t % 97 < 9 THEN scale * (9 - t % 97) ELSE 0 END WHEN 3 THEN CASE WHEN t % 97 = 3 THEN scale * 2 ELSE 0 END
+                    WHEN 4 THEN n / 3 WHEN 5 THEN n / 3 WHEN 6 THEN n / 5 WHEN 9 THEN n / 40 + (t % 97 < 9)::int ELSE 0 END AS n
+      FROM counted AS c, generate_series(0, 9) AS f(k))
+INSERT INTO outbox_history (at, topic, event_type, figures, minutes)
+SELECT date_trunc('hour', now(), 'UTC') - h * interval '1 hour', topic, name,
+       ARRAY(SELECT sum(i.n)::int FROM unnest(array_agg(f.n ORDER BY k, j)) WITH ORDINALITY AS i(n, o) GROUP BY (i.o - 1) / 60 ORDER BY (i.o - 1) / 60),
+       array_agg(f.n ORDER BY k, j)
+  FROM figured AS f GROUP BY h, topic, name;
+INSERT INTO outbox_history (at, topic, event_type, figures)
+SELECT h.at - day * interval '24 hours', h.topic, h.event_type, h.figures FROM outbox_history AS h, generate_series(1, 7) AS day
+    ON CONFLICT DO NOTHING;
