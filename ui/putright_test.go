@@ -48,6 +48,7 @@ func TestWaitingEventsAreRetriedNow(t *testing.T) {
 	require.Contains(t, body, `value="retry"`)
 	confirm := func(plan, count string) {
 		t.Helper()
+		b.reaches(strings.TrimPrefix(plan, "/plans/"), "ready")
 		status, _, body := b.form(plan+"/run", "confirm.count", count, "confirm.database", b.database(), "note", "the topic is back")
 		require.Equal(t, http.StatusSeeOther, status, body)
 		b.reaches(strings.TrimPrefix(plan, "/plans/"), "done")
