@@ -3,6 +3,7 @@ package ui
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -242,6 +243,9 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 		})
 		return err
 	})
+	if err != nil && ctx.Err() != nil { // which what came after it does not say
+		err = fmt.Errorf("read the figures: %w", ctx.Err())
+	}
 	return next, fault.Database(err)
 }
 
