@@ -121,15 +121,19 @@ for file in dist/*.tar.gz dist/*.deb dist/*.rpm dist/*.sbom.json dist/checksums.
 	printf '%11d  %s\n' "$(wc -c <"$file")" "$file"
 done
 
-# A module is pushed after those that it requires.
+# A module is pushed after those that it requires; all of go.work but the laboratory are pushed.
 say 'tags, in the order in which they are pushed'
 next=$(sed -n 's#.*/outboxctl/emit \(v[^ ]*\).*#\1#p' go.mod)
 pushed=' '
 for module in emit emit/otelemit catalogue consume .; do
-	for needs in $(sed -n "s#^.*github.com/outboxctl/outboxctl/\([a-z]*\) $next.*#\1#p" "$module/go.mod"); do
+	for needs in $(sed -n "s#^.*github.com/outboxctl/outboxctl/\([a-z/]*\) $next.*#\1#p" "$module/go.mod"); do
 		[[ $pushed == *" $needs "* ]] || fail "$module requires $needs, which is pushed later"
 	done
 	pushed+="$module "
-	tag=${module#.}${module:+/}$next
-	printf 'git tag %s && git push origin %s\n' "${tag#/}" "${tag#/}"
+	tag=$next
+	[ "$module" = . ] || tag=$module/$next
+	printf 'git tag %s && git push origin %s\n' "$tag" "$tag"
+done
+for module in $(sed -n 's#^\t\./\(.*\)#\1#p' go.work); do
+	[[ $module == lab || $pushed == *" $module "* ]] || fail "$module is in go.work and has no tag"
 done
