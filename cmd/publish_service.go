@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/httpd"
 	"github.com/outboxctl/outboxctl/internal/stats"
+	"github.com/outboxctl/outboxctl/internal/telemetry"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
@@ -47,7 +47,7 @@ func newPublishService(ctx context.Context, opts *publishOptions, app *cli.App, 
 	config := dispatch.Config{
 		Namespace: opts.namespace, TenantID: opts.tenant, EventTypes: opts.eventTypes,
 		NewPublisher: s.publisher, PollOnly: p.Wake != "auto", Version: app.Build.Version,
-		Log: slog.New(zerolog.NewSlogHandler(s.log)), LogPublished: p.LogPublished, Metrics: metrics,
+		Log: telemetry.Slog(s.log), LogPublished: p.LogPublished, Metrics: metrics,
 		Tuning: tuning(cfg), Traces: dispatch.Traces{Provider: opts.traces, System: tracedSystem(cfg.BrokerKind())},
 	}
 	var err error

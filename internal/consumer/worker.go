@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/broker"
+	"github.com/outboxctl/outboxctl/internal/telemetry"
 	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
@@ -102,7 +102,7 @@ func New(source broker.Source, guard *consume.Guard, cfg Config) *Worker {
 	w.metrics = newMetrics(w, guard.Consumer(), cfg.Metrics)
 	about := source.About()
 	w.Router = consume.NewRouter(guard, consume.RouterOptions{
-		Timeout: cfg.HandlerTimeout, Drain: cfg.Drain, Log: slog.New(zerolog.NewSlogHandler(cfg.Log)),
+		Timeout: cfg.HandlerTimeout, Drain: cfg.Drain, Log: telemetry.Slog(cfg.Log),
 		Wrap:     func(h consume.Handler) consume.Handler { return w.watch(cfg.Wrap(h)) },
 		Observer: consume.Observer{Settled: w.settled, Receiving: w.setTrouble},
 		Database: cfg.Database, ErrorText: errorText, Subscription: cfg.Subscription, MaxAttempts: cfg.MaxAttempts,
