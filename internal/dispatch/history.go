@@ -34,11 +34,11 @@ const historyFigures = HistoryLatency + 24
 // LatencyEnd is where a step of latency ends: at 5 ms, 10, 20, 50 and so on to 100,000 s.
 func LatencyEnd(step int) time.Duration {
 	step++
-	d := time.Millisecond
+	ms := [...]int64{2, 5, 10}[step%3]
 	for range step / 3 {
-		d *= 10
+		ms *= 10
 	}
-	return d * [...]time.Duration{2, 5, 10}[step%3]
+	return time.Duration(ms) * time.Millisecond
 }
 
 func latencyStep(d time.Duration) (step int) {
