@@ -1,7 +1,6 @@
 package kafka_test
 
 import (
-	"context"
 	"os"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -11,22 +10,12 @@ import (
 )
 
 func ExampleNew() {
-	run := func(ctx context.Context) error {
+	publisher := func() (dispatch.Publisher, error) {
 		client, err := kgo.NewClient(kgo.SeedBrokers(os.Getenv("KAFKA_BROKERS")))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		defer client.Close()
-		publisher, err := kafka.New(client, map[string]string{"orders": "shop-orders"})
-		if err != nil {
-			return err
-		}
-		d, err := dispatch.New(ctx, dispatch.Config{URL: os.Getenv("DATABASE_URL"), Publisher: publisher})
-		if err != nil {
-			return err
-		}
-		defer d.Close()
-		return d.Run(ctx)
+		return kafka.New(client, map[string]string{"orders": "shop-orders"})
 	}
-	_ = run // until its context ends
+	_ = publisher // for dispatch.Config
 }

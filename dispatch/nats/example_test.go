@@ -1,7 +1,6 @@
 package nats_test
 
 import (
-	"context"
 	"os"
 
 	"github.com/nats-io/nats.go"
@@ -11,22 +10,12 @@ import (
 )
 
 func ExampleNew() {
-	run := func(ctx context.Context) error {
+	publisher := func() (dispatch.Publisher, error) {
 		conn, err := nats.Connect(os.Getenv("NATS_URL"), nats.ReconnectBufSize(-1), nats.MaxReconnects(-1))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		defer conn.Close()
-		publisher, err := natspublisher.New(conn, map[string]string{"orders": "shop.orders"})
-		if err != nil {
-			return err
-		}
-		d, err := dispatch.New(ctx, dispatch.Config{URL: os.Getenv("DATABASE_URL"), Publisher: publisher})
-		if err != nil {
-			return err
-		}
-		defer d.Close()
-		return d.Run(ctx)
+		return natspublisher.New(conn, map[string]string{"orders": "shop.orders"})
 	}
-	_ = run // until its context ends
+	_ = publisher // for dispatch.Config
 }

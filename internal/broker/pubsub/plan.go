@@ -1,7 +1,6 @@
 package pubsub
 
 import (
-	"slices"
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/broker"
@@ -31,30 +30,13 @@ const (
 // logical topic to its physical name, subscriptions names the subscription of a
 // logical topic where it is not the topic's name with "-sub" behind it.
 func Plan(topics, subscriptions map[string]string) []broker.PlannedTopic {
-	logical := make([]string, 0, len(topics))
-	for name := range topics {
-		logical = append(logical, name)
-	}
-	slices.Sort(logical)
-
-	var plan []broker.PlannedTopic
-	for _, name := range logical {
-		physical := topics[name]
-		i := slices.IndexFunc(plan, func(t broker.PlannedTopic) bool { return t.Name == physical })
-		if i < 0 {
-			i = len(plan)
-			id := lastPart(physical)
-			plan = append(plan, broker.PlannedTopic{
-				Name:                   physical,
-				Subscription:           id + subscriptionSuffix,
-				DeadLetterTopic:        id + deadLetterSuffix,
-				DeadLetterSubscription: id + deadLetterSuffix + subscriptionSuffix,
-			})
+	return broker.Plan(topics, subscriptions, func(physical string) broker.PlannedTopic {
+		id := lastPart(physical)
+		return broker.PlannedTopic{
+			Name:                   physical,
+			Subscription:           id + subscriptionSuffix,
+			DeadLetterTopic:        id + deadLetterSuffix,
+			DeadLetterSubscription: id + deadLetterSuffix + subscriptionSuffix,
 		}
-		plan[i].Logical = append(plan[i].Logical, name)
-		if sub := subscriptions[name]; sub != "" {
-			plan[i].Subscription = sub
-		}
-	}
-	return plan
+	})
 }

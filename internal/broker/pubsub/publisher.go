@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"sync"
-	"time"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/grpc/codes"
@@ -49,37 +48,28 @@ func (c *Client) NewPublisher(topics map[string]string) dispatch.Publisher {
 func (p *Publisher) Limits(string) wire.Limits { return wire.PubSubLimits() }
 
 // Publish implements [dispatch.Publisher]. It returns at the latest when the
-// configured publish timeout has passed, counted over all its requests. The last
-// quarter of the time is for answers: a request that begins so late is likely to
-// be cut off, and then it is unknown whether it was stored.
+// configured publish timeout has passed, counted over all its requests.
 //
 // A request that was cut off by ctx or by the timeout may still be stored: the
 // cancellation races with the server. Its messages come back as Canceled or
 // DeadlineExceeded and must be treated as perhaps published.
 func (p *Publisher) Publish(ctx context.Context, topic string, msgs []dispatch.Message) []dispatch.Result {
 	msgs = traced(msgs)
-	results := make([]dispatch.Result, len(msgs))
 	path, err := p.path(topic)
-	if err != nil {
-		return fill(results, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, p.client.cfg.PublishTimeout)
-	defer cancel()
-	end, _ := ctx.Deadline()
-	begin, stop := context.WithDeadline(ctx, end.Add(-time.Until(end)/4))
-	defer stop()
-
-	if len(msgs) > 0 && msgs[0].OrderingKey != "" {
-		return p.publishInOrder(ctx, begin, path, msgs)
-	}
-	var wg sync.WaitGroup
-	for part := range requests(path, msgs) {
-		wg.Go(func() {
-			copy(results[part.from:part.to], p.request(ctx, begin, path, msgs[part.from:part.to], part.bytes))
-		})
-	}
-	wg.Wait()
-	return results
+	return broker.Publish(ctx, p.client.cfg.PublishTimeout, len(msgs), err, func(ctx, begin context.Context) []dispatch.Result {
+		if msgs[0].OrderingKey != "" {
+			return p.publishInOrder(ctx, begin, path, msgs)
+		}
+		results := make([]dispatch.Result, len(msgs))
+		var wg sync.WaitGroup
+		for part := range requests(path, msgs) {
+			wg.Go(func() {
+				copy(results[part.from:part.to], p.request(ctx, begin, path, msgs[part.from:part.to], part.bytes))
+			})
+		}
+		wg.Wait()
+		return results
+	})
 }
 
 // publishInOrder publishes messages of one ordering key, one request after the
@@ -107,7 +97,7 @@ func (p *Publisher) publishInOrder(ctx, begin context.Context, path string, msgs
 // it because of one message. Each begins before the end of begin.
 func (p *Publisher) request(ctx, begin context.Context, path string, msgs []dispatch.Message, size int) []dispatch.Result {
 	if size > MaxRequestBytes {
-		return fill(make([]dispatch.Result, len(msgs)), dispatch.NewFailure(dispatch.Rejected, codes.InvalidArgument.String(),
+		return broker.All(len(msgs), dispatch.NewFailure(dispatch.Rejected, codes.InvalidArgument.String(),
 			fmt.Errorf("publish request of %d bytes exceeds %d", size, MaxRequestBytes)))
 	}
 	return dispatch.Isolate(ctx, msgs, func(ctx context.Context, msgs []dispatch.Message) []dispatch.Result {
@@ -117,23 +107,23 @@ func (p *Publisher) request(ctx, begin context.Context, path string, msgs []disp
 
 // send is one RPC.
 func (p *Publisher) send(ctx, begin context.Context, room *flow, path string, msgs []dispatch.Message) []dispatch.Result {
-	results := make([]dispatch.Result, len(msgs))
 	release, err := room.acquire(begin, weight(msgs))
 	if err != nil {
-		return fill(results, dispatch.Unsent(err))
+		return broker.All(len(msgs), dispatch.Unsent(err))
 	}
 	defer release()
 	resp, err := p.client.pubsub.TopicAdminClient.Publish(ctx, publishRequest(path, msgs), once())
 	if err != nil {
-		return fill(results, failure(err))
+		return broker.All(len(msgs), failure(err))
 	}
 	ids := resp.GetMessageIds()
 	if len(ids) != len(msgs) {
 		// Which message an id belongs to is unknown. All of them are sent again:
 		// none may be marked published that is not.
-		return fill(results, dispatch.NewFailure(dispatch.Retryable, codes.Internal.String(),
+		return broker.All(len(msgs), dispatch.NewFailure(dispatch.Retryable, codes.Internal.String(),
 			fmt.Errorf("broker acknowledged %d of %d messages", len(ids), len(msgs))))
 	}
+	results := make([]dispatch.Result, len(msgs))
 	for i, id := range ids {
 		results[i].MessageID = id
 	}
@@ -151,13 +141,6 @@ func (p *Publisher) path(topic string) (string, error) {
 		return "", misconfigured(codes.FailedPrecondition, err)
 	}
 	return p.client.topicPath(physical), nil
-}
-
-func fill(results []dispatch.Result, err error) []dispatch.Result {
-	for i := range results {
-		results[i] = dispatch.Result{Err: err}
-	}
-	return results
 }
 
 func weight(msgs []dispatch.Message) (n int64) {
