@@ -2,6 +2,7 @@ package catalogue
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -32,7 +33,7 @@ const (
 INSERT INTO outbox_event_types (namespace, event_type, aggregate_type, topic, envelope, schema, options, digest, applied_at)
 VALUES ($1::text, $2::text, $3::text, $4::text, $5::text, $6::text::jsonb, $7::text::jsonb, $8::text, coalesce(nullif($9::text, '')::timestamptz, now()))`
 
-	revisionSQL = `UPDATE outbox_catalogue SET revision = revision + 1, name = $1::text, applied_at = now(), applied_by = $2::text RETURNING revision`
+	revisionSQL = `UPDATE outbox_catalogue SET revision = revision + 1, name = $1::text, applied_at = now(), applied_by = $2::text, limits = $3::text::jsonb RETURNING revision`
 
 	auditSQL = `
 INSERT INTO outbox_audit (actor, action, note, detail, affected)
@@ -128,7 +129,11 @@ func (c *Catalogue) Record(ctx context.Context, pool *pgxpool.Pool, p RecordPara
 		if err := c.write(ctx, tx, former.Catalogue, p.Actor); err != nil {
 			return err
 		}
-		if err := tx.QueryRow(ctx, revisionSQL, c.Name(), p.Actor).Scan(&result.Revision); err != nil {
+		limits, err := json.Marshal(c.Limits())
+		if err != nil {
+			return err
+		}
+		if err := tx.QueryRow(ctx, revisionSQL, c.Name(), p.Actor, string(limits)).Scan(&result.Revision); err != nil {
 			return err
 		}
 		return tx.QueryRow(ctx, auditSQL, p.Actor, p.Note, orEmpty(p.Detail),
@@ -221,7 +226,7 @@ func (c *Catalogue) checkMoved(ctx context.Context, tx pgx.Tx, former *Catalogue
 // With returns what holds once other is recorded over c: its namespaces replaced, the others kept.
 // What is built in is replaced as a whole.
 func (c *Catalogue) With(other *Catalogue) *Catalogue {
-	after := &Catalogue{types: map[key]*Type{}}
+	after := &Catalogue{types: map[key]*Type{}, limits: other.limits}
 	take := func(from *Catalogue, d Document) {
 		after.documents = append(after.documents, d)
 		for k, t := range from.types {

@@ -90,6 +90,8 @@ type Catalogue struct {
 	builtin   bool
 	// types finds a type by namespace and name, former names included.
 	types map[key]*Type
+	// limits are the destination's; none are set where they are Pub/Sub's.
+	limits wire.Limits
 }
 
 type key struct{ namespace, name string }

@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -27,9 +28,21 @@ func (c *Catalogue) Validate(eventType string, data json.RawMessage) error {
 //	emitter := emit.New(cat.In("mini-chat"))
 func (c *Catalogue) In(namespace string) emit.Catalogue {
 	if c.builtin {
-		return namespacedBuiltin{namespace: namespace}
+		return namespacedBuiltin{namespace: namespace, limits: c.Limits()}
 	}
 	return namespaced{c, namespace}
+}
+
+// Limits are those of the destination that its events are for: an Emitter takes them. They are Pub/Sub's
+// unless WithLimits, or the database that recorded the catalogue, tells others.
+func (c *Catalogue) Limits() wire.Limits { return cmp.Or(c.limits, wire.PubSubLimits()) }
+
+// WithLimits returns the catalogue for another destination. Apply records them, so that outbox_emit takes
+// them too; Limits("") of a package dispatch.Publisher are a destination's.
+func (c *Catalogue) WithLimits(limits wire.Limits) *Catalogue {
+	other := *c
+	other.limits = limits
+	return &other
 }
 
 // namespacedBuiltin is the built-in catalogue, which is the same in every namespace.
@@ -37,7 +50,11 @@ type namespacedBuiltin struct {
 	builtin.Catalogue
 
 	namespace string
+	limits    wire.Limits
 }
+
+// Limits are the destination's.
+func (n namespacedBuiltin) Limits() wire.Limits { return n.limits }
 
 // Namespace is whose events an emitter writes.
 func (n namespacedBuiltin) Namespace() string { return n.namespace }
@@ -50,6 +67,9 @@ type namespaced struct {
 
 // Namespace is whose events an emitter writes.
 func (n namespaced) Namespace() string { return n.namespace }
+
+// Limits are the destination's.
+func (n namespaced) Limits() wire.Limits { return n.catalogue.Limits() }
 
 func (n namespaced) find(eventType string) *Type {
 	t := n.catalogue.find(n.namespace, eventType)

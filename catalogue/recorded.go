@@ -33,7 +33,7 @@ type Recording struct {
 // recordedSQL reads revision and types in one statement, so that they belong together. Texts,
 // because every exec mode of pgx reads them alike.
 const recordedSQL = `
-SELECT c.revision, c.name, c.applied_at, c.applied_by, t.namespace, t.event_type, t.aggregate_type, t.topic, t.envelope,
+SELECT c.revision, c.name, c.applied_at, c.applied_by, c.limits::text, t.namespace, t.event_type, t.aggregate_type, t.topic, t.envelope,
        coalesce(t.schema::text, ''), t.options::text, t.digest, to_char(t.applied_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
   FROM outbox_catalogue AS c
   LEFT JOIN outbox_event_types AS t ON true
@@ -67,8 +67,9 @@ func Recorded(ctx context.Context, db DB) (Recording, error) {
 	defer rows.Close()
 	var r Recording
 	for rows.Next() {
+		var limits string
 		var namespace, name, aggregate, topic, envelope, schema, more, digest, applied *string
-		if err := rows.Scan(&r.Revision, &r.Name, &r.AppliedAt, &r.AppliedBy, &namespace, &name,
+		if err := rows.Scan(&r.Revision, &r.Name, &r.AppliedAt, &r.AppliedBy, &limits, &namespace, &name,
 			&aggregate, &topic, &envelope, &schema, &more, &digest, &applied); err != nil {
 			return Recording{}, fmt.Errorf("read the recorded catalogue: %w", err)
 		}
@@ -89,6 +90,9 @@ func Recorded(ctx context.Context, db DB) (Recording, error) {
 		}
 		if r.Catalogue == nil {
 			r.Catalogue = &Catalogue{types: map[key]*Type{}}
+			if err := json.Unmarshal([]byte(limits), &r.Catalogue.limits); err != nil {
+				return Recording{}, fmt.Errorf("read the recorded catalogue: limits: %w", err)
+			}
 		}
 		r.Catalogue.record(*namespace, o, t)
 	}

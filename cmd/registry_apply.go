@@ -28,6 +28,7 @@ func newRegistryApplyCmd(app *cli.App) *cobra.Command {
 		Short: "Record a catalogue in the database",
 		Long: `Record a catalogue file in the database, in one transaction with its audit row. From then on outbox_emit refuses by it,
 publishers that follow the database take it within seconds, and others that have the same version may dead-letter by it.
+What the configured destination takes in a message is recorded with it: outbox_emit refuses what is larger.
 
 Adding types needs no confirmation. A changed catalogue is tried on the events that wait and on the last 1,000 published ones; what it
 would refuse, and any removal, has to be confirmed. A type of which events wait cannot be removed. Where event types are
@@ -64,7 +65,7 @@ func runRegistryApply(ctx context.Context, app *cli.App, file string, f *registr
 		return err
 	}
 	announceApply(app.Err, result)
-	if !f.DryRun && len(result.Changes) > 0 {
+	if !f.DryRun && result.Differs() {
 		if result.Asks() {
 			if err := app.Confirm(ctx, f.yes, cli.Destroys, "record it"); err != nil {
 				return err
@@ -101,11 +102,14 @@ func printApply(w io.Writer, r registry.ApplyResult, in string) error {
 		}
 		text.WriteString("\n")
 	}
+	if r.Limits {
+		text.WriteString("~ the destination's limits\n")
+	}
 	for _, note := range r.Notes {
 		fmt.Fprintf(&text, "note: %s\n", safetext.Line(note))
 	}
 	switch {
-	case len(r.Changes) == 0:
+	case !r.Differs():
 		fmt.Fprintf(&text, "nothing to record: the database has it already (revision %d)\n", r.Revision)
 	case r.DryRun:
 		text.WriteString("dry run: nothing was changed\n")

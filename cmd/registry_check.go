@@ -118,6 +118,9 @@ what), renamed or removed, with the number of events that wait. Nothing is chang
 			if err := cli.WriteList(app, output, typeChangeView(), diff.Changes); err != nil {
 				return err
 			}
+			if diff.Limits {
+				fmt.Fprintln(app.Err, "the destination takes other messages than the one it was recorded for")
+			}
 			fmt.Fprintf(app.Err, "%s, %d unchanged (recorded revision %d)\n", words.Counted(int64(len(diff.Changes)), "change"), diff.Unchanged, diff.Revision)
 			return nil
 		},

@@ -47,7 +47,8 @@ func (p Prepared) Row() json.RawMessage { return p.row }
 
 // Emitter checks events and writes them. It is safe for concurrent use.
 type Emitter struct {
-	// Limits are the broker's. New sets those of Pub/Sub.
+	// Limits are the destination's. New sets those that the catalogue tells, or those of Pub/Sub. What is
+	// beyond them is refused here; what is beyond those of a publisher dies as message_too_large.
 	Limits wire.Limits
 	// Headers, unless it is nil, is asked for headers that every event of a call of Emit gets, where it has none of
 	// that name itself: for the trace of ctx, see the module emit/otelemit.
@@ -62,7 +63,11 @@ type Emitter struct {
 // New returns an Emitter that checks events against a catalogue. Its exported fields
 // may be changed before its first use.
 func New(catalogue Catalogue) *Emitter {
-	return &Emitter{Limits: wire.PubSubLimits(), Now: time.Now, catalogue: catalogue, newID: uuid.NewV7}
+	e := &Emitter{Limits: wire.PubSubLimits(), Now: time.Now, catalogue: catalogue, newID: uuid.NewV7}
+	if c, ok := catalogue.(interface{ Limits() wire.Limits }); ok {
+		e.Limits = c.Limits()
+	}
+	return e
 }
 
 // Prepare checks an event completely, without a database: an error that only
@@ -265,8 +270,10 @@ func (e *Emitter) checkSize(event Event, aggregate string, body int, bad *Invali
 	if event.OrderingKey != "" {
 		row.Seq, key = math.MaxInt64, len(row.Namespace)+1+len(event.OrderingKey)
 	}
-	err := e.Limits.CheckSize(wire.MessageBytes(body, wire.Attributes(row)) + key)
-	if errors.As(err, &bad.TooLarge) {
+	attrs := wire.Attributes(row)
+	if errors.As(e.Limits.CheckTogether(attrs), &bad.TooLarge) {
+		bad.add("headers", "%s", bad.TooLarge)
+	} else if errors.As(e.Limits.CheckSize(wire.MessageBytes(body, attrs)+key), &bad.TooLarge) {
 		bad.add("data", "is too large: a message of %d bytes with its attributes, at most %d are allowed", bad.TooLarge.Size, bad.TooLarge.Max)
 	}
 }

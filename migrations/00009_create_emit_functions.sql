@@ -70,6 +70,8 @@ CREATE TABLE outbox_catalogue (
     one_row    boolean     PRIMARY KEY DEFAULT true CONSTRAINT outbox_catalogue_one_row_check CHECK (one_row),
     revision   bigint      NOT NULL,
     name       text        NOT NULL,
+    -- What its destination takes in a message; what is not said is Pub/Sub's.
+    limits     jsonb       NOT NULL DEFAULT '{}',
     applied_at timestamptz NOT NULL DEFAULT now(),
     applied_by text        NOT NULL DEFAULT session_user
 );
@@ -179,8 +181,9 @@ END
 $$;
 -- +goose StatementEnd
 
--- What the message weighs. The limits are the broker's: 10 MB per request, of which 512 bytes are kept for the topic's
--- name; 100 attributes of which nine are ours; 256 bytes per name and 1,024 per value.
+-- What the message weighs. The limits are those of the destination that was configured where the catalogue was recorded, or
+-- Pub/Sub's: 10 MB per request, of which 512 bytes are kept for the topic's name; 256 bytes per name and 1,024 per value.
+-- All of them take 100 attributes, of which nine are ours, and a payload of nine million bytes or tell only when it is sent.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_weight_refusal(
     event_type text, expected text, aggregate_id text, payload jsonb, dedupe_key text, tenant_id uuid, namespace text, headers jsonb,
@@ -204,6 +207,13 @@ DECLARE
         + CASE WHEN ordering_key IS NULL THEN 0 ELSE 34 + octet_length(coalesce(namespace, 'default')) + 1 + octet_length(ordering_key) END;
     h        record;
     entries  int := 0;
+    together int := 0;
+    given    jsonb := (SELECT c.limits FROM @schema@.outbox_catalogue AS c);
+    size     int := coalesce((given ->> 'messageBytes')::int, 10000000 - 512);
+    name     int := coalesce((given ->> 'attributeNameBytes')::int, 256);
+    value    int := coalesce((given ->> 'attributeValueBytes')::int, 1024);
+    every    int := (given ->> 'attributesBytes')::int;
+    reserved text := CASE given WHEN '{}' THEN 'goog' ELSE coalesce(given ->> 'reservedPrefix', '') END;
     most     int := 92 - CASE WHEN ordering_key IS NULL THEN 0 ELSE 1 END - CASE WHEN envelope = 'cloudevents' THEN 7 ELSE 0 END;
 BEGIN
     IF jsonb_typeof(headers) <> 'object' THEN
@@ -215,24 +225,27 @@ BEGIN
                 RETURN ARRAY['OX004', 'headers', format('value of %L must be a string', left(h.key, 64))];
             ELSIF h.key = '' THEN
                 RETURN ARRAY['OX004', 'headers', 'a name must not be empty'];
-            ELSIF octet_length(h.key) > 256 THEN
-                RETURN ARRAY['OX006', 'headers', format('name %L must have at most 256 bytes', left(h.key, 64))];
-            ELSIF octet_length(h.text) > 1024 THEN
-                RETURN ARRAY['OX006', 'headers', format('value of %L must have at most 1024 bytes', h.key)];
-            ELSIF starts_with(lower(h.key), 'goog') THEN
-                RETURN ARRAY['OX004', 'headers', format('name %L starts with goog, which the broker keeps for itself', h.key)];
+            ELSIF octet_length(h.key) > name THEN
+                RETURN ARRAY['OX006', 'headers', format('name %L must have at most %s bytes', left(h.key, 64), name)];
+            ELSIF octet_length(h.text) > value THEN
+                RETURN ARRAY['OX006', 'headers', format('value of %L must have at most %s bytes', h.key, value)];
+            ELSIF reserved <> '' AND starts_with(lower(h.key), lower(reserved)) THEN
+                RETURN ARRAY['OX004', 'headers', format('name %L starts with %s, which the broker keeps for itself', h.key, reserved)];
             ELSIF lower(h.key) IN ('event_id', 'event_type', 'aggregate_type', 'aggregate_id', 'created_at', 'namespace', 'tenant_id', 'dedupe_key', 'event_seq')
-                  OR envelope = 'cloudevents' AND lower(h.key) IN ('ce-specversion', 'ce-id', 'ce-type', 'ce-source', 'ce-time', 'ce-subject', 'content-type') THEN
+                  OR envelope = 'cloudevents' AND lower(h.key) ~ '^((ce[-_]|cloudevents[_:])(specversion|id|type|source|time|subject)|content-type)$' THEN
                 RETURN ARRAY['OX004', 'headers', format('name %L is an attribute the publisher sets', h.key)];
             ELSIF entries > most THEN
                 RETURN ARRAY['OX006', 'headers', format('at most %s entries are allowed', most)];
             END IF;
             bytes := bytes + @schema@.outbox_field_bytes(
                 @schema@.outbox_field_bytes(octet_length(h.key)) + @schema@.outbox_field_bytes(octet_length(h.text)));
+            together := together + octet_length(h.key) + octet_length(h.text);
         END LOOP;
     END IF;
-    IF bytes > 10000000 - 512 THEN
-        RETURN ARRAY['OX006', 'data', format('a message of %s bytes with its attributes, at most %s are allowed', bytes, 10000000 - 512),
+    IF together > every THEN
+        RETURN ARRAY['OX006', 'headers', format('%s bytes together, at most %s are allowed', together, every)];
+    ELSIF bytes > size THEN
+        RETURN ARRAY['OX006', 'data', format('a message of %s bytes with its attributes, at most %s are allowed', bytes, size),
                      'Store what is large elsewhere, and send where it is.'];
     END IF;
     RETURN NULL;

@@ -17,20 +17,21 @@ const PubSubRequestBytes = 10_000_000
 // emitted, and again before it is sent.
 type Limits struct {
 	// MessageBytes is the size of one message as the function MessageBytes counts it.
-	MessageBytes int
+	MessageBytes int `json:"messageBytes"`
 	// Attributes is how many attributes a message may have.
-	Attributes int
+	Attributes int `json:"attributes"`
 	// AttributeNameBytes and AttributeValueBytes are the sizes of each of them.
-	AttributeNameBytes, AttributeValueBytes int
+	AttributeNameBytes  int `json:"attributeNameBytes"`
+	AttributeValueBytes int `json:"attributeValueBytes"`
 	// AttributesBytes is the size of all names and values together; 0 means that
 	// MessageBytes alone bounds them.
-	AttributesBytes int
+	AttributesBytes int `json:"attributesBytes,omitempty"`
 	// ReservedPrefix begins the attribute names that the broker keeps for itself,
 	// however they are capitalised. Empty means that it keeps none.
-	ReservedPrefix string
+	ReservedPrefix string `json:"reservedPrefix,omitempty"`
 	// CloudEventsPrefix begins the attributes of a CloudEvent in the broker's binding; empty
 	// means "ce-".
-	CloudEventsPrefix string
+	CloudEventsPrefix string `json:"cloudEventsPrefix,omitempty"`
 }
 
 // PubSubLimits returns the limits of Google Cloud Pub/Sub. No emulator holds them.
@@ -77,17 +78,30 @@ func (l Limits) Check(body []byte, attrs map[string]string) error {
 	if len(attrs) > l.Attributes {
 		return &TooLargeError{What: "attributes", Size: len(attrs), Max: l.Attributes, Unit: "attributes"}
 	}
-	all := 0
 	for name, value := range attrs {
 		if err := l.CheckAttribute(name, value); err != nil {
 			return err
 		}
-		all += len(name) + len(value)
 	}
-	if l.AttributesBytes > 0 && all > l.AttributesBytes {
-		return &TooLargeError{What: "attributes", Size: all, Max: l.AttributesBytes, Unit: "bytes together"}
+	if err := l.CheckTogether(attrs); err != nil {
+		return err
 	}
 	return l.CheckSize(MessageBytes(len(body), attrs))
+}
+
+// CheckTogether returns nil when the attributes are not too large all together, or a *TooLargeError.
+func (l Limits) CheckTogether(attrs map[string]string) error {
+	if l.AttributesBytes == 0 {
+		return nil
+	}
+	all := 0
+	for name, value := range attrs {
+		all += len(name) + len(value)
+	}
+	if all > l.AttributesBytes {
+		return &TooLargeError{What: "attributes", Size: all, Max: l.AttributesBytes, Unit: "bytes together"}
+	}
+	return nil
 }
 
 // CheckSize returns nil when a message of that size, by MessageBytes, is within the

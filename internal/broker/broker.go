@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 // Kind is a kind of broker, before it is connected to.
@@ -24,6 +25,8 @@ type Kind struct {
 	// Subscription names the setting of the subscription that consume reads from, which is also
 	// that of the topic domain; empty where nothing can be received.
 	Subscription string
+	// Limits are what it takes in one message as far as that is known without a connection.
+	Limits wire.Limits
 	// Retention is how long it keeps what was not acknowledged, and so how late it may deliver
 	// an event once more.
 	Retention time.Duration

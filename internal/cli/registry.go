@@ -28,6 +28,7 @@ func (a *App) Registry(ctx context.Context) (*registry.Registry, error) {
 	if a.types, err = a.findRegistry(ctx, cfg); err != nil {
 		return nil, err
 	}
+	a.types.Catalogue = a.types.WithLimits(cfg.BrokerKind().Limits)
 	if _, err := a.TopicsOf(a.types.Catalogue); err != nil {
 		a.types = nil
 		return nil, err
@@ -58,6 +59,10 @@ func IsCatalogueFile(name string) bool {
 // OpenCatalogue reads a catalogue from a file, and says in the operator's words what is wrong with
 // it.
 func (a *App) OpenCatalogue(file string) (*registry.Registry, error) {
+	kind := (&Config{}).BrokerKind()
+	if a.cfg != nil {
+		kind = a.cfg.BrokerKind()
+	}
 	types, err := registry.File(file)
 	var problems *catalogue.Problems
 	switch {
@@ -68,19 +73,16 @@ func (a *App) OpenCatalogue(file string) (*registry.Registry, error) {
 		return nil, fault.Hint(fault.As(fault.Usage, fault.File("catalogue "+file, err)),
 			"it is a YAML file, builtin, or database")
 	}
-	if err := a.checkNames(types.Topics()); err != nil {
+	if err := checkNames(kind, types.Topics()); err != nil {
 		return nil, fault.Usagef("catalogue %s: %w", file, err)
 	}
+	types.Catalogue = types.WithLimits(kind.Limits)
 	return types, nil
 }
 
 // checkNames refuses names that the broker would refuse.
-func (a *App) checkNames(topics map[string]string) error {
+func checkNames(kind broker.Kind, topics map[string]string) error {
 	var problems []error
-	kind := (&Config{}).BrokerKind()
-	if a.cfg != nil {
-		kind = a.cfg.BrokerKind()
-	}
 	for _, logical := range slices.Sorted(maps.Keys(topics)) {
 		if err := kind.CheckName(broker.KindTopic, topics[logical]); err != nil {
 			problems = append(problems, fmt.Errorf("topic %s: %w", logical, err))

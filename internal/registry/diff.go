@@ -37,7 +37,12 @@ type Difference struct {
 	Revision  int64        `json:"revision"`
 	Changes   []TypeChange `json:"changes"`
 	Unchanged int          `json:"unchanged"`
+	// Limits: the destination takes other messages than the one that the catalogue was recorded for.
+	Limits bool `json:"limits"`
 }
+
+// Differs reports whether there is something to record.
+func (d Difference) Differs() bool { return d.Limits || len(d.Changes) > 0 }
 
 // Diff reports what recording a catalogue would change. One for a namespace of another catalogue
 // would be refused.
@@ -54,6 +59,7 @@ func Diff(ctx context.Context, db outbox.DB, given *Registry) (Difference, error
 		return Difference{}, err
 	}
 	d := diff(recorded, given, waiting)
+	d.Limits = recorded.Limits() != given.Limits()
 	if recorded.Source != Builtin {
 		return d, nil
 	}

@@ -99,12 +99,15 @@ func (r refusals) list() []Refusal {
 	return list
 }
 
-// anyTopic are the limits by which events are judged that no publisher has seen.
-func anyTopic(string) wire.Limits { return wire.PubSubLimits() }
+// judges is a catalogue with the limits of the destination.
+type judges interface {
+	dispatch.Catalogue
+	Limits() wire.Limits
+}
 
 // judge judges the rows of a query one by one, so that a backlog of any size fits into memory. each is told of every row;
 // refusal, nil for one that would be published, is where those that would not be are counted.
-func (r refusals) judge(ctx context.Context, db outbox.Querier, types dispatch.Catalogue, each func(row *dispatch.Claimed, refusal func() *Refusal), query string, args ...any) error {
+func (r refusals) judge(ctx context.Context, db outbox.Querier, types judges, each func(row *dispatch.Claimed, refusal func() *Refusal), query string, args ...any) error {
 	rows, err := db.Query(ctx, query, args...)
 	if err != nil {
 		return fmt.Errorf("read events: %w", err)
@@ -114,12 +117,13 @@ func (r refusals) judge(ctx context.Context, db outbox.Querier, types dispatch.C
 		headers *string
 	)
 	into := []any{&row.ID, &row.Namespace, &row.EventType, &row.AggregateType, &row.AggregateID, &row.Payload, &headers, &row.AttemptCount}
+	limits := types.Limits()
 	_, err = pgx.ForEachRow(rows, into, func() error {
 		row.Headers, row.Notes = nil, dispatch.Notes{}
 		if headers != nil {
 			row.Headers = []byte(*headers)
 		}
-		reason, bad := dispatch.Examine(types, anyTopic, &row)
+		reason, bad := dispatch.Examine(types, func(string) wire.Limits { return limits }, &row)
 		if bad == nil {
 			each(&row, nil)
 		} else {

@@ -42,7 +42,7 @@ const (
 // Kind is a command of one's own.
 func Kind() broker.Kind {
 	return broker.Kind{
-		Name: "exec", Title: "a command", CheckName: callback.CheckName, Open: open, Needs: []string{setCommand},
+		Name: "exec", Title: "a command", Limits: limits(), CheckName: callback.CheckName, Open: open, Needs: []string{setCommand},
 		Settings: []broker.Setting{
 			{
 				Name: setCommand, Kind: "command", Server: true, Flag: "exec", Commands: []string{"publish"}, Chooses: true,
@@ -120,8 +120,11 @@ type publisher struct {
 	topics map[string]string
 }
 
-// Limits implements dispatch.Publisher: Linux gives a process 128 KiB in one variable.
-func (publisher) Limits(string) wire.Limits {
+// Limits implements dispatch.Publisher.
+func (publisher) Limits(string) wire.Limits { return limits() }
+
+// limits: Linux gives a process 128 KiB in one variable.
+func limits() wire.Limits {
 	return wire.Limits{
 		MessageBytes: 64 << 20, Attributes: 100, AttributeNameBytes: 256, AttributeValueBytes: 4096, AttributesBytes: 64 << 10,
 	}

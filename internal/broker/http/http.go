@@ -135,8 +135,11 @@ type publisher struct {
 	topics map[string]string
 }
 
-// Limits implements dispatch.Publisher: what usual servers take.
-func (publisher) Limits(string) wire.Limits {
+// Limits implements dispatch.Publisher.
+func (publisher) Limits(string) wire.Limits { return limits() }
+
+// limits are what usual servers take.
+func limits() wire.Limits {
 	return wire.Limits{MessageBytes: 10_000_000, Attributes: 100, AttributeNameBytes: 256, AttributeValueBytes: 4096}
 }
 

@@ -21,7 +21,7 @@ const (
 // Kind is an HTTP service of one's own, or webhooks.
 func Kind() broker.Kind {
 	return broker.Kind{
-		Name: "http", Title: "HTTP", CheckName: callback.CheckName, Open: open,
+		Name: "http", Title: "HTTP", Limits: limits(), CheckName: callback.CheckName, Open: open,
 		Settings: []broker.Setting{
 			{
 				Name: setURL, Kind: "url", Server: true, Flag: "http", Commands: []string{"publish"}, Chooses: true, Check: CheckURL,

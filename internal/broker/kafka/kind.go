@@ -28,7 +28,7 @@ const (
 func Kind() broker.Kind {
 	return broker.Kind{
 		Name: "kafka", Title: "Kafka", Settings: settings(), Subscription: setSubscription,
-		Retention: Retention, CheckName: CheckName, Open: open,
+		Limits: limits(largestMessage), Retention: Retention, CheckName: CheckName, Open: open,
 		Check: func(setting func(string) string) map[string]error {
 			problems := broker.CheckTogether("kafka", setting)
 			if setting(setUsername) != "" && setting(setMechanism) == "" {

@@ -227,6 +227,11 @@ func (p *Publisher) Limits(topic string) wire.Limits {
 	if largest == 0 {
 		largest = largestMessage
 	}
+	return limits(largest)
+}
+
+// limits of a topic that takes so many bytes.
+func limits(largest int) wire.Limits {
 	return wire.Limits{
 		MessageBytes: largest - reserve, Attributes: 100, AttributeNameBytes: 256, AttributeValueBytes: 32 << 10, CloudEventsPrefix: "ce_",
 	}

@@ -25,7 +25,7 @@ const (
 func Kind() broker.Kind {
 	return broker.Kind{
 		Name: "nats", Title: "NATS", Settings: settings(), Subscription: setSubscription,
-		Retention: Retention, CheckName: CheckName, Open: open,
+		Limits: limits(largestPayload), Retention: Retention, CheckName: CheckName, Open: open,
 		Check: func(setting func(string) string) map[string]error {
 			problems := broker.CheckTogether("nats", setting)
 			if setting(setCreds) != "" && setting(setUsername) != "" {

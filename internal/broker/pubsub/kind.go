@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/broker"
 )
 
@@ -13,7 +14,7 @@ import (
 func Kind() broker.Kind {
 	return broker.Kind{
 		Name: "pubsub", Title: "Pub/Sub", Settings: settings(), Needs: []string{setProject},
-		Subscription: setSubscription, Retention: Retention, CheckName: ValidateName, Open: open,
+		Subscription: setSubscription, Limits: wire.PubSubLimits(), Retention: Retention, CheckName: ValidateName, Open: open,
 		Check: func(setting func(string) string) map[string]error {
 			if project := setting(setProject); project != "" {
 				if err := ValidateProject(project, setting(setEmulator) != ""); err != nil {

@@ -25,7 +25,7 @@ const (
 func Kind() broker.Kind {
 	return broker.Kind{
 		Name: "rabbitmq", Title: "RabbitMQ", Settings: settings(), Subscription: setSubscription,
-		Retention: Retention, CheckName: CheckName, Open: open,
+		Limits: limits(defaultFrame), Retention: Retention, CheckName: CheckName, Open: open,
 		Check: func(setting func(string) string) map[string]error { return broker.CheckTogether("rabbitmq", setting) },
 		Addr: func(setting func(string) string) string {
 			u, err := url.Parse(setting(setURL))

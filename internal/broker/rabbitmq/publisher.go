@@ -146,12 +146,16 @@ func (p *Publisher) Ready(ctx context.Context, topic string) error {
 	return nil
 }
 
-// Limits implements [dispatch.Publisher]. The headers of a message must fit into one frame.
+// Limits implements [dispatch.Publisher].
 func (p *Publisher) Limits(string) wire.Limits {
-	frame := defaultFrame
 	if l, ok := p.client.conn.Now(); ok && l.conn.Config.FrameSize > 0 {
-		frame = l.conn.Config.FrameSize
+		return limits(l.conn.Config.FrameSize)
 	}
+	return limits(defaultFrame)
+}
+
+// limits of a broker with frames of that size, into one of which the headers of a message must fit.
+func limits(frame int) wire.Limits {
 	return wire.Limits{
 		MessageBytes: messageBytes, Attributes: 100, AttributeNameBytes: nameBytes, AttributeValueBytes: frame - frameReserve,
 		AttributesBytes: frame - frameReserve, CloudEventsPrefix: "cloudEvents_",

@@ -1,0 +1,65 @@
+package registry_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/catalogue"
+	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/emit/wire"
+	"github.com/outboxctl/outboxctl/internal/broker"
+	"github.com/outboxctl/outboxctl/internal/broker/exec"
+	"github.com/outboxctl/outboxctl/internal/broker/http"
+	"github.com/outboxctl/outboxctl/internal/broker/kafka"
+	"github.com/outboxctl/outboxctl/internal/broker/nats"
+	"github.com/outboxctl/outboxctl/internal/broker/rabbitmq"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
+)
+
+// What a destination takes in the headers of an event is the same for the emitter in Go, for outbox_emit after the catalogue
+// was recorded for it, and for its publisher before it is connected.
+func TestEmittersHoldTheLimitsOfTheDestination(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []broker.Kind{{Name: "pubsub", Limits: wire.PubSubLimits()}, nats.Kind(), kafka.Kind(), rabbitmq.Kind(), http.Kind(), exec.Kind()} {
+		t.Run(kind.Name, func(t *testing.T) {
+			t.Parallel()
+			pool := outboxtest.DB(t).Pool
+			types := catalogue.Builtin().WithLimits(kind.Limits)
+			require.NoError(t, types.Apply(t.Context(), pool))
+			recorded, err := catalogue.Recorded(t.Context(), pool)
+			require.NoError(t, err)
+			require.Equal(t, kind.Limits, recorded.Catalogue.Limits())
+			value := kind.Limits.AttributeValueBytes
+			if all := kind.Limits.AttributesBytes; all > 0 {
+				value = min(value, all-1000) // the publisher's own attributes count there
+			}
+			taken := map[string]bool{strings.Repeat("x", kind.Limits.AttributeNameBytes): true, strings.Repeat("x", kind.Limits.AttributeNameBytes+1): false}
+			for name, prefix := range map[string]string{"pubsub": "goog", "nats": "nats-"} {
+				taken[prefix+"x"] = kind.Name != name
+			}
+			event := emit.Event{Type: "order_created", AggregateID: uuid.NewString(), Data: map[string]any{"checkoutGroupId": uuid.NewString(), "vendorOrderIds": []string{uuid.NewString()}}}
+			try := func(headers map[string]string, ok bool) {
+				t.Helper()
+				event.Headers = headers
+				inGo := emit.New(types).Validate(event)
+				inSQL := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+					_, err := tx.Exec(t.Context(), `SELECT outbox_emit('order_created', NULL, gen_random_uuid(), '{}', headers => $1)`, headers)
+					return err
+				})
+				require.Equal(t, []bool{ok, ok}, []bool{inGo == nil, inSQL == nil}, "%v\n%v", inGo, inSQL)
+			}
+			for name, ok := range taken {
+				try(map[string]string{name: "v"}, ok)
+			}
+			try(map[string]string{"h": strings.Repeat("x", value)}, true)
+			try(map[string]string{"h": strings.Repeat("x", kind.Limits.AttributeValueBytes+1)}, false)
+			if all := kind.Limits.AttributesBytes; all > 0 {
+				try(map[string]string{"h": strings.Repeat("x", all/2), "i": strings.Repeat("x", all/2)}, false)
+			}
+		})
+	}
+}
