@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,6 +43,8 @@ type devOptions struct {
 	dir  string        // the state folder
 	// ownCatalogue: --catalogue names a file, which the stack records.
 	ownCatalogue bool
+	// broker is the settings of what events go to, where it is not the Pub/Sub fake.
+	broker map[string]string
 	// consumer: the catalogue has the type that the example consumer is for.
 	consumer bool
 	info     devstate.Info // known once the servers run
@@ -61,10 +64,13 @@ those do for which OUTBOXCTL_STATE_DIR names the same folder.
 With --catalogue FILE the database records that catalogue, for events of your own. The traffic of --demo is that of a market
 place, whose types are the built-in ones.
 
+With --broker NAME events go to the server of that kind that is configured (nats.url and so on; the environment and the file are read for it),
+with --http and --exec to a service or a command of yours. The rest is the same.
+
 The connection settings, with the servers' random passwords, go to standard output as lines for a shell, or as JSON or YAML
 with -o. A terminal then shows how the events are doing, and the logs go to dev.log in the state folder; --logs shows them
 instead. Ctrl-C stops everything; the database keeps its rows for the next start, unless that one says --reset.`,
-		Example: "  outboxctl dev\n  outboxctl dev --demo --demo-rate 100\n  outboxctl dev --catalogue doorito.yaml\n  outboxctl dev --demo --for 30s --state-dir /tmp/try --reset --yes",
+		Example: "  outboxctl dev\n  outboxctl dev --demo --demo-rate 100\n  outboxctl dev --catalogue doorito.yaml --http 'http://127.0.0.1:8000/outbox/{event_type}'\n  outboxctl dev --demo --for 30s --state-dir /tmp/try --reset --yes",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDev(cmd.Context(), opts) },
 	}
@@ -108,6 +114,16 @@ func runDev(ctx context.Context, opts *devOptions) (err error) {
 	cfg, err := app.Config()
 	if err != nil {
 		return err
+	}
+	if kind, origin := app.BrokerKind(), app.Origin("broker"); strings.HasPrefix(origin, "flag ") && kind.Name != cli.BrokerNames()[0] {
+		opts.broker = map[string]string{"broker": kind.Name}
+		for _, s := range kind.Settings {
+			if value := cfg.Value(s.Name); s.Server && value != "" {
+				opts.broker[s.Name] = value
+			}
+		}
+	} else if kind.Name != cli.BrokerNames()[0] {
+		return fault.Usagef("the broker is %s (%s): dev publishes there with --broker %s alone, otherwise to a Pub/Sub fake of its own", kind.Name, origin, kind.Name)
 	}
 	if opts.ownCatalogue = cli.IsCatalogueFile(cfg.Catalogue); opts.ownCatalogue {
 		if _, err := openAndWarn(app, cfg.Catalogue); err != nil {
@@ -164,6 +180,7 @@ func serveDev(ctx context.Context, opts *devOptions) (err error) {
 		RedisURL:       servers.Redis.URL(),
 		PubSubEmulator: servers.PubSub.Addr(),
 		PubSubProject:  servers.PubSub.Project,
+		Broker:         opts.broker,
 	}
 	if !opts.noUI {
 		opts.uiToken = signin.NewToken()
@@ -180,6 +197,9 @@ func serveDev(ctx context.Context, opts *devOptions) (err error) {
 
 	fmt.Fprintf(app.Err, "PostgreSQL %s, Redis (%s) and the Pub/Sub fake are ready after %s; state in %s\n",
 		servers.Postgres.Version(), servers.Redis.Kind, app.Now().Sub(started).Round(100*time.Millisecond), dir)
+	if opts.broker != nil {
+		fmt.Fprintf(app.Err, "events go to %s, not to the fake\n", app.BrokerKind().Title)
+	}
 	warnShadowed(app)
 	if err := cli.WriteObject(app, opts.output, info, func(w io.Writer) error { return writeExports(w, info) }); err != nil {
 		return err

@@ -105,8 +105,11 @@ func onStack(a *cli.App, info devstate.Info) *cli.App {
 	}
 	env["OUTBOXCTL_DATABASE_URL"] = info.DatabaseURL
 	env["OUTBOXCTL_REDIS_URL"] = info.RedisURL
-	env["OUTBOXCTL_PUBSUB_EMULATOR"] = info.PubSubEmulator
-	env["OUTBOXCTL_PUBSUB_PROJECT"] = info.PubSubProject
+	for _, key := range cli.Settings() {
+		if value := info.Destination()[key.Name]; value != "" {
+			env[key.EnvNames()[0]] = value
+		}
+	}
 	// A line for every event would hide everything else; who wants them asks with --log-level info.
 	if a.Origin("log.level") == cli.OriginDefault {
 		env["OUTBOXCTL_LOG_LEVEL"] = "warn"

@@ -56,6 +56,7 @@ func prepareDev(ctx context.Context, opts *devOptions, servers *devstack.Stack,
 		return err
 	}
 	_, opts.consumer = types.Find("", notifications.EventType)
+	opts.consumer = opts.consumer && app.BrokerKind().Subscription != ""
 	client, err := app.Broker(ctx)
 	if err != nil {
 		return err

@@ -210,12 +210,9 @@ func (a *App) discover(stateDir string) (map[string]string, bool) {
 	if err != nil {
 		return nil, false // a stack that cannot be read is as good as none; dev itself reports it
 	}
-	return map[string]string{
-		"database.url":    info.DatabaseURL,
-		"redis.url":       info.RedisURL,
-		"pubsub.project":  info.PubSubProject,
-		"pubsub.emulator": info.PubSubEmulator,
-	}, true
+	found := info.Destination()
+	found["database.url"], found["redis.url"] = info.DatabaseURL, info.RedisURL
+	return found, true
 }
 
 // sayDevStack tells once that the servers are those of the embedded stack: a laptop must not be

@@ -37,8 +37,18 @@ type Info struct {
 	RedisURL       string    `json:"redisUrl"`
 	PubSubEmulator string    `json:"pubsubEmulator"`
 	PubSubProject  string    `json:"pubsubProject"`
+	// Broker is the settings of the broker that events go to; none where it is the fake.
+	Broker map[string]string `json:"broker,omitempty"`
 	// UIURL is where the web page is; empty when the stack runs without it.
 	UIURL string `json:"uiUrl,omitempty"`
+}
+
+// Destination is the settings by which commands find where events go.
+func (i Info) Destination() map[string]string {
+	if len(i.Broker) > 0 {
+		return i.Broker
+	}
+	return map[string]string{"pubsub.project": i.PubSubProject, "pubsub.emulator": i.PubSubEmulator}
 }
 
 // DefaultDir is where `outboxctl dev` keeps its state: OUTBOXCTL_STATE_DIR, else outboxctl/dev in

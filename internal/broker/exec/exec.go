@@ -45,7 +45,7 @@ func Kind() broker.Kind {
 		Name: "exec", Title: "a command", Limits: limits(), CheckName: callback.CheckName, Open: open, Needs: []string{setCommand},
 		Settings: []broker.Setting{
 			{
-				Name: setCommand, Kind: "command", Server: true, Flag: "exec", Commands: []string{"publish"}, Chooses: true,
+				Name: setCommand, Kind: "command", Server: true, Flag: "exec", Commands: []string{"publish", "dev"}, Chooses: true,
 				Help: "run this command of the shell for each event",
 			},
 			{Name: setTimeout, Kind: broker.KindDuration, Default: "30s", Help: "how long a command may take for one event"},

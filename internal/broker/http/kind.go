@@ -24,7 +24,7 @@ func Kind() broker.Kind {
 		Name: "http", Title: "HTTP", Limits: limits(), CheckName: callback.CheckName, Open: open,
 		Settings: []broker.Setting{
 			{
-				Name: setURL, Kind: "url", Server: true, Flag: "http", Commands: []string{"publish"}, Chooses: true, Check: CheckURL,
+				Name: setURL, Kind: "url", Server: true, Flag: "http", Commands: []string{"publish", "dev"}, Chooses: true, Check: CheckURL,
 				Help: "post each event to this URL; {topic}, {event_type} and {namespace} in it stand for the event's",
 			},
 			{
