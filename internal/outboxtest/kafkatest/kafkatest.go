@@ -152,40 +152,45 @@ func refusal(req *kmsg.ProduceRequest, code int16) kmsg.Response {
 func Conform(t *testing.T, open func(t *testing.T, c *kfake.Cluster,
 	topics map[string]string) dispatch.Publisher) {
 	t.Helper()
-	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Broker {
-		c := Start(t, kfake.SeedTopics(1, "orders-v1"))
-		g := &gate{rejected: map[string]bool{}}
-		g.control(t, c)
-		return dispatchtest.Broker{
-			Publisher: open(t, c, map[string]string{"orders": "orders-v1", "missing": "missing-v1"}), Topic: "orders", MissingTopic: "missing",
-			Stored: func() []dispatch.Message { return Stored(t, c, "orders-v1") },
-			Fail: func(class dispatch.Class) {
-				g.set(func() {
-					g.fail = map[dispatch.Class]*kerr.Error{
-						dispatch.Retryable: kerr.NotEnoughReplicas, dispatch.Refused: kerr.InvalidRecord,
-						dispatch.Misconfigured: kerr.TopicAuthorizationFailed,
-					}[class]
-				})
-			},
-			Recover: func() { g.set(func() { g.fail = nil }) },
-			Reject:  func(id string) { g.set(func() { g.rejected[id] = true }) },
-			Away: func() func() {
-				g.set(func() { g.away = true })
-				return func() { g.set(func() { g.away = false }) }
-			},
-			Hold: func() (<-chan struct{}, func()) {
-				arrived, gate := make(chan struct{}, 1), make(chan struct{})
-				g.set(func() {
-					g.held = func() {
-						select {
-						case arrived <- struct{}{}:
-						default:
-						}
-						<-gate
+	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Broker { return Broker(t, open) })
+}
+
+// Broker is a cluster with a publisher, for a test.
+func Broker(t *testing.T, open func(t *testing.T, c *kfake.Cluster,
+	topics map[string]string) dispatch.Publisher) dispatchtest.Broker {
+	t.Helper()
+	c := Start(t, kfake.SeedTopics(1, "orders-v1"))
+	g := &gate{rejected: map[string]bool{}}
+	g.control(t, c)
+	return dispatchtest.Broker{
+		Publisher: open(t, c, map[string]string{"orders": "orders-v1", "missing": "missing-v1"}), Topic: "orders", MissingTopic: "missing",
+		Stored: func() []dispatch.Message { return Stored(t, c, "orders-v1") },
+		Fail: func(class dispatch.Class) {
+			g.set(func() {
+				g.fail = map[dispatch.Class]*kerr.Error{
+					dispatch.Retryable: kerr.NotEnoughReplicas, dispatch.Refused: kerr.InvalidRecord,
+					dispatch.Misconfigured: kerr.TopicAuthorizationFailed,
+				}[class]
+			})
+		},
+		Recover: func() { g.set(func() { g.fail = nil }) },
+		Reject:  func(id string) { g.set(func() { g.rejected[id] = true }) },
+		Away: func() func() {
+			g.set(func() { g.away = true })
+			return func() { g.set(func() { g.away = false }) }
+		},
+		Hold: func() (<-chan struct{}, func()) {
+			arrived, gate := make(chan struct{}, 1), make(chan struct{})
+			g.set(func() {
+				g.held = func() {
+					select {
+					case arrived <- struct{}{}:
+					default:
 					}
-				})
-				return arrived, sync.OnceFunc(func() { close(gate) })
-			},
-		}
-	})
+					<-gate
+				}
+			})
+			return arrived, sync.OnceFunc(func() { close(gate) })
+		},
+	}
 }

@@ -147,51 +147,55 @@ func (g *gate) set(f func()) {
 // Conform runs dispatchtest on publishers to the given subjects, each on a server of its own.
 func Conform(t *testing.T, open func(t *testing.T, s *Server, subjects map[string]string) dispatch.Publisher) {
 	t.Helper()
-	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Broker {
-		s := Start(t, nil)
-		conn, err := nats.Connect(s.ClientURL(), nats.ReconnectWait(20*time.Millisecond),
-			nats.MaxReconnects(-1))
-		require.NoError(t, err)
-		t.Cleanup(conn.Close)
-		js := Admin(t, s.ClientURL())
-		Stream(t, js, jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"stored.orders"}})
-		g := &gate{rejected: map[string]bool{}}
-		_, err = conn.Subscribe("orders", func(m *nats.Msg) { g.pass(conn, m) })
-		require.NoError(t, err)
-		require.NoError(t, conn.Flush())
-		return dispatchtest.Broker{
-			Publisher: gated{open(t, s, map[string]string{"orders": "orders", "behind": "stored.orders",
-				"missing": "nowhere"})},
-			Topic: "orders", MissingTopic: "missing",
-			Stored: func() []dispatch.Message { return Stored(t, js, "ORDERS") },
-			Fail: func(class dispatch.Class) {
-				g.set(func() {
-					g.fail = map[dispatch.Class]string{
-						dispatch.Retryable: insufficient, dispatch.Refused: tooLarge, dispatch.Misconfigured: full,
-					}[class]
-				})
-			},
-			Recover: func() { g.set(func() { g.fail = "" }) },
-			Reject:  func(id string) { g.set(func() { g.rejected[id] = true }) },
-			Away: func() func() {
-				s.Stop()
-				return func() { s.Again(t) }
-			},
-			Hold: func() (<-chan struct{}, func()) {
-				arrived, open := make(chan struct{}, 1), make(chan struct{})
-				g.set(func() {
-					g.held = func() {
-						select {
-						case arrived <- struct{}{}:
-						default:
-						}
-						<-open
+	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Broker { return Broker(t, open) })
+}
+
+// Broker is a server with a publisher, for a test.
+func Broker(t *testing.T, open func(t *testing.T, s *Server, subjects map[string]string) dispatch.Publisher) dispatchtest.Broker {
+	t.Helper()
+	s := Start(t, nil)
+	conn, err := nats.Connect(s.ClientURL(), nats.ReconnectWait(20*time.Millisecond),
+		nats.MaxReconnects(-1))
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	js := Admin(t, s.ClientURL())
+	Stream(t, js, jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"stored.orders"}})
+	g := &gate{rejected: map[string]bool{}}
+	_, err = conn.Subscribe("orders", func(m *nats.Msg) { g.pass(conn, m) })
+	require.NoError(t, err)
+	require.NoError(t, conn.Flush())
+	return dispatchtest.Broker{
+		Publisher: gated{open(t, s, map[string]string{"orders": "orders", "behind": "stored.orders",
+			"missing": "nowhere"})},
+		Topic: "orders", MissingTopic: "missing",
+		Stored: func() []dispatch.Message { return Stored(t, js, "ORDERS") },
+		Fail: func(class dispatch.Class) {
+			g.set(func() {
+				g.fail = map[dispatch.Class]string{
+					dispatch.Retryable: insufficient, dispatch.Refused: tooLarge, dispatch.Misconfigured: full,
+				}[class]
+			})
+		},
+		Recover: func() { g.set(func() { g.fail = "" }) },
+		Reject:  func(id string) { g.set(func() { g.rejected[id] = true }) },
+		Away: func() func() {
+			s.Stop()
+			return func() { s.Again(t) }
+		},
+		Hold: func() (<-chan struct{}, func()) {
+			arrived, open := make(chan struct{}, 1), make(chan struct{})
+			g.set(func() {
+				g.held = func() {
+					select {
+					case arrived <- struct{}{}:
+					default:
 					}
-				})
-				return arrived, sync.OnceFunc(func() { close(open) })
-			},
-		}
-	})
+					<-open
+				}
+			})
+			return arrived, sync.OnceFunc(func() { close(open) })
+		},
+	}
 }
 
 // gated answers Ready for the gate's subject by the stream behind it.

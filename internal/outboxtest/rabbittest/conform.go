@@ -57,40 +57,46 @@ func (n *Node) Conform(t *testing.T,
 	open func(t *testing.T, addr string, topics map[string]string) dispatch.Publisher) {
 	t.Helper()
 	n.Need(t)
-	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Broker {
-		p, topic := NewProxy(t, n), n.Topic(t, nil)
-		var all []dispatch.Message
-		return dispatchtest.Broker{
-			Publisher: open(t, p.Addr(), map[string]string{"orders": topic, "missing": "nowhere"}), Topic: "orders", MissingTopic: "missing",
-			Stored: func() []dispatch.Message {
-				all = append(all, n.Stored(t, topic)...)
-				return all
-			},
-			Fail: func(class dispatch.Class) {
-				p.set(func() {
-					p.fail = map[dispatch.Class]uint16{dispatch.Retryable: 541, dispatch.Refused: 406,
-						dispatch.Misconfigured: 403}[class]
-				})
-			},
-			Recover: func() { p.set(func() { p.fail = 0 }) },
-			Reject:  func(id string) { p.set(func() { p.rejected[id] = true }) },
-			Away: func() func() {
-				p.Away()
-				return func() { p.Back(t) }
-			},
-			Hold: func() (<-chan struct{}, func()) {
-				arrived, gate := make(chan struct{}, 1), make(chan struct{})
-				p.set(func() {
-					p.held = func() {
-						select {
-						case arrived <- struct{}{}:
-						default:
-						}
-						<-gate
+	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Broker { return n.Broker(t, open) })
+}
+
+// Broker is a topic with a publisher to it, for a test.
+func (n *Node) Broker(t *testing.T,
+	open func(t *testing.T, addr string, topics map[string]string) dispatch.Publisher) dispatchtest.Broker {
+	t.Helper()
+	n.Need(t)
+	p, topic := NewProxy(t, n), n.Topic(t, nil)
+	var all []dispatch.Message
+	return dispatchtest.Broker{
+		Publisher: open(t, p.Addr(), map[string]string{"orders": topic, "missing": "nowhere"}), Topic: "orders", MissingTopic: "missing",
+		Stored: func() []dispatch.Message {
+			all = append(all, n.Stored(t, topic)...)
+			return all
+		},
+		Fail: func(class dispatch.Class) {
+			p.set(func() {
+				p.fail = map[dispatch.Class]uint16{dispatch.Retryable: 541, dispatch.Refused: 406,
+					dispatch.Misconfigured: 403}[class]
+			})
+		},
+		Recover: func() { p.set(func() { p.fail = 0 }) },
+		Reject:  func(id string) { p.set(func() { p.rejected[id] = true }) },
+		Away: func() func() {
+			p.Away()
+			return func() { p.Back(t) }
+		},
+		Hold: func() (<-chan struct{}, func()) {
+			arrived, gate := make(chan struct{}, 1), make(chan struct{})
+			p.set(func() {
+				p.held = func() {
+					select {
+					case arrived <- struct{}{}:
+					default:
 					}
-				})
-				return arrived, sync.OnceFunc(func() { close(gate) })
-			},
-		}
-	})
+					<-gate
+				}
+			})
+			return arrived, sync.OnceFunc(func() { close(gate) })
+		},
+	}
 }
