@@ -5,17 +5,16 @@ import (
 	"errors"
 	"slices"
 	"sync"
-)
 
-// codeUnsent is ours: the broker has not seen such a message.
-const codeUnsent = "unsent"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
+)
 
 // errBehind is why a message is not sent that follows one which failed.
 var errBehind = errors.New("an earlier message of its ordering key was not acknowledged")
 
 // Unsent is the error of a message that was not sent: it costs no attempt.
 func Unsent(err error) *Failure {
-	return NewFailure(Retryable, codeUnsent, errors.Join(ErrUnsent, err))
+	return NewFailure(Retryable, dispatch.CodeUnsent, errors.Join(ErrUnsent, err))
 }
 
 // isolateParts is how many parts a refused request is cut into. Halves find a

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"go.uber.org/goleak"
@@ -229,7 +230,9 @@ func (d *day) count(what string) (n int) {
 
 func (d *day) until(what string, state func() bool) {
 	d.t.Helper()
-	require.Eventually(d.t, state, patience, 20*time.Millisecond, what)
+	if !assert.Eventually(d.t, state, patience, 20*time.Millisecond, what) {
+		d.t.Fatalf("%d messages unanswered, %d times not ready", d.seen.unanswered.Load(), d.seen.notReady.Load())
+	}
 }
 
 // drained waits until n events in all are published, none of which has died, and looks that each was stored.

@@ -92,6 +92,16 @@ func CodeOf(err error) string {
 // to be sent again without the neighbour it was refused with.
 var ErrUnsent = errors.New("not sent: no time was left")
 
+// CodeUnsent is the code of a message that others left no time for. One that was not sent because there is no connection, or
+// because the topic may not be published to, has the broker's own code.
+const CodeUnsent = "unsent"
+
+// provesNothing reports whether a failure says nothing about the broker.
+func provesNothing(err error) bool {
+	code := CodeOf(err)
+	return errors.Is(err, ErrThrottled) || errors.Is(err, ErrUnsent) && (code == CodeUnsent || code == codeUnknown)
+}
+
 // ErrThrottled is in the error of a message whose ordering key the broker is sent
 // too much of. It says nothing about other keys.
 var ErrThrottled = errors.New("too much of one ordering key")

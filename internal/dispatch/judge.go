@@ -99,8 +99,7 @@ func (d *Dispatcher) judge(g *group, results []Result, own bool) judgement {
 		switch class := ClassOf(err); {
 		case class == Rejected || class == Refused, own && isAnswered(err):
 			j.answered = true
-		case errors.Is(err, ErrUnsent), errors.Is(err, ErrThrottled):
-			// It proves nothing about the broker.
+		case provesNothing(err):
 		default:
 			j.sentTo = max(j.sentTo, row.Seq)
 			if class == Misconfigured || j.outage == nil {

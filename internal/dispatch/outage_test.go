@@ -80,6 +80,34 @@ func TestTenMinutesWithoutBrokerCostAtMostOneAttemptEach(t *testing.T) {
 	}
 }
 
+// A publisher that never gets a connection sends nothing, which is as good a reason to leave the topic alone as an answer.
+func TestTenMinutesWithoutAConnectionAreAnOutage(t *testing.T) {
+	unconnected := NewFailure(Retryable, "connection", errors.Join(ErrUnsent, errors.New("connection refused")))
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, nil)
+		b.broker.set(func() {
+			b.broker.verdict = func(string, Message) error { return unconnected }
+			b.broker.ready = func(string) error { return unconnected }
+		})
+		b.store.add(2000, "red")
+		start(t, b.Dispatcher)
+		time.Sleep(10 * time.Minute)
+		require.LessOrEqual(t, b.broker.requests(), 5*600)
+		for _, s := range b.Topics() {
+			if s.Topic == "reds" {
+				require.Equal(t, TopicUnreachable, s.State)
+			}
+		}
+		for _, r := range b.store.all() {
+			require.Empty(t, r.dead)
+			require.Zero(t, r.AttemptCount)
+		}
+		b.broker.back()
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 2000, b.store.count(isPublished))
+	})
+}
+
 func TestOutageInWhichOnlyPublishingFailsSpreadsItsCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBundle(t, nil)
