@@ -101,7 +101,7 @@ func (r *ApplyResult) note(ctx context.Context, db outbox.DB) error {
 	}
 	for _, c := range r.Changes {
 		switch {
-		case c.Change == TypeChanged && slices.Contains(c.Parts, "topic"):
+		case c.Change == TypeChanged && (slices.Contains(c.Parts, "topic") || slices.Contains(c.Parts, "topic_name")):
 			r.Notes = append(r.Notes, fmt.Sprintf("publishers with another catalogue go on publishing %s to its former topic until they are replaced", c.Type))
 		case c.Change == TypeChanged:
 			r.Notes = append(r.Notes, fmt.Sprintf("publishers with another version of %s stand down from it when an event does not fit theirs", c.Type))

@@ -100,8 +100,8 @@ func diff(recorded, given *Registry, waiting []catalogue.Waiting) Difference {
 		switch {
 		case i < 0:
 			add(t, TypeAdded, []string{})
-		case before[i].Digest() != t.Digest():
-			add(t, TypeChanged, parts(before[i].Type, t.Type))
+		case before[i].Digest() != t.Digest() || before[i].physical != t.physical:
+			add(t, TypeChanged, parts(before[i], t))
 		default:
 			d.Unchanged++
 		}
@@ -122,6 +122,8 @@ func diff(recorded, given *Registry, waiting []catalogue.Waiting) Difference {
 type namedType struct {
 	catalogue.Type
 	namespace string
+	// physical is what the topic is called at the broker.
+	physical string
 }
 
 func (t namedType) same(other namedType) bool {
@@ -132,17 +134,17 @@ func typesOf(c *catalogue.Catalogue) []namedType {
 	var all []namedType
 	for _, d := range c.Documents() {
 		for _, t := range d.Types {
-			all = append(all, namedType{t, d.Namespace})
+			all = append(all, namedType{t, d.Namespace, d.Topics[t.Topic]})
 		}
 	}
 	return all
 }
 
 // parts names what two versions of a type say differently.
-func parts(a, b catalogue.Type) []string {
+func parts(a, b namedType) []string {
 	differ := []string{}
 	for name, same := range map[string]bool{
-		"topic": a.Topic == b.Topic, "aggregate": a.Aggregate == b.Aggregate, "schema": a.Schema == b.Schema,
+		"topic": a.Topic == b.Topic, "topic_name": a.physical == b.physical, "aggregate": a.Aggregate == b.Aggregate, "schema": a.Schema == b.Schema,
 		"envelope": a.Envelope == b.Envelope, "extra_fields": a.ExtraFields == b.ExtraFields, "check": a.Check == b.Check,
 		"empty": a.Empty == b.Empty, "envelope_id": a.EnvelopeID == b.EnvelopeID, "was": slices.Equal(a.Was, b.Was),
 		"order": a.Order == b.Order, "cloudevents": a.CloudEventsSource == b.CloudEventsSource, "policy": a.Policy == b.Policy,

@@ -18,6 +18,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/broker/nats"
 	"github.com/outboxctl/outboxctl/internal/broker/rabbitmq"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/pgread"
+	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 // What a destination takes in the headers of an event is the same for the emitter in Go, for outbox_emit after the catalogue
@@ -62,4 +64,30 @@ func TestEmittersHoldTheLimitsOfTheDestination(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a topic is called at the broker is part of what is recorded: publishers follow it.
+func TestARenamedTopicIsRecorded(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	reads := &pgread.DB{Pool: db.Pool}
+	named := func(physical string) *registry.Registry {
+		types, err := catalogue.Build(catalogue.Document{Name: "shop", Topics: map[string]string{"orders": physical}, Types: []catalogue.Type{
+			{Name: "order_created", Topic: "orders", Aggregate: "checkout_group"}}})
+		require.NoError(t, err)
+		return &registry.Registry{Catalogue: types, Source: "shop.yaml"}
+	}
+	apply := func(physical string) []registry.TypeChange {
+		result, err := registry.Apply(t.Context(), reads, registry.ApplyParams{Catalogue: named(physical), Actor: "ann"})
+		require.NoError(t, err)
+		return result.Changes
+	}
+	require.Len(t, apply("shop-orders"), 1)
+	require.Empty(t, apply("shop-orders"))
+	changes := apply("shop.orders")
+	require.Len(t, changes, 1)
+	require.Equal(t, []string{"topic_name"}, changes[0].Parts)
+	recorded, err := registry.Recorded(t.Context(), db.Pool)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"orders": "shop.orders"}, recorded.Topics())
 }
