@@ -77,9 +77,9 @@ func (b *Broker) Reconnect() error {
 }
 
 // take decides over one message of a front as the fake does over a request: troubles, then store, then the reply, then the
-// fake behind. A reply is lost on purpose, or because the publisher has not waited for it.
+// fake behind. A reply is lost on purpose, or because the publisher of this very message had hung up before.
 func (b *Broker) take(
-	ctx context.Context, topic string, m *pubsubpb.PubsubMessage, store func() (id string, err error), reply func(codes.Code),
+	ctx context.Context, topic string, m *pubsubpb.PubsubMessage, store func() (id string, err error), reply func(codes.Code) error,
 ) {
 	call := devstack.PublishCall{Number: int(b.number.Add(1)), Topic: topic, Messages: []*pubsubpb.PubsubMessage{m}}
 	fault := b.publish(ctx, call)
@@ -97,7 +97,7 @@ func (b *Broker) take(
 		case errors.Is(err, errKnown):
 			b.forget(call.Number)
 			if fault.LostReply == nil {
-				reply(codes.OK)
+				_ = reply(codes.OK) // that it is known excuses nothing
 			}
 			return
 		case err != nil:
@@ -107,8 +107,9 @@ func (b *Broker) take(
 		}
 	}
 	if !a.ReplyLost {
-		reply(status.Code(a.Err))
-		a.ReplyLost = len(a.Stored) > 0 && ctx.Err() != nil
+		gone := ctx.Err() // one that leaves once it was told is no excuse
+		err := reply(status.Code(a.Err))
+		a.ReplyLost = len(a.Stored) > 0 && (gone != nil || err != nil)
 	}
 	b.answer(a)
 	if len(a.Stored) > 0 {

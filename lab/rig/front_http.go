@@ -91,10 +91,10 @@ func (f *httpFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	replied := false
 	f.broker.take(r.Context(), strings.TrimPrefix(r.URL.Path, "/"), m, func() (string, error) {
 		return fmt.Sprint("m", f.stored.Add(1)), nil
-	}, func(code codes.Code) {
+	}, func(code codes.Code) error {
 		replied = true
 		w.WriteHeader(statusOf(code))
-		_ = http.NewResponseController(w).Flush() // it may have gone
+		return http.NewResponseController(w).Flush()
 	})
 	if !replied {
 		panic(http.ErrAbortHandler)

@@ -178,13 +178,14 @@ func (f *natsFront) pass(m *nats.Msg) {
 			return "", errKnown
 		}
 		return natsID(stored.Seq), nil
-	}, func(code codes.Code) {
+	}, func(code codes.Code) error { // which excuses nothing: the server's end is a fault of its own
 		switch {
 		case code == codes.OK:
 			_ = m.Respond(ack.Data)
 		case f.conn.IsConnected():
 			_ = m.Respond(fmt.Appendf(nil, `{"error":{"code":503,"err_code":%d,"description":"%s"}}`, natsCode(code), code))
 		}
+		return nil
 	})
 }
 
