@@ -2,6 +2,7 @@ package cmd_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"regexp"
@@ -16,6 +17,9 @@ import (
 	"github.com/outboxctl/outboxctl/cmd"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/outboxtest/kafkatest"
+	"github.com/outboxctl/outboxctl/internal/outboxtest/natstest"
+	"github.com/outboxctl/outboxctl/internal/outboxtest/rabbittest"
 )
 
 // TestMain lets the stories run this binary as outboxctl, and the tests use real servers.
@@ -46,6 +50,7 @@ func (w withServers) Run() int {
 //	until PATTERN CMD  runs CMD until it succeeds and its standard output matches
 //	keep VARIABLE      puts the first line of the last output into a variable
 //	shell LINE         runs a line as a person would type it into a shell
+//	broker NAME        a nats, kafka or rabbitmq of the story's own; the condition rabbitmq is whether there can be one
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -65,8 +70,37 @@ func TestScripts(t *testing.T) {
 			"until":    scriptUntil,
 			"keep":     scriptKeep,
 			"shell":    scriptShell,
+			"broker":   scriptBroker(t),
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "rabbitmq" {
+				return false, fmt.Errorf("unknown condition %s", name)
+			}
+			return rabbittest.Installed() || os.Getenv("OUTBOXCTL_REQUIRE_RABBITMQ") != "", nil
 		},
 	})
+}
+
+// scriptBroker starts a server, without topics.
+func scriptBroker(t *testing.T) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, _ bool, args []string) {
+		ts.Setenv("OUTBOXCTL_BROKER", args[0])
+		switch args[0] {
+		case "nats":
+			ts.Setenv("OUTBOXCTL_NATS_URL", natstest.Start(t, nil).ClientURL())
+		case "kafka":
+			ts.Setenv("OUTBOXCTL_KAFKA_BROKERS", strings.Join(kafkatest.Start(t).ListenAddrs(), ","))
+			ts.Setenv("OUTBOXCTL_KAFKA_REPLICATION", "1")
+		case "rabbitmq":
+			node, err := rabbittest.Start()
+			ts.Check(err)
+			ts.Defer(func() { ts.Check(node.Stop()) })
+			node.Need(t) // fails where it is required and absent
+			ts.Setenv("OUTBOXCTL_RABBITMQ_URL", node.URL(rabbittest.Admin))
+		default:
+			ts.Fatalf("no broker %s", args[0])
+		}
+	}
 }
 
 // scriptSQL prints what a query finds; with a pattern it asks until that matches, for what others on the same server

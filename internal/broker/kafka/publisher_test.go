@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -207,4 +208,23 @@ func TestClusterRestarts(t *testing.T) {
 	cut.Store(false)
 	require.NoError(t, p.Publish(t.Context(), "t", messages("after", 1, 10))[0].Err)
 	require.Len(t, kafkatest.Stored(t, c, "t"), 2)
+}
+
+// An account without rights, and a cluster that is full: the topic is to blame, or its disk, and no event.
+func TestRightsAndFull(t *testing.T) {
+	t.Parallel()
+	topics := map[string]string{"t": "t"}
+	guarded := kafkatest.Start(t, kfake.SeedTopics(1, "t"), kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("PLAIN", "admin", "admin"),
+		kfake.User("PLAIN", "outbox", "secret"))
+	p := connect(t, guarded, kafka.Config{Mechanism: "PLAIN", Username: "outbox", Password: func() (string, error) { return "secret", nil }}).NewPublisher(topics)
+	requireVerdict(t, dispatch.Misconfigured, "TOPIC_AUTHORIZATION_FAILED", p.Publish(t.Context(), "t", messages("denied", 1, 10)))
+	require.Equal(t, dispatch.Misconfigured, dispatch.ClassOf(p.Ready(t.Context(), "t")))
+	for err, class := range map[*kerr.Error]dispatch.Class{
+		kerr.KafkaStorageError: dispatch.Retryable, kerr.PolicyViolation: dispatch.Misconfigured, kerr.TopicAuthorizationFailed: dispatch.Misconfigured,
+	} {
+		c := kafkatest.Start(t, kfake.SeedTopics(1, "t"))
+		kafkatest.Answer(c, err)
+		requireVerdict(t, class, err.Message, connect(t, c, kafka.Config{}).NewPublisher(topics).Publish(t.Context(), "t", messages("full", 1, 10)))
+		require.Empty(t, kafkatest.Stored(t, c, "t"))
+	}
 }

@@ -136,6 +136,14 @@ func (g *gate) control(t testing.TB, c *kfake.Cluster) {
 	})
 }
 
+// Answer makes the cluster answer every Produce request with an error.
+func Answer(c *kfake.Cluster, err *kerr.Error) {
+	c.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		return refusal(req.(*kmsg.ProduceRequest), err.Code), nil, true
+	})
+}
+
 // refusal answers a Produce request of one partition with a code.
 func refusal(req *kmsg.ProduceRequest, code int16) kmsg.Response {
 	p := kmsg.NewProduceResponseTopicPartition()

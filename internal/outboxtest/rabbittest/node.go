@@ -104,6 +104,9 @@ func find() string {
 	return path
 }
 
+// Installed reports whether a node can be started here.
+func Installed() bool { return find() != "" }
+
 // own gives the folder to an account without rights where we are root.
 func (n *Node) own() error {
 	if os.Geteuid() != 0 {
