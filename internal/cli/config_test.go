@@ -130,6 +130,7 @@ func TestConfigEnvironment(t *testing.T) {
 		"OUTBOXCTL_UI_QUERY_TIMEOUT":               {"9s", func(c *Config) any { return c.UI.QueryTimeout }, 9 * time.Second},
 		"OUTBOXCTL_UI_ALLOW_CHANGES":               {"true", func(c *Config) any { return c.UI.AllowChanges }, true},
 		"OUTBOXCTL_UI_PAYLOADS":                    {"reveal", func(c *Config) any { return c.UI.Payloads }, "reveal"},
+		"OUTBOXCTL_UI_TRACE_URL":                   {"https://t.example/{trace_id}", func(c *Config) any { return c.UI.TraceURL }, "https://t.example/{trace_id}"},
 		"OUTBOXCTL_UI_AUTH":                        {"users", func(c *Config) any { return c.UI.Auth }, "users"},
 		"OUTBOXCTL_UI_READ_URL":                    {"postgres://replica/x", func(c *Config) any { return c.UI.ReadURL }, "postgres://replica/x"},
 		"OUTBOXCTL_UI_USERS":                       {"x", func(c *Config) any { return c.UI.Users }, "x"},
@@ -166,7 +167,7 @@ func TestConfigEnvironmentIsExhaustive(t *testing.T) {
 			n += len(k.EnvNames())
 		}
 	}
-	require.Equal(t, 114, n, "a variable was added or removed: change TestConfigEnvironment too")
+	require.Equal(t, 115, n, "a variable was added or removed: change TestConfigEnvironment too")
 }
 
 func TestConfigPrecedence(t *testing.T) {
