@@ -20,8 +20,6 @@ type changeOptions struct {
 	action dlq.Action
 	// filter has the filter flags of the command; nil: it has none.
 	filter *outbox.Query
-	// before is called when the change is confirmed; it may be nil.
-	before func(context.Context) error
 	// undo is the run that the change takes back.
 	undo *dlq.AuditRunResult
 
@@ -90,11 +88,6 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 	}
 	if err := opts.app.Confirm(ctx, opts.yes, weight(set.Action, set.Total), question); err != nil {
 		return err
-	}
-	if opts.before != nil {
-		if err := opts.before(ctx); err != nil {
-			return err
-		}
 	}
 	return opts.perform(ctx, box, set)
 }

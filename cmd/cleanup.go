@@ -40,8 +40,8 @@ func newCleanupCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cleanup --older-than 30d",
 		Short: "Remove events published long ago, and dead letters that were handled",
-		Long: `Remove events that were published longer ago than --older-than, and with --dlq-older-than dead letters that were
-replayed or discarded longer ago than that. An event that is not published and a dead letter that is open are never
+		Long: `Remove events that were published longer ago than --older-than, with what consumers failed on before that and is gone, and
+with --dlq-older-than dead letters that were replayed or discarded longer ago than that. An event that is not published and a dead letter that is open are never
 removed.
 
 --inbox-older-than removes the inbox rows that consumers wrote beside their effects. Such a row keeps an effect single
@@ -210,15 +210,17 @@ func sayCleanup(w io.Writer, r cleanup.Result, in string) error {
 	if r.Rows() == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "removed %s published events, %s handled dead letters (%s dead events with them), %s inbox rows and %s audit rows in %s batches%s\n",
-		humanize.Comma(r.Events), humanize.Comma(r.DLQ), humanize.Comma(r.DeadEvents), humanize.Comma(r.Inbox), humanize.Comma(r.Audit), humanize.Comma(int64(r.Batches)), in)
+	_, err := fmt.Fprintf(w, "removed %s published events, %s consumers' failures, %s handled dead letters (%s dead events with them), %s inbox rows and %s audit rows in %s batches%s\n",
+		humanize.Comma(r.Events), humanize.Comma(r.Failures), humanize.Comma(r.DLQ), humanize.Comma(r.DeadEvents), humanize.Comma(r.Inbox), humanize.Comma(r.Audit), humanize.Comma(int64(r.Batches)), in)
 	return err
 }
 
 func sayCleanupPlan(w io.Writer, plan cleanup.Plan) error {
-	consumers := make([]cleanup.TypeCount, len(plan.Inbox))
-	for i, c := range plan.Inbox {
-		consumers[i] = cleanup.TypeCount{EventType: c.Consumer, Count: c.Count}
+	of := func(rows []cleanup.ConsumerCount) (counts []cleanup.TypeCount) {
+		for _, c := range rows {
+			counts = append(counts, cleanup.TypeCount{EventType: c.Consumer, Count: c.Count})
+		}
+		return counts
 	}
 	actions := make([]cleanup.TypeCount, len(plan.Audit))
 	for i, a := range plan.Audit {
@@ -227,7 +229,10 @@ func sayCleanupPlan(w io.Writer, plan cleanup.Plan) error {
 	for _, part := range []struct {
 		name   string
 		counts []cleanup.TypeCount
-	}{{"published events", plan.Events}, {"handled dead letters", plan.DLQ}, {"inbox rows", consumers}, {"audit rows", actions}} {
+	}{
+		{"published events", plan.Events}, {"consumers' failures", of(plan.Failures)}, {"handled dead letters", plan.DLQ},
+		{"inbox rows", of(plan.Inbox)}, {"audit rows", actions},
+	} {
 		var total int64
 		for _, c := range part.counts {
 			total += c.Count

@@ -9,8 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/consumers"
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
 func newConsumerCmd(app *cli.App) *cobra.Command {
@@ -38,7 +39,7 @@ many events fail or were given up. Consumers that only announced themselves in R
 		},
 	}
 	cli.AddWatchFlags(cmd, &watch)
-	cli.AddListOutput[idem.Consumer](cmd, &output)
+	cli.AddListOutput[stats.Consumer](cmd, &output)
 	return cmd
 }
 
@@ -47,30 +48,30 @@ func runConsumerList(ctx context.Context, app *cli.App, output cli.Output) error
 	if err != nil {
 		return err
 	}
-	list, err := box.ListConsumers(ctx)
+	list, err := consumers.List(ctx, &box.Outbox)
 	if err != nil {
 		return err
 	}
 	return cli.WriteList(app, output, consumerView(), list)
 }
 
-func consumerView() cli.View[idem.Consumer] {
-	return cli.View[idem.Consumer]{
-		ID:    func(c idem.Consumer) string { return c.Consumer },
+func consumerView() cli.View[stats.Consumer] {
+	return cli.View[stats.Consumer]{
+		ID:    func(c stats.Consumer) string { return c.Consumer },
 		Empty: "no consumer is known; outboxctl consume starts one",
-		Columns: []cli.Column[idem.Consumer]{
+		Columns: []cli.Column[stats.Consumer]{
 			{Head: "consumer"},
-			{Head: "subscription", Cell: func(c idem.Consumer, _ *cli.CellStyle) string { return dash(c.Subscription) }},
+			{Head: "subscription", Cell: func(c stats.Consumer, _ *cli.CellStyle) string { return dash(c.Subscription) }},
 			{Head: "workers"},
-			{Head: "rate", Cell: func(c idem.Consumer, _ *cli.CellStyle) string { return fmt.Sprintf("%.4g/s", c.Rate) }},
-			{Head: "lag", Field: "lagSeconds", Cell: func(c idem.Consumer, _ *cli.CellStyle) string {
+			{Head: "rate", Cell: func(c stats.Consumer, _ *cli.CellStyle) string { return fmt.Sprintf("%.4g/s", c.Rate) }},
+			{Head: "lag", Field: "lagSeconds", Cell: func(c stats.Consumer, _ *cli.CellStyle) string {
 				if c.LagSeconds == nil {
 					return "-"
 				}
 				return time.Duration(*c.LagSeconds * float64(time.Second)).Round(time.Millisecond).String()
 			}},
-			{Head: "failing", Style: func(c idem.Consumer) cli.Style { return warnIf(c.Failing > 0) }},
-			{Head: "gave up", Field: "gaveUp", Style: func(c idem.Consumer) cli.Style { return warnIf(c.GaveUp > 0) }},
+			{Head: "failing", Style: func(c stats.Consumer) cli.Style { return warnIf(c.Failing > 0) }},
+			{Head: "gave up", Field: "gaveUp", Style: func(c stats.Consumer) cli.Style { return warnIf(c.GaveUp > 0) }},
 			{Head: "seen", Field: "lastSeenAt"},
 			{Head: "failing since", Field: "failingSince", Wide: true},
 		},
@@ -92,7 +93,7 @@ func warnIf(bad bool) cli.Style {
 }
 
 func newConsumerFailuresCmd(app *cli.App) *cobra.Command {
-	var params idem.FailuresParams
+	var params consumers.FailuresParams
 	var output cli.Output
 	cmd := &cobra.Command{
 		Use:   "failures [NAME]",
@@ -111,21 +112,21 @@ tried again (failing) or not (gave_up). What succeeds after all is no longer lis
 	}
 	addFailureFilters(cmd, &params)
 	cmd.Flags().IntVar(&params.Limit, "limit", cli.DefaultLimit, "show at most so many")
-	cli.AddListOutput[idem.Failure](cmd, &output)
+	cli.AddListOutput[consumers.Failure](cmd, &output)
 	return cmd
 }
 
 // addFailureFilters gives a command what narrows failures.
-func addFailureFilters(cmd *cobra.Command, p *idem.FailuresParams) {
+func addFailureFilters(cmd *cobra.Command, p *consumers.FailuresParams) {
 	flags := cmd.Flags()
 	flags.StringVar(&p.State, "state", "", "only those in this state: failing or gave_up")
 	flags.StringVar(&p.EventType, "type", "", "only events of this type")
 	flags.StringVar(&p.Namespace, "namespace", "", "only events of this namespace")
 	flags.StringVar(&p.TenantID, "tenant", "", "only events of this tenant")
-	cli.Must(cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions([]cobra.Completion{idem.Failing, idem.GaveUp}, cobra.ShellCompDirectiveNoFileComp)))
+	cli.Must(cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions([]cobra.Completion{consumers.Failing, consumers.GaveUp}, cobra.ShellCompDirectiveNoFileComp)))
 }
 
-func runConsumerFailures(ctx context.Context, app *cli.App, params idem.FailuresParams, output cli.Output) error {
+func runConsumerFailures(ctx context.Context, app *cli.App, params consumers.FailuresParams, output cli.Output) error {
 	if err := params.Check(); err != nil {
 		return err
 	}
@@ -133,22 +134,22 @@ func runConsumerFailures(ctx context.Context, app *cli.App, params idem.Failures
 	if err != nil {
 		return err
 	}
-	list, err := box.Failures(ctx, params)
+	list, err := consumers.Failures(ctx, box.DB, params)
 	if err != nil {
 		return err
 	}
 	return cli.WriteList(app, output, failureView(), list)
 }
 
-func failureView() cli.View[idem.Failure] {
-	return cli.View[idem.Failure]{
-		ID:    func(f idem.Failure) string { return f.EventID },
+func failureView() cli.View[consumers.Failure] {
+	return cli.View[consumers.Failure]{
+		ID:    func(f consumers.Failure) string { return f.EventID },
 		Empty: "no failures",
-		Columns: []cli.Column[idem.Failure]{
+		Columns: []cli.Column[consumers.Failure]{
 			{Head: "consumer"},
 			{Head: "event", Field: "eventId", Whole: true},
 			{Head: "type", Field: "eventType"},
-			{Head: "state", Style: func(f idem.Failure) cli.Style { return warnIf(f.State == idem.GaveUp) }},
+			{Head: "state", Style: func(f consumers.Failure) cli.Style { return warnIf(f.State == consumers.GaveUp) }},
 			{Head: "attempts"},
 			{Head: "last", Field: "lastAt"},
 			{Head: "first", Field: "firstAt", Wide: true},

@@ -8,19 +8,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/consumers"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/idem"
 )
 
 func newConsumerRetryCmd(app *cli.App) *cobra.Command {
 	opts := &changeOptions{app: app, action: dlq.Republish}
-	var params idem.FailuresParams
+	var params consumers.FailuresParams
 	cmd := &cobra.Command{
 		Use:   "retry NAME [ID... | -]",
 		Short: "Let a consumer try events again that it failed to handle",
 		Long: `Publish a copy of events that a consumer failed to handle, and let it try them as often as before. The topic's other consumers
-get the copies too and skip them, because they remember the events. Specify ids (- reads them from standard input) or
+get the copies too and skip what they have handled, because they remember it. Specify ids (- reads them from standard input) or
 filters; without either, everything that the consumer gave up is tried again.`,
 		Example: `  outboxctl consumer retry mailer --dry-run
   outboxctl consumer retry mailer 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --yes
@@ -39,7 +39,7 @@ filters; without either, everything that the consumer gave up is tried again.`,
 	return cmd
 }
 
-func runConsumerRetry(ctx context.Context, opts *changeOptions, p idem.FailuresParams) (err error) {
+func runConsumerRetry(ctx context.Context, opts *changeOptions, p consumers.FailuresParams) (err error) {
 	if err := p.Check(); err != nil {
 		return err
 	}
@@ -50,13 +50,13 @@ func runConsumerRetry(ctx context.Context, opts *changeOptions, p idem.FailuresP
 		return err
 	}
 	if len(p.EventIDs) == 0 {
-		p.State = cmp.Or(p.State, idem.GaveUp)
+		p.State = cmp.Or(p.State, consumers.GaveUp)
 	}
 	box, err := opts.app.Outbox(ctx)
 	if err != nil {
 		return err
 	}
-	found, err := box.Failures(ctx, p)
+	found, err := consumers.Failures(ctx, box.DB, p)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,5 @@ func runConsumerRetry(ctx context.Context, opts *changeOptions, p idem.FailuresP
 	for _, f := range found {
 		opts.ids = append(opts.ids, f.EventID)
 	}
-	ids := opts.ids
-	opts.before = func(ctx context.Context) error { return box.RetryFailures(ctx, p.Consumer, ids) }
 	return runChange(ctx, opts)
 }

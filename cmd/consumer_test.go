@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/consumers"
 )
 
 const twoTopics = `outbox: 1
@@ -46,26 +46,28 @@ func TestAConsumersFailureIsShownAndRetried(t *testing.T) {
 	consume("mailer", "exit 65", "--type", "order_created", "--idle-exit", "300ms")
 	consume("mailer", "echo $OUTBOX_EVENT_ID >> "+seen, "--topic", "files", "--count", "1")
 
-	failures := func() (list []idem.Failure) {
+	failures := func() (list []consumers.Failure) {
 		require.NoError(t, json.Unmarshal([]byte(w.ok("consumer", "failures", "mailer", "-o", "json")), &list))
 		return list
 	}
 	list := failures()
 	require.Len(t, list, 1)
-	require.Equal(t, []any{"mailer", order, "order_created", idem.GaveUp, "shop-orders-sub"},
+	require.Equal(t, []any{"mailer", order, "order_created", consumers.GaveUp, "shop-orders-sub"},
 		[]any{list[0].Consumer, list[0].EventID, list[0].EventType, list[0].State, list[0].Subscription})
 	require.Contains(t, list[0].LastError, "exit status 65")
 	require.Contains(t, w.ok("consumer", "list"), "mailer")
 	require.Contains(t, w.fails(1, "check"), "consumer mailer gave up 1 event")
 	require.Contains(t, w.ok("why", order), "Consumer mailer fails to handle it")
+	require.Contains(t, w.ok("event", "show", order), "mailer  gave up after 1 attempt")
+	require.Contains(t, w.ok("stats"), "consumer    mailer fails on 0 and gave up 1: outboxctl consumer failures mailer")
 	require.NotContains(t, w.ok("why", media), "fails to handle it")
 
 	w.fails(cli.ExitUsage, "consumer", "retry", "mailer", order, "--type", "order_created")
 	w.fails(cli.ExitNotFound, "consumer", "retry", "mailer", media, "--yes")
 	w.fails(cli.ExitRefused, "consumer", "retry", "mailer")
-	require.Equal(t, idem.GaveUp, failures()[0].State, "nothing was changed")
+	require.Equal(t, consumers.GaveUp, failures()[0].State, "nothing was changed")
 	w.ok("consumer", "retry", "mailer", "--yes")
-	require.Equal(t, idem.Failing, failures()[0].State)
+	require.Equal(t, consumers.Failing, failures()[0].State)
 	w.ok("publish", "--once")
 	consume("mailer", "true", "--type", "order_created", "--idle-exit", "3s")
 	require.Empty(t, failures())

@@ -12,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/why"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // stateStyle is the colour of what has a state: what is done, what is going wrong, and what needs no look.
@@ -115,5 +116,8 @@ func printSurroundings(p *cli.Page, s why.Surroundings) {
 			text += ", in its inbox" + p.Since(m.InboxAt)
 		}
 		p.Line(text)
+	}
+	for _, f := range s.Failures {
+		p.Line(fmt.Sprintf("%s  %s after %s%s: %s", f.Consumer, strings.ReplaceAll(f.State, "_", " "), words.Counted(int64(f.Attempts), "attempt"), p.Since(&f.LastAt), f.LastError))
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/cleanup"
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/consumers"
 	"github.com/outboxctl/outboxctl/internal/devstate"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/doctor"
@@ -54,9 +55,9 @@ func jsonObjects() map[string][]any {
 		"event republish":   {dlq.Outcome{}},
 		"event retry":       {dlq.Outcome{}},
 		"event show":        {outbox.Event{}},
-		"consumer failures": {idem.Failure{}},
+		"consumer failures": {consumers.Failure{}},
 		"consumer forget":   {idem.ForgetResult{}},
-		"consumer list":     {idem.Consumer{}},
+		"consumer list":     {stats.Consumer{}},
 		"consumer retry":    {dlq.Outcome{}},
 		"consumer show":     {idem.Mark{}},
 		"migrate":           {migrateResult{}, adoption.Adoption{}},

@@ -163,6 +163,12 @@ func sayStats(a *cli.App, w io.Writer, r *stats.Report) error {
 		text := fmt.Sprintf("no publisher takes %s: %s events wait, the oldest for %s", s.Name(), n(s.Events), words.Seconds(r.At.Sub(s.OldestAt).Seconds()))
 		line("stranded", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(text)))
 	}
+	for _, c := range r.Consumers {
+		if c.Failing+c.GaveUp > 0 {
+			text := fmt.Sprintf("%s fails on %s and gave up %s: outboxctl consumer failures %s", c.Consumer, n(c.Failing), n(c.GaveUp), c.Consumer)
+			line("consumer", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(text)))
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Dependencies)) {
 		if state := r.Dependencies[name]; state != stats.DependencyOK {
 			line(name, "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(state)))

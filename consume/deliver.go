@@ -106,6 +106,7 @@ func (r *Router) judge(ctx context.Context, d Delivery, outcome Outcome, err err
 	// that is never acknowledged would hold up what is behind it.
 	v.ack = ok && v.gaveUp && recorded.kept && (r.opts.MaxDeliveries == 0 || r.ordered(d))
 	if v.gaveUp {
+		r.opts.Observer.GaveUp(d, err)
 		r.failures.restart(d.Attributes[AttrEventID]) // an operator may have it tried again
 	}
 	return v

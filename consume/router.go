@@ -38,6 +38,9 @@ type RouterOptions struct {
 	Unknown UnknownPolicy
 	// Timeout bounds each handler; 0 means no bound.
 	Timeout time.Duration
+	// Concurrency bounds the handlers that Run has running at once, those of messages that were held back included; 0
+	// leaves it to the Source.
+	Concurrency int
 	// Drain is how long Run waits for the handlers under way when it is to end (default DefaultDrain).
 	Drain time.Duration
 	// Log gets what was not processed; nil means slog.Default. It never gets a body.
@@ -71,6 +74,8 @@ type RouterOptions struct {
 type Observer struct {
 	// Settled is called for each try of a message, before it is acknowledged, given back or tried again.
 	Settled func(Delivery, Outcome, error)
+	// GaveUp is called when an event is given up, with what its handler said.
+	GaveUp func(Delivery, error)
 	// Receiving is called by Run: with nil when it begins to receive, and with the reason when it waits.
 	// That wraps ErrUnavailable, ErrDatabaseUnavailable or an error of the Source.
 	Receiving func(error)
@@ -87,6 +92,7 @@ type Router struct {
 	unknown   sync.Map // the types that were logged
 	failures  failures
 	records   *recorder // nil: nothing is recorded
+	places    chan struct{}
 }
 
 // NewRouter returns a router without handlers.
@@ -100,11 +106,18 @@ func NewRouter(guard *Guard, opts RouterOptions) *Router {
 	if opts.Observer.Settled == nil {
 		opts.Observer.Settled = func(Delivery, Outcome, error) {}
 	}
+	if opts.Observer.GaveUp == nil {
+		opts.Observer.GaveUp = func(Delivery, error) {}
+	}
 	if opts.Observer.Receiving == nil {
 		opts.Observer.Receiving = func(error) {}
 	}
 	opts.Drain = cmp.Or(opts.Drain, DefaultDrain)
-	return &Router{guard: guard, opts: opts, handlers: map[string]Handler{}, records: newRecorder(guard, opts)}
+	r := &Router{guard: guard, opts: opts, handlers: map[string]Handler{}, records: newRecorder(guard, opts)}
+	if opts.Concurrency > 0 {
+		r.places = make(chan struct{}, opts.Concurrency)
+	}
+	return r
 }
 
 // Handle registers the handler of an event type. It runs at most once at a time per event, usually once, more often when

@@ -20,6 +20,10 @@ const (
 	// maxParked bounds the messages that wait to be given back after their handler's place is free. Those beyond it
 	// wait in their place, which slows receiving down.
 	maxParked = 1_000
+
+	// maxHeld bounds the messages of failing ordering keys that wait beside those under way. Those beyond it wait in
+	// their place, which slows receiving down.
+	maxHeld = 1_000
 )
 
 // Source receives messages until its context ends, calls deliver with each, several at once, and returns when those
@@ -50,7 +54,8 @@ func (e *stopError) Unwrap() error { return e.error }
 //	                             outage costs a message one delivery, not all of them
 //	failed or at work elsewhere, and RouterOptions.Ordered
 //	                             not given back: it is tried again after a pause that doubles from 100ms to 5m, and
-//	                             later messages of its ordering key wait until it is handled or given up
+//	                             later messages of its ordering key wait until it is handled or given up; the Source
+//	                             may deliver others meanwhile, which 1,000 such messages do not hinder
 //
 // Handlers outlive ctx, for RouterOptions.Drain at most. The error is one of Stop, or says that there is no handler.
 func (r *Router) Run(ctx context.Context, source Source) error {
@@ -97,9 +102,9 @@ func (r *Router) session(ctx, work context.Context, source Source) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	r.opts.Observer.Receiving(nil)
-	var later parking
-	err := source(ctx, func(d Delivery) { r.receive(ctx, work, end, &later, d) })
-	later.wg.Wait()
+	s := &session{ctx: ctx, work: work, end: end, lanes: map[string][]Delivery{}}
+	err := source(ctx, func(d Delivery) { r.receive(s, d) })
+	s.later.wg.Wait()
 	cause := context.Cause(ctx)
 	if errors.Is(cause, ErrUnavailable) || errors.Is(cause, ErrDatabaseUnavailable) {
 		r.opts.Observer.Receiving(cause)
@@ -111,35 +116,133 @@ func (r *Router) session(ctx, work context.Context, source Source) error {
 	return err
 }
 
-// receive settles one message. ctx ends with the session, work when a stopping Run waits no longer; end ends the session.
-func (r *Router) receive(ctx, work context.Context, end context.CancelCauseFunc, later *parking, d Delivery) {
-	for ctx.Err() == nil {
-		outcome, err := r.handle(work, d)
-		if outcome.Ack() {
-			r.acknowledge(work, d, outcome, err)
-			return
+// receive settles one message, or leaves it to a goroutine that holds its ordering key.
+func (r *Router) receive(s *session, d Delivery) {
+	if s.follow(d) {
+		return
+	}
+	after, again := r.try(s, d)
+	switch {
+	case !again:
+	case s.open(d):
+		s.later.wg.Go(func() { r.hold(s, d, after) })
+	default:
+		r.insist(s, d, after)
+	}
+}
+
+// hold tries a message until it is settled, and then those that came behind it.
+func (r *Router) hold(s *session, d Delivery, after time.Duration) {
+	r.insist(s, d, after)
+	for next, more := s.next(d); more; next, more = s.next(d) {
+		if after, again := r.try(s, next); again {
+			r.insist(s, next, after)
 		}
-		v := r.judge(work, d, outcome, err)
-		r.settled(d, outcome, err, v.after)
-		switch {
-		case v.ack:
-			d.Ack()
-			return
-		case outcome == Unavailable:
-			later.nack(work, d, v.after)
-			end(err)
-			return
-		case !r.holds(d, outcome, v):
-			later.nack(ctx, d, v.after)
-			return
-		}
-		if !sleep(ctx, v.after) {
+	}
+}
+
+// insist tries a message after a pause, until it is settled.
+func (r *Router) insist(s *session, d Delivery, after time.Duration) {
+	for again := true; again; {
+		if !sleep(s.ctx, after) {
 			d.Nack()
 			return
 		}
+		after, again = r.try(s, d)
 	}
-	r.settled(d, Returned, nil, returnedPause)
-	later.nack(work, d, returnedPause)
+}
+
+// try has a message handled and settles it, unless it is to be tried again after a time.
+func (r *Router) try(s *session, d Delivery) (after time.Duration, again bool) {
+	if s.ctx.Err() != nil {
+		r.settled(d, Returned, nil, returnedPause)
+		s.later.nack(s.work, d, returnedPause)
+		return 0, false
+	}
+	if r.places != nil {
+		r.places <- struct{}{}
+		defer func() { <-r.places }()
+	}
+	outcome, err := r.handle(s.work, d)
+	if outcome.Ack() {
+		r.acknowledge(s.work, d, outcome, err)
+		return 0, false
+	}
+	v := r.judge(s.work, d, outcome, err)
+	r.settled(d, outcome, err, v.after)
+	switch {
+	case v.ack:
+		d.Ack()
+	case outcome == Unavailable:
+		s.later.nack(s.work, d, v.after)
+		s.end(err)
+	case r.holds(d, outcome, v):
+		return v.after, true
+	default:
+		s.later.nack(s.ctx, d, v.after)
+	}
+	return 0, false
+}
+
+// session is one time that messages are received.
+type session struct {
+	ctx   context.Context         //nolint:containedctx // it ends with the session
+	work  context.Context         //nolint:containedctx // it ends when a stopping Run waits no longer
+	end   context.CancelCauseFunc // ends the session
+	later parking
+
+	mu sync.Mutex
+	// lanes are the ordering keys whose first message is held, with what came behind it. Those messages keep no place
+	// of the source: a few keys that fail would stop all others. guarded by mu.
+	lanes map[string][]Delivery
+	held  int // messages in all lanes, their first ones included; guarded by mu
+}
+
+func lane(d Delivery) string { return d.Subscription + "\x00" + d.OrderingKey }
+
+// open makes a lane of a message that is held. False means that it has to wait in its place.
+func (s *session) open(d Delivery) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d.OrderingKey == "" || s.held >= maxHeld {
+		return false
+	}
+	s.held++
+	s.lanes[lane(d)] = nil
+	return true
+}
+
+// follow puts a message behind the one of its key that is held; false where there is none. Where too many wait already, it
+// waits in its place.
+func (s *session) follow(d Delivery) bool {
+	for pause := time.Millisecond; ; pause = min(2*pause, minRetryPause) {
+		s.mu.Lock()
+		behind, held := s.lanes[lane(d)]
+		room := s.held < maxHeld || s.ctx.Err() != nil // they are given back soon
+		if held && room {
+			s.lanes[lane(d)] = append(behind, d)
+			s.held++
+		}
+		s.mu.Unlock()
+		if !held || room {
+			return held
+		}
+		sleep(s.ctx, pause)
+	}
+}
+
+// next is the message behind one that is settled, if there is one; otherwise the lane ends.
+func (s *session) next(d Delivery) (next Delivery, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held--
+	behind := s.lanes[lane(d)]
+	if len(behind) == 0 {
+		delete(s.lanes, lane(d))
+		return Delivery{}, false
+	}
+	s.lanes[lane(d)] = behind[1:]
+	return behind[0], true
 }
 
 // parking delays nacks. Without a delay a broker hands a nacked message out

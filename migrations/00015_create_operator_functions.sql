@@ -404,6 +404,8 @@ BEGIN
                next_attempt_at = now(), deliver_at = now()
          WHERE e.id = ANY (hit);
         PERFORM @schema@.outbox_forget_leases(hit);
+        -- Consumers that failed to handle it try it as often as before; the others remember it.
+        UPDATE @schema@.outbox_consumer_failures AS f SET state = 'failing', attempts = 0 WHERE f.event_id = ANY (hit);
     END IF;
     RETURN QUERY
         SELECT w.id,

@@ -137,6 +137,43 @@ END
 $$;
 -- +goose StatementEnd
 
+-- What consumers failed on, of events that are not here any more.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_cleanup_failures(
+    older_than timestamptz, from_at timestamptz, max_rows int, actor text, note text, detail jsonb,
+    INOUT run bigint, OUT deleted bigint, OUT last_at timestamptz, OUT busy boolean)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM @schema@.outbox_check_cleanup(actor, older_than);
+    deleted := 0;
+    busy := NOT pg_try_advisory_xact_lock(hashtextextended('outbox_cleanup', 0));
+    IF busy THEN
+        RETURN;
+    END IF;
+    WITH gone AS MATERIALIZED (
+        SELECT f.consumer, f.event_id
+          FROM @schema@.outbox_consumer_failures AS f
+         WHERE f.last_at < older_than
+           AND f.last_at >= coalesce(from_at, '-infinity')
+           AND NOT EXISTS (SELECT FROM @schema@.outbox_events AS e WHERE e.id = f.event_id)
+         ORDER BY f.last_at
+         LIMIT max_rows
+           FOR UPDATE SKIP LOCKED
+    ), removed AS (
+        DELETE FROM @schema@.outbox_consumer_failures AS f USING gone
+         WHERE f.consumer = gone.consumer AND f.event_id = gone.event_id
+        RETURNING f.last_at
+    )
+    SELECT count(*), max(removed.last_at) INTO deleted, last_at FROM removed;
+    IF deleted > 0 THEN
+        run := @schema@.outbox_audit_cleanup(run, actor, note, detail, text 'failures', older_than, deleted, NULL::bigint);
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
 -- A discarded dead letter takes its dead event along, unless another death of
 -- the same event is still open.
 -- +goose StatementBegin
@@ -228,16 +265,19 @@ REVOKE ALL ON FUNCTION outbox_audit_cleanup(bigint, text, text, jsonb, text, tim
 REVOKE ALL ON FUNCTION outbox_cleanup_events(timestamptz, timestamptz, int, text, text, jsonb, bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_check_cleanup(text, timestamptz) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_cleanup_inbox(timestamptz, timestamptz, int, text, text, jsonb, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_cleanup_failures(timestamptz, timestamptz, int, text, text, jsonb, bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_cleanup_dlq(timestamptz, int, text, text, jsonb, bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_cleanup_audit(timestamptz, timestamptz, int, text, text, jsonb, bigint) FROM PUBLIC;
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_cleanup_events(timestamptz, timestamptz, int, text, text, jsonb, bigint) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_cleanup_inbox(timestamptz, timestamptz, int, text, text, jsonb, bigint) TO outbox_operator');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_cleanup_failures(timestamptz, timestamptz, int, text, text, jsonb, bigint) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_cleanup_dlq(timestamptz, int, text, text, jsonb, bigint) TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_cleanup_audit(timestamptz, timestamptz, int, text, text, jsonb, bigint) TO outbox_operator');
 
 -- +goose Down
 DROP FUNCTION IF EXISTS outbox_cleanup_events(timestamptz, timestamptz, int, text, text, jsonb, bigint);
 DROP FUNCTION IF EXISTS outbox_cleanup_inbox(timestamptz, timestamptz, int, text, text, jsonb, bigint);
+DROP FUNCTION IF EXISTS outbox_cleanup_failures(timestamptz, timestamptz, int, text, text, jsonb, bigint);
 DROP FUNCTION IF EXISTS outbox_cleanup_dlq(timestamptz, int, text, text, jsonb, bigint);
 DROP FUNCTION IF EXISTS outbox_cleanup_audit(timestamptz, timestamptz, int, text, text, jsonb, bigint);
 DROP FUNCTION IF EXISTS outbox_check_cleanup(text, timestamptz);

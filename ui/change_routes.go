@@ -49,6 +49,7 @@ func (h *Handler) changeRoutes() (routes []changeRoute) {
 			{path: "/plans/{id}/abandon", api: "DELETE /api/v1/plans/{id}", do: abandonPlan},
 			{path: "/audit/{run}/undo", do: undo},
 			{path: "/events/{id}/forget", do: forget},
+			{path: "/consumers/{consumer}/retry", do: retryConsumer},
 			{path: "/topics/{topic}/pause", do: pauseTopic},
 			{path: "/topics/{topic}/resume", do: resumeTopic},
 		}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/outboxctl/outboxctl/emit/wire"
+	"github.com/outboxctl/outboxctl/internal/consumers"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
@@ -41,6 +42,7 @@ func described() ([]byte, error) {
 func answered() map[string]reflect.Type {
 	return map[string]reflect.Type{
 		"AuditRun": reflect.TypeFor[dlq.AuditRun](), "AuditRunDetail": reflect.TypeFor[dlq.AuditRunResult](), "EditResult": reflect.TypeFor[dlq.EditResult](), "ConsumerMark": reflect.TypeFor[idem.Mark](),
+		"Consumer": reflect.TypeFor[stats.Consumer](), "ConsumerFailure": reflect.TypeFor[consumers.Failure](),
 		"DeadLetter": reflect.TypeFor[dlq.Entry](), "DeadLetterDetail": reflect.TypeFor[why.DeadLetterDetail](),
 		"Event": reflect.TypeFor[outbox.Event](), "EventDetail": reflect.TypeFor[why.EventDetail](),
 		"EventType": reflect.TypeFor[registry.EventType](), "EventTypeDetail": reflect.TypeFor[registry.EventTypeDetail](), "Finding": reflect.TypeFor[Finding](),

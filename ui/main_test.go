@@ -121,6 +121,6 @@ func (b *bundle) addresses() []string {
 	return []string{
 		"/", "/causes", "/causes?by=reason", "/dead-letters", "/dead-letters?state=all", "/dead-letters?error-like=such&type=order_canceled", "/dead-letters?reason=invalid_payload",
 		"/dead-letters/00000000-0000-7000-8000-0000000000d3", "/events", "/events?status=published", "/events/00000000-0000-7000-8000-0000000000e1",
-		"/events?aggregate=" + url.QueryEscape("vendor_order/00000000-0000-7000-8000-00000000aaaa"), "/ordering-keys?key=x", "/plans", "/plans/" + b.planID(), "/topics", "/publishers", "/catalogue", "/catalogue/order_created", "/history", "/history?span=24h", "/history?span=7d", "/audit", "/audit/" + b.planID(), "/audit?actor=bob", "/doctor", "/settings",
+		"/events?aggregate=" + url.QueryEscape("vendor_order/00000000-0000-7000-8000-00000000aaaa"), "/ordering-keys?key=x", "/plans", "/plans/" + b.planID(), "/topics", "/publishers", "/consumers", "/consumers?consumer=mailer", "/catalogue", "/catalogue/order_created", "/history", "/history?span=24h", "/history?span=7d", "/audit", "/audit/" + b.planID(), "/audit?actor=bob", "/doctor", "/settings",
 	}
 }

@@ -64,6 +64,14 @@ func troubles(s *stats.Report) []trouble {
 				s.Flow.ArrivalPerSecond, s.Flow.DrainPerSecond, words.Seconds(s.OldestAgeSeconds)), Remedy: "outboxctl stats --by topic", Bad: true, To: "/topics",
 		})
 	}
+	for _, c := range s.Consumers {
+		if c.GaveUp > 0 {
+			found = append(found, trouble{
+				Text: fmt.Sprintf("Consumer %s gave up %s.", c.Consumer, words.Counted(c.GaveUp, "event")), Remedy: "outboxctl consumer failures " + c.Consumer,
+				Bad: true, To: "/consumers?consumer=" + url.QueryEscape(c.Consumer),
+			})
+		}
+	}
 	if s.DLQ.Open > 0 {
 		found = append(found, trouble{Text: "Waiting for a decision: " + words.Counted(s.DLQ.Open, "open dead letter") + ".", Remedy: "outboxctl dlq list --group-by fingerprint", To: "/causes"})
 	}

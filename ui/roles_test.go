@@ -46,6 +46,9 @@ func TestRouteRoleMatrix(t *testing.T) {
 				t.Cleanup(c.Pool.Close)
 			})
 			require.NoError(t, redis.Client.Set(t.Context(), "pf:evt:processed:shop:"+eventID, "done:x:1:y", 0).Err())
+			_, err := b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_consumer_failures (consumer, event_id, event_type, namespace, subscription, state, attempts, last_error)
+				VALUES ('shop', $1::text::uuid, 't', 'n', 's', 'gave_up', 1, 'e')`, eventID)
+			require.NoError(t, err)
 			box := dlq.New(b.db.Pool, registry.New())
 			plan := func() string {
 				set, err := box.ChooseChange(t.Context(), dlq.ChangeParams{Action: dlq.Discard, IDs: []string{deadID}, Actor: "ann", Note: "x"})
@@ -72,17 +75,18 @@ func TestRouteRoleMatrix(t *testing.T) {
 				var database string
 				require.NoError(t, b.db.Pool.QueryRow(t.Context(), `SELECT current_database()`).Scan(&database))
 				body, known := map[string]string{
-					"/api/v1/plans":                    `{"action": "discard", "ids": ["` + deadID + `"], "note": "x"}`,
-					"/api/v1/plans/{id}":               ``,
-					"/api/v1/plans/{id}/run":           `{"confirm": {"count": 1, "database": "` + database + `"}, "note": "x"}`,
-					"/api/v1/plans/{id}/stop":          ``,
-					"/api/v1/events/{id}/forget":       `{"consumer": "shop", "confirm": "shop", "note": "x"}`,
-					"/api/v1/audit/{run}/undo":         ``,
-					"/api/v1/dead-letters/{id}/edit":   `{"note": "x", "data": ` + rightOrder + `}`,
-					"/api/v1/topics/{topic}/pause":     `{"note": "x"}`,
-					"/api/v1/topics/{topic}/resume":    `{"note": "x"}`,
-					"/api/v1/dead-letters/{id}/reveal": `{"note": "x"}`,
-					"/api/v1/events/{id}/reveal":       `{"note": "x"}`,
+					"/api/v1/plans":                      `{"action": "discard", "ids": ["` + deadID + `"], "note": "x"}`,
+					"/api/v1/plans/{id}":                 ``,
+					"/api/v1/plans/{id}/run":             `{"confirm": {"count": 1, "database": "` + database + `"}, "note": "x"}`,
+					"/api/v1/plans/{id}/stop":            ``,
+					"/api/v1/events/{id}/forget":         `{"consumer": "shop", "confirm": "shop", "note": "x"}`,
+					"/api/v1/audit/{run}/undo":           ``,
+					"/api/v1/dead-letters/{id}/edit":     `{"note": "x", "data": ` + rightOrder + `}`,
+					"/api/v1/consumers/{consumer}/retry": `{"note": "x"}`,
+					"/api/v1/topics/{topic}/pause":       `{"note": "x"}`,
+					"/api/v1/topics/{topic}/resume":      `{"note": "x"}`,
+					"/api/v1/dead-letters/{id}/reveal":   `{"note": "x"}`,
+					"/api/v1/events/{id}/reveal":         `{"note": "x"}`,
 				}[path]
 				require.True(t, known, "give %s a body with which it changes something", call)
 				const state = `SELECT (SELECT count(*) FROM outbox_audit) + (SELECT count(*) FROM outbox_pauses) + (SELECT count(*) FROM outbox_plans)
@@ -92,7 +96,7 @@ func TestRouteRoleMatrix(t *testing.T) {
 					require.NoError(t, err)
 				}
 				before := b.count(state)
-				status, _, text := b.send(method, strings.NewReplacer("{id}", id, "{topic}", "domain", "{run}", b.discarded()).Replace(path), jsonType, body)
+				status, _, text := b.send(method, strings.NewReplacer("{id}", id, "{topic}", "domain", "{consumer}", "shop", "{run}", b.discarded()).Replace(path), jsonType, body)
 				// A plan that was not started is not stopped, whoever asks.
 				never := strings.HasSuffix(path, "/stop")
 				if role == "outbox_operator" {

@@ -7,13 +7,13 @@ import (
 )
 
 // Pump hands deliveries to a function, side by side up to a number and those of an ordering key one
-// after the other. A delivery has its place until it is acknowledged or given back.
+// after the other. A delivery has its place until the function returns.
 type Pump struct {
 	slots chan struct{}
 	under sync.WaitGroup
 
 	mu   sync.Mutex
-	last map[string]chan struct{} // by ordering key: closed when the last one is settled
+	last map[string]chan struct{} // by ordering key: closed when the function has returned for the last one
 }
 
 // NewPump hands out so many deliveries at once.
@@ -30,17 +30,18 @@ func (p *Pump) Hand(ctx context.Context, d Delivery, f func(Delivery)) bool {
 		d.Nack()
 		return false
 	}
-	s := &settled{Message: d.Message, done: make(chan struct{})}
+	s, returned := &settled{Message: d.Message, done: make(chan struct{})}, make(chan struct{})
 	d.Message = s
-	before := p.follow(d.OrderingKey, s.done)
+	before := p.follow(d.OrderingKey, returned)
 	p.under.Go(func() {
-		defer func() { <-p.slots }()
 		if before != nil {
 			<-before
 		}
 		f(d)
+		close(returned)
+		p.forget(d.OrderingKey, returned)
+		<-p.slots
 		<-s.done
-		p.forget(d.OrderingKey, s.done)
 	})
 	return true
 }

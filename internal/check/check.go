@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
 	"github.com/outboxctl/outboxctl/internal/words"
@@ -81,34 +79,20 @@ func Run(ctx context.Context, db stats.DB, catalogue stats.Catalogue, p Params) 
 		return nil, err
 	}
 	out := p.judge(r)
-	return out, out.addConsumers(ctx, db)
+	out.addConsumers(r.Consumers)
+	return out, nil
 }
 
-// countFailures is bounded by what fails.
-const countFailures = `
-SELECT consumer, count(*) FILTER (WHERE state = 'failing'), count(*) FILTER (WHERE state = 'gave_up')
-  FROM outbox_consumer_failures GROUP BY consumer ORDER BY consumer`
-
 // addConsumers says which consumers fail. What they gave up needs a person.
-func (c *Result) addConsumers(ctx context.Context, db stats.DB) error {
-	return pgx.BeginTxFunc(ctx, db, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, countFailures)
-		if err != nil {
-			return err
+func (c *Result) addConsumers(all []stats.Consumer) {
+	for _, f := range all {
+		if f.Failing > 0 {
+			c.say(OK, safetext.Line(fmt.Sprintf("consumer %s fails on %s", f.Consumer, words.Counted(f.Failing, "event"))))
 		}
-		var name string
-		var failing, gaveUp int64
-		_, err = pgx.ForEachRow(rows, []any{&name, &failing, &gaveUp}, func() error {
-			if failing > 0 {
-				c.say(OK, safetext.Line(fmt.Sprintf("consumer %s fails on %s", name, words.Counted(failing, "event"))))
-			}
-			if gaveUp > 0 {
-				c.say(Warning, safetext.Line(fmt.Sprintf("consumer %s gave up %s", name, words.Counted(gaveUp, "event"))))
-			}
-			return nil
-		})
-		return err
-	})
+		if f.GaveUp > 0 {
+			c.say(Warning, safetext.Line(fmt.Sprintf("consumer %s gave up %s", f.Consumer, words.Counted(f.GaveUp, "event"))))
+		}
+	}
 }
 
 func (p Params) judge(r *stats.Report) *Result {

@@ -23,7 +23,8 @@ var ErrBusy = errors.New("another cleanup is running")
 
 // Params describes what to remove and how gently.
 type Params struct {
-	// OlderThan is the age, since publication, from which events go. Nil: no events.
+	// OlderThan is the age, since publication, from which events go, and what consumers failed on longer ago than that and
+	// is gone. Nil: no events.
 	OlderThan *time.Duration
 	// DLQOlderThan is the age, since they were replayed or discarded, from which dead letters go. Nil:
 	// none.
@@ -60,6 +61,7 @@ type Result struct {
 	DLQ        int64         `json:"dlq"`
 	DeadEvents int64         `json:"deadEvents"`
 	Inbox      int64         `json:"inbox"`
+	Failures   int64         `json:"failures"`
 	Audit      int64         `json:"audit"`
 	Batches    int           `json:"batches"`
 	Longest    time.Duration `json:"-"`
@@ -91,6 +93,9 @@ func (c *Cleaner) run(ctx context.Context, p Params) (Result, error) {
 	if p.OlderThan != nil {
 		if err := run.inOrder(ctx, cleanupEvents, *p.OlderThan, &run.result.Events); err != nil {
 			return run.result, fmt.Errorf("clean up published events: %w", err)
+		}
+		if err := run.inOrder(ctx, cleanupFails, *p.OlderThan, &run.result.Failures); err != nil {
+			return run.result, fmt.Errorf("clean up consumers' failures: %w", err)
 		}
 	}
 	if p.DLQOlderThan != nil {
@@ -128,7 +133,7 @@ func (r *run) history(ctx context.Context) error {
 }
 
 // Rows is how many a run removed on its own account: dead events go with their dead letters.
-func (r Result) Rows() int64 { return r.Events + r.DLQ + r.Inbox + r.Audit }
+func (r Result) Rows() int64 { return r.Events + r.DLQ + r.Inbox + r.Failures + r.Audit }
 
 // run is the state of one Run.
 type run struct {
@@ -239,7 +244,9 @@ type Plan struct {
 	Events []TypeCount     `json:"events"`
 	DLQ    []TypeCount     `json:"dlq"`
 	Inbox  []ConsumerCount `json:"inbox"`
-	Audit  []ActionCount   `json:"audit"`
+	// Failures are what consumers failed on.
+	Failures []ConsumerCount `json:"failures"`
+	Audit    []ActionCount   `json:"audit"`
 }
 
 // Rows is how many rows that is.
@@ -249,8 +256,10 @@ func (p Plan) Rows() (n int64) {
 			n += c.Count
 		}
 	}
-	for _, c := range p.Inbox {
-		n += c.Count
+	for _, counts := range [][]ConsumerCount{p.Inbox, p.Failures} {
+		for _, c := range counts {
+			n += c.Count
+		}
 	}
 	for _, a := range p.Audit {
 		n += a.Count
@@ -264,7 +273,7 @@ type ActionCount struct {
 	Count  int64  `json:"count"`
 }
 
-// A ConsumerCount counts the inbox rows of one consumer.
+// A ConsumerCount counts rows of one consumer.
 type ConsumerCount struct {
 	Consumer string `json:"consumer"`
 	Count    int64  `json:"count"`
@@ -279,7 +288,7 @@ type TypeCount struct {
 // Plan counts what Run would remove now; it changes nothing.
 func (c *Cleaner) Plan(ctx context.Context, p Params) (Plan, error) {
 	plan := Plan{Events: []TypeCount{}, DLQ: []TypeCount{}, Inbox: []ConsumerCount{},
-		Audit: []ActionCount{}}
+		Failures: []ConsumerCount{}, Audit: []ActionCount{}}
 	err := p.Validate()
 	if err != nil {
 		return plan, err
@@ -287,6 +296,9 @@ func (c *Cleaner) Plan(ctx context.Context, p Params) (Plan, error) {
 	if p.OlderThan != nil {
 		if plan.Events, err = count[TypeCount](ctx, c.pool, countEvents, *p.OlderThan); err != nil {
 			return plan, fmt.Errorf("count published events: %w", err)
+		}
+		if plan.Failures, err = count[ConsumerCount](ctx, c.pool, countFailures, *p.OlderThan); err != nil {
+			return plan, fmt.Errorf("count consumers' failures: %w", err)
 		}
 	}
 	if p.DLQOlderThan != nil {

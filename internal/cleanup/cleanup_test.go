@@ -49,7 +49,7 @@ func TestOnlyOldPublishedEventsGo(t *testing.T) {
 	params := cleanup.Params{OlderThan: ptr(30 * day), Actor: "tester", Note: "retention"}
 	plan, err := cleaner.Plan(t.Context(), params)
 	require.NoError(t, err)
-	require.Equal(t, cleanup.Plan{Events: []cleanup.TypeCount{{EventType: "order_canceled", Count: 2500}}, DLQ: []cleanup.TypeCount{}, Inbox: []cleanup.ConsumerCount{}, Audit: []cleanup.ActionCount{}}, plan)
+	require.Equal(t, cleanup.Plan{Events: []cleanup.TypeCount{{EventType: "order_canceled", Count: 2500}}, DLQ: []cleanup.TypeCount{}, Inbox: []cleanup.ConsumerCount{}, Failures: []cleanup.ConsumerCount{}, Audit: []cleanup.ActionCount{}}, plan)
 	require.Equal(t, 2515, count(t, pool, "outbox_events"), "a plan removes nothing")
 
 	result, err := cleaner.Run(t.Context(), params)
@@ -204,6 +204,32 @@ func TestOnlyOldInboxRowsGo(t *testing.T) {
 	require.Greater(t, result.Batches, 1)
 	require.Equal(t, 7, count(t, pool, "inbox_events"))
 	require.Equal(t, 5, count(t, pool, "outbox_events"), "events are not asked for")
+}
+
+// What a consumer failed on goes when it is old and its event is gone. One that still fails, or could be tried again, stays.
+func TestFailuresOfEventsThatAreGoneGo(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	fill(t, pool, 1, "published", 31*day)
+	fill(t, pool, 1, "published", day)
+	_, err := pool.Exec(t.Context(), `
+		INSERT INTO outbox_consumer_failures (consumer, event_id, event_type, namespace, subscription, state, attempts, last_error, last_at)
+		SELECT f.consumer, coalesce(e.id, gen_random_uuid()), 't', 'n', 's', 'gave_up', 1, 'e', now() - f.age
+		  FROM (VALUES ('gone', interval '31 days', NULL::interval), ('goes', '31 days', '31 days'), ('new', '1 day', NULL), ('kept', '31 days', '1 day')) AS f(consumer, age, event)
+		  LEFT JOIN outbox_events AS e ON e.published_at BETWEEN now() - f.event - interval '1 h' AND now() - f.event + interval '1 h'`)
+	require.NoError(t, err)
+	p := cleanup.Params{OlderThan: ptr(30 * day), Actor: "tester"}
+	plan, err := cleanup.New(pool).Plan(t.Context(), p)
+	require.NoError(t, err)
+	require.Equal(t, []cleanup.ConsumerCount{{Consumer: "goes", Count: 1}, {Consumer: "gone", Count: 1}}, plan.Failures)
+	result, err := cleanup.New(pool).Run(t.Context(), p)
+	require.NoError(t, err)
+	require.Equal(t, [2]int64{1, 2}, [2]int64{result.Events, result.Failures})
+	require.Equal(t, plan.Rows(), result.Rows())
+	var left string
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT string_agg(consumer, ' ' ORDER BY consumer) FROM outbox_consumer_failures`).Scan(&left))
+	require.Equal(t, "kept new", left)
+	require.Equal(t, int64(3), audits(t, pool)[0].Affected)
 }
 
 func TestMaxRowsBoundsTheWholeRun(t *testing.T) {

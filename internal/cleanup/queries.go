@@ -32,6 +32,7 @@ SELECT set_config(name, '0', true)
 	// types are exact: an overload planted in the schema would win over one that merely fits.
 	cleanupEvents = `SELECT run, deleted, last_published, busy FROM outbox_cleanup_events(` + inOrderArgs + `)`
 	cleanupInbox  = `SELECT run, deleted, last_processed, busy FROM outbox_cleanup_inbox(` + inOrderArgs + `)`
+	cleanupFails  = `SELECT run, deleted, last_at, busy FROM outbox_cleanup_failures(` + inOrderArgs + `)`
 	cleanupAudit  = `SELECT run, deleted, last_at, busy FROM outbox_cleanup_audit(` + inOrderArgs + `)`
 	cleanupDLQ    = `SELECT run, deleted, deleted_events, busy FROM outbox_cleanup_dlq($1::timestamptz, $2::int, $3::text, $4::text, $5::jsonb, $6::bigint)`
 	// How many rows of the history go in one statement.
@@ -52,6 +53,14 @@ SELECT consumer, count(*)
   FROM inbox_events
  WHERE processed_at < now() - $1::interval
  GROUP BY consumer ORDER BY consumer`
+
+	// What consumers failed on, of events that are gone or would go with this run.
+	countFailures = `
+SELECT f.consumer, count(*)
+  FROM outbox_consumer_failures AS f
+  LEFT JOIN outbox_events AS e ON e.id = f.event_id
+ WHERE f.last_at < now() - $1::interval AND (e.id IS NULL OR e.published_at < now() - $1::interval)
+ GROUP BY f.consumer ORDER BY f.consumer`
 
 	// Walks outbox_audit_at_idx up to the cutoff.
 	countAudit = `

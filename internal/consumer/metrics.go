@@ -14,6 +14,7 @@ import (
 type metrics struct {
 	messages      *prometheus.CounterVec
 	redelivered   prometheus.Counter
+	gaveUp        prometheus.Counter
 	away          *prometheus.GaugeVec
 	duration, lag prometheus.Histogram
 }
@@ -39,6 +40,10 @@ func newMetrics(w *Worker, consumer string, reg prometheus.Registerer) *metrics 
 			Name: "outbox_consumer_redelivered_total", ConstLabels: labels,
 			Help: "Messages that Pub/Sub delivered more than once, as far as it counts.",
 		}),
+		gaveUp: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "outbox_consumer_gave_up_total", ConstLabels: labels,
+			Help: "Times that an event was given up: it is not tried again, or left to the dead-letter policy.",
+		}),
 		away: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "outbox_consumer_dependency_away", ConstLabels: labels,
 			Help: "1 while receiving is paused because the dependency gives no answer.",
@@ -56,9 +61,9 @@ func newMetrics(w *Worker, consumer string, reg prometheus.Registerer) *metrics 
 	}
 	m.setAway(nil)
 	if reg != nil {
-		reg.MustRegister(m.messages, m.redelivered, m.away, m.duration, m.lag,
+		reg.MustRegister(m.messages, m.redelivered, m.gaveUp, m.away, m.duration, m.lag,
 			gauge("outbox_consumer_in_flight", "Messages being handled.", func() int { return w.busy }),
-			gauge("outbox_consumer_parked", "Messages waiting to be nacked.", func() int { return max(0, w.open-w.busy) }))
+			gauge("outbox_consumer_parked", "Messages held back behind a failure, or waiting to be given back.", func() int { return max(0, w.open-w.busy) }))
 	}
 	return m
 }

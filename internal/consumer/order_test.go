@@ -165,8 +165,8 @@ func (s eager) Receive(ctx context.Context, f func(broker.Delivery)) error {
 		ids := newIDs(s.each)
 		all.Go(func() {
 			back := make(chan int, 10*s.each)
-			acked := map[int]bool{}
-			for next := 0; len(acked) < s.each && ctx.Err() == nil; {
+			var acked atomic.Int64
+			for next := 0; int(acked.Load()) < s.each && ctx.Err() == nil; {
 				select {
 				case next = <-back:
 				default:
@@ -182,7 +182,7 @@ func (s eager) Receive(ctx context.Context, f func(broker.Delivery)) error {
 				m := message(ids[at], notifications.EventType, "{}")
 				m.Attributes["event_seq"] = strconv.Itoa(at + 1)
 				f(broker.Delivery{
-					Message:    settling{ack: func() { acked[at] = true }, nack: func() { back <- at }}, // acknowledged before f returns
+					Message:    settling{ack: func() { acked.Add(1) }, nack: func() { back <- at }},
 					Attributes: m.Attributes, Body: m.Data, OrderingKey: fmt.Sprint("key/", key), Attempt: 1,
 				})
 				next++
@@ -212,6 +212,43 @@ func TestOrderOfWhatIsReceivedAlready(t *testing.T) {
 	}, "everything is applied")
 	stop()
 	require.Zero(t, w.count(breaks))
+}
+
+// Keys that fail keep no place from others, and their handlers count among those that run at once.
+func TestFailingKeysKeepNoPlace(t *testing.T) {
+	t.Parallel()
+	w := orderedWorld(t)
+	const places, keys = 2, 9
+	source := sourceOf(w.client, broker.SourceParams{Subscription: orderedSubscription, Concurrency: places, Streams: places, Comeback: minAckDeadline})
+	worker := consumer.New(source, w.guard(consume.Options{}), consumer.Config{Concurrency: places})
+	var failing sync.Map
+	var heal atomic.Bool
+	var running, most atomic.Int64
+	worker.Router.HandleOthers(func(ctx context.Context, e consume.Event) error {
+		most.Store(max(most.Load(), running.Add(1)))
+		defer running.Add(-1)
+		if !heal.Load() && e.Seq < keys {
+			failing.Store(e.Seq, true)
+			return errors.New("not yet")
+		}
+		_, err := w.pool.Exec(ctx, `INSERT INTO applied (key, seq) VALUES ($1, $2)`, e.OrderingKey, e.Seq)
+		return err
+	})
+	w.publishOrdered(3*keys, keys)
+	stop := w.running(worker)
+	good := fmt.Sprintf(`SELECT count(*) FROM applied WHERE key = 'key/%d'`, keys-1)
+	w.eventually(func() bool { return w.count(good) == 3 }, "the key that does not fail goes on")
+	failed := func() (n int) {
+		failing.Range(func(any, any) bool { n++; return true })
+		return n
+	}
+	w.eventually(func() bool { return failed() == keys-1 }, "while all others fail")
+	require.Equal(t, 3, w.count(`SELECT count(*) FROM applied`), "what is behind a failed event waits")
+	heal.Store(true)
+	w.eventually(func() bool { return w.count(`SELECT count(*) FROM applied`) == 3*keys }, "everything is applied")
+	stop()
+	require.Zero(t, w.count(breaks))
+	require.LessOrEqual(t, most.Load(), int64(places))
 }
 
 // An event that is given up lets the later ones of its key go on.

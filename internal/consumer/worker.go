@@ -32,6 +32,8 @@ const (
 // Config of a Worker. The zero value means the defaults.
 type Config struct {
 	HandlerTimeout time.Duration
+	// Concurrency bounds the handlers that run at once; 0 leaves it to the source.
+	Concurrency int
 	// Drain is how long a stopping worker waits for the handlers under way.
 	Drain time.Duration
 	// Count ends Run after that many acknowledged messages, those of types without
@@ -102,9 +104,11 @@ func New(source broker.Source, guard *consume.Guard, cfg Config) *Worker {
 	w.metrics = newMetrics(w, guard.Consumer(), cfg.Metrics)
 	about := source.About()
 	w.Router = consume.NewRouter(guard, consume.RouterOptions{
-		Timeout: cfg.HandlerTimeout, Drain: cfg.Drain, Log: telemetry.Slog(cfg.Log),
-		Wrap:     func(h consume.Handler) consume.Handler { return w.watch(cfg.Wrap(h)) },
-		Observer: consume.Observer{Settled: w.settled, Receiving: w.setTrouble},
+		Timeout: cfg.HandlerTimeout, Concurrency: cfg.Concurrency, Drain: cfg.Drain, Log: telemetry.Slog(cfg.Log),
+		Wrap: func(h consume.Handler) consume.Handler { return w.watch(cfg.Wrap(h)) },
+		Observer: consume.Observer{
+			Settled: w.settled, Receiving: w.setTrouble, GaveUp: func(consume.Delivery, error) { w.metrics.gaveUp.Inc() },
+		},
 		Database: cfg.Database, ErrorText: errorText, Subscription: cfg.Subscription, MaxAttempts: cfg.MaxAttempts,
 		Ordered: about.Ordered, MaxDeliveries: about.MaxDeliveries,
 	})
@@ -136,11 +140,8 @@ func (w *Worker) receive(ctx context.Context, deliver func(consume.Delivery)) er
 			Subscription: got.Subscription,
 		}
 		defer w.enter(d)()
-		reserved := w.reserve(ctx)
+		m.reserved = w.reserve(ctx)
 		deliver(d)
-		if reserved && !m.acked {
-			<-w.places
-		}
 	})
 	if err != nil && w.source.Permanent(err) && w.report().Received == 0 {
 		return consume.Stop(err)
@@ -167,11 +168,11 @@ func (w *Worker) reserve(ctx context.Context) bool {
 type message struct {
 	broker.Message
 	worker *Worker
-	acked  bool
+	// reserved: it has a place under Count, which it keeps if it is acknowledged.
+	reserved bool
 }
 
 func (m *message) Ack() {
-	m.acked = true
 	m.Message.Ack()
 	w := m.worker
 	w.mu.Lock()
@@ -184,6 +185,9 @@ func (m *message) Ack() {
 
 func (m *message) Nack() {
 	m.Message.Nack()
+	if m.reserved {
+		<-m.worker.places
+	}
 	m.worker.mu.Lock()
 	defer m.worker.mu.Unlock()
 	m.worker.open--

@@ -119,7 +119,7 @@ func TestDrift(t *testing.T) {
 		"view dropped": {`DROP VIEW outbox_event_status`, []string{"view outbox_event_status is missing"},
 			"create it as migrations/00007_create_leases.sql of this version does, or restore the schema from a backup"},
 		"table dropped": {`DROP TABLE inbox_events`, []string{"table inbox_events is missing"},
-			"create it as migrations/00013_create_inbox.sql of this version does, or restore the schema from a backup"},
+			"create it as migrations/00014_create_inbox.sql of this version does, or restore the schema from a backup"},
 		"function dropped": {`DROP FUNCTION outbox_emit_many(jsonb)`, []string{"function outbox_emit_many(jsonb) is missing"},
 			"create it as migrations/00009_create_emit_functions.sql of this version does, or restore the schema from a backup"},
 		"function changed": {`CREATE OR REPLACE FUNCTION outbox_field_bytes(n int) RETURNS int LANGUAGE sql AS 'SELECT 1'`,

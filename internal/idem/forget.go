@@ -53,6 +53,9 @@ type ForgetResult struct {
 	InInbox bool `json:"-"`
 }
 
+// hasFailed asks whether a failure of the event is recorded, which is forgotten, too.
+const hasFailed = `SELECT EXISTS (SELECT FROM outbox_consumer_failures WHERE consumer = $1 AND event_id = $2::uuid)`
+
 // Forget makes a consumer process an event again when it is delivered the next time. It refuses what would have no effect
 // or would be dangerous, in a dry run too.
 //
@@ -83,11 +86,11 @@ func (o *Outbox) Forget(ctx context.Context, p ForgetParams) (ForgetResult, erro
 	}
 	result := ForgetResult{EventID: id, Consumer: p.Consumer, State: string(entry.State), DryRun: p.DryRun}
 	_, result.InInbox = inbox[p.Consumer]
-	failed, err := o.Failures(ctx, FailuresParams{Consumer: p.Consumer, EventIDs: []string{id}})
-	if err != nil {
+	var failed bool
+	if err := o.DB.QueryRow(ctx, hasFailed, p.Consumer, id).Scan(&failed); err != nil {
 		return ForgetResult{}, err
 	}
-	if err := p.refuse(entry, result.InInbox, len(failed) > 0); err != nil || p.DryRun {
+	if err := p.refuse(entry, result.InInbox, failed); err != nil || p.DryRun {
 		return result, err
 	}
 	err = o.forget(ctx, p, entry, &result)

@@ -79,6 +79,9 @@ func fill(ctx context.Context, tx pgx.Tx, catalogue Catalogue, p Params, r *Repo
 	if r.Pauses, err = outbox.HeldPauses(ctx, tx, catalogue.Names()); err != nil {
 		return err
 	}
+	if r.Consumers, err = Consumers(ctx, tx); err != nil {
+		return err
+	}
 	if p.By != "" {
 		if r.Groups, err = groups(ctx, tx, catalogue, p); err != nil {
 			return err

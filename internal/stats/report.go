@@ -48,7 +48,9 @@ type Report struct {
 	Stranded []StrandedType `json:"stranded"`
 	// Pauses is what operators have paused, and how much that holds back.
 	Pauses []outbox.HeldPause `json:"pauses"`
-	Groups []Group            `json:"groups,omitempty"`
+	// Consumers are those that the database knows.
+	Consumers []Consumer `json:"consumers"`
+	Groups    []Group    `json:"groups,omitempty"`
 	// Dependencies has "ok" or the reason for each probe; the report needs none of them.
 	Dependencies map[string]string `json:"dependencies,omitempty"`
 }

@@ -21,6 +21,8 @@ type Sample struct {
 	Pauses int64
 	// DLQOpen counts the open dead letters by their reason.
 	DLQOpen map[string]int64
+	// Consumers are those that the database knows.
+	Consumers []Consumer
 }
 
 // One walk over outbox_events_seq_claim_idx; the dead letters are counted when they are written.
@@ -41,10 +43,12 @@ SELECT count(*) FILTER (WHERE ` + forPublishers + `),
 // their own.
 func TakeSample(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }, maxAttempts int) (s Sample, err error) {
 	if err := db.QueryRow(ctx, sampleQuery, maxAttempts).Scan(&s.Backlog, &s.OldestAgeSeconds,
 		&s.AtMaxAttempts, &s.DLQOpen, &s.Parked, &s.BlockedKeys, &s.Scheduled, &s.Claimable, &s.Pauses); err != nil {
 		return s, fmt.Errorf("sample the backlog: %w", err)
 	}
-	return s, nil
+	s.Consumers, err = Consumers(ctx, db)
+	return s, err
 }

@@ -27,5 +27,5 @@ func TestASampleIsAPartOfTheReport(t *testing.T) {
 	}
 	empty, err := stats.TakeSample(t.Context(), outboxtest.DB(t).Pool, maxAttempts)
 	require.NoError(t, err)
-	require.Equal(t, stats.Sample{DLQOpen: map[string]int64{}}, empty)
+	require.Equal(t, stats.Sample{DLQOpen: map[string]int64{}, Consumers: []stats.Consumer{}}, empty)
 }

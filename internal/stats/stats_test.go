@@ -76,7 +76,7 @@ func TestQuietOutbox(t *testing.T) {
 	require.Equal(t, &stats.Report{
 		At: r.At, Flow: stats.Flow{State: stats.FlowDrained, ETASeconds: &zero}, DLQ: stats.DLQ{ByReason: map[string]int64{}},
 		Publishers: []stats.Publisher{}, Gone: []stats.Publisher{}, Topics: []stats.TopicState{}, Stranded: []stats.StrandedType{},
-		Pauses: []outbox.HeldPause{},
+		Pauses: []outbox.HeldPause{}, Consumers: []stats.Consumer{},
 	}, r)
 }
 

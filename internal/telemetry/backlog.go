@@ -34,6 +34,8 @@ type Backlog struct {
 	descs  [8]*prometheus.Desc
 	flight [3]*prometheus.Desc
 	open   *prometheus.Desc
+	// consumers are by the consumer's name, which operators choose.
+	consumers [3]*prometheus.Desc
 }
 
 // Current is what a publisher knows of itself without a query.
@@ -67,6 +69,14 @@ func NewBacklog(r prometheus.Registerer, take func(context.Context) (stats.Sampl
 			desc("stood_down_types", "Event types that this publisher leaves alone: an event does not fit its catalogue, and the recorded one says something else."),
 		},
 		open: prometheus.NewDesc(namespace+"_dlq_open", "Open dead letters.", []string{"reason"}, nil),
+	}
+	of := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc(namespace+"_consumer_"+name, help, []string{"consumer"}, nil)
+	}
+	b.consumers = [3]*prometheus.Desc{
+		of("failing_events", "Events that a consumer fails to handle, and tries again."),
+		of("gave_up_events", "Events that a consumer failed to handle, and does not try again by itself."),
+		of("age_seconds", "Age of the oldest event that a consumer's workers handled in the last seconds; 0 while they handle none."),
 	}
 	r.MustRegister(b)
 	return b
@@ -106,6 +116,9 @@ func (b *Backlog) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range b.flight {
 		ch <- d
 	}
+	for _, d := range b.consumers {
+		ch <- d
+	}
 	ch <- b.open
 }
 
@@ -137,5 +150,14 @@ func (b *Backlog) Collect(ch chan<- prometheus.Metric) {
 	gauge(b.descs[7], float64(s.Pauses))
 	for _, reason := range outbox.DeadReasons() {
 		ch <- prometheus.MustNewConstMetric(b.open, prometheus.GaugeValue, float64(s.DLQOpen[reason]), reason)
+	}
+	for _, c := range s.Consumers {
+		var age float64
+		if c.LagSeconds != nil {
+			age = *c.LagSeconds
+		}
+		for i, v := range []float64{float64(c.Failing), float64(c.GaveUp), age} {
+			ch <- prometheus.MustNewConstMetric(b.consumers[i], prometheus.GaugeValue, v, c.Consumer)
+		}
 	}
 }

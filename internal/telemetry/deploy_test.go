@@ -84,7 +84,7 @@ func TestAlertsAskForSeriesThatExist(t *testing.T) {
 		anchors = append(anchors, strings.ReplaceAll(strings.ToLower(heading[1]), " ", "-"))
 	}
 	require.Len(t, file.Groups, 1)
-	require.Len(t, file.Groups[0].Rules, 12)
+	require.Len(t, file.Groups[0].Rules, 14)
 	for _, rule := range file.Groups[0].Rules {
 		requireKnown(t, rule.Expr, names)
 		require.NotEmpty(t, rule.Annotations["summary"], rule.Alert)

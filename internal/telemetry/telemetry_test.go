@@ -177,7 +177,8 @@ func TestBacklogShowsNothingItHasNotSeen(t *testing.T) {
 			if fail.Load() {
 				return stats.Sample{}, errors.New("away")
 			}
-			return stats.Sample{Backlog: 12, OldestAgeSeconds: 30, AtMaxAttempts: 2, Scheduled: 4, DLQOpen: map[string]int64{"max_attempts": 3}}, nil
+			return stats.Sample{Backlog: 12, OldestAgeSeconds: 30, AtMaxAttempts: 2, Scheduled: 4, DLQOpen: map[string]int64{"max_attempts": 3},
+				Consumers: []stats.Consumer{{Consumer: "mailer", Failing: 2, GaveUp: 1, LagSeconds: new(float64)}, {Consumer: "search"}}}, nil
 		}, func() telemetry.Current { return telemetry.Current{Events: 5, Bytes: 500, StoodDown: 1} }, func(string, error) { troubles.Add(1) })
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -197,6 +198,18 @@ outbox_blocked_keys 0
 # HELP outbox_claimable_events Events that could be claimed now, counted up to 100000: what more publishers would help with.
 # TYPE outbox_claimable_events gauge
 outbox_claimable_events 0
+# HELP outbox_consumer_age_seconds Age of the oldest event that a consumer's workers handled in the last seconds; 0 while they handle none.
+# TYPE outbox_consumer_age_seconds gauge
+outbox_consumer_age_seconds{consumer="mailer"} 0
+outbox_consumer_age_seconds{consumer="search"} 0
+# HELP outbox_consumer_failing_events Events that a consumer fails to handle, and tries again.
+# TYPE outbox_consumer_failing_events gauge
+outbox_consumer_failing_events{consumer="mailer"} 2
+outbox_consumer_failing_events{consumer="search"} 0
+# HELP outbox_consumer_gave_up_events Events that a consumer failed to handle, and does not try again by itself.
+# TYPE outbox_consumer_gave_up_events gauge
+outbox_consumer_gave_up_events{consumer="mailer"} 1
+outbox_consumer_gave_up_events{consumer="search"} 0
 # HELP outbox_dlq_open Open dead letters.
 # TYPE outbox_dlq_open gauge
 outbox_dlq_open{reason="aggregate_mismatch"} 0

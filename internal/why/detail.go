@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/outboxctl/outboxctl/internal/consumers"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
@@ -35,6 +36,8 @@ type Surroundings struct {
 	// Neighbours are the events of the same aggregate around it, oldest first.
 	Neighbours []outbox.Event `json:"neighbours"`
 	Consumers  []idem.Mark    `json:"consumers"`
+	// Failures are of consumers that could not handle it.
+	Failures []consumers.Failure `json:"failures"`
 	// ConsumersError is why the consumers' marks could not be read. Nothing else depends on them.
 	ConsumersError string          `json:"consumersError,omitempty"`
 	Payload        json.RawMessage `json:"payload,omitempty"`
@@ -113,7 +116,7 @@ func (p *DetailParams) Check() (err error) {
 }
 
 // surroundings gathers what belongs to the event about. row is its row as it is now, nil when it is gone.
-func surroundings(ctx context.Context, o *dlq.Outbox, row *outbox.Event, about outbox.Event, consumers []string) (s Surroundings, err error) {
+func surroundings(ctx context.Context, o *dlq.Outbox, row *outbox.Event, about outbox.Event, names []string) (s Surroundings, err error) {
 	deaths, err := o.Deaths(ctx, about.ID)
 	if err != nil {
 		return s, err
@@ -127,9 +130,12 @@ func surroundings(ctx context.Context, o *dlq.Outbox, row *outbox.Event, about o
 	if err != nil {
 		return s, err
 	}
+	if s.Failures, err = consumers.Failures(ctx, o.DB, consumers.FailuresParams{EventIDs: []string{about.ID}}); err != nil {
+		return s, err
+	}
 	bounded, cancel := context.WithTimeout(ctx, detailRedisTimeout)
 	defer cancel()
-	if s.Consumers, err = o.MarksOf(bounded, about.ID, consumers); err != nil {
+	if s.Consumers, err = o.MarksOf(bounded, about.ID, names); err != nil {
 		s.Consumers, s.ConsumersError = []idem.Mark{}, safetext.Redact(err.Error())
 	}
 	return s, nil

@@ -10,9 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/emit/wire"
+	"github.com/outboxctl/outboxctl/internal/consumers"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -27,7 +27,7 @@ type facts struct {
 	Deaths  []dlq.Entry
 	Audit   []dlq.AuditRow
 	// Failures are those of consumers.
-	Failures []idem.Failure
+	Failures []consumers.Failure
 	// Topic is the logical topic of the event's type; empty when the registry does not know the type.
 	Topic string
 	// Policy is what the catalogue says of how the event is tried.
@@ -130,7 +130,7 @@ func gather(ctx context.Context, o *dlq.Outbox, id string) (f facts, err error) 
 	if f.Audit, err = o.EventAudit(ctx, f.EventID); err != nil {
 		return f, err
 	}
-	if f.Failures, err = o.Failures(ctx, idem.FailuresParams{EventIDs: []string{f.EventID}}); err != nil {
+	if f.Failures, err = consumers.Failures(ctx, o.DB, consumers.FailuresParams{EventIDs: []string{f.EventID}}); err != nil {
 		return f, err
 	}
 	switch {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/outboxctl/outboxctl/internal/consumers"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
@@ -181,7 +182,7 @@ func (f facts) published(r *Result) {
 func (f facts) failing(r *Result) {
 	for _, c := range f.Failures {
 		next := "It is tried again."
-		if c.State == idem.GaveUp {
+		if c.State == consumers.GaveUp {
 			next = "It is not tried again by itself."
 		}
 		r.say("Consumer %s fails to handle it: %s since %s, the last one %s: %s. %s", c.Consumer, words.Counted(int64(c.Attempts), "attempt"),

@@ -127,6 +127,6 @@ func (s *site) plan() string {
 func (s *site) addresses(plan string) []string {
 	return []string{
 		"/", "/causes", "/causes?by=reason", "/dead-letters", "/dead-letters?state=replayed", "/dead-letters?reason=invalid_payload&type=order_created",
-		"/dead-letters/" + letterID, "/events", "/events?status=published", "/events/" + eventID, "/events?aggregate=vendor_order", "/ordering-keys?key=none", "/plans", "/plans/" + plan, "/topics", "/publishers", "/catalogue", "/catalogue/order_created", "/history", "/history?span=7d&topic=domain", "/audit", "/audit/1", "/audit?actor=nobody", "/doctor", "/settings",
+		"/dead-letters/" + letterID, "/events", "/events?status=published", "/events/" + eventID, "/events?aggregate=vendor_order", "/ordering-keys?key=none", "/plans", "/plans/" + plan, "/topics", "/publishers", "/consumers", "/catalogue", "/catalogue/order_created", "/history", "/history?span=7d&topic=domain", "/audit", "/audit/1", "/audit?actor=nobody", "/doctor", "/settings",
 	}
 }

@@ -108,8 +108,8 @@ func (r *reading) handle(ctx context.Context, record *kgo.Record) bool {
 		}
 		verdict := make(verdict, 1)
 		r.f(delivery(record, attempt, verdict))
+		<-r.source.room // a record that is held keeps its partition back, not the others
 		acknowledged := <-verdict
-		<-r.source.room
 		if acknowledged {
 			// What is not committed comes again, and the guard knows it.
 			commit, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)

@@ -16,6 +16,9 @@ import (
 // deliveryCount is the header in which a quorum queue counts.
 const deliveryCount = "x-delivery-count"
 
+// held is how many messages may wait, behind a failed one of their key or to be given back, besides those under way.
+const held = 256
+
 // source is a queue.
 type source struct {
 	client      *Client
@@ -47,7 +50,7 @@ func (s *source) Receive(ctx context.Context, f func(broker.Delivery)) error {
 	}
 	defer func() { _ = ch.Close() }()
 	closed := ch.NotifyClose(make(chan *amqp.Error, 1))
-	if err := ch.Qos(s.concurrency, 0, false); err != nil {
+	if err := ch.Qos(s.concurrency+held, 0, false); err != nil {
 		return err
 	}
 	deliveries, err := ch.Consume(s.queue, "outboxctl", false, false, false, false, nil)

@@ -1,4 +1,6 @@
-package idem
+// Package consumers is who handles events, as an operator sees it: which consumers run and how far behind they are, and
+// what they fail on.
+package consumers
 
 import (
 	"context"
@@ -9,6 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
 // The states of a Failure: it is tried again, or not until an operator asks for it.
@@ -16,22 +21,6 @@ const (
 	Failing = "failing"
 	GaveUp  = "gave_up"
 )
-
-// Consumer is one consumer with all its workers.
-type Consumer struct {
-	Consumer string `json:"consumer"`
-	// Subscription is where its workers receive from, with commas where that is several; empty where they told nobody.
-	Subscription string `json:"subscription"`
-	Workers      int    `json:"workers"`
-	// Rate is how many events a second they handled, LagSeconds the age of the oldest of them.
-	Rate       float64  `json:"rate"`
-	LagSeconds *float64 `json:"lagSeconds"`
-	Failing    int64    `json:"failing"`
-	GaveUp     int64    `json:"gaveUp"`
-	// FailingSince is the first failure of those that are recorded.
-	FailingSince *time.Time `json:"failingSince"`
-	LastSeenAt   *time.Time `json:"lastSeenAt"`
-}
 
 // Failure is an event that a consumer failed to handle.
 type Failure struct {
@@ -49,32 +38,9 @@ type Failure struct {
 	LastAt       time.Time `json:"lastAt"`
 }
 
-// selectConsumers counts failures and workers. A worker is there while it was seen in the last 20 seconds.
-const selectConsumers = `
-WITH w AS (
-    SELECT c.consumer, string_agg(DISTINCT c.subscription, ',') AS subscription,
-           count(*) FILTER (WHERE alive) AS workers, coalesce(sum(c.rate) FILTER (WHERE alive), 0) AS rate,
-           max(c.lag) FILTER (WHERE alive) AS lag, max(c.last_seen_at) AS seen
-      FROM (SELECT *, last_seen_at > now() - interval '20 s' AS alive FROM outbox_consumers) AS c GROUP BY c.consumer
-), f AS (
-    SELECT consumer, min(subscription) AS subscription, count(*) FILTER (WHERE state = 'failing') AS failing,
-           count(*) FILTER (WHERE state = 'gave_up') AS gave_up, min(first_at) AS since
-      FROM outbox_consumer_failures GROUP BY consumer
-)
-SELECT coalesce(w.consumer, f.consumer), coalesce(w.subscription, f.subscription, ''), coalesce(w.workers, 0), coalesce(w.rate, 0), w.lag,
-       coalesce(f.failing, 0), coalesce(f.gave_up, 0), f.since, w.seen
-  FROM w FULL JOIN f ON f.consumer = w.consumer ORDER BY 1`
-
-// ListConsumers lists the consumers that the database knows, and by name those that Redis knows besides.
-func (o *Outbox) ListConsumers(ctx context.Context) ([]Consumer, error) {
-	rows, err := o.DB.Query(ctx, selectConsumers)
-	if err != nil {
-		return nil, err
-	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Consumer, err error) {
-		err = row.Scan(&c.Consumer, &c.Subscription, &c.Workers, &c.Rate, &c.LagSeconds, &c.Failing, &c.GaveUp, &c.FailingSince, &c.LastSeenAt)
-		return c, err
-	})
+// List lists the consumers that the database knows, and by name those that Redis knows besides.
+func List(ctx context.Context, o *idem.Outbox) ([]stats.Consumer, error) {
+	list, err := stats.Consumers(ctx, o.DB)
 	if err != nil || o.Keeper == nil {
 		return list, err
 	}
@@ -83,11 +49,11 @@ func (o *Outbox) ListConsumers(ctx context.Context) ([]Consumer, error) {
 		return list, nil //nolint:nilerr // Redis adds names only
 	}
 	for _, name := range announced {
-		if !slices.ContainsFunc(list, func(c Consumer) bool { return c.Consumer == name }) {
-			list = append(list, Consumer{Consumer: name})
+		if !slices.ContainsFunc(list, func(c stats.Consumer) bool { return c.Consumer == name }) {
+			list = append(list, stats.Consumer{Consumer: name})
 		}
 	}
-	slices.SortFunc(list, func(a, b Consumer) int { return strings.Compare(a.Consumer, b.Consumer) })
+	slices.SortFunc(list, func(a, b stats.Consumer) int { return strings.Compare(a.Consumer, b.Consumer) })
 	return list, nil
 }
 
@@ -113,7 +79,7 @@ func (p FailuresParams) Check() error {
 	if p.Consumer == "" {
 		return nil
 	}
-	return CheckConsumers([]string{p.Consumer})
+	return idem.CheckConsumers([]string{p.Consumer})
 }
 
 // selectFailures reads by primary key, or by the index on event_id. Ids of events grow with time.
@@ -126,14 +92,14 @@ SELECT consumer, event_id::text, event_type, namespace, coalesce(tenant_id, ''),
  ORDER BY event_id DESC, consumer LIMIT nullif($7::int, 0)`
 
 // Failures lists what consumers fail on, newest events first.
-func (o *Outbox) Failures(ctx context.Context, p FailuresParams) ([]Failure, error) {
+func Failures(ctx context.Context, db outbox.Database, p FailuresParams) ([]Failure, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
 	if len(p.EventIDs) == 0 {
 		p.EventIDs = nil // all of them, which an empty list would not be
 	}
-	rows, err := o.DB.Query(ctx, selectFailures, p.Consumer, p.State, p.EventType, p.Namespace, p.TenantID, p.EventIDs, p.Limit)
+	rows, err := db.Query(ctx, selectFailures, p.Consumer, p.State, p.EventType, p.Namespace, p.TenantID, p.EventIDs, p.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -142,10 +108,4 @@ func (o *Outbox) Failures(ctx context.Context, p FailuresParams) ([]Failure, err
 			&f.LastError, &f.FirstAt, &f.LastAt)
 		return f, err
 	})
-}
-
-// RetryFailures lets a consumer try events as often as before. Their copies are published by republishing them.
-func (o *Outbox) RetryFailures(ctx context.Context, consumer string, ids []string) error {
-	var changed int64
-	return o.DB.QueryRow(ctx, `SELECT outbox_retry_failures($1, $2::uuid[])`, consumer, ids).Scan(&changed)
 }

@@ -13,7 +13,7 @@ CREATE TABLE outbox_consumer_failures (
     tenant_id    text,
     ordering_key text,
     subscription text        NOT NULL,
-    -- failing: it is tried again. gave_up: it is not, until an operator asks for it.
+    -- failing: it is tried again. gave_up: it is not, until the event is published once more.
     state        text        NOT NULL CHECK (state IN ('failing', 'gave_up')),
     attempts     integer     NOT NULL,
     last_error   text        NOT NULL,
@@ -37,7 +37,6 @@ CREATE TABLE outbox_consumers (
 ) WITH (fillfactor = 50);
 
 -- Counts a failure of an event's handler. It is given up when the caller says so, or after max_attempts (0: never), and stays
--- so until outbox_retry_failures. kept: this outbox has the event, so that a copy can be published.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_consumer_failed(
     consumer text, event_id uuid, event_type text, namespace text, tenant_id text, ordering_key text, subscription text,
@@ -105,39 +104,22 @@ END
 $$;
 -- +goose StatementEnd
 
--- Lets a consumer try events once more that it failed to handle. Their copies are published by outbox_republish.
--- +goose StatementBegin
-CREATE FUNCTION outbox_retry_failures(consumer text, event_ids uuid[]) RETURNS bigint
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-    AS $$
-DECLARE
-    changed bigint;
-BEGIN
-    UPDATE @schema@.outbox_consumer_failures AS f SET state = 'failing', attempts = 0
-     WHERE f.consumer = outbox_retry_failures.consumer AND f.event_id = ANY (event_ids);
-    GET DIAGNOSTICS changed = ROW_COUNT;
-    RETURN changed;
-END
-$$;
--- +goose StatementEnd
-
 SELECT outbox_qualify_functions();
 REVOKE ALL ON FUNCTION outbox_consumer_failed(text, uuid, text, text, text, text, text, text, boolean, integer) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_consumer_recovered(text, uuid[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_consumer_beat(uuid, text, text, text, integer, float8, float8, uuid, integer) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_retry_failures(text, uuid[]) FROM PUBLIC;
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_consumer_failed(text, uuid, text, text, text, text, text, text, boolean, integer) TO outbox_emitter');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_consumer_recovered(text, uuid[]) TO outbox_emitter');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_consumer_beat(uuid, text, text, text, integer, float8, float8, uuid, integer) TO outbox_emitter');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_retry_failures(text, uuid[]) TO outbox_operator');
 SELECT outbox_grant('GRANT SELECT ON outbox_consumer_failures TO outbox_operator');
 SELECT outbox_grant('GRANT SELECT ON outbox_consumer_failures TO outbox_viewer');
 SELECT outbox_grant('GRANT SELECT ON outbox_consumers TO outbox_operator');
 SELECT outbox_grant('GRANT SELECT ON outbox_consumers TO outbox_viewer');
+-- For its metrics; an error may quote a payload.
+SELECT outbox_grant('GRANT SELECT (consumer, state, subscription, first_at) ON outbox_consumer_failures TO outbox_dispatcher');
+SELECT outbox_grant('GRANT SELECT ON outbox_consumers TO outbox_dispatcher');
 
 -- +goose Down
-DROP FUNCTION IF EXISTS outbox_retry_failures(text, uuid[]);
 DROP FUNCTION IF EXISTS outbox_consumer_beat(uuid, text, text, text, integer, float8, float8, uuid, integer);
 DROP FUNCTION IF EXISTS outbox_consumer_recovered(text, uuid[]);
 DROP FUNCTION IF EXISTS outbox_consumer_failed(text, uuid, text, text, text, text, text, text, boolean, integer);

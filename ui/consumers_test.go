@@ -1,0 +1,60 @@
+package ui_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A consumer that fails is seen on its page, on the overview and beside the event, and is retried by a plan.
+func TestAConsumersFailuresAreSeenAndRetried(t *testing.T) {
+	b := setup(t, operators)
+	_, _, body := b.get("/consumers")
+	require.Contains(t, body, "No consumer is known")
+	var event string
+	require.NoError(t, b.db.Pool.QueryRow(t.Context(), `SELECT id::text FROM outbox_events WHERE published_at IS NOT NULL LIMIT 1`).Scan(&event))
+	_, err := b.db.Pool.Exec(t.Context(), `
+		INSERT INTO outbox_consumer_failures (consumer, event_id, event_type, namespace, subscription, state, attempts, last_error)
+		VALUES ('mailer', $1::text::uuid, 'order.ready', 'default', 'orders-sub', 'gave_up', 7, 'answered 500: <b>no paper</b>'), ('search', gen_random_uuid(), 'order.ready', 'default', 'x', 'failing', 1, 'later')`, event)
+	require.NoError(t, err)
+	_, err = b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_consumers (id, consumer, subscription, host, pid, rate, lag) VALUES (gen_random_uuid(), 'mailer', 'orders-sub', 'h', 1, 12.5, 90)`)
+	require.NoError(t, err)
+
+	_, _, body = b.get("/consumers")
+	for _, part := range []string{"orders-sub", "12.5/s", "1m30s", "gave up", "failing", "&lt;b&gt;no paper", "/events/" + event, "/consumers/mailer/retry", "outboxctl consumer list"} {
+		require.Contains(t, body, part)
+	}
+	require.NotContains(t, body, "/consumers/search/retry", "it tries by itself")
+	_, _, body = b.get("/consumers?consumer=search")
+	require.NotContains(t, body, "no paper")
+	status, _, _ := b.get("/consumers?state=odd")
+	require.Equal(t, http.StatusBadRequest, status)
+	_, _, body = b.get("/events/" + event)
+	require.Contains(t, body, "Consumers that fail on it")
+	_, _, body = b.get("/api/v1/events/" + event)
+	require.Contains(t, body, `"failures":[{"consumer":"mailer"`)
+	require.Eventually(t, func() bool {
+		_, _, body := b.get("/")
+		return strings.Contains(body, "Consumer mailer gave up 1 event.")
+	}, waitFor, tick)
+	_, _, body = b.get("/api/v1/consumers")
+	require.Contains(t, body, `"consumer":"mailer","subscription":"orders-sub","workers":1,"rate":12.5,"lagSeconds":90,"failing":0,"gaveUp":1`)
+	_, _, body = b.get("/api/v1/consumers/failures?consumer=mailer&state=gave_up")
+	require.Contains(t, body, `"attempts":7`)
+
+	status, _, _ = b.form("/consumers/search/retry")
+	require.Equal(t, http.StatusNotFound, status)
+	status, to, _ := b.form("/consumers/mailer/retry")
+	require.Equal(t, http.StatusSeeOther, status)
+	_, _, body = b.get(to)
+	require.Contains(t, body, "retry for consumer mailer")
+	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_consumer_failures WHERE state = 'gave_up'`), "a plan changes nothing")
+	status, _, body = b.send(http.MethodPost, "/api/v1"+to+"/run", jsonType, `{"confirm": {"count": 1, "database": "`+b.database()+`"}}`)
+	require.Equal(t, http.StatusAccepted, status, body)
+	require.Eventually(t, func() bool {
+		return b.count(`SELECT count(*) FROM outbox_consumer_failures WHERE consumer = 'mailer' AND state = 'failing' AND attempts = 0`) == 1
+	}, waitFor, tick)
+	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_events WHERE id::text = '`+event+`' AND published_at IS NULL`))
+}
