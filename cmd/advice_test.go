@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -261,6 +262,26 @@ func (a *advices) settledStates() {
 		return id
 	}
 	a.follow("dead", malformed)
+	a.follow("dead", func() string { // no correction of the payload mends it
+		other := uuid.Must(uuid.NewV7()).String()
+		id := a.published()
+		a.exec(`INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json)
+			SELECT $2::text::uuid, event_type, 'store', aggregate_id, payload_json || jsonb_build_object('eventId', $2::text) FROM outbox_events WHERE id = $1`, id, other)
+		a.run("publish", "--once")
+		return other
+	})
+	for _, reason := range outbox.DeadReasons() {
+		if slices.Contains([]string{"max_attempts", "invalid_payload", "aggregate_mismatch", "erased"}, reason) {
+			continue
+		}
+		a.follow("dead", func() string {
+			id := exhausted()
+			a.exec(`ALTER TABLE outbox_dlq DISABLE TRIGGER USER`) // a dead letter keeps its reason
+			a.exec(`UPDATE outbox_dlq SET error_reason = $2 WHERE event_id = $1`, id, reason)
+			a.exec(`ALTER TABLE outbox_dlq ENABLE TRIGGER USER`)
+			return id
+		})
+	}
 	a.follow("discarded", func() string {
 		id := exhausted()
 		a.sh("outboxctl dlq discard " + a.letter(id) + " --note 'x'")

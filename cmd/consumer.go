@@ -3,11 +3,13 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/consumers"
 	"github.com/outboxctl/outboxctl/internal/safetext"
@@ -30,8 +32,8 @@ func newConsumerListCmd(app *cli.App) *cobra.Command {
 		Use:   "list",
 		Short: "Show the consumers: subscription, rate, lag and what fails",
 		Long: `Show every consumer that runs with the outbox's database, or has failures recorded there: where it receives from, how many
-workers it has, how many events a second they handle, the age of the oldest event they handled in the last seconds, and how
-many events fail or were given up. Consumers that only announced themselves in Redis are listed by name.`,
+workers it has, how many events a second they handle, the age of the oldest event they handled in the last seconds (lag), how
+many messages wait at the broker (NATS, Kafka and RabbitMQ tell; Pub/Sub does not), and how many events fail or were given up. Consumers that only announced themselves in Redis are listed by name.`,
 		Example: "  outboxctl consumer list\n  outboxctl consumer list --watch\n  outboxctl consumer list -o json | jq -r '.[] | select(.failing > 0).consumer'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -52,7 +54,41 @@ func runConsumerList(ctx context.Context, app *cli.App, output cli.Output) error
 	if err != nil {
 		return err
 	}
+	if err := addBacklogs(ctx, app, list); err != nil {
+		fmt.Fprintf(app.Err, "what waits at the broker is not known: %s\n", safetext.Redact(err.Error()))
+	}
 	return cli.WriteList(app, output, consumerView(), list)
+}
+
+// addBacklogs asks the broker what waits for each consumer, if it can tell that.
+func addBacklogs(ctx context.Context, app *cli.App, list []stats.Consumer) error {
+	cfg, err := app.Config()
+	if err != nil || !slices.ContainsFunc(list, func(c stats.Consumer) bool { return c.Subscription != "" }) {
+		return err
+	}
+	if _, err := app.Config(cfg.BrokerKind().Needs...); err != nil {
+		return nil //nolint:nilerr // who looks at consumers need not know the broker
+	}
+	client, err := app.Broker(ctx)
+	if err != nil {
+		return err
+	}
+	m, measures := client.(broker.Measurer)
+	for i := range list {
+		if !measures || list[i].Subscription == "" {
+			continue
+		}
+		var waiting int64
+		for name := range strings.SplitSeq(list[i].Subscription, ",") {
+			n, err := m.Backlog(ctx, name)
+			if err != nil {
+				return err
+			}
+			waiting += n
+		}
+		list[i].Backlog = &waiting
+	}
+	return nil
 }
 
 func consumerView() cli.View[stats.Consumer] {
@@ -70,6 +106,7 @@ func consumerView() cli.View[stats.Consumer] {
 				}
 				return time.Duration(*c.LagSeconds * float64(time.Second)).Round(time.Millisecond).String()
 			}},
+			{Head: "waiting", Field: "backlog"},
 			{Head: "failing", Style: func(c stats.Consumer) cli.Style { return warnIf(c.Failing > 0) }},
 			{Head: "gave up", Field: "gaveUp", Style: func(c stats.Consumer) cli.Style { return warnIf(c.GaveUp > 0) }},
 			{Head: "seen", Field: "lastSeenAt"},

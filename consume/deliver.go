@@ -101,12 +101,16 @@ func (r *Router) judge(ctx context.Context, d Delivery, outcome Outcome, err err
 		v.gaveUp = true
 	}
 	recorded, ok := r.records.failed(ctx, d, err, v.gaveUp, limit)
+	// It may come again, for the dead-letter policy to take.
+	first := v.gaveUp && (outcome != Invalid || d.Attempt <= 1) || !v.gaveUp && recorded.gaveUp && recorded.attempts == limit
 	v.gaveUp = v.gaveUp || recorded.gaveUp
 	// What a dead-letter policy takes is given back for it. The others are safe where a copy can be published: a message
-	// that is never acknowledged would hold up what is behind it.
-	v.ack = ok && v.gaveUp && recorded.kept && (r.opts.MaxDeliveries == 0 || r.ordered(d))
-	if v.gaveUp {
+	// that is never acknowledged would hold up what is behind it, or be tried although it was given up.
+	v.ack = ok && v.gaveUp && recorded.kept && (r.opts.MaxDeliveries == 0 || r.ordered(d) || r.opts.MaxAttempts > 0 && outcome == Failed)
+	if first {
 		r.opts.Observer.GaveUp(d, err)
+	}
+	if v.gaveUp {
 		r.failures.restart(d.Attributes[AttrEventID]) // an operator may have it tried again
 	}
 	return v

@@ -63,9 +63,9 @@ type RouterOptions struct {
 	// MaxDeliveries is after how many deliveries the subscription's dead-letter policy takes a message; 0 means that
 	// it has none. Then, and for held messages, this is also after how many failures an event is given up.
 	MaxDeliveries int
-	// MaxAttempts gives an event up after so many failures; 0 leaves it to MaxDeliveries. An event that is given up is
-	// acknowledged where no dead-letter policy takes it and the outbox in Database has it: outboxctl consumer retry publishes
-	// a copy.
+	// MaxAttempts gives an event up after so many failures; 0 leaves it to MaxDeliveries. An event that is given up so, or
+	// that no dead-letter policy takes, is acknowledged where the outbox in Database has it: outboxctl consumer retry
+	// publishes a copy.
 	MaxAttempts int
 }
 

@@ -47,7 +47,7 @@ func TestRouteRoleMatrix(t *testing.T) {
 			})
 			require.NoError(t, redis.Client.Set(t.Context(), "pf:evt:processed:shop:"+eventID, "done:x:1:y", 0).Err())
 			_, err := b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_consumer_failures (consumer, event_id, event_type, namespace, subscription, state, attempts, last_error)
-				VALUES ('shop', $1::text::uuid, 't', 'n', 's', 'gave_up', 1, 'e')`, eventID)
+				VALUES ('mailer', $1::text::uuid, 't', 'n', 's', 'gave_up', 1, 'e')`, eventID)
 			require.NoError(t, err)
 			box := dlq.New(b.db.Pool, registry.New())
 			plan := func() string {
@@ -96,7 +96,7 @@ func TestRouteRoleMatrix(t *testing.T) {
 					require.NoError(t, err)
 				}
 				before := b.count(state)
-				status, _, text := b.send(method, strings.NewReplacer("{id}", id, "{topic}", "domain", "{consumer}", "shop", "{run}", b.discarded()).Replace(path), jsonType, body)
+				status, _, text := b.send(method, strings.NewReplacer("{id}", id, "{topic}", "domain", "{consumer}", "mailer", "{run}", b.discarded()).Replace(path), jsonType, body)
 				// A plan that was not started is not stopped, whoever asks.
 				never := strings.HasSuffix(path, "/stop")
 				if role == "outbox_operator" {

@@ -36,6 +36,11 @@ type Source interface {
 	About() About
 }
 
+// Measurer is a Broker that can tell how many messages a subscription has not acknowledged.
+type Measurer interface {
+	Backlog(ctx context.Context, subscription string) (int64, error)
+}
+
 // About is what is known of a subscription.
 type About struct {
 	// Warning is what is worth knowing; mostly empty.

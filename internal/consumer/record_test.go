@@ -6,11 +6,14 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/consume"
@@ -67,6 +70,32 @@ func TestMalformedIsGivenUp(t *testing.T) {
 	outcome, _ := r.Deliver(t.Context(), anyMessage{}, attributes, nil)
 	require.Equal(t, consume.Processed, outcome)
 	require.Zero(t, w.count(`SELECT count(*) FROM outbox_consumer_failures`))
+}
+
+// With --max-attempts an event is given up and acknowledged, although the subscription has a dead-letter policy; that is counted once.
+func TestMaxAttemptsEndIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	registry := prometheus.NewRegistry()
+	var tries atomic.Int64
+	worker := handled(w.bare(16, consumer.Config{Database: w.pool, MaxAttempts: 2, Metrics: registry, Count: 1}), func(context.Context, consume.Event) error {
+		tries.Add(1)
+		return errors.New("never")
+	})
+	id := uuid.Must(uuid.NewV7())
+	_, err := w.pool.Exec(t.Context(), `INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, published_at)
+		VALUES ($1, 'license_status_changed', 'license', gen_random_uuid(), '{}', now())`, id)
+	require.NoError(t, err)
+	w.publish(license(id, "pending", ""))
+	_, err = worker.Run(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 2, tries.Load())
+	require.Equal(t, 1, w.count(`SELECT count(*) FROM outbox_consumer_failures WHERE state = 'gave_up' AND attempts = 2`))
+	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP outbox_consumer_gave_up_total Times that an event was given up: it is not tried again, or left to the dead-letter policy.
+# TYPE outbox_consumer_gave_up_total counter
+outbox_consumer_gave_up_total{consumer="compliance"} 1
+`), "outbox_consumer_gave_up_total"))
 }
 
 // A handler with typed data whose effect is one, whatever Redis remembers.

@@ -17,8 +17,10 @@ type Consumer struct {
 	// Rate is how many events a second they handled, LagSeconds the age of the oldest of them.
 	Rate       float64  `json:"rate"`
 	LagSeconds *float64 `json:"lagSeconds"`
-	Failing    int64    `json:"failing"`
-	GaveUp     int64    `json:"gaveUp"`
+	// Backlog is how many messages wait at the broker, where it was asked and can tell.
+	Backlog *int64 `json:"backlog,omitempty"`
+	Failing int64  `json:"failing"`
+	GaveUp  int64  `json:"gaveUp"`
 	// FailingSince is the first failure of those that are recorded.
 	FailingSince *time.Time `json:"failingSince"`
 	LastSeenAt   *time.Time `json:"lastSeenAt"`

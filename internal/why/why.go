@@ -251,12 +251,15 @@ func (f facts) sayBehind(r *Result) {
 	}
 }
 
-// putRight names the commands for an open dead letter. One that would fail again unchanged has to be corrected.
+// putRight names the commands for an open dead letter. One that would fail again unchanged has to be corrected; an edit
+// changes the payload alone.
 func (r *Result) putRight(letter, reason string) {
 	r.do("outboxctl dlq show %s --payload pretty", letter)
 	switch outbox.DeadReason(reason) {
-	case outbox.ReasonMaxAttempts, outbox.ReasonRejectedByBroker, outbox.ReasonExpired:
+	case outbox.ReasonMaxAttempts, outbox.ReasonRejectedByBroker, outbox.ReasonExpired, outbox.ReasonUnknownEventType:
 		r.do("outboxctl dlq replay %s --note '…'", letter)
+	case outbox.ReasonAggregateMismatch:
+		r.do("outboxctl dlq export %s", letter)
 	default:
 		r.do("outboxctl dlq edit %s --note '…'", letter)
 	}
@@ -273,7 +276,9 @@ func remedy(reason string) string {
 	case outbox.ReasonRejectedByBroker:
 		return "The broker refused this message alone; when its rules were changed, replay it."
 	case outbox.ReasonUnknownEventType:
-		return "A publisher that knows its type can publish it after a replay; otherwise correct it and emit it as a new event."
+		return "A publisher that knows its type can publish it after a replay."
+	case outbox.ReasonAggregateMismatch:
+		return "Its type belongs to another aggregate type: export it, correct it and emit it as a new event, or discard it."
 	default:
 		return "Replaying it would fail the same way: correct it, which emits a new event in its place, or discard it."
 	}

@@ -118,6 +118,58 @@ func (c *Client) exists(ctx context.Context, topic string) (bool, error) {
 	return err == nil, err
 }
 
+// Backlog implements broker.Measurer: what a group has not committed, of GROUP@TOPIC.
+func (c *Client) Backlog(ctx context.Context, subscription string) (waiting int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	group, topic, _ := strings.Cut(subscription, "@")
+	meta, err := c.metadata(ctx, topic, 0)
+	if err != nil {
+		return 0, err
+	}
+	fetch, first, last := kmsg.NewPtrOffsetFetchRequest(), kmsg.NewPtrListOffsetsRequest(), kmsg.NewPtrListOffsetsRequest()
+	fetch.Group = group
+	wanted := kmsg.NewOffsetFetchRequestTopic()
+	wanted.Topic = topic
+	ends := [2]kmsg.ListOffsetsRequestTopic{kmsg.NewListOffsetsRequestTopic(), kmsg.NewListOffsetsRequestTopic()}
+	for _, p := range meta.Partitions {
+		wanted.Partitions = append(wanted.Partitions, p.Partition)
+		for i, at := range []int64{-2, -1} { // the first there is, and the one behind the last
+			end := kmsg.NewListOffsetsRequestTopicPartition()
+			end.Partition, end.Timestamp = p.Partition, at
+			ends[i].Topic = topic
+			ends[i].Partitions = append(ends[i].Partitions, end)
+		}
+	}
+	fetch.Topics, first.Topics, last.Topics = append(fetch.Topics, wanted), append(first.Topics, ends[0]), append(last.Topics, ends[1])
+	committed, err := fetch.RequestWith(ctx, c.kgo)
+	if err != nil {
+		return 0, err
+	}
+	done := map[int32]int64{}
+	for _, t := range committed.Topics {
+		for _, p := range t.Partitions {
+			done[p.Partition] = p.Offset // -1: nothing yet
+		}
+	}
+	for sign, req := range map[int64]*kmsg.ListOffsetsRequest{-1: first, 1: last} {
+		answer, err := req.RequestWith(ctx, c.kgo)
+		if err != nil {
+			return 0, err
+		}
+		for _, t := range answer.Topics {
+			for _, p := range t.Partitions {
+				at := p.Offset
+				if sign < 0 {
+					at = max(at, done[p.Partition])
+				}
+				waiting += sign * at
+			}
+		}
+	}
+	return waiting, nil
+}
+
 // List implements broker.Broker. Which groups read a topic is not told: nothing is lost without one.
 func (c *Client) List(ctx context.Context, plan []broker.PlannedTopic) ([]broker.Topic, error) {
 	return broker.List(plan, func(t *broker.Topic) (exists bool, err error) {

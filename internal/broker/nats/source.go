@@ -22,13 +22,27 @@ type source struct {
 	about       broker.About
 }
 
-// Source implements broker.Broker. Which stream the consumer belongs to is found by its name.
+// Source implements broker.Broker.
 func (c *Client) Source(ctx context.Context, p broker.SourceParams) (broker.Source, error) {
-	var found jetstream.Consumer
-	err := c.call(ctx, func(ctx context.Context, js jetstream.JetStream) error {
+	found, err := c.consumer(ctx, p.Subscription)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{consumer: found, concurrency: max(1, p.Concurrency), ackWait: found.CachedInfo().Config.AckWait}
+	config := found.CachedInfo().Config
+	s.about.Ordered, s.about.MaxDeliveries = config.MaxAckPending == 1, max(0, config.MaxDeliver)
+	if config.AckPolicy != jetstream.AckExplicitPolicy {
+		s.about.Warning = "the consumer does not wait for acknowledgements: what a killed worker held is lost"
+	}
+	return s, nil
+}
+
+// consumer finds a consumer, with what the server knows of it now, in the stream that has one of this name.
+func (c *Client) consumer(ctx context.Context, name string) (found jetstream.Consumer, err error) {
+	err = c.call(ctx, func(ctx context.Context, js jetstream.JetStream) error {
 		streams := js.StreamNames(ctx)
 		for stream := range streams.Name() {
-			consumer, err := js.Consumer(ctx, stream, p.Subscription)
+			consumer, err := js.Consumer(ctx, stream, name)
 			switch {
 			case err == nil:
 				found = consumer
@@ -41,17 +55,21 @@ func (c *Client) Source(ctx context.Context, p broker.SourceParams) (broker.Sour
 	})
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("look up consumer %s: %w", p.Subscription, err)
+		return nil, fmt.Errorf("look up consumer %s: %w", name, err)
 	case found == nil:
-		return nil, fmt.Errorf("consumer %s: %w", p.Subscription, broker.ErrNoSubscription)
+		return nil, fmt.Errorf("consumer %s: %w", name, broker.ErrNoSubscription)
 	}
-	s := &source{consumer: found, concurrency: max(1, p.Concurrency), ackWait: found.CachedInfo().Config.AckWait}
-	config := found.CachedInfo().Config
-	s.about.Ordered, s.about.MaxDeliveries = config.MaxAckPending == 1, max(0, config.MaxDeliver)
-	if config.AckPolicy != jetstream.AckExplicitPolicy {
-		s.about.Warning = "the consumer does not wait for acknowledgements: what a killed worker held is lost"
+	return found, nil
+}
+
+// Backlog implements broker.Measurer.
+func (c *Client) Backlog(ctx context.Context, subscription string) (int64, error) {
+	found, err := c.consumer(ctx, subscription)
+	if err != nil {
+		return 0, err
 	}
-	return s, nil
+	info := found.CachedInfo()
+	return int64(info.NumPending) + int64(info.NumAckPending), nil
 }
 
 // Receive implements broker.Source.

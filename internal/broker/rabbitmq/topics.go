@@ -79,6 +79,16 @@ func (c *Client) hasQueue(ctx context.Context, name string) (bool, error) {
 	}))
 }
 
+// Backlog implements broker.Measurer: what is ready in a queue. What a consumer holds is not told.
+func (c *Client) Backlog(ctx context.Context, queue string) (waiting int64, err error) {
+	err = c.ask(ctx, func(ch *amqp.Channel) error {
+		q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+		waiting = int64(q.Messages)
+		return err
+	})
+	return waiting, err
+}
+
 // found: that something is missing is an answer.
 func found(err error) (bool, error) {
 	var answer *amqp.Error

@@ -33,10 +33,20 @@ func Run(t *testing.T, p dispatch.Publisher, client broker.Broker, subscription 
 		require.Empty(t, s.About().Warning)
 		return s
 	}
+	m, measures := client.(broker.Measurer)
+	waits := func(least, most int64) {
+		if measures {
+			n, err := m.Backlog(t.Context(), subscription)
+			require.NoError(t, err)
+			require.True(t, n >= least && n <= most, "%d wait, not %d to %d", n, least, most)
+		}
+	}
+	waits(20, 20)
 	// Half of them are acknowledged; one is given back first, and comes again, perhaps to the other.
 	got := receive(t, open(), 10, "e-03")
 	// Another consumer gets the rest, and nothing that was acknowledged.
 	rest := receive(t, open(), 10, "")
+	waits(0, 4) // what was in flight at the end may be on its way back
 	seen := map[string]bool{}
 	for _, id := range append(got, rest...) {
 		require.False(t, seen[id], "%s came twice", id)
