@@ -15,7 +15,7 @@ const (
 
 // refusal is what Pub/Sub, a service or NATS answers to an event that must die. Such a one may lose
 // attempts to killed publishers, and still its letter tells the refusal.
-var refusal = regexp.MustCompile(`InvalidArgument|answered 422|err_code=10054`) //nolint:gochecknoglobals // never written
+var refusal = regexp.MustCompile(`InvalidArgument|answered 422|err_code=10054`)
 
 // letters is I7.
 func (c *checker) letters(e *event) {
