@@ -162,6 +162,7 @@ func TestRoleMatrix(t *testing.T) {
 		{`SELECT outbox_envelope_refusal(NULL, NULL)`, [4]string{denied, denied, denied, denied}},
 		{`SELECT outbox_envelope(NULL, NULL, NULL)`, [4]string{denied, denied, denied, denied}},
 		{`SELECT outbox_moment(now())`, [4]string{denied, denied, denied, denied}},
+		{`SELECT outbox_traced(NULL)`, [4]string{denied, denied, denied, denied}},
 		{`SELECT outbox_holder(NULL, NULL, NULL, NULL, NULL, NULL)`, [4]string{denied, denied, denied, denied}},
 		{`SELECT outbox_kept_out_by()`, [4]string{denied, denied, denied, denied}},
 		{`SELECT outbox_recorded_type('a', 'b')`, [4]string{denied, denied, denied, denied}},
