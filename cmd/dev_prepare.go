@@ -45,11 +45,8 @@ func prepareDev(ctx context.Context, opts *devOptions, servers *devstack.Stack,
 	if err = migrateError(err); err == nil && opts.ownCatalogue {
 		err = recordDev(ctx, app)
 	}
-	if err != nil && opts.ownCatalogue {
-		return fault.Hint(err, "is the database that of an earlier run? dev --reset begins with an empty one, dev --state-dir with another")
-	}
 	if err != nil {
-		return err
+		return fault.Hint(err, "is the database that of an earlier run? dev --reset begins with an empty one, dev --state-dir with another")
 	}
 	types, err := app.Registry(ctx)
 	if err != nil {
