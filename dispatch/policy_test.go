@@ -60,6 +60,45 @@ SELECT e.dedupe_key, d.error_reason, d.error_message FROM outbox_dlq AS d JOIN o
 	require.Equal(t, []int64{1, 0}, []int64{published, dead})
 }
 
+// While a type is paused its events wait, however late they are; resumed, they die. An expired head holds its key like any
+// other that died, until it is discarded.
+func TestExpiryMeetsPauseAndOrder(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.EmptyDB(t)
+	_, err := migrate.Up(t.Context(), db.Pool, migrate.Options{Types: migrate.Text})
+	require.NoError(t, err)
+	d := document("", "usage", []string{"quick"}, []string{"patient"})
+	d.Types[0].Policy = wire.Policy{ExpiresAfter: time.Hour}
+	emitter := applyDocuments(t, db.Pool, d)
+	for _, e := range []emit.Event{{Type: "quick", DedupeKey: "head", OrderingKey: "k"}, {Type: "patient", DedupeKey: "follower", OrderingKey: "k"}} {
+		emitIn(t, db.Pool, emitter, 1, e)
+	}
+	_, err = db.Pool.Exec(t.Context(), `
+ALTER TABLE outbox_events DISABLE TRIGGER USER;
+UPDATE outbox_events SET created_at = now() - interval '2 hours';
+ALTER TABLE outbox_events ENABLE TRIGGER USER`)
+	require.NoError(t, err)
+	once := func(published, dead int64) {
+		t.Helper()
+		d, err := dispatch.New(t.Context(), dispatch.Config{URL: db.URL, Publisher: dispatch.Each(
+			func(context.Context, string, dispatch.Message) error { return nil }, 4)})
+		require.NoError(t, err)
+		defer d.Close()
+		done, err := d.Once(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []int64{published, dead}, []int64{done.Published, done.Dead})
+	}
+	pause(t, db.Pool, "type", "quick")
+	once(0, 0)
+	_, err = db.Pool.Exec(t.Context(), `SELECT outbox_resume('type', 'quick', 'ann')`)
+	require.NoError(t, err)
+	once(0, 1)
+	once(0, 0)
+	_, err = db.Pool.Exec(t.Context(), `SELECT outbox_discard(ARRAY(SELECT id FROM outbox_dlq), 'ann')`)
+	require.NoError(t, err)
+	once(1, 0)
+}
+
 // The policy is the same in Go, in YAML and in the database.
 func TestPolicyTravels(t *testing.T) {
 	t.Parallel()
