@@ -32,7 +32,7 @@ type cleanupOptions struct {
 	yes            bool
 	audit          cli.AuditFlags
 	output         cli.Output
-	again          func() string
+	again          string // the command line
 }
 
 func newCleanupCmd(app *cli.App) *cobra.Command {
@@ -60,7 +60,10 @@ It says nothing when there is nothing to do. A run leaves one row in the audit t
   outboxctl cleanup --older-than 2w --pause 200ms --max-rows 100000
   outboxctl cleanup --older-than 30d --context all`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runCleanup(cmd.Context(), opts) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			opts.again = cli.CommandLine(cmd, nil, nil)
+			return runCleanup(cmd.Context(), opts)
+		},
 	}
 	flags := cmd.Flags()
 	flags.Var(&opts.olderThan, "older-than", "remove events published longer ago than this")
@@ -74,7 +77,6 @@ It says nothing when there is nothing to do. A run leaves one row in the audit t
 	flags.BoolVarP(&opts.yes, "yes", "y", false, "do not ask about an age below a day")
 	cli.AddAuditFlags(cmd, &opts.audit)
 	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)
-	opts.again = func() string { return cli.CommandLine(cmd, nil, nil) }
 	return cmd
 }
 
@@ -183,7 +185,7 @@ func (o *cleanupOptions) clean(ctx context.Context, app *cli.App) (done cleaned,
 	result, err := cleaner.Run(ctx, params)
 	bar.Done()
 	if ctx.Err() != nil { // of which the exit code alone tells
-		fmt.Fprintf(app.Err, "interrupted after %s; continue with: %s\n", words.Counted(result.Rows(), "row"), o.again())
+		fmt.Fprintf(app.Err, "interrupted after %s; continue with: %s\n", words.Counted(result.Rows(), "row"), o.again)
 	}
 	done.Result = &result
 	return done, err

@@ -66,6 +66,7 @@ A bad line is named with its number and its fields, and no line of its transacti
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts.given = cmd.Flags().Changed
+			defer func() { opts.given = nil }() // cobra keeps the options for good, see Run
 			return runEmit(cmd.Context(), opts)
 		},
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/httpd"
 	"github.com/outboxctl/outboxctl/internal/stats"
-	"github.com/outboxctl/outboxctl/internal/telemetry"
 	"github.com/outboxctl/outboxctl/internal/words"
+	"github.com/outboxctl/outboxctl/internal/zlog"
 )
 
 // parkedTimeout bounds the look at parked events at the end of a run with --once.
@@ -47,7 +47,7 @@ func newPublishService(ctx context.Context, opts *publishOptions, app *cli.App, 
 	config := dispatch.Config{
 		Namespace: opts.namespace, TenantID: opts.tenant, EventTypes: opts.eventTypes,
 		NewPublisher: s.publisher, PollOnly: p.Wake != "auto", Version: app.Build.Version,
-		Log: telemetry.Slog(s.log), LogPublished: p.LogPublished, Metrics: metrics,
+		Log: zlog.Slog(s.log), LogPublished: p.LogPublished, Metrics: metrics,
 		Tuning: tuning(cfg), Traces: dispatch.Traces{Provider: opts.traces, System: tracedSystem(cfg.BrokerKind())},
 	}
 	var err error

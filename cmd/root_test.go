@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+	"weak"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -236,4 +239,12 @@ func TestConfirm(t *testing.T) {
 			require.Equal(t, tc.want, cli.ExitCode(err))
 		})
 	}
+}
+
+// cobra keeps what completes a flag for good, and with it the flag's variables: from those no way may lead to the tree of
+// commands, or each run inside one process costs a third of a megabyte.
+func TestNoFlagKeepsTheCommands(t *testing.T) {
+	t.Parallel()
+	tree := weak.Make(newRootCmd(cli.NewApp(cli.Streams{}, nil)))
+	require.Eventually(t, func() bool { runtime.GC(); return tree.Value() == nil }, time.Minute, time.Millisecond)
 }

@@ -13,8 +13,8 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/broker"
-	"github.com/outboxctl/outboxctl/internal/telemetry"
 	"github.com/outboxctl/outboxctl/internal/wait"
+	"github.com/outboxctl/outboxctl/internal/zlog"
 )
 
 const (
@@ -104,7 +104,7 @@ func New(source broker.Source, guard *consume.Guard, cfg Config) *Worker {
 	w.metrics = newMetrics(w, guard.Consumer(), cfg.Metrics)
 	about := source.About()
 	w.Router = consume.NewRouter(guard, consume.RouterOptions{
-		Timeout: cfg.HandlerTimeout, Concurrency: cfg.Concurrency, Drain: cfg.Drain, Log: telemetry.Slog(cfg.Log),
+		Timeout: cfg.HandlerTimeout, Concurrency: cfg.Concurrency, Drain: cfg.Drain, Log: zlog.Slog(cfg.Log),
 		Wrap: func(h consume.Handler) consume.Handler { return w.watch(cfg.Wrap(h)) },
 		Observer: consume.Observer{
 			Settled: w.settled, Receiving: w.setTrouble, GaveUp: func(consume.Delivery, error) { w.metrics.gaveUp.Inc() },

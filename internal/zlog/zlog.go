@@ -1,4 +1,5 @@
-package telemetry
+// Package zlog lets what logs with log/slog write to a logger of zerolog.
+package zlog
 
 import (
 	"context"
