@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	publishTimeout = time.Second
+	publishTimeout = 3 * time.Second
 	// patience is how long anything may take on a busy machine.
 	patience = 90 * time.Second
 	// outage is how many questions a destination that is away leaves unanswered. Between them are up to five seconds, in which
@@ -201,7 +201,7 @@ func begin(t *testing.T, b dispatchtest.Broker) *day {
 		URL: db.URL, Publisher: d.seen, Catalogue: types,
 		Tuning: dispatch.Tuning{
 			MaxAttempts: maxAttempts, BackoffBase: 10 * time.Millisecond, BackoffMax: 20 * time.Millisecond, PollInterval: 20 * time.Millisecond,
-			PublishTimeout: publishTimeout, Lease: 10 * time.Second,
+			PublishTimeout: publishTimeout, Lease: 20 * time.Second,
 		},
 	})
 	require.NoError(t, err)

@@ -72,7 +72,7 @@ func TestEveryModeMeasures(t *testing.T) {
 func requirePage(t *testing.T, v *Viewing) {
 	t.Helper()
 	require.Equal(t, 140, v.DeadLetters)
-	require.Len(t, v.Pages, 19)
+	require.Len(t, v.Pages, 23)
 	for _, page := range v.Pages {
 		require.Positive(t, page.Duration.P50, page.Address)
 	}

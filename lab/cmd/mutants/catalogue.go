@@ -190,13 +190,13 @@ func again(payload []byte) []byte {
 		{
 			// Only what happened to the very row tells this from a duplicate that the fault explains.
 			name: "one-failure-fails-the-batch",
-			edits: []edit{{"internal/broker/pubsub Publisher.Publish", `	wg.Wait()
-`, `	wg.Wait()
-	for _, r := range results {
-		if r.Err != nil && dispatch.ClassOf(r.Err) == dispatch.Retryable {
-			return fill(results, r.Err)
+			edits: []edit{{"internal/broker/pubsub Publisher.Publish", `		wg.Wait()
+`, `		wg.Wait()
+		for _, r := range results {
+			if r.Err != nil && dispatch.ClassOf(r.Err) == dispatch.Retryable {
+				return broker.All(len(results), r.Err)
+			}
 		}
-	}
 `}},
 			faults: "broker.lost_reply", breaks: []string{"I12"},
 		},
