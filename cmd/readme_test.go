@@ -16,7 +16,7 @@ func TestReadmeSessionIsTheWalk(t *testing.T) {
 	require.NoError(t, err)
 	walk, err := os.ReadFile("../testdata/script/walk.txtar")
 	require.NoError(t, err)
-	_, session, _ := strings.Cut(string(readme), "In another terminal:")
+	_, session, _ := strings.Cut(string(readme), "in another terminal:")
 	session, _, _ = strings.Cut(session, "**Use it.**")
 	// The story quotes for testscript, where two quotes stand for one.
 	story := strings.ReplaceAll(string(walk), "''", "'")
