@@ -32,7 +32,7 @@ LDFLAGS := -s -w -X $(PKG)/cmd.version=$(VERSION) -X $(PKG)/cmd.commit=$(COMMIT)
 RACE ?=
 # Memory for time: what collects garbage only at a gigabyte, linker included; a detector's memory is several times that. make
 # lint runs vet, over everything and once.
-TEST_MEMORY ?= $(if $(RACE),GOGC=400,GOGC=off GOMEMLIMIT=1GiB)
+TEST_MEMORY ?= $(if $(RACE),GOGC=150,GOGC=off GOMEMLIMIT=1GiB)
 
 .PHONY: help
 help: ## list the targets
