@@ -1,14 +1,12 @@
 package dispatch_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/catalogue"
-	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
@@ -19,36 +17,20 @@ import (
 // on, and one that is replayed from the replay on.
 func TestEventsExpire(t *testing.T) {
 	t.Parallel()
-	db := outboxtest.EmptyDB(t)
-	_, err := migrate.Up(t.Context(), db.Pool, migrate.Options{Types: migrate.Text})
-	require.NoError(t, err)
-	d := document("", "usage", []string{"quick"}, []string{"patient"})
-	d.Types[0].Policy = wire.Policy{ExpiresAfter: time.Hour}
-	emitter := applyDocuments(t, db.Pool, d)
+	db, emitter := expiring(t)
 	for _, e := range []emit.Event{
 		{Type: "quick", DedupeKey: "old"}, {Type: "quick", DedupeKey: "scheduled"}, {Type: "quick", DedupeKey: "new"}, {Type: "patient", DedupeKey: "patient"},
 	} {
 		emitIn(t, db.Pool, emitter, 1, e)
 	}
-	_, err = db.Pool.Exec(t.Context(), `
+	_, err := db.Pool.Exec(t.Context(), `
 ALTER TABLE outbox_events DISABLE TRIGGER USER;
 UPDATE outbox_events SET created_at = now() - interval '2 hours' WHERE dedupe_key <> 'new';
 UPDATE outbox_events SET deliver_at = now() - interval '10 minutes' WHERE dedupe_key = 'scheduled';
 ALTER TABLE outbox_events ENABLE TRIGGER USER`)
 	require.NoError(t, err)
 
-	once := func() (published, dead int64) {
-		t.Helper()
-		d, err := dispatch.New(t.Context(), dispatch.Config{URL: db.URL, Publisher: dispatch.Each(
-			func(context.Context, string, dispatch.Message) error { return nil }, 4)})
-		require.NoError(t, err)
-		defer d.Close()
-		done, err := d.Once(t.Context())
-		require.NoError(t, err)
-		return done.Published, done.Dead
-	}
-	published, dead := once()
-	require.Equal(t, []int64{3, 1}, []int64{published, dead})
+	publishes(t, db.URL, 3, 1)
 	var key, reason, message string
 	require.NoError(t, db.Pool.QueryRow(t.Context(), `
 SELECT e.dedupe_key, d.error_reason, d.error_message FROM outbox_dlq AS d JOIN outbox_events AS e ON e.id = d.event_id`).Scan(&key, &reason, &message))
@@ -56,47 +38,49 @@ SELECT e.dedupe_key, d.error_reason, d.error_message FROM outbox_dlq AS d JOIN o
 
 	_, err = db.Pool.Exec(t.Context(), `SELECT outbox_replay(ARRAY(SELECT id FROM outbox_dlq), 'ann')`)
 	require.NoError(t, err)
-	published, dead = once()
-	require.Equal(t, []int64{1, 0}, []int64{published, dead})
+	publishes(t, db.URL, 1, 0)
 }
 
 // While a type is paused its events wait, however late they are; resumed, they die. An expired head holds its key like any
 // other that died, until it is discarded.
 func TestExpiryMeetsPauseAndOrder(t *testing.T) {
 	t.Parallel()
+	db, emitter := expiring(t)
+	for _, e := range []emit.Event{{Type: "quick", DedupeKey: "head", OrderingKey: "k"}, {Type: "patient", DedupeKey: "follower", OrderingKey: "k"}} {
+		emitIn(t, db.Pool, emitter, 1, e)
+	}
+	_, err := db.Pool.Exec(t.Context(), `
+ALTER TABLE outbox_events DISABLE TRIGGER USER;
+UPDATE outbox_events SET created_at = now() - interval '2 hours';
+ALTER TABLE outbox_events ENABLE TRIGGER USER`)
+	require.NoError(t, err)
+	pause(t, db.Pool, "type", "quick")
+	publishes(t, db.URL, 0, 0)
+	_, err = db.Pool.Exec(t.Context(), `SELECT outbox_resume('type', 'quick', 'ann')`)
+	require.NoError(t, err)
+	publishes(t, db.URL, 0, 1)
+	publishes(t, db.URL, 0, 0)
+	_, err = db.Pool.Exec(t.Context(), `SELECT outbox_discard(ARRAY(SELECT id FROM outbox_dlq), 'ann')`)
+	require.NoError(t, err)
+	publishes(t, db.URL, 1, 0)
+}
+
+// expiring is an outbox with the types quick, whose events expire after an hour, and patient.
+func expiring(t *testing.T) (*outboxtest.Database, *emit.Emitter) {
+	t.Helper()
 	db := outboxtest.EmptyDB(t)
 	_, err := migrate.Up(t.Context(), db.Pool, migrate.Options{Types: migrate.Text})
 	require.NoError(t, err)
 	d := document("", "usage", []string{"quick"}, []string{"patient"})
 	d.Types[0].Policy = wire.Policy{ExpiresAfter: time.Hour}
-	emitter := applyDocuments(t, db.Pool, d)
-	for _, e := range []emit.Event{{Type: "quick", DedupeKey: "head", OrderingKey: "k"}, {Type: "patient", DedupeKey: "follower", OrderingKey: "k"}} {
-		emitIn(t, db.Pool, emitter, 1, e)
-	}
-	_, err = db.Pool.Exec(t.Context(), `
-ALTER TABLE outbox_events DISABLE TRIGGER USER;
-UPDATE outbox_events SET created_at = now() - interval '2 hours';
-ALTER TABLE outbox_events ENABLE TRIGGER USER`)
-	require.NoError(t, err)
-	once := func(published, dead int64) {
-		t.Helper()
-		d, err := dispatch.New(t.Context(), dispatch.Config{URL: db.URL, Publisher: dispatch.Each(
-			func(context.Context, string, dispatch.Message) error { return nil }, 4)})
-		require.NoError(t, err)
-		defer d.Close()
-		done, err := d.Once(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, []int64{published, dead}, []int64{done.Published, done.Dead})
-	}
-	pause(t, db.Pool, "type", "quick")
-	once(0, 0)
-	_, err = db.Pool.Exec(t.Context(), `SELECT outbox_resume('type', 'quick', 'ann')`)
-	require.NoError(t, err)
-	once(0, 1)
-	once(0, 0)
-	_, err = db.Pool.Exec(t.Context(), `SELECT outbox_discard(ARRAY(SELECT id FROM outbox_dlq), 'ann')`)
-	require.NoError(t, err)
-	once(1, 0)
+	return db, applyDocuments(t, db.Pool, d)
+}
+
+// publishes publishes what is due, and so many die.
+func publishes(t *testing.T, url string, published, dead int64) {
+	t.Helper()
+	done := once(t, url)
+	require.Equal(t, []int64{published, dead}, []int64{done.Published, done.Dead})
 }
 
 // The policy is the same in Go, in YAML and in the database.
