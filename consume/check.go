@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -61,7 +62,12 @@ func (s server) bound(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithTimeout(ctx, s.timeout)
 }
 
+// unavailable names a deadline the same whichever timer was first: the
+// context's, or that of the socket, which the client sets from it.
 func unavailable(what string, err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
+	}
 	return fmt.Errorf("%s: %w: %w", what, ErrUnavailable, err)
 }
 
