@@ -42,6 +42,16 @@ ALTER TABLE outbox_events SET (autovacuum_enabled = off)`)
 	require.NotContains(t, out, "ok\tdatabase\tschema")
 }
 
+// Of an empty database only the missing schema is said: no table is fine, and none is broken.
+func TestDoctorOfAnEmptyDatabase(t *testing.T) {
+	t.Parallel()
+	code, out, _ := runCLI(t, []string{"DATABASE_URL=" + outboxtest.EmptyDB(t).URL}, "doctor")
+	require.Equal(t, cli.ExitFailed, code)
+	require.Equal(t, 1, strings.Count(out, "fail\t"), out)
+	require.Contains(t, out, "fail\tdatabase\tschema\tthe schema is at version 0 of ")
+	require.NotContains(t, out, "indexes")
+}
+
 // A Redis that may forget is not one that keeps the marks.
 func TestDoctorWarnsOfEviction(t *testing.T) {
 	t.Parallel()

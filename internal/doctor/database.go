@@ -35,9 +35,10 @@ const DefaultLockWait = time.Second
 // DefaultXminHeldFor is longer than honest transactions and shorter than the trouble they would cause.
 const DefaultXminHeldFor = 5 * time.Minute
 
-// Checks are the checks of the server and of the outbox's tables.
+const area = "database"
+
+// Checks are the checks of the server.
 func (d Database) Checks() []Check {
-	const area = "database"
 	reach := "check database.url with outboxctl config view"
 	return []Check{
 		{area, "locks", reach, d.locks},
@@ -47,6 +48,12 @@ func (d Database) Checks() []Check {
 		{area, "clock", reach, d.clock},
 		{area, "pooler", reach, d.pooler},
 		{area, "rights", "", d.rights},
+	}
+}
+
+// TableChecks are the checks of the outbox's tables.
+func (d Database) TableChecks() []Check {
+	return []Check{
 		{area, "roles", "", d.roles},
 		{area, "enums", "outboxctl migrate", d.enums},
 		{area, "indexes", "outboxctl migrate", d.indexes},

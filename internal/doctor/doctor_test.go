@@ -32,7 +32,7 @@ func examine(t *testing.T, pool *pgxpool.Pool, check string, change func(*doctor
 		change(&d)
 	}
 	var found []doctor.Finding
-	for _, f := range doctor.Examine(t.Context(), d.Checks()) {
+	for _, f := range doctor.Examine(t.Context(), append(d.Checks(), d.TableChecks()...)) {
 		if f.Check == check {
 			found = append(found, f)
 		}

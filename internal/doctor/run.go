@@ -78,10 +78,14 @@ func (p Params) checks(ctx context.Context) []Check {
 			Pool: pool, EventTypes: p.Registry.EventTypes(), ExecMode: p.ExecMode,
 			XminHeldFor: DefaultXminHeldFor, LockWait: DefaultLockWait, Now: p.Now,
 		}
-		checks = append(checks, database.Checks()...)
-		checks = append(checks, schemaCheck(pool), p.publisherCheck(pool), p.eventIDCheck(pool))
-		ordered = func(ctx context.Context) (some bool, err error) {
-			return some, pool.QueryRow(ctx, orderedEvents).Scan(&some)
+		checks = append(append(checks, database.Checks()...), schemaCheck(pool))
+		// Without tables there is nothing to say but that the schema is missing.
+		var empty bool
+		if err := pool.QueryRow(ctx, `SELECT to_regclass('outbox_events') IS NULL`).Scan(&empty); err != nil || !empty {
+			checks = append(append(checks, database.TableChecks()...), p.publisherCheck(pool), p.eventIDCheck(pool))
+			ordered = func(ctx context.Context) (some bool, err error) {
+				return some, pool.QueryRow(ctx, orderedEvents).Scan(&some)
+			}
 		}
 	}
 	checks = append(checks,
