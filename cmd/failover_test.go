@@ -13,6 +13,7 @@ import (
 	"github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/internal/outboxtest/poolertest"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
@@ -67,6 +68,18 @@ func eventuallyFast(t *testing.T, what string, holds func() bool) {
 	}
 }
 
+// synchronous makes commits wait for the replica.
+func (r *failoverRig) synchronous() {
+	r.t.Helper()
+	for _, statement := range []string{`ALTER SYSTEM SET synchronous_standby_names = '*'`, `SELECT pg_reload_conf()`} {
+		_, err := r.db.Pool.Exec(r.t.Context(), statement)
+		require.NoError(r.t, err)
+	}
+	eventually(r.t, "the replica is synchronous", func() bool {
+		return r.count(`SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'`) == 1
+	})
+}
+
 // promote ends the primary as a crash does and makes the replica the primary.
 func (r *failoverRig) promote() {
 	r.t.Helper()
@@ -101,19 +114,45 @@ func (r *failoverRig) outcome() (lost, twice, unheard int) {
 func TestSynchronousFailoverLosesNothing(t *testing.T) {
 	t.Parallel()
 	r := newFailoverRig(t)
-	for _, statement := range []string{`ALTER SYSTEM SET synchronous_standby_names = '*'`, `SELECT pg_reload_conf()`} {
-		_, err := r.db.Pool.Exec(t.Context(), statement)
-		require.NoError(t, err)
-	}
-	eventually(t, "the replica is synchronous", func() bool {
-		return r.count(`SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'`) == 1
-	})
+	r.synchronous()
 	p := r.start()
 	r.emitUntil(200)
 	r.promote()
 	r.emitUntil(400)
 	lost, twice, unheard := r.outcome()
 	t.Logf("synchronous: %d acknowledged, %d lost, %d stored twice by the broker", len(r.acked), lost, twice)
+	require.Zero(t, lost)
+	require.Zero(t, unheard)
+	p.signal(syscall.SIGTERM)
+	require.Equal(t, 143, p.wait(), "the same process, to its end")
+}
+
+// The same behind a transaction-mode pooler, which is led to the new primary as Patroni's callbacks do.
+func TestSynchronousFailoverBehindAPooler(t *testing.T) {
+	t.Parallel()
+	if poolertest.Program() == "" {
+		t.Skip("pgbouncer is not installed")
+	}
+	r := newFailoverRig(t)
+	r.synchronous()
+	pooler, err := poolertest.Start(t.Context(), r.primary, r.db.Name)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, pooler.Stop()) })
+	config, err := pgxpool.ParseConfig(pooler.URL(r.primary))
+	require.NoError(t, err)
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	r.db = &outboxtest.Database{Name: r.db.Name, URL: pooler.URL(r.primary), Pool: pool}
+
+	p := r.start("--exec-mode", "exec")
+	r.emitUntil(200)
+	r.promote()
+	require.NoError(t, pooler.Point(r.standby))
+	r.emitUntil(400)
+	lost, twice, unheard := r.outcome()
+	t.Logf("behind a pooler: %d acknowledged, %d lost, %d stored twice by the broker", len(r.acked), lost, twice)
 	require.Zero(t, lost)
 	require.Zero(t, unheard)
 	p.signal(syscall.SIGTERM)

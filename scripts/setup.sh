@@ -4,7 +4,7 @@
 # (Debian and Ubuntu) and says so; elsewhere it names the line to type and stops. Nothing is installed,
 # asked or printed when everything is there, so every target may depend on it. With the argument "torture"
 # it also installs libfaketime, which makes a database's clock wrong, where packages are to be had; with
-# "scoreboard" pgbouncer, too; with "test" Chromium and axe, for the journeys through the web page, and RabbitMQ.
+# "scoreboard" pgbouncer, too; with "test" pgbouncer, RabbitMQ, Chromium and axe, for the journeys through the web page.
 set -euo pipefail
 
 min_redis=7 # the oldest the suite has been run on; consumers themselves work with much older ones
@@ -84,6 +84,7 @@ helpful_packages() {
 	test)
 		has_chromium || echo chromium-headless-shell
 		has_rabbitmq || echo rabbitmq-server
+		has_pgbouncer || echo pgbouncer
 		# Where the page must be tested, so must its accessibility.
 		[ -z "${OUTBOXCTL_REQUIRE_BROWSER:-}" ] || [ -s "$axe" ] || command -v npm >/dev/null || echo npm
 		;;

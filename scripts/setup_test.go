@@ -151,6 +151,7 @@ func TestSetupInstallsNpmWhereTheBrowserIsRequired(t *testing.T) {
 			m.redis("7.0.15")
 			m.apt("")
 			m.program("bin/rabbitmq-server", "")
+			m.program("bin/pgbouncer", "")
 			m.env = append(m.env, append(tc.env, "CHROMIUM=/usr/bin/true")...)
 
 			output, code := m.setup("test")

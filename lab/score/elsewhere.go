@@ -3,9 +3,6 @@ package score
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -13,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/outboxtest/poolertest"
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
@@ -36,7 +33,7 @@ func (s *Session) places() []place {
 	if s.FakeTime == "" {
 		noClock = "libfaketime is not installed"
 	}
-	if pooler() == "" {
+	if poolertest.Program() == "" {
 		noPooler = "pgbouncer is not installed"
 	}
 	nothing := func(context.Context, *world) []string { return nil }
@@ -130,47 +127,12 @@ func repeatableRead(ctx context.Context, w *world) []string {
 	return nil
 }
 
-// pooler is where pgbouncer is; Debian keeps it off most people's path.
-func pooler() string {
-	for _, name := range []string{"pgbouncer", "/usr/sbin/pgbouncer"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	return ""
-}
-
 // behindPooler leads every process through a pgbouncer that lends a connection for one transaction
 // at a time.
 func behindPooler(ctx context.Context, w *world) []string {
-	port := rig.Must(devstack.FreePort())
-	config := filepath.Join(w.Dir, "pgbouncer.ini")
-	text := fmt.Sprintf(`[databases]
-* = host=127.0.0.1 port=%d user=postgres password=%s
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = %d
-auth_type = any
-pool_mode = transaction
-default_pool_size = 10
-unix_socket_dir =
-`, w.Postgres.Port(), rig.PasswordOf(w.databaseURL), port)
-	rig.Check(os.WriteFile(config, []byte(text), 0o644))
-	args := []string{"-q", config}
-	if os.Getuid() == 0 {
-		args = append([]string{"-u", "nobody"}, args...) // it refuses to be root
-	}
-	cmd := exec.Command(pooler(), args...)
-	rig.Check(cmd.Start())
-	w.OnClose(func() error {
-		err := cmd.Process.Kill()
-		_ = cmd.Wait() // killed
-		return err
-	})
-	w.databaseURL = rig.WithHost(w.databaseURL, fmt.Sprintf("127.0.0.1:%d", port))
-	rig.Await(ctx, 10*time.Second, "pgbouncer", func() bool {
-		conn, err := pgx.Connect(ctx, w.databaseURL)
-		return err == nil && conn.Close(ctx) == nil
-	})
+	name := rig.Must(pgx.ParseConfig(w.databaseURL)).Database
+	p := rig.Must(poolertest.Start(ctx, w.Postgres, name))
+	w.OnClose(p.Stop)
+	w.databaseURL = p.URL(w.Postgres)
 	return []string{"--exec-mode", "exec"}
 }
