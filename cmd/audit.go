@@ -63,9 +63,9 @@ func (f *auditFlags) add(cmd *cobra.Command, app *cli.App) {
 	flags.StringVar(&f.RunID, "run", "", "only the run with this `id`")
 	flags.StringVar(&f.since, "since", "", "only at this `time` or later")
 	flags.StringVar(&f.until, "until", "", "only before this `time`")
-	cli.CompleteOneOf(cmd, "action", dlq.AuditActions())
-	cli.Must(cmd.RegisterFlagCompletionFunc("event", cli.CompleteEventIDs(app, "")))
-	cli.Must(cmd.RegisterFlagCompletionFunc("run", cli.CompleteAuditRuns(app)))
+	app.Complete(cmd, "action", cli.OneOf(dlq.AuditActions()...))
+	app.Complete(cmd, "event", cli.CompleteEventIDs(app, ""))
+	app.Complete(cmd, "run", cli.CompleteAuditRuns(app))
 	addListFlags[dlq.AuditRun](cmd, &f.listFlags, "audit row with this `number`")
 }
 

@@ -67,7 +67,7 @@ With --check the mode's criteria decide the exit code: 1 when one fails.`,
 	flags.BoolVar(&p.NoWake, "no-wake", false, "leave publishers to polling in mode steady")
 	flags.BoolVar(&p.Check, "check", false, "judge the result and fail when a criterion is not met")
 	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)
-	cli.CompleteOneOf(cmd, "mode", benchModes())
+	app.Complete(cmd, "mode", cli.OneOf(benchModes()...))
 	return cmd
 }
 

@@ -31,7 +31,7 @@ Without ids or filters every open dead letter is exported, oldest first.`,
 		ValidArgsFunction: cli.CompleteDLQIDs(app, dlq.StateOpen),
 	}
 	addDLQFilterFlags(app, cmd, &filter)
-	addStateFlag(cmd, &filter)
+	addStateFlag(app, cmd, &filter)
 	return cmd
 }
 

@@ -29,14 +29,14 @@ func addDLQFilterFlags(app *cli.App, cmd *cobra.Command, f *dlq.Query) {
 	flags.StringVar(&f.Until, "until", "", "only those that died before this `time`")
 	flags.BoolVar(&f.Blocking, "blocking", false, "only those that block later events of their ordering key")
 	flags.StringVar(&f.ErrorLike, "error-like", "", "filter by `text` in the error, in any case; * matches anything")
-	cli.Must(cmd.RegisterFlagCompletionFunc("reason", cli.CompleteReasons(app)))
-	cli.Must(cmd.RegisterFlagCompletionFunc("type", cli.CompleteTypes(app)))
-	cli.Must(cmd.RegisterFlagCompletionFunc("topic", cli.CompleteDeadTopics(app)))
-	cli.Must(cmd.RegisterFlagCompletionFunc("fingerprint", cli.CompleteFingerprints(app)))
+	app.Complete(cmd, "reason", cli.CompleteReasons(app))
+	app.Complete(cmd, "type", cli.CompleteTypes(app))
+	app.Complete(cmd, "topic", cli.CompleteDeadTopics(app))
+	app.Complete(cmd, "fingerprint", cli.CompleteFingerprints(app))
 }
 
-func addStateFlag(cmd *cobra.Command, f *dlq.Query) {
+func addStateFlag(app *cli.App, cmd *cobra.Command, f *dlq.Query) {
 	states := outbox.DeadStates()
 	cmd.Flags().StringVar(&f.State, "state", dlq.StateOpen, "filter by `state`: "+strings.Join(states, ", "))
-	cli.CompleteOneOf(cmd, "state", states)
+	app.Complete(cmd, "state", cli.OneOf(states...))
 }

@@ -43,12 +43,12 @@ looks at five thousand rows at most at a time, so it never keeps the database bu
 		return runDLQList(ctx, cmd, app, box, &f)
 	})
 	addDLQFilterFlags(app, cmd, &f.filter)
-	addStateFlag(cmd, &f.filter)
+	addStateFlag(app, cmd, &f.filter)
 	cmd.Flags().StringVar(&f.groupBy, "group-by", "", "count by `column`: "+strings.Join(dlq.GroupBy(), ", "))
 	addListFlags[dlq.Entry](cmd, &f.listFlags, "dead letter with this `id`")
 	cli.KnowFields[dlq.Group](&f.output)
-	cli.CompleteOneOf(cmd, "group-by", dlq.GroupBy())
-	cli.Must(cmd.RegisterFlagCompletionFunc("cursor", cli.CompleteDLQIDs(app, "")))
+	app.Complete(cmd, "group-by", cli.OneOf(dlq.GroupBy()...))
+	app.Complete(cmd, "cursor", cli.CompleteDLQIDs(app, ""))
 	return cmd
 }
 

@@ -66,7 +66,6 @@ A bad line is named with its number and its fields, and no line of its transacti
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts.given = cmd.Flags().Changed
-			defer func() { opts.given = nil }() // cobra keeps the options for good, see Run
 			return runEmit(cmd.Context(), opts)
 		},
 	}
@@ -91,9 +90,9 @@ A bad line is named with its number and its fields, and no line of its transacti
 	f.BoolVar(&opts.dryRun, "dry-run", false, "check the events and write nothing; needs no database")
 	cli.AddOutputFlags(cmd, &opts.output, cli.FormatID, cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatJSONL, cli.FormatYAML, cli.FormatCSV)
 	cli.KnowFields[outbox.Emitted](&opts.output)
-	cli.Must(cmd.RegisterFlagCompletionFunc("data", cli.CompleteData))
-	cli.Must(cmd.RegisterFlagCompletionFunc("type", cli.CompleteTypes(app)))
-	cli.Must(cmd.RegisterFlagCompletionFunc("aggregate-type", cli.CompleteAggregates(app)))
+	app.Complete(cmd, "data", cli.CompleteData)
+	app.Complete(cmd, "type", cli.CompleteTypes(app))
+	app.Complete(cmd, "aggregate-type", cli.CompleteAggregates(app))
 	return cmd
 }
 

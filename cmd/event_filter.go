@@ -17,6 +17,6 @@ func addEventFilterFlags(app *cli.App, cmd *cobra.Command, f *outbox.Query, what
 	flags.StringSliceVar(&f.Namespaces, "namespace", nil, "filter by `namespace`")
 	flags.StringVar(&f.Since, "since", "", what+" at this `time` or later: 2026-03-01T12:00:00Z, 2026-03-01 (UTC), or how long ago: 2h, 30d")
 	flags.StringVar(&f.Until, "until", "", what+" before this `time`")
-	cli.Must(cmd.RegisterFlagCompletionFunc("type", cli.CompleteTypes(app)))
-	cli.Must(cmd.RegisterFlagCompletionFunc("topic", cli.CompleteTopics(app)))
+	app.Complete(cmd, "type", cli.CompleteTypes(app))
+	app.Complete(cmd, "topic", cli.CompleteTopics(app))
 }

@@ -47,10 +47,10 @@ What has no index is looked for in short steps of at most five thousand rows: pr
 	})
 	statuses := append(outbox.Statuses(), "all")
 	cmd.Flags().StringVar(&f.filter.Status, "status", "all", "filter by `status`: "+strings.Join(statuses, ", "))
-	cli.CompleteOneOf(cmd, "status", statuses)
+	app.Complete(cmd, "status", cli.OneOf(statuses...))
 	addEventFilterFlags(app, cmd, &f.filter, "emitted")
 	addListFlags[outbox.Event](cmd, &f.listFlags, "event with this `id`")
-	cli.Must(cmd.RegisterFlagCompletionFunc("cursor", cli.CompleteEventIDs(app, "")))
+	app.Complete(cmd, "cursor", cli.CompleteEventIDs(app, ""))
 	return cmd
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -31,10 +32,8 @@ func Main(args []string, streams cli.Streams, environ []string) int {
 func Run(ctx context.Context, args []string, streams cli.Streams, environ []string) int {
 	app := cli.NewApp(streams, environ)
 	app.Build = buildVersion()
+	app.Completing = len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd)
 	root := newRootCmd(app)
-	// cobra keeps every completion function for good, and with it the App: that must not keep the
-	// whole tree of commands.
-	defer app.BindFlags(&cobra.Command{})
 	root.SetArgs(args)
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)

@@ -73,7 +73,7 @@ published, or die and why. See docs/adoption.md.`,
 	cmd.MarkFlagsMutuallyExclusive("plan", "dry-run")
 	cmd.Flags().Float64Var(&opts.pace, "pace", migrate.DefaultPace, "rest after each batch, as a multiple of the time it took (0: none)")
 	cmd.Flags().StringVar(&opts.types, "types", "", "event and aggregate types in an empty database: `text` or enum (default enum, text with a catalogue file)")
-	cli.CompleteOneOf(cmd, "types", []string{migrate.TypesText, migrate.TypesEnum})
+	app.Complete(cmd, "types", cli.OneOf(migrate.TypesText, migrate.TypesEnum))
 	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)
 	return cmd
 }

@@ -46,8 +46,8 @@ metrics show it; outboxctl pause list shows what is paused.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPause(cmd.Context(), opts, false) },
 	}
 	addPauseFlags(cmd, "pause", opts)
-	cli.Must(cmd.RegisterFlagCompletionFunc(outbox.PauseTopic, cli.CompleteTopics(app)))
-	cli.Must(cmd.RegisterFlagCompletionFunc(outbox.PauseType, cli.CompleteTypes(app)))
+	app.Complete(cmd, outbox.PauseTopic, cli.CompleteTopics(app))
+	app.Complete(cmd, outbox.PauseType, cli.CompleteTypes(app))
 	cli.AddLimit(cmd, &opts.length, "for", 0, time.Second, "end the pause after this `time`, such as 2h (default until resumed)")
 	cmd.AddCommand(newPauseListCmd(app))
 	return cmd
@@ -65,7 +65,7 @@ func newResumeCmd(app *cli.App) *cobra.Command {
 	}
 	addPauseFlags(cmd, "resume", opts)
 	for _, kind := range pauseKinds() {
-		cli.Must(cmd.RegisterFlagCompletionFunc(kind, cli.CompletePauses(app, kind)))
+		app.Complete(cmd, kind, cli.CompletePauses(app, kind))
 	}
 	return cmd
 }

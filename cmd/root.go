@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
@@ -39,7 +38,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 	}
 	root.SetVersionTemplate("outboxctl {{.Version}}\n")
 	cli.AddConfigFlags(root, cli.GroupGlobal)
-	cli.Must(root.RegisterFlagCompletionFunc(cli.FlagContext, cli.CompleteContexts(app)))
+	app.Complete(root, cli.FlagContext, cli.CompleteContexts(app))
 	addColorFlag(root)
 	root.AddGroup(
 		&cobra.Group{ID: groupRun, Title: "Run:"},
@@ -87,7 +86,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 	root.InitDefaultCompletionCmd()
 	dropPowerShell(root)
 	root.InitDefaultHelpCmd()
-	prepare(root)
+	prepare(app, root)
 	return root
 }
 
@@ -105,7 +104,6 @@ func dropPowerShell(root *cobra.Command) {
 func addColorFlag(root *cobra.Command) {
 	choices := []string{cli.ColorAuto, cli.ColorAlways, cli.ColorNever}
 	root.PersistentFlags().Var(&choiceFlag{choices: choices, value: choices[0]}, "color", "colour the output: "+strings.Join(choices, ", "))
-	cli.CompleteOneOf(root, "color", choices)
 }
 
 // choiceFlag is a flag with a few values.
@@ -114,8 +112,9 @@ type choiceFlag struct {
 	value   string
 }
 
-func (f *choiceFlag) String() string { return f.value }
-func (f *choiceFlag) Type() string   { return "choice" }
+func (f *choiceFlag) String() string    { return f.value }
+func (f *choiceFlag) Type() string      { return "choice" }
+func (f *choiceFlag) Choices() []string { return f.choices }
 
 func (f *choiceFlag) Set(text string) error {
 	if !slices.Contains(f.choices, text) {
@@ -132,31 +131,9 @@ func addTo(root *cobra.Command, group string, commands ...*cobra.Command) {
 	}
 }
 
-// completeFiles makes the shell suggest files and folders where a command takes them, which are suggested nowhere else.
-func completeFiles(cmd *cobra.Command) {
-	if strings.HasSuffix(cmd.Use, "FILE") {
-		cmd.ValidArgsFunction = cli.OnlyFirst(suggest(cobra.ShellCompDirectiveDefault))
-	}
-	for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
-		flags.VisitAll(func(f *pflag.Flag) {
-			switch kind, _ := pflag.UnquoteUsage(f); kind {
-			case "file":
-				cli.Must(cmd.RegisterFlagCompletionFunc(f.Name, suggest(cobra.ShellCompDirectiveDefault)))
-			case "dir":
-				cli.Must(cmd.RegisterFlagCompletionFunc(f.Name, suggest(cobra.ShellCompDirectiveFilterDirs)))
-			}
-		})
-	}
-}
-
-// suggest leaves the suggestions to the shell.
-func suggest(what cobra.ShellCompDirective) cli.Completion {
-	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) { return nil, what }
-}
-
 // prepare gives every command of the tree the same behaviour: a group without a subcommand prints its help; an unknown
 // command, wrong flags and wrong arguments are usage errors in our own words.
-func prepare(cmd *cobra.Command) {
+func prepare(app *cli.App, cmd *cobra.Command) {
 	usage := func(_ *cobra.Command, err error) error { return fault.As(fault.Usage, err) }
 	if cmd.CommandPath() == cmd.Root().Name()+" check" {
 		// To a monitoring system, 2 would be an alarm.
@@ -193,7 +170,7 @@ func prepare(cmd *cobra.Command) {
 			return nil
 		}
 	}
-	completeFiles(cmd)
+	app.CompleteByKind(cmd)
 	cmd.SuggestionsMinimumDistance = 2
 	if !cmd.Runnable() && cmd.HasSubCommands() {
 		cmd.Args = cobra.ArbitraryArgs
@@ -205,6 +182,6 @@ func prepare(cmd *cobra.Command) {
 		}
 	}
 	for _, sub := range cmd.Commands() {
-		prepare(sub)
+		prepare(app, sub)
 	}
 }

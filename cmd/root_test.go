@@ -241,10 +241,12 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// cobra keeps what completes a flag for good, and with it the flag's variables: from those no way may lead to the tree of
-// commands, or each run inside one process costs a third of a megabyte.
-func TestNoFlagKeepsTheCommands(t *testing.T) {
+// cobra keeps what completes a flag for good, and the flag with it: each run inside one process would cost memory.
+func TestACommandThatRanIsForgotten(t *testing.T) {
 	t.Parallel()
-	tree := weak.Make(newRootCmd(cli.NewApp(cli.Streams{}, nil)))
-	require.Eventually(t, func() bool { runtime.GC(); return tree.Value() == nil }, time.Minute, time.Millisecond)
+	root := newRootCmd(cli.NewApp(cli.Streams{}, nil))
+	tree, flag := weak.Make(root), weak.Make(root.PersistentFlags().Lookup(cli.FlagContext))
+	root = nil
+	require.Eventually(t, func() bool { runtime.GC(); return tree.Value() == nil && flag.Value() == nil },
+		time.Minute, time.Millisecond)
 }

@@ -61,7 +61,7 @@ With --by the backlog is split, and -o wide, csv and id list the groups. Of seve
 	cli.AddListOutput[stats.Group](cmd, &opts.output)
 	cli.KnowFields[contextStats](&opts.output)
 	cli.KnowFields[stats.Report](&opts.output)
-	cli.CompleteOneOf(cmd, "by", stats.Dimensions())
+	app.Complete(cmd, "by", cli.OneOf(stats.Dimensions()...))
 	return cmd
 }
 

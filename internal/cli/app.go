@@ -36,6 +36,8 @@ type App struct {
 
 	Now   func() time.Time
 	Build Build
+	// Completing: the shell started the program to complete a command line.
+	Completing bool
 
 	env    map[string]string
 	lookup func(name string) (string, bool)

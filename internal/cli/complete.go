@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/outbox"
@@ -22,6 +23,47 @@ const completeWithin = 800 * time.Millisecond
 
 // Completion is what cobra calls when Tab is pressed.
 type Completion = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective)
+
+// Complete makes a completion that of a flag. Nothing is registered where none is asked for: cobra keeps what completes a flag
+// for as long as the process lives, and the flag with it.
+func (a *App) Complete(cmd *cobra.Command, flag string, c Completion) {
+	if a.Completing {
+		Must(cmd.RegisterFlagCompletionFunc(flag, c))
+	}
+}
+
+// CompleteByKind makes the shell suggest the values of flags that have a few, and files and folders where a command takes them,
+// which are suggested nowhere else.
+func (a *App) CompleteByKind(cmd *cobra.Command) {
+	if !a.Completing {
+		return
+	}
+	if strings.HasSuffix(cmd.Use, "FILE") {
+		cmd.ValidArgsFunction = OnlyFirst(byShell(cobra.ShellCompDirectiveDefault))
+	}
+	for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
+		flags.VisitAll(func(f *pflag.Flag) {
+			kind, _ := pflag.UnquoteUsage(f)
+			values, ok := f.Value.(interface{ Choices() []string })
+			switch {
+			case ok:
+				a.Complete(cmd, f.Name, OneOf(values.Choices()...))
+			case kind == "file":
+				a.Complete(cmd, f.Name, byShell(cobra.ShellCompDirectiveDefault))
+			case kind == "dir":
+				a.Complete(cmd, f.Name, byShell(cobra.ShellCompDirectiveFilterDirs))
+			}
+		})
+	}
+}
+
+// OneOf suggests a few values.
+func OneOf(values ...string) Completion {
+	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+}
+
+// byShell leaves the suggestions to the shell.
+func byShell(what cobra.ShellCompDirective) Completion { return cobra.FixedCompletions(nil, what) }
 
 // completeLive suggests what read finds in the database, or else the fallback, which is asked only then: every command of the
 // tree has completions, and reading the built-in catalogue takes a millisecond. It never fails and never talks: the

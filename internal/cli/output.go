@@ -59,6 +59,9 @@ func (o *Output) String() string { return o.Format }
 // Type implements pflag.Value.
 func (o *Output) Type() string { return "format" }
 
+// Choices are the forms that the command supports.
+func (o *Output) Choices() []string { return o.allowed }
+
 // Set implements pflag.Value.
 func (o *Output) Set(text string) error {
 	if !slices.Contains(o.allowed, text) {
@@ -72,23 +75,16 @@ func (o *Output) Set(text string) error {
 func AddOutputFlags(cmd *cobra.Command, o *Output, formats ...string) {
 	o.Format, o.allowed = formats[0], formats
 	cmd.Flags().VarP(o, "output", "o", "output format: "+strings.Join(formats, ", "))
-	CompleteOneOf(cmd, "output", formats)
 	if slices.Contains(formats, FormatCSV) {
 		cmd.Flags().Var(&fieldsFlag{o}, "fields", "print only these `keys` of the JSON output, separated by commas, in any format")
 	}
 	cmd.Flags().Var(&jqFlag{&o.jq}, "jq", "print what this jq `expression` makes of the JSON output")
-	Must(cmd.RegisterFlagCompletionFunc("jq", cobra.NoFileCompletions))
 }
 
 // AddListOutput gives a command that lists rows of T its output flags.
 func AddListOutput[T any](cmd *cobra.Command, o *Output) {
 	AddOutputFlags(cmd, o, ListFormats()...)
 	KnowFields[T](o)
-}
-
-// CompleteOneOf suggests the values of a flag that has a few.
-func CompleteOneOf(cmd *cobra.Command, flag string, values []string) {
-	Must(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
 }
 
 // KnowFields says that a command prints rows of T: --fields takes their keys and no others.

@@ -21,6 +21,9 @@ func (f *PayloadFlag) String() string { return f.How }
 // Type implements pflag.Value.
 func (f *PayloadFlag) Type() string { return "string" }
 
+// Choices are the ways there are.
+func (f *PayloadFlag) Choices() []string { return []string{payloadPretty, payloadRaw} }
+
 // Set implements pflag.Value.
 func (f *PayloadFlag) Set(text string) error {
 	if text != payloadPretty && text != payloadRaw {
@@ -33,6 +36,4 @@ func (f *PayloadFlag) Set(text string) error {
 // AddPayloadFlag gives a command --payload.
 func AddPayloadFlag(cmd *cobra.Command, f *PayloadFlag) {
 	cmd.Flags().Var(f, "payload", "show what the event carries: pretty or raw")
-	Must(cmd.RegisterFlagCompletionFunc("payload", cobra.FixedCompletions([]string{payloadPretty,
-		payloadRaw}, cobra.ShellCompDirectiveNoFileComp)))
 }
