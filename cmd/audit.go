@@ -84,11 +84,10 @@ func (f *auditFlags) check(now time.Time) (err error) {
 func auditRunView() cli.View[dlq.AuditRun] {
 	return cli.View[dlq.AuditRun]{
 		ID:      func(r dlq.AuditRun) string { return r.Run },
-		IDs:     func(r dlq.AuditRun) []string { return []string{r.Run} },
 		Empty:   "nothing was changed",
 		Shorten: shortRuns,
 		Columns: []cli.Column[dlq.AuditRun]{
-			{Head: "run", Whole: true, Cell: func(r dlq.AuditRun, s *cli.CellStyle) string { return s.ID(r.Run) }},
+			{Head: "run", ID: true},
 			{Head: "ended"},
 			{Head: "actor"},
 			{Head: "action"},

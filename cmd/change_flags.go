@@ -152,12 +152,10 @@ func (o *changeOptions) view(ctx context.Context, box *dlq.Outbox) cli.View[dlq.
 	// An event's id is said once to a person; on a pipe every change has the same columns.
 	events := o.app.OutTTY && o.action.OnEvents()
 	v := cli.View[dlq.Outcome]{
-		IDs:     func(o dlq.Outcome) []string { return []string{o.ID, o.EventID} },
 		Shorten: shortIDs(ctx, box),
-		ID:      func(o dlq.Outcome) string { return o.ID },
 		Columns: []cli.Column[dlq.Outcome]{
-			{Head: "id", Whole: true, Cell: func(o dlq.Outcome, s *cli.CellStyle) string { return s.ID(o.ID) }},
-			{Head: "event", Field: "eventId", Whole: true, Wide: events, Cell: func(o dlq.Outcome, s *cli.CellStyle) string { return s.ID(o.EventID) }},
+			{Head: "id", ID: true},
+			{Head: "event", Field: "eventId", ID: true, Wide: events},
 			{Head: "outcome"},
 		},
 	}

@@ -93,12 +93,10 @@ func runDLQList(ctx context.Context, cmd *cobra.Command, app *cli.App, box *dlq.
 
 func dlqView(ctx context.Context, o *dlq.Outbox) cli.View[dlq.Entry] {
 	return cli.View[dlq.Entry]{
-		ID:      func(e dlq.Entry) string { return e.ID },
-		IDs:     func(e dlq.Entry) []string { return []string{e.ID} },
 		Empty:   "no dead letters",
 		Shorten: shortIDs(ctx, o),
 		Columns: []cli.Column[dlq.Entry]{
-			{Head: "id", Whole: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.ID(e.ID) }},
+			{Head: "id", ID: true},
 			{Head: "failed", Field: "failedAt", From: 70},
 			{Head: "type", Field: "eventType"},
 			{Head: "reason", From: 100},
@@ -106,15 +104,15 @@ func dlqView(ctx context.Context, o *dlq.Outbox) cli.View[dlq.Entry] {
 			{Head: "state", From: 120, Style: func(e dlq.Entry) cli.Style { return stateStyle(e.State) }},
 			{Head: "error", Field: "errorMessage", Rest: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.Error(e.ErrorMessage, e.EventType) }},
 			{Head: "blocks", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return blocks(e.Blocks) }},
-			{Head: "event", Field: "eventId", Wide: true, Whole: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.ID(e.EventID) }},
-			{Head: "aggregate", Field: "aggregateType aggregateId", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return e.AggregateType + "/" + e.AggregateID }},
+			{Head: "event", Field: "eventId", Wide: true, ID: true},
+			{Head: "aggregate", Field: "aggregateType aggregateId", Wide: true},
 			{Head: "topic", Wide: true},
 			{Head: "namespace", Wide: true},
 			{Head: "tenant", Field: "tenantId", Wide: true},
 			{Head: "fingerprint", Wide: true},
 			{Head: "emitted", Field: "eventCreatedAt", Wide: true},
 			{Head: "changed", Field: "stateChangedAt", Wide: true},
-			{Head: "corrected by", Field: "correctedBy", Wide: true, Whole: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.ID(cli.Text(e.CorrectedBy)) }},
+			{Head: "corrected by", Field: "correctedBy", Wide: true, ID: true},
 		},
 	}
 }
@@ -146,14 +144,13 @@ func dlqGroupView(ctx context.Context, o *dlq.Outbox, by string) cli.View[dlq.Gr
 	return cli.View[dlq.Group]{
 		ID:      func(g dlq.Group) string { return g.Value },
 		Empty:   "no dead letters",
-		IDs:     func(g dlq.Group) []string { return []string{g.SampleID} },
 		Shorten: shortIDs(ctx, o),
 		Columns: []cli.Column[dlq.Group]{
 			{Head: by, Field: "value"},
 			{Head: "count"},
 			{Head: "first", Field: "firstSeen", From: 100},
 			{Head: "last", Field: "lastSeen"},
-			{Head: "sample", Field: "sampleId", From: 90, Whole: true, Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.ID(g.SampleID) }},
+			{Head: "sample", Field: "sampleId", From: 90, ID: true},
 			{Head: "error", Field: "sampleError", Rest: true, Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.Error(g.SampleError, g.Value) }},
 		},
 	}

@@ -240,12 +240,11 @@ func (o *emitOptions) summarise(ctx context.Context, r outbox.EmitResult, err er
 
 func emittedView() cli.View[outbox.Emitted] {
 	return cli.View[outbox.Emitted]{
-		ID: func(e outbox.Emitted) string { return e.ID.String() },
 		Columns: []cli.Column[outbox.Emitted]{
-			{Head: "id", Cell: func(e outbox.Emitted, _ *cli.CellStyle) string { return e.ID.String() }},
+			{Head: "id"},
 			{Head: "type"},
 			{Head: "topic", Wide: true},
-			{Head: "already enqueued", Field: "alreadyEnqueued", Cell: func(e outbox.Emitted, _ *cli.CellStyle) string { return fmt.Sprint(e.AlreadyEnqueued) }},
+			{Head: "already enqueued", Field: "alreadyEnqueued"},
 			{Head: "line", Wide: true},
 		},
 	}

@@ -56,15 +56,13 @@ What has no index is looked for in short steps of at most five thousand rows: pr
 
 func eventView(ctx context.Context, o *dlq.Outbox) cli.View[outbox.Event] {
 	return cli.View[outbox.Event]{
-		ID:      func(e outbox.Event) string { return e.ID },
 		Empty:   "no events",
-		IDs:     func(e outbox.Event) []string { return []string{e.ID} },
 		Shorten: shortIDs(ctx, o),
 		Columns: []cli.Column[outbox.Event]{
-			{Head: "id", Whole: true, Cell: func(e outbox.Event, s *cli.CellStyle) string { return s.ID(e.ID) }},
+			{Head: "id", ID: true},
 			{Head: "emitted", Field: "createdAt", From: 70},
 			{Head: "type", Field: "eventType"},
-			{Head: "aggregate", Field: "aggregateType aggregateId", Rest: true, Cell: func(e outbox.Event, s *cli.CellStyle) string { return e.AggregateType + "/" + e.AggregateID }},
+			{Head: "aggregate", Field: "aggregateType aggregateId", Rest: true},
 			{Head: "status", Style: func(e outbox.Event) cli.Style { return stateStyle(e.Status) }},
 			{Head: "attempts", Field: "attemptCount", From: 120},
 			{Head: "published", Field: "publishedAt", From: 110},

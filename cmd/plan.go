@@ -48,12 +48,10 @@ const planID = 13
 
 func planView() cli.View[dlq.Plan] {
 	return cli.View[dlq.Plan]{
-		ID:      func(p dlq.Plan) string { return p.ID },
-		IDs:     func(p dlq.Plan) []string { return []string{p.ID} },
 		Shorten: func(ids []string) int { return max(planID, shortRuns(ids)) },
 		Empty:   "no plans",
 		Columns: []cli.Column[dlq.Plan]{
-			{Head: "id", Whole: true, Cell: func(p dlq.Plan, s *cli.CellStyle) string { return s.ID(p.ID) }},
+			{Head: "id", ID: true},
 			{Head: "action"},
 			{Head: "state", Style: func(p dlq.Plan) cli.Style { return stateStyle(p.State) }},
 			{Head: "done"},

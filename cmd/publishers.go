@@ -48,7 +48,6 @@ func runPublishers(ctx context.Context, app *cli.App, output cli.Output) error {
 
 func publisherView() cli.View[stats.Publisher] {
 	return cli.View[stats.Publisher]{
-		ID:    func(p stats.Publisher) string { return p.ID },
 		Empty: "no publisher is there; outboxctl publish starts one",
 		Columns: []cli.Column[stats.Publisher]{
 			{Head: "publisher", Field: "host pid", Cell: func(p stats.Publisher, _ *cli.CellStyle) string {

@@ -103,21 +103,18 @@ func (opts *statsOptions) print(w io.Writer, report *stats.Report) error {
 }
 
 func groupView(by string) cli.View[stats.Group] {
-	count := func(head, field string, wide bool, n func(stats.Group) int64) cli.Column[stats.Group] {
-		return cli.Column[stats.Group]{Head: head, Field: field, Wide: wide, Cell: func(g stats.Group, s *cli.CellStyle) string { return s.Count(n(g)) }}
-	}
 	return cli.View[stats.Group]{
 		ID: func(g stats.Group) string { return g.Key },
 		Columns: []cli.Column[stats.Group]{
 			{Head: by, Field: "key"},
-			count("backlog", "backlog", false, func(g stats.Group) int64 { return g.Backlog }),
-			count("due", "due", true, func(g stats.Group) int64 { return g.Due }),
-			count("backing-off", "backingOff", false, func(g stats.Group) int64 { return g.BackingOff }),
-			count("in-flight", "inFlight", false, func(g stats.Group) int64 { return g.InFlight }),
-			count("scheduled", "scheduled", true, func(g stats.Group) int64 { return g.Scheduled }),
-			count("parked", "parked", true, func(g stats.Group) int64 { return g.Parked }),
-			count("at-max", "atMaxAttempts", true, func(g stats.Group) int64 { return g.AtMaxAttempts }),
-			count("dlq-open", "dlqOpen", false, func(g stats.Group) int64 { return g.DLQOpen }),
+			{Head: "backlog"},
+			{Head: "due", Wide: true},
+			{Head: "backing-off", Field: "backingOff"},
+			{Head: "in-flight", Field: "inFlight"},
+			{Head: "scheduled", Wide: true},
+			{Head: "parked", Wide: true},
+			{Head: "at-max", Field: "atMaxAttempts", Wide: true},
+			{Head: "dlq-open", Field: "dlqOpen"},
 			{Head: "oldest", Field: "oldestUnpublishedAt"},
 		},
 	}
@@ -128,6 +125,10 @@ func sayStats(a *cli.App, w io.Writer, r *stats.Report) error {
 	var b strings.Builder
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(&b, "%-11s %s\n", label, fmt.Sprintf(format, args...))
+	}
+	warn := func(label, format string, args ...any) {
+		text := safetext.Line(fmt.Sprintf(format, args...))
+		line(label, "%s", a.Paint(a.OutTTY, cli.StyleWarn, text))
 	}
 	n := humanize.Comma
 	line("backlog", "%s  (%s due, %s backing off, %s in flight)", n(r.Backlog), n(r.Due), n(r.BackingOff), n(r.InFlight))
@@ -142,36 +143,36 @@ func sayStats(a *cli.App, w io.Writer, r *stats.Report) error {
 		line("scheduled", "%s: outboxctl event list --status scheduled", n(r.Scheduled))
 	}
 	if r.BlockedKeys > 0 {
-		text := fmt.Sprintf("%s wait behind the dead events of %s: outboxctl dlq list --blocking", words.Counted(r.Parked, "event"), words.Counted(r.BlockedKeys, "ordering key"))
-		line("parked", "%s", a.Paint(a.OutTTY, cli.StyleWarn, text))
+		warn("parked", "%s wait behind the dead events of %s: outboxctl dlq list --blocking",
+			words.Counted(r.Parked, "event"), words.Counted(r.BlockedKeys, "ordering key"))
 	}
 	line("exhausted", "%s", n(r.AtMaxAttempts))
 	line("dlq", "%s open%s", n(r.DLQ.Open), reasons(r.DLQ.ByReason))
 	line("publishers", "%s", publishersLine(r))
 	for _, t := range r.Topics {
-		text := fmt.Sprintf("%s has been %s for %s at %s: %s", t.Topic, t.State, words.Seconds(t.OutageSeconds(r.At)), t.Publisher, t.Error)
-		line("topic", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(text)))
+		warn("topic", "%s has been %s for %s at %s: %s", t.Topic, t.State, words.Seconds(t.OutageSeconds(r.At)),
+			t.Publisher, t.Error)
 	}
 	for _, s := range r.Pauses {
 		text := fmt.Sprintf("%s %s by %s %s, %s wait", s.Kind, s.Value, s.Actor, outbox.PauseEnds(r.At, s.Until), words.Counted(s.Events, "event"))
 		if s.Note != "" {
 			text += ": " + s.Note
 		}
-		line("paused", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(text)))
+		warn("paused", "%s", text)
 	}
 	for _, s := range r.Stranded {
-		text := fmt.Sprintf("no publisher takes %s: %s events wait, the oldest for %s", s.Name(), n(s.Events), words.Seconds(r.At.Sub(s.OldestAt).Seconds()))
-		line("stranded", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(text)))
+		warn("stranded", "no publisher takes %s: %s events wait, the oldest for %s", s.Name(), n(s.Events),
+			words.Seconds(r.At.Sub(s.OldestAt).Seconds()))
 	}
 	for _, c := range r.Consumers {
 		if c.Failing+c.GaveUp > 0 {
-			text := fmt.Sprintf("%s fails on %s and gave up %s: outboxctl consumer failures %s", c.Consumer, n(c.Failing), n(c.GaveUp), c.Consumer)
-			line("consumer", "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(text)))
+			warn("consumer", "%s fails on %s and gave up %s: outboxctl consumer failures %[1]s", c.Consumer,
+				n(c.Failing), n(c.GaveUp))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Dependencies)) {
 		if state := r.Dependencies[name]; state != stats.DependencyOK {
-			line(name, "%s", a.Paint(a.OutTTY, cli.StyleWarn, safetext.Line(state)))
+			warn(name, "%s", state)
 		}
 	}
 	_, err := io.WriteString(w, b.String())

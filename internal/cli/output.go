@@ -114,8 +114,10 @@ type Column[T any] struct {
 	// Field is the JSON key, or the keys with blanks between them, that stand for the column on a pipe; Head where it is empty.
 	Field string
 	Wide  bool // only in wide
-	// Whole keeps the cell from being cut to the terminal's width: half an id is of no use.
+	// Whole keeps the cell from being cut to the terminal's width.
 	Whole bool
+	// ID is a column of ids, which are shown as far as the view shortens them and never cut: half an id is of no use.
+	ID bool
 	// Rest gives the column the room that the others leave: it is cut before they are.
 	Rest bool
 	// Wrap breaks a long cell into lines instead of cutting it.
@@ -123,7 +125,7 @@ type Column[T any] struct {
 	// From is the width of the terminal from which the column is shown, whatever the rows hold.
 	From int
 	// Cell returns the plain value; making it safe to show is the output layer's business. Without one
-	// the field is shown: a time by its age, a number with grouped digits.
+	// the field is shown: a time by its age, a number with grouped digits; several fields with / between them.
 	Cell func(row T, r *CellStyle) string
 	// Style, where set, chooses the colour of the cell on a terminal.
 	Style func(row T) Style
@@ -134,7 +136,7 @@ func (c Column[T]) field() string { return cmp.Or(c.Field, c.Head) }
 // least is how narrow the column may be made, when any may be made so narrow and one with the rest of the room so.
 func (c Column[T]) least(cell, rest int) int {
 	switch {
-	case c.Whole:
+	case c.Whole || c.ID:
 		return math.MaxInt
 	case c.Rest:
 		return rest
@@ -146,12 +148,12 @@ func (c Column[T]) least(cell, rest int) int {
 // A View tells how the rows of a list look. JSON, JSON lines and YAML take the row itself, by its JSON tags.
 type View[T any] struct {
 	Columns []Column[T]
-	ID      func(row T) string
+	// ID names a row; nil: its field id does.
+	ID func(row T) string
 	// Empty is said on Err instead of a table without rows.
 	Empty string
-	// IDs are the ids that a row's cells show by CellStyle.ID, and Shorten returns how many characters of these are enough to
-	// tell each from all others there are; 0 is all of them.
-	IDs     func(row T) []string
+	// Shorten returns how many characters of the ids in a table are enough to tell each from all others there are; 0 is all of
+	// them.
 	Shorten func(ids []string) int
 }
 
@@ -168,21 +170,23 @@ func NewListWriter[T any](a *App, o Output, v View[T]) (ListWriter[T], error) {
 	if err := checkFields(o.Fields, keys); err != nil {
 		return nil, err
 	}
-	if o.jq != nil {
-		return &jqList[T]{out: a.Out, query: o.jq, fields: o.Fields}, nil
-	}
-	r := a.renderer()
-	switch o.Format {
-	case FormatJSON:
-		return &jsonList[T]{out: a.Out, fields: o.Fields}, nil
-	case FormatJSONL:
-		return &jsonLines[T]{out: a.Out, fields: o.Fields}, nil
-	case FormatYAML:
-		return &yamlList[T]{out: a.Out, fields: o.Fields}, nil
-	case FormatCSV:
+	r, list := a.renderer(), &encoded[T]{fields: o.Fields}
+	switch {
+	case o.jq != nil: // it is given the array that -o json prints
+		list.each, list.end = whole(func(rows any) error { return o.jq.write(a.Out, rows) })
+	case o.Format == FormatJSON:
+		list.each, list.end = jsonArray(a.Out)
+	case o.Format == FormatJSONL:
+		list.each, list.end = jsonLines(a.Out)
+	case o.Format == FormatYAML:
+		list.each, list.end = whole(func(rows any) error { return encodeYAML(a.Out, rows) })
+	case o.Format == FormatCSV:
 		return &separated[T]{line: csvLine(a.Out), fields: chosen(o.Fields, keys)}, nil
-	case FormatID:
+	case o.Format == FormatID:
 		return &idList[T]{out: a.Out, view: v}, nil
+	}
+	if list.each != nil {
+		return list, nil
 	}
 	v.Columns = v.shown(o, r)
 	if !a.OutTTY {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -51,71 +52,59 @@ func encodeYAML(w io.Writer, value any) error {
 	return err
 }
 
-type jsonList[T any] struct {
-	out    io.Writer
+// encoded is a list whose rows go out as the JSON of their fields: each to one function, and the end of the list to another.
+type encoded[T any] struct {
 	fields []string
-	some   bool
+	each   func(row any) error
+	end    func() error
 }
 
-func (l *jsonList[T]) Write(row T) error {
-	open := ",\n"
-	if !l.some {
-		open = "[\n"
-	}
-	l.some = true
+func (l *encoded[T]) Write(row T) error {
 	picked, err := pick(row, l.fields)
 	if err != nil {
 		return err
 	}
-	var b strings.Builder
-	if err := EncodeJSON(&b, picked, "  "); err != nil {
+	return l.each(picked)
+}
+
+func (l *encoded[T]) Close() error { return l.end() }
+
+// jsonArray writes rows as they come, in one array.
+func jsonArray(out io.Writer) (each func(any) error, end func() error) {
+	some := false
+	each = func(row any) error {
+		open := ",\n"
+		if !some {
+			open = "[\n"
+		}
+		some = true
+		var b strings.Builder
+		if err := EncodeJSON(&b, row, "  "); err != nil {
+			return err
+		}
+		body := strings.ReplaceAll(strings.TrimRight(b.String(), "\n"), "\n", "\n  ")
+		_, err := io.WriteString(out, open+"  "+body)
 		return err
 	}
-	body := strings.ReplaceAll(strings.TrimRight(b.String(), "\n"), "\n", "\n  ")
-	_, err = io.WriteString(l.out, open+"  "+body)
-	return err
-}
-
-func (l *jsonList[T]) Close() error {
-	end := "\n]\n"
-	if !l.some {
-		end = "[]\n"
-	}
-	_, err := io.WriteString(l.out, end)
-	return err
-}
-
-type jsonLines[T any] struct {
-	out    io.Writer
-	fields []string
-}
-
-func (l *jsonLines[T]) Write(row T) error {
-	picked, err := pick(row, l.fields)
-	if err != nil {
+	return each, func() error {
+		end := "\n]\n"
+		if !some {
+			end = "[]\n"
+		}
+		_, err := io.WriteString(out, end)
 		return err
 	}
-	return EncodeJSON(l.out, picked, "")
-}
-func (l *jsonLines[T]) Close() error { return nil }
-
-type yamlList[T any] struct {
-	out    io.Writer
-	fields []string
-	rows   []any
 }
 
-func (l *yamlList[T]) Write(row T) error {
-	picked, err := pick(row, l.fields)
-	l.rows = append(l.rows, picked)
-	return err
+func jsonLines(out io.Writer) (each func(any) error, end func() error) {
+	return func(row any) error { return EncodeJSON(out, row, "") }, func() error { return nil }
 }
 
-func (l *yamlList[T]) Close() error {
-	if l.rows == nil {
-		l.rows = []any{}
-	}
-	return encodeYAML(l.out, l.rows)
+// whole writes all rows at the end.
+func whole(write func(rows any) error) (each func(any) error, end func() error) {
+	rows := []any{}
+	each = func(row any) error { rows = append(rows, row); return nil }
+	return each, func() error { return write(rows) }
 }
 
 type idList[T any] struct {
@@ -124,7 +113,14 @@ type idList[T any] struct {
 }
 
 func (l *idList[T]) Write(row T) error {
-	_, err := fmt.Fprintln(l.out, safetext.Line(l.view.ID(row)))
+	var id string
+	if l.view.ID != nil {
+		id = l.view.ID(row)
+	} else {
+		value, _ := fieldOf(reflect.ValueOf(row), "id")
+		id = fmt.Sprint(value)
+	}
+	_, err := fmt.Fprintln(l.out, safetext.Line(id))
 	return err
 }
 func (l *idList[T]) Close() error { return nil }

@@ -39,8 +39,15 @@ func (c Column[T]) cell(row T, s *CellStyle) string {
 	if c.Cell != nil {
 		return c.Cell(row, s)
 	}
-	value, _ := fieldOf(reflect.ValueOf(row), c.field())
-	return s.any(value)
+	keys := strings.Fields(c.field())
+	cells := make([]string, len(keys))
+	for i, key := range keys {
+		value, _ := fieldOf(reflect.ValueOf(row), key)
+		if cells[i] = s.any(value); c.ID {
+			cells[i] = s.ID(cells[i])
+		}
+	}
+	return strings.Join(cells, "/")
 }
 
 // fieldOf finds the field of a row by its JSON key.

@@ -103,24 +103,3 @@ func (q *jqQuery) write(w io.Writer, value any) error {
 		}
 	}
 }
-
-// jqList hands the whole list to the expression, as the array that -o json prints.
-type jqList[T any] struct {
-	out    io.Writer
-	query  *jqQuery
-	fields []string
-	rows   []any
-}
-
-func (l *jqList[T]) Write(row T) error {
-	picked, err := pick(row, l.fields)
-	l.rows = append(l.rows, picked)
-	return err
-}
-
-func (l *jqList[T]) Close() error {
-	if l.rows == nil {
-		l.rows = []any{}
-	}
-	return l.query.write(l.out, l.rows)
-}

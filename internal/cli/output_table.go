@@ -41,8 +41,12 @@ func (t *table[T]) Close() error {
 	}
 	if t.view.Shorten != nil && t.width > 0 {
 		var ids []string
-		for _, row := range t.rows {
-			ids = append(ids, t.view.IDs(row)...)
+		for _, c := range t.view.Columns {
+			for _, row := range t.rows {
+				if id := c.cell(row, t.r); c.ID && id != "" {
+					ids = append(ids, id)
+				}
+			}
 		}
 		t.r.idLength = t.view.Shorten(ids)
 	}
