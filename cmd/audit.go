@@ -34,7 +34,6 @@ func newAuditCmd(app *cli.App) *cobra.Command {
 		Long: `Show what operators changed, newest first: who, when, what, why and how many rows, however many transactions it took.
 outboxctl audit show tells which events a run touched, and outboxctl audit undo takes it back where that is possible.`,
 		Example: "  outboxctl audit --since 7d --actor ann\n  outboxctl audit --dead-letters\n  outboxctl audit --event 01890a5d-ac96-774b-bcce-b302099a8057\n  outboxctl audit undo 4b6f1c8e --note 'the wrong ones'",
-		Args:    cobra.NoArgs,
 	}
 	cmd.RunE = f.list(app, func() error { return f.check(app.Now()) }, func(ctx context.Context, cmd *cobra.Command, box *dlq.Outbox) error {
 		now, err := box.Now(ctx)
@@ -125,7 +124,6 @@ func newAuditShowCmd(app *cli.App) *cobra.Command {
 		Short:   "Show one run, and the events it touched",
 		Long:    `Show who changed what and why in one run, which events it touched, and whether it can be undone.`,
 		Example: "  outboxctl audit show 4b6f1c8e",
-		Args:    cobra.ExactArgs(1),
 		RunE: withOutbox(app, func(ctx context.Context, box *dlq.Outbox, args []string) error {
 			r, err := box.AuditRun(ctx, args[0])
 			if err != nil {
@@ -165,7 +163,6 @@ was before, and what was resumed is paused again. Only what is still as the run 
 is named and left alone: exit code 5, or 4 where that is everything. What has been sent, removed or seen cannot be undone;
 that is exit code 4 too.`,
 		Example: "  outboxctl audit undo 4b6f1c8e --note 'the wrong ones'",
-		Args:    cobra.ExactArgs(1),
 		RunE: withOutbox(app, func(ctx context.Context, box *dlq.Outbox, args []string) error {
 			return runAuditUndo(ctx, opts, box, args[0])
 		}),

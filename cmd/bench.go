@@ -50,7 +50,6 @@ With --check the mode's criteria decide the exit code: 1 when one fails.`,
   outboxctl bench --mode publishers --publishers 3 --processes
   outboxctl bench --mode consume --check
   NATS_URL=nats://127.0.0.1:4222 outboxctl bench --broker nats`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runBench(cmd.Context(), opts) },
 	}
 	flags, p := cmd.Flags(), &opts.params

@@ -44,7 +44,6 @@ after five minutes. Other figures without a threshold are printed and not judged
 all) the first line is of all of them, and a line for each follows.`,
 		Example: `  outboxctl check --max-backlog 1000,10000 --max-age 2m,10m --max-dead 0,100
   outboxctl check --max-attempt-rows 0 --need-publisher --context all`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runCheck(cmd.Context(), opts) },
 	}
 	flags := cmd.Flags()

@@ -59,7 +59,6 @@ It says nothing when there is nothing to do. A run leaves one row in the audit t
   outboxctl cleanup --older-than 30d --inbox-older-than 100d --audit-older-than 400d
   outboxctl cleanup --older-than 2w --pause 200ms --max-rows 100000
   outboxctl cleanup --older-than 30d --context all`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts.again = cli.CommandLine(cmd, nil, nil)
 			return runCleanup(cmd.Context(), opts)

@@ -28,7 +28,6 @@ func newConfigContextsCmd(app *cli.App) *cobra.Command {
 		Long: `List the contexts of the configuration file: sets of servers, each under one name, of which --context, OUTBOXCTL_CONTEXT or
 config use-context chooses one.`,
 		Example: "  outboxctl config contexts\n  outboxctl stats --context production",
-		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			cfg, err := app.Config()
 			if err != nil {
@@ -77,7 +76,6 @@ func newConfigUseContextCmd(app *cli.App) *cobra.Command {
 		Long: `Make a context the current one: its name is written to current_context of the configuration file, whose other lines stay as
 they are. - leaves every context.`,
 		Example:           "  outboxctl config use-context staging\n  outboxctl config use-context -",
-		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteContexts(app)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			// A current context that does not exist must not keep another from becoming it.

@@ -14,22 +14,12 @@ import (
 )
 
 func newConfigCmd(app *cli.App) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "config",
-		Short: "Show the configuration, and choose a context",
-	}
-	cmd.AddCommand(newConfigViewCmd(app), newConfigContextsCmd(app), newConfigUseContextCmd(app))
-	return cmd
-}
-
-type configViewOptions struct {
-	app *cli.App
-
-	output cli.Output
+	return group("config", "Show the configuration, and choose a context", "",
+		newConfigViewCmd(app), newConfigContextsCmd(app), newConfigUseContextCmd(app))
 }
 
 func newConfigViewCmd(app *cli.App) *cobra.Command {
-	opts := &configViewOptions{app: app}
+	var output cli.Output
 	cmd := &cobra.Command{
 		Use:   "view",
 		Short: "Show every setting with its value and its origin, secrets hidden",
@@ -38,22 +28,20 @@ configuration file, the running dev stack, the catalogue in use (for the names o
 
 Values that cannot be read are shown too; the command then lists every problem and exits with 2.`,
 		Example: "  outboxctl config view\n  outboxctl config view -o json | jq '.[] | select(.origin != \"default\")'",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runConfigView(cmd.Context(), opts) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runConfigView(cmd.Context(), app, output) },
 	}
 	// The flags of the other commands are accepted here, so that a whole command line can be tried out.
 	for _, group := range []cli.FlagGroup{cli.GroupPublish, cli.GroupConsume, cli.GroupTopic, cli.GroupDev, cli.GroupUI} {
 		cli.AddConfigFlags(cmd, group)
 	}
-	cli.AddListOutput[ui.Setting](cmd, &opts.output)
+	cli.AddListOutput[ui.Setting](cmd, &output)
 	return cmd
 }
 
 // lookTimeout bounds the look at the recorded catalogue: the settings are shown without the database, too.
 const lookTimeout = 2 * time.Second
 
-func runConfigView(ctx context.Context, opts *configViewOptions) error {
-	app := opts.app
+func runConfigView(ctx context.Context, app *cli.App, output cli.Output) error {
 	_, problem := app.Config()
 	settings := app.Settings()
 	if problem == nil {
@@ -65,7 +53,7 @@ func runConfigView(ctx context.Context, opts *configViewOptions) error {
 			fmt.Fprintf(app.Err, "warning: the topics shown are those of the built-in catalogue, because the one in use cannot be read: %s\n", safetext.Line(err.Error()))
 		}
 	}
-	if err := cli.WriteList(app, opts.output, configView(), shownSettings(settings)); err != nil {
+	if err := cli.WriteList(app, output, configView(), shownSettings(settings)); err != nil {
 		return err
 	}
 	for _, name := range app.UnknownVariables() {

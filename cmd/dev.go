@@ -71,7 +71,6 @@ The connection settings, with the servers' random passwords, go to standard outp
 with -o. A terminal then shows how the events are doing, and the logs go to dev.log in the state folder; --logs shows them
 instead. Ctrl-C stops everything; the database keeps its rows for the next start, unless that one says --reset.`,
 		Example: "  outboxctl dev\n  outboxctl dev --demo --demo-rate 100\n  outboxctl dev --catalogue doorito.yaml --http 'http://127.0.0.1:8000/outbox/{event_type}'\n  outboxctl dev --demo --for 30s --state-dir /tmp/try --reset --yes",
-		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDev(cmd.Context(), opts) },
 	}
 	cmd.Flags().Var(&opts.duration, "for", "stop after this time")

@@ -49,7 +49,6 @@ A payload that is left as it was, and an editor that fails, change nothing. With
 		Example: `  outboxctl dlq edit 01890a5d-ac96-774b-bcce-b302099a8057 --note 'amount was a text'
   outboxctl dlq show $ID --payload raw -o json --jq '.payload.data | .amountCents = 1850' | outboxctl dlq edit $ID --data - --yes
   outboxctl dlq edit 01890a5d --data @payload.json --dry-run`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.id = args[0]
 			return runDLQEdit(cmd.Context(), opts)

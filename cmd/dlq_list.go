@@ -14,6 +14,14 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
+func newDLQCmd(app *cli.App) *cobra.Command {
+	return group("dlq", "Find, understand and fix events that could not be published",
+		`Work with dead letters: events the publisher gave up on. Each death is one dead letter; an event that is replayed and
+dies again has two. Wherever an id is asked for, it may be the dead letter's or the event's.`,
+		newDLQListCmd(app), newDLQShowCmd(app), newDLQReplayCmd(app), newDLQDiscardCmd(app),
+		newDLQRestoreCmd(app), newDLQEditCmd(app), newDLQExportCmd(app))
+}
+
 type dlqListFlags struct {
 	listFlags
 	filter  dlq.Query
@@ -37,7 +45,6 @@ looks at five thousand rows at most at a time, so it never keeps the database bu
   outboxctl dlq list --group-by fingerprint
   outboxctl dlq list --reason max_attempts --since 2h --error-like 'deadline*exceeded'
   outboxctl dlq list --type payment_settled --limit 0 -o id | outboxctl dlq replay - --dry-run`,
-		Args: cobra.NoArgs,
 	}
 	cmd.RunE = f.list(app, func() error { return f.check(app) }, func(ctx context.Context, cmd *cobra.Command, box *dlq.Outbox) error {
 		return runDLQList(ctx, cmd, app, box, &f)

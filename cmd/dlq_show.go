@@ -20,7 +20,6 @@ event's; an event with several deaths shows the newest open one.
 
 The payload is shown only with --payload.`,
 		Example:           "  outboxctl dlq show 01890a5d-ac96-774b-bcce-b302099a8057\n  outboxctl dlq show 01890a5d-ac96-774b-bcce-b302099a8057 --payload pretty",
-		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteDLQIDs(app, "")),
 	}
 	addDetailFlags(app, cmd, &flags)

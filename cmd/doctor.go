@@ -35,7 +35,6 @@ sessions that pin xmin, leases, publishers, topics and subscriptions, Redis, and
 Nothing is changed. The exit code is 1 when something fails, otherwise 0; --strict counts warnings as failures. With several
 contexts (--context a,b or all) each finding has its context.`,
 		Example: "  outboxctl doctor\n  outboxctl doctor -o json | jq '.[] | select(.level != \"ok\")'",
-		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), opts) },
 	}
 	cmd.Flags().BoolVar(&opts.strict, "strict", false, "exit with 1 on warnings too")

@@ -63,7 +63,6 @@ A bad line is named with its number and its fields, and no line of its transacti
   outboxctl emit --type notification_requested --aggregate-id $NOTICE --data @notice.json --in 2h
   outboxctl emit --stdin < events.jsonl
   outboxctl emit --stdin --dry-run < events.jsonl`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts.given = cmd.Flags().Changed
 			return runEmit(cmd.Context(), opts)

@@ -11,6 +11,12 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
+func newEventCmd(app *cli.App) *cobra.Command {
+	return group("event", "Look at events, publish published ones once more, retry others now", "",
+		newEventListCmd(app), newEventShowCmd(app), newEventTailCmd(app), newEventRepublishCmd(app),
+		newEventRetryCmd(app))
+}
+
 type eventListFlags struct {
 	listFlags
 	filter outbox.Query
@@ -28,7 +34,6 @@ What has no index is looked for in short steps of at most five thousand rows: pr
 		Example: `  outboxctl event list --status pending
   outboxctl event list --aggregate vendor_order/01890a5d-ac96-774b-bcce-b302099a8057
   outboxctl event list --type order_created --since 1h -o json`,
-		Args: cobra.NoArgs,
 	}
 	check := func() error {
 		if err := (&outbox.ListParams{Page: f.page}).Check(); err != nil {

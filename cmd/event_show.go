@@ -16,7 +16,6 @@ func newEventShowCmd(app *cli.App) *cobra.Command {
 remembers of it. ID is the event's or that of one of its dead letters. What the event carries is shown only when asked
 for with --payload.`,
 		Example:           "  outboxctl event show 01890a5d-ac96-774b-bcce-b302099a8057 --payload pretty",
-		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteEventIDs(app, "")),
 	}
 	addDetailFlags(app, cmd, &flags)

@@ -24,7 +24,6 @@ func newEventTailCmd(app *cli.App) *cobra.Command {
 		Long: `Show new events as they are committed, until Ctrl-C: one line for each, with its state at that moment. Events that are
 older than ten seconds when their transaction commits are seen only while they wait.`,
 		Example: "  outboxctl event tail\n  outboxctl event tail --type order_created -o jsonl",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filter.Status = "all"
 			if err := checkFilter(app, &filter); err != nil {

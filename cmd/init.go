@@ -40,7 +40,6 @@ func newInitCmd(app *cli.App) *cobra.Command {
 to change. On a terminal it asks for what no flag says. Files that exist are left alone. A database that the environment names
 (OUTBOXCTL_DATABASE_URL, DATABASE_URL) stays there, and so does its password.`,
 		Example: "  outboxctl init\n  outboxctl init --name shop --database-url postgres://localhost/shop --broker nats --address nats://localhost:4222",
-		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runInit(cmd.Context(), opts) },
 	}
 	cmd.Flags().StringVar(&opts.name, "name", "", "`name` of your system, with which the names of its topics begin (default the folder's)")

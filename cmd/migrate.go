@@ -63,7 +63,6 @@ so does a catalogue file that is configured; otherwise they are PackFinderz' enu
 help, if it cannot), how long that takes and what it writes, who uses the table now, and which of the waiting events would be
 published, or die and why. See docs/adoption.md.`,
 		Example: "  outboxctl migrate --plan\n  outboxctl migrate\n  outboxctl migrate --dry-run\n  outboxctl migrate --types text\n  outboxctl migrate --to 4 --lock-timeout 200ms",
-		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runMigrateUp(cmd.Context(), opts) },
 	}
 	opts.limits.addFlags(cmd)

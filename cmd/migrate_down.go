@@ -36,7 +36,6 @@ func newMigrateDownCmd(app *cli.App) *cobra.Command {
 together with their rows: it says which, and asks; in a production context for the context's name. Off a terminal it
 needs --yes.`,
 		Example: "  outboxctl migrate down --dry-run\n  outboxctl migrate down --to 8 --yes\n  outboxctl migrate down --all",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts.toSet = cmd.Flags().Changed("to")
 			return runMigrateDown(cmd.Context(), opts)

@@ -30,7 +30,6 @@ owner of the tables. With flags only the roles that they name are granted to. No
 
 Roles belong to the whole server: a member of one gets its rights in every database that grants to it.`,
 		Example: "  outboxctl migrate grants\n  outboxctl migrate grants --emitter shop_api --viewer grafana | psql \"$DATABASE_URL\"",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			maps.DeleteFunc(opts.names, func(role string, _ *string) bool { return !cmd.Flags().Changed(strings.TrimPrefix(role, "outbox_")) })
 			return runMigrateGrants(opts)

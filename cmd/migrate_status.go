@@ -35,7 +35,6 @@ func newMigrateStatusCmd(app *cli.App) *cobra.Command {
 		Long: `List every migration known to this binary or recorded in the database: applied, pending, or unknown (recorded by
 another version of outboxctl). It only reads, and needs no lock.`,
 		Example: "  outboxctl migrate status\n  outboxctl migrate status -o json | jq '.[] | select(.state == \"pending\")'",
-		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runMigrateStatus(cmd.Context(), opts) },
 	}
 	cli.AddListOutput[migrationEntry](cmd, &opts.output)
@@ -95,7 +94,6 @@ func newMigrateVersionCmd(app *cli.App) *cobra.Command {
 		Use:     "version",
 		Short:   "Show the schema version of the database and of this binary; changes nothing",
 		Example: "  outboxctl migrate version\n  outboxctl migrate version -o json",
-		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runMigrateVersion(cmd.Context(), opts) },
 	}
 	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)

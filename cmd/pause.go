@@ -42,7 +42,6 @@ metrics show it; outboxctl pause list shows what is paused.`,
 		Example: `  outboxctl pause --topic billing --for 2h --note 'consumer is migrated'
   outboxctl pause --tenant 7f2c0b60-0000-4000-8000-000000000001 --note 'asked for by support'
   outboxctl resume --topic billing`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPause(cmd.Context(), opts, false) },
 	}
 	addPauseFlags(cmd, "pause", opts)
@@ -60,7 +59,6 @@ func newResumeCmd(app *cli.App) *cobra.Command {
 		Short:   "Resume what was paused",
 		Long:    `Resume what was paused: publishers take it up within a second.`,
 		Example: "  outboxctl resume --topic billing --note 'consumer is migrated'",
-		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runPause(cmd.Context(), opts, true) },
 	}
 	addPauseFlags(cmd, "resume", opts)
@@ -191,7 +189,6 @@ func newPauseListCmd(app *cli.App) *cobra.Command {
 		Use:     "list",
 		Short:   "List what is paused, by whom, why and until when",
 		Example: "  outboxctl pause list",
-		Args:    cobra.NoArgs,
 	}
 	check := func() error { return nil }
 	cmd.RunE = f.list(app, check, func(ctx context.Context, _ *cobra.Command, box *dlq.Outbox) error {

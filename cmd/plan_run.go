@@ -23,7 +23,6 @@ process at a time runs a plan. Ctrl-C ends after the rows it is at.
 
 --ramp, --abort-if-dead, --watch-for, --wait and --force work as in outboxctl dlq replay.`,
 		Example:           "  outboxctl plan run 01890a5d-ac96-774b-bcce-b302099a8057 --yes --rate 200/s --abort-if-dead 5%",
-		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompletePlans(app)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runPlanRun(cmd.Context(), opts, args[0])

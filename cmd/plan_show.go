@@ -20,7 +20,6 @@ func newPlanShowCmd(app *cli.App) *cobra.Command {
 		Use:               "show ID",
 		Short:             "Show a plan: what it holds, how far its run has come, what was not changed",
 		Example:           "  outboxctl plan show 01890a5d-ac96-774b-bcce-b302099a8057",
-		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompletePlans(app)),
 	}
 	cmd.RunE = showOne(app, &output, func(ctx context.Context, box *dlq.Outbox, id string) (dlq.PlanDetail, error) {

@@ -65,7 +65,6 @@ events stay leased because the reply to a claim was lost.`,
   outboxctl publish --http 'http://app:8000/outbox/{event_type}'
   outboxctl publish --exec 'python3 handler.py'
   outboxctl publish --http-addr 127.0.0.1:0 --log-level debug`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPublish(cmd.Context(), opts) },
 	}
 	cmd.Flags().BoolVar(&opts.once, "once", false, "publish what is due and exit")

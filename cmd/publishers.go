@@ -23,7 +23,6 @@ func newPublishersCmd(app *cli.App) *cobra.Command {
 events its leases name, since when it has the oldest, and what it takes. A holder without a heartbeat is listed as well: its events are
 published by others when its leases end.`,
 		Example: "  outboxctl publishers\n  outboxctl publishers --watch\n  outboxctl publishers -o json | jq -r '.[] | select(.alive | not).id'",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return app.Watch(cmd.Context(), watch, func(ctx context.Context) error { return runPublishers(ctx, app, output) })
 		},

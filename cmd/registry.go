@@ -15,13 +15,9 @@ import (
 )
 
 func newRegistryCmd(app *cli.App) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "registry",
-		Short: "Show, check and record the catalogue of event types",
-	}
-	cmd.AddCommand(newRegistryListCmd(app), newRegistryShowCmd(app), newRegistryCheckCmd(app), newRegistryDiffCmd(app),
+	return group("registry", "Show, check and record the catalogue of event types", "",
+		newRegistryListCmd(app), newRegistryShowCmd(app), newRegistryCheckCmd(app), newRegistryDiffCmd(app),
 		newRegistryExportCmd(app), newRegistryApplyCmd(app))
-	return cmd
 }
 
 func newRegistryListCmd(app *cli.App) *cobra.Command {
@@ -33,7 +29,6 @@ func newRegistryListCmd(app *cli.App) *cobra.Command {
 -o wide or -o json, the fields of its payload (a question mark means optional). The catalogue is the one that --catalogue
 names, otherwise what the database recorded, otherwise the built-in one; a file and builtin need no database.`,
 		Example: "  outboxctl registry list\n  outboxctl registry list --catalogue doorito.yaml\n  outboxctl registry list -o json | jq '.[] | select(.topic == \"billing\")'",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			types, err := app.Registry(cmd.Context())
 			if err != nil {
@@ -86,7 +81,6 @@ messages, and a ready call of the SQL function outbox_emit. -o json has the whol
 Of a type that the database recorded it tells since when it is as it is and who applied that, and which version of it the
 running publishers have.`,
 		Example:           "  outboxctl registry show license_status_changed\n  outboxctl registry show order.ready --catalogue doorito.yaml -o json",
-		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteTypes(app)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			params.Name = args[0]
@@ -186,7 +180,6 @@ func newRegistryExportCmd(app *cli.App) *cobra.Command {
 		Long: `Write a catalogue as YAML to standard output: the built-in one, the one that the database recorded, or a file's with the
 schemas it refers to. To add a type to the built-in ones: export builtin, edit, apply.`,
 		Example:   "  outboxctl registry export builtin > catalogue.yaml\n  outboxctl registry export database",
-		Args:      cobra.ExactArgs(1),
 		ValidArgs: []string{registry.Builtin, registry.Database},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			types, err := exported(cmd.Context(), app, args[0])
@@ -212,8 +205,7 @@ func exported(ctx context.Context, app *cli.App, source string) (*registry.Regis
 		if err != nil {
 			return nil, err
 		}
-		types, err := registry.Recorded(ctx, db)
-		return types, err
+		return registry.Recorded(ctx, db)
 	}
 	return app.OpenCatalogue(source)
 }

@@ -36,7 +36,6 @@ enums, their new values are added first; they stay, whatever happens then.
 
 Deploy in this order: migrate, registry apply, then publishers and emitters as they come.`,
 		Example: "  outboxctl registry apply doorito.yaml --dry-run\n  outboxctl registry apply doorito.yaml --note \"TICKET-7\"",
-		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.Actor, f.Note = app.Actor(f.audit), f.audit.Note
 			return runRegistryApply(cmd.Context(), app, args[0], &f)

@@ -25,7 +25,6 @@ not know is a warning, because it checks nothing.
 With --pending every event that waits in the database is judged by the file, and what would die is listed with its reason.
 Nothing is changed. The exit code is then 1 when events would die.`,
 		Example: "  outboxctl registry check doorito.yaml\n  outboxctl registry check doorito.yaml --pending",
-		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runRegistryCheck(cmd.Context(), app, args[0], pending, output)
 		},
@@ -101,7 +100,6 @@ func newRegistryDiffCmd(app *cli.App) *cobra.Command {
 		Long: `Compare a catalogue file with the catalogue that the database recorded: the types that would be added, changed (and in
 what), renamed or removed, with the number of events that wait. Nothing is changed.`,
 		Example: "  outboxctl registry diff doorito.yaml",
-		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			types, err := openAndWarn(app, args[0])
 			if err != nil {

@@ -124,6 +124,13 @@ func (f *choiceFlag) Set(text string) error {
 	return nil
 }
 
+// group is a command that only has commands.
+func group(name, short, long string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: name, Short: short, Long: long}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
 func addTo(root *cobra.Command, group string, commands ...*cobra.Command) {
 	for _, c := range commands {
 		c.GroupID = group
@@ -148,6 +155,9 @@ func prepare(app *cli.App, cmd *cobra.Command) {
 		}
 		return fault.Hint(usage(c, flagError(err)), "%s", hint)
 	})
+	if cmd.Args == nil && cmd.Runnable() && cmd.HasParent() {
+		cmd.Args = usedArgs
+	}
 	if cmd.Name() == "help" {
 		cmd.Args = helpArgs
 	} else if args := cmd.Args; args != nil {

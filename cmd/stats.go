@@ -46,7 +46,6 @@ With --by the backlog is split, and -o wide, csv and id list the groups. Of seve
   outboxctl stats --watch
   outboxctl stats --context all
   outboxctl stats -o json | jq .backlog`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if names := opts.app.Several(); names != nil {
 				return opts.app.Watch(cmd.Context(), opts.watch, func(ctx context.Context) error {

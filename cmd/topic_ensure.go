@@ -39,7 +39,6 @@ subscriptions may have missed is named, with the command that publishes it once 
 		Example: `  outboxctl topic ensure --dry-run
   outboxctl topic ensure --emulator 127.0.0.1:8085 --project demo
   outboxctl topic ensure --subscription audit-sub --topic orders`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runTopicEnsure(cmd.Context(), app, params, topic, output)
 		},

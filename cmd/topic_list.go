@@ -11,6 +11,11 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 )
 
+func newTopicCmd(app *cli.App) *cobra.Command {
+	return group("topic", "Show and create the Pub/Sub topics and subscriptions", "",
+		newTopicListCmd(app), newTopicEnsureCmd(app))
+}
+
 func newTopicListCmd(app *cli.App) *cobra.Command {
 	var (
 		watch  cli.Watch
@@ -22,7 +27,6 @@ func newTopicListCmd(app *cli.App) *cobra.Command {
 		Long: `Show each logical topic with the physical topic it is published to, whether the broker has it, and the
 subscriptions attached to it. A topic without a subscription forgets what is published to it.`,
 		Example: "  outboxctl topic list\n  outboxctl topic list -o json | jq -r '.[] | select(.state != \"ready\").name'",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return app.Watch(cmd.Context(), watch, func(ctx context.Context) error { return runTopicList(ctx, app, output) })
 		},

@@ -61,7 +61,6 @@ and sign-in are those outside of contexts.
 It refuses to start with settings that would open it to others. On a platform that restarts whatever exits, --serve-problems answers 503
 instead until it is stopped, and the log says what is missing.`,
 		Example: "  outboxctl ui --open\n  outboxctl ui --addr 127.0.0.1:0 --label production --label-color red\n  outboxctl ui --allow-changes",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := runUI(cmd.Context(), opts)
 			if serveProblems && isUIProblem(err) {

@@ -68,10 +68,9 @@ func helpArgs(cmd *cobra.Command, given []string) error {
 	return nil
 }
 
-// argsError names the argument that is missing or too much. The command's usage line names those it
-// takes.
-func argsError(cmd *cobra.Command, given []string) error {
-	var takes []string
+// argsOf reads the arguments that a command takes from its usage line: the names of those that it
+// must have, and whether it takes any number of others.
+func argsOf(cmd *cobra.Command) (takes []string, more bool) {
 	words := strings.Fields(cmd.Use)
 	for i, word := range words[1:] {
 		ofFlag := strings.HasPrefix(strings.TrimLeft(words[i], "("), "--")
@@ -79,7 +78,23 @@ func argsError(cmd *cobra.Command, given []string) error {
 		if isName && strings.Trim(word, "-|[") == word && !ofFlag {
 			takes = append(takes, word)
 		}
+		more = more || strings.HasSuffix(word, "...")
 	}
+	return takes, more
+}
+
+// usedArgs takes the arguments that the command's usage line names.
+func usedArgs(cmd *cobra.Command, given []string) error {
+	takes, more := argsOf(cmd)
+	if len(given) < len(takes) || len(given) > len(takes) && !more {
+		return argsError(cmd, given)
+	}
+	return nil
+}
+
+// argsError names the argument that is missing or too much.
+func argsError(cmd *cobra.Command, given []string) error {
+	takes, _ := argsOf(cmd)
 	if len(given) < len(takes) {
 		return fmt.Errorf("%s is missing", takes[len(given)])
 	}

@@ -54,7 +54,6 @@ func newVersionCmd(app *cli.App) *cobra.Command {
 		Use:     "version",
 		Short:   "Show version, commit and build date",
 		Example: "  outboxctl version -o json",
-		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return runVersion(opts) },
 	}
 	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)

@@ -20,7 +20,6 @@ func newWhyCmd(app *cli.App) *cobra.Command {
 dead, published, cleaned up or not in this database; and which command acts on it. EVENT_ID may also be a dead letter's
 id. The exit code is 3 for an event that is not known.`,
 		Example: "  outboxctl why 01890a5d-ac96-774b-bcce-b302099a8057",
-		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runWhy(cmd.Context(), app, args[0], output)
 		},
