@@ -124,13 +124,13 @@ func newAuditShowCmd(app *cli.App) *cobra.Command {
 		Short:   "Show one run, and the events it touched",
 		Long:    `Show who changed what and why in one run, which events it touched, and whether it can be undone.`,
 		Example: "  outboxctl audit show 4b6f1c8e",
-		RunE: withOutbox(app, func(ctx context.Context, box *dlq.Outbox, args []string) error {
-			r, err := box.AuditRun(ctx, args[0])
+		RunE: showObject(app, &output, func(ctx context.Context, args []string) (*dlq.AuditRunResult, error) {
+			box, err := app.Outbox(ctx)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			return cli.WriteObject(app, output, r, func(w io.Writer) error { return sayAuditRun(w, r) })
-		}),
+			return box.AuditRun(ctx, args[0])
+		}, sayAuditRun),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteAuditRuns(app)),
 	}
 	cli.AddOutputFlags(cmd, &output, cli.ObjectFormats()...)

@@ -15,22 +15,17 @@ func filterFlags() []string {
 	return []string{"reason", "type", "topic", "fingerprint", "aggregate", "tenant", "namespace", "since", "until", "error-like"}
 }
 
-// addDLQFilterFlags gives a command the filters.
+// addDLQFilterFlags gives a command the filters of dead letters.
 func addDLQFilterFlags(app *cli.App, cmd *cobra.Command, f *dlq.Query) {
+	addFilterFlags(app, cmd, f, "only those that died")
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.Reasons, "reason", nil, "filter by `reason`: "+strings.Join(outbox.DeadReasons(), ", "))
-	flags.StringSliceVar(&f.Types, "type", nil, "filter by event `type`")
 	flags.StringSliceVar(&f.Topics, "topic", nil, "filter by `topic`")
-	flags.StringSliceVar(&f.Fingerprints, "fingerprint", nil, "filter by `fingerprint` (see dlq list --group-by fingerprint)")
-	flags.StringVar(&f.Aggregate, "aggregate", "", "filter by aggregate: its id, its type, or `type/id`; /id where a type has the same name")
-	flags.StringSliceVar(&f.Tenants, "tenant", nil, "filter by tenant `id`")
-	flags.StringSliceVar(&f.Namespaces, "namespace", nil, "filter by `namespace`")
-	flags.StringVar(&f.Since, "since", "", "only those that died at this `time` or later: 2026-03-01T12:00:00Z, 2026-03-01 (UTC), or how long ago: 2h, 30d")
-	flags.StringVar(&f.Until, "until", "", "only those that died before this `time`")
+	flags.StringSliceVar(&f.Fingerprints, "fingerprint", nil,
+		"filter by `fingerprint` (see dlq list --group-by fingerprint)")
 	flags.BoolVar(&f.Blocking, "blocking", false, "only those that block later events of their ordering key")
 	flags.StringVar(&f.ErrorLike, "error-like", "", "filter by `text` in the error, in any case; * matches anything")
 	app.Complete(cmd, "reason", cli.CompleteReasons(app))
-	app.Complete(cmd, "type", cli.CompleteTypes(app))
 	app.Complete(cmd, "topic", cli.CompleteDeadTopics(app))
 	app.Complete(cmd, "fingerprint", cli.CompleteFingerprints(app))
 }

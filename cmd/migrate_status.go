@@ -13,12 +13,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/migrate"
 )
 
-type migrateStatusOptions struct {
-	app *cli.App
-
-	output cli.Output
-}
-
 // migrationEntry is one migration as migrate status shows it.
 type migrationEntry struct {
 	Version   int64      `json:"version"`
@@ -28,21 +22,21 @@ type migrationEntry struct {
 }
 
 func newMigrateStatusCmd(app *cli.App) *cobra.Command {
-	opts := &migrateStatusOptions{app: app}
+	var output cli.Output
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "List the migrations and whether this database has them; changes nothing",
 		Long: `List every migration known to this binary or recorded in the database: applied, pending, or unknown (recorded by
 another version of outboxctl). It only reads, and needs no lock.`,
 		Example: "  outboxctl migrate status\n  outboxctl migrate status -o json | jq '.[] | select(.state == \"pending\")'",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runMigrateStatus(cmd.Context(), opts) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runMigrateStatus(cmd.Context(), app, output) },
 	}
-	cli.AddListOutput[migrationEntry](cmd, &opts.output)
+	cli.AddListOutput[migrationEntry](cmd, &output)
 	return cmd
 }
 
-func runMigrateStatus(ctx context.Context, opts *migrateStatusOptions) error {
-	db, err := opts.app.Reads(ctx)
+func runMigrateStatus(ctx context.Context, app *cli.App, output cli.Output) error {
+	db, err := app.Reads(ctx)
 	if err != nil {
 		return err
 	}
@@ -62,7 +56,7 @@ func runMigrateStatus(ctx context.Context, opts *migrateStatusOptions) error {
 		}
 		entries = append(entries, e)
 	}
-	return cli.WriteList(opts.app, opts.output, migrationView(), entries)
+	return cli.WriteList(app, output, migrationView(), entries)
 }
 
 func migrationView() cli.View[migrationEntry] {
@@ -82,35 +76,23 @@ func migrationView() cli.View[migrationEntry] {
 	}
 }
 
-type migrateVersionOptions struct {
-	app *cli.App
-
-	output cli.Output
-}
-
 func newMigrateVersionCmd(app *cli.App) *cobra.Command {
-	opts := &migrateVersionOptions{app: app}
+	var output cli.Output
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Show the schema version of the database and of this binary; changes nothing",
 		Example: "  outboxctl migrate version\n  outboxctl migrate version -o json",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runMigrateVersion(cmd.Context(), opts) },
+		RunE: showObject(app, &output, func(ctx context.Context, _ []string) (v migrate.Versions, err error) {
+			db, err := app.Reads(ctx)
+			if err != nil {
+				return v, err
+			}
+			return migrate.Version(ctx, db, migrate.Options{})
+		}, func(w io.Writer, v migrate.Versions) error {
+			_, err := fmt.Fprintf(w, "schema version %d, this binary has %d, pending %d\n", v.Database, v.Binary, v.Pending)
+			return err
+		}),
 	}
-	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)
+	cli.AddOutputFlags(cmd, &output, cli.ObjectFormats()...)
 	return cmd
-}
-
-func runMigrateVersion(ctx context.Context, opts *migrateVersionOptions) error {
-	db, err := opts.app.Reads(ctx)
-	if err != nil {
-		return err
-	}
-	v, err := migrate.Version(ctx, db, migrate.Options{})
-	if err != nil {
-		return err
-	}
-	return cli.WriteObject(opts.app, opts.output, v, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "schema version %d, this binary has %d, pending %d\n", v.Database, v.Binary, v.Pending)
-		return err
-	})
 }

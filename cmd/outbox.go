@@ -26,15 +26,27 @@ func withOutbox(app *cli.App, run func(ctx context.Context, box *dlq.Outbox, arg
 	}
 }
 
-// showOne is the run function of a command that reads what its argument names, and prints it as a page or an object.
-func showOne[T any](app *cli.App, output *cli.Output, read func(context.Context, *dlq.Outbox, string) (T, error), show func(*cli.Page, T) error) runE {
-	return withOutbox(app, func(ctx context.Context, box *dlq.Outbox, args []string) error {
-		found, err := read(ctx, box, args[0])
+// showObject is the run function of a command that reads one thing, and prints it as text or as an object.
+func showObject[T any](app *cli.App, output *cli.Output, read func(ctx context.Context, args []string) (T, error),
+	show func(io.Writer, T) error) runE {
+	return func(cmd *cobra.Command, args []string) error {
+		found, err := read(cmd.Context(), args)
 		if err != nil {
 			return err
 		}
-		return cli.WriteObject(app, *output, found, func(w io.Writer) error { return show(app.Page(w), found) })
-	})
+		return cli.WriteObject(app, *output, found, func(w io.Writer) error { return show(w, found) })
+	}
+}
+
+// showOne is the run function of a command that reads what its argument names, and prints it as a page or an object.
+func showOne[T any](app *cli.App, output *cli.Output, read func(context.Context, *dlq.Outbox, string) (T, error), show func(*cli.Page, T) error) runE {
+	return showObject(app, output, func(ctx context.Context, args []string) (found T, err error) {
+		box, err := app.Outbox(ctx)
+		if err != nil {
+			return found, err
+		}
+		return read(ctx, box, args[0])
+	}, func(w io.Writer, found T) error { return show(app.Page(w), found) })
 }
 
 // listFlags are those of every list: a part of it, once or again and again, in a form.

@@ -22,10 +22,11 @@ func newPlanShowCmd(app *cli.App) *cobra.Command {
 		Example:           "  outboxctl plan show 01890a5d-ac96-774b-bcce-b302099a8057",
 		ValidArgsFunction: cli.OnlyFirst(cli.CompletePlans(app)),
 	}
-	cmd.RunE = showOne(app, &output, func(ctx context.Context, box *dlq.Outbox, id string) (dlq.PlanDetail, error) {
+	read := func(ctx context.Context, box *dlq.Outbox, id string) (dlq.PlanDetail, error) {
 		return box.Plan(ctx, id)
-	}, sayPlan)
-	cli.AddOutputFlags(cmd, &output, cli.FormatTable, cli.FormatJSON, cli.FormatYAML)
+	}
+	cmd.RunE = showOne(app, &output, read, sayPlan)
+	cli.AddOutputFlags(cmd, &output, cli.ObjectFormats()...)
 	return cmd
 }
 

@@ -82,14 +82,10 @@ Of a type that the database recorded it tells since when it is as it is and who 
 running publishers have.`,
 		Example:           "  outboxctl registry show license_status_changed\n  outboxctl registry show order.ready --catalogue doorito.yaml -o json",
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteTypes(app)),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: showObject(app, &output, func(ctx context.Context, args []string) (registry.EventTypeDetail, error) {
 			params.Name = args[0]
-			detail, err := showEventType(cmd.Context(), app, params)
-			if err != nil {
-				return err
-			}
-			return cli.WriteObject(app, output, detail, func(w io.Writer) error { return printEventType(w, detail) })
-		},
+			return showEventType(ctx, app, params)
+		}, printEventType),
 	}
 	cmd.Flags().StringVar(&params.Namespace, "namespace", "", "the type of this namespace (default the first that has it)")
 	cli.AddOutputFlags(cmd, &output, cli.ObjectFormats()...)

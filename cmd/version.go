@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"runtime"
@@ -42,28 +43,18 @@ func buildVersion() cli.Build {
 	return v
 }
 
-type versionOptions struct {
-	app *cli.App
-
-	output cli.Output
-}
-
 func newVersionCmd(app *cli.App) *cobra.Command {
-	opts := &versionOptions{app: app}
+	var output cli.Output
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Show version, commit and build date",
 		Example: "  outboxctl version -o json",
-		RunE:    func(*cobra.Command, []string) error { return runVersion(opts) },
+		RunE: showObject(app, &output, func(context.Context, []string) (cli.Build, error) { return app.Build, nil },
+			func(w io.Writer, v cli.Build) error {
+				_, err := fmt.Fprintln(w, "outboxctl", v)
+				return err
+			}),
 	}
-	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)
+	cli.AddOutputFlags(cmd, &output, cli.ObjectFormats()...)
 	return cmd
-}
-
-func runVersion(opts *versionOptions) error {
-	v := buildVersion()
-	return cli.WriteObject(opts.app, opts.output, v, func(w io.Writer) error {
-		_, err := fmt.Fprintln(w, "outboxctl", v)
-		return err
-	})
 }
