@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bytes"
+	_ "embed"
 	"fmt"
 	"io"
 	"os"
@@ -73,55 +74,13 @@ func writeManPage(w io.Writer, cmd *cobra.Command, name string) error {
 	return err
 }
 
-const configReferenceHead = `# Configuration
-
-This page is generated from the code.
-
-A value comes from the first of these that has one: a flag, an environment variable, the configuration file, a running
-` + "`outboxctl dev`" + ` stack (only when no server is configured at all), the default. ` + "`outboxctl config view`" + ` shows every value with its
-origin.
-
-The file is the one that ` + "`--config`" + ` or ` + "`OUTBOXCTL_CONFIG`" + ` names, otherwise ` + "`outboxctl.yaml`" + ` in the working directory, otherwise
-` + "`outboxctl/config.yaml`" + ` in the user's configuration folder. One that was not named must belong to you or root, and neither it nor its folder may be
-writable by others; the same goes for the folder of the dev stack. A key that does not exist is an error. All problems are reported together,
-with exit code 2.
-
-Durations take ` + "`500ms`, `30s`, `12h`, `30d`, `2w`" + `. The environment variable of a key is ` + "`OUTBOXCTL_`" + ` and its name: ` + "`OUTBOXCTL_DATABASE_URL`" + `
-for ` + "`database.url`" + `. Where others are named below, the first one set wins. In the file a point is a level: ` + "`database: {url: …}`" + `.
-
-| key | default | meaning |
-|---|---|---|
-`
-
-const configReferenceTail = `
-## Contexts
-
-The file may name several installations:
-
-` + "```yaml" + `
-current_context: staging      # outboxctl config use-context NAME writes it
-contexts:
-  staging:
-    database: {url: "postgres://ann@staging.internal/outbox"}
-    pubsub: {project: acme-staging}
-  production:
-    production: true          # above 100 rows, and before anything is destroyed, its name has to be typed
-    read_only: true           # refuses every command that writes to database, broker or Redis
-    database: {url: "postgres://ann@production.internal/outbox"}
-    redis: {url: "rediss://production.internal"}
-    pubsub: {project: acme}
-` + "```" + `
-
-` + "`--context NAME`, then `OUTBOXCTL_CONTEXT`, then `current_context`" + ` choose one. It may set any key, and beats the environment and the rest of the
-file; flags beat it. Which servers are meant (%s) comes from the context and from flags alone: what
-it leaves out is not set, so that one installation is never completed with the servers of another.
-` + "`outboxctl config contexts` lists them. `publish`, `cleanup`, `check`, `stats`, `doctor` and `ui` take several, `--context a,b`, or `--context all`" + `
-([several databases](operations.md#several-databases)).
-`
+// configuration is the page of the configuration reference, without its table and its keys of servers.
+//
+//go:embed configuration.md.tmpl
+var configuration string
 
 func writeConfigReference(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString(configReferenceHead)
 	for _, row := range referenceRows() {
 		var names []string
 		for _, k := range row {
@@ -137,8 +96,7 @@ func writeConfigReference(w io.Writer) error {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", strings.Join(names, "<br>"), code(row[0].Def), strings.ReplaceAll(row[0].Help, "|", `\|`))
 	}
-	fmt.Fprintf(&b, configReferenceTail, "`"+strings.Join(cli.ServerKeys(), "`, `")+"`")
-	_, err := io.WriteString(w, b.String())
+	_, err := fmt.Fprintf(w, configuration, b.String(), code(strings.Join(cli.ServerKeys(), "`, `")))
 	return err
 }
 
