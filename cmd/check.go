@@ -91,11 +91,7 @@ func runCheck(ctx context.Context, opts *checkOptions) error {
 
 // judge takes the figures and judges them.
 func (opts *checkOptions) judge(ctx context.Context, app *cli.App) (*check.Result, error) {
-	cfg, err := app.Config("database.url")
-	if err != nil {
-		return nil, err
-	}
-	box, err := app.Outbox(ctx)
+	cfg, box, err := configured(ctx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -109,26 +105,24 @@ func (opts *checkOptions) judge(ctx context.Context, app *cli.App) (*check.Resul
 // checkContexts prints one line for all contexts, which names those that are not well and has the figures of all, and then a
 // line for each. A critical one is worse than one that could not be asked.
 func checkContexts(ctx context.Context, opts *checkOptions, names []string) error {
-	results, errs := cli.InContexts(ctx, opts.app, names, cli.ContextsAtOnce, opts.judge)
 	var bad, perf, lines []string
 	code, level := 0, check.OK.String()
 	worse := []int{0, 1, 3, 2} // by exit code
-	for i, name := range names {
-		own, said, text := checkUnknown, "UNKNOWN", ""
-		if errs[i] != nil {
-			text = pluginText(safetext.Redact(errs[i].Error()))
-			bad = append(bad, pluginText(name)+": "+text)
+	for _, c := range cli.InContexts(ctx, opts.app, names, cli.ContextsAtOnce, opts.judge) {
+		name, own, said, text := pluginText(c.Context), checkUnknown, "UNKNOWN", pluginText(c.Problem())
+		if r := c.Result; c.Err != nil {
+			bad = append(bad, name+": "+text)
 		} else {
-			own, said, text = int(results[i].Level), results[i].Level.String(), checkWords(results[i])
-			perf = append(perf, perfdata(results[i], pluginText(name)+".")...)
-			if results[i].Level != check.OK {
-				bad = append(bad, pluginText(name+": "+strings.Join(results[i].Alarms, "; ")))
+			own, said, text = int(r.Level), r.Level.String(), checkWords(r)
+			perf = append(perf, perfdata(r, name+".")...)
+			if r.Level != check.OK {
+				bad = append(bad, name+": "+pluginText(strings.Join(r.Alarms, "; ")))
 			}
 		}
 		if worse[own] > worse[code] {
 			code, level = own, said
 		}
-		lines = append(lines, fmt.Sprintf("%s: %s - %s", pluginText(name), said, text))
+		lines = append(lines, fmt.Sprintf("%s: %s - %s", name, said, text))
 	}
 	first := fmt.Sprintf("OUTBOX %s - %d of %s ok", level, len(names)-len(bad), words.Counted(int64(len(names)), "context"))
 	if len(bad) > 0 {

@@ -124,13 +124,10 @@ type contextCleanup struct {
 
 // cleanContexts cleans one context after the other; one that fails does not stop the others.
 func cleanContexts(ctx context.Context, opts *cleanupOptions, names []string) error {
-	done, errs := cli.InContexts(ctx, opts.app, names, 1, opts.clean)
-	rows := make([]contextCleanup, len(names))
-	for i, name := range names {
-		rows[i] = contextCleanup{Context: name, cleaned: done[i]}
-		if errs[i] != nil {
-			rows[i].Error = safetext.Redact(errs[i].Error())
-		}
+	done := cli.InContexts(ctx, opts.app, names, 1, opts.clean)
+	rows := make([]contextCleanup, len(done))
+	for i, c := range done {
+		rows[i] = contextCleanup{c.Context, c.Result, c.Problem()}
 	}
 	err := cli.WriteObject(opts.app, opts.output, rows, func(w io.Writer) error {
 		for _, row := range rows {
@@ -143,7 +140,7 @@ func cleanContexts(ctx context.Context, opts *cleanupOptions, names []string) er
 		}
 		return nil
 	})
-	return cmp.Or(err, opts.app.ReportContexts(names, errs))
+	return cmp.Or(err, cli.ReportContexts(opts.app, done))
 }
 
 // clean removes what is old, or counts it.

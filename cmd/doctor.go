@@ -44,8 +44,7 @@ contexts (--context a,b or all) each finding has its context.`,
 }
 
 func runDoctor(ctx context.Context, opts *doctorOptions) error {
-	names := opts.app.Several()
-	if names != nil {
+	if names := opts.app.Several(); names != nil {
 		return doctorOfContexts(ctx, opts, names)
 	}
 	findings, err := examine(ctx, opts.app)
@@ -90,13 +89,13 @@ type contextFinding struct {
 
 // doctorOfContexts examines each context. One that cannot be examined is an error after the table.
 func doctorOfContexts(ctx context.Context, opts *doctorOptions, names []string) error {
-	found, errs := cli.InContexts(ctx, opts.app, names, cli.ContextsAtOnce, examine)
+	found := cli.InContexts(ctx, opts.app, names, cli.ContextsAtOnce, examine)
 	var rows []contextFinding
 	var all []doctor.Finding
-	for i, name := range names {
-		all = append(all, found[i]...)
-		for _, f := range found[i] {
-			rows = append(rows, contextFinding{name, f})
+	for _, c := range found {
+		all = append(all, c.Result...)
+		for _, f := range c.Result {
+			rows = append(rows, contextFinding{c.Context, f})
 		}
 	}
 	one := doctorView()
@@ -114,7 +113,7 @@ func doctorOfContexts(ctx context.Context, opts *doctorOptions, names []string) 
 	if err := cli.WriteList(opts.app, opts.output, view, rows); err != nil {
 		return err
 	}
-	return cmp.Or(opts.app.ReportContexts(names, errs), opts.verdict(doctor.Worst(all)))
+	return cmp.Or(cli.ReportContexts(opts.app, found), opts.verdict(doctor.Worst(all)))
 }
 
 func doctorParams(app *cli.App, cfg *cli.Config, types *registry.Registry) doctor.Params {

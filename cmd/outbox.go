@@ -26,6 +26,16 @@ func withOutbox(app *cli.App, run func(ctx context.Context, box *dlq.Outbox, arg
 	}
 }
 
+// configured is the configuration of an outbox, and the outbox.
+func configured(ctx context.Context, app *cli.App) (*cli.Config, *dlq.Outbox, error) {
+	cfg, err := app.Config("database.url")
+	if err != nil {
+		return nil, nil, err
+	}
+	box, err := app.Outbox(ctx)
+	return cfg, box, err
+}
+
 // showObject is the run function of a command that reads one thing, and prints it as text or as an object.
 func showObject[T any](app *cli.App, output *cli.Output, read func(ctx context.Context, args []string) (T, error),
 	show func(io.Writer, T) error) runE {

@@ -50,10 +50,10 @@ func publishContexts(ctx context.Context, opts *publishOptions, names []string) 
 		return err
 	}
 	// What is wrong in the configuration stays wrong, and is told before anything is opened.
-	_, errs := cli.InContexts(ctx, app, names, 1, func(_ context.Context, sub *cli.App) (*cli.Config, error) {
+	read := cli.InContexts(ctx, app, names, 1, func(_ context.Context, sub *cli.App) (*cli.Config, error) {
 		return publishConfig(sub)
 	})
-	if err := app.ReportContexts(names, errs); err != nil {
+	if err := cli.ReportContexts(app, read); err != nil {
 		return err
 	}
 	limitMemory(len(names))
@@ -77,13 +77,14 @@ func publishContexts(ctx context.Context, opts *publishOptions, names []string) 
 		return checks
 	}
 	return server.around(ctx, alive, ready, func(ctx context.Context) error {
-		errs := make([]error, len(all))
+		ran := make([]cli.Found[struct{}], len(all))
 		var running sync.WaitGroup
 		for i, c := range all {
-			running.Go(func() { errs[i] = c.run(ctx) })
+			ran[i].Context = c.name
+			running.Go(func() { ran[i].Err = c.run(ctx) })
 		}
 		running.Wait()
-		return app.ReportContexts(names, errs)
+		return cli.ReportContexts(app, ran)
 	})
 }
 

@@ -70,11 +70,7 @@ func runStats(ctx context.Context, opts *statsOptions) error {
 			return err
 		}
 	}
-	cfg, err := opts.app.Config("database.url")
-	if err != nil {
-		return err
-	}
-	box, err := opts.app.Outbox(ctx)
+	cfg, box, err := configured(ctx, opts.app)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
@@ -23,26 +22,19 @@ func statsOfContexts(ctx context.Context, opts *statsOptions, names []string) er
 	if opts.by != "" {
 		return fault.Usagef("--by needs a single context")
 	}
-	reports, errs := cli.InContexts(ctx, opts.app, names, cli.ContextsAtOnce, statsOf)
-	rows := make([]contextStats, len(names))
-	for i, name := range names {
-		rows[i] = contextStats{Context: name, Stats: reports[i]}
-		if errs[i] != nil {
-			rows[i].Stats, rows[i].Error = nil, safetext.Redact(errs[i].Error())
-		}
+	found := cli.InContexts(ctx, opts.app, names, cli.ContextsAtOnce, statsOf)
+	rows := make([]contextStats, len(found))
+	for i, c := range found {
+		rows[i] = contextStats{c.Context, c.Result, c.Problem()}
 	}
 	if err := cli.WriteList(opts.app, opts.output, contextStatsView(), rows); err != nil {
 		return err
 	}
-	return opts.app.ReportContexts(names, errs)
+	return cli.ReportContexts(opts.app, found)
 }
 
 func statsOf(ctx context.Context, app *cli.App) (*stats.Report, error) {
-	cfg, err := app.Config("database.url")
-	if err != nil {
-		return nil, err
-	}
-	box, err := app.Outbox(ctx)
+	cfg, box, err := configured(ctx, app)
 	if err != nil {
 		return nil, err
 	}

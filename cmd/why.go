@@ -33,11 +33,7 @@ func runWhy(ctx context.Context, app *cli.App, id string, output cli.Output) err
 	if _, err := outbox.ParseID(id); err != nil {
 		return err
 	}
-	box, err := app.Outbox(ctx)
-	if err != nil {
-		return err
-	}
-	cfg, err := app.Config()
+	cfg, box, err := configured(ctx, app)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
@@ -88,46 +89,62 @@ func (a *App) Outside() *App {
 // ContextsAtOnce bounds how many contexts a command that only looks asks side by side.
 const ContextsAtOnce = 8
 
-// InContexts runs f in each context, so many side by side, and returns what it says of each. What f
-// opens is closed when it returns.
+// A Found is what a command found in one context, or why it found nothing.
+type Found[T any] struct {
+	Context string
+	Result  T
+	Err     error
+}
+
+// Problem is the error as a row shows it; empty where there is none.
+func (f Found[T]) Problem() string {
+	if f.Err == nil {
+		return ""
+	}
+	return safetext.Redact(f.Err.Error())
+}
+
+// InContexts runs f in each context, so many side by side. What f opens is closed when it returns.
 func InContexts[T any](ctx context.Context, a *App, names []string, atOnce int,
-	f func(context.Context, *App) (T, error)) (results []T, errs []error) {
-	results, errs = make([]T, len(names)), make([]error, len(names))
+	f func(context.Context, *App) (T, error)) []Found[T] {
+	found := make([]Found[T], len(names))
 	var running errgroup.Group
 	running.SetLimit(atOnce)
 	for i, name := range names {
 		running.Go(func() error {
 			sub := a.InContext(name)
 			defer func() { _ = sub.Close() }() // what was done is done
-			results[i], errs[i] = f(ctx, sub)
-			errs[i] = fault.Database(errs[i])
+			result, err := f(ctx, sub)
+			found[i] = Found[T]{name, result, fault.Database(err)}
 			return nil
 		})
 	}
 	_ = running.Wait() // it has no errors of its own
-	return results, errs
+	return found
 }
 
 // ReportContexts reports the error of each context, or the one that they all have. The exit code is
 // the greatest.
-func (a *App) ReportContexts(names []string, errs []error) error {
-	other := func(err error) bool { return err == nil || errs[0] == nil || err.Error() != errs[0].Error() }
-	if len(errs) > 0 && !slices.ContainsFunc(errs, other) {
-		return errs[0]
+func ReportContexts[T any](a *App, found []Found[T]) error {
+	other := func(f Found[T]) bool {
+		return f.Err == nil || found[0].Err == nil || f.Err.Error() != found[0].Err.Error()
+	}
+	if len(found) > 0 && !slices.ContainsFunc(found, other) {
+		return found[0].Err
 	}
 	code, failed := 0, 0
-	for i, err := range errs {
-		if err == nil {
+	for _, f := range found {
+		if f.Err == nil {
 			continue
 		}
 		failed++
-		if code = max(code, ExitCode(Ran(err))); !said(err) {
-			a.Report(fault.Reword(err, "context %s: %v", names[i], err))
+		if code = max(code, ExitCode(Ran(f.Err))); !said(f.Err) {
+			a.Report(fault.Reword(f.Err, "context %s: %v", f.Context, f.Err))
 		}
 	}
 	if failed == 0 {
 		return nil
 	}
 	return Said(code, fmt.Errorf("%s of %s failed", words.Count(int64(failed)),
-		words.Counted(int64(len(names)), "context")))
+		words.Counted(int64(len(found)), "context")))
 }
