@@ -99,7 +99,7 @@ func fold(text string, width int) string {
 	var paragraph []string
 	end := func() {
 		if paragraph != nil {
-			b.WriteString(fill(strings.Fields(strings.Join(paragraph, " ")), 0, 0, width))
+			b.WriteString(cli.Fill(strings.Fields(strings.Join(paragraph, " ")), 0, 0, width) + "\n")
 			paragraph = nil
 		}
 	}
@@ -131,27 +131,5 @@ func foldLine(line string, width int) string {
 			head, column = strings.Repeat(" ", strings.Index(line, name))+name+"\n          ", 10
 		}
 	}
-	return head + fill(strings.Fields(rest), column, column, width)
-}
-
-// fill writes words in lines of at most width. The first line begins at a column that the caller
-// has reached, the others are indented.
-func fill(words []string, at, indent, width int) string {
-	var b strings.Builder
-	begin := true
-	for _, word := range words {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case begin:
-		case at+1+n > width:
-			b.WriteString("\n" + strings.Repeat(" ", indent))
-			at = indent
-		default:
-			b.WriteByte(' ')
-			at++
-		}
-		b.WriteString(word)
-		at, begin = at+n, false
-	}
-	return b.String() + "\n"
+	return head + cli.Fill(strings.Fields(rest), column, column, width) + "\n"
 }

@@ -156,7 +156,7 @@ func publishConfig(app *cli.App) (*cli.Config, error) {
 	if cfg, err = app.Config(append(cfg.BrokerKind().Needs, "database.url")...); err != nil {
 		return nil, err
 	}
-	if err := tuning(cfg).Validate(); err != nil {
+	if err := cfg.Publish.Validate(); err != nil {
 		return nil, cli.ConfigProblems(strings.Split(err.Error(), "\n")...)
 	}
 	return cfg, app.RefuseStrayEmulator()

@@ -48,7 +48,7 @@ func newPublishService(ctx context.Context, opts *publishOptions, app *cli.App, 
 		Namespace: opts.namespace, TenantID: opts.tenant, EventTypes: opts.eventTypes,
 		NewPublisher: s.publisher, PollOnly: p.Wake != "auto", Version: app.Build.Version,
 		Log: zlog.Slog(s.log), LogPublished: p.LogPublished, Metrics: metrics,
-		Tuning: tuning(cfg), Traces: dispatch.Traces{Provider: opts.traces, System: tracedSystem(cfg.BrokerKind())},
+		Tuning: p.Tuning, Traces: dispatch.Traces{Provider: opts.traces, System: tracedSystem(cfg.BrokerKind())},
 	}
 	var err error
 	if !app.FollowsDatabase() { // a file that is wrong is told before anything is opened
@@ -75,16 +75,6 @@ func newPublishService(ctx context.Context, opts *publishOptions, app *cli.App, 
 	app.OnClose(func() error { s.Close(); return nil })
 	s.log = s.log.With().Str("publisher", s.ID()).Logger()
 	return s, nil
-}
-
-// tuning is the dispatcher's, as it is configured.
-func tuning(cfg *cli.Config) dispatch.Tuning {
-	p := cfg.Publish
-	return dispatch.Tuning{
-		BatchSize: p.BatchSize, PollInterval: p.PollInterval, MaxAttempts: p.MaxAttempts,
-		Lease: p.Lease, PublishTimeout: p.PublishTimeout, BackoffBase: p.BackoffBase, BackoffMax: p.BackoffMax,
-		Workers: p.Workers, ShutdownTimeout: p.ShutdownTimeout,
-	}
 }
 
 // publisher is the broker's, for the topics of a catalogue.

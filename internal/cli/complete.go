@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -68,13 +67,20 @@ func byShell(what cobra.ShellCompDirective) Completion { return cobra.FixedCompl
 // completeLive suggests what read finds in the database, or else the fallback, which is asked only then: every command of the
 // tree has completions, and reading the built-in catalogue takes a millisecond. It never fails and never talks: the
 // shell would show both in the middle of the line that is being typed.
-func completeLive(app *App, fallback func() []string, read func(ctx context.Context, db *pgxpool.Pool, prefix string) ([]string, error)) Completion {
+func completeLive(app *App, fallback func() []string,
+	read func(ctx context.Context, box *dlq.Outbox, prefix string) ([]outbox.Suggestion, error)) Completion {
 	return complete(app, fallback, func(ctx context.Context, prefix string) ([]string, error) {
 		pool, err := app.Pool(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return read(ctx, pool, prefix)
+		found, err := read(ctx, dlq.New(pool, nil), prefix)
+		texts := make([]string, len(found))
+		for i, f := range found {
+			// The tab separates a value from what the shell shows beside it, so the texts themselves are cleaned first.
+			texts[i] = safetext.Line(f.Value) + "\t" + safetext.Cut(safetext.Line(f.About), 80)
+		}
+		return texts, err
 	})
 }
 
@@ -142,15 +148,15 @@ func CompleteData(_ *cobra.Command, _ []string, toComplete string) ([]string, co
 
 // CompleteDLQIDs suggests the newest dead letters in a state (empty: any).
 func CompleteDLQIDs(app *App, state string) Completion {
-	return completeLive(app, nil, func(ctx context.Context, db *pgxpool.Pool, prefix string) ([]string, error) {
-		return described(dlq.New(db, nil).SuggestEntries(ctx, state, prefix))
+	return completeLive(app, nil, func(ctx context.Context, box *dlq.Outbox, prefix string) ([]outbox.Suggestion, error) {
+		return box.SuggestEntries(ctx, state, prefix)
 	})
 }
 
 // CompleteEventIDs suggests the newest events in a status (empty: any).
 func CompleteEventIDs(app *App, status string) Completion {
-	return completeLive(app, nil, func(ctx context.Context, db *pgxpool.Pool, prefix string) ([]string, error) {
-		return described(dlq.New(db, nil).SuggestEvents(ctx, status, prefix))
+	return completeLive(app, nil, func(ctx context.Context, box *dlq.Outbox, prefix string) ([]outbox.Suggestion, error) {
+		return box.SuggestEvents(ctx, status, prefix)
 	})
 }
 
@@ -176,26 +182,18 @@ func CompleteTopics(app *App) Completion {
 
 // CompleteDeadTopics suggests topics that have dead letters.
 func CompleteDeadTopics(app *App) Completion {
-	return completeLive(app, func() []string { return registry.New().TopicNames() }, func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
-		return described(dlq.New(db, nil).SuggestGroups(ctx, "topic"))
-	})
+	return completeLive(app, func() []string { return registry.New().TopicNames() }, suggestGroups("topic"))
 }
 
 // CompleteFingerprints suggests the commonest causes of death.
 func CompleteFingerprints(app *App) Completion {
-	return completeLive(app, nil, func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
-		return described(dlq.New(db, nil).SuggestGroups(ctx, "fingerprint"))
-	})
+	return completeLive(app, nil, suggestGroups("fingerprint"))
 }
 
-// described joins values and what the shell shows beside them.
-func described(found []outbox.Suggestion, err error) ([]string, error) {
-	out := make([]string, len(found))
-	for i, f := range found {
-		// The tab separates the two for cobra, so the texts themselves are cleaned first.
-		out[i] = safetext.Line(f.Value) + "\t" + safetext.Cut(safetext.Line(f.About), 80)
+func suggestGroups(by string) func(context.Context, *dlq.Outbox, string) ([]outbox.Suggestion, error) {
+	return func(ctx context.Context, box *dlq.Outbox, _ string) ([]outbox.Suggestion, error) {
+		return box.SuggestGroups(ctx, by)
 	}
-	return out, err
 }
 
 // OnlyFirst completes the first argument and nothing after it.

@@ -5,35 +5,31 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // CompletePlans suggests the newest plans, with what they do and how far they are.
 func CompletePlans(app *App) Completion {
-	return completeLive(app, nil, func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
-		var found []outbox.Suggestion
+	return completeLive(app, nil, func(ctx context.Context, box *dlq.Outbox, _ string) (found []outbox.Suggestion, err error) {
 		newest := dlq.ListPlansParams{Page: outbox.Page{Limit: outbox.SuggestLimit}}
-		_, err := dlq.New(db, nil).ListPlans(ctx, newest, func(p dlq.Plan) error {
+		_, err = box.ListPlans(ctx, newest, func(p dlq.Plan) error {
 			found = append(found, outbox.Suggestion{Value: p.ID, About: string(p.Action) + ", " + p.State})
 			return nil
 		})
-		return described(found, err)
+		return found, err
 	})
 }
 
 // CompleteAuditRuns suggests the newest runs of the audit trail.
 func CompleteAuditRuns(app *App) Completion {
-	return completeLive(app, nil, func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
-		var found []outbox.Suggestion
+	return completeLive(app, nil, func(ctx context.Context, box *dlq.Outbox, _ string) (found []outbox.Suggestion, err error) {
 		newest := dlq.AuditParams{Page: outbox.Page{Limit: outbox.SuggestLimit}}
-		_, err := dlq.New(db, nil).AuditRuns(ctx, newest, func(r dlq.AuditRun) error {
+		_, err = box.AuditRuns(ctx, newest, func(r dlq.AuditRun) error {
 			found = append(found, outbox.Suggestion{Value: r.Run, About: r.Action + " by " + r.Actor})
 			return nil
 		})
-		return described(found, err)
+		return found, err
 	})
 }
 
@@ -57,14 +53,13 @@ func CompleteConsumers(app *App) Completion {
 
 // CompletePauses suggests what is paused of one kind.
 func CompletePauses(app *App, kind string) Completion {
-	return completeLive(app, nil, func(ctx context.Context, db *pgxpool.Pool, _ string) ([]string, error) {
-		pauses, err := outbox.Pauses(ctx, db)
-		var found []outbox.Suggestion
+	return completeLive(app, nil, func(ctx context.Context, box *dlq.Outbox, _ string) (found []outbox.Suggestion, err error) {
+		pauses, err := outbox.Pauses(ctx, box.DB)
 		for _, p := range pauses {
 			if p.Kind == kind {
 				found = append(found, outbox.Suggestion{Value: p.Value, About: "paused by " + p.Actor + " " + p.Note})
 			}
 		}
-		return described(found, err)
+		return found, err
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
@@ -27,18 +28,10 @@ type Config struct {
 	Broker  string
 	Topics  map[string]string // logical name to physical name
 	Publish struct {
-		BatchSize       int
-		PollInterval    time.Duration
-		MaxAttempts     int
-		Lease           time.Duration
-		PublishTimeout  time.Duration
-		BackoffBase     time.Duration
-		BackoffMax      time.Duration
-		Workers         int
-		ShutdownTimeout time.Duration
-		Wake            string
-		LogPublished    bool
-		HTTPAddr        string
+		dispatch.Tuning
+		Wake         string
+		LogPublished bool
+		HTTPAddr     string
 	}
 	Consume     struct{ HTTPAddr string }
 	Idempotency struct{ TTL time.Duration }
@@ -94,23 +87,19 @@ const (
 )
 
 // Value returns a setting as it was written, by its whole name.
-func (c *Config) Value(name string) string {
-	for _, v := range c.Values {
-		if v.Key.Name == name {
-			return v.Raw
-		}
-	}
-	return ""
-}
+func (c *Config) Value(name string) string { return c.value(name).Raw }
 
 // Origin returns where a key's value came from.
-func (c *Config) Origin(name string) string {
-	for _, v := range c.Values {
-		if v.Key.Name == name {
-			return v.Origin
+func (c *Config) Origin(name string) string { return c.value(name).Origin }
+
+// value finds a setting by its whole name; an empty one where there is none.
+func (c *Config) value(name string) *ConfigValue {
+	for i := range c.Values {
+		if c.Values[i].Key.Name == name {
+			return &c.Values[i]
 		}
 	}
-	return ""
+	return &ConfigValue{}
 }
 
 // ConfigProblems is the error that names every problem of the configuration at once.

@@ -99,7 +99,7 @@ func (p *Page) Payload(how string, payload, headers json.RawMessage) error {
 func (p *Page) Wrapped(text string) {
 	text = safetext.Line(text)
 	if p.app.Width > 0 {
-		text = wrapWords(text, min(p.app.Width, 100))
+		text = Fill(strings.Fields(text), 0, 0, min(p.app.Width, 100))
 	}
 	p.print(text + "\n")
 }
@@ -110,24 +110,24 @@ func (p *Page) Gap() { p.print("\n") }
 // Close returns the first error of writing the page.
 func (p *Page) Close() error { return p.err }
 
-// wrapWords breaks lines between words only. An id broken at a hyphen can be neither selected nor
-// searched for.
-func wrapWords(text string, width int) string {
+// Fill writes words in lines of at most width, broken between words only: an id broken at a hyphen
+// can be neither selected nor searched for. The first line begins at a column that the caller has
+// reached, the others are indented.
+func Fill(words []string, at, indent, width int) string {
 	var b strings.Builder
-	used := 0
-	for _, word := range strings.Fields(text) {
+	for i, word := range words {
 		n := ansi.StringWidth(word)
 		switch {
-		case used == 0:
-		case used+1+n > width:
-			b.WriteByte('\n')
-			used = 0
+		case i == 0:
+		case at+1+n > width:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			at = indent
 		default:
 			b.WriteByte(' ')
-			used++
+			at++
 		}
 		b.WriteString(word)
-		used += n
+		at += n
 	}
 	return b.String()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
@@ -142,7 +143,7 @@ func number(to *int, name, help string, def, least, most int) Setting {
 
 // duration is a setting of at least least and, unless most is zero, at most most.
 func duration(to *time.Duration, name, help string, def, least, most time.Duration) Setting {
-	return Setting{Name: name, Help: help, Kind: "duration", Def: durationText(def), set: func(raw string) error {
+	return Setting{Name: name, Help: help, Kind: "duration", Def: wire.SpanText(def), set: func(raw string) error {
 		d, err := words.ParseDuration(raw)
 		switch {
 		case err != nil:
@@ -155,18 +156,6 @@ func duration(to *time.Duration, name, help string, def, least, most time.Durati
 		*to = d
 		return nil
 	}}
-}
-
-// durationText writes a duration without the zeroes at its end: 5m, not 5m0s.
-func durationText(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }
 
 func isHostPort(raw string) error {

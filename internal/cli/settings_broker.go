@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/broker"
 )
 
@@ -51,7 +52,7 @@ func brokerSettings() (settings []Setting) {
 // that is not ours, such as GOOGLE_CLOUD_PROJECT, is there for other programs, and is left alone. The settings of other
 // brokers have no value from then on.
 func (c *Config) chooseBroker() (problems []string) {
-	chosen := &c.Values[slices.IndexFunc(c.Values, func(v ConfigValue) bool { return v.Key.Name == keyBroker })]
+	chosen := c.value(keyBroker)
 	byFlag := strings.HasPrefix(chosen.Origin, "flag ")
 	for _, kind := range brokers() {
 		for _, s := range kind.Settings {
@@ -94,9 +95,8 @@ func (c *Config) fitTimes() {
 		{"publish.lease", &p.Lease, 3 * takes},
 		{"publish.shutdown_timeout", &p.ShutdownTimeout, takes + 5*time.Second},
 	} {
-		i := slices.IndexFunc(c.Values, func(v ConfigValue) bool { return v.Key.Name == t.name })
-		if c.Values[i].Origin == OriginDefault && *t.to < t.min {
-			*t.to, c.Values[i].Raw, c.Values[i].Origin = t.min, durationText(t.min), kind.Name+".timeout"
+		if v := c.value(t.name); v.Origin == OriginDefault && *t.to < t.min {
+			*t.to, v.Raw, v.Origin = t.min, wire.SpanText(t.min), kind.Name+".timeout"
 		}
 	}
 }
