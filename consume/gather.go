@@ -3,10 +3,11 @@ package consume
 import "sync"
 
 // gather has items done together that come while earlier ones are under way. None waits for company: one that comes alone
-// is done alone, and the busier the program, the larger its groups.
+// is done alone, and the busier the program, the larger its groups. A second group beside the first pays only when it is
+// large, a quarter of size: small groups cost as much as large ones.
 type gather[T any] struct {
 	size  int // of a group at most
-	lanes int // groups under way at once
+	lanes int // groups under way at once, at most
 	do    func([]T)
 
 	mu      sync.Mutex
@@ -19,7 +20,7 @@ func (g *gather[T]) add(item T) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting = append(g.waiting, item)
-	if g.busy < g.lanes {
+	if g.busy == 0 || g.busy < g.lanes && len(g.waiting) >= g.size/4 {
 		g.busy++
 		go func() {
 			for group := g.take(); group != nil; group = g.take() {
@@ -33,13 +34,14 @@ func (g *gather[T]) add(item T) {
 func (g *gather[T]) take() []T {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.waiting) == 0 {
-		g.waiting = nil
-		g.busy--
+	if len(g.waiting) == 0 || g.busy > 1 && len(g.waiting) < g.size/4 {
+		g.busy-- // what waits is the other lane's
 		return nil
 	}
 	n := min(g.size, len(g.waiting))
 	group := g.waiting[:n:n]
-	g.waiting = g.waiting[n:]
+	if g.waiting = g.waiting[n:]; len(g.waiting) == 0 {
+		g.waiting = nil
+	}
 	return group
 }

@@ -132,18 +132,11 @@ func outcomeOf(err error) Outcome {
 	}
 }
 
-// runHeld runs the handler while another goroutine keeps the lease alive.
+// runHeld runs the handler while timers keep its lease alive.
 func (g *Guard) runHeld(ctx context.Context, claim *Claim, handler func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-
-	ended := make(chan struct{})
-	var extender sync.WaitGroup
-	extender.Go(func() { g.keepLease(ctx, claim, ended, cancel) })
-	// An extension still under way could take the key back after an abort.
-	defer extender.Wait()
-	defer close(ended)
-
+	defer g.keepLease(ctx, claim, cancel)()
 	return guarded(ctx, handler)
 }
 
@@ -156,23 +149,23 @@ func guarded(ctx context.Context, handler func(context.Context) error) (err erro
 	return handler(ctx)
 }
 
-// keepLease extends the lease three times per lease length until the handler
-// ends. When no extension succeeds it cancels the handler a sixth of the lease
-// before Redis may give the event to another delivery, whatever the call under
-// way does: that is the handler's time to stop.
-func (g *Guard) keepLease(ctx context.Context, claim *Claim, ended <-chan struct{}, cancel context.CancelCauseFunc) {
+// keepLease extends the lease three times per lease length until the function that it returns is called, which waits for
+// an extension under way: that could take the key back after an abort. When no extension succeeds it cancels the handler
+// a sixth of the lease before Redis may give the event to another delivery, whatever the call under way does: that is the
+// handler's time to stop. Timers, because most handlers end long before one fires.
+func (g *Guard) keepLease(ctx context.Context, claim *Claim, cancel context.CancelCauseFunc) (end func()) {
 	safe := g.opts.Lease - g.opts.Lease/6
 	expiry := time.AfterFunc(time.Until(claim.asked.Add(safe)), func() {
 		cancel(fmt.Errorf("%w: not extended for %s", ErrLeaseLost, safe))
 	})
-	defer expiry.Stop()
-	ticker := time.NewTicker(g.opts.Lease / 3)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ended:
+	var mu sync.Mutex
+	var extension *time.Timer // guarded by mu, as is ended
+	ended := false
+	extend := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if ended {
 			return
-		case <-ticker.C:
 		}
 		asked := time.Now()
 		// The handler may outlive a cancelled caller; its lease must too.
@@ -184,5 +177,17 @@ func (g *Guard) keepLease(ctx context.Context, claim *Claim, ended <-chan struct
 			cancel(ErrLeaseLost)
 			return
 		}
+		extension.Reset(time.Until(asked.Add(g.opts.Lease / 3)))
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	extension = time.AfterFunc(g.opts.Lease/3, extend)
+	return func() {
+		extension.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		ended = true
+		extension.Stop()
+		expiry.Stop()
 	}
 }

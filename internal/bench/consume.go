@@ -12,8 +12,6 @@ import (
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/examples/notifications"
-	"github.com/outboxctl/outboxctl/internal/broker"
-	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/idem"
@@ -33,7 +31,6 @@ type Consumption struct {
 	// Redis is the server the keys were kept on.
 	Redis       string `json:"redis"`
 	Concurrency int    `json:"concurrency"`
-	Streams     int    `json:"streams"`
 	// RedisRoundTrips is how often Redis was asked, per event.
 	RedisRoundTrips float64 `json:"redisRoundTripsPerEvent"`
 	// Handle is the time from an event's lease to its done mark.
@@ -56,7 +53,7 @@ func (c *Consumption) exact(events int64) bool {
 	return c.Effects == events && c.Inbox == events && c.Marks == events && c.Repeated == 0
 }
 
-// consuming emits and publishes events, unMeasured, and measures the example
+// consuming emits and publishes events, unmeasured, and measures the example
 // consumer as outboxctl consume runs it.
 func consuming(ctx context.Context, s *Session) (*Report, error) {
 	p := s.Params
@@ -76,10 +73,6 @@ func consuming(ctx context.Context, s *Session) (*Report, error) {
 	}()
 	return s.With(ctx, p, func(r *Trial) (*Report, error) {
 		r.licenses, r.recorder.keep = true, true
-		plan := pubsub.Plan(map[string]string{domainTopic: topics()[domainTopic]}, nil)
-		if _, err := r.Client.Ensure(ctx, broker.EnsureParams{Plan: plan}); err != nil {
-			return nil, err
-		}
 		p.Progress("consume: emitting and publishing %d events", p.Events)
 		if err := r.Emit(ctx, p.Events); err != nil {
 			return nil, err
@@ -88,7 +81,7 @@ func consuming(ctx context.Context, s *Session) (*Report, error) {
 			return nil, err
 		}
 		p.Progress("consume: consuming, keys on %s", redis.Kind)
-		report, ids, err := r.measureConsume(ctx, redis, plan[0].Subscription)
+		report, ids, err := r.measureConsume(ctx, redis)
 		if err != nil {
 			return nil, err
 		}
@@ -109,8 +102,8 @@ func consuming(ctx context.Context, s *Session) (*Report, error) {
 	})
 }
 
-// measureConsume drains the subscription and looks at what came of it.
-func (r *Trial) measureConsume(ctx context.Context, redis *devstack.Redis, subscription string) (*Report, []uuid.UUID, error) {
+// measureConsume has the messages consumed and looks at what came of it.
+func (r *Trial) measureConsume(ctx context.Context, redis *devstack.Redis) (*Report, []uuid.UUID, error) {
 	rdb, err := consume.NewClient(redis.URL())
 	if err != nil {
 		return nil, nil, err
@@ -136,11 +129,7 @@ func (r *Trial) measureConsume(ctx context.Context, redis *devstack.Redis, subsc
 	defer stop()
 	trips, handled := &roundTrips{}, newHandling(r.Params.Events, stop)
 	rdb.AddHook(trips)
-	source, err := r.Client.Source(ctx, broker.SourceParams{Subscription: subscription, Concurrency: consumer.DefaultConcurrency})
-	if err != nil {
-		return nil, nil, err
-	}
-	worker := consumer.New(source, guard, consumer.Config{
+	worker := consumer.New(&feed{r.recorder.kept}, guard, consumer.Config{
 		IdleExit: Patience, Hooks: consumer.Hooks{AfterBegin: handled.begin, AfterDone: handled.done},
 	})
 	worker.Router.HandleBatch(notifications.EventType, pool, consume.BatchOptions{}, notifications.Write)
@@ -163,8 +152,9 @@ func (r *Trial) measureConsume(ctx context.Context, redis *devstack.Redis, subsc
 	}
 	report.WALBytesPerEvent = float64(after.wal-before.wal) / float64(report.Events)
 	report.Spent = spent(before, after, 0, report.Events)
+	report.Spent.ConsumerMicros, report.Spent.BenchMicros = report.Spent.BenchMicros, 0
 	report.Consume = &Consumption{
-		Redis: redis.Kind, Concurrency: consumer.DefaultConcurrency, Streams: pubsub.EmulatorStreams,
+		Redis: redis.Kind, Concurrency: consumer.DefaultConcurrency,
 		RedisRoundTrips: float64(trips.count.Load()) / float64(report.Events),
 		Handle:          PercentilesOf(handled.hist), Redeliveries: done.Duplicates, Failures: done.Failed,
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/emit/wire"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 )
 
@@ -21,9 +22,10 @@ const forgetEvery = 20_000
 // recorder keeps a fingerprint of every message the broker received.
 type recorder struct {
 	seed maphash.Seed
-	keep bool // the messages will be received
+	keep bool // the messages will be received, from memory
 
 	mu       sync.Mutex
+	kept     []broker.Delivery
 	arrivals map[uuid.UUID]arrival
 	strays   int64 // without an event id
 	total    int64
@@ -110,11 +112,22 @@ func (r *recorder) watch(fake *devstack.PubSub, topic string) {
 		before := r.record(len(call.Messages), func(i int) ([]byte, map[string]string) {
 			return call.Messages[i].GetData(), call.Messages[i].GetAttributes()
 		}) - int64(len(call.Messages))
-		if !r.keep && before/forgetEvery != (before+int64(len(call.Messages)))/forgetEvery {
+		if r.keep {
+			r.keepAll(call)
+		}
+		if before/forgetEvery != (before+int64(len(call.Messages)))/forgetEvery {
 			fake.Forget()
 		}
 		return devstack.PublishFault{}
 	})
+}
+
+func (r *recorder) keepAll(call devstack.PublishCall) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range call.Messages {
+		r.kept = append(r.kept, broker.Delivery{Message: acknowledged{}, Attributes: m.GetAttributes(), Body: m.GetData()})
+	}
 }
 
 // Record notes messages that reach another publisher than the fake.

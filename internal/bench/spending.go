@@ -18,6 +18,7 @@ type Spending struct {
 	PublisherMicros float64 `json:"publisherMicros,omitempty"`
 	FakeMicros      float64 `json:"fakeMicros,omitempty"`
 	BenchMicros     float64 `json:"benchMicros,omitempty"`
+	ConsumerMicros  float64 `json:"consumerMicros,omitempty"`
 	// Buffers are pages that PostgreSQL looked at, Transactions what it was asked for: a claim and a settle are one round
 	// trip each.
 	Buffers      float64 `json:"buffers"`
@@ -50,6 +51,7 @@ func (s *Spending) String() string {
 		whose  string
 	}{
 		{s.DatabaseMicros, "database"}, {s.PublisherMicros, "publishers"}, {s.FakeMicros, "fake"}, {s.BenchMicros, "publishers and fake"},
+		{s.ConsumerMicros, "consumer"},
 	} {
 		if p.micros > 0 {
 			parts = append(parts, fmt.Sprintf("%s %.1f µs", p.whose, p.micros))

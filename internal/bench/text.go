@@ -39,7 +39,7 @@ func (r *Report) write(w io.Writer) {
 	case r.Processes:
 		who = fmt.Sprintf("%d publishers in processes of their own", r.Publishers)
 	case r.Consume != nil:
-		who = fmt.Sprintf("one consumer, %d at once on %d streams", r.Consume.Concurrency, r.Consume.Streams)
+		who = fmt.Sprintf("one consumer, %d at once", r.Consume.Concurrency)
 	}
 	line("events", "%s of about %d bytes, %s", humanize.Comma(int64(r.Events)), r.PayloadBytes, who)
 	if r.Head > 0 {
