@@ -66,7 +66,7 @@ WITH ` + takenInSpan + `, candidates AS MATERIALIZED (
      LIMIT $7
        FOR UPDATE SKIP LOCKED
 )
-SELECT set_config('` + lockedRows + `', coalesce(range_agg(int8range(seq, seq, '[]')), '{}')::text, true) FROM candidates`
+SELECT count(*), set_config('` + lockedRows + `', coalesce(range_agg(int8range(seq, seq, '[]')), '{}')::text, true) IS NULL FROM candidates`
 
 // keyedSQL looks for rows that the claim leaves alone because they have an ordering
 // key. That costs no round trip, and where no key is used an empty index.

@@ -122,9 +122,19 @@ func readRows(br pgx.BatchResults, p ClaimParams, behind int) ([]Claimed, error)
 // claim takes rows without an ordering key.
 func (s *SQLStore) claim(ctx context.Context, p ClaimParams) (got Claim, err error) {
 	before := []lockStatement{{keyedSQL, []any{p.KeyedAfter}, func(r pgx.Row) error { return r.Scan(&got.Keyed) }}}
-	lock := lockStatement{sql: lockSQL, args: append(s.dueArgs(p), p.Limit)}
-	got.Rows, err = s.claimRows(ctx, p, before, lock, leaseSQL)
+	got.Rows, err = s.claimRows(ctx, p, before, s.lockPlain(p, &got), leaseSQL)
 	return got, err
+}
+
+// lockPlain locks rows without an ordering key. A claim that locked all it may is full also where another publisher has
+// leased them a moment before.
+func (s *SQLStore) lockPlain(p ClaimParams, got *Claim) lockStatement {
+	return lockStatement{lockSQL, append(s.dueArgs(p), p.Limit), func(r pgx.Row) error {
+		var locked int
+		err := r.Scan(&locked, nil)
+		got.Full = locked >= p.Limit
+		return err
+	}}
 }
 
 // keep gives back what is leased but for some rows, and reports whether the lease is gone with that.

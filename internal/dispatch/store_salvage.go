@@ -35,8 +35,7 @@ type salvage struct {
 
 func (s *SQLStore) salvagePlain(ctx context.Context, p ClaimParams) (got Claim, err error) {
 	p.Limit, got.Keyed = min(p.Limit, salvageRows), true // it is not looked at
-	lock := lockStatement{sql: lockSQL, args: append(s.dueArgs(p), p.Limit)}
-	got.Rows, err = s.salvage(ctx, salvage{p, lock, leaseSQL, &s.suspects})
+	got.Rows, err = s.salvage(ctx, salvage{p, s.lockPlain(p, &got), leaseSQL, &s.suspects})
 	return got, err
 }
 
