@@ -131,12 +131,6 @@ func parsed(raw string) *url.URL {
 // HostOf is the host and port of a server's URL.
 func HostOf(raw string) string { return parsed(raw).Host }
 
-// PasswordOf is the password in a server's URL.
-func PasswordOf(raw string) string {
-	password, _ := parsed(raw).User.Password()
-	return password
-}
-
 // WithHost leads a URL elsewhere.
 func WithHost(raw, host string) string {
 	u := parsed(raw)

@@ -2,16 +2,9 @@ package score
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"golang.org/x/sync/errgroup"
-
-	"github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
@@ -59,57 +52,6 @@ func (w *world) insist(ctx context.Context) {
 	for rig.Pause(ctx, 10*time.Millisecond) {
 		_ = rig.Carry(func() { emitMany(ctx, w.pool, 1, 0) }) // the database may be away
 	}
-}
-
-// cutCommits is R9: a producer that does not hear the answer to its COMMIT does it all again under
-// the same id.
-func (s *Session) cutCommits(ctx context.Context) result {
-	return s.in(ctx, surroundings{}, func(w *world) result {
-		rig.Must(w.pool.Exec(ctx, `CREATE TABLE score_orders (id uuid PRIMARY KEY)`))
-		w.publishers(ctx, 2)
-		cutter := rig.Must(rig.NewCutter(rig.HostOf(w.databaseURL), 0.5, w.random))
-		url := rig.WithHost(w.databaseURL, cutter.Addr())
-		n := s.size(2000, 2000)
-		group, groupCtx := errgroup.WithContext(ctx)
-		group.SetLimit(8)
-		for range n {
-			group.Go(func() error { return persist(groupCtx, url, newEvent(false)) })
-		}
-		err := group.Wait()
-		cuts := cutter.Close()
-		rig.Check(err)
-		w.settled(ctx, time.Minute)
-		t := w.tally(ctx)
-		orders := w.count(ctx, `SELECT count(*) FROM score_orders AS o JOIN outbox_events USING (id)`)
-		lost := n - orders + t.lost
-		return judge(lost == 0 && t.exact() && t.events == n, true, "%d transactions, %d replies cut: %d lost, %d doubled",
-			n, cuts, lost, t.duplicates+t.events-orders)
-	})
-}
-
-// persist writes an order and its event until the commit is known.
-func persist(ctx context.Context, url string, event emit.Event) error {
-	for ctx.Err() == nil {
-		conn, err := pgx.Connect(ctx, url)
-		if err != nil {
-			return err
-		}
-		err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return order(ctx, tx, event.ID, event) })
-		_ = conn.Close(ctx) // usually cut already
-		if refused := (*pgconn.PgError)(nil); err == nil || errors.As(err, &refused) {
-			return err
-		}
-	}
-	return ctx.Err()
-}
-
-func order(ctx context.Context, tx pgx.Tx, id uuid.UUID, event emit.Event) error {
-	if _, err := tx.Exec(ctx, `INSERT INTO score_orders (id) VALUES ($1) ON CONFLICT DO NOTHING`,
-		id); err != nil {
-		return err
-	}
-	_, err := emit.Emit(ctx, tx, event)
-	return err
 }
 
 // lateCommits is R11. Without the hint, so that the poll is what brings them.

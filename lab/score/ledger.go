@@ -10,35 +10,26 @@ import (
 // forgetEvery is after how many messages the fake is told to forget what it holds.
 const forgetEvery = 20_000
 
-// ledger is the record of what reached the broker, or a subscriber.
+// ledger is the record of what reached the broker.
 type ledger struct {
 	forget func()
 
-	mu      sync.Mutex
-	stored  map[string][]time.Time // when the broker acknowledged each event, as often as it did
-	places  map[string]int         // how many messages it had when it stored each event first
-	reached map[string]bool        // events that were in any request, stored or not
-	total   int
-	keep    bool // messages, for consumers
+	mu     sync.Mutex
+	stored map[string][]time.Time // when the broker acknowledged each event, as often as it did
+	places map[string]int         // how many messages it had when it stored each event first
+	total  int
 }
 
 func newLedger() *ledger {
-	return &ledger{stored: map[string][]time.Time{}, places: map[string]int{},
-		reached: map[string]bool{}}
+	return &ledger{stored: map[string][]time.Time{}, places: map[string]int{}}
 }
 
 func (l *ledger) answered(_ time.Time, a devstack.PublishAnswer) {
 	before := l.events()
-	for i, m := range a.Messages {
-		id := m.GetAttributes()["event_id"]
-		l.mu.Lock()
-		l.reached[id] = true
-		l.mu.Unlock()
-		if i < len(a.Stored) {
-			l.store(id)
-		}
+	for i := range a.Stored {
+		l.store(a.Messages[i].GetAttributes()["event_id"])
 	}
-	if !l.keep && before/forgetEvery != l.events()/forgetEvery {
+	if before/forgetEvery != l.events()/forgetEvery {
 		l.forget()
 	}
 }
@@ -78,13 +69,6 @@ func (l *ledger) events() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.stored)
-}
-
-// sent reports whether an event was in any request.
-func (l *ledger) sent(id string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.reached[id]
 }
 
 // duplicates counts messages beyond each event's first.

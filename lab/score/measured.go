@@ -22,16 +22,6 @@ func (s *Session) measure(ctx context.Context, p bench.Params) (_ *bench.Report,
 	return report, true
 }
 
-// publishersShare is R5.
-func (s *Session) publishersShare(ctx context.Context) result {
-	r, _ := s.measure(ctx, bench.Params{
-		Mode: bench.Publishers(), Events: s.size(100_000,
-			100_000), Publishers: 3, Processes: true, Executable: s.Program,
-	})
-	return judge(r.Delivery.Exact(), true, "%d events: %d lost, %d duplicates, %d changed; %.0f events/s",
-		r.Events, r.Delivery.Missing, r.Delivery.Duplicates, r.Delivery.Changed, r.EventsPerSecond)
-}
-
 // pinnedXmin is R12.
 func (s *Session) pinnedXmin(ctx context.Context) result {
 	lasts := s.lasts(time.Minute, 3*time.Minute)

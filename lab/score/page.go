@@ -19,8 +19,8 @@ was lost, doubled without a cause or deleted wrongly, and **not run** where the 
 
 // retired are rows that torture proves, in every run and beside all other faults.
 const retired = `
-Retired, since every torture run proves them: R7, stale settles of a publisher that was stopped for 2 leases are refused (invariant I10); R17, one effect for each
-event while consumers are killed and Redis restarts (I6).
+Retired, since every torture run proves them: R5, several publishers share the work (I12); R7, settles of a lost lease are refused (I10); R9, replies of COMMIT are cut
+(I3, I4); R17, one effect for each event (I6); R24, order while publishers are killed and stand still (I5). R16, the bounds of a message, is in the test suite.
 `
 
 // page is the scoreboard for readers. It is written by the tools and not edited.

@@ -15,8 +15,6 @@ import (
 type Session struct {
 	// Program is outboxctl, built with the tag failpoints.
 	Program string
-	// Older is one of before ordering keys; without it what happens beside such a one is not run.
-	Older string
 	// Dir takes the servers' state and the processes' logs.
 	Dir string
 	// FakeTime is the path of libfaketime, which makes a database's clock wrong.

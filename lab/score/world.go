@@ -32,8 +32,6 @@ type world struct {
 
 // surroundings are what worlds differ in.
 type surroundings struct {
-	// ordered subscriptions deliver the events of an ordering key in order.
-	ordered bool
 	// schema is the version to migrate to; zero means the newest.
 	schema string
 	// postgresEnv goes to the server.
@@ -71,7 +69,7 @@ func (w *world) open(ctx context.Context, around surroundings) {
 		up = append(up, "--to", around.schema)
 	}
 	w.command(ctx, up...)
-	w.command(ctx, "topic", "ensure", fmt.Sprintf("--ordered=%t", around.ordered))
+	w.command(ctx, "topic", "ensure", "--ordered=false")
 	w.pool = w.Pool(ctx, w.databaseURL, 16)
 }
 

@@ -26,7 +26,6 @@ func run(ctx context.Context, args []string, out, talk io.Writer) (err error) {
 	s := &score.Session{Log: talk}
 	flags.StringVar(&s.Program, "program", "bin/outboxctl-failpoints",
 		"outboxctl built with the tag failpoints")
-	flags.StringVar(&s.Older, "older", "", "outboxctl of before ordering keys, for R27")
 	flags.StringVar(&s.FakeTime, "faketime", "", "path of libfaketime (default where Debian puts it)")
 	flags.BoolVar(&s.Full, "full", false, "run the sizes of the targets, which takes hours")
 	flags.Float64Var(&s.Scale, "scale", 1, "make everything smaller, to try a scenario out")
@@ -39,11 +38,6 @@ func run(ctx context.Context, args []string, out, talk io.Writer) (err error) {
 	}
 	if s.Program, err = filepath.Abs(s.Program); err != nil {
 		return err
-	}
-	if s.Older != "" {
-		if s.Older, err = filepath.Abs(s.Older); err != nil {
-			return err
-		}
 	}
 	if s.Stamp, err = score.NewStamp(ctx, *seed); err != nil {
 		return err
