@@ -2,8 +2,8 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -54,41 +54,31 @@ func runConsumerList(ctx context.Context, app *cli.App, output cli.Output) error
 	if err != nil {
 		return err
 	}
-	if err := addBacklogs(ctx, app, list); err != nil {
-		fmt.Fprintf(app.Err, "what waits at the broker is not known: %s\n", safetext.Redact(err.Error()))
+	if err := consumers.Measure(ctx, list, backlog(app)); err != nil {
+		fmt.Fprintf(app.Err, "not all that waits at the broker is known: %s\n", safetext.Redact(err.Error()))
 	}
 	return cli.WriteList(app, output, consumerView(), list)
 }
 
-// addBacklogs asks the broker what waits for each consumer, if it can tell that.
-func addBacklogs(ctx context.Context, app *cli.App, list []stats.Consumer) error {
-	cfg, err := app.Config()
-	if err != nil || !slices.ContainsFunc(list, func(c stats.Consumer) bool { return c.Subscription != "" }) {
-		return err
-	}
-	if _, err := app.Config(cfg.BrokerKind().Needs...); err != nil {
-		return nil //nolint:nilerr // who looks at consumers need not know the broker
-	}
-	client, err := app.Broker(ctx)
-	if err != nil {
-		return err
-	}
-	m, measures := client.(broker.Measurer)
-	for i := range list {
-		if !measures || list[i].Subscription == "" {
-			continue
+// backlog asks the command's broker how many messages wait for a subscription. Who looks at consumers need not know the broker.
+func backlog(app *cli.App) func(ctx context.Context, subscription string) (int64, error) {
+	return func(ctx context.Context, subscription string) (int64, error) {
+		cfg, err := app.Config()
+		if err != nil {
+			return 0, err
 		}
-		var waiting int64
-		for name := range strings.SplitSeq(list[i].Subscription, ",") {
-			n, err := m.Backlog(ctx, name)
-			if err != nil {
-				return err
-			}
-			waiting += n
+		if !cfg.BrokerSetUp() {
+			return 0, errors.ErrUnsupported
 		}
-		list[i].Backlog = &waiting
+		client, err := app.Broker(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if m, measures := client.(broker.Measurer); measures {
+			return m.Backlog(ctx, subscription)
+		}
+		return 0, errors.ErrUnsupported
 	}
-	return nil
 }
 
 func consumerView() cli.View[stats.Consumer] {

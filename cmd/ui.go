@@ -214,6 +214,8 @@ func uiSettings(app *cli.App, cfg *cli.Config) (ui.Config, error) {
 		},
 		AllowChanges: cfg.UI.AllowChanges, MaxPlanRows: int64(cfg.UI.MaxPlanRows), IdempotencyTTL: cfg.Idempotency.TTL,
 	}
+	app.ShareBrokers() // requests come side by side
+	settings.Backlog = backlog(app)
 	settings.Topics, settings.Settings = cfg.Topics, shownSettings(app.Settings())
 	settings.Doctor = func(ctx context.Context) ([]ui.Finding, error) {
 		types, err := app.Registry(ctx)

@@ -115,6 +115,8 @@ type Config struct {
 	Refresh, QueryTimeout time.Duration
 	// Topics are the names that topics have at the broker; a topic that is not there has none that is known here.
 	Topics map[string]string
+	// Backlog asks the broker how many messages wait for a subscription; nil, or errors.ErrUnsupported: nobody can tell.
+	Backlog func(ctx context.Context, subscription string) (int64, error)
 	// Settings are shown as they are; nil: the page has none to show.
 	Settings []Setting
 	// Doctor examines the outbox and what it depends on; nil: the page does not offer it.
@@ -167,7 +169,7 @@ func New(cfg Config) (*Handler, error) {
 	}
 	h := &Handler{
 		cfg: cfg, assets: assets, templates: templates, place: place(conn), searchRows: searchRows,
-		reader: newReader(cfg), turns: make(chan struct{}, cfg.ReadPool.Config().MaxConns), examiner: &examiner{run: cfg.Doctor},
+		reader: newReader(cfg), turns: make(chan struct{}, cfg.ReadPool.Config().MaxConns), examiner: &examiner{run: cfg.Doctor}, waiting: &waiting{ask: cfg.Backlog},
 	}
 	if cfg.Redis != nil {
 		h.reader.keeper = idem.New(cfg.Redis, cfg.IdempotencyTTL)

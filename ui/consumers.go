@@ -1,12 +1,16 @@
 package ui
 
 import (
+	"context"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/consumers"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
@@ -22,6 +26,42 @@ type consumersData struct {
 	// Consumer is the one whose failures these are; empty: all.
 	Consumer string
 	More     bool
+	// Measured: the broker says what waits. Unmeasured is why it does not, where it should.
+	Measured   bool
+	Unmeasured string
+}
+
+// waitingKept is how long an answer of the broker is good for, for all who ask.
+const waitingKept = 5 * time.Second
+
+// waiting asks the broker what waits for the consumers, one page at a time.
+type waiting struct {
+	ask func(ctx context.Context, subscription string) (int64, error)
+
+	mu   sync.Mutex
+	at   time.Time
+	last []stats.Consumer
+	err  error
+}
+
+// measure adds to the list what waits, as far as the broker says that in time.
+func (w *waiting) measure(ctx context.Context, list []stats.Consumer) error {
+	if w.ask == nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if time.Since(w.at) >= waitingKept {
+		w.last = slices.Clone(list)
+		w.err = consumers.Measure(context.WithoutCancel(ctx), w.last, w.ask) // the answer is for all
+		w.at = time.Now()
+	}
+	for i := range list {
+		if at := slices.IndexFunc(w.last, func(c stats.Consumer) bool { return c.Consumer == list[i].Consumer }); at >= 0 {
+			list[i].Backlog = w.last[at].Backlog
+		}
+	}
+	return w.err
 }
 
 func consumersPage(r *request) (*view, error) {
@@ -36,6 +76,10 @@ func consumersPage(r *request) (*view, error) {
 	if d.Consumers, err = consumers.List(r.Context(), &r.outbox.Outbox); err != nil {
 		return nil, err
 	}
+	if err := r.h.waiting.measure(r.Context(), d.Consumers); err != nil {
+		d.Unmeasured = safetext.Redact(err.Error())
+	}
+	d.Measured = slices.ContainsFunc(d.Consumers, func(c stats.Consumer) bool { return c.Backlog != nil })
 	p.Limit = failuresShown + 1
 	if d.Failures, err = consumers.Failures(r.Context(), r.outbox.DB, p); err != nil {
 		return nil, err
@@ -64,6 +108,9 @@ func consumerListAPI(r *request) (answer, error) {
 		return answer{}, err
 	}
 	list, err := consumers.List(r.Context(), &r.outbox.Outbox)
+	if err == nil {
+		_ = r.h.waiting.measure(r.Context(), list) // it is left out where the broker does not say
+	}
 	return answer{body: list}, err
 }
 

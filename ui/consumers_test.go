@@ -5,7 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/broker/nats"
+	"github.com/outboxctl/outboxctl/internal/outboxtest/natstest"
+	"github.com/outboxctl/outboxctl/ui"
 )
 
 // A consumer that fails is seen on its page, on the overview and beside the event, and is retried by a plan.
@@ -57,4 +62,29 @@ func TestAConsumersFailuresAreSeenAndRetried(t *testing.T) {
 		return b.count(`SELECT count(*) FROM outbox_consumer_failures WHERE consumer = 'mailer' AND state = 'failing' AND attempts = 0`) == 1
 	}, waitFor, tick)
 	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_events WHERE id::text = '`+event+`' AND published_at IS NULL`))
+}
+
+// What waits at the broker for a consumer is on its page and in the API, and why it is not known.
+func TestWhatWaitsForAConsumer(t *testing.T) {
+	server := natstest.Start(t, nil)
+	js := natstest.Admin(t, server.ClientURL())
+	natstest.Stream(t, js, jetstream.StreamConfig{Name: "shop", Subjects: []string{"orders"}})
+	_, err := js.CreateConsumer(t.Context(), "shop", jetstream.ConsumerConfig{Durable: "orders-sub", AckPolicy: jetstream.AckExplicitPolicy})
+	require.NoError(t, err)
+	for range 3 {
+		_, err := js.Publish(t.Context(), "orders", []byte("{}"))
+		require.NoError(t, err)
+	}
+	client, err := nats.Connect(nats.Config{URL: server.ClientURL()})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	b := setup(t, func(c *ui.Config) { c.Backlog = client.Backlog })
+	_, err = b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_consumers (id, consumer, subscription, host, pid, rate) VALUES (gen_random_uuid(), 'audit', 'gone-sub', 'h', 1, 1), (gen_random_uuid(), 'mailer', 'orders-sub', 'h', 1, 1)`)
+	require.NoError(t, err)
+	_, _, body := b.get("/consumers")
+	require.Equal(t, 1, strings.Count(body, `data-label="Waiting">3<`))
+	require.Contains(t, body, `data-label="Waiting"><`, "one that is gone keeps no other from being measured")
+	require.Contains(t, body, "Not all that waits is known: <bdi>consumer gone-sub")
+	_, _, body = b.get("/api/v1/consumers")
+	require.Equal(t, 1, strings.Count(body, `"backlog":3`))
 }

@@ -30,6 +30,7 @@ type Handler struct {
 	// changes is nil where nothing can be changed or revealed.
 	changes   *changes
 	examiner  *examiner
+	waiting   *waiting
 	assets    assets
 	templates map[string]*template.Template
 	mux       *http.ServeMux

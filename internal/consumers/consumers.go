@@ -3,7 +3,9 @@
 package consumers
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -55,6 +57,37 @@ func List(ctx context.Context, o *idem.Outbox) ([]stats.Consumer, error) {
 	}
 	slices.SortFunc(list, func(a, b stats.Consumer) int { return strings.Compare(a.Consumer, b.Consumer) })
 	return list, nil
+}
+
+// measureLimit is how long the broker is asked, for all consumers.
+const measureLimit = 3 * time.Second
+
+// Measure asks what waits at the broker for each consumer of the list. A broker that cannot tell says errors.ErrUnsupported. One
+// subscription that is gone keeps no other from being measured.
+func Measure(ctx context.Context, list []stats.Consumer, backlog func(ctx context.Context, subscription string) (int64, error)) (first error) {
+	ctx, cancel := context.WithTimeout(ctx, measureLimit)
+	defer cancel()
+	for i := range list {
+		if list[i].Subscription == "" {
+			continue
+		}
+		var waiting int64
+		var failed error
+		for name := range strings.SplitSeq(list[i].Subscription, ",") {
+			n, err := backlog(ctx, name)
+			if errors.Is(err, errors.ErrUnsupported) {
+				return nil
+			}
+			waiting, failed = waiting+n, cmp.Or(failed, err)
+		}
+		if failed == nil {
+			list[i].Backlog = &waiting
+		}
+		if first = cmp.Or(first, failed); ctx.Err() != nil {
+			break
+		}
+	}
+	return first
 }
 
 // FailuresParams narrows what Failures returns; empty fields do not.
