@@ -17,7 +17,17 @@ WITH blocked AS MATERIALIZED (
       FROM outbox_events
      WHERE deliver_at > now() AND published_at IS NULL AND dead_at IS NULL AND ordering_key IS NOT NULL
      GROUP BY ordering_key
-), leased AS MATERIALIZED (SELECT ` + outbox.Leased + ` AS seqs)`
+), leased AS MATERIALIZED (SELECT ` + outbox.Leased + ` AS seqs), limits AS MATERIALIZED (
+    -- How often each type is tried, under each name that it has or had.
+    SELECT t.namespace, n.name, n.name = t.event_type AS own, (t.options #>> '{policy,maxAttempts}')::int AS most
+      FROM outbox_event_types AS t
+     CROSS JOIN LATERAL (SELECT t.event_type UNION ALL SELECT jsonb_array_elements_text(t.options -> 'was')) AS n(name)
+)`
+
+	// exhausted: no attempt is left, of the event's own, its type's or the publisher's.
+	exhausted = `attempt_count > 0 AND attempt_count >= coalesce(max_attempts,
+           (SELECT l.most FROM limits AS l WHERE l.name = e.event_type::text AND l.namespace IN ('*', e.namespace)
+             ORDER BY l.namespace = '*', NOT l.own LIMIT 1), $1::int)`
 
 	// Neither parked nor scheduled: a publisher can do something about it.
 	forPublishers = `b.seq IS NULL AND s.seq IS NULL AND coalesce(e.deliver_at <= now(), true)`
@@ -39,7 +49,7 @@ SELECT now(),
        count(*) FILTER (WHERE ` + forPublishers + ` AND NOT (SELECT seqs FROM leased) @> e.seq AND next_attempt_at <= now()),
        count(*) FILTER (WHERE ` + forPublishers + ` AND NOT (SELECT seqs FROM leased) @> e.seq AND next_attempt_at > now()),
        count(*) FILTER (WHERE ` + forPublishers + ` AND (SELECT seqs FROM leased) @> e.seq),
-       count(*) FILTER (WHERE attempt_count >= coalesce(max_attempts, $1::int)),
+       count(*) FILTER (WHERE ` + exhausted + `),
        min(greatest(e.created_at, e.deliver_at)) FILTER (WHERE ` + forPublishers + `),
        count(*) FILTER (WHERE ` + forPublishers + ` AND created_at > now() - interval '1 minute'),
        count(b.seq),
@@ -84,7 +94,7 @@ SELECT coalesce((%s)::text, ''),
        count(*) FILTER (WHERE ` + forPublishers + ` AND NOT (SELECT seqs FROM leased) @> e.seq AND next_attempt_at <= now()),
        count(*) FILTER (WHERE ` + forPublishers + ` AND NOT (SELECT seqs FROM leased) @> e.seq AND next_attempt_at > now()),
        count(*) FILTER (WHERE ` + forPublishers + ` AND (SELECT seqs FROM leased) @> e.seq),
-       count(*) FILTER (WHERE attempt_count >= coalesce(max_attempts, $1::int)),
+       count(*) FILTER (WHERE ` + exhausted + `),
        min(greatest(e.created_at, e.deliver_at)) FILTER (WHERE ` + forPublishers + `),
        count(b.seq),
        count(*) FILTER (WHERE ` + scheduled + `)` + waitingEvents + `

@@ -30,7 +30,7 @@ const sampleQuery = blockedKeys + `, open AS MATERIALIZED (
     SELECT error_reason, sum(n) AS n FROM outbox_dlq_counts WHERE state = 'open' GROUP BY 1 HAVING sum(n) <> 0)
 SELECT count(*) FILTER (WHERE ` + forPublishers + `),
        coalesce(extract(epoch FROM now() - min(greatest(e.created_at, e.deliver_at)) FILTER (WHERE ` + forPublishers + `)), 0)::float8,
-       count(*) FILTER (WHERE attempt_count >= coalesce(max_attempts, $1::int))
+       count(*) FILTER (WHERE ` + exhausted + `)
            + coalesce((SELECT n::bigint FROM open WHERE error_reason = 'max_attempts'), 0),
        (SELECT coalesce(json_object_agg(error_reason, n), '{}') FROM open),
        count(b.seq),

@@ -135,6 +135,27 @@ SELECT gen_random_uuid(), 'ad_created', 'ad', gen_random_uuid(), '{}', 3, attemp
 	require.EqualValues(t, 1, r.Groups[0].AtMaxAttempts)
 }
 
+// So can one of a type that has a maximum, under its former name too; its namespace's own type is nearer.
+func TestATypesMaximumCounts(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	_, err := pool.Exec(t.Context(), `
+INSERT INTO outbox_event_types (namespace, event_type, aggregate_type, topic, digest, options)
+VALUES ('*', 'ad_created', 'ad', 'analytics', 'x', '{"policy": {"maxAttempts": 3}, "was": ["ad_updated"]}'), ('shop', 'ad_created', 'ad', 'analytics', 'x', '{}');
+INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, namespace, max_attempts, attempt_count)
+SELECT gen_random_uuid(), kind::event_type_enum, 'ad', gen_random_uuid(), '{}', namespace, own, attempts
+  FROM (VALUES ('ad_created', 'default', NULL, 2), ('ad_created', 'default', NULL, 3), ('ad_updated', 'default', NULL, 3),
+               ('ad_created', 'default', 5, 3), ('ad_created', 'shop', NULL, 3), ('ad_paused', 'default', NULL, 3)) AS e(kind, namespace, own, attempts)`)
+	require.NoError(t, err)
+	r := collect(t, pool, "namespace")
+	require.EqualValues(t, 6, r.Backlog)
+	require.EqualValues(t, 2, r.AtMaxAttempts)
+	require.EqualValues(t, 2, r.Groups[0].AtMaxAttempts)
+	sample, err := stats.TakeSample(t.Context(), pool, maxAttempts)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, sample.AtMaxAttempts)
+}
+
 // A probe gets the same state as an operator, without what costs most at a high rate.
 func TestStateOnly(t *testing.T) {
 	t.Parallel()
