@@ -2,11 +2,14 @@ package catalogue
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/outboxctl/outboxctl/emit/builtin"
 	"github.com/outboxctl/outboxctl/emit/wire"
@@ -216,3 +219,27 @@ const (
 )
 
 func wellFormed(name string) bool { return len(name) <= maxNameBytes && typeName.MatchString(name) }
+
+// Applied is who recorded the type as it is now, and when. It is empty for a type that was not read
+// from a database.
+func (t Type) Applied() (by string, at time.Time) {
+	at, err := time.Parse(time.RFC3339Nano, t.appliedAt)
+	if err != nil {
+		return "", time.Time{}
+	}
+	return t.appliedBy, at
+}
+
+// Digest is the same for types of which the same is said. Descriptions say nothing: they decide
+// about no event.
+func (t Type) Digest() string {
+	if t.digest != "" {
+		return t.digest
+	}
+	text, err := canonical(t)
+	if err != nil {
+		return "" // texts always encode
+	}
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}

@@ -261,3 +261,99 @@ func canonical(document any) (string, error) {
 	}
 	return strings.TrimSuffix(text.String(), "\n"), nil
 }
+
+// keywords are those of JSON Schema, drafts 4 to 2020-12. A misspelt one is allowed by the standard
+// and checks nothing.
+func keywords() []string {
+	return strings.Fields(`$schema $id id $ref $anchor $dynamicRef $dynamicAnchor $recursiveRef $recursiveAnchor $vocabulary $comment $defs
+		definitions allOf anyOf oneOf not if then else dependentSchemas dependencies prefixItems items additionalItems contains properties
+		patternProperties additionalProperties propertyNames unevaluatedItems unevaluatedProperties type const enum multipleOf maximum
+		exclusiveMaximum minimum exclusiveMinimum maxLength minLength pattern maxItems minItems uniqueItems maxContains minContains
+		maxProperties minProperties required dependentRequired title description default deprecated readOnly writeOnly examples format
+		contentEncoding contentMediaType contentSchema`)
+}
+
+// unknownKeywords warns of what a schema says in vain. Names that begin with x- are annotations by
+// custom.
+func unknownKeywords(document any) []string {
+	w := keywordWalk{known: keywords()}
+	w.schema(document, "")
+	return w.warnings
+}
+
+type keywordWalk struct {
+	known    []string
+	warnings []string
+}
+
+func (w *keywordWalk) schema(value any, at string) {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return
+	}
+	for _, keyword := range slices.Sorted(maps.Keys(object)) {
+		below := at + "/" + keyword
+		switch keyword {
+		case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
+			members, _ := object[keyword].(map[string]any)
+			for _, name := range slices.Sorted(maps.Keys(members)) {
+				w.schema(members[name], below+"/"+name)
+			}
+		case "allOf", "anyOf", "oneOf", "prefixItems", "items":
+			elements, _ := object[keyword].([]any)
+			for i, element := range elements {
+				w.schema(element, fmt.Sprintf("%s/%d", below, i))
+			}
+			w.schema(object[keyword], below)
+		case "not", "if", "then", "else", "additionalItems", "contains", "additionalProperties", "propertyNames",
+			"unevaluatedItems", "unevaluatedProperties", "contentSchema":
+			w.schema(object[keyword], below)
+		default:
+			if !slices.Contains(w.known, keyword) && !strings.HasPrefix(keyword, "x-") {
+				w.warnings = append(w.warnings, fmt.Sprintf("the schema's %s is no keyword of JSON Schema and checks nothing%s",
+					cut(strings.TrimPrefix(below, "/")), suggest(keyword, w.known)))
+			}
+		}
+	}
+}
+
+// maxDigits is how many digits a number may have, written out, where a schema looks at it. A double has at most some
+// 800. Rules about numbers calculate exactly, and what that takes grows faster than the number: a message full of
+// numbers of 100,000 digits would keep an emitter or a publisher busy for a minute.
+const maxDigits = 1024
+
+// longNumber finds a number of too many digits and returns where it is, below the value.
+func longNumber(value any) (path string, found bool) {
+	switch v := value.(type) {
+	case json.Number:
+		return "", digits(string(v)) > maxDigits
+	case []any:
+		for i, element := range v {
+			if below, found := longNumber(element); found {
+				return "[" + strconv.Itoa(i) + "]" + below, true
+			}
+		}
+	case map[string]any:
+		for name, member := range v {
+			if below, ok := longNumber(member); ok {
+				if at := "." + cut(name) + below; !found || at < path {
+					path, found = at, true
+				}
+			}
+		}
+	}
+	return path, found
+}
+
+// digits is at least as many as a number has when its exponent is written out.
+func digits(number string) int {
+	e := strings.IndexAny(number, "eE")
+	if e < 0 {
+		return len(number)
+	}
+	exponent, err := strconv.Atoi(number[e+1:])
+	if err != nil || exponent > maxDigits || exponent < -maxDigits {
+		return maxDigits + 1
+	}
+	return len(number) + max(exponent, -exponent)
+}

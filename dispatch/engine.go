@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -187,3 +189,42 @@ func (d *Dispatcher) Ready(ctx context.Context) error {
 // Alive returns an error when the dispatcher hangs, and should be restarted. A database or a
 // broker that is away is no reason for that.
 func (d *Dispatcher) Alive(context.Context) error { return d.engine.Load().Alive() }
+
+// catalogueEvery is how often the database is asked whether its catalogue has changed.
+const catalogueEvery = 5 * time.Second
+
+// watchCatalogue looks at the recorded catalogue until ctx ends. It reports that the engine has to be built again.
+func (d *Dispatcher) watchCatalogue(ctx context.Context) bool {
+	ticker := time.NewTicker(catalogueEvery)
+	defer ticker.Stop()
+	var said []string
+	follows := d.cfg.Catalogue == nil
+	seen := d.live.Own().Recording.Revision
+	if !follows {
+		seen = d.live.Report().Revision
+	}
+	for {
+		if stood := d.stoodDown(); !slices.Equal(stood, said) {
+			if said = stood; len(said) > 0 {
+				d.cfg.Log.Warn("leaving event types to publishers with the recorded catalogue: an event does not fit this one's", "types", said)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-ticker.C:
+		}
+		if err := d.live.Refresh(ctx); err != nil && ctx.Err() == nil {
+			d.observe.Trouble("catalogue", err)
+		}
+		report := d.live.Report()
+		if report.Revision == seen {
+			continue
+		}
+		seen = report.Revision
+		d.cfg.Log.Info("the recorded catalogue has changed", "revision", seen, "unknown", outbox.ByNamespace(report.Unknown).Texts())
+		if follows && d.live.Behind() {
+			return true
+		}
+	}
+}

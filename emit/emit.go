@@ -29,12 +29,16 @@ package emit
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 // Event is an event to be written.
@@ -125,3 +129,82 @@ func Validate(event Event) error {
 
 // packFinderz returns the emitter of the built-in catalogue.
 func packFinderz() *Emitter { return New(builtin.Catalogue{}) }
+
+// Typed emits events of one type, whose data is a T.
+type Typed[T any] struct {
+	emitter   *Emitter
+	eventType string
+}
+
+// For returns the emitter of one event type:
+//
+//	ready := emit.For[OrderReady](emitter, "order.ready")
+//	result, err := ready.Emit(ctx, tx, "42", OrderReady{Door: 7})
+func For[T any](emitter *Emitter, eventType string) Typed[T] { return Typed[T]{emitter, eventType} }
+
+// Event is the event that Emit writes, for a caller that sets more of it.
+func (t Typed[T]) Event(aggregateID string, data T) Event {
+	return Event{Type: t.eventType, AggregateID: aggregateID, Data: data}
+}
+
+// Emit writes one event in the caller's transaction, as Emitter.Emit does.
+func (t Typed[T]) Emit(ctx context.Context, tx pgx.Tx, aggregateID string, data T) (Result, error) {
+	return t.emitter.Emit(ctx, tx, t.Event(aggregateID, data))
+}
+
+// EmitSQL is Emit for a transaction of database/sql.
+func (t Typed[T]) EmitSQL(ctx context.Context, tx *sql.Tx, aggregateID string, data T) (Result, error) {
+	return t.emitter.EmitSQL(ctx, tx, t.Event(aggregateID, data))
+}
+
+// ErrInvalid is in the error of every event that was refused. errors.As finds the
+// *InvalidError with the details.
+var ErrInvalid = errors.New("invalid event")
+
+// InvalidError lists everything that is wrong with a refused event. Nothing was sent
+// to the database, so the caller's transaction is unharmed.
+type InvalidError struct {
+	// Index is the event's position in the call that emitted several.
+	Index    int
+	Problems wire.Problems
+	// TooLarge is set when one of the problems is a limit of the broker.
+	TooLarge *wire.TooLargeError
+}
+
+func (e *InvalidError) Error() string {
+	return ErrInvalid.Error() + ": " + e.Problems.String()
+}
+
+// Is makes every InvalidError an ErrInvalid.
+func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
+
+// Unwrap returns TooLarge, if it is set.
+func (e *InvalidError) Unwrap() error {
+	if e.TooLarge == nil {
+		return nil
+	}
+	return e.TooLarge
+}
+
+func (e *InvalidError) add(field, format string, args ...any) {
+	e.Problems = append(e.Problems, wire.FieldProblem{Field: field, Problem: fmt.Sprintf(format, args...)})
+}
+
+// ErrNotMigrated is in the error when the database has no outbox: outboxctl migrate
+// creates it.
+var ErrNotMigrated = errors.New("the database has no outbox, or one of another version")
+
+// emitFailed translates a database error.
+func emitFailed(err error) error {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		switch pg.Code {
+		case "42883", "42P01", "42703", "3F000": // undefined function, table, column; invalid schema name
+			return fmt.Errorf("emit events: %w (%w)", ErrNotMigrated, err)
+		}
+		if pg.Hint != "" {
+			return fmt.Errorf("emit events: %w (%s)", err, pg.Hint)
+		}
+	}
+	return fmt.Errorf("emit events: %w", err)
+}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/devstate"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 )
 
@@ -131,4 +134,109 @@ func withDatabase(raw, name string) (string, error) {
 	}
 	u.Path = "/" + name
 	return u.String(), nil
+}
+
+const (
+	dirPattern = "outboxctl-bench-*"
+	// readyFile means that the folder has been locked: one without it may be about
+	// to be.
+	readyFile = "ready"
+)
+
+// scratchDir is a locked folder for a private server.
+type scratchDir struct {
+	path string
+	lock *devstate.Lock
+}
+
+// newScratchDir makes one, and removes those of benches that were killed.
+func newScratchDir() (_ *scratchDir, err error) {
+	sweepScratchDirs()
+	d := &scratchDir{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("create scratch folder: %w", err), d.remove())
+		}
+	}()
+	if d.path, err = os.MkdirTemp("", dirPattern); err != nil {
+		return nil, err
+	}
+	// The server drops its privileges and must be able to enter.
+	if err = os.Chmod(d.path, 0o755); err != nil {
+		return nil, err
+	}
+	if d.lock, err = devstate.AcquireLock(d.path); err != nil {
+		return nil, err
+	}
+	return d, os.WriteFile(filepath.Join(d.path, readyFile), nil, 0o600)
+}
+
+func (d *scratchDir) remove() error {
+	var errs []error
+	if d.path != "" {
+		errs = append(errs, os.RemoveAll(d.path))
+	}
+	if d.lock != nil {
+		errs = append(errs, d.lock.Release())
+	}
+	return errors.Join(errs...)
+}
+
+func sweepScratchDirs() {
+	old, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPattern)) // fails only on a malformed pattern
+	for _, dir := range old {
+		if _, err := os.Stat(filepath.Join(dir, readyFile)); err != nil {
+			continue
+		}
+		if used, err := devstate.InUse(dir); err == nil && !used {
+			_ = os.RemoveAll(dir) // what remains is swept next time
+		}
+	}
+}
+
+// Counters are the server's own figures about the scratch database.
+type Counters struct {
+	wal          int64
+	updates      int64
+	Transactions int64
+	claimIndex   int64 // bytes
+	buffers      int64 // pages looked at
+	// database and self are processor times: of the server's processes, and of this one with the fake in it.
+	database, self time.Duration
+}
+
+const countersSQL = `
+SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint, t.n_tup_upd, d.xact_commit + d.xact_rollback,
+       pg_relation_size('outbox_events_seq_claim_idx'), d.blks_hit + d.blks_read
+  FROM pg_stat_user_tables AS t, pg_stat_database AS d
+ WHERE t.relname = 'outbox_events' AND d.datname = current_database()`
+
+// Counters reads them.
+func (d *Database) Counters(ctx context.Context) (c Counters, err error) {
+	err = d.Pool.QueryRow(ctx, countersSQL).Scan(&c.wal, &c.updates, &c.Transactions, &c.claimIndex, &c.buffers)
+	if err != nil {
+		return c, fmt.Errorf("read the server's counters: %w", err)
+	}
+	if d.server.postgres != nil {
+		c.database = familyTime(d.server.postgres.PID())
+	}
+	c.self = CPUTime()
+	return c, nil
+}
+
+// countersAfter waits until the server has counted at least so many updates: each
+// backend reports late, at the latest when its connection ends.
+func (d *Database) countersAfter(ctx context.Context, before Counters, updates int64) (Counters, error) {
+	deadline := time.Now().Add(5 * time.Second)
+	for {
+		now, err := d.Counters(ctx)
+		if err != nil || now.updates-before.updates >= updates || time.Now().After(deadline) {
+			return now, err
+		}
+		select {
+		case <-ctx.Done():
+			return now, ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }

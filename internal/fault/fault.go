@@ -6,8 +6,16 @@
 package fault
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/jackc/pgerrcode"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Kind is what an error means to the person who asked.
@@ -93,4 +101,87 @@ func HintOf(err error) string {
 		return ""
 	}
 	return e.Hint()
+}
+
+// Database gives an error of the database its kind and a hint: a value that no enum has is the
+// caller's mistake, a missing schema or privilege is the installation's.
+func Database(err error) error {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return err
+	}
+	if _, known := KindOf(err); known {
+		return err
+	}
+	switch pg.Code {
+	case pgerrcode.InvalidTextRepresentation:
+		return Hint(Usagef("%s", unknownValue(pg.Message)),
+			"outboxctl registry list shows the event types and aggregates")
+	case pgerrcode.UndefinedTable, pgerrcode.UndefinedColumn, pgerrcode.UndefinedFunction, pgerrcode.UndefinedObject:
+		return Hint(Preconditionf("%w", Reword(err, "the database's schema is missing or old: %s",
+			pg.Message)), "outboxctl migrate brings it up to date")
+	case pgerrcode.ReadOnlySQLTransaction:
+		return Hint(Preconditionf("%w", Reword(err, "nothing can be written here")),
+			"the server is a replica, or default_transaction_read_only is on for this login or database")
+	case pgerrcode.InsufficientPrivilege:
+		return Hint(Preconditionf("%w", Reword(err, "this database user may not do that: %s",
+			pg.Message)), "outboxctl migrate grants prints what each role needs")
+	default:
+		return err
+	}
+}
+
+// unknownValue reports in our words that a column cannot have a value. Those of PostgreSQL name the
+// column's type, which no operator has chosen.
+func unknownValue(message string) string {
+	if text, isUUID := strings.CutPrefix(message, "invalid input syntax for type uuid: "); isUUID {
+		return text + " is not a UUID, and the ids of this database are"
+	}
+	enum, text, isEnum := strings.Cut(strings.TrimPrefix(message, "invalid input value for enum "), ": ")
+	if !isEnum || !strings.HasPrefix(message, "invalid input value for enum ") {
+		return message
+	}
+	name := strings.TrimSuffix(enum[strings.LastIndex(enum, ".")+1:], "_enum")
+	return fmt.Sprintf("%s is no %s that this database knows", text,
+		strings.ReplaceAll(name, "_", " "))
+}
+
+// File explains in our words why the file or folder of this name could not be used. The system's
+// name the call that failed.
+func File(name string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Reword(err, "%s does not exist", name)
+	case errors.Is(err, fs.ErrPermission):
+		return Reword(err, "%s may not be used by this user", name)
+	case errors.Is(err, syscall.EISDIR):
+		return Reword(err, "%s is a folder", name)
+	case errors.Is(err, syscall.ENOTDIR):
+		return Reword(err, "%s lies below a file, not below a folder", name)
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		return Reword(err, "the name %.40s… is too long", name)
+	default:
+		return err
+	}
+}
+
+// Address explains in our words why nothing can be served or reached at an address.
+func Address(addr string, err error) error {
+	var unknown *net.DNSError
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return Reword(err, "%s is in use by another process", addr)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return Reword(err, "%s is not an address of this machine", addr)
+	case errors.Is(err, syscall.EACCES):
+		return Reword(err, "this user may not use the port of %s", addr)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return Reword(err, "no server answers there (connection refused)")
+	case errors.As(err, &unknown):
+		return Reword(err, "the host's name is not known")
+	case errors.Is(err, context.DeadlineExceeded):
+		return Reword(err, "no answer in time")
+	default:
+		return err
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -158,4 +159,13 @@ func judge(all []Check, errs []error) (a answer, code int) {
 		a.Status, code = "failing", http.StatusServiceUnavailable
 	}
 	return a, code
+}
+
+// ParseBasePath reads the prefix of a page's addresses and returns it without the slash at its end.
+func ParseBasePath(raw string) (string, error) {
+	base := strings.TrimRight(raw, "/")
+	if base != "" && (!strings.HasPrefix(base, "/") || strings.ContainsAny(base, "{}?#%")) {
+		return "", fmt.Errorf("%q is not a path such as /ops/outbox", raw)
+	}
+	return base, nil
 }

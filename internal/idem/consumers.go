@@ -185,3 +185,10 @@ func ErrNoRedis() error {
 	return fault.Hint(fault.Usagef("redis.url is not set"),
 		"outboxctl config view shows what is set; outboxctl dev starts a local stack")
 }
+
+// Outbox is an installation with what its consumers remember.
+type Outbox struct {
+	outbox.Outbox
+	// Keeper reads the consumers' marks in Redis; nil when no Redis is configured.
+	Keeper *Keeper
+}

@@ -3,8 +3,16 @@ package outbox
 import (
 	"context"
 	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // ListParams selects events, or dead letters.
@@ -61,4 +69,58 @@ func List[T any](ctx context.Context, o *Outbox, p ListParams, start func(Filter
 		paged.Next, paged.Looked = scan.Unfinished()
 	}
 	return paged, err
+}
+
+// keySearch is how many published events are looked at for one with an id of the broker's.
+const keySearch = 100_000
+
+// EventOfKey finds an event by its dedupe key, the newest if there are several, or among the newest published events by
+// the id that the broker gave it.
+func (o *Outbox) EventOfKey(ctx context.Context, key string) (id string, err error) {
+	err = pgx.ErrNoRows
+	if utf8.ValidString(key) && !strings.ContainsRune(key, 0) {
+		err = o.DB.QueryRow(ctx, selectByDedupeKey, key).Scan(&id)
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = o.DB.QueryRow(ctx, selectByBrokerID, key, keySearch).Scan(&id)
+		}
+	}
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return "", fault.NotFoundf("no event has the dedupe key %q, and none of the newest %s published events has it as the broker's id",
+			safetext.Cut(safetext.Line(key), 60), words.Count(keySearch))
+	case err != nil:
+		return "", fmt.Errorf("find the event of a key: %w", err)
+	}
+	return id, nil
+}
+
+// SuggestLimit is how many values a shell is offered.
+const SuggestLimit = 30
+
+// Suggestion is a value to complete, and a word about it.
+type Suggestion struct {
+	Value string `db:"value"`
+	About string `db:"about"`
+}
+
+// idPrefix is the beginning of an id as it is typed.
+var idPrefix = regexp.MustCompile(`^[0-9a-f-]{0,36}$`)
+
+// IsIDPrefix reports whether text can be the beginning of an id.
+func IsIDPrefix(text string) bool { return idPrefix.MatchString(text) }
+
+// SuggestEvents lists the newest events in a status (empty: any) whose id begins with prefix. It looks at the newest
+// thousand only: a completion must not search.
+func (o *Outbox) SuggestEvents(ctx context.Context, status, prefix string) ([]Suggestion, error) {
+	w, err := Filter{Status: status}.walk()
+	if err != nil || !IsIDPrefix(prefix) {
+		return nil, err
+	}
+	return Rows[Suggestion](ctx, o.DB, "suggest events", fmt.Sprintf(`
+SELECT s.id::text AS value, s.status || ' ' || s.event_type::text AS about
+  FROM (SELECT id FROM outbox_events WHERE %[1]s ORDER BY %[2]s DESC LIMIT 1000) AS e
+  JOIN outbox_event_status AS s ON s.id = e.id
+ WHERE starts_with(s.id::text, $1)
+ ORDER BY s.%[2]s DESC
+ LIMIT %[3]d`, And(w.Decided...), w.Key, SuggestLimit), prefix)
 }

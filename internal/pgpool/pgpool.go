@@ -8,9 +8,11 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -100,4 +102,12 @@ func IsLocal(host string) bool {
 	}
 	ip := net.ParseIP(host)
 	return ip != nil && ip.IsLoopback()
+}
+
+// Host is where a server is reached, for a person; the folder of a socket stands for this machine.
+func Host(c *pgx.ConnConfig) string {
+	if strings.HasPrefix(c.Host, "/") {
+		return "localhost"
+	}
+	return net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))
 }

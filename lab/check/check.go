@@ -1,7 +1,9 @@
 package check
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -106,4 +108,63 @@ func (c *checker) finish() {
 func isOperator(applicationName string) bool {
 	return strings.HasPrefix(applicationName,
 		"operator")
+}
+
+// File judges a run from its recording.
+func File(path string) (Report, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { _ = file.Close() }()
+	h, err := history.Read(file)
+	if err != nil {
+		return Report{}, err
+	}
+	if h.Run.Ended.IsZero() {
+		return Report{}, errors.New("the run did not come to its end")
+	}
+	return Check(h), nil
+}
+
+// validity returns what a run lacks to prove anything.
+func (c *checker) validity() {
+	run, f := &c.h.Run, &c.report.Figures
+	if f.Committed < run.MinEvents {
+		c.invalid("%d committed events, needed are %d", f.Committed, run.MinEvents)
+	}
+	if n := f.injected(); n < run.MinFaults {
+		c.invalid("%d faults, needed are %d", n, run.MinFaults)
+	}
+	for _, kind := range run.NeedFaults {
+		if f.Faults[kind] == 0 {
+			c.invalid("no fault of kind %s", kind)
+		}
+	}
+	for _, failpoint := range run.NeedCrashes {
+		if f.Crashes[failpoint] == 0 {
+			c.invalid("no process died in failpoint %s", failpoint)
+		}
+	}
+	for _, what := range keys(run.MinOrder) {
+		if n := f.Order[what]; n < run.MinOrder[what] {
+			c.invalid("ordering keys: %d %s, needed are %d", n, what, run.MinOrder[what])
+		}
+	}
+	if earliest := run.LastFault.Add(run.Lease + grace); run.Ended.Before(earliest) {
+		c.invalid("the final state was read at %s, a lease and %s after the last fault is %s",
+			clock(run.Ended), grace, clock(earliest))
+	}
+	gapped := slices.IndexFunc(c.events, func(e *event) bool { return e.gapped })
+	if gapped >= 0 {
+		c.invalid("changes of event %s are missing from the record", c.events[gapped].id)
+	}
+	if run.MinFaults == 0 {
+		return // not a torture run: it shows what it shows
+	}
+	for _, invariant := range invariants() {
+		if c.report.Checked[invariant] == 0 {
+			c.invalid("nothing was recorded that could break %s", invariant)
+		}
+	}
 }

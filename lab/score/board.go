@@ -2,15 +2,21 @@ package score
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
+
+	"github.com/outboxctl/outboxctl/internal/devstack"
 )
 
 // Verdict on a figure.
@@ -110,4 +116,93 @@ func Record(path string, row Row) error {
 	}
 	b.Put(row)
 	return b.Save(path)
+}
+
+const intro = `# Scoreboard
+
+What outboxctl was put through, the target, and the figure ([how to run it](torture.md#the-scoreboard)). PostgreSQL, Redis, the broker's fake, producers and
+publishers share one machine.
+
+A row is **short** when its figure misses the target, **met, smaller** when the run was smaller than the scenario says, **violated** when an event
+was lost, doubled without a cause or deleted wrongly, and **not run** where the machine lacked the means.
+
+`
+
+// retired are rows that torture proves, in every run and beside all other faults.
+const retired = `
+Retired, since every torture run proves them: R5, several publishers share the work (I12); R7, settles of a lost lease are refused (I10); R9, replies of COMMIT are cut
+(I3, I4); R17, one effect for each event (I6); R24, order while publishers are killed and stand still (I5). R16, the bounds of a message, is in the test suite.
+`
+
+// page is the scoreboard for readers. It is written by the tools and not edited.
+func (b *Board) page() string {
+	var s strings.Builder
+	s.WriteString(intro)
+	s.WriteString("| # | scenario | target | figure | verdict |\n|---|---|---|---|---|\n")
+	for _, r := range b.Rows {
+		fmt.Fprintf(&s, "| %s | %s | %s | %s | %s |\n", r.Name, cell(r.Scenario), cell(r.Target),
+			cell(r.Figure), r.Verdict)
+	}
+	var machines []string
+	for _, r := range b.Rows {
+		if !slices.Contains(machines, r.Machine) {
+			machines = append(machines, r.Machine)
+		}
+	}
+	fmt.Fprintf(&s, "\nMeasured on: %s. Date, commit, seed and machine of each row are in [scoreboard.json](scoreboard.json).\n", strings.Join(machines, "; "))
+	s.WriteString(retired)
+	return s.String()
+}
+
+func cell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
+
+// Table is the rows for a terminal.
+func Table(rows []Row) string {
+	var s strings.Builder
+	w := tabwriter.NewWriter(&s, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "#\tscenario\ttarget\tfigure\tverdict")
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Name, r.Scenario, r.Target, r.Figure, r.Verdict)
+	}
+	_ = w.Flush() // into memory
+	return s.String()
+}
+
+// NewStamp describes this machine and these sources, without a name that leads to either.
+func NewStamp(ctx context.Context, seed uint64) (_ Stamp, err error) {
+	s := Stamp{Seed: seed, Commit: commit(ctx)}
+	postgres, err := devstack.PostgresVersion(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.Machine = fmt.Sprintf("%d cores, %s memory, %s/%s, PostgreSQL %s, %s, %s",
+		runtime.NumCPU(), memory(), runtime.GOOS, runtime.GOARCH, postgres, redisVersion(ctx), runtime.Version())
+	return s, nil
+}
+
+func commit(ctx context.Context) string {
+	text, err := exec.CommandContext(ctx, "git", "rev-parse", "--short=10", "HEAD").Output()
+	if err != nil {
+		return "unknown" // a source archive
+	}
+	return strings.TrimSpace(string(text))
+}
+
+func memory() string {
+	text, _ := os.ReadFile("/proc/meminfo") // elsewhere than on Linux it is not known
+	var kib int64
+	if _, err := fmt.Sscanf(string(text), "MemTotal: %d kB", &kib); err != nil {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.0f GiB", float64(kib)/(1<<20))
+}
+
+func redisVersion(ctx context.Context) string {
+	text, _ := exec.CommandContext(ctx, "redis-server", "--version").Output() // without it there is the in-process one
+	for word := range strings.FieldsSeq(string(text)) {
+		if version, ok := strings.CutPrefix(word, "v="); ok {
+			return "Redis " + version
+		}
+	}
+	return "in-process Redis"
 }

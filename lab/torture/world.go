@@ -2,13 +2,22 @@ package torture
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
+	vkit "cloud.google.com/go/pubsub/v2/apiv1"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/lab/history"
 	"github.com/outboxctl/outboxctl/lab/rig"
@@ -180,3 +189,102 @@ func (w *world) processes() []*process {
 // freeAddr is an address that is not listened on at the moment. A process keeps it over its
 // restarts, so that it can be asked for its metrics.
 func freeAddr() string { return fmt.Sprintf("127.0.0.1:%d", rig.Must(devstack.FreePort())) }
+
+// network is a way from one process to one server that can be disturbed.
+type network struct {
+	name  string
+	proxy *toxiproxy.Proxy
+}
+
+// newNetwork opens a proxy in front of an address.
+func newNetwork(name, upstream string) (*network, error) {
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	proxy := toxiproxy.NewProxy(server, name, "127.0.0.1:0", upstream)
+	if err := proxy.Start(); err != nil {
+		return nil, fmt.Errorf("open network %s: %w", name, err)
+	}
+	return &network{name: name, proxy: proxy}, nil
+}
+
+func (n *network) addr() string { return n.proxy.Listen }
+
+// through leads a URL through the proxy.
+func (n *network) through(raw string) string { return rig.WithHost(raw, n.addr()) }
+
+// disturbance is one way in which a network goes wrong.
+type disturbance struct {
+	Name       string         `json:"name"`
+	Type       string         `json:"type"`
+	Stream     string         `json:"stream"` // upstream: what the process sends; downstream: what it gets
+	Attributes map[string]any `json:"attributes"`
+}
+
+// add begins a disturbance; clear ends all of them.
+func (n *network) add(d disturbance) error {
+	d.Name = d.Type + "-" + d.Stream
+	text, err := json.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("disturb network %s: %w", n.name, err)
+	}
+	if _, err := n.proxy.Toxics.AddToxicJson(strings.NewReader(string(text))); err != nil {
+		return fmt.Errorf("disturb network %s: %w", n.name, err)
+	}
+	return nil
+}
+
+func (n *network) clear(ctx context.Context) { n.proxy.Toxics.ResetToxics(ctx) }
+
+func (n *network) close() { n.proxy.Stop() }
+
+// prepareTopics makes the topics and leaves two subscriptions: the example's and the worker's.
+func (w *world) prepareTopics(ctx context.Context) {
+	ensure := shell{program: w.Program, env: w.Env(w.Postgres.URL(outboxDatabase)), rec: w.rec}
+	if c := ensure.run(ctx, "", "", "topic ensure"); c.Exit != 0 {
+		rig.Check(fmt.Errorf("create topics: %s", c.Stderr))
+	}
+	client := rig.Must(pubsub.Connect(ctx,
+		pubsub.Config{Project: w.Broker.Project, Emulator: w.Broker.PubSub.Addr()}))
+	defer func() { _ = client.Close() }() // nothing is left to send
+	subscriptions := client.PubSub().SubscriptionAdminClient
+	rig.Must(subscriptions.CreateSubscription(ctx, &pubsubpb.Subscription{
+		Name:               w.subscription(workerSub),
+		Topic:              fmt.Sprintf("projects/%s/topics/%s", w.Broker.Project, domainTopic),
+		AckDeadlineSeconds: 10,
+	}))
+	w.allowDeliveries(ctx, subscriptions)
+	w.dropUnread(ctx, subscriptions)
+}
+
+// allowDeliveries raises the example's limit of deliveries to the most Pub/Sub takes. The fake
+// counts the deliveries of all subscriptions together, so ten of a worker that is killed again and
+// again would dead-letter what the example never had.
+func (w *world) allowDeliveries(ctx context.Context, client *vkit.SubscriptionAdminClient) {
+	sub := rig.Must(client.GetSubscription(ctx,
+		&pubsubpb.GetSubscriptionRequest{Subscription: w.subscription(exampleSub)}))
+	sub.DeadLetterPolicy.MaxDeliveryAttempts = 100
+	rig.Must(client.UpdateSubscription(ctx, &pubsubpb.UpdateSubscriptionRequest{
+		Subscription: sub, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"dead_letter_policy"}},
+	}))
+}
+
+func (w *world) subscription(id string) string {
+	return fmt.Sprintf("projects/%s/subscriptions/%s", w.Broker.Project, id)
+}
+
+// dropUnread removes the subscriptions that are not read. The fake walks over every message that
+// waits, a hundred times a second and with all others waiting: after ten minutes of them it would
+// be what is measured.
+func (w *world) dropUnread(ctx context.Context, client *vkit.SubscriptionAdminClient) {
+	var unread []string
+	for sub, err := range client.ListSubscriptions(ctx,
+		&pubsubpb.ListSubscriptionsRequest{Project: "projects/" + w.Broker.Project}).All() {
+		rig.Check(err)
+		if !slices.Contains([]string{w.subscription(exampleSub), w.subscription(workerSub)},
+			sub.GetName()) {
+			unread = append(unread, sub.GetName())
+		}
+	}
+	for _, name := range unread {
+		rig.Check(client.DeleteSubscription(ctx, &pubsubpb.DeleteSubscriptionRequest{Subscription: name}))
+	}
+}

@@ -4,10 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
+	"math/bits"
+	"regexp"
+	"slices"
 	"sync"
 
+	"cloud.google.com/go/iam/apiv1/iampb"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc/codes"
 
 	"github.com/outboxctl/outboxctl/dispatch"
@@ -161,4 +167,152 @@ func publishRequest(path string, msgs []dispatch.Message) *pubsubpb.PublishReque
 		list[i] = &backing[i]
 	}
 	return &pubsubpb.PublishRequest{Topic: path, Messages: list}
+}
+
+// What one publish request may hold.
+const (
+	// MaxRequestMessages is Pub/Sub's limit.
+	MaxRequestMessages = 1000
+	// MaxRequestBytes is Pub/Sub's limit for the encoded request, the topic's
+	// name and all framing included.
+	MaxRequestBytes = wire.PubSubRequestBytes
+	// preferredRequestBytes is where a request with several messages ends: a
+	// lost connection repeats less, and several requests overlap. A larger
+	// message travels alone.
+	preferredRequestBytes = 3 << 20
+)
+
+// span is msgs[from:to] of one request, and its encoded size.
+type span struct {
+	from, to int
+	bytes    int
+}
+
+// requests cuts msgs into as few requests as the limits allow, in order.
+func requests(path string, msgs []dispatch.Message) iter.Seq[span] {
+	return func(yield func(span) bool) {
+		base := fieldSize(len(path))
+		part := span{bytes: base}
+		for i, m := range msgs {
+			size := fieldSize(wire.MessageBytes(len(m.Data), m.Attributes) + orderingKeySize(m.OrderingKey))
+			full := part.to-part.from == MaxRequestMessages || part.bytes+size > preferredRequestBytes
+			if full && part.to > part.from {
+				if !yield(part) {
+					return
+				}
+				part = span{from: i, bytes: base}
+			}
+			part.to = i + 1
+			part.bytes += size
+		}
+		if part.to > part.from {
+			yield(part)
+		}
+	}
+}
+
+func orderingKeySize(key string) int {
+	if key == "" {
+		return 0
+	}
+	return fieldSize(len(key))
+}
+
+// fieldSize is a length-delimited field: one byte of tag, the length, the content.
+func fieldSize(n int) int {
+	return 1 + (bits.Len(uint(n)|1)+6)/7 + n
+}
+
+// flow blocks when too many requests or bytes wait for an answer. Without it a
+// slow broker turns a backlog into memory.
+type flow struct {
+	requests *semaphore.Weighted
+	bytes    *semaphore.Weighted
+	maxBytes int64
+}
+
+func newFlow(requests int, maxBytes int64) *flow {
+	return &flow{
+		requests: semaphore.NewWeighted(int64(requests)),
+		bytes:    semaphore.NewWeighted(maxBytes),
+		maxBytes: maxBytes,
+	}
+}
+
+// acquire waits for room and returns the function that gives it back.
+func (f *flow) acquire(ctx context.Context, size int64) (release func(), err error) {
+	// One request larger than the limit must still pass, alone.
+	size = min(size, f.maxBytes)
+	if err := ctx.Err(); err != nil {
+		return nil, err // there may be room, but it is too late
+	}
+	if err := f.requests.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	if err := f.bytes.Acquire(ctx, size); err != nil {
+		f.requests.Release(1)
+		return nil, err
+	}
+	return func() {
+		f.bytes.Release(size)
+		f.requests.Release(1)
+	}, nil
+}
+
+const publishPermission = "pubsub.topics.publish"
+
+// Ready implements [dispatch.Publisher]: one lookup that stores nothing.
+//
+// Looking a topic up needs a permission that the role roles/pubsub.publisher does
+// not have. An account that may publish and nothing else is the usual and the
+// right one, so a refused lookup asks what the account may do instead: that
+// question needs no permission at all.
+func (p *Publisher) Ready(ctx context.Context, topic string) error {
+	path, err := p.path(topic)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.client.cfg.ProbeTimeout)
+	defer cancel()
+	admin := p.client.pubsub.TopicAdminClient
+	_, err = admin.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: path}, once())
+	if err == nil {
+		return nil
+	}
+	if codeOf(err) != codes.PermissionDenied {
+		return failure(err)
+	}
+	allowed, testErr := admin.TestIamPermissions(ctx, &iampb.TestIamPermissionsRequest{
+		Resource:    path,
+		Permissions: []string{publishPermission},
+	}, once())
+	switch {
+	case testErr != nil && codeOf(testErr) != codes.Unimplemented:
+		return failure(testErr)
+	case testErr == nil && slices.Contains(allowed.GetPermissions(), publishPermission):
+		return nil
+	}
+	return failure(fmt.Errorf("publish to %s is not permitted: %w", path, err))
+}
+
+// clientTrace is the attribute in which Google's clients look for the trace of a message. Events cannot have it.
+const clientTrace = "googclient_traceparent"
+
+var aTrace = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// traced gives messages that carry a trace the attribute of Google's clients too, where there is room for it.
+func traced(msgs []dispatch.Message) []dispatch.Message {
+	limits, all := wire.PubSubLimits(), msgs
+	for i, m := range msgs {
+		trace := m.Attributes["traceparent"]
+		if !aTrace.MatchString(trace) || len(m.Attributes) >= limits.Attributes || limits.CheckSize(m.Size()+len(clientTrace)+len(trace)) != nil {
+			continue
+		}
+		if &all[0] == &msgs[0] {
+			all = slices.Clone(msgs)
+		}
+		all[i].Attributes = maps.Clone(m.Attributes)
+		all[i].Attributes[clientTrace] = trace
+	}
+	return all
 }
