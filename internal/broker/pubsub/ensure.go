@@ -177,6 +177,8 @@ func (e *ensurer) makeSubscription(ctx context.Context, id, topic, deadLetterTop
 			return err
 		})
 		if getErr == nil {
+			// One for dead letters is shared by the topic's subscriptions, and promises nobody order.
+			want.EnableMessageOrdering = e.Ordered && deadLetterTopic != ""
 			a.Outcome, a.Detail = compare(want, have)
 		}
 		if e.DryRun {

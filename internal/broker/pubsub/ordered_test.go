@@ -54,6 +54,11 @@ func TestEnsureOrdered(t *testing.T) {
 	require.Equal(t, broker.OutcomeDiffers, actions[len(actions)-1].Outcome)
 	require.Contains(t, actions[len(actions)-1].Detail, "does not deliver in order")
 
+	another := pubsub.Plan(map[string]string{logical: physical}, map[string]string{logical: "ledger-sub"})
+	actions, err = client.Ensure(t.Context(), broker.EnsureParams{Plan: another, Ordered: true})
+	require.NoError(t, err, "the dead letters of the first need no order")
+	require.Equal(t, broker.OutcomeCreated, actions[len(actions)-1].Outcome)
+
 	fresh := connect(t, startFake(t), pubsub.Config{})
 	for range 2 {
 		_, err = fresh.Ensure(t.Context(), broker.EnsureParams{Plan: plan, Ordered: true})
